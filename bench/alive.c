@@ -2,11 +2,11 @@
 /*
  * alive.c - many idle sandboxes: what memory each takes, and what one more costs
  *
- * Memory is the machine's, before and after: what the kernel keeps for a
- * sandbox (namespaces, mounts, cgroups, stacks, page tables) shows nowhere
- * else. Two figures are taken, of which the larger counts: what MemAvailable
- * lost, and what all memory but the page cache gained. The floor comes after
- * us: what the kernel has not given back by then makes it look smaller than it is, not us.
+ * Memory is the machine's, before and after: what the kernel keeps for a sandbox
+ * (namespaces, mounts, cgroups, stacks, page tables) shows nowhere else. Two figures are
+ * taken, of which the larger counts: what MemAvailable lost, and what all memory but the
+ * page cache gained. The floor comes after us: what the kernel has not given back by then
+ * makes it look smaller than it is, not us.
  */
 #include <errno.h>
 

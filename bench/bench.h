@@ -86,7 +86,9 @@ struct counts {
 };
 
 void counts_take(const struct bench *b, struct counts *ret);
-/* Report before and after, and the sum of what is more; waits for what is on its way out. */
+/*
+ * Report before and after, and the sum of what is more; waits for what is on its way out.
+ */
 unsigned counts_report(struct bench *b, const struct counts *before);
 
 struct memory {
@@ -102,7 +104,10 @@ uint64_t memory_of_children(unsigned max);
 
 /* ------------------------------------------------------------ benchmarks */
 
-/* What is measured: our engine, or the kernel's floor. Its sandboxes are all unmade before it is closed. */
+/*
+ * What is measured: our engine, or the kernel's floor. Its sandboxes are all unmade
+ * before it is closed.
+ */
 struct maker {
 	const char *prefix; /* of the names of its figures */
 	int (*open)(const struct bench *b, void **ret, struct warren_error *err);

@@ -216,7 +216,10 @@ static uint64_t field(const char *text, const char *key)
 	return 0;
 }
 
-/* Of each kind of object: how many are in use, and how large each is. In kB; 0 for who may not ask. */
+/*
+ * Of each kind of object: how many are in use, and how large each is. In kB; 0 for who
+ * may not ask.
+ */
 static uint64_t slab_in_use(void)
 {
 	FILE *f = fopen("/proc/slabinfo", "re");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * create.c - a sandbox made, used once and destroyed, by one process; and where the time goes
+ * create.c - a sandbox made, used once and destroyed, by one process; and where the time
+ * goes
  *
  * The steps are measured in rounds of their own: taking their times costs a
  * shared mapping. A step's time is counted from the end of the one before it on
@@ -199,7 +200,10 @@ static bool trace_has(const struct trace *t, const struct warren_step *steps, si
 	return true;
 }
 
-/* A part that is claimed before all of it is ready has steps that others have behind them. */
+/*
+ * A part that is claimed before all of it is ready has steps that others have behind
+ * them.
+ */
 static void trace_add(struct trace *t, const struct warren_step *steps, size_t n)
 {
 	uint64_t last[WARREN_LANES] = { 0 };

@@ -2,12 +2,12 @@
 /*
  * floor.c - a sandbox of the same kernel objects as ours, and nothing else
  *
- * What this kernel takes for that on this machine today, as a row beside ours: user, mount, pid, network, ipc,
- * uts and cgroup namespaces, 65,536 ids, loopback up, cgroups with limits, one
- * overlay on one tmpfs over the layers of `host`, /proc with as many masks, /dev
- * with its nodes and devpts, the pivot, capabilities, our filter, and a tiny static
- * program as pid 1. No registry, no spec, no errors worth reading, no hostile image, no
- * protocol: who is killed half-way leaves what there is.
+ * What this kernel takes for that on this machine today, as a row beside ours: user,
+ * mount, pid, network, ipc, uts and cgroup namespaces, 65,536 ids, loopback up, cgroups
+ * with limits, one overlay on one tmpfs over the layers of `host`, /proc with as many
+ * masks, /dev with its nodes and devpts, the pivot, capabilities, our filter, and a tiny
+ * static program as pid 1. No registry, no spec, no errors worth reading, no hostile
+ * image, no protocol: who is killed half-way leaves what there is.
  *
  *	the caller			the child, in the caller's memory (CLONE_VM)
  *	clones it			makes its namespaces
@@ -15,8 +15,8 @@
  *	makes the cgroups		mounts, pivots, confines itself
  *	waits for a byte		executes idle.c, which sends one
  *
- * The two share descriptors until the child has what it needs. They share errno, too, so that
- * the child looks at results alone.
+ * The two share descriptors until the child has what it needs. They share errno, too, so
+ * that the child looks at results alone.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* idle.c - what runs in the floor's sandboxes: says that it is there, and waits for the end */
+/*
+ * idle.c - what runs in the floor's sandboxes: says that it is there, and waits for the
+ * end
+ */
 #include "nolibc/sys.h"
 
 #define MAKER 3 /* the connection */

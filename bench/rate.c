@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rate.c - creates and destroys per second, by several processes at once, and what is left
+ * rate.c - creates and destroys per second, by several processes at once, and what is
+ * left
  *
  * Each worker is a process with an engine of its own; they start together and
  * stop at the same time. What they did and whether they failed comes back in
@@ -46,7 +47,10 @@ static unsigned count_fds(void)
 	return n;
 }
 
-/* What this process and all that it waited for has had; what kernel threads do for them is nobody's. */
+/*
+ * What this process and all that it waited for has had; what kernel threads do for them
+ * is nobody's.
+ */
 static uint64_t processor_time(void)
 {
 	static const int who[] = { RUSAGE_SELF, RUSAGE_CHILDREN };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sample.c - series of samples, and how they are told: a table to read, JSON lines to keep */
+/*
+ * sample.c - series of samples, and how they are told: a table to read, JSON lines to
+ * keep
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -56,7 +59,9 @@ void report_heading(struct bench *b UNUSED, const char *text)
 	(void)printf("  %s\n", text);
 }
 
-/* An object with the names that all lines have; the caller adds to it, and ends the line. */
+/*
+ * An object with the names that all lines have; the caller adds to it, and ends the line.
+ */
 static void line_open(const struct bench *b, struct json *j, const char *name)
 {
 	char full[128];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session.c - what the protocol of a session costs: `true` in shells of the host's, on pipes
+ * session.c - what the protocol of a session costs: `true` in shells of the host's, on
+ * pipes
  *
  * No sandbox and no daemon: from the first byte written to the result, which is what the
  * shell and two switches between processes take. Shells and transports take turns.

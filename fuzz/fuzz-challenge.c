@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-challenge.c - whatever a server puts into WWW-Authenticate, what is taken from it is clean */
+/*
+ * fuzz-challenge.c - whatever a server puts into WWW-Authenticate, what is taken from it
+ * is clean
+ */
 #include <assert.h>
 #include <stdint.h>
 #include <string.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-http-response.c - whatever a server behind the proxy says, the client gets one answer that is HTTP */
+/*
+ * fuzz-http-response.c - whatever a server behind the proxy says, the client gets one
+ * answer that is HTTP
+ */
 #include "net_world.h"
 
 #include "net/http_proxy.h"
@@ -46,7 +49,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	world_send(client, (const uint8_t *)request, strlen(request), SIZE_MAX);
 	assert(upstream >= 0);
 	world_send(upstream, data + 2, size - 2, data[1]);
-	/* Its words to the proxy were mixed into the client's: take those again, alone. */
+	/*
+	 * Its words to the proxy were mixed into the client's: take those again, alone.
+	 */
 	(void)close(upstream);
 	upstream = -1;
 	world_out_len = 0;

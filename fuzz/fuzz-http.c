@@ -92,7 +92,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	client = world_start(on_request);
 	world_send(client, data + 1, size - 1, data[0]);
 	world_end(client);
-	/* HEAD among others has answers without their bodies: then only the heads are looked at. */
+	/*
+	 * HEAD among others has answers without their bodies: then only the heads are
+	 * looked at.
+	 */
 	if (!memmem(data, size, "HEAD", 4))
 		(void)world_check_answers(false);
 	return 0;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-inflate.c - what we decompress from gzip is what another implementation gets from it */
+/*
+ * fuzz-inflate.c - what we decompress from gzip is what another implementation gets from
+ * it
+ */
 #include <archive.h>
 #include <archive_entry.h>
 #include <assert.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-init-proto.c - whatever an init says: taken as a message of the protocol, or an error
+ * fuzz-init-proto.c - whatever an init says: taken as a message of the protocol, or an
+ * error
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +29,9 @@ static void babble(int sock, const uint8_t *data, size_t size)
 	}
 }
 
-/* Whatever it says it gives, each descriptor is taken once, and none that did not come. */
+/*
+ * Whatever it says it gives, each descriptor is taken once, and none that did not come.
+ */
 static void check_answer(struct init_reply *a, uint32_t seq)
 {
 	struct warren_exec_spec spec = { .argv = (const char *[]){ "x", NULL } };
@@ -124,7 +127,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (proto_check(data, size) == 0 && size < sizeof(struct proto_header))
 		abort();
 	check_entries(data, size);
-	/* It talks unasked; it is asked; and it is asked before it has said that it is up. */
+	/*
+	 * It talks unasked; it is asked; and it is asked before it has said that it is
+	 * up.
+	 */
 	for (int i = 0; i < 3; i++) {
 		struct initclient_exec ex = {
 			.id = 1, .journal = -1, .poll = -1, .ready = -1

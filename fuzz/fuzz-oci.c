@@ -3,7 +3,8 @@
  * fuzz-oci.c - any text as what a registry or an archive says of an image
  *
  * A manifest, an index, a configuration, the list of an archive: checked values, or an
- * error with a reason. What is kept of a configuration is read from its record as it was written.
+ * error with a reason. What is kept of a configuration is read from its record as it was
+ * written.
  */
 #include <assert.h>
 #include <stdint.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-route.c - a request line, "METHOD /path?query": found or refused, and nothing else */
+/*
+ * fuzz-route.c - a request line, "METHOD /path?query": found or refused, and nothing else
+ */
 #include <assert.h>
 #include <stdint.h>
 #include <string.h>

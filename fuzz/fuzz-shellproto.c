@@ -58,8 +58,8 @@ static void add_record(struct buf *in, const char *asked)
 }
 
 /*
- * A byte chooses stream and length, then come the bytes. What cannot be guessed is put in: 0xff
- * stands for the marker, 0xfe for a record that is right.
+ * A byte chooses stream and length, then come the bytes. What cannot be guessed is put
+ * in: 0xff stands for the marker, 0xfe for a record that is right.
  */
 static int feed(struct shellproto *s, const char *asked, const uint8_t *data, size_t n,
 		enum shellproto_stream stream)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-shim.c - what a shell inside a sandbox says, whatever it says: names are names, bounds are kept */
+/*
+ * fuzz-shim.c - what a shell inside a sandbox says, whatever it says: names are names,
+ * bounds are kept
+ */
 #include <stdlib.h>
 #include <string.h>
 

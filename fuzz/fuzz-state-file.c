@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-state-file.c - the state of a durable sandbox with any bytes in it: all of it taken, or none */
+/*
+ * fuzz-state-file.c - the state of a durable sandbox with any bytes in it: all of it
+ * taken, or none
+ */
 #include "initclient/state_file.h"
 
 #include <stdlib.h>

@@ -2,7 +2,8 @@
 /*
  * fuzz-stream-demux.c - what comes over a hijacked connection, whole and in pieces
  *
- * The same bytes cut at other places are the same output; nothing is taken that is not there.
+ * The same bytes cut at other places are the same output; nothing is taken that is not
+ * there.
  */
 #include <assert.h>
 #include <stdint.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-tar.c - whatever is uploaded as an archive: names that stay below, sizes that add up, or an error
+ * fuzz-tar.c - whatever is uploaded as an archive: names that stay below, sizes that add
+ * up, or an error
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-warden-proto.c - any bytes as a request to the warden, which believes nothing of it
+ * fuzz-warden-proto.c - any bytes as a request to the warden, which believes nothing of
+ * it
  *
- * What passes is whole: every string of it ends within it, and written again it says the same.
+ * What passes is whole: every string of it ends within it, and written again it says the
+ * same.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -34,7 +36,9 @@ static void check_create(const struct warden_proto_create *msg, size_t size)
 	assert(strcmp(second->id, msg->id) == 0 &&
 	       memcmp(second->limits, msg->limits, sizeof(msg->limits)) == 0);
 	assert(second->n_env == msg->n_env && second->n_mounts == msg->n_mounts);
-	/* The source of a tmpfs is not looked at: without any the strings are the same. */
+	/*
+	 * The source of a tmpfs is not looked at: without any the strings are the same.
+	 */
 	for (size_t i = 0; i < spec.n_mounts; i++)
 		if (!mounts[i].source)
 			return;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-ws.c - whatever frames a client sends, text is UTF-8, messages are bounded, pauses hold */
+/*
+ * fuzz-ws.c - whatever frames a client sends, text is UTF-8, messages are bounded, pauses
+ * hold
+ */
 #include "net_world.h"
 
 #include "net/ws.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-yaml.c - whatever the file holds: values with lines, or an error; never a bad configuration */
+/*
+ * fuzz-yaml.c - whatever the file holds: values with lines, or an error; never a bad
+ * configuration
+ */
 #include <stdlib.h>
 
 #include "config/config.h"

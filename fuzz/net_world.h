@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * net_world.h - a server inside a fuzz target: bytes go into one end of a socket pair, and
- * what comes out of it must be HTTP
+ * net_world.h - a server inside a fuzz target: bytes go into one end of a socket pair,
+ * and what comes out of it must be HTTP
  */
 #ifndef FUZZ_NET_WORLD_H
 #define FUZZ_NET_WORLD_H

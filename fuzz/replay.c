@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * replay.c - run a fuzz target over saved inputs, so that every test run keeps them passing
+ * replay.c - run a fuzz target over saved inputs, so that every test run keeps them
+ * passing
  *
  *	fuzz-x FILE|FOLDER...
  *

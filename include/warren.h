@@ -12,7 +12,8 @@
  *	const char *argv[] = { "uname", "-n", NULL };
  *
  *	if (warren_open(NULL, &w, &err) < 0 ||
- *	    warren_create(w, &(struct warren_spec){ .hostname = "burrow" }, &sb, &err) < 0 ||
+ *	    warren_create(w, &(struct warren_spec){ .hostname = "burrow" }, &sb,
+ *			  &err) < 0 ||
  *	    warren_exec(sb, &(struct warren_exec_spec){ .argv = argv }, &ex, &err) < 0 ||
  *	    warren_exec_wait(ex, -1, &res, &err) < 0)
  *		errx(1, "%s", err.msg);
@@ -78,8 +79,9 @@ struct warren_options {
 	const char *run_dir;   /* who is alive; default /run/warren */
 	/*
 	 * Of an engine that comes back: 1 to 32 letters, digits, '-' and '_'. Its durable
-	 * sandboxes stay when it is closed or killed, and are the next one's of that name.
-	 * One at a time: -EBUSY while another holds it. NULL: an engine without a name.
+	 * sandboxes stay when it is closed or killed, and are the next one's of that
+	 * name. One at a time: -EBUSY while another holds it. NULL: an engine without a
+	 * name.
 	 */
 	const char *engine_name;
 	bool trace; /* take the times that warren_trace() shows */
@@ -96,8 +98,9 @@ struct warren_feature {
 };
 
 /*
- * What is left of a sandbox that nobody can reach: its run directory is gone (a wiped /run, a deleted test).
- * A sandbox whose run directory is there is never one, whichever engine it belongs to.
+ * What is left of a sandbox that nobody can reach: its run directory is gone (a wiped
+ * /run, a deleted test). A sandbox whose run directory is there is never one, whichever
+ * engine it belongs to.
  */
 struct warren_orphan {
 	char id[16];
@@ -109,16 +112,24 @@ struct warren_orphan {
 /* @options may be NULL. Removes what a crashed process of ours left behind. */
 WARREN_PUBLIC int warren_open(const struct warren_options *options,
 			      struct warren **ret_warren, struct warren_error *err);
-/* Destroys the sandboxes that are still alive, but durable ones. NULL is fine; returns NULL. */
+/*
+ * Destroys the sandboxes that are still alive, but durable ones. NULL is fine; returns
+ * NULL.
+ */
 WARREN_PUBLIC struct warren *warren_close(struct warren *w);
 /* The features are borrowed from @w. */
 WARREN_PUBLIC int warren_probe(struct warren *w,
 			       const struct warren_feature **ret_features, size_t *ret_n,
 			       struct warren_error *err);
-/* Those of the whole machine; for root. The list is the caller's, to be given to free(3). */
+/*
+ * Those of the whole machine; for root. The list is the caller's, to be given to free(3).
+ */
 WARREN_PUBLIC int warren_orphans(struct warren *w, struct warren_orphan **ret,
 				 size_t *ret_n, struct warren_error *err);
-/* Looked at again first; -ENOENT: it is none. Kills what lives of it, and removes its cgroup. */
+/*
+ * Looked at again first; -ENOENT: it is none. Kills what lives of it, and removes its
+ * cgroup.
+ */
 WARREN_PUBLIC int warren_remove_orphan(struct warren *w, const char *id,
 				       struct warren_error *err);
 WARREN_PUBLIC const char *warren_version(void);
@@ -126,7 +137,8 @@ WARREN_PUBLIC const char *warren_version(void);
 /* --------------------------------------------------------------- sandboxes */
 
 enum warren_network {
-	WARREN_NETWORK_LOOPBACK, /* a network namespace of its own with lo up, nothing else */
+	WARREN_NETWORK_LOOPBACK, /* a network namespace of its own with lo up, nothing
+				    else */
 	WARREN_NETWORK_NONE,     /* as above, and lo is down */
 };
 
@@ -137,9 +149,9 @@ struct warren_mount {
 	bool read_only;
 	uint64_t size; /* of a tmpfs, bytes; 0: 64 MiB */
 	/*
-	 * The source as a descriptor (O_PATH will do) that stays the caller's: that very file or
-	 * directory is mounted, or the call fails with -ESTALE if the name stands for another
-	 * one meanwhile. 0: what the name stands for when it is mounted.
+	 * The source as a descriptor (O_PATH will do) that stays the caller's: that very
+	 * file or directory is mounted, or the call fails with -ESTALE if the name stands
+	 * for another one meanwhile. 0: what the name stands for when it is mounted.
 	 */
 	int source_fd;
 };
@@ -167,14 +179,15 @@ struct warren_spec {
 	uint64_t memory;     /* bytes, no swap; default half of the machine's */
 	uint64_t cpu_millis; /* 1500: one and a half processors; default all */
 	uint64_t pids;       /* default 1,024 */
-	uint64_t disk; /* bytes that writes to the root may take; default memory / 2 */
-	uint64_t
-		nofile; /* open files per process; default as the caller's, at most 65,536 */
+	uint64_t disk;   /* bytes that writes to the root may take; default memory / 2 */
+	uint64_t nofile; /* open files per process; default as the caller's, at most
+			    65,536 */
 
 	/*
-	 * WARREN_LIMIT_*: of these limits, those that nobody insists on: one that cannot be
-	 * kept is left out, and warren_enforced() says so. (The native backend leaves them
-	 * out for ordinary users alone: root can keep them, on a machine that is fit.)
+	 * WARREN_LIMIT_*: of these limits, those that nobody insists on: one that cannot
+	 * be kept is left out, and warren_enforced() says so. (The native backend leaves
+	 * them out for ordinary users alone: root can keep them, on a machine that is
+	 * fit.)
 	 */
 	uint64_t wishes;
 
@@ -189,14 +202,15 @@ struct warren_spec {
 	 */
 	bool single;
 	/*
-	 * It ends when it is destroyed, and not before: neither with this process nor with
-	 * its engine, which must have a name. What runs in it goes on, and what its execs
-	 * write to a journal is kept, with nobody there. (Not together with .single.)
+	 * It ends when it is destroyed, and not before: neither with this process nor
+	 * with its engine, which must have a name. What runs in it goes on, and what its
+	 * execs write to a journal is kept, with nobody there. (Not together with
+	 * .single.)
 	 */
 	bool durable;
 	/*
-	 * The image must be here: a backend that would pull what it lacks refuses instead.
-	 * (The native backend never pulls.)
+	 * The image must be here: a backend that would pull what it lacks refuses
+	 * instead. (The native backend never pulls.)
 	 */
 	bool no_pull;
 };
@@ -232,10 +246,10 @@ struct warren_stats {
 	uint64_t cpu_usec;    /* consumed by all processes, dead ones too */
 	uint64_t pids;        /* processes and threads now */
 	uint64_t oom_kills;
-	uint64_t
-		sockets; /* bytes in buffers of TCP and UDP; cgroup v1 has them beside memory */
-	uint64_t disk;   /* bytes written to the root; 0: not known */
-	uint64_t inodes; /* files and directories made there; 0: not known */
+	uint64_t sockets; /* bytes in buffers of TCP and UDP; cgroup v1 has them beside
+			     memory */
+	uint64_t disk;    /* bytes written to the root; 0: not known */
+	uint64_t inodes;  /* files and directories made there; 0: not known */
 };
 
 WARREN_PUBLIC int warren_create(struct warren *w, const struct warren_spec *spec,
@@ -304,9 +318,10 @@ WARREN_PUBLIC int warren_command(const struct warren_sandbox *sb, const char *en
 				 struct warren_error *err);
 WARREN_PUBLIC int warren_pause(struct warren_sandbox *sb, struct warren_error *err);
 /*
- * Pause it, and save what runs in it to a file: its processes end, and their memory is free.
- * warren_resume() makes it go on from there. -EBUSY: something that runs in it cannot be saved;
- * nothing has happened. -EREMOTEIO: it could not be saved, and has ended.
+ * Pause it, and save what runs in it to a file: its processes end, and their memory is
+ * free. warren_resume() makes it go on from there. -EBUSY: something that runs in it
+ * cannot be saved; nothing has happened. -EREMOTEIO: it could not be saved, and has
+ * ended.
  */
 WARREN_PUBLIC int warren_checkpoint(struct warren_sandbox *sb, struct warren_error *err);
 WARREN_PUBLIC int warren_resume(struct warren_sandbox *sb, struct warren_error *err);
@@ -318,7 +333,8 @@ WARREN_PUBLIC int warren_stats(struct warren_sandbox *sb, struct warren_stats *r
 enum warren_stdio {
 	WARREN_STDIO_NULL,    /* /dev/null of the sandbox */
 	WARREN_STDIO_PIPE,    /* a pipe; its other end is warren_exec_fd() */
-	WARREN_STDIO_JOURNAL, /* kept by the sandbox's init, read by warren_exec_output() */
+	WARREN_STDIO_JOURNAL, /* kept by the sandbox's init, read by warren_exec_output()
+			       */
 };
 
 struct warren_exec_spec {
@@ -341,23 +357,31 @@ struct warren_exec_spec {
 	uint64_t timeout_ms;         /* then its whole tree is killed; 0: none */
 	uint64_t journal_limit;      /* bytes kept, the oldest are dropped; 0: 1 MiB */
 	bool sole; /* the only one: accounted as the sandbox, which ends with it */
-	/* The journal's file, empty and open for reading and writing; 0: one in memory. */
+	/*
+	 * The journal's file, empty and open for reading and writing; 0: one in memory.
+	 */
 	int journal_fd;
-	/* Drop nothing from the journal that was not acknowledged: the exec waits instead. */
+	/*
+	 * Drop nothing from the journal that was not acknowledged: the exec waits
+	 * instead.
+	 */
 	bool hold;
 	/*
-	 * Descriptors that the exec has beyond the three, by their numbers there; 0: none.
-	 * What it writes to the first is stream 3 of the journal, and stands after all that
-	 * it wrote to the others before; from the second it reads what is written to
-	 * warren_exec_fd(ex, 3), and may open it again by way of /proc; the third is
-	 * command_fd.
+	 * Descriptors that the exec has beyond the three, by their numbers there; 0:
+	 * none. What it writes to the first is stream 3 of the journal, and stands after
+	 * all that it wrote to the others before; from the second it reads what is
+	 * written to warren_exec_fd(ex, 3), and may open it again by way of /proc; the
+	 * third is command_fd.
 	 */
 	uint8_t result_at, poke_at, command_at;
 	int command_fd;
 	bool env_only; /* .env is all of it: nothing of the sandbox's, no defaults */
 };
 
-/* Of a number below: nobody has counted it. Where a platform runs it, none but wall_usec may be. */
+/*
+ * Of a number below: nobody has counted it. Where a platform runs it, none but wall_usec
+ * may be.
+ */
 #define WARREN_UNKNOWN UINT64_MAX
 
 struct warren_result {
@@ -368,20 +392,20 @@ struct warren_result {
 	uint64_t wall_usec;
 	uint64_t user_usec;
 	uint64_t system_usec;
-	uint64_t
-		max_memory; /* bytes: of the tree by cgroup, else of its largest process */
-	uint64_t read_bytes;    /* from storage */
+	uint64_t max_memory; /* bytes: of the tree by cgroup, else of its largest process
+			      */
+	uint64_t read_bytes; /* from storage */
 	uint64_t written_bytes; /* to storage */
 };
 
 /* A piece of an exec's journal: what one stream had written, in the order of arrival. */
 struct warren_output {
-	uint64_t
-		cursor; /* where the next piece begins, in bytes of output; start with 0 */
-	int stream;     /* 1, 2, or 3: see result_at */
-	size_t size;    /* bytes in the caller's buffer; 0: nothing more at present */
-	uint64_t lost;  /* bytes dropped between the asked cursor and this piece */
-	bool end;       /* size is 0 and nothing more will come */
+	uint64_t cursor;  /* where the next piece begins, in bytes of output; start with 0
+			   */
+	int stream;       /* 1, 2, or 3: see result_at */
+	size_t size;      /* bytes in the caller's buffer; 0: nothing more at present */
+	uint64_t lost;    /* bytes dropped between the asked cursor and this piece */
+	bool end;         /* size is 0 and nothing more will come */
 	uint64_t skipped; /* bytes so far that the journal's file had no room for */
 };
 
@@ -435,7 +459,9 @@ WARREN_PUBLIC int warren_exec_ack(struct warren_exec *ex, uint64_t cursor,
 				  struct warren_error *err);
 WARREN_PUBLIC int warren_exec_resize(struct warren_exec *ex, uint16_t rows, uint16_t cols,
 				     struct warren_error *err);
-/* Becomes readable (an eventfd) when the journal grew or ended; -1 without one. Borrowed. */
+/*
+ * Becomes readable (an eventfd) when the journal grew or ended; -1 without one. Borrowed.
+ */
 WARREN_PUBLIC int warren_exec_output_fd(const struct warren_exec *ex);
 WARREN_PUBLIC int warren_exec_output(struct warren_exec *ex, uint64_t cursor, void *buf,
 				     size_t size, struct warren_output *ret_output,

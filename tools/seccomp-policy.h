@@ -269,8 +269,9 @@ static const struct policy_switch socket_inet6 = {
 };
 
 /*
- * Audit: libaudit takes EPROTONOSUPPORT for a kernel without it, and useradd, su, sudo and
- * PAM go on. Any other errno is to them an audit service that cannot be reached: they refuse to work.
+ * Audit: libaudit takes EPROTONOSUPPORT for a kernel without it, and useradd, su, sudo
+ * and PAM go on. Any other errno is to them an audit service that cannot be reached: they
+ * refuse to work.
  */
 static const struct policy_switch socket_netlink_protocol = {
 	.arg = 2,
@@ -300,8 +301,9 @@ static const struct policy_switch socket_family = {
  * UDP_ENCAP and TCP_ULP attach IPsec and TLS handling, the others attach IPsec policy.
  */
 /*
- * Programs on sockets: what they are compiled to is charged to nobody and counted against one
- * limit of the whole machine (net.core.bpf_jit_limit), which the filters of new sandboxes need, too.
+ * Programs on sockets: what they are compiled to is charged to nobody and counted against
+ * one limit of the whole machine (net.core.bpf_jit_limit), which the filters of new
+ * sandboxes need, too.
  */
 static const struct policy_switch setsockopt_socket = {
 	.arg = 2,
@@ -322,8 +324,8 @@ static const struct policy_switch setsockopt_ip = {
 #endif
 
 /*
- * IPV6_2292PKTOPTIONS keeps 64 kB for each socket, charged to nobody; flow labels are 4096 for the
- * whole machine.
+ * IPV6_2292PKTOPTIONS keeps 64 kB for each socket, charged to nobody; flow labels are
+ * 4096 for the whole machine.
  */
 static const struct policy_switch setsockopt_ipv6 = {
 	.arg = 2,
@@ -419,11 +421,12 @@ static const struct policy_switch personality_value = {
 };
 
 /*
- * Pid 1 of the sandbox is its init, and nothing inside has a say over its limits, priority,
- * processors or scheduling, whoever it has become: these calls compare user ids, and where an
- * ordinary user has a single id, init shares it. A process that is in the sandbox cannot be
- * in another pid namespace, so the number always means init. 0 stands for the caller.
- * By user (PRIO_USER, IOPRIO_WHO_USER), such a call would reach init as well.
+ * Pid 1 of the sandbox is its init, and nothing inside has a say over its limits,
+ * priority, processors or scheduling, whoever it has become: these calls compare user
+ * ids, and where an ordinary user has a single id, init shares it. A process that is in
+ * the sandbox cannot be in another pid namespace, so the number always means init. 0
+ * stands for the caller. By user (PRIO_USER, IOPRIO_WHO_USER), such a call would reach
+ * init as well.
  */
 #define INIT_PID 1
 
@@ -455,9 +458,9 @@ static const struct policy_switch ioprio_set_which = {
 };
 
 /*
- * setuid(2) and its like: root inside may become every user of the sandbox but init's, which is
- * mapped only so that init can have it (INIT_ID of src/agent/core/agent.h). init and the steps before
- * it take that id before this filter is loaded.
+ * setuid(2) and its like: root inside may become every user of the sandbox but init's,
+ * which is mapped only so that init can have it (INIT_ID of src/agent/core/agent.h). init
+ * and the steps before it take that id before this filter is loaded.
  */
 #define INIT_USER 65536
 
@@ -492,8 +495,9 @@ static const struct policy_switch first_is_user = {
 };
 
 /*
- * setxattr (path, name, value, size) and its like: an ACL is kept in kernel memory that is charged
- * to nobody, two on each directory. The kernel itself refuses what is above 32 bits.
+ * setxattr (path, name, value, size) and its like: an ACL is kept in kernel memory that
+ * is charged to nobody, two on each directory. The kernel itself refuses what is above 32
+ * bits.
  */
 #define XATTR_MASK 0xfffff000U /* of sizes below 4 kB all these bits are 0 */
 

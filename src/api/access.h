@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* access.h - who asks, by whichever face: tokens, the owner, and what a browser was made to send */
+/*
+ * access.h - who asks, by whichever face: tokens, the owner, and what a browser was made
+ * to send
+ */
 #ifndef API_ACCESS_H
 #define API_ACCESS_H
 
@@ -29,7 +32,10 @@ bool access_is_owner(uid_t owner, const struct http_peer *peer);
 /* Does that value of Authorization look like one of our tokens? */
 bool access_is_token(const char *authorization);
 int access_scopes_parse(const char *words, uint32_t *ret);
-/* Is its body sent as it is? A Content-Encoding that is passed over would make it another. */
+/*
+ * Is its body sent as it is? A Content-Encoding that is passed over would make it
+ * another.
+ */
 bool access_body_is_plain(const struct http_request *req);
 /* May he, by the scope of that name? */
 bool access_may(const struct caller *c, const char *scope);

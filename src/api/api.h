@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * api.h - what a description of an HTTP API becomes: operations, parameters, schemas, paths
+ * api.h - what a description of an HTTP API becomes: operations, parameters, schemas,
+ * paths
  *
  * Theory of operation
  *
@@ -85,7 +86,8 @@ enum api_format {
 	API_FORMAT_SANDBOX_NAME,
 	API_FORMAT_SHELL,
 	API_FORMAT_SIGNAL,
-	API_FORMAT_SIZE, /* with API_INTEGER: both are bytes, and the bounds hold for both */
+	API_FORMAT_SIZE, /* with API_INTEGER: both are bytes, and the bounds hold for both
+			  */
 	API_FORMAT_USER,
 	API_FORMAT_COUNT,
 };
@@ -147,7 +149,10 @@ struct api_op {
 	size_t n_query_params;
 };
 
-/* A segment of paths. Its children are neighbours in the table, sorted, a parameter's last. */
+/*
+ * A segment of paths. Its children are neighbours in the table, sorted, a parameter's
+ * last.
+ */
 struct api_node {
 	const char *word;
 	uint8_t len;

@@ -31,16 +31,18 @@ struct body {
 };
 
 /*
- * What any face reads a body by: no key twice, UTF-8, nothing behind it, neither deeper nor of more
- * values than the above, and no string that want of memory has shortened. @flags are jansson's:
- * JSON_ALLOW_NUL, JSON_DECODE_ANY. NULL: API_ERR_INVALID_JSON or API_ERR_OVERLOADED.
+ * What any face reads a body by: no key twice, UTF-8, nothing behind it, neither deeper
+ * nor of more values than the above, and no string that want of memory has shortened.
+ * @flags are jansson's: JSON_ALLOW_NUL, JSON_DECODE_ANY. NULL: API_ERR_INVALID_JSON or
+ * API_ERR_OVERLOADED.
  */
 json_t *body_load(const char *data, size_t size, size_t flags,
 		  struct api_error *err) MUST_CHECK;
 
 /*
- * Strict: one object, no key twice, UTF-8, no NUL, nothing behind it, neither
- * deeper nor of more values than the above. For an operation without a body, nothing or an empty object.
+ * Strict: one object, no key twice, UTF-8, no NUL, nothing behind it, neither deeper nor
+ * of more values than the above. For an operation without a body, nothing or an empty
+ * object.
  */
 int body_read(const struct api_op *op, const char *data, size_t size, struct body *ret,
 	      struct api_error *err) MUST_CHECK;
@@ -63,7 +65,9 @@ uint64_t body_limit(const struct body *limits, size_t id);
 void body_live_limits(const struct body *limits, struct warren_limits *ret);
 /* Which of the words of the schema. */
 int64_t body_word(const struct body *b, const char *field);
-/* An object within; borrowed from @b. All its fields read as left out if it is not there. */
+/*
+ * An object within; borrowed from @b. All its fields read as left out if it is not there.
+ */
 struct body body_object(const struct body *b, const char *field);
 /* An array or a map; borrowed. NULL: it is not there. */
 json_t *body_json(const struct body *b, const char *field);

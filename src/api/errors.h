@@ -34,7 +34,9 @@ struct api_error {
 /* Fill @err, without details; returns -EBADMSG, so that a refusal is one statement. */
 int api_error_set(struct api_error *err, enum api_code code, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
-/* What an engine's error means to a client: the code by its errno, its sentence as it is. */
+/*
+ * What an engine's error means to a client: the code by its errno, its sentence as it is.
+ */
 int api_error_from(struct api_error *err, const struct warren_error *engine);
 /* One more field of `detail`; beyond API_DETAILS_MAX it is left out. */
 void api_error_text(struct api_error *err, const char *key, const char *fmt, ...)

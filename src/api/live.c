@@ -10,9 +10,9 @@
 #include "service/core/service.h"
 
 /*
- * One tenant has up to fifteen times what is free: fifteen of sixteen connections while it is alone.
- * That leaves others some, and is enough for two thousand streams where the limit of open
- * files is 20,000 (and connections an eighth of that).
+ * One tenant has up to fifteen times what is free: fifteen of sixteen connections while
+ * it is alone. That leaves others some, and is enough for two thousand streams where the
+ * limit of open files is 20,000 (and connections an eighth of that).
  */
 #define TCP_WEIGHT 15
 

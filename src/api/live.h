@@ -7,8 +7,9 @@
  * with their token: when it is revoked or expires, or is deleted with its tenant or its
  * sandbox, whoever does that, and whichever face the request came by.
  *
- * A request under way keeps its connection busy. Of the connections by TCP, which serve all
- * tenants, each tenant has a share (service/core/fair_quota.h): who has it is refused with 429.
+ * A request under way keeps its connection busy. Of the connections by TCP, which serve
+ * all tenants, each tenant has a share (service/core/fair_quota.h): who has it is refused
+ * with 429.
  */
 #ifndef API_LIVE_H
 #define API_LIVE_H
@@ -19,7 +20,10 @@
 struct net_loop;
 struct live;
 
-/* A request's place among them; its owner embeds it, zeroed, and leaves before it is gone. */
+/*
+ * A request's place among them; its owner embeds it, zeroed, and leaves before it is
+ * gone.
+ */
 struct live_request {
 	struct live_request *next, *prev; /* NULL: it is none of them */
 	struct http_request *req;         /* NULL: it is closed already */
@@ -30,16 +34,17 @@ struct live_request {
 };
 
 /*
- * Of a server on @loop whose tokens are in @db; there is one for each @db. @tcp_max: how many
- * connections by TCP there can be; 0: no limit.
+ * Of a server on @loop whose tokens are in @db; there is one for each @db. @tcp_max: how
+ * many connections by TCP there can be; 0: no limit.
  */
 int live_new(struct net_loop *loop, struct db *db, uint64_t tcp_max, struct live **ret);
 /* NULL is fine; returns NULL. Before @db is closed. */
 struct live *live_free(struct live *l);
 
 /*
- * @caller, who was admitted, has begun @req, and stays where it is until live_leave(). -EBADMSG: its
- * tenant has too many under way, as @err says; live_leave() is due all the same.
+ * @caller, who was admitted, has begun @req, and stays where it is until live_leave().
+ * -EBADMSG: its tenant has too many under way, as @err says; live_leave() is due all the
+ * same.
  */
 int live_enter(struct live *l, struct live_request *r, struct http_request *req,
 	       const struct caller *caller, struct api_error *err);

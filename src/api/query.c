@@ -21,7 +21,9 @@ struct pair {
 	size_t len;
 };
 
-/* The next name=value; 1, 0 at the end, or a refusal. Empty ones ("&&") are passed over. */
+/*
+ * The next name=value; 1, 0 at the end, or a refusal. Empty ones ("&&") are passed over.
+ */
 static int next_pair(const char **text, const char *end, struct pair *ret,
 		     struct api_error *err)
 {

@@ -15,8 +15,8 @@ struct route {
 	bool head; /* the method is HEAD: as GET, without a body in the answer */
 	size_t n_params;
 	const char *param[ROUTE_PARAMS_MAX]; /* decoded, in the order of the path */
-	int64_t number
-		[ROUTE_PARAMS_MAX]; /* of those that are numbers, by route_check() */
+	int64_t number[ROUTE_PARAMS_MAX]; /* of those that are numbers, by route_check()
+					   */
 	/* What x-rest took, undecoded, without its first slash; points into the path. */
 	const char *rest;
 	size_t rest_len;

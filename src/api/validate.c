@@ -22,10 +22,10 @@
 
 struct place {
 	const struct place *up;
-	const char *key; /* a field; NULL: an element */
-	size_t index;    /* of an element */
-	const char *
-		parameter; /* the first of a chain may be a parameter, and has nothing below */
+	const char *key;       /* a field; NULL: an element */
+	size_t index;          /* of an element */
+	const char *parameter; /* the first of a chain may be a parameter, and has nothing
+				  below */
 };
 
 /* --------------------------------------------------------------------- words */
@@ -184,7 +184,9 @@ static int check_string(const struct api_schema *s, const char *text, size_t len
 		*ret = schema_word(s, text);
 		return *ret < 0 ? refuse_word(s, text, at, err) : 0;
 	}
-	/* Characters are counted where bytes do not settle it: there are at most as many. */
+	/*
+	 * Characters are counted where bytes do not settle it: there are at most as many.
+	 */
 	if (len > s->max_len || len < 4 * (size_t)s->min_len) {
 		r = check_count(s, utf8_count(text, len), "characters", at, err);
 		if (r < 0)
@@ -377,7 +379,10 @@ static int validate_check(const struct api_schema *s, const json_t *value,
 	if (type == API_ARRAY)
 		return check_array(s, value, at, err);
 	if (type == API_OBJECT)
-		/* Iterating asks for an object that may be changed, and does not change it. */
+		/*
+		 * Iterating asks for an object that may be changed, and does not change
+		 * it.
+		 */
 		return check_object(s, (json_t *)(uintptr_t)value, at, err);
 	return 0;
 }

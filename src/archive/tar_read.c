@@ -280,7 +280,10 @@ static int tar_read_names(struct tar_reader *r, const char *b, struct warren_err
 			raw[prefix++] = '/';
 		(void)memcpy(raw + prefix, b, n);
 		s = clean_name(raw, prefix + n, e->name, sizeof(e->name));
-		/* A file whose name ends in a slash is a directory, to those from before ustar. */
+		/*
+		 * A file whose name ends in a slash is a directory, to those from before
+		 * ustar.
+		 */
 		if (e->type == TAR_FILE && n > 0 && b[n - 1] == '/')
 			e->type = TAR_DIRECTORY;
 	}

@@ -2,9 +2,9 @@
 /*
  * zip.c - entries of a zip become those of a tar
  *
- * Each is a header of 30 bytes, its name, extra fields, and the data. After the last comes the
- * directory, at whose beginning the tar is complete. What is written goes through `pending`, when
- * it is a header, or straight from the data.
+ * Each is a header of 30 bytes, its name, extra fields, and the data. After the last
+ * comes the directory, at whose beginning the tar is complete. What is written goes
+ * through `pending`, when it is a header, or straight from the data.
  */
 #include "archive/zip.h"
 

@@ -2,11 +2,11 @@
 /*
  * zip.h - an archive of zip(1)'s, as a tar, while it arrives
  *
- * So what unpacks a tar, with all its care, unpacks this. Pure functions on bytes; read from
- * the front, entry by entry: the directory at its end says nothing that is believed. Names,
- * sizes and sums are those of the entries; modes are those of a file that is new. What is
- * encrypted, or compressed by anything but deflate, or does not say its size in front
- * of the data, is refused.
+ * So what unpacks a tar, with all its care, unpacks this. Pure functions on bytes; read
+ * from the front, entry by entry: the directory at its end says nothing that is believed.
+ * Names, sizes and sums are those of the entries; modes are those of a file that is new.
+ * What is encrypted, or compressed by anything but deflate, or does not say its size in
+ * front of the data, is refused.
  */
 #ifndef ARCHIVE_ZIP_H
 #define ARCHIVE_ZIP_H

@@ -40,7 +40,9 @@ struct backend_ops {
 		    struct warren_error *err);
 	void (*close)(void *state);
 
-	/* What can be enforced here. At most BACKEND_FEATURES_MAX, the count or -errno. */
+	/*
+	 * What can be enforced here. At most BACKEND_FEATURES_MAX, the count or -errno.
+	 */
 	int (*probe)(void *state, struct warren_feature *features,
 		     struct warren_error *err);
 
@@ -76,14 +78,20 @@ struct backend_ops {
 	int (*file_open)(void *state, struct backend_sandbox *sandbox, const char *path,
 			 int flags, mode_t mode, const char *user, int *ret_fd,
 			 struct warren_error *err);
-	/* What was written to a file that was opened, and is closed, is there. NULL: it always is. */
+	/*
+	 * What was written to a file that was opened, and is closed, is there. NULL: it
+	 * always is.
+	 */
 	int (*file_settle)(void *state, struct backend_sandbox *sandbox, const char *path,
 			   struct warren_error *err);
 	int (*connect)(void *state, struct backend_sandbox *sandbox, uint16_t port,
 		       int *ret_fd, struct warren_error *err);
 	int (*pause)(void *state, struct backend_sandbox *sandbox, bool paused,
 		     struct warren_error *err);
-	/* A pause in which nothing of it is in memory; pause(false) ends it, too. -EBUSY: see warren.h */
+	/*
+	 * A pause in which nothing of it is in memory; pause(false) ends it, too. -EBUSY:
+	 * see warren.h
+	 */
 	int (*checkpoint)(void *state, struct backend_sandbox *sandbox,
 			  struct warren_error *err);
 	/* Of the whole machine, whoever made them; see warren.h. */
@@ -95,8 +103,9 @@ struct backend_ops {
 	int (*adopt)(void *state, const char *id, struct backend_sandbox **ret_sandbox,
 		     struct warren_error *err);
 	/*
-	 * The same without a word to whoever is in charge of it, for destroy, pause, stats,
-	 * update, describe and connection, none of which needs one. NULL: as adopt().
+	 * The same without a word to whoever is in charge of it, for destroy, pause,
+	 * stats, update, describe and connection, none of which needs one. NULL: as
+	 * adopt().
 	 */
 	int (*find)(void *state, const char *id, struct backend_sandbox **ret_sandbox,
 		    struct warren_error *err);
@@ -121,13 +130,19 @@ struct backend_ops {
 		     struct warren_stats *ret, struct warren_error *err);
 };
 
-/* One table for each kind (those of kinds with a shim are in backend/shimmed), and one for tests. */
+/*
+ * One table for each kind (those of kinds with a shim are in backend/shimmed), and one
+ * for tests.
+ */
 #define BACKEND_OPS_EXTERN(name) extern const struct backend_ops backend_##name;
 BACKEND_KINDS_OWN(BACKEND_OPS_EXTERN)
 BACKEND_KINDS_SHIMMED(BACKEND_OPS_EXTERN)
 extern const struct backend_ops backend_null; /* no isolation at all */
 
-/* dirs.c: run and state directory, as the options say or by default; the caller's to free. */
+/*
+ * dirs.c: run and state directory, as the options say or by default; the caller's to
+ * free.
+ */
 int backend_choose_dirs(const struct warren_options *o, char **ret_run, char **ret_state,
 			struct warren_error *err);
 /*
@@ -139,7 +154,9 @@ int backend_open_sub(int at, const char *name, struct warren_error *err);
 
 const struct backend_ops *backend_by_name(const char *name);
 
-/* Note in @sandbox what is in force, anew if it was noted before; the detail is a format. */
+/*
+ * Note in @sandbox what is in force, anew if it was noted before; the detail is a format.
+ */
 void backend_enforce(struct backend_sandbox *sandbox, const char *name, bool enforced,
 		     const char *fmt, ...) PRINTF_LIKE(4, 5);
 

@@ -2,11 +2,12 @@
 /*
  * kind.h - what a kind of backend says of itself
  *
- * A kind has a folder of its own, with one `const struct backend_kind backend_kind_NAME`, and is in
- * one of the two lists below. Configuration, `warren doctor`, the service and the command line go
- * through these descriptions; none of them names a kind.
+ * A kind has a folder of its own, with one `const struct backend_kind backend_kind_NAME`,
+ * and is in one of the two lists below. Configuration, `warren doctor`, the service and
+ * the command line go through these descriptions; none of them names a kind.
  *
- * A description is data alone: it is linked into programs that have nothing of the kind's code.
+ * A description is data alone: it is linked into programs that have nothing of the kind's
+ * code.
  */
 #ifndef BACKEND_KIND_H
 #define BACKEND_KIND_H
@@ -17,7 +18,10 @@
 
 #include "base/tier.h"
 
-/* Those that libwarren has in itself: backend/NAME/, with a table backend_NAME (backend.h). */
+/*
+ * Those that libwarren has in itself: backend/NAME/, with a table backend_NAME
+ * (backend.h).
+ */
 #define BACKEND_KINDS_OWN(KIND) KIND(native)
 
 /* Those with a shim: shim/NAME/, with a driver shim_driver_NAME (shim/core/driver.h). */

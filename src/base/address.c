@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* address.c - public addresses, told from those that only this machine or its network should reach */
+/*
+ * address.c - public addresses, told from those that only this machine or its network
+ * should reach
+ */
 #include "base/address.h"
 
 #include <arpa/inet.h>
@@ -14,7 +17,10 @@
 #define V4(a, b, c, d) \
 	((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
 
-/* What the registry of special-purpose addresses (RFC 6890) does not call globally reachable. */
+/*
+ * What the registry of special-purpose addresses (RFC 6890) does not call globally
+ * reachable.
+ */
 static const struct {
 	uint32_t net;
 	unsigned bits;

@@ -15,17 +15,20 @@
 /*
  * Is it a global unicast address of version 4 or 6? Loopback, link-local, private,
  * unique-local, shared (carrier-grade NAT), multicast, reserved and documentation
- * addresses are not, nor are the metadata servers of clouds. An address of version 6
- * that carries one of version 4 (mapped, NAT64) is judged by that; those of tunnels (6to4,
+ * addresses are not, nor are the metadata servers of clouds. An address of version 6 that
+ * carries one of version 4 (mapped, NAT64) is judged by that; those of tunnels (6to4,
  * Teredo) are never public.
  */
 bool address_is_public(const struct sockaddr *a);
-/* Is it an address of one of this machine's interfaces? True as well when they cannot be listed. */
+/*
+ * Is it an address of one of this machine's interfaces? True as well when they cannot be
+ * listed.
+ */
 bool address_is_own(const struct sockaddr *a);
 /*
  * The address that a host is when it is written as a number: dotted, or in the decimal,
- * hexadecimal, octal and short forms that inet_aton(3) takes, or of version 6, in brackets or
- * not, with a zone or not. False: it is a name.
+ * hexadecimal, octal and short forms that inet_aton(3) takes, or of version 6, in
+ * brackets or not, with a zone or not. False: it is a name.
  */
 bool address_parse(const char *host, struct sockaddr_storage *ret);
 

@@ -16,8 +16,8 @@ static inline size_t base64_size(size_t n)
 /* base64_size(@n) characters into @ret, and no NUL. */
 void base64_encode(const void *data, size_t n, char *ret);
 /*
- * Of @n characters; @ret has room for @n / 4 * 3 bytes, and may be @text itself. Returns how many
- * bytes they are. -EINVAL: it is not base64, or its padding is missing.
+ * Of @n characters; @ret has room for @n / 4 * 3 bytes, and may be @text itself. Returns
+ * how many bytes they are. -EINVAL: it is not base64, or its padding is missing.
  */
 ssize_t base64_decode(const char *text, size_t n, void *ret);
 /* Would that be decoded? */

@@ -13,11 +13,15 @@ struct buf {
 	size_t len;
 	size_t cap;
 	size_t max;
-	bool failed; /* an addition did not fit or memory ran out: contents are incomplete */
-	bool full; /* it was the former */
+	bool failed; /* an addition did not fit or memory ran out: contents are incomplete
+		      */
+	bool full;   /* it was the former */
 };
 
-/* In the caller's array, which is all there is: for what must not need memory. No buf_done(). */
+/*
+ * In the caller's array, which is all there is: for what must not need memory. No
+ * buf_done().
+ */
 #define BUF_IN(room)                                                          \
 	{                                                                     \
 		.data = (room), .cap = sizeof(room), .max = sizeof(room) - 1, \

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* date.c - the calendar: years are counted from March, so that the leap day is the last */
+/*
+ * date.c - the calendar: years are counted from March, so that the leap day is the last
+ */
 #include "base/date.h"
 
 #include <string.h>

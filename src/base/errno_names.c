@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* errno_names.c - what errors and signals are called; C libraries differ in whether they tell */
+/*
+ * errno_names.c - what errors and signals are called; C libraries differ in whether they
+ * tell
+ */
 #include "base/errno_names.h"
 
 #include <errno.h>

@@ -27,7 +27,9 @@ int fd_read_u64_at(int dirfd, const char *name, uint64_t *ret);
 /* The number after the word @key at the start of a line: "oom_kill 3". */
 int fd_read_key_at(int dirfd, const char *name, const char *key, uint64_t *ret);
 
-/* mkdir -p; the last one gets @mode, those on the way 0755. What is there is left alone. */
+/*
+ * mkdir -p; the last one gets @mode, those on the way 0755. What is there is left alone.
+ */
 int fd_make_dirs(const char *path, mode_t mode);
 
 /* One message with @n_fds descriptors along; 0 or -errno. */
@@ -47,9 +49,9 @@ int fd_send_within(int sock, const void *data, size_t n, const int *fds, size_t 
  */
 ssize_t fd_recv(int sock, void *data, size_t size, int *fds, size_t *n_fds, int flags);
 /*
- * The same for who must hear the message in any case: *@ret_lost when descriptors that came
- * with it could not be taken, most often because this process has as many as it may (EMFILE).
- * All of them are closed then. Only a message that is too long is -EMSGSIZE.
+ * The same for who must hear the message in any case: *@ret_lost when descriptors that
+ * came with it could not be taken, most often because this process has as many as it may
+ * (EMFILE). All of them are closed then. Only a message that is too long is -EMSGSIZE.
  */
 ssize_t fd_recv_some(int sock, void *data, size_t size, int *fds, size_t *n_fds,
 		     int flags, bool *ret_lost);

@@ -32,7 +32,10 @@ void id_from(uint64_t bits, char id[ID_LEN + 1])
 	for (int i = 0; i < ID_LEN; i++, bits >>= 5) {
 		unsigned n = bits & 31;
 
-		/* 31 letters serve: the first letter is never a digit, so ids are host names. */
+		/*
+		 * 31 letters serve: the first letter is never a digit, so ids are host
+		 * names.
+		 */
 		if (i == 0)
 			n = 10 + n % 21;
 		id[i] = alphabet[n % 31];

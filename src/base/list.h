@@ -4,14 +4,16 @@
  *
  *	struct job { struct job *next; ... } *jobs;
  *
- * A list is a pointer to its first item, and each item has a member `next`. Where the list has a
- * tail, it is a pointer to the place where the next item goes:
+ * A list is a pointer to its first item, and each item has a member `next`. Where the
+ * list has a tail, it is a pointer to the place where the next item goes:
  *
  *	struct queue { struct job *first, **tail; } q;
- *	QUEUE_INIT(&q.first, q.tail); ... QUEUE_PUT(q.tail, job); ... job = QUEUE_TAKE(q.first, q.tail);
+ *	QUEUE_INIT(&q.first, q.tail);
+ *	QUEUE_PUT(q.tail, job);
+ *	job = QUEUE_TAKE(q.first, q.tail);
  *
- * An item that is removed often also has the place that points to it, `prev`: see DLIST_*. Only
- * macros and no library: agents, which have none, may use this too.
+ * An item that is removed often also has the place that points to it, `prev`: see
+ * DLIST_*. Only macros and no library: agents, which have none, may use this too.
  */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
@@ -42,7 +44,10 @@
 		pop_;                           \
 	})
 
-/* The place that points to the first item for which @cond holds, which sees it as *at; or the end. */
+/*
+ * The place that points to the first item for which @cond holds, which sees it as *at; or
+ * the end.
+ */
 #define LIST_FIND(list, at, cond)                                             \
 	do {                                                                  \
 		for ((at) = &(list); *(at) && !(cond); (at) = &(*(at))->next) \
@@ -109,7 +114,10 @@
 	} while (0)
 #define DLIST_PUSH(list, item) DLIST_PUSH_BY(list, item, next, prev)
 
-/* Out of whatever list it is in, without a walk. Afterwards its prev is NULL: it is in none. */
+/*
+ * Out of whatever list it is in, without a walk. Afterwards its prev is NULL: it is in
+ * none.
+ */
 #define DLIST_REMOVE_BY(item, next_, prev_)                   \
 	do {                                                  \
 		*(item)->prev_ = (item)->next_;               \

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parse.c - strict numbers with units, from one decimal scanner and one table a unit family */
+/*
+ * parse.c - strict numbers with units, from one decimal scanner and one table a unit
+ * family
+ */
 #include "base/parse.h"
 
 #include <errno.h>

@@ -11,10 +11,16 @@
 int parse_u64(const char *s, uint64_t max, uint64_t *ret,
 	      struct warren_error *err) MUST_CHECK;
 
-/* "500ms", "30s", "2m", "1h" or a fraction of one ("1.5s"), into milliseconds, at least 1. */
+/*
+ * "500ms", "30s", "2m", "1h" or a fraction of one ("1.5s"), into milliseconds, at least
+ * 1.
+ */
 int parse_duration(const char *s, uint64_t *ret_ms, struct warren_error *err) MUST_CHECK;
 
-/* "64k", "512m", "1.5g", "1t", with an optional "b" or "ib"; or plain bytes. Powers of 1,024. */
+/*
+ * "64k", "512m", "1.5g", "1t", with an optional "b" or "ib"; or plain bytes. Powers of
+ * 1,024.
+ */
 int parse_size(const char *s, uint64_t *ret_bytes, struct warren_error *err) MUST_CHECK;
 
 /* "2" or "0.5" processors, into thousandths, at least 0.001. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tier.h - how strong the wall around a sandbox is, by name; a stronger one has a greater number */
+/*
+ * tier.h - how strong the wall around a sandbox is, by name; a stronger one has a greater
+ * number
+ */
 #ifndef BASE_TIER_H
 #define BASE_TIER_H
 

@@ -17,8 +17,8 @@ int user_run_dir(char **ret, struct warren_error *err) MUST_CHECK;
 /* For what stays: images, the database. */
 int user_state_dir(char **ret, struct warren_error *err) MUST_CHECK;
 /*
- * Is @path a directory of this user's or of root's, no link, which nobody else may write to?
- * -ENOENT: there is none. -EPERM: somebody else's.
+ * Is @path a directory of this user's or of root's, no link, which nobody else may write
+ * to? -ENOENT: there is none. -EPERM: somebody else's.
  */
 int user_dir_check(const char *path, struct warren_error *err) MUST_CHECK;
 

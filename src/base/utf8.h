@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* utf8.h - what is UTF-8 and what is not: no overlong forms, no surrogates, nothing cut off */
+/*
+ * utf8.h - what is UTF-8 and what is not: no overlong forms, no surrogates, nothing cut
+ * off
+ */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Length of the sequence that the @n bytes at @data begin with; 0 when they do not begin with one. */
+/*
+ * Length of the sequence that the @n bytes at @data begin with; 0 when they do not begin
+ * with one.
+ */
 size_t utf8_len(const void *data, size_t n);
 bool utf8_valid(const void *s, size_t n);
 /* How many bytes at the end of @data begin a sequence and do not end it: 0 to 3. */

@@ -2,8 +2,9 @@
 /*
  * waiter.h - those who wait for something: an end, output, an event
  *
- * A waiter is its owner's memory, all zeros but for fn and ctx, until it was cancelled or, if it is
- * told once, was told. Whoever offers something to wait for keeps a list of waiters.
+ * A waiter is its owner's memory, all zeros but for fn and ctx, until it was cancelled
+ * or, if it is told once, was told. Whoever offers something to wait for keeps a list of
+ * waiters.
  */
 #ifndef BASE_WAITER_H
 #define BASE_WAITER_H
@@ -45,8 +46,8 @@ static inline void *waiter_cancel(struct waiter *w)
 }
 
 /*
- * All that wait now are told, and wait on. Any of them may cancel itself or others, and add more,
- * which are not told this time. The list must stay until the last was told.
+ * All that wait now are told, and wait on. Any of them may cancel itself or others, and
+ * add more, which are not told this time. The list must stay until the last was told.
  */
 static inline void waiters_tell(struct waiters *list)
 {

@@ -2,8 +2,8 @@
 /*
  * backends.h - the backends of this machine, as its configuration has them
  *
- * The configuration is YAML, which this program does not load a reader for: warren-serve is asked,
- * and only by those who want another backend than the native one.
+ * The configuration is YAML, which this program does not load a reader for: warren-serve
+ * is asked, and only by those who want another backend than the native one.
  */
 #ifndef CLI_BACKENDS_H
 #define CLI_BACKENDS_H
@@ -26,8 +26,8 @@ struct places {
 /* All there are. */
 int places_read(struct places *ret, struct warren_error *err) MUST_CHECK;
 /*
- * The one that a sandbox gets that asks for @backend (NULL: any) and for a wall of @tier at
- * least (NULL: any); refused as the service does. There is one in *@ret.
+ * The one that a sandbox gets that asks for @backend (NULL: any) and for a wall of @tier
+ * at least (NULL: any); refused as the service does. There is one in *@ret.
  */
 int places_choose(const char *backend, const char *tier, struct places *ret,
 		  struct warren_error *err) MUST_CHECK;

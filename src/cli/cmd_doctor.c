@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_doctor.c - warren doctor: what this machine can enforce, and what to do about the rest */
+/*
+ * cmd_doctor.c - warren doctor: what this machine can enforce, and what to do about the
+ * rest
+ */
 #include <stddef.h>
 #include <string.h>
 

@@ -5,7 +5,9 @@
 #include "cli/cli.h"
 #include "cli/exec_helper.h"
 
-/* "image pull" as "image --help pull", so that a word that is no verb is said to be none. */
+/*
+ * "image pull" as "image --help pull", so that a word that is no verb is said to be none.
+ */
 static int help_elsewhere(const struct command *cmd, char **argv)
 {
 	char help[] = "--help";

@@ -2,10 +2,10 @@
 /*
  * cmd_run.c - warren run: a sandbox for one command
  *
- * In order: signals are blocked, the sandbox is made (of an image that is not
- * here, after a pull), the command started in it, its streams are moved until it ends (run_io.c), the sandbox is destroyed,
- * the streams are drained, the result is told. Whatever fails on the way, the
- * sandbox is destroyed and the terminal is restored.
+ * In order: signals are blocked, the sandbox is made (of an image that is not here, after
+ * a pull), the command started in it, its streams are moved until it ends (run_io.c), the
+ * sandbox is destroyed, the streams are drained, the result is told. Whatever fails on
+ * the way, the sandbox is destroyed and the terminal is restored.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -32,7 +32,10 @@ struct command {
 		*alias_of; /* the words that this one stands for; it has nothing else */
 	/* Of a command with commands of its own ("token create"); ends with NULL. */
 	const struct command *const *verbs;
-	/* What may stand as operand number @at, for a shell: lines of "word<TAB>about it". */
+	/*
+	 * What may stand as operand number @at, for a shell: lines of "word<TAB>about
+	 * it".
+	 */
 	void (*complete)(int at, struct buf *out);
 };
 
@@ -42,13 +45,18 @@ struct command {
  */
 bool command_options(const struct command *cmd, int argc, char **argv, void *target,
 		     int *ret_first, int *ret_status) MUST_CHECK;
-/* The same, and the number of operands, which end with NULL; @max 0: as many as there are. */
+/*
+ * The same, and the number of operands, which end with NULL; @max 0: as many as there
+ * are.
+ */
 bool command_operands(const struct command *cmd, int argc, char **argv, void *target,
 		      int min, int max, char ***ret_operands, int *ret_status) MUST_CHECK;
 
 /* "create" of "token create". */
 const char *command_word(const struct command *cmd);
-/* NULL: there is none of that name; *@ret_near (NULL: not wanted) may be what was meant. */
+/*
+ * NULL: there is none of that name; *@ret_near (NULL: not wanted) may be what was meant.
+ */
 const struct command *command_among(const struct command *const *table, const char *word,
 				    const char **ret_near);
 /* The verb of @of that @word is; NULL: there is none, and that was said. */
@@ -68,7 +76,10 @@ bool command_verbs(const struct command *of, int argc, char **argv, void *target
  */
 #define COMPLETE_WORD "__complete"
 int complete_words(const struct command *const *table, int argc, char **argv);
-/* The whole help of one command on stdout, with its verbs if it has any: returns the status. */
+/*
+ * The whole help of one command on stdout, with its verbs if it has any: returns the
+ * status.
+ */
 int help_command(const struct command *cmd);
 
 /* "warren COMMAND: ..." as one line on stderr; @command may be NULL. */

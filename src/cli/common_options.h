@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * common_options.h - rows of tables of options that several commands have, each written once
+ * common_options.h - rows of tables of options that several commands have, each written
+ * once
  *
  *	{ "Computer", OPT_NETWORK(FIELD(network)) },
  *
- * What differs from command to command is an argument: a value that works, and what the help
- * says of it.
+ * What differs from command to command is an argument: a value that works, and what the
+ * help says of it.
  */
 #ifndef CLI_COMMON_OPTIONS_H
 #define CLI_COMMON_OPTIONS_H
@@ -89,8 +90,8 @@
 	(says), opt_flag, (at)
 
 /*
- * A whole row for each row of SPEC_LIMITS(), which calls it by a macro that says what group they
- * begin and where the array of limits is:
+ * A whole row for each row of SPEC_LIMITS(), which calls it by a macro that says what
+ * group they begin and where the array of limits is:
  *
  *	#define RUN_LIMIT(...) OPT_LIMIT("Limits", FIELD(limits), __VA_ARGS__)
  */

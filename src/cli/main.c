@@ -122,7 +122,10 @@ static int alias_expand(int at, int *argc, char ***argv)
 	return 0;
 }
 
-/* What was typed after "warren", with aliases in full: of a help or a completion, the word after that. */
+/*
+ * What was typed after "warren", with aliases in full: of a help or a completion, the
+ * word after that.
+ */
 static int main_expand(int *argc, char ***argv)
 {
 	bool completes = *argc > 1 && strcmp((*argv)[1], COMPLETE_WORD) == 0;

@@ -25,7 +25,10 @@ void message_say(const char *command, const char *fmt, ...)
 	len += n > 0 ? (size_t)n : 0;
 	if (len > max)
 		len = max;
-	/* What people typed is quoted in it: it must stay one line, and not drive a terminal. */
+	/*
+	 * What people typed is quoted in it: it must stay one line, and not drive a
+	 * terminal.
+	 */
 	for (size_t i = 0; i < len; i++)
 		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
 			line[i] = '?';

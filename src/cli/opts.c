@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* opts.c - one pass over the words; every complaint names the option and one that works */
+/*
+ * opts.c - one pass over the words; every complaint names the option and one that works
+ */
 #include "cli/opts.h"
 
 #include <assert.h>

@@ -39,7 +39,8 @@ struct opts {
 	size_t n_conflicts;
 	const char *operands; /* "[--] CMD [ARG...]"; NULL: none are taken */
 	const char *example;  /* a whole call that works */
-	bool mixed; /* options may follow operands: no operand is a command with its own */
+	bool mixed; /* options may follow operands: no operand is a command with its own
+		     */
 };
 
 enum {
@@ -48,9 +49,10 @@ enum {
 };
 
 /*
- * Fills @target from argv[1] on; *@ret_first is the index of the first operand
- * (argc: none); where they are mixed @argv is sorted, options first. On an error the rest is read all the same, so that a flag like
- * --json holds for the report of the error, and the first error is returned.
+ * Fills @target from argv[1] on; *@ret_first is the index of the first operand (argc:
+ * none); where they are mixed @argv is sorted, options first. On an error the rest is
+ * read all the same, so that a flag like --json holds for the report of the error, and
+ * the first error is returned.
  */
 int opts_parse(const struct opts *o, int argc, char **argv, void *target, int *ret_first,
 	       struct warren_error *err) MUST_CHECK;
@@ -61,7 +63,10 @@ const struct opt *opts_find(const struct opts *o, const char *name, size_t len);
 /* The options as the help lists them. */
 void opts_list(const struct opts *o, struct buf *out);
 
-/* For the tables. A `bool`; a `const char *`, which is not empty unless @_or_none; a `uint64_t` each. */
+/*
+ * For the tables. A `bool`; a `const char *`, which is not empty unless @_or_none; a
+ * `uint64_t` each.
+ */
 int opt_flag(void *field, const char *value, struct warren_error *err);
 int opt_text(void *field, const char *value, struct warren_error *err);
 int opt_text_or_none(void *field, const char *value, struct warren_error *err);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_env.h - the environment of a command: what was asked for, and nothing else of ours */
+/*
+ * run_env.h - the environment of a command: what was asked for, and nothing else of ours
+ */
 #ifndef CLI_RUN_ENV_H
 #define CLI_RUN_ENV_H
 

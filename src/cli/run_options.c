@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_options.c - the options of `warren run`: the table, and what no single option can tell */
+/*
+ * run_options.c - the options of `warren run`: the table, and what no single option can
+ * tell
+ */
 #include "cli/run_options.h"
 #include "cli/common_options.h"
 #include "cli/values.h"

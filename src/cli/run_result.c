@@ -12,7 +12,9 @@
 
 #include "base/errno_names.h"
 
-/* Two captures, each byte of them escaped at worst as \u0000, and the rest of the report. */
+/*
+ * Two captures, each byte of them escaped at worst as \u0000, and the rest of the report.
+ */
 #define REPORT_MAX (16U << 20)
 
 int result_status(const struct warren_result *res)

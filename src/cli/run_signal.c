@@ -22,7 +22,9 @@ static const struct {
 	{ SIGUSR1, false, true },
 	{ SIGUSR2, false, true },
 	{ SIGCONT, false, false },
-	/* Without a terminal of its own for the command, ^Z stops us as it stops anyone. */
+	/*
+	 * Without a terminal of its own for the command, ^Z stops us as it stops anyone.
+	 */
 	{ SIGTSTP, true, false },
 	{ SIGWINCH, true, false },
 };

@@ -18,7 +18,9 @@
 int tty_raw(int fd, struct warren_error *err);
 /* Does nothing when nothing is to be restored. */
 void tty_restore(void);
-/* Rows and columns of the first terminal among stdin, stdout and stderr; 0 and 0: none. */
+/*
+ * Rows and columns of the first terminal among stdin, stdout and stderr; 0 and 0: none.
+ */
 void tty_size(uint16_t *ret_rows, uint16_t *ret_cols);
 
 #endif /* CLI_RUN_TTY_H */

@@ -169,7 +169,10 @@ static void step_splice(struct splice *p)
 			splice_stop(p);
 			return;
 		} else if (errno == EAGAIN) {
-			/* It was not the end that we had waited for: then it is the other. */
+			/*
+			 * It was not the end that we had waited for: then it is the
+			 * other.
+			 */
 			p->state = i == 0 && p->state == PUMP_WAIT_IN ? PUMP_WAIT_OUT
 								      : PUMP_WAIT_IN;
 			return;

@@ -274,15 +274,18 @@ static struct warren_mount *mount_list_add(struct mount_list *list, const char *
 }
 
 /*
- * Opened once: what is mounted is what the path led to now, whatever is put on the way meanwhile.
- * Its name is what the kernel calls it.
+ * Opened once: what is mounted is what the path led to now, whatever is put on the way
+ * meanwhile. Its name is what the kernel calls it.
  */
 static int set_source(struct warren_mount *m, const char *path, struct warren_error *err)
 {
 	char link[32], name[PATH_MAX];
 	ssize_t n;
 
-	/* A bare word is the name of a volume elsewhere: a directory must not be meant by chance. */
+	/*
+	 * A bare word is the name of a volume elsewhere: a directory must not be meant by
+	 * chance.
+	 */
 	if (!strchr(path, '/') && strcmp(path, ".") != 0 && strcmp(path, "..") != 0)
 		return error_set(err, EINVAL, "'%s' is not a path: write ./%s", path,
 				 path);

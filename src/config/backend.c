@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * backend.c - where sandboxes may run: the kinds of backends, and the section that names them
+ * backend.c - where sandboxes may run: the kinds of backends, and the section that names
+ * them
  *
  * Some are there by themselves, under the name of their kind; `backends` gives them other
  * settings, switches them off, or adds more:
@@ -11,8 +12,9 @@
  *	    kind: command
  *	    exec: [ssh, build, --, '{command}']
  *
- * Settings are checked here, strictly, and handed on as JSON to whoever opens the backend. A
- * backend whose kind has a weak wall is not offered to who asks for a stronger one.
+ * Settings are checked here, strictly, and handed on as JSON to whoever opens the
+ * backend. A backend whose kind has a weak wall is not offered to who asks for a stronger
+ * one.
  */
 #include <errno.h>
 #include <stdio.h>

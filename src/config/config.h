@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config.h - the configuration of `warren serve`: one table of keys, and all that is made of it
+ * config.h - the configuration of `warren serve`: one table of keys, and what uses it
  *
  *	AUTO_CONFIG struct config *c = NULL;
  *
  *	r = config_new(&c, err);
- *	r = config_read_file(c, path, err);		// the file, if there is one
- *	r = config_read_flags(c, argc, argv, &first, err);	// which count more than it
- *	r = config_finish(c, err);			// defaults, and whether it all fits
+ *	r = config_read_file(c, path, err); // the file, if it exists
+ *	r = config_read_flags(c, argc, argv, &first, err); // they override it
+ *	r = config_finish(c, err); // defaults and checks
  *	...
- *	r = config_allow(c, n_tokens, err);		// before anything listens
+ *	r = config_allow(c, n_tokens, err); // before anything listens
  *
  * Every key is also a flag: dots and underscores become dashes, so that
  * `log.level: debug` in the file is `--log-level debug` or
@@ -153,7 +153,8 @@ enum config_transport {
 /* Who can reach a listener; a wider one has a greater number. */
 enum config_reach {
 	CONFIG_OWNER,    /* whoever may open the socket, which is 0600 */
-	CONFIG_LOOPBACK, /* every process of this machine, web pages in a browser included */
+	CONFIG_LOOPBACK, /* every process of this machine, web pages in a browser included
+			  */
 	CONFIG_WIDE,
 };
 
@@ -183,7 +184,10 @@ int config_listener(const char *text, struct config_listener *ret,
  */
 int config_allow(const struct config *c, uint64_t tokens,
 		 struct warren_error *err) MUST_CHECK;
-/* Whether a directory or file of this machine, an absolute and clean path, may be mounted. */
+/*
+ * Whether a directory or file of this machine, an absolute and clean path, may be
+ * mounted.
+ */
 bool config_mount_allowed(const struct config *c, const char *path, bool read_only);
 
 /* ---------------------------------------------------------------- backends */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config_internal.h - the table of keys, for those who read by it and those who write it down */
+/*
+ * config_internal.h - the table of keys, for those who read by it and those who write it
+ * down
+ */
 #ifndef CONFIG_CONFIG_INTERNAL_H
 #define CONFIG_CONFIG_INTERNAL_H
 
@@ -58,7 +61,9 @@ const char *config_leaf(const struct config_key *key, size_t *ret_section);
 const struct config_key *config_find(const char *name, size_t len);
 
 void *config_field(struct config *c, const struct config_key *key);
-/* Set it from a word, as it is written in the file or given to a flag; lists grow by it. */
+/*
+ * Set it from a word, as it is written in the file or given to a flag; lists grow by it.
+ */
 int config_set(struct config *c, const struct config_key *key, const char *word,
 	       struct warren_error *err);
 /* A number as its own parser reads it, in the largest unit without a remainder. */
@@ -68,7 +73,10 @@ void config_list_clear(struct config_list *list);
 void config_word(const struct config *c, const struct config_key *key, size_t index,
 		 struct buf *out);
 
-/* backend.c: what is in `backends`; what is there without being named; what it all must be. */
+/*
+ * backend.c: what is in `backends`; what is there without being named; what it all must
+ * be.
+ */
 struct yaml;
 int config_read_backends(struct config *c, const struct yaml *y, const json_t *in,
 			 struct warren_error *err);
@@ -83,7 +91,9 @@ void config_show_templates(const struct config *c, struct buf *out);
 void config_example_templates(struct buf *out);
 void config_manual_templates(struct buf *out);
 int check_tenant_tier(const char *text, struct warren_error *err);
-/* The section for people: as an example, as a part of the manual page, as it is in force. */
+/*
+ * The section for people: as an example, as a part of the manual page, as it is in force.
+ */
 void config_example_backends(struct buf *out);
 void config_manual_backends(struct buf *out);
 void config_show_backends(const struct config *c, struct buf *out);

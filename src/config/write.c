@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* write.c - the table of keys as an example, a manual page, a help, and what is in force */
+/*
+ * write.c - the table of keys as an example, a manual page, a help, and what is in force
+ */
 #include <string.h>
 
 #include "config/config_internal.h"

@@ -40,7 +40,10 @@ struct yaml *yaml_free(struct yaml *y);
 /* Borrowed, and so is what is in it. */
 const json_t *yaml_root(const struct yaml *y);
 
-/* Where the value of @key in @parent, or number @index of it (@key NULL), stands; 0: unknown. */
+/*
+ * Where the value of @key in @parent, or number @index of it (@key NULL), stands; 0:
+ * unknown.
+ */
 unsigned yaml_line(const struct yaml *y, const json_t *parent, const char *key,
 		   size_t index);
 /* "warren.yaml:12: ..." as an error (EINVAL) about that value. */

@@ -102,8 +102,9 @@ static int check_mounts(const struct warren_spec *spec, struct warren_error *err
 }
 
 /*
- * Whatever the backend makes of it (a word for a tool, a part of a URL): it is the machine's own
- * (`host`), a directory, or a name as registries have them, which never looks like an option.
+ * Whatever the backend makes of it (a word for a tool, a part of a URL): it is the
+ * machine's own (`host`), a directory, or a name as registries have them, which never
+ * looks like an option.
  */
 static int core_check_image(const char *image, struct warren_error *err)
 {

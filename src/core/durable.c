@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* durable.c - sandboxes that outlive who made them: finding, adopting, changing, leaving them */
+/*
+ * durable.c - sandboxes that outlive who made them: finding, adopting, changing, leaving
+ * them
+ */
 #include <errno.h>
 
 #include "base/id.h"

@@ -133,7 +133,10 @@ static int write_over_exec(struct warren_sandbox *sb, const char *path, const vo
 	r = warren_exec(sb, &spec, &ex, err);
 	if (r < 0)
 		return error_wrap(err, "write '%s'", path);
-	/* A helper that ended early is heard in files_finish(). SIGPIPE is the caller's to ignore. */
+	/*
+	 * A helper that ended early is heard in files_finish(). SIGPIPE is the caller's
+	 * to ignore.
+	 */
 	r = fd_write_all(warren_exec_fd(ex, 0), data, size);
 	(void)close(warren_exec_take_fd(ex, 0));
 	if (r < 0 && r != -EPIPE)
@@ -194,7 +197,10 @@ int warren_file_write(struct warren_sandbox *sb, const char *path, const void *d
 		return r;
 	if (!sb->engine->ops->file_open)
 		return write_over_exec(sb, path, data, size, mode, err);
-	/* O_NONBLOCK is set on it: a FIFO fails with ENXIO instead of waiting for a reader. */
+	/*
+	 * O_NONBLOCK is set on it: a FIFO fails with ENXIO instead of waiting for a
+	 * reader.
+	 */
 	r = warren_file_open(sb, path, O_WRONLY | O_CREAT | O_TRUNC, mode, NULL, &fd,
 			     err);
 	if (r < 0)

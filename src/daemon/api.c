@@ -41,8 +41,8 @@
 #include "service/rooms.h"
 
 /*
- * A stop, in ms: what runs is waited for; but not for clients that do not take the end of their
- * stream, and from some time on what waits is answered with what is known.
+ * A stop, in ms: what runs is waited for; but not for clients that do not take the end of
+ * their stream, and from some time on what waits is answered with what is known.
  */
 #define DRAIN_CUT_MS  1000
 #define DRAIN_LAST_MS 5000
@@ -65,10 +65,10 @@ struct api {
 	struct loop_timer *drain, *chores;
 	int signal_fd, journals;
 	uint64_t drain_since; /* ns */
-	uint64_t
-		drain_cut; /* ms since then, when clients are looked at that take nothing */
-	bool drain_last;   /* what waits was answered */
-	bool deleting;     /* sandboxes, before it stops */
+	uint64_t drain_cut; /* ms since then, when clients are looked at that take nothing
+			     */
+	bool drain_last;    /* what waits was answered */
+	bool deleting;      /* sandboxes, before it stops */
 	int status;
 };
 
@@ -77,7 +77,10 @@ struct api {
 static int drop_privileges(const struct api_birth *b, struct warren_error *err)
 {
 	if (geteuid() == 0 && b->uid != 0) {
-		/* All but what the next three calls need; with the last of them these go, too. */
+		/*
+		 * All but what the next three calls need; with the last of them these go,
+		 * too.
+		 */
 		int r = caps_reduce(1ULL << CAP_SETUID | 1ULL << CAP_SETGID, err);
 
 		if (r < 0)
@@ -234,8 +237,8 @@ static void on_slow_turn(void *ctx UNUSED, const char *name, uint64_t usec,
 
 /*
  * What is made in @path is to be away from what others make and remove (chattr +T): an
- * ext4 puts files near their directory, and directories near theirs, unless they are told so.
- * Where there is no such thing it does not matter.
+ * ext4 puts files near their directory, and directories near theirs, unless they are told
+ * so. Where there is no such thing it does not matter.
  */
 static void stand_apart(const char *path)
 {
@@ -257,7 +260,9 @@ static int api_open_store(struct api *a, struct warren_error *err)
 		a->db_path = NULL;
 		return error_errno(err, ENOMEM, "open the database");
 	}
-	/* The api of a warden that was killed may be about to end: it is given a moment. */
+	/*
+	 * The api of a warden that was killed may be about to end: it is given a moment.
+	 */
 	for (int i = 0; (r = db_open(a->db_path, &a->db, err)) == -EBUSY && i < 60; i++) {
 		*err = (struct warren_error)WARREN_ERROR_INIT;
 		(void)usleep(50000);
@@ -364,9 +369,9 @@ static void on_refused(const struct http_refusal *refusal, struct buf *body, voi
 }
 
 /*
- * Of the descriptors that the process may have, those of clients and those that are held for
- * sandboxes are apart, so that neither can use up the others'. A client's connection may need
- * a second one, for a port or a file; some are for the service itself.
+ * Of the descriptors that the process may have, those of clients and those that are held
+ * for sandboxes are apart, so that neither can use up the others'. A client's connection
+ * may need a second one, for a port or a file; some are for the service itself.
  */
 #define DESCRIPTORS_OWN 256U
 
@@ -442,9 +447,8 @@ static int watch_signals(struct api *a, struct warren_error *err)
 	(void)sigaddset(&set, SIGINT);
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	(void)signal(SIGPIPE, SIG_IGN);
-	(void)signal(
-		SIGIO,
-		SIG_IGN); /* of leases (journal_pool.c), which ask, and wait for nothing */
+	(void)signal(SIGIO, SIG_IGN); /* of leases (journal_pool.c), which ask, and wait
+					 for nothing */
 	a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (a->signal_fd < 0)
 		return error_errno(err, errno, "watch for signals");

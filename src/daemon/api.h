@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* api.h - the process that speaks HTTP: no privileges, confined, the owner of the store */
+/*
+ * api.h - the process that speaks HTTP: no privileges, confined, the owner of the store
+ */
 #ifndef DAEMON_API_H
 #define DAEMON_API_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c - whether a configuration fits this machine and who starts the service, without starting it */
+/*
+ * check.c - whether a configuration fits this machine and who starts the service, without
+ * starting it
+ */
 #include "daemon/check.h"
 
 #include <errno.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.h - whether a configuration fits this machine and who starts the service, without starting it */
+/*
+ * check.h - whether a configuration fits this machine and who starts the service, without
+ * starting it
+ */
 #ifndef DAEMON_CHECK_H
 #define DAEMON_CHECK_H
 
@@ -9,7 +12,10 @@ struct config;
 
 /* Can what must be written be? Said before anything is made. */
 int check_dirs(const struct config *c, struct warren_error *err) MUST_CHECK;
-/* That, and all else that a start would stumble over or be silent about: notes go to stderr. */
+/*
+ * That, and all else that a start would stumble over or be silent about: notes go to
+ * stderr.
+ */
 int check_fits(const struct config *c, struct warren_error *err) MUST_CHECK;
 
 #endif /* DAEMON_CHECK_H */

@@ -8,8 +8,8 @@
 #include "daemon/api.h"
 
 /*
- * All that `listen` names. One that systemd holds for us already is taken as it is; one that it
- * holds and that is not named is refused, as nothing would say what it is for.
+ * All that `listen` names. One that systemd holds for us already is taken as it is; one
+ * that it holds and that is not named is refused, as nothing would say what it is for.
  */
 int listen_open(const struct config *c, struct api_birth *b, struct warren_error *err);
 

@@ -99,7 +99,9 @@ static int read_option(struct options *o, int argc, char **argv, int *at,
 	return 0;
 }
 
-/* Ours first, for the name of the file; then the file; then the flags, which count more. */
+/*
+ * Ours first, for the name of the file; then the file; then the flags, which count more.
+ */
 static int serve_read_config(struct config *c, struct options *o, int argc, char **argv,
 			     struct warren_error *err)
 {
@@ -136,7 +138,10 @@ static int serve_read_config(struct config *c, struct options *o, int argc, char
 
 /* ------------------------------------------------------------------- places */
 
-/* As that user: the first directory on the way to @path that it may not pass; 0: it may all. */
+/*
+ * As that user: the first directory on the way to @path that it may not pass; 0: it may
+ * all.
+ */
 static int check_way(const char *path, uid_t uid, gid_t gid, struct warren_error *err)
 {
 	gid_t old_gid = (gid_t)setfsgid(gid);
@@ -161,7 +166,10 @@ static int check_way(const char *path, uid_t uid, gid_t gid, struct warren_error
 		uid, way, way);
 }
 
-/* The api's own directory, in one that it must get through, whatever umask that was made with. */
+/*
+ * The api's own directory, in one that it must get through, whatever umask that was made
+ * with.
+ */
 static int serve_own_dir(const char *state_dir, const char *path, uid_t uid, gid_t gid,
 			 struct warren_error *err)
 {
@@ -311,7 +319,10 @@ static void hear_signal(struct pair *p, int pidfd)
 	(void)pidfd_send_signal(pidfd, SIGTERM, NULL, 0);
 }
 
-/* Until @fd is readable; forwards what we are told, and waits for nobody who was told for too long. */
+/*
+ * Until @fd is readable; forwards what we are told, and waits for nobody who was told for
+ * too long.
+ */
 static void serve_await(struct pair *p, int pidfd, int fd)
 {
 	struct pollfd fds[] = { { .fd = fd, .events = POLLIN },
@@ -477,7 +488,10 @@ static int serve_prepare(struct pair *p, const struct places *places,
 	sigset_t set;
 	int r;
 
-	/* Of the api one for each sandbox, each stream and each client; of the warden for parts. */
+	/*
+	 * Of the api one for each sandbox, each stream and each client; of the warden for
+	 * parts.
+	 */
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		(void)setrlimit(RLIMIT_NOFILE, &files);
@@ -554,7 +568,10 @@ static int serve_run(const struct config *c, struct warren_error *err)
 		r = serve_prepare(&p, &places, &policy, dir, sizeof(dir), err);
 	if (r == 0)
 		r = serve_main(&p, err);
-	/* Sandboxes go on as they are, and the next service finds them; nothing is lost with us. */
+	/*
+	 * Sandboxes go on as they are, and the next service finds them; nothing is lost
+	 * with us.
+	 */
 	if (p.stuck) {
 		log_line(LOG_LEVEL_WARNING, "a request is still under way, ignoring");
 		_exit(0);

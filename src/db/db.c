@@ -16,7 +16,9 @@
 
 #include "db/db_internal.h"
 
-/* Pages of 4 KiB in the log: when a checkpoint is wanted, and when it is not waited for. */
+/*
+ * Pages of 4 KiB in the log: when a checkpoint is wanted, and when it is not waited for.
+ */
 #define WAL_PAGES_WANTED 1000
 #define WAL_PAGES_MAX    16384
 
@@ -197,8 +199,9 @@ void db_sync_later(struct db *db)
 }
 
 /*
- * What was committed is in the log; or in the file proper by now, and then whoever put it there
- * has synced both. SQLite locks neither the log nor by it, so that closing it drops no lock.
+ * What was committed is in the log; or in the file proper by now, and then whoever put it
+ * there has synced both. SQLite locks neither the log nor by it, so that closing it drops
+ * no lock.
  */
 int db_sync_fd(struct db *db, struct warren_error *err)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * db.h - what the daemon knows, in one SQLite file: tenants, tokens, sandboxes, execs, sessions
+ * db.h - what the daemon knows, in one SQLite file: tenants, tokens, sandboxes, execs,
+ * sessions
  *
  * One process owns the file and has one `struct db`; a lock beside the file,
  * held for life, keeps a second one out. Calls are synchronous, from one
  * thread, and take microseconds; there is no SQL outside of this folder, and
  * no value ever becomes part of a statement's text.
  *
- * What a call that returned success has written survives the death of all
- * processes at any moment. That costs no fsync. What must survive a power cut
- * as well pays for one: tenants, tokens, db_set_meta(), and whatever the caller puts into a transaction that it
+ * What a call that returned success has written survives the death of all processes at
+ * any moment. That costs no fsync. What must survive a power cut as well pays for one:
+ * tenants, tokens, db_set_meta(), and whatever the caller puts into a transaction that it
  * began as DB_POWER_SAFE. The fsync carries along everything written before.
  *
  * Every call is a transaction by itself. To combine some:
@@ -78,8 +79,9 @@ struct db *db_close(struct db *db);
 int db_check(struct db *db, struct warren_error *err) MUST_CHECK;
 
 /*
- * Keep room on the disk for results and deletions (reserve.c), so that they can be written when
- * it is full; 0 when all of it is kept. For now and then, as some of it may have been used.
+ * Keep room on the disk for results and deletions (reserve.c), so that they can be
+ * written when it is full; 0 when all of it is kept. For now and then, as some of it may
+ * have been used.
  */
 int db_reserve(struct db *db);
 
@@ -106,8 +108,9 @@ struct db_tx {
 
 /*
  * To wait for the disk takes as long as the disk is busy, and stops whoever waits. After
- * db_sync_later() nothing here does so: who has made something DB_POWER_SAFE calls fdatasync(2) on
- * db_sync_fd(), on another thread, before it tells of it. The descriptor is the caller's.
+ * db_sync_later() nothing here does so: who has made something DB_POWER_SAFE calls
+ * fdatasync(2) on db_sync_fd(), on another thread, before it tells of it. The descriptor
+ * is the caller's.
  */
 void db_sync_later(struct db *db);
 int db_sync_fd(struct db *db, struct warren_error *err) MUST_CHECK;
@@ -146,7 +149,9 @@ struct db_denial {
 };
 
 const char *db_quota_name(enum db_quota quota); /* "sandboxes", "memory", ... */
-/* The tenant with these limits, made if missing. Limits below what it uses are no error. */
+/*
+ * The tenant with these limits, made if missing. Limits below what it uses are no error.
+ */
 int db_put_tenant(struct db *db, const char *name, const uint64_t limit[DB_QUOTA_MAX],
 		  struct warren_error *err) MUST_CHECK;
 int db_get_tenant(struct db *db, const char *name, struct tenant_row *ret,
@@ -192,15 +197,22 @@ int db_each_token(struct db *db, const char *tenant, uint64_t after, size_t max,
 		  struct warren_error *err) MUST_CHECK;
 /* @tenant NULL: whosever it is. A second time is no error. */
 /*
- * @fn hears of each token (token_row.seq) that is changed or deleted, by whatever statement, other
- * than by db_touch_token(). It is called from within one: it must not use @db. One at a time.
+ * @fn hears of each token (token_row.seq) that is changed or deleted, by whatever
+ * statement, other than by db_touch_token(). It is called from within one: it must not
+ * use @db. One at a time.
  */
 void db_on_token(struct db *db, void (*fn)(void *ctx, uint64_t seq), void *ctx);
-/* Is the token @id as good as it was made? -EKEYREVOKED, or -ENOENT: it was deleted. Its time is not looked at. */
+/*
+ * Is the token @id as good as it was made? -EKEYREVOKED, or -ENOENT: it was deleted. Its
+ * time is not looked at.
+ */
 int db_check_token(struct db *db, const char *id, struct warren_error *err) MUST_CHECK;
 int db_revoke_token(struct db *db, const char *tenant, const char *id, int64_t now,
 		    struct warren_error *err) MUST_CHECK;
-/* Delete those that were revoked or expired before @before, at most @max of either. How many. */
+/*
+ * Delete those that were revoked or expired before @before, at most @max of either. How
+ * many.
+ */
 int db_prune_tokens(struct db *db, int64_t before, size_t max,
 		    struct warren_error *err) MUST_CHECK;
 int db_count_tokens(struct db *db, int64_t now, uint64_t *ret,
@@ -219,8 +231,9 @@ enum sandbox_state {
 	SANDBOX_CREATING, /* acknowledged, being made [everything] */
 	SANDBOX_RUNNING,  /* [everything] */
 	SANDBOX_PAUSED,   /* frozen, in memory [everything] */
-	SANDBOX_STOPPED, /* its files are kept, nothing runs but its init [itself, disk] */
-	SANDBOX_FAILED,  /* could not be made or broke; `error` says why [itself] */
+	SANDBOX_STOPPED,  /* its files are kept, nothing runs but its init [itself, disk]
+			   */
+	SANDBOX_FAILED,   /* could not be made or broke; `error` says why [itself] */
 	SANDBOX_DELETING, /* being unmade, which ends with its row [everything] */
 	SANDBOX_STATE_MAX,
 };
@@ -289,8 +302,9 @@ int db_insert_sandboxes(struct db *db, const struct sandbox_row *rows, size_t n,
 int db_get_sandbox(struct db *db, const char *owner, const char *id,
 		   struct sandbox_row *ret, struct warren_error *err) MUST_CHECK;
 /*
- * The id of the sandbox that @word means: one of that name, or the one whose id begins so. Of
- * @owner's (NULL: anybody's; then those of @first are preferred). -ENOENT: none; -ENOTUNIQ: several.
+ * The id of the sandbox that @word means: one of that name, or the one whose id begins
+ * so. Of @owner's (NULL: anybody's; then those of @first are preferred). -ENOENT: none;
+ * -ENOTUNIQ: several.
  */
 int db_find_sandbox(struct db *db, const char *owner, const char *first, const char *word,
 		    char ret_id[ID_LEN + 1], struct warren_error *err) MUST_CHECK;
@@ -311,14 +325,19 @@ int db_delete_sandbox(struct db *db, const char *id, struct warren_error *err) M
 int db_move_sandbox(struct db *db, const char *id, enum sandbox_state from,
 		    enum sandbox_state to, const char *error, int64_t now,
 		    struct warren_error *err) MUST_CHECK;
-/* The outcome of making it: RUNNING, with what is in force. -ESTALE: it was not CREATING. */
+/*
+ * The outcome of making it: RUNNING, with what is in force. -ESTALE: it was not CREATING.
+ */
 int db_start_sandbox(struct db *db, const char *id, const char *enforced, int64_t now,
 		     struct warren_error *err) MUST_CHECK;
 int db_set_labels(struct db *db, const char *id, const struct db_label *labels, size_t n,
 		  struct warren_error *err) MUST_CHECK;
 int db_set_times(struct db *db, const char *id, int64_t expires_at,
 		 uint64_t idle_timeout_ms, struct warren_error *err) MUST_CHECK;
-/* Other limits, charged by their difference (-EDQUOT), with the spec and report that have them. */
+/*
+ * Other limits, charged by their difference (-EDQUOT), with the spec and report that have
+ * them.
+ */
 int db_set_limits(struct db *db, const char *id, const struct sandbox_row *row,
 		  struct warren_error *err) MUST_CHECK;
 int db_touch_sandbox(struct db *db, const char *id, int64_t last_used,
@@ -330,9 +349,9 @@ struct sandbox_filter {
 	uint32_t states;   /* a bit per state, 1U << SANDBOX_RUNNING; 0: any */
 	const struct db_label *labels; /* all of them */
 	size_t n_labels;
-	uint64_t
-		before; /* the seq of the last row of the page before; 0: from the newest */
-	size_t max;     /* at most DB_PAGE_MAX; 0: that */
+	uint64_t before; /* the seq of the last row of the page before; 0: from the newest
+			  */
+	size_t max;      /* at most DB_PAGE_MAX; 0: that */
 };
 
 /*
@@ -346,15 +365,17 @@ int db_list_sandboxes(struct db *db, const struct sandbox_filter *filter,
 int db_each_sandbox(struct db *db, int (*fn)(void *ctx, const struct sandbox_row *row),
 		    void *ctx, struct warren_error *err) MUST_CHECK;
 /*
- * Forget keys of requests that were made before the time @before, the oldest first, at most @max. How
- * many they were. A key lasts as long as a sandbox that it made.
+ * Forget keys of requests that were made before the time @before, the oldest first, at
+ * most @max. How many they were. A key lasts as long as a sandbox that it made.
  */
 int db_prune_requests(struct db *db, int64_t before, size_t max,
 		      struct warren_error *err) MUST_CHECK;
 /* The next tenant after @owner ("": the first) that has keys: 1 and its name, or 0. */
 int db_next_requester(struct db *db, char owner[DB_NAME_MAX + 1],
 		      struct warren_error *err) MUST_CHECK;
-/* Forget its oldest keys, at most @max, where it has more than @keep. How many they were. */
+/*
+ * Forget its oldest keys, at most @max, where it has more than @keep. How many they were.
+ */
 int db_limit_requests(struct db *db, const char *owner, uint64_t keep, size_t max,
 		      struct warren_error *err) MUST_CHECK;
 /* What an earlier request with this key made, as far as it is still there. */
@@ -388,7 +409,9 @@ struct exec_row {
 	void *block;
 };
 
-/* Charged to the sandbox's owner while it runs. -ENOENT, -EDQUOT, -EEXIST (id or number). */
+/*
+ * Charged to the sandbox's owner while it runs. -ENOENT, -EDQUOT, -EEXIST (id or number).
+ */
 int db_insert_exec(struct db *db, const struct exec_row *row,
 		   struct warren_error *err) MUST_CHECK;
 /* -EALREADY: it ended before, and that result stays. */
@@ -410,8 +433,8 @@ int db_each_closed_shell(struct db *db, const char *sandbox,
 int db_each_running(struct db *db, int (*fn)(void *ctx, const struct exec_row *row),
 		    void *ctx, struct warren_error *err) MUST_CHECK;
 /*
- * Its sandbox is gone: @fn hears of each that neither ended nor was lost before, and from now on they
- * are. What @fn returns other than 0 undoes it.
+ * Its sandbox is gone: @fn hears of each that neither ended nor was lost before, and from
+ * now on they are. What @fn returns other than 0 undoes it.
  */
 int db_lose_execs(struct db *db, const char *sandbox,
 		  int (*fn)(void *ctx, const struct exec_row *row), void *ctx,
@@ -439,7 +462,9 @@ struct session_row {
 
 int db_insert_session(struct db *db, const struct session_row *row,
 		      struct warren_error *err) MUST_CHECK;
-/* A command is about to be sent: @serial must be greater than the last one, else -ESTALE. */
+/*
+ * A command is about to be sent: @serial must be greater than the last one, else -ESTALE.
+ */
 int db_advance_session(struct db *db, const char *id, uint64_t serial, int64_t now,
 		       struct warren_error *err) MUST_CHECK;
 /* @sandbox NULL: whichever it is in. */
@@ -474,12 +499,15 @@ int db_insert_event(struct db *db, const struct event_row *row,
 int db_each_event(struct db *db, uint64_t after, size_t max,
 		  int (*fn)(void *ctx, const struct event_row *row), void *ctx,
 		  struct warren_error *err) MUST_CHECK;
-/* All events after *@ret_before are kept, up to *@ret_last; where both are one, there is none. */
+/*
+ * All events after *@ret_before are kept, up to *@ret_last; where both are one, there is
+ * none.
+ */
 int db_event_range(struct db *db, uint64_t *ret_before, uint64_t *ret_last,
 		   struct warren_error *err) MUST_CHECK;
 /*
- * Of the oldest @max, delete those up to the id @through or of before the time @clock, and what is
- * older than such; never the newest of all. How many they were.
+ * Of the oldest @max, delete those up to the id @through or of before the time @clock,
+ * and what is older than such; never the newest of all. How many they were.
  */
 int db_prune_events(struct db *db, uint64_t through, int64_t clock, uint64_t max,
 		    struct warren_error *err) MUST_CHECK;

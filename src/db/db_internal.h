@@ -93,7 +93,10 @@ enum db_stmt {
 	STMT_MAX,
 };
 
-/* The listing of sandboxes has a text for each number of labels, with an owner and without. */
+/*
+ * The listing of sandboxes has a text for each number of labels, with an owner and
+ * without.
+ */
 #define LIST_SHAPES (2UL * (DB_LABELS_MAX + 1))
 
 struct db {
@@ -124,8 +127,9 @@ extern const char *const statement_texts[STMT_MAX];
 extern const char sandbox_columns[];
 
 /*
- * token.c: tokens that were shown lately are known without asking SQLite. The file is ours alone,
- * and its hook tells of every row that changes, so none of them is ever out of date.
+ * token.c: tokens that were shown lately are known without asking SQLite. The file is
+ * ours alone, and its hook tells of every row that changes, so none of them is ever out
+ * of date.
  */
 int tokens_open(struct db *db, struct warren_error *err);
 void tokens_close(struct db *db);
@@ -151,7 +155,9 @@ struct query query_start(struct db *db, enum db_stmt which);
 void query_done(struct query *q);
 #define AUTO_QUERY CLEANUP(query_done)
 
-/* Bind the next parameter. Strings and blobs must live until query_done(); NULL is NULL. */
+/*
+ * Bind the next parameter. Strings and blobs must live until query_done(); NULL is NULL.
+ */
 void query_text(struct query *q, const char *text);
 void query_blob(struct query *q, const void *data, size_t size);
 void query_int(struct query *q, int64_t n);
@@ -204,8 +210,8 @@ int query_list(struct db *db, bool owned, size_t n_labels, struct query *ret,
 	       struct warren_error *err);
 
 /*
- * request.c: 1: this very request was made before; 0: it is new, or has no key; -EEXIST: its key was
- * another's.
+ * request.c: 1: this very request was made before; 0: it is new, or has no key; -EEXIST:
+ * its key was another's.
  */
 int request_recognise(struct db *db, const char *owner, const struct db_request *request,
 		      struct warren_error *err);
@@ -228,7 +234,9 @@ int sandbox_charged(struct db *db, const char *id, struct charged *ret,
 void sandbox_charge(enum sandbox_state state, int64_t n, const int64_t limits[3],
 		    int64_t charge[DB_QUOTA_MAX]);
 
-/* tenant.c: within a transaction, change what @tenant is charged. -EDQUOT where it grows. */
+/*
+ * tenant.c: within a transaction, change what @tenant is charged. -EDQUOT where it grows.
+ */
 int tenant_charge(struct db *db, const char *tenant, const int64_t delta[DB_QUOTA_MAX],
 		  struct warren_error *err);
 

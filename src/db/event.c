@@ -2,9 +2,9 @@
 /*
  * event.c - rows of events: what happened, for clients that were away when it did
  *
- * Ids are given by the caller, one after the other. Rows are deleted from the oldest on, and the
- * newest stays: what is kept is always all that came after some event, and the next process knows
- * which id was the last.
+ * Ids are given by the caller, one after the other. Rows are deleted from the oldest on,
+ * and the newest stays: what is kept is always all that came after some event, and the
+ * next process knows which id was the last.
  */
 #include <errno.h>
 #include <stdlib.h>

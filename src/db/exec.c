@@ -128,7 +128,9 @@ int db_get_exec(struct db *db, const char *sandbox, const char *id, struct exec_
 	return 0;
 }
 
-/* What came out of a sandbox may be any number: what no clock or counter reaches is cut. */
+/*
+ * What came out of a sandbox may be any number: what no clock or counter reaches is cut.
+ */
 static void query_count(struct query *q, uint64_t n)
 {
 	query_u64(q, n > INT64_MAX ? INT64_MAX : n);

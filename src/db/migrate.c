@@ -7,10 +7,11 @@
  * added. Each step is one transaction with the number of its version, so that
  * a death in between leaves a file of some version, never between two.
  *
- * An update can be taken back: most steps only add tables, indexes and columns with defaults, which
- * a program of before does not notice. So there are two numbers: the pragma user_version is what
- * a program must know to use the file, and meta has the number of steps that were done. A step is right,
- * then, whatever a program of before has written meanwhile.
+ * An update can be taken back: most steps only add tables, indexes and columns with
+ * defaults, which a program of before does not notice. So there are two numbers: the
+ * pragma user_version is what a program must know to use the file, and meta has the
+ * number of steps that were done. A step is right, then, whatever a program of before has
+ * written meanwhile.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -125,16 +126,19 @@ static const char *const steps[] = {
 	/* There was one backend before, and this was its tier. */
 	"ALTER TABLE sandboxes ADD COLUMN tier TEXT NOT NULL DEFAULT 'namespace';",
 
-	/* Sessions that are known by a name; tokens that open one sandbox, and go with it. */
+	/*
+	 * Sessions that are known by a name; tokens that open one sandbox, and go with
+	 * it.
+	 */
 	"ALTER TABLE sessions ADD COLUMN name TEXT;"
 	"ALTER TABLE tokens ADD COLUMN sandbox TEXT"
 	"  REFERENCES sandboxes (id) ON DELETE CASCADE;"
 	"CREATE INDEX tokens_of_sandbox ON tokens (sandbox) WHERE sandbox IS NOT NULL;",
 
 	/*
-	 * Events that outlive the process. `clock` is the time they are forgotten by. Ids begin
-	 * with the time, so that a cursor of before is older than all of them. Of an exec
-	 * whose sandbox failed it is written down that its end was told.
+	 * Events that outlive the process. `clock` is the time they are forgotten by. Ids
+	 * begin with the time, so that a cursor of before is older than all of them. Of
+	 * an exec whose sandbox failed it is written down that its end was told.
 	 */
 	"CREATE TABLE events ("
 	"  id INTEGER PRIMARY KEY,"
@@ -166,8 +170,9 @@ static const char *const steps[] = {
 	"CREATE INDEX tokens_expiring ON tokens (expires_at) WHERE expires_at <> 0;",
 
 	/*
-	 * A tenant's names are unique. Of sandboxes that shared one, the oldest keeps it and the
-	 * others get their id behind it. A program of before that reuses a name gets an error.
+	 * A tenant's names are unique. Of sandboxes that shared one, the oldest keeps it
+	 * and the others get their id behind it. A program of before that reuses a name
+	 * gets an error.
 	 */
 	"UPDATE sandboxes SET name = substr(name, 1, 50) || '-' || id WHERE seq IN"
 	"  (SELECT seq FROM (SELECT seq, row_number() OVER"
@@ -176,7 +181,10 @@ static const char *const steps[] = {
 	"CREATE UNIQUE INDEX sandboxes_by_name ON sandboxes (name, owner)"
 	"  WHERE name IS NOT NULL;",
 
-	/* What a sandbox is for: its command, what its end means, and the exec that it last was. */
+	/*
+	 * What a sandbox is for: its command, what its end means, and the exec that it
+	 * last was.
+	 */
 	"ALTER TABLE sandboxes ADD COLUMN command TEXT;"
 	"ALTER TABLE sandboxes ADD COLUMN on_exit INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE sandboxes ADD COLUMN main_exec TEXT;",

@@ -2,12 +2,12 @@
 /*
  * reserve.c - room on the disk that only the store can use
  *
- * On a full disk results must still be written down, and sandboxes deleted, or nothing would ever
- * be freed. Both change rows that are there: they need room in the log, and hardly any in
- * the file. So blocks for both are allocated ahead, beyond their ends (fallocate(2) with
- * FALLOC_FL_KEEP_SIZE), where nobody else can take them. A log that is removed when the store is
- * closed takes its blocks along; for the next start on a full disk there is a file beside it,
- * which is given up for them.
+ * On a full disk results must still be written down, and sandboxes deleted, or nothing
+ * would ever be freed. Both change rows that are there: they need room in the log, and
+ * hardly any in the file. So blocks for both are allocated ahead, beyond their ends
+ * (fallocate(2) with FALLOC_FL_KEEP_SIZE), where nobody else can take them. A log that is
+ * removed when the store is closed takes its blocks along; for the next start on a full
+ * disk there is a file beside it, which is given up for them.
  *
  * Who uses the store sees to it that nothing new is admitted when the disk is full.
  */
@@ -21,11 +21,17 @@
 
 #define LOG_BYTES  (8LL << 20) /* twice what it has when a checkpoint is wanted */
 #define FILE_BYTES (2LL << 20) /* beyond its end */
-/* Where blocks are smaller than pages, not all of what is mapped has any, and a write to it is a SIGBUS. */
+/*
+ * Where blocks are smaller than pages, not all of what is mapped has any, and a write to
+ * it is a SIGBUS.
+ */
 #define SHARED_BYTES (64LL << 10)
 #define OPEN_BYTES   (1U << 20) /* what it takes to open the store */
 
-/* A descriptor of SQLite's file must not be closed while SQLite has it: that would drop its locks. */
+/*
+ * A descriptor of SQLite's file must not be closed while SQLite has it: that would drop
+ * its locks.
+ */
 static int reserve_open(const char *path, const char *suffix, int flags)
 {
 	AUTO_FREE char *name = NULL;
@@ -84,7 +90,10 @@ int db_reserve(struct db *db)
 	return r < 0 ? r : reserve_spare(db, true);
 }
 
-/* SQLite empties the file of its shared memory when it opens the store, and needs room for it again. */
+/*
+ * SQLite empties the file of its shared memory when it opens the store, and needs room
+ * for it again.
+ */
 void db_make_room(struct db *db)
 {
 	struct statvfs fs;

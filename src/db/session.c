@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* session.c - rows of stateful shells; each goes with its exec, as that with its sandbox */
+/*
+ * session.c - rows of stateful shells; each goes with its exec, as that with its sandbox
+ */
 #include <errno.h>
 
 #include "db/db_internal.h"

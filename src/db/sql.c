@@ -57,7 +57,10 @@ int sql_error(sqlite3 *sql, int rc, struct warren_error *err, const char *what)
 {
 	int code = sql_errno(sql, rc);
 
-	/* What a person can do something about is the system's reason, where there is one. */
+	/*
+	 * What a person can do something about is the system's reason, where there is
+	 * one.
+	 */
 	if (code == ENOSPC || code == EROFS || code == ENOMEM || code == EACCES)
 		return error_errno(err, code, "%s", what);
 	return error_set(err, code, "%s: %s", what,
@@ -76,7 +79,9 @@ void query_done(struct query *q)
 	if (!q->stmt)
 		return;
 	(void)sqlite3_reset(q->stmt);
-	/* The strings that were bound are the caller's, and may be gone at the next use. */
+	/*
+	 * The strings that were bound are the caller's, and may be gone at the next use.
+	 */
 	(void)sqlite3_clear_bindings(q->stmt);
 	q->stmt = NULL;
 }

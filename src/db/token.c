@@ -59,7 +59,10 @@ void tokens_forget(struct db *db)
 		token_row_done(&db->shown[i].row);
 }
 
-/* A row has changed, whoever did it: a statement about tokens, or one that takes them along. */
+/*
+ * A row has changed, whoever did it: a statement about tokens, or one that takes them
+ * along.
+ */
 static void on_change(void *ctx, int what, const char *file UNUSED, const char *table,
 		      sqlite3_int64 row)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base_layer.c - what the layer holds, as tables; building it; finding it again; throwing it away */
+/*
+ * base_layer.c - what the layer holds, as tables; building it; finding it again; throwing
+ * it away
+ */
 #include "image/base_layer.h"
 
 #include <dirent.h>
@@ -48,7 +51,10 @@ static const struct entry common[] = {
 	{ "etc/hosts", S_IFREG | 0644,
 	  "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost\n" },
 	{ "etc/resolv.conf", S_IFREG | 0644, "" },
-	/* In place of sysfs: what C libraries, JVMs and allocators look for, and nothing else. */
+	/*
+	 * In place of sysfs: what C libraries, JVMs and allocators look for, and nothing
+	 * else.
+	 */
 	{ "sys", S_IFDIR | 0755, NULL },
 	{ "sys/fs", S_IFDIR | 0755, NULL },
 	{ "sys/fs/cgroup", S_IFDIR | 0755, NULL },
@@ -147,7 +153,10 @@ static const char *const host_copies[] = {
 	"etc/xattr.conf",
 };
 
-/* Links of a machine whose /bin and /lib are in /usr; directories become trees of the image. */
+/*
+ * Links of a machine whose /bin and /lib are in /usr; directories become trees of the
+ * image.
+ */
 static const char *const host_links[] = {
 	"bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "opt",
 };
@@ -312,7 +321,10 @@ static int make_opaque(int root, struct warren_error *err)
 		AUTO_CLOSE int fd =
 			openat(root, opaque[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-		/* A state directory without attributes shows the image's entries beside ours. */
+		/*
+		 * A state directory without attributes shows the image's entries beside
+		 * ours.
+		 */
 		if (fd < 0 || (fsetxattr(fd, "user.overlay.opaque", "y", 1, 0) < 0 &&
 			       errno != EOPNOTSUPP))
 			return error_errno(err, errno, "make '%s' opaque", opaque[i]);

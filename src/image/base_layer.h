@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * base_layer.h - the layer that lies on top of every image, and the curated one for `host`
+ * base_layer.h - the layer that lies on top of every image, and the curated one for
+ * `host`
  *
  * Built once, kept in the state directory, named after a fingerprint of what
  * went into it, so that it is replaced when the machine changes. Made under
@@ -14,7 +15,8 @@
 
 enum skel_kind {
 	SKEL_COMMON, /* mount points, a skeleton of /sys, a plain /etc/hosts */
-	SKEL_HOST, /* and a root around the machine's /usr: links, empty homes, a curated /etc */
+	SKEL_HOST, /* and a root around the machine's /usr: links, empty homes, a curated
+		      /etc */
 };
 
 /* An open, share-locked directory and its path (to be freed). */

@@ -120,7 +120,9 @@ int copy_from_host(int root, const char *path)
 	if (strlen(path) >= sizeof(parts))
 		return -ENAMETOOLONG;
 	(void)strcpy(parts, path);
-	/* First that it is there: a layer is not to have empty directories for nothing. */
+	/*
+	 * First that it is there: a layer is not to have empty directories for nothing.
+	 */
 	if (fstatat(from, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	for (part = strtok_r(parts, "/", &save); part; part = next) {

@@ -31,7 +31,10 @@ static const struct {
 	{ "", false, open_stored_image },
 };
 
-/* What of the machine's root `host` shows, besides what base_layer.c copies: code, no state. */
+/*
+ * What of the machine's root `host` shows, besides what base_layer.c copies: code, no
+ * state.
+ */
 static const char *const host_trees[] = {
 	"usr", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32",
 };
@@ -123,7 +126,9 @@ static int open_host_image(const char *path UNUSED, const char *state_dir,
 
 		(void)strncat(dir, host_trees[i], sizeof(dir) - 2);
 		r = image_add_mount(image, host_trees[i], dir, O_NOFOLLOW, &why);
-		/* A link (/bin on a merged /usr) is in the layer, and absent is absent. */
+		/*
+		 * A link (/bin on a merged /usr) is in the layer, and absent is absent.
+		 */
 		if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
 			r = 0;
 		else if (r < 0)
@@ -165,7 +170,10 @@ static int open_stored_image(const char *ref, const char *state_dir, struct imag
 	if (r == -ENOENT) {
 		struct ref parsed;
 
-		/* The same words as with a store: what names no image is not just missing. */
+		/*
+		 * The same words as with a store: what names no image is not just
+		 * missing.
+		 */
 		r = ref_parse(ref, &parsed, err);
 		return r < 0 ? r
 			     : error_set(err, ENOENT,

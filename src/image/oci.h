@@ -36,7 +36,10 @@ struct oci_options {
 	struct registry_options registry; /* its progress is ours to use */
 	/* Of what is loaded or imported, uncompressed; 0: OCI_BYTES_MAX. -EFBIG */
 	uint64_t max_bytes;
-	/* Called when something changed, some ten times a second; may be NULL. Non-zero: cancel. */
+	/*
+	 * Called when something changed, some ten times a second; may be NULL. Non-zero:
+	 * cancel.
+	 */
 	int (*progress)(void *ctx, const struct oci_layer *layers, size_t n);
 	void *ctx;
 };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* oci_json.h - manifests, indexes and configurations, from a stranger's JSON to checked values */
+/*
+ * oci_json.h - manifests, indexes and configurations, from a stranger's JSON to checked
+ * values
+ */
 #ifndef IMAGE_OCI_JSON_H
 #define IMAGE_OCI_JSON_H
 
@@ -18,7 +21,9 @@ struct oci_manifest {
 	struct oci_blob *layers;
 };
 
-/* Is it an index (a list of manifests by platform)? By its media type, or by what it has. */
+/*
+ * Is it an index (a list of manifests by platform)? By its media type, or by what it has.
+ */
 bool oci_is_index(const char *json, const char *type);
 /* The digest of the manifest for @platform; -ENOENT names those that there are. */
 int oci_choose(const char *json, const char *platform, char ret[REF_DIGEST_LEN + 1],

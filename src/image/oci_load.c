@@ -100,7 +100,10 @@ static int read_blob(int dir, const char *digest, char **ret, struct warren_erro
 	return 0;
 }
 
-/* The file @name of the archive, which must be as large as the manifest says, if it says that. */
+/*
+ * The file @name of the archive, which must be as large as the manifest says, if it says
+ * that.
+ */
 static int open_layer(const struct loading *l, const char *name,
 		      const struct oci_blob *declared, uint64_t *ret_size,
 		      struct warren_error *err)
@@ -123,8 +126,8 @@ static int open_layer(const struct loading *l, const char *name,
 }
 
 /*
- * Unpack what is missing of @image; its layers are the files @names of the archive, and as large as
- * @declared says, NULL: nothing does.
+ * Unpack what is missing of @image; its layers are the files @names of the archive, and
+ * as large as @declared says, NULL: nothing does.
  */
 static int unpack_layers(const struct loading *l, const struct store_image *image,
 			 char *const *names, const struct oci_blob *declared,

@@ -35,7 +35,10 @@ static bool valid_registry(const char *s)
 	       strspn(s + n + 1, DIGIT) == strlen(s + n + 1);
 }
 
-/* Components of lower-case letters and digits, with '.', '_', '__' or dashes between them. */
+/*
+ * Components of lower-case letters and digits, with '.', '_', '__' or dashes between
+ * them.
+ */
 static bool valid_name(const char *s)
 {
 	while (*s) {

@@ -29,7 +29,9 @@ struct ref {
 int ref_parse(const char *text, struct ref *ret, struct warren_error *err) MUST_CHECK;
 /* "registry/name:tag@digest", what there is of it: what a reference is stored under. */
 void ref_text(const struct ref *ref, char text[REF_TEXT_MAX]);
-/* As short as docker shows it: without the default registry and "library/", with its tag. */
+/*
+ * As short as docker shows it: without the default registry and "library/", with its tag.
+ */
 void ref_familiar(const struct ref *ref, char text[REF_TEXT_MAX]);
 /* "sha256:" and 64 lower-case hexadecimal digits? */
 bool ref_digest_valid(const char *s);

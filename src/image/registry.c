@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* registry.c - the handle, and manifests: bounded, of the digest asked for, of one clear type */
+/*
+ * registry.c - the handle, and manifests: bounded, of the digest asked for, of one clear
+ * type
+ */
 #include "image/registry.h"
 
 #include <errno.h>

@@ -28,16 +28,16 @@ struct registry_blob {
 };
 
 struct registry_options {
-	const char *
-		docker_config; /* file with auths, credsStore, credHelpers; NULL: the user's */
-	const char *ca_file; /* further certificates to trust (PEM), NULL: none */
+	const char *docker_config; /* file with auths, credsStore, credHelpers; NULL: the
+				      user's */
+	const char *ca_file;       /* further certificates to trust (PEM), NULL: none */
 	const char *const
 		*insecure; /* registries that may be asked without TLS, NULL-terminated */
 	/*
-	 * The reference is a stranger's: connect to public addresses alone, and with TLS alone,
-	 * save for hosts that are listed as @trusted or @insecure; @hidden (or NULL) gets the
-	 * reason of a failure that the error itself does not tell. All three lists and @hidden
-	 * are borrowed until registry_close().
+	 * The reference is a stranger's: connect to public addresses alone, and with TLS
+	 * alone, save for hosts that are listed as @trusted or @insecure; @hidden (or
+	 * NULL) gets the reason of a failure that the error itself does not tell. All
+	 * three lists and @hidden are borrowed until registry_close().
 	 */
 	bool public_only;
 	const char *const *trusted; /* HOST or HOST:PORT, NULL-terminated */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* registry_auth.h - what a registry asks of those who want something, and what we have to show */
+/*
+ * registry_auth.h - what a registry asks of those who want something, and what we have to
+ * show
+ */
 #ifndef IMAGE_REGISTRY_AUTH_H
 #define IMAGE_REGISTRY_AUTH_H
 

@@ -143,8 +143,8 @@ static int read_challenge(const char **p, struct challenge *ret)
 	*p += n;
 	if (**p == ' ') {
 		skip_blank(p);
-		if (!at_param(
-			    *p)) { /* a token68, of a scheme that is not ours; or nothing */
+		if (!at_param(*p)) { /* a token68, of a scheme that is not ours; or
+					nothing */
 			*p += strspn(*p, TOKEN68);
 			*p += strspn(*p, "=");
 		}

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* registry_creds.c - logins from docker's configuration: auths, credsStore, credHelpers */
+/*
+ * registry_creds.c - logins from docker's configuration: auths, credsStore, credHelpers
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>

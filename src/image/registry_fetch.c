@@ -303,7 +303,10 @@ static int job_finish(struct job *job, struct warren_error *err)
 	return code < 0 ? code : 0;
 }
 
-/* Begin what may begin. Returns how many are not done, with the time to look again in *@wait_ms. */
+/*
+ * Begin what may begin. Returns how many are not done, with the time to look again in
+ * *@wait_ms.
+ */
 static int begin_jobs(struct registry *r, struct job *jobs, size_t n, unsigned *wait_ms,
 		      struct warren_error *err)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* registry_helper.c - running a credential helper: no shell, bounded in time and output */
+/*
+ * registry_helper.c - running a credential helper: no shell, bounded in time and output
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,7 +22,10 @@
 #define REAP_MS    10
 #define WATCH_MS   100
 
-/* A program of its own group, with @in and @out as its streams and signals as they were born. */
+/*
+ * A program of its own group, with @in and @out as its streams and signals as they were
+ * born.
+ */
 static int registry_helper_start(const char *program, int in, int out, pid_t *ret_pid)
 {
 	char *argv[] = { (char *)(uintptr_t)program, (char *)(uintptr_t) "get", NULL };
@@ -59,7 +64,10 @@ static int ms_left(uint64_t deadline)
 	return now < deadline ? (int)((deadline - now) / 1000000 + 1) : 0;
 }
 
-/* To the end of @fd, unless that takes too long, is too much, or nobody wants it any more. */
+/*
+ * To the end of @fd, unless that takes too long, is too much, or nobody wants it any
+ * more.
+ */
 static int registry_helper_read_output(int fd, const struct helper_watch *watch,
 				       struct buf *out, uint64_t deadline)
 {

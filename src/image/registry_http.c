@@ -166,7 +166,10 @@ static size_t registry_http_on_body(char *data, size_t size, size_t count, void 
 	return n;
 }
 
-/* The value of the header @name in @line without the space around it, if that is what it is. */
+/*
+ * The value of the header @name in @line without the space around it, if that is what it
+ * is.
+ */
 static const char *header_value(const char *line, size_t n, const char *name,
 				size_t *ret_n)
 {
@@ -281,7 +284,10 @@ static void registry_http_set_options(struct http *h, const char *url)
 	(void)curl_easy_setopt(e, CURLOPT_URL, url);
 	(void)curl_easy_setopt(e, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
 	(void)curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
-	/* One connection for each download: with one for all, a slow one holds up the rest. */
+	/*
+	 * One connection for each download: with one for all, a slow one holds up the
+	 * rest.
+	 */
 	(void)curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	(void)curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
 #if LIBCURL_VERSION_NUM >= 0x075700

@@ -2,13 +2,13 @@
 /*
  * registry_internal.h - what the files of the registry client share
  *
- *	registry.c	the handle, manifests
+ *	registry.c		the handle, manifests
  *	registry_fetch.c	blobs: several at once, hashed, resumed
- *	registry_http.c	one exchange: its URL, headers, body
- *	registry_retry.c	what to do after an exchange: redirects, retries, sentences
- *	registry_guard.c	where a stranger's pull may lead, and what it tells
- *	registry_auth.c	challenges and tokens
- *	registry_challenge.c	the header that asks for a login
+ *	registry_http.c		one exchange: its URL, headers, body
+ *	registry_retry.c	after an exchange: redirects, retries, messages
+ *	registry_guard.c	where a client's pull may connect, and what errors say
+ *	registry_auth.c		challenges and tokens
+ *	registry_challenge.c	the header that requests a login
  *	registry_creds.c	the docker configuration
  *	registry_helper.c	credential helpers
  *
@@ -63,8 +63,9 @@ struct registry {
 	bool cancelled;
 
 	CURLM *multi;
-	char *authorization; /* what is sent to the registry: "Basic ...", "Bearer ...", NULL */
-	unsigned logins; /* counts changes of authorization */
+	char *authorization; /* what is sent to the registry: "Basic ...", "Bearer ...",
+				NULL */
+	unsigned logins;     /* counts changes of authorization */
 	struct creds creds;
 	bool creds_read;
 };
@@ -129,7 +130,9 @@ int http_init(struct http *h, struct registry *reg, const char *noun,
 	      struct warren_error *err);
 void http_done(struct http *h);
 int http_begin(struct http *h, struct warren_error *err);
-/* Let all exchanges of @reg go on for at most @wait_ms or until one has news; -ECANCELED. */
+/*
+ * Let all exchanges of @reg go on for at most @wait_ms or until one has news; -ECANCELED.
+ */
 int http_pump(struct registry *reg, unsigned wait_ms, struct warren_error *err);
 /* From the first http_begin() to a verdict that is final. */
 int http_run(struct http *h, struct warren_error *err);
@@ -146,15 +149,23 @@ bool http_url_ok(const char *url, bool plain_ok);
 
 /* registry_retry.c */
 enum http_verdict http_judge(struct http *h, struct warren_error *err);
-/* Another try, later, if there is one left; else @err, which says why there was a need for it. */
+/*
+ * Another try, later, if there is one left; else @err, which says why there was a need
+ * for it.
+ */
 enum http_verdict http_retry(struct http *h, struct warren_error *err);
 /* What the registry says in an error body: short, printable; "" if nothing. */
 void http_message(const struct http *h, char text[128]);
 
 /* registry_guard.c */
-/* May the next exchange of @h go to @url? Then its handle is set up to go nowhere else. */
+/*
+ * May the next exchange of @h go to @url? Then its handle is set up to go nowhere else.
+ */
 int guard_hop(struct http *h, const char *url, struct warren_error *err);
-/* Is it an URL that a guarded pull may ask: https, or of a host that is listed as insecure? */
+/*
+ * Is it an URL that a guarded pull may ask: https, or of a host that is listed as
+ * insecure?
+ */
 bool guard_url_ok(const struct registry *reg, const char *url);
 /* The error as its reader may have it; returns its code. */
 int guard_failed(struct registry *reg, struct warren_error *err);

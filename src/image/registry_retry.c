@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* registry_retry.c - an exchange ended: is it the answer, a detour, worth another try, or why not */
+/*
+ * registry_retry.c - an exchange ended: is it the answer, a detour, worth another try, or
+ * why not
+ */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -16,7 +19,8 @@ struct failure {
 	CURLcode result;
 	int code;
 	bool passes;
-	bool no_tls; /* also where there is no TLS: at the server, or here for want of a CA */
+	bool no_tls; /* also where there is no TLS: at the server, or here for want of a
+			CA */
 	const char *before, *after; /* the peer, in a sentence */
 };
 
@@ -75,7 +79,9 @@ void http_message(const struct http *h, char text[128])
 	if (!message)
 		message = json_string_value(json_object_get(root, "message"));
 	text[0] = '\0';
-	/* Whose words they are nobody knows: a stranger's pull is not to carry them home. */
+	/*
+	 * Whose words they are nobody knows: a stranger's pull is not to carry them home.
+	 */
 	if (h->reg->public_only)
 		message = code = NULL;
 	add_plain(text, 128, message && *message ? message : (code ? code : ""));

@@ -45,7 +45,10 @@ static int open_dir(int at, const char *name, bool make)
 	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0 && errno == ENOENT && make) {
-		/* Layers hold set-id files of root's: nobody else on this machine is to reach them. */
+		/*
+		 * Layers hold set-id files of root's: nobody else on this machine is to
+		 * reach them.
+		 */
 		if (mkdirat(at, name, 0700) < 0 && errno != EEXIST)
 			return -errno;
 		fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -2,21 +2,21 @@
 /*
  * store.h - the images of this machine, as files
  *
- *	<state>/images/lock		shared by who adds, exclusive for who collects garbage
+ *	<state>/images/lock		shared to add images, exclusive to collect garbage
  *	<state>/images/refs/<ref>	"sha256:<image id>": what a reference names
- *	<state>/images/<hex>/		an image by its id (the digest of its configuration):
- *		record			what running it takes, in lines (below)
+ *	<state>/images/<hex>/		an image by its id (digest of its configuration):
+ *		record			what running it needs, in lines (below)
  *		manifest.json, config.json	as they came
  *	<state>/layers/<hex>		a link to d/<short>, by the diff id of the layer
- *	<state>/layers/d/<short>/	the layer, unpacked once, whoever names it
+ *	<state>/layers/d/<short>/	the layer, unpacked once for all images
  *
- * Everything is made under another name (".new-...") and renamed: it is whole or
+ * Everything is created under another name (".new-...") and renamed: it is complete or
  * absent. A running sandbox holds a shared lock on its image's directory; an
  * image that is removed meanwhile loses its references at once and goes when
  * the lock is free. A layer goes when no image has it.
  *
- * This side needs no JSON, no TLS and no archives: what `warren run` reads is
- * the record. Those who fill the store are in programs of their own.
+ * This side needs no JSON, no TLS and no archives: `warren run` reads the record.
+ * Separate programs fill the store.
  */
 #ifndef IMAGE_STORE_H
 #define IMAGE_STORE_H

@@ -38,7 +38,10 @@ int store_tag(const struct store *s, const struct ref *ref, const char *id,
 	      struct warren_error *err);
 int store_untag(const struct store *s, const struct ref *ref, struct warren_error *err);
 
-/* Each reference with the id it names; each image by its id. Non-zero ends it and is returned. */
+/*
+ * Each reference with the id it names; each image by its id. Non-zero ends it and is
+ * returned.
+ */
 int store_each_ref(const struct store *s,
 		   int (*fn)(void *ctx, const char *ref, const char *id), void *ctx);
 int store_each_image(const struct store *s, int (*fn)(void *ctx, const char *id),

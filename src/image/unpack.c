@@ -30,7 +30,8 @@ struct pipeline {
 	struct unpack_child inflate, untar;
 	int in;         /* the plain archive, from the decompressor or the file itself */
 	int out, drain; /* untar's pipe, both ends; -1: it reads the file itself */
-	int wait; /* ms for the next byte; -1 when the archive comes from who knows where */
+	int wait; /* ms for the next byte; -1 when the archive comes from who knows where
+		   */
 	const struct unpack_watch *watch; /* NULL: nobody looks */
 	EVP_MD_CTX *digest;               /* NULL: not wanted */
 	uint64_t bytes, max;

@@ -112,7 +112,9 @@ static int place_descriptors(struct setup *s, struct warren_error *err)
 
 static int unpack_child_make_namespaces(struct setup *s, struct warren_error *err)
 {
-	/* The copy of the mounts takes the working directory along: that names it there. */
+	/*
+	 * The copy of the mounts takes the working directory along: that names it there.
+	 */
 	if (s->job->dir >= 0 && fchdir(FD_DIR) < 0)
 		return error_errno(err, errno, "enter the directory");
 	if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |

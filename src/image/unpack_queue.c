@@ -13,7 +13,10 @@
 
 #define WORKERS 2
 
-/* Locks in the order of the digests, whatever image they are of: no two wait for each other. */
+/*
+ * Locks in the order of the digests, whatever image they are of: no two wait for each
+ * other.
+ */
 static size_t next_by_name(const struct oci_work *w, const char *after)
 {
 	size_t best = w->n;

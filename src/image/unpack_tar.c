@@ -205,7 +205,9 @@ static int set_xattrs(struct untar *u, struct archive_entry *e, const char *path
 		}
 		if (fsetxattr(fd, name, value, n, 0) == 0)
 			continue;
-		/* Not on this filesystem, or not what the kernel takes for a capability. */
+		/*
+		 * Not on this filesystem, or not what the kernel takes for a capability.
+		 */
 		if (errno != EOPNOTSUPP && errno != EPERM && errno != EINVAL)
 			return error_errno(err, errno,
 					   "set the attribute '%.100s' of '%.200s'", name,

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * alive.c - whether the init of a durable sandbox lives, and which process it is, without its help
+ * alive.c - whether the init of a durable sandbox lives, and which process it is, without
+ * its help
  *
- * The process number and its start time stand in the sandbox's state. A number is used again
- * only by a process that starts later, so the two together name one process for ever; a
- * pidfd is opened first and the start time read after it. So whoever must end, count or limit a
- * sandbox need not ask its init anything.
+ * The process number and its start time stand in the sandbox's state. A number is used
+ * again only by a process that starts later, so the two together name one process for
+ * ever; a pidfd is opened first and the start time read after it. So whoever must end,
+ * count or limit a sandbox need not ask its init anything.
  *
- * Whether an init was ever told to stay (KEEP) is a question that only init answers: it is asked
- * of all inits at once, and those that are silent count as alive: the service finds out later.
+ * Whether an init was ever told to stay (KEEP) is a question that only init answers: it
+ * is asked of all inits at once, and those that are silent count as alive: the service
+ * finds out later.
  */
 #include <errno.h>
 #include <fcntl.h>

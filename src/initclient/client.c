@@ -2,11 +2,11 @@
 /*
  * client.c - the conversation with init
  *
- * One request at a time, and ends of execs in between. Whatever does not fit
- * (a reply nobody asked for, an exec nobody knows, a wrong size) is an init
- * gone wrong: the request fails, and the sandbox is for destroying. So is one
- * that does not answer in time. The time is that of a request as a whole, whatever else is
- * said meanwhile, and of that not more than a number of messages is listened to.
+ * One request at a time, and ends of execs in between. Whatever does not fit (a reply
+ * nobody asked for, an exec nobody knows, a wrong size) is an init gone wrong: the
+ * request fails, and the sandbox is for destroying. So is one that does not answer in
+ * time. The time is that of a request as a whole, whatever else is said meanwhile, and of
+ * that not more than a number of messages is listened to.
  */
 #include <errno.h>
 #include <poll.h>
@@ -18,10 +18,12 @@
 #include "base/fd.h"
 #include "initclient/initclient.h"
 
-#define ANSWER_MS   20000                 /* requests take microseconds */
-#define READY_MS    60000                 /* for a child to become an init */
-#define LONG_MS     (30 * 60 * 1000)      /* for a shim that says that it is at it */
-#define UNASKED_MAX (2 * PROTO_EXECS_MAX) /* messages between a request and its answer */
+#define ANSWER_MS 20000            /* requests take microseconds */
+#define READY_MS  60000            /* for a child to become an init */
+#define LONG_MS   (30 * 60 * 1000) /* for a shim that says that it is at it */
+#define UNASKED_MAX                                                        \
+	(2 * PROTO_EXECS_MAX) /* messages between a request and its answer \
+			       */
 
 static void note_exit(struct initclient_sandbox *sandbox, const struct proto_exited *msg)
 {
@@ -230,7 +232,10 @@ int client_pump(struct initclient_sandbox *sandbox, int64_t timeout_ms,
 			sandbox->control, &a,
 			timeout_ms < 0 && count == 0 ? 0 : MSG_DONTWAIT, err);
 
-		/* Its end is for the next call to tell, if it had something to say before. */
+		/*
+		 * Its end is for the next call to tell, if it had something to say
+		 * before.
+		 */
 		if (r < 0)
 			return count > 0 ? 1 : r;
 		if (r > 0) {
@@ -254,7 +259,10 @@ int client_pump(struct initclient_sandbox *sandbox, int64_t timeout_ms,
 	}
 }
 
-/* Before READY the child may say FAILED, in words; it is our own code until it execs init. */
+/*
+ * Before READY the child may say FAILED, in words; it is our own code until it execs
+ * init.
+ */
 int client_wait_ready(struct initclient_sandbox *sandbox, struct warren_error *err)
 {
 	union {

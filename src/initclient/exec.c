@@ -209,7 +209,9 @@ static int initclient_attach(struct initclient_sandbox *sandbox,
 	if (r < 0)
 		return r;
 	r = reply_code(&a.m.reply);
-	/* Asked first, looked second: if it ended in between, that is in the file by now. */
+	/*
+	 * Asked first, looked second: if it ended in between, that is in the file by now.
+	 */
 	if (take_result(ex, &state) && state == JOURNAL_FAILED)
 		return error_errno(err,
 				   ex->result.status < 0 && ex->result.status > -4096
@@ -301,7 +303,10 @@ int initclient_exec_wait_fd(struct backend_exec *base)
 	return ex->poll;
 }
 
-/* How long to wait at most: what the caller said, and init's own deadline with some grace. */
+/*
+ * How long to wait at most: what the caller said, and init's own deadline with some
+ * grace.
+ */
 static int64_t wait_span(const struct initclient_exec *ex, int64_t timeout_ms)
 {
 	uint64_t t = clock_now();

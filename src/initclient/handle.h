@@ -17,7 +17,8 @@ struct backend_sandbox {
 	struct warren_step *steps;
 	char **entrypoint, **cmd; /* of the image; NULL: it says nothing */
 	bool durable;     /* release() instead of destroy() when the engine is closed */
-	bool kills_apart; /* its stats() lacks what was killed for memory in ended execs */
+	bool kills_apart; /* its stats() lacks what was killed for memory in ended execs
+			   */
 };
 
 /* What every backend's exec begins with; -1 where there is none. */

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * initclient.h - the conversation with who is in charge of a sandbox, whatever the sandbox is made of
+ * initclient.h - the client of a sandbox's init or shim
  *
- * A sandbox of the native backend has an init inside; one of another has a shim on our
- * side. Both speak proto/init_proto.h and write the journals of proto/journal.h, so everything that is
- * said to them is the same, and is here ("init" below stands for either):
+ * A sandbox of the native backend has an init inside; one of another has a shim on the
+ * host. Both use proto/init_proto.h and write the journals of proto/journal.h, so
+ * the same client serves both ("init" below means either):
  *
- *	request.c	what is asked of init and what it answers, without waiting
- *	client.c	the conversation with init, on top of it
- *	exec.c		execs on top of that
- *	files_ports.c		files and ports, the same way
- *	journal_read.c	reading an exec's journal
- *	user.c		"name", "uid", "uid:gid" to ids, by the sandbox's own passwd
- *	sandbox_socket.c		the socket and the file by which a durable one is found again
- *	alive.c		whether its init lives, and which process it is, without asking it
- *	state_file.c		what that file says; sandbox_desc.c, the same for a process without rights
+ *	request.c		requests to init and its answers, without waiting
+ *	client.c		the blocking client, on top of that
+ *	exec.c			execs, on top of that
+ *	files_ports.c		files and ports, likewise
+ *	journal_read.c		reads an exec's journal
+ *	user.c			"name", "uid", "uid:gid" to ids, by its passwd
+ *	sandbox_socket.c	the socket and the file of a durable sandbox
+ *	alive.c			whether its init is alive, without asking it
+ *	state_file.c		the contents of that file
+ *	sandbox_desc.c		the same for a process without privileges
  *
- * A backend's own sandbox begins with a struct initclient_sandbox, so that the functions for its table
- * (those that take a struct backend_sandbox) serve as they are.
+ * A backend's own sandbox begins with a struct initclient_sandbox, so that the functions
+ * for its table (those that take a struct backend_sandbox) serve as they are.
  */
 #ifndef INITCLIENT_INITCLIENT_H
 #define INITCLIENT_INITCLIENT_H
@@ -38,7 +39,9 @@ struct initclient_sandbox {
 	bool fresh; /* made by us, and we have given nobody a connection */
 	pid_t pid;  /* of init; only for /proc/<pid> while the pidfd is held */
 	int pidfd;
-	/* The same as its state has it, with when it began (ticks); 0: it was not noted. */
+	/*
+	 * The same as its state has it, with when it began (ticks); 0: it was not noted.
+	 */
 	uint32_t init_pid;
 	uint64_t init_start;
 	int control; /* -1: nobody has spoken to it */
@@ -56,7 +59,8 @@ struct initclient_sandbox {
 	char *hostname;
 	char *state_text; /* of an adopted one: what `enforced` points into */
 	bool paused;
-	bool may_take_long; /* a shim, which says that it is at it, and may take minutes */
+	bool may_take_long; /* a shim, which says that it is at it, and may take minutes
+			     */
 	bool saved;         /* and nothing of it runs: PROTO_SAVE */
 	uint64_t oom_kills; /* in cgroups of execs, which are gone */
 	/* Do these exist inside? NULL: those below n_ids do. */
@@ -78,12 +82,18 @@ struct initclient_exec {
 	int poll, ready; /* wait_fd, made when asked for: the connection or an eventfd */
 };
 
-/* initclient.c: what is in it is freed, and its execs are nobody's; not the sandbox itself. */
+/*
+ * initclient.c: what is in it is freed, and its execs are nobody's; not the sandbox
+ * itself.
+ */
 void initclient_done(struct initclient_sandbox *sandbox);
 
 /* client.c */
 int client_wait_ready(struct initclient_sandbox *sandbox, struct warren_error *err);
-/* One request and its REPLY or WELCOME, whose descriptors are the caller's: init_reply_done(). */
+/*
+ * One request and its REPLY or WELCOME, whose descriptors are the caller's:
+ * init_reply_done().
+ */
 int client_request(struct initclient_sandbox *sandbox, const struct init_request *q,
 		   struct init_reply *ret, struct warren_error *err);
 /* The same for a request that is one struct, with a descriptor or -1. */
@@ -93,7 +103,10 @@ int client_ask(struct initclient_sandbox *sandbox, const void *msg, size_t size,
 int client_ask_within(struct initclient_sandbox *sandbox, const void *msg, size_t size,
 		      int fd, unsigned ms, struct init_reply *ret,
 		      struct warren_error *err);
-/* Take what init has said, waiting until @timeout_ms when there is nothing. 1, 0 or -errno. */
+/*
+ * Take what init has said, waiting until @timeout_ms when there is nothing. 1, 0 or
+ * -errno.
+ */
 int client_pump(struct initclient_sandbox *sandbox, int64_t timeout_ms,
 		struct warren_error *err);
 

@@ -15,7 +15,10 @@
 #include "base/fd.h"
 
 #define PATH_DEFAULT "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-/* As docker's images have it: text is UTF-8. Where a C library does not know it, it stays at C. */
+/*
+ * As docker's images have it: text is UTF-8. Where a C library does not know it, it stays
+ * at C.
+ */
 #define LANG_DEFAULT "LANG=C.UTF-8"
 #define TERM_DEFAULT "TERM=xterm" /* at a terminal, as docker has it */
 #define PIPE_SIZE    (1 << 20)
@@ -93,7 +96,10 @@ static void add_var(struct buf *out, uint32_t *n, const char *var)
 	(*n)++;
 }
 
-/* Our defaults, then the sandbox's, then the exec's own; the last of a name counts. Or that only. */
+/*
+ * Our defaults, then the sandbox's, then the exec's own; the last of a name counts. Or
+ * that only.
+ */
 static void request_add_env(struct buf *out, uint32_t *n,
 			    const struct init_request_base *base,
 			    const struct initclient_user *user, const char *const *own,
@@ -201,7 +207,10 @@ static int request_open_pipe(struct init_request *q, struct proto_spawn *head, i
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_errno(err, errno, "make a pipe");
-	/* Larger pipes mean fewer wake-ups; where the quota is used up, the default serves. */
+	/*
+	 * Larger pipes mean fewer wake-ups; where the quota is used up, the default
+	 * serves.
+	 */
 	if (which == 1)
 		(void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_SIZE);
 	*ret_ours = ends[ours];
@@ -303,14 +312,19 @@ static int request_receive(int sock, struct init_reply *a, void *data, size_t si
 	a->m.why[0] = '\0';
 	a->n_fds = ARRAY_SIZE(a->fds);
 	r = fd_recv_some(sock, data, size, a->fds, &a->n_fds, flags, &lost);
-	/* It ended with something of ours unread: said once, before what it still had to say. */
+	/*
+	 * It ended with something of ours unread: said once, before what it still had to
+	 * say.
+	 */
 	if (r == -ECONNRESET) {
 		a->n_fds = ARRAY_SIZE(a->fds);
 		r = fd_recv_some(sock, data, size, a->fds, &a->n_fds, flags, &lost);
 	}
 	if (r <= 0) {
 		a->n_fds = 0;
-		/* Memory that is short for a moment says nothing about init: look again. */
+		/*
+		 * Memory that is short for a moment says nothing about init: look again.
+		 */
 		if (r == -EAGAIN || r == -ENOMEM || r == -ENOBUFS)
 			return 0;
 		if (r == 0 || r == -ECONNRESET)
@@ -323,7 +337,10 @@ static int request_receive(int sock, struct init_reply *a, void *data, size_t si
 	}
 	if (reply->h.type != PROTO_REPLY)
 		init_reply_done(a);
-	/* That we are out of descriptors, or got more than was asked for, fails this request alone. */
+	/*
+	 * That we are out of descriptors, or got more than was asked for, fails this
+	 * request alone.
+	 */
 	a->lost = lost && reply->h.type == PROTO_REPLY && reply->status == 0;
 	if (a->lost)
 		reply->status = -EMFILE;
@@ -360,7 +377,9 @@ int init_request_receive_into(int sock, struct init_reply *a, char *room, int fl
 	return 1;
 }
 
-/* Is @fd of a kind that @bit stands for? What is written to must not be a file or worse. */
+/*
+ * Is @fd of a kind that @bit stands for? What is written to must not be a file or worse.
+ */
 static bool is_kind(int fd, uint32_t bit)
 {
 	struct stat st;

@@ -33,7 +33,8 @@ struct init_request_base {
 	uint64_t nofile;
 	uint32_t n_ids; /* ids below this exist inside */
 	bool groups;    /* setgroups(2) is possible there */
-	bool framed; /* an exec has no descriptors beyond three: shellproto/shellproto.h */
+	bool framed; /* an exec has no descriptors beyond three: shellproto/shellproto.h
+		      */
 	bool direct; /* and yet an open file is the sandbox's own, no copy */
 };
 
@@ -99,7 +100,8 @@ struct init_reply {
 	} m;
 	int fds[PROTO_GIVES_MAX];
 	size_t n_fds;
-	bool lost; /* a reply that worked, but whose descriptors we have no room for: -EMFILE */
+	bool lost; /* a reply that worked, but whose descriptors we have no room for:
+		      -EMFILE */
 	const char *entries; /* of ENTRIES, in the room that was given for them */
 	size_t entries_size;
 };
@@ -115,7 +117,10 @@ int init_request_receive(int sock, struct init_reply *a, int flags,
 #define PROTO_ANSWER_MAX (sizeof(struct proto_entries) + PROTO_ENTRIES_MAX)
 int init_request_receive_into(int sock, struct init_reply *a, char *room, int flags,
 			      struct warren_error *err);
-/* Descriptor @bit (PROTO_GIVES_*) of a REPLY to SPAWN or ATTACH; -1: it has none of that kind. */
+/*
+ * Descriptor @bit (PROTO_GIVES_*) of a REPLY to SPAWN or ATTACH; -1: it has none of that
+ * kind.
+ */
 int init_reply_take(struct init_reply *a, uint32_t bit);
 /* The one descriptor of a REPLY to OPEN or CONNECT; -1: it has none. */
 int init_reply_take_only(struct init_reply *a);
@@ -125,7 +130,9 @@ int reply_code(const struct proto_reply *reply);
 /* What a failed SPAWN says, in words. */
 int reply_explain(const struct init_reply *a, const struct warren_exec_spec *spec,
 		  const char *workdir, struct warren_error *err);
-/* What another request that failed says: its own words, or those of its errno after @fmt. */
+/*
+ * What another request that failed says: its own words, or those of its errno after @fmt.
+ */
 int reply_refuse(const struct init_reply *a, struct warren_error *err, const char *fmt,
 		 ...) PRINTF_LIKE(3, 4);
 void result_fill(const struct proto_exited *from, struct warren_result *to);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sandbox_desc.c - a sandbox as its maker knows it, for a process that has no rights over it */
+/*
+ * sandbox_desc.c - a sandbox as its maker knows it, for a process that has no rights over
+ * it
+ */
 #include "initclient/sandbox_desc.h"
 
 #include <errno.h>

@@ -171,8 +171,8 @@ int sandbox_socket_connection(int sandboxes, struct initclient_sandbox *sandbox,
 	    cred.pid != sandbox->pid)
 		return error_set(err, ESRCH, "its init is gone");
 	/*
-	 * Taken, and not turned away for being one too many: the first cannot be that, and who gets
-	 * a connection to one that was not asked anything asks that himself.
+	 * Taken, and not turned away for being one too many: the first cannot be that,
+	 * and who gets a connection to one that was not asked anything asks that himself.
 	 */
 	r = sandbox->fresh || sandbox->control < 0
 		    ? 0
@@ -245,7 +245,9 @@ int sandbox_socket_write_state(int sandboxes, const struct initclient_sandbox *s
 	fd = openat(sandboxes, fresh,
 		    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	r = fd < 0 ? -errno : fd_write_all(fd, text.data, text.len);
-	/* It speaks of processes of this boot: whole or not there is enough, no fsync(2). */
+	/*
+	 * It speaks of processes of this boot: whole or not there is enough, no fsync(2).
+	 */
 	if (r == 0 && renameat(sandboxes, fresh, sandboxes, name) < 0)
 		r = -errno;
 	if (r < 0)

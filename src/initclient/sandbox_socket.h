@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox_socket.h - how a durable sandbox is found: a socket and a file in a directory, named by its id
+ * sandbox_socket.h - how a durable sandbox is found: a socket and a file in a directory,
+ * named by its id
  *
  *	<sandboxes>/<id>		the socket that its init listens on
  *	<sandboxes>/<id>.state	what an engine must know of it (state_file.h)
@@ -10,9 +11,10 @@
  * without it a sandbox was never complete. KEEP comes after the state: until init has
  * it, init ends with its maker, and says so (WELCOME).
  *
- * An init is known by the credentials that the kernel keeps with its socket, or by its number
- * together with its start time, which the state has; as a pidfd in either case. Whoever only wants to
- * end, count or limit a sandbox uses the latter, and depends on nothing that init does.
+ * An init is known by the credentials that the kernel keeps with its socket, or by its
+ * number together with its start time, which the state has; as a pidfd in either case.
+ * Whoever only wants to end, count or limit a sandbox uses the latter, and depends on
+ * nothing that init does.
  */
 #ifndef INITCLIENT_SANDBOX_SOCKET_H
 #define INITCLIENT_SANDBOX_SOCKET_H
@@ -23,36 +25,50 @@
 /* The socket for an init that is to be, in place. */
 int sandbox_socket_bind(int sandboxes, const char *id, int *ret_fd,
 			struct warren_error *err);
-/* A connection, or -errno; see sandbox_socket_nobody(). -EAGAIN: init takes none, for a while by now. */
+/*
+ * A connection, or -errno; see sandbox_socket_nobody(). -EAGAIN: init takes none, for a
+ * while by now.
+ */
 int sandbox_socket_dial(int sandboxes, const char *id);
 /* The same without waiting. */
 int sandbox_socket_dial_now(int sandboxes, const char *id);
 /* Does what sandbox_socket_dial() returned mean that no init is there? */
 bool sandbox_socket_nobody(int r);
 
-/* Who listens at the other end of sandbox->control: its pidfd, and its user. -ESRCH: nobody. */
+/*
+ * Who listens at the other end of sandbox->control: its pidfd, and its user. -ESRCH:
+ * nobody.
+ */
 int sandbox_socket_identify(struct initclient_sandbox *sandbox, uid_t *ret_uid,
 			    struct warren_error *err);
 int sandbox_socket_hello(struct initclient_sandbox *sandbox, struct proto_welcome *ret,
 			 struct warren_error *err);
 /* From here on its init outlives us. */
 int sandbox_socket_keep(struct initclient_sandbox *sandbox, struct warren_error *err);
-/* Another connection, for another process; of one that was only found: without having asked it. */
+/*
+ * Another connection, for another process; of one that was only found: without having
+ * asked it.
+ */
 int sandbox_socket_connection(int sandboxes, struct initclient_sandbox *sandbox,
 			      int *ret_fd, struct warren_error *err);
-/* A connection of our own, sandbox->control. -ESRCH: it is gone, or was never complete. */
+/*
+ * A connection of our own, sandbox->control. -ESRCH: it is gone, or was never complete.
+ */
 int sandbox_socket_open_line(int sandboxes, struct initclient_sandbox *sandbox,
 			     struct warren_error *err);
 
 /* alive.c */
 /* Which process init is, for the state. */
 void door_note_init(struct initclient_sandbox *sandbox);
-/* By that note: sandbox->pid, sandbox->pidfd, and its user. Nothing is asked of it. -ESRCH: it is gone. */
+/*
+ * By that note: sandbox->pid, sandbox->pidfd, and its user. Nothing is asked of it.
+ * -ESRCH: it is gone.
+ */
 int door_find_init(int sandboxes, struct initclient_sandbox *sandbox, uid_t *ret_uid,
 		   struct warren_error *err);
 /*
- * Which of these inits are there to stay? All are asked at the same time. One that is silent is
- * alive; what is not complete is given a moment to see that its maker is dead.
+ * Which of these inits are there to stay? All are asked at the same time. One that is
+ * silent is alive; what is not complete is given a moment to see that its maker is dead.
  */
 #define DOOR_LOOKS_MAX 256
 
@@ -74,7 +90,9 @@ int sandbox_socket_read_state(int sandboxes, const char *id,
 /* The names, after all that they stand for. */
 void sandbox_socket_remove(int sandboxes, const char *id);
 
-/* Ids back to back, each with its NUL, as one block: pointers, then what they point to. */
+/*
+ * Ids back to back, each with its NUL, as one block: pointers, then what they point to.
+ */
 int sandbox_socket_pack_ids(const struct buf *ids, char ***ret_ids,
 			    struct warren_error *err);
 

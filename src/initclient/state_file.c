@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state_file.c - the fields of a durable sandbox, as one table that is written and read by */
+/*
+ * state_file.c - the fields of a durable sandbox, as one table that is written and read
+ * by
+ */
 #include "initclient/state_file.h"
 
 #include <errno.h>

@@ -50,7 +50,10 @@ struct state_table {
 
 void state_encode(const struct initclient_sandbox *sandbox,
 		  const struct state_table *more, struct buf *out);
-/* Into @sandbox, which must be new. @text becomes the sandbox's, which has pointers into it. */
+/*
+ * Into @sandbox, which must be new. @text becomes the sandbox's, which has pointers into
+ * it.
+ */
 int state_parse(struct initclient_sandbox *sandbox, const struct state_table *more,
 		char *text, size_t size, struct warren_error *err);
 

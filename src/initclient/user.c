@@ -13,7 +13,10 @@
 
 #define FILE_MAX (1U << 20)
 
-/* The text of /etc/passwd or /etc/group; a file that is missing or no file is an empty one. */
+/*
+ * The text of /etc/passwd or /etc/group; a file that is missing or no file is an empty
+ * one.
+ */
 static ssize_t user_read_text(const char *path, user_open_fn open_file, void *ctx,
 			      char **ret)
 {
@@ -72,7 +75,10 @@ static int resolve_name(const char *name, const char *passwd, size_t size,
 		r = parse_u64(name, UINT32_MAX - 1, &uid, err);
 		if (r < 0)
 			return r;
-		/* A number needs no entry; without one it is in root's group, as with docker. */
+		/*
+		 * A number needs no entry; without one it is in root's group, as with
+		 * docker.
+		 */
 		if (passwd_find(passwd, size, NULL, (uint32_t)uid, &e) < 0) {
 			e.uid = (uint32_t)uid;
 			(void)strcpy(e.home, uid == 0 ? "/root" : "/");
@@ -123,8 +129,9 @@ int user_resolve(const char *text, user_open_fn open_file, void *ctx,
 	if (r < 0)
 		return r;
 	/*
-	 * His own group is one of the others, too, as login(1) has it: where a file's mode
-	 * takes something away from that group, a set-group-id program is no way around it.
+	 * His own group is one of the others, too, as login(1) has it: where a file's
+	 * mode takes something away from that group, a set-group-id program is no way
+	 * around it.
 	 */
 	u.groups[u.n_groups++] = u.gid;
 	if (!colon && login[0])

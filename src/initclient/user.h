@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* user.h - "name", "name:group", "uid", "uid:gid" to ids, by the sandbox's own passwd and group */
+/*
+ * user.h - "name", "name:group", "uid", "uid:gid" to ids, by the sandbox's own passwd and
+ * group
+ */
 #ifndef INITCLIENT_USER_H
 #define INITCLIENT_USER_H
 

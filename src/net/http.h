@@ -4,7 +4,9 @@
  *
  *	static void hello(struct http_request *req, void *ctx)
  *	{
- *		static const struct http_header headers[] = { { "Content-Type", "text/plain" } };
+ *		static const struct http_header headers[] = {
+ *			{ "Content-Type", "text/plain" },
+ *		};
  *
  *		http_respond(req, 200, headers, 1, "hello\n", 6);
  *	}
@@ -82,17 +84,21 @@ struct http_request {
 	void *user;
 	void (*drained)(struct http_request *req); /* http_write() may go on */
 	/*
-	 * For http_stream(), of a body of known length: room for the next piece, of which *@size
-	 * bytes are left. Set *@size to what there is room for, and return it: the next piece
-	 * is there, if it is not in a buffer already, and no byte of another request ever is.
-	 * Must stay until that piece has come or the request is paused or closed. NULL: no such room.
+	 * For http_stream(), of a body of known length: room for the next piece, of which
+	 * *@size bytes are left. Set *@size to what there is room for, and return it: the
+	 * next piece is there, if it is not in a buffer already, and no byte of another
+	 * request ever is. Must stay until that piece has come or the request is paused
+	 * or closed. NULL: no such room.
 	 */
 	char *(*room)(struct http_request *req, size_t *size);
 	void (*closed)(struct http_request *req, int why);
 	struct http_request **handle; /* becomes NULL when it is closed; may be NULL */
 };
 
-/* The server's answer to what no handler sees: a malformed request, a timeout, a body too large. */
+/*
+ * The server's answer to what no handler sees: a malformed request, a timeout, a body too
+ * large.
+ */
 struct http_refusal {
 	int status;          /* 400, 408, 413, 417, 431, 500, 501, 502, 503, 504, 505 */
 	const char *code;    /* "bad_request", "too_large", ... */
@@ -106,8 +112,9 @@ struct http_limits {
 	unsigned connections; /* at a time; 16,384 */
 	/*
 	 * Of these, so many that TCP does not get: they are for unix sockets; and as many
-	 * again for clients that are known (http_known()). 0: none. Strangers that wait for
-	 * nothing but their own next request make room for one another, the oldest first.
+	 * again for clients that are known (http_known()). 0: none. Strangers that wait
+	 * for nothing but their own next request make room for one another, the oldest
+	 * first.
 	 */
 	unsigned reserve;
 	unsigned header_bytes; /* of a head; 32 kB */
@@ -122,9 +129,10 @@ struct http_limits {
 	 */
 	unsigned half_close_ms;
 	/*
-	 * Bytes of bodies that are being collected, of all requests together, beyond the first 16 kB
-	 * of each; 256 MB, and half as much for what is kept for answers. Each owner of requests
-	 * (http_owner()) has a share of both. What would be more is refused (503).
+	 * Bytes of bodies that are being collected, of all requests together, beyond the
+	 * first 16 kB of each; 256 MB, and half as much for what is kept for answers.
+	 * Each owner of requests (http_owner()) has a share of both. What would be more
+	 * is refused (503).
 	 */
 	unsigned bodies;
 };
@@ -143,15 +151,15 @@ struct http_options {
 int http_server_new(struct net_loop *loop, const struct http_options *options,
 		    struct http_server **ret, struct warren_error *err);
 /*
- * Ends every connection; their requests are closed with -ECANCELED, from within. Not to be
- * called from a callback of a request.
+ * Ends every connection; their requests are closed with -ECANCELED, from within. Not to
+ * be called from a callback of a request.
  */
 struct http_server *http_server_free(struct http_server *server);
 /* No new connections, none that idles; requests under way are answered. */
 void http_server_drain(struct http_server *server);
 /*
- * After that, from time to time: connections are ended on which nothing is left but for the client to
- * take its answer, if it has taken nothing since the time before.
+ * After that, from time to time: connections are ended on which nothing is left but for
+ * the client to take its answer, if it has taken nothing since the time before.
  */
 void http_server_cut(struct http_server *server);
 /* Those whose answer has not begun are refused, with 503; after http_server_drain(). */
@@ -192,8 +200,8 @@ int http_query_next(const char **at, char *name, size_t name_size, char *value,
 		    size_t value_size);
 
 /*
- * The whole body, once it is there: fn(req, body, n), with a NUL behind it, borrowed until
- * fn returns. More than @max bytes are refused (413) and end the request.
+ * The whole body, once it is there: fn(req, body, n), with a NUL behind it, borrowed
+ * until fn returns. More than @max bytes are refused (413) and end the request.
  */
 void http_collect(struct http_request *req, size_t max,
 		  void (*fn)(struct http_request *req, const char *body, size_t n));
@@ -222,33 +230,38 @@ int http_begin_response(struct http_request *req, int status,
 			const struct http_header *headers, size_t n_headers,
 			int64_t length);
 /*
- * The handler keeps @n bytes more for the answer, which are counted until the request is closed.
- * False: there is no room for them beside those of others.
+ * The handler keeps @n bytes more for the answer, which are counted until the request is
+ * closed. False: there is no room for them beside those of others.
  */
 bool http_keep(struct http_request *req, size_t n);
 /* 0: go on; 1: taken, but wait for drained() before more; -errno: closed() follows. */
 int http_write(struct http_request *req, const void *data, size_t n);
 /* The answer is complete; one that is shorter than its length cuts the connection. */
 int http_end(struct http_request *req);
-/* As http_respond() with the body of a refusal. @code NULL: the usual one of that status. */
+/*
+ * As http_respond() with the body of a refusal. @code NULL: the usual one of that status.
+ */
 int http_refuse(struct http_request *req, int status, const char *code,
 		const char *message);
-/* Cut the connection: all that is left to do when an answer that has begun cannot go on. */
+/*
+ * Cut the connection: all that is left to do when an answer that has begun cannot go on.
+ */
 void http_abort(struct http_request *req);
 /*
  * The client may not have what it asked for any more: if the answer has not begun, it is
- * @status and @why; else the connection is cut. The one function here that calls closed() from
- * within: to be called from the loop (a task, a timer), not from a callback of a request.
+ * @status and @why; else the connection is cut. The one function here that calls closed()
+ * from within: to be called from the loop (a task, a timer), not from a callback of a
+ * request.
  */
 void http_cut(struct http_request *req, int status, const char *why);
 /*
- * Who sends it is known, or is not: shows a token that is right, or one that is not. What is
- * known stays so for the requests that follow on its connection.
+ * Who sends it is known, or is not: shows a token that is right, or one that is not. What
+ * is known stays so for the requests that follow on its connection.
  */
 void http_known(struct http_request *req, bool known);
 /*
- * Whose it is: what is held for it counts as @name's, of which there is a share for each. To be called
- * before the body is asked for. -ENOMEM.
+ * Whose it is: what is held for it counts as @name's, of which there is a share for each.
+ * To be called before the body is asked for. -ENOMEM.
  */
 int http_owner(struct http_request *req, const char *name) MUST_CHECK;
 bool http_response_begun(const struct http_request *req);

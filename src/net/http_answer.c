@@ -44,7 +44,10 @@ static void http_answer_put_u64(struct buf *b, uint64_t v)
 
 #define PUT(b, literal) buf_add(b, literal, sizeof(literal) - 1)
 
-/* When to come again, of a refusal that another time would not be one; unless who refuses knows better. */
+/*
+ * When to come again, of a refusal that another time would not be one; unless who refuses
+ * knows better.
+ */
 static void put_retry(struct buf *b, int status, const struct http_header *headers,
 		      size_t n)
 {
@@ -105,8 +108,8 @@ static void put_framing(struct buf *b, struct request *r, int status, int64_t le
 }
 
 /*
- * The head of an answer, in the scratch buffer; NULL when it went wrong and was dealt with.
- * @ours: it is not that of somebody behind us, to which nothing is added.
+ * The head of an answer, in the scratch buffer; NULL when it went wrong and was dealt
+ * with. @ours: it is not that of somebody behind us, to which nothing is added.
  */
 static struct buf *http_answer_begin(struct request *r, int status,
 				     const struct http_header *headers, size_t n,
@@ -370,7 +373,8 @@ void http_conn_refuse(struct http_conn *c, int status, const char *why, int erro
 		http_conn_linger(c);
 }
 
-/* ------------------------------------------------------------------ bodies and upgrades */
+/* ------------------------------------------------------------------ bodies and upgrades
+ */
 
 static void http_answer_choose(struct request *r, enum sink sink,
 			       void (*fn)(struct http_request *req, const char *data,

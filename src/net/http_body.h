@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* http_body.h - where a body begins and ends: by length, in chunks, or with the connection */
+/*
+ * http_body.h - where a body begins and ends: by length, in chunks, or with the
+ * connection
+ */
 #ifndef NET_HTTP_BODY_H
 #define NET_HTTP_BODY_H
 

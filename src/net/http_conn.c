@@ -140,7 +140,10 @@ static void start_request(struct http_conn *c, const struct http_head *h,
 	c->req = r;
 	c->used = true;
 	c->close_after = !r->keep_alive;
-	/* Not among the idle ones any more: those may be ended from anywhere, handlers included. */
+	/*
+	 * Not among the idle ones any more: those may be ended from anywhere, handlers
+	 * included.
+	 */
 	http_server_set_deadline(c, DEADLINE_NONE);
 	o->request(&r->pub, o->ctx);
 }
@@ -444,7 +447,10 @@ static void http_conn_on_drained(void *ctx)
 		look_again(c);
 }
 
-/* An answer is written by handlers, timers and workers: the deadline is set wherever that was. */
+/*
+ * An answer is written by handlers, timers and workers: the deadline is set wherever that
+ * was.
+ */
 static void on_queued(void *ctx)
 {
 	struct http_conn *c = ctx;
@@ -475,7 +481,10 @@ void http_conn_timeout(struct http_conn *c, enum deadline which)
 	struct pollfd p = { .fd = c->stream.fd, .events = POLLOUT };
 	uint64_t sent = c->stream.sent;
 
-	/* If this process stood still, the client may have taken something, and nobody looked. */
+	/*
+	 * If this process stood still, the client may have taken something, and nobody
+	 * looked.
+	 */
 	if (which == DEADLINE_WRITE && poll(&p, 1, 0) > 0 && p.revents == POLLOUT) {
 		stream_flush(&c->stream);
 		if (!c->stream.is_closed)

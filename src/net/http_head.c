@@ -22,7 +22,10 @@ enum {
 	C_DIGIT = 8,
 };
 
-/* Letters, digits and !#$%&'*+-.^_`|~ are tokens; a target is what is visible, but for '#'. */
+/*
+ * Letters, digits and !#$%&'*+-.^_`|~ are tokens; a target is what is visible, but for
+ * '#'.
+ */
 #define T  (C_TOKEN | C_VALUE | C_TARGET)
 #define D  (T | C_DIGIT)
 #define V  (C_VALUE | C_TARGET)
@@ -118,7 +121,8 @@ enum known {
 	K_ENCODING,
 	K_CONNECTION,
 	K_EXPECT,
-	K_SINGLE, /* nothing to us, but programs behind us differ in which of two they take */
+	K_SINGLE, /* nothing to us, but programs behind us differ in which of two they
+		     take */
 	K_MAX
 };
 
@@ -329,9 +333,10 @@ static char *first_line(char *data, size_t n, char **ret_next)
 }
 
 /*
- * "http://host/path": as a client of a proxy sends it, which servers must take as well (RFC
- * 9112, 3.2.2). The target becomes the path, and what is before it is the host, whatever the
- * field of that name says: the text is moved to the front, where @target began.
+ * "http://host/path": as a client of a proxy sends it, which servers must take as well
+ * (RFC 9112, 3.2.2). The target becomes the path, and what is before it is the host,
+ * whatever the field of that name says: the text is moved to the front, where @target
+ * began.
  */
 static int split_target(struct http_head *h, char *target, char **ret_host)
 {

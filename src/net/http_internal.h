@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http_internal.h - servers, connections and requests, as the files of the server see them
+ * http_internal.h - servers, connections and requests, as the files of the server see
+ * them
  *
  *	http_server.c   listening, accepting, deadlines
  *	http_conn.c     a connection: heads and bodies in, request after request

@@ -152,7 +152,8 @@ static void put_request(struct proxy *p, struct buf *b,
 	buf_puts(b, "\r\n");
 }
 
-/* ------------------------------------------------------------------ the request's body */
+/* ------------------------------------------------------------------ the request's body
+ */
 
 static void note_progress(struct proxy *p)
 {
@@ -309,7 +310,10 @@ static void start_answer(struct proxy *p, const struct http_head *h)
 
 static size_t take_answer_head(struct proxy *p, char *data, size_t n)
 {
-	/* Not that of the connection: a head of its own, which may be parsed inside a callback. */
+	/*
+	 * Not that of the connection: a head of its own, which may be parsed inside a
+	 * callback.
+	 */
 	struct http_head h;
 	long len = http_head_find(data, n, &p->scanned);
 
@@ -473,7 +477,10 @@ static struct proxy *new_proxy(struct http_request *req, int fd,
 	p->req = req;
 	p->head_ms = o->head_ms ? o->head_ms : HEAD_MS;
 	p->ended_ms = PIPE_ENDED_MS;
-	/* What was worth a write to the client is worth a packet. Not TCP: then there are none. */
+	/*
+	 * What was worth a write to the client is worth a packet. Not TCP: then there are
+	 * none.
+	 */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	p->closed = o->closed;
 	p->with = o->with;

@@ -22,9 +22,12 @@ struct http_proxy_options {
 	const char *const *answer_without;
 	/* A header that the answer gets on top of the server's own; name NULL: none. */
 	struct http_header with;
-	unsigned
-		head_ms; /* without progress, until the head of the answer; 0: 60 s; then 504 */
-	/* Called once and last, as closed() of a request, whose user and callbacks are the proxy's. */
+	unsigned head_ms; /* without progress, until the head of the answer; 0: 60 s; then
+			     504 */
+	/*
+	 * Called once and last, as closed() of a request, whose user and callbacks are
+	 * the proxy's.
+	 */
 	void (*closed)(void *ctx, int why);
 	void *ctx;
 };

@@ -290,8 +290,8 @@ static struct http_conn *oldest_in(struct http_server *s, enum deadline queue,
 }
 
 /*
- * Is there room for one more, or somebody to make it? Who has ended its half has most often
- * gone: after strangers that wait, it is the next to go.
+ * Is there room for one more, or somebody to make it? Who has ended its half has most
+ * often gone: after strangers that wait, it is the next to go.
  */
 static bool http_server_make_room(struct http_server *s, bool tcp)
 {
@@ -416,7 +416,10 @@ static bool accept_one(struct listener *l)
 		if (errno == EINTR || errno == ECONNABORTED)
 			return true;
 		if (errno != EAGAIN) {
-			/* Out of something: the socket stays ready, and would keep us busy. */
+			/*
+			 * Out of something: the socket stays ready, and would keep us
+			 * busy.
+			 */
 			listen_again(s, false);
 			loop_timer_set(s->retry, RETRY_MS);
 		}

@@ -16,7 +16,9 @@
 
 #include "net/loop_internal.h"
 
-#define TASK_ROUNDS 16 /* of tasks that make tasks, before descriptors have their turn */
+#define TASK_ROUNDS                                                        \
+	16 /* of tasks that make tasks, before descriptors have their turn \
+	    */
 
 struct loop_watch {
 	uv_poll_t poll;
@@ -69,7 +71,10 @@ static void run_tasks(struct net_loop *loop)
 {
 	for (int round = 0; round < TASK_ROUNDS && !ring_is_empty(&loop->tasks);
 	     round++) {
-		/* Those there now, in a ring of their own: what they defer is for the next round. */
+		/*
+		 * Those there now, in a ring of their own: what they defer is for the
+		 * next round.
+		 */
 		struct loop_task now = { .next = loop->tasks.next,
 					 .prev = loop->tasks.prev };
 
@@ -148,7 +153,10 @@ struct net_loop *loop_free(struct net_loop *loop)
 		(void)uv_run(&loop->uv, UV_RUN_ONCE);
 	uv_close((uv_handle_t *)&loop->prepare, NULL);
 	uv_close((uv_handle_t *)&loop->idle, NULL);
-	/* Lets what was freed before this be closed; handles still open are a bug of their owner. */
+	/*
+	 * Lets what was freed before this be closed; handles still open are a bug of
+	 * their owner.
+	 */
 	(void)uv_run(&loop->uv, UV_RUN_NOWAIT);
 	(void)uv_loop_close(&loop->uv);
 	free(loop->in);
@@ -186,7 +194,10 @@ static void loop_on_poll(uv_poll_t *poll, int status, int events)
 	const char *name = w->name;
 
 	loop_enter(loop);
-	/* libuv has stopped watching after an error: the owner will meet it and free this. */
+	/*
+	 * libuv has stopped watching after an error: the owner will meet it and free
+	 * this.
+	 */
 	w->fn(w->ctx, status < 0 ? w->events : (unsigned)events);
 	loop_leave(loop, name);
 }

@@ -58,7 +58,9 @@ void loop_timer_set(struct loop_timer *t, uint64_t ms);
 void loop_timer_stop(struct loop_timer *t);
 struct loop_timer *loop_timer_free(struct loop_timer *t);
 
-/* Work for later, inside the struct that it belongs to; needs no memory, so cannot fail. */
+/*
+ * Work for later, inside the struct that it belongs to; needs no memory, so cannot fail.
+ */
 struct loop_task {
 	void (*fn)(void *ctx);
 	void *ctx;
@@ -70,10 +72,11 @@ struct loop_task {
 #define loop_defer(loop, task) loop_defer_named(loop, task, LOOP_NAME(task))
 void loop_defer_named(struct net_loop *loop, struct loop_task *task, const char *name);
 /*
- * The same for work that goes on for long, a slice at a time: what a slice leaves is asked for
- * again. All such tasks together get LOOP_LATER_MS of a turn, in the order in which they
- * asked; the others wait for the next turn. So however many streams there are, and however
- * much each has to send, a new request waits for one such share and not for all of them.
+ * The same for work that goes on for long, a slice at a time: what a slice leaves is
+ * asked for again. All such tasks together get LOOP_LATER_MS of a turn, in the order in
+ * which they asked; the others wait for the next turn. So however many streams there are,
+ * and however much each has to send, a new request waits for one such share and not for
+ * all of them.
  */
 #define LOOP_LATER_MS          2
 #define loop_later(loop, task) loop_later_named(loop, task, LOOP_NAME(task))
@@ -92,17 +95,18 @@ void loop_task_cancel(struct loop_task *task);
 int loop_work_named(struct net_loop *loop, const char *tenant, void (*work)(void *ctx),
 		    void (*done)(void *ctx), void *ctx, const char *name) MUST_CHECK;
 /*
- * Close @fd. To close the last descriptor of a removed file frees its blocks, which takes as
- * long as the file is large: a large file is closed on another thread.
+ * Close @fd. To close the last descriptor of a removed file frees its blocks, which takes
+ * as long as the file is large: a large file is closed on another thread.
  */
 void loop_close(struct net_loop *loop, int fd);
 
 /* --------------------------------------------------------------- the watchdog */
 
 /*
- * A turn is what the loop does between two waits. One that takes longer than LOOP_SLOW_MS is
- * counted by the name of the callback that took most of it: "service/exec/exec_output.c:on_notify", or
- * what that callback said it does, by loop_mark().
+ * A turn is what the loop does between two waits. One that takes longer than LOOP_SLOW_MS
+ * is counted by the name of the callback that took most of it:
+ * "service/exec/exec_output.c:on_notify", or what that callback said it does, by
+ * loop_mark().
  */
 #define LOOP_SLOW_MS   50
 #define LOOP_SLOW_KEPT 64 /* names that are counted apart */
@@ -126,7 +130,9 @@ struct loop_turns {
 /* The turn at hand is about @what, a string that stays: the name of an operation. */
 void loop_mark(struct net_loop *loop, const char *what);
 const struct loop_turns *loop_turns(const struct net_loop *loop);
-/* Tell of each slow turn: its name, how long it took, and how long of that it computed. */
+/*
+ * Tell of each slow turn: its name, how long it took, and how long of that it computed.
+ */
 void loop_on_slow(struct net_loop *loop,
 		  void (*fn)(void *ctx, const char *name, uint64_t usec,
 			     uint64_t cpu_usec),

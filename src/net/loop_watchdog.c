@@ -3,13 +3,13 @@
  * loop_watchdog.c - which turns of the loop took too long, and what they did
  *
  * One thread serves everyone, so a callback that blocks or computes for long stops every
- * client. Around each callback the monotonic clock is read once (some 30 ns, without a system
- * call); when a turn ends late, the callback that took most of it is named.
+ * client. Around each callback the monotonic clock is read once (some 30 ns, without a
+ * system call); when a turn ends late, the callback that took most of it is named.
  *
- * Wall time alone would also accuse whoever was interrupted by other processes. Processor time
- * tells the two apart, but to read it is a system call: it is read at the end of a turn and at
- * most once in SAMPLE_NS. A slow turn's processor time is what was used since then, and so
- * too high by SAMPLE_NS at most.
+ * Wall time alone would also accuse whoever was interrupted by other processes. Processor
+ * time tells the two apart, but to read it is a system call: it is read at the end of a
+ * turn and at most once in SAMPLE_NS. A slow turn's processor time is what was used since
+ * then, and so too high by SAMPLE_NS at most.
  */
 #include <stdbool.h>
 #include <string.h>

@@ -2,10 +2,11 @@
 /*
  * loop_work.c - what may block, on the threads of libuv
  *
- * There are few of them (eight), so work here is short: a piece of a file, the end of one. libuv
- * takes work in the order in which it comes. So no more is handed to it than it has threads
- * for: the rest waits here, by tenants, and these have turns. Of one tenant one more
- * is begun only while more threads are free than it has already: half of them at most.
+ * There are few of them (eight), so work here is short: a piece of a file, the end of
+ * one. libuv takes work in the order in which it comes. So no more is handed to it than
+ * it has threads for: the rest waits here, by tenants, and these have turns. Of one
+ * tenant one more is begun only while more threads are free than it has already: half of
+ * them at most.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -42,7 +43,10 @@ struct work_queue {
 
 void loop_work_init(void)
 {
-	/* Only the environment tells libuv, which looks when there is work for the first time. */
+	/*
+	 * Only the environment tells libuv, which looks when there is work for the first
+	 * time.
+	 */
 	(void)setenv("UV_THREADPOOL_SIZE", WORK_THREADS_TEXT, 1);
 }
 

@@ -260,9 +260,9 @@ static int socket_error(int fd)
 }
 
 /*
- * The connection was reset. What came before is in the socket still, and may be an answer: a
- * server that refuses a body it has not read does both. Who has paused reads it later: the
- * watch that starts then ends here again.
+ * The connection was reset. What came before is in the socket still, and may be an
+ * answer: a server that refuses a body it has not read does both. Who has paused reads it
+ * later: the watch that starts then ends here again.
  */
 static void on_reset(struct stream *s)
 {
@@ -309,8 +309,9 @@ static void on_ready(struct stream *s, int status, int events)
 		s->ops->ended(s->ctx, false);
 	}
 	/*
-	 * Whatever is not wanted is not watched, or it would wake us for ever. Bytes that have
-	 * just become unwanted may not be followed by others: that is seen when they are.
+	 * Whatever is not wanted is not watched, or it would wake us for ever. Bytes that
+	 * have just become unwanted may not be followed by others: that is seen when they
+	 * are.
 	 */
 	if (!s->is_closed && (events & (int)~(stream_wanted(s) | (before & UV_READABLE))))
 		stream_watch(s, stream_wanted(s));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stream.h - a connected socket, plain or TLS: bytes in with back-pressure, bytes out queued
+ * stream.h - a connected socket, plain or TLS: bytes in with back-pressure, bytes out
+ * queued
  *
  * A part of its owner's struct. Received bytes are offered to data(); what it does
  * not take is kept and offered again, in front of more. Sent bytes go to the
@@ -29,11 +30,13 @@ struct ssl_st;
 struct stream_segment;
 
 struct stream_ops {
-	/* How many of the @n bytes are done with. May pause. The bytes may be written to. */
+	/*
+	 * How many of the @n bytes are done with. May pause. The bytes may be written to.
+	 */
 	size_t (*data)(void *ctx, char *data, size_t n);
 	/*
-	 * Where the next bytes may be received, at most *@size of them; NULL: anywhere. All that
-	 * come there are to be taken by data(). May be NULL.
+	 * Where the next bytes may be received, at most *@size of them; NULL: anywhere.
+	 * All that come there are to be taken by data(). May be NULL.
 	 */
 	char *(*room)(void *ctx, size_t *size);
 	/*
@@ -43,8 +46,9 @@ struct stream_ops {
 	void (*ended)(void *ctx, bool drained);
 	void (*drained)(void *ctx); /* the queue has become empty */
 	/*
-	 * Something is queued that was not, or some of the queue was taken and some is left: whoever
-	 * wrote, and from wherever. The owner does not write or close now. May be NULL.
+	 * Something is queued that was not, or some of the queue was taken and some is
+	 * left: whoever wrote, and from wherever. The owner does not write or close now.
+	 * May be NULL.
 	 */
 	void (*queued)(void *ctx);
 	void (*failed)(void *ctx, int error); /* -errno; the owner closes now */
@@ -75,7 +79,8 @@ struct stream {
 	bool crossed;    /* TLS wants to write in order to read */
 	bool finishing;  /* our half ends when the queue is empty */
 	bool finished;   /* it has ended */
-	bool reads_on; /* the owner's wish: a peer that takes no more may still have something to say */
+	bool reads_on;   /* the owner's wish: a peer that takes no more may still have
+			    something to say */
 	bool is_closed;
 	bool buffered; /* TLS holds bytes that the socket does not show */
 };
@@ -93,10 +98,16 @@ static inline size_t stream_kept(const struct stream *s)
 	return s->kept_len - s->kept_off;
 }
 
-/* 0; 1 when the queue is long: wait for drained(); -errno. Errors are also told by failed(). */
+/*
+ * 0; 1 when the queue is long: wait for drained(); -errno. Errors are also told by
+ * failed().
+ */
 int stream_write(struct stream *s, const void *data, size_t n);
 int stream_writev(struct stream *s, const struct iovec *iov, size_t n);
-/* @n bytes of the file @fd from @offset on; takes @fd. A file that is shorter fails the stream. */
+/*
+ * @n bytes of the file @fd from @offset on; takes @fd. A file that is shorter fails the
+ * stream.
+ */
 int stream_write_file(struct stream *s, int fd, uint64_t offset, uint64_t n);
 static inline bool stream_idle(const struct stream *s)
 {

@@ -90,7 +90,10 @@ static SSL_CTX *new_ctx(void)
 	if (!ctx)
 		return NULL;
 	(void)SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
-	/* Of 1.2 what is as good as 1.3: keys that are forgotten, ciphers that authenticate. */
+	/*
+	 * Of 1.2 what is as good as 1.3: keys that are forgotten, ciphers that
+	 * authenticate.
+	 */
 	if (SSL_CTX_set_cipher_list(ctx, TLS12_CIPHERS) != 1) {
 		SSL_CTX_free(ctx);
 		return NULL;

@@ -6,7 +6,10 @@
 struct tls;
 struct ssl_st;
 
-/* The server's side of a connection on @fd, which stays the caller's. NULL: no certificate. */
+/*
+ * The server's side of a connection on @fd, which stays the caller's. NULL: no
+ * certificate.
+ */
 struct ssl_st *tls_accept(struct tls *tls, int fd);
 
 #endif /* NET_TLS_INTERNAL_H */

@@ -113,8 +113,8 @@ int ws_send(struct ws *ws, bool text, const void *data, size_t n)
 	int r;
 
 	if (!ws->dead)
-		send_control(
-			ws); /* first come, first sent: a pong does not wait for messages */
+		send_control(ws); /* first come, first sent: a pong does not wait for
+				     messages */
 	if (ws->closing || ws->ended || ws->dead)
 		return -EPIPE;
 	if (n < 126) {
@@ -484,7 +484,10 @@ int ws_accept(struct http_request *req, const struct ws_options *options, struct
 		(void)http_refuse(req, 500, NULL, "out of memory");
 		return -ENOMEM;
 	}
-	/* Before anything can be sent: a protocol that is not a value is our caller's fault. */
+	/*
+	 * Before anything can be sent: a protocol that is not a value is our caller's
+	 * fault.
+	 */
 	r = http_upgrade(req, headers, options->protocol ? 3 : 2, ws_on_bytes);
 	if (r < 0 && !request_of(req)->upgraded) {
 		free_ws(ws);

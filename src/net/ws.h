@@ -25,13 +25,16 @@ struct ws_options {
 	/* @data is borrowed until it returns. */
 	void (*message)(struct ws *ws, bool text, const char *data, size_t n);
 	void (*drained)(struct ws *ws); /* ws_send() may go on; NULL: not needed */
-	/* Once and last; @code is what the client closed with, 1006 when it did not. May be NULL. */
+	/*
+	 * Once and last; @code is what the client closed with, 1006 when it did not. May
+	 * be NULL.
+	 */
 	void (*closed)(struct ws *ws, unsigned code);
 	void *user;
 	const char *protocol; /* the one chosen of Sec-WebSocket-Protocol; NULL: none */
 	size_t max_message;   /* 0: 1 MiB */
-	unsigned
-		ping_ms; /* of silence until a ping; as much again and it is gone; 0: 30 s */
+	unsigned ping_ms; /* of silence until a ping; as much again and it is gone; 0: 30
+			     s */
 };
 
 /*
@@ -40,8 +43,8 @@ struct ws_options {
  */
 int ws_check(const struct http_request *req, const char **ret_why);
 /*
- * Take over @req, whose user and callbacks become the WebSocket's. A request that is
- * no handshake is answered (400, 426) and -EINVAL returned. Origin is the caller's to check.
+ * Take over @req, whose user and callbacks become the WebSocket's. A request that is no
+ * handshake is answered (400, 426) and -EINVAL returned. Origin is the caller's to check.
  */
 int ws_accept(struct http_request *req, const struct ws_options *options,
 	      struct ws **ret);
@@ -52,7 +55,10 @@ int ws_send(struct ws *ws, bool text, const void *data, size_t n);
 /* No further messages until resumed: the client has to wait. */
 void ws_pause(struct ws *ws);
 void ws_resume(struct ws *ws);
-/* Say goodbye; closed() comes when the client has answered or time is up. @reason may be NULL. */
+/*
+ * Say goodbye; closed() comes when the client has answered or time is up. @reason may be
+ * NULL.
+ */
 void ws_close(struct ws *ws, unsigned code, const char *reason);
 
 #endif /* NET_WS_H */

@@ -14,11 +14,16 @@
 #include <stdint.h>
 #include <sys/syscall.h>
 
-/* Always: a child that shares our stack must not come back from a function that we are in, too. */
+/*
+ * Always: a child that shares our stack must not come back from a function that we are
+ * in, too.
+ */
 #define SYS_INLINE static inline __attribute__((always_inline))
 
 #if defined(__clang_analyzer__)
-/* It sees nothing of what the kernel writes; a function that it does not know may write. */
+/*
+ * It sees nothing of what the kernel writes; a function that it does not know may write.
+ */
 long sys_call6(long nr, long a, long b, long c, long d, long e, long f);
 #elif defined(__x86_64__)
 SYS_INLINE long sys_call6(long nr, long a, long b, long c, long d, long e, long f)

@@ -11,7 +11,9 @@
 
 #define BIT(cap) (1ULL << (cap))
 
-/* What package managers, servers and shells need inside; all of it ends at the namespace. */
+/*
+ * What package managers, servers and shells need inside; all of it ends at the namespace.
+ */
 const uint64_t caps_kept = BIT(CAP_CHOWN) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_FOWNER) |
 			   BIT(CAP_FSETID) | BIT(CAP_KILL) | BIT(CAP_NET_BIND_SERVICE) |
 			   BIT(CAP_SETFCAP) | BIT(CAP_SETGID) | BIT(CAP_SETPCAP) |

@@ -11,14 +11,14 @@
 extern const uint64_t caps_kept;
 
 /*
- * Reduce every set of this thread to @keep: bounding, permitted, effective; others to none.
- * It leaves errno alone.
+ * Reduce every set of this thread to @keep: bounding, permitted, effective; others to
+ * none. It leaves errno alone.
  */
 int caps_reduce(uint64_t keep, struct warren_error *err);
 
 /*
- * What is in @keep is effective, and goes over an execve(2) by one who is not root (ambient).
- * It leaves errno alone, too.
+ * What is in @keep is effective, and goes over an execve(2) by one who is not root
+ * (ambient). It leaves errno alone, too.
  */
 int caps_hand_down(uint64_t keep, struct warren_error *err);
 

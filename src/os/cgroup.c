@@ -48,9 +48,9 @@ bool cgroup_has(const struct cgroup_root *root, enum cgroup_controller c)
 /* ------------------------------------------------------------ finding them */
 
 /*
- * Make and open "warren" in @path; -1 when we may not. Only its owner may pass through it: a
- * sandbox that got hold of its own cgroup's directory could otherwise walk up to the
- * machine's root, or sideways to another sandbox's.
+ * Make and open "warren" in @path; -1 when we may not. Only its owner may pass through
+ * it: a sandbox that got hold of its own cgroup's directory could otherwise walk up to
+ * the machine's root, or sideways to another sandbox's.
  */
 static int cgroup_open_parent(const char *path)
 {
@@ -88,7 +88,9 @@ static bool v2_enable(int dirfd, const char *name)
 	       strstr(text, name);
 }
 
-/* Where on the v2 tree we may make cgroups: the top as root, else our own, if delegated. */
+/*
+ * Where on the v2 tree we may make cgroups: the top as root, else our own, if delegated.
+ */
 static int v2_base(char *path, size_t size)
 {
 	char text[4096], *own;
@@ -383,8 +385,8 @@ int cgroup_open_init(const struct cgroup_root *root, const char *id)
 
 /*
  * A directory goes to init as a mount of its own, attached nowhere, whose root it is:
- * ".." ends there, whoever asks. (The parent's mode would refuse as well, but not an ordinary
- * user's own processes.)
+ * ".." ends there, whoever asks. (The parent's mode would refuse as well, but not an
+ * ordinary user's own processes.)
  */
 static int open_detached(int at, const char *path)
 {
@@ -490,7 +492,9 @@ int cgroup_copy_dirs(const struct cgroup_root *root, const char *id,
 	return r;
 }
 
-/* On v2 a cgroup that hands controllers on has no processes of its own: an exec's, then. */
+/*
+ * On v2 a cgroup that hands controllers on has no processes of its own: an exec's, then.
+ */
 static int join_v2(int sandbox)
 {
 	if (mkdirat(sandbox, "e0", 0755) < 0 && errno != EEXIST)
@@ -569,7 +573,9 @@ int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,
 				 v2 ? (frozen ? "frozen 1" : "frozen 0")
 				    : (frozen ? "FROZEN" : "THAWED"),
 				 !v2 && frozen ? "FROZEN" : NULL);
-	/* Who is told that it failed takes it for what it was: it must not stay frozen. */
+	/*
+	 * Who is told that it failed takes it for what it was: it must not stay frozen.
+	 */
 	for (int i = 0; r < 0 && frozen && i < THAW_TRIES; i++)
 		if (fd_write_file_at(dir, path, v2 ? "0" : "THAWED") == 0)
 			break;
@@ -581,7 +587,10 @@ int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,
 int cgroup_read_usage(const struct cgroup_root *root, const char *id,
 		      struct cgroup_usage *ret, struct warren_error *err)
 {
-	/* A file that is missing leaves zero; that something can be read at all is checked. */
+	/*
+	 * A file that is missing leaves zero; that something can be read at all is
+	 * checked.
+	 */
 	const struct {
 		enum cgroup_controller c;
 		const char *v1, *v1_key, *v2, *v2_key;
@@ -625,7 +634,9 @@ int cgroup_read_usage(const struct cgroup_root *root, const char *id,
 	return 0;
 }
 
-/* Those of the cgroup @dir/@id now, by the numbers that this pid namespace has for them. */
+/*
+ * Those of the cgroup @dir/@id now, by the numbers that this pid namespace has for them.
+ */
 static int cgroup_kill_listed(int dir, const char *id)
 {
 	AUTO_CLOSE int fd = -1;
@@ -733,7 +744,10 @@ int cgroup_remove(const struct cgroup_root *root, const char *id)
 
 	if (r == -EBUSY)
 		cgroup_thaw(root, id);
-	/* A last process may be on its way out: the kernel tells its end before it counts it. */
+	/*
+	 * A last process may be on its way out: the kernel tells its end before it counts
+	 * it.
+	 */
 	for (int i = 0; r == -EBUSY && i < 200; i++) {
 		struct timespec wait = { .tv_nsec = 200000 + 50000L * i };
 

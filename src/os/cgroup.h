@@ -12,9 +12,10 @@
  * On v1 init stays where its maker is: outside the limits as well. A machine
  * whose v2 mount has no controllers while v1 has them (the "hybrid") is v1.
  *
- * What all sandboxes together may take of the machine is limited in "warren" itself: processes
- * (PIDS_SHARE of what the kernel can number) and, on v1, where they are in no sandbox's memory,
- * the buffers of sockets. An administrator's own limits there are left alone.
+ * What all sandboxes together may take of the machine is limited in "warren" itself:
+ * processes (PIDS_SHARE of what the kernel can number) and, on v1, where they are in no
+ * sandbox's memory, the buffers of sockets. An administrator's own limits there are left
+ * alone.
  *
  * Directories that init makes cgroups in are given to the sandbox's root; the
  * limit files in them stay root's. Nothing in a sandbox sees a cgroup mount.
@@ -46,7 +47,8 @@ enum cgroup_controller {
 
 struct cgroup_root {
 	enum cgroup_mode mode;
-	int dir[CGROUP_CONTROLLER_MAX]; /* v1: one each; v2: all are the same descriptor */
+	int dir[CGROUP_CONTROLLER_MAX]; /* v1: one each; v2: all are the same descriptor
+					 */
 	char base[4096 +
 		  32]; /* the directory that "warren" (v1: <controller>/warren) is in */
 	uint64_t pids; /* that all sandboxes may have together; 0: not known */
@@ -67,7 +69,9 @@ struct cgroup_usage {
 	uint64_t sockets; /* bytes in buffers of sockets */
 };
 
-/* Look at what this machine has; makes the directory "warren" where it may. Never fails. */
+/*
+ * Look at what this machine has; makes the directory "warren" where it may. Never fails.
+ */
 void cgroup_root_open(struct cgroup_root *root);
 void cgroup_root_close(struct cgroup_root *root);
 /* Can this machine enforce or account by @c? */
@@ -115,7 +119,9 @@ int cgroup_copy_dirs(const struct cgroup_root *root, const char *id,
 
 /* Put the calling process, and all that it will start, into @id, below its limits. */
 int cgroup_join(const struct cgroup_root *root, const char *id, struct warren_error *err);
-/* SIGKILL to all that is in it, frozen or not; absent is fine. They end after the return. */
+/*
+ * SIGKILL to all that is in it, frozen or not; absent is fine. They end after the return.
+ */
 int cgroup_kill(const struct cgroup_root *root, const char *id, struct warren_error *err);
 
 int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,
@@ -137,8 +143,9 @@ int cgroup_try_remove(const struct cgroup_root *root, const char *id);
 int cgroup_remove(const struct cgroup_root *root, const char *id);
 
 /*
- * The cgroup of somebody else's that the memory of the process is counted in whose directory
- * of /proc @proc is: a descriptor, or -errno when it is not to be seen from here.
+ * The cgroup of somebody else's that the memory of the process is counted in whose
+ * directory of /proc @proc is: a descriptor, or -errno when it is not to be seen from
+ * here.
  */
 int cgroup_memory_of(int proc);
 /* How many processes in it the kernel has killed for want of memory. */

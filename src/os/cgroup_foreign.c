@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cgroup_foreign.c - a cgroup that somebody else made: found by a process in it, and read */
+/*
+ * cgroup_foreign.c - a cgroup that somebody else made: found by a process in it, and read
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cgroup_share.c - what all sandboxes together may take of the machine, and one of them of that */
+/*
+ * cgroup_share.c - what all sandboxes together may take of the machine, and one of them
+ * of that
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -10,7 +13,10 @@
 #define NO_LIMIT    (1ULL << 62) /* a number of v1's that is as good as none */
 #define SOCKETS_MIN (1U << 20)
 
-/* Three quarters of the process ids are enough for sandboxes; a machine needs some to be saved. */
+/*
+ * Three quarters of the process ids are enough for sandboxes; a machine needs some to be
+ * saved.
+ */
 #define PIDS_SHARE(n) ((n) / 4 * 3)
 
 /* The limit @file of "warren", set to @limit if there is none yet. */
@@ -38,7 +44,10 @@ static uint64_t share_of_pids(void)
 	return PIDS_SHARE(pids && pids < threads ? pids : threads);
 }
 
-/* Half of what makes the kernel slow all TCP of the machine down: "low pressure high", in pages. */
+/*
+ * Half of what makes the kernel slow all TCP of the machine down: "low pressure high", in
+ * pages.
+ */
 static uint64_t share_of_sockets(void)
 {
 	unsigned long long low, pressure;
@@ -67,8 +76,9 @@ void cgroup_limit_all(struct cgroup_root *root)
 }
 
 /*
- * TCP and UDP have counters of their own on v1. A quarter of the memory is more than programs
- * on one machine's loopback have in flight; all sandboxes but one together are left with half.
+ * TCP and UDP have counters of their own on v1. A quarter of the memory is more than
+ * programs on one machine's loopback have in flight; all sandboxes but one together are
+ * left with half.
  */
 uint64_t cgroup_socket_limit(const struct cgroup_root *root, uint64_t memory)
 {

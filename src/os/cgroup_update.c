@@ -40,7 +40,10 @@ static int cgroup_update_set_number(const struct place *p, enum cgroup_controlle
 	return cgroup_update_set_text(p, c, file, text);
 }
 
-/* Memory and swap together are never below memory alone, so growing and shrinking differ in order. */
+/*
+ * Memory and swap together are never below memory alone, so growing and shrinking differ
+ * in order.
+ */
 static int set_memory_v1(const struct place *p, uint64_t old, uint64_t next)
 {
 	const char *files[] = { "memory.limit_in_bytes", "memory.memsw.limit_in_bytes" };

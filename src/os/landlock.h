@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* landlock.h - a process of ours gives up all files but a few directories, and its neighbours */
+/*
+ * landlock.h - a process of ours gives up all files but a few directories, and its
+ * neighbours
+ */
 #ifndef OS_LANDLOCK_H
 #define OS_LANDLOCK_H
 
@@ -13,11 +16,12 @@
 unsigned landlock_version(void);
 
 /*
- * From here on the calling thread and what it starts can open what is below
- * @dirs (NULL-terminated), for reading and writing, and nothing else; files
- * that are open stay so. As far as the kernel can, it also binds and connects no TCP socket
- * (those that it has stay as they are), and neither sends signals nor connects by abstract unix
- * sockets to anybody but those whom it starts. Needs no_new_privs. 0; 1: this kernel cannot; -errno.
+ * From here on the calling thread and what it starts can open what is below @dirs
+ * (NULL-terminated), for reading and writing, and nothing else; files that are open stay
+ * so. As far as the kernel can, it also binds and connects no TCP socket (those that it
+ * has stay as they are), and neither sends signals nor connects by abstract unix sockets
+ * to anybody but those whom it starts. Needs no_new_privs. 0; 1: this kernel cannot;
+ * -errno.
  */
 int landlock_restrict(const char *const *dirs, struct warren_error *err);
 

@@ -9,7 +9,9 @@
 #include <sys/mount.h>
 #include <sys/syscall.h>
 
-/* The kernel explains a refused option in words, read from the filesystem's descriptor. */
+/*
+ * The kernel explains a refused option in words, read from the filesystem's descriptor.
+ */
 static int mount_explain(int fs, const char *type, const char *what, int code,
 			 struct warren_error *err)
 {

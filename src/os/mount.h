@@ -29,7 +29,10 @@ int mount_new(const char *type, const struct mount_option *options, uint64_t att
 int mount_copy(int dirfd, const char *path, bool recursive, uint64_t attr, int userns,
 	       int *ret_fd, struct warren_error *err);
 
-/* How many names a path has: what has fewer is mounted first, as it would hide what is below it. */
+/*
+ * How many names a path has: what has fewer is mounted first, as it would hide what is
+ * below it.
+ */
 unsigned mount_depth(const char *path);
 
 /* Attach @mount_fd at @path below @dirfd ("": at @dirfd itself). */

@@ -112,8 +112,9 @@ static int write_map(pid_t pid, const char *name, const struct ns_map *map, size
 }
 
 /*
- * A program to its end, as waitpid(2) has it. Where SIGCHLD is ignored, as the warden does, nothing
- * can be learned of how a child ended that sends it: a process that does not is put between.
+ * A program to its end, as waitpid(2) has it. Where SIGCHLD is ignored, as the warden
+ * does, nothing can be learned of how a child ended that sends it: a process that does
+ * not is put between.
  */
 static int run_program(char *const argv[], int *ret_status)
 {
@@ -122,7 +123,10 @@ static int run_program(char *const argv[], int *ret_status)
 
 	if (pid == 0) {
 		(void)signal(SIGCHLD, SIG_DFL);
-		/* Not fork(3), which takes the allocator's locks: another thread may have had them. */
+		/*
+		 * Not fork(3), which takes the allocator's locks: another thread may have
+		 * had them.
+		 */
 		pid = _Fork();
 		if (pid == 0) {
 			(void)execvp(argv[0], argv);
@@ -140,7 +144,9 @@ static int run_program(char *const argv[], int *ret_status)
 	return 0;
 }
 
-/* newuidmap(1) and newgidmap(1): set-id programs that check /etc/subuid and /etc/subgid. */
+/*
+ * newuidmap(1) and newgidmap(1): set-id programs that check /etc/subuid and /etc/subgid.
+ */
 static int run_helper(const char *helper, pid_t pid, const struct ns_map *map, size_t n,
 		      struct warren_error *err)
 {
@@ -179,7 +185,9 @@ int ns_write_maps(pid_t pid, const struct ns_maps *maps, bool privileged,
 		return r < 0 ? r
 			     : run_helper("newgidmap", pid, maps->gid, maps->n_gid, err);
 	}
-	/* The kernel lets an ordinary user map his group only once setgroups(2) is off. */
+	/*
+	 * The kernel lets an ordinary user map his group only once setgroups(2) is off.
+	 */
 	if (!privileged) {
 		r = write_proc(pid, "setgroups", "deny", err);
 		if (r < 0)
@@ -342,7 +350,9 @@ int ns_loopback(bool up, struct warren_error *err)
 	if (up) {
 		ifr.ifr_flags = IFF_UP | IFF_RUNNING;
 	} else {
-		/* The address that it got when it came up would stay, and lead nowhere. */
+		/*
+		 * The address that it got when it came up would stay, and lead nowhere.
+		 */
 		struct ifreq none = { .ifr_name = "lo", .ifr_addr.sa_family = AF_INET };
 
 		if (r >= 0)

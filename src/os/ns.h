@@ -23,17 +23,17 @@ struct ns_child {
 	int pidfd;
 	/*
 	 * NULL: it has a copy of our memory and returns, as of fork(2). Else it has our
-	 * memory, stack and errno, and runs this, which must end in _exit(2) or execve(2);
-	 * the calling thread alone waits for that, as of vfork(2).
+	 * memory, stack and errno, and runs this, which must end in _exit(2) or
+	 * execve(2); the calling thread alone waits for that, as of vfork(2).
 	 */
 	void (*run)(void *ctx);
 	void *ctx;
 };
 
 /*
- * The same, by @uid: what the kernel counts per user of a user namespace's
- * maker (inotify instances, queued signals, message queues) is then that id's,
- * and not shared with all that root has made. Needs to be root, or @uid itself. 0 or -errno.
+ * The same, by @uid: what the kernel counts per user of a user namespace's maker (inotify
+ * instances, queued signals, message queues) is then that id's, and not shared with all
+ * that root has made. Needs to be root, or @uid itself. 0 or -errno.
  */
 int ns_clone_as(uid_t uid, uint64_t flags, int cgroup, struct ns_child *child);
 
@@ -65,7 +65,9 @@ int ns_make_userns(const struct ns_maps *maps, int *ret_fd, struct warren_error 
 /* An O_CLOEXEC descriptor of @pid's namespace "user", "mnt", "net" ... or -errno. */
 int ns_open(pid_t pid, const char *name);
 
-/* The first range of @uid, by number or name, in /etc/subuid or /etc/subgid; or -ENOENT. */
+/*
+ * The first range of @uid, by number or name, in /etc/subuid or /etc/subgid; or -ENOENT.
+ */
 int ns_subids(const char *file, uid_t uid, struct ns_map *ret);
 
 /* A number that only grows, between two that share their memory: say it, wait for it. */
@@ -73,12 +75,12 @@ void ns_reach(uint32_t *state, uint32_t to);
 uint32_t ns_await(uint32_t *state, uint32_t at_least);
 
 /*
- * Another thread of the caller's, for work that is to go on while the caller is
- * in one long system call. It shares everything with its maker, the C library's
- * per-thread data and errno included: until the join, the maker may do nothing
- * that writes errno, and calls the system by nolibc/sys.h. What the kernel keeps by thread (ids,
- * capabilities, filters, namespaces) is each one's own. For a child of ns_clone() that has no
- * other threads; the struct must live until the join.
+ * Another thread of the caller's, for work that is to go on while the caller is in one
+ * long system call. It shares everything with its maker, the C library's per-thread data
+ * and errno included: until the join, the maker may do nothing that writes errno, and
+ * calls the system by nolibc/sys.h. What the kernel keeps by thread (ids, capabilities,
+ * filters, namespaces) is each one's own. For a child of ns_clone() that has no other
+ * threads; the struct must live until the join.
  */
 struct ns_aside {
 	int (*run)(void *ctx);
@@ -92,11 +94,17 @@ int ns_aside_start(struct ns_aside *a, struct warren_error *err);
 /* What it returned. */
 int ns_aside_join(struct ns_aside *a);
 
-/* By the thread, once: what its maker waits for by ns_aside_listen(); its end counts as that, too. */
+/*
+ * By the thread, once: what its maker waits for by ns_aside_listen(); its end counts as
+ * that, too.
+ */
 void ns_aside_tell(struct ns_aside *a);
 void ns_aside_listen(struct ns_aside *a);
 
-/* Bring the loopback interface of this network namespace up, or down. It leaves errno alone. */
+/*
+ * Bring the loopback interface of this network namespace up, or down. It leaves errno
+ * alone.
+ */
 int ns_loopback(bool up, struct warren_error *err);
 
 #endif /* OS_NS_H */

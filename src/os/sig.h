@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sig.h - signals as they are for a new process: all of them, those of the C library too */
+/*
+ * sig.h - signals as they are for a new process: all of them, those of the C library too
+ */
 #ifndef OS_SIG_H
 #define OS_SIG_H
 

@@ -40,13 +40,13 @@
  * init takes PROTO_CONNECTIONS_MAX connections at a time, the maker's among
  * them; one too many gets a REPLY of -EBUSY to no request (seq 0) and its end.
  *
- * Who hears what. A REPLY goes to the connection that asked. EXITED goes to
- * those that started the exec or ATTACHed to it, and to those that said HELLO
- * with PROTO_HELLO_ALL. From a connection of a durable sandbox whose owner does not
- * read until its buffer is full, no request is read until it does; what is due to it waits, up to
- * a limit (outbox.c). Beyond that it is closed: its owner connects again, and finds
- * in the journals what it missed. What belongs to a connection (its eventfds,
- * its holds) ends with it; what belongs to an exec (its streams) does not.
+ * Who hears what. A REPLY goes to the connection that asked. EXITED goes to those that
+ * started the exec or ATTACHed to it, and to those that said HELLO with PROTO_HELLO_ALL.
+ * From a connection of a durable sandbox whose owner does not read until its buffer is
+ * full, no request is read until it does; what is due to it waits, up to a limit
+ * (outbox.c). Beyond that it is closed: its owner connects again, and finds in the
+ * journals what it missed. What belongs to a connection (its eventfds, its holds) ends
+ * with it; what belongs to an exec (its streams) does not.
  *
  * init is inside: to the engine everything it says is untrusted (proto_check()
  * and the callers' bounds), and a silent or babbling init harms its own
@@ -73,8 +73,9 @@
 #define PROTO_CONNECTIONS_MAX 8
 
 /*
- * init's user: one more than the 65,536 that a sandbox has for itself. It exists there, or init
- * could not have it, and the system call filter refuses it to everybody (tools/seccomp-policy.h).
+ * init's user: one more than the 65,536 that a sandbox has for itself. It exists there,
+ * or init could not have it, and the system call filter refuses it to everybody
+ * (tools/seccomp-policy.h).
  */
 #define INIT_ID 65536
 
@@ -122,8 +123,8 @@ enum proto_role {
 	PROTO_ROLE_JOIN,     /* v1: a `tasks` file that every exec joins */
 	PROTO_ROLE_JOIN_BOX, /* v1: one that an exec without a cgroup of its own joins */
 	/*
-	 * Directories are detached mounts: nothing is above them. Where the engine may not make
-	 * such, the child before init does, and leaves them at PROTO_FD_DIRS.
+	 * Directories are detached mounts: nothing is above them. Where the engine may
+	 * not make such, the child before init does, and leaves them at PROTO_FD_DIRS.
 	 */
 	PROTO_ROLE_MEMORY, /* v1: directories below which an exec gets its own */
 	PROTO_ROLE_CPU,
@@ -137,7 +138,9 @@ enum proto_role {
 
 /* The root is in place only now: what was opened before is opened again. */
 #define PROTO_CONFIG_ROOTED (1U << 0)
-#define PROTO_CONFIG_AHEAD  (1U << 1) /* there is time to make ready for the first exec */
+#define PROTO_CONFIG_AHEAD                                          \
+	(1U << 1) /* there is time to make ready for the first exec \
+		   */
 
 struct proto_config {
 	struct proto_header h;
@@ -201,14 +204,17 @@ struct proto_spawn {
 	uint64_t timeout_ms;
 	uint64_t nofile;
 	uint64_t journal_limit;
-	/* Of this exec alone, within those of the sandbox; 0: none. -EOPNOTSUPP without cgroups. */
+	/*
+	 * Of this exec alone, within those of the sandbox; 0: none. -EOPNOTSUPP without
+	 * cgroups.
+	 */
 	uint64_t memory, cpu_millis, pids;
 	uint16_t rows, cols;
 	uint8_t stdio[3];
 	uint8_t control[PROTO_CONTROL_MAX]; /* by enum proto_control */
 	/*
-	 * 1 + which descriptor of the message is a gate, the read end of a pipe: nothing is
-	 * executed before a byte comes through it, and its end is -ECANCELED. 0: none.
+	 * 1 + which descriptor of the message is a gate, the read end of a pipe: nothing
+	 * is executed before a byte comes through it, and its end is -ECANCELED. 0: none.
 	 */
 	uint8_t gate;
 	uint8_t pad;
@@ -317,8 +323,9 @@ enum proto_verb {
 	 */
 	PROTO_PUT, /* `mode` is the stream of the WRITEs that filled it, see there */
 	/*
-	 * Of one absolute path, and all that is below it. For a shim, which has a tool for
-	 * that; an init, and a shim of an older version, is asked for a part at a time: -EINVAL.
+	 * Of one absolute path, and all that is below it. For a shim, which has a tool
+	 * for that; an init, and a shim of an older version, is asked for a part at a
+	 * time: -EINVAL.
 	 */
 	PROTO_UNLINK_TREE,
 	PROTO_CHMOD_TREE,
@@ -328,8 +335,12 @@ enum proto_verb {
 
 /* What is already as it is to be is fine: a directory to make, a file to remove. */
 #define PROTO_CHANGE_LENIENT (1U << 0)
-#define PROTO_CHANGE_KEEP    (1U << 1) /* RENAME: what is at the new place stays, -EEXIST */
-#define PROTO_CHANGE_OWNER   (1U << 3) /* PUT: it is given to `owner` and `group` before */
+#define PROTO_CHANGE_KEEP                                            \
+	(1U << 1) /* RENAME: what is at the new place stays, -EEXIST \
+		   */
+#define PROTO_CHANGE_OWNER                                          \
+	(1U << 3) /* PUT: it is given to `owner` and `group` before \
+		   */
 #define PROTO_CHANGE_FOLLOW \
 	(1U << 2) /* CHMOD: a link at the end of the path is followed */
 
@@ -357,7 +368,9 @@ struct proto_change {
 _Static_assert(sizeof(struct proto_change) == offsetof(struct proto_change, strings),
 	       "the strings begin where the struct ends");
 
-/* Watch a path by the inotify(7) that comes along: the value of the REPLY is the watch. */
+/*
+ * Watch a path by the inotify(7) that comes along: the value of the REPLY is the watch.
+ */
 struct proto_watch {
 	struct proto_header h;
 	struct proto_who who;
@@ -366,12 +379,13 @@ struct proto_watch {
 };
 
 /*
- * Start a file worker: a child of init that does file calls in the sandbox's memory cgroup. The
- * REPLY brings a connection to it, over which it answers OPEN, SCAN, CHANGE, WRITE, NOTIFY and WATCH, in the
- * order in which they come. So init never waits for a lock of a file system, and what is written
- * counts as the sandbox's memory. A worker ends with its connection. One that is killed leaves a last
- * word there, from init: a REPLY to no request (seq 0), -ENOMEM when it was the OOM killer,
- * else -EOWNERDEAD. -EBUSY: there are PROTO_WORKERS_MAX.
+ * Start a file worker: a child of init that does file calls in the sandbox's memory
+ * cgroup. The REPLY brings a connection to it, over which it answers OPEN, SCAN, CHANGE,
+ * WRITE, NOTIFY and WATCH, in the order in which they come. So init never waits for a
+ * lock of a file system, and what is written counts as the sandbox's memory. A worker
+ * ends with its connection. One that is killed leaves a last word there, from init: a
+ * REPLY to no request (seq 0), -ENOMEM when it was the OOM killer, else -EOWNERDEAD.
+ * -EBUSY: there are PROTO_WORKERS_MAX.
  */
 #define PROTO_WORKERS_MAX 8
 
@@ -382,10 +396,10 @@ struct proto_worker {
 };
 
 /*
- * Write to the file that comes along, at its position: `size` bytes behind the message; or, with a
- * second descriptor, that many of this second file from `offset` on. All of it, or -errno. After
- * one that failed, a PUT of the same stream fails with the same error: so a client need not
- * wait for one before it sends the other.
+ * Write to the file that comes along, at its position: `size` bytes behind the message;
+ * or, with a second descriptor, that many of this second file from `offset` on. All of
+ * it, or -errno. After one that failed, a PUT of the same stream fails with the same
+ * error: so a client need not wait for one before it sends the other.
  */
 struct proto_write {
 	struct proto_header h;
@@ -399,10 +413,11 @@ _Static_assert(sizeof(struct proto_write) == offsetof(struct proto_write, data),
 	       "the data begin where the struct ends");
 
 /*
- * To a file worker: make an inotify(7). The REPLY brings it, for WATCH, and a socket (SOCK_SEQPACKET)
- * from which its events come, as many whole ones in a message as there are, up to
- * PROTO_EVENTS_MAX bytes. So nobody outside reads from what somebody inside has, too, and both
- * are the sandbox's memory and count for init's user. The end of the socket is the end of it.
+ * To a file worker: make an inotify(7). The REPLY brings it, for WATCH, and a socket
+ * (SOCK_SEQPACKET) from which its events come, as many whole ones in a message as there
+ * are, up to PROTO_EVENTS_MAX bytes. So nobody outside reads from what somebody inside
+ * has, too, and both are the sandbox's memory and count for init's user. The end of the
+ * socket is the end of it.
  */
 #define PROTO_EVENTS_MAX 16384
 
@@ -422,10 +437,11 @@ struct proto_keep {
 };
 
 /*
- * SAVE: all that runs in the sandbox goes to a file of the shim's, and ends; RESTORE: it goes
- * on. For a shim whose platform can do that: -EOPNOTSUPP. -EBUSY: something inside cannot be
- * saved, and nothing has happened. Until the answer to RESTORE all other requests but HELLO are
- * refused (-EBUSY), and WELCOME says so. A sandbox that has ended by it has its last word.
+ * SAVE: all that runs in the sandbox goes to a file of the shim's, and ends; RESTORE: it
+ * goes on. For a shim whose platform can do that: -EOPNOTSUPP. -EBUSY: something inside
+ * cannot be saved, and nothing has happened. Until the answer to RESTORE all other
+ * requests but HELLO are refused (-EBUSY), and WELCOME says so. A sandbox that has ended
+ * by it has its last word.
  */
 struct proto_save {
 	struct proto_header h;
@@ -511,8 +527,9 @@ enum proto_stage {
 
 /*
  * Behind a REPLY of failure there may be words of who failed, with their NUL: a shim's,
- * since what a platform has to say is more than a number. One with the status -EINPROGRESS
- * is no answer yet: a shim is at it, and says so before its asker gives it up.
+ * since what a platform has to say is more than a number. One with the status
+ * -EINPROGRESS is no answer yet: a shim is at it, and says so before its asker gives it
+ * up.
  */
 #define PROTO_WHY_MAX 512
 

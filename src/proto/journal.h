@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * journal.h - the file that holds what an exec has written, stdout and stderr apart, in order
+ * journal.h - the file that holds what an exec has written, stdout and stderr apart, in
+ * order
  *
- * A page with the header and the result, then a ring of `capacity` bytes. Positions are logical
- * and only grow: position p lies at JOURNAL_RING + p % capacity. Records stand
- * back to back from `head` to `tail`, 8-byte aligned; none wraps: where the
- * end of the ring is too near, a record of stream 0 pads it. To make room, the
- * writer drops whole records at `head` and counts their bytes in `lost`: the
- * cursor of the record at `head`, cursors being counted in bytes of output.
+ * A page with the header and the result, then a ring of `capacity` bytes. Positions are
+ * logical and only grow: position p lies at JOURNAL_RING + p % capacity. Records stand
+ * back to back from `head` to `tail`, 8-byte aligned; none wraps: where the end of the
+ * ring is too near, a record of stream 0 pads it. To make room, the writer drops whole
+ * records at `head` and counts their bytes in `lost`: the cursor of the record at `head`,
+ * cursors being counted in bytes of output.
  *
  * Streams: 1 and 2 are stdout and stderr, or 1 a terminal; 3 is what an exec
  * said on its control pipe (init_proto.h), after all output that it wrote before.
  *
- * An index tells where records are without a walk through all before them: an exec that writes
- * single bytes makes millions. A slot stands for a stretch of the ring, and holds the
- * position and the cursor of the last record that was the first to begin in it. What is in a slot
- * from an earlier lap is before `head`; one that was never written is zero.
+ * An index tells where records are without a walk through all before them: an exec that
+ * writes single bytes makes millions. A slot stands for a stretch of the ring, and holds
+ * the position and the cursor of the last record that was the first to begin in it. What
+ * is in a slot from an earlier lap is before `head`; one that was never written is zero.
  *
  * Who has the file has the exec's result, even if nobody was connected when it
  * ended: `state` says whether the struct journal_result is there.

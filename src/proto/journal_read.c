@@ -5,9 +5,9 @@
  * The writer is inside a sandbox: no number in the file is believed before it
  * has been held against the others, and reading makes progress or ends.
  *
- * An exec that writes single bytes makes millions of records. They are read many at a time,
- * handed out many at a time, and found by the index; whoever has no index (its writer
- * did not keep one, or lies) is read in steps that end after a millisecond or so.
+ * An exec that writes single bytes makes millions of records. They are read many at a
+ * time, handed out many at a time, and found by the index; whoever has no index (its
+ * writer did not keep one, or lies) is read in steps that end after a millisecond or so.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -64,8 +64,8 @@ static void window_init(struct window *w, int fd, const struct journal_header *h
 }
 
 /*
- * Have the @need bytes at position @at. Records that follow each other closely are read many
- * at a time, large ones by their first bytes alone.
+ * Have the @need bytes at position @at. Records that follow each other closely are read
+ * many at a time, large ones by their first bytes alone.
  */
 static int window_fetch(struct window *w, uint64_t at, size_t need)
 {
@@ -161,8 +161,8 @@ static struct journal_hint journal_read_begin(int fd, const struct journal_heade
 }
 
 /*
- * From @place on to the record that holds byte @cursor of the output and is not before position
- * @floor, or to the tail.
+ * From @place on to the record that holds byte @cursor of the output and is not before
+ * position @floor, or to the tail.
  */
 static int journal_read_seek(struct window *w, uint64_t cursor, uint64_t floor,
 			     struct journal_hint *place)
@@ -203,8 +203,9 @@ static int read_payload(struct window *w, uint64_t at, size_t skip, size_t n, ch
 }
 
 /*
- * The record at @place, from @skip bytes on, and those of the same stream after it; @place moves
- * past them. What was said on stream 3 comes as it was said, a record at a time.
+ * The record at @place, from @skip bytes on, and those of the same stream after it;
+ * @place moves past them. What was said on stream 3 comes as it was said, a record at a
+ * time.
  */
 static int journal_read_gather(struct window *w, struct journal_hint *place, size_t skip,
 			       char *buf, size_t size, struct warren_output *ret)
@@ -237,9 +238,9 @@ static int journal_read_gather(struct window *w, struct journal_hint *place, siz
 }
 
 /*
- * One look at the journal from @cursor; -EAGAIN when it was overwritten meanwhile. @tries: how
- * often that has happened. Who reads right before the writer does not get far: what is dropped
- * next is left out, more each time.
+ * One look at the journal from @cursor; -EAGAIN when it was overwritten meanwhile.
+ * @tries: how often that has happened. Who reads right before the writer does not get
+ * far: what is dropped next is left out, more each time.
  */
 static int journal_read_look(int fd, uint64_t cursor, struct journal_hint *hint,
 			     unsigned tries, void *buf, size_t size,
@@ -304,7 +305,10 @@ int journal_read(int fd, uint64_t cursor, struct journal_hint *hint, void *buf,
 	struct journal_hint own = { 0 };
 	int r;
 
-	/* A flood can overtake us now and then; one that always does is no journal to read. */
+	/*
+	 * A flood can overtake us now and then; one that always does is no journal to
+	 * read.
+	 */
 	for (int overtaken = 0; overtaken < 1000; overtaken++) {
 		struct journal_hint *at = hint ? hint : &own, before = *at;
 

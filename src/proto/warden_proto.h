@@ -24,7 +24,10 @@
 #define WIRE_MOUNTS_MAX   64
 #define WIRE_BACKEND_SIZE 32
 
-/* The backend that answers at once; what the others do, other programs do, and may take long. */
+/*
+ * The backend that answers at once; what the others do, other programs do, and may take
+ * long.
+ */
 #define WIRE_NATIVE "native"
 
 /* The image of a sandbox of a backend that has none to choose from. */
@@ -53,8 +56,8 @@ struct warden_proto_header {
 	uint32_t seq;
 	/* Of a request: the backend, by the configuration's name for it, NUL-padded. */
 	char backend[WIRE_BACKEND_SIZE];
-	uint32_t
-		share; /* of a request: a number for its tenant; threads are shared by it */
+	uint32_t share; /* of a request: a number for its tenant; threads are shared by it
+			 */
 	uint32_t pad;
 };
 
@@ -71,7 +74,10 @@ struct warden_proto_update {
 
 struct warden_proto_stats {
 	struct warren_stats is;
-	/* 1: kills for memory in execs that have ended are missing; its init has said those. */
+	/*
+	 * 1: kills for memory in execs that have ended are missing; its init has said
+	 * those.
+	 */
 	uint64_t kills_apart;
 };
 
@@ -128,7 +134,10 @@ struct warden_proto_reply {
 	char data[];
 };
 
-/* Parts that were made ahead: a create of one of these ids takes it. The ids follow, 16 bytes each. */
+/*
+ * Parts that were made ahead: a create of one of these ids takes it. The ids follow, 16
+ * bytes each.
+ */
 #define WIRE_STOCK_MAX 64
 
 struct warden_proto_pool {

@@ -577,7 +577,10 @@ size_t pattern_cost(const struct pattern *p)
 
 /* --------------------------------------------------------------------- beginning */
 
-/* What a match can begin with: by running the closure of the start at a place in the middle of a line. */
+/*
+ * What a match can begin with: by running the closure of the start at a place in the
+ * middle of a line.
+ */
 static void find_first(struct pattern *p)
 {
 	for (size_t i = 0; i < p->n; i++)

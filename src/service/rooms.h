@@ -5,7 +5,10 @@
 
 #include "service/core/hooks.h"
 
-/* All of them, for struct service_options; NULL-terminated. A room stands after those that it uses. */
+/*
+ * All of them, for struct service_options; NULL-terminated. A room stands after those
+ * that it uses.
+ */
 extern const struct service_room *const service_rooms[];
 
 #endif /* SERVICE_ROOMS_H */

@@ -2,17 +2,20 @@
 /*
  * control.c - results on a descriptor that the command does not have
  *
- * A command can find that descriptor all the same: the shell has put it away, not closed it. So
- * a result is believed only if it begins with the command's key. The key is in the command's own
- * line, which the shell has read and parsed as a whole before the command begins, and becomes
- * an argument when the command has ended: neither the text of the command nor what it starts
- * can know it before.
+ * A command can find that descriptor all the same: the shell has put it away, not closed
+ * it. So a result is believed only if it begins with the command's key. The key is in the
+ * command's own line, which the shell has read and parsed as a whole before the command
+ * begins, and becomes an argument when the command has ended: neither the text of the
+ * command nor what it starts can know it before.
  */
 #include "shellproto/shellproto_internal.h"
 
 void control_expect(struct shellproto *s)
 {
-	/* What a shell takes for a word without quotes. Short, as bash reads byte by byte. */
+	/*
+	 * What a shell takes for a word without quotes. Short, as bash reads byte by
+	 * byte.
+	 */
 	static const char digits[] =
 		"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.";
 	uint8_t bits[SHELLPROTO_MARKER_SIZE];

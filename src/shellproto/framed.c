@@ -2,12 +2,12 @@
 /*
  * framed.c - results in the stream, behind a marker that could not be foreseen
  *
- * The marker is written on stdout, followed by a record, and on stderr. It begins with a byte
- * that it holds only once: where it ceases to match, none of what matched can be the beginning
- * of another, and the search needs no table and looks at each byte once.
+ * The marker is written on stdout, followed by a record, and on stderr. It begins with a
+ * byte that it holds only once: where it ceases to match, none of what matched can be the
+ * beginning of another, and the search needs no table and looks at each byte once.
  *
- * A line that asks for a marker has it in two parts, apart: what a shell shows of its input
- * (`set -v`) or of what it runs (`set -x`) is never the marker itself.
+ * A line that asks for a marker has it in two parts, apart: what a shell shows of its
+ * input (`set -v`) or of what it runs (`set -x`) is never the marker itself.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,7 +27,10 @@ void framed_expect(struct shellproto *s)
 	shellproto_bits(s, bits);
 	s->marker[0] = MARKER_FIRST;
 	(void)hex_encode(bits, sizeof(bits), s->marker + 1);
-	/* The same first half, then what is no digit: the two are told apart by that byte. */
+	/*
+	 * The same first half, then what is no digit: the two are told apart by that
+	 * byte.
+	 */
 	(void)snprintf(s->early, sizeof(s->early), "%.*s%c%.*s", HALF_LEN, s->marker,
 		       EARLY_FIRST, HALF_LEN - 2, s->marker + 1);
 	(void)memset(s->frames, 0, sizeof(s->frames));

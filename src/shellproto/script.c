@@ -2,81 +2,85 @@
 /*
  * script.c - the shell's side of a session
  *
- * A shell runs its script from a pipe, line by line, so a session needs no loop: each command
- * is a line of the script, and `break`, `return` or an error inside find nothing of ours to
- * leave. Every @ below becomes a token of the session's own, so that no name of a user's
- * can be one of ours. Variables:
+ * A shell runs its script from a pipe, line by line, so a session needs no loop: each
+ * command is a line of the script, and `break`, `return` or an error inside find nothing
+ * of ours to leave. Every @ below becomes a token of the session's own, so that no name
+ * of a user's can be one of ours. Variables:
  *
- *	@k	"builtin" or "command": what reaches a builtin past functions of its name. It is
- *		quoted where it is used, which keeps aliases and IFS out
+ *	@k	"builtin" or "command": reaches a builtin past functions of its name. It
+ *		is quoted where it is used, which keeps aliases and IFS out
  *	@t	the text of the command; at a terminal it is @t and @u
- *	@w	how far the command is: empty before it begins, "7" from then on, "d<status>" at its
- *		end, "s" if it is no shell text, "i" once interrupted, "I" when that is being
- *		reported. A report has it empty for "s", and "-" if an error at a terminal ended it
- *	@n	the serial or the key; @e the status; @a and @b the halves of the marker, which are
- *		empty for the control transport
+ *	@w	the state of the command: empty before it begins, "7" from then on,
+ *		"d<status>" at its end, "s" if it is not shell text, "i" once
+ *		interrupted, "I" while that is being reported. A report has it empty for
+ *		"s", and "-" if an error at a terminal ended it
+ *	@n	the serial or the key; @e the status; @a and @b the halves of the marker,
+ *		which are empty for the control transport
  *	@d	for bash: what holds up the rest of an interrupted command
  *	@D	for bash: the DEBUG trap of the user's, which is away between commands
- *	@y	"=", by which a session knows a shell with the functions below; with a "+" in a bash
- *		that has `read -N` (shellproto.c)
+ *	@y	"=", by which a session knows a shell with the functions below; with a
+ *		"+" in a bash that has `read -N` (shellproto.c)
  *	@z	a status of eval's that may mean a syntax error, beside 2
  *	@r	the report, for a session that does not know yet what the shell has
  *
  * Functions, which a DEBUG trap does not see into:
  *
  *	@R	the end of a command: its status is $?, its arguments are @n, @a and @b
- *	@P	the report itself; @W writes the record, @M the marker alone, and @A writes one of them
- *		again, to its descriptor, when an interrupt came in between
- *	@C	for bash: can the text be read? If not by what the shell knows, then by a new one, which says why
+ *	@P	the report itself; @W writes the record, @M only the marker, and @A writes
+ *		one of them again, to its descriptor, when an interrupt came in between
+ *	@C	for bash: can the text be parsed? If not by this shell, then by a new one,
+ *		which says why
  *	@s	(made by the line that needs it) sets $? to what the command before left
  *
  * A command's line is
  *
  *	@t='<text>';{ "$@k" eval "$@t" 7>&"${@w:=7}" 7>&-;} 8>&-;{ @R <key>;} 2>/dev/null
  *
- * The text stands alone in its eval, which reads it as it would be typed: a line, what that says is
- * done, and the next line. Nothing of ours is before or behind it that an error could show, a
- * here-document swallow or a `break` leave; it is no compound command, whose parts a shell
- * holds on its stack. That the command begins is noted by the redirection, without a command of
- * its own. The eval is where every shell comes back to after an error: dash and busybox since
- * `command` takes away that eval is special, and bash because it is told to be interactive. (As it gets a
- * script at the same time, there are no prompts and no readline: `bash -i script`.)
- * `2>/dev/null` hides `set -x`.
+ * The text stands alone in its eval, which reads it as it would be typed: a line, what
+ * that says is done, and the next line. Nothing of ours is before or behind it that an
+ * error could show, a here-document swallow or a `break` leave; it is no compound
+ * command, whose parts a shell holds on its stack. That the command begins is noted by
+ * the redirection, without a command of its own. The eval is where every shell comes back
+ * to after an error: dash and busybox since `command` takes away that eval is special,
+ * and bash because it is told to be interactive. (As it gets a script at the same time,
+ * there are no prompts and no readline: `bash -i script`.) `2>/dev/null` hides `set -x`.
  *
- * Whether a status of 2 means that the text could not be read is tried afterwards, by a subshell
- * that makes a function of it.
+ * Whether a status of 2 means that the text could not be read is tried afterwards, by a
+ * subshell that makes a function of it.
  *
- * SIGINT: a trap that raises an error inside the eval does it in dash and busybox. In bash an
- * error in a trap ends the trap alone. There, the trap breaks out of all loops, and has a
- * DEBUG trap break out of those around them and, as it fails, skip (extdebug) commands until
- * our own, known by the @e or @R in it. Before and after a command @w is neither "7" nor "i", and
- * the trap does nothing. ("-" is what "7" was once, and a session of that time may feed this shell.)
+ * SIGINT: a trap that raises an error inside the eval does it in dash and busybox. In
+ * bash an error in a trap ends the trap alone. There, the trap breaks out of all loops,
+ * and has a DEBUG trap break out of those around them and, as it fails, skip (extdebug)
+ * commands until our own, known by the @e or @R in it. Before and after a command @w is
+ * neither "7" nor "i", and the trap does nothing. ("-" is what "7" was once, and a
+ * session of that time may feed this shell.)
  */
 #include <string.h>
 
 #include "shellproto/shellproto_internal.h"
 
 /*
- * Both begin with the shell's own stderr (see RUN), and by giving the script's descriptor back,
- * of which the shell has its own. Results have two descriptors: a command that closes what it did
- * not open may hit the one that is put away for it.
+ * Both begin with the shell's own stderr (see RUN), and by giving the script's descriptor
+ * back, of which the shell has its own. Results have two descriptors: a command that
+ * closes what it did not open may hit the one that is put away for it.
  */
 const char script_control[] = "exec 2>&9 9>&- 6<&- 8>&7\n";
 
 const char script_framed[] = "exec 2>&9 9>&- 7>&1 8>&2 6<&0 </dev/null\n";
 
 /*
- * First of all no `!` means anything. What the shell prompts with is shown between commands,
- * when nobody looks. A terminal that is not told otherwise drops all it has not shown yet on
- * ^C (noflsh), a report of an earlier one included.
+ * First of all no `!` means anything. What the shell prompts with is shown between
+ * commands, when nobody looks. A terminal that is not told otherwise drops all it has not
+ * shown yet on ^C (noflsh), a report of an earlier one included.
  */
 const char script_terminal[] = "set +o history +H; PS1= PS2= PS0=\n"
 			       "stty -echo noflsh 2>/dev/null\n"
 			       "exec 7>&1 8>/dev/null\n";
 
 /*
- * An interactive bash that is interrupted, or finds an error, goes back to its prompt and forgets
- * the rest of the line, with the report in it. So it reports when it prompts, if it has not.
+ * An interactive bash that is interrupted, or finds an error, goes back to its prompt and
+ * forgets the rest of the line, with the report in it. So it reports when it prompts, if
+ * it has not.
  */
 const char script_terminal_end[] =
 	"trap - INT\n"
@@ -117,16 +121,19 @@ const char script_common[] =
 		";;\n"
 	"esac\n"
 	/*
-	 * One write, which a job that writes to the same pipe cannot tear. The directory comes
-	 * last: it may hold anything but a NUL, which ends a record. PWD is the shell's as long
-	 * as it is true.
+	 * One write, which a job that writes to the same pipe cannot tear. The directory
+	 * comes last: it may hold anything but a NUL, which ends a record. PWD is the
+	 * shell's as long as it is true.
 	 */
 	"@W() {\n"
 	"\"$@k\" printf \"%s%s%s %s %s %s %s %s %s\\000\" \"$@a\" \"$@b\" \"$@n\" \"$@e\""
 		" \"$@w\" \"${!-}\" \"$$\" \"$-$@y\" \"$@c\"\n"
 	"}\n"
 	"@M() { \"$@k\" printf \"%s%s\" \"$@a\" \"$@b\"; }\n"
-	/* Of a pipe that is full, an interrupt makes an error. None of it was written then. */
+	/*
+	 * Of a pipe that is full, an interrupt makes an error. None of it was written
+	 * then.
+	 */
 	"@A() {\n"
 	"for @i in 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9; do\n"
 		"case $1 in 7) @W >&7;; *) @M >&8;; esac && \"$@k\" return\n"
@@ -138,7 +145,10 @@ const char script_common[] =
 		"case $@w$@e in [-7]2|[-7]$@z) case $@t$@u in ?*)\n"
 			"( \"$@k\" eval \"@f() {\n$@t$@u\n}\" ) >/dev/null 2>&1 || @w=s\n"
 		"esac; esac\n"
-		/* In the words of former programs, too: one may have to read what was reported last. */
+		/*
+		 * In the words of former programs, too: one may have to read what was
+		 * reported last.
+		 */
 		"case $@w in s) @w= @e=2;; 7) @w=d$@e;; esac\n"
 		/* A shell that cannot say how a command ended is of no use: it ends. */
 		"case $@a in\n"
@@ -147,7 +157,10 @@ const char script_common[] =
 			"\"$@k\" test -e /proc/self/fd/8 || \\exec 8>&7;;\n"
 		"esac\n"
 		"case $- in *[vx]*) \"$@k\" set +vx;; esac\n"
-		/* A history would hold the next line, and with it what its result is known by. */
+		/*
+		 * A history would hold the next line, and with it what its result is
+		 * known by.
+		 */
 		"case $@k.${SHELLOPTS-} in builtin.*history*) \"$@k\" set +o history;; esac\n"
 		"case $@w in I) \"$@k\" trap - DEBUG; \"$@k\" shopt -u extdebug; @D=;; esac\n"
 		"@w= @t= @u=\n"
@@ -157,17 +170,20 @@ const char script_common[] =
 /* clang-format on */
 
 /*
- * How the script gets to the shell. `.` reads all of its file first where the shell is bash,
- * which is /bin/sh in some images.
+ * How the script gets to the shell. `.` reads all of its file first where the shell is
+ * bash, which is /bin/sh in some images.
  *
- * A bash that is told to be interactive without a terminal complains of it on stderr before it
- * reads a line of its script: stderr is elsewhere until then. The bash that sees to that is
- * told (-p) to read nothing that the environment names, as the other does not, either.
+ * A bash that is told to be interactive without a terminal complains of it on stderr
+ * before it reads a line of its script: stderr is elsewhere until then. The bash that
+ * sees to that is told (-p) to read nothing that the environment names, as the other does
+ * not, either.
  */
 #define BASH_OPTIONS "--norc", "--noprofile", "-p", "-c"
 #define BASH_AGAIN   " --norc --noprofile -i +m "
 #define KEEP_STDERR  "exec 9>&2; "
-/* It reads a script to its end before it begins, and its builtins are not those of POSIX. */
+/*
+ * It reads a script to its end before it begins, and its builtins are not those of POSIX.
+ */
 #define REFUSE_ZSH "case ${ZSH_VERSION+x} in x) exit 121;; esac; "
 #define RUN(file)                                                                      \
 	REFUSE_ZSH KEEP_STDERR "case ${BASH_VERSION+x} in x) unset ENV; exec -a bash " \
@@ -176,10 +192,10 @@ const char script_common[] =
 #define RUN_BASH(file) KEEP_STDERR "exec \"$0\"" BASH_AGAIN file " 2>/dev/null"
 
 /*
- * stdin can be a socket, or a pipe of another user's, which cannot be opened by its name. It
- * becomes a pipe of one's own then. That takes a dd, as busybox's cat is a sendfile(2), which
- * keeps the pipe locked while it waits for the socket. It is nobody's to wait for: it ends
- * with stdin, which is later than the shell.
+ * stdin can be a socket, or a pipe of another user's, which cannot be opened by its name.
+ * It becomes a pipe of one's own then. That takes a dd, as busybox's cat is a
+ * sendfile(2), which keeps the pipe locked while it waits for the socket. It is nobody's
+ * to wait for: it ends with stdin, which is later than the shell.
  */
 #define STDIN "/proc/self/fd/0"
 #define FRAMED                                                                           \

@@ -6,9 +6,10 @@
  *
  *	<serial> <$?> <progress> <$!> <$$> <$-> <directory>\0
  *
- * with any of the fields but the first two empty. Behind a marker the first is the serial; on the
- * control transport it is the command's key (control.c). It is believed only for the command that
- * runs; one of another, or one that does not add up, is the end of the session.
+ * with any of the fields but the first two empty. Behind a marker the first is the
+ * serial; on the control transport it is the command's key (control.c). It is believed
+ * only for the command that runs; one of another, or one that does not add up, is the end
+ * of the session.
  */
 #include "shellproto/shellproto.h"
 
@@ -27,9 +28,10 @@
 #define LONG_TEXT        1024
 
 /*
- * A bash names the line of an error, counted from the beginning of its script. Where the script can be
- * brought to a new count it is, so that the first line of a text is 1, and the line before it,
- * if there is one, is 0. An assignment is undone with the command that makes it, one in a redirection is not.
+ * A bash names the line of an error, counted from the beginning of its script. Where the
+ * script can be brought to a new count it is, so that the first line of a text is 1, and
+ * the line before it, if there is one, is 0. An assignment is undone with the command
+ * that makes it, one in a redirection is not.
  */
 #define LINE_BASE  (-3)
 #define LINE_RESET "2>/dev/null${@k:LINENO=-3:0}"
@@ -150,8 +152,8 @@ bool shellproto_is_known(const struct shellproto *s)
 }
 
 /*
- * Where there may be a DEBUG trap it is put away first, and what it writes meanwhile is nobody's: it is to
- * be heard of the user's commands alone.
+ * Where there may be a DEBUG trap it is put away first, and what it writes meanwhile is
+ * nobody's: it is to be heard of the user's commands alone.
  */
 void shellproto_ask_begin(const struct shellproto *s, struct buf *out)
 {
@@ -205,10 +207,16 @@ static void add_quoted(struct buf *out, const char *text, size_t n)
 	buf_add(out, text, n);
 }
 
-/* A function that the next command is not to be without: sets $? to what the last one left. */
+/*
+ * A function that the next command is not to be without: sets $? to what the last one
+ * left.
+ */
 static void add_status(struct shellproto *s, struct buf *out)
 {
-	/* Under -e a function that fails is too much of a risk; there $? is 0 in nearly all cases. */
+	/*
+	 * Under -e a function that fails is too much of a risk; there $? is 0 in nearly
+	 * all cases.
+	 */
 	if (s->exit_code == 0 || strchr(s->flags, 'e'))
 		return;
 	script_add(out, s, "@s() { return ");
@@ -217,8 +225,8 @@ static void add_status(struct shellproto *s, struct buf *out)
 }
 
 /*
- * A line before the text, where there is need of one: what shows our own lines (-v, -x) is put
- * back within the eval, and so is a DEBUG trap.
+ * A line before the text, where there is need of one: what shows our own lines (-v, -x)
+ * is put back within the eval, and so is a DEBUG trap.
  */
 static void add_prelude(struct shellproto *s, struct buf *out)
 {
@@ -239,8 +247,8 @@ static void add_prelude(struct shellproto *s, struct buf *out)
 }
 
 /*
- * As $'...' has it, in one line and in ASCII alone: a character is a byte then, whatever the
- * locale. Not by printf(3): a stranger's text may be nothing else.
+ * As $'...' has it, in one line and in ASCII alone: a character is a byte then, whatever
+ * the locale. Not by printf(3): a stranger's text may be nothing else.
  */
 static void add_escaped(struct buf *out, const char *text, size_t n)
 {
@@ -268,9 +276,9 @@ static void add_escaped(struct buf *out, const char *text, size_t n)
 }
 
 /*
- * A bash takes its script from a pipe by one read(2) for each byte, which is dear where system
- * calls are. Its `read -N` does not, so that is how it gets a long text. Not under `set -a`,
- * which would put the text into the environment of what it starts.
+ * A bash takes its script from a pipe by one read(2) for each byte, which is dear where
+ * system calls are. Its `read -N` does not, so that is how it gets a long text. Not under
+ * `set -a`, which would put the text into the environment of what it starts.
  */
 static bool is_worth_reading(const struct shellproto *s, size_t n)
 {
@@ -285,14 +293,18 @@ static void shellproto_add_lines(struct shellproto *s, struct buf *out, bool pre
 		script_add(out, s, "\n{ :;} " LINE_RESET "\n");
 		s->line_reset = true;
 	}
-	/* There is one at least: after some syntax errors, bash takes the next word for an argument. */
+	/*
+	 * There is one at least: after some syntax errors, bash takes the next word for
+	 * an argument.
+	 */
 	for (int i = LINE_BASE + (int)own + prelude; i < 0; i++)
 		buf_puts(out, "\n");
 }
 
 /*
- * Under -e a text may well end with a status that is no failure (`! true`), and eval's would be one. So
- * what it ended with is noted within, by a line that a text without a here-document lets alone.
+ * Under -e a text may well end with a status that is no failure (`! true`), and eval's
+ * would be one. So what it ended with is noted within, by a line that a text without a
+ * here-document lets alone.
  */
 static bool is_noted_within(const struct shellproto *s, const char *text, size_t n)
 {
@@ -312,8 +324,8 @@ static void add_beginning(struct shellproto *s, struct buf *out, bool prelude)
 }
 
 /*
- * A bash whose command dies of SIGINT writes a newline, as at a terminal, unless it is in a loop. So it is in
- * one, of one round, if the text has no word that could tell.
+ * A bash whose command dies of SIGINT writes a newline, as at a terminal, unless it is in
+ * a loop. So it is in one, of one round, if the text has no word that could tell.
  */
 static bool is_in_loop(const struct shellproto *s, const char *text, size_t n)
 {
@@ -339,8 +351,9 @@ static void add_eval(struct shellproto *s, struct buf *out)
 }
 
 /*
- * What the shell has of ours is away while the text runs; and it has begun. Each of two descriptors for results is
- * put away by itself, or a bash that does not find the one again where it was would not look for the other.
+ * What the shell has of ours is away while the text runs; and it has begun. Each of two
+ * descriptors for results is put away by itself, or a bash that does not find the one
+ * again where it was would not look for the other.
  */
 static void add_redirections(struct shellproto *s, struct buf *out, bool loop)
 {
@@ -367,7 +380,10 @@ static void feed_read(struct shellproto *s, const struct buf *text, bool prelude
 	out->failed |= body.failed;
 }
 
-/* Into @t, or, where all variables are exported and none can be taken back, right to eval. */
+/*
+ * Into @t, or, where all variables are exported and none can be taken back, right to
+ * eval.
+ */
 static void feed_assigned(struct shellproto *s, const struct buf *text, bool prelude,
 			  struct buf *out)
 {
@@ -399,9 +415,9 @@ static bool is_open(const char *text, size_t n)
 }
 
 /*
- * Before it runs, a subshell reads it as a whole: of several lines at a terminal, whose clients expect that, unless
- * it is the text itself that makes them readable; and of a substitution that may have no end, since a bash
- * 5.2 that reads one corrupts its memory.
+ * Before it runs, a subshell reads it as a whole: of several lines at a terminal, whose
+ * clients expect that, unless it is the text itself that makes them readable; and of a
+ * substitution that may have no end, since a bash 5.2 that reads one corrupts its memory.
  */
 static bool is_tried_first(const struct shellproto *s, const char *text, size_t n)
 {
@@ -464,8 +480,8 @@ static size_t skip_blanks(const char *text, size_t n, size_t at)
 }
 
 /*
- * Where the name of a bash ends that the last line of @text puts in the shell's place: `exec bash`, `exec
- * -l /bin/bash -l`. 0: it does not.
+ * Where the name of a bash ends that the last line of @text puts in the shell's place:
+ * `exec bash`, `exec -l /bin/bash -l`. 0: it does not.
  */
 static size_t shellproto_find_exec(const char *text, size_t n)
 {
@@ -499,8 +515,9 @@ static size_t shellproto_find_exec(const char *text, size_t n)
 }
 
 /*
- * The bash that takes the shell's place knows nothing of us. It finds at its terminal what the first one was
- * told, and that the command is done. (If there is none after all, the first is told once more.)
+ * The bash that takes the shell's place knows nothing of us. It finds at its terminal
+ * what the first one was told, and that the command is done. (If there is none after all,
+ * the first is told once more.)
  */
 static void type_ahead(struct shellproto *s, struct buf *out)
 {
@@ -576,7 +593,9 @@ int shellproto_feed(struct shellproto *s, const char *text, size_t n, struct buf
 void shellproto_output(struct shellproto *s, enum shellproto_stream stream,
 		       const void *data, size_t n)
 {
-	/* What was typed is no output, nor what the shell prompts with between commands. */
+	/*
+	 * What was typed is no output, nor what the shell prompts with between commands.
+	 */
 	if (s->transport == SHELLPROTO_TERMINAL &&
 	    (s->state == STATE_IDLE ||
 	     (s->state == STATE_RUNNING && !s->frames[0].begun)))
@@ -674,7 +693,10 @@ static bool is_of_this_command(const struct shellproto *s, const char *word)
 	return to_number(word, UINT64_MAX, &serial) && serial == s->serial;
 }
 
-/* A command at a terminal knows the marker that says so: it can claim that, and no success. */
+/*
+ * A command at a terminal knows the marker that says so: it can claim that, and no
+ * success.
+ */
 static bool may_claim(const struct shellproto *s, const struct shellproto_result *r)
 {
 	return !s->frames[0].early ||

@@ -12,9 +12,15 @@
 #define RECORD_MAX 8192 /* numbers and a path */
 #define JOBS_MAX   64
 #define FLAGS_MAX  32
-/* Behind the flags ($-) of a shell that can be given a text by `read`; no flag of any shell's. */
+/*
+ * Behind the flags ($-) of a shell that can be given a text by `read`; no flag of any
+ * shell's.
+ */
 #define SCRIPT_READS '+'
-/* The same, of a shell with the functions of script.c: one that an earlier program started has none. */
+/*
+ * The same, of a shell with the functions of script.c: one that an earlier program
+ * started has none.
+ */
 #define SCRIPT_KNOWN '='
 
 enum shellproto_state {
@@ -46,10 +52,12 @@ struct shellproto {
 	uint64_t serial;
 	int exit_code; /* of the last command: what it finds in $? */
 	char flags[FLAGS_MAX];
-	bool line_reset; /* the last line that was fed makes the next one's number LINE_BASE + 1 */
-	bool has_debug; /* a text spoke of DEBUG: there may be a trap */
+	bool line_reset; /* the last line that was fed makes the next one's number
+			    LINE_BASE + 1 */
+	bool has_debug;  /* a text spoke of DEBUG: there may be a trap */
 	int pid;
-	int jobs[JOBS_MAX]; /* pids of jobs that earlier commands left, the oldest overwritten */
+	int jobs[JOBS_MAX]; /* pids of jobs that earlier commands left, the oldest
+			       overwritten */
 	size_t n_jobs;
 	struct buf record;
 	bool have_record;

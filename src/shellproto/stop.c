@@ -2,14 +2,15 @@
 /*
  * stop.c - whom to signal so that a command ends and the shell does not
  *
- * Without a terminal nothing but the tree tells a command's processes from the shell and from
- * the jobs of earlier commands. Kept are: the shell; what is older than the command; what the
- * shell named as a job ($!) after an earlier command; and whatever descends from one of
- * those, the shell excepted. What a shell starts with & ignores SIGINT, which the second step
- * uses to spare the jobs of the command itself: a server it started and then waited for.
+ * Without a terminal nothing but the tree tells a command's processes from the shell and
+ * from the jobs of earlier commands. Kept are: the shell; what is older than the command;
+ * what the shell named as a job ($!) after an earlier command; and whatever descends from
+ * one of those, the shell excepted. What a shell starts with & ignores SIGINT, which the
+ * second step uses to spare the jobs of the command itself: a server it started and then
+ * waited for.
  *
- * The shell comes first: it is to know that it is interrupted when it finds its child gone, or
- * it goes on with what comes after.
+ * The shell comes first: it is to know that it is interrupted when it finds its child
+ * gone, or it goes on with what comes after.
  */
 #include <signal.h>
 
@@ -84,9 +85,9 @@ size_t shellproto_victims(const struct shellproto *s, enum shellproto_step step,
 }
 
 /*
- * A comm can hold blanks, parentheses and newlines: what counts is behind the last ")". What
- * ends while we look is passed over. None is signalled before all are known: one whose parent
- * is gone has left the tree.
+ * A comm can hold blanks, parentheses and newlines: what counts is behind the last ")".
+ * What ends while we look is passed over. None is signalled before all are known: one
+ * whose parent is gone has left the tree.
  */
 static const char script[] =
 	/* clang-format off */

@@ -2,21 +2,21 @@
 /*
  * terminal.c - commands that are typed
  *
- * A terminal takes what is typed line by line, of 4,095 bytes each, and keeps some bytes for
- * itself: ^C, ^D, ^U and their like. So a text comes as assignments, each a line of its own, with
- * whatever is not printable escaped:
+ * A terminal takes what is typed line by line, of 4,095 bytes each, and keeps some bytes
+ * for itself: ^C, ^D, ^U and their like. So a text comes as assignments, each a line of
+ * its own, with whatever is not printable escaped:
  *
  *	{ @u+=$'first line\n';} 2>/dev/null
  *
- * Lines are added up in @u, and from time to time to @t: one variable alone would be copied
- * as a whole with each of them. `2>/dev/null` hides `set -x`, and who has `set -v` sees what was
- * typed before the marker, where nobody looks.
+ * Lines are added up in @u, and from time to time to @t: one variable alone would be
+ * copied as a whole with each of them. `2>/dev/null` hides `set -x`, and who has `set -v`
+ * sees what was typed before the marker, where nobody looks.
  *
- * A marker begins what is shown of a command, and another ends it. An interactive bash that finds an
- * error forgets the rest of the line with the second in it, and the report is the prompt's: what
- * that needs is in variables while the command runs, and the command can read it. So the
- * first marker, if it comes again, is believed to say that the command was stopped by an error,
- * and nothing else.
+ * A marker begins what is shown of a command, and another ends it. An interactive bash
+ * that finds an error forgets the rest of the line with the second in it, and the report
+ * is the prompt's: what that needs is in variables while the command runs, and the
+ * command can read it. So the first marker, if it comes again, is believed to say that
+ * the command was stopped by an error, and nothing else.
  */
 #include <string.h>
 

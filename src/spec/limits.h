@@ -5,25 +5,26 @@
  * Each row of SPEC_LIMITS() has, in this order:
  *
  *	ID		of enum spec_limit_id, and of WARREN_LIMIT_ID in warren.h
- *	field		of struct warren_spec, where 0 means "not given"; its name is the key in JSON
- *	life		LIVE: also a field of struct warren_limits, so that it can be changed
- *			while the sandbox runs and given for one exec. FIXED: set at creation.
- *			Live ones come first
+ *	field		of struct warren_spec, 0: "not given"; also the key in JSON
+ *	life		LIVE: also a field of struct warren_limits, so that it can change
+ *			while the sandbox runs and be set for one exec. FIXED: set at
+ *			creation. Live ones come first
  *	unit		BYTES, MILLIS (thousandths) or COUNT
- *	word		its name for people: option, configuration key, warren_enforcement.name
+ *	word		its name for users: option, key, warren_enforcement.name
  *	letter		its short option; 0: none
  *	min, max	bounds of a value that people give; 0: none
- *	value, most	the values of defaults.WORD and max.WORD unless configured; the second is NONE
- *			(which is then allowed) or MOST("number")
+ *	value, most	the values of defaults.WORD and max.WORD unless configured; the
+ *			second is NONE (which is then allowed) or MOST("number")
  *	example		a value that works, for errors
  *	says		the help of the option
- *	title, note	the help of the configuration keys; @note is for defaults.WORD alone
+ *	title, note	the help of the configuration keys; @note only for defaults.WORD
  *
- * These encodings are made from it: the bodies and answers of the API, the warden protocol, the
- * spec for a shim, state files, the configuration with its example and manual page, the options of
- * `warren run` and of the client, and the checks of both processes of the service. What is left to
- * write is the code that enforces it. (The schema `Limits` in openapi.yaml says what clients may
- * send; a test compares it with this table.)
+ * These encodings are made from it: the bodies and answers of the API, the warden
+ * protocol, the spec for a shim, state files, the configuration with its example and
+ * manual page, the options of `warren run` and of the client, and the checks of both
+ * processes of the service. What is left to write is the code that enforces it. (The
+ * schema `Limits` in openapi.yaml says what clients may send; a test compares it with
+ * this table.)
  */
 #ifndef SPEC_LIMITS_H
 #define SPEC_LIMITS_H

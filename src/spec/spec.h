@@ -2,9 +2,9 @@
 /*
  * spec.h - the spec of a sandbox as a table of fields, for all who encode or decode one
  *
- * An encoding goes through spec_fields[] and spec_limits[] instead of naming each field. Where
- * limits are kept apart from a spec (a configuration, a message, options), they are an array
- * `uint64_t limits[SPEC_LIMIT_MAX]`, indexed by enum spec_limit_id.
+ * An encoding goes through spec_fields[] and spec_limits[] instead of naming each field.
+ * Where limits are kept apart from a spec (a configuration, a message, options), they are
+ * an array `uint64_t limits[SPEC_LIMIT_MAX]`, indexed by enum spec_limit_id.
  */
 #ifndef SPEC_SPEC_H
 #define SPEC_SPEC_H
@@ -37,7 +37,10 @@ extern const struct spec_limit spec_limits[SPEC_LIMIT_MAX];
 /* All of WARREN_LIMIT_*. */
 #define SPEC_LIMIT_BITS (0U SPEC_LIMITS(SPEC_LIMIT_BIT))
 
-/* How the fields of struct warren_spec are encoded. The limits and the id are not among them. */
+/*
+ * How the fields of struct warren_spec are encoded. The limits and the id are not among
+ * them.
+ */
 enum spec_kind {
 	SPEC_TEXT,        /* const char *; NULL: the default */
 	SPEC_FLAG,        /* bool */

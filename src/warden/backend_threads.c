@@ -2,19 +2,21 @@
 /*
  * backend_threads.c - requests that may take long, on threads of their own
  *
- * A container takes a hundred times as long to make as a sandbox of ours, and the pull of an image
- * before it may take minutes; and whatever waits for an answer from inside a sandbox waits for
- * somebody hostile. Neither is to hold up anybody else. Threads are started as they are needed.
+ * A container takes a hundred times as long to make as a sandbox of ours, and the pull of
+ * an image before it may take minutes; and whatever waits for an answer from inside a
+ * sandbox waits for somebody hostile. Neither is to hold up anybody else. Threads are
+ * started as they are needed.
  *
- * Requests have lanes (below), each with a number of threads: what ends or counts sandboxes never
- * waits for what makes them. Within a lane, tenants and backends share: of one tenant in one
- * backend one more request is begun only while more threads are free than it has already, and
- * of one backend only while it leaves a quarter of the lane to others.
+ * Requests have lanes (below), each with a number of threads: what ends or counts
+ * sandboxes never waits for what makes them. Within a lane, tenants and backends share:
+ * of one tenant in one backend one more request is begun only while more threads are free
+ * than it has already, and of one backend only while it leaves a quarter of the lane to
+ * others.
  *
- * Of one sandbox, one request is carried out at a time, in the order in which they came. That
- * holds also for those of an api that died meanwhile: its successor unmakes what it finds half
- * made, and must not overtake the making. So a request keeps the connection on which it came, by
- * a copy; to write to one that nobody reads any more does no harm.
+ * Of one sandbox, one request is carried out at a time, in the order in which they came.
+ * That holds also for those of an api that died meanwhile: its successor unmakes what it
+ * finds half made, and must not overtake the making. So a request keeps the connection on
+ * which it came, by a copy; to write to one that nobody reads any more does no harm.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -202,7 +204,10 @@ static void *slow_main(void *arg)
 	return NULL;
 }
 
-/* One more, unless one is idle: it sees to what waits, or there would be no share for that. */
+/*
+ * One more, unless one is idle: it sees to what waits, or there would be no share for
+ * that.
+ */
 static void add_thread(struct slow *s, enum lane lane)
 {
 	struct slow_thread *told;

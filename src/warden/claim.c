@@ -2,9 +2,10 @@
 /*
  * claim.c - the claims, as a list; the count, checked against the run directory
  *
- * The count is kept in memory, and read anew from the directory when it says that there are too
- * many: sandboxes also end without us, and a count that is too high would refuse for ever. It is
- * never too low, as a sandbox is uncounted only by the one request that destroyed it.
+ * The count is kept in memory, and read anew from the directory when it says that there
+ * are too many: sandboxes also end without us, and a count that is too high would refuse
+ * for ever. It is never too low, as a sandbox is uncounted only by the one request that
+ * destroyed it.
  */
 #include "warden/claim.h"
 

@@ -2,10 +2,11 @@
 /*
  * claim.h - one change of a sandbox at a time, and how many sandboxes there are
  *
- * The api promises not to ask for two changes of one sandbox at once. The warden does not rely
- * on it: what creates, destroys or changes a sandbox claims its id first, whatever the backend,
- * and a second request for the same id is refused while the first is under way. So nothing that
- * looks and then acts (backends do that by id) is overtaken in between.
+ * The api promises not to ask for two changes of one sandbox at once. The warden does not
+ * rely on it: what creates, destroys or changes a sandbox claims its id first, whatever
+ * the backend, and a second request for the same id is refused while the first is under
+ * way. So nothing that looks and then acts (backends do that by id) is overtaken in
+ * between.
  */
 #ifndef WARDEN_CLAIM_H
 #define WARDEN_CLAIM_H

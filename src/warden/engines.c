@@ -2,10 +2,10 @@
 /*
  * engines.c - an engine for each backend that the configuration names
  *
- * The native one is opened with the warden: its lock is what keeps a second service away, and
- * it is asked for before all others. The rest are opened when somebody asks for them, so that a
- * machine without them is none the worse for it. An engine has a name of its own, by which the
- * next warden finds its sandboxes again.
+ * The native one is opened with the warden: its lock is what keeps a second service away,
+ * and it is asked for before all others. The rest are opened when somebody asks for them,
+ * so that a machine without them is none the worse for it. An engine has a name of its
+ * own, by which the next warden finds its sandboxes again.
  */
 #include <errno.h>
 #include <pthread.h>

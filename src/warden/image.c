@@ -6,9 +6,9 @@
  * which says how it went. Nobody waits for it here. It writes until the reader
  * is gone, and then it gives up.
  *
- * There are not more than so many at a time. As SIGCHLD is ignored nobody tells of their end:
- * each holds the end of a pipe that has nothing to say, and we hold the other. Pulls, which take
- * as long as a registry likes, leave some places to the rest.
+ * There are not more than so many at a time. As SIGCHLD is ignored nobody tells of their
+ * end: each holds the end of a pipe that has nothing to say, and we hold the other.
+ * Pulls, which take as long as a registry likes, leave some places to the rest.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -128,7 +128,10 @@ static void put_args(const struct warden_policy *policy,
 	argv[n] = NULL;
 }
 
-/* It has children of its own to wait for, and must hear when it is told to end. @in -1: nothing. */
+/*
+ * It has children of its own to wait for, and must hear when it is told to end. @in -1:
+ * nothing.
+ */
 static int image_spawn(const char *program, const char *const *argv, int in, int out,
 		       int alive)
 {
@@ -223,7 +226,9 @@ static int start_theirs(const struct warden_backend *b,
 	return r < 0 ? error_errno(err, -r, "start '%s'", program) : 0;
 }
 
-/* What reaches a command line is a name of an image or of a platform, and nothing else. */
+/*
+ * What reaches a command line is a name of an image or of a platform, and nothing else.
+ */
 static int check_words(const struct warden_proto_image *m, struct warren_error *err)
 {
 	static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789/._-";
@@ -238,7 +243,10 @@ static int check_words(const struct warden_proto_image *m, struct warren_error *
 	return policy_check_ref(m->ref, err);
 }
 
-/* A pipe whose ends cannot be taken for one another's descriptors in the program (FD_ALIVE). */
+/*
+ * A pipe whose ends cannot be taken for one another's descriptors in the program
+ * (FD_ALIVE).
+ */
 static int image_make_pipe(int *ret_in, int *ret_out, struct warren_error *err)
 {
 	int ends[2], high;

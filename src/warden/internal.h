@@ -9,7 +9,10 @@
 
 /* ------------------------------------------------------------------ warden.c */
 
-/* Answer with @data (NULL: none) and the descriptor *@fd (@fd NULL or -1: none), or with an error. */
+/*
+ * Answer with @data (NULL: none) and the descriptor *@fd (@fd NULL or -1: none), or with
+ * an error.
+ */
 void warden_reply(int sock, struct warden_proto_reply *reply, const struct buf *data,
 		  int *fd);
 
@@ -22,13 +25,17 @@ int engines_new(const struct warren_options *options, bool native,
 		struct warren_error *err);
 struct engines *engines_free(struct engines *all);
 struct warren *engines_native(const struct engines *all);
-/* What the configuration says of backend @name, which is another than the native one; or NULL. */
+/*
+ * What the configuration says of backend @name, which is another than the native one; or
+ * NULL.
+ */
 const struct warden_backend *engines_backend(const struct engines *all, const char *name);
 /* The engine of backend @name, opened if it was not; -ENODEV: there is no such. */
 int engines_get(struct engines *all, const char *name, struct warren **ret,
 		struct warren_error *err);
 
-/* -------------------------------------------------------------------- backend_threads.c */
+/* -------------------------------------------------------------------- backend_threads.c
+ */
 
 struct slow;
 
@@ -37,7 +44,10 @@ struct slow *slow_new(void (*fn)(void *ctx, const void *msg, size_t size, int so
 		      void *ctx);
 /* All of @msg is copied, and so is @sock. -EAGAIN: there are too many. */
 int slow_put(struct slow *s, const void *msg, size_t size, int sock);
-/* What waits is dropped. Returns @s if something is still under way: it is to be left alone. */
+/*
+ * What waits is dropped. Returns @s if something is still under way: it is to be left
+ * alone.
+ */
 struct slow *slow_stop(struct slow *s);
 
 /* ------------------------------------------------------------------- turns.c */
@@ -45,7 +55,10 @@ struct slow *slow_stop(struct slow *s);
 struct turns;
 
 struct turns_ops {
-	/* A request for others than the native backend: true when it was taken. Does not block. */
+	/*
+	 * A request for others than the native backend: true when it was taken. Does not
+	 * block.
+	 */
 	bool (*put_aside)(void *ctx, const void *msg, size_t size, int sock);
 	void (*carry_out)(void *ctx, const void *msg, size_t size, int sock);
 };
@@ -66,8 +79,8 @@ struct probes *probes_new(void);
 /* NULL is fine; returns NULL. No probe may be under way. */
 struct probes *probes_free(struct probes *all);
 /*
- * What @engine can do, as JSON. 1: another thread has asked already, and will answer request @seq
- * at @sock.
+ * What @engine can do, as JSON. 1: another thread has asked already, and will answer
+ * request @seq at @sock.
  */
 int probes_ask(struct probes *all, struct warren *engine, uint32_t seq, int sock,
 	       struct buf *reply, struct warren_error *err);
@@ -80,8 +93,9 @@ struct images *images_new(void);
 /* NULL is fine; returns NULL. Programs at work are left to their readers. */
 struct images *images_free(struct images *all);
 /*
- * Start one; *@ret_fd is the end of a pipe with what it prints. For @backend, that has images
- * of its own, only pulls; NULL: it is our store. -EAGAIN: as many as there may be are at work.
+ * Start one; *@ret_fd is the end of a pipe with what it prints. For @backend, that has
+ * images of its own, only pulls; NULL: it is our store. -EAGAIN: as many as there may be
+ * are at work.
  */
 int images_start(struct images *all, const struct warden_policy *policy,
 		 const struct warden_backend *backend, const struct warden_proto_image *m,

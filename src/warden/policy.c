@@ -2,10 +2,11 @@
 /*
  * policy.c - what a sandbox may have, by the service's configuration
  *
- * Asked twice: by the api, which can answer in words of the request, and by the warden, which
- * does not trust the api. A source of a mount is judged by name here and by descriptor in the
- * warden (policy_open_mounts()): whoever may write below a permitted directory may put a link
- * there at any moment, so what is checked must be what is mounted.
+ * Asked twice: by the api, which can answer in words of the request, and by the warden,
+ * which does not trust the api. A source of a mount is judged by name here and by
+ * descriptor in the warden (policy_open_mounts()): whoever may write below a permitted
+ * directory may put a link there at any moment, so what is checked must be what is
+ * mounted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +41,10 @@ static size_t rule_length(const char *rule, bool *ret_write)
 	return n;
 }
 
-/* Does @rule permit @path, by whole parts of it? Then *@ret_n is how much of it is the rule's. */
+/*
+ * Does @rule permit @path, by whole parts of it? Then *@ret_n is how much of it is the
+ * rule's.
+ */
 static bool policy_permits(const char *rule, const char *path, bool read_only,
 			   size_t *ret_n)
 {
@@ -56,9 +60,9 @@ static bool policy_permits(const char *rule, const char *path, bool read_only,
 }
 
 /*
- * The outermost rule that permits @m. What lies below one rule and is named by another is opened
- * from the outer one: a sandbox that may write there could have put a link in the way of the inner
- * one's name.
+ * The outermost rule that permits @m. What lies below one rule and is named by another is
+ * opened from the outer one: a sandbox that may write there could have put a link in the
+ * way of the inner one's name.
  */
 static const char *find_rule(const struct warden_policy *p, const struct warren_mount *m,
 			     size_t *ret_n)
@@ -86,8 +90,9 @@ static int refuse_mount(const struct warren_mount *m, struct warren_error *err)
 }
 
 /*
- * The permitted directory by the administrator's name for it, and the rest from there, never
- * leaving it: neither by "..", nor by a link, nor by a file that is a door (/proc/self/fd).
+ * The permitted directory by the administrator's name for it, and the rest from there,
+ * never leaving it: neither by "..", nor by a link, nor by a file that is a door
+ * (/proc/self/fd).
  */
 static int policy_open_source(const struct warden_policy *p, const struct warren_mount *m,
 			      int *ret_fd, struct warren_error *err)

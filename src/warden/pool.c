@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.c - how many parts are wanted, making and dropping them, telling the api of them */
+/*
+ * pool.c - how many parts are wanted, making and dropping them, telling the api of them
+ */
 #include "warden/pool.h"
 
 #include <errno.h>
@@ -168,8 +170,8 @@ static void drop_some(struct pool *s)
 }
 
 /*
- * When nobody is there. Of a few there are some at any time: several are made at once when
- * half of them are gone, as one after each create would be in the way of every first
+ * When nobody is there. Of a few there are some at any time: several are made at once
+ * when half of them are gone, as one after each create would be in the way of every first
  * command.
  */
 static bool is_time(struct pool *s, uint64_t settled, uint64_t now)
@@ -212,7 +214,10 @@ static void *pool_main(void *arg)
 	return NULL;
 }
 
-/* Whoever listens needs parts. Before, a thread would be in the way of the fork that makes the api. */
+/*
+ * Whoever listens needs parts. Before, a thread would be in the way of the fork that
+ * makes the api.
+ */
 void pool_tell(struct pool *s, int sock)
 {
 	if (!s)

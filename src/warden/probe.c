@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * probe.c - what an engine can do: found out by one thread per engine, told to all who ask
+ * probe.c - what an engine can do: found out by one thread per engine, told to all who
+ * ask
  *
- * To probe an engine may mean to wait for another program, that may never answer. So no thread
- * waits for a probe that another thread has under way: the question is noted, and the thread
- * that probes answers it. An engine that hangs thus has one thread, however many ask, and nobody
- * who asks for another engine notices. What was found a moment ago will do.
+ * To probe an engine may mean to wait for another program, that may never answer. So no
+ * thread waits for a probe that another thread has under way: the question is noted, and
+ * the thread that probes answers it. An engine that hangs thus has one thread, however
+ * many ask, and nobody who asks for another engine notices. What was found a moment ago
+ * will do.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +34,8 @@ struct probe {
 	const struct warren *engine;
 	struct probe_waiter *waiters;
 	unsigned n_waiters;
-	bool running; /* by one thread, which alone uses the engine's memory for features */
+	bool running; /* by one thread, which alone uses the engine's memory for features
+		       */
 	char *json;   /* what was found last, at @at; NULL: nothing */
 	size_t size;
 	uint64_t at;

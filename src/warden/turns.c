@@ -2,16 +2,18 @@
 /*
  * turns.c - requests to the native backend, tenants in turn
  *
- * The api's requests come on one connection, in the order in which clients asked. If they were
- * carried out in that order, one tenant's hundred creates would delay every other tenant's first.
- * So what has come is sorted by tenant, and tenants have turns.
+ * The api's requests come on one connection, in the order in which clients asked. If they
+ * were carried out in that order, one tenant's hundred creates would delay every other
+ * tenant's first. So what has come is sorted by tenant, and tenants have turns.
  *
- * One thread at a time receives. It takes one request, passes the receiving on to a thread that is
- * idle, and carries the request out itself: no request changes threads unless it has to wait.
- * A thread that becomes free receives what has come meanwhile before it chooses the next request.
+ * One thread at a time receives. It takes one request, passes the receiving on to a
+ * thread that is idle, and carries the request out itself: no request changes threads
+ * unless it has to wait. A thread that becomes free receives what has come meanwhile
+ * before it chooses the next request.
  *
- * Of one tenant one more request is begun only while more threads are free than it has already:
- * half of the threads are the most that one tenant gets, and another one finds some free.
+ * Of one tenant one more request is begun only while more threads are free than it has
+ * already: half of the threads are the most that one tenant gets, and another one finds
+ * some free.
  */
 #include <errno.h>
 #include <poll.h>
@@ -121,7 +123,10 @@ static bool turns_queue(struct turns *t, const void *msg, size_t size)
 	return true;
 }
 
-/* The next request that may be begun, and whose it is; that tenant's next turn is the last. */
+/*
+ * The next request that may be begun, and whose it is; that tenant's next turn is the
+ * last.
+ */
 static struct turn_job *turns_take(struct turns *t, struct turn_tenant **ret_of)
 {
 	for (struct turn_tenant **p = &t->tenants, *of; (of = *p); p = &of->next) {
@@ -155,8 +160,8 @@ static void turns_done(struct turns *t, struct turn_tenant *of)
 /* ----------------------------------------------------------------------- the threads */
 
 /*
- * Is the api gone? A message of no length reads as its end does, and other errors (descriptors
- * that nobody asked for, a want of memory) are those of one message.
+ * Is the api gone? A message of no length reads as its end does, and other errors
+ * (descriptors that nobody asked for, a want of memory) are those of one message.
  */
 static bool is_over(int sock)
 {

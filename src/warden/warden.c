@@ -12,8 +12,8 @@
  * The api may have been taken over, and is believed nothing: what a request asks for is
  * judged by the warden's own policy (policy.c), whichever backend it is for.
  *
- * A request names a backend (engines.c); those to others than the native one go to threads of
- * their own (backend_threads.c), as other programs take part in them.
+ * A request names a backend (engines.c); those to others than the native one go to
+ * threads of their own (backend_threads.c), as other programs take part in them.
  *
  * Sandboxes are children of this process or of one that is gone: SIGCHLD is
  * ignored, so that nobody has to wait for them.
@@ -177,7 +177,9 @@ static int warden_do_pause(struct work *k, const void *msg, struct warren_error 
 	const struct warden_proto_sandbox *sandbox = msg;
 	struct warren_sandbox *sb = NULL;
 	bool native = k->engine == engines_native(k->w->engines);
-	/* Only its shim knows whether one of another platform is in memory or in a file. */
+	/*
+	 * Only its shim knows whether one of another platform is in memory or in a file.
+	 */
 	int r = native ? warden_find(k, sandbox->id, &sb, err)
 		       : warren_adopt(k->engine, sandbox->id, &sb, err);
 
@@ -254,7 +256,10 @@ static int warden_do_probe(struct work *k, const void *msg, struct warren_error 
 	return probes_ask(k->w->probes, k->engine, h->seq, k->sock, &k->reply, err);
 }
 
-/* Whether we can do what we are for: by a thread that is free, find out that there is no such one. */
+/*
+ * Whether we can do what we are for: by a thread that is free, find out that there is no
+ * such one.
+ */
 static int do_health(struct work *k, const void *msg UNUSED, struct warren_error *err)
 {
 	struct warren_error why = WARREN_ERROR_INIT;
@@ -320,7 +325,10 @@ void warden_reply(int sock, struct warden_proto_reply *reply, const struct buf *
 	if (!out.failed)
 		r = fd_send_within(sock, out.data, out.len, fd,
 				   fd && *fd >= 0 && !reply->err.code, ANSWER_MS);
-	/* Who asked waits until something is said: this much needs no memory and no descriptor. */
+	/*
+	 * Who asked waits until something is said: this much needs no memory and no
+	 * descriptor.
+	 */
 	if (out.failed || fd_may_send_again(r)) {
 		(void)error_errno(&reply->err, ENOMEM, "answer");
 		reply->size = 0;

@@ -46,9 +46,9 @@ struct warden_backend {
 struct warden;
 
 /*
- * @options are those of the native engine, which is opened here; @backends are borrowed, for
- * as long as the warden lives. Without @native among what is permitted, requests to it are
- * refused.
+ * @options are those of the native engine, which is opened here; @backends are borrowed,
+ * for as long as the warden lives. Without @native among what is permitted, requests to
+ * it are refused.
  */
 int warden_open(const struct warren_options *options, bool native,
 		const struct warden_backend *backends, size_t n,
@@ -60,14 +60,15 @@ int warden_serve(struct warden *w, int sock, struct warren_error *err);
 /* While it is held no part is made or unmade: for a fork. */
 void warden_hold(struct warden *w, bool hold);
 /*
- * After the end of the connection: all threads are gone when it returns. @ms: how long that may
- * take, 0 for ever; false: it took longer, and the warden is good for nothing but an exit.
+ * After the end of the connection: all threads are gone when it returns. @ms: how long
+ * that may take, 0 for ever; false: it took longer, and the warden is good for nothing
+ * but an exit.
  */
 bool warden_join(struct warden *w, unsigned ms);
 
 /*
- * policy.c, for the api as well: may a sandbox be like that? Sources of mounts are judged by name
- * alone. -EPERM: the configuration does not allow it; -EINVAL: it makes no sense.
+ * policy.c, for the api as well: may a sandbox be like that? Sources of mounts are judged
+ * by name alone. -EPERM: the configuration does not allow it; -EINVAL: it makes no sense.
  */
 int policy_check(const struct warden_policy *policy, const struct warren_spec *spec,
 		 struct warren_error *err);

@@ -462,7 +462,9 @@ CONTRACT(files_of_any_content)
 	EQ(memcmp(back, data, n), 0);
 	EQ(back[n], '\0');
 	EQ(sandbox_count_fds(), before);
-	/* Not every kernel inside knows what stat(1) asks for, nor every find(1) -printf. */
+	/*
+	 * Not every kernel inside knows what stat(1) asks for, nor every find(1) -printf.
+	 */
 	STREQ(sandbox_run(
 		      sb,
 		      ARGV("sh", "-c",

@@ -94,8 +94,9 @@ CONTRACT(dispositions_are_the_default)
 	   2);
 	EQ(blocked, 0);
 	/*
-	 * A posix_spawn(3) of glibc leaves its own two ignored, and make(1) calls it: a dockerd
-	 * or an sshd below make has them so, and what those start has them from there.
+	 * A posix_spawn(3) of glibc leaves its own two ignored, and make(1) calls it: a
+	 * dockerd or an sshd below make has them so, and what those start has them from
+	 * there.
 	 */
 	if (sandbox_other)
 		ignored &= ~(3ULL << 31);
@@ -422,7 +423,9 @@ CONTRACT(a_thousand_execs_leave_no_descriptor)
 			EQ(sandbox_wait(ex).exit_code, 0);
 		ex = warren_exec_free(ex);
 	}
-	/* Those that were let go keep theirs until they end, and the next exec sees that. */
+	/*
+	 * Those that were let go keep theirs until they end, and the next exec sees that.
+	 */
 	for (int i = 0; i < 1000 && sandbox_count_fds() != before; i++)
 		EQ(sandbox_run(sb, ARGV("sleep", "0.01")).res.exit_code, 0);
 	EQ(sandbox_count_fds(), before);
@@ -549,7 +552,10 @@ CONTRACT(wait_fd_becomes_readable)
 		int r = 0;
 
 		OK(p.fd >= 0);
-		/* It may be readable for another's sake, on a machine on which they have not all ended. */
+		/*
+		 * It may be readable for another's sake, on a machine on which they have
+		 * not all ended.
+		 */
 		for (int tries = 0; r == 0 && tries < 10; tries++) {
 			EQ(poll(&p, 1, 10000), 1);
 			r = warren_exec_wait(ex[i], 0, &res, &err);
@@ -628,7 +634,9 @@ static struct warren_exec *start_tree(struct warren_sandbox *sb, const char *pat
 	return ex;
 }
 
-/* The same with a timeout, in which all of it is there: as long a one as that takes here. */
+/*
+ * The same with a timeout, in which all of it is there: as long a one as that takes here.
+ */
 static struct warren_exec *start_doomed(struct warren_sandbox *sb, const char *path)
 {
 	for (uint64_t timeout = 500; timeout < SANDBOX_PATIENCE * 1000; timeout *= 2) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-durable-exec.c - execs of durable sandboxes: no byte of output, no exit code and no
- * input is lost, whoever is killed
+ * test-durable-exec.c - execs of durable sandboxes: no byte of output, no exit code and
+ * no input is lost, whoever is killed
  */
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
@@ -471,7 +471,10 @@ TEST(a_reader_that_holds_misses_nothing)
 	end();
 }
 
-/* Who holds and goes away holds no longer: what he has not read is dropped like any other. */
+/*
+ * Who holds and goes away holds no longer: what he has not read is dropped like any
+ * other.
+ */
 TEST(a_hold_ends_with_its_connection)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-durable-users.c - several users of one init: signals, connections, and no harm to each other
+ * test-durable-users.c - several users of one init: signals, connections, and no harm to
+ * each other
  */
 #include "lib/durable-one.h"
 
@@ -187,7 +188,9 @@ TEST(who_hears_of_an_end)
 	end();
 }
 
-/* A connection that does not read is not read from either: it waits, and delays no other. */
+/*
+ * A connection that does not read is not read from either: it waits, and delays no other.
+ */
 TEST(a_deaf_connection_waits_alone)
 {
 	const struct proto_hello msg = { .h = { PROTO_VERSION, PROTO_HELLO, 1 } };

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-gvisor.c - sandboxes of gVisor's: whose kernel it is, what its limits do, what is left
+ * test-gvisor.c - sandboxes of gVisor's: whose kernel it is, what its limits do, what is
+ * left
  *
- * What every backend must do is in the contract suites; here is what only this one promises.
- * A sandbox is looked at from outside by its cgroup, in which all of its processes are.
+ * What every backend must do is in the contract suites; here is what only this one
+ * promises. A sandbox is looked at from outside by its cgroup, in which all of its
+ * processes are.
  */
 #include <sys/ioctl.h>
 #include <sys/sysinfo.h>
@@ -110,7 +112,9 @@ static void check_nothing_left(const struct outside *before, const char *id)
 
 /* ------------------------------------------------------------------ whose kernel */
 
-/* The same questions to the native backend, whose kernel is the machine's: the control. */
+/*
+ * The same questions to the native backend, whose kernel is the machine's: the control.
+ */
 TEST(the_kernel_inside_is_another)
 {
 	static const char question[] = "uname -r; dmesg 2>&1 | head -1";

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-mount-race.c - directories of this machine that sandboxes may mount, and who is on the way
+ * test-mount-race.c - directories of this machine that sandboxes may mount, and who is on
+ * the way
  *
- * What the configuration allows is a name; what is mounted is a directory. A sandbox that can
- * write below the name exchanges a directory of its own and a link to another, as fast as it can, and
- * hopes to be looked at with the one and mounted with the other.
+ * What the configuration allows is a name; what is mounted is a directory. A sandbox that
+ * can write below the name exchanges a directory of its own and a link to another, as
+ * fast as it can, and hopes to be looked at with the one and mounted with the other.
  */
 #include "lib/warden-api.h"
 
@@ -23,7 +24,9 @@
 #define TRIES       1000000 /* a refusal takes microseconds: many may come in a row */
 #define CONTROL     200000  /* by then any race was won */
 
-/* allowed/x is a directory, or a link to secret; each has a file that says which it is. */
+/*
+ * allowed/x is a directory, or a link to secret; each has a file that says which it is.
+ */
 static char *allowed, *x, *other, *secret;
 static bool stop;
 
@@ -177,7 +180,10 @@ TEST(nothing_on_the_way_leads_out)
 
 /* ---------------------------------------------------------------------------- races */
 
-/* Looked at by name and opened by name: the race that there was, and that a test must be able to see. */
+/*
+ * Looked at by name and opened by name: the race that there was, and that a test must be
+ * able to see.
+ */
 static bool lose_once(void)
 {
 	char real[PATH_MAX];
@@ -238,7 +244,10 @@ TEST(whoever_exchanges_directories_gets_nothing_of_the_warden)
 	warden_end();
 }
 
-/* The descriptor is what counts, in a library call as well: whatever its name leads to by then. */
+/*
+ * The descriptor is what counts, in a library call as well: whatever its name leads to by
+ * then.
+ */
 TEST(a_descriptor_is_mounted_and_not_its_name)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -273,7 +282,10 @@ TEST(a_descriptor_is_mounted_and_not_its_name)
 	w = warren_close(w);
 }
 
-/* A shim is another process: it is told which file it is, and takes no other of that name. */
+/*
+ * A shim is another process: it is told which file it is, and takes no other of that
+ * name.
+ */
 TEST(a_shim_takes_the_file_that_was_judged_and_no_other)
 {
 	AUTO_FREE char *state = sandbox_path("state"), *run = sandbox_path("run");

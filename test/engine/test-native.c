@@ -721,7 +721,10 @@ static void allow_descriptors(rlim_t n)
 	EQ(setrlimit(RLIMIT_NOFILE, &lim), 0);
 }
 
-/* What there is for those that are alive is neither copied for one more nor kept by its init. */
+/*
+ * What there is for those that are alive is neither copied for one more nor kept by its
+ * init.
+ */
 TEST(one_more_has_no_copy_of_what_is_kept_for_others)
 {
 	int high;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-prepared.c - what is made ahead becomes the same sandbox as one that is made at once
+ * test-prepared.c - what is made ahead becomes the same sandbox as one that is made at
+ * once
  *
  * From inside no difference may be seen, whatever the spec; and a part leaves
  * nothing behind, whenever it, its maker or its init ends.
@@ -272,7 +273,10 @@ TEST(failing_or_killed_at_any_step)
 			(void)snprintf(when, sizeof(when), "step %d", step_now);
 			crash_now = false;
 			w = engine();
-			/* What fails in the mounter before the spec is there is told when it is. */
+			/*
+			 * What fails in the mounter before the spec is there is told when
+			 * it is.
+			 */
 			if (try_step(w, &err) != -EIO || !strstr(err.msg, "injected"))
 				TAP_FAIL("step %d: %s", step_now, err.msg);
 			/* The control. */

@@ -380,7 +380,10 @@ TEST(a_full_disk_inside_is_told_to_who_wrote)
 	struct warren_sandbox *sb = sandbox_make(w, NULL);
 	static char data[300000];
 
-	/* /dev/full is what a full disk is like; a shell that cannot write says so as well. */
+	/*
+	 * /dev/full is what a full disk is like; a shell that cannot write says so as
+	 * well.
+	 */
 	OK(warren_file_write(sb, "/dev/full", data, sizeof(data), 0600, &err) < 0);
 	EQ(sandbox_sh(sb, "mkdir -p /tmp/warren-full && mount -t tmpfs -o size=64k none"
 			  " /tmp/warren-full")

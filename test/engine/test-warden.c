@@ -2,9 +2,10 @@
 /*
  * test-warden.c - an api that was taken over against a real warden
  *
- * Every request of the table, with what an honest api would never send: other sizes, strings
- * without an end, options for names, limits above all maxima, ids of others, the same thing twice
- * at once. Beside each refusal stands what is granted, so that a dead warden passes nothing.
+ * Every request of the table, with what an honest api would never send: other sizes,
+ * strings without an end, options for names, limits above all maxima, ids of others, the
+ * same thing twice at once. Beside each refusal stands what is granted, so that a dead
+ * warden passes nothing.
  */
 #include "lib/warden-api.h"
 

@@ -10,7 +10,10 @@
 
 #include "lib/tap.h"
 
-/* Goes on twice: in a child that is pid 1 there (0), and in us, with its number. -errno: not allowed. */
+/*
+ * Goes on twice: in a child that is pid 1 there (0), and in us, with its number. -errno:
+ * not allowed.
+ */
 static inline pid_t alone_fork(void)
 {
 	pid_t pid;

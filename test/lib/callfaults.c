@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * callfaults.c - preloaded into the service: one call of the system, and one error of it, at a time
+ * callfaults.c - preloaded into the service: one call of the system, and one error of it,
+ * at a time
  *
- * faults.c has what happens together (a full disk, no memory). Here a test goes through all that
- * api and warden call, one after the other (test-every-call.py, which reads the table below): in
- * a page that both have mapped ($WARREN_FAULTS names its file) it says which is to fail, how
- * and how often, and it finds there how often each was called, and failed.
+ * faults.c has what happens together (a full disk, no memory). Here a test goes through
+ * all that api and warden call, one after the other (test-every-call.py, which reads the
+ * table below): in a page that both have mapped ($WARREN_FAULTS names its file) it says
+ * which is to fail, how and how often, and it finds there how often each was called, and
+ * failed.
  *
- * All wrappers are alike: what goes to the system is at most seven words, which are handed on as they
- * came, whatever the declaration says of them.
+ * All wrappers are alike: what goes to the system is at most seven words, which are
+ * handed on as they came, whatever the declaration says of them.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -34,7 +36,8 @@ enum style {
  *	SOCK	a socket that is full or empty, or has no memory
  *	PROC	makes a process or a thread
  *	DISK	reads a disk that may be broken
- *	RARE	not every third time: libuv ends the process, and the next one would not get to work
+ *	RARE	not every third time: libuv ends the process, and the next one could not
+ *		start
  */
 /* clang-format off */
 #define CALLS \
@@ -208,7 +211,10 @@ static uint64_t draw(void)
 	return x ^ x >> 31;
 }
 
-/* Could it fail so? A pipe has no disk, and of all that fcntl(2) does one makes a descriptor. */
+/*
+ * Could it fail so? A pipe has no disk, and of all that fcntl(2) does one makes a
+ * descriptor.
+ */
 static int may_fail(enum call call, long a, long b)
 {
 	struct stat st;

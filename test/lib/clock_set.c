@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * clock_set.c - preloaded into the service: the time of day is another one, as a test says
+ * clock_set.c - preloaded into the service: the time of day is another one, as a test
+ * says
  *
- * The test has the same page mapped ($WARREN_CLOCK names its file): seconds to add to the time of day. The
- * clocks that nobody can set are left alone.
+ * The test has the same page mapped ($WARREN_CLOCK names its file): seconds to add to the
+ * time of day. The clocks that nobody can set are left alone.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -12,8 +12,8 @@
 
 /*
  * A test once for each backend; this is the list of them. With $WARREN_OTHER_KIND they
- * run against that one instead, as $WARREN_OTHER_CONFIG has it configured: what needs servers
- * to talk to is run by who starts those (test-contract-others.py).
+ * run against that one instead, as $WARREN_OTHER_CONFIG has it configured: what needs
+ * servers to talk to is run by who starts those (test-contract-others.py).
  */
 #define CONTRACT(n)                                                         \
 	static void check_##n(const char *how);                             \
@@ -55,7 +55,10 @@ static inline void contract_add(struct tap_test t[4])
 	}
 }
 
-/* @n of something, or @few: a backend that goes through other programs takes long for each. */
+/*
+ * @n of something, or @few: a backend that goes through other programs takes long for
+ * each.
+ */
 static inline int some(int n, int few)
 {
 	return getenv("WARREN_OTHER_KIND") ? few : n;

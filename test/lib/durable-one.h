@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* durable-one.h - for tests with one durable sandbox each, and perhaps a shell that takes orders */
+/*
+ * durable-one.h - for tests with one durable sandbox each, and perhaps a shell that takes
+ * orders
+ */
 #ifndef TEST_DURABLE_ONE_H
 #define TEST_DURABLE_ONE_H
 

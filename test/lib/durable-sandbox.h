@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * durable-sandbox.h - for tests of durable sandboxes: engines with a name, in a world of their own
+ * durable-sandbox.h - for tests of durable sandboxes: engines with a name, in a world of
+ * their own
  *
  * Whatever a test that fails leaves alive dies with its world (world.h): nobody else
  * would remove it.

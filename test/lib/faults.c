@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * faults.c - preloaded into the service: calls that fail, one in so many, as long as a test wants
+ * faults.c - preloaded into the service: calls that fail, one in so many, as long as a
+ * test wants
  *
- * The test has the same page mapped ($WARREN_FAULTS names its file), in which it says what is
- * to fail and how often, and reads how often it did. Which call fails is drawn from the
- * test's seed, so that one that found something can be run again, as far as threads allow.
+ * The test has the same page mapped ($WARREN_FAULTS names its file), in which it says
+ * what is to fail and how often, and reads how often it did. Which call fails is drawn
+ * from the test's seed, so that one that found something can be run again, as far as
+ * threads allow.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -4,9 +4,10 @@
  *
  *	hostile-init SOCKET UID MODE
  *
- * Binds SOCKET, becomes user UID and listens, so that it is what an init that was taken over
- * would be to the service: the right user on the right socket. It prints "ready" then, and says
- * on stdout what it is asked, a number a line, for the test to know that it was. Modes:
+ * Binds SOCKET, becomes user UID and listens, so that it is what an init that was taken
+ * over would be to the service: the right user on the right socket. It prints "ready"
+ * then, and says on stdout what it is asked, a number a line, for the test to know that
+ * it was. Modes:
  *
  *	mute		takes connections, and never answers
  *	deaf		takes none, and has all that may wait for it waiting

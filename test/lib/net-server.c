@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * net-server.c - a server with a handler for each thing that src/net can do, for tests to drive
+ * net-server.c - a server with a handler for each thing that src/net can do, for tests to
+ * drive
  *
  *	net-server [OPTION VALUE]...
  *

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * probe-calls.c - run inside a sandbox: each line is the name of an attempt and what came of it
+ * probe-calls.c - run inside a sandbox: each line is the name of an attempt and what came
+ * of it
  *
  * "ok", or the errno's name. test-probe.py knows what is right. Pointers are
  * NULL where the kernel would come to them only after the check that is meant.
@@ -272,7 +273,10 @@ static void traced(void)
 	say("ptrace-child", ptrace(PTRACE_ATTACH, pid, NULL, NULL));
 	(void)waitpid(pid, &status, 0);
 	say("process_vm_readv-child", process_vm_readv(pid, &local, 1, &remote, 1, 0));
-	/* A tracer of a stopped child may not step around the filter by the child's hand either. */
+	/*
+	 * A tracer of a stopped child may not step around the filter by the child's hand
+	 * either.
+	 */
 	say("ptrace-detach", ptrace(PTRACE_DETACH, pid, NULL, NULL));
 	(void)kill(pid, SIGKILL);
 	(void)waitpid(pid, NULL, 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * probe-engine.c - one exec that means harm, and others beside it; linked with the library
+ * probe-engine.c - one exec that means harm, and others beside it; linked with the
+ * library
  *
  * probe-engine SCRIPT: runs the Python script in a sandbox with a timeout of
  * three seconds, meanwhile starts others, waits for the first, destroys. Says

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox.h - for tests that make sandboxes: an engine in folders of its own, commands, what
- * they said
+ * sandbox.h - for tests that make sandboxes: an engine in folders of its own, commands,
+ * what they said
  *
  * Each program gets a folder in /tmp, for the state and run directories and for the
  * tests' own files. When the program ends, an engine is opened once more, so that
@@ -86,7 +86,9 @@ __attribute__((format(printf, 1, 2))) static inline char *sandbox_path(const cha
 	return path;
 }
 
-/* Backends with a configuration: the name that a test has for it, its kind, its settings. */
+/*
+ * Backends with a configuration: the name that a test has for it, its kind, its settings.
+ */
 static const struct {
 	const char *how, *kind, *config;
 } sandbox_ways[] = {

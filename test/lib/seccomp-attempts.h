@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seccomp-attempts.h - for tests of the system call filter: calls made without it and under it */
+/*
+ * seccomp-attempts.h - for tests of the system call filter: calls made without it and
+ * under it
+ */
 #ifndef TEST_SECCOMP_ATTEMPTS_H
 #define TEST_SECCOMP_ATTEMPTS_H
 

@@ -50,7 +50,10 @@ struct shell {
 static bool shell_by_socket;
 /* What is told a session before it starts; NULL: nothing. */
 static void (*shell_prepare)(struct shellproto *s);
-/* A result that does not add up ends the shell, as the service does it; else it is a failure. */
+/*
+ * A result that does not add up ends the shell, as the service does it; else it is a
+ * failure.
+ */
 static bool shell_may_break;
 
 static inline void shell_on_output(void *arg, enum shellproto_stream stream,
@@ -422,7 +425,9 @@ static inline enum shellproto_step shell_stop(struct shell *sh, bool by_script)
 	return SHELLPROTO_STEP_MAX;
 }
 
-/* Whatever it started, jobs with groups of their own and orphans too: all have its sid. */
+/*
+ * Whatever it started, jobs with groups of their own and orphans too: all have its sid.
+ */
 static inline void shell_kill_all(struct shell *sh)
 {
 	DIR *d = opendir("/proc");

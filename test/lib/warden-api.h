@@ -2,11 +2,12 @@
 /*
  * warden-api.h - an api that was taken over, and the warden that it speaks to
  *
- * The warden is the real one, with threads of its own in this process and real sandboxes; what an
- * api would be is the test: it has the other end of the connection, and says what it likes.
+ * The warden is the real one, with threads of its own in this process and real sandboxes;
+ * what an api would be is the test: it has the other end of the connection, and says what
+ * it likes.
  *
- * Backends: `native`; `toy` and `toy2`, of kind command, whose tool writes down the words that it
- * was called with (toy_calls()).
+ * Backends: `native`; `toy` and `toy2`, of kind command, whose tool writes down the words
+ * that it was called with (toy_calls()).
  */
 #ifndef TEST_WARDEN_API_H
 #define TEST_WARDEN_API_H

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-address.c - public addresses and all others, in every way that they can be written */
+/*
+ * test-address.c - public addresses and all others, in every way that they can be written
+ */
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <string.h>

@@ -311,7 +311,9 @@ TEST(freezes_and_thaws)
 }
 
 /* One that is gone is an error: without its handles nothing would be limited. */
-/* Who joins is in it with all that it starts; who kills gets all of them, frozen or not. */
+/*
+ * Who joins is in it with all that it starts; who kills gets all of them, frozen or not.
+ */
 static void check_kill(bool frozen)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

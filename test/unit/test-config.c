@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-config.c - YAML that means one thing, keys that are known, and listeners that are safe */
+/*
+ * test-config.c - YAML that means one thing, keys that are known, and listeners that are
+ * safe
+ */
 #include <errno.h>
 #include <fcntl.h>
 

@@ -172,7 +172,9 @@ static size_t one_life(useconds_t us)
 	if (pid == 0)
 		write_for_ever(p[1]);
 	(void)close(p[1]);
-	/* Not while it opens: that the first one is whole is what the others start from. */
+	/*
+	 * Not while it opens: that the first one is whole is what the others start from.
+	 */
 	EQ(read(p[0], notes, NOTE_SIZE), NOTE_SIZE);
 	size = NOTE_SIZE;
 	(void)usleep(us);
@@ -327,7 +329,10 @@ TEST(each_call_that_fails_while_opening_is_an_error_and_no_harm)
 			db = db_close(db);
 		if (r == 0 && calls < at)
 			break;
-		/* What cannot be opened for writing, SQLite opens for reading; that does not do. */
+		/*
+		 * What cannot be opened for writing, SQLite opens for reading; that does
+		 * not do.
+		 */
 		if (r != 0 && r != -EMFILE && r != -EROFS && r != -EIO)
 			TAP_FAIL("call %d: %d, %s", at, r, err.msg);
 		db = state_open();

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-db-names.c - a tenant's sandboxes have names of their own, and are found by them */
+/*
+ * test-db-names.c - a tenant's sandboxes have names of their own, and are found by them
+ */
 #include <errno.h>
 #include <sqlite3.h>
 

@@ -124,7 +124,10 @@ TEST(a_newer_state_is_refused_and_left_alone)
 	db_close(db);
 }
 
-/* What a newer program only adds does not keep an older one from going on: an update can be taken back. */
+/*
+ * What a newer program only adds does not keep an older one from going on: an update can
+ * be taken back.
+ */
 TEST(a_state_with_more_in_it_is_used)
 {
 	AUTO_SANDBOX_ROW struct sandbox_row got = { 0 };
@@ -463,7 +466,10 @@ static int turn(void *ctx, const struct sandbox_row *row)
 	return 0;
 }
 
-/* @n sandboxes, named by number; every third has the label mod=0, every second is running. */
+/*
+ * @n sandboxes, named by number; every third has the label mod=0, every second is
+ * running.
+ */
 static void fill(struct db *db, const char *owner, int from, int n)
 {
 	static const struct db_label labels[] = { { "all", "yes" }, { "mod", "0" } };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-guest-client.c - who is ours inside is believed as little as an init: what it answers is an answer, or an error */
+/*
+ * test-guest-client.c - who is ours inside is believed as little as an init: what it
+ * answers is an answer, or an error
+ */
 #include "shim/core/guest_client.h"
 
 #include <errno.h>

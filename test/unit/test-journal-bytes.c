@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-journal-bytes.c - journals of millions of records, as an exec makes that writes single bytes
+ * test-journal-bytes.c - journals of millions of records, as an exec makes that writes
+ * single bytes
  *
- * What counts is how many reads a reader makes before it lets others go on, not how long it takes
- * here: /proc/thread-self/io tells the reads of this thread.
+ * What counts is how many reads a reader makes before it lets others go on, not how long
+ * it takes here: /proc/thread-self/io tells the reads of this thread.
  */
 #include "proto/journal.h"
 
@@ -33,7 +34,10 @@ static uint64_t reads(void)
 	return n;
 }
 
-/* Of single bytes, stream 1 but for every 100,000th. @index: as an init keeps it, or not at all. */
+/*
+ * Of single bytes, stream 1 but for every 100,000th. @index: as an init keeps it, or not
+ * at all.
+ */
 static int make(struct journal_header *h, bool index)
 {
 	int fd = memfd_create("journal", MFD_CLOEXEC);
@@ -166,7 +170,10 @@ TEST(an_end_that_is_not_told_is_searched_for_in_slices)
 	(void)close(fd);
 }
 
-/* A writer that lies about where things are harms who reads its own output, and nobody for long. */
+/*
+ * A writer that lies about where things are harms who reads its own output, and nobody
+ * for long.
+ */
 TEST(an_index_that_lies_leads_nowhere)
 {
 	static const struct journal_slot bad[] = {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-loop.c - one loop serves everyone: work in slices, work elsewhere, turns that take too long */
+/*
+ * test-loop.c - one loop serves everyone: work in slices, work elsewhere, turns that take
+ * too long
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -70,7 +73,10 @@ static void on_event(void *ctx, unsigned what)
 		loop_stop(loop);
 }
 
-/* All of them always have more to do, and yet a descriptor is served after a share of a turn. */
+/*
+ * All of them always have more to do, and yet a descriptor is served after a share of a
+ * turn.
+ */
 TEST(many_streams_leave_room_for_others)
 {
 	unsigned least = UINT32_MAX, most = 0;
@@ -90,7 +96,10 @@ TEST(many_streams_leave_room_for_others)
 		loop_task_cancel(&streams[i].task);
 	}
 	EQ(events, 100);
-	/* A quarter of a millisecond each: never more than the share, and one that overruns it. */
+	/*
+	 * A quarter of a millisecond each: never more than the share, and one that
+	 * overruns it.
+	 */
 	OK(most_since_event <= LOOP_LATER_MS * 4 + 1);
 	OK(slices > 100);      /* and they do get on */
 	OK(most - least <= 1); /* in turn */

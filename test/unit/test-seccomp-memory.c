@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-seccomp-memory.c - the filter refuses what takes kernel memory that no cgroup is charged for */
+/*
+ * test-seccomp-memory.c - the filter refuses what takes kernel memory that no cgroup is
+ * charged for
+ */
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/mman.h>

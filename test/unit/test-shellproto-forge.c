@@ -2,9 +2,9 @@
 /*
  * test-shellproto-forge.c - a command cannot say how it ended before it has
  *
- * The tests know what results are known by, as the commands in them must not: so a test can look
- * for it in all that a command finds, and can show that a forged result would be believed if
- * the command knew.
+ * The tests know what results are known by, as the commands in them must not: so a test
+ * can look for it in all that a command finds, and can show that a forged result would be
+ * believed if the command knew.
  */
 #include "lib/shell.h"
 
@@ -26,7 +26,10 @@ static void know(struct shellproto *s)
 	shellproto_name(s, NAME);
 }
 
-/* What the result of command @serial is known by, in this transport; as the shell says it. */
+/*
+ * What the result of command @serial is known by, in this transport; as the shell says
+ * it.
+ */
 static void secret(enum shellproto_transport t, uint64_t serial, char *ret, size_t size)
 {
 	static const char digits[] =
@@ -47,7 +50,10 @@ static void secret(enum shellproto_transport t, uint64_t serial, char *ret, size
 		(void)snprintf(ret + n, size - n, "%02x", bits[i]);
 }
 
-/* To every descriptor that there may be: of the shell's, and those of it that /proc shows. */
+/*
+ * To every descriptor that there may be: of the shell's, and those of it that /proc
+ * shows.
+ */
 static void add_forgery(struct buf *text, const char *record)
 {
 	buf_printf(text,
@@ -95,7 +101,10 @@ static void forge(enum shellproto_transport t, const char *program, const char *
 TEST(a_guess_is_not_believed)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(shells); i++) {
-		/* As records were known by once, and the keys of the start and of the next. */
+		/*
+		 * As records were known by once, and the keys of the start and of the
+		 * next.
+		 */
 		forge(SHELLPROTO_CONTROL, shells[i], "1 0 d0  1 hB /\\000", false);
 		forge(SHELLPROTO_FRAMED, shells[i], "1 0 d0  1 hB /\\000", false);
 		for (uint64_t serial = 0; serial <= 2; serial += 2) {

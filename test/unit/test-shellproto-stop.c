@@ -6,8 +6,8 @@
 static const char *const shells[] = { "bash", "dash", "busybox" };
 
 /*
- * Goes on in a child with processes and a /proc of its own, where it may: a stop from inside
- * reads of all there are, and a machine that is shared has many.
+ * Goes on in a child with processes and a /proc of its own, where it may: a stop from
+ * inside reads of all there are, and a machine that is shared has many.
  */
 static void be_alone(void)
 {

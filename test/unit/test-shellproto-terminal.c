@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-shellproto-terminal.c - a stateful shell at a terminal: what is typed, and what is shown */
+/*
+ * test-shellproto-terminal.c - a stateful shell at a terminal: what is typed, and what is
+ * shown
+ */
 #include "lib/shell.h"
 
 struct line {

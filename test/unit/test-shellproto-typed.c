@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-shellproto-typed.c - a command means what it would if its lines were typed, one after the other
+ * test-shellproto-typed.c - a command means what it would if its lines were typed, one
+ * after the other
  *
- * Every shell, both ways. What is around a command is ours, and is not to be seen: in no message, in no
- * trap, in no count of lines.
+ * Every shell, both ways. What is around a command is ours, and is not to be seen: in no
+ * message, in no trap, in no count of lines.
  */
 #include "lib/shell.h"
 
@@ -87,7 +88,10 @@ TEST(loops_that_are_none)
 	}
 }
 
-/* A command that a SIGINT ends has written what it has written, and no newline of the shell's. */
+/*
+ * A command that a SIGINT ends has written what it has written, and no newline of the
+ * shell's.
+ */
 TEST(nothing_is_added)
 {
 	static const char *const texts[] = {
@@ -123,7 +127,10 @@ TEST(what_a_message_shows)
 	shell_prepare = name;
 	EACH_BASH(sh, t)
 	{
-		/* Again and again, and after whatever has been: a text begins with line 1. */
+		/*
+		 * Again and again, and after whatever has been: a text begins with line
+		 * 1.
+		 */
 		for (int i = 0; i < 3; i++) {
 			check(&sh, "fi", SHELLPROTO_SYNTAX, 2, "",
 			      "line 1: syntax error near unexpected token `fi'");
@@ -230,7 +237,10 @@ TEST(descriptors_that_are_closed)
 		OK(strncmp(sh.text[0].data, "0 1 2 3", 7) == 0);
 		shell_close(&sh);
 	}
-	/* Both, or the one that there is in a stream: that is the end, and is told as one. */
+	/*
+	 * Both, or the one that there is in a stream: that is the end, and is told as
+	 * one.
+	 */
 	for (size_t i = 0; i < 2; i++) {
 		open_named(&sh, i ? SHELLPROTO_FRAMED : SHELLPROTO_CONTROL, "bash");
 		shell_run(&sh, i ? "exec 10>&-" : "exec 10>&- 11>&-");
@@ -256,7 +266,10 @@ TEST(a_shell_that_is_none_says_so)
 {
 	struct shell sh;
 
-	/* What zsh is known by; a real one reads its script to the end first, and never begins. */
+	/*
+	 * What zsh is known by; a real one reads its script to the end first, and never
+	 * begins.
+	 */
 	OK(setenv("ZSH_VERSION", "5.9", 1) == 0);
 	for (int t = SHELLPROTO_CONTROL; t <= SHELLPROTO_FRAMED; t++) {
 		shell_open(&sh, (enum shellproto_transport)t, "dash");

@@ -36,7 +36,10 @@ struct talk {
 #define ABORTED SHELLPROTO_ABORTED
 #define ENDED   SHELLPROTO_ENDED
 
-/* A long text goes another way to some shells: a comment before it makes any of them long. */
+/*
+ * A long text goes another way to some shells: a comment before it makes any of them
+ * long.
+ */
 static void run_line(struct shell *sh, const char *text, bool padded)
 {
 	AUTO_BUF struct buf all = BUF_INIT(1U << 20);
@@ -165,7 +168,9 @@ TEST(what_cannot_be_read_is_a_syntax_error)
 		  { "echo alive", DONE, 0, "alive\n", "" } } }, );
 }
 
-/* The first talk's message differs between shells, so it is bash's alone in the second. */
+/*
+ * The first talk's message differs between shells, so it is bash's alone in the second.
+ */
 TEST(errors_end_the_command_alone)
 {
 	TALKS({ ALL,
@@ -174,7 +179,10 @@ TEST(errors_end_the_command_alone)
 		  { "echo ${nope?msg}; echo no", DONE, -1, "", "msg" },
 		  { "readonly q=1; q=2; echo no", DONE, -1, "", "q" },
 		  { "echo alive", DONE, 0, "alive\n", "" } } },
-	      /* As typed: a line that fails is not the end of what follows, but in dash it is of eval. */
+	      /*
+	       * As typed: a line that fails is not the end of what follows, but in dash
+	       * it is of eval.
+	       */
 	      { BASH,
 		{ { "echo ${nope?msg}\necho next", DONE, 0, "next\n", "msg" },
 		  { "echo alive", DONE, 0, "alive\n", "" } } },
@@ -213,7 +221,9 @@ TEST(the_end_of_the_shell_is_told)
 
 TEST(descriptors_of_ours_are_out_of_reach)
 {
-	/* By its path: busybox runs its own `ls` in the shell. 3 is the listing itself. */
+	/*
+	 * By its path: busybox runs its own `ls` in the shell. 3 is the listing itself.
+	 */
 	static const char list[] = "echo $(/bin/ls /proc/self/fd)";
 	static const char three[] = "0 1 2 3\n";
 
@@ -231,7 +241,9 @@ TEST(descriptors_of_ours_are_out_of_reach)
 		  { "test $x = 5", DONE, 0, "", "" } } }, );
 }
 
-/* All of them, also where the shell keeps ours: it ends, or is cut off, and that is told. */
+/*
+ * All of them, also where the shell keeps ours: it ends, or is cut off, and that is told.
+ */
 TEST(closing_everything)
 {
 	static const char text[] = "i=0; while [ $i -lt 256 ]; do eval \"exec $i>&-\"; "

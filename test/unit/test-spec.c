@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-spec.c - every encoding of a spec has all limits and fields of the table, and no other */
+/*
+ * test-spec.c - every encoding of a spec has all limits and fields of the table, and no
+ * other
+ */
 #include "spec/spec.h"
 
 #include <errno.h>

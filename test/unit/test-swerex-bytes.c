@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-swerex-bytes.c - encodings, forms, values as Python writes them, what terminals show */
+/*
+ * test-swerex-bytes.c - encodings, forms, values as Python writes them, what terminals
+ * show
+ */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-template.c - argv templates: a value of a request is never an option of the tool */
+/*
+ * test-template.c - argv templates: a value of a request is never an option of the tool
+ */
 #include "shim/command/template.h"
 
 #include <errno.h>

@@ -152,7 +152,10 @@ TEST(lengths_are_of_characters)
 {
 	char text[4096];
 
-	/* 63 characters of two bytes are too many for a host name only because of what they are. */
+	/*
+	 * 63 characters of two bytes are too many for a host name only because of what
+	 * they are.
+	 */
 	(void)snprintf(text, sizeof(text), "{\"name\":\"%0*d\"}", 63, 0);
 	ACCEPTED(V1_CREATE_SANDBOX, text);
 	(void)snprintf(text, sizeof(text), "{\"name\":\"%0*d\"}", 64, 0);

@@ -2,31 +2,29 @@
 /*
  * agent.h - pid 1 of a native sandbox: the parts and what they share
  *
- * main.c	the loop: one epoll, one signalfd, one timerfd; which request goes where
- * conn.c	the connections: accepting, hearing, answering, reporting
- * outbox.c	what a connection could not take yet
- * request.c	a first look at a request, as the shim (src/shim) has it, too
- * spawn.c	SPAWN: from a message to streams in place; exec_child.c, to an execve(2)
- * exec.c	the table of execs: reaping, deadlines, accounting
- * exec_procs.c	signals to the processes of an exec
- * exec_attach.c	requests that are about an exec under way: ATTACH, ACK, CLOSE_INPUT
- * exec_cgroup.c	the cgroup of an exec, v1 and v2
- * journal_write.c	output into a journal
- * open_connect.c	OPEN and CONNECT, and which requests are about files
- * files.c	SCAN, CHANGE and WATCH; paths, and the rights of a user
- * file_write.c	WRITE
- * file_worker.c	WORKER: a child that does all of the three above, inside the sandbox's memory limit
- * privileges.c	who init is, and its own rights
+ * main.c  the loop: one epoll, one signalfd, one timerfd; which request goes where conn.c
+ * the connections: accepting, hearing, answering, reporting outbox.c      what a
+ * connection could not take yet request.c  a first look at a request, as the shim
+ * (src/shim) has it, too spawn.c   SPAWN: from a message to streams in place;
+ * exec_child.c, to an execve(2) exec.c the table of execs: reaping, deadlines, accounting
+ * exec_procs.c signals to the processes of an exec exec_attach.c       requests that are
+ * about an exec under way: ATTACH, ACK, CLOSE_INPUT exec_cgroup.c       the cgroup of an
+ * exec, v1 and v2 journal_write.c        output into a journal open_connect.c    OPEN and
+ * CONNECT, and which requests are about files files.c    SCAN, CHANGE and WATCH; paths,
+ * and the rights of a user file_write.c    WRITE file_worker.c     WORKER: a child that
+ * does all of the three above, inside the sandbox's memory limit privileges.c        who
+ * init is, and its own rights
  *
- * main.c	the first process of a sandbox of docker's or gVisor's, and guest_server.c, what it has of an
+ * main.c  the first process of a sandbox of docker's or gVisor's, and guest_server.c,
+ * what it has of an
  *		init: the last three of these parts; relay.c, a stream to a port instead
  *
- * init runs under the same system call filter and with the same capabilities as
- * what it starts, but as a user of its own (INIT_ID), whom nobody inside can become: whoever
- * is root inside has no say over its limits, priority or processors. It is not dumpable and its
- * program cannot be read, so nothing inside can trace it or open its /proc files, and the
- * kernel protects pid 1 of a namespace from signals of that namespace. It waits for nothing
- * that runs inside, and trusts the control connection, and nothing else.
+ * init runs under the same system call filter and with the same capabilities as what it
+ * starts, but as a user of its own (INIT_ID), whom nobody inside can become: whoever is
+ * root inside has no say over its limits, priority or processors. It is not dumpable and
+ * its program cannot be read, so nothing inside can trace it or open its /proc files, and
+ * the kernel protects pid 1 of a namespace from signals of that namespace. It waits for
+ * nothing that runs inside, and trusts the control connection, and nothing else.
  */
 #ifndef AGENT_CORE_AGENT_H
 #define AGENT_CORE_AGENT_H
@@ -98,7 +96,8 @@ struct init {
 	bool gates;          /* of an init: see struct proto_spawn */
 	bool workers;        /* of an init: see struct proto_worker */
 	bool is_worker;      /* this is one, and no init */
-	bool saved; /* of a shim: nothing of the sandbox runs, and it can go on (checkpoint.c) */
+	bool saved;          /* of a shim: nothing of the sandbox runs, and it can go on
+				(checkpoint.c) */
 	uint32_t last_exec;
 	uint64_t oom_kills;
 	int epoll;
@@ -106,12 +105,12 @@ struct init {
 	int timer;
 	int null;
 	int n_join, n_join_sandbox;
-	int join[PROTO_FDS_MAX]; /* `tasks` files for every exec */
-	int join_sandbox
-		[PROTO_FDS_MAX]; /* `tasks` files for an exec without its own cgroup */
-	int dir[PROTO_ROLE_MAX]; /* directories by role; -1: none */
-	uint64_t caps;           /* what we have */
-	unsigned n_execs;        /* slots ever used: the table is searched up to here */
+	int join[PROTO_FDS_MAX];         /* `tasks` files for every exec */
+	int join_sandbox[PROTO_FDS_MAX]; /* `tasks` files for an exec without its own
+					    cgroup */
+	int dir[PROTO_ROLE_MAX];         /* directories by role; -1: none */
+	uint64_t caps;                   /* what we have */
+	unsigned n_execs; /* slots ever used: the table is searched up to here */
 	struct exec execs[PROTO_EXECS_MAX];
 };
 
@@ -164,7 +163,10 @@ void reply_with(int c, uint32_t seq, const struct exec *ex, bool command);
 void conn_report(const struct exec *ex, const struct proto_exited *msg);
 
 /* request.c */
-/* Whether what came is long enough, of our version, and as long as its kind is; else it is answered. */
+/*
+ * Whether what came is long enough, of our version, and as long as its kind is; else it
+ * is answered.
+ */
 bool request_is_sound(int c, size_t size);
 void request_keep(int c, const struct proto_keep *msg);
 void request_hello(int c, const struct proto_hello *msg);
@@ -215,7 +217,10 @@ void drain_result(struct exec *ex, enum journal_state state,
 		  const struct journal_result *res);
 void drain_end(struct exec *ex);
 
-/* Where what works on files belongs: descriptors to join by, closed by the caller; 0 or -errno. */
+/*
+ * Where what works on files belongs: descriptors to join by, closed by the caller; 0 or
+ * -errno.
+ */
 long group_files(int *own, int *n_own);
 /* How many of those the OOM killer has killed. */
 uint64_t group_files_kills(void);
@@ -251,7 +256,10 @@ struct parent_dir {
 	const char *name; /* in the path */
 };
 
-/* Where @path is, or is to be made: not "/", not in /proc. parent_dir_done() also after a failure. */
+/*
+ * Where @path is, or is to be made: not "/", not in /proc. parent_dir_done() also after a
+ * failure.
+ */
 long parent_dir_find(int at, const char *path, struct parent_dir *ret);
 void parent_dir_done(const struct parent_dir *p, int at);
 /* /proc/self is init when init opens it: a way into it, handed out. */

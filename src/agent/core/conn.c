@@ -2,11 +2,11 @@
 /*
  * conn.c - the connections: who speaks to us, and who is told what
  *
- * A sandbox that is not durable has one, its maker's, and ends with it. A
- * durable one has a socket on which others come and go (init_proto.h has the
- * rules). There, init never waits for a peer, since all the others would wait with it: what a
- * connection cannot take yet goes to its outbox (outbox.c), and until that is empty no request
- * is read from it. So a peer that asks faster than it reads is slowed down, and loses nothing.
+ * A sandbox that is not durable has one, its maker's, and ends with it. A durable one has
+ * a socket on which others come and go (init_proto.h has the rules). There, init never
+ * waits for a peer, since all the others would wait with it: what a connection cannot
+ * take yet goes to its outbox (outbox.c), and until that is empty no request is read from
+ * it. So a peer that asks faster than it reads is slowed down, and loses nothing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +46,10 @@ void conn_start(void)
 
 static void conn_close(int c)
 {
-	/* The end of the maker's connection is the end of the sandbox, unless it is to be kept. */
+	/*
+	 * The end of the maker's connection is the end of the sandbox, unless it is to be
+	 * kept.
+	 */
 	if (c == 0 && !init.kept)
 		init_end();
 	outbox_drop(&init.conns[c]);
@@ -76,7 +79,9 @@ long conn_try(int fd, const void *data, size_t size, const int *fds, size_t n_fd
 		     MSG_NOSIGNAL | (init.listener >= 0 ? MSG_DONTWAIT : 0));
 }
 
-/* Memory or descriptors in flight that are short for a moment are no end of a connection. */
+/*
+ * Memory or descriptors in flight that are short for a moment are no end of a connection.
+ */
 bool conn_may_try_again(long r)
 {
 	return r == -EAGAIN || r == -EINTR || r == -ENOMEM || r == -ENOBUFS ||
@@ -223,7 +228,9 @@ void conn_receive(int c)
 		return;
 	msg.msg_controllen = sizeof(control);
 	r = SYS_3(SYS_recvmsg, init.conns[c].fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	/* It ended with something of ours unread: said once, before what it had to say. */
+	/*
+	 * It ended with something of ours unread: said once, before what it had to say.
+	 */
 	if (r == -ECONNRESET)
 		r = SYS_3(SYS_recvmsg, init.conns[c].fd, &msg,
 			  MSG_CMSG_CLOEXEC | MSG_DONTWAIT);

@@ -206,7 +206,10 @@ void exec_deadlines(void)
 			ex->deadline = 0;
 			tree_kill(ex);
 		}
-		/* Stopped or held up from inside before it could exec: its end closes the pipe. */
+		/*
+		 * Stopped or held up from inside before it could exec: its end closes the
+		 * pipe.
+		 */
 		if (ex->start >= 0 && ex->start_by && ex->start_by <= t) {
 			ex->start_by = 0;
 			(void)sys_kill(ex->pid, SIGKILL);

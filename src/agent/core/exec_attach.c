@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exec_attach.c - requests about an exec under way: who comes to it, reads it, feeds it no more */
+/*
+ * exec_attach.c - requests about an exec under way: who comes to it, reads it, feeds it
+ * no more
+ */
 #include <errno.h>
 
 #include "agent/core/agent.h"
@@ -49,7 +52,9 @@ void attach_close_input(int c, const struct proto_close_input *msg)
 	struct exec *ex = exec_find(msg->exec);
 	long r = 0;
 
-	/* What ends the input of a terminal is a character, and its program's to choose. */
+	/*
+	 * What ends the input of a terminal is a character, and its program's to choose.
+	 */
 	if (!ex)
 		r = -ESRCH;
 	else if (ex->tty || ex->input < 0)

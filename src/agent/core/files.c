@@ -139,7 +139,10 @@ struct dirent64 {
 	char name[];
 };
 
-/* What is at @name in @dir (or is @dir, with an empty one), behind the others; -ENOSPC: no room. */
+/*
+ * What is at @name in @dir (or is @dir, with an empty one), behind the others; -ENOSPC:
+ * no room.
+ */
 static long files_put_entry(int dir, const char *name, uint32_t type)
 {
 	static struct statx stx;
@@ -188,7 +191,10 @@ static bool is_dots(const char *name)
 	return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
 }
 
-/* Entries until the answer is full; the directory's position is then behind the last of them. */
+/*
+ * Entries until the answer is full; the directory's position is then behind the last of
+ * them.
+ */
 static long files_scan_directory(int dir)
 {
 	_Alignas(8) static char dirents[DIRENTS_SIZE];
@@ -265,7 +271,10 @@ static void files_put_number(char *text, int n)
 	*text = '\0';
 }
 
-/* A name of the open file @fd, for calls that take no descriptor; it is followed to the file itself. */
+/*
+ * A name of the open file @fd, for calls that take no descriptor; it is followed to the
+ * file itself.
+ */
 static const char *files_name_of(int fd)
 {
 	static char text[32] = "/proc/self/fd/";
@@ -274,7 +283,10 @@ static const char *files_name_of(int fd)
 	return text;
 }
 
-/* By a descriptor: no call changes the mode of a name without following it, before Linux 6.6. */
+/*
+ * By a descriptor: no call changes the mode of a name without following it, before Linux
+ * 6.6.
+ */
 static long change_mode(const struct proto_change *msg, int at, const char *path)
 {
 	int follow = msg->flags & PROTO_CHANGE_FOLLOW ? 0 : O_NOFOLLOW;
@@ -354,8 +366,8 @@ static bool is_pair(uint32_t verb)
 }
 
 /*
- * A file of O_TMPFILE gets its name. link(2) replaces nothing: where there is a file, it has
- * the name @beside for as long as we take to rename it, and nobody who could die
+ * A file of O_TMPFILE gets its name. link(2) replaces nothing: where there is a file, it
+ * has the name @beside for as long as we take to rename it, and nobody who could die
  * meanwhile has a part in that.
  */
 static long files_put_file(const struct proto_change *msg, int dir, int file)

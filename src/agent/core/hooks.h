@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hooks.h - what the core of an agent asks of the program that it is a part of
+ * hooks.h - functions that the core of an agent needs from its program
  *
- * The core is linked into three programs. Each brings the functions of its column; a program that
- * lacks one does not link.
+ * The core is linked into three programs. Each provides the functions in its
+ * column; a program that lacks one does not link.
  *
  *	hook                    init              guest             shim
- *	agent_main              main.c            main.c            (has a main() of its own)
+ *	agent_main              main.c            main.c            (has its own main())
  *	init_dispatch, _end     main.c            guest_server.c    run.c
  *	agent_now               privileges.c (of the core), both    run.c
  *	exec_forget             exec.c (core)     guest_server.c    exec.c (core)
@@ -28,7 +28,10 @@ struct plan; /* spawn.h */
 __attribute__((noreturn)) void agent_main(void);
 /* The sandbox ends, and we with it. */
 __attribute__((noreturn)) void init_end(void);
-/* What came over connection @c: @size bytes of inbox, descriptors that it may take out of @fds. */
+/*
+ * What came over connection @c: @size bytes of inbox, descriptors that it may take out of
+ * @fds.
+ */
 void init_dispatch(int c, size_t size, int *fds, size_t n_fds);
 /* Nanoseconds of the monotonic clock. */
 uint64_t agent_now(void);
@@ -50,7 +53,10 @@ void exec_stranger(int pid, int status);
 /* Connection @c has ended: what was its is nobody's. */
 void exec_forget(int c);
 
-/* The cgroup of an exec: created, limited by what came with the request, counted, removed. */
+/*
+ * The cgroup of an exec: created, limited by what came with the request, counted,
+ * removed.
+ */
 long group_make(struct exec *ex, int *own, int *n_own);
 long group_limit(struct exec *ex, const struct proto_spawn *msg);
 void group_account(const struct exec *ex, struct proto_exited *out);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * journal_write.c - output from an exec's pipes into its journal (journal.h has the format)
+ * journal_write.c - output from an exec's pipes into its journal (journal.h has the
+ * format)
  *
- * splice(2) moves the bytes from the pipe to the file without our seeing them;
- * a terminal's are copied, since it does not splice. The pipe is emptied whatever
- * happens to the journal: a broken disk costs output, which is counted, and never blocks who
+ * splice(2) moves the bytes from the pipe to the file without our seeing them; a
+ * terminal's are copied, since it does not splice. The pipe is emptied whatever happens
+ * to the journal: a broken disk costs output, which is counted, and never blocks who
  * writes it.
  *
- * There are two exceptions. With a reader that holds (init_proto.h), a ring full of what he has not
- * acknowledged stops the draining until he has, or is gone. And a full disk stops it until there
- * is room, as a full pipe does: nothing is lost, and a timer looks again (drain_retry()). The pipes
- * are then out of the epoll, or their being readable would keep us busy. The first page, which
- * has the header and the result, is written before anything is started: there is always room
- * for how an exec ended.
+ * There are two exceptions. With a reader that holds (init_proto.h), a ring full of what
+ * he has not acknowledged stops the draining until he has, or is gone. And a full disk
+ * stops it until there is room, as a full pipe does: nothing is lost, and a timer looks
+ * again (drain_retry()). The pipes are then out of the epoll, or their being readable
+ * would keep us busy. The first page, which has the header and the result, is written
+ * before anything is started: there is always room for how an exec ended.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -157,7 +158,9 @@ static void add_record(struct exec *ex, uint32_t size)
 	ex->written += size;
 }
 
-/* Room for a record of up to JOURNAL_CHUNK bytes that does not wrap; its largest payload. */
+/*
+ * Room for a record of up to JOURNAL_CHUNK bytes that does not wrap; its largest payload.
+ */
 static long next_slot(struct exec *ex)
 {
 	uint64_t to_end = ex->capacity - ex->tail % ex->capacity;
@@ -165,7 +168,10 @@ static long next_slot(struct exec *ex)
 	long r;
 
 	if (to_end < want) {
-		/* The pad is a record like any other, for readers and for journal_write_make_room(). */
+		/*
+		 * The pad is a record like any other, for readers and for
+		 * journal_write_make_room().
+		 */
 		r = journal_write_make_room(ex, to_end);
 		if (r == 0)
 			r = journal_write_put_record(
@@ -183,7 +189,10 @@ static long next_slot(struct exec *ex)
 		want = ex->capacity / 4;
 	want &= ~7ULL;
 	r = journal_write_make_room(ex, sizeof(struct journal_record) + want);
-	/* Its head may be in a block of its own, and is written when the bytes have left the pipe. */
+	/*
+	 * Its head may be in a block of its own, and is written when the bytes have left
+	 * the pipe.
+	 */
 	if (r == 0 &&
 	    (journal_write_at(ex, ex->tail) + sizeof(struct journal_record)) % BLOCK == 0)
 		r = journal_write_put_record(ex, 0, 0);
@@ -236,8 +245,8 @@ static void unkeep_chunk(struct exec *ex, long n)
 }
 
 /*
- * Up to @room bytes of a terminal into the file at @off. What was read cannot be put back: if there
- * is no room for it, it is kept in memory that is mapped for it.
+ * Up to @room bytes of a terminal into the file at @off. What was read cannot be put
+ * back: if there is no room for it, it is kept in memory that is mapped for it.
  */
 static long copy_chunk(struct exec *ex, int fd, long room, int64_t off)
 {
@@ -286,7 +295,9 @@ static long move_chunk(struct exec *ex, unsigned which, long max)
 		add_record(ex, (uint32_t)n);
 	else if (n > 0)
 		ex->skipped += (uint64_t)n;
-	/* Before anybody can act upon it: who starts from here on is of the next command. */
+	/*
+	 * Before anybody can act upon it: who starts from here on is of the next command.
+	 */
 	if (which == STREAMS - 1)
 		ex->mark = tree_newest();
 	journal_write_publish(ex, 0);
@@ -320,7 +331,10 @@ void drain_retry(struct exec *ex, uint64_t t)
 	drain_resume(ex);
 }
 
-/* One piece of stream @which, of @max bytes at most; how many bytes, or 0 when there is no more at present. */
+/*
+ * One piece of stream @which, of @max bytes at most; how many bytes, or 0 when there is
+ * no more at present.
+ */
 static long journal_write_take(struct exec *ex, unsigned which, long max)
 {
 	long n = ex->pipe[which] >= 0 && !ex->held ? move_chunk(ex, which, max) : -EAGAIN;
@@ -361,7 +375,10 @@ static void take_present(struct exec *ex, unsigned which)
 	}
 }
 
-/* What is said of a command comes after what the command said: what is there now, after all else. */
+/*
+ * What is said of a command comes after what the command said: what is there now, after
+ * all else.
+ */
 static long take_results(struct exec *ex, bool first)
 {
 	int there = 0;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* open_connect.c - files and ports of the sandbox: one opened from within and handed out; which request goes where */
+/*
+ * open_connect.c - files and ports of the sandbox: one opened from within and handed out;
+ * which request goes where
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>

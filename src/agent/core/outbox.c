@@ -2,13 +2,14 @@
 /*
  * outbox.c - messages that a connection could not take yet, in their order
  *
- * The kernel holds about 270 small messages for a peer that does not read. More than that are
- * due when somebody attaches to hundreds of execs, or when they all end at once. They wait
- * here, with duplicates of their descriptors, in memory that is mapped for as long as it is
- * needed. While something waits, the connection is watched for room alone: no further request
- * of it is read, so a reply to each of its execs, the end of each, and one more answer are all
- * that can come together (OUTBOX_SIZE). Other connections can add ends of execs to those that
- * hear of all: if the outbox overflows, the connection is cut, and its owner connects again.
+ * The kernel holds about 270 small messages for a peer that does not read. More than that
+ * are due when somebody attaches to hundreds of execs, or when they all end at once. They
+ * wait here, with duplicates of their descriptors, in memory that is mapped for as long
+ * as it is needed. While something waits, the connection is watched for room alone: no
+ * further request of it is read, so a reply to each of its execs, the end of each, and
+ * one more answer are all that can come together (OUTBOX_SIZE). Other connections can add
+ * ends of execs to those that hear of all: if the outbox overflows, the connection is
+ * cut, and its owner connects again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -128,13 +129,17 @@ bool outbox_flush(struct conn *conn)
 		long r = conn_try(conn->fd, e->data, e->size, e->fds, e->n_fds);
 
 		if (conn_may_try_again(r)) {
-			/* There is room, as the loop says, and it would call again at once. */
+			/*
+			 * There is room, as the loop says, and it would call again at
+			 * once.
+			 */
 			if (r != -EAGAIN && r != -EINTR)
 				(void)SYS_2(SYS_nanosleep, &pause, NULL);
 			return false;
 		}
 		if (r < 0)
-			break; /* nobody reads any more: what it asked for is still read */
+			break; /* nobody reads any more: what it asked for is still read
+				*/
 		entry_close(e);
 		conn->out_from += outbox_span(e->size);
 	}

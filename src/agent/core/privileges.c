@@ -28,10 +28,11 @@ void take_caps(uint64_t mask)
 }
 
 /*
- * A user that nobody else is, with capabilities. A native sandbox's init is that user when it
- * starts: its filter refuses the id to everybody, and the rights came as ambient ones, which end
- * here. What a container starts becomes it. Where the id does not exist (an ordinary user's
- * sandbox with one id) we stay root. Files that we make are root's in any case.
+ * A user that nobody else is, with capabilities. A native sandbox's init is that user
+ * when it starts: its filter refuses the id to everybody, and the rights came as ambient
+ * ones, which end here. What a container starts becomes it. Where the id does not exist
+ * (an ordinary user's sandbox with one id) we stay root. Files that we make are root's in
+ * any case.
  */
 void become_init(void)
 {

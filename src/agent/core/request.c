@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request.c - what all who are asked do alike: a first look at a request, and its greetings */
+/*
+ * request.c - what all who are asked do alike: a first look at a request, and its
+ * greetings
+ */
 #include <errno.h>
 
 #include "agent/core/agent.h"
 
 bool request_is_sound(int c, size_t size)
 {
-	/* What has a size of its own; a message of another size is answered like an unknown one. */
+	/*
+	 * What has a size of its own; a message of another size is answered like an
+	 * unknown one.
+	 */
 	static const size_t sizes[] = {
 		[PROTO_CONFIG] = sizeof(struct proto_config),
 		[PROTO_SIGNAL] = sizeof(struct proto_signal),

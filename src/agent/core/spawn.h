@@ -36,7 +36,10 @@ static inline bool spawn_has_control(const struct proto_spawn *msg)
 void spawn_failed(struct exec *ex, long error, enum proto_stage stage);
 
 /* exec_child.c */
-/* Move ourselves into cgroups: "0" is one thread, which takes no global lock of the kernel's. */
+/*
+ * Move ourselves into cgroups: "0" is one thread, which takes no global lock of the
+ * kernel's.
+ */
 long spawn_join(const int *fds, int n);
 /* All of init's descriptors but those in @keep, which becomes sorted. */
 long spawn_close_others(int *keep, int n);

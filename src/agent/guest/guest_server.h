@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* guest_server.h - a guest agent that does for its shim what an init does with files and ports */
+/*
+ * guest_server.h - a guest agent that does for its shim what an init does with files and
+ * ports
+ */
 #ifndef AGENT_GUEST_GUEST_SERVER_H
 #define AGENT_GUEST_GUEST_SERVER_H
 
-/* Whoever listens on the socket @door is served for ever; returns where that cannot be. */
+/*
+ * Whoever listens on the socket @door is served for ever; returns where that cannot be.
+ */
 void within_serve(const char *door);
 
 #endif /* AGENT_GUEST_GUEST_SERVER_H */

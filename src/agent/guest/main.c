@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * main.c - the first process of a container that somebody else made, and keeps for us
+ * main.c - the first process of a container that another engine created
  *
- * A container lives as long as its first process, and what others start in it becomes that
- * one's when its parent is gone. So this one waits, and its children vanish when they end.
- * Nothing inside can signal it (the kernel spares the first process of a pid namespace), trace it
- * or read its memory (it is not dumpable).
+ * A container lives as long as its first process, which becomes the parent of processes
+ * whose parent has ended. So this one waits, and its children vanish when they end.
+ * Nothing inside can signal it (the kernel spares the first process of a pid namespace),
+ * trace it or read its memory (it is not dumpable).
  *
- *	guest agent			wait for ever
- *	guest agent serve DOOR	the same, and do file work for who listens there (guest_server.c)
- *	guest agent quiet		take the loopback device down; by who may do that
- *	guest agent all SIG MARK	a signal to all who have WARREN_EXEC=MARK in their environment
- *	guest agent first SIG MARK	to the eldest of them
- *	guest agent connect ADDR PORT	its stdin, a socket, becomes a stream to a port (relay.c)
- *	guest agent held		who has something that gVisor cannot save: see guest_held()
- *	guest agent name PID		what it calls itself, in the same words
+ *	guest agent			wait forever
+ *	guest agent serve DOOR	wait, and do file work for the listener (guest_server.c)
+ *	guest agent quiet		bring the loopback device down (needs privileges)
+ *	guest agent all SIG MARK	signal all processes with WARREN_EXEC=MARK
+ *	guest agent first SIG MARK	signal the oldest of them
+ *	guest agent connect ADDR PORT	connect its stdin, a socket, to a port (relay.c)
+ *	guest agent held		find what gVisor cannot save: see guest_held()
+ *	guest agent name PID		print the name of a process in the same format
  *
- * The exit status of an errand is 0 when it was done, to somebody at least.
+ * The exit status is 0 if the command was done, for at least one process.
  */
 #include <fcntl.h>
 #include <net/if.h>
@@ -85,7 +85,10 @@ static int guest_number(const char *s)
 	return n;
 }
 
-/* Is "WARREN_EXEC=<mark>" one of the texts in there? What is cut in two is looked at again. */
+/*
+ * Is "WARREN_EXEC=<mark>" one of the texts in there? What is cut in two is looked at
+ * again.
+ */
 static int has_mark(long fd, const char *var, size_t size)
 {
 	size_t have = 0;
@@ -178,7 +181,9 @@ static int guest_begins(const char *s, size_t n, const char *with)
 	return n >= strlen(with) && memcmp(s, with, strlen(with)) == 0;
 }
 
-/* A name of the gofer's that is gone. What the sentry itself has in memory it can save. */
+/*
+ * A name of the gofer's that is gone. What the sentry itself has in memory it can save.
+ */
 static int is_removed(const char *name, size_t n)
 {
 	static const char *const own[] = { "/memfd:", "/dev/shm/", "/dev/zero", "/SYSV" };
@@ -261,8 +266,9 @@ static int tell_held(char kind, const char *pid)
 }
 
 /*
- * Who has a stream that comes from outside, or a file that was removed: the first such, to
- * stdout, and 3; 0: nobody. Whoever was told to end may take a moment: there are some looks, not one.
+ * Who has a stream that comes from outside, or a file that was removed: the first such,
+ * to stdout, and 3; 0: nobody. Whoever was told to end may take a moment: there are some
+ * looks, not one.
  */
 static int guest_held(void)
 {

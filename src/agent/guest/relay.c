@@ -2,10 +2,10 @@
 /*
  * relay.c - bytes both ways between a socket that we were given and a port
  *
- * Each way has a buffer of its own, and ends by itself: the end of what one side says is told
- * to the other, which may go on talking. A side that takes no more has what is meant for it
- * dropped, and what it said before is still delivered. When who is outside has left for good,
- * what they said goes to the port as long as the port takes it.
+ * Each way has a buffer of its own, and ends by itself: the end of what one side says is
+ * told to the other, which may go on talking. A side that takes no more has what is meant
+ * for it dropped, and what it said before is still delivered. When who is outside has
+ * left for good, what they said goes to the port as long as the port takes it.
  */
 #include "agent/guest/relay.h"
 
@@ -17,7 +17,10 @@
 
 #define OUTSIDE 0
 #define TELL    2
-/* Connecting to loopback takes no time, unless too many wait to be accepted: then it goes on. */
+/*
+ * Connecting to loopback takes no time, unless too many wait to be accepted: then it goes
+ * on.
+ */
 #define CONNECT_SECS 1
 /* For a port that takes nothing of what is left of one who has gone. */
 #define GONE_SECS 60
@@ -91,7 +94,10 @@ static int relay_await(int *gone)
 	r = SYS_5(SYS_ppoll, p, 2, *gone ? &limit : 0, 0, 8);
 	if (r == 0)
 		return 0;
-	/* Theirs is closed altogether; or both have ended, and what is left goes to the port. */
+	/*
+	 * Theirs is closed altogether; or both have ended, and what is left goes to the
+	 * port.
+	 */
 	if (p[0].revents & (POLLHUP | POLLERR)) {
 		*gone = 1;
 		out.ended = out.finished = 1;

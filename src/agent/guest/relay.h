@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* relay.h - a stream from outside to a port of the sandbox's, for who cannot be handed its socket */
+/*
+ * relay.h - a stream from outside to a port of the sandbox's, for who cannot be handed
+ * its socket
+ */
 #ifndef AGENT_GUEST_RELAY_H
 #define AGENT_GUEST_RELAY_H
 
 /*
- * What comes in at descriptor 0, a socket, goes to @port on loopback, and back, until both have
- * ended. Descriptor 2 is told first how connecting went: a number of four bytes, 0 or an errno.
+ * What comes in at descriptor 0, a socket, goes to @port on loopback, and back, until
+ * both have ended. Descriptor 2 is told first how connecting went: a number of four
+ * bytes, 0 or an errno.
  */
 __attribute__((noreturn)) void relay_run(int ipv6, int port);
 

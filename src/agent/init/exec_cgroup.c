@@ -36,8 +36,8 @@ static int n_idle;
 static int n_made;
 
 /*
- * Of file workers: below the limits, and on v1 in the memory hierarchy alone, so that a sandbox that
- * is frozen or has all its processes can still be given a file.
+ * Of file workers: below the limits, and on v1 in the memory hierarchy alone, so that a
+ * sandbox that is frozen or has all its processes can still be given a file.
  */
 #define FILES_GROUP "files"
 
@@ -135,8 +135,8 @@ static bool group_full(void)
 }
 
 /*
- * On v1 the sockets of a cgroup count, here and in those above, once a limit has been written
- * to it: none of its own. A kernel that has no such file counts them as memory.
+ * On v1 the sockets of a cgroup count, here and in those above, once a limit has been
+ * written to it: none of its own. A kernel that has no such file counts them as memory.
  */
 static long count_sockets(int number)
 {
@@ -180,10 +180,16 @@ long group_make(struct exec *ex, int *own, int *n_own)
 	int number;
 	long r;
 
-	/* Whoever is moved into a full cgroup is let in; we are to keep the limit for execs, too. */
+	/*
+	 * Whoever is moved into a full cgroup is let in; we are to keep the limit for
+	 * execs, too.
+	 */
 	if (group_full())
 		return -EAGAIN;
-	/* On v2 a cgroup with children holds no processes: there, even the sole exec has its own. */
+	/*
+	 * On v2 a cgroup with children holds no processes: there, even the sole exec has
+	 * its own.
+	 */
 	if (ex->accounts_sandbox && init.dir[PROTO_ROLE_UNIFIED] < 0)
 		return 0;
 	ex->old_kills = n_idle > 0 ? idle[n_idle - 1].kills : 0;
@@ -299,7 +305,9 @@ void group_leave(struct exec *ex)
 
 	if (!group_keep(ex)) {
 		group_name(ex->group, NULL, name);
-		/* Still busy with what the exec left running: goes with the sandbox then. */
+		/*
+		 * Still busy with what the exec left running: goes with the sandbox then.
+		 */
 		for (size_t i = 0; i < N_HIERARCHIES; i++)
 			if (init.dir[hierarchies[i].role] >= 0)
 				gone &= SYS_3(SYS_unlinkat, init.dir[hierarchies[i].role],

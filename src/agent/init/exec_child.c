@@ -11,12 +11,12 @@
  * place stdio, close everything else, make the directory as root, become the user,
  * go to the directory as that user, wait for the word to go, execute.
  *
- * The working directory, the program's name and PATH come from outside and are
- * resolved here, before the exec: /proc/self/fd, /dev/fd, or a link to either that
- * something inside planted, would lead through any descriptor that init holds, close-on-exec or
- * not. So the child closes all of init's descriptors before the first lookup, and
- * no lookup follows a magic link of /proc. Neither alone would do: a later
- * descriptor could be forgotten, and execve(2) resolves again by itself.
+ * The working directory, the program's name and PATH come from outside and are resolved
+ * here, before the exec: /proc/self/fd, /dev/fd, or a link to either that something
+ * inside planted, would lead through any descriptor that init holds, close-on-exec or
+ * not. So the child closes all of init's descriptors before the first lookup, and no
+ * lookup follows a magic link of /proc. Neither alone would do: a later descriptor could
+ * be forgotten, and execve(2) resolves again by itself.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,8 +39,9 @@ struct failure {
 };
 
 /*
- * For the way to execve(2): microseconds, unless hindered from inside; seconds where a sandbox has next to
- * no processor time. Less than the service gives init for an answer (ANSWER_MS).
+ * For the way to execve(2): microseconds, unless hindered from inside; seconds where a
+ * sandbox has next to no processor time. Less than the service gives init for an answer
+ * (ANSWER_MS).
  */
 #define START_NS 15000000000ULL
 
@@ -58,8 +59,9 @@ static const char *env_get(char **env, const char *name)
 }
 
 /*
- * execve(2), unless the path leads through a magic link: /proc/self is this process, which
- * still runs init's program. Only -ELOOP counts here, execve(2) itself tells other errors.
+ * execve(2), unless the path leads through a magic link: /proc/self is this process,
+ * which still runs init's program. Only -ELOOP counts here, execve(2) itself tells other
+ * errors.
  */
 static long execute_file(const char *path, char **argv, char **env)
 {
@@ -109,7 +111,10 @@ static long exec_child_execute(char **argv, char **env)
 	return seen;
 }
 
-/* mkdir -p, as root: a sandbox's own working directory, which its user may not be able to make. */
+/*
+ * mkdir -p, as root: a sandbox's own working directory, which its user may not be able to
+ * make.
+ */
 static void make_cwd(const struct plan *p)
 {
 	static char path[4096];
@@ -167,7 +172,10 @@ static long become_user(const struct plan *p)
 		r = SYS_3(SYS_setresgid, msg->gid, msg->gid, msg->gid);
 	if (r == 0)
 		r = SYS_3(SYS_setresuid, msg->uid, msg->uid, msg->uid);
-	/* An exec by another than root leaves none; they are not to help before it either. */
+	/*
+	 * An exec by another than root leaves none; they are not to help before it
+	 * either.
+	 */
 	if (r == 0 && msg->uid != 0) {
 		init.caps = 0;
 		take_caps(0);
@@ -178,7 +186,10 @@ static long become_user(const struct plan *p)
 static long exec_child_set_limits(uint64_t nofile)
 {
 	struct rlimit lim = { .rlim_cur = nofile, .rlim_max = nofile };
-	/* One byte: the value at which the kernel feeds no core dump to a program of the host's. */
+	/*
+	 * One byte: the value at which the kernel feeds no core dump to a program of the
+	 * host's.
+	 */
 	struct rlimit core = { .rlim_cur = 1, .rlim_max = 1 };
 
 	(void)SYS_4(SYS_prlimit64, 0, RLIMIT_CORE, &core, NULL);

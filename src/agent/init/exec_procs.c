@@ -65,7 +65,10 @@ static long read_proc(int pid, const char *file, char *text, size_t size)
 	return len;
 }
 
-/* Word @number (from 1) of a process's stat; 0 when there is none. The second is "(comm)". */
+/*
+ * Word @number (from 1) of a process's stat; 0 when there is none. The second is
+ * "(comm)".
+ */
 static uint64_t exec_procs_stat_word(const char *text, int number)
 {
 	const char *p = text, *close = NULL;

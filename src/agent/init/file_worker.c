@@ -2,17 +2,17 @@
 /*
  * file_worker.c - file workers: children of init that do what can wait, or costs memory
  *
- * write(2), chmod(2), open(2) and the like wait for locks that code inside can hold for as long as
- * it likes, and the pages of a file in memory are charged to whoever writes them. init has the
- * deadline of everybody and is outside the limits. So it does neither: whoever has
- * something to do about files asks it for a worker, and speaks to that over a connection of
- * its own.
+ * write(2), chmod(2), open(2) and the like wait for locks that code inside can hold for
+ * as long as it likes, and the pages of a file in memory are charged to whoever writes
+ * them. init has the deadline of everybody and is outside the limits. So it does neither:
+ * whoever has something to do about files asks it for a worker, and speaks to that over a
+ * connection of its own.
  *
  * A worker is as well protected as init: init's user, init's program, not dumpable, all
  * signals blocked. Two differences: the sandbox's root may kill or stop it, as that is no
- * longer process 1; and the OOM killer takes it first, so that a file too large fails the request that
- * brought it, and kills nobody else. In both cases the connection says so, and the next
- * request has another worker.
+ * longer process 1; and the OOM killer takes it first, so that a file too large fails the
+ * request that brought it, and kills nobody else. In both cases the connection says so,
+ * and the next request has another worker.
  *
  * It closes all that init has open before its first lookup. What it has afterwards is its
  * connection, /dev/null, and for the time of a request what came with it.
@@ -35,7 +35,9 @@ static struct worker {
 	uint64_t kills; /* by the OOM killer, when it was last looked */
 } workers[PROTO_WORKERS_MAX];
 
-/* Only who is dumpable has files in /proc that are its user's. Nobody else has that user. */
+/*
+ * Only who is dumpable has files in /proc that are its user's. Nobody else has that user.
+ */
 static void worker_die_first(void)
 {
 	long fd;
@@ -147,7 +149,10 @@ bool file_worker_ended(int pid)
 
 /* -------------------------------------------------------------------- NOTIFY */
 
-/* It waits for room as long as it takes: the kernel's own queue says what was lost meanwhile. */
+/*
+ * It waits for room as long as it takes: the kernel's own queue says what was lost
+ * meanwhile.
+ */
 __attribute__((noreturn)) static void notify_main(int events, int sock)
 {
 	_Alignas(8) static char room[PROTO_EVENTS_MAX];

@@ -144,7 +144,9 @@ static void init_start(void)
 	(void)SYS_5(SYS_prctl, PR_SET_NAME, "init", 0, 0, 0);
 	conn_start();
 	take_directories();
-	/* Everything is blocked and read from a descriptor; what we start unblocks all. */
+	/*
+	 * Everything is blocked and read from a descriptor; what we start unblocks all.
+	 */
 	(void)SYS_4(SYS_rt_sigprocmask, SIG_BLOCK, &all, NULL, sizeof(all));
 	all = 1ULL << (SIGCHLD - 1);
 	init.signals = (int)SYS_4(SYS_signalfd4, -1, &all, sizeof(all),
@@ -185,7 +187,10 @@ int exec_status(struct exec *ex __attribute__((unused)), int status)
 	return status;
 }
 
-/* File workers, and everybody else's orphans, who come to us as well: reaped and forgotten. */
+/*
+ * File workers, and everybody else's orphans, who come to us as well: reaped and
+ * forgotten.
+ */
 void exec_stranger(int pid, int status __attribute__((unused)))
 {
 	(void)file_worker_ended(pid);

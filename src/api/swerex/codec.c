@@ -2,8 +2,8 @@
 /*
  * codec.c - bytes become characters, one at a time
  *
- * A decoder takes one character from the front, or says how many bytes are none, and why, in the
- * words of Python's codecs. What is done about that is the same for all.
+ * A decoder takes one character from the front, or says how many bytes are none, and why,
+ * in the words of Python's codecs. What is done about that is the same for all.
  */
 #include "api/swerex/codec.h"
 
@@ -64,7 +64,10 @@ static struct taken take_utf8(const unsigned char *p, size_t n)
 
 		if (i == n)
 			return codec_bad(n, "unexpected end of data");
-		/* No form that is too long, no surrogate, nothing above the last character. */
+		/*
+		 * No form that is too long, no surrogate, nothing above the last
+		 * character.
+		 */
 		if (i == 1 && p[0] == 0xe0)
 			low = 0xa0;
 		if (i == 1 && p[0] == 0xed)
@@ -168,7 +171,9 @@ static struct taken take_utf32be(const unsigned char *p, size_t n)
 	return take_utf32(p, n, true);
 }
 
-/* Names are compared without their punctuation, which is all that most aliases differ in. */
+/*
+ * Names are compared without their punctuation, which is all that most aliases differ in.
+ */
 static const struct codec_encoding {
 	const char *names; /* with a blank on each side */
 	const char *codec; /* as messages say it */
@@ -315,7 +320,10 @@ int codec_next(struct codec *c, size_t n, struct buf *out, struct warren_error *
 
 	while (c->at < until && !out->failed) {
 		const unsigned char *p = c->data + c->at;
-		/* With all that follows: a character may be longer than what is asked for. */
+		/*
+		 * With all that follows: a character may be longer than what is asked
+		 * for.
+		 */
 		struct taken t = c->take(p, c->size - c->at);
 
 		if (t.why) {

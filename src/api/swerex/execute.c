@@ -2,8 +2,8 @@
 /*
  * execute.c - handler: a command, as Python's subprocess.run() runs it
  *
- * No stdin; an environment that is given is all there is; a program is looked for in its PATH, or,
- * where it has none, in the two directories that Python has for that.
+ * No stdin; an environment that is given is all there is; a program is looked for in its
+ * PATH, or, where it has none, in the two directories that Python has for that.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -140,7 +140,9 @@ static void execute_write_result(struct reply *r, int code)
 	buf_printf(&r->json, ",\"exit_code\":%d}", code);
 }
 
-/* An answer that is made, perhaps on another thread: the job's body is only read there. */
+/*
+ * An answer that is made, perhaps on another thread: the job's body is only read there.
+ */
 struct answer {
 	struct job *job;
 	int journal, code;
@@ -242,7 +244,10 @@ static void execute_on_started(void *ctx, struct exec *exec,
 	if (!exec && err->code == ENOENT && execute_try_next(x))
 		return;
 	if (!exec) {
-		/* ENOENT is kept for the program: a directory that is not there is ENOTDIR. */
+		/*
+		 * ENOENT is kept for the program: a directory that is not there is
+		 * ENOTDIR.
+		 */
 		struct warren_error why = *err;
 		bool cwd = err->code == ENOTDIR && x->start.cwd;
 
@@ -290,7 +295,10 @@ static int make_argv(struct executing *x, const json_t *body)
 		return -ENOMEM;
 	for (size_t i = 0; merged && i < ARRAY_SIZE(merge); i++)
 		x->argv[at++] = merge[i];
-	/* The shell that runs the text is the same either way: its $0 is its own name, not the text. */
+	/*
+	 * The shell that runs the text is the same either way: its $0 is its own name,
+	 * not the text.
+	 */
 	for (size_t i = 0; shell && i < ARRAY_SIZE(in_shell); i++)
 		x->argv[at++] = in_shell[i];
 	for (size_t i = 0; i < n; i++) {

@@ -2,8 +2,8 @@
 /*
  * file.c - handlers: a file as text, and text as a file
  *
- * As Python's Path.read_text() and write_text() do it: what is there is written over, and keeps its
- * owner and mode; directories that are missing are made.
+ * As Python's Path.read_text() and write_text() do it: what is there is written over, and
+ * keeps its owner and mode; directories that are missing are made.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -129,7 +129,9 @@ static int file_read_all(int fd, size_t size, struct buf *out)
 	return 0;
 }
 
-/* On another thread: what comes of a file may take long to be read, and to be looked at. */
+/*
+ * On another thread: what comes of a file may take long to be read, and to be looked at.
+ */
 static void file_read_text(void *ctx)
 {
 	struct filing *k = ctx;
@@ -183,7 +185,10 @@ static void file_on_open(void *ctx, struct files_answer *a,
 		return;
 	}
 	k->fd = TAKE_FD(a->fd);
-	/* Whatever init handed out: only a regular file neither blocks nor lies about its size. */
+	/*
+	 * Whatever init handed out: only a regular file neither blocks nor lies about its
+	 * size.
+	 */
 	if (fstat(k->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
 		file_fail_errno(k, S_ISDIR(st.st_mode) ? EISDIR : ENXIO);
 		return;

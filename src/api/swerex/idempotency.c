@@ -2,9 +2,9 @@
 /*
  * idempotency.c - answers, and those that are given again to who asks again
  *
- * A client that lost its connection asks again, by the same X-Request-ID. What it asked for is done
- * once: while it is under way both wait for it, and after that its answer is found here, until
- * newer ones of the same sandbox, or of all, have taken its place.
+ * A client that lost its connection asks again, by the same X-Request-ID. What it asked
+ * for is done once: while it is under way both wait for it, and after that its answer is
+ * found here, until newer ones of the same sandbox, or of all, have taken its place.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -71,7 +71,9 @@ static void idempotency_forget(struct job *job)
 	job_unref(job);
 }
 
-/* The oldest make room for the answer of @job: those of its sandbox, then those of all. */
+/*
+ * The oldest make room for the answer of @job: those of its sandbox, then those of all.
+ */
 static void idempotency_make_room(struct job *job)
 {
 	struct swerex *sx = job->sx;

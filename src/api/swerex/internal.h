@@ -70,7 +70,9 @@ struct reply *reply_new(struct swerex *sx);
 void reply_unref(struct reply *r);
 /* @n bytes are to be held, for @tenant; false: others and itself have all there is. */
 bool reply_charge(struct reply *r, const char *tenant, size_t n);
-/* Bytes of raw[@raw] follow what has been written to json, and what will be follows them. */
+/*
+ * Bytes of raw[@raw] follow what has been written to json, and what will be follows them.
+ */
 void reply_put(struct reply *r, enum reply_form form, int raw, size_t from, size_t size);
 /* All that it holds. */
 size_t reply_size(const struct reply *r);
@@ -82,17 +84,18 @@ void reply_send(struct ask *ask, struct reply *r);
 /* The request is over. */
 void reply_left(struct ask *ask);
 
-/* ----------------------------------------------------------------------- idempotency.c */
+/* ----------------------------------------------------------------------- idempotency.c
+ */
 
 struct call;
 struct session_terminal;
 struct field;
 
 /*
- * What a request asked for. It goes on when the client is gone, and its answer is kept for who asks
- * again by the same X-Request-ID; but one that waits for its turn in a session, and that nobody can
- * ask for again, goes with its client. A reference is its handler's, from the handler's call to
- * the answer.
+ * What a request asked for. It goes on when the client is gone, and its answer is kept
+ * for who asks again by the same X-Request-ID; but one that waits for its turn in a
+ * session, and that nobody can ask for again, goes with its client. A reference is its
+ * handler's, from the handler's call to the answer.
  */
 struct job {
 	struct swerex *sx;
@@ -170,14 +173,18 @@ void job_raise(struct job *job, const char *class, const char *message, size_t n
 void job_raisef(struct job *job, const char *class, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
 /*
- * An exception as a reply, perhaps made on another thread: its message from here on, by raise_put() and
- * reply_put(); then its class, and extra_info, as JSON, up to raise_close().
+ * An exception as a reply, perhaps made on another thread: its message from here on, by
+ * raise_put() and reply_put(); then its class, and extra_info, as JSON, up to
+ * raise_close().
  */
 void raise_open(struct reply *r);
 void raise_put(struct reply *r, const struct buf *message);
 void raise_class(struct reply *r, const char *class);
 void raise_close(struct reply *r);
-/* The end of what a command has shown when its time was over, for a person; the client has all of it apart. */
+/*
+ * The end of what a command has shown when its time was over, for a person; the client
+ * has all of it apart.
+ */
 void raise_put_so_far(struct buf *message, const char *shown, size_t n);
 /* What an engine said: of a file @path, or NULL. */
 void job_fail(struct job *job, const struct warren_error *err, const char *path);
@@ -203,12 +210,15 @@ struct field {
 	const char *name;
 	enum field_type type;
 	bool required;
-	const char *
-		words; /* the only ones that a text may be, with blanks around each; NULL */
-	bool nul;      /* a text may have U+0000 in it: who reads it looks at its size */
+	const char *words; /* the only ones that a text may be, with blanks around each;
+			      NULL */
+	bool nul; /* a text may have U+0000 in it: who reads it looks at its size */
 };
 
-/* Whether @body is an object of these fields and no others; else @detail is what a 422 says. */
+/*
+ * Whether @body is an object of these fields and no others; else @detail is what a 422
+ * says.
+ */
 bool fields_check(const json_t *body, const struct field *fields, size_t n,
 		  struct buf *detail);
 /* Is it one of @words, each of which has a blank on either side? */
@@ -234,7 +244,9 @@ void swerex_write_file(struct job *job, struct sandbox *sandbox);
 /* It reads its body itself. */
 void swerex_upload(struct ask *ask);
 
-/* A path as the files of a sandbox are asked for: absolute, tidy. false: it is too long. */
+/*
+ * A path as the files of a sandbox are asked for: absolute, tidy. false: it is too long.
+ */
 bool swerex_path(const struct sandbox *sandbox, const char *path, char out[4096]);
 
 #endif /* API_SWEREX_INTERNAL_H */

@@ -2,10 +2,11 @@
 /*
  * multipart.c - form data, taken apart as it comes
  *
- * Parts are separated by "\r\n--boundary", of which the first byte stands nowhere else in it: where
- * it ceases to match, what matched is data, and the next match cannot have begun inside it. (The
- * "\r" of the mark is only at its front, and a boundary holds none.) The first line of a body
- * has nothing before it: it counts as begun behind a line's end.
+ * Parts are separated by "\r\n--boundary", of which the first byte stands nowhere else in
+ * it: where it ceases to match, what matched is data, and the next match cannot have
+ * begun inside it. (The "\r" of the mark is only at its front, and a boundary holds
+ * none.) The first line of a body has nothing before it: it counts as begun behind a
+ * line's end.
  */
 #include "api/swerex/multipart.h"
 

@@ -2,8 +2,8 @@
 /*
  * multipart.h - a body of multipart/form-data, taken apart as it comes (RFC 7578)
  *
- * Pure functions on bytes. It is right or it is refused: a part without a name, a name twice the
- * size of any of ours, an end in the middle.
+ * Pure functions on bytes. It is right or it is refused: a part without a name, a name
+ * twice the size of any of ours, an end in the middle.
  */
 #ifndef API_SWEREX_MULTIPART_H
 #define API_SWEREX_MULTIPART_H
@@ -48,8 +48,8 @@ struct multipart {
 int multipart_init(struct multipart *m, const char *content_type,
 		   struct warren_error *err);
 /*
- * Take from the @n bytes at @data: *@ret_used of them. Data is theirs, or the mark's own that
- * turned out to be none. -EBADMSG.
+ * Take from the @n bytes at @data: *@ret_used of them. Data is theirs, or the mark's own
+ * that turned out to be none. -EBADMSG.
  */
 int multipart_take(struct multipart *m, const char *data, size_t n, size_t *ret_used,
 		   const char **ret_data, size_t *ret_size, struct warren_error *err);

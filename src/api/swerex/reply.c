@@ -2,10 +2,10 @@
 /*
  * reply.c - a large answer, written as the client takes it
  *
- * What a program wrote is held as it is. As JSON it can be six times as long, and to make that
- * takes seconds where it is much: so it is decoded, quoted and escaped a slice at a time, in the
- * turns that the loop has for such work, and only as fast as the client takes it. What all
- * replies hold is one account, of which each tenant has a share.
+ * What a program wrote is held as it is. As JSON it can be six times as long, and to make
+ * that takes seconds where it is much: so it is decoded, quoted and escaped a slice at a
+ * time, in the turns that the loop has for such work, and only as fast as the client
+ * takes it. What all replies hold is one account, of which each tenant has a share.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -53,8 +53,8 @@ static bool was_refused(struct job *job, const struct session_terminal_result *r
 /* ------------------------------------------------------------------ observations */
 
 /*
- * What an act came to, and how that is told: made on another thread where it is much, which only
- * reads the job's body.
+ * What an act came to, and how that is told: made on another thread where it is much,
+ * which only reads the job's body.
  */
 struct telling {
 	struct job *job;
@@ -81,7 +81,9 @@ static void tell_give(void *ctx)
 	struct reply *r = t->reply;
 	size_t n = reply_size(r);
 
-	/* Its lease is that of the screen; an exception may tell of a long command, too. */
+	/*
+	 * Its lease is that of the screen; an exception may tell of a long command, too.
+	 */
 	if (n > TOLD_SMALL && n > r->lease.n && !reply_charge(r, t->job->tenant, n)) {
 		job_crowded(t->job, "the command has ended, but its result is not known");
 		reply_unref(r);

@@ -2,8 +2,8 @@
 /*
  * swerex.c - which request is ours, who asks, and what for
  *
- * A request without a token that is right learns nothing. The sandbox is named by the path, or by
- * the token; a token that is for one sandbox opens no other.
+ * A request without a token that is right learns nothing. The sandbox is named by the
+ * path, or by the token; a token that is for one sandbox opens no other.
  */
 #include "api/swerex/swerex.h"
 
@@ -131,8 +131,9 @@ static const char *read_prefix(struct ask *ask)
 }
 
 /*
- * 0, or the status of the refusal. @named: the path names a sandbox, or leaves that to the token. A
- * token comes first: without one, what there is and what there is not looks the same.
+ * 0, or the status of the refusal. @named: the path names a sandbox, or leaves that to
+ * the token. A token comes first: without one, what there is and what there is not looks
+ * the same.
  */
 static int swerex_admit(struct ask *ask, bool named, struct api_error *err)
 {
@@ -211,7 +212,10 @@ static void swerex_on_usable(void *ctx, int r, const struct warren_error *err)
 		job->call->handler(job, sandbox);
 }
 
-/* What it asks for may outlive the request and its client: the tenant has a share of that. */
+/*
+ * What it asks for may outlive the request and its client: the tenant has a share of
+ * that.
+ */
 static bool charge_body(const struct ask *ask, struct job *job)
 {
 	return ask->body_size <= BODY_SMALL ||

@@ -7,8 +7,8 @@
  *	/swerex/<sandbox>/...	with any token that may use the sandbox, or
  *	/...			with a token that is for one sandbox alone,
  *
- * the token in X-API-Key. Nothing of it is in the sandbox: commands are execs, sessions are
- * consoles (service/session/session_terminal.h), files go by the sandbox's init.
+ * the token in X-API-Key. Nothing of it is in the sandbox: commands are execs, sessions
+ * are consoles (service/session/session_terminal.h), files go by the sandbox's init.
  *
  *	swerex.c	which request is ours, who asks, and what for
  *	idempotency.c		answers, and those that are given again to who asks again

@@ -2,9 +2,9 @@
 /*
  * upload.c - handler: a form with a file, which is written, or unpacked
  *
- * The form names the target behind the file, so the file is put aside until all has arrived: in a
- * file without a name, in the service's own directory. From there it goes to its place in pieces,
- * others having their turn between them.
+ * The form names the target behind the file, so the file is put aside until all has
+ * arrived: in a file without a name, in the service's own directory. From there it goes
+ * to its place in pieces, others having their turn between them.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -30,7 +30,10 @@ int access_sandbox(struct v1 *v1, const struct caller *caller, const char *word,
 	return r < 0 ? api_error_from(err, &why) : 0;
 }
 
-/* The sandbox that the path names, by its id from here on. One that is not there is refused later. */
+/*
+ * The sandbox that the path names, by its id from here on. One that is not there is
+ * refused later.
+ */
 static int resolve_route(struct v1 *v1, struct route *route, const struct caller *caller,
 			 struct api_error *err)
 {
@@ -76,7 +79,10 @@ int access_check(struct v1 *v1, struct http_request *req, struct route *route,
 		auth = NULL;
 	if (auth) {
 		r = read_token(v1, auth, ret, err);
-		/* What is open to all is open to who shows something that is worth nothing. */
+		/*
+		 * What is open to all is open to who shows something that is worth
+		 * nothing.
+		 */
 		if (r < 0 && op->scope)
 			return r;
 		if (r < 0)

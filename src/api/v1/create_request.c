@@ -154,7 +154,10 @@ static void create_request_write_spec(const struct body *body, struct wanted *w)
 	json_close(&j, '}');
 }
 
-/* What a backend does not have cannot be chosen; nothing that was asked for is passed over. */
+/*
+ * What a backend does not have cannot be chosen; nothing that was asked for is passed
+ * over.
+ */
 static int check_fields(const struct config_backend *b, const struct body *body,
 			struct wanted *w, struct api_error *err)
 {

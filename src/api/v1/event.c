@@ -94,8 +94,8 @@ static void event_put(struct listening *l, const struct event *e)
 }
 
 /*
- * A client that was away too long is told, and sees from here on. So is one that is
- * ahead of us: its events are those of another service, or of a state that was there before.
+ * A client that was away too long is told, and sees from here on. So is one that is ahead
+ * of us: its events are those of another service, or of a state that was there before.
  */
 static void tell_missed(struct listening *l)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file.c - what the handlers of files share: their beginning, their errors, how a file looks */
+/*
+ * file.c - what the handlers of files share: their beginning, their errors, how a file
+ * looks
+ */
 #include "api/v1/file.h"
 
 #include <errno.h>

@@ -2,8 +2,8 @@
 /*
  * file.h - what the handlers of files share
  *
- * A handler's state begins with a struct file_call; file_begin() makes it known
- * to the call, finds the user, and goes on with `begun` unless the client is gone by then.
+ * A handler's state begins with a struct file_call; file_begin() makes it known to the
+ * call, finds the user, and goes on with `begun` unless the client is gone by then.
  */
 #ifndef API_V1_FILE_H
 #define API_V1_FILE_H
@@ -20,7 +20,10 @@ struct file_call {
 	void (*done)(struct file_call *fc); /* what it owns but itself; NULL: nothing */
 };
 
-/* @fc is allocated by malloc(3), or NULL, which is answered; it is the call's from here on. */
+/*
+ * @fc is allocated by malloc(3), or NULL, which is answered; it is the call's from here
+ * on.
+ */
 void file_begin(struct call *c, struct file_call *fc, const char *path, const char *user);
 /* The error of a file: what is missing is a file. */
 void file_fail(struct call *c, const struct warren_error *engine);

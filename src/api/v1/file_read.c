@@ -138,7 +138,10 @@ static void file_read_on_open(void *ctx, struct files_answer *a,
 		file_fail(fc->call, err);
 		return;
 	}
-	/* Whatever init handed out: only a regular file neither blocks nor lies about its size. */
+	/*
+	 * Whatever init handed out: only a regular file neither blocks nor lies about its
+	 * size.
+	 */
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
 		call_refuse(fc->call,
 			    fd >= 0 && S_ISDIR(st.st_mode) ? API_ERR_IS_A_DIRECTORY

@@ -118,7 +118,10 @@ static void give_it(struct writing *w)
 	files_change_one(w->fc.files, c, w->name, NULL, on_owned, w);
 }
 
-/* Of a copy, the first request that names it says whether it could be written; see on_owned(). */
+/*
+ * Of a copy, the first request that names it says whether it could be written; see
+ * on_owned().
+ */
 static void on_arrived(void *ctx, struct files_answer *a UNUSED,
 		       const struct warren_error *err)
 {
@@ -205,8 +208,9 @@ static void file_write_on_piece_written(void *ctx, struct files_answer *a UNUSED
 }
 
 /*
- * What comes while others are under way is gathered, as far as there is room: a client may send
- * little at a time, and each request to a worker costs as much as to write many pages.
+ * What comes while others are under way is gathered, as far as there is room: a client
+ * may send little at a time, and each request to a worker costs as much as to write many
+ * pages.
  */
 static void file_write_on_piece(struct http_request *req, const char *data, size_t n)
 {

@@ -77,7 +77,9 @@ static int by_id(const void *a, const void *b)
 	return strcmp(cursor_of(*(json_t *const *)a), cursor_of(*(json_t *const *)b));
 }
 
-/* In the order of their ids, so that a page begins where the last ended, come what may. */
+/*
+ * In the order of their ids, so that a page begins where the last ended, come what may.
+ */
 static void answer_list(struct call *c, json_t *all)
 {
 	AUTO_BUF struct buf out = BUF_INIT(64U << 20);
@@ -316,7 +318,10 @@ static void on_pull(struct image_waiter *w, int r, const struct warren_error *er
 			  on_here, call_ref(c));
 }
 
-/* A registry takes as long as it likes: there is time for what is almost done, and no more. */
+/*
+ * A registry takes as long as it likes: there is time for what is almost done, and no
+ * more.
+ */
 static void pulling_stop(struct call *c, bool last)
 {
 	struct warren_error why = WARREN_ERROR_INIT;

@@ -223,7 +223,10 @@ static void output_at_end(struct tail *t, const struct warren_output *o)
 	if (o->end) {
 		(void)output_put_kept(t);
 	} else if (t->follow) {
-		/* Of an exec that has ended nobody notifies: what it left running may write. */
+		/*
+		 * Of an exec that has ended nobody notifies: what it left running may
+		 * write.
+		 */
 		if (exec_row(t->exec)->ended) {
 			t->again = ++t->looks % LOOKS_A_BEAT != 0;
 			loop_timer_set(t->timer, LOOK_MS);
@@ -268,7 +271,10 @@ static void output_go_on(struct tail *t)
 		if (!t->blocked)
 			exec_hold_move(&t->holder, t->at);
 		if (t->bounded && t->left == 0) {
-			/* Too little for one character: it is cut, or nobody would get on. */
+			/*
+			 * Too little for one character: it is cut, or nobody would get
+			 * on.
+			 */
 			if (t->cursor == t->first)
 				(void)output_put_kept(t);
 			output_finish(t);
@@ -358,7 +364,9 @@ static void output_on_timer(void *ctx)
 		output_go_on(t);
 }
 
-/* It goes on where the cursor says. What has no cursor must not look as if it had ended. */
+/*
+ * It goes on where the cursor says. What has no cursor must not look as if it had ended.
+ */
 static void output_on_stop(struct call *c, bool last UNUSED)
 {
 	struct tail *t = c->state;

@@ -33,7 +33,10 @@ static void output_json_put_piece(struct pieces *p, struct buf *out, const char 
 	char joined[sizeof(p->kept) + 4];
 	size_t cut;
 
-	/* What was kept is completed by a few bytes of this one; what follows begins anew. */
+	/*
+	 * What was kept is completed by a few bytes of this one; what follows begins
+	 * anew.
+	 */
 	while (p->n_kept > 0 && n > 0) {
 		(void)memcpy(joined, p->kept, p->n_kept);
 		joined[p->n_kept++] = *data++;

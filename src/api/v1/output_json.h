@@ -4,8 +4,8 @@
  *
  *	{ head "stdout":"...","stderr":"..." tail }
  *
- * As JSON, output can be six times as long as it is, and a client may take its time: so what
- * is more than a little is read, written and forgotten piece by piece.
+ * As JSON, output can be six times as long as it is, and a client may take its time: so
+ * what is more than a little is read, written and forgotten piece by piece.
  */
 #ifndef API_V1_OUTPUT_JSON_H
 #define API_V1_OUTPUT_JSON_H
@@ -21,8 +21,9 @@ struct pieces {
 	struct call *call;
 	bool base64;
 	/*
-	 * What follows of a stream, 0 or 1, borrowed until the next call: 1 (perhaps with nothing
-	 * yet), 0 at its end, or -errno; -EINPROGRESS: not before others had their turn.
+	 * What follows of a stream, 0 or 1, borrowed until the next call: 1 (perhaps with
+	 * nothing yet), 0 at its end, or -errno; -EINPROGRESS: not before others had
+	 * their turn.
 	 */
 	int (*next)(struct pieces *p, int stream, const char **ret_data, size_t *ret_n);
 	/* What follows the strings, up to the closing brace. */
@@ -35,7 +36,9 @@ struct pieces {
 	struct loop_task turn; /* others have theirs first */
 };
 
-/* @head: the object as far as it goes before the strings. @size: bytes of output, about. */
+/*
+ * @head: the object as far as it goes before the strings. @size: bytes of output, about.
+ */
 void pieces_answer(struct pieces *p, struct buf *head, uint64_t size);
 void pieces_done(struct pieces *p);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * port.c - handlers: requests for a server in a sandbox, by path and by host name; tunnels
+ * port.c - handlers: requests for a server in a sandbox, by path and by host name;
+ * tunnels
  *
  *	/v1/sandboxes/<id>/ports/<port>/<rest>	is asked for /<rest>
  *	http://<port>-<id>.<domain>/<rest>	is asked for /<rest>, whatever it is
@@ -92,8 +93,9 @@ static void on_proxied(void *ctx, int why UNUSED)
 }
 
 /*
- * What a server in a sandbox has begun to say, and what goes through a tunnel, has no end that we
- * know of: there is some time for it, and no more. What has not begun is refused (net/http.h).
+ * What a server in a sandbox has begun to say, and what goes through a tunnel, has no end
+ * that we know of: there is some time for it, and no more. What has not begun is refused
+ * (net/http.h).
  */
 static void port_stop(struct call *c, bool last)
 {
@@ -124,8 +126,9 @@ static bool shows_token(const struct http_request *req)
 }
 
 /*
- * What a browser keeps for, or does to, the whole host that an answer came from. By path that is
- * the API's own, and that of all other sandboxes: a server inside has no say in it.
+ * What a browser keeps for, or does to, the whole host that an answer came from. By path
+ * that is the API's own, and that of all other sandboxes: a server inside has no say in
+ * it.
  */
 static const char *const of_the_host[] = {
 	"Accept-CH",

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sandbox.h - what a request to make a sandbox wants, as the engine and the store have it */
+/*
+ * sandbox.h - what a request to make a sandbox wants, as the engine and the store have it
+ */
 #ifndef API_V1_SANDBOX_H
 #define API_V1_SANDBOX_H
 
@@ -21,8 +23,9 @@ struct wanted {
 };
 
 /*
- * What the backend @name, which is another program, could not do. What is about the request is told as ever; what is about
- * that program is its failure, not a closed port or a missing file of the caller's.
+ * What the backend @name, which is another program, could not do. What is about the
+ * request is told as ever; what is about that program is its failure, not a closed port
+ * or a missing file of the caller's.
  */
 void backend_failed(struct api_error *err, const char *name,
 		    const struct warren_error *why);
@@ -31,7 +34,9 @@ void backend_failed(struct api_error *err, const char *name,
 int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *body,
 		struct wanted *w, struct api_error *err) MUST_CHECK;
 void wanted_done(struct wanted *w);
-/* template.c: 1, and *@ret is the request with what its template adds; 0: it names none. */
+/*
+ * template.c: 1, and *@ret is the request with what its template adds; 0: it names none.
+ */
 int template_apply(const struct v1 *v1, const struct body *body, struct body *ret,
 		   struct api_error *err) MUST_CHECK;
 /* By what a repeated request is recognised. */

@@ -75,7 +75,9 @@ void v1_get_openapi(struct call *c)
 
 /* ------------------------------------------------------------------- backends */
 
-/* All backends are asked at the same time; each answer is kept until the last has come. */
+/*
+ * All backends are asked at the same time; each answer is kept until the last has come.
+ */
 struct asking {
 	struct call *call;
 	size_t left;

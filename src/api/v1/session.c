@@ -117,7 +117,10 @@ void v1_get_session(struct call *c)
 	call_json(c, 200, &out);
 }
 
-/* The newest of those that are older than @number. A number stays when its session is gone. */
+/*
+ * The newest of those that are older than @number. A number stays when its session is
+ * gone.
+ */
 static struct session *older_than(struct sandbox *sandbox, uint64_t number)
 {
 	struct session *found = NULL;
@@ -485,7 +488,10 @@ static void v1_session_on_result(struct session_command *command,
 		(void)http_end(k->pieces.call->req);
 }
 
-/* The command goes on; its output can be read on from the cursor, as that of the session's exec. */
+/*
+ * The command goes on; its output can be read on from the cursor, as that of the
+ * session's exec.
+ */
 static void session_on_stop(struct call *c, bool last)
 {
 	struct running *k = c->state;

@@ -232,7 +232,9 @@ static void terminal_refuse(struct terminal *t, const char *why)
 	ws_close(t->ws, BYE_REFUSED, why);
 }
 
-/* What could not be written is for a shell that has ended: the client will hear of that. */
+/*
+ * What could not be written is for a shell that has ended: the client will hear of that.
+ */
 static void terminal_on_fed(void *ctx, int r UNUSED,
 			    const struct warren_error *err UNUSED)
 {

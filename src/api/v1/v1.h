@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * v1.h - Warren's own face: requests of openapi.yaml, translated for the service
+ * v1.h - Warren's own API: requests of openapi.yaml, translated for the service
  *
  * A request becomes a struct call: routed, its sender known, its parameters and
  * body checked; then the handler of the operation is called. Handlers translate
  * and decide nothing: what may be done to a sandbox in which state is the
  * service's business.
  *
- *	v1.c		the way of a request to its handler
- *	request.c		answers
- *	access.c	may he who asks
- *	port.c		requests that are for a server in a sandbox, by path and by host name
- *	output_json.c	answers that are longer than what is kept in memory
+ *	v1.c		the path of a request to its handler
+ *	request.c	answers
+ *	access.c	whether the caller may do it
+ *	port.c		requests for a server in a sandbox, by path and by host name
+ *	output_json.c	answers that are too long for memory
  *	sandbox.c, to_json.c, exec.c, output.c, ...	handlers, by subject
  */
 #ifndef API_V1_V1_H
@@ -60,9 +60,9 @@ struct call {
 	void *state;
 	void (*gone)(struct call *c); /* the client went, or the answer is complete */
 	/*
-	 * The service is about to stop: end the stream, with what a client needs to go on, or answer what
-	 * is known. Called first without @last, and once more with it for what is left. NULL: it is
-	 * waited for.
+	 * The service is about to stop: end the stream, with what a client needs to go
+	 * on, or answer what is known. Called first without @last, and once more with it
+	 * for what is left. NULL: it is waited for.
 	 */
 	void (*stop)(struct call *c, bool last);
 	struct call *next, **prev; /* of v1.calls; NULL: the client is gone */
@@ -72,11 +72,14 @@ struct call {
 
 /* Takes every request of the server. @ctx is a struct v1. */
 void v1_request(struct http_request *req, void *ctx);
-/* Is it for a server in a sandbox, by its host name? Then its path is that server's, and no face's. */
+/*
+ * Is it for a server in a sandbox, by its host name? Then its path is that server's, and
+ * no face's.
+ */
 bool v1_by_host(const struct v1 *v1, const struct http_request *req);
 /*
- * The service is about to stop: streams end. And once more, with @last: what still waits is
- * answered with what is known.
+ * The service is about to stop: streams end. And once more, with @last: what still waits
+ * is answered with what is known.
  */
 void v1_stop(struct v1 *v1, bool last);
 void v1_refused(const struct http_refusal *refusal, struct buf *body, void *ctx);
@@ -92,14 +95,20 @@ void call_refuse(struct call *c, enum api_code code, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
 /* What an engine said. */
 void call_fail(struct call *c, const struct warren_error *engine);
-/* The same of an exec: what could not be executed is the request's mistake, and no missing file. */
+/*
+ * The same of an exec: what could not be executed is the request's mistake, and no
+ * missing file.
+ */
 void call_fail_start(struct call *c, const struct warren_error *why);
 /*
  * The request is over. For those who hand it to somebody else (net/ws.h,
  * net/http_proxy.h), from whose last callback it is called.
  */
 void call_closed(struct call *c);
-/* Where a page begins, of a list whose cursors are numbers; without one *@ret stays. False: refused. */
+/*
+ * Where a page begins, of a list whose cursors are numbers; without one *@ret stays.
+ * False: refused.
+ */
 bool call_page(struct call *c, const struct api_value *cursor, uint64_t *ret);
 /* The same of what a stream is continued from: Last-Event-ID. */
 bool call_last_event(struct call *c, uint64_t *ret);
@@ -124,7 +133,9 @@ int access_check(struct v1 *v1, struct http_request *req, struct route *route,
 int access_sandbox(struct v1 *v1, const struct caller *caller, const char *word,
 		   char ret_id[ID_LEN + 1], struct api_error *err);
 
-/* The sandbox that the path names, if it is the caller's; else it is refused, and NULL. */
+/*
+ * The sandbox that the path names, if it is the caller's; else it is refused, and NULL.
+ */
 struct sandbox *call_sandbox(struct call *c);
 /* The exec that the path names; the reference is the caller's. */
 struct exec *call_exec(struct call *c);

@@ -7,17 +7,17 @@
  * do; the last one replaces it by init. Until the root is pivoted, the host's
  * mounts are in sight (and needed); nothing of the image runs before the end.
  *
- * A network namespace takes as long to make as all the mounts, in one system
- * call. While the child is in it, a thread of its own makes those. What must be done
- * for the process that becomes init (its namespaces, ids, capabilities, filter) the
- * child does itself: the kernel keeps all of that by thread, so that the child can be
- * confined already while its thread still mounts. They have one errno: what the child does
- * at that time is done by nolibc/sys.h.
+ * A network namespace takes as long to make as all the mounts, in one system call. While
+ * the child is in it, a thread of its own makes those. What must be done for the process
+ * that becomes init (its namespaces, ids, capabilities, filter) the child does itself:
+ * the kernel keeps all of that by thread, so that the child can be confined already while
+ * its thread still mounts. They have one errno: what the child does at that time is done
+ * by nolibc/sys.h.
  *
- * Of a part (prepared.c) nobody knows yet what sandbox it will be. The child becomes
- * init at once, and leaves behind a process of the same namespaces that makes the mounts when
- * the spec comes. Its change of the root is init's, too: the kernel moves
- * all who have the old one. It is done, and about to end, before anything of the image runs.
+ * Of a part (prepared.c) nobody knows yet what sandbox it will be. The child becomes init
+ * at once, and leaves behind a process of the same namespaces that makes the mounts when
+ * the spec comes. Its change of the root is init's, too: the kernel moves all who have
+ * the old one. It is done, and about to end, before anything of the image runs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -197,8 +197,8 @@ static int place_at(int fd, int number)
 }
 
 /*
- * Exactly /dev/null three times, the connection, the socket of a durable
- * sandbox, its cgroup's directories (init_proto.h has the numbers), and all else closed by the exec.
+ * Exactly /dev/null three times, the connection, the socket of a durable sandbox, its
+ * cgroup's directories (init_proto.h has the numbers), and all else closed by the exec.
  */
 static int tidy_descriptors(struct native_plan *p, struct warren_error *err)
 {
@@ -256,7 +256,10 @@ static int keep_few(struct native_plan *p, struct warren_error *err)
 	if (dup2(null, 0) < 0 || dup2(null, 1) < 0 || close_range(8, ~0U, 0) < 0 ||
 	    close_range(5, 7, CLOSE_RANGE_CLOEXEC) < 0)
 		return error_errno(err, errno, "close other descriptors");
-	/* Where we are is changed with the root if it is the root, and else is the host's for ever. */
+	/*
+	 * Where we are is changed with the root if it is the root, and else is the host's
+	 * for ever.
+	 */
 	if (chdir("/") < 0)
 		return error_errno(err, errno, "leave the creator's directory");
 	/* Nobody inside is to look into the process that makes the mounts. */
@@ -287,8 +290,9 @@ static int child_drop_capabilities(struct native_plan *p UNUSED, struct warren_e
 }
 
 /*
- * init's user, before the filter that refuses it to everybody. The capabilities go over the exec
- * as ambient ones; init ends that. -EINVAL: an ordinary user has no such id, and init stays root.
+ * init's user, before the filter that refuses it to everybody. The capabilities go over
+ * the exec as ambient ones; init ends that. -EINVAL: an ordinary user has no such id, and
+ * init stays root.
  */
 static int become_init_user(struct native_plan *p UNUSED, struct warren_error *err)
 {
@@ -314,7 +318,9 @@ static int tell_of_maps(struct native_plan *p, struct warren_error *err UNUSED)
 	return 0;
 }
 
-/* They were written long ago, unless the thread failed: then we do, and its word counts. */
+/*
+ * They were written long ago, unless the thread failed: then we do, and its word counts.
+ */
 static int hear_of_maps(struct native_plan *p, struct warren_error *err UNUSED)
 {
 	ns_aside_listen(&p->aside);
@@ -358,9 +364,8 @@ static const struct inside_row steps[] = {
 	{ "set up the network", MEANWHILE, set_network },
 	{ "receive the id maps", MEANWHILE, hear_of_maps },
 	{ "become root inside", MEANWHILE, child_become_root },
-	{ "drop the capabilities", MEANWHILE,
-	  child_drop_capabilities },                           /* none below needs
-								      them */
+	{ "drop the capabilities", MEANWHILE, child_drop_capabilities }, /* none below
+									    needs them */
 	{ "become init's user", MEANWHILE, become_init_user }, /* refused by the filter */
 	{ "load the filter", MEANWHILE,
 	  child_load_filter }, /* it forbids most of the above */
@@ -384,9 +389,8 @@ static const struct inside_row steps[] = {
 	  rootfs_pivot }, /* from here on every path ends inside */
 	{ "mount the volumes", ASIDE, rootfs_mounts }, /* whose targets the image names */
 	{ "seal the root", ASIDE, rootfs_seal }, /* read-only, once all is made in it */
-	{ "arrange the descriptors", AFTER,
-	  tidy_descriptors }, /* the child's own were among
-								them */
+	{ "arrange the descriptors", AFTER, tidy_descriptors }, /* the child's own were
+								   among them */
 	{ "start init", AFTER, start_init },
 };
 

@@ -33,7 +33,9 @@
 
 /* ------------------------------------------------------------------- steps */
 
-/* An ordinary user's child needs the paths, and his id map the user; else there is time. */
+/*
+ * An ordinary user's child needs the paths, and his id map the user; else there is time.
+ */
 static int open_image_before(struct create_op *m, struct warren_error *err)
 {
 	return m->engine->privileged ? 0 : take_image(m, err);
@@ -55,8 +57,9 @@ static int find_user_meanwhile(struct create_op *m, struct warren_error *err)
 }
 
 /*
- * The range of ids, and of a durable sandbox the name of its socket: from here on nobody else, of
- * this backend or another, has its id, and what else is found by the id is its own.
+ * The range of ids, and of a durable sandbox the name of its socket: from here on nobody
+ * else, of this backend or another, has its id, and what else is found by the id is its
+ * own.
  */
 int create_claim(struct create_op *m, struct warren_error *err)
 {
@@ -78,8 +81,8 @@ static int create_make_cgroup(struct create_op *m, struct warren_error *err)
 }
 
 /*
- * On v2 init is cloned into its cgroup, and an ordinary user's child copies the directory:
- * so that comes first. Else it can be made meanwhile.
+ * On v2 init is cloned into its cgroup, and an ordinary user's child copies the
+ * directory: so that comes first. Else it can be made meanwhile.
  */
 static bool cgroup_comes_first(const struct native *n)
 {
@@ -181,7 +184,9 @@ int create_child(struct create_op *m, struct warren_error *err)
 		return r;
 	p->listener = listener;
 	p->stage = stage;
-	/* With our memory it has our thread, too, and takes a copy before that goes on. */
+	/*
+	 * With our memory it has our thread, too, and takes a copy before that goes on.
+	 */
 	p->shares_fds = m->lend && needs_are_low(p);
 	if (m->lend)
 		return vfork_helper_thread(
@@ -208,7 +213,10 @@ int create_maps(struct create_op *m, struct warren_error *err)
 static int create_copy_volume(struct create_op *m, const struct warren_mount *v,
 			      int *ret_fd, struct warren_error *err)
 {
-	/* Opened once, here or by whoever judged it: what is looked at is what is mounted. */
+	/*
+	 * Opened once, here or by whoever judged it: what is looked at is what is
+	 * mounted.
+	 */
 	AUTO_CLOSE int at = v->source_fd ? fcntl(v->source_fd, F_DUPFD_CLOEXEC, 0)
 					 : open(v->source, O_PATH | O_CLOEXEC),
 		       map = -1;
@@ -227,7 +235,10 @@ static int create_copy_volume(struct create_op *m, const struct warren_mount *v,
 	return r < 0 ? error_wrap(err, "volume '%s'", v->source) : 0;
 }
 
-/* Detached copies of all layers and volumes with the sandbox's ids; in the order the child takes them. */
+/*
+ * Detached copies of all layers and volumes with the sandbox's ids; in the order the
+ * child takes them.
+ */
 static int copy_mounts(struct create_op *m, int *fds, size_t *n, struct warren_error *err)
 {
 	m->userns = ns_open(m->sandbox->pid, "user");
@@ -365,7 +376,9 @@ int create_configure(struct create_op *m, struct warren_error *err)
 	return r;
 }
 
-/* What is for one exec alone need not be waited for: the exec will be told what failed. */
+/*
+ * What is for one exec alone need not be waited for: the exec will be told what failed.
+ */
 int create_ready(struct create_op *m, struct warren_error *err)
 {
 	int r;
@@ -435,14 +448,17 @@ int native_unmake(struct native *n, struct native_sandbox *sandbox,
 		if (sandbox->paused)
 			(void)cgroup_freeze(&n->cgroups, sandbox->base.id, false, err);
 		(void)pidfd_send_signal(sandbox->pidfd, SIGKILL, NULL, 0);
-		/* While it dies: most often its execs have ended, and the cgroup is empty. */
+		/*
+		 * While it dies: most often its execs have ended, and the cgroup is
+		 * empty.
+		 */
 		if (sandbox->has_cgroup &&
 		    cgroup_try_remove(&n->cgroups, sandbox->base.id) == 0)
 			sandbox->has_cgroup = false;
 		/*
-		 * Pid 1 of a namespace is gone only when all the others are. A process that the
-		 * kernel cannot end at present (a volume's server does not answer) holds that
-		 * up, and must not hold us.
+		 * Pid 1 of a namespace is gone only when all the others are. A process
+		 * that the kernel cannot end at present (a volume's server does not
+		 * answer) holds that up, and must not hold us.
 		 */
 		r = pidfd_end(sandbox->pidfd, END_MS);
 		if (r < 0)
@@ -459,8 +475,9 @@ int native_unmake(struct native *n, struct native_sandbox *sandbox,
 					sandbox->base.id);
 	}
 	/*
-	 * With something left, the link stays: by it the next engine tries again. The names are
-	 * removed only if they are its own: a create whose id was taken has none.
+	 * With something left, the link stays: by it the next engine tries again. The
+	 * names are removed only if they are its own: a create whose id was taken has
+	 * none.
 	 */
 	if (r == 0) {
 		if (sandbox->has_door)
@@ -546,7 +563,10 @@ static void keep_trace(const struct create_op *m)
 	for (size_t i = 0; i < inside; i++) {
 		struct warren_step step = inside_step(m->plan, i);
 
-		/* The last, an exec, has no end of its own, and others are not of this way. */
+		/*
+		 * The last, an exec, has no end of its own, and others are not of this
+		 * way.
+		 */
 		if (step.ns < m->started)
 			continue;
 		step.ns -= m->started;
@@ -605,7 +625,10 @@ int create_op_begin(struct create_op *m, struct native *n, const char *id,
 		    struct warren_error *err)
 {
 	m->engine = n;
-	/* An ordinary user looks into his own process, which the child forbids for its memory. */
+	/*
+	 * An ordinary user looks into his own process, which the child forbids for its
+	 * memory.
+	 */
 	m->lend = n->privileged && !SANITIZED; /* which has a shadow of each stack */
 	m->child_end = m->userns = m->stage = m->listener = -1;
 	m->sandbox = calloc(1, sizeof(*m->sandbox));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * create_op.h - a create under way: what its steps hand on to each other
+ * create_op.h - a create under way: the state that its steps share
  *
- *	plan.c		what the spec and the image say
- *	create.c	the steps outside, all of them one after another; and their undoing
- *	vfork_helper.c		those that are done while the child has the maker's thread
- *	prepared.c		the same in two halves: what any sandbox needs is made ahead
+ *	plan.c		reads the spec and the image
+ *	create.c	all steps outside, and how to undo them
+ *	vfork_helper.c	steps that run while the child uses the creator's thread
+ *	prepared.c	the same in two halves: common parts are prepared in advance
  */
 #ifndef BACKEND_NATIVE_CREATE_OP_H
 #define BACKEND_NATIVE_CREATE_OP_H
@@ -84,7 +84,10 @@ int create_op_run(struct create_op *m, const struct create_op_step *list, size_t
 void create_op_mark(struct create_op *m);
 /* The outcome of its steps, in the words of the child if that failed first. */
 int create_op_hear_child(struct create_op *m, int r, struct warren_error *err);
-/* A sandbox and a plan; undone by create_op_end(), which leaves the sandbox to the caller if @r is 0. */
+/*
+ * A sandbox and a plan; undone by create_op_end(), which leaves the sandbox to the caller
+ * if @r is 0.
+ */
 int create_op_begin(struct create_op *m, struct native *n, const char *id,
 		    struct warren_error *err);
 void create_op_end(struct create_op *m, int r);

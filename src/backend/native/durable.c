@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* durable.c - making, finding, adopting and changing sandboxes that outlive their maker */
+/*
+ * durable.c - making, finding, adopting and changing sandboxes that outlive their maker
+ */
 #include "backend/native/durable.h"
 
 #include <dirent.h>
@@ -262,7 +264,10 @@ static int check_link(const struct native *n, const char *id,
 	return 0;
 }
 
-/* All there is to know without asking init, or with a connection to it. -ESRCH: it is dead. */
+/*
+ * All there is to know without asking init, or with a connection to it. -ESRCH: it is
+ * dead.
+ */
 static int durable_take_up(struct native *n, struct native_sandbox *sandbox, bool line,
 			   struct warren_error *err)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * durable.h - sandboxes that outlive their maker: a socket, a file, and who may have them
+ * durable.h - sandboxes that outlive their creator: a socket, a file, and their owner
  *
  *	<run_dir>/engines/<name>	locked by the one engine of that name
- *	<run_dir>/ids/<slot>		"<name>/<id>", as of every sandbox (engine_registry.c)
- *	<run_dir>/sandboxes/<id>		the socket that init listens on, and
- *	<run_dir>/sandboxes/<id>.state	what an engine must know of it (talk/door.h)
+ *	<run_dir>/ids/<slot>		"<name>/<id>", as for every sandbox
+ *	<run_dir>/boxes/<id>		the socket that init listens on
+ *	<run_dir>/boxes/<id>.state	what an engine must know about it
  *
- * The order of making is what makes a crash harmless. The link comes first and
- * goes last; in between is that of talk/door.h. Whatever is not complete is removed
- * by the next engine of the name.
+ * The order of creation makes a crash harmless. The link is created first and removed
+ * last; in between, the order is that of initclient/sandbox_socket.h. The next engine
+ * of the same name removes everything that is not complete.
  */
 #ifndef NATIVE_DURABLE_H
 #define NATIVE_DURABLE_H

@@ -38,7 +38,10 @@
 #define SLOT_STRIDE (NATIVE_IDS + 1)
 #define SLOT_COUNT  0x5f00U
 
-/* All that the dead engine @name left: for each of its links, what the link names. All of it? */
+/*
+ * All that the dead engine @name left: for each of its links, what the link names. All of
+ * it?
+ */
 static bool remove_leftovers(struct native *n, const char *name)
 {
 	bool all = true;
@@ -88,7 +91,9 @@ static void engine_registry_sweep(struct native *n, int engines)
 		(void)closedir(d);
 }
 
-/* Make and lock our file. A sweeper may take it for a dead one's before the lock: again. */
+/*
+ * Make and lock our file. A sweeper may take it for a dead one's before the lock: again.
+ */
 static int engine_registry_enrol(struct native *n, int engines, struct warren_error *err)
 {
 	for (int tries = 0; tries < 100; tries++) {

@@ -2,14 +2,14 @@
 /*
  * hide.c - an ordinary user's sandbox does not see what is mounted in the machine's trees
  *
- * Root's copies of /usr and /opt are without what is mounted below them. An ordinary user may not
- * have such a copy: his mounts are locked together, as without one of them he could look under
- * it, and the kernel answers EINVAL. So his come with all that is mounted there, and each of
- * those mounts is covered by an empty directory or file. They may be his own (a disk in the network, FUSE),
- * and are no part of the image.
+ * Root's copies of /usr and /opt are without what is mounted below them. An ordinary user
+ * may not have such a copy: his mounts are locked together, as without one of them he
+ * could look under it, and the kernel answers EINVAL. So his come with all that is
+ * mounted there, and each of those mounts is covered by an empty directory or file. They
+ * may be his own (a disk in the network, FUSE), and are no part of the image.
  *
- * This is done by the child before it has a root of its own, without malloc(3), whose locks another thread of
- * the maker may have had.
+ * This is done by the child before it has a root of its own, without malloc(3), whose
+ * locks another thread of the maker may have had.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,10 +2,11 @@
 /*
  * idmap.c - which id is which
  *
- * A sandbox made by root has 65,536 ids of its own; id n inside is base + n
- * outside, and nobody there. One more is its init's (INIT_ID of proto/init_proto.h). A shared layer shows its ids unchanged inside.
- * An ordinary user has his own id, seen inside as the sandbox's user (so that
- * his volumes are that user's), and those of /etc/subuid for the others.
+ * A sandbox made by root has 65,536 ids of its own; id n inside is base + n outside, and
+ * nobody there. One more is its init's (INIT_ID of proto/init_proto.h). A shared layer
+ * shows its ids unchanged inside. An ordinary user has his own id, seen inside as the
+ * sandbox's user (so that his volumes are that user's), and those of /etc/subuid for the
+ * others.
  *
  * A volume belongs to whoever owns its source: the owner on disk is the
  * sandbox's user inside, and what that user writes belongs to the owner. All

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* native.c - sandboxes made of this kernel's namespaces: the backend's table and its engine */
+/*
+ * native.c - sandboxes made of this kernel's namespaces: the backend's table and its
+ * engine
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -54,8 +57,8 @@ static int native_pause(void *state, struct backend_sandbox *base, bool paused,
 }
 
 /*
- * What is written to the root, by the kernel: nothing inside is asked, and no path of its is
- * followed. The process may have ended meanwhile, and its number be another's.
+ * What is written to the root, by the kernel: nothing inside is asked, and no path of its
+ * is followed. The process may have ended meanwhile, and its number be another's.
  */
 static void count_disk(const struct native_sandbox *sandbox, struct warren_stats *s)
 {
@@ -86,7 +89,10 @@ static int native_stats(void *state, struct backend_sandbox *base,
 		return error_set(err, EOPNOTSUPP, "statistics need cgroups: %s",
 				 n->cgroups.why);
 	r = cgroup_read_usage(&n->cgroups, base->id, &u, err);
-	/* Of a durable sandbox others than we start execs. Without a connection: kills_apart. */
+	/*
+	 * Of a durable sandbox others than we start execs. Without a connection:
+	 * kills_apart.
+	 */
 	if (r == 0 && base->durable && sandbox->control >= 0 &&
 	    n->cgroups.mode == CGROUP_V1)
 		r = durable_oom_kills(sandbox, &sandbox->oom_kills, err);
@@ -116,8 +122,9 @@ static int seal_init(struct native *n, struct warren_error *err)
 		return error_errno(err, errno, "create a memfd for init");
 	r = fd_write_all(fd, warren_init_blob, size);
 	/*
-	 * Who may not read a program that he runs does not own it in /proc, either: the kernel
-	 * leaves /proc/1 to the owner of the file, who is nobody inside (would_dump()).
+	 * Who may not read a program that he runs does not own it in /proc, either: the
+	 * kernel leaves /proc/1 to the owner of the file, who is nobody inside
+	 * (would_dump()).
 	 */
 	if (r == 0 && fchmod(fd, 0111) < 0)
 		r = -errno;

@@ -47,8 +47,8 @@
 #define NATIVE_FDS_MAX (1 + IMAGE_MOUNTS_MAX + NATIVE_MOUNTS_MAX)
 #define NATIVE_IDS     65536U /* per sandbox */
 /*
- * Descriptors that are kept while a sandbox lives are from here on, where there is room, and
- * what a child needs is below: it copies no more than that, however many are alive.
+ * Descriptors that are kept while a sandbox lives are from here on, where there is room,
+ * and what a child needs is below: it copies no more than that, however many are alive.
  */
 #define NATIVE_FDS_KEPT 512
 /* a host name, and source and target of each volume */
@@ -114,14 +114,14 @@ static inline struct initclient_sandbox *native_talk(struct native_sandbox *sand
  */
 struct native_plan {
 	const struct warren_spec *spec;
-	struct image
-		image; /* of an unprivileged engine also the paths, set before the clone */
+	struct image image; /* of an unprivileged engine also the paths, set before the
+			       clone */
 	const struct native *engine;
-	char volumes
-		[4096]; /* of the image: names, each NUL-terminated, then an empty one */
+	char volumes[4096]; /* of the image: names, each NUL-terminated, then an empty one
+			     */
 	const char *hostname;
-	const char *
-		cgroup; /* whose directories the child copies for init; NULL: it is sent them */
+	const char *cgroup; /* whose directories the child copies for init; NULL: it is
+			       sent them */
 	uint64_t disk;
 	uint64_t shm;   /* size of /dev/shm, where it is not part of the disk */
 	uint64_t tmpfs; /* size of each tmpfs that was asked for without one */
@@ -147,8 +147,8 @@ struct native_plan {
 	/* Of a part, whose spec comes when it is made already: what `spec` points to. */
 	struct warren_spec asked;
 	struct warren_mount mounts[NATIVE_MOUNTS_MAX];
-	char text
-		[NATIVE_TEXT_MAX]; /* its strings; pages that nobody fills are not there */
+	char text[NATIVE_TEXT_MAX]; /* its strings; pages that nobody fills are not there
+				     */
 };
 
 /* The first thing that a child does: descriptors of its own. */
@@ -165,7 +165,10 @@ int rootfs_scratch(struct native_plan *p, struct warren_error *err);
 int rootfs_stage(struct native_plan *p, struct warren_error *err);
 int rootfs_fit(struct native_plan *p, struct warren_error *err);
 int rootfs_place_proc(struct native_plan *p, struct warren_error *err);
-/* hide.c: of an ordinary user, what is mounted in the trees of the image; after the masks are made. */
+/*
+ * hide.c: of an ordinary user, what is mounted in the trees of the image; after the masks
+ * are made.
+ */
 int rootfs_hide(struct native_plan *p, struct warren_error *err);
 int rootfs_trees(struct native_plan *p, struct warren_error *err);
 int rootfs_proc(struct native_plan *p, struct warren_error *err);
@@ -185,7 +188,10 @@ void native_forget(struct native_sandbox *sandbox);
 
 /* plan.c */
 void take_forget_host(struct native *n);
-/* May a sandbox have so many processes? -EINVAL: the kernel must number those of others, too. */
+/*
+ * May a sandbox have so many processes? -EINVAL: the kernel must number those of others,
+ * too.
+ */
 int take_pids(const struct native *n, uint64_t pids, struct warren_error *err);
 
 /* prepared.c */
@@ -207,7 +213,9 @@ uid_t engine_registry_base(const struct native *n, unsigned slot);
 /* Is it an id of some sandbox of root's, init's own included? */
 bool engine_registry_is_range(uid_t uid);
 void engine_registry_close(struct native *n);
-/* A lock that keeps what an engine without a name has from being swept, to be given away. */
+/*
+ * A lock that keeps what an engine without a name has from being swept, to be given away.
+ */
 int engine_registry_hold(const struct native *n, int *ret_fd, struct warren_error *err);
 int engine_registry_claim(struct native *n, struct native_sandbox *sandbox,
 			  struct warren_error *err);

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * orphan.c - sandboxes whose run directory is gone, and cgroups that nothing lives in
+ * orphan.c - sandboxes whose run directory is gone, and cgroups without processes
  *
- * A durable sandbox is found by its socket, <run_dir>/sandboxes/<id>. When that directory is removed
- * (a wiped /run, a deleted test), init or shim live on, and nobody can reach them. The kernel still knows
- * their sockets: each has the device and the inode of the file that it was bound to. Whoever has its
- * file is not an orphan, whichever engine, service or mount namespace it belongs to: so the file is looked for
- * wherever its filesystem is mounted, and what cannot be told is left alone.
+ * A durable sandbox is found by its socket, <run_dir>/boxes/<id>. When that directory is
+ * removed (a wiped /run, a deleted test), init or shim continue to run, and no process
+ * can reach them. The kernel still knows their sockets: each has the device and the inode
+ * of the file that it was bound to. A sandbox whose file exists is not an orphan,
+ * whichever engine, service or mount namespace it belongs to: so the file is searched
+ * wherever its filesystem is mounted, and undecided cases are left alone.
  *
  *	mounted nowhere		there is no such file
  *	tmpfs			its directories are walked
- *	ext4			the inode is opened by its number, and has a name or has none
- *	any other		not told
+ *	ext4			the inode is opened by number: has it a name?
+ *	any other		undecided
  *
- * Anybody may bind a socket that is named with the id of another's sandbox, unlink it, and call
- * the process as a shim is called. So a socket counts only if its owner and its holder are what
- * others cannot choose: this engine's user created the socket, and the process that holds it
- * is pid 1 of a sandbox, or a shim, by its user and its program (is_init(), is_shim()). An
- * id that any such process serves from a file that exists, or may exist, is never removed.
+ * Any user may bind a socket with the id of another user's sandbox, unlink it, and name
+ * the process like a shim. So a socket counts only by properties that others cannot
+ * choose: this engine's user created the socket, and the process that holds it is pid 1
+ * of a sandbox, or a shim, by its user and its program (is_init(), is_shim()). An id that
+ * any such process serves from a file that exists, or may exist, is never removed.
  *
- * An init that was killed while its sandbox was frozen has no socket any more, and on cgroup v1 it
- * ends only when the others are let go (range_look()).
+ * An init that was killed while its sandbox was frozen has no socket any more, and on
+ * cgroup v1 it ends only when the others are let go (range_look()).
  *
- * A cgroup is left behind where the directory was lost together with its engine. Its owner is
- * the root of a range of ids: where no process has one of these, and none is in it, nothing lives there. It is
- * given a minute, as one that was just made is empty, too.
+ * A cgroup is left behind where the directory was lost together with its engine. Its
+ * owner is the root of a range of ids: where no process has one of these, and none is in
+ * it, nothing lives there. It is given a minute, as one that was just made is empty, too.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -108,7 +109,10 @@ static const struct rtattr *attr_of(const struct nlmsghdr *h, unsigned type)
 	return NULL;
 }
 
-/* Did this engine's user create the socket? A kernel before 5.3 does not say: the holder decides. */
+/*
+ * Did this engine's user create the socket? A kernel before 5.3 does not say: the holder
+ * decides.
+ */
 static bool orphan_is_ours(const struct nlmsghdr *h)
 {
 	const struct rtattr *a = attr_of(h, UNIX_DIAG_UID);
@@ -119,7 +123,9 @@ static bool orphan_is_ours(const struct nlmsghdr *h)
 	return uid == geteuid();
 }
 
-/* One that was bound as sandbox_socket_bind() does: the last part of its name is an id. */
+/*
+ * One that was bound as sandbox_socket_bind() does: the last part of its name is an id.
+ */
 static int take_door(struct list *l, const struct nlmsghdr *h)
 {
 	const struct unix_diag_msg *m = NLMSG_DATA(h);
@@ -263,7 +269,10 @@ static enum verdict ask_ext4(int dir, const struct door *want)
 	return st.st_nlink > 0 && S_ISSOCK(st.st_mode) ? FILE_THERE : FILE_GONE;
 }
 
-/* Where @path, in the mount namespace of @pid, has the filesystem, from its directory @root on. */
+/*
+ * Where @path, in the mount namespace of @pid, has the filesystem, from its directory
+ * @root on.
+ */
 static enum verdict ask_mount(const char *pid, const char *path, const char *root,
 			      const struct door *want)
 {
@@ -337,7 +346,10 @@ static enum verdict ask_all(const struct door *want)
 		size_t i = 0;
 
 		(void)snprintf(path, sizeof(path), "/proc/%s/ns/mnt", e->d_name);
-		/* What is inside a sandbox has no run directory, and none of its paths is followed. */
+		/*
+		 * What is inside a sandbox has no run directory, and none of its paths is
+		 * followed.
+		 */
 		if (e->d_name[0] < '1' || e->d_name[0] > '9' || stat(path, &st) < 0 ||
 		    engine_registry_is_range((uid_t)uid_of(e->d_name)))
 			continue;
@@ -351,7 +363,10 @@ static enum verdict ask_all(const struct door *want)
 		}
 		seen[n_seen++] = st.st_ino;
 		here = ask_process(e->d_name, want);
-		/* One that ended meanwhile knows nothing, and its mounts are gone with it. */
+		/*
+		 * One that ended meanwhile knows nothing, and its mounts are gone with
+		 * it.
+		 */
 		if (here != FILE_UNKNOWN || stat(path, &st) == 0)
 			found = verdict_max(found, here);
 	}
@@ -402,7 +417,10 @@ static void orphan_name_of(const char *pid, char ret[32])
 	ret[strcspn(ret, "\n")] = '\0';
 }
 
-/* Is its program owned by this engine's user, and is @link how /proc names it, or how that ends? */
+/*
+ * Is its program owned by this engine's user, and is @link how /proc names it, or how
+ * that ends?
+ */
 static bool runs_program(const char *pid, const char *link)
 {
 	char path[280], text[4096], *deleted;
@@ -421,7 +439,9 @@ static bool runs_program(const char *pid, const char *link)
 	       strcmp(text + strlen(text) - strlen(link), link) == 0;
 }
 
-/* All its user ids, and the last of its process ids: the one in its innermost namespace. */
+/*
+ * All its user ids, and the last of its process ids: the one in its innermost namespace.
+ */
 static bool ids_of(const char *pid, uint32_t uids[3], int *ret_inner)
 {
 	char path[280], *line = NULL;
@@ -447,7 +467,10 @@ static bool ids_of(const char *pid, uint32_t uids[3], int *ret_inner)
 	return found == 3;
 }
 
-/* The memfd that init is started from belongs to the engine, which nobody inside can imitate. */
+/*
+ * The memfd that init is started from belongs to the engine, which nobody inside can
+ * imitate.
+ */
 static bool is_init(const char *pid)
 {
 	uint32_t uids[3];
@@ -458,7 +481,9 @@ static bool is_init(const char *pid)
 	       uids[0] == uids[2] && runs_program(pid, "/memfd:init");
 }
 
-/* A shim by its names: of this version, and of the one before, whose sandboxes live on. */
+/*
+ * A shim by its names: of this version, and of the one before, whose sandboxes live on.
+ */
 static bool is_shims_program(const char *pid, const char *name)
 {
 	return (strcmp(name, "warren-shim") == 0 && runs_program(pid, "/warren-shim")) ||
@@ -466,7 +491,9 @@ static bool is_shims_program(const char *pid, const char *name)
 		runs_program(pid, "/warren-keeper"));
 }
 
-/* All ids are ours: a set-user-ID program that another started has his as the real one. */
+/*
+ * All ids are ours: a set-user-ID program that another started has his as the real one.
+ */
 static bool is_shim(const char *pid)
 {
 	uint32_t uids[3], ours = geteuid();
@@ -514,8 +541,9 @@ enum range_state {
 };
 
 /*
- * No other process inside can have init's user id. An init that was killed waits for all processes
- * of its namespace, which on v1 do not end while they are frozen. *@ret_init: one that waits.
+ * No other process inside can have init's user id. An init that was killed waits for all
+ * processes of its namespace, which on v1 do not end while they are frozen. *@ret_init:
+ * one that waits.
  */
 static enum range_state range_look(uid_t base, int *ret_init)
 {
@@ -714,8 +742,8 @@ static int orphan_end_process(const struct native *n, const struct door *door,
 	if (pidfd < 0)
 		return error_errno(err, errno, "open process %d", door->pid);
 	/*
-	 * The number may be another's by now: what the descriptor is of has the socket and is what
-	 * it was, or is spared.
+	 * The number may be another's by now: what the descriptor is of has the socket
+	 * and is what it was, or is spared.
 	 */
 	(void)snprintf(name, sizeof(name), "%d", door->pid);
 	if (hold_doors(name, &(struct door){ .socket = door->socket }, 1) == 0 ||
@@ -746,7 +774,10 @@ int orphan_remove(void *state, const char *id, struct warren_error *err)
 	for (size_t i = 0; r == 0 && i < l.n_doors; i++)
 		if (orphan_is_lost(&l.doors[i]))
 			r = orphan_end_process(n, &l.doors[i], err);
-	/* A sandbox may have more processes; where a cgroup alone is left, nothing is killed. */
+	/*
+	 * A sandbox may have more processes; where a cgroup alone is left, nothing is
+	 * killed.
+	 */
 	if (r == 0 && lives)
 		(void)cgroup_kill(&n->cgroups, id, &ignored);
 	if (r == 0) {

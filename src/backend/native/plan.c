@@ -23,7 +23,9 @@
 #define TMPFS_MIN      (64U << 10)
 #define HOST_FRESH     1000000000 /* ns */
 
-/* Of an ordinary user: his own, and those that /etc/subuid and /etc/subgid both give him. */
+/*
+ * Of an ordinary user: his own, and those that /etc/subuid and /etc/subgid both give him.
+ */
 void take_ids(const struct native *n, struct native_sandbox *sandbox)
 {
 	uint32_t sub =
@@ -34,8 +36,9 @@ void take_ids(const struct native *n, struct native_sandbox *sandbox)
 }
 
 /*
- * A limit that nobody insists on is left out where an ordinary user has no right to keep it. Where
- * root cannot, the machine lacks something, and who set the limit is to hear of it.
+ * A limit that nobody insists on is left out where an ordinary user has no right to keep
+ * it. Where root cannot, the machine lacks something, and who set the limit is to hear of
+ * it.
  */
 static bool plan_insists(const struct create_op *m, uint64_t value, uint32_t wish)
 {
@@ -44,9 +47,9 @@ static bool plan_insists(const struct create_op *m, uint64_t value, uint32_t wis
 
 /*
  * What is written to a file is counted for who writes it, and that may be the service, on
- * behalf of a client. So all filesystems in memory together fit into the memory limit: the root, if
- * it is one of them, /dev/shm, and each tmpfs that was asked for. Sizes that nobody asked for
- * give way to those that somebody did.
+ * behalf of a client. So all filesystems in memory together fit into the memory limit:
+ * the root, if it is one of them, /dev/shm, and each tmpfs that was asked for. Sizes that
+ * nobody asked for give way to those that somebody did.
  */
 static int take_tmpfs(struct create_op *m, struct warren_error *err)
 {
@@ -180,7 +183,9 @@ int take_spec(struct create_op *m, struct warren_error *err)
 	return 0;
 }
 
-/* What was asked for and cannot be enforced is refused; what is by default is left out. */
+/*
+ * What was asked for and cannot be enforced is refused; what is by default is left out.
+ */
 int take_limits(struct create_op *m, struct warren_error *err)
 {
 	const struct {
@@ -212,7 +217,9 @@ int take_limits(struct create_op *m, struct warren_error *err)
 	return 0;
 }
 
-/* A disk that was asked for is one that can be filled; by default it is a bound, no more. */
+/*
+ * A disk that was asked for is one that can be filled; by default it is a bound, no more.
+ */
 int take_disk(struct create_op *m, struct warren_error *err)
 {
 	const char *dir = m->engine->state_dir;

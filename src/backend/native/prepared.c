@@ -123,8 +123,8 @@ struct native_prepared *prepared_take(struct native *n, const char *id)
 }
 
 /*
- * To end is what takes a part long, most of all its network namespace, and the kernel ends many
- * as fast as one: so all are killed before the first is waited for.
+ * To end is what takes a part long, most of all its network namespace, and the kernel
+ * ends many as fast as one: so all are killed before the first is waited for.
  */
 size_t prepared_drop(void *state, size_t n)
 {
@@ -208,7 +208,10 @@ static int prepared_limit(struct create_op *m, struct warren_error *err)
 			     err);
 }
 
-/* It says READY or what failed; its end alone is that of a part that died while it waited. */
+/*
+ * It says READY or what failed; its end alone is that of a part that died while it
+ * waited.
+ */
 static int prepared_await_mounts(struct create_op *m, struct warren_error *err)
 {
 	struct {

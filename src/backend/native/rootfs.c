@@ -2,11 +2,11 @@
 /*
  * rootfs.c - the mounts of a sandbox, made by the child in its own mount namespace
  *
- * All of it hangs on one filesystem of bounded size, the scratch space (a tmpfs,
- * or scratch_disk.c's), in which the overlays have their uppers. Names of layers are relative to it ("l0", "u0"),
- * so that nothing in mountinfo shows a path of the host's. Targets in the root
- * are reached by descriptors that were opened without following links; the
- * topmost layer, ours, has them as directories whatever the image has there.
+ * All of it hangs on one filesystem of bounded size, the scratch space (a tmpfs, or
+ * scratch_disk.c's), in which the overlays have their uppers. Names of layers are
+ * relative to it ("l0", "u0"), so that nothing in mountinfo shows a path of the host's.
+ * Targets in the root are reached by descriptors that were opened without following
+ * links; the topmost layer, ours, has them as directories whatever the image has there.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,10 +23,15 @@
 #include "base/hosts.h"
 #include "os/mount.h"
 
-/* Anywhere in our copy of the host's mounts that is there and that everybody may enter. */
+/*
+ * Anywhere in our copy of the host's mounts that is there and that everybody may enter.
+ */
 #define SCRATCH_AT "/tmp"
 
-/* Of those that the kernel has for all sandboxes (kernel.pty.max less kernel.pty.reserve: 3072). */
+/*
+ * Of those that the kernel has for all sandboxes (kernel.pty.max less kernel.pty.reserve:
+ * 3072).
+ */
 #define PTYS_MAX "64"
 
 #define PLAIN (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID)
@@ -50,8 +55,9 @@ static int attach_at(int mount_fd, int at, const char *name, struct warren_error
 }
 
 /*
- * @path, which must be what @opened is (0: whatever it is). That descriptor is of the mounts that
- * our maker has, and of those nothing may be copied here: so it is found again among ours.
+ * @path, which must be what @opened is (0: whatever it is). That descriptor is of the
+ * mounts that our maker has, and of those nothing may be copied here: so it is found
+ * again among ours.
  */
 static int copy_path(struct native_plan *p, const char *path, int opened, bool recursive,
 		     uint64_t attr, struct warren_error *err)
@@ -114,7 +120,9 @@ static const struct mount_option *rootfs_bound(struct bounds *b, uint64_t disk,
 					       const char *mode)
 {
 	(void)snprintf(b->size, sizeof(b->size), "%ju", (uintmax_t)disk);
-	/* One for every 4 KiB: small files must not cost the host more than large ones. */
+	/*
+	 * One for every 4 KiB: small files must not cost the host more than large ones.
+	 */
 	(void)snprintf(b->inodes, sizeof(b->inodes), "%ju",
 		       (uintmax_t)(disk / 4096 + 1024));
 	b->options[0] = (struct mount_option){ "size", b->size };
@@ -236,10 +244,10 @@ int rootfs_trees(struct native_plan *p, struct warren_error *err)
 /* ------------------------------------------------------------------- /proc */
 
 /*
- * Of /proc, what tells of the machine or reaches into the kernel; absent ones
- * are skipped. Much else there is guarded by the host's own file modes, since
- * root inside is nobody to them. What programs need to be told of the machine
- * (meminfo, stat, loadavg, ...) is listed in SECURITY.md, and by a test that knows all names.
+ * Of /proc, what tells of the machine or reaches into the kernel; absent ones are
+ * skipped. Much else there is guarded by the host's own file modes, since root inside is
+ * nobody to them. What programs need to be told of the machine (meminfo, stat, loadavg,
+ * ...) is listed in SECURITY.md, and by a test that knows all names.
  */
 static const char *const masked_files[] = {
 	"kcore",     "keys",          "key-users",   "kallsyms",      "kmsg",
@@ -331,7 +339,10 @@ static int make_pts(struct native_plan *p, struct warren_error *err)
 						   { "max", PTYS_MAX },
 						   { NULL, NULL } };
 
-	/* devpts is nothing but device nodes, its own: MOUNT_ATTR_NODEV would make it useless. */
+	/*
+	 * devpts is nothing but device nodes, its own: MOUNT_ATTR_NODEV would make it
+	 * useless.
+	 */
 	return mount_new("devpts", pts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &p->pts,
 			 err);
 }
@@ -374,7 +385,10 @@ static int bind_nodes(int dev, struct warren_error *err)
 		(void)strncat(host, nodes[i], sizeof(host) - 6);
 		if (mount(host, nodes[i], NULL, MS_BIND, NULL) < 0)
 			return error_errno(err, errno, "bind /dev/%s", nodes[i]);
-		/* They are read and written all the same; their owner and times are the host's. */
+		/*
+		 * They are read and written all the same; their owner and times are the
+		 * host's.
+		 */
 		if (mount_setattr(AT_FDCWD, nodes[i], 0, &ro, sizeof(ro)) < 0)
 			return error_errno(err, errno, "restrict /dev/%s", nodes[i]);
 	}
@@ -545,8 +559,8 @@ static int rootfs_keep_writable(const char *path, struct warren_error *err)
 }
 
 /*
- * Volumes are detached mounts and come after the layers, and after what the image declares as one: they may
- * be below it. What is nearer to the root comes first, in
+ * Volumes are detached mounts and come after the layers, and after what the image
+ * declares as one: they may be below it. What is nearer to the root comes first, in
  * whatever order it was asked for: a mount would hide those below it.
  */
 int rootfs_mounts(struct native_plan *p, struct warren_error *err)

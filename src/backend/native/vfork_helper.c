@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vfork_helper.c - our thread and memory for the child, and a thread for what is to be done meanwhile
+ * vfork_helper.c - our thread and memory for the child, and a thread for what is to be
+ * done meanwhile
  *
  *	the caller's thread	the thread			the child
  *	starts the thread,
@@ -9,8 +10,8 @@
  *	and our errno)		layers, makes the cgroup	mounts
  *	waits for the thread					becomes init
  *
- * The child writes to nothing that is ours but the plan, and ends by itself when it fails.
- * If the thread fails, it kills the child, for whom the caller waits.
+ * The child writes to nothing that is ours but the plan, and ends by itself when it
+ * fails. If the thread fails, it kills the child, for whom the caller waits.
  */
 #include <errno.h>
 #include <pthread.h>

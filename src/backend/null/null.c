@@ -63,7 +63,8 @@ struct null_exec {
 	struct null_exec *next;
 	int reports;
 	bool done;
-	bool forgotten; /* its caller has freed it; it ends with its sandbox at the latest */
+	bool forgotten; /* its caller has freed it; it ends with its sandbox at the latest
+			 */
 	struct report result;
 };
 
@@ -154,7 +155,9 @@ static int null_destroy(void *state UNUSED, struct backend_sandbox *base,
 	struct null_sandbox *sandbox = (struct null_sandbox *)base;
 	struct null_exec *next;
 
-	/* Sessions of theirs that left the guard's are beyond us: this isolates nothing. */
+	/*
+	 * Sessions of theirs that left the guard's are beyond us: this isolates nothing.
+	 */
 	for (struct null_exec *ex = sandbox->execs; ex; ex = next) {
 		next = ex->next;
 		ex->sandbox = NULL;
@@ -285,9 +288,8 @@ __attribute__((noreturn)) static void guard_main(const struct warren_exec_spec *
 	rep.wall_usec = (clock_now() - started) / 1000;
 	(void)fd_write_all(reports, &rep, sizeof(rep));
 	if (rep.timed_out)
-		(void)kill(
-			0,
-			SIGKILL); /* what the command started, and us: the report is out */
+		(void)kill(0, SIGKILL); /* what the command started, and us: the report is
+					   out */
 	_exit(0);
 }
 

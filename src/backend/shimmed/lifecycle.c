@@ -48,8 +48,9 @@ static int write_place(const struct shimmed *k, int dir, const char *id,
 }
 
 /*
- * Which file a source is: the shim opens it by its name, and takes nothing else. The descriptor
- * stays open until the sandbox is made, so that no other file gets the same number meanwhile.
+ * Which file a source is: the shim opens it by its name, and takes nothing else. The
+ * descriptor stays open until the sandbox is made, so that no other file gets the same
+ * number meanwhile.
  */
 static int put_identity(struct json *j, const struct warren_mount *m,
 			struct warren_error *err)
@@ -183,8 +184,8 @@ int shimmed_remove(const struct shimmed *k, int dir, const char *path, const cha
 }
 
 /*
- * Of one that was complete, whatever has become of its directory: its platform finds by the id
- * what there is of it, and all else that a destroy needs to know is ours.
+ * Of one that was complete, whatever has become of its directory: its platform finds by
+ * the id what there is of it, and all else that a destroy needs to know is ours.
  */
 static int lifecycle_reclaim(const struct shimmed *k, const char *id,
 			     struct warren_error *err)
@@ -272,8 +273,9 @@ static struct shimmed_sandbox *lifecycle_sandbox_new(struct shimmed *k)
 }
 
 /*
- * Its place in the world: a directory, before anything else; then its socket, whose name nobody
- * else has, of this backend or another; and only then what lets a platform be told to destroy it.
+ * Its place in the world: a directory, before anything else; then its socket, whose name
+ * nobody else has, of this backend or another; and only then what lets a platform be told
+ * to destroy it.
  */
 static int lifecycle_claim(const struct shimmed *k, struct shimmed_sandbox *sandbox,
 			   int *ret_listener, struct warren_error *err)
@@ -472,8 +474,8 @@ bool shimmed_is_paused(const struct shimmed *k, const char *id)
 }
 
 /*
- * A handle on a live one, which is asked if @line; or if it is paused, as its shim alone knows
- * whether it is saved as well. -ESRCH: it is dead, or was never complete.
+ * A handle on a live one, which is asked if @line; or if it is paused, as its shim alone
+ * knows whether it is saved as well. -ESRCH: it is dead, or was never complete.
  */
 static int lifecycle_take_up(struct shimmed *k, struct shimmed_sandbox *sandbox,
 			     bool line, struct warren_error *err)
@@ -500,7 +502,10 @@ static int lifecycle_find(struct shimmed *k, const char *id, bool line,
 	if (!k->named)
 		return error_set(err, EINVAL,
 				 "an engine without a name has no durable sandboxes");
-	/* One that has lost its directory is known by its state, unless another engine has it. */
+	/*
+	 * One that has lost its directory is known by its state, unless another engine
+	 * has it.
+	 */
 	if (faccessat(k->dir_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
 	    (!sandbox_socket_has_state(k->sandboxes_fd, id) || is_elsewhere(k, id)))
 		return error_set(err, ENOENT, "there is no such sandbox");

@@ -23,7 +23,9 @@
 #define ARGS_MAX   16
 #define ENV_MAX    24
 
-/* Of our environment, what tools are pointed to their servers and keys by; and no more. */
+/*
+ * Of our environment, what tools are pointed to their servers and keys by; and no more.
+ */
 static const char *const passed_on[] = {
 	"PATH",          "HOME",           "USER",
 	"LOGNAME",       "TMPDIR",         "DOCKER_HOST",

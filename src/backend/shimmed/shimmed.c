@@ -61,7 +61,9 @@ static int shimmed_checkpoint(void *state, struct backend_sandbox *base,
 	if (sandbox->paused && !sandbox->saved)
 		return error_set(err, EBUSY,
 				 "it is paused and still in memory: resume it first");
-	/* As of a pause: if we are killed meanwhile, its shim is asked what became of it. */
+	/*
+	 * As of a pause: if we are killed meanwhile, its shim is asked what became of it.
+	 */
 	r = note_paused(state, sandbox, true);
 	if (r < 0)
 		return error_errno(err, -r, "record that it is paused");
@@ -82,8 +84,9 @@ static int shimmed_pause(void *state, struct backend_sandbox *base, bool paused,
 	if (sandbox->saved)
 		return paused ? 0 : ask_to_save(k, sandbox, false, err);
 	/*
-	 * If we are killed meanwhile, who does it goes on, and nobody would know: it counts as
-	 * paused from before a pause until after a resume, which may be done twice.
+	 * If we are killed meanwhile, who does it goes on, and nobody would know: it
+	 * counts as paused from before a pause until after a resume, which may be done
+	 * twice.
 	 */
 	if (paused)
 		r = note_paused(k, sandbox, true);
@@ -156,7 +159,9 @@ static int shimmed_describe(void *state UNUSED, struct backend_sandbox *base,
 	return 0;
 }
 
-/* What is there, as the platform tells it; features with texts of their own, kept by us. */
+/*
+ * What is there, as the platform tells it; features with texts of their own, kept by us.
+ */
 static int shimmed_probe(void *state, struct warren_feature *features,
 			 struct warren_error *err)
 {

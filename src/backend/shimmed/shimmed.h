@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shimmed.h - sandboxes of other platforms, each with a shim on our side: libwarren's part
+ * shimmed.h - sandboxes of other platforms, each with a shim on the host: the library's
+ * side
  *
- *	shimmed.c		the tables, one for each kind with a shim (backend/kind.h)
- *	engine.c	the engine, its directory, and what a crash left in it
- *	lifecycle.c		create and destroy; list and adopt
- *	shim_spawn.c		starting warren-shim, for a sandbox's life or for one thing
+ *	shimmed.c	the tables, one for each kind with a shim (backend/kind.h)
+ *	engine.c	the engine, its directory, and the cleanup after a crash
+ *	lifecycle.c	create and destroy; list and adopt
+ *	shim_spawn.c	starts warren-shim, for a sandbox's life or for one call
  *
  *	<run_dir>/kept/<kind>.<engine>/lock	locked while the engine lives
- *	<run_dir>/kept/<kind>.<engine>/<id>/	a sandbox: all that its platform is told of it
- *	<run_dir>/sandboxes/<id>, <id>.state	as of every durable sandbox (talk/door.h)
+ *	<run_dir>/kept/<kind>.<engine>/<id>/	a sandbox: all data for its platform
+ *	<run_dir>/boxes/<id>, <id>.state	as for every durable sandbox
  *
- * The directory of a sandbox is made before anything else of it and removed after all
- * else; it is enough for `warren-shim destroy`. An engine with a name removes what is dead
- * in its own directory when it is opened, and every engine what those without a name left.
+ * The directory of a sandbox is created before everything else of it and removed after
+ * everything else; it is enough for `warren-shim destroy`. When an engine with a name is
+ * opened, it removes dead sandboxes in its own directory; every engine removes those of
+ * engines without a name.
  *
- * A shim is alone in the world: what libwarren needs of the platform while a sandbox lives
- * (pause, statistics, limits) is a call of the same program, by the directory. What is said to
- * the shim is what is said to an init: initclient.
+ * A shim works alone: for what libwarren needs from the platform while a sandbox lives
+ * (pause, statistics, limits), it calls the same program with the directory. It talks to
+ * the shim as it talks to an init: initclient.
  */
 #ifndef BACKEND_SHIMMED_SHIMMED_H
 #define BACKEND_SHIMMED_SHIMMED_H
@@ -47,7 +49,9 @@ struct shimmed {
 struct shimmed_sandbox {
 	struct initclient_sandbox; /* first: the two are one to initclient */
 	struct shimmed *engine;
-	/* Of one that is being made: the directory and the socket of its id are its own. */
+	/*
+	 * Of one that is being made: the directory and the socket of its id are its own.
+	 */
 	bool has_dir, has_door;
 };
 

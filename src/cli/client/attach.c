@@ -271,7 +271,10 @@ static void attach_resize(const struct attached *t)
 	(void)!client_call(t->a->client, "POST", path.data, size, NULL, &ignored);
 }
 
-/* Where the command has ended the stream is about to say so, and the signal is of no interest. */
+/*
+ * Where the command has ended the stream is about to say so, and the signal is of no
+ * interest.
+ */
 static void attach_pass_on(const struct attached *t, int sig)
 {
 	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);

@@ -40,8 +40,8 @@ struct client {
 /* As WARREN_HOST, WARREN_TOKEN and WARREN_CA say. Nothing is sent yet. */
 int client_open(struct client **ret, struct warren_error *err) MUST_CHECK;
 /*
- * Is it the service's, or some other user's who was there first? Asked of every connection
- * before anything is sent.
+ * Is it the service's, or some other user's who was there first? Asked of every
+ * connection before anything is sent.
  */
 bool client_trusts(struct client *c, int fd);
 /* The error where it is not; returns its code. */
@@ -68,7 +68,8 @@ static inline void json_decref_p(json_t **j)
 struct request {
 	struct client *client;
 	CURL *easy;
-	int fd; /* of the connection that was made for it; -1: it has one that was there */
+	int fd; /* of the connection that was made for it; -1: it has one that was there
+		 */
 	struct curl_slist *headers;
 	char *body;        /* owned */
 	struct buf answer; /* all of it; of a stream: of an error, or half a line */

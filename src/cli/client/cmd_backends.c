@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_backends.c - warren backends: where the service's sandboxes can run, and what each can do */
+/*
+ * cmd_backends.c - warren backends: where the service's sandboxes can run, and what each
+ * can do
+ */
 #include <stddef.h>
 #include <string.h>
 

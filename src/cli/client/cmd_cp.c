@@ -299,7 +299,10 @@ static int cp_get(struct copy *cp, const char *what, const char *path,
 	return r;
 }
 
-/* Into what is no file, such as a device or a pipe: it is written to, and stays what it is. */
+/*
+ * Into what is no file, such as a device or a pipe: it is written to, and stays what it
+ * is.
+ */
 static int get_into(struct copy *cp, const char *path, struct warren_error *err)
 {
 	cp->fd = open(path, O_WRONLY | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
@@ -308,7 +311,9 @@ static int get_into(struct copy *cp, const char *path, struct warren_error *err)
 	return cp_get(cp, "", cp->inside, err);
 }
 
-/* By another name beside it, and a step that makes it the file: nobody sees half of it. */
+/*
+ * By another name beside it, and a step that makes it the file: nobody sees half of it.
+ */
 static int replace_file(struct copy *cp, const char *path, const json_t *info,
 			struct warren_error *err)
 {
@@ -336,8 +341,8 @@ static int replace_file(struct copy *cp, const char *path, const json_t *info,
 }
 
 /*
- * A link is replaced and not followed: it may be one that a sandbox sent. But those of /dev
- * lead to devices, and nobody means to replace them.
+ * A link is replaced and not followed: it may be one that a sandbox sent. But those of
+ * /dev lead to devices, and nobody means to replace them.
  */
 static int get_file(struct copy *cp, const json_t *info, struct warren_error *err)
 {
@@ -413,7 +418,9 @@ static int cp_copy_out(struct copy *cp, struct warren_error *err)
 
 /* -------------------------------------------------------------------- the command */
 
-/* "SANDBOX:PATH"; NULL: a path of this machine, as is all with a slash before the colon. */
+/*
+ * "SANDBOX:PATH"; NULL: a path of this machine, as is all with a slash before the colon.
+ */
 static const char *cp_split(const char *word, char sandbox[256])
 {
 	const char *colon = strchr(word, ':');

@@ -143,7 +143,10 @@ static int follow_on(struct client *c, const char *id, struct following *f)
 			(void)error_errno(&err, f->failure, "write to stdout");
 		if (f->last != before)
 			tries = 0;
-		/* Broken off in the middle it goes on where it was; refused at first it does not. */
+		/*
+		 * Broken off in the middle it goes on where it was; refused at first it
+		 * does not.
+		 */
 		if (f->failure || (r < 0 && r != -ECONNRESET && !f->any) ||
 		    tries == TRIES || (r < 0 && r != -ECONNRESET && r != -ECONNREFUSED))
 			return client_fail(&client_events, &err);

@@ -221,8 +221,9 @@ static void cmd_session_interrupt(struct client *c, const char *at)
 }
 
 /*
- * Until the command has ended. ^C is for it, and the shell stays; who presses it again, ends us
- * otherwise or reads no more does not wait for that. > 0: the signal that we end by.
+ * Until the command has ended. ^C is for it, and the shell stays; who presses it again,
+ * ends us otherwise or reads no more does not wait for that. > 0: the signal that we end
+ * by.
  */
 static int wait_for_it(struct client *c, const char *at, struct request *request,
 		       const struct running *run, int signals, struct warren_error *err)
@@ -486,7 +487,10 @@ static int run_session(int argc, char **argv)
 	bool help = argc > 1 &&
 		    (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0);
 
-	/* The short form begins with a sandbox or an option of `run`; one word alone may be a verb, mistyped. */
+	/*
+	 * The short form begins with a sandbox or an option of `run`; one word alone may
+	 * be a verb, mistyped.
+	 */
 	if (argc > 1 && !help && !command_among(verbs, argv[1], &near) &&
 	    (argc > 2 || !near))
 		return session_cmd_run(argc, argv);

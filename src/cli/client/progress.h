@@ -16,7 +16,9 @@ struct progress {
 	bool shown;
 };
 
-/* What the next requests are for, "make a sandbox of python:3.12"; NULL: nothing to show. */
+/*
+ * What the next requests are for, "make a sandbox of python:3.12"; NULL: nothing to show.
+ */
 void progress_about(const char *what);
 
 void progress_begin(struct progress *p);

@@ -91,7 +91,10 @@ static int find_listed(struct client *c, const char *path, const char *what,
 {
 	char list[32];
 
-	/* The beginning of all of them is what a variable without a value is: nobody meant that. */
+	/*
+	 * The beginning of all of them is what a variable without a value is: nobody
+	 * meant that.
+	 */
 	if (word && !*word)
 		return error_set(err, EINVAL, "'' is not the id of %s %s",
 				 what[0] == 'e' ? "an" : "a", what);

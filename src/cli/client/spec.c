@@ -19,7 +19,10 @@ void spec_put_number(json_t *object, const char *key, uint64_t value)
 		(void)json_object_set_new(object, key, json_integer((json_int_t)value));
 }
 
-/* What is not UTF-8 is kept here and refused when the request is written: nothing is dropped. */
+/*
+ * What is not UTF-8 is kept here and refused when the request is written: nothing is
+ * dropped.
+ */
 void spec_put_text(json_t *object, const char *key, const char *value)
 {
 	if (value)

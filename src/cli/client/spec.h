@@ -18,7 +18,9 @@ void spec_put_text(json_t *object, const char *key, const char *value);
 /* @n words as an array. */
 json_t *words_json(char *const *words, size_t n);
 
-/* For the tables: a json_t * of labels, "KEY=VALUE" or "KEY"; of plain words, an array. */
+/*
+ * For the tables: a json_t * of labels, "KEY=VALUE" or "KEY"; of plain words, an array.
+ */
 int value_label(void *field, const char *value, struct warren_error *err);
 int value_word(void *field, const char *value, struct warren_error *err);
 

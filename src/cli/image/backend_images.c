@@ -2,8 +2,8 @@
 /*
  * backend_images.c - a pull by a backend that has images of its own
  *
- * warren-shim(1) asks the backend's daemon, and says in lines of JSON how far it is: of each
- * layer, then what the image is, then how it went.
+ * warren-shim(1) asks the backend's daemon, and says in lines of JSON how far it is: of
+ * each layer, then what the image is, then how it went.
  */
 #include "cli/image/backend_images.h"
 
@@ -74,7 +74,10 @@ static void take_layer(struct theirs *t, const json_t *line)
 		l->size = (uint64_t)total;
 		l->done = (uint64_t)json_integer_value(json_object_get(line, "done"));
 	}
-	/* Nothing is shown before all are known: they are told of one by one, and then begun. */
+	/*
+	 * Nothing is shown before all are known: they are told of one by one, and then
+	 * begun.
+	 */
 	t->begun |= l->state == OCI_DOWNLOADING || l->state == OCI_UNPACKING;
 	if (t->begun)
 		(void)progress_show(t->progress, t->layers, t->n);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend_images.h - images of backends that have their own, docker's say: pulled by the shim's program */
+/*
+ * backend_images.h - images of backends that have their own, docker's say: pulled by the
+ * shim's program
+ */
 #ifndef CLI_IMAGE_BACKEND_IMAGES_H
 #define CLI_IMAGE_BACKEND_IMAGES_H
 

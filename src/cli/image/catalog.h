@@ -35,7 +35,9 @@ void catalog_describe(const struct store *s, const struct catalog *c,
 		      const struct store_image *image, struct json *j);
 
 struct buf;
-/* A line of JSON: what has become of an image, or of a name of it; @ref NULL: of no name. */
+/*
+ * A line of JSON: what has become of an image, or of a name of it; @ref NULL: of no name.
+ */
 void catalog_put_json(struct buf *out, const char *action, const char *id,
 		      const char *ref);
 

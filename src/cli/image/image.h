@@ -23,7 +23,10 @@ extern const struct command image_pull;
 extern const struct command image_rm;
 extern const struct command image_tag;
 
-/* The store of this user, made if @make; -ENOENT without a word in @err's place: none yet. */
+/*
+ * The store of this user, made if @make; -ENOENT without a word in @err's place: none
+ * yet.
+ */
 int image_open_store(bool make, struct store *ret, struct warren_error *err) MUST_CHECK;
 
 /* Says @err; the status. */

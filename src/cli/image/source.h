@@ -31,8 +31,8 @@ void loaded_made(struct loaded *l, const char *id, const struct ref *name);
 int source_max_size(void *field, const char *value, struct warren_error *err);
 
 struct source {
-	const char *
-		path; /* a file, a directory, or "-" for stdin unless that is a terminal */
+	const char *path; /* a file, a directory, or "-" for stdin unless that is a
+			     terminal */
 	const char *verb; /* "load": how errors begin */
 	int (*take)(const struct store *s, int fd, const struct oci_options *options,
 		    struct loaded *loaded, const void *ctx, struct warren_error *err);

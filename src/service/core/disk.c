@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * disk.c - the disk with the store and the journals: is there room, and what waits for some
+ * disk.c - the disk with the store and the journals: is there room, and what waits for
+ * some
  *
- * A full disk must not make what was acknowledged untrue, and must not keep anybody from freeing
- * room. The store has room of its own for results and deletions (db/reserve.c). So that
- * nothing else uses it up, whatever adds to the disk (sandboxes, execs, sessions) is refused
- * while less than DISK_FLOOR is left. What cannot be written nevertheless waits in its room
- * (exec/exec_result.c), and is tried again from here. Output waits in its pipe
- * (agent/core/journal_write.c).
+ * A full disk must not make what was acknowledged untrue, and must not keep anybody from
+ * freeing room. The store has room of its own for results and deletions (db/reserve.c).
+ * So that nothing else uses it up, whatever adds to the disk (sandboxes, execs, sessions)
+ * is refused while less than DISK_FLOOR is left. What cannot be written nevertheless
+ * waits in its room (exec/exec_result.c), and is tried again from here. Output waits in
+ * its pipe (agent/core/journal_write.c).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -56,8 +57,9 @@ static void disk_look(struct service *s)
 }
 
 /*
- * To forget results for new ones is right when they are what fills the disk. What others put there,
- * be it for a moment, is no reason. If the limit has grown, who asks tries again with that.
+ * To forget results for new ones is right when they are what fills the disk. What others
+ * put there, be it for a moment, is no reason. If the limit has grown, who asks tries
+ * again with that.
  */
 int disk_may_forget(struct service *s)
 {

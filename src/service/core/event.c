@@ -2,13 +2,15 @@
 /*
  * event.c - what happened, numbered, for clients that listen or come back
  *
- * An event is a row of the store, so that a cursor outlives the process: one that says that something
- * changed is written in the transaction of that change (event_begin()), and a process that is
- * killed has told both or neither. The newest are in memory, too, where listeners read them. Nobody
- * is told of an event before the store has it: else an id could come to stand for another event.
+ * An event is a row of the store, so that a cursor outlives the process: one that says
+ * that something changed is written in the transaction of that change (event_begin()),
+ * and a process that is killed has told both or neither. The newest are in memory, too,
+ * where listeners read them. Nobody is told of an event before the store has it: else an
+ * id could come to stand for another event.
  *
- * What the store does not take, as its disk is full, waits in memory and is written later, in the same order;
- * if that becomes more than the memory holds, all older events are dropped, and listeners see a gap.
+ * What the store does not take, as its disk is full, waits in memory and is written
+ * later, in the same order; if that becomes more than the memory holds, all older events
+ * are dropped, and listeners see a gap.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -99,7 +101,10 @@ static int insert_waiting(struct service *s, struct warren_error *err)
 
 	for (uint64_t id = s->stored_event + 1; r == 0 && id <= s->last_event; id++)
 		r = event_insert(s, event_slot(s, id), err);
-	/* Some were dropped in between: what is before them is no part of the whole any more. */
+	/*
+	 * Some were dropped in between: what is before them is no part of the whole any
+	 * more.
+	 */
 	if (r == 0 && s->dropped_event) {
 		r = db_prune_events(s->db, s->dropped_event, INT64_MIN, UINT32_MAX, err);
 		r = r < 0 ? r : 0;

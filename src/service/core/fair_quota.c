@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fair_quota.c - what the kernel counts for the service as a whole, shared among its tenants */
+/*
+ * fair_quota.c - what the kernel counts for the service as a whole, shared among its
+ * tenants
+ */
 #include "service/core/fair_quota.h"
 
 #include <errno.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fair_quota.h - what the kernel counts for the service as a whole, shared among its tenants
+ * fair_quota.h - what the kernel counts for the service as a whole, shared among its
+ * tenants
  *
  * A tenant may take one more as long as more are free than it holds. So the first has
- * half at most, the next half of what is left then, and whoever comes finds some free as long
- * as there is more than one. What one tenant alone shall have more of than half has a greater
- * `weight`: a tenant then holds up to that many times what is free.
+ * half at most, the next half of what is left then, and whoever comes finds some free as
+ * long as there is more than one. What one tenant alone shall have more of than half has
+ * a greater `weight`: a tenant then holds up to that many times what is free.
  */
 #ifndef SERVICE_CORE_FAIR_QUOTA_H
 #define SERVICE_CORE_FAIR_QUOTA_H
@@ -20,7 +21,9 @@ struct fair_quota {
 	struct fair_quota_holder *holders;
 };
 
-/* What was taken for something that may outlive all that names its tenant; zero: nothing. */
+/*
+ * What was taken for something that may outlive all that names its tenant; zero: nothing.
+ */
 struct fair_quota_lease {
 	struct fair_quota_holder *holder;
 	uint64_t n;
@@ -31,8 +34,8 @@ int fair_quota_take(struct fair_quota *s, const char *tenant) MUST_CHECK;
 /* @n of those that @tenant took are free again. */
 void fair_quota_give(struct fair_quota *s, const char *tenant, uint64_t n);
 /*
- * @n at once, all or none, until fair_quota_end(). *@ret is empty or what was taken before: that
- * is given back if this can be had, and kept otherwise.
+ * @n at once, all or none, until fair_quota_end(). *@ret is empty or what was taken
+ * before: that is given back if this can be had, and kept otherwise.
  */
 int fair_quota_lease(struct fair_quota *s, const char *tenant, uint64_t n,
 		     struct fair_quota_lease *ret) MUST_CHECK;

@@ -2,16 +2,17 @@
 /*
  * file_worker.c - requests about the files of a sandbox, and the workers that do them
  *
- * The init of a native sandbox starts workers for files (agent/init/file_worker.c): the first for the first
- * request, another when requests wait because all workers are held up by a lock inside, up to
- * WORKERS_MAX. Requests of one order (a struct files) are done one after another, so while one of
- * them is under way the next goes to the same worker. A worker that does not answer in time
- * fails its requests and is given up; the sandbox lives on. One that breaks the
- * protocol is as bad as an init that does.
+ * The init of a native sandbox starts workers for files (agent/init/file_worker.c): the
+ * first for the first request, another when requests wait because all workers are held up
+ * by a lock inside, up to WORKERS_MAX. Requests of one order (a struct files) are done
+ * one after another, so while one of them is under way the next goes to the same worker.
+ * A worker that does not answer in time fails its requests and is given up; the sandbox
+ * lives on. One that breaks the protocol is as bad as an init that does.
  *
- * A shim, and an init of a version before workers, is asked itself. One that answers more than
- * its connection holds cuts it off, and with it the sandbox; requests that do not fit are
- * refused. So no more are under way than certainly fit both ways, and the others wait here.
+ * A shim, and an init of a version before workers, is asked itself. One that answers more
+ * than its connection holds cuts it off, and with it the sandbox; requests that do not
+ * fit are refused. So no more are under way than certainly fit both ways, and the others
+ * wait here.
  */
 #include <errno.h>
 #include <string.h>
@@ -56,10 +57,10 @@ struct file_queue {
 	struct file_ask *asks, **tail; /* that wait for their turn */
 	struct file_worker *workers;
 	unsigned n_workers;
-	unsigned flight; /* at an init or shim that is asked itself */
-	bool starting;   /* one more worker */
-	uint64_t
-		short_since; /* that one more would have something to do; 0: it would not */
+	unsigned flight;      /* at an init or shim that is asked itself */
+	bool starting;        /* one more worker */
+	uint64_t short_since; /* that one more would have something to do; 0: it would not
+			       */
 	struct loop_timer *timer;
 	uint64_t look_at; /* when it comes; 0: it does not */
 };
@@ -278,8 +279,8 @@ static void files_file_worker_start(struct file_queue *q)
 /* ---------------------------------------------------------------- taking turns */
 
 /*
- * Who is to do it: one that does what was asked before it, or one that has nothing to do. *@ret_any:
- * it might be anybody.
+ * Who is to do it: one that does what was asked before it, or one that has nothing to do.
+ * *@ret_any: it might be anybody.
  */
 static struct file_worker *worker_for(struct file_queue *q, const struct file_ask *a,
 				      bool others_wait, bool *ret_any)
@@ -307,7 +308,10 @@ static void worker_send(struct file_worker *w, struct file_ask *a)
 	a->next = NULL;
 	if (w->flight == 0)
 		w->since = queue_now(w->queue);
-	/* What was not sent has no answer: its end is that of the connection, which comes next. */
+	/*
+	 * What was not sent has no answer: its end is that of the connection, which comes
+	 * next.
+	 */
 	if (init_request_send(&a->q, w->conn, a->seq, &err) < 0)
 		(void)shutdown(w->conn, SHUT_RDWR);
 	*w->tail = a;

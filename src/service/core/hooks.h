@@ -2,13 +2,14 @@
 /*
  * hooks.h - how a room takes part in the life of the service and of each sandbox
  *
- * The core has sandboxes, and knows nothing of what goes on in them: execs, sessions and the use
- * of files are rooms of their own, which use the core and are never used by it. Each room has one
- * struct service_room; service/rooms.c lists them, and the core calls their hooks in that order,
- * so a room finds done what the rooms before it do. Any hook may be NULL.
+ * The core has sandboxes, and knows nothing of what goes on in them: execs, sessions and
+ * the use of files are rooms of their own, which use the core and are never used by it.
+ * Each room has one struct service_room; service/rooms.c lists them, and the core calls
+ * their hooks in that order, so a room finds done what the rooms before it do. Any hook
+ * may be NULL.
  *
- * A room keeps what it has for the service and for each sandbox in memory that the core allocates
- * with them, all zeros, and frees after gone() and close().
+ * A room keeps what it has for the service and for each sandbox in memory that the core
+ * allocates with them, all zeros, and frees after gone() and close().
  */
 #ifndef SERVICE_CORE_HOOKS_H
 #define SERVICE_CORE_HOOKS_H
@@ -40,7 +41,9 @@ struct service_room {
 
 	/* It was just created, and runs. */
 	void (*created)(struct sandbox *sandbox);
-	/* A sandbox of a former process is connected to: find what the store has for it. */
+	/*
+	 * A sandbox of a former process is connected to: find what the store has for it.
+	 */
 	void (*restore)(struct sandbox *sandbox);
 	/* There is a connection to its init. @done is called once, with 0. */
 	void (*connected)(struct sandbox *sandbox, service_done_fn done, void *ctx);

@@ -17,7 +17,9 @@
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
 
-/* A registry may be as slow as it likes: no tenant's pulls take the turns of all others. */
+/*
+ * A registry may be as slow as it likes: no tenant's pulls take the turns of all others.
+ */
 #define PULLS_AT_ONCE 8
 #define PULLS_OF_ONE  4 /* tenant */
 #define PULLS_MAX     256
@@ -414,7 +416,9 @@ static struct pull *image_join(struct service *s, const char *backend, const cha
 	*ret_n = 0;
 	for (struct pull *p = s->pulls; p; p = p->next) {
 		(*ret_n)++;
-		/* Who wants the registry to be asked is not served by who may not ask it. */
+		/*
+		 * Who wants the registry to be asked is not served by who may not ask it.
+		 */
 		if (strcmp(p->backend, backend) == 0 && strcmp(p->ref, ref) == 0 &&
 		    strcmp(p->platform, platform) == 0 &&
 		    (flags & IMAGE_IF_MISSING || !(p->flags & IMAGE_IF_MISSING)))

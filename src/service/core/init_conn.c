@@ -2,11 +2,11 @@
 /*
  * init_conn.c - the conversation with the init of a sandbox, without waiting
  *
- * Requests carry a number that their reply repeats; ends of execs come in
- * between, for all of them (HELLO). A reply that nobody asked for, or a message
- * that is none, is an init gone wrong, and so is one that does not answer in
- * time, or says too much that nobody asked for: the line is closed, and the sandbox is lost.
- * A request has its time once. Only a shim, which is ours, may ask for more, and not for ever.
+ * Requests carry a number that their reply repeats; ends of execs come in between, for
+ * all of them (HELLO). A reply that nobody asked for, or a message that is none, is an
+ * init gone wrong, and so is one that does not answer in time, or says too much that
+ * nobody asked for: the line is closed, and the sandbox is lost. A request has its time
+ * once. Only a shim, which is ours, may ask for more, and not for ever.
  */
 #include <errno.h>
 #include <string.h>
@@ -97,8 +97,8 @@ static bool init_conn_exited(struct sandbox *sandbox, const struct proto_exited 
 }
 
 /*
- * 0, or -EPROTO when it is nothing that an init says here. Another error is its last word, which
- * answers nothing.
+ * 0, or -EPROTO when it is nothing that an init says here. Another error is its last
+ * word, which answers nothing.
  */
 static int init_conn_hear(struct sandbox *sandbox, struct init_reply *a,
 			  struct warren_error *ret_last)

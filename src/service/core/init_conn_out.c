@@ -2,9 +2,10 @@
 /*
  * init_conn_out.c - requests to an init that its connection has no room for yet
  *
- * An init reads no request while it has answers that we have not read (agent/core/outbox.c), so hundreds
- * of requests at once find the connection full. They wait here, in their order, with duplicates
- * of their descriptors. How many may wait is limited: beyond that, who asks is told to try again.
+ * An init reads no request while it has answers that we have not read
+ * (agent/core/outbox.c), so hundreds of requests at once find the connection full. They
+ * wait here, in their order, with duplicates of their descriptors. How many may wait is
+ * limited: beyond that, who asks is told to try again.
  */
 #include <errno.h>
 #include <fcntl.h>

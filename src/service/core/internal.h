@@ -41,8 +41,8 @@ void event_emit_row(struct service *s, enum event_type type,
 		    const struct warren_result *result);
 
 /*
- * Within such a transaction: its sandbox ends, and with it all execs and sessions of which
- * no end was told.
+ * Within such a transaction: its sandbox ends, and with it all execs and sessions of
+ * which no end was told.
  */
 int event_emit_ends(struct sandbox *sandbox, const char *why, struct warren_error *err);
 
@@ -64,7 +64,10 @@ int warden_conn_ask(struct service *s, void *msg, size_t size,
 		    void (*fn)(void *ctx, const struct warren_error *err,
 			       const char *data, size_t size, int fd),
 		    void *ctx);
-/* The same about a sandbox: @msg begins as struct warden_proto_sandbox, which gets its id and backend. */
+/*
+ * The same about a sandbox: @msg begins as struct warden_proto_sandbox, which gets its id
+ * and backend.
+ */
 int warden_conn_ask_of(const struct sandbox *sandbox, void *msg, size_t size,
 		       void (*fn)(void *ctx, const struct warren_error *err,
 				  const char *data, size_t size, int fd),
@@ -73,7 +76,10 @@ int warden_conn_ask_of(const struct sandbox *sandbox, void *msg, size_t size,
 /* pool_ids.c */
 struct warden_proto_pool;
 void pool_ids_hear(struct service *s, const struct warden_proto_pool *msg, size_t size);
-/* Rows of the native backend get ids of parts, the first ones: those before the one returned. */
+/*
+ * Rows of the native backend get ids of parts, the first ones: those before the one
+ * returned.
+ */
 size_t pool_ids_take(struct service *s, struct sandbox_row *rows, size_t n);
 /* They were not used. */
 void pool_ids_return(struct service *s, const struct sandbox_row *rows, size_t n);
@@ -104,7 +110,9 @@ void sandbox_reconnected(struct sandbox *sandbox, int r, const struct warren_err
 void reconnect_sandbox_gone(struct sandbox *sandbox);
 /* sandbox_ops.c: sandbox_reconnect(), when nothing else happens to it. */
 void sandbox_reconnect_in_turn(struct sandbox *sandbox);
-/* restore.c: a connection to its init is here (@fd is taken); it is as the store has it. */
+/*
+ * restore.c: a connection to its init is here (@fd is taken); it is as the store has it.
+ */
 int sandbox_take_up(struct sandbox *sandbox, const char *data, size_t size, int fd,
 		    service_done_fn done, void *ctx, struct warren_error *err);
 /* sandbox.c */

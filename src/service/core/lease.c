@@ -2,10 +2,10 @@
 /*
  * lease.c - descriptors, memory and bytes of output that the service holds for a tenant
  *
- * The api has a limited number of descriptors (RLIMIT_NOFILE), and the disk with the journals has
- * limited room. Both serve all tenants, so each has a share (fair_quota.h) and is refused more with
- * EUSERS while others still find some. What a client's connection needs by itself is kept aside
- * by whoever sets the limits (daemon/api.c).
+ * The api has a limited number of descriptors (RLIMIT_NOFILE), and the disk with the
+ * journals has limited room. Both serve all tenants, so each has a share (fair_quota.h)
+ * and is refused more with EUSERS while others still find some. What a client's
+ * connection needs by itself is kept aside by whoever sets the limits (daemon/api.c).
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -2,10 +2,11 @@
 /*
  * permit.c - a request that waits begins only while its token is good
  *
- * A token is checked when a request arrives. Some requests wait after that: for a paused sandbox to
- * wake, for the turn of a session's command. A command that waits can even outlive its connection.
- * So the service notes the token of the request that is being handled (service_permit()); what has
- * to wait keeps a copy, and asks permit_check() when its turn comes.
+ * A token is checked when a request arrives. Some requests wait after that: for a paused
+ * sandbox to wake, for the turn of a session's command. A command that waits can even
+ * outlive its connection. So the service notes the token of the request that is being
+ * handled (service_permit()); what has to wait keeps a copy, and asks permit_check() when
+ * its turn comes.
  */
 #include <errno.h>
 #include <stdio.h>

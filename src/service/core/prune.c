@@ -14,7 +14,10 @@
 #define AT_ONCE       256    /* rows in one turn of the loop */
 #define PRUNE_MS      60000
 
-/* Each deletes at most AT_ONCE and says how many, or more if it is to be called again; or -errno. */
+/*
+ * Each deletes at most AT_ONCE and says how many, or more if it is to be called again; or
+ * -errno.
+ */
 static int prune_tokens(struct service *s, struct warren_error *err)
 {
 	return db_prune_tokens(s->db, service_time() - DAY_MS, AT_ONCE, err);

@@ -2,12 +2,12 @@
 /*
  * reconnect.c - a line to an init that ended, or could not be opened, is opened again
  *
- * The end of a connection is not the end of a sandbox: init may have cut us off because we did
- * not read, or the machine was short of memory or descriptors. The warden knows whether the
- * init lives, and is asked for another connection. What waited for an answer hears that it shall
- * try again; execs run on, and are attached to anew (exec/exec_restore.c). Only if the warden says
- * that there is no init any more, or if one ends its connections again and again, the sandbox is
- * lost.
+ * The end of a connection is not the end of a sandbox: init may have cut us off because
+ * we did not read, or the machine was short of memory or descriptors. The warden knows
+ * whether the init lives, and is asked for another connection. What waited for an answer
+ * hears that it shall try again; execs run on, and are attached to anew
+ * (exec/exec_restore.c). Only if the warden says that there is no init any more, or if
+ * one ends its connections again and again, the sandbox is lost.
  */
 #include <errno.h>
 #include <stdio.h>

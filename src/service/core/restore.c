@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * restore.c - what a former process left, found again
+ * restore.c - find the sandboxes of an earlier process again
  *
- * The store says what there should be, the warden what there is:
+ * The database says what should exist, the warden what exists:
  *
- *	creating	was never answered: unmade, and forgotten
+ *	creating	was never answered: destroyed, and deleted
  *	running, paused,
- *	stopped		connected to again (reconnect.c), and whichever it is; what has no init
- *			any more is ended and has failed
- *	deleting	was begun: unmade to its end
- *	no row at all	unmade
+ *	stopped		reconnected to (reconnect.c); without an init, it is ended
+ *			and has failed
+ *	deleting	was begun: destroyed completely
+ *	no row at all	destroyed
  *
- * Nobody is kept waiting for a sandbox that is late: after a moment the service is ready, and what
- * is asked of such a one waits in the queue of its jobs.
+ * No client waits for a slow sandbox: after a moment the service is ready, and requests
+ * for such a sandbox wait in its queue of jobs.
  *
- * The other rooms find again what they had in a sandbox once it is connected to.
+ * The other rooms restore their state of a sandbox once it is connected.
  */
 #include <errno.h>
 #include <string.h>

@@ -151,7 +151,9 @@ struct service {
 	size_t n_stock;
 };
 
-/* A write that failed is survived where what it says can be found again; it is counted. */
+/*
+ * A write that failed is survived where what it says can be found again; it is counted.
+ */
 static inline void survive(struct service *s, int r)
 {
 	s->metrics.store_errors += r < 0;
@@ -176,7 +178,9 @@ void event_rollback(struct event_tx *tx);
 void service_untidy(struct service *s);
 
 /* disk.c */
-/* May results be forgotten for the output of a new exec? -EAGAIN: there is room by now. */
+/*
+ * May results be forgotten for the output of a new exec? -EAGAIN: there is room by now.
+ */
 int disk_may_forget(struct service *s);
 /* May something be added to the disk? -ENOSPC. */
 int disk_admit(struct service *s, struct warren_error *err);
@@ -194,13 +198,16 @@ void lease_force(struct service *s, enum lease_kind kind, const char *tenant, ui
 		 struct fair_quota_lease *lease);
 void lease_end(struct service *s, enum lease_kind kind, struct fair_quota_lease *lease);
 /*
- * Memory that grows: @bytes in all, in steps. What is small is free of it. -EUSERS, -ENOMEM: there
- * is no room for so many; @lease is as it was.
+ * Memory that grows: @bytes in all, in steps. What is small is free of it. -EUSERS,
+ * -ENOMEM: there is no room for so many; @lease is as it was.
  */
 int lease_memory(struct service *s, const char *tenant, uint64_t bytes,
 		 struct fair_quota_lease *lease, struct warren_error *err) MUST_CHECK;
 
-/* permit.c: -EKEYREVOKED, -EKEYEXPIRED: nothing may begin on behalf of that token any more. */
+/*
+ * permit.c: -EKEYREVOKED, -EKEYEXPIRED: nothing may begin on behalf of that token any
+ * more.
+ */
 int permit_check(struct service *s, const struct permit *p,
 		 struct warren_error *err) MUST_CHECK;
 
@@ -217,7 +224,10 @@ int init_conn_ask_struct(struct sandbox *sandbox, const void *msg, size_t size, 
 int init_conn_tell(struct sandbox *sandbox, const void *msg, size_t size);
 
 /* sandbox.c */
-/* Its init is gone without having been told to, or counts as gone: mute, late, out of protocol. */
+/*
+ * Its init is gone without having been told to, or counts as gone: mute, late, out of
+ * protocol.
+ */
 void sandbox_lost(struct sandbox *sandbox, const struct warren_error *why);
 /* The only one that changes a sandbox's state; in the store first. */
 int sandbox_move(struct sandbox *sandbox, enum sandbox_state to, const char *error,
@@ -243,8 +253,9 @@ void sandbox_find_user(struct sandbox *sandbox, const char *text,
 void service_ignore(void *ctx, int r, const struct warren_error *err);
 
 /*
- * file_worker.c: a request about files, whose bytes and descriptors are taken. Those of the same
- * @order (NULL: none) are done one after another. @fn comes once, at once if it fails.
+ * file_worker.c: a request about files, whose bytes and descriptors are taken. Those of
+ * the same @order (NULL: none) are done one after another. @fn comes once, at once if it
+ * fails.
  */
 typedef void (*file_answer_fn)(void *ctx, struct init_reply *a,
 			       const struct warren_error *err);

@@ -353,7 +353,10 @@ void sandbox_disengage(struct service *s, const char *id)
 		sandbox_arm(sandbox);
 }
 
-/* What cannot be paused now is tried again; the sandbox is there, or it would not be told. */
+/*
+ * What cannot be paused now is tried again; the sandbox is there, or it would not be
+ * told.
+ */
 static void on_idle_paused(void *ctx, int r, const struct warren_error *err UNUSED)
 {
 	struct sandbox *sandbox = ctx;
@@ -362,7 +365,10 @@ static void on_idle_paused(void *ctx, int r, const struct warren_error *err UNUS
 		loop_timer_set(sandbox->timer, RETRY_MS);
 }
 
-/* What is due is done, be it later: the sandbox is there unless it worked, or was gone before. */
+/*
+ * What is due is done, be it later: the sandbox is there unless it worked, or was gone
+ * before.
+ */
 static void on_expired(void *ctx, int r, const struct warren_error *err UNUSED)
 {
 	struct sandbox *sandbox = ctx;

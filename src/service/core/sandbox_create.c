@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox_create.c - a sandbox is made by the warden, after a pull of its image if that is missing
+ * sandbox_create.c - a sandbox is made by the warden, after a pull of its image if that
+ * is missing
  *
  * The warden is asked first: an image that is here costs nothing more. When it
  * says that something is missing, and the image could be that, the image is
@@ -188,7 +189,10 @@ static void sandbox_create_on_created(void *ctx, const struct warren_error *fail
 	struct sandbox *sandbox = sandbox_find(s, NULL, m->id);
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	/* Whether the warden made it nobody knows: as `creating` it is unmade by the next. */
+	/*
+	 * Whether the warden made it nobody knows: as `creating` it is unmade by the
+	 * next.
+	 */
 	if (!sandbox || s->closing) {
 		if (fd >= 0)
 			(void)close(fd);
@@ -204,7 +208,10 @@ static void sandbox_create_on_created(void *ctx, const struct warren_error *fail
 			sandbox_create_pull(m);
 		return;
 	}
-	/* The warden made it, and its connection did not reach us: nobody else would end it. */
+	/*
+	 * The warden made it, and its connection did not reach us: nobody else would end
+	 * it.
+	 */
 	if (failure && failure->code == EMFILE)
 		(void)warden_conn_ask_of(
 			sandbox,

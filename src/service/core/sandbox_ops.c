@@ -15,7 +15,9 @@
 
 void sandbox_next_job(struct sandbox *sandbox)
 {
-	/* Jobs that are over at once come one after the other, not one within the other. */
+	/*
+	 * Jobs that are over at once come one after the other, not one within the other.
+	 */
 	if (sandbox->working)
 		return;
 	sandbox->working = true;
@@ -44,7 +46,10 @@ void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job)
 	sandbox_next_job(sandbox);
 }
 
-/* Tell a user of the sandbox, on whose behalf it goes on, unless its token is worthless by now. */
+/*
+ * Tell a user of the sandbox, on whose behalf it goes on, unless its token is worthless
+ * by now.
+ */
 static void tell_user(const struct sandbox_job *job, struct service *s, int r,
 		      const struct warren_error *err)
 {
@@ -359,7 +364,10 @@ static void begin_end(struct sandbox_job *job)
 	}
 }
 
-/* Nothing of it is left alive, and then it has failed: who sees `failed` sees no process of it. */
+/*
+ * Nothing of it is left alive, and then it has failed: who sees `failed` sees no process
+ * of it.
+ */
 void sandbox_end(struct sandbox *sandbox, const struct warren_error *why)
 {
 	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_end,

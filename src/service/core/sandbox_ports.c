@@ -2,8 +2,8 @@
 /*
  * sandbox_ports.c - ports of a sandbox, and who its users are
  *
- * Both inside, by init and by its file worker: what comes back is a descriptor. The name of a user is looked up in
- * the sandbox's own passwd and group.
+ * Both inside, by init and by its file worker: what comes back is a descriptor. The name
+ * of a user is looked up in the sandbox's own passwd and group.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sandbox_spec.c - the text of a sandbox's spec: what of it the service looks at, and what changes */
+/*
+ * sandbox_spec.c - the text of a sandbox's spec: what of it the service looks at, and
+ * what changes
+ */
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>

@@ -11,7 +11,9 @@
 
 #define WRITERS_MAX 128            /* threads at once, see file_writer.h */
 #define MEMORY_MAX  (256ULL << 20) /* bytes, see LEASE_MEMORY */
-/* The kernel has 4,096 (kernel.pty.max) for all, of which 1,024 are for the host itself. */
+/*
+ * The kernel has 4,096 (kernel.pty.max) for all, of which 1,024 are for the host itself.
+ */
 #define TERMINALS_MAX 3072
 #define HEALTH_MS     2000 /* for the warden to say that it is there */
 
@@ -101,7 +103,10 @@ int service_new(const struct service_options *o, struct service **ret,
 	s->journals = o->journals;
 	s->hooks = o->rooms;
 	s->backends = o->backends;
-	/* One tenant alone has three quarters: ten thousand sandboxes are one descriptor each. */
+	/*
+	 * One tenant alone has three quarters: ten thousand sandboxes are one descriptor
+	 * each.
+	 */
 	s->shares[LEASE_DESCRIPTORS] = (struct fair_quota){
 		.limit = o->descriptors_max ? o->descriptors_max : UINT32_MAX, .weight = 3
 	};

@@ -1,37 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * service.h - what the api process knows and does: sandboxes, images, events, who may use them
+ * service.h - the state and operations of the api process: sandboxes, images, events,
+ * access
  *
  * Theory of operation
  *
- * One thread, one loop. The store (db/db.h) is the truth of what exists
- * and was acknowledged; what is in memory is a copy of it, and the connections
- * that a program needs to do something with it:
+ * One thread, one loop. The database (db/db.h) is the truth about what exists and
+ * was acknowledged; the memory holds a copy of it, and the connections to work with it:
  *
- *	warden_conn.c	 to the warden, which makes and unmakes sandboxes for us
- *	init_conn.c	 to the init of each sandbox, which starts, opens and connects; init_conn_out.c,
- *		 what waits for room in it; reconnect.c, when it ends
- *	sandbox.c	 sandboxes: their states, their creation and destruction, their time
- *	sandbox_create.c	 their making, with a pull of the image before it where it is missing
- *	image.c	 images: asked for, pulled once for all who want the same
- *	event.c	 what happened, for those who listen
- *	restore.c what a former process left, found again
- *	disk.c	 whether there is room on the disk
- *	gc.c	 what could not be undone when it was time to, undone later
+ *	warden_conn.c		to the warden, which creates and destroys sandboxes
+ *	init_conn.c		to the init of each sandbox
+ *	init_conn_out.c		requests that wait for space in it
+ *	reconnect.c		what happens when it ends
+ *	sandbox.c		sandboxes: states, creation, destruction, lifetime
+ *	sandbox_create.c	creation, with a pull of a missing image
+ *	image.c			images: each pulled once for all requests
+ *	event.c			events, for listeners
+ *	restore.c		finds the sandboxes of an earlier process again
+ *	disk.c			whether the disk has free space
+ *	gc.c			destroys later what could not be destroyed in time
  *
- * An operation is written down before it is begun and answered after it was
- * done, so that a process that is killed leaves nothing that the next one
- * cannot finish: a sandbox in state `creating` without an answer is unmade, one
- * in `deleting` is unmade to its end, an exec whose end nobody heard has it in
- * its journal.
+ * An operation is recorded before it begins and answered after it is done, so that a
+ * killed process leaves nothing that the next one cannot finish: a sandbox in state
+ * `creating` without an answer is destroyed, one in `deleting` is destroyed completely,
+ * and the result of an exec is in its journal.
  *
- * Whatever comes from an init is untrusted: it harms its own sandbox alone.
+ * Everything from an init is untrusted: it can harm only its own sandbox.
  *
- * What goes on in a sandbox is the business of the other rooms, which have a header each:
- * exec/exec.h, session/session.h, files/files.h. They use the core, which calls them by hooks.h.
+ * The other rooms handle what happens in a sandbox; each has a header:
+ * exec/exec.h, session/session.h, files/files.h. They use the core, which calls them by
+ * hooks.h.
  *
- * Functions that take `done` answer later, from the loop, exactly once, also
- * when the sandbox ends meanwhile; the others answer at once.
+ * Functions with `done` answer later, from the loop, exactly once, even if the sandbox
+ * ends in the meantime; the others answer immediately.
  */
 #ifndef SERVICE_CORE_SERVICE_H
 #define SERVICE_CORE_SERVICE_H
@@ -54,19 +55,23 @@ struct service_options {
 	struct db *db;
 	int warden;   /* the connection; taken */
 	int journals; /* the directory of journals; taken */
-	bool reuse; /* journals for other sandboxes: no init has the user that owns them */
+	bool reuse;   /* journals for other sandboxes: no init has the user that owns them
+		       */
 	uint64_t journal_default, journal_max; /* bytes kept of an exec's output */
 	unsigned execs_max;                    /* kept in the store for each sandbox */
 	/* Where sandboxes may be, NULL-terminated; borrowed. */
 	const char *const *backends;
 	/* What takes part beside the core: service/rooms.h; borrowed. */
 	const struct service_room *const *rooms;
-	/* Of inotify(7), for all tenants: instances, and what they watch; 0: what is usual. */
+	/*
+	 * Of inotify(7), for all tenants: instances, and what they watch; 0: what is
+	 * usual.
+	 */
 	uint64_t watches_max, watched_max;
-	uint64_t
-		journal_total; /* bytes of a sandbox's journals together; 0: what is usual */
-	uint64_t
-		output_max; /* bytes of all journals; 0: half of what the disk has for them */
+	uint64_t journal_total; /* bytes of a sandbox's journals together; 0: what is
+				   usual */
+	uint64_t output_max;    /* bytes of all journals; 0: half of what the disk has for
+				   them */
 	uint64_t descriptors_max; /* for sandboxes, execs and files; 0: no limit */
 };
 
@@ -81,13 +86,17 @@ int service_restore(struct service *s, service_done_fn done, void *ctx,
 /* All sandboxes; @done when they are gone. */
 void service_delete_all(struct service *s, service_done_fn done, void *ctx);
 /*
- * clock.c: milliseconds since 1970, by a clock of the service's own: what expires does so by it, and it goes on
- * steadily whatever the time of day is set to, over restarts too. The store has its times.
+ * clock.c: milliseconds since 1970, by a clock of the service's own: what expires does so
+ * by it, and it goes on steadily whatever the time of day is set to, over restarts too.
+ * The store has its times.
  */
 int64_t service_time(void);
 /* The time of day of such a time, for people. */
 int64_t service_wall(int64_t time);
-/* Before the first of them: go on where a former process of this state was; @boot: the boot's id, or "". */
+/*
+ * Before the first of them: go on where a former process of this state was; @boot: the
+ * boot's id, or "".
+ */
 int service_clock_open(struct db *db, const char *boot,
 		       struct warren_error *err) MUST_CHECK;
 /* From time to time, and at the end: what the next boot will need. */
@@ -130,8 +139,9 @@ void service_on_warden_end(struct service *s, void (*fn)(void *ctx), void *ctx);
 /* The sandbox @id if it is @owner's (NULL: whosever); else NULL. */
 struct sandbox *sandbox_find(struct service *s, const char *owner, const char *id);
 /*
- * The id of the sandbox that @word means: its id, its name, or the beginning of its id, in this
- * order. @owner NULL: anybody's, and of one name those of @first. -ENOENT; -ENOTUNIQ: several.
+ * The id of the sandbox that @word means: its id, its name, or the beginning of its id,
+ * in this order. @owner NULL: anybody's, and of one name those of @first. -ENOENT;
+ * -ENOTUNIQ: several.
  */
 int sandbox_resolve(struct service *s, const char *owner, const char *first,
 		    const char *word, char ret_id[ID_LEN + 1],
@@ -190,7 +200,9 @@ struct sandbox_waiter {
 
 void sandbox_wait(struct sandbox *sandbox, struct sandbox_waiter *w, uint64_t ms);
 void sandbox_wait_cancel(struct sandbox_waiter *w);
-/* The same, of him who alone knows of it: if it cannot be made, it is forgotten at once. */
+/*
+ * The same, of him who alone knows of it: if it cannot be made, it is forgotten at once.
+ */
 void sandbox_wait_abandon(struct sandbox_waiter *w);
 
 /* @done with -ESTALE when it is in no state for it. */
@@ -228,9 +240,9 @@ bool sandbox_command_failed(const struct sandbox *sandbox);
 void sandbox_use(struct sandbox *sandbox, service_done_fn done, void *ctx);
 
 /*
- * What is asked for from now on is on behalf of @token, which expires at @expires_at (0: never):
- * what has to wait begins only if the token is good then. NULL, or "": nobody's, which is always
- * good. Set before a request is handled, and cleared after.
+ * What is asked for from now on is on behalf of @token, which expires at @expires_at (0:
+ * never): what has to wait begins only if the token is good then. NULL, or "": nobody's,
+ * which is always good. Set before a request is handled, and cleared after.
  */
 void service_permit(struct service *s, const char *token, int64_t expires_at);
 
@@ -277,15 +289,18 @@ struct image_layer {
 };
 
 /*
- * Who waits for a pull, or watches it. Several want the same image: it is pulled
- * once. Called from the loop with 1 when something has changed, and last with 0, or
- * with -errno: -ENOMEDIUM when the registry has no such image, -ECOMM for whatever else it
- * did wrong. A waiter is the caller's memory, until then or until image_leave().
+ * Who waits for a pull, or watches it. Several want the same image: it is pulled once.
+ * Called from the loop with 1 when something has changed, and last with 0, or with
+ * -errno: -ENOMEDIUM when the registry has no such image, -ECOMM for whatever else it did
+ * wrong. A waiter is the caller's memory, until then or until image_leave().
  */
 struct image_waiter {
 	void (*fn)(struct image_waiter *w, int r, const struct warren_error *err);
 	void *ctx;
-	/* Once it is here, in a backend that has images of its own: what it is, as JSON; borrowed. */
+	/*
+	 * Once it is here, in a backend that has images of its own: what it is, as JSON;
+	 * borrowed.
+	 */
 	const char *found;
 	size_t found_size;
 	struct pull *pull; /* private from here on; NULL: it does not wait */
@@ -295,7 +310,10 @@ struct image_waiter {
 #define IMAGE_IF_MISSING (1U << 0)
 #define IMAGE_PERSISTENT (1U << 1) /* goes on when nobody waits for it any more */
 
-/* @backend: one that has images of its own; NULL: into our store. @tenant has a share of the turns. */
+/*
+ * @backend: one that has images of its own; NULL: into our store. @tenant has a share of
+ * the turns.
+ */
 int image_pull(struct service *s, const char *tenant, const char *backend,
 	       const char *ref, const char *platform, unsigned flags,
 	       struct image_waiter *w, struct warren_error *err) MUST_CHECK;
@@ -344,8 +362,8 @@ void event_emit(struct service *s, enum event_type type, const struct sandbox *s
 /* Of an image, which is nobody's own. */
 void event_emit_image(struct service *s, enum event_type type, const char *ref);
 /*
- * Events are numbered, over all processes that the state has had. What is kept comes after
- * event_first(): of the last hour, but no more than a hundred thousand.
+ * Events are numbered, over all processes that the state has had. What is kept comes
+ * after event_first(): of the last hour, but no more than a hundred thousand.
  */
 uint64_t event_first(const struct service *s);
 /* The next event after @id that is still kept, until this is called again; NULL: none. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* warden_conn.c - requests to the warden and their replies, in whatever order they come */
+/*
+ * warden_conn.c - requests to the warden and their replies, in whatever order they come
+ */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -96,7 +98,10 @@ static void on_link(void *ctx, unsigned events)
 
 		if (n == -EAGAIN || n == -EINTR)
 			return;
-		/* Memory that is short for a moment, or a message that is none: not its end. */
+		/*
+		 * Memory that is short for a moment, or a message that is none: not its
+		 * end.
+		 */
 		if (n == -ENOMEM || n == -ENOBUFS || n == -EMSGSIZE)
 			continue;
 		if (n <= 0) {

@@ -303,7 +303,10 @@ static void exec_on_started(void *ctx, struct init_reply *a,
 					 PROTO_EXECS_MAX, PROTO_EXECS_MAX, &err);
 		else
 			(void)reply_explain(a, &spec, st->sandbox->is.base.workdir, &err);
-		/* It runs, and we cannot reach it: it is to end, as what could not be started. */
+		/*
+		 * It runs, and we cannot reach it: it is to end, as what could not be
+		 * started.
+		 */
 		if (a->lost)
 			exec_signal(exec, SIGKILL, PROTO_WHOM_TREE, service_ignore, NULL);
 		exec_fail(st, &err);
@@ -371,8 +374,8 @@ static bool exec_put_word(struct json *j, const char *word, size_t n, size_t *re
 }
 
 /*
- * As it is shown, in JSON. Rows of execs outlive them, in a store that all tenants use: of a long
- * command line they have the beginning, and how much is missing.
+ * As it is shown, in JSON. Rows of execs outlive them, in a store that all tenants use:
+ * of a long command line they have the beginning, and how much is missing.
  */
 static void write_argv(struct buf *out, const char *const *argv)
 {
@@ -515,7 +518,10 @@ static int ask_init(struct starting *st, int gate, struct warren_error *err)
 	return r < 0 ? r : init_conn_ask(st->sandbox, &q, exec_on_started, st, err);
 }
 
-/* Until init has answered it is not over; but who asked hears at once what became of the row. */
+/*
+ * Until init has answered it is not over; but who asked hears at once what became of the
+ * row.
+ */
 static int start_behind_gate(struct starting *st, struct warren_error *err)
 {
 	AUTO_CLOSE int ours = -1;
@@ -527,7 +533,9 @@ static int start_behind_gate(struct starting *st, struct warren_error *err)
 	r = ask_init(st, ends[0], err);
 	if (r < 0)
 		return r;
-	/* If nobody waits there any more, something else failed, and init will say what. */
+	/*
+	 * If nobody waits there any more, something else failed, and init will say what.
+	 */
 	if (exec_write_down(st, err) == 0)
 		(void)!write(ours, "", 1);
 	else
@@ -607,7 +615,10 @@ static void exec_tell_waiters(struct exec *exec)
 	}
 }
 
-/* By its own clock, so that whoever reads the result again says the same; but not yet to come. */
+/*
+ * By its own clock, so that whoever reads the result again says the same; but not yet to
+ * come.
+ */
 static int64_t end_of(const struct exec_row *row, const struct warren_result *result)
 {
 	uint64_t now = (uint64_t)service_time(), began = (uint64_t)row->started_at;
@@ -627,7 +638,10 @@ int exec_record_end(const struct exec *exec, struct warren_error *err)
 				   &exec->row.result, err);
 	if (r < 0)
 		return r;
-	/* Of one that was lost the end was told: it is known by its journal now, and told to who asks. */
+	/*
+	 * Of one that was lost the end was told: it is known by its journal now, and told
+	 * to who asks.
+	 */
 	if (exec->row.lost)
 		return event_commit(&tx, err);
 	event_emit(s, EVENT_EXEC_FINISHED, exec->sandbox, exec->row.id,
@@ -656,8 +670,8 @@ void exec_finish(struct exec *exec, const struct warren_result *result)
 	(void)exec_ref(exec);
 	exec_tell_waiters(exec);
 	/*
-	 * Written down after it was told: the journal has it until then, and the next start
-	 * would read it there. Nobody else is heard in between.
+	 * Written down after it was told: the journal has it until then, and the next
+	 * start would read it there. Nobody else is heard in between.
 	 */
 	exec_save_result(exec);
 	feed_stop(exec);

@@ -51,7 +51,10 @@ typedef void (*exec_fn)(void *ctx, struct exec *exec, const struct warren_error 
  */
 void exec_start(struct sandbox *sandbox, const struct exec_start *start, exec_fn done,
 		void *ctx);
-/* The exec @id of @sandbox, running or not, or NULL. The reference is the caller's: exec_unref(). */
+/*
+ * The exec @id of @sandbox, running or not, or NULL. The reference is the caller's:
+ * exec_unref().
+ */
 struct exec *exec_of_sandbox(struct sandbox *sandbox, const char *id);
 struct exec *exec_ref(struct exec *exec);
 struct exec *exec_unref(struct exec *exec);
@@ -60,8 +63,9 @@ struct sandbox *exec_sandbox(const struct exec *exec); /* NULL: it is gone */
 /* Its sandbox ended before it did: how is not known. */
 bool exec_lost(const struct exec *exec);
 /*
- * Where its output begins and ends at present; both 0 if that cannot be read: -errno. 1: it ends
- * there at the earliest; its init does not tell, and who asks again will be told more.
+ * Where its output begins and ends at present; both 0 if that cannot be read: -errno. 1:
+ * it ends there at the earliest; its init does not tell, and who asks again will be told
+ * more.
  */
 int exec_extent(struct exec *exec, uint64_t *ret_from, uint64_t *ret_to);
 
@@ -77,7 +81,9 @@ void exec_signal(struct exec *exec, int sig, int whom, service_done_fn done, voi
 void exec_close_input(struct exec *exec, service_done_fn done, void *ctx);
 int exec_resize(struct exec *exec, uint16_t rows, uint16_t cols,
 		struct warren_error *err);
-/* The size of its terminal; false: it has none any more. Who watches is told of changes. */
+/*
+ * The size of its terminal; false: it has none any more. Who watches is told of changes.
+ */
 bool exec_size(const struct exec *exec, uint16_t *ret_rows, uint16_t *ret_cols);
 /* Where to write to its stdin or terminal; borrowed. @done with -1 when it has none. */
 void exec_input(struct exec *exec, sandbox_fd_fn done, void *ctx);
@@ -92,9 +98,9 @@ int exec_poke_fd(const struct exec *exec);
 
 /*
  * A piece of what an exec wrote, from @cursor on: as warren_exec_output(). @hint is this
- * reader's own, and zero at first. -EINPROGRESS (without an error): to find it takes longer
- * than others should wait; ask again in a later turn, by loop_later(). A watcher is told,
- * from the loop, that there may be more.
+ * reader's own, and zero at first. -EINPROGRESS (without an error): to find it takes
+ * longer than others should wait; ask again in a later turn, by loop_later(). A watcher
+ * is told, from the loop, that there may be more.
  */
 int exec_output(struct exec *exec, uint64_t cursor, struct journal_hint *hint, void *buf,
 		size_t size, struct warren_output *ret, struct warren_error *err);
@@ -128,7 +134,9 @@ void exec_list(struct exec *exec,
 	       void *ctx);
 void exec_signal_one(struct exec *exec, int sig, int pid, service_done_fn done,
 		     void *ctx);
-/* The shell of a session that was closed: once it has ended, nobody asks for it any more. */
+/*
+ * The shell of a session that was closed: once it has ended, nobody asks for it any more.
+ */
 void exec_forget_closed(struct sandbox *sandbox, const char *exec, const char *journal);
 /* Bytes that are kept of an exec's output where its start does not say. */
 uint64_t exec_journal_default(const struct service *s);
@@ -136,8 +144,9 @@ uint64_t exec_journal_default(const struct service *s);
 /* --------------------------------------------------------- stop and start */
 
 /*
- * All processes end, its files stay: SIGTERM, after @grace_ms (0: at once) SIGKILL. Nothing runs in it
- * until sandbox_start(), which runs its main command again. Either is no mistake twice.
+ * All processes end, its files stay: SIGTERM, after @grace_ms (0: at once) SIGKILL.
+ * Nothing runs in it until sandbox_start(), which runs its main command again. Either is
+ * no mistake twice.
  */
 void sandbox_stop(struct sandbox *sandbox, uint64_t grace_ms, service_done_fn done,
 		  void *ctx);

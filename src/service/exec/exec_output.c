@@ -19,9 +19,9 @@
 #define HOLD_RETRY_MS 100
 #define HOLD_FIRST_MS 10000 /* for a reader to come */
 /*
- * Init need not hear of every byte that was read, only of so many that a reader with nothing left
- * to read is not what the ring is full of. A byte of output takes at most 16 of the ring, so
- * this part of it takes an eighth, which leaves room for the next record.
+ * Init need not hear of every byte that was read, only of so many that a reader with
+ * nothing left to read is not what the ring is full of. A byte of output takes at most 16
+ * of the ring, so this part of it takes an eighth, which leaves room for the next record.
  */
 #define HOLD_SLACK 128
 

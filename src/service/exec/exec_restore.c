@@ -2,11 +2,11 @@
 /*
  * exec_restore.c - execs of a former process, and after a connection to an init broke
  *
- * Execs that ended while nobody listened have their result in their journal. Those that run are
- * attached to anew, some at a time, since each attachment is answered.
+ * Execs that ended while nobody listened have their result in their journal. Those that
+ * run are attached to anew, some at a time, since each attachment is answered.
  *
- * A request to start an exec may have been carried out though its answer never came: its client
- * was told that it failed, so it is killed.
+ * A request to start an exec may have been carried out though its answer never came: its
+ * client was told that it failed, so it is killed.
  */
 #include <errno.h>
 #include <signal.h>
@@ -98,7 +98,9 @@ static void exec_restore_on_attached(void *ctx, int r,
 	struct exec *exec = one.exec;
 
 	free(ctx);
-	/* It ended before init was asked; or its journal has no end, too: it never began. */
+	/*
+	 * It ended before init was asked; or its journal has no end, too: it never began.
+	 */
 	if (r == -ESRCH && !exec->row.ended && exec->sandbox &&
 	    !exec_finish_by_journal(exec)) {
 		struct warren_result result = { .exit_code = -1 };

@@ -2,8 +2,8 @@
 /*
  * exec_result.c - results of execs, into the store
  *
- * A result that cannot be written because the disk is full stays in memory, where it is told from,
- * until it can; the next process would find it in the journal.
+ * A result that cannot be written because the disk is full stays in memory, where it is
+ * told from, until it can; the next process would find it in the journal.
  */
 #include <errno.h>
 

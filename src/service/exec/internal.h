@@ -90,7 +90,10 @@ int exec_open_journal(struct exec *exec, struct warren_error *err);
 void exec_take_streams(struct exec *exec, struct init_reply *a);
 void exec_ask(struct exec *exec, const void *msg, size_t size, const char *what,
 	      service_done_fn done, void *ctx);
-/* exec_output.c: of one that is about to be started so, until somebody else holds it, or nobody came. */
+/*
+ * exec_output.c: of one that is about to be started so, until somebody else holds it, or
+ * nobody came.
+ */
 bool exec_hold_first(struct exec *exec);
 void exec_hold_first_end(struct exec *exec);
 /* The line is a new one: init knows of no holds. */
@@ -130,14 +133,19 @@ bool exec_check_journal(struct exec *exec);
 /* It cannot be read: its sandbox is lost, by the task of its sandbox. */
 void exec_journal_broken(struct exec *exec);
 
-/* journal_pool.c: an empty file for output, by the name @name; its descriptor, or -errno. */
+/*
+ * journal_pool.c: an empty file for output, by the name @name; its descriptor, or -errno.
+ */
 int journal_pool_open(struct service *s);
 void journal_pool_close(struct service *s);
 int journal_pool_take(struct service *s, const char *name);
 /* The file @name is not wanted any more; -errno: it is still there. From any thread. */
 int journal_pool_return(const struct service *s, const char *name);
 
-/* journal_remove.c: the journal @name, which no exec has any more; soon, by another thread. */
+/*
+ * journal_remove.c: the journal @name, which no exec has any more; soon, by another
+ * thread.
+ */
 int remove_open(struct service *s);
 void remove_close(struct service *s);
 void exec_remove_journal(struct service *s, const char *name);
@@ -164,7 +172,10 @@ void main_command_look(struct sandbox *sandbox, const char *exec);
 void main_command_restore(struct sandbox *sandbox);
 
 /* journals.c */
-/* Room for the journal of an exec that is to start; -EUSERS: there is none, whatever is forgotten. */
+/*
+ * Room for the journal of an exec that is to start; -EUSERS: there is none, whatever is
+ * forgotten.
+ */
 int journals_reserve(struct exec *exec, uint64_t capacity, struct warren_error *err);
 /* It is not written to any more: what it has is what counts. */
 void journals_settle(struct exec *exec);

@@ -2,11 +2,12 @@
 /*
  * journal_limit.c - journals are as large as was agreed, whoever writes them
  *
- * init keeps to the limit that it is given. An init that was taken over need not: it has the file
- * open, and the kernel has no limit for one file of one writer that its children would not
- * inherit. So the size is looked at from here, whenever there is news of a journal and every two
- * seconds, and so is the capacity that the journal claims. One that is larger than agreed breaks
- * the protocol: the file is cut back, and the sandbox is lost.
+ * init keeps to the limit that it is given. An init that was taken over need not: it has
+ * the file open, and the kernel has no limit for one file of one writer that its children
+ * would not inherit. So the size is looked at from here, whenever there is news of a
+ * journal and every two seconds, and so is the capacity that the journal claims. One that
+ * is larger than agreed breaks the protocol: the file is cut back, and the sandbox is
+ * lost.
  */
 #include <errno.h>
 #include <sys/stat.h>
@@ -27,7 +28,9 @@ static void journal_limit_on_broken(void *ctx)
 		sandbox_lost(sandbox, &why);
 }
 
-/* Whoever notices is in the middle of reading, and what he reads ends with the sandbox. */
+/*
+ * Whoever notices is in the middle of reading, and what he reads ends with the sandbox.
+ */
 void exec_journal_broken(struct exec *exec)
 {
 	struct loop_task *task;

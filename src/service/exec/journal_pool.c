@@ -2,17 +2,17 @@
 /*
  * journal_pool.c - empty files for the output of execs, made before anybody asks
  *
- * To make a file may take half a millisecond: an ext4 without a journal passes over
- * every inode that was freed in the last minutes. To rename one takes microseconds.
- * So a thread keeps some beside the journals, under names that no exec can have,
- * and an exec takes one over by giving it its own name. What an earlier process left
- * there is removed: a machine that lost its power may have kept a name, and not how it got there.
+ * To make a file may take half a millisecond: an ext4 without a journal passes over every
+ * inode that was freed in the last minutes. To rename one takes microseconds. So a thread
+ * keeps some beside the journals, under names that no exec can have, and an exec takes
+ * one over by giving it its own name. What an earlier process left there is removed: a
+ * machine that lost its power may have kept a name, and not how it got there.
  *
  * A journal that nobody wants any more is emptied and kept for the next, instead of being
  * removed, if nobody has it open: neither one of us who reads it to its end nor an init.
  * That is what the kernel gives a write lease for, and refuses it otherwise. An init that
- * kept a mere name of it (O_PATH) cannot open it again: it is not its user's. Where it is, in the service
- * of an ordinary user, none is used again.
+ * kept a mere name of it (O_PATH) cannot open it again: it is not its user's. Where it
+ * is, in the service of an ordinary user, none is used again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -179,7 +179,9 @@ int journal_pool_take(struct service *s, const char *name)
 
 	if (i < 0 || renameat(s->journals, blank.text, s->journals, name) < 0)
 		flags |= O_CREAT | O_EXCL;
-	/* Of one that cannot be renamed the name is free again: it counts as not there. */
+	/*
+	 * Of one that cannot be renamed the name is free again: it counts as not there.
+	 */
 	if (i >= 0 && flags & O_CREAT)
 		(void)unlinkat(s->journals, blank.text, 0);
 	fd = openat(s->journals, name, flags, 0600);

@@ -2,9 +2,10 @@
 /*
  * journal_remove.c - journals that nobody wants any more, removed by a thread
  *
- * To remove or empty a file takes as long as it is large: 256 MiB take a tenth of a second, and
- * a sandbox may leave a thousand journals. So the loop only names them. What is not
- * done when the service ends, the next start finds without a row, and removes (restore.c).
+ * To remove or empty a file takes as long as it is large: 256 MiB take a tenth of a
+ * second, and a sandbox may leave a thousand journals. So the loop only names them. What
+ * is not done when the service ends, the next start finds without a row, and removes
+ * (restore.c).
  */
 #include <errno.h>
 #include <pthread.h>

@@ -2,9 +2,9 @@
 /*
  * journal_sweep.c - journals that no exec has: looked for, and removed
  *
- * The directory may hold thousands: it is read by another thread, and the store is asked about
- * some at a time. A journal gets its row in the turn in which it is made, so that one without a
- * row is nobody's, whenever the directory was read.
+ * The directory may hold thousands: it is read by another thread, and the store is asked
+ * about some at a time. A journal gets its row in the turn in which it is made, so that
+ * one without a row is nobody's, whenever the directory was read.
  */
 #include <dirent.h>
 #include <errno.h>

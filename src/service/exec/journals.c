@@ -2,10 +2,11 @@
 /*
  * journals.c - the room that a sandbox's journals take on the machine's disk
  *
- * A journal is on the machine's disk and not the sandbox's, so it is counted here. An exec that
- * runs is counted with all that its journal may become; one that ended with what its journal is.
- * When an exec is started that does not fit, the oldest results are forgotten with their output,
- * as they are when there are too many; when that does not suffice, the exec is refused.
+ * A journal is on the machine's disk and not the sandbox's, so it is counted here. An
+ * exec that runs is counted with all that its journal may become; one that ended with
+ * what its journal is. When an exec is started that does not fit, the oldest results are
+ * forgotten with their output, as they are when there are too many; when that does not
+ * suffice, the exec is refused.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * main_command.c - the command that a sandbox is for: an exec that starts with it, and whose end
- * stops or deletes it
+ * main_command.c - the command that a sandbox is for: an exec that starts with it, and
+ * whose end stops or deletes it
  *
- * The row of the sandbox has the command, and which exec it is, written together with that exec's
- * row. So a process that is killed at any moment leaves a sandbox whose command was never started,
- * runs, or has ended, and the next process knows which.
+ * The row of the sandbox has the command, and which exec it is, written together with
+ * that exec's row. So a process that is killed at any moment leaves a sandbox whose
+ * command was never started, runs, or has ended, and the next process knows which.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -32,7 +32,10 @@ static void main_command_on_started(void *ctx, struct exec *exec,
 	op.done(op.ctx, exec ? 0 : -err->code, err);
 }
 
-/* As the row has it: {"argv": [...], "pty": false, "stdin": false}. The words are @json's. */
+/*
+ * As the row has it: {"argv": [...], "pty": false, "stdin": false}. The words are
+ * @json's.
+ */
 static const char **main_command_words(const json_t *json)
 {
 	const json_t *argv = json_object_get(json, "argv");

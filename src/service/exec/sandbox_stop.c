@@ -2,10 +2,10 @@
 /*
  * sandbox_stop.c - a sandbox is stopped and started: its processes end, its files stay
  *
- * init remains, and with it the namespaces and what was written. It sends the signals, to all
- * processes but itself at once, so that none is missed; the sandbox counts as stopped when each of
- * its execs has ended. A process of ours that is killed on the way leaves a sandbox that runs, with
- * fewer processes: nobody was told that it is stopped.
+ * init remains, and with it the namespaces and what was written. It sends the signals, to
+ * all processes but itself at once, so that none is missed; the sandbox counts as stopped
+ * when each of its execs has ended. A process of ours that is killed on the way leaves a
+ * sandbox that runs, with fewer processes: nobody was told that it is stopped.
  */
 #include <errno.h>
 #include <signal.h>

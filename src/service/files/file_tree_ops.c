@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file_tree_ops.c - a change to all that is at a path: removed, or given another mode or owner
+ * file_tree_ops.c - a change to all that is at a path: removed, or given another mode or
+ * owner
  *
  * What is in a directory is changed a part at a time, by one request; a
  * directory after what is in it, so that no right that is needed inside is taken
@@ -71,8 +72,8 @@ static void on_top(void *ctx, struct files_answer *a UNUSED,
 }
 
 /*
- * One request will do. Not for a mode that takes from others than root the right to enter what
- * is not changed yet: the tool begins at the top.
+ * One request will do. Not for a mode that takes from others than root the right to enter
+ * what is not changed yet: the tool begins at the top.
  */
 static bool at_once(const struct tree_job *t)
 {

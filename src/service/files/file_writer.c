@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file_writer.c - writes by workers of a sandbox; elsewhere a thread for each that it can hold up */
+/*
+ * file_writer.c - writes by workers of a sandbox; elsewhere a thread for each that it can
+ * hold up
+ */
 #include "service/files/file_writer.h"
 
 #include <errno.h>
@@ -41,8 +44,8 @@ static void file_writer_free(struct file_writer *w)
 }
 
 /*
- * A file on its way to a sandbox, without a name and on our own disk, for which there is no more
- * room: its shim has taken the mode away (shim/core/file_copy.c).
+ * A file on its way to a sandbox, without a name and on our own disk, for which there is
+ * no more room: its shim has taken the mode away (shim/core/file_copy.c).
  */
 static bool file_writer_revoked(int fd)
 {

@@ -2,13 +2,13 @@
 /*
  * file_writer.h - bytes to a file of a sandbox
  *
- * A native sandbox has workers (service/files/files.h), who write: the pages of a file in memory are
- * charged to whoever writes them first. Elsewhere the service writes. There write(2) waits for
- * the lock of the inode. Code that has the file open inside can keep that lock
- * for seconds, by many threads that write, and neither the event loop nor the threads that
- * all tenants share may wait for it. So each such write has a thread of its own; a tenant has a
- * share of them (LEASE_WRITERS). A file that has no name yet needs none of this: nobody
- * inside can open it.
+ * A native sandbox has workers (service/files/files.h), who write: the pages of a file in
+ * memory are charged to whoever writes them first. Elsewhere the service writes. There
+ * write(2) waits for the lock of the inode. Code that has the file open inside can keep
+ * that lock for seconds, by many threads that write, and neither the event loop nor the
+ * threads that all tenants share may wait for it. So each such write has a thread of its
+ * own; a tenant has a share of them (LEASE_WRITERS). A file that has no name yet needs
+ * none of this: nobody inside can open it.
  */
 #ifndef SERVICE_FILES_FILE_WRITER_H
 #define SERVICE_FILES_FILE_WRITER_H
@@ -25,9 +25,9 @@ uint32_t file_writer_stream(void);
 unsigned file_writer_ahead(const struct files *f);
 
 /*
- * Write @n bytes at @data, which is copied, to @fd, which is duplicated. 0: @fn comes later, from
- * the loop, with an error or without; never after file_writer_cancel() or files_end(). 1: it
- * is done, which happens with @nameless files. *@ret may be NULL.
+ * Write @n bytes at @data, which is copied, to @fd, which is duplicated. 0: @fn comes
+ * later, from the loop, with an error or without; never after file_writer_cancel() or
+ * files_end(). 1: it is done, which happens with @nameless files. *@ret may be NULL.
  */
 int file_writer_start(struct files *f, int fd, uint32_t stream, bool nameless,
 		      const void *data, size_t n, files_fn fn, void *ctx,

@@ -16,9 +16,9 @@
 #define FILES_DESCRIPTORS 4
 
 /*
- * Up to this much goes in the message; up to PIECE_SIZE through a file that is used again for
- * what is written next, by the same user of files; more through one of its own. No such file serves
- * two sandboxes: what has been in it, a worker can read.
+ * Up to this much goes in the message; up to PIECE_SIZE through a file that is used again
+ * for what is written next, by the same user of files; more through one of its own. No
+ * such file serves two sandboxes: what has been in it, a worker can read.
  */
 #define WRITE_INLINE_MAX 16384
 #define PIECE_SIZE       (256U << 10)
@@ -150,8 +150,8 @@ static void drop_large(int fd)
 }
 
 /*
- * A memfd for PIECES. Its size is sealed: whoever could cut it short inside would end us, who have
- * it mapped, with SIGBUS.
+ * A memfd for PIECES. Its size is sealed: whoever could cut it short inside would end us,
+ * who have it mapped, with SIGBUS.
  */
 static int pieces_open(struct files *f)
 {
@@ -218,7 +218,10 @@ int files_need(struct files *f, uint64_t n, struct warren_error *err)
 		return 0;
 	if (!f->sandbox)
 		return error_set(err, ESTALE, "the sandbox is gone");
-	/* Some more at a time: a tree has many levels, and each may be the deepest for long. */
+	/*
+	 * Some more at a time: a tree has many levels, and each may be the deepest for
+	 * long.
+	 */
 	return lease_take(f->service, LEASE_DESCRIPTORS, f->sandbox->row.owner,
 			  FILES_DESCRIPTORS + n + 8, &f->descriptors, err);
 }

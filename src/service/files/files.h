@@ -2,8 +2,8 @@
 /*
  * files.h - the files of a sandbox, as one of its users
  *
- * All is done inside, by a worker of the sandbox's init: a path is resolved there, with the rights
- * of the user, and never here. Paths are absolute and have no "." and ".." in
+ * All is done inside, by a worker of the sandbox's init: a path is resolved there, with
+ * the rights of the user, and never here. Paths are absolute and have no "." and ".." in
  * them; or relative to a directory that was opened before, out of which they cannot lead.
  *
  *	files_begin(sandbox, "1000", begun, ctx);
@@ -40,14 +40,17 @@ struct service *files_service(const struct files *f);
 /* Whose the sandbox is; NULL: it is gone. */
 const char *files_tenant(const struct files *f);
 struct net_loop *files_loop(const struct files *f);
-/* It is about to hold @n directories open, beside what any use of files has; -EUSERS: too many. */
+/*
+ * It is about to hold @n directories open, beside what any use of files has; -EUSERS: too
+ * many.
+ */
 int files_need(struct files *f, uint64_t n, struct warren_error *err);
 /* NULL: it is gone. */
 struct sandbox *files_sandbox(const struct files *f);
 uint32_t files_uid(const struct files *f);
 /*
- * What files_open() hands out is a copy: the inode is not the file's own, and what is written
- * arrives, or fails to, with the next request that names the file.
+ * What files_open() hands out is a copy: the inode is not the file's own, and what is
+ * written arrives, or fails to, with the next request that names the file.
  */
 bool files_are_copies(const struct files *f);
 
@@ -64,8 +67,8 @@ typedef void (*files_fn)(void *ctx, struct files_answer *a,
 			 const struct warren_error *err);
 
 /*
- * What is asked next is, in errors, to "@what '@name'", whatever paths it takes: for those that
- * nobody but us has heard of.
+ * What is asked next is, in errors, to "@what '@name'", whatever paths it takes: for
+ * those that nobody but us has heard of.
  */
 void files_call(struct files *f, const char *what, const char *name);
 /* @dir is -1 for an absolute path. */
@@ -98,25 +101,26 @@ void files_change(struct files *f, const struct files_change *change, files_fn f
 void files_change_one(struct files *f, struct files_change change, const char *path,
 		      const char *second, files_fn fn, void *ctx);
 /*
- * An inotify that a worker makes, and a socket from which its events come: what is inside is not
- * read from here, as somebody there could let us wait.
+ * An inotify that a worker makes, and a socket from which its events come: what is inside
+ * is not read from here, as somebody there could let us wait.
  */
 void files_notify(struct files *f, files_fn fn, void *ctx);
 /* By the inotify @notify; the answer's value is the watch. */
 void files_add_watch(struct files *f, int notify, const char *path, uint32_t mask,
 		     files_fn fn, void *ctx);
 /*
- * Whether all is done by workers inside the sandbox's memory limit (agent/init/file_worker.c). Then so is what
- * is written, by files_write(): @n bytes to @fd, behind what was written before. -errno: @fn is not
- * called. After one of a @stream failed (0: none), so does a PUT of it (`mode`).
+ * Whether all is done by workers inside the sandbox's memory limit
+ * (agent/init/file_worker.c). Then so is what is written, by files_write(): @n bytes to
+ * @fd, behind what was written before. -errno: @fn is not called. After one of a @stream
+ * failed (0: none), so does a PUT of it (`mode`).
  */
 bool files_have_workers(const struct files *f);
 int files_write(struct files *f, int fd, uint32_t stream, const void *data, size_t n,
 		files_fn fn, void *ctx, struct warren_error *err);
 /*
- * Memory that a worker can read, the same at each call until files_write() is called with its
- * beginning as @data: that is not copied once more. *@size: how much is to come, then how
- * much there is room for. NULL: there is none, or it is not worth it.
+ * Memory that a worker can read, the same at each call until files_write() is called with
+ * its beginning as @data: that is not copied once more. *@size: how much is to come, then
+ * how much there is room for. NULL: there is none, or it is not worth it.
  */
 char *files_room(struct files *f, size_t *size);
 /* mkdir -p; the value is not 0 if the last one was made. */
@@ -152,11 +156,11 @@ enum walk_say {
 };
 
 struct walk_options {
-	unsigned depth; /* 0: whatever there is, up to WALK_DEPTH_MAX */
-	unsigned
-		sorted; /* by name, at most so many of a directory; 0: as they come, and all */
-	bool nofollow; /* a link at the end of the path is no directory */
-	bool strict;   /* a directory that cannot be read ends the walk */
+	unsigned depth;  /* 0: whatever there is, up to WALK_DEPTH_MAX */
+	unsigned sorted; /* by name, at most so many of a directory; 0: as they come, and
+			    all */
+	bool nofollow;   /* a link at the end of the path is no directory */
+	bool strict;     /* a directory that cannot be read ends the walk */
 	/* Each a part of what is in a directory, before any of it is entered. */
 	enum walk_say (*batch)(void *ctx, int dir, const char *path, const char *entries,
 			       size_t size);
@@ -177,9 +181,12 @@ int walk_root(const struct walk *w);
 /* Without telling anybody. */
 struct walk *walk_free(struct walk *w);
 
-/* ---------------------------------------------------------------------- file_tree_ops.c */
+/* ---------------------------------------------------------------------- file_tree_ops.c
+ */
 
-/* UNLINK and RMDIR (all of a tree, then itself), CHMOD or CHOWN of all that is at @path. */
+/*
+ * UNLINK and RMDIR (all of a tree, then itself), CHMOD or CHOWN of all that is at @path.
+ */
 struct tree_job;
 void tree_change(struct files *f, const char *path, const struct files_change *change,
 		 service_done_fn done, void *ctx, struct tree_job **ret);

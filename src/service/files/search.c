@@ -103,7 +103,9 @@ static void file_over(struct search *s)
 		walk_go_on(s->walk, WALK_PAST);
 }
 
-/* A line, or a part of one that is too long, was tried. False: there are enough matches. */
+/*
+ * A line, or a part of one that is too long, was tried. False: there are enough matches.
+ */
 static bool pass_line(struct search *s, size_t n, bool ends, bool matched, size_t where)
 {
 	struct search_match m = { .path = s->file_path,
@@ -155,7 +157,9 @@ static void on_tried(void *ctx)
 		file_over(s);
 }
 
-/* 2: it is tried elsewhere; 1: more has to be read; 0: a line was tried; -1: that is all. */
+/*
+ * 2: it is tried elsewhere; 1: more has to be read; 0: a line was tried; -1: that is all.
+ */
 static int search_next_line(struct search *s)
 {
 	const char *line = s->room + s->at;
@@ -233,8 +237,9 @@ static void search_on_turn(void *ctx)
 }
 
 /*
- * What may not be read, or is gone, is passed over, as by those who search at a terminal. What
- * would have been read, had there been room or a tool for it, may hold what is looked for.
+ * What may not be read, or is gone, is passed over, as by those who search at a terminal.
+ * What would have been read, had there been room or a tool for it, may hold what is
+ * looked for.
  */
 static bool may_pass(int code)
 {

@@ -3,10 +3,10 @@
  * untar.c - entries of an archive become files, one after another
  *
  * A file is there when all of it is, and what it replaces is there until then: it has no
- * name while it is written (O_TMPFILE), or, where there are no such files, one of its own beside.
- * What is in the way of a link is removed, and directories that are missing
- * are made, each at most once for an entry. Modes of directories are set at
- * the end, as one that nobody may write to could not be filled.
+ * name while it is written (O_TMPFILE), or, where there are no such files, one of its own
+ * beside. What is in the way of a link is removed, and directories that are missing are
+ * made, each at most once for an entry. Modes of directories are set at the end, as one
+ * that nobody may write to could not be filled.
  */
 #include "service/files/untar.h"
 
@@ -200,7 +200,9 @@ static void on_way(void *ctx, struct files_answer *a UNUSED,
 		untar_make_entry(u);
 }
 
-/* From the top on, as many as one request takes: a name of 4,096 bytes has 2,047 of them. */
+/*
+ * From the top on, as many as one request takes: a name of 4,096 bytes has 2,047 of them.
+ */
 static void untar_make_parents(struct untar *u)
 {
 	AUTO_BUF struct buf names = BUF_INIT(FILES_NAMES_MAX);
@@ -262,8 +264,8 @@ static void untar_heard(struct untar *u, const struct warren_error *err)
 }
 
 /*
- * Whether a file is in its place, and, if it is a copy, has arrived at all. The next one is opened
- * after that, so there is one at a time.
+ * Whether a file is in its place, and, if it is a copy, has arrived at all. The next one
+ * is opened after that, so there is one at a time.
  */
 static void on_placed(void *ctx, struct files_answer *a UNUSED,
 		      const struct warren_error *err)
@@ -275,7 +277,10 @@ static void on_placed(void *ctx, struct files_answer *a UNUSED,
 	untar_heard(u, err);
 }
 
-/* The file that was written, which is whole now, gets its name. What follows waits for it at init. */
+/*
+ * The file that was written, which is whole now, gets its name. What follows waits for it
+ * at init.
+ */
 static void place_file(struct untar *u)
 {
 	AUTO_CLOSE int fd = TAKE_FD(u->fd);
@@ -426,7 +431,9 @@ static void untar_on_parent(void *ctx, struct files_answer *a,
 	open_file(u);
 }
 
-/* A file without a name belongs into a directory, which most share with the one before. */
+/*
+ * A file without a name belongs into a directory, which most share with the one before.
+ */
 static void untar_make_file(struct untar *u)
 {
 	const char *name = u->tar.entry.name, *slash = strrchr(name, '/');
@@ -563,7 +570,9 @@ static void on_data_written(void *ctx, struct files_answer *a UNUSED,
 		untar_go_on(u);
 }
 
-/* What follows waits for it inside, as for place_file(); nobody there has the file open. */
+/*
+ * What follows waits for it inside, as for place_file(); nobody there has the file open.
+ */
 static int write_data(struct untar *u, const char *data, size_t n)
 {
 	struct file_writer *ignored;

@@ -36,7 +36,10 @@ struct level {
 	} phase;
 };
 
-/* All of a directory is sorted on another thread, if it is much: 100,000 names take a tenth of a second. */
+/*
+ * All of a directory is sorted on another thread, if it is much: 100,000 names take a
+ * tenth of a second.
+ */
 struct sorting {
 	struct walk *walk; /* NULL: gone */
 	struct level level;

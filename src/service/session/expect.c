@@ -76,7 +76,10 @@ int expect_find(struct expect *e, const char *data, size_t n, size_t seen,
 
 /* ------------------------------------------------------------------------ plain */
 
-/* How long the control sequence is that the @n bytes at @p begin with (ECMA-48); 0: it is cut off. */
+/*
+ * How long the control sequence is that the @n bytes at @p begin with (ECMA-48); 0: it is
+ * cut off.
+ */
 static size_t expect_sequence(const char *p, size_t n)
 {
 	size_t i = 2;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * expect.h - what a terminal shows, and which of several things that were expected comes first
+ * expect.h - what a terminal shows, and which of several things that were expected comes
+ * first
  *
- * An expectation is a regular expression (regex.h), as those who wait at terminals have written
- * them since Expect; and it is text, so that "(gdb) " is found where it stands. What
- * is no regular expression is text alone.
+ * An expectation is a regular expression (regex.h), as those who wait at terminals have
+ * written them since Expect; and it is text, so that "(gdb) " is found where it stands.
+ * What is no regular expression is text alone.
  */
 #ifndef SERVICE_SESSION_EXPECT_H
 #define SERVICE_SESSION_EXPECT_H
@@ -26,15 +27,15 @@ struct expect *expect_free(struct expect *e);
 /* Is it but texts, which are found in no time? */
 bool expect_is_text(const struct expect *e);
 /*
- * The first in the @n bytes at @data of which @seen were looked at before: which it is, where it
- * begins and ends; or -1.
+ * The first in the @n bytes at @data of which @seen were looked at before: which it is,
+ * where it begins and ends; or -1.
  */
 int expect_find(struct expect *e, const char *data, size_t n, size_t seen,
 		size_t *ret_from, size_t *ret_to);
 
 /*
- * Text as a person reads it: without the sequences that move and colour, lines ended by a line feed
- * alone. Added to @out.
+ * Text as a person reads it: without the sequences that move and colour, lines ended by a
+ * line feed alone. Added to @out.
  */
 void expect_plain(struct buf *out, const char *data, size_t n);
 

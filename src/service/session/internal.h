@@ -95,9 +95,8 @@ void session_pour(struct session *session); /* what is in @out, as far as there 
 /* session_read.c */
 int session_read_init(struct session *session);
 void session_read_done(struct session *session);
-void session_hold(
-	struct session
-		*session); /* from its cursor on, before the shell is told anything */
+void session_hold(struct session *session);     /* from its cursor on, before the shell is
+						   told anything */
 void session_hold_end(struct session *session); /* soon, unless another command comes */
 /* session.c: a shell that was being opened may be, or not, by what was read. */
 void session_after_reading(struct session *session);

@@ -2,10 +2,11 @@
 /*
  * look.c - turns for looks that cost time, shared among tenants
  *
- * A regular expression of a stranger's in a flood of a stranger's can keep the loop busy for as long
- * as there is output. So such looks have turns: all of them together take a fourth of the
- * service's time at most, and the next turn is another tenant's, if another one waits. However many
- * looks one tenant waits for, somebody else's single one comes after the one that is under way.
+ * A regular expression of a stranger's in a flood of a stranger's can keep the loop busy
+ * for as long as there is output. So such looks have turns: all of them together take a
+ * fourth of the service's time at most, and the next turn is another tenant's, if another
+ * one waits. However many looks one tenant waits for, somebody else's single one comes
+ * after the one that is under way.
  */
 #include "service/session/look.h"
 

@@ -16,7 +16,10 @@ struct look {
 	struct look_tenant *tenant; /* NULL: it does not wait */
 };
 
-/* Its turn comes, once, from the loop, though it waits already; false: no memory, none comes. */
+/*
+ * Its turn comes, once, from the loop, though it waits already; false: no memory, none
+ * comes.
+ */
 bool look_wait(struct service *s, struct look *l, const char *tenant);
 void look_cancel(struct service *s, struct look *l);
 

@@ -2,13 +2,13 @@
 /*
  * session.c - sessions: shells whose state carries from command to command
  *
- * A session is an exec whose shell takes commands from a pipe and reports results
- * as stream 3 of its journal (src/shellproto is what is said; init sees to the order
- * of the streams). Where an exec has three streams and no more, commands go to its
- * stdin, and results are in its output, behind marks (session_marker.c). While a command runs the journal is read from where it ended
- * before (session_read.c); between commands nobody reads, and what jobs in the background write
- * is in the journal for whoever asks.
- * How a command is stopped is in session_stop.c.
+ * A session is an exec whose shell takes commands from a pipe and reports results as
+ * stream 3 of its journal (src/shellproto is what is said; init sees to the order of the
+ * streams). Where an exec has three streams and no more, commands go to its stdin, and
+ * results are in its output, behind marks (session_marker.c). While a command runs the
+ * journal is read from where it ended before (session_read.c); between commands nobody
+ * reads, and what jobs in the background write is in the journal for whoever asks. How a
+ * command is stopped is in session_stop.c.
  */
 #include <errno.h>
 #include <signal.h>
@@ -21,8 +21,9 @@
 #include "service/session/internal.h"
 
 /*
- * The end of a command is marked on both of its streams, which come by different ways: on one of them as much may
- * still come as all pipes on the way hold, and must not drive the other's mark out of the journal.
+ * The end of a command is marked on both of its streams, which come by different ways: on
+ * one of them as much may still come as all pipes on the way hold, and must not drive the
+ * other's mark out of the journal.
  */
 #define FRAMED_LEAST (1U << 20)
 
@@ -175,9 +176,9 @@ void session_pour(struct session *session)
 }
 
 /*
- * A program that was killed may have left the terminal as it needed it. Where ours only leads to
- * another (a daemon's, another machine's), it stays raw, and the other is as the shell was told
- * at its start.
+ * A program that was killed may have left the terminal as it needed it. Where ours only
+ * leads to another (a daemon's, another machine's), it stays raw, and the other is as the
+ * shell was told at its start.
  */
 static void tidy_terminal(const struct session *session)
 {
@@ -270,7 +271,9 @@ static void session_on_result(void *arg, const struct shellproto_result *r)
 		if (r->outcome != SHELLPROTO_READY)
 			(void)error_set(&err, EPIPE,
 					"the shell ended before it was ready");
-		/* What starts it elsewhere may be a shell, too, and says it in its way. */
+		/*
+		 * What starts it elsewhere may be a shell, too, and says it in its way.
+		 */
 		if (session->framed && r->outcome == SHELLPROTO_ENDED &&
 		    (r->exit_code == EXIT_NOT_FOUND || r->exit_code == EXIT_NO_EXEC))
 			(void)error_set(
@@ -470,7 +473,9 @@ static int session_begin(struct session *session, struct exec *exec, const char 
 	return 0;
 }
 
-/* Is there another shell to try after one that is not there? Not where it was asked for. */
+/*
+ * Is there another shell to try after one that is not there? Not where it was asked for.
+ */
 static bool has_next(const struct session *session, const struct warren_error *failure)
 {
 	return failure->code == ENOENT && session->sandbox && !session->opening->own &&

@@ -22,8 +22,8 @@ typedef void (*session_fn)(void *ctx, struct session *session,
 			   const struct warren_error *err);
 
 /*
- * @shell by name or path, NULL: bash, or sh where there is none; at a terminal (start->pty) bash
- * it must be. @done when it takes commands.
+ * @shell by name or path, NULL: bash, or sh where there is none; at a terminal
+ * (start->pty) bash it must be. @done when it takes commands.
  */
 void session_open(struct sandbox *sandbox, const struct exec_start *start,
 		  const char *shell, session_fn done, void *ctx);
@@ -31,7 +31,10 @@ struct session *session_find(struct sandbox *sandbox, const char *id);
 /* The one after @after; NULL: the first; NULL is returned after the last. */
 struct session *session_next(struct sandbox *sandbox, struct session *after);
 const struct session_row *session_row(const struct session *session);
-/* That of its exec: unlike those of all others in the sandbox, and greater than of those before it. */
+/*
+ * That of its exec: unlike those of all others in the sandbox, and greater than of those
+ * before it.
+ */
 uint64_t session_number(const struct session *session);
 const char *session_cwd(const struct session *session);
 const char *session_state(const struct session *session); /* "idle", "busy", "ended" */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session_marker.c - the marks that end the output of a session's commands, where a stream carries both
+ * session_marker.c - the marks that end the output of a session's commands, where a
+ * stream carries both
  *
- * A command must not be able to foresee its own, nor that of any other; the process that takes the
- * session up after this one must know them. So they are made of a key that is in the store and
- * nowhere else, of the session, and of the number of the command.
+ * A command must not be able to foresee its own, nor that of any other; the process that
+ * takes the session up after this one must know them. So they are made of a key that is
+ * in the store and nowhere else, of the session, and of the number of the command.
  */
 #include <errno.h>
 #include <openssl/evp.h>
@@ -52,7 +53,9 @@ void session_marker_make(const struct service *s, const char *session, uint64_t 
 	unsigned size = 0;
 	int n = snprintf(text, sizeof(text), "%s %ju", session, (uintmax_t)serial);
 
-	/* Without memory for it, one by chance: the session lives as long as we do, then. */
+	/*
+	 * Without memory for it, one by chance: the session lives as long as we do, then.
+	 */
 	if (!HMAC(EVP_sha256(), x->marker_key, (int)sizeof(x->marker_key) - 1,
 		  (const unsigned char *)text, (size_t)n, sum, &size) ||
 	    size < SHELLPROTO_MARKER_SIZE) {

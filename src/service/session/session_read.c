@@ -2,16 +2,18 @@
 /*
  * session_read.c - what a session's shell writes is read, and held until it was
  *
- * While a command runs, all of its output is read here, for the client that waits for it, and for the
- * result, which is behind it. So init holds the writer (exec_hold()): a command that is faster than
- * its reader waits for it, and a job in the background cannot drive a result out of the ring. A
- * client that does not take its output holds up its own command; when it goes, the reading goes on.
+ * While a command runs, all of its output is read here, for the client that waits for it,
+ * and for the result, which is behind it. So init holds the writer (exec_hold()): a
+ * command that is faster than its reader waits for it, and a job in the background cannot
+ * drive a result out of the ring. A client that does not take its output holds up its own
+ * command; when it goes, the reading goes on.
  *
- * Between commands nobody reads, nothing is held, and the limit of the journal applies. But the
- * hold outlasts a command for HOLD_IDLE_MS: commands that follow each other closely tell init nothing.
+ * Between commands nobody reads, nothing is held, and the limit of the journal applies.
+ * But the hold outlasts a command for HOLD_IDLE_MS: commands that follow each other
+ * closely tell init nothing.
  *
- * A hole can still come about, where init had to drop something (a full disk) or could not be
- * told to hold. Whoever waits for the command is told of it where it is.
+ * A hole can still come about, where init had to drop something (a full disk) or could
+ * not be told to hold. Whoever waits for the command is told of it where it is.
  */
 #include <errno.h>
 #include <signal.h>
@@ -22,9 +24,9 @@
 #define PIECES       16 /* of output, before others have their turn */
 #define HOLD_IDLE_MS 200
 /*
- * What a shell wrote before it ended is in the journal when its end is told, unless it was held: then
- * it is in a pipe. Init serves its clients and the pipes in turn, so that its second answer after all was
- * read is given after a look at the pipes.
+ * What a shell wrote before it ended is in the journal when its end is told, unless it
+ * was held: then it is in a pipe. Init serves its clients and the pipes in turn, so that
+ * its second answer after all was read is given after a look at the pipes.
  */
 #define SETTLE_ROUNDS 2
 
@@ -87,7 +89,10 @@ static enum reading session_read_on(struct session *session, bool all)
 			return READ_MORE;
 		}
 		if (r < 0) {
-			/* Nobody notifies of what is there already; without it there is no end. */
+			/*
+			 * Nobody notifies of what is there already; without it there is
+			 * no end.
+			 */
 			loop_timer_set(session->again, RETRY_MS);
 			return READ_END;
 		}
@@ -140,7 +145,9 @@ static bool ask_settled(struct session *session)
 	return true;
 }
 
-/* The shell has ended, and what is in the journal was read: is there anything more of it? */
+/*
+ * The shell has ended, and what is in the journal was read: is there anything more of it?
+ */
 static bool is_settled(struct session *session)
 {
 	if (session->settling)
@@ -168,7 +175,10 @@ static void session_read_on_turn(void *ctx)
 	session_after_reading(session); /* after which it may be gone */
 }
 
-/* Its sandbox is gone: nothing is left that could wait. What a client has not taken is a hole. */
+/*
+ * Its sandbox is gone: nothing is left that could wait. What a client has not taken is a
+ * hole.
+ */
 static void tell_lost(struct session *session)
 {
 	uint64_t from, to;

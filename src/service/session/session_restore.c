@@ -2,8 +2,8 @@
 /*
  * session_restore.c - sessions of a former process, taken up again
  *
- * Their shells have lived on. Whether one is still at its last command is told by what it has
- * written since.
+ * Their shells have lived on. Whether one is still at its last command is told by what it
+ * has written since.
  */
 #include <errno.h>
 #include <signal.h>
@@ -46,7 +46,9 @@ static void replay_framed(struct session *session)
 	}
 }
 
-/* The last record of stream 3 that is whole: the result of the last command, or of none. */
+/*
+ * The last record of stream 3 that is whole: the result of the last command, or of none.
+ */
 static void session_restore_replay(struct session *session)
 {
 	static char piece[JOURNAL_CHUNK];
@@ -144,7 +146,10 @@ static int session_restore_take_closed(void *ctx, const struct exec_row *row)
 	return 0;
 }
 
-/* Its session was closed, and whoever did so was killed before the shell had ended or was forgotten. */
+/*
+ * Its session was closed, and whoever did so was killed before the shell had ended or was
+ * forgotten.
+ */
 static void session_restore_closed(struct sandbox *sandbox)
 {
 	struct closed_sessions *all = calloc(1, sizeof(*all));

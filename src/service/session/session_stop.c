@@ -2,12 +2,13 @@
 /*
  * session_stop.c - a session's command is stopped, step by step, and its shell is kept
  *
- * A command that is out of time, or interrupted, is stopped by the steps below, each of which is given a while. The
- * shell goes last. Signals take their time where a sandbox is another program's: what the shell is told next waits
- * until they have arrived, as an interrupt that comes late would be the next command's.
+ * A command that is out of time, or interrupted, is stopped by the steps below, each of
+ * which is given a while. The shell goes last. Signals take their time where a sandbox is
+ * another program's: what the shell is told next waits until they have arrived, as an
+ * interrupt that comes late would be the next command's.
  *
- * A step is for commands that do not obey. One that cannot obey, or whose result cannot be read
- * yet, is given time: is_held_up().
+ * A step is for commands that do not obey. One that cannot obey, or whose result cannot
+ * be read yet, is given time: is_held_up().
  */
 #include <signal.h>
 #include <string.h>
@@ -25,7 +26,8 @@ static const struct {
 	enum shellproto_step step;
 	unsigned ms; /* until the next */
 } steps[] = {
-	{ SHELLPROTO_STEP_INTERRUPT, 150 }, /* a shell in a function needs more than one */
+	{ SHELLPROTO_STEP_INTERRUPT, 150 }, /* a shell in a function needs more than one
+					     */
 	{ SHELLPROTO_STEP_INTERRUPT, 250 }, { SHELLPROTO_STEP_INTERRUPT, 500 },
 	{ SHELLPROTO_STEP_KILL, 500 },      { SHELLPROTO_STEP_KILL_ALL, 1000 },
 	{ SHELLPROTO_STEP_END, 5000 },
@@ -71,10 +73,11 @@ static struct session *session_stop_still(const struct stopping *k)
 }
 
 /*
- * A shell that has not begun with the command yet ignores an interrupt, and one that was about
- * to start a program hears of it after that. So where it reached nobody but the shell, and
- * the command goes on, there is another; a program that got it has had its one. So has a shell
- * whose command has written something: a trap of the command's own would run once more each time.
+ * A shell that has not begun with the command yet ignores an interrupt, and one that was
+ * about to start a program hears of it after that. So where it reached nobody but the
+ * shell, and the command goes on, there is another; a program that got it has had its
+ * one. So has a shell whose command has written something: a trap of the command's own
+ * would run once more each time.
  */
 static void session_stop_insist(struct session *session)
 {
@@ -140,9 +143,9 @@ void session_on_insist(void *ctx)
 }
 
 /*
- * The result of a command that obeyed may stand behind output which was not read yet: in the
- * journal, or in pipes on the way to it. True while that is read, which a command that goes on
- * writing cannot draw out: what it writes beyond the mark does not count.
+ * The result of a command that obeyed may stand behind output which was not read yet: in
+ * the journal, or in pipes on the way to it. True while that is read, which a command
+ * that goes on writing cannot draw out: what it writes beyond the mark does not count.
  */
 static bool is_reading(struct session *session)
 {
@@ -158,8 +161,8 @@ static bool is_reading(struct session *session)
 }
 
 /*
- * A sandbox that is paused hears nothing. Output that nobody takes, or for which the disk has no
- * room, is no reason to end the shell.
+ * A sandbox that is paused hears nothing. Output that nobody takes, or for which the disk
+ * has no room, is no reason to end the shell.
  */
 static bool is_held_up(struct session *session, enum shellproto_step next)
 {
@@ -205,7 +208,10 @@ void session_interrupt(struct session *session, int sig)
 		return;
 	session->interrupted = true;
 	session->insisted = 0;
-	/* The first of the steps, once more each time; a stubborn command has a timeout for it. */
+	/*
+	 * The first of the steps, once more each time; a stubborn command has a timeout
+	 * for it.
+	 */
 	if (sig == SIGINT)
 		take_step(session, SHELLPROTO_STEP_INTERRUPT, 0, false);
 	else if (session->framed)

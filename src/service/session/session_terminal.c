@@ -2,16 +2,16 @@
 /*
  * session_terminal.c - typing to a shell, and waiting
  *
- * Whatever the terminal shows is added to the screen. An act takes from it what came up to its
- * end; what was shown after that is the next one's, as is what the command of an act without
- * success has shown.
+ * Whatever the terminal shows is added to the screen. An act takes from it what came up
+ * to its end; what was shown after that is the next one's, as is what the command of an
+ * act without success has shown.
  *
  * The first act in the list is the one that is under way; it may have to wait for the
  * shell before it begins. An interrupt is beside the list.
  *
- * Texts are looked for as they come. A regular expression of a stranger's in a flood of a stranger's
- * is not: what has come is looked at a part at a time, in turns (look.c). Who is out of time has
- * one more look at what is there before that is told.
+ * Texts are looked for as they come. A regular expression of a stranger's in a flood of a
+ * stranger's is not: what has come is looked at a part at a time, in turns (look.c). Who
+ * is out of time has one more look at what is there before that is told.
  */
 #include "service/session/session_terminal.h"
 
@@ -60,8 +60,8 @@ struct act {
 	void (*done)(void *ctx, const struct session_terminal_result *r);
 	void *ctx;
 	/*
-	 * It is over, but what is told of it is still being copied from the screen, where others may
-	 * add to it and, when the rest was copied, take from it.
+	 * It is over, but what is told of it is still being copied from the screen, where
+	 * others may add to it and, when the rest was copied, take from it.
 	 */
 	bool finishing;
 	struct session_terminal_result result;
@@ -109,7 +109,10 @@ static void act_free(struct act *a)
 	free(a);
 }
 
-/* May a screen, or a copy of it, have @size bytes? It has its lease then, of so many or more. */
+/*
+ * May a screen, or a copy of it, have @size bytes? It has its lease then, of so many or
+ * more.
+ */
 static bool lease_screen(struct session_terminal *c, size_t size,
 			 struct fair_quota_lease *lease)
 {
@@ -252,7 +255,10 @@ static void finish_begin(struct act *a, enum session_terminal_outcome outcome,
 	loop_timer_stop(a->timer);
 }
 
-/* What is told is a copy, and the screen stays: without room for both, its end is not told. */
+/*
+ * What is told is a copy, and the screen stays: without room for both, its end is not
+ * told.
+ */
 static void lease_copy(struct act *a)
 {
 	if (lease_screen(a->session_terminal, a->shown, &a->lease))
@@ -262,8 +268,9 @@ static void lease_copy(struct act *a)
 }
 
 /*
- * Tell it; @shown bytes of the screen are its own, and @taken are gone then. Where that is all of it,
- * nothing is copied; where it is much, it is copied in slices, and told later.
+ * Tell it; @shown bytes of the screen are its own, and @taken are gone then. Where that
+ * is all of it, nothing is copied; where it is much, it is copied in slices, and told
+ * later.
  */
 static void session_terminal_finish(struct act *a, enum session_terminal_outcome outcome,
 				    size_t shown, size_t taken)
@@ -339,7 +346,9 @@ static bool look_on(struct session_terminal *c, size_t most)
 	return c->seen < c->screen.len;
 }
 
-/* Its turn has come. An act that is out of time has its last look, and is told so then. */
+/*
+ * Its turn has come. An act that is out of time has its last look, and is told so then.
+ */
 static void on_looking(void *ctx)
 {
 	struct session_terminal *c = ctx;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session_terminal.h - a bash at a terminal, used as a person uses it: type, and wait for what is expected
+ * session_terminal.h - a bash at a terminal, used as a person uses it: type, and wait for
+ * what is expected
  *
- * A console is a session (service.h) with a name and a terminal. A command is over when the shell
- * has it back, or earlier, when the terminal shows something that was waited for; then what
- * runs goes on, and the next text is typed to it. Out of time, too, it goes on: an
- * interrupt makes the shell usable again.
+ * A console is a session (service.h) with a name and a terminal. A command is over when
+ * the shell has it back, or earlier, when the terminal shows something that was waited
+ * for; then what runs goes on, and the next text is typed to it. Out of time, too, it
+ * goes on: an interrupt makes the shell usable again.
  *
- * One thing is waited for at a time; who comes meanwhile has his turn after it. An interrupt has
- * no turn, it acts at once.
+ * One thing is waited for at a time; who comes meanwhile has his turn after it. An
+ * interrupt has no turn, it acts at once.
  */
 #ifndef SERVICE_SESSION_SESSION_TERMINAL_H
 #define SERVICE_SESSION_SESSION_TERMINAL_H
@@ -47,7 +48,8 @@ struct session_terminal_act {
 	size_t n_expect;
 	int64_t timeout_ms; /* of an interrupt: after each ^C; -1: none */
 	unsigned tries;     /* of an interrupt */
-	bool wants_code; /* after what was expected, the end is waited for a little while */
+	bool wants_code; /* after what was expected, the end is waited for a little while
+			  */
 };
 
 enum session_terminal_outcome {
@@ -63,11 +65,14 @@ struct session_terminal_result {
 	enum session_terminal_outcome outcome;
 	int expected, exit_code;
 	/*
-	 * What the terminal showed, for the callback to take (TAKE_BUF style: move it, and leave an
-	 * empty one) or to leave. It may be megabytes: session_terminal_plain() may run on another thread.
+	 * What the terminal showed, for the callback to take (TAKE_BUF style: move it,
+	 * and leave an empty one) or to leave. It may be megabytes:
+	 * session_terminal_plain() may run on another thread.
 	 */
 	struct buf *screen;
-	/* For its memory, of service_screens(): whoever takes the screen takes it, too. */
+	/*
+	 * For its memory, of service_screens(): whoever takes the screen takes it, too.
+	 */
 	struct fair_quota_lease *lease;
 	uint64_t cut; /* bytes that are missing at its end */
 	uint64_t dropped;
@@ -80,14 +85,17 @@ void session_terminal_plain(struct buf *out, const struct buf *screen, uint64_t 
 struct fair_quota *service_screens(struct service *s);
 
 /*
- * @done once, from the loop or, when it can be told, at once. CONSOLE_REFUSED when too many wait for
- * their turn already.
+ * @done once, from the loop or, when it can be told, at once. CONSOLE_REFUSED when too
+ * many wait for their turn already.
  */
 void session_terminal_do(struct session_terminal *c,
 			 const struct session_terminal_act *act,
 			 void (*done)(void *ctx, const struct session_terminal_result *r),
 			 void *ctx);
-/* Nobody waits for the act of @ctx: if it has not begun, it is CONSOLE_REFUSED, and never will. */
+/*
+ * Nobody waits for the act of @ctx: if it has not begun, it is CONSOLE_REFUSED, and never
+ * will.
+ */
 void session_terminal_withdraw(struct session_terminal *c, const void *ctx);
 
 #endif /* SERVICE_SESSION_SESSION_TERMINAL_H */

@@ -2,19 +2,19 @@
 /*
  * command.c - any tool with an exec is a platform: argv templates of the configuration
  *
- *	create	makes the environment of {id}; may be missing: there is one already
- *	exec	runs a command in it, its streams being the tool's
- *	destroy	unmakes it, also when there is none; may be missing
- *	copy_out, copy_in	the bytes of {path} to stdout, or from stdin to it, which is
- *		there already; may be missing: then it is done by exec
+ *	create			creates {id}; may be missing if it exists
+ *	exec			runs a command in it, with the tool's streams
+ *	destroy			destroys it, even if it does not exist; may be missing
+ *	copy_out, copy_in	copies {path} to stdout, or stdin to it (it exists); if
+ *				missing, exec does it
  *
- * What a tool is asked to run is `/bin/sh -c SCRIPT`, or the like in one string where it
- * goes through another's shell ({command}: ssh); so environment and directory get there
+ * The tool runs `/bin/sh -c SCRIPT`, or the same in one string if it goes through
+ * another shell ({command}: ssh); so environment and directory get there
  * whether or not the tool has a place for them. A script that is too long for an
  * argument goes before the command's own stdin, and is read from there by a shorter one.
  *
- * How strong the wall is, and which limits there are, only the tool knows: what the spec
- * asks for and the template has no hole for is refused by name.
+ * Only the tool knows how strong the isolation is, and which limits exist: a request that
+ * the template has no placeholder for is refused by name.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -45,8 +45,8 @@ static const char loader[] = "n='\n' s=\n"
 
 /*
  * Around what goes as one string: a tool that passes on an exit status may not pass on a
- * signal (ssh does not), so a shell that stays makes the one of the other; what it would say
- * of that is nobody's business.
+ * signal (ssh does not), so a shell that stays makes the one of the other; what it would
+ * say of that is nobody's business.
  */
 static const char outer[] = "exec 9>&2 2>/dev/null\n"
 			    "/bin/sh -c \"$0\" \"$@\" 2>&9 9>&-\n"
@@ -293,7 +293,9 @@ static int command_destroy(struct shim_sandbox *p, struct warren_error *err)
 
 /* ---------------------------------------------------------------------------- files */
 
-/* Those that are too large for the shell inside to be told; the templates may be missing. */
+/*
+ * Those that are too large for the shell inside to be told; the templates may be missing.
+ */
 static int command_copy(struct shim_sandbox *p, const char *step, const char *path,
 			const struct streams *s, struct warren_error *err)
 {
@@ -377,7 +379,10 @@ static void command_fail(const struct shim_exec *e, const struct warren_error *e
 	shim_sandbox_exit(e, &o);
 }
 
-/* The script, then what the command's stdin has, into the tool's. Ends with either of them. */
+/*
+ * The script, then what the command's stdin has, into the tool's. Ends with either of
+ * them.
+ */
 static void command_feed(const struct buf *script, const char *end, int to)
 {
 	char piece[65536];

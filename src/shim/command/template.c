@@ -88,7 +88,10 @@ static int fill_word(const char *word, const struct template_use *u, struct buf 
 					    err);
 		if (!h->value)
 			return template_bad(u, word, "there is no value for it", err);
-		/* A word that begins with what came from outside would be the tool's option. */
+		/*
+		 * A word that begins with what came from outside would be the tool's
+		 * option.
+		 */
 		if (out->len == 0 && h->value[0] == '-' && !h->option)
 			return error_set(
 				err, EINVAL,

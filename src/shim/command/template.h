@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * template.h - an argv with holes: what an administrator says of a tool, filled for one use
+ * template.h - an argv with holes: what an administrator says of a tool, filled for one
+ * use
  *
  *	["docker", "exec", "-i", "{tty}", "-u", "{user}", "{id}", "{argv}"]
  *
  * {name} in a word becomes a value. A word that is {argv} alone becomes the words of the
- * command. A word that is a hole alone, for which there is no value, is left out, and with
- * it the word before if that is an option ("-u"). Anything else in braces is an error, so that a
- * misspelt name does not reach the tool; "{{" is a brace. A value that begins with '-' at the
- * beginning of a word is an error, too: data of a request never becomes an option of the tool.
+ * command. A word that is a hole alone, for which there is no value, is left out, and
+ * with it the word before if that is an option ("-u"). Anything else in braces is an
+ * error, so that a misspelt name does not reach the tool; "{{" is a brace. A value that
+ * begins with '-' at the beginning of a word is an error, too: data of a request never
+ * becomes an option of the tool.
  */
 #ifndef SHIM_COMMAND_TEMPLATE_H
 #define SHIM_COMMAND_TEMPLATE_H

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * checkpoint.c - a sandbox that is saved: its memory in a file of ours, and nothing of it runs
+ * checkpoint.c - a sandbox that is saved: its memory in a file of ours, and nothing of it
+ * runs
  *
- * The file has no name. It is the shim's alone, on the disk where the images are, and goes when
- * the sandbox goes on, or with the shim, whatever ends that: nothing is left for
- * anybody to remove. What else must outlive the sandbox's processes (place.held) the shim has
- * open, too.
+ * The file has no name. It is the shim's alone, on the disk where the images are, and
+ * goes when the sandbox goes on, or with the shim, whatever ends that: nothing is left
+ * for anybody to remove. What else must outlive the sandbox's processes (place.held) the
+ * shim has open, too.
  *
  *	AWAKE -> SAVING -> SAVED -> WAKING -> AWAKE
  *
- * What fails leads back; or, when the platform has lost the sandbox by it (-EREMOTEIO), to its
- * end. All of it is done by the worker of files, in a process below it that may take its time.
+ * What fails leads back; or, when the platform has lost the sandbox by it (-EREMOTEIO),
+ * to its end. All of it is done by the worker of files, in a process below it that may
+ * take its time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +33,9 @@ static enum phase {
 } phase;
 static int image = -1; /* from SAVING on */
 
-/* Who comes while it is under way takes it for saved: to resume what runs is no mistake. */
+/*
+ * Who comes while it is under way takes it for saved: to resume what runs is no mistake.
+ */
 static void checkpoint_move(enum phase to)
 {
 	phase = to;
@@ -206,7 +210,10 @@ void save_work(const struct work *w, int *fds, size_t n_fds)
 		(void)close(ends[1]);
 	if (r == 0 && pid < 0)
 		r = error_errno(&err, EAGAIN, "%s: start a process", place.name);
-	/* For as long as the file grows. A restore has its own patience, and undoes what it began. */
+	/*
+	 * For as long as the file grows. A restore has its own patience, and undoes what
+	 * it began.
+	 */
 	if (r == 0)
 		r = shim_sandbox_await(pid,
 				       shim_sandbox_patience() * (w->kind == WORK_RESTORE

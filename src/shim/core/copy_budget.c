@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy_budget.c - the bytes of files on their way, counted by locks on a file of all shims */
+/*
+ * copy_budget.c - the bytes of files on their way, counted by locks on a file of all
+ * shims
+ */
 #include "shim/core/copy_budget.h"
 
 #include <errno.h>
@@ -87,7 +90,10 @@ static int ledger_set(enum ledger_part part, uint64_t units)
 	return 0;
 }
 
-/* Of the others' locks the kernel tells one at a time: what is on either side of it is asked for. */
+/*
+ * Of the others' locks the kernel tells one at a time: what is on either side of it is
+ * asked for.
+ */
 static void ledger_others(uint64_t sum[LEDGER_PARTS])
 {
 	struct {

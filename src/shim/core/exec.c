@@ -3,8 +3,8 @@
  * exec.c - an exec: a process of ours, in which the platform runs the command
  *
  * The platform knows how to run something; that it runs, and as which process, only
- * somebody inside can say. So the command is started by the image's shell (scripts.h), whose
- * first words come on stderr, in a line that begins with a mark that could not be
+ * somebody inside can say. So the command is started by the image's shell (scripts.h),
+ * whose first words come on stderr, in a line that begins with a mark that could not be
  * foreseen; the line is read, byte by byte, before anybody else reads there, and the
  * request is answered. What came before it are words of the platform's tool.
  *
@@ -116,7 +116,10 @@ static void become_child(const int stdio[3], int outcome)
 	if (dup2(outcome, 3) < 0 || close_range(4, ~0U, 0) < 0)
 		_exit(127);
 	(void)setrlimit(RLIMIT_NOFILE, &child_nofile);
-	/* By the system call: two that posix_spawn(3) leaves ignored are the C library's own. */
+	/*
+	 * By the system call: two that posix_spawn(3) leaves ignored are the C library's
+	 * own.
+	 */
 	for (int sig = 1; sig <= 64; sig++)
 		(void)syscall(SYS_rt_sigaction, sig, &(uint64_t[4]){ 0 }, NULL, 8);
 	(void)sigemptyset(&none);
@@ -132,7 +135,10 @@ static void run_platform(const struct shim_exec *e)
 	place.driver->exec(&place, &mine);
 }
 
-/* No shell begins the command: there is none, or the platform says itself all that it would. */
+/*
+ * No shell begins the command: there is none, or the platform says itself all that it
+ * would.
+ */
 static bool is_bare(void)
 {
 	return !inside.shell[0] || place.driver->tells_all;
@@ -217,9 +223,9 @@ static unsigned count_terminals(void)
 }
 
 /*
- * Like init's, but on our side: the command's user has no business with it. It is one of the
- * machine's, so that the sandbox has as many as a native one, whose devpts has such a maximum,
- * and the same error.
+ * Like init's, but on our side: the command's user has no business with it. It is one of
+ * the machine's, so that the sandbox has as many as a native one, whose devpts has such a
+ * maximum, and the same error.
  */
 long spawn_terminal(const struct proto_spawn *msg, int *ret_master, int *ret_slave)
 {
@@ -272,7 +278,9 @@ static int open_head(struct plan *p, const struct exec *ex, struct extra *x)
 	} else if (p->stdio[2] == init.null) {
 		return make_aside(p, x);
 	} else {
-		/* A pipe has its other end by way of /proc; who asked does not read yet. */
+		/*
+		 * A pipe has its other end by way of /proc; who asked does not read yet.
+		 */
 		if (fstat(p->stdio[2], &st) < 0 || !S_ISFIFO(st.st_mode))
 			return -EOPNOTSUPP;
 		(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", p->stdio[2]);
@@ -520,7 +528,10 @@ void spawn_started(struct exec *ex)
 		if (n < 0 && errno == EAGAIN && !over)
 			return;
 		if (n <= 0) {
-			/* The end of its process is about to be told, and then it is clear. */
+			/*
+			 * The end of its process is about to be told, and then it is
+			 * clear.
+			 */
 			if (over)
 				never_spoke(ex, x);
 			else
@@ -536,7 +547,9 @@ void spawn_started(struct exec *ex)
 
 /* ------------------------------------------------------------------------- ending */
 
-/* By convention a shell, and who imitates one, tells of a signal by 128 and its number. */
+/*
+ * By convention a shell, and who imitates one, tells of a signal by 128 and its number.
+ */
 static int by_convention(int status)
 {
 	int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
@@ -545,8 +558,9 @@ static int by_convention(int status)
 }
 
 /*
- * Whoever is killed because the first process of a pid namespace ends is killed while that is
- * exiting: it is certain then, whatever the platform says of the sandbox at the moment.
+ * Whoever is killed because the first process of a pid namespace ends is killed while
+ * that is exiting: it is certain then, whatever the platform says of the sandbox at the
+ * moment.
  */
 static bool is_ending(void)
 {
@@ -596,7 +610,9 @@ int exec_status(struct exec *ex, int status)
 	return told ? 127 << 8 : by_convention(status);
 }
 
-/* As soon as those inside are dead it ends by itself; if nobody could reach them, by us. */
+/*
+ * As soon as those inside are dead it ends by itself; if nobody could reach them, by us.
+ */
 void child_end(struct exec *ex)
 {
 	struct extra *x = extra_of(ex);
@@ -660,7 +676,8 @@ void child_deadlines(void)
 	}
 }
 
-/* ------------------------------------------------------------- what init has, and we do not */
+/* ------------------------------------------------------------- what init has, and we do
+ * not */
 
 long group_make(struct exec *ex UNUSED, int *own UNUSED, int *n_own UNUSED)
 {
@@ -676,7 +693,10 @@ void group_leave(struct exec *ex UNUSED)
 {
 }
 
-/* One that was not killed may still have lost a child, if there was nobody else to lose it. */
+/*
+ * One that was not killed may still have lost a child, if there was nobody else to lose
+ * it.
+ */
 static uint32_t kills_since(const struct extra *x, int status)
 {
 	uint64_t n = 0;

@@ -2,14 +2,15 @@
 /*
  * exec_kill.c - execs that are out of time: which they are, and when they are killed
  *
- * To find the processes of an exec takes a look at all that run inside. Hundreds may run out
- * of time at the same moment, so those that do are killed together, as many as a message to the
- * worker names (exec_procs.c does it), and the next as soon as it has answered.
+ * To find the processes of an exec takes a look at all that run inside. Hundreds may run
+ * out of time at the same moment, so those that do are killed together, as many as a
+ * message to the worker names (exec_procs.c does it), and the next as soon as it has
+ * answered.
  *
- * Nobody inside can be killed while the sandbox is paused or saved: then all of them wait, one
- * question a second finds out whether that is over, and nothing else is held up by it. As long
- * as an exec waits, its tool is left alone: its end would tell that the processes inside
- * are dead, too.
+ * Nobody inside can be killed while the sandbox is paused or saved: then all of them
+ * wait, one question a second finds out whether that is over, and nothing else is held up
+ * by it. As long as an exec waits, its tool is left alone: its end would tell that the
+ * processes inside are dead, too.
  */
 #include <errno.h>
 #include <string.h>
@@ -33,7 +34,10 @@ static struct overdue {
 static bool kill_asked;     /* there is a batch under way */
 static uint64_t kill_again; /* ns: not before */
 
-/* The exec in that slot, if it is in this state still; NULL: there is none, or it has ended. */
+/*
+ * The exec in that slot, if it is in this state still; NULL: there is none, or it has
+ * ended.
+ */
 static struct exec *overdue_exec(unsigned slot, enum overdue_state state)
 {
 	struct exec *ex = &init.execs[slot];

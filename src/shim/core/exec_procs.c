@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec_procs.c - the processes of an exec, as a script inside sees them: listed, signalled
+ * exec_procs.c - the processes of an exec, as a script inside sees them: listed,
+ * signalled
  *
  * An exec's are its first process, known by its number and the time of its start; those
  * whose environment has its mark; and whoever descends from one of them. So a
  * process escapes that has left its parents and changed its environment both, though not
  * the end of the sandbox.
  *
- * All is done as the user of the exec: the environment of another's is not to be read.
- * To kill takes several passes, since whoever is on the list may have forked meanwhile; any
- * other signal is delivered in one, so that nobody gets it twice. All that is done for one
- * request, passes and all, has one deadline.
+ * All is done as the user of the exec: the environment of another's is not to be read. To
+ * kill takes several passes, since whoever is on the list may have forked meanwhile; any
+ * other signal is delivered in one, so that nobody gets it twice. All that is done for
+ * one request, passes and all, has one deadline.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -63,7 +64,9 @@ static int parse_listing(char *text, const struct target *targets, size_t n,
 	return first ? procs_parse(text, first, n, l) : -ENOMEM;
 }
 
-/* What runs inside; ours is whoever belongs to one of the @n, which are all of one user. */
+/*
+ * What runs inside; ours is whoever belongs to one of the @n, which are all of one user.
+ */
 static int exec_procs_look(const struct target *targets, size_t n, struct procs *l,
 			   struct warren_error *err)
 {
@@ -227,8 +230,9 @@ static int send_signal(const struct work *w, const struct target *targets, size_
 
 /*
  * Not by what its shim knows, which may be dead: by the name of the sandbox, which is in
- * the environment of all that was ever started in it. As root where that can be had, since
- * others' environments are not to be read. What cannot be reached is the platform's to end.
+ * the environment of all that was ever started in it. As root where that can be had,
+ * since others' environments are not to be read. What cannot be reached is the platform's
+ * to end.
  */
 void tree_end(void)
 {
@@ -256,7 +260,9 @@ void tree_end(void)
 
 /* ----------------------------------------------------------------------- listing */
 
-/* Who of them ignores SIGINT, one number a line, and behind it how long it is up there. */
+/*
+ * Who of them ignores SIGINT, one number a line, and behind it how long it is up there.
+ */
 static int ask_more(const struct target *t, const struct procs *l, struct buf *out,
 		    struct warren_error *err)
 {
@@ -274,9 +280,9 @@ static int ask_more(const struct target *t, const struct procs *l, struct buf *o
 }
 
 /*
- * Ticks of our clock at which theirs was 0: not every sandbox has our kernel. Both sides cut
- * off what is less than a tick, so it can be one too few, and what a command has just started
- * would be older than the command: it is rounded up.
+ * Ticks of our clock at which theirs was 0: not every sandbox has our kernel. Both sides
+ * cut off what is less than a tick, so it can be one too few, and what a command has just
+ * started would be older than the command: it is rounded up.
  */
 static int64_t clock_offset(const char *text)
 {
@@ -353,9 +359,9 @@ static bool is_paused(void)
 }
 
 /*
- * What is out of time while the sandbox is paused is killed when that is over (exec_kill.c): before,
- * nobody inside is reached. A pause that came and went meanwhile may have taken all the time
- * there was: so there is a second try.
+ * What is out of time while the sandbox is paused is killed when that is over
+ * (exec_kill.c): before, nobody inside is reached. A pause that came and went meanwhile
+ * may have taken all the time there was: so there is a second try.
  */
 static int kill_unless_paused(const struct work *w, const struct target *targets,
 			      size_t n, struct warren_error *err)

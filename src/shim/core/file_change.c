@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file_change.c - CHANGE, as one script for all the names of a request, or a tool for all of a tree
+ * file_change.c - CHANGE, as one script for all the names of a request, or a tool for all
+ * of a tree
  *
- * Each verb is a few lines of shell, in which $a is the path, or $a and $b are the two. They
- * fail with the words of an errno, a tool's or ours, and the script ends there. What
- * was changed is counted, as init counts it; but a tool is given AT_ONCE names, and when it
- * fails, how many of those it did is its own.
+ * Each verb is a few lines of shell, in which $a is the path, or $a and $b are the two.
+ * They fail with the words of an errno, a tool's or ours, and the script ends there. What
+ * was changed is counted, as init counts it; but a tool is given AT_ONCE names, and when
+ * it fails, how many of those it did is its own.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -149,7 +150,10 @@ static int file_change_settle(const struct proto_change *msg, const char *path,
 	return spool_settle(path, err);
 }
 
-/* The lines for each of the names, and the tool for as many of them as it is given at once. */
+/*
+ * The lines for each of the names, and the tool for as many of them as it is given at
+ * once.
+ */
 static int put_changes(const struct proto_change *msg, const int *fds, size_t n_fds,
 		       const char *mark, struct buf *script, struct warren_error *err)
 {

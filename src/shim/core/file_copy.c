@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file_copy.c - files on their way: read by cat, written by cat, small ones by the hand itself */
+/*
+ * file_copy.c - files on their way: read by cat, written by cat, small ones by the hand
+ * itself
+ */
 #include "shim/core/file_copy.h"
 
 #include <errno.h>
@@ -58,13 +61,17 @@ int spool_new(void)
 	if (fd >= 0)
 		return fd;
 	memory = memfd_create("warren-file", MFD_CLOEXEC);
-	/* Opened anew: the kernel does not count the first as one that writes, for leases. */
+	/*
+	 * Opened anew: the kernel does not count the first as one that writes, for
+	 * leases.
+	 */
 	(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", memory);
 	fd = memory < 0 ? -1 : open(name, O_RDWR | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
 
-/* ------------------------------------------------------------------ an exec of its own */
+/* ------------------------------------------------------------------ an exec of its own
+ */
 
 static void drop_pending(struct pending *p)
 {
@@ -131,7 +138,10 @@ static bool still_open(int fd)
 	return false;
 }
 
-/* Another opening of a file, not a duplicate: its position is its own, and it counts as open. */
+/*
+ * Another opening of a file, not a duplicate: its position is its own, and it counts as
+ * open.
+ */
 static int file_copy_open_again(int fd, int flags)
 {
 	char name[32];
@@ -158,7 +168,10 @@ static uint64_t on_disk(int fd)
 	return fstat(fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
 }
 
-/* Says what there is to all, and that @more are to come; @fd: any of the files, or the next. */
+/*
+ * Says what there is to all, and that @more are to come; @fd: any of the files, or the
+ * next.
+ */
 static int file_copy_claim(int fd, uint64_t more, struct warren_error *err)
 {
 	uint64_t bytes = more, written = 0;
@@ -185,7 +198,10 @@ static void empty_file(int fd)
 		return;
 }
 
-/* Nobody may write to it any more, and who does finds out by its mode (service/files/file_writer.c). */
+/*
+ * Nobody may write to it any more, and who does finds out by its mode
+ * (service/files/file_writer.c).
+ */
 static void revoke_pending(struct pending *p, const struct warren_error *why)
 {
 	(void)fchmod(p->fd, 0);
@@ -291,7 +307,8 @@ int spool_read(const char *user, const char *path, uint64_t most, int fd,
 	return 0;
 }
 
-/* ------------------------------------------------------------------------------ writing */
+/* ------------------------------------------------------------------------------ writing
+ */
 
 /* By a printf of the shell's own, which every byte can be told to. */
 static void file_copy_put_bytes(struct buf *script, const unsigned char *data, size_t n)
@@ -460,7 +477,8 @@ void spool_forget(const char *path)
 		drop_pending(p);
 }
 
-/* ------------------------------------------------------------------- names for a while */
+/* ------------------------------------------------------------------- names for a while
+ */
 
 static struct passing {
 	char *path; /* NULL: free */

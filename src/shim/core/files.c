@@ -2,12 +2,13 @@
 /*
  * files.c - OPEN and SCAN, by scripts of a shell inside (file_change.c has CHANGE)
  *
- * A path is absolute, or relative to a directory that was opened before (dir_handle.h). All is
- * done by a shell of the user's, inside: no path is resolved on our side, no right is ours.
- * What is relative may not pass through a link, as it may not lead out of its directory.
+ * A path is absolute, or relative to a directory that was opened before (dir_handle.h).
+ * All is done by a shell of the user's, inside: no path is resolved on our side, no right
+ * is ours. What is relative may not pass through a link, as it may not lead out of its
+ * directory.
  *
- * What a script has to say begins with a mark that could not be foreseen, so that names may
- * hold whatever they like.
+ * What a script has to say begins with a mark that could not be foreseen, so that names
+ * may hold whatever they like.
  */
 #include "shim/core/files.h"
 
@@ -30,8 +31,10 @@
 #define HAND_SECS 60
 #define LIST_SECS 300
 #define LIST_BYTES \
-	(16U << 20)          /* of a whole directory: about a hundred thousand entries */
-#define ONE_BYTES (1U << 20) /* of one file: what is told of it, and a small one itself */
+	(16U << 20) /* of a whole directory: about a hundred thousand entries */
+#define ONE_BYTES                                                             \
+	(1U << 20) /* of one file: what is told of it, and a small one itself \
+		    */
 
 /* ------------------------------------------------------------------------ who, where */
 
@@ -107,8 +110,8 @@ static void fail_by(const struct work *w, const char *said, int silent)
 
 /*
  * Which tool tells of files: by what works, and not by what is there; some kernels refuse
- * what some tools ask of them. $W is kept from one script of a hand to the next. find comes
- * first, which is begun once for a whole directory.
+ * what some tools ask of them. $W is kept from one script of a hand to the next. find
+ * comes first, which is begun once for a whole directory.
  */
 static const char script_which[] =
 	/* clang-format off */
@@ -317,8 +320,8 @@ static void open_read(const struct work *w, const struct proto_open *msg,
 }
 
 /*
- * The file is there, and may be written, when it is handed out: $x, only if it was not. A mode
- * ($o) that a new file can have by $u needs no tool.
+ * The file is there, and may be written, when it is handed out: $x, only if it was not. A
+ * mode ($o) that a new file can have by $u needs no tool.
  */
 static const char script_write[] =
 	/* clang-format off */
@@ -376,7 +379,10 @@ static void open_write(const struct work *w, const struct proto_open *msg,
 		work_reply(w, -code, 0, -1, NULL);
 		return;
 	}
-	/* Without O_TRUNC or O_EXCL what is there stays, and what is written comes behind. */
+	/*
+	 * Without O_TRUNC or O_EXCL what is there stays, and what is written comes
+	 * behind.
+	 */
 	if (msg->flags & O_EXCL)
 		spool_note(w->connection, user, path);
 	r = spool_write(user, path, !(msg->flags & (O_TRUNC | O_EXCL)), NULL, &fd, &err);
@@ -451,16 +457,19 @@ static void do_open(const struct work *w, const struct proto_open *msg, const in
 /* ------------------------------------------------------------------------------- SCAN */
 
 /*
- * Records "MARK s MODE UID GID SIZE MTIME INO NAME" (or i, with the mode in ls's letters), "MARK
- * l NAME" and "MARK t TARGET". What link $1 says is told by `l`. ls has a device's numbers where
- * others have a size.
+ * Records "MARK s MODE UID GID SIZE MTIME INO NAME" (or i, with the mode in ls's
+ * letters), "MARK l NAME" and "MARK t TARGET". What link $1 says is told by `l`. ls has a
+ * device's numbers where others have a size.
  */
 static const char script_stat[] =
 	/* clang-format off */
 	"i=\"$m i %M %U %G %s %T@ %i %p\\n\"\n"
 	"w() { case $W in\n"
 	"stat) stat $L -c \"$m s %f %u %g %s %Y %i %n\" \"$@\";;\n"
-	/* It tells of a link that leads nowhere as of a file; the shell says why it does not. */
+	/*
+	 * It tells of a link that leads nowhere as of a file; the shell says why it does
+	 * not.
+	 */
 	"find) if [ -n \"$L\" ] && [ -L \"$1\" ] && [ ! -e \"$1\" ]; then true <\"$1\"; "
 		"else find $L \"$@\" -maxdepth 0 -printf \"$i\"; fi;;\n"
 	"ls) for f; do set -- $(ls -lnid --full-time $L \"$f\") && {\n"
@@ -606,7 +615,10 @@ static void shim_files_scan_one(const struct work *w, const struct proto_scan *m
 	files_guard(&script, msg->path, path, "p=/dev/null/x");
 	buf_puts(&script, script_which);
 	buf_puts(&script, script_stat);
-	/* Whoever writes a file asks first whether it is there: without a process, if it can be told. */
+	/*
+	 * Whoever writes a file asks first whether it is there: without a process, if it
+	 * can be told.
+	 */
 	buf_puts(&script, "d=${p%/*}/\n"
 			  "if [ ${#p} -lt 200 ] && [ -d \"$d\" ] && [ -x \"$d\" ] && "
 			  "[ ! -e \"$p\" ] && [ ! -L \"$p\" ]; then\n"
@@ -644,7 +656,8 @@ static void do_scan(const struct work *w, const struct proto_scan *msg, const in
 		shim_files_scan_one(w, msg, user, path);
 }
 
-/* ---------------------------------------------------------------------------- requests */
+/* ---------------------------------------------------------------------------- requests
+ */
 
 void files_work(const struct work *w, const void *msg, size_t size, int *fds,
 		size_t n_fds)

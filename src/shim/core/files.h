@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files.h - what the requests about files have in common: who asks, which path, what went wrong */
+/*
+ * files.h - what the requests about files have in common: who asks, which path, what went
+ * wrong
+ */
 #ifndef SHIM_CORE_FILES_H
 #define SHIM_CORE_FILES_H
 
@@ -11,8 +14,8 @@ void files_user(uint32_t uid, uint32_t gid, char user[32]);
 /* The whole path of @path, which may be relative to the directory that came along. */
 int files_path(const char *path, const int *fds, size_t n_fds, char out[TOKEN_PATH_MAX]);
 /*
- * Lines of a script that do @otherwise if @path, which is @full as a whole, is relative and
- * leads through a link.
+ * Lines of a script that do @otherwise if @path, which is @full as a whole, is relative
+ * and leads through a link.
  */
 void files_guard(struct buf *script, const char *path, const char *full,
 		 const char *otherwise);

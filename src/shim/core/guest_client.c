@@ -2,9 +2,10 @@
 /*
  * guest_client.c - requests to who is ours inside, one at a time, and their answers
  *
- * It is given BEGIN_MS to begin with one, by the number that the request has (agent/guest/guest_server.c). Who
- * says nothing for so long is frozen, or has ended: its platform is asked. What it says late is
- * nobody's. It is inside, so it is believed as little as an init is.
+ * It is given BEGIN_MS to begin with one, by the number that the request has
+ * (agent/guest/guest_server.c). Who says nothing for so long is frozen, or has ended: its
+ * platform is asked. What it says late is nobody's. It is inside, so it is believed as
+ * little as an init is.
  */
 #include "shim/core/guest_client.h"
 
@@ -98,7 +99,10 @@ static int guest_client_explain(struct warren_error *err)
 	return r < 0 ? error_wrap(err, "files") : 0;
 }
 
-/* The size of the answer, with *@ret_fd; -ECANCELED: it was too late, and nothing was done. */
+/*
+ * The size of the answer, with *@ret_fd; -ECANCELED: it was too late, and nothing was
+ * done.
+ */
 static ssize_t ask_once(size_t size, const int *fds, size_t n_fds, int *ret_fd,
 			struct warren_error *err)
 {
@@ -131,7 +135,10 @@ static ssize_t ask_once(size_t size, const int *fds, size_t n_fds, int *ret_fd,
 		return n;
 	if (*ret_fd >= 0)
 		(void)close(TAKE_FD(*ret_fd));
-	/* Of the time that it was too late it has the same opinion as we, if it does not lie. */
+	/*
+	 * Of the time that it was too late it has the same opinion as we, if it does not
+	 * lie.
+	 */
 	if (said->status == -ECANCELED && now_ms() >= t + BEGIN_MS)
 		return -ECANCELED;
 	return error_errno(err, EPROTO, "%s: files", place.name);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* guest_client.h - somebody inside who is ours, and does file work as an init does (place.within) */
+/*
+ * guest_client.h - somebody inside who is ours, and does file work as an init does
+ * (place.within)
+ */
 #ifndef SHIM_CORE_GUEST_CLIENT_H
 #define SHIM_CORE_GUEST_CLIENT_H
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inspect.c - what is inside, as a shell there tells it; and what is written down of it */
+/*
+ * inspect.c - what is inside, as a shell there tells it; and what is written down of it
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -41,7 +43,10 @@ static bool read_until(int fd, uint64_t until, struct buf *out)
 	}
 }
 
-/* What @shell says; what it and its tool complain of goes to @said. false: it did not end. */
+/*
+ * What @shell says; what it and its tool complain of goes to @said. false: it did not
+ * end.
+ */
 static bool inspect_ask(const char *shell, const char *mark, struct buf *out,
 			struct buf *said)
 {
@@ -99,7 +104,10 @@ static int inspect_take_line(char *line)
 	else if (strncmp(line, "Cwd:/", 5) == 0 && strlen(line) < sizeof(inside.cwd))
 		(void)strcpy(inside.cwd, line + 4);
 	else if (strcmp(line, "Ls:fails") == 0)
-		/* runsc up to 2022 refuses a flag of statx(2) that coreutils have used since 9.0. */
+		/*
+		 * runsc up to 2022 refuses a flag of statx(2) that coreutils have used
+		 * since 9.0.
+		 */
 		shim_sandbox_enforce(
 			&place, "stat", false,
 			"'ls' and 'stat' of this image fail: its runsc refuses what "
@@ -142,7 +150,10 @@ static int open_inside(void *ctx UNUSED, const char *path)
 	return within_open(path);
 }
 
-/* An image may do without a shell, where the platform says by itself what became of a command. */
+/*
+ * An image may do without a shell, where the platform says by itself what became of a
+ * command.
+ */
 static int learn_bare(struct buf *said, struct warren_error *err)
 {
 	struct initclient_user user;

@@ -10,10 +10,10 @@
  *	warren-shim features KIND	the same, for libwarren
  *	warren-shim pull[-missing] KIND IMAGE	have an image there (pull.c)
  *
- * DIR has a file `place`, JSON: what there is to know of a sandbox beside its id. `run` has
- * its maker's connection, the socket to listen on, and the spec as descriptors (proto/init_proto.h).
- * The others say on descriptor 3, where there is one, how it went: a struct warren_error,
- * and behind it what was asked for.
+ * DIR has a file `place`, JSON: what there is to know of a sandbox beside its id. `run`
+ * has its maker's connection, the socket to listen on, and the spec as descriptors
+ * (proto/init_proto.h). The others say on descriptor 3, where there is one, how it went:
+ * a struct warren_error, and behind it what was asked for.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -110,7 +110,10 @@ int shim_sandbox_load(const char *dir, json_t **ret_doc, struct warren_error *er
 	return place.driver ? 0 : -err->code;
 }
 
-/* How long libwarren is to wait for us, as soon as it can be said: it comes before the answer. */
+/*
+ * How long libwarren is to wait for us, as soon as it can be said: it comes before the
+ * answer.
+ */
 static void tell_allowance(void)
 {
 	static bool told;

@@ -2,7 +2,8 @@
 /*
  * parse_entries.c - records of a script's, as entries of the protocol
  *
- * Nothing of the text is believed: what is not of the form is passed over, and a name is one.
+ * Nothing of the text is believed: what is not of the form is passed over, and a name is
+ * one.
  */
 #include "shim/core/parse_entries.h"
 
@@ -35,7 +36,10 @@ static uint32_t parse_mode(const char *text)
 	return mode;
 }
 
-/* "2009-02-13T23:31:30.5", of which what is less than a second is left out: where it ends. */
+/*
+ * "2009-02-13T23:31:30.5", of which what is less than a second is left out: where it
+ * ends.
+ */
 static char *parse_date(const char *text, double *ret)
 {
 	struct tm tm = { 0 };
@@ -47,7 +51,10 @@ static char *parse_date(const char *text, double *ret)
 	return end + strspn(end, ".0123456789");
 }
 
-/* "MODE UID GID SIZE MTIME INO NAME": what is behind the numbers, NULL if it is not of that form. */
+/*
+ * "MODE UID GID SIZE MTIME INO NAME": what is behind the numbers, NULL if it is not of
+ * that form.
+ */
 static const char *parse_stat(const char *text, bool hex, struct proto_entry *ret)
 {
 	enum {

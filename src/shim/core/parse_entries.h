@@ -2,9 +2,10 @@
 /*
  * parse_entries.h - what a script says of files, as entries of the protocol
  *
- * Records, each behind a mark that could not be foreseen: "s MODE UID GID SIZE MTIME INO NAME",
- * the mode in hexadecimal digits, or i, with the mode in ls's letters, and the time in seconds or
- * as 2009-02-13T23:31:30; "l NAME" and behind it "t TARGET"; "end". @text is ended by a NUL behind its @size, and is written to.
+ * Records, each behind a mark that could not be foreseen: "s MODE UID GID SIZE MTIME INO
+ * NAME", the mode in hexadecimal digits, or i, with the mode in ls's letters, and the
+ * time in seconds or as 2009-02-13T23:31:30; "l NAME" and behind it "t TARGET"; "end".
+ * @text is ended by a NUL behind its @size, and is written to.
  */
 #ifndef SHIM_CORE_PARSE_ENTRIES_H
 #define SHIM_CORE_PARSE_ENTRIES_H

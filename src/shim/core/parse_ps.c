@@ -2,9 +2,10 @@
 /*
  * parse_ps.c - a listing of processes, as a script inside made it; whose they are
  *
- * Whoever is root inside can put a program of its own in the place of the tools that the script
- * calls. So the listing may say anything: there is a maximum of processes, and no step takes more
- * than one search per process, however they are said to descend from one another.
+ * Whoever is root inside can put a program of its own in the place of the tools that the
+ * script calls. So the listing may say anything: there is a maximum of processes, and no
+ * step takes more than one search per process, however they are said to descend from one
+ * another.
  */
 #include "shim/core/parse_ps.h"
 
@@ -61,9 +62,9 @@ static void mark_one(const struct procs *l, const char *line)
 }
 
 /*
- * What the stat at @at says behind the name, which begins there and may hold anything, line
- * ends and other processes' numbers too. But it is short: the numbers that come behind it do
- * not fit into one.
+ * What the stat at @at says behind the name, which begins there and may hold anything,
+ * line ends and other processes' numbers too. But it is short: the numbers that come
+ * behind it do not fit into one.
  */
 static char *behind_name(char *at)
 {
@@ -109,7 +110,9 @@ static int parse_stats(char *text, const struct proc *first, size_t n, struct pr
 		struct proc p = { 0 };
 		char *stat = NULL;
 
-		/* strtol(3) would pass over all the lines that have nothing but blanks. */
+		/*
+		 * strtol(3) would pass over all the lines that have nothing but blanks.
+		 */
 		if (isdigit((unsigned char)*line)) {
 			p.pid = (int)strtol(line, &end, 10);
 			stat = strncmp(end, " (", 2) == 0 ? behind_name(end + 2) : NULL;
@@ -152,14 +155,15 @@ static int parse_ps_line(char *text, const struct proc *first, size_t n, struct 
 
 enum {
 	UNKNOWN,
-	ON_THE_WAY, /* met by the walk that is under way: who meets it again goes in a circle */
+	ON_THE_WAY, /* met by the walk that is under way: who meets it again goes in a
+		       circle */
 	KNOWN,
 };
 
 /*
- * Whether @at descends from one of ours, and so whoever is between them: up from parent to parent,
- * to the first of whom it is known, and the same way again to note it. So nobody is passed more
- * than twice in all the walks together.
+ * Whether @at descends from one of ours, and so whoever is between them: up from parent
+ * to parent, to the first of whom it is known, and the same way again to note it. So
+ * nobody is passed more than twice in all the walks together.
  */
 static void walk_up(const struct procs *l, unsigned char *state, struct proc *at)
 {

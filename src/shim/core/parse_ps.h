@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parse_ps.h - the processes of a sandbox, from the lines of a script (scripts.h: script_processes)
+ * parse_ps.h - the processes of a sandbox, from the lines of a script (scripts.h:
+ * script_processes)
  *
- * An exec's are its first, known by number and start; those that are said to have its mark;
- * and whoever descends from one of them.
+ * An exec's are its first, known by number and start; those that are said to have its
+ * mark; and whoever descends from one of them.
  */
 #ifndef SHIM_CORE_PARSE_PS_H
 #define SHIM_CORE_PARSE_PS_H
@@ -26,8 +27,9 @@ struct procs {
 };
 
 /*
- * @text is written to. Of the @n first processes pid and start say which they are (start 0: by
- * its number alone). @ret is to be freed in any case; -ENOMEM; -E2BIG: more than PROCS_MAX.
+ * @text is written to. Of the @n first processes pid and start say which they are (start
+ * 0: by its number alone). @ret is to be freed in any case; -ENOMEM; -E2BIG: more than
+ * PROCS_MAX.
  */
 int procs_parse(char *text, const struct proc *first, size_t n, struct procs *ret);
 /* NULL: it is not there. */

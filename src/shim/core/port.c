@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * port.c - a stream to a port of the sandbox's, by a program of ours inside, or a tool of the image's
+ * port.c - a stream to a port of the sandbox's, by a program of ours inside, or a tool of
+ * the image's
  *
- * The other end of the stream that is handed out is the stdin and stdout of that program. Ours
- * (agent/guest/relay.c) says how connecting went. A tool says no more than that it failed: before it is
- * run, we look whether somebody listens.
+ * The other end of the stream that is handed out is the stdin and stdout of that program.
+ * Ours (agent/guest/relay.c) says how connecting went. A tool says no more than that it
+ * failed: before it is run, we look whether somebody listens.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +30,9 @@ static const char script_connect[] =
 	"nc) exec nc \"$1\" \"$2\";;\n"
 	"esac\n";
 
-/* Listens somebody, and by what can we get there? "yes TOOL", "no", or "" without /proc. */
+/*
+ * Listens somebody, and by what can we get there? "yes TOOL", "no", or "" without /proc.
+ */
 static int port_look(uint16_t port, bool ipv6, char *tool, size_t size,
 		     struct warren_error *err)
 {
@@ -63,7 +66,10 @@ static int port_look(uint16_t port, bool ipv6, char *tool, size_t size,
 	return 0;
 }
 
-/* What the relay said of connecting: 0 or -errno. -EREMOTEIO: it has ended, and said nothing. */
+/*
+ * What the relay said of connecting: 0 or -errno. -EREMOTEIO: it has ended, and said
+ * nothing.
+ */
 static int port_hear(int said, int outcome, struct warren_error *err)
 {
 	uint64_t until = clock_now() + (uint64_t)shim_sandbox_patience() * 1000000000;

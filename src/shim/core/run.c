@@ -70,7 +70,10 @@ static void run_handle_signal(int c, const struct proto_signal *msg)
 {
 	const struct exec *ex = exec_find(msg->exec);
 
-	/* The shells that would send it have the mark of the sandbox, too, and would end themselves. */
+	/*
+	 * The shells that would send it have the mark of the sandbox, too, and would end
+	 * themselves.
+	 */
 	if (msg->whom == PROTO_WHOM_ALL)
 		conn_reply(c, msg->h.seq, -EOPNOTSUPP, PROTO_STAGE_NONE, -1);
 	else if (!ex || ex->pid == 0)
@@ -103,7 +106,9 @@ static void handle_spawn(int c, const struct proto_spawn *msg, size_t size, int 
 		spawn_exec(c, msg, size, fds, n_fds);
 }
 
-/* What is said of the connection, or of what has been, is said of a saved sandbox, too. */
+/*
+ * What is said of the connection, or of what has been, is said of a saved sandbox, too.
+ */
 static bool needs_life(unsigned type)
 {
 	return type == PROTO_SPAWN || type == PROTO_SIGNAL || type == PROTO_OPEN ||
@@ -160,8 +165,8 @@ void init_dispatch(int c, size_t size, int *fds, size_t n_fds)
 /* ------------------------------------------------------------------------- the end */
 
 /*
- * fork(2) into a pid namespace for all that we start, with a /proc that shows it; without the
- * right to one, or where the platform cannot have it, they go by PDEATHSIG.
+ * fork(2) into a pid namespace for all that we start, with a /proc that shows it; without
+ * the right to one, or where the platform cannot have it, they go by PDEATHSIG.
  */
 static pid_t fork_apart(void)
 {
@@ -193,7 +198,10 @@ static void end_apart(void)
 	_exit(0);
 }
 
-/* By processes that leave nothing, whatever the tool does: some stay, for the next command. */
+/*
+ * By processes that leave nothing, whatever the tool does: some stay, for the next
+ * command.
+ */
 static void run_end_all(void)
 {
 	int patience = shim_sandbox_patience();
@@ -209,7 +217,10 @@ static void run_end_all(void)
 		(void)waitpid(pid, NULL, 0);
 }
 
-/* Of one that was never complete nothing runs; and what was wrong with it may be its exec. */
+/*
+ * Of one that was never complete nothing runs; and what was wrong with it may be its
+ * exec.
+ */
 static bool was_made(void)
 {
 	char path[sizeof(place.dir) + 8];
@@ -250,7 +261,9 @@ void sandbox_died(const struct warren_error *why)
 			child_end(&init.execs[i]);
 }
 
-/* Where the first process inside is nobody's to protect, who is root there can kill it. */
+/*
+ * Where the first process inside is nobody's to protect, who is root there can kill it.
+ */
 static void ended_inside(void)
 {
 	struct warren_error why = WARREN_ERROR_INIT;
@@ -430,7 +443,9 @@ static bool disk_is_kept(void)
 	return false;
 }
 
-/* A limit that is not in the driver's description is refused, or shown as not enforced. */
+/*
+ * A limit that is not in the driver's description is refused, or shown as not enforced.
+ */
 static int run_check_limits(const struct warren_spec *spec, struct warren_error *err)
 {
 	const struct backend_kind *kind = place.driver->kind;

@@ -2,9 +2,9 @@
 /*
  * scripts.c - what the image's own shell is told
  *
- * Names of variables begin with warren_ where the command's own are not to be touched. What a
- * shell does not bring by itself (mkdir, cat, grep) may be missing: the rest goes on, and what
- * cannot be done without it says so.
+ * Names of variables begin with warren_ where the command's own are not to be touched.
+ * What a shell does not bring by itself (mkdir, cat, grep) may be missing: the rest goes
+ * on, and what cannot be done without it says so.
  */
 #include "shim/core/scripts.h"
 

@@ -7,22 +7,26 @@
 
 /*
  * For `sh -c`: MARK CWD OPTIONS COMMAND... becomes the command, in the directory, after a
- * line on stderr: "MARK ok PID STAT" (what /proc/self/stat says behind the name), or "MARK no
- * WHY", which is "cwd" or the name of an errno. Options: m, make the directory; n, the command's
- * stderr is /dev/null.
+ * line on stderr: "MARK ok PID STAT" (what /proc/self/stat says behind the name), or
+ * "MARK no WHY", which is "cwd" or the name of an errno. Options: m, make the directory;
+ * n, the command's stderr is /dev/null.
  */
 extern const char script_start[];
 
 /* For `sh -c`, with a mark: who and where we are, and our environment. */
 extern const char script_learn[];
 
-/* For a hand: the stat of every process; then, behind an empty line, whose environment has $m. */
+/*
+ * For a hand: the stat of every process; then, behind an empty line, whose environment
+ * has $m.
+ */
 extern const char script_processes[];
 
 /*
- * Before a script that needs tools: `need TOOL...` has the first of them that there is in $t, or
- * says what the image lacks (script_errno() knows that), and fails; `pour` copies stdin to stdout
- * by one of script_pour. Tools that are there as a part of busybox alone are found in it.
+ * Before a script that needs tools: `need TOOL...` has the first of them that there is in
+ * $t, or says what the image lacks (script_errno() knows that), and fails; `pour` copies
+ * stdin to stdout by one of script_pour. Tools that are there as a part of busybox alone
+ * are found in it.
  */
 extern const char script_tools[];
 #define script_pour "cat dd tail"
@@ -31,8 +35,9 @@ extern const char script_tools[];
 #define SCRIPT_LACKS "the image has no"
 
 /*
- * The errno whose words a tool's complaint ends in; @other: none that we know. @ret_why (or
- * NULL): what is to be told in the complaint's own words, being more than the errno says; or NULL.
+ * The errno whose words a tool's complaint ends in; @other: none that we know. @ret_why
+ * (or NULL): what is to be told in the complaint's own words, being more than the errno
+ * says; or NULL.
  */
 int script_errno(const char *said, int other, const char **ret_why);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shell_pool.c - shells inside, kept by their user, the least used of them let go for another */
+/*
+ * shell_pool.c - shells inside, kept by their user, the least used of them let go for
+ * another
+ */
 #include "shim/core/shell_pool.h"
 
 #include <ctype.h>

@@ -7,27 +7,28 @@
  * spec.c	the spec of a sandbox that is to be made, from JSON
  * run.c	the loop: which request goes where. It is init's own, with init's conn.c,
  *		exec.c, attach.c, journal_write.c and spawn.c around it
- * exec.c	an exec: a process of ours in which the platform runs the command
- * wait_tool.c	a tool's process, until it ends or its time is up
- * inspect.c	what is inside: a shell, the user, the environment
- * workers.c	two processes that may wait: one for files, one for signals
- * shell_pool.c	a shell inside that is kept, and given one script after another
- * checkpoint.c	a sandbox that is saved, and goes on from that
- * exec_procs.c	the processes of an exec, found and signalled by such scripts (parse_ps.c)
- * guest_client.c	files and ports by somebody inside who is ours, where the platform has one
- * files.c	else, OPEN and SCAN the same way as trees; parse_entries.c, what is found; file_change.c, CHANGE
- * dir_handle.c	directories that were opened; file_copy.c, the bytes of files; port.c, ports
- * copy_budget.c	how many bytes of files may be on their way at once, of a sandbox and of all
- * streams.c	which descriptors are taken from whoever speaks to us
- * scripts.c	all the scripts: nothing but a POSIX sh is asked of the image, and a few tools
+ * exec.c  an exec: a process of ours in which the platform runs the command wait_tool.c
+ * a tool's process, until it ends or its time is up inspect.c     what is inside: a
+ * shell, the user, the environment workers.c    two processes that may wait: one for
+ * files, one for signals shell_pool.c        a shell inside that is kept, and given one
+ * script after another checkpoint.c    a sandbox that is saved, and goes on from that
+ * exec_procs.c     the processes of an exec, found and signalled by such scripts
+ * (parse_ps.c) guest_client.c       files and ports by somebody inside who is ours, where
+ * the platform has one files.c      else, OPEN and SCAN the same way as trees;
+ * parse_entries.c, what is found; file_change.c, CHANGE dir_handle.c   directories that
+ * were opened; file_copy.c, the bytes of files; port.c, ports copy_budget.c      how many
+ * bytes of files may be on their way at once, of a sandbox and of all streams.c  which
+ * descriptors are taken from whoever speaks to us scripts.c all the scripts: nothing but
+ * a POSIX sh is asked of the image, and a few tools
  *
- * A shim serves one sandbox, as pid 1 of a pid namespace: with it end all the
- * processes that it has on our side. It lives as long as its sandbox does. Dead, it leaves
- * a sandbox that nobody can speak to, which the next engine removes ("warren-shim destroy").
+ * A shim serves one sandbox, as pid 1 of a pid namespace: with it end all the processes
+ * that it has on our side. It lives as long as its sandbox does. Dead, it leaves a
+ * sandbox that nobody can speak to, which the next engine removes ("warren-shim
+ * destroy").
  *
- * The loop waits for nobody. A command is a process of its own, which the kernel feeds and
- * drains through pipes; files and signals are work for the two processes, of which the
- * second is never busy with the first one's long jobs.
+ * The loop waits for nobody. A command is a process of its own, which the kernel feeds
+ * and drains through pipes; files and signals are work for the two processes, of which
+ * the second is never busy with the first one's long jobs.
  *
  * What comes out of the sandbox is not to be trusted, and can harm that sandbox alone: a
  * process inside that answers in the shell's place can lie about what is inside.
@@ -43,12 +44,14 @@
 #include "shim/core/driver.h"
 #include "shim/core/parse_entries.h"
 
-#define MARK_LEN     ENTRIES_MARK /* of 128 random bits */
-#define FD_SPEC      5            /* where `run` finds the spec */
-#define GRACE_NS     2000000000ULL
-#define SIGNAL_SECS  10
-#define END_SECS     30           /* for all that runs inside to be killed */
-#define SANDBOX_NAME "WARREN_BOX" /* in the environment of all that we start (outlived) */
+#define MARK_LEN    ENTRIES_MARK /* of 128 random bits */
+#define FD_SPEC     5            /* where `run` finds the spec */
+#define GRACE_NS    2000000000ULL
+#define SIGNAL_SECS 10
+#define END_SECS    30 /* for all that runs inside to be killed */
+#define SANDBOX_NAME                                                       \
+	"WARREN_BOX" /* in the environment of all that we start (outlived) \
+		      */
 
 /* What there is inside, as it was found at the start. */
 struct inside {
@@ -117,7 +120,9 @@ struct target {
 };
 
 const struct target *child_target(const struct exec *ex);
-/* Its processes inside are gone, or were not found: it is given a little time, and ended. */
+/*
+ * Its processes inside are gone, or were not found: it is given a little time, and ended.
+ */
 void child_end(struct exec *ex);
 /* It is being killed, which takes longer: its tool is left alone meanwhile. */
 void child_spare(struct exec *ex);
@@ -135,8 +140,8 @@ uint64_t kill_next(void);
 void kill_deadlines(void);
 
 /*
- * In a process of its own: run @argv, with the streams that are given (-1: /dev/null). Its
- * pid or -errno. @user as of shim_exec. For what we run inside for ourselves.
+ * In a process of its own: run @argv, with the streams that are given (-1: /dev/null).
+ * Its pid or -errno. @user as of shim_exec. For what we run inside for ourselves.
  */
 pid_t child_start(const char *const *argv, const char *user, int in, int out, int errs,
 		  int outcome);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spec.c - the spec of a sandbox, as libwarren wrote it (backend/shimmed/lifecycle.c), read strictly */
+/*
+ * spec.c - the spec of a sandbox, as libwarren wrote it (backend/shimmed/lifecycle.c),
+ * read strictly
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -36,8 +39,8 @@ static int spec_read_env(const json_t *v, struct warren_spec *ret,
 }
 
 /*
- * The source of a volume, opened once; what it is to be was judged before (libwarren has it open),
- * and whatever else has its name by now is refused.
+ * The source of a volume, opened once; what it is to be was judged before (libwarren has
+ * it open), and whatever else has its name by now is refused.
  */
 static int spec_open_source(struct warren_mount *m, const char *is,
 			    struct warren_error *err)

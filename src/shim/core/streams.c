@@ -62,7 +62,9 @@ bool stream_is(int fd, unsigned kinds)
 
 	if (flags < 0 || fstat(fd, &st) < 0)
 		return false;
-	/* A name alone cannot be read or written; of a directory it is as good as that. */
+	/*
+	 * A name alone cannot be read or written; of a directory it is as good as that.
+	 */
 	if (flags & O_PATH && !(kinds & STREAM_DIR))
 		return false;
 	if (S_ISFIFO(st.st_mode))

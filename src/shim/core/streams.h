@@ -2,11 +2,11 @@
 /*
  * streams.h - which descriptors a shim takes from whoever speaks to it
  *
- * A shim has the rights of the service's owner, and whoever speaks to it may have been taken
- * over. What a shim writes to, or reads from, must not act on its rights: a socket tells its
- * reader the writer's user, a file of /proc or /sys is a command to the kernel, a device may be
- * anything. So a stream is a pipe, a regular file or an eventfd; a directory is one, or a file
- * that stands for one (dir_handle.h).
+ * A shim has the rights of the service's owner, and whoever speaks to it may have been
+ * taken over. What a shim writes to, or reads from, must not act on its rights: a socket
+ * tells its reader the writer's user, a file of /proc or /sys is a command to the kernel,
+ * a device may be anything. So a stream is a pipe, a regular file or an eventfd; a
+ * directory is one, or a file that stands for one (dir_handle.h).
  */
 #ifndef SHIM_CORE_STREAMS_H
 #define SHIM_CORE_STREAMS_H
@@ -21,7 +21,10 @@
 
 /* Is it one of @kinds, and open for more than its name? */
 bool stream_is(int fd, unsigned kinds);
-/* May the request @msg of @size bytes come with these? 0; -EPROTO: it takes no such descriptor. */
+/*
+ * May the request @msg of @size bytes come with these? 0; -EPROTO: it takes no such
+ * descriptor.
+ */
 int streams_check(const void *msg, size_t size, const int *fds, size_t n_fds);
 
 #endif /* SHIM_CORE_STREAMS_H */

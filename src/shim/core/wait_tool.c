@@ -2,12 +2,12 @@
 /*
  * wait_tool.c - a process of a platform's, until it ends
  *
- * It has as long as a step may take; where it moves bytes, since it last moved one. What it
- * says is no sign of life, and of that only the last is kept: neither a tool that hangs nor one
- * that never stops talking holds anybody up, or fills anything.
+ * It has as long as a step may take; where it moves bytes, since it last moved one. What
+ * it says is no sign of life, and of that only the last is kept: neither a tool that
+ * hangs nor one that never stops talking holds anybody up, or fills anything.
  *
- * Its end is that of the process, not of its streams, which somebody may have inherited whom it
- * has left running on purpose.
+ * Its end is that of the process, not of its streams, which somebody may have inherited
+ * whom it has left running on purpose.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* workers.c - two processes that wait for what is inside: one for files, one for signals */
+/*
+ * workers.c - two processes that wait for what is inside: one for files, one for signals
+ */
 #include "shim/core/workers.h"
 
 #include <errno.h>
@@ -42,7 +44,8 @@ struct parcel {
 static struct parcel parcel; /* too large for a stack; never two at a time */
 static int upstairs = -1;    /* of a worker: where its answers go */
 
-/* ------------------------------------------------------------------- the worker's side */
+/* ------------------------------------------------------------------- the worker's side
+ */
 
 void work_send(const struct work *w, const void *msg, size_t size, int fd)
 {
@@ -156,7 +159,8 @@ static void workers_worker_main(int sock)
 	}
 }
 
-/* --------------------------------------------------------------------- the loop's side */
+/* --------------------------------------------------------------------- the loop's side
+ */
 
 static int workers_worker_start(struct worker *k, unsigned which)
 {
@@ -175,9 +179,12 @@ static int workers_worker_start(struct worker *k, unsigned which)
 				     ? fcntl(place.within, F_DUPFD_CLOEXEC, 5)
 				     : -1;
 
-		/* Nobody's connection and no stream of an exec's may stay open with us. */
+		/*
+		 * Nobody's connection and no stream of an exec's may stay open with us.
+		 */
 		if (within < 0 && which == FILES && place.within >= 0)
-			_exit(1); /* who was promised the files themselves gets no copies */
+			_exit(1); /* who was promised the files themselves gets no copies
+				   */
 		place.within = within < 0 ? -1 : dup3(within, 4, O_CLOEXEC);
 		if (dup3(sock, 3, O_CLOEXEC) < 0 ||
 		    close_range(place.within < 0 ? 4 : 5, ~0U, 0) < 0)
@@ -370,9 +377,9 @@ void work_heard(unsigned which)
 }
 
 /*
- * All that the worker of signals does has a deadline of its own, and it says that it is at it: if
- * it says nothing, it is stuck, and another takes its place. Nobody else may be kept from
- * a signal by what keeps it busy.
+ * All that the worker of signals does has a deadline of its own, and it says that it is
+ * at it: if it says nothing, it is stuck, and another takes its place. Nobody else may be
+ * kept from a signal by what keeps it busy.
  */
 uint64_t work_next(void)
 {

@@ -60,14 +60,19 @@ bool work_reaped(int pid);
 void work_send(const struct work *w, const void *msg, size_t size, int fd);
 void work_reply(const struct work *w, long status, uint32_t value, int fd,
 		const char *why);
-/* That it takes longer, what the worker is at and all that waits for it; so often it must be said. */
+/*
+ * That it takes longer, what the worker is at and all that waits for it; so often it must
+ * be said.
+ */
 #define WORK_SIGN_MS 5000
 void work_sign(void);
 
 /* exec_procs.c: in a worker */
 void tree_work(const struct work *w, int file);
 void tree_kill_overdue(const struct work *w, const struct target *targets, size_t n);
-/* All that runs in the sandbox is killed, as far as it is to be reached. Not in a worker. */
+/*
+ * All that runs in the sandbox is killed, as far as it is to be reached. Not in a worker.
+ */
 void tree_end(void);
 /* port.c: in a worker */
 void port_work(const struct work *w, const struct proto_connect *msg);

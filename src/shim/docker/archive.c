@@ -2,8 +2,9 @@
 /*
  * archive.c - files up and down by the daemon itself, without anything inside
  *
- * The daemon looks at the container's root from outside, confined to it: what is mounted in
- * there it does not see. A link at the end of a path it sends as a link, so we follow it.
+ * The daemon looks at the container's root from outside, confined to it: what is mounted
+ * in there it does not see. A link at the end of a path it sends as a link, so we follow
+ * it.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -2,10 +2,10 @@
 /*
  * container_id.c - which container is meant
  *
- * A name says nothing of whose a container is: whoever may speak to the daemon can remove ours and
- * make another of the same name. So a container is addressed by the id that the daemon gave it,
- * which is in the sandbox's directory from the making on. Where that is not known, it is
- * looked for by its name, and is the one if its labels say so.
+ * A name says nothing of whose a container is: whoever may speak to the daemon can remove
+ * ours and make another of the same name. So a container is addressed by the id that the
+ * daemon gave it, which is in the sandbox's directory from the making on. Where that is
+ * not known, it is looked for by its name, and is the one if its labels say so.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * container_pid.c - a container's first process, as this machine sees it, and what is done by it
+ * container_pid.c - a container's first process, as this machine sees it, and what is
+ * done by it
  *
- * The daemon tells its number. Numbers are the daemon's own, which may have a pid namespace
- * that is not ours, and are used again: so it is looked at. It is the one if it runs this
- * sandbox's own copy of the guest agent, which no other does. It is then held by its directory in
- * /proc, where nobody takes its place.
+ * The daemon tells its number. Numbers are the daemon's own, which may have a pid
+ * namespace that is not ours, and are used again: so it is looked at. It is the one if it
+ * runs this sandbox's own copy of the guest agent, which no other does. It is then held
+ * by its directory in /proc, where nobody takes its place.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -70,10 +71,11 @@ static int check_volume(int root, const struct warren_mount *m)
 }
 
 /*
- * The daemon takes a path, and looks it up when the container starts: whoever may write on the
- * way could have put something else there since the source was judged. So it is looked at what the
- * daemon has mounted, from outside, before anything but our own first process runs inside. What
- * cannot be seen (a daemon on another machine) cannot be trusted, and is refused.
+ * The daemon takes a path, and looks it up when the container starts: whoever may write
+ * on the way could have put something else there since the source was judged. So it is
+ * looked at what the daemon has mounted, from outside, before anything but our own first
+ * process runs inside. What cannot be seen (a daemon on another machine) cannot be
+ * trusted, and is refused.
  */
 int docker_check_mounts(struct docker *d, const struct shim_sandbox *p,
 			const struct warren_spec *spec, struct warren_error *err)
@@ -132,8 +134,9 @@ static int quiet_from_outside(int first)
 }
 
 /*
- * By us, if we may; else by the daemon, as a privileged exec before anything else runs inside.
- * That is one with every capability there is, and refused where the daemon lacks one itself.
+ * By us, if we may; else by the daemon, as a privileged exec before anything else runs
+ * inside. That is one with every capability there is, and refused where the daemon lacks
+ * one itself.
  */
 int docker_quiet(struct docker *d, const struct shim_sandbox *p, struct warren_error *err)
 {

@@ -2,8 +2,8 @@
 /*
  * create.c - a container: the image, the guest agent, the making, the start
  *
- * Its name and labels are there from its first moment, so whatever happens between the making
- * and the end of docker_create_container(), docker_remove() finds it.
+ * Its name and labels are there from its first moment, so whatever happens between the
+ * making and the end of docker_create_container(), docker_remove() finds it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,8 +35,8 @@ static int put_guest(const struct shim_sandbox *p, struct warren_error *err)
 }
 
 /*
- * What a machine's restart left: stopped containers of sandboxes that have no directory any
- * more, with nobody to destroy them. Best effort, before another is made.
+ * What a machine's restart left: stopped containers of sandboxes that have no directory
+ * any more, with nobody to destroy them. Best effort, before another is made.
  */
 static void create_sweep(struct docker *d, const struct shim_sandbox *p)
 {
@@ -100,7 +100,9 @@ static void note_disk(struct shim_sandbox *p, const struct warren_spec *spec,
 				     info->driver);
 }
 
-/* The last is tried first with a limit for what is written, and then without, if it may. */
+/*
+ * The last is tried first with a limit for what is written, and then without, if it may.
+ */
 static int create_make(struct docker *d, struct shim_sandbox *p,
 		       const struct warren_spec *spec, const struct docker_info *info,
 		       json_t *body, struct warren_error *err)
@@ -178,7 +180,10 @@ static int create_check_image(const struct docker *d, const char *image,
 	return 0;
 }
 
-/* What comes before a container is asked for: a failure leaves nothing, whoever is not there. */
+/*
+ * What comes before a container is asked for: a failure leaves nothing, whoever is not
+ * there.
+ */
 static int create_prepare(struct docker *d, struct shim_sandbox *p,
 			  const struct warren_spec *spec, struct docker_info *info,
 			  struct warren_limits *limits, struct warren_error *err)

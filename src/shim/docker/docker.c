@@ -10,7 +10,10 @@
 #include "base/clock.h"
 #include "os/cgroup.h"
 
-/* On disk it has the name of the first version: a container that lives through an upgrade has it, too. */
+/*
+ * On disk it has the name of the first version: a container that lives through an upgrade
+ * has it, too.
+ */
 void docker_guest(const struct shim_sandbox *p, char path[DOCKER_GUEST_MAX])
 {
 	(void)snprintf(path, DOCKER_GUEST_MAX, "%s/anchor", p->dir);
@@ -115,8 +118,8 @@ static bool is_running(const struct docker *d)
 }
 
 /*
- * A daemon that is down says nothing of its containers: some outlive it ("live restore"). So it
- * is asked until it answers.
+ * A daemon that is down says nothing of its containers: some outlive it ("live restore").
+ * So it is asked until it answers.
  */
 static int docker_wait(struct shim_sandbox *p, struct warren_error *err)
 {

@@ -2,33 +2,32 @@
 /*
  * docker.h - the platform "docker": the parts of it
  *
- * docker.c	the table; configuration; the life of a container: destroy, wait, pause, ...
- * http.c	one exchange with the daemon, by libcurl over its unix socket
- * container_id.c	which container is meant
- * create.c	the image, the container, the order in which they come about
- * spec.c	a spec in the words of the Engine API, and what of it is in force
- * guest_exec.c	what the guest agent does for us inside
- * container_pid.c	a container's first process, as this machine sees it; network: none
- * guest_socket.c	the way to the guest agent, for files and ports
- * pull.c	images that are not there yet
- * exec.c	the relay: a process's streams over one hijacked connection
- * stream_demux.c	bytes from that connection: the head of the answer, the frames of two streams
- * archive.c	files, as archives of one entry (tar_entry.c)
- * probe.c	what the daemon is and can do
+ * docker.c        the table; configuration; the life of a container: destroy, wait,
+ * pause, ... http.c     one exchange with the daemon, by libcurl over its unix socket
+ * container_id.c    which container is meant create.c       the image, the container, the
+ * order in which they come about spec.c     a spec in the words of the Engine API, and
+ * what of it is in force guest_exec.c  what the guest agent does for us inside
+ * container_pid.c a container's first process, as this machine sees it; network: none
+ * guest_socket.c      the way to the guest agent, for files and ports pull.c  images that
+ * are not there yet exec.c    the relay: a process's streams over one hijacked connection
+ * stream_demux.c      bytes from that connection: the head of the answer, the frames of
+ * two streams archive.c files, as archives of one entry (tar_entry.c) probe.c   what the
+ * daemon is and can do
  *
- * No `docker` is called. The paths of the API carry no version: that is the newest one the
- * daemon speaks, and what is used here is the same in all of them since 1.40, and in podman.
+ * No `docker` is called. The paths of the API carry no version: that is the newest one
+ * the daemon speaks, and what is used here is the same in all of them since 1.40, and in
+ * podman.
  *
- * A container's first process is the guest agent (agent/guest/main.c), a static program of 9 kB
- * that waits and reaps, and opens files for us: bound into /dev, which is a tmpfs, read-only, so that the image's own
- * tree has nothing of ours in it and a `scratch` image works. Docker's own init does not serve:
- * it needs a command of the image's to wait for, and is a package of its own that many
- * machines lack. The file is a copy in the sandbox's directory: nothing that the host
- * executes is seen inside.
+ * A container's first process is the guest agent (agent/guest/main.c), a static program
+ * of 9 kB that waits and reaps, and opens files for us: bound into /dev, which is a
+ * tmpfs, read-only, so that the image's own tree has nothing of ours in it and a
+ * `scratch` image works. Docker's own init does not serve: it needs a command of the
+ * image's to wait for, and is a package of its own that many machines lack. The file is a
+ * copy in the sandbox's directory: nothing that the host executes is seen inside.
  *
  * A container is "warren-<id>", and ours if its labels say so: warren.id, and
- * warren.engine, the folder that the sandbox's directory is in. It is addressed by the id that the
- * daemon gave it, never by its name.
+ * warren.engine, the folder that the sandbox's directory is in. It is addressed by the id
+ * that the daemon gave it, never by its name.
  */
 #ifndef SHIM_DOCKER_DOCKER_H
 #define SHIM_DOCKER_DOCKER_H
@@ -48,8 +47,9 @@
 
 /* How long an exchange may take. */
 enum docker_pace {
-	DOCKER_SOON, /* no longer than one's patience */
-	DOCKER_MOVING, /* while bytes move; silence is borne for DOCKER_SILENCE times that */
+	DOCKER_SOON,   /* no longer than one's patience */
+	DOCKER_MOVING, /* while bytes move; silence is borne for DOCKER_SILENCE times that
+			*/
 	DOCKER_EVER,
 };
 
@@ -65,7 +65,8 @@ struct docker {
 	const char *archives; /* a folder to load missing images from; may be NULL */
 	char socket[DOCKER_SOCKET_MAX];
 	CURL *easy;
-	json_t *volumes; /* of the image that docker_image_says() looked at; may be NULL */
+	json_t *volumes; /* of the image that docker_image_says() looked at; may be NULL
+			  */
 	bool podman;     /* it is that, as far as was seen */
 	char why[CURL_ERROR_SIZE];
 	long patience_ms; /* that is had with it: the configuration's `timeout` */
@@ -91,7 +92,8 @@ struct docker_info {
 	char cgroup_driver[16], cgroup_version[4];
 	bool memory, cpu, pids; /* limits that it can set */
 	bool seccomp, userns, rootless;
-	bool quota; /* the storage may be one that keeps a limit of its own for each container */
+	bool quota; /* the storage may be one that keeps a limit of its own for each
+		       container */
 };
 
 /* http.c */
@@ -101,8 +103,9 @@ void docker_close(struct docker *d);
 #define AUTO_DOCKER CLEANUP(docker_close)
 
 /*
- * One exchange: the status of the answer, or -errno when it tells of a failure (-ENOENT for 404,
- * -EBUSY for 409, ...) or there was none. Errors say "<name>: <step>: ..."; @path is a format.
+ * One exchange: the status of the answer, or -errno when it tells of a failure (-ENOENT
+ * for 404, -EBUSY for 409, ...) or there was none. Errors say "<name>: <step>: ...";
+ * @path is a format.
  */
 int docker_ask(struct docker *d, const char *step, const char *method, const json_t *body,
 	       struct warren_error *err, const char *path, ...) PRINTF_LIKE(6, 7);
@@ -148,11 +151,17 @@ int docker_create(struct shim_sandbox *p, const struct warren_spec *spec,
 		  struct warren_error *err);
 
 /* container_pid.c */
-/* The container's first process, as a directory of the machine's /proc; -1: it is not to be seen. */
+/*
+ * The container's first process, as a directory of the machine's /proc; -1: it is not to
+ * be seen.
+ */
 int docker_first(struct docker *d, const struct shim_sandbox *p);
 /* Once it runs: what is known of it by its process, into @p. */
 void docker_meet(struct docker *d, struct shim_sandbox *p);
-/* Once it runs, and before anything else does: what is mounted is what was judged. -ESTALE. */
+/*
+ * Once it runs, and before anything else does: what is mounted is what was judged.
+ * -ESTALE.
+ */
 int docker_check_mounts(struct docker *d, const struct shim_sandbox *p,
 			const struct warren_spec *spec, struct warren_error *err);
 /* Without even a loopback device. */
@@ -178,23 +187,32 @@ int docker_signal(struct shim_sandbox *p, const char *mark, const char *user, bo
 		  int sig, struct warren_error *err);
 
 /* spec.c */
-/* The limits that are to be asked for, and what is in force: -EOPNOTSUPP names what cannot be. */
+/*
+ * The limits that are to be asked for, and what is in force: -EOPNOTSUPP names what
+ * cannot be.
+ */
 int docker_limits(struct shim_sandbox *p, const struct docker_info *info,
 		  const struct warren_spec *spec, struct warren_limits *ret,
 		  struct warren_error *err);
-/* Of an image whose volumes are known: -EOPNOTSUPP if they are outside of a limit of the spec's. */
+/*
+ * Of an image whose volumes are known: -EOPNOTSUPP if they are outside of a limit of the
+ * spec's.
+ */
 int docker_check_volumes(const struct shim_sandbox *p, const struct warren_spec *spec,
 			 const json_t *volumes, struct warren_error *err);
 void docker_note(struct shim_sandbox *p, const struct docker_info *info,
 		 const struct warren_spec *spec, const struct warren_limits *limits);
 /*
- * What POST /containers/create takes; NULL: no memory, or text that is not UTF-8. With a @door
- * the guest agent is root, and commands are told who they are (p->user).
+ * What POST /containers/create takes; NULL: no memory, or text that is not UTF-8. With a
+ * @door the guest agent is root, and commands are told who they are (p->user).
  */
 json_t *docker_spec(const struct shim_sandbox *p, const struct warren_spec *spec,
 		    const struct warren_limits *limits, const char *image,
 		    const json_t *volumes, bool door);
-/* A volume that the image declares and no mount of the spec's takes the place of; NULL: none. */
+/*
+ * A volume that the image declares and no mount of the spec's takes the place of; NULL:
+ * none.
+ */
 const char *docker_volume(const struct warren_spec *spec, const json_t *volumes);
 /* Limits into a HostConfig, or into what changes them; false: no memory. */
 bool docker_put_limits(json_t *to, const struct warren_limits *limits);
@@ -202,7 +220,10 @@ bool docker_put_limits(json_t *to, const struct warren_limits *limits);
 /* pull.c */
 int docker_pull(const char *name, const json_t *config, const char *image, bool missing,
 		struct shim_driver_pull *pull, json_t **ret, struct warren_error *err);
-/* The image @image is there when this returns 0, pulled or loaded. -ENOMEDIUM: no way to it. */
+/*
+ * The image @image is there when this returns 0, pulled or loaded. -ENOMEDIUM: no way to
+ * it.
+ */
 int docker_image(struct docker *d, const char *image, struct warren_error *err);
 /* What it says of commands that say nothing themselves, into @p. */
 int docker_image_says(struct docker *d, const char *image, struct shim_sandbox *p,

@@ -2,20 +2,21 @@
 /*
  * exec.c - one command in a container: the relay of its streams
  *
- * An exec is made, started on a connection that thereby becomes its streams (hijacked), and
- * asked for its exit code on another. Between the two this process moves bytes, both ways at
- * once, so that a command that does not read does not hold up what it writes; it ends when the
- * streams have ended and the daemon says that the command has. The end of our input is passed
- * on as half a shutdown.
+ * An exec is made, started on a connection that thereby becomes its streams (hijacked),
+ * and asked for its exit code on another. Between the two this process moves bytes, both
+ * ways at once, so that a command that does not read does not hold up what it writes; it
+ * ends when the streams have ended and the daemon says that the command has. The end of
+ * our input is passed on as half a shutdown.
  *
- * What could not be started the daemon tells as output of the command, and its exec has no pid
- * then. So a first piece of output that might be that ("...\r\n") waits for the answer to a
- * question. Podman forgets the pid in any case: of its exec it is the exit code.
+ * What could not be started the daemon tells as output of the command, and its exec has
+ * no pid then. So a first piece of output that might be that ("...\r\n") waits for the
+ * answer to a question. Podman forgets the pid in any case: of its exec it is the exit
+ * code.
  *
- * With a terminal, ours at 0 is made raw and all is left to the one inside; SIGWINCH tells it
- * its new size. Docker's client offers a sequence of keys to detach by, and holds back its
- * first until the next one came; it cannot be switched off, so it is set to one that nobody
- * types.
+ * With a terminal, ours at 0 is made raw and all is left to the one inside; SIGWINCH
+ * tells it its new size. Docker's client offers a sequence of keys to detach by, and
+ * holds back its first until the next one came; it cannot be switched off, so it is set
+ * to one that nobody types.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -275,8 +276,8 @@ static void exec_nap(unsigned ms)
 }
 
 /*
- * What the daemon knows of the exec, as r->d.answer. One that is down, or silent, is waited for:
- * what it had started may well go on.
+ * What the daemon knows of the exec, as r->d.answer. One that is down, or silent, is
+ * waited for: what it had started may well go on.
  */
 static int ask_state(struct relay *r, struct warren_error *err)
 {
@@ -302,8 +303,8 @@ static bool is_suspect(const struct relay *r, const char *piece, size_t n)
 }
 
 /*
- * Was there ever a process? While there is no pid, but the exec is said to run, it is about
- * to be one.
+ * Was there ever a process? While there is no pid, but the exec is said to run, it is
+ * about to be one.
  */
 static bool has_started(struct relay *r)
 {
@@ -356,8 +357,8 @@ __attribute__((noreturn)) static void say_why(const struct relay *r, const char 
 }
 
 /*
- * What was killed, or is not known any more, went perhaps with its container. One that ran out of
- * memory is not meant: that is an end that can be told.
+ * What was killed, or is not known any more, went perhaps with its container. One that
+ * ran out of memory is not meant: that is an end that can be told.
  */
 static bool is_container_gone(struct relay *r)
 {
@@ -390,7 +391,9 @@ __attribute__((noreturn)) static void docker_exec_finish(struct relay *r)
 	/* Nobody is told anything more of what comes in. */
 	(void)shutdown(r->sock, SHUT_RDWR);
 	for (;; ms = ms < 64 ? ms * 2 : 100) {
-		/* A daemon that was restarted has ended what it does not know any more. */
+		/*
+		 * A daemon that was restarted has ended what it does not know any more.
+		 */
 		if (ask_state(r, &o.err) < 0) {
 			if (is_container_gone(r))
 				o.verdict = SHIM_LOST;
@@ -579,7 +582,10 @@ static int exec_prepare(struct relay *r, struct warren_error *err)
 		cfmakeraw(&t);
 		(void)tcsetattr(STDIN_FILENO, TCSANOW, &t);
 	}
-	/* They are the command's, and it is not here: what they are set to concerns only us. */
+	/*
+	 * They are the command's, and it is not here: what they are set to concerns only
+	 * us.
+	 */
 	for (int fd = 0; fd < 3; fd++)
 		(void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 	return r->signals < 0

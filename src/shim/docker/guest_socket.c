@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * guest_socket.c - the way to the guest agent, which does inside what an init does with files and ports
+ * guest_socket.c - the way to the guest agent, which does inside what an init does with
+ * files and ports
  *
- * A socket of ours is bound into the container, and we listen on it until the guest agent has
- * come (agent/guest/guest_server.c): that is before anything else runs in there, and afterwards there is nobody
- * any more who listens. The connection that is left carries descriptors, so what is opened inside
- * is read and written here as it is. Where no guest agent comes the image's own tools must do.
+ * A socket of ours is bound into the container, and we listen on it until the guest agent
+ * has come (agent/guest/guest_server.c): that is before anything else runs in there, and
+ * afterwards there is nobody any more who listens. The connection that is left carries
+ * descriptors, so what is opened inside is read and written here as it is. Where no guest
+ * agent comes the image's own tools must do.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,10 +51,16 @@ int docker_listen(const struct shim_sandbox *p, const struct docker_info *info,
 	*ret_fd = -1;
 	if (!docker_plain(info->runtime))
 		return 0;
-	/* By way of /proc: the name of a socket has 107 characters, that of a directory more. */
+	/*
+	 * By way of /proc: the name of a socket has 107 characters, that of a directory
+	 * more.
+	 */
 	(void)snprintf(name.sun_path, sizeof(name.sun_path), "/proc/self/fd/%d/door",
 		       dir);
-	/* To connect one must be allowed to write, whoever root inside is on this machine. */
+	/*
+	 * To connect one must be allowed to write, whoever root inside is on this
+	 * machine.
+	 */
 	if (dir < 0 || fd < 0 || (unlinkat(dir, "door", 0) < 0 && errno != ENOENT) ||
 	    bind(fd, (struct sockaddr *)&name, sizeof(name)) < 0 ||
 	    fchmodat(dir, "door", 0666, 0) < 0 || listen(fd, 1) < 0)

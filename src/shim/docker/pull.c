@@ -269,7 +269,8 @@ int docker_image(struct docker *d, const char *image, struct warren_error *err)
 	return docker_pull_image(d, image, err);
 }
 
-/* ------------------------------------------------------------------ asked for by itself */
+/* ------------------------------------------------------------------ asked for by itself
+ */
 
 /* A list, or an empty one for what is none. */
 static json_t *list_of(json_t *list)

@@ -3,8 +3,8 @@
  * spec.c - a spec in the words of the Engine API, and what of it is in force
  *
  * What the daemon says that it cannot limit is refused by the name of its field when
- * somebody insists on it, and otherwise left out and shown as such: the daemon itself would
- * drop it with a warning.
+ * somebody insists on it, and otherwise left out and shown as such: the daemon itself
+ * would drop it with a warning.
  */
 #include "shim/docker/docker.h"
 
@@ -141,9 +141,9 @@ const char *docker_volume(const struct warren_spec *spec, const json_t *volumes)
 }
 
 /*
- * What an image declares a VOLUME the daemon keeps beside the container's storage, where neither
- * a limit of that nor a root that is read-only reaches. A volume can be made read-only, and
- * cannot be given a limit.
+ * What an image declares a VOLUME the daemon keeps beside the container's storage, where
+ * neither a limit of that nor a root that is read-only reaches. A volume can be made
+ * read-only, and cannot be given a limit.
  */
 int docker_check_volumes(const struct shim_sandbox *p, const struct warren_spec *spec,
 			 const json_t *volumes, struct warren_error *err)
@@ -248,8 +248,8 @@ static json_t *one_mount(const struct warren_mount *m)
 }
 
 /*
- * With what the image has there: the daemon copies it when it makes the volume. It has a name, as
- * those without one cannot be read-only, and docker_remove() removes it.
+ * With what the image has there: the daemon copies it when it makes the volume. It has a
+ * name, as those without one cannot be read-only, and docker_remove() removes it.
  */
 static int add_volumes(json_t *list, const struct shim_sandbox *p,
 		       const struct warren_spec *spec, const json_t *volumes)
@@ -325,8 +325,8 @@ static json_t *spec_rlimits(const struct warren_spec *spec)
 }
 
 /*
- * The daemon writes /etc/hosts, and without a network no line for the host name. One with a
- * domain is known without it, too, as base/hosts.c has it.
+ * The daemon writes /etc/hosts, and without a network no line for the host name. One with
+ * a domain is known without it, too, as base/hosts.c has it.
  */
 static json_t *own_names(const struct shim_sandbox *p, const struct warren_spec *spec)
 {
@@ -377,8 +377,9 @@ static json_t *spec_environment(const struct warren_spec *spec)
 }
 
 /*
- * The image's own health checks would be commands that nobody asked for. The guest agent heeds no
- * other signal than that: without it a daemon that is stopped waits ten seconds for each.
+ * The image's own health checks would be commands that nobody asked for. The guest agent
+ * heeds no other signal than that: without it a daemon that is stopped waits ten seconds
+ * for each.
  */
 json_t *docker_spec(const struct shim_sandbox *p, const struct warren_spec *spec,
 		    const struct warren_limits *limits, const char *image,

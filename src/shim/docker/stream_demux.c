@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream_demux.c - the head of an answer, and the frames of two streams, as their bytes come */
+/*
+ * stream_demux.c - the head of an answer, and the frames of two streams, as their bytes
+ * come
+ */
 #include "shim/docker/stream_demux.h"
 
 #include <errno.h>

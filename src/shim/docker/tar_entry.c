@@ -17,7 +17,10 @@
 
 /* ----------------------------------------------------------------------- writing */
 
-/* Octal, with a NUL behind; what does not fit as GNU has it: a set bit and 256-ary digits. */
+/*
+ * Octal, with a NUL behind; what does not fit as GNU has it: a set bit and 256-ary
+ * digits.
+ */
 static void tar_entry_put_number(char *to, size_t size, uint64_t n)
 {
 	uint64_t rest = n;

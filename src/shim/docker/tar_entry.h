@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tar_entry.h - one file as an archive, which is how the Engine API carries it. Pure functions on bytes
+ * tar_entry.h - one file as an archive, which is how the Engine API carries it. Pure
+ * functions on bytes
  *
- * Written is ustar, with GNU's header for a long name. Read is what the daemon sends of one path:
- * headers with extensions (pax) are looked through for what counts here, the first entry is taken.
+ * Written is ustar, with GNU's header for a long name. Read is what the daemon sends of
+ * one path: headers with extensions (pax) are looked through for what counts here, the
+ * first entry is taken.
  */
 #ifndef SHIM_DOCKER_TAR_ENTRY_H
 #define SHIM_DOCKER_TAR_ENTRY_H
@@ -46,8 +48,8 @@ size_t entry_tail(uint64_t size);
 void entry_init(struct entry *e);
 void entry_done(struct entry *e);
 /*
- * Take from the @n bytes at @data: *@ret_used, the last *@ret_piece of which are the file's
- * own. 0, or -EBADMSG for what is no archive.
+ * Take from the @n bytes at @data: *@ret_used, the last *@ret_piece of which are the
+ * file's own. 0, or -EBADMSG for what is no archive.
  */
 int entry_take(struct entry *e, const char *data, size_t n, size_t *ret_used,
 	       size_t *ret_piece);

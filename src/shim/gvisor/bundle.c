@@ -77,8 +77,8 @@ static const char *bundle_workdir(const struct gvisor_making *m)
 }
 
 /*
- * The user is not pid 1's, which is root's, but noted there for exec.c. The limits hold for
- * every exec.
+ * The user is not pid 1's, which is root's, but noted there for exec.c. The limits hold
+ * for every exec.
  */
 static json_t *bundle_process(const struct gvisor_making *m, json_t *env)
 {

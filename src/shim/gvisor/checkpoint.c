@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * checkpoint.c - a sandbox in a file: what runs in it is saved and ends, and goes on from there
+ * checkpoint.c - a sandbox in a file: what runs in it is saved and ends, and goes on from
+ * there
  *
- * The sentry writes itself to a file that is handed to it, and ends; another one, made as the
- * first was but for its program, reads it. The files of the sandbox stay where they are: in
- * the mount namespace that create() made, which the shim holds. So do the cgroup and its limits.
+ * The sentry writes itself to a file that is handed to it, and ends; another one, made as
+ * the first was but for its program, reads it. The files of the sandbox stay where they
+ * are: in the mount namespace that create() made, which the shim holds. So do the cgroup
+ * and its limits.
  *
- * gVisor (of 2022, at least) saves without a word what it cannot restore, a descriptor from
- * outside; over others, a file that was removed and is still in use, it dies. So it is
- * looked for before: by the guest agent, inside (agent/guest/main.c). What gets past that look, such as a
- * directory that is somebody's and was removed, is the end of the sandbox, and is told.
+ * gVisor (of 2022, at least) saves without a word what it cannot restore, a descriptor
+ * from outside; over others, a file that was removed and is still in use, it dies. So it
+ * is looked for before: by the guest agent, inside (agent/guest/main.c). What gets past
+ * that look, such as a directory that is somebody's and was removed, is the end of the
+ * sandbox, and is told.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -124,8 +127,9 @@ int gvisor_savable(struct shim_sandbox *p, int of, struct warren_error *err)
 /* --------------------------------------------------------------------------- saving */
 
 /*
- * The sentry takes memory to write itself, and to read: within the sandbox's limit it would
- * not survive that if the sandbox has used much of it. What is inside stands still meanwhile.
+ * The sentry takes memory to write itself, and to read: within the sandbox's limit it
+ * would not survive that if the sandbox has used much of it. What is inside stands still
+ * meanwhile.
  */
 static int set_room(const struct shim_sandbox *p, const struct cgroup_root *cgroups,
 		    bool more, struct warren_error *err)
@@ -142,8 +146,8 @@ static int set_room(const struct shim_sandbox *p, const struct cgroup_root *cgro
 }
 
 /*
- * Will it fit again? A sentry that has read itself has as much garbage as there was to read, up
- * to GARBAGE, for minutes (measured: 70 MB, of 85 MB as of 450).
+ * Will it fit again? A sentry that has read itself has as much garbage as there was to
+ * read, up to GARBAGE, for minutes (measured: 70 MB, of 85 MB as of 450).
  */
 static int checkpoint_check_fits(const struct shim_sandbox *p, uint64_t used,
 				 struct warren_error *err)

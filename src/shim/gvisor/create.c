@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * create.c - making a sandbox: steps outside, then steps of the process that becomes runsc
+ * create.c - making a sandbox: steps outside, then steps of the process that becomes
+ * runsc
  *
- * A failure anywhere unmakes what there is (gvisor_unmake()), as an end does. The child says
- * over a pipe which of its steps failed; once it is runsc, its log does.
+ * A failure anywhere unmakes what there is (gvisor_unmake()), as an end does. The child
+ * says over a pipe which of its steps failed; once it is runsc, its log does.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,9 +33,10 @@
 /*
  * Processes inside are bounded inside, by RLIMIT_NPROC for each user. Outside, the sentry
  * has a process for each of them, and each of those in the course of time a thread for
- * every thread of the sentry that ever ran it: the product of the two (measured: 64 processes
- * inside, 2,200 threads and growing). So this is no limit for the sandbox, which would not
- * survive it, but what keeps a hostile one from taking all the ids of the machine.
+ * every thread of the sentry that ever ran it: the product of the two (measured: 64
+ * processes inside, 2,200 threads and growing). So this is no limit for the sandbox,
+ * which would not survive it, but what keeps a hostile one from taking all the ids of the
+ * machine.
  */
 #define HOST_THREADS 32768
 
@@ -224,7 +226,9 @@ int gvisor_become_runsc(struct gvisor_making *m, struct warren_error *err)
 	argv[n++] = "--platform=ptrace";
 	argv[n++] = "--ignore-cgroups";
 	argv[n++] = "--network=none";
-	/* Loopback is made by runsc when it starts what it has created: see start_root(). */
+	/*
+	 * Loopback is made by runsc when it starts what it has created: see start_root().
+	 */
 	argv[n++] = m->no_network ? "create" : m->saved < 0 ? "run" : "restore";
 	if (!m->no_network)
 		argv[n++] = "--detach";
@@ -339,7 +343,10 @@ static int await_word(int fd, struct warren_error *err)
 		      : 0;
 }
 
-/* In runsc's place, where there is to be no network: it would make one with loopback first. */
+/*
+ * In runsc's place, where there is to be no network: it would make one with loopback
+ * first.
+ */
 static int start_root(const struct gvisor_making *m, int sentry, struct warren_error *err)
 {
 	int r;
@@ -376,7 +383,9 @@ static int await_runsc(struct gvisor_making *m, pid_t pid, int pidfd,
 	return sentry < 0 ? sentry : start_root(m, sentry, err);
 }
 
-/* What it says before it is runsc: the namespace, or which step failed. -errno is told. */
+/*
+ * What it says before it is runsc: the namespace, or which step failed. -errno is told.
+ */
 static int hear_child(struct gvisor_making *m, int hear, struct warren_error *err)
 {
 	struct warren_error told;
@@ -493,8 +502,8 @@ int gvisor_create(struct shim_sandbox *p, const struct warren_spec *spec,
 	else if (r != -EEXIST)
 		(void)gvisor_unmake(p, &m->cgroups, &ignored);
 	/*
-	 * What an image has open is what locks it in the store: it stays so for as long as
-	 * this process lives, which is the sandbox's shim.
+	 * What an image has open is what locks it in the store: it stays so for as long
+	 * as this process lives, which is the sandbox's shim.
 	 */
 	if (m->has_image && r < 0)
 		image_close(&m->image);

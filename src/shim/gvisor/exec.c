@@ -281,8 +281,8 @@ static void gvisor_exec_read_outcome(const struct shim_sandbox *p, int sentry,
 	else if (WIFSIGNALED(s))
 		ret->code = WTERMSIG(s);
 	/*
-	 * Without a gofer there are no files (SIGBUS, EIO), and a sentry that notices ends everybody: what a
-	 * shell makes of that is nobody's result.
+	 * Without a gofer there are no files (SIGBUS, EIO), and a sentry that notices
+	 * ends everybody: what a shell makes of that is nobody's result.
 	 */
 	if (s != 0 && gvisor_is_gone(p, 0) && !gvisor_was_oom(p))
 		ret->verdict = SHIM_LOST;

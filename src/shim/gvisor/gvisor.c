@@ -86,7 +86,10 @@ static int gvisor_destroy(struct shim_sandbox *p, struct warren_error *err)
 	return r < 0 ? error_wrap(err, "%s: end the sandbox", p->name) : 0;
 }
 
-/* The processes of it that runsc remembers: the sentry, and the gofer, which has its files. 0: not known. */
+/*
+ * The processes of it that runsc remembers: the sentry, and the gofer, which has its
+ * files. 0: not known.
+ */
 struct members {
 	pid_t sentry, gofer;
 };
@@ -180,9 +183,9 @@ static void gvisor_await_end(int pidfd)
 }
 
 /*
- * Until the sentry answers, or ends without a word. Whoever ends one of the two ends the other with it, sooner or
- * later, so what happened first cannot be seen from here: that is told by how each of them ended,
- * which the shim hears before it hears of us.
+ * Until the sentry answers, or ends without a word. Whoever ends one of the two ends the
+ * other with it, sooner or later, so what happened first cannot be seen from here: that
+ * is told by how each of them ended, which the shim hears before it hears of us.
  */
 static int wait_end(int fd, const struct member *sentry, const struct member *gofer,
 		    struct warren_error *err)
@@ -195,8 +198,8 @@ static int wait_end(int fd, const struct member *sentry, const struct member *go
 	while (poll(either, ARRAY_SIZE(either), -1) < 0 && errno == EINTR)
 		;
 	/*
-	 * A sentry that does not notice, at once, before those inside do. Not all that is in the cgroup: that may
-	 * be another sentry's by now.
+	 * A sentry that does not notice, at once, before those inside do. Not all that is
+	 * in the cgroup: that may be another sentry's by now.
 	 */
 	if (!either[0].revents && sentry->pidfd >= 0 &&
 	    (sentry->dir < 0 || !proc_is_ending(sentry->dir)))

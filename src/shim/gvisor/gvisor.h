@@ -14,23 +14,25 @@
  * Theory of operation
  *
  * `runsc run --detach` leaves two processes: the sentry, a kernel in user space that runs
- * whatever is inside (by ptrace, as nobody, in empty namespaces, under a filter of its own),
- * and the gofer, which opens files for it. Both, and the sentry's children in which the
- * code inside runs, are in one cgroup of ours from their first instruction on, with
+ * whatever is inside (by ptrace, as nobody, in empty namespaces, under a filter of its
+ * own), and the gofer, which opens files for it. Both, and the sentry's children in which
+ * the code inside runs, are in one cgroup of ours from their first instruction on, with
  * the same limits as a native sandbox has; runsc itself is told to leave cgroups alone.
  *
  * The root is an overlay of the store's layers on a tmpfs of the disk's size. It is
  * mounted by the process that becomes runsc, in a mount namespace that the gofer
  * inherits, and that the shim holds: when both are gone, so are the mounts.
  *
- * Pid 1 inside is the guest agent (agent/guest/main.c), shown read-only at GVISOR_FIRST: a container of
- * runsc's lives as long as its first process, and an image may have nothing that waits, not even
- * a shell. Everything else is started by the sentry, as children of nobody; whom they leave
- * behind becomes the guest agent's. Run again by its name, it is a stream to a port.
+ * Pid 1 inside is the guest agent (agent/guest/main.c), shown read-only at GVISOR_FIRST:
+ * a container of runsc's lives as long as its first process, and an image may have
+ * nothing that waits, not even a shell. Everything else is started by the sentry, as
+ * children of nobody; whom they leave behind becomes the guest agent's. Run again by its
+ * name, it is a stream to a port.
  *
- * So all that there is of a sandbox is a cgroup named after its id, and the directory of its
- * place. To end it is to kill what is in the cgroup, whoever has made it and whatever has
- * happened to it since; runsc is not asked, whose state has process ids of another namespace.
+ * So all that there is of a sandbox is a cgroup named after its id, and the directory of
+ * its place. To end it is to kill what is in the cgroup, whoever has made it and whatever
+ * has happened to it since; runsc is not asked, whose state has process ids of another
+ * namespace.
  *
  * What must never happen: a path of the image's is resolved on the host. What is mounted
  * or looked at in the root is opened beneath it, without following links out of it.
@@ -107,8 +109,8 @@ int gvisor_unmake(const struct shim_sandbox *p, const struct cgroup_root *cgroup
 int gvisor_create(struct shim_sandbox *p, const struct warren_spec *spec,
 		  struct warren_error *err);
 /*
- * runsc by a child that has done the steps before; the sandbox runs when it returns 0. The last
- * step is to become runsc. -ETIMEDOUT, -EIO: it was runsc that failed.
+ * runsc by a child that has done the steps before; the sandbox runs when it returns 0.
+ * The last step is to become runsc. -ETIMEDOUT, -EIO: it was runsc that failed.
  */
 int gvisor_start(struct gvisor_making *m, const struct gvisor_step *in_child, size_t n,
 		 struct warren_error *err);
@@ -139,7 +141,10 @@ int gvisor_restore(struct shim_sandbox *p, int image, int held, struct warren_er
 /* probe.c */
 int gvisor_probe(const char *name, const json_t *config, struct warren_feature *features,
 		 size_t max, struct warren_error *err);
-/* Where runsc is: as configured ("runsc": "/path"), else where programs are. -ENODEV: nowhere. */
+/*
+ * Where runsc is: as configured ("runsc": "/path"), else where programs are. -ENODEV:
+ * nowhere.
+ */
 int gvisor_find_runsc(const json_t *config, char ret[GVISOR_PATH_MAX],
 		      struct warren_error *err);
 

@@ -16,7 +16,10 @@
 
 #define FIX_RUNSC   "apt-get install runsc"
 #define VERSION_MAX 100
-/* The last one that was seen to refuse a flag of stat(2)'s that coreutils have used since 9.0. */
+/*
+ * The last one that was seen to refuse a flag of stat(2)'s that coreutils have used since
+ * 9.0.
+ */
 #define STRICT_STAT 20221219
 
 int gvisor_find_runsc(const json_t *config, char ret[GVISOR_PATH_MAX],
@@ -99,7 +102,10 @@ static bool gvisor_probe_runsc(const struct found *h, struct warren_feature *f)
 			 version[0] ? version : "it does not run");
 }
 
-/* "runsc version 0.0~20221219.0", "runsc version release-20240212.0": the day; 0: not known. */
+/*
+ * "runsc version 0.0~20221219.0", "runsc version release-20240212.0": the day; 0: not
+ * known.
+ */
 static unsigned long release_day(const char *version)
 {
 	const char *p = version;

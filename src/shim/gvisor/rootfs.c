@@ -2,20 +2,21 @@
 /*
  * rootfs.c - the root of a sandbox and what is mounted in it
  *
- * In the directory `scratch` of the place, seen by runsc and its gofer alone:
+ * In the directory `scratch` of the sandbox, which only runsc and its gofer see:
  *
  *	la, lb ...	the layers of the image, read-only
  *	u, w		upper and work directory of the overlay
  *	r		the overlay: the root
  *	v0, v1 ...	volumes
- *	t		the root's /tmp, so that runsc does not put a tmpfs of its own there,
- *			which the disk's size would not bound
+ *	t		the root's /tmp, so that runsc does not mount its own tmpfs there,
+ *			which the disk limit would not bound
  *
- * The gofer is root, and what it opens is what root may open. Two things are therefore shown
- * with other ids. The machine's own trees in `host` have none that exist: what everybody
- * may read there can be read, and no file that is root's alone. A volume has one user and
- * one group, its owner's, who is the sandbox's user inside: no file of another owner can be
- * reached past its mode, and no set-id program of another be planted.
+ * The gofer is root, and what it opens is what root may open. Two things are therefore
+ * shown with other ids. The machine's own trees in `host` have none that exist: what
+ * everybody may read there can be read, and no file that is root's alone. A volume has
+ * one user and one group, its owner's, who is the sandbox's user inside: no file of
+ * another owner can be reached past its mode, and no set-id program of another be
+ * planted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -75,7 +76,10 @@ static int copy_layers(struct gvisor_making *m, struct warren_error *err)
 static int rootfs_copy_volume(struct gvisor_making *m, const struct warren_mount *v,
 			      struct warren_error *err)
 {
-	/* Opened once, here or by whoever judged it: what is looked at is what is mounted. */
+	/*
+	 * Opened once, here or by whoever judged it: what is looked at is what is
+	 * mounted.
+	 */
 	AUTO_CLOSE int at = v->source_fd ? fcntl(v->source_fd, F_DUPFD_CLOEXEC, 3)
 					 : open(v->source, O_PATH | O_CLOEXEC),
 		       map = -1;
@@ -130,7 +134,9 @@ static int mount_scratch(const struct gvisor_making *m, struct warren_error *err
 
 	gvisor_path(m->place, "scratch", path);
 	(void)snprintf(size, sizeof(size), "%ju", (uintmax_t)m->disk);
-	/* One for every 4 KiB: small files must not cost the host more than large ones. */
+	/*
+	 * One for every 4 KiB: small files must not cost the host more than large ones.
+	 */
 	(void)snprintf(inodes, sizeof(inodes), "%ju", (uintmax_t)(m->disk / 4096 + 1024));
 	r = mount_new("tmpfs", options, PLAIN, &fd, err);
 	if (r == 0)
@@ -227,8 +233,9 @@ static int rootfs_add_mount(struct gvisor_making *m, const char *target, const c
 }
 
 /*
- * @target in the root, with the directories on its way. runsc makes what is missing, but not below
- * /tmp of a root that is read-only. Links end inside the root, whoever made them.
+ * @target in the root, with the directories on its way. runsc makes what is missing, but
+ * not below /tmp of a root that is read-only. Links end inside the root, whoever made
+ * them.
  */
 static int make_point(const char *target, bool dir, struct warren_error *err)
 {
@@ -327,8 +334,8 @@ static bool is_target(const struct gvisor_making *m, const char *path)
 }
 
 /*
- * A directory of the root as a mount of its own, @name: where the root is read-only and this
- * is not, or where runsc would put something else. One that is none is left alone.
+ * A directory of the root as a mount of its own, @name: where the root is read-only and
+ * this is not, or where runsc would put something else. One that is none is left alone.
  */
 static int set_apart(struct gvisor_making *m, const char *path, const char *name,
 		     bool read_only, struct warren_error *err)
@@ -371,7 +378,10 @@ int root_mount(struct gvisor_making *m, struct warren_error *err)
 	if (unshare(CLONE_NEWNS) < 0 ||
 	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return error_errno(err, errno, "create a mount namespace");
-	/* runsc looks at its children by their ids, which are those of this pid namespace. */
+	/*
+	 * runsc looks at its children by their ids, which are those of this pid
+	 * namespace.
+	 */
 	if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 		return error_errno(err, errno, "mount /proc");
 	r = mount_scratch(m, err);
@@ -379,7 +389,10 @@ int root_mount(struct gvisor_making *m, struct warren_error *err)
 		r = mount_layers(m, err);
 	if (r == 0 && m->spec->read_only)
 		r = make_points(m, err);
-	/* What is of the root before what is asked for: that may be below it, and must be on top. */
+	/*
+	 * What is of the root before what is asked for: that may be below it, and must be
+	 * on top.
+	 */
 	if (r == 0)
 		r = set_apart(m, "/tmp", "t", m->spec->read_only, err);
 	if (r == 0)

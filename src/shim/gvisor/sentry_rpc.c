@@ -42,7 +42,10 @@ static socklen_t make_address(enum address kind, const char *root, const char *i
 			   (kind == ABSTRACT_NUL));
 }
 
-/* Anybody may take an abstract name that is free. The sentry is nobody; its maker was root. */
+/*
+ * Anybody may take an abstract name that is free. The sentry is nobody; its maker was
+ * root.
+ */
 static bool is_sentry(int fd)
 {
 	struct ucred peer = { .uid = (uid_t)-1 };

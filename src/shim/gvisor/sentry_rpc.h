@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sentry_rpc.h - the sentry's control protocol: JSON calls over a socket, descriptors beside them
+ * sentry_rpc.h - the sentry's control protocol: JSON calls over a socket, descriptors
+ * beside them
  *
  *	{"method": "containerManager.WaitPID", "arg": {...}}
  *	{"success": true, "err": "", "result": 0}
  *
- * It is what runsc's own commands speak to a sandbox that runs. Each of those is a program
- * of 24 MB that takes 30 ms to begin and stays in memory for as long as what it runs; a call
- * takes a tenth of a millisecond, and the three streams of a command go to the sentry
- * itself, with nobody to copy between.
+ * It is what runsc's own commands speak to a sandbox that runs. Each of those is a
+ * program of 24 MB that takes 30 ms to begin and stays in memory for as long as what it
+ * runs; a call takes a tenth of a millisecond, and the three streams of a command go to
+ * the sentry itself, with nobody to copy between.
  *
  * One call at a time on a connection. The sentry is inside, so to say: what it answers is
  * read strictly, up to a maximum.
@@ -22,15 +23,17 @@
 
 #define CONTROL_SECS 20 /* for an answer to what is answered at once */
 
-/* @runsc_root: of runsc's --root. A connection, or -errno; -ENOENT: there is no sandbox. */
+/*
+ * @runsc_root: of runsc's --root. A connection, or -errno; -ENOENT: there is no sandbox.
+ */
 int control_open(const char *runsc_root, const char *id, struct warren_error *err);
 
 /* Takes @arg, also when it fails; NULL is -ENOMEM. */
 int control_send(int fd, const char *method, json_t *arg, const int *fds, size_t n_fds,
 		 struct warren_error *err);
 /*
- * The answer, to be released; -EREMOTEIO: the sentry says no, and why; -EPIPE: it is gone.
- * Waits CONTROL_SECS at most when @patient is not set.
+ * The answer, to be released; -EREMOTEIO: the sentry says no, and why; -EPIPE: it is
+ * gone. Waits CONTROL_SECS at most when @patient is not set.
  */
 int control_receive(int fd, bool patient, json_t **ret_result, struct warren_error *err);
 
