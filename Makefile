@@ -23,41 +23,41 @@ help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 
 deps: ## install what building needs (Debian packages)
-	@tools/install-deps build
+	@tools/run/install-deps build
 
 demo: deps ## build, and show what it does
 	@$(MAKE) --no-print-directory all
-	@WARREN=$(abspath $(BUILD))/warren tools/demo
+	@WARREN=$(abspath $(BUILD))/warren tools/run/demo
 
 test: ## build, and run every test (TESTS='name...' JOBS=2 RETRIES=0)
-	@tools/install-deps build test
+	@tools/run/install-deps build test
 	@$(MAKE) --no-print-directory all
-	@tools/run-tests --build $(BUILD) --jobs $(JOBS) --retries $(RETRIES) $(TESTS)
+	@tools/run/run-tests --build $(BUILD) --jobs $(JOBS) --retries $(RETRIES) $(TESTS)
 
 # On which backends the oracle runs, ten minutes each; what is not installed is skipped.
 SOAK_BACKENDS = native gvisor docker chroot
 
 soak: ## the suites that have a long form, whole (about an hour and a half)
-	@tools/install-deps build test
+	@tools/run/install-deps build test
 	@$(MAKE) --no-print-directory all
-	@WARREN_SOAK=1 tools/run-tests --build $(BUILD) --jobs $(JOBS) --timeout-multiplier 6 $(or $(TESTS),escape every-call)
+	@WARREN_SOAK=1 tools/run/run-tests --build $(BUILD) --jobs $(JOBS) --timeout-multiplier 6 $(or $(TESTS),escape every-call)
 	@WARREN_RESTARTS=100 WARREN_BUILD=$(abspath $(BUILD)) python3 test/system/test-many-execs.py
 	@for b in $(SOAK_BACKENDS); do \
 		WARREN_SOAK=1 WARREN_TEST_BACKEND=$$b WARREN_BUILD=$(abspath $(BUILD)) python3 test/system/soak-oracle.py || exit; \
 	done
 
 bench: ## measure, with peers in the same run
-	@tools/install-deps build bench
-	@PATH="$$PATH:/usr/sbin"; command -v dockerd >/dev/null || tools/install-deps bench-docker
+	@tools/run/install-deps build bench
+	@PATH="$$PATH:/usr/sbin"; command -v dockerd >/dev/null || tools/run/install-deps bench-docker
 	@$(MAKE) --no-print-directory all
 	@WARREN=$(abspath $(BUILD))/warren WARREN_BUILD=$(abspath $(BUILD)) bench/run
 
 lint: ## layers, format, shellcheck, mandoc, clang-tidy, gcc -fanalyzer
-	@tools/install-deps build lint
-	@tools/lint
+	@tools/run/install-deps build lint
+	@tools/check/lint
 
 format: ## format the C code in place
-	@tools/install-deps style
+	@tools/run/install-deps style
 	@git ls-files -z --cached --others --exclude-standard '*.c' '*.h' | xargs -0 -r clang-format -i
 
 install: all ## install to DESTDIR and PREFIX
@@ -65,17 +65,17 @@ install: all ## install to DESTDIR and PREFIX
 	@DESTDIR=$(DESTDIR) meson install -C $(BUILD)
 
 asan: ## run every test with the address and undefined behaviour sanitizers
-	@tools/install-deps build test
+	@tools/run/install-deps build test
 	@$(MAKE) --no-print-directory all BUILD=build-asan MESON_FLAGS="$(SANITIZE)"
-	@tools/run-tests --build build-asan --jobs $(JOBS) --retries $(RETRIES) $(TESTS)
-	@ASAN_OPTIONS=abort_on_error=1 tools/run-tests --build build-asan --suite fuzz # leaks as well
+	@tools/run/run-tests --build build-asan --jobs $(JOBS) --retries $(RETRIES) $(TESTS)
+	@ASAN_OPTIONS=abort_on_error=1 tools/run/run-tests --build build-asan --suite fuzz # leaks as well
 
 fuzz: ## let libFuzzer search for FUZZ_SECONDS=20 in each target
-	@tools/install-deps build fuzz
+	@tools/run/install-deps build fuzz
 	@CC=clang $(MAKE) --no-print-directory build-fuzz/build.ninja BUILD=build-fuzz \
 		MESON_FLAGS="-Dfuzz=true $(SANITIZE)"
 	@ninja -C build-fuzz fuzzers
-	@tools/run-fuzz build-fuzz $(FUZZ_SECONDS) $(TESTS)
+	@tools/run/run-fuzz build-fuzz $(FUZZ_SECONDS) $(TESTS)
 
 check-all: ## lint, every test, the sanitizers, and a short fuzz of each parser
 	@$(MAKE) --no-print-directory lint
@@ -84,17 +84,17 @@ check-all: ## lint, every test, the sanitizers, and a short fuzz of each parser
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=10
 
 clang: ## build with clang as well
-	@tools/install-deps build fuzz
+	@tools/run/install-deps build fuzz
 	@CC=clang $(MAKE) --no-print-directory all BUILD=build-clang
 
 # What of the unit tests the guest has programs for.
 ARM64_TESTS = buf fd id idmap json parse passwd ref seccomp
 
 arm64: ## build for arm64 on any machine, and try it in an emulator with Debian's kernel
-	@tools/install-deps build arm64
-	@tools/foreign-root arm64 build-arm64-root
+	@tools/run/install-deps build arm64
+	@tools/run/foreign-root arm64 build-arm64-root
 	@[ -f build-arm64/build.ninja ] || meson setup build-arm64 \
-		--cross-file build-arm64-root/constants.ini --cross-file tools/arm64.ini
+		--cross-file build-arm64-root/constants.ini --cross-file tools/run/arm64.ini
 	@ninja -C build-arm64
 	@WARREN=$(abspath build-arm64)/warren WARREN_GUEST=aarch64 WARREN_GUEST_ROOT=$(abspath build-arm64-root) \
 		WARREN_GUEST_TESTS="$(ARM64_TESTS:%=$(abspath build-arm64)/test/test-%)" test/system/test-guest.py

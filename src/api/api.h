@@ -6,7 +6,7 @@
  * Theory of operation
  *
  * A face of the service (v1, and whichever speak other protocols) is described by
- * tables. tools/gen-api makes those of v1 from v1/openapi.yaml while building. A
+ * tables. tools/gen/gen-api makes those of v1 from v1/openapi.yaml while building. A
  * request goes through pure functions that do no I/O and see nothing but bytes:
  *
  *	route_find()		method and path -> the operation, its path parameters

@@ -4,7 +4,7 @@
  *
  * What reads the file and the flags, the example, the manual page and the
  * help are made from this table; packaging/warren.yaml and man/warren.yaml.5
- * are written by tools/gen-config, and a test notices when they are not.
+ * are written by tools/gen/gen-config, and a test notices when they are not.
  */
 #include <string.h>
 

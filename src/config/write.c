@@ -139,7 +139,7 @@ void config_example(struct buf *out)
 		"# Sizes are numbers with k, m, g or t, in powers of 1,024; durations with ms, s, m or\n"
 		"# h; both may have a fraction. Where none is a value, it means: no limit.\n"
 		"#\n"
-		"# Written by tools/gen-config from the table in src/config/keys.c.\n");
+		"# Written by tools/gen/gen-config from the table in src/config/keys.c.\n");
 	for (size_t i = 0; i < config_n_sections; i++) {
 		const struct config_section *s = &config_sections[i];
 
@@ -204,7 +204,7 @@ void config_manual(struct buf *out)
 	buf_puts(
 		out,
 		".\\\" SPDX-License-Identifier: Apache-2.0\n"
-		".\\\" Written by tools/gen-config from the table in src/config/keys.c.\n"
+		".\\\" Written by tools/gen/gen-config from the table in src/config/keys.c.\n"
 		".Dd November 15, 2026\n"
 		".Dt WARREN.YAML 5\n"
 		".Os\n"

@@ -4,7 +4,7 @@
  *
  * There is one filter, the same for every sandbox: an allowlist for the native ABI,
  * compiled to BPF when Warren is built. The policy, with its reasons, is
- * tools/seccomp-policy.h; doc/seccomp.md explains it.
+ * tools/gen/seccomp-policy.h; doc/seccomp.md explains it.
  *
  * A thread loads it last of all that it does before init: it refuses mount, setns and
  * most of what the isolation steps do. Every later child and every exec inherits it, pid

@@ -75,7 +75,7 @@
 /*
  * init's user: one more than the 65,536 that a sandbox has for itself. It exists there,
  * or init could not have it, and the system call filter refuses it to everybody
- * (tools/seccomp-policy.h).
+ * (tools/gen/seccomp-policy.h).
  */
 #define INIT_ID 65536
 

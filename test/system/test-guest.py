@@ -140,7 +140,7 @@ def main():
                         ("mkfs.ext4", shutil.which("mkfs.ext4", path="/sbin:/usr/sbin")),
                         ("cpio", shutil.which("cpio"))):
         if not there:
-            skip(f"{need} is not installed: tools/install-deps test")
+            skip(f"{need} is not installed: tools/run/install-deps test")
     with tempfile.TemporaryDirectory() as tmp:
         os.makedirs(f"{tmp}/root")
         make_root(f"{tmp}/root")

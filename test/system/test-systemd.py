@@ -349,7 +349,7 @@ def main():
                         ("curl", shutil.which("curl")), ("iproute2", shutil.which("ip")),
                         ("procps", shutil.which("pgrep"))):
         if not there:
-            why = why or f"{need} is not installed: tools/install-deps test"
+            why = why or f"{need} is not installed: tools/run/install-deps test"
     if why:
         print(f"1..0 # SKIP {why}")
         return 0

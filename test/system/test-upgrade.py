@@ -21,7 +21,7 @@ BUILD_SECONDS = 1500  # of a machine with much else to do
 
 def previous():
     """The folder with the programs of the version before."""
-    p = subprocess.run([os.path.join(SOURCE, "tools/previous-version"), FOLDER], stdout=subprocess.PIPE, text=True,
+    p = subprocess.run([os.path.join(SOURCE, "tools/run/previous-version"), FOLDER], stdout=subprocess.PIPE, text=True,
                        stderr=subprocess.PIPE, timeout=BUILD_SECONDS, check=False)
     if p.returncode == 77:
         raise Skip(p.stderr.strip())

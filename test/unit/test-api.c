@@ -3,7 +3,7 @@
  * test-api.c - the description holds against itself: every example passes its own schema
  *
  * That the description is well-formed, and that it says a type, bounds, a description and
- * an example of everything, tools/gen-api has seen to when this was built.
+ * an example of everything, tools/gen/gen-api has seen to when this was built.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -21,7 +21,7 @@ LICENCE = "SPDX-License-Identifier: Apache-2.0"
 
 def load():
     """The check as a module of its own, whose tables a test may change."""
-    loader = importlib.machinery.SourceFileLoader("check_layers", f"{SOURCE}/tools/check-layers")
+    loader = importlib.machinery.SourceFileLoader("check_layers", f"{SOURCE}/tools/check/check-layers")
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("check_layers", loader))
     sys.dont_write_bytecode = True
     loader.exec_module(module)

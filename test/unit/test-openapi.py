@@ -23,7 +23,7 @@ BUILD = pathlib.Path(os.environ.get("WARREN_BUILD", SOURCE / "build"))
 DESCRIPTION = SOURCE / "src/api/v1/openapi.yaml"
 MADE = BUILD / "src/api/v1"
 
-sys.path.insert(0, str(SOURCE / "tools"))
+sys.path.insert(0, str(SOURCE / "tools/gen"))
 import openapi  # noqa: E402, pylint: disable=wrong-import-position
 
 tests = []
@@ -75,7 +75,7 @@ def a_build_stops_at_a_wrong_one():
         for text, ok in ((DESCRIPTION.read_text(), True), (changed("maxLength: 12, ", ""), False)):
             path.write_text(text)
             made.unlink(missing_ok=True)
-            p = subprocess.run([SOURCE / "tools/gen-api", path, "tables", made],
+            p = subprocess.run([SOURCE / "tools/gen/gen-api", path, "tables", made],
                                capture_output=True, text=True, check=False)
             assert (p.returncode == 0) == ok and made.exists() == ok, p
             assert "Traceback" not in p.stderr, p.stderr
