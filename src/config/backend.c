@@ -523,7 +523,7 @@ void config_example_backends(struct buf *out)
 			continue;
 		buf_printf(out, "%s  # %s. Its tier is %s.\n", n++ ? "\n" : "", k->help,
 			   tier_names[k->tier]);
-		buf_printf(out, "  #%s:\n", k->offered ? k->name : "some-name");
+		buf_printf(out, "  #%s%s:\n", k->offered ? "" : "my-", k->name);
 		if (!k->offered)
 			buf_printf(out, "  #  kind: %s\n", k->name);
 		for (size_t s = 0; s < k->n_settings; s++)
