@@ -12,7 +12,7 @@
 
 #include "bench.h"
 
-#define PROBES    60 /* sandboxes made and unmade to measure the cost of one more */
+#define PROBES    60 /* sandboxes made and destroyed to measure the cost of one more */
 #define LEVELS    4
 #define SETTLE_US 500000 /* what a destroy leaves to the kernel is done by then */
 #define SETTLE_S  1

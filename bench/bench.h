@@ -105,7 +105,7 @@ uint64_t memory_of_children(unsigned max);
 /* ------------------------------------------------------------ benchmarks */
 
 /*
- * What is measured: our engine, or the kernel's floor. Its sandboxes are all unmade
+ * What is measured: our engine, or the kernel's floor. Its sandboxes are all destroyed
  * before it is closed.
  */
 struct maker {

@@ -4,7 +4,7 @@
  *
  * Processes, descriptors and files are counted where only we can have made
  * them. Mounts, cgroups, namespaces and loop devices are the machine's: who
- * else makes sandboxes meanwhile is counted too.
+ * else makes sandboxes in the meantime is counted too.
  */
 #include <ctype.h>
 #include <dirent.h>

@@ -6,7 +6,7 @@
  * The steps are measured in rounds of their own: taking their times costs a
  * shared mapping. A step's time is counted from the end of the one before it on
  * its side; the child's first also holds the clone(2) that started it. The same for
- * sandboxes made of parts that were made ahead, which is not counted.
+ * sandboxes made of parts that were prepared in advance, which is not counted.
  */
 #include <errno.h>
 #include <spawn.h>

@@ -3,7 +3,7 @@
  * rate.c - creates and destroys per second, by several processes at once, and what is
  * left
  *
- * Each worker is a process with an engine of its own; they start together and
+ * Each worker is a process with its own engine; they start together and
  * stop at the same time. What they did and whether they failed comes back in
  * shared memory.
  */

@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (r < 0 || o.size == 0)
 			break;
 		if (o.cursor <= cursor || o.end || o.stream == 0)
-			abort(); /* or one would read for ever */
+			abort(); /* or one would read forever */
 		cursor = o.cursor;
 	}
 	(void)close(fd);

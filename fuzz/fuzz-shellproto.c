@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-shellproto.c - whatever a shell sends, what is handed on is no more than that */
+/* fuzz-shellproto.c - whatever a shell sends, what is passed on is no more than that */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>

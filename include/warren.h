@@ -62,7 +62,7 @@ struct warren_error {
 	}
 
 struct warren;         /* an engine: a backend that was opened */
-struct warren_sandbox; /* a computer of its own */
+struct warren_sandbox; /* an isolated computer */
 struct warren_exec;    /* one process tree in it */
 
 /* ------------------------------------------------------------------ engine */
@@ -151,7 +151,8 @@ struct warren_mount {
 	/*
 	 * The source as a descriptor (O_PATH will do) that stays the caller's: that very
 	 * file or directory is mounted, or the call fails with -ESTALE if the name stands
-	 * for another one meanwhile. 0: what the name stands for when it is mounted.
+	 * for another one in the meantime. 0: what the name stands for when it is
+	 * mounted.
 	 */
 	int source_fd;
 };
@@ -224,7 +225,7 @@ struct warren_limits {
 
 #define WARREN_UNLIMITED UINT64_MAX
 
-/* One line of what is in force: "memory", true, "536870912 bytes by cgroup v1". */
+/* One line of what is enforced: "memory", true, "536870912 bytes by cgroup v1". */
 struct warren_enforcement {
 	const char *name;
 	bool enforced;
@@ -263,7 +264,10 @@ WARREN_PUBLIC int warren_create(struct warren *w, const struct warren_spec *spec
 #define WARREN_ID_SIZE 13
 WARREN_PUBLIC int warren_prepare(struct warren *w, char ret_id[WARREN_ID_SIZE],
 				 struct warren_error *err);
-/* Unmake at most @n of what was made ahead and not taken, the oldest first; how many. */
+/*
+ * Destroy at most @n prepared sandboxes that were not claimed, the oldest first; how
+ * many.
+ */
 WARREN_PUBLIC size_t warren_unprepare(struct warren *w, size_t n);
 /*
  * Kills every process of it, verifies that none is left and removes all that
@@ -427,8 +431,8 @@ WARREN_PUBLIC int warren_exec(struct warren_sandbox *sb,
 WARREN_PUBLIC struct warren_exec *warren_exec_free(struct warren_exec *ex);
 /*
  * The number of an exec, by which warren_exec_attach() finds it again, and with it its
- * input: in a durable sandbox, and with the file of its journal. What has ended
- * meanwhile is found in the file. -ESRCH: there is no such, nor its end in the file.
+ * input: in a durable sandbox, and with the file of its journal. What has ended in the
+ * meantime is found in the file. -ESRCH: there is no such, nor its end in the file.
  */
 WARREN_PUBLIC uint32_t warren_exec_number(const struct warren_exec *ex);
 WARREN_PUBLIC int warren_exec_attach(struct warren_sandbox *sb, uint32_t number,
@@ -471,7 +475,7 @@ WARREN_PUBLIC int warren_exec_output(struct warren_exec *ex, uint64_t cursor, vo
 
 /*
  * Opens @path in the sandbox with open(2)'s @flags and @mode, as @user (NULL:
- * the sandbox's), and hands out the descriptor. Every symbolic link is
+ * the sandbox's), and passes on the descriptor. Every symbolic link is
  * resolved inside. Special files do not block: O_NONBLOCK is set.
  */
 WARREN_PUBLIC int warren_file_open(struct warren_sandbox *sb, const char *path, int flags,

@@ -58,7 +58,7 @@ static int body_scan(const char *data, size_t size, struct api_error *err)
  * jansson drops a byte of a string when there is no memory for it, and goes on: a
  * command would run that nobody wrote. So its allocations are watched, and what it
  * made while one failed is not believed.
- * A large body is parsed on a thread of its own, so each has its own word on that.
+ * A large body is parsed on its own thread, so each has its own word on that.
  */
 static _Thread_local bool memory_failed;
 

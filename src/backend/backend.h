@@ -14,7 +14,7 @@
  * supported by backend X" for it. Specs have been checked by core before
  * (core/check.c): a backend sees no relative path, no malformed variable.
  *
- * A limit in the spec is enforced or create fails; what is in force, by default
+ * A limit in the spec is enforced or create fails; what is enforced, by default
  * or by request, is listed in the sandbox. A failed create or exec leaves nothing.
  *
  * To add a backend: a folder, and a line in kind.h. Nothing else in the tree may
@@ -51,7 +51,9 @@ struct backend_ops {
 	/* Make ahead what any durable sandbox needs: create() with its id takes it. */
 	int (*prepare)(void *state, char ret_id[ID_LEN + 1],
 		       struct warren_error *err); /* may be NULL */
-	/* Unmake at most @n of what was made ahead, the oldest first; how many. */
+	/*
+	 * Destroy at most @n of what was prepared in advance, the oldest first; how many.
+	 */
 	size_t (*unprepare)(void *state, size_t n);
 	/* Everything of it is gone when this returns 0; @sandbox is freed in any case. */
 	int (*destroy)(void *state, struct backend_sandbox *sandbox,
@@ -60,7 +62,7 @@ struct backend_ops {
 	int (*exec)(void *state, struct backend_sandbox *sandbox,
 		    const struct warren_exec_spec *spec, struct backend_exec **ret_exec,
 		    struct warren_error *err);
-	/* 1: done and @ret filled; 0: not within @timeout_ms (-1: for ever). */
+	/* 1: done and @ret filled; 0: not within @timeout_ms (-1: forever). */
 	int (*exec_wait)(struct backend_exec *ex, int64_t timeout_ms,
 			 struct warren_result *ret, struct warren_error *err);
 	/* Readable when exec_wait() may have something to say; belongs to @ex. */
@@ -155,7 +157,7 @@ int backend_open_sub(int at, const char *name, struct warren_error *err);
 const struct backend_ops *backend_by_name(const char *name);
 
 /*
- * Note in @sandbox what is in force, anew if it was noted before; the detail is a format.
+ * Note in @sandbox what is enforced, anew if it was noted before; the detail is a format.
  */
 void backend_enforce(struct backend_sandbox *sandbox, const char *name, bool enforced,
 		     const char *fmt, ...) PRINTF_LIKE(4, 5);

@@ -2,7 +2,7 @@
 /*
  * kind.h - what a kind of backend says of itself
  *
- * A kind has a folder of its own, with one `const struct backend_kind backend_kind_NAME`,
+ * A kind has its own folder, with one `const struct backend_kind backend_kind_NAME`,
  * and is in one of the two lists below. Configuration, `warren doctor`, the service and
  * the command line go through these descriptions; none of them names a kind.
  *

@@ -6,7 +6,7 @@
 /* "ENOENT", or NULL for a number that is no error. */
 const char *errno_name(int code);
 
-/* "TERM", or NULL for a number that is no signal with a name of its own. */
+/* "TERM", or NULL for a number that is no signal with its own name. */
 const char *signal_abbrev(int sig);
 
 #endif /* BASE_ERRNO_NAMES_H */

@@ -10,8 +10,8 @@ enum tier {
 	TIER_NONE,      /* no wall, or one of which we know nothing */
 	TIER_CONTAINER, /* the kernel of this machine, and its user ids */
 	TIER_NAMESPACE, /* the kernel of this machine, with user ids of its own */
-	TIER_GVISOR,    /* a kernel of its own, in user space */
-	TIER_VM,        /* a machine of its own */
+	TIER_GVISOR,    /* its own kernel, in user space */
+	TIER_VM,        /* its own machine */
 	TIER_MAX,
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd_client.c - the commands of the service: handed over to the programs that have the
+ * cmd_client.c - the commands of the service: passed on to the programs that have the
  * libraries for them
  *
  * Only what the list of commands shows is known here; the rest, help included,

@@ -63,7 +63,7 @@ static void run_io_resize(struct warren_exec *ex)
 
 /*
  * Errors are of no interest: the only one there is to expect is that the
- * command has ended meanwhile, and the loop is about to hear of that.
+ * command has ended in the meantime, and the loop is about to hear of that.
  */
 static void run_io_handle_signal(const struct run_io *io, struct warren_exec *ex, int sig)
 {

@@ -22,14 +22,14 @@ int result_status(const struct warren_result *res);
 /* The exit status when warren_exec() failed with -@code. */
 int result_exec_status(int code);
 
-/* With --verbose: what is in force, and how long each step of making it took. */
+/* With --verbose: what is enforced, and how long each step of making it took. */
 void result_say_sandbox(const struct run_options *o, const struct warren_sandbox *sb);
 /* Limits that were hit; with --verbose also what it used. */
 void result_say_end(const struct run_options *o, const struct warren_result *res);
 
 void report_init(struct run_report *r);
 void report_done(struct run_report *r);
-/* What is in force follows it, as the array `enforced`. */
+/* What is enforced follows it, as the array `enforced`. */
 void report_result(struct run_report *r, const char *id, const struct warren_result *res);
 void report_enforced(struct run_report *r, const struct warren_sandbox *sb);
 void report_output(struct run_report *r, const struct splice *out,

@@ -23,7 +23,7 @@ static const struct {
 	{ SIGUSR2, false, true },
 	{ SIGCONT, false, false },
 	/*
-	 * Without a terminal of its own for the command, ^Z stops us as it stops anyone.
+	 * Without its own terminal for the command, ^Z stops us as it stops anyone.
 	 */
 	{ SIGTSTP, true, false },
 	{ SIGWINCH, true, false },

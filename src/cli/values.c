@@ -275,7 +275,7 @@ static struct warren_mount *mount_list_add(struct mount_list *list, const char *
 
 /*
  * Opened once: what is mounted is what the path led to now, whatever is put on the way
- * meanwhile. Its name is what the kernel calls it.
+ * in the meantime. Its name is what the kernel calls it.
  */
 static int set_source(struct warren_mount *m, const char *path, struct warren_error *err)
 {

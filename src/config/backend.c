@@ -12,7 +12,7 @@
  *	    kind: command
  *	    exec: [ssh, build, --, '{command}']
  *
- * Settings are checked here, strictly, and handed on as JSON to whoever opens the
+ * Settings are checked here, strictly, and passed on as JSON to whoever opens the
  * backend. A backend whose kind has a weak wall is not offered to who asks for a stronger
  * one.
  */

@@ -260,7 +260,7 @@ static int config_own_dir(const char *name, char **ret, struct warren_error *err
 	return *ret ? 0 : error_errno(err, ENOMEM, "read the configuration");
 }
 
-/* The default of @key as it is for us, in a word of its own. */
+/* The default of @key as it is for us, in its own word. */
 static int default_word(const struct config *c, const struct config_key *key, char **ret,
 			struct warren_error *err)
 {

@@ -102,7 +102,7 @@ struct config {
 	struct config_limits defaults, max;
 	uint64_t max_sandboxes; /* of all tenants */
 	uint64_t quota_sandboxes, quota_execs, quota_memory, quota_cpu_millis, quota_disk;
-	uint64_t pool_min, pool_max; /* parts made ahead */
+	uint64_t pool_min, pool_max; /* parts prepared in advance */
 	uint64_t journal_default, journal_max;
 	uint64_t journal_total,
 		journal_all; /* of a sandbox; of all, 0: half of the disk */
@@ -214,7 +214,7 @@ void config_example(struct buf *out);
 void config_manual(struct buf *out);
 /* The flags, for --help. */
 void config_help(struct buf *out);
-/* What is in force, as YAML: for --check. */
+/* What is enforced, as YAML: for --check. */
 void config_show(const struct config *c, struct buf *out);
 
 #endif /* CONFIG_CONFIG_H */

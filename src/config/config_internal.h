@@ -92,7 +92,7 @@ void config_example_templates(struct buf *out);
 void config_manual_templates(struct buf *out);
 int check_tenant_tier(const char *text, struct warren_error *err);
 /*
- * The section for people: as an example, as a part of the manual page, as it is in force.
+ * The section for people: as an example, as a part of the manual page, as it is enforced.
  */
 void config_example_backends(struct buf *out);
 void config_manual_backends(struct buf *out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * write.c - the table of keys as an example, a manual page, a help, and what is in force
+ * write.c - the table of keys as an example, a manual page, a help, and what is enforced
  */
 #include <string.h>
 
@@ -159,7 +159,7 @@ void config_example(struct buf *out)
 
 /* ------------------------------------------------------------------ manual */
 
-/* Text for mdoc: each sentence on a line of its own, and no line that is a request. */
+/* Text for mdoc: each sentence on its own line, and no line that is a request. */
 static void manual_text(struct buf *out, const char *text)
 {
 	bool start = true;
@@ -264,7 +264,7 @@ void config_manual(struct buf *out)
 		      ".Xr warren 1\n");
 }
 
-/* -------------------------------------------------------- help and in force */
+/* -------------------------------------------------------- help and enforced */
 
 void config_help(struct buf *out)
 {

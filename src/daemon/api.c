@@ -178,7 +178,7 @@ static void on_note(void *ctx UNUSED, const char *text)
 	log_line(LOG_LEVEL_WARNING, "%s", text);
 }
 
-/* Without a warden nothing can be made or unmade; the next pair goes on. */
+/* Without a warden nothing can be made or destroyed; the next pair goes on. */
 static void on_warden_end(void *ctx)
 {
 	struct api *a = ctx;

@@ -36,7 +36,7 @@ static const char pragmas[] = "PRAGMA journal_mode = WAL;"
 
 #define BUSY_MS 2000 /* somebody looks at the file with a tool of his own */
 
-/* The lock is on a file of its own: SQLite's locks come and go on the other one. */
+/* The lock is on its own file: SQLite's locks come and go on the other one. */
 static int lock_beside(const char *path, struct warren_error *err)
 {
 	AUTO_FREE char *name = NULL;

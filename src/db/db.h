@@ -88,7 +88,7 @@ int db_reserve(struct db *db);
 /*
  * Commits append to a log, which is now and then copied into the file proper;
  * that takes fsyncs, so it is not done by the calls. When db_wants_checkpoint(),
- * call db_checkpoint() on another thread: it has a connection of its own, and
+ * call db_checkpoint() on another thread: it has its own connection, and
  * disturbs nobody. If nobody does, a call does it in the end, rather than let
  * the log grow without bound.
  */
@@ -234,7 +234,7 @@ enum sandbox_state {
 	SANDBOX_STOPPED,  /* its files are kept, nothing runs but its init [itself, disk]
 			   */
 	SANDBOX_FAILED,   /* could not be made or broke; `error` says why [itself] */
-	SANDBOX_DELETING, /* being unmade, which ends with its row [everything] */
+	SANDBOX_DELETING, /* being destroyed, which ends with its row [everything] */
 	SANDBOX_STATE_MAX,
 };
 
@@ -258,7 +258,7 @@ struct sandbox_row {
 	const char *backend, *tier; /* never NULL; the others here may be */
 	const char *image, *network, *name, *template;
 	const char *spec;     /* JSON: what was asked for, as it was accepted */
-	const char *enforced; /* JSON: what is in force; NULL while it is being made */
+	const char *enforced; /* JSON: what is enforced; NULL while it is being made */
 	const char *error;    /* of SANDBOX_FAILED */
 	const struct db_label *labels;
 	size_t n_labels;
@@ -326,7 +326,7 @@ int db_move_sandbox(struct db *db, const char *id, enum sandbox_state from,
 		    enum sandbox_state to, const char *error, int64_t now,
 		    struct warren_error *err) MUST_CHECK;
 /*
- * The outcome of making it: RUNNING, with what is in force. -ESTALE: it was not CREATING.
+ * The outcome of making it: RUNNING, with what is enforced. -ESTALE: it was not CREATING.
  */
 int db_start_sandbox(struct db *db, const char *id, const char *enforced, int64_t now,
 		     struct warren_error *err) MUST_CHECK;
@@ -355,7 +355,7 @@ struct sandbox_filter {
 };
 
 /*
- * A page, the newest first. Rows that come meanwhile are newer than every page
+ * A page, the newest first. Rows that come in the meantime are newer than every page
  * still to come: over all pages each row that stays is seen once.
  */
 int db_list_sandboxes(struct db *db, const struct sandbox_filter *filter,

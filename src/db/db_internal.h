@@ -176,7 +176,10 @@ int query_step(struct query *q, struct warren_error *err);
 int query_run(struct query *q, struct warren_error *err);
 /* The number that the first row begins with; 0 if there is no row. */
 int query_number(struct query *q, uint64_t *ret, struct warren_error *err);
-/* Each row is read by @read into @row and handed to @fn, until that returns what is not 0. */
+/*
+ * Each row is read by @read into @row and handed to @fn, until that returns what is not
+ * 0.
+ */
 #define QUERY_EACH(q, read, row, fn, ctx, err)             \
 	__extension__({                                    \
 		int each_;                                 \

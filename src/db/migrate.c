@@ -11,7 +11,7 @@
  * defaults, which a program of before does not notice. So there are two numbers: the
  * pragma user_version is what a program must know to use the file, and meta has the
  * number of steps that were done. A step is right, then, whatever a program of before has
- * written meanwhile.
+ * written in the meantime.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /*
  * request.c - idempotency keys: requests that were made, remembered beyond what they made
  *
- * A key is a row of its own, so that a client that repeats its request after the sandbox
+ * A key is its own row, so that a client that repeats its request after the sandbox
  * is gone does not get another one. Sandboxes carry their key as well: by it they are
  * found, and a key lasts as long as one of them.
  */

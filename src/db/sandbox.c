@@ -5,7 +5,7 @@
  *
  * Whatever changes a state or a limit charges the owner in the same
  * transaction, by what the table of states says. Labels are kept twice: in the
- * row, as it is read, and in a table of their own, as it is searched.
+ * row, as it is read, and in their own table, as it is searched.
  */
 #include <errno.h>
 #include <string.h>

@@ -379,7 +379,7 @@ static int too_large(uint64_t most, struct warren_error *err)
 			 (uintmax_t)most);
 }
 
-/* A directory as a tar, written into @out by a process of its own. */
+/* A directory as a tar, written into @out by its own process. */
 __attribute__((noreturn)) static void pack_dir(int dir, int out, uint64_t most)
 {
 	const struct rlimit size = { most, most };

@@ -6,7 +6,7 @@
  * (TLS or, on loopback and where configured, not; anonymous, basic, bearer
  * tokens; the caller's docker config and credential helpers), keeps what it
  * learnt, and retries what may pass with backoff. Everything that comes back is
- * a stranger's: sizes are bounded, and nothing is handed on whose digest is not
+ * a stranger's: sizes are bounded, and nothing is passed on whose digest is not
  * what was asked for.
  */
 #ifndef IMAGE_REGISTRY_H

@@ -12,7 +12,7 @@
  *
  * Everything is created under another name (".new-...") and renamed: it is complete or
  * absent. A running sandbox holds a shared lock on its image's directory; an
- * image that is removed meanwhile loses its references at once and goes when
+ * image that is removed in the meantime loses its references at once and goes when
  * the lock is free. A layer goes when no image has it.
  *
  * This side needs no JSON, no TLS and no archives: `warren run` reads the record.

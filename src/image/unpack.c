@@ -8,7 +8,7 @@
  * and unpack another.
  *
  * An archive that is plain and stays as it is needs none of that: untar has a
- * descriptor of the file, with a position of its own, and we hash beside it.
+ * descriptor of the file, with its own position, and we hash beside it.
  *
  * We keep the reading end of untar's pipe open, so that a write never raises
  * SIGPIPE; that it is gone, its pidfd says.
@@ -192,7 +192,7 @@ static int unpack_pump(struct pipeline *p, struct warren_error *err)
 
 /* ------------------------------------------------------------- the pipeline */
 
-/* The same file, read-only and with a position of its own; -errno where we may not. */
+/* The same file, read-only and with its own position; -errno where we may not. */
 static int unpack_open_again(int fd)
 {
 	char path[32];
@@ -205,7 +205,7 @@ static int unpack_open_again(int fd)
 
 /*
  * A file is opened anew: read-only, whatever the caller's descriptor allows,
- * and with a position of its own. Plain ones need nobody to decompress them.
+ * and with its own position. Plain ones need nobody to decompress them.
  */
 static int open_blob(int blob, bool *ret_regular, bool *ret_plain,
 		     struct warren_error *err)

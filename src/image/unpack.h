@@ -4,7 +4,7 @@
  *
  *	blob -> [decompress] -> us: SHA-256 of the plain tar -> [untar] -> directory
  *
- * The two in brackets parse a stranger's bytes: each is a process of its own in
+ * The two in brackets parse a stranger's bytes: each is its own process in
  * user, mount, pid, network, ipc and uts namespaces, under the sandbox's system
  * call filter, with no descriptor but its streams; the second is rooted in the
  * new directory. What we do ourselves is hash and copy, so that the digest of
@@ -62,8 +62,8 @@ struct unpack_options {
 	 */
 	bool overlay;
 	/*
-	 * Nobody can change the file meanwhile. Then a plain archive needs no pipe: untar
-	 * reads it while we hash it, and both read the same.
+	 * No one can change the file in the meantime. Then a plain archive needs no pipe:
+	 * untar reads it while we hash it, and both read the same.
 	 */
 	bool settled;
 	uint64_t max_bytes;               /* of the plain archive; -EFBIG */

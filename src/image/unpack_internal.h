@@ -69,7 +69,7 @@ int unpack_untar(int in, int root, const struct unpack_rules *rules,
 /* What the C library would otherwise look up in the archive's own files. */
 void unpack_warm_up(void);
 
-/* poll(2) in spite of signals, and with @watch asked meanwhile (-ECANCELED). */
+/* poll(2) in spite of signals, and with @watch asked in the meantime (-ECANCELED). */
 int unpack_poll(struct pollfd *fds, size_t n, int ms, const struct unpack_watch *watch,
 		struct warren_error *err);
 

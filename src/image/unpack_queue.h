@@ -3,7 +3,7 @@
  * unpack_queue.h - unpacking the layers of one image, two at a time, beside whatever else
  * is done
  *
- * A layer is unpacked by a process of its own (unpack_spawner.h), so that downloads go
+ * A layer is unpacked by its own process (unpack_spawner.h), so that downloads go
  * on in ours. Each layer is locked from before it is fetched until it is in the store.
  */
 #ifndef IMAGE_UNPACK_QUEUE_H

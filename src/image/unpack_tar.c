@@ -4,7 +4,7 @@
  *
  * libarchive reads the format (ustar, pax, GNU), here we decide. Names are
  * bytes: the process has the C locale, in which libarchive cannot convert what
- * is not ASCII, says so in a warning, and hands out the bytes as they are. (In
+ * is not ASCII, says so in a warning, and passes on the bytes as they are. (In
  * a UTF-8 locale it would compose accents, and a file would get another name.)
  * Any other warning is an error: an archive is right, or it is refused.
  *

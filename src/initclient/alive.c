@@ -4,8 +4,8 @@
  * its help
  *
  * The process number and its start time stand in the sandbox's state. A number is used
- * again only by a process that starts later, so the two together name one process for
- * ever; a pidfd is opened first and the start time read after it. So whoever must end,
+ * again only by a process that starts later, so the two together name one process forever
+ * ; a pidfd is opened first and the start time read after it. So whoever must end,
  * count or limit a sandbox need not ask its init anything.
  *
  * Whether an init was ever told to stay (KEEP) is a question that only init answers: it

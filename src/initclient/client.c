@@ -5,8 +5,8 @@
  * One request at a time, and ends of execs in between. Whatever does not fit (a reply
  * nobody asked for, an exec nobody knows, a wrong size) is an init gone wrong: the
  * request fails, and the sandbox is for destroying. So is one that does not answer in
- * time. The time is that of a request as a whole, whatever else is said meanwhile, and of
- * that not more than a number of messages is listened to.
+ * time. The time is that of a request as a whole, whatever else is said in the meantime,
+ * and of that not more than a number of messages is listened to.
  */
 #include <errno.h>
 #include <poll.h>

@@ -87,7 +87,7 @@ static int initclient_exec_open_journal(struct initclient_exec *ex,
 	return 0;
 }
 
-/* Ask for it under a number of its own; others may start execs in the same sandbox. */
+/* Ask for it under its own number; others may start execs in the same sandbox. */
 static int initclient_exec_ask(struct initclient_sandbox *sandbox,
 			       struct initclient_exec *ex, const struct init_request *q,
 			       struct init_reply *a, struct warren_error *err)
@@ -324,7 +324,7 @@ int initclient_exec_wait(struct backend_exec *base, int64_t timeout_ms,
 	struct initclient_exec *ex = (struct initclient_exec *)base;
 	uint64_t until;
 
-	/* Beyond a hundred years: for ever. */
+	/* Beyond a hundred years: forever. */
 	if (timeout_ms >= (int64_t)PROTO_TIMEOUT_MAX)
 		timeout_ms = -1;
 	until = timeout_ms > 0 ? clock_now() + (uint64_t)timeout_ms * 1000000 : 0;

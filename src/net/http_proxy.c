@@ -32,7 +32,7 @@
 #define PIPE_ENDED_MS   60000
 #define TUNNEL_ENDED_MS 600000
 #define HEAD_MAX        (64U << 10)
-#define INTERIM_MAX     64 /* a server that says no more than "103" would go on for ever */
+#define INTERIM_MAX     64 /* a server that says no more than "103" would go on forever */
 
 enum state {
 	STATE_HEAD, /* the answer's head has not come */
@@ -311,7 +311,7 @@ static void start_answer(struct proxy *p, const struct http_head *h)
 static size_t take_answer_head(struct proxy *p, char *data, size_t n)
 {
 	/*
-	 * Not that of the connection: a head of its own, which may be parsed inside a
+	 * Not that of the connection: its own head, which may be parsed inside a
 	 * callback.
 	 */
 	struct http_head h;

@@ -16,7 +16,7 @@
 struct http_proxy_options {
 	const char *target; /* to ask for; NULL: what the client asked for */
 	const char *host;   /* to name; NULL: what the client named */
-	/* Headers that are not handed on, by name, NULL-terminated; NULL: none. */
+	/* Headers that are not passed on, by name, NULL-terminated; NULL: none. */
 	const char *const *without;
 	/* The same of the answer; must outlive the request. */
 	const char *const *answer_without;

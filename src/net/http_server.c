@@ -506,7 +506,7 @@ int http_server_listen_unix(struct http_server *s, const char *path, mode_t mode
 		(void)unlink(path);
 	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
 		return error_errno(err, errno, "bind '%s'", path);
-	/* Nobody can connect before listen(2), so the mode is in force in time. */
+	/* No one can connect before listen(2), so the mode is enforced in time. */
 	if (chmod(path, mode) < 0 || listen(fd, BACKLOG) < 0) {
 		r = errno;
 		(void)unlink(path);

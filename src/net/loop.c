@@ -72,7 +72,7 @@ static void run_tasks(struct net_loop *loop)
 	for (int round = 0; round < TASK_ROUNDS && !ring_is_empty(&loop->tasks);
 	     round++) {
 		/*
-		 * Those there now, in a ring of their own: what they defer is for the
+		 * Those there now, in their own ring: what they defer is for the
 		 * next round.
 		 */
 		struct loop_task now = { .next = loop->tasks.next,

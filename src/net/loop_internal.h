@@ -36,7 +36,7 @@ struct net_loop {
 	void (*on_slow)(void *ctx, const char *name, uint64_t usec, uint64_t cpu_usec);
 	void *slow_ctx;
 	/*
-	 * What is received is handed on before the next thing is received, and what
+	 * What is received is passed on before the next thing is received, and what
 	 * one round of one stream sends is sent together: so one buffer each serves
 	 * all connections, and an idle one needs none.
 	 */

@@ -309,7 +309,7 @@ static void on_ready(struct stream *s, int status, int events)
 		s->ops->ended(s->ctx, false);
 	}
 	/*
-	 * Whatever is not wanted is not watched, or it would wake us for ever. Bytes that
+	 * Whatever is not wanted is not watched, or it would wake us forever. Bytes that
 	 * have just become unwanted may not be followed by others: that is seen when they
 	 * are.
 	 */

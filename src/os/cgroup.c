@@ -384,7 +384,7 @@ int cgroup_open_init(const struct cgroup_root *root, const char *id)
 /* -------------------------------------------------------------- for init */
 
 /*
- * A directory goes to init as a mount of its own, attached nowhere, whose root it is:
+ * A directory goes to init as its own mount, attached nowhere, whose root it is:
  * ".." ends there, whoever asks. (The parent's mode would refuse as well, but not an
  * ordinary user's own processes.)
  */
@@ -529,7 +529,7 @@ int cgroup_join(const struct cgroup_root *root, const char *id, struct warren_er
 
 /*
  * v1 freezes asynchronously: FREEZING until every task has stopped. One that came while
- * its parent was on its way may have been missed and keep it so for ever: the
+ * its parent was on its way may have been missed and keep it so forever: the
  * word is written again each time, and now and then all are let go for a moment.
  */
 static int await_frozen(int dir, const char *file, const char *want, const char *again)

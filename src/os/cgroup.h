@@ -93,7 +93,7 @@ int cgroup_open_init(const struct cgroup_root *root, const char *id);
 /* What init needs to place execs; each descriptor has a role. */
 enum cgroup_handle_kind {
 	CGROUP_HANDLE_JOIN,     /* v1 `tasks`, writable: where every exec goes */
-	CGROUP_HANDLE_JOIN_BOX, /* v1 `tasks`: for an exec without a cgroup of its own */
+	CGROUP_HANDLE_JOIN_BOX, /* v1 `tasks`: for an exec without its own cgroup */
 	CGROUP_HANDLE_DIR,      /* the directory execs get cgroups of their own in */
 };
 

@@ -79,8 +79,8 @@ uint32_t ns_await(uint32_t *state, uint32_t at_least);
  * long system call. It shares everything with its maker, the C library's per-thread data
  * and errno included: until the join, the maker may do nothing that writes errno, and
  * calls the system by nolibc/sys.h. What the kernel keeps by thread (ids, capabilities,
- * filters, namespaces) is each one's own. For a child of ns_clone() that has no other
- * threads; the struct must live until the join.
+ * filters, namespaces) is each the caller's own. For a child of ns_clone() that has no
+ * other threads; the struct must live until the join.
  */
 struct ns_aside {
 	int (*run)(void *ctx);

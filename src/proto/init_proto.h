@@ -27,7 +27,7 @@
  *
  * The child that becomes init uses the same connection before it: it gets
  * MOUNTS once the id maps are written, and reports FAILED with a struct
- * warren_error when a step of its own failed.
+ * warren_error when its own step failed.
  *
  * Descriptors that init starts with: 0, 1 and 2 are /dev/null, PROTO_FD_MAKER
  * is the maker's connection, and PROTO_FD_LISTEN, of a durable sandbox only, a
@@ -65,7 +65,7 @@
 #define PROTO_FDS_MAX      24
 #define PROTO_GROUPS_MAX   32
 #define PROTO_EXECS_MAX    512
-#define PROTO_TIMEOUT_MAX  (1ULL << 42) /* ms: a hundred years; more is for ever */
+#define PROTO_TIMEOUT_MAX  (1ULL << 42) /* ms: a hundred years; more is forever */
 
 #define PROTO_FD_MAKER        3
 #define PROTO_FD_LISTEN       4
@@ -121,7 +121,7 @@ struct proto_header {
 enum proto_role {
 	PROTO_ROLE_ALIVE,    /* keeps the sandbox's lock while init lives */
 	PROTO_ROLE_JOIN,     /* v1: a `tasks` file that every exec joins */
-	PROTO_ROLE_JOIN_BOX, /* v1: one that an exec without a cgroup of its own joins */
+	PROTO_ROLE_JOIN_BOX, /* v1: one that an exec without its own cgroup joins */
 	/*
 	 * Directories are detached mounts: nothing is above them. Where the engine may
 	 * not make such, the child before init does, and leaves them at PROTO_FD_DIRS.
@@ -158,15 +158,15 @@ struct proto_config {
 #define PROTO_SPAWN_GROUPS  (1U << 6) /* setgroups(2) is possible here */
 #define PROTO_SPAWN_MKCWD   (1U << 7) /* make the working directory if it is missing */
 /*
- * stdin is a pipe whose write end init keeps and hands out with the REPLY: the
+ * stdin is a pipe whose write end init keeps and passes on with the REPLY: the
  * death of a writer is no end of the input, only CLOSE_INPUT (and the end of
- * every duplicate that was handed out) is.
+ * every duplicate that was passed on) is.
  */
 #define PROTO_SPAWN_INPUT (1U << 8)
 #define PROTO_SPAWN_HOLD  (1U << 9) /* as PROTO_ATTACH_HOLD, from cursor 0 */
 /*
  * PROTO_SPAWN_PTY with PROTO_SPAWN_JOURNAL: what appears on the terminal is
- * stream 1. The master that is handed out is for input and resizing, and does
+ * stream 1. The master that is passed on is for input and resizing, and does
  * not block; who reads from it takes bytes from the journal.
  */
 
@@ -186,7 +186,7 @@ enum proto_control {
 	PROTO_CONTROL_RESULT,
 	/*
 	 * A pipe to read from, which its user may open again by way of /proc. Its write
-	 * end is handed out with the REPLY and by ATTACH; init keeps it.
+	 * end is passed on with the REPLY and by ATTACH; init keeps it.
 	 */
 	PROTO_CONTROL_POKE,
 	/* A file that comes with SPAWN, before the journal. init keeps it for ATTACH. */

@@ -24,7 +24,7 @@
  * The only writer is init; it publishes `head` before it overwrites and `tail`
  * after it wrote. A reader uses pread(2), never a mapping (the writer could
  * truncate the file under it), takes the header again after the data, and
- * discards what was overwritten meanwhile. It believes no length.
+ * discards what was overwritten in the meantime. It believes no length.
  */
 #ifndef PROTO_JOURNAL_H
 #define PROTO_JOURNAL_H

@@ -6,7 +6,7 @@
  * has been held against the others, and reading makes progress or ends.
  *
  * An exec that writes single bytes makes millions of records. They are read many at a
- * time, handed out many at a time, and found by the index; whoever has no index (its
+ * time, passed on many at a time, and found by the index; whoever has no index (its
  * writer did not keep one, or lies) is read in steps that end after a millisecond or so.
  */
 #include <errno.h>
@@ -238,7 +238,7 @@ static int journal_read_gather(struct window *w, struct journal_hint *place, siz
 }
 
 /*
- * One look at the journal from @cursor; -EAGAIN when it was overwritten meanwhile.
+ * One look at the journal from @cursor; -EAGAIN when it was overwritten in the meantime.
  * @tries: how often that has happened. Who reads right before the writer does not get
  * far: what is dropped next is left out, more each time.
  */

@@ -135,8 +135,8 @@ struct warden_proto_reply {
 };
 
 /*
- * Parts that were made ahead: a create of one of these ids takes it. The ids follow, 16
- * bytes each.
+ * Parts that were prepared in advance: a create of one of these ids takes it. The ids
+ * follow, 16 bytes each.
  */
 #define WIRE_STOCK_MAX 64
 

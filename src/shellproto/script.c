@@ -40,7 +40,7 @@
  * that says is done, and the next line. Nothing of ours is before or behind it that an
  * error could show, a here-document swallow or a `break` leave; it is no compound
  * command, whose parts a shell holds on its stack. That the command begins is noted by
- * the redirection, without a command of its own. The eval is where every shell comes back
+ * the redirection, without its own command. The eval is where every shell comes back
  * to after an error: dash and busybox since `command` takes away that eval is special,
  * and bash because it is told to be interactive. (As it gets a script at the same time,
  * there are no prompts and no readline: `bash -i script`.) `2>/dev/null` hides `set -x`.
@@ -193,7 +193,7 @@ const char script_common[] =
 
 /*
  * stdin can be a socket, or a pipe of another user's, which cannot be opened by its name.
- * It becomes a pipe of one's own then. That takes a dd, as busybox's cat is a
+ * It becomes a pipe of the caller's own then. That takes a dd, as busybox's cat is a
  * sendfile(2), which keeps the pipe locked while it waits for the socket. It is nobody's
  * to wait for: it ends with stdin, which is later than the shell.
  */

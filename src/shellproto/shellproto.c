@@ -152,8 +152,8 @@ bool shellproto_is_known(const struct shellproto *s)
 }
 
 /*
- * Where there may be a DEBUG trap it is put away first, and what it writes meanwhile is
- * nobody's: it is to be heard of the user's commands alone.
+ * Where there may be a DEBUG trap it is put away first, and what it writes in the
+ * meantime is nobody's: it is to be heard of the user's commands alone.
  */
 void shellproto_ask_begin(const struct shellproto *s, struct buf *out)
 {

@@ -17,7 +17,7 @@
  * from SHELLPROTO_COMMAND_FD (a pipe) and writes results to SHELLPROTO_RESULT_FD (a pipe,
  * stream 3); stdin, stdout and stderr belong to the commands. The pipe behind
  * SHELLPROTO_COMMAND_FD must be one that the shell's user may open again by way of /proc
- * (fchmod(2) it to 0444). Whoever reads must hand over what stdout and stderr hold before
+ * (fchmod(2) it to 0444). Whoever reads must pass on what stdout and stderr hold before
  * the result that came after it.
  *
  * SHELLPROTO_FRAMED, where there are stdin, stdout and stderr only. Commands go to stdin;
@@ -72,7 +72,7 @@
  * more end the shell.
  *
  * Whatever comes out of the shell is untrusted: lengths are bounded, nothing is believed
- * but what one's own command could have said anyway.
+ * but what the caller's own command could have said anyway.
  */
 #ifndef SHELLPROTO_SHELLPROTO_H
 #define SHELLPROTO_SHELLPROTO_H
@@ -165,8 +165,8 @@ void shellproto_markers(struct shellproto *s,
 				     uint8_t ret[SHELLPROTO_MARKER_SIZE]));
 /*
  * Instead of shellproto_start(), after shellproto_markers(): the shell runs, @serial
- * commands were fed to it, and the result of the last is still to come, or to be handed
- * over again.
+ * commands were fed to it, and the result of the last is still to come, or to be passed
+ * on again.
  */
 void shellproto_resume(struct shellproto *s, uint64_t serial);
 /*

@@ -3,8 +3,8 @@
  * terminal.c - commands that are typed
  *
  * A terminal takes what is typed line by line, of 4,095 bytes each, and keeps some bytes
- * for itself: ^C, ^D, ^U and their like. So a text comes as assignments, each a line of
- * its own, with whatever is not printable escaped:
+ * for itself: ^C, ^D, ^U and their like. So a text comes as assignments, each its
+ * own line, with whatever is not printable escaped:
  *
  *	{ @u+=$'first line\n';} 2>/dev/null
  *

@@ -14,9 +14,10 @@
  * others.
  *
  * Of one sandbox, one request is carried out at a time, in the order in which they came.
- * That holds also for those of an api that died meanwhile: its successor unmakes what it
- * finds half made, and must not overtake the making. So a request keeps the connection on
- * which it came, by a copy; to write to one that nobody reads any more does no harm.
+ * That holds also for those of an api that died in the meantime: its successor destroys
+ * what it finds half made, and must not overtake the making. So a request keeps the
+ * connection on which it came, by a copy; to write to one that nobody reads any more does
+ * no harm.
  */
 #include <errno.h>
 #include <fcntl.h>

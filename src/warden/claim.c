@@ -4,7 +4,7 @@
  *
  * The count is kept in memory, and read anew from the directory when it says that there
  * are too many: sandboxes also end without us, and a count that is too high would refuse
- * for ever. It is never too low, as a sandbox is uncounted only by the one request that
+ * forever. It is never too low, as a sandbox is uncounted only by the one request that
  * destroyed it.
  */
 #include "warden/claim.h"
@@ -30,7 +30,9 @@ struct claims {
 	uint64_t creating; /* of n: counted, and perhaps without a state yet */
 };
 
-/* What has a state is complete; what has none is being created, or made ahead. */
+/*
+ * What has a state is complete; what has none is being created, or prepared in advance.
+ */
 static uint64_t count_states(const char *path)
 {
 	DIR *d = path ? opendir(path) : NULL;

@@ -4,8 +4,8 @@
  *
  * The native one is opened with the warden: its lock is what keeps a second service away,
  * and it is asked for before all others. The rest are opened when somebody asks for them,
- * so that a machine without them is none the worse for it. An engine has a name of its
- * own, by which the next warden finds its sandboxes again.
+ * so that a machine without them is none the worse for it. An engine has its
+ * own name, by which the next warden finds its sandboxes again.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * image.c - images are the business of a program of its own, which we start
+ * image.c - images are the business of its own program, which we start
  *
  * What it prints is read by who asked, through a pipe: lines of JSON, the last of
- * which says how it went. Nobody waits for it here. It writes until the reader
+ * which says how it went. No one waits for it here. It writes until the reader
  * is gone, and then it gives up.
  *
  * There are not more than so many at a time. As SIGCHLD is ignored nobody tells of their

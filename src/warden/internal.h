@@ -68,7 +68,7 @@ struct turns *turns_new(const struct turns_ops *ops, void *ctx);
 struct turns *turns_free(struct turns *t);
 /* Serve the api at @sock, until it is gone and all that it asked for is done. -errno. */
 int turns_start(struct turns *t, int sock);
-/* Wait for that, @ms at most (0: for ever). False: something is still under way. */
+/* Wait for that, @ms at most (0: forever). False: something is still under way. */
 bool turns_join(struct turns *t, unsigned ms);
 
 /* ------------------------------------------------------------------- probe.c */

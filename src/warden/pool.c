@@ -27,7 +27,8 @@ struct pool {
 	size_t min, max;
 	pthread_t thread;
 	pthread_mutex_t lock;
-	pthread_mutex_t work; /* held while one is made or unmade, and by pool_hold() */
+	pthread_mutex_t
+		work; /* held while one is made or destroyed, and by pool_hold() */
 	pthread_cond_t change;
 	bool started, stop;
 	bool filling; /* up to a few, whoever is there */

@@ -21,7 +21,7 @@ struct warren;
 
 /* NULL: there is no memory, or @max is 0. @engine must outlive it. */
 struct pool *pool_open(struct warren *engine, size_t min, size_t max);
-/* What is left is unmade with the engine. NULL is fine; returns NULL. */
+/* What is left is destroyed with the engine. NULL is fine; returns NULL. */
 struct pool *pool_close(struct pool *s);
 
 /* Tell who listens at @sock what there is and what comes; -1: nobody any more. */

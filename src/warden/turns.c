@@ -8,8 +8,8 @@
  *
  * One thread at a time receives. It takes one request, passes the receiving on to a
  * thread that is idle, and carries the request out itself: no request changes threads
- * unless it has to wait. A thread that becomes free receives what has come meanwhile
- * before it chooses the next request.
+ * unless it has to wait. A thread that becomes free receives what has come in the
+ * meantime before it chooses the next request.
  *
  * Of one tenant one more request is begun only while more threads are free than it has
  * already: half of the threads are the most that one tenant gets, and another one finds
@@ -177,7 +177,7 @@ static bool turns_may_receive(const struct turns *t)
 	       t->bytes < BYTES_MAX;
 }
 
-/* One message, with the lock let go of meanwhile. True: there may be more. */
+/* One message, with the lock let go of in the meantime. True: there may be more. */
 static bool turns_receive(struct turns *t, int flags)
 {
 	size_t n_fds = 0;
@@ -207,7 +207,9 @@ static bool turns_receive(struct turns *t, int flags)
 
 static void turns_carry_out(struct turns *t, struct turn_job *job, struct turn_tenant *of)
 {
-	/* Somebody hears what comes meanwhile, and begins what else may be begun. */
+	/*
+	 * Somebody hears what comes in the meantime, and begins what else may be begun.
+	 */
 	if (t->idle > 0 && (!t->receiving || t->waiting > 0))
 		(void)pthread_cond_signal(&t->changed);
 	(void)pthread_mutex_unlock(&t->lock);

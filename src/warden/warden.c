@@ -38,7 +38,7 @@
 struct warden {
 	struct engines *engines;
 	struct slow *slow;
-	struct pool *stock; /* NULL: nothing is made ahead */
+	struct pool *stock; /* NULL: nothing is prepared in advance */
 	struct claims *claims;
 	struct images *images;
 	struct probes *probes;
@@ -278,7 +278,7 @@ static int do_health(struct work *k, const void *msg UNUSED, struct warren_error
 
 static const struct {
 	int (*run)(struct work *k, const void *msg, struct warren_error *err);
-	bool changes; /* the sandbox, which nobody else may change meanwhile */
+	bool changes; /* the sandbox, which nobody else may change in the meantime */
 } permitted[WIRE_TYPE_MAX] = {
 	[WIRE_CREATE] = { do_create, true },
 	[WIRE_CONNECT] = { do_connect, false },

@@ -27,7 +27,7 @@ struct warden_policy {
 	const char *const *mounts; /* "/srv/data:ro", "/srv/scratch"; NULL-terminated */
 	bool host_image;
 	bool dir_image;
-	size_t parts_min, parts_max; /* made ahead; pool.h */
+	size_t parts_min, parts_max; /* prepared in advance; pool.h */
 	const char *image_program;   /* path of warren-image */
 	const char *const
 		*insecure_registries; /* spoken to without TLS; NULL-terminated */
@@ -57,11 +57,11 @@ int warden_open(const struct warren_options *options, bool native,
 struct warden *warden_close(struct warden *w);
 /* Serve the requests that come over @sock, by threads of its own, until its end. */
 int warden_serve(struct warden *w, int sock, struct warren_error *err);
-/* While it is held no part is made or unmade: for a fork. */
+/* While it is held no part is made or destroyed: for a fork. */
 void warden_hold(struct warden *w, bool hold);
 /*
  * After the end of the connection: all threads are gone when it returns. @ms: how long
- * that may take, 0 for ever; false: it took longer, and the warden is good for nothing
+ * that may take, 0 forever; false: it took longer, and the warden is good for nothing
  * but an exit.
  */
 bool warden_join(struct warden *w, unsigned ms);

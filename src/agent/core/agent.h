@@ -20,7 +20,7 @@
  *		init: the last three of these parts; relay.c, a stream to a port instead
  *
  * init runs under the same system call filter and with the same capabilities as what it
- * starts, but as a user of its own (INIT_ID), whom nobody inside can become: whoever is
+ * starts, but as its own user (INIT_ID), whom nobody inside can become: whoever is
  * root inside has no say over its limits, priority or processors. It is not dumpable and
  * its program cannot be read, so nothing inside can trace it or open its /proc files, and
  * the kernel protects pid 1 of a namespace from signals of that namespace. It waits for
@@ -181,7 +181,10 @@ struct exec *exec_find(uint32_t id);
 void agent_exec_release(struct exec *ex);
 void exec_reap(void);
 void exec_deadlines(void);
-/* An event of the loop that init and shim handle alike: @what and its slot, by watch_add(). */
+/*
+ * An event of the loop that init and shim handle alike: @what and its slot, by
+ * watch_add().
+ */
 void exec_event(unsigned what, unsigned slot, unsigned which);
 
 /* exec_procs.c */
@@ -192,7 +195,10 @@ void tree_list(int c, const struct proto_list *msg, const int *fds, size_t n_fds
 void exec_attach_request(int c, const struct proto_attach *msg, int *fds, size_t n_fds);
 void attach_ack(int c, const struct proto_ack *msg);
 void attach_close_input(int c, const struct proto_close_input *msg);
-/* What init and shim answer alike: of the connection, and of an exec's streams. False: it is none. */
+/*
+ * What init and shim answer alike: of the connection, and of an exec's streams. False: it
+ * is none.
+ */
 bool attach_dispatch(int c, const void *msg, int *fds, size_t n_fds);
 
 /* exec_cgroup.c */
@@ -227,7 +233,7 @@ uint64_t group_files_kills(void);
 
 /* file_worker.c */
 void file_worker_start(int c, const struct proto_worker *msg);
-/* Of a worker: an inotify, and a process that hands on what it says. */
+/* Of a worker: an inotify, and a process that passes on what it says. */
 void file_worker_notify(int c, const struct proto_notify *msg);
 /* Process @pid has ended; whether it was a worker. */
 bool file_worker_ended(int pid);
@@ -262,7 +268,7 @@ struct parent_dir {
  */
 long parent_dir_find(int at, const char *path, struct parent_dir *ret);
 void parent_dir_done(const struct parent_dir *p, int at);
-/* /proc/self is init when init opens it: a way into it, handed out. */
+/* /proc/self is init when init opens it: a way into it, passed on. */
 bool on_proc(int fd);
 void agent_files_scan(int c, const struct proto_scan *msg, const int *fds, size_t n_fds);
 void agent_files_change(int c, const struct proto_change *msg, size_t size,

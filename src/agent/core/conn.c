@@ -194,7 +194,7 @@ void conn_accept(void)
 	long fd = SYS_4(SYS_accept4, init.listener, NULL, NULL,
 			SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	/* It would be readable for ever, and to look at it all that we do: later. */
+	/* It would be readable forever, and to look at it all that we do: later. */
 	if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS) {
 		watch_drop(init.listener);
 		init.deaf_until = agent_now() + DEAF_NS;

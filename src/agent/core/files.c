@@ -39,7 +39,7 @@ long as_user(const struct proto_who *who)
 		(void)SYS_2(SYS_setgroups, who->n_groups, who->groups);
 	(void)SYS_1(SYS_setfsgid, who->gid);
 	(void)SYS_1(SYS_setfsuid, who->uid);
-	/* Our rights are asleep meanwhile unless the user is root. */
+	/* Our rights are asleep in the meantime unless the user is root. */
 	if (who->uid != 0)
 		take_caps(0);
 	return 0;
@@ -368,7 +368,7 @@ static bool is_pair(uint32_t verb)
 /*
  * A file of O_TMPFILE gets its name. link(2) replaces nothing: where there is a file, it
  * has the name @beside for as long as we take to rename it, and nobody who could die
- * meanwhile has a part in that.
+ * in the meantime has a part in that.
  */
 static long files_put_file(const struct proto_change *msg, int dir, int file)
 {

@@ -190,7 +190,7 @@ static long next_slot(struct exec *ex)
 	want &= ~7ULL;
 	r = journal_write_make_room(ex, sizeof(struct journal_record) + want);
 	/*
-	 * Its head may be in a block of its own, and is written when the bytes have left
+	 * Its head may be in its own block, and is written when the bytes have left
 	 * the pipe.
 	 */
 	if (r == 0 &&
@@ -358,7 +358,9 @@ static long journal_write_take(struct exec *ex, unsigned which, long max)
 	return 0;
 }
 
-/* All that is in stream @which at this moment, and not what a flood adds meanwhile. */
+/*
+ * All that is in stream @which at this moment, and not what a flood adds in the meantime.
+ */
 static void take_present(struct exec *ex, unsigned which)
 {
 	int left = ex->tty ? (int)sizeof(scrap) : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * open_connect.c - files and ports of the sandbox: one opened from within and handed out;
+ * open_connect.c - files and ports of the sandbox: one opened from within and passed on;
  * which request goes where
  */
 #include <errno.h>

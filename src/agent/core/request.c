@@ -10,7 +10,7 @@
 bool request_is_sound(int c, size_t size)
 {
 	/*
-	 * What has a size of its own; a message of another size is answered like an
+	 * What has its own size; a message of another size is answered like an
 	 * unknown one.
 	 */
 	static const size_t sizes[] = {

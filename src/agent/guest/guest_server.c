@@ -6,8 +6,8 @@
  * which is before anything else runs there. It asks as init is asked (OPEN, SCAN, CHANGE,
  * WATCH, CONNECT), one request at a time, and gives up what is not answered. So that
  * nothing is done that was given up, the number of a request is the time until which it
- * may be begun (ms, monotonic): who was frozen meanwhile says -ECANCELED, and has done
- * nothing.
+ * may be begun (ms, monotonic): who was frozen in the meantime says -ECANCELED, and has
+ * done nothing.
  */
 #include "agent/guest/guest_server.h"
 

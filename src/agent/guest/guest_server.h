@@ -7,7 +7,7 @@
 #define AGENT_GUEST_GUEST_SERVER_H
 
 /*
- * Whoever listens on the socket @door is served for ever; returns where that cannot be.
+ * Whoever listens on the socket @door is served forever; returns where that cannot be.
  */
 void within_serve(const char *door);
 

@@ -2,7 +2,7 @@
 /*
  * relay.c - bytes both ways between a socket that we were given and a port
  *
- * Each way has a buffer of its own, and ends by itself: the end of what one side says is
+ * Each way has its own buffer, and ends by itself: the end of what one side says is
  * told to the other, which may go on talking. A side that takes no more has what is meant
  * for it dropped, and what it said before is still delivered. When who is outside has
  * left for good, what they said goes to the port as long as the port takes it.

@@ -3,11 +3,11 @@
  * exec_procs.c - the processes of an exec: listing them, signals to them
  *
  * Its processes are those in its cgroup. Without one a tree is known by its
- * session only: a process that made a session of its own escapes this, though
+ * session only: a process that made its own session escapes this, though
  * not the end of the sandbox.
  *
  * To kill takes several passes over the list, since whoever is on it may have
- * forked meanwhile (exec_cgroup.c); any other signal is delivered in one, so that
+ * forked in the meantime (exec_cgroup.c); any other signal is delivered in one, so that
  * nobody gets it twice.
  */
 #include <errno.h>
@@ -299,7 +299,7 @@ long tree_signal(struct exec *ex, const struct proto_signal *msg)
 	default:
 		return -EPROTO;
 	}
-	/* Again for those who were forked meanwhile, if they are to die. */
+	/* Again for those who were forked in the meantime, if they are to die. */
 	for (int pass = 0; pass < passes && (pass == 0 || ch.count); pass++) {
 		ch.count = 0;
 		visit_tree(ex, &ch);

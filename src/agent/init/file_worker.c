@@ -5,8 +5,8 @@
  * write(2), chmod(2), open(2) and the like wait for locks that code inside can hold for
  * as long as it likes, and the pages of a file in memory are charged to whoever writes
  * them. init has the deadline of everybody and is outside the limits. So it does neither:
- * whoever has something to do about files asks it for a worker, and speaks to that over a
- * connection of its own.
+ * whoever has something to do about files asks it for a worker, and speaks to that over
+ * its own connection.
  *
  * A worker is as well protected as init: init's user, init's program, not dumpable, all
  * signals blocked. Two differences: the sandbox's root may kill or stop it, as that is no
@@ -36,7 +36,7 @@ static struct worker {
 } workers[PROTO_WORKERS_MAX];
 
 /*
- * Only who is dumpable has files in /proc that are its user's. Nobody else has that user.
+ * Only who is dumpable has files in /proc that are its user's. No one else has that user.
  */
 static void worker_die_first(void)
 {
@@ -151,7 +151,7 @@ bool file_worker_ended(int pid)
 
 /*
  * It waits for room as long as it takes: the kernel's own queue says what was lost
- * meanwhile.
+ * in the meantime.
  */
 __attribute__((noreturn)) static void notify_main(int events, int sock)
 {

@@ -79,7 +79,10 @@ static void init_handle_signal(int c, const struct proto_signal *msg)
 	struct exec *ex = exec_find(msg->exec);
 	long r = ex ? tree_signal(ex, msg) : -ESRCH;
 
-	/* All of the namespace but us, at once: none can fork meanwhile and be missed. */
+	/*
+	 * All of the namespace but us, at once: none can fork in the meantime and be
+	 * missed.
+	 */
 	if (msg->whom == PROTO_WHOM_ALL)
 		r = sys_kill(-1, msg->sig) == -EPERM ? -EPERM : 0;
 	conn_reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);

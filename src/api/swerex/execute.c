@@ -184,7 +184,7 @@ static void answer_free(struct answer *a)
 	free(a);
 }
 
-/* Much output takes long to be read: others are served meanwhile. */
+/* Much output takes long to be read: others are served in the meantime. */
 static void execute_answer(struct job *job, struct exec *exec,
 			   const struct warren_result *res)
 {

@@ -186,7 +186,7 @@ static void file_on_open(void *ctx, struct files_answer *a,
 	}
 	k->fd = TAKE_FD(a->fd);
 	/*
-	 * Whatever init handed out: only a regular file neither blocks nor lies about its
+	 * Whatever init passed on: only a regular file neither blocks nor lies about its
 	 * size.
 	 */
 	if (fstat(k->fd, &st) < 0 || !S_ISREG(st.st_mode)) {

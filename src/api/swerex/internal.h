@@ -156,7 +156,7 @@ struct sandbox *job_sandbox(struct job *job);
 void job_answer(struct job *job, int status, const struct buf *body);
 /* The same, of any size; takes @r. */
 void job_reply(struct job *job, struct reply *r);
-/* Nobody waits for it: an act that has not begun is not begun (session.c). */
+/* No one waits for it: an act that has not begun is not begun (session.c). */
 void job_withdraw(struct job *job);
 /* {"detail": @why}, to whoever waits. */
 void job_refuse(struct job *job, int status, const char *why);

@@ -243,7 +243,7 @@ void reply_left(struct ask *ask)
 		return;
 	loop_task_cancel(&ask->reader.turn);
 	ask->reader.reply = NULL;
-	/* What is kept to be asked for again has a bound of its own. */
+	/* What is kept to be asked for again has its own bound. */
 	if (--r->readers == 0)
 		fair_quota_end(r->account, &r->lease);
 	reply_unref(r);

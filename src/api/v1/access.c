@@ -73,7 +73,7 @@ int access_check(struct v1 *v1, struct http_request *req, struct route *route,
 	*ret = (struct caller){ .tenant = DB_LOCAL };
 	if (r < 0)
 		return r;
-	/* What is handed on to a server in a sandbox may be meant for that one. */
+	/* What is passed on to a server in a sandbox may be meant for that one. */
 	if (auth && op->any_method && access_is_owner(v1->owner, req->peer) &&
 	    !access_is_token(auth))
 		auth = NULL;

@@ -165,7 +165,7 @@ void call_fail_start(struct call *c, const struct warren_error *why)
 		{ EOPNOTSUPP, API_ERR_LIMIT_REFUSED },
 	};
 
-	/* Limits have a word of their own, in requests that have them at all. */
+	/* Limits have their own word, in requests that have them at all. */
 	bool limits = json_object_get(c->body.json, "limits") != NULL;
 
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
@@ -273,7 +273,7 @@ static int next_output(struct pieces *p, int stream, const char **ret_data, size
 		return 0;
 	k->lost[stream] += o.lost;
 	k->cursor = o.cursor;
-	/* What is written meanwhile is for who asks next. */
+	/* What is written in the meantime is for who asks next. */
 	if (k->cursor > k->end)
 		o.size -= k->cursor - k->end < o.size ? (size_t)(k->cursor - k->end)
 						      : o.size;

@@ -139,7 +139,7 @@ static void file_read_on_open(void *ctx, struct files_answer *a,
 		return;
 	}
 	/*
-	 * Whatever init handed out: only a regular file neither blocks nor lies about its
+	 * Whatever init passed on: only a regular file neither blocks nor lies about its
 	 * size.
 	 */
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {

@@ -4,7 +4,7 @@
  *
  * A file is replaced by one that was written beside it, whole: until then it has
  * no name, and is gone with whoever writes it. Where the file system has no such
- * files, it has a name of its own in the same directory, which goes with the request.
+ * files, it has its own name in the same directory, which goes with the request.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  *
  * The reader's place is a cursor in the journal; nothing is kept for it in
  * memory but one piece. When the client does not take what was sent, nothing is
- * read; what the ring drops meanwhile is told as a gap, unless the reader holds.
+ * read; what the ring drops in the meantime is told as a gap, unless the reader holds.
  *
  * As NDJSON, SSE or bytes; or, if the request asks for it, as messages of a
  * WebSocket: of text for events, binary for bytes.

@@ -10,7 +10,7 @@
  * That server is not trusted. It never sees a token of ours. By path its pages
  * would be of the same origin as the API: they are told to be of none (CSP
  * sandbox), so that what a browser shows of them can do nothing in the name
- * of who looks at it. By host name each has an origin of its own.
+ * of who looks at it. By host name each has its own origin.
  *
  * There is no cookie that opens a port, and no token in a URL: who wants to use
  * a browser lets a local program add the token (`warren port`).

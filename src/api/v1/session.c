@@ -163,7 +163,7 @@ static void session_on_closed(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;
 
-	/* Ended by itself meanwhile: as it should be. */
+	/* Ended by itself in the meantime: as it should be. */
 	if (c->req && r < 0 && r != -ESRCH)
 		call_fail(c, err);
 	else if (c->req)

@@ -19,7 +19,7 @@
 #include "net/ws.h"
 
 #define MESSAGE_MAX 262144
-/* The shell is gone, and what it left behind may hold the terminal open for ever. */
+/* The shell is gone, and what it left behind may hold the terminal open forever. */
 #define LAST_WORDS_MS 200
 
 /* Reasons to close, as of RFC 6455. */

@@ -82,7 +82,7 @@ static void promise_keep(void *ctx)
 	free(p);
 }
 
-/* The disk may take its time, and others are served meanwhile. */
+/* The disk may take its time, and others are served in the meantime. */
 static void answer_synced(struct call *c, int status, const struct buf *out)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

@@ -239,7 +239,7 @@ void v1_stop(struct v1 *v1, bool last)
 	v1->calls = NULL;
 	if (left)
 		left->prev = &left;
-	/* Any of them may go meanwhile. */
+	/* Any of them may go in the meantime. */
 	while (left) {
 		struct call *c = call_ref(left);
 
@@ -269,7 +269,7 @@ static void v1_on_closed(struct http_request *req, int why UNUSED)
 	call_closed(req->user);
 }
 
-/* Whose it is and what it asks for. What is handed on is not ours to take apart. */
+/* Whose it is and what it asks for. What is passed on is not ours to take apart. */
 static int v1_admit(struct call *c, struct api_error *err)
 {
 	const struct http_request *req = c->req;

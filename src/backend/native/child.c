@@ -8,7 +8,7 @@
  * mounts are in sight (and needed); nothing of the image runs before the end.
  *
  * A network namespace takes as long to make as all the mounts, in one system call. While
- * the child is in it, a thread of its own makes those. What must be done for the process
+ * the child is in it, its own thread makes those. What must be done for the process
  * that becomes init (its namespaces, ids, capabilities, filter) the child does itself:
  * the kernel keeps all of that by thread, so that the child can be confined already while
  * its thread still mounts. They have one errno: what the child does at that time is done
@@ -258,7 +258,7 @@ static int keep_few(struct native_plan *p, struct warren_error *err)
 		return error_errno(err, errno, "close other descriptors");
 	/*
 	 * Where we are is changed with the root if it is the root, and else is the host's
-	 * for ever.
+	 * forever.
 	 */
 	if (chdir("/") < 0)
 		return error_errno(err, errno, "leave the creator's directory");

@@ -2,7 +2,7 @@
 /*
  * create.c - making a sandbox: the steps outside, and their one undoing
  *
- * A create runs the table below; a failure anywhere unmakes what there is, in
+ * A create runs the table below; a failure anywhere destroys what there is, in
  * one function that looks at the sandbox and not at how far it got. Destroy is the
  * same function. A crash leaves the link in the registry, by which the next
  * engine finds the rest.
@@ -82,7 +82,7 @@ static int create_make_cgroup(struct create_op *m, struct warren_error *err)
 
 /*
  * On v2 init is cloned into its cgroup, and an ordinary user's child copies the
- * directory: so that comes first. Else it can be made meanwhile.
+ * directory: so that comes first. Else it can be made in the meantime.
  */
 static bool cgroup_comes_first(const struct native *n)
 {
@@ -427,7 +427,7 @@ static const struct create_op_step steps[] = {
 
 _Static_assert(ARRAY_SIZE(steps) <= MAKING_STEPS_MAX, "making.outside is too small");
 
-/* ---------------------------------------------------------------- unmaking */
+/* ---------------------------------------------------------------- destroying */
 
 void native_forget(struct native_sandbox *sandbox)
 {

@@ -73,7 +73,7 @@ int create_keep(struct create_op *m, struct warren_error *err);
 int create_send_mounts(struct create_op *m, int sock, struct warren_error *err);
 
 /* Steps: vfork_helper.c */
-/* Start the child in our memory, and do what may be done meanwhile. */
+/* Start the child in our memory, and do what may be done in the meantime. */
 int vfork_helper_thread(struct create_op *m, uint64_t flags, int cgroup,
 			struct warren_error *err);
 

@@ -8,7 +8,7 @@
  * mounted there, and each of those mounts is covered by an empty directory or file. They
  * may be his own (a disk in the network, FUSE), and are no part of the image.
  *
- * This is done by the child before it has a root of its own, without malloc(3), whose
+ * This is done by the child before it has its own root, without malloc(3), whose
  * locks another thread of the maker may have had.
  */
 #include <errno.h>

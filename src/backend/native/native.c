@@ -49,7 +49,7 @@ static int native_pause(void *state, struct backend_sandbox *base, bool paused,
 	if (r < 0)
 		return r;
 	sandbox->paused = paused;
-	/* What fell due meanwhile ends only now. */
+	/* What fell due in the meantime ends only now. */
 	for (struct initclient_exec *ex = sandbox->execs; ex && !paused; ex = ex->next)
 		if (ex->deadline && ex->deadline < clock_now() + RESUME_NS)
 			ex->deadline = clock_now() + RESUME_NS;
@@ -58,7 +58,7 @@ static int native_pause(void *state, struct backend_sandbox *base, bool paused,
 
 /*
  * What is written to the root, by the kernel: nothing inside is asked, and no path of its
- * is followed. The process may have ended meanwhile, and its number be another's.
+ * is followed. The process may have ended in the meantime, and its number be another's.
  */
 static void count_disk(const struct native_sandbox *sandbox, struct warren_stats *s)
 {

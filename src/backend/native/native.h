@@ -6,7 +6,7 @@
  *	create.c	create and destroy, as steps outside the sandbox
  *	vfork_helper.c		those done by a thread while the child has ours
  *	plan.c		what the spec and the image say
- *	prepared.c		what any sandbox needs, made ahead
+ *	prepared.c		what any sandbox needs, prepared in advance
  *	child.c	the same for the child that becomes init: the isolation steps
  *	rootfs.c	its mounts
  *	hide.c		what is mounted in the machine's trees, of an ordinary user
@@ -19,12 +19,12 @@
  *
  * Making a sandbox takes two processes at once. The child (child.c) is cloned
  * into new user, mount and pid namespaces and makes the others itself, the
- * network being the dearest; meanwhile the parent writes its id maps, copies
+ * network being the dearest; in the meantime the parent writes its id maps, copies
  * the layers as id-mapped mounts (both need privileges of the host's), sends
  * them over, and makes the cgroup. They meet when init says READY. To copy the
  * parent's memory for the child would cost a tenth of all this, so the child has that
  * itself, with the stack of the thread that made it (vfork(2)); what the parent does
- * meanwhile another thread does.
+ * in the meantime another thread does.
  *
  * What is said to init afterwards is not this backend's own: initclient has it.
  */
@@ -126,7 +126,7 @@ struct native_plan {
 	uint64_t shm;   /* size of /dev/shm, where it is not part of the disk */
 	uint64_t tmpfs; /* size of each tmpfs that was asked for without one */
 	bool on_disk;   /* the first mount that comes is the scratch space */
-	bool part;      /* made ahead: init is up before the root is */
+	bool part;      /* prepared in advance: init is up before the root is */
 	int stage;      /* of a part: orders for the process that makes the mounts */
 	int control;
 	int listener;    /* for init, of a durable sandbox; -1: none */

@@ -364,8 +364,8 @@ static enum verdict ask_all(const struct door *want)
 		seen[n_seen++] = st.st_ino;
 		here = ask_process(e->d_name, want);
 		/*
-		 * One that ended meanwhile knows nothing, and its mounts are gone with
-		 * it.
+		 * One that ended in the meantime knows nothing, and its mounts are gone
+		 * with it.
 		 */
 		if (here != FILE_UNKNOWN || stat(path, &st) == 0)
 			found = verdict_max(found, here);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * prepared.c - what any sandbox needs, made ahead
+ * prepared.c - what any sandbox needs, prepared in advance
  *
  * Most of the time of a create goes into what is the same whatever the spec says:
  * namespaces, the network above all, cgroups, a filtered and waiting init, a

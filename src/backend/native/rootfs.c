@@ -546,7 +546,7 @@ static int rootfs_mount_at_depth(struct native_plan *p, unsigned depth, size_t *
 	return 0;
 }
 
-/* A path that the image declares as a volume: bound to itself, a mount of its own. */
+/* A path that the image declares as a volume: bound to itself, its own mount. */
 static int rootfs_keep_writable(const char *path, struct warren_error *err)
 {
 	AUTO_CLOSE int target = make_target(path, true, err), fd = -1;

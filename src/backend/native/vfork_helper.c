@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * vfork_helper.c - our thread and memory for the child, and a thread for what is to be
- * done meanwhile
+ * done in the meantime
  *
  *	the caller's thread	the thread			the child
  *	starts the thread,

@@ -8,7 +8,7 @@
  * that asks for anything to be enforced. Never use it for code you do not trust.
  *
  * A deadline is watched by the exec's first process' parent, a guard of ours:
- * engine -> (gone) -> guard (leads a session of its own) -> command. The guard
+ * engine -> (gone) -> guard (leads its own session) -> command. The guard
  * is nobody's child, so that an exec which is forgotten leaves no zombie.
  */
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lifecycle.c - a sandbox and its shim: made, found again, unmade */
+/* lifecycle.c - a sandbox and its shim: made, found again, destroyed */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,7 @@ static int write_place(const struct shimmed *k, int dir, const char *id,
 /*
  * Which file a source is: the shim opens it by its name, and takes nothing else. The
  * descriptor stays open until the sandbox is made, so that no other file gets the same
- * number meanwhile.
+ * number in the meantime.
  */
 static int put_identity(struct json *j, const struct warren_mount *m,
 			struct warren_error *err)
@@ -151,7 +151,8 @@ static int lifecycle_write_spec(const struct warren_spec *spec, int *ret_fd,
 	return 0;
 }
 
-/* -------------------------------------------------------------------------- unmaking */
+/* -------------------------------------------------------------------------- destroying
+ */
 
 static void remove_files(int dir, const char *id)
 {

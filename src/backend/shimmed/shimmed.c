@@ -62,7 +62,8 @@ static int shimmed_checkpoint(void *state, struct backend_sandbox *base,
 		return error_set(err, EBUSY,
 				 "it is paused and still in memory: resume it first");
 	/*
-	 * As of a pause: if we are killed meanwhile, its shim is asked what became of it.
+	 * As of a pause: if we are killed in the meantime, its shim is asked what became
+	 * of it.
 	 */
 	r = note_paused(state, sandbox, true);
 	if (r < 0)
@@ -84,8 +85,8 @@ static int shimmed_pause(void *state, struct backend_sandbox *base, bool paused,
 	if (sandbox->saved)
 		return paused ? 0 : ask_to_save(k, sandbox, false, err);
 	/*
-	 * If we are killed meanwhile, who does it goes on, and nobody would know: it
-	 * counts as paused from before a pause until after a resume, which may be done
+	 * If we are killed in the meantime, who does it goes on, and nobody would know:
+	 * it counts as paused from before a pause until after a resume, which may be done
 	 * twice.
 	 */
 	if (paused)

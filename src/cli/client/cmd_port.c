@@ -3,7 +3,7 @@
  * cmd_port.c - warren port: a server in a sandbox, as a port of this machine
  *
  * Without --listen the address below the API is printed. With it each
- * connection that comes in gets a process of its own and a tunnel (tunnel.h),
+ * connection that comes in gets its own process and a tunnel (tunnel.h),
  * so that whatever is spoken at that port is spoken here. A connection that cannot be
  * made or breaks there is reset here, not ended: nobody takes half for all.
  */

@@ -17,7 +17,7 @@
 struct wait_options {
 	json_t *states;
 	const char *exec;
-	uint64_t timeout_ms; /* 0: for ever */
+	uint64_t timeout_ms; /* 0: forever */
 	bool quiet;
 	bool json;
 };

@@ -148,7 +148,7 @@ static short events_of(const struct flow *in, const struct flow *out)
 
 /*
  * A side of which nothing is wanted now is not watched, as its end would wake us
- * for ever; when its own half is over, its end is all there is to hear of it.
+ * forever; when its own half is over, its end is all there is to hear of it.
  */
 static int wait_for_more(const struct tunnel *t)
 {

@@ -7,8 +7,8 @@
  * that a distance is added, so that times look like the time of day when the state was
  * made; they are what the store has. The distance is kept with the id of the boot:
  * another process of the same boot goes on with it, whatever the time of day says by
- * then. After a reboot the time that passed meanwhile is known only by the time of day,
- * against which the last times are kept; it never goes back.
+ * then. After a reboot the time that passed in the meantime is known only by the time of
+ * day, against which the last times are kept; it never goes back.
  *
  * What is shown to people is the time of day: service_wall() has the distance to that,
  * and takes notice of a clock that was set, not of one that is a little off.

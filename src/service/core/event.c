@@ -5,7 +5,7 @@
  * An event is a row of the store, so that a cursor outlives the process: one that says
  * that something changed is written in the transaction of that change (event_begin()),
  * and a process that is killed has told both or neither. The newest are in memory, too,
- * where listeners read them. Nobody is told of an event before the store has it: else an
+ * where listeners read them. No one is told of an event before the store has it: else an
  * id could come to stand for another event.
  *
  * What the store does not take, as its disk is full, waits in memory and is written

@@ -7,7 +7,7 @@
  * can be left then is one of these, each of which the next start of the service
  * would put right (restore.c), and so does the timer here, until all is well:
  *
- *	a row without a sandbox	it is unmade, and the row deleted
+ *	a row without a sandbox	it is destroyed, and the row deleted
  *	a journal without a row	it is removed
  *	`deleting`, and no job	the warden is asked again
  *	`creating`, and no job	it has failed, and that is written down
@@ -94,7 +94,9 @@ static void gc_on_timer(void *ctx)
 
 	ROOMS_CALL(s, gc, s);
 
-	/* What is unmade at once is gone from the table: the next one is known before. */
+	/*
+	 * What is destroyed at once is gone from the table: the next one is known before.
+	 */
 	for (size_t i = 0; i < SANDBOX_BUCKETS; i++) {
 		struct sandbox *next;
 

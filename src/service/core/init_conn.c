@@ -6,7 +6,7 @@
  * all of them (HELLO). A reply that nobody asked for, or a message that is none, is an
  * init gone wrong, and so is one that does not answer in time, or says too much that
  * nobody asked for: the line is closed, and the sandbox is lost. A request has its time
- * once. Only a shim, which is ours, may ask for more, and not for ever.
+ * once. Only a shim, which is ours, may ask for more, and not forever.
  */
 #include <errno.h>
 #include <string.h>

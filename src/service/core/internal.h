@@ -26,7 +26,7 @@ struct init_conn_ask {
 	struct init_conn_ask *next;
 	uint32_t seq;
 	uint64_t due;  /* ms of the loop's clock */
-	uint64_t last; /* the same, whatever is said meanwhile */
+	uint64_t last; /* the same, whatever is said in the meantime */
 	void (*fn)(void *ctx, struct init_reply *a,
 		   const struct warren_error *err); /* a: NULL */
 	void *ctx;
@@ -126,7 +126,7 @@ void sandbox_pause_for(struct sandbox *sandbox, const char *why, service_done_fn
 		       void *ctx);
 /* Whether it was paused for being idle, by its row. */
 void sandbox_read_pause(struct sandbox *sandbox);
-/* Nobody has used it for as long as it was to be awake. */
+/* No one has used it for as long as it was to be awake. */
 bool sandbox_is_idle(const struct sandbox *sandbox);
 /* sandbox_ops.c */
 void sandbox_next_job(struct sandbox *sandbox);

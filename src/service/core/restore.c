@@ -166,7 +166,7 @@ static void restore_sandbox(struct restoring *all, struct sandbox *sandbox)
 	    sandbox_move(sandbox, SANDBOX_DELETING, NULL, &ignored) < 0)
 		return;
 	if (sandbox->row.state == SANDBOX_DELETING) {
-		/* Nobody is kept waiting for what another program may take long for. */
+		/* No one is kept waiting for what another program may take long for. */
 		bool wait = strcmp(sandbox->row.backend, WIRE_NATIVE) == 0;
 
 		all->left += wait;

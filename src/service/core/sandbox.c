@@ -238,7 +238,7 @@ void sandbox_wait(struct sandbox *sandbox, struct sandbox_waiter *w, uint64_t ms
 	w->sandbox = sandbox;
 	LIST_PUSH(sandbox->waiters, w);
 	w->timer = NULL;
-	/* Without a timer it waits for ever, which is no worse than an error now. */
+	/* Without a timer it waits forever, which is no worse than an error now. */
 	if (loop_timer_new(sandbox->service->loop, on_wait_timer, w, &w->timer) == 0)
 		loop_timer_set(w->timer, ms);
 	loop_defer(sandbox->service->loop, &sandbox->waiters_task);
@@ -287,7 +287,7 @@ bool sandbox_is_idle(const struct sandbox *sandbox)
 
 /*
  * One that could not be made has nothing in it; its row is there for whoever asks what
- * became of it, and does not count against its owner for ever.
+ * became of it, and does not count against its owner forever.
  */
 static uint64_t forget_at(const struct sandbox *sandbox)
 {

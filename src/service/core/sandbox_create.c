@@ -130,7 +130,7 @@ static void sandbox_create_on_looked(void *ctx, int r, const char *json UNUSED,
 
 /* ------------------------------------------------------------------ the sandbox */
 
-/* What is in force, as the store keeps it and as it is shown. */
+/* What is enforced, as the store keeps it and as it is shown. */
 static void put_enforced(struct buf *out, const struct warren_enforcement *list, size_t n)
 {
 	struct json j = { .out = out };
@@ -190,7 +190,7 @@ static void sandbox_create_on_created(void *ctx, const struct warren_error *fail
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	/*
-	 * Whether the warden made it nobody knows: as `creating` it is unmade by the
+	 * Whether the warden made it nobody knows: as `creating` it is destroyed by the
 	 * next.
 	 */
 	if (!sandbox || s->closing) {
@@ -254,7 +254,7 @@ void sandbox_make(struct sandbox *sandbox, const struct warren_spec *spec,
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r;
 
-	sandbox->moving = true; /* what comes meanwhile waits */
+	sandbox->moving = true; /* what comes in the meantime waits */
 	if (!m) {
 		sandbox->moving = false;
 		sandbox->failure = ENOMEM;

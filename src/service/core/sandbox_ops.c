@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox_ops.c - what the warden does to a sandbox: paused, resumed, limited, unmade
+ * sandbox_ops.c - what the warden does to a sandbox: paused, resumed, limited, destroyed
  *
  * A sandbox has a queue of jobs, and one under way. A deletion is the last
  * job that is begun: what waits behind it hears that the sandbox is gone.
@@ -184,7 +184,7 @@ int sandbox_create(struct service *s, struct sandbox_row *row,
 	return sandbox_create_many(s, row, spec, source, 1, request, ret, err);
 }
 
-/* ----------------------------------------------------------------- unmaking */
+/* ----------------------------------------------------------------- destroying */
 
 struct unmaking {
 	struct service *service;

@@ -333,7 +333,7 @@ static int make_journal(struct exec *exec, struct warren_error *err)
 	return exec->notify < 0 ? error_errno(err, errno, "create an eventfd") : 0;
 }
 
-/* A journal, an eventfd, and what init hands over. */
+/* A journal, an eventfd, and what init passes on. */
 static int lease_run(struct starting *st, struct warren_error *err)
 {
 	const struct exec_start *from = &st->start;
@@ -671,7 +671,7 @@ void exec_finish(struct exec *exec, const struct warren_result *result)
 	exec_tell_waiters(exec);
 	/*
 	 * Written down after it was told: the journal has it until then, and the next
-	 * start would read it there. Nobody else is heard in between.
+	 * start would read it there. No one else is heard in between.
 	 */
 	exec_save_result(exec);
 	feed_stop(exec);

@@ -14,7 +14,7 @@
 #include "service/core/sandbox_job.h"
 #include "service/exec/internal.h"
 
-#define AGAIN_MS  200 /* whoever was started meanwhile is killed, too */
+#define AGAIN_MS  200 /* whoever was started in the meantime is killed, too */
 #define TRIES_MAX 100
 
 struct stop_op {
@@ -82,7 +82,7 @@ static void stop_on_killed(void *ctx, struct init_reply *a,
 	stop_end(sandbox, -err.code, &err);
 }
 
-/* Nobody waits for what becomes of SIGTERM. */
+/* No one waits for what becomes of SIGTERM. */
 static void stop_on_asked(void *ctx UNUSED, struct init_reply *a UNUSED,
 			  const struct warren_error *failure UNUSED)
 {

@@ -6,9 +6,9 @@
  * memory are charged to whoever writes them first. Elsewhere the service writes. There
  * write(2) waits for the lock of the inode. Code that has the file open inside can keep
  * that lock for seconds, by many threads that write, and neither the event loop nor the
- * threads that all tenants share may wait for it. So each such write has a thread of its
- * own; a tenant has a share of them (LEASE_WRITERS). A file that has no name yet needs
- * none of this: nobody inside can open it.
+ * threads that all tenants share may wait for it. So each such write has its own thread;
+ * a tenant has a share of them (LEASE_WRITERS). A file that has no name yet needs none of
+ * this: nobody inside can open it.
  */
 #ifndef SERVICE_FILES_FILE_WRITER_H
 #define SERVICE_FILES_FILE_WRITER_H

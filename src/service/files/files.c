@@ -561,7 +561,7 @@ static int files_write_at(int fd, const char *data, size_t n, uint64_t offset)
 	return 0;
 }
 
-/* In a memfd of its own, which the next request needs; the caller's to close. */
+/* In its own memfd, which the next request needs; the caller's to close. */
 static int put_large(struct files *f, const void *data, size_t n)
 {
 	AUTO_CLOSE int fd = memfd_create("warren-write", MFD_CLOEXEC);
@@ -736,7 +736,7 @@ static void make_more(struct create_op *m)
 
 	while (m->path[n]) {
 		n += 1 + strcspn(m->path + n + 1, "/");
-		/* The last one has a mode of its own, and so a request. */
+		/* The last one has its own mode, and so a request. */
 		if (c.n > 0 && (!m->path[n] || c.n >= FILES_BATCH ||
 				names.len + n + 1 > FILES_NAMES_MAX))
 			break;

@@ -49,7 +49,7 @@ int files_need(struct files *f, uint64_t n, struct warren_error *err);
 struct sandbox *files_sandbox(const struct files *f);
 uint32_t files_uid(const struct files *f);
 /*
- * What files_open() hands out is a copy: the inode is not the file's own, and what is
+ * What files_open() passes on is a copy: the inode is not the file's own, and what is
  * written arrives, or fails to, with the next request that names the file.
  */
 bool files_are_copies(const struct files *f);
@@ -93,7 +93,8 @@ struct files_change {
 };
 
 #define FILES_NAMES_MAX (PROTO_MESSAGE_MAX - sizeof(struct proto_change))
-#define FILES_BATCH     512 /* names in a request: others wait for their turn meanwhile */
+#define FILES_BATCH \
+	512 /* names in a request: others wait for their turn in the meantime */
 
 void files_change(struct files *f, const struct files_change *change, files_fn fn,
 		  void *ctx);

@@ -130,7 +130,7 @@ static bool pass_line(struct search *s, size_t n, bool ends, bool matched, size_
 	return more;
 }
 
-/* On another thread: nobody else touches the room and the pattern meanwhile. */
+/* On another thread: nobody else touches the room and the pattern in the meantime. */
 static void try_far(void *ctx)
 {
 	struct search *s = ctx;

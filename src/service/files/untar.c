@@ -50,7 +50,7 @@ struct untar {
 	bool named;         /* there are none without a name */
 	int parent;         /* the directory of the last file; -1: that of all */
 	char *parent_name;  /* NULL: none */
-	char beside[32];    /* what a file is called in its directory meanwhile */
+	char beside[32];    /* what a file is called in its directory in the meantime */
 	struct buf placing; /* the same of the last that was whole, from the top */
 	uint64_t entries, bytes;
 	struct buf dirs;                /* modes and names of directories */

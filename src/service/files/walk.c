@@ -3,7 +3,7 @@
  * walk.c - through a tree in a sandbox, depth first, without following links
  *
  * A directory is opened by its name in the one above it, which is held open, so
- * whatever is renamed or replaced meanwhile, the walk stays in directories of
+ * whatever is renamed or replaced in the meantime, the walk stays in directories of
  * the sandbox. What is in one comes in parts; a part is dealt with, and its directories
  * entered, before the next is asked for. Only when the order counts all of a
  * directory is read first, and of a large one no more kept than is wanted.

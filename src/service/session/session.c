@@ -363,7 +363,7 @@ bool session_join(struct session *session, struct session_command *command)
 	return true;
 }
 
-/* Nobody waits for it any more; it runs on, and so does the reading of its output. */
+/* No one waits for it any more; it runs on, and so does the reading of its output. */
 void session_forget(struct session_command *command)
 {
 	struct session *session = command->session;

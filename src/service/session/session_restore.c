@@ -15,7 +15,7 @@
 
 #define TRIES 1000 /* to find a piece: a writer who never lets us is left alone */
 
-/* False: that was all, or it cannot be read. Nobody is served yet who could wait. */
+/* False: that was all, or it cannot be read. No one is served yet who could wait. */
 static bool session_restore_next_piece(struct session *session, uint64_t cursor,
 				       char *piece, struct warren_output *o)
 {

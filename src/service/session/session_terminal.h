@@ -8,7 +8,7 @@
  * for; then what runs goes on, and the next text is typed to it. Out of time, too, it
  * goes on: an interrupt makes the shell usable again.
  *
- * One thing is waited for at a time; who comes meanwhile has his turn after it. An
+ * One thing is waited for at a time; who comes in the meantime has his turn after it. An
  * interrupt has no turn, it acts at once.
  */
 #ifndef SERVICE_SESSION_SESSION_TERMINAL_H
@@ -93,7 +93,7 @@ void session_terminal_do(struct session_terminal *c,
 			 void (*done)(void *ctx, const struct session_terminal_result *r),
 			 void *ctx);
 /*
- * Nobody waits for the act of @ctx: if it has not begun, it is CONSOLE_REFUSED, and never
+ * No one waits for the act of @ctx: if it has not begun, it is CONSOLE_REFUSED, and never
  * will.
  */
 void session_terminal_withdraw(struct session_terminal *c, const void *ctx);

@@ -136,7 +136,7 @@ static void checkpoint_settle(enum proto_type done, bool worked,
 	else if (!saved && done == PROTO_RESTORE)
 		watch_start();
 	else if (!saved && watch_has_ended())
-		sandbox_died(NULL); /* it ended by itself, meanwhile */
+		sandbox_died(NULL); /* it ended by itself, in the meantime */
 }
 
 void save_over(bool saving, const struct proto_reply *r, size_t size)

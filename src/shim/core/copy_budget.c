@@ -97,7 +97,7 @@ static int ledger_set(enum ledger_part part, uint64_t units)
 static void ledger_others(uint64_t sum[LEDGER_PARTS])
 {
 	struct {
-		off_t from, to; /* 0: for ever */
+		off_t from, to; /* 0: forever */
 	} todo[64] = { { 0, 0 } };
 	size_t n = 1;
 

@@ -10,7 +10,7 @@
  * whoever comes finds some.
  *
  * The sum of all is kept by the kernel, as locks on a file that all shims open: whoever
- * has N MiB on their way holds a lock on N bytes of it, at a place of its own, and
+ * has N MiB on their way holds a lock on N bytes of it, at its own place, and
  * another one for what of them is on the disk already. So it is true whoever dies.
  */
 #ifndef SHIM_CORE_COPY_BUDGET_H

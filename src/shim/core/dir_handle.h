@@ -2,7 +2,7 @@
 /*
  * dir_handle.h - a directory that was opened, as a file that says which
  *
- * A shim has no descriptor of anything inside to hand out. What it hands out for a
+ * A shim has no descriptor of anything inside to pass on. What it passes on for a
  * directory is a memfd with the path in it, and all it must remember of a directory that
  * is being read is in there, too: its entries behind the path, and how far its reader is
  * as the position of the file, which is the same for every duplicate. So nothing need be

@@ -30,7 +30,7 @@
 #include "base/error.h"
 #include "base/id.h"
 
-#define SHIM_PATIENCE     60000 /* ms; pulling an image: for ever, with progress */
+#define SHIM_PATIENCE     60000 /* ms; pulling an image: forever, with progress */
 #define SHIM_ENFORCED_MAX 24
 
 /* One sandbox, as its platform sees it. */
@@ -155,7 +155,7 @@ struct shim_driver {
 
 	/*
 	 * Ready to exec when it returns 0. A limit of the spec is kept or this fails
-	 * (-EOPNOTSUPP, naming the field); what is in force goes to
+	 * (-EOPNOTSUPP, naming the field); what is enforced goes to
 	 * shim_sandbox_enforce(). On failure nothing is left, or destroy() is called
 	 * until it finds that.
 	 */
@@ -167,7 +167,7 @@ struct shim_driver {
 	int (*destroy)(struct shim_sandbox *p, struct warren_error *err);
 
 	/*
-	 * In a process of its own that has 0, 1 and 2 for the command, and ends when the
+	 * In its own process that has 0, 1 and 2 for the command, and ends when the
 	 * command has ended and all its output is written: become another program, or
 	 * relay the streams and write the outcome. Does not return. SIGTERM ends it in
 	 * any case; SIGWINCH says that the terminal at 0 has another size now.
@@ -257,7 +257,7 @@ int shim_sandbox_patience(void);
 /*
  * wait_tool.c: the status of the child @pid, which leads a group, when it has ended;
  * -ETIMEDOUT: it took longer than @secs, and neither @in nor @out (-1: none) moved
- * meanwhile; it was killed. The last of what comes from @said_fd (-1: none) goes to
+ * in the meantime; it was killed. The last of what comes from @said_fd (-1: none) goes to
  * @said.
  */
 struct buf;

@@ -260,7 +260,7 @@ static int make_aside(struct plan *p, struct extra *x)
 	return fcntl(ends[0], F_DUPFD_CLOEXEC, 3);
 }
 
-/* Where the first line is read: a descriptor of its own for what stderr is. */
+/* Where the first line is read: its own descriptor for what stderr is. */
 static int open_head(struct plan *p, const struct exec *ex, struct extra *x)
 {
 	char name[32];
@@ -289,7 +289,7 @@ static int open_head(struct plan *p, const struct exec *ex, struct extra *x)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Nobody else reads before that line is read. */
+/* No one else reads before that line is read. */
 static void hold_streams(struct exec *ex)
 {
 	for (unsigned i = 0; i < STREAMS; i++)
@@ -488,7 +488,7 @@ static void bare_started(struct exec *ex, struct extra *x, bool over)
 	}
 }
 
-/* Nobody reads on; its end is told by never_spoke(). */
+/* No one reads on; its end is told by never_spoke(). */
 static void said_too_much(struct exec *ex, struct extra *x, bool over)
 {
 	(void)strcpy(x->why, "the tool prints too much before the command starts");
@@ -567,7 +567,7 @@ static bool is_ending(void)
 	return place.first >= 0 && proc_is_ending(place.first);
 }
 
-/* Nobody can say how it would have ended; of want of memory, somebody can. */
+/* No one can say how it would have ended; of want of memory, somebody can. */
 static bool exec_is_lost(const struct extra *x, const struct shim_outcome *o, bool told,
 			 int status)
 {

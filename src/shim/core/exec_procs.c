@@ -9,9 +9,9 @@
  * the end of the sandbox.
  *
  * All is done as the user of the exec: the environment of another's is not to be read. To
- * kill takes several passes, since whoever is on the list may have forked meanwhile; any
- * other signal is delivered in one, so that nobody gets it twice. All that is done for
- * one request, passes and all, has one deadline.
+ * kill takes several passes, since whoever is on the list may have forked in the
+ * meantime; any other signal is delivered in one, so that nobody gets it twice. All that
+ * is done for one request, passes and all, has one deadline.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -360,8 +360,8 @@ static bool is_paused(void)
 
 /*
  * What is out of time while the sandbox is paused is killed when that is over
- * (exec_kill.c): before, nobody inside is reached. A pause that came and went meanwhile
- * may have taken all the time there was: so there is a second try.
+ * (exec_kill.c): before, nobody inside is reached. A pause that came and went in the
+ * meantime may have taken all the time there was: so there is a second try.
  */
 static int kill_unless_paused(const struct work *w, const struct target *targets,
 			      size_t n, struct warren_error *err)

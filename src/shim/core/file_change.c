@@ -191,7 +191,7 @@ static int put_changes(const struct proto_change *msg, const int *fds, size_t n_
 	return 0;
 }
 
-/* In a process of its own: others have their turn meanwhile. */
+/* In its own process: others have their turn in the meantime. */
 static void change_tree(const struct work *w, const struct proto_change *msg,
 			const char *user)
 {

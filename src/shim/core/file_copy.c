@@ -43,7 +43,7 @@ struct pending {
 
 static struct pending pending[PENDING_MAX];
 
-/* Copies that were handed out to be read, or are being made. */
+/* Copies that were passed on to be read, or are being made. */
 static struct reading {
 	int fd;         /* ours: while another is open, it is in use */
 	uint64_t bytes; /* that it may have; 0: free */
@@ -70,7 +70,7 @@ int spool_new(void)
 	return fd < 0 ? -errno : fd;
 }
 
-/* ------------------------------------------------------------------ an exec of its own
+/* ------------------------------------------------------------------ its own exec
  */
 
 static void drop_pending(struct pending *p)
@@ -199,7 +199,7 @@ static void empty_file(int fd)
 }
 
 /*
- * Nobody may write to it any more, and who does finds out by its mode
+ * No one may write to it any more, and who does finds out by its mode
  * (service/files/file_writer.c).
  */
 static void revoke_pending(struct pending *p, const struct warren_error *why)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file_copy.h - the bytes of files, between the sandbox and descriptors that are handed
- * out
+ * file_copy.h - the bytes of files, between the sandbox and descriptors that are passed
+ * on
  *
  * Whoever opens a file gets a regular one of ours. To be read, it is filled first. To be
  * written, it is empty, and what was written to it goes to where it belongs when its last
@@ -14,14 +14,13 @@
 
 #include "shim/core/workers.h"
 
-#define SPOOL_INLINE \
-	65536 /* bytes that go through a hand: more go by an exec of their own */
+#define SPOOL_INLINE 65536 /* bytes that go through a hand: more go by their own exec */
 
 /* An empty file, on disk if possible; a descriptor or -errno. */
 int spool_new(void);
 #define SPOOL_UNTOLD (64ULL << 30) /* the size of a file that nobody tells */
 /*
- * Room for a copy of a file of @size bytes: *@ret_fd is to be filled and handed out, and
+ * Room for a copy of a file of @size bytes: *@ret_fd is to be filled and passed on, and
  * has fewer than *@ret_most bytes. It counts until all have closed it. -EFBIG, -ENOSPC:
  * there is none (copy_budget.h).
  */
@@ -42,7 +41,7 @@ int spool_read(const char *user, const char *path, uint64_t most, int fd,
 void spool_guard(void);
 #define SPOOL_TICK_MS 100
 /*
- * @ms that we would wait (-1: for ever), or SPOOL_TICK_MS if there is something to guard.
+ * @ms that we would wait (-1: forever), or SPOOL_TICK_MS if there is something to guard.
  */
 int spool_wait_ms(int ms);
 /*
@@ -66,7 +65,7 @@ int spool_write(const char *user, const char *path, bool append,
 int spool_settle(const char *path, struct warren_error *err);
 /* The same for all that is in the directory @path. Errors wait for who names the file. */
 void spool_settle_dir(const char *path);
-/* Nobody wants it any more. */
+/* No one wants it any more. */
 void spool_forget(const char *path);
 /*
  * A file that has a name for a while (".warren-ID~"), until it is whole and renamed. It

@@ -214,7 +214,7 @@ static void open_large(const struct work *w, const char *user, const char *path,
 		(void)files_fail(w, err.code, err.msg);
 		return;
 	}
-	/* In a process of its own: others have their turn meanwhile. */
+	/* In its own process: others have their turn in the meantime. */
 	pid = fork();
 	if (pid != 0) {
 		if (pid < 0)
@@ -320,7 +320,7 @@ static void open_read(const struct work *w, const struct proto_open *msg,
 }
 
 /*
- * The file is there, and may be written, when it is handed out: $x, only if it was not. A
+ * The file is there, and may be written, when it is passed on: $x, only if it was not. A
  * mode ($o) that a new file can have by $u needs no tool.
  */
 static const char script_write[] =

@@ -3,7 +3,7 @@
  * main.c - warren-shim: one program for all that is done to sandboxes of other platforms
  *
  *	warren-shim run DIR		make the sandbox of DIR, and be its shim
- *	warren-shim destroy DIR	unmake it, whoever has made it
+ *	warren-shim destroy DIR	destroy it, whoever has made it
  *	warren-shim pause DIR, resume DIR, stats DIR, update DIR LIMIT... (those of
  *				SPEC_LIVE_MAX in spec/limits.h, 0: as it is)
  *	warren-shim probe KIND	what can be done here; the configuration is on stdin

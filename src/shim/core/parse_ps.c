@@ -2,7 +2,7 @@
 /*
  * parse_ps.c - a listing of processes, as a script inside made it; whose they are
  *
- * Whoever is root inside can put a program of its own in the place of the tools that the
+ * Whoever is root inside can put its own program in the place of the tools that the
  * script calls. So the listing may say anything: there is a maximum of processes, and no
  * step takes more than one search per process, however they are said to descend from one
  * another.

@@ -3,7 +3,7 @@
  * port.c - a stream to a port of the sandbox's, by a program of ours inside, or a tool of
  * the image's
  *
- * The other end of the stream that is handed out is the stdin and stdout of that program.
+ * The other end of the stream that is passed on is the stdin and stdout of that program.
  * Ours (agent/guest/relay.c) says how connecting went. A tool says no more than that it
  * failed: before it is run, we look whether somebody listens.
  */

@@ -2,8 +2,9 @@
 /*
  * run.c - the shim's life: a pid namespace, the sandbox, the loop, the end
  *
- * Until KEEP the end of the maker's connection is the end of the sandbox, which is unmade
- * then: init's rule (proto/init_proto.h), but that more than our death is needed for it.
+ * Until KEEP the end of the maker's connection is the end of the sandbox, which is
+ * destroyed then: init's rule (proto/init_proto.h), but that more than our death is
+ * needed for it.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -24,7 +24,7 @@ const char script_start[] =
 	"*/*)\n"
 		"[ -e \"$1\" ] || warren_no ENOENT\n"
 		"{ [ ! -d \"$1\" ] && [ -x \"$1\" ]; } || warren_no EACCES\n"
-		/* The shell would take what is no program for a script of its own. */
+		/* The shell would take what is no program for its own script. */
 		"if [ -f \"$1\" ] && [ -r \"$1\" ]; then\n"
 			"IFS= read -r warren_l <\"$1\" 2>/dev/null\n"
 			"case $warren_l in '#!'*|?ELF*) ;; *) warren_no ENOEXEC;; esac\n"

@@ -26,7 +26,7 @@
  * sandbox that nobody can speak to, which the next engine removes ("warren-shim
  * destroy").
  *
- * The loop waits for nobody. A command is a process of its own, which the kernel feeds
+ * The loop waits for nobody. A command is its own process, which the kernel feeds
  * and drains through pipes; files and signals are work for the two processes, of which
  * the second is never busy with the first one's long jobs.
  *
@@ -124,7 +124,7 @@ const struct target *child_target(const struct exec *ex);
  * Its processes inside are gone, or were not found: it is given a little time, and ended.
  */
 void child_end(struct exec *ex);
-/* It is being killed, which takes longer: its tool is left alone meanwhile. */
+/* It is being killed, which takes longer: its tool is left alone in the meantime. */
 void child_spare(struct exec *ex);
 /* When to call child_deadlines() next, ns; 0: never. */
 uint64_t child_next(void);
@@ -140,7 +140,7 @@ uint64_t kill_next(void);
 void kill_deadlines(void);
 
 /*
- * In a process of its own: run @argv, with the streams that are given (-1: /dev/null).
+ * In its own process: run @argv, with the streams that are given (-1: /dev/null).
  * Its pid or -errno. @user as of shim_exec. For what we run inside for ourselves.
  */
 pid_t child_start(const char *const *argv, const char *user, int in, int out, int errs,

@@ -377,8 +377,8 @@ void work_heard(unsigned which)
 }
 
 /*
- * All that the worker of signals does has a deadline of its own, and it says that it is
- * at it: if it says nothing, it is stuck, and another takes its place. Nobody else may be
+ * All that the worker of signals does has its own deadline, and it says that it is
+ * at it: if it says nothing, it is stuck, and another takes its place. No one else may be
  * kept from a signal by what keeps it busy.
  */
 uint64_t work_next(void)
@@ -398,7 +398,7 @@ void work_deadlines(void)
 	workers[SIGNALS].heard = agent_now();
 }
 
-/* Nobody will answer it any more. */
+/* No one will answer it any more. */
 static void give_up(const struct work *w)
 {
 	struct warren_error why = { .code = EIO };

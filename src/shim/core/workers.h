@@ -5,7 +5,7 @@
  * What takes a word from inside is done by one of two workers, forks of ours that are
  * started when they are first needed. A request goes to a worker as it came, with
  * its descriptors, and with who asked; the worker sends the answer as it is to be
- * passed on. A long job of files is a process of its own below the worker.
+ * passed on. A long job of files is its own process below the worker.
  */
 #ifndef SHIM_CORE_WORKERS_H
 #define SHIM_CORE_WORKERS_H

@@ -114,7 +114,7 @@ int docker_check_mounts(struct docker *d, const struct shim_sandbox *p,
 
 /* -------------------------------------------------------------------- network: none */
 
-/* In a process of its own, which thereby has the container's network. */
+/* In its own process, which thereby has the container's network. */
 static int quiet_from_outside(int first)
 {
 	AUTO_CLOSE int net = openat(first, "ns/net", O_RDONLY | O_CLOEXEC);

@@ -6,7 +6,7 @@
  * pause, ... http.c     one exchange with the daemon, by libcurl over its unix socket
  * container_id.c    which container is meant create.c       the image, the container, the
  * order in which they come about spec.c     a spec in the words of the Engine API, and
- * what of it is in force guest_exec.c  what the guest agent does for us inside
+ * what of it is enforced guest_exec.c  what the guest agent does for us inside
  * container_pid.c a container's first process, as this machine sees it; network: none
  * guest_socket.c      the way to the guest agent, for files and ports pull.c  images that
  * are not there yet exec.c    the relay: a process's streams over one hijacked connection
@@ -22,7 +22,7 @@
  * of 9 kB that waits and reaps, and opens files for us: bound into /dev, which is a
  * tmpfs, read-only, so that the image's own tree has nothing of ours in it and a
  * `scratch` image works. Docker's own init does not serve: it needs a command of the
- * image's to wait for, and is a package of its own that many machines lack. The file is a
+ * image's to wait for, and is its own package that many machines lack. The file is a
  * copy in the sandbox's directory: nothing that the host executes is seen inside.
  *
  * A container is "warren-<id>", and ours if its labels say so: warren.id, and
@@ -92,7 +92,7 @@ struct docker_info {
 	char cgroup_driver[16], cgroup_version[4];
 	bool memory, cpu, pids; /* limits that it can set */
 	bool seccomp, userns, rootless;
-	bool quota; /* the storage may be one that keeps a limit of its own for each
+	bool quota; /* the storage may be one that keeps its own limit for each
 		       container */
 };
 
@@ -188,7 +188,7 @@ int docker_signal(struct shim_sandbox *p, const char *mark, const char *user, bo
 
 /* spec.c */
 /*
- * The limits that are to be asked for, and what is in force: -EOPNOTSUPP names what
+ * The limits that are to be asked for, and what is enforced: -EOPNOTSUPP names what
  * cannot be.
  */
 int docker_limits(struct shim_sandbox *p, const struct docker_info *info,

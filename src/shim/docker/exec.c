@@ -388,7 +388,7 @@ __attribute__((noreturn)) static void docker_exec_finish(struct relay *r)
 	json_int_t code;
 	unsigned ms = 1;
 
-	/* Nobody is told anything more of what comes in. */
+	/* No one is told anything more of what comes in. */
 	(void)shutdown(r->sock, SHUT_RDWR);
 	for (;; ms = ms < 64 ? ms * 2 : 100) {
 		/*
@@ -567,7 +567,7 @@ __attribute__((noreturn)) static void exec_relay(struct relay *r)
 	}
 }
 
-/* Before anything is started: what is typed meanwhile is the command's as well. */
+/* Before anything is started: what is typed in the meantime is the command's as well. */
 static int exec_prepare(struct relay *r, struct warren_error *err)
 {
 	struct termios t;

@@ -29,7 +29,7 @@ void docker_door(const struct shim_sandbox *p, char path[DOCKER_GUEST_MAX])
 	(void)snprintf(path, DOCKER_GUEST_MAX, "%s/door", p->dir);
 }
 
-/* One that has a kernel of its own knows no sockets of this one. */
+/* One that has its own kernel knows no sockets of this one. */
 bool docker_plain(const char *runtime)
 {
 	static const char *const plain[] = { "runc", "io.containerd.runc", "crun",

@@ -38,7 +38,7 @@
 
 /* -------------------------------------------------------------------------- looking */
 
-/* In a process of its own: the errand's output goes to @out, and its status is ours. */
+/* In its own process: the errand's output goes to @out, and its status is ours. */
 __attribute__((noreturn)) static void run_errand(struct shim_sandbox *p, int of, int out)
 {
 	char number[16];
@@ -129,7 +129,7 @@ int gvisor_savable(struct shim_sandbox *p, int of, struct warren_error *err)
 /*
  * The sentry takes memory to write itself, and to read: within the sandbox's limit it
  * would not survive that if the sandbox has used much of it. What is inside stands still
- * meanwhile.
+ * in the meantime.
  */
 static int set_room(const struct shim_sandbox *p, const struct cgroup_root *cgroups,
 		    bool more, struct warren_error *err)

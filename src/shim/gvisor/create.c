@@ -3,7 +3,7 @@
  * create.c - making a sandbox: steps outside, then steps of the process that becomes
  * runsc
  *
- * A failure anywhere unmakes what there is (gvisor_unmake()), as an end does. The child
+ * A failure anywhere destroys what there is (gvisor_unmake()), as an end does. The child
  * says over a pipe which of its steps failed; once it is runsc, its log does.
  */
 #include <errno.h>

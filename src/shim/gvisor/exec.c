@@ -209,7 +209,7 @@ static int gvisor_exec_start(struct shim_sandbox *p, const struct shim_exec *e,
 
 /* ------------------------------------------------------------------------- waiting */
 
-/* By a connection of its own: the other one is waiting for the end. */
+/* By its own connection: the other one is waiting for the end. */
 static void exec_pass_on(const struct shim_sandbox *p, int pid, int sig)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;

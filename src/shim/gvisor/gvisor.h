@@ -14,10 +14,10 @@
  * Theory of operation
  *
  * `runsc run --detach` leaves two processes: the sentry, a kernel in user space that runs
- * whatever is inside (by ptrace, as nobody, in empty namespaces, under a filter of its
- * own), and the gofer, which opens files for it. Both, and the sentry's children in which
- * the code inside runs, are in one cgroup of ours from their first instruction on, with
- * the same limits as a native sandbox has; runsc itself is told to leave cgroups alone.
+ * whatever is inside (by ptrace, as nobody, in empty namespaces, under its own filter),
+ * and the gofer, which opens files for it. Both, and the sentry's children in which the
+ * code inside runs, are in one cgroup of ours from their first instruction on, with the
+ * same limits as a native sandbox has; runsc itself is told to leave cgroups alone.
  *
  * The root is an overlay of the store's layers on a tmpfs of the disk's size. It is
  * mounted by the process that becomes runsc, in a mount namespace that the gofer

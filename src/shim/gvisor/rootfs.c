@@ -334,7 +334,7 @@ static bool is_target(const struct gvisor_making *m, const char *path)
 }
 
 /*
- * A directory of the root as a mount of its own, @name: where the root is read-only and
+ * A directory of the root as its own mount, @name: where the root is read-only and
  * this is not, or where runsc would put something else. One that is none is left alone.
  */
 static int set_apart(struct gvisor_making *m, const char *path, const char *name,
