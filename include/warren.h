@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * warren.h - the public face of libwarren: sandboxes to embed
+ * warren.h - the public interface of libwarren, a library to create and use sandboxes
  *
- * The pattern of use:
+ * Typical use:
  *
  *	struct warren *w = NULL;
  *	struct warren_sandbox *sb = NULL;
@@ -22,16 +22,15 @@
  *	warren_destroy(sb, &err);
  *	w = warren_close(w);
  *
- * Every function that can fail returns 0 or a positive value on success and a
- * negative errno on failure, and takes the error as its last parameter. The
- * error is written on failure only; `ret_` parameters are written on success
- * only. No function of this library logs, prints or exits. There are no
- * globals: two engines in one process do not know of each other. A handle may
- * be used by one thread at a time; different sandboxes by different threads.
+ * Every function that can fail returns 0 or a positive value on success and a negative
+ * errno on failure, and has the error as its last parameter. It writes the error only on
+ * failure and `ret_` parameters only on success. No function of this library logs, prints
+ * or exits. There are no globals: two engines in one process are independent. Only one
+ * thread may use a handle at a time; different threads may use different sandboxes.
  *
- * In a spec, zero or NULL means "the default". A limit that is given is
- * enforced or the call is refused; a default that this machine cannot enforce
- * is left out, and warren_enforced() says so.
+ * In a spec, zero or NULL means "the default". The library enforces a given limit, or the
+ * call fails; it leaves out a default that this machine cannot enforce, and
+ * warren_enforced() says so.
  */
 #ifndef WARREN_H
 #define WARREN_H
@@ -61,9 +60,9 @@ struct warren_error {
 		.code = 0, .msg = "" \
 	}
 
-struct warren;         /* an engine: a backend that was opened */
+struct warren;         /* an engine: an open backend */
 struct warren_sandbox; /* an isolated computer */
-struct warren_exec;    /* one process tree in it */
+struct warren_exec;    /* a process tree in a sandbox */
 
 /* ------------------------------------------------------------------ engine */
 
@@ -71,49 +70,48 @@ struct warren_options {
 	/* "native" (the default), "null", "docker", "gvisor" or "command" */
 	const char *backend;
 	/*
-	 * Settings of the last three as a JSON object; NULL: none. "name" is what errors
-	 * call it by.
+	 * Settings of the last three as a JSON object; NULL: none. Errors use its "name".
 	 */
 	const char *backend_config;
-	const char *state_dir; /* where layers are kept; default /var/lib/warren */
-	const char *run_dir;   /* who is alive; default /run/warren */
+	const char *state_dir; /* directory of layers; default /var/lib/warren */
+	const char *run_dir;   /* directory of live sandboxes; default /run/warren */
 	/*
-	 * Of an engine that comes back: 1 to 32 letters, digits, '-' and '_'. Its durable
-	 * sandboxes stay when it is closed or killed, and are the next one's of that
-	 * name. One at a time: -EBUSY while another holds it. NULL: an engine without a
-	 * name.
+	 * Name of an engine with durable sandboxes: 1 to 32 letters, digits, '-' and '_'.
+	 * Its durable sandboxes stay when it is closed or killed, and belong to the next
+	 * engine with that name. Only one engine can have a name at a time: -EBUSY while
+	 * another has it. NULL: an engine without a name.
 	 */
 	const char *engine_name;
-	bool trace; /* take the times that warren_trace() shows */
+	bool trace; /* measure the times that warren_trace() shows */
 };
 
-/* What a machine can or cannot do, as `warren doctor` prints it. */
+/* A feature that a machine has or lacks, as `warren doctor` prints it. */
 struct warren_feature {
 	const char *name;
 	bool ok;
-	bool required;      /* nothing runs without it */
+	bool required;      /* no sandbox runs without it */
 	char detail[160];   /* what was found */
-	const char *effect; /* what its absence means; NULL when it is there */
-	const char *fix;    /* what to do about it; NULL when nothing helps */
+	const char *effect; /* what does not work without it; NULL if it is available */
+	const char *fix;    /* how to fix it; NULL if that is not possible */
 };
 
 /*
- * What is left of a sandbox that nobody can reach: its run directory is gone (a wiped
- * /run, a deleted test). A sandbox whose run directory is there is never one, whichever
- * engine it belongs to.
+ * A sandbox that can no longer be reached, because its run directory is gone (a wiped
+ * /run, a deleted test). A sandbox whose run directory exists is never an orphan,
+ * whichever engine it belongs to.
  */
 struct warren_orphan {
 	char id[16];
-	int pid;          /* of its init or shim; 0: nothing lives, a cgroup is left */
+	int pid;          /* of its init or shim; 0: only a cgroup is left */
 	uint32_t uid;     /* of that process, or of the cgroup */
 	char detail[160]; /* what was found */
 };
 
-/* @options may be NULL. Removes what a crashed process of ours left behind. */
+/* @options may be NULL. Cleans up after crashed processes. */
 WARREN_PUBLIC int warren_open(const struct warren_options *options,
 			      struct warren **ret_warren, struct warren_error *err);
 /*
- * Destroys the sandboxes that are still alive, but durable ones. NULL is fine; returns
+ * Destroys the sandboxes that are still alive, except durable ones. Accepts NULL; returns
  * NULL.
  */
 WARREN_PUBLIC struct warren *warren_close(struct warren *w);
@@ -122,12 +120,12 @@ WARREN_PUBLIC int warren_probe(struct warren *w,
 			       const struct warren_feature **ret_features, size_t *ret_n,
 			       struct warren_error *err);
 /*
- * Those of the whole machine; for root. The list is the caller's, to be given to free(3).
+ * The orphans of the whole machine; for root. The caller releases the list with free(3).
  */
 WARREN_PUBLIC int warren_orphans(struct warren *w, struct warren_orphan **ret,
 				 size_t *ret_n, struct warren_error *err);
 /*
- * Looked at again first; -ENOENT: it is none. Kills what lives of it, and removes its
+ * Checks again first; -ENOENT: it is not an orphan. Kills its processes and removes its
  * cgroup.
  */
 WARREN_PUBLIC int warren_remove_orphan(struct warren *w, const char *id,
@@ -139,19 +137,19 @@ WARREN_PUBLIC const char *warren_version(void);
 enum warren_network {
 	WARREN_NETWORK_LOOPBACK, /* a network namespace of its own with lo up, nothing
 				    else */
-	WARREN_NETWORK_NONE,     /* as above, and lo is down */
+	WARREN_NETWORK_NONE,     /* the same, but lo is down */
 };
 
-/* Something mounted over the image: a directory or file of the host's, or a tmpfs. */
+/* A mount over the image: a directory or file of the host, or a tmpfs. */
 struct warren_mount {
 	const char *source; /* NULL: a tmpfs */
 	const char *target; /* absolute, inside */
 	bool read_only;
 	uint64_t size; /* of a tmpfs, bytes; 0: 64 MiB */
 	/*
-	 * The source as a descriptor (O_PATH will do) that stays the caller's: that very
-	 * file or directory is mounted, or the call fails with -ESTALE if the name stands
-	 * for another one in the meantime. 0: what the name stands for when it is
+	 * The source as a descriptor (O_PATH is enough), which the caller keeps: exactly
+	 * this file or directory is mounted, or the call fails with -ESTALE if the name
+	 * refers to another one by then. 0: whatever the name refers to when it is
 	 * mounted.
 	 */
 	int source_fd;
@@ -165,61 +163,60 @@ struct warren_mount {
 
 struct warren_spec {
 	const char
-		*id; /* as warren_id() has them, and nobody's yet; default: a new one */
+		*id; /* like those of warren_id(), and not in use; default: a new one */
 	/*
 	 * "host" (the default), "dir:PATH", or an image of this machine's store by
-	 * reference or id. What such an image says of its user, working directory
-	 * and environment holds where this spec says nothing.
+	 * reference or id. The user, working directory and environment of such an image
+	 * are the defaults for this spec.
 	 */
 	const char *image;
 	const char *hostname; /* default: the sandbox's id */
 	const char *user; /* of execs that name none: name, uid, uid:gid; default root */
-	const char *workdir;    /* of execs that name none; made if missing; default / */
+	const char *workdir; /* of execs that name none; created if missing; default / */
 	const char *const *env; /* "NAME=value", NULL-terminated, for every exec */
 
 	uint64_t memory;     /* bytes, no swap; default half of the machine's */
 	uint64_t cpu_millis; /* 1500: one and a half processors; default all */
 	uint64_t pids;       /* default 1,024 */
-	uint64_t disk;   /* bytes that writes to the root may take; default memory / 2 */
-	uint64_t nofile; /* open files per process; default as the caller's, at most
-			    65,536 */
+	uint64_t disk;       /* bytes for writes to the root; default memory / 2 */
+	uint64_t nofile;     /* open files per process; default as the caller's, at most
+				65,536 */
 
 	/*
-	 * WARREN_LIMIT_*: of these limits, those that nobody insists on: one that cannot
-	 * be kept is left out, and warren_enforced() says so. (The native backend leaves
-	 * them out for ordinary users alone: root can keep them, on a machine that is
-	 * fit.)
+	 * WARREN_LIMIT_*: the limits that are only preferred: if one cannot be enforced,
+	 * it is left out, and warren_enforced() says so. (The native backend leaves them
+	 * out only for ordinary users: root can enforce them on a suitable machine.)
 	 */
 	uint64_t wishes;
 
 	const struct warren_mount *mounts;
 	size_t n_mounts;
 	enum warren_network network;
-	bool read_only; /* the root; mounts are governed by their own flag */
+	bool read_only; /* the root; mounts have their own flag */
 	/*
-	 * For one exec with .sole, and nothing else: no pausing, times by the kernel's
-	 * account of processes, and what fails in the last steps of the making is told by
-	 * that exec (-EREMOTEIO). A fifth of the time is saved.
+	 * For one exec with .sole, and nothing else: it cannot be paused, times come from
+	 * the kernel's accounting of processes, and that exec reports a failure in the
+	 * last steps of the creation (-EREMOTEIO). This saves a fifth of the time.
 	 */
 	bool single;
 	/*
-	 * It ends when it is destroyed, and not before: neither with this process nor
-	 * with its engine, which must have a name. What runs in it goes on, and what its
-	 * execs write to a journal is kept, with nobody there. (Not together with
-	 * .single.)
+	 * The sandbox ends only when it is destroyed: neither with this process nor with
+	 * its engine, which must have a name. Its processes continue, and the journals of
+	 * its execs keep their output, even if no process is connected. (Not together
+	 * with .single.)
 	 */
 	bool durable;
 	/*
-	 * The image must be here: a backend that would pull what it lacks refuses
-	 * instead. (The native backend never pulls.)
+	 * The image must be on this machine: a backend that would pull a missing one
+	 * fails instead. (The native backend never pulls.)
 	 */
 	bool no_pull;
 };
 
-/* Limits that can be changed while a sandbox lives. 0: as it is. */
+/* Limits that can change while a sandbox lives. 0: unchanged. */
 struct warren_limits {
 	uint64_t memory;
-	uint64_t cpu_millis; /* WARREN_UNLIMITED: all there are */
+	uint64_t cpu_millis; /* WARREN_UNLIMITED: all processors */
 	uint64_t pids;
 };
 
@@ -232,7 +229,7 @@ struct warren_enforcement {
 	char detail[96];
 };
 
-/* A step of making a sandbox and when it ended, for finding out where the time goes. */
+/* A step of a creation and when it ended, to find out where the time goes. */
 #define WARREN_LANES 3
 
 struct warren_step {
@@ -244,67 +241,72 @@ struct warren_step {
 struct warren_stats {
 	uint64_t memory;      /* bytes now */
 	uint64_t memory_peak; /* bytes */
-	uint64_t cpu_usec;    /* consumed by all processes, dead ones too */
+	uint64_t cpu_usec;    /* of all processes, including ended ones */
 	uint64_t pids;        /* processes and threads now */
 	uint64_t oom_kills;
-	uint64_t sockets; /* bytes in buffers of TCP and UDP; cgroup v1 has them beside
-			     memory */
+	uint64_t sockets; /* bytes in buffers of TCP and UDP; cgroup v1 counts them apart
+			     from memory */
 	uint64_t disk;    /* bytes written to the root; 0: not known */
-	uint64_t inodes;  /* files and directories made there; 0: not known */
+	uint64_t inodes;  /* files and directories created there; 0: not known */
 };
 
 WARREN_PUBLIC int warren_create(struct warren *w, const struct warren_spec *spec,
 				struct warren_sandbox **ret_sandbox,
 				struct warren_error *err);
 /*
- * Make ahead what any durable sandbox needs, whatever its spec, of an engine that
- * has a name: warren_create() with this id takes it, or with none any that there is.
- * What nobody takes ends with the engine.
+ * Prepare in advance what every durable sandbox needs, whatever its spec, for an engine
+ * with a name: warren_create() with this id uses it; without an id, it uses any prepared
+ * one. Prepared sandboxes that are not used end with the engine.
  */
 #define WARREN_ID_SIZE 13
 WARREN_PUBLIC int warren_prepare(struct warren *w, char ret_id[WARREN_ID_SIZE],
 				 struct warren_error *err);
 /*
- * Destroy at most @n prepared sandboxes that were not claimed, the oldest first; how
+ * Destroy at most @n prepared sandboxes that were not used, the oldest first; return how
  * many.
  */
 WARREN_PUBLIC size_t warren_unprepare(struct warren *w, size_t n);
 /*
- * Kills every process of it, verifies that none is left and removes all that
- * was made for it. The handle is gone in any case; an error says what could
- * not be removed (the next warren_open() tries again). Free its execs first.
+ * Kills all of its processes, verifies that none is left and removes everything that was
+ * created for it. The handle is released in any case; an error says what could not be
+ * removed (the next warren_open() tries again). Free its execs first.
  */
 WARREN_PUBLIC int warren_destroy(struct warren_sandbox *sb, struct warren_error *err);
 /*
- * The durable sandboxes of this engine's name that are alive, those of former engines
- * included: their ids, NULL-terminated, one block to be freed.
+ * The ids of the durable sandboxes of this engine's name that are alive, including those
+ * of earlier engines: NULL-terminated, one block, which the caller frees.
  */
 WARREN_PUBLIC int warren_list(struct warren *w, char ***ret_ids,
 			      struct warren_error *err);
 /*
- * A handle of a durable sandbox of this engine's name, by its id. -ENOENT: there is no
- * such; -ESRCH: it has died, and what was left of it is removed.
+ * A handle for a durable sandbox of this engine's name, by its id. -ENOENT: it does not
+ * exist; -ESRCH: it has died, and its remains were removed.
  */
 WARREN_PUBLIC int warren_adopt(struct warren *w, const char *id,
 			       struct warren_sandbox **ret_sandbox,
 			       struct warren_error *err);
-/* Forget the handle of a durable sandbox, which lives on. NULL is fine; returns NULL. */
+/*
+ * Release the handle of a durable sandbox, which continues to run. Accepts NULL; returns
+ * NULL.
+ */
 WARREN_PUBLIC struct warren_sandbox *warren_release(struct warren_sandbox *sb);
 /*
- * Change limits of a durable sandbox, all that are given or none. -EBUSY: it uses more
- * memory than that, and the kernel could not reclaim enough.
+ * Change limits of a durable sandbox: either all given ones or none. -EBUSY: it uses more
+ * memory than the new limit, and the kernel could not reclaim enough.
  */
 WARREN_PUBLIC int warren_update(struct warren_sandbox *sb,
 				const struct warren_limits *limits,
 				struct warren_error *err);
 /*
- * A connection of its own to the init of a durable sandbox, for another process to
- * speak its protocol over. -EBUSY: it has as many as it takes.
+ * A separate connection to the init of a durable sandbox, over which another process can
+ * use its protocol. -EBUSY: it has the maximum number of connections.
  */
 WARREN_PUBLIC int warren_connection(struct warren_sandbox *sb, int *ret_fd,
 				    struct warren_error *err);
 WARREN_PUBLIC const char *warren_id(const struct warren_sandbox *sb);
-/* What a process with a connection must know to speak over it, as text; to be freed. */
+/*
+ * What a process with a connection must know to use it, as text, which the caller frees.
+ */
 WARREN_PUBLIC int warren_describe(struct warren_sandbox *sb, char **ret_text,
 				  size_t *ret_size, struct warren_error *err);
 /* Both arrays are borrowed from @sb. */
@@ -313,19 +315,18 @@ warren_enforced(const struct warren_sandbox *sb, size_t *ret_n);
 WARREN_PUBLIC const struct warren_step *warren_trace(const struct warren_sandbox *sb,
 						     size_t *ret_n);
 /*
- * The command that docker would run: the image's entrypoint, or @entrypoint
- * instead of it and of the image's arguments ("": none); then @args (NULL or
- * empty: the image's). One block to be freed. -EINVAL: nothing is left to run.
+ * The command that docker would run: the image's entrypoint, or @entrypoint instead of it
+ * and of the image's arguments ("": none); then @args (NULL or empty: the image's). One
+ * block, which the caller frees. -EINVAL: there is nothing to run.
  */
 WARREN_PUBLIC int warren_command(const struct warren_sandbox *sb, const char *entrypoint,
 				 const char *const *args, const char ***ret_argv,
 				 struct warren_error *err);
 WARREN_PUBLIC int warren_pause(struct warren_sandbox *sb, struct warren_error *err);
 /*
- * Pause it, and save what runs in it to a file: its processes end, and their memory is
- * free. warren_resume() makes it go on from there. -EBUSY: something that runs in it
- * cannot be saved; nothing has happened. -EREMOTEIO: it could not be saved, and has
- * ended.
+ * Pause it and save its processes to a file: they end, which frees their memory.
+ * warren_resume() continues them. -EBUSY: a process cannot be saved, and nothing has
+ * changed. -EREMOTEIO: it could not be saved and has ended.
  */
 WARREN_PUBLIC int warren_checkpoint(struct warren_sandbox *sb, struct warren_error *err);
 WARREN_PUBLIC int warren_resume(struct warren_sandbox *sb, struct warren_error *err);
@@ -337,8 +338,8 @@ WARREN_PUBLIC int warren_stats(struct warren_sandbox *sb, struct warren_stats *r
 enum warren_stdio {
 	WARREN_STDIO_NULL,    /* /dev/null of the sandbox */
 	WARREN_STDIO_PIPE,    /* a pipe; its other end is warren_exec_fd() */
-	WARREN_STDIO_JOURNAL, /* kept by the sandbox's init, read by warren_exec_output()
-			       */
+	WARREN_STDIO_JOURNAL, /* a journal of the sandbox's init; warren_exec_output()
+				 reads it */
 };
 
 struct warren_exec_spec {
@@ -351,40 +352,37 @@ struct warren_exec_spec {
 	enum warren_stdio out;
 	enum warren_stdio err;
 	/*
-	 * in, out and err are one terminal: warren_exec_fd(ex, 0). With .out a journal,
-	 * what appears on it is kept there, as stream 1, and the descriptor is for input
-	 * and resizing alone; it does not block.
+	 * in, out and err are one terminal: warren_exec_fd(ex, 0). If .out is a journal,
+	 * it keeps the terminal's output as stream 1, and the descriptor is only for
+	 * input and resizing; it does not block.
 	 */
 	bool pty;
 	uint16_t rows, cols;         /* of the terminal; 0: 24 by 80 */
-	struct warren_limits limits; /* of this exec alone, within the sandbox's */
-	uint64_t timeout_ms;         /* then its whole tree is killed; 0: none */
+	struct warren_limits limits; /* only of this exec, within the sandbox's */
+	uint64_t timeout_ms;         /* then its whole process tree is killed; 0: none */
 	uint64_t journal_limit;      /* bytes kept, the oldest are dropped; 0: 1 MiB */
-	bool sole; /* the only one: accounted as the sandbox, which ends with it */
+	bool sole; /* the only exec: measured as the sandbox, which ends with it */
 	/*
 	 * The journal's file, empty and open for reading and writing; 0: one in memory.
 	 */
 	int journal_fd;
-	/*
-	 * Drop nothing from the journal that was not acknowledged: the exec waits
-	 * instead.
-	 */
+	/* Drop no output that was not acknowledged: the exec waits instead. */
 	bool hold;
 	/*
-	 * Descriptors that the exec has beyond the three, by their numbers there; 0:
-	 * none. What it writes to the first is stream 3 of the journal, and stands after
-	 * all that it wrote to the others before; from the second it reads what is
-	 * written to warren_exec_fd(ex, 3), and may open it again by way of /proc; the
-	 * third is command_fd.
+	 * Numbers of additional descriptors in the exec; 0: none. The first is stream 3
+	 * of the journal, where it comes after everything written to the other streams
+	 * before; from the second, the exec reads what is written to warren_exec_fd(ex,
+	 * 3), and may open it again through /proc; the third is command_fd.
 	 */
 	uint8_t result_at, poke_at, command_at;
 	int command_fd;
-	bool env_only; /* .env is all of it: nothing of the sandbox's, no defaults */
+	bool env_only; /* .env is the whole environment: nothing from the sandbox, no
+			  defaults */
 };
 
 /*
- * Of a number below: nobody has counted it. Where a platform runs it, none but wall_usec
- * may be.
+ * A number below that was not measured. On other platforms, only wall_usec is always
+ * known.
  */
 #define WARREN_UNKNOWN UINT64_MAX
 
@@ -392,73 +390,76 @@ struct warren_result {
 	int exit_code; /* -1 when a signal ended it */
 	int signal;    /* 0 when it exited */
 	bool timed_out;
-	bool oom; /* the kernel killed a process of it for memory */
+	bool oom; /* the kernel killed one of its processes because memory ran out */
 	uint64_t wall_usec;
 	uint64_t user_usec;
 	uint64_t system_usec;
-	uint64_t max_memory; /* bytes: of the tree by cgroup, else of its largest process
-			      */
-	uint64_t read_bytes; /* from storage */
+	uint64_t max_memory;    /* bytes: of the process tree by cgroup, otherwise of its
+				   largest process */
+	uint64_t read_bytes;    /* from storage */
 	uint64_t written_bytes; /* to storage */
 };
 
-/* A piece of an exec's journal: what one stream had written, in the order of arrival. */
+/* A piece of an exec's journal: output of one stream, in the order of arrival. */
 struct warren_output {
 	uint64_t cursor;  /* where the next piece begins, in bytes of output; start with 0
 			   */
 	int stream;       /* 1, 2, or 3: see result_at */
-	size_t size;      /* bytes in the caller's buffer; 0: nothing more at present */
-	uint64_t lost;    /* bytes dropped between the asked cursor and this piece */
-	bool end;         /* size is 0 and nothing more will come */
-	uint64_t skipped; /* bytes so far that the journal's file had no room for */
+	size_t size;      /* bytes in the caller's buffer; 0: no more at present */
+	uint64_t lost;    /* bytes dropped between the requested cursor and this piece */
+	bool end;         /* size is 0, and no more output follows */
+	uint64_t skipped; /* bytes so far that did not fit into the journal's file */
 };
 
-/* Which processes of an exec a signal is for. */
+/* The processes of an exec that get a signal. */
 enum warren_whom {
 	WARREN_WHOM_FIRST, /* the first; SIGKILL: all */
 	WARREN_WHOM_TREE,  /* all */
-	WARREN_WHOM_REST,  /* all but the first: what a shell runs, and not the shell */
-	WARREN_WHOM_NEW,   /* of those, who came after the last record of stream 3 */
+	WARREN_WHOM_REST, /* all except the first: what a shell runs, but not the shell */
+	WARREN_WHOM_NEW,  /* those of them that started after the last record of stream 3
+			   */
 };
 
 /*
- * -ENOENT: no such command or cwd; -EACCES, -ENOEXEC: it cannot be executed.
- * Freeing a running exec forgets it, and does not end it.
+ * -ENOENT: no such command or cwd; -EACCES, -ENOEXEC: it cannot be executed. Freeing a
+ * running exec releases the handle and does not end the exec.
  */
 WARREN_PUBLIC int warren_exec(struct warren_sandbox *sb,
 			      const struct warren_exec_spec *spec,
 			      struct warren_exec **ret_exec, struct warren_error *err);
 WARREN_PUBLIC struct warren_exec *warren_exec_free(struct warren_exec *ex);
 /*
- * The number of an exec, by which warren_exec_attach() finds it again, and with it its
- * input: in a durable sandbox, and with the file of its journal. What has ended in the
- * meantime is found in the file. -ESRCH: there is no such, nor its end in the file.
+ * The number of an exec, with which warren_exec_attach() finds it and its input again, in
+ * a durable sandbox and with the file of its journal. If it has ended in the meantime,
+ * its result is in the file. -ESRCH: there is no such exec, and no result in the file.
  */
 WARREN_PUBLIC uint32_t warren_exec_number(const struct warren_exec *ex);
 WARREN_PUBLIC int warren_exec_attach(struct warren_sandbox *sb, uint32_t number,
 				     int journal_fd, struct warren_exec **ret_exec,
 				     struct warren_error *err);
 /*
- * Our end of stream @which (0, 1, 2, and 3 as in poke_at), or -1. Borrowed; take it to
- * own it. In a durable sandbox the end of stdin is kept by the sandbox as well, so that
- * closing it is not its end: that is warren_exec_close_input().
+ * The caller's end of stream @which (0, 1, 2, and 3 as in poke_at), or -1. Borrowed; take
+ * it to own it. A durable sandbox also keeps the end of stdin, so closing this one does
+ * not close stdin: warren_exec_close_input() does.
  */
 WARREN_PUBLIC int warren_exec_fd(const struct warren_exec *ex, int which);
 WARREN_PUBLIC int warren_exec_take_fd(struct warren_exec *ex, int which);
-/* Becomes readable when warren_exec_wait() may have something to say. Borrowed. */
+/* Becomes readable when warren_exec_wait() may have a result. Borrowed. */
 WARREN_PUBLIC int warren_exec_wait_fd(const struct warren_exec *ex);
 /* 1: @ret_result is filled; 0: still running after @timeout_ms (-1: no limit). */
 WARREN_PUBLIC int warren_exec_wait(struct warren_exec *ex, int64_t timeout_ms,
 				   struct warren_result *ret_result,
 				   struct warren_error *err);
-/* To the first process of the tree; SIGKILL: to all of the tree. -ESRCH when it ended. */
+/*
+ * To the first process of the tree; SIGKILL: to the whole tree. -ESRCH if it has ended.
+ */
 WARREN_PUBLIC int warren_exec_signal(struct warren_exec *ex, int sig,
 				     struct warren_error *err);
 WARREN_PUBLIC int warren_exec_signal_to(struct warren_exec *ex, int sig,
 					enum warren_whom whom, struct warren_error *err);
 WARREN_PUBLIC int warren_exec_close_input(struct warren_exec *ex,
 					  struct warren_error *err);
-/* With .hold: what is before @cursor may be dropped. */
+/* With .hold: output before @cursor may be dropped. */
 WARREN_PUBLIC int warren_exec_ack(struct warren_exec *ex, uint64_t cursor,
 				  struct warren_error *err);
 WARREN_PUBLIC int warren_exec_resize(struct warren_exec *ex, uint16_t rows, uint16_t cols,
@@ -474,14 +475,17 @@ WARREN_PUBLIC int warren_exec_output(struct warren_exec *ex, uint64_t cursor, vo
 /* --------------------------------------------------------- files and ports */
 
 /*
- * Opens @path in the sandbox with open(2)'s @flags and @mode, as @user (NULL:
- * the sandbox's), and passes on the descriptor. Every symbolic link is
- * resolved inside. Special files do not block: O_NONBLOCK is set.
+ * Opens @path in the sandbox with open(2)'s @flags and @mode, as @user (NULL: the
+ * sandbox's), and returns the descriptor. Every symbolic link is resolved inside. Special
+ * files do not block: O_NONBLOCK is set.
  */
 WARREN_PUBLIC int warren_file_open(struct warren_sandbox *sb, const char *path, int flags,
 				   mode_t mode, const char *user, int *ret_fd,
 				   struct warren_error *err);
-/* The whole file, at most @max bytes (-EFBIG beyond), NUL-terminated, to be freed. */
+/*
+ * The whole file, at most @max bytes (-EFBIG beyond), NUL-terminated; the caller frees
+ * it.
+ */
 WARREN_PUBLIC int warren_file_read(struct warren_sandbox *sb, const char *path,
 				   size_t max, char **ret_data, size_t *ret_size,
 				   struct warren_error *err);
