@@ -135,8 +135,7 @@ WARREN_PUBLIC const char *warren_version(void);
 /* --------------------------------------------------------------- sandboxes */
 
 enum warren_network {
-	WARREN_NETWORK_LOOPBACK, /* a network namespace of its own with lo up, nothing
-				    else */
+	WARREN_NETWORK_LOOPBACK, /* a separate network namespace with only lo, up */
 	WARREN_NETWORK_NONE,     /* the same, but lo is down */
 };
 

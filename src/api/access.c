@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * access.c - who asks
+ * access.c - identify the caller
  *
  * By the unix socket, which is the owner's alone (0600), the owner of this
  * process and root need no token: they could read the store. Everybody else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * access.h - who asks, by whichever face: tokens, the owner, and what a browser was made
- * to send
+ * access.h - who the caller is, for every API: tokens, the owner, and requests that a
+ * browser was tricked into
  */
 #ifndef API_ACCESS_H
 #define API_ACCESS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * api.h - what a description of an HTTP API becomes: operations, parameters, schemas,
+ * api.h - the tables generated from an API description: operations, parameters, schemas,
  * paths
  *
  * Theory of operation

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * body.c - by jansson, then by the schema; and the takers of values
+ * body.c - parse a body with jansson, check it with its schema, and get its values
  *
  * What jansson makes of a body can be fifty times its size ("[[],[],..."), so the
  * shape is looked at before: a request cannot make the service allocate more than

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * body.h - the body of a request: read strictly, checked, and taken apart
+ * body.h - the body of a request: parsed strictly, checked, and read
  *
  *	AUTO_BODY struct body body = { 0 };
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * errors.h - what a client is told when something went wrong
+ * errors.h - errors as clients get them
  *
  * The codes, with their statuses, are in v1/openapi.yaml and nowhere else. An
  * error is a plain value that needs no release:

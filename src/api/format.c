@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * format.c - one checker a format, and the sentence that says what it wants
+ * format.c - one checker per format, and its message
  *
  * They decide by the string alone: whether a user, an image or a file exists is
  * found out later, inside. What passes here is inert: it has no control

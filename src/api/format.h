@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* format.h - small checkers of strings: ids, names, paths, users, and the like */
+/* format.h - small checkers of strings: ids, names, paths, users and others */
 #ifndef API_FORMAT_H
 #define API_FORMAT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * query.c - name=value&name=value, decoded once
+ * query.c - parse name=value&name=value
  *
  * One pass for each parameter that may be repeated keeps its items together; the
  * strings are short and such parameters few.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record.h - a request that is over, for the log */
+/* record.h - a finished request, for the log */
 #ifndef API_RECORD_H
 #define API_RECORD_H
 

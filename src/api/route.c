@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * route.c - a walk down the tree of paths, one segment at a time
+ * route.c - walk down the tree of paths, one segment at a time
  *
  * A word comes before a parameter, and there is no way back: no path of a face may
  * need one. Empty segments, "." and ".." are segments like others, and no path

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* route.h - which operation a request is for */
+/* route.h - find the operation of a request */
 #ifndef API_ROUTE_H
 #define API_ROUTE_H
 

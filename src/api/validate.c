@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * validate.c - a walk down a value beside its schema
+ * validate.c - check a value against its schema, recursively
  *
  * It goes as deep as the schema does, whatever the value: what is deeper than that
  * is of the wrong type first. Where it is, is a chain on the stack, which becomes a

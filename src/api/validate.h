@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * validate.h - whether a value is what its schema says
+ * validate.h - check a value against its schema
  *
  * A refusal is API_ERR_INVALID_REQUEST, and its message begins with where:
  *

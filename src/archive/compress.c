@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compress.c - gzip and zstd, a piece at a time; and zip, to be read */
+/* compress.c - gzip and zstd in pieces, and zip for reading */
 #include <errno.h>
 #include <string.h>
 #include <zlib.h>

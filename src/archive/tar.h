@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tar.h - archives: written, and read strictly as their bytes come; compressed and not
+ * tar.h - write archives, and read them strictly as their bytes arrive; with compression
  *
  * Pure functions on bytes. What is read is ustar with the extensions of pax and
  * GNU for long names and large numbers. An archive is right, or it is refused:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tar_read.c - an archive, taken apart as its bytes come
+ * tar_read.c - parse a tar archive as its bytes arrive
  *
  * Hostile by assumption. Sizes are bounded before they are used, a name is
  * judged when all that makes it up is known, and what is not understood is

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tar_write.c - entries as ustar, with a pax header before those that do not fit */
+/* tar_write.c - write entries as ustar, with a pax header before those that do not fit */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

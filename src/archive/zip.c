@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * zip.c - entries of a zip become those of a tar
+ * zip.c - convert entries of a zip archive into those of a tar archive
  *
  * Each is a header of 30 bytes, its name, extra fields, and the data. After the last
  * comes the directory, at whose beginning the tar is complete. What is written goes

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * zip.h - an archive of zip(1)'s, as a tar, while it arrives
+ * zip.h - a zip archive, read as a tar archive while it arrives
  *
  * So what unpacks a tar, with all its care, unpacks this. Pure functions on bytes; read
  * from the front, entry by entry: the directory at its end says nothing that is believed.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * backend.h - what a place that runs sandboxes must be able to do
+ * backend.h - the contract of a backend
  *
  * Theory of operation
  *

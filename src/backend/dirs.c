@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dirs.c - the directories of an engine: where state lives, and who is alive */
+/* dirs.c - the directories of an engine: state and live sandboxes */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

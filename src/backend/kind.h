@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kind.h - what a kind of backend says of itself
+ * kind.h - the descriptor of a kind of backend
  *
  * A kind has its own folder, with one `const struct backend_kind backend_kind_NAME`,
  * and is in one of the two lists below. Configuration, `warren doctor`, the service and

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * address.c - public addresses, told from those that only this machine or its network
- * should reach
+ * address.c - distinguish public addresses from those that only this machine or its
+ * network should reach
  */
 #include "base/address.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * address.h - may a stranger make this machine connect to an address?
+ * address.h - whether a client may make this machine connect to an address
  *
  * A client that names a host makes us connect from where we stand: inside a
  * network, next to servers that trust it. Only the address that connect(2) is given

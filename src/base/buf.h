@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* buf.h - a growing byte buffer that knows from birth how large it may become */
+/* buf.h - a growing byte buffer with a maximum size */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* did_you_mean.c - the nearest word by edits, a beginning of it being nearest of all */
+/* did_you_mean.c - find the closest word by edit distance; a prefix is closest */
 #include "base/did_you_mean.h"
 
 #include <string.h>

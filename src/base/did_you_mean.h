@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * did_you_mean.h - what was meant by a word that is not known
+ * did_you_mean.h - suggest a known word for an unknown one
  *
  *	struct suggestion s = { .word = "memroy" };
  *

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * errno_names.c - what errors and signals are called; C libraries differ in whether they
- * tell
- */
+/* errno_names.c - names of errors and signals, which not every C library has */
 #include "base/errno_names.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* errno_names.h - what errors and signals are called */
+/* errno_names.h - names of errors and signals */
 #ifndef BASE_ERRNO_NAMES_H
 #define BASE_ERRNO_NAMES_H
 

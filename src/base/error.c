@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* error.c - an error is a code and a sentence that grows on its way up */
+/* error.c - an error is a code and a message that callers extend */
 #include "base/error.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* error.h - raising and wrapping errors */
+/* error.h - create and extend errors */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 

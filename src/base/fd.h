@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fd.h - whole reads and writes, small files, and descriptors sent over sockets */
+/* fd.h - complete reads and writes, small files, and descriptors sent over sockets */
 #ifndef BASE_FD_H
 #define BASE_FD_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* id.h - short random names: twelve characters, no vowels that make words, sixty bits */
+/* id.h - random ids: twelve characters, no vowels that form words, sixty bits */
 #ifndef BASE_ID_H
 #define BASE_ID_H
 

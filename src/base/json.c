@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json.c - the writer; parsing JSON is not done here */
+/* json.c - write JSON; this does not parse it */
 #include "base/json.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * json.h - a JSON writer: commas and escapes are its business, nesting is the caller's
+ * json.h - a JSON writer: it adds commas and escapes, the caller nests
  *
  *	json_open(&j, NULL, '{');
  *	json_str(&j, "name", "value");

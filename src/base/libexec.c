@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libexec.c - finding the programs that belong to this one */
+/* libexec.c - find the helper programs of this program */
 #include "base/libexec.h"
 
 #include <errno.h>

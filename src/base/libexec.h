@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libexec.h - the programs that belong to this one
+ * libexec.h - the helper programs of this program
  *
  * What needs libraries is in programs of its own, which people do not call by name.
  */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parse.c - strict numbers with units, from one decimal scanner and one table a unit
- * family
+ * parse.c - strict numbers with units: one decimal scanner and one table per kind of unit
  */
 #include "base/parse.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parse.h - numbers as people type them, read strictly: all of the word or an error */
+/* parse.h - numbers as people type them, parsed strictly: the whole word or an error */
 #ifndef BASE_PARSE_H
 #define BASE_PARSE_H
 

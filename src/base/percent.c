@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* percent.c - %XX, strictly: two digits, no NUL, and UTF-8 in the end */
+/* percent.c - decode %XX strictly: two digits, no NUL, and valid UTF-8 */
 #include "base/percent.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* percent.h - the encoding of URLs, undone once */
+/* percent.h - decode the percent-encoding of URLs */
 #ifndef BASE_PERCENT_H
 #define BASE_PERCENT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* strv.c - lists of strings with a NULL behind the last */
+/* strv.c - NULL-terminated lists of strings */
 #include "base/strv.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* strv.h - lists of strings with a NULL behind the last, as argv and environ are */
+/* strv.h - NULL-terminated lists of strings, like argv and environ */
 #ifndef BASE_STRV_H
 #define BASE_STRV_H
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * tier.h - how strong the wall around a sandbox is, by name; a stronger one has a greater
- * number
- */
+/* tier.h - isolation tiers by name; a stronger tier has a greater number */
 #ifndef BASE_TIER_H
 #define BASE_TIER_H
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* userdirs.c - directories of a user's own, and whether one is */
+/*
+ * userdirs.c - find the directories of an ordinary user, and check that they are private
+ */
 #include "base/userdirs.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * userdirs.h - where a user who is not root has Warren's directories
+ * userdirs.h - Warren's directories for a user who is not root
  *
  * In his own: XDG_RUNTIME_DIR and XDG_DATA_HOME, else below HOME. A name in /tmp can be
  * guessed, and whoever makes it first owns what is said and kept there: it is the last

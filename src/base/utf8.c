@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* utf8.c - by the table of well-formed sequences of the Unicode standard */
+/* utf8.c - check UTF-8 with the table of well-formed sequences of the Unicode standard */
 #include "base/utf8.h"
 
 #include "base/macro.h"

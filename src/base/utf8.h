@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * utf8.h - what is UTF-8 and what is not: no overlong forms, no surrogates, nothing cut
- * off
- */
+/* utf8.h - check UTF-8: no overlong forms, no surrogates, nothing incomplete */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * waiter.h - those who wait for something: an end, output, an event
+ * waiter.h - callbacks that wait for an event: an end, output, a state
  *
  * A waiter is its owner's memory, all zeros but for fn and ctx, until it was cancelled
  * or, if it is told once, was told. Whoever offers something to wait for keeps a list of

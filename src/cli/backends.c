@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backends.c - warren-serve as a child: lines of "name kind tier settings", or why not */
+/* backends.c - run warren-serve as a child and read lines of "name kind tier settings" */
 #include "cli/backends.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * backends.h - the backends of this machine, as its configuration has them
+ * backends.h - the backends of this machine, from its configuration
  *
  * The configuration is YAML, which this program does not load a reader for: warren-serve
  * is asked, and only by those who want another backend than the native one.

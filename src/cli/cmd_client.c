@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd_client.c - the commands of the service: passed on to the programs that have the
- * libraries for them
+ * cmd_client.c - commands of the service: run by the programs that have the libraries for
+ * them
  *
  * Only what the list of commands shows is known here; the rest, help included,
  * is theirs.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd_completion.c - warren completion: scripts by which shells complete what is typed
+ * cmd_completion.c - warren completion: print scripts for shell completion
  *
  * Each hands the words so far to `warren __complete` (complete.c) and shows what comes
  * back; where nothing does, files are completed.

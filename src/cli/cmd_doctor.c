@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd_doctor.c - warren doctor: what this machine can enforce, and what to do about the
+ * cmd_doctor.c - warren doctor: show what this machine can enforce, and how to fix the
  * rest
  */
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_help.c - warren help: what the tables say, for one command or for all */
+/* cmd_help.c - warren help: show help for one command or for all, from the tables */
 #include <string.h>
 
 #include "cli/cli.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_image.c - warren image: passed on to the program that has the libraries for it */
+/* cmd_image.c - warren image: run the program that has the libraries for it */
 #include "cli/cli.h"
 
 const struct command command_image = {

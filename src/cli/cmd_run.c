@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd_run.c - warren run: a sandbox for one command
+ * cmd_run.c - warren run: run a command in a new sandbox
  *
  * In order: signals are blocked, the sandbox is made (of an image that is not here, after
  * a pull), the command started in it, its streams are moved until it ends (run_io.c), the

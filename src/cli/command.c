@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command.c - what every program with a table of commands does with it */
+/* command.c - find and run a command of a table, for all programs */
 #include "cli/command.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * command.h - commands as rows of a table, for each of our programs
+ * command.h - commands as rows of a table, for all programs of Warren
  *
  * A command is one file with one `struct command`; the table in the program's
  * main.c lists them. Help, completion of typing errors and the tests of the

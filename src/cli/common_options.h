@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * common_options.h - rows of tables of options that several commands have, each written
- * once
+ * common_options.h - options that several commands have, each defined once
  *
  *	{ "Computer", OPT_NETWORK(FIELD(network)) },
  *

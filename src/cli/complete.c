@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * complete.c - what may be typed next, from the tables that make the help
+ * complete.c - complete words from the tables that also generate the help
  *
  * The scripts for the shells (cmd_completion.c) know nothing of the commands:
  * they ask the program at each key, and so can never be behind it.

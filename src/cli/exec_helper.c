@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exec_helper.c - becoming one of the programs beside this one */
+/* exec_helper.c - execute one of the helper programs */
 #include "cli/exec_helper.h"
 
 #include <errno.h>

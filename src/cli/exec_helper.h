@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec_helper.h - the programs beside this one
+ * exec_helper.h - the helper programs
  *
  * `warren` loads nothing, so that a run starts at once. What needs libraries is
  * in programs of their own, which people do not call by name.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* message.c - lines for people on stderr, answers on stdout */
+/* message.c - messages on stderr, answers on stdout */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * opts.c - one pass over the words; every complaint names the option and one that works
+ * opts.c - parse options in one pass; every error names the option and a working example
  */
 #include "cli/opts.h"
 

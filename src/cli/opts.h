@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * opts.h - options as a table, parsed strictly, and the help made from it
+ * opts.h - options as a table, parsed strictly, and the help generated from it
  *
  * Habits are GNU's: --name VALUE, --name=VALUE, -n VALUE, -nVALUE, grouped
  * flags (-it), "--" ends the options. So does the first word that is not an

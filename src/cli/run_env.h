@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * run_env.h - the environment of a command: what was asked for, and nothing else of ours
- */
+/* run_env.h - the environment of a command: only what the options set */
 #ifndef CLI_RUN_ENV_H
 #define CLI_RUN_ENV_H
 

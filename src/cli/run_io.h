@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run_io.h - while a command runs: its streams, our signals, its end
+ * run_io.h - while a command runs: its streams, the caller's signals, its end
  *
  * One poll(2), no threads. Streams are pumps that never wait for a slow
  * reader, so that a signal or the end of the command is always heard. When

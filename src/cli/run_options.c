@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run_options.c - the options of `warren run`: the table, and what no single option can
- * tell
+ * run_options.c - the options of `warren run`: the table, and the checks between options
  */
 #include "cli/run_options.h"
 #include "cli/common_options.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_pull.c - warren-image as a child: its progress, our signals, its last words */
+/*
+ * run_pull.c - run warren-image as a child: its progress, the caller's signals, its
+ * result
+ */
 #include "cli/run_pull.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run_pull.h - `warren run` fetches what it does not have
+ * run_pull.h - `warren run` pulls missing images
  *
  * Whether an image is here is asked by using it: a run of one that is pays
  * nothing. Only when that failed is warren-image started, which knows the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run_result.h - how a run went, for people, for scripts and for programs
+ * run_result.h - the result of a run, for people, scripts and programs
  *
  * With --json the report is written in three steps, as the facts come and go:
  * what ran while there is a sandbox, its output once it was drained, the end.

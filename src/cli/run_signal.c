@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_signal.c - which signals are passed on, and reading them */
+/* run_signal.c - read the signals that are forwarded */
 #include "cli/run_signal.h"
 
 #include <errno.h>

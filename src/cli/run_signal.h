@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run_signal.h - signals as something to read
+ * run_signal.h - signals as a descriptor to read
  *
  * From the start of `warren run` on they are blocked, so that none ends us
  * with a sandbox half made; what is pending is read when there is someone to

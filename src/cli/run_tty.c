@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_tty.c - raw mode, and the way back */
+/* run_tty.c - set raw mode, and restore the terminal */
 #include "cli/run_tty.h"
 
 #include <errno.h>

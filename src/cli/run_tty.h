@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run_tty.h - the caller's terminal while a command of ours has one of its own
+ * run_tty.h - the caller's terminal while a command has its own
  *
  * Keys must reach the command's terminal unchanged, so ours is raw for that
  * time. It is restored on every way out: by hand before anything is said,

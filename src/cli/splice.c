@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * splice.c - splice(2) where nobody can make us wait, a buffer elsewhere
+ * splice.c - splice(2) where it cannot block, a buffer elsewhere
  *
  * What can be waited on while writing, and what is done about it:
  *

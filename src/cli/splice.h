@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * splice.h - one stream on its way: from a descriptor to another, or into memory
+ * splice.h - move a stream from one descriptor to another, or into memory
  *
  * A pump never blocks on its sink, however slow the reader behind it, and never
  * changes the flags of a descriptor that others share (O_NONBLOCK on our stdout

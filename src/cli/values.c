@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* values.c - a reader for each kind of value that options take */
+/* values.c - parse each kind of value that options have */
 #include "cli/values.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * values.h - values of options that several commands take, read strictly
+ * values.h - values of options that several commands have, parsed strictly
  *
  * Each is the `set` of a row of a table (opts.h); beside it, what its field is.
  */

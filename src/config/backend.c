@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * backend.c - where sandboxes may run: the kinds of backends, and the section that names
- * them
+ * backend.c - the section `backends`: where sandboxes may run
  *
  * Some are there by themselves, under the name of their kind; `backends` gives them other
  * settings, switches them off, or adds more:

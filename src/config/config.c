@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.c - a value from a word, by the type of its key; defaults; rules between keys */
+/* config.c - parse a value by the type of its key; defaults; rules between keys */
 #include "config/config.h"
 
 #include <errno.h>

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * config_internal.h - the table of keys, for those who read by it and those who write it
- * down
- */
+/* config_internal.h - the table of keys, for reading and writing */
 #ifndef CONFIG_CONFIG_INTERNAL_H
 #define CONFIG_CONFIG_INTERNAL_H
 

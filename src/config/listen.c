@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * listen.c - what lets others in: listeners and who reaches them, mounts, names of hosts
+ * listen.c - listeners and who can reach them, mounts, names of hosts
  *
  * The rule: what only the owner of the socket can reach needs no token; what
  * every process of the machine can reach gets one made; what other machines

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* read.c - the configuration from its file and from flags; every complaint says where */
+/*
+ * read.c - read the configuration from its file and from options; every error names the
+ * place
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * template.c - named beginnings of sandboxes: the section `templates`
+ * template.c - the section `templates`: defaults for sandboxes
  *
  *	templates:
  *	  python-tools:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * write.c - the table of keys as an example, a manual page, a help, and what is enforced
+ * write.c - print the table of keys as an example, a manual page, a help, and the values
+ * in effect
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yaml.c - the events of libyaml, judged one by one and put together as JSON values
+ * yaml.c - convert the events of libyaml to JSON values, checking each
  *
  * Containers that are open form a stack of fixed height; nothing recurses, so
  * the input decides neither how deep we go nor, by aliases, how much there is.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c - what a spec must look like: validated at the door, inert after it */
+/* check.c - check a spec once, so that later code can rely on it */
 #include "core/check.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.h - specs are checked once, here, before any backend sees them */
+/* check.h - check specs before any backend sees them */
 #ifndef CORE_CHECK_H
 #define CORE_CHECK_H
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * durable.c - sandboxes that outlive who made them: finding, adopting, changing, leaving
- * them
- */
+/* durable.c - find, adopt, change and release sandboxes that outlive their creator */
 #include <errno.h>
 
 #include "base/id.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * files.c - files and ports of a sandbox: by the backend's own means, else over exec
+ * files.c - files and ports of a sandbox: with the backend's own functions, otherwise
+ * with execs
  *
  * Over exec a file is read by `cat` and written by `sh -c 'cat > "$1"'`, the
  * bytes in a stream: any size, any content, and two tools that nearly every

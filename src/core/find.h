@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * find.h - handles on sandboxes whose init is not asked anything, for the service's
- * warden
- */
+/* find.h - handles of sandboxes without asking their init, for the service's warden */
 #ifndef CORE_FIND_H
 #define CORE_FIND_H
 

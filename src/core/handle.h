@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handle.h - what the opaque handles of warren.h are */
+/* handle.h - the opaque handles of warren.h */
 #ifndef CORE_HANDLE_H
 #define CORE_HANDLE_H
 

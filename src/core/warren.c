@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* warren.c - the library's face: handles around a backend's table */
+/* warren.c - the library's interface: handles around a backend's table */
 #include "warren.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * api.c - the process that speaks HTTP
+ * api.c - the process that serves HTTP
  *
  * Born by fork of the warden's process, with listening sockets, a connection to
  * the warden and nothing else. It opens what needs the rights it was born with

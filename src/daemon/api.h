@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * api.h - the process that speaks HTTP: no privileges, confined, the owner of the store
- */
+/* api.h - the process that serves HTTP: unprivileged, confined, owner of the database */
 #ifndef DAEMON_API_H
 #define DAEMON_API_H
 

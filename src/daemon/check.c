@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * check.c - whether a configuration fits this machine and who starts the service, without
- * starting it
+ * check.c - check a configuration for this machine and user, without starting the service
  */
 #include "daemon/check.h"
 

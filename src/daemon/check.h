@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * check.h - whether a configuration fits this machine and who starts the service, without
- * starting it
+ * check.h - check a configuration for this machine and user, without starting the service
  */
 #ifndef DAEMON_CHECK_H
 #define DAEMON_CHECK_H

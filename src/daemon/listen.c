@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * listen.c - the sockets that clients come in by
+ * listen.c - the sockets on which clients connect
  *
  * The configuration says where they are, and with it whether they speak TLS and
  * who can reach them: so also of those that systemd has opened before.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* listen.h - the sockets that clients come in by */
+/* listen.h - the sockets on which clients connect */
 #ifndef DAEMON_LISTEN_H
 #define DAEMON_LISTEN_H
 

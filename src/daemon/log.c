@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log.c - a line to stderr, by one write, so that lines of two processes do not mix */
+/* log.c - write a log line with one write, so that lines of two processes do not mix */
 #include "daemon/log.h"
 
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * serve.c - warren serve: two processes, and who looks after them
+ * serve.c - warren serve: start and supervise two processes
  *
  *	this process	the warden: its threads serve the api's requests, its first
  *			thread waits for signals and for the api's end

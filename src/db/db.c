@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * db.c - opening the file, keeping others out, checking it, and its log
+ * db.c - open the database, lock it, check it, and handle its log
  *
  * In WAL mode a commit is one write to the log, and the page cache survives
  * the death of the process: that is all that DB_CRASH_SAFE needs. The order

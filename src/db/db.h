@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * db.h - what the daemon knows, in one SQLite file: tenants, tokens, sandboxes, execs,
+ * db.h - the service's state in one SQLite file: tenants, tokens, sandboxes, execs,
  * sessions
  *
  * One process owns the file and has one `struct db`; a lock beside the file,

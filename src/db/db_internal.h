@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * db_internal.h - the connection, and how a statement is run
+ * db_internal.h - the connection, and how to run a statement
  *
  *	AUTO_QUERY struct query q = query_start(db, STMT_GET_TENANT);
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * event.c - rows of events: what happened, for clients that were away when it did
+ * event.c - rows of events, for clients that reconnect
  *
  * Ids are given by the caller, one after the other. Rows are deleted from the oldest on,
  * and the newest stays: what is kept is always all that came after some event, and the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exec.c - rows of execs: what was started, and what became of it */
+/* exec.c - rows of execs: what was started, and its result */
 #include <errno.h>
 
 #include "db/db_internal.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * request.c - idempotency keys: requests that were made, remembered beyond what they made
+ * request.c - idempotency keys: requests, remembered longer than what they created
  *
  * A key is its own row, so that a client that repeats its request after the sandbox
  * is gone does not get another one. Sandboxes carry their key as well: by it they are

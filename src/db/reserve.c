@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reserve.c - room on the disk that only the store can use
+ * reserve.c - disk space reserved for the database
  *
  * On a full disk results must still be written down, and sandboxes deleted, or nothing
  * would ever be freed. Both change rows that are there: they need room in the log, and

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox.c - rows of sandboxes: their states, what they cost their owner, and writing
- * them
+ * sandbox.c - rows of sandboxes: write them, their states, and what they cost their owner
  *
  * Whatever changes a state or a limit charges the owner in the same
  * transaction, by what the table of states says. Labels are kept twice: in the

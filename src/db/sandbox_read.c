@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sandbox_read.c - rows of sandboxes: one, a page of them, all */
+/* sandbox_read.c - rows of sandboxes: read one, a page, or all */
 #include <errno.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session.c - rows of stateful shells; each goes with its exec, as that with its sandbox
+ * session.c - rows of sessions; each is deleted with its exec, and that with its sandbox
  */
 #include <errno.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sql.c - statements, transactions, and SQLite's failures as errnos
+ * sql.c - statements, transactions, and SQLite's errors as errnos
  *
  * A transaction that SQLite itself undid (the disk was full, say) must not go
  * on as a series of single writes: from then on every write is refused until

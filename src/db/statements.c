@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * statements.c - every statement that is ever run, as constants
+ * statements.c - all SQL statements, as constants
  *
  * Parameters are numbered by their place: what binds them binds in this order.
  */

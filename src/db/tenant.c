@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tenant.c - tenants, their limits, and the one place that charges them
+ * tenant.c - tenants, their quotas, and the only place that charges them
  *
  * A tenant's row has what it may use and what it uses. Both are read and
  * written in the transaction of whatever is being charged for, so the count is

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * token.c - secrets that stand for a tenant
+ * token.c - secrets that identify a tenant
  *
  * A secret is 256 random bits, and the file has its SHA-256: there is nothing
  * to guess, so one round of a fast hash is enough. Looking one up takes the

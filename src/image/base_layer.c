@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * base_layer.c - what the layer holds, as tables; building it; finding it again; throwing
- * it away
- */
+/* base_layer.c - the layer's contents as tables; build it, find it again, remove it */
 #include "image/base_layer.h"
 
 #include <dirent.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * base_layer.h - the layer that lies on top of every image, and the curated one for
- * `host`
+ * base_layer.h - the layer on top of every image, and the layer for `host`
  *
  * Built once, kept in the state directory, named after a fingerprint of what
  * went into it, so that it is replaced when the machine changes. Made under

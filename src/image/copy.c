@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy.c - descriptors all the way down, bounded in depth and size */
+/* copy.c - copy with descriptors only, bounded in depth and size */
 #include "image/copy.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy.h - small trees of the machine's own, copied into a layer; trees removed */
+/* copy.h - copy small trees of the machine into a layer; remove trees */
 #ifndef IMAGE_COPY_H
 #define IMAGE_COPY_H
 

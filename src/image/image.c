@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* image.c - from a reference to the directories it is made of */
+/* image.c - from a reference to directories to mount */
 #include "image/image.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * oci.h - images into the store: pulled, loaded, imported
+ * oci.h - pull, load and import images into the store
  *
  * All of them end the same way: layers that are missing are unpacked, each once
  * and verified by its diff id; then the image is recorded; then it is named.

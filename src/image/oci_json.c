@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * oci_json.c - by jansson, strictly: duplicate keys, bad UTF-8 and deep nesting are
- * refused
+ * oci_json.c - parse with jansson, strictly: refuse duplicate keys, bad UTF-8 and deep
+ * nesting
  *
  * Every value is checked for its type and bounded before it is kept: what is in
  * a record later has been seen here.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * oci_json.h - manifests, indexes and configurations, from a stranger's JSON to checked
+ * oci_json.h - manifests, indexes and configurations, from untrusted JSON to checked
  * values
  */
 #ifndef IMAGE_OCI_JSON_H

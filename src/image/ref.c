@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ref.c - splitting and normalising references */
+/* ref.c - split and normalise references */
 #include "image/ref.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * registry.c - the handle, and manifests: bounded, of the digest asked for, of one clear
- * type
+ * registry.c - the handle, and manifests: bounded, with the requested digest, of one
+ * clear type
  */
 #include "image/registry.h"
 

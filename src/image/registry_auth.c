@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * registry_auth.c - logging in: what a 401 leads to
+ * registry_auth.c - log in after a 401
  *
  * Anonymous first, always: most images are public, and credential helpers are slow.
  * Basic: the login itself goes to the registry. Bearer: the login goes to the token

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * registry_auth.h - what a registry asks of those who want something, and what we have to
- * show
+ * registry_auth.h - what a registry requests as authentication, and the logins that exist
  */
 #ifndef IMAGE_REGISTRY_AUTH_H
 #define IMAGE_REGISTRY_AUTH_H

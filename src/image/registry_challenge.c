@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * registry_challenge.c - the header by which a server asks for a login (RFC 7235)
+ * registry_challenge.c - parse the header with which a server requests a login (RFC 7235)
  *
  *	challenges = challenge *( "," challenge )
  *	challenge  = scheme [ " " ( token68 / param *( "," param ) ) ]

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * registry_guard.c - a pull for a stranger reaches public servers and listed ones, and
- * tells no more
+ * registry_guard.c - a client's pull connects only to public and listed servers, and
+ * errors reveal no more
  *
  * The reference comes from a tenant, and so may the registry behind it: its
  * redirects and the token server it names are as much a stranger's as its name.

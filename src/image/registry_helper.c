@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * registry_helper.c - running a credential helper: no shell, bounded in time and output
- */
+/* registry_helper.c - run a credential helper: no shell, bounded in time and output */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * registry_retry.c - an exchange ended: is it the answer, a detour, worth another try, or
- * why not
- */
+/* registry_retry.c - after an exchange: accept the answer, redirect, retry, or fail */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store.c - finding images, reading and writing their records */
+/* store.c - find images, read and write their records */
 #include "image/store.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_write.c - layers and images into the store, references, garbage */
+/* store_write.c - write layers, images and references into the store; collect garbage */
 #include "image/store_write.h"
 
 #include <dirent.h>

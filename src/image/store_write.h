@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store_write.h - filling the store and emptying it (store.h has its layout)
+ * store_write.h - fill the store and empty it (store.h has its layout)
  *
  * Who adds holds the store's lock shared from the first layer to the reference;
  * who collects garbage holds it exclusively, so that no layer is taken for

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unpack.c - the middle of the pipeline: count, hash, hand on; and who ends how
+ * unpack.c - the middle of the pipeline: count, hash, pass on; and the ends of all
+ * processes
  *
  * Bytes are read into memory of our own, hashed there and written from there.
  * tee(2) would save a copy, but pages in a pipe may still be the sender's

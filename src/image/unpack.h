@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unpack.h - from a layer's archive to a directory, by processes that can do nothing else
+ * unpack.h - from a layer's archive to a directory, with confined processes
  *
  *	blob -> [decompress] -> us: SHA-256 of the plain tar -> [untar] -> directory
  *

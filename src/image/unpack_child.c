@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unpack_child.c - the confinement of those who parse a stranger's bytes, as one table
+ * unpack_child.c - the confinement of processes that parse untrusted bytes, as one table
  *
  * A child is a fork of ours, with no exec: what it needs of libraries is loaded. It
  * starts in user and pid namespaces of its own, in which we map its ids; it makes

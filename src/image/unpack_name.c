@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * unpack_name.c - names of an archive: made clean, and freed from the links on their way
- */
+/* unpack_name.c - names of an archive: normalised, with links on their path resolved */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unpack_queue.c - which layer is to be unpacked when */
+/* unpack_queue.c - the order in which layers are unpacked */
 #include "image/unpack_queue.h"
 
 #include <errno.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unpack_queue.h - unpacking the layers of one image, two at a time, beside whatever else
- * is done
+ * unpack_queue.h - unpack the layers of one image, two at a time, in the background
  *
  * A layer is unpacked by its own process (unpack_spawner.h), so that downloads go
  * on in ours. Each layer is locked from before it is fetched until it is in the store.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unpack_spawner.c - the foreman's side and ours
+ * unpack_spawner.c - both sides of the spawner
  *
  *	us -> foreman -> worker (hashes, copies) -> decompress, untar (confined)
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unpack_spawner.h - the process that starts those who unpack
+ * unpack_spawner.h - the process that starts unpacking processes
  *
  * Unpacking is done by forks (unpack.h), which have all the memory of the process
  * they are forked from; and the process that pulls has passwords and tokens in

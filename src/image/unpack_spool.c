@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unpack_spool.c - outer archives (docker save, OCI archive) become plain files
+ * unpack_spool.c - unpack outer archives (docker save, OCI archive) into plain files
  *
  * Owners, modes, times and attributes mean nothing here. Symbolic links, with which
  * docker names one layer in several images, become further names of the file that

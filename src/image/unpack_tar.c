@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unpack_tar.c - the process that reads the tar: which entry becomes what
+ * unpack_tar.c - the process that reads the tar: what each entry becomes
  *
  * libarchive reads the format (ustar, pax, GNU), here we decide. Names are
  * bytes: the process has the C locale, in which libarchive cannot convert what

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unpack_tar.h - what the untar process is in the middle of */
+/* unpack_tar.h - the state of the untar process */
 #ifndef IMAGE_UNPACK_TAR_H
 #define IMAGE_UNPACK_TAR_H
 

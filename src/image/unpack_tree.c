@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unpack_tree.c - making what an archive names, and nothing else, below one directory
+ * unpack_tree.c - create what an archive names, and nothing else, below one directory
  *
  * Names are resolved by the kernel (openat2) beneath the root, without links. A
  * name whose directory is behind links of the archive's own ("lib/x" after "lib ->

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * alive.c - whether the init of a durable sandbox lives, and which process it is, without
- * its help
+ * alive.c - find out whether the init of a durable sandbox is alive, without its help
  *
  * The process number and its start time stand in the sandbox's state. A number is used
  * again only by a process that starts later, so the two together name one process forever

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client.c - the conversation with init
+ * client.c - the blocking client of an init
  *
  * One request at a time, and ends of execs in between. Whatever does not fit (a reply
  * nobody asked for, an exec nobody knows, a wrong size) is an init gone wrong: the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exec.c - execs: starting, finding again, waiting, signals */
+/* exec.c - execs: start, find again, wait, signal */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files_ports.c - files and ports of a sandbox, opened by its init and passed on */
+/* files_ports.c - files and ports of a sandbox, opened by its init */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handle.h - what the sandboxes and execs of every backend begin with */
+/* handle.h - the beginning of the sandboxes and execs of every backend */
 #ifndef INITCLIENT_HANDLE_H
 #define INITCLIENT_HANDLE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request.c - messages to an init, made; messages from it, checked */
+/* request.c - build messages to an init, and check messages from it */
 #include "initclient/request.h"
 
 #include <errno.h>

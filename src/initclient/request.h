@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * request.h - what is asked of an init and what it answers, without waiting for it
+ * request.h - requests to an init and its answers, without waiting
  *
  * For whoever has a connection to an init (proto/init_proto.h is what is said over
  * it): the blocking client of this backend (client.c), and event loops of

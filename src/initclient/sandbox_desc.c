@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox_desc.c - a sandbox as its maker knows it, for a process that has no rights over
+ * sandbox_desc.c - a sandbox as its creator knows it, for a process without rights over
  * it
  */
 #include "initclient/sandbox_desc.h"

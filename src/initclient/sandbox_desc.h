@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox_desc.h - what another process must know of a sandbox to speak to its init
+ * sandbox_desc.h - what another process must know about a sandbox to talk to its init
  *
  * The maker writes it (warren_describe()), the other process, which has a
  * connection and no rights, reads it. It is the text of state_file.h.

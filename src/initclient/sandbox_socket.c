@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sandbox_socket.c - the socket and the state of a durable sandbox */
+/* sandbox_socket.c - the socket and the state file of a durable sandbox */
 #include "initclient/sandbox_socket.h"
 
 #include <errno.h>

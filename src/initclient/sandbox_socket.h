@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox_socket.h - how a durable sandbox is found: a socket and a file in a directory,
- * named by its id
+ * sandbox_socket.h - how to find a durable sandbox: a socket and a file, named by its id
  *
  *	<sandboxes>/<id>		the socket that its init listens on
  *	<sandboxes>/<id>.state	what an engine must know of it (state_file.h)

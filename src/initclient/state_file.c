@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * state_file.c - the fields of a durable sandbox, as one table that is written and read
- * by
+ * state_file.c - the fields of a durable sandbox's state file, as one table for reading
+ * and writing
  */
 #include "initclient/state_file.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * state_file.h - what an engine must remember of a durable sandbox, as the text of a file
+ * state_file.h - what an engine must remember about a durable sandbox, as a text file
  *
  * Everything else is in the kernel's objects and in init. The text is a list
  * of "key=value", each ended by a NUL (values may hold anything else), in any

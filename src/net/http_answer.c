@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http_answer.c - answers out: heads, chunks, files, refusals, upgrades
+ * http_answer.c - send answers: heads, chunks, files, refusals, upgrades
  *
  * The framing of an answer is decided when its head is written, from the request
  * and the status alone, and kept to: a body that comes out longer than it said is

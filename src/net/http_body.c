@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http_body.c - chunks, read strictly
+ * http_body.c - parse chunks strictly
  *
  * Sizes are at most 15 hexadecimal digits, lines end in CR LF, and all framing
  * between two pieces of data (extensions, trailers) is short: it means nothing to

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http_conn.c - a connection: heads and bodies in, request after request
+ * http_conn.c - a connection: read heads and bodies, request after request
  *
  * At any time a connection has at most one request. Bytes are read only when
  * somebody wants them: a head when there is no request, a body when its handler

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http_head.h - the head of a request or a response, taken apart strictly
+ * http_head.h - the head of a request or a response, parsed strictly
  *
  * One grammar for both sides, RFC 9112 without its leniencies: lines end in CR LF
  * and nothing else, a field name is a token directly followed by its colon, values

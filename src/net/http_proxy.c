@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http_proxy.c - a request on its way to a server that nobody trusts, and the answer back
+ * http_proxy.c - forward a request to an untrusted server, and its answer back
  *
  *	client -- conn, request --> [piece_in] -- stream up --> server
  *	client <-- http_write() --  [take_answer] <----------- server

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http_proxy.h - hand a request, or all bytes, on to a server that nobody trusts
+ * http_proxy.h - forward a request, or all bytes, to an untrusted server
  *
  * Nothing is passed on as it came: the request is written anew from what was
  * understood of it, and so is the answer. What the other side may not say (two

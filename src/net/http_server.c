@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http_server.c - listening, accepting, and the deadlines of all connections
+ * http_server.c - listen, accept, and the deadlines of all connections
  *
  * All connections that wait for the same kind of thing have the same time for it.
  * So each kind is a queue in which the next to expire is in front: setting a

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* http_text.c - words: headers looked up, percent-encoding undone, names of statuses */
+/* http_text.c - look up headers, decode percent-encoding, names of statuses */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loop_internal.h - the loop as the streams of this folder see it: buffers they share */
+/* loop_internal.h - the loop for the streams of this folder: shared buffers */
 #ifndef NET_LOOP_INTERNAL_H
 #define NET_LOOP_INTERNAL_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * loop_watchdog.c - which turns of the loop took too long, and what they did
+ * loop_watchdog.c - find turns of the loop that took too long, and what they did
  *
  * One thread serves everyone, so a callback that blocks or computes for long stops every
  * client. Around each callback the monotonic clock is read once (some 30 ns, without a

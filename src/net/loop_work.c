@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * loop_work.c - what may block, on the threads of libuv
+ * loop_work.c - blocking work on the threads of libuv
  *
  * There are few of them (eight), so work here is short: a piece of a file, the end of
  * one. libuv takes work in the order in which it comes. So no more is handed to it than

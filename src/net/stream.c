@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stream.c - watching a socket, and its reading half
+ * stream.c - watch a socket, and read from it
  *
  * What is watched follows from the state (stream_wanted()), with one liberty: a stream
  * that is paused for a moment stays watched for reading until bytes do arrive. A

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stream.h - a connected socket, plain or TLS: bytes in with back-pressure, bytes out
- * queued
+ * stream.h - a connected socket, plain or TLS: reads with back-pressure, queued writes
  *
  * A part of its owner's struct. Received bytes are offered to data(); what it does
  * not take is kept and offered again, in front of more. Sent bytes go to the

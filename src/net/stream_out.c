@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stream_out.c - the writing half of a stream: at once what the socket takes, the rest in
- * a queue
+ * stream_out.c - the writing half of a stream: write what the socket accepts, queue the
+ * rest
  *
  * The queue is made of segments, each a piece of memory or a range of a file. A
  * file goes out by sendfile(2), or piece by piece through TLS; in either case no

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tls.h - a server's certificate, which may be replaced while connections live
+ * tls.h - a server's certificate, which can be replaced while connections are open
  *
  * TLS 1.2 and 1.3, HTTP/1.1 by ALPN. A handshake uses what was set last;
  * connections made before keep what they began with.

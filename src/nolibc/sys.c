@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sys.c - the functions a compiler takes for granted */
+/* sys.c - functions that compilers expect to exist */
 #include "nolibc/sys.h"
 
 void *memcpy(void *restrict to, const void *restrict from, size_t n)

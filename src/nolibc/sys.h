@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sys.h - init's system calls, without a C library
+ * sys.h - system calls for init, without a C library
  *
  * init is linked with nothing: a few pages instead of a megabyte, no loader, no
  * locks, no hidden state; it starts in a tenth of a millisecond. Constants and

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* caps.c - capget(2), capset(2) and the bounding set, without a library for four calls */
+/* caps.c - capget(2), capset(2) and the bounding set, without a library */
 #include "os/caps.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* caps.h - which capabilities root inside has, and dropping the rest */
+/* caps.h - the capabilities of root inside, and dropping the rest */
 #ifndef OS_CAPS_H
 #define OS_CAPS_H
 

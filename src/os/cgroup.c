@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cgroup.c - finding the hierarchies, making, limiting, freezing, reading, removing */
+/* cgroup.c - find the hierarchies; create, limit, freeze, read and remove cgroups */
 #include "os/cgroup.h"
 
 #include <dirent.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cgroup.h - one cgroup per sandbox: make, limit, freeze, read, remove; v1, v2 and both
+ * cgroup.h - one cgroup per sandbox: create, limit, freeze, read, remove; v1, v2 and both
  *
  * Layout, below the directory "warren" that a struct cgroup_root stands for:
  *

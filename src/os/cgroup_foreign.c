@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cgroup_foreign.c - a cgroup that somebody else made: found by a process in it, and read
+ * cgroup_foreign.c - a cgroup of another engine: find it by a process in it, and read it
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cgroup_update.c - limits of a live cgroup, up and down */
+/* cgroup_update.c - raise and lower limits of a live cgroup */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>

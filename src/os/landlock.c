@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* landlock.c - landlock(7) by its three system calls; the C library has no wrappers */
+/* landlock.c - landlock(7) with its three system calls; the C library has no wrappers */
 #include "os/landlock.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * landlock.h - a process of ours gives up all files but a few directories, and its
- * neighbours
+ * landlock.h - restrict a process to a few directories, and separate it from other
+ * processes
  */
 #ifndef OS_LANDLOCK_H
 #define OS_LANDLOCK_H

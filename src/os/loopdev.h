@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loopdev.h - a file as a block device, for as long as somebody uses it */
+/* loopdev.h - a file as a block device, for as long as it is used */
 #ifndef OS_LOOPDEV_H
 #define OS_LOOPDEV_H
 

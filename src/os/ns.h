@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ns.h - processes in namespaces of their own, and the id maps of user namespaces */
+/* ns.h - processes in new namespaces, and the id maps of user namespaces */
 #ifndef OS_NS_H
 #define OS_NS_H
 

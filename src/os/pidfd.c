@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pidfd.c - the end of a process that is known by a descriptor */
+/* pidfd.c - end a process that is known by a descriptor */
 #include "os/pidfd.h"
 
 #include <errno.h>

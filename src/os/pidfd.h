@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pidfd.h - the end of a process that is known by a descriptor */
+/* pidfd.h - end a process that is known by a descriptor */
 #ifndef OS_PIDFD_H
 #define OS_PIDFD_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seccomp.c - load the filter that gen-seccomp made */
+/* seccomp.c - load the filter that gen-seccomp generated */
 #include "os/seccomp.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * sig.h - signals as they are for a new process: all of them, those of the C library too
- */
+/* sig.h - reset all signals for a new process, including those of the C library */
 #ifndef OS_SIG_H
 #define OS_SIG_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* init_proto.c - the engine's first look at a message from an init */
+/* init_proto.c - the engine's first check of a message from an init */
 #include "proto/init_proto.h"
 
 #include <errno.h>

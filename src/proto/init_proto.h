@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * init_proto.h - what is said between a sandbox's init and those who use the sandbox
+ * init_proto.h - the protocol between a sandbox's init and its clients
  *
  * SOCK_SEQPACKET connections, one struct a message, descriptors beside it
  * (SCM_RIGHTS). Both ends are of one build or of builds that share

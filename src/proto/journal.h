@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * journal.h - the file that holds what an exec has written, stdout and stderr apart, in
- * order
+ * journal.h - the file with an exec's output, stdout and stderr separate, in order
  *
  * A page with the header and the result, then a ring of `capacity` bytes. Positions are
  * logical and only grow: position p lies at JOURNAL_RING + p % capacity. Records stand

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * journal_read.c - reading what init wrote (proto/journal.h has the format)
+ * journal_read.c - read what init wrote (proto/journal.h has the format)
  *
  * The writer is inside a sandbox: no number in the file is believed before it
  * has been held against the others, and reading makes progress or ends.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * journal_read.h - reading an exec's journal (proto/journal.h has its format), whoever
- * wrote it
+ * journal_read.h - read an exec's journal (proto/journal.h has the format), which may be
+ * hostile
  */
 #ifndef PROTO_JOURNAL_READ_H
 #define PROTO_JOURNAL_READ_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* warden_proto.c - requests to the warden: packed by one side, doubted by the other */
+/* warden_proto.c - requests to the warden: one side packs them, the other checks them */
 #include "proto/warden_proto.h"
 
 #include <errno.h>

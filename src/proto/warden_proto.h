@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * warden_proto.h - what the api asks of the warden, and what it is answered
+ * warden_proto.h - requests of the api to the warden, and their answers
  *
  * One SOCK_SEQPACKET connection, one struct a message, descriptors beside it.
  * The api parses what strangers send, so the warden believes nothing of it: a

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * regex.c - a pattern becomes a small program, which runs in all its states at once
+ * regex.c - compile a pattern to a small program, which runs in all its states at once
  *
  * The program (after Thompson) has a place for each byte that the pattern wants
  * next, and places that go on to two others. For each byte of the line, all places

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * regex.h - text, extended regular expressions and names with stars, found in linear time
+ * regex.h - search for text, extended regular expressions and shell patterns in linear
+ * time
  *
  * Whoever asks may be hostile, and so may what is searched: the time is bounded by
  * the product of both lengths, and a pattern that would need much memory is

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * framed.c - results in the stream, behind a marker that could not be foreseen
+ * framed.c - results in the stream, after an unpredictable marker
  *
  * The marker is written on stdout, followed by a record, and on stderr. It begins with a
  * byte that it holds only once: where it ceases to match, none of what matched can be the

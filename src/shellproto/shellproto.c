@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shellproto.c - commands are quoted, records are read, and one state is kept
+ * shellproto.c - quote commands, parse records, and keep the state
  *
  * script.c has what the shell runs. A record, which it writes after each command, is
  *

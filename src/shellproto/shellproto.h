@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shellproto.h - a stateful shell: commands in, results out, by any means of moving bytes
+ * shellproto.h - a stateful shell: commands in, results out, over any stream of bytes
  *
  * A session is a shell of the image's own that is given one command after another and
  * keeps its state between them: directory, variables, functions, options, jobs. This is

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stop.c - whom to signal so that a command ends and the shell does not
+ * stop.c - choose the processes to signal so that a command ends and the shell does not
  *
  * Without a terminal nothing but the tree tells a command's processes from the shell and
  * from the jobs of earlier commands. Kept are: the shell; what is older than the command;

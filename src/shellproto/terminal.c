@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * terminal.c - commands that are typed
+ * terminal.c - commands that are typed on a terminal
  *
  * A terminal takes what is typed line by line, of 4,095 bytes each, and keeps some bytes
  * for itself: ^C, ^D, ^U and their like. So a text comes as assignments, each its

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * limits.h - the table of limits: the one place to add one
+ * limits.h - the table of limits: the only place to add one
  *
  * Each row of SPEC_LIMITS() has, in this order:
  *

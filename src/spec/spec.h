@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spec.h - the spec of a sandbox as a table of fields, for all who encode or decode one
+ * spec.h - the spec of a sandbox as a table of fields, for all encodings
  *
  * An encoding goes through spec_fields[] and spec_limits[] instead of naming each field.
  * Where limits are kept apart from a spec (a configuration, a message, options), they are

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * backend_threads.c - requests that may take long, on threads of their own
+ * backend_threads.c - requests that may take long, on separate threads
  *
  * A container takes a hundred times as long to make as a sandbox of ours, and the pull of
  * an image before it may take minutes; and whatever waits for an answer from inside a

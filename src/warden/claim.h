@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * claim.h - one change of a sandbox at a time, and how many sandboxes there are
+ * claim.h - one change of a sandbox at a time, and the number of sandboxes
  *
  * The api promises not to ask for two changes of one sandbox at once. The warden does not
  * rely on it: what creates, destroys or changes a sandbox claims its id first, whatever

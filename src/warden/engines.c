@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * engines.c - an engine for each backend that the configuration names
+ * engines.c - an engine for each backend in the configuration
  *
  * The native one is opened with the warden: its lock is what keeps a second service away,
  * and it is asked for before all others. The rest are opened when somebody asks for them,

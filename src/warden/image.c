@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * image.c - images are the business of its own program, which we start
+ * image.c - start the separate program that handles images
  *
  * What it prints is read by who asked, through a pipe: lines of JSON, the last of
  * which says how it went. No one waits for it here. It writes until the reader

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * policy.c - what a sandbox may have, by the service's configuration
+ * policy.c - what a sandbox may have, according to the service's configuration
  *
  * Asked twice: by the api, which can answer in words of the request, and by the warden,
  * which does not trust the api. A source of a mount is judged by name here and by

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool.c - how many parts are wanted, making and dropping them, telling the api of them
+ * pool.c - how many prepared sandboxes are needed; create and drop them, and tell the api
  */
 #include "warden/pool.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool.h - parts of sandboxes that are ready before anybody asks for them
+ * pool.h - parts of sandboxes that are prepared in advance
  *
  * One thread makes parts (warren_prepare()) while no create is under way: a few at once
  * when these run short, all that are wanted when nobody has asked for a while. That

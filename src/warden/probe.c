@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * probe.c - what an engine can do: found out by one thread per engine, told to all who
- * ask
+ * probe.c - find out what an engine can do: one thread per engine answers all requests
  *
  * To probe an engine may mean to wait for another program, that may never answer. So no
  * thread waits for a probe that another thread has under way: the question is noted, and

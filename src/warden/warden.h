@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* warden.h - the process that may make sandboxes, and does nothing else */
+/* warden.h - the process that may create sandboxes, and does nothing else */
 #ifndef WARDEN_WARDEN_H
 #define WARDEN_WARDEN_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * conn.c - the connections: who speaks to us, and who is told what
+ * conn.c - the connections of clients, and the messages to them
  *
  * A sandbox that is not durable has one, its maker's, and ends with it. A durable one has
  * a socket on which others come and go (init_proto.h has the rules). There, init never

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec.c - the table of execs: reaping, deadlines, accounts
+ * exec.c - the table of execs: reaping, deadlines, resource usage
  *
  * A slot is in use from SPAWN until the first process is reaped and, with a
  * journal, until all streams have ended.

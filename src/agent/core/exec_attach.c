@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * exec_attach.c - requests about an exec under way: who comes to it, reads it, feeds it
- * no more
- */
+/* exec_attach.c - requests about a running exec: attach, read, close its input */
 #include <errno.h>
 
 #include "agent/core/agent.h"

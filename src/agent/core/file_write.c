@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file_write.c - WRITE: bytes of a request, or of a file that came along, to an open file
+ * file_write.c - WRITE: write bytes of a request, or of a file that came with it, to an
+ * open file
  */
 #include <errno.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * files.c - directories read, and files made, removed, renamed and watched, as a user
+ * files.c - read directories, and create, remove, rename and watch files, as a user
  *
  * Every path is resolved by openat2(2): within the root, or below a directory
  * that came along. What changes a name does so in the directory that holds it, by

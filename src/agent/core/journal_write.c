@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * journal_write.c - output from an exec's pipes into its journal (journal.h has the
+ * journal_write.c - write output from an exec's pipes into its journal (journal.h has the
  * format)
  *
  * splice(2) moves the bytes from the pipe to the file without our seeing them; a

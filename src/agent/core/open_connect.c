@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * open_connect.c - files and ports of the sandbox: one opened from within and passed on;
- * which request goes where
+ * open_connect.c - open files and connect to ports from inside, and dispatch file
+ * requests
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * outbox.c - messages that a connection could not take yet, in their order
+ * outbox.c - messages that did not fit into a connection yet, in order
  *
  * The kernel holds about 270 small messages for a peer that does not read. More than that
  * are due when somebody attaches to hundreds of execs, or when they all end at once. They

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* privileges.c - init itself: who it is, the rights that it has, and its clock */
+/* privileges.c - init itself: its user, its privileges and its clock */
 #include <linux/capability.h>
 #include <sys/prctl.h>
 #include <time.h>

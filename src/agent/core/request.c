@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * request.c - what all who are asked do alike: a first look at a request, and its
- * greetings
- */
+/* request.c - the first check of a request, and the greeting, for all agents */
 #include <errno.h>
 
 #include "agent/core/agent.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spawn.c - from a message to streams that are in place
+ * spawn.c - from a SPAWN message to streams that are in place
  *
  * What is done with them, and who answers the request, is the other half: exec_child.c.
  */

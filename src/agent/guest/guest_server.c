@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * guest_server.c - files and ports of a container that somebody else made, for its shim
+ * guest_server.c - serve files and ports of a container of another engine, for its shim
  *
  * The shim listens on a socket that is bound into the container, until we have come,
  * which is before anything else runs there. It asks as init is asked (OPEN, SCAN, CHANGE,

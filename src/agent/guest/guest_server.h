@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * guest_server.h - a guest agent that does for its shim what an init does with files and
- * ports
+ * guest_server.h - a guest agent that serves files and ports for its shim, like an init
  */
 #ifndef AGENT_GUEST_GUEST_SERVER_H
 #define AGENT_GUEST_GUEST_SERVER_H

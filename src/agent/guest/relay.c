@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * relay.c - bytes both ways between a socket that we were given and a port
+ * relay.c - relay bytes between a given socket and a port, in both directions
  *
  * Each way has its own buffer, and ends by itself: the end of what one side says is
  * told to the other, which may go on talking. A side that takes no more has what is meant

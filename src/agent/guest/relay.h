@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * relay.h - a stream from outside to a port of the sandbox's, for who cannot be handed
+ * relay.h - a stream from outside to a port of the sandbox, for a process that cannot get
  * its socket
  */
 #ifndef AGENT_GUEST_RELAY_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec_procs.c - the processes of an exec: listing them, signals to them
+ * exec_procs.c - the processes of an exec: list and signal them
  *
  * Its processes are those in its cgroup. Without one a tree is known by its
  * session only: a process that made its own session escapes this, though

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file_worker.c - file workers: children of init that do what can wait, or costs memory
+ * file_worker.c - file workers: children of init that do work that can block or uses
+ * memory
  *
  * write(2), chmod(2), open(2) and the like wait for locks that code inside can hold for
  * as long as it likes, and the pages of a file in memory are charged to whoever writes

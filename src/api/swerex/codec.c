@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * codec.c - bytes become characters, one at a time
+ * codec.c - decode bytes into characters, one at a time
  *
  * A decoder takes one character from the front, or says how many bytes are none, and why,
  * in the words of Python's codecs. What is done about that is the same for all.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * codec.h - the bytes of a file as text, by the names that Python has for encodings and
- * errors
+ * codec.h - the bytes of a file as text, with Python's names of encodings and error
+ * handlers
  *
  * Encodings: utf-8, utf-8-sig, ascii, latin-1, cp1252, utf-16 and utf-32 with or without
  * an order, by all their names. Errors: strict, ignore, replace, backslashreplace. Lines

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exceptions.c - errors, as the exceptions that a client raises
+ * exceptions.c - errors as the exceptions that a client raises
  *
  * A client imports the class and makes one with the message; so classes are those of its
  * own package and of Python's own, and the errors of files are told as Python tells them.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * execute.c - handler: a command, as Python's subprocess.run() runs it
+ * execute.c - handler: run a command, like Python's subprocess.run()
  *
  * No stdin; an environment that is given is all there is; a program is looked for in its
  * PATH, or, where it has none, in the two directories that Python has for that.

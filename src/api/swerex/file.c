@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file.c - handlers: a file as text, and text as a file
+ * file.c - handlers: read a file as text, and write text to a file
  *
  * As Python's Path.read_text() and write_text() do it: what is there is written over, and
  * keeps its owner and mode; directories that are missing are made.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * idempotency.c - answers, and those that are given again to who asks again
+ * idempotency.c - answers, and their repetition for repeated requests
  *
  * A client that lost its connection asks again, by the same X-Request-ID. What it asked
  * for is done once: while it is under way both wait for it, and after that its answer is

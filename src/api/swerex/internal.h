@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* internal.h - what the files of this face share */
+/* internal.h - what the files of the SWE-ReX API share */
 #ifndef API_SWEREX_INTERNAL_H
 #define API_SWEREX_INTERNAL_H
 

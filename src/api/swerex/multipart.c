@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * multipart.c - form data, taken apart as it comes
+ * multipart.c - parse form data as it arrives
  *
  * Parts are separated by "\r\n--boundary", of which the first byte stands nowhere else in
  * it: where it ceases to match, what matched is data, and the next match cannot have

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * multipart.h - a body of multipart/form-data, taken apart as it comes (RFC 7578)
+ * multipart.h - a multipart/form-data body, parsed as it arrives (RFC 7578)
  *
  * Pure functions on bytes. It is right or it is refused: a part without a name, a name
  * twice the size of any of ours, an end in the middle.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pyrepr.c - values as Python writes them */
+/* pyrepr.c - format values like Python's repr() */
 #include "api/swerex/pyrepr.h"
 
 #include <stdio.h>

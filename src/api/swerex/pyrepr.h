@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pyrepr.h - values as Python writes them, for messages that clients know */
+/* pyrepr.h - values formatted like Python's repr(), for messages that clients know */
 #ifndef API_SWEREX_PYREPR_H
 #define API_SWEREX_PYREPR_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reply.c - a large answer, written as the client takes it
+ * reply.c - a large answer, encoded as the client reads it
  *
  * What a program wrote is held as it is. As JSON it can be six times as long, and to make
  * that takes seconds where it is much: so it is decoded, quoted and escaped a slice at a

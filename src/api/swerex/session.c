@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* session.c - handlers: sessions, which are shells at terminals */
+/* session.c - handlers: sessions, which are shells on terminals */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

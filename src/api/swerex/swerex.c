@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * swerex.c - which request is ours, who asks, and what for
+ * swerex.c - route requests of the SWE-ReX API and identify the caller
  *
  * A request without a token that is right learns nothing. The sandbox is named by the
  * path, or by the token; a token that is for one sandbox opens no other.

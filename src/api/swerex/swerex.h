@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * swerex.h - the face of SWE-ReX: its remote-runtime protocol, for each sandbox
+ * swerex.h - the SWE-ReX API: its remote-runtime protocol, for each sandbox
  *
  * A client that was made for a SWE-ReX server finds one at
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * upload.c - handler: a form with a file, which is written, or unpacked
+ * upload.c - handler: write or unpack the file of a form
  *
  * The form names the target behind the file, so the file is put aside until all has
  * arrived: in a file without a name, in the service's own directory. From there it goes

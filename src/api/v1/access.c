@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* access.c - whether he who asks may do what he asks for */
+/* access.c - check whether the caller may do what it requests */
 #include "api/v1/v1.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * create_request.c - from a CreateSandbox to a row of the store and a spec for the engine
+ * create_request.c - from a CreateSandbox to a row of the database and a spec for the
+ * engine
  *
  * What is left out gets the service's default, what is above a maximum or
  * against the policy is refused here, in words of the request; the warden

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event.c - handler: what happens, as it happens */
+/* event.c - handler: stream events */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exec.c - handlers: starting execs, looking at them, and having a say in them */
+/* exec.c - handlers: start, show and control execs */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exec.h - what a request to start something wants */
+/* exec.h - the fields of a request to start an exec */
 #ifndef API_V1_EXEC_H
 #define API_V1_EXEC_H
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * file.c - what the handlers of files share: their beginning, their errors, how a file
- * looks
- */
+/* file.c - what the file handlers share: setup, errors, and a file as JSON */
 #include "api/v1/file.h"
 
 #include <errno.h>

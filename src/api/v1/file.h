@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file.h - what the handlers of files share
+ * file.h - what the file handlers share
  *
  * A handler's state begins with a struct file_call; file_begin() makes it known to the
  * call, finds the user, and goes on with `begun` unless the client is gone by then.

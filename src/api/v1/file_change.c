@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file_change.c - handlers: what is at a path is shown, made, moved, changed, removed */
+/* file_change.c - handlers: show, create, move, change and remove files */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

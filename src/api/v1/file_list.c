@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file_list.c - handler: what is in a directory, some levels down */
+/* file_list.c - handler: list a directory, some levels deep */
 #include <errno.h>
 
 #include "api/v1/file.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file_read.c - handler: a file, or a range of it, by sendfile(2) */
+/* file_read.c - handler: send a file, or a range of it, with sendfile(2) */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

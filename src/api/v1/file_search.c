@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file_search.c - handler: what is in a tree, by name and by content */
+/* file_search.c - handler: search a tree by name and by content */
 #include <string.h>
 #include <sys/stat.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file_tar.c - handlers: a tree as an archive, and an archive into a directory
+ * file_tar.c - handlers: download a tree as an archive, and unpack an archive
  *
  * No more of either is in memory than a piece on its way.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file_watch.c - handler: what changes in a file, directory or tree, as a stream */
+/* file_watch.c - handler: stream the changes of a file, directory or tree */
 #include <errno.h>
 
 #include "api/v1/file.h"

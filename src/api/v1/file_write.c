@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file_write.c - handlers: a body becomes a file, or is added to one
+ * file_write.c - handlers: write a body to a file, or append it
  *
  * A file is replaced by one that was written beside it, whole: until then it has
  * no name, and is gone with whoever writes it. Where the file system has no such

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * image.c - handlers: the images of this machine, listed, shown, removed, pulled
+ * image.c - handlers: list, show, remove and pull images
  *
  * What warren-image(1) says is taken apart and written anew, in the words of
  * the description. Who watches a pull gets of each layer what is true when he is

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * output.c - handler: what an exec wrote, from a cursor on, for as long as it writes
+ * output.c - handler: stream the output of an exec from a cursor
  *
  * The reader's place is a cursor in the journal; nothing is kept for it in
  * memory but one piece. When the client does not take what was sent, nothing is

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* output_json.c - an answer with what a command wrote, made as the client takes it */
+/*
+ * output_json.c - an answer with the output of a command, encoded as the client reads it
+ */
 #include "api/v1/output_json.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * output_json.h - an answer with what a command wrote, made as the client takes it
+ * output_json.h - an answer with the output of a command, encoded as the client reads it
  *
  *	{ head "stdout":"...","stderr":"..." tail }
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * port.c - handlers: requests for a server in a sandbox, by path and by host name;
+ * port.c - handlers: forward requests to a server in a sandbox, by path and by host name;
  * tunnels
  *
  *	/v1/sandboxes/<id>/ports/<port>/<rest>	is asked for /<rest>

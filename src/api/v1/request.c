@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request.c - answers to requests, and the life of a request that waits for one */
+/* request.c - answer requests, and keep requests that wait */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

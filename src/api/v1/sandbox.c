@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sandbox.c - handlers: making, finding, changing and deleting sandboxes */
+/* sandbox.c - handlers: create, find, change and delete sandboxes */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * sandbox.h - what a request to make a sandbox wants, as the engine and the store have it
- */
+/* sandbox.h - a request to create a sandbox, for the engine and the database */
 #ifndef API_V1_SANDBOX_H
 #define API_V1_SANDBOX_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* service.c - handlers: the service itself: its health, figures, backends, description */
+/* service.c - handlers: the service's health, metrics, backends and description */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>

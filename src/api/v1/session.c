@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* session.c - handlers: shells whose state carries from command to command */
+/* session.c - handlers: shells that keep their state between commands */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stdin.c - handler: a body is passed on to an exec's stdin as it arrives */
+/* stdin.c - handler: pass a body on to an exec's stdin as it arrives */
 #include <errno.h>
 
 #include "api/v1/v1.h"

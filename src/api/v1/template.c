@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* template.c - named beginnings of sandboxes: checked at the start, put below requests */
+/*
+ * template.c - templates of sandboxes: check them at the start, merge them into requests
+ */
 #include <errno.h>
 #include <string.h>
 

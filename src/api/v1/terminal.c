@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * terminal.c - handlers: terminals over WebSocket, shared and joined again
+ * terminal.c - handlers: shared terminals over WebSocket
  *
  * A terminal is an exec with a pty; a client of it has a cursor in its journal
  * and nothing else, like every reader of output. So several can watch the same

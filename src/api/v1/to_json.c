@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* to_json.c - how sandboxes, execs and their output look in answers */
+/* to_json.c - sandboxes, execs and their output as JSON */
 #include <string.h>
 
 #include "api/v1/exec.h"

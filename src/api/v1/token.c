@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* token.c - handlers: who may do what */
+/* token.c - handlers: create, list and revoke tokens */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>

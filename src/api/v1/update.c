@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * update.c - handler: a sandbox is changed while it runs
+ * update.c - handler: change a running sandbox
  *
  * Limits come first, since only they can be refused by the kernel; what follows
  * is written to the store, and either all of it is or the request fails.

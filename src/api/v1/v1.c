@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * v1.c - the way of a request to its handler
+ * v1.c - the path of a request to its handler
  *
  * route -> who asks -> path parameters -> query -> body -> handler. Whoever may
  * not ask learns nothing beyond the route, which is public. What has no body of

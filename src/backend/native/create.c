@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * create.c - making a sandbox: the steps outside, and their one undoing
+ * create.c - create a sandbox: the steps outside, and their single undo
  *
  * A create runs the table below; a failure anywhere destroys what there is, in
  * one function that looks at the sandbox and not at how far it got. Destroy is the

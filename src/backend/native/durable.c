@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * durable.c - making, finding, adopting and changing sandboxes that outlive their maker
- */
+/* durable.c - create, find, adopt and change sandboxes that outlive their creator */
 #include "backend/native/durable.h"
 
 #include <dirent.h>

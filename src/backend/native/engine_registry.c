@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * engine_registry.c - who is alive, which id range is whose, and what a crash left
+ * engine_registry.c - live engines, the owners of id ranges, and the cleanup after a
+ * crash
  *
  *	<run_dir>/engines/<name>	a lock file per engine, locked while it lives
  *	<run_dir>/ids/<slot>		a link per sandbox: "<name>/<sandbox id>"

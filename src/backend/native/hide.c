@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hide.c - an ordinary user's sandbox does not see what is mounted in the machine's trees
+ * hide.c - hide mounts in the machine's trees from an ordinary user's sandbox
  *
  * Root's copies of /usr and /opt are without what is mounted below them. An ordinary user
  * may not have such a copy: his mounts are locked together, as without one of them he

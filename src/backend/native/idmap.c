@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * idmap.c - which id is which
+ * idmap.c - id maps of user namespaces
  *
  * A sandbox made by root has 65,536 ids of its own; id n inside is base + n outside, and
  * nobody there. One more is its init's (INIT_ID of proto/init_proto.h). A shared layer

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * native.c - sandboxes made of this kernel's namespaces: the backend's table and its
- * engine
+ * native.c - sandboxes from this kernel's namespaces: the backend's table and its engine
  */
 #include <errno.h>
 #include <fcntl.h>

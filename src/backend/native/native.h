@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * native.h - the native backend: parts and what they share
+ * native.h - the native backend: its parts and what they share
  *
  *	native.c	the table and the engine
  *	create.c	create and destroy, as steps outside the sandbox

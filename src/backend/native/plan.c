@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plan.c - what the spec and the image say of a sandbox
+ * plan.c - read the spec and the image into a plan
  *
  * `host` is the image of most sandboxes. It is kept open between creates and
  * looked at again after a second; a create that uses the older one when a newer

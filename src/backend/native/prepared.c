@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * prepared.c - what any sandbox needs, prepared in advance
+ * prepared.c - parts of sandboxes that are prepared in advance
  *
  * Most of the time of a create goes into what is the same whatever the spec says:
  * namespaces, the network above all, cgroups, a filtered and waiting init, a

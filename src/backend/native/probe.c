@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * probe.c - what this machine can enforce, found out by doing it in a child
+ * probe.c - find out what this machine can enforce, by trying it in a child
  *
  * A configuration file can lie and a version number can be patched; a call that
  * worked, worked. Each probe leaves a sentence on what it found.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rootfs.c - the mounts of a sandbox, made by the child in its own mount namespace
+ * rootfs.c - the mounts of a sandbox, which the child creates in its own mount namespace
  *
  * All of it hangs on one filesystem of bounded size, the scratch space (a tmpfs, or
  * scratch_disk.c's), in which the overlays have their uppers. Names of layers are

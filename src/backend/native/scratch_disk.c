@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scratch_disk.c - where a sandbox's writes go when memory will not do: a file, as a
- * block device
+ * scratch_disk.c - a file as a block device for a sandbox's writes, if memory is not
+ * enough
  *
  * The scratch space is a tmpfs unless more disk than memory was asked for, or
  * this kernel's tmpfs cannot hold user.* attributes (before 6.6), without which

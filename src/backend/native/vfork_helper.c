@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vfork_helper.c - our thread and memory for the child, and a thread for what is to be
- * done in the meantime
+ * vfork_helper.c - run the child in the engine's memory, and a thread for the work in the
+ * meantime
  *
  *	the caller's thread	the thread			the child
  *	starts the thread,

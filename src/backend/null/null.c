@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * null.c - no isolation at all: commands run as children of ours, on the machine itself
+ * null.c - no isolation at all: commands run as children of the engine, directly on the
+ * host
  *
  * It keeps the contract of execs (streams, results, deadlines, signals) and
  * nothing else, so that what core does over exec can be tested against the

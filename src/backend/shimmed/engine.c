@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* engine.c - an engine of kept sandboxes: its directory, its lock, what a crash left */
+/*
+ * engine.c - an engine of sandboxes with shims: its directory, its lock, the cleanup
+ * after a crash
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

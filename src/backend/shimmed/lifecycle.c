@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lifecycle.c - a sandbox and its shim: made, found again, destroyed */
+/* lifecycle.c - create, find again and destroy a sandbox and its shim */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shim_spawn.c - starting warren-shim
+ * shim_spawn.c - start warren-shim
  *
  * Whoever embeds us may ignore SIGCHLD, so that nobody can be waited for: how a call went
  * is what comes over a pipe.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shimmed.c - the backends whose sandboxes have a shim: their tables */
+/* shimmed.c - the tables of backends whose sandboxes have a shim */
 #include "backend/shimmed/shimmed.h"
 
 #include <errno.h>

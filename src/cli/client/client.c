@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client.c - where the service is, how one shows who one is, and calls of it */
+/* client.c - find the service, authenticate, and call it */
 #include "cli/client/client.h"
 
 #include <errno.h>

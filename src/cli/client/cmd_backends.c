@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * cmd_backends.c - warren backends: where the service's sandboxes can run, and what each
- * can do
- */
+/* cmd_backends.c - warren backends: show the service's backends and what each can do */
 #include <stddef.h>
 #include <string.h>
 

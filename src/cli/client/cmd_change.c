@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * cmd_change.c - warren pause, resume and rm: one thing done to each of several sandboxes
- */
+/* cmd_change.c - warren pause, resume and rm: change several sandboxes */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>

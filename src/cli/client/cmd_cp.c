@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd_cp.c - warren cp: files and trees, into a sandbox and out of it
+ * cmd_cp.c - warren cp: copy files and trees into and out of a sandbox
  *
  * As docker has it: a directory that is there gets what is copied in it, under its
  * own name; "SRC/." means what is in SRC. Trees go as archives.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_create.c - warren create: a sandbox that stays */
+/* cmd_create.c - warren create: create a sandbox */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_events.c - warren events: what happens, a line each, as it happens */
+/* cmd_events.c - warren events: follow events, one on each line */
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>

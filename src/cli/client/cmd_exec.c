@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_exec.c - warren exec: a command in a sandbox that is there */
+/* cmd_exec.c - warren exec: run a command in a sandbox */
 #include <stddef.h>
 
 #include "cli/client/commands.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_logs.c - warren logs: the output of a command, from any place in it */
+/* cmd_logs.c - warren logs: show the output of a command from any position */
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>

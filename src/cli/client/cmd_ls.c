@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_ls.c - warren ls: the sandboxes, or what was run in one of them */
+/* cmd_ls.c - warren ls: list sandboxes, or the commands run in one */
 #include <stddef.h>
 
 #include "cli/client/commands.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd_port.c - warren port: a server in a sandbox, as a port of this machine
+ * cmd_port.c - warren port: forward a port of a sandbox to this machine
  *
  * Without --listen the address below the API is printed. With it each
  * connection that comes in gets its own process and a tunnel (tunnel.h),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd_run.c - warren run --daemon: a sandbox for one command, made by the service
+ * cmd_run.c - warren run --daemon: run a command in a new sandbox of the service
  *
  * The options are those of `warren run`, which hands them over as they are.
  */

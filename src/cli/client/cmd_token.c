@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_token.c - warren token create, ls and rm: who may do what */
+/* cmd_token.c - warren token create, ls and rm: manage tokens */
 #include <stddef.h>
 #include <stdio.h>
 

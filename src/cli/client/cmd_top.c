@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd_top.c - warren top: what sandboxes use, on a terminal once a second
+ * cmd_top.c - warren top: show resource usage, on a terminal once a second
  *
  * One list and a question for each sandbox that fits on the screen. Processor
  * use is the difference between two looks; the first has none to show.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_wait.c - warren wait: until a sandbox is in a state, or a command in it ended */
+/* cmd_wait.c - warren wait: wait for a state of a sandbox, or for a command in it */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * commands.h - the commands that are served by `warren serve`, and what they share
+ * commands.h - the commands that use `warren serve`, and what they share
  *
  * As in warren(1): a file and a `struct command` each, a table in main.c.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exec.c - a command in a sandbox: start it, be with it, end as it did */
+/* exec.c - start a command in a sandbox, attach to it, and exit with its status */
 #include "cli/client/exec.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exec.h - a command in a sandbox: start it, be with it, end as it did */
+/* exec.h - start a command in a sandbox, attach to it, and exit with its status */
 #ifndef CLI_CLIENT_EXEC_H
 #define CLI_CLIENT_EXEC_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c - warren-client: the commands of warren(1) that `warren serve` answers */
+/* main.c - warren-client: the commands of warren(1) that use `warren serve` */
 #include <ctype.h>
 #include <signal.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* progress.c - how long it takes already */
+/* progress.c - show the elapsed time */
 #include "cli/client/progress.h"
 
 #include <inttypes.h>

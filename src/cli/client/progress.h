@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * progress.h - a line on the terminal while something takes longer than a second
+ * progress.h - a line on the terminal while an operation takes longer than a second
  *
  * It is written over itself and gone at the end; where stderr is no terminal
  * there is none.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * request.c - requests as curl's easy handles, and the turn that moves them all
+ * request.c - requests as curl easy handles, and the loop that drives them
  *
  * An answer below 400 goes to who asked for it (a stream) or is kept whole; the
  * error of an answer from 400 on is the service's own sentence. What fails

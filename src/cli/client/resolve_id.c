@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * resolve_id.c - which one is meant: by id, by name, or by the beginning of an id
+ * resolve_id.c - find an object by its id, its name, or the beginning of its id
  *
  * A whole id is taken at its word, without a question to the service: it will
  * say itself when there is none. Names and beginnings of ids of sandboxes are the

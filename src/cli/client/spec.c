@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spec.c - options become JSON, and JSON becomes a sandbox */
+/* spec.c - convert options to JSON, and create a sandbox from it */
 #include "cli/client/spec.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spec.h - what was asked for on the command line, as the API has it */
+/* spec.h - the options of the command line as fields of the API */
 #ifndef CLI_CLIENT_SPEC_H
 #define CLI_CLIENT_SPEC_H
 

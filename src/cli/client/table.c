@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table.c - columns: the last one as it is, the others as wide as their widest cell */
+/*
+ * table.c - print columns: the last one unchanged, the others as wide as their widest
+ * cell
+ */
 #include "cli/client/table.h"
 
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * table.h - rows of text under a head, in columns as wide as they need to be
+ * table.h - rows of text with a header, in columns
  *
  *	struct table t = TABLE_INIT("ID", "STATE");
  *

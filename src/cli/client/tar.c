@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tar.c - libarchive at one end of a pipe */
+/* tar.c - run libarchive at one end of a pipe */
 #include "cli/client/tar.h"
 
 #include <archive.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tar.h - trees of this machine to and from archives, in its own process
+ * tar.h - trees of this machine to and from archives, in a separate process
  *
  * What comes from a sandbox is hostile: nothing of an archive is written outside of
  * the directory it is for, through a link, as a device, or with rights to become

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tunnel.c - bytes between a socket of ours and a port in a sandbox
+ * tunnel.c - move bytes between a local socket and a port in a sandbox
  *
  * curl connects (by unix socket, TCP or TLS, past proxies), we ask for the upgrade and
  * read the answer; from then on its bytes are the port's. A flow is one direction

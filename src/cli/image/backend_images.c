@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * backend_images.c - a pull by a backend that has images of its own
+ * backend_images.c - pull with a backend that has its own images
  *
  * warren-shim(1) asks the backend's daemon, and says in lines of JSON how far it is: of
  * each layer, then what the image is, then how it went.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * backend_images.h - images of backends that have their own, docker's say: pulled by the
- * shim's program
+ * backend_images.h - images of backends that have their own, such as docker: the shim
+ * program pulls them
  */
 #ifndef CLI_IMAGE_BACKEND_IMAGES_H
 #define CLI_IMAGE_BACKEND_IMAGES_H

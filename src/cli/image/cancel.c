@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cancel.c - remembers the signal that asks for an end */
+/* cancel.c - remember the signal that requests an end */
 #include "cli/image/cancel.h"
 
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cancel.h - ^C and its like while images are fetched
+ * cancel.h - ^C and similar signals while images are pulled
  *
  * The first signal asks for an orderly end, which removes what was begun; the
  * second of its kind ends the process at once. The store is safe either way.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* catalog.c - reading the whole store */
+/* catalog.c - read the whole store */
 #include "cli/image/catalog.h"
 
 #include <errno.h>

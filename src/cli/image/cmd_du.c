@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_du.c - warren image du: which bytes are whose */
+/* cmd_du.c - warren image du: show the disk usage of images */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

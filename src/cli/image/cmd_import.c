@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_import.c - warren image import: a root filesystem, or an OCI layout, as an image */
+/*
+ * cmd_import.c - warren image import: create an image from a root filesystem or an OCI
+ * layout
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>

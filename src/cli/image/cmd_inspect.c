@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_inspect.c - warren image inspect: all that is known of an image, as JSON */
+/* cmd_inspect.c - warren image inspect: show everything about an image as JSON */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_load.c - warren image load: all images of an archive */
+/* cmd_load.c - warren image load: load all images of an archive */
 #include <stddef.h>
 
 #include "cli/common_options.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_ls.c - warren image ls: what is here, as docker shows it */
+/* cmd_ls.c - warren image ls: list images, in docker's format */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_prune.c - warren image prune: what nobody names, and what was left half-made */
+/* cmd_prune.c - warren image prune: remove images without a name, and leftovers */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_pull.c - warren image pull: from a registry into the store */
+/* cmd_pull.c - warren image pull: pull from a registry into the store */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>

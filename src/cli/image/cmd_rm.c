@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd_rm.c - warren image rm: names, and with the last one the image
+ * cmd_rm.c - warren image rm: remove names, and with the last one the image
  *
  * A name goes at once, whatever else is going on. The image goes with it unless
  * a sandbox runs from it; layers go unless images are being added, when nobody

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_tag.c - warren image tag: one more name for an image */
+/* cmd_tag.c - warren image tag: give an image another name */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>

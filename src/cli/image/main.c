@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c - warren-image: `warren image` with all that it needs libraries for */
+/* main.c - warren-image: `warren image` with the libraries that it needs */
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>

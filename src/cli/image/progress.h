@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * progress.h - how far a pull or a load has got, on stderr
+ * progress.h - progress of a pull or a load, on stderr
  *
  * On a terminal a line per layer, redrawn in place; the cursor is always below
  * them, so that nothing is to be restored, whatever ends us. Elsewhere a plain

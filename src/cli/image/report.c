@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c - lines of JSON on stdout, for a program that runs us */
+/* report.c - lines of JSON on stdout, for a calling program */
 #include "cli/image/report.h"
 
 #include <errno.h>

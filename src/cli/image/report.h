@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report.h - for a program that runs us: how far it is and how it ended, in lines of JSON
+ * report.h - progress and result in lines of JSON, for a calling program
  *
  *	{"type":"layer","digest":"sha256:...","phase":"downloading","done":1,"total":2}
  *	...

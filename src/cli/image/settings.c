@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* settings.c - files of two words a line, and two variables */
+/* settings.c - read files of two words per line, and two variables */
 #include "cli/image/settings.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * settings.h - what is said about registries outside of the command line
+ * settings.h - settings of registries from outside the command line
  *
  *	/etc/warren/registries.conf	the machine's
  *	$XDG_CONFIG_HOME/warren/registries.conf (~/.config/...)	the user's

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* source.h - what load and import read from, and what they tell of it */
+/* source.h - what load and import read, and what they print about it */
 #ifndef CLI_IMAGE_SOURCE_H
 #define CLI_IMAGE_SOURCE_H
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * clock.c - the clock by which things expire, which setting the machine's clock does not
- * change
+ * clock.c - the clock for expiry, which setting the machine's clock does not change
  *
  * Lifetimes are measured by CLOCK_BOOTTIME, which counts on while the machine sleeps. To
  * that a distance is added, so that times look like the time of day when the state was

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * disk.c - the disk with the store and the journals: is there room, and what waits for
- * some
+ * disk.c - the disk with the database and the journals: free space, and what waits for it
  *
  * A full disk must not make what was acknowledged untrue, and must not keep anybody from
  * freeing room. The store has room of its own for results and deletions (db/reserve.c).

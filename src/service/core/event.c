@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * event.c - what happened, numbered, for clients that listen or come back
+ * event.c - numbered events, for clients that listen or reconnect
  *
  * An event is a row of the store, so that a cursor outlives the process: one that says
  * that something changed is written in the transaction of that change (event_begin()),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fair_quota.c - what the kernel counts for the service as a whole, shared among its
+ * fair_quota.c - resources that the kernel counts for the whole service, shared among
  * tenants
  */
 #include "service/core/fair_quota.h"

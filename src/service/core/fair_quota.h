@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fair_quota.h - what the kernel counts for the service as a whole, shared among its
+ * fair_quota.h - resources that the kernel counts for the whole service, shared among
  * tenants
  *
  * A tenant may take one more as long as more are free than it holds. So the first has

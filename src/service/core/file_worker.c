@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file_worker.c - requests about the files of a sandbox, and the workers that do them
+ * file_worker.c - file requests of a sandbox, and the workers that do them
  *
  * The init of a native sandbox starts workers for files (agent/init/file_worker.c): the
  * first for the first request, another when requests wait because all workers are held up

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gc.c - what could not be written down or undone when it was time to, tried again
+ * gc.c - retry what could not be recorded or destroyed in time
  *
  * When memory, descriptors or disk run out, the step that notices answers its
  * client with an error; but the step that cleans up after it may fail, too. What

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * image.c - images: asked for, pulled once for all who want the same
+ * image.c - images: each pulled once for all requests
  *
  * warren-image(1) does the work, as a child of the warden; we have the end of a
  * pipe with what it reports, in lines of JSON. Closing it makes it give up.

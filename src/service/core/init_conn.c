@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * init_conn.c - the conversation with the init of a sandbox, without waiting
+ * init_conn.c - the connection to the init of a sandbox, without waiting
  *
  * Requests carry a number that their reply repeats; ends of execs come in between, for
  * all of them (HELLO). A reply that nobody asked for, or a message that is none, is an

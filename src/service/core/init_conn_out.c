@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * init_conn_out.c - requests to an init that its connection has no room for yet
+ * init_conn_out.c - requests to an init that do not fit into its connection yet
  *
  * An init reads no request while it has answers that we have not read
  * (agent/core/outbox.c), so hundreds of requests at once find the connection full. They

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* internal.h - what the files of the core share, and no other room needs */
+/* internal.h - what only the files of the core share */
 #ifndef SERVICE_CORE_INTERNAL_H
 #define SERVICE_CORE_INTERNAL_H
 

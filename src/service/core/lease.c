@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lease.c - descriptors, memory and bytes of output that the service holds for a tenant
+ * lease.c - descriptors, memory and output that the service holds for a tenant
  *
  * The api has a limited number of descriptors (RLIMIT_NOFILE), and the disk with the
  * journals has limited room. Both serve all tenants, so each has a share (fair_quota.h)

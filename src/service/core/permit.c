@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * permit.c - a request that waits begins only while its token is good
+ * permit.c - a waiting request starts only while its token is valid
  *
  * A token is checked when a request arrives. Some requests wait after that: for a paused
  * sandbox to wake, for the turn of a session's command. A command that waits can even

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool_ids.c - ids of sandboxes whose parts the warden has prepared in advance
+ * pool_ids.c - ids of sandboxes that the warden has prepared in advance
  *
  * A sandbox that is asked for gets one of them, as long as there are any. Nothing
  * depends on it: an id that the warden knows nothing of is made into a sandbox

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * prune.c - rows that nobody needs any more, deleted some at a time
+ * prune.c - delete rows that are no longer needed, some at a time
  *
  *	tokens	 a day after they were revoked or expired: until then a list shows them
  *	requests a day after they were made, and of each tenant the newest so many

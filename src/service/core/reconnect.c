@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reconnect.c - a line to an init that ended, or could not be opened, is opened again
+ * reconnect.c - reopen a connection to an init that ended or could not be opened
  *
  * The end of a connection is not the end of a sandbox: init may have cut us off because
  * we did not read, or the machine was short of memory or descriptors. The warden knows

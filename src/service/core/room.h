@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* room.h - the core as the other rooms see it: its structs, and what it does for them */
+/* room.h - the core for the other rooms: its structs and functions */
 #ifndef SERVICE_CORE_ROOM_H
 #define SERVICE_CORE_ROOM_H
 

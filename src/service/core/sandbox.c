@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox.c - sandboxes: states, those who wait for them, and their time
+ * sandbox.c - sandboxes: their states, waiters and lifetime
  *
  * The state of a sandbox is changed by sandbox_move() alone, in the store first.
  * What changes it through the warden (pause, resume, delete: sandbox_ops.c) is one

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox_create.c - a sandbox is made by the warden, after a pull of its image if that
+ * sandbox_create.c - create a sandbox with the warden, after a pull of its image if that
  * is missing
  *
  * The warden is asked first: an image that is here costs nothing more. When it

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox_job.h - what happens to a sandbox one after the other: pause, resume, stop,
- * start, delete
+ * sandbox_job.h - jobs of a sandbox, one after the other: pause, resume, stop, start,
+ * delete
  *
  * A job's begin() is called when those before it are over; it ends by sandbox_job_end().
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox_ops.c - what the warden does to a sandbox: paused, resumed, limited, destroyed
+ * sandbox_ops.c - what the warden does to a sandbox: pause, resume, limit, destroy
  *
  * A sandbox has a queue of jobs, and one under way. A deletion is the last
  * job that is begun: what waits behind it hears that the sandbox is gone.

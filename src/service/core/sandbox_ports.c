@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox_ports.c - ports of a sandbox, and who its users are
+ * sandbox_ports.c - ports of a sandbox, and its users
  *
  * Both inside, by init and by its file worker: what comes back is a descriptor. The name
  * of a user is looked up in the sandbox's own passwd and group.

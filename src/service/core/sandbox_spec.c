@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox_spec.c - the text of a sandbox's spec: what of it the service looks at, and
- * what changes
+ * sandbox_spec.c - the text of a sandbox's spec: the fields that the service uses and
+ * changes
  */
 #include <errno.h>
 #include <jansson.h>

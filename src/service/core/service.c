@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* service.c - the service as a whole: its parts, its clock, its figures */
+/* service.c - the service as a whole: its parts, its clock, its metrics */
 #include "service/core/service.h"
 
 #include <errno.h>

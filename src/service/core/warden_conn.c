@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * warden_conn.c - requests to the warden and their replies, in whatever order they come
- */
+/* warden_conn.c - requests to the warden and their replies, in any order */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec.c - execs: started by init, written to, signalled, ended
+ * exec.c - execs: start, write, signal, end
  *
  * An exec is a row in the store, a journal file and, while it runs or somebody
  * looks at it, a struct run. The row and the file are there before anything is

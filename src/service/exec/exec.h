@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec.h - commands in a sandbox: started, written to, read, signalled, ended
+ * exec.h - commands in a sandbox: start, write, read, signal, end
  *
  *	exec.c	starting and ending
  *	exec_control.c	signals, input and the size of the terminal

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exec_control.c - signals, input and size of an exec that runs */
+/* exec_control.c - signals, input and size of a running exec */
 #include <errno.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>

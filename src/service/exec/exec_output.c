@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec_output.c - what an exec has written, for readers that come and go
+ * exec_output.c - the output of an exec, for readers that come and go
  *
  * The journal is a file that init writes; a reader keeps a cursor and nothing
  * else. While somebody watches, the eventfd that init writes to is in the loop.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec_restore.c - execs of a former process, and after a connection to an init broke
+ * exec_restore.c - find execs again after a restart or a broken connection
  *
  * Execs that ended while nobody listened have their result in their journal. Those that
  * run are attached to anew, some at a time, since each attachment is answered.

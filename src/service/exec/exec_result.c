@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec_result.c - results of execs, into the store
+ * exec_result.c - record the results of execs
  *
  * A result that cannot be written because the disk is full stays in memory, where it is
  * told from, until it can; the next process would find it in the journal.

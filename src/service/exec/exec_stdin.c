@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec_stdin.c - bytes into an exec's stdin or terminal, as fast as it reads
+ * exec_stdin.c - write to an exec's stdin or terminal, as fast as it reads
  *
  * One piece at a time goes into the pipe, in the order of the requests; the
  * next is taken when the last is in. Nothing here waits but the loop.

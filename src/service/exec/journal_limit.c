@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * journal_limit.c - journals are as large as was agreed, whoever writes them
+ * journal_limit.c - keep journals within their limit, even if a hostile init writes them
  *
  * init keeps to the limit that it is given. An init that was taken over need not: it has
  * the file open, and the kernel has no limit for one file of one writer that its children

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * journal_pool.c - empty files for the output of execs, made before anybody asks
+ * journal_pool.c - empty files for the output of execs, created in advance
  *
  * To make a file may take half a millisecond: an ext4 without a journal passes over every
  * inode that was freed in the last minutes. To rename one takes microseconds. So a thread

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * journal_remove.c - journals that nobody wants any more, removed by a thread
+ * journal_remove.c - remove unneeded journals on a thread
  *
  * To remove or empty a file takes as long as it is large: 256 MiB take a tenth of a
  * second, and a sandbox may leave a thousand journals. So the loop only names them. What

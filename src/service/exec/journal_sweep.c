@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * journal_sweep.c - journals that no exec has: looked for, and removed
+ * journal_sweep.c - find and remove journals without an exec
  *
  * The directory may hold thousands: it is read by another thread, and the store is asked
  * about some at a time. A journal gets its row in the turn in which it is made, so that

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * journals.c - the room that a sandbox's journals take on the machine's disk
+ * journals.c - the disk space of a sandbox's journals
  *
  * A journal is on the machine's disk and not the sandbox's, so it is counted here. An
  * exec that runs is counted with all that its journal may become; one that ended with

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * main_command.c - the command that a sandbox is for: an exec that starts with it, and
- * whose end stops or deletes it
+ * main_command.c - a sandbox's main command: it starts with the sandbox, and its end
+ * stops or deletes it
  *
  * The row of the sandbox has the command, and which exec it is, written together with
  * that exec's row. So a process that is killed at any moment leaves a sandbox whose

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox_stop.c - a sandbox is stopped and started: its processes end, its files stay
+ * sandbox_stop.c - stop and start a sandbox: its processes end, its files stay
  *
  * init remains, and with it the namespaces and what was written. It sends the signals, to
  * all processes but itself at once, so that none is missed; the sandbox counts as stopped

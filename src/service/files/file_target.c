@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file_target.c - where a file is to be written
+ * file_target.c - where to write a file
  *
  * A file that is replaced in one step is made beside the old one and renamed; so
  * a link at the end of the path has to be followed here, or it would be

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file_tree_ops.c - a change to all that is at a path: removed, or given another mode or
- * owner
+ * file_tree_ops.c - change a whole tree: remove it, or set its mode or owner
  *
  * What is in a directory is changed a part at a time, by one request; a
  * directory after what is in it, so that no right that is needed inside is taken

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file_writer.h - bytes to a file of a sandbox
+ * file_writer.h - write bytes to a file of a sandbox
  *
  * A native sandbox has workers (service/files/files.h), who write: the pages of a file in
  * memory are charged to whoever writes them first. Elsewhere the service writes. There

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files.c - what is asked about the files of a sandbox, as one of its users */
+/* files.c - file operations in a sandbox, as one of its users */
 #include "service/files/files.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * search.c - a walk that looks at names, and into files
+ * search.c - walk a tree and match names and contents
  *
  * A file is read in pieces and its lines tried one by one, for a
  * millisecond at a time: others have their turn in between, however large the

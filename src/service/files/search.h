@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* search.h - what is in a tree of a sandbox, by name and by content */
+/* search.h - search a tree of a sandbox by name and by content */
 #ifndef SERVICE_FILES_SEARCH_H
 #define SERVICE_FILES_SEARCH_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * untar.c - entries of an archive become files, one after another
+ * untar.c - write the entries of an archive to files, one after another
  *
  * A file is there when all of it is, and what it replaces is there until then: it has no
  * name while it is written (O_TMPFILE), or, where there are no such files, one of its own

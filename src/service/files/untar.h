@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * untar.h - an archive, unpacked into a directory of a sandbox while it arrives
+ * untar.h - unpack an archive into a directory of a sandbox while it arrives
  *
  * The directory is held open, and every name of the archive is resolved below it
  * by init: a link that leads out of it, whoever made it and when, is an error.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * walk.c - through a tree in a sandbox, depth first, without following links
+ * walk.c - walk a tree in a sandbox, depth first, without following links
  *
  * A directory is opened by its name in the one above it, which is held open, so
  * whatever is renamed or replaced in the meantime, the walk stays in directories of

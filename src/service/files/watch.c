@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * watch.c - the watches of a tree, and what they see
+ * watch.c - the watches of a tree, and their events
  *
  * A directory is watched before it is looked into, so what is made in it is
  * seen one way or the other; twice at times, never not at all. A directory that

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * watch.h - what changes in a file or directory of a sandbox, or in a tree
+ * watch.h - changes of a file, a directory or a tree of a sandbox
  *
  * By inotify(7): the instance is ours, and init adds to it what is to be
  * watched, as the user, inside. The kernel counts both instances and what they

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* expect.c - waiting at a terminal: what comes first, and what of it is text */
+/* expect.c - wait on a terminal for the first of several patterns */
 #include "service/session/expect.h"
 
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * expect.h - what a terminal shows, and which of several things that were expected comes
- * first
+ * expect.h - the output of a terminal, and which of several expected patterns comes first
  *
  * An expectation is a regular expression (regex.h), as those who wait at terminals have
  * written them since Expect; and it is text, so that "(gdb) " is found where it stands.

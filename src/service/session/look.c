@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * look.c - turns for looks that cost time, shared among tenants
+ * look.c - tenants take turns with expensive searches
  *
  * A regular expression of a stranger's in a flood of a stranger's can keep the loop busy
  * for as long as there is output. So such looks have turns: all of them together take a

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* look.h - turns for looks that cost time, shared among tenants: see look.c */
+/* look.h - tenants take turns with expensive searches: see look.c */
 #ifndef SERVICE_SESSION_LOOK_H
 #define SERVICE_SESSION_LOOK_H
 

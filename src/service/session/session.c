@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session.c - sessions: shells whose state carries from command to command
+ * session.c - sessions: shells that keep their state between commands
  *
  * A session is an exec whose shell takes commands from a pipe and reports results as
  * stream 3 of its journal (src/shellproto is what is said; init sees to the order of the

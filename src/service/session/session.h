@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session.h - shells in a sandbox that keep their state from command to command
+ * session.h - shells in a sandbox that keep their state between commands
  *
  *	session.c	opening, running a command, closing
  *	session_read.c	what a command writes, and its result

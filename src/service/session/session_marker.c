@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session_marker.c - the marks that end the output of a session's commands, where a
- * stream carries both
+ * session_marker.c - markers that end the output of a session's commands, if one stream
+ * carries both
  *
  * A command must not be able to foresee its own, nor that of any other; the process that
  * takes the session up after this one must know them. So they are made of a key that is

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session_read.c - what a session's shell writes is read, and held until it was
+ * session_read.c - read the output of a session's shell, and hold it until it was read
  *
  * While a command runs, all of its output is read here, for the client that waits for it,
  * and for the result, which is behind it. So init holds the writer (exec_hold()): a

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session_restore.c - sessions of a former process, taken up again
+ * session_restore.c - restore the sessions of an earlier process
  *
  * Their shells have lived on. Whether one is still at its last command is told by what it
  * has written since.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session_stop.c - a session's command is stopped, step by step, and its shell is kept
+ * session_stop.c - stop a session's command step by step, and keep its shell
  *
  * A command that is out of time, or interrupted, is stopped by the steps below, each of
  * which is given a while. The shell goes last. Signals take their time where a sandbox is

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session_terminal.c - typing to a shell, and waiting
+ * session_terminal.c - type into a shell, and wait
  *
  * Whatever the terminal shows is added to the screen. An act takes from it what came up
  * to its end; what was shown after that is the next one's, as is what the command of an

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session_terminal.h - a bash at a terminal, used as a person uses it: type, and wait for
- * what is expected
+ * session_terminal.h - a bash on a terminal, used like a person would: type, and wait for
+ * expected output
  *
  * A console is a session (service.h) with a name and a terminal. A command is over when
  * the shell has it back, or earlier, when the terminal shows something that was waited

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * command.c - any tool with an exec is a platform: argv templates of the configuration
+ * command.c - any tool with an exec as a platform: argv templates of the configuration
  *
  *	create			creates {id}; may be missing if it exists
  *	exec			runs a command in it, with the tool's streams

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kind.c - what the backend `command` says of itself */
+/* kind.c - the descriptor of the backend `command` */
 #include "backend/kind.h"
 #include "base/macro.h"
 #include "spec/spec.h"

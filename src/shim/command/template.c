@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* template.c - argv templates of the configuration, filled */
+/* template.c - fill argv templates of the configuration */
 #include "shim/command/template.h"
 
 #include <errno.h>

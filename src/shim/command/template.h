@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * template.h - an argv with holes: what an administrator says of a tool, filled for one
- * use
+ * template.h - an argv with placeholders, which an administrator writes for a tool
  *
  *	["docker", "exec", "-i", "{tty}", "-u", "{user}", "{id}", "{argv}"]
  *

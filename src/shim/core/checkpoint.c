@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * checkpoint.c - a sandbox that is saved: its memory in a file of ours, and nothing of it
- * runs
+ * checkpoint.c - save a sandbox: its memory in a file, and no running process
  *
  * The file has no name. It is the shim's alone, on the disk where the images are, and
  * goes when the sandbox goes on, or with the shim, whatever ends that: nothing is left

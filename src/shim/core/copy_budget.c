@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * copy_budget.c - the bytes of files on their way, counted by locks on a file of all
- * shims
+ * copy_budget.c - count the bytes of files being copied, with locks on a file that all
+ * shims share
  */
 #include "shim/core/copy_budget.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * copy_budget.h - how many bytes of files may be on their way at once: of a sandbox, and
- * of all of them
+ * copy_budget.h - how many bytes of files may be copied at once, by one sandbox and by
+ * all
  *
  * Files on their way (file_copy.h) are on the service's own disk, outside of the sandbox.
  * So a sandbox has no more of them than its own disk may hold (ROOM_DEFAULT where it has

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dir_handle.h - a directory that was opened, as a file that says which
+ * dir_handle.h - an open directory, as a file with its path
  *
  * A shim has no descriptor of anything inside to pass on. What it passes on for a
  * directory is a memfd with the path in it, and all it must remember of a directory that

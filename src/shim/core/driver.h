@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * driver.h - what a platform that runs sandboxes in its own way must bring
+ * driver.h - the contract of a driver for a platform
  *
  * A sandbox of the native backend has an init inside. One of docker, of gVisor, or of
  * anything else that can run a command has a shim instead: a process on our side that

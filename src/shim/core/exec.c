@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec.c - an exec: a process of ours, in which the platform runs the command
+ * exec.c - an exec: a process in which the platform runs the command
  *
  * The platform knows how to run something; that it runs, and as which process, only
  * somebody inside can say. So the command is started by the image's shell (scripts.h),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec_kill.c - execs that are out of time: which they are, and when they are killed
+ * exec_kill.c - find overdue execs, and kill them
  *
  * To find the processes of an exec takes a look at all that run inside. Hundreds may run
  * out of time at the same moment, so those that do are killed together, as many as a

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec_procs.c - the processes of an exec, as a script inside sees them: listed,
- * signalled
+ * exec_procs.c - the processes of an exec, listed and signalled by a script inside
  *
  * An exec's are its first process, known by its number and the time of its start; those
  * whose environment has its mark; and whoever descends from one of them. So a

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file_change.c - CHANGE, as one script for all the names of a request, or a tool for all
- * of a tree
+ * file_change.c - CHANGE: one script for all the names of a request, or a tool for a
+ * whole tree
  *
  * Each verb is a few lines of shell, in which $a is the path, or $a and $b are the two.
  * They fail with the words of an errno, a tool's or ours, and the script ends there. What

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file_copy.c - files on their way: read by cat, written by cat, small ones by the hand
- * itself
+ * file_copy.c - copy files: read and write with cat, small ones with the persistent shell
  */
 #include "shim/core/file_copy.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file_copy.h - the bytes of files, between the sandbox and descriptors that are passed
- * on
+ * file_copy.h - the bytes of files, between the sandbox and descriptors
  *
  * Whoever opens a file gets a regular one of ours. To be read, it is filled first. To be
  * written, it is empty, and what was written to it goes to where it belongs when its last

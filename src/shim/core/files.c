@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * files.c - OPEN and SCAN, by scripts of a shell inside (file_change.c has CHANGE)
+ * files.c - OPEN and SCAN, with scripts for a shell inside (file_change.c has CHANGE)
  *
  * A path is absolute, or relative to a directory that was opened before (dir_handle.h).
  * All is done by a shell of the user's, inside: no path is resolved on our side, no right

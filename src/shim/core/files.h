@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * files.h - what the requests about files have in common: who asks, which path, what went
- * wrong
- */
+/* files.h - what file requests have in common: the user, the path, the error */
 #ifndef SHIM_CORE_FILES_H
 #define SHIM_CORE_FILES_H
 

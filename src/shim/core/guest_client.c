@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * guest_client.c - requests to who is ours inside, one at a time, and their answers
+ * guest_client.c - requests to the guest agent inside, one at a time, and their answers
  *
  * It is given BEGIN_MS to begin with one, by the number that the request has
  * (agent/guest/guest_server.c). Who says nothing for so long is frozen, or has ended: its

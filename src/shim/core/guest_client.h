@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * guest_client.h - somebody inside who is ours, and does file work as an init does
+ * guest_client.h - the guest agent inside, which does file work like an init
  * (place.within)
  */
 #ifndef SHIM_CORE_GUEST_CLIENT_H

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * inspect.c - what is inside, as a shell there tells it; and what is written down of it
- */
+/* inspect.c - inspect the sandbox with a shell inside, and record the result */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * main.c - warren-shim: one program for all that is done to sandboxes of other platforms
+ * main.c - warren-shim: one program for all operations on sandboxes of other platforms
  *
  *	warren-shim run DIR		make the sandbox of DIR, and be its shim
  *	warren-shim destroy DIR	destroy it, whoever has made it

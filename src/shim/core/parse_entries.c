@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parse_entries.c - records of a script's, as entries of the protocol
+ * parse_entries.c - convert records of a script to entries of the protocol
  *
  * Nothing of the text is believed: what is not of the form is passed over, and a name is
  * one.

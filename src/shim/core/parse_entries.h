@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parse_entries.h - what a script says of files, as entries of the protocol
+ * parse_entries.h - file records of a script, as entries of the protocol
  *
  * Records, each behind a mark that could not be foreseen: "s MODE UID GID SIZE MTIME INO
  * NAME", the mode in hexadecimal digits, or i, with the mode in ls's letters, and the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parse_ps.c - a listing of processes, as a script inside made it; whose they are
+ * parse_ps.c - parse a list of processes from a script inside, and find their owners
  *
  * Whoever is root inside can put its own program in the place of the tools that the
  * script calls. So the listing may say anything: there is a maximum of processes, and no

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * port.c - a stream to a port of the sandbox's, by a program of ours inside, or a tool of
- * the image's
+ * port.c - connect to a port of the sandbox, with Warren's program inside or a tool of
+ * the image
  *
  * The other end of the stream that is passed on is the stdin and stdout of that program.
  * Ours (agent/guest/relay.c) says how connecting went. A tool says no more than that it

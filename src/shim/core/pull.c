@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pull.c - warren-shim pull KIND IMAGE: an image for a platform that has images of its
- * own
+ * pull.c - warren-shim pull KIND IMAGE: pull an image for a platform that has its own
  *
  * What it prints is what `warren-image --report pull` does: a line of JSON for each step
  * of a layer, one with the image, and a last one that says how it went. Whoever reads it

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scripts.c - what the image's own shell is told
+ * scripts.c - scripts for the image's own shell
  *
  * Names of variables begin with warren_ where the command's own are not to be touched.
  * What a shell does not bring by itself (mkdir, cat, grep) may be missing: the rest goes

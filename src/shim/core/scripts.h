@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scripts.h - what the image's own shell is told, in the words of POSIX and no others */
+/* scripts.h - scripts for the image's own shell, in POSIX shell only */
 #ifndef SHIM_CORE_SCRIPTS_H
 #define SHIM_CORE_SCRIPTS_H
 

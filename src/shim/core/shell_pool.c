@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shell_pool.c - shells inside, kept by their user, the least used of them let go for
+ * shell_pool.c - persistent shells inside, one per user; the least used is closed for
  * another
  */
 #include "shim/core/shell_pool.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shell_pool.h - a shell inside that is kept, and given one script after another
+ * shell_pool.h - a persistent shell inside, which runs one script after another
  *
  * What a platform takes to run something is many times what a shell takes that is there
  * already. A hand belongs to a user; a few are kept. What a script writes, to stdout or

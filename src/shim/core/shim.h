@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shim.h - warren-shim: what stands for an init where a sandbox has none; its parts
+ * shim.h - warren-shim, which replaces init for a sandbox without one: its parts
  *
  * main.c	the verbs of the program; a place, as it is found by its directory
  * pull.c	an image for a platform that has its own

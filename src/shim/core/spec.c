@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spec.c - the spec of a sandbox, as libwarren wrote it (backend/shimmed/lifecycle.c),
- * read strictly
+ * spec.c - read the spec of a sandbox strictly, as libwarren wrote it
+ * (backend/shimmed/lifecycle.c)
  */
 #include <errno.h>
 #include <fcntl.h>

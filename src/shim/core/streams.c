@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* streams.c - descriptors are looked at before anything is done with them */
+/* streams.c - check descriptors before they are used */
 #include "shim/core/streams.h"
 
 #include <errno.h>

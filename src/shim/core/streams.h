@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * streams.h - which descriptors a shim takes from whoever speaks to it
+ * streams.h - the descriptors that a shim accepts from its clients
  *
  * A shim has the rights of the service's owner, and whoever speaks to it may have been
  * taken over. What a shim writes to, or reads from, must not act on its rights: a socket

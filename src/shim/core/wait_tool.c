@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wait_tool.c - a process of a platform's, until it ends
+ * wait_tool.c - wait for a process of a platform
  *
  * It has as long as a step may take; where it moves bytes, since it last moved one. What
  * it says is no sign of life, and of that only the last is kept: neither a tool that

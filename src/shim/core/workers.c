@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * workers.c - two processes that wait for what is inside: one for files, one for signals
- */
+/* workers.c - two processes that wait for the sandbox: one for files, one for signals */
 #include "shim/core/workers.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * workers.h - processes that may wait, so that the loop need not
+ * workers.h - processes that may block, so that the loop does not
  *
  * What takes a word from inside is done by one of two workers, forks of ours that are
  * started when they are first needed. A request goes to a worker as it came, with

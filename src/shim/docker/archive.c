@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * archive.c - files up and down by the daemon itself, without anything inside
+ * archive.c - copy files with the daemon itself, without a process inside
  *
  * The daemon looks at the container's root from outside, confined to it: what is mounted
  * in there it does not see. A link at the end of a path it sends as a link, so we follow

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * container_id.c - which container is meant
+ * container_id.c - find the right container
  *
  * A name says nothing of whose a container is: whoever may speak to the daemon can remove
  * ours and make another of the same name. So a container is addressed by the id that the

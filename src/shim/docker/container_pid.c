@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * container_pid.c - a container's first process, as this machine sees it, and what is
- * done by it
+ * container_pid.c - a container's first process on this machine, and what is done through
+ * it
  *
  * The daemon tells its number. Numbers are the daemon's own, which may have a pid
  * namespace that is not ours, and are used again: so it is looked at. It is the one if it

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * create.c - a container: the image, the guest agent, the making, the start
+ * create.c - create a container: the image, the guest agent, the creation, the start
  *
  * Its name and labels are there from its first moment, so whatever happens between the
  * making and the end of docker_create_container(), docker_remove() finds it.

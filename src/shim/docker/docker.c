@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* docker.c - the table of the platform, and the life of a container after it was made */
+/* docker.c - the table of the platform, and the life of a container after its creation */
 #include "shim/docker/docker.h"
 
 #include <errno.h>

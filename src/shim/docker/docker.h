@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * docker.h - the platform "docker": the parts of it
+ * docker.h - the platform "docker": its parts
  *
  * docker.c        the table; configuration; the life of a container: destroy, wait,
  * pause, ... http.c     one exchange with the daemon, by libcurl over its unix socket

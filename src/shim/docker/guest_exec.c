@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * guest_exec.c - what the guest agent does for us inside, where an image may have nothing
- * to do it with
+ * guest_exec.c - what the guest agent does inside, because an image may have no tools for
+ * it
  *
  * The guest agent's file is run a second time, with a word that says what for
  * (agent/guest/main.c), and waited for.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * guest_socket.c - the way to the guest agent, which does inside what an init does with
- * files and ports
+ * guest_socket.c - the connection to the guest agent, which serves files and ports like
+ * an init
  *
  * A socket of ours is bound into the container, and we listen on it until the guest agent
  * has come (agent/guest/guest_server.c): that is before anything else runs in there, and

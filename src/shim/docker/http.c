@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http.c - one exchange with the daemon: a request, its answer, and what went wrong
+ * http.c - one exchange with the daemon: a request, its answer, and errors
  *
  * The daemon is on this machine and answers with JSON, but what it says it often has from
  * an image or a container: answers are bounded, parsed strictly, and quoted on one line.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kind.c - what the backend `docker` says of itself */
+/* kind.c - the descriptor of the backend `docker` */
 #include "backend/kind.h"
 #include "base/macro.h"
 #include "warren.h"

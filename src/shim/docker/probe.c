@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe.c - what the daemon is, what it can limit, and what that means */
+/* probe.c - the daemon's features and limits, and what they mean */
 #include "shim/docker/docker.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pull.c - an image that the daemon does not have: loaded from an archive, or pulled
+ * pull.c - get a missing image: load it from an archive, or pull it
  *
  * Both answer with a stream of JSON values, one a line, the last of which may be an error
  * although the status was a success.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spec.c - a spec in the words of the Engine API, and what of it is enforced
+ * spec.c - a spec for the Engine API, and what of it is enforced
  *
  * What the daemon says that it cannot limit is refused by the name of its field when
  * somebody insists on it, and otherwise left out and shown as such: the daemon itself

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stream_demux.c - the head of an answer, and the frames of two streams, as their bytes
- * come
+ * stream_demux.c - parse the head of an answer, and the frames of two streams, as their
+ * bytes arrive
  */
 #include "shim/docker/stream_demux.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stream_demux.h - what comes over a hijacked connection: a head, then frames. Pure
- * functions on bytes
+ * stream_demux.h - the data of a hijacked connection: a head, then frames. Pure functions
+ * on bytes
  *
  * Without a terminal the streams of a command come in frames: a byte that names the
  * stream (1, 2; 0 is stdin, which is shown as output by some), three zeros, the length as

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tar_entry.c - an archive of one file: its head written, its bytes found */
+/* tar_entry.c - an archive of one file: write its head, find its bytes */
 #include "shim/docker/tar_entry.h"
 
 #include <errno.h>

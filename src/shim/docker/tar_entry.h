@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tar_entry.h - one file as an archive, which is how the Engine API carries it. Pure
- * functions on bytes
+ * tar_entry.h - one file as an archive, for the Engine API. Pure functions on bytes
  *
  * Written is ustar, with GNU's header for a long name. Read is what the daemon sends of
  * one path: headers with extensions (pax) are looked through for what counts here, the

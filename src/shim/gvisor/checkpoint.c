@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * checkpoint.c - a sandbox in a file: what runs in it is saved and ends, and goes on from
- * there
+ * checkpoint.c - save the processes of a sandbox to a file, and restore them
  *
  * The sentry writes itself to a file that is handed to it, and ends; another one, made as
  * the first was but for its program, reads it. The files of the sandbox stay where they

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * create.c - making a sandbox: steps outside, then steps of the process that becomes
+ * create.c - create a sandbox: steps outside, then steps of the process that becomes
  * runsc
  *
  * A failure anywhere destroys what there is (gvisor_unmake()), as an end does. The child

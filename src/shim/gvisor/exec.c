@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec.c - a command: the sentry is given its streams, and asked how it ended
+ * exec.c - run a command: give the sentry its streams, and get its result
  *
  * Nothing is copied between: the sentry reads and writes the very pipes. What is left for
  * the process of an exec is to wait for the answer to WaitPID. It is also the session

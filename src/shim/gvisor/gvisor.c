@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gvisor.c - the platform's table, and what is done to a sandbox from outside */
+/* gvisor.c - the platform's table, and operations on a sandbox from outside */
 #include "shim/gvisor/gvisor.h"
 
 #include <dirent.h>

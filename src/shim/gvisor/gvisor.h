@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gvisor.h - sandboxes of gVisor's: parts and what they share
+ * gvisor.h - gVisor sandboxes: the parts and what they share
  *
  *	gvisor.c	the table; what is done to a sandbox that lives, and its end
  *	create.c	making one, as steps

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kind.c - what the backend `gvisor` says of itself */
+/* kind.c - the descriptor of the backend `gvisor` */
 #include "backend/kind.h"
 #include "base/macro.h"
 #include "warren.h"

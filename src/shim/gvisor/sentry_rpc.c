@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sentry_rpc.c - calling the sentry */
+/* sentry_rpc.c - call the sentry */
 #include "shim/gvisor/sentry_rpc.h"
 
 #include <errno.h>

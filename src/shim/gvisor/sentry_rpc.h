@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sentry_rpc.h - the sentry's control protocol: JSON calls over a socket, descriptors
- * beside them
+ * sentry_rpc.h - the sentry's control protocol: JSON calls over a socket, with
+ * descriptors
  *
  *	{"method": "containerManager.WaitPID", "arg": {...}}
  *	{"success": true, "err": "", "result": 0}
