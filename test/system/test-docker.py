@@ -572,7 +572,7 @@ def a_daemon_that_is_silent_or_never_ends():
             p = b.run("exec", "--", "true")
             ok(p.returncode == 126 and p.stderr.startswith(b"outcome not-started 110 docker: create an exec: "), p.stderr)
     for timeout in (0, 86401, "1"):
-        Box("/s", create=False, config={"timeout": timeout}).bad("create", "{}", code="EINVAL", words=["'timeout' is not 1 to 86400"])
+        Box("/s", create=False, config={"timeout": timeout}).bad("create", "{}", code="EINVAL", words=["'timeout' must be 1 to 86400"])
 
 
 @test

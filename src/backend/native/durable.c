@@ -371,7 +371,8 @@ int durable_update(void *state, struct backend_sandbox *base,
 		return error_set(err, EOPNOTSUPP, "limits need cgroups: %s",
 				 n->cgroups.why);
 	if (limits->memory == WARREN_UNLIMITED || limits->pids == WARREN_UNLIMITED)
-		return error_set(err, EINVAL, "memory and pids always have a limit");
+		return error_set(err, EINVAL,
+				 "the limits of memory and pids cannot be removed");
 	if (limits->memory && limits->memory < MEMORY_MIN)
 		return error_set(err, EINVAL, "memory: below 1m no process can run");
 	if (limits->memory && limits->memory < sandbox->tmpfs)

@@ -291,7 +291,7 @@ static const struct probe probes[] = {
 	  "boot with lsm=landlock,..." },
 	{ "loop devices", false, probe_loop,
 	  "a sandbox cannot have more disk than memory", "modprobe loop" },
-	{ "criu", false, probe_criu, "nothing: no backend here uses it to save memory",
+	{ "criu", false, probe_criu, "no effect: no backend here uses it to save memory",
 	  NULL },
 	{ "runsc", false, native_probe_runsc, "the gVisor tier is not available",
 	  "install runsc" },

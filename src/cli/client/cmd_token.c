@@ -22,7 +22,7 @@ struct token_options {
 /* clang-format off */
 static const struct opt create_table[] = {
 	{ NULL, "scope", 0, "SCOPE", "exec",
-	  "what it may do: read, write, exec, files, pull, images, ...",
+	  "permission: read, write, exec, files, pull, images, ...",
 	  value_word, FIELD(scopes) },
 	{ NULL, "tenant", 0, "TENANT", "research",
 	  "tenant of the token (default: your own)",

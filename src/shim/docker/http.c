@@ -69,7 +69,7 @@ static int read_patience(struct docker *d, const json_t *value, struct warren_er
 
 	if (secs < 1 || secs > SECONDS_MAX)
 		return error_set(err, EINVAL,
-				 "%s: configuration: 'timeout' is not 1 to %d seconds",
+				 "%s: configuration: 'timeout' must be 1 to %d seconds",
 				 d->name, SECONDS_MAX);
 	d->patience_ms = (long)secs * 1000;
 	return 0;
