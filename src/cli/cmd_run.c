@@ -163,6 +163,12 @@ static void run_advise(const struct run *run, struct warren_error *err)
 		(void)snprintf(err->msg + n, sizeof(err->msg) - n,
 			       "; it exists on this machine, but not in the sandbox "
 			       "(example: -v \"$PWD:$PWD\" -w \"$PWD\")");
+	else if (err->code == ENOENT && !run->options.image && program[0] != '/' &&
+		 program[0] != '.')
+		(void)snprintf(err->msg + n, sizeof(err->msg) - n,
+			       "; if it is an image, write its tag (%.60s:latest) or use "
+			       "--image",
+			       program);
 }
 
 /*
@@ -287,7 +293,7 @@ static int run_done(struct run *run, int status)
 /* One that needs no words of ours: the image's, or what was named as its entrypoint. */
 static bool has_own_command(const struct run_options *o)
 {
-	return run_options_stored(o) || (o->entrypoint && o->entrypoint[0]);
+	return run_options_stored(o) || (o->entrypoint && o->entrypoint[0]) || o->detach;
 }
 
 /* With --daemon: the same words for the program that speaks to the service. */
@@ -307,11 +313,13 @@ static int cmd_run(int argc, char **argv)
 		run_options_done(&run.options);
 		return help_command(&command_run);
 	}
+	if (r == OPTS_OK)
+		r = run_options_take_image(&run.options, argv, argc, &first, &err);
 	if (r == OPTS_OK && (first == argc || !argv[first][0]) &&
 	    !has_own_command(&run.options))
 		r = error_set(&err, EINVAL,
 			      "no command to run (example: warren run -- uname -n)");
-	if (r == OPTS_OK && run.options.daemon) {
+	if (r == OPTS_OK && run_options_service(&run.options)) {
 		run_options_done(&run.options);
 		return helper_run(&by_service, argv);
 	}
@@ -329,6 +337,8 @@ const struct command command_run = {
 	.name = "run",
 	.summary = "Run a command in a new sandbox and remove the sandbox afterwards.",
 	.about =
+		"The first word is an image if it has a tag or a digest (python:3.12), and else a\n"
+		"program. After '--' or --image it is a program; with --detach it is an image.\n\n"
 		"Exit status: the command's own; 124 after a timeout, 125 when Warren failed,\n"
 		"126 when the command cannot be executed, 127 when it does not exist, 128+N when\n"
 		"signal N ended it.\n",

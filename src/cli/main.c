@@ -25,8 +25,14 @@ static const struct command *const commands[] = {
 	&command_logs,
 	&command_top,
 	&command_events,
+	&command_attach,
+	&command_stop,
+	&command_start,
+	&command_restart,
+	&command_kill,
 	&command_pause,
 	&command_resume,
+	&command_rename,
 	&command_rm,
 	&command_wait,
 	&command_port,
@@ -49,6 +55,7 @@ static const struct command *const commands[] = {
 	ALIAS("load", "image load"),
 	ALIAS("tag", "image tag"),
 	ALIAS("info", "doctor"),
+	ALIAS("unpause", "resume"),
 	NULL,
 };
 
@@ -56,17 +63,6 @@ static const struct command *const commands[] = {
 static const struct {
 	const char *word, *instead;
 } absent[] = {
-	{ "stop", "'warren pause' freezes a sandbox, 'warren rm' deletes it" },
-	{ "start",
-	  "'warren resume' continues a paused sandbox, 'warren create' creates one" },
-	{ "restart", "'warren rm' deletes a sandbox, 'warren create' creates one" },
-	{ "unpause", "use 'warren resume'" },
-	{ "kill",
-	  "'warren rm' deletes a sandbox; 'warren exec' forwards signals to its command" },
-	{ "attach",
-	  "'warren logs -f' follows a command, 'warren shell' opens a terminal" },
-	{ "rename",
-	  "give a name when you create the sandbox: 'warren create --name NAME'" },
 	{ "login", "'warren image pull' uses the logins of 'docker login'" },
 	{ "build",
 	  "build with another tool, then 'warren image load' or 'warren image import'" },

@@ -14,6 +14,18 @@
 
 #define FIELD(name) offsetof(struct run_options, name)
 
+static int run_set_publish(void *field, const char *value, struct warren_error *err)
+{
+	struct publish_list *list = field;
+
+	if (list->n == PUBLISH_MAX)
+		return error_set(err, E2BIG, "at most %d ports", PUBLISH_MAX);
+	if (!strchr(value, ':'))
+		return error_set(err, EINVAL, "'%s' is not HOST:PORT", value);
+	list->v[list->n++] = value;
+	return 0;
+}
+
 #define RUN_LIMIT(...) OPT_LIMIT("Limits", FIELD(limits), __VA_ARGS__)
 
 /* clang-format off */
@@ -29,6 +41,16 @@ static const struct opt run_table[] = {
 	{ NULL, "daemon", 0, NULL, NULL,
 	  "create the sandbox through the service ('warren serve')",
 	  opt_flag, FIELD(daemon) },
+	{ NULL, "detach", 'd', NULL, NULL,
+	  "run IMAGE in the background; print the id",
+	  opt_flag, FIELD(detach) },
+	{ NULL, "rm", 0, NULL, NULL,
+	  "remove the sandbox at the end: the default but for -d",
+	  opt_flag, FIELD(remove) },
+	{ NULL, OPT_NAME("name of the sandbox (with -d or --daemon)", FIELD(name)) },
+	{ NULL, "publish", 'p', "HOST:PORT", "8080:80",
+	  "forward this machine's port HOST (with -d or --daemon)",
+	  run_set_publish, FIELD(publish) },
 	{ NULL, OPT_PLATFORM(FIELD(platform)) },
 	{ NULL, OPT_HOSTNAME("host name inside (default: the sandbox's id)", FIELD(hostname)) },
 	{ NULL, OPT_NETWORK(FIELD(network)) },
@@ -54,9 +76,7 @@ static const struct opt run_table[] = {
 
 	{ "Output", OPT_JSON("print the result with its output as one JSON object",
 		FIELD(json)) },
-	{ NULL, "quiet", 0, NULL, NULL,
-	  "print no messages of Warren except errors",
-	  opt_flag, FIELD(quiet) },
+	{ NULL, OPT_QUIET("print no messages of Warren except errors", FIELD(quiet)) },
 	{ NULL, "verbose", 0, NULL, NULL,
 	  "show what is enforced and where the time goes",
 	  opt_flag, FIELD(verbose) },
@@ -66,6 +86,7 @@ static const struct opt run_table[] = {
 static const struct opt_conflict run_conflicts[] = {
 	{ "quiet", "verbose", "one asks for less, the other for more" },
 	{ "json", "tty", "a terminal mixes the streams that --json reports apart" },
+	{ "detach", "timeout", "a sandbox in the background has no deadline" },
 };
 
 const struct opts run_opts = {
@@ -73,7 +94,7 @@ const struct opts run_opts = {
 	.n = ARRAY_SIZE(run_table),
 	.conflicts = run_conflicts,
 	.n_conflicts = ARRAY_SIZE(run_conflicts),
-	.operands = "[--] [CMD [ARG...]]",
+	.operands = "[IMAGE] [--] [CMD [ARG...]]",
 	.example = "warren run -m 512m --timeout 30s -- make test",
 };
 
@@ -94,6 +115,58 @@ bool run_options_stored(const struct run_options *o)
 {
 	return o->image && strcmp(o->image, "host") != 0 &&
 	       strncmp(o->image, "dir:", 4) != 0;
+}
+
+/* "python:3.12", "host.example/tool@sha256:..."; no path, and nothing that a reference cannot have. */
+static bool run_is_image(const char *word)
+{
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+		"0123456789._-:/@+[]";
+	size_t n = strlen(word);
+
+	if (strncmp(word, "dir:", 4) == 0)
+		return true;
+	return n > 0 && strspn(word, letters) == n && !strchr("./-:@", word[0]) &&
+	       strpbrk(word, ":@") && !strchr(":@/", word[n - 1]);
+}
+
+int run_options_take_image(struct run_options *o, char **argv, int argc, int *first,
+			   struct warren_error *err)
+{
+	bool dashes = *first > 1 && strcmp(argv[*first - 1], "--") == 0;
+	int r;
+
+	if (o->image || dashes || *first >= argc)
+		return o->detach && !o->image
+			       ? error_set(err, EINVAL,
+					   "--detach: IMAGE is missing (example: warren "
+					   "run -d python:3.12 sleep 2h)")
+			       : 0;
+	if (!o->detach && !run_is_image(argv[*first]))
+		return 0;
+	r = value_image(&o->image, argv[*first], err);
+	if (r < 0)
+		return error_wrap(err, "IMAGE");
+	(*first)++;
+	if (*first < argc && strcmp(argv[*first], "--") == 0)
+		(*first)++;
+	return 0;
+}
+
+bool run_options_service(const struct run_options *o)
+{
+	return o->daemon || o->detach;
+}
+
+static int check_service(const struct run_options *o, struct warren_error *err)
+{
+	if (run_options_service(o) || (!o->name && !o->publish.n))
+		return 0;
+	return error_set(err, EINVAL,
+			 "--%s takes the service: add --daemon, or -d to run in the "
+			 "background",
+			 o->name ? "name" : "publish");
 }
 
 static int check_pull(const struct run_options *o, struct warren_error *err)
@@ -122,9 +195,11 @@ int run_options_finish(struct run_options *o, struct warren_error *err)
 	if (r < 0)
 		return r;
 	r = check_pull(o, err);
+	if (r == 0)
+		r = check_service(o, err);
 	if (r < 0)
 		return r;
-	if (o->tty && o->interactive && !isatty(STDIN_FILENO))
+	if (o->tty && o->interactive && !o->detach && !isatty(STDIN_FILENO))
 		return error_set(
 			err, ENOTTY,
 			"--tty: stdin is not a terminal; leave out -t to forward it "

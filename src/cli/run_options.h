@@ -8,6 +8,14 @@
 #include "cli/values.h"
 #include "spec/limits.h"
 
+#define PUBLISH_MAX 16
+
+/* Ports, "[ADDRESS:]HOST:PORT" each. */
+struct publish_list {
+	const char *v[PUBLISH_MAX];
+	size_t n;
+};
+
 struct run_options {
 	char *image;         /* owned: a relative directory was made absolute */
 	const char *backend; /* NULL: native, or the service's default */
@@ -32,10 +40,24 @@ struct run_options {
 	bool quiet;
 	bool verbose;
 	bool daemon;
+	/* With the service only: */
+	const char *name;
+	struct publish_list publish;
+	bool detach;
+	bool remove; /* --rm: what happens anyway, unless it is detached */
 };
 
 extern const struct opts run_opts;
 
+/*
+ * The image, if @argv[*@first] is one: then *@first is the word behind it. After "--" or --image it
+ * is a program. Else it is an image by its form alone, a tag or a digest (python:3.12), so that
+ * nothing that is here or not decides; with --detach it always is.
+ */
+int run_options_take_image(struct run_options *o, char **argv, int argc, int *first,
+			   struct warren_error *err) MUST_CHECK;
+/* Does it take the service? */
+bool run_options_service(const struct run_options *o);
 /* What no single option can tell; and the environment is put together. */
 int run_options_finish(struct run_options *o, struct warren_error *err) MUST_CHECK;
 /* Is its image one of the store's, as opposed to `host` and directories? */

@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from checks import Skip, test, ok, eq, scratch, warren, SOURCE, WARREN, ROOT  # pylint: disable=wrong-import-position
+from checks import Skip, test, ok, eq, scratch, warren, SOURCE, WARREN, ROOT, BUILD  # pylint: disable=wrong-import-position
 from cli_world import WAIT, run, leftovers, check_nothing_left, main  # pylint: disable=wrong-import-position
 
 
@@ -253,10 +253,25 @@ def every_option_is_in_the_manual():
 
 
 @test
+def every_command_has_a_page():
+    """`man warren-exec` leads somewhere: to a page with that name, which has an entry for it."""
+    with open(os.path.join(SOURCE, "man/warren-client.1"), encoding="utf-8") as f:
+        client = f.read()
+    own = {"run", "image", "doctor", "gc", "serve"}
+    for name, summary in re.findall(r"^  ([a-z]+) {2,}(.*)$", help_text("help"), re.M):
+        if name in own | {"completion", "version", "help"} or summary.startswith("Alias of"):
+            continue
+        with open(f"{BUILD}/man/warren-{name}.1", encoding="utf-8") as f:
+            eq(f.read(), ".so man1/warren-client.1\n", name)
+        ok(re.search(rf"^\.Ss warren {name}\b", client, re.M), f"warren {name} is not in warren-client.1")
+
+
+@test
 def every_option_has_a_test():
     positive = ""
     # The last ones: what matters for images of registries only, or the service.
-    for other in ("test-cli-options.py", "test-cli-terminal.py", "test-oci.py", "test-client-run.py"):
+    for other in ("test-cli-options.py", "test-cli-terminal.py", "test-oci.py", "test-client-run.py",
+                  "test-docker-words.py"):
         with open(f"{SOURCE}/test/system/{other}", encoding="utf-8") as f:
             positive += f.read()
     for name in long_options(help_text("run", "--help")) - {"help"}:

@@ -13,7 +13,7 @@ from checks import test, ok, eq, scratch, warren, SOURCE, BUILD, WARREN, MIB  # 
 from client_world import w, environ, call, call_json, sandbox, main  # pylint: disable=wrong-import-position
 
 CLIENT = ("create", "ls", "show", "exec", "shell", "session", "cp", "logs", "top", "events", "pause", "resume", "rm",
-          "wait", "port", "token", "backends")
+          "wait", "port", "token", "backends", "attach", "stop", "start", "restart", "kill", "rename")
 VERBS = {"session": ("open", "run", "ls", "close"), "token": ("create", "ls", "rm")}
 
 
@@ -172,7 +172,7 @@ def no_option_takes_what_it_cannot_be():
         call("exec", box, "true")
         # What follows a command, so that its options are all that is wrong.
         after = {"exec": [box, "true"], "session run": [box, "true"], "session open": [box], "logs": [box], "wait": [box],
-                 "port": [box, "80"], "cp": ["/etc/passwd", f"{box}:/tmp/x"], "token create": ["--scope", "read", "mine"]}
+                 "port": [box, "80"], "cp": ["/etc/passwd", f"{box}:/tmp/x"], "token create": ["--scope", "read", "mine"], "kill": [box]}
         for words in every_command():
             for name in re.findall(r"^  (?:-.,|   ) --([a-z-]+) \S+  ", help_text(*words), re.M):
                 for odd in ("", "\x1b[31m\n", "x" * 5000):
@@ -240,7 +240,7 @@ def programs_can_read_what_every_command_says():
     ok(("image", "load") in images, images)
     # A terminal is for people; what is inspected is JSON without asking.
     for words in [*every_command(), *images, ("run",), ("doctor",), ("version",)]:
-        if words not in (("shell",), ("image", "inspect")):
+        if words not in (("shell",), ("attach",), ("image", "inspect")):
             ok("json" in options(help_text(*words)), f"--json of {words}")
     eq(list(json.loads(warren("version", "--json").stdout)), ["version"])
 
@@ -280,7 +280,7 @@ def words_of_docker_work_or_say_what_does():
     for alias, words in {"ps": ["ls"], "images": ["image", "ls"], "rmi": ["image", "rm"], "info": ["doctor"]}.items():
         eq(help_text(alias), help_text(*words), f"help of {alias}")
         eq(completed(alias, "--"), completed(*words, "--"), f"options of {alias}")
-    for word, instead in {"stop": "'warren pause'", "kill": "'warren rm'", "login": "'docker login'"}.items():
+    for word, instead in {"build": "'warren image load'", "login": "'docker login'"}.items():
         for words in ((word, "x"), ("help", word)):
             p = warren(*words)
             eq((p.returncode, p.stdout), (125, b""), words)
@@ -420,7 +420,7 @@ def where_sandboxes_run():
 def what_cannot_be_made_says_why():
     call("create", "--image", "no.such.host.invalid/x:1", "--pull", "never", status=125,
          stderr=re.compile(rb"^warren create: [^\n]+\n$"))
-    call("create", "--name", "No_Name", status=125, stderr=re.compile(rb"^warren create: [^\n]*name[^\n]*\n$"))
+    call("create", "--name", ".name", status=125, stderr=re.compile(rb"^warren create: [^\n]*name[^\n]*\n$"))
     call("create", "-l", "=x", status=125, stderr=re.compile(rb"--label: '=x' is not KEY=VALUE"))
     call("create", "-e", b"A=\xff\xfe", status=125, stderr=re.compile(rb"^warren create: [^\n]*UTF-8\n$"))
     eq(call("ls", "-q"), b"")

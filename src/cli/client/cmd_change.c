@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/client/commands.h"
 #include "cli/client/spec.h"
@@ -15,9 +16,11 @@ struct change_options {
 	bool checkpoint;
 	bool quiet;
 	bool json;
+	uint64_t time_ms; /* of stop; TIME_DEFAULT: the service's */
 };
 
-#define FIELD(name) offsetof(struct change_options, name)
+#define TIME_DEFAULT UINT64_MAX
+#define FIELD(name)  offsetof(struct change_options, name)
 
 /* clang-format off */
 #define COMMON \
@@ -42,11 +45,33 @@ static const struct opt pause_table[] = {
 			 FIELD(json)) },
 };
 
+/* 0 is a time, too. */
+static int change_set_time(void *field, const char *value, struct warren_error *err)
+{
+	if (strcmp(value, "0") != 0)
+		return opt_duration(field, value, err);
+	*(uint64_t *)field = 0;
+	return 0;
+}
+
+static const struct opt stop_table[] = {
+	COMMON,
+	{ .name = "time",
+	  .letter = 't',
+	  .value = "DURATION",
+	  .example = "2s",
+	  .help = "time between SIGTERM and SIGKILL (default: 10s)",
+	  .set = change_set_time,
+	  .field = FIELD(time_ms) },
+	{ NULL, OPT_JSON("the sandboxes as they are now, a JSON object on each line",
+			 FIELD(json)) },
+};
+
 static const struct opt rm_table[] = {
 	COMMON,
 	{ .name = "force",
 	  .letter = 'f',
-	  .help = "ignore sandboxes that do not exist",
+	  .help = "ignore sandboxes that do not exist; do not ask about --all",
 	  .set = opt_flag,
 	  .field = FIELD(force) },
 	{ NULL,
@@ -62,18 +87,31 @@ struct change {
 	int failed;
 };
 
-/* "DELETE" of the sandbox itself, or "POST" of the command's own word below it. */
-static int change_id(struct change *ch, const char *id, json_t **ret,
-		     struct warren_error *err)
+static int change_post(struct change *ch, const char *id, const char *word, json_t **ret,
+		       struct warren_error *err)
 {
 	AUTO_JSON json_t *body =
 		ch->o->checkpoint ? json_pack("{s:b}", "checkpoint", 1) : NULL;
 	char path[96];
 
+	if (strcmp(word, "stop") == 0 && ch->o->time_ms != TIME_DEFAULT)
+		body = json_pack("{s:I}", "timeout_ms", (json_int_t)ch->o->time_ms);
+	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/%s", id, word);
+	return client_call(ch->client, "POST", path, body, ret, err);
+}
+
+/* "DELETE" of the sandbox itself, or "POST" of the command's own word below it. */
+static int change_id(struct change *ch, const char *id, json_t **ret,
+		     struct warren_error *err)
+{
+	int r = 0;
+
 	if (ch->cmd == &client_rm)
 		return delete_sandbox(ch->client, id, err);
-	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/%s", id, ch->cmd->name);
-	return client_call(ch->client, "POST", path, body, ret, err);
+	if (ch->cmd != &client_restart)
+		return change_post(ch, id, ch->cmd->name, ret, err);
+	r = change_post(ch, id, "stop", NULL, err);
+	return r < 0 ? r : change_post(ch, id, "start", ret, err);
 }
 
 static void cmd_change_one(struct change *ch, const char *word)
@@ -131,6 +169,22 @@ static void change_matching(struct change *ch)
 		cmd_change_one(ch, json_string_value(json_array_get(ch->ids, i)));
 }
 
+/* At a terminal a person is asked; a program knows what it does. */
+static bool change_confirm(const struct change_options *o)
+{
+	char answer[8] = "";
+
+	if (o->force || !isatty(STDIN_FILENO))
+		return true;
+	(void)fprintf(stderr, "Delete %s of your sandboxes? [y/N] ",
+		      o->labels ? "all matching" : "all");
+	if (fgets(answer, sizeof(answer), stdin) &&
+	    (answer[0] == 'y' || answer[0] == 'Y'))
+		return true;
+	message_say(client_rm.name, "nothing was deleted");
+	return false;
+}
+
 static int client_cmd_change(const struct command *cmd, const struct change_options *o,
 			     char **words)
 {
@@ -146,6 +200,8 @@ static int client_cmd_change(const struct command *cmd, const struct change_opti
 			    cmd->opts->example);
 		return STATUS_FAILED;
 	}
+	if (cmd == &client_rm && o->all && !change_confirm(o))
+		return STATUS_FAILED;
 	if (client_open(&ch.client, &err) < 0)
 		return client_fail(cmd, &err);
 	ch.ids = json_array();
@@ -162,7 +218,7 @@ static int client_cmd_change(const struct command *cmd, const struct change_opti
 
 static int change_run(const struct command *cmd, int argc, char **argv)
 {
-	struct change_options o = { 0 };
+	struct change_options o = { .time_ms = TIME_DEFAULT };
 	char **words = NULL;
 	int status = 0;
 
@@ -180,6 +236,21 @@ static int run_pause(int argc, char **argv)
 static int run_resume(int argc, char **argv)
 {
 	return change_run(&client_resume, argc, argv);
+}
+
+static int run_stop(int argc, char **argv)
+{
+	return change_run(&client_stop, argc, argv);
+}
+
+static int run_start(int argc, char **argv)
+{
+	return change_run(&client_start, argc, argv);
+}
+
+static int run_restart(int argc, char **argv)
+{
+	return change_run(&client_restart, argc, argv);
 }
 
 static int change_run_rm(int argc, char **argv)
@@ -208,6 +279,45 @@ const struct command client_resume = {
 				      .example = "warren resume k3f9x2m7qd1w",
 				      .mixed = true },
 	.run = run_resume,
+	.complete = complete_sandboxes,
+};
+
+const struct command client_stop = {
+	.name = "stop",
+	.summary = "End all processes of a sandbox, and keep its files.",
+	.about =
+		"'warren start' runs its main command again. A sandbox that was run with --rm is\n"
+		"deleted. A stopped sandbox does not survive a reboot of the machine.\n",
+	.opts = &(const struct opts){ .table = stop_table,
+				      .n = ARRAY_SIZE(stop_table),
+				      .operands = "SANDBOX...",
+				      .example = "warren stop k3f9x2m7qd1w",
+				      .mixed = true },
+	.run = run_stop,
+	.complete = complete_sandboxes,
+};
+
+const struct command client_start = {
+	.name = "start",
+	.summary = "Start a stopped sandbox and its main command again.",
+	.opts = &(const struct opts){ .table = change_table,
+				      .n = ARRAY_SIZE(change_table),
+				      .operands = "SANDBOX...",
+				      .example = "warren start k3f9x2m7qd1w",
+				      .mixed = true },
+	.run = run_start,
+	.complete = complete_sandboxes,
+};
+
+const struct command client_restart = {
+	.name = "restart",
+	.summary = "Stop a sandbox and start it again.",
+	.opts = &(const struct opts){ .table = stop_table,
+				      .n = ARRAY_SIZE(stop_table),
+				      .operands = "SANDBOX...",
+				      .example = "warren restart k3f9x2m7qd1w",
+				      .mixed = true },
+	.run = run_restart,
 	.complete = complete_sandboxes,
 };
 

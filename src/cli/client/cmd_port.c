@@ -2,24 +2,18 @@
 /*
  * cmd_port.c - warren port: forward a port of a sandbox to this machine
  *
- * Without --listen the address below the API is printed. With it each
- * connection that comes in gets its own process and a tunnel (tunnel.h),
- * so that whatever is spoken at that port is spoken here. A connection that cannot be
- * made or breaks there is reset here, not ended: nobody takes half for all.
+ * Without --listen the address below the API is printed; with it connections are passed on
+ * (forward.h).
  */
 #include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/tcp.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 
 #include "base/parse.h"
 #include "cli/client/commands.h"
-#include "cli/client/tunnel.h"
+#include "cli/client/forward.h"
 #include "cli/common_options.h"
 #include "cli/values.h"
 
@@ -51,91 +45,6 @@ static const struct opts port_opts = {
 	.mixed = true,
 };
 
-struct forward {
-	struct client *client;
-	char id[ID_LEN + 1];
-	unsigned port;
-	int listener;
-};
-
-/* ----------------------------------------------------------- one connection */
-
-static void port_serve(const struct forward *f, int fd)
-{
-	static const struct linger reset = { .l_onoff = 1 };
-	struct warren_error err = WARREN_ERROR_INIT;
-	struct tunnel *t = NULL;
-	int one = 1, r;
-
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	r = tunnel_open(f->client, f->id, f->port, &t, &err);
-	if (r < 0)
-		message_say(client_port.name, "%s", err.msg);
-	else
-		r = tunnel_run(t, fd);
-	if (r < 0)
-		(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-	(void)tunnel_close(t);
-}
-
-/* ---------------------------------------------------------------- the listener */
-
-/* "8080", "127.0.0.1:8080" or "[::1]:8080". */
-static int parse_listen(const char *text, struct sockaddr_storage *ret, socklen_t *ret_n,
-			struct warren_error *err)
-{
-	struct sockaddr_in *in = (struct sockaddr_in *)ret;
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret;
-	const char *colon = strrchr(text, ':');
-	char host[64] = "127.0.0.1";
-	uint64_t port;
-	size_t n = colon ? (size_t)(colon - text) : 0;
-
-	*ret = (struct sockaddr_storage){ 0 };
-	if (parse_u64(colon ? colon + 1 : text, PORT_LAST, &port, err) < 0 ||
-	    n >= sizeof(host))
-		return error_set(err, EINVAL,
-				 "--listen: '%.100s' is not [ADDRESS:]PORT (example: "
-				 "--listen 127.0.0.1:8080)",
-				 text);
-	if (n > 2 && text[0] == '[' && text[n - 1] == ']')
-		(void)snprintf(host, sizeof(host), "%.*s", (int)n - 2, text + 1);
-	else if (n > 0)
-		(void)snprintf(host, sizeof(host), "%.*s", (int)n, text);
-	if (inet_pton(AF_INET, host, &in->sin_addr) == 1) {
-		in->sin_family = AF_INET;
-		in->sin_port = htons((uint16_t)port);
-		*ret_n = sizeof(*in);
-	} else if (inet_pton(AF_INET6, host, &in6->sin6_addr) == 1) {
-		in6->sin6_family = AF_INET6;
-		in6->sin6_port = htons((uint16_t)port);
-		*ret_n = sizeof(*in6);
-	} else {
-		return error_set(err, EINVAL,
-				 "--listen: '%s' is not an address (example: --listen "
-				 "127.0.0.1:8080)",
-				 host);
-	}
-	return 0;
-}
-
-static int open_listener(struct forward *f, const char *text, struct warren_error *err)
-{
-	struct sockaddr_storage addr;
-	socklen_t n = 0;
-	int one = 1, r = parse_listen(text, &addr, &n, err);
-
-	if (r < 0)
-		return r;
-	f->listener = socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (f->listener < 0 ||
-	    setsockopt(f->listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
-	    bind(f->listener, (struct sockaddr *)&addr, n) < 0 ||
-	    listen(f->listener, SOMAXCONN) < 0)
-		return error_errno(err, errno, "listen on '%s'", text);
-	return 0;
-}
-
 static int port_tell(const struct forward *f, const struct port_options *o)
 {
 	AUTO_BUF struct buf out = BUF_INIT(256);
@@ -166,34 +75,18 @@ static int port_tell(const struct forward *f, const struct port_options *o)
 	return message_print(client_port.name, &out);
 }
 
-/* Until a signal ends it; its children end with it. */
 static int listen_on(struct forward *f, const struct port_options *o)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	pid_t self = getpid();
 
-	if (open_listener(f, o->listen, &err) < 0)
+	if (forward_listen(f, o->listen, &err) < 0) {
+		(void)error_wrap(&err, "--listen");
 		return client_fail(&client_port, &err);
+	}
 	if (!o->quiet && port_tell(f, o) != 0)
 		return STATUS_FAILED;
-	(void)signal(SIGCHLD, SIG_IGN); /* nobody waits for them */
-	for (;;) {
-		AUTO_CLOSE int fd = accept4(f->listener, NULL, NULL, SOCK_CLOEXEC);
-
-		if (fd < 0 && errno != EINTR && errno != ECONNABORTED &&
-		    errno != EMFILE) {
-			(void)error_errno(&err, errno, "wait for connections");
-			return client_fail(&client_port, &err);
-		}
-		if (fd < 0)
-			continue;
-		if (fork() == 0) {
-			(void)prctl(PR_SET_PDEATHSIG, SIGTERM);
-			if (getppid() == self)
-				port_serve(f, fd);
-			_exit(0);
-		}
-	}
+	(void)!forward_run(f, &err);
+	return client_fail(&client_port, &err);
 }
 
 /* Below the API, for those who speak HTTP to the service themselves. */
@@ -218,7 +111,7 @@ static int print_address(const struct forward *f, const struct port_options *o)
 static int run_port(int argc, char **argv)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct forward f = { .listener = -1 };
+	struct forward f = { .command = client_port.name, .listener = -1 };
 	struct port_options o = { 0 };
 	AUTO_CLIENT struct client *c = NULL;
 	char **words = NULL;

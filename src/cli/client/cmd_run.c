@@ -12,6 +12,8 @@
 #include "cli/client/attach.h"
 #include "cli/client/commands.h"
 #include "cli/client/exec.h"
+#include "cli/client/forward.h"
+#include "cli/client/progress.h"
 #include "cli/client/spec.h"
 #include "cli/run_result.h"
 #include "cli/run_signal.h"
@@ -132,9 +134,13 @@ static int run_all(struct client *c, const struct run_options *o, char **words)
 	AUTO_FREE char **list = NULL;
 	int status;
 
+	spec_put_text(spec, "name", o->name);
 	if (make_passing_sandbox(c, spec, &sandbox, &err) < 0)
 		return cmd_run_fail(o, &err, STATUS_FAILED);
-	if (command_of(c, o, words, &argv, &err) < 0)
+	if (o->publish.n &&
+	    publish_while_running(c, print_text_of(sandbox, "id"), &o->publish, &err) < 0)
+		status = cmd_run_fail(o, &err, STATUS_FAILED);
+	else if (command_of(c, o, words, &argv, &err) < 0)
 		status = cmd_run_fail(o, &err, STATUS_FAILED);
 	else if (!(list = run_words_of(argv)))
 		status = STATUS_FAILED;
@@ -148,6 +154,108 @@ static int run_all(struct client *c, const struct run_options *o, char **words)
 	return status;
 }
 
+/* ------------------------------------------------------------ in the background */
+
+static int run_on_pull(void *arg, const char *line, size_t n)
+{
+	AUTO_JSON json_t *event = json_loadb(line, n, 0, NULL);
+	struct warren_error *err = arg;
+
+	if (strcmp(print_text_of(event, "type"), "error") == 0)
+		(void)error_set(
+			err, EIO, "%s",
+			print_text_of(json_object_get(event, "error"), "message"));
+	return 0;
+}
+
+/* The command may be the image's own, so the image has to be there first. */
+static int run_pull_image(struct client *c, const struct run_options *o,
+			  struct warren_error *err)
+{
+	AUTO_JSON json_t *body = json_pack("{s:s}", "image", o->image);
+	AUTO_REQUEST struct request *request = NULL;
+	struct warren_error said = WARREN_ERROR_INIT;
+	int r = request_new(c, "POST", "/v1/images/pull", &request, err);
+
+	spec_put_text(body, "platform", o->platform);
+	if (r == 0)
+		r = request_json(request, body, err);
+	if (r < 0)
+		return r;
+	request->on_line = run_on_pull;
+	request->arg = &said;
+	progress_about(o->quiet ? NULL : "pulling the image");
+	r = request_start(request, err);
+	if (r == 0)
+		r = request_wait(request, err);
+	progress_about(NULL);
+	if (r == 0 && said.code) {
+		*err = said;
+		r = -said.code;
+	}
+	return r;
+}
+
+static int run_main_words(struct client *c, const struct run_options *o, char **words,
+			  json_t **ret, struct warren_error *err)
+{
+	int r = 0;
+
+	if (run_options_stored(o) && o->pull == PULL_ALWAYS)
+		r = run_pull_image(c, o, err);
+	if (r == 0)
+		r = command_of(c, o, words, ret, err);
+	if (r < 0 && client_said(c, "image_not_found") && o->pull == PULL_MISSING) {
+		r = run_pull_image(c, o, err);
+		if (r == 0)
+			r = command_of(c, o, words, ret, err);
+	}
+	return r;
+}
+
+/* Sandbox and command in one request: the service starts both, or neither is there. */
+static json_t *run_detached_spec(const struct run_options *o, json_t *argv)
+{
+	json_t *spec = spec_json(o), *env = env_json(&o->env);
+	json_t *command = json_pack("{s:O, s:b, s:b}", "argv", argv, "pty", o->tty,
+				    "stdin", o->interactive && !o->tty);
+
+	if (env)
+		(void)json_object_set_new(spec, "env", env);
+	if (command)
+		(void)json_object_set_new(spec, "main", command);
+	spec_put_text(spec, "name", o->name);
+	spec_put_text(spec, "on_exit", o->remove ? "delete" : "stop");
+	if (o->pull == PULL_ALWAYS)
+		(void)json_object_del(spec, "pull"); /* it was */
+	return spec;
+}
+
+static int run_detached_sandbox(struct client *c, const struct run_options *o,
+				char **words)
+{
+	AUTO_BUF struct buf out = BUF_INIT(256);
+	struct warren_error err = WARREN_ERROR_INIT, ignored = WARREN_ERROR_INIT;
+	AUTO_JSON json_t *argv = NULL, *spec = NULL, *sandbox = NULL;
+	const char *id;
+	int r = run_main_words(c, o, words, &argv, &err);
+
+	if (r < 0)
+		return cmd_run_fail(o, &err, STATUS_FAILED);
+	spec = run_detached_spec(o, argv);
+	if (spec_make_sandbox(c, spec, &sandbox, &err) < 0)
+		return cmd_run_fail(o, &err, start_status(c));
+	id = print_text_of(sandbox, "id");
+	if (o->publish.n && publish_in_background(c, id, &o->publish, &err) < 0) {
+		(void)!delete_sandbox(c, id, &ignored);
+		return cmd_run_fail(o, &err, STATUS_FAILED);
+	}
+	if (o->json)
+		return print_json(&client_run, sandbox);
+	buf_printf(&out, "%s\n", id);
+	return message_print(client_run.name, &out);
+}
+
 static int client_cmd_run(int argc, char **argv)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -157,10 +265,12 @@ static int client_cmd_run(int argc, char **argv)
 
 	if (!command_options(&client_run, argc, argv, &o, &first, &status))
 		return status;
-	if (run_options_finish(&o, &err) < 0 || client_open(&c, &err) < 0)
+	if (run_options_take_image(&o, argv, argc, &first, &err) < 0 ||
+	    run_options_finish(&o, &err) < 0 || client_open(&c, &err) < 0)
 		status = cmd_run_fail(&o, &err, STATUS_FAILED);
 	else
-		status = run_all(c, &o, argv + first);
+		status = o.detach ? run_detached_sandbox(c, &o, argv + first)
+				  : run_all(c, &o, argv + first);
 	run_options_done(&o);
 	return status;
 }

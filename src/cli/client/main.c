@@ -10,10 +10,11 @@
 #define SAID_MAX 400 /* of what the service says, so that the example has room */
 
 static const struct command *const commands[] = {
-	&client_create,  &client_ls,     &client_show,     &client_exec, &client_shell,
-	&client_session, &client_cp,     &client_logs,     &client_top,  &client_events,
-	&client_pause,   &client_resume, &client_rm,       &client_wait, &client_port,
-	&client_token,   &client_run,    &client_backends, NULL,
+	&client_create,  &client_ls,     &client_show,     &client_exec,   &client_shell,
+	&client_session, &client_cp,     &client_logs,     &client_top,    &client_events,
+	&client_pause,   &client_resume, &client_rm,       &client_wait,   &client_port,
+	&client_token,   &client_run,    &client_backends, &client_stop,   &client_start,
+	&client_restart, &client_kill,   &client_rename,   &client_attach, NULL,
 };
 
 int verbs_run(const struct command *of, int argc, char **argv)

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * forward.c - a server in a sandbox, as a port of this machine
+ *
+ * Each connection that comes in gets a process and a tunnel (tunnel.h), so that whatever is spoken
+ * at that port is spoken here. A connection that cannot be made or breaks there is reset here, not
+ * ended: nobody takes half for all.
+ */
+#include "cli/client/forward.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "base/parse.h"
+#include "cli/client/commands.h"
+#include "cli/client/tunnel.h"
+
+#define PORT_LAST 65535
+#define GONE_MS   "3600000" /* of one request; there may be several */
+
+/* ----------------------------------------------------------- one connection */
+
+static void forward_connection(const struct forward *f, int fd)
+{
+	static const struct linger reset = { .l_onoff = 1 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct tunnel *t = NULL;
+	int one = 1, r;
+
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	r = tunnel_open(f->client, f->id, f->port, &t, &err);
+	if (r < 0)
+		message_say(f->command, "%s", err.msg);
+	else
+		r = tunnel_run(t, fd);
+	if (r < 0)
+		(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	(void)tunnel_close(t);
+}
+
+/* ---------------------------------------------------------------- the listener */
+
+/* "8080", "127.0.0.1:8080" or "[::1]:8080". */
+static int forward_parse(const char *text, struct sockaddr_storage *ret, socklen_t *ret_n,
+			 struct warren_error *err)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)ret;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret;
+	const char *colon = strrchr(text, ':');
+	char host[64] = "127.0.0.1";
+	uint64_t port;
+	size_t n = colon ? (size_t)(colon - text) : 0;
+
+	*ret = (struct sockaddr_storage){ 0 };
+	if (parse_u64(colon ? colon + 1 : text, PORT_LAST, &port, err) < 0 ||
+	    n >= sizeof(host))
+		return error_set(
+			err, EINVAL,
+			"'%.100s' is not [ADDRESS:]PORT (example: 127.0.0.1:8080)", text);
+	if (n > 2 && text[0] == '[' && text[n - 1] == ']')
+		(void)snprintf(host, sizeof(host), "%.*s", (int)n - 2, text + 1);
+	else if (n > 0)
+		(void)snprintf(host, sizeof(host), "%.*s", (int)n, text);
+	if (inet_pton(AF_INET, host, &in->sin_addr) == 1) {
+		in->sin_family = AF_INET;
+		in->sin_port = htons((uint16_t)port);
+		*ret_n = sizeof(*in);
+	} else if (inet_pton(AF_INET6, host, &in6->sin6_addr) == 1) {
+		in6->sin6_family = AF_INET6;
+		in6->sin6_port = htons((uint16_t)port);
+		*ret_n = sizeof(*in6);
+	} else {
+		return error_set(err, EINVAL,
+				 "'%s' is not an address (example: 127.0.0.1:8080)",
+				 host);
+	}
+	return 0;
+}
+
+int forward_listen(struct forward *f, const char *text, struct warren_error *err)
+{
+	struct sockaddr_storage addr;
+	socklen_t n = 0;
+	int one = 1, r = forward_parse(text, &addr, &n, err);
+
+	if (r < 0)
+		return r;
+	f->listener = socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (f->listener < 0 ||
+	    setsockopt(f->listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
+	    bind(f->listener, (struct sockaddr *)&addr, n) < 0 ||
+	    listen(f->listener, SOMAXCONN) < 0)
+		return error_errno(err, errno, "listen on '%s'", text);
+	return 0;
+}
+
+/* Children end with us. */
+int forward_run(const struct forward *f, struct warren_error *err)
+{
+	pid_t self = getpid();
+
+	(void)signal(SIGCHLD, SIG_IGN); /* nobody waits for them */
+	for (;;) {
+		AUTO_CLOSE int fd = accept4(f->listener, NULL, NULL, SOCK_CLOEXEC);
+
+		if (fd < 0 && errno != EINTR && errno != ECONNABORTED && errno != EMFILE)
+			return error_errno(err, errno, "wait for connections");
+		if (fd < 0)
+			continue;
+		if (fork() == 0) {
+			(void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+			if (getppid() == self)
+				forward_connection(f, fd);
+			_exit(0);
+		}
+	}
+}
+
+/* ----------------------------------------------------------------- publishing */
+
+/* "[ADDRESS:]HOST:PORT": the last part is the sandbox's. */
+static int publish_listen(struct forward *f, const char *text, struct warren_error *err)
+{
+	const char *colon = strrchr(text, ':');
+	AUTO_FREE char *here = strndup(text, (size_t)(colon - text));
+	uint64_t port = 0;
+
+	if (!here)
+		return error_errno(err, ENOMEM, "--publish");
+	if (parse_u64(colon + 1, PORT_LAST, &port, err) < 0 || port == 0)
+		return error_set(
+			err, EINVAL,
+			"--publish: '%.100s' is not [ADDRESS:]HOST:PORT (example: "
+			"-p 8080:80)",
+			text);
+	f->port = (unsigned)port;
+	return forward_listen(f, here, err) < 0 ? error_wrap(err, "--publish") : 0;
+}
+
+static int publish_listen_all(struct client *c, const char *id,
+			      const struct publish_list *list, struct forward *all,
+			      struct warren_error *err)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		all[i] =
+			(struct forward){ .client = c, .command = "run", .listener = -1 };
+		(void)snprintf(all[i].id, sizeof(all[i].id), "%s", id);
+		if (publish_listen(&all[i], list->v[i], err) < 0)
+			return -err->code;
+	}
+	return 0;
+}
+
+static void publish_start(struct forward *all, size_t n)
+{
+	pid_t self = getpid();
+
+	for (size_t i = 0; i < n; i++) {
+		struct warren_error err = WARREN_ERROR_INIT;
+		sigset_t none;
+
+		if (fork() == 0) {
+			(void)sigemptyset(&none);
+			(void)sigprocmask(SIG_SETMASK, &none, NULL);
+			(void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+			if (getppid() == self)
+				(void)!forward_run(&all[i], &err);
+			_exit(1);
+		}
+		(void)close(all[i].listener);
+	}
+}
+
+int publish_while_running(struct client *c, const char *id,
+			  const struct publish_list *list, struct warren_error *err)
+{
+	struct forward all[PUBLISH_MAX];
+	int r = publish_listen_all(c, id, list, all, err);
+
+	if (r == 0)
+		publish_start(all, list->n);
+	return r;
+}
+
+/* Until the sandbox is gone, whoever is asked for it meanwhile. */
+static void publish_watch(struct client *c, const char *id)
+{
+	char path[128];
+
+	(void)snprintf(
+		path, sizeof(path),
+		"/v1/sandboxes/%s/wait?state=gone&state=failed&timeout_ms=" GONE_MS, id);
+	for (;;) {
+		struct warren_error err = WARREN_ERROR_INIT;
+		AUTO_JSON json_t *answer = NULL;
+
+		if (client_call(c, "GET", path, NULL, &answer, &err) < 0) {
+			if (client_said(c, "sandbox_not_found"))
+				return;
+			(void)sleep(1); /* the service is restarted, or busy */
+		} else if (json_is_true(json_object_get(answer, "reached"))) {
+			return;
+		}
+	}
+}
+
+/* Nothing of the caller's stays open or is written to. */
+static void publish_detach(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	(void)setsid();
+	(void)!chdir("/");
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		(void)dup2(null, fd);
+}
+
+int publish_in_background(struct client *c, const char *id,
+			  const struct publish_list *list, struct warren_error *err)
+{
+	struct forward all[PUBLISH_MAX];
+	int r = publish_listen_all(c, id, list, all, err);
+	pid_t pid;
+
+	if (r < 0)
+		return r;
+	pid = fork();
+	if (pid < 0)
+		return error_errno(err, errno, "--publish: start a process");
+	if (pid == 0) {
+		publish_detach();
+		publish_start(all, list->n);
+		publish_watch(c, id);
+		_exit(0);
+	}
+	for (size_t i = 0; i < list->n; i++)
+		(void)close(all[i].listener);
+	return 0;
+}

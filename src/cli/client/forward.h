@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* forward.h - ports of this machine that lead to ports of a sandbox */
+#ifndef CLI_CLIENT_FORWARD_H
+#define CLI_CLIENT_FORWARD_H
+
+#include "cli/client/client.h"
+#include "cli/client/commands.h"
+#include "cli/run_options.h"
+
+struct forward {
+	struct client *client;
+	const char *command; /* of ours, as errors begin */
+	char id[ID_LEN + 1];
+	unsigned port; /* of the sandbox */
+	int listener;
+};
+
+/* "8080", "127.0.0.1:8080" or "[::1]:8080"; without an address, on the loopback only. */
+int forward_listen(struct forward *f, const char *where,
+		   struct warren_error *err) MUST_CHECK;
+/* Until a signal ends it, or it fails. */
+int forward_run(const struct forward *f, struct warren_error *err) MUST_CHECK;
+
+/* Each as long as this process lives; the first that cannot be is the error. */
+int publish_while_running(struct client *c, const char *id,
+			  const struct publish_list *list,
+			  struct warren_error *err) MUST_CHECK;
+/* By a process that stays until the sandbox is gone. */
+int publish_in_background(struct client *c, const char *id,
+			  const struct publish_list *list,
+			  struct warren_error *err) MUST_CHECK;
+
+#endif /* CLI_CLIENT_FORWARD_H */
