@@ -20,11 +20,11 @@
  *	title, note	the help of the configuration keys; @note only for defaults.WORD
  *
  * These encodings are made from it: the bodies and answers of the API, the warden
- * protocol, the spec for a shim, state files, the configuration with its example and
- * manual page, the options of `warren run` and of the client, and the checks of both
- * processes of the service. What is left to write is the code that enforces it. (The
- * schema `Limits` in openapi.yaml says what clients may send; a test compares it with
- * this table.)
+ * protocol, the spec for a shim, state files (live limits), the configuration with its
+ * example and manual page, the options of `warren run` and of the client, and the checks
+ * of both processes of the service. What is left to write is the code that enforces it.
+ * (The schema `Limits` in openapi.yaml says what clients may send; a test compares it
+ * with this table.)
  */
 #ifndef SPEC_LIMITS_H
 #define SPEC_LIMITS_H

@@ -13,21 +13,31 @@
 
 #include "base/fd.h"
 #include "initclient/sandbox_socket.h"
+#include "spec/limits.h"
 
 #define LOCK_TRIES 100
 #define MEMORY_MIN (1U << 20)
 
+/*
+ * A limit that can change. A limit later than the first three is written only if it is
+ * set: a file without it can be read by versions that do not know it.
+ */
+#define LIVE_ROW(id, name)                                                \
+	{ #name, SPEC_##id <= SPEC_PIDS ? STATE_NUMBER64 : STATE_MAYBE64, \
+	  offsetof(struct native_sandbox, limits.name) },
+#define FIXED_ROW(id, name)
+#define LIMIT_ROW(id, name, life, ...) life##_ROW(id, name)
+
 /* What this backend must remember of a sandbox beside what all of them do. */
+/* clang-format off */
 static const struct state_field own_fields[] = {
 	{ "slot", STATE_NUMBER32, offsetof(struct native_sandbox, slot) },
 	{ "base_id", STATE_NUMBER32, offsetof(struct native_sandbox, base_id) },
 	{ "cgroup", STATE_FLAG, offsetof(struct native_sandbox, has_cgroup) },
-	{ "memory", STATE_NUMBER64, offsetof(struct native_sandbox, limits.memory) },
-	{ "cpu_millis", STATE_NUMBER64,
-	  offsetof(struct native_sandbox, limits.cpu_millis) },
-	{ "pids", STATE_NUMBER64, offsetof(struct native_sandbox, limits.pids) },
+	SPEC_LIMITS(LIMIT_ROW)
 	{ "tmpfs", STATE_MAYBE64, offsetof(struct native_sandbox, tmpfs) },
 };
+/* clang-format on */
 static const struct state_table own_state = { own_fields, ARRAY_SIZE(own_fields) };
 
 static void durable_nap(void)
