@@ -64,7 +64,7 @@ static void start_short(void)
 		.argv = SH("echo one; sleep 0.2; echo two; echo three >&2; exit 7") });
 }
 
-TEST(an_exec_ends_while_nobody_is_there)
+TEST(an_exec_ends_while_no_client_is_connected)
 {
 	struct warren_exec *ex;
 	struct warren_result res;
@@ -162,7 +162,7 @@ TEST(an_exec_that_never_started)
 	end();
 }
 
-TEST(a_timeout_holds_with_nobody_there)
+TEST(a_timeout_works_without_a_client)
 {
 	struct warren_exec *ex;
 	struct warren_result res;
@@ -286,7 +286,7 @@ TEST(a_terminal_ends)
 
 /* ------------------------------------------------------------------ control */
 
-TEST(what_is_said_of_a_command_comes_after_what_it_said)
+TEST(a_result_comes_after_the_output_of_its_command)
 {
 	struct warren_exec *ex;
 	struct heard h = { 0 };

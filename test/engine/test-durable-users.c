@@ -158,7 +158,7 @@ TEST(as_many_connections_as_it_takes)
 	end();
 }
 
-TEST(who_hears_of_an_end)
+TEST(which_clients_get_the_end_of_an_exec)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_exec *ex;
@@ -215,7 +215,7 @@ TEST(a_deaf_connection_waits_alone)
 	end();
 }
 
-TEST(garbage_harms_nobody)
+TEST(garbage_harms_no_other_client)
 {
 	unsigned seed = (unsigned)time(NULL);
 	struct warren_error err = WARREN_ERROR_INIT;

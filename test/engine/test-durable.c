@@ -461,7 +461,7 @@ TEST(an_adopted_one_may_be_paused)
 
 /* ------------------------------------------------------------------ the state */
 
-TEST(a_state_that_is_no_state)
+TEST(a_state_file_that_is_not_valid)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_FREE char *path = NULL;

@@ -139,7 +139,7 @@ TEST(the_kernel_inside_is_another)
 	END();
 }
 
-TEST(root_inside_is_nobody_outside)
+TEST(root_inside_is_unprivileged_outside)
 {
 	char path[64], text[4096];
 	struct outside o;
@@ -166,7 +166,7 @@ TEST(root_inside_is_nobody_outside)
 }
 
 /* Of the machine's own trees, what everybody may read. */
-TEST(what_is_roots_alone_stays_so)
+TEST(files_of_root_stay_private)
 {
 	char path[] = "/opt/warren-test-XXXXXX";
 	struct said s;
@@ -486,7 +486,7 @@ TEST(it_is_destroyed_while_paused)
 }
 
 /* As a shim leaves it that is killed while it ends its sandbox. */
-TEST(it_is_destroyed_while_frozen_by_somebody)
+TEST(it_is_destroyed_while_another_process_froze_it)
 {
 	char id[ID_LEN + 1];
 	struct cgroup_root root;

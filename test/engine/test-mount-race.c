@@ -199,7 +199,7 @@ static bool lose_once(void)
 	return lost;
 }
 
-TEST(whoever_exchanges_directories_wins_against_a_check_by_name)
+TEST(exchanging_directories_defeats_a_check_by_name)
 {
 	pthread_t thread;
 	bool lost = false;
@@ -212,7 +212,7 @@ TEST(whoever_exchanges_directories_wins_against_a_check_by_name)
 	OK(lost);
 }
 
-TEST(whoever_exchanges_directories_gets_nothing_of_the_warden)
+TEST(exchanging_directories_does_not_defeat_the_warden)
 {
 	pthread_t thread;
 	size_t granted = 0, refused = 0;

@@ -106,7 +106,7 @@ TEST(links_resolve_inside)
 }
 
 /* While a link is swapped to and fro under us, all that is ever opened is inside. */
-TEST(a_link_that_is_swapped_meanwhile)
+TEST(a_link_that_is_swapped_in_the_meantime)
 {
 	char *host = sandbox_path("swapped");
 	struct warren_exec *ex;
@@ -224,7 +224,7 @@ TEST(files_as_a_user_who_is_not_root)
 }
 
 /* Groups beside the first are as good for a file as for a command. */
-TEST(files_by_a_group_beside_the_first)
+TEST(files_of_a_supplementary_group)
 {
 	BEGIN(0);
 	OK(sandbox_sh(sb, "echo 'ann:x:1500:1500::/:/bin/sh' >> /etc/passwd;"

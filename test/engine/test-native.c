@@ -400,7 +400,7 @@ static void check_tree_killed(bool sole)
 	END();
 }
 
-TEST(a_timeout_ends_who_ignores_signals_and_leaves_the_session)
+TEST(a_timeout_ends_processes_that_ignore_signals_or_left_the_session)
 {
 	check_tree_killed(false);
 }
@@ -433,7 +433,7 @@ TEST(the_neighbours_of_a_killed_exec_stay)
 }
 
 /* What an exec leaves running belongs to the sandbox, until that ends. */
-TEST(what_is_left_running_stays_until_the_end)
+TEST(background_processes_stay_until_the_end)
 {
 	char ns[64];
 
@@ -725,7 +725,7 @@ static void allow_descriptors(rlim_t n)
  * What there is for those that are alive is neither copied for one more nor kept by its
  * init.
  */
-TEST(one_more_has_no_copy_of_what_is_kept_for_others)
+TEST(a_new_child_gets_no_descriptors_of_other_sandboxes)
 {
 	int high;
 

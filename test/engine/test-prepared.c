@@ -187,7 +187,7 @@ TEST(it_outlives_its_engine)
 
 /* ------------------------------------------------------------------- nothing left */
 
-TEST(what_nobody_takes_is_removed)
+TEST(unused_prepared_sandboxes_are_removed)
 {
 	char id[ID_LEN + 1];
 	struct warren *w;

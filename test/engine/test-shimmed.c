@@ -118,7 +118,7 @@ static size_t count_shims(void)
 
 /* -------------------------------------------------------------------- the life of one */
 
-TEST(a_sandbox_is_made_and_unmade_by_its_tools)
+TEST(tools_create_and_destroy_a_sandbox)
 {
 	struct warren *w = kept_engine(NULL);
 	struct warren_sandbox *sb = sandbox_make(w, NULL);
@@ -231,7 +231,7 @@ TEST(a_killed_shim_is_a_dead_sandbox_of_which_nothing_is_left)
 	EQ(count_shims(), 0);
 }
 
-TEST(a_shim_that_died_with_nobody_there_is_swept)
+TEST(a_shim_that_died_without_a_client_is_cleaned_up)
 {
 	struct warren *w = kept_engine("swept");
 	struct warren_sandbox *sb = make_durable(w);
@@ -317,7 +317,7 @@ TEST(a_tool_that_fails_is_named_with_its_step_and_its_words)
 	   0);
 }
 
-TEST(a_sandbox_that_cannot_be_unmade_is_kept_in_mind_until_it_is)
+TEST(a_sandbox_that_cannot_be_destroyed_is_retried)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_FREE char *flag = sandbox_path("stuck"), *config = NULL;
@@ -373,7 +373,7 @@ TEST(what_the_templates_have_no_place_for_is_refused_by_name)
 
 /* ----------------------------------------------------------------------------- files */
 
-TEST(a_full_disk_inside_is_told_to_who_wrote)
+TEST(a_full_disk_inside_is_reported_to_the_writer)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren *w = kept_engine(NULL);

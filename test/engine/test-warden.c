@@ -313,7 +313,7 @@ TEST(maxima_are_the_wardens_too)
 	warden_end();
 }
 
-TEST(memory_beyond_the_machines_is_no_limit_and_refused)
+TEST(a_memory_limit_above_the_machines_is_refused)
 {
 	struct warren_spec spec = modest();
 
@@ -382,7 +382,7 @@ static struct warren_spec toy_spec(void)
 	return spec;
 }
 
-TEST(an_id_that_is_taken_harms_nobody_on_any_backend)
+TEST(an_id_in_use_is_refused_on_every_backend)
 {
 	static const char *const all[] = { "native", "toy", "toy2" };
 	struct warren_spec spec = modest(), toy = toy_spec();

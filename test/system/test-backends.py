@@ -143,7 +143,7 @@ def what_a_sandbox_has_is_shown_and_can_be_asked_for():
 
 
 @test
-def a_wall_is_given_or_refused_by_name():
+def a_tier_is_provided_or_refused_by_name():
     with World(config=f"backends:\n{LOOSE}") as w:
         for spec, words in (({"tier": "vm"}, "tier 'vm' is requested, but no backend provides it here"),
                             ({"backend": "native", "tier": "gvisor"}, "backend 'native' is of tier 'namespace'"),
@@ -174,7 +174,7 @@ def what_a_backend_does_not_govern_is_refused_by_name():
 
 
 @test
-def the_service_can_require_a_wall():
+def the_service_can_require_a_tier():
     with World("--min-tier", "namespace", "--tenant-tiers", "careful:vm", tcp=True) as w:
         w.delete(w.create())
         e = check_error(w.ask("POST", "/v1/sandboxes", {"backend": "docker", "image": "x"}), 422, "tier_unavailable")
@@ -212,7 +212,7 @@ def a_configuration_is_checked_before_it_is_used():
 
 
 @test
-def the_settings_of_one_backend_are_told():
+def the_settings_of_one_backend_are_shown():
     name, kind, tier, settings = serve(f"backends:\n{LOOSE}", "--show-backend", "loose").stdout.split(" ", 3)
     eq((name, kind, tier, json.loads(settings)["exec"]), ("loose", "command", "none", ["env", "{argv}"]), "settings")
     eq(serve("", "--show-backend", "docker").stdout, 'docker docker container {"kind":"docker","name":"docker"}\n', "of one by itself")

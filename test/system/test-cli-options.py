@@ -384,7 +384,7 @@ def json_result():
 
 
 @test
-def json_with_output_that_is_no_text():
+def json_with_output_that_is_not_text():
     r = run_json("sh", "-c", r"""printf 'a\000b\377\303\251\000\000\n\033\\"'""")
     eq(r["stdout"], 'a\0b\ufffd\u00e9\0\0\n\x1b\\"')
     eq(run_json("printf", r"\000")["stdout"], "\0")

@@ -32,7 +32,7 @@ def streams_are_apart_and_complete():
 
 
 @test
-def output_of_what_is_left_in_the_background():
+def output_of_background_processes():
     before = time.monotonic()
     eq(sh("sleep 30 & echo done"), b"done\n")
     ok(time.monotonic() - before < 25, "a background process kept us waiting")

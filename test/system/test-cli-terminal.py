@@ -31,7 +31,7 @@ def a_terminal():
 
 
 @test
-def a_terminal_is_called_xterm_when_nobody_says():
+def the_default_terminal_is_xterm():
     with Terminal("-it", "sh", "-c", "echo $TERM", env={"PATH": os.environ["PATH"]}) as t:
         eq((t.wait(), t.seen), (0, b"xterm\r\n"))
     with Terminal("-it", "-e", "TERM=dumb", "sh", "-c", "echo $TERM") as t:

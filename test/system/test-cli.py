@@ -19,7 +19,7 @@ from cli_world import WAIT, run, leftovers, check_nothing_left, main  # pylint: 
 
 
 @test
-def why_a_sandbox_could_not_be_made_is_told_every_time():
+def the_reason_of_a_failed_create_is_always_reported():
     """Its first process may be gone before it is asked for anything."""
     for _ in range(30):
         p = warren("run", "--quiet", "--tmpfs", "/usr/x", "--", "true")
@@ -27,7 +27,7 @@ def why_a_sandbox_could_not_be_made_is_told_every_time():
 
 
 @test
-def what_is_left_would_be_seen():
+def leftovers_would_be_detected():
     """The control for the check after every other test."""
     bases = [d for d in ("/sys/fs/cgroup/memory/warren", "/sys/fs/cgroup/warren") if os.path.isdir(d)]
     if not ROOT or not bases:

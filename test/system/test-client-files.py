@@ -129,7 +129,7 @@ def what_comes_out_of_a_sandbox_stays_where_it_belongs():
 
 
 @test
-def a_copy_does_not_replace_what_is_no_file():
+def a_copy_does_not_replace_something_that_is_not_a_file():
     with sandbox() as box, scratch() as d:
         served("/v1/sandboxes", box, "files/stat?path=/tmp")
         call("cp", "-", f"{box}:/tmp/hello", input=b"hello\n")

@@ -157,7 +157,7 @@ def a_forwarded_port_carries_any_bytes():
 
 
 @test
-def a_forwarded_port_where_nobody_listens():
+def a_forwarded_port_without_a_listener():
     with sandbox() as box:
         p = start("port", box, "9000", "--listen", "127.0.0.1:0")
         try:

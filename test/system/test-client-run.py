@@ -267,7 +267,7 @@ def the_short_form_of_a_session_takes_options():
 
 
 @test
-def who_leaves_a_session_leaves_no_command_in_it():
+def a_client_that_disconnects_leaves_no_command_in_a_session():
     with sandbox() as box:
         session = call("session", "open", box).decode().strip()
         for n, (sig, json_, status) in enumerate(((signal.SIGINT, [], 130), (signal.SIGINT, ["--json"], 130), (signal.SIGTERM, [], 143))):

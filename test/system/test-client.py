@@ -55,7 +55,7 @@ def no_service_says_how_to_start_one():
 
 
 @test
-def what_is_wrong_gets_one_line_and_125():
+def an_error_is_one_line_and_status_125():
     for words in every_command():
         name = " ".join(words).encode()
         p = warren(*words, "--frobnicate")
@@ -187,7 +187,7 @@ def no_option_takes_what_it_cannot_be():
 
 
 @test
-def what_the_service_refuses_is_told_of_the_option():
+def an_error_of_the_service_names_the_option():
     with sandbox() as box:
         call("exec", box, "true")
         for args, said in [

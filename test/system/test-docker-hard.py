@@ -68,7 +68,7 @@ def a_volume_is_as_read_only_as_the_root():
 
 
 @test
-def a_container_of_the_same_name_is_not_taken_for_ours():
+def a_container_with_the_same_name_is_not_used():
     d = docker()
     with world(d) as w:
         x = make(w, labels={"a": "b"})
@@ -97,7 +97,7 @@ def a_container_of_the_same_name_is_not_taken_for_ours():
 
 
 @test
-def an_impostor_after_ours_was_removed():
+def an_impostor_after_the_container_was_removed():
     d = docker()
     with world(d) as w:
         x = make(w)

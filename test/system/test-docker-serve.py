@@ -281,7 +281,7 @@ def a_command_for_a_container_that_is_frozen():
 
 
 @test
-def a_full_disk_is_told():
+def a_full_disk_is_reported():
     d = docker()
     with world(d) as w:
         box = w.post("/v1/sandboxes", {"backend": "docker", "image": IMAGE, "mounts": [{"target": "/small", "size": 1 << 20}]}, status=201)["id"]
@@ -334,7 +334,7 @@ def a_registry_that_is_not_listed_is_not_asked():
 
 
 @test
-def an_image_is_pulled_and_its_progress_told():
+def an_image_is_pulled_with_progress():
     """By the service, and by the command, which needs none."""
     d = docker()
     refs = [registry().push(simple(f"pulled {i}"), f"docker/told{i}", "1") for i in range(2)]
@@ -391,7 +391,7 @@ def a_command_that_has_no_daemon_leaves_nothing():
 
 
 @test
-def want_of_memory_is_told():
+def out_of_memory_is_reported():
     d = docker()
     with world(d) as w:
         box = w.post("/v1/sandboxes", {"backend": "docker", "image": IMAGE, "limits": {"memory": 64 << 20}}, status=201)["id"]

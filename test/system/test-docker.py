@@ -330,7 +330,7 @@ def limits():
 
 
 @test
-def what_is_not_honoured_is_refused():
+def unsupported_options_are_refused():
     d = docker()
     b = Box(d.socket, create=False)
     b.bad("create", json.dumps({"image": "base:1", "disk": 64 * MIB}), code="EOPNOTSUPP", words=["docker: disk: "])
@@ -366,7 +366,7 @@ def mounts():
 
 
 @test
-def what_is_mounted_is_what_was_judged():
+def the_checked_file_is_the_mounted_file():
     """The daemon looks a path up by itself: whatever else is there by then is refused before anything runs."""
     path, other = folder(), folder()
     with open(f"{path}/f", "w", encoding="ascii") as f:
@@ -626,7 +626,7 @@ def http(body, status="200 OK"):
 
 
 @test
-def a_daemon_that_is_none():
+def a_daemon_that_is_not_docker():
     path = f"{folder()}/s"
     made = http(b'{"Id":"' + b"ab" * 32 + b'"}', "201 Created")
     b = Box(path, create=False)

@@ -86,7 +86,7 @@ def all_refused(refused):
 
 
 @test
-def the_check_sees_who_is_outside():
+def the_check_detects_an_escape():
     """The positive control: a process whose working directory is not below its root."""
     with scratch() as d:
         for name in ("bin", "proc"):

@@ -52,7 +52,7 @@ def workers(box):
 
 
 @test
-def what_is_written_is_the_sandboxs_memory():
+def written_files_count_as_the_sandboxs_memory():
     box = w.create(limits={"memory": "128m", "disk": "48m"}, mounts=[{"target": "/t", "size": "24m"}])
     put(box, "/tmp/small", b"x")
     before = memory(box)
@@ -70,7 +70,7 @@ def what_is_written_is_the_sandboxs_memory():
 
 
 @test
-def what_does_not_fit_fails_and_kills_nobody():
+def a_write_that_does_not_fit_fails_and_kills_no_process():
     box = w.create(limits={"memory": "64m", "disk": "48m"})
     e = w.exec(box, ["python3", "-c", "import time; x = bytearray(b'x') * (36 << 20); print('held', flush=True); time.sleep(1000)"])
     path = f"/v1/sandboxes/{box}/execs/{e}"

@@ -230,7 +230,7 @@ def a_service_that_is_killed_leaves_no_half_files():
 
 
 @test
-def what_is_appended_is_added():
+def appended_bytes_are_added():
     with Files() as f:
         eq(f.ask("POST", "/append", b"one\n", status=200, path="/tmp/n/log").json()["size"], 4, "size")
         eq(f.ask("POST", "/append", b"two\n", status=200, path="/tmp/n/log").json()["size"], 8, "size")
@@ -257,7 +257,7 @@ def links_are_followed_inside():
 
 
 @test
-def special_files_hang_nobody():
+def special_files_block_no_client():
     with Files() as f:
         f.run("mkfifo /tmp/fifo; mkdir /tmp/t; mkfifo /tmp/t/fifo; echo needle > /tmp/t/x")
         for path in ("/tmp/fifo", "/dev/zero", "/dev/null", "/dev/tty", "/dev/ptmx"):
@@ -366,7 +366,7 @@ def large_and_deep_trees():
 
 
 @test
-def many_requests_at_once_disturb_nobody():
+def many_requests_at_once_do_not_interfere():
     with Files() as f:
         f.run("mkdir /m; cd /m; seq 3000 | xargs touch; echo hello > /tmp/x")
         wrong = []
@@ -587,7 +587,7 @@ def files_are_found_by_name_and_content():
 
 
 @test
-def a_hostile_search_holds_nobody_up():
+def a_hostile_search_blocks_no_client():
     with Files() as f:
         f.put("/tmp/a", b"a" * (8 * MIB))
         done = []
@@ -605,7 +605,7 @@ def a_hostile_search_holds_nobody_up():
 
 
 @test
-def changes_are_told():
+def changes_are_reported():
     if not has("watch"):
         with Files() as f:
             check_error(f.ask("GET", "/watch", path="/tmp"), 501, "not_supported")

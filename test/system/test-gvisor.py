@@ -38,7 +38,7 @@ def gone(found):
 
 
 @test
-def the_wall_is_the_one_that_was_asked_for():
+def the_tier_is_the_requested_one():
     box = w.create(tier="gvisor")
     s = w.show(box)
     eq((s["backend"], s["tier"]), ("gvisor", "gvisor"), "of one that asks for the tier")
@@ -54,7 +54,7 @@ def the_wall_is_the_one_that_was_asked_for():
 
 
 @test
-def tools_that_its_kernel_refuses_are_told_of():
+def tools_that_its_kernel_refuses_are_reported():
     """By what happens in this image, in `show`, when it is created, and by `warren run`: not in doctor alone."""
     box = w.create(backend="gvisor")
     fails = w.run(box, "ls -d /")["result"]["exit_code"] != 0
@@ -128,7 +128,7 @@ def limits_that_change_and_one_that_cannot():
 
 
 @test
-def whoever_kills_it_the_truth_is_told():
+def the_reason_of_its_death_is_reported_correctly():
     for name, restored in (("runsc-sandbox", False), ("runsc-gofer", False), ("runsc-sandbox", True), ("runsc-gofer", True)):
         box = w.create(backend="gvisor")
         if restored:
@@ -145,7 +145,7 @@ def whoever_kills_it_the_truth_is_told():
 
 
 @test
-def who_kills_it_from_inside_is_not_taken_for_somebody_outside():
+def a_kill_from_inside_is_not_reported_as_one_from_outside():
     box = w.create(backend="gvisor")
     eq(w.run(box, "kill -0 1 && echo can")["stdout"], "can\n")
     found = processes_of(box)
@@ -158,7 +158,7 @@ def who_kills_it_from_inside_is_not_taken_for_somebody_outside():
 
 
 @test
-def a_damaged_state_is_told_and_removed():
+def a_damaged_state_is_reported_and_removed():
     good = w.create(backend="gvisor")
     for what in ("bundle/config.json", "limits", "made", "place", ""):
         box = w.create(backend="gvisor")
@@ -378,7 +378,7 @@ def saved_it_outlives_the_service():
 
 
 @test
-def what_was_saved_and_is_damaged_is_told():
+def a_damaged_checkpoint_is_reported():
     box = w.create(backend="gvisor")
     w.run(box, COUNTER)
     save(box, status=200)
@@ -410,7 +410,7 @@ def what_was_saved_and_is_damaged_is_told():
 
 
 @test
-def whoever_saves_it_is_killed():
+def the_process_that_saves_it_is_killed():
     """In the middle of that: its kernel is stopped before. When nobody is killed it goes on."""
     for whom in (None, "warren-hand", "warren-shim"):
         box = w.create(backend="gvisor")
@@ -471,7 +471,7 @@ head -1 said
 
 
 @test
-def a_checkpoint_takes_nothing_that_has_a_stream_of_ours():
+def a_checkpoint_refuses_processes_with_a_stream_from_outside():
     """What is said of runsc, by runsc: a process is restored, and none that has a descriptor from outside."""
     d = f"{w.dir}/checkpoint"
     for name in ("a", "b", "bundle/rootfs/bin", "bundle/rootfs/proc"):
@@ -491,7 +491,7 @@ def a_checkpoint_takes_nothing_that_has_a_stream_of_ours():
 
 
 @test
-def a_full_disk_is_told_and_nothing_happens():
+def a_full_disk_is_reported_and_nothing_changes():
     empty()  # what is left is looked for among all processes of the test
     state = f"{w.dir}/small"
     os.mkdir(state)
@@ -551,7 +551,7 @@ def a_port_needs_nothing_of_the_image():
 
 
 @test
-def a_runsc_that_dies_is_told():
+def a_runsc_that_dies_is_reported():
     empty()  # what is left is looked for among all processes of the test
     path = os.path.join(w.dir, "runsc")
     with open(path, "w", encoding="ascii") as f:
@@ -585,7 +585,7 @@ def without_runsc_it_is_refused_by_name():
 
 
 @test
-def memory_is_its_own_and_its_end_is_told():
+def memory_is_separate_and_running_out_is_reported():
     box = w.create(backend="gvisor", limits={"memory": "128m"})
     eq(w.run(box, "head -c 20000000 /dev/zero | tail | wc -c")["stdout"], "20000000\n", "what fits")
     e = w.run(box, "head -c 300000000 /dev/zero | tail | wc -c")

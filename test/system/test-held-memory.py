@@ -139,7 +139,7 @@ def what_waits_and_can_be_asked_for_again_has_a_bound():
 
 
 @test
-def answers_that_nobody_reads_have_a_bound():
+def unread_answers_have_a_bound():
     token, box, _ = tenant("unread")
     _, other, modest = tenant("modest-unread")
     before, held = rss(w.api), []
@@ -218,7 +218,7 @@ def bodies_and_output_that_one_tenant_leaves_are_not_anothers_loss():
 
 
 @test
-def what_is_expected_is_seen_whatever_others_look_for():
+def expected_output_is_found_whatever_others_search_for():
     token, box, face = tenant("looks")
     _, other, modest = tenant("modest-looks")
 

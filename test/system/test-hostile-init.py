@@ -206,7 +206,7 @@ def lies_about_an_exec_end_the_sandbox():
 
 
 @test
-def a_directory_is_no_stdin():
+def a_directory_cannot_be_stdin():
     with hostile("descriptors") as (w, neighbour, (box,), (h,)):
         e = w.exec(box, "cat", stdin=True)
         r = w.ask("POST", f"/v1/sandboxes/{box}/execs/{e}/stdin", b"x" * 100, headers={"Content-Type": "application/octet-stream"})
@@ -215,7 +215,7 @@ def a_directory_is_no_stdin():
 
 
 @test
-def many_of_them_delay_nobody():
+def many_of_them_delay_no_client():
     with hostile("mute", 12) as (w, neighbour, boxes, found):
         fine(w, neighbour)
         begun = time.monotonic()

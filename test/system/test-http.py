@@ -372,7 +372,7 @@ def empty_lines_in_front_are_skipped():
 
 
 @test
-def a_body_nobody_wants_is_skipped():
+def an_unwanted_body_is_skipped():
     with Server() as server:
         with server.connect() as c:
             eq(c.ask("POST", "/hello", body=b"x" * 1000).body, b"hello\n")
@@ -447,7 +447,7 @@ def a_client_that_goes_is_noticed():
 
 
 @test
-def who_has_gone_makes_room():
+def a_closed_connection_makes_room():
     """A client that has ended its half may wait for its answer; but not in the way of one who is there."""
     with Server("--connections", 10, "--half-close-ms", 60000) as server:
         def stream():
@@ -726,7 +726,7 @@ def an_inherited_socket():
 
 
 @test
-def draining_finishes_what_is_under_way():
+def draining_finishes_requests_under_way():
     with Server() as server:
         idle, busy = server.connect(), server.connect()
         eq(idle.ask("GET", "/hello").status, 200)

@@ -130,7 +130,7 @@ def one_exec_too_many_is_refused_by_name():
 
 
 @test
-def ends_of_all_execs_at_once_are_heard_by_a_slow_reader():
+def ends_of_all_execs_at_once_reach_a_slow_reader():
     """The api is stopped while hundreds of execs end: init keeps what it has to say."""
     needs("init")
     with World() as w:

@@ -223,7 +223,7 @@ def tokens():
 
 
 @test
-def what_is_not_right_names_reference_step_and_cause():
+def errors_name_reference_step_and_cause():
     """Digests, sizes, types, compressions: one line each, and nothing stored. The good one beside them is pulled."""
     image = Image(base(), Layer({"text": "right"}), config={"Cmd": ["cat", "/text"]})
 

@@ -93,7 +93,7 @@ def help_and_the_manual_agree():
 
 
 @test
-def programs_are_told_how_it_went():
+def programs_get_the_result():
     s, image = Store(), simple("reported")
     ref = registry().push(image, "report/x", "1")
 
@@ -489,7 +489,7 @@ def memory(pid):
 
 
 @test
-def those_who_unpack_know_no_secret():
+def unpacking_processes_know_no_secret():
     """Neither the environment nor a login is in the memory of a process that reads a layer."""
     if not ROOT:
         raise Skip("only root can look into them")

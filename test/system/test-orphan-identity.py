@@ -66,7 +66,7 @@ def imitated(box, name, creator, uid):
 
 
 @test
-def an_imitation_is_no_orphan():
+def an_imitation_is_not_an_orphan():
     if os.geteuid() != 0:
         raise Skip("only root collects orphans")
     with World() as w:

@@ -233,7 +233,7 @@ def what_another_face_would_take_is_handed_on_by_host_name():
 
 
 @test
-def nobody_comes_without_a_token():
+def no_client_connects_without_a_token():
     w = ports.world
     for headers in ({}, {"Host": ports.host(8000)}):
         path = "/" if headers else ports.path(8000, "/")
@@ -330,7 +330,7 @@ def any_bytes_go_through_a_tunnel():
 
 
 @test
-def tunnels_are_for_those_who_may_and_ask():
+def tunnels_need_permission_and_an_upgrade():
     may = ports.world.token("exec")
     for path, headers, token, status, code in (
             (None, "Upgrade: tcp\r\nConnection: Upgrade\r\n", may, 101, None),
@@ -377,7 +377,7 @@ def a_tunnel_ends_with_its_sandbox():
 
 
 @test
-def closed_ports_are_told():
+def closed_ports_are_reported():
     check_error(ports.ask("GET", 9, "/"), 502, "port_closed")
     check_error(by_host("GET", "/", host=ports.host(9)), 502, "port_closed")
     for bad in ("0", "65536", "-1", "x", "8000x"):
@@ -415,7 +415,7 @@ def hostile_servers_get_a_502():
 
 
 @test
-def a_server_that_is_slow_or_silent_holds_nobody_up():
+def a_slow_or_silent_server_blocks_no_client():
     silent = ("import socket,time\ns=socket.socket()\ns.bind(('127.0.0.1',8200))\ns.listen(50)\nk=[]\n"
               "while True: k.append(s.accept())")
     ports.world.exec(ports.box, ["python3", "-c", silent])

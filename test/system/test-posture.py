@@ -145,7 +145,7 @@ def two_sandboxes_share_neither_namespaces_nor_ids():
 
 
 @test
-def root_inside_is_nobody_outside():
+def root_inside_is_unprivileged_outside():
     with Live() as box:
         for which in ("uid", "gid"):
             rows = id_map(box.payload, which)

@@ -71,7 +71,7 @@ def no_namespace_is_made_or_entered():
 
 
 @test
-def what_is_unknown_is_not_there():
+def unknown_calls_do_not_exist():
     each("ENOSYS", "unknown-call clone3")
     each("ok", "getpid pthread")
 
@@ -109,7 +109,7 @@ def only_these_sockets_exist():
 
 
 @test
-def nobody_types_into_a_terminal():
+def no_process_can_type_into_a_terminal():
     each("EPERM", "tiocsti tiocsti-garbage tioclinux")
     each("ok", "openpty tiocgwinsz")
 
@@ -191,7 +191,7 @@ def there_are_no_devices_to_make():
 
 
 @test
-def a_device_node_on_disk_is_no_device():
+def a_device_node_on_disk_does_not_work():
     with scratch() as d:
         for name, mode, dev in (("null", stat.S_IFCHR, (1, 3)), ("mem", stat.S_IFCHR, (1, 1)),
                                 ("disk", stat.S_IFBLK, (7, 0))):
@@ -322,7 +322,7 @@ def the_machines_device_nodes_are_left_alone():
 
 
 @test
-def cgroups_are_not_to_be_had():
+def cgroups_are_not_accessible():
     out = sh("ls /sys/fs/cgroup | wc -l; mkdir /tmp/c; mount -t cgroup -o memory none /tmp/c 2>&1; "
              "mount -t cgroup2 none /tmp/c 2>&1; ls /tmp/c | wc -l; find / -xdev -name release_agent 2>/dev/null")
     lines = out.split("\n")

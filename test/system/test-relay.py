@@ -126,7 +126,7 @@ def what_was_said_before_leaving_is_delivered():
 
 
 @test
-def who_has_left_is_noticed_at_once():
+def a_disconnect_is_detected_at_once():
     server, port = listen()
     with server, Relay(port) as r, accept(server) as c:
         r.stream.close()
@@ -167,7 +167,7 @@ def a_server_that_hears_late_is_waited_for_without_work():
 
 
 @test
-def what_cannot_be_is_told():
+def impossible_requests_are_reported():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         with Relay(s.getsockname()[1]) as r:
@@ -180,7 +180,7 @@ def what_cannot_be_is_told():
 
 
 @test
-def a_server_that_accepts_nobody_is_waited_for():
+def a_server_that_does_not_accept_is_waited_for():
     """Its queue is full: connecting is under way, and what is said meanwhile is not lost."""
     server, port = listen(backlog=0)
     with server, socket.create_connection(("127.0.0.1", port)), Relay(port) as r:

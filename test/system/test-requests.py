@@ -170,7 +170,7 @@ def the_administrator_learns_why():
 
 
 @test
-def a_pull_takes_a_scope_of_its_own():
+def a_pull_needs_a_separate_scope():
     write, both = world.token("read", "write"), world.token("read", "write", "pull")
     images = world.token("read", "images")
     ref = f"127.0.0.1:{LISTED}/scope:1"
@@ -207,7 +207,7 @@ def slow_pulls_of_one_tenant_leave_turns_for_others():
 
 
 @test
-def a_user_pulls_by_his_own_authority():
+def a_user_pulls_with_their_own_authority():
     """warren image pull, which no service runs: loopback as always, without a list."""
     env = {**os.environ, "WARREN_STATE": f"{world.dir}/own"}
     warren = os.path.join(os.path.dirname(world.command()[0]), "warren")
@@ -466,7 +466,7 @@ def what_a_token_opened_ends_with_its_sandbox():
 
 
 @test
-def a_request_that_has_no_answer_yet_is_told_why():
+def an_unanswered_request_gets_the_reason():
     t = world.post("/v1/tokens", {"name": "told", "scopes": ["admin"]}, status=201)
     box = world.create()
     s = raw(t["secret"], f"GET /v1/sandboxes/{box}/wait?state=failed&timeout_ms=60000 HTTP/1.1")
@@ -483,7 +483,7 @@ def a_request_that_has_no_answer_yet_is_told_why():
 
 
 @test
-def what_is_open_to_all_stays_so():
+def public_operations_stay_public():
     """A token that is worth nothing takes nothing away; where one is needed it does not help."""
     with World(tcp=True) as w:
         for token in ("wrn_" + "0" * 64, "nonsense"):
@@ -545,7 +545,7 @@ def strangers_leave_room():
 
 
 @test
-def there_is_an_answer_when_there_is_no_room():
+def there_is_an_answer_without_free_connections():
     """All connections are busy with requests of clients that are known: a 503 at once, and the owner has his own."""
     with World("--request-connections", "16", tcp=True) as w:
         token = w.token("admin")

@@ -162,7 +162,7 @@ def a_sandbox_is_renamed():
 
 
 @test
-def what_is_no_name_is_refused():
+def invalid_names_are_refused():
     for name in ("batch", "", "-a", ".a", "a b", "a/b", "ä", "x" * 64):
         refused(w.ask("POST", "/v1/sandboxes", {"name": name}), 400, "invalid_request", "/name")
     box = w.create(name="x" * 63)

@@ -204,7 +204,7 @@ def a_stream_goes_on_at_its_cursor():
 
 
 @test
-def what_ends_while_nobody_looks():
+def execs_that_end_while_no_service_runs():
     with World() as w:
         box = w.create()
         fast = [(w.exec(box, f"sleep 0.{i % 4}; echo {i}; exit {i}"), i) for i in range(20)]
@@ -225,7 +225,7 @@ def what_ends_while_nobody_looks():
 
 
 @test
-def an_end_that_was_told_and_not_written_down():
+def an_end_that_was_reported_but_not_recorded():
     """An answer comes before its row is written: had the api been killed in between, the journal would have it all."""
     with World() as w:
         box = w.create()
@@ -252,7 +252,7 @@ def is_frozen(box):
 
 
 @test
-def a_pause_that_nobody_was_left_to_write_down():
+def a_pause_that_no_process_could_record():
     """After it the row says what is true, whether the kill came before, in or after it."""
     needs("pause", "walls")  # a freezer that we can see
     with World() as w:
@@ -292,7 +292,7 @@ def a_pause_that_nobody_was_left_to_write_down():
 
 
 @test
-def an_exec_that_cannot_be_written_down_is_none():
+def an_exec_that_cannot_be_recorded_does_not_run():
     """Neither when the store fails nor when the api is killed before it can."""
     with World() as w:
         box = w.create()
@@ -319,7 +319,7 @@ def an_exec_that_cannot_be_written_down_is_none():
 
 
 @test
-def a_pause_that_cannot_be_written_down_is_none():
+def a_pause_that_cannot_be_recorded_does_not_happen():
     needs("pause", "walls")
     with World() as w:
         box = w.create()
@@ -408,7 +408,7 @@ def a_stop_leaves_sandboxes_and_the_next_start_finds_them():
 
 
 @test
-def its_time_goes_on_while_nobody_serves():
+def its_time_passes_while_no_service_runs():
     with World() as w:
         box = w.create(ttl_ms=5000)
         w.kill("api", "warden")

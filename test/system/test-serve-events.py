@@ -206,7 +206,7 @@ def rows(w, text, *args):
 
 
 @test
-def what_is_older_than_an_hour_or_too_much_is_forgotten():
+def old_and_excess_events_are_deleted():
     with World() as w:
         cursor = newest(w)
         box = w.create()

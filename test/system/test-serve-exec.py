@@ -290,7 +290,7 @@ def output_is_read_from_a_cursor():
 
 
 @test
-def who_comes_back_misses_nothing():
+def a_client_that_reconnects_misses_nothing():
     """Readers that vanish anywhere, while it writes, put together every byte by their cursors."""
     n = 20000
     e = w.exec(b, f"seq 1 {n}; sleep 0.2; seq 1 {n} >&2", output_limit="4m")
@@ -335,7 +335,7 @@ def output_is_held_for_a_reader_that_is_to_come():
 
 
 @test
-def what_is_dropped_is_told_to_the_byte():
+def dropped_output_is_counted_to_the_byte():
     size, limit = 300000, 65536
     e = w.exec(b, f"head -c {size} /dev/zero | tr '\\0' x", output_limit=limit)
     w.result(b, e)
@@ -486,7 +486,7 @@ def files_for_output_are_made_ahead():
 
 
 @test
-def files_for_output_are_used_again_if_nobody_has_them():
+def files_for_output_are_reused_if_no_process_has_them_open():
     kept = pathlib.Path(w.state, "serve/journals")
 
     def spare():

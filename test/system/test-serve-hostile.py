@@ -79,7 +79,7 @@ def rows():
 
 
 @test
-def what_is_not_http_is_refused():
+def requests_that_are_not_http_are_refused():
     before = rows()
     good = b'{"labels":{"x":"y"}}'
     for what, data, want, code in (
@@ -184,7 +184,7 @@ def foreign_pages_get_nothing():
 
 
 @test
-def without_a_token_nothing_is_told():
+def without_a_token_nothing_is_revealed():
     for path in ("/v1/sandboxes", "/v1/events", "/metrics", "/v1/tokens", "/v1/backends"):
         got = raw(request(f"GET {path} HTTP/1.1", auth=False))
         eq((status(got), body(got)["code"]), (401, "unauthorized"), f"answer to {path}")
@@ -247,7 +247,7 @@ def a_flood_of_output_leaves_memory_flat():
 
 
 @test
-def answers_that_nobody_takes_are_not_kept():
+def unread_answers_are_not_kept():
     """What a command wrote is six times as long as JSON, and there is one answer for each who waits."""
     b = w.create()
     size = 16 * MIB
@@ -399,7 +399,7 @@ def without_descriptors_errors_are_typed_and_pass():
 
 
 @test
-def a_full_disk_is_told_and_passes():
+def a_full_disk_is_reported_and_passes():
     with contextlib.ExitStack() as stack:
         s = stack.enter_context(World(start=False))
         os.makedirs(s.state)
@@ -460,7 +460,7 @@ HOSTILE = {
 
 
 @test
-def hostile_neighbours_harm_nobody():
+def hostile_neighbours_harm_no_one_else():
     quiet = w.create()
     ticking = w.exec(quiet, "while :; do echo x; sleep 0.05; done")
     for what, command in HOSTILE.items():

@@ -138,7 +138,7 @@ def an_image_is_pulled_shown_and_removed():
 
 
 @test
-def what_happens_to_images_is_told():
+def changes_of_images_are_reported():
     ref = registry().push(simple("told"), "serve/told", "1")
     found = []
     with world.client(world.token("read", tenant="other")) as c:
@@ -248,7 +248,7 @@ def a_missing_image_is_pulled_for_a_sandbox():
 
 
 @test
-def many_who_want_one_image_pull_it_once():
+def many_requests_for_one_image_pull_it_once():
     ref = registry().push(simple("once"), "serve/once", "1")
     with Slow() as slow:
         ref = slow.ref(ref)
@@ -281,7 +281,7 @@ def many_who_want_one_image_pull_it_once():
 
 
 @test
-def nobody_waits_and_the_pull_ends():
+def the_pull_ends_when_no_client_waits():
     ref = registry().push(simple("given up"), "serve/given-up", "1")
     with Slow() as slow:
         s = world.post("/v1/sandboxes", {"image": slow.ref(ref), "wait_ms": 0}, status=201)

@@ -69,7 +69,7 @@ def worst(w, what):
 
 
 @test
-def readers_of_a_flood_starve_nobody():
+def readers_of_a_flood_do_not_starve_others():
     with World() as w:
         box, other = w.create(), w.create()
         e = w.exec(box, "yes")

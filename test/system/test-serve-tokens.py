@@ -57,7 +57,7 @@ def tokens_end():
 
 
 @test
-def nobody_makes_a_token_that_may_more():
+def no_token_creates_one_with_more_rights():
     t = w.token("tokens", "read", tenant="small")
     check_error(w.ask("POST", "/v1/tokens", {"name": "x", "scopes": ["write"]}, token=t), 403, "forbidden")
     check_error(w.ask("POST", "/v1/tokens", {"name": "x", "scopes": ["admin"]}, token=t), 403, "forbidden")
@@ -79,7 +79,7 @@ def nobody_makes_a_token_that_may_more():
 
 
 @test
-def what_is_another_tenants_is_not_there():
+def objects_of_another_tenant_do_not_exist():
     everything = ("read", "write", "exec", "files")
     a, b = w.token(*everything, tenant="left"), w.token(*everything, tenant="right")
     theirs = w.create(token=a)

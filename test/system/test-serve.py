@@ -166,7 +166,7 @@ def a_sandbox_that_cannot_be_made_leaves_nothing():
 
 
 @test
-def what_is_unknown_or_out_of_bounds_is_refused_by_name():
+def unknown_or_out_of_bounds_fields_are_refused_by_name():
     for body, pointer in (({"imgae": "host"}, "/imgae"), ({"limits": {"mem": 1}}, "/limits/mem"),
                           ({"limits": {"memory": 5}}, "/limits/memory"), ({"limits": {"pids": "many"}}, "/limits/pids"),
                           ({"env": {"A=B": "c"}}, "/env"), ({"ttl_ms": 1}, "/ttl_ms"), ({"ttl_ms": 1.5}, "/ttl_ms"),
@@ -451,7 +451,7 @@ def an_idle_sandbox_as_it_was_asked_for():
 
 
 @test
-def who_uses_it_keeps_it_awake():
+def use_keeps_it_awake():
     with w.box(idle_timeout_ms=1500) as b:
         seen = []
 
@@ -516,7 +516,7 @@ def events_tell_what_happens_once():
 
 
 @test
-def who_is_ahead_of_the_events_is_told():
+def a_client_ahead_of_the_events_gets_an_error():
     b = w.create()
     for since in (collect(2, since=0, sandbox_id=b)[-1]["id"] + 1000000, (1 << 53) - 1):
         got = []

@@ -125,7 +125,7 @@ def a_slow_reader_holds_the_writer():
 
 
 @test
-def a_reader_that_goes_holds_nobody():
+def a_reader_that_disconnects_holds_no_command():
     s = Session()
     with s.stream(f"{COMMAND}; {COMMAND}; {COMMAND}; {COMMAND}; touch /tmp/written") as events:
         next(events)
@@ -166,7 +166,7 @@ def a_result_is_not_driven_out():
 
 
 @test
-def nobody_is_held_between_commands():
+def nothing_is_held_between_commands():
     s = Session(output_limit=65536)
     s.run("(i=0; while [ $i -lt 200 ]; do head -c 65536 /dev/zero | tr '\\0' x; i=$((i + 1)); done; touch /tmp/written) &")
     until(lambda: s.exists("/tmp/written"), "a job that writes 13 MB, and that nobody reads")
@@ -187,7 +187,7 @@ def where_the_next_piece_begins():
 
 
 @test
-def what_an_answer_has_no_room_for_is_told_where_it_is():
+def output_beyond_an_answer_is_reported_with_its_position():
     s = Session(WORLD.create(), output_limit=4 * MIB)
     most = 64 * MIB
     r = s.run(f"echo before >&2; head -c {most + 1000} /dev/zero | tr '\\0' x; echo after >&2")

@@ -58,7 +58,7 @@ def every_shell_of_an_image():
 
 
 @test
-def a_shell_that_is_none():
+def a_shell_that_does_not_exist():
     """What never gets ready is given up and is gone; zsh, which cannot be one, is refused at once."""
     box = WORLD.create()
     sessions = f"/v1/sandboxes/{box}/sessions"
@@ -114,7 +114,7 @@ def a_shell_begins_without_a_word():
 
 
 @test
-def what_is_no_shell_text_is_said_and_not_run():
+def a_syntax_error_is_reported_and_not_run():
     s = Session(WORLD.create())
     for text in ('echo ran; echo "', "echo ran; (", "echo ran; if true; then", "echo ran; )"):
         r = s.run(text)
@@ -169,7 +169,7 @@ def an_interrupt_is_one_to_a_shell_that_has_a_trap_for_it():
 
 
 @test
-def its_end_is_told():
+def its_end_is_reported():
     for text, code in (("exit 4", 4), ("exec true", 0), ("kill -9 $$", 137)):
         s = Session(WORLD.create())
         r = s.run(text)
@@ -323,7 +323,7 @@ def they_outlive_the_service():
 
 
 @test
-def a_flood_holds_up_nobody():
+def a_flood_blocks_no_client():
     """Output that comes faster than it is read: others are answered, and the time of the command counts."""
     s, other = Session(WORLD.create()), WORLD.create()
     ended = WORLD.beside(other, lambda ms: s.run("yes " + "x" * 1000, timeout_ms=ms))

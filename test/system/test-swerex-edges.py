@@ -181,7 +181,7 @@ def more_than_is_kept_is_read_in_time():
 
 
 @test
-def what_is_dropped_is_said_where_it_is():
+def dropped_output_is_reported_with_its_position():
     f = face()
     f.open()
     r = f.run("head -c 68000000 /dev/zero | tr '\\0' x", timeout=300)

@@ -48,7 +48,7 @@ DIFFERENT = {
 
 
 @test
-def the_official_client_by_path_and_by_token_and_beside_its_own_server():
+def the_official_client_compared_with_its_own_server():
     with Reference() as r:
         reference = points(r.url, r.token, r.dir)
     broken = {k: v for k, v in reference.items() if v and v[0] == "raised"}
@@ -75,7 +75,7 @@ def the_official_client_by_path_and_by_token_and_beside_its_own_server():
 
 
 @test
-def who_may_ask():
+def access_checks():
     box, other = WORLD.create(), WORLD.create()
     token = scoped(box)
     for f in (Face(box), Face(box, token), Face(box, token, prefix=False)):
@@ -122,7 +122,7 @@ def another_tenants_sandbox_is_not_there():
 
 
 @test
-def a_page_of_somebody_elses():
+def a_page_of_another_origin():
     f = face()
     eq(f.ask("/execute", {"command": ["true"]}, Origin="http://evil.example").status, 403)
     eq(f.ask("/execute", {"command": ["true"]}, Host="evil.example").status, 403)
@@ -255,7 +255,7 @@ def a_form_byte_by_byte():
 
 
 @test
-def who_asks_again_is_answered_again():
+def a_repeated_request_gets_the_same_answer():
     f, number = face(), str(uuid.uuid4())
     body = {"command": "echo ran >>/tmp/ran; cat /tmp/ran", "shell": True}
     first = f.ask("/execute", body, X_Request_ID=number)
@@ -276,7 +276,7 @@ def who_asks_again_is_answered_again():
 
 
 @test
-def who_asks_again_meanwhile_waits_for_the_same():
+def a_repeated_request_waits_for_the_first():
     f, said = face(), []
     ask = lambda: said.append(f.ask("/execute", {"command": "sleep 0.7; echo ran >>/tmp/ran; cat /tmp/ran",
                                                  "shell": True}, X_Request_ID="one").body)
@@ -331,7 +331,7 @@ def an_interrupt_of_what_does_not_listen():
 
 
 @test
-def an_interrupt_from_beside():
+def an_interrupt_from_another_client():
     f, said = face(), []
     f.open()
     t = threading.Thread(target=lambda: said.append(f.run("sleep 100", check="silent")))

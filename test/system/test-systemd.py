@@ -212,7 +212,7 @@ def the_first_client_starts_it():
 
 
 @test
-def the_api_is_an_account_of_its_own():
+def the_api_has_a_separate_account():
     box()
     api = M.call("pgrep", "-P", str(M.main()), "-x", "warren-serve", "-u", "warren")
     eq(M.call("stat", "-c", "%U", f"/proc/{api}/status"), "root", "it is not dumpable, so its files are root's")
@@ -240,7 +240,7 @@ def stopping_leaves_sandboxes_and_the_next_client_finds_them():
 
 
 @test
-def without_a_socket_there_is_nobody_and_it_is_said_how_to_start_one():
+def without_a_socket_the_error_says_how_to_start_a_service():
     box()
     M.call("systemctl", "stop", "warren.socket", "warren.service")
     p = M.ask("warren", "ls")
@@ -292,7 +292,7 @@ def it_comes_back_when_it_is_killed():
 
 
 @test
-def loop_devices_that_are_not_there_are_told_of():
+def missing_loop_devices_are_reported():
     p = M.ask("warren", "create", "-m", "32m", "--disk", "64m")
     ok(p.returncode != 0 and "this machine has no loop devices" in p.stderr, p)
 

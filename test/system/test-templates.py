@@ -99,7 +99,7 @@ def create():
 
 
 @test
-def a_tool_may_leave_somebody_running():
+def a_tool_may_leave_a_process_running():
     with Mode("create", "leave"):
         box = world.create()
     ok(running("sleep", "5032.5"), "it is not there")
@@ -219,7 +219,7 @@ def a_shim_that_is_killed_loses_nothing_that_was_promised():
 
 
 @test
-def a_full_disk_of_the_service_is_told():
+def a_full_disk_of_the_service_is_reported():
     with scratch() as state:
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "warren-test", state], check=True)
         try:

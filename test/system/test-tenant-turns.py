@@ -90,7 +90,7 @@ def a_backend_that_hangs_delays_no_other():
 
 
 @test
-def all_who_ask_share_the_answer():
+def all_requests_share_the_answer():
     """The positive control: of a machine that answers, everybody hears, and at once."""
     with World(tcp=True) as w:
         token = w.token("read", tenant="modest")

@@ -96,7 +96,7 @@ def several_share_it():
 
 
 @test
-def who_vanishes_ends_nothing_and_comes_back():
+def a_client_that_disconnects_ends_nothing_and_returns():
     s = terminal()
     s.send(BINARY, b"x=kept; echo before''\n")
     before, _ = s.until(b"before\r\n")
@@ -176,7 +176,7 @@ def nonsense_is_refused():
 
 
 @test
-def a_flood_waits_and_gaps_are_told():
+def a_flood_waits_and_gaps_are_reported():
     with terminal() as s:
         s.send(BINARY, b"stty -opost; yes abcdefg | head -c 30000000; echo end''ed\n")
         time.sleep(2)
@@ -199,7 +199,7 @@ def memory():
 
 
 @test
-def input_that_nobody_reads_waits():
+def unread_input_waits():
     with terminal() as s, terminal() as other:
         s.send(BINARY, b"stty raw -echo; echo now''; sleep 100\n")
         s.until(b"now\n")
@@ -221,7 +221,7 @@ def input_that_nobody_reads_waits():
 
 
 @test
-def a_stdin_that_nobody_reads_ends_with_the_exec():
+def an_unread_stdin_ends_with_the_exec():
     e = world.exec(box, "sleep 1", stdin=True)
     r = world.ask("POST", path(e, "execs") + "/stdin", b"x" * (4 << 20))
     check_error(r, 409, "stdin_closed")
@@ -307,7 +307,7 @@ def a_reader_that_holds_misses_nothing():
 
 
 @test
-def who_holds_and_vanishes_holds_no_more():
+def a_holding_reader_that_disconnects_releases_the_command():
     e = world.exec(box, "sleep 0.5; yes abcdefg | head -c 8000000", output_limit=1 << 20)
     with output(e, hold="true") as s, output(e, hold="true") as second:
         s.event()

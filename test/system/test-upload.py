@@ -148,7 +148,7 @@ def memory_of_api(mark):
 
 
 @test
-def what_is_behind_a_body_is_not_in_its_memory():
+def bytes_after_a_body_are_not_in_its_memory():
     """The head of the next request waits in the socket while the body is received."""
     mark = b"very-secret-%d" % os.getpid()
     data = bytes(3 * MIB) + mark.replace(b"secret", b"public")

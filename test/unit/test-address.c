@@ -17,7 +17,7 @@ static bool is_public(const char *text)
 	return address_parse(text, &a) && address_is_public((struct sockaddr *)&a);
 }
 
-TEST(addresses_are_told_apart)
+TEST(addresses_are_classified)
 {
 	/* Each beside its neighbour, just outside of the block. */
 	static const struct {
@@ -102,7 +102,7 @@ TEST(a_number_is_one_however_it_is_written)
 	EQ(is_public("134744072"), true); /* 8.8.8.8 */
 }
 
-TEST(what_is_no_address_is_not_public)
+TEST(an_invalid_address_is_not_public)
 {
 	struct sockaddr_storage a = { .ss_family = AF_UNIX };
 

@@ -206,7 +206,7 @@ TEST(what_may_pass_says_when_to_come_again)
 			"{\"retry_after_ms\":1000},\"request_id\":\"v8s4k2n6p3lw\"}");
 }
 
-TEST(errors_are_what_is_described)
+TEST(errors_match_their_description)
 {
 	AUTO_BUF struct buf out = BUF_INIT(8192);
 	json_t *json;

@@ -187,7 +187,7 @@ TEST(an_error_is_cut_and_never_overflows)
 }
 
 /* A format in a message from elsewhere is text. */
-TEST(an_error_is_no_format)
+TEST(an_error_is_not_a_format_string)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 

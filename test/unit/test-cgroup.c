@@ -204,7 +204,7 @@ TEST(an_id_that_is_taken_is_refused)
 	EQ(n, 77);
 }
 
-TEST(removed_with_what_is_below)
+TEST(removed_with_its_children)
 {
 	begin();
 	make(&(struct cgroup_limits){ .cpu_millis = 1000 });

@@ -281,7 +281,7 @@ TEST(keys_must_agree)
 	EQ(c->defaults.ttl_ms, 3600000);
 }
 
-TEST(a_missing_file_is_told_from_a_bad_one)
+TEST(a_missing_file_differs_from_a_bad_one)
 {
 	AUTO_CONFIG struct config *c = NULL;
 
@@ -359,7 +359,7 @@ TEST(flags_are_refused_by_name)
 
 /* --------------------------------------------------------------- listeners */
 
-TEST(listeners_and_who_reaches_them)
+TEST(listeners_and_their_clients)
 {
 	static const struct {
 		const char *text;
@@ -403,7 +403,7 @@ TEST(listeners_and_who_reaches_them)
 	}
 }
 
-TEST(without_a_token_nobody_else_is_let_in)
+TEST(without_a_token_only_local_listeners_are_allowed)
 {
 	static const struct {
 		const char *listen;
@@ -547,7 +547,7 @@ TEST(backends_are_refused_by_line)
 			      "    exec: [jq, '{{}', '{{x', '{argv}']\n"));
 }
 
-TEST(a_wall_is_given_or_refused_and_never_lowered)
+TEST(a_tier_is_provided_or_refused_and_never_lowered)
 {
 	AUTO_CONFIG struct config *c = read_text("tenant_tiers: ['research:gvisor']\n"
 						 "backends:\n  loose:\n" COMMAND EXEC);

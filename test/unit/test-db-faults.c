@@ -421,7 +421,7 @@ static void *checkpoint(void *arg)
 	return (void *)(intptr_t)db_checkpoint(state_path, &e);
 }
 
-TEST(a_checkpoint_happens_beside_the_calls)
+TEST(a_checkpoint_happens_during_calls)
 {
 	struct db *db;
 	int done = 0;

@@ -42,7 +42,7 @@ TEST(a_quota_is_exact_and_says_which)
 	db_close(db);
 }
 
-TEST(what_is_stopped_costs_its_disk)
+TEST(a_stopped_sandbox_costs_its_disk)
 {
 	struct sandbox_row row = a_sandbox("alice"), more = a_sandbox("alice");
 	struct tenant_row t;
@@ -299,7 +299,7 @@ static int count_token(void *ctx, const struct token_row *row)
 	return 0;
 }
 
-TEST(a_token_opens_for_who_has_it)
+TEST(a_token_identifies_its_tenant)
 {
 	struct token_row row = { .tenant = "alice", .name = "ci", .scopes = "read exec" };
 	AUTO_TOKEN_ROW struct token_row got = { 0 };
@@ -433,7 +433,7 @@ static void on_token(void *ctx, uint64_t seq)
 	h->seq = seq;
 }
 
-TEST(whoever_changes_a_token_is_heard)
+TEST(changes_of_a_token_are_reported)
 {
 	struct token_row row = { .tenant = "alice", .name = "ci", .scopes = "read" };
 	AUTO_TOKEN_ROW struct token_row got = { 0 };

@@ -8,7 +8,7 @@
 
 /* ------------------------------------------------------------- opening it */
 
-TEST(what_is_written_is_there_after_a_restart)
+TEST(written_rows_exist_after_a_restart)
 {
 	AUTO_FREE char *value = NULL;
 	struct db *db;
@@ -26,7 +26,7 @@ TEST(what_is_written_is_there_after_a_restart)
 	db_close(db);
 }
 
-TEST(nobody_else_reads_it)
+TEST(no_other_user_can_read_it)
 {
 	static const char *const names[] = { "state.db", "state.db-wal", "state.db-shm",
 					     "state.db.lock" };
@@ -184,7 +184,7 @@ static int count_untold(void *ctx, const struct exec_row *row)
 	return 0;
 }
 
-TEST(a_state_from_before_events_knows_what_is_over)
+TEST(a_database_from_before_events_is_migrated)
 {
 	struct sandbox_row ended = a_sandbox(DB_LOCAL), alive = a_sandbox(DB_LOCAL);
 	struct exec_row one = an_exec(ended.id, 1), two = an_exec(alive.id, 1);
@@ -215,7 +215,7 @@ TEST(a_state_from_before_events_knows_what_is_over)
 	db_close(db);
 }
 
-TEST(what_is_not_a_state_is_refused)
+TEST(a_file_that_is_not_a_database_is_refused)
 {
 	struct db *db = NULL;
 	FILE *f;
@@ -241,7 +241,7 @@ TEST(what_is_not_a_state_is_refused)
 	db_close(db);
 }
 
-TEST(a_check_finds_what_is_wrong)
+TEST(a_check_finds_errors)
 {
 	struct sandbox_row row = a_sandbox(DB_LOCAL);
 	struct db *db;
@@ -308,7 +308,7 @@ TEST(a_sandbox_comes_back_as_it_was)
 	db_close(db);
 }
 
-TEST(what_is_anothers_is_as_if_it_were_not)
+TEST(rows_of_another_tenant_do_not_exist)
 {
 	AUTO_SANDBOX_ROW struct sandbox_row got = { 0 };
 	struct sandbox_row row = a_sandbox("alice");
@@ -362,7 +362,7 @@ TEST(states_change_by_the_table_only)
 	db_close(db);
 }
 
-TEST(of_two_who_change_a_state_one_loses)
+TEST(one_of_two_concurrent_changes_loses)
 {
 	AUTO_SANDBOX_ROW struct sandbox_row got = { 0 };
 	struct sandbox_row row = a_sandbox(DB_LOCAL);

@@ -34,7 +34,7 @@ TEST(one_alone_has_half)
 	OK(!s.holders);
 }
 
-TEST(who_comes_next_finds_some)
+TEST(the_next_tenant_finds_some)
 {
 	struct fair_quota s = { .limit = 128 };
 	char name[] = "a";
@@ -49,7 +49,7 @@ TEST(who_comes_next_finds_some)
 	OK(!s.holders);
 }
 
-TEST(what_is_given_back_is_for_all)
+TEST(returned_resources_are_for_all)
 {
 	struct fair_quota s = { .limit = 9 };
 

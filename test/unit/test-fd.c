@@ -284,7 +284,7 @@ TEST(as_many_descriptors_as_may_be_sent)
 	EQ(count_fds(), before);
 }
 
-TEST(nobody_there_is_an_error_and_no_signal)
+TEST(a_missing_reader_is_an_error_and_not_a_signal)
 {
 	int ends[2];
 

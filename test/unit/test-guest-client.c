@@ -146,7 +146,7 @@ TEST(what_it_answers_is_passed_on)
 }
 
 /* It was not too late, and nobody says that it takes longer but us. */
-TEST(a_lie_is_no_reason_to_ask_again)
+TEST(a_wrong_answer_is_not_retried)
 {
 	const int lies[] = { -ECANCELED, -EINPROGRESS };
 

@@ -59,7 +59,7 @@ TEST(ids_differ_after_a_fork)
 }
 
 /* An id is part of paths: nothing that leads elsewhere is one. */
-TEST(what_is_not_an_id)
+TEST(invalid_ids)
 {
 	static const char *const bad[] = {
 		"",

@@ -135,7 +135,7 @@ TEST(the_kernel_takes_every_map)
 	}
 }
 
-TEST(a_sandbox_has_a_range_of_its_own)
+TEST(a_sandbox_has_a_separate_range)
 {
 	struct native n = { .privileged = true };
 	struct native_sandbox sandbox = { .base_id = BASE };

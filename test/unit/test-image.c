@@ -289,7 +289,7 @@ TEST(special_files_do_not_hold_us_up)
 	image_close(&image);
 }
 
-TEST(what_is_not_an_image)
+TEST(invalid_images)
 {
 	AUTO_FREE char *state = sandbox_path("image-state"), *file = NULL;
 	struct warren_error err = WARREN_ERROR_INIT;

@@ -149,7 +149,7 @@ TEST(a_walk_is_made_in_slices)
 	(void)close(fd);
 }
 
-TEST(an_end_that_is_not_told_is_searched_for_in_slices)
+TEST(a_missing_end_is_searched_in_slices)
 {
 	struct journal_header h;
 	struct journal_hint hint = { 0 };
@@ -204,7 +204,7 @@ TEST(an_index_that_lies_leads_nowhere)
 }
 
 /* A record of nothing would be walked over for ever. */
-TEST(a_record_of_nothing_is_no_record)
+TEST(an_empty_record_is_not_a_record)
 {
 	struct journal_header h;
 	struct journal_record nothing = { 0, 1 };

@@ -454,7 +454,7 @@ TEST(a_cursor_is_taken_up_again)
  * The result comes when the command ends; the journal ends when nobody can write any
  * more.
  */
-TEST(the_end_waits_for_who_still_writes)
+TEST(the_end_waits_for_writers)
 {
 	struct warren *w = sandbox_engine("native");
 	struct warren_exec *ex =
@@ -474,7 +474,7 @@ TEST(the_end_waits_for_who_still_writes)
 }
 
 /* What a command wrote before it ended is there when its end is told. */
-TEST(nothing_is_missing_when_the_end_is_told)
+TEST(nothing_is_missing_when_the_end_is_reported)
 {
 	struct warren *w = sandbox_engine("native");
 	struct warren_sandbox *sb = sandbox_make(w, NULL);

@@ -94,7 +94,7 @@ TEST(utf8_passes)
 }
 
 /* What is not UTF-8 is replaced, and what comes after it is kept. */
-TEST(what_is_not_utf8_is_replaced)
+TEST(bytes_that_are_not_utf8_are_replaced)
 {
 	static const struct {
 		const char *text, *json;

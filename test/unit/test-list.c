@@ -35,7 +35,7 @@ TEST(a_list_grows_at_both_ends)
 	OK(LIST_POP(list) == &b && LIST_POP(list) == &c && LIST_POP(list) == NULL);
 }
 
-TEST(what_is_removed_was_there)
+TEST(only_present_items_are_removed)
 {
 	struct item a = { .n = 1 }, b = { .n = 2 }, c = { .n = 3 }, *list = NULL;
 	struct item **at;
@@ -121,7 +121,7 @@ static void guests_wait(struct waiters *list, struct guest *g, size_t n)
 	}
 }
 
-TEST(all_that_wait_are_told_and_wait_on)
+TEST(all_waiters_are_called_and_stay)
 {
 	struct waiters list = { 0 };
 	struct guest g[3] = { 0 };
@@ -139,7 +139,7 @@ TEST(all_that_wait_are_told_and_wait_on)
 	EQ(g[2].told, 3);
 }
 
-TEST(one_that_is_told_may_cancel_itself_and_the_next)
+TEST(a_called_waiter_may_cancel_itself_and_the_next)
 {
 	struct waiters list = { 0 };
 	struct guest g[4] = { 0 };
@@ -157,7 +157,7 @@ TEST(one_that_is_told_may_cancel_itself_and_the_next)
 	EQ(g[0].told, 2);
 }
 
-TEST(one_that_comes_meanwhile_is_told_the_next_time)
+TEST(a_new_waiter_is_called_the_next_time)
 {
 	struct waiters list = { 0 };
 	struct guest g[2] = { 0 }, late = { 0 };

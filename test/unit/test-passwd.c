@@ -59,7 +59,7 @@ TEST(the_last_line_needs_no_newline_and_a_home_is_optional)
 	STREQ(e.home, "/");
 }
 
-TEST(who_is_not_there_is_not_found)
+TEST(missing_users_are_not_found)
 {
 	struct passwd_entry e = { .uid = 77 };
 	static const char *const names[] = { "",      "de",         "devs",   "DEV",

@@ -73,7 +73,7 @@ TEST(the_parts)
 	STREQ(ref.tag, "");
 }
 
-TEST(what_is_no_reference)
+TEST(invalid_references)
 {
 	static const char *const bad[] = {
 		"",

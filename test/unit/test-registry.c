@@ -59,7 +59,7 @@ TEST(an_engine_leaves_nothing_but_two_empty_folders)
 	EQ(count_entries(run), 2);
 }
 
-TEST(closing_destroys_what_is_alive)
+TEST(closing_destroys_live_sandboxes)
 {
 	struct warren *w = open_at(sandbox_path("closing"));
 	struct native *n = w->state;
@@ -202,7 +202,7 @@ TEST(what_the_dead_left_is_removed)
 }
 
 /* What cannot be removed yet is tried again by the next, and by the one after it. */
-TEST(what_is_busy_is_removed_later)
+TEST(busy_entries_are_removed_later)
 {
 	char *run = sandbox_path("busy");
 	struct warren *w;

@@ -129,7 +129,7 @@ TEST(what_is_not_there)
 	EQ(find("GET", "/healthz"), 0);
 }
 
-TEST(what_is_no_path)
+TEST(invalid_paths)
 {
 	EQ(refused("GET", ""), API_ERR_INVALID_REQUEST);
 	EQ(refused("GET", "v1/sandboxes"), API_ERR_INVALID_REQUEST);

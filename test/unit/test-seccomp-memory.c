@@ -11,7 +11,7 @@
 #include "lib/seccomp-attempts.h"
 
 /* What a process can keep in the kernel without being charged for it. */
-TEST(memory_that_nobody_is_charged_for)
+TEST(memory_that_is_charged_to_no_cgroup)
 {
 	static char value[8192];
 	const unsigned long fd = (unsigned)memfd_create("x", MFD_CLOEXEC);

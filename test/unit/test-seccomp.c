@@ -340,7 +340,7 @@ TEST(refuses_the_machine)
 	OK(adjtimex(&tx) >= 0);
 }
 
-TEST(does_not_know_what_is_new)
+TEST(refuses_unknown_new_calls)
 {
 	static const struct attempt list[] = {
 		{ "clone3", 435, { 0 }, ENOSYS },

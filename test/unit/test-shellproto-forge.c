@@ -119,7 +119,7 @@ TEST(a_guess_is_not_believed)
 }
 
 /* So the descriptors are the right ones, and nothing but the secret is in the way. */
-TEST(who_knows_is_believed)
+TEST(only_the_secret_is_accepted)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(shells); i++) {
 		char key[64], record[128];

@@ -123,7 +123,7 @@ static void known_bits(void *arg UNUSED, uint64_t serial UNUSED,
 	(void)memset(ret, 0, SHELLPROTO_MARKER_SIZE);
 }
 
-TEST(who_is_signalled)
+TEST(signalled_processes)
 {
 	enum {
 		SHELL = 10,

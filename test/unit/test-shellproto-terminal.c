@@ -49,7 +49,7 @@ TEST(state_carries_over)
 	shell_close(&sh);
 }
 
-TEST(what_is_no_shell_text_is_not_run)
+TEST(a_syntax_error_is_not_run)
 {
 	struct shell sh;
 

@@ -204,7 +204,7 @@ TEST(the_end_of_a_text)
 }
 
 /* -e is for what fails, not for what was asked. */
-TEST(a_status_is_no_failure)
+TEST(a_status_is_not_a_failure)
 {
 	struct shell sh;
 
@@ -262,7 +262,7 @@ TEST(a_substitution_without_an_end)
 	}
 }
 
-TEST(a_shell_that_is_none_says_so)
+TEST(a_program_that_is_not_a_shell_is_detected)
 {
 	struct shell sh;
 

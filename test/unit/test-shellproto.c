@@ -202,7 +202,7 @@ TEST(errors_end_the_command_alone)
 		  { "echo alive", DONE, 0, "alive\n", "" } } }, );
 }
 
-TEST(the_end_of_the_shell_is_told)
+TEST(the_end_of_the_shell_is_reported)
 {
 	TALKS({ ALL, { { "echo bye; exit 7", ENDED, 7, "bye\n", "" } } },
 	      { ALL, { { "exec sh -c 'echo new; exit 9'", ENDED, 9, "new\n", "" } } },
@@ -219,7 +219,7 @@ TEST(the_end_of_the_shell_is_told)
 	      { ALL, { { "kill -9 $$", ENDED, 137, "", "" } } }, );
 }
 
-TEST(descriptors_of_ours_are_out_of_reach)
+TEST(internal_descriptors_are_out_of_reach)
 {
 	/*
 	 * By its path: busybox runs its own `ls` in the shell. 3 is the listing itself.
@@ -303,7 +303,7 @@ TEST(options_and_traps_of_the_users)
 		  { "echo alive", DONE, 0, "alive\n", "" } } }, );
 }
 
-TEST(the_directory_is_told)
+TEST(the_directory_is_reported)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(shells); i++)
 		for (int t = SHELLPROTO_CONTROL; t <= SHELLPROTO_FRAMED; t++) {

@@ -4,7 +4,7 @@
 
 #include "lib/tap.h"
 
-TEST(counts_what_is_before_the_null)
+TEST(counts_items_before_the_null)
 {
 	const char *const two[] = { "a", "b", NULL };
 	const char *const none[] = { NULL };
@@ -14,7 +14,7 @@ TEST(counts_what_is_before_the_null)
 	EQ(strv_len((char **)NULL), 0);
 }
 
-TEST(a_copy_is_of_its_own)
+TEST(a_copy_is_independent)
 {
 	char text[] = "first";
 	char *from[] = { text, NULL };

@@ -150,7 +150,7 @@ TEST(content_types)
 	}
 }
 
-TEST(what_is_expected_first)
+TEST(the_first_expected_pattern)
 {
 	static const char *const texts[] = { "never", "(gdb) ", "b+c", "[" };
 	static const struct {

@@ -46,7 +46,7 @@ static const char *pointer(void)
 		STREQ(judge(id, text), why); \
 	} while (0)
 
-TEST(what_is_right_passes)
+TEST(valid_values_pass)
 {
 	ACCEPTED(V1_CREATE_SANDBOX, "");
 	ACCEPTED(V1_CREATE_SANDBOX, "{}");
