@@ -4,21 +4,20 @@
  *
  * Theory of operation
  *
- * A backend is a const table of functions plus private state that only it can
- * see. The engine (core/) calls in this order and no other:
+ * A backend is a const table of functions and private state. The engine (core/) calls
+ * them only in this order:
  *
  *	open -> ( create -> ( exec -> exec_free )* -> destroy )* -> close
  *
- * create, exec, destroy and probe are what a backend is; what it leaves NULL of
- * the rest, core provides over exec where that is possible, or answers "not
- * supported by backend X" for it. Specs have been checked by core before
- * (core/check.c): a backend sees no relative path, no malformed variable.
+ * Every backend has create, exec, destroy and probe. For other functions that are NULL,
+ * core uses exec if possible, or answers "not supported by backend X". Core checks specs
+ * first (core/check.c): a backend sees no relative path and no malformed variable.
  *
- * A limit in the spec is enforced or create fails; what is enforced, by default
- * or by request, is listed in the sandbox. A failed create or exec leaves nothing.
+ * create enforces each limit in the spec, or fails; the sandbox lists what is enforced,
+ * by default or by request. A failed create or exec leaves nothing behind.
  *
- * To add a backend: a folder, and a line in kind.h. Nothing else in the tree may
- * name a backend. test/engine/test-contract.c runs against every one of them.
+ * To add a backend, add a folder and a line in kind.h. Nothing else in the tree may name
+ * a backend. test/engine/test-contract.c tests every backend.
  */
 #ifndef BACKEND_BACKEND_H
 #define BACKEND_BACKEND_H
@@ -35,27 +34,32 @@
 struct backend_ops {
 	const char *name;
 
-	/* @options is never NULL. On success the state is the engine's to close. */
+	/* @options is never NULL. On success the engine closes the state. */
 	int (*open)(const struct warren_options *options, void **ret_state,
 		    struct warren_error *err);
 	void (*close)(void *state);
 
 	/*
-	 * What can be enforced here. At most BACKEND_FEATURES_MAX, the count or -errno.
+	 * What can be enforced here: at most BACKEND_FEATURES_MAX features; the count or
+	 * -errno.
 	 */
 	int (*probe)(void *state, struct warren_feature *features,
 		     struct warren_error *err);
 
 	int (*create)(void *state, const struct warren_spec *spec,
 		      struct backend_sandbox **ret_sandbox, struct warren_error *err);
-	/* Make ahead what any durable sandbox needs: create() with its id takes it. */
+	/*
+	 * Prepare in advance what every durable sandbox needs; create() with its id uses
+	 * it.
+	 */
 	int (*prepare)(void *state, char ret_id[ID_LEN + 1],
 		       struct warren_error *err); /* may be NULL */
-	/*
-	 * Destroy at most @n of what was prepared in advance, the oldest first; how many.
-	 */
+	/* Destroy at most @n prepared sandboxes, the oldest first; return how many. */
 	size_t (*unprepare)(void *state, size_t n);
-	/* Everything of it is gone when this returns 0; @sandbox is freed in any case. */
+	/*
+	 * When this returns 0, nothing of the sandbox is left; @sandbox is freed in any
+	 * case.
+	 */
 	int (*destroy)(void *state, struct backend_sandbox *sandbox,
 		       struct warren_error *err);
 
@@ -65,10 +69,10 @@ struct backend_ops {
 	/* 1: done and @ret filled; 0: not within @timeout_ms (-1: forever). */
 	int (*exec_wait)(struct backend_exec *ex, int64_t timeout_ms,
 			 struct warren_result *ret, struct warren_error *err);
-	/* Readable when exec_wait() may have something to say; belongs to @ex. */
+	/* Readable when exec_wait() may have a result; belongs to @ex. */
 	int (*exec_wait_fd)(struct backend_exec *ex);
 	int (*exec_signal)(struct backend_exec *ex, int sig, struct warren_error *err);
-	/* Forget it; closes what is in it. */
+	/* Release it and close its descriptors. */
 	void (*exec_free)(struct backend_exec *ex);
 
 	/* From here on NULL is allowed. */
@@ -81,8 +85,8 @@ struct backend_ops {
 			 int flags, mode_t mode, const char *user, int *ret_fd,
 			 struct warren_error *err);
 	/*
-	 * What was written to a file that was opened, and is closed, is there. NULL: it
-	 * always is.
+	 * Make sure that data written to a file that was opened and closed has arrived.
+	 * NULL: it always has.
 	 */
 	int (*file_settle)(void *state, struct backend_sandbox *sandbox, const char *path,
 			   struct warren_error *err);
@@ -91,12 +95,12 @@ struct backend_ops {
 	int (*pause)(void *state, struct backend_sandbox *sandbox, bool paused,
 		     struct warren_error *err);
 	/*
-	 * A pause in which nothing of it is in memory; pause(false) ends it, too. -EBUSY:
-	 * see warren.h
+	 * A pause that frees all of its memory; pause(false) ends it too. -EBUSY: see
+	 * warren.h
 	 */
 	int (*checkpoint)(void *state, struct backend_sandbox *sandbox,
 			  struct warren_error *err);
-	/* Of the whole machine, whoever made them; see warren.h. */
+	/* Of the whole machine and all users; see warren.h. */
 	int (*orphans)(void *state, struct warren_orphan **ret, size_t *ret_n,
 		       struct warren_error *err);
 	int (*remove_orphan)(void *state, const char *id, struct warren_error *err);
@@ -105,9 +109,8 @@ struct backend_ops {
 	int (*adopt)(void *state, const char *id, struct backend_sandbox **ret_sandbox,
 		     struct warren_error *err);
 	/*
-	 * The same without a word to whoever is in charge of it, for destroy, pause,
-	 * stats, update, describe and connection, none of which needs one. NULL: as
-	 * adopt().
+	 * The same without a message to its init or shim, for destroy, pause, stats,
+	 * update, describe and connection, which need none. NULL: like adopt().
 	 */
 	int (*find)(void *state, const char *id, struct backend_sandbox **ret_sandbox,
 		    struct warren_error *err);
@@ -142,14 +145,13 @@ BACKEND_KINDS_SHIMMED(BACKEND_OPS_EXTERN)
 extern const struct backend_ops backend_null; /* no isolation at all */
 
 /*
- * dirs.c: run and state directory, as the options say or by default; the caller's to
- * free.
+ * dirs.c: run and state directory, from the options or by default; the caller frees them.
  */
 int backend_choose_dirs(const struct warren_options *o, char **ret_run, char **ret_state,
 			struct warren_error *err);
 /*
- * The run directory, made if need be, open. It must be ours: in a shared place somebody
- * else could have made it.
+ * Open the run directory, and create it if necessary. It must belong to this user: in a
+ * shared place, another user could have created it.
  */
 int backend_open_run(const char *path, struct warren_error *err);
 int backend_open_sub(int at, const char *name, struct warren_error *err);
@@ -157,7 +159,8 @@ int backend_open_sub(int at, const char *name, struct warren_error *err);
 const struct backend_ops *backend_by_name(const char *name);
 
 /*
- * Note in @sandbox what is enforced, anew if it was noted before; the detail is a format.
+ * Record in @sandbox what is enforced, replacing an earlier record; the detail is a
+ * format.
  */
 void backend_enforce(struct backend_sandbox *sandbox, const char *name, bool enforced,
 		     const char *fmt, ...) PRINTF_LIKE(4, 5);

@@ -2,12 +2,11 @@
 /*
  * kind.h - the descriptor of a kind of backend
  *
- * A kind has its own folder, with one `const struct backend_kind backend_kind_NAME`,
- * and is in one of the two lists below. Configuration, `warren doctor`, the service and
- * the command line go through these descriptions; none of them names a kind.
+ * A kind has its own folder, with one `const struct backend_kind backend_kind_NAME`, and
+ * is in one of the two lists below. Configuration, `warren doctor`, the service and the
+ * command line iterate over these descriptors; none of them names a kind.
  *
- * A description is data alone: it is linked into programs that have nothing of the kind's
- * code.
+ * A descriptor is only data: programs without the kind's code link it too.
  */
 #ifndef BACKEND_KIND_H
 #define BACKEND_KIND_H
@@ -18,23 +17,20 @@
 
 #include "base/tier.h"
 
-/*
- * Those that libwarren has in itself: backend/NAME/, with a table backend_NAME
- * (backend.h).
- */
+/* Kinds inside libwarren: backend/NAME/, with a table backend_NAME (backend.h). */
 #define BACKEND_KINDS_OWN(KIND) KIND(native)
 
-/* Those with a shim: shim/NAME/, with a driver shim_driver_NAME (shim/core/driver.h). */
+/* Kinds with a shim: shim/NAME/, with a driver shim_driver_NAME (shim/core/driver.h). */
 #define BACKEND_KINDS_SHIMMED(KIND) \
 	KIND(docker)                \
 	KIND(gvisor)                \
 	KIND(command)
 
-/* Whose images a backend creates sandboxes from. */
+/* The images from which a backend creates sandboxes. */
 enum backend_images {
-	BACKEND_IMAGES_OURS,   /* of this machine's store, where they are pulled to */
-	BACKEND_IMAGES_THEIRS, /* it has its own, and one must be named */
-	BACKEND_IMAGES_NONE,   /* there is nothing to choose */
+	BACKEND_IMAGES_OURS,   /* of Warren's store on this machine */
+	BACKEND_IMAGES_THEIRS, /* it has its own, and a request must name one */
+	BACKEND_IMAGES_NONE,   /* there is no choice */
 };
 
 enum backend_setting_type {
@@ -42,7 +38,7 @@ enum backend_setting_type {
 	BACKEND_SETTING_PATH,
 	BACKEND_SETTING_CHOICE,
 	BACKEND_SETTING_SECONDS,
-	BACKEND_SETTING_ARGV, /* words, with places for what is known only later */
+	BACKEND_SETTING_ARGV, /* words, with placeholders */
 };
 
 /* A setting of a backend in the configuration. */
@@ -51,11 +47,11 @@ struct backend_setting {
 	enum backend_setting_type type;
 	bool required;
 	const char *const *choices; /* NULL-terminated */
-	const char *const *places;  /* ARGV: what may stand in braces */
-	const char *const *needs;   /* ARGV: one of these must */
-	const char *needs_what;     /* ARGV: and what that is, for errors: "command" */
+	const char *const *places;  /* ARGV: the allowed placeholders */
+	const char *const *needs;   /* ARGV: one of these is required */
+	const char *needs_what;     /* ARGV: what it is for, in errors: "command" */
 	const char *example;        /* as YAML */
-	bool example_hidden; /* it is in the manual page, and not in the example file */
+	bool example_hidden; /* it is in the manual page, but not in the example file */
 	const char *help;    /* one sentence without its full stop */
 };
 
@@ -63,9 +59,9 @@ struct backend_kind {
 	const char *name;
 	const char *help; /* one sentence without its full stop */
 	enum tier tier;   /* unless a setting `tier` says another */
-	bool offered;     /* there is a backend of its name without any configuration */
-	bool only_one;    /* and no other, nor has it settings */
-	bool network;     /* it governs the network of its sandboxes */
+	bool offered;     /* a backend of its name exists without configuration */
+	bool only_one;    /* there is no other, and it has no settings */
+	bool network;     /* it controls the network of its sandboxes */
 	bool here;        /* its sandboxes use the memory of this machine */
 	/* NONE: THEIRS in a backend whose settings have a place for {image} */
 	enum backend_images images;
@@ -78,7 +74,7 @@ struct backend_kind {
 extern const struct backend_kind *const backend_kinds[];
 extern const size_t backend_n_kinds;
 
-/* NULL: there is no such. */
+/* NULL: there is no such kind. */
 const struct backend_kind *backend_kind_find(const char *name);
 
 #define BACKEND_KIND_EXTERN(name) extern const struct backend_kind backend_kind_##name;

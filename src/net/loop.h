@@ -2,9 +2,9 @@
 /*
  * loop.h - the event loop of a process: descriptors, timers, and work for later
  *
- * One thread, one loop. Callbacks run one after another and none is ever called
- * from inside a function of this header, loop_run() aside. Handles may be freed
- * from any callback, their own included; nothing is called for them afterwards.
+ * One thread, one loop. Callbacks run one after another, and no function of this header
+ * except loop_run() calls one. Handles may be freed from any callback, including their
+ * own; their callbacks are not called afterwards.
  */
 #ifndef NET_LOOP_H
 #define NET_LOOP_H
@@ -21,23 +21,23 @@ struct loop_timer;
 enum loop_event {
 	LOOP_READ = 1,
 	LOOP_WRITE = 2,
-	LOOP_GONE = 4, /* the other side has ended its half of a socket */
+	LOOP_GONE = 4, /* the other side has closed its half of a socket */
 };
 
 int loop_new(struct net_loop **ret, struct warren_error *err);
 struct net_loop *loop_free(struct net_loop *loop);
 
-/* Until loop_stop(), or until nothing is watched or timed any more. */
+/* Run until loop_stop(), or until there are no watches and timers. */
 void loop_run(struct net_loop *loop);
 void loop_stop(struct net_loop *loop);
-/* Milliseconds of the monotonic clock, as they were when this round began. */
+/* Milliseconds of the monotonic clock when this round began. */
 uint64_t loop_now(const struct net_loop *loop);
 
 /*
- * Call @fn whenever @fd (a socket, pipe, eventfd, pidfd: not a regular file) has
- * one of @events. Level-triggered; an error shows as all of @events at once. The
- * descriptor becomes non-blocking, stays the caller's, and must be open until
- * after loop_watch_free().
+ * Call @fn whenever @fd (a socket, pipe, eventfd, pidfd: not a regular file) has one of
+ * @events. Level-triggered; an error appears as all of @events at once. The descriptor
+ * becomes non-blocking, still belongs to the caller, and must stay open until after
+ * loop_watch_free().
  */
 #define loop_watch(loop, fd, events, fn, ctx, ret) \
 	loop_watch_named(loop, fd, events, fn, ctx, LOOP_NAME(fn), ret)
@@ -48,12 +48,12 @@ int loop_watch_named(struct net_loop *loop, int fd, unsigned events,
 int loop_watch_set(struct loop_watch *w, unsigned events);
 struct loop_watch *loop_watch_free(struct loop_watch *w);
 
-/* A timer that is not running yet. */
+/* Create a timer that does not run yet. */
 #define loop_timer_new(loop, fn, ctx, ret) \
 	loop_timer_new_named(loop, fn, ctx, LOOP_NAME(fn), ret)
 int loop_timer_new_named(struct net_loop *loop, void (*fn)(void *ctx), void *ctx,
 			 const char *name, struct loop_timer **ret);
-/* Call once, @ms from now, instead of whenever it was set to before. */
+/* Call once, @ms from now, replacing an earlier time. */
 void loop_timer_set(struct loop_timer *t, uint64_t ms);
 void loop_timer_stop(struct loop_timer *t);
 struct loop_timer *loop_timer_free(struct loop_timer *t);
@@ -68,15 +68,14 @@ struct loop_task {
 	const char *name;
 };
 
-/* Once, before the loop sleeps again. A task that waits already is left where it is. */
+/* Call once, before the loop sleeps again. A task that already waits keeps its place. */
 #define loop_defer(loop, task) loop_defer_named(loop, task, LOOP_NAME(task))
 void loop_defer_named(struct net_loop *loop, struct loop_task *task, const char *name);
 /*
- * The same for work that goes on for long, a slice at a time: what a slice leaves is
- * asked for again. All such tasks together get LOOP_LATER_MS of a turn, in the order in
- * which they asked; the others wait for the next turn. So however many streams there are,
- * and however much each has to send, a new request waits for one such share and not for
- * all of them.
+ * The same for long work in slices: a task that is not done asks again. All such tasks
+ * together get LOOP_LATER_MS of a turn, in the order of their requests; the others wait
+ * for the next turn. So a new request waits for one such share and not for all of them,
+ * however many streams there are and however much each has to send.
  */
 #define LOOP_LATER_MS          2
 #define loop_later(loop, task) loop_later_named(loop, task, LOOP_NAME(task))
