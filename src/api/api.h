@@ -22,8 +22,7 @@
  * so that an operation without a handler does not compile:
  *
  *	#define X(ID, id) [V1_##ID] = v1_##id,
- *	static const v1_handler handlers[] = { V1_OPS(X) };
- *	_Static_assert(ARRAY_SIZE(handlers) == V1_OP_COUNT, "...");
+ *	const v1_handler v1_handlers[V1_OP_COUNT] = { V1_OPS(X) };
  */
 #ifndef API_API_H
 #define API_API_H

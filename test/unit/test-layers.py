@@ -140,5 +140,16 @@ def a_source_that_is_not_built():
         ok(any("lost.c: no meson.build lists it" in line for line in complaints()), complaints())
 
 
+@test
+def a_test_that_never_runs():
+    with tree():
+        for name in ("test-one.c", "test-two.py", "test-three.py"):
+            put(f"test/unit/{name}", [])
+        pathlib.Path("test/meson.build").write_text("'one', 'test-two', 'unit/test-three.py'", encoding="utf-8")
+        eq(complaints(), [])
+        put("test/unit/test-ones.py", [])
+        eq(complaints(), ["test/unit/test-ones.py: test/meson.build does not list it, so it never runs"])
+
+
 if __name__ == "__main__":
     sys.exit(run_tests())

@@ -154,68 +154,9 @@ extern const v1_handler v1_handlers[V1_OP_COUNT];
 /* Are the templates of the configuration what a request may have? In template.c. */
 int v1_check_templates(const struct config *cfg, struct warren_error *err) MUST_CHECK;
 
-/* Handlers, each for the operation of its name. */
-#define V1_HANDLER(name) void v1_##name(struct call *c)
-V1_HANDLER(list_sandboxes);
-V1_HANDLER(create_sandbox);
-V1_HANDLER(create_sandboxes);
-V1_HANDLER(get_sandbox);
-V1_HANDLER(update_sandbox);
-V1_HANDLER(delete_sandbox);
-V1_HANDLER(pause_sandbox);
-V1_HANDLER(resume_sandbox);
-V1_HANDLER(stop_sandbox);
-V1_HANDLER(start_sandbox);
-V1_HANDLER(wait_sandbox);
-V1_HANDLER(get_sandbox_stats);
-V1_HANDLER(list_execs);
-V1_HANDLER(start_exec);
-V1_HANDLER(run_exec);
-V1_HANDLER(get_exec);
-V1_HANDLER(signal_exec);
-V1_HANDLER(write_stdin);
-V1_HANDLER(close_stdin);
-V1_HANDLER(resize_exec);
-V1_HANDLER(read_output);
-V1_HANDLER(list_sessions);
-V1_HANDLER(open_session);
-V1_HANDLER(get_session);
-V1_HANDLER(close_session);
-V1_HANDLER(run_in_session);
-V1_HANDLER(stream_in_session);
-V1_HANDLER(interrupt_session);
-V1_HANDLER(read_file);
-V1_HANDLER(write_file);
-V1_HANDLER(remove_file);
-V1_HANDLER(append_file);
-V1_HANDLER(stat_file);
-V1_HANDLER(list_files);
-V1_HANDLER(make_directory);
-V1_HANDLER(move_file);
-V1_HANDLER(change_mode);
-V1_HANDLER(change_owner);
-V1_HANDLER(download_tar);
-V1_HANDLER(upload_tar);
-V1_HANDLER(watch_files);
-V1_HANDLER(search_files);
-V1_HANDLER(proxy_port);
-V1_HANDLER(open_tunnel);
-V1_HANDLER(open_terminal);
-V1_HANDLER(join_terminal);
-V1_HANDLER(stream_events);
-V1_HANDLER(list_images);
-V1_HANDLER(remove_image);
-V1_HANDLER(inspect_image);
-V1_HANDLER(pull_image);
-V1_HANDLER(list_tokens);
-V1_HANDLER(create_token);
-V1_HANDLER(revoke_token);
-V1_HANDLER(list_backends);
-V1_HANDLER(list_templates);
-V1_HANDLER(get_metrics);
-V1_HANDLER(get_health);
-V1_HANDLER(get_version);
-V1_HANDLER(get_docs);
-V1_HANDLER(get_openapi);
+/* Handlers: for each operation of openapi.yaml a function of its name. */
+#define V1_HANDLER(op, name) void v1_##name(struct call *c);
+V1_OPS(V1_HANDLER)
+#undef V1_HANDLER
 
 #endif /* API_V1_V1_H */

@@ -85,7 +85,7 @@ static int prepared_make(struct native *n, struct native_prepared *part,
 int prepared_prepare(void *state, char ret_id[ID_LEN + 1], struct warren_error *err)
 {
 	struct native *n = state;
-	struct native_prepared *part, **last;
+	struct native_prepared *part;
 	int r;
 
 	if (!n->privileged || !n->named)
@@ -102,9 +102,7 @@ int prepared_prepare(void *state, char ret_id[ID_LEN + 1], struct warren_error *
 	}
 	(void)strcpy(ret_id, part->m.sandbox->base.id);
 	(void)pthread_mutex_lock(&n->lock);
-	for (last = &n->parts; *last; last = &(*last)->next)
-		;
-	*last = part;
+	LIST_APPEND(n->parts, part);
 	(void)pthread_mutex_unlock(&n->lock);
 	return 0;
 }
@@ -135,9 +133,7 @@ size_t prepared_drop(void *state, size_t n)
 	     done < n && (part = prepared_take(state, NULL)); done++) {
 		if (part->m.sandbox->pidfd >= 0)
 			(void)pidfd_send_signal(part->m.sandbox->pidfd, SIGKILL, NULL, 0);
-		part->next = NULL;
-		*last = part;
-		last = &part->next;
+		QUEUE_PUT(last, part);
 	}
 	while (going) {
 		struct native_prepared *part = going;

@@ -164,9 +164,7 @@ static int worker_hear(struct file_worker *w, struct init_reply *a)
 	}
 	if (!ask || a->m.h.seq != ask->seq)
 		return -EPROTO;
-	w->asks = ask->next;
-	if (!w->asks)
-		w->tail = &w->asks;
+	(void)QUEUE_TAKE(w->asks, w->tail);
 	w->flight--;
 	w->since = queue_now(q);
 	ask_end(ask, a, NULL);
@@ -305,7 +303,6 @@ static void worker_send(struct file_worker *w, struct file_ask *a)
 	if (++w->seq == 0)
 		w->seq = 1; /* 0 is for what answers nothing */
 	a->seq = w->seq;
-	a->next = NULL;
 	if (w->flight == 0)
 		w->since = queue_now(w->queue);
 	/*
@@ -314,8 +311,7 @@ static void worker_send(struct file_worker *w, struct file_ask *a)
 	 */
 	if (init_request_send(&a->q, w->conn, a->seq, &err) < 0)
 		(void)shutdown(w->conn, SHUT_RDWR);
-	*w->tail = a;
-	w->tail = &a->next;
+	QUEUE_PUT(w->tail, a);
 	w->flight++;
 }
 
@@ -336,9 +332,7 @@ static void turn_workers(struct file_queue *q)
 			p = &a->next;
 			continue;
 		}
-		*p = a->next;
-		if (!*p)
-			q->tail = p;
+		(void)QUEUE_CUT(q->tail, p);
 		worker_send(w, a);
 	}
 	if (!q->asks)
@@ -364,12 +358,9 @@ static void on_line_answer(void *ctx, struct init_reply *answer,
 static void turn_line(struct file_queue *q)
 {
 	while (q->asks && q->flight < FLIGHT_MAX) {
-		struct file_ask *a = q->asks;
+		struct file_ask *a = QUEUE_TAKE(q->asks, q->tail);
 		struct warren_error err = WARREN_ERROR_INIT;
 
-		q->asks = a->next;
-		if (!q->asks)
-			q->tail = &q->asks;
 		q->flight++;
 		a->order = q; /* all are of one */
 		if (init_conn_ask(q->sandbox, &a->q, on_line_answer, a, &err) < 0) {
@@ -487,8 +478,7 @@ void file_queue_ask(struct sandbox *sandbox, const void *order,
 		.order = order, .since = queue_now(q), .q = *request, .fn = fn, .ctx = ctx
 	};
 	*request = (struct init_request)REQUEST_INIT;
-	*q->tail = a;
-	q->tail = &a->next;
+	QUEUE_PUT(q->tail, a);
 	queue_turn(q);
 }
 

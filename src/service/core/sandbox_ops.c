@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
 #include "service/core/sandbox_job.h"
@@ -31,7 +32,7 @@ void sandbox_next_job(struct sandbox *sandbox)
 
 void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job)
 {
-	struct sandbox_job **at = &sandbox->jobs, *copy = malloc(sizeof(*copy));
+	struct sandbox_job *copy = malloc(sizeof(*copy));
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	if (!copy) {
@@ -40,9 +41,7 @@ void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job)
 	}
 	*copy = job;
 	copy->sandbox = sandbox;
-	while (*at)
-		at = &(*at)->next;
-	*at = copy;
+	LIST_APPEND(sandbox->jobs, copy);
 	sandbox_next_job(sandbox);
 }
 

@@ -22,6 +22,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/list.h"
 #include "base/strv.h"
 #include "base/utf8.h"
 #include "service/exec/internal.h"

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <sys/eventfd.h>
 
+#include "base/list.h"
 #include "proto/journal_read.h"
 #include "service/exec/internal.h"
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "service/exec/internal.h"
 
 struct exec_stdin {
@@ -126,7 +127,7 @@ void feed_stop(struct exec *exec)
 void exec_feed(struct exec *exec, const void *data, size_t size, bool end,
 	       service_done_fn done, void *ctx)
 {
-	struct exec_stdin *f = malloc(sizeof(*f) + size), **at = &exec->feeds;
+	struct exec_stdin *f = malloc(sizeof(*f) + size);
 	struct warren_error err = WARREN_ERROR_INIT;
 	bool idle = !exec->feeds;
 
@@ -139,9 +140,7 @@ void exec_feed(struct exec *exec, const void *data, size_t size, bool end,
 	};
 	if (size > 0)
 		(void)memcpy(f->data, data, size);
-	while (*at)
-		at = &(*at)->next;
-	*at = f;
+	LIST_APPEND(exec->feeds, f);
 	if (idle)
 		feed_next(exec);
 }

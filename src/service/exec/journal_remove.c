@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 #include "service/exec/internal.h"
 
 #define END_NS 1000000000 /* for what is left when the service ends */
@@ -44,16 +45,13 @@ static void *remove_main(void *arg)
 
 	(void)pthread_mutex_lock(&r->lock);
 	while (r->first || !r->until) {
-		struct removal *one = r->first;
+		struct removal *one = QUEUE_TAKE(r->first, r->last);
 		bool late = r->until && clock_now() > r->until;
 
 		if (!one) {
 			(void)pthread_cond_wait(&r->change, &r->lock);
 			continue;
 		}
-		r->first = one->next;
-		if (!r->first)
-			r->last = &r->first;
 		(void)pthread_mutex_unlock(&r->lock);
 		if (!late)
 			journal_remove_one(r->service, one->name);
@@ -116,8 +114,7 @@ void exec_remove_journal(struct service *s, const char *name)
 	*one = (struct removal){ 0 };
 	(void)strcpy(one->name, name);
 	(void)pthread_mutex_lock(&r->lock);
-	*r->last = one;
-	r->last = &one->next;
+	QUEUE_PUT(r->last, one);
 	(void)pthread_cond_signal(&r->change);
 	(void)pthread_mutex_unlock(&r->lock);
 }

@@ -566,7 +566,7 @@ void session_terminal_do(struct session_terminal *c,
 			 void (*done)(void *ctx, const struct session_terminal_result *r),
 			 void *ctx)
 {
-	struct act *a = calloc(1, sizeof(*a) + act->size + 1), **at = &c->acts;
+	struct act *a = calloc(1, sizeof(*a) + act->size + 1);
 	bool interrupts = act->kind == CONSOLE_INTERRUPT;
 
 	if (!interrupts && is_crowded(c)) {
@@ -615,9 +615,7 @@ void session_terminal_do(struct session_terminal *c,
 	}
 	a->permit = c->service->permit;
 	a->waited = c->acts != NULL;
-	while (*at)
-		at = &(*at)->next;
-	*at = a;
+	LIST_APPEND(c->acts, a);
 	if (a->timeout_ms >= 0)
 		loop_timer_set(a->timer, (uint64_t)a->timeout_ms);
 	begin_next(c);
