@@ -22,10 +22,10 @@ help: ## list the targets
 	@echo 'make [TARGET] [BUILD=build] [PREFIX=/usr/local] [DESTDIR=] [MESON_FLAGS=]'
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 
-deps: ## install what building needs (Debian packages)
+deps: ## install the build dependencies (Debian packages)
 	@tools/run/install-deps build
 
-demo: deps ## build, and show what it does
+demo: deps ## build, and show what sandboxes can do
 	@$(MAKE) --no-print-directory all
 	@WARREN=$(abspath $(BUILD))/warren tools/run/demo
 
@@ -37,7 +37,7 @@ test: ## build, and run every test (TESTS='name...' JOBS=2 RETRIES=0)
 # On which backends the oracle runs, ten minutes each; what is not installed is skipped.
 SOAK_BACKENDS = native gvisor docker chroot
 
-soak: ## the suites that have a long form, whole (about an hour and a half)
+soak: ## run the long form of the suites that have one (about an hour and a half)
 	@tools/run/install-deps build test
 	@$(MAKE) --no-print-directory all
 	@WARREN_SOAK=1 tools/run/run-tests --build $(BUILD) --jobs $(JOBS) --timeout-multiplier 6 $(or $(TESTS),escape every-call)
@@ -83,14 +83,14 @@ check-all: ## lint, every test, the sanitizers, and a short fuzz of each parser
 	@$(MAKE) --no-print-directory asan
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=10
 
-clang: ## build with clang as well
+clang: ## build with clang too
 	@tools/run/install-deps build fuzz
 	@CC=clang $(MAKE) --no-print-directory all BUILD=build-clang
 
 # What of the unit tests the guest has programs for.
 ARM64_TESTS = buf fd id idmap json parse passwd ref seccomp
 
-arm64: ## build for arm64 on any machine, and try it in an emulator with Debian's kernel
+arm64: ## build for arm64 on any machine, and test it in an emulator with Debian's kernel
 	@tools/run/install-deps build arm64
 	@tools/run/foreign-root arm64 build-arm64-root
 	@[ -f build-arm64/build.ninja ] || meson setup build-arm64 \
@@ -99,7 +99,7 @@ arm64: ## build for arm64 on any machine, and try it in an emulator with Debian'
 	@WARREN=$(abspath build-arm64)/warren WARREN_GUEST=aarch64 WARREN_GUEST_ROOT=$(abspath build-arm64-root) \
 		WARREN_GUEST_TESTS="$(ARM64_TESTS:%=$(abspath build-arm64)/test/test-%)" test/system/test-guest.py
 
-clean: ## remove what was built
+clean: ## remove the build folders
 	@rm -rf $(BUILD) build-asan build-fuzz build-clang build-analyzer build-arm64 build-arm64-root
 
 $(BUILD)/build.ninja:

@@ -158,13 +158,13 @@ def copies():
     eq(file(box, "PUT", "large", data).status, 201, "without a fault")
     eq(file(box, "GET", "large").body, data, "and back")
     for mode, words in (("fail", "words of copy_in"), ("garbage", "toy: copy_in: "), ("talk", "toy: copy_in: "),
-                        ("hang", f"toy: copy_in: 'sh' moved nothing within {PATIENCE} seconds, and was killed")):
+                        ("hang", f"toy: copy_in: 'sh' transferred no data within {PATIENCE} seconds, and was killed")):
         with Mode("copy_in", mode):
             refused(file(box, "PUT", "large", data[::-1]), words)
         nothing_runs()
         eq(file(box, "GET", "large").body, data, f"what was there: {mode}")
         until(lambda: not glob.glob(f"{world.dir}/.warren-*"), "something is left beside it")
-    for mode, words in (("fail", "words of copy_out"), ("hang", "toy: copy_out: 'sh' moved nothing within"),
+    for mode, words in (("fail", "words of copy_out"), ("hang", "toy: copy_out: 'sh' transferred no data within"),
                         ("flood", "toy: it does not end")):
         with Mode("copy_out", mode):
             refused(file(box, "GET", "large"), words)

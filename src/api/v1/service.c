@@ -215,7 +215,7 @@ static void put_by_backend(struct buf *out, const struct v1 *v1)
 {
 	const struct config *cfg = v1->config;
 
-	buf_puts(out, "# HELP warren_backend_sandboxes Sandboxes by where they run.\n"
+	buf_puts(out, "# HELP warren_backend_sandboxes Sandboxes by backend and tier.\n"
 		      "# TYPE warren_backend_sandboxes gauge\n");
 	for (size_t i = 0; i < cfg->n_backends; i++)
 		buf_printf(out,

@@ -132,7 +132,7 @@ static int run_tool(const struct shim_sandbox *p, const char *step,
 				 "%s: %s: '%s' %s within %d seconds, and was killed",
 				 p->name, step, argv->words[0],
 				 s->in < 0 && s->out < 0 ? "did not end"
-							 : "moved nothing",
+							 : "transferred no data",
 				 shim_sandbox_patience());
 	if (status < 0)
 		return error_errno(err, -status, "%s: %s", p->name, step);

@@ -104,8 +104,8 @@ int spool_run(const char *user, const char *last, const char *path, int in, int 
 	(void)close(words[0]);
 	if (r == -ETIMEDOUT)
 		return error_set(err, ETIMEDOUT,
-				 "%s: exec: nothing moved within %d seconds", place.name,
-				 secs);
+				 "%s: exec: no data was transferred within %d seconds",
+				 place.name, secs);
 	if (r < 0)
 		return error_errno(err, -r, "%s: exec", place.name);
 	r = WIFEXITED(r) ? WEXITSTATUS(r) : 128;
