@@ -181,7 +181,7 @@ def the_service_can_require_a_tier():
         ok("is required by the service" in e["message"], e)
         token = w.token("read", "write", tenant="careful")
         e = check_error(w.ask("POST", "/v1/sandboxes", {}, token=token, tcp=True), 422, "tier_unavailable")
-        ok("tier 'vm' is required by the service, and is no backend provides it here" in e["message"], e)
+        ok("tier 'vm' is required by the service, but no backend provides it here" in e["message"], e)
         check_error(w.ask("POST", "/v1/sandboxes", {"backend": "native"}, token=token, tcp=True), 422, "tier_unavailable")
         other = w.token("read", "write", tenant="careless")
         w.delete(w.create(token=other, tcp=True), token=other, tcp=True)
