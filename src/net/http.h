@@ -15,23 +15,23 @@
  *	http_server_listen_unix(server, "/run/x.sock", 0600, err);
  *	loop_run(loop);
  *
- * A request. The callback comes when its head is there, and at once or at any later
- * time the handler
- *	- takes the body: http_collect() or http_stream(), or leaves it alone;
+ * A request. The callback comes when its head has arrived; at once or at any later time,
+ * the handler
+ *	- reads the body with http_collect() or http_stream(), or ignores it;
  *	- answers: http_respond(), http_respond_file(), or http_begin_response() with
  *	  http_write() and http_end(). Exactly once.
- * The request, its strings included, lives until its closed() callback returns,
- * which comes exactly once and last, whether it was answered (0) or not: the
- * client went away, was too slow, broke the rules in its body (-errno). After the
- * call that completes the answer the request must not be touched, save in closed().
- * No callback is called from inside a function of this header.
+ * The request and its strings live until its closed() callback returns, which comes
+ * exactly once and last, whether the request was answered (0) or not: the client
+ * disconnected, was too slow, or sent a malformed body (-errno). After the call that
+ * completes the answer, only closed() may use the request. No function of this header
+ * calls a callback.
  *
- * Requests of one connection come one after another, in order; those that are
- * sent ahead wait in the client's socket. Malformed ones are answered by the server
- * itself, and no handler sees them.
+ * Requests of one connection come one after another, in order; further requests wait in
+ * the client's socket. The server itself answers malformed ones, and no handler sees
+ * them.
  *
- * Memory: a connection that waits (between requests, or in a streamed answer)
- * costs about a kilobyte. Everything that a client can make grow is bounded.
+ * Memory: a waiting connection (between requests, or in a streamed answer) costs about a
+ * kilobyte. Everything that a client can make grow is bounded.
  */
 #ifndef NET_HTTP_H
 #define NET_HTTP_H
@@ -61,7 +61,7 @@ struct http_peer {
 		HTTP_PEER_TCP,
 	} kind;
 	bool tls;
-	pid_t pid; /* of a unix socket, as the kernel told when it connected; else -1 */
+	pid_t pid; /* of a unix socket, from the kernel when it connected; otherwise -1 */
 	uid_t uid;
 	gid_t gid;
 	struct in6_addr address; /* of TCP; version 4 is mapped */
@@ -84,11 +84,11 @@ struct http_request {
 	void *user;
 	void (*drained)(struct http_request *req); /* http_write() may go on */
 	/*
-	 * For http_stream(), of a body of known length: room for the next piece, of which
-	 * *@size bytes are left. Set *@size to what there is room for, and return it: the
-	 * next piece is there, if it is not in a buffer already, and no byte of another
-	 * request ever is. Must stay until that piece has come or the request is paused
-	 * or closed. NULL: no such room.
+	 * For http_stream() with a body of known length: memory for the next piece;
+	 * *@size bytes of the body are left. Set *@size to the size of the memory, and
+	 * return it: the next piece is received there, unless it is already in a buffer,
+	 * and never a byte of another request. It must stay valid until that piece has
+	 * arrived or the request is paused or closed. NULL: no such memory.
 	 */
 	char *(*room)(struct http_request *req, size_t *size);
 	void (*closed)(struct http_request *req, int why);
@@ -96,43 +96,42 @@ struct http_request {
 };
 
 /*
- * The server's answer to what no handler sees: a malformed request, a timeout, a body too
- * large.
+ * The server's own answer to requests that no handler sees: malformed, timed out, body
+ * too large.
  */
 struct http_refusal {
 	int status;          /* 400, 408, 413, 417, 431, 500, 501, 502, 503, 504, 505 */
 	const char *code;    /* "bad_request", "too_large", ... */
 	const char *message; /* a sentence for people */
 	const char *request_id;
-	const struct http_peer *peer; /* of what never became a request; else NULL */
+	const struct http_peer
+		*peer; /* of data that never became a request; otherwise NULL */
 };
 
 /* 0 takes the default. */
 struct http_limits {
 	unsigned connections; /* at a time; 16,384 */
 	/*
-	 * Of these, so many that TCP does not get: they are for unix sockets; and as many
-	 * again for clients that are known (http_known()). 0: none. Strangers that wait
-	 * for nothing but their own next request make room for one another, the oldest
-	 * first.
+	 * How many of these are reserved for unix sockets; as many again are reserved for
+	 * known clients (http_known()). 0: none. Idle connections of unknown clients are
+	 * closed for new ones, the oldest first.
 	 */
 	unsigned reserve;
 	unsigned header_bytes; /* of a head; 32 kB */
 	unsigned header_ms;    /* for a head, from its first byte; 10 s */
 	unsigned idle_ms;      /* between requests; 75 s */
-	unsigned body_ms;      /* without a byte of a body that is wanted; 30 s */
-	unsigned write_ms;     /* without the client taking a byte of the answer; 60 s */
+	unsigned body_ms;      /* without a byte of a body that the handler reads; 30 s */
+	unsigned write_ms;     /* without the client reading a byte of the answer; 60 s */
 	/*
-	 * A client that has ended its half may be gone, or may only have said all it
-	 * had to say; TCP does not tell. So much longer an answer may take, then
+	 * A client that has closed its half may have disconnected, or may only have sent
+	 * everything; TCP does not distinguish these. After this time without an answer,
 	 * the client counts as gone; 3 s
 	 */
 	unsigned half_close_ms;
 	/*
 	 * Bytes of bodies that are being collected, of all requests together, beyond the
-	 * first 16 kB of each; 256 MB, and half as much for what is kept for answers.
-	 * Each owner of requests (http_owner()) has a share of both. What would be more
-	 * is refused (503).
+	 * first 16 kB of each; 256 MB, and half as much for kept answers. Each owner of
+	 * requests (http_owner()) has a share of both. More is refused (503).
 	 */
 	unsigned bodies;
 };
@@ -151,41 +150,41 @@ struct http_options {
 int http_server_new(struct net_loop *loop, const struct http_options *options,
 		    struct http_server **ret, struct warren_error *err);
 /*
- * Ends every connection; their requests are closed with -ECANCELED, from within. Not to
- * be called from a callback of a request.
+ * Ends every connection and closes their requests with -ECANCELED before it returns. Do
+ * not call it from a callback of a request.
  */
 struct http_server *http_server_free(struct http_server *server);
-/* No new connections, none that idles; requests under way are answered. */
+/* Stop accepting, close idle connections, and answer requests under way. */
 void http_server_drain(struct http_server *server);
 /*
- * After that, from time to time: connections are ended on which nothing is left but for
- * the client to take its answer, if it has taken nothing since the time before.
+ * After that, call it from time to time: it ends connections on which the client only has
+ * to read its answer, if it has read nothing since the last call.
  */
 void http_server_cut(struct http_server *server);
-/* Those whose answer has not begun are refused, with 503; after http_server_drain(). */
+/* Refuse requests whose answer has not begun, with 503; after http_server_drain(). */
 void http_server_refuse(struct http_server *server, const char *code,
 			const char *message);
 /* How many connections there are. */
 size_t http_server_count(const struct http_server *server);
 
-/* A socket file with @mode. One that nobody listens on is replaced. */
+/* A socket file with @mode. Replaces one without a listener. */
 int http_server_listen_unix(struct http_server *server, const char *path, mode_t mode,
 			    struct warren_error *err);
 /* "127.0.0.1:80", "[::1]:80", port 0 for any. @tls (borrowed) or NULL. */
 int http_server_listen_tcp(struct http_server *server, const char *address,
 			   struct tls *tls, uint16_t *ret_port, struct warren_error *err);
-/* A socket that listens already, unix or TCP; takes @fd. */
+/* A socket that already listens, unix or TCP; takes @fd. */
 int http_server_listen_fd(struct http_server *server, int fd, struct tls *tls,
 			  struct warren_error *err);
 
-/* Serve a connection that somebody else has accepted; takes @fd, also on failure. */
+/* Serve a connection that was accepted elsewhere; takes @fd, even on failure. */
 int http_server_adopt(struct http_server *server, int fd, struct tls *tls);
 
 /* ------------------------------------------------------------------ the request */
 
-/* A header's value, by its name in any case; NULL: none. Of several, the first. */
+/* A header's value by its name, ignoring case; NULL: none. The first of several. */
 const char *http_header(const struct http_request *req, const char *name);
-/* Is @token in the list that is the header @name? Several headers are one list. */
+/* Whether @token is in the list in the header @name. Several headers form one list. */
 bool http_header_has(const struct http_request *req, const char *name, const char *token);
 /* A name for logs and error bodies; stays the same. */
 const char *http_request_id(struct http_request *req);
@@ -200,81 +199,81 @@ int http_query_next(const char **at, char *name, size_t name_size, char *value,
 		    size_t value_size);
 
 /*
- * The whole body, once it is there: fn(req, body, n), with a NUL behind it, borrowed
+ * The whole body, once it has arrived: fn(req, body, n), with a NUL after it, borrowed
  * until fn returns. More than @max bytes are refused (413) and end the request.
  */
 void http_collect(struct http_request *req, size_t max,
 		  void (*fn)(struct http_request *req, const char *body, size_t n));
-/* Each piece as it comes, borrowed until fn returns; a piece of 0 bytes is the end. */
+/* Each piece as it arrives, borrowed until fn returns; a piece of 0 bytes is the end. */
 void http_stream(struct http_request *req,
 		 void (*fn)(struct http_request *req, const char *data, size_t n));
-/* No further pieces until resumed: the client has to wait. */
+/* No further pieces until it is resumed: the client has to wait. */
 void http_pause(struct http_request *req);
 void http_resume(struct http_request *req);
 
 /* ------------------------------------------------------------------ the answer */
 
 /*
- * Content-Length, Transfer-Encoding, Connection and Date are the server's to set;
- * headers that are malformed (a line end in a value) become a 500 and -EINVAL. What is
- * returned needs no look: closed() tells in any case.
+ * The server sets Content-Length, Transfer-Encoding, Connection and Date; malformed
+ * headers (a line end in a value) cause a 500 and -EINVAL. The return value can be
+ * ignored: closed() comes in any case.
  */
 int http_respond(struct http_request *req, int status, const struct http_header *headers,
 		 size_t n_headers, const void *body, size_t n);
-/* @n bytes of @fd (taken) from @offset on. */
+/* @n bytes of @fd (taken) from @offset. */
 int http_respond_file(struct http_request *req, int status,
 		      const struct http_header *headers, size_t n_headers, int fd,
 		      uint64_t offset, uint64_t n);
-/* @length bytes will follow; -1: as many as there are. */
+/* @length bytes will follow; -1: not known. */
 int http_begin_response(struct http_request *req, int status,
 			const struct http_header *headers, size_t n_headers,
 			int64_t length);
 /*
- * The handler keeps @n bytes more for the answer, which are counted until the request is
- * closed. False: there is no room for them beside those of others.
+ * The handler keeps @n more bytes for the answer, which count until the request is
+ * closed. False: the accounts of all requests leave no room for them.
  */
 bool http_keep(struct http_request *req, size_t n);
-/* 0: go on; 1: taken, but wait for drained() before more; -errno: closed() follows. */
+/*
+ * 0: continue; 1: accepted, but wait for drained() before more; -errno: closed() follows.
+ */
 int http_write(struct http_request *req, const void *data, size_t n);
 /* The answer is complete; one that is shorter than its length cuts the connection. */
 int http_end(struct http_request *req);
 /*
- * As http_respond() with the body of a refusal. @code NULL: the usual one of that status.
+ * Like http_respond() with the body of a refusal. @code NULL: the default of that status.
  */
 int http_refuse(struct http_request *req, int status, const char *code,
 		const char *message);
-/*
- * Cut the connection: all that is left to do when an answer that has begun cannot go on.
- */
+/* Cut the connection, if an answer that has begun cannot continue. */
 void http_abort(struct http_request *req);
 /*
- * The client may not have what it asked for any more: if the answer has not begun, it is
- * @status and @why; else the connection is cut. The one function here that calls closed()
- * from within: to be called from the loop (a task, a timer), not from a callback of a
+ * The client may no longer have what it requested: if the answer has not begun, it is
+ * @status and @why; otherwise the connection is cut. This is the only function here that
+ * calls closed(): call it from the loop (a task, a timer), not from a callback of a
  * request.
  */
 void http_cut(struct http_request *req, int status, const char *why);
 /*
- * Who sends it is known, or is not: shows a token that is right, or one that is not. What
- * is known stays so for the requests that follow on its connection.
+ * Whether the client is known: it has shown a valid token. This applies to later requests
+ * on the same connection too.
  */
 void http_known(struct http_request *req, bool known);
 /*
- * Whose it is: what is held for it counts as @name's, of which there is a share for each.
- * To be called before the body is asked for. -ENOMEM.
+ * The owner of the request: memory held for it counts against @name's share. Call it
+ * before reading the body. -ENOMEM.
  */
 int http_owner(struct http_request *req, const char *name) MUST_CHECK;
 bool http_response_begun(const struct http_request *req);
-/* What it was answered with, for logs; 0: nothing yet. 101: it was taken over. */
+/* The status of its answer, for logs; 0: none yet. 101: it was taken over. */
 int http_status(const struct http_request *req);
 
 /*
- * Answer 101 and take the connection over: from now on http_write() sends bytes as
- * they are and @fn gets them as they come (0 bytes: the client has ended its half;
- * http_end() ends ours). Both halves ended, or http_abort(), and it is closed. No
- * limit of time applies any more but write_ms. Callbacks may come after http_end(), and
- * http_abort() may be called. What cannot be taken over (HTTP/1.0, a request with a body)
- * is answered with an error, and -EINVAL returned.
+ * Answer 101 and take the connection over: from now on http_write() sends bytes unchanged
+ * and @fn gets them as they arrive (0 bytes: the client has closed its half; http_end()
+ * closes the server's half). The request is closed when both halves are closed, or after
+ * http_abort(). Only the time limit write_ms still applies. Callbacks may come after
+ * http_end(), and http_abort() may be called. A request that cannot be taken over
+ * (HTTP/1.0, a request with a body) gets an error, and the function returns -EINVAL.
  */
 int http_upgrade(struct http_request *req, const struct http_header *headers,
 		 size_t n_headers,

@@ -3,27 +3,27 @@
  * journal.h - the file with an exec's output, stdout and stderr separate, in order
  *
  * A page with the header and the result, then a ring of `capacity` bytes. Positions are
- * logical and only grow: position p lies at JOURNAL_RING + p % capacity. Records stand
- * back to back from `head` to `tail`, 8-byte aligned; none wraps: where the end of the
- * ring is too near, a record of stream 0 pads it. To make room, the writer drops whole
- * records at `head` and counts their bytes in `lost`: the cursor of the record at `head`,
- * cursors being counted in bytes of output.
+ * logical and only grow: position p lies at JOURNAL_RING + p % capacity. Records are
+ * contiguous from `head` to `tail`, 8-byte aligned; none wraps: near the end of the ring,
+ * a record of stream 0 pads it. To make room, the writer drops whole records at `head`
+ * and counts their bytes in `lost`: the cursor of the record at `head`, cursors being
+ * counted in bytes of output.
  *
- * Streams: 1 and 2 are stdout and stderr, or 1 a terminal; 3 is what an exec
- * said on its control pipe (init_proto.h), after all output that it wrote before.
+ * Streams: 1 and 2 are stdout and stderr, or 1 a terminal; 3 is the data on an exec's
+ * control pipe (init_proto.h), after all output that it wrote before.
  *
- * An index tells where records are without a walk through all before them: an exec that
- * writes single bytes makes millions. A slot stands for a stretch of the ring, and holds
- * the position and the cursor of the last record that was the first to begin in it. What
- * is in a slot from an earlier lap is before `head`; one that was never written is zero.
+ * An index gives the positions of records without reading all records before them: an
+ * exec that writes single bytes creates millions. A slot covers a section of the ring,
+ * and holds the position and the cursor of the last record that was the first to begin in
+ * it. A slot from an earlier round is before `head`; one that was never written is zero.
  *
- * Who has the file has the exec's result, even if nobody was connected when it
- * ended: `state` says whether the struct journal_result is there.
+ * A process with the file has the exec's result, even if no client was connected when it
+ * ended: `state` says whether the struct journal_result is valid.
  *
- * The only writer is init; it publishes `head` before it overwrites and `tail`
- * after it wrote. A reader uses pread(2), never a mapping (the writer could
- * truncate the file under it), takes the header again after the data, and
- * discards what was overwritten in the meantime. It believes no length.
+ * Only init writes; it publishes `head` before it overwrites data and `tail` after it has
+ * written data. A reader uses pread(2), never a mapping (the writer could truncate the
+ * file), reads the header again after the data, and discards data that was overwritten in
+ * the meantime. It trusts no length.
  */
 #ifndef PROTO_JOURNAL_H
 #define PROTO_JOURNAL_H
@@ -56,9 +56,10 @@ struct journal_header {
 	uint64_t tail;
 	uint64_t lost;    /* bytes of output that were dropped */
 	uint64_t ended;   /* 1: nothing more will come */
-	uint64_t skipped; /* bytes that the file had no room for, wherever they were */
+	uint64_t skipped; /* bytes that did not fit into the file, at any position */
 	uint64_t state;   /* written after the result that it speaks of */
-	uint64_t written; /* the cursor at `tail`; 0 of an init that does not tell */
+	uint64_t written; /* the cursor at `tail`; 0 from an init that does not report it
+			   */
 };
 
 struct journal_result {
