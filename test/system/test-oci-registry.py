@@ -260,7 +260,7 @@ def errors_name_reference_step_and_cause():
         (served(of_layer(digest=broken.digest, size=len(broken.blob)), {broken.digest: broken.blob}),
          ["unpack layer " + broken.digest[:19], "has the digest " + broken.diff_id, "but its image says"]),
         (served(*with_config(architecture=OTHER)), [f"it is for linux/{OTHER}, not for linux/{ARCH}"]),
-        (served(*with_config(rootfs={"type": "layers", "diff_ids": config["rootfs"]["diff_ids"][:1]})), ["2 layers, its configuration 1"]),
+        (served(*with_config(rootfs={"type": "layers", "diff_ids": config["rootfs"]["diff_ids"][:1]})), ["2 layers, but its configuration has 1"]),
         (served(*with_config(rootfs={"type": "layers", "diff_ids": ["md5:x", "md5:y"]})), ["configuration"]),
         (served(lambda m: m.update(layers="none")), ["manifest"]),
         (served(lambda m: m.update(schemaVersion=1)), ["schema 1"]),

@@ -184,7 +184,7 @@ def a_credential_helper():
             eq(open(where + "/args").read(), "get\n", "arguments")
             os.unlink(where + "/input")
         # It is not asked when it need not be: here it is another registry's.
-        bad("EACCES", "has none$", server.ref, env=env, config={"credHelpers": {"other": "test"}})
+        bad("EACCES", "docker configuration does not have$", server.ref, env=env, config={"credHelpers": {"other": "test"}})
         ok(not os.path.exists(where + "/input"), "the helper was asked")
 
         cases = (("echo credentials not found; exit 1", "docker-credential-test has no login for "),
