@@ -214,7 +214,8 @@ BIG_ENV = {f"E{i}": "x" * 1000 for i in range(100)}
 BIG_TEXT = "x" * (900 << 10)
 
 
-@drive("create_sandbox", "get_sandbox", "update_sandbox", "wait_sandbox", "get_sandbox_stats", "pause_sandbox", "resume_sandbox")
+@drive("create_sandbox", "get_sandbox", "update_sandbox", "wait_sandbox", "get_sandbox_stats", "pause_sandbox", "resume_sandbox",
+       "stop_sandbox", "start_sandbox")
 def small_things():
     labels = {f"l{i}": "v" * 200 for i in range(16)}
     box = w.create(labels=labels, env=BIG_ENV)
@@ -225,6 +226,8 @@ def small_things():
     at_once(10, lambda i: w.ask("GET", f"{path}/stats", status=200))
     w.ask("POST", f"{path}/pause", status=200)
     w.ask("POST", f"{path}/resume", status=200)
+    w.ask("POST", f"{path}/stop", status=200)
+    w.ask("POST", f"{path}/start", status=200)
     w.delete(box)
 
 
