@@ -25,8 +25,9 @@ help: ## list the targets
 deps: ## install the build dependencies (Debian packages)
 	@tools/run/install-deps build
 
-demo: deps ## build, and show what sandboxes can do
-	@$(MAKE) --no-print-directory all
+demo: deps ## build the program, and show what sandboxes can do
+	@$(MAKE) --no-print-directory $(BUILD)/build.ninja
+	@ninja -C $(BUILD) warren
 	@WARREN=$(abspath $(BUILD))/warren tools/run/demo
 
 test: ## build, and run every test (TESTS='name...' JOBS=2 RETRIES=0)

@@ -117,7 +117,8 @@ bool run_options_stored(const struct run_options *o)
 	       strncmp(o->image, "dir:", 4) != 0;
 }
 
-/* "python:3.12", "host.example/tool@sha256:..."; no path, and nothing that a reference cannot have. */
+/* "python:3.12", "host.example/tool@sha256:..."; no path, and nothing that a reference
+ * cannot have. */
 static bool run_is_image(const char *word)
 {
 	static const char letters[] =

@@ -50,9 +50,9 @@ struct run_options {
 extern const struct opts run_opts;
 
 /*
- * The image, if @argv[*@first] is one: then *@first is the word behind it. After "--" or --image it
- * is a program. Else it is an image by its form alone, a tag or a digest (python:3.12), so that
- * nothing that is here or not decides; with --detach it always is.
+ * The image, if @argv[*@first] is one: then *@first is the word behind it. After "--" or
+ * --image it is a program. Else it is an image by its form alone, a tag or a digest
+ * (python:3.12), so that nothing that is here or not decides; with --detach it always is.
  */
 int run_options_take_image(struct run_options *o, char **argv, int argc, int *first,
 			   struct warren_error *err) MUST_CHECK;

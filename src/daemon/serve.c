@@ -35,6 +35,7 @@
 #include "daemon/check.h"
 #include "daemon/listen.h"
 #include "daemon/log.h"
+#include "daemon/title.h"
 #include "warden/warden.h"
 
 #define CONFIG_FILE    "/etc/warren/warren.yaml"
@@ -386,6 +387,7 @@ static int start_api(struct pair *p, int *ret_pidfd, int *ret_sock,
 		(void)close(told[0]);
 		p->birth.warden = ends[1];
 		p->birth.told = told[1];
+		title_set("api");
 		keep_only(&p->birth);
 		api_main(&p->birth);
 	}
@@ -638,6 +640,7 @@ int main(int argc, char **argv)
 	struct options o = { 0 };
 	int r = config_new(&c, &err);
 
+	argv = title_open(argc, argv);
 	if (argc > 1 && strcmp(argv[0], "__complete") == 0) {
 		serve_complete(&out);
 		return fd_write_all(STDOUT_FILENO, out.data, out.len) < 0;
@@ -662,6 +665,7 @@ int main(int argc, char **argv)
 		log_setup(c->log_format == CONFIG_LOG_JSON ||
 				  (c->log_format == CONFIG_LOG_AUTO && !isatty(2)),
 			  (enum log_level)c->log_level, "warden");
+		title_set("warden");
 		r = check_dirs(c, &err);
 		if (r == 0)
 			r = serve_run(c, &err);

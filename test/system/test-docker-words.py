@@ -142,7 +142,7 @@ def stop_start_restart_and_kill():
     eq(said("kill", "-s", "TERM", "svc"), f"{box}\n")
     until(lambda: state(box) == "stopped", "its command ended by the signal")
     fails("kill", "-s", "NONSENSE", "svc", has=["signal"])
-    fails("stop", "nobody-there", has=["there is no sandbox 'nobody-there'"])
+    fails("stop", "no-such-box", has=["there is no sandbox 'no-such-box'"])
     call("rename", "svc", "other")
     eq(said("ls", "-q", "--name", "other").strip(), box)
     fails("rename", "svc", "x", has=["there is no sandbox 'svc'"])
@@ -205,6 +205,83 @@ def exec_takes_dockers_options():
                          stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environ(), timeout=60, check=False)
     ok("a terminal" in got.stdout, got)
     call("rm", box)
+
+
+@test
+def logs_take_dockers_options():
+    box = said("run", "-d", "host", "sh", "-c", "for i in 1 2 3 4 5; do echo line $i; done; exec sleep 2007").strip()
+    until(lambda: said("logs", box).endswith("line 5\n"), "its output")
+    said("exec", box, "echo", "another")
+    eq(said("logs", "--tail", "2", box), "line 4\nline 5\n", "of the main command, not the last one")
+    eq(said("logs", "-n", "100", box), said("logs", box))
+    eq(said("logs", "--tail", "0", box), "")
+    eq(said("logs", "--tail", "all", box), said("logs", box))
+    eq(said("logs", "--since", "1h", box), said("logs", box), "it started since then")
+    fails("logs", "--since", "2099-01-01T00:00:00Z", box, has=["--since", "without times"])
+    fails("logs", "--since", "nonsense", box, has=["--since"])
+    fails("logs", "--timestamps", box, has=["--follow"])
+    call("stop", "-t", "0", box)
+    eq(said("logs", "--since", "2099-01-01T00:00:00Z", box), "", "it ended before that")
+    stamped = said("logs", "-f", "--timestamps", "--tail", "1", box).splitlines()
+    ok(len(stamped) == 1 and stamped[0].endswith("Z line 5") and stamped[0].startswith("20"), stamped)
+    call("rm", box)
+
+
+@test
+def files_are_copied_between_sandboxes():
+    a, b = (said("create").strip() for _ in range(2))
+    said("exec", a, "sh", "-c", "mkdir -p /srv/tree/sub; echo one > /srv/tree/sub/one; echo file > /srv/file; chmod 741 /srv/file")
+    call("cp", "-q", f"{a}:/srv/file", f"{b}:/tmp/")
+    eq(said("exec", b, "sh", "-c", "cat /tmp/file; stat -c %a /tmp/file"), "file\n741\n")
+    call("cp", "-q", f"{a}:/srv/file", f"{b}:/tmp/renamed")
+    call("cp", "-q", f"{a}:/srv/tree", f"{b}:/srv/copy")
+    eq(said("exec", b, "cat", "/tmp/renamed", "/srv/copy/sub/one"), "file\none\n")
+    call("cp", "-q", f"{a}:/srv/tree/.", f"{b}:/tmp")
+    eq(said("exec", b, "cat", "/tmp/sub/one"), "one\n")
+    fails("cp", f"{a}:/srv/absent", f"{b}:/tmp", has=["/srv/absent"])
+    ok(not [n for n in os.listdir("/tmp") if n.startswith("warren-cp-") and os.stat(f"/tmp/{n}").st_uid == os.getuid()], "left")
+    call("rm", a, b)
+
+
+@test
+def a_session_without_a_command_takes_lines():
+    box = said("create").strip()
+    p = subprocess.run([WARREN, "session", box], input="cd /tmp\nX=5\npwd\necho $X\nfalse\n", stdout=subprocess.PIPE, text=True,
+                       stderr=subprocess.PIPE, env=environ(), timeout=60, check=False)
+    eq((p.returncode, p.stdout, p.stderr), (1, "/tmp\n5\n", ""))
+    listed = said("ls", box)
+    session = w.get(f"/v1/sandboxes/{box}/sessions")["sessions"][0]
+    ok(f"session {session['id']}" in listed and "idle" in listed, listed)
+    eq(json.loads(said("ls", "--json", box))[0]["session_id"], session["id"])
+    call("rm", box)
+
+
+@test
+def rm_all_asks_at_a_terminal():
+    box = said("create").strip()
+
+    def typed(answer, *options):
+        p = subprocess.run(["script", "-qec", " ".join([WARREN, "rm", "--all", *options]), "/dev/null"], input=answer, text=True,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environ(), timeout=60, check=False)
+        return p.stdout
+    ok("[y/N]" in typed("n\n"), "it asks")
+    eq(state(box), "running")
+    ok("[y/N]" in typed("y\n"), "it asks")
+    until(lambda: state(box) == "gone", "deleted")
+    box = said("create").strip()
+    ok("[y/N]" not in typed("", "-f"), "it does not ask")
+    until(lambda: state(box) == "gone", "deleted")
+    box = said("create").strip()
+    call("rm", "--all")
+    eq(state(box), "gone", "a program is not asked")
+
+
+@test
+def processes_have_names():
+    def title(pid):
+        with open(f"/proc/{pid}/cmdline", encoding="utf-8") as f:
+            return f.read().rstrip("\0")
+    eq((title(w.warden), title(w.api)), ("warren: warden", "warren: api"))
 
 
 @test

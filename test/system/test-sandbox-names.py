@@ -112,7 +112,7 @@ def names_are_unique_for_each_tenant():
     eq(len(w.sandboxes()), before, "sandboxes: all or none")
     said = warren("create", "--name", "one", status=125).stderr
     ok("'one' is in use" in said, said)
-    # Another tenant's names are its own, and nobody else's.
+    # Another tenant's names are its own, and no other's.
     token = w.token("read", "write", "exec", tenant="other")
     theirs = w.create(name="one", token=token)
     eq(w.get("/v1/sandboxes/one", token=token)["id"], theirs)

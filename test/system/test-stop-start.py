@@ -143,7 +143,7 @@ def a_stopped_sandbox_outlives_every_process_of_the_service():
     refused(w.ask("POST", f"/v1/sandboxes/{box}/run", {"command": "true"}), 409, "wrong_state", "stopped")
     w.post("/v1/sandboxes/kept/start")
     until(lambda: w.run(box, "wc -l < /tmp/runs")["stdout"].strip() == "2", "the command ran again")
-    # It ends while nobody serves: the next process knows what that means.
+    # It ends while no service runs: the next process knows what that means.
     w.exec(running_box, "sleep 0.5; kill -9 $(ps ax | awk '/sleep 1008/ && !/awk/ {print $1}')")
     w.kill("api", "warden")
     until(lambda: not running("sleep", "1008"), "it ended")

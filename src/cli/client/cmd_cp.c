@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -464,11 +465,64 @@ static int cp_tell(const struct copy *cp, bool in)
 	return print_json(&client_cp, all);
 }
 
+static int cp_remove_one(const char *path, const struct stat *st UNUSED, int kind UNUSED,
+			 struct FTW *at UNUSED)
+{
+	return remove(path);
+}
+
+static int cp_step(const struct cp_options *o, const char *sandbox, const char *inside,
+		   const char *outside, bool in, struct copy *cp)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r;
+
+	*cp = (struct copy){ .o = o,
+			     .fd = -1,
+			     .tar = { .fd = -1 },
+			     .inside = inside,
+			     .outside = outside };
+	r = cp_copy(cp, sandbox, in, &err);
+	if (r < 0 && err.msg[0])
+		message_say(client_cp.name, "%s", err.msg);
+	if (cp->tar.pid > 0)
+		(void)!client_tar_end(&cp->tar, &err);
+	else if (cp->fd > STDERR_FILENO)
+		(void)close(cp->fd);
+	cp->client = client_close(cp->client);
+	return r;
+}
+
+/* From one sandbox to another: by a directory of this machine that only we can enter. */
+static int cp_between(const struct cp_options *o, const char *from_box, const char *from,
+		      const char *to_box, const char *to)
+{
+	char dir[] = "/tmp/warren-cp-XXXXXX", name[NAME_MAX + 1];
+	AUTO_FREE char *here = NULL, *again = NULL;
+	struct copy cp;
+	int r;
+
+	last_part(from, name);
+	if (!mkdtemp(dir)) {
+		message_say(client_cp.name, "create a directory in /tmp: %s",
+			    strerrordesc_np(errno));
+		return STATUS_FAILED;
+	}
+	here = cp_below(dir, name[0] ? name : "content");
+	again = here ? cp_below(here, ".") : NULL;
+	r = again ? cp_step(o, from_box, from, here, false, &cp) : -ENOMEM;
+	if (r == 0)
+		r = cp_step(o, to_box, to, name[0] ? here : again, true, &cp);
+	(void)nftw(dir, cp_remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	if (r == 0 && o->json)
+		return cp_tell(&cp, true);
+	return r < 0 ? STATUS_FAILED : 0;
+}
+
 static int run_cp(int argc, char **argv)
 {
 	struct cp_options o = { 0 };
 	struct copy cp = { .o = &o, .fd = -1, .tar = { .fd = -1 } };
-	struct warren_error err = WARREN_ERROR_INIT;
 	char sandbox[256], other[256];
 	const char *from, *to;
 	char **words = NULL;
@@ -478,11 +532,12 @@ static int run_cp(int argc, char **argv)
 		return status;
 	from = cp_split(words[0], sandbox);
 	to = cp_split(words[1], from ? other : sandbox);
+	if (from && to && !o.tar)
+		return cp_between(&o, sandbox, from, other, to);
 	if (!from == !to) {
 		message_say(client_cp.name,
 			    "%s: one of SRC and DST is SANDBOX:PATH (example: %s)",
-			    from ? "from one sandbox to another is two steps"
-				 : "no sandbox is named",
+			    from ? "--tar needs '-'" : "no sandbox is named",
 			    cp_opts.example);
 		return STATUS_FAILED;
 	}
@@ -500,14 +555,7 @@ static int run_cp(int argc, char **argv)
 			    cp.outside);
 		return STATUS_FAILED;
 	}
-	r = cp_copy(&cp, sandbox, to, &err);
-	if (r < 0 && err.msg[0])
-		message_say(client_cp.name, "%s", err.msg);
-	if (cp.tar.pid > 0)
-		(void)!client_tar_end(&cp.tar, &err);
-	else if (cp.fd > STDERR_FILENO)
-		(void)close(cp.fd);
-	cp.client = client_close(cp.client);
+	r = cp_step(&o, sandbox, from ? from : to, from ? words[1] : words[0], to, &cp);
 	if (r == 0 && o.json)
 		status = cp_tell(&cp, to);
 	return r < 0 ? STATUS_FAILED : status;

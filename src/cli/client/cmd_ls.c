@@ -58,6 +58,7 @@ struct listing {
 	struct table *table;
 	struct buf ids;
 	json_t *all;
+	json_t *sessions; /* of a sandbox, by the exec that is their shell */
 };
 
 static void cell_ago(struct table *t, const char *time)
@@ -112,15 +113,35 @@ static int add_exec(void *arg, json_t *exec)
 	struct listing *l = arg;
 	AUTO_BUF struct buf argv = BUF_INIT(1U << 20);
 
+	const json_t *session = json_object_get(l->sessions, print_text_of(exec, "id"));
+
 	(void)json_array_append(l->all, exec);
 	buf_printf(&l->ids, "%s\n", print_text_of(exec, "id"));
 	table_cell(l->table, "%s", print_text_of(exec, "id"));
-	cell_end(l->table, exec);
+	if (session)
+		table_cell(l->table, "%s", print_text_of(session, "state"));
+	else
+		cell_end(l->table, exec);
 	table_cell(l->table, "%s",
 		   *print_text_of(exec, "user") ? print_text_of(exec, "user") : "-");
 	cell_ago(l->table, print_text_of(exec, "started_at"));
-	put_argv(&argv, json_object_get(exec, "argv"));
+	/* Its shell is a detail: what was opened is a session. */
+	if (session)
+		buf_printf(&argv, "session %s (%s)", print_text_of(session, "id"),
+			   print_text_of(session, "shell"));
+	else
+		put_argv(&argv, json_object_get(exec, "argv"));
+	if (session)
+		(void)json_object_set(exec, "session_id", json_object_get(session, "id"));
 	table_cell(l->table, l->o->whole ? "%s" : "%.40s", argv.data ? argv.data : "");
+	return 0;
+}
+
+static int ls_note_session(void *arg, json_t *session)
+{
+	const struct listing *l = arg;
+
+	(void)json_object_set(l->sessions, print_text_of(session, "exec_id"), session);
 	return 0;
 }
 
@@ -166,7 +187,8 @@ static int ls_list(const struct ls_options *o, const char *sandbox)
 				      : o->wide ? &wide
 						: &sandboxes,
 			     .ids = BUF_INIT(OUTPUT_MAX),
-			     .all = json_array() };
+			     .all = json_array(),
+			     .sessions = json_object() };
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
 	AUTO_CLIENT struct client *c = NULL;
@@ -175,6 +197,11 @@ static int ls_list(const struct ls_options *o, const char *sandbox)
 
 	if (r == 0 && sandbox)
 		r = resolve_id_find_sandbox(c, sandbox, id, &err);
+	if (r == 0 && sandbox) {
+		buf_printf(&path, "/v1/sandboxes/%s/sessions", id);
+		r = client_list(c, path.data, "sessions", ls_note_session, &l, &err);
+		path.len = 0;
+	}
 	if (r == 0 && sandbox)
 		buf_printf(&path, "/v1/sandboxes/%s/execs", id);
 	else if (r == 0)
@@ -185,6 +212,7 @@ static int ls_list(const struct ls_options *o, const char *sandbox)
 	status = r < 0 ? client_fail(&client_ls, &err) : print_listing(&l);
 	buf_done(&l.ids);
 	json_decref(l.all);
+	json_decref(l.sessions);
 	return status;
 }
 

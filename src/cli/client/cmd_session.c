@@ -324,6 +324,42 @@ static int session_run_command(struct client *c, const char *sandbox, const char
 	return status;
 }
 
+/* Without a command: one a line, from a person or a pipe, until the end of either. */
+static int session_interactive(const char *name, const struct session_options *o)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	AUTO_CLIENT struct client *c = NULL;
+	char sandbox[ID_LEN + 1], session[ID_LEN + 1];
+	bool person = isatty(STDIN_FILENO);
+	AUTO_FREE char *line = NULL;
+	size_t room = 0;
+	ssize_t n;
+	int status = 0;
+
+	if (client_open(&c, &err) < 0 ||
+	    resolve_id_find_sandbox(c, name, sandbox, &err) < 0 ||
+	    session_choose(c, sandbox, o, session, &err) < 0)
+		return client_fail(&session_run, &err);
+	if (person)
+		(void)fprintf(stderr,
+			      "Session %s. Each line is a command; Ctrl-D ends.\n",
+			      session);
+	for (;;) {
+		if (person)
+			(void)fprintf(stderr, "%s> ", name);
+		n = getline(&line, &room, stdin);
+		if (n < 0)
+			break;
+		if (n > 0 && line[n - 1] == '\n')
+			line[--n] = '\0';
+		if (line[strspn(line, " \t")])
+			status = session_run_command(c, sandbox, session, line, o);
+	}
+	if (person)
+		(void)fputc('\n', stderr);
+	return status;
+}
+
 static int session_cmd_run(int argc, char **argv)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -335,6 +371,8 @@ static int session_cmd_run(int argc, char **argv)
 	char **words = NULL;
 	int status = 0;
 
+	if (argc == 2 && argv[1][0] != '-')
+		return session_interactive(argv[1], &o);
 	if (!command_in_sandbox(&session_run, argc, argv, &o, &name, &words, &status))
 		return status;
 	command = cmd_session_join(words);
@@ -501,7 +539,8 @@ const struct command client_session = {
 	.name = "session",
 	.summary = "Run commands in a shell that keeps its state.",
 	.about =
-		"'warren session SANDBOX CMD' runs a command in the sandbox's session.\n",
+		"'warren session SANDBOX CMD' runs a command in the sandbox's session, and\n"
+		"'warren session SANDBOX' each line of its input.\n",
 	.opts = &(const struct opts){ .operands = "COMMAND [ARG...]",
 				      .example =
 					      "warren session k3f9x2m7qd1w 'cd /work'" },

@@ -2,9 +2,9 @@
 /*
  * forward.c - a server in a sandbox, as a port of this machine
  *
- * Each connection that comes in gets a process and a tunnel (tunnel.h), so that whatever is spoken
- * at that port is spoken here. A connection that cannot be made or breaks there is reset here, not
- * ended: nobody takes half for all.
+ * Each connection that comes in gets a process and a tunnel (tunnel.h), so that whatever
+ * is spoken at that port is spoken here. A connection that cannot be made or breaks there
+ * is reset here, not ended, so that half is never taken for all.
  */
 #include "cli/client/forward.h"
 
@@ -107,7 +107,7 @@ int forward_run(const struct forward *f, struct warren_error *err)
 {
 	pid_t self = getpid();
 
-	(void)signal(SIGCHLD, SIG_IGN); /* nobody waits for them */
+	(void)signal(SIGCHLD, SIG_IGN); /* they are not waited for */
 	for (;;) {
 		AUTO_CLOSE int fd = accept4(f->listener, NULL, NULL, SOCK_CLOEXEC);
 
@@ -190,7 +190,7 @@ int publish_while_running(struct client *c, const char *id,
 	return r;
 }
 
-/* Until the sandbox is gone, whoever is asked for it meanwhile. */
+/* Until the sandbox is gone; the service may restart in between. */
 static void publish_watch(struct client *c, const char *id)
 {
 	char path[128];

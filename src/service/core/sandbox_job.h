@@ -28,7 +28,7 @@ struct sandbox_job {
 
 /* A copy of @job behind those that wait. */
 void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job);
-/* The job under way is over: who asked for it is told, and the next one begins. */
+/* The job under way is over: its done() is called, and the next one begins. */
 void sandbox_job_end(struct sandbox_job *job, int r, const struct warren_error *err);
 /* -ESTALE: it is in no state for what was asked. */
 int sandbox_wrong_state(const struct sandbox *sandbox, struct warren_error *err);

@@ -5,7 +5,7 @@
  * init remains, and with it the namespaces and what was written. It sends the signals, to
  * all processes but itself at once, so that none is missed; the sandbox counts as stopped
  * when each of its execs has ended. A process of ours that is killed on the way leaves a
- * sandbox that runs, with fewer processes: nobody was told that it is stopped.
+ * sandbox that runs, with fewer processes, and no client has heard that it is stopped.
  */
 #include <errno.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 #include "service/core/sandbox_job.h"
 #include "service/exec/internal.h"
 
-#define AGAIN_MS  200 /* whoever was started in the meantime is killed, too */
+#define AGAIN_MS  200 /* what was started in the meantime is killed, too */
 #define TRIES_MAX 100
 
 struct stop_op {

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * title.c - the kernel shows the memory that argv came in: it is written over
+ *
+ * Its name for the process (/proc/PID/comm) stays "warren-serve".
+ */
+#include "daemon/title.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct {
+	char *at; /* where argv[0] was; NULL: it is to stay as it is */
+	size_t size;
+} title_room;
+
+/* Copies of the strings; NULL: no memory. What was copied stays, as the process does. */
+static char **title_copy(char **list, size_t n)
+{
+	char **copy = calloc(n + 1, sizeof(*copy));
+
+	for (size_t i = 0; copy && i < n; i++) {
+		copy[i] = strdup(list[i]);
+		if (!copy[i])
+			return NULL;
+	}
+	return copy;
+}
+
+char **title_open(int argc, char **argv)
+{
+	char **words = argc > 0 ? title_copy(argv, (size_t)argc) : NULL, **env;
+	char *end = words ? argv[argc - 1] + strlen(argv[argc - 1]) : NULL;
+	size_t n = 0;
+
+	while (environ[n])
+		n++;
+	env = words ? title_copy(environ, n) : NULL;
+	if (!env)
+		return argv;
+	/* The variables stand behind the words: there is room for a title where few were
+	 * given. */
+	for (size_t i = 0; i < n && environ[i] == end + 1; i++)
+		end = environ[i] + strlen(environ[i]);
+	environ = env;
+	title_room.at = argv[0];
+	title_room.size = (size_t)(end - argv[0]) + 1;
+	return words;
+}
+
+void title_set(const char *role)
+{
+	if (!title_room.at)
+		return;
+	(void)memset(title_room.at, 0, title_room.size);
+	(void)snprintf(title_room.at, title_room.size, "warren: %s", role);
+}
