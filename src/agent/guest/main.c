@@ -14,6 +14,7 @@
  *	guest agent first SIG MARK	signal the oldest of them
  *	guest agent connect ADDR PORT	connect its stdin, a socket, to a port (relay.c)
  *	guest agent held		find what gVisor cannot save: see guest_held()
+ *	guest agent tools SHELL	a shell, and what its scripts ask for: see tools.h
  *	guest agent name PID		print the name of a process in the same format
  *
  * The exit status is 0 if the command was done, for at least one process.
@@ -27,6 +28,7 @@
 
 #include "agent/guest/guest_server.h"
 #include "agent/guest/relay.h"
+#include "agent/guest/tools.h"
 #include "nolibc/sys.h"
 
 #define PASSES   16
@@ -331,6 +333,8 @@ void agent_main(const long *stack)
 		sys_exit(guest_held());
 	if (stack[0] == 3 && guest_is(argv[1], "name") && guest_number(argv[2]) > 0)
 		sys_exit(tell_held(HELD_COMMAND, argv[2]));
+	if (stack[0] == 3 && guest_is(argv[1], "tools"))
+		tools_run(argv[2], argv + 4);
 	if (stack[0] == 4 && guest_is(argv[1], "connect"))
 		relay_run(guest_is(argv[2], "::1"), guest_number(argv[3]));
 	serve = stack[0] == 3 && guest_is(argv[1], "serve");

@@ -22,15 +22,18 @@
 #define AT_ONCE     100   /* names that a tool is given, */
 #define WORDS_MAX   65536 /* and bytes of them: argv has a limit */
 
-/* In a subshell, which may end. n counts what was changed. */
+/*
+ * In a function, which returns 1 where it fails: a subshell would be one more process. n
+ * counts what was changed.
+ */
 static const char prelude[] =
 	/* clang-format off */
 	"n=0\n"
 	"set --\n"
-	"no() { echo \"$1\"; exit 1; }\n"
+	"no() { echo \"$1\"; return 1; }\n"
 	"there() { [ -e \"$1\" ] || [ -L \"$1\" ]; }\n"
 	"did() { n=$((n + 1)); }\n"
-	"use() { need \"$1\" || exit 1; \"$@\"; }\n";
+	"use() { need \"$1\" || return 1; \"$@\"; }\n";
 /* clang-format on */
 
 /*
@@ -45,9 +48,9 @@ static const struct verb {
 			  "if [ -z \"$l\" ] || [ ! -d \"$a\" ]; then set -- \"$@\" \"$a\"; fi\n",
 			  "use mkdir -m \"$o\" \"$@\"" },
 	[PROTO_UNLINK] = { false,
-			   "if [ -d \"$a\" ] && [ ! -L \"$a\" ]; then no 'Is a directory'; "
+			   "if [ -d \"$a\" ] && [ ! -L \"$a\" ]; then no 'Is a directory' || return; "
 			   "elif there \"$a\"; then set -- \"$@\" \"$a\"; "
-			   "elif [ -z \"$l\" ]; then no 'No such file or directory'; fi\n",
+			   "elif [ -z \"$l\" ]; then no 'No such file or directory' || return; fi\n",
 			   "use rm -f \"$@\"" },
 	[PROTO_RMDIR] = { false,
 			  "if there \"$a\" || [ -z \"$l\" ]; then "
@@ -61,27 +64,27 @@ static const struct verb {
 			  "if [ -z \"$l\" ] || there \"$a\"; then set -- \"$@\" \"$a\"; fi\n",
 			  "use chown -h \"$u\" \"$@\"" },
 	[PROTO_UTIME] = { false,
-			  "there \"$a\" || no 'No such file or directory'\n"
+			  "there \"$a\" || no 'No such file or directory' || return\n"
 			  "set -- \"$@\" \"$a\"\n",
 			  "{ use touch -h -d \"@$s\" \"$@\" 2>/dev/null || "
 			  "touch -d \"@$s\" \"$@\"; }" },
 	[PROTO_RENAME] = { true,
-			   "there \"$a\" || no 'No such file or directory'\n"
+			   "there \"$a\" || no 'No such file or directory' || return\n"
 			   "if there \"$b\"; then\n"
-			   "[ -z \"$k\" ] || no 'File exists'\n"
+			   "[ -z \"$k\" ] || no 'File exists' || return\n"
 			   "if [ -d \"$b\" ] && [ ! -L \"$b\" ]; then\n"
-			   "{ [ -d \"$a\" ] && [ ! -L \"$a\" ]; } || no 'Is a directory'\n"
-			   "use rmdir \"$b\" || exit 1\n"
+			   "{ [ -d \"$a\" ] && [ ! -L \"$a\" ]; } || no 'Is a directory' || return\n"
+			   "use rmdir \"$b\" || return 1\n"
 			   "fi\nfi\n"
-			   "use mv -f \"$a\" \"$b\" && did || exit 1\n",
+			   "use mv -f \"$a\" \"$b\" && did || return 1\n",
 			   NULL },
 	[PROTO_SYMLINK] = { true,
-			    "there \"$b\" && no 'File exists'\n"
-			    "use ln -s \"$a\" \"$b\" && did || exit 1\n",
+			    "! there \"$b\" || no 'File exists' || return\n"
+			    "use ln -s \"$a\" \"$b\" && did || return 1\n",
 			    NULL },
 	[PROTO_LINK] = { true,
-			 "there \"$b\" && no 'File exists'\n"
-			 "use ln \"$a\" \"$b\" && did || exit 1\n",
+			 "! there \"$b\" || no 'File exists' || return\n"
+			 "use ln \"$a\" \"$b\" && did || return 1\n",
 			 NULL },
 };
 
@@ -97,7 +100,7 @@ static void put_tool(struct buf *script, const struct verb *v)
 {
 	if (v->tool)
 		buf_printf(script,
-			   "[ $# -eq 0 ] || { %s && n=$((n + $#)) || exit 1; }\nset --\n",
+			   "[ $# -eq 0 ] || { %s && n=$((n + $#)) || return; }\nset --\n",
 			   v->tool);
 }
 
@@ -175,7 +178,8 @@ static int put_changes(const struct proto_change *msg, const int *fds, size_t n_
 			return r;
 		file_change_put_path(script, second ? "b" : "a", text ? at : path);
 		if (!text)
-			files_guard(script, at, path, "no 'Invalid cross-device link'");
+			files_guard(script, at, path,
+				    "no 'Invalid cross-device link' || return");
 		if (v->pair && !second)
 			continue;
 		words += strlen(path) + 1;
@@ -257,13 +261,11 @@ void change_work(const struct work *w, const struct proto_change *msg, size_t si
 		return;
 	}
 	mark_make(mark);
-	/* How far it came is told by the trap, whoever ends it. */
-	buf_puts(&script, "( i=0\ntrap 'echo \"");
-	buf_puts(&script, mark);
-	buf_puts(&script, "$i\"' 0\n");
+	buf_puts(&script, "change() {\ni=0\n");
 	file_change_put_settings(msg, &script);
 	r = put_changes(msg, fds, n_fds, mark, &script, &err);
-	buf_puts(&script, "trap - 0 )");
+	/* Say how far it came, in any case. */
+	buf_printf(&script, "}\nchange || { echo \"%s$i\"; false; }", mark);
 	if (r == 0)
 		r = hand_run(user, &script, &out, CHANGE_SECS, &err);
 	if (r < 0) {

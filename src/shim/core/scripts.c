@@ -9,6 +9,7 @@
 #include "shim/core/scripts.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char script_start[] =
@@ -97,6 +98,23 @@ const char script_tools[] =
 	"fi\n";
 /* clang-format on */
 
+/* The guest agent is asked first (agent/guest/tools.h); the tool, for what it cannot do.
+ */
+const char script_served[] =
+	/* clang-format off */
+	"served() {\n"
+		"printf '%s\\0' $# \"$@\" >&8 && read -r warren_e <&9 || return\n"
+		"case $warren_e in\n"
+		"0) ;;\n"
+		"18|38) command \"$@\" || { [ $? -eq 127 ] && command -v busybox >/dev/null && busybox \"$@\"; };;\n"
+		"*) echo \"" SCRIPT_ERRNO "$warren_e\"; return 1;;\n"
+		"esac\n"
+	"}\n"
+	"for t in chmod chown ln mkdir mv rm rmdir touch; do\n"
+		"eval \"$t() { served $t \\\"\\$@\\\"; }\"\n"
+	"done\n";
+/* clang-format on */
+
 /* Those that a tool may have to tell of, in the C library's words or another's. */
 int script_errno(const char *said, int other, const char **ret_why)
 {
@@ -107,10 +125,15 @@ int script_errno(const char *said, int other, const char **ret_why)
 		E2BIG,     ENXIO,  ETXTBSY, EOPNOTSUPP,
 	};
 
-	const char *lacks;
+	const char *lacks, *number = strstr(said, SCRIPT_ERRNO);
+	int code;
 
 	if (ret_why)
 		*ret_why = NULL;
+	if (number) {
+		code = (int)strtol(number + strlen(SCRIPT_ERRNO), NULL, 10);
+		return code > 0 && strerrorname_np(code) ? code : other;
+	}
 	/* Some shells have words of their own. */
 	if (strstr(said, "nonexistent") || strcasestr(said, "no such file"))
 		return ENOENT;

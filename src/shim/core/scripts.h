@@ -29,10 +29,13 @@ extern const char script_processes[];
  * are found in it.
  */
 extern const char script_tools[];
+/* Behind script_tools, in a shell that the guest agent has started. */
+extern const char script_served[];
 #define script_pour "cat dd tail"
 
 /* How a complaint begins that an image lacks something. */
 #define SCRIPT_LACKS "the image has no"
+#define SCRIPT_ERRNO "guest agent: errno "
 
 /*
  * The errno whose words a tool's complaint ends in; @other: none that we know. @ret_why

@@ -76,7 +76,9 @@ bool hand_is(pid_t pid)
 
 static int hand_start(struct hand *h, const char *user, struct warren_error *err)
 {
-	const char *argv[] = { inside.shell, NULL };
+	const char *plain[] = { inside.shell, NULL };
+	const char *served[] = { place.helper, "tools", inside.shell, NULL };
+	const char *const *argv = place.helper ? served : plain;
 	int p[4][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 } }, r = 0;
 
 	if (!inside.shell[0])
@@ -133,6 +135,8 @@ static void shell_pool_wrap(const struct buf *script, const char *mark, bool fre
 			       "PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:"
 			       "/usr/bin:/sbin:/bin\numask 022\ncd /\n");
 		buf_puts(text, script_tools);
+		if (place.helper)
+			buf_puts(text, script_served);
 	}
 	buf_puts(text, "{\n");
 	buf_add(text, script->data, script->len);
