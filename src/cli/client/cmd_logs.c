@@ -48,13 +48,13 @@ static const struct opt logs_table[] = {
 	  "start at this byte of the output",
 	  value_number, FIELD(from) },
 	{ NULL, "tail", 'n', "LINES", "100",
-	  "only the last lines of what is there; all",
+	  "show only the last lines, or all",
 	  logs_set_tail, FIELD(tail) },
 	{ NULL, "since", 0, "TIME", "10m",
 	  "only commands that ran since then: a duration, or an RFC 3339 time",
 	  opt_text, FIELD(since) },
 	{ NULL, "timestamps", 't', NULL, NULL,
-	  "with --follow: begin each line with the time that it arrived at",
+	  "with --follow: begin each line with its time of arrival",
 	  opt_flag, FIELD(timestamps) },
 	{ NULL, "stream", 0, "STREAM", "stderr",
 	  "stdout or stderr only",
@@ -191,8 +191,8 @@ static int logs_is_since(struct client *c, const char *id, const char *exec,
 	if (ended && ended < since)
 		return 0;
 	return error_set(err, EOPNOTSUPP,
-			 "--since: the command started before that and ran on, and its "
-			 "output is kept without times: use --tail");
+			 "--since: the command started earlier and continued, and its "
+			 "output has no times: use --tail");
 }
 
 /* -------------------------------------------------------------- --timestamps */
@@ -323,7 +323,7 @@ static int run_logs(int argc, char **argv)
 		return status;
 	if (o.timestamps && !o.follow) {
 		message_say(client_logs.name,
-			    "--timestamps needs --follow: output is kept without times");
+			    "--timestamps needs --follow: stored output has no times");
 		return STATUS_FAILED;
 	}
 	if (client_open(&c, &err) < 0 ||
