@@ -217,7 +217,7 @@ def logs_take_dockers_options():
     eq(said("logs", "--tail", "0", box), "")
     eq(said("logs", "--tail", "all", box), said("logs", box))
     eq(said("logs", "--since", "1h", box), said("logs", box), "it started since then")
-    fails("logs", "--since", "2099-01-01T00:00:00Z", box, has=["--since", "without times"])
+    fails("logs", "--since", "2099-01-01T00:00:00Z", box, has=["--since", "has no times"])
     fails("logs", "--since", "nonsense", box, has=["--since"])
     fails("logs", "--timestamps", box, has=["--follow"])
     call("stop", "-t", "0", box)
