@@ -290,6 +290,24 @@ static int run_done(struct run *run, int status)
 	return status;
 }
 
+/* A limit that cannot be reached is no limit: that is said, and the command runs. */
+static void run_note_limits(const struct run_options *o)
+{
+	uint64_t pages = (uint64_t)sysconf(_SC_PHYS_PAGES);
+	uint64_t memory = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t millis = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN) * 1000;
+
+	if (o->quiet || o->json)
+		return;
+	if (memory && o->limits[SPEC_MEMORY] > memory)
+		message_say("run",
+			    "--memory is more than the %ju MiB that this machine has",
+			    (uintmax_t)(memory >> 20));
+	if (millis && o->limits[SPEC_CPU] > millis)
+		message_say("run", "--cpus is more than the %ju that this machine has",
+			    (uintmax_t)(millis / 1000));
+}
+
 /* One that needs no words of ours: the image's, or what was named as its entrypoint. */
 static bool has_own_command(const struct run_options *o)
 {
@@ -329,6 +347,7 @@ static int cmd_run(int argc, char **argv)
 		report_init(&run.report);
 	if (r < 0)
 		return run_done(&run, run_fail(&run, &err, STATUS_FAILED));
+	run_note_limits(&run.options);
 	run.args = (const char *const *)(argv + first);
 	return run_done(&run, run_sandbox(&run));
 }

@@ -13,33 +13,14 @@
 		.name = word, .summary = "Alias of '" of "'.", .alias_of = of \
 	}
 
+#define CLIENT_LISTED(word, says) &command_##word,
+
+/* clang-format off */
 static const struct command *const commands[] = {
 	&command_run,
-	&command_create,
-	&command_ls,
-	&command_show,
-	&command_exec,
-	&command_shell,
-	&command_session,
-	&command_cp,
-	&command_logs,
-	&command_top,
-	&command_events,
-	&command_attach,
-	&command_stop,
-	&command_start,
-	&command_restart,
-	&command_kill,
-	&command_pause,
-	&command_resume,
-	&command_rename,
-	&command_rm,
-	&command_wait,
-	&command_port,
-	&command_token,
+	CLIENT_COMMANDS(CLIENT_LISTED)
 	&command_image,
 	&command_serve,
-	&command_backends,
 	&command_doctor,
 	&command_gc,
 	&command_completion,
@@ -58,6 +39,7 @@ static const struct command *const commands[] = {
 	ALIAS("unpause", "resume"),
 	NULL,
 };
+/* clang-format on */
 
 /* Words of theirs for what sandboxes do not do, and what to do instead. */
 static const struct {

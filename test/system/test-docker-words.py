@@ -277,6 +277,16 @@ def rm_all_asks_at_a_terminal():
 
 
 @test
+def a_limit_above_the_machine_is_said():
+    for limit, word in ((("--memory", "4000g"), "--memory is more than"), (("--cpus", "999"), "--cpus is more than")):
+        p = call("run", *limit, "echo", "x")
+        eq(p.stdout, "x\n")
+        ok(word in p.stderr and "this machine has" in p.stderr, p.stderr)
+        eq(call("run", "-q", *limit, "true").stderr, "")
+    eq(call("run", "--memory", "64m", "--cpus", "1", "true").stderr, "", "what can be had is not talked about")
+
+
+@test
 def processes_have_names():
     def title(pid):
         with open(f"/proc/{pid}/cmdline", encoding="utf-8") as f:

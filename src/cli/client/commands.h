@@ -8,35 +8,16 @@
 #define CLI_CLIENT_COMMANDS_H
 
 #include "cli/client/client.h"
+#include "cli/client_commands.h"
 #include "cli/command.h"
 
 #define OUTPUT_MAX (256U << 20)
 #define ID_LEN     12
 
-extern const struct command client_attach;
-extern const struct command client_backends;
-extern const struct command client_cp;
-extern const struct command client_create;
-extern const struct command client_events;
-extern const struct command client_exec;
-extern const struct command client_kill;
-extern const struct command client_logs;
-extern const struct command client_ls;
-extern const struct command client_pause;
-extern const struct command client_port;
-extern const struct command client_rename;
-extern const struct command client_restart;
-extern const struct command client_resume;
-extern const struct command client_rm;
 extern const struct command client_run;
-extern const struct command client_session;
-extern const struct command client_shell;
-extern const struct command client_show;
-extern const struct command client_start;
-extern const struct command client_stop;
-extern const struct command client_token;
-extern const struct command client_top;
-extern const struct command client_wait;
+#define CLIENT_DECLARED(word, says) extern const struct command client_##word;
+CLIENT_COMMANDS(CLIENT_DECLARED)
+#undef CLIENT_DECLARED
 
 /* command_operands() of "SANDBOX [--] CMD [ARG...]"; false: return *@ret_status. */
 bool command_in_sandbox(const struct command *cmd, int argc, char **argv, void *target,

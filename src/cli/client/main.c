@@ -9,13 +9,15 @@
 
 #define SAID_MAX 400 /* of what the service says, so that the example has room */
 
+#define CLIENT_LISTED(word, says) &client_##word,
+
+/* clang-format off */
 static const struct command *const commands[] = {
-	&client_create,  &client_ls,     &client_show,     &client_exec,   &client_shell,
-	&client_session, &client_cp,     &client_logs,     &client_top,    &client_events,
-	&client_pause,   &client_resume, &client_rm,       &client_wait,   &client_port,
-	&client_token,   &client_run,    &client_backends, &client_stop,   &client_start,
-	&client_restart, &client_kill,   &client_rename,   &client_attach, NULL,
+	CLIENT_COMMANDS(CLIENT_LISTED)
+	&client_run,
+	NULL,
 };
+/* clang-format on */
 
 int verbs_run(const struct command *of, int argc, char **argv)
 {

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client_commands.h - the commands that the service answers, listed once
+ *
+ * warren(1) lists them and hands them to warren-client, which has a `struct command
+ * client_<name>` for each. X(name, summary), in the order of the help.
+ */
+#ifndef CLI_CLIENT_COMMANDS_LIST_H
+#define CLI_CLIENT_COMMANDS_LIST_H
+
+/* clang-format off */
+#define CLIENT_COMMANDS(X) \
+	X(create, "Create a sandbox and print its id.") \
+	X(ls, "List sandboxes, or the commands run in one.") \
+	X(show, "Show a sandbox and what is enforced in it.") \
+	X(exec, "Run a command in a sandbox.") \
+	X(shell, "Open a terminal in a sandbox, or in a new one.") \
+	X(session, "Run commands in a shell that keeps its state.") \
+	X(cp, "Copy files into or out of a sandbox.") \
+	X(logs, "Show the output of a command in a sandbox.") \
+	X(top, "Show resource usage of sandboxes, live.") \
+	X(events, "Follow events, one on each line.") \
+	X(attach, "Be with the main command of a sandbox: output, input, signals.") \
+	X(stop, "End all processes of a sandbox, and keep its files.") \
+	X(start, "Start a stopped sandbox and its main command again.") \
+	X(restart, "Stop a sandbox and start it again.") \
+	X(kill, "Kill all processes of a sandbox, or signal its main command.") \
+	X(pause, "Freeze all processes of a sandbox.") \
+	X(resume, "Resume a paused sandbox.") \
+	X(rename, "Give a sandbox another name.") \
+	X(rm, "Delete sandboxes with their processes and data.") \
+	X(wait, "Wait for a sandbox, or for a command in it.") \
+	X(port, "Forward a port of a sandbox.") \
+	X(token, "Create, list and revoke tokens.") \
+	X(backends, "Show backends and what each can do.")
+/* clang-format on */
+
+#endif /* CLI_CLIENT_COMMANDS_LIST_H */
