@@ -60,7 +60,7 @@ def bad_arguments():
         (["pull", "--insecure", "http://x", "a"], "warren image pull: --insecure: 'http://x' is not HOST or HOST:PORT "
                                                   "(example: --insecure registry.lan:5000)"),
         (["pull", "A"], "warren image pull: 'A' is not an image reference: names are lower-case letters and digits, "
-                        "with . _ - between (example: python:3.12)"),
+                        "separated by . _ - (example: python:3.12)"),
         (["ls", "x"], "warren image ls: unexpected argument 'x' (example: warren image ls)"),
         (["tag", "a"], "warren image tag: REFERENCE is missing (example: warren image tag python:3.12 mine:1.0)"),
         (["rm"], "warren image rm: IMAGE... is missing (example: warren image rm python:3.12)"),

@@ -56,7 +56,7 @@ static const struct opt pull_table[] = {
 	  "registry that may be contacted without TLS",
 	  host_list_add, FIELD(insecure) },
 	{ NULL, "public-only", 0, NULL, NULL,
-	  "pull only from public addresses; errors give no details",
+	  "pull from public addresses only; errors give no detail",
 	  opt_flag, FIELD(public_only) },
 	{ NULL, "trusted", 0, "HOST[:PORT]", "registry.lan:5000",
 	  "with --public-only: registry that may have any address",
