@@ -18,6 +18,7 @@ struct ls_options {
 	bool whole;
 	bool quiet;
 	bool json;
+	bool all; /* and nothing else is possible */
 };
 
 #define FIELD(name) offsetof(struct ls_options, name)
@@ -34,6 +35,9 @@ static const struct opt ls_table[] = {
 	  opt_text, FIELD(owner) },
 	{ NULL, OPT_BACKEND("docker", "only sandboxes on this backend", FIELD(backend)) },
 	{ NULL, OPT_TIER("gvisor", "only sandboxes of this isolation tier", FIELD(tier)) },
+	{ NULL, "all", 'a', NULL, NULL,
+	  "show sandboxes in every state (the default; for docker's users)",
+	  opt_flag, FIELD(all) },
 	{ NULL, "wide", 0, NULL, NULL,
 	  "also show backend and isolation tier",
 	  opt_flag, FIELD(wide) },
