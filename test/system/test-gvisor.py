@@ -528,7 +528,7 @@ def a_full_disk_is_reported_and_nothing_changes():
             other.run(box, "(x=$(head -c 90000000 /dev/zero | tr '\\0' x); while :; do sleep 1; : >/root/there; done) "
                            "</dev/null >/dev/null 2>&1 & until [ -e /root/there ]; do sleep 0.1; done; rm /root/there")
             e = check_error(other.ask("POST", f"/v1/sandboxes/{box}/pause", {"checkpoint": True}), 507, "disk_full")
-            ok("room" in e["message"] and state in e["message"], e)
+            ok("reserve" in e["message"] and state in e["message"], e)
             until(lambda: other.run(box, "test -e /root/there")["result"]["exit_code"] == 0, "it does not go on")
             # Nor is a copy of a file made to the last byte that there is.
             other.run(box, "head -c 70000000 /dev/zero >/root/large; echo small >/root/small")

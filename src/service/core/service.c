@@ -87,6 +87,7 @@ static void service_rooms_close(struct service *s)
 		if (room->close && s->rooms[room->number])
 			room->close(s);
 		free(s->rooms[room->number]);
+		s->rooms[room->number] = NULL;
 	}
 }
 
