@@ -5,21 +5,21 @@
  *
  * Theory of operation
  *
- * A face of the service (v1, and whichever speak other protocols) is described by
- * tables. tools/gen/gen-api makes those of v1 from v1/openapi.yaml while building. A
- * request goes through pure functions that do no I/O and see nothing but bytes:
+ * Tables describe each API of the service (v1, and any with another protocol).
+ * tools/gen/gen-api generates those of v1 from v1/openapi.yaml when Warren is built. A
+ * request passes through pure functions that do no I/O and see only bytes:
  *
  *	route_find()		method and path -> the operation, its path parameters
- *	route_check()		are those what they must be
- *	query_read()		the query string -> values, defaults filled in
+ *	route_check()		whether those match their schemas
+ *	query_read()		the query string -> values, with defaults filled in
  *	body_read()		the body -> JSON that was checked against its schema
  *
- * each of which refuses with a struct api_error (errors.h). Then the handler of
- * the operation is called, which takes values out by query.h and body.h and needs
- * to check no type, bound or name again: validated at the door, inert after it.
+ * Each of them refuses with a struct api_error (errors.h). Then the handler of the
+ * operation is called. It gets values with query.h and body.h, and need not check any
+ * type, bound or name again.
  *
- * All that a face adds is the table of its handlers. V1_OPS of v1/ops.h makes it,
- * so that an operation without a handler does not compile:
+ * An API adds only the table of its handlers. V1_OPS of v1/ops.h creates it, so that an
+ * operation without a handler does not compile:
  *
  *	#define X(ID, id) [V1_##ID] = v1_##id,
  *	const v1_handler v1_handlers[V1_OP_COUNT] = { V1_OPS(X) };

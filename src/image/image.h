@@ -2,15 +2,15 @@
 /*
  * image.h - a root filesystem to start from, as directories to mount
  *
- * An image is opened into mounts and one line that says how to stack them. The
- * mounts of the stack (`at` is "") are called la, lb, ... in their order; the
- * lowers of the root's overlay are they or directories in them, from the top
- * down: "la:lb/x3k9f:lb/0hq2z". The topmost is always ours (base_layer.h): what must
- * be a directory (/proc, /sys, /dev) is one, whatever the image says.
+ * Opening an image results in mounts and one line that says how to stack them. The mounts
+ * of the stack (`at` is "") are called la, lb, ... in their order; the lower directories
+ * of the root's overlay are these mounts or directories in them, from the top down:
+ * "la:lb/x3k9f:lb/0hq2z". The topmost is always Warren's own (base_layer.h): paths that
+ * must be directories (/proc, /sys, /dev) are directories there, whatever the image says.
  *
- * Mounts with a name are the machine's own trees in `host`: shown as they are,
- * read-only and without an id map, so that root inside can read there what
- * everybody may, and no file that is root's alone.
+ * Mounts with a name are the machine's own trees in `host`: shown unchanged, read-only
+ * and without an id map, so that root inside can read only the world-readable files
+ * there.
  */
 #ifndef IMAGE_IMAGE_H
 #define IMAGE_IMAGE_H

@@ -9,16 +9,16 @@
  *		warren/<id>/init		init, without limits
  *		warren/<id>/box			the limits; execs below, as e<n>
  *
- * On v1 init stays where its maker is: outside the limits as well. A machine
- * whose v2 mount has no controllers while v1 has them (the "hybrid") is v1.
+ * On v1 init stays in its creator's cgroup, which is also outside the limits. A machine
+ * whose v2 mount has no controllers while v1 has them (the "hybrid") counts as v1.
  *
- * What all sandboxes together may take of the machine is limited in "warren" itself:
- * processes (PIDS_SHARE of what the kernel can number) and, on v1, where they are in no
- * sandbox's memory, the buffers of sockets. An administrator's own limits there are left
- * alone.
+ * "warren" itself limits what all sandboxes together may use of the machine: processes
+ * (PIDS_SHARE of the pids that the kernel can assign) and, on v1, where no sandbox's
+ * memory includes them, the buffers of sockets. Limits that an administrator has set
+ * there are not changed.
  *
- * Directories that init makes cgroups in are given to the sandbox's root; the
- * limit files in them stay root's. Nothing in a sandbox sees a cgroup mount.
+ * The directories in which init creates cgroups belong to the sandbox's root; the limit
+ * files in them belong to the host's root. No process in a sandbox sees a cgroup mount.
  */
 #ifndef OS_CGROUP_H
 #define OS_CGROUP_H

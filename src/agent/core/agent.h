@@ -1,30 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * agent.h - pid 1 of a native sandbox: the parts and what they share
+ * agent.h - the parts of an agent (init, guest agent, shim), and what they share
  *
- * main.c  the loop: one epoll, one signalfd, one timerfd; which request goes where conn.c
- * the connections: accepting, hearing, answering, reporting outbox.c      what a
- * connection could not take yet request.c  a first look at a request, as the shim
- * (src/shim) has it, too spawn.c   SPAWN: from a message to streams in place;
- * exec_child.c, to an execve(2) exec.c the table of execs: reaping, deadlines, accounting
- * exec_procs.c signals to the processes of an exec exec_attach.c       requests that are
- * about an exec under way: ATTACH, ACK, CLOSE_INPUT exec_cgroup.c       the cgroup of an
- * exec, v1 and v2 journal_write.c        output into a journal open_connect.c    OPEN and
- * CONNECT, and which requests are about files files.c    SCAN, CHANGE and WATCH; paths,
- * and the rights of a user file_write.c    WRITE file_worker.c     WORKER: a child that
- * does all of the three above, inside the sandbox's memory limit privileges.c        who
- * init is, and its own rights
+ * In src/agent/init, for pid 1 of a native sandbox:
  *
- * main.c  the first process of a sandbox of docker's or gVisor's, and guest_server.c,
- * what it has of an
- *		init: the last three of these parts; relay.c, a stream to a port instead
+ *	main.c		the loop: one epoll, one signalfd, one timerfd; the dispatch
+ *	exec_child.c	from the plan of a SPAWN to an execve(2)
+ *	exec_procs.c	lists and signals the processes of an exec
+ *	exec_cgroup.c	the cgroup of an exec, v1 and v2
+ *	file_worker.c	WORKER: a child that works on files, in the sandbox's memory
  *
- * init runs under the same system call filter and with the same capabilities as what it
- * starts, but as its own user (INIT_ID), whom nobody inside can become: whoever is
- * root inside has no say over its limits, priority or processors. It is not dumpable and
- * its program cannot be read, so nothing inside can trace it or open its /proc files, and
- * the kernel protects pid 1 of a namespace from signals of that namespace. It waits for
- * nothing that runs inside, and trusts the control connection, and nothing else.
+ * In src/agent/core, shared by the programs that hooks.h lists:
+ *
+ *	conn.c		connections: accept, receive, answer, report
+ *	outbox.c	messages that did not fit into a connection yet
+ *	request.c	the first check of a request
+ *	spawn.c		SPAWN: from a message to streams that are in place
+ *	exec.c		the table of execs: reaping, deadlines, accounting
+ *	exec_attach.c	requests about a running exec: ATTACH, ACK, CLOSE_INPUT
+ *	journal_write.c	writes output into a journal
+ *	open_connect.c	OPEN and CONNECT, and the dispatch of requests about files
+ *	files.c		SCAN, CHANGE and WATCH; paths, and the rights of a user
+ *	file_write.c	WRITE
+ *	privileges.c	init's user and privileges
+ *
+ * In src/agent/guest, for the first process of a docker or gVisor sandbox:
+ *
+ *	main.c		its commands
+ *	guest_server.c	serves files and ports, with the parts of the core for these
+ *	relay.c		relays bytes between a socket and a port
+ *	tools.c		does the work of an image's tools with system calls
+ *
+ * init runs under the same system call filter and with the same capabilities as the
+ * processes it starts, but as a separate user (INIT_ID), which no process inside can
+ * become: root inside cannot change its limits, priority or processors. It is not
+ * dumpable and its program cannot be read, so nothing inside can trace it or open its
+ * /proc files, and the kernel protects pid 1 of a namespace from signals of that
+ * namespace. It waits for nothing that runs inside, and trusts only the control
+ * connection.
  */
 #ifndef AGENT_CORE_AGENT_H
 #define AGENT_CORE_AGENT_H

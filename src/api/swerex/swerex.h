@@ -2,21 +2,22 @@
 /*
  * swerex.h - the SWE-ReX API: its remote-runtime protocol, for each sandbox
  *
- * A client that was made for a SWE-ReX server finds one at
+ * A client for a SWE-ReX server finds one at
  *
  *	/swerex/<sandbox>/...	with any token that may use the sandbox, or
- *	/...			with a token that is for one sandbox alone,
+ *	/...			with a token for only one sandbox,
  *
- * the token in X-API-Key. Nothing of it is in the sandbox: commands are execs, sessions
- * are consoles (service/session/session_terminal.h), files go by the sandbox's init.
+ * with the token in X-API-Key. No part of it runs in the sandbox: commands are execs,
+ * sessions are consoles (service/session/session_terminal.h), and the sandbox's init
+ * handles files.
  *
- *	swerex.c	which request is ours, who asks, and what for
- *	idempotency.c		answers, and those that are given again to who asks again
- *	reply.c		large answers, written as the client takes them
+ *	swerex.c		routes requests and identifies the caller
+ *	idempotency.c		answers, and their repetition for repeated requests
+ *	reply.c			large answers, encoded as the client reads them
  *	exceptions.c		errors, as the exceptions that a client raises
- *	body_fields.c	the fields of a body
+ *	body_fields.c		the fields of a body
  *	session.c, execute.c, file.c, upload.c	handlers, by subject
- *	codec.c, multipart.c, pyrepr.c	pure functions on bytes
+ *	codec.c, multipart.c, pyrepr.c		pure functions on bytes
  */
 #ifndef API_SWEREX_SWEREX_H
 #define API_SWEREX_SWEREX_H

@@ -2,16 +2,15 @@
 /*
  * v1.h - Warren's own API: requests of openapi.yaml, translated for the service
  *
- * A request becomes a struct call: routed, its sender known, its parameters and
- * body checked; then the handler of the operation is called. Handlers translate
- * and decide nothing: what may be done to a sandbox in which state is the
- * service's business.
+ * A request becomes a struct call: it is routed, its sender identified, its parameters
+ * and its body checked; then the handler of the operation is called. Handlers only
+ * translate: the service decides what may be done to a sandbox in which state.
  *
  *	v1.c		the path of a request to its handler
  *	request.c	answers
  *	access.c	whether the caller may do it
  *	port.c		requests for a server in a sandbox, by path and by host name
- *	output_json.c	answers that are too long for memory
+ *	output_json.c	answers that are too long to keep in memory
  *	sandbox.c, to_json.c, exec.c, output.c, ...	handlers, by subject
  */
 #ifndef API_V1_V1_H

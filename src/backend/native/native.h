@@ -2,31 +2,31 @@
 /*
  * native.h - the native backend: its parts and what they share
  *
- *	native.c	the table and the engine
- *	create.c	create and destroy, as steps outside the sandbox
- *	vfork_helper.c		those done by a thread while the child has ours
- *	plan.c		what the spec and the image say
- *	prepared.c		what any sandbox needs, prepared in advance
- *	child.c	the same for the child that becomes init: the isolation steps
- *	rootfs.c	its mounts
- *	hide.c		what is mounted in the machine's trees, of an ordinary user
- *	engine_registry.c	who is alive, id ranges, removal of what a crash left
- *	orphan.c	sandboxes whose run directory is gone
- *	durable.c	sandboxes that outlive who made them
- *	scratch_disk.c		a disk in a file, where memory will not do
- *	idmap.c		which id is which, inside and outside and in a volume
- *	probe.c		what this machine can do
+ *	native.c		the table and the engine
+ *	create.c		create and destroy: the steps outside the sandbox
+ *	vfork_helper.c		a thread for the steps outside, while the child has ours
+ *	plan.c			reads the spec and the image into a plan
+ *	prepared.c		prepares in advance what any sandbox needs
+ *	child.c			the child that becomes init: the isolation steps
+ *	rootfs.c		the child's mounts
+ *	hide.c			hides mounts in the machine's trees, for ordinary users
+ *	engine_registry.c	live engines, id ranges, the cleanup after a crash
+ *	orphan.c		sandboxes whose run directory is gone
+ *	durable.c		sandboxes that outlive their creator
+ *	scratch_disk.c		a disk in a file, if memory is not suitable
+ *	idmap.c			id maps of sandboxes and volumes
+ *	probe.c			what this machine can do
  *
- * Making a sandbox takes two processes at once. The child (child.c) is cloned
- * into new user, mount and pid namespaces and makes the others itself, the
- * network being the dearest; in the meantime the parent writes its id maps, copies
- * the layers as id-mapped mounts (both need privileges of the host's), sends
- * them over, and makes the cgroup. They meet when init says READY. To copy the
- * parent's memory for the child would cost a tenth of all this, so the child has that
- * itself, with the stack of the thread that made it (vfork(2)); what the parent does
- * in the meantime another thread does.
+ * Two processes create a sandbox together. The child (child.c) is cloned into new user,
+ * mount and pid namespaces and creates the others itself, of which the network namespace
+ * takes longest. At the same time the parent writes the id maps, copies the layers as
+ * id-mapped mounts (both need privileges on the host), sends them to the child, and
+ * creates the cgroup. Both are done when init sends READY. Copying the parent's memory
+ * for the child would take a tenth of the whole time, so the child runs in that memory,
+ * on the stack of the thread that cloned it (vfork(2)); another thread does the parent's
+ * work in the meantime.
  *
- * What is said to init afterwards is not this backend's own: initclient has it.
+ * Messages to init after that are not part of this backend: see initclient.
  */
 #ifndef NATIVE_NATIVE_H
 #define NATIVE_NATIVE_H

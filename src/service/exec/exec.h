@@ -2,17 +2,19 @@
 /*
  * exec.h - commands in a sandbox: start, write, read, signal, end
  *
- *	exec.c	starting and ending
- *	exec_control.c	signals, input and the size of the terminal
- *	exec_stdin.c	what is written to it
- *	exec_output.c	what it has written, for readers that come and go
- *	exec_result.c	results that wait for room on the disk
- *	exec_restore.c	execs of a former process, and after a broken connection
- *	journals.c	the room that the journals of a sandbox take
- *	journal_pool.c	empty files for output, prepared
- *	journal_limit.c	journals are as large as was agreed
- *	journal_remove.c	journals that are not needed any more, removed by a thread
- *	journal_sweep.c	journals that no exec has, looked for
+ *	exec.c			start and end
+ *	exec_control.c		signals, input and the size of the terminal
+ *	exec_stdin.c		writes to an exec's stdin or terminal
+ *	exec_output.c		reads its output, for readers that come and go
+ *	exec_result.c		results that wait for space on the disk
+ *	exec_restore.c		finds execs again after a restart or a broken connection
+ *	journals.c		the disk space of a sandbox's journals
+ *	journal_pool.c		empty files for output, created in advance
+ *	journal_limit.c		keeps journals within their limit
+ *	journal_remove.c	removes unneeded journals on a thread
+ *	journal_sweep.c		finds and removes journals without an exec
+ *	main_command.c		a sandbox's main command
+ *	sandbox_stop.c		stops and starts a sandbox
  */
 #ifndef SERVICE_EXEC_EXEC_H
 #define SERVICE_EXEC_EXEC_H

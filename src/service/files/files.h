@@ -2,25 +2,25 @@
 /*
  * files.h - the files of a sandbox, as one of its users
  *
- * All is done inside, by a worker of the sandbox's init: a path is resolved there, with
- * the rights of the user, and never here. Paths are absolute and have no "." and ".." in
- * them; or relative to a directory that was opened before, out of which they cannot lead.
+ * A worker of the sandbox's init does all of this inside: it resolves a path there, with
+ * the rights of the user; the service never does. A path is absolute, without "." and
+ * ".."; or it is relative to an open directory, and cannot lead out of it.
  *
  *	files_begin(sandbox, "1000", begun, ctx);
  *	files_open(f, -1, "/work", O_RDONLY | O_DIRECTORY, 0, opened, ctx);
  *	files_scan(f, dir, scanned, ctx);
  *	files_end(f);
  *
- * Each function answers later, once, from the loop; or at once when it cannot be
- * asked for. What was asked for is done even if files_end() comes first; only
- * nobody hears of it then.
+ * Each function answers later, once, from the loop; or immediately if the request cannot
+ * be made. A request is carried out even if files_end() comes first; then it has no
+ * answer.
  *
- *	files.c	asking; core/file_worker.c says who is asked, and in which order
- *	walk.c	through a tree, directory by directory
- *	file_tree_ops.c	a change to all of a tree
- *	file_target.c	where a file is to be written: links followed, directories made
- *	watch.c	what changes
- *	search.c what holds something
+ *	files.c			makes requests; core/file_worker.c selects the worker
+ *	walk.c			walks a tree, directory by directory
+ *	file_tree_ops.c		changes a whole tree
+ *	file_target.c		where to write a file: follows links, creates directories
+ *	watch.c			reports changes
+ *	search.c		searches names and contents
  */
 #ifndef SERVICE_FILES_FILES_H
 #define SERVICE_FILES_FILES_H

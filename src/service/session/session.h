@@ -2,12 +2,12 @@
 /*
  * session.h - shells in a sandbox that keep their state between commands
  *
- *	session.c	opening, running a command, closing
- *	session_read.c	what a command writes, and its result
- *	session_stop.c	a command that is to end
- *	session_restore.c	sessions of a former process
- *	session_marker.c	the secret by which a result is told from output
- *	session_terminal.c	a bash at a terminal, as SWE-ReX drives it
+ *	session.c		opens a session, runs a command, closes it
+ *	session_read.c		reads the output of a command, and its result
+ *	session_stop.c		stops a command
+ *	session_restore.c	restores the sessions of an earlier process
+ *	session_marker.c	the secret that distinguishes a result from output
+ *	session_terminal.c	a bash on a terminal, as SWE-ReX uses it
  */
 #ifndef SERVICE_SESSION_SESSION_H
 #define SERVICE_SESSION_SESSION_H

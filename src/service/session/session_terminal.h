@@ -4,12 +4,12 @@
  * expected output
  *
  * A console is a session (service.h) with a name and a terminal. A command is over when
- * the shell has it back, or earlier, when the terminal shows something that was waited
- * for; then what runs goes on, and the next text is typed to it. Out of time, too, it
- * goes on: an interrupt makes the shell usable again.
+ * it returns to the shell, or earlier, when the terminal shows an expected text; then the
+ * command continues to run, and the next text is typed to it. It also continues after a
+ * timeout: an interrupt makes the shell usable again.
  *
- * One thing is waited for at a time; who comes in the meantime has his turn after it. An
- * interrupt has no turn, it acts at once.
+ * Only one act waits at a time; acts that arrive in the meantime take their turn after
+ * it. An interrupt needs no turn: it acts immediately.
  */
 #ifndef SERVICE_SESSION_SESSION_TERMINAL_H
 #define SERVICE_SESSION_SESSION_TERMINAL_H

@@ -2,36 +2,40 @@
 /*
  * shim.h - warren-shim, which replaces init for a sandbox without one: its parts
  *
- * main.c	the verbs of the program; a place, as it is found by its directory
- * pull.c	an image for a platform that has its own
- * spec.c	the spec of a sandbox that is to be made, from JSON
- * run.c	the loop: which request goes where. It is init's own, with init's conn.c,
- *		exec.c, attach.c, journal_write.c and spawn.c around it
- * exec.c  an exec: a process of ours in which the platform runs the command wait_tool.c
- * a tool's process, until it ends or its time is up inspect.c     what is inside: a
- * shell, the user, the environment workers.c    two processes that may wait: one for
- * files, one for signals shell_pool.c        a shell inside that is kept, and given one
- * script after another checkpoint.c    a sandbox that is saved, and goes on from that
- * exec_procs.c     the processes of an exec, found and signalled by such scripts
- * (parse_ps.c) guest_client.c       files and ports by somebody inside who is ours, where
- * the platform has one files.c      else, OPEN and SCAN the same way as trees;
- * parse_entries.c, what is found; file_change.c, CHANGE dir_handle.c   directories that
- * were opened; file_copy.c, the bytes of files; port.c, ports copy_budget.c      how many
- * bytes of files may be on their way at once, of a sandbox and of all streams.c  which
- * descriptors are taken from whoever speaks to us scripts.c all the scripts: nothing but
- * a POSIX sh is asked of the image, and a few tools
+ *	main.c		the program's commands; finds a sandbox by its directory
+ *	pull.c		pulls an image for a platform that has its own images
+ *	spec.c		reads the spec of a sandbox from JSON
+ *	run.c		the loop, which dispatches requests; like init, the shim has
+ *			conn.c, exec.c, exec_attach.c, journal_write.c and spawn.c
+ *	exec.c		an exec: a process in which the platform runs the command
+ *	exec_kill.c	finds overdue execs and kills them
+ *	wait_tool.c	waits for a tool's process until it ends or its time is up
+ *	inspect.c	finds out what is inside: a shell, the user, the environment
+ *	workers.c	two processes that may block: one for files, one for signals
+ *	shell_pool.c	persistent shells inside, which run one script after another
+ *	checkpoint.c	saves a sandbox to a file, and restores it
+ *	exec_procs.c	lists and signals an exec's processes with scripts (parse_ps.c)
+ *	guest_client.c	files and ports through the guest agent, if the platform has one
+ *	files.c		otherwise: OPEN and SCAN with scripts; parse_entries.c parses
+ *			their output, file_change.c has CHANGE
+ *	dir_handle.c	directories that are open
+ *	file_copy.c	copies the bytes of files
+ *	port.c		connects to ports
+ *	copy_budget.c	limits the bytes being copied at a time, per sandbox and in total
+ *	streams.c	checks the descriptors that clients send
+ *	scripts.c	all scripts; an image needs only a POSIX sh and a few tools
  *
- * A shim serves one sandbox, as pid 1 of a pid namespace: with it end all the processes
- * that it has on our side. It lives as long as its sandbox does. Dead, it leaves a
- * sandbox that nobody can speak to, which the next engine removes ("warren-shim
+ * A shim serves one sandbox, as pid 1 of a pid namespace: when it ends, all of its
+ * processes on the host end with it. It lives as long as its sandbox. If it dies, no
+ * process can reach the sandbox any more, and the next engine removes it ("warren-shim
  * destroy").
  *
- * The loop waits for nobody. A command is its own process, which the kernel feeds
- * and drains through pipes; files and signals are work for the two processes, of which
- * the second is never busy with the first one's long jobs.
+ * The loop never blocks. Each command has a separate process, whose pipes the kernel
+ * feeds and drains; files and signals are left to the two workers, so that long file
+ * operations do not delay a signal.
  *
- * What comes out of the sandbox is not to be trusted, and can harm that sandbox alone: a
- * process inside that answers in the shell's place can lie about what is inside.
+ * Data from the sandbox is untrusted, and can harm only that sandbox: a process inside
+ * that answers instead of the shell can lie about what is inside.
  */
 #ifndef SHIM_CORE_SHIM_H
 #define SHIM_CORE_SHIM_H

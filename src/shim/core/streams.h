@@ -2,11 +2,11 @@
 /*
  * streams.h - the descriptors that a shim accepts from its clients
  *
- * A shim has the rights of the service's owner, and whoever speaks to it may have been
- * taken over. What a shim writes to, or reads from, must not act on its rights: a socket
- * tells its reader the writer's user, a file of /proc or /sys is a command to the kernel,
- * a device may be anything. So a stream is a pipe, a regular file or an eventfd; a
- * directory is one, or a file that stands for one (dir_handle.h).
+ * A shim has the rights of the service's owner, and a client of it may be compromised.
+ * Reading or writing a client's descriptor must not use these rights: a socket tells its
+ * reader the writer's user, a file of /proc or /sys is a command to the kernel, a device
+ * may be anything. So a stream must be a pipe, a regular file or an eventfd; a directory
+ * must be a directory, or a file that stands for one (dir_handle.h).
  */
 #ifndef SHIM_CORE_STREAMS_H
 #define SHIM_CORE_STREAMS_H

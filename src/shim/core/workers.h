@@ -2,10 +2,11 @@
 /*
  * workers.h - processes that may block, so that the loop does not
  *
- * What takes a word from inside is done by one of two workers, forks of ours that are
- * started when they are first needed. A request goes to a worker as it came, with
- * its descriptors, and with who asked; the worker sends the answer as it is to be
- * passed on. A long job of files is its own process below the worker.
+ * Two workers, forks of the shim that are started when they are first needed, do
+ * everything that needs an answer from inside. A request is passed to a worker unchanged,
+ * with its descriptors and the connection that it came from; the worker sends the answer
+ * in the form in which it is passed on. A long file operation has a separate process
+ * below the worker.
  */
 #ifndef SHIM_CORE_WORKERS_H
 #define SHIM_CORE_WORKERS_H

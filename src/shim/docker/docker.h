@@ -2,32 +2,35 @@
 /*
  * docker.h - the platform "docker": its parts
  *
- * docker.c        the table; configuration; the life of a container: destroy, wait,
- * pause, ... http.c     one exchange with the daemon, by libcurl over its unix socket
- * container_id.c    which container is meant create.c       the image, the container, the
- * order in which they come about spec.c     a spec in the words of the Engine API, and
- * what of it is enforced guest_exec.c  what the guest agent does for us inside
- * container_pid.c a container's first process, as this machine sees it; network: none
- * guest_socket.c      the way to the guest agent, for files and ports pull.c  images that
- * are not there yet exec.c    the relay: a process's streams over one hijacked connection
- * stream_demux.c      bytes from that connection: the head of the answer, the frames of
- * two streams archive.c files, as archives of one entry (tar_entry.c) probe.c   what the
- * daemon is and can do
+ *	docker.c	the table; configuration; destroy, wait, pause and the like
+ *	http.c		one exchange with the daemon, with libcurl over its unix socket
+ *	container_id.c	finds the right container
+ *	create.c	creates a container: the image, the creation, the start, in order
+ *	spec.c		translates a spec for the Engine API, and says what is enforced
+ *	guest_exec.c	what the guest agent does inside for the shim
+ *	container_pid.c	a container's first process on this machine; network: none
+ *	guest_socket.c	the connection to the guest agent, for files and ports
+ *	pull.c		gets missing images
+ *	exec.c		the relay: a process's streams over one hijacked connection
+ *	stream_demux.c	parses that connection: a head, then frames of two streams
+ *	archive.c	copies files as archives of one entry (tar_entry.c)
+ *	probe.c		the daemon's features and limits
  *
- * No `docker` is called. The paths of the API carry no version: that is the newest one
- * the daemon speaks, and what is used here is the same in all of them since 1.40, and in
- * podman.
+ * The program `docker` is not used. The paths of the API carry no version, so the daemon
+ * uses its newest one; everything used here is the same in all versions since 1.40, and
+ * in podman.
  *
  * A container's first process is the guest agent (agent/guest/main.c), a static program
- * of 9 kB that waits and reaps, and opens files for us: bound into /dev, which is a
- * tmpfs, read-only, so that the image's own tree has nothing of ours in it and a
- * `scratch` image works. Docker's own init does not serve: it needs a command of the
- * image's to wait for, and is its own package that many machines lack. The file is a
- * copy in the sandbox's directory: nothing that the host executes is seen inside.
+ * of 9 kB that waits, reaps, and opens files for the shim. It is mounted read-only into
+ * /dev, which is a tmpfs, so that nothing is added to the image's own tree and a
+ * `scratch` image works. Docker's own init cannot be used instead: it needs a command
+ * from the image to wait for, and is in a separate package that many machines lack. The
+ * file is a copy in the sandbox's directory: no file that the host executes is visible
+ * inside.
  *
- * A container is "warren-<id>", and ours if its labels say so: warren.id, and
- * warren.engine, the folder that the sandbox's directory is in. It is addressed by the id
- * that the daemon gave it, never by its name.
+ * A container is named "warren-<id>", and belongs to Warren if its labels say so:
+ * warren.id, and warren.engine, the folder that the sandbox's directory is in. It is
+ * addressed by the id that the daemon gave it, never by its name.
  */
 #ifndef SHIM_DOCKER_DOCKER_H
 #define SHIM_DOCKER_DOCKER_H

@@ -2,40 +2,40 @@
 /*
  * gvisor.h - gVisor sandboxes: the parts and what they share
  *
- *	gvisor.c	the table; what is done to a sandbox that lives, and its end
- *	create.c	making one, as steps
- *	rootfs.c		its mounts, in a mount namespace of its own
- *	bundle.c	config.json, by which runsc makes it
- *	sentry_rpc.c	calls of the sentry
- *	exec.c		commands
- *	checkpoint.c	its memory in a file, and it goes on from there
+ *	gvisor.c	the table; operations on a live sandbox, and its end
+ *	create.c	creates a sandbox, in steps
+ *	rootfs.c	its mounts, in a separate mount namespace
+ *	bundle.c	config.json, from which runsc creates it
+ *	sentry_rpc.c	calls the sentry
+ *	exec.c		runs commands
+ *	checkpoint.c	saves its processes to a file, and restores them
  *	probe.c		what this machine can do
  *
  * Theory of operation
  *
  * `runsc run --detach` leaves two processes: the sentry, a kernel in user space that runs
- * whatever is inside (by ptrace, as nobody, in empty namespaces, under its own filter),
- * and the gofer, which opens files for it. Both, and the sentry's children in which the
- * code inside runs, are in one cgroup of ours from their first instruction on, with the
- * same limits as a native sandbox has; runsc itself is told to leave cgroups alone.
+ * everything inside (with ptrace, as the user nobody, in empty namespaces, under its own
+ * filter), and the gofer, which opens files for it. Both, and the sentry's children in
+ * which the code inside runs, are in one cgroup of Warren's from their first instruction
+ * on, with the same limits as a native sandbox; runsc is told not to manage cgroups.
  *
- * The root is an overlay of the store's layers on a tmpfs of the disk's size. It is
- * mounted by the process that becomes runsc, in a mount namespace that the gofer
- * inherits, and that the shim holds: when both are gone, so are the mounts.
+ * The root is an overlay of the store's layers on a tmpfs with the size of the disk
+ * limit. The process that becomes runsc mounts it in a mount namespace that the gofer
+ * inherits and the shim holds: when both have ended, the mounts are gone.
  *
  * Pid 1 inside is the guest agent (agent/guest/main.c), shown read-only at GVISOR_FIRST:
- * a container of runsc's lives as long as its first process, and an image may have
- * nothing that waits, not even a shell. Everything else is started by the sentry, as
- * children of nobody; whom they leave behind becomes the guest agent's. Run again by its
- * name, it is a stream to a port.
+ * a container of runsc lives as long as its first process, and an image may have no
+ * program that waits, not even a shell. The sentry starts everything else, as processes
+ * without a parent; processes that these leave behind become children of the guest agent.
+ * Run a second time, by its name, the guest agent is a stream to a port.
  *
- * So all that there is of a sandbox is a cgroup named after its id, and the directory of
- * its place. To end it is to kill what is in the cgroup, whoever has made it and whatever
- * has happened to it since; runsc is not asked, whose state has process ids of another
- * namespace.
+ * So a sandbox consists of a cgroup named after its id, and its directory. Destroying it
+ * means killing everything in the cgroup, no matter what started it or what has happened
+ * to it since. runsc is not asked to do this, because its state has process ids of
+ * another namespace.
  *
- * What must never happen: a path of the image's is resolved on the host. What is mounted
- * or looked at in the root is opened beneath it, without following links out of it.
+ * A path from the image must never be resolved on the host. Everything that is mounted or
+ * inspected in the root is opened beneath it, without following links that lead out.
  */
 #ifndef SHIM_GVISOR_GVISOR_H
 #define SHIM_GVISOR_GVISOR_H
