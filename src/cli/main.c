@@ -35,6 +35,8 @@ static const struct command *const commands[] = {
 	ALIAS("rmi", "image rm"),
 	ALIAS("load", "image load"),
 	ALIAS("tag", "image tag"),
+	ALIAS("login", "image login"),
+	ALIAS("logout", "image logout"),
 	ALIAS("info", "doctor"),
 	ALIAS("unpause", "resume"),
 	NULL,
@@ -45,7 +47,6 @@ static const struct command *const commands[] = {
 static const struct {
 	const char *word, *instead;
 } absent[] = {
-	{ "login", "'warren image pull' uses the logins of 'docker login'" },
 	{ "build",
 	  "build with another tool, then 'warren image load' or 'warren image import'" },
 };

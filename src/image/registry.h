@@ -72,4 +72,14 @@ int registry_manifest(struct registry *r, const char *what, struct buf *ret_body
 int registry_fetch(struct registry *r, struct registry_blob *blobs, size_t n,
 		   struct warren_error *err);
 
+/*
+ * Does @registry accept this login? 0: it does; 1: it does not ask for one, so nothing
+ * was checked; -EACCES: it refuses it. Any error of registry_unreachable() means that
+ * it could not be asked.
+ */
+int registry_check_login(const char *registry, const struct registry_options *options,
+			 const char *user, const char *secret, struct warren_error *err);
+/* Is @code an error of the way to a registry, and not an answer? */
+bool registry_unreachable(int code);
+
 #endif /* IMAGE_REGISTRY_H */

@@ -18,9 +18,10 @@
 #include <string.h>
 
 #include "base/base64.h"
+#include "image/registry_creds.h"
 #include "image/registry_internal.h"
 
-static char *basic_login(const struct creds *c)
+char *auth_basic(const struct creds *c)
 {
 	AUTO_FREE char *plain = NULL;
 	char *login;
@@ -172,8 +173,10 @@ static int prepare_token(struct http *h, const struct challenge *c,
 
 	if (c->scope[0])
 		(void)memcpy(scope, c->scope, sizeof(scope));
-	else
+	else if (reg->ref.name[0])
 		(void)snprintf(scope, sizeof(scope), "repository:%s:pull", reg->ref.name);
+	else
+		scope[0] = '\0'; /* a login is checked, and nothing is pulled */
 	h->body_max = REGISTRY_TOKEN_BODY_MAX;
 	if (reg->creds.identity) {
 		h->absolute = strdup(c->realm);
@@ -181,7 +184,7 @@ static int prepare_token(struct http *h, const struct challenge *c,
 	} else {
 		h->absolute = token_url(c, scope);
 		if (reg->creds.user)
-			h->login = basic_login(&reg->creds);
+			h->login = auth_basic(&reg->creds);
 	}
 	if (!h->absolute || (reg->creds.identity && !h->form) ||
 	    (reg->creds.user && !h->login))
@@ -222,7 +225,7 @@ static int answer_basic(struct http *h, struct warren_error *err)
 
 	if (!reg->creds.user)
 		return registry_auth_refused(h, err);
-	login = basic_login(&reg->creds);
+	login = auth_basic(&reg->creds);
 	if (!login)
 		return error_errno(err, ENOMEM, "log in");
 	set_authorization(reg, login);

@@ -47,13 +47,29 @@ int creds_read(const char *path, const char *registry, const struct helper_watch
 void creds_done(struct creds *c);
 
 #define HELPER_OUTPUT_MAX (64U << 10)
+#define HELPER_INPUT_MAX  (32U << 10) /* fits into a pipe */
 #define HELPER_TIMEOUT_MS 30000
+#define CREDS_WHERE_MAX   4200
 
 /*
- * Run "docker-credential-NAME get", with @server as its input and no shell. What it
- * prints goes to @output (to be freed, NUL-terminated). 0: it succeeded; 1: it did not.
+ * Store a login for @registry in the user's docker configuration, or in the credential
+ * helper that the configuration names for it; other entries stay as they are. @ret_where
+ * says where it is. Nothing is checked: see registry_check_login().
  */
-int helper_get(const char *name, const char *server, const struct helper_watch *watch,
-	       char **ret_output, struct warren_error *err) MUST_CHECK;
+int creds_store(const char *registry, const char *user, const char *secret,
+		const struct helper_watch *watch, char ret_where[CREDS_WHERE_MAX],
+		struct warren_error *err) MUST_CHECK;
+/* Remove every login that creds_read() could find for @registry. 1: there was one. */
+int creds_erase(const char *registry, const struct helper_watch *watch,
+		struct warren_error *err) MUST_CHECK;
+
+/*
+ * Run "docker-credential-NAME VERB" (get, store, erase), with @input and no shell. What
+ * it prints goes to @output (to be freed, NUL-terminated). 0: it succeeded; 1: it did
+ * not.
+ */
+int helper_call(const char *name, const char *verb, const char *input,
+		const struct helper_watch *watch, char **ret_output,
+		struct warren_error *err) MUST_CHECK;
 
 #endif /* IMAGE_REGISTRY_AUTH_H */

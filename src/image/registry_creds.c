@@ -14,7 +14,7 @@
 
 #include "base/base64.h"
 #include "base/fd.h"
-#include "image/registry_auth.h"
+#include "image/registry_creds.h"
 
 #define CONFIG_MAX (1 << 20)
 #define DOCKER_HUB "docker.io"
@@ -23,7 +23,7 @@
 #define TOKEN_USER \
 	"<token>" /* by this name a helper says: the secret is a refresh token */
 
-static void registry_creds_free_secret(char **s)
+void creds_free_secret(char **s)
 {
 	if (*s)
 		OPENSSL_cleanse(*s, strlen(*s));
@@ -33,37 +33,35 @@ static void registry_creds_free_secret(char **s)
 
 void creds_done(struct creds *c)
 {
-	registry_creds_free_secret(&c->user);
-	registry_creds_free_secret(&c->secret);
-	registry_creds_free_secret(&c->identity);
+	creds_free_secret(&c->user);
+	creds_free_secret(&c->secret);
+	creds_free_secret(&c->identity);
 	c->note[0] = '\0';
 }
 
-/* Where the file is; "" if nowhere. */
-static void config_path(const char *given, char path[4096])
+void creds_path(const char *given, char path[CREDS_PATH_MAX])
 {
 	const char *dir = secure_getenv("DOCKER_CONFIG"), *home = secure_getenv("HOME");
 
 	path[0] = '\0';
 	if (given)
-		(void)snprintf(path, 4096, "%s", given);
+		(void)snprintf(path, CREDS_PATH_MAX, "%s", given);
 	else if (dir && *dir)
-		(void)snprintf(path, 4096, "%s/config.json", dir);
+		(void)snprintf(path, CREDS_PATH_MAX, "%s/config.json", dir);
 	else if (home && *home)
-		(void)snprintf(path, 4096, "%s/.docker/config.json", home);
+		(void)snprintf(path, CREDS_PATH_MAX, "%s/.docker/config.json", home);
 }
 
-/* The file as JSON; NULL and 0 when there is none and none was asked for. */
-static int config_load(const char *given, json_t **ret, struct warren_error *err)
+int creds_load(const char *given, json_t **ret, struct warren_error *err)
 {
 	AUTO_FREE char *text = malloc(CONFIG_MAX);
-	char path[4096];
+	char path[CREDS_PATH_MAX];
 	json_error_t why;
 	ssize_t n;
 
 	if (!text)
 		return error_errno(err, ENOMEM, "read the docker configuration");
-	config_path(given, path);
+	creds_path(given, path);
 	*ret = NULL;
 	if (!path[0])
 		return 0;
@@ -139,11 +137,12 @@ static int take_entry(const json_t *entry, struct creds *c, struct warren_error 
 	return 0;
 }
 
-/* "https://host:5000/v2/" and "host:5000" are logins for host:5000. */
-static bool key_is_for(const char *key, const char *registry)
+bool creds_key_is_for(const char *key, const char *registry)
 {
 	size_t n;
 
+	if (strcmp(registry, DOCKER_HUB) == 0 && strcmp(key, DOCKER_HUB_LOGIN) == 0)
+		return true;
 	if (strncasecmp(key, "https://", 8) == 0)
 		key += 8;
 	else if (strncasecmp(key, "http://", 7) == 0)
@@ -164,8 +163,11 @@ static const json_t *find_entry(json_t *auths, const char *registry)
 		entry = json_object_get(auths, registry);
 	if (entry)
 		return entry;
-	json_object_foreach(auths, key,
-			    value) if (key_is_for(key, registry)) return value;
+	json_object_foreach(auths, key, value)
+	{
+		if (creds_key_is_for(key, registry))
+			return value;
+	}
 	return NULL;
 }
 
@@ -191,11 +193,10 @@ static int take_helped(const char *output, const char *name, struct creds *c)
 static int ask_helper(const char *name, const char *registry,
 		      const struct helper_watch *watch, struct creds *c)
 {
-	const char *server =
-		strcmp(registry, DOCKER_HUB) == 0 ? DOCKER_HUB_LOGIN : registry;
+	const char *server = creds_server(registry);
 	struct warren_error why = WARREN_ERROR_INIT;
 	char *output = NULL;
-	int code = helper_get(name, server, watch, &output, &why);
+	int code = helper_call(name, "get", server, watch, &output, &why);
 
 	if (code == -ECANCELED)
 		return code;
@@ -206,8 +207,23 @@ static int ask_helper(const char *name, const char *registry,
 			       "docker-credential-%.64s has no login for %.90s", name,
 			       server);
 	code = code == 0 ? take_helped(output, name, c) : 0;
-	registry_creds_free_secret(&output);
+	creds_free_secret(&output);
 	return code;
+}
+
+const char *creds_server(const char *registry)
+{
+	return strcmp(registry, DOCKER_HUB) == 0 ? DOCKER_HUB_LOGIN : registry;
+}
+
+const char *creds_helper(const json_t *config, const char *registry)
+{
+	const json_t *helpers = json_object_get(config, "credHelpers");
+	const char *helper = registry_creds_text_of(helpers, registry);
+
+	if (!helper)
+		helper = registry_creds_text_of(helpers, creds_server(registry));
+	return helper ? helper : registry_creds_text_of(config, "credsStore");
 }
 
 int creds_read(const char *path, const char *registry, const struct helper_watch *watch,
@@ -216,16 +232,11 @@ int creds_read(const char *path, const char *registry, const struct helper_watch
 	CLEANUP(creds_done) struct creds c = { 0 };
 	const char *helper;
 	json_t *config = NULL;
-	int code = config_load(path, &config, err);
+	int code = creds_load(path, &config, err);
 
 	if (code < 0)
 		return code;
-	helper = registry_creds_text_of(json_object_get(config, "credHelpers"), registry);
-	if (!helper && strcmp(registry, DOCKER_HUB) == 0)
-		helper = registry_creds_text_of(json_object_get(config, "credHelpers"),
-						DOCKER_HUB_LOGIN);
-	if (!helper)
-		helper = registry_creds_text_of(config, "credsStore");
+	helper = creds_helper(config, registry);
 	if (helper)
 		code = ask_helper(helper, registry, watch, &c);
 	if (code == -ECANCELED)

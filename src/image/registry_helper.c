@@ -24,9 +24,10 @@
  * A program of its own group, with @in and @out as its streams and signals as they were
  * born.
  */
-static int registry_helper_start(const char *program, int in, int out, pid_t *ret_pid)
+static int registry_helper_start(const char *program, const char *verb, int in, int out,
+				 pid_t *ret_pid)
 {
-	char *argv[] = { (char *)(uintptr_t)program, (char *)(uintptr_t) "get", NULL };
+	char *argv[] = { (char *)(uintptr_t)program, (char *)(uintptr_t)verb, NULL };
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
 	sigset_t none, all;
@@ -115,8 +116,9 @@ static int registry_helper_reap(pid_t pid, uint64_t deadline)
 	return r == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-int helper_get(const char *name, const char *server, const struct helper_watch *watch,
-	       char **ret_output, struct warren_error *err)
+int helper_call(const char *name, const char *verb, const char *input,
+		const struct helper_watch *watch, char **ret_output,
+		struct warren_error *err)
 {
 	AUTO_BUF struct buf out = BUF_INIT(HELPER_OUTPUT_MAX);
 	uint64_t deadline = clock_now() + HELPER_TIMEOUT_MS * 1000000ULL;
@@ -129,15 +131,17 @@ int helper_get(const char *name, const char *server, const struct helper_watch *
 		return error_set(err, EINVAL,
 				 "'%.64s' is not the name of a credential helper", name);
 	(void)snprintf(program, sizeof(program), "docker-credential-%s", name);
+	if (strlen(input) > HELPER_INPUT_MAX)
+		return error_errno(err, EFBIG, "%s", program);
 	if (pipe2(in, O_CLOEXEC) < 0)
 		return error_errno(err, errno, "%s", program);
 	/* It fits in the pipe, whether the helper reads it or not. */
-	code = fd_write_all(in[1], server, strlen(server));
+	code = fd_write_all(in[1], input, strlen(input));
 	(void)close(in[1]);
 	if (code == 0 && pipe2(from, O_CLOEXEC) < 0)
 		code = -errno;
 	if (code == 0)
-		code = registry_helper_start(program, in[0], from[1], &pid);
+		code = registry_helper_start(program, verb, in[0], from[1], &pid);
 	(void)close(in[0]);
 	close_p(&from[1]);
 	if (code == 0) {

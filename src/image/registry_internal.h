@@ -10,6 +10,7 @@
  *	registry_auth.c		challenges and tokens
  *	registry_challenge.c	the header that requests a login
  *	registry_creds.c	the docker configuration
+ *	registry_login.c	check, store and erase logins
  *	registry_helper.c	credential helpers
  *
  * All exchanges of a handle run in one curl multi handle, driven by http_pump() in

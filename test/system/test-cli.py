@@ -260,6 +260,9 @@ def every_command_has_a_page():
         client = f.read()
     own = {"run", "image", "doctor", "gc", "serve"}
     for name, summary in re.findall(r"^  ([a-z]+) {2,}(.*)$", help_text("help"), re.M):
+        if summary.startswith("Alias of 'image "):
+            with open(f"{BUILD}/man/warren-{name}.1", encoding="utf-8") as f:
+                eq(f.read(), ".so man1/warren-image.1\n", name)
         if name in own | {"completion", "version", "help"} or summary.startswith("Alias of"):
             continue
         with open(f"{BUILD}/man/warren-{name}.1", encoding="utf-8") as f:

@@ -17,6 +17,8 @@ extern const struct command image_du;
 extern const struct command image_import;
 extern const struct command image_inspect;
 extern const struct command image_load;
+extern const struct command image_login;
+extern const struct command image_logout;
 extern const struct command image_ls;
 extern const struct command image_prune;
 extern const struct command image_pull;

@@ -8,8 +8,9 @@
 #include "cli/image/report.h"
 
 static const struct command *const commands[] = {
-	&image_pull, &image_load, &image_import, &image_ls, &image_inspect,
-	&image_tag,  &image_rm,   &image_prune,  &image_du, NULL,
+	&image_pull,    &image_load,  &image_import, &image_ls,
+	&image_inspect, &image_tag,   &image_rm,     &image_prune,
+	&image_du,      &image_login, &image_logout, NULL,
 };
 
 struct options {
