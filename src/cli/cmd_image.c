@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_image.c - warren image: run the program that has the libraries for it */
+/*
+ * cmd_image.c - warren image: run the program that has the libraries for it
+ *
+ * Where WARREN_HOST names a service, the images are that service's.
+ */
 #include "cli/cli.h"
 
 const struct command command_image = {
@@ -8,4 +12,5 @@ const struct command command_image = {
 	.opts = &(const struct opts){ .operands = "COMMAND [ARG...]",
 				      .example = "warren image pull python:3.12" },
 	.program = "warren-image",
+	.remote = "warren-client",
 };

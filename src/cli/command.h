@@ -28,6 +28,7 @@ struct command {
 	int (*run)(int argc,
 		   char **argv); /* argv[0] is the command; returns the status */
 	const char *program;     /* another one has it, and its help; it has no run() */
+	const char *remote;      /* the one that has it when WARREN_HOST is set */
 	const char
 		*alias_of; /* the words that this one stands for; it has nothing else */
 	/* Of a command with commands of its own ("token create"); ends with NULL. */

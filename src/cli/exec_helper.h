@@ -11,6 +11,8 @@
 #include "base/error.h"
 #include "cli/command.h"
 
+/* The program that has @cmd: where WARREN_HOST is set, the one for that. */
+const char *helper_program(const struct command *cmd);
 /* Becomes the program of @cmd, with @argv; returns only if that failed: the status. */
 int helper_run(const struct command *cmd, char **argv);
 

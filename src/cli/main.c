@@ -138,7 +138,7 @@ static int cli_complete(int argc, char **argv)
 		if (!(*c)->program || strcmp((*c)->name, argv[0]) != 0)
 			continue;
 		/* The client's table has all its commands, the others are one each. */
-		if (strcmp((*c)->program, "warren-client") == 0)
+		if (strcmp(helper_program(*c), "warren-client") == 0)
 			from--;
 		*from = word;
 		return helper_run(*c, from);

@@ -13,7 +13,7 @@
 #include "cli/client/commands.h"
 #include "cli/client/exec.h"
 #include "cli/client/forward.h"
-#include "cli/client/progress.h"
+#include "cli/client/pull.h"
 #include "cli/client/spec.h"
 #include "cli/run_result.h"
 #include "cli/run_signal.h"
@@ -156,44 +156,15 @@ static int run_all(struct client *c, const struct run_options *o, char **words)
 
 /* ------------------------------------------------------------ in the background */
 
-static int run_on_pull(void *arg, const char *line, size_t n)
-{
-	AUTO_JSON json_t *event = json_loadb(line, n, 0, NULL);
-	struct warren_error *err = arg;
-
-	if (strcmp(print_text_of(event, "type"), "error") == 0)
-		(void)error_set(
-			err, EIO, "%s",
-			print_text_of(json_object_get(event, "error"), "message"));
-	return 0;
-}
-
 /* The command may be the image's own, so the image has to be there first. */
 static int run_pull_image(struct client *c, const struct run_options *o,
 			  struct warren_error *err)
 {
-	AUTO_JSON json_t *body = json_pack("{s:s}", "image", o->image);
-	AUTO_REQUEST struct request *request = NULL;
-	struct warren_error said = WARREN_ERROR_INIT;
-	int r = request_new(c, "POST", "/v1/images/pull", &request, err);
+	const struct pull_request request = { .image = o->image,
+					      .platform = o->platform,
+					      .quiet = o->quiet };
 
-	spec_put_text(body, "platform", o->platform);
-	if (r == 0)
-		r = request_json(request, body, err);
-	if (r < 0)
-		return r;
-	request->on_line = run_on_pull;
-	request->arg = &said;
-	progress_about(o->quiet ? NULL : "pulling the image");
-	r = request_start(request, err);
-	if (r == 0)
-		r = request_wait(request, err);
-	progress_about(NULL);
-	if (r == 0 && said.code) {
-		*err = said;
-		r = -said.code;
-	}
-	return r;
+	return pull_image(c, &request, NULL, err);
 }
 
 static int run_main_words(struct client *c, const struct run_options *o, char **words,

@@ -14,6 +14,7 @@
 #define OUTPUT_MAX (256U << 20)
 #define ID_LEN     12
 
+extern const struct command client_image;
 extern const struct command client_run;
 #define CLIENT_DECLARED(word, says) extern const struct command client_##word;
 CLIENT_COMMANDS(CLIENT_DECLARED)

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pull.c - have the service pull an image: one stream of events, with a last word */
+#include "cli/client/pull.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "cli/client/commands.h"
+#include "cli/client/progress.h"
+#include "cli/client/spec.h"
+
+struct pull_result {
+	bool done;
+	json_t *image;
+	struct warren_error err; /* that the service reported */
+};
+
+static int pull_on_event(void *arg, const char *line, size_t n)
+{
+	AUTO_JSON json_t *event = json_loadb(line, n, 0, NULL);
+	const char *type = print_text_of(event, "type");
+	struct pull_result *result = arg;
+
+	if (strcmp(type, "error") == 0) {
+		(void)error_set(
+			&result->err, EIO, "%s",
+			print_text_of(json_object_get(event, "error"), "message"));
+	} else if (strcmp(type, "done") == 0) {
+		result->done = true;
+		json_decref(result->image);
+		result->image = json_incref(json_object_get(event, "image"));
+	}
+	return 0;
+}
+
+static int pull_follow(struct request *request, const struct pull_request *p,
+		       struct warren_error *err)
+{
+	AUTO_JSON json_t *body = json_object();
+	int r;
+
+	spec_put_text(body, "image", p->image);
+	spec_put_text(body, "platform", p->platform);
+	spec_put_text(body, "backend", p->backend);
+	r = request_json(request, body, err);
+	if (r < 0)
+		return r;
+	progress_about(p->quiet ? NULL : "pulling the image");
+	r = request_start(request, err);
+	if (r == 0)
+		r = request_wait(request, err);
+	progress_about(NULL);
+	return r;
+}
+
+int pull_image(struct client *c, const struct pull_request *request, json_t **ret,
+	       struct warren_error *err)
+{
+	struct pull_result result = { .err = WARREN_ERROR_INIT };
+	AUTO_REQUEST struct request *stream = NULL;
+	int r = request_new(c, "POST", "/v1/images/pull", &stream, err);
+
+	if (r < 0)
+		return r;
+	stream->on_line = pull_on_event;
+	stream->arg = &result;
+	r = pull_follow(stream, request, err);
+	if (r == 0 && result.err.code) {
+		*err = result.err;
+		r = -result.err.code;
+	} else if (r == 0 && !result.done) {
+		r = error_set(err, EPIPE,
+			      "the service ended the pull without a result; try again");
+	}
+	if (r == 0 && ret)
+		*ret = TAKE_PTR(result.image);
+	json_decref(result.image);
+	return r;
+}
