@@ -170,8 +170,8 @@ struct warren_spec {
 	 */
 	const char *image;
 	const char *hostname; /* default: the sandbox's id */
-	const char *user; /* of execs that name none: name, uid, uid:gid; default root */
-	const char *workdir; /* of execs that name none; created if missing; default / */
+	const char *user; /* for execs without .user: name, uid, uid:gid; default root */
+	const char *workdir; /* for execs without .cwd; created if missing; default / */
 	const char *const *env; /* "NAME=value", NULL-terminated, for every exec */
 
 	uint64_t memory;     /* bytes, no swap; default half of the machine's */
@@ -182,9 +182,9 @@ struct warren_spec {
 				65,536 */
 
 	/*
-	 * WARREN_LIMIT_*: the limits that are only preferred: if one cannot be enforced,
-	 * it is left out, and warren_enforced() says so. (The native backend leaves them
-	 * out only for ordinary users: root can enforce them on a suitable machine.)
+	 * WARREN_LIMIT_*: limits that are only preferred. One that cannot be enforced is
+	 * left out, and warren_enforced() says so. (The native backend leaves them out
+	 * only for ordinary users: root can enforce them on a suitable machine.)
 	 */
 	uint64_t wishes;
 
@@ -303,9 +303,7 @@ WARREN_PUBLIC int warren_update(struct warren_sandbox *sb,
 WARREN_PUBLIC int warren_connection(struct warren_sandbox *sb, int *ret_fd,
 				    struct warren_error *err);
 WARREN_PUBLIC const char *warren_id(const struct warren_sandbox *sb);
-/*
- * What a process with a connection must know to use it, as text, which the caller frees.
- */
+/* What a process must know to use a connection, as text, which the caller frees. */
 WARREN_PUBLIC int warren_describe(struct warren_sandbox *sb, char **ret_text,
 				  size_t *ret_size, struct warren_error *err);
 /* Both arrays are borrowed from @sb. */
@@ -351,9 +349,9 @@ struct warren_exec_spec {
 	enum warren_stdio out;
 	enum warren_stdio err;
 	/*
-	 * in, out and err are one terminal: warren_exec_fd(ex, 0). If .out is a journal,
-	 * it keeps the terminal's output as stream 1, and the descriptor is only for
-	 * input and resizing; it does not block.
+	 * in, out and err are the same terminal: warren_exec_fd(ex, 0). If .out is a
+	 * journal, it keeps the terminal's output as stream 1, and the descriptor is only
+	 * for input and resizing; it does not block.
 	 */
 	bool pty;
 	uint16_t rows, cols;         /* of the terminal; 0: 24 by 80 */
@@ -362,16 +360,18 @@ struct warren_exec_spec {
 	uint64_t journal_limit;      /* bytes kept, the oldest are dropped; 0: 1 MiB */
 	bool sole; /* the only exec: measured as the sandbox, which ends with it */
 	/*
-	 * The journal's file, empty and open for reading and writing; 0: one in memory.
+	 * The file for the journal, empty and open for reading and writing; 0: a file in
+	 * memory.
 	 */
 	int journal_fd;
 	/* Drop no output that was not acknowledged: the exec waits instead. */
 	bool hold;
 	/*
 	 * Numbers of additional descriptors in the exec; 0: none. The first is stream 3
-	 * of the journal, where it comes after everything written to the other streams
-	 * before; from the second, the exec reads what is written to warren_exec_fd(ex,
-	 * 3), and may open it again through /proc; the third is command_fd.
+	 * of the journal: a record there comes after everything that was written to the
+	 * other streams before it. From the second, the exec reads what is written to
+	 * warren_exec_fd(ex, 3); it may open it again through /proc. The third is
+	 * command_fd.
 	 */
 	uint8_t result_at, poke_at, command_at;
 	int command_fd;
@@ -380,8 +380,8 @@ struct warren_exec_spec {
 };
 
 /*
- * A number below that was not measured. On other platforms, only wall_usec is always
- * known.
+ * The value of a number below that was not measured. On backends other than native, only
+ * wall_usec is always known.
  */
 #define WARREN_UNKNOWN UINT64_MAX
 
@@ -393,8 +393,8 @@ struct warren_result {
 	uint64_t wall_usec;
 	uint64_t user_usec;
 	uint64_t system_usec;
-	uint64_t max_memory;    /* bytes: of the process tree by cgroup, otherwise of its
-				   largest process */
+	uint64_t max_memory;    /* bytes: the process tree's, measured by cgroup; without
+				   one, its largest process's */
 	uint64_t read_bytes;    /* from storage */
 	uint64_t written_bytes; /* to storage */
 };
@@ -428,9 +428,10 @@ WARREN_PUBLIC int warren_exec(struct warren_sandbox *sb,
 			      struct warren_exec **ret_exec, struct warren_error *err);
 WARREN_PUBLIC struct warren_exec *warren_exec_free(struct warren_exec *ex);
 /*
- * The number of an exec, with which warren_exec_attach() finds it and its input again, in
- * a durable sandbox and with the file of its journal. If it has ended in the meantime,
- * its result is in the file. -ESRCH: there is no such exec, and no result in the file.
+ * The number of an exec. In a durable sandbox, warren_exec_attach() finds the exec and
+ * its input again by this number and the file of its journal. If the exec has ended in
+ * the meantime, its result is in the file. -ESRCH: there is no such exec, and no result
+ * in the file.
  */
 WARREN_PUBLIC uint32_t warren_exec_number(const struct warren_exec *ex);
 WARREN_PUBLIC int warren_exec_attach(struct warren_sandbox *sb, uint32_t number,
@@ -464,7 +465,8 @@ WARREN_PUBLIC int warren_exec_ack(struct warren_exec *ex, uint64_t cursor,
 WARREN_PUBLIC int warren_exec_resize(struct warren_exec *ex, uint16_t rows, uint16_t cols,
 				     struct warren_error *err);
 /*
- * Becomes readable (an eventfd) when the journal grew or ended; -1 without one. Borrowed.
+ * An eventfd that becomes readable when the journal has grown or ended; -1: there is no
+ * journal. Borrowed.
  */
 WARREN_PUBLIC int warren_exec_output_fd(const struct warren_exec *ex);
 WARREN_PUBLIC int warren_exec_output(struct warren_exec *ex, uint64_t cursor, void *buf,

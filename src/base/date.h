@@ -14,8 +14,8 @@
 #define DATE_SIZE 32
 
 /*
- * "2026-01-31T23:59:59.123Z". What is before the year 0 or after 9999 is the first or
- * last of these.
+ * "2026-01-31T23:59:59.123Z". Times before the year 0 or after 9999 become the first or
+ * last time in that range.
  */
 void date_iso(char out[DATE_SIZE], int64_t ms);
 /* "Sat, 31 Jan 2026 23:59:59 GMT" */

@@ -66,7 +66,7 @@ int config_set(struct config *c, const struct config_key *key, const char *word,
 /* A number as its own parser reads it, in the largest unit without a remainder. */
 void config_number_word(enum config_type type, uint64_t n, char out[32]);
 void config_list_clear(struct config_list *list);
-/* The value as a word; of a list: its item number @index. */
+/* The value as a word; for a list, the item number @index. */
 void config_word(const struct config *c, const struct config_key *key, size_t index,
 		 struct buf *out);
 

@@ -4,8 +4,8 @@
  *
  * A session is a shell of the image's own that is given one command after another and
  * keeps its state between them: directory, variables, functions, options, jobs. This is
- * the protocol alone. Whoever uses it starts the process, moves the bytes and measures
- * the time.
+ * only the protocol. The caller starts the process, moves the bytes and measures the
+ * time.
  *
  *	session_new -> ( start argv, write shellproto_start() ) ->
  *		( shellproto_feed -> write -> shellproto_on_bytes ... result )* ->
@@ -17,33 +17,35 @@
  * from SHELLPROTO_COMMAND_FD (a pipe) and writes results to SHELLPROTO_RESULT_FD (a pipe,
  * stream 3); stdin, stdout and stderr belong to the commands. The pipe behind
  * SHELLPROTO_COMMAND_FD must be one that the shell's user may open again by way of /proc
- * (fchmod(2) it to 0444). Whoever reads must pass on what stdout and stderr hold before
- * the result that came after it.
+ * (fchmod(2) it to 0444). The caller must pass on the contents of stdout and stderr
+ * before the result that came after them.
  *
- * SHELLPROTO_FRAMED, where there are stdin, stdout and stderr only. Commands go to stdin;
+ * SHELLPROTO_FRAMED, where there are only stdin, stdout and stderr. Commands go to stdin;
  * a marker of 128 random bits, new for each command, ends its output on both streams.
  * Commands have /dev/null for stdin.
  *
  * SHELLPROTO_TERMINAL, where there is a terminal, for programs that want one: bash alone,
  * with the startup files of an interactive one. Commands are typed, as lines that no
  * terminal is too small for, and a marker begins and ends what the terminal shows of a
- * command: stdout and stderr in one, as the one stream SHELLPROTO_STDOUT. What a command
- * reads is what is typed while it runs.
+ * command: stdout and stderr in one, as the one stream SHELLPROTO_STDOUT. A command reads
+ * what is typed while it runs.
  *
- * Who can say what the result is: the shell, at the end of the command. What a result is
- * known by is new for each command and stands in the command's own line, which the shell
- * has parsed before the command begins; it is in no variable, no history and no
+ * Only the shell can report a result, at the end of the command. The secret that
+ * identifies a result is new for each command and is in the command's own line, which the
+ * shell has parsed before the command begins; it is in no variable, no history and no
  * descriptor while the command runs. So neither the text of the command nor a process
  * that it started can end it early, or answer for it or for a later one. There are three
  * exceptions. A process that the kernel lets trace the shell (of the same user:
  * ptrace(2), /proc/PID/mem, /proc/PID/fd) can make it say anything. Text that the shell
- * itself runs can choose its own end, as by `exit`, and, as by a DEBUG trap, that of
- * commands after it. At a terminal the text can claim that an error stopped it, and a
- * process that was left behind can read from the terminal what is typed next.
+ * itself runs can choose its own result (for example with `exit`) and that of later
+ * commands (for example with a DEBUG trap). At a terminal the text can claim that an
+ * error stopped it, and a process that was left behind can read from the terminal what is
+ * typed next.
  *
- * In all, the command and what it starts have no descriptor of ours: the shell opens its
- * script by itself, close-on-exec, and puts the others away for the time of a command.
- * The numbers 6, 7 and 8 are ours: a command may use them, but they do not last.
+ * In all three, the command and the processes it starts have none of Warren's
+ * descriptors: the shell opens its script by itself, close-on-exec, and puts the others
+ * away for the time of a command. The numbers 6, 7 and 8 are reserved for Warren: a
+ * command may use them, but they do not outlast it.
  *
  * A command means what it would if its lines were typed, one after the other, at a prompt
  * of the shell:
@@ -64,15 +66,15 @@
  *	  shows output only for the command's own lines; it runs once or twice more at
  *	  the end, silently.
  *
- * and differs from that in this: SIGINT has a trap of ours, which `trap` shows and
- * without which an interrupt ends the shell; `set -x` shows one level more; `set -n` in a
- * shell that is not bash is obeyed: nothing runs after it, results included, and the
- * session can only be ended. A command that closes descriptors which it did not open may
- * close those of the shell: one alone is survived where there is a control transport,
- * more end the shell.
+ * with these differences: SIGINT has a trap of Warren's, which `trap` shows and without
+ * which an interrupt ends the shell; `set -x` shows one level more; `set -n` in a shell
+ * that is not bash is obeyed: nothing runs after it, results included, and the session
+ * can only be ended. A command that closes descriptors which it did not open may close
+ * those of the shell: one alone is survived where there is a control transport, more end
+ * the shell.
  *
- * Whatever comes out of the shell is untrusted: lengths are bounded, nothing is believed
- * but what the caller's own command could have said anyway.
+ * Everything from the shell is untrusted: lengths are bounded, and it can claim nothing
+ * that the caller's own command could not have claimed anyway.
  */
 #ifndef SHELLPROTO_SHELLPROTO_H
 #define SHELLPROTO_SHELLPROTO_H
@@ -88,7 +90,7 @@
 	6 /* the shell reads: what shellproto_start() and _feed() wrote */
 #define SHELLPROTO_RESULT_FD   7 /* the shell writes: stream SHELLPROTO_RESULTS */
 #define SHELLPROTO_COMMAND_MAX (16U << 20)
-/* What a shell that cannot be used says so with, instead of getting ready. */
+/* Exit status of a shell that cannot be used, instead of getting ready. */
 #define SHELLPROTO_EXIT_REFUSED 121
 #define SHELLPROTO_OUT_MAX      (4 * SHELLPROTO_COMMAND_MAX + 65536) /* a command, quoted */
 

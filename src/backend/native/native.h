@@ -47,8 +47,9 @@
 #define NATIVE_FDS_MAX (1 + IMAGE_MOUNTS_MAX + NATIVE_MOUNTS_MAX)
 #define NATIVE_IDS     65536U /* per sandbox */
 /*
- * Descriptors that are kept while a sandbox lives are from here on, where there is room,
- * and what a child needs is below: it copies no more than that, however many are alive.
+ * Descriptors that are kept for the life of a sandbox have numbers from here on, if
+ * possible, and those that a child needs have lower ones. A child copies only the lower
+ * ones, however many sandboxes are alive.
  */
 #define NATIVE_FDS_KEPT 512
 /* a host name, and source and target of each volume */
@@ -67,7 +68,7 @@ struct native {
 	char *state_dir;
 	char *run_dir;
 	int ids_fd;       /* run_dir/ids */
-	bool leftovers;   /* a link could not be removed: the next engine is to find it */
+	bool leftovers;   /* a link could not be removed: the next engine must find it */
 	int lock_fd;      /* our file in run_dir/engines, locked while we live */
 	char name[33];    /* of that file */
 	bool named;       /* by the caller: its sandboxes may be durable */
@@ -94,10 +95,10 @@ struct native_sandbox {
 	struct native *engine;
 	unsigned slot; /* of the id range */
 	bool has_slot, has_cgroup;
-	bool has_door;               /* the socket and the state of its id are its own */
-	bool one_shot;               /* made for one exec */
-	uid_t base_id;               /* where root inside is outside */
-	int image_lock;              /* -1: none */
+	bool has_door;  /* the socket and the state file of its id belong to it */
+	bool one_shot;  /* created for one exec */
+	uid_t base_id;  /* the host's uid of root inside */
+	int image_lock; /* -1: none */
 	struct cgroup_limits limits; /* as they are now */
 	uint64_t tmpfs;              /* bytes that its filesystems in memory may hold */
 };
@@ -108,9 +109,9 @@ static inline struct initclient_sandbox *native_talk(struct native_sandbox *sand
 }
 
 /*
- * child.c: the child's side of a create, in memory that both share. What the
- * image is made of is filled in while the child makes its namespaces, before
- * the mounts are sent; all else before the clone.
+ * child.c: the child's side of a create, in memory that both share. The image is filled
+ * in while the child creates its namespaces, before the mounts are sent; everything else
+ * before the clone.
  */
 struct native_plan {
 	const struct warren_spec *spec;
@@ -124,13 +125,13 @@ struct native_plan {
 			       sent them */
 	uint64_t disk;
 	uint64_t shm;   /* size of /dev/shm, where it is not part of the disk */
-	uint64_t tmpfs; /* size of each tmpfs that was asked for without one */
+	uint64_t tmpfs; /* size of each tmpfs for which the spec has none */
 	bool on_disk;   /* the first mount that comes is the scratch space */
 	bool part;      /* prepared in advance: init is up before the root is */
 	int stage;      /* of a part: orders for the process that makes the mounts */
 	int control;
-	int listener;    /* for init, of a durable sandbox; -1: none */
-	int maker;       /* a pidfd: without it nobody finishes this; -1: not known */
+	int listener; /* for init, of a durable sandbox; -1: none */
+	int maker; /* a pidfd of the creator: if it dies, the child ends; -1: not known */
 	bool shares_fds; /* the child has the maker's descriptors, not a copy of them */
 	uint64_t times[NATIVE_STEPS_MAX];
 	int inject; /* step to fail before; 0: none */
@@ -147,13 +148,12 @@ struct native_plan {
 	/* Of a part, whose spec comes when it is made already: what `spec` points to. */
 	struct warren_spec asked;
 	struct warren_mount mounts[NATIVE_MOUNTS_MAX];
-	char text[NATIVE_TEXT_MAX]; /* its strings; pages that nobody fills are not there
-				     */
+	char text[NATIVE_TEXT_MAX]; /* its strings; unused pages take no memory */
 };
 
-/* The first thing that a child does: descriptors of its own. */
+/* The first thing that a child does: get a separate descriptor table. */
 void inside_take_descriptors(struct native_plan *plan);
-/* Of a child that may have the maker's memory: nothing is written but the plan. */
+/* In a child that may share the creator's memory: it writes to nothing but the plan. */
 __attribute__((noreturn)) void inside_main(struct native_plan *plan);
 size_t inside_n_steps(void);
 size_t inside_n_part_steps(void);
@@ -166,8 +166,8 @@ int rootfs_stage(struct native_plan *p, struct warren_error *err);
 int rootfs_fit(struct native_plan *p, struct warren_error *err);
 int rootfs_place_proc(struct native_plan *p, struct warren_error *err);
 /*
- * hide.c: of an ordinary user, what is mounted in the trees of the image; after the masks
- * are made.
+ * hide.c: for an ordinary user, hide what is mounted in the trees of the image; after the
+ * masks are created.
  */
 int rootfs_hide(struct native_plan *p, struct warren_error *err);
 int rootfs_trees(struct native_plan *p, struct warren_error *err);
@@ -180,7 +180,7 @@ int rootfs_seal(struct native_plan *p, struct warren_error *err);
 /* create.c */
 int native_create(void *state, const struct warren_spec *spec,
 		  struct backend_sandbox **ret_sandbox, struct warren_error *err);
-/* Kill all of it, wait until the kernel says so, remove it; frees @sandbox. */
+/* Kill all of its processes, wait for their end, remove the rest; frees @sandbox. */
 int native_unmake(struct native *n, struct native_sandbox *sandbox,
 		  struct warren_error *err);
 /* Frees the handle alone. */
@@ -189,13 +189,13 @@ void native_forget(struct native_sandbox *sandbox);
 /* plan.c */
 void take_forget_host(struct native *n);
 /*
- * May a sandbox have so many processes? -EINVAL: the kernel must number those of others,
- * too.
+ * Whether a sandbox may have so many processes. -EINVAL: the kernel needs pids for other
+ * processes too.
  */
 int take_pids(const struct native *n, uint64_t pids, struct warren_error *err);
 
 /* prepared.c */
-/* Make one ahead; its id goes to @ret_id. */
+/* Prepare one in advance; its id goes to @ret_id. */
 int prepared_prepare(void *state, char ret_id[ID_LEN + 1], struct warren_error *err);
 /* The part of this id, or NULL; out of the list. */
 struct native_prepared *prepared_take(struct native *n, const char *id);
@@ -208,13 +208,14 @@ size_t prepared_drop(void *state, size_t n);
 /* engine_registry.c */
 /* @name: of an engine that comes back; NULL: it does not. */
 int engine_registry_open(struct native *n, const char *name, struct warren_error *err);
-/* Where the ids of a slot begin outside. */
+/* The first id of a slot on the host. */
 uid_t engine_registry_base(const struct native *n, unsigned slot);
-/* Is it an id of some sandbox of root's, init's own included? */
+/* Whether @uid belongs to a sandbox of root, including the id of its init. */
 bool engine_registry_is_range(uid_t uid);
 void engine_registry_close(struct native *n);
 /*
- * A lock that keeps what an engine without a name has from being swept, to be given away.
+ * A lock that keeps the sandboxes of an engine without a name from being cleaned up, to
+ * be passed on.
  */
 int engine_registry_hold(const struct native *n, int *ret_fd, struct warren_error *err);
 int engine_registry_claim(struct native *n, struct native_sandbox *sandbox,
@@ -239,7 +240,10 @@ void idmap_sandbox(const struct native *n, const struct native_sandbox *sandbox,
 bool idmap_has(const struct native *n, const struct native_sandbox *sandbox, uint32_t uid,
 	       uint32_t gid);
 bool idmap_has_ids(const struct initclient_sandbox *sandbox, uint32_t uid, uint32_t gid);
-/* The map that makes what the owner has on disk the user's inside, and nothing else. */
+/*
+ * The map that gives files of the owner on disk to the user inside, and maps nothing
+ * else.
+ */
 void idmap_volume(const struct native_sandbox *sandbox, uint32_t owner_uid,
 		  uint32_t owner_gid, struct ns_maps *ret);
 

@@ -13,7 +13,7 @@
 #define EVENTS_KEPT     4096
 #define RETRY_MS        1000
 
-/* On whose behalf something waits: permit.c. */
+/* The token on whose behalf a request waits: permit.c. */
 struct permit {
 	char token[ID_LEN + 1]; /* "": no token was needed */
 	int64_t expires_at;     /* 0: never */
@@ -48,24 +48,24 @@ struct sandbox {
 	struct sandbox_row row; /* as it is in the store */
 	void *rooms[ROOM_MAX];  /* what each room keeps for it */
 	struct sandbox_waiter *waiters;
-	struct loop_task waiters_task; /* tells those who reached what they waited for */
+	struct loop_task waiters_task; /* calls the waiters whose state was reached */
 
-	/* The line to its init. */
+	/* The connection to its init. */
 	int conn; /* -1: none */
 	uint32_t seq;
 	struct loop_watch *watch;
 	struct init_conn_ask *asks, **asks_tail;
-	unsigned unasked; /* messages about nothing, since the line was opened */
+	unsigned unasked; /* unrequested messages since the connection was opened */
 	struct init_conn_out *out,
 		**out_tail; /* requests that wait for room: init_conn_out.c */
 	size_t out_n, out_bytes;
 	struct loop_timer *out_timer;
 	struct sandbox *asking_next, **asking_prev;
-	struct description is; /* what its maker says of it */
+	struct description is; /* how its creator describes it */
 
-	/* reconnect.c: its line broke, or could not be opened yet. */
+	/* reconnect.c: its connection broke, or could not be opened yet. */
 	bool loaded;               /* its execs and sessions are in memory */
-	struct warren_error broke; /* why; told if it turns out that its init is gone */
+	struct warren_error broke; /* why; the error if its init turns out to be gone */
 	unsigned breaks;           /* of late */
 	unsigned tries;            /* to open it, that failed */
 	uint64_t tried_at;         /* the first of them */
@@ -73,12 +73,12 @@ struct sandbox {
 	uint64_t broke_at;         /* ms of the loop's clock */
 	struct loop_timer *reconnect_timer;
 
-	struct fair_quota_lease descriptors; /* for its line */
+	struct fair_quota_lease descriptors; /* for its connection */
 
 	uint32_t last_number; /* of an exec: init takes none twice */
 	uint64_t oom_kills;   /* in execs that have ended, as its init says */
 
-	struct loop_timer *timer; /* of its time to live and its idle time */
+	struct loop_timer *timer; /* for its time to live and its idle time */
 	unsigned n_running;       /* execs that keep it from being idle */
 	unsigned n_engaged;       /* connections that do */
 	int64_t touched;          /* when last_used was last written */
@@ -91,7 +91,7 @@ struct sandbox {
 	bool gates;                /* its init waits for our word before it executes */
 	bool workers;              /* its init starts file workers */
 	bool welcomed;             /* what its init can do is known */
-	bool abandoned;            /* nobody can ask what became of its making */
+	bool abandoned;            /* no client can ask for the outcome of its creation */
 	const char *reason;        /* of what happens to it at present; NULL */
 	struct sandbox_job *jobs;  /* that wait for `moving` to end */
 	struct create_op *pulling; /* its making waits for an image; NULL */
@@ -102,7 +102,7 @@ struct sandbox {
 	bool starting; /* its main command is being started for the first time */
 };
 
-/* Has it an init, if all is well with it? */
+/* Whether it should have an init in this state. */
 static inline bool sandbox_is_made(const struct sandbox *sandbox)
 {
 	return sandbox->row.state == SANDBOX_RUNNING ||
@@ -131,7 +131,7 @@ struct service {
 	size_t n_unsaved; /* results that wait to be written */
 	struct event events[EVENTS_KEPT];
 	struct event past_event; /* one that is not among them any more */
-	/* What is kept comes after the first; the last is that which was emitted last. */
+	/* Events after first_event are kept; last_event is the newest one. */
 	uint64_t first_event, stored_event, last_event;
 	uint64_t dropped_event; /* that never came into the store; 0: none */
 	unsigned event_depth;   /* of transactions */
@@ -151,16 +151,14 @@ struct service {
 	size_t n_stock;
 };
 
-/*
- * A write that failed is survived where what it says can be found again; it is counted.
- */
+/* A failed write of data that can be found again is not an error; it is counted. */
 static inline void survive(struct service *s, int r)
 {
 	s->metrics.store_errors += r < 0;
 }
 
 /* event.c */
-/* A change of the store and the events that tell of it, as one. */
+/* A change of the database and its events, as one transaction. */
 struct event_tx {
 	struct service *service; /* NULL: not begun, or over */
 	struct db_tx tx;
@@ -174,20 +172,21 @@ void event_rollback(struct event_tx *tx);
 #define AUTO_EVENT_TX CLEANUP(event_rollback)
 
 /* gc.c */
-/* Something was left that must be put right, as soon as that is possible. */
+/* Something could not be cleaned up: try again as soon as possible. */
 void service_untidy(struct service *s);
 
 /* disk.c */
 /*
- * May results be forgotten for the output of a new exec? -EAGAIN: there is room by now.
+ * Whether results may be deleted to make room for the output of a new exec. -EAGAIN:
+ * there is room by now.
  */
 int disk_may_forget(struct service *s);
-/* May something be added to the disk? -ENOSPC. */
+/* Whether something may be added to the disk: 0 or -ENOSPC. */
 int disk_admit(struct service *s, struct warren_error *err);
 
 /*
- * lease.c: @n for @tenant, instead of what @lease had before; -EUSERS: it has its share.
- * lease_force() is for what is there already.
+ * lease.c: take @n for @tenant, instead of what @lease had before; -EUSERS: the tenant
+ * has its whole share. lease_force() is for what already exists.
  */
 int lease_take(struct service *s, enum lease_kind kind, const char *tenant, uint64_t n,
 	       struct fair_quota_lease *lease, struct warren_error *err);
@@ -198,8 +197,8 @@ void lease_force(struct service *s, enum lease_kind kind, const char *tenant, ui
 		 struct fair_quota_lease *lease);
 void lease_end(struct service *s, enum lease_kind kind, struct fair_quota_lease *lease);
 /*
- * Memory that grows: @bytes in all, in steps. What is small is free of it. -EUSERS,
- * -ENOMEM: there is no room for so many; @lease is as it was.
+ * Memory that grows: @bytes in all, in steps. Small amounts are not counted. -EUSERS,
+ * -ENOMEM: there is no room for so many; @lease is unchanged.
  */
 int lease_memory(struct service *s, const char *tenant, uint64_t bytes,
 		 struct fair_quota_lease *lease, struct warren_error *err) MUST_CHECK;
@@ -225,19 +224,19 @@ int init_conn_tell(struct sandbox *sandbox, const void *msg, size_t size);
 
 /* sandbox.c */
 /*
- * Its init is gone without having been told to, or counts as gone: mute, late, out of
+ * Its init has ended unexpectedly, or counts as dead: it is silent, late, or violates the
  * protocol.
  */
 void sandbox_lost(struct sandbox *sandbox, const struct warren_error *why);
-/* The only one that changes a sandbox's state; in the store first. */
+/* The only function that changes a sandbox's state; in the database first. */
 int sandbox_move(struct sandbox *sandbox, enum sandbox_state to, const char *error,
 		 struct warren_error *err);
-/* sandbox_ops.c: kill what there may be of it, and let it be `failed` then. */
+/* sandbox_ops.c: kill what may be left of it, then set it to `failed`. */
 void sandbox_end(struct sandbox *sandbox, const struct warren_error *why);
-/* As sandbox_delete() and sandbox_pause(), with the reason that is told. */
+/* Like sandbox_delete() and sandbox_pause(), with the reason for the event. */
 void sandbox_delete_for(struct sandbox *sandbox, const char *why, service_done_fn done,
 			void *ctx);
-/* There is no line: why, and whether to try again. */
+/* There is no connection: why, and whether to try again. */
 int init_conn_refuse(const struct sandbox *sandbox, struct warren_error *err);
 void sandbox_arm(struct sandbox *sandbox);
 void sandbox_touch(struct sandbox *sandbox);
@@ -249,7 +248,7 @@ void sandbox_find_user(struct sandbox *sandbox, const char *text,
 				  const struct warren_error *err),
 		       void *ctx);
 
-/* For what nobody waits for. */
+/* For operations whose outcome does not matter. */
 void service_ignore(void *ctx, int r, const struct warren_error *err);
 
 /*

@@ -67,7 +67,7 @@ struct exec {
 	struct waiters watchers, waiters; /* for output; for its end */
 	struct exec_holder *holders;
 	uint64_t held_at; /* the cursor that init was told; UINT64_MAX: none */
-	struct loop_timer *hold_timer; /* init could not be told; NULL */
+	struct loop_timer *hold_timer; /* to tell init again, after that failed; NULL */
 	struct exec_holder first; /* from the start on, for a reader that is to come */
 	struct loop_timer *first_timer;
 	struct journal_hint end; /* where it ended when that was last asked */

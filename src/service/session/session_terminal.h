@@ -18,25 +18,25 @@
 #include "service/session/session.h"
 
 #define CONSOLE_NAME_MAX   128
-#define CONSOLE_SCREEN_MAX (64U << 20) /* bytes of what is shown; the rest is dropped */
+#define CONSOLE_SCREEN_MAX (64U << 20) /* bytes of output kept; the rest is dropped */
 
 struct session_terminal;
 
-/* With NULL and why not: -EEXIST when there is one of that name. */
+/* @c is NULL on failure; -EEXIST: the name is in use. */
 typedef void (*session_terminal_fn)(void *ctx, struct session_terminal *c,
 				    const struct warren_error *err);
 void session_terminal_open(struct sandbox *sandbox, const char *name,
 			   const struct exec_start *start, session_terminal_fn done,
 			   void *ctx);
 struct session_terminal *session_terminal_find(struct sandbox *sandbox, const char *name);
-/* All that it started is killed; who waits hears CONSOLE_ENDED. */
+/* Kills everything that it started; acts that wait end with CONSOLE_ENDED. */
 void session_terminal_close(struct session_terminal *c, service_done_fn done, void *ctx);
 /* Every console of @sandbox; @done when all are closed. */
 void session_terminal_close_all(struct sandbox *sandbox, service_done_fn done, void *ctx);
 
 enum session_terminal_kind {
-	CONSOLE_COMMAND,   /* to the shell; what still runs is waited for */
-	CONSOLE_TYPE,      /* to what runs, else to the shell */
+	CONSOLE_COMMAND,   /* typed to the shell, after the running command has ended */
+	CONSOLE_TYPE,      /* typed to the running command, or to the shell */
 	CONSOLE_INTERRUPT, /* ^C, some times; then SIGKILL */
 };
 
@@ -48,17 +48,16 @@ struct session_terminal_act {
 	size_t n_expect;
 	int64_t timeout_ms; /* of an interrupt: after each ^C; -1: none */
 	unsigned tries;     /* of an interrupt */
-	bool wants_code; /* after what was expected, the end is waited for a little while
-			  */
+	bool wants_code;    /* after an expected text, wait a little for the end */
 };
 
 enum session_terminal_outcome {
-	CONSOLE_BACK,      /* the shell has it back: exit_code */
+	CONSOLE_BACK,      /* it has ended: exit_code */
 	CONSOLE_EXPECTED,  /* `expected` was shown; exit_code is -1, or known by then */
 	CONSOLE_TIMED_OUT, /* it runs on */
-	CONSOLE_SYNTAX,    /* nothing of it ran; what is shown says why */
+	CONSOLE_SYNTAX,    /* no line of it ran; the screen says why */
 	CONSOLE_ENDED,     /* the shell is gone: exit_code, or -1 */
-	CONSOLE_REFUSED,   /* it never began; what is shown says why */
+	CONSOLE_REFUSED,   /* it never began; the screen says why */
 };
 
 struct session_terminal_result {
@@ -71,30 +70,36 @@ struct session_terminal_result {
 	 */
 	struct buf *screen;
 	/*
-	 * For its memory, of service_screens(): whoever takes the screen takes it, too.
+	 * For the memory of the screen, from service_screens(): a callback that takes the
+	 * screen takes the lease too.
 	 */
 	struct fair_quota_lease *lease;
 	uint64_t cut; /* bytes that are missing at its end */
 	uint64_t dropped;
 };
 
-/* What a person reads of it: control sequences left out, and in words what is missing. */
+/*
+ * The screen as readable text: without control sequences, and with a note of missing
+ * bytes.
+ */
 void session_terminal_plain(struct buf *out, const struct buf *screen, uint64_t cut);
 
-/* What screens hold, and what becomes of them: a tenant's share, in bytes. */
+/*
+ * The memory of screens and of the answers made from them: a share per tenant, in bytes.
+ */
 struct fair_quota *service_screens(struct service *s);
 
 /*
- * @done once, from the loop or, when it can be told, at once. CONSOLE_REFUSED when too
- * many wait for their turn already.
+ * Calls @done once, from the loop or immediately. CONSOLE_REFUSED: too many acts wait
+ * already.
  */
 void session_terminal_do(struct session_terminal *c,
 			 const struct session_terminal_act *act,
 			 void (*done)(void *ctx, const struct session_terminal_result *r),
 			 void *ctx);
 /*
- * No one waits for the act of @ctx: if it has not begun, it is CONSOLE_REFUSED, and never
- * will.
+ * The client of the act with @ctx has left: if the act has not begun, it never will, and
+ * ends as CONSOLE_REFUSED.
  */
 void session_terminal_withdraw(struct session_terminal *c, const void *ctx);
 

@@ -52,12 +52,13 @@
 #define FD_SPEC     5            /* where `run` finds the spec */
 #define GRACE_NS    2000000000ULL
 #define SIGNAL_SECS 10
-#define END_SECS    30 /* for all that runs inside to be killed */
-#define SANDBOX_NAME                                                       \
-	"WARREN_BOX" /* in the environment of all that we start (outlived) \
-		      */
+#define END_SECS    30 /* to kill everything inside */
+/*
+ * In the environment of all processes that the shim starts, if the driver is `outlived`.
+ */
+#define SANDBOX_NAME "WARREN_BOX"
 
-/* What there is inside, as it was found at the start. */
+/* What is inside, as inspect.c found it at the start. */
 struct inside {
 	char shell[64]; /* absolute; "": there is none */
 	uint32_t uid, gid;
@@ -77,21 +78,24 @@ int spec_read(const json_t *doc, struct warren_spec *ret, struct warren_error *e
 void spec_done(struct warren_spec *spec);
 
 /* run.c */
-/* The end of the sandbox, and before it that of all that runs in it. */
+/* Kill everything that runs in the sandbox, then destroy it. */
 int shim_sandbox_unmake(struct warren_error *err);
 int shim_run(const char *dir, struct warren_error *err);
-/* It is no more; @why may be NULL: the platform is asked. */
+/* The sandbox has ended; @why may be NULL: then the platform is asked. */
 void sandbox_died(const struct warren_error *why);
 bool sandbox_is_dead(void);
-/* Somebody waits for its end; it came while it was away, so that nobody was told. */
+/*
+ * Start a process that waits for the sandbox's end; and whether that came while
+ * save_is_away().
+ */
 void watch_start(void);
 bool watch_has_ended(void);
 
 /* checkpoint.c */
 void save_request(int c, const struct proto_save *msg);
-/* It is saved, or is about to be, or to be no longer: nothing can be asked of it. */
+/* It is saved, or is being saved or restored: no other request is possible. */
 bool save_is_away(void);
-/* What a worker says of it; or that it is dead, and what is said of that. */
+/* The worker's answer; or that the worker died, and the error for that. */
 void save_over(bool saving, const struct proto_reply *r, size_t size);
 void save_died(bool saving, struct warren_error *ret_why);
 
@@ -103,19 +107,21 @@ void shim_pull_end(int r, const struct warren_error *err);
 
 /* inspect.c */
 int inspect_sandbox(struct warren_error *err);
-/* What libwarren is to know of it, into the file `made` of its directory. */
+/* Write what libwarren must know about it to the file `made` in its directory. */
 int learn_note(const struct warren_spec *spec, struct warren_error *err);
 
 /* exec.c */
-/* As many open files as a command may have: ours are more. */
+/* The limit of open files for a command; the shim's own is higher. */
 extern struct rlimit child_nofile;
-/* Bytes that what child_start() starts may write to a file of ours. */
+/* Bytes that a process of child_start() may write to a file of the shim. */
 extern rlim_t child_most;
 void mark_make(char mark[MARK_LEN + 1]);
-/* We are about to end the sandbox: what we start for that is none of it. */
+/*
+ * The sandbox is about to be destroyed: processes started for that do not belong to it.
+ */
 extern bool child_apart;
 
-/* A process inside, as far as we know it. */
+/* A process inside, and what is known about it. */
 struct target {
 	int pid;        /* 0: not known */
 	uint64_t start; /* clock ticks, as inside */
@@ -124,28 +130,26 @@ struct target {
 };
 
 const struct target *child_target(const struct exec *ex);
-/*
- * Its processes inside are gone, or were not found: it is given a little time, and ended.
- */
+/* Its processes inside are gone, or were not found: after a short time, end it. */
 void child_end(struct exec *ex);
-/* It is being killed, which takes longer: its tool is left alone in the meantime. */
+/* Killing it takes longer: do not end its tool in the meantime. */
 void child_spare(struct exec *ex);
 /* When to call child_deadlines() next, ns; 0: never. */
 uint64_t child_next(void);
 void child_deadlines(void);
 
 /* exec_kill.c: init's tree_kill(), and when it is done */
-/* The worker is at something: those that wait for it are left alone a little longer. */
+/* The worker is busy: give the execs that wait for it a little more time. */
 void kill_spare(void);
-/* What was to be killed is, or could not be (-errno); -EBUSY: not now. */
+/* The execs were killed, or could not be (-errno); -EBUSY: not now. */
 void kill_over(long status);
 /* When to call kill_deadlines() next, ns; 0: never. */
 uint64_t kill_next(void);
 void kill_deadlines(void);
 
 /*
- * In its own process: run @argv, with the streams that are given (-1: /dev/null).
- * Its pid or -errno. @user as of shim_exec. For what we run inside for ourselves.
+ * Run @argv in a separate process, with the given streams (-1: /dev/null): its pid or
+ * -errno. @user as in shim_exec. For the shim's own commands inside.
  */
 pid_t child_start(const char *const *argv, const char *user, int in, int out, int errs,
 		  int outcome);

@@ -15,15 +15,14 @@
 #include <stddef.h>
 
 #define STREAM_PIPE  (1U << 0)
-#define STREAM_FILE  (1U << 1) /* regular, with bytes of its own */
+#define STREAM_FILE  (1U << 1) /* regular, not a file of /proc or the like */
 #define STREAM_EVENT (1U << 2) /* an eventfd */
 #define STREAM_DIR   (1U << 3)
 
-/* Is it one of @kinds, and open for more than its name? */
+/* Whether @fd is one of @kinds; O_PATH is accepted only if these include STREAM_DIR. */
 bool stream_is(int fd, unsigned kinds);
 /*
- * May the request @msg of @size bytes come with these? 0; -EPROTO: it takes no such
- * descriptor.
+ * Whether the request @msg of @size bytes may come with these descriptors: 0, or -EPROTO.
  */
 int streams_check(const void *msg, size_t size, const int *fds, size_t n_fds);
 

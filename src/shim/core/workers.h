@@ -20,39 +20,42 @@ enum work_kind {
 	WORK_KILL,    /* execs that are overdue: their targets follow */
 	WORK_SAVE,    /* SAVE, and the file comes along */
 	WORK_RESTORE, /* RESTORE, and with the file what was held */
-	WORK_GONE,    /* a connection is: what it had begun is nobody's */
+	WORK_GONE,    /* a connection has ended: drop what it had begun */
 };
 
 /* What goes both ways before the message. */
 struct work {
 	enum work_kind kind;
-	int conn;            /* that asked; -1: none */
-	uint64_t connection; /* which it was: the inode of its socket */
+	int conn;            /* that sent the request; -1: none */
+	uint64_t connection; /* the inode of its socket, which identifies it */
 	uint32_t seq;
 	struct target target;
 	int sig, pid;
 	enum proto_whom whom;
 };
 
-/* run.c's side. A worker that cannot be asked is told to who asked. */
+/* run.c's side. If a worker cannot be asked, the client gets an error. */
 void work_request(int c, const void *msg, size_t size, int *fds, size_t n_fds);
 void work_signal(int c, const struct exec *ex, const struct proto_signal *msg);
 void work_list(int c, const struct exec *ex, const struct proto_list *msg, int *fds,
 	       size_t n_fds);
 /* Both, to the worker of files; -EBUSY: something is being done. */
 int work_save(int c, uint32_t seq, enum work_kind kind, int pid, int *fds, size_t n_fds);
-/* Which connection @c is, and that it is no more. */
+/* What identifies connection @c; and that the connection has ended. */
 uint64_t work_connection(int c);
 void work_gone(uint64_t connection);
-/* All of one user; kill_over() has the outcome. -errno: nobody was asked. */
+/*
+ * All targets have the same user. kill_over() gets the outcome. -errno: no worker was
+ * asked.
+ */
 #define WORK_KILLS_MAX 256
 int work_kill(const struct target *targets, size_t n);
-/* A worker has something to say. */
+/* A worker has sent a message. */
 void work_heard(unsigned which);
 /* When to call work_deadlines() next, ns; 0: never. */
 uint64_t work_next(void);
 void work_deadlines(void);
-/* Was it one of them? */
+/* Whether @pid was a worker. */
 bool work_reaped(int pid);
 
 #define WATCH_WORK ((enum watch)(WATCH_OUT + 1)) /* and which */
@@ -62,8 +65,8 @@ void work_send(const struct work *w, const void *msg, size_t size, int fd);
 void work_reply(const struct work *w, long status, uint32_t value, int fd,
 		const char *why);
 /*
- * That it takes longer, what the worker is at and all that waits for it; so often it must
- * be said.
+ * Report that the current work, and all that waits for it, takes longer; at least this
+ * often.
  */
 #define WORK_SIGN_MS 5000
 void work_sign(void);
@@ -71,9 +74,7 @@ void work_sign(void);
 /* exec_procs.c: in a worker */
 void tree_work(const struct work *w, int file);
 void tree_kill_overdue(const struct work *w, const struct target *targets, size_t n);
-/*
- * All that runs in the sandbox is killed, as far as it is to be reached. Not in a worker.
- */
+/* Kill everything in the sandbox that can be reached. Not in a worker. */
 void tree_end(void);
 /* port.c: in a worker */
 void port_work(const struct work *w, const struct proto_connect *msg);
