@@ -2,14 +2,13 @@
 /*
  * live.h - requests under way, by the token that opened them
  *
- * A token is judged when a request begins. Some requests last for hours:
- * terminals, tunnels, events, output, watches, waits, uploads, what is proxied. They end
- * with their token: when it is revoked or expires, or is deleted with its tenant or its
- * sandbox, whoever does that, and whichever face the request came by.
+ * A token is checked when a request begins. Some requests last for hours: terminals,
+ * tunnels, events, output, watches, waits, uploads, proxied requests. They end with their
+ * token: when it is revoked or expires, or is deleted with its tenant or its sandbox, no
+ * matter which API the request used.
  *
- * A request under way keeps its connection busy. Of the connections by TCP, which serve
- * all tenants, each tenant has a share (service/core/fair_quota.h): who has it is refused
- * with 429.
+ * A request under way keeps its connection busy. Tenants share the TCP connections
+ * (service/core/fair_quota.h): a tenant that has used up its share is refused with 429.
  */
 #ifndef API_LIVE_H
 #define API_LIVE_H
@@ -21,11 +20,11 @@ struct net_loop;
 struct live;
 
 /*
- * A request's place among them; its owner embeds it, zeroed, and leaves before it is
- * gone.
+ * A request in this list; its owner embeds it, zeroed, and calls live_leave() before it
+ * is freed.
  */
 struct live_request {
-	struct live_request *next, *prev; /* NULL: it is none of them */
+	struct live_request *next, *prev; /* NULL: it is not in the list */
 	struct http_request *req;         /* NULL: it is closed already */
 	const struct caller *caller;
 	struct live *live;
@@ -42,9 +41,9 @@ int live_new(struct net_loop *loop, struct db *db, uint64_t tcp_max, struct live
 struct live *live_free(struct live *l);
 
 /*
- * @caller, who was admitted, has begun @req, and stays where it is until live_leave().
- * -EBADMSG: its tenant has too many under way, as @err says; live_leave() is due all the
- * same.
+ * @caller, which was admitted, has begun @req; its memory must stay until live_leave().
+ * -EBADMSG: its tenant has too many requests under way, as @err says; live_leave() must
+ * be called even then.
  */
 int live_enter(struct live *l, struct live_request *r, struct http_request *req,
 	       const struct caller *caller, struct api_error *err);

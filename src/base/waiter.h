@@ -2,9 +2,9 @@
 /*
  * waiter.h - callbacks that wait for an event: an end, output, a state
  *
- * A waiter is its owner's memory, all zeros but for fn and ctx, until it was cancelled
- * or, if it is told once, was told. Whoever offers something to wait for keeps a list of
- * waiters.
+ * A waiter is its owner's memory, zeroed except for fn and ctx, until it was cancelled
+ * or, if it is called only once, was called. An object that can be waited for has a list
+ * of waiters.
  */
 #ifndef BASE_WAITER_H
 #define BASE_WAITER_H
@@ -23,7 +23,7 @@ struct waiter {
 
 struct waiters {
 	struct waiter *first;
-	struct waiter *next; /* the one that is told next, while they are; NULL */
+	struct waiter *next; /* the next one to call, during waiters_tell(); NULL */
 };
 
 static inline void waiter_add(struct waiters *list, struct waiter *w, void *of)
@@ -46,8 +46,8 @@ static inline void *waiter_cancel(struct waiter *w)
 }
 
 /*
- * All that wait now are told, and wait on. Any of them may cancel itself or others, and
- * add more, which are not told this time. The list must stay until the last was told.
+ * Calls all waiters, which stay in the list. Any of them may cancel itself or others, and
+ * add more, which are not called this time. The list must stay until the last was called.
  */
 static inline void waiters_tell(struct waiters *list)
 {

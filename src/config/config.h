@@ -75,15 +75,15 @@ struct config_backend {
 	const char *kind;
 	enum tier tier;
 	enum backend_images images;
-	bool network;   /* it governs the network of its sandboxes */
+	bool network;   /* it controls the network of its sandboxes */
 	char *settings; /* JSON, for warren_options.backend_config; NULL: it has none */
-	bool off;       /* one that would be there by itself, and is not to be */
+	bool off;       /* a default backend that is switched off */
 };
 
 struct config {
 	struct config_list listen; /* config_listener() takes one apart */
 	char *state_dir, *run_dir;
-	char *user;               /* who the api process becomes; "": stays who it is */
+	char *user;               /* user of the api process; "": the same as now */
 	char *domain;             /* "": ports are reached by path only */
 	char *tls_cert, *tls_key; /* "": none */
 	uint64_t on_stop;         /* enum config_on_stop */
@@ -131,13 +131,13 @@ int config_read_file(struct config *c, const char *path,
 int config_read_text(struct config *c, const char *name, const char *text, size_t size,
 		     struct warren_error *err) MUST_CHECK;
 /*
- * Flags from argv[1] on, all that are of the table. *@ret_first is the index of
- * the first word that is none of them (argc: there is no more): an operand, or
- * a flag that the caller knows, after which he calls again with the rest.
+ * Reads flags of the table, from argv[1] on. *@ret_first is the index of the first other
+ * word (argc: there is none): an operand, or a flag of the caller, which handles it and
+ * calls again with the rest.
  */
 int config_read_flags(struct config *c, int argc, char *const *argv, int *ret_first,
 		      struct warren_error *err) MUST_CHECK;
-/* The error for a flag that nobody knows, naming the nearest one. */
+/* The error for an unknown flag; it names the most similar one. */
 int config_unknown_flag(const char *word, struct warren_error *err);
 /* Defaults for what was not given, and the rules between keys. */
 int config_finish(struct config *c, struct warren_error *err) MUST_CHECK;
@@ -152,7 +152,7 @@ enum config_transport {
 
 /* Who can reach a listener; a wider one has a greater number. */
 enum config_reach {
-	CONFIG_OWNER,    /* whoever may open the socket, which is 0600 */
+	CONFIG_OWNER,    /* processes that may open the socket, which is 0600 */
 	CONFIG_LOOPBACK, /* every process of this machine, web pages in a browser included
 			  */
 	CONFIG_WIDE,
@@ -172,15 +172,15 @@ struct config_listener {
 
 /*
  * "unix:/PATH", "tcp:HOST:PORT", "tls:HOST:PORT". HOST is an address
- * ("127.0.0.1", "[::1]", "0.0.0.0") or "localhost", which is 127.0.0.1: a name
- * that somebody else could change decides nothing here.
+ * ("127.0.0.1", "[::1]", "0.0.0.0") or "localhost", which is 127.0.0.1: a name that
+ * others could change must not decide this.
  */
 int config_listener(const char *text, struct config_listener *ret,
 		    struct warren_error *err) MUST_CHECK;
 /*
- * Whether it may listen, there being so many valid tokens. 0: yes. 1: it is on
- * loopback and there is none: make one first, and tell where. -EACCES: it would be
- * open to other machines without a token.
+ * Whether it may listen, with this number of valid tokens. 0: yes. 1: it is on loopback
+ * and there is no token: create one first, and say where it is. -EACCES: it would be open
+ * to other machines without a token.
  */
 int config_allow(const struct config *c, uint64_t tokens,
 		 struct warren_error *err) MUST_CHECK;
@@ -194,13 +194,13 @@ bool config_mount_allowed(const struct config *c, const char *path, bool read_on
 
 /* NULL: there is no such. */
 const struct config_backend *config_backend(const struct config *c, const char *name);
-/* The weakest wall that a sandbox of @tenant may have. */
+/* The weakest tier that a sandbox of @tenant may have. */
 enum tier config_min_tier(const struct config *c, const char *tenant);
 /*
- * Where a sandbox of @tenant runs that asks for backend @name (NULL: for none) and for a
- * wall of @tier at least. Who names no backend gets the default one, or where its wall is
- * too weak the one with the weakest wall that will do. -ENODEV: there is no such backend;
- * -EPERM: its wall is too weak, or that of all of them. Nothing is ever lowered.
+ * The backend for a sandbox of @tenant that requests backend @name (NULL: none) and at
+ * least @tier. Without a name, it is the default backend, or if its tier is too weak, the
+ * one with the weakest sufficient tier. -ENODEV: there is no such backend; -EPERM: its
+ * tier, or that of all backends, is too weak. A required tier is never lowered.
  */
 int config_place(const struct config *c, const char *tenant, const char *name,
 		 enum tier tier, const struct config_backend **ret,

@@ -4,9 +4,10 @@
  *
  * Unpacking is done by forks (unpack.h), which have all the memory of the process
  * they are forked from; and the process that pulls has passwords and tokens in
- * places that only libcurl knows. So who unpacks is not forked from it but from a
- * process that was, before it knew anything: the foreman. It is told what to unpack
- * over a connection, and ends with that; when it has ended, so have all below it.
+ * places that only libcurl knows. So the unpacking processes are not forked from it, but
+ * from a process that was forked from it before it knew any secret: the foreman. The
+ * foreman gets its orders over a connection and ends with it; when it has ended, so have
+ * all of its children.
  */
 #ifndef IMAGE_UNPACK_SPAWNER_H
 #define IMAGE_UNPACK_SPAWNER_H
@@ -25,16 +26,16 @@ int oci_foreman_start(struct oci_foreman *ret, const struct store *s,
 		      struct warren_error *err);
 
 /*
- * Have the archive @blob made a layer of the store. @lock, which may be -1, is the
- * layer's: it is held as long as the worker lives. Once that has ended, @ret_report
- * has a struct warren_error to read, with code 0 if all is well; an end of the file in
- * its place says that the worker was killed.
+ * Unpack the archive @blob into a layer of the store. @lock, which may be -1, is the
+ * layer's lock: it is held as long as the worker lives. When the worker has ended, a
+ * struct warren_error can be read from @ret_report, with code 0 on success; an immediate
+ * end of file means that the worker was killed.
  */
 int oci_foreman_unpack(const struct oci_foreman *f, const char *diff_id,
 		       uint64_t max_bytes, int blob, int lock, int *ret_report,
 		       struct warren_error *err);
 
-/* All that it started is killed and reaped. */
+/* Kills and reaps everything that it started. */
 void oci_foreman_stop(struct oci_foreman *f);
 
 #endif /* IMAGE_UNPACK_SPAWNER_H */

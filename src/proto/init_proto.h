@@ -2,9 +2,9 @@
 /*
  * init_proto.h - the protocol between a sandbox's init and its clients
  *
- * SOCK_SEQPACKET connections, one struct a message, descriptors beside it
- * (SCM_RIGHTS). Both ends are of one build or of builds that share
- * PROTO_VERSION; a message of another version is refused.
+ * SOCK_SEQPACKET connections: each message is one struct, with descriptors (SCM_RIGHTS).
+ * Both ends are of the same build, or of builds with the same PROTO_VERSION; a message of
+ * another version is refused.
  *
  *	engine				init
  *	CONFIG + cgroups	-->
@@ -25,32 +25,32 @@
  *				<--	ENTRIES, or REPLY when it failed
  *	ACK			-->		is not answered
  *
- * The child that becomes init uses the same connection before it: it gets
- * MOUNTS once the id maps are written, and reports FAILED with a struct
- * warren_error when its own step failed.
+ * The child that becomes init uses the same connection first: it gets MOUNTS once the id
+ * maps are written, and sends FAILED with a struct warren_error if one of its steps
+ * fails.
  *
  * Descriptors that init starts with: 0, 1 and 2 are /dev/null, PROTO_FD_MAKER
  * is the maker's connection, and PROTO_FD_LISTEN, of a durable sandbox only, a
  * socket that is bound to a name outside. init itself listens on it, before
  * READY, so that the credentials that a peer sees are init's own.
  *
- * Life. Without PROTO_FD_LISTEN, and until KEEP, the end of the maker's
- * connection is the end of the sandbox: init exits, and the kernel kills what
- * is left in the pid namespace. After KEEP no connection's end is. A durable
- * init takes PROTO_CONNECTIONS_MAX connections at a time, the maker's among
- * them; one too many gets a REPLY of -EBUSY to no request (seq 0) and its end.
+ * Life. Without PROTO_FD_LISTEN, and until KEEP, the sandbox ends with its creator's
+ * connection: init exits, and the kernel kills what is left in the pid namespace. After
+ * KEEP, the end of a connection does not end it. A durable init accepts
+ * PROTO_CONNECTIONS_MAX connections at a time, including its creator's; a further one
+ * gets a REPLY of -EBUSY to no request (seq 0) and is closed.
  *
- * Who hears what. A REPLY goes to the connection that asked. EXITED goes to those that
- * started the exec or ATTACHed to it, and to those that said HELLO with PROTO_HELLO_ALL.
- * From a connection of a durable sandbox whose owner does not read until its buffer is
- * full, no request is read until it does; what is due to it waits, up to a limit
- * (outbox.c). Beyond that it is closed: its owner connects again, and finds in the
- * journals what it missed. What belongs to a connection (its eventfds, its holds) ends
- * with it; what belongs to an exec (its streams) does not.
+ * Receivers. A REPLY goes to the connection that sent the request. EXITED goes to those
+ * that started the exec or ATTACHed to it, and to those that said HELLO with
+ * PROTO_HELLO_ALL. If a client of a durable sandbox does not read and its buffer is full,
+ * init reads no request of that connection until it does; messages to it wait, up to a
+ * limit (outbox.c). Beyond that limit the connection is closed: the client connects
+ * again, and finds in the journals what it missed. What belongs to a connection (its
+ * eventfds, its holds) ends with it; what belongs to an exec (its streams) does not.
  *
- * init is inside: to the engine everything it says is untrusted (proto_check()
- * and the callers' bounds), and a silent or babbling init harms its own
- * sandbox alone.
+ * init is inside the sandbox: the engine trusts none of its messages (proto_check() and
+ * the callers' bounds), and an init that is silent or sends garbage harms only its own
+ * sandbox.
  */
 #ifndef PROTO_INIT_PROTO_H
 #define PROTO_INIT_PROTO_H
@@ -73,9 +73,9 @@
 #define PROTO_CONNECTIONS_MAX 8
 
 /*
- * init's user: one more than the 65,536 that a sandbox has for itself. It exists there,
- * or init could not have it, and the system call filter refuses it to everybody
- * (tools/gen/seccomp-policy.h).
+ * init's user: one more than the 65,536 that a sandbox has for itself. It is part of the
+ * id map, or init could not have it, and the system call filter refuses it to all
+ * processes (tools/gen/seccomp-policy.h).
  */
 #define INIT_ID 65536
 
@@ -123,8 +123,9 @@ enum proto_role {
 	PROTO_ROLE_JOIN,     /* v1: a `tasks` file that every exec joins */
 	PROTO_ROLE_JOIN_BOX, /* v1: one that an exec without its own cgroup joins */
 	/*
-	 * Directories are detached mounts: nothing is above them. Where the engine may
-	 * not make such, the child before init does, and leaves them at PROTO_FD_DIRS.
+	 * Directories are detached mounts: nothing is above them. If the engine may not
+	 * create them, the child creates them before it becomes init, and leaves them at
+	 * PROTO_FD_DIRS.
 	 */
 	PROTO_ROLE_MEMORY, /* v1: directories below which an exec gets its own */
 	PROTO_ROLE_CPU,
@@ -136,7 +137,7 @@ enum proto_role {
 #define PROTO_ROLE_DIRS PROTO_ROLE_MEMORY
 #define PROTO_DIRS      (PROTO_ROLE_MAX - PROTO_ROLE_DIRS)
 
-/* The root is in place only now: what was opened before is opened again. */
+/* The root is mounted only now: init opens again what it had opened before. */
 #define PROTO_CONFIG_ROOTED (1U << 0)
 #define PROTO_CONFIG_AHEAD                                          \
 	(1U << 1) /* there is time to make ready for the first exec \
@@ -158,30 +159,30 @@ struct proto_config {
 #define PROTO_SPAWN_GROUPS  (1U << 6) /* setgroups(2) is possible here */
 #define PROTO_SPAWN_MKCWD   (1U << 7) /* make the working directory if it is missing */
 /*
- * stdin is a pipe whose write end init keeps and passes on with the REPLY: the
- * death of a writer is no end of the input, only CLOSE_INPUT (and the end of
- * every duplicate that was passed on) is.
+ * stdin is a pipe whose write end init keeps and passes on with the REPLY: the death of a
+ * writer does not end the input; only CLOSE_INPUT does, together with the end of every
+ * duplicate that was passed on.
  */
 #define PROTO_SPAWN_INPUT (1U << 8)
 #define PROTO_SPAWN_HOLD  (1U << 9) /* as PROTO_ATTACH_HOLD, from cursor 0 */
 /*
  * PROTO_SPAWN_PTY with PROTO_SPAWN_JOURNAL: what appears on the terminal is
- * stream 1. The master that is passed on is for input and resizing, and does
- * not block; who reads from it takes bytes from the journal.
+ * stream 1. The master that is passed on is for input and resizing, and does not block; a
+ * process that reads from it takes bytes away from the journal.
  */
 
 /* A stdio slot of SPAWN: which descriptor of the message it is. */
 #define PROTO_STDIO_NULL 0xff
 
 /*
- * Descriptors beyond the three that an exec may have, at numbers of the
- * requester's choice (above 2, below its limit of open files; 0: not wanted).
- * For shells that are given one command after another.
+ * Further descriptors that an exec may have besides the first three, at numbers that the
+ * requester chooses (above 2, below its limit of open files; 0: none). For shells that
+ * run one command after another.
  */
 enum proto_control {
 	/*
-	 * A pipe to init: what is written to it is stream 3 of the journal, and comes
-	 * after everything that was written to stdout and stderr before.
+	 * A pipe to init: data written to it becomes stream 3 of the journal, after
+	 * everything that was written to stdout and stderr before.
 	 */
 	PROTO_CONTROL_RESULT,
 	/*
@@ -234,9 +235,9 @@ enum proto_whom {
 	PROTO_WHOM_FIRST, /* the first process */
 	PROTO_WHOM_TREE,  /* all */
 	PROTO_WHOM_REST,  /* all but the first */
-	PROTO_WHOM_NEW,   /* of those, who came after the last record of stream 3 */
-	PROTO_WHOM_ONE,   /* `pid`, if it is one of them */
-	PROTO_WHOM_ALL,   /* of the sandbox, whichever exec started them; `exec` is 0 */
+	PROTO_WHOM_NEW, /* those of them that started after the last record of stream 3 */
+	PROTO_WHOM_ONE, /* `pid`, if it is one of them */
+	PROTO_WHOM_ALL, /* of the sandbox, whichever exec started them; `exec` is 0 */
 	PROTO_WHOM_MAX,
 };
 
@@ -270,10 +271,10 @@ struct proto_process {
 };
 
 /*
- * Files. A path is absolute and resolved within the sandbox's root; or a directory
- * that was opened before comes along, and the path is relative, and may not lead
- * out of it (-EXDEV). All is done with the rights of a user, and no others.
- * Nothing of /proc is opened or changed: there init would be its own victim.
+ * Files. A path is absolute and resolved within the sandbox's root; or it is relative to
+ * an open directory that comes with the message, and may not lead out of it (-EXDEV).
+ * Everything is done with the rights of one user. Nothing in /proc is opened or changed,
+ * because init could be made to act on itself there.
  */
 struct proto_open {
 	struct proto_header h;
@@ -293,8 +294,8 @@ struct proto_who {
 };
 
 /*
- * What is in the directory that comes along, from its position on, which moves:
- * no entries is the end. Or, with PROTO_SCAN_ONE, what is at the path.
+ * The next entries of the directory that comes with the message, from its position, which
+ * advances; no entries means the end. Or, with PROTO_SCAN_ONE, the file at the path.
  */
 #define PROTO_SCAN_ONE (1U << 0)
 #define PROTO_SCAN_FOLLOW \
@@ -333,7 +334,7 @@ enum proto_verb {
 	PROTO_VERB_MAX,
 };
 
-/* What is already as it is to be is fine: a directory to make, a file to remove. */
+/* It is no error if the directory to create exists, or the file to remove does not. */
 #define PROTO_CHANGE_LENIENT (1U << 0)
 #define PROTO_CHANGE_KEEP                                            \
 	(1U << 1) /* RENAME: what is at the new place stays, -EEXIST \
@@ -348,8 +349,8 @@ enum proto_verb {
  * A verb, done to many paths one after another, or to pairs of them. Of two
  * directories that come along the second is for the second of each pair. The
  * value of the REPLY is how many were changed; if one failed, how many were
- * dealt with before it. A shim's tools are given many at once: of those that were
- * given with the one that failed, some before it may be left, and some behind it done.
+ * dealt with before it. A shim passes many paths to a tool at once: if one of them fails,
+ * some before it may be unchanged, and some after it changed.
  */
 struct proto_change {
 	struct proto_header h;
@@ -383,8 +384,8 @@ struct proto_watch {
  * cgroup. The REPLY brings a connection to it, over which it answers OPEN, SCAN, CHANGE,
  * WRITE, NOTIFY and WATCH, in the order in which they come. So init never waits for a
  * lock of a file system, and what is written counts as the sandbox's memory. A worker
- * ends with its connection. One that is killed leaves a last word there, from init: a
- * REPLY to no request (seq 0), -ENOMEM when it was the OOM killer, else -EOWNERDEAD.
+ * ends with its connection. If one is killed, init sends a last message there: a REPLY to
+ * no request (seq 0), with -ENOMEM if the OOM killer killed it, otherwise -EOWNERDEAD.
  * -EBUSY: there are PROTO_WORKERS_MAX.
  */
 #define PROTO_WORKERS_MAX 8
@@ -415,9 +416,9 @@ _Static_assert(sizeof(struct proto_write) == offsetof(struct proto_write, data),
 /*
  * To a file worker: make an inotify(7). The REPLY brings it, for WATCH, and a socket
  * (SOCK_SEQPACKET) from which its events come, as many whole ones in a message as there
- * are, up to PROTO_EVENTS_MAX bytes. So nobody outside reads from what somebody inside
- * has, too, and both are the sandbox's memory and count for init's user. The end of the
- * socket is the end of it.
+ * are, up to PROTO_EVENTS_MAX bytes. So no process outside reads from a file that a
+ * process inside has open too, and both count as the sandbox's memory and for init's
+ * user. The inotify instance ends with the socket.
  */
 #define PROTO_EVENTS_MAX 16384
 
@@ -431,23 +432,23 @@ struct proto_connect {
 	uint16_t ipv6;
 };
 
-/* What was begun is done, and noted where others find it. */
+/* The creation is complete, and recorded where others find it. */
 struct proto_keep {
 	struct proto_header h;
 };
 
 /*
- * SAVE: all that runs in the sandbox goes to a file of the shim's, and ends; RESTORE: it
- * goes on. For a shim whose platform can do that: -EOPNOTSUPP. -EBUSY: something inside
- * cannot be saved, and nothing has happened. Until the answer to RESTORE all other
- * requests but HELLO are refused (-EBUSY), and WELCOME says so. A sandbox that has ended
- * by it has its last word.
+ * SAVE: the shim saves all processes of the sandbox to a file, and they end; RESTORE:
+ * they continue. -EOPNOTSUPP: the platform of the shim cannot do this. -EBUSY: a process
+ * inside cannot be saved, and nothing has changed. Until the answer to RESTORE all other
+ * requests but HELLO are refused (-EBUSY), and WELCOME says so. If the sandbox ended
+ * because of it, the error says why.
  */
 struct proto_save {
 	struct proto_header h;
 };
 
-#define PROTO_HELLO_ALL (1U << 0) /* to hear of the end of every exec */
+#define PROTO_HELLO_ALL (1U << 0) /* to be told when any exec ends */
 
 struct proto_hello {
 	struct proto_header h;
@@ -462,8 +463,8 @@ struct proto_close_input {
 };
 
 /*
- * An eventfd comes along, which is written when the journal grows or ends; it
- * takes the place of one that this connection brought before.
+ * An eventfd comes with the message and is written when the journal grows or ends; it
+ * replaces an earlier one of this connection.
  */
 #define PROTO_ATTACH_NOTIFY (1U << 0)
 /*
@@ -484,7 +485,7 @@ struct proto_ack {
 	struct proto_header h;
 	uint32_t exec;
 	uint32_t pad;
-	uint64_t cursor; /* what is before it has been read */
+	uint64_t cursor; /* output before it has been read */
 };
 
 struct proto_ready {
@@ -493,7 +494,7 @@ struct proto_ready {
 
 #define PROTO_WELCOME_KEPT    (1U << 0)
 #define PROTO_WELCOME_SAVED   (1U << 1) /* see struct proto_save */
-#define PROTO_WELCOME_GATES   (1U << 2) /* it knows of gates */
+#define PROTO_WELCOME_GATES   (1U << 2) /* it supports gates */
 #define PROTO_WELCOME_WORKERS (1U << 3) /* it starts file workers */
 
 struct proto_welcome {

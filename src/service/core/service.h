@@ -70,8 +70,7 @@ struct service_options {
 	uint64_t watches_max, watched_max;
 	uint64_t journal_total; /* bytes of a sandbox's journals together; 0: what is
 				   usual */
-	uint64_t output_max;    /* bytes of all journals; 0: half of what the disk has for
-				   them */
+	uint64_t output_max;    /* bytes of all journals; 0: half of the space for them */
 	uint64_t descriptors_max; /* for sandboxes, execs and files; 0: no limit */
 };
 
@@ -80,32 +79,32 @@ typedef void (*service_done_fn)(void *ctx, int r, const struct warren_error *err
 int service_new(const struct service_options *options, struct service **ret,
 		struct warren_error *err) MUST_CHECK;
 struct service *service_free(struct service *s);
-/* Find again what a former process left. @done when all of it is there. */
+/* Restore the sandboxes of an earlier process. Calls @done when all are there. */
 int service_restore(struct service *s, service_done_fn done, void *ctx,
 		    struct warren_error *err) MUST_CHECK;
 /* All sandboxes; @done when they are gone. */
 void service_delete_all(struct service *s, service_done_fn done, void *ctx);
 /*
- * clock.c: milliseconds since 1970, by a clock of the service's own: what expires does so
- * by it, and it goes on steadily whatever the time of day is set to, over restarts too.
- * The store has its times.
+ * clock.c: milliseconds since 1970, by the service's own clock. All expiry uses it, and
+ * it runs steadily, even across restarts, whatever the time of day is set to. The
+ * database stores its times.
  */
 int64_t service_time(void);
 /* The time of day of such a time, for people. */
 int64_t service_wall(int64_t time);
 /*
- * Before the first of them: go on where a former process of this state was; @boot: the
- * boot's id, or "".
+ * Call before the first use: continue from the time of the earlier process with this
+ * state; @boot: the boot's id, or "".
  */
 int service_clock_open(struct db *db, const char *boot,
 		       struct warren_error *err) MUST_CHECK;
-/* From time to time, and at the end: what the next boot will need. */
+/* Call from time to time, and at the end: store what the next boot needs. */
 int service_clock_save(struct db *db, struct warren_error *err) MUST_CHECK;
 struct db *service_db(struct service *s);
 struct net_loop *service_loop(struct service *s);
-/* Whether the warden does what it is for: it is asked, and has two seconds. */
+/* Whether the warden works: it gets a request, and two seconds to answer it. */
 void service_check_warden(struct service *s, service_done_fn done, void *ctx);
-/* Whether its disk has room, and all results are written down. */
+/* Whether the disk has room, and all results are recorded. */
 bool service_disk_ok(const struct service *s);
 /* How many sandboxes @backend has. */
 size_t service_count_at(const struct service *s, const char *backend);
@@ -117,16 +116,16 @@ void service_probe(struct service *s, const char *backend,
 /* A sentence for the administrator's log, which no client gets to see. */
 void service_on_note(struct service *s, void (*fn)(void *ctx, const char *text),
 		     void *ctx);
-/* What the last error EUSERS was about: a tenant or a sandbox has its share of it. */
+/* The quota of the last error EUSERS: a tenant or a sandbox has reached its share. */
 struct share_denial {
 	const char *quota; /* NULL: there was none */
 	uint64_t used, maximum;
 };
 
-/* What the service holds for a sandbox, beside what the sandbox itself has. */
+/* What the service holds for a sandbox, besides the sandbox's own resources. */
 struct sandbox_held {
 	uint64_t output;      /* bytes of journals, and what they may yet become */
-	uint64_t descriptors; /* for its line, its execs and the uses of its files */
+	uint64_t descriptors; /* for its connection, its execs and its files in use */
 };
 
 void sandbox_held(const struct sandbox *sandbox, struct sandbox_held *ret);
@@ -139,9 +138,9 @@ void service_on_warden_end(struct service *s, void (*fn)(void *ctx), void *ctx);
 /* The sandbox @id if it is @owner's (NULL: whosever); else NULL. */
 struct sandbox *sandbox_find(struct service *s, const char *owner, const char *id);
 /*
- * The id of the sandbox that @word means: its id, its name, or the beginning of its id,
- * in this order. @owner NULL: anybody's, and of one name those of @first. -ENOENT;
- * -ENOTUNIQ: several.
+ * The id of the sandbox that @word refers to by its id, its name, or the beginning of its
+ * id, tried in this order. @owner NULL: of any tenant; of several with that name, the one
+ * of @first. -ENOENT; -ENOTUNIQ: several match.
  */
 int sandbox_resolve(struct service *s, const char *owner, const char *first,
 		    const char *word, char ret_id[ID_LEN + 1],
@@ -160,15 +159,15 @@ enum sandbox_pull {
 struct sandbox_source {
 	enum sandbox_pull pull;
 	const char *platform; /* NULL: this machine's */
-	bool theirs;          /* the backend has images of its own: nothing is pulled */
-	bool may_not_pull;    /* the client; what is not here is refused */
+	bool theirs;          /* the backend has its own images: nothing is pulled */
+	bool may_not_pull;    /* the client may not: a missing image is an error */
 };
 
 /*
- * Make a sandbox of @spec, which the row describes. Written down before this
- * returns: 0, 1 when the request was made before (*@ret is what it made, NULL
- * when that is gone), or -errno as db_insert_sandboxes(). sandbox_wait() tells how
- * it went.
+ * Create a sandbox from @spec, which the row describes. It is recorded before this
+ * returns: 0; 1 if the request was made before (*@ret is the sandbox of that time, NULL
+ * if it is gone); or -errno as for db_insert_sandboxes(). Use sandbox_wait() for the
+ * outcome.
  */
 int sandbox_create(struct service *s, struct sandbox_row *row,
 		   const struct warren_spec *spec, const struct sandbox_source *source,
@@ -201,16 +200,17 @@ struct sandbox_waiter {
 void sandbox_wait(struct sandbox *sandbox, struct sandbox_waiter *w, uint64_t ms);
 void sandbox_wait_cancel(struct sandbox_waiter *w);
 /*
- * The same, of him who alone knows of it: if it cannot be made, it is forgotten at once.
+ * The same, if no other client knows the sandbox: if its creation fails, it is removed at
+ * once.
  */
 void sandbox_wait_abandon(struct sandbox_waiter *w);
 
 /* @done with -ESTALE when it is in no state for it. */
 void sandbox_delete(struct sandbox *sandbox, service_done_fn done, void *ctx);
 void sandbox_pause(struct sandbox *sandbox, bool pause, service_done_fn done, void *ctx);
-/* A pause for which nothing is kept in memory; -EBUSY: what runs cannot be saved. */
+/* A pause that keeps nothing in memory; -EBUSY: a process cannot be saved. */
 void sandbox_checkpoint(struct sandbox *sandbox, service_done_fn done, void *ctx);
-/* Is it paused that way? */
+/* Whether it is paused that way. */
 bool sandbox_is_saved(const struct sandbox *sandbox);
 void sandbox_update(struct sandbox *sandbox, const struct warren_limits *limits,
 		    service_done_fn done, void *ctx);
@@ -225,10 +225,10 @@ int sandbox_set_labels(struct sandbox *sandbox, const struct db_label *labels, s
 int sandbox_set_name(struct sandbox *sandbox, const char *name, struct warren_error *err);
 int sandbox_set_times(struct sandbox *sandbox, int64_t expires_at,
 		      uint64_t idle_timeout_ms, struct warren_error *err);
-/* "pause" or "delete", NULL: as it is; and 0, 1, or -1: as it is. */
+/* @on_idle: "pause" or "delete"; NULL: unchanged. @wake_on_use: 0 or 1; -1: unchanged. */
 int sandbox_set_idle(struct sandbox *sandbox, const char *on_idle, int wake_on_use,
 		     struct warren_error *err);
-/* The errno of a making that failed; 0: none. */
+/* The errno of a failed creation; 0: none. */
 int sandbox_failure(const struct sandbox *sandbox);
 /* Whether it was its main command that failed, and not the sandbox. */
 bool sandbox_command_failed(const struct sandbox *sandbox);
@@ -240,22 +240,23 @@ bool sandbox_command_failed(const struct sandbox *sandbox);
 void sandbox_use(struct sandbox *sandbox, service_done_fn done, void *ctx);
 
 /*
- * What is asked for from now on is on behalf of @token, which expires at @expires_at (0:
- * never): what has to wait begins only if the token is good then. NULL, or "": nobody's,
- * which is always good. Set before a request is handled, and cleared after.
+ * The following requests are on behalf of @token, which expires at @expires_at (0:
+ * never): a request that has to wait begins only if the token is still valid then. NULL,
+ * or "": no token, which is always valid. Set before a request is handled, and cleared
+ * after.
  */
 void service_permit(struct service *s, const char *token, int64_t expires_at);
 
 /*
- * Somebody is at it, through a connection of his own: until sandbox_disengage() it is
- * not idle. By id, since it may be gone by then.
+ * A client uses it through a separate connection: until sandbox_disengage() it is not
+ * idle. That takes an id, because the sandbox may be gone by then.
  */
 void sandbox_engage(struct sandbox *sandbox);
 void sandbox_disengage(struct service *s, const char *id);
 
-/* Where what is started in it begins, and what relative paths are relative to. */
+/* The default working directory of commands, and the directory for relative paths. */
 const char *sandbox_workdir(const struct sandbox *sandbox);
-/* A file without a name for what arrives before it is known where it goes; or -errno. */
+/* A file without a name, for data whose destination is not known yet; or -errno. */
 int service_spool(struct service *s);
 
 /* A port of it, by init. */
@@ -289,17 +290,16 @@ struct image_layer {
 };
 
 /*
- * Who waits for a pull, or watches it. Several want the same image: it is pulled once.
- * Called from the loop with 1 when something has changed, and last with 0, or with
- * -errno: -ENOMEDIUM when the registry has no such image, -ECOMM for whatever else it did
- * wrong. A waiter is the caller's memory, until then or until image_leave().
+ * A client that waits for a pull, or watches it. If several want the same image, it is
+ * pulled once. Called from the loop with 1 when something has changed, and last with 0,
+ * or with -errno: -ENOMEDIUM when the registry has no such image, -ECOMM for whatever
+ * else it did wrong. A waiter is the caller's memory, until then or until image_leave().
  */
 struct image_waiter {
 	void (*fn)(struct image_waiter *w, int r, const struct warren_error *err);
 	void *ctx;
 	/*
-	 * Once it is here, in a backend that has images of its own: what it is, as JSON;
-	 * borrowed.
+	 * After a pull into a backend with its own images: the image, as JSON; borrowed.
 	 */
 	const char *found;
 	size_t found_size;
@@ -308,17 +308,17 @@ struct image_waiter {
 };
 
 #define IMAGE_IF_MISSING (1U << 0)
-#define IMAGE_PERSISTENT (1U << 1) /* goes on when nobody waits for it any more */
+#define IMAGE_PERSISTENT (1U << 1) /* continues even if no client waits for it */
 
 /*
- * @backend: one that has images of its own; NULL: into our store. @tenant has a share of
- * the turns.
+ * @backend: a backend with its own images; NULL: Warren's store. Tenants share the number
+ * of pulls at a time.
  */
 int image_pull(struct service *s, const char *tenant, const char *backend,
 	       const char *ref, const char *platform, unsigned flags,
 	       struct image_waiter *w, struct warren_error *err) MUST_CHECK;
 void image_leave(struct image_waiter *w);
-/* How far it is; borrowed, until the loop goes on. */
+/* Its progress; borrowed, until the callback returns to the loop. */
 const struct image_layer *image_layers(const struct image_waiter *w, size_t *ret_n);
 
 /* ------------------------------------------------------------------- events */
@@ -359,7 +359,7 @@ struct event {
 const char *event_type_name(enum event_type type);
 void event_emit(struct service *s, enum event_type type, const struct sandbox *sandbox,
 		const char *object, const struct warren_result *result);
-/* Of an image, which is nobody's own. */
+/* For an image, which belongs to no tenant. */
 void event_emit_image(struct service *s, enum event_type type, const char *ref);
 /*
  * Events are numbered, over all processes that the state has had. What is kept comes
@@ -370,7 +370,7 @@ uint64_t event_first(const struct service *s);
 const struct event *event_after(struct service *s, uint64_t id);
 uint64_t event_last(const struct service *s);
 
-/* Whenever there are new ones; told with the service. */
+/* Calls @w with the service whenever there are new events. */
 void event_listen(struct service *s, struct waiter *w);
 void event_unlisten(struct waiter *w);
 
@@ -394,7 +394,10 @@ struct metrics {
 	struct histogram latency[FIGURE_MAX];
 	uint64_t created, failed, deleted, execs, denied, restored;
 	uint64_t store_errors; /* that were survived */
-	/* What the warden makes ahead: now, and by the creates so far. */
+	/*
+	 * Sandboxes that the warden prepares in advance: now, and as used by creates so
+	 * far.
+	 */
 	uint64_t parts_ready, parts_wanted, parts_taken, parts_missed;
 };
 

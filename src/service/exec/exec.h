@@ -30,16 +30,16 @@ extern const struct service_room exec_hooks;
 struct exec_start {
 	const char *const *argv; /* NULL-terminated */
 	const char *const *env;  /* NULL: none */
-	bool env_only;           /* and nothing of the sandbox's */
+	bool env_only;           /* without the sandbox's variables */
 	const char *cwd, *user;  /* NULL: the sandbox's */
 	bool pty;
 	uint16_t rows, cols;
 	bool input;       /* stdin is a pipe that can be written to */
 	bool session;     /* the shell of one */
-	const char *name; /* of that, as its user calls it; NULL */
+	const char *name; /* the name of that session; NULL */
 	bool control;     /* for src/shellproto: commands in, results as stream 3 */
 	bool main;        /* the sandbox's main command: noted there */
-	bool hold;        /* its output, for who is about to read it by exec_hold() */
+	bool hold;        /* keep its output for a reader that will call exec_hold() */
 	uint64_t timeout_ms;
 	uint64_t journal;            /* bytes kept; 0: the default */
 	struct warren_limits limits; /* of this exec alone; 0: those of the sandbox */
@@ -66,15 +66,15 @@ struct sandbox *exec_sandbox(const struct exec *exec); /* NULL: it is gone */
 bool exec_lost(const struct exec *exec);
 /*
  * Where its output begins and ends at present; both 0 if that cannot be read: -errno. 1:
- * it ends there at the earliest; its init does not tell, and who asks again will be told
- * more.
+ * it ends there at the earliest, because its init does not report the end; a later call
+ * returns more.
  */
 int exec_extent(struct exec *exec, uint64_t *ret_from, uint64_t *ret_to);
 
-/* Its journal, for who reads it on another thread by journal_read(); or -errno. */
+/* Its journal, to read it on another thread with journal_read(); or -errno. */
 int exec_dup_journal(struct exec *exec);
 
-/* Told with the exec, once: it ended, or its sandbox. */
+/* Calls @w with the exec once, when it or its sandbox has ended. */
 void exec_wait(struct exec *exec, struct waiter *w);
 void exec_wait_cancel(struct waiter *w);
 
@@ -84,7 +84,8 @@ void exec_close_input(struct exec *exec, service_done_fn done, void *ctx);
 int exec_resize(struct exec *exec, uint16_t rows, uint16_t cols,
 		struct warren_error *err);
 /*
- * The size of its terminal; false: it has none any more. Who watches is told of changes.
+ * The size of its terminal; false: it no longer has one. Watchers are called when it
+ * changes.
  */
 bool exec_size(const struct exec *exec, uint16_t *ret_rows, uint16_t *ret_cols);
 /* Where to write to its stdin or terminal; borrowed. @done with -1 when it has none. */
@@ -92,7 +93,7 @@ void exec_input(struct exec *exec, sandbox_fd_fn done, void *ctx);
 /* Write to it, and with @end close stdin; @done when it is in the pipe. */
 void exec_feed(struct exec *exec, const void *data, size_t size, bool end,
 	       service_done_fn done, void *ctx);
-/* What it has of those at present; borrowed; -1: none. */
+/* Its current descriptors for input; borrowed; -1: none. */
 int exec_input_fd(const struct exec *exec);
 int exec_poke_fd(const struct exec *exec);
 
@@ -100,9 +101,9 @@ int exec_poke_fd(const struct exec *exec);
 
 /*
  * A piece of what an exec wrote, from @cursor on: as warren_exec_output(). @hint is this
- * reader's own, and zero at first. -EINPROGRESS (without an error): to find it takes
- * longer than others should wait; ask again in a later turn, by loop_later(). A watcher
- * is told, from the loop, that there may be more.
+ * reader's own, and zero at first. -EINPROGRESS (without an error): finding it takes too
+ * long for one turn; call again in a later one, with loop_later(). A watcher is called
+ * from the loop when there may be more.
  */
 int exec_output(struct exec *exec, uint64_t cursor, struct journal_hint *hint, void *buf,
 		size_t size, struct warren_output *ret, struct warren_error *err);
@@ -111,8 +112,8 @@ int exec_watch(struct exec *exec, struct waiter *w, struct warren_error *err);
 void exec_watch_cancel(struct waiter *w);
 
 /*
- * From @cursor on nothing is dropped, for as long as it is held: an exec that
- * has filled its journal waits. Of several who hold, the slowest counts.
+ * While it is held, no output from @cursor on is dropped: an exec that has filled its
+ * journal waits. Of several holders, the slowest counts.
  */
 struct exec_holder {
 	uint64_t cursor;
@@ -121,34 +122,32 @@ struct exec_holder {
 };
 
 void exec_hold(struct exec *exec, struct exec_holder *h, uint64_t cursor);
-/* What is before @cursor was read. */
+/* Output before @cursor was read. */
 void exec_hold_move(struct exec_holder *h, uint64_t cursor);
 void exec_hold_cancel(struct exec_holder *h);
 
 /* ------------------------------------------------------------- for sessions */
 
-/* With strings of its own; argv may be NULL, and is then empty. */
+/* Copies the strings too; argv may be NULL, and is then empty. */
 int exec_start_copy(struct exec_start *to, const struct exec_start *from);
 void exec_start_done(struct exec_start *s);
-/* The processes of an exec; @fn once, with none when that cannot be told. */
+/* The processes of an exec. Calls @fn once, with none if they cannot be listed. */
 void exec_list(struct exec *exec,
 	       void (*fn)(void *ctx, const struct proto_process *list, size_t n),
 	       void *ctx);
 void exec_signal_one(struct exec *exec, int sig, int pid, service_done_fn done,
 		     void *ctx);
-/*
- * The shell of a session that was closed: once it has ended, nobody asks for it any more.
- */
+/* Delete the shell of a closed session: once it has ended, it is not needed any more. */
 void exec_forget_closed(struct sandbox *sandbox, const char *exec, const char *journal);
-/* Bytes that are kept of an exec's output where its start does not say. */
+/* Bytes of an exec's output that are kept if its start does not say. */
 uint64_t exec_journal_default(const struct service *s);
 
 /* --------------------------------------------------------- stop and start */
 
 /*
  * All processes end, its files stay: SIGTERM, after @grace_ms (0: at once) SIGKILL.
- * Nothing runs in it until sandbox_start(), which runs its main command again. Either is
- * no mistake twice.
+ * Nothing runs in it until sandbox_start(), which runs its main command again. Calling
+ * either twice is not an error.
  */
 void sandbox_stop(struct sandbox *sandbox, uint64_t grace_ms, service_done_fn done,
 		  void *ctx);

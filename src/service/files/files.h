@@ -37,12 +37,12 @@ void files_begin(struct sandbox *sandbox, const char *user,
 		 void *ctx);
 struct files *files_end(struct files *f);
 struct service *files_service(const struct files *f);
-/* Whose the sandbox is; NULL: it is gone. */
+/* The tenant of the sandbox; NULL: the sandbox is gone. */
 const char *files_tenant(const struct files *f);
 struct net_loop *files_loop(const struct files *f);
 /*
- * It is about to hold @n directories open, beside what any use of files has; -EUSERS: too
- * many.
+ * Reserve descriptors for @n open directories, besides those of any use of files;
+ * -EUSERS: too many.
  */
 int files_need(struct files *f, uint64_t n, struct warren_error *err);
 /* NULL: it is gone. */
@@ -67,8 +67,8 @@ typedef void (*files_fn)(void *ctx, struct files_answer *a,
 			 const struct warren_error *err);
 
 /*
- * What is asked next is, in errors, to "@what '@name'", whatever paths it takes: for
- * those that nobody but us has heard of.
+ * Errors of the next requests say "@what '@name'", whatever paths these have: for
+ * temporary paths that a client does not know.
  */
 void files_call(struct files *f, const char *what, const char *name);
 /* @dir is -1 for an absolute path. */
@@ -93,8 +93,7 @@ struct files_change {
 };
 
 #define FILES_NAMES_MAX (PROTO_MESSAGE_MAX - sizeof(struct proto_change))
-#define FILES_BATCH \
-	512 /* names in a request: others wait for their turn in the meantime */
+#define FILES_BATCH     512 /* names in one request, because other requests wait for it */
 
 void files_change(struct files *f, const struct files_change *change, files_fn fn,
 		  void *ctx);
@@ -102,26 +101,26 @@ void files_change(struct files *f, const struct files_change *change, files_fn f
 void files_change_one(struct files *f, struct files_change change, const char *path,
 		      const char *second, files_fn fn, void *ctx);
 /*
- * An inotify that a worker makes, and a socket from which its events come: what is inside
- * is not read from here, as somebody there could let us wait.
+ * An inotify instance that a worker creates, and a socket for its events. The service
+ * does not read the instance itself, because a process inside could make it block.
  */
 void files_notify(struct files *f, files_fn fn, void *ctx);
 /* By the inotify @notify; the answer's value is the watch. */
 void files_add_watch(struct files *f, int notify, const char *path, uint32_t mask,
 		     files_fn fn, void *ctx);
 /*
- * Whether all is done by workers inside the sandbox's memory limit
- * (agent/init/file_worker.c). Then so is what is written, by files_write(): @n bytes to
- * @fd, behind what was written before. -errno: @fn is not called. After one of a @stream
- * failed (0: none), so does a PUT of it (`mode`).
+ * Whether workers do everything, inside the sandbox's memory limit
+ * (agent/init/file_worker.c). Then files_write() must be used for writing: it appends @n
+ * bytes to what was written to @fd before. -errno: @fn is not called. After a failed
+ * write of a @stream (0: none), a PUT of that stream (`mode`) fails too.
  */
 bool files_have_workers(const struct files *f);
 int files_write(struct files *f, int fd, uint32_t stream, const void *data, size_t n,
 		files_fn fn, void *ctx, struct warren_error *err);
 /*
- * Memory that a worker can read, the same at each call until files_write() is called with
- * its beginning as @data: that is not copied once more. *@size: how much is to come, then
- * how much there is room for. NULL: there is none, or it is not worth it.
+ * Memory that a worker can read. It is the same at each call until files_write() is
+ * called with its beginning as @data, which is then not copied again. *@size: in, how
+ * much is to come; out, how much fits. NULL: there is none, or it is not worth it.
  */
 char *files_room(struct files *f, size_t *size);
 /* mkdir -p; the value is not 0 if the last one was made. */
@@ -162,7 +161,9 @@ struct walk_options {
 			    all */
 	bool nofollow;   /* a link at the end of the path is no directory */
 	bool strict;     /* a directory that cannot be read ends the walk */
-	/* Each a part of what is in a directory, before any of it is entered. */
+	/*
+	 * Called for each batch of a directory's entries, before any of them is entered.
+	 */
 	enum walk_say (*batch)(void *ctx, int dir, const char *path, const char *entries,
 			       size_t size);
 	enum walk_say (*entry)(void *ctx, const struct walk_entry *e);
@@ -173,20 +174,21 @@ struct walk_options {
 
 #define WALK_DEPTH_MAX 256
 
-/* From the directory @path on; what is at @path itself is not told of. */
+/* Walk the tree below the directory @path; @path itself is not reported. */
 void walk_start(struct files *f, const char *path, const struct walk_options *options,
 		void *ctx, struct walk **ret);
 void walk_go_on(struct walk *w, enum walk_say say);
 /* The directory where it began; -1: not yet. */
 int walk_root(const struct walk *w);
-/* Without telling anybody. */
+/* Does not call end(). */
 struct walk *walk_free(struct walk *w);
 
 /* ---------------------------------------------------------------------- file_tree_ops.c
  */
 
 /*
- * UNLINK and RMDIR (all of a tree, then itself), CHMOD or CHOWN of all that is at @path.
+ * UNLINK and RMDIR (the whole tree, then @path itself), CHMOD or CHOWN of the tree at
+ * @path.
  */
 struct tree_job;
 void tree_change(struct files *f, const char *path, const struct files_change *change,
@@ -195,7 +197,7 @@ struct tree_job *tree_free(struct tree_job *t);
 
 /* --------------------------------------------------------------------- file_target.c */
 
-/* Where a file is to be written. */
+/* Where to write a file. */
 struct place {
 	int dir;         /* the directory; the caller's to close */
 	char name[256];  /* in it */
@@ -205,7 +207,7 @@ struct place {
 };
 
 struct place_job;
-/* Links are followed, a missing directory is made with @parents. */
+/* Follows links; creates missing directories if @parents. */
 void place_find(struct files *f, const char *path, bool parents,
 		void (*done)(void *ctx, struct place *p, const struct warren_error *err),
 		void *ctx, struct place_job **ret);

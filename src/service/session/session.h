@@ -22,8 +22,8 @@ typedef void (*session_fn)(void *ctx, struct session *session,
 			   const struct warren_error *err);
 
 /*
- * @shell by name or path, NULL: bash, or sh where there is none; at a terminal
- * (start->pty) bash it must be. @done when it takes commands.
+ * @shell is a name or a path; NULL: bash, or sh if there is no bash. On a terminal
+ * (start->pty) it must be bash. Calls @done when it accepts commands.
  */
 void session_open(struct sandbox *sandbox, const struct exec_start *start,
 		  const char *shell, session_fn done, void *ctx);
@@ -32,8 +32,7 @@ struct session *session_find(struct sandbox *sandbox, const char *id);
 struct session *session_next(struct sandbox *sandbox, struct session *after);
 const struct session_row *session_row(const struct session *session);
 /*
- * That of its exec: unlike those of all others in the sandbox, and greater than of those
- * before it.
+ * The number of its exec: unique in the sandbox, and greater than all earlier ones.
  */
 uint64_t session_number(const struct session *session);
 const char *session_cwd(const struct session *session);
@@ -47,10 +46,13 @@ struct session_result {
 	bool timed_out, interrupted, syntax_error, ended;
 };
 
-/* A command that somebody waits for; his memory, until result() or session_forget(). */
+/*
+ * A command that a caller waits for; the caller's memory, until result() or
+ * session_forget().
+ */
 struct session_command {
 	void (*output)(struct session_command *c, int stream, const void *data, size_t n);
-	/* Here @lost bytes are missing, of which stream is not known. */
+	/* Here @lost bytes are missing; it is not known of which stream. */
 	void (*gap)(struct session_command *c, uint64_t lost);
 	void (*result)(struct session_command *c, const struct session_result *result);
 	void *ctx;
@@ -64,11 +66,11 @@ int session_run(struct session *session, const char *text, size_t n, uint64_t ti
 void session_forget(struct session_command *command);
 void session_go_on(struct session_command *command);
 void session_interrupt(struct session *session, int sig);
-/* All that it started is killed. */
+/* Kills everything that it started. */
 void session_close(struct session *session, service_done_fn done, void *ctx);
 /* At a terminal: what is typed while a command runs. */
 void session_type(struct session *session, const char *text, size_t n);
-/* Where its output is at present, in the journal of its exec. */
+/* The current end of its output, in the journal of its exec. */
 uint64_t session_cursor(const struct session *session);
 
 #endif /* SERVICE_SESSION_SESSION_H */

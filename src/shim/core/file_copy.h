@@ -2,11 +2,12 @@
 /*
  * file_copy.h - the bytes of files, between the sandbox and descriptors
  *
- * Whoever opens a file gets a regular one of ours. To be read, it is filled first. To be
- * written, it is empty, and what was written to it goes to where it belongs when its last
- * descriptor but ours is closed: at the latest before the next request that names the
- * file, which is answered with the error if that fails. (A lease tells: the kernel gives
- * a lease for writing only on a file that nobody else has open.)
+ * A client that opens a file gets a regular file of the shim. For reading, it is filled
+ * first. For writing, it is empty, and its contents are copied to the destination when
+ * its last descriptor except the shim's is closed, at the latest before the next request
+ * that names the file; if that fails, the answer to that request is the error. (A lease
+ * detects this: the kernel grants a write lease only on a file that no other process has
+ * open.)
  */
 #ifndef SHIM_CORE_FILE_COPY_H
 #define SHIM_CORE_FILE_COPY_H
@@ -19,33 +20,34 @@
 int spool_new(void);
 #define SPOOL_UNTOLD (64ULL << 30) /* the size of a file that nobody tells */
 /*
- * Room for a copy of a file of @size bytes: *@ret_fd is to be filled and passed on, and
- * has fewer than *@ret_most bytes. It counts until all have closed it. -EFBIG, -ENOSPC:
- * there is none (copy_budget.h).
+ * Reserve space for a copy of a file of @size bytes: the caller fills *@ret_fd, with
+ * fewer than *@ret_most bytes, and passes it on. It counts until all of its descriptors
+ * are closed. -EFBIG, -ENOSPC: there is none (copy_budget.h).
  */
 int spool_prepare(uint64_t size, uint64_t *ret_most, int *ret_fd,
 		  struct warren_error *err);
-/* In a child that fills one: all the rest is its parent's. */
+/* In a child that fills one: everything else belongs to its parent. */
 void spool_leave(void);
 /*
- * All of the file @path inside, into @fd; -errno. Says that it is at it while it lasts.
- * What has @most bytes has no end (-EFBIG): our disk is not for that.
+ * Copy the whole file @path inside to @fd; -errno. Reports that it is busy while it
+ * lasts. A file with @most bytes or more counts as endless (-EFBIG), to protect the
+ * service's disk.
  */
 int spool_read(const char *user, const char *path, uint64_t most, int fd,
 	       struct warren_error *err);
 /*
- * Refuses what is written beyond what there is room for. To be called while we wait, so
- * often:
+ * Stops writes that exceed the available space. To be called this often while the shim
+ * waits:
  */
 void spool_guard(void);
 #define SPOOL_TICK_MS 100
 /*
- * @ms that we would wait (-1: forever), or SPOOL_TICK_MS if there is something to guard.
+ * @ms, the time to wait (-1: forever), or SPOOL_TICK_MS if there is something to guard.
  */
 int spool_wait_ms(int ms);
 /*
- * `sh -c` of script_tools and @last, with PATH as $1 and these streams (-1: /dev/null),
- * to its end, saying the same; what it complains of is the error.
+ * Run `sh -c` with script_tools and @last, with PATH as $1 and these streams (-1:
+ * /dev/null), until it ends, reporting the same; its error output becomes the error.
  */
 int spool_run(const char *user, const char *last, const char *path, int in, int out,
 	      struct warren_error *err);
@@ -55,25 +57,28 @@ struct spool_owner {
 };
 
 /*
- * A file that is to be written: our end is kept until it was, by the platform if there is
- * an @owner, and else by a shell inside.
+ * A file to be written: the shim keeps its end until the data was copied, by the platform
+ * if there is an @owner, otherwise by a shell inside.
  */
 int spool_write(const char *user, const char *path, bool append,
 		const struct spool_owner *owner, int *ret_fd, struct warren_error *err);
-/* What was written to @path goes there; 0 also when nothing was. */
+/* Copy what was written to @path to its destination; 0 also if nothing was. */
 int spool_settle(const char *path, struct warren_error *err);
-/* The same for all that is in the directory @path. Errors wait for who names the file. */
+/*
+ * The same for all files in the directory @path. Errors wait for the next request that
+ * names the file.
+ */
 void spool_settle_dir(const char *path);
-/* No one wants it any more. */
+/* The file is no longer wanted. */
 void spool_forget(const char *path);
 /*
  * A file that has a name for a while (".warren-ID~"), until it is whole and renamed. It
- * goes with the connection by which it was asked for, if that ends before.
+ * is removed with the connection that requested it, if that ends first.
  */
 void spool_note(uint64_t connection, const char *user, const char *path);
 void spool_unnote(const char *path);
 void spool_abandon(uint64_t connection);
-/* From time to time, while there is something: what was closed is written. */
+/* Call from time to time, while there is something: copies files that were closed. */
 bool spool_tick(void);
 
 #endif /* SHIM_CORE_FILE_COPY_H */
