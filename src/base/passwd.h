@@ -2,9 +2,9 @@
 /*
  * passwd.h - users and groups from the text of an image's own passwd and group files
  *
- * The text is the image's and believed in nothing: a line that is not exactly
- * of the format is passed over, ids are decimal and below 2^32 - 1. No NSS, no
- * library of the image or of the host is asked.
+ * The text comes from the image and is untrusted: a line that does not match the format
+ * exactly is skipped; ids are decimal and below 2^32 - 1. NSS and the libraries of the
+ * image and the host are not used.
  */
 #ifndef BASE_PASSWD_H
 #define BASE_PASSWD_H
@@ -15,7 +15,7 @@
 struct passwd_entry {
 	uint32_t uid, gid;
 	char name[64];
-	char home[512]; /* "/" when the file has no absolute one */
+	char home[512]; /* "/" if the file has no absolute path */
 };
 
 /* By @name, or by @uid when @name is NULL. 0 or -ENOENT. */

@@ -28,7 +28,7 @@ struct creds {
 	char *user;
 	char *secret;
 	char *identity; /* a refresh token, in place of the two */
-	char note[200]; /* why there is none, if that is worth telling */
+	char note[200]; /* why there are no credentials, if a user should know */
 };
 
 /* Asked while a helper runs, which may wait for a person: -ECANCELED when it says so. */

@@ -59,7 +59,7 @@ struct initclient_sandbox {
 	char *hostname;
 	char *state_text; /* of an adopted one: what `enforced` points into */
 	bool paused;
-	bool may_take_long; /* a shim, which says that it is at it, and may take minutes
+	bool may_take_long; /* a shim, which reports that it is busy, and may take minutes
 			     */
 	bool saved;         /* and nothing of it runs: PROTO_SAVE */
 	uint64_t oom_kills; /* in cgroups of execs, which are gone */

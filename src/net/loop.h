@@ -64,7 +64,7 @@ struct loop_timer *loop_timer_free(struct loop_timer *t);
 struct loop_task {
 	void (*fn)(void *ctx);
 	void *ctx;
-	struct loop_task *next, *prev; /* the loop's; NULL while it does not wait */
+	struct loop_task *next, *prev; /* private; NULL while it does not wait */
 	const char *name;
 };
 

@@ -19,11 +19,11 @@ struct net_loop {
 	uv_prepare_t prepare;   /* runs tasks before the loop sleeps */
 	uv_idle_t idle;         /* keeps it awake when tasks have made tasks */
 	struct loop_task tasks; /* the head of a ring */
-	struct loop_task later; /* of another: those that take turns */
+	struct loop_task later; /* the head of another ring: tasks of loop_later() */
 	size_t working;         /* of loop_work(): under way or waiting */
 	unsigned in_pool;       /* of these: with the threads */
 	struct work_queue
-		*queues; /* of the rest, by tenants; the one whose turn it is first */
+		*queues; /* the others, by tenant; the first is the next in turn */
 	/* The watchdog. */
 	uint64_t turn;          /* ns: when this turn began; 0: in none */
 	uint64_t last;          /* when its last callback ended */

@@ -2,13 +2,13 @@
 /*
  * stream.h - a connected socket, plain or TLS: reads with back-pressure, queued writes
  *
- * A part of its owner's struct. Received bytes are offered to data(); what it does
- * not take is kept and offered again, in front of more. Sent bytes go to the
- * socket at once as far as it takes them, the rest waits in a queue. A stream that
- * waits and has nothing to offer or to send owns no buffers.
+ * A stream is part of its owner's struct. Received bytes are offered to data(); bytes
+ * that it does not take are kept and offered again, before later ones. Sent bytes go to
+ * the socket at once if they fit; the rest waits in a queue. An idle stream has no
+ * buffers.
  *
- * stream_close() may be called anywhere, also from the stream's own callbacks:
- * nothing but closed() is called after it, from the loop, when the memory may go.
+ * stream_close() may be called anywhere, even from the stream's own callbacks: after it,
+ * only closed() is called, from the loop, when the memory may be freed.
  */
 #ifndef NET_STREAM_H
 #define NET_STREAM_H
@@ -30,24 +30,25 @@ struct stream_segment;
 
 struct stream_ops {
 	/*
-	 * How many of the @n bytes are done with. May pause. The bytes may be written to.
+	 * Returns how many of the @n bytes it has taken. May pause the stream, and may
+	 * overwrite the bytes.
 	 */
 	size_t (*data)(void *ctx, char *data, size_t n);
 	/*
-	 * Where the next bytes may be received, at most *@size of them; NULL: anywhere.
-	 * All that come there are to be taken by data(). May be NULL.
+	 * Where to receive the next bytes, at most *@size of them; NULL: anywhere. data()
+	 * must take all bytes that arrive there. May be NULL.
 	 */
 	char *(*room)(void *ctx, size_t *size);
 	/*
-	 * The peer has ended its half. When @drained, all its bytes were offered;
-	 * else some may still come, once reading is resumed.
+	 * The peer has closed its half. If @drained, all its bytes were offered;
+	 * otherwise more may come when reading is resumed.
 	 */
 	void (*ended)(void *ctx, bool drained);
 	void (*drained)(void *ctx); /* the queue has become empty */
 	/*
-	 * Something is queued that was not, or some of the queue was taken and some is
-	 * left: whoever wrote, and from wherever. The owner does not write or close now.
-	 * May be NULL.
+	 * The queue is no longer empty, or some of it was sent and some is left, no
+	 * matter which function wrote. The owner must not write or close now. May be
+	 * NULL.
 	 */
 	void (*queued)(void *ctx);
 	void (*failed)(void *ctx, int error); /* -errno; the owner closes now */
@@ -62,18 +63,18 @@ struct stream {
 	struct ssl_st *ssl;
 	struct loop_task
 		task; /* offers what was kept, tells what cannot be told at once */
-	struct loop_task flush; /* writes on, in its turn: there is much to write */
+	struct loop_task flush; /* continues a long write in its turn */
 	char *kept; /* received, not taken; @kept_off bytes of it are done with */
 	uint32_t kept_off, kept_len, kept_size;
 	struct stream_segment *first, *last; /* the queue */
 	size_t queued;                       /* bytes of it that are memory */
-	uint64_t sent, received;             /* in all: who grew made progress */
+	uint64_t sent, received;             /* in total: growth is progress */
 	int fd;
 	int error;       /* that failed() has yet to tell */
 	uint8_t events;  /* watched now */
 	bool paused;     /* data() is not wanted */
 	bool ended;      /* the peer's half is over, and all of it was received */
-	bool hung_up;    /* as far as known it is over, but not all was received */
+	bool hung_up;    /* it seems to be over, but not all of it was received */
 	bool handshaken; /* or plain */
 	bool crossed;    /* TLS wants to write in order to read */
 	bool finishing;  /* our half ends when the queue is empty */
@@ -90,7 +91,7 @@ int stream_open(struct stream *s, struct net_loop *loop, int fd, struct ssl_st *
 void stream_close(struct stream *s);
 
 void stream_pause(struct stream *s);
-/* Offers what was kept, from the loop; then reads on. */
+/* Offers kept bytes, from the loop; then continues to read. */
 void stream_resume(struct stream *s);
 static inline size_t stream_kept(const struct stream *s)
 {
@@ -98,7 +99,7 @@ static inline size_t stream_kept(const struct stream *s)
 }
 
 /*
- * 0; 1 when the queue is long: wait for drained(); -errno. Errors are also told by
+ * 0; 1: the queue is long, wait for drained(); -errno. Errors are also reported with
  * failed().
  */
 int stream_write(struct stream *s, const void *data, size_t n);
@@ -112,10 +113,10 @@ static inline bool stream_idle(const struct stream *s)
 {
 	return !s->first;
 }
-/* End our half after what is queued. */
+/* Close this half after everything in the queue was sent. */
 void stream_finish(struct stream *s);
 
-/* Between these what is written to @s is gathered; one stream at a time. */
+/* Writes to @s between these two calls are sent together; one stream at a time. */
 void stream_cork(struct stream *s);
 void stream_uncork(struct stream *s);
 

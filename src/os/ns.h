@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-/* ns_clone()'s @cgroup when the child is to start where we are. */
+/* ns_clone()'s @cgroup if the child starts in the caller's cgroup. */
 #define NS_CGROUP_SAME (-1)
 
 /*
@@ -17,23 +17,25 @@
  */
 pid_t ns_clone(uint64_t flags, int cgroup, int *ret_pidfd);
 
-/* A child, and what it does; pid and pidfd are there before it runs. */
+/* A child and its function; pid and pidfd are set before it runs. */
 struct ns_child {
 	pid_t pid; /* 0 in the child itself */
 	int pidfd;
 	/*
-	 * NULL: it has a copy of our memory and returns, as of fork(2). Else it has our
-	 * memory, stack and errno, and runs this, which must end in _exit(2) or
-	 * execve(2); the calling thread alone waits for that, as of vfork(2).
+	 * NULL: the child has a copy of the caller's memory and returns, as with fork(2).
+	 * Otherwise it shares the caller's memory, stack and errno and runs this
+	 * function, which must end in _exit(2) or execve(2); only the calling thread
+	 * waits for that, as with vfork(2).
 	 */
 	void (*run)(void *ctx);
 	void *ctx;
 };
 
 /*
- * The same, by @uid: what the kernel counts per user of a user namespace's maker (inotify
- * instances, queued signals, message queues) is then that id's, and not shared with all
- * that root has made. Needs to be root, or @uid itself. 0 or -errno.
+ * The same, as @uid: the kernel then counts what it counts for the creator of a user
+ * namespace (inotify instances, queued signals, message queues) for that id, and not
+ * together with everything that root has created. The caller must be root or @uid. 0 or
+ * -errno.
  */
 int ns_clone_as(uid_t uid, uint64_t flags, int cgroup, struct ns_child *child);
 
@@ -70,16 +72,16 @@ int ns_open(pid_t pid, const char *name);
  */
 int ns_subids(const char *file, uid_t uid, struct ns_map *ret);
 
-/* A number that only grows, between two that share their memory: say it, wait for it. */
+/* A number that only grows, shared by two processes: set it, wait for it. */
 void ns_reach(uint32_t *state, uint32_t to);
 uint32_t ns_await(uint32_t *state, uint32_t at_least);
 
 /*
- * Another thread of the caller's, for work that is to go on while the caller is in one
- * long system call. It shares everything with its maker, the C library's per-thread data
- * and errno included: until the join, the maker may do nothing that writes errno, and
- * calls the system by nolibc/sys.h. What the kernel keeps by thread (ids, capabilities,
- * filters, namespaces) is each the caller's own. For a child of ns_clone() that has no
+ * Another thread of the caller, for work during one long system call of the caller. It
+ * shares everything with its creator, including the C library's per-thread data and
+ * errno: until the join, the creator may do nothing that writes errno, and must make
+ * system calls with nolibc/sys.h. Each thread has its own ids, capabilities, filters and
+ * namespaces, which the kernel keeps per thread. For a child of ns_clone() that has no
  * other threads; the struct must live until the join.
  */
 struct ns_aside {

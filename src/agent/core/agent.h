@@ -58,24 +58,24 @@ struct exec {
 	int pid; /* 0: the slot is free or the process has been reaped */
 	bool used;
 	bool accounts_sandbox; /* accounted as the whole sandbox */
-	int group;             /* number of its own cgroups, -1: none */
+	int group;             /* number of its separate cgroups, -1: none */
 	bool limited;          /* its cgroups have limits of their own */
-	uint64_t old_kills; /* by the OOM killer, of those who had its cgroups before */
+	uint64_t old_kills; /* by the OOM killer, while earlier execs had its cgroups */
 	bool timed_out;
 	bool killed; /* its cgroup takes no more processes */
 	bool failed; /* never started, and its request is answered: reap and forget */
 	int start;   /* a pipe that ends when it execs, -1: it has */
 	uint64_t start_by; /* ns, monotonic: when that must have happened */
 	uint32_t seq;      /* of the request that is answered then */
-	int asker;         /* the connection that asked, -1: it has ended */
+	int asker;         /* the connection of the request, -1: it has ended */
 	uint64_t started;  /* ns, monotonic */
 	uint64_t deadline; /* ns, monotonic; 0: none */
-	int input; /* the write end of its stdin or its terminal, -1: none of ours */
+	int input; /* the write end of its stdin, or its terminal; -1: not held here */
 	bool tty;  /* it is the terminal */
 	int poke, command; /* PROTO_CONTROL_*; -1: none */
-	bool gone;         /* of a shim: it went with its sandbox, and has no result */
+	bool gone;         /* of a shim: it ended with its sandbox, and has no result */
 	int mark;          /* the newest pid when stream 3 last spoke */
-	uint32_t hears;    /* connections that are told of its end, as bits */
+	uint32_t hears;    /* connections that get EXITED, as bits */
 
 	/* its journal */
 	int journal;                       /* -1: none */
@@ -88,14 +88,14 @@ struct exec {
 	uint32_t n_kept;
 	int pipe[STREAMS]; /* what is drained: stdout or the terminal, stderr, results */
 	uint64_t capacity, head, tail, lost, skipped, written;
-	uint64_t slot; /* of its index: one more than where the last record began */
+	uint64_t slot; /* of its index: the beginning of the last record, plus one */
 	enum journal_state state;
 };
 
-/* One that speaks to us. */
+/* A connection of a client. */
 struct conn {
 	int fd;    /* -1: free */
-	bool all;  /* to hear of the end of every exec */
+	bool all;  /* gets EXITED of every exec */
 	char *out; /* its outbox; NULL: nothing waits */
 	uint32_t out_from, out_to;
 };
@@ -129,7 +129,7 @@ struct init {
 
 extern struct init init;
 
-/* What epoll hands back: which kind of descriptor, and of which exec. */
+/* The data of an epoll event: the kind of descriptor, and its exec. */
 enum watch {
 	WATCH_CONN, /* and which */
 	WATCH_LISTEN,
@@ -142,43 +142,45 @@ extern char inbox[PROTO_MESSAGE_MAX];
 
 /* privileges.c */
 void become_init(void);
-/* Only what is in @mask, of what we have; -1: all. */
+/* Keep only the capabilities in @mask; -1: all. */
 void take_caps(uint64_t mask);
 
 /* conn.c */
 void conn_start(void);
 void conn_accept(void);
 void conn_receive(int c);
-/* Watch the listener again, if it is time; when it will be, 0 if it is watched. */
+/*
+ * Watch the listener again if it is time; returns when that will be, 0 if it is watched.
+ */
 uint64_t conn_hear_again(uint64_t t);
-/* @c may be -1: nobody is there any more. */
+/* @c may be -1: the connection has ended. */
 void conn_send(int c, const void *data, size_t size, const int *fds, size_t n_fds);
-/* One try: 0 or more, or -errno; and whether another is worth it. */
+/* Send once: 0 or more, or -errno; and whether another attempt is useful. */
 long conn_try(int fd, const void *data, size_t size, const int *fds, size_t n_fds);
 bool conn_may_try_again(long r);
 
 /* outbox.c */
-/* After what waits already; -errno: there is no room, or no descriptor. */
+/* Append to what already waits; -errno: there is no room, or no descriptor. */
 long outbox_put(struct conn *conn, const void *data, size_t size, const int *fds,
 		size_t n_fds);
-/* Send what waits: true when nothing does any more. */
+/* Send what waits; true: nothing waits any more. */
 bool outbox_flush(struct conn *conn);
 void outbox_drop(struct conn *conn);
 
-/* Words that go with a reply of failure; NULL: none. */
+/* The message of a failure reply; NULL: none. */
 extern const char *reply_why;
 void conn_reply(int c, uint32_t seq, long status, enum proto_stage stage, int fd);
 /* The same, with a value and no descriptor. */
 void reply_value(int c, uint32_t seq, long status, uint32_t value);
 /* The same, with the streams of @ex that its users need. */
 void reply_with(int c, uint32_t seq, const struct exec *ex, bool command);
-/* To all that are to hear of it. */
+/* Send @msg to all connections that should get it. */
 void conn_report(const struct exec *ex, const struct proto_exited *msg);
 
 /* request.c */
 /*
- * Whether what came is long enough, of our version, and as long as its kind is; else it
- * is answered.
+ * Whether the message has the right version and the right size for its type; if not, an
+ * error is sent.
  */
 bool request_is_sound(int c, size_t size);
 void request_keep(int c, const struct proto_keep *msg);
@@ -209,16 +211,16 @@ void exec_attach_request(int c, const struct proto_attach *msg, int *fds, size_t
 void attach_ack(int c, const struct proto_ack *msg);
 void attach_close_input(int c, const struct proto_close_input *msg);
 /*
- * What init and shim answer alike: of the connection, and of an exec's streams. False: it
- * is none.
+ * Handle requests that init and shim answer alike: those about the connection and about
+ * an exec's streams. False: it is another request.
  */
 bool attach_dispatch(int c, const void *msg, int *fds, size_t n_fds);
 
 /* exec_cgroup.c */
-/* One before it is asked for. */
+/* Create one in advance. */
 void group_ahead(void);
 bool group_kill(struct exec *ex);
-/* An open list of the processes in it, one a line, or -errno. */
+/* A file that lists its processes, one on each line, or -errno. */
 long group_list(const struct exec *ex);
 
 /* journal_write.c */
@@ -226,27 +228,27 @@ long drain_start(struct exec *ex, uint64_t limit);
 /* Stream @which of @ex comes from @fd, which is the exec's from here on. */
 long drain_watch(struct exec *ex, unsigned which, int fd);
 void journal_drain(struct exec *ex, unsigned which);
-/* Somebody acknowledged something, or went: go on if that was waited for. */
+/* A client acknowledged output, or disconnected: continue if that was waited for. */
 void drain_resume(struct exec *ex);
-/* There may be room on the disk again: go on if that was waited for. */
+/* There may be room on the disk again: continue if that was waited for. */
 void drain_retry(struct exec *ex, uint64_t t);
 void drain_forget(struct exec *ex);
-/* How it ended, for whoever has the file. */
+/* Write how it ended into the journal. */
 void drain_result(struct exec *ex, enum journal_state state,
 		  const struct journal_result *res);
 void drain_end(struct exec *ex);
 
 /*
- * Where what works on files belongs: descriptors to join by, closed by the caller; 0 or
+ * The cgroups of file workers: descriptors to join them, which the caller closes; 0 or
  * -errno.
  */
 long group_files(int *own, int *n_own);
-/* How many of those the OOM killer has killed. */
+/* How many file workers the OOM killer has killed. */
 uint64_t group_files_kills(void);
 
 /* file_worker.c */
 void file_worker_start(int c, const struct proto_worker *msg);
-/* Of a worker: an inotify, and a process that passes on what it says. */
+/* In a worker: create an inotify instance, and a process that passes on its events. */
 void file_worker_notify(int c, const struct proto_notify *msg);
 /* Process @pid has ended; whether it was a worker. */
 bool file_worker_ended(int pid);
@@ -254,17 +256,17 @@ bool file_worker_ended(int pid);
 /* file_write.c */
 void agent_files_write(int c, const struct proto_write *msg, size_t size, const int *fds,
 		       size_t n_fds);
-/* -errno when one of the WRITEs of @stream failed, the last one that did. */
+/* The error (-errno) of the last failed WRITE of @stream, or 0. */
 long files_write_failed(uint32_t stream);
 
 /* open_connect.c */
 /* A socket that is connected to a port on loopback, or about to be; -errno. */
 long reach_dial(uint16_t port, bool ipv6);
-/* One about files or a port; any other is not known. */
+/* Handle a request about files or a port; any other is refused as unknown. */
 void reach_request(int c, size_t size, const int *fds, size_t n_fds);
 
 /* files.c */
-/* The user's rights, no more, until as_self(); -EINVAL. */
+/* Have only the user's rights, until as_self(); -EINVAL. */
 long as_user(const struct proto_who *who);
 void as_self(const struct proto_who *who);
 /* openat2(2) within the root, or below the directory @at; @at AT_FDCWD: none. */
@@ -276,12 +278,15 @@ struct parent_dir {
 };
 
 /*
- * Where @path is, or is to be made: not "/", not in /proc. parent_dir_done() also after a
- * failure.
+ * The directory in which @path is, or will be created: not "/", not in /proc. Call
+ * parent_dir_done() even after a failure.
  */
 long parent_dir_find(int at, const char *path, struct parent_dir *ret);
 void parent_dir_done(const struct parent_dir *p, int at);
-/* /proc/self is init when init opens it: a way into it, passed on. */
+/*
+ * Whether @fd is in /proc: there, /proc/self would be init, and a client would get access
+ * to it.
+ */
 bool on_proc(int fd);
 void agent_files_scan(int c, const struct proto_scan *msg, const int *fds, size_t n_fds);
 void agent_files_change(int c, const struct proto_change *msg, size_t size,

@@ -29,33 +29,33 @@ __attribute__((noreturn)) void agent_main(void);
 /* The sandbox ends, and we with it. */
 __attribute__((noreturn)) void init_end(void);
 /*
- * What came over connection @c: @size bytes of inbox, descriptors that it may take out of
- * @fds.
+ * Handle a message from connection @c: @size bytes in inbox, and descriptors, which it
+ * may take out of @fds.
  */
 void init_dispatch(int c, size_t size, int *fds, size_t n_fds);
 /* Nanoseconds of the monotonic clock. */
 uint64_t agent_now(void);
 
-/* Have the loop look at @fd, and no more. */
+/* Make the loop watch @fd; stop watching it. */
 int watch_add(int fd, enum watch what, unsigned slot, unsigned which);
 void watch_drop(int fd);
 
-/* A process with the plan's streams, as ex->pid. Its start is told later. */
+/* A process with the plan's streams, as ex->pid. Its start is reported later. */
 long spawn_child(struct plan *p, struct exec *ex);
 long spawn_terminal(const struct proto_spawn *msg, int *ret_master, int *ret_slave);
-/* The pipe of a starting exec has something to say: answer the request. */
+/* The pipe of a starting exec is readable: answer the request. */
 void spawn_started(struct exec *ex);
 
 /* How an exec ended, by the status of its process. */
 int exec_status(struct exec *ex, int status);
-/* A process that is no exec's has ended. */
+/* A process that belongs to no exec has ended. */
 void exec_stranger(int pid, int status);
-/* Connection @c has ended: what was its is nobody's. */
+/* Connection @c has ended: release what belongs to it. */
 void exec_forget(int c);
 
 /*
- * The cgroup of an exec: created, limited by what came with the request, counted,
- * removed.
+ * The cgroup of an exec: create it, set the limits of the request, read its usage, remove
+ * it.
  */
 long group_make(struct exec *ex, int *own, int *n_own);
 long group_limit(struct exec *ex, const struct proto_spawn *msg);

@@ -2,8 +2,8 @@
 /*
  * spawn.h - an exec between its request and its process
  *
- * spawn.c reads the request and puts the streams in place, for whoever keeps execs and
- * journals; what the process is and how it is known to have started is exec_child.c's.
+ * spawn.c reads the request and puts the streams in place, for every agent with execs and
+ * journals; exec_child.c creates the process and detects its start.
  */
 #ifndef AGENT_CORE_SPAWN_H
 #define AGENT_CORE_SPAWN_H
@@ -32,16 +32,16 @@ static inline bool spawn_has_control(const struct proto_spawn *msg)
 	return msg->control[0] || msg->control[1] || msg->control[2];
 }
 
-/* The answer to the request that is @ex, and to who has its journal: it did not start. */
+/* Answer the request for @ex, and write to its journal, that it did not start. */
 void spawn_failed(struct exec *ex, long error, enum proto_stage stage);
 
 /* exec_child.c */
 /*
- * Move ourselves into cgroups: "0" is one thread, which takes no global lock of the
- * kernel's.
+ * Move the calling thread into cgroups, by writing "0": this takes no global lock of the
+ * kernel.
  */
 long spawn_join(const int *fds, int n);
-/* All of init's descriptors but those in @keep, which becomes sorted. */
+/* Close all of init's descriptors except those in @keep, which is sorted. */
 long spawn_close_others(int *keep, int n);
 
 #endif /* AGENT_CORE_SPAWN_H */

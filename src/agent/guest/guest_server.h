@@ -6,7 +6,7 @@
 #define AGENT_GUEST_GUEST_SERVER_H
 
 /*
- * Whoever listens on the socket @door is served forever; returns where that cannot be.
+ * Serve the listener on the socket @door forever; returns only if that is not possible.
  */
 void within_serve(const char *door);
 

@@ -7,9 +7,9 @@
 #define AGENT_GUEST_RELAY_H
 
 /*
- * What comes in at descriptor 0, a socket, goes to @port on loopback, and back, until
- * both have ended. Descriptor 2 is told first how connecting went: a number of four
- * bytes, 0 or an errno.
+ * Relay bytes between descriptor 0, a socket, and @port on loopback, until both
+ * directions have ended. First write the result of connecting to descriptor 2: a number
+ * of four bytes, 0 or an errno.
  */
 __attribute__((noreturn)) void relay_run(int ipv6, int port);
 

@@ -3,8 +3,8 @@
  * parse_ps.h - the processes of a sandbox, from the lines of a script (scripts.h:
  * script_processes)
  *
- * An exec's are its first, known by number and start; those that are said to have its
- * mark; and whoever descends from one of them.
+ * The processes of an exec are its first one, identified by pid and start time; those
+ * that the script reports with its mark; and all descendants of these.
  */
 #ifndef SHIM_CORE_PARSE_PS_H
 #define SHIM_CORE_PARSE_PS_H
@@ -27,14 +27,13 @@ struct procs {
 };
 
 /*
- * @text is written to. Of the @n first processes pid and start say which they are (start
- * 0: by its number alone). @ret is to be freed in any case; -ENOMEM; -E2BIG: more than
- * PROCS_MAX.
+ * @text is written to. pid and start identify the @n first processes (start 0: only the
+ * pid). @ret must be freed in any case; -ENOMEM; -E2BIG: more than PROCS_MAX.
  */
 int procs_parse(char *text, const struct proc *first, size_t n, struct procs *ret);
 /* NULL: it is not there. */
 struct proc *procs_find(const struct procs *l, int pid);
-/* When a process started, from what its stat says behind its name; 0: it does not say. */
+/* When a process started, from the part of its stat after the name; 0: not known. */
 uint64_t procs_start(const char *stat);
 
 #endif /* SHIM_CORE_PARSE_PS_H */

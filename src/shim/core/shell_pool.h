@@ -2,10 +2,10 @@
 /*
  * shell_pool.h - a persistent shell inside, which runs one script after another
  *
- * What a platform takes to run something is many times what a shell takes that is there
- * already. A hand belongs to a user; a few are kept. What a script writes, to stdout or
- * stderr, comes back as it is, whatever bytes it has: its end is a mark that could not be
- * foreseen. Scripts have /dev/null for stdin.
+ * Starting a command on a platform takes many times as long as running a script in an
+ * existing shell. Each such shell (a "hand") belongs to one user; a few are kept. The
+ * output of a script, on stdout or stderr, is returned unchanged, whatever bytes it
+ * contains: an unpredictable mark ends it. Scripts have /dev/null for stdin.
  */
 #ifndef SHIM_CORE_SHELL_POOL_H
 #define SHIM_CORE_SHELL_POOL_H
@@ -14,16 +14,19 @@
 
 /*
  * Run @script as @user ("": the sandbox's). Its exit status, or -errno: -EOPNOTSUPP,
- * there is no shell; -ETIMEDOUT, -EREMOTEIO: the shell is gone, as is what it was doing.
+ * there is no shell; -ETIMEDOUT, -EREMOTEIO: the shell is gone, and so is what it was
+ * doing.
  */
 int hand_run(const char *user, const struct buf *script, struct buf *out, int secs,
 	     struct warren_error *err);
 
-/* Lets go of those that were not needed for long; ms until the next of them, or -1. */
+/*
+ * Ends shells that were not used for a while; returns the ms until the next one, or -1.
+ */
 int hand_rest(void);
-/* Lets go of all of them. */
+/* Ends all of them. */
 void hand_release(void);
-/* Is it one of the processes that have a hand? */
+/* Whether @pid is the process of such a shell. */
 bool hand_is(pid_t pid);
 
 #endif /* SHIM_CORE_SHELL_POOL_H */

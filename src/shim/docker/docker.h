@@ -183,7 +183,9 @@ int docker_listen(const struct shim_sandbox *p, const struct docker_info *info,
 int docker_await(int listener);
 
 /* guest_exec.c */
-/* The guest agent's file is run again, as @exec says. Its exit status, or -errno. */
+/*
+ * Run the guest agent's program a second time, as @exec says: its exit status, or -errno.
+ */
 int docker_errand(struct docker *d, const struct shim_sandbox *p, const char *step,
 		  json_t *exec, struct warren_error *err);
 int docker_signal(struct shim_sandbox *p, const char *mark, const char *user, bool all,

@@ -2,9 +2,9 @@
 /*
  * tar_entry.h - one file as an archive, for the Engine API. Pure functions on bytes
  *
- * Written is ustar, with GNU's header for a long name. Read is what the daemon sends of
- * one path: headers with extensions (pax) are looked through for what counts here, the
- * first entry is taken.
+ * It writes ustar, with GNU's header for a long name. It reads what the daemon sends for
+ * one path: it searches extension headers (pax) for the fields that matter here, and
+ * takes the first entry.
  */
 #ifndef SHIM_DOCKER_TAR_ENTRY_H
 #define SHIM_DOCKER_TAR_ENTRY_H
@@ -14,14 +14,14 @@
 #include "base/buf.h"
 
 #define ENTRY_BLOCK     512U
-#define ENTRY_HEAD_MAX  (8U << 10) /* of one that is written */
+#define ENTRY_HEAD_MAX  (8U << 10) /* of a written archive */
 #define ENTRY_EXTRA_MAX (64U << 10)
 #define ENTRY_LINK_MAX  4096
 
 struct entry {
 	enum {
 		ENTRY_HEAD,  /* a header comes */
-		ENTRY_EXTRA, /* the data of one that is for the next */
+		ENTRY_EXTRA, /* the data of an extension header */
 		ENTRY_DATA,  /* .type is known; .left bytes of data come */
 		ENTRY_END,
 	} state;
@@ -41,14 +41,14 @@ struct entry {
 /* The head of the archive of a file; false: it did not fit. */
 bool entry_write(struct buf *out, const char *name, uint64_t size, uint32_t mode,
 		 uint32_t uid, uint32_t gid);
-/* How many zeros end it, after @size bytes of data. */
+/* How many zero bytes end the archive after @size bytes of data. */
 size_t entry_tail(uint64_t size);
 
 void entry_init(struct entry *e);
 void entry_done(struct entry *e);
 /*
- * Take from the @n bytes at @data: *@ret_used, the last *@ret_piece of which are the
- * file's own. 0, or -EBADMSG for what is no archive.
+ * Parse some of the @n bytes at @data: *@ret_used of them, of which the last *@ret_piece
+ * are the file's. 0, or -EBADMSG: it is not an archive.
  */
 int entry_take(struct entry *e, const char *data, size_t n, size_t *ret_used,
 	       size_t *ret_piece);

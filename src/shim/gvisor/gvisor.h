@@ -83,7 +83,7 @@ struct gvisor_step {
 	int (*run)(struct gvisor_making *m, struct warren_error *err);
 };
 
-/* The name that the sandbox has for itself. */
+/* The host name inside the sandbox. */
 static inline const char *gvisor_hostname(const struct gvisor_making *m)
 {
 	return m->spec->hostname ? m->spec->hostname : m->place->id;
