@@ -21,23 +21,26 @@ struct caller {
 	int64_t expires_at;       /* of the token; 0: never */
 };
 
-/* Is it addressed to us, and by nobody's page? 0, or the refusal. */
+/*
+ * Whether the request is addressed to this service, and not sent by a foreign web page:
+ * 0, or the refusal.
+ */
 int access_origin(const char *domain, const struct http_request *req,
 		  struct api_error *err);
-/* Whose @secret is; else it is refused. */
+/* The caller that @secret belongs to; otherwise a refusal. */
 int access_token(struct service *service, const char *secret, struct caller *ret,
 		 struct api_error *err);
-/* Who needs no token, as @owner is who started the service. */
+/* Whether the peer needs no token: @owner is the user who started the service. */
 bool access_is_owner(uid_t owner, const struct http_peer *peer);
-/* Does that value of Authorization look like one of our tokens? */
+/* Whether that value of Authorization looks like one of Warren's tokens. */
 bool access_is_token(const char *authorization);
 int access_scopes_parse(const char *words, uint32_t *ret);
 /*
- * Is its body sent as it is? A Content-Encoding that is passed over would make it
- * another.
+ * Whether its body is not encoded: a Content-Encoding that is ignored would change its
+ * meaning.
  */
 bool access_body_is_plain(const struct http_request *req);
-/* May he, by the scope of that name? */
+/* Whether the caller has the scope of that name. */
 bool access_may(const struct caller *c, const char *scope);
 
 #endif /* API_ACCESS_H */

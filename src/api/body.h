@@ -8,10 +8,10 @@
  *	...
  *	memory = body_size(&limits, "memory");
  *
- * After body_read() every value is of its type and within its bounds. What a
- * request leaves out reads as its default in the description, and without one as
- * 0, false or NULL; body_has() tells. Asking for a field that the description does
- * not have is a mistake in the program, and ends it.
+ * After body_read() every value is of its type and within its bounds. A field that a
+ * request leaves out has its default from the description, or without one 0, false or
+ * NULL; body_has() tells whether it was given. Reading a field that the description does
+ * not have is a bug, and ends the program.
  */
 #ifndef API_BODY_H
 #define API_BODY_H
@@ -50,9 +50,9 @@ void body_done(struct body *b);
 
 #define AUTO_BODY CLEANUP(body_done)
 
-/* Whether it is there, and not null. */
+/* Whether the field is present, and not null. */
 bool body_has(const struct body *b, const char *field);
-/* Whether it is there, and null. */
+/* Whether the field is present, and null. */
 bool body_is_null(const struct body *b, const char *field);
 const char *body_text(const struct body *b, const char *field);
 int64_t body_int(const struct body *b, const char *field);
@@ -61,7 +61,7 @@ bool body_bool(const struct body *b, const char *field);
 uint64_t body_size(const struct body *b, const char *field);
 /* A limit of an object `limits`, by its row in spec/limits.h. */
 uint64_t body_limit(const struct body *limits, size_t id);
-/* All that can be given for a live sandbox or for one exec. */
+/* All limits that can be set for a live sandbox or for one exec. */
 void body_live_limits(const struct body *limits, struct warren_limits *ret);
 /* Which of the words of the schema. */
 int64_t body_word(const struct body *b, const char *field);

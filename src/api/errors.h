@@ -35,7 +35,7 @@ struct api_error {
 int api_error_set(struct api_error *err, enum api_code code, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
 /*
- * What an engine's error means to a client: the code by its errno, its sentence as it is.
+ * An engine's error for a client: the code according to its errno, its message unchanged.
  */
 int api_error_from(struct api_error *err, const struct warren_error *engine);
 /* One more field of `detail`; beyond API_DETAILS_MAX it is left out. */

@@ -9,9 +9,10 @@
  *	...
  *	limit = q.v[V1_LIST_SANDBOXES_QUERY_LIMIT].number;
  *
- * A parameter that is not known, is given twice or is not what its schema says is
- * refused by name. Nothing is allocated: texts are in the room that the caller brings, no
- * more than the query needs, as that of a stream stays for as long as somebody listens.
+ * A parameter that is unknown, is given twice or does not match its schema is refused by
+ * name. Nothing is allocated: texts are in memory that the caller provides, no more than
+ * the query needs, because the query of a stream stays in memory as long as its client
+ * reads.
  */
 #ifndef API_QUERY_H
 #define API_QUERY_H
@@ -48,8 +49,8 @@ struct api_query {
 size_t query_room(size_t len);
 
 /*
- * @text is what stands behind '?'; it may be NULL where @len is 0. @room is aligned for
- * a pointer, and must be there for as long as @ret is used.
+ * @text is the part after '?'; it may be NULL if @len is 0. @room is aligned for a
+ * pointer, and must stay as long as @ret is used.
  */
 int query_read(const struct api_op *op, const char *text, size_t len, void *room,
 	       struct api_query *ret, struct api_error *err) MUST_CHECK;

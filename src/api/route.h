@@ -25,18 +25,18 @@ struct route {
 };
 
 /*
- * @path is what stands before '?'. A segment is matched after it was decoded, and
- * an encoded slash separates nothing. Refused: API_ERR_NOT_FOUND,
- * API_ERR_METHOD_NOT_ALLOWED (with the header's value in the detail "allow"), and
- * API_ERR_INVALID_REQUEST for what is no path. No memory is allocated.
+ * @path is the part before '?'. A segment is matched after it was decoded, and an encoded
+ * slash is not a separator. Refused: API_ERR_NOT_FOUND, API_ERR_METHOD_NOT_ALLOWED (with
+ * the header's value in the detail "allow"), and API_ERR_INVALID_REQUEST for what is no
+ * path. No memory is allocated.
  */
 int route_find(const struct api_face *face, const char *method, const char *path,
 	       size_t len, struct route *ret, struct api_error *err) MUST_CHECK;
 
 /*
- * Whether the path parameters are what their schemas say. What cannot be an id is
- * as little found as an id that is nobody's. After authorization, so that who may
- * not ask learns nothing.
+ * Whether the path parameters match their schemas. A text that cannot be an id is not
+ * found, like an unknown id. To be called after authorization, so that an unauthorized
+ * client learns nothing.
  */
 int route_check(struct route *r, struct api_error *err) MUST_CHECK;
 

@@ -2,9 +2,10 @@
 /*
  * address.h - whether a client may make this machine connect to an address
  *
- * A client that names a host makes us connect from where we stand: inside a
- * network, next to servers that trust it. Only the address that connect(2) is given
- * can be judged; names, and the many ways to write a number, are somebody else's word.
+ * A client that names a host makes this machine connect to it from inside a network, next
+ * to servers that trust that network. Only the address that is passed to connect(2) can
+ * be checked; others control what a name resolves to, and a number can be written in many
+ * ways.
  */
 #ifndef BASE_ADDRESS_H
 #define BASE_ADDRESS_H
@@ -13,16 +14,16 @@
 #include <sys/socket.h>
 
 /*
- * Is it a global unicast address of version 4 or 6? Loopback, link-local, private,
- * unique-local, shared (carrier-grade NAT), multicast, reserved and documentation
- * addresses are not, nor are the metadata servers of clouds. An address of version 6 that
- * carries one of version 4 (mapped, NAT64) is judged by that; those of tunnels (6to4,
- * Teredo) are never public.
+ * Whether it is a global unicast address of version 4 or 6. Loopback, link-local,
+ * private, unique-local, shared (carrier-grade NAT), multicast, reserved and
+ * documentation addresses are not, nor are the metadata servers of clouds. An address of
+ * version 6 that carries one of version 4 (mapped, NAT64) is judged by that; those of
+ * tunnels (6to4, Teredo) are never public.
  */
 bool address_is_public(const struct sockaddr *a);
 /*
- * Is it an address of one of this machine's interfaces? True as well when they cannot be
- * listed.
+ * Whether it is an address of one of this machine's interfaces; also true if they cannot
+ * be listed.
  */
 bool address_is_own(const struct sockaddr *a);
 /*

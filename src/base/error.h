@@ -7,8 +7,8 @@
 #include "warren.h"
 
 /*
- * None of these returns 0 or more, and compilers and analysers are told so: where the
- * result is tested, there is one way on.
+ * All of these return a negative value, and compilers and analysers are told so: a test
+ * of the result has only one outcome.
  */
 static inline int error_negative(int r)
 {

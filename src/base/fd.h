@@ -28,7 +28,8 @@ int fd_read_u64_at(int dirfd, const char *name, uint64_t *ret);
 int fd_read_key_at(int dirfd, const char *name, const char *key, uint64_t *ret);
 
 /*
- * mkdir -p; the last one gets @mode, those on the way 0755. What is there is left alone.
+ * mkdir -p; the last one gets @mode, its parents 0755. Existing directories are not
+ * changed.
  */
 int fd_make_dirs(const char *path, mode_t mode);
 
@@ -36,9 +37,11 @@ int fd_make_dirs(const char *path, mode_t mode);
 int fd_send(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
 /* The same; -EAGAIN when it would have to wait. */
 int fd_send_now(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
-/* Was it that memory, or room in the socket, was short for a moment? */
+/*
+ * Whether it failed only because memory, or space in the socket, was short for a moment.
+ */
 bool fd_may_send_again(int r);
-/* For who may wait: again until it is sent, for @ms at most. */
+/* For callers that may wait: try again until it is sent, for at most @ms. */
 int fd_send_within(int sock, const void *data, size_t n, const int *fds, size_t n_fds,
 		   unsigned ms);
 /*
@@ -49,9 +52,10 @@ int fd_send_within(int sock, const void *data, size_t n, const int *fds, size_t 
  */
 ssize_t fd_recv(int sock, void *data, size_t size, int *fds, size_t *n_fds, int flags);
 /*
- * The same for who must hear the message in any case: *@ret_lost when descriptors that
- * came with it could not be taken, most often because this process has as many as it may
- * (EMFILE). All of them are closed then. Only a message that is too long is -EMSGSIZE.
+ * The same for callers that need the message in any case: *@ret_lost if the descriptors
+ * that came with it could not be received, usually because this process has reached its
+ * limit (EMFILE). All of them are then closed. Only a message that is too long is
+ * -EMSGSIZE.
  */
 ssize_t fd_recv_some(int sock, void *data, size_t size, int *fds, size_t *n_fds,
 		     int flags, bool *ret_lost);

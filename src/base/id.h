@@ -13,9 +13,9 @@
 
 void id_make(char id[ID_LEN + 1]);
 /*
- * The same in two steps, for who makes so many that the system call counts: random
- * numbers, at most ID_RANDOM_MAX, each of which makes one id. Whoever keeps some must not
- * fork(2).
+ * The same in two steps, for callers that create so many that the system call matters:
+ * random numbers, at most ID_RANDOM_MAX, each of which becomes one id. A process that
+ * keeps some must not fork(2).
  */
 void id_random(uint64_t *bits, size_t n);
 void id_from(uint64_t bits, char id[ID_LEN + 1]);

@@ -17,12 +17,12 @@ union strv {
 } __attribute__((transparent_union));
 
 size_t strv_len(union strv v);
-/* Of its own; NULL: no memory. */
+/* A copy with its strings; NULL: no memory. */
 char **strv_copy(union strv v) MUST_CHECK;
 char **strv_free(char **v);
-/* A copy of @s behind the others; *@v may be NULL. -ENOMEM: it is as before. */
+/* Append a copy of @s; *@v may be NULL. -ENOMEM: *@v is unchanged. */
 int strv_add(char ***v, const char *s) MUST_CHECK;
-/* Is @s among them, in whatever case? */
+/* Whether it contains @s, ignoring case. */
 bool strv_has_case(union strv v, const char *s);
 
 static inline void strv_free_p(char ***v)

@@ -4,15 +4,15 @@
 #define BASE_TIER_H
 
 enum tier {
-	TIER_NONE,      /* no wall, or one of which we know nothing */
+	TIER_NONE,      /* no isolation, or unknown isolation */
 	TIER_CONTAINER, /* the kernel of this machine, and its user ids */
-	TIER_NAMESPACE, /* the kernel of this machine, with user ids of its own */
-	TIER_GVISOR,    /* its own kernel, in user space */
-	TIER_VM,        /* its own machine */
+	TIER_NAMESPACE, /* the kernel of this machine, with separate user ids */
+	TIER_GVISOR,    /* a separate kernel, in user space */
+	TIER_VM,        /* a virtual machine */
 	TIER_MAX,
 };
 
-/* With a NULL behind the last. */
+/* NULL-terminated. */
 extern const char *const tier_names[TIER_MAX + 1];
 
 /* The tier of that name, or -EINVAL. */

@@ -2,10 +2,10 @@
 /*
  * base_layer.h - the layer on top of every image, and the layer for `host`
  *
- * Built once, kept in the state directory, named after a fingerprint of what
- * went into it, so that it is replaced when the machine changes. Made under
- * another name and renamed: it is whole or absent. Who uses one holds a shared
- * lock on it; one that nobody uses and that is out of date is removed.
+ * A layer is built once, kept in the state directory, and named after a fingerprint of
+ * its sources, so that it is replaced when the machine changes. It is created under
+ * another name and renamed: it is complete or absent. Its users hold a shared lock on it;
+ * an outdated one without users is removed.
  */
 #ifndef IMAGE_BASE_LAYER_H
 #define IMAGE_BASE_LAYER_H
@@ -14,8 +14,8 @@
 
 enum skel_kind {
 	SKEL_COMMON, /* mount points, a skeleton of /sys, a plain /etc/hosts */
-	SKEL_HOST, /* and a root around the machine's /usr: links, empty homes, a curated
-		      /etc */
+	SKEL_HOST,   /* also a root around the machine's /usr: links, empty homes, some
+			files of /etc */
 };
 
 /* An open, share-locked directory and its path (to be freed). */

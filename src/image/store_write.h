@@ -2,22 +2,22 @@
 /*
  * store_write.h - fill the store and empty it (store.h has its layout)
  *
- * Who adds holds the store's lock shared from the first layer to the reference;
- * who collects garbage holds it exclusively, so that no layer is taken for
- * garbage between its unpacking and its image. A layer is locked by itself
- * while it is fetched and unpacked: of two pulls that need it, one waits and
- * then finds it there.
+ * A process that adds an image holds the store's lock shared, from the first layer to the
+ * reference; one that collects garbage holds it exclusively, so that it does not remove a
+ * layer that was unpacked and whose image is not complete yet. Each layer also has a lock
+ * while it is fetched and unpacked: of two pulls that need it, one waits and then finds
+ * it in the store.
  */
 #ifndef IMAGE_STORE_WRITE_H
 #define IMAGE_STORE_WRITE_H
 
 #include "image/store.h"
 
-/* Shared or exclusive; -EWOULDBLOCK when it is taken and we are not to @wait. */
+/* Shared or exclusive; -EWOULDBLOCK: it is taken, and @wait is false. */
 int store_lock(const struct store *s, bool exclusive, bool wait);
 void store_unlock(const struct store *s);
 
-/* A descriptor to close; -EWOULDBLOCK while somebody else works on this layer. */
+/* A descriptor to close; -EWOULDBLOCK while another process works on this layer. */
 int store_lock_layer(const struct store *s, const char *diff_id);
 
 /* An empty directory to unpack into, then its place in the store, or its removal. */
@@ -31,7 +31,7 @@ int store_keep_layer(const struct store *s, struct store_new *layer, const char 
 		     uint64_t size, struct warren_error *err);
 void store_drop_layer(const struct store *s, struct store_new *layer);
 
-/* On disk before it is named: an image outlives a power cut. */
+/* Writes it to disk before it gets a name, so that an image survives a power cut. */
 int store_put_image(const struct store *s, const struct store_image *image,
 		    const char *manifest, const char *config, struct warren_error *err);
 int store_tag(const struct store *s, const struct ref *ref, const char *id,

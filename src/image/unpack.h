@@ -4,25 +4,25 @@
  *
  *	blob -> [decompress] -> us: SHA-256 of the plain tar -> [untar] -> directory
  *
- * The two in brackets parse a stranger's bytes: each is its own process in
- * user, mount, pid, network, ipc and uts namespaces, under the sandbox's system
- * call filter, with no descriptor but its streams; the second is rooted in the
- * new directory. What we do ourselves is hash and copy, so that the digest of
- * the plain archive (the diff id) is ours and not the word of a process that
- * may have been taken over.
+ * The two in brackets parse untrusted bytes: each is a separate process in user, mount,
+ * pid, network, ipc and uts namespaces, under the sandbox's system call filter, with no
+ * descriptor but its streams; the root of the second is the new directory. The caller's
+ * process only hashes and copies, so that the digest of the plain archive (the diff id)
+ * does not come from a process that may be compromised.
  *
  * Ownership: run by root, the directory gets the ids of the archive on disk (an
- * id-mapped mount shows them to the untar process, which is nobody outside). Run by a
- * user, everything is his; ids and set-id bits of the archive are dropped. An id
- * that no sandbox has (65,536 and above) becomes nobody's, without set-id bits.
+ * id-mapped mount shows them to the untar process, which is nobody outside). Run by an
+ * ordinary user, everything belongs to that user; ids and set-id bits of the archive are
+ * dropped. Files with an id that no sandbox has (65,536 and above) get the id of the user
+ * nobody, without set-id bits.
  *
- * What is refused: "..", a name that leads through a file of the archive, hard links to
- * what is not in it, what is damaged or ends in the middle of a member (behind the last
- * byte of the last one it may end anywhere). Leading slashes are dropped. A later entry
- * replaces an earlier one, links included; on the way to an entry the archive's links are
- * followed as if the directory were "/" (unpack_name.c). Layers below are not looked at.
- * Devices, sockets and attributes other than user.* (without user.overlay.*) and file
- * capabilities are left out.
+ * Refused are "..", names that lead through a file of the archive, hard links to files
+ * that are not in it, and archives that are damaged or end in the middle of a member
+ * (after the last byte of the last member they may end anywhere). Leading slashes are
+ * dropped. A later entry replaces an earlier one, links included; on the way to an entry
+ * the archive's links are followed as if the directory were "/" (unpack_name.c). Layers
+ * below are not looked at. Devices, sockets and attributes other than user.* (without
+ * user.overlay.*) and file capabilities are left out.
  *
  * The children are forks that use malloc: the caller must have one thread. They
  * have its memory, too, but for the environment: no secret should be in there that an
@@ -40,7 +40,10 @@ enum unpack_limits {
 	UNPACK_ENTRIES_MAX = 4000000, /* files in a layer */
 };
 
-/* Asked some ten times a second: is there still a need for it? -ECANCELED if not. */
+/*
+ * Called some ten times a second: whether the archive is no longer needed; then
+ * -ECANCELED.
+ */
 struct unpack_watch {
 	bool (*cancelled)(void *ctx);
 	void *ctx;
@@ -72,7 +75,7 @@ struct unpack_options {
 
 /*
  * Unpack the archive in @blob (gzip, zstd, xz, bzip2 or plain; read from its start)
- * into the empty directory @dir. On failure what is in there is garbage.
+ * into the empty directory @dir. After a failure, its contents are useless.
  */
 int unpack_archive(int blob, int dir, const struct unpack_options *options,
 		   struct unpack_result *ret, struct warren_error *err);

@@ -44,7 +44,7 @@ enum unpack_format {
 	UNPACK_FORMATS,
 };
 
-/* By the first bytes; what is none of the others is plain. */
+/* Detected by the first bytes; anything unknown is plain. */
 enum unpack_format unpack_sniff(const void *data, size_t n);
 #define UNPACK_SNIFF 6 /* bytes that it takes */
 
@@ -56,7 +56,7 @@ struct unpack_rules {
 	uint64_t entries_max;
 };
 
-/* What a child says at its end, in one message. Believed in nothing but its size. */
+/* A child's report at its end, in one message. Only its size is trusted. */
 struct unpack_report {
 	uint64_t entries, skipped, remapped;
 	struct warren_error err; /* code 0: it went well */
@@ -94,14 +94,14 @@ struct unpack_job {
 	const struct unpack_rules *rules;
 };
 
-/* May we map a range of ids, and so keep those of an archive? */
+/* Whether this process may map a range of ids, and so keep those of an archive. */
 bool unpack_own_ids(void);
 int unpack_child_start(const struct unpack_job *job, struct unpack_child *ret,
 		       struct warren_error *err);
-/* Its last word, waited for. -EPIPE when it died without one. */
+/* Wait for its report. -EPIPE: it died without one. */
 int unpack_child_finish(struct unpack_child *c, const struct unpack_watch *watch,
 			struct unpack_report *ret, struct warren_error *err);
-/* Killed if it still runs, and reaped. */
+/* Kill it if it still runs, and reap it. */
 void unpack_child_done(struct unpack_child *c);
 
 #define AUTO_CHILD CLEANUP(unpack_child_done)
@@ -168,10 +168,10 @@ int unpack_tree_fifo(struct unpack_tree *t, const char *name,
 		     const struct unpack_meta *meta, struct warren_error *err);
 int unpack_tree_hardlink(struct unpack_tree *t, const char *name, const char *target,
 			 struct warren_error *err);
-/* @name is hidden in the layers below; what this layer has there stays. */
+/* Hide @name of lower layers; what this layer has there stays. */
 int unpack_tree_whiteout(struct unpack_tree *t, const char *name,
 			 struct warren_error *err);
-/* All that layers below have in the directory @name is hidden. */
+/* Hide everything that lower layers have in the directory @name. */
 int unpack_tree_opaque(struct unpack_tree *t, const char *name, struct warren_error *err);
 
 /* Owner, mode and time of what is open as @fd. */

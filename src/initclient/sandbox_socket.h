@@ -7,13 +7,13 @@
  *
  * The socket is bound before init starts, and init listens on it before it says
  * READY; so a refused connection is a dead init. The state is written after READY;
- * without it a sandbox was never complete. KEEP comes after the state: until init has
- * it, init ends with its maker, and says so (WELCOME).
+ * without it a sandbox was never complete. KEEP is sent after the state is written: until
+ * init has received it, init ends with its creator, and says so (WELCOME).
  *
  * An init is known by the credentials that the kernel keeps with its socket, or by its
  * number together with its start time, which the state has; as a pidfd in either case.
- * Whoever only wants to end, count or limit a sandbox uses the latter, and depends on
- * nothing that init does.
+ * To end, measure or limit a sandbox, the latter is enough, and nothing depends on what
+ * init does.
  */
 #ifndef INITCLIENT_SANDBOX_SOCKET_H
 #define INITCLIENT_SANDBOX_SOCKET_H
@@ -21,7 +21,7 @@
 #include "initclient/initclient.h"
 #include "initclient/state_file.h"
 
-/* The socket for an init that is to be, in place. */
+/* Bind the socket for a future init. */
 int sandbox_socket_bind(int sandboxes, const char *id, int *ret_fd,
 			struct warren_error *err);
 /*
@@ -31,18 +31,18 @@ int sandbox_socket_bind(int sandboxes, const char *id, int *ret_fd,
 int sandbox_socket_dial(int sandboxes, const char *id);
 /* The same without waiting. */
 int sandbox_socket_dial_now(int sandboxes, const char *id);
-/* Does what sandbox_socket_dial() returned mean that no init is there? */
+/* Whether a result of sandbox_socket_dial() means that there is no init. */
 bool sandbox_socket_nobody(int r);
 
 /*
- * Who listens at the other end of sandbox->control: its pidfd, and its user. -ESRCH:
- * nobody.
+ * The listener at the other end of sandbox->control: its pidfd, and its user. -ESRCH:
+ * none.
  */
 int sandbox_socket_identify(struct initclient_sandbox *sandbox, uid_t *ret_uid,
 			    struct warren_error *err);
 int sandbox_socket_hello(struct initclient_sandbox *sandbox, struct proto_welcome *ret,
 			 struct warren_error *err);
-/* From here on its init outlives us. */
+/* From here on its init outlives this process. */
 int sandbox_socket_keep(struct initclient_sandbox *sandbox, struct warren_error *err);
 /*
  * Another connection, for another process; of one that was only found: without having

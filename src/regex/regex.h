@@ -3,9 +3,9 @@
  * regex.h - search for text, extended regular expressions and shell patterns in linear
  * time
  *
- * Whoever asks may be hostile, and so may what is searched: the time is bounded by
- * the product of both lengths, and a pattern that would need much memory is
- * refused. Hence no back-references. Bytes are bytes: `.` is one of them.
+ * The client may be hostile, and so may the searched text: the time is bounded by the
+ * product of both lengths, and a pattern that would need much memory is refused. Hence no
+ * back-references. Bytes are bytes: `.` is one of them.
  *
  * Regular expressions are those of POSIX (extended), and \w \W \s \S \d \D \b \B.
  */

@@ -26,8 +26,7 @@ int engines_new(const struct warren_options *options, bool native,
 struct engines *engines_free(struct engines *all);
 struct warren *engines_native(const struct engines *all);
 /*
- * What the configuration says of backend @name, which is another than the native one; or
- * NULL.
+ * The configuration of backend @name, other than the native one; or NULL.
  */
 const struct warden_backend *engines_backend(const struct engines *all, const char *name);
 /* The engine of backend @name, opened if it was not; -ENODEV: there is no such. */
@@ -45,8 +44,8 @@ struct slow *slow_new(void (*fn)(void *ctx, const void *msg, size_t size, int so
 /* All of @msg is copied, and so is @sock. -EAGAIN: there are too many. */
 int slow_put(struct slow *s, const void *msg, size_t size, int sock);
 /*
- * What waits is dropped. Returns @s if something is still under way: it is to be left
- * alone.
+ * Drops requests that wait. Returns @s if one is still under way: then it must not be
+ * freed.
  */
 struct slow *slow_stop(struct slow *s);
 
@@ -56,8 +55,8 @@ struct turns;
 
 struct turns_ops {
 	/*
-	 * A request for others than the native backend: true when it was taken. Does not
-	 * block.
+	 * A request for a backend other than the native one: true if it was taken. Does
+	 * not block.
 	 */
 	bool (*put_aside)(void *ctx, const void *msg, size_t size, int sock);
 	void (*carry_out)(void *ctx, const void *msg, size_t size, int sock);
@@ -66,7 +65,7 @@ struct turns_ops {
 struct turns *turns_new(const struct turns_ops *ops, void *ctx);
 /* NULL is fine; returns NULL. No thread may be left. */
 struct turns *turns_free(struct turns *t);
-/* Serve the api at @sock, until it is gone and all that it asked for is done. -errno. */
+/* Serve the api at @sock, until it is gone and all of its requests are done. -errno. */
 int turns_start(struct turns *t, int sock);
 /* Wait for that, @ms at most (0: forever). False: something is still under way. */
 bool turns_join(struct turns *t, unsigned ms);
@@ -93,9 +92,9 @@ struct images *images_new(void);
 /* NULL is fine; returns NULL. Programs at work are left to their readers. */
 struct images *images_free(struct images *all);
 /*
- * Start one; *@ret_fd is the end of a pipe with what it prints. For @backend, that has
- * images of its own, only pulls; NULL: it is our store. -EAGAIN: as many as there may be
- * are at work.
+ * Start one; *@ret_fd is the end of a pipe with what it prints. For a @backend with its
+ * own images, only pulls; NULL: Warren's store. -EAGAIN: the maximum number of programs
+ * is running.
  */
 int images_start(struct images *all, const struct warden_policy *policy,
 		 const struct warden_backend *backend, const struct warden_proto_image *m,

@@ -35,7 +35,7 @@ struct warden_policy {
 		*trusted_registries; /* whatever their address; NULL-terminated */
 };
 
-/* A backend beside the native one, opened when it is first asked for. */
+/* A backend other than the native one, opened when it is first requested. */
 struct warden_backend {
 	const char *name;     /* as requests call it */
 	const char *kind;     /* as of warren_options.backend */
@@ -47,50 +47,51 @@ struct warden;
 
 /*
  * @options are those of the native engine, which is opened here; @backends are borrowed,
- * for as long as the warden lives. Without @native among what is permitted, requests to
- * it are refused.
+ * for as long as the warden lives. Without @native, requests to the native backend are
+ * refused.
  */
 int warden_open(const struct warren_options *options, bool native,
 		const struct warden_backend *backends, size_t n,
 		const struct warden_policy *policy, struct warden **ret,
 		struct warren_error *err);
 struct warden *warden_close(struct warden *w);
-/* Serve the requests that come over @sock, by threads of its own, until its end. */
+/* Serve the requests from @sock, on separate threads, until the connection ends. */
 int warden_serve(struct warden *w, int sock, struct warren_error *err);
-/* While it is held no part is made or destroyed: for a fork. */
+/* While it is held, no part is prepared or destroyed: for a fork. */
 void warden_hold(struct warden *w, bool hold);
 /*
  * After the end of the connection: all threads are gone when it returns. @ms: how long
- * that may take, 0 forever; false: it took longer, and the warden is good for nothing
- * but an exit.
+ * that may take, 0 forever; false: it took longer, and the process can only exit.
  */
 bool warden_join(struct warden *w, unsigned ms);
 
 /*
- * policy.c, for the api as well: may a sandbox be like that? Sources of mounts are judged
- * by name alone. -EPERM: the configuration does not allow it; -EINVAL: it makes no sense.
+ * policy.c, for the api as well: whether a sandbox may have this spec. Sources of mounts
+ * are checked by name only. -EPERM: the configuration does not allow it; -EINVAL: it
+ * makes no sense.
  */
 int policy_check(const struct warden_policy *policy, const struct warren_spec *spec,
 		 struct warren_error *err);
-/* For the warden: on this backend (NULL: the native one)? */
+/* For the warden: whether it may run on this backend (NULL: the native one). */
 int policy_check_place(const struct warden_policy *policy,
 		       const struct warden_backend *backend, uint64_t memory,
 		       struct warren_error *err);
 int policy_check_update(const struct warden_policy *policy,
 			const struct warren_limits *limits, struct warren_error *err);
-/* Is it the name of an image, as registries and docker have them? */
+/* Whether it is a valid image name for registries and docker. */
 int policy_check_ref(const char *ref, struct warren_error *err);
 /*
- * Open each source, once and for all: what source_fd is afterwards is within what the
- * configuration allows, whatever becomes of the names. Closed by policy_close_mounts().
+ * Open each source once: the file of source_fd is then within what the configuration
+ * allows, whatever happens to the names later. Closed by policy_close_mounts().
  */
 int policy_open_mounts(const struct warden_policy *policy, struct warren_mount *mounts,
 		       size_t n, struct warren_error *err);
 void policy_close_mounts(struct warren_mount *mounts, size_t n);
 
 /*
- * May a backend that pulls by itself pull @image? It follows where the registry
- * leads, unchecked: so docker.io and what the configuration lists alone.
+ * Whether a backend that pulls by itself may pull @image. It follows redirects of the
+ * registry without a check, so only docker.io and the registries in the configuration are
+ * allowed.
  */
 bool policy_may_pull(const struct warden_policy *policy, const char *image);
 

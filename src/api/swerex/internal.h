@@ -41,7 +41,10 @@ struct reply_part {
 	char quote;
 };
 
-/* An answer that is written as its clients take it; of the loop, but for who makes it. */
+/*
+ * An answer that is encoded as its clients read it. It belongs to the loop, except while
+ * another thread fills it.
+ */
 struct reply {
 	struct swerex *sx;
 	unsigned refs, readers;
@@ -68,15 +71,16 @@ struct reply_reader {
 /* NULL: no memory. */
 struct reply *reply_new(struct swerex *sx);
 void reply_unref(struct reply *r);
-/* @n bytes are to be held, for @tenant; false: others and itself have all there is. */
+/* Reserve @n bytes for @tenant; false: there is no room left in its share. */
 bool reply_charge(struct reply *r, const char *tenant, size_t n);
-/*
- * Bytes of raw[@raw] follow what has been written to json, and what will be follows them.
- */
+/* Insert bytes of raw[@raw] after what was written to json so far. */
 void reply_put(struct reply *r, enum reply_form form, int raw, size_t from, size_t size);
-/* All that it holds. */
+/* The number of bytes that it holds. */
 size_t reply_size(const struct reply *r);
-/* Nothing more is put to it. Whether something is missing for want of memory. */
+/*
+ * Nothing more is added to it. Returns whether something is missing because memory ran
+ * out.
+ */
 bool reply_failed(struct reply *r);
 /* All of it at once, for what is small. */
 void reply_write(struct reply *r, struct buf *out);
@@ -92,10 +96,10 @@ struct session_terminal;
 struct field;
 
 /*
- * What a request asked for. It goes on when the client is gone, and its answer is kept
- * for who asks again by the same X-Request-ID; but one that waits for its turn in a
- * session, and that nobody can ask for again, goes with its client. A reference is its
- * handler's, from the handler's call to the answer.
+ * The work for a request. It continues when the client disconnects, and its answer is
+ * kept for a repeated request with the same X-Request-ID. But a job that waits for its
+ * turn in a session, and whose request cannot be repeated, ends with its client. The
+ * handler holds a reference, from its call to the answer.
  */
 struct job {
 	struct swerex *sx;
@@ -156,9 +160,9 @@ struct sandbox *job_sandbox(struct job *job);
 void job_answer(struct job *job, int status, const struct buf *body);
 /* The same, of any size; takes @r. */
 void job_reply(struct job *job, struct reply *r);
-/* No one waits for it: an act that has not begun is not begun (session.c). */
+/* No client waits for it: if its act has not begun, it never will (session.c). */
 void job_withdraw(struct job *job);
-/* {"detail": @why}, to whoever waits. */
+/* Send {"detail": @why} to all clients that wait. */
 void job_refuse(struct job *job, int status, const char *why);
 /* There is no room for it at present; @what was to be answered. */
 void job_crowded(struct job *job, const char *what);
@@ -182,8 +186,8 @@ void raise_put(struct reply *r, const struct buf *message);
 void raise_class(struct reply *r, const char *class);
 void raise_close(struct reply *r);
 /*
- * The end of what a command has shown when its time was over, for a person; the client
- * has all of it apart.
+ * The last output of a command that timed out, for a person; the client gets all of it
+ * separately.
  */
 void raise_put_so_far(struct buf *message, const char *shown, size_t n);
 /* What an engine said: of a file @path, or NULL. */
@@ -212,16 +216,16 @@ struct field {
 	bool required;
 	const char *words; /* the only ones that a text may be, with blanks around each;
 			      NULL */
-	bool nul; /* a text may have U+0000 in it: who reads it looks at its size */
+	bool nul;          /* a text may contain U+0000: its reader uses its size */
 };
 
 /*
- * Whether @body is an object of these fields and no others; else @detail is what a 422
- * says.
+ * Whether @body is an object with only these fields; otherwise @detail is the text for a
+ * 422.
  */
 bool fields_check(const json_t *body, const struct field *fields, size_t n,
 		  struct buf *detail);
-/* Is it one of @words, each of which has a blank on either side? */
+/* Whether it is one of @words, each of which has a blank on either side. */
 bool field_is_word(const char *words, const char *text, size_t n);
 /* "": left out. */
 const char *field_text(const json_t *body, const char *name, const char *otherwise);
