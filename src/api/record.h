@@ -9,7 +9,7 @@
 struct api_record {
 	const char *request_id, *method;
 	const char *path;   /* without its query */
-	const char *tenant; /* "": nobody was let in */
+	const char *tenant; /* "": not authorized */
 	int status;         /* 0: the client went before it was answered */
 	bool proxied;       /* by a server in a sandbox, whose words those are */
 	uint64_t usec;

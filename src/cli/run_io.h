@@ -3,10 +3,10 @@
  * run_io.h - while a command runs: its streams, the caller's signals, its end
  *
  * One poll(2), no threads. Streams are pumps that never wait for a slow
- * reader, so that a signal or the end of the command is always heard. When
- * the command has ended the sandbox is destroyed first, which ends whoever
- * else holds the pipes, and only then are they drained to their end: no
- * output is lost, and no background process keeps us waiting.
+ * reader, so that a signal or the end of the command is always heard. When the command
+ * has ended, the sandbox is destroyed first, which ends all other processes that hold the
+ * pipes; only then are the pipes drained to their end. So no output is lost, and no
+ * background process delays the end.
  */
 #ifndef CLI_RUN_IO_H
 #define CLI_RUN_IO_H

@@ -50,7 +50,7 @@ struct splice {
 		.state = PUMP_DONE, .from = -1, .to = -1, .sink = -1, \
 	}
 
-/* From a descriptor of ours, which it takes, to one of the caller's. */
+/* From a descriptor of this process, which it takes over, to one of the caller. */
 void splice_init_out(struct splice *p, int from, int to);
 /* From a descriptor of the caller's to one of ours, which it takes. */
 void splice_init_in(struct splice *p, int from, int to);

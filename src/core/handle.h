@@ -31,7 +31,7 @@ struct warren_exec {
 };
 
 void sandbox_link(struct warren *w, struct warren_sandbox *sb);
-/* Its execs are nobody's then, and still their owner's to free. */
+/* Its execs then have no sandbox, and their owners must still free them. */
 void sandbox_unlink(struct warren_sandbox *sb);
 void exec_link(struct warren_sandbox *sb, struct warren_exec *ex);
 

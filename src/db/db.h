@@ -36,8 +36,8 @@
  * Times are milliseconds since 1970, durations milliseconds, sizes bytes; 0 means "none".
  * Numbers are below 2^63, or the call fails (-ERANGE).
  *
- * Errors that every call may return: -ENOSPC, -EIO, -EROFS, -ENOMEM: nothing of the call
- * was written, and the next call may work again; -EUCLEAN: the file is damaged.
+ * Errors that every call may return: -ENOSPC, -EIO, -EROFS, -ENOMEM: the call wrote
+ * nothing, and the next call may succeed; -EUCLEAN: the file is damaged.
  */
 #ifndef DB_DB_H
 #define DB_DB_H

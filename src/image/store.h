@@ -52,8 +52,8 @@ struct store {
 };
 
 /*
- * The state directory when nobody names one, to be freed: $WARREN_STATE, else
- * /var/lib/warren for root, and below the user's own data for everybody else.
+ * The default state directory, to be freed: $WARREN_STATE, otherwise /var/lib/warren for
+ * root, and below the user's own data for other users.
  */
 int store_state_dir(char **ret, struct warren_error *err);
 

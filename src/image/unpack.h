@@ -10,11 +10,11 @@
  * process only hashes and copies, so that the digest of the plain archive (the diff id)
  * does not come from a process that may be compromised.
  *
- * Ownership: run by root, the directory gets the ids of the archive on disk (an
- * id-mapped mount shows them to the untar process, which is nobody outside). Run by an
- * ordinary user, everything belongs to that user; ids and set-id bits of the archive are
- * dropped. Files with an id that no sandbox has (65,536 and above) get the id of the user
- * nobody, without set-id bits.
+ * Ownership: run by root, the directory gets the ids of the archive on disk (an id-mapped
+ * mount shows them to the untar process, which is an unprivileged user on the host). Run
+ * by an ordinary user, everything belongs to that user; ids and set-id bits of the
+ * archive are dropped. Files with an id that no sandbox has (65,536 and above) get the id
+ * of the user nobody, without set-id bits.
  *
  * Refused are "..", names that lead through a file of the archive, hard links to files
  * that are not in it, and archives that are damaged or end in the middle of a member
@@ -51,10 +51,11 @@ struct unpack_watch {
 
 struct unpack_result {
 	char diff_id[REF_DIGEST_LEN + 1];
-	uint64_t bytes;    /* of the plain archive */
-	uint64_t entries;  /* files, directories, links made */
-	uint64_t skipped;  /* device nodes, private attributes: left out */
-	uint64_t remapped; /* files of ids that a sandbox does not have: nobody's now */
+	uint64_t bytes;   /* of the plain archive */
+	uint64_t entries; /* files, directories, links made */
+	uint64_t skipped; /* device nodes, private attributes: left out */
+	uint64_t
+		remapped; /* files with ids that no sandbox has: now of the user nobody */
 };
 
 struct unpack_options {

@@ -27,7 +27,7 @@ struct pollfd;
 
 /*
  * The range of ids that the processes of an unpacking have outside when root
- * starts them: 65,536 that nobody else has. Sandboxes take theirs from
+ * starts them: 65,536 that no other process has. Sandboxes take theirs from
  * 0x10000000 upwards; this is the range right below. One is enough for any
  * number of unpackings at a time: each has a user and a pid namespace of its
  * own, in which no other process can be named, and nothing on disk ever belongs

@@ -27,7 +27,9 @@ struct oci_work {
 	struct oci_work_layer *state;
 };
 
-/* First of all: who unpacks knows nothing that we come to know after it. */
+/*
+ * Call this first: the unpacking processes know nothing that this process learns later.
+ */
 int oci_work_open(struct oci_work *w, const struct store *s, const struct oci_options *o,
 		  struct warren_error *err);
 /* @diff_ids as of the configuration; finds out which are present and locks the others. */

@@ -36,7 +36,7 @@ struct initclient_exec;
 struct initclient_sandbox {
 	struct backend_sandbox base;
 	bool ready; /* init has said so */
-	bool fresh; /* made by us, and we have given nobody a connection */
+	bool fresh; /* created by this process, which has passed on no connection */
 	pid_t pid;  /* of init; only for /proc/<pid> while the pidfd is held */
 	int pidfd;
 	/*
@@ -44,7 +44,7 @@ struct initclient_sandbox {
 	 */
 	uint32_t init_pid;
 	uint64_t init_start;
-	int control; /* -1: nobody has spoken to it */
+	int control; /* -1: not connected yet */
 	uint32_t seq;
 	uint32_t next_exec;
 	struct initclient_exec *execs;
@@ -83,7 +83,7 @@ struct initclient_exec {
 };
 
 /*
- * initclient.c: what is in it is freed, and its execs are nobody's; not the sandbox
+ * initclient.c: frees its contents and detaches its execs, but does not free the sandbox
  * itself.
  */
 void initclient_done(struct initclient_sandbox *sandbox);

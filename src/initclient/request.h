@@ -2,10 +2,10 @@
 /*
  * request.h - requests to an init and its answers, without waiting
  *
- * For whoever has a connection to an init (proto/init_proto.h is what is said over
- * it): the blocking client of this backend (client.c), and event loops of
- * processes that know no more of a sandbox than a connection and a struct
- * init_request_base. Nothing in here waits, unless it is told to.
+ * For processes with a connection to an init (proto/init_proto.h is its protocol): the
+ * blocking client (client.c), and event loops of processes that know only a connection
+ * and a struct init_request_base of a sandbox. No function here waits, unless the caller
+ * asks for it.
  *
  *	init_request_spawn(&q, &base, &base.user, &spec, 7, &streams, err);
  *	init_request_send(&q, connection, ++seq, err);

@@ -136,14 +136,14 @@ bool http_server_is_draining(const struct http_server *s);
 /* http_conn.c */
 int http_conn_open(struct http_server *server, int fd, struct tls *tls,
 		   struct http_conn **ret);
-/* The connection is over, for this reason; its request is told. */
+/* The connection has ended for this reason; its request is notified. */
 void http_conn_end(struct http_conn *c, int why);
 void http_conn_timeout(struct http_conn *c, enum deadline which);
 /* Something changed outside of work(): look again, from the loop. */
 void http_conn_kick(struct http_conn *c);
 /* There is no room for it: a 503, and the end. */
 void http_conn_overfull(struct http_conn *c);
-/* The request is over; it is told. */
+/* The request has ended; it is notified. */
 void http_conn_close_request(struct http_conn *c, int why);
 /* End our half, and read on until the client has seen it. */
 void http_conn_linger(struct http_conn *c);

@@ -2,10 +2,10 @@
 /*
  * http_proxy.h - forward a request, or all bytes, to an untrusted server
  *
- * Nothing is passed on as it came: the request is written anew from what was
- * understood of it, and so is the answer. What the other side may not say (two
- * lengths, a line end in a value, an upgrade nobody asked for) becomes a 502. An
- * upgrade that both sides want makes the connection a pipe of bytes. A tunnel is
+ * Nothing is passed on unchanged: the request is written again from its parsed form, and
+ * so is the answer. An invalid answer of the server (two lengths, a line end in a value,
+ * an upgrade that was not requested) becomes a 502. An upgrade that both sides want makes
+ * the connection a pipe of bytes. A tunnel is
  * one from the start: the server need not speak HTTP.
  */
 #ifndef NET_HTTP_PROXY_H

@@ -8,8 +8,9 @@
  *			return; (it has been answered)
  *	}
  *
- * Messages come whole, text is valid UTF-8. Pings are answered, silence is probed,
- * and whoever breaks the protocol is told so and cut off. No extensions.
+ * Messages come whole, text is valid UTF-8. Pings are answered, silent peers are probed,
+ * and a peer that violates the protocol gets a close message and is disconnected. No
+ * extensions.
  */
 #ifndef NET_WS_H
 #define NET_WS_H

@@ -31,7 +31,7 @@ bool seccomp_available(void);
  */
 int seccomp_load(struct warren_error *err) MUST_CHECK;
 
-/* The filter itself, for whoever reports on it or tests it. */
+/* The filter itself, for reports and tests. */
 const struct sock_fprog *seccomp_program(void);
 
 #endif /* OS_SECCOMP_H */

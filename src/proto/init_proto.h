@@ -415,10 +415,10 @@ _Static_assert(sizeof(struct proto_write) == offsetof(struct proto_write, data),
 
 /*
  * To a file worker: make an inotify(7). The REPLY brings it, for WATCH, and a socket
- * (SOCK_SEQPACKET) from which its events come, as many whole ones in a message as there
- * are, up to PROTO_EVENTS_MAX bytes. So no process outside reads from a file that a
- * process inside has open too, and both count as the sandbox's memory and for init's
- * user. The inotify instance ends with the socket.
+ * (SOCK_SEQPACKET) for its events: each message has as many complete events as there are,
+ * up to PROTO_EVENTS_MAX bytes. So no process outside reads from a file that a process
+ * inside has open too, and both count as the sandbox's memory and for init's user. The
+ * inotify instance ends with the socket.
  */
 #define PROTO_EVENTS_MAX 16384
 

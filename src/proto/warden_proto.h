@@ -48,7 +48,7 @@ enum warden_proto_type {
 	WIRE_HEALTH, /* struct warden_proto_header; reply: nothing */
 	WIRE_TYPE_MAX,
 	WIRE_REPLY = 64,
-	WIRE_STOCK, /* struct warden_proto_pool, which nobody asked for */
+	WIRE_STOCK, /* struct warden_proto_pool, not requested */
 };
 
 struct warden_proto_header {

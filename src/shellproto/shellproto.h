@@ -179,7 +179,7 @@ bool shellproto_is_result(const struct shellproto *s, const char *record, size_t
 struct shellproto *shellproto_free(struct shellproto *s);
 void shellproto_freep(struct shellproto **s);
 
-/* What the shell is told first, added to @out. Its answer is the result with serial 0. */
+/* Append the first input of the shell to @out. Its answer is the result with serial 0. */
 int shellproto_start(struct shellproto *s, struct buf *out, struct warren_error *err);
 
 /*

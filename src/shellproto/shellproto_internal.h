@@ -8,7 +8,7 @@
 #define TOKEN_LEN  6  /* the prefix of our names in the shell; bash reads byte by byte */
 #define HALF_LEN   17 /* of a marker; the first begins with a byte that no other has */
 #define MARKER_LEN (2 * HALF_LEN - 1)
-#define KEY_LEN    10   /* 60 bits; whoever guesses wrong ends the session */
+#define KEY_LEN    10   /* 60 bits; a wrong guess ends the session */
 #define RECORD_MAX 8192 /* numbers and a path */
 #define JOBS_MAX   64
 #define FLAGS_MAX  32
@@ -84,7 +84,7 @@ ssize_t shellproto_collect(struct shellproto *s, const char *data, size_t n,
 /* The bits that a command cannot foresee, for what its result is known by. */
 void shellproto_bits(struct shellproto *s, uint8_t ret[SHELLPROTO_MARKER_SIZE]);
 
-/* Has it the functions of script.c? Not known before its first result. */
+/* Whether it has the functions of script.c. Not known before its first result. */
 bool shellproto_is_known(const struct shellproto *s);
 /* Around what asks for a result: behind the command, in the same line. */
 void shellproto_ask_begin(const struct shellproto *s, struct buf *out);

@@ -100,8 +100,8 @@ void call_fail(struct call *c, const struct warren_error *engine);
  */
 void call_fail_start(struct call *c, const struct warren_error *why);
 /*
- * The request is over. For those who hand it to somebody else (net/ws.h,
- * net/http_proxy.h), from whose last callback it is called.
+ * The request is over. For handlers that pass the request on (net/ws.h,
+ * net/http_proxy.h): called from the last callback of those.
  */
 void call_closed(struct call *c);
 /*

@@ -214,8 +214,8 @@ uid_t engine_registry_base(const struct native *n, unsigned slot);
 bool engine_registry_is_range(uid_t uid);
 void engine_registry_close(struct native *n);
 /*
- * A lock that keeps the sandboxes of an engine without a name from being cleaned up, to
- * be passed on.
+ * A lock, to be passed on, that keeps the sandboxes of an engine without a name from
+ * being cleaned up.
  */
 int engine_registry_hold(const struct native *n, int *ret_fd, struct warren_error *err);
 int engine_registry_claim(struct native *n, struct native_sandbox *sandbox,

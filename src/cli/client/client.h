@@ -28,7 +28,7 @@
 struct client {
 	char *base;   /* "http://localhost" */
 	char *socket; /* of a unix socket; NULL: TCP */
-	bool own; /* nobody named it: the service there must be the user's or root's */
+	bool own; /* the default address: the service must belong to the user or root */
 	bool stranger;   /* it is not */
 	char *host;      /* "unix:/run/warren/warren.sock", as errors call it */
 	const char *ca;  /* NULL: the system's */

@@ -2,9 +2,8 @@
 /*
  * tar.h - trees of this machine to and from archives, in a separate process
  *
- * What comes from a sandbox is hostile: nothing of an archive is written outside of
- * the directory it is for, through a link, as a device, or with rights to become
- * somebody else.
+ * Data from a sandbox is hostile: no part of an archive is written outside of its
+ * directory, through a link, as a device, or with set-id bits.
  */
 #ifndef CLI_CLIENT_TAR_H
 #define CLI_CLIENT_TAR_H

@@ -18,11 +18,11 @@
 void report_start(void);
 /* Was it asked for? */
 bool report_wanted(void);
-/* Why it failed; of several reasons the first is told. */
+/* Why it failed; of several reasons, the first is reported. */
 void image_report_error(const struct warren_error *err);
 /* Where the reason goes that the message does not tell; "": there is none. */
 struct warren_error *report_hidden(void);
-/* As for struct oci_options; non-zero: nobody listens any more. */
+/* As for struct oci_options; non-zero: the reader has left. */
 int report_layers(const struct oci_layer *layers, size_t n);
 /* The last line. Returns @status. */
 int report_end(int status);

@@ -8,7 +8,7 @@
 #define FAILED_KEPT_MS (3600 * 1000U) /* what could not be made, for those who ask */
 #define ANSWER_MS      20000          /* for an init to answer; it takes microseconds */
 #define LONG_MS        (1800 * 1000U) /* for a shim that says that it is at it */
-#define UNASKED_MAX    (2U * PROTO_EXECS_MAX) /* ends of execs that nobody knows */
+#define UNASKED_MAX    (2U * PROTO_EXECS_MAX) /* ends of unknown execs */
 #define READ_AT_ONCE   64 /* messages of one connection before others have their turn */
 
 /* A request to the warden that waits for its reply. */
@@ -134,7 +134,7 @@ void sandbox_next_job(struct sandbox *sandbox);
 /* sandbox_create.c */
 void sandbox_make(struct sandbox *sandbox, const struct warren_spec *spec,
 		  const struct sandbox_source *source);
-/* A pull is not waited for: it shall be deleted. */
+/* Do not wait for its pull: the sandbox will be deleted. */
 void sandbox_make_cancel(struct sandbox *sandbox);
 
 /* sandbox_spec.c */

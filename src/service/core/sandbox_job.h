@@ -16,7 +16,7 @@ struct sandbox_job {
 	void (*begin)(struct sandbox_job *job);
 	enum sandbox_state to; /* of pause and resume */
 	const char *why;       /* is told with it */
-	bool idle;             /* of pause: nobody asked for it */
+	bool idle;             /* of pause: not requested by a client */
 	bool save;             /* of pause: by a checkpoint */
 	uint64_t grace_ms;     /* of stop: between SIGTERM and SIGKILL */
 	struct warren_limits limits, old;

@@ -13,7 +13,8 @@ struct sandbox_execs {
 	struct loop_task broken_task;   /* a journal of it lies: journal_limit.c */
 	struct fair_quota_lease output; /* for its journals, as `journal_bytes` */
 	uint64_t journal_bytes;         /* that its journals have, and may yet take */
-	uint32_t *disowned; /* execs that may have started, and nobody was told of */
+	uint32_t *disowned; /* execs that may have started without their clients'
+			       knowledge */
 	size_t n_disowned;
 	struct stop_op *stopping; /* sandbox_stop.c; NULL */
 };
@@ -47,7 +48,7 @@ struct exec {
 	struct sandbox *sandbox; /* NULL: it is gone */
 	struct exec *next;
 	struct fair_quota_lease descriptors, terminal;
-	uint64_t journal_room; /* what of sandbox->journal_bytes is reserved for it */
+	uint64_t journal_room; /* its part of sandbox->journal_bytes */
 	struct exec_row row;
 	int journal;       /* -1: not open */
 	uint64_t capacity; /* that init was told; 0: an earlier process told it */
@@ -99,7 +100,7 @@ void exec_hold_first_end(struct exec *exec);
 /* The line is a new one: init knows of no holds. */
 void exec_hold_again(struct exec *exec);
 void exec_attach(struct exec *exec, service_done_fn done, void *ctx);
-/* exec_stdin.c: nothing more goes into its stdin; who waits for that hears it. */
+/* exec_stdin.c: its stdin accepts no more data; writers that wait get an error. */
 void feed_stop(struct exec *exec);
 void exec_tell_watchers(struct exec *exec);
 /* Of one that ended: whether output may still come, and it will be heard of. */
@@ -155,7 +156,7 @@ void sweep_start(struct service *s);
 void sweep_close(struct service *s);
 
 /* sandbox_stop.c */
-/* As sandbox_stop(), with the reason that is told. */
+/* Like sandbox_stop(), with the reason for the event. */
 void sandbox_stop_for(struct sandbox *sandbox, const char *why, uint64_t grace_ms,
 		      service_done_fn done, void *ctx);
 /* An exec of it has ended: a stop may go on. */
@@ -164,7 +165,7 @@ void sandbox_stop_gone(struct sandbox *sandbox);
 
 /* main_command.c: start it; @done as of an exec. */
 void main_command_start(struct sandbox *sandbox, service_done_fn done, void *ctx);
-/* The same of a sandbox that was just created: who waits for it hears how both went. */
+/* The same for a sandbox that was just created: its waiters get the outcome of both. */
 void main_command_first(struct sandbox *sandbox);
 /* An exec has ended: if it was the main command, what that means happens. */
 void main_command_look(struct sandbox *sandbox, const char *exec);

@@ -3,7 +3,7 @@
  * untar.h - unpack an archive into a directory of a sandbox while it arrives
  *
  * The directory is held open, and every name of the archive is resolved below it
- * by init: a link that leads out of it, whoever made it and when, is an error.
+ * by init: a link that leads out of it is an error, no matter what created it and when.
  */
 #ifndef SERVICE_FILES_UNTAR_H
 #define SERVICE_FILES_UNTAR_H

@@ -30,7 +30,7 @@ struct watch_denial {
 struct watch_options {
 	const char *path;
 	bool recursive;
-	/* @path NULL: of none; @from NULL: it came from where nobody watches. */
+	/* @path NULL: of none; @from NULL: it came from a place that is not watched. */
 	void (*event)(void *ctx, enum watch_type type, const char *path,
 		      const char *from);
 	void (*failed)(void *ctx, const struct warren_error *err);
@@ -43,7 +43,10 @@ struct watch;
 struct watch *watch_new(struct files *f, const struct watch_options *options,
 			struct warren_error *err);
 struct watch *watch_free(struct watch *w);
-/* While nobody can be told, nothing is read: the kernel keeps it, up to its limit. */
+/*
+ * While events cannot be delivered, none are read: the kernel keeps them, up to its
+ * limit.
+ */
 void watch_pause(struct watch *w, bool pause);
 
 #endif /* SERVICE_FILES_WATCH_H */

@@ -55,7 +55,7 @@ struct session {
 		stop_mark; /* as far as reading counts as being held up; 0: not set yet */
 	size_t stops; /* steps whose signals are on their way: what is in @out waits */
 	bool ended;
-	struct session_command *command; /* that runs for somebody; NULL */
+	struct session_command *command; /* that runs for a client; NULL */
 	uint64_t begun;                  /* ns */
 	uint64_t since; /* the same, in ticks since the machine started */
 	uint64_t lost;
@@ -100,7 +100,7 @@ void session_hold(struct session *session);     /* from its cursor on, before th
 void session_hold_end(struct session *session); /* soon, unless another command comes */
 /* session.c: a shell that was being opened may be, or not, by what was read. */
 void session_after_reading(struct session *session);
-/* It is not ready, and its time is over: whoever opens it hears that, and it is gone. */
+/* It is not ready in time: the client that opens it gets an error, and it is removed. */
 void session_open_late(struct session *session);
 /* Of the timers of those names. */
 void session_on_timer(void *ctx);

@@ -18,7 +18,7 @@
 
 /* An empty file, on disk if possible; a descriptor or -errno. */
 int spool_new(void);
-#define SPOOL_UNTOLD (64ULL << 30) /* the size of a file that nobody tells */
+#define SPOOL_UNTOLD (64ULL << 30) /* the size of a file whose size is not known */
 /*
  * Reserve space for a copy of a file of @size bytes: the caller fills *@ret_fd, with
  * fewer than *@ret_most bytes, and passes it on. It counts until all of its descriptors

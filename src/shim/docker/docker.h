@@ -64,7 +64,7 @@ struct docker {
 	const char *image;              /* of sandboxes that name none; may be NULL */
 	const char *pull;               /* "missing", "never" or "always" */
 	bool no_pull;                   /* whatever that says: the client may not */
-	struct shim_driver_pull *watch; /* who hears of a pull; NULL: nobody */
+	struct shim_driver_pull *watch; /* gets the progress of a pull; NULL: none */
 	const char *archives; /* a folder to load missing images from; may be NULL */
 	char socket[DOCKER_SOCKET_MAX];
 	CURL *easy;
@@ -209,7 +209,7 @@ void docker_note(struct shim_sandbox *p, const struct docker_info *info,
 		 const struct warren_spec *spec, const struct warren_limits *limits);
 /*
  * What POST /containers/create takes; NULL: no memory, or text that is not UTF-8. With a
- * @door the guest agent is root, and commands are told who they are (p->user).
+ * @door the guest agent runs as root, and commands get their user explicitly (p->user).
  */
 json_t *docker_spec(const struct shim_sandbox *p, const struct warren_spec *spec,
 		    const struct warren_limits *limits, const char *image,

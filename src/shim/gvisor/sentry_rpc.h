@@ -7,12 +7,12 @@
  *	{"success": true, "err": "", "result": 0}
  *
  * It is what runsc's own commands speak to a sandbox that runs. Each of those is a
- * program of 24 MB that takes 30 ms to begin and stays in memory for as long as what it
- * runs; a call takes a tenth of a millisecond, and the three streams of a command go to
- * the sentry itself, with nobody to copy between.
+ * program of 24 MB that takes 30 ms to start and stays in memory as long as its command;
+ * a call takes a tenth of a millisecond, and the three streams of a command go to the
+ * sentry itself, without a process that copies in between.
  *
- * One call at a time on a connection. The sentry is inside, so to say: what it answers is
- * read strictly, up to a maximum.
+ * One call at a time on a connection. The sentry counts as inside the sandbox: its
+ * answers are parsed strictly, up to a maximum size.
  */
 #ifndef SHIM_GVISOR_SENTRY_RPC_H
 #define SHIM_GVISOR_SENTRY_RPC_H
