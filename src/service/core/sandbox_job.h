@@ -4,6 +4,8 @@
  * delete
  *
  * A job's begin() is called when those before it are over; it ends by sandbox_job_end().
+ * A stop may take as long as its grace. What ends the sandbox, or its processes, sooner
+ * does not wait for that: it cuts short the grace of each stop before it.
  */
 #ifndef SERVICE_CORE_SANDBOX_JOB_H
 #define SERVICE_CORE_SANDBOX_JOB_H
@@ -18,7 +20,11 @@ struct sandbox_job {
 	const char *why;       /* is told with it */
 	bool idle;             /* of pause: not requested by a client */
 	bool save;             /* of pause: by a checkpoint */
-	uint64_t grace_ms;     /* of stop: between SIGTERM and SIGKILL */
+	/* The grace of each stop before it becomes as short as `grace_ms`. */
+	bool hurries;
+	uint64_t grace_ms; /* of stop: between SIGTERM and SIGKILL */
+	/* Of stop: it is under way, and shall take no longer than that from now on. */
+	void (*hurry)(struct sandbox_job *job, uint64_t grace_ms);
 	struct warren_limits limits, old;
 	struct warren_error lost; /* of an end: why */
 	struct permit permit;     /* of a use */

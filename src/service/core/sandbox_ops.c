@@ -30,6 +30,17 @@ void sandbox_next_job(struct sandbox *sandbox)
 	sandbox->working = false;
 }
 
+/* Also of those that wait: there may be many. */
+static void hurry_stops(struct sandbox *sandbox, uint64_t grace_ms)
+{
+	for (struct sandbox_job *job = sandbox->jobs; job; job = job->next)
+		if (job->hurry) {
+			if (grace_ms < job->grace_ms)
+				job->grace_ms = grace_ms;
+			job->hurry(job, grace_ms);
+		}
+}
+
 void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job)
 {
 	struct sandbox_job *copy = malloc(sizeof(*copy));
@@ -41,6 +52,8 @@ void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job)
 	}
 	*copy = job;
 	copy->sandbox = sandbox;
+	if (job.hurries)
+		hurry_stops(sandbox, job.grace_ms);
 	LIST_APPEND(sandbox->jobs, copy);
 	sandbox_next_job(sandbox);
 }
@@ -305,6 +318,7 @@ void sandbox_delete_for(struct sandbox *sandbox, const char *why, service_done_f
 	sandbox_make_cancel(sandbox);
 	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_delete,
 						       .why = why,
+						       .hurries = true,
 						       .done = done,
 						       .ctx = ctx });
 }
@@ -371,6 +385,7 @@ void sandbox_end(struct sandbox *sandbox, const struct warren_error *why)
 {
 	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_end,
 						       .why = "failed",
+						       .hurries = true,
 						       .lost = *why,
 						       .done = service_ignore });
 }

@@ -169,6 +169,8 @@ void main_command_start(struct sandbox *sandbox, service_done_fn done, void *ctx
 void main_command_first(struct sandbox *sandbox);
 /* An exec has ended: if it was the main command, what that means happens. */
 void main_command_look(struct sandbox *sandbox, const char *exec);
+/* A stop is over: if it ended the main command, too, what that means happens now. */
+void main_command_stopped(struct sandbox *sandbox);
 /* Found again: it was never started, or has ended in the meantime. */
 void main_command_restore(struct sandbox *sandbox);
 

@@ -114,12 +114,33 @@ void main_command_first(struct sandbox *sandbox)
 
 /* ------------------------------------------------------------------ its end */
 
+/* Did it run, and does not any more? */
+static bool main_command_has_ended(const struct sandbox *sandbox)
+{
+	AUTO_EXEC_ROW struct exec_row row = { 0 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r;
+
+	if (!sandbox->row.command || !sandbox->row.main_exec[0])
+		return false;
+	for (const struct exec *exec = sandbox_execs(sandbox)->list; exec;
+	     exec = exec->next)
+		if (strcmp(exec->row.id, sandbox->row.main_exec) == 0)
+			return exec->row.ended || exec->lost;
+	r = db_get_exec(sandbox->service->db, sandbox->row.id, sandbox->row.main_exec,
+			&row, &err);
+	/* One that ended long ago may have been forgotten. */
+	return r == -ENOENT || (r == 0 && row.ended);
+}
+
+/* A stop that is under way goes on: the other processes have their grace. */
 static void main_command_exit(struct sandbox *sandbox)
 {
+	if (sandbox_execs(sandbox)->stopping)
+		return;
 	if (sandbox->row.on_exit == SANDBOX_EXIT_DELETES)
 		sandbox_delete_for(sandbox, "exit", service_ignore, NULL);
-	else if (sandbox->row.on_exit == SANDBOX_EXIT_STOPS &&
-		 !sandbox_execs(sandbox)->stopping)
+	else if (sandbox->row.on_exit == SANDBOX_EXIT_STOPS)
 		sandbox_stop_for(sandbox, "exit", 0, service_ignore, NULL);
 }
 
@@ -130,21 +151,19 @@ void main_command_look(struct sandbox *sandbox, const char *exec)
 		main_command_exit(sandbox);
 }
 
+void main_command_stopped(struct sandbox *sandbox)
+{
+	if (!sandbox->service->closing && sandbox->row.on_exit == SANDBOX_EXIT_DELETES &&
+	    main_command_has_ended(sandbox))
+		main_command_exit(sandbox);
+}
+
 void main_command_restore(struct sandbox *sandbox)
 {
-	AUTO_EXEC_ROW struct exec_row row = { 0 };
-	struct warren_error err = WARREN_ERROR_INIT;
-	int r;
-
 	if (!sandbox->row.command || sandbox->row.state != SANDBOX_RUNNING)
 		return;
-	if (!sandbox->row.main_exec[0]) {
+	if (!sandbox->row.main_exec[0])
 		main_command_first(sandbox);
-		return;
-	}
-	r = db_get_exec(sandbox->service->db, sandbox->row.id, sandbox->row.main_exec,
-			&row, &err);
-	/* One that ended long ago may have been forgotten. */
-	if (r == -ENOENT || (r == 0 && row.ended))
+	else if (main_command_has_ended(sandbox))
 		main_command_exit(sandbox);
 }

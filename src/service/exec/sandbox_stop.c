@@ -20,8 +20,9 @@
 struct stop_op {
 	struct sandbox_job *job;
 	struct loop_timer *timer;
-	bool killing;  /* SIGKILL was sent */
-	bool answered; /* and init has done it */
+	uint64_t kill_at; /* the end of the grace: ms of the loop's clock */
+	bool killing;     /* SIGKILL was sent */
+	bool answered;    /* and init has done it */
 	unsigned tries;
 };
 
@@ -40,6 +41,7 @@ static void stop_end(struct sandbox *sandbox, int r, const struct warren_error *
 	struct sandbox_job *job = sandbox_execs(sandbox)->stopping->job;
 
 	sandbox_stop_gone(sandbox);
+	main_command_stopped(sandbox);
 	sandbox_job_end(job, r, err);
 }
 
@@ -146,6 +148,17 @@ void sandbox_stop_look(struct sandbox *sandbox)
 		loop_timer_set(op->timer, AGAIN_MS);
 }
 
+static void stop_hurry(struct sandbox_job *job, uint64_t grace_ms)
+{
+	struct stop_op *op = sandbox_execs(job->sandbox)->stopping;
+	uint64_t kill_at = loop_now(job->sandbox->service->loop) + grace_ms;
+
+	if (!op || op->job != job || op->killing || kill_at >= op->kill_at)
+		return;
+	op->kill_at = kill_at;
+	loop_timer_set(op->timer, grace_ms);
+}
+
 static void begin_stop(struct sandbox_job *job)
 {
 	struct sandbox *sandbox = job->sandbox;
@@ -178,6 +191,7 @@ static void begin_stop(struct sandbox_job *job)
 		stop_kill(sandbox);
 		return;
 	}
+	op->kill_at = loop_now(sandbox->service->loop) + job->grace_ms;
 	loop_timer_set(op->timer, job->grace_ms);
 	stop_signal(sandbox, SIGTERM);
 }
@@ -187,7 +201,9 @@ void sandbox_stop_for(struct sandbox *sandbox, const char *why, uint64_t grace_m
 {
 	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_stop,
 						       .why = why,
+						       .hurries = true,
 						       .grace_ms = grace_ms,
+						       .hurry = stop_hurry,
 						       .done = done,
 						       .ctx = ctx });
 }
