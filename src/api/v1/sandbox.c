@@ -110,6 +110,21 @@ static void sandbox_on_made(struct sandbox_waiter *w, struct sandbox *sandbox, i
 	}
 }
 
+/* What runs a command needs the scope of commands, too. */
+static bool sandbox_may_run(struct call *c, const char *what)
+{
+	struct api_error err = { 0 };
+
+	if (access_may(&c->caller, "exec"))
+		return true;
+	(void)api_error_set(&err, API_ERR_FORBIDDEN,
+			    "%s runs a command, and the token lacks the scope 'exec'",
+			    what);
+	api_error_text(&err, "scope", "exec");
+	call_error(c, &err);
+	return false;
+}
+
 /* The main command, as the store keeps it and as it is shown. 0, or it was refused. */
 static int sandbox_read_main(struct call *c, struct buf *text, struct sandbox_row *row)
 {
@@ -124,6 +139,8 @@ static int sandbox_read_main(struct call *c, struct buf *text, struct sandbox_ro
 	}
 	if (!argv)
 		return 0;
+	if (!sandbox_may_run(c, "/main: it"))
+		return -EPERM;
 	json_open(&j, NULL, '{');
 	json_open(&j, "argv", '[');
 	for (size_t i = 0; i < json_array_size(argv); i++)
@@ -545,8 +562,10 @@ void v1_start_sandbox(struct call *c)
 {
 	struct sandbox *sandbox = call_sandbox(c);
 
-	if (sandbox)
-		sandbox_start(sandbox, sandbox_on_started, call_ref(c));
+	if (!sandbox || (sandbox_row(sandbox)->command &&
+			 !sandbox_may_run(c, "starting the sandbox")))
+		return;
+	sandbox_start(sandbox, sandbox_on_started, call_ref(c));
 }
 
 static void sandbox_on_deleted(void *ctx, int r, const struct warren_error *err)

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-stop-edges.py - main commands, stopped sandboxes and updates: scopes, quotas, and all or nothing
+
+Speaks TAP.
+"""
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from serve_world import World, check_error, running, until  # pylint: disable=wrong-import-position
+
+
+def refused(reply, status, code, *words):
+    e = check_error(reply, status, code)
+    for word in words:
+        ok(word in e["message"], f"'{word}' in {e['message']!r}")
+    return e
+
+
+@test
+def a_main_command_needs_the_scope_of_commands():
+    scopes = {"read", "write", "exec"}
+    whole, short = w.token(*scopes, tenant="t"), w.token(*scopes - {"exec"}, tenant="t")
+    main = {"main": {"argv": ["sleep", "1101"]}}
+    e = refused(w.ask("POST", "/v1/sandboxes", main, token=short), 403, "forbidden", "'exec'", "/main")
+    eq(e["detail"]["scope"], "exec")
+    eq(w.sandboxes(), [])
+    box = w.create(token=whole, **main)
+    until(lambda: running("sleep", "1101"), "it runs")
+    # To stop one is to change it, and runs nothing; to start it runs its command.
+    eq(w.post(f"/v1/sandboxes/{box}/stop", token=short)["state"], "stopped")
+    refused(w.ask("POST", f"/v1/sandboxes/{box}/start", token=short), 403, "forbidden", "'exec'")
+    eq(w.show(box)["state"], "stopped")
+    ok(not running("sleep", "1101"), "it does not run")
+    eq(w.post(f"/v1/sandboxes/{box}/start", token=whole)["state"], "running")
+    until(lambda: running("sleep", "1101"), "it runs again")
+    refused(w.ask("POST", f"/v1/sandboxes/{box}/start", token=short), 403, "forbidden", "'exec'")
+    w.delete(box, token=short)
+    # One without a main command runs nothing at its start.
+    plain = w.create(token=short)
+    w.post(f"/v1/sandboxes/{plain}/stop", token=short)
+    eq(w.post(f"/v1/sandboxes/{plain}/start", token=short)["state"], "running")
+    w.delete(plain, token=short)
+
+
+if __name__ == "__main__":
+    with World() as w:
+        failed = run_tests()
+    sys.exit(failed)
