@@ -188,6 +188,14 @@ static const char *const steps[] = {
 	"ALTER TABLE sandboxes ADD COLUMN command TEXT;"
 	"ALTER TABLE sandboxes ADD COLUMN on_exit INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE sandboxes ADD COLUMN main_exec TEXT;",
+
+	/*
+	 * A stopped sandbox (state 3) is charged like a running one, since its files may
+	 * be in memory; only a failed one (4) is not. Counted anew, whatever was charged.
+	 */
+	"UPDATE tenants SET (memory, cpu_millis) ="
+	"  (SELECT coalesce(sum(s.memory), 0), coalesce(sum(s.cpu_millis), 0)"
+	"    FROM sandboxes s WHERE s.owner = tenants.name AND s.state <> 4);",
 };
 
 /* The value of a pragma; values of them cannot be bound, and ours are constants. */

@@ -32,7 +32,8 @@ static const struct {
 			     .live = true, .disk = true },
 	[SANDBOX_STOPPED] = { "stopped",
 			      CAN(CREATING) | CAN(RUNNING) | CAN(FAILED) | CAN(DELETING),
-			      .disk = true },
+			      /* Its files may be in memory, and a start never fails. */
+			      .live = true, .disk = true },
 	[SANDBOX_FAILED] = { "failed", CAN(DELETING) },
 	[SANDBOX_DELETING] = { "deleting", 0, .live = true, .disk = true },
 };

@@ -46,6 +46,31 @@ def a_main_command_needs_the_scope_of_commands():
     w.delete(plain, token=short)
 
 
+@test
+def a_stopped_sandbox_keeps_its_charge():
+    # What it wrote may be in memory: stops must not make room for more of it.
+    with World(config="quota:\n  memory: 128m\n") as other:
+        token = other.token("read", "write", "exec", tenant="small")
+        used = "SELECT memory, sandboxes FROM tenants WHERE name = 'small'"
+        spec = {"limits": {"memory": "128m"}}
+        box = other.create(token=token, **spec)
+        other.run(box, "head -c 10000000 /dev/zero > /root/f", token=token)
+        eq(other.post(f"/v1/sandboxes/{box}/stop", token=token)["state"], "stopped")
+        eq(other.rows(used)[0], (128 << 20, 1))
+        refused(other.ask("POST", "/v1/sandboxes", spec, token=token), 429, "quota_exceeded", "memory")
+        other.kill("api", "warden")
+        other.start()
+        eq((other.show(box)["state"], other.rows(used)[0]), ("stopped", (128 << 20, 1)))
+        refused(other.ask("POST", "/v1/sandboxes", spec, token=token), 429, "quota_exceeded", "memory")
+        # So a start finds what it needs, and a deletion gives it back.
+        eq(other.post(f"/v1/sandboxes/{box}/start", token=token)["state"], "running")
+        eq(other.run(box, "wc -c < /root/f", token=token)["stdout"].strip(), "10000000")
+        other.post(f"/v1/sandboxes/{box}/stop", token=token)
+        other.delete(box, token=token)
+        eq(other.rows(used)[0], (0, 0))
+        other.delete(other.create(token=token, **spec), token=token)
+
+
 if __name__ == "__main__":
     with World() as w:
         failed = run_tests()

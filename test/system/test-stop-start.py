@@ -11,7 +11,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from serve_world import CONFIGS, World, check_error, fitted, has, running, until  # pylint: disable=wrong-import-position
+from serve_world import CONFIGS, World, check_error, fitted, running, until  # pylint: disable=wrong-import-position
 
 
 def refused(reply, status, code, *words):
@@ -151,22 +151,6 @@ def a_stopped_sandbox_outlives_every_process_of_the_service():
     reaches(running_box, "stopped")
     w.delete(box)
     w.delete(running_box)
-
-
-@test
-def stopped_ones_are_not_charged_for_memory():
-    if not has("limits"):
-        return
-    token = w.token("read", "write", "exec", tenant="small")
-    box = w.create(token=token, limits={"memory": "64m"}, main={"argv": ["sleep", "1009"]})
-    used = "SELECT memory, sandboxes FROM tenants WHERE name = 'small'"
-    eq(w.rows(used)[0], (64 << 20, 1))
-    w.post(f"/v1/sandboxes/{box}/stop", token=token)
-    eq(w.rows(used)[0], (0, 1))
-    w.post(f"/v1/sandboxes/{box}/start", token=token)
-    eq(w.rows(used)[0], (64 << 20, 1))
-    w.delete(box, token=token)
-    eq(w.rows(used)[0], (0, 0))
 
 
 @test

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test-db-rows.c - what tenants are charged; execs, sessions, tokens; transactions */
 #include <errno.h>
+#include <sqlite3.h>
 
 #include "lib/state.h"
 
@@ -42,7 +43,7 @@ TEST(a_quota_is_exact_and_says_which)
 	db_close(db);
 }
 
-TEST(a_stopped_sandbox_costs_its_disk)
+TEST(a_stopped_sandbox_costs_what_a_running_one_does)
 {
 	struct sandbox_row row = a_sandbox("alice"), more = a_sandbox("alice");
 	struct tenant_row t;
@@ -57,17 +58,49 @@ TEST(a_stopped_sandbox_costs_its_disk)
 	GOOD(db_move_sandbox(db, row.id, SANDBOX_RUNNING, SANDBOX_STOPPED, NULL, NOW,
 			     &err));
 	t = tenant(db, "alice");
-	EQ(t.used[DB_QUOTA_MEMORY], 0);
-	EQ(t.used[DB_QUOTA_CPU_MILLIS], 0);
+	EQ(t.used[DB_QUOTA_MEMORY], row.memory);
+	EQ(t.used[DB_QUOTA_CPU_MILLIS], row.cpu_millis);
 	EQ(t.used[DB_QUOTA_DISK], row.disk);
 	EQ(t.used[DB_QUOTA_SANDBOXES], 1);
-	GOOD(insert(db, &more));
-	EQ(db_move_sandbox(db, row.id, SANDBOX_STOPPED, SANDBOX_CREATING, NULL, NOW,
-			   &err),
-	   -EDQUOT);
-	GOOD(db_delete_sandbox(db, more.id, &err));
-	GOOD(db_move_sandbox(db, row.id, SANDBOX_STOPPED, SANDBOX_CREATING, NULL, NOW,
+	EQ(insert(db, &more), -EDQUOT);
+	GOOD(db_move_sandbox(db, row.id, SANDBOX_STOPPED, SANDBOX_RUNNING, NULL, NOW,
 			     &err));
+	GOOD(db_check(db, &err));
+	GOOD(db_delete_sandbox(db, row.id, &err));
+	GOOD(insert(db, &more));
+	GOOD(db_check(db, &err));
+	db_close(db);
+}
+
+/* Files of a version that gave the memory of a stopped sandbox back. */
+TEST(stopped_sandboxes_of_before_are_charged)
+{
+	struct sandbox_row row = a_sandbox("alice"), failed = a_sandbox("alice");
+	struct tenant_row t;
+	sqlite3 *sql = NULL;
+	struct db *db;
+
+	state_make();
+	db = state_open();
+	put_tenant(db, "alice", 3, 10, 2048U << 20);
+	row.state = SANDBOX_STOPPED;
+	failed.state = SANDBOX_FAILED;
+	GOOD(insert(db, &row));
+	GOOD(insert(db, &failed));
+	db = db_close(db);
+	EQ(sqlite3_open(state_path, &sql), SQLITE_OK);
+	EQ(sqlite3_exec(sql,
+			"UPDATE tenants SET memory = 0, cpu_millis = 0;"
+			"UPDATE meta SET value = '7' WHERE key = 'steps'",
+			NULL, NULL, NULL),
+	   SQLITE_OK);
+	(void)sqlite3_close(sql);
+	db = state_open();
+	t = tenant(db, "alice");
+	EQ(t.used[DB_QUOTA_MEMORY], row.memory);
+	EQ(t.used[DB_QUOTA_CPU_MILLIS], row.cpu_millis);
+	GOOD(db_check(db, &err));
+	GOOD(db_delete_sandbox(db, row.id, &err));
 	GOOD(db_check(db, &err));
 	db_close(db);
 }
