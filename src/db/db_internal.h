@@ -242,6 +242,9 @@ void sandbox_charge(enum sandbox_state state, int64_t n, const int64_t limits[3]
  */
 int tenant_charge(struct db *db, const char *tenant, const int64_t delta[DB_QUOTA_MAX],
 		  struct warren_error *err);
+/* Could @tenant be charged for @n more of it? Charges nothing. -EDQUOT: no. */
+int tenant_allows(struct db *db, const char *tenant, enum db_quota quota, int64_t n,
+		  struct warren_error *err);
 
 /* reserve.c: before the store is opened; on a full disk, from what is kept for that. */
 void db_make_room(struct db *db);

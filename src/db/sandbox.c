@@ -241,7 +241,8 @@ static int insert_row(struct db *db, const struct sandbox_row *from,
 static int charge_rows(struct db *db, const struct sandbox_row *rows, size_t n,
 		       struct warren_error *err)
 {
-	int64_t charge[DB_QUOTA_MAX] = { 0 };
+	int64_t charge[DB_QUOTA_MAX] = { 0 }, execs = 0;
+	int r;
 
 	for (size_t i = 0; i < n; i++) {
 		/* Far from overflowing a sum, and beyond any machine. */
@@ -255,8 +256,13 @@ static int charge_rows(struct db *db, const struct sandbox_row *rows, size_t n,
 		if (strcmp(rows[i].owner, rows[0].owner) != 0)
 			return error_set(err, EINVAL, "sandboxes of several owners");
 		sandbox_charge(rows[i].state, 1, limits, charge);
+		execs += rows[i].command ? 1 : 0;
 	}
-	return tenant_charge(db, rows[0].owner, charge, err);
+	r = tenant_charge(db, rows[0].owner, charge, err);
+	/* Its command is charged when it is started; without room there is no point. */
+	if (r == 0 && execs > 0)
+		r = tenant_allows(db, rows[0].owner, DB_QUOTA_EXECS, execs, err);
+	return r;
 }
 
 int db_insert_sandboxes(struct db *db, const struct sandbox_row *rows, size_t n,

@@ -143,6 +143,16 @@ int tenant_charge(struct db *db, const char *tenant, const int64_t delta[DB_QUOT
 	return r < 0 ? r : 0;
 }
 
+int tenant_allows(struct db *db, const char *tenant, enum db_quota quota, int64_t n,
+		  struct warren_error *err)
+{
+	struct tenant_row row;
+	int64_t ignored;
+	int r = db_get_tenant(db, tenant, &row, err);
+
+	return r < 0 ? r : add_charge(db, &row, quota, n, &ignored, err);
+}
+
 /* ------------------------------------------------------------------- check */
 
 /* What @tenant should be charged with, by what it has. */

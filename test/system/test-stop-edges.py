@@ -10,7 +10,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from serve_world import World, check_error, running, until  # pylint: disable=wrong-import-position
+from serve_world import World, check_error, running, together, until  # pylint: disable=wrong-import-position
 
 
 def refused(reply, status, code, *words):
@@ -69,6 +69,30 @@ def a_stopped_sandbox_keeps_its_charge():
         other.delete(box, token=token)
         eq(other.rows(used)[0], (0, 0))
         other.delete(other.create(token=token, **spec), token=token)
+
+
+@test
+def a_sandbox_whose_command_has_no_quota_is_not_created():
+    with World(config="quota:\n  execs: 1\n") as other:
+        token = other.token("read", "write", "exec", tenant="t")
+        main = {"main": {"argv": ["sleep", "1102"]}}
+        first = other.create(token=token, **main)
+        e = refused(other.ask("POST", "/v1/sandboxes", main, token=token), 429, "quota_exceeded", "execs")
+        eq((e["detail"]["quota"], e["detail"]["used"], e["detail"]["maximum"]), ("execs", 1, 1))
+        eq([s["id"] for s in other.sandboxes()], [first])
+        plain = other.create(token=token)
+        # Those that pass the first check at once: one has its command, the others do not exist.
+        other.delete(first)
+        replies = together(8, lambda _: other.client(token).ask("POST", "/v1/sandboxes", main))
+        made = [r.json() for r in replies if r.status == 201]
+        for r in replies:
+            if r.status != 201:
+                refused(r, 429, "quota_exceeded")
+        eq(len(made), 1, "of them is there")
+        ok(made[0]["main"]["exec_id"], "its command runs")
+        until(lambda: {s["id"] for s in other.sandboxes()} == {plain, made[0]["id"]}, other.sandboxes)
+        eq(other.rows("SELECT execs, sandboxes FROM tenants WHERE name = 't'")[0], (1, 2))
+        other.empty()
 
 
 if __name__ == "__main__":

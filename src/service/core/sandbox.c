@@ -211,8 +211,9 @@ static void tell_waiters(void *ctx)
 	struct sandbox *sandbox = ctx;
 	struct sandbox_waiter *next;
 
-	if (sandbox->starting)
-		return; /* they are told when its command runs, or could not */
+	/* They are told when its command runs, or the sandbox has failed without it. */
+	if (sandbox->starting && sandbox->row.state == SANDBOX_RUNNING)
+		return;
 	for (struct sandbox_waiter *w = sandbox->waiters; w; w = next) {
 		next = w->next;
 		if (!(w->states & 1U << sandbox->row.state))

@@ -86,13 +86,14 @@ static void main_command_on_first(void *ctx, int r, const struct warren_error *e
 	free(ctx);
 	if (!sandbox || op.service->closing)
 		return;
-	sandbox->starting = false;
+	/* Still starting, until it has failed: whoever waits must not see it run. */
 	if (r < 0) {
 		sandbox->failure = err->code;
 		sandbox->command_failed = true;
 		sandbox_end(sandbox, err);
 		return;
 	}
+	sandbox->starting = false;
 	loop_defer(op.service->loop, &sandbox->waiters_task);
 }
 
