@@ -552,6 +552,18 @@ static int await_frozen(int dir, const char *file, const char *want, const char 
 	return -ETIMEDOUT;
 }
 
+bool cgroup_is_frozen(const struct cgroup_root *root, const char *id)
+{
+	bool v2 = root->mode == CGROUP_V2;
+	char path[64], text[256];
+
+	(void)snprintf(path, sizeof(path),
+		       v2 ? "%s/box/cgroup.events" : "%s/freezer.state", id);
+	return root->dir[CGROUP_FREEZER] >= 0 &&
+	       fd_read_file_at(root->dir[CGROUP_FREEZER], path, text, sizeof(text)) > 0 &&
+	       strstr(text, v2 ? "frozen 1" : "FROZEN");
+}
+
 int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,
 		  struct warren_error *err)
 {

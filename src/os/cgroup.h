@@ -124,6 +124,7 @@ int cgroup_join(const struct cgroup_root *root, const char *id, struct warren_er
  */
 int cgroup_kill(const struct cgroup_root *root, const char *id, struct warren_error *err);
 
+bool cgroup_is_frozen(const struct cgroup_root *root, const char *id);
 int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,
 		  struct warren_error *err);
 /* Is it, whoever did it? */

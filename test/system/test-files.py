@@ -334,6 +334,24 @@ def directories_are_listed_made_moved_and_removed():
 
 
 @test
+def a_move_replaces_and_never_moves_into():
+    with Files() as f:
+        f.run("mkdir -p /m/empty /m/d/e /m/full/x /m/target; echo 1 >/m/file; echo 2 >/m/file2; ln -s /m/target /m/link; "
+              "ln -s /m/target /tmp/link")
+        for path in ("/m/empty", "/m/full"):
+            f.post("move", 200, **{"from": path, "to": path})
+        check_error(f.ask("POST", "/move", {"from": "/m/d", "to": "/m/d/e"}), 400, "invalid_request")
+        eq(f.stat("/m/empty")["type"], "directory", "a directory that was moved to itself")
+        eq(f.stat("/m/d/e")["type"], "directory", "the target of a move that was refused")
+        for path, link in (("/m/file", "/m/link"), ("/m/file2", "/tmp/link")):  # /tmp: another filesystem
+            f.post("move", 200, **{"from": path, "to": link})
+            eq(f.stat(link)["type"], "file", f"{link}, which was a link to a directory")
+        eq(f.list("/m/target")["entries"], [], "the directory that the links pointed to")
+        f.post("move", 200, **{"from": "/m/d", "to": "/m/empty"})
+        eq(f.stat("/m/empty/e")["type"], "directory", "in place of an empty directory")
+
+
+@test
 def modes_and_owners_of_trees():
     with Files() as f:
         f.run("mkdir -p /t/a/b /out; touch /t/x /t/a/y /t/a/b/z /out/o; chmod 600 /out/o; ln -s /out/o /t/a/link; "

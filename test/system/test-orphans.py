@@ -173,6 +173,25 @@ def an_init_that_was_killed_while_frozen():
 
 
 @test
+def what_a_service_deletes_is_no_orphan():
+    """An init that ends is not stuck: its own service removes it, paused before or not."""
+    with World() as w:
+        boxes = [w.create() for _ in range(16)]
+        for box in boxes[::2]:
+            w.post(f"/v1/sandboxes/{box}/pause", {})
+        looks = subprocess.Popen([WARREN, "gc", "--json", *boxes], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        found = set()
+        for box in boxes:
+            w.delete(box)
+            if looks.poll() is not None:
+                found |= {o["id"] for o in json.loads(looks.communicate()[0])["orphans"]}
+                looks = subprocess.Popen([WARREN, "gc", "--json", *boxes], stdin=subprocess.DEVNULL,
+                                         stdout=subprocess.PIPE)
+        found |= {o["id"] for o in json.loads(looks.communicate()[0])["orphans"]}
+        eq(found, set(), "orphans")
+
+
+@test
 def asking():
     """What is no orphan is never touched, and who is not root is told why nothing is listed."""
     p = warren("gc", "--frobnicate")

@@ -47,6 +47,7 @@
 #include <time.h>
 
 #include "backend/native/native.h"
+#include "backend/native/orphan_proc.h"
 #include "base/fd.h"
 #include "base/id.h"
 
@@ -56,8 +57,8 @@
 #define DEPTH_MAX    16
 #define YOUNG_SEC    60
 #define END_MS       20000
-#define PF_EXITING   0x4 /* of the flags in /proc/PID/stat */
-#define FILEID_INO32 1   /* of open_by_handle_at(2): inode and generation */
+#define DELETE_SEC   2 /* in which an engine deletes a sandbox of its own */
+#define FILEID_INO32 1 /* of open_by_handle_at(2): inode and generation */
 
 /* Of two, the later counts. */
 enum verdict {
@@ -198,15 +199,6 @@ static int find_doors(struct list *l, struct warren_error *err)
 }
 
 /* ------------------------------------------------------------------ is it there */
-
-static uint64_t uid_of(const char *pid)
-{
-	char path[280];
-	struct stat st;
-
-	(void)snprintf(path, sizeof(path), "/proc/%s", pid);
-	return stat(path, &st) < 0 ? UINT64_MAX : st.st_uid;
-}
 
 /* Walk the one filesystem below @dir, which is closed. */
 static enum verdict orphan_walk(int dir, const struct door *want, dev_t dev,
@@ -351,7 +343,7 @@ static enum verdict ask_all(const struct door *want)
 		 * followed.
 		 */
 		if (e->d_name[0] < '1' || e->d_name[0] > '9' || stat(path, &st) < 0 ||
-		    engine_registry_is_range((uid_t)uid_of(e->d_name)))
+		    engine_registry_is_range((uid_t)proc_uid(e->d_name)))
 			continue;
 		while (i < n_seen && seen[i] != st.st_ino)
 			i++;
@@ -407,66 +399,6 @@ static unsigned hold_doors(const char *pid, struct door *doors, size_t n)
 	return found;
 }
 
-static void orphan_name_of(const char *pid, char ret[32])
-{
-	char path[280];
-
-	(void)snprintf(path, sizeof(path), "/proc/%s/comm", pid);
-	if (fd_read_file_at(AT_FDCWD, path, ret, 32) <= 0)
-		ret[0] = '\0';
-	ret[strcspn(ret, "\n")] = '\0';
-}
-
-/*
- * Is its program owned by this engine's user, and is @link how /proc names it, or how
- * that ends?
- */
-static bool runs_program(const char *pid, const char *link)
-{
-	char path[280], text[4096], *deleted;
-	struct stat st;
-	ssize_t n;
-
-	(void)snprintf(path, sizeof(path), "/proc/%s/exe", pid);
-	n = readlink(path, text, sizeof(text) - 1);
-	if (n <= 0 || stat(path, &st) < 0 || st.st_uid != geteuid())
-		return false;
-	text[n] = '\0';
-	deleted = strstr(text, " (deleted)");
-	if (deleted)
-		*deleted = '\0';
-	return strlen(text) >= strlen(link) &&
-	       strcmp(text + strlen(text) - strlen(link), link) == 0;
-}
-
-/*
- * All its user ids, and the last of its process ids: the one in its innermost namespace.
- */
-static bool ids_of(const char *pid, uint32_t uids[3], int *ret_inner)
-{
-	char path[280], *line = NULL;
-	size_t size = 0;
-	unsigned found = 0;
-	FILE *f;
-
-	(void)snprintf(path, sizeof(path), "/proc/%s/status", pid);
-	f = fopen(path, "re");
-	while (f && getline(&line, &size, f) > 0) {
-		const char *last = strrchr(line, '\t');
-
-		if (sscanf(line, "Uid: %u %u %u", &uids[0], &uids[1], &uids[2]) == 3)
-			found |= 1;
-		if (last && strncmp(line, "NSpid:", 6) == 0) {
-			*ret_inner = atoi(last + 1);
-			found |= 2;
-		}
-	}
-	if (f)
-		(void)fclose(f);
-	free(line);
-	return found == 3;
-}
-
 /*
  * The memfd that init is started from belongs to the engine, which nobody inside can
  * imitate.
@@ -476,9 +408,9 @@ static bool is_init(const char *pid)
 	uint32_t uids[3];
 	int inner = 0;
 
-	return ids_of(pid, uids, &inner) && inner == 1 &&
+	return proc_ids(pid, uids, &inner) && inner == 1 &&
 	       engine_registry_is_range(uids[0]) && uids[0] == uids[1] &&
-	       uids[0] == uids[2] && runs_program(pid, "/memfd:init");
+	       uids[0] == uids[2] && proc_runs(pid, "/memfd:init");
 }
 
 /*
@@ -486,9 +418,8 @@ static bool is_init(const char *pid)
  */
 static bool is_shims_program(const char *pid, const char *name)
 {
-	return (strcmp(name, "warren-shim") == 0 && runs_program(pid, "/warren-shim")) ||
-	       (strcmp(name, "warren-keeper") == 0 &&
-		runs_program(pid, "/warren-keeper"));
+	return (strcmp(name, "warren-shim") == 0 && proc_runs(pid, "/warren-shim")) ||
+	       (strcmp(name, "warren-keeper") == 0 && proc_runs(pid, "/warren-keeper"));
 }
 
 /*
@@ -500,8 +431,8 @@ static bool is_shim(const char *pid)
 	char name[32];
 	int inner = 0;
 
-	orphan_name_of(pid, name);
-	return ids_of(pid, uids, &inner) && uids[0] == ours && uids[1] == ours &&
+	proc_name(pid, name);
+	return proc_ids(pid, uids, &inner) && uids[0] == ours && uids[1] == ours &&
 	       uids[2] == ours && is_shims_program(pid, name);
 }
 
@@ -517,21 +448,6 @@ static void find_holders(struct list *l)
 			(void)hold_doors(e->d_name, l->doors, l->n_doors);
 	if (d)
 		(void)closedir(d);
-}
-
-/* Has it begun to end? The kernel says so in the flags of /proc/PID/stat. */
-static bool is_exiting(const char *pid)
-{
-	char path[280], text[1024];
-	const char *rest;
-	unsigned long flags = 0;
-
-	(void)snprintf(path, sizeof(path), "/proc/%s/stat", pid);
-	if (fd_read_file_at(AT_FDCWD, path, text, sizeof(text)) <= 0)
-		return false;
-	rest = strrchr(text, ')'); /* a name may have any character */
-	return rest && sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %lu", &flags) == 1 &&
-	       flags & PF_EXITING;
 }
 
 enum range_state {
@@ -555,7 +471,7 @@ static enum range_state range_look(uid_t base, int *ret_init)
 	*ret_init = 0;
 	while (d && (e = readdir(d))) {
 		uint64_t uid = e->d_name[0] >= '1' && e->d_name[0] <= '9'
-				       ? uid_of(e->d_name)
+				       ? proc_uid(e->d_name)
 				       : UINT64_MAX;
 		uint32_t uids[3];
 		int inner = 0;
@@ -565,8 +481,8 @@ static enum range_state range_look(uid_t base, int *ret_init)
 		state = RANGE_USED;
 		if (uid != (uint64_t)base + NATIVE_IDS)
 			continue;
-		if (ids_of(e->d_name, uids, &inner) && inner == 1 &&
-		    is_exiting(e->d_name))
+		if (proc_ids(e->d_name, uids, &inner) && inner == 1 &&
+		    proc_is_exiting(e->d_name))
 			*ret_init = atoi(e->d_name);
 		else
 			lives = true;
@@ -643,7 +559,7 @@ static void find_lost(const struct native *n, struct list *l)
 			continue;
 		(void)snprintf(name, sizeof(name), "%d", door->pid);
 		o->pid = door->pid;
-		o->uid = (uint32_t)uid_of(name);
+		o->uid = (uint32_t)proc_uid(name);
 		(void)snprintf(
 			o->detail, sizeof(o->detail),
 			"%s (process %d) is running, but its run directory is gone",
@@ -681,6 +597,7 @@ static void find_left(const struct native *n, struct list *l)
 			continue;
 		state = range_look(st.st_uid, &init);
 		if (state == RANGE_USED ||
+		    (state == RANGE_DYING && !cgroup_is_frozen(&n->cgroups, e->d_name)) ||
 		    (state == RANGE_FREE && st.st_ctime > time(NULL) - YOUNG_SEC))
 			continue;
 		o = orphan_add(l, e->d_name);
@@ -713,16 +630,41 @@ static int find_orphans(const struct native *n, struct list *l, struct warren_er
 	return 0;
 }
 
+static bool list_has(const struct list *l, const struct warren_orphan *o)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i].pid == o->pid && strcmp(l->v[i].id, o->id) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * A sandbox that its engine deletes at this moment has no file any more and is dying, but
+ * not for long: one that has a process must be an orphan at a second look, too.
+ */
 int orphan_list(void *state, struct warren_orphan **ret, size_t *ret_n,
 		struct warren_error *err)
 {
-	struct list l = { 0 };
-	int r = find_orphans(state, &l, err);
+	const struct timespec wait = { .tv_sec = DELETE_SEC };
+	struct list first = { 0 }, l = { 0 };
+	bool lives = false;
+	size_t n = 0;
+	int r = find_orphans(state, &first, err);
 
+	for (size_t i = 0; r == 0 && i < first.n; i++)
+		lives |= first.v[i].pid != 0;
+	if (lives)
+		(void)nanosleep(&wait, NULL);
+	if (r == 0)
+		r = find_orphans(state, &l, err);
+	for (size_t i = 0; r == 0 && i < l.n; i++)
+		if (!l.v[i].pid || list_has(&first, &l.v[i]))
+			l.v[n++] = l.v[i];
 	if (r == 0) {
 		*ret = TAKE_PTR(l.v);
-		*ret_n = l.n;
+		*ret_n = n;
 	}
+	list_done(&first);
 	list_done(&l);
 	return r;
 }

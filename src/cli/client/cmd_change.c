@@ -11,6 +11,7 @@
 
 struct change_options {
 	json_t *labels;
+	const char *owner;
 	bool all;
 	bool force;
 	bool checkpoint;
@@ -25,7 +26,9 @@ struct change_options {
 /* clang-format off */
 #define COMMON \
 	{ NULL, OPT_LABEL("all sandboxes with this label (repeatable)", FIELD(labels)) }, \
-	{ NULL, "all", 'a', NULL, NULL, "all of your sandboxes", opt_flag, FIELD(all) }, \
+	{ NULL, "all", 'a', NULL, NULL, "every sandbox that 'warren ls' shows", opt_flag, FIELD(all) }, \
+	{ NULL, "owner", 0, "TENANT", "research", "with --all or --label: only of this tenant", \
+	  opt_text, FIELD(owner) }, \
 	{ NULL, OPT_QUIET("do not print the ids", FIELD(quiet)) }
 /* clang-format on */
 
@@ -83,7 +86,9 @@ struct change {
 	const struct change_options *o;
 	struct client *client;
 	struct buf out;
-	json_t *ids; /* those that were not named but meant */
+	json_t *ids;    /* those that were not named but meant */
+	char owner[80]; /* of the first of them */
+	bool others;    /* there are more owners */
 	int failed;
 };
 
@@ -146,9 +151,31 @@ static void cmd_change_one(struct change *ch, const char *word)
 static int change_note(void *arg, json_t *sandbox)
 {
 	struct change *ch = arg;
+	const char *owner = json_string_value(json_object_get(sandbox, "owner"));
 
+	if (owner && !ch->owner[0])
+		(void)snprintf(ch->owner, sizeof(ch->owner), "%s", owner);
+	ch->others |= owner && strcmp(owner, ch->owner) != 0;
 	(void)json_array_append(ch->ids, json_object_get(sandbox, "id"));
 	return 0;
+}
+
+/* At a terminal a person is asked; a program knows what it does. */
+static bool change_confirm(const struct change *ch)
+{
+	size_t n = json_array_size(ch->ids);
+	char answer[8] = "";
+
+	if (ch->o->force || n == 0 || !isatty(STDIN_FILENO))
+		return true;
+	(void)fprintf(stderr, "Delete %zu %s%s? [y/N] ", n,
+		      n == 1 ? "sandbox" : "sandboxes",
+		      ch->others ? ", also of other tenants" : "");
+	if (fgets(answer, sizeof(answer), stdin) &&
+	    (answer[0] == 'y' || answer[0] == 'Y'))
+		return true;
+	message_say(client_rm.name, "nothing was deleted");
+	return false;
 }
 
 /* Those with all the labels, noted before the first of them is changed. */
@@ -161,28 +188,18 @@ static void change_matching(struct change *ch)
 	buf_puts(&path, "/v1/sandboxes");
 	for (size_t i = 0; i < json_array_size(labels); i++)
 		put_query(&path, "label", json_string_value(json_array_get(labels, i)));
+	if (ch->o->owner)
+		put_query(&path, "owner", ch->o->owner);
 	if (client_list(ch->client, path.data, "sandboxes", change_note, ch, &err) < 0) {
 		ch->failed = client_fail(ch->cmd, &err);
 		return;
 	}
+	if (ch->cmd == &client_rm && ch->o->all && !change_confirm(ch)) {
+		ch->failed = STATUS_FAILED;
+		return;
+	}
 	for (size_t i = 0; i < json_array_size(ch->ids); i++)
 		cmd_change_one(ch, json_string_value(json_array_get(ch->ids, i)));
-}
-
-/* At a terminal a person is asked; a program knows what it does. */
-static bool change_confirm(const struct change_options *o)
-{
-	char answer[8] = "";
-
-	if (o->force || !isatty(STDIN_FILENO))
-		return true;
-	(void)fprintf(stderr, "Delete %s of your sandboxes? [y/N] ",
-		      o->labels ? "all matching" : "all");
-	if (fgets(answer, sizeof(answer), stdin) &&
-	    (answer[0] == 'y' || answer[0] == 'Y'))
-		return true;
-	message_say(client_rm.name, "nothing was deleted");
-	return false;
 }
 
 static int client_cmd_change(const struct command *cmd, const struct change_options *o,
@@ -200,8 +217,6 @@ static int client_cmd_change(const struct command *cmd, const struct change_opti
 			    cmd->opts->example);
 		return STATUS_FAILED;
 	}
-	if (cmd == &client_rm && o->all && !change_confirm(o))
-		return STATUS_FAILED;
 	if (client_open(&ch.client, &err) < 0)
 		return client_fail(cmd, &err);
 	ch.ids = json_array();

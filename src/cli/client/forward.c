@@ -203,7 +203,9 @@ static void publish_watch(struct client *c, const char *id)
 		AUTO_JSON json_t *answer = NULL;
 
 		if (client_call(c, "GET", path, NULL, &answer, &err) < 0) {
-			if (client_said(c, "sandbox_not_found"))
+			/* Without a valid token nobody is let through, either. */
+			if (client_said(c, "sandbox_not_found") ||
+			    client_said(c, "unauthorized") || client_said(c, "forbidden"))
 				return;
 			(void)sleep(1); /* the service is restarted, or busy */
 		} else if (json_is_true(json_object_get(answer, "reached"))) {

@@ -33,7 +33,23 @@ static const char prelude[] =
 	"no() { echo \"$1\"; return 1; }\n"
 	"there() { [ -e \"$1\" ] || [ -L \"$1\" ]; }\n"
 	"did() { n=$((n + 1)); }\n"
-	"use() { need \"$1\" || return 1; \"$@\"; }\n";
+	"use() { need \"$1\" || return 1; \"$@\"; }\n"
+	/* rename(2) replaces a link and an empty directory; mv would move into them. */
+	"ren() {\n"
+		"if [ -n \"$warren_served\" ]; then\n"
+			"ask mv -f \"$1\" \"$2\" || return\n"
+			"case $warren_e in 0) return;; 18|38) ;; *) echo \"" SCRIPT_ERRNO "$warren_e\"; return 1;; esac\n"
+		"fi\n"
+		"need mv || return 1\n"
+		"if [ ! -L \"$1\" ] && [ ! -L \"$2\" ] && [ \"$1\" -ef \"$2\" ] 2>/dev/null; then return; fi\n"
+		"if [ -L \"$2\" ]; then use rm -f \"$2\" || return 1\n"
+		"elif [ -d \"$2\" ]; then\n"
+			"use rmdir \"$2\" || return 1\n"
+			"plain mv -f \"$1\" \"$2\" || { mkdir \"$2\"; return 1; }\n"
+			"return\n"
+		"fi\n"
+		"plain mv -f \"$1\" \"$2\"\n"
+	"}\n";
 /* clang-format on */
 
 /*
@@ -74,9 +90,13 @@ static const struct verb {
 			   "[ -z \"$k\" ] || no 'File exists' || return\n"
 			   "if [ -d \"$b\" ] && [ ! -L \"$b\" ]; then\n"
 			   "{ [ -d \"$a\" ] && [ ! -L \"$a\" ]; } || no 'Is a directory' || return\n"
-			   "use rmdir \"$b\" || return 1\n"
 			   "fi\nfi\n"
-			   "use mv -f \"$a\" \"$b\" && did || return 1\n",
+			   "if [ \"$a\" = \"$b\" ]; then did\n"
+			   "else\n"
+			   "if [ -d \"$a\" ] && [ ! -L \"$a\" ]; then case $b/ in \"$a\"/*) "
+			   "no 'Invalid argument' || return;; esac; fi\n"
+			   "ren \"$a\" \"$b\" && did || return 1\n"
+			   "fi\n",
 			   NULL },
 	[PROTO_SYMLINK] = { true,
 			    "! there \"$b\" || no 'File exists' || return\n"

@@ -91,6 +91,7 @@ const char script_tools[] =
 		"return 1\n"
 	"}\n"
 	"pour() { case $t in dd) dd bs=65536;; tail) tail -c +1;; *) cat;; esac; }\n"
+	"plain() { command \"$@\" || { [ $? -eq 127 ] && command -v busybox >/dev/null && busybox \"$@\"; }; }\n"
 	"if command -v busybox >/dev/null 2>&1; then\n"
 		"for t in cat chmod chown dd find grep ln ls mkdir mv readlink rm rmdir stat tail touch wc; do\n"
 			"command -v $t || { busybox $t --help && eval \"$t() { busybox $t \\\"\\$@\\\"; }\"; }\n"
@@ -102,15 +103,17 @@ const char script_tools[] =
  */
 const char script_served[] =
 	/* clang-format off */
+	"warren_served=1\n"
+	"ask() { printf '%s\\0' $# \"$@\" >&8 && read -r warren_e <&9; }\n"
 	"served() {\n"
-		"printf '%s\\0' $# \"$@\" >&8 && read -r warren_e <&9 || return\n"
+		"ask \"$@\" || return\n"
 		"case $warren_e in\n"
 		"0) ;;\n"
-		"18|38) command \"$@\" || { [ $? -eq 127 ] && command -v busybox >/dev/null && busybox \"$@\"; };;\n"
+		"38) plain \"$@\";;\n"
 		"*) echo \"" SCRIPT_ERRNO "$warren_e\"; return 1;;\n"
 		"esac\n"
 	"}\n"
-	"for t in chmod chown ln mkdir mv rm rmdir touch; do\n"
+	"for t in chmod chown ln mkdir rm rmdir touch; do\n"
 		"eval \"$t() { served $t \\\"\\$@\\\"; }\"\n"
 	"done\n";
 /* clang-format on */
