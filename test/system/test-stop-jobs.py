@@ -4,8 +4,12 @@
 
 Speaks TAP. Bounds are of orders of magnitude.
 """
+import contextlib
+import json
 import os
 import signal
+import socket
+import sqlite3
 import sys
 import threading
 import time
@@ -13,7 +17,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from serve_world import World, fitted, until  # pylint: disable=wrong-import-position
+from serve_world import World, check_error, fitted, has, slurp, stat_of, until  # pylint: disable=wrong-import-position
 
 w = None  # pylint: disable=invalid-name
 LONG = 120000  # ms: longer than anything here may take
@@ -32,6 +36,16 @@ def reaches(box, what):
     until(lambda: state(box) == what, lambda: f"{what}: it is {state(box)}; {w.said()}")
 
 
+def pids(*argv):
+    """On this machine, of the processes with exactly these arguments."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if slurp(f"/proc/{name}/cmdline").split("\0")[:-1] == list(argv) and stat_of(name)[0] not in "ZX":
+                found.append(int(name))
+    return found
+
+
 def stubborn(token=None, **spec):
     """A sandbox whose main command ignores SIGTERM, and says so."""
     main = shell("trap '' TERM; echo ready; while :; do sleep 0.1; done")
@@ -41,7 +55,7 @@ def stubborn(token=None, **spec):
 
 
 class Asked:
-    """A request on a connection of its own, whose answer is waited for elsewhere."""
+    """A request on another connection, sent by another thread."""
 
     def __init__(self, method, path, body=None, token=None):
         self.reply, self.failure = None, None
@@ -81,7 +95,7 @@ def a_deletion_does_not_wait_for_the_grace_of_a_stop():
     stop = stopping(box)
     start = Asked("POST", f"/v1/sandboxes/{box}/start")
     again = Asked("POST", f"/v1/sandboxes/{box}/stop", {"timeout_ms": LONG})
-    ok(stop.waits and start.waits and again.waits, "what is no hurry waits")
+    ok(stop.waits and start.waits and again.waits, "what has no hurry waits")
     begun = time.monotonic()
     w.ask("DELETE", f"/v1/sandboxes/{box}", status=204)
     ok(time.monotonic() - begun < 20, "deleted at once")
@@ -125,6 +139,163 @@ def the_end_of_the_main_command_leaves_others_their_grace():
     eq(Asked("POST", f"/v1/sandboxes/{box}/stop", {"timeout_ms": LONG}).status(), 200)
     eq((seen.status(), seen.reply.json()["result"]["exit_code"]), (200, 7), "it ended by itself")
     reaches(box, "gone")
+
+
+# ------------------------------------------------------------------- for whom
+
+
+@contextlib.contextmanager
+def a_slow_warden():
+    """What the warden is asked for takes until the end of this."""
+    pid = w.warden
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@test
+def a_job_that_waits_does_not_begin_when_its_token_is_gone():
+    def token():
+        return w.post("/v1/tokens", {"name": "t", "scopes": ["read", "write", "exec"], "tenant": "jobs"}, status=201)
+
+    doomed, good = token(), token()
+    jobs = [("DELETE", "", None), ("POST", "/stop", {"timeout_ms": 0}), ("POST", "/resume", None)]
+    jobs += [("PATCH", "", {"limits": {"pids": 77}})] if has("limits") else []
+    boxes = [w.create(token=good["secret"]) for _ in jobs]
+    control = w.create(token=good["secret"])
+    with a_slow_warden():
+        asked = [Asked("POST", f"/v1/sandboxes/{box}/pause") for box in boxes + [control]]
+        asked += [Asked(method, f"/v1/sandboxes/{box}{path}", body, doomed["secret"])
+                  for box, (method, path, body) in zip(boxes, jobs)]
+        asked.append(Asked("DELETE", f"/v1/sandboxes/{control}", None, good["secret"]))
+        ok(all(a.waits for a in asked), "they wait")
+        w.ask("DELETE", f"/v1/tokens/{doomed['id']}", status=204)
+    reaches(control, "gone")
+    for a in asked:
+        a.status()
+    for box in boxes:
+        reaches(box, "paused")
+        ok(w.show(box)["limits"].get("pids") != 77, "no limit was changed")
+        w.delete(box)
+    # A start has nothing of the warden to wait for.
+    for t in (token(), good):
+        box = stubborn(token=good["secret"])
+        stop, first = stopping(box, 3000), w.show(box)["main"]["exec_id"]
+        start = Asked("POST", f"/v1/sandboxes/{box}/start", None, t["secret"])
+        ok(start.waits, "it waits")
+        if t is not good:
+            w.ask("DELETE", f"/v1/tokens/{t['id']}", status=204)
+        eq(stop.status(), 200)
+        start.status()
+        eq(w.show(box)["main"]["exec_id"] != first, t is good, "it was started again")
+        w.delete(box)
+
+
+# ------------------------------------------------------------------- how much
+
+
+def left_behind(token, method, path, body=None):
+    """A request whose client leaves before the answer; what was answered until then."""
+    data = json.dumps(body).encode() if body is not None else b""
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(w.socket)
+        s.sendall(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
+                  f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
+        s.settimeout(0.05)
+        with contextlib.suppress(TimeoutError):
+            return s.recv(4096)
+    return b""
+
+
+@test
+def jobs_that_wait_have_a_bound():
+    token = w.token("read", "write", "exec", tenant="queues")
+    box = stubborn(token=token)
+    stop = stopping(box)
+    said = [left_behind(token, "POST", f"/v1/sandboxes/{box}/start") for _ in range(80)]
+    eq(said[0], b"", "the first waits")
+    ok(b" 503 " in said[-1] and b"requests wait already" in said[-1], said[-1])
+    e = check_error(w.ask("PATCH", f"/v1/sandboxes/{box}", {"limits": {"pids": 50}}), 503, "overloaded")
+    ok("delete the sandbox" in e["message"], e["message"])
+    # It can still be ended.
+    w.post(f"/v1/sandboxes/{box}/stop", {"timeout_ms": 0})
+    eq(stop.status(), 200)
+    until(lambda: w.ask("PATCH", f"/v1/sandboxes/{box}", {"limits": {"pids": 50}}).status != 503, "there is room again")
+    w.delete(box)
+    box = stubborn(token=token)
+    stop = stopping(box)
+    for _ in range(80):
+        left_behind(token, "POST", f"/v1/sandboxes/{box}/start")
+    w.delete(box)
+    eq(state(box), "gone")
+    stop.status()
+
+
+# ------------------------------------------------------------------- what is interrupted
+
+
+def change_rows(*statements):
+    """As a process that was killed at that moment left them."""
+    w.kill("api", "warden")
+    with contextlib.closing(sqlite3.connect(f"{w.state}/serve/warren.db")) as db, db:
+        for text, values in statements:
+            db.execute(text, values)
+    w.start()
+
+
+@test
+def a_deletion_that_follows_a_stop_survives_the_service():
+    kept, lost = (w.create(main={"argv": ["sleep", "1022"]}) for _ in range(2))
+    doomed = w.create(main={"argv": ["sleep", "1023"]}, on_exit="delete")
+    for box in (kept, lost):
+        w.post(f"/v1/sandboxes/{box}/stop")
+    on_exit = w.rows("SELECT on_exit FROM sandboxes WHERE id = ?", doomed)[0][0]
+    change_rows(("UPDATE sandboxes SET on_exit = ? WHERE id = ?", (on_exit, lost)))
+    reaches(lost, "gone")
+    eq((state(kept), state(doomed)), ("stopped", "running"))
+    for box in (kept, doomed):
+        w.delete(box)
+
+
+@test
+def a_start_that_was_interrupted_can_be_asked_for_again():
+    box, control = (w.create(main={"argv": ["sleep", n]}, on_exit="keep") for n in ("1024", "1025"))
+    w.post(f"/v1/sandboxes/{box}/stop")
+    runs = w.rows("SELECT state FROM sandboxes WHERE id = ?", control)[0][0]
+    change_rows(("UPDATE sandboxes SET state = ? WHERE id = ?", (runs, box)))
+    eq((state(box), pids("sleep", "1024")), ("running", []), "it runs, and its command does not")
+    first = w.show(box)["main"]["exec_id"]
+    together = [Asked("POST", f"/v1/sandboxes/{box}/start") for _ in range(3)]
+    for asked in together:
+        eq(asked.status(), 200)
+    ok(w.show(box)["main"]["exec_id"] != first, "another exec")
+    until(lambda: len(pids("sleep", "1024")) == 1, "it runs once")
+    eq(w.post(f"/v1/sandboxes/{control}/start")["main"], w.show(control)["main"], "what runs is not started twice")
+    eq(len(pids("sleep", "1025")), 1)
+    for one in (box, control):
+        w.delete(one)
+
+
+@test
+def a_main_command_that_ends_during_a_pause_stops_the_sandbox():
+    box = w.create(main={"argv": ["sleep", "1027"]})
+    other = w.create(main={"argv": ["sleep", "1026"]})
+    with a_slow_warden():
+        pause = [Asked("POST", f"/v1/sandboxes/{b}/pause") for b in (box, other)]
+        ok(all(p.waits for p in pause), "it waits")
+        os.kill(pids("sleep", "1027")[0], signal.SIGKILL)
+        until(lambda: not pids("sleep", "1027"), "it has ended")
+        time.sleep(0.3)
+    eq([p.status() for p in pause], [200, 200])
+    for b in (box, other):
+        if state(b) == "paused":
+            w.post(f"/v1/sandboxes/{b}/resume")
+    reaches(box, "stopped")
+    eq(state(other), "running", "one whose command runs")
+    for b in (box, other):
+        w.delete(b)
 
 
 if __name__ == "__main__":

@@ -25,15 +25,17 @@ static void body_drop(void *ctx)
 }
 
 /* 100,000 values take some milliseconds to be freed. */
-static void call_drop_body(struct call *c)
+void call_drop_body(struct call *c)
 {
 	struct body *b = c->body_is_large ? malloc(sizeof(*b)) : NULL;
 
 	if (b) {
 		*b = c->body;
 		if (loop_work(service_loop(c->v1->service), c->caller.tenant, body_drop,
-			      NULL, b) == 0)
+			      NULL, b) == 0) {
+			c->body = (struct body){ 0 };
 			return;
+		}
 		free(b);
 	}
 	body_done(&c->body);

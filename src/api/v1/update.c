@@ -134,8 +134,11 @@ void v1_update_sandbox(struct call *c)
 			    (uintmax_t)cfg->max.ttl_ms);
 		return;
 	}
-	if (spec_live_any(&want))
+	if (spec_live_any(&want)) {
+		/* It may wait; what a client that is gone sent is not kept. */
+		c->gone = call_drop_body;
 		sandbox_update(sandbox, &want, on_limits, call_ref(c));
-	else
+	} else {
 		update_finish(c, sandbox);
+	}
 }

@@ -86,6 +86,8 @@ void v1_refused(const struct http_refusal *refusal, struct buf *body, void *ctx)
 /* request.c: an answer ends a call for its handler; references keep the memory. */
 struct call *call_ref(struct call *c);
 void call_unref(struct call *c);
+/* For `gone`, of a handler that needs the body only for its answer. */
+void call_drop_body(struct call *c);
 void call_json(struct call *c, int status, const struct buf *body);
 void call_empty(struct call *c, int status);
 void call_text(struct call *c, const char *type, const void *data, size_t size);

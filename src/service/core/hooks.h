@@ -45,6 +45,8 @@ struct service_room {
 	void (*restore)(struct sandbox *sandbox);
 	/* There is a connection to its init. @done is called once, with 0. */
 	void (*connected)(struct sandbox *sandbox, service_done_fn done, void *ctx);
+	/* It was paused, and runs again. */
+	void (*resumed)(struct sandbox *sandbox);
 	/* The connection broke, and may be opened again. */
 	void (*disconnected)(struct sandbox *sandbox);
 	/* Its init reports that an exec ended. Return whether it belongs to this room. */

@@ -3,10 +3,10 @@
  * permit.c - a waiting request starts only while its token is valid
  *
  * A token is checked when a request arrives. Some requests wait after that: for a paused
- * sandbox to wake, for the turn of a session's command. A command that waits can even
- * outlive its connection. So the service notes the token of the request that is being
- * handled (service_permit()); what has to wait keeps a copy, and asks permit_check() when
- * its turn comes.
+ * sandbox to wake, for the jobs of a sandbox before it (sandbox_job.h), for the turn of a
+ * session's command. A command that waits can even outlive its connection. So the service
+ * notes the token of the request that is being handled (service_permit()); what has to
+ * wait keeps a copy, and asks permit_check() when its turn comes.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -29,11 +29,11 @@ int permit_check(struct service *s, const struct permit *p, struct warren_error 
 	if (p->expires_at && p->expires_at <= service_time())
 		return error_set(err, EKEYEXPIRED,
 				 "the token of this request expired while the request "
-				 "waited, and nothing was started");
+				 "waited, and nothing was done");
 	/* A token that cannot be looked up does not count as good. */
 	if (db_check_token(s->db, p->token, &why) < 0)
 		return error_set(err, EKEYREVOKED,
 				 "the token of this request was revoked while the "
-				 "request waited, and nothing was started");
+				 "request waited, and nothing was done");
 	return 0;
 }

@@ -69,6 +69,7 @@ static void restore_on_all(void *ctx)
 /* It was paused or resumed, and nobody was left to hear of it. */
 static int restore_pause(struct sandbox *sandbox, struct warren_error *err)
 {
+	enum sandbox_state before = sandbox->row.state;
 	enum sandbox_state is = sandbox->is.paused ? SANDBOX_PAUSED : SANDBOX_RUNNING;
 	int r = 0;
 
@@ -76,6 +77,8 @@ static int restore_pause(struct sandbox *sandbox, struct warren_error *err)
 		r = sandbox_move(sandbox, is, NULL, err);
 	if (r == 0)
 		sandbox_read_pause(sandbox);
+	if (r == 0 && before == SANDBOX_PAUSED && is == SANDBOX_RUNNING)
+		ROOMS_CALL(sandbox->service, resumed, sandbox);
 	return r;
 }
 

@@ -12,9 +12,19 @@
 
 #include "service/core/room.h"
 
+/* How many of a kind may wait: sandbox_ops.c. */
+enum sandbox_job_kind {
+	JOB_OURS,   /* without a request; there is one of each at most */
+	JOB_CHANGE, /* pause, resume, stop, start, limits */
+	JOB_USE,
+	JOB_END, /* a deletion, or a kill: the others leave room for it */
+	JOB_KIND_MAX,
+};
+
 struct sandbox_job {
 	struct sandbox_job *next;
 	struct sandbox *sandbox;
+	enum sandbox_job_kind kind;
 	void (*begin)(struct sandbox_job *job);
 	enum sandbox_state to; /* of pause and resume */
 	const char *why;       /* is told with it */
@@ -27,12 +37,14 @@ struct sandbox_job {
 	void (*hurry)(struct sandbox_job *job, uint64_t grace_ms);
 	struct warren_limits limits, old;
 	struct warren_error lost; /* of an end: why */
-	struct permit permit;     /* of a use */
+	struct permit permit;     /* of the request that asked for it */
+	bool waited;              /* it did not begin at once */
 	service_done_fn done;
 	void *ctx;
 };
 
-/* A copy of @job behind those that wait. */
+/* A copy of @job behind those that wait. -EAGAIN to its done(): too many of its kind do.
+ */
 void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job);
 /* The job under way is over: its done() is called, and the next one begins. */
 void sandbox_job_end(struct sandbox_job *job, int r, const struct warren_error *err);

@@ -14,6 +14,18 @@
 #include "service/core/sandbox_job.h"
 #include "spec/spec.h"
 
+/* What waited begins only while the token of its request is valid. */
+static void job_try(struct sandbox_job *job)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = job->waited ? permit_check(job->sandbox->service, &job->permit, &err) : 0;
+
+	if (r < 0)
+		sandbox_job_end(job, r, &err);
+	else
+		job->begin(job);
+}
+
 void sandbox_next_job(struct sandbox *sandbox)
 {
 	/*
@@ -25,7 +37,7 @@ void sandbox_next_job(struct sandbox *sandbox)
 	while (!sandbox->moving && sandbox->jobs) {
 		sandbox->moving = true;
 		sandbox->reason = sandbox->jobs->why;
-		sandbox->jobs->begin(sandbox->jobs);
+		job_try(sandbox->jobs);
 	}
 	sandbox->working = false;
 }
@@ -41,17 +53,45 @@ static void hurry_stops(struct sandbox *sandbox, uint64_t grace_ms)
 		}
 }
 
+/* A client that is gone leaves its job behind, so connections are no bound. */
+static int job_admit(const struct sandbox *sandbox, enum sandbox_job_kind kind,
+		     struct warren_error *err)
+{
+	static const unsigned most[JOB_KIND_MAX] = {
+		[JOB_CHANGE] = 64,
+		[JOB_USE] = 1024,
+		[JOB_END] = 64,
+	};
+	unsigned n = 0;
+
+	for (const struct sandbox_job *job = sandbox->jobs; job; job = job->next)
+		n += job->kind == kind;
+	if (kind == JOB_OURS || n < most[kind])
+		return 0;
+	return error_set(err, EAGAIN,
+			 "%u requests wait already until the sandbox has done what is "
+			 "under way: try again later, or delete the sandbox",
+			 n);
+}
+
 void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job)
 {
-	struct sandbox_job *copy = malloc(sizeof(*copy));
 	struct warren_error err = WARREN_ERROR_INIT;
+	int r = sandbox->jobs ? job_admit(sandbox, job.kind, &err) : 0;
+	struct sandbox_job *copy;
 
+	if (r < 0) {
+		job.done(job.ctx, r, &err);
+		return;
+	}
+	copy = malloc(sizeof(*copy));
 	if (!copy) {
 		job.done(job.ctx, error_errno(&err, ENOMEM, "change the sandbox"), &err);
 		return;
 	}
 	*copy = job;
 	copy->sandbox = sandbox;
+	copy->waited = sandbox->jobs || sandbox->moving;
 	if (job.hurries)
 		hurry_stops(sandbox, job.grace_ms);
 	LIST_APPEND(sandbox->jobs, copy);
@@ -59,15 +99,16 @@ void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job)
 }
 
 /*
- * Tell a user of the sandbox, on whose behalf it goes on, unless its token is worthless
- * by now.
+ * Who asked goes on with the same permit; a user of the sandbox only if its token is not
+ * worthless by now.
  */
-static void tell_user(const struct sandbox_job *job, struct service *s, int r,
-		      const struct warren_error *err)
+static void tell_asker(const struct sandbox_job *job, struct service *s, int r,
+		       const struct warren_error *err)
 {
 	struct warren_error why = WARREN_ERROR_INIT;
 	struct permit before = s->permit;
-	int held = r < 0 ? 0 : permit_check(s, &job->permit, &why);
+	int held =
+		r < 0 || job->kind != JOB_USE ? 0 : permit_check(s, &job->permit, &why);
 
 	s->permit = job->permit;
 	job->done(job->ctx, held < 0 ? held : r, held < 0 ? &why : err);
@@ -84,7 +125,7 @@ void sandbox_job_end(struct sandbox_job *job, int r, const struct warren_error *
 	sandbox->moving = false;
 	sandbox->reason = NULL;
 	free(job);
-	tell_user(&copy, sandbox->service, r, err);
+	tell_asker(&copy, sandbox->service, r, err);
 	sandbox_next_job(sandbox);
 }
 
@@ -312,20 +353,30 @@ static void begin_delete(struct sandbox_job *job)
 	sandbox_unmake(sandbox, sandbox_ops_on_deleted, job);
 }
 
-void sandbox_delete_for(struct sandbox *sandbox, const char *why, service_done_fn done,
-			void *ctx)
+static void sandbox_delete_by(struct sandbox *sandbox, enum sandbox_job_kind kind,
+			      const char *why, const struct permit *permit,
+			      service_done_fn done, void *ctx)
 {
 	sandbox_make_cancel(sandbox);
 	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_delete,
+						       .kind = kind,
 						       .why = why,
 						       .hurries = true,
+						       .permit = *permit,
 						       .done = done,
 						       .ctx = ctx });
 }
 
+void sandbox_delete_for(struct sandbox *sandbox, const char *why, service_done_fn done,
+			void *ctx)
+{
+	sandbox_delete_by(sandbox, JOB_OURS, why, &(struct permit){ 0 }, done, ctx);
+}
+
 void sandbox_delete(struct sandbox *sandbox, service_done_fn done, void *ctx)
 {
-	sandbox_delete_for(sandbox, "request", done, ctx);
+	sandbox_delete_by(sandbox, JOB_END, "request", &sandbox->service->permit, done,
+			  ctx);
 }
 
 /* ---------------------------------------------------------- what has failed */
@@ -455,6 +506,8 @@ static void on_paused(void *ctx, const struct warren_error *failure,
 		job->sandbox->auto_paused = job->to == SANDBOX_PAUSED && job->idle;
 		job->sandbox->saved = job->to == SANDBOX_PAUSED && job->save;
 		sandbox_arm(job->sandbox);
+		if (job->to == SANDBOX_RUNNING)
+			ROOMS_CALL(job->sandbox->service, resumed, job->sandbox);
 	}
 	sandbox_job_end(job, failure ? -failure->code : r, failure ? failure : &err);
 }
@@ -513,6 +566,8 @@ void sandbox_pause(struct sandbox *sandbox, bool pause, service_done_fn done, vo
 						       .to = pause ? SANDBOX_PAUSED
 								   : SANDBOX_RUNNING,
 						       .why = "request",
+						       .kind = JOB_CHANGE,
+						       .permit = sandbox->service->permit,
 						       .done = done,
 						       .ctx = ctx });
 }
@@ -523,6 +578,8 @@ void sandbox_checkpoint(struct sandbox *sandbox, service_done_fn done, void *ctx
 						       .to = SANDBOX_PAUSED,
 						       .save = true,
 						       .why = "request",
+						       .kind = JOB_CHANGE,
+						       .permit = sandbox->service->permit,
 						       .done = done,
 						       .ctx = ctx });
 }
@@ -536,12 +593,9 @@ static void begin_use(struct sandbox_job *job)
 {
 	struct sandbox *sandbox = job->sandbox;
 	struct warren_error err = WARREN_ERROR_INIT;
-	int r = permit_check(sandbox->service, &job->permit, &err);
 
-	if (r < 0)
-		sandbox_job_end(job, r, &err);
-	else if (sandbox->row.state == SANDBOX_PAUSED && sandbox->auto_paused &&
-		 sandbox->wake_on_use)
+	if (sandbox->row.state == SANDBOX_PAUSED && sandbox->auto_paused &&
+	    sandbox->wake_on_use)
 		begin_pause(job);
 	else if (sandbox->row.state == SANDBOX_RUNNING && sandbox->conn >= 0)
 		sandbox_job_end(job, 0, NULL);
@@ -567,6 +621,7 @@ void sandbox_use(struct sandbox *sandbox, service_done_fn done, void *ctx)
 				(struct sandbox_job){ .begin = begin_use,
 						      .to = SANDBOX_RUNNING,
 						      .why = "use",
+						      .kind = JOB_USE,
 						      .permit = sandbox->service->permit,
 						      .done = done,
 						      .ctx = ctx });
@@ -621,6 +676,8 @@ void sandbox_update(struct sandbox *sandbox, const struct warren_limits *limits,
 {
 	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_update,
 						       .limits = *limits,
+						       .kind = JOB_CHANGE,
+						       .permit = sandbox->service->permit,
 						       .done = done,
 						       .ctx = ctx });
 }

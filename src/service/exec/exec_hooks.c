@@ -101,6 +101,7 @@ const struct service_room exec_hooks = {
 	.created = exec_hooks_created,
 	.restore = exec_hooks_restore,
 	.connected = exec_hooks_connected,
+	.resumed = main_command_resumed,
 	.disconnected = exec_detach_all,
 	.exited = exec_ended,
 	.lost = exec_sandbox_gone,

@@ -17,6 +17,7 @@ struct sandbox_execs {
 			       knowledge */
 	size_t n_disowned;
 	struct stop_op *stopping; /* sandbox_stop.c; NULL */
+	unsigned main_starting;   /* starts of its main command that are under way */
 };
 
 /* What it keeps for the service. */
@@ -171,6 +172,10 @@ void main_command_first(struct sandbox *sandbox);
 void main_command_look(struct sandbox *sandbox, const char *exec);
 /* A stop is over: if it ended the main command, too, what that means happens now. */
 void main_command_stopped(struct sandbox *sandbox);
+/* It has one, which does not run and is not being started. */
+bool main_command_is_over(const struct sandbox *sandbox);
+/* It runs again: its main command may have ended while that was no time to stop. */
+void main_command_resumed(struct sandbox *sandbox);
 /* Found again: it was never started, or has ended in the meantime. */
 void main_command_restore(struct sandbox *sandbox);
 

@@ -27,8 +27,11 @@ static void main_command_on_started(void *ctx, struct exec *exec,
 				    const struct warren_error *err)
 {
 	struct main_command_op op = *(struct main_command_op *)ctx;
+	const struct sandbox *sandbox = sandbox_find(op.service, NULL, op.sandbox);
 
 	free(ctx);
+	if (sandbox)
+		sandbox_execs(sandbox)->main_starting--;
 	op.done(op.ctx, exec ? 0 : -err->code, err);
 }
 
@@ -69,6 +72,8 @@ void main_command_start(struct sandbox *sandbox, service_done_fn done, void *ctx
 		*op = (struct main_command_op){ .service = sandbox->service,
 						.done = done,
 						.ctx = ctx };
+		(void)memcpy(op->sandbox, sandbox->row.id, sizeof(op->sandbox));
+		sandbox_execs(sandbox)->main_starting++;
 		exec_start(sandbox, &start, main_command_on_started, op);
 	}
 	free((void *)words);
@@ -159,12 +164,30 @@ void main_command_stopped(struct sandbox *sandbox)
 		main_command_exit(sandbox);
 }
 
+bool main_command_is_over(const struct sandbox *sandbox)
+{
+	return sandbox_execs(sandbox)->main_starting == 0 &&
+	       main_command_has_ended(sandbox);
+}
+
+void main_command_resumed(struct sandbox *sandbox)
+{
+	if (!sandbox->service->closing && main_command_is_over(sandbox))
+		main_command_exit(sandbox);
+}
+
+/*
+ * One that is stopped and should have been deleted: the former process was killed in
+ * between.
+ */
 void main_command_restore(struct sandbox *sandbox)
 {
-	if (!sandbox->row.command || sandbox->row.state != SANDBOX_RUNNING)
+	if (!sandbox->row.command)
 		return;
-	if (!sandbox->row.main_exec[0])
+	if (sandbox->row.state == SANDBOX_RUNNING && !sandbox->row.main_exec[0])
 		main_command_first(sandbox);
-	else if (main_command_has_ended(sandbox))
+	else if ((sandbox->row.state == SANDBOX_RUNNING ||
+		  sandbox->row.on_exit == SANDBOX_EXIT_DELETES) &&
+		 main_command_has_ended(sandbox))
 		main_command_exit(sandbox);
 }

@@ -196,22 +196,33 @@ static void begin_stop(struct sandbox_job *job)
 	stop_signal(sandbox, SIGTERM);
 }
 
-void sandbox_stop_for(struct sandbox *sandbox, const char *why, uint64_t grace_ms,
-		      service_done_fn done, void *ctx)
+static void sandbox_stop_by(struct sandbox *sandbox, enum sandbox_job_kind kind,
+			    const char *why, const struct permit *permit,
+			    uint64_t grace_ms, service_done_fn done, void *ctx)
 {
 	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_stop,
+						       .kind = kind,
 						       .why = why,
 						       .hurries = true,
 						       .grace_ms = grace_ms,
 						       .hurry = stop_hurry,
+						       .permit = *permit,
 						       .done = done,
 						       .ctx = ctx });
+}
+
+void sandbox_stop_for(struct sandbox *sandbox, const char *why, uint64_t grace_ms,
+		      service_done_fn done, void *ctx)
+{
+	sandbox_stop_by(sandbox, JOB_OURS, why, &(struct permit){ 0 }, grace_ms, done,
+			ctx);
 }
 
 void sandbox_stop(struct sandbox *sandbox, uint64_t grace_ms, service_done_fn done,
 		  void *ctx)
 {
-	sandbox_stop_for(sandbox, "request", grace_ms, done, ctx);
+	sandbox_stop_by(sandbox, grace_ms == 0 ? JOB_END : JOB_CHANGE, "request",
+			&sandbox->service->permit, grace_ms, done, ctx);
 }
 
 /* ------------------------------------------------------------------- start */
@@ -219,6 +230,7 @@ void sandbox_stop(struct sandbox *sandbox, uint64_t grace_ms, service_done_fn do
 struct start_op {
 	struct service *service;
 	char id[ID_LEN + 1];
+	bool moved; /* it was stopped before */
 	service_done_fn done;
 	void *ctx;
 };
@@ -230,18 +242,21 @@ static void start_on_command(void *ctx, int r, const struct warren_error *err)
 	struct sandbox *sandbox = sandbox_find(op.service, NULL, op.id);
 
 	free(ctx);
-	if (r < 0 && sandbox && !op.service->closing)
+	if (r < 0 && op.moved && sandbox && !op.service->closing)
 		sandbox_stop_for(sandbox, "command", 0, service_ignore, NULL);
 	op.done(op.ctx, r, err);
 }
 
-/* 1: it was not running, and does now. */
+#define START_MOVED   1 /* it was stopped, and runs now */
+#define START_COMMAND 2 /* it runs, and its main command does not */
+
 static void start_on_moved(void *ctx, int r, const struct warren_error *err)
 {
 	struct start_op *op = ctx;
 	struct sandbox *sandbox = sandbox_find(op->service, NULL, op->id);
 
-	if (r == 1 && sandbox && sandbox->row.command) {
+	op->moved = r == START_MOVED;
+	if (r > 0 && sandbox && sandbox->row.command) {
 		main_command_start(sandbox, start_on_command, op);
 		return;
 	}
@@ -261,9 +276,11 @@ static void begin_start(struct sandbox_job *job)
 			sandbox_touch(sandbox);
 		if (r == 0)
 			sandbox_arm(sandbox);
-		r = r < 0 ? r : 1;
+		r = r < 0 ? r : START_MOVED;
 	} else if (sandbox->row.state != SANDBOX_RUNNING) {
 		r = sandbox_wrong_state(sandbox, &err);
+	} else if (main_command_is_over(sandbox)) {
+		r = START_COMMAND;
 	}
 	sandbox_job_end(job, r, r < 0 ? &err : NULL);
 }
@@ -280,7 +297,9 @@ void sandbox_start(struct sandbox *sandbox, service_done_fn done, void *ctx)
 	*op = (struct start_op){ .service = sandbox->service, .done = done, .ctx = ctx };
 	(void)memcpy(op->id, sandbox->row.id, sizeof(op->id));
 	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_start,
+						       .kind = JOB_CHANGE,
 						       .why = "request",
+						       .permit = sandbox->service->permit,
 						       .done = start_on_moved,
 						       .ctx = op });
 }
