@@ -467,7 +467,7 @@ def images_are_loaded_from_archives():
     with Box(d.socket, image="some/saved:1", config=config) as b:
         eq(b.sh("echo loaded"), "loaded\n")
     b = Box(d.socket, create=False, config=config)
-    b.bad("create", '{"image": "other:1"}', code="ENOMEDIUM", words=["has no image 'other:1'"])
+    b.bad("create", '{"image": "other:1"}', code="ENOMEDIUM", words=["does not contain the image 'other:1'"])
     b.bad("create", '{"image": "missing:1"}', code="ENOMEDIUM", words=["has no image 'missing:1'"])
     with open(archive, "wb") as f:
         f.write(b"no archive")

@@ -630,7 +630,7 @@ static int find_orphans(const struct native *n, struct list *l, struct warren_er
 	return 0;
 }
 
-static bool list_has(const struct list *l, const struct warren_orphan *o)
+static bool orphan_list_has(const struct list *l, const struct warren_orphan *o)
 {
 	for (size_t i = 0; i < l->n; i++)
 		if (l->v[i].pid == o->pid && strcmp(l->v[i].id, o->id) == 0)
@@ -658,7 +658,7 @@ int orphan_list(void *state, struct warren_orphan **ret, size_t *ret_n,
 	if (r == 0)
 		r = find_orphans(state, &l, err);
 	for (size_t i = 0; r == 0 && i < l.n; i++)
-		if (!l.v[i].pid || list_has(&first, &l.v[i]))
+		if (!l.v[i].pid || orphan_list_has(&first, &l.v[i]))
 			l.v[n++] = l.v[i];
 	if (r == 0) {
 		*ret = TAKE_PTR(l.v);
