@@ -303,9 +303,10 @@ int db_insert_sandboxes(struct db *db, const struct sandbox_row *rows, size_t n,
 int db_get_sandbox(struct db *db, const char *owner, const char *id,
 		   struct sandbox_row *ret, struct warren_error *err) MUST_CHECK;
 /*
- * The id of the sandbox that @word means: one of that name, or the one whose id begins
- * so. Of @owner's (NULL: anybody's; then those of @first are preferred). -ENOENT: none;
- * -ENOTUNIQ: several.
+ * The id of the sandbox that @word means: the one of that name, or the only one whose id
+ * begins so, of @owner's. @owner NULL: a name of @first's, the only id of any tenant that
+ * begins so, or the only name of another tenant, in this order: no tenant can choose a
+ * name that catches a reference to another's sandbox. -ENOENT: none; -ENOTUNIQ: several.
  */
 int db_find_sandbox(struct db *db, const char *owner, const char *first, const char *word,
 		    char ret_id[ID_LEN + 1], struct warren_error *err) MUST_CHECK;

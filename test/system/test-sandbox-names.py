@@ -126,6 +126,28 @@ def names_are_unique_for_each_tenant():
 
 
 @test
+def no_tenant_catches_the_beginning_of_an_administrators_id():
+    token = w.token("read", "write", tenant="other")
+    mine = w.create()
+    theirs = [w.create(name=mine[:n], token=token) for n in (4, 11)]
+    theirs.append(w.create(name=mine, token=token))
+    for n in (4, 11, 12):
+        eq(w.get(f"/v1/sandboxes/{mine[:n]}")["id"], mine)
+        eq(w.get(f"/v1/sandboxes/{mine[:n]}", token=token)["id"], theirs[(4, 11, 12).index(n)], "to its own tenant it is a name")
+    eq(warren("exec", mine[:4], "--", "hostname").stdout.strip(), mine)
+    # An own name still comes first; another's name is found where no id begins so.
+    own = w.create(name=mine[:4])
+    eq(w.get(f"/v1/sandboxes/{mine[:4]}")["id"], own)
+    w.delete(mine[:4])
+    w.delete(mine[:4])
+    eq(w.ask("GET", f"/v1/sandboxes/{own}").status, 404)
+    eq(w.ask("GET", f"/v1/sandboxes/{mine}").json()["id"], theirs[2], "of the name, once the id is gone")
+    eq(w.get(f"/v1/sandboxes/{mine[:4]}")["id"], theirs[0])
+    for box in theirs:
+        w.delete(box)
+
+
+@test
 def the_database_refuses_a_second_one_too():
     box = w.create(name="only")
     owner, = w.rows("SELECT owner FROM sandboxes WHERE id = ?", box)[0]

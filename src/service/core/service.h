@@ -139,8 +139,8 @@ void service_on_warden_end(struct service *s, void (*fn)(void *ctx), void *ctx);
 struct sandbox *sandbox_find(struct service *s, const char *owner, const char *id);
 /*
  * The id of the sandbox that @word refers to by its id, its name, or the beginning of its
- * id, tried in this order. @owner NULL: of any tenant; of several with that name, the one
- * of @first. -ENOENT; -ENOTUNIQ: several match.
+ * id, tried in this order. @owner NULL: of any tenant, but names of others than @first
+ * come last (db_find_sandbox()). -ENOENT; -ENOTUNIQ: several match.
  */
 int sandbox_resolve(struct service *s, const char *owner, const char *first,
 		    const char *word, char ret_id[ID_LEN + 1],
