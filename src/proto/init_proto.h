@@ -237,7 +237,8 @@ enum proto_whom {
 	PROTO_WHOM_REST,  /* all but the first */
 	PROTO_WHOM_NEW, /* those of them that started after the last record of stream 3 */
 	PROTO_WHOM_ONE, /* `pid`, if it is one of them */
-	PROTO_WHOM_ALL, /* of the sandbox, whichever exec started them; `exec` is 0 */
+	PROTO_WHOM_ALL, /* of the sandbox, whichever exec started them; `exec` is 0.
+			 * Signal 0: none is sent; -ESRCH if no process catches SIGTERM */
 	PROTO_WHOM_MAX,
 };
 

@@ -141,6 +141,33 @@ def the_end_of_the_main_command_leaves_others_their_grace():
     reaches(box, "gone")
 
 
+@test
+def what_an_exec_left_behind_has_the_grace_too():
+    box = w.create()
+    trap = "trap 'sleep 1; echo saved > /tmp/saved; exit' TERM; touch /tmp/ready; while :; do sleep 0.1; done"
+    w.run(box, f"setsid sh -c \"{trap}\" </dev/null >/dev/null 2>&1 & until [ -e /tmp/ready ]; do sleep 0.1; done")
+    begun = time.monotonic()
+    w.post(f"/v1/sandboxes/{box}/stop", {"timeout_ms": 25000})
+    ok(time.monotonic() - begun < 20, "no longer than it needs")
+    w.post(f"/v1/sandboxes/{box}/start")
+    eq(w.run(box, "cat /tmp/saved")["stdout"], "saved\n")
+    # What has no use for the grace is not waited for: the idle shell of a session, a plain process.
+    w.post(f"/v1/sandboxes/{box}/sessions", {}, status=201)
+    w.run(box, "setsid sleep 1028 </dev/null >/dev/null 2>&1 & sleep 0.1")
+    begun = time.monotonic()
+    w.post(f"/v1/sandboxes/{box}/stop", {"timeout_ms": 25000})
+    ok(time.monotonic() - begun < 15, "at once")
+    ok(not pids("sleep", "1028"), "it has ended")
+    # And what does not make use of it in time is killed.
+    w.post(f"/v1/sandboxes/{box}/start")
+    w.run(box, "rm /tmp/ready; setsid sh -c \"trap : TERM; touch /tmp/ready; while :; do sleep 0.1; done\" "
+               "</dev/null >/dev/null 2>&1 & until [ -e /tmp/ready ]; do sleep 0.1; done")
+    begun = time.monotonic()
+    w.post(f"/v1/sandboxes/{box}/stop", {"timeout_ms": 1500})
+    ok(1.5 <= time.monotonic() - begun < 20, "after its time")
+    w.delete(box)
+
+
 # ------------------------------------------------------------------- for whom
 
 

@@ -204,6 +204,8 @@ void exec_event(unsigned what, unsigned slot, unsigned which);
 
 /* exec_procs.c */
 long tree_signal(struct exec *ex, const struct proto_signal *msg);
+/* Whether a process of the sandbox, other than init, catches @sig. */
+bool tree_any_catches(int sig);
 void tree_list(int c, const struct proto_list *msg, const int *fds, size_t n_fds);
 
 /* exec_attach.c */

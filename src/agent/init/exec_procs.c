@@ -93,9 +93,9 @@ static uint64_t exec_procs_stat_word(const char *text, int number)
 	return v;
 }
 
-static bool exec_procs_ignores(const char *status, int sig)
+/* Is @sig in the set that has the name @key in @status? */
+static bool exec_procs_has_signal(const char *status, const char *key, int sig)
 {
-	static const char key[] = "SigIgn:\t";
 	uint64_t v = 0;
 
 	for (const char *p = status; *p; p++) {
@@ -125,7 +125,7 @@ static void exec_procs_list_one(struct choice *ch, int pid)
 	if (pid == ch->first)
 		out.flags |= PROTO_PROCESS_FIRST;
 	if (read_proc(pid, "status", text, sizeof(text)) > 0 &&
-	    exec_procs_ignores(text, SIGINT))
+	    exec_procs_has_signal(text, "SigIgn:\t", SIGINT))
 		out.flags |= PROTO_PROCESS_IGNORES_INT;
 	if (sys_pwrite(ch->file, &out, sizeof(out), ch->count * sizeof(out)) ==
 	    sizeof(out))
@@ -178,26 +178,63 @@ static bool is_in_session(int pid, int leader)
 	       exec_procs_stat_word(text, 6) == (uint64_t)leader;
 }
 
-static void visit_session(int leader, struct choice *ch)
+/* Call @fn with each process but us, until it returns true; whether one did. */
+static bool visit_all(bool (*fn)(void *ctx, int pid), void *ctx)
 {
 	static _Alignas(8) char list[8192];
 	long fd = sys_openat(AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	bool found = false;
 	long n;
 
-	while (fd >= 0 && (n = SYS_3(SYS_getdents64, fd, list, sizeof(list))) > 0) {
-		for (long at = 0; at < n;) {
+	while (fd >= 0 && !found &&
+	       (n = SYS_3(SYS_getdents64, fd, list, sizeof(list))) > 0) {
+		for (long at = 0; at < n && !found;) {
 			const struct dirent64 *d = (const void *)(list + at);
 			long pid = 0;
 
 			at += d->reclen;
 			for (const char *c = d->name; *c >= '0' && *c <= '9'; c++)
 				pid = pid * 10 + (*c - '0');
-			if (pid > 1 && is_in_session((int)pid, leader))
-				exec_procs_visit(ch, (int)pid);
+			found = pid > 1 && fn(ctx, (int)pid);
 		}
 	}
 	if (fd >= 0)
 		sys_close(fd);
+	return found;
+}
+
+struct session_visit {
+	int leader;
+	struct choice *choice;
+};
+
+static bool visit_if_in_session(void *ctx, int pid)
+{
+	const struct session_visit *v = ctx;
+
+	if (is_in_session(pid, v->leader))
+		exec_procs_visit(v->choice, pid);
+	return false;
+}
+
+static void visit_session(int leader, struct choice *ch)
+{
+	struct session_visit v = { leader, ch };
+
+	(void)visit_all(visit_if_in_session, &v);
+}
+
+static bool exec_procs_catches(void *ctx, int pid)
+{
+	char text[4096];
+
+	return read_proc(pid, "status", text, sizeof(text)) > 0 &&
+	       exec_procs_has_signal(text, "SigCgt:\t", *(int *)ctx);
+}
+
+bool tree_any_catches(int sig)
+{
+	return visit_all(exec_procs_catches, &sig);
 }
 
 static void visit_listed(long fd, struct choice *ch)

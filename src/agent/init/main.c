@@ -83,7 +83,9 @@ static void init_handle_signal(int c, const struct proto_signal *msg)
 	 * All of the namespace but us, at once: none can fork in the meantime and be
 	 * missed.
 	 */
-	if (msg->whom == PROTO_WHOM_ALL)
+	if (msg->whom == PROTO_WHOM_ALL && msg->sig == 0)
+		r = tree_any_catches(SIGTERM) ? 0 : -ESRCH;
+	else if (msg->whom == PROTO_WHOM_ALL)
 		r = sys_kill(-1, msg->sig) == -EPERM ? -EPERM : 0;
 	conn_reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
 }

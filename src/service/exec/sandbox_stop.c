@@ -4,8 +4,10 @@
  *
  * init remains, and with it the namespaces and what was written. It sends the signals, to
  * all processes but itself at once, so that none is missed; the sandbox counts as stopped
- * when each of its execs has ended. A process of ours that is killed on the way leaves a
- * sandbox that runs, with fewer processes, and no client has heard that it is stopped.
+ * when each of its execs has ended. The grace is for running execs, and for all other
+ * processes that catch SIGTERM; a session's shell ignores it, and is not waited for. A
+ * process of ours that is killed on the way leaves a sandbox that runs, with fewer
+ * processes, and no client has heard that it is stopped.
  */
 #include <errno.h>
 #include <signal.h>
@@ -16,10 +18,13 @@
 
 #define AGAIN_MS  200 /* what was started in the meantime is killed, too */
 #define TRIES_MAX 100
+#define LOOK_MS   20 /* whether those without an exec have ended; longer each time */
+#define LOOK_MAX  1000
 
 struct stop_op {
 	struct sandbox_job *job;
 	struct loop_timer *timer;
+	uint64_t look_ms;
 	uint64_t kill_at; /* the end of the grace: ms of the loop's clock */
 	bool killing;     /* SIGKILL was sent */
 	bool answered;    /* and init has done it */
@@ -122,6 +127,38 @@ static void stop_kill(struct sandbox *sandbox)
 	stop_signal(sandbox, SIGKILL);
 }
 
+/* What an exec that has ended left behind, or a session's command, may have a trap. */
+static void stop_on_left(void *ctx, struct init_reply *a,
+			 const struct warren_error *failure)
+{
+	struct sandbox *sandbox = ctx;
+	struct stop_op *op = sandbox_execs(sandbox)->stopping;
+	uint64_t now = loop_now(sandbox->service->loop);
+
+	if (!op || op->killing || sandbox->service->closing)
+		return;
+	if (failure || reply_code(&a->m.reply) != 0 || now >= op->kill_at) {
+		stop_kill(sandbox);
+		return;
+	}
+	loop_timer_set(op->timer,
+		       op->kill_at - now < op->look_ms ? op->kill_at - now : op->look_ms);
+	if (op->look_ms < LOOK_MAX)
+		op->look_ms *= 2;
+}
+
+/* No exec is left that the grace is for. */
+static void stop_look_for_others(struct sandbox *sandbox)
+{
+	struct proto_signal msg = { .h = { .type = PROTO_SIGNAL },
+				    .whom = PROTO_WHOM_ALL };
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (init_conn_ask_struct(sandbox, &msg, sizeof(msg), -1, stop_on_left, sandbox,
+				 &ignored) < 0)
+		stop_kill(sandbox);
+}
+
 static void stop_on_timer(void *ctx)
 {
 	struct sandbox *sandbox = ctx;
@@ -131,6 +168,8 @@ static void stop_on_timer(void *ctx)
 	if (op->killing && op->answered && stop_is_done(sandbox))
 		stop_end(sandbox, sandbox_move(sandbox, SANDBOX_STOPPED, NULL, &err),
 			 &err);
+	else if (!op->killing && loop_now(sandbox->service->loop) < op->kill_at)
+		stop_look_for_others(sandbox);
 	else if (!op->killing || op->answered)
 		stop_kill(sandbox);
 }
@@ -187,12 +226,13 @@ static void begin_stop(struct sandbox_job *job)
 	}
 	op->job = job;
 	sandbox_execs(sandbox)->stopping = op;
-	if (job->grace_ms == 0 || sandbox->n_running == 0) {
+	op->look_ms = LOOK_MS;
+	if (job->grace_ms == 0) {
 		stop_kill(sandbox);
 		return;
 	}
 	op->kill_at = loop_now(sandbox->service->loop) + job->grace_ms;
-	loop_timer_set(op->timer, job->grace_ms);
+	loop_timer_set(op->timer, sandbox->n_running > 0 ? job->grace_ms : 0);
 	stop_signal(sandbox, SIGTERM);
 }
 
