@@ -189,16 +189,6 @@ static int check_limits(const struct warden_policy *p, const struct warren_spec 
 	return 0;
 }
 
-int policy_check_update(const struct warden_policy *p, const struct warren_limits *l,
-			struct warren_error *err)
-{
-	for (size_t i = 0; i < SPEC_LIVE_MAX; i++)
-		if (p->max[i] && spec_live_get(l, i) > p->max[i])
-			return refuse_limit(spec_limits[i].word, spec_live_get(l, i),
-					    p->max[i], err);
-	return 0;
-}
-
 /* A limit above all that there is would be none. */
 static int check_machine(uint64_t memory, struct warren_error *err)
 {
@@ -216,22 +206,37 @@ static int check_machine(uint64_t memory, struct warren_error *err)
 		       : 0;
 }
 
+/* Others may run on another machine. */
+static bool policy_is_here(const struct warden_backend *b)
+{
+	const struct backend_kind *kind =
+		b ? backend_kind_find(b->kind) : &backend_kind_native;
+
+	return kind && kind->here;
+}
+
+int policy_check_update(const struct warden_policy *p, const struct warden_backend *b,
+			const struct warren_limits *l, struct warren_error *err)
+{
+	for (size_t i = 0; i < SPEC_LIVE_MAX; i++)
+		if (p->max[i] && spec_live_get(l, i) > p->max[i])
+			return refuse_limit(spec_limits[i].word, spec_live_get(l, i),
+					    p->max[i], err);
+	return policy_is_here(b) ? check_machine(l->memory, err) : 0;
+}
+
 int policy_check_place(const struct warden_policy *p, const struct warden_backend *b,
 		       uint64_t memory, struct warren_error *err)
 {
 	enum tier tier = b ? b->tier : p->native_tier;
-	/* Others may run on another machine. */
-	const struct backend_kind *kind =
-		b ? backend_kind_find(b->kind) : &backend_kind_native;
-	bool here = kind && kind->here;
 
 	if (tier < p->min_tier)
 		return error_set(err, EPERM,
 				 "backend '%s' is of tier %s, but the service's "
 				 "configuration (min_tier) requires %s",
-				 b ? b->name : kind->name, tier_names[tier],
+				 b ? b->name : backend_kind_native.name, tier_names[tier],
 				 tier_names[p->min_tier]);
-	return here ? check_machine(memory, err) : 0;
+	return policy_is_here(b) ? check_machine(memory, err) : 0;
 }
 
 /* -------------------------------------------------------------------- images */

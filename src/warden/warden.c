@@ -103,6 +103,15 @@ static int create_judged(struct work *k, const struct warren_spec *spec,
 	return 0;
 }
 
+/* NULL: the native one. */
+static const struct warden_backend *warden_backend_of(const struct work *k,
+						      const struct warden_proto_header *h)
+{
+	return k->engine == engines_native(k->w->engines)
+		       ? NULL
+		       : engines_backend(k->w->engines, h->backend);
+}
+
 static int do_create(struct work *k, const void *msg, struct warren_error *err)
 {
 	const struct warden_proto_header *h = msg;
@@ -115,10 +124,8 @@ static int do_create(struct work *k, const void *msg, struct warren_error *err)
 	warden_proto_get_create(msg, &spec, env, mounts);
 	r = policy_check(&k->w->policy, &spec, err);
 	if (r == 0)
-		r = policy_check_place(
-			&k->w->policy,
-			native ? NULL : engines_backend(k->w->engines, h->backend),
-			spec.memory, err);
+		r = policy_check_place(&k->w->policy, warden_backend_of(k, h),
+				       spec.memory, err);
 	if (r < 0)
 		return r;
 	if (!native && spec.image && strcmp(spec.image, WIRE_NO_IMAGE) == 0)
@@ -217,7 +224,7 @@ static int warden_do_update(struct work *k, const void *msg, struct warren_error
 
 	for (size_t i = 0; i < SPEC_LIVE_MAX; i++)
 		spec_live_set(&limits, i, u->limits[i]);
-	r = policy_check_update(&k->w->policy, &limits, err);
+	r = policy_check_update(&k->w->policy, warden_backend_of(k, &u->h), &limits, err);
 	if (r == 0)
 		r = warden_find(k, u->id, &sb, err);
 	if (r == 0)

@@ -77,6 +77,7 @@ int policy_check_place(const struct warden_policy *policy,
 		       const struct warden_backend *backend, uint64_t memory,
 		       struct warren_error *err);
 int policy_check_update(const struct warden_policy *policy,
+			const struct warden_backend *backend,
 			const struct warren_limits *limits, struct warren_error *err);
 /* Whether it is a valid image name for registries and docker. */
 int policy_check_ref(const char *ref, struct warren_error *err);

@@ -323,6 +323,11 @@ TEST(a_memory_limit_above_the_machines_is_refused)
 	REFUSED(EINVAL, create("native", ID_A, &spec));
 	spec.memory = UINT64_MAX;
 	REFUSED(EINVAL, create("native", ID_A, &spec));
+	/* By an update neither. */
+	spec = modest();
+	GRANTED(create("native", ID_A, &spec));
+	REFUSED(EINVAL, update(ID_A, 1ULL << 60, 0, 0));
+	GRANTED(update(ID_A, spec.memory + (1U << 20), 0, 0));
 	is_well();
 	warden_end();
 }

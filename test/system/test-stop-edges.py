@@ -95,6 +95,49 @@ def a_sandbox_whose_command_has_no_quota_is_not_created():
         other.empty()
 
 
+@test
+def an_update_above_what_the_machine_has_is_refused():
+    box = w.create(limits={"memory": "64m"})
+    for memory, words in (("900t", ["machine has"]), ((1 << 53) - 1, [])):
+        refused(w.ask("POST", "/v1/sandboxes", {"limits": {"memory": memory}}), 400, "invalid_request", *words)
+        refused(w.ask("PATCH", f"/v1/sandboxes/{box}", {"limits": {"memory": memory}}), 400, "invalid_request", "machine has")
+        eq(w.show(box)["limits"]["memory"], 64 << 20)
+    eq(w.ask("PATCH", f"/v1/sandboxes/{box}", {"limits": {"memory": "80m"}}, status=200).json()["limits"]["memory"], 80 << 20)
+    w.delete(box)
+
+
+@test
+def an_update_takes_effect_as_a_whole_or_not_at_all():
+    other = w.create(name="taken", limits={"memory": "64m"})
+    box = w.create(name="first", limits={"memory": "64m"}, labels={f"k{i}": "v" for i in range(40)}, ttl_ms=3600000)
+    before = {k: v for k, v in w.show(box).items() if k != "last_used_at"}
+    rest = {"ttl_ms": None, "on_idle": "delete", "idle_timeout_ms": 5000000, "wake_on_use": False}
+    many = {f"j{i}": "v" for i in range(40)}
+    for body, status, code in (({"name": "new", "labels": many}, 400, "invalid_request"),
+                               ({"limits": {"memory": "100m"}, "labels": many}, 400, "invalid_request"),
+                               ({"name": "taken", "limits": {"memory": "100m"}, "labels": {"k1": None}}, 409, "name_in_use"),
+                               ({"name": "taken", "labels": {"k1": None}}, 409, "name_in_use"),
+                               ({"name": "new", "limits": {"memory": "900t"}}, 400, "invalid_request")):
+        refused(w.ask("PATCH", f"/v1/sandboxes/{box}", {**rest, **body}), status, code)
+        eq({k: v for k, v in w.show(box).items() if k != "last_used_at"}, before)
+    s = w.ask("PATCH", f"/v1/sandboxes/{box}", {**rest, "name": "new", "limits": {"memory": "100m"}, "labels": {"k1": None}},
+              status=200).json()
+    eq((s["name"], s["limits"]["memory"], len(s["labels"]), s["expires_at"], s["on_idle"], s["wake_on_use"]),
+       ("new", 100 << 20, 39, None, "delete", False))
+    # Two at once want one name: who does not get it keeps its limits, too.
+    for i in range(5):
+        boxes = [box, other]
+        memory = [w.show(b)["limits"]["memory"] for b in boxes]
+        want = {"name": f"both{i}", "limits": {"memory": (200 + i) << 20}}
+        replies = together(2, lambda n: w.client().ask("PATCH", f"/v1/sandboxes/{boxes[n]}", want))  # pylint: disable=W0640
+        eq(sorted(r.status for r in replies), [200, 409])
+        for b, r, old in zip(boxes, replies, memory):
+            eq(w.show(b)["limits"]["memory"], (200 + i) << 20 if r.status == 200 else old)
+            eq(w.show(b)["name"] == f"both{i}", r.status == 200)
+    w.delete(box)
+    w.delete(other)
+
+
 if __name__ == "__main__":
     with World() as w:
         failed = run_tests()

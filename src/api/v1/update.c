@@ -2,28 +2,35 @@
 /*
  * update.c - handler: change a running sandbox
  *
- * Limits come first, since only they can be refused by the kernel; what follows
- * is written to the store, and either all of it is or the request fails.
+ * All of it or nothing. What the database alone has is one transaction, which is tried
+ * before anything changes. Limits come next, since only they can be refused by the
+ * kernel, and then that transaction. If it fails after all, since another request took
+ * the name in the meantime, the limits are as before again.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/v1/v1.h"
 #include "config/config.h"
 #include "spec/spec.h"
 
+struct update_op {
+	struct call *call; /* a reference; its client may be gone */
+	struct warren_limits before;
+	bool more;               /* than limits is to change */
+	struct warren_error err; /* why they are to be as before */
+};
+
 /* Labels as they are, with the changes: a null removes one. */
-static int change_labels(struct call *c, struct sandbox *sandbox,
-			 struct warren_error *err)
+static int update_read_labels(const struct body *body, const struct sandbox_row *row,
+			      struct db_label labels[DB_LABELS_MAX], size_t *ret_n,
+			      struct warren_error *err)
 {
-	const struct sandbox_row *row = sandbox_row(sandbox);
-	json_t *changes = body_json(&c->body, "labels"), *value;
-	struct db_label labels[DB_LABELS_MAX];
+	json_t *changes = body_json(body, "labels"), *value;
 	size_t n = 0;
 	const char *key;
 
-	if (!changes)
-		return 0;
 	for (size_t i = 0; i < row->n_labels; i++)
 		if (!json_object_get(changes, row->labels[i].key))
 			labels[n++] = row->labels[i];
@@ -36,60 +43,92 @@ static int change_labels(struct call *c, struct sandbox *sandbox,
 					 DB_LABELS_MAX);
 		labels[n++] = (struct db_label){ key, json_string_value(value) };
 	}
-	return sandbox_set_labels(sandbox, labels, n, err);
+	*ret_n = n;
+	return 0;
 }
 
-static int change_times(struct call *c, struct sandbox *sandbox, struct warren_error *err)
+static void update_read_times(const struct body *body, const struct sandbox_row *row,
+			      struct sandbox_change *change)
+{
+	change->expires_at = row->expires_at;
+	change->idle_timeout_ms = row->idle_timeout_ms;
+	if (body_has(body, "ttl_ms"))
+		change->expires_at = service_time() + body_int(body, "ttl_ms");
+	else if (body_is_null(body, "ttl_ms"))
+		change->expires_at = 0;
+	if (body_has(body, "idle_timeout_ms"))
+		change->idle_timeout_ms = (uint64_t)body_int(body, "idle_timeout_ms");
+	else if (body_is_null(body, "idle_timeout_ms"))
+		change->idle_timeout_ms = 0;
+	change->sets_times = change->expires_at != row->expires_at ||
+			     change->idle_timeout_ms != row->idle_timeout_ms;
+}
+
+/* What the request changes in the database, done or (@try) only tried. */
+static int update_change(const struct body *body, struct sandbox *sandbox, bool try,
+			 struct warren_error *err)
 {
 	const struct sandbox_row *row = sandbox_row(sandbox);
-	int64_t expires = row->expires_at;
-	uint64_t idle = row->idle_timeout_ms;
+	struct db_label labels[DB_LABELS_MAX];
+	struct sandbox_change change = {
+		.name = body_text(body, "name"),
+		.labels = labels,
+		.sets_labels = body_json(body, "labels") != NULL,
+		.on_idle = body_has(body, "on_idle") ? body_text(body, "on_idle") : NULL,
+		.wake_on_use = body_has(body, "wake_on_use")
+				       ? body_bool(body, "wake_on_use")
+				       : -1,
+	};
+	int r = 0;
 
-	if (body_has(&c->body, "ttl_ms"))
-		expires = service_time() + body_int(&c->body, "ttl_ms");
-	else if (body_is_null(&c->body, "ttl_ms"))
-		expires = 0;
-	if (body_has(&c->body, "idle_timeout_ms"))
-		idle = (uint64_t)body_int(&c->body, "idle_timeout_ms");
-	else if (body_is_null(&c->body, "idle_timeout_ms"))
-		idle = 0;
-	if (expires == row->expires_at && idle == row->idle_timeout_ms)
+	if (change.sets_labels)
+		r = update_read_labels(body, row, labels, &change.n_labels, err);
+	if (r < 0)
+		return r;
+	update_read_times(body, row, &change);
+	if (!change.name && !change.sets_labels && !change.sets_times &&
+	    !change.on_idle && change.wake_on_use < 0)
 		return 0;
-	return sandbox_set_times(sandbox, expires, idle, err);
+	return try ? sandbox_change_check(sandbox, &change, err)
+		   : sandbox_change(sandbox, &change, err);
 }
 
-static void update_finish(struct call *c, struct sandbox *sandbox)
+static void update_answer(struct call *c, struct sandbox *sandbox)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
-	struct warren_error err = WARREN_ERROR_INIT;
-	int r = body_has(&c->body, "name")
-			? sandbox_set_name(sandbox, body_text(&c->body, "name"), &err)
-			: 0;
 
-	if (r == 0)
-		r = change_labels(c, sandbox, &err);
-	if (r == 0)
-		r = change_times(c, sandbox, &err);
-	if (r == 0 &&
-	    (body_has(&c->body, "on_idle") || body_has(&c->body, "wake_on_use")))
-		r = sandbox_set_idle(sandbox, body_text(&c->body, "on_idle"),
-				     body_has(&c->body, "wake_on_use")
-					     ? body_bool(&c->body, "wake_on_use")
-					     : -1,
-				     &err);
-	if (r < 0) {
-		call_fail(c, &err);
-		return;
-	}
 	sandbox_to_json(&out, sandbox);
 	call_json(c, 200, &out);
 }
 
+static void update_op_end(struct update_op *op)
+{
+	call_unref(op->call);
+	free(op);
+}
+
+static void update_on_restored(void *ctx, int r UNUSED,
+			       const struct warren_error *err UNUSED)
+{
+	struct update_op *op = ctx;
+
+	if (op->call->req)
+		call_fail(op->call, &op->err);
+	update_op_end(op);
+}
+
 static void on_limits(void *ctx, int r, const struct warren_error *err)
 {
-	struct call *c = ctx;
+	struct update_op *op = ctx;
+	struct call *c = op->call;
 	struct sandbox *sandbox = sandbox_find(c->v1->service, NULL, c->route.param[0]);
 
+	/* What a client that is gone sent is not kept: nothing of it, then. */
+	if (r == 0 && sandbox && op->more &&
+	    (!c->req || update_change(&c->body, sandbox, false, &op->err) < 0)) {
+		sandbox_update(sandbox, &op->before, update_on_restored, op);
+		return;
+	}
 	/* Memory that is in use: the kernel does not take it away. */
 	if (c->req && r == -EBUSY)
 		call_refuse(c, API_ERR_LIMIT_REFUSED, "%s", err->msg);
@@ -99,8 +138,26 @@ static void on_limits(void *ctx, int r, const struct warren_error *err)
 		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
 			    "it was deleted in the meantime");
 	else if (c->req)
-		update_finish(c, sandbox);
-	call_unref(c);
+		update_answer(c, sandbox);
+	update_op_end(op);
+}
+
+static void update_limits(struct call *c, struct sandbox *sandbox,
+			  const struct warren_limits *want)
+{
+	struct update_op *op = calloc(1, sizeof(*op));
+
+	if (!op) {
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
+		return;
+	}
+	/* It may wait; what a client that is gone sent is not kept. */
+	c->gone = call_drop_body;
+	op->call = call_ref(c);
+	op->more = json_object_size(c->body.json) > 1;
+	op->err = (struct warren_error)WARREN_ERROR_INIT;
+	sandbox_limits(sandbox, &op->before);
+	sandbox_update(sandbox, want, on_limits, op);
 }
 
 static bool update_above_max(const struct config *cfg, const struct warren_limits *want)
@@ -116,7 +173,9 @@ void v1_update_sandbox(struct call *c)
 	const struct config *cfg = c->v1->config;
 	struct body limits = body_object(&c->body, "limits");
 	struct warren_limits want = { 0 };
+	struct warren_error err = WARREN_ERROR_INIT;
 	struct sandbox *sandbox = call_sandbox(c);
+	bool live;
 
 	if (!sandbox)
 		return;
@@ -134,11 +193,11 @@ void v1_update_sandbox(struct call *c)
 			    (uintmax_t)cfg->max.ttl_ms);
 		return;
 	}
-	if (spec_live_any(&want)) {
-		/* It may wait; what a client that is gone sent is not kept. */
-		c->gone = call_drop_body;
-		sandbox_update(sandbox, &want, on_limits, call_ref(c));
-	} else {
-		update_finish(c, sandbox);
-	}
+	live = spec_live_any(&want);
+	if (update_change(&c->body, sandbox, live, &err) < 0)
+		call_fail(c, &err);
+	else if (live)
+		update_limits(c, sandbox, &want);
+	else
+		update_answer(c, sandbox);
 }

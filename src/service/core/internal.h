@@ -139,7 +139,9 @@ void sandbox_make_cancel(struct sandbox *sandbox);
 
 /* sandbox_spec.c */
 void spec_read_idle(struct sandbox *sandbox);
-void spec_get_limits(struct sandbox *sandbox, struct warren_limits *ret);
+/* In the database alone; as of struct sandbox_change. */
+int spec_write_idle(const struct sandbox *sandbox, const char *on_idle, int wake_on_use,
+		    struct warren_error *err);
 /* In the store, charged by the difference. */
 int spec_set_limits(struct sandbox *sandbox, const struct warren_limits *limits,
 		    struct warren_error *err);

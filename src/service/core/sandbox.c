@@ -396,42 +396,53 @@ static void sandbox_on_timer(void *ctx)
 		sandbox_pause_for(sandbox, "idle", on_idle_paused, sandbox);
 }
 
-int sandbox_set_labels(struct sandbox *sandbox, const struct db_label *labels, size_t n,
-		       struct warren_error *err)
-{
-	int r = db_set_labels(sandbox->service->db, sandbox->row.id, labels, n, err);
+/* ------------------------------------------------------------------- change */
 
-	if (r == 0)
-		r = sandbox_refresh(sandbox, err);
-	if (r == 0)
-		event_emit(sandbox->service, EVENT_SANDBOX_UPDATED, sandbox, NULL, NULL);
+/* Within a transaction of the caller's. */
+static int sandbox_change_write(const struct sandbox *sandbox,
+				const struct sandbox_change *c, struct warren_error *err)
+{
+	struct db *db = sandbox->service->db;
+	const char *id = sandbox->row.id;
+	int r = c->name ? db_set_name(db, id, c->name, err) : 0;
+
+	if (r == 0 && c->sets_labels)
+		r = db_set_labels(db, id, c->labels, c->n_labels, err);
+	if (r == 0 && c->sets_times)
+		r = db_set_times(db, id, c->expires_at, c->idle_timeout_ms, err);
+	if (r == 0 && (c->on_idle || c->wake_on_use >= 0))
+		r = spec_write_idle(sandbox, c->on_idle, c->wake_on_use, err);
 	return r;
 }
 
-int sandbox_set_name(struct sandbox *sandbox, const char *name, struct warren_error *err)
+int sandbox_change_check(const struct sandbox *sandbox,
+			 const struct sandbox_change *change, struct warren_error *err)
 {
-	int r = db_set_name(sandbox->service->db, sandbox->row.id, name, err);
+	AUTO_DB_TX struct db_tx tx = { 0 };
+	int r = db_begin(sandbox->service->db, DB_CRASH_SAFE, &tx, err);
 
-	if (r == 0)
-		r = sandbox_refresh(sandbox, err);
-	if (r == 0)
-		event_emit(sandbox->service, EVENT_SANDBOX_UPDATED, sandbox, NULL, NULL);
-	return r;
+	/* The transaction is undone, not committed. */
+	return r < 0 ? r : sandbox_change_write(sandbox, change, err);
 }
 
-int sandbox_set_times(struct sandbox *sandbox, int64_t expires_at,
-		      uint64_t idle_timeout_ms, struct warren_error *err)
+int sandbox_change(struct sandbox *sandbox, const struct sandbox_change *change,
+		   struct warren_error *err)
 {
-	int r = db_set_times(sandbox->service->db, sandbox->row.id, expires_at,
-			     idle_timeout_ms, err);
+	AUTO_DB_TX struct db_tx tx = { 0 };
+	int r = db_begin(sandbox->service->db, DB_CRASH_SAFE, &tx, err);
 
 	if (r == 0)
+		r = sandbox_change_write(sandbox, change, err);
+	if (r == 0)
+		r = db_commit(&tx, err);
+	if (r == 0)
 		r = sandbox_refresh(sandbox, err);
-	if (r == 0) {
-		sandbox_arm(sandbox);
-		event_emit(sandbox->service, EVENT_SANDBOX_UPDATED, sandbox, NULL, NULL);
-	}
-	return r;
+	if (r < 0)
+		return r;
+	spec_read_idle(sandbox);
+	sandbox_arm(sandbox);
+	event_emit(sandbox->service, EVENT_SANDBOX_UPDATED, sandbox, NULL, NULL);
+	return 0;
 }
 
 int sandbox_failure(const struct sandbox *sandbox)

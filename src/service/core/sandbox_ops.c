@@ -660,7 +660,7 @@ static void begin_update(struct sandbox_job *job)
 	}
 	for (size_t i = 0; i < SPEC_LIVE_MAX; i++)
 		msg.limits[i] = spec_live_get(&job->limits, i);
-	spec_get_limits(sandbox, &job->old);
+	sandbox_limits(sandbox, &job->old);
 	r = spec_set_limits(sandbox, &job->limits, &err);
 	if (r == 0) {
 		r = warden_conn_ask_of(sandbox, &msg, sizeof(msg), on_updated, job);

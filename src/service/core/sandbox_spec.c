@@ -27,7 +27,7 @@ void spec_read_idle(struct sandbox *sandbox)
 	json_decref(spec);
 }
 
-static int store_spec(struct sandbox *sandbox, json_t *spec,
+static int store_spec(const struct sandbox *sandbox, json_t *spec,
 		      const struct warren_limits *limits, struct warren_error *err)
 {
 	struct sandbox_row row = sandbox->row;
@@ -43,10 +43,10 @@ static int store_spec(struct sandbox *sandbox, json_t *spec,
 		row.cpu_millis = limits->cpu_millis;
 	r = db_set_limits(sandbox->service->db, sandbox->row.id, &row, err);
 	free(text);
-	return r < 0 ? r : sandbox_refresh(sandbox, err);
+	return r;
 }
 
-void spec_get_limits(struct sandbox *sandbox, struct warren_limits *ret)
+void sandbox_limits(const struct sandbox *sandbox, struct warren_limits *ret)
 {
 	json_t *spec = sandbox_spec_load(sandbox->row.spec),
 	       *l = json_object_get(spec, "limits");
@@ -78,11 +78,11 @@ int spec_set_limits(struct sandbox *sandbox, const struct warren_limits *limits,
 	}
 	r = store_spec(sandbox, spec, limits, err);
 	json_decref(spec);
-	return r;
+	return r < 0 ? r : sandbox_refresh(sandbox, err);
 }
 
-int sandbox_set_idle(struct sandbox *sandbox, const char *on_idle, int wake_on_use,
-		     struct warren_error *err)
+int spec_write_idle(const struct sandbox *sandbox, const char *on_idle, int wake_on_use,
+		    struct warren_error *err)
 {
 	json_t *spec = sandbox_spec_load(sandbox->row.spec);
 	int r;
@@ -95,9 +95,5 @@ int sandbox_set_idle(struct sandbox *sandbox, const char *on_idle, int wake_on_u
 		(void)json_object_set_new(spec, "wake_on_use", json_boolean(wake_on_use));
 	r = store_spec(sandbox, spec, NULL, err);
 	json_decref(spec);
-	if (r == 0) {
-		spec_read_idle(sandbox);
-		sandbox_arm(sandbox);
-	}
 	return r;
 }

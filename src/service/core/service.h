@@ -218,16 +218,27 @@ void sandbox_stats(struct sandbox *sandbox,
 		   void (*done)(void *ctx, int r, const struct warren_stats *stats,
 				const struct warren_error *err),
 		   void *ctx);
-/* Labels, time to live, idle time: the row is written and read again. */
-int sandbox_set_labels(struct sandbox *sandbox, const struct db_label *labels, size_t n,
-		       struct warren_error *err);
-/* -ENOTUNIQ: its owner has another one of that name. */
-int sandbox_set_name(struct sandbox *sandbox, const char *name, struct warren_error *err);
-int sandbox_set_times(struct sandbox *sandbox, int64_t expires_at,
-		      uint64_t idle_timeout_ms, struct warren_error *err);
-/* @on_idle: "pause" or "delete"; NULL: unchanged. @wake_on_use: 0 or 1; -1: unchanged. */
-int sandbox_set_idle(struct sandbox *sandbox, const char *on_idle, int wake_on_use,
-		     struct warren_error *err);
+/* The limits that sandbox_update() can change, as they are. */
+void sandbox_limits(const struct sandbox *sandbox, struct warren_limits *ret);
+
+/* What changes in the database alone. */
+struct sandbox_change {
+	const char *name;              /* NULL: unchanged */
+	const struct db_label *labels; /* all that it has then */
+	size_t n_labels;
+	bool sets_labels;
+	bool sets_times;
+	int64_t expires_at;
+	uint64_t idle_timeout_ms;
+	const char *on_idle; /* "pause" or "delete"; NULL: unchanged */
+	int wake_on_use;     /* 0 or 1; -1: unchanged */
+};
+/* All of it, or nothing. -ENOTUNIQ: its owner has another one of that name. */
+int sandbox_change(struct sandbox *sandbox, const struct sandbox_change *change,
+		   struct warren_error *err);
+/* Would sandbox_change() succeed now? Changes nothing. */
+int sandbox_change_check(const struct sandbox *sandbox,
+			 const struct sandbox_change *change, struct warren_error *err);
 /* The errno of a failed creation; 0: none. */
 int sandbox_failure(const struct sandbox *sandbox);
 /* Whether it was its main command that failed, and not the sandbox. */
