@@ -176,6 +176,8 @@ def a_slow_warden():
     """What the warden is asked for takes until the end of this."""
     pid = w.warden
     os.kill(pid, signal.SIGSTOP)
+    until(lambda: all(slurp(f"/proc/{pid}/task/{t}/stat").rpartition(")")[2].split()[0] == "T"
+                      for t in os.listdir(f"/proc/{pid}/task")), "it has stopped")
     try:
         yield
     finally:
@@ -197,7 +199,7 @@ def a_job_that_waits_does_not_begin_when_its_token_is_gone():
         asked += [Asked(method, f"/v1/sandboxes/{box}{path}", body, doomed["secret"])
                   for box, (method, path, body) in zip(boxes, jobs)]
         asked.append(Asked("DELETE", f"/v1/sandboxes/{control}", None, good["secret"]))
-        ok(all(a.waits for a in asked), "they wait")
+        ok(all(a.waits for a in asked), f"they wait: {[str(a.reply) for a in asked]}")
         w.ask("DELETE", f"/v1/tokens/{doomed['id']}", status=204)
     reaches(control, "gone")
     for a in asked:
@@ -311,7 +313,7 @@ def a_main_command_that_ends_during_a_pause_stops_the_sandbox():
     other = w.create(main={"argv": ["sleep", "1026"]})
     with a_slow_warden():
         pause = [Asked("POST", f"/v1/sandboxes/{b}/pause") for b in (box, other)]
-        ok(all(p.waits for p in pause), "it waits")
+        ok(all(p.waits for p in pause), f"it waits: {[str(p.reply) for p in pause]}")
         os.kill(pids("sleep", "1027")[0], signal.SIGKILL)
         until(lambda: not pids("sleep", "1027"), "it has ended")
         time.sleep(0.3)

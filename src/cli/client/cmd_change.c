@@ -210,6 +210,12 @@ static int client_cmd_change(const struct command *cmd, const struct change_opti
 	bool matching = o->all || o->labels;
 	int status;
 
+	if (o->owner && !matching) {
+		message_say(cmd->name,
+			    "--owner: it restricts --all or --label: give one of "
+			    "them (example: --all --owner research)");
+		return STATUS_FAILED;
+	}
 	if (!*words == !matching) {
 		message_say(cmd->name, "%s (example: %s)",
 			    *words ? "give sandbox ids or --all/--label, not both"
