@@ -37,7 +37,8 @@ int libexec_find(const char *name, char ret_path[PATH_MAX], struct warren_error 
 	}
 	if (libexec_try(WARREN_LIBEXECDIR, strlen(WARREN_LIBEXECDIR), name, ret_path))
 		return 0;
-	return error_errno(err, errno,
-			   "find warren's program %s, next to warren or in %s", name,
-			   WARREN_LIBEXECDIR);
+	return error_errno(
+		err, errno,
+		"find warren's program %s, next to warren or in %s ('make' builds it)",
+		name, WARREN_LIBEXECDIR);
 }
