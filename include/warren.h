@@ -70,7 +70,8 @@ struct warren_options {
 	/* "native" (the default), "null", "docker", "gvisor" or "command" */
 	const char *backend;
 	/*
-	 * Settings of the last three as a JSON object; NULL: none. Errors use its "name".
+	 * Settings of "docker", "gvisor" and "command" as a JSON object; NULL: none. Its
+	 * member "name" is the backend's name in errors.
 	 */
 	const char *backend_config;
 	const char *state_dir; /* directory of layers; default /var/lib/warren */
@@ -102,8 +103,8 @@ struct warren_feature {
  */
 struct warren_orphan {
 	char id[16];
-	int pid;          /* of its init or shim; 0: only a cgroup is left */
-	uint32_t uid;     /* of that process, or of the cgroup */
+	int pid;          /* process id of its init or shim; 0: only a cgroup is left */
+	uint32_t uid;     /* owner of that process, or of the cgroup */
 	char detail[160]; /* what was found */
 };
 
@@ -120,13 +121,13 @@ WARREN_PUBLIC int warren_probe(struct warren *w,
 			       const struct warren_feature **ret_features, size_t *ret_n,
 			       struct warren_error *err);
 /*
- * The orphans of the whole machine; for root. The caller releases the list with free(3).
+ * List the orphans of the whole machine. -EPERM: the caller is not root. The caller
+ * releases the list with free(3).
  */
 WARREN_PUBLIC int warren_orphans(struct warren *w, struct warren_orphan **ret,
 				 size_t *ret_n, struct warren_error *err);
 /*
- * Checks again first; -ENOENT: it is not an orphan. Kills its processes and removes its
- * cgroup.
+ * Kill the processes of an orphan and remove its cgroup. -ENOENT: @id is not an orphan.
  */
 WARREN_PUBLIC int warren_remove_orphan(struct warren *w, const char *id,
 				       struct warren_error *err);
@@ -144,7 +145,7 @@ struct warren_mount {
 	const char *source; /* NULL: a tmpfs */
 	const char *target; /* absolute, inside */
 	bool read_only;
-	uint64_t size; /* of a tmpfs, bytes; 0: 64 MiB */
+	uint64_t size; /* bytes, for a tmpfs; 0: 64 MiB */
 	/*
 	 * The source as a descriptor (O_PATH is enough), which the caller keeps: exactly
 	 * this file or directory is mounted, or the call fails with -ESTALE if the name
@@ -161,8 +162,8 @@ struct warren_mount {
 #define WARREN_LIMIT_NOFILE (1U << 4)
 
 struct warren_spec {
-	const char
-		*id; /* like those of warren_id(), and not in use; default: a new one */
+	/* In the format of warren_id(), and not in use; default: a new one. */
+	const char *id;
 	/*
 	 * "host" (the default), "dir:PATH", or an image of this machine's store by
 	 * reference or id. The user, working directory and environment of such an image
@@ -174,35 +175,36 @@ struct warren_spec {
 	const char *workdir; /* for execs without .cwd; created if missing; default / */
 	const char *const *env; /* "NAME=value", NULL-terminated, for every exec */
 
-	uint64_t memory;     /* bytes, no swap; default half of the machine's */
-	uint64_t cpu_millis; /* 1500: one and a half processors; default all */
-	uint64_t pids;       /* default 1,024 */
-	uint64_t disk;       /* bytes for writes to the root; default memory / 2 */
-	uint64_t nofile;     /* open files per process; default as the caller's, at most
-				65,536 */
+	uint64_t memory;     /* bytes, no swap; default: half of the machine's memory */
+	uint64_t cpu_millis; /* 1500: one and a half processors; default: all */
+	uint64_t pids;       /* default: 1,024 */
+	uint64_t disk;       /* bytes for writes to the root; default: memory / 2 */
+	/* Open files per process; default: the caller's limit, at most 65,536. */
+	uint64_t nofile;
 
 	/*
-	 * WARREN_LIMIT_*: limits that are only preferred. One that cannot be enforced is
-	 * left out, and warren_enforced() says so. (The native backend leaves them out
-	 * only for ordinary users: root can enforce them on a suitable machine.)
+	 * WARREN_LIMIT_*: soft limits. A soft limit that cannot be enforced is left out,
+	 * and warren_enforced() says so. (The native backend leaves them out only for
+	 * ordinary users: root can enforce them on a suitable machine.)
 	 */
 	uint64_t wishes;
 
 	const struct warren_mount *mounts;
 	size_t n_mounts;
 	enum warren_network network;
-	bool read_only; /* the root; mounts have their own flag */
+	bool read_only; /* makes the root read-only; mounts have their own flag */
 	/*
-	 * For one exec with .sole, and nothing else: it cannot be paused, times come from
-	 * the kernel's accounting of processes, and that exec reports a failure in the
-	 * last steps of the creation (-EREMOTEIO). This saves a fifth of the time.
+	 * The sandbox runs a single exec, which has .sole set. The sandbox cannot be
+	 * paused, times come from the kernel's accounting of processes, and the exec
+	 * reports a failure in the last steps of the creation (-EREMOTEIO). This saves a
+	 * fifth of the time.
 	 */
 	bool single;
 	/*
-	 * The sandbox ends only when it is destroyed: neither with this process nor with
-	 * its engine, which must have a name. Its processes continue, and the journals of
-	 * its execs keep their output, even if no process is connected. (Not together
-	 * with .single.)
+	 * The sandbox ends only when it is destroyed. It outlives this process and its
+	 * engine, which must have a name. Its processes continue, and the journals of its
+	 * execs keep their output, even if no process is connected. (Not together with
+	 * .single.)
 	 */
 	bool durable;
 	/*
@@ -243,19 +245,19 @@ struct warren_stats {
 	uint64_t cpu_usec;    /* of all processes, including ended ones */
 	uint64_t pids;        /* processes and threads now */
 	uint64_t oom_kills;
-	uint64_t sockets; /* bytes in buffers of TCP and UDP; cgroup v1 counts them apart
-			     from memory */
-	uint64_t disk;    /* bytes written to the root; 0: not known */
-	uint64_t inodes;  /* files and directories created there; 0: not known */
+	/* Bytes in buffers of TCP and UDP; cgroup v1 counts them apart from memory. */
+	uint64_t sockets;
+	uint64_t disk;   /* bytes written to the root; 0: not known */
+	uint64_t inodes; /* files and directories created there; 0: not known */
 };
 
 WARREN_PUBLIC int warren_create(struct warren *w, const struct warren_spec *spec,
 				struct warren_sandbox **ret_sandbox,
 				struct warren_error *err);
 /*
- * Prepare in advance what every durable sandbox needs, whatever its spec, for an engine
- * with a name: warren_create() with this id uses it; without an id, it uses any prepared
- * one. Prepared sandboxes that are not used end with the engine.
+ * Prepare the parts of a durable sandbox that do not depend on its spec. The engine must
+ * have a name. warren_create() with this id uses the prepared sandbox; without an id, it
+ * uses any prepared one. Prepared sandboxes that are not used end with the engine.
  */
 #define WARREN_ID_SIZE 13
 WARREN_PUBLIC int warren_prepare(struct warren *w, char ret_id[WARREN_ID_SIZE],
@@ -303,7 +305,10 @@ WARREN_PUBLIC int warren_update(struct warren_sandbox *sb,
 WARREN_PUBLIC int warren_connection(struct warren_sandbox *sb, int *ret_fd,
 				    struct warren_error *err);
 WARREN_PUBLIC const char *warren_id(const struct warren_sandbox *sb);
-/* What a process must know to use a connection, as text, which the caller frees. */
+/*
+ * Describe the sandbox as text for a process that uses a connection to it. The caller
+ * frees the text.
+ */
 WARREN_PUBLIC int warren_describe(struct warren_sandbox *sb, char **ret_text,
 				  size_t *ret_size, struct warren_error *err);
 /* Both arrays are borrowed from @sb. */
@@ -312,9 +317,10 @@ warren_enforced(const struct warren_sandbox *sb, size_t *ret_n);
 WARREN_PUBLIC const struct warren_step *warren_trace(const struct warren_sandbox *sb,
 						     size_t *ret_n);
 /*
- * The command that docker would run: the image's entrypoint, or @entrypoint instead of it
- * and of the image's arguments ("": none); then @args (NULL or empty: the image's). One
- * block, which the caller frees. -EINVAL: there is nothing to run.
+ * Build the command by docker's rules: first the image's entrypoint, then @args (NULL or
+ * empty: the image's arguments). @entrypoint replaces the image's entrypoint and
+ * arguments ("": no entrypoint). The command is one block, which the caller frees.
+ * -EINVAL: it is empty.
  */
 WARREN_PUBLIC int warren_command(const struct warren_sandbox *sb, const char *entrypoint,
 				 const char *const *args, const char ***ret_argv,
@@ -333,10 +339,10 @@ WARREN_PUBLIC int warren_stats(struct warren_sandbox *sb, struct warren_stats *r
 /* ------------------------------------------------------------------- execs */
 
 enum warren_stdio {
-	WARREN_STDIO_NULL,    /* /dev/null of the sandbox */
-	WARREN_STDIO_PIPE,    /* a pipe; its other end is warren_exec_fd() */
-	WARREN_STDIO_JOURNAL, /* a journal of the sandbox's init; warren_exec_output()
-				 reads it */
+	WARREN_STDIO_NULL, /* /dev/null of the sandbox */
+	WARREN_STDIO_PIPE, /* a pipe; its other end is warren_exec_fd() */
+	/* A journal of the sandbox's init; warren_exec_output() reads it. */
+	WARREN_STDIO_JOURNAL,
 };
 
 struct warren_exec_spec {
@@ -356,32 +362,40 @@ struct warren_exec_spec {
 	bool pty;
 	uint16_t rows, cols;         /* of the terminal; 0: 24 by 80 */
 	struct warren_limits limits; /* only of this exec, within the sandbox's */
-	uint64_t timeout_ms;         /* then its whole process tree is killed; 0: none */
-	uint64_t journal_limit;      /* bytes kept, the oldest are dropped; 0: 1 MiB */
-	bool sole; /* the only exec: measured as the sandbox, which ends with it */
+	uint64_t timeout_ms; /* then the whole process tree is killed; 0: no timeout */
+	/* Bytes of output to keep; older output is dropped; 0: 1 MiB. */
+	uint64_t journal_limit;
+	/*
+	 * The only exec of a sandbox, which ends with it; its result has the usage of the
+	 * sandbox.
+	 */
+	bool sole;
 	/*
 	 * The file for the journal, empty and open for reading and writing; 0: a file in
 	 * memory.
 	 */
 	int journal_fd;
-	/* Drop no output that was not acknowledged: the exec waits instead. */
+	/*
+	 * Keep all output until it is acknowledged: the exec waits if the journal is
+	 * full.
+	 */
 	bool hold;
 	/*
-	 * Numbers of additional descriptors in the exec; 0: none. The first is stream 3
+	 * Numbers of additional descriptors in the exec; 0: none. result_at is stream 3
 	 * of the journal: a record there comes after everything that was written to the
-	 * other streams before it. From the second, the exec reads what is written to
-	 * warren_exec_fd(ex, 3); it may open it again through /proc. The third is
-	 * command_fd.
+	 * other streams before it. From poke_at, the exec reads the data that the caller
+	 * writes to warren_exec_fd(ex, 3); it may open poke_at again through /proc.
+	 * command_at is command_fd.
 	 */
 	uint8_t result_at, poke_at, command_at;
 	int command_fd;
-	bool env_only; /* .env is the whole environment: nothing from the sandbox, no
-			  defaults */
+	/* .env is the whole environment: nothing from the sandbox, no defaults. */
+	bool env_only;
 };
 
 /*
- * The value of a number below that was not measured. On backends other than native, only
- * wall_usec is always known.
+ * The value of a field below that was not measured. On backends other than native, only
+ * wall_usec is always measured.
  */
 #define WARREN_UNKNOWN UINT64_MAX
 
@@ -393,16 +407,19 @@ struct warren_result {
 	uint64_t wall_usec;
 	uint64_t user_usec;
 	uint64_t system_usec;
-	uint64_t max_memory;    /* bytes: the process tree's, measured by cgroup; without
-				   one, its largest process's */
+	/*
+	 * Bytes of the process tree, measured by its cgroup; without a cgroup, of its
+	 * largest process.
+	 */
+	uint64_t max_memory;
 	uint64_t read_bytes;    /* from storage */
 	uint64_t written_bytes; /* to storage */
 };
 
 /* A piece of an exec's journal: output of one stream, in the order of arrival. */
 struct warren_output {
-	uint64_t cursor;  /* where the next piece begins, in bytes of output; start with 0
-			   */
+	/* Where the next piece begins, in bytes of output; start with 0. */
+	uint64_t cursor;
 	int stream;       /* 1, 2, or 3: see result_at */
 	size_t size;      /* bytes in the caller's buffer; 0: no more at present */
 	uint64_t lost;    /* bytes dropped between the requested cursor and this piece */
@@ -415,8 +432,8 @@ enum warren_whom {
 	WARREN_WHOM_FIRST, /* the first; SIGKILL: all */
 	WARREN_WHOM_TREE,  /* all */
 	WARREN_WHOM_REST, /* all except the first: what a shell runs, but not the shell */
-	WARREN_WHOM_NEW,  /* those of them that started after the last record of stream 3
-			   */
+	/* Those of them that started after the last record of stream 3. */
+	WARREN_WHOM_NEW,
 };
 
 /*
@@ -438,9 +455,10 @@ WARREN_PUBLIC int warren_exec_attach(struct warren_sandbox *sb, uint32_t number,
 				     int journal_fd, struct warren_exec **ret_exec,
 				     struct warren_error *err);
 /*
- * The caller's end of stream @which (0, 1, 2, and 3 as in poke_at), or -1. Borrowed; take
- * it to own it. A durable sandbox also keeps the end of stdin, so closing this one does
- * not close stdin: warren_exec_close_input() does.
+ * The caller's end of stream @which (0, 1, 2, and 3 as in poke_at), or -1.
+ * warren_exec_fd() lends it; warren_exec_take_fd() gives it to the caller. A durable
+ * sandbox also keeps the end of stdin, so closing this one does not close stdin:
+ * warren_exec_close_input() does.
  */
 WARREN_PUBLIC int warren_exec_fd(const struct warren_exec *ex, int which);
 WARREN_PUBLIC int warren_exec_take_fd(struct warren_exec *ex, int which);
@@ -451,7 +469,8 @@ WARREN_PUBLIC int warren_exec_wait(struct warren_exec *ex, int64_t timeout_ms,
 				   struct warren_result *ret_result,
 				   struct warren_error *err);
 /*
- * To the first process of the tree; SIGKILL: to the whole tree. -ESRCH if it has ended.
+ * Send @sig to the first process of the exec; SIGKILL goes to the whole process tree.
+ * -ESRCH: the exec has ended.
  */
 WARREN_PUBLIC int warren_exec_signal(struct warren_exec *ex, int sig,
 				     struct warren_error *err);
