@@ -19,12 +19,12 @@
  *	says		the help of the option
  *	title, note	the help of the configuration keys; @note only for defaults.WORD
  *
- * These encodings are made from it: the bodies and answers of the API, the warden
+ * The table generates these encodings: the bodies and answers of the API, the warden
  * protocol, the spec for a shim, state files (live limits), the configuration with its
  * example and manual page, the options of `warren run` and of the client, and the checks
- * of both processes of the service. What is left to write is the code that enforces it.
- * (The schema `Limits` in openapi.yaml says what clients may send; a test compares it
- * with this table.)
+ * of both processes of the service. A new limit needs a row here and the code that
+ * enforces it. (The schema `Limits` in openapi.yaml says what clients may send; a test
+ * compares it with this table.)
  */
 #ifndef SPEC_LIMITS_H
 #define SPEC_LIMITS_H
@@ -50,7 +50,7 @@
 	      "256m", NONE, "1g", "limit of data written to the root filesystem",            \
 	      "Space for writes to the root filesystem",                                     \
 	      ". More than the memory limit is kept in a file, which takes longer to create") \
-	/* At least 0, 1, 2 and one to open a library with; the kernel's NR_OPEN. */         \
+	/* At least 0, 1, 2 and one to open a library; at most the kernel's NR_OPEN. */         \
 	LIMIT(NOFILE, nofile, FIXED, COUNT, "nofile", 0, 4, 1048576,                         \
 	      "1024", MOST("65536"), "1024", "limit of open files of each process",          \
 	      "Open files of each process", "")
@@ -62,8 +62,9 @@
 #define SPEC_LIMIT_LIVE(id, field, life, ...) SPEC_##life##_ONE
 
 enum spec_limit_id {
-	SPEC_LIMITS(SPEC_LIMIT_ID) SPEC_LIMIT_MAX,      /* how many there are */
-	SPEC_LIVE_MAX = 0 SPEC_LIMITS(SPEC_LIMIT_LIVE), /* those before it are live */
+	SPEC_LIMITS(SPEC_LIMIT_ID) SPEC_LIMIT_MAX, /* number of limits */
+	/* Limits with a lower number are live. */
+	SPEC_LIVE_MAX = 0 SPEC_LIMITS(SPEC_LIMIT_LIVE),
 };
 
 #endif /* SPEC_LIMITS_H */

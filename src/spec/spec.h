@@ -2,9 +2,9 @@
 /*
  * spec.h - the spec of a sandbox as a table of fields, for all encodings
  *
- * An encoding goes through spec_fields[] and spec_limits[] instead of naming each field.
- * Where limits are kept apart from a spec (a configuration, a message, options), they are
- * an array `uint64_t limits[SPEC_LIMIT_MAX]`, indexed by enum spec_limit_id.
+ * An encoder or decoder iterates over spec_fields[] and spec_limits[] instead of naming
+ * each field. Limits outside of a spec (in a configuration, a message, options) are an
+ * array `uint64_t limits[SPEC_LIMIT_MAX]`, indexed by enum spec_limit_id.
  */
 #ifndef SPEC_SPEC_H
 #define SPEC_SPEC_H
@@ -23,24 +23,21 @@ enum spec_unit {
 
 struct spec_limit {
 	const char *name; /* in JSON and in state files: "cpu_millis" */
-	const char *word; /* for people: "cpus" */
+	const char *word; /* for users: "cpus" */
 	enum spec_unit unit;
 	uint32_t bit;      /* WARREN_LIMIT_* */
 	uint64_t min, max; /* 0: none */
-	size_t at;         /* in struct warren_spec */
-	size_t live_at;    /* in struct warren_limits, if it is below SPEC_LIVE_MAX */
+	size_t at;         /* offset in struct warren_spec */
+	size_t live_at; /* offset in struct warren_limits, if it is below SPEC_LIVE_MAX */
 };
 
-/* By enum spec_limit_id. */
+/* Indexed by enum spec_limit_id. */
 extern const struct spec_limit spec_limits[SPEC_LIMIT_MAX];
 #define SPEC_LIMIT_BIT(id, ...) | WARREN_LIMIT_##id
 /* All of WARREN_LIMIT_*. */
 #define SPEC_LIMIT_BITS (0U SPEC_LIMITS(SPEC_LIMIT_BIT))
 
-/*
- * How the fields of struct warren_spec are encoded. The limits and the id are not among
- * them.
- */
+/* How to encode the fields of struct warren_spec, except the limits and the id. */
 enum spec_kind {
 	SPEC_TEXT,        /* const char *; NULL: the default */
 	SPEC_FLAG,        /* bool */
@@ -53,7 +50,7 @@ enum spec_kind {
 struct spec_field {
 	const char *name; /* in JSON */
 	enum spec_kind kind;
-	size_t at;         /* in struct warren_spec */
+	size_t at;         /* offset in struct warren_spec */
 	uint32_t wire_bit; /* SPEC_FLAG: its bit in requests to the warden; 0: not sent */
 };
 
@@ -70,7 +67,7 @@ static inline void spec_limit_set(struct warren_spec *spec, size_t id, uint64_t 
 	*(uint64_t *)(void *)((char *)spec + spec_limits[id].at) = value;
 }
 
-/* Of those below SPEC_LIVE_MAX. */
+/* @id must be below SPEC_LIVE_MAX. */
 static inline uint64_t spec_live_get(const struct warren_limits *limits, size_t id)
 {
 	const char *at = (const char *)limits + spec_limits[id].live_at;
@@ -83,10 +80,10 @@ static inline void spec_live_set(struct warren_limits *limits, size_t id, uint64
 	*(uint64_t *)(void *)((char *)limits + spec_limits[id].live_at) = value;
 }
 
-/* Is any of them given? */
+/* Whether any limit is given. */
 bool spec_live_any(const struct warren_limits *limits);
 
-/* Is the limit given, and not one that may be left out (warren_spec.wishes)? */
+/* Whether the limit is given and must be enforced (it is not in warren_spec.wishes). */
 static inline bool spec_insists(const struct warren_spec *spec, size_t id)
 {
 	return spec_limit_get(spec, id) && !(spec->wishes & spec_limits[id].bit);
@@ -119,7 +116,9 @@ static inline void spec_flag_set(struct warren_spec *spec, const struct spec_fie
 	*(bool *)((char *)spec + f->at) = on;
 }
 
-/* A value of a limit as people write it: "1.500" for MILLIS, else a whole number. */
+/*
+ * The value of a limit as users write it: "1.500" for MILLIS, otherwise a whole number.
+ */
 #define SPEC_WORD_SIZE 32
 void spec_limit_word(size_t id, uint64_t value, char out[SPEC_WORD_SIZE]);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stdio.h - renameat2(2), of which musl has no wrapper */
+/* stdio.h - renameat2(2), for which musl has no wrapper */
 #ifndef COMPAT_STDIO_H
 #define COMPAT_STDIO_H
 

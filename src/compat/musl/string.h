@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* string.h - the text of an error without a locale: musl's strerror(3) has no other */
+/*
+ * string.h - strerrordesc_np(3), which musl lacks: strerror(3) is the same without a
+ * locale
+ */
 #ifndef COMPAT_STRING_H
 #define COMPAT_STRING_H
 

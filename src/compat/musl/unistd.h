@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unistd.h - close_range(2), of which musl has no wrapper */
+/* unistd.h - close_range(2), for which musl has no wrapper */
 #ifndef COMPAT_UNISTD_H
 #define COMPAT_UNISTD_H
 

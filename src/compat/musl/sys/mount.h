@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mount.h - the mount API of 5.2, of which musl has no wrappers */
+/* mount.h - the mount API of Linux 5.2, for which musl has no wrappers */
 #ifndef COMPAT_SYS_MOUNT_H
 #define COMPAT_SYS_MOUNT_H
 

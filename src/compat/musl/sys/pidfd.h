@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pidfd.h - signals by descriptor, of which musl has no wrapper */
+/* pidfd.h - pidfd_open(2) and pidfd_send_signal(2), for which musl has no wrappers */
 #ifndef COMPAT_SYS_PIDFD_H
 #define COMPAT_SYS_PIDFD_H
 
