@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config.h - the configuration of `warren serve`: one table of keys, and what uses it
+ * config.h - the configuration of `warren serve`: one table of keys, and its users
  *
  *	AUTO_CONFIG struct config *c = NULL;
  *
@@ -12,12 +12,11 @@
  *	r = config_allow(c, n_tokens, err); // before anything listens
  *
  * Every key is also a flag: dots and underscores become dashes, so that
- * `log.level: debug` in the file is `--log-level debug` or
- * `--log-level=debug`. A list is a flag given several times; it replaces the
- * file's. A key that is not known is an error that names its line and the
- * nearest one that is.
+ * `log.level: debug` in the file is `--log-level debug` or `--log-level=debug`. A flag
+ * for a list can be given several times; together they replace the list in the file. An
+ * unknown key is an error that names its line and the most similar known key.
  *
- * A value of 0 in the structure, where the key may be `none`, means no limit.
+ * If a key may be `none`, its value in the structure is then 0: no limit.
  */
 #ifndef CONFIG_CONFIG_H
 #define CONFIG_CONFIG_H
@@ -54,7 +53,7 @@ enum config_log_level {
 };
 
 enum config_on_stop {
-	CONFIG_STOP_KEEP, /* sandboxes go on */
+	CONFIG_STOP_KEEP, /* sandboxes keep running */
 	CONFIG_STOP_DELETE,
 };
 
@@ -63,13 +62,13 @@ struct config_list {
 	size_t n;
 };
 
-/* What a sandbox gets, or may ask for at most. */
+/* The defaults of a sandbox, or the most that it may request. */
 struct config_limits {
 	uint64_t limits[SPEC_LIMIT_MAX];
 	uint64_t ttl_ms, idle_timeout_ms;
 };
 
-/* A place where sandboxes run, by the name that requests have for it. */
+/* A backend on which sandboxes run. Requests refer to it by name. */
 struct config_backend {
 	char *name;
 	const char *kind;
@@ -81,7 +80,7 @@ struct config_backend {
 };
 
 struct config {
-	struct config_list listen; /* config_listener() takes one apart */
+	struct config_list listen; /* config_listener() parses an item */
 	char *state_dir, *run_dir;
 	char *user;               /* user of the api process; "": the same as now */
 	char *domain;             /* "": ports are reached by path only */
@@ -89,23 +88,25 @@ struct config {
 	uint64_t on_stop;         /* enum config_on_stop */
 	uint64_t log_format, log_level;
 	bool metrics;
-	bool shared; /* by tenants who do not trust each other */
+	bool shared; /* tenants do not trust each other */
 	bool host_image;
-	char *backend, *image; /* of sandboxes that name none; image "": they must */
-	struct config_backend *backends; /* by config_finish(): those that are on */
+	/* For sandboxes that name none; image "": they must name one. */
+	char *backend, *image;
+	/* config_finish() leaves only those that are on. */
+	struct config_backend *backends;
 	size_t n_backends;
-	struct json_t *templates;        /* by their names; NULL: there are none */
+	struct json_t *templates;        /* an object, by name; NULL: none */
 	uint64_t min_tier;               /* enum tier: no sandbox has a weaker one */
-	struct config_list tenant_tiers; /* config_min_tier() looks into it */
-	struct config_list mounts;       /* config_mount_allowed() judges by it */
+	struct config_list tenant_tiers; /* for config_min_tier() */
+	struct config_list mounts;       /* for config_mount_allowed() */
 	struct config_list insecure_registries, trusted_registries;
 	struct config_limits defaults, max;
-	uint64_t max_sandboxes; /* of all tenants */
+	uint64_t max_sandboxes; /* for all tenants together */
 	uint64_t quota_sandboxes, quota_execs, quota_memory, quota_cpu_millis, quota_disk;
 	uint64_t pool_min, pool_max; /* parts prepared in advance */
 	uint64_t journal_default, journal_max;
-	uint64_t journal_total,
-		journal_all; /* of a sandbox; of all, 0: half of the disk */
+	/* For one sandbox; for all, 0: half of the disk. */
+	uint64_t journal_total, journal_all;
 	uint64_t execs_kept, sessions_max;
 	uint64_t request_body, request_header, request_connections;
 	uint64_t request_header_ms, request_body_ms, request_idle_ms, request_write_ms;
@@ -114,7 +115,7 @@ struct config {
 };
 
 int config_new(struct config **ret, struct warren_error *err) MUST_CHECK;
-/* NULL is fine; returns NULL. */
+/* Accepts NULL; returns NULL. */
 struct config *config_free(struct config *c);
 
 static inline void config_free_p(struct config **c)
@@ -127,7 +128,7 @@ static inline void config_free_p(struct config **c)
 /* -ENOENT: there is no such file. */
 int config_read_file(struct config *c, const char *path,
 		     struct warren_error *err) MUST_CHECK;
-/* The same from memory; @name is what errors call it. */
+/* The same from memory; errors call the text @name. */
 int config_read_text(struct config *c, const char *name, const char *text, size_t size,
 		     struct warren_error *err) MUST_CHECK;
 /*
@@ -139,7 +140,10 @@ int config_read_flags(struct config *c, int argc, char *const *argv, int *ret_fi
 		      struct warren_error *err) MUST_CHECK;
 /* The error for an unknown flag; it names the most similar one. */
 int config_unknown_flag(const char *word, struct warren_error *err);
-/* Defaults for what was not given, and the rules between keys. */
+/*
+ * Set the keys that were not given to their defaults, and check rules that involve
+ * several keys.
+ */
 int config_finish(struct config *c, struct warren_error *err) MUST_CHECK;
 
 /* --------------------------------------------------------------- listeners */
@@ -150,18 +154,17 @@ enum config_transport {
 	CONFIG_TLS,
 };
 
-/* Who can reach a listener; a wider one has a greater number. */
+/* The processes that can reach a listener; a higher number means more processes. */
 enum config_reach {
-	CONFIG_OWNER,    /* processes that may open the socket, which is 0600 */
-	CONFIG_LOOPBACK, /* every process of this machine, web pages in a browser included
-			  */
+	CONFIG_OWNER,    /* those that may open the socket, whose mode is 0600 */
+	CONFIG_LOOPBACK, /* all on this machine, including web pages in a browser */
 	CONFIG_WIDE,
 };
 
 struct config_listener {
 	enum config_transport transport;
 	enum config_reach reach;
-	const char *path; /* of CONFIG_UNIX; points into the text */
+	const char *path; /* for CONFIG_UNIX; points into the text */
 	union {
 		struct sockaddr any;
 		struct sockaddr_in in;
@@ -171,16 +174,16 @@ struct config_listener {
 };
 
 /*
- * "unix:/PATH", "tcp:HOST:PORT", "tls:HOST:PORT". HOST is an address
- * ("127.0.0.1", "[::1]", "0.0.0.0") or "localhost", which is 127.0.0.1: a name that
- * others could change must not decide this.
+ * "unix:/PATH", "tcp:HOST:PORT", "tls:HOST:PORT". HOST is an address ("127.0.0.1",
+ * "[::1]", "0.0.0.0") or "localhost", which is 127.0.0.1: the result must not depend on a
+ * name that others could change.
  */
 int config_listener(const char *text, struct config_listener *ret,
 		    struct warren_error *err) MUST_CHECK;
 /*
- * Whether it may listen, with this number of valid tokens. 0: yes. 1: it is on loopback
- * and there is no token: create one first, and say where it is. -EACCES: it would be open
- * to other machines without a token.
+ * Whether the service may listen, with @tokens valid tokens. 0: yes. 1: it listens on
+ * loopback without any token: the caller must create one first and report where it is.
+ * -EACCES: other machines could connect without a token.
  */
 int config_allow(const struct config *c, uint64_t tokens,
 		 struct warren_error *err) MUST_CHECK;
@@ -192,7 +195,7 @@ bool config_mount_allowed(const struct config *c, const char *path, bool read_on
 
 /* ---------------------------------------------------------------- backends */
 
-/* NULL: there is no such. */
+/* NULL: there is no such backend. */
 const struct config_backend *config_backend(const struct config *c, const char *name);
 /* The weakest tier that a sandbox of @tenant may have. */
 enum tier config_min_tier(const struct config *c, const char *tenant);
@@ -206,7 +209,7 @@ int config_place(const struct config *c, const char *tenant, const char *name,
 		 enum tier tier, const struct config_backend **ret,
 		 struct warren_error *err) MUST_CHECK;
 
-/* ---------------------------------------------------- made from the table */
+/* ------------------------------------------------ generated from the table */
 
 /* The example: every key, commented out, with its default. */
 void config_example(struct buf *out);
@@ -214,7 +217,7 @@ void config_example(struct buf *out);
 void config_manual(struct buf *out);
 /* The flags, for --help. */
 void config_help(struct buf *out);
-/* What is enforced, as YAML: for --check. */
+/* The effective configuration as YAML, for --check. */
 void config_show(const struct config *c, struct buf *out);
 
 #endif /* CONFIG_CONFIG_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config_internal.h - the table of keys, for reading and writing */
+/* config_internal.h - the table of keys, for reading and writing a configuration */
 #ifndef CONFIG_CONFIG_INTERNAL_H
 #define CONFIG_CONFIG_INTERNAL_H
 
@@ -13,7 +13,7 @@ enum config_type {
 	TYPE_SIZE,     /* uint64_t, bytes */
 	TYPE_DURATION, /* uint64_t, milliseconds */
 	TYPE_CPUS,     /* uint64_t, thousandths */
-	TYPE_CHOICE,   /* uint64_t, the number of the word */
+	TYPE_CHOICE,   /* uint64_t, the index of the word */
 	TYPE_TEXT,     /* char * */
 	TYPE_PATH,     /* char *, absolute */
 	TYPE_LIST,     /* struct config_list */
@@ -21,36 +21,38 @@ enum config_type {
 };
 
 struct config_key {
-	const char *name; /* as in the file, sections in front: "log.level" */
+	const char *name; /* as in the file, with its section: "log.level" */
 	enum config_type type;
-	/* As in the file; "": empty, "none": no limit. {run_dir} is replaced. */
+	/*
+	 * The default as in the file; "": empty, "none": no limit. {run_dir} is replaced.
+	 */
 	const char *value;
-	uint64_t min, max;          /* of numbers; 0: none */
+	uint64_t min, max;          /* for numbers; 0: none */
 	bool none;                  /* "none" is a value */
 	const char *const *choices; /* NULL-terminated */
-	/* Of a text or of an item of a list: whether it is well-formed. */
+	/* Checks the format of a text, or of an item of a list. */
 	int (*check)(const char *text, struct warren_error *err);
 	const char *example; /* where the default is empty */
-	const char *help;    /* one sentence without its full stop */
-	size_t field;        /* its place in struct config */
+	const char *help;    /* one sentence without a full stop */
+	size_t field;        /* offset in struct config */
 };
 
 extern const struct config_key config_keys[];
 extern const size_t config_n_keys;
 
-/* Sections, in the order of the file, and what they are about. */
+/* The sections in the order of the file. */
 struct config_section {
-	const char *name; /* "" for what is in none */
+	const char *name; /* "" for keys without a section */
 	const char *title;
 };
 extern const struct config_section config_sections[];
 extern const size_t config_n_sections;
 
-/* What the values of a type look like: "a duration, as 500ms, 30s, 5m, 2h". */
+/* The format of a type's values, for errors: "a duration, as 500ms, 30s, 5m, 2h". */
 const char *config_type_form(enum config_type type);
 /* The same in one word: "duration". */
 const char *config_type_name(enum config_type type);
-/* Its flag without the dashes in front. @out has room for any. */
+/* The flag of a key without the dashes in front. @out has room for any flag. */
 #define CONFIG_FLAG_SIZE 64
 void config_flag_name(const struct config_key *key, char out[CONFIG_FLAG_SIZE]);
 /* The part of the name after the section, and the length of the section. */
@@ -59,11 +61,14 @@ const struct config_key *config_find(const char *name, size_t len);
 
 void *config_field(struct config *c, const struct config_key *key);
 /*
- * Set it from a word, as it is written in the file or given to a flag; lists grow by it.
+ * Set a key to a word of the file or to the argument of a flag; append the word to a
+ * list.
  */
 int config_set(struct config *c, const struct config_key *key, const char *word,
 	       struct warren_error *err);
-/* A number as its own parser reads it, in the largest unit without a remainder. */
+/*
+ * A number in the format that its parser reads, in the largest unit without a remainder.
+ */
 void config_number_word(enum config_type type, uint64_t n, char out[32]);
 void config_list_clear(struct config_list *list);
 /* The value as a word; for a list, the item number @index. */
@@ -71,8 +76,8 @@ void config_word(const struct config *c, const struct config_key *key, size_t in
 		 struct buf *out);
 
 /*
- * backend.c: what is in `backends`; what is there without being named; what it all must
- * be.
+ * backend.c: read the section `backends`; add the backends that exist by default and drop
+ * those that are off; check the result.
  */
 struct yaml;
 int config_read_backends(struct config *c, const struct yaml *y, const json_t *in,
@@ -80,7 +85,7 @@ int config_read_backends(struct config *c, const struct yaml *y, const json_t *i
 int config_add_backends(struct config *c, struct warren_error *err);
 int config_check_backends(struct config *c, bool named, struct warren_error *err);
 void config_backends_clear(struct config *c);
-/* template.c, the same of `templates`. */
+/* template.c: the same for `templates`. */
 int config_read_templates(struct config *c, const struct yaml *y, const json_t *in,
 			  struct warren_error *err);
 void config_templates_clear(struct config *c);
@@ -89,13 +94,13 @@ void config_example_templates(struct buf *out);
 void config_manual_templates(struct buf *out);
 int check_tenant_tier(const char *text, struct warren_error *err);
 /*
- * The section for people: as an example, as a part of the manual page, as it is enforced.
+ * Write the section: as an example, for the manual page, and with its effective values.
  */
 void config_example_backends(struct buf *out);
 void config_manual_backends(struct buf *out);
 void config_show_backends(const struct config *c, struct buf *out);
 
-/* listen.c: for the table. */
+/* listen.c: checks for the table. */
 int check_listener(const char *text, struct warren_error *err);
 int check_mount(const char *text, struct warren_error *err);
 int check_domain(const char *text, struct warren_error *err);

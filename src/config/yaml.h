@@ -2,12 +2,11 @@
 /*
  * yaml.h - the unambiguous part of YAML, as JSON values
  *
- * Accepted: one document of mappings, sequences and scalars, in block or flow
- * style. A plain scalar is null, true, false, or a number where JSON would
- * have it so; everything else is text ("yes", "0755", "1_000", "1:30").
- * Refused, by line: a key that is there twice, guest agents, aliases and merges,
- * tags, keys that are no scalars, a second document, NUL in a text, numbers
- * beyond 64 bits, and more than a sensible file has: 1 MiB, 32 levels, 65,536
+ * Accepted: one document of mappings, sequences and scalars, in block or flow style. A
+ * plain scalar is null, true, false, or a number in JSON's syntax; everything else is
+ * text ("yes", "0755", "1_000", "1:30"). Refused, with the line in the error: duplicate
+ * keys, anchors, aliases and merges, tags, keys that are not scalars, a second document,
+ * NUL in a text, numbers beyond 64 bits, and files beyond 1 MiB, 32 levels or 65,536
  * values.
  *
  *	AUTO_YAML struct yaml *y = NULL;
@@ -28,20 +27,20 @@
 
 struct yaml;
 
-/* @name is what errors call it. An empty document is an empty object. */
+/* Errors call the text @name. An empty document is an empty object. */
 int yaml_load(const char *name, const char *text, size_t size, struct yaml **ret,
 	      struct warren_error *err) MUST_CHECK;
-/* The file at @path; errors have its last part only. -EFBIG: it is larger than 1 MiB. */
+/* Load the file at @path; errors show only its last part. -EFBIG: it exceeds 1 MiB. */
 int yaml_load_file(const char *path, struct yaml **ret,
 		   struct warren_error *err) MUST_CHECK;
-/* NULL is fine; returns NULL. */
+/* Accepts NULL; returns NULL. */
 struct yaml *yaml_free(struct yaml *y);
 
-/* Borrowed, and so is what is in it. */
+/* Borrowed from @y, with everything in it. */
 const json_t *yaml_root(const struct yaml *y);
 
 /*
- * Where the value of @key in @parent, or number @index of it (@key NULL), stands; 0:
+ * The line of the value of @key in @parent, or of its item @index if @key is NULL; 0:
  * unknown.
  */
 unsigned yaml_line(const struct yaml *y, const json_t *parent, const char *key,
