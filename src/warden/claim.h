@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * claim.h - one change of a sandbox at a time, and the number of sandboxes
+ * claim.h - changes a sandbox one request at a time, and counts sandboxes
  *
- * The api promises not to ask for two changes of one sandbox at once. The warden does not
- * rely on it: what creates, destroys or changes a sandbox claims its id first, whatever
- * the backend, and a second request for the same id is refused while the first is under
- * way. So nothing changes between a backend's check of an id and the action that follows.
+ * The api promises to request one change of a sandbox at a time. The warden does not rely
+ * on it: every request that creates, destroys or changes a sandbox claims its id first,
+ * on every backend. While the first request is under way, a second one for the same id is
+ * refused. So nothing changes between a backend's check of an id and the action that
+ * follows.
  */
 #ifndef WARDEN_CLAIM_H
 #define WARDEN_CLAIM_H
@@ -15,26 +16,28 @@
 
 struct claims;
 
-/* A claim, in the memory of its owner. */
+/* A claim; its owner provides the memory. */
 struct claim {
 	struct claim *next;
 	const char *id;
 };
 
-/* @run_dir: where sandboxes are counted; @max: how many there may be, 0: any number. */
+/*
+ * @run_dir: the directory in which sandboxes are counted; @max: their maximum, 0: none.
+ */
 struct claims *claims_new(const char *run_dir, uint64_t max);
-/* NULL is fine; returns NULL. */
+/* Accepts NULL; returns NULL. */
 struct claims *claims_free(struct claims *all);
 
 /* @id is borrowed until claims_drop(). -EBUSY: another request has claimed it. */
 int claims_take(struct claims *all, struct claim *claim, const char *id);
 void claims_drop(struct claims *all, struct claim *claim);
 
-/* Count one more before it is created. -EDQUOT: the maximum is reached. */
+/* Count one more sandbox before it is created. -EDQUOT: the maximum is reached. */
 int claims_count(struct claims *all);
-/* A sandbox that was counted was created, or its creation failed. */
+/* The creation of a counted sandbox succeeded or failed. */
 void claims_created(struct claims *all, bool created);
-/* One is gone. */
+/* A sandbox was destroyed. */
 void claims_destroyed(struct claims *all);
 
 #endif /* WARDEN_CLAIM_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* internal.h - what the files of the warden share */
+/* internal.h - shared by the files of the warden */
 #ifndef WARDEN_INTERNAL_H
 #define WARDEN_INTERNAL_H
 
@@ -25,11 +25,9 @@ int engines_new(const struct warren_options *options, bool native,
 		struct warren_error *err);
 struct engines *engines_free(struct engines *all);
 struct warren *engines_native(const struct engines *all);
-/*
- * The configuration of backend @name, other than the native one; or NULL.
- */
+/* The configuration of backend @name; NULL for the native one or an unknown name. */
 const struct warden_backend *engines_backend(const struct engines *all, const char *name);
-/* The engine of backend @name, opened if it was not; -ENODEV: there is no such. */
+/* The engine of backend @name, opened on first use; -ENODEV: there is no such backend. */
 int engines_get(struct engines *all, const char *name, struct warren **ret,
 		struct warren_error *err);
 
@@ -38,13 +36,13 @@ int engines_get(struct engines *all, const char *name, struct warren **ret,
 
 struct slow;
 
-/* @fn carries out a request, on some thread; @sock is where the answer goes. */
+/* @fn carries out a request on one of the threads and sends the answer to @sock. */
 struct slow *slow_new(void (*fn)(void *ctx, const void *msg, size_t size, int sock),
 		      void *ctx);
-/* All of @msg is copied, and so is @sock. -EAGAIN: there are too many. */
+/* Queue a request; @msg and @sock are copied. -EAGAIN: the queue is full. */
 int slow_put(struct slow *s, const void *msg, size_t size, int sock);
 /*
- * Drops requests that wait. Returns @s if one is still under way: then it must not be
+ * Drops waiting requests. Returns @s if a request is still under way; then @s must not be
  * freed.
  */
 struct slow *slow_stop(struct slow *s);
@@ -55,19 +53,25 @@ struct turns;
 
 struct turns_ops {
 	/*
-	 * A request for a backend other than the native one: true if it was taken. Does
-	 * not block.
+	 * A request for a backend other than the native one: true if it was queued
+	 * elsewhere. Does not block.
 	 */
 	bool (*put_aside)(void *ctx, const void *msg, size_t size, int sock);
 	void (*carry_out)(void *ctx, const void *msg, size_t size, int sock);
 };
 
 struct turns *turns_new(const struct turns_ops *ops, void *ctx);
-/* NULL is fine; returns NULL. No thread may be left. */
+/* Accepts NULL; returns NULL. All threads must have ended. */
 struct turns *turns_free(struct turns *t);
-/* Serve the api at @sock, until it is gone and all of its requests are done. -errno. */
+/*
+ * Serve the api at @sock until it has disconnected and all of its requests are done.
+ * Returns 0 or -errno.
+ */
 int turns_start(struct turns *t, int sock);
-/* Wait for that, @ms at most (0: forever). False: something is still under way. */
+/*
+ * Wait for the end of turns_start()'s threads, at most @ms (0: forever). False: a request
+ * is still under way.
+ */
 bool turns_join(struct turns *t, unsigned ms);
 
 /* ------------------------------------------------------------------- probe.c */
@@ -75,10 +79,10 @@ bool turns_join(struct turns *t, unsigned ms);
 struct probes;
 
 struct probes *probes_new(void);
-/* NULL is fine; returns NULL. No probe may be under way. */
+/* Accepts NULL; returns NULL. No probe may be under way. */
 struct probes *probes_free(struct probes *all);
 /*
- * What @engine can do, as JSON. 1: another thread has asked already, and will answer
+ * Report the features of @engine as JSON. 1: another thread is probing it and will answer
  * request @seq at @sock.
  */
 int probes_ask(struct probes *all, struct warren *engine, uint32_t seq, int sock,
@@ -86,15 +90,15 @@ int probes_ask(struct probes *all, struct warren *engine, uint32_t seq, int sock
 
 /* ------------------------------------------------------------------- image.c */
 
-struct images; /* the programs that are at work */
+struct images; /* the programs that work on images */
 
 struct images *images_new(void);
-/* NULL is fine; returns NULL. Programs at work are left to their readers. */
+/* Accepts NULL; returns NULL. Running programs continue until their readers are done. */
 struct images *images_free(struct images *all);
 /*
- * Start one; *@ret_fd is the end of a pipe with what it prints. For a @backend with its
- * own images, only pulls; NULL: Warren's store. -EAGAIN: the maximum number of programs
- * is running.
+ * Start a program; *@ret_fd is the read end of a pipe with its output. A @backend with
+ * its own images supports only pulls; NULL: Warren's store. -EAGAIN: the maximum number
+ * of programs is running.
  */
 int images_start(struct images *all, const struct warden_policy *policy,
 		 const struct warden_backend *backend, const struct warden_proto_image *m,

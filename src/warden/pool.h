@@ -2,13 +2,13 @@
 /*
  * pool.h - parts of sandboxes that are prepared in advance
  *
- * One thread prepares parts (warren_prepare()) while no create is under way: a few
- * immediately when they run short, the rest when there was no request for a while. Their
- * number follows the demand: it doubles whenever a create finds none, and halves after a
- * while in which half of them would have been enough; it is never below `min` or above
- * `max`. The warden tells the api which ids are ready, and the api requests sandboxes
- * with these ids as long as it knows any. If the part of an id is gone, that sandbox is
- * created from nothing. No part is prepared before there is an api.
+ * One thread prepares parts (warren_prepare()) while no create is under way: a few at
+ * once when they run short, the rest when the warden was idle for a while. Their number
+ * follows the demand: it doubles when a create finds no part, and halves after a period
+ * in which half of the parts would have been enough. It stays between `min` and `max`.
+ * The warden tells the api which ids are ready, and the api uses these ids first for new
+ * sandboxes. If the part of an id is gone, the warden creates that sandbox without it.
+ * The warden prepares no parts before an api is connected.
  */
 #ifndef WARDEN_POOL_H
 #define WARDEN_POOL_H
@@ -19,24 +19,25 @@
 struct pool;
 struct warren;
 
-/* NULL: there is no memory, or @max is 0. @engine must outlive it. */
+/* NULL: out of memory, or @max is 0. @engine must outlive the pool. */
 struct pool *pool_open(struct warren *engine, size_t min, size_t max);
-/* What is left is destroyed with the engine. NULL is fine; returns NULL. */
+/* The engine destroys the parts that are left. Accepts NULL; returns NULL. */
 struct pool *pool_close(struct pool *s);
 
 /*
- * Report the ids that are ready, now and later, to the listener at @sock; -1: to none any
- * more.
+ * Report the ids that are ready, now and later, to the api at @sock; -1: stop reporting.
  */
 void pool_tell(struct pool *s, int sock);
 
 /*
- * Call around a fork: this process must not be copied while the thread holds a lock of
- * the allocator.
+ * Call it around a fork, so that the process is not copied while the thread holds a lock
+ * of the allocator.
  */
 void pool_hold(struct pool *s, bool hold);
 
-/* Call around every create: the part with this id is used, if there is one. */
+/*
+ * Call both around every create. The create uses the part with this id, if there is one.
+ */
 void pool_begin(struct pool *s, const char *id);
 void pool_end(struct pool *s);
 
