@@ -7,9 +7,9 @@
  *	query_text(&q, name);
  *	r = query_step(&q, err);
  *
- * Statements are prepared once, when the file is opened; statements.c has all
- * of their texts. Values are bound one after the other, and a failure to bind
- * is remembered until the step.
+ * Statements are prepared once, when the file is opened; statements.c has their texts.
+ * Values are bound one after the other. If binding fails, the next step returns the
+ * error.
  */
 #ifndef DB_DB_INTERNAL_H
 #define DB_DB_INTERNAL_H
@@ -94,31 +94,36 @@ enum db_stmt {
 };
 
 /*
- * The listing of sandboxes has a text for each number of labels, with an owner and
- * without.
+ * Listing sandboxes needs one statement for each number of labels, with and without an
+ * owner.
  */
 #define LIST_SHAPES (2UL * (DB_LABELS_MAX + 1))
 
 struct db {
 	sqlite3 *sql;
-	int lock;        /* of the file beside it, for life */
-	int reserve[3];  /* log, file, shared memory: to reserve room; -1: not open */
-	int log;         /* SQLite's: for db_sync_fd(); -1: not opened yet */
-	bool sync_later; /* who asks for DB_POWER_SAFE sees to it by db_sync_fd() */
+	int lock; /* the lock file; held until the process ends */
+	/* Log, file, shared memory: to reserve space; -1: not open. */
+	int reserve[3];
+	int log; /* SQLite's log, for db_sync_fd(); -1: not opened yet */
+	/* Callers sync DB_POWER_SAFE transactions themselves, with db_sync_fd(). */
+	bool sync_later;
 	char *path;
 	sqlite3_stmt *stmt[STMT_MAX];
-	sqlite3_stmt *list[LIST_SHAPES]; /* prepared when first asked for */
-	uint64_t seq;                    /* the greatest that was given */
-	unsigned depth;                  /* of transactions that were begun */
-	enum db_safety safety;           /* of the outermost */
-	bool doomed;   /* an inner one was undone: so will be the whole */
+	/* Prepared on first use. */
+	sqlite3_stmt *list[LIST_SHAPES];
+	uint64_t seq;          /* the greatest seq so far */
+	unsigned depth;        /* nesting of transactions */
+	enum db_safety safety; /* of the outermost transaction */
+	/* An inner transaction was rolled back, so the outermost one will be. */
+	bool doomed;
 	int wal_pages; /* after the last commit */
 	struct db_denial denial;
-	EVP_MD *sha256; /* fetched once: by name each time it costs more than the hash */
+	/* Fetched once, because a lookup by name costs more than the hash. */
+	EVP_MD *sha256;
 	EVP_MD_CTX *digest;
-	struct db_shown *shown; /* TOKENS_SHOWN of them, by their hash */
-	bool touching;          /* a token's last use, which is no change of it */
-	void (*token_changed)(void *ctx, uint64_t seq); /* NULL: nobody listens */
+	struct db_shown *shown; /* cache of TOKENS_SHOWN tokens, indexed by hash */
+	bool touching;          /* the statement only updates a token's last_used */
+	void (*token_changed)(void *ctx, uint64_t seq); /* NULL: no listener */
 	void *token_ctx;
 };
 
@@ -127,27 +132,27 @@ extern const char *const statement_texts[STMT_MAX];
 extern const char sandbox_columns[];
 
 /*
- * token.c: tokens that were shown lately are known without asking SQLite. The file is
- * ours alone, and its hook tells of every row that changes, so none of them is ever out
- * of date.
+ * token.c: a cache of recently used tokens, so that most lookups need no query. Only this
+ * process writes the file, and SQLite's update hook reports every changed row, so the
+ * cache is never out of date.
  */
 int tokens_open(struct db *db, struct warren_error *err);
 void tokens_close(struct db *db);
-/* Of all that are known: what was read may not be so any more. */
+/* Empty the cache. */
 void tokens_forget(struct db *db);
 
 /* migrate.c: bring the file to the newest schema, in one transaction for each step. */
 int db_migrate(sqlite3 *sql, struct warren_error *err);
 
-/* The errno of what SQLite says. */
+/* The errno for an error of SQLite. */
 int sql_errno(sqlite3 *sql, int rc);
-/* Fill @err from it; returns -errno. */
+/* Fill @err from an error of SQLite; returns -errno. */
 int sql_error(sqlite3 *sql, int rc, struct warren_error *err, const char *what);
 
 struct query {
 	struct db *db;
 	sqlite3_stmt *stmt;
-	int at; /* the parameter that was bound last */
+	int at; /* index of the last bound parameter */
 	int rc; /* the first failure to bind */
 };
 
@@ -156,29 +161,33 @@ void query_done(struct query *q);
 #define AUTO_QUERY CLEANUP(query_done)
 
 /*
- * Bind the next parameter. Strings and blobs must live until query_done(); NULL is NULL.
+ * Bind the next parameter. Strings and blobs must live until query_done(); a NULL pointer
+ * binds NULL.
  */
 void query_text(struct query *q, const char *text);
 void query_blob(struct query *q, const void *data, size_t size);
 void query_int(struct query *q, int64_t n);
 void query_u64(struct query *q, uint64_t n);
 
-/* exec.c: how an exec ended, as ten parameters or columns; NULL or false: it did not. */
+/*
+ * exec.c: the result of an exec as ten parameters or columns; NULL or false: still
+ * running.
+ */
 void query_result(struct query *q, const struct warren_result *result);
 bool column_result(const struct query *q, int i, struct warren_result *ret);
 
-/* For LIMIT: @n rows, 0: all. */
+/* Bind a LIMIT of @n rows; 0: all. */
 void query_limit(struct query *q, size_t n);
 
-/* 1: a row; 0: no more; or -errno. */
+/* 1: there is a row; 0: no more rows; or -errno. */
 int query_step(struct query *q, struct warren_error *err);
-/* To its end; how many rows it changed, or -errno. */
+/* Run a statement to its end; returns the number of changed rows, or -errno. */
 int query_run(struct query *q, struct warren_error *err);
-/* The number that the first row begins with; 0 if there is no row. */
+/* The first column of the first row as a number; 0 if there is no row. */
 int query_number(struct query *q, uint64_t *ret, struct warren_error *err);
 /*
- * Each row is read by @read into @row and handed to @fn, until that returns what is not
- * 0.
+ * For each row: @read fills @row, and @fn is called with it. Stops when @fn returns a
+ * value other than 0.
  */
 #define QUERY_EACH(q, read, row, fn, ctx, err)             \
 	__extension__({                                    \
@@ -192,39 +201,45 @@ int query_number(struct query *q, uint64_t *ret, struct warren_error *err);
 		each_;                                     \
 	})
 
-/* Column @i of the row, which the statement owns; NULL is NULL or 0. */
+/* Column @i of the current row, which the statement owns; NULL becomes NULL or 0. */
 const char *column_text(const struct query *q, int i);
 int64_t column_int(const struct query *q, int i);
 uint64_t column_u64(const struct query *q, int i);
 void column_id(const struct query *q, int i, char ret[ID_LEN + 1]);
 
-/* What is charged, compared with what there is. */
+/* Compare the charges of all tenants with their sandboxes and execs. */
 int tenants_check(struct db *db, struct warren_error *err);
 
 /*
- * One block that holds copies of the @n strings that @at points to, each of
- * which is then replaced by its copy; to be freed. A NULL string stays NULL.
+ * Copy the @n strings that @at points to into one block, and replace each pointer by its
+ * copy. The caller frees the block. A NULL string stays NULL.
  */
 int strings_own(const char **const *at, size_t n, void **ret_block,
 		struct warren_error *err);
 
-/* The listing of shape @shape, made of constants; prepared at its first use. */
+/*
+ * The statement that lists sandboxes with this owner and number of labels. Prepared on
+ * first use from constant texts.
+ */
 int query_list(struct db *db, bool owned, size_t n_labels, struct query *ret,
 	       struct warren_error *err);
 
 /*
- * request.c: 1: this very request was made before; 0: it is new, or has no key; -EEXIST:
- * its key was another's.
+ * request.c: 1: the same request was made before; 0: it is new, or has no key; -EEXIST:
+ * another request used its key.
  */
 int request_recognise(struct db *db, const char *owner, const struct db_request *request,
 		      struct warren_error *err);
 int request_remember(struct db *db, const char *owner, const struct db_request *request,
 		     int64_t now, struct warren_error *err);
-/* Forget the key that made @sandbox, unless it made another one as well. */
+/*
+ * Forget the key of the request that created @sandbox, unless it also created another
+ * sandbox.
+ */
 int request_release(struct db *db, const char *owner, const char *sandbox,
 		    struct warren_error *err);
 
-/* sandbox.c: what charging for a sandbox, or for what is in it, takes. */
+/* sandbox.c: the columns that are needed to charge for a sandbox or its execs. */
 struct charged {
 	uint64_t seq;
 	enum sandbox_state state;
@@ -233,20 +248,29 @@ struct charged {
 };
 int sandbox_charged(struct db *db, const char *id, struct charged *ret,
 		    struct warren_error *err);
-/* Add to @charge what @n sandboxes in @state cost, whose limits sum up to these. */
+/*
+ * Add the cost of @n sandboxes in @state to @charge; @limits are the sums of their
+ * limits.
+ */
 void sandbox_charge(enum sandbox_state state, int64_t n, const int64_t limits[3],
 		    int64_t charge[DB_QUOTA_MAX]);
 
 /*
- * tenant.c: within a transaction, change what @tenant is charged. -EDQUOT where it grows.
+ * tenant.c: within a transaction, change the charges of @tenant. -EDQUOT: a charge grows
+ * beyond its limit.
  */
 int tenant_charge(struct db *db, const char *tenant, const int64_t delta[DB_QUOTA_MAX],
 		  struct warren_error *err);
-/* Could @tenant be charged for @n more of it? Charges nothing. -EDQUOT: no. */
+/*
+ * Whether @tenant could be charged for @n more of @quota: 0 or -EDQUOT. Charges nothing.
+ */
 int tenant_allows(struct db *db, const char *tenant, enum db_quota quota, int64_t n,
 		  struct warren_error *err);
 
-/* reserve.c: before the store is opened; on a full disk, from what is kept for that. */
+/*
+ * reserve.c: call it before the database is opened. On a full disk, it frees reserved
+ * space.
+ */
 void db_make_room(struct db *db);
 
 #endif /* DB_DB_INTERNAL_H */
