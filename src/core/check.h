@@ -7,7 +7,7 @@
 
 int check_spec(const struct warren_spec *spec, struct warren_error *err);
 int check_exec_spec(const struct warren_exec_spec *spec, struct warren_error *err);
-/* Absolute, no longer than the kernel takes, and without "." or ".." as a name. */
+/* @path must be absolute, within the kernel's length limit, and without "." or "..". */
 int check_path(const char *what, const char *path, struct warren_error *err);
 
 #endif /* CORE_CHECK_H */

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* find.h - handles of sandboxes without asking their init, for the service's warden */
+/* find.h - handles of sandboxes that need no answer of their init, for the warden */
 #ifndef CORE_FIND_H
 #define CORE_FIND_H
 
 #include "warren.h"
 
 /*
- * As warren_adopt(), but good only for what needs nothing of the sandbox's init: destroy,
- * pause, stats, update, describe and connection. -ESRCH: it was dead, and is gone now.
+ * Like warren_adopt(), but the handle supports only operations that do not need the
+ * sandbox's init: destroy, pause, stats, update, describe and connection. -ESRCH: the
+ * sandbox had died, and its remains were removed.
  */
 int warren_find(struct warren *w, const char *id, struct warren_sandbox **ret_sandbox,
 		struct warren_error *err);
 /*
- * Do its stats lack what was killed for memory in execs that have ended? Its init counts
- * those.
+ * Whether warren_stats() omits OOM kills in execs that have ended. The sandbox's init
+ * counts those.
  */
 bool warren_kills_apart(const struct warren_sandbox *sb);
 

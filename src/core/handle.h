@@ -11,7 +11,8 @@ struct warren {
 	const struct backend_ops *ops;
 	void *state; /* belongs to ops */
 	bool opened;
-	pthread_mutex_t lock; /* of the list: sandboxes may belong to different threads */
+	/* Protects the list; different threads may use different sandboxes. */
+	pthread_mutex_t lock;
 	struct warren_sandbox *sandboxes;
 	struct warren_feature *features;
 };
@@ -26,12 +27,12 @@ struct warren_sandbox {
 struct warren_exec {
 	const struct backend_ops *ops;
 	struct backend_exec *exec;
-	struct warren_sandbox *sandbox; /* NULL once that is destroyed */
+	struct warren_sandbox *sandbox; /* NULL once the sandbox is destroyed */
 	struct warren_exec *next;
 };
 
 void sandbox_link(struct warren *w, struct warren_sandbox *sb);
-/* Its execs then have no sandbox, and their owners must still free them. */
+/* The execs of the sandbox then have none, and their owners must still free them. */
 void sandbox_unlink(struct warren_sandbox *sb);
 void exec_link(struct warren_sandbox *sb, struct warren_exec *ex);
 

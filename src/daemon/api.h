@@ -11,17 +11,18 @@
 
 #define API_LISTENERS_MAX 64
 
-/* What it is given at birth. */
+/* The parameters of the api process. */
 struct api_birth {
 	const struct config *config;
 	const struct warden_policy *policy;
-	const char *const *backends; /* their names, NULL-terminated */
-	int warden;                  /* the connection to it */
-	int told; /* a pipe: struct api_word, once, when it is ready or cannot be */
-	const char *dir; /* of its own */
+	const char *const *backends; /* names, NULL-terminated */
+	int warden;                  /* connection to the warden */
+	/* A pipe for one struct api_word, sent when the api is ready or cannot start. */
+	int told;
+	const char *dir; /* directory of the api's data */
 	uid_t uid;
 	gid_t gid;
-	uid_t owner; /* who started it */
+	uid_t owner; /* user who started the service */
 	size_t n_listeners;
 	struct {
 		int fd;
@@ -29,11 +30,12 @@ struct api_birth {
 	} listeners[API_LISTENERS_MAX];
 };
 
-/* The first thing that it says. */
+/* The first message of the api process. */
 struct api_word {
 	struct warren_error err; /* code 0: it is ready */
-	char secret[80];         /* of a token that it had to make; "": none */
-	size_t sandboxes;        /* that were found again */
+	/* The secret of a token that it had to create; "": none. */
+	char secret[80];
+	size_t sandboxes; /* number of sandboxes found again */
 };
 
 /* Never returns. */

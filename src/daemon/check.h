@@ -9,11 +9,11 @@
 
 struct config;
 
-/* Can what must be written be? Said before anything is made. */
+/* Whether the configured directories are writable. Called before anything is created. */
 int check_dirs(const struct config *c, struct warren_error *err) MUST_CHECK;
 /*
- * That, and all else that a start would stumble over or be silent about: notes go to
- * stderr.
+ * check_dirs(), and a check of the TLS files. Prints a note to stderr if the api's
+ * account or a directory of `mounts` does not exist.
  */
 int check_fits(const struct config *c, struct warren_error *err) MUST_CHECK;
 

@@ -8,8 +8,9 @@
 #include "daemon/api.h"
 
 /*
- * All that `listen` names. One that systemd holds for us already is taken as it is; one
- * that it holds and that is not named is refused, as nothing would say what it is for.
+ * Open all sockets that `listen` names. A socket that systemd passed is used as it is. A
+ * socket from systemd that `listen` does not name is an error, because its transport is
+ * unknown.
  */
 int listen_open(const struct config *c, struct api_birth *b, struct warren_error *err);
 

@@ -16,13 +16,13 @@ enum log_level {
 	LOG_LEVEL_DEBUG,
 };
 
-/* For this process and those that it forks. @role goes in front of each line. */
+/* For this process and its children. @role is printed in front of each line. */
 void log_setup(bool json, enum log_level level, const char *role);
 void log_role(const char *role);
 bool log_wants(enum log_level level);
 void log_line(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* What a line says besides its message: a text, or a number where that is NULL. */
+/* An additional field of a line: a text, or a number if the text is NULL. */
 struct log_field {
 	const char *key, *text;
 	uint64_t number;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* title.h - what ps(1) calls the processes of the service: "warren: api" */
+/* title.h - the titles of the service's processes in ps(1): "warren: api" */
 #ifndef DAEMON_TITLE_H
 #define DAEMON_TITLE_H
 
 /*
- * First of all in main(): returns @argv with strings that are not overwritten later. If
- * there is no memory, it returns @argv itself, and the title stays as it is.
+ * Call it first in main(). Returns a copy of @argv that title_set() does not overwrite.
+ * If memory runs out, it returns @argv, and the title does not change.
  */
 char **title_open(int argc, char **argv);
 void title_set(const char *role);
