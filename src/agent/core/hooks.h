@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hooks.h - functions that the core of an agent needs from its program
+ * hooks.h - functions that each agent program provides for the core
  *
  * The core is linked into three programs. Each provides the functions in its
  * column; a program that lacks one does not link.
@@ -24,33 +24,36 @@
 
 struct plan; /* spawn.h */
 
-/* Where the kernel's stack begins, once start.c has made it fit for C. */
+/* The C entry point, which start.c calls with a prepared stack. */
 __attribute__((noreturn)) void agent_main(void);
-/* The sandbox ends, and we with it. */
+/* End the sandbox and this process. */
 __attribute__((noreturn)) void init_end(void);
 /*
- * Handle a message from connection @c: @size bytes in inbox, and descriptors, which it
- * may take out of @fds.
+ * Handle a message from connection @c: @size bytes in inbox, and descriptors. It may keep
+ * descriptors by taking them out of @fds.
  */
 void init_dispatch(int c, size_t size, int *fds, size_t n_fds);
 /* Nanoseconds of the monotonic clock. */
 uint64_t agent_now(void);
 
-/* Make the loop watch @fd; stop watching it. */
+/* Start and stop watching @fd in the event loop. */
 int watch_add(int fd, enum watch what, unsigned slot, unsigned which);
 void watch_drop(int fd);
 
-/* A process with the plan's streams, as ex->pid. Its start is reported later. */
+/*
+ * Create the process with the plan's streams and set ex->pid. spawn_started() reports
+ * later whether it started.
+ */
 long spawn_child(struct plan *p, struct exec *ex);
 long spawn_terminal(const struct proto_spawn *msg, int *ret_master, int *ret_slave);
 /* The pipe of a starting exec is readable: answer the request. */
 void spawn_started(struct exec *ex);
 
-/* How an exec ended, by the status of its process. */
+/* Compute how an exec ended from the wait status of its process. */
 int exec_status(struct exec *ex, int status);
-/* A process that belongs to no exec has ended. */
+/* Handle the end of a process that belongs to no exec. */
 void exec_stranger(int pid, int status);
-/* Connection @c has ended: release what belongs to it. */
+/* Connection @c has ended: release everything that belongs to it. */
 void exec_forget(int c);
 
 /*
@@ -64,7 +67,7 @@ void group_leave(struct exec *ex);
 
 /* Kill all processes of an exec. */
 void tree_kill(struct exec *ex);
-/* The newest pid of the namespace, 0 when that is not known. */
+/* The newest pid of the namespace, or 0 if it is unknown. */
 int tree_newest(void);
 
 #endif /* AGENT_CORE_HOOKS_H */

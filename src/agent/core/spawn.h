@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spawn.h - an exec between its request and its process
+ * spawn.h - start an exec: from the request to its process
  *
- * spawn.c reads the request and puts the streams in place, for every agent with execs and
- * journals; exec_child.c creates the process and detects its start.
+ * spawn.c reads the request and prepares the streams, in every agent that runs execs;
+ * exec_child.c creates the process and detects that it has started.
  */
 #ifndef AGENT_CORE_SPAWN_H
 #define AGENT_CORE_SPAWN_H
@@ -19,11 +19,11 @@ struct plan {
 	int tty;                      /* slave of the pty, -1: none */
 	int extra[PROTO_CONTROL_MAX]; /* -1: none */
 	int gate;                     /* -1: none */
-	int theirs[6];                /* ends of pipes that are the child's alone */
+	int theirs[6];                /* pipe ends that only the child uses */
 	int n_theirs;
-	int own[PROTO_ROLE_MAX]; /* where to join the exec's own cgroups */
+	int own[PROTO_ROLE_MAX]; /* files for joining the exec's own cgroups */
 	int n_own;
-	int report; /* of the child: where it says what failed */
+	int report; /* the child writes here which step failed */
 	enum proto_stage stage;
 };
 
@@ -32,13 +32,12 @@ static inline bool spawn_has_control(const struct proto_spawn *msg)
 	return msg->control[0] || msg->control[1] || msg->control[2];
 }
 
-/* Answer the request for @ex, and write to its journal, that it did not start. */
+/* Report in the reply and in the journal that @ex did not start. */
 void spawn_failed(struct exec *ex, long error, enum proto_stage stage);
 
 /* exec_child.c */
 /*
- * Move the calling thread into cgroups, by writing "0": this takes no global lock of the
- * kernel.
+ * Move the calling thread into cgroups by writing "0", which takes no global kernel lock.
  */
 long spawn_join(const int *fds, int n);
 /* Close all of init's descriptors except those in @keep, which is sorted. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * relay.h - a stream from outside to a port of the sandbox, for a process that cannot get
- * its socket
+ * relay.h - relay a connection to a port of the sandbox, for platforms that cannot pass a
+ * socket out
  */
 #ifndef AGENT_GUEST_RELAY_H
 #define AGENT_GUEST_RELAY_H
@@ -9,7 +9,7 @@
 /*
  * Relay bytes between descriptor 0, a socket, and @port on loopback, until both
  * directions have ended. First write the result of connecting to descriptor 2: a number
- * of four bytes, 0 or an errno.
+ * of four bytes, which is 0 or an errno.
  */
 __attribute__((noreturn)) void relay_run(int ipv6, int port);
 
