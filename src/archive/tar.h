@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tar.h - write archives, and read them strictly as their bytes arrive; with compression
+ * tar.h - write and strictly read tar archives as a stream, with compression
  *
- * Pure functions on bytes. What is read is ustar with the extensions of pax and
- * GNU for long names and large numbers. An archive is right, or it is refused:
- * a wrong sum, a name that is absolute or climbs, a sparse file, an end in the
- * middle of an entry.
+ * Pure functions on bytes. The reader accepts ustar with the pax and GNU extensions for
+ * long names and large numbers. It refuses a wrong checksum, an absolute name or one with
+ * "..", a sparse file, and an archive that ends within an entry.
  */
 #ifndef ARCHIVE_TAR_H
 #define ARCHIVE_TAR_H
@@ -21,10 +20,10 @@
 
 /* --------------------------------------------------------------------- writing */
 
-/* The header of an entry; @size is that of the data which follows, of a file. */
+/* Append the header of an entry; for a file, @size bytes of data follow. */
 void tar_put(struct buf *out, const char *name, const struct proto_entry *is,
 	     const char *link, uint64_t size);
-/* The zeros behind @size bytes of data. */
+/* Append the zeros that pad @size bytes of data to full blocks. */
 void tar_pad(struct buf *out, uint64_t size);
 void tar_end(struct buf *out);
 
@@ -34,13 +33,13 @@ enum tar_type {
 	TAR_FILE,
 	TAR_DIRECTORY,
 	TAR_SYMLINK,
-	TAR_LINK, /* another name of an entry before */
+	TAR_LINK, /* hard link to an earlier entry */
 };
 
 struct tar_entry {
 	enum tar_type type;
-	char name[4096]; /* relative, tidy; "": the directory itself */
-	char link[4096]; /* of TAR_LINK as a name, of TAR_SYMLINK as it is */
+	char name[4096]; /* relative and normalised; "": the directory itself */
+	char link[4096]; /* TAR_LINK: like `name`; TAR_SYMLINK: unchanged */
 	uint64_t size;
 	uint32_t mode, uid, gid;
 	int64_t mtime;
@@ -49,43 +48,44 @@ struct tar_entry {
 struct tar_reader {
 	enum {
 		TAR_AT_HEADER,
-		TAR_AT_EXTRA, /* the data of a header that is for the next one */
+		TAR_AT_EXTRA, /* data of an extended header */
 		TAR_AT_DATA,
 		TAR_AT_PAD,
 		TAR_AT_END,
 	} state;
 	struct tar_entry entry;
 	char block[TAR_BLOCK];
-	size_t have;        /* of the block */
-	uint64_t left, pad; /* of data and of what fills it up */
+	size_t have;        /* bytes in `block` */
+	uint64_t left, pad; /* bytes left of the data and of its padding */
 	char extra_type;    /* 'x', 'g', 'L', 'K' */
 	struct buf extra;
-	/* What such a header said. */
+	/* Values from extended headers, for the next entry. */
 	bool has_name, has_link, has_size, has_uid, has_gid, has_mtime;
 	char name[4096], link[4096];
 	uint64_t size;
 	uint32_t uid, gid;
 	int64_t mtime;
-	unsigned zeros; /* blocks */
+	unsigned zeros; /* consecutive blocks of zeros */
 };
 
 enum tar_event {
-	TAR_MORE,  /* all was taken */
-	TAR_ENTRY, /* r->entry; then its data */
+	TAR_MORE,  /* all input is used */
+	TAR_ENTRY, /* r->entry is filled in; its data follow */
 	TAR_DATA,
 	TAR_ENTRY_END,
-	TAR_OVER, /* what follows means nothing */
+	TAR_OVER, /* end of the archive; the rest is ignored */
 };
 
 void tar_init(struct tar_reader *r);
 void tar_done(struct tar_reader *r);
 /*
- * Take from the @n bytes at @data: *@ret_used of them. Of TAR_DATA they are data.
- * -EBADMSG, -ENODEV (a device or pipe), -EINVAL (a name that leads out).
+ * Read some of the @n bytes at @data and set *@ret_used to their number. After TAR_DATA
+ * these bytes are file data. -EBADMSG if the archive is damaged, -ENODEV for a device or
+ * pipe, -EINVAL for a name that leads out of the directory.
  */
 int tar_take(struct tar_reader *r, const char *data, size_t n, size_t *ret_used,
 	     struct warren_error *err);
-/* Whether it may end here. */
+/* Whether the archive may end here. */
 bool tar_is_whole(const struct tar_reader *r);
 
 /* ----------------------------------------------------------------- compression */
@@ -94,26 +94,28 @@ enum pack_kind {
 	PACK_NONE,
 	PACK_GZIP,
 	PACK_ZSTD,
-	PACK_ZIP, /* to be read only: its entries come as those of a tar */
+	PACK_ZIP, /* read only; the output is a tar archive */
 };
 
 struct pack;
 
 int pack_new(enum pack_kind kind, struct pack **ret, struct warren_error *err);
 struct pack *pack_free(struct pack *p);
-/* @n bytes more, with @end the last; what comes of it is added to @out. */
+/*
+ * Compress @n more bytes and append the output to @out; @end: these are the last bytes.
+ */
 int pack_put(struct pack *p, const void *data, size_t n, bool end, struct buf *out,
 	     struct warren_error *err);
 
 struct unpack;
 
-/* What the first @n bytes are; 4 are enough. */
+/* The compression that the first @n bytes show; 4 bytes are enough. */
 enum pack_kind unpack_kind(const char *data, size_t n);
 int unpack_new(enum pack_kind kind, struct unpack **ret, struct warren_error *err);
 struct unpack *unpack_free(struct unpack *u);
 /*
- * Some of the @n bytes at @data into @out: *@ret_used of them become *@ret_made.
- * Nothing made and nothing used is the end of what there is.
+ * Decompress some of the @n bytes at @data into @out: *@ret_used bytes of input become
+ * *@ret_made bytes of output. If both are 0, the input is exhausted.
  */
 int unpack_take(struct unpack *u, const char *data, size_t n, size_t *ret_used, char *out,
 		size_t size, size_t *ret_made, struct warren_error *err);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * zip.h - a zip archive, read as a tar archive while it arrives
+ * zip.h - convert a zip archive into a tar archive, as a stream
  *
- * So what unpacks a tar, with all its care, unpacks this. Pure functions on bytes; read
- * from the front, entry by entry: the directory at its end says nothing that is believed.
- * Names, sizes and sums are those of the entries; modes are those of a file that is new.
- * What is encrypted, or compressed by anything but deflate, or does not say its size in
- * front of the data, is refused.
+ * The code that unpacks tar archives, with all its checks, thus unpacks zip archives too.
+ * Pure functions on bytes. The archive is read from the front, entry by entry; the
+ * central directory at its end is ignored. Names, sizes and checksums come from the
+ * entries; files and directories get the modes of new ones. Refused are encrypted
+ * entries, compression other than deflate, and entries whose size does not precede the
+ * data.
  */
 #ifndef ARCHIVE_ZIP_H
 #define ARCHIVE_ZIP_H
@@ -20,7 +21,9 @@ struct zip;
 
 struct zip *zip_new(void);
 struct zip *zip_free(struct zip *z);
-/* As unpack_take(). -EBADMSG, -EOPNOTSUPP. */
+/*
+ * Like unpack_take(). -EBADMSG if the archive is damaged, -EOPNOTSUPP if it is refused.
+ */
 int zip_take(struct zip *z, const char *data, size_t n, size_t *ret_used, char *out,
 	     size_t size, size_t *ret_made, struct warren_error *err);
 bool zip_is_whole(const struct zip *z);

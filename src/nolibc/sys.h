@@ -2,9 +2,9 @@
 /*
  * sys.h - system calls for init, without a C library
  *
- * init is linked with nothing: a few pages instead of a megabyte, no loader, no
- * locks, no hidden state; it starts in a tenth of a millisecond. Constants and
- * structures come from the system's headers, functions from here. Every call
+ * init is linked without any library, so that it takes a few pages instead of a megabyte,
+ * has no loader, locks or hidden state, and starts in a tenth of a millisecond. Constants
+ * and structures come from the system's headers, functions from this file. Every call
  * returns a value or -errno.
  */
 #ifndef NOLIBC_SYS_H
@@ -15,14 +15,15 @@
 #include <sys/syscall.h>
 
 /*
- * Always: a child that shares our stack must not come back from a function that we are
- * in, too.
+ * Always inline: a child that shares its parent's stack must not return from a function
+ * that the parent is still in.
  */
 #define SYS_INLINE static inline __attribute__((always_inline))
 
 #if defined(__clang_analyzer__)
 /*
- * It sees nothing of what the kernel writes; a function that it does not know may write.
+ * The analyzer does not know what the kernel writes to memory. It assumes that an unknown
+ * function may write.
  */
 long sys_call6(long nr, long a, long b, long c, long d, long e, long f);
 #elif defined(__x86_64__)
@@ -60,7 +61,7 @@ SYS_INLINE long sys_call6(long nr, long a, long b, long c, long d, long e, long 
 #error "init knows the system call convention of x86_64 and aarch64"
 #endif
 
-/* Arguments of any integer or pointer type, missing ones zero. */
+/* Take arguments of any integer or pointer type; missing ones are zero. */
 #define SYS_ARG(x)         ((long)(x))
 #define SYS_0(nr)          sys_call6(nr, 0, 0, 0, 0, 0, 0)
 #define SYS_1(nr, a)       sys_call6(nr, SYS_ARG(a), 0, 0, 0, 0, 0)
@@ -84,8 +85,8 @@ SYS_INLINE long sys_call6(long nr, long a, long b, long c, long d, long e, long 
 #define sys_kill(pid, sig)              SYS_2(SYS_kill, pid, sig)
 #define sys_exit(code)                  (void)SYS_1(SYS_exit_group, code)
 
-/* What the compiler may call on its own, and the little text handling that init has. */
-#if __STDC_HOSTED__ /* the parts that a shim has in common with init */
+/* Functions that the compiler may call implicitly, and strlen(). */
+#if __STDC_HOSTED__ /* for the sources that a shim shares with init */
 #include <string.h>
 #else
 void *memcpy(void *restrict to, const void *restrict from, size_t n);
