@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * backend.h - the contract of a backend
+ * backend.h - the interface that every backend implements
  *
  * Theory of operation
  *
- * A backend is a const table of functions and private state. The engine (core/) calls
- * them only in this order:
+ * A backend is a const table of functions, with private state. The engine (core/) calls
+ * the functions only in this order:
  *
  *	open -> ( create -> ( exec -> exec_free )* -> destroy )* -> close
  *
- * Every backend has create, exec, destroy and probe. For other functions that are NULL,
- * core uses exec if possible, or answers "not supported by backend X". Core checks specs
- * first (core/check.c): a backend sees no relative path and no malformed variable.
+ * Every backend has create, exec, destroy and probe. If another function is NULL, core
+ * does the work through exec where possible, and otherwise fails with "not supported by
+ * backend X". Core checks specs first (core/check.c): a backend sees no relative path and
+ * no malformed variable.
  *
- * create enforces each limit in the spec, or fails; the sandbox lists what is enforced,
- * by default or by request. A failed create or exec leaves nothing behind.
+ * create enforces each limit in the spec, or fails. The sandbox lists all enforced
+ * limits, both defaults and requested ones. A failed create or exec leaves no process,
+ * file or mount behind.
  *
  * To add a backend, add a folder and a line in kind.h. Nothing else in the tree may name
  * a backend. test/engine/test-contract.c tests every backend.
@@ -40,8 +42,8 @@ struct backend_ops {
 	void (*close)(void *state);
 
 	/*
-	 * What can be enforced here: at most BACKEND_FEATURES_MAX features; the count or
-	 * -errno.
+	 * List the features that can be enforced on this machine, at most
+	 * BACKEND_FEATURES_MAX; return the count or -errno.
 	 */
 	int (*probe)(void *state, struct warren_feature *features,
 		     struct warren_error *err);
@@ -49,15 +51,15 @@ struct backend_ops {
 	int (*create)(void *state, const struct warren_spec *spec,
 		      struct backend_sandbox **ret_sandbox, struct warren_error *err);
 	/*
-	 * Prepare in advance what every durable sandbox needs; create() with its id uses
-	 * it.
+	 * Prepare in advance the parts that all durable sandboxes have in common.
+	 * create() with the returned id uses them.
 	 */
 	int (*prepare)(void *state, char ret_id[ID_LEN + 1],
 		       struct warren_error *err); /* may be NULL */
 	/* Destroy at most @n prepared sandboxes, the oldest first; return how many. */
 	size_t (*unprepare)(void *state, size_t n);
 	/*
-	 * When this returns 0, nothing of the sandbox is left; @sandbox is freed in any
+	 * On success, everything of the sandbox is removed. @sandbox is freed in any
 	 * case.
 	 */
 	int (*destroy)(void *state, struct backend_sandbox *sandbox,
@@ -66,16 +68,22 @@ struct backend_ops {
 	int (*exec)(void *state, struct backend_sandbox *sandbox,
 		    const struct warren_exec_spec *spec, struct backend_exec **ret_exec,
 		    struct warren_error *err);
-	/* 1: done and @ret filled; 0: not within @timeout_ms (-1: forever). */
+	/*
+	 * Return 1 when the exec has ended and @ret is filled, 0 if it still runs after
+	 * @timeout_ms (-1: wait forever).
+	 */
 	int (*exec_wait)(struct backend_exec *ex, int64_t timeout_ms,
 			 struct warren_result *ret, struct warren_error *err);
-	/* Readable when exec_wait() may have a result; belongs to @ex. */
+	/*
+	 * A descriptor that becomes readable when exec_wait() may have a result; @ex owns
+	 * it.
+	 */
 	int (*exec_wait_fd)(struct backend_exec *ex);
 	int (*exec_signal)(struct backend_exec *ex, int sig, struct warren_error *err);
-	/* Release it and close its descriptors. */
+	/* Free @ex and close its descriptors. */
 	void (*exec_free)(struct backend_exec *ex);
 
-	/* From here on NULL is allowed. */
+	/* All functions below may be NULL. */
 	int (*exec_resize)(struct backend_exec *ex, uint16_t rows, uint16_t cols,
 			   struct warren_error *err);
 	int (*exec_output)(struct backend_exec *ex, uint64_t cursor, void *buf,
@@ -85,8 +93,8 @@ struct backend_ops {
 			 int flags, mode_t mode, const char *user, int *ret_fd,
 			 struct warren_error *err);
 	/*
-	 * Make sure that data written to a file that was opened and closed has arrived.
-	 * NULL: it always has.
+	 * Wait until data written through file_open() has reached the file. NULL: it
+	 * reaches the file at once.
 	 */
 	int (*file_settle)(void *state, struct backend_sandbox *sandbox, const char *path,
 			   struct warren_error *err);
@@ -95,26 +103,27 @@ struct backend_ops {
 	int (*pause)(void *state, struct backend_sandbox *sandbox, bool paused,
 		     struct warren_error *err);
 	/*
-	 * A pause that frees all of its memory; pause(false) ends it too. -EBUSY: see
-	 * warren.h
+	 * Pause the sandbox and free all of its memory; pause(false) resumes it. -EBUSY:
+	 * see warren.h.
 	 */
 	int (*checkpoint)(void *state, struct backend_sandbox *sandbox,
 			  struct warren_error *err);
-	/* Of the whole machine and all users; see warren.h. */
+	/* Orphans of all users on this machine; see warren.h. */
 	int (*orphans)(void *state, struct warren_orphan **ret, size_t *ret_n,
 		       struct warren_error *err);
 	int (*remove_orphan)(void *state, const char *id, struct warren_error *err);
-	/* Durable sandboxes: all of these or none. */
+	/* For durable sandboxes; a backend has all of these functions or none. */
 	int (*list)(void *state, char ***ret_ids, struct warren_error *err);
 	int (*adopt)(void *state, const char *id, struct backend_sandbox **ret_sandbox,
 		     struct warren_error *err);
 	/*
-	 * The same without a message to its init or shim, for destroy, pause, stats,
-	 * update, describe and connection, which need none. NULL: like adopt().
+	 * Like adopt(), but without sending a message to the init or shim. The handle is
+	 * only for destroy, pause, stats, update, describe and connection. NULL: core
+	 * uses adopt().
 	 */
 	int (*find)(void *state, const char *id, struct backend_sandbox **ret_sandbox,
 		    struct warren_error *err);
-	/* Frees @sandbox, and leaves the sandbox alone. */
+	/* Free @sandbox without touching the sandbox itself. */
 	void (*release)(void *state, struct backend_sandbox *sandbox);
 	int (*update)(void *state, struct backend_sandbox *sandbox,
 		      const struct warren_limits *limits, struct warren_error *err);
@@ -136,8 +145,8 @@ struct backend_ops {
 };
 
 /*
- * One table for each kind (those of kinds with a shim are in backend/shimmed), and one
- * for tests.
+ * One table for each kind, and one for tests. backend/shimmed has those of kinds with a
+ * shim.
  */
 #define BACKEND_OPS_EXTERN(name) extern const struct backend_ops backend_##name;
 BACKEND_KINDS_OWN(BACKEND_OPS_EXTERN)
@@ -145,13 +154,14 @@ BACKEND_KINDS_SHIMMED(BACKEND_OPS_EXTERN)
 extern const struct backend_ops backend_null; /* no isolation at all */
 
 /*
- * dirs.c: run and state directory, from the options or by default; the caller frees them.
+ * dirs.c: get the run and state directories from the options, or the defaults. The caller
+ * frees the strings.
  */
 int backend_choose_dirs(const struct warren_options *o, char **ret_run, char **ret_state,
 			struct warren_error *err);
 /*
- * Open the run directory, and create it if necessary. It must belong to this user: in a
- * shared place, another user could have created it.
+ * Open the run directory, and create it if necessary. It must belong to this user,
+ * because another user could have created it in a shared directory.
  */
 int backend_open_run(const char *path, struct warren_error *err);
 int backend_open_sub(int at, const char *name, struct warren_error *err);
@@ -159,8 +169,8 @@ int backend_open_sub(int at, const char *name, struct warren_error *err);
 const struct backend_ops *backend_by_name(const char *name);
 
 /*
- * Record in @sandbox what is enforced, replacing an earlier record; the detail is a
- * format.
+ * Record in @sandbox whether the feature @name is enforced, replacing an earlier record.
+ * @fmt gives the detail.
  */
 void backend_enforce(struct backend_sandbox *sandbox, const char *name, bool enforced,
 		     const char *fmt, ...) PRINTF_LIKE(4, 5);

@@ -6,7 +6,7 @@
  * is in one of the two lists below. Configuration, `warren doctor`, the service and the
  * command line iterate over these descriptors; none of them names a kind.
  *
- * A descriptor is only data: programs without the kind's code link it too.
+ * A descriptor is only data, so that programs without the kind's code can link it.
  */
 #ifndef BACKEND_KIND_H
 #define BACKEND_KIND_H
@@ -28,9 +28,9 @@
 
 /* The images from which a backend creates sandboxes. */
 enum backend_images {
-	BACKEND_IMAGES_OURS,   /* of Warren's store on this machine */
-	BACKEND_IMAGES_THEIRS, /* it has its own, and a request must name one */
-	BACKEND_IMAGES_NONE,   /* there is no choice */
+	BACKEND_IMAGES_OURS,   /* images in Warren's store on this machine */
+	BACKEND_IMAGES_THEIRS, /* the platform's images; a request must name one */
+	BACKEND_IMAGES_NONE,   /* a request cannot choose an image */
 };
 
 enum backend_setting_type {
@@ -38,7 +38,7 @@ enum backend_setting_type {
 	BACKEND_SETTING_PATH,
 	BACKEND_SETTING_CHOICE,
 	BACKEND_SETTING_SECONDS,
-	BACKEND_SETTING_ARGV, /* words, with placeholders */
+	BACKEND_SETTING_ARGV, /* argument vector with placeholders */
 };
 
 /* A setting of a backend in the configuration. */
@@ -49,23 +49,23 @@ struct backend_setting {
 	const char *const *choices; /* NULL-terminated */
 	const char *const *places;  /* ARGV: the allowed placeholders */
 	const char *const *needs;   /* ARGV: one of these is required */
-	const char *needs_what;     /* ARGV: what it is for, in errors: "command" */
-	const char *example;        /* as YAML */
-	bool example_hidden; /* it is in the manual page, but not in the example file */
+	const char *needs_what;     /* ARGV: its purpose, for error messages: "command" */
+	const char *example;        /* an example value, in YAML */
+	bool example_hidden; /* shown in the manual page, but not in the example file */
 	const char *help;    /* one sentence without its full stop */
 };
 
 struct backend_kind {
 	const char *name;
 	const char *help; /* one sentence without its full stop */
-	enum tier tier;   /* unless a setting `tier` says another */
-	bool offered;     /* a backend of its name exists without configuration */
-	bool only_one;    /* there is no other, and it has no settings */
-	bool network;     /* it controls the network of its sandboxes */
+	enum tier tier;   /* default; a setting `tier` overrides it */
+	bool offered;     /* a backend of this name exists without configuration */
+	bool only_one;    /* at most one backend of this kind, without settings */
+	bool network;     /* controls the network of its sandboxes */
 	bool here;        /* its sandboxes use the memory of this machine */
-	/* NONE: THEIRS in a backend whose settings have a place for {image} */
+	/* NONE becomes THEIRS in a backend whose settings use {image} */
 	enum backend_images images;
-	uint32_t limits; /* WARREN_LIMIT_*: those it can enforce, if the platform can */
+	uint32_t limits; /* WARREN_LIMIT_* that it can enforce, if the platform can */
 	const struct backend_setting *settings;
 	size_t n_settings;
 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * create_op.h - a create under way: the state that its steps share
+ * create_op.h - the state that the steps of a create operation share
  *
  *	plan.c		reads the spec and the image
- *	create.c	all steps outside, and how to undo them
- *	vfork_helper.c	steps that run while the child uses the creator's thread
- *	prepared.c	the same in two halves: common parts are prepared in advance
+ *	create.c	all steps outside the sandbox, and their undo
+ *	vfork_helper.c	runs steps in a thread while the child has the creator's stack
+ *	prepared.c	a create in two halves, of which the first is done in advance
  */
 #ifndef BACKEND_NATIVE_CREATE_OP_H
 #define BACKEND_NATIVE_CREATE_OP_H
@@ -19,28 +19,28 @@ struct create_op {
 	struct native_sandbox *sandbox;
 	const struct warren_spec *spec;
 	struct native_plan *plan; /* shared with the child */
-	struct native_host *host; /* in use; NULL: the image is our own to close */
+	struct native_host *host; /* shared; NULL: this op closes the image */
 	bool own_image;
 	struct cgroup_limits limits;
-	uint64_t disk, shm, tmpfs; /* as in the plan */
-	int child_end;             /* of the connection */
-	int listener;              /* of a durable sandbox, until the child has it; -1 */
+	uint64_t disk, shm, tmpfs; /* see struct native_plan */
+	int child_end;             /* the child's end of the connection */
+	int listener; /* durable sandbox: listener until passed to the child; -1 */
 	int userns;
-	int stage; /* of a part: to the process that makes its mounts; -1 */
+	int stage; /* prepared sandbox: to the process that mounts; -1 */
 	uint64_t started;
 	struct warren_step outside[MAKING_STEPS_MAX];
 	size_t n_outside;
-	bool lend; /* some steps are done by a thread while the child has ours */
-	const struct create_op_step *meanwhile; /* those, of the step under way */
+	bool lend; /* a thread does some steps while the child has our stack */
+	const struct create_op_step *meanwhile; /* these steps, after the current step */
 	size_t n_meanwhile;
 	int first_meanwhile;
-	bool meanwhile_done; /* they are */
+	bool meanwhile_done; /* the thread has done them */
 };
 
 struct create_op_step {
 	const char *name;
 	int (*run)(struct create_op *m, struct warren_error *err);
-	bool meanwhile; /* may be done so, see vfork_helper.c */
+	bool meanwhile; /* may run in the helper thread, see vfork_helper.c */
 };
 
 /* Steps: plan.c */
@@ -49,44 +49,48 @@ int take_limits(struct create_op *m, struct warren_error *err);
 int take_disk(struct create_op *m, struct warren_error *err);
 int take_image(struct create_op *m, struct warren_error *err);
 int take_user(struct create_op *m, struct warren_error *err);
-/* What the image was opened for is done. */
+/* Release the image after the last step that uses it. */
 void take_done(struct create_op *m);
 void take_ids(const struct native *n, struct native_sandbox *sandbox);
 
 /* Steps: create.c */
 int create_claim(struct create_op *m, struct warren_error *err);
 int create_child(struct create_op *m, struct warren_error *err);
-/* Of create_child(): there is a child, or there will be none. */
+/* Called by create_child() once the child exists or has failed to start. */
 void create_child_started(struct create_op *m, const struct ns_child *child);
 int create_maps(struct create_op *m, struct warren_error *err);
 int create_cgroup_before(struct create_op *m, struct warren_error *err);
 int create_cgroup_meanwhile(struct create_op *m, struct warren_error *err);
 int create_configure(struct create_op *m, struct warren_error *err);
-/* What init does with a descriptor of its cgroup. */
+/* How init uses a descriptor of its cgroup. */
 enum proto_role create_cgroup_role(const struct cgroup_root *root,
 				   const struct cgroup_handle *h);
 int create_ready(struct create_op *m, struct warren_error *err);
 int create_describe(struct create_op *m, struct warren_error *err);
 int create_note(struct create_op *m, struct warren_error *err);
 int create_keep(struct create_op *m, struct warren_error *err);
-/* The layers and volumes over @sock, as the child takes them. */
+/* Send the layers and volumes over @sock, in the order that the child expects. */
 int create_send_mounts(struct create_op *m, int sock, struct warren_error *err);
 
 /* Steps: vfork_helper.c */
-/* Start the child in our memory, and do what may be done in the meantime. */
+/*
+ * Start the child in this process's memory, and run steps at the same time in a thread.
+ */
 int vfork_helper_thread(struct create_op *m, uint64_t flags, int cgroup,
 			struct warren_error *err);
 
-/* @first: the number of the first step, for the injection of failures. */
+/* Run the steps; @first is the number of the first one, for fault injection. */
 int create_op_run(struct create_op *m, const struct create_op_step *list, size_t n,
 		  int first, struct warren_error *err);
-/* The step under way has come to its end now. */
+/* Record the time at which the current step ended. */
 void create_op_mark(struct create_op *m);
-/* The outcome of its steps, in the words of the child if that failed first. */
+/*
+ * Return the result of the steps; if the child failed first, @err gets the child's error.
+ */
 int create_op_hear_child(struct create_op *m, int r, struct warren_error *err);
 /*
- * A sandbox and a plan; undone by create_op_end(), which leaves the sandbox to the caller
- * if @r is 0.
+ * Allocate a sandbox and a plan. create_op_end() frees both, except for the sandbox if @r
+ * is 0, which then belongs to the caller.
  */
 int create_op_begin(struct create_op *m, struct native *n, const char *id,
 		    struct warren_error *err);

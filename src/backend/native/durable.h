@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * durable.h - sandboxes that outlive their creator: a socket, a file, and their owner
+ * durable.h - sandboxes that outlive their creator: their socket, state file and engine
  *
  *	<run_dir>/engines/<name>	locked by the one engine of that name
  *	<run_dir>/ids/<slot>		"<name>/<id>", as for every sandbox
  *	<run_dir>/boxes/<id>		the socket that init listens on
- *	<run_dir>/boxes/<id>.state	what an engine must know about it
+ *	<run_dir>/boxes/<id>.state	the state that an engine needs to adopt it
  *
  * The order of creation makes a crash harmless. The link is created first and removed
  * last; in between, the order is that of initclient/sandbox_socket.h. The next engine
@@ -16,22 +16,22 @@
 
 #include "backend/native/native.h"
 
-/* Names and locks an engine that comes back. */
+/* Give an engine a persistent name and lock that name. */
 int durable_enrol(struct native *n, int run, int engines, const char *name,
 		  struct warren_error *err);
-/* Removes what is dead or incomplete of the engine's name. */
+/* Remove dead and incomplete sandboxes of this engine's name. */
 void durable_sweep(struct native *n);
 
-/* A step of create before the clone: the socket for init, *@ret_fd, in place. */
+/* A step of create before the clone: create the socket that init will listen on. */
 int durable_bind(struct native *n, struct native_sandbox *sandbox, int *ret_fd,
 		 struct warren_error *err);
-/* The last steps: the state is written, and then init told to live on. */
+/* The last steps of create: write the state file, then send KEEP to init. */
 int durable_note(const struct native *n, struct native_sandbox *sandbox,
 		 struct warren_error *err);
 int durable_keep(struct native_sandbox *sandbox, struct warren_error *err);
-/* A step of destroy: the names, after all that they stand for. */
+/* The last step of destroy: remove the socket and the state file. */
 void durable_remove(const struct native *n, const char *id);
-/* How many were killed for memory in execs that are gone: init counts them. */
+/* Number of OOM kills in execs that have ended, which init counts. */
 int durable_oom_kills(struct native_sandbox *sandbox, uint64_t *ret,
 		      struct warren_error *err);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shimmed.h - sandboxes of other platforms, each with a shim on the host: the library's
- * side
+ * shimmed.h - sandboxes on other platforms: the part in the library; each sandbox has a
+ * shim on the host
  *
  *	shimmed.c	the tables, one for each kind with a shim (backend/kind.h)
  *	engine.c	the engine, its directory, and the cleanup after a crash
@@ -12,14 +12,13 @@
  *	<run_dir>/kept/<kind>.<engine>/<id>/	a sandbox: all data for its platform
  *	<run_dir>/boxes/<id>, <id>.state	as for every durable sandbox
  *
- * The directory of a sandbox is created before everything else of it and removed after
- * everything else; it is enough for `warren-shim destroy`. When an engine with a name is
- * opened, it removes dead sandboxes in its own directory; every engine removes those of
- * engines without a name.
+ * The directory of a sandbox is created first and removed last. `warren-shim destroy`
+ * needs only this directory. When an engine with a name is opened, it removes dead
+ * sandboxes in its own directory; every engine removes those of engines without a name.
  *
- * A shim works alone: for what libwarren needs from the platform while a sandbox lives
- * (pause, statistics, limits), it calls the same program with the directory. It talks to
- * the shim as it talks to an init: initclient.
+ * A shim runs without libwarren. For operations of the platform while a sandbox lives
+ * (pause, statistics, limits), libwarren runs warren-shim again, with the directory.
+ * libwarren talks to a shim as it talks to an init, through initclient.
  */
 #ifndef BACKEND_SHIMMED_SHIMMED_H
 #define BACKEND_SHIMMED_SHIMMED_H
@@ -36,22 +35,20 @@ struct shimmed {
 	char *config; /* JSON; NULL: none */
 	char name[33];
 	bool named;
-	char *path; /* of the directory */
-	int dir_fd; /* the same */
+	char *path; /* of the engine's directory */
+	int dir_fd; /* descriptor of that directory */
 	int all_fd; /* run_dir/kept */
 	int sandboxes_fd;
 	int lock_fd;
 	char shim[PATH_MAX]; /* the program; "": it was not found */
 	struct warren_error missing;
-	const char *probed; /* what the features of the last probe point into */
+	const char *probed; /* text that the features of the last probe point into */
 };
 
 struct shimmed_sandbox {
-	struct initclient_sandbox; /* first: the two are one to initclient */
+	struct initclient_sandbox; /* must be first: initclient casts to it */
 	struct shimmed *engine;
-	/*
-	 * Of one that is being made: the directory and the socket of its id are its own.
-	 */
+	/* During create: whether it owns the directory and the socket of its id. */
 	bool has_dir, has_door;
 };
 
@@ -66,10 +63,10 @@ int shimmed_open(const struct warren_options *options, void **ret_state,
 void shimmed_close(void *state);
 
 /* shim_spawn.c */
-/* A shim for @id, with descriptors 3, 4 and 5. */
+/* Start a shim for @id that gets @fds as descriptors 3, 4 and 5. */
 int shimmed_start(const struct shimmed *k, const char *id, const int fds[3],
 		  struct warren_error *err);
-/* `warren-shim VERB <path>/ID ...`; what it answers goes to @out, which may be NULL. */
+/* Run `warren-shim VERB <path>/ID ...`; @out gets its output and may be NULL. */
 int shimmed_call(const struct shimmed *k, const char *verb, const char *path,
 		 const char *id, const char *const *more, const char *input,
 		 struct buf *out, struct warren_error *err);
@@ -84,7 +81,7 @@ int shimmed_find(void *state, const char *id, struct backend_sandbox **ret_sandb
 int shimmed_adopt(void *state, const char *id, struct backend_sandbox **ret_sandbox,
 		  struct warren_error *err);
 void shimmed_release(void *state, struct backend_sandbox *base);
-/* All that is left of @id in the directory @dir, which is at @path. */
+/* Remove all that is left of @id in the directory @dir, whose path is @path. */
 int shimmed_remove(const struct shimmed *k, int dir, const char *path, const char *id,
 		   struct warren_error *err);
 bool shimmed_is_paused(const struct shimmed *k, const char *id);
