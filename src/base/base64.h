@@ -7,20 +7,21 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Characters for @n bytes. */
+/* Number of characters for @n bytes. */
 static inline size_t base64_size(size_t n)
 {
 	return n / 3 * 4 + (n % 3 ? 4 : 0);
 }
 
-/* base64_size(@n) characters into @ret, and no NUL. */
+/* Write base64_size(@n) characters to @ret, without a NUL. */
 void base64_encode(const void *data, size_t n, char *ret);
 /*
- * Of @n characters; @ret has room for @n / 4 * 3 bytes, and may be @text itself. Returns
- * how many bytes they are. -EINVAL: it is not base64, or its padding is missing.
+ * Decode @n characters and return the number of bytes. @ret has space for @n / 4 * 3
+ * bytes, and may be @text itself. -EINVAL: @text is not base64, or its padding is
+ * missing.
  */
 ssize_t base64_decode(const char *text, size_t n, void *ret);
-/* Would that be decoded? */
+/* Whether base64_decode() would succeed. */
 bool base64_valid(const char *text, size_t n);
 
 #endif /* BASE_BASE64_H */

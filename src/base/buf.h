@@ -13,14 +13,13 @@ struct buf {
 	size_t len;
 	size_t cap;
 	size_t max;
-	bool failed; /* an addition did not fit or memory ran out: contents are incomplete
-		      */
-	bool full;   /* it was the former */
+	bool failed; /* incomplete: too large, or out of memory */
+	bool full;   /* the failure was that the size exceeded max */
 };
 
 /*
- * In the caller's array, which is all there is: for what must not need memory. No
- * buf_done().
+ * A buffer in the caller's array, which never grows: for code that must not allocate.
+ * Needs no buf_done().
  */
 #define BUF_IN(room)                                                          \
 	{                                                                     \
@@ -31,11 +30,14 @@ struct buf {
 		.max = (maximum) \
 	}
 
-/* Additions after a failure do nothing, so that only the end needs a check. */
+/* Additions after a failure do nothing, so that callers check `failed` only once. */
 void buf_add(struct buf *b, const void *data, size_t n);
 void buf_puts(struct buf *b, const char *s);
 void buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Room for @n more bytes: returns where they go, NULL on failure. Add to len after. */
+/*
+ * Reserve space for @n more bytes; return a pointer to it, or NULL on failure. The caller
+ * writes the bytes and increases len.
+ */
 char *buf_reserve(struct buf *b, size_t n);
 void buf_done(struct buf *b);
 

@@ -2,9 +2,9 @@
 /*
  * date.h - times as text, in UTC
  *
- * These functions do not use gmtime_r(3) and strftime(3), which read /etc/localtime when
- * first called, where a confined process has no access, and take longer than the rest of
- * an answer.
+ * These functions do not use gmtime_r(3) and strftime(3). Those read /etc/localtime when
+ * first called, which a confined process cannot open, and they take longer than the rest
+ * of a response.
  */
 #ifndef BASE_DATE_H
 #define BASE_DATE_H

@@ -15,7 +15,7 @@
 
 struct suggestion {
 	const char *word;
-	const char *best; /* NULL: nothing is near */
+	const char *best; /* NULL: no known word is similar */
 	size_t distance;
 };
 

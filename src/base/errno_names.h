@@ -3,10 +3,10 @@
 #ifndef BASE_ERRNO_NAMES_H
 #define BASE_ERRNO_NAMES_H
 
-/* "ENOENT", or NULL for a number that is no error. */
+/* A name such as "ENOENT", or NULL for an unknown number. */
 const char *errno_name(int code);
 
-/* "TERM", or NULL for a number that is no signal with its own name. */
+/* A name such as "TERM", or NULL for a number that is not a named signal. */
 const char *signal_abbrev(int sig);
 
 #endif /* BASE_ERRNO_NAMES_H */

@@ -12,50 +12,50 @@
 
 #define FD_SEND_MAX 32
 
-/* All of it, in spite of signals and short counts; 0 or -errno. */
+/* Write all bytes, in spite of signals and short writes; 0 or -errno. */
 int fd_write_all(int fd, const void *data, size_t n);
-/* Up to @n bytes until the end of the file; the count or -errno. */
+/* Read up to @n bytes or until the end of the file; return the count or -errno. */
 ssize_t fd_read_all(int fd, void *data, size_t n);
 
-/* One write of @text to the file @name below @dirfd. */
+/* Write @text to the file @name below @dirfd with one write(2). */
 int fd_write_file_at(int dirfd, const char *name, const char *text);
 int fd_write_u64_at(int dirfd, const char *name, uint64_t n);
-/* The file as text of at most @size - 1 bytes; the length or -errno (-EFBIG: more). */
+/*
+ * Read a file as text of at most @size - 1 bytes; return the length or -errno (-EFBIG:
+ * the file is longer).
+ */
 ssize_t fd_read_file_at(int dirfd, const char *name, char *text, size_t size);
-/* A file that holds one decimal number. */
+/* Read a file that contains one decimal number. */
 int fd_read_u64_at(int dirfd, const char *name, uint64_t *ret);
-/* The number after the word @key at the start of a line: "oom_kill 3". */
+/* Read the number that follows @key at the start of a line, as in "oom_kill 3". */
 int fd_read_key_at(int dirfd, const char *name, const char *key, uint64_t *ret);
 
 /*
- * mkdir -p; the last one gets @mode, its parents 0755. Existing directories are not
- * changed.
+ * Create @path with mode @mode, and missing parents with mode 0755. Existing directories
+ * are not changed.
  */
 int fd_make_dirs(const char *path, mode_t mode);
 
-/* One message with @n_fds descriptors along; 0 or -errno. */
+/* Send one message with @n_fds descriptors; 0 or -errno. */
 int fd_send(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
-/* The same; -EAGAIN when it would have to wait. */
+/* Like fd_send(), but return -EAGAIN instead of blocking. */
 int fd_send_now(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
-/*
- * Whether it failed only because memory, or space in the socket, was short for a moment.
- */
+/* Whether error @r is temporary: too little memory or space in the socket. */
 bool fd_may_send_again(int r);
-/* For callers that may wait: try again until it is sent, for at most @ms. */
+/* Like fd_send(), but retry for at most @ms. For callers that may block. */
 int fd_send_within(int sock, const void *data, size_t n, const int *fds, size_t n_fds,
 		   unsigned ms);
 /*
- * One message of at most @size bytes. Descriptors go to @fds (at most
- * *@n_fds, their count on return), close-on-exec. A message or a set of
- * descriptors that did not fit is -EMSGSIZE, with nothing left open. Returns
- * the size, 0 at the end, or -errno.
+ * Receive one message of at most @size bytes. @fds gets at most *@n_fds descriptors,
+ * close-on-exec; *@n_fds is set to their count. -EMSGSIZE: the message or the descriptors
+ * did not fit; all descriptors are closed. Return the size, 0 at the end, or -errno.
  */
 ssize_t fd_recv(int sock, void *data, size_t size, int *fds, size_t *n_fds, int flags);
 /*
- * The same for callers that need the message in any case: *@ret_lost if the descriptors
- * that came with it could not be received, usually because this process has reached its
- * limit (EMFILE). All of them are then closed. Only a message that is too long is
- * -EMSGSIZE.
+ * Like fd_recv(), for callers that need the message even without its descriptors.
+ * *@ret_lost is set if the descriptors could not be received, usually because this
+ * process has reached its limit (EMFILE); all of them are then closed. Only a message
+ * that is too long gives -EMSGSIZE.
  */
 ssize_t fd_recv_some(int sock, void *data, size_t size, int *fds, size_t *n_fds,
 		     int flags, bool *ret_lost);

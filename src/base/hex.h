@@ -7,13 +7,13 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Of the low four bits. */
+/* The digit for the low four bits. */
 static inline char hex_digit(unsigned value)
 {
 	return "0123456789abcdef"[value & 15];
 }
 
-/* -1: it is no digit. */
+/* The value of a digit; -1: @c is not a digit. */
 static inline int hex_value(char c)
 {
 	if (c >= '0' && c <= '9')
@@ -23,7 +23,7 @@ static inline int hex_value(char c)
 	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* 2 * @n digits and a NUL into @ret; where the NUL is. */
+/* Write 2 * @n digits and a NUL to @ret; return the address of the NUL. */
 static inline char *hex_encode(const void *data, size_t n, char *ret)
 {
 	const unsigned char *in = data;
@@ -36,7 +36,7 @@ static inline char *hex_encode(const void *data, size_t n, char *ret)
 	return ret;
 }
 
-/* Exactly @n digits, as hex_encode() writes them? */
+/* Whether @text consists of exactly @n digits as hex_encode() writes them. */
 static inline bool hex_is(const char *text, size_t n)
 {
 	return strlen(text) == n && strspn(text, "0123456789abcdef") == n;

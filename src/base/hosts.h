@@ -4,9 +4,9 @@
 #define BASE_HOSTS_H
 
 /*
- * Write etc/hosts below @upper, a path, as docker does: loopback, and the sandbox's own
- * name. The sandbox has no other address, so its name is loopback's. @upper/etc must be
- * there and empty. 0 or -errno.
+ * Write etc/hosts below the directory @upper: names for loopback, and the sandbox's own
+ * name. The sandbox has no other address, so its name resolves to loopback. @upper/etc
+ * must exist and be empty. 0 or -errno.
  */
 int hosts_write(const char *upper, const char *hostname);
 

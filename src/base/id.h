@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* id.h - random ids: twelve characters, no vowels that form words, sixty bits */
+/* id.h - random ids: twelve characters, sixty bits, no vowels that could form words */
 #ifndef BASE_ID_H
 #define BASE_ID_H
 
@@ -13,9 +13,9 @@
 
 void id_make(char id[ID_LEN + 1]);
 /*
- * The same in two steps, for callers that create so many that the system call matters:
- * random numbers, at most ID_RANDOM_MAX, each of which becomes one id. A process that
- * keeps some must not fork(2).
+ * The same in two steps, for callers that create so many ids that the system call
+ * matters. id_random() gets at most ID_RANDOM_MAX random numbers; id_from() turns each
+ * into one id. A process that keeps unused numbers must not fork(2).
  */
 void id_random(uint64_t *bits, size_t n);
 void id_from(uint64_t bits, char id[ID_LEN + 1]);

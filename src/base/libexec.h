@@ -13,8 +13,8 @@
 #include "base/error.h"
 
 /*
- * The path of @name: in $WARREN_LIBEXEC if that is set, otherwise next to this program,
- * otherwise where it was installed.
+ * Find the helper program @name: in $WARREN_LIBEXEC if that is set, otherwise next to
+ * this program, otherwise in the directory of the installation.
  */
 int libexec_find(const char *name, char ret_path[PATH_MAX],
 		 struct warren_error *err) MUST_CHECK;

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * list.h - lists of structs that link themselves
+ * list.h - intrusive lists: each struct contains its links
  *
  *	struct job { struct job *next; ... } *jobs;
  *
- * A list is a pointer to its first item, and each item has a member `next`. Where the
- * list has a tail, it is a pointer to the place where the next item goes:
+ * A list is a pointer to its first item, and each item has a member `next`. A queue also
+ * has a tail: a pointer to the `next` member that the next item is stored in:
  *
  *	struct queue { struct job *first, **tail; } q;
  *	QUEUE_INIT(&q.first, q.tail);
  *	QUEUE_PUT(q.tail, job);
  *	job = QUEUE_TAKE(q.first, q.tail);
  *
- * An item that is removed often also has the place that points to it, `prev`: see
- * DLIST_*. Only macros and no library: agents, which have none, may use this too.
+ * In a DLIST_*, each item also has `prev`, a pointer to the pointer that points to the
+ * item, so that removing it is cheap. These are macros without a library, so that agents
+ * can use them too.
  */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
 
-/* In front of all others. */
+/* Insert @item at the front. */
 #define LIST_PUSH(list, item)          \
 	do {                           \
 		(item)->next = (list); \
 		(list) = (item);       \
 	} while (0)
 
-/* Behind all others. */
+/* Insert @item at the end. */
 #define LIST_APPEND(list, item)                    \
 	do {                                       \
 		__typeof__(&(list)) at_ = &(list); \
@@ -35,7 +36,7 @@
 		*at_ = (item);                     \
 	} while (0)
 
-/* The first item, which is not in the list any more; NULL: there is none. */
+/* Remove and return the first item; NULL: the list is empty. */
 #define LIST_POP(list)                          \
 	__extension__({                         \
 		__typeof__(list) pop_ = (list); \
@@ -45,8 +46,8 @@
 	})
 
 /*
- * The place that points to the first item for which @cond holds, which sees it as *at; or
- * the end.
+ * Set @at to the pointer that points to the first item for which @cond holds, or to the
+ * end. @cond refers to the item as *at.
  */
 #define LIST_FIND(list, at, cond)                                             \
 	do {                                                                  \
@@ -54,7 +55,10 @@
 			;                                                     \
 	} while (0)
 
-/* Whether it was in the list. By the member @link instead of `next`: LIST_REMOVE_BY(). */
+/*
+ * Remove @item; return whether it was in the list. LIST_REMOVE_BY() uses the member @link
+ * instead of `next`.
+ */
 #define LIST_REMOVE_BY(list, item, link)           \
 	__extension__({                            \
 		__typeof__(&(list)) at_ = &(list); \
@@ -90,7 +94,7 @@
 		took_;                             \
 	})
 
-/* What LIST_FIND() found leaves the queue; NULL: it found none. */
+/* Remove and return the item that LIST_FIND() found; NULL: it found none. */
 #define QUEUE_CUT(tail, at)                     \
 	__extension__({                         \
 		__typeof__(*(at)) cut_ = *(at); \
@@ -114,10 +118,7 @@
 	} while (0)
 #define DLIST_PUSH(list, item) DLIST_PUSH_BY(list, item, next, prev)
 
-/*
- * Out of whatever list it is in, without a walk. Afterwards its prev is NULL: it is in
- * none.
- */
+/* Remove @item from its list without a search. Afterwards its prev is NULL. */
 #define DLIST_REMOVE_BY(item, next_, prev_)                   \
 	do {                                                  \
 		*(item)->prev_ = (item)->next_;               \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parse.h - numbers as people type them, parsed strictly: the whole word or an error */
+/* parse.h - parse numbers as people type them; the whole word must match */
 #ifndef BASE_PARSE_H
 #define BASE_PARSE_H
 
@@ -7,13 +7,12 @@
 
 #include "base/error.h"
 
-/* Digits only, at most @max. */
+/* Decimal digits only; the value is at most @max. */
 int parse_u64(const char *s, uint64_t max, uint64_t *ret,
 	      struct warren_error *err) MUST_CHECK;
 
 /*
- * "500ms", "30s", "2m", "1h" or a fraction of one ("1.5s"), into milliseconds, at least
- * 1.
+ * Parse "500ms", "30s", "2m", "1h" or a fraction ("1.5s") into milliseconds, at least 1.
  */
 int parse_duration(const char *s, uint64_t *ret_ms, struct warren_error *err) MUST_CHECK;
 

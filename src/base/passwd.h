@@ -18,12 +18,12 @@ struct passwd_entry {
 	char home[512]; /* "/" if the file has no absolute path */
 };
 
-/* By @name, or by @uid when @name is NULL. 0 or -ENOENT. */
+/* Find a user by @name, or by @uid if @name is NULL. 0 or -ENOENT. */
 int passwd_find(const char *text, size_t size, const char *name, uint32_t uid,
 		struct passwd_entry *ret);
-/* The gid of the group @name. */
+/* Find the gid of the group @name. */
 int passwd_find_group(const char *text, size_t size, const char *name, uint32_t *ret_gid);
-/* The groups that list @user as a member, at most @max; how many. */
+/* Find the groups that list @user as a member, at most @max; return how many. */
 size_t passwd_find_groups(const char *text, size_t size, const char *user, uint32_t *gids,
 			  size_t max);
 

@@ -8,9 +8,9 @@
 #include <sys/types.h>
 
 /*
- * Decode @n bytes into @out, which has room for @size of them and the NUL at the end.
- * @plus: '+' is a space, as in forms. Returns the length;
- * -EINVAL: a bad escape, a NUL or what is not UTF-8; -ENOSPC: no room.
+ * Decode @n bytes into @out, which has space for @size bytes including the NUL at the
+ * end. @plus: '+' means a space, as in forms. Return the length; -EINVAL: a bad escape, a
+ * NUL or invalid UTF-8; -ENOSPC: @out is too small.
  */
 ssize_t percent_decode(const char *in, size_t n, bool plus, char *out, size_t size);
 

@@ -8,7 +8,7 @@
 
 #include "base/macro.h"
 
-/* One that is only read, however const it is. NULL is one without strings. */
+/* A list that is only read, with any combination of const. NULL is an empty list. */
 union strv {
 	char **list;
 	char *const *list_const;
@@ -17,12 +17,12 @@ union strv {
 } __attribute__((transparent_union));
 
 size_t strv_len(union strv v);
-/* A copy with its strings; NULL: no memory. */
+/* Copy the list and its strings; NULL: out of memory. */
 char **strv_copy(union strv v) MUST_CHECK;
 char **strv_free(char **v);
-/* Append a copy of @s; *@v may be NULL. -ENOMEM: *@v is unchanged. */
+/* Append a copy of @s; *@v may be NULL. On -ENOMEM, *@v is unchanged. */
 int strv_add(char ***v, const char *s) MUST_CHECK;
-/* Whether it contains @s, ignoring case. */
+/* Whether the list contains @s, ignoring case. */
 bool strv_has_case(union strv v, const char *s);
 
 static inline void strv_free_p(char ***v)

@@ -5,8 +5,8 @@
 
 enum tier {
 	TIER_NONE,      /* no isolation, or unknown isolation */
-	TIER_CONTAINER, /* the kernel of this machine, and its user ids */
-	TIER_NAMESPACE, /* the kernel of this machine, with separate user ids */
+	TIER_CONTAINER, /* this machine's kernel and its user ids */
+	TIER_NAMESPACE, /* this machine's kernel, with separate user ids */
 	TIER_GVISOR,    /* a separate kernel, in user space */
 	TIER_VM,        /* a virtual machine */
 	TIER_MAX,

@@ -2,9 +2,9 @@
 /*
  * userdirs.h - Warren's directories for a user who is not root
  *
- * They are in XDG_RUNTIME_DIR and XDG_DATA_HOME, or below HOME. A name in /tmp can be
- * guessed, and the user who creates it first controls everything in it: it is the last
- * resort, and is used only if the directory belongs to the user alone.
+ * They are in XDG_RUNTIME_DIR and XDG_DATA_HOME, or below HOME. /tmp is the last resort:
+ * another user can guess the name, create the directory first and control everything in
+ * it. It is used only if the directory belongs to this user alone.
  */
 #ifndef BASE_USERDIRS_H
 #define BASE_USERDIRS_H

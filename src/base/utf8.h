@@ -7,14 +7,13 @@
 #include <stddef.h>
 
 /*
- * Length of the sequence that the @n bytes at @data begin with; 0 when they do not begin
- * with one.
+ * Length of the valid sequence at the start of the @n bytes at @data; 0 if there is none.
  */
 size_t utf8_len(const void *data, size_t n);
 bool utf8_valid(const void *s, size_t n);
-/* How many bytes at the end of @data begin a sequence and do not end it: 0 to 3. */
+/* Number of bytes (0 to 3) of an incomplete sequence at the end of @data. */
 size_t utf8_cut(const void *data, size_t n);
-/* Characters in text that is valid. */
+/* Number of characters in valid text. */
 size_t utf8_count(const void *data, size_t n);
 
 #endif /* BASE_UTF8_H */

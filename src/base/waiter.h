@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * waiter.h - callbacks that wait for an event: an end, output, a state
+ * waiter.h - callbacks that wait for an event, such as an end, output or a state
  *
- * A waiter is its owner's memory, zeroed except for fn and ctx, until it was cancelled
- * or, if it is called only once, was called. An object that can be waited for has a list
- * of waiters.
+ * The owner allocates a waiter, zeroed except for fn and ctx. It must stay valid until it
+ * is cancelled or, if it is called only once, until the call. An object that can be
+ * waited for has a list of waiters.
  */
 #ifndef BASE_WAITER_H
 #define BASE_WAITER_H
@@ -14,7 +14,7 @@
 struct waiters;
 
 struct waiter {
-	void (*fn)(struct waiter *w, void *of); /* @of is what it waited for */
+	void (*fn)(struct waiter *w, void *of); /* @of is the object that it waits for */
 	void *ctx;
 	void *of;             /* private from here on */
 	struct waiters *list; /* NULL: it does not wait */
@@ -23,7 +23,7 @@ struct waiter {
 
 struct waiters {
 	struct waiter *first;
-	struct waiter *next; /* the next one to call, during waiters_tell(); NULL */
+	struct waiter *next; /* next one to call during waiters_tell(), else NULL */
 };
 
 static inline void waiter_add(struct waiters *list, struct waiter *w, void *of)
@@ -33,7 +33,7 @@ static inline void waiter_add(struct waiters *list, struct waiter *w, void *of)
 	DLIST_PUSH(list->first, w);
 }
 
-/* What it waited for; NULL: it did not wait. */
+/* Cancel @w; return the object that it waited for, or NULL if it did not wait. */
 static inline void *waiter_cancel(struct waiter *w)
 {
 	if (!w->list)
@@ -46,8 +46,9 @@ static inline void *waiter_cancel(struct waiter *w)
 }
 
 /*
- * Calls all waiters, which stay in the list. Any of them may cancel itself or others, and
- * add more, which are not called this time. The list must stay until the last was called.
+ * Call all waiters and leave them in the list. A waiter may cancel itself or others, and
+ * may add new ones, which are not called this time. The list must stay valid until the
+ * last call returns.
  */
 static inline void waiters_tell(struct waiters *list)
 {
