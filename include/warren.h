@@ -346,8 +346,8 @@ enum warren_stdio {
 };
 
 struct warren_exec_spec {
-	const char *const
-		*argv; /* NULL-terminated; argv[0] is looked up in the exec's PATH */
+	/* NULL-terminated; argv[0] is looked up in the exec's PATH. */
+	const char *const *argv;
 	const char *const *env; /* added to the sandbox's; "NAME=value" */
 	const char *cwd;        /* default: the sandbox's workdir */
 	const char *user;       /* default: the sandbox's user */

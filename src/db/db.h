@@ -298,9 +298,9 @@ bool sandbox_may_become(enum sandbox_state from, enum sandbox_state to);
  * Insert all @n rows or none, and charge their common owner. Ignores seq and changed_at
  * of a row.
  *	0		the rows are inserted
- *	1		this owner has used the key before, with the same hash: nothing
- *was inserted; db_each_of_request() has the sandboxes of that request
- *	-EEXIST		this owner has used the key for another request
+ *	1		this owner used the key before, with the same hash: nothing was
+ *			inserted; db_each_of_request() has the sandboxes of that request
+ *	-EEXIST		this owner used the key for another request
  *	-ENOTUNIQ	the owner has a sandbox with that name
  *	-EDQUOT		over a limit; db_denied() says which
  *	-ENOENT		no such owner

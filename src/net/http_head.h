@@ -2,11 +2,11 @@
 /*
  * http_head.h - the head of a request or a response, parsed strictly
  *
- * One grammar for both sides, RFC 9112 without its leniencies: lines end in CR LF
- * and nothing else, a field name is a token directly followed by its colon, values
- * hold no control characters, no line is folded. What frames the body is decided
- * here, once: a message that says it in two ways is refused, because the next
- * program may believe the other.
+ * Requests and responses have the same grammar, RFC 9112 without its leniencies: lines
+ * end in CR LF only, a field name is a token directly followed by its colon, values have
+ * no control characters, and lines are not folded. The parser also decides how the body
+ * is framed. It refuses a message with two different framings, because the next program
+ * might choose the other one.
  */
 #ifndef NET_HTTP_HEAD_H
 #define NET_HTTP_HEAD_H
@@ -25,37 +25,37 @@ struct http_field {
 struct http_head {
 	const char *method, *target; /* of a request */
 	unsigned status;             /* of a response */
-	unsigned minor;              /* of version 1.x */
+	unsigned minor;              /* of the version 1.x */
 	size_t n_fields;
 	struct http_field fields[HTTP_FIELDS_MAX];
 
 	bool has_host, has_length, chunked;
 	uint64_t length;
-	bool close, keep_alive, upgrade; /* what Connection lists */
+	bool close, keep_alive, upgrade; /* options of the header Connection */
 	bool expect_continue;
 
-	const char *why; /* when it is refused */
+	const char *why; /* reason of a refusal */
 };
 
 /*
- * Where the head at the start of @data ends: its length with the empty line, 0
- * when more bytes are needed, -1 when it is no head. *@scanned remembers what was
- * looked at; it starts at 0 and is for the next call with more of the same.
+ * Find the end of the head at the start of @data. Returns the length of the head with the
+ * empty line; 0: more bytes are needed; -1: it is not a head. Start with *@scanned = 0
+ * and pass it again with more data, so that no byte is scanned twice.
  */
 long http_head_find(const char *data, size_t n, size_t *scanned);
 
 /*
- * Take apart the @n bytes that http_head_find() found; they are written to (line
- * ends become NULs), and what is returned points into them. 0, or the status to
- * refuse it with, and @h->why. An empty line in front of a request is skipped.
+ * Parse the @n bytes that http_head_find() found. The strings in @h point into @data,
+ * which is modified: line ends become NULs. Returns 0, or the status of a refusal with
+ * its reason in @h->why. An empty line in front of a request is skipped.
  */
 int http_head_request(char *data, size_t n, struct http_head *h);
 int http_head_response(char *data, size_t n, struct http_head *h);
 
-/* Is @token in a list like that of Connection, whatever its case? */
+/* Whether @token is in a list such as that of Connection. Ignores case. */
 bool http_list_has(const char *list, const char *token);
 bool http_is_token(const char *s);
-/* May be sent as the value of a field. */
+/* Whether @s may be sent as the value of a field. */
 bool http_is_value(const char *s);
 
 #endif /* NET_HTTP_HEAD_H */

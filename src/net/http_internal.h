@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http_internal.h - servers, connections and requests, as the files of the server see
- * them
+ * http_internal.h - servers, connections and requests, for the files of the server
  *
  *	http_server.c   listening, accepting, deadlines
  *	http_conn.c     a connection: heads and bodies in, request after request
  *	http_answer.c   answers out
- *	http_text.c     words: headers, status lines, decoding
+ *	http_text.c     headers, status lines, decoding
  *
- * One function writes the state of each thing: arm() the deadline of a
- * connection, work() what it does with bytes, http_conn_end() its end.
+ * http_conn_arm() chooses the deadline of a connection, http_conn_work() processes its
+ * bytes, and http_conn_end() ends it.
  */
 #ifndef NET_HTTP_INTERNAL_H
 #define NET_HTTP_INTERNAL_H
@@ -19,16 +18,16 @@
 #include "net/http_head.h"
 #include "net/stream.h"
 
-/* Why a connection waits, and for how long at most. A queue each, in order of expiry. */
+/* The deadlines of a connection. Each has a queue of connections, in order of expiry. */
 enum deadline {
 	DEADLINE_NONE,
-	DEADLINE_HEAD,   /* counts from the first byte: trickling does not help */
-	DEADLINE_IDLE,   /* between requests, of a stranger */
-	DEADLINE_KEPT,   /* the same, of a client that is known */
-	DEADLINE_BODY,   /* counts from the last byte */
-	DEADLINE_WRITE,  /* counts from the last byte taken */
-	DEADLINE_HALF,   /* the client has ended its half */
-	DEADLINE_LINGER, /* so that it can read our last words */
+	DEADLINE_HEAD,   /* from the first byte, so that a slow client cannot extend it */
+	DEADLINE_IDLE,   /* between requests of an unknown client */
+	DEADLINE_KEPT,   /* between requests of a known client */
+	DEADLINE_BODY,   /* from the last byte */
+	DEADLINE_WRITE,  /* from the last byte that the client read */
+	DEADLINE_HALF,   /* the client has closed its half */
+	DEADLINE_LINGER, /* the client may read the last answer */
 	DEADLINE_MAX
 };
 
@@ -39,68 +38,70 @@ struct link {
 struct http_conn {
 	struct stream stream;
 	struct http_server *server;
-	struct request *req;   /* the one under way */
-	struct http_body body; /* what is left of its body */
-	struct loop_task task; /* goes on after an answer that came later */
-	struct link all;       /* of the server's connections */
-	struct link queue;     /* of those with the same deadline */
+	struct request *req;   /* the current request */
+	struct http_body body; /* the rest of its body */
+	struct loop_task task; /* continues after an answer that was not immediate */
+	struct link all;       /* in the list of all connections */
+	struct link queue;     /* in the queue of its deadline */
 	uint64_t due;
 	uint64_t progress; /* bytes sent and received when the deadline was set */
-	uint64_t taken;    /* bytes and 1, when http_server_cut() looked; 0: it did not */
-	size_t scanned;    /* of a head that is not whole yet */
+	uint64_t taken; /* bytes sent + 1 at the last http_server_cut(); 0: not called */
+	size_t scanned; /* scanned bytes of an incomplete head */
 	struct http_peer peer;
 	uint8_t deadline; /* enum deadline */
-	bool working;     /* in work(): what ends there is seen there */
+	/* In http_conn_work(), which notices the end of the connection itself. */
+	bool working;
 	bool close_after; /* this answer is the last */
-	bool lingering;   /* only for the client to read it */
-	bool used;        /* there has been a request */
-	bool partial;     /* some of a head is there */
-	bool aborted;     /* to be ended, from the loop */
-	bool known;       /* its client, to the handlers, or by the unix socket */
-	bool refused;     /* there was no room for it; it stays to read that */
+	bool lingering;   /* open only until the client has read the last answer */
+	bool used;        /* has had a request */
+	bool partial;     /* a part of a head has arrived */
+	bool aborted;     /* the loop will end it */
+	bool known;       /* the client showed a valid token, or uses the unix socket */
+	bool refused; /* over the maximum; open only for the client to read the refusal */
 };
 
-/* What a server holds for requests: http_account.c. */
+/* Memory that a server holds for requests: http_account.c. */
 enum http_account {
-	HTTP_BODIES, /* that are being collected */
-	HTTP_KEPT,   /* for answers */
+	HTTP_BODIES, /* bodies that are being collected */
+	HTTP_KEPT,   /* answers */
 	HTTP_ACCOUNTS,
 };
 
 struct http_accounts {
 	size_t limit[HTTP_ACCOUNTS], used[HTTP_ACCOUNTS];
-	struct http_owner *owners; /* of requests that are open */
+	struct http_owner *owners; /* owners of open requests */
 };
 
 enum sink {
-	SINK_UNDECIDED, /* the handler has not said yet: nothing is read */
+	SINK_UNDECIDED, /* the handler has not chosen yet; nothing is read */
 	SINK_COLLECT,
 	SINK_STREAM,
 };
 
 struct request {
-	struct http_request pub; /* first: the handler's pointer is this one */
-	struct http_conn *conn;  /* NULL once it is closed */
+	struct http_request pub; /* must be first: handlers have a pointer to it */
+	struct http_conn *conn;  /* NULL once the request is closed */
 	void (*fn)(struct http_request *req, const char *data, size_t n);
 	struct buf collected;
-	struct http_owner *owner;   /* NULL: none */
-	size_t held[HTTP_ACCOUNTS]; /* of the body, and for the answer */
-	uint64_t left;              /* of an answer of known length */
-	int status;                 /* of the answer; 0: it has not begun */
+	struct http_owner *owner; /* NULL: none */
+	/* Bytes held for the body, and for the answer. */
+	size_t held[HTTP_ACCOUNTS];
+	uint64_t left; /* bytes left of an answer with a known length */
+	int status;    /* status of the answer; 0: not begun */
 	char id[ID_LEN + 1];
 	uint8_t sink; /* enum sink */
-	bool expects; /* a "100 Continue" before its body */
+	bool expects; /* waits for "100 Continue" before it sends the body */
 	bool paused;
-	bool keep_alive;   /* as far as the client is concerned */
-	bool begun, ended; /* the answer */
-	bool bodiless;     /* the answer to HEAD, a 204 or 304 */
+	bool keep_alive;   /* what the client requests */
+	bool begun, ended; /* state of the answer */
+	bool bodiless;     /* no body: the answer to HEAD, a 204 or 304 */
 	bool chunked;
-	bool sized; /* @left counts */
+	bool sized; /* @left is valid */
 	bool upgraded;
-	bool told_end; /* of the body */
-	bool oversize; /* the body is longer than wanted */
-	bool crowded;  /* there is no room for it beside those of others */
-	bool waiting;  /* for drained() */
+	bool told_end; /* the handler was told the end of the body */
+	bool oversize; /* the body exceeds the handler's maximum */
+	bool crowded;  /* the memory for bodies is used up */
+	bool waiting;  /* the handler waits for drained() */
 	bool head_method;
 	struct http_header headers[];
 };
@@ -108,50 +109,57 @@ struct request {
 /* http_account.c */
 int http_account_own(struct http_accounts *all, struct request *r,
 		     const char *name) MUST_CHECK;
-/* Room for a body of @r that has @len bytes by now; false: there is none. */
+/* Account for the body of @r, which has @len bytes so far; false: over the limit. */
 bool http_account_body(struct http_accounts *all, struct request *r, size_t len);
 bool http_account_keep(struct http_accounts *all, struct request *r, size_t n);
-/* It is no longer there. */
+/* Release the memory that @r holds in the account @which. */
 void http_account_give(struct http_accounts *all, enum http_account which,
 		       struct request *r);
-/* The request is over. */
+/* The request has ended. */
 void http_account_leave(struct http_accounts *all, struct request *r);
 
 /* http_server.c */
 struct http_accounts *http_server_accounts(struct http_server *s);
-/* Count it anew: its client has become known, or a stranger. */
+/* The client has become known or unknown; updates the counts. */
 void http_server_known(struct http_conn *c, bool known);
 void http_server_set_deadline(struct http_conn *c, enum deadline d);
 void http_server_gone(struct http_conn *c);
 struct net_loop *http_server_loop(const struct http_server *s);
 const struct http_options *http_server_options(const struct http_server *s);
 struct http_head *
-http_server_head(struct http_server *s);             /* to parse into; one at a time */
+http_server_head(struct http_server *s); /* to parse into, for one head at a time */
 const char *http_server_date(struct http_server *s); /* "Date: ...\r\n" */
-void http_server_id(struct http_server *s, char id[ID_LEN + 1]); /* of a request */
+/* A new id for a request. */
+void http_server_id(struct http_server *s, char id[ID_LEN + 1]);
 struct buf *
-http_server_scratch(struct http_server *s); /* empty; for one head at a time */
+http_server_scratch(struct http_server *s); /* empty, for one head at a time */
 bool http_server_is_draining(const struct http_server *s);
 
 /* http_conn.c */
 int http_conn_open(struct http_server *server, int fd, struct tls *tls,
 		   struct http_conn **ret);
-/* The connection has ended for this reason; its request is notified. */
+/* The connection has ended for the reason @why; closes its request. */
 void http_conn_end(struct http_conn *c, int why);
 void http_conn_timeout(struct http_conn *c, enum deadline which);
-/* Something changed outside of work(): look again, from the loop. */
+/* The state changed outside of http_conn_work(): run it again from the loop. */
 void http_conn_kick(struct http_conn *c);
-/* There is no room for it: a 503, and the end. */
+/* The server has too many connections: answer 503 and end this one. */
 void http_conn_overfull(struct http_conn *c);
-/* The request has ended; it is notified. */
+/* The request has ended; calls its closed(). */
 void http_conn_close_request(struct http_conn *c, int why);
-/* End our half, and read on until the client has seen it. */
+/* Close the server's half, and read until the client has closed its half. */
 void http_conn_linger(struct http_conn *c);
-/* Is the rest of the body so small that reading it beats a new connection? */
+/*
+ * Whether the rest of the body is so small that reading it costs less than a new
+ * connection.
+ */
 bool http_conn_body_is_cheap(const struct http_conn *c);
 
 /* http_answer.c */
-/* The server's own answer, then the end; to the request under way, if there is one. */
+/*
+ * Send the server's own answer, to the current request if there is one; then end the
+ * connection.
+ */
 void http_conn_refuse(struct http_conn *c, int status, const char *why, int error);
 
 /* http_text.c */

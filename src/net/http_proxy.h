@@ -2,11 +2,11 @@
 /*
  * http_proxy.h - forward a request, or all bytes, to an untrusted server
  *
- * Nothing is passed on unchanged: the request is written again from its parsed form, and
- * so is the answer. An invalid answer of the server (two lengths, a line end in a value,
- * an upgrade that was not requested) becomes a 502. An upgrade that both sides want makes
- * the connection a pipe of bytes. A tunnel is
- * one from the start: the server need not speak HTTP.
+ * Nothing is passed on unchanged: the proxy writes the request again from its parsed
+ * form, and also the answer. An invalid answer of the server (two lengths, a line end in
+ * a value, an upgrade that was not requested) becomes a 502. If both sides agree to an
+ * upgrade, the proxy forwards bytes from then on. A tunnel forwards bytes from the start,
+ * so the server need not speak HTTP.
  */
 #ifndef NET_HTTP_PROXY_H
 #define NET_HTTP_PROXY_H
@@ -14,34 +14,35 @@
 #include "net/http.h"
 
 struct http_proxy_options {
-	const char *target; /* to ask for; NULL: what the client asked for */
-	const char *host;   /* to name; NULL: what the client named */
-	/* Headers that are not passed on, by name, NULL-terminated; NULL: none. */
+	const char *target; /* target for the server; NULL: the client's */
+	const char *host;   /* value of Host for the server; NULL: the client's */
+	/* Headers that are not forwarded, NULL-terminated; NULL: none. */
 	const char *const *without;
-	/* The same of the answer; must outlive the request. */
+	/* Headers of the answer that are not forwarded; must outlive the request. */
 	const char *const *answer_without;
-	/* A header that the answer gets on top of the server's own; name NULL: none. */
+	/* A header to add to the answer; name NULL: none. */
 	struct http_header with;
-	unsigned head_ms; /* without progress, until the head of the answer; 0: 60 s; then
-			     504 */
+	/* Time without progress until the head of the answer, then 504; 0: 60 s. */
+	unsigned head_ms;
 	/*
-	 * Called once and last, as closed() of a request, whose user and callbacks are
-	 * the proxy's.
+	 * Called once and last, like closed() of a request. The proxy uses the request's
+	 * own user and callbacks.
 	 */
 	void (*closed)(void *ctx, int why);
 	void *ctx;
 };
 
 /*
- * Answer @req with what the server at the other end of @fd (taken), a stream
- * socket that is connected or about to be, says to it. The caller is done with both.
+ * Forward @req to the server at the other end of @fd, a stream socket that is connected
+ * or connecting, and answer with the server's answer. Takes @fd; the caller must not use
+ * @req any more.
  */
 void http_proxy(struct http_request *req, int fd,
 		const struct http_proxy_options *options);
 
 /*
- * Answer @req with 101 and @headers, and be a pipe between its client and @fd (taken)
- * from then on: each half ends by itself. @closed is called as above.
+ * Answer @req with 101 and @headers, then forward bytes between its client and @fd in
+ * both directions. Each direction ends separately. Takes @fd. @closed is called as above.
  */
 void http_tunnel(struct http_request *req, int fd, const struct http_header *headers,
 		 size_t n_headers, void (*closed)(void *ctx, int why), void *ctx);

@@ -2,9 +2,9 @@
 /*
  * loop.h - the event loop of a process: descriptors, timers, and work for later
  *
- * One thread, one loop. Callbacks run one after another, and no function of this header
- * except loop_run() calls one. Handles may be freed from any callback, including their
- * own; their callbacks are not called afterwards.
+ * One thread, one loop. Callbacks run one after another, and only loop_run() calls them.
+ * Handles may be freed from any callback, including their own; their callbacks are not
+ * called afterwards.
  */
 #ifndef NET_LOOP_H
 #define NET_LOOP_H
@@ -35,7 +35,7 @@ uint64_t loop_now(const struct net_loop *loop);
 
 /*
  * Call @fn whenever @fd (a socket, pipe, eventfd, pidfd: not a regular file) has one of
- * @events. Level-triggered; an error appears as all of @events at once. The descriptor
+ * @events. Level-triggered; an error is reported as all of @events. The descriptor
  * becomes non-blocking, still belongs to the caller, and must stay open until after
  * loop_watch_free().
  */
@@ -44,7 +44,7 @@ uint64_t loop_now(const struct net_loop *loop);
 int loop_watch_named(struct net_loop *loop, int fd, unsigned events,
 		     void (*fn)(void *ctx, unsigned events), void *ctx, const char *name,
 		     struct loop_watch **ret);
-/* Other events; 0 pauses. */
+/* Wait for other events; 0: pause. */
 int loop_watch_set(struct loop_watch *w, unsigned events);
 struct loop_watch *loop_watch_free(struct loop_watch *w);
 
@@ -53,29 +53,30 @@ struct loop_watch *loop_watch_free(struct loop_watch *w);
 	loop_timer_new_named(loop, fn, ctx, LOOP_NAME(fn), ret)
 int loop_timer_new_named(struct net_loop *loop, void (*fn)(void *ctx), void *ctx,
 			 const char *name, struct loop_timer **ret);
-/* Call once, @ms from now, replacing an earlier time. */
+/* Call the timer's function once, in @ms. Replaces an earlier time. */
 void loop_timer_set(struct loop_timer *t, uint64_t ms);
 void loop_timer_stop(struct loop_timer *t);
 struct loop_timer *loop_timer_free(struct loop_timer *t);
 
 /*
- * Work for later, inside the struct that it belongs to; needs no memory, so cannot fail.
+ * A deferred call, as a member of its owner's struct. It allocates nothing, so it cannot
+ * fail.
  */
 struct loop_task {
 	void (*fn)(void *ctx);
 	void *ctx;
-	struct loop_task *next, *prev; /* private; NULL while it does not wait */
+	struct loop_task *next, *prev; /* private; NULL while not queued */
 	const char *name;
 };
 
-/* Call once, before the loop sleeps again. A task that already waits keeps its place. */
+/* Call the task once, before the loop sleeps again. A queued task keeps its place. */
 #define loop_defer(loop, task) loop_defer_named(loop, task, LOOP_NAME(task))
 void loop_defer_named(struct net_loop *loop, struct loop_task *task, const char *name);
 /*
- * The same for long work in slices: a task that is not done asks again. All such tasks
- * together get LOOP_LATER_MS of a turn, in the order of their requests; the others wait
- * for the next turn. So a new request waits for one such share and not for all of them,
- * however many streams there are and however much each has to send.
+ * The same for long work in slices: a task that is not done queues itself again. All such
+ * tasks together run for LOOP_LATER_MS per turn, in the order of their calls; the rest
+ * wait for the next turn. So a new request waits at most for one such share, even if many
+ * streams have much to send.
  */
 #define LOOP_LATER_MS          2
 #define loop_later(loop, task) loop_later_named(loop, task, LOOP_NAME(task))
@@ -85,53 +86,52 @@ void loop_task_cancel(struct loop_task *task);
 /* -------------------------------------------------------------- other threads */
 
 /*
- * What may block: @work on another thread, then @done (NULL: nothing) from the loop. What
- * they use must stay until @done; it cannot be cancelled. -ENOMEM: it will not be done.
- * Tenants have the threads in turn; @tenant NULL is the service itself.
+ * For work that may block: call @work on another thread, then @done (NULL: nothing) from
+ * the loop. The data that they use must stay valid until @done; the work cannot be
+ * cancelled. -ENOMEM: nothing will be called. The threads serve tenants in turn; @tenant
+ * NULL is the service itself.
  */
 #define loop_work(loop, tenant, work, done, ctx) \
 	loop_work_named(loop, tenant, work, done, ctx, LOOP_NAME(done))
 int loop_work_named(struct net_loop *loop, const char *tenant, void (*work)(void *ctx),
 		    void (*done)(void *ctx), void *ctx, const char *name) MUST_CHECK;
 /*
- * Close @fd. To close the last descriptor of a removed file frees its blocks, which takes
- * as long as the file is large: a large file is closed on another thread.
+ * Close @fd. Closing the last descriptor of a removed file frees its blocks, which takes
+ * long for a large file; so a large file is closed on another thread.
  */
 void loop_close(struct net_loop *loop, int fd);
 
 /* --------------------------------------------------------------- the watchdog */
 
 /*
- * A turn is what the loop does between two waits. One that takes longer than LOOP_SLOW_MS
- * is counted by the name of the callback that took most of it:
- * "service/exec/exec_output.c:on_notify", or what that callback said it does, by
+ * A turn is everything that the loop does between two waits. A turn that takes longer
+ * than LOOP_SLOW_MS is counted under the name of its longest callback, such as
+ * "service/exec/exec_output.c:on_notify", or under the name that this callback gave to
  * loop_mark().
  */
 #define LOOP_SLOW_MS   50
-#define LOOP_SLOW_KEPT 64 /* names that are counted apart */
+#define LOOP_SLOW_KEPT 64 /* names with separate counts */
 
 #define LOOP_STRING(x) #x
 #define LOOP_NAME(fn)  (__FILE__ ":" LOOP_STRING(fn))
 
 struct loop_slow {
-	const char *name; /* "": of those that have no place of their own */
+	const char *name; /* "": all names without a separate count */
 	uint64_t turns;
 };
 
 struct loop_turns {
 	uint64_t slow;             /* turns over LOOP_SLOW_MS */
 	uint64_t longest_usec;     /* of all turns */
-	uint64_t longest_cpu_usec; /* of the slow ones: processor time of the worst */
+	uint64_t longest_cpu_usec; /* processor time of the longest slow turn */
 	size_t n;
 	struct loop_slow by[LOOP_SLOW_KEPT + 1];
 };
 
-/* The turn at hand is about @what, a string that stays: the name of an operation. */
+/* Name the operation of the current callback. The string @what must stay valid. */
 void loop_mark(struct net_loop *loop, const char *what);
 const struct loop_turns *loop_turns(const struct net_loop *loop);
-/*
- * Tell of each slow turn: its name, how long it took, and how long of that it computed.
- */
+/* Call @fn for each slow turn with its name, its duration, and its processor time. */
 void loop_on_slow(struct net_loop *loop,
 		  void (*fn)(void *ctx, const char *name, uint64_t usec,
 			     uint64_t cpu_usec),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loop_internal.h - the loop for the streams of this folder: shared buffers */
+/* loop_internal.h - the loop and its shared buffers, for the streams of this folder */
 #ifndef NET_LOOP_INTERNAL_H
 #define NET_LOOP_INTERNAL_H
 
@@ -17,36 +17,37 @@ struct stream;
 struct net_loop {
 	uv_loop_t uv;
 	uv_prepare_t prepare;   /* runs tasks before the loop sleeps */
-	uv_idle_t idle;         /* keeps it awake when tasks have made tasks */
+	uv_idle_t idle;         /* keeps the loop awake if tasks have queued tasks */
 	struct loop_task tasks; /* the head of a ring */
-	struct loop_task later; /* the head of another ring: tasks of loop_later() */
-	size_t working;         /* of loop_work(): under way or waiting */
-	unsigned in_pool;       /* of these: with the threads */
-	struct work_queue
-		*queues; /* the others, by tenant; the first is the next in turn */
+	struct loop_task later; /* the same for tasks of loop_later() */
+	size_t working;         /* calls of loop_work() that run or wait */
+	unsigned in_pool;       /* of these, the ones that the threads have */
+	/* The others, by tenant; the first queue is the next in turn. */
+	struct work_queue *queues;
 	/* The watchdog. */
-	uint64_t turn;          /* ns: when this turn began; 0: in none */
-	uint64_t last;          /* when its last callback ended */
-	uint64_t worst;         /* how long its longest took, */
-	const char *worst_name; /* and which that was */
-	const char *mark;       /* what the callback that runs says of itself; NULL */
-	uint64_t sampled;       /* when the processor time was read, */
-	uint64_t sample;        /* and what it was */
+	uint64_t turn;          /* ns: start of this turn; 0: not in a turn */
+	uint64_t last;          /* end of its last callback */
+	uint64_t worst;         /* duration of its longest callback */
+	const char *worst_name; /* name of its longest callback */
+	/* Name that the current callback gave to loop_mark(); NULL: none. */
+	const char *mark;
+	uint64_t sampled; /* time when the processor time was read */
+	uint64_t sample;  /* processor time at that moment */
 	struct loop_turns turns;
 	void (*on_slow)(void *ctx, const char *name, uint64_t usec, uint64_t cpu_usec);
 	void *slow_ctx;
 	/*
-	 * What is received is passed on before the next thing is received, and what
-	 * one round of one stream sends is sent together: so one buffer each serves
-	 * all connections, and an idle one needs none.
+	 * Received bytes are passed on before more are received, and all bytes that one
+	 * stream sends in one round are sent together. So one buffer for each direction
+	 * serves all connections, and an idle connection needs none.
 	 */
 	char *in;
 	char *out;
 	size_t out_len;
-	struct stream *corked; /* whose bytes are in @out */
+	struct stream *corked; /* the stream whose bytes are in @out */
 };
 
-/* loop_watchdog.c: around each callback; the first of a turn begins it. */
+/* loop_watchdog.c: called around each callback; the first one begins a turn. */
 static inline void loop_enter(struct net_loop *loop)
 {
 	if (loop->turn == 0)
@@ -54,9 +55,9 @@ static inline void loop_enter(struct net_loop *loop)
 }
 
 void loop_leave(struct net_loop *loop, const char *name);
-/* loop_work.c: before anything is asked of the threads. */
+/* loop_work.c: call it before the threads get any work. */
 void loop_work_init(void);
-/* Before the loop waits. */
+/* Call it before the loop waits. */
 void loop_turn_end(struct net_loop *loop);
 
 #endif /* NET_LOOP_INTERNAL_H */

@@ -22,8 +22,8 @@
 #include "net/loop.h"
 
 #define STREAM_HIGH \
-	(128U << 10) /* queued: who produces more should wait until it is drained */
-#define STREAM_MAX (8U << 20) /* queued: who did not wait is cut off */
+	(128U << 10)          /* queued bytes: the producer should wait for drained() */
+#define STREAM_MAX (8U << 20) /* queued bytes: a producer that did not wait fails */
 
 struct ssl_st;
 struct stream_segment;
@@ -44,14 +44,14 @@ struct stream_ops {
 	 * otherwise more may come when reading is resumed.
 	 */
 	void (*ended)(void *ctx, bool drained);
-	void (*drained)(void *ctx); /* the queue has become empty */
+	void (*drained)(void *ctx); /* the queue is empty again */
 	/*
-	 * The queue is no longer empty, or some of it was sent and some is left, no
-	 * matter which function wrote. The owner must not write or close now. May be
+	 * The queue has become non-empty, or a part of it was sent and a part is left.
+	 * Called for every write function. The owner must not write or close now. May be
 	 * NULL.
 	 */
 	void (*queued)(void *ctx);
-	void (*failed)(void *ctx, int error); /* -errno; the owner closes now */
+	void (*failed)(void *ctx, int error); /* -errno; the owner must close now */
 	void (*closed)(void *ctx);
 };
 
@@ -62,25 +62,25 @@ struct stream {
 	void *ctx;
 	struct ssl_st *ssl;
 	struct loop_task
-		task; /* offers what was kept, tells what cannot be told at once */
-	struct loop_task flush; /* continues a long write in its turn */
-	char *kept; /* received, not taken; @kept_off bytes of it are done with */
+		task; /* offers kept bytes, and reports errors and ends from the loop */
+	struct loop_task flush; /* continues a long write in a later turn */
+	char *kept; /* received, not taken; the first @kept_off bytes are done */
 	uint32_t kept_off, kept_len, kept_size;
 	struct stream_segment *first, *last; /* the queue */
-	size_t queued;                       /* bytes of it that are memory */
+	size_t queued;                       /* its bytes in memory */
 	uint64_t sent, received;             /* in total: growth is progress */
 	int fd;
-	int error;       /* that failed() has yet to tell */
+	int error;       /* reported by failed() later */
 	uint8_t events;  /* watched now */
-	bool paused;     /* data() is not wanted */
-	bool ended;      /* the peer's half is over, and all of it was received */
-	bool hung_up;    /* it seems to be over, but not all of it was received */
-	bool handshaken; /* or plain */
+	bool paused;     /* do not call data() */
+	bool ended;      /* the peer has closed its half, and all bytes were received */
+	bool hung_up;    /* the peer seems to have closed its half; bytes may be left */
+	bool handshaken; /* or not TLS */
 	bool crossed;    /* TLS wants to write in order to read */
-	bool finishing;  /* our half ends when the queue is empty */
-	bool finished;   /* it has ended */
-	bool reads_on;   /* the owner's wish: a peer that takes no more may still have
-			    something to say */
+	bool finishing;  /* close this half when the queue is empty */
+	bool finished;   /* this half is closed */
+	/* Set by the owner: continue to read after the peer stopped receiving. */
+	bool reads_on;
 	bool is_closed;
 	bool buffered; /* TLS holds bytes that the socket does not show */
 };
@@ -105,8 +105,8 @@ static inline size_t stream_kept(const struct stream *s)
 int stream_write(struct stream *s, const void *data, size_t n);
 int stream_writev(struct stream *s, const struct iovec *iov, size_t n);
 /*
- * @n bytes of the file @fd from @offset on; takes @fd. A file that is shorter fails the
- * stream.
+ * Send @n bytes of the file @fd from @offset; takes @fd. If the file is shorter, the
+ * stream fails.
  */
 int stream_write_file(struct stream *s, int fd, uint64_t offset, uint64_t n);
 static inline bool stream_idle(const struct stream *s)

@@ -7,7 +7,7 @@ struct tls;
 struct ssl_st;
 
 /*
- * The server's side of a connection on @fd, which stays the caller's. NULL: no
+ * The server's side of a connection on @fd, which the caller keeps. NULL: there is no
  * certificate.
  */
 struct ssl_st *tls_accept(struct tls *tls, int fd);

@@ -8,9 +8,9 @@
  *			return; (it has been answered)
  *	}
  *
- * Messages come whole, text is valid UTF-8. Pings are answered, silent peers are probed,
- * and a peer that violates the protocol gets a close message and is disconnected. No
- * extensions.
+ * The callback gets whole messages; text is valid UTF-8. Pings are answered, and silent
+ * peers get a ping. A peer that violates the protocol gets a close message and is
+ * disconnected. Extensions are not supported.
  */
 #ifndef NET_WS_H
 #define NET_WS_H
@@ -23,42 +23,49 @@ struct http_request;
 struct ws;
 
 struct ws_options {
-	/* @data is borrowed until it returns. */
+	/* @data is borrowed until the callback returns. */
 	void (*message)(struct ws *ws, bool text, const char *data, size_t n);
-	void (*drained)(struct ws *ws); /* ws_send() may go on; NULL: not needed */
+	void (*drained)(struct ws *ws); /* ws_send() may continue; NULL: not needed */
 	/*
-	 * Once and last; @code is what the client closed with, 1006 when it did not. May
-	 * be NULL.
+	 * Called once and last. @code is the client's close code, or 1006 if it sent
+	 * none. May be NULL.
 	 */
 	void (*closed)(struct ws *ws, unsigned code);
 	void *user;
-	const char *protocol; /* the one chosen of Sec-WebSocket-Protocol; NULL: none */
+	const char *protocol; /* the chosen item of Sec-WebSocket-Protocol; NULL: none */
 	size_t max_message;   /* 0: 1 MiB */
-	unsigned ping_ms; /* of silence until a ping; as much again and it is gone; 0: 30
-			     s */
+	/*
+	 * Silence until a ping; after the same time again, the client is disconnected; 0:
+	 * 30 s.
+	 */
+	unsigned ping_ms;
 };
 
 /*
- * Is it a handshake? 0, or the status that refuses it (400, 426) and why: for those
- * who have something to do before they accept it.
+ * Whether @req is a handshake: 0, or the status of a refusal (400, 426) and its reason.
+ * For callers that must do something before they accept it.
  */
 int ws_check(const struct http_request *req, const char **ret_why);
 /*
- * Take over @req, whose user and callbacks become the WebSocket's. A request that is no
- * handshake is answered (400, 426) and -EINVAL returned. Origin is the caller's to check.
+ * Take over @req, whose user and callbacks become the WebSocket's. If @req is not a
+ * handshake, it is answered (400, 426), and the function returns -EINVAL. The caller must
+ * check Origin.
  */
 int ws_accept(struct http_request *req, const struct ws_options *options,
 	      struct ws **ret);
 void *ws_user(const struct ws *ws);
 
-/* 0: go on; 1: taken, but wait for drained() before more; -errno: closed() follows. */
+/*
+ * 0: continue; 1: accepted, but wait for drained() before the next; -errno: closed()
+ * follows.
+ */
 int ws_send(struct ws *ws, bool text, const void *data, size_t n);
-/* No further messages until resumed: the client has to wait. */
+/* Deliver no further messages until ws_resume(); the client has to wait. */
 void ws_pause(struct ws *ws);
 void ws_resume(struct ws *ws);
 /*
- * Say goodbye; closed() comes when the client has answered or time is up. @reason may be
- * NULL.
+ * Send a close message. closed() is called when the client has answered or after a time
+ * limit. @reason may be NULL.
  */
 void ws_close(struct ws *ws, unsigned code, const char *reason);
 
