@@ -2,8 +2,8 @@
 /*
  * backends.h - the backends of this machine, from its configuration
  *
- * The configuration is YAML, which this program does not load a reader for: warren-serve
- * is asked, and only by those who want another backend than the native one.
+ * The configuration is YAML, and this program has no YAML parser. It asks warren-serve
+ * instead, and only if a backend other than the native one is requested.
  */
 #ifndef CLI_BACKENDS_H
 #define CLI_BACKENDS_H
@@ -20,14 +20,14 @@ struct place {
 struct places {
 	size_t n;
 	struct place v[PLACES_MAX];
-	char *text; /* what they point into */
+	char *text; /* text that the entries point into */
 };
 
-/* All there are. */
+/* Read all backends. */
 int places_read(struct places *ret, struct warren_error *err) MUST_CHECK;
 /*
- * The one that a sandbox gets that asks for @backend (NULL: any) and for a wall of @tier
- * at least (NULL: any); refused as the service does. There is one in *@ret.
+ * Choose the backend for a sandbox that requests @backend (NULL: any) and at least @tier
+ * (NULL: any), by the rules of the service. *@ret contains exactly one.
  */
 int places_choose(const char *backend, const char *tier, struct places *ret,
 		  struct warren_error *err) MUST_CHECK;

@@ -18,7 +18,7 @@ extern const struct command command_version;
 #define CLIENT_DECLARED(word, says) extern const struct command command_##word;
 CLIENT_COMMANDS(CLIENT_DECLARED)
 
-/* The program itself, in main.c: it has no name, and all of them as its verbs. */
+/* The program itself, in main.c: it has no name, and all commands are its verbs. */
 extern const struct command command_warren;
 
 #endif /* CLI_CLI_H */

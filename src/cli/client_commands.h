@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client_commands.h - the commands that the service answers, listed once
+ * client_commands.h - list of the commands that use the service
  *
- * warren(1) lists them and hands them to warren-client, which has a `struct command
- * client_<name>` for each. X(name, summary), in the order of the help.
+ * warren(1) lists them and runs warren-client, which has a `struct command client_<name>`
+ * for each. X(name, summary), in the order of the help.
  */
 #ifndef CLI_CLIENT_COMMANDS_LIST_H
 #define CLI_CLIENT_COMMANDS_LIST_H

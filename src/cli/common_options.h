@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * common_options.h - options that several commands have, each defined once
+ * common_options.h - options that several commands share
  *
  *	{ "Computer", OPT_NETWORK(FIELD(network)) },
  *
- * What differs from command to command is an argument: a value that works, and what the
- * help says of it.
+ * The parts that differ between commands are arguments: an example value and the help
+ * text.
  */
 #ifndef CLI_COMMON_OPTIONS_H
 #define CLI_COMMON_OPTIONS_H
@@ -89,8 +89,8 @@
 	(says), opt_flag, (at)
 
 /*
- * A whole row for each row of SPEC_LIMITS(), which calls it by a macro that says what
- * group they begin and where the array of limits is:
+ * A whole option for each row of SPEC_LIMITS(). The caller wraps it in a macro with the
+ * title of the group and the offset of the array of limits:
  *
  *	#define RUN_LIMIT(...) OPT_LIMIT("Limits", FIELD(limits), __VA_ARGS__)
  */
@@ -98,7 +98,7 @@
 		  example, says, ...) \
 	{ SPEC_##id == 0 ? (title) : NULL, (word), (letter), OPT_VALUE_##unit, (example), \
 	  (says), value_limit_##field, (at) + SPEC_##id * sizeof(uint64_t) },
-/* The same of those that can be given for one exec. */
+/* The same, only for limits that can be set for a single exec. */
 #define OPT_LIVE_LIMIT(title, at, id, field, life, ...) \
 	OPT_IF_##life(OPT_LIMIT(title, at, id, field, life, __VA_ARGS__))
 #define OPT_IF_LIVE(...) __VA_ARGS__

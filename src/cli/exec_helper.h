@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec_helper.h - the helper programs
+ * exec_helper.h - run helper programs
  *
- * `warren` loads nothing, so that a run starts at once. What needs libraries is
- * in programs of their own, which people do not call by name.
+ * `warren` loads no shared libraries, so that a run starts at once. Features that need
+ * libraries live in helper programs, which users do not call by name.
  */
 #ifndef CLI_EXEC_HELPER_H
 #define CLI_EXEC_HELPER_H
@@ -11,9 +11,12 @@
 #include "base/error.h"
 #include "cli/command.h"
 
-/* The program that has @cmd: where WARREN_HOST is set, the one for that. */
+/* The program that runs @cmd; it may be a different one if WARREN_HOST is set. */
 const char *helper_program(const struct command *cmd);
-/* Becomes the program of @cmd, with @argv; returns only if that failed: the status. */
+/*
+ * Replace this process by the program of @cmd, with @argv. If that fails, return the exit
+ * status.
+ */
 int helper_run(const struct command *cmd, char **argv);
 
 #endif /* CLI_EXEC_HELPER_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* format.h - sizes and times as people read them */
+/* format.h - format sizes and times for people */
 #ifndef CLI_FORMAT_H
 #define CLI_FORMAT_H
 
@@ -10,7 +10,7 @@
 
 /* "77.8MB": powers of 1,000, three digits. */
 const char *human_size(uint64_t bytes, char text[HUMAN_MAX]);
-/* An image's "2024-02-29T12:00:00.5Z"; 0 when it is not that. */
+/* Parse an image's "2024-02-29T12:00:00.5Z"; 0 if it has another form. */
 time_t human_parse_time(const char *text);
 /* "3 weeks ago"; "" for 0. */
 const char *human_ago(time_t then, time_t now, char text[HUMAN_MAX]);

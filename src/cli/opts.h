@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * opts.h - options as a table, parsed strictly, and the help generated from it
+ * opts.h - parse a table of options strictly, and generate the help from it
  *
- * Habits are GNU's: --name VALUE, --name=VALUE, -n VALUE, -nVALUE, grouped
- * flags (-it), "--" ends the options. So does the first word that is not an
- * option: what follows belongs to the command. Names are not abbreviated.
- * Of an option that is given twice the last one counts, unless it adds to a
- * list. Each table has --help (-h) without listing it.
+ * The syntax is that of GNU: --name VALUE, --name=VALUE, -n VALUE, -nVALUE, grouped flags
+ * (-it). Options end at "--" or at the first word that is not an option; the rest belongs
+ * to the command. Names cannot be abbreviated. If an option is given twice, the last one
+ * counts, unless it adds to a list. Each table has --help (-h) without listing it.
  */
 #ifndef CLI_OPTS_H
 #define CLI_OPTS_H
@@ -15,15 +14,15 @@
 #include "base/error.h"
 
 struct opt {
-	const char *group; /* begins a group of the help; NULL: goes on with the last */
+	const char *group; /* title of a new group in the help; NULL: same group */
 	const char *name;
 	char letter;         /* 0: it has none */
-	const char *value;   /* what its value is called; NULL: it is a flag */
-	const char *example; /* a value that works, for the errors */
+	const char *value;   /* name of its value in the help; NULL: it is a flag */
+	const char *example; /* a valid value, for error messages */
 	const char *help;
-	/* Reads @value (NULL: a flag was given) into @field. */
+	/* Parse @value (NULL: a flag was given) into @field. */
 	int (*set)(void *field, const char *value, struct warren_error *err);
-	size_t field; /* its offset in the structure that the command passes */
+	size_t field; /* offset in the structure that the command passes */
 };
 
 /* Two options that contradict each other. */
@@ -37,35 +36,34 @@ struct opts {
 	size_t n;
 	const struct opt_conflict *conflicts;
 	size_t n_conflicts;
-	const char *operands; /* "[--] CMD [ARG...]"; NULL: none are taken */
-	const char *example;  /* a whole call that works */
-	bool mixed; /* options may follow operands: no operand is a command with its own
-		     */
+	const char *operands; /* "[--] CMD [ARG...]"; NULL: none allowed */
+	const char *example;  /* a complete valid call */
+	bool mixed;           /* options may follow operands */
 };
 
 enum {
 	OPTS_OK = 0,
-	OPTS_HELP = 1, /* --help was given, and nothing else matters */
+	OPTS_HELP = 1, /* --help was given; ignore everything else */
 };
 
 /*
- * Fills @target from argv[1] on; *@ret_first is the index of the first operand (argc:
- * none); where they are mixed @argv is sorted, options first. On an error the rest is
- * read all the same, so that a flag like --json holds for the report of the error, and
- * the first error is returned.
+ * Parse @argv from argv[1] on into @target. *@ret_first is the index of the first operand
+ * (argc: none). If `mixed` is set, @argv is sorted, options first. After an error parsing
+ * continues, so that a flag like --json applies to the error report; the first error is
+ * returned.
  */
 int opts_parse(const struct opts *o, int argc, char **argv, void *target, int *ret_first,
 	       struct warren_error *err) MUST_CHECK;
 
-/* The one that is called so, --help included; NULL: there is none. */
+/* Find an option by name, including --help; NULL: there is none. */
 const struct opt *opts_find(const struct opts *o, const char *name, size_t len);
 
-/* The options as the help lists them. */
+/* Append the list of options for the help. */
 void opts_list(const struct opts *o, struct buf *out);
 
 /*
- * For the tables. A `bool`; a `const char *`, which is not empty unless @_or_none; a
- * `uint64_t` each.
+ * Setters for the tables: opt_flag() sets a `bool`, opt_text() a non-empty `const char *`
+ * (_or_none: it may be empty), the others a `uint64_t`.
  */
 int opt_flag(void *field, const char *value, struct warren_error *err);
 int opt_text(void *field, const char *value, struct warren_error *err);

@@ -15,16 +15,17 @@ struct env_list {
 };
 
 /*
- * Of a variable that is added twice the last value counts.
+ * If a variable is added twice, the last value counts.
  *
- * "NAME=value", or "NAME" to take over the caller's value; not set there: nothing.
+ * Add "NAME=value", or "NAME" to copy the caller's value; if the caller has none, nothing
+ * is added.
  */
 int env_list_add(struct env_list *env, const char *text,
 		 struct warren_error *err) MUST_CHECK;
 /*
- * A file of such lines. As docker reads them: blank lines and lines that begin
- * with '#' are skipped, blanks before a name too; a value is taken as it is,
- * quotes included. Errors name the file and the line.
+ * Add the variables of a file, one per line, with docker's rules: blank lines, lines that
+ * begin with '#' and spaces before a name are skipped; a value is used unchanged,
+ * including quotes. Errors name the file and the line.
  */
 int env_list_add_file(struct env_list *env, const char *path,
 		      struct warren_error *err) MUST_CHECK;

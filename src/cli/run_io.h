@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run_io.h - while a command runs: its streams, the caller's signals, its end
+ * run_io.h - forward streams and signals while a command runs, until its end
  *
- * One poll(2), no threads. Streams are pumps that never wait for a slow
- * reader, so that a signal or the end of the command is always heard. When the command
- * has ended, the sandbox is destroyed first, which ends all other processes that hold the
- * pipes; only then are the pipes drained to their end. So no output is lost, and no
- * background process delays the end.
+ * One poll(2), no threads. The streams (splice.h) never wait for a slow reader, so that a
+ * signal or the end of the command is handled at once. When the command has ended, the
+ * sandbox is destroyed first, which ends all other processes that hold the pipes; only
+ * then are the pipes drained to their end. Thus no output is lost, and no background
+ * process delays the end.
  */
 #ifndef CLI_RUN_IO_H
 #define CLI_RUN_IO_H
@@ -17,17 +17,17 @@
 struct run_io {
 	int signals; /* borrowed */
 	bool tty;    /* the command has a terminal */
-	bool raw;    /* and ours is raw */
+	bool raw;    /* the caller's terminal is in raw mode */
 	struct splice in, out, err;
 };
 
-/* Takes the streams of @ex; a terminal is shared with it, for the sake of resizing. */
+/* Take over the streams of @ex; a terminal is shared with @ex, which resizes it. */
 int run_io_start(struct run_io *io, struct warren_exec *ex, const struct run_options *o,
 		 struct warren_error *err) MUST_CHECK;
-/* Until @ex has ended. */
+/* Run until @ex has ended. */
 int run_io_run(struct run_io *io, struct warren_exec *ex,
 	       struct warren_result *ret_result, struct warren_error *err) MUST_CHECK;
-/* What is left in the streams; returns the signal that cut it short, 0: none. */
+/* Drain the streams to their end; return the signal that interrupted it, 0: none. */
 int run_io_drain(struct run_io *io);
 void run_io_done(struct run_io *io);
 

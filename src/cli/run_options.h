@@ -10,14 +10,14 @@
 
 #define PUBLISH_MAX 16
 
-/* Ports, "[ADDRESS:]HOST:PORT" each. */
+/* Published ports, each "[ADDRESS:]HOST:PORT". */
 struct publish_list {
 	const char *v[PUBLISH_MAX];
 	size_t n;
 };
 
 struct run_options {
-	char *image;         /* owned: a relative directory was made absolute */
+	char *image;         /* owned; a relative directory is made absolute */
 	const char *backend; /* NULL: native, or the service's default */
 	const char *tier;
 	enum pull_when pull;
@@ -26,9 +26,9 @@ struct run_options {
 	const char *hostname;
 	const char *user;
 	const char *workdir;
-	struct env_list env; /* by run_options_finish(): what the command gets */
+	struct env_list env; /* the command's environment, set by run_options_finish() */
 	struct env_list env_file;
-	struct env_list env_option; /* outdoes the files, whatever the order */
+	struct env_list env_option; /* overrides env_file, in any order */
 	struct mount_list mounts;
 	enum warren_network network;
 	uint64_t limits[SPEC_LIMIT_MAX];
@@ -40,27 +40,27 @@ struct run_options {
 	bool quiet;
 	bool verbose;
 	bool daemon;
-	/* With the service only: */
+	/* Only with the service: */
 	const char *name;
 	struct publish_list publish;
 	bool detach;
-	bool remove; /* --rm: what happens anyway, unless it is detached */
+	bool remove; /* --rm: the default unless it is detached */
 };
 
 extern const struct opts run_opts;
 
 /*
- * The image, if @argv[*@first] is one: then *@first is the word behind it. After "--" or
- * --image it is a program. Else it is an image by its form alone, a tag or a digest
- * (python:3.12), so that nothing that is here or not decides; with --detach it always is.
+ * Take the image from @argv[*@first] if it is one, and advance *@first. After "--" or
+ * --image, the word is a program. Otherwise its form alone decides, not what exists: a
+ * word with a tag or a digest (python:3.12) is an image. With --detach it always is.
  */
 int run_options_take_image(struct run_options *o, char **argv, int argc, int *first,
 			   struct warren_error *err) MUST_CHECK;
-/* Does it take the service? */
+/* Whether the run needs the service. */
 bool run_options_service(const struct run_options *o);
-/* What no single option can tell; and the environment is put together. */
+/* Check combinations of options, and build the environment. */
 int run_options_finish(struct run_options *o, struct warren_error *err) MUST_CHECK;
-/* Is its image one of the store's, as opposed to `host` and directories? */
+/* Whether the image is in the store, rather than `host` or a directory. */
 bool run_options_stored(const struct run_options *o);
 void run_options_done(struct run_options *o);
 

@@ -2,24 +2,24 @@
 /*
  * run_pull.h - `warren run` pulls missing images
  *
- * Whether an image is here is asked by using it: a run of one that is pays
- * nothing. Only when that failed is warren-image started, which knows the
- * difference between an image that is missing and one that is not.
+ * `warren run` first tries to use the image, so that a run of an existing image costs
+ * nothing extra. Only if that fails, it starts warren-image, which can tell whether the
+ * image is missing.
  */
 #ifndef CLI_RUN_PULL_H
 #define CLI_RUN_PULL_H
 
 #include "cli/run_options.h"
 
-/* Before anything was tried. */
+/* Whether to pull before the first attempt to create the sandbox. */
 bool run_pull_first(const struct run_options *o);
-/* After making a sandbox failed with -@code. */
+/* Whether to pull after the create failed with -@code. */
 bool run_pull_after(const struct run_options *o, int code);
 
 /*
- * Pull it, with progress on stderr. @signals: those that end us end the pull
- * too, and are returned. 0: it is there. -errno: @err says why; its message is
- * empty when the reason was said on stderr.
+ * Pull the image, with progress on stderr. Return 0 if it exists afterwards, or the
+ * signal from @signals that ended the pull. On -errno, the message of @err is empty if
+ * the reason was already printed on stderr.
  */
 int run_pull(const struct run_options *o, int signals,
 	     struct warren_error *err) MUST_CHECK;

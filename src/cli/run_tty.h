@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run_tty.h - the caller's terminal while a command has its own
+ * run_tty.h - put the caller's terminal into raw mode while a command has its own
+ * terminal
  *
- * Keys must reach the command's terminal unchanged, so ours is raw for that
- * time. It is restored on every way out: by hand before anything is said,
- * at exit, and before a fatal signal ends us. There is one terminal in a
- * process, hence the state in the file.
+ * Keys must reach the command's terminal unchanged, so the caller's terminal is raw for
+ * that time. It is restored in every case: explicitly before a message is printed, at
+ * exit, and before a fatal signal ends the process. A process has one terminal, so the
+ * state is a static variable.
  */
 #ifndef CLI_RUN_TTY_H
 #define CLI_RUN_TTY_H
@@ -16,11 +17,9 @@
 
 /* May be called again after tty_restore(). */
 int tty_raw(int fd, struct warren_error *err);
-/* Does nothing when nothing is to be restored. */
+/* Restore the terminal, if it is raw. */
 void tty_restore(void);
-/*
- * Rows and columns of the first terminal among stdin, stdout and stderr; 0 and 0: none.
- */
+/* Get the size of the first terminal among stdin, stdout and stderr; 0 and 0: none. */
 void tty_size(uint16_t *ret_rows, uint16_t *ret_cols);
 
 #endif /* CLI_RUN_TTY_H */

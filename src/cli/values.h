@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * values.h - values of options that several commands have, parsed strictly
+ * values.h - strict parsers for the values of common options
  *
- * Each is the `set` of a row of a table (opts.h); beside it, what its field is.
+ * Each is a `set` of struct opt (opts.h); the comment gives the type of its field.
  */
 #ifndef CLI_VALUES_H
 #define CLI_VALUES_H
@@ -28,18 +28,18 @@ enum pull_when {
 
 typedef int value_fn(void *field, const char *value, struct warren_error *err);
 
-value_fn value_image;    /* char *, owned: a relative directory is made absolute */
+value_fn value_image;    /* char *, owned; a relative directory is made absolute */
 value_fn value_pull;     /* enum pull_when */
-value_fn value_platform; /* const char *; judged by who pulls */
+value_fn value_platform; /* const char *; checked by the program that pulls */
 value_fn value_hostname; /* const char * */
 value_fn value_user;     /* const char *: a name, uid or uid:gid */
-value_fn value_workdir;  /* const char *: an absolute path that means one thing */
+value_fn value_workdir;  /* const char *: an absolute, normalised path */
 value_fn value_network;  /* enum warren_network */
-value_fn value_size;     /* uint64_t, 1m at least */
-value_fn value_number;   /* uint64_t, 0 too */
-value_fn value_count;    /* uint64_t, 1 at least */
+value_fn value_size;     /* uint64_t, at least 1m */
+value_fn value_number;   /* uint64_t, may be 0 */
+value_fn value_count;    /* uint64_t, at least 1 */
 value_fn value_env;      /* struct env_list: NAME[=VALUE] */
-value_fn value_env_file; /* struct env_list: a file of them */
+value_fn value_env_file; /* struct env_list: a file of NAME[=VALUE] lines */
 value_fn value_volume;   /* struct mount_list: SRC:DST[:ro|:rw] */
 value_fn value_tmpfs;    /* struct mount_list: DST[:size=SIZE] */
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attach.h - a command in a sandbox as if it ran here
+ * attach.h - connect the caller's streams and signals to a command in a sandbox
  *
- * Its output goes to our stdout and stderr, our stdin to its, signals are passed
- * on, and a terminal follows ours. A connection that breaks off (the service was
- * restarted) is made again, and the output goes on where it was.
+ * The command's output goes to stdout and stderr; stdin and signals go to the command;
+ * its terminal follows the size of the caller's. If the connection breaks (the service
+ * was restarted), the client connects again and continues with the next byte of output.
  */
 #ifndef CLI_CLIENT_ATTACH_H
 #define CLI_CLIENT_ATTACH_H
@@ -15,29 +15,29 @@ struct splice;
 
 struct attach {
 	struct client *client;
-	const char *command; /* of ours, as errors begin */
+	const char *command; /* the warren command, as prefix of errors */
 	const char *sandbox, *exec;
 	uint64_t from;       /* cursor to begin at */
 	const char *stream;  /* "stdout", "stderr"; NULL: both */
-	bool in;             /* pass stdin on */
-	bool tty;            /* it has a terminal: follow the size of ours */
-	bool watch;          /* only look: no signal is passed on, no back-pressure */
-	bool once;           /* what is there, without waiting for more */
-	bool quiet;          /* nothing of gaps */
-	struct splice *keep; /* stdout and stderr, to be kept and not written; NULL */
+	bool in;             /* forward stdin */
+	bool tty;            /* it has a terminal: forward the size of ours */
+	bool watch;          /* only observe: no signals, no back-pressure */
+	bool once;           /* stop at the end of the existing output */
+	bool quiet;          /* do not report gaps */
+	struct splice *keep; /* captures stdout and stderr; NULL: write them */
 };
 
 /*
- * Until the command ended: *@ret_result tells how. With @once also when it did
- * not; *@ret_ended tells (NULL: not wanted).
+ * Run until the command has ended, and store its result in *@ret_result. With @once,
+ * return even if it has not; *@ret_ended (may be NULL) says whether it has.
  */
 int attach_run(const struct attach *a, struct warren_result *ret_result, bool *ret_ended,
 	       struct warren_error *err) MUST_CHECK;
 
-/* A result as the API has it. */
+/* Convert a result from the API's JSON. */
 void result_of(const json_t *from, struct warren_result *ret);
 
-/* The status when a command could not be started: 127, 126, or ours. */
+/* The exit status if a command could not be started: 127, 126, or STATUS_FAILED. */
 int start_status(const struct client *c);
 
 #endif /* CLI_CLIENT_ATTACH_H */

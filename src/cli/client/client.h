@@ -8,9 +8,9 @@
  *	r = client_open(&c, err);
  *	r = client_call(c, "GET", "/v1/sandboxes", NULL, &answer, err);
  *
- * Everything is one thread and one curl multi handle: client_call() is a request
- * that is waited for; several at once (the output of a command while its input
- * is sent) are requests that are started, and client_turn() until they ended.
+ * There is one thread and one curl multi handle. client_call() sends a request and waits
+ * for it. For concurrent requests (a command's output while its input is sent), start
+ * each request, then call client_turn() until all have ended.
  */
 #ifndef CLI_CLIENT_CLIENT_H
 #define CLI_CLIENT_CLIENT_H
@@ -23,30 +23,30 @@
 #include "base/buf.h"
 #include "base/error.h"
 
-#define PATH_LIMIT (64U << 10) /* of a path with its query */
+#define PATH_LIMIT (64U << 10) /* maximum length of a path with its query */
 
 struct client {
-	char *base;   /* "http://localhost" */
-	char *socket; /* of a unix socket; NULL: TCP */
-	bool own; /* the default address: the service must belong to the user or root */
-	bool stranger;   /* it is not */
-	char *host;      /* "unix:/run/warren/warren.sock", as errors call it */
+	char *base;      /* "http://localhost" */
+	char *socket;    /* path of a unix socket; NULL: TCP */
+	bool own;        /* default address: the user or root must own the service */
+	bool stranger;   /* another user owns the service */
+	char *host;      /* for errors: "unix:/run/warren/warren.sock" */
 	const char *ca;  /* NULL: the system's */
-	char *authority; /* the header with the token, or NULL; a secret */
+	char *authority; /* header with the token (a secret), or NULL */
 	CURLM *multi;
-	char code[48]; /* of the last error of the service: "sandbox_not_found" */
+	char code[48]; /* code of the service's last error: "sandbox_not_found" */
 };
 
-/* As WARREN_HOST, WARREN_TOKEN and WARREN_CA say. Nothing is sent yet. */
+/* Create a client from WARREN_HOST, WARREN_TOKEN and WARREN_CA, without connecting. */
 int client_open(struct client **ret, struct warren_error *err) MUST_CHECK;
 /*
- * Is it the service's, or some other user's who was there first? Asked of every
- * connection before anything is sent.
+ * Whether the peer of @fd is the service, not another user who took the address first.
+ * Called for every connection before anything is sent.
  */
 bool client_trusts(struct client *c, int fd);
-/* The error where it is not; returns its code. */
+/* Set the error for an untrusted peer; return its code. */
 int client_refuse(const struct client *c, struct warren_error *err);
-/* NULL is fine; returns NULL. */
+/* @c may be NULL. Always returns NULL. */
 struct client *client_close(struct client *c);
 
 static inline void client_close_p(struct client **c)
@@ -68,38 +68,44 @@ static inline void json_decref_p(json_t **j)
 struct request {
 	struct client *client;
 	CURL *easy;
-	int fd; /* of the connection that was made for it; -1: it has one that was there
-		 */
+	int fd; /* new connection made for it; -1: a reused one */
 	struct curl_slist *headers;
-	char *body;        /* owned */
-	struct buf answer; /* all of it; of a stream: of an error, or half a line */
+	char *body; /* owned */
+	struct buf
+		answer; /* whole body; for a stream: an error body, or a partial line */
 	bool running;
 	bool ended;
-	long status; /* 0: no answer came */
+	long status; /* 0: no response */
 	struct warren_error err;
-	char code[48]; /* of an error of the service */
-	/* Of a stream; < 0 breaks it off. With on_line, whole lines without their end. */
+	char code[48]; /* code of an error from the service */
+	/*
+	 * For a stream; a result < 0 aborts it. on_line gets whole lines without the
+	 * newline.
+	 */
 	int (*on_data)(void *arg, const char *data, size_t n);
 	int (*on_line)(void *arg, const char *line, size_t n);
 	void *arg;
-	/* Where the body comes from: the count, 0 at its end, < 0 breaks it off. */
+	/* Reads the request body: returns the count, 0 at the end, < 0 to abort. */
 	ssize_t (*from)(void *arg, char *data, size_t n);
 };
 
-/* @path with its query. */
+/* @path includes the query. */
 int request_new(struct client *c, const char *method, const char *path,
 		struct request **ret, struct warren_error *err) MUST_CHECK;
 struct request *request_free(struct request *r);
 int request_json(struct request *r, const json_t *body,
 		 struct warren_error *err) MUST_CHECK;
-/* A copy of @data, sent as @type. */
+/* Send a copy of @data with content type @type. */
 int request_bytes(struct request *r, const char *type, const void *data, size_t n,
 		  struct warren_error *err) MUST_CHECK;
-/* As @r->from gives it, of @size bytes; -1: until its end. */
+/* Send the @size bytes that @r->from provides; -1: until its end. */
 int request_upload(struct request *r, const char *type, int64_t size,
 		   struct warren_error *err) MUST_CHECK;
 int request_start(struct request *r, struct warren_error *err) MUST_CHECK;
-/* Until it ended; 0, or -errno for what is not an answer below 400. */
+/*
+ * Wait until the request has ended; -errno if there is no response or its status is 400
+ * or above.
+ */
 int request_wait(struct request *r, struct warren_error *err) MUST_CHECK;
 
 static inline void request_free_p(struct request **r)
@@ -110,24 +116,27 @@ static inline void request_free_p(struct request **r)
 #define AUTO_REQUEST CLEANUP(request_free_p)
 
 /*
- * Moves what can be moved, and waits for more, or for one of @fds, for
- * @timeout_ms at most.
+ * Transfer all data that is ready, then wait for more data or for one of @fds, for at
+ * most @timeout_ms.
  */
 int client_turn(struct client *c, struct curl_waitfd *fds, unsigned n, int timeout_ms,
 		struct warren_error *err) MUST_CHECK;
 
-/* One request with a JSON body (NULL: none); *@ret (NULL: not wanted) is the answer. */
+/*
+ * Send one request with a JSON body (NULL: none) and wait; *@ret (@ret may be NULL) gets
+ * the response.
+ */
 int client_call(struct client *c, const char *method, const char *path,
 		const json_t *body, json_t **ret, struct warren_error *err) MUST_CHECK;
-/* Whether the last failure of a call was this one of the service's. */
+/* Whether the last call failed with this error code of the service. */
 bool client_said(const struct client *c, const char *code);
 
-/* "?name=value" or "&name=value" behind @path, the value encoded. */
+/* Append "?name=value" or "&name=value" to @path, with the value encoded. */
 void put_query(struct buf *path, const char *name, const char *value);
 
 /*
- * Each page of a list: @key is the name of its array. Calls @each for its elements;
- * a result other than 0 ends it and is returned.
+ * Read all pages of a list and call @each for every element of the array @key. If @each
+ * does not return 0, stop and return its result.
  */
 int client_list(struct client *c, const char *path, const char *key,
 		int (*each)(void *arg, json_t *item), void *arg,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * commands.h - the commands that use `warren serve`, and what they share
+ * commands.h - the commands that use `warren serve`, and their common functions
  *
- * As in warren(1): a file and a `struct command` each, a table in main.c.
+ * Each command has a file and a `struct command`; main.c has the table.
  */
 #ifndef CLI_CLIENT_COMMANDS_H
 #define CLI_CLIENT_COMMANDS_H
@@ -20,53 +20,53 @@ extern const struct command client_run;
 CLIENT_COMMANDS(CLIENT_DECLARED)
 #undef CLIENT_DECLARED
 
-/* command_operands() of "SANDBOX [--] CMD [ARG...]"; false: return *@ret_status. */
+/* command_operands() for "SANDBOX [--] CMD [ARG...]". If false, return *@ret_status. */
 bool command_in_sandbox(const struct command *cmd, int argc, char **argv, void *target,
 			const char **ret_sandbox, char ***ret_words,
 			int *ret_status) MUST_CHECK;
 
-/* @err, which may be the service's, in words of the command's own options. */
+/* Copy @err, with names of API fields replaced by the options of @cmd. */
 struct warren_error client_words(const struct command *cmd,
 				 const struct warren_error *err);
-/* Says it so. */
+/* Print client_words() of @err. */
 void client_say(const struct command *cmd, const struct warren_error *err);
-/* The same; the status. */
+/* The same; return the exit status. */
 int client_fail(const struct command *cmd, const struct warren_error *err);
 
-/* Of a command with verbs ("token create"): runs the one that is meant; the status. */
+/* Run the given verb of a command with verbs ("token create"); return the exit status. */
 int verbs_run(const struct command *of, int argc, char **argv);
 
 /* ----------------------------------------------------------------- finding */
 
-/* By its id, its name, or the beginning of its id, as long as there is only one. */
+/* Find a sandbox by id, name, or an unambiguous prefix of its id. */
 int resolve_id_find_sandbox(struct client *c, const char *word, char ret_id[ID_LEN + 1],
 			    struct warren_error *err) MUST_CHECK;
-/* By its id or the beginning of it; NULL: the one that was started last. */
+/* Find an exec by id or prefix of its id; NULL: the one that was started last. */
 int resolve_id_find_exec(struct client *c, const char *sandbox, const char *word,
 			 char ret_id[ID_LEN + 1], struct warren_error *err) MUST_CHECK;
-/* The same of sessions, of which one is always named. */
+/* The same for sessions; @word must not be NULL. */
 int find_session(struct client *c, const char *sandbox, const char *word,
 		 char ret_id[ID_LEN + 1], struct warren_error *err) MUST_CHECK;
 int find_token(struct client *c, const char *word, char ret_id[ID_LEN + 1],
 	       struct warren_error *err) MUST_CHECK;
-/* For struct command: sandboxes, as the first operand or as all of them. */
+/* For struct command: complete sandboxes, as the first operand or as every operand. */
 void complete_sandbox(int at, struct buf *out);
 void complete_sandboxes(int at, struct buf *out);
 
 /* ---------------------------------------------------------------- printing */
 
-/* @value as one line on stdout: returns the status. */
+/* Print @value as one line on stdout; return the exit status. */
 int print_json(const struct command *cmd, const json_t *value);
-/* Of something that is no more: its id, as such a line. */
+/* Print the id of a deleted object as a line of JSON. */
 int print_gone(const struct command *cmd, const char *id);
-/* Text of @key, or "". */
+/* The string at @key, or "". */
 const char *print_text_of(const json_t *object, const char *key);
 
-/* "KEY=VALUE" of labels, sorted; for a cell. */
+/* Append labels as sorted "KEY=VALUE", for a table cell. */
 void put_labels(struct buf *out, const json_t *labels);
-/* argv for people: quoted where needed. */
+/* Append argv for people, quoted where needed. */
 void put_argv(struct buf *out, const json_t *argv);
-/* "3 minutes ago" of an RFC 3339 time; "-" for what is none. */
+/* Append an RFC 3339 time as "3 minutes ago"; "-" if it is not a time. */
 void put_ago(struct buf *out, const char *time);
 
 #endif /* CLI_CLIENT_COMMANDS_H */

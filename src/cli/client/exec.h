@@ -11,12 +11,12 @@ struct command;
 struct splice;
 
 struct exec_options {
-	const struct command *command; /* of ours, as errors begin */
+	const struct command *command; /* the warren command, as prefix of errors */
 	struct env_list env_file;
-	struct env_list env; /* outdoes the files */
+	struct env_list env; /* overrides env_file */
 	const char *user;
 	const char *workdir;
-	uint64_t limits[SPEC_LIMIT_MAX]; /* of which those that are not live stay 0 */
+	uint64_t limits[SPEC_LIMIT_MAX]; /* limits that cannot be set per exec stay 0 */
 	uint64_t timeout_ms;
 	uint64_t output_limit;
 	bool interactive;
@@ -24,19 +24,22 @@ struct exec_options {
 	bool detach;
 	bool json;
 	bool quiet;
-	struct splice *keep; /* as that of struct attach */
+	struct splice *keep; /* see struct attach */
 };
 
-/* What no single option can tell. */
+/* Check combinations of options. */
 int exec_options_finish(struct exec_options *o, struct warren_error *err) MUST_CHECK;
 void exec_options_done(struct exec_options *o);
 
-/* The body of a request to start it. */
+/* The request body that starts the command. */
 json_t *exec_json(const struct exec_options *o, char *const *argv, size_t n);
-/* Runs it to its end, and says what there is to say; the status. */
+/* Run the command to its end and print any messages; return the exit status. */
 int exec_run(struct client *c, const char *sandbox, const struct exec_options *o,
 	     char *const *argv, size_t n);
-/* The same with *@ret_result; 0, or -errno with *@ret_status as the status. */
+/*
+ * Run the command and store its result in *@ret_result. On failure return -errno and set
+ * *@ret_status to the exit status.
+ */
 int exec_start_and_attach(struct client *c, const char *sandbox,
 			  const struct exec_options *o, char *const *argv, size_t n,
 			  struct warren_result *ret_result, int *ret_status,

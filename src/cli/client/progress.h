@@ -2,8 +2,8 @@
 /*
  * progress.h - a line on the terminal while an operation takes longer than a second
  *
- * It is written over itself and gone at the end; where stderr is no terminal
- * there is none.
+ * The line is redrawn in place and erased at the end. It is not shown if stderr is not a
+ * terminal.
  */
 #ifndef CLI_CLIENT_PROGRESS_H
 #define CLI_CLIENT_PROGRESS_H
@@ -17,7 +17,8 @@ struct progress {
 };
 
 /*
- * What the next requests are for, "make a sandbox of python:3.12"; NULL: nothing to show.
+ * Set the text for the next requests, "make a sandbox of python:3.12"; NULL: show
+ * nothing.
  */
 void progress_about(const char *what);
 

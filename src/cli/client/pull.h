@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pull.h - have the service pull an image */
+/* pull.h - ask the service to pull an image */
 #ifndef CLI_CLIENT_PULL_H
 #define CLI_CLIENT_PULL_H
 
@@ -8,11 +8,13 @@
 struct pull_request {
 	const char *image;
 	const char *platform; /* NULL: the service's */
-	const char *backend;  /* that has its own images; NULL: Warren's store */
+	const char *backend;  /* a backend with its own images; NULL: Warren's store */
 	bool quiet;           /* no progress */
 };
 
-/* Until it is there; *@ret (NULL: not wanted) is the image, as the service shows it. */
+/*
+ * Pull the image and wait; *@ret (@ret may be NULL) gets the service's description of it.
+ */
 int pull_image(struct client *c, const struct pull_request *request, json_t **ret,
 	       struct warren_error *err) MUST_CHECK;
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * table.h - rows of text with a header, in columns
+ * table.h - print rows of text in columns, with a header
  *
  *	struct table t = TABLE_INIT("ID", "STATE");
  *
  *	table_cell(&t, "%s", id);
  *	table_cell(&t, "%s", state);
  *
- * Cells hold what others chose (names, arguments): what could drive a
- * terminal is shown as a question mark.
+ * Cells contain text that others chose (names, arguments), so characters that could
+ * control a terminal are shown as question marks.
  */
 #ifndef CLI_CLIENT_TABLE_H
 #define CLI_CLIENT_TABLE_H
@@ -21,7 +21,7 @@
 
 struct table {
 	const char *head[TABLE_COLUMNS + 1]; /* ends with NULL */
-	struct buf cells;                    /* each with its NUL */
+	struct buf cells;                    /* each ends with a NUL */
 	size_t n;
 };
 
@@ -31,7 +31,10 @@ struct table {
 	}
 
 void table_cell(struct table *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* All of it. @max: cut lines off there; 0: nowhere. @end: of each line. */
+/*
+ * Append the whole table. @max: width at which lines are cut off; 0: none. @end: end of
+ * each line.
+ */
 void table_put(const struct table *t, size_t max, const char *end, struct buf *out);
 void table_done(struct table *t);
 

@@ -13,15 +13,17 @@
 
 struct tunnel;
 
-/* Waits until the port has taken it; -errno with the service's words when it did not. */
+/*
+ * Wait until the port accepts the connection; on failure @err has the service's message.
+ */
 int tunnel_open(struct client *c, const char *sandbox, unsigned port, struct tunnel **ret,
 		struct warren_error *err) MUST_CHECK;
 /*
- * Moves bytes between it and the socket @fd, both ways at once, until each side has ended
- * its half; -errno when one of them broke off.
+ * Relay bytes between the tunnel and the socket @fd in both directions, until both sides
+ * have ended their half; -errno if a connection broke.
  */
 int tunnel_run(struct tunnel *t, int fd);
-/* NULL is fine; returns NULL. */
+/* @t may be NULL. Always returns NULL. */
 struct tunnel *tunnel_close(struct tunnel *t);
 
 #endif /* CLI_CLIENT_TUNNEL_H */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * backend_images.h - images of backends that have their own, such as docker: the shim
- * program pulls them
+ * backend_images.h - pull images of backends that have their own images, such as docker,
+ * through the shim
  */
 #ifndef CLI_IMAGE_BACKEND_IMAGES_H
 #define CLI_IMAGE_BACKEND_IMAGES_H
 
 #include "cli/image/progress.h"
 
-/* @kind as of --backend. The image's id goes to @id. */
+/* @kind is the value of --backend. @id gets the image's id. */
 int theirs_pull(const char *kind, const char *image, bool missing,
 		struct progress *progress, char id[REF_DIGEST_LEN + 1],
 		struct warren_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* catalog.h - all images of the store and their names, read at once */
+/* catalog.h - list of all images in the store and their names */
 #ifndef CLI_IMAGE_CATALOG_H
 #define CLI_IMAGE_CATALOG_H
 
@@ -13,7 +13,7 @@ struct catalog_name {
 struct catalog {
 	struct store_image *images; /* the newest first; none is locked */
 	size_t n_images;
-	struct catalog_name *names; /* by name */
+	struct catalog_name *names; /* sorted by name */
 	size_t n_names;
 };
 
@@ -21,27 +21,25 @@ int catalog_read(const struct store *s, struct catalog *ret,
 		 struct warren_error *err) MUST_CHECK;
 void catalog_done(struct catalog *c);
 
-/* How many names the image has. */
+/* Number of names of the image. */
 size_t catalog_count_names(const struct catalog *c, const char *id);
 const struct store_image *catalog_find(const struct catalog *c, const char *id);
-/* How many images have this layer; each counts once. */
+/* Number of images that contain this layer; each counts once. */
 size_t catalog_count_users(const struct catalog *c, const char *diff_id);
-/* Is @diff_id among the layers of @image below @before? Images may name one twice. */
+/* Whether layer @before of @image is the same as a layer below it. */
 bool catalog_repeats(const struct store_image *image, size_t before);
 
 struct json;
-/* What is known of @image, as fields of an object that is open. */
+/* Add a description of @image as fields of the open JSON object. */
 void catalog_describe(const struct store *s, const struct catalog *c,
 		      const struct store_image *image, struct json *j);
 
 struct buf;
-/*
- * A line of JSON: what has become of an image, or of a name of it; @ref NULL: of no name.
- */
+/* Append a line of JSON about a change of an image or of its name; @ref NULL: no name. */
 void catalog_put_json(struct buf *out, const char *action, const char *id,
 		      const char *ref);
 
-/* As people type it: "python:3.12". */
+/* The short form that people type: "python:3.12". */
 const char *catalog_familiar(const char *ref, char text[REF_TEXT_MAX]);
 
 #endif /* CLI_IMAGE_CATALOG_H */

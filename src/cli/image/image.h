@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * image.h - what the commands of `warren image` share
+ * image.h - the commands of `warren image`, and their common functions
  *
- * As in warren(1): a file and a `struct command` each, a table in main.c. Their
- * names are two words ("image pull"), as people type them and as errors begin.
+ * Each command has a file and a `struct command`; main.c has the table. The names are two
+ * words ("image pull"), as people type them and as errors begin.
  */
 #ifndef CLI_IMAGE_IMAGE_H
 #define CLI_IMAGE_IMAGE_H
@@ -25,13 +25,10 @@ extern const struct command image_pull;
 extern const struct command image_rm;
 extern const struct command image_tag;
 
-/*
- * The store of this user, made if @make; -ENOENT without a word in @err's place: none
- * yet.
- */
+/* Open the store of this user, and create it if @make. -ENOENT: there is none yet. */
 int image_open_store(bool make, struct store *ret, struct warren_error *err) MUST_CHECK;
 
-/* Says @err; the status. */
+/* Print or report @err; return the exit status. */
 int image_fail(const struct command *cmd, const struct warren_error *err);
 
 #endif /* CLI_IMAGE_IMAGE_H */

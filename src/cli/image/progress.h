@@ -2,27 +2,27 @@
 /*
  * progress.h - progress of a pull or a load, on stderr
  *
- * On a terminal a line per layer, redrawn in place; the cursor is always below
- * them, so that nothing is to be restored, whatever ends us. Elsewhere a plain
- * line when a layer's state changes.
+ * On a terminal, each layer has a line that is redrawn in place. The cursor is always
+ * below these lines, so that nothing needs to be restored when the process ends.
+ * Elsewhere, a plain line is printed when a layer's state changes.
  */
 #ifndef CLI_IMAGE_PROGRESS_H
 #define CLI_IMAGE_PROGRESS_H
 
 #include "image/oci.h"
 
-struct progress_layer; /* what was last seen of one */
+struct progress_layer; /* the last known state of a layer */
 
 struct progress {
 	bool quiet;
 	bool terminal;
 	struct progress_layer *seen;
 	size_t n;
-	size_t drawn; /* lines above the cursor that are ours */
+	size_t drawn; /* lines that we drew above the cursor */
 };
 
 void progress_init(struct progress *p, bool quiet);
-/* For struct oci_options; non-zero when a signal asks for an end. */
+/* For struct oci_options; returns non-zero if a signal requests an end. */
 int progress_show(void *ctx, const struct oci_layer *layers, size_t n);
 void progress_done(struct progress *p);
 

@@ -6,9 +6,9 @@
  *	...
  *	{"type":"end","status":125,"errno":2,"message":"...","detail":"..."}
  *
- * Between them on stdout is what the command prints. The last line is always of
- * type "end": without it we were killed. What it calls detail is for the administrator
- * alone. Who closes the pipe wants no more of it.
+ * The command's own output is on stdout between these lines. The last line always has
+ * type "end"; if it is missing, the process was killed. `detail` is only for the
+ * administrator. A reader that closes the pipe cancels the command.
  */
 #ifndef CLI_IMAGE_REPORT_H
 #define CLI_IMAGE_REPORT_H
@@ -16,15 +16,18 @@
 #include "image/oci.h"
 
 void report_start(void);
-/* Was it asked for? */
+/* Whether a report was requested. */
 bool report_wanted(void);
-/* Why it failed; of several reasons, the first is reported. */
+/* Record why the command failed; only the first error is reported. */
 void image_report_error(const struct warren_error *err);
-/* Where the reason goes that the message does not tell; "": there is none. */
+/* Error that receives the reason if the message must not contain it; "": none. */
 struct warren_error *report_hidden(void);
-/* As for struct oci_options; non-zero: the reader has left. */
+/*
+ * Report progress, like the callback of struct oci_options; non-zero: the reader closed
+ * the pipe.
+ */
 int report_layers(const struct oci_layer *layers, size_t n);
-/* The last line. Returns @status. */
+/* Write the last line; return @status. */
 int report_end(int status);
 
 #endif /* CLI_IMAGE_REPORT_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * settings.h - settings of registries from outside the command line
+ * settings.h - registry settings from files and the environment
  *
  *	/etc/warren/registries.conf	the machine's
  *	$XDG_CONFIG_HOME/warren/registries.conf (~/.config/...)	the user's
@@ -11,8 +11,8 @@
  *	insecure registry.lan:5000	# may be spoken to without TLS
  *	ca /etc/ssl/our-ca.pem		# is trusted besides the system's
  *
- * What is insecure adds up; of certificates the last word counts: the user's before the
- * machine's, the environment's before both.
+ * Insecure registries from all sources are combined. For the certificate, the environment
+ * takes precedence over the user's file, and the user's over the machine's.
  */
 #ifndef CLI_IMAGE_SETTINGS_H
 #define CLI_IMAGE_SETTINGS_H
@@ -21,7 +21,7 @@
 
 #define SETTINGS_HOSTS_MAX 64
 
-/* NULL-terminated; borrowed. */
+/* NULL-terminated; the strings are borrowed. */
 struct host_list {
 	const char *v[SETTINGS_HOSTS_MAX + 1];
 	size_t n;
@@ -30,10 +30,10 @@ struct host_list {
 struct settings {
 	struct host_list insecure;
 	const char *ca_file; /* NULL: none */
-	char *texts[3];      /* that the words above are in */
+	char *texts[3];      /* text that the strings above point into */
 };
 
-/* HOST or HOST:PORT; a struct opt can have it as its setter. */
+/* Add HOST or HOST:PORT; usable as `set` of struct opt. */
 int host_list_add(void *list, const char *host, struct warren_error *err);
 
 int settings_read(struct settings *ret, struct warren_error *err) MUST_CHECK;
