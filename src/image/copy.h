@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy.h - copy small trees of the machine into a layer; remove trees */
+/* copy.h - copy small directory trees of the host into a layer; remove trees */
 #ifndef IMAGE_COPY_H
 #define IMAGE_COPY_H
 
 /*
- * Copy "/@path" to @path below @root, with the directories on the way.
- * Directories, links and regular files that everybody may read; all else is
- * left out. A link at the top is copied as a link. 0 or -errno.
+ * Copy "/@path" to @path below @root, and create parent directories. Only directories,
+ * symbolic links and world-readable regular files are copied. If "/@path" is a link, the
+ * link is copied. 0 or -errno.
  */
 int copy_from_host(int root, const char *path);
 
-/* rm -rf, never through a link. Best effort. */
+/* Remove a tree like rm -rf, without following links. Errors are ignored. */
 void copy_remove_tree(int at, const char *name);
 
 #endif /* IMAGE_COPY_H */

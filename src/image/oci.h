@@ -2,9 +2,9 @@
 /*
  * oci.h - pull, load and import images into the store
  *
- * All of them end the same way: layers that are missing are unpacked, each once
- * and verified by its diff id; then the image is recorded; then it is named.
- * What fails leaves nothing but whole layers, which the next collection takes.
+ * All of them end in the same way: missing layers are unpacked and verified by diff id,
+ * then the image is recorded, then it gets its name. A failure leaves only complete
+ * layers, which the next garbage collection removes.
  */
 #ifndef IMAGE_OCI_H
 #define IMAGE_OCI_H
@@ -14,18 +14,17 @@
 
 #define OCI_BYTES_MAX (64ULL << 30)
 
-/* What is going on with one layer, for a progress bar or a line. */
+/* State of one layer, for progress reports. */
 enum oci_state {
-	OCI_WAITING,     /* for its turn */
+	OCI_WAITING,     /* not started */
 	OCI_DOWNLOADING, /* done and total are bytes */
 	OCI_UNPACKING,
-	OCI_PRESENT, /* it was in the store */
+	OCI_PRESENT, /* already in the store */
 	OCI_DONE,
 };
 
 struct oci_layer {
-	char digest[REF_DIGEST_LEN +
-		    1]; /* of the blob; of an archive's layer its diff id */
+	char digest[REF_DIGEST_LEN + 1]; /* of the blob; for an archive: the diff id */
 	char diff_id[REF_DIGEST_LEN + 1];
 	uint64_t size, done;
 	enum oci_state state;
@@ -33,12 +32,13 @@ struct oci_layer {
 
 struct oci_options {
 	const char *platform; /* "linux/arm64" or "linux/arm/v7"; NULL: this machine's */
-	struct registry_options registry; /* its progress is ours to use */
-	/* Of what is loaded or imported, uncompressed; 0: OCI_BYTES_MAX. -EFBIG */
+	struct registry_options
+		registry; /* the oci functions set its progress callback */
+	/* Maximum uncompressed size of a load or import (-EFBIG); 0: OCI_BYTES_MAX */
 	uint64_t max_bytes;
 	/*
-	 * Called when something changed, some ten times a second; may be NULL. Non-zero:
-	 * cancel.
+	 * Called after changes, about ten times a second; may be NULL. Returns non-zero
+	 * to cancel.
 	 */
 	int (*progress)(void *ctx, const struct oci_layer *layers, size_t n);
 	void *ctx;
@@ -47,24 +47,27 @@ struct oci_options {
 /* This machine's platform, "linux/amd64". */
 const char *oci_platform(void);
 
-/* Pull @ref and name it. The id of the image is left in @ret_id. */
+/* Pull @ref and store it under that name. @ret_id gets the id of the image. */
 int oci_pull(const struct store *s, const struct ref *ref, const struct oci_options *o,
 	     char ret_id[REF_DIGEST_LEN + 1], struct warren_error *err);
 
 /*
- * All images of an archive (docker save or OCI, compressed or not) in @fd.
- * Calls @loaded with each id and each name that the archive gives it (NULL: none).
+ * Load all images of an archive (docker save or OCI, compressed or not) in @fd. Call
+ * @loaded with each id and each name that the archive gives it (NULL: none).
  */
 int oci_load(const struct store *s, int fd, const struct oci_options *o,
 	     void (*loaded)(void *ctx, const char *id, const char *ref),
 	     struct warren_error *err);
 
-/* A directory with an OCI layout; as oci_load(). */
+/* Like oci_load(), from a directory with an OCI layout. */
 int oci_load_layout(const struct store *s, int dir, const struct oci_options *o,
 		    void (*loaded)(void *ctx, const char *id, const char *ref),
 		    struct warren_error *err);
 
-/* A plain root filesystem, as a tarball in @fd or a directory: an image of one layer. */
+/*
+ * Create an image of one layer from a root filesystem: a tar archive or a directory in
+ * @fd.
+ */
 int oci_import(const struct store *s, int fd, const struct ref *name,
 	       const struct oci_options *o, char ret_id[REF_DIGEST_LEN + 1],
 	       struct warren_error *err);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* oci_internal.h - what pulling, loading and importing share */
+/* oci_internal.h - functions that pull, load and import share */
 #ifndef IMAGE_OCI_INTERNAL_H
 #define IMAGE_OCI_INTERNAL_H
 
 #include "image/oci.h"
 
-/* Has the caller had enough? -ECANCELED then. */
+/* Return -ECANCELED if the caller has cancelled. */
 int oci_cancelled(const struct oci_options *o, struct warren_error *err);
-/* The same after a moment, for who waits for something that gives no sign. */
+/* The same after a short sleep, for code that has to poll. */
 int oci_pause(const struct oci_options *o, struct warren_error *err);
-/* The store's lock, shared. */
+/* Take the store's lock, shared. */
 int oci_lock(const struct store *s, const struct oci_options *o,
 	     struct warren_error *err);
-/* For unpack.h; @ctx are the options. */
+/* Callback for unpack.h; @ctx is struct oci_options. */
 bool oci_unpack_cancelled(void *ctx);
 const char *oci_wanted_platform(const struct oci_options *o);
 int oci_record(const struct store *s, struct store_image *image, const char *manifest,

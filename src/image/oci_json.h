@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * oci_json.h - manifests, indexes and configurations, from untrusted JSON to checked
+ * oci_json.h - parse untrusted JSON of manifests, indexes and configurations into checked
  * values
  */
 #ifndef IMAGE_OCI_JSON_H
@@ -22,31 +22,37 @@ struct oci_manifest {
 };
 
 /*
- * Is it an index (a list of manifests by platform)? By its media type, or by what it has.
+ * Whether @json is an index (a list of manifests by platform), judged by its media type
+ * or its fields.
  */
 bool oci_is_index(const char *json, const char *type);
-/* The digest of the manifest for @platform; -ENOENT names those that there are. */
+/*
+ * Find the digest of the manifest for @platform; with -ENOENT, @err lists the platforms.
+ */
 int oci_choose(const char *json, const char *platform, char ret[REF_DIGEST_LEN + 1],
 	       struct warren_error *err);
 int oci_parse_manifest(const char *json, struct oci_manifest *ret,
 		       struct warren_error *err);
 void oci_manifest_done(struct oci_manifest *m);
 
-/* The configuration, into what the store records; diff ids go to ret->layers. */
+/* Parse the configuration into the store's record; ret->layers gets the diff ids. */
 int oci_parse_config(const char *json, struct store_image *ret, struct warren_error *err);
 
-/* docker save's manifest.json and an OCI layout's index.json: one entry after another. */
+/* An entry of docker save's manifest.json or of an OCI layout's index.json. */
 struct oci_entry {
-	char *config;   /* a file of the archive */
-	char **layers;  /* files of the archive */
+	char *config;   /* file in the archive */
+	char **layers;  /* files in the archive */
 	char **names;   /* references, never NULL */
-	char *manifest; /* of a layout: the digest; then the others are NULL */
+	char *manifest; /* OCI layout: the digest; the others are NULL then */
 };
 int oci_parse_archive(const char *json, bool layout, struct oci_entry **ret,
 		      size_t *ret_n, struct warren_error *err);
 void oci_entries_free(struct oci_entry *entries, size_t n);
 
-/* The configuration and the manifest of an image of one layer. To be freed. */
+/*
+ * Build the configuration and the manifest of an image of one layer. The caller frees
+ * them.
+ */
 char *oci_make_config(const char *platform, const char *diff_id);
 char *oci_make_manifest(const char *config, const char *diff_id, uint64_t size);
 

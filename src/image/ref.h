@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ref.h - image references as people type them
+ * ref.h - parse image references as people type them
  *
  *	python			docker.io/library/python:latest
  *	python:3.12		docker.io/library/python:3.12
@@ -8,7 +8,7 @@
  *	localhost:5000/x	localhost:5000/x:latest
  *	reg.example.com/a/b@sha256:...
  *
- * Normalised by docker's rules; everything that those do not allow is refused.
+ * References are normalised by docker's rules; all other forms are refused.
  */
 #ifndef IMAGE_REF_H
 #define IMAGE_REF_H
@@ -18,7 +18,7 @@
 #define REF_DIGEST_LEN 71 /* "sha256:" and 64 hexadecimal digits */
 
 struct ref {
-	char registry[256];              /* host, perhaps with a port */
+	char registry[256];              /* host, optionally with a port */
 	char name[256];                  /* "library/python" */
 	char tag[129];                   /* "" when there is only a digest */
 	char digest[REF_DIGEST_LEN + 1]; /* "" when there is none */
@@ -27,15 +27,16 @@ struct ref {
 #define REF_TEXT_MAX 768
 
 int ref_parse(const char *text, struct ref *ret, struct warren_error *err) MUST_CHECK;
-/* "registry/name:tag@digest", what there is of it: what a reference is stored under. */
+/* "registry/name:tag@digest", without missing parts: the name in the store. */
 void ref_text(const struct ref *ref, char text[REF_TEXT_MAX]);
 /*
- * As short as docker shows it: without the default registry and "library/", with its tag.
+ * The short form that docker shows: without the default registry and "library/", with
+ * tag.
  */
 void ref_familiar(const struct ref *ref, char text[REF_TEXT_MAX]);
-/* "sha256:" and 64 lower-case hexadecimal digits? */
+/* Whether @s is "sha256:" and 64 lower-case hexadecimal digits. */
 bool ref_digest_valid(const char *s);
-/* Is the registry on this machine? Those may be spoken to without TLS. */
+/* Whether the registry is on this machine, so that TLS is optional. */
 bool ref_is_loopback(const struct ref *ref);
 
 #endif /* IMAGE_REF_H */

@@ -2,12 +2,12 @@
 /*
  * registry.h - a client of the registry protocol, version 2
  *
- * One handle per reference: it finds out how that registry wants to be asked
- * (TLS or, on loopback and where configured, not; anonymous, basic, bearer
- * tokens; the caller's docker config and credential helpers), keeps what it
- * learnt, and retries what may pass with backoff. Everything that comes back is
- * a stranger's: sizes are bounded, and nothing is passed on whose digest is not
- * what was asked for.
+ * One handle per reference. It finds out how to talk to the registry: with TLS, or
+ * without on loopback and where configured; anonymously, or with basic authentication or
+ * bearer tokens, with logins from the caller's docker configuration and credential
+ * helpers. It remembers the result, and retries temporary failures with backoff. All
+ * responses are untrusted: sizes are bounded, and data with a wrong digest is never
+ * passed on.
  */
 #ifndef IMAGE_REGISTRY_H
 #define IMAGE_REGISTRY_H
@@ -21,34 +21,32 @@
 /* A blob to fetch. */
 struct registry_blob {
 	const char *digest; /* "sha256:..." */
-	uint64_t size;      /* as the manifest says; a byte more or less is an error */
-	int fd;        /* where to: an empty or partly filled (resumed) regular file */
-	uint64_t done; /* bytes there now; for the progress callback */
-	bool verified; /* whole, and of that digest */
+	uint64_t size;      /* from the manifest; any other size is an error */
+	int fd;        /* destination: an empty or partly filled (resumed) regular file */
+	uint64_t done; /* bytes in the file now; for the progress callback */
+	bool verified; /* complete, with the right digest */
 };
 
 struct registry_options {
-	const char *docker_config; /* file with auths, credsStore, credHelpers; NULL: the
-				      user's */
+	const char *docker_config; /* auths, credsStore, credHelpers; NULL: the user's */
 	const char *ca_file;       /* further certificates to trust (PEM), NULL: none */
 	const char *const
-		*insecure; /* registries that may be asked without TLS, NULL-terminated */
+		*insecure; /* registries for which TLS is optional, NULL-terminated */
 	/*
-	 * The reference is a stranger's: connect to public addresses alone, and with TLS
-	 * alone, save for hosts that are listed as @trusted or @insecure; @hidden (or
-	 * NULL) gets the reason of a failure that the error itself does not tell. All
-	 * three lists and @hidden are borrowed until registry_close().
+	 * The reference comes from an untrusted client: connect only to public addresses
+	 * and only with TLS, except to hosts listed in @trusted or @insecure. @hidden
+	 * (may be NULL) gets the reason of a failure if the error must not contain it.
+	 * The lists and @hidden must stay valid until registry_close().
 	 */
 	bool public_only;
 	const char *const *trusted; /* HOST or HOST:PORT, NULL-terminated */
 	struct warren_error *hidden;
-	unsigned parallel; /* downloads at a time; 0: 4 */
-	unsigned
-		backoff_ms; /* before the first retry, doubled for each further; 0: 500 */
-	unsigned stall_s;   /* a download that stands still so long is retried; 0: 30 */
+	unsigned parallel;   /* downloads at a time; 0: 4 */
+	unsigned backoff_ms; /* before the first retry, doubled each time; 0: 500 */
+	unsigned stall_s;    /* retry a download without data for so long; 0: 30 */
 	/*
-	 * Called often, from the caller's own thread; may be NULL. Non-zero: cancel.
-	 * While there are no blobs yet (a manifest, a login) @n is 0.
+	 * Called often, in the caller's thread; may be NULL. Returns non-zero to cancel.
+	 * @n is 0 during other requests (a manifest, a login).
 	 */
 	int (*progress)(void *ctx, const struct registry_blob *blobs, size_t n);
 	void *ctx;
@@ -61,25 +59,28 @@ int registry_open(const struct ref *ref, const struct registry_options *options,
 struct registry *registry_close(struct registry *r);
 
 /*
- * The manifest or index that @what (a tag or a digest) names. Its digest is
- * checked when @what is one, and computed in any case.
+ * Fetch the manifest or index @what (a tag or a digest). If @what is a digest, it is
+ * checked. @ret_digest gets the digest in any case.
  */
 int registry_manifest(struct registry *r, const char *what, struct buf *ret_body,
 		      char ret_type[128], char ret_digest[REF_DIGEST_LEN + 1],
 		      struct warren_error *err);
 
-/* All of @blobs, several at once, verified. On failure those that are whole stay so. */
+/*
+ * Fetch and verify all @blobs, several at once. After a failure, complete blobs stay
+ * verified.
+ */
 int registry_fetch(struct registry *r, struct registry_blob *blobs, size_t n,
 		   struct warren_error *err);
 
 /*
- * Does @registry accept this login? 0: it does; 1: it does not ask for one, so nothing
- * was checked; -EACCES: it refuses it. Any error of registry_unreachable() means that
- * it could not be asked.
+ * Check a login. 0: @registry accepts it; 1: the registry needs no login, so nothing was
+ * checked; -EACCES: it refuses the login. For an error of registry_unreachable(), the
+ * registry could not be reached.
  */
 int registry_check_login(const char *registry, const struct registry_options *options,
 			 const char *user, const char *secret, struct warren_error *err);
-/* Is @code an error of the way to a registry, and not an answer? */
+/* Whether @code means that the registry could not be reached. */
 bool registry_unreachable(int code);
 
 #endif /* IMAGE_REGISTRY_H */

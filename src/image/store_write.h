@@ -1,26 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store_write.h - fill the store and empty it (store.h has its layout)
+ * store_write.h - add images to the store and remove them (store.h describes its layout)
  *
  * A process that adds an image holds the store's lock shared, from the first layer to the
- * reference; one that collects garbage holds it exclusively, so that it does not remove a
- * layer that was unpacked and whose image is not complete yet. Each layer also has a lock
- * while it is fetched and unpacked: of two pulls that need it, one waits and then finds
- * it in the store.
+ * reference; a process that collects garbage holds it exclusively, so that it does not
+ * remove an unpacked layer whose image is not complete yet. Each layer also has a lock
+ * while it is fetched and unpacked: if two pulls need it, one waits and then finds it in
+ * the store.
  */
 #ifndef IMAGE_STORE_WRITE_H
 #define IMAGE_STORE_WRITE_H
 
 #include "image/store.h"
 
-/* Shared or exclusive; -EWOULDBLOCK: it is taken, and @wait is false. */
+/*
+ * Lock the store, shared or exclusive. -EWOULDBLOCK: another process holds the lock, and
+ * @wait is false.
+ */
 int store_lock(const struct store *s, bool exclusive, bool wait);
 void store_unlock(const struct store *s);
 
-/* A descriptor to close; -EWOULDBLOCK while another process works on this layer. */
+/*
+ * Lock a layer: return a descriptor that the caller closes to unlock it, or -EWOULDBLOCK
+ * while another process holds the lock.
+ */
 int store_lock_layer(const struct store *s, const char *diff_id);
 
-/* An empty directory to unpack into, then its place in the store, or its removal. */
+/*
+ * A new layer: store_new_layer() creates an empty directory to unpack into; then
+ * store_keep_layer() puts it into the store, or store_drop_layer() removes it.
+ */
 struct store_new {
 	char name[32];
 	int fd;
@@ -31,7 +40,10 @@ int store_keep_layer(const struct store *s, struct store_new *layer, const char 
 		     uint64_t size, struct warren_error *err);
 void store_drop_layer(const struct store *s, struct store_new *layer);
 
-/* Writes it to disk before it gets a name, so that an image survives a power cut. */
+/*
+ * Record an image. It is written to disk before it gets its name, so that it survives a
+ * power failure.
+ */
 int store_put_image(const struct store *s, const struct store_image *image,
 		    const char *manifest, const char *config, struct warren_error *err);
 int store_tag(const struct store *s, const struct ref *ref, const char *id,
@@ -39,27 +51,29 @@ int store_tag(const struct store *s, const struct ref *ref, const char *id,
 int store_untag(const struct store *s, const struct ref *ref, struct warren_error *err);
 
 /*
- * Each reference with the id it names; each image by its id. Non-zero ends it and is
- * returned.
+ * Call @fn for each reference and the id of its image, or for each image. If @fn returns
+ * non-zero, stop and return that value.
  */
 int store_each_ref(const struct store *s,
 		   int (*fn)(void *ctx, const char *ref, const char *id), void *ctx);
 int store_each_image(const struct store *s, int (*fn)(void *ctx, const char *id),
 		     void *ctx);
-/* What a layer's plain archive measured; 0 when unknown. */
+/* Size of a layer's uncompressed archive; 0: unknown. */
 uint64_t store_layer_size(const struct store *s, const char *diff_id);
 
-/* Remove an image; -EBUSY: a sandbox runs from it. Its layers go with store_collect(). */
+/* Remove an image; -EBUSY: a sandbox uses it. store_collect() removes its layers. */
 int store_remove_image(const struct store *s, const char *id);
 
 struct store_collected {
 	unsigned images, layers, leftovers;
 	uint64_t bytes;
 };
-/* With the exclusive lock: layers that no image has, and what was left half-made. */
+/*
+ * Remove layers that no image uses, and incomplete leftovers. Needs the exclusive lock.
+ */
 int store_collect(const struct store *s, struct store_collected *ret);
 
-/* A JSON file of an image: "manifest.json" or "config.json", to be freed. */
+/* Read a JSON file of an image, "manifest.json" or "config.json". The caller frees it. */
 int store_read_json(const struct store *s, const char *id, const char *name, char **ret);
 
 #endif /* IMAGE_STORE_WRITE_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unpack_internal.h - what the processes of an unpacking share */
+/* unpack_internal.h - definitions that the unpacking processes share */
 #ifndef IMAGE_UNPACK_INTERNAL_H
 #define IMAGE_UNPACK_INTERNAL_H
 
@@ -13,25 +13,24 @@
 
 struct pollfd;
 
-#define UNPACK_BLOCK    (256U << 10) /* what is read, hashed and written at a time */
-#define UNPACK_PIPE     (1U << 20)   /* what fits between two of the processes */
-#define UNPACK_STALL    120000       /* ms without a byte moving until we give up */
-#define UNPACK_IDS      65536U       /* ids of a sandbox: what a layer can show */
-#define UNPACK_NOBODY   65534U       /* whose what belongs to any other id is */
+#define UNPACK_BLOCK    (256U << 10) /* bytes read, hashed and written at once */
+#define UNPACK_PIPE     (1U << 20)   /* size of the pipe between two processes */
+#define UNPACK_STALL    120000       /* ms without progress before giving up */
+#define UNPACK_IDS      65536U       /* ids of a sandbox, and so of a layer */
+#define UNPACK_NOBODY   65534U       /* owner of files with any other id */
 #define UNPACK_DEPTH    1024         /* directories in a name */
-#define UNPACK_FOLLOWED 40           /* links on the way to one name, as in the kernel */
-#define UNPACK_STEPS    4096  /* components on such a way, those of the links included */
-#define UNPACK_LINKS    4096  /* symbolic links in a spooled archive */
-#define UNPACK_SPOOL    8     /* directories in a name of a spooled archive */
-#define UNPACK_SPOOLED  65536 /* members of a spooled archive */
+#define UNPACK_FOLLOWED 40           /* links followed for one name, as in the kernel */
+#define UNPACK_STEPS    4096         /* components followed, including those of links */
+#define UNPACK_LINKS    4096         /* symbolic links in a spooled archive */
+#define UNPACK_SPOOL    8            /* directories in a name of a spooled archive */
+#define UNPACK_SPOOLED  65536        /* members of a spooled archive */
 
 /*
- * The range of ids that the processes of an unpacking have outside when root
- * starts them: 65,536 that no other process has. Sandboxes take theirs from
- * 0x10000000 upwards; this is the range right below. One is enough for any
- * number of unpackings at a time: each has a user and a pid namespace of its
- * own, in which no other process can be named, and nothing on disk ever belongs
- * to the range, since the directory is seen through an id-mapped mount.
+ * The range of 65,536 host ids for unpacking processes that root starts. No other process
+ * has these ids: ranges of sandboxes start at 0x10000000, directly above. All concurrent
+ * unpackings can share this range: each has its own user and pid namespace, from which it
+ * cannot reach other processes, and no file on disk has an id of the range, because the
+ * directory is accessed through an id-mapped mount.
  */
 #define UNPACK_ID_BASE 0x0fff0000U
 
@@ -44,32 +43,35 @@ enum unpack_format {
 	UNPACK_FORMATS,
 };
 
-/* Detected by the first bytes; anything unknown is plain. */
+/* Detect the format by the first bytes; UNPACK_PLAIN if it is unknown. */
 enum unpack_format unpack_sniff(const void *data, size_t n);
-#define UNPACK_SNIFF 6 /* bytes that it takes */
+#define UNPACK_SNIFF 6 /* bytes needed by unpack_sniff() */
 
-/* What untar does and for whom. */
+/* Rules for the untar process. */
 struct unpack_rules {
 	bool spool;   /* an outer archive: plain files only, see unpack_spool() */
-	bool overlay; /* whiteouts are translated, else refused */
-	bool own_ids; /* ids and set-id bits are kept */
+	bool overlay; /* translate whiteouts; otherwise refuse them */
+	bool own_ids; /* keep ids and set-id bits */
 	uint64_t entries_max;
 };
 
-/* A child's report at its end, in one message. Only its size is trusted. */
+/* A child's final report, in one message. Only the size of the message is trusted. */
 struct unpack_report {
 	uint64_t entries, skipped, remapped;
-	struct warren_error err; /* code 0: it went well */
+	struct warren_error err; /* code 0: success */
 };
 
-/* The work of the two children: from descriptor to descriptor, to @root. */
+/*
+ * The main functions of the two children: decompress @in to @out, and untar @in into
+ * @root.
+ */
 int unpack_inflate(int in, int out, struct warren_error *err);
 int unpack_untar(int in, int root, const struct unpack_rules *rules,
 		 struct unpack_report *ret, struct warren_error *err);
-/* What the C library would otherwise look up in the archive's own files. */
+/* Load data now that the C library would later read from files of the archive. */
 void unpack_warm_up(void);
 
-/* poll(2) in spite of signals, and with @watch asked in the meantime (-ECANCELED). */
+/* Call poll(2), restart it after signals, and check @watch regularly (-ECANCELED). */
 int unpack_poll(struct pollfd *fds, size_t n, int ms, const struct unpack_watch *watch,
 		struct warren_error *err);
 
@@ -79,7 +81,7 @@ struct unpack_child {
 	const char *name; /* "decompress" */
 	pid_t pid;        /* 0: there is none */
 	int pidfd;
-	int control; /* its connection: mounts to it, a report from it */
+	int control; /* connection: sends mounts, receives the report */
 };
 
 #define UNPACK_CHILD_INIT                  \
@@ -87,21 +89,25 @@ struct unpack_child {
 		.pidfd = -1, .control = -1 \
 	}
 
-/* What a child gets. @dir < 0: it decompresses, in an empty root; else it untars. */
+/*
+ * The job of a child. @dir < 0: it decompresses, in an empty root; otherwise it untars.
+ */
 struct unpack_job {
 	const char *name;
 	int in, out, dir;
 	const struct unpack_rules *rules;
 };
 
-/* Whether this process may map a range of ids, and so keep those of an archive. */
+/*
+ * Whether this process may map a range of ids, and can thus keep the ids of an archive.
+ */
 bool unpack_own_ids(void);
 int unpack_child_start(const struct unpack_job *job, struct unpack_child *ret,
 		       struct warren_error *err);
-/* Wait for its report. -EPIPE: it died without one. */
+/* Wait for the child's report. -EPIPE: it died without one. */
 int unpack_child_finish(struct unpack_child *c, const struct unpack_watch *watch,
 			struct unpack_report *ret, struct warren_error *err);
-/* Kill it if it still runs, and reap it. */
+/* Kill the child if it still runs, and reap it. */
 void unpack_child_done(struct unpack_child *c);
 
 #define AUTO_CHILD CLEANUP(unpack_child_done)
@@ -109,19 +115,18 @@ void unpack_child_done(struct unpack_child *c);
 /* ------------------------------------------------------------- unpack_name.c */
 
 /*
- * A name of an archive, made clean: no leading, trailing or double slashes, no
- * ".". "" is the root. -EBADMSG for "..", and what is too long or too deep.
+ * Normalise a name of an archive: no leading, trailing or double slashes, no ".". "" is
+ * the root. -EBADMSG for "..", and for names that are too long or too deep.
  */
 int unpack_clean_name(const char *name, size_t depth_max, char ret[4096],
 		      struct warren_error *err);
 
-/* One component more; -ENAMETOOLONG. */
+/* Append one component; -ENAMETOOLONG. */
 int unpack_add_part(char name[4096], size_t *len, const char *part, size_t n);
 
 /*
- * The directory that the clean name @name leads to below @root, with no links on its
- * way or at its end: those of the tree are followed as if @root were "/". What does
- * not exist is no link. -ELOOP, -ENAMETOOLONG.
+ * Resolve all symbolic links in the normalised name @name below @root, as if @root were
+ * "/". Components that do not exist are kept. -ELOOP, -ENAMETOOLONG.
  */
 int unpack_resolve_name(int root, const char *name, char ret[4096]);
 
@@ -134,20 +139,20 @@ struct unpack_meta {
 	struct timespec mtime;
 };
 
-/* A directory's time, to be set once nothing more is made in it. */
+/* The time of a directory, which is set after its last entry is created. */
 struct unpack_late {
 	struct timespec mtime;
-	size_t name; /* where in names */
+	size_t name; /* offset in `names` */
 };
 
 struct unpack_tree {
 	int root;
 	bool own_ids;
 	uint64_t made, made_max;
-	/* The directory that was used last, and its name; -1 when none. */
+	/* The directory that was used last, and its name; -1: none. */
 	int dir;
 	char dir_name[4096];
-	char *names; /* of late, one after the other */
+	char *names; /* names of `late`, one after the other */
 	size_t names_len, names_cap;
 	struct unpack_late *late;
 	size_t n_late, late_cap;
@@ -159,7 +164,7 @@ void unpack_tree_done(struct unpack_tree *t);
 int unpack_tree_dir(struct unpack_tree *t, const char *name,
 		    const struct unpack_meta *meta, int *ret_fd,
 		    struct warren_error *err);
-/* An empty file, open for writing. */
+/* Create an empty file and open it for writing. */
 int unpack_tree_file(struct unpack_tree *t, const char *name, mode_t mode, int *ret_fd,
 		     struct warren_error *err);
 int unpack_tree_symlink(struct unpack_tree *t, const char *name, const char *target,
@@ -168,15 +173,15 @@ int unpack_tree_fifo(struct unpack_tree *t, const char *name,
 		     const struct unpack_meta *meta, struct warren_error *err);
 int unpack_tree_hardlink(struct unpack_tree *t, const char *name, const char *target,
 			 struct warren_error *err);
-/* Hide @name of lower layers; what this layer has there stays. */
+/* Hide @name in lower layers; an entry of this layer stays visible. */
 int unpack_tree_whiteout(struct unpack_tree *t, const char *name,
 			 struct warren_error *err);
-/* Hide everything that lower layers have in the directory @name. */
+/* Hide all entries of lower layers in the directory @name. */
 int unpack_tree_opaque(struct unpack_tree *t, const char *name, struct warren_error *err);
 
-/* Owner, mode and time of what is open as @fd. */
+/* Set owner, mode and time of @fd. */
 int unpack_apply(const struct unpack_tree *t, int fd, const struct unpack_meta *meta);
-/* The times of directories, at the very end. */
+/* Set the times of directories, at the very end. */
 int unpack_tree_settle(struct unpack_tree *t, struct warren_error *err);
 
 #endif /* IMAGE_UNPACK_INTERNAL_H */

@@ -2,8 +2,9 @@
 /*
  * unpack_queue.h - unpack the layers of one image, two at a time, in the background
  *
- * A layer is unpacked by its own process (unpack_spawner.h), so that downloads go
- * on in ours. Each layer is locked from before it is fetched until it is in the store.
+ * Each layer is unpacked in a separate process (unpack_spawner.h), while this process
+ * continues to download. A layer stays locked from before its download until it is in the
+ * store.
  */
 #ifndef IMAGE_UNPACK_QUEUE_H
 #define IMAGE_UNPACK_QUEUE_H
@@ -14,8 +15,8 @@
 struct oci_work_layer {
 	int lock;   /* -1: none */
 	int blob;   /* the archive, or -1 */
-	int report; /* a pipe from its worker, or -1 */
-	bool ready; /* the blob is whole: it may be unpacked */
+	int report; /* pipe from its worker, or -1 */
+	bool ready; /* the blob is complete and can be unpacked */
 };
 
 struct oci_work {
@@ -28,18 +29,24 @@ struct oci_work {
 };
 
 /*
- * Call this first: the unpacking processes know nothing that this process learns later.
+ * Call this first: the unpacking processes must not see secrets that this process reads
+ * later.
  */
 int oci_work_open(struct oci_work *w, const struct store *s, const struct oci_options *o,
 		  struct warren_error *err);
-/* @diff_ids as of the configuration; finds out which are present and locks the others. */
+/*
+ * Find out which of the configuration's @diff_ids are in the store, and lock the others.
+ */
 int oci_work_plan(struct oci_work *w, char **diff_ids, struct warren_error *err);
 void oci_work_close(struct oci_work *w);
-/* An empty file without a name, in the store, for a layer's archive. */
+/* Create an empty, unnamed file in the store for a layer's archive. */
 int oci_work_file(const struct store *s, struct warren_error *err);
-/* Start what can be started, take in what has ended; tells the caller's progress. */
+/*
+ * Start unpacking layers that are ready, collect finished ones, and call the caller's
+ * progress function.
+ */
 int oci_work_step(struct oci_work *w, struct warren_error *err);
-/* Until all are done. */
+/* Wait until all layers are done. */
 int oci_work_finish(struct oci_work *w, struct warren_error *err);
 
 #endif /* IMAGE_UNPACK_QUEUE_H */

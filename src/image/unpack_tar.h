@@ -8,18 +8,18 @@
 struct archive;
 struct archive_entry;
 
-/* A symbolic link of a spooled archive: made at the end, when its target is there. */
+/* A symbolic link of an outer archive: created at the end, when its target exists. */
 struct untar_link {
 	struct untar_link *next;
-	char *target; /* behind the name */
+	char *target; /* stored after the name */
 	char name[];
 };
 
 struct untar {
 	struct archive *a;
 	int in;
-	uint64_t got; /* bytes read from it */
-	bool padded;  /* it has ended, and its last block was filled up */
+	uint64_t got; /* bytes read from `in` */
+	bool padded;  /* `in` has ended, and its last block was padded */
 	const struct unpack_rules *rules;
 	struct unpack_report *ret;
 	struct unpack_tree tree;
@@ -28,7 +28,7 @@ struct untar {
 	char block[UNPACK_BLOCK];
 };
 
-/* The data of the current entry, into @fd; holes stay holes. */
+/* Write the data of the current entry to @fd; holes stay holes. */
 int untar_data(struct untar *u, struct archive_entry *e, const char *name, int fd,
 	       struct warren_error *err);
 
