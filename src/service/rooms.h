@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rooms.h - the rooms of the service: see service/core/hooks.h */
+/* rooms.h - the modules of the service: see service/core/hooks.h */
 #ifndef SERVICE_ROOMS_H
 #define SERVICE_ROOMS_H
 
 #include "service/core/hooks.h"
 
 /*
- * All of them, for struct service_options; NULL-terminated. A room stands after those
+ * All modules, for struct service_options; NULL-terminated. Each module comes after those
  * that it uses.
  */
 extern const struct service_room *const service_rooms[];

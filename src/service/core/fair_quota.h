@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fair_quota.h - resources that the kernel counts for the whole service, shared among
+ * fair_quota.h - shares resources that the kernel counts for the whole service among
  * tenants
  *
- * A tenant may take one more as long as more are free than it holds. So the first tenant
- * has at most half, the next half of the rest, and a new tenant finds some free as long
- * as there is more than one. If one tenant may have more than half of a resource, the
- * resource has a greater `weight`: a tenant then holds up to that many times what is
- * free.
+ * A tenant may take one more unit while more units are free than it holds. So the first
+ * tenant gets at most half, the next one half of the rest, and a new tenant can take some
+ * while more than one unit is free. A greater `weight` lets one tenant have more than
+ * half: it may hold up to that many times the free units.
  */
 #ifndef SERVICE_CORE_FAIR_QUOTA_H
 #define SERVICE_CORE_FAIR_QUOTA_H
@@ -22,28 +21,31 @@ struct fair_quota {
 	struct fair_quota_holder *holders;
 };
 
-/* What was taken for an object that may outlive its tenant's name; zero: nothing. */
+/* Units held for an object, which may outlive its tenant's name; zero: none. */
 struct fair_quota_lease {
 	struct fair_quota_holder *holder;
 	uint64_t n;
 };
 
-/* Take one for @tenant; or -EDQUOT, -ENOMEM. */
+/* Take one unit for @tenant; or -EDQUOT, -ENOMEM. */
 int fair_quota_take(struct fair_quota *s, const char *tenant) MUST_CHECK;
-/* @n of those that @tenant took are free again. */
+/* Give back @n units of @tenant. */
 void fair_quota_give(struct fair_quota *s, const char *tenant, uint64_t n);
 /*
- * Take @n at once, all or none, until fair_quota_end(). *@ret is empty or an earlier
- * lease, which is replaced on success and kept on failure.
+ * Take @n units at once, all or none, until fair_quota_end(). *@ret is empty or an
+ * earlier lease, which is replaced on success and kept on failure.
  */
 int fair_quota_lease(struct fair_quota *s, const char *tenant, uint64_t n,
 		     struct fair_quota_lease *ret) MUST_CHECK;
-/* The same without a limit, for what already exists; -ENOMEM: it is not counted. */
+/*
+ * The same without a limit, for objects that already exist; -ENOMEM: they are not
+ * counted.
+ */
 int fair_quota_force(struct fair_quota *s, const char *tenant, uint64_t n,
 		     struct fair_quota_lease *ret);
-/* An empty one is fine. */
+/* An empty lease is allowed. */
 void fair_quota_end(struct fair_quota *s, struct fair_quota_lease *lease);
-/* What @tenant has, and the maximum that it may have at present. */
+/* The units that @tenant holds, and the maximum that it may hold at present. */
 void fair_quota_look(const struct fair_quota *s, const char *tenant, uint64_t *ret_used,
 		     uint64_t *ret_maximum);
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hooks.h - how a room takes part in the life of the service and of each sandbox
+ * hooks.h - how a module takes part in the life of the service and of each sandbox
  *
- * The core manages sandboxes and knows nothing about what happens in them: execs,
- * sessions and files are separate rooms, which use the core and are never used by it.
- * Each room has one struct service_room; service/rooms.c lists them, and the core calls
- * their hooks in that order, so each room can rely on the rooms before it. Any hook may
+ * The core manages sandboxes. The modules exec, session and files manage what runs in
+ * them and what they contain. Modules use the core; the core calls a module only through
+ * the hooks in its struct service_room. service/rooms.c lists the modules, and the core
+ * calls their hooks in that order, so a module can rely on those before it. Any hook may
  * be NULL.
  *
- * A room keeps its state for the service and for each sandbox in zeroed memory that the
- * core allocates with them, and frees after gone() and close().
+ * The core allocates zeroed memory for the state of each module, for the service and for
+ * each sandbox, and frees it after close() and gone().
  */
 #ifndef SERVICE_CORE_HOOKS_H
 #define SERVICE_CORE_HOOKS_H
@@ -18,7 +18,7 @@
 
 struct proto_exited;
 
-/* Where the core keeps a room's memory. */
+/* The index of a module's memory. */
 enum service_room_number {
 	ROOM_EXEC,
 	ROOM_SESSION,
@@ -28,38 +28,46 @@ enum service_room_number {
 
 struct service_room {
 	enum service_room_number number;
-	size_t service_size, sandbox_size; /* of its memory for each */
+	/* Size of its memory for the service and for each sandbox. */
+	size_t service_size, sandbox_size;
 
-	/* The service starts and ends. close() also follows a failed open(). */
+	/* The service starts and ends. close() is also called after a failed open(). */
 	int (*open)(struct service *s, const struct service_options *options,
 		    struct warren_error *err);
 	void (*close)(struct service *s);
-	/* Look for leftovers, at the start and whenever gc.c runs. */
+	/* Look for leftovers. Called at the start and whenever gc.c runs. */
 	void (*gc)(struct service *s);
-	/* service.n_unsaved is not 0: try again to record those results. */
+	/* Called while service.n_unsaved is not 0: try again to record those results. */
 	void (*save)(struct service *s);
 
-	/* It was just created and is running. */
+	/* The sandbox was just created and is running. */
 	void (*created)(struct sandbox *sandbox);
-	/* A sandbox of an earlier process is connected: find its rows in the database. */
+	/*
+	 * The sandbox of an earlier process is connected: load its rows from the
+	 * database.
+	 */
 	void (*restore)(struct sandbox *sandbox);
-	/* There is a connection to its init. @done is called once, with 0. */
+	/* The sandbox's init is connected. The module calls @done once. */
 	void (*connected)(struct sandbox *sandbox, service_done_fn done, void *ctx);
-	/* It was paused, and runs again. */
+	/* The sandbox was paused and is running again. */
 	void (*resumed)(struct sandbox *sandbox);
 	/* The connection broke, and may be opened again. */
 	void (*disconnected)(struct sandbox *sandbox);
-	/* Its init reports that an exec ended. Return whether it belongs to this room. */
+	/*
+	 * The sandbox's init reports that an exec ended. Returns whether the exec belongs
+	 * to this module.
+	 */
 	bool (*exited)(struct sandbox *sandbox, const struct proto_exited *msg);
-	/* Its init is gone: the results of its running execs are not known. */
+	/* The sandbox's init is gone: the results of its running execs are unknown. */
 	void (*lost)(struct sandbox *sandbox);
 	/*
-	 * Its rows are about to be deleted: remove what is stored outside the database.
+	 * The sandbox's rows are about to be deleted: remove its data outside the
+	 * database.
 	 */
 	void (*forget)(struct sandbox *sandbox);
-	/* It is about to be freed. */
+	/* The sandbox is about to be freed. */
 	void (*gone)(struct sandbox *sandbox);
-	/* Add what the room holds for it. */
+	/* Add the resources that the module holds for the sandbox. */
 	void (*held)(const struct sandbox *sandbox, struct sandbox_held *sum);
 };
 

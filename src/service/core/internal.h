@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* internal.h - what only the files of the core share */
+/* internal.h - shared by the files of the core */
 #ifndef SERVICE_CORE_INTERNAL_H
 #define SERVICE_CORE_INTERNAL_H
 
 #include "service/core/room.h"
 
-#define FAILED_KEPT_MS (3600 * 1000U) /* what could not be made, for those who ask */
-#define ANSWER_MS      20000          /* for an init to answer; it takes microseconds */
-#define LONG_MS        (1800 * 1000U) /* for a shim that says that it is at it */
-#define UNASKED_MAX    (2U * PROTO_EXECS_MAX) /* ends of unknown execs */
-#define READ_AT_ONCE   64 /* messages of one connection before others have their turn */
+#define FAILED_KEPT_MS (3600 * 1000U) /* how long clients can see a failed creation */
+#define ANSWER_MS      20000 /* for init to answer, which usually takes microseconds */
+/* For a shim that reports that it is still working. */
+#define LONG_MS      (1800 * 1000U)
+#define UNASKED_MAX  (2U * PROTO_EXECS_MAX) /* reported ends of unknown execs */
+#define READ_AT_ONCE 64                     /* messages of one connection per turn */
 
 /* A request to the warden that waits for its reply. */
 struct warden_conn_ask {
 	struct warden_conn_ask *next;
 	uint32_t seq;
-	/* @data and @fd (taken, -1: none) are of a reply that worked. */
+	/* @data and @fd (taken, -1: none) belong to a successful reply. */
 	void (*fn)(void *ctx, const struct warren_error *err, const char *data,
 		   size_t size, int fd);
 	void *ctx;
@@ -25,8 +26,8 @@ struct warden_conn_ask {
 struct init_conn_ask {
 	struct init_conn_ask *next;
 	uint32_t seq;
-	uint64_t due;  /* ms of the loop's clock */
-	uint64_t last; /* the same, whatever is said in the meantime */
+	uint64_t due;  /* ms of the loop's clock; a sign of progress moves it */
+	uint64_t last; /* the latest value of due */
 	void (*fn)(void *ctx, struct init_reply *a,
 		   const struct warren_error *err); /* a: NULL */
 	void *ctx;
@@ -35,14 +36,14 @@ struct init_conn_ask {
 /* event.c */
 int event_open(struct service *s, struct warren_error *err);
 void event_close(struct service *s);
-/* Of a sandbox that has no sandbox (yet). */
+/* For a sandbox that has no struct sandbox, or not yet. */
 void event_emit_row(struct service *s, enum event_type type,
 		    const struct sandbox_row *row, const char *object, const char *reason,
 		    const struct warren_result *result);
 
 /*
- * Within such a transaction: its sandbox ends, and with it all execs and sessions of
- * which no end was told.
+ * Within a transaction of event_begin(): the sandbox ends. Emits the end of all its
+ * sessions, and of all execs whose end was not emitted yet.
  */
 int event_emit_ends(struct sandbox *sandbox, const char *why, struct warren_error *err);
 
@@ -59,14 +60,14 @@ void disk_close(struct service *s);
 /* warden_conn.c */
 int warden_conn_open(struct service *s, int sock, struct warren_error *err);
 void warden_conn_close(struct service *s);
-/* -ESHUTDOWN: the warden is gone, -ENOMEM: @fn is not called. */
+/* -ESHUTDOWN: the warden is gone; -ENOMEM. On an error, @fn is not called. */
 int warden_conn_ask(struct service *s, void *msg, size_t size,
 		    void (*fn)(void *ctx, const struct warren_error *err,
 			       const char *data, size_t size, int fd),
 		    void *ctx);
 /*
- * The same about a sandbox: @msg begins as struct warden_proto_sandbox, which gets its id
- * and backend.
+ * The same for a request about a sandbox. @msg begins with struct warden_proto_sandbox,
+ * which gets the sandbox's id and backend.
  */
 int warden_conn_ask_of(const struct sandbox *sandbox, void *msg, size_t size,
 		       void (*fn)(void *ctx, const struct warren_error *err,
@@ -77,41 +78,47 @@ int warden_conn_ask_of(const struct sandbox *sandbox, void *msg, size_t size,
 struct warden_proto_pool;
 void pool_ids_hear(struct service *s, const struct warden_proto_pool *msg, size_t size);
 /*
- * Rows of the native backend get ids of parts, the first ones: those before the one
- * returned.
+ * Give prepared ids to rows of the native backend. Returns the index after the last row
+ * that got one.
  */
 size_t pool_ids_take(struct service *s, struct sandbox_row *rows, size_t n);
-/* They were not used. */
+/* Give back ids that were not used. */
 void pool_ids_return(struct service *s, const struct sandbox_row *rows, size_t n);
 
 /* init_conn.c */
-/* Speak over @conn (taken), which is described by @text. */
+/* Use the connection @conn (taken), which @text describes. */
 int init_conn_open(struct sandbox *sandbox, int conn, const char *text, size_t size,
 		   struct warren_error *err);
-/* All that wait hear @why. */
+/* Fail all waiting requests with @why. */
 void init_conn_close(struct sandbox *sandbox, const struct warren_error *why);
-/* Those whose init does not answer are lost. */
+/* Mark sandboxes as lost whose init does not answer in time. */
 void init_conn_check_due(struct service *s);
 
 /* init_conn_out.c */
-/* Now, or as soon as there is room; -EAGAIN: too many wait already. */
+/* Send it now, or when the socket has space; -EAGAIN: too many messages wait already. */
 int init_conn_send(struct sandbox *sandbox, const void *data, size_t size, const int *fds,
 		   size_t n_fds);
 void init_conn_flush(struct sandbox *sandbox);
 void init_conn_drop(struct sandbox *sandbox);
 
 /* reconnect.c */
-/* Its line has ended: open it again, if there is still an init. */
+/* The connection has ended: open a new one if the sandbox's init still exists. */
 void sandbox_disconnected(struct sandbox *sandbox, const struct warren_error *why);
-/* Ask the warden for a connection; @done when its execs are reached again. */
+/* Ask the warden for a connection. Calls @done when the execs are attached again. */
 void sandbox_reconnect(struct sandbox *sandbox, service_done_fn done, void *ctx);
-/* What became of that: lost, or tried again later. */
+/*
+ * The result of a reconnection: on failure, the sandbox is lost, or the core tries again
+ * later.
+ */
 void sandbox_reconnected(struct sandbox *sandbox, int r, const struct warren_error *err);
 void reconnect_sandbox_gone(struct sandbox *sandbox);
-/* sandbox_ops.c: sandbox_reconnect(), when nothing else happens to it. */
+/*
+ * sandbox_ops.c: sandbox_reconnect(), as a job that waits for other jobs of the sandbox.
+ */
 void sandbox_reconnect_in_turn(struct sandbox *sandbox);
 /*
- * restore.c: a connection to its init is here (@fd is taken); it is as the store has it.
+ * restore.c: use @fd (taken), a connection to the init of a sandbox that is in the
+ * database.
  */
 int sandbox_take_up(struct sandbox *sandbox, const char *data, size_t size, int fd,
 		    service_done_fn done, void *ctx, struct warren_error *err);
@@ -119,14 +126,14 @@ int sandbox_take_up(struct sandbox *sandbox, const char *data, size_t size, int 
 struct sandbox *sandbox_new(struct service *s, const struct sandbox_row *row);
 void sandbox_free(struct sandbox *sandbox);
 int sandbox_refresh(struct sandbox *sandbox, struct warren_error *err);
-/* The store says that it is @to by now. */
+/* The database has changed the state to @to: update the memory. */
 void sandbox_moved(struct sandbox *sandbox, enum sandbox_state to);
 void sandbox_unmake(struct sandbox *sandbox, service_done_fn done, void *ctx);
 void sandbox_pause_for(struct sandbox *sandbox, const char *why, service_done_fn done,
 		       void *ctx);
-/* Whether it was paused for being idle, by its row. */
+/* Read from the row whether the sandbox was paused because it was idle. */
 void sandbox_read_pause(struct sandbox *sandbox);
-/* No one has used it for as long as it was to be awake. */
+/* Whether the sandbox was unused for its idle timeout. */
 bool sandbox_is_idle(const struct sandbox *sandbox);
 /* sandbox_ops.c */
 void sandbox_next_job(struct sandbox *sandbox);
@@ -134,26 +141,26 @@ void sandbox_next_job(struct sandbox *sandbox);
 /* sandbox_create.c */
 void sandbox_make(struct sandbox *sandbox, const struct warren_spec *spec,
 		  const struct sandbox_source *source);
-/* Do not wait for its pull: the sandbox will be deleted. */
+/* Stop waiting for its pull, because the sandbox will be deleted. */
 void sandbox_make_cancel(struct sandbox *sandbox);
 
 /* sandbox_spec.c */
 void spec_read_idle(struct sandbox *sandbox);
-/* In the database alone; as of struct sandbox_change. */
+/* Changes only the database; parameters as in struct sandbox_change. */
 int spec_write_idle(const struct sandbox *sandbox, const char *on_idle, int wake_on_use,
 		    struct warren_error *err);
-/* In the store, charged by the difference. */
+/* Change the limits in the database, and charge the difference. */
 int spec_set_limits(struct sandbox *sandbox, const struct warren_limits *limits,
 		    struct warren_error *err);
 
 /* file_worker.c */
-/* More can be done than before, or less. */
+/* The number of requests that can be sent has changed. */
 void file_queue_turn(struct sandbox *sandbox);
-/* All that wait hear @why. */
+/* Fail all waiting requests with @why. */
 void file_queue_close(struct sandbox *sandbox, const struct warren_error *why);
 void file_queue_free(struct sandbox *sandbox);
 
-/* Call a hook of all rooms that have it, in their order. */
+/* Call a hook of all modules that have it, in their order. */
 #define ROOMS_CALL(service, hook, ...)                                                   \
 	do {                                                                             \
 		for (const struct service_room *const *room_ = (service)->hooks; *room_; \

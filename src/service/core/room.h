@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* room.h - the core for the other rooms: its structs and functions */
+/* room.h - the structs and functions of the core, for the modules (hooks.h) */
 #ifndef SERVICE_CORE_ROOM_H
 #define SERVICE_CORE_ROOM_H
 
@@ -13,20 +13,20 @@
 #define EVENTS_KEPT     4096
 #define RETRY_MS        1000
 
-/* The token on whose behalf a request waits: permit.c. */
+/* The token of the client that a waiting request belongs to: permit.c. */
 struct permit {
 	char token[ID_LEN + 1]; /* "": no token was needed */
 	int64_t expires_at;     /* 0: never */
 };
 
-/* What the service holds for its tenants: lease.c. */
+/* Resources of the service that tenants share: lease.c. */
 enum lease_kind {
 	LEASE_DESCRIPTORS,
 	LEASE_OUTPUT,
 	LEASE_WRITERS, /* threads that write to files of sandboxes */
-	LEASE_EXECS,   /* of one sandbox: its init counts them */
+	LEASE_EXECS,   /* per sandbox: its init has a maximum */
 	LEASE_TERMINALS,
-	LEASE_MEMORY, /* bytes: names of directories */
+	LEASE_MEMORY, /* bytes, for names of directories */
 	LEASE_KIND_MAX,
 };
 
@@ -36,8 +36,9 @@ struct warden_conn {
 	struct loop_watch *watch;
 	struct warden_conn_ask *asks, **asks_tail; /* the oldest first */
 	uint32_t seq;
-	struct warden_conn_out *out, **out_tail; /* that did not fit into the socket */
-	struct loop_timer *timer; /* memory was short: they are tried again */
+	/* Messages that did not fit into the socket. */
+	struct warden_conn_out *out, **out_tail;
+	struct loop_timer *timer; /* sends them again after a lack of memory */
 	void (*ended)(void *ctx);
 	void *ctx;
 };
@@ -45,8 +46,8 @@ struct warden_conn {
 struct sandbox {
 	struct service *service;
 	struct sandbox *hash_next;
-	struct sandbox_row row; /* as it is in the store */
-	void *rooms[ROOM_MAX];  /* what each room keeps for it */
+	struct sandbox_row row; /* as in the database */
+	void *rooms[ROOM_MAX];  /* state of each module */
 	struct sandbox_waiter *waiters;
 	struct loop_task waiters_task; /* calls the waiters whose state was reached */
 
@@ -56,53 +57,54 @@ struct sandbox {
 	struct loop_watch *watch;
 	struct init_conn_ask *asks, **asks_tail;
 	unsigned unasked; /* unrequested messages since the connection was opened */
-	struct init_conn_out *out,
-		**out_tail; /* requests that wait for room: init_conn_out.c */
+	/* Requests that wait for space in the connection: init_conn_out.c. */
+	struct init_conn_out *out, **out_tail;
 	size_t out_n, out_bytes;
 	struct loop_timer *out_timer;
 	struct sandbox *asking_next, **asking_prev;
-	struct description is; /* how its creator describes it */
+	struct description is; /* its creator's description */
 
-	/* reconnect.c: its connection broke, or could not be opened yet. */
+	/* reconnect.c: for a connection that broke or could not be opened yet. */
 	bool loaded;               /* its execs and sessions are in memory */
-	struct warren_error broke; /* why; the error if its init turns out to be gone */
-	unsigned breaks;           /* of late */
-	unsigned tries;            /* to open it, that failed */
-	uint64_t tried_at;         /* the first of them */
+	struct warren_error broke; /* reason; becomes the error if its init is gone */
+	unsigned breaks;           /* recent breaks */
+	unsigned tries;            /* failed attempts to open it */
+	uint64_t tried_at;         /* time of the first failed attempt */
 	unsigned unwelcome;        /* connections since init last answered a HELLO */
 	uint64_t broke_at;         /* ms of the loop's clock */
 	struct loop_timer *reconnect_timer;
 
 	struct fair_quota_lease descriptors; /* for its connection */
 
-	uint32_t last_number; /* of an exec: init takes none twice */
-	uint64_t oom_kills;   /* in execs that have ended, as its init says */
+	uint32_t last_number; /* of the last exec; init accepts each number once */
+	uint64_t oom_kills;   /* in execs that have ended, as its init reports */
 
 	struct loop_timer *timer; /* for its time to live and its idle time */
-	unsigned n_running;       /* execs that keep it from being idle */
-	unsigned n_engaged;       /* connections that do */
-	int64_t touched;          /* when last_used was last written */
-	bool asking;              /* in service.asking */
-	bool moving;              /* a pause, resume or deletion is under way */
-	bool working;             /* next_job() is on the stack */
+	unsigned n_running;       /* running execs; each keeps it from being idle */
+	/* Open connections of clients; each keeps it from being idle. */
+	unsigned n_engaged;
+	int64_t touched; /* when last_used was written */
+	bool asking;     /* in service.asking */
+	bool moving;     /* a pause, resume or deletion is under way */
+	bool working;    /* next_job() is running */
 	bool auto_paused, delete_when_idle, wake_on_use;
-	bool saved;                /* paused, by a checkpoint */
-	bool undead;               /* `failed`, and could not be killed: tried again */
-	bool gates;                /* its init waits for our word before it executes */
-	bool workers;              /* its init starts file workers */
-	bool welcomed;             /* what its init can do is known */
-	bool abandoned;            /* no client can ask for the outcome of its creation */
-	const char *reason;        /* of what happens to it at present; NULL */
-	struct sandbox_job *jobs;  /* that wait for `moving` to end */
-	struct create_op *pulling; /* its making waits for an image; NULL */
-	struct file_queue *file_queue; /* requests about files; NULL: there were none */
-	uint64_t created;              /* ns, monotonic: for the figures */
-	int failure;                   /* errno of a making that failed */
-	bool command_failed;           /* it was its main command that did */
-	bool starting; /* its main command is being started for the first time */
+	bool saved;     /* paused with a checkpoint */
+	bool undead;    /* `failed`, but could not be killed; gc.c tries again */
+	bool gates;     /* its init waits for a message before it executes a program */
+	bool workers;   /* its init starts file workers */
+	bool welcomed;  /* the capabilities of its init are known */
+	bool abandoned; /* no client can request the outcome of its creation */
+	const char *reason;            /* of the current operation; NULL: none */
+	struct sandbox_job *jobs;      /* wait for `moving` to end */
+	struct create_op *pulling;     /* waits for the pull of an image; NULL: none */
+	struct file_queue *file_queue; /* requests about files; NULL: none so far */
+	uint64_t created;              /* ns, monotonic; for the metrics */
+	int failure;                   /* errno of a failed creation */
+	bool command_failed;           /* the main command failed, not the sandbox */
+	bool starting; /* the main command is being started for the first time */
 };
 
-/* Whether it should have an init in this state. */
+/* Whether a sandbox in this state should have an init. */
 static inline bool sandbox_is_made(const struct sandbox *sandbox)
 {
 	return sandbox->row.state == SANDBOX_RUNNING ||
@@ -111,14 +113,15 @@ static inline bool sandbox_is_made(const struct sandbox *sandbox)
 }
 
 struct service {
-	const struct service_room *const *hooks; /* of the rooms; NULL-terminated */
-	void *rooms[ROOM_MAX];                   /* what each room keeps */
+	const struct service_room *const *hooks; /* the modules; NULL-terminated */
+	void *rooms[ROOM_MAX];                   /* state of each module */
 	struct net_loop *loop;
 	struct db *db;
-	int journals; /* a directory */
+	int journals; /* directory of journals */
 	const char *const *backends;
 	struct warden_conn warden_conn;
-	bool closing; /* nothing that ends now is known to have failed */
+	/* The service ends: errors of connections do not mean that a sandbox failed. */
+	bool closing;
 	struct sandbox *sandboxes[SANDBOX_BUCKETS];
 	size_t n_sandboxes;
 	struct sandbox *asking;
@@ -128,30 +131,30 @@ struct service {
 	bool disk_full, output_by_disk;
 	uint64_t disk_left, disk_size; /* bytes */
 	unsigned disk_turn;
-	size_t n_unsaved; /* results that wait to be written */
+	size_t n_unsaved; /* results that are not in the database yet */
 	struct event events[EVENTS_KEPT];
-	struct event past_event; /* one that is not among them any more */
+	struct event past_event; /* an event read from the database */
 	/* Events after first_event are kept; last_event is the newest one. */
 	uint64_t first_event, stored_event, last_event;
-	uint64_t dropped_event; /* that never came into the store; 0: none */
-	unsigned event_depth;   /* of transactions */
+	uint64_t dropped_event; /* last event that could not be stored; 0: none */
+	unsigned event_depth;   /* nesting of transactions */
 	struct loop_timer *event_timer;
 	struct loop_timer *prune_timer; /* prune.c */
 	size_t prune_step;
 	char prune_owner[DB_NAME_MAX + 1];
 	struct waiters listeners;
-	void (*note)(void *ctx, const char *text); /* NULL: there is no log */
+	void (*note)(void *ctx, const char *text); /* NULL: no log */
 	void *note_ctx;
-	struct pull *pulls; /* under way or waiting, the oldest first */
+	struct pull *pulls; /* running or waiting, the oldest first */
 	struct metrics metrics;
-	struct permit permit; /* of the request that is being handled */
+	struct permit permit; /* of the current request */
 	struct fair_quota shares[LEASE_KIND_MAX];
 	struct share_denial denial;   /* the last one */
-	char stock[1024][ID_LEN + 1]; /* ids of parts that are ready */
+	char stock[1024][ID_LEN + 1]; /* ids of prepared parts */
 	size_t n_stock;
 };
 
-/* A failed write of data that can be found again is not an error; it is counted. */
+/* A failed write of data that can be recovered is not an error; it is only counted. */
 static inline void survive(struct service *s, int r)
 {
 	s->metrics.store_errors += r < 0;
@@ -160,7 +163,7 @@ static inline void survive(struct service *s, int r)
 /* event.c */
 /* A change of the database and its events, as one transaction. */
 struct event_tx {
-	struct service *service; /* NULL: not begun, or over */
+	struct service *service; /* NULL: not begun, or already ended */
 	struct db_tx tx;
 	uint64_t before;
 };
@@ -177,35 +180,36 @@ void service_untidy(struct service *s);
 
 /* disk.c */
 /*
- * Whether results may be deleted to make room for the output of a new exec. -EAGAIN:
- * there is room by now.
+ * Whether results may be deleted to make space for the output of a new exec. -EAGAIN:
+ * space has become available.
  */
 int disk_may_forget(struct service *s);
-/* Whether something may be added to the disk: 0 or -ENOSPC. */
+/* Whether new data may be written to the disk: 0 or -ENOSPC. */
 int disk_admit(struct service *s, struct warren_error *err);
 
 /*
- * lease.c: take @n for @tenant, instead of what @lease had before; -EUSERS: the tenant
- * has its whole share. lease_force() is for what already exists.
+ * lease.c: take @n for @tenant, replacing the earlier amount of @lease. -EUSERS: this
+ * exceeds the tenant's share. lease_force() ignores the share, for objects that already
+ * exist.
  */
 int lease_take(struct service *s, enum lease_kind kind, const char *tenant, uint64_t n,
 	       struct fair_quota_lease *lease, struct warren_error *err);
-/* -EUSERS, in the same words: a sandbox has as much as one may have. */
+/* Sets the error -EUSERS for a sandbox that has reached its own maximum. */
 int lease_deny(struct service *s, enum lease_kind kind, uint64_t used, uint64_t maximum,
 	       struct warren_error *err);
 void lease_force(struct service *s, enum lease_kind kind, const char *tenant, uint64_t n,
 		 struct fair_quota_lease *lease);
 void lease_end(struct service *s, enum lease_kind kind, struct fair_quota_lease *lease);
 /*
- * Memory that grows: @bytes in all, in steps. Small amounts are not counted. -EUSERS,
- * -ENOMEM: there is no room for so many; @lease is unchanged.
+ * A lease of memory that grows in steps to @bytes in total. Small amounts are not
+ * counted. -EUSERS, -ENOMEM: over the limit; @lease is unchanged.
  */
 int lease_memory(struct service *s, const char *tenant, uint64_t bytes,
 		 struct fair_quota_lease *lease, struct warren_error *err) MUST_CHECK;
 
 /*
- * permit.c: -EKEYREVOKED, -EKEYEXPIRED: nothing may begin on behalf of that token any
- * more.
+ * permit.c: whether the token is still valid. -EKEYREVOKED, -EKEYEXPIRED: do not begin
+ * anything on its behalf.
  */
 int permit_check(struct service *s, const struct permit *p,
 		 struct warren_error *err) MUST_CHECK;
@@ -219,30 +223,30 @@ int init_conn_ask_struct(struct sandbox *sandbox, const void *msg, size_t size, 
 			 void (*fn)(void *ctx, struct init_reply *a,
 				    const struct warren_error *err),
 			 void *ctx, struct warren_error *err);
-/* Without an answer; -errno when it could not be sent. */
+/* Send a message that has no answer; -errno: it could not be sent. */
 int init_conn_tell(struct sandbox *sandbox, const void *msg, size_t size);
 
 /* sandbox.c */
 /*
- * Its init has ended unexpectedly, or counts as dead: it is silent, late, or violates the
- * protocol.
+ * The sandbox's init has ended unexpectedly, or is treated as dead because it is silent,
+ * late, or violates the protocol.
  */
 void sandbox_lost(struct sandbox *sandbox, const struct warren_error *why);
-/* The only function that changes a sandbox's state; in the database first. */
+/* The only function that changes a sandbox's state. It changes the database first. */
 int sandbox_move(struct sandbox *sandbox, enum sandbox_state to, const char *error,
 		 struct warren_error *err);
-/* sandbox_ops.c: kill what may be left of it, then set it to `failed`. */
+/* sandbox_ops.c: kill the rest of the sandbox, then set its state to `failed`. */
 void sandbox_end(struct sandbox *sandbox, const struct warren_error *why);
 /* Like sandbox_delete() and sandbox_pause(), with the reason for the event. */
 void sandbox_delete_for(struct sandbox *sandbox, const char *why, service_done_fn done,
 			void *ctx);
-/* There is no connection: why, and whether to try again. */
+/* The error for a sandbox without a connection: the reason, and whether to try again. */
 int init_conn_refuse(const struct sandbox *sandbox, struct warren_error *err);
 void sandbox_arm(struct sandbox *sandbox);
 void sandbox_touch(struct sandbox *sandbox);
 
 /* sandbox_ports.c */
-/* The user of an exec or file, asked for inside if need be. */
+/* Find the user of an exec or file; looks it up inside the sandbox if necessary. */
 void sandbox_find_user(struct sandbox *sandbox, const char *text,
 		       void (*fn)(void *ctx, const struct initclient_user *user,
 				  const struct warren_error *err),
@@ -252,9 +256,9 @@ void sandbox_find_user(struct sandbox *sandbox, const char *text,
 void service_ignore(void *ctx, int r, const struct warren_error *err);
 
 /*
- * file_worker.c: a request about files, whose bytes and descriptors are taken. Those of
- * the same @order (NULL: none) are done one after another. @fn comes once, at once if it
- * fails.
+ * file_worker.c: send a request about files; takes its bytes and descriptors. Requests
+ * with the same @order (NULL: none) are carried out one after another. @fn is called
+ * once; at once if the request fails.
  */
 typedef void (*file_answer_fn)(void *ctx, struct init_reply *a,
 			       const struct warren_error *err);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox_job.h - jobs of a sandbox, one after the other: pause, resume, stop, start,
+ * sandbox_job.h - the jobs of a sandbox, one after another: pause, resume, stop, start,
  * delete
  *
- * A job's begin() is called when those before it are over; it ends by sandbox_job_end().
- * A stop may take as long as its grace. What ends the sandbox, or its processes, sooner
- * does not wait for that: it cuts short the grace of each stop before it.
+ * The core calls a job's begin() when the jobs before it have ended; the job ends with
+ * sandbox_job_end(). A stop may take as long as its grace period. A job that ends the
+ * sandbox or its processes sooner cuts short the grace period of each stop before it.
  */
 #ifndef SERVICE_CORE_SANDBOX_JOB_H
 #define SERVICE_CORE_SANDBOX_JOB_H
 
 #include "service/core/room.h"
 
-/* How many of a kind may wait: sandbox_ops.c. */
+/* The maximum number of waiting jobs depends on the kind: sandbox_ops.c. */
 enum sandbox_job_kind {
-	JOB_OURS,   /* without a request; there is one of each at most */
+	JOB_OURS,   /* of the service itself; at most one of each */
 	JOB_CHANGE, /* pause, resume, stop, start, limits */
 	JOB_USE,
-	JOB_END, /* a deletion, or a kill: the others leave room for it */
+	JOB_END, /* deletion or kill; has its own maximum */
 	JOB_KIND_MAX,
 };
 
@@ -26,29 +26,28 @@ struct sandbox_job {
 	struct sandbox *sandbox;
 	enum sandbox_job_kind kind;
 	void (*begin)(struct sandbox_job *job);
-	enum sandbox_state to; /* of pause and resume */
-	const char *why;       /* is told with it */
-	bool idle;             /* of pause: not requested by a client */
-	bool save;             /* of pause: by a checkpoint */
-	/* The grace of each stop before it becomes as short as `grace_ms`. */
+	enum sandbox_state to; /* for pause and resume */
+	const char *why;       /* reason, for the event */
+	bool idle;             /* for pause: not requested by a client */
+	bool save;             /* for pause: with a checkpoint */
+	/* Shortens the grace period of each stop before it to `grace_ms`. */
 	bool hurries;
-	uint64_t grace_ms; /* of stop: between SIGTERM and SIGKILL */
-	/* Of stop: it is under way, and shall take no longer than that from now on. */
+	uint64_t grace_ms; /* for stop: time between SIGTERM and SIGKILL */
+	/* For a stop under way: shorten the grace period to @grace_ms from now. */
 	void (*hurry)(struct sandbox_job *job, uint64_t grace_ms);
 	struct warren_limits limits, old;
-	struct warren_error lost; /* of an end: why */
-	struct permit permit;     /* of the request that asked for it */
-	bool waited;              /* it did not begin at once */
+	struct warren_error lost; /* for an end: reason */
+	struct permit permit;     /* of the client's request */
+	bool waited;              /* it had to wait before it began */
 	service_done_fn done;
 	void *ctx;
 };
 
-/* A copy of @job behind those that wait. -EAGAIN to its done(): too many of its kind do.
- */
+/* Queue a copy of @job. Its done() gets -EAGAIN if too many jobs of its kind wait. */
 void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job);
-/* The job under way is over: its done() is called, and the next one begins. */
+/* The current job has ended: call its done(), and begin the next job. */
 void sandbox_job_end(struct sandbox_job *job, int r, const struct warren_error *err);
-/* -ESTALE: it is in no state for what was asked. */
+/* The error -ESTALE: the sandbox's state does not allow the request. */
 int sandbox_wrong_state(const struct sandbox *sandbox, struct warren_error *err);
 
 #endif /* SERVICE_CORE_SANDBOX_JOB_H */

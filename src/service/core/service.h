@@ -5,13 +5,13 @@
  *
  * Theory of operation
  *
- * One thread, one loop. The database (db/db.h) is the truth about what exists and
- * was acknowledged; the memory holds a copy of it, and the connections to work with it:
+ * One thread runs one loop. The database (db/db.h) is authoritative: it records what
+ * exists and was acknowledged. The memory holds a copy of it, and the connections:
  *
  *	warden_conn.c		to the warden, which creates and destroys sandboxes
  *	init_conn.c		to the init of each sandbox
- *	init_conn_out.c		requests that wait for space in it
- *	reconnect.c		what happens when it ends
+ *	init_conn_out.c		requests that wait for space in a connection
+ *	reconnect.c		opens a connection again after it ended
  *	sandbox.c		sandboxes: states, creation, destruction, lifetime
  *	sandbox_create.c	creation, with a pull of a missing image
  *	image.c			images: each pulled once for all requests
@@ -20,15 +20,15 @@
  *	disk.c			whether the disk has free space
  *	gc.c			destroys later what could not be destroyed in time
  *
- * An operation is recorded before it begins and answered after it is done, so that a
- * killed process leaves nothing that the next one cannot finish: a sandbox in state
- * `creating` without an answer is destroyed, one in `deleting` is destroyed completely,
- * and the result of an exec is in its journal.
+ * The service records an operation before it begins and answers the client after it is
+ * done. So the next process can finish the work of a killed one: it destroys a sandbox in
+ * state `creating` that was not acknowledged and a sandbox in state `deleting`, and it
+ * finds the result of an exec in its journal.
  *
- * Everything from an init is untrusted: it can harm only its own sandbox.
+ * The service trusts no message of an init: an init can harm only its own sandbox.
  *
- * The other rooms handle what happens in a sandbox; each has a header:
- * exec/exec.h, session/session.h, files/files.h. They use the core, which calls them by
+ * The modules handle what happens in a sandbox; each has a header: exec/exec.h,
+ * session/session.h, files/files.h. They use the core, and the core calls them through
  * hooks.h.
  *
  * Functions with `done` answer later, from the loop, exactly once, even if the sandbox
@@ -53,24 +53,23 @@ struct sandbox;
 struct service_options {
 	struct net_loop *loop;
 	struct db *db;
-	int warden;   /* the connection; taken */
-	int journals; /* the directory of journals; taken */
-	bool reuse;   /* journals for other sandboxes: no init has the user that owns them
-		       */
-	uint64_t journal_default, journal_max; /* bytes kept of an exec's output */
-	unsigned execs_max;                    /* kept in the store for each sandbox */
-	/* Where sandboxes may be, NULL-terminated; borrowed. */
-	const char *const *backends;
-	/* What takes part beside the core: service/rooms.h; borrowed. */
-	const struct service_room *const *rooms;
+	int warden;   /* connection to the warden; taken */
+	int journals; /* directory of journals; taken */
 	/*
-	 * Of inotify(7), for all tenants: instances, and what they watch; 0: what is
-	 * usual.
+	 * Journals may be reused for other sandboxes, because no init runs as the user
+	 * that owns them.
 	 */
+	bool reuse;
+	uint64_t journal_default, journal_max; /* bytes of output kept per exec */
+	unsigned execs_max; /* execs kept in the database per sandbox */
+	/* Names of the backends, NULL-terminated; borrowed. */
+	const char *const *backends;
+	/* The modules: service/rooms.h; borrowed. */
+	const struct service_room *const *rooms;
+	/* Limits of inotify(7) for all tenants: instances and watches; 0: the default. */
 	uint64_t watches_max, watched_max;
-	uint64_t journal_total; /* bytes of a sandbox's journals together; 0: what is
-				   usual */
-	uint64_t output_max;    /* bytes of all journals; 0: half of the space for them */
+	uint64_t journal_total;   /* bytes of all journals of a sandbox; 0: the default */
+	uint64_t output_max;      /* bytes of all journals; 0: half of the disk */
 	uint64_t descriptors_max; /* for sandboxes, execs and files; 0: no limit */
 };
 
@@ -79,77 +78,81 @@ typedef void (*service_done_fn)(void *ctx, int r, const struct warren_error *err
 int service_new(const struct service_options *options, struct service **ret,
 		struct warren_error *err) MUST_CHECK;
 struct service *service_free(struct service *s);
-/* Restore the sandboxes of an earlier process. Calls @done when all are there. */
+/* Restore the sandboxes of an earlier process. Calls @done when all are restored. */
 int service_restore(struct service *s, service_done_fn done, void *ctx,
 		    struct warren_error *err) MUST_CHECK;
-/* All sandboxes; @done when they are gone. */
+/* Delete all sandboxes. Calls @done when they are gone. */
 void service_delete_all(struct service *s, service_done_fn done, void *ctx);
 /*
- * clock.c: milliseconds since 1970, by the service's own clock. All expiry uses it, and
- * it runs steadily, even across restarts, whatever the time of day is set to. The
- * database stores its times.
+ * clock.c: milliseconds since 1970, by a separate clock of the service. The database and
+ * all expiry use this clock. It runs steadily, even across restarts and when the system
+ * time is changed.
  */
 int64_t service_time(void);
-/* The time of day of such a time, for people. */
+/* Convert a time of this clock to the system time, for users. */
 int64_t service_wall(int64_t time);
 /*
  * Call before the first use: continue from the time of the earlier process with this
- * state; @boot: the boot's id, or "".
+ * database; @boot: the boot's id, or "".
  */
 int service_clock_open(struct db *db, const char *boot,
 		       struct warren_error *err) MUST_CHECK;
-/* Call from time to time, and at the end: store what the next boot needs. */
+/* Call it from time to time and at the end: store the time for the next boot. */
 int service_clock_save(struct db *db, struct warren_error *err) MUST_CHECK;
 struct db *service_db(struct service *s);
 struct net_loop *service_loop(struct service *s);
-/* Whether the warden works: it gets a request, and two seconds to answer it. */
+/*
+ * Whether the warden works: send it a request, which it must answer within two seconds.
+ */
 void service_check_warden(struct service *s, service_done_fn done, void *ctx);
-/* Whether the disk has room, and all results are recorded. */
+/* Whether the disk has free space and all results are recorded. */
 bool service_disk_ok(const struct service *s);
-/* How many sandboxes @backend has. */
+/* The number of sandboxes on @backend. */
 size_t service_count_at(const struct service *s, const char *backend);
-/* What @backend can do here, as JSON: an array of features. */
+/* The features of @backend on this machine, as a JSON array. */
 void service_probe(struct service *s, const char *backend,
 		   void (*done)(void *ctx, int r, const char *json,
 				const struct warren_error *err),
 		   void *ctx);
-/* A sentence for the administrator's log, which no client gets to see. */
+/* Set a function for the administrator's log. Clients do not see these texts. */
 void service_on_note(struct service *s, void (*fn)(void *ctx, const char *text),
 		     void *ctx);
 /* The quota of the last error EUSERS: a tenant or a sandbox has reached its share. */
 struct share_denial {
-	const char *quota; /* NULL: there was none */
+	const char *quota; /* NULL: none */
 	uint64_t used, maximum;
 };
 
-/* What the service holds for a sandbox, besides the sandbox's own resources. */
+/* Resources that the service holds for a sandbox, in addition to the sandbox's own. */
 struct sandbox_held {
-	uint64_t output;      /* bytes of journals, and what they may yet become */
-	uint64_t descriptors; /* for its connection, its execs and its files in use */
+	/* Bytes of journals, including the space reserved for running execs. */
+	uint64_t output;
+	uint64_t descriptors; /* for its connection, execs and open files */
 };
 
 void sandbox_held(const struct sandbox *sandbox, struct sandbox_held *ret);
 const struct share_denial *service_denied(const struct service *s);
-/* The warden is gone, and so must we be. */
+/* Set a function that is called when the warden is gone. The process must then end. */
 void service_on_warden_end(struct service *s, void (*fn)(void *ctx), void *ctx);
 
 /* ---------------------------------------------------------------- sandboxes */
 
-/* The sandbox @id if it is @owner's (NULL: whosever); else NULL. */
+/* The sandbox @id if it belongs to @owner (NULL: any owner); otherwise NULL. */
 struct sandbox *sandbox_find(struct service *s, const char *owner, const char *id);
 /*
- * The id of the sandbox that @word refers to by its id, its name, or the beginning of its
- * id, tried in this order. @owner NULL: of any tenant, but names of others than @first
- * come last (db_find_sandbox()). -ENOENT; -ENOTUNIQ: several match.
+ * The id of the sandbox that @word refers to. @word may be an id, a name, or the
+ * beginning of an id; they are tried in this order. @owner NULL: any tenant, but names of
+ * tenants other than @first are tried last (db_find_sandbox()). -ENOENT; -ENOTUNIQ:
+ * several match.
  */
 int sandbox_resolve(struct service *s, const char *owner, const char *first,
 		    const char *word, char ret_id[ID_LEN + 1],
 		    struct warren_error *err) MUST_CHECK;
-/* The copy of its row: borrowed, until the next call that changes it. */
+/* The copy of its row; borrowed until the next call that changes it. */
 const struct sandbox_row *sandbox_row(const struct sandbox *sandbox);
 struct service *sandbox_service(const struct sandbox *sandbox);
 
-/* Where its image comes from when it is not here. */
+/* When to pull the image. */
 enum sandbox_pull {
 	BOX_PULL_MISSING,
 	BOX_PULL_ALWAYS,
@@ -159,21 +162,23 @@ enum sandbox_pull {
 struct sandbox_source {
 	enum sandbox_pull pull;
 	const char *platform; /* NULL: this machine's */
-	bool theirs;          /* the backend has its own images: nothing is pulled */
-	bool may_not_pull;    /* the client may not: a missing image is an error */
+	bool theirs;          /* the backend has its own images; nothing is pulled */
+	bool may_not_pull;    /* the client may not pull; a missing image is an error */
 };
 
 /*
- * Create a sandbox from @spec, which the row describes. It is recorded before this
- * returns: 0; 1 if the request was made before (*@ret is the sandbox of that time, NULL
- * if it is gone); or -errno as for db_insert_sandboxes(). Use sandbox_wait() for the
- * outcome.
+ * Create a sandbox from @spec; @row describes the same sandbox for the database, which
+ * records it before this function returns. Returns 0; 1 if the same request was made
+ * before (*@ret is its sandbox, or NULL if that is gone); or -errno as for
+ * db_insert_sandboxes(). Use sandbox_wait() for the outcome.
  */
 int sandbox_create(struct service *s, struct sandbox_row *row,
 		   const struct warren_spec *spec, const struct sandbox_source *source,
 		   const struct db_request *request, struct sandbox **ret,
 		   struct warren_error *err) MUST_CHECK;
-/* The same for several; all are written down or none. @ret has room for @n. */
+/*
+ * The same for several sandboxes; either all are recorded or none. @ret has space for @n.
+ */
 int sandbox_create_many(struct service *s, struct sandbox_row *rows,
 			const struct warren_spec *specs,
 			const struct sandbox_source *sources, size_t n,
@@ -181,9 +186,10 @@ int sandbox_create_many(struct service *s, struct sandbox_row *rows,
 			struct warren_error *err) MUST_CHECK;
 
 /*
- * Tell me when it is in one of @states (bits, 1U << SANDBOX_RUNNING; SANDBOX_GONE:
- * deleted), or after @ms. Called from the loop, with the state or -ETIMEDOUT.
- * A waiter is the caller's memory, until it was called or sandbox_wait_cancel()ed.
+ * Wait until the sandbox is in one of @states (bits, 1U << SANDBOX_RUNNING; SANDBOX_GONE:
+ * deleted), or for @ms. fn() is called from the loop, with the state or -ETIMEDOUT. The
+ * caller provides the memory of the waiter until fn() was called or
+ * sandbox_wait_cancel().
  */
 #define SANDBOX_GONE SANDBOX_STATE_MAX
 
@@ -191,7 +197,7 @@ struct sandbox_waiter {
 	uint32_t states;
 	void (*fn)(struct sandbox_waiter *w, struct sandbox *sandbox, int state);
 	void *ctx;
-	struct sandbox *sandbox; /* private from here on; NULL: not waiting */
+	struct sandbox *sandbox; /* private from here; NULL: not waiting */
 	struct sandbox_waiter *next;
 	struct loop_timer *timer;
 	int reached;
@@ -200,17 +206,17 @@ struct sandbox_waiter {
 void sandbox_wait(struct sandbox *sandbox, struct sandbox_waiter *w, uint64_t ms);
 void sandbox_wait_cancel(struct sandbox_waiter *w);
 /*
- * The same, if no other client knows the sandbox: if its creation fails, it is removed at
- * once.
+ * Like sandbox_wait_cancel(), if no other client knows the sandbox: if its creation
+ * fails, it is removed at once.
  */
 void sandbox_wait_abandon(struct sandbox_waiter *w);
 
-/* @done with -ESTALE when it is in no state for it. */
+/* @done gets -ESTALE if the sandbox's state does not allow the operation. */
 void sandbox_delete(struct sandbox *sandbox, service_done_fn done, void *ctx);
 void sandbox_pause(struct sandbox *sandbox, bool pause, service_done_fn done, void *ctx);
-/* A pause that keeps nothing in memory; -EBUSY: a process cannot be saved. */
+/* A pause that frees the memory of all processes; -EBUSY: a process cannot be saved. */
 void sandbox_checkpoint(struct sandbox *sandbox, service_done_fn done, void *ctx);
-/* Whether it is paused that way. */
+/* Whether it is paused with a checkpoint. */
 bool sandbox_is_saved(const struct sandbox *sandbox);
 void sandbox_update(struct sandbox *sandbox, const struct warren_limits *limits,
 		    service_done_fn done, void *ctx);
@@ -218,13 +224,13 @@ void sandbox_stats(struct sandbox *sandbox,
 		   void (*done)(void *ctx, int r, const struct warren_stats *stats,
 				const struct warren_error *err),
 		   void *ctx);
-/* The limits that sandbox_update() can change, as they are. */
+/* The current values of the limits that sandbox_update() can change. */
 void sandbox_limits(const struct sandbox *sandbox, struct warren_limits *ret);
 
-/* What changes in the database alone. */
+/* Changes that affect only the database. */
 struct sandbox_change {
 	const char *name;              /* NULL: unchanged */
-	const struct db_label *labels; /* all that it has then */
+	const struct db_label *labels; /* the complete new list */
 	size_t n_labels;
 	bool sets_labels;
 	bool sets_times;
@@ -233,44 +239,47 @@ struct sandbox_change {
 	const char *on_idle; /* "pause" or "delete"; NULL: unchanged */
 	int wake_on_use;     /* 0 or 1; -1: unchanged */
 };
-/* All of it, or nothing. -ENOTUNIQ: its owner has another one of that name. */
+/* Make all changes or none. -ENOTUNIQ: its owner has another sandbox with that name. */
 int sandbox_change(struct sandbox *sandbox, const struct sandbox_change *change,
 		   struct warren_error *err);
-/* Would sandbox_change() succeed now? Changes nothing. */
+/* Whether sandbox_change() would succeed now. Changes nothing. */
 int sandbox_change_check(const struct sandbox *sandbox,
 			 const struct sandbox_change *change, struct warren_error *err);
 /* The errno of a failed creation; 0: none. */
 int sandbox_failure(const struct sandbox *sandbox);
-/* Whether it was its main command that failed, and not the sandbox. */
+/* Whether the main command failed, and not the sandbox. */
 bool sandbox_command_failed(const struct sandbox *sandbox);
 
 /*
- * A use of the sandbox: it is not idle, and if it was paused for being so, it is
- * resumed. @done at once when it runs, -ESTALE when it is in no state to be used.
+ * Record a use of the sandbox: it is not idle, and if it was paused because it was idle,
+ * it is resumed. Calls @done once it runs, at once if it already does; -ESTALE: its state
+ * does not allow use.
  */
 void sandbox_use(struct sandbox *sandbox, service_done_fn done, void *ctx);
 
 /*
  * The following requests are on behalf of @token, which expires at @expires_at (0:
- * never): a request that has to wait begins only if the token is still valid then. NULL,
- * or "": no token, which is always valid. Set before a request is handled, and cleared
- * after.
+ * never). A request that has to wait begins only if the token is still valid then. NULL
+ * or "": no token is needed. Set it before handling a request, and clear it afterwards.
  */
 void service_permit(struct service *s, const char *token, int64_t expires_at);
 
 /*
- * A client uses it through a separate connection: until sandbox_disengage() it is not
- * idle. That takes an id, because the sandbox may be gone by then.
+ * A client uses the sandbox through a separate connection: it is not idle until
+ * sandbox_disengage(), which takes an id because the sandbox may be gone by then.
  */
 void sandbox_engage(struct sandbox *sandbox);
 void sandbox_disengage(struct service *s, const char *id);
 
 /* The default working directory of commands, and the directory for relative paths. */
 const char *sandbox_workdir(const struct sandbox *sandbox);
-/* A file without a name, for data whose destination is not known yet; or -errno. */
+/*
+ * A file without a name, for data whose destination is not known yet. Returns a
+ * descriptor or -errno.
+ */
 int service_spool(struct service *s);
 
-/* A port of it, by init. */
+/* Connect to a port of the sandbox, through its init. */
 typedef void (*sandbox_fd_fn)(void *ctx, int fd, const struct warren_error *err);
 void sandbox_connect_port(struct sandbox *sandbox, uint16_t port, sandbox_fd_fn done,
 			  void *ctx);
@@ -285,8 +294,8 @@ enum image_verb {
 };
 
 /*
- * @done with what warren-image(1) prints, a JSON array ("" of a removal). -ENOMEDIUM: it
- * is not here; -EEXIST: it has further names.
+ * Run warren-image(1). Calls @done with its output, a JSON array ("" for a removal).
+ * -ENOMEDIUM: there is no such image; -EEXIST: the image has further names.
  */
 void image_ask(struct service *s, enum image_verb verb, const char *ref,
 	       void (*done)(void *ctx, int r, const char *json, size_t size,
@@ -297,14 +306,15 @@ struct image_layer {
 	char digest[80];
 	char phase[16]; /* as in openapi.yaml */
 	uint64_t done, total;
-	uint64_t change; /* counts up, over all layers of a pull */
+	uint64_t change; /* increases with each change of any layer of the pull */
 };
 
 /*
- * A client that waits for a pull, or watches it. If several want the same image, it is
- * pulled once. Called from the loop with 1 when something has changed, and last with 0,
- * or with -errno: -ENOMEDIUM when the registry has no such image, -ECOMM for whatever
- * else it did wrong. A waiter is the caller's memory, until then or until image_leave().
+ * A client that waits for a pull, or watches it. If several clients request the same
+ * image, it is pulled once. fn() is called from the loop: with 1 for progress, and at the
+ * end with 0 or -errno. -ENOMEDIUM: the registry has no such image; -ECOMM: any other
+ * error of the registry. The caller provides the memory of the waiter until the end or
+ * image_leave().
  */
 struct image_waiter {
 	void (*fn)(struct image_waiter *w, int r, const struct warren_error *err);
@@ -314,7 +324,7 @@ struct image_waiter {
 	 */
 	const char *found;
 	size_t found_size;
-	struct pull *pull; /* private from here on; NULL: it does not wait */
+	struct pull *pull; /* private from here; NULL: not waiting */
 	struct image_waiter *next;
 };
 
@@ -322,14 +332,14 @@ struct image_waiter {
 #define IMAGE_PERSISTENT (1U << 1) /* continues even if no client waits for it */
 
 /*
- * @backend: a backend with its own images; NULL: Warren's store. Tenants share the number
- * of pulls at a time.
+ * @backend: a backend with its own images; NULL: Warren's store. Tenants share the
+ * maximum number of concurrent pulls.
  */
 int image_pull(struct service *s, const char *tenant, const char *backend,
 	       const char *ref, const char *platform, unsigned flags,
 	       struct image_waiter *w, struct warren_error *err) MUST_CHECK;
 void image_leave(struct image_waiter *w);
-/* Its progress; borrowed, until the callback returns to the loop. */
+/* The progress of the pull; borrowed until the callback returns to the loop. */
 const struct image_layer *image_layers(const struct image_waiter *w, size_t *ret_n);
 
 /* ------------------------------------------------------------------- events */
@@ -357,14 +367,14 @@ struct event {
 	uint64_t id;
 	int64_t at;
 	enum event_type type;
-	char owner[DB_NAME_MAX + 1]; /* "": everybody's */
-	char sandbox[ID_LEN + 1];    /* "": of none */
-	char object[ID_LEN + 1];     /* an exec or session; "" : none */
-	char *image;                 /* of IMAGE_*: what was asked for; NULL */
-	int state;                   /* of the sandbox after it; -1: deleted, or none */
-	char reason[32];             /* a word; "": there was no choice */
+	char owner[DB_NAME_MAX + 1]; /* "": visible to all tenants */
+	char sandbox[ID_LEN + 1];    /* "": no sandbox */
+	char object[ID_LEN + 1];     /* an exec or session; "": none */
+	char *image;     /* for IMAGE_*: the requested reference; otherwise NULL */
+	int state;       /* of the sandbox after the event; -1: deleted, or no sandbox */
+	char reason[32]; /* one word; "": none */
 	bool has_result;
-	struct warren_result result; /* of EXEC_FINISHED, if it is known */
+	struct warren_result result; /* for EXEC_FINISHED, if known */
 };
 
 const char *event_type_name(enum event_type type);
@@ -373,11 +383,11 @@ void event_emit(struct service *s, enum event_type type, const struct sandbox *s
 /* For an image, which belongs to no tenant. */
 void event_emit_image(struct service *s, enum event_type type, const char *ref);
 /*
- * Events are numbered, over all processes that the state has had. What is kept comes
- * after event_first(): of the last hour, but no more than a hundred thousand.
+ * Events are numbered consecutively, across restarts of the service. Those after
+ * event_first() are kept: the events of the last hour, but at most a hundred thousand.
  */
 uint64_t event_first(const struct service *s);
-/* The next event after @id that is still kept, until this is called again; NULL: none. */
+/* The next kept event after @id, valid until the next call; NULL: none. */
 const struct event *event_after(struct service *s, uint64_t id);
 uint64_t event_last(const struct service *s);
 
@@ -385,11 +395,11 @@ uint64_t event_last(const struct service *s);
 void event_listen(struct service *s, struct waiter *w);
 void event_unlisten(struct waiter *w);
 
-/* ------------------------------------------------------------------ figures */
+/* ------------------------------------------------------------------ metrics */
 
 enum figure {
-	FIGURE_CREATE, /* seconds from request to running */
-	FIGURE_EXEC,   /* from request to its program's start */
+	FIGURE_CREATE, /* seconds from the request until the sandbox runs */
+	FIGURE_EXEC,   /* seconds from the request until the program starts */
 	FIGURE_SESSION,
 	FIGURE_MAX,
 };
@@ -404,10 +414,10 @@ struct histogram {
 struct metrics {
 	struct histogram latency[FIGURE_MAX];
 	uint64_t created, failed, deleted, execs, denied, restored;
-	uint64_t store_errors; /* that were survived */
+	uint64_t store_errors; /* failed writes that the service survived */
 	/*
-	 * Sandboxes that the warden prepares in advance: now, and as used by creates so
-	 * far.
+	 * Parts that the warden prepares in advance: ready and wanted now; used and
+	 * missed by creates so far.
 	 */
 	uint64_t parts_ready, parts_wanted, parts_taken, parts_missed;
 };
