@@ -34,44 +34,48 @@ struct exec_start {
 	const char *cwd, *user;  /* NULL: the sandbox's */
 	bool pty;
 	uint16_t rows, cols;
-	bool input;       /* stdin is a pipe that can be written to */
-	bool session;     /* the shell of one */
-	const char *name; /* the name of that session; NULL */
-	bool control;     /* for src/shellproto: commands in, results as stream 3 */
-	bool main;        /* the sandbox's main command: noted there */
-	bool hold;        /* keep its output for a reader that will call exec_hold() */
+	bool input;       /* stdin is a pipe for clients to write to */
+	bool session;     /* it is the shell of a session */
+	const char *name; /* name of that session; NULL: none */
+	/* For src/shellproto: a descriptor for commands, and results as stream 3. */
+	bool control;
+	bool main; /* it is the sandbox's main command */
+	bool hold; /* keep all output for a reader that will call exec_hold() */
 	uint64_t timeout_ms;
-	uint64_t journal;            /* bytes kept; 0: the default */
-	struct warren_limits limits; /* of this exec alone; 0: those of the sandbox */
+	uint64_t journal;            /* bytes of output kept; 0: the default */
+	struct warren_limits limits; /* only for this exec; 0: the sandbox's */
 };
 
 typedef void (*exec_fn)(void *ctx, struct exec *exec, const struct warren_error *err);
 
 /*
- * Start it; @done with the exec once its program was executed, or with NULL and
- * why it could not be. The exec stays until its sandbox is deleted.
+ * Start an exec. Calls @done with the exec once its program was executed, or with NULL
+ * and an error. The exec exists until its sandbox is deleted.
  */
 void exec_start(struct sandbox *sandbox, const struct exec_start *start, exec_fn done,
 		void *ctx);
 /*
- * The exec @id of @sandbox, running or not, or NULL. The reference is the caller's:
+ * The exec @id of @sandbox, running or ended, or NULL. The caller releases it with
  * exec_unref().
  */
 struct exec *exec_of_sandbox(struct sandbox *sandbox, const char *id);
 struct exec *exec_ref(struct exec *exec);
 struct exec *exec_unref(struct exec *exec);
 const struct exec_row *exec_row(const struct exec *exec);
-struct sandbox *exec_sandbox(const struct exec *exec); /* NULL: it is gone */
-/* Its sandbox ended before it did: how is not known. */
+struct sandbox *exec_sandbox(const struct exec *exec); /* NULL: the sandbox is gone */
+/* Whether its sandbox ended before the exec did: then its result is unknown. */
 bool exec_lost(const struct exec *exec);
 /*
- * Where its output begins and ends at present; both 0 if that cannot be read: -errno. 1:
- * it ends there at the earliest, because its init does not report the end; a later call
- * returns more.
+ * The start and the current end of its output. -errno: it cannot be read, and both are 0.
+ * 1: the output ends at *@ret_to or later, because its init has not reported the end; a
+ * later call returns more.
  */
 int exec_extent(struct exec *exec, uint64_t *ret_from, uint64_t *ret_to);
 
-/* Its journal, to read it on another thread with journal_read(); or -errno. */
+/*
+ * A descriptor of its journal, to read it on another thread with journal_read(); or
+ * -errno.
+ */
 int exec_dup_journal(struct exec *exec);
 
 /* Calls @w with the exec once, when it or its sandbox has ended. */
@@ -88,9 +92,15 @@ int exec_resize(struct exec *exec, uint16_t rows, uint16_t cols,
  * changes.
  */
 bool exec_size(const struct exec *exec, uint16_t *ret_rows, uint16_t *ret_cols);
-/* Where to write to its stdin or terminal; borrowed. @done with -1 when it has none. */
+/*
+ * A borrowed descriptor for writing to its stdin or terminal. @done gets -1 if there is
+ * none.
+ */
 void exec_input(struct exec *exec, sandbox_fd_fn done, void *ctx);
-/* Write to it, and with @end close stdin; @done when it is in the pipe. */
+/*
+ * Write to its stdin or terminal; @end also closes stdin. Calls @done when the data is in
+ * the pipe.
+ */
 void exec_feed(struct exec *exec, const void *data, size_t size, bool end,
 	       service_done_fn done, void *ctx);
 /* Its current descriptors for input; borrowed; -1: none. */
@@ -100,10 +110,10 @@ int exec_poke_fd(const struct exec *exec);
 /* ------------------------------------------------------------------- output */
 
 /*
- * A piece of what an exec wrote, from @cursor on: as warren_exec_output(). @hint is this
- * reader's own, and zero at first. -EINPROGRESS (without an error): finding it takes too
- * long for one turn; call again in a later one, with loop_later(). A watcher is called
- * from the loop when there may be more.
+ * Read a piece of an exec's output from @cursor, like warren_exec_output(). Each reader
+ * has its own @hint, which is initially zero. -EINPROGRESS (@err is not set): the search
+ * takes too long for one turn of the loop; call again in a later turn, with loop_later().
+ * Watchers are called from the loop when there may be more output.
  */
 int exec_output(struct exec *exec, uint64_t cursor, struct journal_hint *hint, void *buf,
 		size_t size, struct warren_output *ret, struct warren_error *err);
@@ -112,42 +122,42 @@ int exec_watch(struct exec *exec, struct waiter *w, struct warren_error *err);
 void exec_watch_cancel(struct waiter *w);
 
 /*
- * While it is held, no output from @cursor on is dropped: an exec that has filled its
- * journal waits. Of several holders, the slowest counts.
+ * While an exec is held, no output from @cursor on is dropped: if the journal is full,
+ * the exec waits. If there are several holders, the lowest cursor counts.
  */
 struct exec_holder {
 	uint64_t cursor;
-	struct exec *exec; /* private from here on */
+	struct exec *exec; /* private from here */
 	struct exec_holder *next;
 };
 
 void exec_hold(struct exec *exec, struct exec_holder *h, uint64_t cursor);
-/* Output before @cursor was read. */
+/* The reader has read all output before @cursor. */
 void exec_hold_move(struct exec_holder *h, uint64_t cursor);
 void exec_hold_cancel(struct exec_holder *h);
 
 /* ------------------------------------------------------------- for sessions */
 
-/* Copies the strings too; argv may be NULL, and is then empty. */
+/* Copy @from with its strings; argv may be NULL and is then empty. */
 int exec_start_copy(struct exec_start *to, const struct exec_start *from);
 void exec_start_done(struct exec_start *s);
-/* The processes of an exec. Calls @fn once, with none if they cannot be listed. */
+/* List the processes of an exec. Calls @fn once, with none if they cannot be listed. */
 void exec_list(struct exec *exec,
 	       void (*fn)(void *ctx, const struct proto_process *list, size_t n),
 	       void *ctx);
 void exec_signal_one(struct exec *exec, int sig, int pid, service_done_fn done,
 		     void *ctx);
-/* Delete the shell of a closed session: once it has ended, it is not needed any more. */
+/* Delete the exec of a closed session once its shell has ended. */
 void exec_forget_closed(struct sandbox *sandbox, const char *exec, const char *journal);
-/* Bytes of an exec's output that are kept if its start does not say. */
+/* Bytes of output that are kept if struct exec_start does not say. */
 uint64_t exec_journal_default(const struct service *s);
 
 /* --------------------------------------------------------- stop and start */
 
 /*
- * All processes end, its files stay: SIGTERM, after @grace_ms (0: at once) SIGKILL.
- * Nothing runs in it until sandbox_start(), which runs its main command again. Calling
- * either twice is not an error.
+ * Stop all processes of a sandbox and keep its files: send SIGTERM, and after @grace_ms
+ * (0: at once) SIGKILL. No process runs in it until sandbox_start(), which runs its main
+ * command again. Calling either twice is not an error.
  */
 void sandbox_stop(struct sandbox *sandbox, uint64_t grace_ms, service_done_fn done,
 		  void *ctx);

@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* internal.h - an exec and the journals, for the files of this room */
+/* internal.h - execs and journals, for the files of this module */
 #ifndef SERVICE_EXEC_INTERNAL_H
 #define SERVICE_EXEC_INTERNAL_H
 
 #include "service/core/room.h"
 #include "service/exec/exec.h"
 
-/* What the room keeps for a sandbox. */
+/* The state of the module for a sandbox. */
 struct sandbox_execs {
-	struct exec *list;              /* alive, or in use */
-	unsigned n_kept;                /* in the store */
-	struct loop_task broken_task;   /* a journal of it lies: journal_limit.c */
-	struct fair_quota_lease output; /* for its journals, as `journal_bytes` */
-	uint64_t journal_bytes;         /* that its journals have, and may yet take */
-	uint32_t *disowned; /* execs that may have started without their clients'
-			       knowledge */
+	struct exec *list;              /* running execs, and those in use */
+	unsigned n_kept;                /* number of execs in the database */
+	struct loop_task broken_task;   /* a journal is corrupt: journal_limit.c */
+	struct fair_quota_lease output; /* lease for `journal_bytes` */
+	uint64_t journal_bytes; /* size of its journals, including reserved space */
+	/* Numbers of execs that may have started although their clients got an error. */
+	uint32_t *disowned;
 	size_t n_disowned;
-	struct stop_op *stopping; /* sandbox_stop.c; NULL */
-	unsigned main_starting;   /* starts of its main command that are under way */
+	struct stop_op *stopping; /* sandbox_stop.c; NULL: no stop under way */
+	unsigned main_starting;   /* pending starts of the main command */
 };
 
-/* What it keeps for the service. */
+/* The state of the module for the service. */
 struct service_execs {
 	uint64_t journal_default, journal_max;
-	uint64_t journal_total; /* bytes that the journals of a sandbox may have */
+	uint64_t journal_total; /* maximum bytes of all journals of a sandbox */
 	unsigned execs_max;
-	bool reuse; /* of journals, see journal_pool.c */
+	bool reuse; /* reuse journals, see journal_pool.c */
 	struct journal_pool *journal_pool;
 	struct removals *removals;
-	struct sweep *sweep;              /* under way; NULL */
+	struct sweep *sweep;              /* NULL: not running */
 	struct loop_timer *journal_timer; /* journal_limit.c */
 	size_t journal_turn;
 };
@@ -46,113 +46,123 @@ static inline struct service_execs *service_execs(const struct service *s)
 struct exec {
 	unsigned refs;
 	struct service *service;
-	struct sandbox *sandbox; /* NULL: it is gone */
+	struct sandbox *sandbox; /* NULL: the sandbox is gone */
 	struct exec *next;
 	struct fair_quota_lease descriptors, terminal;
-	uint64_t journal_room; /* its part of sandbox->journal_bytes */
+	uint64_t journal_room; /* its share of journal_bytes */
 	struct exec_row row;
 	int journal;       /* -1: not open */
-	uint64_t capacity; /* that init was told; 0: an earlier process told it */
-	int notify;        /* an eventfd, while it runs; -1 */
-	int input;         /* write end of stdin, or the terminal; -1 */
-	int poke;          /* commands of a session go there; -1 */
+	uint64_t capacity; /* as passed to init; 0: an earlier process started the exec */
+	int notify;        /* an eventfd while the exec runs; otherwise -1 */
+	int input;         /* write end of stdin, or the terminal; -1: none */
+	int poke;          /* for commands of a session; -1: none */
 	bool listed;       /* in the list of its sandbox */
 	bool counted;      /* in sandbox->n_running */
 	bool attached;
-	bool wants_attach; /* exec_restore.c: its turn has not come yet */
-	bool input_ended;  /* its stdin was closed at the request of a client */
+	bool wants_attach; /* exec_restore.c: it waits for its turn */
+	bool input_ended;  /* a client has closed its stdin */
 	bool starting;     /* init has not answered yet */
-	bool lost;         /* its sandbox ended before it did */
-	bool unsaved;      /* it ended, and that is not in the store yet: exec_result.c */
+	bool lost;         /* its sandbox ended before the exec */
+	/* It ended, but the result is not in the database yet: exec_result.c. */
+	bool unsaved;
 	struct loop_watch *watch;
-	bool lingers; /* it ended, and there may be more output: the list keeps it */
+	bool lingers; /* it ended, but more output may follow, so the list keeps it */
 	struct waiters watchers, waiters; /* for output; for its end */
 	struct exec_holder *holders;
-	uint64_t held_at; /* the cursor that init was told; UINT64_MAX: none */
-	struct loop_timer *hold_timer; /* to tell init again, after that failed; NULL */
-	struct exec_holder first; /* from the start on, for a reader that is to come */
+	uint64_t held_at; /* the cursor that init has; UINT64_MAX: none */
+	/* Repeats a failed message to init; NULL: not needed. */
+	struct loop_timer *hold_timer;
+	/* Holds the output from the start until a reader comes. */
+	struct exec_holder first;
 	struct loop_timer *first_timer;
-	struct journal_hint end; /* where it ended when that was last asked */
+	struct journal_hint end; /* position of the last known end */
 	struct net_loop *loop;
-	struct exec_stdin *feeds; /* on their way into stdin */
+	struct exec_stdin *feeds; /* data that waits to be written to stdin */
 	struct loop_watch *feed_watch;
 	uint64_t started; /* ns, monotonic */
 };
 
 /* exec.c */
 struct exec *exec_load(struct sandbox *sandbox, const struct exec_row *row);
-/* Whether there was such an exec. */
+/* Returns whether such an exec exists. */
 bool exec_ended(struct sandbox *sandbox, const struct proto_exited *msg);
 void exec_finish(struct exec *exec, const struct warren_result *result);
-/* Its end, and the events that tell of it, into the store. */
+/* Write its end and the events for it to the database. */
 int exec_record_end(const struct exec *exec, struct warren_error *err);
 void exec_sandbox_gone(struct sandbox *sandbox);
 int exec_open_journal(struct exec *exec, struct warren_error *err);
-/* Where to write to it, as init gave it. */
+/* Take the descriptors for writing to the exec from init's reply. */
 void exec_take_streams(struct exec *exec, struct init_reply *a);
 void exec_ask(struct exec *exec, const void *msg, size_t size, const char *what,
 	      service_done_fn done, void *ctx);
 /*
- * exec_output.c: of one that is about to be started so, until somebody else holds it, or
- * nobody came.
+ * exec_output.c: hold the output of an exec that is about to start, until a reader holds
+ * it or a time limit passes.
  */
 bool exec_hold_first(struct exec *exec);
 void exec_hold_first_end(struct exec *exec);
-/* The line is a new one: init knows of no holds. */
+/* The connection is new: tell init again which output to hold. */
 void exec_hold_again(struct exec *exec);
 void exec_attach(struct exec *exec, service_done_fn done, void *ctx);
-/* exec_stdin.c: its stdin accepts no more data; writers that wait get an error. */
+/* exec_stdin.c: stdin accepts no more data; waiting writers get an error. */
 void feed_stop(struct exec *exec);
 void exec_tell_watchers(struct exec *exec);
-/* Of one that ended: whether output may still come, and it will be heard of. */
+/* The exec has ended. Returns whether more output may follow and will be reported. */
 bool exec_linger(struct exec *exec);
 int row_copy_exec(struct exec_row *to, const struct exec_row *from);
 
 /* exec_result.c */
-/* It has ended: in the store, or kept until it can be. */
+/*
+ * The exec has ended: write its result to the database, or keep it until that is
+ * possible.
+ */
 void exec_save_result(struct exec *exec);
 void exec_forget_unsaved(struct exec *exec);
-/* Try again with those that could not be written. */
+/* Try again to write results that could not be written. */
 void exec_save_results(struct service *s);
 
 /* exec_restore.c */
-/* Of a former process, by what the store has. */
+/* Load the execs of an earlier process from the database. */
 void exec_restore_all(struct sandbox *sandbox);
-/* Attach to all execs that run; @done with 0 when all have been asked. */
+/* Attach to all running execs. Calls @done when init has answered for each. */
 void exec_attach_all(struct sandbox *sandbox, service_done_fn done, void *ctx);
 void exec_detach_all(struct sandbox *sandbox);
-/* It may run, and its client was told that it does not: kill it when that is possible. */
+/* The exec may run although its client got an error: kill it when that is possible. */
 void exec_disown(struct exec *exec);
-/* How it ended, if its journal says so. */
+/* Finish the exec if its journal has a result. Returns whether it has. */
 bool exec_finish_by_journal(struct exec *exec);
 void exec_kill_disowned(struct sandbox *sandbox);
 
 /* journal_limit.c */
 int journal_limit_open(struct service *s);
 void journal_limit_close(struct service *s);
-/* Whether its journal is no larger than agreed; else its sandbox is lost. */
+/* Whether its journal is within its agreed size; otherwise its sandbox is lost. */
 bool exec_check_journal(struct exec *exec);
-/* It cannot be read: its sandbox is lost, by the task of its sandbox. */
+/* Its journal cannot be read: a task marks its sandbox as lost. */
 void exec_journal_broken(struct exec *exec);
 
 /*
- * journal_pool.c: an empty file for output, by the name @name; its descriptor, or -errno.
+ * journal_pool.c: create or reuse an empty journal with the name @name. Returns a
+ * descriptor or -errno.
  */
 int journal_pool_open(struct service *s);
 void journal_pool_close(struct service *s);
 int journal_pool_take(struct service *s, const char *name);
-/* The file @name is not wanted any more; -errno: it is still there. From any thread. */
+/*
+ * The file @name is not needed any more; -errno: it still exists. May be called from any
+ * thread.
+ */
 int journal_pool_return(const struct service *s, const char *name);
 
 /*
- * journal_remove.c: the journal @name, which no exec has any more; soon, by another
- * thread.
+ * journal_remove.c: remove the journal @name, which belongs to no exec any more, on
+ * another thread.
  */
 int remove_open(struct service *s);
 void remove_close(struct service *s);
 void exec_remove_journal(struct service *s, const char *name);
 
-/* journal_sweep.c: journals that no exec has are looked for and removed, in time. */
+/* journal_sweep.c: find and remove journals that belong to no exec, in the background. */
 void sweep_start(struct service *s);
 void sweep_close(struct service *s);
 
@@ -160,38 +170,43 @@ void sweep_close(struct service *s);
 /* Like sandbox_stop(), with the reason for the event. */
 void sandbox_stop_for(struct sandbox *sandbox, const char *why, uint64_t grace_ms,
 		      service_done_fn done, void *ctx);
-/* An exec of it has ended: a stop may go on. */
+/* An exec of the sandbox has ended: a stop may continue. */
 void sandbox_stop_look(struct sandbox *sandbox);
 void sandbox_stop_gone(struct sandbox *sandbox);
 
-/* main_command.c: start it; @done as of an exec. */
+/* main_command.c: start the main command; @done as for an exec. */
 void main_command_start(struct sandbox *sandbox, service_done_fn done, void *ctx);
 /* The same for a sandbox that was just created: its waiters get the outcome of both. */
 void main_command_first(struct sandbox *sandbox);
-/* An exec has ended: if it was the main command, what that means happens. */
+/* The exec @exec has ended. If it was the main command, carry out on_exit. */
 void main_command_look(struct sandbox *sandbox, const char *exec);
-/* A stop is over: if it ended the main command, too, what that means happens now. */
+/* A stop has ended. If the main command ended too, carry out on_exit now. */
 void main_command_stopped(struct sandbox *sandbox);
-/* It has one, which does not run and is not being started. */
+/* Whether the sandbox has a main command that neither runs nor is being started. */
 bool main_command_is_over(const struct sandbox *sandbox);
-/* It runs again: its main command may have ended while that was no time to stop. */
+/*
+ * The sandbox runs again. If its main command ended during the pause, carry out on_exit.
+ */
 void main_command_resumed(struct sandbox *sandbox);
-/* Found again: it was never started, or has ended in the meantime. */
+/*
+ * The sandbox was restored: start a main command that was never started, or carry out
+ * on_exit if it has ended in the meantime.
+ */
 void main_command_restore(struct sandbox *sandbox);
 
 /* journals.c */
 /*
- * Room for the journal of an exec that is to start; -EUSERS: there is none, whatever is
- * forgotten.
+ * Reserve space for the journal of a new exec, and delete old results if necessary.
+ * -EUSERS: there is not enough space even then.
  */
 int journals_reserve(struct exec *exec, uint64_t capacity, struct warren_error *err);
-/* It is not written to any more: what it has is what counts. */
+/* The journal gets no more output: count its actual size. */
 void journals_settle(struct exec *exec);
-/* It was never started, and has no journal. */
+/* The exec was never started and has no journal: release its reservation. */
 void journals_drop(struct exec *exec);
-/* Forget the oldest that ended while there are too many. */
+/* Delete the oldest ended execs if there are too many. */
 void journals_forget(struct sandbox *sandbox);
-/* Found again: one that ended, or that is @exec. */
+/* Count a restored journal: of an ended exec, or of the running exec @exec. */
 void journals_restore(struct sandbox *sandbox, const struct exec_row *row,
 		      struct exec *exec);
 
