@@ -2,23 +2,24 @@
 /*
  * files.h - the files of a sandbox, as one of its users
  *
- * A worker of the sandbox's init does all of this inside: it resolves a path there, with
- * the rights of the user; the service never does. A path is absolute, without "." and
- * ".."; or it is relative to an open directory, and cannot lead out of it.
+ * A worker of the sandbox's init carries out all requests inside the sandbox. It resolves
+ * paths with the rights of the user; the service never resolves them. A path is absolute,
+ * without "." and ".."; or it is relative to an open directory, and cannot lead out of
+ * it.
  *
  *	files_begin(sandbox, "1000", begun, ctx);
  *	files_open(f, -1, "/work", O_RDONLY | O_DIRECTORY, 0, opened, ctx);
  *	files_scan(f, dir, scanned, ctx);
  *	files_end(f);
  *
- * Each function answers later, once, from the loop; or immediately if the request cannot
- * be made. A request is carried out even if files_end() comes first; then it has no
- * answer.
+ * Each function calls its callback once: later from the loop, or immediately if the
+ * request cannot be made. A request is carried out even if files_end() is called first;
+ * then its callback is not called.
  *
  *	files.c			makes requests; core/file_worker.c selects the worker
  *	walk.c			walks a tree, directory by directory
  *	file_tree_ops.c		changes a whole tree
- *	file_target.c		where to write a file: follows links, creates directories
+ *	file_target.c		finds where to write a file; follows links
  *	watch.c			reports changes
  *	search.c		searches names and contents
  */
@@ -41,23 +42,24 @@ struct service *files_service(const struct files *f);
 const char *files_tenant(const struct files *f);
 struct net_loop *files_loop(const struct files *f);
 /*
- * Reserve descriptors for @n open directories, besides those of any use of files;
- * -EUSERS: too many.
+ * Reserve descriptors for @n open directories, in addition to those of every struct
+ * files. -EUSERS: too many.
  */
 int files_need(struct files *f, uint64_t n, struct warren_error *err);
-/* NULL: it is gone. */
+/* NULL: the sandbox is gone. */
 struct sandbox *files_sandbox(const struct files *f);
 uint32_t files_uid(const struct files *f);
 /*
- * What files_open() passes on is a copy: the inode is not the file's own, and what is
- * written arrives, or fails to, with the next request that names the file.
+ * Whether files_open() returns a copy of the file. Then the inode differs from the
+ * file's, and written data reaches the file, or fails to, with the next request that
+ * names it.
  */
 bool files_are_copies(const struct files *f);
 
-/* What init said. Entries are good until the callback returns. */
+/* The answer of init. The entries are valid until the callback returns. */
 struct files_answer {
-	int fd;     /* of files_open(), the callback's to close; -1 */
-	int events; /* of files_notify(), the same */
+	int fd;     /* from files_open(); the callback must close it; -1: none */
+	int events; /* from files_notify(); the same */
 	uint32_t value;
 	const char *entries;
 	size_t size;
@@ -67,14 +69,14 @@ typedef void (*files_fn)(void *ctx, struct files_answer *a,
 			 const struct warren_error *err);
 
 /*
- * Errors of the next requests say "@what '@name'", whatever paths these have: for
+ * Errors of the following requests say "@what '@name'" instead of the request's path. For
  * temporary paths that a client does not know.
  */
 void files_call(struct files *f, const char *what, const char *name);
 /* @dir is -1 for an absolute path. */
 void files_open(struct files *f, int dir, const char *path, int flags, unsigned mode,
 		files_fn fn, void *ctx);
-/* What is at a path: one entry, without a name. */
+/* The file at a path, as one entry without a name. */
 void files_stat(struct files *f, int dir, const char *path, bool follow, files_fn fn,
 		void *ctx);
 /* The next entries of a directory; none at the end. */
@@ -86,18 +88,18 @@ struct files_change {
 	uint32_t mode, owner, group;
 	int64_t mtime_sec;
 	uint32_t mtime_nsec;
-	int dir, to;       /* -1: paths are absolute; and as `dir` */
-	const char *names; /* each with its NUL, back to back */
+	int dir, to;       /* dir -1: absolute paths; to -1: the same as `dir` */
+	const char *names; /* NUL-terminated, back to back */
 	size_t size;       /* at most FILES_NAMES_MAX */
 	uint32_t n;
 };
 
 #define FILES_NAMES_MAX (PROTO_MESSAGE_MAX - sizeof(struct proto_change))
-#define FILES_BATCH     512 /* names in one request, because other requests wait for it */
+#define FILES_BATCH     512 /* names per request, because other requests wait for it */
 
 void files_change(struct files *f, const struct files_change *change, files_fn fn,
 		  void *ctx);
-/* The same for one path, or a pair of them (@second: not NULL). */
+/* The same for one path, or for a pair of paths (@second is not NULL). */
 void files_change_one(struct files *f, struct files_change change, const char *path,
 		      const char *second, files_fn fn, void *ctx);
 /*
@@ -105,35 +107,36 @@ void files_change_one(struct files *f, struct files_change change, const char *p
  * does not read the instance itself, because a process inside could make it block.
  */
 void files_notify(struct files *f, files_fn fn, void *ctx);
-/* By the inotify @notify; the answer's value is the watch. */
+/* Add a watch to the inotify instance @notify; the answer's value is its number. */
 void files_add_watch(struct files *f, int notify, const char *path, uint32_t mask,
 		     files_fn fn, void *ctx);
 /*
  * Whether workers do everything, inside the sandbox's memory limit
- * (agent/init/file_worker.c). Then files_write() must be used for writing: it appends @n
- * bytes to what was written to @fd before. -errno: @fn is not called. After a failed
- * write of a @stream (0: none), a PUT of that stream (`mode`) fails too.
+ * (agent/init/file_worker.c). Then writes must use files_write(), which appends @n bytes
+ * to the earlier writes to @fd. -errno: @fn is not called. After a failed write of a
+ * @stream (0: none), a PUT of that stream (`mode`) fails too.
  */
 bool files_have_workers(const struct files *f);
 int files_write(struct files *f, int fd, uint32_t stream, const void *data, size_t n,
 		files_fn fn, void *ctx, struct warren_error *err);
 /*
- * Memory that a worker can read. It is the same at each call until files_write() is
- * called with its beginning as @data, which is then not copied again. *@size: in, how
- * much is to come; out, how much fits. NULL: there is none, or it is not worth it.
+ * Memory that a worker can read. Each call returns the same memory until files_write() is
+ * called with its beginning as @data; then the data is not copied. *@size is the expected
+ * number of bytes, and becomes the number that fits. NULL: there is no such memory, or
+ * the data is too small for it.
  */
 char *files_room(struct files *f, size_t *size);
-/* mkdir -p; the value is not 0 if the last one was made. */
+/* mkdir -p; the answer's value is not 0 if the last directory was created. */
 void files_make_dirs(struct files *f, const char *path, unsigned mode, files_fn fn,
 		     void *ctx);
 
-/* The ids of a user as an exec has them; @fn is called in any case. */
+/* The ids of a user, as an exec would have them. @fn is called in any case. */
 void files_find_owner(struct files *f, const char *user,
 		      void (*fn)(void *ctx, uint32_t uid, uint32_t gid,
 				 const struct warren_error *err),
 		      void *ctx);
 
-/* "/a//b/" to "/a/b". */
+/* Remove redundant slashes: "/a//b/" becomes "/a/b". */
 void files_tidy(char *path);
 
 /* ---------------------------------------------------------------------- walk.c */
@@ -141,26 +144,29 @@ void files_tidy(char *path);
 struct walk;
 
 struct walk_entry {
-	int dir;          /* that holds it */
-	const char *path; /* all of it */
+	int dir;          /* the directory that holds it */
+	const char *path; /* the whole path */
 	const char *name;
 	const struct proto_found *found;
-	unsigned depth; /* 1: in the directory where the walk began */
+	unsigned depth; /* 1: in the directory where the walk started */
 };
 
 enum walk_say {
-	WALK_ON,   /* and into it, if it is a directory */
-	WALK_PAST, /* not into it */
-	WALK_WAIT, /* until walk_go_on() says which; it may be called from within */
+	WALK_ON,   /* continue, and enter it if it is a directory */
+	WALK_PAST, /* continue, but do not enter it */
+	WALK_WAIT, /* wait for walk_go_on(), which may be called from the callback */
 	WALK_STOP,
 };
 
 struct walk_options {
-	unsigned depth;  /* 0: whatever there is, up to WALK_DEPTH_MAX */
-	unsigned sorted; /* by name, at most so many of a directory; 0: as they come, and
-			    all */
-	bool nofollow;   /* a link at the end of the path is no directory */
-	bool strict;     /* a directory that cannot be read ends the walk */
+	unsigned depth; /* 0: no limit, up to WALK_DEPTH_MAX */
+	/*
+	 * Sort by name, with at most this many entries per directory; 0: all entries,
+	 * unsorted.
+	 */
+	unsigned sorted;
+	bool nofollow; /* do not follow a link at the end of the path */
+	bool strict;   /* stop at a directory that cannot be read */
 	/*
 	 * Called for each batch of a directory's entries, before any of them is entered.
 	 */
@@ -168,7 +174,7 @@ struct walk_options {
 			       size_t size);
 	enum walk_say (*entry)(void *ctx, const struct walk_entry *e);
 	enum walk_say (*leave)(void *ctx, const struct walk_entry *e);
-	/* The walk is over, and freed. */
+	/* The walk has ended and is freed. */
 	void (*end)(void *ctx, int r, const struct warren_error *err);
 };
 
@@ -178,7 +184,7 @@ struct walk_options {
 void walk_start(struct files *f, const char *path, const struct walk_options *options,
 		void *ctx, struct walk **ret);
 void walk_go_on(struct walk *w, enum walk_say say);
-/* The directory where it began; -1: not yet. */
+/* The directory where the walk started; -1: not opened yet. */
 int walk_root(const struct walk *w);
 /* Does not call end(). */
 struct walk *walk_free(struct walk *w);
@@ -187,7 +193,7 @@ struct walk *walk_free(struct walk *w);
  */
 
 /*
- * UNLINK and RMDIR (the whole tree, then @path itself), CHMOD or CHOWN of the tree at
+ * UNLINK and RMDIR (first the whole tree, then @path itself), CHMOD or CHOWN the tree at
  * @path.
  */
 struct tree_job;
@@ -197,11 +203,11 @@ struct tree_job *tree_free(struct tree_job *t);
 
 /* --------------------------------------------------------------------- file_target.c */
 
-/* Where to write a file. */
+/* The place of a file to write. */
 struct place {
-	int dir;         /* the directory; the caller's to close */
-	char name[256];  /* in it */
-	char path[4096]; /* of all, after links */
+	int dir;         /* the directory; the caller closes it */
+	char name[256];  /* in the directory */
+	char path[4096]; /* the whole path, with links resolved */
 	bool exists;
 	struct proto_entry is; /* if it exists */
 };

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* internal.h - what the files of this room share */
+/* internal.h - shared by the files of this module */
 #ifndef SERVICE_FILES_INTERNAL_H
 #define SERVICE_FILES_INTERNAL_H
 
 #include "service/core/room.h"
 #include "service/files/files.h"
 
-/* What the room keeps for a sandbox. */
+/* The state of the module for a sandbox. */
 struct sandbox_files {
-	struct files *list; /* users of its files */
+	struct files *list; /* current users of its files */
 };
 
-/* What it keeps for the service: of inotify(7), instances, and directories or files. */
+/* The state of the module for the service: inotify(7) instances and watches. */
 struct service_files {
 	struct fair_quota watches, watched;
 };

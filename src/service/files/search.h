@@ -11,7 +11,7 @@
 struct search_match {
 	const char *path;
 	uint32_t mode;
-	uint64_t line, column; /* from 1 on; 0: not by content */
+	uint64_t line, column; /* from 1; 0: no search by content */
 	const char *text;
 	size_t size;
 };
@@ -19,7 +19,7 @@ struct search_match {
 struct search_options {
 	const char *path;
 	struct pattern *name, *content; /* NULL: any; taken */
-	bool whole_path;                /* the name is for the path below `path` */
+	bool whole_path;                /* match the name against the path below `path` */
 	uint32_t type;                  /* S_IFREG, ...; 0: any */
 	unsigned depth;
 	bool hidden;

@@ -2,8 +2,8 @@
 /*
  * untar.h - unpack an archive into a directory of a sandbox while it arrives
  *
- * The directory is held open, and every name of the archive is resolved below it
- * by init: a link that leads out of it is an error, no matter what created it and when.
+ * The directory stays open, and init resolves every name of the archive below it: a link
+ * that leads out of it is an error, no matter what created the link and when.
  */
 #ifndef SERVICE_FILES_UNTAR_H
 #define SERVICE_FILES_UNTAR_H
@@ -14,9 +14,9 @@ struct untar;
 
 struct untar_options {
 	int dir;     /* taken */
-	bool owners; /* keep those of the archive */
-	bool zip;    /* it is one; else a tar, compressed or not */
-	/* All that was fed is dealt with: more. */
+	bool owners; /* keep the owners of the archive */
+	bool zip;    /* a zip archive; otherwise tar, compressed or not */
+	/* All data so far is processed: feed more. */
 	void (*more)(void *ctx);
 	void (*end)(void *ctx, uint64_t entries, uint64_t bytes,
 		    const struct warren_error *err);
@@ -25,7 +25,10 @@ struct untar_options {
 
 struct untar *untar_new(struct files *f, const struct untar_options *options);
 struct untar *untar_free(struct untar *u);
-/* @n bytes, which are copied; 0: there are no more. Then wait for more() or end(). */
+/*
+ * Feed @n bytes, which are copied; 0: the end of the archive. Then wait for more() or
+ * end().
+ */
 void untar_feed(struct untar *u, const char *data, size_t n);
 
 #endif /* SERVICE_FILES_UNTAR_H */
