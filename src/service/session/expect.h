@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * expect.h - the output of a terminal, and which of several expected patterns comes first
+ * expect.h - finds the first of several expected patterns in the output of a terminal
  *
- * An expectation is a regular expression (regex.h), as those who wait at terminals have
- * written them since Expect; and it is text, so that "(gdb) " is found where it stands.
- * What is no regular expression is text alone.
+ * A pattern is searched both as a regular expression (regex.h), as in Expect, and as
+ * literal text, so that "(gdb) " is found as it is written. A pattern that is not a valid
+ * regular expression is only literal text.
  */
 #ifndef SERVICE_SESSION_EXPECT_H
 #define SERVICE_SESSION_EXPECT_H
@@ -14,27 +14,27 @@
 
 #include "base/buf.h"
 
-#define EXPECT_MAX    64   /* of them at a time */
-#define EXPECT_WINDOW 4096 /* bytes: what is found is no longer */
-#define EXPECT_COST   320  /* pattern_cost() of their regular expressions together */
+#define EXPECT_MAX    64   /* patterns at a time */
+#define EXPECT_WINDOW 4096 /* bytes: the maximum length of a match */
+#define EXPECT_COST   320 /* maximum pattern_cost() of all regular expressions together */
 
 struct expect;
 
-/* NULL: no memory, or too many or too large. */
+/* NULL: out of memory, or the patterns are too many or too complex. */
 struct expect *expect_new(const char *const *texts, size_t n);
 struct expect *expect_free(struct expect *e);
-/* Is it but texts, which are found in no time? */
+/* Whether all patterns are only literal text, which is fast to search. */
 bool expect_is_text(const struct expect *e);
 /*
- * The first in the @n bytes at @data of which @seen were looked at before: which it is,
- * where it begins and ends; or -1.
+ * Find the first match in the @n bytes at @data, of which @seen were searched before.
+ * Returns the index of the pattern with the start and end of the match, or -1.
  */
 int expect_find(struct expect *e, const char *data, size_t n, size_t seen,
 		size_t *ret_from, size_t *ret_to);
 
 /*
- * Text as a person reads it: without the sequences that move and colour, lines ended by a
- * line feed alone. Added to @out.
+ * Append readable text to @out: without control sequences for cursor and colour, and with
+ * lines that end in a line feed.
  */
 void expect_plain(struct buf *out, const char *data, size_t n);
 

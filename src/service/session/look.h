@@ -8,17 +8,20 @@
 struct service;
 struct look_tenant;
 
-/* Its owner embeds it, with fn and ctx, and cancels it before it is gone. */
+/*
+ * A search that waits for its turn. Its owner embeds it, sets fn and ctx, and cancels it
+ * before freeing it.
+ */
 struct look {
 	void (*fn)(void *ctx);
 	void *ctx;
 	struct look *next;
-	struct look_tenant *tenant; /* NULL: it does not wait */
+	struct look_tenant *tenant; /* NULL: not waiting */
 };
 
 /*
- * Its turn comes, once, from the loop, though it waits already; false: no memory, none
- * comes.
+ * Call fn once from the loop when it is its turn; a search that already waits keeps its
+ * place. False: out of memory, and fn is not called.
  */
 bool look_wait(struct service *s, struct look *l, const char *tenant);
 void look_cancel(struct service *s, struct look *l);

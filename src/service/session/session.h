@@ -22,18 +22,16 @@ typedef void (*session_fn)(void *ctx, struct session *session,
 			   const struct warren_error *err);
 
 /*
- * @shell is a name or a path; NULL: bash, or sh if there is no bash. On a terminal
- * (start->pty) it must be bash. Calls @done when it accepts commands.
+ * Open a session. @shell is a name or a path; NULL: bash, or sh if there is no bash. On a
+ * terminal (start->pty), it must be bash. Calls @done when the shell accepts commands.
  */
 void session_open(struct sandbox *sandbox, const struct exec_start *start,
 		  const char *shell, session_fn done, void *ctx);
 struct session *session_find(struct sandbox *sandbox, const char *id);
-/* The one after @after; NULL: the first; NULL is returned after the last. */
+/* The session after @after; @after NULL: the first. Returns NULL after the last. */
 struct session *session_next(struct sandbox *sandbox, struct session *after);
 const struct session_row *session_row(const struct session *session);
-/*
- * The number of its exec: unique in the sandbox, and greater than all earlier ones.
- */
+/* The number of its exec: unique in the sandbox, and greater than all earlier numbers. */
 uint64_t session_number(const struct session *session);
 const char *session_cwd(const struct session *session);
 const char *session_state(const struct session *session); /* "idle", "busy", "ended" */
@@ -41,36 +39,38 @@ const char *session_state(const struct session *session); /* "idle", "busy", "en
 struct session_result {
 	uint64_t serial;
 	int exit_code;
-	const char *cwd; /* NULL: it ended */
+	const char *cwd; /* NULL: the shell ended */
 	uint64_t lost, wall_usec;
 	bool timed_out, interrupted, syntax_error, ended;
 };
 
 /*
- * A command that a caller waits for; the caller's memory, until result() or
+ * A command that a caller waits for. The caller provides its memory until result() or
  * session_forget().
  */
 struct session_command {
 	void (*output)(struct session_command *c, int stream, const void *data, size_t n);
-	/* Here @lost bytes are missing; it is not known of which stream. */
+	/* @lost bytes are missing here; it is unknown from which stream. */
 	void (*gap)(struct session_command *c, uint64_t lost);
 	void (*result)(struct session_command *c, const struct session_result *result);
 	void *ctx;
-	bool blocked;            /* no more output until session_go_on() */
+	bool blocked;            /* set it to get no more output until session_go_on() */
 	struct session *session; /* private */
 };
 
-/* -EBUSY: one runs; -EPIPE: it has ended. @timeout_ms 0: none. */
+/*
+ * -EBUSY: a command is running; -EPIPE: the shell has ended. @timeout_ms 0: no timeout.
+ */
 int session_run(struct session *session, const char *text, size_t n, uint64_t timeout_ms,
 		struct session_command *command, struct warren_error *err);
 void session_forget(struct session_command *command);
 void session_go_on(struct session_command *command);
 void session_interrupt(struct session *session, int sig);
-/* Kills everything that it started. */
+/* Close the session and kill all its processes. */
 void session_close(struct session *session, service_done_fn done, void *ctx);
-/* At a terminal: what is typed while a command runs. */
+/* On a terminal: type text while a command runs. */
 void session_type(struct session *session, const char *text, size_t n);
-/* The current end of its output, in the journal of its exec. */
+/* The current end of its output in the journal of its exec. */
 uint64_t session_cursor(const struct session *session);
 
 #endif /* SERVICE_SESSION_SESSION_H */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session_terminal.h - a bash on a terminal, used like a person would: type, and wait for
+ * session_terminal.h - a bash on a terminal, for programs that type text and wait for
  * expected output
  *
- * A console is a session (service.h) with a name and a terminal. A command is over when
- * it returns to the shell, or earlier, when the terminal shows an expected text; then the
+ * A console is a session (session.h) with a name and a terminal. An act ends when the
+ * command has ended, or earlier, when the terminal shows an expected text; then the
  * command continues to run, and the next text is typed to it. It also continues after a
- * timeout: an interrupt makes the shell usable again.
+ * timeout; an interrupt makes the shell usable again.
  *
- * Only one act waits at a time; acts that arrive in the meantime take their turn after
- * it. An interrupt needs no turn: it acts immediately.
+ * Only one act is carried out at a time; later acts wait for their turn. An interrupt
+ * does not wait for a turn.
  */
 #ifndef SERVICE_SESSION_SESSION_TERMINAL_H
 #define SERVICE_SESSION_SESSION_TERMINAL_H
@@ -29,52 +29,53 @@ void session_terminal_open(struct sandbox *sandbox, const char *name,
 			   const struct exec_start *start, session_terminal_fn done,
 			   void *ctx);
 struct session_terminal *session_terminal_find(struct sandbox *sandbox, const char *name);
-/* Kills everything that it started; acts that wait end with CONSOLE_ENDED. */
+/* Close the console and kill all its processes; waiting acts end with CONSOLE_ENDED. */
 void session_terminal_close(struct session_terminal *c, service_done_fn done, void *ctx);
-/* Every console of @sandbox; @done when all are closed. */
+/* Close every console of @sandbox. Calls @done when all are closed. */
 void session_terminal_close_all(struct sandbox *sandbox, service_done_fn done, void *ctx);
 
 enum session_terminal_kind {
 	CONSOLE_COMMAND,   /* typed to the shell, after the running command has ended */
 	CONSOLE_TYPE,      /* typed to the running command, or to the shell */
-	CONSOLE_INTERRUPT, /* ^C, some times; then SIGKILL */
+	CONSOLE_INTERRUPT, /* ^C, up to `tries` times; then SIGKILL */
 };
 
 struct session_terminal_act {
 	enum session_terminal_kind kind;
-	const char *text; /* need not last */
+	const char *text; /* need not outlive the call */
 	size_t size;
 	const char *const *expect;
 	size_t n_expect;
-	int64_t timeout_ms; /* of an interrupt: after each ^C; -1: none */
-	unsigned tries;     /* of an interrupt */
+	int64_t timeout_ms; /* for an interrupt: after each ^C; -1: none */
+	unsigned tries;     /* for an interrupt */
 	bool wants_code;    /* after an expected text, wait a little for the end */
 };
 
 enum session_terminal_outcome {
-	CONSOLE_BACK,      /* it has ended: exit_code */
-	CONSOLE_EXPECTED,  /* `expected` was shown; exit_code is -1, or known by then */
-	CONSOLE_TIMED_OUT, /* it runs on */
-	CONSOLE_SYNTAX,    /* no line of it ran; the screen says why */
-	CONSOLE_ENDED,     /* the shell is gone: exit_code, or -1 */
-	CONSOLE_REFUSED,   /* it never began; the screen says why */
+	CONSOLE_BACK, /* the command has ended: exit_code */
+	/* `expected` was shown; exit_code is -1 unless it is already known. */
+	CONSOLE_EXPECTED,
+	CONSOLE_TIMED_OUT, /* the command is still running */
+	CONSOLE_SYNTAX,    /* syntax error, nothing ran; the screen has the message */
+	CONSOLE_ENDED,     /* the shell has ended: exit_code, or -1 */
+	CONSOLE_REFUSED,   /* it was not carried out; the screen has the reason */
 };
 
 struct session_terminal_result {
 	enum session_terminal_outcome outcome;
 	int expected, exit_code;
 	/*
-	 * What the terminal showed, for the callback to take (TAKE_BUF style: move it,
-	 * and leave an empty one) or to leave. It may be megabytes:
-	 * session_terminal_plain() may run on another thread.
+	 * The output of the terminal. The callback may take it (move it and leave an
+	 * empty buffer). It may be megabytes; session_terminal_plain() may run on another
+	 * thread.
 	 */
 	struct buf *screen;
 	/*
-	 * For the memory of the screen, from service_screens(): a callback that takes the
-	 * screen takes the lease too.
+	 * A lease of service_screens() for the memory of the screen. A callback that
+	 * takes the screen must also take the lease.
 	 */
 	struct fair_quota_lease *lease;
-	uint64_t cut; /* bytes that are missing at its end */
+	uint64_t cut; /* bytes missing at the end */
 	uint64_t dropped;
 };
 
@@ -85,21 +86,21 @@ struct session_terminal_result {
 void session_terminal_plain(struct buf *out, const struct buf *screen, uint64_t cut);
 
 /*
- * The memory of screens and of the answers made from them: a share per tenant, in bytes.
+ * The memory of screens and of answers that contain them: a share per tenant, in bytes.
  */
 struct fair_quota *service_screens(struct service *s);
 
 /*
- * Calls @done once, from the loop or immediately. CONSOLE_REFUSED: too many acts wait
- * already.
+ * Carry out an act. Calls @done once, from the loop or immediately. CONSOLE_REFUSED: too
+ * many acts wait already.
  */
 void session_terminal_do(struct session_terminal *c,
 			 const struct session_terminal_act *act,
 			 void (*done)(void *ctx, const struct session_terminal_result *r),
 			 void *ctx);
 /*
- * The client of the act with @ctx has left: if the act has not begun, it never will, and
- * ends as CONSOLE_REFUSED.
+ * The client of the act with @ctx has left: if the act has not begun, it ends as
+ * CONSOLE_REFUSED.
  */
 void session_terminal_withdraw(struct session_terminal *c, const void *ctx);
 
