@@ -5,9 +5,9 @@
  *
  * Theory of operation
  *
- * Tables describe each API of the service (v1, and any with another protocol).
- * tools/gen/gen-api generates those of v1 from v1/openapi.yaml when Warren is built. A
- * request passes through pure functions that do no I/O and see only bytes:
+ * Tables describe each API of the service. tools/gen/gen-api generates those of v1 from
+ * v1/openapi.yaml when Warren is built. A request passes through pure functions that do
+ * no I/O and see only bytes:
  *
  *	route_find()		method and path -> the operation, its path parameters
  *	route_check()		whether those match their schemas
@@ -44,17 +44,17 @@ enum api_method {
 enum api_body {
 	API_BODY_NONE,   /* nothing, or an empty object */
 	API_BODY_JSON,   /* one object, read whole */
-	API_BODY_STREAM, /* bytes, passed on as they come */
+	API_BODY_STREAM, /* bytes, passed on as they arrive */
 };
 
 enum api_upgrade {
 	API_UPGRADE_NONE,
-	API_UPGRADE_OPTIONAL, /* a WebSocket, if the request asks for one */
+	API_UPGRADE_OPTIONAL, /* a WebSocket, if the client requests it */
 	API_UPGRADE_REQUIRED,
-	API_UPGRADE_TCP, /* bytes as they are, both ways */
+	API_UPGRADE_TCP, /* bytes in both directions, unchanged */
 };
 
-/* What a value may be; several may be allowed. */
+/* The types of a value; a schema may allow several. */
 enum api_type {
 	API_NULL = 1 << 0,
 	API_BOOLEAN = 1 << 1,
@@ -64,7 +64,7 @@ enum api_type {
 	API_OBJECT = 1 << 5,
 };
 
-/* What a string must look like; format.c has the checkers. */
+/* The format of a string; format.c checks it. */
 enum api_format {
 	API_FORMAT_NONE,
 	API_FORMAT_BASE64,
@@ -85,8 +85,8 @@ enum api_format {
 	API_FORMAT_SANDBOX_NAME,
 	API_FORMAT_SHELL,
 	API_FORMAT_SIGNAL,
-	API_FORMAT_SIZE, /* with API_INTEGER: both are bytes, and the bounds hold for both
-			  */
+	/* With API_INTEGER: both mean bytes, and the bounds apply to both. */
+	API_FORMAT_SIZE,
 	API_FORMAT_USER,
 	API_FORMAT_COUNT,
 };
@@ -99,32 +99,33 @@ struct api_field {
 };
 
 struct api_schema {
-	uint8_t types; /* of enum api_type */
+	uint8_t types; /* bits of enum api_type */
 	enum api_format format;
-	int64_t min, max;          /* of an integer, or of a size in bytes */
-	uint32_t min_len, max_len; /* characters, elements or fields */
+	int64_t min, max;          /* for an integer, or for a size in bytes */
+	uint32_t min_len, max_len; /* number of characters, elements or fields */
 
-	const char *const *words; /* the only ones that a string may be */
+	const char *const *words; /* if not NULL, the string must be one of these */
 	size_t n_words;
 
 	const struct api_schema *items; /* elements of an array, values of a map */
-	const struct api_schema *names; /* of a map, an object with names of all kinds */
+	/* Schema of the keys of a map, an object with arbitrary keys. */
+	const struct api_schema *names;
 
-	const struct api_field
-		*fields; /* of any other object, sorted by name, at most 64 */
+	/* For any other object: sorted by name, at most 64. */
+	const struct api_field *fields;
 	size_t n_fields;
 	uint64_t required;    /* a bit per field */
-	uint64_t exactly_one; /* of these fields */
+	uint64_t exactly_one; /* a bit per field; exactly one of them must be present */
 
-	bool has_fallback; /* what is meant when it is left out */
-	int64_t fallback;  /* a number, 0 and 1, or which of the words */
+	bool has_fallback; /* there is a default for a missing value */
+	int64_t fallback;  /* the number, 0 or 1, or the index of the word */
 	const char *fallback_text;
 };
 
 struct api_param {
 	const char *name;
-	const struct api_schema
-		*schema; /* an array: the parameter may be given several times */
+	/* Array: the parameter may be repeated. */
+	const struct api_schema *schema;
 	bool required;
 };
 
@@ -133,13 +134,13 @@ struct api_op {
 	const char *path; /* "/v1/sandboxes/{sandbox_id}" */
 	enum api_method method;
 	bool any_method;
-	uint32_t scope; /* a bit that a token must have; 0: none is needed */
+	uint32_t scope; /* bit of the scope that a token must have; 0: no scope */
 	enum api_upgrade upgrade;
 
 	enum api_body body;
 	bool body_required;
 	const char *body_type; /* "application/json" */
-	uint64_t max_body;     /* bytes; 0: without a limit */
+	uint64_t max_body;     /* bytes; 0: no limit */
 	const struct api_schema *schema;
 
 	const struct api_param *path_params; /* in the order of the path */
@@ -149,24 +150,24 @@ struct api_op {
 };
 
 /*
- * A segment of paths. Its children are neighbours in the table, sorted, a parameter's
- * last.
+ * A segment of paths. Its children are adjacent in the table: first words, sorted, then a
+ * parameter.
  */
 struct api_node {
 	const char *word;
 	uint8_t len;
 	uint16_t first, n; /* children that are words */
-	uint16_t param;    /* the child that takes any segment; 0: none */
-	bool rest;         /* it takes all segments that are left, or none */
+	uint16_t param;    /* the child for any segment; 0: none */
+	bool rest;         /* it matches all remaining segments, or none */
 	bool any_method;
-	uint16_t op[API_METHOD_COUNT]; /* and one; 0: none */
+	uint16_t op[API_METHOD_COUNT]; /* index of the operation + 1; 0: none */
 	const char *allow;             /* "GET, HEAD" */
 };
 
 struct api_face {
 	const struct api_op *ops;
 	size_t n_ops;
-	const struct api_node *nodes; /* the first is the root */
+	const struct api_node *nodes; /* the first node is the root */
 };
 
 #endif /* API_API_H */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * errors.h - errors as clients get them
+ * errors.h - error answers for clients
  *
- * The codes, with their statuses, are in v1/openapi.yaml and nowhere else. An
- * error is a plain value that needs no release:
+ * v1/openapi.yaml is the only list of codes and their statuses. An error is a plain value
+ * that needs no release:
  *
  *	return api_error_set(err, API_ERR_WRONG_STATE, "sandbox '%s' is %s", id, state);
  */
@@ -31,26 +31,33 @@ struct api_error {
 	struct api_detail details[API_DETAILS_MAX];
 };
 
-/* Fill @err, without details; returns -EBADMSG, so that a refusal is one statement. */
+/*
+ * Set @err, without details. Returns -EBADMSG, so that a caller can refuse in one
+ * statement.
+ */
 int api_error_set(struct api_error *err, enum api_code code, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
 /*
- * An engine's error for a client: the code according to its errno, its message unchanged.
+ * Convert an engine's error for a client: the errno determines the code, and the message
+ * is unchanged.
  */
 int api_error_from(struct api_error *err, const struct warren_error *engine);
-/* One more field of `detail`; beyond API_DETAILS_MAX it is left out. */
+/* Add a field to `detail`; beyond API_DETAILS_MAX, it is dropped. */
 void api_error_text(struct api_error *err, const char *key, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
 void api_error_number(struct api_error *err, const char *key, uint64_t number);
 
 const char *api_code_name(enum api_code code);
 int api_code_status(enum api_code code);
-/* The code for what the HTTP server refuses by itself, by the status it chose. */
+/* The code for a request that the HTTP server refused itself, with this status. */
 enum api_code api_code_refused(int status);
-/* For the header Retry-After, in seconds, rounded up; 0: there is none. */
+/* The value of the header Retry-After in seconds, rounded up; 0: none. */
 uint64_t api_error_retry_after(const struct api_error *err);
 
-/* The body: {"code":..., "message":..., "detail":..., "request_id":...}. */
+/*
+ * Write the body of the answer: {"code":..., "message":..., "detail":...,
+ * "request_id":...}.
+ */
 void api_error_write(const struct api_error *err, const char *request_id,
 		     struct buf *out);
 

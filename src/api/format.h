@@ -5,10 +5,13 @@
 
 #include "api/api.h"
 
-/* What @s must be ("must be ..."), or NULL when it is that. It is UTF-8 without a NUL. */
+/*
+ * Check @s, which is UTF-8 without a NUL. NULL: valid; otherwise the requirement ("must
+ * be ...").
+ */
 const char *format_check(enum api_format format, const char *s);
 
-/* The number of a signal by its name, with or without SIG; 0: there is none. */
+/* The number of a signal by its name, with or without SIG; 0: unknown. */
 int format_signal(const char *name);
 
 #endif /* API_FORMAT_H */

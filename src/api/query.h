@@ -9,10 +9,10 @@
  *	...
  *	limit = q.v[V1_LIST_SANDBOXES_QUERY_LIMIT].number;
  *
- * A parameter that is unknown, is given twice or does not match its schema is refused by
- * name. Nothing is allocated: texts are in memory that the caller provides, no more than
- * the query needs, because the query of a stream stays in memory as long as its client
- * reads.
+ * A parameter that is unknown, repeated or does not match its schema is refused, and the
+ * error names it. The functions allocate nothing: texts are in memory of the caller. It
+ * is no larger than the query needs, because the query of a stream stays in memory as
+ * long as the client reads.
  */
 #ifndef API_QUERY_H
 #define API_QUERY_H
@@ -22,19 +22,19 @@
 
 #define QUERY_PARAMS_MAX 16
 #define QUERY_ITEMS_MAX  64
-#define QUERY_TEXT_MAX   8192 /* of all values together, decoded, NULs included */
+#define QUERY_TEXT_MAX   8192 /* bytes of all decoded values, including NULs */
 
 struct api_item {
 	const char *text;
-	int64_t number; /* an integer, 0 or 1 of a boolean, which of the words, or 0 */
+	int64_t number; /* an integer, a boolean as 0 or 1, the index of the word, or 0 */
 };
 
 struct api_value {
 	bool given;
-	int64_t number;   /* as of an item; the default, where it was not given */
-	const char *text; /* the default, too; NULL: not given, and there is none */
-	size_t n;         /* items, of a parameter that may be given several times, */
-	struct api_item *items; /* which are neighbours */
+	int64_t number;         /* as in api_item; the default if not given */
+	const char *text;       /* the default if not given; NULL: there is none */
+	size_t n;               /* number of items of a parameter that may be repeated */
+	struct api_item *items; /* adjacent in memory */
 };
 
 struct api_query {
@@ -42,15 +42,15 @@ struct api_query {
 	struct api_item *items;
 	char *text;
 	size_t n_items, max_items;
-	size_t used, size; /* of @text */
+	size_t used, size; /* bytes of @text */
 };
 
-/* What query_read() needs for @len bytes of a query. */
+/* The size of @room that query_read() needs for a query of @len bytes. */
 size_t query_room(size_t len);
 
 /*
- * @text is the part after '?'; it may be NULL if @len is 0. @room is aligned for a
- * pointer, and must stay as long as @ret is used.
+ * @text is the part after '?'; it may be NULL if @len is 0. @room must be aligned for a
+ * pointer, and stay valid as long as @ret is used.
  */
 int query_read(const struct api_op *op, const char *text, size_t len, void *room,
 	       struct api_query *ret, struct api_error *err) MUST_CHECK;

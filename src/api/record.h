@@ -10,11 +10,11 @@ struct api_record {
 	const char *request_id, *method;
 	const char *path;   /* without its query */
 	const char *tenant; /* "": not authorized */
-	int status;         /* 0: the client went before it was answered */
-	bool proxied;       /* by a server in a sandbox, whose words those are */
+	int status;         /* 0: the client left before the answer */
+	bool proxied;       /* a server in a sandbox sent the answer */
 	uint64_t usec;
-	const char *cause; /* of a status from 500 on; "": not known */
-	const char *peer;  /* of what never became a request; else NULL */
+	const char *cause; /* reason of a status of 500 or more; "": unknown */
+	const char *peer;  /* for data that never became a request; otherwise NULL */
 };
 
 #endif /* API_RECORD_H */

@@ -2,12 +2,12 @@
 /*
  * validate.h - check a value against its schema
  *
- * A refusal is API_ERR_INVALID_REQUEST, and its message begins with where:
+ * A refusal is API_ERR_INVALID_REQUEST; its message begins with the location:
  *
  *	/limits/memory: must be at least 1048576, is 5
  *
- * The place is in the detail, too: "pointer" (a JSON pointer) for a field of a
- * body, "parameter" for a parameter.
+ * The detail also has the location: "pointer" (a JSON pointer) for a field of a body,
+ * "parameter" for a parameter.
  */
 #ifndef API_VALIDATE_H
 #define API_VALIDATE_H
@@ -21,15 +21,15 @@ int validate_json(const struct api_schema *schema, const json_t *value,
 		  struct api_error *err) MUST_CHECK;
 
 /*
- * A parameter of a path or a query, @text. @ret is the number that it is: an
- * integer, a size in bytes, 0 or 1 of a boolean, or which of the words.
+ * Check @text, a parameter of a path or a query. @ret is its value: an integer, a size in
+ * bytes, a boolean as 0 or 1, or the index of the word.
  */
 int validate_text(const struct api_schema *schema, const char *name, const char *text,
 		  int64_t *ret, struct api_error *err) MUST_CHECK;
 
 /* The schema of a field; NULL: an object of @schema has no such field. */
 const struct api_schema *schema_field(const struct api_schema *schema, const char *name);
-/* Which of the words of @schema; -1: none. */
+/* The index of @text in the words of @schema; -1: none. */
 int64_t schema_word(const struct api_schema *schema, const char *text);
 
 #endif /* API_VALIDATE_H */

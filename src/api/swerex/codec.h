@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * codec.h - the bytes of a file as text, with Python's names of encodings and error
+ * codec.h - decodes the bytes of a file, with Python's names of encodings and error
  * handlers
  *
  * Encodings: utf-8, utf-8-sig, ascii, latin-1, cp1252, utf-16 and utf-32 with or without
- * an order, by all their names. Errors: strict, ignore, replace, backslashreplace. Lines
- * end as in a file that Python has opened as text: by a line feed, whatever they ended
- * by.
+ * a byte order, under all their names. Errors: strict, ignore, replace, backslashreplace.
+ * All line ends become a line feed, as in a file that Python has opened as text.
  */
 #ifndef API_SWEREX_CODEC_H
 #define API_SWEREX_CODEC_H
@@ -18,7 +17,7 @@ struct codec_encoding;
 struct taken;
 typedef struct taken codec_take_fn(const unsigned char *p, size_t n);
 
-/* How far the bytes, which are borrowed, have been decoded. A copy goes on by itself. */
+/* The progress of decoding borrowed bytes. A copy continues independently. */
 struct codec {
 	const unsigned char *data;
 	size_t size, at;
@@ -28,21 +27,21 @@ struct codec {
 	bool after_cr;
 };
 
-/* NULL names are utf-8 and strict. -ENOSYS as below. */
+/* NULL: utf-8, strict. -ENOSYS as below. */
 int codec_open(struct codec *c, const char *encoding, const char *errors,
 	       const char *data, size_t n, struct warren_error *err);
 /*
- * Add what @n bytes more become, or a few more: to the end of a character. 1: there is
- * more, 0, or -errno.
+ * Decode at least @n more bytes, up to the end of a character, and append the text to
+ * @out. 1: there is more; 0: the end; or -errno.
  */
 int codec_next(struct codec *c, size_t n, struct buf *out, struct warren_error *err);
-/* Whether codec_next() will come to the end: 0, or -EILSEQ. */
+/* Whether codec_next() will reach the end: 0, or -EILSEQ. */
 int codec_check(struct codec c, struct warren_error *err);
 
 /*
- * All at once. Adds UTF-8 to @out. NULL names are utf-8 and strict. -EILSEQ: @err says
- * what cannot be decoded, as Python says it; -ENOSYS: there is no such encoding, or way
- * with errors.
+ * Decode everything at once and append UTF-8 to @out. NULL: utf-8, strict. -EILSEQ: the
+ * bytes cannot be decoded, and @err has the message of Python; -ENOSYS: unknown encoding
+ * or error handler.
  */
 int codec_decode(const char *encoding, const char *errors, const char *data, size_t n,
 		 struct buf *out, struct warren_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* internal.h - what the files of the SWE-ReX API share */
+/* internal.h - shared by the files of the SWE-ReX API */
 #ifndef API_SWEREX_INTERNAL_H
 #define API_SWEREX_INTERNAL_H
 
@@ -22,45 +22,47 @@
 struct ask;
 struct reply;
 
-#define REPLY_SMALL   (32U << 10) /* bytes: made at once, and not counted */
+/* Bytes; a smaller answer is built at once and not counted. */
+#define REPLY_SMALL   (32U << 10)
 #define REPLY_RAW_MAX ((64U << 20) + 65536)
 #define REPLY_PARTS   9
-#define REPLIES_MAX   (512U << 20) /* bytes, of all: half of that for a tenant alone */
+/* Bytes of all answers; one tenant gets at most half. */
+#define REPLIES_MAX (512U << 20)
 
 enum reply_form {
-	REPLY_JSON, /* as it is */
-	REPLY_TEXT, /* inside a string: what python_decode() makes of it */
-	REPLY_REPR, /* the same, and Python's quotes around it */
-	REPLY_FILE, /* inside a string: what the reply's codec makes of it */
+	REPLY_JSON, /* unchanged */
+	REPLY_TEXT, /* decoded with python_decode(), inside a string */
+	REPLY_REPR, /* the same, with Python's quotes around it */
+	REPLY_FILE, /* decoded with the reply's codec, inside a string */
 };
 
 struct reply_part {
 	enum reply_form form;
-	int raw; /* which bytes; those of REPLY_JSON are the reply's json */
+	int raw; /* index of the bytes; REPLY_JSON uses the reply's json */
 	size_t from, size;
 	char quote;
 };
 
 /*
- * An answer that is encoded as its clients read it. It belongs to the loop, except while
- * another thread fills it.
+ * An answer that is encoded while its clients read it. It belongs to the loop, except
+ * while another thread fills it.
  */
 struct reply {
 	struct swerex *sx;
 	unsigned refs, readers;
 	int status;
-	struct buf json;   /* what is around the bytes, one piece behind the other */
-	struct buf raw[2]; /* bytes of programs and files */
+	struct buf json;   /* the JSON between the raw parts, concatenated */
+	struct buf raw[2]; /* output of programs, or contents of files */
 	struct codec codec;
 	size_t n, json_done;
 	struct reply_part part[REPLY_PARTS];
-	struct fair_quota *account; /* that the lease is of */
+	struct fair_quota *account; /* the account of the lease */
 	struct fair_quota_lease lease;
 };
 
-/* How far a client has got. */
+/* The progress of a client that reads an answer. */
 struct reply_reader {
-	struct reply *reply; /* NULL: it has another kind of answer */
+	struct reply *reply; /* NULL: another kind of answer */
 	struct http_request *req;
 	size_t part, at;
 	struct codec codec;
@@ -68,24 +70,24 @@ struct reply_reader {
 	struct loop_task turn;
 };
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 struct reply *reply_new(struct swerex *sx);
 void reply_unref(struct reply *r);
-/* Reserve @n bytes for @tenant; false: there is no room left in its share. */
+/* Reserve @n bytes for @tenant; false: this exceeds its share. */
 bool reply_charge(struct reply *r, const char *tenant, size_t n);
-/* Insert bytes of raw[@raw] after what was written to json so far. */
+/* Insert bytes of raw[@raw] after the current end of json. */
 void reply_put(struct reply *r, enum reply_form form, int raw, size_t from, size_t size);
-/* The number of bytes that it holds. */
+/* The number of bytes that the reply holds. */
 size_t reply_size(const struct reply *r);
 /*
- * Nothing more is added to it. Returns whether something is missing because memory ran
- * out.
+ * Call it when the reply is complete. Returns whether a part is missing because memory
+ * ran out.
  */
 bool reply_failed(struct reply *r);
-/* All of it at once, for what is small. */
+/* Write all of it at once; for small answers. */
 void reply_write(struct reply *r, struct buf *out);
 void reply_send(struct ask *ask, struct reply *r);
-/* The request is over. */
+/* The request has ended. */
 void reply_left(struct ask *ask);
 
 /* ----------------------------------------------------------------------- idempotency.c
@@ -103,94 +105,98 @@ struct field;
  */
 struct job {
 	struct swerex *sx;
-	struct job *newer, *older; /* of all that are kept */
-	struct job *chain;         /* of the same bucket */
+	struct job *newer, *older; /* list of all kept jobs */
+	struct job *chain;         /* jobs in the same bucket */
 	bool kept;
 	unsigned refs;
 	char sandbox[ID_LEN + 1];
-	char tenant[DB_NAME_MAX + 1]; /* of the sandbox */
-	char id[80];                  /* "": it cannot be asked for again */
+	char tenant[DB_NAME_MAX + 1]; /* owner of the sandbox */
+	char id[80];                  /* "": the request cannot be repeated */
 	const struct call *call;
-	struct ask *asks; /* who waits */
+	struct ask *asks; /* requests that wait for the answer */
 	json_t *body;
-	struct fair_quota_lease body_lease; /* of sx->bodies, until it ends */
-	struct session_terminal
-		*session_terminal; /* its act is there; NULL: it has none */
+	struct fair_quota_lease body_lease; /* a lease of sx->bodies until the job ends */
+	/* The console of its act; NULL: none. */
+	struct session_terminal *session_terminal;
 	bool done;
 	int status;
-	struct buf answer;   /* a small one, or */
+	struct buf answer;   /* a small answer, or */
 	struct reply *reply; /* a large one */
 };
 
-/* What can be asked for. */
+/* An operation of the API. */
 struct call {
 	const char *method, *path;
-	const char *scope; /* that a token must have; NULL: any */
+	const char *scope; /* scope that a token must have; NULL: any */
 	void (*handler)(struct job *job, struct sandbox *sandbox);
 	const struct field *fields;
 	size_t n_fields;
-	size_t max_body; /* 0: what the service allows for bodies that are no files */
+	size_t max_body; /* 0: the limit of the service for bodies other than files */
 };
 
 /* A request, until it is closed. */
 struct ask {
 	struct swerex *sx;
-	struct http_request *req; /* NULL: gone */
+	struct http_request *req; /* NULL: the client is gone */
 	struct ask *next;
 	struct job *job;
 	const struct call *call;
 	struct caller caller;
 	struct live_request live;
 	struct reply_reader reader;
-	struct parse *parse; /* of its body, on another thread; NULL */
+	struct parse *parse; /* parses its body on another thread; NULL: not running */
 	size_t body_size;
 	char sandbox[ID_LEN + 1];
 	uint64_t begun;
 	char cause[256];
-	void *state;                   /* upload.c's own */
-	void (*gone)(struct ask *ask); /* what it does when the client goes */
+	void *state;                   /* for upload.c */
+	void (*gone)(struct ask *ask); /* called when the client leaves */
 };
 
-/* The job of @ask: the one of the same id, or a new one (*@ret_new). NULL: no memory. */
+/*
+ * The job of @ask: the one with the same id, or a new one (*@ret_new). NULL: out of
+ * memory.
+ */
 struct job *job_join(struct ask *ask, const char *id, bool *ret_new);
 void job_leave(struct ask *ask);
-/* The sandbox, or NULL after the job was failed because it is gone. */
+/* The sandbox of the job. NULL: it is gone, and the job was answered with an error. */
 struct sandbox *job_sandbox(struct job *job);
-/* The answer, which ends the job for its handler. */
+/* Answer the job; its handler must not use it any more. */
 void job_answer(struct job *job, int status, const struct buf *body);
-/* The same, of any size; takes @r. */
+/* The same for an answer of any size; takes @r. */
 void job_reply(struct job *job, struct reply *r);
-/* No client waits for it: if its act has not begun, it never will (session.c). */
+/* No client waits for the job: if its act has not begun, it never will (session.c). */
 void job_withdraw(struct job *job);
 /* Send {"detail": @why} to all clients that wait. */
 void job_refuse(struct job *job, int status, const char *why);
-/* There is no room for it at present; @what was to be answered. */
+/*
+ * Refuse the job because there is too little memory at present; @what is the consequence.
+ */
 void job_crowded(struct job *job, const char *what);
-/* {"detail": ...} to one request. */
+/* Send {"detail": ...} to one request. */
 void ask_refuse(struct ask *ask, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void ask_answer(struct ask *ask, int status, const struct buf *body);
 
 /* --------------------------------------------------------------------- exceptions.c */
 
-/* Answer with an exception: its class ("builtins.ValueError"), its message. */
+/* Answer with an exception: its class ("builtins.ValueError") and its message. */
 void job_raise(struct job *job, const char *class, const char *message, size_t n);
 void job_raisef(struct job *job, const char *class, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
 /*
- * An exception as a reply, perhaps made on another thread: its message from here on, by
- * raise_put() and reply_put(); then its class, and extra_info, as JSON, up to
- * raise_close().
+ * Write an exception to a reply, on any thread: raise_open(), the message with
+ * raise_put() and reply_put(), raise_class(), extra_info as JSON, raise_close().
  */
 void raise_open(struct reply *r);
 void raise_put(struct reply *r, const struct buf *message);
 void raise_class(struct reply *r, const char *class);
 void raise_close(struct reply *r);
 /*
- * The last output of a command that timed out, for a person; the client gets all of it
- * separately.
+ * Append the last output of a command that timed out, for users; the client gets all of
+ * it separately.
  */
 void raise_put_so_far(struct buf *message, const char *shown, size_t n);
-/* What an engine said: of a file @path, or NULL. */
+/* Answer with an engine's error; @path is the file, or NULL. */
 void job_fail(struct job *job, const struct warren_error *err, const char *path);
 
 #define SWEREX "swerex.exceptions."
@@ -201,11 +207,11 @@ enum field_type {
 	FIELD_TEXT,
 	FIELD_TEXTS,        /* an array of texts */
 	FIELD_COMMAND,      /* a text, or an array of them */
-	FIELD_NUMBER,       /* of seconds, say */
-	FIELD_MAYBE_NUMBER, /* or null */
+	FIELD_NUMBER,       /* for example, seconds */
+	FIELD_MAYBE_NUMBER, /* a number or null */
 	FIELD_COUNT,        /* 0 to 1,000 */
 	FIELD_BOOL,
-	FIELD_MAYBE_MAP, /* of texts, or null */
+	FIELD_MAYBE_MAP, /* an object with texts, or null */
 	FIELD_MAYBE_TEXT,
 	FIELD_TYPE_MAX,
 };
@@ -214,26 +220,25 @@ struct field {
 	const char *name;
 	enum field_type type;
 	bool required;
-	const char *words; /* the only ones that a text may be, with blanks around each;
-			      NULL */
-	bool nul;          /* a text may contain U+0000: its reader uses its size */
+	const char *words; /* the allowed texts, each with blanks around it; NULL: any */
+	bool nul; /* the text may contain U+0000, because its reader uses the size */
 };
 
 /*
- * Whether @body is an object with only these fields; otherwise @detail is the text for a
- * 422.
+ * Whether @body is an object with only these fields and valid values; otherwise @detail
+ * is the text for a 422.
  */
 bool fields_check(const json_t *body, const struct field *fields, size_t n,
 		  struct buf *detail);
-/* Whether it is one of @words, each of which has a blank on either side. */
+/* Whether @text is one of @words, each of which has a blank on either side. */
 bool field_is_word(const char *words, const char *text, size_t n);
-/* "": left out. */
+/* The text of a field; @otherwise if the body omits it. */
 const char *field_text(const json_t *body, const char *name, const char *otherwise);
 size_t field_size(const json_t *body, const char *name);
 bool field_bool(const json_t *body, const char *name);
-/* Milliseconds of a number of seconds; -1: null, or left out. */
+/* A number of seconds as milliseconds; -1: null or omitted. */
 int64_t field_ms(const json_t *body, const char *name);
-/* An array's texts, NULL-terminated, to be freed; NULL: no memory. */
+/* The texts of an array, NULL-terminated, which the caller frees; NULL: out of memory. */
 const char **field_texts(const json_t *array, size_t *ret_n);
 
 /* ------------------------------------------------------------------- handlers */
@@ -245,11 +250,12 @@ void swerex_close(struct job *job, struct sandbox *sandbox);
 void swerex_execute(struct job *job, struct sandbox *sandbox);
 void swerex_read_file(struct job *job, struct sandbox *sandbox);
 void swerex_write_file(struct job *job, struct sandbox *sandbox);
-/* It reads its body itself. */
+/* The handler reads the body itself. */
 void swerex_upload(struct ask *ask);
 
 /*
- * A path as the files of a sandbox are asked for: absolute, tidy. false: it is too long.
+ * Convert a path to the form that files.h requires: absolute and without redundant
+ * slashes. False: it is too long.
  */
 bool swerex_path(const struct sandbox *sandbox, const char *path, char out[4096]);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pyrepr.h - values formatted like Python's repr(), for messages that clients know */
+/* pyrepr.h - formats values like Python's repr(), for messages that clients parse */
 #ifndef API_SWEREX_PYREPR_H
 #define API_SWEREX_PYREPR_H
 
@@ -7,16 +7,16 @@
 
 /* repr() of a text. */
 void python_repr(struct buf *out, const char *text, size_t n);
-/* The quote that it has around it, and a part of what is between the quotes. */
+/* The quote that repr() uses for a text, and a part of the text between the quotes. */
 char python_quote(const char *text, size_t n);
 void python_repr_inside(struct buf *out, const char *text, size_t n, char quote);
 /* repr() of a float: "0.1", "5.0". */
 void python_float(struct buf *out, double value);
-/* "\\xff"; not by printf(3): a stranger may send nothing else, and much of it. */
+/* Write "\\xff". It does not use printf(3), because a client may send many such bytes. */
 void python_put_byte(struct buf *out, unsigned char c);
 /* bytes.decode(errors="backslashreplace"). */
 void python_decode(struct buf *out, const char *data, size_t n);
-/* The range of str.strip(), as far as it is ASCII. */
+/* Like str.strip(), for ASCII. */
 void python_strip(const char **text, size_t *n);
 
 #endif /* API_SWEREX_PYREPR_H */

@@ -2,7 +2,7 @@
 /*
  * swerex.h - the SWE-ReX API: its remote-runtime protocol, for each sandbox
  *
- * A client for a SWE-ReX server finds one at
+ * A client of SWE-ReX uses the service like a SWE-ReX server at
  *
  *	/swerex/<sandbox>/...	with any token that may use the sandbox, or
  *	/...			with a token for only one sandbox,
@@ -40,20 +40,20 @@ struct swerex {
 	struct service *service;
 	struct live *live; /* NULL: requests do not end with their tokens */
 	const struct config *config;
-	uid_t owner; /* who started it: needs no token on the unix socket */
+	uid_t owner; /* user who started the service; needs no token on the unix socket */
 	void (*record)(const struct api_record *record); /* NULL: no log */
-	/* Private: what was answered to whom, by sandbox and by age. */
+	/* Private: kept answers, by sandbox and by age. */
 	struct job *jobs[SWEREX_BUCKETS];
 	struct job *newest, *oldest;
-	size_t kept;               /* bytes of answers */
-	struct fair_quota answers; /* bytes of large ones that clients take */
-	struct fair_quota bodies;  /* bytes of requests that are under way */
+	size_t kept;               /* bytes of kept answers */
+	struct fair_quota answers; /* bytes of large answers that clients are reading */
+	struct fair_quota bodies;  /* bytes of the bodies of requests under way */
 };
 
-/* Is it for this face? */
+/* Whether the request is for this API. */
 bool swerex_wants(const struct http_request *req);
 void swerex_request(struct http_request *req, struct swerex *sx);
-/* No sandbox is to be asked any more. */
+/* Call it when no sandbox is used any more. */
 void swerex_done(struct swerex *sx);
 
 #endif /* API_SWEREX_SWEREX_H */

@@ -7,23 +7,26 @@
 #include "net/loop.h"
 
 struct exec_wanted {
-	struct exec_start start; /* points into the rest, and into the body */
+	struct exec_start start; /* points to the members below, and into the body */
 	const char **argv;
 	char **env_texts;
-	char *input; /* what stdin begins with; NULL: nothing */
+	char *input; /* first data for stdin; NULL: none */
 	size_t input_size;
 };
 
-/* 0, or why not, when a request wants more output kept than the service allows. */
+/*
+ * Whether the service allows to keep as much output as the request wants: 0, or a
+ * refusal.
+ */
 int exec_check_output(const struct v1 *v1, const struct body *body,
 		      struct api_error *err);
 int exec_wanted_read(const struct config *cfg, const struct body *body,
 		     struct exec_wanted *w, struct api_error *err);
 void exec_wanted_done(struct exec_wanted *w);
-/* "NAME=value" of the field `env`; each and the list to be freed. */
+/* The field `env` as a list of "NAME=value". The caller frees the list and each text. */
 int exec_read_env(const struct body *body, char ***ret);
 
-/* The object without its closing brace, so that more can follow. */
+/* Write the object without its closing brace, so that more fields can follow. */
 void show_exec_open(struct buf *out, struct exec *exec);
 
 #endif /* API_V1_EXEC_H */

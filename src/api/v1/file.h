@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file.h - what the file handlers share
+ * file.h - shared by the handlers for files
  *
- * A handler's state begins with a struct file_call; file_begin() makes it known to the
- * call, finds the user, and goes on with `begun` unless the client is gone by then.
+ * The state of a handler begins with a struct file_call. file_begin() attaches it to the
+ * call, finds the user, and calls `begun` unless the client has left.
  */
 #ifndef API_V1_FILE_H
 #define API_V1_FILE_H
@@ -15,30 +15,31 @@
 struct file_call {
 	struct call *call;
 	struct files *files;
-	char path[4096]; /* tidy */
+	char path[4096]; /* without redundant slashes */
 	void (*begun)(struct file_call *fc);
-	void (*done)(struct file_call *fc); /* what it owns but itself; NULL: nothing */
+	/* Frees its members, not itself; NULL: nothing to free. */
+	void (*done)(struct file_call *fc);
 };
 
 /*
- * @fc is allocated by malloc(3), or NULL, which is answered; it is the call's from here
- * on.
+ * Takes @fc, which was allocated with malloc(3). If it is NULL, the call is answered with
+ * an error.
  */
 void file_begin(struct call *c, struct file_call *fc, const char *path, const char *user);
-/* The error of a file: what is missing is a file. */
+/* Answer with the error of a file; ENOENT means that the file is missing. */
 void file_fail(struct call *c, const struct warren_error *engine);
-/* The one entry of an answer; else the call is failed, and false. */
+/* The only entry of an answer. False: the call was answered with an error. */
 bool file_entry(struct call *c, const struct files_answer *a,
 		const struct warren_error *err, struct proto_found *ret);
-/* Look at the path again, and answer with what is there. */
+/* Inspect the path again, and answer with the result. */
 void file_answer_info(struct file_call *fc, int status);
 void show_file(struct json *j, const char *path, const struct proto_found *found);
-/* By the words of FileType. */
+/* Conversion to and from the words of FileType. */
 const char *file_type_name(uint32_t mode);
 uint32_t file_type_mode(size_t word);
-/* With its quotes. */
+/* The ETag with its quotes. */
 void show_etag(char out[80], uint64_t ino, int64_t sec, uint32_t nsec, uint64_t size);
-/* "0644"; validated before. */
+/* Convert a valid text such as "0644". */
 unsigned file_mode(const char *text);
 
 #endif /* API_V1_FILE_H */

@@ -4,8 +4,8 @@
  *
  *	{ head "stdout":"...","stderr":"..." tail }
  *
- * As JSON, output can be six times as long as it is, and a client may take its time: so
- * what is more than a little is read, written and forgotten piece by piece.
+ * As JSON, output can become six times as long, and a client may read slowly. So larger
+ * output is read, written and freed piece by piece.
  */
 #ifndef API_V1_OUTPUT_JSON_H
 #define API_V1_OUTPUT_JSON_H
@@ -13,31 +13,35 @@
 #include "api/v1/v1.h"
 #include "net/loop.h"
 
-#define PIECES_SMALL \
-	(64U << 10) /* of output: an answer is made at once, and has a length */
+/* Bytes of output: an answer up to this size is built at once and has a length. */
+#define PIECES_SMALL (64U << 10)
 
-/* The first member of the call's state; zeroed but for what is asked for here. */
+/*
+ * The first member of the call's state. The caller sets the public members and zeroes the
+ * rest.
+ */
 struct pieces {
 	struct call *call;
 	bool base64;
 	/*
-	 * What follows of a stream, 0 or 1, borrowed until the next call: 1 (perhaps with
-	 * nothing yet), 0 at its end, or -errno; -EINPROGRESS: not before others had
-	 * their turn.
+	 * Returns the next piece of a stream (0 or 1), borrowed until the next call: 1
+	 * (the piece may be empty), 0 at the end, or -errno. -EINPROGRESS: call again
+	 * after other work had its turn.
 	 */
 	int (*next)(struct pieces *p, int stream, const char **ret_data, size_t *ret_n);
-	/* What follows the strings, up to the closing brace. */
+	/* Writes the fields after the strings, up to the closing brace. */
 	void (*tail)(struct pieces *p, struct buf *out);
 
-	int stream; /* private from here on: which one is written; 2: both were */
+	int stream; /* private from here: the current stream; 2: both are written */
 	bool opened, blocked;
-	char kept[4]; /* of a character, or of three bytes, whose end is still to come */
+	char kept[4]; /* an incomplete character, or an incomplete group of three bytes */
 	size_t n_kept;
-	struct loop_task turn; /* others have theirs first */
+	struct loop_task turn; /* lets other work have its turn */
 };
 
 /*
- * @head: the object as far as it goes before the strings. @size: bytes of output, about.
+ * @head: the beginning of the object, before the strings. @size: approximate bytes of
+ * output.
  */
 void pieces_answer(struct pieces *p, struct buf *head, uint64_t size);
 void pieces_done(struct pieces *p);

@@ -7,37 +7,37 @@
 
 struct wanted {
 	struct sandbox_row row;
-	struct warren_spec spec; /* its strings are the request's */
+	struct warren_spec spec; /* its strings belong to the request */
 	struct sandbox_source source;
 	struct db_request request;
 	bool delete_when_idle, wake_on_use;
-	/* What row and spec point to. */
+	/* Memory that row and spec point to. */
 	struct buf text;
 	const char **env;
 	char **env_texts;
 	struct warren_mount *mounts;
 	struct db_label *labels;
-	struct body merged; /* the request with its template below it */
+	struct body merged; /* the request merged with its template */
 };
 
 /*
- * What the backend @name, which is another program, could not do. What is about the
- * request is told as ever; what is about that program is its failure, not a closed port
- * or a missing file of the caller's.
+ * Convert an error of backend @name, which is another program. Errors about the request
+ * keep their code; errors of the program itself (such as a refused connection) become
+ * API_ERR_BACKEND_UNAVAILABLE.
  */
 void backend_failed(struct api_error *err, const char *name,
 		    const struct warren_error *why);
 
-/* From a CreateSandbox, with the service's defaults, within its maxima and its policy. */
+/* Read a CreateSandbox, apply the service's defaults, and check its maxima and policy. */
 int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *body,
 		struct wanted *w, struct api_error *err) MUST_CHECK;
 void wanted_done(struct wanted *w);
 /*
- * template.c: 1, and *@ret is the request with what its template adds; 0: it names none.
+ * template.c: 1: *@ret is the request merged with its template; 0: it names no template.
  */
 int template_apply(const struct v1 *v1, const struct body *body, struct body *ret,
 		   struct api_error *err) MUST_CHECK;
-/* By what a repeated request is recognised. */
+/* The hash by which a repeated request is recognised. */
 void wanted_hash(struct wanted *w, const struct body *body);
 void wanted_hash_all(const struct body *body, uint8_t hash[DB_HASH_SIZE]);
 

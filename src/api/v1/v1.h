@@ -2,14 +2,14 @@
 /*
  * v1.h - Warren's own API: requests of openapi.yaml, translated for the service
  *
- * A request becomes a struct call: it is routed, its sender identified, its parameters
- * and its body checked; then the handler of the operation is called. Handlers only
- * translate: the service decides what may be done to a sandbox in which state.
+ * Each request becomes a struct call. v1.c routes it, identifies the caller, checks
+ * parameters and body, and calls the handler of the operation. Handlers only translate:
+ * the service decides which operations the state of a sandbox allows.
  *
  *	v1.c		the path of a request to its handler
  *	request.c	answers
  *	access.c	whether the caller may do it
- *	port.c		requests for a server in a sandbox, by path and by host name
+ *	port.c		forwards requests to servers in sandboxes, by path or host name
  *	output_json.c	answers that are too long to keep in memory
  *	sandbox.c, to_json.c, exec.c, output.c, ...	handlers, by subject
  */
@@ -34,11 +34,11 @@ struct v1 {
 	struct live *live; /* NULL: requests do not end with their tokens */
 	const struct config *config;
 	const struct warden_policy *policy;
-	uint64_t quota[DB_QUOTA_MAX]; /* of a tenant that is new */
-	uid_t owner; /* who started it: needs no token on the unix socket */
+	uint64_t quota[DB_QUOTA_MAX]; /* of a new tenant */
+	uid_t owner; /* user who started the service; needs no token on the unix socket */
 	uint64_t started_at;
 	bool stopping;
-	struct call *calls;                              /* under way */
+	struct call *calls;                              /* calls under way */
 	void (*record)(const struct api_record *record); /* NULL: no log */
 };
 
@@ -48,45 +48,46 @@ struct call {
 	unsigned refs;
 	bool answered;
 	bool head;
-	bool by_host; /* to a port, which the host name says */
+	bool by_host; /* the host name selects a port of a sandbox */
 	struct caller caller;
 	struct live_request live;
 	struct route route;
 	struct api_query query;
 	struct body body;
-	bool body_is_large; /* to be freed on another thread */
-	/* The handler's own, with its release. */
+	bool body_is_large; /* free it on another thread */
+	/* For the handler, with its release function. */
 	void *state;
-	void (*gone)(struct call *c); /* the client went, or the answer is complete */
+	void (*gone)(struct call *c); /* the client left, or the answer is complete */
 	/*
-	 * The service is about to stop: end the stream, with what a client needs to go
-	 * on, or answer what is known. Called first without @last, and once more with it
-	 * for what is left. NULL: it is waited for.
+	 * The service is about to stop: end the stream with the data that a client needs
+	 * to continue, or answer with the current state. Called first with @last false,
+	 * and then with @last true for the remaining calls. NULL: the service waits for
+	 * the call.
 	 */
 	void (*stop)(struct call *c, bool last);
-	struct call *next, **prev; /* of v1.calls; NULL: the client is gone */
+	struct call *next, **prev; /* in v1.calls; NULL: the client is gone */
 	uint64_t begun;            /* ns, monotonic */
-	char cause[256];           /* of an error of ours */
+	char cause[256];           /* reason of an internal error, for the log */
 };
 
-/* Takes every request of the server. @ctx is a struct v1. */
+/* Handles every request of the server. @ctx is a struct v1. */
 void v1_request(struct http_request *req, void *ctx);
 /*
- * Is it for a server in a sandbox, by its host name? Then its path is that server's, and
- * no face's.
+ * Whether the host name selects a server in a sandbox. Then the path belongs to that
+ * server, not to an API.
  */
 bool v1_by_host(const struct v1 *v1, const struct http_request *req);
 /*
- * The service is about to stop: streams end. And once more, with @last: what still waits
- * is answered with what is known.
+ * The service is about to stop: end all streams. Call it again with @last: then calls
+ * that still wait are answered with the current state.
  */
 void v1_stop(struct v1 *v1, bool last);
 void v1_refused(const struct http_refusal *refusal, struct buf *body, void *ctx);
 
-/* request.c: an answer ends a call for its handler; references keep the memory. */
+/* request.c: an answer ends the call for its handler; references keep the memory. */
 struct call *call_ref(struct call *c);
 void call_unref(struct call *c);
-/* For `gone`, of a handler that needs the body only for its answer. */
+/* A `gone` function for handlers that need the body only until the answer. */
 void call_drop_body(struct call *c);
 void call_json(struct call *c, int status, const struct buf *body);
 void call_empty(struct call *c, int status);
@@ -94,68 +95,69 @@ void call_text(struct call *c, const char *type, const void *data, size_t size);
 void call_error(struct call *c, const struct api_error *err);
 void call_refuse(struct call *c, enum api_code code, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
-/* What an engine said. */
+/* Answer with an engine's error. */
 void call_fail(struct call *c, const struct warren_error *engine);
 /*
- * The same of an exec: what could not be executed is the request's mistake, and no
- * missing file.
+ * The same for the start of an exec: a program that cannot be executed is an error in the
+ * request, not a missing resource.
  */
 void call_fail_start(struct call *c, const struct warren_error *why);
 /*
- * The request is over. For handlers that pass the request on (net/ws.h,
- * net/http_proxy.h): called from the last callback of those.
+ * The request has ended. Handlers that pass the request on (net/ws.h, net/http_proxy.h)
+ * call it from the last callback of those.
  */
 void call_closed(struct call *c);
 /*
- * Where a page begins, of a list whose cursors are numbers; without one *@ret stays.
- * False: refused.
+ * Read the cursor of a page as a number; without a cursor, *@ret is unchanged. False:
+ * refused.
  */
 bool call_page(struct call *c, const struct api_value *cursor, uint64_t *ret);
-/* The same of what a stream is continued from: Last-Event-ID. */
+/* The same for the position to continue a stream from: Last-Event-ID. */
 bool call_last_event(struct call *c, uint64_t *ret);
-/* A stream of events, as NDJSON or SSE. */
+/* Begin a stream of events, as NDJSON or SSE. */
 void call_begin_stream(struct call *c, bool sse);
-/* Does the request ask for a WebSocket? */
+/* Whether the request asks for a WebSocket. */
 bool call_wants_socket(const struct call *c);
-/* As it must: else it is refused, and false. */
+/* Whether the request is a valid WebSocket handshake; otherwise it is refused. */
 bool call_check_socket(struct call *c);
-/* JSON of a length that is not known yet. */
+/* Begin a JSON answer of unknown length. */
 void call_begin_json(struct call *c, int status);
-/* A stream of bytes, of whatever length. */
+/* Begin a stream of bytes of unknown length. */
 void call_begin_bytes(struct call *c, const char *type);
 
-/* port.c: is it for a port by its host name? Then it is routed there. */
+/* port.c: whether the host name selects a port of a sandbox. Then it sets the route. */
 bool port_route(struct call *c);
 
-/* access.c: 0, or the refusal. */
+/* access.c: 0, or a refusal in @err. */
 int access_check(struct v1 *v1, struct http_request *req, struct route *route,
 		 struct caller *ret, struct api_error *err);
-/* Which sandbox @word means to @caller: 0 with its id, or the refusal. */
+/* Find the sandbox that @word means for @caller: 0 and its id, or a refusal in @err. */
 int access_sandbox(struct v1 *v1, const struct caller *caller, const char *word,
 		   char ret_id[ID_LEN + 1], struct api_error *err);
 
 /*
- * The sandbox that the path names, if it is the caller's; else it is refused, and NULL.
+ * The sandbox in the path, if the caller may use it; otherwise NULL, and the call is
+ * refused.
  */
 struct sandbox *call_sandbox(struct call *c);
-/* The exec that the path names; the reference is the caller's. */
+/* The exec in the path; the caller releases it. NULL: the call is refused. */
 struct exec *call_exec(struct call *c);
 
-/* to_json.c: how things look in answers. */
+/* to_json.c: JSON of answers. */
 void sandbox_row_to_json(struct buf *out, const struct sandbox_row *row, bool checkpoint);
 void sandbox_to_json(struct buf *out, struct sandbox *sandbox);
 void exec_to_json(struct buf *out, struct exec *exec);
 void result_to_json(struct buf *out, const struct warren_result *r);
-/* A string of bytes as JSON, in text or base64. */
+/* Bytes as a JSON string, as text or base64. */
 void bytes_to_json(struct buf *out, const char *data, size_t n, bool base64);
 
 typedef void (*v1_handler)(struct call *c);
 extern const v1_handler v1_handlers[V1_OP_COUNT];
 
-/* Are the templates of the configuration what a request may have? In template.c. */
+/* template.c: whether the templates of the configuration are valid requests. */
 int v1_check_templates(const struct config *cfg, struct warren_error *err) MUST_CHECK;
 
-/* Handlers: for each operation of openapi.yaml a function of its name. */
+/* For each operation of openapi.yaml, a handler with its name. */
 #define V1_HANDLER(op, name) void v1_##name(struct call *c);
 V1_OPS(V1_HANDLER)
 #undef V1_HANDLER
