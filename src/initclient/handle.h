@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handle.h - the beginning of the sandboxes and execs of every backend */
+/* handle.h - common members of every backend's sandboxes and execs */
 #ifndef INITCLIENT_HANDLE_H
 #define INITCLIENT_HANDLE_H
 
@@ -8,23 +8,22 @@
 
 #define BACKEND_ENFORCED_MAX 24
 
-/* What every backend's sandbox begins with. */
+/* Every backend's sandbox begins with this. */
 struct backend_sandbox {
 	char id[ID_LEN + 1];
 	size_t n_enforced;
 	struct warren_enforcement enforced[BACKEND_ENFORCED_MAX];
 	size_t n_steps;
 	struct warren_step *steps;
-	char **entrypoint, **cmd; /* of the image; NULL: it says nothing */
-	bool durable;     /* release() instead of destroy() when the engine is closed */
-	bool kills_apart; /* its stats() lacks what was killed for memory in ended execs
-			   */
+	char **entrypoint, **cmd; /* from the image; NULL: not set there */
+	bool durable;             /* closing the engine calls release(), not destroy() */
+	bool kills_apart;         /* stats() lacks the OOM kills of ended execs */
 };
 
-/* What every backend's exec begins with; -1 where there is none. */
+/* Every backend's exec begins with this; -1: no such descriptor. */
 struct backend_exec {
-	int fd[4];     /* our ends of its streams; the terminal is fd[0], 3 pokes it */
-	int output_fd; /* an eventfd: the journal grew */
+	int fd[4]; /* our ends of its streams; 0: also a terminal; 3: the command pipe */
+	int output_fd; /* an eventfd, written when the journal grows */
 };
 
 #endif /* INITCLIENT_HANDLE_H */

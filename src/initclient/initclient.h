@@ -2,23 +2,23 @@
 /*
  * initclient.h - the client of a sandbox's init or shim
  *
- * A sandbox of the native backend has an init inside; one of another has a shim on the
- * host. Both use proto/init_proto.h and write the journals of proto/journal.h, so
- * the same client serves both ("init" below means either):
+ * A sandbox of the native backend has an init inside; a sandbox of another backend has a
+ * shim on the host. Both use proto/init_proto.h and write the journals of
+ * proto/journal.h, so the same client works with both ("init" below means either):
  *
- *	request.c		requests to init and its answers, without waiting
- *	client.c		the blocking client, on top of that
- *	exec.c			execs, on top of that
+ *	request.c		requests to init and its replies, non-blocking
+ *	client.c		the blocking client, on top of request.c
+ *	exec.c			execs, on top of client.c
  *	files_ports.c		files and ports, likewise
  *	journal_read.c		reads an exec's journal
- *	user.c			"name", "uid", "uid:gid" to ids, by its passwd
- *	sandbox_socket.c	the socket and the file of a durable sandbox
- *	alive.c			whether its init is alive, without asking it
- *	state_file.c		the contents of that file
- *	sandbox_desc.c		the same for a process without privileges
+ *	user.c			resolves "name", "uid", "uid:gid" to ids by its passwd
+ *	sandbox_socket.c	the socket and the state file of a durable sandbox
+ *	alive.c			detects whether its init is alive
+ *	state_file.c		the contents of the state file
+ *	sandbox_desc.c		the same data for a process without privileges
  *
- * A backend's own sandbox begins with a struct initclient_sandbox, so that the functions
- * for its table (those that take a struct backend_sandbox) serve as they are.
+ * A backend's sandbox begins with a struct initclient_sandbox, so that the backend's
+ * table can use the functions here that take a struct backend_sandbox directly.
  */
 #ifndef INITCLIENT_INITCLIENT_H
 #define INITCLIENT_INITCLIENT_H
@@ -35,13 +35,11 @@ struct initclient_exec;
 
 struct initclient_sandbox {
 	struct backend_sandbox base;
-	bool ready; /* init has said so */
-	bool fresh; /* created by this process, which has passed on no connection */
-	pid_t pid;  /* of init; only for /proc/<pid> while the pidfd is held */
+	bool ready; /* init has sent READY */
+	bool fresh; /* created by this process, which has not passed on a connection */
+	pid_t pid;  /* init's; use it only for /proc/<pid> while pidfd is open */
 	int pidfd;
-	/*
-	 * The same as its state has it, with when it began (ticks); 0: it was not noted.
-	 */
+	/* pid and start time (in ticks) of init, from the state file; 0: unknown. */
 	uint32_t init_pid;
 	uint64_t init_start;
 	int control; /* -1: not connected yet */
@@ -51,19 +49,18 @@ struct initclient_sandbox {
 	struct initclient_user user;
 	uint64_t nofile;
 	uint32_t n_ids; /* ids below this exist inside */
-	bool groups;    /* setgroups(2) is possible there */
-	bool framed;    /* an exec has no descriptors beyond three */
-	bool direct;    /* and yet an open file is the sandbox's own, no copy */
+	bool groups;    /* setgroups(2) is allowed inside */
+	bool framed;    /* an exec can have only three descriptors */
+	bool direct; /* with framed: an opened file is the sandbox's file, not a copy */
 	char *workdir;
 	char **env;
 	char *hostname;
-	char *state_text; /* of an adopted one: what `enforced` points into */
+	char *state_text; /* if adopted: text that `enforced` points into */
 	bool paused;
-	bool may_take_long; /* a shim, which reports that it is busy, and may take minutes
-			     */
-	bool saved;         /* and nothing of it runs: PROTO_SAVE */
-	uint64_t oom_kills; /* in cgroups of execs, which are gone */
-	/* Do these exist inside? NULL: those below n_ids do. */
+	bool may_take_long; /* it is a shim, which may be busy for minutes */
+	bool saved;         /* and checkpointed: PROTO_SAVE */
+	uint64_t oom_kills; /* OOM kills in cgroups of ended execs */
+	/* Whether these ids exist inside. NULL: ids below n_ids do. */
 	bool (*has_ids)(const struct initclient_sandbox *sandbox, uint32_t uid,
 			uint32_t gid);
 };
@@ -74,16 +71,16 @@ struct initclient_exec {
 	struct initclient_sandbox *sandbox; /* NULL once the sandbox is gone */
 	struct initclient_exec *next;
 	uint32_t id;
-	uint64_t deadline; /* by which init must have reported; 0: none */
+	uint64_t deadline; /* when init must have reported its end; 0: none */
 	bool done, accounts_sandbox;
-	bool kept; /* in a durable sandbox: its end may be in the journal alone */
+	bool kept; /* in a durable sandbox: the end may only be in the journal */
 	struct proto_exited result;
 	int journal;
-	int poll, ready; /* wait_fd, made when asked for: the connection or an eventfd */
+	int poll, ready; /* wait_fd, created on demand: the connection or an eventfd */
 };
 
 /*
- * initclient.c: frees its contents and detaches its execs, but does not free the sandbox
+ * initclient.c: free the contents and detach the execs, but do not free the sandbox
  * itself.
  */
 void initclient_done(struct initclient_sandbox *sandbox);
@@ -91,21 +88,21 @@ void initclient_done(struct initclient_sandbox *sandbox);
 /* client.c */
 int client_wait_ready(struct initclient_sandbox *sandbox, struct warren_error *err);
 /*
- * One request and its REPLY or WELCOME, whose descriptors are the caller's:
- * init_reply_done().
+ * Send one request and wait for its REPLY or WELCOME. The caller owns its descriptors and
+ * calls init_reply_done().
  */
 int client_request(struct initclient_sandbox *sandbox, const struct init_request *q,
 		   struct init_reply *ret, struct warren_error *err);
-/* The same for a request that is one struct, with a descriptor or -1. */
+/* The same for a request that is one struct; @fd may be -1. */
 int client_ask(struct initclient_sandbox *sandbox, const void *msg, size_t size, int fd,
 	       struct init_reply *ret, struct warren_error *err);
-/* The same with another patience than usual. */
+/* The same with a timeout of @ms. */
 int client_ask_within(struct initclient_sandbox *sandbox, const void *msg, size_t size,
 		      int fd, unsigned ms, struct init_reply *ret,
 		      struct warren_error *err);
 /*
- * Take what init has said, waiting until @timeout_ms when there is nothing. 1, 0 or
- * -errno.
+ * Process a message from init, and wait for one at most @timeout_ms. Return 1 if there
+ * was one, 0 if not, or -errno.
  */
 int client_pump(struct initclient_sandbox *sandbox, int64_t timeout_ms,
 		struct warren_error *err);
@@ -130,17 +127,23 @@ void initclient_exec_free(struct backend_exec *base);
 int initclient_exec_wait_fd(struct backend_exec *base);
 int initclient_exec_resize(struct backend_exec *base, uint16_t rows, uint16_t cols,
 			   struct warren_error *err);
-/* The user of an exec or a file: @text, or the sandbox's own when it is NULL. */
+/*
+ * Find the user of an exec or a file: @text, or the sandbox's default user if @text is
+ * NULL.
+ */
 int initclient_user_find(struct initclient_sandbox *sandbox, const char *text,
 			 struct initclient_user *ret, struct warren_error *err);
 void initclient_base(const struct initclient_sandbox *sandbox,
 		     struct init_request_base *ret);
 
-/* files_ports.c: the same */
+/* files_ports.c: entries of a backend's table */
 int initclient_file_open(void *state, struct backend_sandbox *base, const char *path,
 			 int flags, mode_t mode, const char *user, int *ret_fd,
 			 struct warren_error *err);
-/* Names it: a shim writes what it has of a file before that is answered. */
+/*
+ * Ask for the attributes of @path: a shim writes pending data of the file before it
+ * replies.
+ */
 int initclient_file_settle(void *state, struct backend_sandbox *sandbox, const char *path,
 			   struct warren_error *err);
 int initclient_connect(void *state, struct backend_sandbox *base, uint16_t port,

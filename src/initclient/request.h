@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * request.h - requests to an init and its answers, without waiting
+ * request.h - non-blocking requests to an init, and its replies
  *
- * For processes with a connection to an init (proto/init_proto.h is its protocol): the
- * blocking client (client.c), and event loops of processes that know only a connection
- * and a struct init_request_base of a sandbox. No function here waits, unless the caller
- * asks for it.
+ * Users are the blocking client (client.c), and the event loops of processes that have
+ * only a connection to an init and a struct init_request_base of its sandbox. The
+ * protocol is in proto/init_proto.h. No function here blocks unless the caller requests
+ * it.
  *
  *	init_request_spawn(&q, &base, &base.user, &spec, 7, &streams, err);
  *	init_request_send(&q, connection, ++seq, err);
@@ -14,7 +14,7 @@
  *	if (a.m.h.type == PROTO_REPLY && a.m.h.seq == seq) ...
  *	init_reply_done(&a);
  *
- * All other requests are a plain struct of init_proto.h: init_request_put().
+ * All other requests are plain structs of init_proto.h; use init_request_put().
  */
 #ifndef INITCLIENT_REQUEST_H
 #define INITCLIENT_REQUEST_H
@@ -24,7 +24,7 @@
 
 #define REQUEST_FDS_MAX 8
 
-/* What holds for every exec of a sandbox. */
+/* Properties that all execs of a sandbox share. */
 struct init_request_base {
 	const char *const *env; /* NULL-terminated; NULL: none */
 	const char *hostname;
@@ -32,18 +32,17 @@ struct init_request_base {
 	struct initclient_user user;
 	uint64_t nofile;
 	uint32_t n_ids; /* ids below this exist inside */
-	bool groups;    /* setgroups(2) is possible there */
-	bool framed; /* an exec has no descriptors beyond three: shellproto/shellproto.h
-		      */
-	bool direct; /* and yet an open file is the sandbox's own, no copy */
+	bool groups;    /* setgroups(2) is allowed inside */
+	bool framed;    /* an exec can have only three descriptors */
+	bool direct; /* with framed: an opened file is the sandbox's file, not a copy */
 };
 
-/* A message on its way: bytes and descriptors. */
+/* A message to send: bytes and descriptors. */
 struct init_request {
 	struct buf msg;
 	int fds[REQUEST_FDS_MAX];
 	size_t n_fds;
-	int theirs[REQUEST_FDS_MAX]; /* of those, ours to close */
+	int theirs[REQUEST_FDS_MAX]; /* those of them that init_request_done() closes */
 	size_t n_theirs;
 };
 
@@ -53,23 +52,25 @@ struct init_request {
 	}
 
 void init_request_done(struct init_request *q);
-/* A message of @size bytes and a descriptor, which stays the caller's; -1: none. */
+/* Set a message of @size bytes and a descriptor, which the caller keeps; -1: none. */
 int init_request_put(struct init_request *q, const void *msg, size_t size, int fd,
 		     struct warren_error *err);
-/* Version and @seq, for who sends it himself. */
+/* Fill in version and @seq, for callers that send the message themselves. */
 void init_request_number(const struct init_request *q, uint32_t seq);
-/* With version and @seq; -EAGAIN when the connection is full: it does not wait. */
+/*
+ * Fill in version and @seq, and send without blocking; -EAGAIN: the connection is full.
+ */
 int init_request_send(const struct init_request *q, int sock, uint32_t seq,
 		      struct warren_error *err);
 
 /* How the streams of an exec are connected. */
 struct init_request_streams {
-	int journal; /* the file for what the spec says goes to a journal */
-	int notify;  /* an eventfd along with it */
-	int gate;    /* as proto_spawn.gate, for exec with a journal; taken; -1: none */
-	bool keep_input; /* init keeps a WARREN_STDIO_PIPE for stdin and hands it out */
-	bool hold;       /* nothing is dropped before it is acknowledged */
-	int fd[3];       /* on return: our ends of pipes that were made; -1: none */
+	int journal;     /* the file for streams that go to the journal */
+	int notify;      /* eventfd for the journal */
+	int gate;        /* see proto_spawn.gate; needs a journal; taken over; -1: none */
+	bool keep_input; /* init keeps the write end of stdin, a WARREN_STDIO_PIPE */
+	bool hold;       /* output is not dropped before it is acknowledged */
+	int fd[3];       /* on return: our ends of new pipes; -1: none */
 };
 
 #define REQUEST_STREAMS_INIT                                                  \
@@ -77,61 +78,64 @@ struct init_request_streams {
 		.journal = -1, .notify = -1, .gate = -1, .fd = { -1, -1, -1 } \
 	}
 
-/* A SPAWN. The spec is one that check.c has seen; @user is what its user is. */
+/*
+ * Build a SPAWN. check.c must have checked the spec; @user is the resolved user of the
+ * spec.
+ */
 int init_request_spawn(struct init_request *q, const struct init_request_base *base,
 		       const struct initclient_user *user,
 		       const struct warren_exec_spec *spec, uint32_t exec,
 		       struct init_request_streams *streams, struct warren_error *err);
-/* -EINVAL when @user has no id in the sandbox. */
+/* Check that @user has an id in the sandbox; -EINVAL if not. */
 int init_request_check_user(const struct init_request_base *base, const char *text,
 			    const struct initclient_user *user, struct warren_error *err);
 
-/* What an init said: checked in size and type, and in nothing else. */
+/* A message from an init. Only its size and type have been checked. */
 struct init_reply {
 	union {
 		struct proto_header h;
 		struct proto_ready ready;
 		struct {
 			struct proto_reply reply;
-			char why[PROTO_WHY_MAX]; /* "": it was said in no words */
+			char why[PROTO_WHY_MAX]; /* "": no message */
 		};
 		struct proto_exited exited;
 		struct proto_welcome welcome;
 	} m;
 	int fds[PROTO_GIVES_MAX];
 	size_t n_fds;
-	bool lost; /* a reply that worked, but whose descriptors we have no room for:
-		      -EMFILE */
-	const char *entries; /* of ENTRIES, in the room that was given for them */
+	bool lost; /* success, but the descriptors could not be received: -EMFILE */
+	const char *entries; /* of ENTRIES, in the caller's buffer */
 	size_t entries_size;
 };
 
 void init_reply_done(struct init_reply *a);
 /*
- * 1; 0: there is nothing at present; -EPIPE: the end; -EPROTO: nothing that an
- * init says. @flags are recv(2)'s: with MSG_DONTWAIT it does not wait.
+ * Receive a message: 1; 0: none at present; -EPIPE: the connection has ended; -EPROTO:
+ * not a valid message. @flags are those of recv(2), such as MSG_DONTWAIT.
  */
 int init_request_receive(int sock, struct init_reply *a, int flags,
 			 struct warren_error *err);
-/* The same for who may have asked for entries, with @room for PROTO_ANSWER_MAX bytes. */
+/* The same for callers that may receive ENTRIES; @room has PROTO_ANSWER_MAX bytes. */
 #define PROTO_ANSWER_MAX (sizeof(struct proto_entries) + PROTO_ENTRIES_MAX)
 int init_request_receive_into(int sock, struct init_reply *a, char *room, int flags,
 			      struct warren_error *err);
 /*
- * Descriptor @bit (PROTO_GIVES_*) of a REPLY to SPAWN or ATTACH; -1: it has none of that
- * kind.
+ * Take descriptor @bit (PROTO_GIVES_*) out of a REPLY to SPAWN or ATTACH; -1: the reply
+ * has none of that kind.
  */
 int init_reply_take(struct init_reply *a, uint32_t bit);
-/* The one descriptor of a REPLY to OPEN or CONNECT; -1: it has none. */
+/* Take the only descriptor out of a REPLY to OPEN or CONNECT; -1: it has none. */
 int init_reply_take_only(struct init_reply *a);
 
-/* The status of a reply as an errno that can be believed: 0, or positive. */
+/* The status of a reply as a valid errno: 0, or positive. */
 int reply_code(const struct proto_reply *reply);
-/* What a failed SPAWN says, in words. */
+/* Set @err to a message about a failed SPAWN; return -errno. */
 int reply_explain(const struct init_reply *a, const struct warren_exec_spec *spec,
 		  const char *workdir, struct warren_error *err);
 /*
- * What another request that failed says: its own words, or those of its errno after @fmt.
+ * Set @err to a message about another failed request: the message in the reply, or @fmt
+ * and the text of its errno.
  */
 int reply_refuse(const struct init_reply *a, struct warren_error *err, const char *fmt,
 		 ...) PRINTF_LIKE(3, 4);

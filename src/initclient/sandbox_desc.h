@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox_desc.h - what another process must know about a sandbox to talk to its init
+ * sandbox_desc.h - description of a sandbox, for another process that talks to its init
  *
- * The maker writes it (warren_describe()), the other process, which has a
- * connection and no rights, reads it. It is the text of state_file.h.
+ * The creator writes it (warren_describe()). The other process, which has a connection
+ * but no privileges, reads it. The format is that of state_file.h.
  */
 #ifndef INITCLIENT_SANDBOX_DESC_H
 #define INITCLIENT_SANDBOX_DESC_H
@@ -16,9 +16,10 @@ struct description {
 	struct init_request_base base;
 	const struct warren_enforcement *enforced;
 	size_t n_enforced;
-	bool paused; /* nothing of it runs, and it can be resumed */
-	bool saved;  /* and nothing of it is in memory */
-	struct initclient_sandbox *sandbox; /* what the above points into */
+	bool paused; /* its processes are stopped, and it can be resumed */
+	bool saved;  /* also checkpointed: it uses no memory */
+	struct initclient_sandbox
+		*sandbox; /* owns the data that the members above point to */
 };
 
 int description_parse(const char *text, size_t size, struct description *ret,

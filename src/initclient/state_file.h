@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * state_file.h - what an engine must remember about a durable sandbox, as a text file
+ * state_file.h - the state of a durable sandbox that its engine needs, as a text file
  *
- * Everything else is in the kernel's objects and in init. The text is a list
- * of "key=value", each ended by a NUL (values may hold anything else), in any
- * order but for the first, which names the format's version, and the last.
- * Read strictly: a key that is unknown, missing or there twice is an error, as
- * is a version other than ours, so that a binary refuses what a newer one wrote.
+ * All other state is in kernel objects and in init. The text is a list of "key=value",
+ * each terminated by a NUL (values may contain any other byte). The first entry, the
+ * version of the format, and the last have fixed positions; the others may be in any
+ * order. The parser is strict: an unknown, missing or duplicate key is an error, and so
+ * is another version, so that a program refuses the file of a newer one.
  */
 #ifndef INITCLIENT_STATE_FILE_H
 #define INITCLIENT_STATE_FILE_H
@@ -15,7 +15,7 @@
 #include "base/error.h"
 
 #define STATE_VERSION 1
-#define STATE_MAX     (8U << 20) /* the environment alone may have half of it */
+#define STATE_MAX     (8U << 20) /* the environment alone may need half of it */
 
 struct initclient_sandbox;
 
@@ -23,13 +23,13 @@ enum state_kind {
 	STATE_NUMBER32,
 	STATE_NUMBER64,
 	STATE_FLAG,
-	STATE_OPTION,  /* a flag that is written when it is set */
-	STATE_MAYBE32, /* a number that is written when it is not 0 */
+	STATE_OPTION,  /* a flag that is written only if it is set */
+	STATE_MAYBE32, /* a number that is written only if it is not 0 */
 	STATE_MAYBE64,
-	STATE_TEXT,   /* a char * of its own */
-	STATE_LIST,   /* any number of them */
-	STATE_HOME,   /* the array in struct initclient_user */
-	STATE_GROUP,  /* one of its groups */
+	STATE_TEXT,   /* an allocated char * */
+	STATE_LIST,   /* any number of texts */
+	STATE_HOME,   /* `home` of struct initclient_user */
+	STATE_GROUP,  /* one of the user's groups */
 	STATE_FORCED, /* "on NAME DETAIL" or "off NAME DETAIL" */
 	STATE_ID,
 };
@@ -37,22 +37,22 @@ enum state_kind {
 struct state_field {
 	const char *key;
 	enum state_kind kind;
-	size_t at; /* in the sandbox */
+	size_t at; /* offset in the sandbox */
 };
 
-/* What a backend must remember beside what all of them do; NULL where there is none. */
+/* Additional fields of a backend; NULL: none. */
 struct state_table {
 	const struct state_field *fields;
 	size_t n;
 };
 
-#define STATE_FIELDS_MAX 40 /* in both */
+#define STATE_FIELDS_MAX 40 /* in both tables together */
 
 void state_encode(const struct initclient_sandbox *sandbox,
 		  const struct state_table *more, struct buf *out);
 /*
- * Into @sandbox, which must be new. @text becomes the sandbox's, which has pointers into
- * it.
+ * Parse @text into @sandbox, which must be new. The sandbox then owns @text and points
+ * into it.
  */
 int state_parse(struct initclient_sandbox *sandbox, const struct state_table *more,
 		char *text, size_t size, struct warren_error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * user.h - "name", "name:group", "uid", "uid:gid" to ids, by the sandbox's own passwd and
- * group
+ * user.h - resolve "name", "name:group", "uid", "uid:gid" to ids with the sandbox's
+ * passwd and group files
  */
 #ifndef INITCLIENT_USER_H
 #define INITCLIENT_USER_H
@@ -16,15 +16,18 @@ struct initclient_user {
 	char home[512];
 };
 
-/* Where passwd and group are read from: the image before, the live sandbox after. */
+/*
+ * Opens passwd or group: in the image before the sandbox starts, in the sandbox
+ * afterwards.
+ */
 typedef int (*user_open_fn)(void *ctx, const char *path);
 int user_resolve(const char *text, user_open_fn open_file, void *ctx,
 		 struct initclient_user *ret, struct warren_error *err);
 
 /*
- * For an event loop, which asks init to OPEN the two files first and has their
- * descriptors (-1: there is no such file; they stay the caller's). Whether
- * @text needs them at all: root does not.
+ * For an event loop, which must not block. user_needs_files() says whether @text needs
+ * the two files; root does not. If it does, the loop asks init to OPEN them and passes
+ * the descriptors (-1: no such file), which the caller keeps.
  */
 bool user_needs_files(const char *text);
 int user_resolve_files(const char *text, int passwd, int group,
