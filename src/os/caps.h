@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* caps.h - the capabilities of root inside, and dropping the rest */
+/* caps.h - the capabilities of root inside a sandbox; drop all others */
 #ifndef OS_CAPS_H
 #define OS_CAPS_H
 
@@ -7,22 +7,22 @@
 
 #include "base/error.h"
 
-/* The set that root inside keeps, as a mask. */
+/* Bit mask of the capabilities that root inside keeps. */
 extern const uint64_t caps_kept;
 
 /*
- * Reduce every set of this thread to @keep: bounding, permitted, effective; others to
- * none. It leaves errno alone.
+ * Reduce the bounding, permitted and effective sets of this thread to @keep, and clear
+ * the other sets. Does not change errno.
  */
 int caps_reduce(uint64_t keep, struct warren_error *err);
 
 /*
- * What is in @keep is effective, and goes over an execve(2) by one who is not root
- * (ambient). It leaves errno alone, too.
+ * Make @keep effective and ambient, so that it survives an execve(2) by a user other than
+ * root. Does not change errno.
  */
 int caps_hand_down(uint64_t keep, struct warren_error *err);
 
-/* Do we have @cap (CAP_*) now? */
+/* Whether this thread has @cap (CAP_*) now. */
 bool caps_have(int cap);
 
 #endif /* OS_CAPS_H */

@@ -47,109 +47,112 @@ enum cgroup_controller {
 
 struct cgroup_root {
 	enum cgroup_mode mode;
-	int dir[CGROUP_CONTROLLER_MAX]; /* v1: one each; v2: all are the same descriptor
-					 */
+	int dir[CGROUP_CONTROLLER_MAX]; /* v1: one each; v2: all the same */
 	char base[4096 +
-		  32]; /* the directory that "warren" (v1: <controller>/warren) is in */
-	uint64_t pids; /* that all sandboxes may have together; 0: not known */
-	uint64_t sockets; /* v1: bytes of buffers, the same; 0: not known */
-	char why[128];    /* with CGROUP_NONE: why there are none */
+		  32];    /* parent directory of "warren" (v1: of <controller>/warren) */
+	uint64_t pids;    /* maximum for all sandboxes together; 0: unknown */
+	uint64_t sockets; /* v1: bytes in socket buffers, likewise; 0: unknown */
+	char why[128];    /* CGROUP_NONE: the reason */
 };
 
 struct cgroup_limits {
 	uint64_t memory;     /* bytes; 0: no limit */
 	uint64_t cpu_millis; /* 0: no limit */
 	uint64_t pids;       /* 0: no limit */
-	bool only_limits;    /* v1: no cgroup that would only account or freeze */
-	bool all; /* v1: one of every controller, so that any limit can be set later */
+	bool only_limits;    /* v1: omit controllers that only account or freeze */
+	bool all; /* v1: use every controller, so that any limit can be set later */
 };
 
 struct cgroup_usage {
 	uint64_t memory, memory_peak, cpu_usec, pids, oom_kills;
-	uint64_t sockets; /* bytes in buffers of sockets */
+	uint64_t sockets; /* bytes in socket buffers */
 };
 
 /*
- * Look at what this machine has; makes the directory "warren" where it may. Never fails.
+ * Detect the cgroups of this machine, and create the directory "warren" if permitted.
+ * Never fails.
  */
 void cgroup_root_open(struct cgroup_root *root);
 void cgroup_root_close(struct cgroup_root *root);
-/* Can this machine enforce or account by @c? */
+/* Whether controller @c is available. */
 bool cgroup_has(const struct cgroup_root *root, enum cgroup_controller c);
 const char *cgroup_controller_name(enum cgroup_controller c);
 const char *cgroup_mode_name(enum cgroup_mode mode);
 
-/* Limits of "warren" itself, where it has none; part of cgroup_root_open(). */
+/* Set limits on "warren" itself where it has none; called by cgroup_root_open(). */
 void cgroup_limit_all(struct cgroup_root *root);
-/* v1: what the sockets of a sandbox may have in buffers, beside its @memory. */
+/* v1: limit of a sandbox's socket buffers, in addition to its @memory. */
 uint64_t cgroup_socket_limit(const struct cgroup_root *root, uint64_t memory);
 
-/* Make the cgroup @id, owned by @owner, limited to @limits. Undone on failure. */
+/* Create the cgroup @id with @owner and @limits. A failure leaves nothing behind. */
 int cgroup_make(const struct cgroup_root *root, const char *id, uid_t owner,
 		const struct cgroup_limits *limits, struct warren_error *err);
-/* v2: the directory that init is cloned into. v1: -1. */
+/* v2: open the directory that init is cloned into. v1: -1. */
 int cgroup_open_init(const struct cgroup_root *root, const char *id);
 
-/* What init needs to place execs; each descriptor has a role. */
+/* Descriptors with which init moves execs into cgroups. */
 enum cgroup_handle_kind {
-	CGROUP_HANDLE_JOIN,     /* v1 `tasks`, writable: where every exec goes */
-	CGROUP_HANDLE_JOIN_BOX, /* v1 `tasks`: for an exec without its own cgroup */
-	CGROUP_HANDLE_DIR,      /* the directory execs get cgroups of their own in */
+	CGROUP_HANDLE_JOIN,     /* v1 `tasks` file, writable, that every exec joins */
+	CGROUP_HANDLE_JOIN_BOX, /* v1 `tasks` file for execs without an own cgroup */
+	CGROUP_HANDLE_DIR,      /* directory in which execs get their own cgroups */
 };
 
 struct cgroup_handle {
 	int fd;
 	enum cgroup_handle_kind kind;
-	enum cgroup_controller controller; /* of a v1 directory */
+	enum cgroup_controller controller; /* for a v1 directory */
 };
 
 #define CGROUP_HANDLES_MAX 12
 
 /*
- * A directory is a detached mount, so that nothing leads out of it. To make one
- * takes privileges over the mount namespace: without @dirs there are none, and who has
- * namespaces of its own makes them there, by cgroup_copy_dirs().
+ * Each directory is a detached mount, so that no path leads out of it. Creating one needs
+ * privileges in the mount namespace. Without @dirs none is created; a process with its
+ * own namespaces then calls cgroup_copy_dirs().
  */
 int cgroup_open_handles(const struct cgroup_root *root, const char *id, bool dirs,
 			struct cgroup_handle *ret, size_t *ret_n,
 			struct warren_error *err);
-/* The same directories, by path, for a process in a mount namespace of its own. */
+/* Open the same directories by path, in a process with its own mount namespace. */
 int cgroup_copy_dirs(const struct cgroup_root *root, const char *id,
 		     struct cgroup_handle *ret, size_t *ret_n, struct warren_error *err);
 
-/* Put the calling process, and all that it will start, into @id, below its limits. */
+/* Move the calling process and its future children into @id, under its limits. */
 int cgroup_join(const struct cgroup_root *root, const char *id, struct warren_error *err);
 /*
- * SIGKILL to all that is in it, frozen or not; absent is fine. They end after the return.
+ * Send SIGKILL to all processes in @id, even if frozen. The processes end after the
+ * return. It is no error if @id does not exist.
  */
 int cgroup_kill(const struct cgroup_root *root, const char *id, struct warren_error *err);
 
 bool cgroup_is_frozen(const struct cgroup_root *root, const char *id);
 int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,
 		  struct warren_error *err);
-/* Is it, whoever did it? */
+/* Whether @id was requested to freeze, by any process. */
 bool cgroup_frozen(const struct cgroup_root *root, const char *id);
 /*
- * Change the limits of @id from @old to @next, all or none. -EBUSY: more memory
- * is in use than that, and cannot be reclaimed; nothing is killed for it.
+ * Change the limits of @id from @old to @next, all or none. -EBUSY: more memory is in use
+ * and cannot be reclaimed. No process is killed.
  */
 int cgroup_update(const struct cgroup_root *root, const char *id,
 		  const struct cgroup_limits *old, const struct cgroup_limits *next,
 		  struct warren_error *err);
 int cgroup_read_usage(const struct cgroup_root *root, const char *id,
 		      struct cgroup_usage *ret, struct warren_error *err);
-/* Removes @id and what init made below it; absent is fine. -EBUSY: a process is left. */
+/*
+ * Remove @id and all cgroups below it. -EBUSY: a process is left. It is no error if @id
+ * does not exist.
+ */
 int cgroup_try_remove(const struct cgroup_root *root, const char *id);
-/* The same, with some patience for processes that are on their way out. */
+/* The same, but wait a short time for processes that are exiting. */
 int cgroup_remove(const struct cgroup_root *root, const char *id);
 
 /*
- * The cgroup of somebody else's that the memory of the process is counted in whose
- * directory of /proc @proc is: a descriptor, or -errno when it is not to be seen from
- * here.
+ * Open the memory cgroup, created by others, of the process whose /proc directory is
+ * @proc; -errno if it is not visible from here.
  */
 int cgroup_memory_of(int proc);
-/* How many processes in it the kernel has killed for want of memory. */
+/* Get the number of OOM kills in the cgroup @dir. */
 int cgroup_kills(int dir, uint64_t *ret);
 
 #endif /* OS_CGROUP_H */

@@ -8,19 +8,19 @@
 
 #include "base/error.h"
 
-/* From which version on the kernel can keep a process from what. */
+/* Versions of Landlock that can restrict TCP, and signals and abstract sockets. */
 #define LANDLOCK_HAS_NET   4U
 #define LANDLOCK_HAS_SCOPE 6U
 
-/* Of the kernel's interface; 0: it has none. */
+/* The kernel's Landlock version; 0: it has none. */
 unsigned landlock_version(void);
 
 /*
- * From here on the calling thread and what it starts can open what is below @dirs
- * (NULL-terminated), for reading and writing, and nothing else; files that are open stay
- * so. As far as the kernel can, it also binds and connects no TCP socket (those that it
- * has stay as they are), and neither sends signals nor connects by abstract unix sockets
- * to anybody but those whom it starts. Needs no_new_privs. 0; 1: this kernel cannot;
+ * Restrict the calling thread and its future children to files below @dirs
+ * (NULL-terminated), for reading and writing. Files that are already open stay open. If
+ * the kernel supports it, they also cannot bind or connect TCP sockets (existing ones
+ * still work), and can send signals and connect through abstract unix sockets only to
+ * processes that they start. Needs no_new_privs. 0; 1: this kernel has no Landlock;
  * -errno.
  */
 int landlock_restrict(const char *const *dirs, struct warren_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loopdev.h - a file as a block device, for as long as it is used */
+/* loopdev.h - attach a file as a block device while it is in use */
 #ifndef OS_LOOPDEV_H
 #define OS_LOOPDEV_H
 
@@ -8,8 +8,8 @@
 #define LOOP_PATH_MAX 32
 
 /*
- * Attach @backing to a free device. It is detached by the kernel when the last
- * user (@ret_fd, then a mount of it) is gone: nothing to undo after a crash.
+ * Attach @backing to a free device. The kernel detaches it when the last user (@ret_fd,
+ * then a mount of it) is gone, even after a crash.
  */
 int loopdev_attach(int backing, char path[LOOP_PATH_MAX], int *ret_fd,
 		   struct warren_error *err);

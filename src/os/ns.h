@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-/* ns_clone()'s @cgroup if the child starts in the caller's cgroup. */
+/* Value of @cgroup of ns_clone(): start the child in the caller's cgroup. */
 #define NS_CGROUP_SAME (-1)
 
 /*
@@ -32,10 +32,10 @@ struct ns_child {
 };
 
 /*
- * The same, as @uid: the kernel then counts what it counts for the creator of a user
- * namespace (inotify instances, queued signals, message queues) for that id, and not
- * together with everything that root has created. The caller must be root or @uid. 0 or
- * -errno.
+ * The same, as @uid. The kernel charges some resources (inotify instances, queued
+ * signals, message queues) to the creator of the user namespace; this way it charges them
+ * to @uid and not to root, together with everything else that root has created. The
+ * caller must be root or @uid. 0 or -errno.
  */
 int ns_clone_as(uid_t uid, uint64_t flags, int cgroup, struct ns_child *child);
 
@@ -54,35 +54,39 @@ struct ns_maps {
 };
 
 /*
- * Write the maps of @pid's user namespace. Without privileges that needs one
- * line that maps the caller (setgroups is then denied) or the system's
- * newuidmap and newgidmap, which are run when there is more than one id.
+ * Write the maps of @pid's user namespace. Without privileges, a map of one id must map
+ * the caller, and setgroups is denied; for more ids, newuidmap and newgidmap of the
+ * system are run.
  */
 int ns_write_maps(pid_t pid, const struct ns_maps *maps, bool privileged,
 		  struct warren_error *err);
 
-/* A user namespace with @maps that no process is in, for id-mapped mounts. */
+/* Create a user namespace with @maps and without processes, for id-mapped mounts. */
 int ns_make_userns(const struct ns_maps *maps, int *ret_fd, struct warren_error *err);
 
-/* An O_CLOEXEC descriptor of @pid's namespace "user", "mnt", "net" ... or -errno. */
+/*
+ * Open @pid's namespace "user", "mnt", "net" ... with O_CLOEXEC; return a descriptor or
+ * -errno.
+ */
 int ns_open(pid_t pid, const char *name);
 
 /*
- * The first range of @uid, by number or name, in /etc/subuid or /etc/subgid; or -ENOENT.
+ * Find the first range of @uid, by number or name, in @file: /etc/subuid or /etc/subgid;
+ * or -ENOENT.
  */
 int ns_subids(const char *file, uid_t uid, struct ns_map *ret);
 
-/* A number that only grows, shared by two processes: set it, wait for it. */
+/* Set, and wait for, a number in shared memory that only grows. */
 void ns_reach(uint32_t *state, uint32_t to);
 uint32_t ns_await(uint32_t *state, uint32_t at_least);
 
 /*
- * Another thread of the caller, for work during one long system call of the caller. It
- * shares everything with its creator, including the C library's per-thread data and
- * errno: until the join, the creator may do nothing that writes errno, and must make
- * system calls with nolibc/sys.h. Each thread has its own ids, capabilities, filters and
- * namespaces, which the kernel keeps per thread. For a child of ns_clone() that has no
- * other threads; the struct must live until the join.
+ * Another thread, for work during one long system call of its creator. It shares
+ * everything with its creator, including the C library's per-thread data and errno: until
+ * the join, the creator may do nothing that writes errno, and must make system calls with
+ * nolibc/sys.h. Each thread has its own ids, capabilities, filters and namespaces, which
+ * the kernel keeps per thread. For a child of ns_clone() that has no other threads; the
+ * struct must live until the join.
  */
 struct ns_aside {
 	int (*run)(void *ctx);
@@ -93,19 +97,19 @@ struct ns_aside {
 };
 
 int ns_aside_start(struct ns_aside *a, struct warren_error *err);
-/* What it returned. */
+/* Wait for the thread; return the result of run(). */
 int ns_aside_join(struct ns_aside *a);
 
 /*
- * By the thread, once: what its maker waits for by ns_aside_listen(); its end counts as
- * that, too.
+ * The thread calls ns_aside_tell() once; its creator waits for that, or for the end of
+ * the thread, with ns_aside_listen().
  */
 void ns_aside_tell(struct ns_aside *a);
 void ns_aside_listen(struct ns_aside *a);
 
 /*
- * Bring the loopback interface of this network namespace up, or down. It leaves errno
- * alone.
+ * Bring the loopback interface of this network namespace up or down. Does not change
+ * errno.
  */
 int ns_loopback(bool up, struct warren_error *err);
 

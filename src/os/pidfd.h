@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pidfd.h - end a process that is known by a descriptor */
+/* pidfd.h - kill a process by its pidfd */
 #ifndef OS_PIDFD_H
 #define OS_PIDFD_H
 
 #include <stdbool.h>
 
 /*
- * SIGKILL, again and again until it is gone, since one may not be delivered (a want of
- * memory, a process that is frozen at that moment). 0, -EBUSY when it is there after @ms,
- * or -errno when it cannot be signalled at all. A child of ours is reaped.
+ * Send SIGKILL repeatedly until the process is gone, because one may not be delivered
+ * (out of memory, or the process is frozen at that moment). 0; -EBUSY if it still exists
+ * after @ms; -errno if it cannot be signalled at all. A child of this process is reaped.
  */
 int pidfd_end(int pidfd, unsigned ms);
 /*
- * Has the end of a process begun, or is it over? @dir is its directory in /proc, -1 for
- * one that is gone. A pidfd tells only when it is over, for all threads: others may have
- * noticed long before.
+ * Whether a process has begun to exit, or has ended. @dir is its directory in /proc, or
+ * -1 if that is gone. A pidfd only becomes readable after the last thread has ended,
+ * which may be much later.
  */
 bool proc_is_ending(int dir);
 

@@ -6,9 +6,9 @@
  * compiled to BPF when Warren is built. The policy, with its reasons, is
  * tools/gen/seccomp-policy.h; doc/seccomp.md explains it.
  *
- * A thread loads it last of all that it does before init: it refuses mount, setns and
- * most of what the isolation steps do. Every later child and every exec inherits it, pid
- * 1 of the sandbox included, and no one can take it off.
+ * A thread loads it as its last step before it becomes init, because the filter refuses
+ * mount, setns and most other calls of the isolation steps. Every later child and every
+ * exec inherits it, including pid 1 of the sandbox, and no process can remove it.
  */
 #ifndef OS_SECCOMP_H
 #define OS_SECCOMP_H
@@ -26,8 +26,8 @@ struct sock_fprog;
 bool seccomp_available(void);
 
 /*
- * Put the calling thread under the filter, for good. Expects no_new_privs to be set;
- * leaves errno alone.
+ * Put the calling thread under the filter permanently. no_new_privs must be set. Does not
+ * change errno.
  */
 int seccomp_load(struct warren_error *err) MUST_CHECK;
 

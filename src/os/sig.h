@@ -9,8 +9,9 @@
 #define SIG_COUNT 64
 
 /*
- * What is ignored stays so over an exec. By system call: the C library refuses
- * to touch the two signals that it uses itself, and a caller may ignore those.
+ * Ignored signals stay ignored across an exec. This uses the system call, because the C
+ * library refuses to change the two signals that it uses itself, and a caller may ignore
+ * those.
  */
 static inline void sig_reset(void)
 {
