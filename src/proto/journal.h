@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * journal.h - the file with an exec's output, stdout and stderr separate, in order
+ * journal.h - the file with an exec's output: stdout and stderr, separate and in order
  *
  * A page with the header and the result, then a ring of `capacity` bytes. Positions are
  * logical and only grow: position p lies at JOURNAL_RING + p % capacity. Records are
  * contiguous from `head` to `tail`, 8-byte aligned; none wraps: near the end of the ring,
- * a record of stream 0 pads it. To make room, the writer drops whole records at `head`
- * and counts their bytes in `lost`: the cursor of the record at `head`, cursors being
- * counted in bytes of output.
+ * a record of stream 0 pads it. To make space, the writer drops whole records at `head`
+ * and counts their bytes in `lost`. Cursors count bytes of output, so `lost` is the
+ * cursor of the record at `head`.
  *
  * Streams: 1 and 2 are stdout and stderr, or 1 a terminal; 3 is the data on an exec's
  * control pipe (init_proto.h), after all output that it wrote before.
  *
- * An index gives the positions of records without reading all records before them: an
- * exec that writes single bytes creates millions. A slot covers a section of the ring,
- * and holds the position and the cursor of the last record that was the first to begin in
- * it. A slot from an earlier round is before `head`; one that was never written is zero.
+ * An index gives the positions of records, so that a reader need not read all earlier
+ * ones: an exec that writes single bytes creates millions. Each slot covers a section of
+ * the ring, and holds the position and the cursor of the first record that began in it in
+ * the latest round. A slot from an earlier round is before `head`; a slot that was never
+ * written is zero.
  *
- * A process with the file has the exec's result, even if no client was connected when it
- * ended: `state` says whether the struct journal_result is valid.
+ * The file also contains the exec's result, even if no client was connected at its end:
+ * `state` says whether the struct journal_result is valid.
  *
  * Only init writes; it publishes `head` before it overwrites data and `tail` after it has
  * written data. A reader uses pread(2), never a mapping (the writer could truncate the
@@ -32,19 +33,19 @@
 
 #define JOURNAL_MAGIC        0x4a4e5257 /* "WRNJ" */
 #define JOURNAL_VERSION      2
-#define JOURNAL_RESULT       1024 /* where the result is */
-#define JOURNAL_INDEX        2048 /* where the index is */
+#define JOURNAL_RESULT       1024 /* offset of the result */
+#define JOURNAL_INDEX        2048 /* offset of the index */
 #define JOURNAL_SLOTS        128U
 #define JOURNAL_STRETCH_MIN  (256ULL << 10)
 #define JOURNAL_RING         4096
 #define JOURNAL_CAPACITY_MIN 65536U
 #define JOURNAL_CAPACITY_MAX (1ULL << 40)
-#define JOURNAL_CHUNK        65536U /* the largest record's payload */
+#define JOURNAL_CHUNK        65536U /* maximum payload of a record */
 
 enum journal_state {
 	JOURNAL_RUNNING,
-	JOURNAL_EXITED, /* the first process ended, and the result says how */
-	JOURNAL_FAILED, /* it never started, and the result says why */
+	JOURNAL_EXITED, /* the first process has ended; see the result */
+	JOURNAL_FAILED, /* it did not start; see the result */
 	JOURNAL_STATE_MAX,
 };
 
@@ -55,15 +56,14 @@ struct journal_header {
 	uint64_t head;
 	uint64_t tail;
 	uint64_t lost;    /* bytes of output that were dropped */
-	uint64_t ended;   /* 1: nothing more will come */
+	uint64_t ended;   /* 1: no more output follows */
 	uint64_t skipped; /* bytes that did not fit into the file, at any position */
-	uint64_t state;   /* written after the result that it speaks of */
-	uint64_t written; /* the cursor at `tail`; 0 from an init that does not report it
-			   */
+	uint64_t state;   /* enum journal_state, written after the result */
+	uint64_t written; /* the cursor at `tail`; 0: not supported by this init */
 };
 
 struct journal_result {
-	int32_t status; /* as of wait(2); JOURNAL_FAILED: -errno */
+	int32_t status; /* wait status, see wait(2); JOURNAL_FAILED: -errno */
 	uint32_t stage; /* JOURNAL_FAILED: an enum proto_stage */
 	uint32_t flags; /* PROTO_EXITED_* */
 	uint32_t oom_kills;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * journal_read.h - read an exec's journal (proto/journal.h has the format), which may be
- * hostile
+ * journal_read.h - read an exec's journal, which may be hostile; proto/journal.h
+ * describes the format
  */
 #ifndef PROTO_JOURNAL_READ_H
 #define PROTO_JOURNAL_READ_H
@@ -10,30 +10,32 @@
 #include "proto/init_proto.h"
 #include "proto/journal.h"
 
-/* Where a reader was last, so that the next read need not search; zero at first. */
+/* The last position of a reader, so that the next read need not search; zero at first. */
 struct journal_hint {
 	uint64_t cursor; /* bytes of output */
-	uint64_t at;     /* position of the record that begins with them */
+	uint64_t at;     /* position of the record that begins there */
 };
 
 /*
- * What stands at @cursor, which may be within a record: the rest of it, and of the
- * records of the same stream that follow as much as fits into @size. @hint may be NULL.
+ * Read at @cursor, which may be within a record: the rest of that record, and as much of
+ * the following records of the same stream as fits into @size. @hint may be NULL.
  */
 int journal_read(int fd, uint64_t cursor, struct journal_hint *hint, void *buf,
 		 size_t size, struct warren_output *ret);
 /*
- * The same for who must not stop for long: -EINPROGRESS when it has looked for @cursor
- * for a millisecond or so. @hint, which is this reader's alone, says how far it came; ask
- * again.
+ * The same for callers that must not block for long: -EINPROGRESS if the search for
+ * @cursor takes more than about a millisecond. Call again with the same @hint, which
+ * keeps the position and must not be shared.
  */
 int journal_read_some(int fd, uint64_t cursor, struct journal_hint *hint, void *buf,
 		      size_t size, struct warren_output *ret);
-/* How the exec ended, by its journal. 1, 0 while it runs, -EPROTO: it was never begun. */
+/*
+ * Read the exec's result from its journal: 1, 0 while it runs, -EPROTO: it never started.
+ */
 int journal_result(int fd, enum journal_state *ret_state, struct proto_exited *ret);
 /*
- * The cursors of the first byte that is kept and of the next that will come. Where the
- * writer does not tell, it is searched for from @hint on: -EINPROGRESS as above.
+ * Get the cursors of the first byte that is kept and of the next byte to come. If the
+ * header lacks the latter, it is searched for from @hint on; -EINPROGRESS as above.
  */
 int journal_extent(int fd, struct journal_hint *hint, uint64_t *ret_from,
 		   uint64_t *ret_to);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * warden_proto.h - requests of the api to the warden, and their answers
+ * warden_proto.h - requests of the api process to the warden, and their replies
  *
- * One SOCK_SEQPACKET connection, one struct a message, descriptors beside it.
- * The api parses what strangers send, so the warden believes nothing of it: a
- * request is one of the table in warden.c, its size and strings are checked by
- * warden_proto_check(), and what it asks for is judged again by the warden's own
- * configuration. Replies may come in another order than requests; `seq` says
- * to which one each belongs.
+ * There is one SOCK_SEQPACKET connection. Each message is one struct, with descriptors.
+ * The api process parses untrusted input, so the warden does not trust it: a request must
+ * be in the table in warden.c, warden_proto_check() checks its size and strings, and the
+ * warden checks it again against its own configuration. Replies may come in another order
+ * than requests; `seq` says which request a reply belongs to.
  */
 #ifndef PROTO_WARDEN_PROTO_H
 #define PROTO_WARDEN_PROTO_H
@@ -25,12 +24,11 @@
 #define WIRE_BACKEND_SIZE 32
 
 /*
- * The backend that answers at once; what the others do, other programs do, and may take
- * long.
+ * The backend that answers at once. The others call other programs, which may take long.
  */
 #define WIRE_NATIVE "native"
 
-/* The image of a sandbox of a backend that has none to choose from. */
+/* The image of a sandbox whose backend has no choice of images. */
 #define WIRE_NO_IMAGE "none"
 
 enum warden_proto_type {
@@ -42,8 +40,8 @@ enum warden_proto_type {
 	WIRE_RESUME,     /* struct warden_proto_sandbox */
 	WIRE_STATS,  /* struct warden_proto_sandbox; reply: struct warden_proto_stats */
 	WIRE_UPDATE, /* struct warden_proto_update */
-	WIRE_LIST, /* struct warden_proto_header; reply: ids there, each NUL-terminated */
-	WIRE_IMAGE,  /* struct warden_proto_image; reply: a pipe with what it reports */
+	WIRE_LIST,   /* struct warden_proto_header; reply: ids, NUL-terminated */
+	WIRE_IMAGE,  /* struct warden_proto_image; reply: a pipe with its report */
 	WIRE_PROBE,  /* struct warden_proto_header; reply: JSON */
 	WIRE_HEALTH, /* struct warden_proto_header; reply: nothing */
 	WIRE_TYPE_MAX,
@@ -54,36 +52,32 @@ enum warden_proto_type {
 struct warden_proto_header {
 	uint32_t type;
 	uint32_t seq;
-	/* Of a request: the backend, by the configuration's name for it, NUL-padded. */
+	/* In a request: the backend's name in the configuration, NUL-padded. */
 	char backend[WIRE_BACKEND_SIZE];
-	uint32_t share; /* of a request: a number for its tenant; threads are shared by it
-			 */
+	uint32_t share; /* in a request: number of the tenant, for fair use of threads */
 	uint32_t pad;
 };
 
 struct warden_proto_sandbox {
 	struct warden_proto_header h;
-	char id[16]; /* as of base/id.h, NUL-padded */
+	char id[16]; /* see base/id.h; NUL-padded */
 };
 
 struct warden_proto_update {
 	struct warden_proto_header h;
 	char id[16];
-	uint64_t limits[SPEC_LIVE_MAX]; /* 0: as it is */
+	uint64_t limits[SPEC_LIVE_MAX]; /* 0: unchanged */
 };
 
 struct warden_proto_stats {
 	struct warren_stats is;
-	/*
-	 * 1: kills for memory in execs that have ended are missing; its init has said
-	 * those.
-	 */
+	/* 1: OOM kills in ended execs are missing here; init reports them. */
 	uint64_t kills_apart;
 };
 
 /* Flags of a mount. */
 #define WIRE_READ_ONLY (1U << 0)
-#define WIRE_TMPFS     (1U << 1) /* it has no source */
+#define WIRE_TMPFS     (1U << 1) /* a tmpfs: it has no source */
 
 struct warden_proto_mount {
 	uint32_t flags;
@@ -116,8 +110,8 @@ enum warden_proto_image_verb {
 	WIRE_IMAGE_MAX,
 };
 
-#define WIRE_IMAGE_MISSING (1U << 0) /* of a pull: only if it is not here */
-#define WIRE_IMAGE_FORCE   (1U << 1) /* of a removal: with all its names */
+#define WIRE_IMAGE_MISSING (1U << 0) /* pull: only if it is missing */
+#define WIRE_IMAGE_FORCE   (1U << 1) /* remove: with all its names */
 
 struct warden_proto_image {
 	struct warden_proto_header h;
@@ -129,42 +123,44 @@ struct warden_proto_image {
 
 struct warden_proto_reply {
 	struct warden_proto_header h;
-	struct warren_error err; /* code 0: it worked */
-	uint32_t size, pad;      /* of what follows */
+	struct warren_error err; /* code 0: success */
+	uint32_t size, pad;      /* size of the data */
 	char data[];
 };
 
 /*
- * Parts that were prepared in advance: a create of one of these ids takes it. The ids
- * follow, 16 bytes each.
+ * Sandboxes that were prepared in advance: a create with one of these ids uses it. The
+ * ids follow, 16 bytes each.
  */
 #define WIRE_STOCK_MAX 64
 
 struct warden_proto_pool {
 	struct warden_proto_header h;
 	uint16_t n;
-	uint16_t all;  /* those that were told before are gone */
-	uint32_t want; /* how many are to be ready */
+	uint16_t all;  /* 1: this replaces all ids sent before */
+	uint32_t want; /* number that should be ready */
 };
 
-/* Is @data of @size bytes a whole request with sound strings? 0 or -EPROTO. */
+/*
+ * Check that @data of @size bytes is a complete request with valid strings. 0 or -EPROTO.
+ */
 int warden_proto_check(const void *data, size_t size);
-/* Of a checked request: the sandbox that it is about; NULL: none. */
+/* The sandbox of a checked request; NULL: none. */
 const char *warden_proto_id(const void *data);
-/* -ENAMETOOLONG: it is the name of no backend. */
+/* Set the backend; -ENAMETOOLONG: no backend has such a name. */
 int warden_proto_put_backend(struct warden_proto_header *h, const char *name);
-/* Requests of one tenant have one number. */
+/* Set the number of the tenant, the same for all of its requests. */
 void warden_proto_put_tenant(struct warden_proto_header *h, const char *tenant);
 
-/* A request to create, as it is filled on either side. */
+/* Write and read a CREATE request. */
 struct warren_spec;
 struct buf;
-/* -E2BIG: it is more than a message holds. */
+/* -E2BIG: the spec does not fit into a message. */
 int warden_proto_put_create(struct buf *out, const char *backend, const char *id,
 			    const struct warren_spec *spec);
 /*
- * The spec of a checked message; its strings are the message's, its arrays are
- * in @env (WIRE_ENV_MAX + 1) and @mounts (WIRE_MOUNTS_MAX).
+ * Get the spec of a checked message. Its strings point into the message; its arrays are
+ * @env (WIRE_ENV_MAX + 1) and @mounts (WIRE_MOUNTS_MAX).
  */
 struct warren_mount;
 void warden_proto_get_create(const struct warden_proto_create *msg,
