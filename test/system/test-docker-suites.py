@@ -89,6 +89,11 @@ def escapes():
 
 
 @test
+def stop_and_start():
+    suite("test-stop-start")
+
+
+@test
 def swerex():
     suite("test-swerex", *REX)
 

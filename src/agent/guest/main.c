@@ -12,6 +12,8 @@
  *	guest agent quiet		bring the loopback device down (needs privileges)
  *	guest agent all SIG MARK	signal all processes with WARREN_EXEC=MARK
  *	guest agent first SIG MARK	signal the oldest of them
+ *	guest agent everyone SIG	signal all processes but the first; 0: does any of
+ *				them catch SIGTERM?
  *	guest agent connect ADDR PORT	connect its stdin, a socket, to a port (relay.c)
  *	guest agent held		find what gVisor cannot save: see guest_held()
  *	guest agent tools SHELL	a shell, and what its scripts ask for: see tools.h
@@ -176,6 +178,56 @@ static int signal_marked(const char *sig, const char *mark, int all)
 	return !any;
 }
 
+/* Whether the process has a handler for SIGTERM, as its status says. */
+static int catches_term(const char *pid)
+{
+	static const char name[] = "\nSigCgt:\t";
+	const size_t term = sizeof(name) - 1 + 12; /* the digit of signals 13 to 16 */
+	long fd = open_of(pid, "/status", 0);
+	long n = fd < 0 ? 0 : sys_read(fd, text, sizeof(text));
+
+	sys_close(fd);
+	for (size_t at = 0; n > 0 && at + term < (size_t)n; at++) {
+		char c = text[at + term];
+		int digit = c >= 'a' ? c - 'a' + 10 : c - '0';
+
+		if (memcmp(text + at, name, sizeof(name) - 1) == 0)
+			return (digit & 4) != 0;
+	}
+	return 0;
+}
+
+static int any_catches_term(void)
+{
+	long dir = sys_openat(AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	int self = (int)SYS_0(SYS_getpid), any = 0;
+	long n;
+
+	while (!any && dir >= 0 &&
+	       (n = SYS_3(SYS_getdents64, dir, entries, sizeof(entries))) > 0)
+		for (long at = 0; at < n && !any;) {
+			const struct kernel_dirent *e = (const void *)(entries + at);
+			int pid = guest_number(e->name);
+
+			at += e->reclen;
+			any = pid > 1 && pid != self && catches_term(e->name);
+		}
+	sys_close(dir);
+	return any;
+}
+
+/* The kernel spares the first process and the sender; nobody can fork meanwhile. */
+static int signal_everyone(const char *sig)
+{
+	int number = guest_number(sig);
+
+	if (number < 0)
+		return 1;
+	if (number == 0)
+		return !any_catches_term();
+	return sys_kill(-1, number) == 0 ? 0 : 1;
+}
+
 /* ------------------------------------------------------------- what cannot be saved */
 
 static int guest_begins(const char *s, size_t n, const char *with)
@@ -329,6 +381,8 @@ void agent_main(const long *stack)
 		sys_exit(guest_quiet() == 0 ? 0 : 1);
 	if (stack[0] == 4 && (guest_is(argv[1], "all") || guest_is(argv[1], "first")))
 		sys_exit(signal_marked(argv[2], argv[3], guest_is(argv[1], "all")));
+	if (stack[0] == 3 && guest_is(argv[1], "everyone"))
+		sys_exit(signal_everyone(argv[2]));
 	if (stack[0] == 2 && guest_is(argv[1], "held"))
 		sys_exit(guest_held());
 	if (stack[0] == 3 && guest_is(argv[1], "name") && guest_number(argv[2]) > 0)

@@ -2,12 +2,12 @@
 /*
  * sandbox_stop.c - stop and start a sandbox: its processes end, its files stay
  *
- * init remains, and with it the namespaces and what was written. It sends the signals, to
- * all processes but itself at once, so that none is missed; the sandbox counts as stopped
- * when each of its execs has ended. The grace is for running execs, and for all other
- * processes that catch SIGTERM; a session's shell ignores it, and is not waited for. A
- * process of ours that is killed on the way leaves a sandbox that runs, with fewer
- * processes, and no client has heard that it is stopped.
+ * init or the shim remains, and with it the namespaces and what was written. It sends the
+ * signals, to all processes but itself at once, so that none is missed; the sandbox
+ * counts as stopped when each of its execs has ended. The grace is for running execs, and
+ * for all other processes that catch SIGTERM; a session's shell ignores it, and is not
+ * waited for. A process of ours that is killed on the way leaves a sandbox that runs,
+ * with fewer processes, and no client has heard that it is stopped.
  */
 #include <errno.h>
 #include <signal.h>
@@ -70,15 +70,10 @@ static void stop_on_killed(void *ctx, struct init_reply *a,
 		return;
 	if (failure) {
 		err = *failure;
-	} else if (code == ESRCH) {
+	} else if (code == ESRCH || code == EOPNOTSUPP) {
 		(void)error_set(&err, EOPNOTSUPP,
-				"an older version of Warren created the sandbox, and its "
-				"init cannot stop it: pause it, or delete it");
-	} else if (code == EOPNOTSUPP) {
-		(void)error_set(
-			&err, EOPNOTSUPP,
-			"backend '%s' cannot stop a sandbox: pause it, or delete it",
-			sandbox->row.backend);
+				"an older version of Warren created the sandbox, and "
+				"cannot stop it: pause it, or delete it");
 	} else if (code != 0) {
 		(void)error_errno(&err, code, "end the processes of the sandbox");
 	} else {

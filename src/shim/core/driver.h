@@ -145,6 +145,12 @@ struct shim_driver {
 	bool outlived;
 
 	/*
+	 * The path inside of the guest agent's program, if the sandbox has a pid
+	 * namespace: it can signal everyone there (agent/guest/main.c). NULL: none.
+	 */
+	const char *guest;
+
+	/*
 	 * What this machine and this configuration allow; count or -errno. @name: as in
 	 * the sandbox.
 	 */

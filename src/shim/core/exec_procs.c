@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec_procs.c - the processes of an exec, listed and signalled by a script inside
+ * exec_procs.c - the processes of an exec or of the sandbox, listed and signalled by a
+ * script inside
  *
  * An exec's are its first process, known by its number and the time of its start; those
  * whose environment has its mark; and whoever descends from one of them. So a
@@ -18,6 +19,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -107,8 +109,9 @@ static bool is_meant(const struct work *w, const struct proc *p)
 		return p->pid != w->target.pid;
 	case PROTO_WHOM_ONE:
 		return p->pid == w->pid;
+	case PROTO_WHOM_ALL: /* except the shell that sends it, and its tools */
+		return p->pid != w->pid && p->ppid != w->pid;
 	case PROTO_WHOM_TREE:
-	case PROTO_WHOM_ALL:
 	case PROTO_WHOM_MAX:
 		break;
 	}
@@ -227,6 +230,120 @@ static int send_signal(const struct work *w, const struct target *targets, size_
 	return any ? 0 : error_errno(err, ESRCH, "signal it");
 }
 
+/* ------------------------------------------------------ all processes of the sandbox */
+
+/* All that was ever started in the sandbox has its name in the environment. */
+static void target_everyone(struct work *w, const char *user)
+{
+	_Static_assert(sizeof(SANDBOX_NAME) + 1 + ID_LEN <= sizeof(w->target.mark),
+		       "it is longer than a mark");
+	w->whom = PROTO_WHOM_ALL;
+	w->target = (struct target){ 0 };
+	(void)snprintf(w->target.user, sizeof(w->target.user), "%s", user);
+	(void)snprintf(w->target.mark, sizeof(w->target.mark), SANDBOX_NAME "=%s",
+		       place.id);
+}
+
+/* The guest agent sends it with one system call. */
+static int everyone_by_guest(int sig, struct warren_error *err)
+{
+	char number[12];
+	const char *const argv[] = { place.driver->guest, "everyone", number, NULL };
+	pid_t pid;
+	int status;
+
+	(void)snprintf(number, sizeof(number), "%d", sig);
+	pid = child_start(argv, "0:0", -1, -1, -1, -1);
+	if (pid < 0)
+		return error_errno(err, -pid, "start a process");
+	status = shim_sandbox_await(pid, SIGNAL_SECS, -1, NULL, -1, -1);
+	if (status < 0)
+		return error_errno(err, -status, "%s: signal all processes", place.name);
+	if (WIFEXITED(status) && WEXITSTATUS(status) <= 1)
+		return WEXITSTATUS(status) == 0 ? 0 : -ESRCH;
+	return error_set(err, EREMOTEIO,
+			 "%s: signal all processes: the guest agent did not do it",
+			 place.name);
+}
+
+static int everyone_ask_catches(const struct work *w, const struct procs *l,
+				struct warren_error *err)
+{
+	AUTO_BUF struct buf script = BUF_INIT(1U << 20), out = BUF_INIT(1U << 20);
+	int r;
+
+	buf_puts(&script, "for p in");
+	for (size_t i = 0; i < l->n; i++)
+		if (is_meant(w, &l->procs[i]))
+			buf_printf(&script, " %d", l->procs[i].pid);
+	/* The digit of signals 13 to 16. */
+	buf_puts(&script, "; do while read -r k v; do case $k in SigCgt:) "
+			  "case $v in *[4567cdef]?"
+			  "?"
+			  "?) echo yes;; esac;; esac; "
+			  "done <\"/proc/$p/status\"; done 2>/dev/null\n");
+	r = run_script(w->target.user, &script, &out, err);
+	return r < 0 ? r : out.len > 0 ? 0 : -ESRCH;
+}
+
+/* Processes that fork meanwhile are found in the next pass. */
+static int everyone_pass(struct work *w, struct warren_error *err)
+{
+	int passes = w->sig == SIGKILL ? PASSES : 1, r = 1;
+
+	for (int i = 0; r > 0 && i < passes; i++) {
+		struct procs l;
+
+		r = exec_procs_look(&w->target, 1, &l, err);
+		if (r == 0)
+			r = w->sig == 0
+				    ? everyone_ask_catches(w, &l, err)
+				    : exec_procs_kill_listed(w, w->target.user, &l, err);
+		free(l.procs);
+	}
+	return r > 0 ? 0 : r;
+}
+
+static int everyone_by_script(const struct work *w, const char *user,
+			      struct warren_error *err)
+{
+	AUTO_BUF struct buf script = BUF_INIT(64), out = BUF_INIT(1U << 20);
+	struct work all = *w;
+	int r;
+
+	deadline_start();
+	target_everyone(&all, user);
+	buf_puts(&script, "echo $$");
+	r = run_script(user, &script, &out, err);
+	if (r < 0)
+		return r;
+	buf_add(&out, "", 1);
+	all.pid = out.failed ? 0 : (int)strtol(out.data, NULL, 10);
+	return everyone_pass(&all, err);
+}
+
+void everyone_work(const struct work *w)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r;
+
+	if (place.driver->guest)
+		r = everyone_by_guest(w->sig, &err);
+	else if (!place.driver->outlived)
+		r = -EOPNOTSUPP;
+	else
+		r = everyone_by_script(w, "0:0", &err);
+	if (r < 0 && r != -ESRCH && r != -ETIMEDOUT && place.driver->outlived)
+		r = everyone_by_script(w, "", &err);
+	/* Our shells are among them, or have outlived all others. */
+	if (w->sig == SIGKILL)
+		hand_release();
+	/* Nobody left to signal is what a stop is for. */
+	if (r == -ESRCH && w->sig > 0)
+		r = 0;
+	work_reply(w, r, 0, -1, r < 0 && r != -ESRCH ? err.msg : NULL);
+}
+
 /*
  * Not by what its shim knows, which may be dead: by the name of the sandbox, which is in
  * the environment of all that was ever started in it. As root where that can be had,
@@ -235,20 +352,14 @@ static int send_signal(const struct work *w, const struct target *targets, size_
  */
 void tree_end(void)
 {
-	struct work all = { .kind = WORK_KILL,
-			    .conn = -1,
-			    .target = { .user = "0:0" },
-			    .sig = SIGKILL,
-			    .whom = PROTO_WHOM_TREE };
+	struct work all = { .kind = WORK_KILL, .conn = -1, .sig = SIGKILL };
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	int r;
 
-	_Static_assert(sizeof(SANDBOX_NAME) + 1 + ID_LEN <= sizeof(all.target.mark),
-		       "it is longer than a mark");
 	child_apart = true;
 	(void)strcpy(inside.shell, "/bin/sh");
-	(void)snprintf(all.target.mark, sizeof(all.target.mark), SANDBOX_NAME "=%s",
-		       place.id);
+	target_everyone(&all, "0:0");
+	all.whom = PROTO_WHOM_TREE;
 	r = send_signal(&all, &all.target, 1, &ignored);
 	if (r < 0 && r != -ESRCH && r != -ETIMEDOUT) {
 		all.target.user[0] = '\0';

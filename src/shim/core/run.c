@@ -71,12 +71,8 @@ static void run_handle_signal(int c, const struct proto_signal *msg)
 {
 	const struct exec *ex = exec_find(msg->exec);
 
-	/*
-	 * The shells that would send it have the mark of the sandbox, too, and would end
-	 * themselves.
-	 */
-	if (msg->whom == PROTO_WHOM_ALL)
-		conn_reply(c, msg->h.seq, -EOPNOTSUPP, PROTO_STAGE_NONE, -1);
+	if (msg->whom == PROTO_WHOM_ALL && msg->sig >= 0 && msg->sig <= 64)
+		work_signal_everyone(c, msg);
 	else if (!ex || ex->pid == 0)
 		conn_reply(c, msg->h.seq, -ESRCH, PROTO_STAGE_NONE, -1);
 	else if (msg->sig < 1 || msg->sig > 64 || msg->whom >= PROTO_WHOM_MAX ||

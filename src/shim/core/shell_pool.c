@@ -109,11 +109,24 @@ static int hand_start(struct hand *h, const char *user, struct warren_error *err
 	return 1;
 }
 
+/*
+ * An idle shell says nothing. One that has ended was killed from inside, or by a stop;
+ * one that says something is not to be trusted with the next script.
+ */
+static bool hand_is_idle(const struct hand *h)
+{
+	struct pollfd p = { .fd = h->out, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 0;
+}
+
 static int hand_find(const char *user, struct hand **ret, struct warren_error *err)
 {
 	struct hand *h = &hands[0];
 
 	for (size_t i = 0; i < HANDS_MAX; i++) {
+		if (hands[i].pid > 0 && !hand_is_idle(&hands[i]))
+			hand_drop(&hands[i]);
 		if (hands[i].pid > 0 && strcmp(hands[i].user, user) == 0) {
 			*ret = &hands[i];
 			return 0;

@@ -109,6 +109,9 @@ static void workers_carry_out(size_t size, int *fds, size_t n_fds)
 		tree_kill_overdue(&w, targets, size / sizeof(*targets));
 		break;
 	}
+	case WORK_ALL:
+		everyone_work(&w);
+		break;
 	case WORK_SIGNAL:
 	case WORK_LIST:
 		tree_work(&w, n_fds > 0 ? fds[0] : -1);
@@ -260,6 +263,17 @@ void work_signal(int c, const struct exec *ex, const struct proto_signal *msg)
 			  .sig = msg->sig,
 			  .pid = msg->pid,
 			  .whom = (enum proto_whom)msg->whom };
+	int r = workers_ask(SIGNALS, w, NULL, 0, NULL, 0);
+
+	if (r < 0)
+		conn_reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
+}
+
+void work_signal_everyone(int c, const struct proto_signal *msg)
+{
+	struct work w = {
+		.kind = WORK_ALL, .conn = c, .seq = msg->h.seq, .sig = msg->sig
+	};
 	int r = workers_ask(SIGNALS, w, NULL, 0, NULL, 0);
 
 	if (r < 0)

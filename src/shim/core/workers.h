@@ -16,6 +16,7 @@
 enum work_kind {
 	WORK_REQUEST, /* a message of init_proto.h about files, which follows */
 	WORK_SIGNAL,  /* SIGNAL */
+	WORK_ALL,     /* SIGNAL for all processes of the sandbox */
 	WORK_LIST,    /* LIST, and a file comes along */
 	WORK_KILL,    /* execs that are overdue: their targets follow */
 	WORK_SAVE,    /* SAVE, and the file comes along */
@@ -37,6 +38,7 @@ struct work {
 /* run.c's side. If a worker cannot be asked, the client gets an error. */
 void work_request(int c, const void *msg, size_t size, int *fds, size_t n_fds);
 void work_signal(int c, const struct exec *ex, const struct proto_signal *msg);
+void work_signal_everyone(int c, const struct proto_signal *msg);
 void work_list(int c, const struct exec *ex, const struct proto_list *msg, int *fds,
 	       size_t n_fds);
 /* Both, to the worker of files; -EBUSY: something is being done. */
@@ -74,6 +76,7 @@ void work_sign(void);
 /* exec_procs.c: in a worker */
 void tree_work(const struct work *w, int file);
 void tree_kill_overdue(const struct work *w, const struct target *targets, size_t n);
+void everyone_work(const struct work *w);
 /* Kill everything in the sandbox that can be reached. Not in a worker. */
 void tree_end(void);
 /* port.c: in a worker */

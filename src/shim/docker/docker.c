@@ -258,6 +258,7 @@ static int docker_update(struct shim_sandbox *p, const struct warren_limits *lim
 const struct shim_driver shim_driver_docker = {
 	.kind = &backend_kind_docker,
 	.tells_start = true,
+	.guest = DOCKER_GUEST,
 	.probe = docker_probe,
 	.create = docker_create,
 	.destroy = docker_destroy,

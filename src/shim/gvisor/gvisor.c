@@ -369,6 +369,7 @@ const struct shim_driver shim_driver_gvisor = {
 	.tells_start = true,
 	.tells_all = true,
 	.own_kernel = true,
+	.guest = GVISOR_FIRST,
 	.probe = gvisor_probe,
 	.create = gvisor_create,
 	.destroy = gvisor_destroy,
