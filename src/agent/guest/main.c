@@ -216,7 +216,7 @@ static int any_catches_term(void)
 	return any;
 }
 
-/* The kernel spares the first process and the sender; nobody can fork meanwhile. */
+/* The kernel spares the first process and the sender, and misses no fork. */
 static int signal_everyone(const char *sig)
 {
 	int number = guest_number(sig);

@@ -338,7 +338,7 @@ void everyone_work(const struct work *w)
 	/* Our shells are among them, or have outlived all others. */
 	if (w->sig == SIGKILL)
 		hand_release();
-	/* Nobody left to signal is what a stop is for. */
+	/* That there is no process left is no failure. */
 	if (r == -ESRCH && w->sig > 0)
 		r = 0;
 	work_reply(w, r, 0, -1, r < 0 && r != -ESRCH ? err.msg : NULL);
