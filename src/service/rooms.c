@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rooms.c - the rooms of the service, in the order in which the core calls their hooks */
+/*
+ * rooms.c - the modules of the service, in the order in which the core calls their hooks
+ */
 #include "service/rooms.h"
 
 #include "service/exec/exec.h"

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * clock.c - the clock for expiry, which setting the machine's clock does not change
+ * clock.c - the clock for expiry; setting the system time does not change it
  *
- * Lifetimes are measured by CLOCK_BOOTTIME, which counts on while the machine sleeps. To
- * that a distance is added, so that times look like the time of day when the state was
- * made; they are what the store has. The distance is kept with the id of the boot:
- * another process of the same boot goes on with it, whatever the time of day says by
- * then. After a reboot the time that passed in the meantime is known only by the time of
- * day, against which the last times are kept; it never goes back.
+ * Lifetimes are measured with CLOCK_BOOTTIME, which also counts while the machine sleeps.
+ * The service adds an offset, so that its times looked like the system time when the
+ * database was created; the database stores these times. The offset is stored with the id
+ * of the boot. Another process of the same boot uses the same offset, even if the system
+ * time was changed. After a reboot, only the system time says how long the machine was
+ * off; the clock continues from the last stored times, and never goes back.
  *
- * What is shown to people is the time of day: service_wall() has the distance to that,
- * and takes notice of a clock that was set, not of one that is a little off.
+ * Users see the system time: service_wall() has the offset to it, and follows a clock
+ * that was set, but not one that drifts a little.
  *
- * One machine has one clock, and so has the process: it is no part of struct service.
+ * One machine has one clock, so the process has one too: it is not a part of struct
+ * service.
  */
 #include <errno.h>
 #include <inttypes.h>

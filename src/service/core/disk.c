@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * disk.c - the disk with the database and the journals: free space, and what waits for it
+ * disk.c - the disk with the database and the journals: free space, and writes that wait
+ * for it
  *
- * A full disk must not make what was acknowledged untrue, and must not keep anybody from
- * freeing room. The store has room of its own for results and deletions (db/reserve.c).
- * So that nothing else uses it up, whatever adds to the disk (sandboxes, execs, sessions)
- * is refused while less than DISK_FLOOR is left. What cannot be written nevertheless
- * waits in its room (exec/exec_result.c), and is tried again from here. Output waits in
- * its pipe (agent/core/journal_write.c).
+ * A full disk must not invalidate what was acknowledged, and must not prevent clients
+ * from freeing space. The database has reserved space for results and deletions
+ * (db/reserve.c). To keep that reserve, the service refuses new sandboxes, execs and
+ * sessions while less than DISK_FLOOR is free. A result that still cannot be written
+ * waits in memory (exec/exec_result.c), and is tried again from here. Output waits in its
+ * pipe (agent/core/journal_write.c).
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -2,15 +2,15 @@
 /*
  * event.c - numbered events, for clients that listen or reconnect
  *
- * An event is a row of the store, so that a cursor outlives the process: one that says
- * that something changed is written in the transaction of that change (event_begin()),
- * and a process that is killed has told both or neither. The newest are in memory, too,
- * where listeners read them. No one is told of an event before the store has it: else an
- * id could come to stand for another event.
+ * An event is a row of the database, so that a cursor outlives the process. An event
+ * about a change is written in the transaction of that change (event_begin()), so a
+ * killed process leaves both or neither. The newest events are also in memory, where
+ * listeners read them. Listeners get an event only once the database has it; otherwise
+ * its id could later be reused for another event.
  *
- * What the store does not take, as its disk is full, waits in memory and is written
- * later, in the same order; if that becomes more than the memory holds, all older events
- * are dropped, and listeners see a gap.
+ * Events that cannot be written because the disk is full wait in memory, and are written
+ * later in the same order. If the memory for them is full, all older events are dropped,
+ * and listeners see a gap.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file_worker.c - file requests of a sandbox, and the workers that do them
+ * file_worker.c - file requests of a sandbox, and the workers that carry them out
  *
  * The init of a native sandbox starts workers for files (agent/init/file_worker.c): the
- * first for the first request, another when requests wait because all workers are held up
- * by a lock inside, up to WORKERS_MAX. Requests of one order (a struct files) are done
- * one after another, so while one of them is under way the next goes to the same worker.
- * A worker that does not answer in time fails its requests and is given up; the sandbox
- * lives on. One that breaks the protocol is as bad as an init that does.
+ * first one for the first request, and another one when requests wait because a lock
+ * inside blocks all workers, up to WORKERS_MAX. Requests of one order (a struct files)
+ * are carried out one after another; while one is under way, the next goes to the same
+ * worker. If a worker does not answer in time, its requests fail and the worker is
+ * abandoned; the sandbox continues. A worker that violates the protocol is treated like
+ * an init that does.
  *
- * A shim, and an init of a version before workers, is asked itself. One that answers more
- * than its connection holds cuts it off, and with it the sandbox; requests that do not
- * fit are refused. So no more are under way than certainly fit both ways, and the others
- * wait here.
+ * A shim, or an init without workers, gets the requests itself. If its answers exceed the
+ * buffer of the connection, it closes the connection, and the sandbox is lost; requests
+ * that do not fit are refused. So the service sends only as many requests as fit in both
+ * directions, and the others wait here.
  */
 #include <errno.h>
 #include <string.h>

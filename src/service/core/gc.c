@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gc.c - retry what could not be recorded or destroyed in time
+ * gc.c - retries changes that could not be recorded or carried out in time
  *
- * When memory, descriptors or disk run out, the step that notices answers its
- * client with an error; but the step that cleans up after it may fail, too. What
- * can be left then is one of these, each of which the next start of the service
- * would put right (restore.c), and so does the timer here, until all is well:
+ * When memory, descriptors or disk space run out, the failing step answers its client
+ * with an error; but the step that cleans up may fail too. Then one of the following is
+ * left. The next start of the service would repair it (restore.c); until then, the timer
+ * here does:
  *
  *	a row without a sandbox	it is destroyed, and the row deleted
  *	a journal without a row	it is removed
  *	`deleting`, and no job	the warden is asked again
- *	`creating`, and no job	it has failed, and that is written down
+ *	`creating`, and no job	it has failed, and that is recorded
  *	`failed`, and alive	the warden is asked again to end it
- *	runs, without a line	the warden is asked for another connection
+ *	running, not connected	the warden is asked for another connection
  */
 #include <errno.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * image.c - images: each pulled once for all requests
+ * image.c - images: each is pulled once for all requests
  *
- * warren-image(1) does the work, as a child of the warden; we have the end of a
- * pipe with what it reports, in lines of JSON. Closing it makes it give up.
- * So a pull that nobody waits for any more ends, unless it was asked for by
- * itself; and of many pulls only some run at a time, the others wait their turn.
+ * warren-image(1) does the work, as a child of the warden. The api has the read end of a
+ * pipe with its reports, in lines of JSON; the program stops when the api closes the
+ * pipe. So a pull ends when no client waits for it, unless it was requested as such
+ * (IMAGE_PERSISTENT). Only some pulls run at a time; the others wait for their turn.
  */
 #include <errno.h>
 #include <jansson.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * init_conn.c - the connection to the init of a sandbox, without waiting
+ * init_conn.c - the connection to the init of a sandbox, without blocking
  *
- * Requests carry a number that their reply repeats; ends of execs come in between, for
- * all of them (HELLO). A reply that nobody asked for, or a message that is none, is an
- * init gone wrong, and so is one that does not answer in time, or says too much that
- * nobody asked for: the line is closed, and the sandbox is lost. A request has its time
- * once. Only a shim, which is ours, may ask for more, and not forever.
+ * Each request has a number, which its reply repeats; between replies, init reports the
+ * ends of all execs (HELLO). These are errors of an init: a reply to no request, an
+ * invalid message, no answer in time, and too many unrequested messages. Then the
+ * connection is closed, and the sandbox is lost. Each request has a fixed time limit.
+ * Only a shim, which runs outside the sandbox, may extend it, up to LONG_MS.
  */
 #include <errno.h>
 #include <string.h>

@@ -2,10 +2,10 @@
 /*
  * init_conn_out.c - requests to an init that do not fit into its connection yet
  *
- * An init reads no request while it has answers that we have not read
- * (agent/core/outbox.c), so hundreds of requests at once find the connection full. They
- * wait here, in their order, with duplicates of their descriptors. How many may wait is
- * limited: beyond that, who asks is told to try again.
+ * An init reads no request while it has answers that the service has not read
+ * (agent/core/outbox.c), so hundreds of requests at once fill the connection. They wait
+ * here in order, with duplicates of their descriptors. The number of waiting requests is
+ * limited; beyond it, the client gets an error and should try again.
  */
 #include <errno.h>
 #include <fcntl.h>

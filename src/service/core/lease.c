@@ -3,9 +3,9 @@
  * lease.c - descriptors, memory and output that the service holds for a tenant
  *
  * The api has a limited number of descriptors (RLIMIT_NOFILE), and the disk with the
- * journals has limited room. Both serve all tenants, so each has a share (fair_quota.h)
- * and is refused more with EUSERS while others still find some. What a client's
- * connection needs by itself is kept aside by whoever sets the limits (daemon/api.c).
+ * journals has limited space. All tenants use both, so each tenant has a share
+ * (fair_quota.h) and gets EUSERS beyond it, while other tenants can still take some.
+ * daemon/api.c, which sets the limits, reserves the descriptors of clients' connections.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -5,8 +5,8 @@
  * A token is checked when a request arrives. Some requests wait after that: for a paused
  * sandbox to wake, for the jobs of a sandbox before it (sandbox_job.h), for the turn of a
  * session's command. A command that waits can even outlive its connection. So the service
- * notes the token of the request that is being handled (service_permit()); what has to
- * wait keeps a copy, and asks permit_check() when its turn comes.
+ * notes the token of the request that is being handled (service_permit()); a request that
+ * has to wait keeps a copy, and calls permit_check() when its turn comes.
  */
 #include <errno.h>
 #include <stdio.h>

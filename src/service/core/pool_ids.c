@@ -2,9 +2,8 @@
 /*
  * pool_ids.c - ids of sandboxes that the warden has prepared in advance
  *
- * A sandbox that is asked for gets one of them, as long as there are any. Nothing
- * depends on it: an id that the warden knows nothing of is made into a sandbox
- * as well, only later.
+ * A new sandbox gets one of these ids while there are any. Nothing depends on it: the
+ * warden also creates a sandbox with an id that it did not prepare, only more slowly.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * prune.c - delete rows that are no longer needed, some at a time
+ * prune.c - delete rows that are not needed any more, some at a time
  *
- *	tokens	 a day after they were revoked or expired: until then a list shows them
- *	requests a day after they were made, and of each tenant the newest so many
+ *	tokens	 a day after they were revoked or expired; until then, lists show them
+ *	requests a day after they were made, and beyond the maximum number per tenant
  */
 #include <string.h>
 

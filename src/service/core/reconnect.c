@@ -2,12 +2,13 @@
 /*
  * reconnect.c - reopen a connection to an init that ended or could not be opened
  *
- * The end of a connection is not the end of a sandbox: init may have cut us off because
- * we did not read, or the machine was short of memory or descriptors. The warden knows
- * whether the init lives, and is asked for another connection. What waited for an answer
- * hears that it shall try again; execs run on, and are attached to anew
- * (exec/exec_restore.c). Only if the warden says that there is no init any more, or if
- * one ends its connections again and again, the sandbox is lost.
+ * A sandbox does not end with its connection: init may have closed it because the service
+ * did not read, or because the machine was short of memory or descriptors. The warden
+ * knows whether the init is alive, so the service asks it for another connection.
+ * Requests that waited for an answer fail with an error that says to try again; execs
+ * continue, and are attached again (exec/exec_restore.c). The sandbox is lost only if the
+ * warden reports that there is no init any more, or if the init closes its connections
+ * again and again.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -2,19 +2,19 @@
 /*
  * restore.c - find the sandboxes of an earlier process again
  *
- * The database says what should exist, the warden what exists:
+ * The database says what should exist, and the warden says what exists:
  *
- *	creating	was never answered: destroyed, and deleted
+ *	creating	not acknowledged: destroyed, and deleted
  *	running, paused,
- *	stopped		reconnected to (reconnect.c); without an init, it is ended
+ *	stopped		reconnected (reconnect.c); without an init, it is ended
  *			and has failed
- *	deleting	was begun: destroyed completely
+ *	deleting	destroyed completely
  *	no row at all	destroyed
  *
- * No client waits for a slow sandbox: after a moment the service is ready, and requests
- * for such a sandbox wait in its queue of jobs.
+ * The service does not wait long for a slow sandbox: it becomes ready after a moment, and
+ * requests for that sandbox wait in its queue of jobs.
  *
- * The other rooms restore their state of a sandbox once it is connected.
+ * The modules (hooks.h) restore their state of a sandbox once it is connected.
  */
 #include <errno.h>
 #include <string.h>

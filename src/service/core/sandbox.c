@@ -2,9 +2,9 @@
 /*
  * sandbox.c - sandboxes: their states, waiters and lifetime
  *
- * The state of a sandbox is changed by sandbox_move() alone, in the store first.
- * What changes it through the warden (pause, resume, delete: sandbox_ops.c) is one
- * job at a time, in the order of the requests.
+ * Only sandbox_move() changes the state of a sandbox, in the database first. Changes
+ * through the warden (pause, resume, delete: sandbox_ops.c) are jobs, which run one at a
+ * time in the order of the requests.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox_create.c - create a sandbox with the warden, after a pull of its image if that
- * is missing
+ * sandbox_create.c - create a sandbox with the warden; pull its image if it is missing
  *
- * The warden is asked first: an image that is here costs nothing more. When it
- * says that something is missing, and the image could be that, the image is
- * pulled and the warden asked once again. A sandbox that waits for a pull can be deleted;
- * one that the warden is at cannot, until it has answered.
+ * The service asks the warden first, so an image that is present costs no further
+ * request. If the warden reports that something is missing, and it could be the image,
+ * the service pulls the image and asks the warden again. A sandbox that waits for a pull
+ * can be deleted; while the warden creates it, a deletion waits for the answer.
  */
 #include <errno.h>
 #include <string.h>

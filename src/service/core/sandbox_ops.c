@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox_ops.c - what the warden does to a sandbox: pause, resume, limit, destroy
+ * sandbox_ops.c - operations of the warden on a sandbox: pause, resume, limit, destroy
  *
- * A sandbox has a queue of jobs, and one under way. A deletion is the last
- * job that is begun: what waits behind it hears that the sandbox is gone.
+ * A sandbox has a queue of jobs, of which one is under way. A deletion is the last job:
+ * jobs that wait behind it fail, because the sandbox is gone.
  */
 #include <errno.h>
 #include <string.h>

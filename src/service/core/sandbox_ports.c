@@ -2,8 +2,9 @@
 /*
  * sandbox_ports.c - ports of a sandbox, and its users
  *
- * Both inside, by init and by its file worker: what comes back is a descriptor. The name
- * of a user is looked up in the sandbox's own passwd and group.
+ * Init connects to ports, and its file worker opens files, both inside the sandbox; the
+ * service gets a descriptor. The name of a user is looked up in the sandbox's own passwd
+ * and group files.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,14 +2,14 @@
 /*
  * exec.c - execs: start, write, signal, end
  *
- * An exec is a row in the store, a journal file and, while it runs or somebody
- * looks at it, a struct run. The row and the file are there before anything is
- * executed, so that whatever runs can be found again; what could not be started
- * is removed again before that is told.
+ * An exec is a row in the database, a journal file and, while it runs or is in use, a
+ * struct exec. The row and the file exist before a program is executed, so that every
+ * running exec can be found again. If a start fails, both are removed before the client
+ * gets the error.
  *
- * To write the row takes a tenth of what init needs to start a process: both are done
- * at once. init gets a gate, behind which its child waits until the row is there;
- * without one (a row that cannot be written, our own end) nothing is executed.
+ * Writing the row takes a tenth of the time that init needs to start a process, so both
+ * happen at once. init gets a gate, at which its child waits until the row is written. If
+ * the row cannot be written, or if this process dies, nothing is executed.
  */
 #include <errno.h>
 #include <fcntl.h>

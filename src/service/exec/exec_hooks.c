@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exec_hooks.c - execs, as a room of the service */
+/* exec_hooks.c - execs, as a module of the service */
 #include <stdlib.h>
 
 #include "service/exec/internal.h"

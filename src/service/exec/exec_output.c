@@ -2,12 +2,12 @@
 /*
  * exec_output.c - the output of an exec, for readers that come and go
  *
- * The journal is a file that init writes; a reader keeps a cursor and nothing
- * else. While somebody watches, the eventfd that init writes to is in the loop.
+ * The journal is a file that init writes; the only state of a reader is a cursor. While
+ * there are watchers, the loop watches the eventfd that init writes to.
  *
- * Who holds does so through our one connection to init, so init is told the
- * least of all their cursors. It can only be told a higher one by an ACK and a
- * lower one by attaching anew; the highest of all ends it.
+ * All holders share one connection to init, so the service tells init the lowest of their
+ * cursors. An ACK can only raise that cursor; to lower it, the service attaches again.
+ * The highest possible cursor ends the hold.
  */
 #include <errno.h>
 #include <fcntl.h>

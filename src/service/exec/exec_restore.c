@@ -2,11 +2,11 @@
 /*
  * exec_restore.c - find execs again after a restart or a broken connection
  *
- * Execs that ended while nobody listened have their result in their journal. Those that
- * run are attached to anew, some at a time, since each attachment is answered.
+ * Execs that ended in the meantime have their result in their journal. Running execs are
+ * attached again, some at a time, because init answers each attachment.
  *
- * A request to start an exec may have been carried out though its answer never came: its
- * client was told that it failed, so it is killed.
+ * init may have started an exec although its answer never arrived. The client got an
+ * error, so such an exec is killed.
  */
 #include <errno.h>
 #include <signal.h>

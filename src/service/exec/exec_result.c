@@ -2,8 +2,9 @@
 /*
  * exec_result.c - record the results of execs
  *
- * A result that cannot be written because the disk is full stays in memory, where it is
- * told from, until it can; the next process would find it in the journal.
+ * A result that cannot be written because the disk is full stays in memory until it can
+ * be written; until then, clients get it from memory. If the process dies before that,
+ * the next one finds the result in the journal.
  */
 #include <errno.h>
 

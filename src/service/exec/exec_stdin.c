@@ -2,8 +2,8 @@
 /*
  * exec_stdin.c - write to an exec's stdin or terminal, as fast as it reads
  *
- * One piece at a time goes into the pipe, in the order of the requests; the
- * next is taken when the last is in. Nothing here waits but the loop.
+ * The requests are written to the pipe in order, one piece at a time; the next begins
+ * when the last is in the pipe. Only the loop waits for the pipe; no thread blocks.
  */
 #include <errno.h>
 #include <string.h>

@@ -2,12 +2,11 @@
 /*
  * journal_limit.c - keep journals within their limit, even if a hostile init writes them
  *
- * init keeps to the limit that it is given. An init that was taken over need not: it has
- * the file open, and the kernel has no limit for one file of one writer that its children
- * would not inherit. So the size is looked at from here, whenever there is news of a
- * journal and every two seconds, and so is the capacity that the journal claims. One that
- * is larger than agreed breaks the protocol: the file is cut back, and the sandbox is
- * lost.
+ * init keeps the limit that it is given. An init that an attacker controls need not: it
+ * has the file open, and the kernel has no size limit for one file of one process that
+ * its children would not inherit. So the service checks the size and the capacity of a
+ * journal whenever the journal changes, and every two seconds. A journal beyond its limit
+ * violates the protocol: the file is truncated, and the sandbox is lost.
  */
 #include <errno.h>
 #include <sys/stat.h>

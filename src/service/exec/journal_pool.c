@@ -2,17 +2,17 @@
 /*
  * journal_pool.c - empty files for the output of execs, created in advance
  *
- * To make a file may take half a millisecond: an ext4 without a journal passes over every
- * inode that was freed in the last minutes. To rename one takes microseconds. So a thread
- * keeps some beside the journals, under names that no exec can have, and an exec takes
- * one over by giving it its own name. What an earlier process left there is removed: a
- * machine that lost its power may have kept a name, and not how it got there.
+ * Creating a file may take half a millisecond, because ext4 without a journal skips every
+ * inode that was freed in the last minutes. Renaming a file takes microseconds. So a
+ * thread keeps some files next to the journals, under names that no exec can have, and an
+ * exec renames one of them. Files of an earlier process are removed, because their state
+ * is unknown after a power cut.
  *
- * A journal that nobody wants any more is emptied and kept for the next, instead of being
- * removed, if nobody has it open: neither one of us who reads it to its end nor an init.
- * That is what the kernel gives a write lease for, and refuses it otherwise. An init that
- * kept a mere name of it (O_PATH) cannot open it again: it is not its user's. Where it
- * is, in the service of an ordinary user, none is used again.
+ * A journal that is not needed any more is emptied and kept for another exec, if no
+ * process has it open: neither a reader in the service nor an init. The kernel grants a
+ * write lease only in this case. An init that kept a reference to the file (O_PATH)
+ * cannot open it again, because it belongs to another user. If the service runs as an
+ * ordinary user, this is not so, and no journal is reused.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,10 +2,10 @@
 /*
  * journal_remove.c - remove unneeded journals on a thread
  *
- * To remove or empty a file takes as long as it is large: 256 MiB take a tenth of a
- * second, and a sandbox may leave a thousand journals. So the loop only names them. What
- * is not done when the service ends, the next start finds without a row, and removes
- * (restore.c).
+ * Removing or emptying a large file takes long: a tenth of a second for 256 MiB, and a
+ * sandbox may leave a thousand journals. So the loop only queues their names. If the
+ * service ends before they are removed, the next start finds journals without a row and
+ * removes them (restore.c).
  */
 #include <errno.h>
 #include <pthread.h>

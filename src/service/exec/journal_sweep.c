@@ -2,9 +2,10 @@
 /*
  * journal_sweep.c - find and remove journals without an exec
  *
- * The directory may hold thousands: it is read by another thread, and the store is asked
- * about some at a time. A journal gets its row in the turn in which it is made, so that
- * one without a row is nobody's, whenever the directory was read.
+ * The directory may have thousands of files. A thread reads it, and the loop looks them
+ * up in the database, some at a time. The row of a journal is written in the same turn of
+ * the loop in which the file is created, so a journal without a row belongs to no exec,
+ * whenever the directory was read.
  */
 #include <dirent.h>
 #include <errno.h>

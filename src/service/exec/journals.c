@@ -2,11 +2,11 @@
 /*
  * journals.c - the disk space of a sandbox's journals
  *
- * A journal is on the machine's disk and not the sandbox's, so it is counted here. An
- * exec that runs is counted with all that its journal may become; one that ended with
- * what its journal is. When an exec is started that does not fit, the oldest results are
- * forgotten with their output, as they are when there are too many; when that does not
- * suffice, the exec is refused.
+ * A journal is on the machine's disk, not on the sandbox's, so its size is counted here.
+ * A running exec counts with the maximum size of its journal, an ended exec with the
+ * actual size. If a new exec does not fit, the oldest results are deleted with their
+ * output; they are also deleted when there are too many execs. If that frees too little
+ * space, the exec is refused.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -3,9 +3,9 @@
  * main_command.c - a sandbox's main command: it starts with the sandbox, and its end
  * stops or deletes it
  *
- * The row of the sandbox has the command, and which exec it is, written together with
- * that exec's row. So a process that is killed at any moment leaves a sandbox whose
- * command was never started, runs, or has ended, and the next process knows which.
+ * The row of the sandbox has the command and the id of its exec, which is written in one
+ * transaction with the exec's row. So after a crash at any moment, the next process knows
+ * whether the command was never started, is running, or has ended.
  */
 #include <errno.h>
 #include <jansson.h>

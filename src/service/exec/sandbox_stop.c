@@ -2,12 +2,13 @@
 /*
  * sandbox_stop.c - stop and start a sandbox: its processes end, its files stay
  *
- * init or the shim remains, and with it the namespaces and what was written. It sends the
- * signals, to all processes but itself at once, so that none is missed; the sandbox
- * counts as stopped when each of its execs has ended. The grace is for running execs, and
- * for all other processes that catch SIGTERM; a session's shell ignores it, and is not
- * waited for. A process of ours that is killed on the way leaves a sandbox that runs,
- * with fewer processes, and no client has heard that it is stopped.
+ * init or the shim keeps running, and with it the namespaces and the written files. It
+ * sends each signal to all processes except itself at once, so that none is missed. The
+ * sandbox is stopped when each of its execs has ended. The grace period applies to
+ * running execs and to all other processes that catch SIGTERM; the shells of sessions
+ * ignore SIGTERM, so the service does not wait for them. If the service is killed during
+ * a stop, the sandbox is still running, with fewer processes, and no client was told that
+ * it is stopped.
  */
 #include <errno.h>
 #include <signal.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file_target.c - where to write a file
+ * file_target.c - find where to write a file
  *
- * A file that is replaced in one step is made beside the old one and renamed; so
- * a link at the end of the path has to be followed here, or it would be
- * replaced by the file. What it says is only a path to look at next: wherever it
- * leads, init resolves it inside.
+ * A file is replaced in one step: a new file is written next to the old one and renamed.
+ * So a link at the end of the path must be followed here; otherwise the file would
+ * replace the link. The target of a link is only the next path to look up: init resolves
+ * it inside the sandbox, wherever it leads.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,12 +2,13 @@
 /*
  * file_tree_ops.c - change a whole tree: remove it, or set its mode or owner
  *
- * What is in a directory is changed a part at a time, by one request; a
- * directory after what is in it, so that no right that is needed inside is taken
- * before. A tree that is too deep to be held open is made flatter while it is
- * removed: what is far down is moved to the top, where it is found again.
+ * One request changes a part of the entries of a directory. A directory is changed after
+ * its entries, so that the change does not remove permissions that are needed for them.
+ * If a tree is too deep to keep all its directories open, its deep parts are moved to the
+ * top while it is removed.
  *
- * Where each request takes a program inside, one is made for all of it.
+ * On backends where each request runs a program inside, one request changes the whole
+ * tree.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * file_writer.c - write with workers of a sandbox; on other backends with a thread for
- * each file that can block
+ * each file whose writes may block
  */
 #include "service/files/file_writer.h"
 

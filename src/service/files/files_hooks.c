@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files_hooks.c - files, as a room of the service */
+/* files_hooks.c - files, as a module of the service */
 #include "service/files/internal.h"
 
 static int files_hooks_open(struct service *s, const struct service_options *o,

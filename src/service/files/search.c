@@ -2,9 +2,9 @@
 /*
  * search.c - walk a tree and match names and contents
  *
- * A file is read in pieces and its lines tried one by one, for a
- * millisecond at a time: others have their turn in between, however large the
- * file and whatever the pattern.
+ * A file is read in pieces, and its lines are matched one by one, for a millisecond at a
+ * time. Other work has its turn in between, no matter how large the file or how expensive
+ * the pattern is.
  */
 #include "service/files/search.h"
 

@@ -2,11 +2,11 @@
 /*
  * untar.c - write the entries of an archive to files, one after another
  *
- * A file is there when all of it is, and what it replaces is there until then: it has no
- * name while it is written (O_TMPFILE), or, where there are no such files, one of its own
- * beside. What is in the way of a link is removed, and directories that are missing are
- * made, each at most once for an entry. Modes of directories are set at the end, as one
- * that nobody may write to could not be filled.
+ * A file appears only when it is complete, and replaces an existing file only then. While
+ * it is written, it has no name (O_TMPFILE), or, if the file system does not support
+ * that, a temporary name in the same directory. A file in the place of a link is removed,
+ * and missing directories are created, each at most once per entry. The modes of
+ * directories are set at the end, because a read-only directory could not be filled.
  */
 #include "service/files/untar.h"
 

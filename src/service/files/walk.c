@@ -2,11 +2,11 @@
 /*
  * walk.c - walk a tree in a sandbox, depth first, without following links
  *
- * A directory is opened by its name in the one above it, which is held open, so
- * whatever is renamed or replaced in the meantime, the walk stays in directories of
- * the sandbox. What is in one comes in parts; a part is dealt with, and its directories
- * entered, before the next is asked for. Only when the order counts all of a
- * directory is read first, and of a large one no more kept than is wanted.
+ * A directory is opened by its name relative to its open parent. So the walk stays in
+ * directories of the sandbox, even if files are renamed or replaced in the meantime. The
+ * entries of a directory arrive in parts; the walk handles a part and enters its
+ * directories before it requests the next part. Only if the entries must be sorted, it
+ * reads the whole directory first, and keeps at most the requested number.
  */
 #include <errno.h>
 #include <fcntl.h>

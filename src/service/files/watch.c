@@ -2,9 +2,9 @@
 /*
  * watch.c - the watches of a tree, and their events
  *
- * A directory is watched before it is looked into, so what is made in it is
- * seen one way or the other; twice at times, never not at all. A directory that
- * is renamed keeps its watches, whose paths change; one that leaves the tree loses them.
+ * A directory is watched before it is listed, so a new file in it is seen by one of the
+ * two: sometimes twice, but never missed. A directory that is renamed keeps its watches
+ * with new paths; a directory that leaves the tree loses them.
  */
 #include "service/files/watch.h"
 

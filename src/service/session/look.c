@@ -2,11 +2,11 @@
 /*
  * look.c - tenants take turns with expensive searches
  *
- * A regular expression of a stranger's in a flood of a stranger's can keep the loop busy
- * for as long as there is output. So such looks have turns: all of them together take a
- * fourth of the service's time at most, and the next turn is another tenant's, if another
- * one waits. However many looks one tenant waits for, somebody else's single one comes
- * after the one that is under way.
+ * A client's regular expression on endless output can keep the loop busy for as long as
+ * there is output. So these searches take turns: all of them together take at most a
+ * quarter of the service's time, and the next turn goes to another tenant if one waits.
+ * So a single search of one tenant waits only for the search under way, no matter how
+ * many another tenant has queued.
  */
 #include "service/session/look.h"
 

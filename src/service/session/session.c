@@ -2,13 +2,13 @@
 /*
  * session.c - sessions: shells that keep their state between commands
  *
- * A session is an exec whose shell takes commands from a pipe and reports results as
- * stream 3 of its journal (src/shellproto is what is said; init sees to the order of the
- * streams). Where an exec has three streams and no more, commands go to its stdin, and
- * results are in its output, behind marks (session_marker.c). While a command runs the
- * journal is read from where it ended before (session_read.c); between commands nobody
- * reads, and what jobs in the background write is in the journal for whoever asks. How a
- * command is stopped is in session_stop.c.
+ * A session is an exec whose shell reads commands from a pipe and reports results as
+ * stream 3 of its journal. src/shellproto is the protocol; init keeps the order of the
+ * streams. If an exec has only three streams, commands go to its stdin, and results are
+ * part of its output, after markers (session_marker.c). While a command runs,
+ * session_read.c reads the journal from where the last command ended. Between commands
+ * the service does not read; output of background jobs stays in the journal for clients.
+ * session_stop.c stops commands.
  */
 #include <errno.h>
 #include <signal.h>

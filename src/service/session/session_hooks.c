@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* session_hooks.c - sessions, as a room of the service */
+/* session_hooks.c - sessions, as a module of the service */
 #include "service/session/internal.h"
 #include "service/session/look.h"
 

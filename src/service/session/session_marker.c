@@ -3,9 +3,9 @@
  * session_marker.c - markers that end the output of a session's commands, if one stream
  * carries both
  *
- * A command must not be able to foresee its own, nor that of any other; the process that
- * takes the session up after this one must know them. So they are made of a key that is
- * in the store and nowhere else, of the session, and of the number of the command.
+ * A command must not be able to predict any marker, and the next process of the service
+ * must know them. So a marker is derived from a key that only the database has, from the
+ * session, and from the number of the command.
  */
 #include <errno.h>
 #include <openssl/evp.h>

@@ -2,18 +2,18 @@
 /*
  * session_read.c - read the output of a session's shell, and hold it until it was read
  *
- * While a command runs, all of its output is read here, for the client that waits for it,
- * and for the result, which is behind it. So init holds the writer (exec_hold()): a
- * command that is faster than its reader waits for it, and a job in the background cannot
- * drive a result out of the ring. A client that does not take its output holds up its own
- * command; when it goes, the reading goes on.
+ * While a command runs, the service reads all of its output, for the client that waits
+ * and for the result at its end. So init holds the output (exec_hold()): a command that
+ * is faster than its reader waits, and a background job cannot push a result out of the
+ * journal. A client that does not read blocks only its own command; when the client
+ * disconnects, reading continues.
  *
- * Between commands nobody reads, nothing is held, and the limit of the journal applies.
- * But the hold outlasts a command for HOLD_IDLE_MS: commands that follow each other
- * closely tell init nothing.
+ * Between commands the service does not read or hold output, and the limit of the journal
+ * applies. The hold outlasts a command by HOLD_IDLE_MS, so that commands in quick
+ * succession need no message to init.
  *
- * A hole can still come about, where init had to drop something (a full disk) or could
- * not be told to hold. Whoever waits for the command is told of it where it is.
+ * Output can still be missing if init had to drop some (on a full disk) or could not be
+ * told to hold. The waiting client gets a gap at that place.
  */
 #include <errno.h>
 #include <signal.h>

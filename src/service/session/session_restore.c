@@ -2,8 +2,8 @@
 /*
  * session_restore.c - restore the sessions of an earlier process
  *
- * Their shells have lived on. Whether one is still at its last command is told by what it
- * has written since.
+ * Their shells are still running. The output since the last command shows whether that
+ * command is still running.
  */
 #include <errno.h>
 #include <signal.h>

@@ -2,13 +2,13 @@
 /*
  * session_stop.c - stop a session's command step by step, and keep its shell
  *
- * A command that is out of time, or interrupted, is stopped by the steps below, each of
- * which is given a while. The shell goes last. Signals take their time where a sandbox is
- * another program's: what the shell is told next waits until they have arrived, as an
- * interrupt that comes late would be the next command's.
+ * A command that timed out or is interrupted is stopped with the steps below, each with a
+ * time limit; only the last step ends the shell. On other backends, signals may take long
+ * to arrive. So the next input for the shell waits until they have arrived; otherwise a
+ * late interrupt would hit the next command.
  *
- * A step is for commands that do not obey. One that cannot obey, or whose result cannot
- * be read yet, is given time: is_held_up().
+ * A step is for commands that ignore the step before. A command that cannot react, or
+ * whose result cannot be read yet, gets more time: is_held_up().
  */
 #include <signal.h>
 #include <string.h>

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session_terminal.c - type into a shell, and wait
+ * session_terminal.c - type into a shell, and wait for output
  *
- * Whatever the terminal shows is added to the screen. An act takes from it what came up
- * to its end; what was shown after that is the next one's, as is what the command of an
- * act without success has shown.
+ * All output of the terminal is appended to the screen. An act takes the screen up to its
+ * own end. Later output belongs to the next act, and so does the output of an act that
+ * failed.
  *
- * The first act in the list is the one that is under way; it may have to wait for the
- * shell before it begins. An interrupt is beside the list.
+ * The first act in the list is under way; it may have to wait for the shell before it
+ * begins. An interrupt is not in the list.
  *
- * Texts are looked for as they come. A regular expression of a stranger's in a flood of a
- * stranger's is not: what has come is looked at a part at a time, in turns (look.c). Who
- * is out of time has one more look at what is there before that is told.
+ * Literal texts are searched as soon as output arrives. A client's regular expression on
+ * endless output could take too long, so its search takes turns and handles a part at a
+ * time (look.c). After a timeout, the remaining output is searched once more before the
+ * timeout is reported.
  */
 #include "service/session/session_terminal.h"
 
