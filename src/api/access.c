@@ -2,10 +2,10 @@
 /*
  * access.c - identify the caller
  *
- * By the unix socket, which is the owner's alone (0600), the owner of this
- * process and root need no token: they could read the store. Everybody else
- * shows one. What a web page makes a browser send is refused by its Origin, and
- * by a Host that no listener of ours is called.
+ * On the unix socket, which only the owner can open (0600), the owner of this process and
+ * root need no token, because they could read the database anyway. All other clients need
+ * one. Requests that a web page makes a browser send are refused because of their Origin,
+ * or because their Host is not the name of a listener.
  */
 #include "api/access.h"
 

@@ -2,9 +2,9 @@
 /*
  * body.c - parse a body with jansson, check it with its schema, and get its values
  *
- * What jansson makes of a body can be fifty times its size ("[[],[],..."), so the
- * shape is looked at before: a request cannot make the service allocate more than
- * some tens of megabytes, however large its body may be.
+ * jansson may need fifty times the memory of a body ("[[],[],..."), so the structure is
+ * checked before parsing: no request can make the service allocate more than some tens of
+ * megabytes, no matter how large its body is.
  */
 #include "api/body.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* errors.c - codes, their statuses, and the one format of all errors */
+/* errors.c - codes, their statuses, and the format of all errors */
 #include "api/errors.h"
 
 #include <errno.h>

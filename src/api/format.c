@@ -2,9 +2,9 @@
 /*
  * format.c - one checker per format, and its message
  *
- * They decide by the string alone: whether a user, an image or a file exists is
- * found out later, inside. What passes here is inert: it has no control
- * character where it will be shown, and no way out of where it will be used.
+ * A checker looks only at the string; whether a user, an image or a file exists is
+ * checked later, inside. A string that passes is harmless: it has no control characters
+ * where it will be shown, and cannot refer to anything outside of where it will be used.
  */
 #include "api/format.h"
 

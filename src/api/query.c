@@ -2,8 +2,8 @@
 /*
  * query.c - parse name=value&name=value
  *
- * One pass for each parameter that may be repeated keeps its items together; the
- * strings are short and such parameters few.
+ * A parameter that may be repeated gets a separate pass, so that its items are adjacent.
+ * Queries are short, and such parameters are few.
  */
 #include "api/query.h"
 

@@ -2,9 +2,9 @@
 /*
  * route.c - walk down the tree of paths, one segment at a time
  *
- * A word comes before a parameter, and there is no way back: no path of a face may
- * need one. Empty segments, "." and ".." are segments like others, and no path
- * has them; nothing is normalised, so there is nothing to disagree about.
+ * A word takes precedence over a parameter, without backtracking, so no path of an API
+ * may require it. Empty segments, "." and ".." are ordinary segments, which match no
+ * path. Nothing is normalised, so no two programs can interpret a path differently.
  */
 #include "api/route.h"
 

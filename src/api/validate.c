@@ -2,9 +2,9 @@
 /*
  * validate.c - check a value against its schema, recursively
  *
- * It goes as deep as the schema does, whatever the value: what is deeper than that
- * is of the wrong type first. Where it is, is a chain on the stack, which becomes a
- * JSON pointer only when something is wrong.
+ * The recursion is as deep as the schema, whatever the value: a deeper value has the
+ * wrong type first. The location is a chain on the stack; it becomes a JSON pointer only
+ * for an error.
  */
 #include "api/validate.h"
 

@@ -2,8 +2,8 @@
 /*
  * body_fields.c - the fields of a body
  *
- * What a field is not, it is told in the form that FastAPI has for it. A field that this
- * face does not know is refused: it would be one that is not honoured.
+ * Errors about a field have the format of FastAPI. An unknown field is refused, because
+ * it would be ignored otherwise.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -2,8 +2,9 @@
 /*
  * codec.c - decode bytes into characters, one at a time
  *
- * A decoder takes one character from the front, or says how many bytes are none, and why,
- * in the words of Python's codecs. What is done about that is the same for all.
+ * A decoder takes one character from the front, or says how many bytes are invalid and
+ * why, with the messages of Python's codecs. The handling of errors is the same for all
+ * encodings.
  */
 #include "api/swerex/codec.h"
 

@@ -2,8 +2,8 @@
 /*
  * exceptions.c - errors as the exceptions that a client raises
  *
- * A client imports the class and makes one with the message; so classes are those of its
- * own package and of Python's own, and the errors of files are told as Python tells them.
+ * A client imports the class and creates an exception with the message. So the classes
+ * are those of SWE-ReX and of Python, and errors of files have Python's messages.
  */
 #include <errno.h>
 #include <stdarg.h>

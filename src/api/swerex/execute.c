@@ -2,8 +2,9 @@
 /*
  * execute.c - handler: run a command, like Python's subprocess.run()
  *
- * No stdin; an environment that is given is all there is; a program is looked for in its
- * PATH, or, where it has none, in the two directories that Python has for that.
+ * There is no stdin. If the request has an environment, it is the whole environment. A
+ * program is looked up in its PATH, or without one in the two directories that Python
+ * uses then.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 /*
  * file.c - handlers: read a file as text, and write text to a file
  *
- * As Python's Path.read_text() and write_text() do it: what is there is written over, and
- * keeps its owner and mode; directories that are missing are made.
+ * They work like Python's Path.read_text() and write_text(): an existing file is
+ * overwritten and keeps its owner and mode. Missing directories are created.
  */
 #include <errno.h>
 #include <fcntl.h>

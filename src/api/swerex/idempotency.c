@@ -2,9 +2,10 @@
 /*
  * idempotency.c - answers, and their repetition for repeated requests
  *
- * A client that lost its connection asks again, by the same X-Request-ID. What it asked
- * for is done once: while it is under way both wait for it, and after that its answer is
- * found here, until newer ones of the same sandbox, or of all, have taken its place.
+ * A client that lost its connection repeats its request with the same X-Request-ID. The
+ * work is done once: while it is under way, both requests wait for it. Afterwards the
+ * answer is kept here, until newer answers of the same sandbox, or of all sandboxes,
+ * replace it.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,11 +2,10 @@
 /*
  * multipart.c - parse form data as it arrives
  *
- * Parts are separated by "\r\n--boundary", of which the first byte stands nowhere else in
- * it: where it ceases to match, what matched is data, and the next match cannot have
- * begun inside it. (The "\r" of the mark is only at its front, and a boundary holds
- * none.) The first line of a body has nothing before it: it counts as begun behind a
- * line's end.
+ * Parts are separated by "\r\n--boundary". Its first byte occurs nowhere else in it,
+ * because a boundary has no "\r". So if a match fails, the matched bytes are data, and no
+ * other match can begin inside them. The first boundary of a body has no line end before
+ * it: the parser treats "\r\n" as already matched.
  */
 #include "api/swerex/multipart.h"
 

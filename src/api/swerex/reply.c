@@ -2,10 +2,10 @@
 /*
  * reply.c - a large answer, encoded as the client reads it
  *
- * What a program wrote is held as it is. As JSON it can be six times as long, and to make
- * that takes seconds where it is much: so it is decoded, quoted and escaped a slice at a
- * time, in the turns that the loop has for such work, and only as fast as the client
- * takes it. What all replies hold is one account, of which each tenant has a share.
+ * The output of a program is kept unchanged. As JSON it can be six times as long, and
+ * converting much of it takes seconds. So it is decoded, quoted and escaped in slices,
+ * with loop_later(), and only as fast as the client reads. All replies share one account,
+ * of which each tenant has a share.
  */
 #include <stdlib.h>
 #include <string.h>

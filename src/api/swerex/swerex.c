@@ -2,8 +2,8 @@
 /*
  * swerex.c - route requests of the SWE-ReX API and identify the caller
  *
- * A request without a token that is right learns nothing. The sandbox is named by the
- * path, or by the token; a token that is for one sandbox opens no other.
+ * A request without a valid token learns nothing. The path or the token names the
+ * sandbox; a token for one sandbox gives access to no other.
  */
 #include "api/swerex/swerex.h"
 

@@ -2,9 +2,9 @@
 /*
  * upload.c - handler: write or unpack the file of a form
  *
- * The form names the target behind the file, so the file is put aside until all has
- * arrived: in a file without a name, in the service's own directory. From there it goes
- * to its place in pieces, others having their turn between them.
+ * The form names the target after the file, so the data is kept until the whole form has
+ * arrived, in a file without a name in the service's own directory. From there it is
+ * copied to the target in pieces, and other work has its turn in between.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -3,9 +3,9 @@
  * create_request.c - from a CreateSandbox to a row of the database and a spec for the
  * engine
  *
- * What is left out gets the service's default, what is above a maximum or
- * against the policy is refused here, in words of the request; the warden
- * judges again. The spec is also kept as text, the way it is shown.
+ * A field that the request omits gets the service's default. A value above a maximum or
+ * against the policy is refused here, with an error in terms of the request; the warden
+ * checks again. The spec is also stored as JSON, in the form that clients see.
  */
 #include <errno.h>
 #include <openssl/sha.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file.c - what the file handlers share: setup, errors, and a file as JSON */
+/* file.c - shared by the file handlers: setup, errors, and a file as JSON */
 #include "api/v1/file.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 /*
  * file_tar.c - handlers: download a tree as an archive, and unpack an archive
  *
- * No more of either is in memory than a piece on its way.
+ * Both keep only one piece of the archive in memory.
  */
 #include <errno.h>
 #include <fcntl.h>

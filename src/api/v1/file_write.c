@@ -2,9 +2,10 @@
 /*
  * file_write.c - handlers: write a body to a file, or append it
  *
- * A file is replaced by one that was written beside it, whole: until then it has
- * no name, and is gone with whoever writes it. Where the file system has no such
- * files, it has its own name in the same directory, which goes with the request.
+ * A new file is written completely before it replaces the old one. Until then it has no
+ * name, so it disappears if its writer dies. If the file system does not support such
+ * files, it has a temporary name in the same directory, which is removed when the request
+ * ends.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,9 +2,9 @@
 /*
  * image.c - handlers: list, show, remove and pull images
  *
- * What warren-image(1) says is taken apart and written anew, in the words of
- * the description. Who watches a pull gets of each layer what is true when he is
- * ready for it, and not every step in between: nothing piles up for a slow one.
+ * The output of warren-image(1) is parsed and written again in the terms of openapi.yaml.
+ * A client that watches a pull gets the current progress of each layer when it is ready
+ * to read, not every step in between, so nothing accumulates for a slow client.
  */
 #include <errno.h>
 #include <string.h>

@@ -2,12 +2,12 @@
 /*
  * output.c - handler: stream the output of an exec from a cursor
  *
- * The reader's place is a cursor in the journal; nothing is kept for it in
- * memory but one piece. When the client does not take what was sent, nothing is
- * read; what the ring drops in the meantime is told as a gap, unless the reader holds.
+ * The position of a reader is a cursor in the journal; only one piece of output is in
+ * memory. While the client does not read, the handler does not read either. Output that
+ * the journal drops in the meantime is reported as a gap, unless the reader holds.
  *
- * As NDJSON, SSE or bytes; or, if the request asks for it, as messages of a
- * WebSocket: of text for events, binary for bytes.
+ * The format is NDJSON, SSE or bytes. If the client requests a WebSocket, events are text
+ * messages, and bytes are binary messages.
  */
 #include <errno.h>
 #include <string.h>

@@ -3,17 +3,17 @@
  * port.c - handlers: forward requests to a server in a sandbox, by path and by host name;
  * tunnels
  *
- *	/v1/sandboxes/<id>/ports/<port>/<rest>	is asked for /<rest>
- *	http://<port>-<id>.<domain>/<rest>	is asked for /<rest>, whatever it is
+ *	/v1/sandboxes/<id>/ports/<port>/<rest>	requests /<rest>
+ *	http://<port>-<id>.<domain>/<rest>	requests /<rest>, whatever it is
  *	/v1/sandboxes/<id>/tunnels/<port>	becomes a connection to it
  *
- * That server is not trusted. It never sees a token of ours. By path its pages
- * would be of the same origin as the API: they are told to be of none (CSP
- * sandbox), so that what a browser shows of them can do nothing in the name
- * of who looks at it. By host name each has its own origin.
+ * That server is not trusted. It never sees a token of Warren. By path, its pages would
+ * have the same origin as the API. The header `Content-Security-Policy: sandbox` gives
+ * them no origin, so that a page cannot act in the name of the user who views it. By host
+ * name, each server has its own origin.
  *
- * There is no cookie that opens a port, and no token in a URL: who wants to use
- * a browser lets a local program add the token (`warren port`).
+ * No cookie and no token in a URL gives access to a port. To use a browser, a local
+ * program must add the token (`warren port`).
  */
 #include <ctype.h>
 #include <errno.h>

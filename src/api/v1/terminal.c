@@ -2,10 +2,11 @@
 /*
  * terminal.c - handlers: shared terminals over WebSocket
  *
- * A terminal is an exec with a pty; a client of it has a cursor in its journal
- * and nothing else, like every reader of output. So several can watch the same
- * one, each at its own pace, and who comes back sees what it has missed. What
- * any of them types goes to the one pty. Nobody's leaving ends anything.
+ * A terminal is an exec with a pty. The only state of a client is a cursor in its
+ * journal, like that of every reader of output. So several clients can watch the same
+ * terminal, each at its own pace, and a client that reconnects gets the output that it
+ * missed. The input of all clients goes to the same pty. The terminal does not end when a
+ * client disconnects.
  *
  * Binary messages are bytes, in both directions; text messages are JSON.
  */

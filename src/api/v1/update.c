@@ -2,10 +2,11 @@
 /*
  * update.c - handler: change a running sandbox
  *
- * All of it or nothing. What the database alone has is one transaction, which is tried
- * before anything changes. Limits come next, since only they can be refused by the
- * kernel, and then that transaction. If it fails after all, since another request took
- * the name in the meantime, the limits are as before again.
+ * Either all changes are made or none. The changes in the database are one transaction,
+ * which is tried before anything changes. Then the limits are changed, because only this
+ * step can be refused by the kernel, and last the transaction is committed. If it fails
+ * now, because another request took the name in the meantime, the old limits are
+ * restored.
  */
 #include <errno.h>
 #include <stdlib.h>

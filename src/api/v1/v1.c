@@ -2,9 +2,9 @@
 /*
  * v1.c - the path of a request to its handler
  *
- * route -> who asks -> path parameters -> query -> body -> handler. Whoever may
- * not ask learns nothing beyond the route, which is public. What has no body of
- * JSON goes to its handler with the body unread.
+ * route -> caller -> path parameters -> query -> body -> handler. An unauthorized client
+ * learns only the route, which is public. If the body of an operation is not JSON, its
+ * handler reads it.
  */
 #include "api/v1/v1.h"
 
