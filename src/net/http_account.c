@@ -2,12 +2,12 @@
 /*
  * http_account.c - bytes that a server holds for requests, shared among their owners
  *
- * There are two accounts: one of bodies that are being collected, one of what handlers
- * keep for answers, so that neither keeps the other out. A request that has an owner
- * (http_owner()) gets more as long as its owner holds less than the account's weight
- * times what is left then: whoever comes finds room, whatever one owner does not send to
- * its end or does not read. Requests without an owner, who are the machine's own, have no
- * share to keep to.
+ * There are two accounts, one for bodies that are being collected and one for data that
+ * handlers keep for answers, so that neither blocks the other. A request with an owner
+ * (http_owner()) gets more while its owner holds less than the account's weight times the
+ * bytes that are then left. So a new owner finds space, even if another owner does not
+ * finish its bodies or does not read its answers. Requests without an owner come from the
+ * machine's owner, and have no limit of their own.
  */
 #include <errno.h>
 #include <stdlib.h>

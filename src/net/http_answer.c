@@ -2,9 +2,9 @@
 /*
  * http_answer.c - send answers: heads, chunks, files, refusals, upgrades
  *
- * The framing of an answer is decided when its head is written, from the request
- * and the status alone, and kept to: a body that comes out longer than it said is
- * never sent, one that comes out shorter ends with the connection.
+ * The framing of an answer is decided when its head is written, from the request and the
+ * status, and does not change. Bytes beyond the announced length are never sent; if bytes
+ * are missing, the connection is closed.
  */
 #include <errno.h>
 #include <stdio.h>

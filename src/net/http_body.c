@@ -2,9 +2,9 @@
 /*
  * http_body.c - parse chunks strictly
  *
- * Sizes are at most 15 hexadecimal digits, lines end in CR LF, and all framing
- * between two pieces of data (extensions, trailers) is short: it means nothing to
- * us, so it must not cost anything either.
+ * Sizes have at most 15 hexadecimal digits, lines end in CR LF, and the framing between
+ * two pieces of data (extensions, trailers) must be short: the server ignores it, so it
+ * must not cost much either.
  */
 #include "net/http_body.h"
 

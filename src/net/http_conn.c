@@ -2,18 +2,19 @@
 /*
  * http_conn.c - a connection: read heads and bodies, request after request
  *
- * At any time a connection has at most one request. Bytes are read only when
- * somebody wants them: a head when there is no request, a body when its handler
- * has asked for it. Everything else waits in the client's socket, so whatever a
- * client sends ahead costs itself alone.
+ * A connection has at most one request at a time. Bytes are read only when they are
+ * needed: a head when there is no request, a body when its handler has asked for it. All
+ * other bytes wait in the client's socket, so data that a client sends early costs only
+ * that client.
  *
- * http_conn_work() is the one place where bytes become progress. It runs when bytes have
- * come and, by way of http_conn_kick(), after a handler did something at another time.
- * It ends by saying whether to read on and until when to wait.
+ * Only http_conn_work() processes bytes. It runs when bytes have arrived and, through
+ * http_conn_kick(), after a handler did something at another time. At its end it decides
+ * whether to continue to read, and sets the deadline.
  *
- * A connection is never closed on a client that may still be sending: the kernel
- * would answer with a reset, which can overtake our last words. Our half is ended,
- * and what comes is read and dropped until the client's half ends or time is up.
+ * The server does not close a connection while the client may still be sending: the
+ * kernel would answer with a reset, which could overtake the last answer. It closes its
+ * half, and then reads and drops bytes until the client closes its half or a time limit
+ * passes.
  */
 #include <errno.h>
 #include <openssl/ssl.h>

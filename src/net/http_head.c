@@ -2,10 +2,9 @@
 /*
  * http_head.c - the strict parser of heads
  *
- * Two passes. The first finds the empty line and notices bytes that cannot become
- * a head while they come in; the second runs once, over a head that is whole and
- * in one piece. So there is no state to carry from byte to byte, and nothing has
- * been believed of a head that turns out to be bad at its end.
+ * It has two passes. The first finds the empty line, and detects invalid bytes while they
+ * arrive. The second runs once, over a complete head in one piece. So the parser has no
+ * state from byte to byte, and nothing of a head is used before the whole head is valid.
  */
 #include "net/http_head.h"
 

@@ -5,10 +5,9 @@
  *	client -- conn, request --> [piece_in] -- stream up --> server
  *	client <-- http_write() --  [take_answer] <----------- server
  *
- * One connection to the server per request. Each direction pauses its source while
- * its sink is full, so no more than a queue's worth is ever held. The proxy lives
- * from http_proxy() until the request is closed; that, and nothing else, ends the
- * stream to the server.
+ * Each request has one connection to the server. Each direction pauses its source while
+ * its destination is full, so at most one queue of bytes is held. The proxy exists from
+ * http_proxy() until the request is closed; only this ends the connection to the server.
  */
 #include "net/http_proxy.h"
 

@@ -2,15 +2,15 @@
 /*
  * http_server.c - listen, accept, and the deadlines of all connections
  *
- * All connections that wait for the same kind of thing have the same time for it.
- * So each kind is a queue in which the next to expire is in front: setting a
- * deadline is an insertion at the end, and one timer serves them all.
+ * All connections with the same kind of deadline have the same time. So each kind has a
+ * queue with the next one to expire in front: setting a deadline appends to the queue,
+ * and one timer serves them all.
  *
- * When there are as many connections as there may be, the one that has waited longest
- * for its client makes room, strangers before clients that are known; when none
- * waits, a new one is answered 503 at once. Strangers cannot take all of them: some are
- * for known clients, and some for unix sockets, so that whoever owns the machine is
- * heard however many knock at its ports.
+ * When the maximum number of connections is reached, the server closes the connection
+ * that has been idle for the longest time, first of unknown clients, then of known ones.
+ * If none is idle, a new connection gets a 503 at once. Unknown clients cannot use all
+ * connections: some are reserved for known clients and some for unix sockets, so that the
+ * machine's owner can always connect.
  */
 #include <arpa/inet.h>
 #include <errno.h>

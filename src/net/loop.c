@@ -2,10 +2,9 @@
 /*
  * loop.c - a thin layer on libuv
  *
- * libuv frees nothing and calls back when a handle may be freed, so each handle
- * lives in a small allocation that ends there; the face of this module is gone
- * at once. Tasks run from a prepare handle: after timers, before the wait for
- * descriptors.
+ * libuv reports later when the memory of a handle may be freed. So each handle of libuv
+ * is a small allocation that is freed then, while the caller's object is freed at once.
+ * Tasks run from a prepare handle: after timers, before the wait for descriptors.
  */
 #include "net/loop.h"
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * loop_watchdog.c - find turns of the loop that took too long, and what they did
+ * loop_watchdog.c - find turns of the loop that took too long, and their cause
  *
- * One thread serves everyone, so a callback that blocks or computes for long stops every
- * client. Around each callback the monotonic clock is read once (some 30 ns, without a
- * system call); when a turn ends late, the callback that took most of it is named.
+ * One thread serves all clients, so a callback that blocks or computes for long stops
+ * every client. The monotonic clock is read once around each callback (some 30 ns,
+ * without a system call); when a turn takes too long, its longest callback is reported.
  *
- * Wall time alone would also accuse whoever was interrupted by other processes. Processor
- * time tells the two apart, but to read it is a system call: it is read at the end of a
- * turn and at most once in SAMPLE_NS. A slow turn's processor time is what was used since
- * then, and so too high by SAMPLE_NS at most.
+ * Wall time alone would also blame callbacks that other processes interrupted. Processor
+ * time tells the two apart, but reading it is a system call. It is read at the end of a
+ * turn, at most once in SAMPLE_NS. The reported processor time of a slow turn begins at
+ * that sample, so it is too high by at most SAMPLE_NS.
  */
 #include <stdbool.h>
 #include <string.h>

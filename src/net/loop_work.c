@@ -2,11 +2,11 @@
 /*
  * loop_work.c - blocking work on the threads of libuv
  *
- * There are few of them (eight), so work here is short: a piece of a file, the end of
- * one. libuv takes work in the order in which it comes. So no more is handed to it than
- * it has threads for: the rest waits here, by tenants, and these have turns. Of one
- * tenant one more is begun only while more threads are free than it has already: half of
- * them at most.
+ * There are only eight threads, so work here is short: reading a piece of a file, or
+ * closing one. libuv takes work in the order of its arrival. So the loop gives it only as
+ * much work as it has threads; the rest waits here, by tenant, and tenants take turns.
+ * Work of a tenant begins only while more threads are free than the tenant already uses,
+ * so it gets at most half of them.
  */
 #include <errno.h>
 #include <stdlib.h>

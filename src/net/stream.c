@@ -2,9 +2,9 @@
 /*
  * stream.c - watch a socket, and read from it
  *
- * What is watched follows from the state (stream_wanted()), with one liberty: a stream
- * that is paused for a moment stays watched for reading until bytes do arrive. A
- * request that is answered within its round thus costs no epoll_ctl(2).
+ * The watched events follow from the state (stream_wanted()), with one exception: a
+ * stream that is paused briefly stays watched for reading until bytes arrive. So a
+ * request that is answered within the same round costs no epoll_ctl(2).
  */
 #include "net/stream.h"
 

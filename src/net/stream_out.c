@@ -3,9 +3,9 @@
  * stream_out.c - the writing half of a stream: write what the socket accepts, queue the
  * rest
  *
- * The queue is made of segments, each a piece of memory or a range of a file. A
- * file goes out by sendfile(2), or piece by piece through TLS; in either case no
- * more of it is in memory than is being sent.
+ * The queue consists of segments; each is a piece of memory or a range of a file. A file
+ * is sent with sendfile(2), or piece by piece through TLS; in either case only the part
+ * that is being sent is in memory.
  */
 #include <errno.h>
 #include <openssl/err.h>

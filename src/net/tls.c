@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tls.c - certificates in, handshakes out: the only file that configures OpenSSL */
+/* tls.c - certificates and handshakes; the only file that configures OpenSSL */
 #include "net/tls.h"
 
 #include <errno.h>

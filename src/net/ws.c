@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ws.c - the handshake, and frames by wslay
+ * ws.c - the handshake, and frames with wslay
  *
- * wslay takes frames apart, puts messages together and keeps the rules. It is fed
- * one frame at a time: it holds what it has been given, so that is the only way in
- * which a pause can take effect between two messages that arrived together. What
- * was received behind the pause waits in @held, at most one read of it.
+ * wslay parses frames, assembles messages and enforces the protocol. It is given one
+ * frame at a time, because it keeps everything that it was given: only so can a pause
+ * take effect between two messages that arrived together. Bytes received after the pause
+ * wait in @held, at most one read.
  *
- * Frames to the client are not masked, so a message is a header of up to ten bytes
- * and itself; those bypass wslay's queue. Control frames come from wslay.
+ * Frames to the client are not masked, so a message is a header of up to ten bytes and
+ * its data; messages bypass wslay's queue. Control frames come from wslay.
  */
 #include "net/ws.h"
 
