@@ -2,10 +2,10 @@
 /*
  * db.c - open the database, lock it, check it, and handle its log
  *
- * In WAL mode a commit is one write to the log, and the page cache survives
- * the death of the process: that is all that DB_CRASH_SAFE needs. The order
- * that a power cut can destroy is restored by the log's checksums: what
- * follows the first damaged record never happened.
+ * In WAL mode, a commit is one write to the log, and the page cache survives the death of
+ * the process: DB_CRASH_SAFE needs no more. A power cut may lose writes out of order;
+ * then the checksums of the log show the first damaged record, and everything after it is
+ * ignored.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,9 +2,9 @@
 /*
  * event.c - rows of events, for clients that reconnect
  *
- * Ids are given by the caller, one after the other. Rows are deleted from the oldest on,
- * and the newest stays: what is kept is always all that came after some event, and the
- * next process knows which id was the last.
+ * The caller assigns consecutive ids. Rows are deleted from the oldest on, and the newest
+ * stays. So the kept events are always all events after a certain one, and the next
+ * process knows the last id.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * migrate.c - the schema, as the steps that led to it
+ * migrate.c - the schema, as a series of steps
  *
- * Step n turns a file of version n into one of version n + 1; a new file is
- * of version 0. A step that has been released is never changed: another is
- * added. Each step is one transaction with the number of its version, so that
- * a death in between leaves a file of some version, never between two.
+ * Step n turns a file of version n into one of version n + 1; a new file has version 0. A
+ * released step is never changed; a change needs a new step. Each step is one
+ * transaction, together with its version number, so a crash leaves a file with one of the
+ * versions, never between two.
  *
- * An update can be taken back: most steps only add tables, indexes and columns with
- * defaults, which a program of before does not notice. So there are two numbers: the
- * pragma user_version is what a program must know to use the file, and meta has the
- * number of steps that were done. A step is right, then, whatever a program of before has
- * written in the meantime.
+ * An update can be reverted: most steps only add tables, indexes and columns with
+ * defaults, which an older program does not notice. So there are two numbers: the pragma
+ * user_version is the version that a program must know to use the file, and meta has the
+ * number of completed steps. A step must therefore be correct for any data that an older
+ * program has written in the meantime.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * request.c - idempotency keys: requests, remembered longer than what they created
+ * request.c - idempotency keys: requests, remembered longer than the sandboxes they
+ * created
  *
- * A key is its own row, so that a client that repeats its request after the sandbox
- * is gone does not get another one. Sandboxes carry their key as well: by it they are
- * found, and a key lasts as long as one of them.
+ * A key is a separate row, so that a client that repeats its request after the sandbox is
+ * gone does not get another one. Sandboxes also have their key: it is used to find them,
+ * and a key is kept while one of them exists.
  */
 #include <errno.h>
 #include <string.h>

@@ -2,14 +2,14 @@
 /*
  * reserve.c - disk space reserved for the database
  *
- * On a full disk results must still be written down, and sandboxes deleted, or nothing
- * would ever be freed. Both change rows that are there: they need room in the log, and
- * hardly any in the file. So blocks for both are allocated ahead, beyond their ends
- * (fallocate(2) with FALLOC_FL_KEEP_SIZE), where nobody else can take them. A log that is
- * removed when the store is closed takes its blocks along; for the next start on a full
- * disk there is a file beside it, which is given up for them.
+ * On a full disk, the service must still be able to record results and delete sandboxes;
+ * otherwise it could never free space. Both change existing rows, so they need space in
+ * the log and hardly any in the file. So blocks for both are allocated in advance beyond
+ * their ends (fallocate(2) with FALLOC_FL_KEEP_SIZE), where no other file can use them.
+ * The log loses its blocks when it is removed at the end of the process. For the next
+ * start on a full disk there is a separate file, which is removed to free its blocks.
  *
- * Who uses the store sees to it that nothing new is admitted when the disk is full.
+ * The users of the database must admit nothing new when the disk is full.
  */
 #include <errno.h>
 #include <fcntl.h>

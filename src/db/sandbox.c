@@ -2,9 +2,9 @@
 /*
  * sandbox.c - rows of sandboxes: write them, their states, and what they cost their owner
  *
- * Whatever changes a state or a limit charges the owner in the same
- * transaction, by what the table of states says. Labels are kept twice: in the
- * row, as it is read, and in their own table, as it is searched.
+ * Each change of a state or a limit charges the owner in the same transaction, according
+ * to the table of states. Labels are stored twice: in the row for reading, and in a
+ * separate table for searching.
  */
 #include <errno.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 /*
  * sql.c - statements, transactions, and SQLite's errors as errnos
  *
- * A transaction that SQLite itself undid (the disk was full, say) must not go
- * on as a series of single writes: from then on every write is refused until
- * the outermost transaction is over.
+ * If SQLite itself rolls back a transaction (for example because the disk is full), the
+ * rest must not be written as single changes: every write is refused until the outermost
+ * transaction has ended.
  */
 #include <errno.h>
 #include <string.h>

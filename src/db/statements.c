@@ -2,7 +2,7 @@
 /*
  * statements.c - all SQL statements, as constants
  *
- * Parameters are numbered by their place: what binds them binds in this order.
+ * Parameters are numbered by position; callers bind them in this order.
  */
 #include "db/db_internal.h"
 

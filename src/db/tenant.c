@@ -2,9 +2,9 @@
 /*
  * tenant.c - tenants, their quotas, and the only place that charges them
  *
- * A tenant's row has what it may use and what it uses. Both are read and
- * written in the transaction of whatever is being charged for, so the count is
- * exact, and undone with it.
+ * A tenant's row has its limits and its usage. Both are read and written in the
+ * transaction of the change that is charged, so the usage is exact, and is rolled back
+ * with the change.
  */
 #include <errno.h>
 #include <string.h>

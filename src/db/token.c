@@ -2,10 +2,10 @@
 /*
  * token.c - secrets that identify a tenant
  *
- * A secret is 256 random bits, and the file has its SHA-256: there is nothing
- * to guess, so one round of a fast hash is enough. Looking one up takes the
- * hash to a table or to the index; how far its comparison got says something about the
- * hash of what was sent, which nobody can steer.
+ * A secret is 256 random bits, and the file has its SHA-256. Such a secret cannot be
+ * guessed, so one round of a fast hash is enough. A lookup compares hashes, in a table or
+ * in the index. Its run time reveals something only about the hash of the given secret,
+ * which a client cannot choose.
  */
 #include <errno.h>
 #include <openssl/crypto.h>
