@@ -2,7 +2,7 @@
 /*
  * backend.c - the section `backends`: where sandboxes may run
  *
- * Some are there by themselves, under the name of their kind; `backends` gives them other
+ * Some backends exist by default, under the name of their kind. `backends` changes their
  * settings, switches them off, or adds more:
  *
  *	backends:
@@ -11,9 +11,8 @@
  *	    kind: command
  *	    exec: [ssh, build, --, '{command}']
  *
- * Settings are checked here, strictly, and passed on as JSON to whoever opens the
- * backend. A backend whose kind has a weak wall is not offered to who asks for a stronger
- * one.
+ * Settings are checked strictly here, and passed as JSON to the engine that opens the
+ * backend. A request for a stronger tier never gets a backend with a weaker tier.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.c - parse a value by the type of its key; defaults; rules between keys */
+/*
+ * config.c - parse a value by the type of its key; set defaults; check rules between keys
+ */
 #include "config/config.h"
 
 #include <errno.h>

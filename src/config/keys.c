@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * keys.c - every key of the configuration: the one place to add one
+ * keys.c - every key of the configuration: the only place to add one
  *
- * What reads the file and the flags, the example, the manual page and the
- * help are made from this table; packaging/warren.yaml and man/warren.yaml.5
- * are written by tools/gen/gen-config, and a test notices when they are not.
+ * The parsers of the file and of the flags, the example, the manual page and the help use
+ * this table. tools/gen/gen-config writes packaging/warren.yaml and man/warren.yaml.5,
+ * and a test checks that they are up to date.
  */
 #include <string.h>
 

@@ -2,9 +2,9 @@
 /*
  * listen.c - listeners and who can reach them, mounts, names of hosts
  *
- * The rule: what only the owner of the socket can reach needs no token; what
- * every process of the machine can reach gets one made; what other machines
- * can reach is refused until there is one.
+ * The rule: a listener that only the owner of the socket can reach needs no token. For a
+ * listener that every process of the machine can reach, the service creates a token. A
+ * listener that other machines can reach is refused until there is a token.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -8,8 +8,8 @@
  *	    limits: { memory: 512m }
  *	    env: { PYTHONUNBUFFERED: '1' }
  *
- * What is in one is what a request to create a sandbox may have; whoever serves such
- * requests checks it, by the description of the API.
+ * A template has fields of a request to create a sandbox. The API, which serves such
+ * requests, checks it with their schema.
  */
 #include <errno.h>
 #include <string.h>

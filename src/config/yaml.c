@@ -2,10 +2,10 @@
 /*
  * yaml.c - convert the events of libyaml to JSON values, checking each
  *
- * Containers that are open form a stack of fixed height; nothing recurses, so
- * the input decides neither how deep we go nor, by aliases, how much there is.
- * Where each value stood is kept in a list beside them, as a value of jansson
- * has no room for it and true, false and null are the same object everywhere.
+ * Open containers form a stack of fixed height. Nothing recurses and aliases are refused,
+ * so the input controls neither the depth nor the amount of memory. The position of each
+ * value is kept in a separate list, because a value of jansson has no space for it, and
+ * true, false and null are shared objects.
  */
 #include "config/yaml.h"
 

@@ -3,9 +3,9 @@
  * files.c - files and ports of a sandbox: with the backend's own functions, otherwise
  * with execs
  *
- * Over exec a file is read by `cat` and written by `sh -c 'cat > "$1"'`, the
- * bytes in a stream: any size, any content, and two tools that nearly every
- * image has. Names travel as arguments, never inside a script.
+ * With execs, `cat` reads a file and `sh -c 'cat > "$1"'` writes it as a stream. This
+ * works for any size and content, with two tools that nearly every image has. Names are
+ * passed as arguments, never inside a script.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,11 +2,10 @@
 /*
  * api.c - the process that serves HTTP
  *
- * Born by fork of the warden's process, with listening sockets, a connection to
- * the warden and nothing else. It opens what needs the rights it was born with
- * (the key for TLS), gives them up, confines itself to its own directory, finds
- * again what a former api left, says that it is ready, and serves until it is
- * told to stop or the warden is gone.
+ * The warden's process forks it, with listening sockets and a connection to the warden.
+ * It opens files that need its initial rights (the key for TLS), drops these rights,
+ * confines itself to its own directory, restores the sandboxes of an earlier api, reports
+ * that it is ready, and serves until it gets a signal to stop or the warden is gone.
  */
 #include "daemon/api.h"
 

@@ -2,8 +2,8 @@
 /*
  * listen.c - the sockets on which clients connect
  *
- * The configuration says where they are, and with it whether they speak TLS and
- * who can reach them: so also of those that systemd has opened before.
+ * The configuration says for each socket where it is, whether it uses TLS, and who can
+ * reach it. This also applies to sockets that systemd opened.
  */
 #include "daemon/listen.h"
 

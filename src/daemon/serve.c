@@ -4,11 +4,11 @@
  *
  *	this process	the warden: its threads serve the api's requests, its first
  *			thread waits for signals and for the api's end
- *	its child	the api (api.c), started again when it dies
+ *	its child the api (api.c), restarted when it dies
  *
- * Both may be killed at any moment: sandboxes are children of nobody that
- * matters, and whoever comes next finds them. A second service on the same
- * state is refused by the locks of the engine and of the store.
+ * Both may be killed at any moment: sandboxes do not depend on their parent process, and
+ * the next service finds them. The locks of the engine and of the database prevent a
+ * second service with the same state.
  */
 #include <errno.h>
 #include <fcntl.h>

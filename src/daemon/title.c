@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * title.c - the kernel shows the memory that argv came in: it is written over
+ * title.c - set the title of the process by overwriting the memory of argv, which the
+ * kernel shows
  *
- * Its name for the process (/proc/PID/comm) stays "warren-serve".
+ * The name of the process (/proc/PID/comm) stays "warren-serve".
  */
 #include "daemon/title.h"
 

@@ -2,22 +2,22 @@
 /*
  * backend_threads.c - requests that may take long, on separate threads
  *
- * A container takes a hundred times as long to make as a sandbox of ours, and the pull of
- * an image before it may take minutes; and whatever waits for an answer from inside a
- * sandbox waits for somebody hostile. Neither is to hold up anybody else. Threads are
- * started as they are needed.
+ * Creating a container takes a hundred times as long as creating a native sandbox, and
+ * the pull of its image may take minutes. An answer from inside a sandbox may never come,
+ * because the sandbox may be hostile. Neither may delay other requests. Threads are
+ * started when they are needed.
  *
- * Requests have lanes (below), each with a number of threads: what ends or counts
- * sandboxes never waits for what makes them. Within a lane, tenants and backends share:
- * of one tenant in one backend one more request is begun only while more threads are free
- * than it has already, and of one backend only while it leaves a quarter of the lane to
- * others.
+ * Each kind of request has a lane (below) with a number of threads: requests that end or
+ * count sandboxes never wait for requests that create them. Within a lane, tenants and
+ * backends share the threads. A request of a tenant to a backend begins only while more
+ * threads are free than this tenant already uses there, and while its backend leaves a
+ * quarter of the lane to others.
  *
- * Of one sandbox, one request is carried out at a time, in the order in which they came.
- * That holds also for those of an api that died in the meantime: its successor destroys
- * what it finds half made, and must not overtake the making. So a request keeps the
- * connection on which it came, by a copy; to write to one that nobody reads any more does
- * no harm.
+ * Requests for one sandbox are carried out one at a time, in the order of their arrival.
+ * This includes requests of an api that died in the meantime: its successor destroys
+ * half-created sandboxes, and must not overtake their creation. So a request keeps a
+ * duplicate of the connection on which it came; writing to a connection without a reader
+ * does no harm.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * claim.c - the claims, as a list; the count, checked against the run directory
+ * claim.c - the list of claims, and the count, checked against the run directory
  *
- * The count is kept in memory, and read anew from the directory when it says that there
- * are too many: sandboxes also end without us, and a count that is too high would refuse
- * forever. It is never too low, as a sandbox is uncounted only by the one request that
- * destroyed it.
+ * The count is kept in memory, and read again from the directory when it reaches the
+ * maximum: sandboxes also end without the warden, and a count that is too high would
+ * refuse requests forever. It is never too low, because only the request that destroyed a
+ * sandbox decreases it.
  */
 #include "warden/claim.h"
 

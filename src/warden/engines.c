@@ -2,10 +2,10 @@
 /*
  * engines.c - an engine for each backend in the configuration
  *
- * The native one is opened with the warden: its lock is what keeps a second service away,
- * and it is asked for before all others. The rest are opened when somebody asks for them,
- * so that a machine without them is none the worse for it. An engine has its
- * own name, by which the next warden finds its sandboxes again.
+ * The native engine is opened with the warden, before all others: its lock prevents a
+ * second service. The other engines are opened when a request first needs them, so a
+ * machine without their programs can still run the service. Each engine has its own name,
+ * by which the next warden finds its sandboxes again.
  */
 #include <errno.h>
 #include <pthread.h>

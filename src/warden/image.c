@@ -2,13 +2,14 @@
 /*
  * image.c - start the separate program that handles images
  *
- * What it prints is read by who asked, through a pipe: lines of JSON, the last of
- * which says how it went. No one waits for it here. It writes until the reader
- * is gone, and then it gives up.
+ * The api reads the program's output through a pipe: lines of JSON, the last of which is
+ * the result. The warden does not wait for the program. The program stops when its reader
+ * has closed the pipe.
  *
- * There are not more than so many at a time. As SIGCHLD is ignored nobody tells of their
- * end: each holds the end of a pipe that has nothing to say, and we hold the other.
- * Pulls, which take as long as a registry likes, leave some places to the rest.
+ * The number of concurrent programs is limited. SIGCHLD is ignored, so the warden does
+ * not learn when one ends. Instead each program holds one end of an unused pipe, and the
+ * warden checks the other end. Pulls, which may take as long as the registry wants, leave
+ * some places to other programs.
  */
 #include <errno.h>
 #include <fcntl.h>

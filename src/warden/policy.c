@@ -2,11 +2,11 @@
 /*
  * policy.c - what a sandbox may have, according to the service's configuration
  *
- * Asked twice: by the api, which can answer in words of the request, and by the warden,
- * which does not trust the api. A source of a mount is judged by name here and by
- * descriptor in the warden (policy_open_mounts()): whoever may write below a permitted
- * directory may put a link there at any moment, so what is checked must be what is
- * mounted.
+ * The policy is checked twice: by the api, which can answer in terms of the request, and
+ * by the warden, which does not trust the api. The source of a mount is checked by name
+ * here, and by descriptor in the warden (policy_open_mounts()). A process that may write
+ * below a permitted directory could create a link there at any moment, so exactly the
+ * checked file must be mounted.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,11 +2,11 @@
 /*
  * probe.c - find out what an engine can do: one thread per engine answers all requests
  *
- * To probe an engine may mean to wait for another program, that may never answer. So no
- * thread waits for a probe that another thread has under way: the question is noted, and
- * the thread that probes answers it. An engine that hangs thus has one thread, however
- * many ask, and nobody who asks for another engine notices. What was found a moment ago
- * will do.
+ * Probing an engine may mean waiting for another program, which may never answer. So no
+ * thread waits for a probe of another thread: it leaves its request to the thread that is
+ * probing, which answers it. So an engine that hangs blocks one thread, no matter how
+ * many requests there are, and does not affect other engines. A recent result is used
+ * again.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,18 +2,18 @@
 /*
  * turns.c - requests to the native backend, tenants in turn
  *
- * The api's requests come on one connection, in the order in which clients asked. If they
- * were carried out in that order, one tenant's hundred creates would delay every other
- * tenant's first. So what has come is sorted by tenant, and tenants have turns.
+ * The api's requests arrive on one connection, in the order of the clients' requests. In
+ * that order, a hundred creates of one tenant would delay the first create of every other
+ * tenant. So requests are sorted by tenant, and tenants take turns.
  *
- * One thread at a time receives. It takes one request, passes the receiving on to a
- * thread that is idle, and carries the request out itself: no request changes threads
- * unless it has to wait. A thread that becomes free receives what has come in the
- * meantime before it chooses the next request.
+ * One thread at a time receives. It takes one request, lets an idle thread continue to
+ * receive, and carries out the request itself: a request changes threads only if it has
+ * to wait. A thread that becomes free first receives the requests that have arrived in
+ * the meantime, and then chooses the next one.
  *
- * Of one tenant one more request is begun only while more threads are free than it has
- * already: half of the threads are the most that one tenant gets, and another one finds
- * some free.
+ * A request of a tenant begins only while more threads are free than the tenant already
+ * uses. So one tenant gets at most half of the threads, and another tenant finds some
+ * free.
  */
 #include <errno.h>
 #include <poll.h>

@@ -2,21 +2,20 @@
 /*
  * warden.c - the table of permitted requests, and the threads that carry them out
  *
- * Requests come on one connection; threads carry them out, tenants in turn
- * (turns.c), and answer. The warden remembers nothing between two
- * requests: a sandbox is found by its id in the run directory each time and let
- * go of afterwards, so that a warden that was killed is replaced by one that
- * knows as much. The api sees to it that no two changes of one sandbox are asked
- * for at a time; if it does not, the second is refused (claim.h).
+ * Requests arrive on one connection. Threads carry them out, tenants in turn (turns.c),
+ * and answer. The warden keeps no state between two requests: for each request it finds
+ * the sandbox by its id in the run directory, and releases it afterwards. So a warden
+ * that was killed is replaced by one that knows as much. The api sends only one change of
+ * a sandbox at a time; if it does not, the second one is refused (claim.h).
  *
- * The api may have been taken over, and is believed nothing: what a request asks for is
- * judged by the warden's own policy (policy.c), whichever backend it is for.
+ * An attacker may control the api, so the warden trusts none of its requests: it checks
+ * each one against its own policy (policy.c), for every backend.
  *
- * A request names a backend (engines.c); those to others than the native one go to
- * threads of their own (backend_threads.c), as other programs take part in them.
+ * A request names a backend (engines.c). Requests to backends other than the native one
+ * have separate threads (backend_threads.c), because they wait for other programs.
  *
- * Sandboxes are children of this process or of one that is gone: SIGCHLD is
- * ignored, so that nobody has to wait for them.
+ * Sandboxes are children of this process or of an earlier one. SIGCHLD is ignored, so
+ * that no process has to wait for them.
  */
 #include "warden/warden.h"
 
