@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * copy_budget.h - how many bytes of files may be copied at once, by one sandbox and by
- * all
+ * copy_budget.h - limit the bytes of files being copied at once, per sandbox and in total
  *
  * Files being copied (file_copy.h) are on the service's own disk, outside of the sandbox.
- * So a sandbox may have at most as many bytes of them as its own disk may hold
+ * A sandbox may therefore copy at most as many bytes at once as the limit of its own disk
  * (ROOM_DEFAULT without such a limit), and all sandboxes together at most three quarters
- * of the space that is free without them. Of that, one sandbox may have at most three
- * times what it leaves for others, so that some is left for the next.
+ * of the space that is free without these files. Of that, one sandbox may use at most
+ * three times what it leaves for others, so that some is left for the next.
  *
  * The kernel keeps the sum, as locks on a file that all shims open: a shim that copies N
- * MiB holds a lock on N bytes of it, at its own offset, and another one for the part that
- * is already on the disk. So the sum stays correct when a shim dies.
+ * MiB locks N bytes of it, at its own offset, and holds another lock for the part that is
+ * already on the disk. The sum thus stays correct when a shim dies.
  */
 #ifndef SHIM_CORE_COPY_BUDGET_H
 #define SHIM_CORE_COPY_BUDGET_H
@@ -23,17 +22,18 @@
 #define ROOM_DEFAULT (2ULL << 30)
 #define ROOM_LEAST   (64ULL << 20)
 
-/* What the sandbox's disk may hold; 0: there is no limit. */
+/* Set the limit of the sandbox's disk; 0: none. */
 void room_bound(uint64_t disk);
 uint64_t room_limit(void);
 /*
- * This shim now copies @bytes, of which @written are on the disk of @fd (any file on it).
- * -EFBIG: more than this sandbox may have; -ENOSPC: all together have too much. The claim
- * is recorded in any case: a caller that is refused calls again with what it has then.
+ * Record that this shim now copies @bytes, of which @written are on the disk of @fd (any
+ * file on it). -EFBIG: more than this sandbox may copy; -ENOSPC: all sandboxes together
+ * copy too much. The claim is recorded in any case: after an error, the caller reduces
+ * its bytes and calls again.
  */
 int room_claim(const char *dir, int fd, uint64_t bytes, uint64_t written,
 	       struct warren_error *err);
-/* In a child that must not hold these locks. */
+/* Close the file with the locks; for a child that must not hold them. */
 void room_leave(void);
 
 #endif /* SHIM_CORE_COPY_BUDGET_H */

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * driver.h - the contract of a driver for a platform
+ * driver.h - the interface that a driver for a platform implements
  *
- * A sandbox of the native backend has an init inside. One of docker, of gVisor, or of
- * anything else that can run a command has a shim instead: a process on the host that
- * uses the same protocol (proto/init_proto.h), keeps the same journals, and lives as long
- * as the sandbox. Nothing is installed in the image, nothing listens in it, and clients
- * of a sandbox need not know which of the two they talk to.
+ * A sandbox of the native backend has an init inside. A sandbox of docker, gVisor or any
+ * other platform that can run a command has a shim instead: a process on the host that
+ * uses the same protocol (proto/init_proto.h), writes the same journals, and lives as
+ * long as the sandbox. Nothing is installed in the image, no process listens in it, and
+ * clients need not know whether they talk to an init or a shim.
  *
- * A platform provides create, exec, destroy and probe. For other functions that are NULL,
- * the shim uses exec with the image's own shell, or answers "not supported by backend X".
+ * A driver provides create, exec, destroy and probe. If another function is NULL, the
+ * shim runs the image's shell through exec where possible, and otherwise answers "not
+ * supported by backend X".
  *
- * Every function except exec() runs in a process that may wait; the shim ends one that
- * takes longer than SHIM_PATIENCE. A platform must find everything about a sandbox again
+ * Every function except exec() runs in a process that may block; the shim kills one that
+ * takes longer than SHIM_PATIENCE. A driver must be able to find everything of a sandbox
  * by the sandbox's id (a container's name and label, a directory): any process may call
  * destroy(), even after a crash, and even if create() did nothing.
  *
@@ -30,47 +31,47 @@
 #include "base/error.h"
 #include "base/id.h"
 
-#define SHIM_PATIENCE     60000 /* ms; pulling an image: forever, with progress */
+#define SHIM_PATIENCE     60000 /* ms; pulling an image has no time limit */
 #define SHIM_ENFORCED_MAX 24
 
 /* One sandbox, as its platform sees it. */
 struct shim_sandbox {
 	const struct shim_driver *driver;
-	const char *name; /* of the backend: "docker", or as the configuration names it */
+	const char *name;      /* backend: "docker", or its name in the configuration */
 	const json_t *config;  /* its settings in the configuration; may be NULL */
-	const char *state_dir; /* of the engine: images are there */
-	char dir[256]; /* the sandbox's own directory, below the engine's run_dir */
+	const char *state_dir; /* of the engine; contains the images */
+	char dir[256];         /* the sandbox's directory, below the engine's run_dir */
 	char id[ID_LEN + 1];
 	/*
-	 * The machine's /proc, because a shim with a pid namespace has another one: a
-	 * platform names the processes that it started by the pids there.
+	 * The host's /proc, in which platforms identify the processes they started. The
+	 * shim's own /proc may be that of another pid namespace.
 	 */
 	int machine;
 	/*
-	 * create() may also set: whether it failed and left nothing, so that destroy() is
-	 * not needed; and the cgroup that counts processes killed because memory ran out,
-	 * for a sandbox that survives this (os/cgroup.h); -1: it is not visible.
+	 * create() may also set these. clean: it failed and left nothing, so destroy() is
+	 * not needed. memory: the cgroup that counts OOM kills, for a sandbox that
+	 * survives them (os/cgroup.h); -1: not visible.
 	 */
 	bool clean;
 	int memory;
 	/*
-	 * And a connection to a guest agent inside, which serves files and ports like an
-	 * init (agent/guest/guest_server.c), -1: none; and the default user and directory
-	 * of commands, from the spec or the image, NULL: root and "/".
+	 * within: a connection to a guest agent inside, which serves files and ports like
+	 * an init (agent/guest/guest_server.c); -1: none. user, cwd: the default user and
+	 * directory of commands, from the spec or the image; NULL: root and "/".
 	 */
 	int within;
 	char *user, *cwd;
 	/*
-	 * The platform's name for it, if that is not .id, for as long as this process
-	 * lives; and its first process as a directory of the machine's /proc, -1: it is
+	 * handle: the platform's name for the sandbox while this process lives, if that
+	 * is not .id. first: its first process, as a directory of the host's /proc; -1:
 	 * not visible.
 	 */
 	char handle[65];
 	int first;
-	/* What must stay open for restore(); -1: nothing. */
+	/* A descriptor that must stay open for restore(); -1: none. */
 	int held;
 	/*
-	 * And the path of the guest agent's program inside, which commands can run; NULL:
+	 * The path inside of the guest agent's program, which commands can run; NULL:
 	 * none.
 	 */
 	const char *helper;
@@ -78,38 +79,37 @@ struct shim_sandbox {
 	struct warren_enforcement enforced[SHIM_ENFORCED_MAX];
 };
 
-/* One command to run in it. */
+/* One command to run in a sandbox. */
 struct shim_exec {
 	const char *const
 		*argv; /* NULL-terminated; argv[0] is looked up in PATH, inside */
-	const char *const *env; /* "NAME=value", in addition to the image's own */
+	const char *const *env; /* "NAME=value", in addition to the image's environment */
 	const char *cwd;        /* NULL: the image's */
 	const char *user;       /* "name", "uid" or "uid:gid"; NULL: the sandbox's */
-	bool pty;               /* 0 is a terminal, here and inside; see resize */
-	bool stdin_open;        /* 0 is not /dev/null */
-	bool tell_start;        /* the shim waits for SHIM_STARTED */
+	bool pty;        /* 0 is a terminal, outside and inside; see SIGWINCH at exec() */
+	bool stdin_open; /* 0 is not /dev/null */
+	bool tell_start; /* the shim waits for SHIM_STARTED */
 	/*
 	 * Descriptor for the outcome, one struct shim_outcome, written before the process
 	 * ends. It is descriptor 3 in the process of exec(), which has only 0 to 3; a
-	 * process that does not need it sets close-on-exec. Without an outcome, the
-	 * process's own exit status counts as the command's.
+	 * process that does not need it sets close-on-exec. Without an outcome, the exit
+	 * status of the process counts as that of the command.
 	 */
 	int outcome_fd;
 };
 
 enum shim_verdict {
-	SHIM_EXITED,   /* code: 0 to 255 */
-	SHIM_SIGNALED, /* code: the signal. By convention 128+n where a platform knows no
-			  more */
+	SHIM_EXITED,      /* code: 0 to 255 */
+	SHIM_SIGNALED,    /* code: the signal, or 128+n from the exit status */
 	SHIM_NOT_STARTED, /* err says why; code is ENOENT, EACCES, ... */
 	/*
-	 * For a platform that can report it (tells_start): written first, when the
-	 * command runs; code: its pid inside, 0: not known. The shim requests it
+	 * A driver that can report the start (tells_start) writes this first, when the
+	 * command runs; code: its pid inside, 0: unknown. The shim requests it
 	 * (tell_start) if the image has no shell to report it, or if none is needed
 	 * (tells_all).
 	 */
 	SHIM_STARTED,
-	/* The sandbox was ended, and the command with it: its result is not known. */
+	/* The sandbox ended, and the command with it; its result is unknown. */
 	SHIM_LOST,
 };
 
@@ -128,19 +128,18 @@ struct shim_driver_pull {
 struct shim_driver {
 	const struct backend_kind *kind;
 	bool tells_start; /* see SHIM_STARTED */
-	bool tells_all;   /* and always the pid, or why it does not run */
-	bool own_kernel;  /* which may refuse calls of the image's tools: the shim tests
-			     this */
+	bool tells_all;   /* and always with the pid, or why it does not run */
+	bool own_kernel; /* its kernel may refuse calls of the image's tools: test them */
 	/*
-	 * Its tools must see the machine's own pids, so the shim has no pid namespace:
-	 * processes that it starts must end by PR_SET_PDEATHSIG, or by themselves.
+	 * Its tools must see the host's pids, so the shim has no pid namespace. Processes
+	 * that it starts must end with it by PR_SET_PDEATHSIG, or by themselves.
 	 */
 	bool host_pids;
 
 	/*
-	 * Started processes may continue after their tool and the sandbox have ended (for
-	 * example on another machine): they are found by their environment, and killed,
-	 * before destroy().
+	 * Processes may continue after their tool and the sandbox have ended (for example
+	 * on another machine). Before destroy(), the shim finds them by their environment
+	 * and kills them.
 	 */
 	bool outlived;
 
@@ -151,72 +150,79 @@ struct shim_driver {
 	const char *guest;
 
 	/*
-	 * What this machine and this configuration allow; count or -errno. @name: as in
-	 * the sandbox.
+	 * List the features that this machine and this configuration support; return the
+	 * count or -errno. @name: see struct shim_sandbox.
 	 */
 	int (*probe)(const char *name, const json_t *config,
 		     struct warren_feature *features, size_t max,
 		     struct warren_error *err);
 
 	/*
-	 * When it returns 0, the sandbox is ready to exec. It enforces each limit of the
-	 * spec or fails (-EOPNOTSUPP, naming the field), and reports what is enforced
-	 * with shim_sandbox_enforce(). After a failure nothing is left, or destroy() is
+	 * On success, the sandbox is ready for exec. Enforce each limit of the spec or
+	 * fail (-EOPNOTSUPP, naming the field), and report what is enforced with
+	 * shim_sandbox_enforce(). After a failure either nothing is left, or destroy() is
 	 * called until nothing is.
 	 */
 	int (*create)(struct shim_sandbox *p, const struct warren_spec *spec,
 		      struct warren_error *err);
-	/* Only by id; 0 even if there is nothing. When it returns 0, nothing is left. */
+	/*
+	 * Destroy the sandbox, using only its id. 0 means that nothing is left, even if
+	 * there was nothing before.
+	 */
 	int (*destroy)(struct shim_sandbox *p, struct warren_error *err);
 
 	/*
-	 * Runs in a separate process with 0, 1 and 2 for the command, which ends when the
-	 * command has ended and all its output is written: execute another program, or
-	 * relay the streams and write the outcome. Does not return. SIGTERM ends it in
-	 * any case; SIGWINCH means that the terminal at 0 has a new size.
+	 * Run a command; never returns. This is a separate process with 0, 1 and 2 for
+	 * the command. It executes another program, or relays the streams and writes the
+	 * outcome, and ends when the command has ended and all its output is written.
+	 * SIGTERM must end it in any case; SIGWINCH means that the terminal at 0 has a
+	 * new size.
 	 */
 	__attribute__((noreturn)) void (*exec)(struct shim_sandbox *p,
 					       const struct shim_exec *e);
 
-	/* From here on NULL is allowed. */
+	/* All functions below may be NULL. */
 
 	/*
-	 * Pull an image into its daemon; @missing: only if the daemon does not have it.
-	 * Reports progress to @pull->tell(), and returns the image in *@ret, in the
-	 * format of `warren image inspect`.
+	 * Pull an image into the platform's daemon; @missing: only if the daemon does not
+	 * have it. Report progress to @pull->tell(), and return the image in *@ret, in
+	 * the format of `warren image inspect`.
 	 */
 	int (*pull)(const char *name, const json_t *config, const char *image,
 		    bool missing, struct shim_driver_pull *pull, json_t **ret,
 		    struct warren_error *err);
 
 	/*
-	 * Seconds that a step may take beyond the configured "timeout", if that is the
-	 * time limit for another process: its error says more about who did not answer.
+	 * Seconds that a step may take beyond the configured "timeout". For drivers that
+	 * apply the timeout to another process, such as a daemon, and report better which
+	 * one did not answer.
 	 */
 	int slack;
 	/*
-	 * Waits until the sandbox has ended (stopped, killed, or removed by another
-	 * process). 1: its first process was ended from inside, if none of those of
+	 * Wait until the sandbox has ended (stopped, killed, or removed by another
+	 * process). 1: its first process was ended from inside, unless a process of
 	 * has_process() was killed.
 	 */
 	int (*wait)(struct shim_sandbox *p, struct warren_error *err);
 	/*
-	 * If the processes of the sandbox are the shim's children: is @pid one of them?
+	 * If the processes of the sandbox are the shim's children: whether @pid is one.
 	 */
 	bool (*has_process)(struct shim_sandbox *p, int pid);
 	/*
-	 * Why a sandbox has ended, as far as it is known. Must not wait: the shim does.
+	 * Say why a sandbox has ended, if it is known. Must not block, because the shim's
+	 * loop calls it.
 	 */
 	void (*explain)(struct shim_sandbox *p, struct warren_error *ret);
 	int (*pause)(struct shim_sandbox *p, bool paused, struct warren_error *err);
 	/*
-	 * A pause that needs no memory; all three functions or none. savable() checks
-	 * whether it is possible, and waits a little for processes that are about to end;
-	 * -EBUSY: the message names the process that prevents it: @pid, if it is not 0
-	 * (-1: not known), because the caller waits for its end. save() writes everything
-	 * to @image, an empty file: when it returns 0, no process of the sandbox runs.
-	 * restore() continues it from there, with @held. For both, -EREMOTEIO means that
-	 * the sandbox has ended; after another error it is unchanged.
+	 * A pause that needs no memory; a driver has all three functions or none.
+	 * savable() checks whether it is possible, and waits a little for processes that
+	 * are about to end. On -EBUSY, the message names the process that prevents it:
+	 * @pid, if it is not 0 (-1: unknown), because the caller waits for its end.
+	 * save() writes everything to @image, an empty file; after success, no process of
+	 * the sandbox runs. restore() continues it from there, with @held. For both,
+	 * -EREMOTEIO means that the sandbox has ended; after another error it is
+	 * unchanged.
 	 */
 	int (*savable)(struct shim_sandbox *p, int pid, struct warren_error *err);
 	int (*save)(struct shim_sandbox *p, int image, struct warren_error *err);
@@ -227,14 +233,15 @@ struct shim_driver {
 	int (*update)(struct shim_sandbox *p, const struct warren_limits *limits,
 		      struct warren_error *err);
 	/*
-	 * If the image has no shell for it: send @sig to all processes of the exec with
-	 * WARREN_EXEC=@mark in their environment, or to the first. -ESRCH: there is none.
+	 * Used if the image has no shell: send @sig to all processes of the exec with
+	 * WARREN_EXEC=@mark in their environment, or only to the first. -ESRCH: there is
+	 * none.
 	 */
 	int (*signal)(struct shim_sandbox *p, const char *mark, const char *user,
 		      bool all, int sig, struct warren_error *err);
 	/*
-	 * Why nothing inside answers: -EBUSY, it is paused; -ESRCH, it has ended; 0: it
-	 * should answer.
+	 * Find out why nothing inside answers: -EBUSY: it is paused; -ESRCH: it has
+	 * ended; 0: it should answer.
 	 */
 	int (*silent)(struct shim_sandbox *p, struct warren_error *err);
 	/* Copy at most @size bytes of a file from @offset to @to, as root inside. */
@@ -252,16 +259,16 @@ BACKEND_KINDS_SHIMMED(SHIM_DRIVER_EXTERN)
 /* Seconds that a step may take: the configuration's "timeout", or SHIM_PATIENCE. */
 int shim_sandbox_patience(void);
 /*
- * wait_tool.c: the status of the child @pid, which leads a group, when it has ended;
- * -ETIMEDOUT: it took longer than @secs, and neither @in nor @out (-1: none) moved in the
- * meantime; it was killed. The last output from @said_fd (-1: none) goes to @said.
+ * wait_tool.c: wait for the child @pid, which leads a process group, and return its
+ * status. -ETIMEDOUT: it took longer than @secs without data moving through @in or @out
+ * (-1: none), and was killed. @said gets the last output from @said_fd (-1: none).
  */
 struct buf;
 int shim_sandbox_await(pid_t pid, int secs, int said_fd, struct buf *said, int in,
 		       int out);
 /*
- * streams.c: drop the rights of a process that only moves bytes: if it is root, it
- * becomes an unprivileged user.
+ * streams.c: drop the rights of a process that only copies bytes: root becomes an
+ * unprivileged user.
  */
 void shim_sandbox_drop_rights(void);
 void shim_sandbox_enforce(struct shim_sandbox *p, const char *name, bool enforced,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parse_ps.h - the processes of a sandbox, from the lines of a script (scripts.h:
- * script_processes)
+ * parse_ps.h - parse the list of a sandbox's processes that script_processes (scripts.h)
+ * prints
  *
  * The processes of an exec are its first one, identified by pid and start time; those
  * that the script reports with its mark; and all descendants of these.
@@ -13,27 +13,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROCS_MAX 65536 /* that a listing may have */
+#define PROCS_MAX 65536 /* maximum in a list */
 
 struct proc {
 	int pid, ppid;
-	uint64_t start; /* clock ticks, as inside */
+	uint64_t start; /* clock ticks, as seen inside */
 	bool ours, dead, ignores_int;
 };
 
 struct procs {
-	struct proc *procs; /* to be freed; by their numbers */
+	struct proc *procs; /* sorted by pid; the caller frees them */
 	size_t n;
 };
 
 /*
- * @text is written to. pid and start identify the @n first processes (start 0: only the
- * pid). @ret must be freed in any case; -ENOMEM; -E2BIG: more than PROCS_MAX.
+ * Parse @text, which is modified. @first lists the @n first processes of execs, by pid
+ * and start (start 0: only the pid). ret->procs must be freed in any case; -ENOMEM;
+ * -E2BIG: more than PROCS_MAX.
  */
 int procs_parse(char *text, const struct proc *first, size_t n, struct procs *ret);
-/* NULL: it is not there. */
+/* Find a process by pid; NULL: there is none. */
 struct proc *procs_find(const struct procs *l, int pid);
-/* When a process started, from the part of its stat after the name; 0: not known. */
+/* The start time of a process, from the part of its stat after the name; 0: unknown. */
 uint64_t procs_start(const char *stat);
 
 #endif /* SHIM_CORE_PARSE_PS_H */

@@ -1,50 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scripts.h - scripts for the image's own shell, in POSIX shell only */
+/* scripts.h - scripts for the image's shell, in POSIX syntax only */
 #ifndef SHIM_CORE_SCRIPTS_H
 #define SHIM_CORE_SCRIPTS_H
 
 #include "base/buf.h"
 
 /*
- * For `sh -c`: MARK CWD OPTIONS COMMAND... becomes the command, in the directory, after a
- * line on stderr: "MARK ok PID STAT" (what /proc/self/stat says behind the name), or
- * "MARK no WHY", which is "cwd" or the name of an errno. Options: m, make the directory;
- * n, the command's stderr is /dev/null.
+ * For `sh -c`, with arguments MARK CWD OPTIONS COMMAND...: change to the directory, print
+ * a line on stderr, and execute the command. The line is "MARK ok PID STAT" (STAT is the
+ * part of /proc/self/stat after the name), or "MARK no WHY", where WHY is "cwd" or the
+ * name of an errno. Options: m, create the directory; n, the command's stderr is
+ * /dev/null.
  */
 extern const char script_start[];
 
-/* For `sh -c`, with a mark: who and where we are, and our environment. */
+/* For `sh -c`, with a mark: print user, directory and environment of the shell. */
 extern const char script_learn[];
 
 /*
- * For a hand: the stat of every process; then, behind an empty line, whose environment
- * has $m.
+ * For a pooled shell: print the stat of every process; then, after an empty line, the
+ * processes that have $m in their environment.
  */
 extern const char script_processes[];
 
 /*
- * Before a script that needs tools: `need TOOL...` has the first of them that there is in
- * $t, or says what the image lacks (script_errno() knows that), and fails; `pour` copies
- * stdin to stdout by one of script_pour. Tools that are there as a part of busybox alone
- * are found in it.
+ * Put this before a script that needs tools. `need TOOL...` sets $t to the first tool
+ * that exists, or fails with a message about what the image lacks, which script_errno()
+ * recognises. `pour` copies stdin to stdout with one of script_pour. Tools that exist
+ * only within busybox are found too.
  */
 extern const char script_tools[];
-/* Behind script_tools, in a shell that the guest agent has started. */
+/* Follows script_tools in a shell that the guest agent has started. */
 extern const char script_served[];
 #define script_pour "cat dd tail"
 
-/* How a complaint begins that an image lacks something. */
+/* Beginning of a message that the image lacks something. */
 #define SCRIPT_LACKS "the image has no"
 #define SCRIPT_ERRNO "guest agent: errno "
 
 /*
- * The errno whose words a tool's complaint ends in; @other: none that we know. @ret_why
- * (or NULL): what is to be told in the complaint's own words, being more than the errno
- * says; or NULL.
+ * The errno whose text a tool's message ends with; @other: no known errno. *@ret_why
+ * (@ret_why may be NULL) is the part of the message that says more than the errno, or
+ * NULL.
  */
 int script_errno(const char *said, int other, const char **ret_why);
 
-/* @text as one word of a shell's, whatever is in it. */
+/* Append @text as one quoted shell word, whatever it contains. */
 void script_quote(struct buf *out, const char *text);
 
 #endif /* SHIM_CORE_SCRIPTS_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shell_pool.h - a persistent shell inside, which runs one script after another
+ * shell_pool.h - persistent shells inside, which run one script after another
  *
  * Starting a command on a platform takes many times as long as running a script in an
  * existing shell. Each such shell (a "hand") belongs to one user; a few are kept. The
@@ -13,18 +13,16 @@
 #include "shim/core/shim.h"
 
 /*
- * Run @script as @user ("": the sandbox's). Its exit status, or -errno: -EOPNOTSUPP,
- * there is no shell; -ETIMEDOUT, -EREMOTEIO: the shell is gone, and so is what it was
- * doing.
+ * Run @script as @user ("": the sandbox's default user). Return its exit status, or
+ * -errno: -EOPNOTSUPP: there is no shell; -ETIMEDOUT, -EREMOTEIO: the shell is gone, with
+ * the script.
  */
 int hand_run(const char *user, const struct buf *script, struct buf *out, int secs,
 	     struct warren_error *err);
 
-/*
- * Ends shells that were not used for a while; returns the ms until the next one, or -1.
- */
+/* End shells that were not used for a while; return the ms until the next one, or -1. */
 int hand_rest(void);
-/* Ends all of them. */
+/* End all shells. */
 void hand_release(void);
 /* Whether @pid is the process of such a shell. */
 bool hand_is(pid_t pid);

@@ -4,9 +4,10 @@
  *
  * A shim has the rights of the service's owner, and a client of it may be compromised.
  * Reading or writing a client's descriptor must not use these rights: a socket tells its
- * reader the writer's user, a file of /proc or /sys is a command to the kernel, a device
- * may be anything. So a stream must be a pipe, a regular file or an eventfd; a directory
- * must be a directory, or a file that stands for one (dir_handle.h).
+ * reader the writer's user, a write to /proc or /sys is a command to the kernel, and a
+ * device may do anything. A stream must therefore be a pipe, a regular file or an
+ * eventfd; a directory must be a real directory, or a file that represents one
+ * (dir_handle.h).
  */
 #ifndef SHIM_CORE_STREAMS_H
 #define SHIM_CORE_STREAMS_H

@@ -2,11 +2,11 @@
 /*
  * workers.h - processes that may block, so that the loop does not
  *
- * Two workers, forks of the shim that are started when they are first needed, do
- * everything that needs an answer from inside. A request is passed to a worker unchanged,
- * with its descriptors and the connection that it came from; the worker sends the answer
- * in the form in which it is passed on. A long file operation has a separate process
- * below the worker.
+ * Two workers do everything that needs an answer from inside. They are forked from the
+ * shim when they are first needed. The shim passes a request to a worker unchanged, with
+ * its descriptors and the number of its connection; the worker returns the reply in the
+ * form that the client gets. A worker starts a separate process for a long file
+ * operation.
  */
 #ifndef SHIM_CORE_WORKERS_H
 #define SHIM_CORE_WORKERS_H
@@ -17,17 +17,17 @@ enum work_kind {
 	WORK_REQUEST, /* a message of init_proto.h about files, which follows */
 	WORK_SIGNAL,  /* SIGNAL */
 	WORK_ALL,     /* SIGNAL for all processes of the sandbox */
-	WORK_LIST,    /* LIST, and a file comes along */
-	WORK_KILL,    /* execs that are overdue: their targets follow */
-	WORK_SAVE,    /* SAVE, and the file comes along */
-	WORK_RESTORE, /* RESTORE, and with the file what was held */
-	WORK_GONE,    /* a connection has ended: drop what it had begun */
+	WORK_LIST,    /* LIST, with a file */
+	WORK_KILL,    /* overdue execs; their targets follow */
+	WORK_SAVE,    /* SAVE, with the file */
+	WORK_RESTORE, /* RESTORE, with the file and shim_sandbox.held */
+	WORK_GONE,    /* a connection has ended: abandon its work */
 };
 
-/* What goes both ways before the message. */
+/* Header of each message, in both directions. */
 struct work {
 	enum work_kind kind;
-	int conn;            /* that sent the request; -1: none */
+	int conn;            /* the connection that sent the request; -1: none */
 	uint64_t connection; /* the inode of its socket, which identifies it */
 	uint32_t seq;
 	struct target target;
@@ -35,24 +35,27 @@ struct work {
 	enum proto_whom whom;
 };
 
-/* run.c's side. If a worker cannot be asked, the client gets an error. */
+/* For run.c. If no worker can be reached, the client gets an error. */
 void work_request(int c, const void *msg, size_t size, int *fds, size_t n_fds);
 void work_signal(int c, const struct exec *ex, const struct proto_signal *msg);
 void work_signal_everyone(int c, const struct proto_signal *msg);
 void work_list(int c, const struct exec *ex, const struct proto_list *msg, int *fds,
 	       size_t n_fds);
-/* Both, to the worker of files; -EBUSY: something is being done. */
+/* Start SAVE or RESTORE in the file worker; -EBUSY: it is busy. */
 int work_save(int c, uint32_t seq, enum work_kind kind, int pid, int *fds, size_t n_fds);
-/* What identifies connection @c; and that the connection has ended. */
+/*
+ * work_connection() returns the identity of connection @c; work_gone() reports its end to
+ * the workers.
+ */
 uint64_t work_connection(int c);
 void work_gone(uint64_t connection);
 /*
- * All targets have the same user. kill_over() gets the outcome. -errno: no worker was
- * asked.
+ * Kill @targets, which all have the same user. kill_over() gets the result. -errno: no
+ * worker could be reached.
  */
 #define WORK_KILLS_MAX 256
 int work_kill(const struct target *targets, size_t n);
-/* A worker has sent a message. */
+/* Process a message from a worker. */
 void work_heard(unsigned which);
 /* When to call work_deadlines() next, ns; 0: never. */
 uint64_t work_next(void);
@@ -60,15 +63,15 @@ void work_deadlines(void);
 /* Whether @pid was a worker. */
 bool work_reaped(int pid);
 
-#define WATCH_WORK ((enum watch)(WATCH_OUT + 1)) /* and which */
+#define WATCH_WORK ((enum watch)(WATCH_OUT + 1)) /* with the number of the worker */
 
-/* The worker's side: the answer to @w. */
+/* For workers: send the reply to @w. */
 void work_send(const struct work *w, const void *msg, size_t size, int fd);
 void work_reply(const struct work *w, long status, uint32_t value, int fd,
 		const char *why);
 /*
- * Report that the current work, and all that waits for it, takes longer; at least this
- * often.
+ * Report that the current work, and all requests that wait for it, takes longer. Call it
+ * at least every WORK_SIGN_MS.
  */
 #define WORK_SIGN_MS 5000
 void work_sign(void);
@@ -77,7 +80,7 @@ void work_sign(void);
 void tree_work(const struct work *w, int file);
 void tree_kill_overdue(const struct work *w, const struct target *targets, size_t n);
 void everyone_work(const struct work *w);
-/* Kill everything in the sandbox that can be reached. Not in a worker. */
+/* Kill all processes in the sandbox that can be reached. Not in a worker. */
 void tree_end(void);
 /* port.c: in a worker */
 void port_work(const struct work *w, const struct proto_connect *msg);

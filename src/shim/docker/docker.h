@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * docker.h - the platform "docker": its parts
+ * docker.h - the platform "docker": its source files and shared functions
  *
  *	docker.c	the table; configuration; destroy, wait, pause and the like
  *	http.c		one exchange with the daemon, with libcurl over its unix socket
  *	container_id.c	finds the right container
  *	create.c	creates a container: the image, the creation, the start, in order
  *	spec.c		translates a spec for the Engine API, and says what is enforced
- *	guest_exec.c	what the guest agent does inside for the shim
+ *	guest_exec.c	runs the guest agent's program inside for the shim
  *	container_pid.c	a container's first process on this machine; network: none
  *	guest_socket.c	the connection to the guest agent, for files and ports
  *	pull.c		gets missing images
@@ -25,12 +25,12 @@
  * /dev, which is a tmpfs, so that nothing is added to the image's own tree and a
  * `scratch` image works. Docker's own init cannot be used instead: it needs a command
  * from the image to wait for, and is in a separate package that many machines lack. The
- * file is a copy in the sandbox's directory: no file that the host executes is visible
- * inside.
+ * file is a copy in the sandbox's directory, so that no file that the host executes is
+ * visible inside.
  *
  * A container is named "warren-<id>", and belongs to Warren if its labels say so:
- * warren.id, and warren.engine, the folder that the sandbox's directory is in. It is
- * addressed by the id that the daemon gave it, never by its name.
+ * warren.id, and warren.engine, the directory that contains the sandbox's directory. It
+ * is addressed by the id that the daemon gave it, not by its name.
  */
 #ifndef SHIM_DOCKER_DOCKER_H
 #define SHIM_DOCKER_DOCKER_H
@@ -41,62 +41,59 @@
 #include "base/buf.h"
 #include "shim/core/driver.h"
 
-#define DOCKER_ID_LEN     64 /* of a container's own id */
+#define DOCKER_ID_LEN     64 /* of a container id */
 #define DOCKER_SOCKET_MAX 108
-#define DOCKER_GUEST      "/dev/.warren" /* inside */
+#define DOCKER_GUEST      "/dev/.warren" /* path inside */
 #define DOCKER_DOOR       "/dev/.warren-door"
 #define DOCKER_VOLUME_MAX 40
 #define DOCKER_GUEST_MAX  (sizeof(((struct shim_sandbox *)NULL)->dir) + sizeof("/anchor"))
 
 /* How long an exchange may take. */
 enum docker_pace {
-	DOCKER_SOON,   /* no longer than one's patience */
-	DOCKER_MOVING, /* while bytes move; silence is borne for DOCKER_SILENCE times that
-			*/
+	DOCKER_SOON,   /* at most patience_ms */
+	DOCKER_MOVING, /* at most DOCKER_SILENCE * patience_ms without data */
 	DOCKER_EVER,
 };
 
 #define DOCKER_SILENCE 6
 
-/* A way to the daemon: one connection that is kept, for one request after another. */
+/* A connection to the daemon, which is kept for one request after another. */
 struct docker {
-	const char *name;               /* of the backend, for errors */
-	const char *image;              /* of sandboxes that name none; may be NULL */
-	const char *pull;               /* "missing", "never" or "always" */
-	bool no_pull;                   /* whatever that says: the client may not */
+	const char *name;  /* name of the backend, for errors */
+	const char *image; /* default image of sandboxes; may be NULL */
+	const char *pull;  /* "missing", "never" or "always" */
+	bool no_pull;      /* the client forbids a pull, whatever `pull` says */
 	struct shim_driver_pull *watch; /* gets the progress of a pull; NULL: none */
-	const char *archives; /* a folder to load missing images from; may be NULL */
+	const char *archives; /* directory to load missing images from; may be NULL */
 	char socket[DOCKER_SOCKET_MAX];
 	CURL *easy;
-	json_t *volumes; /* of the image that docker_image_says() looked at; may be NULL
-			  */
-	bool podman;     /* it is that, as far as was seen */
+	json_t *volumes; /* of the image that docker_image_says() read; or NULL */
+	bool podman;     /* the daemon seems to be podman */
 	char why[CURL_ERROR_SIZE];
-	long patience_ms; /* that is had with it: the configuration's `timeout` */
-	/* Of the request at hand. */
+	long patience_ms; /* the configuration's `timeout` */
+	/* Of the current request. */
 	enum docker_pace pace;
 	int (*sink)(void *ctx, const char *data,
-		    size_t n); /* instead of .body; < 0: enough */
+		    size_t n); /* gets the body instead of .body; < 0: stop */
 	size_t (*source)(void *ctx, char *data,
-			 size_t n); /* what is sent; its size: .sent */
+			 size_t n); /* provides .sent bytes to send */
 	void *ctx;
 	uint64_t sent;
 	struct buf body;
-	int status;     /* of the last answer; 0: there was none */
-	json_t *answer; /* its body, when it was JSON; else NULL */
+	int status;     /* of the last response; 0: none */
+	json_t *answer; /* its body if it is JSON; otherwise NULL */
 };
 
-/* Seconds before the shim loses its patience with us, we do with the daemon. */
+/* Requests to the daemon time out this many seconds before the shim's own timeout. */
 #define DOCKER_SLACK 10
 
-/* What the daemon says of itself. */
+/* Properties that the daemon reports. */
 struct docker_info {
 	char version[40], driver[24], backing[24], runtime[24];
 	char cgroup_driver[16], cgroup_version[4];
 	bool memory, cpu, pids; /* limits that it can set */
 	bool seccomp, userns, rootless;
-	bool quota; /* the storage may be one that keeps its own limit for each
-		       container */
+	bool quota; /* the storage driver may support a limit for each container */
 };
 
 /* http.c */
@@ -106,46 +103,54 @@ void docker_close(struct docker *d);
 #define AUTO_DOCKER CLEANUP(docker_close)
 
 /*
- * One exchange: the status of the answer, or -errno when it tells of a failure (-ENOENT
- * for 404, -EBUSY for 409, ...) or there was none. Errors say "<name>: <step>: ...";
- * @path is a format.
+ * Send one request and return the status of the response, or -errno if it is an error
+ * (-ENOENT for 404, -EBUSY for 409, ...) or there is none. Errors begin with "<name>:
+ * <step>: "; @path is a format.
  */
 int docker_ask(struct docker *d, const char *step, const char *method, const json_t *body,
 	       struct warren_error *err, const char *path, ...) PRINTF_LIKE(6, 7);
-/* The failure that the answer with @status tells of. */
+/* Set @err from an error response with @status; return -errno. */
 int docker_failed(const struct docker *d, const char *step, int status,
 		  struct warren_error *err);
-/* The code of what a daemon says that can only be told by its words. */
+/*
+ * The errno for a daemon's message that can be recognised only by its text; @otherwise:
+ * unknown.
+ */
 int docker_said(const char *said, int otherwise);
-/* An answer that is not what the API promises. */
+/* Set @err for a response that violates the API. */
 int docker_odd(const struct docker *d, const char *step, struct warren_error *err);
-/* What was said by others, on one line, at most @n bytes of it. */
+/* Copy untrusted text as one line of at most @size bytes. */
 void docker_clean(char *text, size_t size, const char *said);
-/* A connection of its own; errors as docker_ask()'s. @ret_easy holds it open. */
+/*
+ * Open a separate connection; errors are those of docker_ask(). *@ret_easy keeps it open.
+ */
 int docker_connect(struct docker *d, const char *step, CURL **ret_easy, int *ret_fd,
 		   struct warren_error *err);
 
 /* docker.c */
-/* Where it is outside. */
+/* Path of the guest agent's program on the host. */
 void docker_guest(const struct shim_sandbox *p, char path[DOCKER_GUEST_MAX]);
-/* Of a sandbox with a read-only root: the name of its volume @n, from 0. */
+/* Name of volume @n (from 0) of a sandbox with a read-only root. */
 void docker_volume_name(const struct shim_sandbox *p, unsigned n,
 			char name[DOCKER_VOLUME_MAX]);
-/* The folder that the directories of the engine's sandboxes are in. */
+/* Name of the directory that contains the directories of the engine's sandboxes. */
 void docker_engine(const struct shim_sandbox *p, char engine[sizeof(p->dir)]);
 int docker_remove(struct docker *d, const struct shim_sandbox *p,
 		  struct warren_error *err);
 
 /* container_id.c */
-/* Where the container's id is written down. */
+/* Path of the file that contains the container's id. */
 void docker_id_path(const struct shim_sandbox *p, char path[DOCKER_GUEST_MAX]);
-/* The container has just been made: its id, out of d->answer. */
+/* Store the id of a new container, from d->answer. */
 int docker_id_keep(struct docker *d, struct shim_sandbox *p, const char *step,
 		   struct warren_error *err);
-/* 1: it is there, and d->answer tells of it; 0: there is none of ours. */
+/*
+ * Inspect the container. 1: it exists, and d->answer describes it; 0: there is none that
+ * belongs to Warren.
+ */
 int docker_inspect(struct docker *d, const struct shim_sandbox *p,
 		   struct warren_error *err);
-/* By what it is addressed; -ESRCH: there is none of ours. */
+/* Get the container's id; -ESRCH: there is none that belongs to Warren. */
 int docker_id(struct docker *d, const struct shim_sandbox *p, const char *step,
 	      char id[DOCKER_ID_LEN + 1], struct warren_error *err);
 
@@ -155,36 +160,42 @@ int docker_create(struct shim_sandbox *p, const struct warren_spec *spec,
 
 /* container_pid.c */
 /*
- * The container's first process, as a directory of the machine's /proc; -1: it is not to
- * be seen.
+ * Open the directory of the container's first process in the host's /proc; -1: not
+ * visible.
  */
 int docker_first(struct docker *d, const struct shim_sandbox *p);
-/* Once it runs: what is known of it by its process, into @p. */
+/* Once the container runs: set the members of @p that depend on its first process. */
 void docker_meet(struct docker *d, struct shim_sandbox *p);
 /*
- * Once it runs, and before anything else does: what is mounted is what was judged.
- * -ESTALE.
+ * Once the container runs, and before any command: check that the mounts are those that
+ * were checked before. -ESTALE if not.
  */
 int docker_check_mounts(struct docker *d, const struct shim_sandbox *p,
 			const struct warren_spec *spec, struct warren_error *err);
-/* Without even a loopback device. */
+/* Take the loopback device down, for network: none. */
 int docker_quiet(struct docker *d, const struct shim_sandbox *p,
 		 struct warren_error *err);
 
 /* guest_socket.c */
-/* Where its socket is outside. */
+/* Path of the guest agent's socket on the host. */
 void docker_door(const struct shim_sandbox *p, char path[DOCKER_GUEST_MAX]);
-/* Whether a guest agent of ours can come to a container of that runtime. */
+/* Whether a guest agent in a container of @runtime can connect to the shim. */
 bool docker_plain(const char *runtime);
-/* Before the container is made; -1 where the daemon's runtime has no use for it. */
+/*
+ * Listen for the guest agent, before the container is created. *@ret_fd is -1 if the
+ * daemon's runtime does not support it.
+ */
 int docker_listen(const struct shim_sandbox *p, const struct docker_info *info,
 		  int *ret_fd, struct warren_error *err);
-/* The guest agent's connection, once the container runs; -1: it did not come. */
+/*
+ * Wait for the guest agent's connection, once the container runs; -1: it did not connect.
+ */
 int docker_await(int listener);
 
 /* guest_exec.c */
 /*
- * Run the guest agent's program a second time, as @exec says: its exit status, or -errno.
+ * Run the guest agent's program a second time, as described by @exec; return its exit
+ * status or -errno.
  */
 int docker_errand(struct docker *d, const struct shim_sandbox *p, const char *step,
 		  json_t *exec, struct warren_error *err);
@@ -193,44 +204,45 @@ int docker_signal(struct shim_sandbox *p, const char *mark, const char *user, bo
 
 /* spec.c */
 /*
- * The limits that are to be asked for, and what is enforced: -EOPNOTSUPP names what
- * cannot be.
+ * Compute the limits to request from the daemon. -EOPNOTSUPP: @err names the limit that
+ * cannot be enforced.
  */
 int docker_limits(struct shim_sandbox *p, const struct docker_info *info,
 		  const struct warren_spec *spec, struct warren_limits *ret,
 		  struct warren_error *err);
 /*
- * Of an image whose volumes are known: -EOPNOTSUPP if they are outside of a limit of the
- * spec's.
+ * Check the volumes of the image: -EOPNOTSUPP if a limit of the spec would not cover
+ * them.
  */
 int docker_check_volumes(const struct shim_sandbox *p, const struct warren_spec *spec,
 			 const json_t *volumes, struct warren_error *err);
 void docker_note(struct shim_sandbox *p, const struct docker_info *info,
 		 const struct warren_spec *spec, const struct warren_limits *limits);
 /*
- * What POST /containers/create takes; NULL: no memory, or text that is not UTF-8. With a
- * @door the guest agent runs as root, and commands get their user explicitly (p->user).
+ * Build the body of POST /containers/create; NULL: out of memory, or text that is not
+ * UTF-8. With @door, the guest agent runs as root, and commands get their user explicitly
+ * (p->user).
  */
 json_t *docker_spec(const struct shim_sandbox *p, const struct warren_spec *spec,
 		    const struct warren_limits *limits, const char *image,
 		    const json_t *volumes, bool door);
 /*
- * A volume that the image declares and no mount of the spec's takes the place of; NULL:
+ * Find a volume that the image declares and that no mount of the spec replaces; NULL:
  * none.
  */
 const char *docker_volume(const struct warren_spec *spec, const json_t *volumes);
-/* Limits into a HostConfig, or into what changes them; false: no memory. */
+/* Add limits to a HostConfig or an update; false: out of memory. */
 bool docker_put_limits(json_t *to, const struct warren_limits *limits);
 
 /* pull.c */
 int docker_pull(const char *name, const json_t *config, const char *image, bool missing,
 		struct shim_driver_pull *pull, json_t **ret, struct warren_error *err);
 /*
- * The image @image is there when this returns 0, pulled or loaded. -ENOMEDIUM: no way to
- * it.
+ * Make sure that the daemon has @image; pull or load it if necessary. -ENOMEDIUM: it
+ * cannot be obtained.
  */
 int docker_image(struct docker *d, const char *image, struct warren_error *err);
-/* What it says of commands that say nothing themselves, into @p. */
+/* Store the image's default user and directory for commands in @p. */
 int docker_image_says(struct docker *d, const char *image, struct shim_sandbox *p,
 		      struct warren_error *err);
 

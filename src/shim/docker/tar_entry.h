@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tar_entry.h - one file as an archive, for the Engine API. Pure functions on bytes
+ * tar_entry.h - a tar archive of one file, for the Engine API. Pure functions on bytes
  *
- * It writes ustar, with GNU's header for a long name. It reads what the daemon sends for
- * one path: it searches extension headers (pax) for the fields that matter here, and
- * takes the first entry.
+ * The writer produces ustar, with GNU's header for a long name. The reader parses what
+ * the daemon sends for one path: it searches extension headers (pax) for the fields that
+ * matter here, and uses the first entry.
  */
 #ifndef SHIM_DOCKER_TAR_ENTRY_H
 #define SHIM_DOCKER_TAR_ENTRY_H
@@ -14,34 +14,34 @@
 #include "base/buf.h"
 
 #define ENTRY_BLOCK     512U
-#define ENTRY_HEAD_MAX  (8U << 10) /* of a written archive */
+#define ENTRY_HEAD_MAX  (8U << 10) /* of an archive that is written */
 #define ENTRY_EXTRA_MAX (64U << 10)
 #define ENTRY_LINK_MAX  4096
 
 struct entry {
 	enum {
-		ENTRY_HEAD,  /* a header comes */
-		ENTRY_EXTRA, /* the data of an extension header */
-		ENTRY_DATA,  /* .type is known; .left bytes of data come */
+		ENTRY_HEAD,  /* expects a header */
+		ENTRY_EXTRA, /* expects data of an extension header */
+		ENTRY_DATA,  /* .type is set; .left bytes of data follow */
 		ENTRY_END,
 	} state;
 	char type; /* '0': a file; '2': a symbolic link to .link; '5': a directory; ... */
 	char link[ENTRY_LINK_MAX];
 	uint64_t left;
-	/* Of the reader. */
+	/* State of the reader. */
 	char block[ENTRY_BLOCK];
 	size_t have;
 	uint64_t pad;
 	char extra_type;
 	struct buf extra;
-	uint64_t size; /* that pax says */
+	uint64_t size; /* from a pax header */
 	bool has_size, has_link;
 };
 
-/* The head of the archive of a file; false: it did not fit. */
+/* Append the head of the archive; false: it did not fit. */
 bool entry_write(struct buf *out, const char *name, uint64_t size, uint32_t mode,
 		 uint32_t uid, uint32_t gid);
-/* How many zero bytes end the archive after @size bytes of data. */
+/* Number of zero bytes that end the archive after @size bytes of data. */
 size_t entry_tail(uint64_t size);
 
 void entry_init(struct entry *e);
