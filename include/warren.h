@@ -78,9 +78,9 @@ struct warren_options {
 	const char *run_dir;   /* directory of live sandboxes; default /run/warren */
 	/*
 	 * Name of an engine with durable sandboxes: 1 to 32 letters, digits, '-' and '_'.
-	 * Its durable sandboxes stay when it is closed or killed, and belong to the next
-	 * engine with that name. Only one engine can have a name at a time: -EBUSY while
-	 * another has it. NULL: an engine without a name.
+	 * Its durable sandboxes continue when it is closed or killed, and belong to the
+	 * next engine with that name. Only one engine can have a name at a time: -EBUSY
+	 * while another has it. NULL: an engine without a name.
 	 */
 	const char *engine_name;
 	bool trace; /* measure the times that warren_trace() shows */
@@ -97,8 +97,8 @@ struct warren_feature {
 };
 
 /*
- * A sandbox that can no longer be reached, because its run directory is gone (a wiped
- * /run, a deleted test). A sandbox whose run directory exists is never an orphan,
+ * A sandbox that can no longer be reached, because its run directory is gone (for example
+ * after /run was wiped). A sandbox whose run directory exists is never an orphan,
  * whichever engine it belongs to.
  */
 struct warren_orphan {
@@ -148,7 +148,7 @@ struct warren_mount {
 	uint64_t size; /* bytes, for a tmpfs; 0: 64 MiB */
 	/*
 	 * The source as a descriptor (O_PATH is enough), which the caller keeps: exactly
-	 * this file or directory is mounted, or the call fails with -ESTALE if the name
+	 * this file or directory is mounted. The call fails with -ESTALE if the name
 	 * refers to another one by then. 0: whatever the name refers to when it is
 	 * mounted.
 	 */
@@ -175,10 +175,11 @@ struct warren_spec {
 	const char *workdir; /* for execs without .cwd; created if missing; default / */
 	const char *const *env; /* "NAME=value", NULL-terminated, for every exec */
 
-	uint64_t memory;     /* bytes, no swap; default: half of the machine's memory */
-	uint64_t cpu_millis; /* 1500: one and a half processors; default: all */
-	uint64_t pids;       /* default: 1,024 */
-	uint64_t disk;       /* bytes for writes to the root; default: memory / 2 */
+	uint64_t memory; /* bytes, no swap; default: half of the machine's memory */
+	/* 1500: one and a half processors; default: all processors. */
+	uint64_t cpu_millis;
+	uint64_t pids; /* default: 1,024 */
+	uint64_t disk; /* bytes for writes to the root; default: memory / 2 */
 	/* Open files per process; default: the caller's limit, at most 65,536. */
 	uint64_t nofile;
 
@@ -223,14 +224,17 @@ struct warren_limits {
 
 #define WARREN_UNLIMITED UINT64_MAX
 
-/* One line of what is enforced: "memory", true, "536870912 bytes by cgroup v1". */
+/*
+ * Whether one limit or isolation is enforced: "memory", true, "536870912 bytes by cgroup
+ * v1".
+ */
 struct warren_enforcement {
 	const char *name;
 	bool enforced;
 	char detail[96];
 };
 
-/* A step of a creation and when it ended, to find out where the time goes. */
+/* A step of a creation and its end time, for profiling. */
 #define WARREN_LANES 3
 
 struct warren_step {
@@ -274,8 +278,8 @@ WARREN_PUBLIC size_t warren_unprepare(struct warren *w, size_t n);
  */
 WARREN_PUBLIC int warren_destroy(struct warren_sandbox *sb, struct warren_error *err);
 /*
- * The ids of the durable sandboxes of this engine's name that are alive, including those
- * of earlier engines: NULL-terminated, one block, which the caller frees.
+ * List the ids of all live durable sandboxes of this engine's name, including those of
+ * earlier engines. The list is NULL-terminated and one block, which the caller frees.
  */
 WARREN_PUBLIC int warren_list(struct warren *w, char ***ret_ids,
 			      struct warren_error *err);
@@ -361,7 +365,7 @@ struct warren_exec_spec {
 	 */
 	bool pty;
 	uint16_t rows, cols;         /* of the terminal; 0: 24 by 80 */
-	struct warren_limits limits; /* only of this exec, within the sandbox's */
+	struct warren_limits limits; /* only for this exec, within the sandbox's limits */
 	uint64_t timeout_ms; /* then the whole process tree is killed; 0: no timeout */
 	/* Bytes of output to keep; older output is dropped; 0: 1 MiB. */
 	uint64_t journal_limit;

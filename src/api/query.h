@@ -10,9 +10,9 @@
  *	limit = q.v[V1_LIST_SANDBOXES_QUERY_LIMIT].number;
  *
  * A parameter that is unknown, repeated or does not match its schema is refused, and the
- * error names it. The functions allocate nothing: texts are in memory of the caller. It
- * is no larger than the query needs, because the query of a stream stays in memory as
- * long as the client reads.
+ * error names it. The functions allocate nothing: the caller provides the memory for
+ * texts. It is no larger than the query needs, because the query of a stream stays in
+ * memory as long as the client reads.
  */
 #ifndef API_QUERY_H
 #define API_QUERY_H

@@ -16,7 +16,7 @@
  * for a list can be given several times; together they replace the list in the file. An
  * unknown key is an error that names its line and the most similar known key.
  *
- * If a key may be `none`, its value in the structure is then 0: no limit.
+ * The value `none`, where a key allows it, is 0 in the structure: no limit.
  */
 #ifndef CONFIG_CONFIG_H
 #define CONFIG_CONFIG_H
@@ -82,7 +82,7 @@ struct config_backend {
 struct config {
 	struct config_list listen; /* config_listener() parses an item */
 	char *state_dir, *run_dir;
-	char *user;               /* user of the api process; "": the same as now */
+	char *user;               /* user of the api process; "": the current user */
 	char *domain;             /* "": ports are reached by path only */
 	char *tls_cert, *tls_key; /* "": none */
 	uint64_t on_stop;         /* enum config_on_stop */
@@ -90,12 +90,12 @@ struct config {
 	bool metrics;
 	bool shared; /* tenants do not trust each other */
 	bool host_image;
-	/* For sandboxes that name none; image "": they must name one. */
+	/* Defaults of sandboxes; image "": each sandbox must name one. */
 	char *backend, *image;
-	/* config_finish() leaves only those that are on. */
+	/* Those that are on, after config_finish(). */
 	struct config_backend *backends;
 	size_t n_backends;
-	struct json_t *templates;        /* an object, by name; NULL: none */
+	struct json_t *templates;        /* templates by name; NULL: none */
 	uint64_t min_tier;               /* enum tier: no sandbox has a weaker one */
 	struct config_list tenant_tiers; /* for config_min_tier() */
 	struct config_list mounts;       /* for config_mount_allowed() */
@@ -105,7 +105,7 @@ struct config {
 	uint64_t quota_sandboxes, quota_execs, quota_memory, quota_cpu_millis, quota_disk;
 	uint64_t pool_min, pool_max; /* parts prepared in advance */
 	uint64_t journal_default, journal_max;
-	/* For one sandbox; for all, 0: half of the disk. */
+	/* Maximum for one sandbox; for all sandboxes, 0: half of the disk. */
 	uint64_t journal_total, journal_all;
 	uint64_t execs_kept, sessions_max;
 	uint64_t request_body, request_header, request_connections;
@@ -181,9 +181,9 @@ struct config_listener {
 int config_listener(const char *text, struct config_listener *ret,
 		    struct warren_error *err) MUST_CHECK;
 /*
- * Whether the service may listen, with @tokens valid tokens. 0: yes. 1: it listens on
- * loopback without any token: the caller must create one first and report where it is.
- * -EACCES: other machines could connect without a token.
+ * Whether the service may listen with @tokens valid tokens. 0: yes. 1: it listens on
+ * loopback, and there is no token: the caller must create one first and report where it
+ * is. -EACCES: other machines could connect without a token.
  */
 int config_allow(const struct config *c, uint64_t tokens,
 		 struct warren_error *err) MUST_CHECK;

@@ -28,11 +28,11 @@ struct config_key {
 	 */
 	const char *value;
 	uint64_t min, max;          /* for numbers; 0: none */
-	bool none;                  /* "none" is a value */
+	bool none;                  /* the key may be "none" */
 	const char *const *choices; /* NULL-terminated */
 	/* Checks the format of a text, or of an item of a list. */
 	int (*check)(const char *text, struct warren_error *err);
-	const char *example; /* where the default is empty */
+	const char *example; /* for the example file, if the default is empty */
 	const char *help;    /* one sentence without a full stop */
 	size_t field;        /* offset in struct config */
 };
@@ -52,7 +52,7 @@ extern const size_t config_n_sections;
 const char *config_type_form(enum config_type type);
 /* The same in one word: "duration". */
 const char *config_type_name(enum config_type type);
-/* The flag of a key without the dashes in front. @out has room for any flag. */
+/* The flag of a key without the dashes in front. @out is large enough for any flag. */
 #define CONFIG_FLAG_SIZE 64
 void config_flag_name(const struct config_key *key, char out[CONFIG_FLAG_SIZE]);
 /* The part of the name after the section, and the length of the section. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yaml.h - the unambiguous part of YAML, as JSON values
+ * yaml.h - reads the unambiguous part of YAML as JSON values
  *
  * Accepted: one document of mappings, sequences and scalars, in block or flow style. A
  * plain scalar is null, true, false, or a number in JSON's syntax; everything else is

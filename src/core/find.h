@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* find.h - handles of sandboxes that need no answer of their init, for the warden */
+/* find.h - handles of sandboxes without an answer from their init, for the warden */
 #ifndef CORE_FIND_H
 #define CORE_FIND_H
 

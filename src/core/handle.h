@@ -32,7 +32,10 @@ struct warren_exec {
 };
 
 void sandbox_link(struct warren *w, struct warren_sandbox *sb);
-/* The execs of the sandbox then have none, and their owners must still free them. */
+/*
+ * The execs of the sandbox remain without a sandbox, and their owners must still free
+ * them.
+ */
 void sandbox_unlink(struct warren_sandbox *sb);
 void exec_link(struct warren_sandbox *sb, struct warren_exec *ex);
 

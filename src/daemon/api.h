@@ -35,7 +35,7 @@ struct api_word {
 	struct warren_error err; /* code 0: it is ready */
 	/* The secret of a token that it had to create; "": none. */
 	char secret[80];
-	size_t sandboxes; /* number of sandboxes found again */
+	size_t sandboxes; /* number of restored sandboxes */
 };
 
 /* Never returns. */

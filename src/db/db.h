@@ -4,12 +4,12 @@
  * sessions
  *
  * One process owns the file and has one `struct db`; a lock next to the file, held for
- * the life of the process, keeps a second one out. Calls are synchronous, from one
+ * the life of the process, excludes other processes. Calls are synchronous, from one
  * thread, and take microseconds; no other folder has SQL, and statements bind all values
  * as parameters.
  *
- * Data of a successful call survives the death of all processes at any time. This costs
- * no fsync. Data that must also survive a power cut costs one: tenants, tokens,
+ * Data of a successful call survives the death of all processes at any time, without an
+ * fsync. Data that must also survive a power cut costs an fsync: tenants, tokens,
  * db_set_meta(), and everything in a transaction that began as DB_POWER_SAFE. The fsync
  * also covers everything written before.
  *
@@ -24,7 +24,7 @@
  *		r = db_insert_exec(db, ...);
  *	return r < 0 ? r : db_commit(&tx, err);
  *
- * Without a commit before @tx goes out of scope, the transaction is rolled back. A nested
+ * If @tx goes out of scope without a commit, the transaction is rolled back. A nested
  * transaction joins the outer one: the outermost commit writes everything. If an inner
  * transaction was rolled back, the outermost commit rolls back the whole and returns
  * -ECANCELED.
@@ -58,7 +58,7 @@
 #define DB_HASH_SIZE  32      /* SHA-256 */
 #define DB_LOCAL      "local" /* the tenant that always exists: this machine's owner */
 #define DB_UNLIMITED  ((uint64_t)INT64_MAX)
-#define DB_LAZY_MS    60000 /* last_used of a token may be this late */
+#define DB_LAZY_MS    60000 /* last_used of a token may be this old */
 
 struct db;
 

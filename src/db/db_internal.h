@@ -162,7 +162,7 @@ void query_done(struct query *q);
 
 /*
  * Bind the next parameter. Strings and blobs must live until query_done(); a NULL pointer
- * binds NULL.
+ * binds SQL's NULL.
  */
 void query_text(struct query *q, const char *text);
 void query_blob(struct query *q, const void *data, size_t size);
@@ -201,7 +201,9 @@ int query_number(struct query *q, uint64_t *ret, struct warren_error *err);
 		each_;                                     \
 	})
 
-/* Column @i of the current row, which the statement owns; NULL becomes NULL or 0. */
+/*
+ * Column @i of the current row, which the statement owns; SQL's NULL becomes NULL or 0.
+ */
 const char *column_text(const struct query *q, int i);
 int64_t column_int(const struct query *q, int i);
 uint64_t column_u64(const struct query *q, int i);

@@ -73,7 +73,7 @@ struct http_peer {
 
 struct http_request {
 	const char *method; /* "GET"; case-sensitive */
-	const char *target; /* as it was sent, from "/" on ("*" for OPTIONS) */
+	const char *target; /* as sent, beginning with "/" ("*" for OPTIONS) */
 	const char *path;   /* path of the target, still encoded: see base/percent.h */
 	const char *query;  /* query of the target without the "?"; NULL: none */
 	const struct http_header *headers;
@@ -89,9 +89,10 @@ struct http_request {
 	/*
 	 * For http_stream() with a body of known length: memory for the next piece;
 	 * *@size bytes of the body are left. Set *@size to the size of the memory, and
-	 * return it. The next piece is received there, unless it is already in a buffer;
-	 * bytes of other requests never are. The memory must stay valid until that piece
-	 * has arrived or the request is paused or closed. NULL: no such memory.
+	 * return it. The server receives the next piece there, unless it is already in a
+	 * buffer. It never writes bytes of other requests there. The memory must stay
+	 * valid until that piece has arrived or the request is paused or closed. NULL: no
+	 * such memory.
 	 */
 	char *(*room)(struct http_request *req, size_t *size);
 	void (*closed)(struct http_request *req, int why);
@@ -100,8 +101,8 @@ struct http_request {
 };
 
 /*
- * The server's own answer to requests that no handler sees: malformed, timed out, body
- * too large.
+ * The server's own answer to requests without a handler: malformed, timed out, body too
+ * large.
  */
 struct http_refusal {
 	int status;          /* 400, 408, 413, 417, 431, 500, 501, 502, 503, 504, 505 */
@@ -121,11 +122,12 @@ struct http_limits {
 	 * closed for new ones, the oldest first.
 	 */
 	unsigned reserve;
-	unsigned header_bytes; /* per head; 32 kB */
-	unsigned header_ms;    /* for a head, from its first byte; 10 s */
-	unsigned idle_ms;      /* between two requests; 75 s */
-	unsigned body_ms;      /* without a byte of a body that the handler reads; 30 s */
-	unsigned write_ms;     /* without the client reading a byte of the answer; 60 s */
+	unsigned header_bytes; /* size of a head; 32 kB */
+	unsigned header_ms;    /* time for a head from its first byte; 10 s */
+	unsigned idle_ms;      /* time between two requests; 75 s */
+	unsigned body_ms; /* time without a byte of a body that the handler reads; 30 s */
+	/* Time in which the client reads no byte of the answer; 60 s. */
+	unsigned write_ms;
 	/*
 	 * A client that has closed its half may have disconnected, or may only have sent
 	 * everything; TCP does not distinguish these. After this time without an answer,
@@ -166,7 +168,9 @@ void http_server_drain(struct http_server *server);
  * client only has to read its answer, if it has read nothing since the last call.
  */
 void http_server_cut(struct http_server *server);
-/* Refuse requests whose answer has not begun, with 503; after http_server_drain(). */
+/*
+ * Refuse requests whose answer has not begun with 503. Call it after http_server_drain().
+ */
 void http_server_refuse(struct http_server *server, const char *code,
 			const char *message);
 /* The number of connections. */

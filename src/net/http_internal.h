@@ -92,13 +92,13 @@ struct request {
 	uint8_t sink; /* enum sink */
 	bool expects; /* waits for "100 Continue" before it sends the body */
 	bool paused;
-	bool keep_alive;   /* what the client requests */
+	bool keep_alive;   /* the client wants to keep the connection */
 	bool begun, ended; /* state of the answer */
 	bool bodiless;     /* no body: the answer to HEAD, a 204 or 304 */
 	bool chunked;
 	bool sized; /* @left is valid */
 	bool upgraded;
-	bool told_end; /* the handler was told the end of the body */
+	bool told_end; /* the handler got the end of the body */
 	bool oversize; /* the body exceeds the handler's maximum */
 	bool crowded;  /* the memory for bodies is used up */
 	bool waiting;  /* the handler waits for drained() */
@@ -127,12 +127,12 @@ void http_server_gone(struct http_conn *c);
 struct net_loop *http_server_loop(const struct http_server *s);
 const struct http_options *http_server_options(const struct http_server *s);
 struct http_head *
-http_server_head(struct http_server *s); /* to parse into, for one head at a time */
+http_server_head(struct http_server *s); /* a buffer for parsing one head at a time */
 const char *http_server_date(struct http_server *s); /* "Date: ...\r\n" */
 /* A new id for a request. */
 void http_server_id(struct http_server *s, char id[ID_LEN + 1]);
 struct buf *
-http_server_scratch(struct http_server *s); /* empty, for one head at a time */
+http_server_scratch(struct http_server *s); /* an empty buffer for one head at a time */
 bool http_server_is_draining(const struct http_server *s);
 
 /* http_conn.c */

@@ -2,11 +2,11 @@
 /*
  * http_proxy.h - forward a request, or all bytes, to an untrusted server
  *
- * Nothing is passed on unchanged: the proxy writes the request again from its parsed
- * form, and also the answer. An invalid answer of the server (two lengths, a line end in
- * a value, an upgrade that was not requested) becomes a 502. If both sides agree to an
- * upgrade, the proxy forwards bytes from then on. A tunnel forwards bytes from the start,
- * so the server need not speak HTTP.
+ * The proxy parses the request and the answer and writes both anew; it passes nothing on
+ * unchanged. An invalid answer of the server (two lengths, a line end in a value, an
+ * upgrade that was not requested) becomes a 502. If both sides agree to an upgrade, the
+ * proxy forwards bytes from then on. A tunnel forwards bytes from the start, so the
+ * server need not speak HTTP.
  */
 #ifndef NET_HTTP_PROXY_H
 #define NET_HTTP_PROXY_H
@@ -25,8 +25,8 @@ struct http_proxy_options {
 	/* Time without progress until the head of the answer, then 504; 0: 60 s. */
 	unsigned head_ms;
 	/*
-	 * Called once and last, like closed() of a request. The proxy uses the request's
-	 * own user and callbacks.
+	 * Called once and last, like closed() of a request. The proxy uses `user` and the
+	 * callbacks of the request itself.
 	 */
 	void (*closed)(void *ctx, int why);
 	void *ctx;

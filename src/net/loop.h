@@ -2,9 +2,9 @@
 /*
  * loop.h - the event loop of a process: descriptors, timers, and work for later
  *
- * One thread, one loop. Callbacks run one after another, and only loop_run() calls them.
- * Handles may be freed from any callback, including their own; their callbacks are not
- * called afterwards.
+ * One thread runs one loop. Callbacks run one after another, and only loop_run() calls
+ * them. Handles may be freed from any callback, including their own; their callbacks are
+ * not called afterwards.
  */
 #ifndef NET_LOOP_H
 #define NET_LOOP_H
@@ -35,9 +35,9 @@ uint64_t loop_now(const struct net_loop *loop);
 
 /*
  * Call @fn whenever @fd (a socket, pipe, eventfd, pidfd: not a regular file) has one of
- * @events. Level-triggered; an error is reported as all of @events. The descriptor
- * becomes non-blocking, still belongs to the caller, and must stay open until after
- * loop_watch_free().
+ * @events. Events are level-triggered; an error is reported as all of @events. The
+ * descriptor becomes non-blocking, still belongs to the caller, and must stay open until
+ * after loop_watch_free().
  */
 #define loop_watch(loop, fd, events, fn, ctx, ret) \
 	loop_watch_named(loop, fd, events, fn, ctx, LOOP_NAME(fn), ret)

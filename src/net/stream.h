@@ -68,7 +68,7 @@ struct stream {
 	uint32_t kept_off, kept_len, kept_size;
 	struct stream_segment *first, *last; /* the queue */
 	size_t queued;                       /* its bytes in memory */
-	uint64_t sent, received;             /* in total: growth is progress */
+	uint64_t sent, received;             /* bytes in total */
 	int fd;
 	int error;       /* reported by failed() later */
 	uint8_t events;  /* watched now */

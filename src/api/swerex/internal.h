@@ -84,7 +84,7 @@ size_t reply_size(const struct reply *r);
  * ran out.
  */
 bool reply_failed(struct reply *r);
-/* Write all of it at once; for small answers. */
+/* Write the whole reply at once; for small answers. */
 void reply_write(struct reply *r, struct buf *out);
 void reply_send(struct ask *ask, struct reply *r);
 /* The request has ended. */
@@ -120,8 +120,8 @@ struct job {
 	struct session_terminal *session_terminal;
 	bool done;
 	int status;
-	struct buf answer;   /* a small answer, or */
-	struct reply *reply; /* a large one */
+	struct buf answer;   /* the answer, if it is small */
+	struct reply *reply; /* the answer, if it is large */
 };
 
 /* An operation of the API. */
@@ -170,7 +170,7 @@ void job_withdraw(struct job *job);
 /* Send {"detail": @why} to all clients that wait. */
 void job_refuse(struct job *job, int status, const char *why);
 /*
- * Refuse the job because there is too little memory at present; @what is the consequence.
+ * Refuse the job because too many large answers are in memory; @what is the consequence.
  */
 void job_crowded(struct job *job, const char *what);
 /* Send {"detail": ...} to one request. */

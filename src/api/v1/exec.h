@@ -15,8 +15,8 @@ struct exec_wanted {
 };
 
 /*
- * Whether the service allows to keep as much output as the request wants: 0, or a
- * refusal.
+ * Check that the request does not ask to keep more output than the service allows: 0, or
+ * a refusal.
  */
 int exec_check_output(const struct v1 *v1, const struct body *body,
 		      struct api_error *err);

@@ -84,7 +84,10 @@ bool v1_by_host(const struct v1 *v1, const struct http_request *req);
 void v1_stop(struct v1 *v1, bool last);
 void v1_refused(const struct http_refusal *refusal, struct buf *body, void *ctx);
 
-/* request.c: an answer ends the call for its handler; references keep the memory. */
+/*
+ * request.c: after the answer, the handler must not use the call; references keep its
+ * memory.
+ */
 struct call *call_ref(struct call *c);
 void call_unref(struct call *c);
 /* A `gone` function for handlers that need the body only until the answer. */
@@ -104,7 +107,7 @@ void call_fail(struct call *c, const struct warren_error *engine);
 void call_fail_start(struct call *c, const struct warren_error *why);
 /*
  * The request has ended. Handlers that pass the request on (net/ws.h, net/http_proxy.h)
- * call it from the last callback of those.
+ * call it from the last callback of those modules.
  */
 void call_closed(struct call *c);
 /*

@@ -2,8 +2,8 @@
 /*
  * hooks.h - how a module takes part in the life of the service and of each sandbox
  *
- * The core manages sandboxes. The modules exec, session and files manage what runs in
- * them and what they contain. Modules use the core; the core calls a module only through
+ * The core manages sandboxes. The modules exec, session and files manage the commands,
+ * shells and files in them. Modules use the core; the core calls a module only through
  * the hooks in its struct service_room. service/rooms.c lists the modules, and the core
  * calls their hooks in that order, so a module can rely on those before it. Any hook may
  * be NULL.

@@ -6,11 +6,13 @@
 #include "service/core/room.h"
 
 #define FAILED_KEPT_MS (3600 * 1000U) /* how long clients can see a failed creation */
-#define ANSWER_MS      20000 /* for init to answer, which usually takes microseconds */
-/* For a shim that reports that it is still working. */
-#define LONG_MS      (1800 * 1000U)
-#define UNASKED_MAX  (2U * PROTO_EXECS_MAX) /* reported ends of unknown execs */
-#define READ_AT_ONCE 64                     /* messages of one connection per turn */
+/* Time limit for an answer of init, which usually takes microseconds. */
+#define ANSWER_MS 20000
+/* Time limit for a shim that reports that it is still working. */
+#define LONG_MS (1800 * 1000U)
+/* Maximum number of reported ends of unknown execs. */
+#define UNASKED_MAX  (2U * PROTO_EXECS_MAX)
+#define READ_AT_ONCE 64 /* messages of one connection per turn */
 
 /* A request to the warden that waits for its reply. */
 struct warden_conn_ask {
@@ -26,8 +28,9 @@ struct warden_conn_ask {
 struct init_conn_ask {
 	struct init_conn_ask *next;
 	uint32_t seq;
-	uint64_t due;  /* ms of the loop's clock; a sign of progress moves it */
-	uint64_t last; /* the latest value of due */
+	/* Deadline, in ms of the loop's clock; reports of progress extend it. */
+	uint64_t due;
+	uint64_t last; /* the latest possible deadline */
 	void (*fn)(void *ctx, struct init_reply *a,
 		   const struct warren_error *err); /* a: NULL */
 	void *ctx;
@@ -36,14 +39,14 @@ struct init_conn_ask {
 /* event.c */
 int event_open(struct service *s, struct warren_error *err);
 void event_close(struct service *s);
-/* For a sandbox that has no struct sandbox, or not yet. */
+/* For a sandbox without a struct sandbox. */
 void event_emit_row(struct service *s, enum event_type type,
 		    const struct sandbox_row *row, const char *object, const char *reason,
 		    const struct warren_result *result);
 
 /*
- * Within a transaction of event_begin(): the sandbox ends. Emits the end of all its
- * sessions, and of all execs whose end was not emitted yet.
+ * The sandbox ends. Call it within a transaction of event_begin(). It emits the end of
+ * all its sessions, and of all execs whose end was not emitted yet.
  */
 int event_emit_ends(struct sandbox *sandbox, const char *why, struct warren_error *err);
 
@@ -60,7 +63,7 @@ void disk_close(struct service *s);
 /* warden_conn.c */
 int warden_conn_open(struct service *s, int sock, struct warren_error *err);
 void warden_conn_close(struct service *s);
-/* -ESHUTDOWN: the warden is gone; -ENOMEM. On an error, @fn is not called. */
+/* Returns -ESHUTDOWN if the warden is gone, or -ENOMEM; then @fn is not called. */
 int warden_conn_ask(struct service *s, void *msg, size_t size,
 		    void (*fn)(void *ctx, const struct warren_error *err,
 			       const char *data, size_t size, int fd),
@@ -95,7 +98,10 @@ void init_conn_close(struct sandbox *sandbox, const struct warren_error *why);
 void init_conn_check_due(struct service *s);
 
 /* init_conn_out.c */
-/* Send it now, or when the socket has space; -EAGAIN: too many messages wait already. */
+/*
+ * Send a message now, or when the socket has space; -EAGAIN: too many messages wait
+ * already.
+ */
 int init_conn_send(struct sandbox *sandbox, const void *data, size_t size, const int *fds,
 		   size_t n_fds);
 void init_conn_flush(struct sandbox *sandbox);
@@ -113,7 +119,7 @@ void sandbox_reconnect(struct sandbox *sandbox, service_done_fn done, void *ctx)
 void sandbox_reconnected(struct sandbox *sandbox, int r, const struct warren_error *err);
 void reconnect_sandbox_gone(struct sandbox *sandbox);
 /*
- * sandbox_ops.c: sandbox_reconnect(), as a job that waits for other jobs of the sandbox.
+ * sandbox_ops.c: call sandbox_reconnect() as a job, after the other jobs of the sandbox.
  */
 void sandbox_reconnect_in_turn(struct sandbox *sandbox);
 /*
@@ -133,7 +139,7 @@ void sandbox_pause_for(struct sandbox *sandbox, const char *why, service_done_fn
 		       void *ctx);
 /* Read from the row whether the sandbox was paused because it was idle. */
 void sandbox_read_pause(struct sandbox *sandbox);
-/* Whether the sandbox was unused for its idle timeout. */
+/* Whether the sandbox has been idle for its whole idle timeout. */
 bool sandbox_is_idle(const struct sandbox *sandbox);
 /* sandbox_ops.c */
 void sandbox_next_job(struct sandbox *sandbox);
@@ -146,7 +152,7 @@ void sandbox_make_cancel(struct sandbox *sandbox);
 
 /* sandbox_spec.c */
 void spec_read_idle(struct sandbox *sandbox);
-/* Changes only the database; parameters as in struct sandbox_change. */
+/* Change only the database; see struct sandbox_change for the parameters. */
 int spec_write_idle(const struct sandbox *sandbox, const char *on_idle, int wake_on_use,
 		    struct warren_error *err);
 /* Change the limits in the database, and charge the difference. */
@@ -154,13 +160,13 @@ int spec_set_limits(struct sandbox *sandbox, const struct warren_limits *limits,
 		    struct warren_error *err);
 
 /* file_worker.c */
-/* The number of requests that can be sent has changed. */
+/* Send waiting requests, after the number of allowed requests has changed. */
 void file_queue_turn(struct sandbox *sandbox);
 /* Fail all waiting requests with @why. */
 void file_queue_close(struct sandbox *sandbox, const struct warren_error *why);
 void file_queue_free(struct sandbox *sandbox);
 
-/* Call a hook of all modules that have it, in their order. */
+/* Call a hook of all modules that implement it, in their order. */
 #define ROOMS_CALL(service, hook, ...)                                                   \
 	do {                                                                             \
 		for (const struct service_room *const *room_ = (service)->hooks; *room_; \

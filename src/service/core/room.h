@@ -38,7 +38,7 @@ struct warden_conn {
 	uint32_t seq;
 	/* Messages that did not fit into the socket. */
 	struct warden_conn_out *out, **out_tail;
-	struct loop_timer *timer; /* sends them again after a lack of memory */
+	struct loop_timer *timer; /* tries again after memory ran out */
 	void (*ended)(void *ctx);
 	void *ctx;
 };
@@ -49,7 +49,7 @@ struct sandbox {
 	struct sandbox_row row; /* as in the database */
 	void *rooms[ROOM_MAX];  /* state of each module */
 	struct sandbox_waiter *waiters;
-	struct loop_task waiters_task; /* calls the waiters whose state was reached */
+	struct loop_task waiters_task; /* calls waiters whose state is reached */
 
 	/* The connection to its init. */
 	int conn; /* -1: none */
@@ -76,10 +76,10 @@ struct sandbox {
 
 	struct fair_quota_lease descriptors; /* for its connection */
 
-	uint32_t last_number; /* of the last exec; init accepts each number once */
-	uint64_t oom_kills;   /* in execs that have ended, as its init reports */
+	uint32_t last_number; /* number of the last exec; init accepts each number once */
+	uint64_t oom_kills;   /* OOM kills in ended execs, as its init reports */
 
-	struct loop_timer *timer; /* for its time to live and its idle time */
+	struct loop_timer *timer; /* for its lifetime and its idle timeout */
 	unsigned n_running;       /* running execs; each keeps it from being idle */
 	/* Open connections of clients; each keeps it from being idle. */
 	unsigned n_engaged;
@@ -94,9 +94,9 @@ struct sandbox {
 	bool workers;   /* its init starts file workers */
 	bool welcomed;  /* the capabilities of its init are known */
 	bool abandoned; /* no client can request the outcome of its creation */
-	const char *reason;            /* of the current operation; NULL: none */
-	struct sandbox_job *jobs;      /* wait for `moving` to end */
-	struct create_op *pulling;     /* waits for the pull of an image; NULL: none */
+	const char *reason;            /* reason of the current operation; NULL: none */
+	struct sandbox_job *jobs;      /* jobs that wait for `moving` to end */
+	struct create_op *pulling;     /* creation that waits for a pull; NULL: none */
 	struct file_queue *file_queue; /* requests about files; NULL: none so far */
 	uint64_t created;              /* ns, monotonic; for the metrics */
 	int failure;                   /* errno of a failed creation */
@@ -120,7 +120,9 @@ struct service {
 	int journals; /* directory of journals */
 	const char *const *backends;
 	struct warden_conn warden_conn;
-	/* The service ends: errors of connections do not mean that a sandbox failed. */
+	/*
+	 * The service is ending: a connection error does not mean that a sandbox failed.
+	 */
 	bool closing;
 	struct sandbox *sandboxes[SANDBOX_BUCKETS];
 	size_t n_sandboxes;
@@ -147,7 +149,7 @@ struct service {
 	void *note_ctx;
 	struct pull *pulls; /* running or waiting, the oldest first */
 	struct metrics metrics;
-	struct permit permit; /* of the current request */
+	struct permit permit; /* permit of the current request */
 	struct fair_quota shares[LEASE_KIND_MAX];
 	struct share_denial denial;   /* the last one */
 	char stock[1024][ID_LEN + 1]; /* ids of prepared parts */
@@ -175,7 +177,7 @@ void event_rollback(struct event_tx *tx);
 #define AUTO_EVENT_TX CLEANUP(event_rollback)
 
 /* gc.c */
-/* Something could not be cleaned up: try again as soon as possible. */
+/* Schedule another cleanup soon, because something could not be cleaned up. */
 void service_untidy(struct service *s);
 
 /* disk.c */
@@ -188,9 +190,9 @@ int disk_may_forget(struct service *s);
 int disk_admit(struct service *s, struct warren_error *err);
 
 /*
- * lease.c: take @n for @tenant, replacing the earlier amount of @lease. -EUSERS: this
- * exceeds the tenant's share. lease_force() ignores the share, for objects that already
- * exist.
+ * lease.c: take @n units for @tenant; they replace the earlier amount of @lease. -EUSERS:
+ * this exceeds the tenant's share. lease_force() ignores the share, for objects that
+ * already exist.
  */
 int lease_take(struct service *s, enum lease_kind kind, const char *tenant, uint64_t n,
 	       struct fair_quota_lease *lease, struct warren_error *err);
@@ -240,7 +242,9 @@ void sandbox_end(struct sandbox *sandbox, const struct warren_error *why);
 /* Like sandbox_delete() and sandbox_pause(), with the reason for the event. */
 void sandbox_delete_for(struct sandbox *sandbox, const char *why, service_done_fn done,
 			void *ctx);
-/* The error for a sandbox without a connection: the reason, and whether to try again. */
+/*
+ * Set the error for a sandbox without a connection: the reason, and whether to try again.
+ */
 int init_conn_refuse(const struct sandbox *sandbox, struct warren_error *err);
 void sandbox_arm(struct sandbox *sandbox);
 void sandbox_touch(struct sandbox *sandbox);
@@ -252,7 +256,7 @@ void sandbox_find_user(struct sandbox *sandbox, const char *text,
 				  const struct warren_error *err),
 		       void *ctx);
 
-/* For operations whose outcome does not matter. */
+/* A `done` function for operations whose outcome does not matter. */
 void service_ignore(void *ctx, int r, const struct warren_error *err);
 
 /*

@@ -14,7 +14,7 @@
 
 /* The maximum number of waiting jobs depends on the kind: sandbox_ops.c. */
 enum sandbox_job_kind {
-	JOB_OURS,   /* of the service itself; at most one of each */
+	JOB_OURS,   /* started by the service itself; at most one of each */
 	JOB_CHANGE, /* pause, resume, stop, start, limits */
 	JOB_USE,
 	JOB_END, /* deletion or kill; has its own maximum */
@@ -36,8 +36,8 @@ struct sandbox_job {
 	/* For a stop under way: shorten the grace period to @grace_ms from now. */
 	void (*hurry)(struct sandbox_job *job, uint64_t grace_ms);
 	struct warren_limits limits, old;
-	struct warren_error lost; /* for an end: reason */
-	struct permit permit;     /* of the client's request */
+	struct warren_error lost; /* for sandbox_end(): the reason */
+	struct permit permit;     /* permit of the client's request */
 	bool waited;              /* it had to wait before it began */
 	service_done_fn done;
 	void *ctx;
@@ -47,7 +47,7 @@ struct sandbox_job {
 void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job);
 /* The current job has ended: call its done(), and begin the next job. */
 void sandbox_job_end(struct sandbox_job *job, int r, const struct warren_error *err);
-/* The error -ESTALE: the sandbox's state does not allow the request. */
+/* Set the error -ESTALE: the sandbox's state does not allow the request. */
 int sandbox_wrong_state(const struct sandbox *sandbox, struct warren_error *err);
 
 #endif /* SERVICE_CORE_SANDBOX_JOB_H */

@@ -92,8 +92,8 @@ int64_t service_time(void);
 /* Convert a time of this clock to the system time, for users. */
 int64_t service_wall(int64_t time);
 /*
- * Call before the first use: continue from the time of the earlier process with this
- * database; @boot: the boot's id, or "".
+ * Call it before the first use. The clock continues from the time of the earlier process
+ * with this database. @boot is the boot's id, or "".
  */
 int service_clock_open(struct db *db, const char *boot,
 		       struct warren_error *err) MUST_CHECK;
@@ -187,9 +187,8 @@ int sandbox_create_many(struct service *s, struct sandbox_row *rows,
 
 /*
  * Wait until the sandbox is in one of @states (bits, 1U << SANDBOX_RUNNING; SANDBOX_GONE:
- * deleted), or for @ms. fn() is called from the loop, with the state or -ETIMEDOUT. The
- * caller provides the memory of the waiter until fn() was called or
- * sandbox_wait_cancel().
+ * deleted), or for @ms. The loop calls fn() with the state or -ETIMEDOUT. The caller
+ * provides the memory of the waiter until fn() or sandbox_wait_cancel() is called.
  */
 #define SANDBOX_GONE SANDBOX_STATE_MAX
 
@@ -251,8 +250,8 @@ int sandbox_failure(const struct sandbox *sandbox);
 bool sandbox_command_failed(const struct sandbox *sandbox);
 
 /*
- * Record a use of the sandbox: it is not idle, and if it was paused because it was idle,
- * it is resumed. Calls @done once it runs, at once if it already does; -ESTALE: its state
+ * Record a use of the sandbox, so that it is not idle. If it was paused because it was
+ * idle, it is resumed. Calls @done when the sandbox runs, or with -ESTALE if its state
  * does not allow use.
  */
 void sandbox_use(struct sandbox *sandbox, service_done_fn done, void *ctx);
@@ -311,10 +310,9 @@ struct image_layer {
 
 /*
  * A client that waits for a pull, or watches it. If several clients request the same
- * image, it is pulled once. fn() is called from the loop: with 1 for progress, and at the
- * end with 0 or -errno. -ENOMEDIUM: the registry has no such image; -ECOMM: any other
- * error of the registry. The caller provides the memory of the waiter until the end or
- * image_leave().
+ * image, it is pulled once. The loop calls fn() with 1 for progress, and at the end with
+ * 0 or -errno. -ENOMEDIUM: the registry has no such image; -ECOMM: any other error of the
+ * registry. The caller provides the memory of the waiter until the end or image_leave().
  */
 struct image_waiter {
 	void (*fn)(struct image_waiter *w, int r, const struct warren_error *err);
@@ -380,7 +378,7 @@ struct event {
 const char *event_type_name(enum event_type type);
 void event_emit(struct service *s, enum event_type type, const struct sandbox *sandbox,
 		const char *object, const struct warren_result *result);
-/* For an image, which belongs to no tenant. */
+/* Emit an event for an image, which belongs to no tenant. */
 void event_emit_image(struct service *s, enum event_type type, const char *ref);
 /*
  * Events are numbered consecutively, across restarts of the service. Those after

@@ -67,8 +67,8 @@ struct sandbox *exec_sandbox(const struct exec *exec); /* NULL: the sandbox is g
 bool exec_lost(const struct exec *exec);
 /*
  * The start and the current end of its output. -errno: it cannot be read, and both are 0.
- * 1: the output ends at *@ret_to or later, because its init has not reported the end; a
- * later call returns more.
+ * 1: *@ret_to may be too low, because finding the end takes too long for one call; a
+ * later call continues.
  */
 int exec_extent(struct exec *exec, uint64_t *ret_from, uint64_t *ret_to);
 
@@ -88,7 +88,7 @@ void exec_close_input(struct exec *exec, service_done_fn done, void *ctx);
 int exec_resize(struct exec *exec, uint16_t rows, uint16_t cols,
 		struct warren_error *err);
 /*
- * The size of its terminal; false: it no longer has one. Watchers are called when it
+ * The size of its terminal; false: it has none any more. Watchers are called when it
  * changes.
  */
 bool exec_size(const struct exec *exec, uint16_t *ret_rows, uint16_t *ret_cols);

@@ -129,7 +129,7 @@ void exec_attach_all(struct sandbox *sandbox, service_done_fn done, void *ctx);
 void exec_detach_all(struct sandbox *sandbox);
 /* The exec may run although its client got an error: kill it when that is possible. */
 void exec_disown(struct exec *exec);
-/* Finish the exec if its journal has a result. Returns whether it has. */
+/* Finish the exec if its journal has a result. Returns whether there is one. */
 bool exec_finish_by_journal(struct exec *exec);
 void exec_kill_disowned(struct sandbox *sandbox);
 
@@ -174,7 +174,7 @@ void sandbox_stop_for(struct sandbox *sandbox, const char *why, uint64_t grace_m
 void sandbox_stop_look(struct sandbox *sandbox);
 void sandbox_stop_gone(struct sandbox *sandbox);
 
-/* main_command.c: start the main command; @done as for an exec. */
+/* main_command.c: start the main command; calls @done with the result of its start. */
 void main_command_start(struct sandbox *sandbox, service_done_fn done, void *ctx);
 /* The same for a sandbox that was just created: its waiters get the outcome of both. */
 void main_command_first(struct sandbox *sandbox);
@@ -206,7 +206,9 @@ void journals_settle(struct exec *exec);
 void journals_drop(struct exec *exec);
 /* Delete the oldest ended execs if there are too many. */
 void journals_forget(struct sandbox *sandbox);
-/* Count a restored journal: of an ended exec, or of the running exec @exec. */
+/*
+ * Count the journal of a restored exec: @exec if it is running, otherwise NULL and @row.
+ */
 void journals_restore(struct sandbox *sandbox, const struct exec_row *row,
 		      struct exec *exec);
 

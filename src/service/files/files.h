@@ -50,16 +50,16 @@ int files_need(struct files *f, uint64_t n, struct warren_error *err);
 struct sandbox *files_sandbox(const struct files *f);
 uint32_t files_uid(const struct files *f);
 /*
- * Whether files_open() returns a copy of the file. Then the inode differs from the
- * file's, and written data reaches the file, or fails to, with the next request that
- * names it.
+ * Whether files_open() returns a copy of the file. Then it has a different inode, and
+ * written data reaches the file only with the next request that names the file; that
+ * request reports errors.
  */
 bool files_are_copies(const struct files *f);
 
 /* The answer of init. The entries are valid until the callback returns. */
 struct files_answer {
 	int fd;     /* from files_open(); the callback must close it; -1: none */
-	int events; /* from files_notify(); the same */
+	int events; /* from files_notify(); the callback must close it; -1: none */
 	uint32_t value;
 	const char *entries;
 	size_t size;
@@ -95,7 +95,8 @@ struct files_change {
 };
 
 #define FILES_NAMES_MAX (PROTO_MESSAGE_MAX - sizeof(struct proto_change))
-#define FILES_BATCH     512 /* names per request, because other requests wait for it */
+/* Maximum number of names in one request, because other requests wait for it. */
+#define FILES_BATCH 512
 
 void files_change(struct files *f, const struct files_change *change, files_fn fn,
 		  void *ctx);
@@ -120,10 +121,10 @@ bool files_have_workers(const struct files *f);
 int files_write(struct files *f, int fd, uint32_t stream, const void *data, size_t n,
 		files_fn fn, void *ctx, struct warren_error *err);
 /*
- * Memory that a worker can read. Each call returns the same memory until files_write() is
- * called with its beginning as @data; then the data is not copied. *@size is the expected
- * number of bytes, and becomes the number that fits. NULL: there is no such memory, or
- * the data is too small for it.
+ * Memory that a worker can read. Each call returns the same memory until the caller
+ * passes it to files_write() as @data; then the data is not copied. *@size is the
+ * expected number of bytes, and becomes the number that fits. NULL: there is no such
+ * memory, or the data is too small for it.
  */
 char *files_room(struct files *f, size_t *size);
 /* mkdir -p; the answer's value is not 0 if the last directory was created. */

@@ -31,8 +31,8 @@ struct watch_options {
 	const char *path;
 	bool recursive;
 	/*
-	 * @path NULL: the event has none. @from NULL: the file came from a directory that
-	 * is not watched.
+	 * @path NULL: the event has no path. @from NULL: the file came from a directory
+	 * that is not watched.
 	 */
 	void (*event)(void *ctx, enum watch_type type, const char *path,
 		      const char *from);

@@ -2,9 +2,9 @@
 /*
  * expect.h - finds the first of several expected patterns in the output of a terminal
  *
- * A pattern is searched both as a regular expression (regex.h), as in Expect, and as
- * literal text, so that "(gdb) " is found as it is written. A pattern that is not a valid
- * regular expression is only literal text.
+ * A pattern is tried both as a regular expression (regex.h), as in Expect, and as literal
+ * text, so that "(gdb) " is found as it is written. A pattern that is not a valid regular
+ * expression is only literal text.
  */
 #ifndef SERVICE_SESSION_EXPECT_H
 #define SERVICE_SESSION_EXPECT_H

@@ -25,7 +25,7 @@ struct session {
 	struct opening *opening;                   /* NULL: it is open */
 	bool framed;                               /* results are part of its output */
 	bool terminal;                             /* it is framed and has a terminal */
-	struct session_terminal *session_terminal; /* uses the terminal; NULL: none */
+	struct session_terminal *session_terminal; /* user of the terminal; NULL: none */
 	char *cwd;
 	uint64_t cursor; /* position in its journal */
 	struct waiter watcher;
@@ -38,9 +38,9 @@ struct session {
 	struct loop_timer *again; /* repeats a failed read of its output */
 	struct loop_task turn;    /* reads its output in a later turn */
 	struct journal_hint hint;
-	struct exec_holder holder; /* output that was not read is not dropped */
+	struct exec_holder holder; /* keeps output that was not read */
 	struct loop_timer *hold_timer;
-	bool hold_timed, hold_used; /* hold_timer is set; a command ran since */
+	bool hold_timed, hold_used; /* hold_timer is set; a command ran since then */
 	/* Init was asked for output that it holds back; NULL: not asked. */
 	struct settling *settling;
 	unsigned settled;    /* number of answers */
@@ -55,7 +55,7 @@ struct session {
 	/* Position at the last check, while the command is held up. */
 	uint64_t stop_cursor;
 	/*
-	 * Up to this position, progress in reading means that the command is held up; 0:
+	 * While reading advances below this position, the command counts as held up; 0:
 	 * not set.
 	 */
 	uint64_t stop_mark;

@@ -48,7 +48,7 @@ struct session_terminal_act {
 	size_t n_expect;
 	int64_t timeout_ms; /* for an interrupt: after each ^C; -1: none */
 	unsigned tries;     /* for an interrupt */
-	bool wants_code;    /* after an expected text, wait a little for the end */
+	bool wants_code;    /* after an expected text, wait briefly for the exit code */
 };
 
 enum session_terminal_outcome {
@@ -66,8 +66,8 @@ struct session_terminal_result {
 	int expected, exit_code;
 	/*
 	 * The output of the terminal. The callback may take it (move it and leave an
-	 * empty buffer). It may be megabytes; session_terminal_plain() may run on another
-	 * thread.
+	 * empty buffer). It may have megabytes, so session_terminal_plain() may run on
+	 * another thread.
 	 */
 	struct buf *screen;
 	/*
