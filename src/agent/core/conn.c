@@ -2,11 +2,12 @@
 /*
  * conn.c - the connections of clients, and the messages to them
  *
- * A sandbox that is not durable has one, its maker's, and ends with it. A durable one has
- * a socket on which others come and go (init_proto.h has the rules). There, init never
- * waits for a peer, since all the others would wait with it: what a connection cannot
- * take yet goes to its outbox (outbox.c), and until that is empty no request is read from
- * it. So a peer that asks faster than it reads is slowed down, and loses nothing.
+ * A sandbox that is not durable has one connection, its creator's, and ends with it. A
+ * durable one has a socket to which clients connect (init_proto.h has the rules). init
+ * never waits for one peer, because all others would have to wait too. Messages that do
+ * not fit into a connection go to its outbox (outbox.c), and no request is read from that
+ * connection until the outbox is empty. A peer that sends faster than it reads is thus
+ * slowed down, and loses nothing.
  */
 #include <errno.h>
 #include <fcntl.h>

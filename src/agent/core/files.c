@@ -2,13 +2,14 @@
 /*
  * files.c - read directories, and create, remove, rename and watch files, as a user
  *
- * Every path is resolved by openat2(2): within the root, or below a directory
- * that came along. What changes a name does so in the directory that holds it, by
- * a call that does not follow a link there; so a link that is put in the
- * way while we work leads to another place inside, or to an error, and nowhere else.
+ * Every path is resolved by openat2(2): within the root, or below a directory that came
+ * with the request. A name is changed in its parent directory, by a call that does not
+ * follow links. A link that a process inside creates in the meantime can therefore only
+ * lead to another place inside, or to an error.
  *
- * A request is bounded by its message (names to change) or its answer (entries):
- * whoever has more to do asks again, and others have their turn in between.
+ * The size of the message (names to change) or of the reply (entries) bounds the work of
+ * a request. A client with more work sends further requests, and other clients are served
+ * in between.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -3,17 +3,18 @@
  * journal_write.c - write output from an exec's pipes into its journal (journal.h has the
  * format)
  *
- * splice(2) moves the bytes from the pipe to the file without our seeing them; a
- * terminal's are copied, since it does not splice. The pipe is emptied whatever happens
- * to the journal: a broken disk costs output, which is counted, and never blocks who
- * writes it.
+ * splice(2) moves the bytes from the pipe to the file without a copy through this
+ * process; bytes of a terminal are copied, because terminals do not support splice(2).
+ * The pipe is emptied whatever happens to the journal: if the disk fails, output is lost
+ * and counted, but the writer is never blocked.
  *
- * There are two exceptions. With a reader that holds (init_proto.h), a ring full of what
- * he has not acknowledged stops the draining until he has, or is gone. And a full disk
- * stops it until there is room, as a full pipe does: nothing is lost, and a timer looks
- * again (drain_retry()). The pipes are then out of the epoll, or their being readable
- * would keep us busy. The first page, which has the header and the result, is written
- * before anything is started: there is always room for how an exec ended.
+ * There are two exceptions. If a reader holds output (init_proto.h), draining stops when
+ * the ring is full of unacknowledged output, until the reader acknowledges some or
+ * disconnects. A full disk also stops draining until there is space: nothing is lost, and
+ * a timer tries again (drain_retry()). The pipes are then removed from the epoll
+ * instance, because readable pipes would keep the loop busy. The first page, with the
+ * header and the result, is written before the exec starts, so that there is always space
+ * for its result.
  */
 #include <errno.h>
 #include <fcntl.h>

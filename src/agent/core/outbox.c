@@ -2,14 +2,14 @@
 /*
  * outbox.c - messages that did not fit into a connection yet, in order
  *
- * The kernel holds about 270 small messages for a peer that does not read. More than that
- * are due when somebody attaches to hundreds of execs, or when they all end at once. They
- * wait here, with duplicates of their descriptors, in memory that is mapped for as long
- * as it is needed. While something waits, the connection is watched for room alone: no
- * further request of it is read, so a reply to each of its execs, the end of each, and
- * one more answer are all that can come together (OUTBOX_SIZE). Other connections can add
- * ends of execs to those that hear of all: if the outbox overflows, the connection is
- * cut, and its owner connects again.
+ * The kernel queues about 270 small messages for a peer that does not read. There can be
+ * more if a client attaches to hundreds of execs, or if they all end at once. Such
+ * messages wait here, with duplicates of their descriptors, in memory that is mapped
+ * while it is needed. While messages wait, no further request of the connection is read.
+ * At most one reply and one EXITED for each exec and one more reply can therefore
+ * accumulate (OUTBOX_SIZE). Execs of other connections add to this for a client that gets
+ * EXITED of all: if the outbox overflows, init closes the connection, and the client
+ * connects again.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* privileges.c - init itself: its user, its privileges and its clock */
+/* privileges.c - the user, the privileges and the clock of init */
 #include <linux/capability.h>
 #include <sys/prctl.h>
 #include <time.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spawn.c - from a SPAWN message to streams that are in place
+ * spawn.c - check a SPAWN message and prepare the streams
  *
- * What is done with them, and who answers the request, is the other half: exec_child.c.
+ * exec_child.c creates the process and sends the reply.
  */
 #include <errno.h>
 #include <fcntl.h>

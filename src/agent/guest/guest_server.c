@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * guest_server.c - serve files and ports of a container of another engine, for its shim
+ * guest_server.c - serve files and ports of a container to its shim
  *
- * The shim listens on a socket that is bound into the container, until we have come,
- * which is before anything else runs there. It asks as init is asked (OPEN, SCAN, CHANGE,
- * WATCH, CONNECT), one request at a time, and gives up what is not answered. So that
- * nothing is done that was given up, the number of a request is the time until which it
- * may be begun (ms, monotonic): who was frozen in the meantime says -ECANCELED, and has
- * done nothing.
+ * The shim listens on a socket that is mounted into the container, until the guest agent
+ * has connected, which is before any other process runs there. The shim sends the
+ * requests that init also serves (OPEN, SCAN, CHANGE, WATCH, CONNECT), one at a time, and
+ * gives up on a request that is not answered. An abandoned request must not be carried
+ * out later: the number of a request is therefore the time by which it must be started
+ * (ms, monotonic). A guest agent that was frozen until later answers -ECANCELED and does
+ * nothing.
  */
 #include "agent/guest/guest_server.h"
 

@@ -3,9 +3,9 @@
  * main.c - the first process of a container that another engine created
  *
  * A container lives as long as its first process, which becomes the parent of processes
- * whose parent has ended. So this one waits, and its children vanish when they end.
- * Nothing inside can signal it (the kernel spares the first process of a pid namespace),
- * trace it or read its memory (it is not dumpable).
+ * whose parent has ended. This process therefore waits, and reaps its children. No
+ * process inside can signal it (the kernel protects the first process of a pid
+ * namespace), trace it or read its memory (it is not dumpable).
  *
  *	guest agent			wait forever
  *	guest agent serve DOOR	wait, and do file work for the listener (guest_server.c)
@@ -19,7 +19,7 @@
  *	guest agent tools SHELL	a shell, and what its scripts ask for: see tools.h
  *	guest agent name PID		print the name of a process in the same format
  *
- * The exit status is 0 if the command was done, for at least one process.
+ * The exit status is 0 if the command succeeded for at least one process.
  */
 #include <fcntl.h>
 #include <net/if.h>

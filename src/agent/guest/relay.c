@@ -2,10 +2,11 @@
 /*
  * relay.c - relay bytes between a given socket and a port, in both directions
  *
- * Each way has its own buffer, and ends by itself: the end of what one side says is
- * told to the other, which may go on talking. A side that takes no more has what is meant
- * for it dropped, and what it said before is still delivered. When who is outside has
- * left for good, what they said goes to the port as long as the port takes it.
+ * Each direction has its own buffer and ends independently: when one side ends its
+ * output, the other side is told and may continue to send. If a side accepts no more
+ * data, data for it is dropped, but data that it sent before is still delivered. If the
+ * peer outside has closed the socket, its remaining data still goes to the port while the
+ * port accepts it.
  */
 #include "agent/guest/relay.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tools.c - what the tools of an image do, done by system calls
+ * tools.c - do the work of an image's tools with system calls
  *
- * Where starting a program takes milliseconds (gVisor), a mv and a touch for each file of
- * an archive take most of the time. The shell that a shim keeps inside is started by us,
- * and its scripts ask us instead. We are the user that the shell is, and have no more
- * rights.
+ * If starting a program takes milliseconds (gVisor), the mv and touch for each file of an
+ * archive take most of the time. The guest agent therefore starts the persistent shell of
+ * a shim, and the shell's scripts send requests to it instead. This process runs as the
+ * same user as the shell, and has no further rights.
  */
 #include "agent/guest/tools.h"
 

@@ -2,13 +2,13 @@
 /*
  * exec_cgroup.c - the cgroup of an exec: its accounting and the list of its processes
  *
- * The engine hands us directories that belong to the sandbox's root (only the
- * directory: the files with the limits in it stay root's), so an exec's own
- * cgroup below is one mkdir(2) and needs nobody outside. On v1 there is one
- * for each of memory, cpuacct and pids; on v2 one in all.
+ * The engine passes directories that belong to the sandbox's root. (Only the directories:
+ * the limit files in them still belong to the host's root.) init can therefore create a
+ * cgroup for an exec with one mkdir(2), without help from outside. On v1 there is one
+ * each for memory, cpuacct and pids; on v2 there is only one.
  *
- * Making and removing three cgroups costs a third of a short exec. On v1, where
- * what they count can be set back, those that are empty again are kept for the next one.
+ * Creating and removing three cgroups takes a third of the time of a short exec. On v1,
+ * where counters can be reset, empty cgroups are kept for the next exec.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec_child.c - from a plan to an execve(2)
+ * exec_child.c - create the process of an exec: from a plan to an execve(2)
  *
- * The child is a fork: we are a few pages, and we must not wait for it, since
- * what runs inside can stop it before it execs, or hold up the execve itself
- * (a lease on the file). A pipe that closes on exec tells how it went, and the
- * request is answered then.
+ * The child is forked, which is cheap because init has only a few pages. init must not
+ * wait for it, because processes inside can stop it before the execve, or delay the
+ * execve itself (with a lease on the file). A pipe that closes on exec reports the
+ * result, and init answers the request then.
  *
- * Order in the child: join the cgroups while still init, take the terminal,
- * place stdio, close everything else, make the directory as root, become the user,
- * go to the directory as that user, wait for the word to go, execute.
+ * Order in the child: join the cgroups while still init, take the terminal, place stdio,
+ * close everything else, create the directory as root, become the user, change to the
+ * directory as that user, wait for the gate, execute.
  *
  * The working directory, the program's name and PATH come from outside and are resolved
- * here, before the exec: /proc/self/fd, /dev/fd, or a link to either that something
- * inside planted, would lead through any descriptor that init holds, close-on-exec or
- * not. So the child closes all of init's descriptors before the first lookup, and no
- * lookup follows a magic link of /proc. Neither alone would do: a later descriptor could
- * be forgotten, and execve(2) resolves again by itself.
+ * here, before the exec: /proc/self/fd, /dev/fd, or a link to either that a process
+ * inside created, would lead through any descriptor that init has open, even with
+ * close-on-exec. The child therefore closes all of init's descriptors before the first
+ * lookup, and no lookup follows a magic link of /proc. Both are needed: a new descriptor
+ * could be forgotten, and execve(2) resolves the path again by itself.
  */
 #include <errno.h>
 #include <fcntl.h>

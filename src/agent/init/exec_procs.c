@@ -2,13 +2,13 @@
 /*
  * exec_procs.c - the processes of an exec: list and signal them
  *
- * Its processes are those in its cgroup. Without one a tree is known by its
- * session only: a process that made its own session escapes this, though
+ * The processes of an exec are those in its cgroup. Without a cgroup, they are those in
+ * its session: a process that creates its own session escapes signals to the exec, but
  * not the end of the sandbox.
  *
- * To kill takes several passes over the list, since whoever is on it may have
- * forked in the meantime (exec_cgroup.c); any other signal is delivered in one, so that
- * nobody gets it twice.
+ * SIGKILL needs several passes over the list, because processes may have forked in the
+ * meantime (exec_cgroup.c). Any other signal is sent in one pass, so that no process gets
+ * it twice.
  */
 #include <errno.h>
 #include <fcntl.h>

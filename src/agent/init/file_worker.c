@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file_worker.c - file workers: children of init that do work that can block or uses
- * memory
+ * file_worker.c - file workers: children of init for file operations that can block or
+ * use memory
  *
- * write(2), chmod(2), open(2) and the like wait for locks that code inside can hold for
- * as long as it likes, and the pages of a file in memory are charged to whoever writes
- * them. init has the deadline of everybody and is outside the limits. So it does neither:
- * whoever has something to do about files asks it for a worker, and speaks to that over
- * its own connection.
+ * write(2), chmod(2), open(2) and similar calls wait for locks that code inside can hold
+ * for any time, and the pages of a file in memory are charged to the process that writes
+ * them. init must meet the deadlines of all execs and is outside the limits, so it must
+ * do neither. A client that works on files asks init for a worker, and sends its requests
+ * to that worker over a separate connection.
  *
  * A worker is as well protected as init: init's user, init's program, not dumpable, all
- * signals blocked. Two differences: the sandbox's root may kill or stop it, as that is no
- * longer process 1; and the OOM killer takes it first, so that a file too large fails the
- * request that brought it, and kills nobody else. In both cases the connection says so,
- * and the next request has another worker.
+ * signals blocked. There are two differences. The sandbox's root may kill or stop it,
+ * because it is not process 1. And the OOM killer chooses it first, so that a file that
+ * is too large fails its own request and kills no other process. In both cases the
+ * connection reports it, and the next request uses another worker.
  *
- * It closes all that init has open before its first lookup. What it has afterwards is its
- * connection, /dev/null, and for the time of a request what came with it.
+ * It closes all of init's descriptors before its first lookup. Afterwards it has only its
+ * connection, /dev/null, and the descriptors of the current request.
  */
 #include <errno.h>
 #include <fcntl.h>

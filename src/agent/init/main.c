@@ -2,10 +2,10 @@
 /*
  * main.c - the loop of init
  *
- * One thread, no allocation: everything is in one static struct whose untouched
- * pages cost nothing. A request is dealt with before the next one is read. The
- * loop ends with the maker's connection, unless the sandbox is durable and
- * complete, and the sandbox with the loop.
+ * There is one thread and no allocation: everything is in one static struct, whose unused
+ * pages take no memory. A request is handled before the next one is read. The loop ends
+ * with the creator's connection, unless the sandbox is durable and complete. The sandbox
+ * ends with the loop.
  */
 #include <errno.h>
 #include <fcntl.h>
