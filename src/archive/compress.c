@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compress.c - gzip and zstd in pieces, and zip for reading */
+/* compress.c - stream gzip and zstd, and decompress zip */
 #include <errno.h>
 #include <string.h>
 #include <zlib.h>

@@ -2,9 +2,9 @@
 /*
  * tar_read.c - parse a tar archive as its bytes arrive
  *
- * Hostile by assumption. Sizes are bounded before they are used, a name is
- * judged when all that makes it up is known, and what is not understood is
- * refused where to pass over it would make another archive of it.
+ * The input is assumed to be hostile. Sizes are bounded before they are used, and a name
+ * is checked once all of its parts are known. An unknown header is refused if skipping it
+ * would change the meaning of the archive.
  */
 #include <errno.h>
 #include <string.h>

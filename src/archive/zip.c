@@ -2,9 +2,9 @@
 /*
  * zip.c - convert entries of a zip archive into those of a tar archive
  *
- * Each is a header of 30 bytes, its name, extra fields, and the data. After the last
- * comes the directory, at whose beginning the tar is complete. What is written goes
- * through `pending`, when it is a header, or straight from the data.
+ * Each entry is a header of 30 bytes, its name, extra fields, and the data. The central
+ * directory follows the last entry; when it begins, the tar archive is complete. Headers
+ * are written through `pending`, data directly from the input.
  */
 #include "archive/zip.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend.c - the list of backends, and what they share */
+/* backend.c - the list of backends, and functions that they share */
 #include "backend/backend.h"
 
 #include <stdarg.h>

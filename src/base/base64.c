@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base64.c - four characters for three bytes */
+/* base64.c - encode and decode base64 */
 #include "base/base64.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* buf.c - growth by doubling up to the maximum */
+/* buf.c - a buffer that grows by doubling, up to its maximum */
 #include "base/buf.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fd.c - descriptors */
+/* fd.c - read, write and send descriptors */
 #include "base/fd.h"
 
 #include <errno.h>

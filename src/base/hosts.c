@@ -2,8 +2,8 @@
 /*
  * hosts.c - /etc/hosts of a sandbox
  *
- * It is written where nobody has been yet, into the layer that a root is about to get: a
- * file of it like any other, which root inside may change.
+ * It is written into the new upper layer of a root, before any process runs there. It is
+ * an ordinary file, which root inside may change.
  */
 #include "base/hosts.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* passwd.c - one line splitter for both files */
+/* passwd.c - parse passwd and group files with one line splitter */
 #include "base/passwd.h"
 
 #include <errno.h>

@@ -2,22 +2,23 @@
 /*
  * child.c - the child that becomes init: the isolation of a sandbox, as one table
  *
- * The child starts in user, mount and pid namespaces of its own with all
- * capabilities in them and none on the host. Every step narrows what it can
- * do; the last one replaces it by init. Until the root is pivoted, the host's
- * mounts are in sight (and needed); nothing of the image runs before the end.
+ * The child starts in new user, mount and pid namespaces, with all capabilities in them
+ * and none on the host. Every step reduces its rights; the last one replaces it by init.
+ * Until the root is pivoted, the host's mounts are visible (and needed). No code of the
+ * image runs before the last step.
  *
- * A network namespace takes as long to make as all the mounts, in one system call. While
- * the child is in it, its own thread makes those. What must be done for the process
- * that becomes init (its namespaces, ids, capabilities, filter) the child does itself:
- * the kernel keeps all of that by thread, so that the child can be confined already while
- * its thread still mounts. They have one errno: what the child does at that time is done
- * by nolibc/sys.h.
+ * Creating a network namespace takes as long as all the mounts, in one system call.
+ * During that call, a second thread of the child mounts. The child itself does what
+ * concerns the process that becomes init (its namespaces, ids, capabilities, filter). The
+ * kernel keeps all of these per thread, so that the child can already be confined while
+ * its thread still mounts. Both share one errno, so the child uses nolibc/sys.h during
+ * that time.
  *
- * Of a part (prepared.c) nobody knows yet what sandbox it will be. The child becomes init
- * at once, and leaves behind a process of the same namespaces that makes the mounts when
- * the spec comes. Its change of the root is init's, too: the kernel moves all who have
- * the old one. It is done, and about to end, before anything of the image runs.
+ * For a sandbox that is prepared in advance (prepared.c), the spec is not known yet. The
+ * child becomes init at once, and leaves a process in the same namespaces that mounts
+ * when the spec arrives. Its pivot_root(2) also changes init's root: the kernel moves all
+ * processes that have the old one. That process has finished before any code of the image
+ * runs.
  */
 #include <errno.h>
 #include <fcntl.h>

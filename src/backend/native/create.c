@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * create.c - create a sandbox: the steps outside, and their single undo
+ * create.c - create a sandbox: the steps outside, and one function that undoes them
  *
- * A create runs the table below; a failure anywhere destroys what there is, in
- * one function that looks at the sandbox and not at how far it got. Destroy is the
- * same function. A crash leaves the link in the registry, by which the next
- * engine finds the rest.
+ * A create runs the table below. After a failure, one function destroys what exists: it
+ * inspects the sandbox and does not depend on the step that failed. Destroy uses the same
+ * function. After a crash, the link in the registry remains, by which the next engine
+ * finds the rest.
  */
 #include <errno.h>
 #include <fcntl.h>

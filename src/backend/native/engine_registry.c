@@ -6,21 +6,21 @@
  *	<run_dir>/engines/<name>	a lock file per engine, locked while it lives
  *	<run_dir>/ids/<slot>		a link per sandbox: "<name>/<sandbox id>"
  *
- * An engine that the caller gave a name is another matter (durable.h): no init
- * has its lock, and what it left is removed by the next one of that name alone.
+ * An engine with a name from the caller is different (durable.h): no init holds its lock,
+ * and only the next engine of that name removes its leftovers.
  *
- * The link is made before anything else of a sandbox and removed after all
- * else: what it names can always be found by the sandbox's id. The engine and every
- * init of it have the file open, each by itself, and locked together with the
- * others (LOCK_SH). So it can be locked for oneself (LOCK_EX) only when the engine and
- * all its sandboxes are dead, and what their links name may be removed. Opening an
- * engine does that for all others. An init that unlocks what it has is one
- * sandbox that is taken for dead, and no other.
+ * The link is created before everything else of a sandbox and removed last, so that a
+ * sandbox can always be found by the id in its link. The engine and each of its inits
+ * have the lock file open separately, with a shared lock (LOCK_SH). An exclusive lock
+ * (LOCK_EX) is therefore possible only when the engine and all its sandboxes are dead;
+ * then the sandboxes of its links may be removed. An engine that is opened does this for
+ * all other engines. An init that gives up its lock can only make its own sandbox look
+ * dead.
  *
- * A slot is 65,536 ids. The ranges lie where systemd puts those of containers,
- * far from those of people and below 2^31, where some programs stop. They are
- * one id further apart: the kernel keeps users in a table by their lower bits,
- * and all roots in one bucket make each of them slower to find.
+ * A slot is a range of 65,536 ids. The ranges are where systemd puts those of containers,
+ * far from those of people and below 2^31, the maximum of some programs. The distance
+ * between ranges is one id more: the kernel hashes users by their lower bits, and would
+ * otherwise find the roots of all sandboxes in one bucket, which is slow.
  */
 #include <dirent.h>
 #include <errno.h>

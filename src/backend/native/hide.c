@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hide.c - hide mounts in the machine's trees from an ordinary user's sandbox
+ * hide.c - hide mounts in the host's directories from an ordinary user's sandbox
  *
- * Root's copies of /usr and /opt are without what is mounted below them. An ordinary user
- * may not have such a copy: his mounts are locked together, as without one of them he
- * could look under it, and the kernel answers EINVAL. So his come with all that is
- * mounted there, and each of those mounts is covered by an empty directory or file. They
- * may be his own (a disk in the network, FUSE), and are no part of the image.
+ * If root creates a sandbox, the copies of /usr and /opt do not include mounts below
+ * them. For an ordinary user the kernel refuses such a copy with EINVAL: the mounts are
+ * locked together, because removing one would show what is under it. The copy then
+ * includes all mounts below, and each of them is covered by an empty directory or file.
+ * Such mounts may be the user's own (a network disk, FUSE), and are not part of the
+ * image.
  *
- * This is done by the child before it has its own root, without malloc(3), whose
- * locks another thread of the maker may have had.
+ * The child does this before it has its own root. It does not use malloc(3), whose locks
+ * another thread of the creator may hold.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,16 +2,16 @@
 /*
  * idmap.c - id maps of user namespaces
  *
- * A sandbox made by root has 65,536 ids of its own; id n inside is base + n outside, and
- * nobody there. One more is its init's (INIT_ID of proto/init_proto.h). A shared layer
- * shows its ids unchanged inside. An ordinary user has his own id, seen inside as the
- * sandbox's user (so that his volumes are that user's), and those of /etc/subuid for the
- * others.
+ * If root creates a sandbox, it has its own 65,536 ids: id n inside is base + n outside,
+ * which is an unprivileged user. One more id is for init (INIT_ID of proto/init_proto.h).
+ * A shared layer shows its ids unchanged inside. If an ordinary user creates a sandbox,
+ * that user's id appears inside as the sandbox's user (so that it owns the volumes), and
+ * the ids of /etc/subuid are used for the others.
  *
- * A volume belongs to whoever owns its source: the owner on disk is the
- * sandbox's user inside, and what that user writes belongs to the owner. All
- * other ids are nobody's there: files of others cannot be read past their modes,
- * and no set-id file of another user or group can be planted.
+ * A volume has the owner of its source: the owner on disk appears as the sandbox's user
+ * inside, and files that this user writes belong to the owner. All other ids are
+ * unmapped: files of other users can only be read if their mode permits it, and no set-id
+ * file of another user or group can be created.
  */
 #include "backend/native/native.h"
 

@@ -20,12 +20,13 @@
  * of a sandbox, or a shim, by its user and its program (is_init(), is_shim()). An id that
  * any such process serves from a file that exists, or may exist, is never removed.
  *
- * An init that was killed while its sandbox was frozen has no socket any more, and on
- * cgroup v1 it ends only when the others are let go (range_look()).
+ * An init that was killed while its sandbox was frozen has lost its socket, and on cgroup
+ * v1 it ends only when the other processes are thawed (range_look()).
  *
- * A cgroup is left behind where the directory was lost together with its engine. Its
- * owner is the root of a range of ids: where no process has one of these, and none is in
- * it, nothing lives there. It is given a minute, as one that was just made is empty, too.
+ * A cgroup is left over if the directory was lost together with its engine. The owner of
+ * the cgroup is the root of a range of ids: if no process has one of these ids, and none
+ * is in the cgroup, the sandbox is dead. The cgroup is removed only after a minute,
+ * because a new one is empty too.
  */
 #include <dirent.h>
 #include <errno.h>

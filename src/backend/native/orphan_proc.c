@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* orphan_proc.c - what /proc says of a process that another user may have shaped */
+/*
+ * orphan_proc.c - read facts about a process from /proc, some of which another user may
+ * have chosen
+ */
 #include "backend/native/orphan_proc.h"
 
 #include <fcntl.h>

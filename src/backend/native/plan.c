@@ -2,9 +2,9 @@
 /*
  * plan.c - read the spec and the image into a plan
  *
- * `host` is the image of most sandboxes. It is kept open between creates and
- * looked at again after a second; a create that uses the older one when a newer
- * one takes its place keeps it until it is done.
+ * `host` is the image of most sandboxes. It stays open between creates and is checked
+ * again after a second. If a newer one replaces it, creates that use the older one keep
+ * that until they have finished.
  */
 #include <errno.h>
 #include <string.h>

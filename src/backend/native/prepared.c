@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * prepared.c - parts of sandboxes that are prepared in advance
+ * prepared.c - prepare the common parts of sandboxes in advance
  *
- * Most of the time of a create goes into what is the same whatever the spec says:
- * namespaces, the network above all, cgroups, a filtered and waiting init, a
- * masked /proc. A part is all of that, made by the first table below when there is time;
- * the second makes a sandbox of it: limits, layers, volumes, host name. No part has been
- * anybody's sandbox before, and none is used twice.
+ * A create spends most of its time on work that does not depend on the spec: namespaces,
+ * above all the network namespace, cgroups, a filtered and waiting init, a masked /proc.
+ * The first table below does all of this in advance and creates a "part"; the second
+ * turns a part into a sandbox: limits, layers, volumes, host name. A part is used for one
+ * sandbox only.
  *
- * A part has the id of the sandbox that it will be, its range of ids and its
- * socket. Nobody was told of it: it has no state and is not kept (durable.h), so
- * that it ends with its maker, and the next engine of the name removes the rest.
+ * A part already has the id, the range of ids and the socket of its future sandbox. It
+ * has no state file and has not received KEEP (durable.h), so that it ends with its
+ * creator, and the next engine of the same name removes the rest.
  */
 #include <errno.h>
 #include <poll.h>

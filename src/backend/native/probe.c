@@ -2,8 +2,8 @@
 /*
  * probe.c - find out what this machine can enforce, by trying it in a child
  *
- * A configuration file can lie and a version number can be patched; a call that
- * worked, worked. Each probe leaves a sentence on what it found.
+ * Configuration files and version numbers can be wrong, so each probe tries the system
+ * call itself. Each probe reports a sentence about its result.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,11 +2,11 @@
 /*
  * rootfs.c - the mounts of a sandbox, which the child creates in its own mount namespace
  *
- * All of it hangs on one filesystem of bounded size, the scratch space (a tmpfs, or
- * scratch_disk.c's), in which the overlays have their uppers. Names of layers are
- * relative to it ("l0", "u0"), so that nothing in mountinfo shows a path of the host's.
- * Targets in the root are reached by descriptors that were opened without following
- * links; the topmost layer, ours, has them as directories whatever the image has there.
+ * All mounts are below one filesystem of limited size, the scratch space (a tmpfs, or the
+ * disk of scratch_disk.c), which contains the upper directories of the overlays. Names of
+ * layers are relative to it ("l0", "u0"), so that mountinfo shows no path of the host.
+ * Mount points in the root are opened without following links; in the topmost layer,
+ * which is Warren's, they are directories, whatever the image contains.
  */
 #include <errno.h>
 #include <fcntl.h>

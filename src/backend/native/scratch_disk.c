@@ -3,13 +3,13 @@
  * scratch_disk.c - a file as a block device for a sandbox's writes, if memory is not
  * enough
  *
- * The scratch space is a tmpfs unless more disk than memory was asked for, or
- * this kernel's tmpfs cannot hold user.* attributes (before 6.6), without which
- * an overlay cannot replace a directory of the image. Then it is an ext4 of the
- * asked size in a file without a name: the loop device and the mount keep it,
- * and it goes with them, crash or not.
+ * The scratch space is a tmpfs unless the spec requests more disk than memory, or this
+ * kernel's tmpfs lacks user.* attributes (before 6.6), without which an overlay cannot
+ * replace a directory of the image. Then it is an ext4 filesystem of the requested size
+ * in an unnamed file. Only the loop device and the mount keep the file, so that it
+ * disappears with them, even after a crash.
  *
- * An empty filesystem of each size is made once by mkfs.ext4, kept in the state
+ * mkfs.ext4 creates an empty filesystem of each size once. It is kept in the state
  * directory and copied: a few hundred kilobytes of a file that is mostly holes.
  */
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vfork_helper.c - run the child in the engine's memory, and a thread for the work in the
- * meantime
+ * vfork_helper.c - run the child in the engine's memory, and steps of the create in a
+ * thread at the same time
  *
  *	the caller's thread	the thread			the child
  *	starts the thread,
@@ -10,8 +10,8 @@
  *	and our errno)		layers, makes the cgroup	mounts
  *	waits for the thread					becomes init
  *
- * The child writes to nothing that is ours but the plan, and ends by itself when it
- * fails. If the thread fails, it kills the child, for whom the caller waits.
+ * The child writes to none of the engine's memory except the plan, and ends by itself
+ * when it fails. If the thread fails, it kills the child, for which the caller waits.
  */
 #include <errno.h>
 #include <pthread.h>

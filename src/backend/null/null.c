@@ -3,14 +3,14 @@
  * null.c - no isolation at all: commands run as children of the engine, directly on the
  * host
  *
- * It keeps the contract of execs (streams, results, deadlines, signals) and
- * nothing else, so that what core does over exec can be tested against the
- * least a backend may bring. It enforces nothing, says so, and refuses a spec
- * that asks for anything to be enforced. Never use it for code you do not trust.
+ * It implements only execs (streams, results, deadlines, signals), so that the parts of
+ * core that work through exec can be tested against a minimal backend. It enforces
+ * nothing, reports that, and refuses a spec with limits. Never use it for code you do not
+ * trust.
  *
- * A deadline is watched by the exec's first process' parent, a guard of ours:
- * engine -> (gone) -> guard (leads its own session) -> command. The guard
- * is nobody's child, so that an exec which is forgotten leaves no zombie.
+ * A guard process, the parent of the command, enforces the deadline: engine -> (gone) ->
+ * guard (leads its own session) -> command. The guard's own parent has exited, so that an
+ * abandoned exec leaves no zombie in the engine.
  */
 #include <errno.h>
 #include <fcntl.h>

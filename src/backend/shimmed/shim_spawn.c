@@ -2,8 +2,8 @@
 /*
  * shim_spawn.c - start warren-shim
  *
- * Whoever embeds us may ignore SIGCHLD, so that nobody can be waited for: how a call went
- * is what comes over a pipe.
+ * A program that embeds libwarren may ignore SIGCHLD, so that wait(2) does not work. The
+ * result of a call therefore comes over a pipe.
  */
 #include <errno.h>
 #include <fcntl.h>
