@@ -79,7 +79,7 @@ struct journal_record {
 
 struct journal_slot {
 	uint64_t at;     /* the position of a record */
-	uint64_t cursor; /* of its first byte */
+	uint64_t cursor; /* the cursor of its first byte */
 };
 
 /* The slot for position @at. */

@@ -8,8 +8,8 @@
  *
  * A file has lines of two words, and comments with '#':
  *
- *	insecure registry.lan:5000	# may be spoken to without TLS
- *	ca /etc/ssl/our-ca.pem		# is trusted besides the system's
+ *	insecure registry.lan:5000	# TLS is optional
+ *	ca /etc/ssl/our-ca.pem		# trusted in addition to the system's
  *
  * Insecure registries from all sources are combined. For the certificate, the environment
  * takes precedence over the user's file, and the user's over the machine's.

@@ -145,7 +145,7 @@ struct shim_driver {
 
 	/*
 	 * The path inside of the guest agent's program, if the sandbox has a pid
-	 * namespace: it can signal everyone there (agent/guest/main.c). NULL: none.
+	 * namespace: it can signal all processes there (agent/guest/main.c). NULL: none.
 	 */
 	const char *guest;
 
