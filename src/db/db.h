@@ -276,7 +276,7 @@ struct sandbox_row {
 	int64_t expires_at;
 	uint64_t idle_timeout_ms;
 	int64_t last_used;
-	const char *command; /* JSON: its main command, an exec; NULL: none */
+	const char *command; /* JSON: its main command; NULL: none */
 	enum sandbox_on_exit on_exit;
 	/* The last exec of the main command; "": none yet. */
 	char main_exec[ID_LEN + 1];
