@@ -149,6 +149,7 @@ int run_options_take_image(struct run_options *o, char **argv, int argc, int *fi
 	r = value_image(&o->image, argv[*first], err);
 	if (r < 0)
 		return error_wrap(err, "IMAGE");
+	o->image_is_operand = true;
 	(*first)++;
 	if (*first < argc && strcmp(argv[*first], "--") == 0)
 		(*first)++;

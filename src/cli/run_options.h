@@ -17,8 +17,9 @@ struct publish_list {
 };
 
 struct run_options {
-	char *image;         /* owned; a relative directory is made absolute */
-	const char *backend; /* NULL: native, or the service's default */
+	char *image;           /* owned; a relative directory is made absolute */
+	bool image_is_operand; /* given as IMAGE, without --image */
+	const char *backend;   /* NULL: native, or the service's default */
 	const char *tier;
 	enum pull_when pull;
 	const char *platform;

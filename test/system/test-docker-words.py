@@ -93,6 +93,7 @@ def what_may_be_meant_is_said_and_not_guessed():
     fails("run", "-p", "1:2", "true", has=["--publish", "service"])
     fails("run", "-d", has=["IMAGE is missing"])
     fails("run", "-d", "--", "true", has=["IMAGE is missing"])
+    fails("run", "-d", "--pull", "never", "sleep", "5", has=["'sleep' was taken as IMAGE", "--image host"])
     fails("run", "-d", "host", has=["no command"])
     fails("run", "-d", "host", "true", env={"WARREN_HOST": "unix:/nonexistent/w.sock"}, has=["/nonexistent/w.sock", "warren serve"])
 

@@ -114,6 +114,25 @@ def a_token_of_one_sandbox_opens_nothing_else():
 
 
 @test
+def a_name_and_the_beginning_of_an_id_will_do():
+    box, other = WORLD.create(name="rex-1"), WORLD.create(name="rex-2")
+    token, shared = scoped(box), WORLD.token("read", "exec", "files")
+    for word in ("rex-1", box, box[:6]):
+        for t in (token, shared):
+            eq(Face(word, t).good("/execute", {"command": ["hostname"]})["stdout"], Face(box).good("/execute", {"command": ["hostname"]})["stdout"],
+               f"{word}")
+    eq(Face("rex-2", token).ask("/is_alive", method="GET").status, 401, "it is for another")
+    eq(Face("rex-2", shared).ask("/is_alive", method="GET").status, 200)
+    for word in ("rex-3", "x" * 63, "x" * 64, "..", "%2e"):
+        eq(Face(word, shared).ask("/is_alive", method="GET").status, 404, word)
+        eq(Face(word, "wrong").ask("/is_alive", method="GET").status, 401, word)
+    eq(Face("rex-1", WORLD.token("exec", tenant="stranger")).ask("/is_alive", method="GET").status, 404, "another tenant's name")
+    WORLD.delete(box)
+    eq(Face("rex-1", shared).ask("/is_alive", method="GET").status, 404)
+    WORLD.delete(other)
+
+
+@test
 def another_tenants_sandbox_is_not_there():
     box = WORLD.create()
     token = WORLD.token("exec", "files", tenant="stranger")

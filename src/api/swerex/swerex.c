@@ -112,30 +112,47 @@ bool swerex_wants(const struct http_request *req)
 	return http_header(req, "X-API-Key") || (call && call->path[1]);
 }
 
-/* The sandbox of the path, and what is behind it; NULL: that names none, whoever asks. */
-static const char *read_prefix(struct ask *ask)
+/*
+ * The part of the path after the sandbox, whose id, name or beginning of an id goes to
+ * @ret_word ("": the token selects the sandbox). NULL: no sandbox can be called that.
+ */
+static const char *read_prefix(const struct ask *ask, char ret_word[DB_NAME_MAX + 1])
 {
 	const char *path = ask->req->path;
 	size_t n;
 
+	ret_word[0] = '\0';
 	if (strncmp(path, PREFIX, strlen(PREFIX)) != 0)
 		return path;
 	path += strlen(PREFIX);
 	n = strcspn(path, "/");
-	if (n == ID_LEN)
-		(void)memcpy(ask->sandbox, path, n);
-	if (id_valid(ask->sandbox))
-		return path[n] ? path + n : "/";
-	ask->sandbox[0] = '\0';
-	return NULL;
+	if (n == 0 || n > DB_NAME_MAX)
+		return NULL;
+	(void)memcpy(ret_word, path, n);
+	ret_word[n] = '\0';
+	return path[n] ? path + n : "/";
+}
+
+/* The sandbox that @word means for the caller. */
+static int swerex_resolve(struct ask *ask, const char *word, struct api_error *err)
+{
+	const struct caller *c = &ask->caller;
+	struct warren_error why = WARREN_ERROR_INIT;
+	int r = sandbox_resolve(ask->sx->service,
+				access_may(c, "admin") ? NULL : c->tenant, c->tenant,
+				word, ask->sandbox, &why);
+
+	if (r < 0)
+		ask->sandbox[0] = '\0';
+	return r < 0 ? api_error_set(err, API_ERR_SANDBOX_NOT_FOUND, "%s", why.msg) : 0;
 }
 
 /*
- * 0, or the status of the refusal. @named: the path names a sandbox, or leaves that to
- * the token. A token comes first: without one, what there is and what there is not looks
- * the same.
+ * 0, or the status of the refusal. @word: the sandbox in the path, "": the token selects
+ * it; NULL: there can be no such sandbox. The token is checked first: without one, a
+ * client does not learn which sandboxes exist.
  */
-static int swerex_admit(struct ask *ask, bool named, struct api_error *err)
+static int swerex_admit(struct ask *ask, const char *word, struct api_error *err)
 {
 	const char *key = http_header(ask->req, "X-API-Key");
 	struct swerex *sx = ask->sx;
@@ -147,17 +164,18 @@ static int swerex_admit(struct ask *ask, bool named, struct api_error *err)
 	if (key) {
 		if (access_token(sx->service, key, c, err) < 0)
 			return 401;
-		if (c->sandbox[0] && ask->sandbox[0] &&
-		    strcmp(c->sandbox, ask->sandbox) != 0)
-			return 401;
-		if (!ask->sandbox[0] && named)
-			(void)strcpy(ask->sandbox, c->sandbox);
 	} else if (!access_is_owner(sx->owner, ask->req->peer)) {
 		return 401;
 	} else {
 		(void)access_scopes_parse("admin", &c->scopes);
 	}
-	return !named ? 404 : ask->sandbox[0] ? 0 : 401;
+	if (word && !word[0])
+		(void)strcpy(ask->sandbox, c->sandbox);
+	else if (word && swerex_resolve(ask, word, err) < 0 && !c->sandbox[0])
+		return 404;
+	if (c->sandbox[0] && strcmp(c->sandbox, ask->sandbox) != 0)
+		return word ? 401 : 404;
+	return !word ? 404 : ask->sandbox[0] ? 0 : 401;
 }
 
 static struct sandbox *swerex_find_sandbox(const struct ask *ask)
@@ -403,6 +421,7 @@ void swerex_request(struct http_request *req, struct swerex *sx)
 {
 	struct ask *ask = calloc(1, sizeof(*ask));
 	struct api_error err = { 0 };
+	char word[DB_NAME_MAX + 1];
 	const char *path;
 	struct sandbox *sandbox;
 	int status;
@@ -418,8 +437,8 @@ void swerex_request(struct http_request *req, struct swerex *sx)
 	ask->begun = clock_now();
 	req->user = ask;
 	req->closed = swerex_on_closed;
-	path = read_prefix(ask);
-	status = swerex_admit(ask, path, &err);
+	path = read_prefix(ask, word);
+	status = swerex_admit(ask, path ? word : NULL, &err);
 	http_known(req, status != 401 && ask->caller.token[0]);
 	if (status == 0 && live_enter(sx->live, &ask->live, req, &ask->caller, &err) < 0)
 		status = api_code_status(err.code);
@@ -435,8 +454,10 @@ void swerex_request(struct http_request *req, struct swerex *sx)
 	else if (status != 0 && status != 404)
 		ask_refuse(ask, status, "%s", err.message);
 	else if (!ask->call || !sandbox)
-		ask_refuse(ask, 404,
-			   ask->call || !path ? "there is no such sandbox" : "Not Found");
+		ask_refuse(ask, 404, "%s",
+			   path && !ask->call ? "Not Found"
+			   : err.message[0]   ? err.message
+					      : "there is no such sandbox");
 	else if (strcmp(req->method, ask->call->method) != 0)
 		ask_refuse(ask, 405, "Method Not Allowed");
 	else if (ask->call->scope && !access_may(&ask->caller, ask->call->scope))

@@ -167,6 +167,18 @@ static int run_pull_image(struct client *c, const struct run_options *o,
 	return pull_image(c, &request, NULL, err);
 }
 
+/* A program's name looks like an image's. */
+static void run_explain_image(const struct run_options *o, struct warren_error *err)
+{
+	struct warren_error why = *err;
+
+	if (o->image_is_operand && !strpbrk(o->image, ":@/"))
+		(void)error_set(err, why.code,
+				"%.300s; '%.60s' was taken as IMAGE: to run a program of "
+				"this machine, use --image host",
+				why.msg, o->image);
+}
+
 static int run_main_words(struct client *c, const struct run_options *o, char **words,
 			  json_t **ret, struct warren_error *err)
 {
@@ -181,6 +193,8 @@ static int run_main_words(struct client *c, const struct run_options *o, char **
 		if (r == 0)
 			r = command_of(c, o, words, ret, err);
 	}
+	if (r < 0)
+		run_explain_image(o, err);
 	return r;
 }
 
