@@ -171,14 +171,28 @@ def what_an_exec_left_behind_has_the_grace_too():
 # ------------------------------------------------------------------- for whom
 
 
+def has_stopped(pid):
+    return all(slurp(f"/proc/{pid}/task/{t}/stat").rpartition(")")[2].split()[0] == "T" for t in os.listdir(f"/proc/{pid}/task"))
+
+
+def try_to_stop(pid):
+    """A thread that waits for its child until that execs does not stop, and the child may wait for another thread."""
+    os.kill(pid, signal.SIGSTOP)
+    end = time.monotonic() + 1
+    while time.monotonic() < end:
+        if has_stopped(pid):
+            return True
+        time.sleep(0.01)
+    os.kill(pid, signal.SIGCONT)
+    return False
+
+
 @contextlib.contextmanager
 def a_slow_warden():
     """What the warden is asked for takes until the end of this."""
     pid = w.warden
-    os.kill(pid, signal.SIGSTOP)
-    until(lambda: all(slurp(f"/proc/{pid}/task/{t}/stat").rpartition(")")[2].split()[0] == "T"
-                      for t in os.listdir(f"/proc/{pid}/task")), "it has stopped")
     try:
+        until(lambda: try_to_stop(pid), "it has stopped")
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
