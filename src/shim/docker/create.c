@@ -140,12 +140,16 @@ static int create_start(struct docker *d, struct shim_sandbox *p,
 	int r = docker_ask(d, "start the container", "POST", NULL, err,
 			   "/containers/%s/start", p->handle);
 
+	/*
+	 * The daemon answers before the first process has become the guest agent, by
+	 * which it is recognised: wait until the guest agent connects.
+	 */
+	if (r >= 0)
+		p->within = docker_await(listener);
 	if (r >= 0)
 		r = docker_check_mounts(d, p, spec, err);
-	if (r >= 0) {
+	if (r >= 0)
 		docker_meet(d, p);
-		p->within = docker_await(listener);
-	}
 	if (r >= 0 && spec->network == WARREN_NETWORK_NONE &&
 	    docker_quiet(d, p, &why) < 0)
 		return error_set(err, EOPNOTSUPP,
