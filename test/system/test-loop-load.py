@@ -71,6 +71,10 @@ def probe_main(path, commands, answers):
 
 class Probe:
     def __init__(self, path):
+        self.path, self.api = path, w.api
+        self.begin(path)
+
+    def begin(self, path):
         commands, self.commands = os.pipe()
         self.answers, answers = os.pipe()
         self.pid = os.fork()
@@ -83,7 +87,22 @@ class Probe:
         os.close(commands)
         os.close(answers)
 
+    def check(self):
+        """The service has been one process all the time, and answered; if not, say why, and go on with a new probe."""
+        ended = os.waitpid(self.pid, os.WNOHANG)
+        if ended == (0, 0) and w.api == self.api:
+            return
+        said = f"the probe: {ended}; the api was {self.api} and is {w.api}: {w.said()}"
+        os.close(self.commands)
+        os.close(self.answers)
+        if ended == (0, 0):
+            os.waitpid(self.pid, 0)
+        self.api = w.api
+        self.begin(self.path)
+        ok(False, said)
+
     def __enter__(self):
+        self.check()
         os.write(self.commands, b"b")
         time.sleep(10 * EVERY)
         return self
@@ -648,6 +667,7 @@ def a_directory_at_its_largest():
             s.sendall(f"GET {files(at.box, '/list')}?path=/huge&limit=100000 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
             time.sleep(pause)
     w.run(at.box, "rm -r /huge", wait_ms=60000)
+    probe.check()
 
 
 @test

@@ -19,11 +19,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/list.h"
 #include "service/core/internal.h"
 
-#define FLIGHT_MAX  4 /* of answers of 16 kB, into buffers of some 200 kB */
+#define TURN_NS     2000000ULL /* for the messages of a worker in one turn of the loop */
+#define FLIGHT_MAX  4          /* of answers of 16 kB, into buffers of some 200 kB */
 #define WORKERS_MAX 4
 #define WORKER_MS   30000 /* for a worker to answer; it takes microseconds */
 #define HELD_MS     2     /* that a request waits before there is another worker */
@@ -181,10 +183,12 @@ static void on_worker(void *ctx, unsigned events UNUSED)
 	_Alignas(8) static char room[PROTO_ANSWER_MAX];
 	struct file_worker *w = ctx;
 	struct warren_error why = WARREN_ERROR_INIT;
+	uint64_t until = clock_now() + TURN_NS;
 	int r = 0;
 
 	w->hearing = true;
-	for (int i = 0; i < READ_AT_ONCE && r == 0; i++) {
+	for (int i = 0; i < READ_AT_ONCE && r == 0 && (i == 0 || clock_now() < until);
+	     i++) {
 		struct init_reply a;
 
 		r = init_request_receive_into(w->conn, &a, room, MSG_DONTWAIT, &why);
