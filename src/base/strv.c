@@ -16,6 +16,15 @@ size_t strv_len(union strv v)
 	return n;
 }
 
+size_t strv_bytes(union strv v)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; v.list && v.list[i]; i++)
+		n += strlen(v.list[i]) + 1;
+	return n;
+}
+
 char **strv_free(char **v)
 {
 	for (char **p = v; p && *p; p++)

@@ -236,6 +236,23 @@ def a_job_that_waits_does_not_begin_when_its_token_is_gone():
         w.delete(box)
 
 
+@test
+def a_stopped_sandbox_that_nobody_uses_is_deleted_if_that_was_asked_for():
+    idle = {"main": shell("exec sleep 1031"), "idle_timeout_ms": 1000}
+    kept, gone, late = w.create(**idle), w.create(**idle, on_idle="delete"), w.create(**idle, on_idle="delete")
+    for box in (kept, gone):
+        w.post(f"/v1/sandboxes/{box}/stop", {"timeout_ms": 0})
+    reaches(gone, "gone")
+    # One that became idle while no service ran.
+    w.post(f"/v1/sandboxes/{late}/stop", {"timeout_ms": 0})
+    w.kill("api", "warden")
+    time.sleep(1)
+    w.start()
+    reaches(late, "gone")
+    eq(state(kept), "stopped", "there is nothing to pause")
+    w.delete(kept)
+
+
 # ------------------------------------------------------------------- how much
 
 
@@ -274,6 +291,29 @@ def jobs_that_wait_have_a_bound():
     w.delete(box)
     eq(state(box), "gone")
     stop.status()
+
+
+@test
+def commands_that_wait_count_against_the_memory_of_their_tenant():
+    token, other = (w.token("read", "write", "exec", tenant=t) for t in ("hoarder", "neighbour"))
+    body = {"argv": ["true"] + ["x" * 120000] * 12}
+    boxes = [stubborn(token=token) for _ in range(4)]
+    stops = [stopping(box) for box in boxes]
+    said = [left_behind(token, "POST", f"/v1/sandboxes/{box}/execs", body) for box in boxes for _ in range(60)]
+    eq(said[0], b"", "the first waits")
+    refusals = [x for x in said if x]
+    ok(refusals and all(b" 429 " in x and b"bytes of the service's memory" in x for x in refusals), refusals[:1])
+    # The control: a neighbour's is started, and there is room again when those are gone.
+    box = w.create(token=other)
+    eq(w.ask("POST", f"/v1/sandboxes/{box}/execs", body, token=other).status, 201)
+    w.delete(box)
+    for box in boxes:
+        w.delete(box)
+    for stop in stops:
+        stop.status()
+    box = w.create(token=token)
+    eq(w.ask("POST", f"/v1/sandboxes/{box}/execs", body, token=token).status, 201)
+    w.delete(box)
 
 
 # ------------------------------------------------------------------- what is interrupted

@@ -145,7 +145,8 @@ static void worker_died(struct file_worker *w, int code)
 	else if (code == EOWNERDEAD)
 		(void)error_set(&why, EAGAIN,
 				"the process that works on the sandbox's files was "
-				"killed from inside; try again");
+				"killed, by a stop of the sandbox or from inside: try "
+				"again");
 	else
 		(void)error_errno(&why, code, "work on the sandbox's files");
 	worker_close(w, &why);

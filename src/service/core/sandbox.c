@@ -200,7 +200,7 @@ int sandbox_move(struct sandbox *sandbox, enum sandbox_state to, const char *err
 	if (r < 0)
 		return r;
 	sandbox_moved(sandbox, to);
-	if (to == SANDBOX_FAILED)
+	if (to == SANDBOX_FAILED || to == SANDBOX_STOPPED)
 		sandbox_arm(sandbox);
 	loop_defer(sandbox->service->loop, &sandbox->waiters_task);
 	return 0;
@@ -271,10 +271,17 @@ void sandbox_lost(struct sandbox *sandbox, const struct warren_error *why)
 
 /* --------------------------------------------------------------------- time */
 
+/* A stopped sandbox is idle, too, but there is nothing to pause. */
+static bool idle_counts(const struct sandbox *sandbox)
+{
+	return sandbox->row.state == SANDBOX_RUNNING ||
+	       (sandbox->row.state == SANDBOX_STOPPED && sandbox->delete_when_idle);
+}
+
 static uint64_t idle_at(const struct sandbox *sandbox)
 {
 	if (!sandbox->row.idle_timeout_ms || sandbox->n_running > 0 ||
-	    sandbox->n_engaged > 0 || sandbox->row.state != SANDBOX_RUNNING)
+	    sandbox->n_engaged > 0 || !idle_counts(sandbox))
 		return 0;
 	return (uint64_t)sandbox->row.last_used + sandbox->row.idle_timeout_ms;
 }

@@ -179,10 +179,12 @@ int exec_open_journal(struct exec *exec, struct warren_error *err)
 /* ------------------------------------------------------------------ starting */
 
 struct starting {
+	struct service *service;
 	struct sandbox *sandbox;
 	struct exec *exec;
 	/* A copy: it may have to wait for the sandbox to wake or for its passwd. */
 	struct exec_start start;
+	struct fair_quota_lease memory; /* for that copy */
 	struct initclient_user user;
 	bool written; /* the row is in the store */
 	exec_fn done; /* NULL: it was refused, and only init has yet to answer */
@@ -214,6 +216,7 @@ void exec_start_done(struct exec_start *s)
 
 static void starting_free(struct starting *st)
 {
+	lease_end(st->service, LEASE_MEMORY, &st->memory);
 	exec_start_done(&st->start);
 	free(st);
 }
@@ -596,10 +599,18 @@ void exec_start(struct sandbox *sandbox, const struct exec_start *start, exec_fn
 		done(ctx, NULL, &err);
 		return;
 	}
+	st->service = sandbox->service;
 	st->sandbox = sandbox;
 	st->done = done;
 	st->ctx = ctx;
 	st->begun = clock_now();
+	/* The copy remains when its client has left. */
+	if (lease_memory(st->service, sandbox->row.owner,
+			 strv_bytes(st->start.argv) + strv_bytes(st->start.env),
+			 &st->memory, &err) < 0) {
+		exec_fail(st, &err);
+		return;
+	}
 	sandbox_use(sandbox, exec_on_usable, st);
 }
 
