@@ -510,6 +510,9 @@ def files_of_an_archive_take_the_place_of_others():
            [b"new", b"mine", b"old", b"1", b"2", b"3", b"4"], "contents")
         check_error(f.ask("PUT", "/tar", archive([("a", b"1"), ("dir", b"2")]), path="/up"), 409)
         eq((f.get("/up/dir/x").body, f.get("/up/a").body), (b"old", b"1"), "a directory is in the way")
+        check_error(f.ask("PUT", "/tar", archive([("a", (DIR, ""))]), path="/up"), 409)
+        eq(f.get("/up/a").body, b"1", "a file is in the way")
+        f.ask("PUT", "/tar", archive([("dir", (DIR, ""))]), path="/up", status=200)  # the control
         eq([n for n in f.names("/up") if ".warren" in n], [], "what is left")
 
 

@@ -309,6 +309,21 @@ static long change_mode(const struct proto_change *msg, int at, const char *path
 	return r;
 }
 
+/* -EALREADY: if it may, a directory that exists will do, or a link to one. */
+static long files_make_dir(const struct proto_change *msg, const struct parent_dir *p)
+{
+	struct statx stx = { 0 };
+	long r = SYS_3(SYS_mkdirat, p->fd, p->name, msg->mode & 07777);
+
+	if (r != -EEXIST || !(msg->flags & PROTO_CHANGE_LENIENT))
+		return r;
+	r = SYS_5(SYS_statx, p->fd, p->name, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &stx);
+	if (r < 0)
+		return r;
+	r = stx.stx_mode & S_IFMT;
+	return r == S_IFDIR || r == S_IFLNK ? -EALREADY : -EEXIST;
+}
+
 static long agent_files_change_one(const struct proto_change *msg,
 				   const struct parent_dir *p)
 {
@@ -318,7 +333,7 @@ static long agent_files_change_one(const struct proto_change *msg,
 
 	switch ((enum proto_verb)msg->verb) {
 	case PROTO_MKDIR:
-		return SYS_3(SYS_mkdirat, p->fd, p->name, msg->mode & 07777);
+		return files_make_dir(msg, p);
 	case PROTO_UNLINK:
 		return SYS_3(SYS_unlinkat, p->fd, p->name, 0);
 	case PROTO_RMDIR:
@@ -418,7 +433,7 @@ static bool is_fine(const struct proto_change *msg, long r)
 {
 	if (!(msg->flags & PROTO_CHANGE_LENIENT))
 		return false;
-	return msg->verb == PROTO_MKDIR ? r == -EEXIST : r == -ENOENT;
+	return msg->verb == PROTO_MKDIR ? r == -EALREADY : r == -ENOENT;
 }
 
 /* All of them; -errno of the first that failed. */
