@@ -79,9 +79,9 @@ enum tar_event {
 void tar_init(struct tar_reader *r);
 void tar_done(struct tar_reader *r);
 /*
- * Read some of the @n bytes at @data and set *@ret_used to their number. After TAR_DATA
- * these bytes are file data. -EBADMSG if the archive is damaged, -ENODEV for a device or
- * pipe, -EINVAL for a name that leads out of the directory.
+ * Read some of the @n bytes at @data and set *@ret_used to the number of bytes read.
+ * After TAR_DATA these bytes are file data. -EBADMSG if the archive is damaged, -ENODEV
+ * for a device or pipe, -EINVAL for a name that leads out of the directory.
  */
 int tar_take(struct tar_reader *r, const char *data, size_t n, size_t *ret_used,
 	     struct warren_error *err);

@@ -549,7 +549,7 @@ static void manual_setting(const struct backend_setting *s, struct buf *out)
 	}
 	if (s->places) {
 		backend_put_list(all, sizeof(all), s->places);
-		buf_printf(out, "Allowed in braces: %s.\n", all);
+		buf_printf(out, "Placeholders, written in braces: %s.\n", all);
 	}
 	if (s->example)
 		buf_printf(out, "Example:\n.Ql %s .\n", s->example);

@@ -211,7 +211,8 @@ const struct config_key config_keys[] = {
 	  .max = YEAR,
 	  .none = true,
 	  .field = FIELD(defaults.idle_timeout_ms),
-	  .help = "A sandbox is idle when it has not been used for this long" },
+	  .help = "Pause a sandbox (or delete it, as its on_idle says) after this time "
+		  "without use" },
 
 	/* clang-format off */
 	SPEC_LIMITS(MAX_KEY)

@@ -60,7 +60,8 @@ static int check_hostname(const char *s, struct warren_error *err)
 	    s[0] == '.' || s[n - 1] == '-' || s[n - 1] == '.')
 		return error_set(
 			err, EINVAL,
-			"host name '%.80s' is not 1 to %d letters, digits, '-' and '.'",
+			"host name '%.80s' is not valid: use 1 to %d letters, digits, "
+			"'-' and '.', with a letter or digit first and last",
 			s, HOSTNAME_LEN_MAX);
 	return 0;
 }

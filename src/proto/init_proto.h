@@ -309,7 +309,7 @@ struct proto_scan {
 
 enum proto_verb {
 	PROTO_MKDIR,   /* create each with `mode` */
-	PROTO_UNLINK,  /* remove each; not a directory */
+	PROTO_UNLINK,  /* remove each; fails for a directory */
 	PROTO_RMDIR,   /* remove each directory */
 	PROTO_CHMOD,   /* set each to `mode`; skip links */
 	PROTO_CHOWN,   /* set each to `owner` and `group`; links themselves */

@@ -257,7 +257,7 @@ static int prepend_env(struct native_sandbox *sandbox, char **first)
 	return 0;
 }
 
-/* What the image says of how it is run, where the spec says nothing. */
+/* Apply the image's configuration where the spec sets nothing. */
 static int take_config(struct create_op *m, struct warren_error *err)
 {
 	struct image *image = &m->plan->image;
@@ -268,10 +268,16 @@ static int take_config(struct create_op *m, struct warren_error *err)
 	if (!image->has_config)
 		return 0;
 	for (char **v = c->volumes; *v; v++) {
-		if ((*v)[0] != '/' || len + strlen(*v) + 2 > sizeof(m->plan->volumes))
+		if ((*v)[0] != '/')
 			return error_set(
 				err, EINVAL,
-				"its volume '%s' is not a path, or there are too many volumes",
+				"the image declares a volume '%s', which is not an "
+				"absolute path",
+				*v);
+		if (len + strlen(*v) + 2 > sizeof(m->plan->volumes))
+			return error_set(
+				err, EINVAL,
+				"the image declares too many volumes ('%s' does not fit)",
 				*v);
 		(void)strcpy(m->plan->volumes + len, *v);
 		len += strlen(*v) + 1;
@@ -284,7 +290,7 @@ static int take_config(struct create_op *m, struct warren_error *err)
 	sandbox->base.cmd = TAKE_PTR(c->cmd);
 	sandbox->image_lock = TAKE_FD(c->lock);
 	return prepend_env(sandbox, c->env) < 0
-		       ? error_errno(err, ENOMEM, "copy its environment")
+		       ? error_errno(err, ENOMEM, "copy the image's environment")
 		       : 0;
 }
 

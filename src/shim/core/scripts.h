@@ -14,7 +14,11 @@
  */
 extern const char script_start[];
 
-/* For `sh -c`, with a mark: print user, directory and environment of the shell. */
+/*
+ * For `sh -c`, with arguments MARK CHECK: print MARK, and then the user, the directory
+ * and the environment of the shell. If CHECK is not empty, also report if `ls` does not
+ * work.
+ */
 extern const char script_learn[];
 
 /*

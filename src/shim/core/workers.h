@@ -63,7 +63,8 @@ void work_deadlines(void);
 /* Whether @pid was a worker. */
 bool work_reaped(int pid);
 
-#define WATCH_WORK ((enum watch)(WATCH_OUT + 1)) /* with the number of the worker */
+/* A kind of watch; its argument is the number of the worker. */
+#define WATCH_WORK ((enum watch)(WATCH_OUT + 1))
 
 /* For workers: send the reply to @w. */
 void work_send(const struct work *w, const void *msg, size_t size, int fd);

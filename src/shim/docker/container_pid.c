@@ -71,11 +71,11 @@ static int check_volume(int root, const struct warren_mount *m)
 }
 
 /*
- * The daemon takes a path, and looks it up when the container starts: whoever may write
- * on the way could have put something else there since the source was judged. So it is
- * looked at what the daemon has mounted, from outside, before anything but our own first
- * process runs inside. What cannot be seen (a daemon on another machine) cannot be
- * trusted, and is refused.
+ * The daemon gets a path, and looks it up when the container starts. Since the source was
+ * checked, a process that can write to a directory of that path may have put something
+ * else there. So Warren checks from outside what the daemon has mounted, while only
+ * Warren's first process runs inside. It refuses a mount that it cannot see (a daemon on
+ * another machine).
  */
 int docker_check_mounts(struct docker *d, const struct shim_sandbox *p,
 			const struct warren_spec *spec, struct warren_error *err)

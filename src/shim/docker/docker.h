@@ -167,8 +167,8 @@ int docker_first(struct docker *d, const struct shim_sandbox *p);
 /* Once the container runs: set the members of @p that depend on its first process. */
 void docker_meet(struct docker *d, struct shim_sandbox *p);
 /*
- * Once the container runs, and before any command: check that the mounts are those that
- * were checked before. -ESTALE if not.
+ * Call when the container runs, before any command. Checks that the daemon has mounted
+ * the same files and directories that were allowed as volumes; returns -ESTALE if not.
  */
 int docker_check_mounts(struct docker *d, const struct shim_sandbox *p,
 			const struct warren_spec *spec, struct warren_error *err);
