@@ -332,6 +332,19 @@ def check_error(reply, status, code=None):
     return e
 
 
+def refused(reply, status, code, *words):
+    """An error whose message has these words. Returns it."""
+    e = check_error(reply, status, code)
+    for word in words:
+        ok(word in e["message"], f"'{word}' in {e['message']!r}")
+    return e
+
+
+def shell(text):
+    """A main command, or the beginning of an exec."""
+    return {"argv": ["/bin/sh", "-c", text]}
+
+
 # ------------------------------------------------------------------- the service
 
 
@@ -480,6 +493,13 @@ class World:
 
     def delete(self, box, **kw):
         self.ask("DELETE", f"/v1/sandboxes/{box}", status=204, **kw)
+
+    def state_of(self, box):
+        r = self.ask("GET", f"/v1/sandboxes/{box}")
+        return r.json()["state"] if r.status == 200 else "gone"
+
+    def reaches(self, box, what):
+        until(lambda: self.state_of(box) == what, lambda: f"{what}: it is {self.state_of(box)}; {self.said()}")
 
     def show(self, box, **kw):
         return self.get(f"/v1/sandboxes/{box}", **kw)

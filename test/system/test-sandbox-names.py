@@ -13,7 +13,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import WARREN, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from serve_world import World, check_error  # pylint: disable=wrong-import-position
+from serve_world import World, refused  # pylint: disable=wrong-import-position
 
 
 def warren(*words, status=0, **env):
@@ -21,12 +21,6 @@ def warren(*words, status=0, **env):
                        env={**os.environ, "WARREN_HOST": f"unix:{w.socket}", **env}, timeout=60, check=False)
     eq(p.returncode, status, f"status of {words}: {p.stderr}")
     return p
-
-
-def refused(reply, status, code, *words):
-    e = check_error(reply, status, code)
-    for word in words:
-        ok(word in e["message"], f"'{word}' in {e['message']!r}")
 
 
 @contextlib.contextmanager

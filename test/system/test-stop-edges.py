@@ -10,14 +10,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from serve_world import World, check_error, running, together, until  # pylint: disable=wrong-import-position
-
-
-def refused(reply, status, code, *words):
-    e = check_error(reply, status, code)
-    for word in words:
-        ok(word in e["message"], f"'{word}' in {e['message']!r}")
-    return e
+from serve_world import World, refused, running, together, until  # pylint: disable=wrong-import-position
 
 
 @test

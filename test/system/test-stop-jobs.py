@@ -17,23 +17,10 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from serve_world import World, check_error, fitted, has, slurp, stat_of, until  # pylint: disable=wrong-import-position
+from serve_world import World, check_error, fitted, has, shell, slurp, stat_of, until  # pylint: disable=wrong-import-position
 
 w = None  # pylint: disable=invalid-name
 LONG = 120000  # ms: longer than anything here may take
-
-
-def shell(text):
-    return {"argv": ["/bin/sh", "-c", text]}
-
-
-def state(box):
-    r = w.ask("GET", f"/v1/sandboxes/{box}")
-    return r.json()["state"] if r.status == 200 else "gone"
-
-
-def reaches(box, what):
-    until(lambda: state(box) == what, lambda: f"{what}: it is {state(box)}; {w.said()}")
 
 
 def pids(*argv):
@@ -82,7 +69,7 @@ class Asked:
 
 def stopping(box, ms=LONG, token=None):
     s = Asked("POST", f"/v1/sandboxes/{box}/stop", {"timeout_ms": ms}, token)
-    ok(s.waits and state(box) == "running", "the grace has not passed")
+    ok(s.waits and w.state_of(box) == "running", "the grace has not passed")
     return s
 
 
@@ -99,7 +86,7 @@ def a_deletion_does_not_wait_for_the_grace_of_a_stop():
     begun = time.monotonic()
     w.ask("DELETE", f"/v1/sandboxes/{box}", status=204)
     ok(time.monotonic() - begun < 20, "deleted at once")
-    eq(state(box), "gone")
+    eq(w.state_of(box), "gone")
     for asked in (stop, start, again):
         ok(asked.status() in (200, 404, 409), "each has its answer")
 
@@ -108,7 +95,7 @@ def a_deletion_does_not_wait_for_the_grace_of_a_stop():
 def an_expiry_does_not_wait_for_the_grace_of_a_stop():
     box = stubborn(ttl_ms=3000)
     stop = stopping(box)
-    reaches(box, "gone")
+    w.reaches(box, "gone")
     ok(stop.status() in (200, 404, 409), "it has its answer")
 
 
@@ -118,7 +105,7 @@ def a_kill_and_a_shorter_stop_cut_the_grace_short():
         box = stubborn()
         stop = stopping(box)
         eq(Asked("POST", f"/v1/sandboxes/{box}/stop", {"timeout_ms": ms}).status(), 200)
-        eq((stop.status(), state(box)), (200, "stopped"))
+        eq((stop.status(), w.state_of(box)), (200, "stopped"))
         w.delete(box)
     # A longer one does not lengthen it, nor does it shorten it.
     box = stubborn()
@@ -138,7 +125,7 @@ def the_end_of_the_main_command_leaves_others_their_grace():
     seen = Asked("GET", f"/v1/sandboxes/{box}/execs/{other}?wait_ms=60000")
     eq(Asked("POST", f"/v1/sandboxes/{box}/stop", {"timeout_ms": LONG}).status(), 200)
     eq((seen.status(), seen.reply.json()["result"]["exit_code"]), (200, 7), "it ended by itself")
-    reaches(box, "gone")
+    w.reaches(box, "gone")
 
 
 @test
@@ -215,11 +202,11 @@ def a_job_that_waits_does_not_begin_when_its_token_is_gone():
         asked.append(Asked("DELETE", f"/v1/sandboxes/{control}", None, good["secret"]))
         ok(all(a.waits for a in asked), f"they wait: {[str(a.reply) for a in asked]}")
         w.ask("DELETE", f"/v1/tokens/{doomed['id']}", status=204)
-    reaches(control, "gone")
+    w.reaches(control, "gone")
     for a in asked:
         a.status()
     for box in boxes:
-        reaches(box, "paused")
+        w.reaches(box, "paused")
         ok(w.show(box)["limits"].get("pids") != 77, "no limit was changed")
         w.delete(box)
     # A start has nothing of the warden to wait for.
@@ -242,14 +229,14 @@ def a_stopped_sandbox_that_nobody_uses_is_deleted_if_that_was_asked_for():
     kept, gone, late = w.create(**idle), w.create(**idle, on_idle="delete"), w.create(**idle, on_idle="delete")
     for box in (kept, gone):
         w.post(f"/v1/sandboxes/{box}/stop", {"timeout_ms": 0})
-    reaches(gone, "gone")
+    w.reaches(gone, "gone")
     # One that became idle while no service ran.
     w.post(f"/v1/sandboxes/{late}/stop", {"timeout_ms": 0})
     w.kill("api", "warden")
     time.sleep(1)
     w.start()
-    reaches(late, "gone")
-    eq(state(kept), "stopped", "there is nothing to pause")
+    w.reaches(late, "gone")
+    eq(w.state_of(kept), "stopped", "there is nothing to pause")
     w.delete(kept)
 
 
@@ -289,7 +276,7 @@ def jobs_that_wait_have_a_bound():
     for _ in range(80):
         left_behind(token, "POST", f"/v1/sandboxes/{box}/start")
     w.delete(box)
-    eq(state(box), "gone")
+    eq(w.state_of(box), "gone")
     stop.status()
 
 
@@ -336,8 +323,8 @@ def a_deletion_that_follows_a_stop_survives_the_service():
         w.post(f"/v1/sandboxes/{box}/stop")
     on_exit = w.rows("SELECT on_exit FROM sandboxes WHERE id = ?", doomed)[0][0]
     change_rows(("UPDATE sandboxes SET on_exit = ? WHERE id = ?", (on_exit, lost)))
-    reaches(lost, "gone")
-    eq((state(kept), state(doomed)), ("stopped", "running"))
+    w.reaches(lost, "gone")
+    eq((w.state_of(kept), w.state_of(doomed)), ("stopped", "running"))
     for box in (kept, doomed):
         w.delete(box)
 
@@ -348,7 +335,7 @@ def a_start_that_was_interrupted_can_be_asked_for_again():
     w.post(f"/v1/sandboxes/{box}/stop")
     runs = w.rows("SELECT state FROM sandboxes WHERE id = ?", control)[0][0]
     change_rows(("UPDATE sandboxes SET state = ? WHERE id = ?", (runs, box)))
-    eq((state(box), pids("sleep", "1024")), ("running", []), "it runs, and its command does not")
+    eq((w.state_of(box), pids("sleep", "1024")), ("running", []), "it runs, and its command does not")
     first = w.show(box)["main"]["exec_id"]
     together = [Asked("POST", f"/v1/sandboxes/{box}/start") for _ in range(3)]
     for asked in together:
@@ -373,10 +360,10 @@ def a_main_command_that_ends_during_a_pause_stops_the_sandbox():
         time.sleep(0.3)
     eq([p.status() for p in pause], [200, 200])
     for b in (box, other):
-        if state(b) == "paused":
+        if w.state_of(b) == "paused":
             w.post(f"/v1/sandboxes/{b}/resume")
-    reaches(box, "stopped")
-    eq(state(other), "running", "one whose command runs")
+    w.reaches(box, "stopped")
+    eq(w.state_of(other), "running", "one whose command runs")
     for b in (box, other):
         w.delete(b)
 

@@ -11,26 +11,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from serve_world import BACKEND, World, check_error, fitted, running, until  # pylint: disable=wrong-import-position
-
-
-def refused(reply, status, code, *words):
-    e = check_error(reply, status, code)
-    for word in words:
-        ok(word in e["message"], f"'{word}' in {e['message']!r}")
-
-
-def shell(text):
-    return {"argv": ["/bin/sh", "-c", text]}
-
-
-def state(box):
-    r = w.ask("GET", f"/v1/sandboxes/{box}")
-    return r.json()["state"] if r.status == 200 else "gone"
-
-
-def reaches(box, what):
-    until(lambda: state(box) == what, lambda: f"{what}: it is {state(box)}; {w.said()}")
+from serve_world import BACKEND, World, fitted, refused, running, shell, until  # pylint: disable=wrong-import-position
 
 
 def sleeps(box, seconds):
@@ -108,7 +89,7 @@ def what_ignores_sigterm_is_killed_after_a_time():
 def its_end_stops_deletes_or_keeps_the_sandbox():
     for on_exit, end in (("stop", "stopped"), ("delete", "gone")):
         box = w.post("/v1/sandboxes", fitted({"main": shell("sleep 0.3; exit 3"), "on_exit": on_exit}), status=201)["id"]
-        reaches(box, end)
+        w.reaches(box, end)
     box = w.post("/v1/sandboxes", fitted({"main": shell("exit 3"), "on_exit": "keep"}), status=201)["id"]
     eq(w.result(box, w.show(box)["main"]["exec_id"])["exit_code"], 3)
     eq(w.run(box, "echo alive")["stdout"], "alive\n")
@@ -116,7 +97,7 @@ def its_end_stops_deletes_or_keeps_the_sandbox():
     # A stop of one that is deleted at its end.
     box = w.post("/v1/sandboxes", fitted({"main": {"argv": ["sleep", "1005"]}, "on_exit": "delete"}), status=201)["id"]
     w.ask("POST", f"/v1/sandboxes/{box}/stop", status=200)
-    reaches(box, "gone")
+    w.reaches(box, "gone")
     for s in w.sandboxes():
         w.delete(s["id"])
 
@@ -139,7 +120,7 @@ def what_cannot_be_started_leaves_nothing():
     r = w.ask("POST", f"/v1/sandboxes/{box}/start")
     if r.status != 200:  # where the image's own files can be removed
         refused(r, 422, "command_not_found")
-        reaches(box, "stopped")
+        w.reaches(box, "stopped")
     w.delete(box)
 
 
@@ -151,7 +132,7 @@ def a_stopped_sandbox_outlives_every_process_of_the_service():
     running_box = w.create(main=shell("until [ -e /tmp/end ]; do sleep 0.1; done"))
     w.kill("api", "warden")
     w.start()
-    eq((state(box), state(running_box)), ("stopped", "running"))
+    eq((w.state_of(box), w.state_of(running_box)), ("stopped", "running"))
     eq(w.get(f"/v1/sandboxes/{running_box}/execs/{w.show(running_box)['main']['exec_id']}")["state"], "running", "what ran runs")
     ok(not sleeps(box, "1007"), "and nothing else")
     refused(w.ask("POST", f"/v1/sandboxes/{box}/run", {"command": "true"}), 409, "wrong_state", "stopped")
@@ -162,7 +143,7 @@ def a_stopped_sandbox_outlives_every_process_of_the_service():
     w.kill("api", "warden")
     time.sleep(2)
     w.start()
-    reaches(running_box, "stopped")
+    w.reaches(running_box, "stopped")
     w.delete(box)
     w.delete(running_box)
 
