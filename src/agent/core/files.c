@@ -309,7 +309,7 @@ static long change_mode(const struct proto_change *msg, int at, const char *path
 	return r;
 }
 
-/* -EALREADY: if it may, a directory that exists will do, or a link to one. */
+/* -EALREADY: LENIENT, and the directory or a link exists. */
 static long files_make_dir(const struct proto_change *msg, const struct parent_dir *p)
 {
 	struct statx stx = { 0 };
