@@ -84,6 +84,7 @@ struct exec {
 	uint32_t holds; /* bit mask of the connections that allow no gaps */
 	uint64_t acked[PROTO_CONNECTIONS_MAX]; /* cursors up to which they have read */
 	bool held;         /* the ring or the disk is full: draining has stopped */
+	bool head_held;    /* stderr is not drained: the shim reads its first line */
 	uint64_t retry_at; /* ns, monotonic: when to try the full disk again; 0 */
 	char *kept;        /* bytes read from a terminal that wait for space; NULL */
 	uint32_t n_kept;

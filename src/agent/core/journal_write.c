@@ -317,7 +317,7 @@ void drain_resume(struct exec *ex)
 {
 	if (!ex->held || ex->start >= 0)
 		return;
-	ex->held = false;
+	ex->held = ex->head_held = false;
 	for (unsigned i = 0; i < STREAMS; i++)
 		if (ex->pipe[i] >= 0)
 			(void)watch_add(ex->pipe[i], WATCH_OUT,
@@ -338,7 +338,8 @@ void drain_retry(struct exec *ex, uint64_t t)
  */
 static long journal_write_take(struct exec *ex, unsigned which, long max)
 {
-	long n = ex->pipe[which] >= 0 && !ex->held ? move_chunk(ex, which, max) : -EAGAIN;
+	bool held = ex->held || (ex->head_held && which == 1);
+	long n = ex->pipe[which] >= 0 && !held ? move_chunk(ex, which, max) : -EAGAIN;
 
 	if (n > 0)
 		return n;

@@ -76,7 +76,7 @@ static void stop_on_killed(void *ctx, struct init_reply *a,
 				"an older version of Warren created the sandbox, and "
 				"cannot stop it: pause it, or delete it");
 	} else if (code != 0) {
-		(void)error_errno(&err, code, "end the processes of the sandbox");
+		(void)reply_refuse(a, &err, "end the processes of the sandbox");
 	} else {
 		sandbox_execs(sandbox)->stopping->answered = true;
 		sandbox_stop_look(sandbox);

@@ -289,13 +289,33 @@ static int open_head(struct plan *p, const struct exec *ex, struct extra *x)
 	return fd < 0 ? -errno : fd;
 }
 
-/* No one else reads before that line is read. */
+/*
+ * No one else reads before that line is read. But stdout goes on: a platform may pass on
+ * what the command writes there before the line on stderr, and would wait for ever if
+ * that was not read.
+ */
 static void hold_streams(struct exec *ex)
 {
-	for (unsigned i = 0; i < STREAMS; i++)
+	bool line = !is_bare() && !ex->tty;
+
+	for (unsigned i = line ? 1 : 0; i < STREAMS; i++)
 		if (ex->pipe[i] >= 0)
 			watch_drop(ex->pipe[i]);
-	ex->held = true;
+	ex->head_held = line;
+	ex->held = !line;
+}
+
+static void exec_release_streams(struct exec *ex)
+{
+	if (ex->held) {
+		drain_resume(ex);
+		return;
+	}
+	ex->head_held = false;
+	for (unsigned i = 1; i < STREAMS; i++)
+		if (ex->pipe[i] >= 0)
+			(void)watch_add(ex->pipe[i], WATCH_OUT,
+					(unsigned)(ex - init.execs), i);
 }
 
 static void set_target(struct target *t, const struct proto_spawn *msg)
@@ -381,7 +401,7 @@ static void accept_start(struct exec *ex, struct extra *x)
 		(void)close(ex->input);
 		ex->input = -1;
 	}
-	drain_resume(ex);
+	exec_release_streams(ex);
 }
 
 /* What the line says behind the mark. */

@@ -15,6 +15,7 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -249,11 +250,17 @@ static int everyone_by_guest(int sig, struct warren_error *err)
 {
 	char number[12];
 	const char *const argv[] = { place.driver->guest, "everyone", number, NULL };
+	AUTO_CLOSE int outcome = -1;
+	struct shim_outcome o = { 0 };
+	int ends[2], status;
 	pid_t pid;
-	int status;
 
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+		return error_errno(err, errno, "make a pipe");
+	outcome = ends[0];
 	(void)snprintf(number, sizeof(number), "%d", sig);
-	pid = child_start(argv, "0:0", -1, -1, -1, -1);
+	pid = child_start(argv, "0:0", -1, -1, -1, ends[1]);
+	(void)close(ends[1]);
 	if (pid < 0)
 		return error_errno(err, -pid, "start a process");
 	status = shim_sandbox_await(pid, SIGNAL_SECS, -1, NULL, -1, -1);
@@ -261,9 +268,13 @@ static int everyone_by_guest(int sig, struct warren_error *err)
 		return error_errno(err, -status, "%s: signal all processes", place.name);
 	if (WIFEXITED(status) && WEXITSTATUS(status) <= 1)
 		return WEXITSTATUS(status) == 0 ? 0 : -ESRCH;
+	(void)!read(outcome, &o, sizeof(o));
+	o.err.msg[sizeof(o.err.msg) - 1] = '\0';
 	return error_set(err, EREMOTEIO,
-			 "%s: signal all processes: the guest agent did not do it",
-			 place.name);
+			 "%s: signal all processes: nothing can be started in the "
+			 "sandbox%s%.200s; if it has too many processes, raise its limit "
+			 "'pids', or delete it",
+			 place.name, o.err.msg[0] ? ": " : "", o.err.msg);
 }
 
 static int everyone_ask_catches(const struct work *w, const struct procs *l,
