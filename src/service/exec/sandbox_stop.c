@@ -19,8 +19,10 @@
 
 #define AGAIN_MS  200 /* what was started in the meantime is killed, too */
 #define TRIES_MAX 100
-#define LOOK_MS   20 /* whether those without an exec have ended; longer each time */
-#define LOOK_MAX  1000
+#define TRIES_FAR 10 /* with a shim that could start nothing inside to send the signal \
+		      */
+#define LOOK_MS  20  /* whether those without an exec have ended; longer each time */
+#define LOOK_MAX 1000
 
 struct stop_op {
 	struct sandbox_job *job;
@@ -66,9 +68,16 @@ static void stop_on_killed(void *ctx, struct init_reply *a,
 	struct sandbox *sandbox = ctx;
 	struct warren_error err = WARREN_ERROR_INIT;
 	int code = failure ? failure->code : reply_code(&a->m.reply);
+	struct stop_op *op = sandbox_execs(sandbox)->stopping;
 
-	if (!sandbox_execs(sandbox)->stopping || sandbox->service->closing)
+	if (!op || sandbox->service->closing)
 		return;
+	if (!failure && code == EREMOTEIO && op->tries < TRIES_FAR) {
+		op->killing = false;
+		op->kill_at = 0;
+		loop_timer_set(op->timer, AGAIN_MS);
+		return;
+	}
 	if (failure) {
 		err = *failure;
 	} else if (code == ESRCH || code == EOPNOTSUPP) {
@@ -78,7 +87,7 @@ static void stop_on_killed(void *ctx, struct init_reply *a,
 	} else if (code != 0) {
 		(void)reply_refuse(a, &err, "end the processes of the sandbox");
 	} else {
-		sandbox_execs(sandbox)->stopping->answered = true;
+		op->answered = true;
 		sandbox_stop_look(sandbox);
 		return;
 	}
