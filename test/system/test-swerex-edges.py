@@ -38,9 +38,10 @@ def a_token_comes_before_what_there_is():
         eq(f.ask("/is_alive", method="GET").status, 404, f.prefix)
     eq(face(box).ask("/nope", method="GET").status, 404)
     eq(face(box).ask("/execute", method="GET").status, 405)
-    # A token of one sandbox does not stand for a path that names none.
+    # A token of one sandbox does not stand for a path that names another, or none, and does not tell which.
     scoped = WORLD.token("exec", sandbox_id=box)
-    eq(face("short", scoped).ask("/is_alive", method="GET").status, 404)
+    eq(face("short", scoped).ask("/is_alive", method="GET").status, 401)
+    eq(face(box, scoped).ask("/is_alive", method="GET").status, 200)
 
 
 # ------------------------------------------------------------------------- execute
