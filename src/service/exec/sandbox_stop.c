@@ -19,10 +19,9 @@
 
 #define AGAIN_MS  200 /* what was started in the meantime is killed, too */
 #define TRIES_MAX 100
-#define TRIES_FAR 10 /* with a shim that could start nothing inside to send the signal \
-		      */
-#define LOOK_MS  20  /* whether those without an exec have ended; longer each time */
-#define LOOK_MAX 1000
+#define TRIES_FAR 10 /* if nothing could be started inside */
+#define LOOK_MS   20 /* whether those without an exec have ended; longer each time */
+#define LOOK_MAX  1000
 
 struct stop_op {
 	struct sandbox_job *job;
