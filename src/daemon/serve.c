@@ -35,6 +35,7 @@
 #include "daemon/check.h"
 #include "daemon/listen.h"
 #include "daemon/log.h"
+#include "daemon/private.h"
 #include "daemon/title.h"
 #include "warden/warden.h"
 
@@ -64,6 +65,7 @@ struct options {
 	const char *backend; /* whose settings are asked for; NULL: nobody's */
 	bool backends;       /* everybody's */
 	bool check, example, help;
+	int life; /* connection to the client of a private service; 0: none */
 };
 
 static int read_option(struct options *o, int argc, char **argv, int *at,
@@ -78,6 +80,8 @@ static int read_option(struct options *o, int argc, char **argv, int *at,
 		o->backends = true;
 	} else if (strcmp(word, "--show-backend") == 0 && *at < argc) {
 		o->backend = argv[(*at)++];
+	} else if (strcmp(word, "--private") == 0 && *at < argc) {
+		return private_parse(argv[(*at)++], &o->life, err);
 	} else if (strcmp(word, "--example") == 0) {
 		o->example = true;
 	} else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
@@ -259,6 +263,8 @@ struct pair {
 	struct api_birth birth;
 	const struct config *config;
 	int signals;
+	int life;                  /* ends with the client of a private service; or -1 */
+	struct private_place *own; /* NULL: it is not private */
 	bool stopping;
 	uint64_t stop_by; /* ns, monotonic: when an api that is stopping is killed */
 	bool stuck;       /* a request under way does not end */
@@ -307,17 +313,22 @@ static void keep_only(const struct api_birth *b)
 }
 
 /* We are told to stop: so is the api. */
+static void serve_stop(struct pair *p, int pidfd)
+{
+	if (!p->stopping)
+		p->stop_by = clock_now() + STOP_MS * 1000000ULL;
+	p->stopping = true;
+	p->life = -1;
+	serve_notify("STOPPING=1");
+	(void)pidfd_send_signal(pidfd, SIGTERM, NULL, 0);
+}
+
 static void hear_signal(struct pair *p, int pidfd)
 {
 	struct signalfd_siginfo info;
 
-	if (read(p->signals, &info, sizeof(info)) != sizeof(info))
-		return;
-	if (!p->stopping)
-		p->stop_by = clock_now() + STOP_MS * 1000000ULL;
-	p->stopping = true;
-	serve_notify("STOPPING=1");
-	(void)pidfd_send_signal(pidfd, SIGTERM, NULL, 0);
+	if (read(p->signals, &info, sizeof(info)) == sizeof(info))
+		serve_stop(p, pidfd);
 }
 
 /*
@@ -327,19 +338,24 @@ static void hear_signal(struct pair *p, int pidfd)
 static void serve_await(struct pair *p, int pidfd, int fd)
 {
 	struct pollfd fds[] = { { .fd = fd, .events = POLLIN },
-				{ .fd = p->signals, .events = POLLIN } };
+				{ .fd = p->signals, .events = POLLIN },
+				{ .events = POLLIN } };
 
 	for (;;) {
 		uint64_t t = clock_now();
 		int ms = p->stopping && t < p->stop_by
 				 ? (int)((p->stop_by - t) / 1000000) + 1
 				 : -1;
-		int r = poll(fds, ARRAY_SIZE(fds), ms);
+		int r;
 
+		fds[2].fd = p->life;
+		r = poll(fds, ARRAY_SIZE(fds), ms);
 		if (r < 0 && errno != EINTR)
 			return;
 		if (r > 0 && fds[1].revents)
 			hear_signal(p, pidfd);
+		if (r > 0 && fds[2].revents)
+			serve_stop(p, pidfd);
 		if (r > 0 && fds[0].revents)
 			return;
 		if (p->stopping && clock_now() >= p->stop_by)
@@ -420,8 +436,11 @@ static int live_once(struct pair *p, bool first, struct warren_error *err)
 	AUTO_CLOSE int pidfd = -1, sock = -1;
 	int r = start_api(p, &pidfd, &sock, err);
 
-	if (r == 0 && first)
+	if (r == 0 && first) {
 		serve_notify("READY=1");
+		if (p->own && p->life >= 0)
+			private_tell_ready(p->life, p->own);
+	}
 	if (pidfd >= 0)
 		serve_await(p, pidfd, pidfd);
 	if (sock >= 0)
@@ -436,8 +455,9 @@ static int serve_main(struct pair *p, struct warren_error *err)
 
 	for (bool first = true;; first = false) {
 		uint64_t begun = clock_now();
-		struct pollfd sig = { .fd = p->signals, .events = POLLIN };
 		int r = live_once(p, first, err);
+		struct pollfd ends[] = { { .fd = p->signals, .events = POLLIN },
+					 { .fd = p->life, .events = POLLIN } };
 
 		if (p->stopping)
 			return 0;
@@ -447,7 +467,7 @@ static int serve_main(struct pair *p, struct warren_error *err)
 			wait_ms = RESTART_MS_MIN;
 		log_line(LOG_LEVEL_ERROR, "the api has ended%s%s; restarting it",
 			 r < 0 ? ": " : "", r < 0 ? err->msg : "");
-		if (poll(&sig, 1, (int)wait_ms) > 0)
+		if (poll(ends, ARRAY_SIZE(ends), (int)wait_ms) > 0)
 			return 0;
 		wait_ms = wait_ms * 2 > RESTART_MS_MAX ? RESTART_MS_MAX : wait_ms * 2;
 	}
@@ -485,7 +505,8 @@ static int serve_prepare(struct pair *p, const struct places *places,
 	const struct config *c = p->config;
 	struct warren_options options = { .state_dir = c->state_dir,
 					  .run_dir = c->run_dir,
-					  .engine_name = ENGINE_NAME };
+					  .engine_name = p->own ? private_engine(p->own)
+								: ENGINE_NAME };
 	struct rlimit files;
 	sigset_t set;
 	int r;
@@ -507,7 +528,10 @@ static int serve_prepare(struct pair *p, const struct places *places,
 	if (p->signals < 0)
 		return error_errno(err, errno, "watch for signals");
 	r = serve_find_user(c, &p->birth, err);
-	(void)snprintf(dir, size, "%s/serve", c->state_dir);
+	if (p->own)
+		(void)snprintf(dir, size, "%s", private_dir(p->own));
+	else
+		(void)snprintf(dir, size, "%s/serve", c->state_dir);
 	if (r == 0)
 		r = serve_own_dir(c->state_dir, dir, p->birth.uid, p->birth.gid, err);
 	if (r == 0)
@@ -532,9 +556,10 @@ static const char **serve_copy_list(const struct config_list *list)
 	return copy;
 }
 
-static int serve_run(const struct config *c, struct warren_error *err)
+static int serve_run(const struct config *c, int life, struct private_place *own,
+		     struct warren_error *err)
 {
-	struct pair p = { .config = c, .signals = -1 };
+	struct pair p = { .config = c, .signals = -1, .life = life, .own = own };
 	char program[4200], dir[4200];
 	struct places places;
 	struct warden_policy policy = { .max_sandboxes = c->max_sandboxes,
@@ -576,6 +601,7 @@ static int serve_run(const struct config *c, struct warren_error *err)
 	 */
 	if (p.stuck) {
 		log_line(LOG_LEVEL_WARNING, "a request is still under way, ignoring");
+		private_close(own, c);
 		_exit(0);
 	}
 	p.warden = warden_close(p.warden);
@@ -632,6 +658,25 @@ static int show_backend(const struct config *c, const char *which, struct buf *o
 	return r;
 }
 
+/* The service itself: of the machine, or of the client at the other end of @life. */
+static int serve_start(struct config *c, int life, struct warren_error *err)
+{
+	struct private_place *own = NULL;
+	int r = check_dirs(c, err);
+
+	if (r == 0 && life)
+		r = private_open(c, &own, err);
+	if (r == 0) {
+		log_setup(c->log_format == CONFIG_LOG_JSON ||
+				  (c->log_format == CONFIG_LOG_AUTO && !isatty(2)),
+			  (enum log_level)c->log_level, "warden");
+		title_set("warden");
+		r = serve_run(c, life ? life : -1, own, err);
+	}
+	private_close(own, c);
+	return r;
+}
+
 int main(int argc, char **argv)
 {
 	AUTO_CONFIG struct config *c = NULL;
@@ -662,13 +707,7 @@ int main(int argc, char **argv)
 	} else if (r == 0 && o.backend) {
 		r = show_backend(c, o.backend, &out, &err);
 	} else if (r == 0) {
-		log_setup(c->log_format == CONFIG_LOG_JSON ||
-				  (c->log_format == CONFIG_LOG_AUTO && !isatty(2)),
-			  (enum log_level)c->log_level, "warden");
-		title_set("warden");
-		r = check_dirs(c, &err);
-		if (r == 0)
-			r = serve_run(c, &err);
+		r = serve_start(c, o.life, &err);
 	}
 	if (r == 0 && out.len > 0) {
 		r = fd_write_all(1, out.data, out.len);
@@ -677,7 +716,9 @@ int main(int argc, char **argv)
 	}
 	if (r == 0 && o.check)
 		r = check_fits(c, &err);
-	if (r < 0)
+	if (r < 0 && o.life)
+		private_tell_error(o.life, &err);
+	else if (r < 0)
 		(void)fprintf(stderr, "warren serve: %s\n", err.msg);
 	return r < 0 ? 1 : 0;
 }

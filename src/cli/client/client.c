@@ -63,10 +63,8 @@ static int use_default(struct client *c, struct warren_error *err)
 	return use_socket(c, path, err);
 }
 
-static int use_host(struct client *c, struct warren_error *err)
+static int use_host(struct client *c, const char *text, struct warren_error *err)
 {
-	const char *text = getenv("WARREN_HOST");
-
 	if (!text || !*text)
 		return use_default(c, err);
 	if (strncmp(text, "unix:", 5) == 0)
@@ -101,6 +99,18 @@ static int use_token(struct client *c, struct warren_error *err)
 
 int client_open(struct client **ret, struct warren_error *err)
 {
+	AUTO_CLIENT struct client *c = NULL;
+	int r = client_open_at(getenv("WARREN_HOST"), &c, err);
+
+	if (r == 0)
+		r = use_token(c, err);
+	if (r == 0)
+		*ret = TAKE_PTR(c);
+	return r;
+}
+
+int client_open_at(const char *host, struct client **ret, struct warren_error *err)
+{
 	AUTO_CLIENT struct client *c = calloc(1, sizeof(*c));
 	int r;
 
@@ -112,9 +122,7 @@ int client_open(struct client **ret, struct warren_error *err)
 	c->multi = curl_multi_init();
 	if (!c->multi)
 		return error_errno(err, ENOMEM, "start a client");
-	r = use_host(c, err);
-	if (r == 0)
-		r = use_token(c, err);
+	r = use_host(c, host, err);
 	if (r == 0)
 		*ret = TAKE_PTR(c);
 	return r;

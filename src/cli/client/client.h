@@ -39,6 +39,9 @@ struct client {
 
 /* Create a client from WARREN_HOST, WARREN_TOKEN and WARREN_CA, without connecting. */
 int client_open(struct client **ret, struct warren_error *err) MUST_CHECK;
+/* The same for the service at @host, which has the form of WARREN_HOST; no token. */
+int client_open_at(const char *host, struct client **ret,
+		   struct warren_error *err) MUST_CHECK;
 /*
  * Whether the peer of @fd is the service, not another user who took the address first.
  * Called for every connection before anything is sent.
