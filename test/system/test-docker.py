@@ -167,6 +167,23 @@ def a_reader_that_is_gone():
 
 
 @test
+def stderr_is_not_blocked_by_stdout_that_nobody_reads():
+    """A caller that reads nothing from stdout before a line on stderr gets that line, and then all of stdout."""
+    size = 8 * MIB
+    with Box(docker().socket) as b:
+        p = b.start("exec", "--", "sh", "-c", f"head -c {size} /dev/zero; echo started >&2; seq 100000; echo more >&2")
+        try:
+            ok(select.select([p.stderr], [], [], WAIT)[0], "stderr waits for stdout")
+            eq(p.stderr.readline(), b"started\n")
+            out, err = p.communicate(timeout=WAIT)
+        finally:
+            p.kill()
+            p.wait()
+        eq((p.returncode, err, out.count(0), out[:size].count(0)), (0, b"more\n", size, size))
+        eq(out[size:].split(), [b"%d" % i for i in range(1, 100001)])
+
+
+@test
 def user_directory_environment():
     with Box(docker().socket, user="app", workdir="/made/here", env=["A=of sandbox", "B=b"], hostname="burrow") as b:
         # Who commands are is remembered by the shim; the first process is root, and opens files for it.

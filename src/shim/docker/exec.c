@@ -13,6 +13,10 @@
  * answer to a question. Podman forgets the pid in any case: of its exec it is the exit
  * code.
  *
+ * The daemon may pass on what the command writes to stdout before the line on stderr that
+ * says it has started, and the caller reads neither until it has heard of the start. So
+ * until something came on stderr, the relay keeps unread stdout, up to a maximum.
+ *
  * With a terminal, ours at 0 is made raw and all is left to the one inside; SIGWINCH
  * tells it its new size. Docker's client offers a sequence of keys to detach by, and
  * holds back its first until the next one came; it cannot be switched off, so it is set
@@ -42,6 +46,7 @@
 #define SIZE_EVERY_MS  20 /* a terminal is not there yet when its exec is starting */
 #define SIZE_TRIES     250
 #define START_EVERY_MS 10
+#define KEPT_MAX       (16U << 20)
 #define DETACH_KEYS    "ctrl-^,ctrl-^,ctrl-^,ctrl-@,ctrl-^,ctrl-^,ctrl-@,ctrl-@"
 
 struct relay {
@@ -62,6 +67,9 @@ struct relay {
 	size_t out_at, out_len; /* of what was received */
 	size_t piece;           /* of that, what goes to .to now */
 	int to;
+	bool keeps;      /* keep unread stdout, so that stderr goes on */
+	struct buf kept; /* what comes before .piece on stdout */
+	size_t kept_at;  /* of that, what was written */
 	char in[CHUNK], out[CHUNK];
 };
 
@@ -483,6 +491,44 @@ static void to_reader(struct relay *r)
 		n = (ssize_t)r->piece;
 	r->out_at += (size_t)n;
 	r->piece -= (size_t)n;
+	if (r->to == STDERR_FILENO && r->piece == 0)
+		r->keeps = false;
+}
+
+static bool has_kept(const struct relay *r)
+{
+	return r->kept_at < r->kept.len;
+}
+
+/* Keep a piece of stdout that cannot be written at once; if that is too much, it waits.
+ */
+static void exec_keep(struct relay *r)
+{
+	if (!r->keeps || r->piece == 0 || r->to != STDOUT_FILENO)
+		return;
+	if (!has_kept(r))
+		to_reader(r);
+	if (r->piece > KEPT_MAX - r->kept.len)
+		return;
+	buf_add(&r->kept, r->out + r->out_at, r->piece);
+	if (!r->kept.failed) {
+		r->out_at += r->piece;
+		r->piece = 0;
+	}
+}
+
+static void exec_write_kept(struct relay *r)
+{
+	size_t left = r->kept.len - r->kept_at;
+	ssize_t n = write(STDOUT_FILENO, r->kept.data + r->kept_at, left);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	r->kept_at += n < 0 ? left : (size_t)n;
+	if (!has_kept(r)) {
+		buf_done(&r->kept);
+		r->kept_at = 0;
+	}
 }
 
 static void from_writer(struct relay *r)
@@ -521,13 +567,15 @@ static void exec_on_signal(struct relay *r)
 static void exec_turn(struct relay *r)
 {
 	bool in_waits = r->in_at<r->in_len, out_waits = r->piece> 0;
+	bool behind_kept = has_kept(r) && r->to == STDOUT_FILENO;
 	struct pollfd p[] = {
 		{ .fd = r->in_open && !in_waits ? STDIN_FILENO : -1, .events = POLLIN },
 		{ .fd = r->sock,
-		  .events =
-			  (short)((out_waits ? 0 : POLLIN) | (in_waits ? POLLOUT : 0)) },
-		{ .fd = out_waits ? r->to : -1, .events = POLLOUT },
+		  .events = (short)((out_waits || r->over ? 0 : POLLIN) |
+				    (in_waits ? POLLOUT : 0)) },
+		{ .fd = out_waits && !behind_kept ? r->to : -1, .events = POLLOUT },
 		{ .fd = r->signals, .events = POLLIN },
+		{ .fd = has_kept(r) ? STDOUT_FILENO : -1, .events = POLLOUT },
 	};
 
 	/* A connection that is hung up is of no interest until its output is written. */
@@ -544,6 +592,8 @@ static void exec_turn(struct relay *r)
 		exec_on_signal(r);
 	if (r->size_tries)
 		exec_tell_size(r);
+	if (p[4].revents)
+		exec_write_kept(r);
 	if (p[2].revents)
 		to_reader(r);
 	if (p[1].revents & (POLLOUT | POLLERR))
@@ -557,7 +607,11 @@ static void exec_turn(struct relay *r)
 __attribute__((noreturn)) static void exec_relay(struct relay *r)
 {
 	for (;;) {
-		if (r->piece == 0 && !exec_next_piece(r) && r->over)
+		bool more = true;
+
+		while (r->piece == 0 && (more = exec_next_piece(r)))
+			exec_keep(r);
+		if (!more && r->over && !has_kept(r))
 			docker_exec_finish(r);
 		if (!r->in_open && !r->in_told && r->in_at == r->in_len) {
 			(void)shutdown(r->sock, SHUT_WR);
@@ -606,6 +660,8 @@ void docker_exec(struct shim_sandbox *p, const struct shim_exec *e)
 	r->in_told = !r->in_open;
 	r->to_tell = e->tell_start && e->outcome_fd >= 0;
 	r->size_tries = e->pty ? SIZE_TRIES : 0;
+	r->keeps = !e->pty && !e->tell_start;
+	r->kept = (struct buf)BUF_INIT(KEPT_MAX + 1);
 	if (docker_open(&r->d, p->name, p->config, &err) < 0 ||
 	    exec_prepare(r, &err) < 0 || make_exec(r, p, &err) < 0 ||
 	    start_exec(r, &err) < 0)
