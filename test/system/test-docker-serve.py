@@ -8,6 +8,7 @@ import errno
 import glob
 import hashlib
 import os
+import re
 import socket
 import sys
 import threading
@@ -277,6 +278,93 @@ def a_command_for_a_container_that_is_frozen():
         ok(r.status >= 400 and "docker: create an exec: " in r.json()["message"] and "paused" in r.json()["message"], r)
         d.call("unpause", f"warren-{box}")
         eq(w.run(box, "echo on")["stdout"], "on\n")
+        w.delete(box)
+
+
+class Proxy:
+    """In front of a daemon: it holds back each start of a command while .gate is shut, and notes each pause."""
+
+    def __init__(self, d):
+        self.daemon, self.socket = d.socket, f"{folder()}/p"
+        self.gate, self.held, self.pauses = threading.Event(), 0, 0
+        self.gate.set()
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.socket)
+        self.listener.listen(64)
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                ours, theirs = self.listener.accept()[0], socket.socket(socket.AF_UNIX)
+                theirs.connect(self.daemon)
+                for pair in ((ours, theirs, True), (theirs, ours, False)):
+                    threading.Thread(target=self.move, args=pair, daemon=True).start()
+
+    def move(self, source, to, asks):
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                if asks and re.match(rb"POST /exec/\w+/start ", data) and not self.gate.is_set():
+                    self.held += 1
+                    self.gate.wait(WAIT)
+                self.pauses += bool(asks and re.match(rb"POST /containers/\w+/pause ", data))
+                to.sendall(data)
+        with contextlib.suppress(OSError):
+            to.shutdown(socket.SHUT_WR)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.gate.set()
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+def pause_is_waiting(w, box):
+    """Whether a process has its turn to pause the container alone (container_lock.c)."""
+    inode = os.stat(glob.glob(f"{w.run_dir}/kept/*/{box}/docker")[0]).st_ino
+    with open("/proc/locks", encoding="ascii") as f:
+        return any(line.split()[1:4:2] == ["OFDLCK", "WRITE"] and line.split()[5].endswith(f":{inode}") for line in f)
+
+
+@test
+def a_pause_waits_for_commands_that_start():
+    """Frozen in the middle of its start, a command would hold up the daemon, and the sandbox's deletion."""
+    with Proxy(docker()) as d, world(d) as w:
+        box = w.post("/v1/sandboxes", {"backend": "docker", "image": IMAGE}, status=201)["id"]
+        at, answers = f"/v1/sandboxes/{box}", {}
+
+        def ask(key, path, body=None):
+            with w.client() as c:
+                answers[key] = c.ask("POST", f"{at}/{path}", body)
+        asking = [threading.Thread(target=ask, args=x) for x in (("run", "run", {"argv": ["echo", "on"]}), ("pause", "pause"))]
+        eq(w.run(box, "echo first")["stdout"], "first\n")
+        d.gate.clear()
+        asking[0].start()
+        until(lambda: d.held, "no command starts")
+        asking[1].start()
+        until(lambda: d.pauses or pause_is_waiting(w, box), "no pause is under way")
+        eq(d.pauses, 0, "pauses while a command starts")
+        d.gate.set()
+        asking[1].join(WAIT)
+        eq((answers["pause"].status, d.pauses), (200, 1), answers)
+        w.post(f"{at}/resume")
+        asking[0].join(WAIT)
+        eq((answers["run"].status, answers["run"].json()["stdout"]), (200, "on\n"), answers)
+        # Many, again and again: each command runs, or is refused because the sandbox is paused.
+        for _ in range(3):
+            asking = [threading.Thread(target=ask, args=(i, "run", {"argv": ["echo", "on"]})) for i in range(6)]
+            for t in asking:
+                t.start()
+            w.post(f"{at}/pause")
+            w.post(f"{at}/resume")
+            for t in asking:
+                t.join(WAIT)
+            for i in range(6):
+                r = answers.pop(i)
+                ok(r.json()["stdout"] == "on\n" if r.status == 200 else "paused" in r.json()["message"], r)
+        eq(w.run(box, "echo last")["stdout"], "last\n")
         w.delete(box)
 
 

@@ -151,9 +151,12 @@ static int docker_pause(struct shim_sandbox *p, bool paused, struct warren_error
 	AUTO_DOCKER struct docker d = { 0 };
 	const char *step = paused ? "pause the container" : "resume the container";
 	char id[DOCKER_ID_LEN + 1];
+	AUTO_CLOSE int lock = -1;
 	const json_t *state;
 	int r = docker_open(&d, p->name, p->config, err);
 
+	if (r == 0 && paused)
+		r = docker_lock_pause(&d, p, &lock, err);
 	if (r == 0)
 		r = docker_inspect(&d, p, err);
 	if (r < 0)

@@ -5,6 +5,7 @@
  *	docker.c	the table; configuration; destroy, wait, pause and the like
  *	http.c		one exchange with the daemon, with libcurl over its unix socket
  *	container_id.c	finds the right container
+ *	container_lock.c	keeps a pause and the starts of commands apart
  *	create.c	creates a container: the image, the creation, the start, in order
  *	spec.c		translates a spec for the Engine API, and says what is enforced
  *	guest_exec.c	runs the guest agent's program inside for the shim
@@ -153,6 +154,20 @@ int docker_inspect(struct docker *d, const struct shim_sandbox *p,
 /* Get the container's id; -ESRCH: there is none that belongs to Warren. */
 int docker_id(struct docker *d, const struct shim_sandbox *p, const char *step,
 	      char id[DOCKER_ID_LEN + 1], struct warren_error *err);
+
+/* container_lock.c */
+/*
+ * Lock the container for the start of a command, until *@ret_fd is closed; wait for a
+ * pause that is under way. *@ret_fd is -1 if the sandbox has no container.
+ */
+int docker_lock_start(const struct docker *d, const struct shim_sandbox *p, int *ret_fd,
+		      struct warren_error *err);
+/*
+ * The same for a pause, which waits until the commands that are starting have started;
+ * -ETIMEDOUT: one has not.
+ */
+int docker_lock_pause(const struct docker *d, const struct shim_sandbox *p, int *ret_fd,
+		      struct warren_error *err);
 
 /* create.c */
 int docker_create(struct shim_sandbox *p, const struct warren_spec *spec,

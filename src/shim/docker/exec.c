@@ -46,6 +46,7 @@
 #define SIZE_EVERY_MS  20 /* a terminal is not there yet when its exec is starting */
 #define SIZE_TRIES     250
 #define START_EVERY_MS 10
+#define START_MOST_MS  160
 #define KEPT_MAX       (16U << 20)
 #define DETACH_KEYS    "ctrl-^,ctrl-^,ctrl-^,ctrl-@,ctrl-^,ctrl-^,ctrl-@,ctrl-@"
 
@@ -61,6 +62,9 @@ struct relay {
 	bool over;           /* nothing more comes from the connection */
 	bool started;        /* the daemon said so, or nothing speaks against it */
 	bool to_tell;        /* the shim waits to hear that it started */
+	int starting;        /* keeps a pause away until it started; -1 */
+	int ask_ms;          /* between questions to the daemon whether it did */
+	uint64_t ask_at;     /* ns: the next one */
 	unsigned size_tries; /* left, to tell the terminal's size */
 	struct frames frames;
 	size_t in_at, in_len;   /* of what is to be sent */
@@ -331,24 +335,40 @@ static bool has_started(struct relay *r)
 	return true;
 }
 
+static void exec_allow_pause(struct relay *r)
+{
+	if (r->starting >= 0)
+		(void)close(TAKE_FD(r->starting));
+}
+
 static void say_started(struct relay *r)
 {
 	const struct shim_outcome o = { .verdict = SHIM_STARTED };
 
+	exec_allow_pause(r);
 	if (r->to_tell)
 		(void)fd_write_all(r->e->outcome_fd, &o, sizeof(o));
 	r->to_tell = false;
 	r->started = true;
 }
 
-/* The daemon does not tell by itself: it is asked, until there is a process. */
+/*
+ * The daemon does not tell by itself: it is asked, until there is a process. Podman says
+ * that an exec runs once it does, but may not name its process.
+ */
 static void ask_started(struct relay *r)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (ask_state(r, &err) >= 0 &&
-	    json_integer_value(json_object_get(r->d.answer, "Pid")) > 0)
+	if (clock_now() < r->ask_at || ask_state(r, &err) < 0)
+		return;
+	if (!r->to_tell && r->ask_ms < START_MOST_MS)
+		r->ask_ms *= 2;
+	r->ask_at = clock_now() + (uint64_t)r->ask_ms * 1000000;
+	if (json_integer_value(json_object_get(r->d.answer, "Pid")) > 0)
 		say_started(r);
+	else if (r->d.podman && json_is_true(json_object_get(r->d.answer, "Running")))
+		exec_allow_pause(r);
 }
 
 __attribute__((noreturn)) static void say_why(const struct relay *r, const char *said,
@@ -567,6 +587,7 @@ static void exec_on_signal(struct relay *r)
 static void exec_turn(struct relay *r)
 {
 	bool in_waits = r->in_at<r->in_len, out_waits = r->piece> 0;
+	bool asks = r->to_tell || r->starting >= 0;
 	bool behind_kept = has_kept(r) && r->to == STDOUT_FILENO;
 	struct pollfd p[] = {
 		{ .fd = r->in_open && !in_waits ? STDIN_FILENO : -1, .events = POLLIN },
@@ -582,11 +603,11 @@ static void exec_turn(struct relay *r)
 	if (p[1].events == 0)
 		p[1].fd = -1;
 	if (poll(p, ARRAY_SIZE(p),
-		 r->to_tell      ? START_EVERY_MS
+		 asks            ? r->ask_ms
 		 : r->size_tries ? SIZE_EVERY_MS
 				 : -1) < 0)
 		return;
-	if (r->to_tell)
+	if (asks)
 		ask_started(r);
 	if (p[3].revents)
 		exec_on_signal(r);
@@ -661,10 +682,14 @@ void docker_exec(struct shim_sandbox *p, const struct shim_exec *e)
 	r->to_tell = e->tell_start && e->outcome_fd >= 0;
 	r->size_tries = e->pty ? SIZE_TRIES : 0;
 	r->keeps = !e->pty && !e->tell_start;
+	r->starting = -1;
+	r->ask_ms = START_EVERY_MS;
+	r->ask_at = clock_now() + START_EVERY_MS * 1000000ULL;
 	r->kept = (struct buf)BUF_INIT(KEPT_MAX + 1);
 	if (docker_open(&r->d, p->name, p->config, &err) < 0 ||
-	    exec_prepare(r, &err) < 0 || make_exec(r, p, &err) < 0 ||
-	    start_exec(r, &err) < 0)
+	    exec_prepare(r, &err) < 0 ||
+	    docker_lock_start(&r->d, p, &r->starting, &err) < 0 ||
+	    make_exec(r, p, &err) < 0 || start_exec(r, &err) < 0)
 		not_started(r, &err);
 	exec_relay(r);
 }

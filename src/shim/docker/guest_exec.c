@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/fd.h"
 #include "shim/docker/docker.h"
 
 #define WAIT_MS   5
@@ -22,9 +23,11 @@ int docker_errand(struct docker *d, const struct shim_sandbox *p, const char *st
 	const struct timespec t = { .tv_nsec = WAIT_MS * 1000000L };
 	char container[DOCKER_ID_LEN + 1], id[65] = "";
 	json_t *detached = json_pack("{s:b}", "Detach", 1);
-	int r;
+	AUTO_CLOSE int lock = -1;
+	int r = docker_lock_start(d, p, &lock, err);
 
-	r = docker_id(d, p, step, container, err);
+	if (r == 0)
+		r = docker_id(d, p, step, container, err);
 	if (r == 0)
 		r = docker_ask(d, step, "POST", exec, err, "/containers/%s/exec",
 			       container);
@@ -35,6 +38,9 @@ int docker_errand(struct docker *d, const struct shim_sandbox *p, const char *st
 		r = docker_ask(d, step, "POST", detached, err, "/exec/%s/start", id);
 	}
 	json_decref(detached);
+	/* The daemon answers when the process runs, or could not be started. */
+	if (lock >= 0)
+		(void)close(TAKE_FD(lock));
 	for (int i = 0; r >= 0 && i < WAIT_MOST; i++) {
 		const json_t *code;
 
