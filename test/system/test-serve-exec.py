@@ -5,6 +5,7 @@
 Speaks TAP. One sandbox for most tests.
 """
 import base64
+import concurrent.futures
 import contextlib
 import json
 import pathlib
@@ -18,7 +19,7 @@ import os
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import MIB, Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from serve_world import WAIT, World, check_error, has, needs, running, until  # pylint: disable=wrong-import-position
+from serve_world import BACKEND, WAIT, World, check_error, has, needs, running, until  # pylint: disable=wrong-import-position
 
 NOBODY = "k3f9x2m7qd1w"
 w = b = at = None  # pylint: disable=invalid-name
@@ -153,6 +154,52 @@ def a_timeout_kills_the_whole_tree():
     elif not has("stats"):
         check_error(w.ask("GET", at + "/stats"), 501, "not_supported")
     ok(not w.run(b, "sleep 0.1", timeout_ms=20000)["result"]["timed_out"], "one that is in time")
+
+
+def start_and_time_out(box, commands, timeouts):
+    """Each with each, 16 at a time; how many of them timed out. All of them have ended, one way or the other."""
+    todo = [(command, ms) for command in commands for ms in timeouts]
+
+    def one(work):
+        r = w.ask("POST", f"/v1/sandboxes/{box}/run", {"command": work[0], "timeout_ms": work[1], "wait_ms": WAIT * 1000})
+        eq(r.status, 200, f"{work}: {r}")
+        e = r.json()
+        eq(e["state"], "exited", f"{work} runs on: {e}")
+        return e["result"]["timed_out"]
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        return sum(pool.map(one, todo))
+
+
+@test
+def a_timeout_kills_a_command_that_has_hardly_begun():
+    """When its time is up it may not have joined its cgroup yet, or just be about to fork, or to leave its parents."""
+    mark = f"81{os.getpid()}"
+    commands = (f"while :; do :; done; : {mark}", f"exec sleep {mark}", f"trap '' TERM; sleep {mark}; sleep {mark}",
+                f"for i in 1 2 3 4 5 6 7 8; do (while :; do sleep {mark}; done) & done; wait",
+                f"setsid sleep {mark} & setsid sleep {mark} & sleep {mark}")
+    timeouts = [1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 30, 35, 40, 50] * (2 if BACKEND == "native" else 1)
+    box, bounded = w.create(), w.create(limits={"pids": 40, "memory": "128m"})
+
+    def alive(place):
+        look = f"grep -lsa '{mark[0]}[{mark[1]}]{mark[2:]}' /proc/[0-9]*/cmdline; true"
+        r = w.ask("POST", f"/v1/sandboxes/{place}/run", {"command": look})
+        if r.status != 200:
+            check_error(r, 503, "overloaded")
+            return ["so many that none can be started"]
+        return r.json()["stdout"].split()
+    e = w.exec(bounded, commands[0])
+    until(lambda: alive(bounded), "a command that runs is not seen")
+    w.post(f"/v1/sandboxes/{bounded}/execs/{e}/signal", {"signal": "KILL"}, status=204)
+    until(lambda: not alive(bounded), lambda: f"it was killed, and lives: {alive(bounded)}")
+    eq(start_and_time_out(box, commands, timeouts), len(commands) * len(timeouts), "commands that timed out")
+    until(lambda: not alive(box), lambda: f"these live on: {alive(box)}")
+    w.delete(box)
+    if has("accounts"):  # an exec has a cgroup
+        for ms in timeouts[::4]:
+            bomb = f"(f() {{ f & f & sleep {mark}; }}; f) & while :; do :; done"
+            eq(start_and_time_out(bounded, [bomb], [ms]), 1, "fork bombs that timed out")
+            until(lambda: not alive(bounded), lambda: f"these live on: {alive(bounded)}")
+    w.delete(bounded)
 
 
 @test

@@ -71,6 +71,8 @@ struct exec {
 	int asker;         /* the connection of the request, -1: it has ended */
 	uint64_t started;  /* ns, monotonic */
 	uint64_t deadline; /* ns, monotonic; 0: none */
+	uint64_t kill_at;  /* ns, monotonic: when to kill it again; 0: not at all */
+	uint64_t kill_wait; /* ns between these; 0: at first */
 	int input; /* write end of its stdin, or its terminal; -1: not open here */
 	bool tty;  /* `input` is the terminal */
 	int poke, command; /* PROTO_CONTROL_*; -1: none */

@@ -186,6 +186,21 @@ static uint64_t exec_sooner(uint64_t a, uint64_t b)
 	return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
+static void exec_kill_overdue(struct exec *ex, uint64_t t)
+{
+	bool again = ex->kill_at && ex->kill_at <= t;
+	bool overdue = ex->pid != 0 && ex->deadline && ex->deadline <= t;
+
+	if (overdue) {
+		ex->timed_out = true;
+		ex->deadline = 0;
+	}
+	if (again || overdue) {
+		ex->kill_at = 0;
+		tree_kill(ex);
+	}
+}
+
 /* Kill what is overdue, and set the timer to the next deadline. */
 void exec_deadlines(void)
 {
@@ -199,13 +214,10 @@ void exec_deadlines(void)
 			continue;
 		drain_retry(ex, t);
 		soonest = exec_sooner(soonest, ex->retry_at);
+		exec_kill_overdue(ex, t);
+		soonest = exec_sooner(soonest, ex->kill_at);
 		if (ex->pid == 0)
 			continue;
-		if (ex->deadline && ex->deadline <= t) {
-			ex->timed_out = true;
-			ex->deadline = 0;
-			tree_kill(ex);
-		}
 		/*
 		 * Stopped or held up from inside before it could exec: its end closes the
 		 * pipe.

@@ -41,6 +41,10 @@ static int n_made;
  */
 #define FILES_GROUP "files"
 
+/* Until killed processes are killed again: at first, and at most. */
+#define KILL_WAIT_NS     20000000ULL
+#define KILL_WAIT_MAX_NS 1000000000ULL
+
 #define N_HIERARCHIES (sizeof(hierarchies) / sizeof(hierarchies[0]))
 
 /* "e<number>" or "e<number>/<file>" */
@@ -303,6 +307,8 @@ void group_leave(struct exec *ex)
 	char name[64];
 	bool gone = true;
 
+	if (ex->kill_at)
+		(void)group_kill(ex);
 	if (!group_keep(ex)) {
 		group_name(ex->group, NULL, name);
 		/*
@@ -347,12 +353,23 @@ static unsigned kill_once(const struct exec *ex, enum proto_role role)
 	return count;
 }
 
-static void exec_cgroup_kill_listed(const struct exec *ex, enum proto_role role)
+/*
+ * A process that may not fork can still complete a fork that it began before. Processes
+ * that are listed still, because they need time to die or are frozen, are therefore
+ * killed again later, less and less often.
+ */
+static void exec_cgroup_kill_listed(struct exec *ex, enum proto_role role)
 {
-	/* Without leave to fork, who is listed is all there will ever be. */
-	for (int pass = 0; pass < 64; pass++)
+	int passes = ex->kill_wait ? 4 : 64;
+
+	ex->kill_at = 0;
+	for (int pass = 0; pass < passes; pass++)
 		if (kill_once(ex, role) == 0)
 			return;
+	ex->kill_wait = ex->kill_wait ? ex->kill_wait * 2 : KILL_WAIT_NS;
+	if (ex->kill_wait > KILL_WAIT_MAX_NS)
+		ex->kill_wait = KILL_WAIT_MAX_NS;
+	ex->kill_at = agent_now() + ex->kill_wait;
 }
 
 bool group_kill(struct exec *ex)

@@ -28,6 +28,7 @@ struct choice {
 	unsigned count; /* whom it reached */
 	int file;       /* to be listed there instead; 0: to be signalled */
 	int first;      /* of those, the exec's first process */
+	bool met_first;
 };
 
 /* Numbers are given out in turn, and begin anew beyond the largest. */
@@ -134,6 +135,7 @@ static void exec_procs_list_one(struct choice *ch, int pid)
 
 static void exec_procs_visit(struct choice *ch, int pid)
 {
+	ch->met_first |= pid == ch->first;
 	if (pid <= 1 || pid == ch->but || (ch->only && pid != ch->only) ||
 	    (ch->new && !exec_procs_is_new(ch, pid)))
 		return;
@@ -259,29 +261,48 @@ static void visit_tree(const struct exec *ex, struct choice *ch)
 {
 	long fd = group_list(ex);
 
+	ch->first = ex->pid;
+	ch->met_first = false;
 	if (fd >= 0) {
 		visit_listed(fd, ch);
 		sys_close(fd);
 	} else if (ex->pid > 0) {
 		visit_session(ex->pid, ch);
 	}
+	if (!ch->met_first) /* it has not joined the others yet */
+		exec_procs_visit(ch, ex->pid);
 }
 
+static void exec_procs_kill_session(int leader)
+{
+	struct choice all = { .sig = SIGKILL, .count = 1 };
+
+	(void)sys_kill(-leader, SIGKILL);
+	for (int pass = 0; pass < PASSES && all.count > 0; pass++) {
+		all.count = 0;
+		visit_session(leader, &all);
+	}
+}
+
+/*
+ * The first process joins its cgroup and creates its session itself. Until then it is in
+ * no list, so it is killed by its pid.
+ */
 void tree_kill(struct exec *ex)
 {
-	struct choice all = { .sig = SIGKILL };
-
 	if (ex->accounts_sandbox) {
 		(void)sys_kill(-1, SIGKILL); /* all of the namespace but us */
-	} else if (!group_kill(ex) && ex->pid > 0) {
-		(void)sys_kill(-ex->pid, SIGKILL);
-		visit_session(ex->pid, &all);
+		return;
 	}
+	if (ex->pid > 0)
+		(void)sys_kill(ex->pid, SIGKILL);
+	if (!group_kill(ex) && ex->pid > 0)
+		exec_procs_kill_session(ex->pid);
 }
 
 static long exec_procs_list_all(const struct exec *ex, int file)
 {
-	struct choice ch = { .file = file, .first = ex->pid };
+	struct choice ch = { .file = file };
 
 	visit_tree(ex, &ch);
 	return (long)ch.count;
@@ -310,11 +331,13 @@ long tree_signal(struct exec *ex, const struct proto_signal *msg)
 		if (msg->sig != SIGKILL)
 			return ex->pid > 0 ? sys_kill(ex->pid, msg->sig) : -ESRCH;
 		tree_kill(ex);
+		exec_deadlines();
 		return 0;
 	case PROTO_WHOM_TREE:
 		if (msg->sig != SIGKILL)
 			break;
 		tree_kill(ex);
+		exec_deadlines();
 		return 0;
 	case PROTO_WHOM_REST:
 		ch.but = ex->pid;

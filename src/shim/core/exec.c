@@ -477,6 +477,11 @@ static void never_spoke(struct exec *ex, struct extra *x)
 		exec_take_line(ex, x);
 	if (ex->start < 0)
 		return;
+	/* Its time was up before; how long it was starting is nobody's concern then. */
+	if (ex->timed_out) {
+		accept_start(ex, x);
+		return;
+	}
 	(void)snprintf(why, sizeof(why), "%s: exec: %.400s", place.name,
 		       ex->start_by == 0 ? "the command did not start in time"
 		       : x->why[0]       ? x->why

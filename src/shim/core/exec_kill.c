@@ -11,6 +11,10 @@
  * wait, one question a second finds out whether that is over, and nothing else is held up
  * by it. As long as an exec waits, its tool is left alone: its end would tell that the
  * processes inside are dead, too.
+ *
+ * An exec may time out while the platform still starts it. Its processes may then appear
+ * after the search for them, so the search is repeated until one began after the
+ * platform had reported the start.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,7 +22,8 @@
 #include "shim/core/shim.h"
 #include "shim/core/workers.h"
 
-#define AGAIN_NS 1000000000ULL /* until one looks again whether it is possible */
+#define AGAIN_NS    1000000000ULL /* until one looks again whether it is possible */
+#define STARTING_NS 50000000ULL   /* until one looks again for one that is starting */
 
 enum overdue_state {
 	OVERDUE_NOT,
@@ -29,6 +34,8 @@ enum overdue_state {
 static struct overdue {
 	enum overdue_state state;
 	uint32_t exec;
+	uint64_t until; /* ns: as long as it is looked for while it is starting */
+	bool starting;  /* it was, when the worker was asked */
 } overdue[PROTO_EXECS_MAX];
 
 static bool kill_asked;     /* there is a batch under way */
@@ -63,7 +70,11 @@ void tree_kill(struct exec *ex)
 		child_end(ex); /* nobody inside will be found */
 		return;
 	}
-	overdue[ex - init.execs] = (struct overdue){ OVERDUE_WAITS, ex->id };
+	overdue[ex - init.execs] = (struct overdue){
+		.state = OVERDUE_WAITS,
+		.exec = ex->id,
+		.until = agent_now() + SIGNAL_SECS * 1000000000ULL,
+	};
 	child_spare(ex);
 }
 
@@ -96,6 +107,7 @@ static size_t kill_batch(struct target *targets)
 			continue;
 		targets[n++] = *child_target(ex);
 		overdue[i].state = OVERDUE_ASKED;
+		overdue[i].starting = ex->start >= 0;
 	}
 	return n;
 }
@@ -103,16 +115,23 @@ static size_t kill_batch(struct target *targets)
 /* The batch is over: its execs end, or wait for another turn. */
 static void kill_settle(bool again)
 {
+	uint64_t t = agent_now();
+
+	kill_again = again ? t + AGAIN_NS : 0;
 	for (unsigned i = 0; i < init.n_execs; i++) {
 		struct exec *ex = overdue_exec(i, OVERDUE_ASKED);
 
 		if (!ex)
 			continue;
+		if (!again && overdue[i].starting && t < overdue[i].until) {
+			overdue[i].state = OVERDUE_WAITS;
+			kill_again = t + STARTING_NS;
+			continue;
+		}
 		overdue[i].state = again ? OVERDUE_WAITS : OVERDUE_NOT;
 		if (!again)
 			child_end(ex);
 	}
-	kill_again = again ? agent_now() + AGAIN_NS : 0;
 	if (again)
 		kill_spare();
 }

@@ -162,6 +162,7 @@ static const struct {
 	{ "argument list too long", E2BIG },
 	{ "cannot allocate memory", ENOMEM },
 	{ "resource temporarily unavailable", EAGAIN },
+	{ "try again", EAGAIN }, /* gVisor's own word for it: too many processes */
 	{ "too many levels of symbolic links", ELOOP },
 	{ "failed to load", ENOEXEC }, /* for whatever other reason */
 };
