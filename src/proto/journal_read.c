@@ -257,7 +257,7 @@ static int journal_read_look(int fd, uint64_t cursor, struct journal_hint *hint,
 		return r;
 	window_init(&w, fd, &h);
 	place = journal_read_begin(fd, &h, cursor, hint);
-	if (tries > 0 && cursor <= h.lost)
+	if (tries > 0 && cursor < h.lost)
 		floor = h.head + (h.tail - h.head) / OVERTAKEN_MAX * tries;
 	r = journal_read_seek(&w, cursor, floor, &place);
 	first = place;
