@@ -28,8 +28,8 @@
  * or exits. There are no globals: two engines in one process are independent. Only one
  * thread may use a handle at a time; different threads may use different sandboxes.
  *
- * In a spec, zero or NULL means "the default". The library enforces a given limit, or the
- * call fails; it leaves out a default that this machine cannot enforce, and
+ * In a spec, zero or NULL means "the default". If this machine cannot enforce a limit,
+ * the call fails if the spec sets the limit; a default limit is left out, and
  * warren_enforced() says so.
  */
 #ifndef WARREN_H
@@ -83,14 +83,14 @@ struct warren_options {
 	 * while another has it. NULL: an engine without a name.
 	 */
 	const char *engine_name;
-	bool trace; /* measure the times that warren_trace() shows */
+	bool trace; /* measure the times for warren_trace() */
 };
 
 /* A feature that a machine has or lacks, as `warren doctor` prints it. */
 struct warren_feature {
 	const char *name;
 	bool ok;
-	bool required;      /* no sandbox runs without it */
+	bool required;      /* no sandbox can run without it */
 	char detail[160];   /* what was found */
 	const char *effect; /* what does not work without it; NULL if it is available */
 	const char *fix;    /* how to fix it; NULL if that is not possible */
@@ -108,12 +108,12 @@ struct warren_orphan {
 	char detail[160]; /* what was found */
 };
 
-/* @options may be NULL. Cleans up after crashed processes. */
+/* @options may be NULL. Removes what crashed processes of Warren left behind. */
 WARREN_PUBLIC int warren_open(const struct warren_options *options,
 			      struct warren **ret_warren, struct warren_error *err);
 /*
- * Destroys the sandboxes that are still alive, except durable ones. Accepts NULL; returns
- * NULL.
+ * Destroys the engine's sandboxes that still exist, except durable ones. Accepts NULL;
+ * returns NULL.
  */
 WARREN_PUBLIC struct warren *warren_close(struct warren *w);
 /* The features are borrowed from @w. */
@@ -147,10 +147,9 @@ struct warren_mount {
 	bool read_only;
 	uint64_t size; /* bytes, for a tmpfs; 0: 64 MiB */
 	/*
-	 * The source as a descriptor (O_PATH is enough), which the caller keeps: exactly
-	 * this file or directory is mounted. The call fails with -ESTALE if the name
-	 * refers to another one by then. 0: whatever the name refers to when it is
-	 * mounted.
+	 * A descriptor of the source (O_PATH is enough), which the caller keeps. The call
+	 * mounts exactly this file or directory, and fails with -ESTALE if .source no
+	 * longer refers to it. 0: mount whatever .source refers to at that time.
 	 */
 	int source_fd;
 };
@@ -162,17 +161,21 @@ struct warren_mount {
 #define WARREN_LIMIT_NOFILE (1U << 4)
 
 struct warren_spec {
-	/* In the format of warren_id(), and not in use; default: a new one. */
+	/*
+	 * The id, in the format of warren_id(), which must not be in use; default: a new
+	 * one.
+	 */
 	const char *id;
 	/*
 	 * "host" (the default), "dir:PATH", or an image of this machine's store by
-	 * reference or id. The user, working directory and environment of such an image
-	 * are the defaults for this spec.
+	 * reference or id. The user, working directory and environment of an image from
+	 * the store are the defaults for this spec.
 	 */
 	const char *image;
 	const char *hostname; /* default: the sandbox's id */
-	const char *user; /* for execs without .user: name, uid, uid:gid; default root */
-	const char *workdir; /* for execs without .cwd; created if missing; default / */
+	/* For execs without .user: a name, uid or uid:gid; default: root. */
+	const char *user;
+	const char *workdir; /* for execs without .cwd; created if missing; default: / */
 	const char *const *env; /* "NAME=value", NULL-terminated, for every exec */
 
 	uint64_t memory; /* bytes, no swap; default: half of the machine's memory */
@@ -184,9 +187,10 @@ struct warren_spec {
 	uint64_t nofile;
 
 	/*
-	 * WARREN_LIMIT_*: soft limits. A soft limit that cannot be enforced is left out,
-	 * and warren_enforced() says so. (The native backend leaves them out only for
-	 * ordinary users: root can enforce them on a suitable machine.)
+	 * The limits (WARREN_LIMIT_*) that are soft: if one cannot be enforced, the
+	 * sandbox is created without it, and warren_enforced() says so. (The native
+	 * backend does this only for ordinary users; for root, a soft limit that cannot
+	 * be enforced is an error.)
 	 */
 	uint64_t wishes;
 
@@ -195,10 +199,10 @@ struct warren_spec {
 	enum warren_network network;
 	bool read_only; /* makes the root read-only; mounts have their own flag */
 	/*
-	 * The sandbox runs a single exec, which has .sole set. The sandbox cannot be
-	 * paused, times come from the kernel's accounting of processes, and the exec
-	 * reports a failure in the last steps of the creation (-EREMOTEIO). This saves a
-	 * fifth of the time.
+	 * The sandbox runs a single exec, which has .sole set. Such a sandbox cannot be
+	 * paused; the processor times of the exec come from the kernel's accounting of
+	 * processes, not from a cgroup; and if one of the last steps of the creation
+	 * fails, warren_exec() reports it (-EREMOTEIO). This saves a fifth of the time.
 	 */
 	bool single;
 	/*
@@ -234,13 +238,16 @@ struct warren_enforcement {
 	char detail[96];
 };
 
-/* A step of a creation and its end time, for profiling. */
+/*
+ * For profiling: a step of the creation of a sandbox, and when it ended. Steps run in up
+ * to WARREN_LANES lanes at the same time.
+ */
 #define WARREN_LANES 3
 
 struct warren_step {
 	const char *name;
 	uint64_t ns; /* since the start of warren_create() */
-	int lane;    /* 0: outside; 1, 2: the child and its thread, at the same time */
+	int lane;    /* 0: the caller's process; 1, 2: the child and its thread */
 };
 
 struct warren_stats {
@@ -249,7 +256,7 @@ struct warren_stats {
 	uint64_t cpu_usec;    /* of all processes, including ended ones */
 	uint64_t pids;        /* processes and threads now */
 	uint64_t oom_kills;
-	/* Bytes in buffers of TCP and UDP; cgroup v1 counts them apart from memory. */
+	/* Bytes in TCP and UDP buffers; cgroup v1 does not count them in .memory. */
 	uint64_t sockets;
 	uint64_t disk;   /* bytes written to the root; 0: not known */
 	uint64_t inodes; /* files and directories created there; 0: not known */
@@ -272,20 +279,22 @@ WARREN_PUBLIC int warren_prepare(struct warren *w, char ret_id[WARREN_ID_SIZE],
  */
 WARREN_PUBLIC size_t warren_unprepare(struct warren *w, size_t n);
 /*
- * Kills all of its processes, verifies that none is left and removes everything that was
- * created for it. The handle is released in any case; an error says what could not be
- * removed (the next warren_open() tries again). Free its execs first.
+ * Kills all processes of the sandbox, verifies that none is left and removes everything
+ * that was created for it. The handle is released even if the call fails; the error says
+ * what could not be removed, and the next warren_open() tries again. Free the sandbox's
+ * execs first.
  */
 WARREN_PUBLIC int warren_destroy(struct warren_sandbox *sb, struct warren_error *err);
 /*
- * List the ids of all live durable sandboxes of this engine's name, including those of
- * earlier engines. The list is NULL-terminated and one block, which the caller frees.
+ * List the ids of all live durable sandboxes that belong to this engine's name, including
+ * those that earlier engines created. The list is NULL-terminated, and one allocation
+ * that the caller frees.
  */
 WARREN_PUBLIC int warren_list(struct warren *w, char ***ret_ids,
 			      struct warren_error *err);
 /*
- * A handle for a durable sandbox of this engine's name, by its id. -ENOENT: it does not
- * exist; -ESRCH: it has died, and its remains were removed.
+ * Get a handle for the durable sandbox with this id, which belongs to this engine's name.
+ * -ENOENT: it does not exist; -ESRCH: it has ended, and its remains were removed.
  */
 WARREN_PUBLIC int warren_adopt(struct warren *w, const char *id,
 			       struct warren_sandbox **ret_sandbox,
@@ -296,15 +305,16 @@ WARREN_PUBLIC int warren_adopt(struct warren *w, const char *id,
  */
 WARREN_PUBLIC struct warren_sandbox *warren_release(struct warren_sandbox *sb);
 /*
- * Change limits of a durable sandbox: either all given ones or none. -EBUSY: it uses more
- * memory than the new limit, and the kernel could not reclaim enough.
+ * Change limits of a durable sandbox: either all that are given or none. -EBUSY: the
+ * sandbox uses more memory than the new limit, and the kernel could not reclaim enough.
  */
 WARREN_PUBLIC int warren_update(struct warren_sandbox *sb,
 				const struct warren_limits *limits,
 				struct warren_error *err);
 /*
- * A separate connection to the init of a durable sandbox, over which another process can
- * use its protocol. -EBUSY: it has the maximum number of connections.
+ * Open a separate connection to the init of a durable sandbox, over which another process
+ * can speak the init protocol. -EBUSY: init already has its maximum number of
+ * connections.
  */
 WARREN_PUBLIC int warren_connection(struct warren_sandbox *sb, int *ret_fd,
 				    struct warren_error *err);
@@ -323,17 +333,17 @@ WARREN_PUBLIC const struct warren_step *warren_trace(const struct warren_sandbox
 /*
  * Build the command by docker's rules: first the image's entrypoint, then @args (NULL or
  * empty: the image's arguments). @entrypoint replaces the image's entrypoint and
- * arguments ("": no entrypoint). The command is one block, which the caller frees.
- * -EINVAL: it is empty.
+ * arguments ("": no entrypoint). The command is one allocation, which the caller frees.
+ * -EINVAL: the command is empty.
  */
 WARREN_PUBLIC int warren_command(const struct warren_sandbox *sb, const char *entrypoint,
 				 const char *const *args, const char ***ret_argv,
 				 struct warren_error *err);
 WARREN_PUBLIC int warren_pause(struct warren_sandbox *sb, struct warren_error *err);
 /*
- * Pause it and save its processes to a file: they end, which frees their memory.
- * warren_resume() continues them. -EBUSY: a process cannot be saved, and nothing has
- * changed. -EREMOTEIO: it could not be saved and has ended.
+ * Pause the sandbox and save its processes to a file: they end, which frees their memory,
+ * and warren_resume() continues them. -EBUSY: a process cannot be saved, and nothing has
+ * changed. -EREMOTEIO: the sandbox could not be saved and has ended.
  */
 WARREN_PUBLIC int warren_checkpoint(struct warren_sandbox *sb, struct warren_error *err);
 WARREN_PUBLIC int warren_resume(struct warren_sandbox *sb, struct warren_error *err);
@@ -345,7 +355,7 @@ WARREN_PUBLIC int warren_stats(struct warren_sandbox *sb, struct warren_stats *r
 enum warren_stdio {
 	WARREN_STDIO_NULL, /* /dev/null of the sandbox */
 	WARREN_STDIO_PIPE, /* a pipe; its other end is warren_exec_fd() */
-	/* A journal of the sandbox's init; warren_exec_output() reads it. */
+	/* A journal, which the sandbox's init writes; warren_exec_output() reads it. */
 	WARREN_STDIO_JOURNAL,
 };
 
@@ -359,37 +369,38 @@ struct warren_exec_spec {
 	enum warren_stdio out;
 	enum warren_stdio err;
 	/*
-	 * in, out and err are the same terminal: warren_exec_fd(ex, 0). If .out is a
-	 * journal, it keeps the terminal's output as stream 1, and the descriptor is only
-	 * for input and resizing; it does not block.
+	 * .in, .out and .err are the same terminal, whose other end is warren_exec_fd(ex,
+	 * 0). If .out is a journal, the terminal's output goes there as stream 1, and the
+	 * descriptor is only for input and resizing, and does not block.
 	 */
 	bool pty;
 	uint16_t rows, cols;         /* of the terminal; 0: 24 by 80 */
 	struct warren_limits limits; /* only for this exec, within the sandbox's limits */
-	uint64_t timeout_ms; /* then the whole process tree is killed; 0: no timeout */
-	/* Bytes of output to keep; older output is dropped; 0: 1 MiB. */
+	uint64_t timeout_ms;         /* kill the process tree after this time; 0: never */
+	/* Bytes of output to keep; the oldest is dropped first; 0: 1 MiB. */
 	uint64_t journal_limit;
 	/*
-	 * The only exec of a sandbox, which ends with it; its result has the usage of the
-	 * sandbox.
+	 * This is the only exec of its sandbox, and the sandbox ends with it; the result
+	 * has the resource usage of the whole sandbox.
 	 */
 	bool sole;
 	/*
-	 * The file for the journal, empty and open for reading and writing; 0: a file in
-	 * memory.
+	 * Descriptor of an empty file for the journal, open for reading and writing; 0:
+	 * use a file in memory.
 	 */
 	int journal_fd;
 	/*
-	 * Keep all output until it is acknowledged: the exec waits if the journal is
-	 * full.
+	 * Keep all output until warren_exec_ack() acknowledges it: if the journal is
+	 * full, the exec waits.
 	 */
 	bool hold;
 	/*
-	 * Numbers of additional descriptors in the exec; 0: none. result_at is stream 3
-	 * of the journal: a record there comes after everything that was written to the
-	 * other streams before it. From poke_at, the exec reads the data that the caller
-	 * writes to warren_exec_fd(ex, 3); it may open poke_at again through /proc.
-	 * command_at is command_fd.
+	 * The numbers that additional descriptors get in the exec; 0: none. What the exec
+	 * writes to result_at is stream 3 of the journal, in order: each record comes
+	 * after everything that was written to the other streams before it. From poke_at,
+	 * the exec reads the data that the caller writes to warren_exec_fd(ex, 3); it may
+	 * open poke_at again through /proc. command_at is a copy of the caller's
+	 * descriptor command_fd.
 	 */
 	uint8_t result_at, poke_at, command_at;
 	int command_fd;
@@ -398,8 +409,8 @@ struct warren_exec_spec {
 };
 
 /*
- * The value of a field below that was not measured. On backends other than native, only
- * wall_usec is always measured.
+ * The value of those fields of struct warren_result that were not measured. Backends
+ * other than native always measure wall_usec, but not always the others.
  */
 #define WARREN_UNKNOWN UINT64_MAX
 
@@ -412,23 +423,27 @@ struct warren_result {
 	uint64_t user_usec;
 	uint64_t system_usec;
 	/*
-	 * Bytes of the process tree, measured by its cgroup; without a cgroup, of its
-	 * largest process.
+	 * Maximum memory usage, in bytes: of the process tree if it has a cgroup,
+	 * otherwise of its largest process.
 	 */
 	uint64_t max_memory;
 	uint64_t read_bytes;    /* from storage */
 	uint64_t written_bytes; /* to storage */
 };
 
-/* A piece of an exec's journal: output of one stream, in the order of arrival. */
+/*
+ * A piece of an exec's journal: output of one stream. Pieces are in the order in which
+ * the output arrived.
+ */
 struct warren_output {
 	/* Where the next piece begins, in bytes of output; start with 0. */
 	uint64_t cursor;
-	int stream;       /* 1, 2, or 3: see result_at */
-	size_t size;      /* bytes in the caller's buffer; 0: no more at present */
+	int stream; /* 1: stdout; 2: stderr; 3: see result_at */
+	/* Bytes written to the caller's buffer; 0: no more at present. */
+	size_t size;
 	uint64_t lost;    /* bytes dropped between the requested cursor and this piece */
-	bool end;         /* size is 0, and no more output follows */
-	uint64_t skipped; /* bytes so far that did not fit into the journal's file */
+	bool end;         /* .size is 0, and no more output will follow */
+	uint64_t skipped; /* bytes so far that did not fit into the file of the journal */
 };
 
 /* The processes of an exec that get a signal. */
@@ -436,37 +451,41 @@ enum warren_whom {
 	WARREN_WHOM_FIRST, /* the first; SIGKILL: all */
 	WARREN_WHOM_TREE,  /* all */
 	WARREN_WHOM_REST, /* all except the first: what a shell runs, but not the shell */
-	/* Those of them that started after the last record of stream 3. */
+	/* Those of WARREN_WHOM_REST that started after the last record of stream 3. */
 	WARREN_WHOM_NEW,
 };
 
 /*
- * -ENOENT: no such command or cwd; -EACCES, -ENOEXEC: it cannot be executed. Freeing a
- * running exec releases the handle and does not end the exec.
+ * Start a command. -ENOENT: there is no such program or working directory; -EACCES,
+ * -ENOEXEC: the program cannot be executed. warren_exec_free() releases the handle; it
+ * does not end a running exec.
  */
 WARREN_PUBLIC int warren_exec(struct warren_sandbox *sb,
 			      const struct warren_exec_spec *spec,
 			      struct warren_exec **ret_exec, struct warren_error *err);
 WARREN_PUBLIC struct warren_exec *warren_exec_free(struct warren_exec *ex);
 /*
- * The number of an exec. In a durable sandbox, warren_exec_attach() finds the exec and
- * its input again by this number and the file of its journal. If the exec has ended in
- * the meantime, its result is in the file. -ESRCH: there is no such exec, and no result
- * in the file.
+ * The number of an exec in its sandbox. In a durable sandbox, warren_exec_attach()
+ * returns a new handle for the exec with this number, including its stdin; @journal_fd is
+ * the file of its journal. If the exec has ended by then, its result is read from that
+ * file. -ESRCH: there is no such exec, and no result in the file.
  */
 WARREN_PUBLIC uint32_t warren_exec_number(const struct warren_exec *ex);
 WARREN_PUBLIC int warren_exec_attach(struct warren_sandbox *sb, uint32_t number,
 				     int journal_fd, struct warren_exec **ret_exec,
 				     struct warren_error *err);
 /*
- * The caller's end of stream @which (0, 1, 2, and 3 as in poke_at), or -1.
- * warren_exec_fd() lends it; warren_exec_take_fd() gives it to the caller. A durable
- * sandbox also keeps the end of stdin, so closing this one does not close stdin:
- * warren_exec_close_input() does.
+ * The caller's end of stream @which (0, 1 or 2; 3: of poke_at), or -1. The descriptor of
+ * warren_exec_fd() is borrowed; the descriptor of warren_exec_take_fd() belongs to the
+ * caller. A durable sandbox has a copy of the descriptor of stdin, so closing this one
+ * does not close stdin; warren_exec_close_input() does.
  */
 WARREN_PUBLIC int warren_exec_fd(const struct warren_exec *ex, int which);
 WARREN_PUBLIC int warren_exec_take_fd(struct warren_exec *ex, int which);
-/* Becomes readable when warren_exec_wait() may have a result. Borrowed. */
+/*
+ * A descriptor that becomes readable when warren_exec_wait() may have a result. It is
+ * borrowed.
+ */
 WARREN_PUBLIC int warren_exec_wait_fd(const struct warren_exec *ex);
 /* 1: @ret_result is filled; 0: still running after @timeout_ms (-1: no limit). */
 WARREN_PUBLIC int warren_exec_wait(struct warren_exec *ex, int64_t timeout_ms,
@@ -482,14 +501,14 @@ WARREN_PUBLIC int warren_exec_signal_to(struct warren_exec *ex, int sig,
 					enum warren_whom whom, struct warren_error *err);
 WARREN_PUBLIC int warren_exec_close_input(struct warren_exec *ex,
 					  struct warren_error *err);
-/* With .hold: output before @cursor may be dropped. */
+/* Acknowledge output of an exec with .hold: output before @cursor may be dropped. */
 WARREN_PUBLIC int warren_exec_ack(struct warren_exec *ex, uint64_t cursor,
 				  struct warren_error *err);
 WARREN_PUBLIC int warren_exec_resize(struct warren_exec *ex, uint16_t rows, uint16_t cols,
 				     struct warren_error *err);
 /*
  * An eventfd that becomes readable when the journal has grown or ended; -1: there is no
- * journal. Borrowed.
+ * journal. It is borrowed.
  */
 WARREN_PUBLIC int warren_exec_output_fd(const struct warren_exec *ex);
 WARREN_PUBLIC int warren_exec_output(struct warren_exec *ex, uint64_t cursor, void *buf,
@@ -499,16 +518,16 @@ WARREN_PUBLIC int warren_exec_output(struct warren_exec *ex, uint64_t cursor, vo
 /* --------------------------------------------------------- files and ports */
 
 /*
- * Opens @path in the sandbox with open(2)'s @flags and @mode, as @user (NULL: the
- * sandbox's), and returns the descriptor. Every symbolic link is resolved inside. Special
- * files do not block: O_NONBLOCK is set.
+ * Opens @path in the sandbox with the @flags and @mode of open(2), as @user (NULL: the
+ * sandbox's user), and returns the descriptor. Every symbolic link is resolved inside the
+ * sandbox. O_NONBLOCK is set, so that special files do not block.
  */
 WARREN_PUBLIC int warren_file_open(struct warren_sandbox *sb, const char *path, int flags,
 				   mode_t mode, const char *user, int *ret_fd,
 				   struct warren_error *err);
 /*
- * The whole file, at most @max bytes (-EFBIG beyond), NUL-terminated; the caller frees
- * it.
+ * Read a whole file of at most @max bytes (-EFBIG: it is larger). The data is
+ * NUL-terminated, and the caller frees it.
  */
 WARREN_PUBLIC int warren_file_read(struct warren_sandbox *sb, const char *path,
 				   size_t max, char **ret_data, size_t *ret_size,
@@ -517,7 +536,9 @@ WARREN_PUBLIC int warren_file_read(struct warren_sandbox *sb, const char *path,
 WARREN_PUBLIC int warren_file_write(struct warren_sandbox *sb, const char *path,
 				    const void *data, size_t size, mode_t mode,
 				    struct warren_error *err);
-/* A stream to a TCP port on the sandbox's loopback; the descriptor blocks. */
+/*
+ * Connect to a TCP port on the sandbox's loopback interface; the descriptor is blocking.
+ */
 WARREN_PUBLIC int warren_connect(struct warren_sandbox *sb, uint16_t port, int *ret_fd,
 				 struct warren_error *err);
 

@@ -511,8 +511,8 @@ void config_example_backends(struct buf *out)
 	buf_puts(
 		out,
 		" exist without being listed;\n"
-		"# false instead of settings removes one. Each backend has a unique name, and a\n"
-		"# kind unless the name is one.\n"
+		"# to remove one, write false instead of its settings. Each backend has a unique name,\n"
+		"# and a kind unless its name is that of a kind.\n"
 		"backends:\n");
 	for (size_t i = 0; i < backend_n_kinds; i++) {
 		const struct backend_kind *k = backend_kinds[i];

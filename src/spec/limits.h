@@ -49,7 +49,7 @@
 	LIMIT(DISK, disk, FIXED, BYTES, "disk", 0, SPEC_MIB, SPEC_PIB,                       \
 	      "256m", NONE, "1g", "limit of data written to the root filesystem",            \
 	      "Space for writes to the root filesystem",                                     \
-	      ". More than the memory limit is kept in a file, which takes longer to create") \
+	      ". If it is more than the memory limit, a file holds the data, which takes longer to create") \
 	/* At least 0, 1, 2 and one to open a library; at most the kernel's NR_OPEN. */         \
 	LIMIT(NOFILE, nofile, FIXED, COUNT, "nofile", 0, 4, 1048576,                         \
 	      "1024", MOST("65536"), "1024", "limit of open files of each process",          \
