@@ -232,6 +232,14 @@ def interrupts_do_not_cost_a_session_whose_result_is_not_read():
 
 
 @test
+def output_in_drops_does_not_keep_a_shell_that_does_not_obey():
+    s = Session()
+    r = s.run("trap '' INT; while :; do echo drop; sleep 0.1; done", timeout_ms=300)
+    eq((r["timed_out"], r["ended"]), (True, True), "a shell that goes on writing after all that it was sent")
+    eq(set(r["stdout"].split()), {"drop"}, "what it wrote")
+
+
+@test
 def what_a_client_did_not_take_of_a_sandbox_that_went():
     """The one hole that is left to a stream: there is nobody any more to wait for its client."""
     s = Session(output_limit="16m")

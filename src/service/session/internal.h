@@ -59,6 +59,8 @@ struct session {
 	 * not set.
 	 */
 	uint64_t stop_mark;
+	unsigned stop_looks; /* checks that may still find little or nothing read */
+	bool stop_stuck;     /* output could not move, and has not moved since */
 	size_t stops; /* steps whose signals are not delivered yet; @out waits for them */
 	bool ended;
 	struct session_command *command; /* the current command of a client; NULL: none */

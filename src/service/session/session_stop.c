@@ -17,7 +17,9 @@
 
 #define INSIST_MS  150 /* and twice as long each time */
 #define INSIST_MAX 4
-#define HELD_MS    250 /* until one looks again whether it is held up */
+#define HELD_MS    250  /* until one looks again whether it is held up */
+#define LOOKS_MAX  8    /* of these, in which little is read: two seconds */
+#define LITTLE     4096 /* bytes */
 #define PIPES_MAX \
 	(4 << 20) /* bytes that may be on their way from a command to its journal */
 
@@ -143,13 +145,30 @@ void session_on_insist(void *ctx)
 }
 
 /*
+ * Output that could not move is given some time to move again: init tries a full disk
+ * only now and then, and all of it takes time on a busy machine.
+ */
+static bool session_stop_is_stuck(struct session *session)
+{
+	if (!(session->command && session->command->blocked) &&
+	    !session->service->disk_full)
+		return false;
+	session->stop_cursor = session->cursor;
+	session->stop_looks = LOOKS_MAX;
+	session->stop_stuck = true;
+	return true;
+}
+
+/*
  * The result of a command that obeyed may stand behind output which was not read yet: in
- * the journal, or in pipes on the way to it. True while that is read, which a command
- * that goes on writing cannot draw out: what it writes beyond the mark does not count.
+ * the journal, or in pipes on the way to it. True while that is read. A command that goes
+ * on writing cannot draw it out: neither what it writes beyond the mark counts, nor what
+ * comes in drops.
  */
 static bool is_reading(struct session *session)
 {
 	uint64_t from, to, before = session->stop_cursor;
+	uint64_t moved = session->cursor - before;
 
 	if (session->stop_mark == 0) {
 		if (exec_extent(session->exec, &from, &to) < 0 || to < session->cursor)
@@ -157,7 +176,12 @@ static bool is_reading(struct session *session)
 		session->stop_mark = to + PIPES_MAX;
 	}
 	session->stop_cursor = session->cursor;
-	return before != session->cursor && session->cursor < session->stop_mark;
+	if (session->cursor >= session->stop_mark || (moved == 0 && !session->stop_stuck))
+		return false;
+	session->stop_stuck &= moved == 0;
+	if (before == UINT64_MAX || moved >= LITTLE)
+		return true;
+	return session->stop_looks > 0 && session->stop_looks-- > 0;
 }
 
 /*
@@ -171,8 +195,7 @@ static bool is_held_up(struct session *session, enum shellproto_step next)
 		return true;
 	if (next != SHELLPROTO_STEP_END)
 		return false;
-	return is_reading(session) || (session->command && session->command->blocked) ||
-	       session->service->disk_full;
+	return session_stop_is_stuck(session) || is_reading(session);
 }
 
 void session_on_timer(void *ctx)
@@ -191,6 +214,8 @@ void session_on_timer(void *ctx)
 		session->step = 0;
 		session->stop_cursor = UINT64_MAX;
 		session->stop_mark = 0;
+		session->stop_looks = LOOKS_MAX;
+		session->stop_stuck = false;
 	}
 	if (session->step >= ARRAY_SIZE(steps))
 		return;
