@@ -7,11 +7,13 @@
 #include "cli/cli.h"
 #include "cli/exec_helper.h"
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): string literals that are joined */
 #define ALIAS(word, of)                                                       \
 	&(const struct command)                                               \
 	{                                                                     \
 		.name = word, .summary = "Alias of '" of "'.", .alias_of = of \
 	}
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 #define CLIENT_LISTED(word, says) &command_##word,
 

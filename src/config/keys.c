@@ -52,6 +52,7 @@ const size_t config_n_sections = ARRAY_SIZE(config_sections);
 	  .help = title note },
 #define NONE       .value = "none", .none = true
 #define MOST(text) .value = (text)
+/* NOLINTBEGIN(bugprone-macro-parentheses): @most is a designator with its value */
 #define MAX_KEY(id, at, life, unit, word, letter, least, greatest, fallback, most, \
 		example, says, title, note)                                        \
 	{ .name = "max." word,                                                     \
@@ -61,6 +62,7 @@ const size_t config_n_sections = ARRAY_SIZE(config_sections);
 	  .max = (greatest),                                                       \
 	  .field = FIELD(max.limits[SPEC_##id]),                                   \
 	  .help = title },
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 const struct config_key config_keys[] = {
 	{ .name = "listen",

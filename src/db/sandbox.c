@@ -299,7 +299,7 @@ static int db_sandbox_move(struct db *db, const char *id, enum sandbox_state fro
 	int64_t before[DB_QUOTA_MAX] = { 0 }, after[DB_QUOTA_MAX] = { 0 };
 	AUTO_DB_TX struct db_tx tx = { 0 };
 	AUTO_QUERY struct query q = { 0 };
-	struct charged now;
+	struct charged now = { 0 };
 	int r;
 
 	if (!sandbox_may_become(from, to->state))
@@ -386,7 +386,7 @@ int db_set_limits(struct db *db, const char *id, const struct sandbox_row *row,
 				   (int64_t)row->disk };
 	AUTO_DB_TX struct db_tx tx = { 0 };
 	AUTO_QUERY struct query q = { 0 };
-	struct charged now;
+	struct charged now = { 0 };
 	int r;
 
 	if (row->memory > INT64_MAX || row->cpu_millis > INT64_MAX ||

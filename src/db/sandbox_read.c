@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sandbox_read.c - rows of sandboxes: read one, a page, or all */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "db/db_internal.h"
@@ -179,13 +180,13 @@ static int sandbox_read_prefix(struct db *db, const char *owner, const char *wor
 			       char ret_id[ID_LEN + 1], struct warren_error *err)
 {
 	AUTO_QUERY struct query q = query_start(db, STMT_FIND_PREFIX);
-	char end[ID_LEN + 2] = "";
+	char end[ID_LEN + 2];
 	size_t n = strlen(word);
 
 	if (n == 0 || n > ID_LEN)
 		return 0;
-	(void)memcpy(end, word, n);
-	end[n] = '{'; /* behind all that an id is made of */
+	/* A brace sorts after every character of an id. */
+	(void)snprintf(end, sizeof(end), "%s{", word);
 	query_text(&q, word);
 	query_text(&q, end);
 	query_text(&q, owner);

@@ -18,9 +18,9 @@
 #include "base/fd.h"
 #include "initclient/initclient.h"
 
-#define ANSWER_MS 20000            /* requests take microseconds */
-#define READY_MS  60000            /* for a child to become an init */
-#define LONG_MS   (30 * 60 * 1000) /* for a shim that says that it is at it */
+#define ANSWER_MS 20000                      /* requests take microseconds */
+#define READY_MS  60000                      /* for a child to become an init */
+#define LONG_MS   (UINT64_C(30) * 60 * 1000) /* for a shim that says that it is at it */
 #define UNASKED_MAX                                                        \
 	(2 * PROTO_EXECS_MAX) /* messages between a request and its answer \
 			       */

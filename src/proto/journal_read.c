@@ -58,6 +58,7 @@ static void window_init(struct window *w, int fd, const struct journal_header *h
 {
 	w->fd = fd;
 	w->h = h;
+	w->at = 0;
 	w->n = 0;
 	w->want = WINDOW_MIN;
 	w->reads = READS_MAX;

@@ -265,7 +265,7 @@ static void add_escaped(struct buf *out, const char *text, size_t n)
 			break;
 		c = (unsigned char)text[i++];
 		if (c < 0x80)
-			buf_add(out, (const char[]){ '\\', c == '\n' ? 'n' : (char)c },
+			buf_add(out, (const char[]){ '\\', (char)(c == '\n' ? 'n' : c) },
 				2);
 		else
 			buf_add(out,

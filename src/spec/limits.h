@@ -56,10 +56,11 @@
 	      "Open files of each process", "")
 /* clang-format on */
 
-#define SPEC_LIMIT_ID(id, ...)                SPEC_##id,
-#define SPEC_LIVE_ONE                         +1
-#define SPEC_FIXED_ONE                        +0
-#define SPEC_LIMIT_LIVE(id, field, life, ...) SPEC_##life##_ONE
+#define SPEC_LIMIT_ID(id, ...) SPEC_##id,
+#define SPEC_LIVE_ONE          1
+#define SPEC_FIXED_ONE         0
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a term of a sum */
+#define SPEC_LIMIT_LIVE(id, field, life, ...) +SPEC_##life##_ONE
 
 enum spec_limit_id {
 	SPEC_LIMITS(SPEC_LIMIT_ID) SPEC_LIMIT_MAX, /* number of limits */

@@ -284,7 +284,7 @@ static int tools_pipe(int ends[2])
 
 void tools_run(const char *shell, const char *const *envp)
 {
-	int ask[2], answer[2], status = 0;
+	int ask[2] = { -1, -1 }, answer[2] = { -1, -1 }, status = 0;
 	long pid;
 
 	if (tools_pipe(ask) < 0 || tools_pipe(answer) < 0)

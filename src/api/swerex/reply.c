@@ -187,7 +187,7 @@ static void reader_turn(void *ctx)
 	bool more = true;
 
 	for (size_t bytes = 0; more && bytes < BYTES_A_TURN && !rd->blocked;) {
-		AUTO_BUF struct buf out = BUF_INIT(4 * SLICE_MAX);
+		AUTO_BUF struct buf out = BUF_INIT((size_t)4 * SLICE_MAX);
 
 		more = reply_put_next(rd, &out);
 		bytes += out.len;

@@ -32,10 +32,12 @@ static void hide_unescape(char *s)
 	for (; *s; s++) {
 		bool octal = s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' &&
 			     s[2] <= '7' && s[3] >= '0' && s[3] <= '7';
+		unsigned char c = (unsigned char)*s;
 
-		*to++ = octal ? (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 |
-				       (s[3] - '0'))
-			      : *s;
+		if (octal)
+			c = (unsigned char)((s[1] - '0') << 6 | (s[2] - '0') << 3 |
+					    (s[3] - '0'));
+		*to++ = (char)c;
 		s += octal ? 3 : 0;
 	}
 	*to = '\0';

@@ -85,11 +85,11 @@ static int forward_parse(const char *text, struct sockaddr_storage *ret, socklen
 	return 0;
 }
 
-int forward_listen(struct forward *f, const char *text, struct warren_error *err)
+int forward_listen(struct forward *f, const char *where, struct warren_error *err)
 {
 	struct sockaddr_storage addr;
 	socklen_t n = 0;
-	int one = 1, r = forward_parse(text, &addr, &n, err);
+	int one = 1, r = forward_parse(where, &addr, &n, err);
 
 	if (r < 0)
 		return r;
@@ -98,7 +98,7 @@ int forward_listen(struct forward *f, const char *text, struct warren_error *err
 	    setsockopt(f->listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
 	    bind(f->listener, (struct sockaddr *)&addr, n) < 0 ||
 	    listen(f->listener, SOMAXCONN) < 0)
-		return error_errno(err, errno, "listen on '%s'", text);
+		return error_errno(err, errno, "listen on '%s'", where);
 	return 0;
 }
 

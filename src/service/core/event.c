@@ -19,8 +19,8 @@
 
 #include "service/core/internal.h"
 
-#define KEPT_MS    (3600 * 1000) /* how long an event is kept, */
-#define KEPT_MAX   100000        /* and how many at most */
+#define KEPT_MS    (INT64_C(3600) * 1000) /* how long an event is kept, */
+#define KEPT_MAX   100000                 /* and how many at most */
 #define PRUNE_MS   30000
 #define PRUNE_ROWS 256 /* at a time */
 

@@ -9,7 +9,7 @@
 /* Time limit for an answer of init, which usually takes microseconds. */
 #define ANSWER_MS 20000
 /* Time limit for a shim that reports that it is still working. */
-#define LONG_MS (1800 * 1000U)
+#define LONG_MS (UINT64_C(1800) * 1000)
 /* Maximum number of reported ends of unknown execs. */
 #define UNASKED_MAX  (2U * PROTO_EXECS_MAX)
 #define READ_AT_ONCE 64 /* messages of one connection per turn */

@@ -9,7 +9,7 @@
 
 #include "service/core/internal.h"
 
-#define DAY_MS        (24 * 3600 * INT64_C(1000))
+#define DAY_MS        (INT64_C(24) * 3600 * 1000)
 #define REQUESTS_KEPT 100000 /* idempotency keys of one tenant */
 #define AT_ONCE       256    /* rows in one turn of the loop */
 #define PRUNE_MS      60000

@@ -414,7 +414,7 @@ static void write_argv(struct buf *out, const char *const *argv)
 /* All but the row in the store. */
 static int make_ready(struct starting *st, struct warren_error *err)
 {
-	AUTO_BUF struct buf argv = BUF_INIT(8 * ARGV_SHOWN);
+	AUTO_BUF struct buf argv = BUF_INIT((size_t)8 * ARGV_SHOWN);
 	struct sandbox *sandbox = st->sandbox;
 	char user[32];
 	struct exec_row row = {

@@ -121,6 +121,7 @@ unsigned file_writer_ahead(const struct files *f)
 	return files_have_workers(f) ? 2 : 1;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): a file, its data, an answer: ten words */
 int file_writer_start(struct files *f, int fd, uint32_t stream, bool nameless,
 		      const void *data, size_t n, files_fn fn, void *ctx,
 		      struct file_writer **ret, struct warren_error *err)

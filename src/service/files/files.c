@@ -21,7 +21,7 @@
  * such file serves two sandboxes: what has been in it, a worker can read.
  */
 #define WRITE_INLINE_MAX 16384
-#define PIECE_SIZE       (256U << 10)
+#define PIECE_SIZE       ((size_t)256 << 10)
 #define PIECES           2
 
 struct files {

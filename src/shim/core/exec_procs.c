@@ -58,7 +58,7 @@ static int run_script(const char *user, const struct buf *script, struct buf *ou
 static int parse_listing(char *text, const struct target *targets, size_t n,
 			 struct procs *l)
 {
-	AUTO_FREE struct proc *first = calloc(n, sizeof(*first));
+	AUTO_FREE struct proc *first = calloc(n + 1, sizeof(*first));
 
 	for (size_t i = 0; first && i < n; i++)
 		first[i] =

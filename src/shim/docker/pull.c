@@ -303,14 +303,14 @@ static json_t *pull_show(json_t *a)
 }
 
 int docker_pull(const char *name, const json_t *config, const char *image, bool missing,
-		struct shim_driver_pull *watch, json_t **ret, struct warren_error *err)
+		struct shim_driver_pull *pull, json_t **ret, struct warren_error *err)
 {
 	AUTO_DOCKER struct docker d = { 0 };
 	int r = docker_open(&d, name, config, err);
 
 	if (r < 0)
 		return r;
-	d.watch = watch;
+	d.watch = pull;
 	/* Who asks for it by itself asks for what the registry has now. */
 	if (strcmp(d.pull, "missing") == 0 && !missing)
 		d.pull = "always";
