@@ -38,11 +38,14 @@ static void live_arm(struct live *l)
 
 static void live_cut(struct live_request *r, const char *why)
 {
+	void (*ended)(struct live_request * r) = r->ended;
 	struct http_request *req = r->req;
 
 	live_leave(r);
 	if (req)
 		http_cut(req, 401, why); /* @r may be gone now, and others with it */
+	else if (ended)
+		ended(r);
 }
 
 /* The first for which @fn says why it must end; they change while they end. */
@@ -184,24 +187,37 @@ static int live_charge(struct live *l, struct live_request *r, struct api_error 
 	return -EBADMSG;
 }
 
+static void live_add(struct live *l, struct live_request *r, const struct caller *caller)
+{
+	*r = (struct live_request){
+		.next = &l->all, .prev = l->all.prev, .caller = caller, .live = l
+	};
+	l->all.prev->next = r;
+	l->all.prev = r;
+	if (caller->expires_at && (!l->due || caller->expires_at < l->due)) {
+		l->due = caller->expires_at;
+		live_arm(l);
+	}
+}
+
 int live_enter(struct live *l, struct live_request *r, struct http_request *req,
 	       const struct caller *caller, struct api_error *err)
 {
 	if (!l || !caller->token[0])
 		return 0;
-	*r = (struct live_request){ .next = &l->all,
-				    .prev = l->all.prev,
-				    .req = req,
-				    .caller = caller,
-				    .live = l };
-	l->all.prev->next = r;
-	l->all.prev = r;
+	live_add(l, r, caller);
+	r->req = req;
 	req->handle = &r->req;
-	if (caller->expires_at && (!l->due || caller->expires_at < l->due)) {
-		l->due = caller->expires_at;
-		live_arm(l);
-	}
 	return live_charge(l, r, err);
+}
+
+void live_hold(struct live *l, struct live_request *r, const struct caller *caller,
+	       void (*ended)(struct live_request *r))
+{
+	if (!l || !caller->token[0])
+		return;
+	live_add(l, r, caller);
+	r->ended = ended;
 }
 
 void live_leave(struct live_request *r)

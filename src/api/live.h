@@ -30,6 +30,8 @@ struct live_request {
 	struct live *live;
 	struct fair_quota_lease busy; /* part of the tenant's share */
 	bool doubtful;                /* its token changed and must be checked again */
+	/* For what outlives its requests: called when the token ends; otherwise NULL. */
+	void (*ended)(struct live_request *r);
 };
 
 /*
@@ -47,6 +49,12 @@ struct live *live_free(struct live *l);
  */
 int live_enter(struct live *l, struct live_request *r, struct http_request *req,
 	       const struct caller *caller, struct api_error *err);
+/*
+ * The same for something that lasts longer than a request, such as a session: @ended is
+ * called once, from the loop, when the token of @caller is no longer valid.
+ */
+void live_hold(struct live *l, struct live_request *r, const struct caller *caller,
+	       void (*ended)(struct live_request *r));
 void live_leave(struct live_request *r);
 
 #endif /* API_LIVE_H */

@@ -25,6 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/mcp/mcp.h"
 #include "api/record.h"
 #include "api/swerex/swerex.h"
 #include "api/v1/v1.h"
@@ -59,6 +60,7 @@ struct api {
 	char *db_path;
 	struct v1 v1;
 	struct swerex swerex;
+	struct mcp mcp;
 	struct live *live;
 	struct loop_watch *signals;
 	struct loop_timer *drain, *chores;
@@ -133,6 +135,7 @@ static void on_drain(void *ctx)
 	if (!a->drain_last && ms >= DRAIN_LAST_MS) {
 		a->drain_last = true;
 		v1_stop(&a->v1, true);
+		mcp_stop(&a->mcp, true);
 		http_server_refuse(a->server, "shutting_down",
 				   "the service is stopping before this is done; what "
 				   "was started in the sandbox continues");
@@ -160,6 +163,7 @@ static void api_stop(struct api *a)
 	a->drain_since = clock_now();
 	http_server_drain(a->server);
 	v1_stop(&a->v1, false);
+	mcp_stop(&a->mcp, false);
 	loop_timer_set(a->drain, 0);
 }
 
@@ -356,7 +360,11 @@ static void on_request(struct http_request *req, void *ctx)
 {
 	struct api *a = ctx;
 
-	if (swerex_wants(req) && !v1_by_host(&a->v1, req))
+	bool by_host = v1_by_host(&a->v1, req);
+
+	if (mcp_wants(req) && !by_host)
+		mcp_request(req, &a->mcp);
+	else if (swerex_wants(req) && !by_host)
 		swerex_request(req, &a->swerex);
 	else
 		v1_request(req, &a->v1);
@@ -548,6 +556,13 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 				     .config = c,
 				     .owner = b->owner,
 				     .record = on_record };
+	a->mcp = (struct mcp){ .service = a->service,
+			       .live = a->live,
+			       .config = c,
+			       .owner = b->owner,
+			       .record = on_record,
+			       .create = v1_create_for,
+			       .create_ctx = &a->v1 };
 	service_on_note(a->service, on_note, a);
 	service_on_warden_end(a->service, on_warden_end, a);
 	return open_server(a, err);
@@ -569,6 +584,7 @@ static void on_restored(void *ctx, int r UNUSED, const struct warren_error *err 
 	struct restoring *k = ctx;
 	struct api *a = k->api;
 
+	mcp_restore(&a->mcp);
 	k->word.sandboxes = service_metrics(a->service)->restored;
 	if (listen_all(a, &k->word.err) < 0)
 		loop_stop(a->loop);
@@ -593,6 +609,7 @@ void api_main(const struct api_birth *birth)
 	loop_run(a.loop);
 	a.server = http_server_free(a.server);
 	swerex_done(&a.swerex);
+	mcp_done(&a.mcp);
 	a.live = live_free(a.live);
 	a.service = service_free(a.service);
 	a.db = db_close(a.db);

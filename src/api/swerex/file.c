@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/path.h"
 #include "api/swerex/codec.h"
 #include "api/swerex/internal.h"
 #include "base/fd.h"
@@ -35,31 +36,7 @@ struct filing {
 
 bool swerex_path(const struct sandbox *sandbox, const char *path, char out[4096])
 {
-	char whole[8192];
-	size_t len = 0;
-	int n = snprintf(whole, sizeof(whole), "%s/%s",
-			 path[0] == '/' ? "" : sandbox_workdir(sandbox), path);
-
-	if (n < 0 || n >= 4096)
-		return false;
-	/* Word by word; ".." takes the last one back, as far as there is one. */
-	for (char *p = whole; *p;) {
-		size_t word = strcspn(p, "/");
-
-		if (word == 2 && memcmp(p, "..", 2) == 0) {
-			while (len > 0 && out[--len] != '/')
-				;
-		} else if (word > 0 && !(word == 1 && *p == '.')) {
-			out[len++] = '/';
-			(void)memcpy(out + len, p, word);
-			len += word;
-		}
-		p += word + (p[word] == '/');
-	}
-	if (len == 0)
-		out[len++] = '/';
-	out[len] = '\0';
-	return true;
+	return api_path(sandbox_workdir(sandbox), path, out);
 }
 
 static void filing_free(struct filing *k)

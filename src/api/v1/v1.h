@@ -11,6 +11,7 @@
  *	access.c	whether the caller may do it
  *	port.c		forwards requests to servers in sandboxes, by path or host name
  *	output_json.c	answers that are too long to keep in memory
+ *	create_for.c	creates sandboxes for another API
  *	sandbox.c, to_json.c, exec.c, output.c, ...	handlers, by subject
  */
 #ifndef API_V1_V1_H
@@ -18,6 +19,7 @@
 
 #include "api/access.h"
 #include "api/body.h"
+#include "api/create.h"
 #include "api/live.h"
 #include "api/query.h"
 #include "api/record.h"
@@ -156,6 +158,10 @@ void bytes_to_json(struct buf *out, const char *data, size_t n, bool base64);
 
 typedef void (*v1_handler)(struct call *c);
 extern const v1_handler v1_handlers[V1_OP_COUNT];
+
+/* create_for.c: an api_create_fn; @ctx is a struct v1. */
+int v1_create_for(void *ctx, const struct caller *caller, json_t *request,
+		  const char *mark, struct sandbox **ret, struct api_error *err);
 
 /* template.c: whether the templates of the configuration are valid requests. */
 int v1_check_templates(const struct config *cfg, struct warren_error *err) MUST_CHECK;

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* internal.h - shared by the files of the MCP API */
+#ifndef API_MCP_INTERNAL_H
+#define API_MCP_INTERNAL_H
+
+#include <jansson.h>
+
+#include "api/access.h"
+#include "api/live.h"
+#include "api/mcp/mcp.h"
+#include "api/mcp/rpc.h"
+#include "api/mcp/tools.h"
+#include "base/buf.h"
+#include "base/json.h"
+#include "net/loop.h"
+#include "service/core/service.h"
+
+#define MCP_BODY_MAX   (8U << 20)  /* bytes of a request */
+#define MCP_RESULT_MAX (64U << 20) /* bytes of an answer */
+#define MCP_EVENT_MAX  (1U << 20)  /* bytes of an event; clients refuse larger ones */
+#define MCP_AT_ONCE    (64U << 10) /* bytes that are encoded without another thread */
+#define MCP_CALLS_MAX  64          /* calls of a session under way */
+#define MCP_SESSIONS   2048        /* of all tenants */
+#define MCP_QUIET_MS   15000       /* between two signs of life of a stream */
+#define MCP_CREATE_MS  600000      /* to wait for a sandbox, with a pull of its image */
+
+/* ------------------------------------------------ transport.c and exchange.c */
+
+/* A request over HTTP, until it is closed and its calls are done. */
+struct mcp_exchange {
+	struct mcp *mcp;
+	struct http_request *req; /* NULL: the client is gone */
+	unsigned refs;
+	struct caller caller;
+	struct live_request live;
+	enum rpc_era era;
+	struct mcp_session *session; /* NULL: none */
+	struct mcp_call *calls;      /* not yet answered */
+	bool batch;                  /* the answers form an array */
+	bool takes_events;           /* the client accepts a stream of events */
+	bool stream;                 /* the answer is a stream of events, and has begun */
+	bool is_get;                 /* the stream of a session */
+	bool answered;
+	bool blocked;   /* the stream's client does not read */
+	bool opened;    /* the answer tells the id of a new session */
+	size_t n;       /* answers in `out` */
+	struct buf out; /* answers of an array, or the last event of a blocked stream */
+	struct loop_timer *quiet;
+	struct mcp_exchange *next, **prev; /* in mcp.exchanges */
+	uint64_t begun;
+	char cause[256];
+};
+
+void mcp_exchange_ref(struct mcp_exchange *x);
+void mcp_exchange_unref(struct mcp_exchange *x);
+/* Answer with an empty body. */
+void mcp_exchange_empty(struct mcp_exchange *x, int status);
+/* Answer the whole exchange with an error that belongs to no request. */
+void mcp_exchange_refuse(struct mcp_exchange *x, int status, const struct rpc_error *err);
+/* A message as the answer (@status), or as the last event. */
+void mcp_exchange_answer(struct mcp_exchange *x, int status, const struct buf *message);
+/* All messages of an array were looked at: answer, unless some are under way. */
+void mcp_exchange_collected(struct mcp_exchange *x);
+/* Send a notification before the answer. False: it was not sent. */
+bool mcp_exchange_notify(struct mcp_exchange *x, const struct buf *message);
+/* Begin a stream of events. */
+void mcp_exchange_begin(struct mcp_exchange *x);
+/* Send signs of life while the answer takes long. */
+void mcp_exchange_keep_alive(struct mcp_exchange *x);
+/* The value of a header that may be sent once; -1: it was sent several times. */
+int mcp_header(const struct http_request *req, const char *name, const char **ret);
+
+/* ---------------------------------------------------------------- session.c */
+
+/* What a client wants of its session's sandbox, by headers. */
+struct mcp_wishes {
+	char sandbox[DB_NAME_MAX + 1]; /* Warren-Sandbox: one that exists; "": none */
+	bool keep;                     /* Warren-Keep */
+	char image[256];               /* Warren-Image; "": the default */
+	char network[32];              /* Warren-Network; "": the default */
+};
+
+struct mcp_session {
+	struct mcp *mcp;
+	struct mcp_session *next, **prev;
+	char id[2 * ID_LEN + 1]; /* "": the client chose its name */
+	char *name;              /* Warren-Session; NULL: none */
+	struct caller caller;
+	struct live_request live;
+	bool is_local; /* opened through the unix socket */
+	struct mcp_wishes wishes;
+	const char *version;      /* legacy */
+	char sandbox[ID_LEN + 1]; /* its own; "": none yet */
+	bool unmarked;            /* it outlives the session */
+	int log_level;            /* -1: no messages */
+	uint64_t used;            /* ms, the last use */
+	struct mcp_call *calls;   /* under way */
+	size_t n_calls;
+	struct mcp_exchange *stream; /* of GET; NULL: none */
+	struct fair_quota_lease lease;
+};
+
+/* Read the headers; -1: an error in @err. */
+int mcp_wishes_read(const struct http_request *req, struct mcp_wishes *ret,
+		    struct rpc_error *err);
+/* Open a session for the caller of @x. NULL: an error in @err. */
+struct mcp_session *mcp_session_new(struct mcp_exchange *x, const char *name,
+				    struct rpc_error *err);
+/* The session of a legacy request: 0, or the status of a refusal. */
+int mcp_session_find(struct mcp_exchange *x, struct rpc_error *err);
+/*
+ * The session of a modern request, which is opened if it is new; none without
+ * Warren-Session. -1: an error in @err.
+ */
+int mcp_session_join(struct mcp_exchange *x, struct rpc_error *err);
+/* Cancel its calls, end its stream, delete its sandbox unless it is kept, and free it. */
+void mcp_session_end(struct mcp_session *s);
+/* Free it without an end for its sandbox: the service stops. */
+void mcp_session_free(struct mcp_session *s);
+
+/* ------------------------------------------------------------------- call.c */
+
+/* A request of a client, until it is answered or cancelled and its work has ended. */
+struct mcp_call {
+	struct mcp *mcp;
+	unsigned refs;
+	struct mcp_exchange *exchange; /* NULL: no client waits for the answer */
+	struct mcp_session *session;   /* NULL: none, or it has ended */
+	struct caller caller;
+	enum rpc_era era;
+	json_t *message; /* what the following point into */
+	json_t *id;
+	const char *method;
+	json_t *params, *meta;
+	json_t *args;                /* of a tool; NULL: none */
+	const struct mcp_tool *tool; /* NULL: not tools/call */
+	json_t *progress_token;      /* NULL: none */
+	uint64_t progress;           /* the last value that was sent */
+	int log_level;               /* -1: no messages */
+	char wish[DB_NAME_MAX +
+		  1];             /* Warren-Sandbox of a modern client without session */
+	char sandbox[ID_LEN + 1]; /* of a tool, when it is known */
+	/* For port_url: the name by which the client reaches the service; "": none. */
+	char host[256];
+	bool tls;
+	bool done;      /* answered or cancelled */
+	bool cancelled; /* the work must end */
+	/*
+	 * For the handler: called once when the call is done. It ends what is under way
+	 * and frees the state.
+	 */
+	void *state;
+	void (*stop)(struct mcp_call *c);
+	struct mcp_call *next, **prev;   /* in the exchange */
+	struct mcp_call *snext, **sprev; /* in the session */
+};
+
+struct mcp_call *mcp_call_new(struct mcp_exchange *x, json_t *message,
+			      const struct rpc_message *m);
+struct mcp_call *mcp_call_ref(struct mcp_call *c);
+void mcp_call_unref(struct mcp_call *c);
+/* End the call without a result; a legacy client that waits gets an error. */
+void mcp_call_cancel(struct mcp_call *c);
+/* The call that a notification means; NULL: none. */
+struct mcp_call *mcp_call_find(struct mcp_session *s, const json_t *id);
+/* The client is gone: no client waits for the answer any more. */
+void mcp_call_detach(struct mcp_call *c);
+
+/* Write the beginning of a result; @cached: the result of a list or a read. */
+void mcp_result_open(struct json *j, enum rpc_era era, bool cached);
+/* Answer with a result, a complete JSON object. */
+void mcp_call_result(struct mcp_call *c, const struct buf *result);
+void mcp_call_empty(struct mcp_call *c);
+void mcp_call_error(struct mcp_call *c, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void mcp_call_fail(struct mcp_call *c, const struct rpc_error *err);
+/* Report progress with @n bytes of output; nothing if the client did not ask for it. */
+void mcp_call_progress(struct mcp_call *c, uint64_t progress, const char *text, size_t n);
+bool mcp_call_wants_progress(const struct mcp_call *c);
+/* Send a log message, if the client asked for this level. */
+void mcp_call_log(struct mcp_call *c, int level, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+enum mcp_level {
+	MCP_DEBUG,
+	MCP_INFO,
+	MCP_NOTICE,
+	MCP_WARNING,
+	MCP_ERROR,
+	MCP_LEVEL_MAX = 8,
+};
+
+/* The level with this name; -1: none. */
+int mcp_level_parse(const char *name);
+
+/* ---------------------------------------------------------------- methods.c */
+
+void mcp_call_run(struct mcp_call *c);
+/* Members of `initialize` and `server/discover`. */
+void mcp_write_capabilities(struct json *j, enum rpc_era era);
+void mcp_write_server(struct json *j, const char *key);
+
+/* ------------------------------------------------------------------ place.c */
+
+typedef void (*mcp_place_fn)(struct mcp_call *c, struct sandbox *sandbox);
+
+/*
+ * Find the sandbox of a tool's call, or create that of its session, and call @fn when it
+ * can be used. Otherwise the call is answered with an error.
+ */
+void mcp_place(struct mcp_call *c, mcp_place_fn fn);
+/* The same for a sandbox that is not used, only named: it must be given or known. */
+struct sandbox *mcp_place_named(struct mcp_call *c);
+/*
+ * The sandbox that @word means for the caller; NULL: none, and @why says so. Others'
+ * sandboxes look like missing ones.
+ */
+struct sandbox *mcp_place_find(struct mcp_call *c, const char *word, struct buf *why);
+/* The sandbox of the call now; NULL: it is gone, and the call was answered. */
+struct sandbox *mcp_place_again(struct mcp_call *c);
+
+/* ------------------------------------------------------------------ tools.c */
+
+/*
+ * Answer with @structured, a complete JSON object, and with the same as text. Moves out
+ * of the buffer. @failed: the result is an error of the tool.
+ */
+void mcp_tool_result(struct mcp_call *c, struct buf *structured, bool failed);
+/* The same as a pure function, for other threads: the whole result. */
+void mcp_tool_wrap(enum rpc_era era, const struct buf *structured, bool failed,
+		   struct buf *out);
+/* Answer with an error that an agent can act on. */
+void mcp_tool_error(struct mcp_call *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* The same with an engine's error. */
+void mcp_tool_fail(struct mcp_call *c, const struct warren_error *err);
+/* Arguments; those that are not given have their default, 0, false or NULL. */
+const char *mcp_arg_text(const struct mcp_call *c, const char *name);
+size_t mcp_arg_size(const struct mcp_call *c, const char *name);
+int64_t mcp_arg_int(const struct mcp_call *c, const char *name);
+bool mcp_arg_bool(const struct mcp_call *c, const char *name);
+json_t *mcp_arg_json(const struct mcp_call *c, const char *name);
+/* The path in an argument, absolute. False: the call was answered with an error. */
+bool mcp_arg_path(struct mcp_call *c, const struct sandbox *sandbox, const char *name,
+		  char out[4096]);
+/* For functions of the service whose outcome does not matter. */
+void mcp_ignore(void *ctx, int r, const struct warren_error *err);
+
+/* ----------------------------------------------------------------- clip.c */
+
+/* The beginning and the end of a stream of output that may be long. */
+struct mcp_clip {
+	struct buf head;
+	char *tail; /* a ring */
+	size_t half, at, n_tail;
+	uint64_t total, lost;
+	bool failed;
+};
+
+void mcp_clip_init(struct mcp_clip *c, size_t max);
+void mcp_clip_done(struct mcp_clip *c);
+void mcp_clip_add(struct mcp_clip *c, const void *data, size_t n);
+/* As a JSON string, with a mark where something is missing. */
+void mcp_clip_write(struct json *j, const char *key, const struct mcp_clip *c);
+bool mcp_clip_is_cut(const struct mcp_clip *c);
+
+/* ---------------------------------------------------------------- handlers */
+
+#define MCP_HANDLER(id, name) void mcp_tool_##name(struct mcp_call *c);
+MCP_TOOLS(MCP_HANDLER)
+#undef MCP_HANDLER
+
+void mcp_tools_list(struct mcp_call *c);
+void mcp_tools_call(struct mcp_call *c);
+
+#endif /* API_MCP_INTERNAL_H */

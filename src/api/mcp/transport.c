@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * transport.c - MCP over HTTP ("streamable HTTP"): methods, headers, bodies
+ *
+ * The checks of a POST have a fixed order: Origin and Host, token, method, type of the
+ * body, Accept, JSON, one message, headers against the message, version, method.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "api/body.h"
+#include "api/mcp/internal.h"
+#include "api/record.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "config/config.h"
+
+#define MCP_PATH   "/mcp"
+#define BODY_FLAGS (JSON_ALLOW_NUL | JSON_DECODE_ANY)
+
+bool mcp_wants(const struct http_request *req)
+{
+	return strcmp(req->path, MCP_PATH) == 0;
+}
+
+int mcp_header(const struct http_request *req, const char *name, const char **ret)
+{
+	int n = 0;
+
+	*ret = NULL;
+	for (size_t i = 0; i < req->n_headers; i++)
+		if (strcasecmp(req->headers[i].name, name) == 0) {
+			*ret = *ret ? *ret : req->headers[i].value;
+			n++;
+		}
+	return n > 1 ? -1 : n;
+}
+
+static void transport_refuse(struct mcp_exchange *x, int status, int code,
+			     const char *message)
+{
+	struct rpc_error err;
+
+	(void)rpc_error_set(&err, code, "%s", message);
+	mcp_exchange_refuse(x, status, &err);
+}
+
+/* ------------------------------------------------------------------- messages */
+
+static void transport_run(struct mcp_exchange *x, json_t *json,
+			  const struct rpc_message *m)
+{
+	struct mcp_call *c = mcp_call_new(x, json, m);
+
+	if (c)
+		mcp_call_run(c);
+	else
+		transport_refuse(x, 503, RPC_INTERNAL_ERROR, "out of memory");
+}
+
+static void transport_modern(struct mcp_exchange *x, json_t *json)
+{
+	struct rpc_headers h = { 0 };
+	struct rpc_error err = { 0 };
+	struct rpc_message m;
+
+	h.doubled = mcp_header(x->req, "MCP-Protocol-Version", &h.version) < 0;
+	h.doubled = mcp_header(x->req, "Mcp-Method", &h.method) < 0 || h.doubled;
+	h.doubled = mcp_header(x->req, "Mcp-Name", &h.name) < 0 || h.doubled;
+	if (json_is_array(json)) {
+		transport_refuse(x, 400, RPC_INVALID_REQUEST,
+				 "an array of messages is not allowed; send one message");
+		return;
+	}
+	if (rpc_read(json, &m, &err) < 0) {
+		mcp_exchange_refuse(x, rpc_status(x->era, err.code), &err);
+	} else if (m.kind == RPC_RESPONSE) {
+		transport_refuse(
+			x, 400, RPC_INVALID_REQUEST,
+			"this server sends no requests, so there is no response");
+	} else if (m.kind == RPC_NOTIFICATION) {
+		mcp_exchange_empty(x, 202);
+	} else if (rpc_check_modern(&m, &h, &err) < 0 || mcp_session_join(x, &err) < 0) {
+		AUTO_BUF struct buf out = BUF_INIT(8192);
+
+		rpc_write_error(&out, m.id, &err);
+		mcp_exchange_answer(x, rpc_status(x->era, err.code), &out);
+	} else {
+		transport_run(x, json, &m);
+	}
+}
+
+/* A notification: only a cancellation has an effect. */
+static void transport_notified(struct mcp_exchange *x, const struct rpc_message *m)
+{
+	struct mcp_call *c = NULL;
+
+	if (m->method && strcmp(m->method, "notifications/cancelled") == 0 && x->session)
+		c = mcp_call_find(x->session, json_object_get(m->params, "requestId"));
+	if (c && strcmp(c->method, "initialize") != 0)
+		mcp_call_cancel(c);
+}
+
+static bool transport_needs_session(const struct rpc_message *m)
+{
+	return m->kind != RPC_REQUEST ||
+	       (strcmp(m->method, "initialize") != 0 && strcmp(m->method, "ping") != 0);
+}
+
+static void transport_legacy(struct mcp_exchange *x, json_t *json)
+{
+	struct rpc_error err = { 0 };
+	struct rpc_message m;
+	int status = 0;
+
+	if (rpc_read(json, &m, &err) < 0) {
+		mcp_exchange_refuse(x, 400, &err);
+		return;
+	}
+	if (transport_needs_session(&m))
+		status = mcp_session_find(x, &err);
+	if (status) {
+		mcp_exchange_refuse(x, status, &err);
+	} else if (m.kind == RPC_REQUEST) {
+		transport_run(x, json, &m);
+	} else {
+		transport_notified(x, &m);
+		mcp_exchange_empty(x, 202);
+	}
+}
+
+/* What cannot be called has its place among the answers. */
+static void transport_collect_error(struct mcp_exchange *x, const struct rpc_message *m,
+				    const struct rpc_error *err)
+{
+	AUTO_BUF struct buf out = BUF_INIT(8192);
+
+	rpc_write_error(&out, m->id, err);
+	mcp_exchange_answer(x, 200, &out);
+}
+
+static void transport_one_of_many(struct mcp_exchange *x, json_t *json)
+{
+	struct rpc_error err = { 0 };
+	struct rpc_message m;
+	struct mcp_call *c;
+
+	if (rpc_read(json, &m, &err) < 0) {
+		m.id = NULL;
+		transport_collect_error(x, &m, &err);
+	} else if (m.kind != RPC_REQUEST) {
+		transport_notified(x, &m);
+	} else if (strcmp(m.method, "initialize") == 0) {
+		(void)rpc_error_set(&err, RPC_INVALID_REQUEST,
+				    "initialize cannot be part of an array");
+		transport_collect_error(x, &m, &err);
+	} else if ((c = mcp_call_new(x, json, &m))) {
+		mcp_call_run(c);
+	} else {
+		(void)rpc_error_set(&err, RPC_INTERNAL_ERROR, "out of memory");
+		transport_collect_error(x, &m, &err);
+	}
+}
+
+/*
+ * An array of messages, of the revision 2025-03-26. A call that stands for the array
+ * keeps the answer back until all of its messages were looked at.
+ */
+static void transport_batch(struct mcp_exchange *x, json_t *json)
+{
+	struct mcp_call all = { .exchange = x };
+	struct rpc_error err = { 0 };
+	size_t n = json_array_size(json);
+	int status;
+
+	if (n == 0 || n > RPC_BATCH_MAX) {
+		transport_refuse(x, 400, RPC_INVALID_REQUEST,
+				 n ? "an array can have at most 100 messages"
+				   : "the array is empty");
+		return;
+	}
+	status = mcp_session_find(x, &err);
+	if (status == 0 && strcmp(x->session->version, "2025-03-26") != 0) {
+		status = 400;
+		(void)rpc_error_set(&err, RPC_INVALID_REQUEST,
+				    "arrays of messages exist only in the revision "
+				    "2025-03-26; send one message");
+	}
+	if (status) {
+		mcp_exchange_refuse(x, status, &err);
+		return;
+	}
+	x->batch = true;
+	DLIST_PUSH(x->calls, &all);
+	for (size_t i = 0; i < n && x->req; i++)
+		transport_one_of_many(x, json_array_get(json, i));
+	DLIST_REMOVE(&all);
+	mcp_exchange_collected(x);
+}
+
+static void transport_on_json(struct mcp_exchange *x, json_t *json,
+			      const struct api_error *why)
+{
+	const char *version = NULL;
+
+	if (!json) {
+		bool bad = why->code == API_ERR_INVALID_JSON;
+
+		transport_refuse(x, bad ? 400 : 503,
+				 bad ? RPC_PARSE_ERROR : RPC_INTERNAL_ERROR,
+				 why->message);
+		return;
+	}
+	if (x->mcp->stopping) {
+		transport_refuse(x, 503, RPC_INTERNAL_ERROR, "the service is stopping");
+		json_decref(json);
+		return;
+	}
+	(void)mcp_header(x->req, "MCP-Protocol-Version", &version);
+	x->era = rpc_era(version, json);
+	mcp_exchange_ref(x);
+	if (x->era == RPC_MODERN)
+		transport_modern(x, json);
+	else if (json_is_array(json))
+		transport_batch(x, json);
+	else
+		transport_legacy(x, json);
+	mcp_exchange_unref(x);
+	json_decref(json);
+}
+
+/* ----------------------------------------------------------------------- bodies */
+
+/* A large body, which takes long to be parsed: on another thread. */
+struct mcp_parse {
+	struct mcp_exchange *x; /* a reference */
+	struct buf text;
+	json_t *json;
+	struct api_error why;
+};
+
+static void transport_parse_work(void *ctx)
+{
+	struct mcp_parse *p = ctx;
+
+	p->json = body_load(p->text.data, p->text.len, BODY_FLAGS, &p->why);
+	buf_done(&p->text);
+}
+
+static void transport_parse_done(void *ctx)
+{
+	struct mcp_parse *p = ctx;
+
+	if (p->x->req)
+		transport_on_json(p->x, p->json, &p->why);
+	else
+		json_decref(p->json);
+	mcp_exchange_unref(p->x);
+	free(p);
+}
+
+static void transport_parse_apart(struct mcp_exchange *x, const char *data, size_t n)
+{
+	struct mcp_parse *p = calloc(1, sizeof(*p));
+
+	if (p) {
+		p->x = x;
+		p->text = (struct buf)BUF_INIT(n);
+		buf_add(&p->text, data, n);
+	}
+	if (p && !p->text.failed && http_keep(x->req, n) &&
+	    loop_work(service_loop(x->mcp->service), x->caller.tenant,
+		      transport_parse_work, transport_parse_done, p) == 0) {
+		mcp_exchange_ref(x);
+		return;
+	}
+	if (p)
+		buf_done(&p->text);
+	free(p);
+	transport_refuse(x, 503, RPC_INTERNAL_ERROR,
+			 "not enough memory for the request; try again");
+}
+
+static void transport_on_body(struct http_request *req, const char *data, size_t n)
+{
+	struct mcp_exchange *x = req->user;
+	struct api_error why = { 0 };
+
+	if (n > MCP_AT_ONCE)
+		transport_parse_apart(x, data, n);
+	else
+		transport_on_json(x, body_load(data, n, BODY_FLAGS, &why), &why);
+}
+
+/* ---------------------------------------------------------------------- methods */
+
+/* Whether the value of a header is this type, with or without parameters. */
+static bool transport_is_type(const char *value, size_t n, const char *type)
+{
+	while (n > 0 && (*value == ' ' || *value == '\t')) {
+		value++;
+		n--;
+	}
+	n = strcspn(value, ";, \t") < n ? strcspn(value, ";, \t") : n;
+	return n == strlen(type) && strncasecmp(value, type, n) == 0;
+}
+
+/* Whether the client accepts answers of this type. Without Accept, it accepts all. */
+static bool transport_accepts(const struct http_request *req, const char *type,
+			      const char *range)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < req->n_headers; i++) {
+		const char *at = req->headers[i].value;
+
+		if (strcasecmp(req->headers[i].name, "Accept") != 0)
+			continue;
+		any = true;
+		while (*at) {
+			size_t n = strcspn(at, ",");
+
+			if (transport_is_type(at, n, type) ||
+			    transport_is_type(at, n, range) ||
+			    transport_is_type(at, n, "*/*"))
+				return true;
+			at += n + (at[n] == ',');
+		}
+	}
+	return !any;
+}
+
+static void transport_post(struct mcp_exchange *x)
+{
+	struct http_request *req = x->req;
+	const char *type = http_header(req, "Content-Type");
+
+	x->takes_events = transport_accepts(req, "text/event-stream", "text/*");
+	if (!type || !transport_is_type(type, strlen(type), "application/json"))
+		transport_refuse(x, 415, RPC_INVALID_REQUEST,
+				 "Content-Type must be application/json");
+	else if (!access_body_is_plain(req))
+		transport_refuse(x, 415, RPC_INVALID_REQUEST,
+				 "Content-Encoding is not supported: send the body "
+				 "without it");
+	else if (!transport_accepts(req, "application/json", "application/*"))
+		transport_refuse(x, 406, RPC_INVALID_REQUEST,
+				 "Accept must list application/json and "
+				 "text/event-stream");
+	else if (!req->has_body)
+		transport_on_body(req, "", 0);
+	else
+		http_collect(req, MCP_BODY_MAX, transport_on_body);
+}
+
+/* The stream of a session, for messages that belong to no request. */
+static void transport_get(struct mcp_exchange *x)
+{
+	struct rpc_error err = { 0 };
+	int status;
+
+	x->takes_events = transport_accepts(x->req, "text/event-stream", "text/*");
+	if (!x->takes_events) {
+		transport_refuse(x, 406, RPC_INVALID_REQUEST,
+				 "Accept must list text/event-stream");
+		return;
+	}
+	if (x->mcp->stopping) {
+		transport_refuse(x, 503, RPC_INTERNAL_ERROR, "the service is stopping");
+		return;
+	}
+	status = mcp_session_find(x, &err);
+	if (status) {
+		mcp_exchange_refuse(x, status, &err);
+		return;
+	}
+	if (x->session->stream) {
+		transport_refuse(x, 409, RPC_INVALID_REQUEST,
+				 "the session has a stream already");
+		return;
+	}
+	x->is_get = true;
+	x->session->stream = x;
+	mcp_exchange_begin(x);
+}
+
+static void transport_delete(struct mcp_exchange *x)
+{
+	struct rpc_error err = { 0 };
+	int status = mcp_session_find(x, &err);
+	struct mcp_session *s = x->session;
+
+	if (status) {
+		mcp_exchange_refuse(x, status, &err);
+		return;
+	}
+	x->session = NULL;
+	mcp_session_end(s);
+	mcp_exchange_empty(x, 204);
+}
+
+/* ------------------------------------------------------------------- the request */
+
+static int transport_admit(struct mcp_exchange *x, struct api_error *err)
+{
+	const char *auth = http_header(x->req, "Authorization");
+	struct mcp *mcp = x->mcp;
+
+	if (access_origin(mcp->config->domain, x->req, err) < 0)
+		return 403;
+	(void)strcpy(x->caller.tenant, DB_LOCAL);
+	if (auth && strncasecmp(auth, "Bearer ", 7) != 0) {
+		(void)api_error_set(err, API_ERR_UNAUTHORIZED,
+				    "Authorization must be 'Bearer <token>'");
+		return 401;
+	}
+	if (auth && access_token(mcp->service, auth + 7, &x->caller, err) < 0)
+		return 401;
+	if (!auth && !access_is_owner(mcp->owner, x->req->peer)) {
+		(void)api_error_set(err, API_ERR_UNAUTHORIZED,
+				    "a token is required: Authorization: Bearer <token>; "
+				    "'warren token create' creates one");
+		return 401;
+	}
+	if (!auth)
+		(void)access_scopes_parse("admin", &x->caller.scopes);
+	http_known(x->req, x->caller.token[0]);
+	if (live_enter(mcp->live, &x->live, x->req, &x->caller, err) < 0)
+		return api_code_status(err->code);
+	if (x->caller.token[0] && http_owner(x->req, x->caller.tenant) < 0) {
+		(void)api_error_set(err, API_ERR_OVERLOADED, "out of memory");
+		return 503;
+	}
+	return 0;
+}
+
+static void transport_on_closed(struct http_request *req, int why UNUSED)
+{
+	struct mcp_exchange *x = req->user;
+	struct api_record r = {
+		.request_id = http_request_id(req),
+		.method = req->method,
+		.path = req->path,
+		.tenant = x->caller.token[0] ? x->caller.tenant : "",
+		.status = http_status(req),
+		.usec = (clock_now() - x->begun) / 1000,
+		.cause = x->cause,
+	};
+
+	if (x->mcp->record)
+		x->mcp->record(&r);
+	live_leave(&x->live);
+	x->req = NULL;
+	if (x->is_get && x->session && x->session->stream == x)
+		x->session->stream = NULL;
+	while (x->calls) {
+		struct mcp_call *c = x->calls;
+
+		if (x->era == RPC_MODERN)
+			mcp_call_cancel(c);
+		else
+			mcp_call_detach(c);
+	}
+	x->session = NULL;
+	x->quiet = loop_timer_free(x->quiet);
+	DLIST_REMOVE(x);
+	mcp_exchange_unref(x);
+}
+
+/* GET and DELETE exist only for sessions. */
+static bool transport_has_method(struct mcp_exchange *x)
+{
+	const char *version = NULL;
+	bool get = strcmp(x->req->method, "GET") == 0;
+	bool ends = strcmp(x->req->method, "DELETE") == 0;
+
+	if (strcmp(x->req->method, "POST") == 0)
+		return true;
+	(void)mcp_header(x->req, "MCP-Protocol-Version", &version);
+	if (version && !rpc_is_legacy_version(version))
+		x->era = RPC_MODERN;
+	return (get && x->era == RPC_LEGACY) ||
+	       (ends && (x->era == RPC_LEGACY || http_header(x->req, "Warren-Session")));
+}
+
+void mcp_request(struct http_request *req, struct mcp *mcp)
+{
+	struct mcp_exchange *x = calloc(1, sizeof(*x));
+	struct api_error err = { 0 };
+	int status;
+
+	if (!x) {
+		(void)http_refuse(req, 503, "overloaded", "out of memory");
+		return;
+	}
+	x->mcp = mcp;
+	x->req = req;
+	x->refs = 1;
+	x->era = RPC_LEGACY;
+	x->out = (struct buf)BUF_INIT(MCP_RESULT_MAX);
+	x->begun = clock_now();
+	DLIST_PUSH(mcp->exchanges, x);
+	req->user = x;
+	req->closed = transport_on_closed;
+	status = transport_admit(x, &err);
+	if (status == 401)
+		http_known(req, false);
+	if (status)
+		transport_refuse(x, status, RPC_INVALID_REQUEST, err.message);
+	else if (!transport_has_method(x))
+		transport_refuse(x, 405, RPC_INVALID_REQUEST,
+				 "this method is not allowed here");
+	else if (strcmp(req->method, "POST") == 0)
+		transport_post(x);
+	else if (strcmp(req->method, "GET") == 0)
+		transport_get(x);
+	else
+		transport_delete(x);
+}
+
+/* --------------------------------------------------------------------- stopping */
+
+/* A stream that has begun cannot be refused by the server any more. */
+static void transport_stop_one(struct mcp_exchange *x, bool last)
+{
+	if (x->is_get && x->req && !x->answered) {
+		x->answered = true;
+		(void)http_end(x->req);
+	} else if (last && x->stream && x->calls) {
+		mcp_call_error(x->calls, RPC_INTERNAL_ERROR,
+			       "the service is stopping before this is done; what was "
+			       "started in the sandbox continues");
+	}
+}
+
+void mcp_stop(struct mcp *mcp, bool last)
+{
+	struct mcp_exchange *next;
+
+	mcp->stopping = true;
+	for (struct mcp_exchange *x = mcp->exchanges; x; x = next) {
+		next = x->next; /* answers do not close a request (net/http.h) */
+		transport_stop_one(x, last);
+	}
+}

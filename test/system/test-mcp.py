@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The Model Context Protocol over HTTP: both eras, sessions, and every tool."""
+import base64
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from mcp_world import MODERN, NEWEST, Legacy, Modern, events  # pylint: disable=wrong-import-position
+from serve_world import World, until  # pylint: disable=wrong-import-position
+
+WORLD = World(tcp=True)
+ADMIN = WORLD.token("admin")
+
+
+def gone(box):
+    until(lambda: all(b["id"] != box for b in WORLD.sandboxes()), f"sandbox {box} is still there")
+
+
+# ----------------------------------------------------------------------- beginning
+
+
+@test
+def versions_are_negotiated():
+    for offered, got in (("2024-11-05",) * 2, ("2025-03-26",) * 2, ("2025-06-18",) * 2, (NEWEST,) * 2,
+                         (MODERN, NEWEST), ("nonsense", NEWEST)):
+        with Legacy(WORLD, version=offered) as m:
+            eq(m.begun["protocolVersion"], got, f"of {offered}")
+            eq(m.begun["serverInfo"]["name"], "warren")
+            eq(m.result("ping"), {})
+    d = Modern(WORLD).result("server/discover")
+    eq((d["supportedVersions"], d["resultType"], d["ttlMs"], d["cacheScope"]), ([MODERN], "complete", 0, "private"))
+
+
+@test
+def tools_are_listed_with_their_schemas():
+    with Legacy(WORLD) as m:
+        tools = m.result("tools/list")["tools"]
+        eq(tools, Modern(WORLD).result("tools/list")["tools"], "both eras have the same")
+        for t in tools:
+            for schema in (t["inputSchema"], t["outputSchema"]):
+                eq(schema["type"], "object", t["name"])
+                ok(set(schema.get("required", ())) <= set(schema["properties"]), t["name"])
+                ok(all(p["description"] and p["type"] for p in schema["properties"].values()), t["name"])
+            ok(t["description"] and t["title"], t["name"])
+            eq(len(t["annotations"]), 5, t["name"])
+        m.error("tools/list", {"cursor": "x"}, code=-32602, status=200)
+    Modern(WORLD).error("tools/list", {"cursor": "x"}, code=-32602, status=400)
+
+
+# ------------------------------------------------------------- the sandbox of a session
+
+
+@test
+def a_session_has_one_sandbox_until_it_ends():
+    with Legacy(WORLD) as m:
+        first = m.good("run_command", command="echo kept >/tmp/x")["sandbox"]
+        eq(m.good("run_command", command="cat /tmp/x")["stdout"], "kept\n")
+        with Legacy(WORLD) as other:
+            ok(other.good("run_command", command="ls /tmp")["sandbox"] != first, "two sessions share a sandbox")
+    gone(first)
+
+
+@test
+def a_modern_client_names_its_sandbox_or_its_session():
+    m = Modern(WORLD)
+    m.bad("run_command", "sandbox_create", command="true")
+    box = WORLD.create()
+    eq(m.good("run_command", command="echo hello", sandbox=box)["stdout"], "hello\n")
+    eq(Modern(WORLD, headers={"Warren-Sandbox": box}).good("run_command", command="true")["sandbox"], box)
+    for name in ("Warren-Keep", "Warren-Image", "Warren-Network"):
+        Modern(WORLD, headers={name: "1"}).error("tools/list", code=-32602, status=400)
+    named = Modern(WORLD, headers={"Warren-Session": "one"})
+    own = named.good("run_command", command="echo kept >/tmp/x")["sandbox"]
+    eq(named.good("run_command", command="cat /tmp/x")["stdout"], "kept\n")
+    eq(named.raw(None, "DELETE", {"MCP-Protocol-Version": MODERN}).status, 204)
+    gone(own)
+    WORLD.delete(box)
+
+
+@test
+def a_sandbox_is_kept_or_given():
+    with Legacy(WORLD, headers={"Warren-Keep": "1"}) as m:
+        kept = m.good("run_command", command="true")["sandbox"]
+    eq(WORLD.state_of(kept), "running")
+    with Legacy(WORLD, headers={"Warren-Sandbox": kept}) as m:
+        eq(m.good("run_command", command="true")["sandbox"], kept)
+    eq(WORLD.state_of(kept), "running")
+    WORLD.delete(kept)
+    with Legacy(WORLD, headers={"Warren-Network": "none"}) as m:
+        eq(WORLD.show(m.good("run_command", command="true")["sandbox"])["network"], "none")
+    with Legacy(WORLD, headers={"Warren-Network": "nonsense"}) as m:
+        m.bad("run_command", "/network", command="true")
+
+
+# -------------------------------------------------------------------------- commands
+
+
+@test
+def a_command_gives_its_output_and_its_result():
+    with Legacy(WORLD) as m:
+        r = m.good("run_command", command="echo out; echo err >&2; pwd; echo $A; cat", cwd="/tmp", env={"A": "b"},
+                   stdin="in\u0000put")
+        eq((r["stdout"], r["stderr"], r["exit_code"]), ("out\n/tmp\nb\nin\0put", "err\n", 0))
+        r = m.bad("run_command", command="echo so far; exit 3")
+        eq((r.data["stdout"], r.data["exit_code"]), ("so far\n", 3))
+        r = m.bad("run_command", command="kill -9 $$")
+        eq((r.data["exit_code"], r.data["signal"]), (137, 9))
+        r = m.bad("run_command", command="echo so far; sleep 100", timeout_ms=300)
+        eq((r.data["stdout"], r.data["timed_out"]), ("so far\n", True))
+        r = m.good("run_command", command="printf 'a\\377b'")
+        eq(r["stdout"], "a\ufffdb")
+        r = m.good("run_command", command="seq 100000", max_output=1000)
+        ok(r["stdout"].startswith("1\n2\n") and r["stdout"].endswith("\n100000\n") and "not shown" in r["stdout"], r["stdout"])
+        eq(r["truncated"], True)
+        r = m.good("run_command", command="head -c 1000000 /dev/zero", max_output=262144)
+        eq(r["stdout"].count("\0"), 262144)
+        m.bad("run_command", "cwd", "must", command="true", cwd=1)
+        m.bad("run_command", "/nowhere", command="true", cwd="/nowhere")
+
+
+def streamed(m, arguments, meta, act):
+    """Call run_command; act(message) sees each message before the response. All messages."""
+    message = m.message("tools/call", {"name": "run_command", "arguments": arguments, "_meta": meta})
+    seen = []
+    with m.client() as c:
+        r = m.send(c, message, headers=m.headers_for(message))
+        eq(r.getheader("Content-Type"), "text/event-stream")
+        for got in events(r):
+            seen.append(got)
+            if "id" not in got:
+                act(got)
+    eq(seen[-1]["id"], message["id"])
+    return seen
+
+
+@test
+def progress_has_the_output_so_far():
+    for m in (Legacy(WORLD), Modern(WORLD, headers={"Warren-Session": "progress"})):
+        for token in (0, "text"):
+            # The command goes on when its first output was told.
+            seen = streamed(m, {"command": "rm -f /go; echo one; until [ -e /go ]; do sleep 0.02; done; echo two"},
+                            {"progressToken": token}, lambda _: m.good("write_file", path="/go", content=""))
+            p = [x["params"] for x in seen[:-1]]
+            eq([x["progressToken"] for x in p], [token] * len(p))
+            eq([x["progress"] for x in p], sorted({x["progress"] for x in p}), "progress increases")
+            eq(p[0]["message"], "one\n")
+            eq(seen[-1]["result"]["structuredContent"]["stdout"], "one\ntwo\n")
+        m.raw(None, "DELETE")
+
+
+# ----------------------------------------------------------------------------- files
+
+
+@test
+def files_are_written_read_and_edited():
+    with Legacy(WORLD) as m:
+        r = m.good("write_file", path="deep/er/a.txt", content="one\ntwo\nthree\n\u00e9\0")
+        eq((r["path"], r["created"], r["size"]), ("/deep/er/a.txt", True, 17))
+        eq(m.good("write_file", path="/deep/er/a.txt", content="one\ntwo\nthree\n")["created"], False)
+        r = m.good("read_file", path="/deep/../deep/er/a.txt")
+        eq((r["content"], r["truncated"], r["binary"]), ("one\ntwo\nthree\n", False, False))
+        r = m.good("read_file", path="/deep/er/a.txt", offset=2, limit=1)
+        eq((r["content"], r["truncated"], r["next_offset"]), ("two\n", True, 3))
+        eq(m.good("read_file", path="/deep/er/a.txt", offset=3)["content"], "three\n")
+        eq(m.good("read_file", path="/deep/er/a.txt", offset=9)["content"], "")
+        eq(m.good("edit_file", path="/deep/er/a.txt", old_text="two", new_text="2")["replacements"], 1)
+        m.bad("edit_file", "does not occur", path="/deep/er/a.txt", old_text="two", new_text="2")
+        m.bad("edit_file", "several times", path="/deep/er/a.txt", old_text="e", new_text="E")
+        eq(m.good("edit_file", path="/deep/er/a.txt", old_text="e", new_text="E", replace_all=True)["replacements"], 3)
+        eq(m.good("run_command", command="cat /deep/er/a.txt")["stdout"], "onE\n2\nthrEE\n")
+        m.bad("read_file", "No such file", path="/nope")
+        m.bad("read_file", "directory", path="/deep")
+        m.bad("write_file", "directory", path="/deep", content="")
+        m.bad("read_file", "path", path="")
+        m.bad("read_file", "there is no such argument", path="/x", nonsense=1)
+        m.bad("read_file", "offset", path="/x", offset=0)
+        eq(m.good("run_command", command="ls -A /deep/er")["stdout"], "a.txt\n", "nothing else is left")
+
+
+@test
+def bytes_go_up_and_down():
+    data = bytes(range(256)) * 40
+    with Legacy(WORLD) as m:
+        r = m.good("upload", path="/tmp/b", data=base64.b64encode(data).decode(), mode="0750")
+        eq((r["size"], r["created"]), (len(data), True))
+        eq(m.good("run_command", command="stat -c %a /tmp/b")["stdout"], "750\n")
+        r = m.tool("download", path="/tmp/b")
+        eq(base64.b64decode(r.all["content"][1]["resource"]["blob"]), data)
+        eq((r.data["size"], r.data["end"]), (len(data), True))
+        r = m.tool("download", path="/tmp/b", offset=250, limit=10)
+        eq(base64.b64decode(r.all["content"][1]["resource"]["blob"]), data[250:260])
+        eq((r.data["length"], r.data["end"]), (10, False))
+        eq(m.good("read_file", path="/tmp/b")["binary"], True)
+        m.bad("upload", "base64", path="/tmp/b", data="%%%")
+        m.bad("upload", "mode", path="/tmp/b", data="", mode="9")
+
+
+if __name__ == "__main__":
+    with WORLD:
+        status = run_tests()
+    sys.exit(status)
