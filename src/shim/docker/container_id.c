@@ -34,7 +34,7 @@ static bool container_id_is_ours(const json_t *labels, const struct shim_sandbox
 	char engine[sizeof(p->dir)];
 
 	docker_engine(p, engine);
-	return id && by && p->id && strcmp(id, p->id) == 0 && strcmp(by, engine) == 0;
+	return id && by && strcmp(id, p->id) == 0 && strcmp(by, engine) == 0;
 }
 
 /* What was written down when it was made; false: nothing was. */
