@@ -31,6 +31,7 @@
 	X(rm, "Delete sandboxes with their processes and data.") \
 	X(wait, "Wait for a sandbox, or for a command in it.") \
 	X(port, "Forward a port of a sandbox.") \
+	X(mcp, "Serve sandboxes as tools of an agent (MCP) on stdin and stdout.") \
 	X(token, "Create, list and revoke tokens.") \
 	X(backends, "Show backends and what each can do.")
 /* clang-format on */

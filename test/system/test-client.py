@@ -13,7 +13,7 @@ from checks import test, ok, eq, scratch, warren, SOURCE, BUILD, WARREN, MIB  # 
 from client_world import w, environ, call, call_json, sandbox, main  # pylint: disable=wrong-import-position
 
 CLIENT = ("create", "ls", "show", "exec", "shell", "session", "cp", "logs", "top", "events", "pause", "resume", "rm",
-          "wait", "port", "token", "backends", "attach", "stop", "start", "restart", "kill", "rename")
+          "wait", "port", "token", "backends", "attach", "stop", "start", "restart", "kill", "rename", "mcp")
 VERBS = {"session": ("open", "run", "ls", "close"), "token": ("create", "ls", "rm")}
 
 
@@ -237,9 +237,9 @@ def help_and_manual_agree():
 def programs_can_read_what_every_command_says():
     images = [("image", v) for v in re.findall(r"^  ([a-z]+) +[A-Z]", help_text("image"), re.M)]
     ok(("image", "load") in images, images)
-    # A terminal is for people; what is inspected is JSON without asking.
+    # A terminal is for people; what is inspected, and messages of MCP, are always JSON.
     for words in [*every_command(), *images, ("run",), ("doctor",), ("version",)]:
-        if words not in (("shell",), ("attach",), ("image", "inspect")):
+        if words not in (("shell",), ("attach",), ("mcp",), ("image", "inspect")):
             ok("json" in options(help_text(*words)), f"--json of {words}")
     eq(list(json.loads(warren("version", "--json").stdout)), ["version"])
 

@@ -96,6 +96,9 @@ struct request {
 int request_new(struct client *c, const char *method, const char *path,
 		struct request **ret, struct warren_error *err) MUST_CHECK;
 struct request *request_free(struct request *r);
+/* Add a header, "Name: value". */
+int request_add_header(struct request *r, const char *line,
+		       struct warren_error *err) MUST_CHECK;
 int request_json(struct request *r, const json_t *body,
 		 struct warren_error *err) MUST_CHECK;
 /* Send a copy of @data with content type @type. */

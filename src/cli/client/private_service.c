@@ -195,6 +195,16 @@ static bool client_is_served(const struct client *c)
 	       (errno != ENOENT && errno != ECONNREFUSED && errno != ENOTDIR);
 }
 
+int client_finds_service(bool *ret, struct warren_error *err)
+{
+	AUTO_CLIENT struct client *c = NULL;
+	int r = client_open(&c, err);
+
+	if (r == 0)
+		*ret = !c->own || client_is_served(c);
+	return r;
+}
+
 int client_open_or_start(const struct private_options *options, struct client **ret,
 			 struct private_service **ret_own, struct warren_error *err)
 {

@@ -52,4 +52,7 @@ int client_open_or_start(const struct private_options *options, struct client **
 			 struct private_service **ret_own,
 			 struct warren_error *err) MUST_CHECK;
 
+/* Whether client_open_or_start() would find a service; it may be that of WARREN_HOST. */
+int client_finds_service(bool *ret, struct warren_error *err) MUST_CHECK;
+
 #endif /* CLI_CLIENT_PRIVATE_SERVICE_H */

@@ -70,8 +70,7 @@ static size_t on_read(char *data, size_t size, size_t n, void *arg)
 
 /* ----------------------------------------------------------------- requests */
 
-static int request_add_header(struct request *r, const char *line,
-			      struct warren_error *err)
+int request_add_header(struct request *r, const char *line, struct warren_error *err)
 {
 	struct curl_slist *longer = curl_slist_append(r->headers, line);
 
