@@ -86,6 +86,22 @@ def what_ignores_sigterm_is_killed_after_a_time():
 
 
 @test
+def processes_that_fork_do_not_survive_a_stop():
+    """Each starts its successor and exits, without a pause: a look at all processes misses some."""
+    box = w.create(main={"argv": ["sleep", "1011"]})
+    chain = b"trap '' TERM\n: > /tmp/beat\n[ -e /tmp/end ] || sh /tmp/chain &\n"
+    w.ask("PUT", f"/v1/sandboxes/{box}/files", chain, query={"path": "/tmp/chain"}, status=201)
+    beats = "rm -f /tmp/beat; n=0; until [ -e /tmp/beat ] || [ $n = {} ]; do sleep 0.05; n=$((n + 1)); done; [ -e /tmp/beat ]"
+    for _ in range(3):
+        w.run(box, "for i in 1 2 3 4 5 6; do setsid sh /tmp/chain </dev/null >/dev/null 2>&1 & done")
+        eq(w.run(box, beats.format(600))["result"]["exit_code"], 0, "they run")
+        eq(w.post(f"/v1/sandboxes/{box}/stop", {"timeout_ms": 0})["state"], "stopped")
+        eq(w.post(f"/v1/sandboxes/{box}/start")["state"], "running")
+        eq(w.run(box, beats.format(8))["result"]["exit_code"], 1, "none of them runs")
+    w.delete(box)
+
+
+@test
 def its_end_stops_deletes_or_keeps_the_sandbox():
     for on_exit, end in (("stop", "stopped"), ("delete", "gone")):
         box = w.post("/v1/sandboxes", fitted({"main": shell("sleep 0.3; exit 3"), "on_exit": on_exit}), status=201)["id"]

@@ -13,7 +13,7 @@
  *	guest agent all SIG MARK	signal all processes with WARREN_EXEC=MARK
  *	guest agent first SIG MARK	signal the oldest of them
  *	guest agent everyone SIG	signal all processes but the first; 0: does any of
- *				them catch SIGTERM?
+ *				them catch SIGTERM? SIGKILL: until none is left, or 2
  *	guest agent connect ADDR PORT	connect its stdin, a socket, to a port (relay.c)
  *	guest agent held		find what gVisor cannot save: see guest_held()
  *	guest agent tools SHELL	a shell, and what its scripts ask for: see tools.h
@@ -27,14 +27,16 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "agent/guest/guest_server.h"
 #include "agent/guest/relay.h"
 #include "agent/guest/tools.h"
 #include "nolibc/sys.h"
 
-#define PASSES   16
-#define MARK_MAX 64U
+#define PASSES    16
+#define MARK_MAX  64U
+#define KILL_SECS 5
 
 /* As the kernel has it, which is not as the C library does. */
 struct kernel_sigaction {
@@ -124,6 +126,42 @@ static long open_of(const char *pid, const char *what, int flags)
 	return sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | flags, 0);
 }
 
+/* A walk over all processes except the first and this one, in the order of their numbers.
+ */
+struct guest_walk {
+	long dir, n, at;
+	int self;
+};
+
+static struct guest_walk guest_walk_open(void)
+{
+	return (struct guest_walk){
+		.dir = sys_openat(AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+				  0),
+		.self = (int)SYS_0(SYS_getpid),
+	};
+}
+
+/* The next one's number, as text; NULL: there are no more. */
+static const char *guest_walk_next(struct guest_walk *w)
+{
+	while (w->dir >= 0) {
+		const struct kernel_dirent *e = (const void *)(entries + w->at);
+
+		if (w->at >= w->n) {
+			w->n = SYS_3(SYS_getdents64, w->dir, entries, sizeof(entries));
+			w->at = 0;
+			if (w->n <= 0)
+				return NULL;
+			continue;
+		}
+		w->at += e->reclen;
+		if (guest_number(e->name) > 1 && guest_number(e->name) != w->self)
+			return e->name;
+	}
+	return NULL;
+}
+
 static int is_marked(const char *pid, const char *var, size_t size)
 {
 	long fd = open_of(pid, "/environ", 0);
@@ -139,21 +177,14 @@ static int is_marked(const char *pid, const char *var, size_t size)
 /* One look at all processes: to how many it went. Numbers come in their order. */
 static int signal_once(int sig, const char *var, size_t size, int all)
 {
-	long dir = sys_openat(AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-	int self = (int)SYS_0(SYS_getpid), count = 0;
-	long n;
+	struct guest_walk walk = guest_walk_open();
+	const char *name;
+	int count = 0;
 
-	while (dir >= 0 && (n = SYS_3(SYS_getdents64, dir, entries, sizeof(entries))) > 0)
-		for (long at = 0; at < n && (all || count == 0);) {
-			const struct kernel_dirent *e = (const void *)(entries + at);
-			int pid = guest_number(e->name);
-
-			at += e->reclen;
-			if (pid > 1 && pid != self && is_marked(e->name, var, size) &&
-			    sys_kill(pid, sig) == 0)
-				count++;
-		}
-	sys_close(dir);
+	while ((all || count == 0) && (name = guest_walk_next(&walk)))
+		if (is_marked(name, var, size) && sys_kill(guest_number(name), sig) == 0)
+			count++;
+	sys_close(walk.dir);
 	return count;
 }
 
@@ -197,26 +228,63 @@ static int catches_term(const char *pid)
 	return 0;
 }
 
-static int any_catches_term(void)
+/*
+ * Whether the process is more than an entry for its parent to read. One that ended since
+ * it was listed counts: it may have forked.
+ */
+static int guest_lives(const char *pid)
 {
-	long dir = sys_openat(AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-	int self = (int)SYS_0(SYS_getpid), any = 0;
-	long n;
+	long fd = open_of(pid, "/stat", 0);
+	long n = fd < 0 ? 0 : sys_read(fd, text, sizeof(text));
 
-	while (!any && dir >= 0 &&
-	       (n = SYS_3(SYS_getdents64, dir, entries, sizeof(entries))) > 0)
-		for (long at = 0; at < n && !any;) {
-			const struct kernel_dirent *e = (const void *)(entries + at);
-			int pid = guest_number(e->name);
+	sys_close(fd);
+	/* The state is behind the name, which may have any character. */
+	for (long at = n - 3; at >= 0; at--)
+		if (text[at] == ')')
+			return text[at + 2] != 'Z' && text[at + 2] != 'X';
+	return 1;
+}
 
-			at += e->reclen;
-			any = pid > 1 && pid != self && catches_term(e->name);
-		}
-	sys_close(dir);
+static int guest_any(int (*is)(const char *pid))
+{
+	struct guest_walk walk = guest_walk_open();
+	const char *name;
+	int any = 0;
+
+	while (!any && (name = guest_walk_next(&walk)))
+		any = is(name);
+	sys_close(walk.dir);
 	return any;
 }
 
-/* The kernel spares the first process and the sender, and misses no fork. */
+static long guest_clock(void)
+{
+	struct timespec t = { 0 };
+
+	(void)SYS_2(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
+	return t.tv_sec;
+}
+
+/*
+ * Linux spares the first process and the sender, and misses no fork. gVisor makes a list
+ * first, and misses those that are forked after that: so it is done until none is left.
+ */
+static int kill_everyone(void)
+{
+	const struct timespec moment = { .tv_nsec = 1000000 };
+	long until = guest_clock() + KILL_SECS, r = sys_kill(-1, SIGKILL);
+
+	if (r < 0)
+		return 1;
+	while (guest_any(guest_lives)) {
+		if (guest_clock() >= until)
+			return 2;
+		(void)SYS_2(SYS_nanosleep, &moment, NULL);
+		(void)sys_kill(-1, SIGKILL);
+	}
+	return 0;
+}
+
 static int signal_everyone(const char *sig)
 {
 	int number = guest_number(sig);
@@ -224,7 +292,9 @@ static int signal_everyone(const char *sig)
 	if (number < 0)
 		return 1;
 	if (number == 0)
-		return !any_catches_term();
+		return !guest_any(catches_term);
+	if (number == SIGKILL)
+		return kill_everyone();
 	return sys_kill(-1, number) == 0 ? 0 : 1;
 }
 
@@ -326,34 +396,22 @@ static int tell_held(char kind, const char *pid)
  */
 static int guest_held(void)
 {
-	int self = (int)SYS_0(SYS_getpid);
-
 	for (int looks = HELD_LOOKS; looks-- > 0;) {
 		const struct timespec moment = { .tv_nsec = 20000000 };
-		long dir = sys_openat(AT_FDCWD, "/proc",
-				      O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+		struct guest_walk walk = guest_walk_open();
+		const char *name;
 		char kind = 0;
-		long n;
 
-		if (dir < 0)
+		if (walk.dir < 0)
 			return 1; /* not seen is not nobody */
-		while (!kind &&
-		       (n = SYS_3(SYS_getdents64, dir, entries, sizeof(entries))) > 0)
-			for (long at = 0; at < n && !kind;) {
-				const struct kernel_dirent *e =
-					(const void *)(entries + at);
-
-				at += e->reclen;
-				if (guest_number(e->name) <= 1 ||
-				    guest_number(e->name) == self)
-					continue;
-				kind = holds_open(e->name);
-				if (!kind)
-					kind = holds_mapped(e->name);
-				if (kind && looks == 0)
-					sys_exit(tell_held(kind, e->name));
-			}
-		sys_close(dir);
+		while (!kind && (name = guest_walk_next(&walk))) {
+			kind = holds_open(name);
+			if (!kind)
+				kind = holds_mapped(name);
+			if (kind && looks == 0)
+				sys_exit(tell_held(kind, name));
+		}
+		sys_close(walk.dir);
 		if (!kind)
 			return 0;
 		if (looks > 0)

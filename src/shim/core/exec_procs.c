@@ -24,6 +24,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "shim/core/local_procs.h"
 #include "shim/core/parse_ps.h"
 #include "shim/core/scripts.h"
 #include "shim/core/shell_pool.h"
@@ -31,6 +32,7 @@
 #include "shim/core/workers.h"
 
 #define PASSES      16
+#define NEARBY_MS   5000
 #define LISTING_MAX (16U << 20)
 
 /* When what is being done must be over, ns: one request at a time is. */
@@ -268,6 +270,10 @@ static int everyone_by_guest(int sig, struct warren_error *err)
 		return error_errno(err, -status, "%s: signal all processes", place.name);
 	if (WIFEXITED(status) && WEXITSTATUS(status) <= 1)
 		return WEXITSTATUS(status) == 0 ? 0 : -ESRCH;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
+		return error_set(err, EREMOTEIO,
+				 "%s: signal all processes: some of them do not end",
+				 place.name);
 	(void)!read(outcome, &o, sizeof(o));
 	o.err.msg[sizeof(o.err.msg) - 1] = '\0';
 	return error_set(err, EREMOTEIO,
@@ -333,6 +339,21 @@ static int everyone_by_script(const struct work *w, const char *user,
 	return everyone_pass(&all, err);
 }
 
+/*
+ * A script is too slow for processes that fork and exit without a pause. Those of a tool
+ * that runs them on this machine are in our pid namespace.
+ */
+static int everyone_nearby(struct warren_error *err)
+{
+	char variable[sizeof(SANDBOX_NAME) + 1 + ID_LEN];
+
+	(void)snprintf(variable, sizeof(variable), SANDBOX_NAME "=%s", place.id);
+	if (local_procs_kill(variable, NEARBY_MS) == 0)
+		return 0;
+	return error_set(err, EREMOTEIO,
+			 "%s: signal all processes: some of them do not end", place.name);
+}
+
 void everyone_work(const struct work *w)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -346,6 +367,8 @@ void everyone_work(const struct work *w)
 		r = everyone_by_script(w, "0:0", &err);
 	if (r < 0 && r != -ESRCH && r != -ETIMEDOUT && place.driver->outlived)
 		r = everyone_by_script(w, "", &err);
+	if (w->sig == SIGKILL && place.driver->outlived && (r == 0 || r == -ESRCH))
+		r = everyone_nearby(&err);
 	/* Our shells are among them, or have outlived all others. */
 	if (w->sig == SIGKILL)
 		hand_release();
