@@ -34,7 +34,7 @@ static bool container_id_is_ours(const json_t *labels, const struct shim_sandbox
 	char engine[sizeof(p->dir)];
 
 	docker_engine(p, engine);
-	/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): an array is never NULL */
+	/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): an array is not */
 	return id && by && strcmp(id, p->id) == 0 && strcmp(by, engine) == 0;
 }
 
