@@ -60,8 +60,28 @@ def events(response):
             data = []
 
 
+TYPES = {"string": str, "integer": int, "boolean": bool, "object": dict, "array": list}
+
+
+def conform(schema, value, where):
+    """Raises unless the value is as the schema says."""
+    ok(type(value) is TYPES[schema["type"]], f"{where} is no {schema['type']}: {value!r}")
+    if "enum" in schema:
+        ok(value in schema["enum"], f"{where}: {value!r}")
+    if schema["type"] == "object":
+        properties = schema.get("properties", {})
+        eq(sorted(set(schema.get("required", ())) - set(value)), [], f"{where} lacks")
+        eq(sorted(set(value) - set(properties)), [], f"{where} has")
+        for key, item in value.items():
+            conform(properties[key], item, f"{where}.{key}")
+    if schema["type"] == "array":
+        for i, item in enumerate(value):
+            conform(schema["items"], item, f"{where}[{i}]")
+
+
 class Wire:
     """What both eras share."""
+    schemas = {}
 
     def __init__(self, world, token=None, tcp=None, headers=None):
         self.world, self.token, self.tcp = world, token, bool(token) if tcp is None else tcp
@@ -114,17 +134,22 @@ class Wire:
             eq(a.status, status, a)
         return a.last["error"]
 
-    def tool(self, name, **arguments):
-        return Result(self.result("tools/call", {"name": name, "arguments": arguments}))
+    def tool(self, tool, /, **arguments):
+        r = Result(self.result("tools/call", {"name": tool, "arguments": arguments}))
+        if not Wire.schemas:
+            Wire.schemas.update({t["name"]: t["outputSchema"] for t in self.result("tools/list")["tools"]})
+        if r.data is not None or not r.failed:
+            conform(Wire.schemas[tool], r.data, tool)
+        return r
 
-    def good(self, name, **arguments):
-        r = self.tool(name, **arguments)
-        ok(not r.failed, f"{name}: {r}")
+    def good(self, tool, /, **arguments):
+        r = self.tool(tool, **arguments)
+        ok(not r.failed, f"{tool}: {r}")
         return r.data
 
-    def bad(self, name, *words, **arguments):
-        r = self.tool(name, **arguments)
-        ok(r.failed, f"{name} is no error: {r}")
+    def bad(self, tool, /, *words, **arguments):
+        r = self.tool(tool, **arguments)
+        ok(r.failed, f"{tool} is no error: {r}")
         for word in words:
             ok(word in r.text, f"'{word}' is not in {r.text!r}")
         return r

@@ -197,6 +197,91 @@ def bytes_go_up_and_down():
         m.bad("upload", "mode", path="/tmp/b", data="", mode="9")
 
 
+@test
+def directories_are_listed_and_searched():
+    with Legacy(WORLD) as m:
+        m.good("run_command", command="mkdir -p /w/sub; cd /w; printf 'one\\nTwo x\\n' >a.py; echo two >sub/b.txt; ln -s a.py l; mkfifo f")
+        r = m.good("list_files", path="/w")
+        eq([(e["path"], e["type"]) for e in r["entries"]],
+           [("/w/a.py", "file"), ("/w/f", "special"), ("/w/l", "link"), ("/w/sub", "directory")])
+        eq((r["entries"][0]["size"], r["entries"][2]["target"], r["truncated"]), (10, "a.py", False))
+        eq(len(m.good("list_files", path="/w", depth=2)["entries"]), 5)
+        r = m.good("list_files", path="/w", limit=2)
+        eq((len(r["entries"]), r["truncated"]), (2, True))
+        m.bad("list_files", "No such file", path="/nope")
+        eq([x["path"] for x in m.good("search_files", path="/w", name="*.txt")["matches"]], ["/w/sub/b.txt"])
+        r = m.good("search_files", path="/w", content="two", ignore_case=True)["matches"]
+        eq(sorted((x["path"], x["line"], x["text"]) for x in r), [("/w/a.py", 2, "Two x"), ("/w/sub/b.txt", 1, "two")])
+        eq(len(m.good("search_files", path="/w", content="^[a-z]+$", regex=True)["matches"]), 2)
+        m.bad("search_files", "name", path="/w")
+        m.bad("search_files", path="/w", content="(", regex=True)
+
+
+# ---------------------------------------------------------------------------- shells
+
+
+@test
+def a_shell_keeps_its_state():
+    with Legacy(WORLD) as m:
+        m.good("session_run", command="cd /tmp; A=5")
+        r = m.good("session_run", command="pwd; echo $A; echo err >&2")
+        eq((r["stdout"], r["stderr"], r["cwd"], r["session"]), ("/tmp\n5\n", "err\n", "/tmp", "main"))
+        eq(m.good("session_run", command="echo $A", session="other")["stdout"], "\n")
+        r = m.bad("session_run", command="false")
+        eq((r.data["exit_code"], r.data["ended"]), (1, False))
+        r = m.bad("session_run", command="echo so far; sleep 100", timeout_ms=300)
+        eq((r.data["stdout"], r.data["timed_out"]), ("so far\n", True))
+        eq(m.good("session_run", command="echo $A")["stdout"], "5\n", "the shell is still there")
+        eq(m.tool("session_run", command="exit 0").data["ended"], True)
+        eq(m.good("session_run", command="echo $A")["stdout"], "\n", "a new shell")
+
+
+# ------------------------------------------------------------------------- sandboxes
+
+
+@test
+def sandboxes_are_created_listed_paused_and_deleted():
+    m = Modern(WORLD)
+    made = m.good("sandbox_create", name="mine", workdir="/tmp", env={"A": "b"}, limits={"memory": "64m"}, ttl_ms=3600000)
+    box = made["sandbox"]
+    eq((made["state"], made["name"]), ("running", "mine"))
+    eq(WORLD.show(box)["limits"]["memory"], 64 << 20)
+    eq(m.good("run_command", command="pwd; echo $A", sandbox="mine")["stdout"], "/tmp\nb\n")
+    ok(box in [s["sandbox"] for s in m.good("sandbox_list")["sandboxes"]], "it is not listed")
+    eq(m.good("sandbox_pause", sandbox=box)["state"], "paused")
+    m.bad("run_command", "paused", sandbox=box, command="true")
+    eq(m.good("sandbox_resume", sandbox=box)["state"], "running")
+    eq(m.good("sandbox_delete", sandbox=box), {"sandbox": box, "deleted": True})
+    m.bad("sandbox_delete", "sandbox_list", sandbox=box)
+    m.bad("sandbox_create", "/workdir", workdir="relative")
+    m.bad("sandbox_create", "network", network="internet")
+    m.bad("sandbox_create", "/template", template="nope")
+    m.bad("sandbox_delete", "sandbox_create")
+    with Legacy(WORLD) as s:
+        own = s.good("run_command", command="true")["sandbox"]
+        eq(s.good("sandbox_list")["own"], own)
+        s.good("sandbox_delete")
+        ok(s.good("run_command", command="true")["sandbox"] != own, "a new one is created after that")
+        WORLD.delete(s.good("sandbox_list")["own"])
+        s.bad("run_command", "was deleted", command="true")
+        s.good("run_command", command="true")
+
+
+@test
+def a_port_has_a_url():
+    m = Modern(WORLD, ADMIN)
+    box = WORLD.create()
+    m.good("write_file", sandbox=box, path="/www/index.html", content="hello from inside")
+    m.good("session_run", sandbox=box, command="cd /www; nohup python3 -m http.server 8000 >/dev/null 2>&1 &")
+    r = m.good("port_url", sandbox=box, port=8000)
+    eq(r["url"], f"http://127.0.0.1:{WORLD.port}{r['path']}")
+    with WORLD.client(token=ADMIN, tcp=True) as c:
+        until(lambda: c.ask("GET", r["path"]).body == b"hello from inside", "the server does not answer")
+    ok("url" not in Modern(WORLD).good("port_url", sandbox=box, port=8000), "a URL for a client without TCP")
+    m.bad("port_url", "port", sandbox=box, port=0)
+    WORLD.delete(box)
+
+
 if __name__ == "__main__":
     with WORLD:
         status = run_tests()

@@ -114,11 +114,158 @@ static const struct mcp_field download_out[] = {
 	{ "end", MCP_BOOLEAN, true, .about = "Whether they reach the end of the file." },
 };
 
+static const struct mcp_field session_run_in[] = {
+	{ "command", MCP_STRING, true, .min = 1, .max = 1048576, .about = "Shell commands." },
+	{ "session", MCP_STRING, .min = 1, .max = 63, .about = "Name of the shell in the sandbox; it is opened on first use. Default: main." },
+	SANDBOX_ARG,
+	TIMEOUT_ARG,
+	OUTPUT_ARG,
+};
+static const struct mcp_field session_run_out[] = {
+	SANDBOX_RESULT,
+	{ "session", MCP_STRING, true, .about = "Name of the shell." },
+	OUTPUT_RESULT,
+	{ "cwd", MCP_STRING, .about = "The working directory after the command." },
+	{ "ended", MCP_BOOLEAN, true, .about = "Whether the shell has ended, such as by exit; the next command opens a new one." },
+};
+
+#define ENTRY_FIELDS \
+	{ "path", MCP_STRING, true, .about = "The absolute path." }, \
+	{ "type", MCP_STRING, true, .words = "file directory link special", .about = "What it is." }
+static const struct mcp_field list_entry[] = {
+	ENTRY_FIELDS,
+	{ "size", MCP_INTEGER, .about = "Bytes of a file." },
+	{ "mode", MCP_STRING, true, .about = "Permissions in octal." },
+	{ "modified_at", MCP_STRING, true, .about = "When it was modified." },
+	{ "target", MCP_STRING, .about = "Where a link points to." },
+};
+static const struct mcp_field list_files_in[] = {
+	{ "path", MCP_STRING, .min = 1, .max = 4095, .about = "The directory. Default: the working directory of the sandbox." },
+	SANDBOX_ARG,
+	{ "depth", MCP_INTEGER, .min = 1, .max = 64, .fallback = 1, .about = "How many levels of directories to list." },
+	{ "limit", MCP_INTEGER, .min = 1, .max = 5000, .fallback = 1000, .about = "How many entries to return." },
+};
+static const struct mcp_field list_files_out[] = {
+	SANDBOX_RESULT,
+	PATH_RESULT,
+	{ "entries", MCP_LIST, true, .about = "The entries, sorted by name.", .items = list_entry, .n_items = ARRAY_SIZE(list_entry) },
+	{ "truncated", MCP_BOOLEAN, true, .about = "Whether there are more entries." },
+};
+
+static const struct mcp_field search_match[] = {
+	ENTRY_FIELDS,
+	{ "line", MCP_INTEGER, .about = "Number of the line that matches, from 1." },
+	{ "column", MCP_INTEGER, .about = "Byte of the line where the match begins, from 1." },
+	{ "text", MCP_STRING, .about = "The line, at most 512 bytes of it." },
+};
+static const struct mcp_field search_files_in[] = {
+	{ "path", MCP_STRING, .min = 1, .max = 4095, .about = "The directory to search. Default: the working directory of the sandbox." },
+	{ "name", MCP_STRING, .min = 1, .max = 1024, .about = "A shell pattern for the name, such as *.py; with a slash, for the path below the directory." },
+	{ "content", MCP_STRING, .min = 1, .max = 1024, .about = "A text that a line must contain." },
+	{ "regex", MCP_BOOLEAN, .about = "Whether content is an extended regular expression." },
+	{ "ignore_case", MCP_BOOLEAN, .about = "Whether upper and lower case are the same." },
+	{ "hidden", MCP_BOOLEAN, .about = "Whether to search files whose name begins with a dot." },
+	{ "max_matches", MCP_INTEGER, .min = 1, .max = 2000, .fallback = 200, .about = "How many matches to return." },
+	SANDBOX_ARG,
+};
+static const struct mcp_field search_files_out[] = {
+	SANDBOX_RESULT,
+	PATH_RESULT,
+	{ "matches", MCP_LIST, true, .about = "The matches.", .items = search_match, .n_items = ARRAY_SIZE(search_match) },
+	{ "truncated", MCP_BOOLEAN, true, .about = "Whether there may be more matches." },
+	{ "timed_out", MCP_BOOLEAN, true, .about = "Whether the search was ended after 30 seconds." },
+};
+
+static const struct mcp_field sandbox_create_in[] = {
+	{ "image", MCP_STRING, .min = 1, .max = 255, .about = "The image of its files, such as python:3.12. Default: that of the service." },
+	{ "name", MCP_STRING, .min = 1, .max = 63, .about = "A name for it." },
+	{ "template", MCP_STRING, .min = 1, .max = 63, .about = "A template of the service for what is not given here." },
+	{ "network", MCP_STRING, .words = "none loopback", .about = "Its network. Default: loopback." },
+	{ "workdir", MCP_STRING, .min = 1, .max = 4095, .about = "Its working directory." },
+	{ "user", MCP_STRING, .min = 1, .max = 64, .about = "Its user. Default: that of the image." },
+	{ "env", MCP_STRING_MAP, .about = "Environment variables." },
+	{ "labels", MCP_STRING_MAP, .about = "Labels to find it by." },
+	{ "limits", MCP_VALUE_MAP, .about = "Limits, such as memory (bytes, or a text like 512m), cpu_millis, pids, disk." },
+	{ "read_only", MCP_BOOLEAN, .about = "Whether its files cannot be changed." },
+	{ "ttl_ms", MCP_INTEGER, .min = 1000, .max = INT64_C(31536000000), .about = "Milliseconds after which it is deleted. Default: that of the service." },
+};
+#define SANDBOX_FIELDS \
+	SANDBOX_RESULT, \
+	{ "state", MCP_STRING, true, .about = "Its state, such as running or paused." }, \
+	{ "name", MCP_STRING, .about = "Its name." }, \
+	{ "image", MCP_STRING, .about = "Its image." }, \
+	{ "backend", MCP_STRING, true, .about = "The backend that runs it." }, \
+	{ "tier", MCP_STRING, true, .about = "How strongly it is isolated." }, \
+	{ "created_at", MCP_STRING, true, .about = "When it was created." }, \
+	{ "expires_at", MCP_STRING, .about = "When it will be deleted." }
+static const struct mcp_field sandbox_out[] = { SANDBOX_FIELDS };
+static const struct mcp_field sandbox_list_in[] = {
+	{ "limit", MCP_INTEGER, .min = 1, .max = 100, .fallback = 50, .about = "How many sandboxes to return, the newest first." },
+	{ "before", MCP_INTEGER, .min = 0, .max = INT64_C(1) << 52, .about = "The next_before of an earlier result, to continue it." },
+};
+static const struct mcp_field sandbox_list_out[] = {
+	{ "sandboxes", MCP_LIST, true, .about = "The sandboxes.", .items = sandbox_out, .n_items = ARRAY_SIZE(sandbox_out) },
+	{ "own", MCP_STRING, .about = "Id of the sandbox of this session." },
+	{ "next_before", MCP_INTEGER, .about = "There may be more: pass it as before." },
+};
+static const struct mcp_field sandbox_in[] = { SANDBOX_ARG };
+static const struct mcp_field sandbox_delete_out[] = {
+	SANDBOX_RESULT,
+	{ "deleted", MCP_BOOLEAN, true, .about = "True." },
+};
+static const struct mcp_field port_url_in[] = {
+	{ "port", MCP_INTEGER, true, .min = 1, .max = 65535, .about = "The TCP port on which a server in the sandbox listens." },
+	SANDBOX_ARG,
+};
+static const struct mcp_field port_url_out[] = {
+	SANDBOX_RESULT,
+	{ "port", MCP_INTEGER, true, .about = "The port." },
+	{ "path", MCP_STRING, true, .about = "The path at this service that leads to the server." },
+	{ "url", MCP_STRING, .about = "The URL, if the client uses the service over TCP." },
+	{ "access", MCP_STRING, true, .about = "What a request needs." },
+};
+
 const struct mcp_tool mcp_tools[MCP_TOOL_COUNT] = {
 	[MCP_TOOL_RUN_COMMAND] = {
 		"run_command", "Run a command",
 		"Run a shell command in a sandbox and return its output and exit code. Each command starts in a new shell; use session_run to keep the working directory and variables. A command that fails is an error of the tool, with its output.",
 		"exec", MCP_DESTRUCTIVE, MCP_OBJECT(run_command_in), MCP_OBJECT(run_command_out) },
+	[MCP_TOOL_SESSION_RUN] = {
+		"session_run", "Run a command in a shell",
+		"Run commands in a shell of a sandbox that keeps its state: working directory, variables, functions. A shell runs one command at a time.",
+		"exec", MCP_DESTRUCTIVE, MCP_OBJECT(session_run_in), MCP_OBJECT(session_run_out) },
+	[MCP_TOOL_LIST_FILES] = {
+		"list_files", "List files",
+		"List a directory of a sandbox.",
+		"files", MCP_READ_ONLY | MCP_IDEMPOTENT, MCP_OBJECT(list_files_in), MCP_OBJECT(list_files_out) },
+	[MCP_TOOL_SEARCH_FILES] = {
+		"search_files", "Search files",
+		"Search a directory of a sandbox and all below it, by name, by content, or both.",
+		"files", MCP_READ_ONLY | MCP_IDEMPOTENT, MCP_OBJECT(search_files_in), MCP_OBJECT(search_files_out) },
+	[MCP_TOOL_SANDBOX_CREATE] = {
+		"sandbox_create", "Create a sandbox",
+		"Create a sandbox and return its id, which other tools take in 'sandbox'. It stays until sandbox_delete or ttl_ms, also after this session.",
+		"write", 0, MCP_OBJECT(sandbox_create_in), MCP_OBJECT(sandbox_out) },
+	[MCP_TOOL_SANDBOX_LIST] = {
+		"sandbox_list", "List sandboxes",
+		"List the sandboxes that can be used.",
+		"read", MCP_READ_ONLY | MCP_IDEMPOTENT, MCP_OBJECT(sandbox_list_in), MCP_OBJECT(sandbox_list_out) },
+	[MCP_TOOL_SANDBOX_DELETE] = {
+		"sandbox_delete", "Delete a sandbox",
+		"Delete a sandbox with its processes and files.",
+		"write", MCP_DESTRUCTIVE | MCP_IDEMPOTENT, MCP_OBJECT(sandbox_in), MCP_OBJECT(sandbox_delete_out) },
+	[MCP_TOOL_SANDBOX_PAUSE] = {
+		"sandbox_pause", "Pause a sandbox",
+		"Freeze all processes of a sandbox. It keeps its memory and files.",
+		"write", MCP_IDEMPOTENT, MCP_OBJECT(sandbox_in), MCP_OBJECT(sandbox_out) },
+	[MCP_TOOL_SANDBOX_RESUME] = {
+		"sandbox_resume", "Resume a sandbox",
+		"Continue a paused sandbox.",
+		"write", MCP_IDEMPOTENT, MCP_OBJECT(sandbox_in), MCP_OBJECT(sandbox_out) },
+	[MCP_TOOL_PORT_URL] = {
+		"port_url", "Get the URL of a port",
+		"Return the URL of a server that listens on a port in a sandbox.",
+		"exec", MCP_READ_ONLY | MCP_IDEMPOTENT, MCP_OBJECT(port_url_in), MCP_OBJECT(port_url_out) },
 	[MCP_TOOL_READ_FILE] = {
 		"read_file", "Read a file",
 		"Return lines of a text file of a sandbox.",

@@ -6,13 +6,22 @@
 #include "api/mcp/schema.h"
 
 /* In the order of tools/list. */
-#define MCP_TOOLS(X)                \
-	X(RUN_COMMAND, run_command) \
-	X(READ_FILE, read_file)     \
-	X(WRITE_FILE, write_file)   \
-	X(EDIT_FILE, edit_file)     \
-	X(UPLOAD, upload)           \
-	X(DOWNLOAD, download)
+#define MCP_TOOLS(X)                      \
+	X(RUN_COMMAND, run_command)       \
+	X(SESSION_RUN, session_run)       \
+	X(READ_FILE, read_file)           \
+	X(WRITE_FILE, write_file)         \
+	X(EDIT_FILE, edit_file)           \
+	X(LIST_FILES, list_files)         \
+	X(SEARCH_FILES, search_files)     \
+	X(UPLOAD, upload)                 \
+	X(DOWNLOAD, download)             \
+	X(SANDBOX_CREATE, sandbox_create) \
+	X(SANDBOX_LIST, sandbox_list)     \
+	X(SANDBOX_DELETE, sandbox_delete) \
+	X(SANDBOX_PAUSE, sandbox_pause)   \
+	X(SANDBOX_RESUME, sandbox_resume) \
+	X(PORT_URL, port_url)
 
 enum mcp_tool_id {
 #define MCP_TOOL_ID(id, name) MCP_TOOL_##id,
