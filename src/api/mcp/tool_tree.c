@@ -140,7 +140,7 @@ static void tree_on_listed(void *ctx, int r, const struct warren_error *err)
 	mcp_tool_result(t->call, &t->out, false);
 }
 
-static void tree_list(struct mcp_tree *t)
+static void tree_tool_list(struct mcp_tree *t)
 {
 	struct walk_options options = { .depth = (unsigned)mcp_arg_int(t->call, "depth"),
 					.sorted = (unsigned)t->limit + 1,
@@ -153,7 +153,7 @@ static void tree_list(struct mcp_tree *t)
 
 static void tree_list_placed(struct mcp_call *c, struct sandbox *sandbox)
 {
-	struct mcp_tree *t = tree_new(c, sandbox, tree_list);
+	struct mcp_tree *t = tree_new(c, sandbox, tree_tool_list);
 
 	if (!t)
 		return;
