@@ -338,6 +338,19 @@ def large_sessions():
     w.ask("DELETE", f"{at.path}/sessions/{s}", status=204)
 
 
+@drive("run_code", "stream_code")
+def large_code():
+    """Output, artifacts and files at their largest, for clients that read them all at the same time."""
+    program = {"language": "bash", "code": "cat in in in in; head -c 12000000 /dev/zero | tee out.bin >&2",
+               "files": {"in": "x" * 3000000}, "artifacts": ["out.bin"], "max_output": "16m", "limits": {"memory": "256m"}}
+    for r in at_once(3, lambda i: w.post("/v1/code", program)):
+        eq(len(r["stdout"]), 12000000, "stdout")
+        eq((r["stderr_encoding"], len(r["stderr"])), ("base64", 16000000), "stderr")
+        eq([(a["path"], a["size"]) for a in r["artifacts"]], [("out.bin", 12000000)], "artifacts")
+    with w.client() as c:
+        eq(c.ask("POST", "/v1/code/stream", program).status, 200, "status of a stream")
+
+
 @drive("read_file")
 def large_downloads():
     got = at_once(6, lambda i: len(w.ask("GET", files(at.box), query={"path": "/deep/big/zero"}, status=200).body))

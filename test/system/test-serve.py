@@ -7,6 +7,7 @@ API's own description, which the service serves.
 """
 import contextlib
 import datetime
+import json
 import os
 import re
 import subprocess
@@ -119,6 +120,10 @@ def answers_are_as_described():
     shape.answer("get_exec", w.get(f"{at}/execs/{e['id']}", query={"wait_ms": 5000}))
     shape.answer("run_exec", w.post(at + "/run", {"command": "pwd; id -u"}))
     shape.answer("list_execs", w.get(at + "/execs"))
+    code = {"language": "bash", "code": "echo a; echo b >&2; echo c >c; exit 3", "artifacts": ["*"]}
+    shape.answer("run_code", w.post("/v1/code", code))
+    for line in w.ask("POST", "/v1/code/stream", code, status=200).body.splitlines():
+        shape.answer("stream_code", json.loads(line))
     for event in w.output(made["id"], e["id"]):
         shape.answer("read_output", event)
     token = w.post("/v1/tokens", {"name": "shape", "scopes": ["read"], "expires_in_ms": 60000}, status=201)

@@ -5,6 +5,8 @@
  * The database says what should exist, and the warden says what exists:
  *
  *	creating	not acknowledged: destroyed, and deleted
+ *	any, of a run
+ *	of code		the run ended with the process: destroyed, and deleted
  *	running, paused,
  *	stopped		reconnected (reconnect.c); without an init, it is ended
  *			and has failed
@@ -165,7 +167,8 @@ static void restore_sandbox(struct restoring *all, struct sandbox *sandbox)
 	struct finding *f;
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
-	if (sandbox->row.state == SANDBOX_CREATING &&
+	if ((sandbox->row.state == SANDBOX_CREATING || sandbox->code_run) &&
+	    sandbox->row.state != SANDBOX_DELETING &&
 	    sandbox_move(sandbox, SANDBOX_DELETING, NULL, &ignored) < 0)
 		return;
 	if (sandbox->row.state == SANDBOX_DELETING) {

@@ -102,6 +102,9 @@ struct sandbox {
 	int failure;                   /* errno of a failed creation */
 	bool command_failed;           /* the main command failed, not the sandbox */
 	bool starting; /* the main command is being started for the first time */
+	/* It belongs to a run of code (code/code.h). */
+	bool code_run;
+	bool code_pass; /* the next use is the run's own */
 };
 
 /* Whether a sandbox in this state should have an init. */

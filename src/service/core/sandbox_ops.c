@@ -74,11 +74,24 @@ static int job_admit(const struct sandbox *sandbox, enum sandbox_job_kind kind,
 			 n);
 }
 
+/* The sandbox of a run of code is for that run alone; it can only be deleted. */
+static int sandbox_refuse_run(struct warren_error *err)
+{
+	return error_set(err, EBUSY,
+			 "the sandbox belongs to a run of code; it can only be deleted, "
+			 "which ends the run");
+}
+
 void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r = sandbox->jobs ? job_admit(sandbox, job.kind, &err) : 0;
 	struct sandbox_job *copy;
+
+	/* A stop can be hurried; a kill is one, too. */
+	if (r == 0 && sandbox->code_run &&
+	    (job.kind == JOB_CHANGE || (job.kind == JOB_END && job.hurry)))
+		r = sandbox_refuse_run(&err);
 
 	if (r < 0) {
 		job.done(job.ctx, r, &err);
@@ -609,9 +622,14 @@ static void begin_use(struct sandbox_job *job)
 void sandbox_use(struct sandbox *sandbox, service_done_fn done, void *ctx)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
+	bool pass = !sandbox->code_run || sandbox->code_pass;
 
+	sandbox->code_pass = false;
 	sandbox_touch(sandbox);
-	if (sandbox->row.state != SANDBOX_RUNNING && sandbox->row.state != SANDBOX_PAUSED)
+	if (!pass)
+		done(ctx, sandbox_refuse_run(&err), &err);
+	else if (sandbox->row.state != SANDBOX_RUNNING &&
+		 sandbox->row.state != SANDBOX_PAUSED)
 		done(ctx, sandbox_wrong_state(sandbox, &err), &err);
 	else if (sandbox->row.state == SANDBOX_RUNNING && sandbox->conn >= 0 &&
 		 !sandbox->jobs)

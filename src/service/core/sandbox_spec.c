@@ -24,6 +24,7 @@ void spec_read_idle(struct sandbox *sandbox)
 
 	sandbox->delete_when_idle = on_idle && strcmp(on_idle, "delete") == 0;
 	sandbox->wake_on_use = !wake || json_is_true(wake);
+	sandbox->code_run = json_is_true(json_object_get(spec, "code_run"));
 	json_decref(spec);
 }
 

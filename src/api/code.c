@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* code.c - begin a run of code: its plan, and its sandbox */
+#include "api/code.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "config/config.h"
+#include "proto/warden_proto.h"
+#include "spec/spec.h"
+#include "warden/warden.h"
+
+#define CODE_GRACE_MS 660000 /* to create it, and to collect the artifacts */
+
+void api_code_settings(const struct config *config, struct code_settings *ret)
+{
+	*ret = (struct code_settings){
+		.defaults = code_default_limits,
+		.max = { .timeout_ms = config->max.ttl_ms,
+			 .memory = config->max.limits[SPEC_MEMORY],
+			 .disk = config->max.limits[SPEC_DISK],
+			 .pids = config->max.limits[SPEC_PIDS] },
+	};
+}
+
+/* "/field: ..." names the field. */
+static int api_code_refuse(struct api_error *err, const struct warren_error *why)
+{
+	const char *colon = why->msg[0] == '/' ? strchr(why->msg, ':') : NULL;
+	enum api_code code = why->code == EPERM    ? API_ERR_POLICY_REFUSED
+			     : why->code == ENOMEM ? API_ERR_OVERLOADED
+						   : API_ERR_INVALID_REQUEST;
+	int r = api_error_set(err, code, "%s", why->msg);
+
+	if (colon)
+		api_error_text(err, "pointer", "%.*s", (int)(colon - why->msg), why->msg);
+	return r;
+}
+
+void api_code_failed(struct api_error *err, const struct warren_error *why)
+{
+	if (why->msg[0] == '/' && why->code == ENOENT) {
+		(void)api_error_set(err, API_ERR_COMMAND_NOT_FOUND, "%s", why->msg);
+		api_error_text(err, "pointer", "/language");
+	} else if (why->msg[0] == '/') {
+		(void)api_code_refuse(err, why);
+	} else {
+		(void)api_error_from(err, why);
+	}
+}
+
+struct api_code_made {
+	struct warren_spec spec;
+	struct warren_mount mounts[2];
+	struct sandbox_row row;
+	struct sandbox_source source;
+	struct buf text;
+};
+
+static int api_code_place(const struct code_client *where, const struct code_request *q,
+			  struct api_code_made *m, struct api_error *err)
+{
+	const struct config_backend *b = NULL;
+	struct warren_error why = WARREN_ERROR_INIT;
+	int r = config_place(where->config, where->caller->tenant, where->backend,
+			     where->tier ? (enum tier)tier_parse(where->tier) : TIER_NONE,
+			     &b, &why);
+
+	if (r < 0)
+		return api_error_set(err,
+				     r == -ENODEV ? API_ERR_BACKEND_UNAVAILABLE
+						  : API_ERR_TIER_UNAVAILABLE,
+				     "%s: %s", r == -ENODEV ? "/backend" : "/tier",
+				     why.msg);
+	m->row.backend = b->name;
+	m->row.tier = tier_names[b->tier];
+	m->source.theirs = b->images != BACKEND_IMAGES_OURS;
+	if (!b->network)
+		return api_error_set(err, API_ERR_NOT_SUPPORTED,
+				     "/backend: '%s' does not control the network of its "
+				     "sandboxes, and code runs without one",
+				     b->name);
+	if (b->images == BACKEND_IMAGES_NONE && q->image)
+		return api_error_set(err, API_ERR_NOT_SUPPORTED,
+				     "/image: backend '%s' has no images to choose from",
+				     b->name);
+	if (b->images == BACKEND_IMAGES_NONE)
+		m->spec.image = WIRE_NO_IMAGE;
+	if (b->images == BACKEND_IMAGES_THEIRS && strcmp(m->spec.image, "host") == 0)
+		return api_error_set(err, API_ERR_INVALID_REQUEST,
+				     "/image: backend '%s' has its own images: name one",
+				     b->name);
+	return 0;
+}
+
+/* As clients see it, and for the next process, which deletes it. */
+static void api_code_write_spec(struct api_code_made *m)
+{
+	const struct warren_spec *s = &m->spec;
+	struct json j = { .out = &m->text };
+
+	json_open(&j, NULL, '{');
+	json_str(&j, "image", s->image);
+	json_str(&j, "workdir", s->workdir);
+	json_open(&j, "env", '{');
+	json_close(&j, '}');
+	json_open(&j, "limits", '{');
+	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++)
+		if (spec_limit_get(s, i))
+			json_u64(&j, spec_limits[i].name, spec_limit_get(s, i));
+	json_close(&j, '}');
+	json_open(&j, "mounts", '[');
+	for (size_t i = 0; i < s->n_mounts; i++) {
+		json_open(&j, NULL, '{');
+		json_str(&j, "target", s->mounts[i].target);
+		json_bool(&j, "read_only", false);
+		json_u64(&j, "size", s->mounts[i].size);
+		json_close(&j, '}');
+	}
+	json_close(&j, ']');
+	json_str(&j, "network", "none");
+	json_bool(&j, "read_only", true);
+	json_str(&j, "on_idle", "delete");
+	json_bool(&j, "wake_on_use", false);
+	json_bool(&j, "code_run", true);
+	json_close(&j, '}');
+}
+
+/* No network, a read-only root, and two file systems in memory to write to. */
+static void api_code_spec(const struct code_client *where, const struct code_plan *p,
+			  struct api_code_made *m)
+{
+	const struct config *c = where->config;
+	uint64_t cpus = c->defaults.limits[SPEC_CPU],
+		 files = c->defaults.limits[SPEC_NOFILE];
+
+	m->mounts[0] =
+		(struct warren_mount){ .target = CODE_DIR, .size = p->limits.disk };
+	m->mounts[1] = (struct warren_mount){ .target = "/tmp", .size = p->tmp };
+	m->spec = (struct warren_spec){
+		.image = p->image,
+		.workdir = CODE_DIR,
+		.network = WARREN_NETWORK_NONE,
+		.read_only = true,
+		.memory = p->limits.memory,
+		.pids = p->limits.pids,
+		.cpu_millis = where->cpu_millis ? where->cpu_millis : cpus,
+		.disk = CODE_DISK_MIN,
+		.nofile = files,
+		.mounts = m->mounts,
+		.n_mounts = ARRAY_SIZE(m->mounts),
+		.wishes = WARREN_LIMIT_MEMORY | WARREN_LIMIT_PIDS | WARREN_LIMIT_CPU |
+			  WARREN_LIMIT_DISK | WARREN_LIMIT_NOFILE,
+	};
+}
+
+/* A limit that the client names is enforced, or the run is refused. */
+static void api_code_insist(const struct code_client *where, const struct code_request *q,
+			    struct warren_spec *spec)
+{
+	if (q->limits.memory)
+		spec->wishes &= ~(uint64_t)WARREN_LIMIT_MEMORY;
+	if (q->limits.pids)
+		spec->wishes &= ~(uint64_t)WARREN_LIMIT_PIDS;
+	if (where->cpu_millis)
+		spec->wishes &= ~(uint64_t)WARREN_LIMIT_CPU;
+}
+
+static int api_code_make(const struct code_client *where, const struct code_request *q,
+			 const struct code_plan *p, struct api_code_made *m,
+			 struct api_error *err)
+{
+	struct warren_error why = WARREN_ERROR_INIT;
+	uint64_t max_cpu = where->config->max.limits[SPEC_CPU];
+	int r;
+
+	if (max_cpu && where->cpu_millis > max_cpu)
+		return api_error_set(err, API_ERR_POLICY_REFUSED,
+				     "/limits/cpu_millis: %ju is more than the %ju that "
+				     "the service allows",
+				     (uintmax_t)where->cpu_millis, (uintmax_t)max_cpu);
+	api_code_spec(where, p, m);
+	api_code_insist(where, q, &m->spec);
+	r = api_code_place(where, q, m, err);
+	if (r < 0)
+		return r;
+	r = policy_check(where->policy, &m->spec, &why);
+	if (r < 0)
+		return api_error_set(err,
+				     r == -EPERM ? API_ERR_POLICY_REFUSED
+						 : API_ERR_INVALID_REQUEST,
+				     "%s", why.msg);
+	/* Images that the client names are for those who may pull. */
+	m->source.may_not_pull = q->image && !access_may(where->caller, "pull");
+	m->spec.no_pull = m->source.may_not_pull;
+	api_code_write_spec(m);
+	if (m->text.failed)
+		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
+	id_make(m->row.id);
+	m->row.state = SANDBOX_CREATING;
+	m->row.owner = where->caller->tenant;
+	m->row.image = m->spec.image;
+	m->row.network = "none";
+	m->row.spec = m->text.data;
+	m->row.memory = m->spec.memory;
+	m->row.cpu_millis = m->spec.cpu_millis;
+	m->row.disk = m->spec.disk;
+	m->row.created_at = m->row.last_used = service_time();
+	m->row.expires_at =
+		m->row.created_at + (int64_t)(p->limits.timeout_ms + CODE_GRACE_MS);
+	return 0;
+}
+
+/* Errors of the core have their meaning from api_error_from(). */
+static int api_code_start(const struct code_client *where, struct code_plan *p,
+			  struct api_code_made *m, const struct code_callbacks *callbacks,
+			  void *ctx, struct code_run **ret, struct api_error *err)
+{
+	struct code_sandbox sandbox = { &m->row, &m->spec, &m->source };
+	struct warren_error why = WARREN_ERROR_INIT;
+	int r = code_begin(where->service, p, &sandbox, callbacks, ctx, ret, &why);
+
+	if (r == 0)
+		return 0;
+	(void)api_error_from(err, &why);
+	if (r == -EDQUOT) {
+		const struct db_denial *d = db_denied(service_db(where->service));
+
+		api_error_text(err, "quota", "%s", db_quota_name(d->quota));
+		api_error_number(err, "used", d->used);
+		api_error_number(err, "maximum", d->limit);
+	}
+	return -EBADMSG;
+}
+
+int api_code_begin(const struct code_client *where, const struct code_request *request,
+		   const struct code_callbacks *callbacks, void *ctx,
+		   struct code_run **ret, struct api_error *err)
+{
+	AUTO_CODE_PLAN struct code_plan plan = { 0 };
+	struct api_code_made made = { .text = BUF_INIT(64U << 10) };
+	struct code_settings settings;
+	struct warren_error why = WARREN_ERROR_INIT;
+	int r;
+
+	api_code_settings(where->config, &settings);
+	if (code_plan_make(&settings, request, &plan, &why) < 0)
+		return api_code_refuse(err, &why);
+	r = api_code_make(where, request, &plan, &made, err);
+	if (r == 0)
+		r = api_code_start(where, &plan, &made, callbacks, ctx, ret, err);
+	buf_done(&made.text);
+	return r;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * code.h - begin a run of code on behalf of a client, for all APIs
+ *
+ * From a request to a plan and the sandbox for it: with the service's defaults, maxima
+ * and policy. Then service/code/code.h does the rest.
+ */
+#ifndef API_CODE_H
+#define API_CODE_H
+
+#include "api/access.h"
+#include "api/errors.h"
+#include "service/code/code.h"
+
+struct config;
+struct warden_policy;
+
+struct code_client {
+	struct service *service;
+	const struct config *config;
+	const struct warden_policy *policy;
+	const struct caller *caller;
+	const char *backend, *tier; /* NULL: the service's */
+	uint64_t cpu_millis;        /* 0: the default */
+};
+
+/* Like code_begin(); what @request points to must stay valid as long. */
+int api_code_begin(const struct code_client *where, const struct code_request *request,
+		   const struct code_callbacks *callbacks, void *ctx,
+		   struct code_run **ret, struct api_error *err) MUST_CHECK;
+/* The error of a run that has no result. */
+void api_code_failed(struct api_error *err, const struct warren_error *why);
+/* The settings of the configuration. */
+void api_code_settings(const struct config *config, struct code_settings *ret);
+
+#endif /* API_CODE_H */

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* code.h - requests to run code: their state, and their answers */
+#ifndef API_V1_CODE_H
+#define API_V1_CODE_H
+
+#include "api/code.h"
+#include "api/v1/v1.h"
+#include "net/loop.h"
+
+/* A request as the planner reads it, with the memory that it needs. */
+struct code_wanted {
+	struct code_request request;
+	const char **args, **artifacts;
+	char **env;
+	struct code_file *files;
+	char **decoded; /* of base64 */
+	size_t n_decoded;
+};
+
+/* Read a RunCode; the fields are borrowed from @body. */
+int code_wanted_read(const struct body *body, struct code_wanted *w,
+		     struct api_error *err) MUST_CHECK;
+void code_wanted_done(struct code_wanted *w);
+
+/*
+ * A result as JSON, in slices: as text it is up to six times as long as it is, and a
+ * client may read slowly.
+ */
+struct code_answer {
+	const struct code_result *result;
+	bool no_output; /* without stdout and stderr */
+	size_t part;    /* private from here */
+	size_t at;
+	bool opened, base64;
+};
+
+/* The next slice; 1: there is more, 0: that was all. */
+int code_answer_next(struct code_answer *a, struct buf *out);
+/* Bytes that an answer is about to have before they are encoded. */
+size_t code_answer_size(const struct code_answer *a);
+
+/* The state of a call. */
+struct code_call {
+	struct call *call;
+	struct code_wanted wanted;
+	struct code_run *run;
+	struct code_answer answer;
+	struct loop_task turn;
+	bool answering, blocked, begun;
+	/* For a stream: */
+	bool stream, sse;
+	struct loop_timer *timer;
+	/* The beginning of a character whose end is still to come. */
+	struct {
+		char data[4];
+		size_t n;
+	} kept[2];
+};
+
+/* code_stream.c */
+void code_stream_started(void *ctx);
+bool code_stream_output(void *ctx, int stream, const char *data, size_t n);
+void code_stream_done(struct code_call *k, const struct code_result *result,
+		      const struct warren_error *err);
+/* More of the answer can be sent: code.c. */
+void code_call_send(struct code_call *k);
+
+#endif /* API_V1_CODE_H */

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* code_request.c - from a RunCode to a request of code/plan.h */
+#include <errno.h>
+#include <string.h>
+
+#include "api/v1/code.h"
+#include "api/v1/exec.h"
+#include "base/base64.h"
+#include "base/strv.h"
+
+void code_wanted_done(struct code_wanted *w)
+{
+	free((void *)w->args);
+	free((void *)w->artifacts);
+	(void)strv_free(w->env);
+	free(w->files);
+	for (size_t i = 0; i < w->n_decoded; i++)
+		free(w->decoded[i]);
+	free((void *)w->decoded);
+	*w = (struct code_wanted){ 0 };
+}
+
+static int code_read_words(const struct body *body, const char *field, const char ***ret)
+{
+	json_t *list = body_json(body, field);
+	size_t n = json_array_size(list);
+
+	*ret = calloc(n + 1, sizeof(**ret));
+	for (size_t i = 0; *ret && i < n; i++)
+		(*ret)[i] = json_string_value(json_array_get(list, i));
+	return *ret ? 0 : -ENOMEM;
+}
+
+static int code_decode(struct code_wanted *w, const json_t *text, const void **ret,
+		       size_t *ret_size)
+{
+	size_t n = json_string_length(text);
+	char *data = malloc(n / 4 * 3 + 1);
+	ssize_t size = data ? base64_decode(json_string_value(text), n, data) : -ENOMEM;
+
+	if (size < 0) {
+		free(data);
+		return (int)size;
+	}
+	w->decoded[w->n_decoded++] = data;
+	*ret = data;
+	*ret_size = (size_t)size;
+	return 0;
+}
+
+static int code_read_files(const struct body *body, struct code_wanted *w)
+{
+	json_t *texts = body_json(body, "files"),
+	       *bytes = body_json(body, "files_base64");
+	size_t n = json_object_size(texts) + json_object_size(bytes), i = 0;
+	const char *name;
+	json_t *value;
+	int r = 0;
+
+	w->files = calloc(n + 1, sizeof(*w->files));
+	w->decoded = calloc(json_object_size(bytes) + 1, sizeof(*w->decoded));
+	if (!w->files || !w->decoded)
+		return -ENOMEM;
+	json_object_foreach(texts, name, value) w->files[i++] =
+		(struct code_file){ name, json_string_value(value),
+				    json_string_length(value) };
+	json_object_foreach(bytes, name, value)
+	{
+		w->files[i].name = name;
+		r = code_decode(w, value, &w->files[i].data, &w->files[i].size);
+		if (r < 0)
+			return r;
+		i++;
+	}
+	w->request.files = w->files;
+	w->request.n_files = n;
+	return 0;
+}
+
+static int code_read_stdin(const struct body *body, struct code_wanted *w)
+{
+	const char *text = body_text(body, "stdin");
+
+	if (body_has(body, "stdin_base64"))
+		return code_decode(w, json_object_get(body->json, "stdin_base64"),
+				   &w->request.input, &w->request.input_size);
+	w->request.input = text;
+	w->request.input_size = text ? strlen(text) : 0;
+	return 0;
+}
+
+int code_wanted_read(const struct body *body, struct code_wanted *w,
+		     struct api_error *err)
+{
+	struct body limits = body_object(body, "limits");
+	const char *code = body_text(body, "code");
+
+	if (body_has(body, "stdin") && body_has(body, "stdin_base64"))
+		return api_error_set(err, API_ERR_INVALID_REQUEST,
+				     "/stdin: give stdin or stdin_base64, not both");
+	w->request = (struct code_request){
+		.language = body_text(body, "language"),
+		.code = code,
+		.code_size = strlen(code),
+		.limits = { .timeout_ms = (uint64_t)body_int(body, "timeout_ms"),
+			    .memory = body_size(&limits, "memory"),
+			    .disk = body_size(&limits, "disk"),
+			    .pids = (uint64_t)body_int(&limits, "pids") },
+		.max_output = body_size(body, "max_output"),
+		.image = body_text(body, "image"),
+	};
+	if (code_read_words(body, "args", &w->args) < 0 ||
+	    code_read_words(body, "artifacts", &w->artifacts) < 0 ||
+	    exec_read_env(body, &w->env) < 0 || code_read_files(body, w) < 0 ||
+	    code_read_stdin(body, w) < 0)
+		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
+	w->request.args = w->args;
+	w->request.artifacts = w->artifacts;
+	w->request.env = (const char *const *)w->env;
+	return 0;
+}

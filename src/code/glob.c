@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * glob.c - match the path of a file with a glob
+ *
+ * The states of a match are positions in the glob; all that are possible are followed at
+ * the same time. So a match takes at most the length of the glob times that of the path,
+ * whatever a client writes.
+ */
+#include <string.h>
+
+#include "base/utf8.h"
+#include "code/plan.h"
+
+static size_t glob_char(const char *s)
+{
+	size_t n = utf8_len(s, strnlen(s, 4));
+
+	return n ? n : 1;
+}
+
+/* The end of the set at @at, behind its bracket; NULL: it is not closed. */
+static const char *glob_set_end(const char *at)
+{
+	const char *p = at + 1 + (at[1] == '!' || at[1] == '^');
+
+	for (bool first = true; *p && (first || *p != ']'); first = false)
+		p += glob_char(p);
+	return *p ? p + 1 : NULL;
+}
+
+/* Whether the character of @n bytes at @c is in the set from @at to @end. */
+static bool glob_set_has(const char *at, const char *end, const char *c, size_t n)
+{
+	bool not = at[1] == '!' || at[1] == '^', found = false;
+	const char *p = at + 1 + not ;
+
+	while (p < end - 1) {
+		size_t low = glob_char(p);
+		const char *high = p + low;
+
+		if (*high == '-' && high + 1 < end - 1) {
+			size_t len = glob_char(high + 1);
+
+			found |= n == low && n == len && memcmp(c, p, n) >= 0 &&
+				 memcmp(c, high + 1, n) <= 0;
+			p = high + 1 + len;
+		} else {
+			found |= n == low && memcmp(c, p, n) == 0;
+			p = high;
+		}
+	}
+	return found != not ;
+}
+
+struct glob_states {
+	char on[CODE_GLOB_LEN + 4];
+};
+
+/*
+ * Follow the state at @p of @now over the character of @n bytes at @c (n is 0 at the end
+ * of the path). @fresh: a name begins with it.
+ */
+static void glob_follow(const char *glob, size_t p, struct glob_states *now,
+			struct glob_states *next, const char *c, size_t n, bool fresh)
+{
+	const char *at = glob + p;
+	bool name = n > 0 && *c != '/';
+	size_t len;
+
+	if (at[0] == '*' && at[1] == '*') {
+		now->on[p + 2] = 1;
+		if (at[2] == '/' && fresh)
+			now->on[p + 3] = 1;
+		next->on[p] |= n > 0;
+	} else if (*at == '*') {
+		now->on[p + 1] = 1;
+		next->on[p] |= name;
+	} else if (*at == '?') {
+		next->on[p + 1] |= name;
+	} else if (*at == '[' && glob_set_end(at)) {
+		const char *end = glob_set_end(at);
+
+		next->on[end - glob] |= name && glob_set_has(at, end, c, n);
+	} else {
+		at += *at == '\\' && at[1];
+		len = glob_char(at);
+		next->on[(size_t)(at - glob) + len] |= n == len && memcmp(at, c, n) == 0;
+	}
+}
+
+bool code_glob_match(const char *glob, const char *path)
+{
+	struct glob_states now = { { 1 } }, next;
+	size_t m = strlen(glob);
+	bool fresh = true;
+
+	if (m > CODE_GLOB_LEN)
+		return false;
+	for (;;) {
+		size_t n = *path ? glob_char(path) : 0;
+
+		(void)memset(&next, 0, sizeof(next));
+		for (size_t p = 0; p < m; p++)
+			if (now.on[p])
+				glob_follow(glob, p, &now, &next, path, n, fresh);
+		if (n == 0)
+			return now.on[m];
+		fresh = *path == '/';
+		path += n;
+		now = next;
+	}
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* code.c - a run of code: begin, end, and its sandbox */
+#include <errno.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "service/code/internal.h"
+
+#define CODE_CREATE_MS 600000 /* its image may have to be pulled */
+
+/* ------------------------------------------------------------------ tickets */
+
+struct code_ticket *code_ticket_new(struct code_run *run)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	run->ticket = malloc(sizeof(*run->ticket));
+	if (run->ticket) {
+		run->ticket->run = run;
+	} else {
+		(void)error_errno(&err, ENOMEM, "run the program");
+		code_fail(run, &err);
+	}
+	return run->ticket;
+}
+
+struct code_run *code_ticket_use(struct code_ticket *t)
+{
+	struct code_run *run = t->run;
+
+	if (run)
+		run->ticket = NULL;
+	free(t);
+	return run;
+}
+
+/* --------------------------------------------------------------- its sandbox */
+
+struct sandbox *code_use_sandbox(struct code_run *run)
+{
+	struct sandbox *sandbox = sandbox_find(run->service, NULL, run->id);
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!sandbox) {
+		(void)error_set(&err, ESTALE, "the sandbox is gone");
+		code_fail_used(run, &err);
+		return NULL;
+	}
+	sandbox->code_pass = true;
+	return sandbox;
+}
+
+static void code_delete_sandbox(const struct code_run *run)
+{
+	struct sandbox *sandbox = sandbox_find(run->service, NULL, run->id);
+
+	if (sandbox && sandbox->row.state != SANDBOX_DELETING)
+		sandbox_delete_for(sandbox, "code", service_ignore, NULL);
+}
+
+/* ---------------------------------------------------------------------- end */
+
+/* Nothing of it is under way any more. */
+static void code_stop(struct code_run *run)
+{
+	sandbox_wait_cancel(&run->waiter);
+	if (run->ticket)
+		run->ticket->run = NULL;
+	run->ticket = NULL;
+	code_write_cancel(run);
+	code_execute_cancel(run);
+	code_collect_cancel(run);
+	run->files = files_end(run->files);
+}
+
+void code_fail(struct code_run *run, const struct warren_error *err)
+{
+	if (run->done)
+		return;
+	run->done = true;
+	code_stop(run);
+	code_delete_sandbox(run);
+	run->on.done(run->ctx, NULL, err);
+}
+
+void code_fail_used(struct code_run *run, const struct warren_error *err)
+{
+	const struct sandbox *sandbox = sandbox_find(run->service, NULL, run->id);
+	struct warren_error deleted = WARREN_ERROR_INIT;
+
+	if (!sandbox || sandbox->row.state == SANDBOX_DELETING) {
+		(void)error_set(&deleted, EBUSY,
+				"the sandbox of the run was deleted before the program "
+				"ended");
+		err = &deleted;
+	}
+	code_fail(run, err);
+}
+
+void code_finish(struct code_run *run)
+{
+	if (run->done)
+		return;
+	/* What is cut is cut where a character ends. */
+	for (int i = 0; i < 2; i++) {
+		struct buf *b = &run->result.output[i];
+
+		if (run->result.truncated[i] && b->len > 0)
+			b->len -= utf8_cut(b->data, b->len);
+	}
+	run->done = true;
+	code_stop(run);
+	code_delete_sandbox(run);
+	run->on.done(run->ctx, &run->result, NULL);
+}
+
+bool code_lease(struct code_run *run, size_t more)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	uint64_t bytes = run->result.output[0].len + run->result.output[1].len +
+			 run->artifact_bytes + more;
+
+	if (lease_memory(run->service, run->owner, bytes, &run->memory, &err) == 0)
+		return true;
+	code_fail(run, &err);
+	return false;
+}
+
+const char *code_sandbox_id(const struct code_run *run)
+{
+	return run->id;
+}
+
+void code_go_on(struct code_run *run)
+{
+	if (!run->blocked || run->done)
+		return;
+	run->blocked = false;
+	loop_later(run->service->loop, &run->turn);
+}
+
+struct code_run *code_cancel(struct code_run *run)
+{
+	if (!run)
+		return NULL;
+	if (!run->done) {
+		code_stop(run);
+		code_delete_sandbox(run);
+	}
+	for (size_t i = 0; i < run->result.n_artifacts; i++) {
+		free(run->result.artifacts[i].path);
+		free(run->result.artifacts[i].data);
+	}
+	free(run->result.artifacts);
+	buf_done(&run->result.output[0]);
+	buf_done(&run->result.output[1]);
+	lease_end(run->service, LEASE_MEMORY, &run->memory);
+	code_plan_done(&run->plan);
+	free(run);
+	return NULL;
+}
+
+/* -------------------------------------------------------------------- begin */
+
+static void code_on_created(struct sandbox_waiter *w, struct sandbox *sandbox, int state)
+{
+	struct code_run *run = w->ctx;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (state == SANDBOX_RUNNING) {
+		code_write(run);
+		return;
+	}
+	if (state == SANDBOX_FAILED)
+		(void)error_set(&err,
+				sandbox_failure(sandbox) ? sandbox_failure(sandbox) : EIO,
+				"%s",
+				sandbox_row(sandbox)->error ? sandbox_row(sandbox)->error
+							    : "the sandbox failed");
+	else if (state == -ETIMEDOUT)
+		(void)error_set(&err, ETIMEDOUT, "the sandbox was not created in time");
+	else
+		(void)error_set(&err, ESTALE, "the sandbox is gone");
+	code_fail_used(run, &err);
+}
+
+static struct code_run *code_new(struct service *s, struct code_plan *plan,
+				 const struct code_callbacks *callbacks, void *ctx)
+{
+	struct code_run *run = calloc(1, sizeof(*run));
+
+	if (!run) {
+		code_plan_done(plan);
+		return NULL;
+	}
+	run->service = s;
+	run->plan = *plan;
+	*plan = (struct code_plan){ 0 };
+	run->on = *callbacks;
+	run->ctx = ctx;
+	run->fd = -1;
+	run->waiter = (struct sandbox_waiter){ .states = ~(1U << SANDBOX_CREATING),
+					       .fn = code_on_created,
+					       .ctx = run };
+	run->result.language = run->plan.language->name;
+	run->result.artifacts_complete = true;
+	for (int i = 0; i < 2; i++)
+		run->result.output[i] =
+			(struct buf)BUF_INIT((size_t)run->plan.max_output + 128);
+	return run;
+}
+
+int code_begin(struct service *s, struct code_plan *plan,
+	       const struct code_sandbox *sandbox, const struct code_callbacks *callbacks,
+	       void *ctx, struct code_run **ret, struct warren_error *err)
+{
+	struct code_run *run = code_new(s, plan, callbacks, ctx);
+	struct db_request none = { 0 };
+	struct sandbox *made = NULL;
+	int r;
+
+	if (!run)
+		return error_errno(err, ENOMEM, "run the program");
+	r = sandbox_create(s, sandbox->row, sandbox->spec, sandbox->source, &none, &made,
+			   err);
+	if (r < 0) {
+		run->done = true; /* there is nothing to end */
+		(void)code_cancel(run);
+		return r;
+	}
+	(void)memcpy(run->id, made->row.id, sizeof(run->id));
+	(void)strncpy(run->owner, made->row.owner, sizeof(run->owner) - 1);
+	made->code_run = true;
+	sandbox_wait(made, &run->waiter, CODE_CREATE_MS);
+	*ret = run;
+	return 0;
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * execute.c - the steps of a run: the compiler and the program, as execs with their
+ * output
+ *
+ * The output is read as it is written, and counted: beyond the maximum it is dropped. The
+ * exec waits for this reader, so nothing else is lost. What a compiler writes is the
+ * program's output only if it failed.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/strv.h"
+#include "service/code/internal.h"
+
+#define CODE_PIECES_A_TURN 16
+#define CODE_BAD_OPTION    9 /* what node exits with if it does not know an option */
+
+static char **code_step_argv(const struct code_run *run)
+{
+	return run->step == CODE_COMPILES ? run->plan.compile
+	       : run->step == CODE_RUNS   ? run->plan.run
+					  : run->plan.run_alone;
+}
+
+static void code_step_begin(struct code_run *run);
+
+static void code_step_let_go(struct code_run *run)
+{
+	exec_wait_cancel(&run->ended);
+	exec_watch_cancel(&run->watcher);
+	exec_hold_cancel(&run->holder);
+	loop_task_cancel(&run->turn);
+	run->exec = exec_unref(run->exec);
+}
+
+void code_execute_cancel(struct code_run *run)
+{
+	code_step_let_go(run);
+}
+
+/* ------------------------------------------------------------------ the end */
+
+/* The result so far: that of the last step. */
+static void code_step_fill(struct code_run *run, const struct warren_result *r)
+{
+	struct code_result *to = &run->result;
+
+	to->exec = *r;
+	to->compiler = run->step == CODE_COMPILES;
+	to->duration_usec = (clock_now() - run->begun) / 1000;
+	to->exit_code = r->signal ? 128 + r->signal : r->exit_code;
+	if (r->timed_out)
+		to->exit_code = CODE_EXIT_TIMEOUT;
+}
+
+/* To the client at once, or to the result. */
+static bool code_step_deliver(struct code_run *run, int stream, const char *data,
+			      size_t n)
+{
+	struct buf *kept = &run->result.output[stream - 1];
+
+	if (run->on.output && run->step != CODE_COMPILES) {
+		run->blocked |= run->on.output(run->ctx, stream, data, n);
+		return true;
+	}
+	if (!code_lease(run, n))
+		return false;
+	buf_add(kept, data, n);
+	if (kept->failed) {
+		struct warren_error err = WARREN_ERROR_INIT;
+
+		(void)error_errno(&err, ENOMEM, "keep the output");
+		code_fail(run, &err);
+		return false;
+	}
+	return true;
+}
+
+/* What the compiler wrote, for a client that reads along. */
+static void code_step_show_compiler(struct code_run *run)
+{
+	for (int i = 0; run->on.output && i < 2; i++) {
+		struct buf *kept = &run->result.output[i];
+
+		if (kept->len > 0)
+			(void)run->on.output(run->ctx, i + 1, kept->data, kept->len);
+		kept->len = 0;
+	}
+}
+
+static void code_step_timed_out(struct code_run *run)
+{
+	char text[96];
+	int n = snprintf(text, sizeof(text), "Execution timed out after %ju ms\n",
+			 (uintmax_t)run->plan.limits.timeout_ms);
+
+	run->step = CODE_RUNS;
+	(void)code_step_deliver(run, 2, text, (size_t)n);
+}
+
+/* The compiler is not there, and this node is too old to do without it. */
+static bool code_step_too_old(const struct code_run *run, const struct warren_result *r)
+{
+	const struct buf *out = &run->result.output[1];
+
+	return run->step == CODE_RUNS_ALONE && r->exit_code == CODE_BAD_OPTION &&
+	       (run->on.output || (out->len > 0 && strstr(out->data, "bad option")));
+}
+
+static void code_tool_missing(struct code_run *run, const char *tools)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	const char *package = run->plan.language->package;
+	char list[160] = "", one[128];
+
+	for (size_t i = 0; code_step_tool(tools, i, one, sizeof(one)); i++) {
+		size_t n = strlen(list);
+
+		(void)snprintf(list + n, sizeof(list) - n, "%s'%.60s'",
+			       i > 0 ? " or " : "", one);
+	}
+	(void)error_set(
+		&err, ENOENT,
+		"/language: %s needs %s, which the image '%.120s' does not have%s%s",
+		run->plan.language->name, list, run->plan.image,
+		package ? "; on Debian, install " : "", package ? package : "");
+	code_fail(run, &err);
+}
+
+static void code_step_over(struct code_run *run)
+{
+	const struct warren_result r = exec_row(run->exec)->result;
+
+	code_step_let_go(run);
+	code_step_fill(run, &r);
+	if (code_step_too_old(run, &r)) {
+		code_tool_missing(run, run->plan.compile[0]);
+		return;
+	}
+	if (run->step == CODE_COMPILES && r.exit_code == 0 && !r.timed_out) {
+		for (int i = 0; i < 2; i++) {
+			buf_done(&run->result.output[i]);
+			run->result.output[i] =
+				(struct buf)BUF_INIT((size_t)run->plan.max_output + 128);
+			run->result.written[i] = 0;
+			run->result.truncated[i] = false;
+		}
+		run->step = CODE_RUNS;
+		run->tool = 0;
+		code_step_begin(run);
+		return;
+	}
+	if (run->step == CODE_COMPILES)
+		code_step_show_compiler(run);
+	if (r.timed_out)
+		code_step_timed_out(run);
+	if (!run->done)
+		code_collect(run);
+}
+
+/* ------------------------------------------------------------------- output */
+
+static bool code_step_take(struct code_run *run, const struct warren_output *o,
+			   const char *data)
+{
+	int i = o->stream - 1;
+	uint64_t left;
+	size_t n = o->size;
+
+	if (i < 0 || i > 1)
+		return true;
+	left = run->result.written[i] < run->plan.max_output
+		       ? run->plan.max_output - run->result.written[i]
+		       : 0;
+	run->result.written[i] += n;
+	if (n > left) {
+		run->result.truncated[i] = true;
+		n = (size_t)left;
+	}
+	return n == 0 || code_step_deliver(run, o->stream, data, n);
+}
+
+/* Some of the output, and whether there is more; the exec may be gone afterwards. */
+static void code_step_read(void *ctx)
+{
+	static char piece[65536];
+	struct code_run *run = ctx;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	for (int i = 0; i < CODE_PIECES_A_TURN && !run->blocked; i++) {
+		struct warren_output o;
+		int r = exec_output(run->exec, run->cursor, &run->hint, piece,
+				    sizeof(piece), &o, &err);
+
+		if (r == -EINPROGRESS)
+			break;
+		if (r < 0) {
+			code_fail_used(run, &err);
+			return;
+		}
+		run->cursor = o.cursor;
+		if (o.size > 0) {
+			if (!code_step_take(run, &o, piece))
+				return;
+			exec_hold_move(&run->holder, run->cursor);
+			continue;
+		}
+		/* What it left running may write on; that is not waited for. */
+		if (exec_row(run->exec)->ended) {
+			code_step_over(run);
+		} else if (exec_lost(run->exec)) {
+			(void)error_set(&err, EREMOTEIO,
+					"the sandbox ended before the program did");
+			code_fail_used(run, &err);
+		}
+		return;
+	}
+	if (!run->blocked)
+		loop_later(run->service->loop, &run->turn);
+}
+
+static void code_on_output(struct waiter *w, void *of UNUSED)
+{
+	struct code_run *run = w->ctx;
+
+	if (!run->blocked)
+		loop_later(run->service->loop, &run->turn);
+}
+
+static void code_on_ended(struct waiter *w, void *of UNUSED)
+{
+	struct code_run *run = w->ctx;
+
+	if (!run->blocked)
+		loop_defer(run->service->loop, &run->turn);
+}
+
+/* -------------------------------------------------------------------- start */
+
+static void code_feed(struct code_run *run)
+{
+	if (run->step != CODE_COMPILES && run->plan.input)
+		exec_feed(run->exec, run->plan.input, run->plan.input_size, true,
+			  service_ignore, NULL);
+}
+
+/* The program is not there: another one may be, or the step is done without. */
+static void code_step_without(struct code_run *run, const struct warren_error *err)
+{
+	const char *tools = code_step_argv(run)[0];
+	char tool[256];
+
+	if (code_step_tool(tools, run->tool + 1, tool, sizeof(tool))) {
+		run->tool++;
+		code_step_begin(run);
+	} else if (run->step == CODE_COMPILES && run->plan.run_alone) {
+		run->step = CODE_RUNS_ALONE;
+		run->tool = 0;
+		code_step_begin(run);
+	} else if (strchr(tools, '/')) {
+		code_fail(run, err);
+	} else {
+		code_tool_missing(run, tools);
+	}
+}
+
+static void code_on_started(void *ctx, struct exec *exec, const struct warren_error *err)
+{
+	struct code_run *run = code_ticket_use(ctx);
+	struct warren_error why = WARREN_ERROR_INIT;
+
+	if (!run)
+		return;
+	if (!exec && (err->code == ENOENT || err->code == ENOTDIR)) {
+		code_step_without(run, err);
+		return;
+	}
+	if (!exec) {
+		code_fail_used(run, err);
+		return;
+	}
+	run->exec = exec_ref(exec);
+	run->cursor = 0;
+	run->hint = (struct journal_hint){ 0 };
+	run->turn = (struct loop_task){ .fn = code_step_read, .ctx = run };
+	run->ended = (struct waiter){ .fn = code_on_ended, .ctx = run };
+	run->watcher = (struct waiter){ .fn = code_on_output, .ctx = run };
+	run->holder = (struct exec_holder){ 0 };
+	exec_hold(exec, &run->holder, 0);
+	code_feed(run);
+	if (run->on.started)
+		run->on.started(run->ctx);
+	if (exec_row(exec)->ended) {
+		loop_defer(run->service->loop, &run->turn);
+		return;
+	}
+	exec_wait(exec, &run->ended);
+	if (exec_watch(exec, &run->watcher, &why) < 0)
+		code_fail_used(run, &why);
+}
+
+/* The time that the steps before have left. */
+static uint64_t code_step_time(const struct code_run *run)
+{
+	uint64_t spent = (clock_now() - run->begun) / 1000000;
+
+	return spent < run->plan.limits.timeout_ms ? run->plan.limits.timeout_ms - spent
+						   : 1;
+}
+
+static void code_step_begin(struct code_run *run)
+{
+	char **step = code_step_argv(run), tool[256];
+	size_t n = strv_len(step);
+	AUTO_FREE const char **argv = calloc(n + 1, sizeof(*argv));
+	struct exec_start start = { .argv = argv,
+				    .env = (const char *const *)run->plan.env,
+				    .cwd = CODE_DIR,
+				    .hold = true };
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct sandbox *sandbox;
+	struct code_ticket *t;
+
+	if (!argv) {
+		(void)error_errno(&err, ENOMEM, "run the program");
+		code_fail(run, &err);
+		return;
+	}
+	(void)memcpy(argv, step, n * sizeof(*argv));
+	(void)code_step_tool(step[0], run->tool, tool, sizeof(tool));
+	argv[0] = tool;
+	start.input = run->step != CODE_COMPILES && run->plan.input;
+	start.timeout_ms = code_step_time(run);
+	sandbox = code_use_sandbox(run);
+	t = sandbox ? code_ticket_new(run) : NULL;
+	if (t)
+		exec_start(sandbox, &start, code_on_started, t);
+}
+
+void code_execute(struct code_run *run)
+{
+	run->begun = clock_now();
+	run->step = run->plan.compile ? CODE_COMPILES : CODE_RUNS;
+	code_step_begin(run);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* internal.h - the state of a run of code, for the files of this folder */
+#ifndef SERVICE_CODE_INTERNAL_H
+#define SERVICE_CODE_INTERNAL_H
+
+#include "service/code/code.h"
+#include "service/core/room.h"
+#include "service/exec/exec.h"
+#include "service/files/file_writer.h"
+#include "service/files/files.h"
+
+/*
+ * Something under way that cannot be cancelled: its callback gets the ticket, and finds
+ * no run in it if the run has ended in the meantime.
+ */
+struct code_ticket {
+	struct code_run *run;
+};
+
+struct code_run {
+	struct service *service;
+	char id[ID_LEN + 1]; /* of the sandbox */
+	char owner[DB_NAME_MAX + 1];
+	struct code_plan plan;
+	struct code_callbacks on;
+	void *ctx;
+	struct code_result result;
+	bool done; /* done() was called */
+	struct fair_quota_lease memory;
+	struct sandbox_waiter waiter;
+	struct code_ticket *ticket;
+	struct files *files;
+
+	/* write.c */
+	size_t file;   /* the one that is being written */
+	size_t offset; /* bytes of it that are written */
+	int fd;
+	uint32_t stream;
+	struct file_writer *writer;
+
+	/* execute.c */
+	enum {
+		CODE_COMPILES,
+		CODE_RUNS,
+		CODE_RUNS_ALONE, /* without the compiler, which the image lacks */
+	} step;
+	size_t tool; /* which of the programs that the step names */
+	struct exec *exec;
+	struct waiter ended, watcher;
+	struct exec_holder holder;
+	struct loop_task turn;
+	struct journal_hint hint;
+	uint64_t cursor;
+	bool blocked;   /* output() has asked to wait */
+	uint64_t begun; /* ns: when the first step was started */
+
+	/* artifacts.c */
+	struct walk *walk;
+	struct loop_task read_turn;
+	size_t artifact_bytes;
+};
+
+/* code.c */
+struct code_ticket *code_ticket_new(struct code_run *run);
+/* The run of a ticket, which is freed; NULL: it has ended. */
+struct code_run *code_ticket_use(struct code_ticket *t);
+/* Its sandbox, for the next use of it (sandbox_use()); NULL: gone, and the run failed. */
+struct sandbox *code_use_sandbox(struct code_run *run);
+/* The run has failed. */
+void code_fail(struct code_run *run, const struct warren_error *err);
+/* The same for a request to its sandbox: that may have been deleted. */
+void code_fail_used(struct code_run *run, const struct warren_error *err);
+/* The program has ended, and everything is in the result. */
+void code_finish(struct code_run *run);
+/* Count @more bytes for the tenant; otherwise the run has failed. */
+bool code_lease(struct code_run *run, size_t more);
+
+/* write.c: write all files, then call code_execute(). */
+void code_write(struct code_run *run);
+void code_write_cancel(struct code_run *run);
+/* execute.c: compile and run, then call code_collect(). */
+void code_execute(struct code_run *run);
+void code_execute_cancel(struct code_run *run);
+/* artifacts.c: read the files that match, then call code_finish(). */
+void code_collect(struct code_run *run);
+void code_collect_cancel(struct code_run *run);
+
+#endif /* SERVICE_CODE_INTERNAL_H */
