@@ -21,6 +21,7 @@
 #define MCP_AT_ONCE    (64U << 10) /* bytes that are encoded without another thread */
 #define MCP_CALLS_MAX  64          /* calls of a session under way */
 #define MCP_SESSIONS   2048        /* of all tenants */
+#define MCP_NAME_MAX   128         /* bytes of Warren-Session */
 #define MCP_QUIET_MS   15000       /* between two signs of life of a stream */
 #define MCP_CREATE_MS  600000      /* to wait for a sandbox, with a pull of its image */
 
@@ -40,6 +41,8 @@ struct mcp_exchange {
 	bool takes_events;           /* the client accepts a stream of events */
 	bool stream;                 /* the answer is a stream of events, and has begun */
 	bool is_get;                 /* the stream of a session */
+	/* Of a stream: sessions with this holder end with it; "": none. */
+	char holds[MCP_NAME_MAX + 1];
 	bool answered;
 	bool blocked;   /* the stream's client does not read */
 	bool opened;    /* the answer tells the id of a new session */
@@ -78,6 +81,7 @@ struct mcp_wishes {
 	bool keep;                     /* Warren-Keep */
 	char image[256];               /* Warren-Image; "": the default */
 	char network[32];              /* Warren-Network; "": the default */
+	char project[1025]; /* Warren-Project: a directory to mount; "": none */
 };
 
 struct mcp_session {
@@ -87,6 +91,11 @@ struct mcp_session {
 	char *name;              /* Warren-Session; NULL: none */
 	struct caller caller;
 	struct live_request live;
+	/*
+	 * Warren-Session of the request that opened it; "": none. It ends with a stream
+	 * of this name, too.
+	 */
+	char holder[MCP_NAME_MAX + 1];
 	bool is_local; /* opened through the unix socket */
 	struct mcp_wishes wishes;
 	const char *version;      /* legacy */
@@ -115,6 +124,8 @@ int mcp_session_find(struct mcp_exchange *x, struct rpc_error *err);
 int mcp_session_join(struct mcp_exchange *x, struct rpc_error *err);
 /* Cancel its calls, end its stream, delete its sandbox unless it is kept, and free it. */
 void mcp_session_end(struct mcp_session *s);
+/* End all sessions of the caller with this holder. */
+void mcp_session_let_go(struct mcp *mcp, const struct caller *caller, const char *holder);
 /* Free it without an end for its sandbox: the service stops. */
 void mcp_session_free(struct mcp_session *s);
 

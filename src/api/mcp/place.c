@@ -126,6 +126,12 @@ static json_t *place_request(const struct mcp_wishes *w)
 		(void)json_object_set_new(request, "image", json_string(w->image));
 	if (request && w->network[0])
 		(void)json_object_set_new(request, "network", json_string(w->network));
+	if (request && w->project[0]) {
+		(void)json_object_set_new(request, "mounts",
+					  json_pack("[{s:s, s:s}]", "source", w->project,
+						    "target", w->project));
+		(void)json_object_set_new(request, "workdir", json_string(w->project));
+	}
 	return request;
 }
 

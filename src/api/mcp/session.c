@@ -4,6 +4,9 @@
  *
  * A session belongs to the token that opened it; for every other client it does not
  * exist. It ends with DELETE, with its token, and after a long time without use.
+ *
+ * A session with a holder (Warren-Session), as `warren mcp` opens, also ends with the
+ * stream of the holder. The kernel closes that when `warren mcp` is killed.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,9 +16,8 @@
 #include "api/mcp/internal.h"
 #include "base/list.h"
 
-#define SESSION_NAME_MAX 128
-#define SESSION_WEIGHT   15 /* one tenant may have 15 of 16 while it is alone */
-#define LOOK_MS          30000
+#define SESSION_WEIGHT 15 /* one tenant may have 15 of 16 while it is alone */
+#define LOOK_MS        30000
 /* Without a request and without a stream. A local client may wait for its user. */
 #define IDLE_MS       (60ULL * 60 * 1000)
 #define IDLE_LOCAL_MS (24ULL * 60 * 60 * 1000)
@@ -51,16 +53,19 @@ int mcp_wishes_read(const struct http_request *req, struct mcp_wishes *ret,
 	    wishes_text(req, "Warren-Image", ret->image, sizeof(ret->image), err) < 0 ||
 	    wishes_text(req, "Warren-Network", ret->network, sizeof(ret->network), err) <
 		    0 ||
+	    wishes_text(req, "Warren-Project", ret->project, sizeof(ret->project), err) <
+		    0 ||
 	    wishes_text(req, "Warren-Keep", keep, sizeof(keep), err) < 0)
 		return -1;
 	if (keep[0] && strcmp(keep, "0") != 0 && strcmp(keep, "1") != 0)
 		return rpc_error_set(err, RPC_INVALID_PARAMS,
 				     "the header Warren-Keep must be 0 or 1");
 	ret->keep = keep[0] == '1';
-	if (ret->sandbox[0] && (ret->image[0] || ret->network[0]))
-		return rpc_error_set(err, RPC_INVALID_PARAMS,
-				     "Warren-Sandbox names a sandbox that exists: "
-				     "Warren-Image and Warren-Network cannot change it");
+	if (ret->sandbox[0] && (ret->image[0] || ret->network[0] || ret->project[0]))
+		return rpc_error_set(
+			err, RPC_INVALID_PARAMS,
+			"Warren-Sandbox names a sandbox that exists: "
+			"Warren-Image, Warren-Network and Warren-Project cannot change it");
 	return 0;
 }
 
@@ -74,6 +79,7 @@ static int wishes_compare(const struct mcp_wishes *had, const struct mcp_wishes 
 		{ "Warren-Sandbox", had->sandbox, has->sandbox },
 		{ "Warren-Image", had->image, has->image },
 		{ "Warren-Network", had->network, has->network },
+		{ "Warren-Project", had->project, has->project },
 		{ "Warren-Keep", had->keep ? "1" : "", has->keep ? "1" : "" },
 	};
 
@@ -112,6 +118,7 @@ void mcp_session_end(struct mcp_session *s)
 			x->session = NULL;
 	if (s->stream && s->stream->req && !s->stream->answered) {
 		s->stream->answered = true;
+		s->stream->holds[0] = '\0';
 		(void)http_end(s->stream->req);
 	}
 	if (sandbox && !s->unmarked)
@@ -158,6 +165,22 @@ static int session_watch(struct mcp *mcp)
 	return r;
 }
 
+/* -1: an error; 0: there is no such header. */
+static int session_read_name(const struct http_request *req, const char **ret,
+			     struct rpc_error *err)
+{
+	int n = mcp_header(req, "Warren-Session", ret);
+
+	if (n == 1 && (!**ret || strlen(*ret) > MCP_NAME_MAX))
+		n = -1;
+	if (n < 0)
+		(void)rpc_error_set(err, RPC_INVALID_PARAMS,
+				    "the header Warren-Session must be sent once, with 1 "
+				    "to %d bytes",
+				    MCP_NAME_MAX);
+	return n;
+}
+
 static int session_charge(struct mcp *mcp, struct mcp_session *s, struct rpc_error *err)
 {
 	uint64_t used, maximum;
@@ -178,6 +201,7 @@ struct mcp_session *mcp_session_new(struct mcp_exchange *x, const char *name,
 {
 	struct mcp *mcp = x->mcp;
 	struct mcp_session *s = calloc(1, sizeof(*s));
+	const char *holder = NULL;
 
 	if (!s || (name && !(s->name = strdup(name))) || session_watch(mcp) < 0) {
 		(void)rpc_error_set(err, RPC_INTERNAL_ERROR, "out of memory");
@@ -190,12 +214,14 @@ struct mcp_session *mcp_session_new(struct mcp_exchange *x, const char *name,
 	s->version = rpc_legacy_versions[0];
 	s->is_local = x->req->peer->kind == HTTP_PEER_UNIX;
 	s->used = loop_now(service_loop(mcp->service));
-	if (mcp_wishes_read(x->req, &s->wishes, err) < 0 ||
+	if (session_read_name(x->req, &holder, err) < 0 ||
+	    mcp_wishes_read(x->req, &s->wishes, err) < 0 ||
 	    session_charge(mcp, s, err) < 0) {
 		free(s->name);
 		free(s);
 		return NULL;
 	}
+	(void)snprintf(s->holder, sizeof(s->holder), "%s", holder ? holder : "");
 	if (!name) {
 		id_make(s->id);
 		id_make(s->id + ID_LEN);
@@ -222,22 +248,6 @@ static struct mcp_session *session_look(struct mcp_exchange *x, const char *id,
 			  : !s->name && strcmp(s->id, id) == 0))
 			return s;
 	return NULL;
-}
-
-/* -1: an error; 0: there is no such header. */
-static int session_read_name(const struct http_request *req, const char **ret,
-			     struct rpc_error *err)
-{
-	int n = mcp_header(req, "Warren-Session", ret);
-
-	if (n == 1 && (!**ret || strlen(*ret) > SESSION_NAME_MAX))
-		n = -1;
-	if (n < 0)
-		(void)rpc_error_set(err, RPC_INVALID_PARAMS,
-				    "the header Warren-Session must be sent once, with 1 "
-				    "to %d bytes",
-				    SESSION_NAME_MAX);
-	return n;
 }
 
 int mcp_session_find(struct mcp_exchange *x, struct rpc_error *err)
@@ -280,11 +290,12 @@ int mcp_session_join(struct mcp_exchange *x, struct rpc_error *err)
 
 	if (n < 0 || mcp_wishes_read(x->req, &wishes, err) < 0)
 		return -1;
-	if (n == 0 && (wishes.keep || wishes.image[0] || wishes.network[0]))
+	if (n == 0 &&
+	    (wishes.keep || wishes.image[0] || wishes.network[0] || wishes.project[0]))
 		return rpc_error_set(
 			err, RPC_INVALID_PARAMS,
-			"Warren-Keep, Warren-Image and Warren-Network are for "
-			"the sandbox of a session: send Warren-Session, too");
+			"Warren-Keep, Warren-Image, Warren-Network and Warren-Project are "
+			"for the sandbox of a session: send Warren-Session, too");
 	if (n == 0)
 		return 0;
 	x->session = session_look(x, NULL, name);
@@ -294,6 +305,19 @@ int mcp_session_join(struct mcp_exchange *x, struct rpc_error *err)
 		return -1;
 	x->session->used = loop_now(service_loop(x->mcp->service));
 	return wishes_compare(&x->session->wishes, &wishes, err);
+}
+
+void mcp_session_let_go(struct mcp *mcp, const struct caller *caller, const char *holder)
+{
+	struct mcp_session *s;
+
+	do {
+		for (s = mcp->sessions; s; s = s->next)
+			if (session_is_of(s, caller) && strcmp(s->holder, holder) == 0)
+				break;
+		if (s)
+			mcp_session_end(s);
+	} while (s);
 }
 
 /* ------------------------------------------------------------------ all of them */

@@ -355,10 +355,14 @@ static void transport_post(struct mcp_exchange *x)
 		http_collect(req, MCP_BODY_MAX, transport_on_body);
 }
 
-/* The stream of a session, for messages that belong to no request. */
+/*
+ * The stream of a session, for messages that belong to no request. With Warren-Session,
+ * the sessions of that name end with it.
+ */
 static void transport_get(struct mcp_exchange *x)
 {
 	struct rpc_error err = { 0 };
+	const char *holder = NULL;
 	int status;
 
 	x->takes_events = transport_accepts(x->req, "text/event-stream", "text/*");
@@ -371,7 +375,11 @@ static void transport_get(struct mcp_exchange *x)
 		transport_refuse(x, 503, RPC_INTERNAL_ERROR, "the service is stopping");
 		return;
 	}
-	status = mcp_session_find(x, &err);
+	(void)mcp_header(x->req, "Warren-Session", &holder);
+	if (holder && !http_header(x->req, "Mcp-Session-Id"))
+		status = mcp_session_join(x, &err) < 0 ? 400 : 0;
+	else
+		status = mcp_session_find(x, &err);
 	if (status) {
 		mcp_exchange_refuse(x, status, &err);
 		return;
@@ -382,6 +390,8 @@ static void transport_get(struct mcp_exchange *x)
 		return;
 	}
 	x->is_get = true;
+	if (holder)
+		(void)snprintf(x->holds, sizeof(x->holds), "%s", x->session->holder);
 	x->session->stream = x;
 	mcp_exchange_begin(x);
 }
@@ -397,7 +407,10 @@ static void transport_delete(struct mcp_exchange *x)
 		return;
 	}
 	x->session = NULL;
+	(void)snprintf(x->holds, sizeof(x->holds), "%s", s->holder);
 	mcp_session_end(s);
+	if (x->holds[0])
+		mcp_session_let_go(x->mcp, &x->caller, x->holds);
 	mcp_exchange_empty(x, 204);
 }
 
@@ -466,6 +479,8 @@ static void transport_on_closed(struct http_request *req, int why UNUSED)
 	x->session = NULL;
 	x->quiet = loop_timer_free(x->quiet);
 	DLIST_REMOVE(x);
+	if (x->is_get && x->holds[0])
+		mcp_session_let_go(x->mcp, &x->caller, x->holds);
 	mcp_exchange_unref(x);
 }
 

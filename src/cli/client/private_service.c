@@ -66,7 +66,7 @@ __attribute__((noreturn)) static void private_child(const char *program, char **
 static int private_spawn(struct private_service *p, const struct private_options *options,
 			 struct warren_error *err)
 {
-	char program[PATH_MAX], mounts[MOUNTS_MAX], fd[] = "3";
+	char program[PATH_MAX], mounts[MOUNTS_MAX], fd[] = "3", option[] = "--mounts";
 	char *argv[] = {
 		(char[]){ "serve" }, (char[]){ "--private" }, fd, NULL, NULL, NULL
 	};
@@ -78,7 +78,7 @@ static int private_spawn(struct private_service *p, const struct private_options
 		return r;
 	if (options && options->mount) {
 		(void)snprintf(mounts, sizeof(mounts), "%s:rw", options->mount);
-		argv[3] = (char[]){ "--mounts" };
+		argv[3] = option;
 		argv[4] = mounts;
 	}
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
