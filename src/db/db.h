@@ -315,14 +315,12 @@ int db_insert_sandboxes(struct db *db, const struct sandbox_row *rows, size_t n,
 int db_get_sandbox(struct db *db, const char *owner, const char *id,
 		   struct sandbox_row *ret, struct warren_error *err) MUST_CHECK;
 /*
- * Find the id of the sandbox that @word refers to. With @owner: among its sandboxes, the
- * one with that name, or the only one whose id begins with @word. @owner NULL: a sandbox
- * of @first with that name, else the only id of any tenant that begins with @word, else
- * the only sandbox of another tenant with that name. With this order, no tenant can
- * choose a name that captures a reference to another tenant's sandbox. -ENOENT: none;
- * -ENOTUNIQ: several.
+ * Find the id of the sandbox that @word refers to: among the sandboxes of @owner, the one
+ * with that name, or the only one whose id begins with @word. @any: else the sandbox of
+ * any tenant with that whole id. Tenants choose names, and many ids begin with the same
+ * letters, so neither finds another tenant's sandbox. -ENOENT: none; -ENOTUNIQ: several.
  */
-int db_find_sandbox(struct db *db, const char *owner, const char *first, const char *word,
+int db_find_sandbox(struct db *db, const char *owner, bool any, const char *word,
 		    char ret_id[ID_LEN + 1], struct warren_error *err) MUST_CHECK;
 /* Set the exec of the main command; NULL: none. */
 int db_set_main(struct db *db, const char *id, const char *exec,

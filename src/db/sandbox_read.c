@@ -193,25 +193,19 @@ static int sandbox_read_prefix(struct db *db, const char *owner, const char *wor
 	return sandbox_read_only_id(&q, ret_id, err);
 }
 
-int db_find_sandbox(struct db *db, const char *owner, const char *first, const char *word,
+int db_find_sandbox(struct db *db, const char *owner, bool any, const char *word,
 		    char ret_id[ID_LEN + 1], struct warren_error *err)
 {
-	int r = sandbox_read_name(db, owner ? owner : first, word, ret_id, err);
+	int r = sandbox_read_name(db, owner, word, ret_id, err);
 
 	if (r == 0)
 		r = sandbox_read_prefix(db, owner, word, ret_id, err);
+	if (r == 0 && any && strlen(word) == ID_LEN)
+		r = sandbox_read_prefix(db, NULL, word, ret_id, err);
 	if (r == -ENOTUNIQ)
 		return error_set(err, ENOTUNIQ,
 				 "'%s' is ambiguous: it begins more than one sandbox id; "
 				 "use more of the id",
-				 word);
-	/* Last: a tenant must not catch what another one's id begins with. */
-	if (r == 0 && !owner)
-		r = sandbox_read_name(db, NULL, word, ret_id, err);
-	if (r == -ENOTUNIQ)
-		return error_set(err, ENOTUNIQ,
-				 "'%s' is ambiguous: several tenants have a sandbox of "
-				 "that name; use its id",
 				 word);
 	if (r == 0)
 		return error_set(err, ENOENT, "there is no sandbox '%s'", word);

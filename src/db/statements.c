@@ -84,8 +84,8 @@ const char *const statement_texts[STMT_MAX] = {
 		"?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[STMT_GET_SANDBOX] = "SELECT " SANDBOX " FROM sandboxes s WHERE id = ?1 AND "
 			     "(?2 IS NULL OR owner = ?2)",
-	[STMT_FIND_NAME] = "SELECT id FROM sandboxes WHERE name = ?1 AND (?2 IS NULL OR "
-			   "owner = ?2) LIMIT 2",
+	[STMT_FIND_NAME] =
+		"SELECT id FROM sandboxes WHERE name = ?1 AND owner = ?2 LIMIT 2",
 	[STMT_FIND_PREFIX] = "SELECT id FROM sandboxes WHERE id >= ?1 AND id < ?2 AND "
 			     "(?3 IS NULL OR owner = ?3) LIMIT 2",
 	[STMT_SET_MAIN] = "UPDATE sandboxes SET main_exec = ? WHERE id = ?",

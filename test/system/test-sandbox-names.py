@@ -110,9 +110,13 @@ def names_are_unique_for_each_tenant():
     token = w.token("read", "write", "exec", tenant="other")
     theirs = w.create(name="one", token=token)
     eq(w.get("/v1/sandboxes/one", token=token)["id"], theirs)
-    eq(w.get("/v1/sandboxes/one")["id"], box, "the administrator's own comes first")
+    eq(w.get("/v1/sandboxes/one")["id"], box, "the administrator's own")
     w.delete("one")
-    eq(w.get("/v1/sandboxes/one")["id"], theirs, "and then whose it is")
+    for word in ("one", theirs[:3], theirs[:11]):
+        refused(w.ask("GET", f"/v1/sandboxes/{word}"), 404, "sandbox_not_found", word)
+        refused(w.ask("DELETE", f"/v1/sandboxes/{word}"), 404, "sandbox_not_found", word)
+    eq(w.get(f"/v1/sandboxes/{theirs}")["id"], theirs, "by its whole id")
+    eq(w.get(f"/v1/sandboxes/{theirs[:11]}", token=token)["id"], theirs, "its own tenant's")
     box = w.create(name="one")
     refused(w.ask("GET", f"/v1/sandboxes/{box[:6]}", token=token), 404, "sandbox_not_found")
     w.delete(box)
@@ -129,14 +133,14 @@ def no_tenant_catches_the_beginning_of_an_administrators_id():
         eq(w.get(f"/v1/sandboxes/{mine[:n]}")["id"], mine)
         eq(w.get(f"/v1/sandboxes/{mine[:n]}", token=token)["id"], theirs[(4, 11, 12).index(n)], "to its own tenant it is a name")
     eq(warren("exec", mine[:4], "--", "hostname").stdout.strip(), mine)
-    # An own name still comes first; another's name is found where no id begins so.
+    # An own name still comes first; another's name is not found, whatever is gone.
     own = w.create(name=mine[:4])
     eq(w.get(f"/v1/sandboxes/{mine[:4]}")["id"], own)
     w.delete(mine[:4])
     w.delete(mine[:4])
     eq(w.ask("GET", f"/v1/sandboxes/{own}").status, 404)
-    eq(w.ask("GET", f"/v1/sandboxes/{mine}").json()["id"], theirs[2], "of the name, once the id is gone")
-    eq(w.get(f"/v1/sandboxes/{mine[:4]}")["id"], theirs[0])
+    for n in (4, 11, 12):
+        refused(w.ask("DELETE", f"/v1/sandboxes/{mine[:n]}"), 404, "sandbox_not_found")
     for box in theirs:
         w.delete(box)
 

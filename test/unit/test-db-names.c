@@ -61,23 +61,28 @@ TEST(a_word_means_one_sandbox_or_none)
 	GOOD(insert(db, &a));
 	GOOD(insert(db, &b));
 	GOOD(insert(db, &c));
-	GOOD(db_find_sandbox(db, "bob", "bob", "one", id, &err));
+	GOOD(db_find_sandbox(db, "bob", false, "one", id, &err));
 	STREQ(id, b.id);
-	/* An administrator's own come first; of others' there must be one. */
-	GOOD(db_find_sandbox(db, NULL, "alice", "one", id, &err));
-	STREQ(id, a.id);
-	EQ(db_find_sandbox(db, NULL, DB_LOCAL, "one", id, &err), -ENOTUNIQ);
-	OK(strstr(err.msg, "several tenants"));
-	GOOD(db_find_sandbox(db, "alice", "alice", "b", id, &err));
-	STREQ(id, a.id);
-	EQ(db_find_sandbox(db, NULL, DB_LOCAL, "bcd", id, &err), -ENOTUNIQ);
-	GOOD(db_find_sandbox(db, NULL, DB_LOCAL, "bcdx", id, &err));
+	GOOD(db_find_sandbox(db, "bob", false, "bc", id, &err));
 	STREQ(id, b.id);
-	GOOD(db_find_sandbox(db, NULL, DB_LOCAL, "zzzzzzzzzzzz", id, &err));
+	/* An administrator's own; others' by their whole id only. */
+	GOOD(db_find_sandbox(db, "alice", true, "one", id, &err));
+	STREQ(id, a.id);
+	GOOD(db_find_sandbox(db, "alice", true, "b", id, &err));
+	STREQ(id, a.id);
+	EQ(db_find_sandbox(db, DB_LOCAL, true, "one", id, &err), -ENOENT);
+	EQ(db_find_sandbox(db, DB_LOCAL, true, "bcdx", id, &err), -ENOENT);
+	EQ(db_find_sandbox(db, DB_LOCAL, true, "zzzzzzzzzzz", id, &err), -ENOENT);
+	GOOD(db_find_sandbox(db, DB_LOCAL, true, "zzzzzzzzzzzz", id, &err));
 	STREQ(id, c.id);
-	EQ(db_find_sandbox(db, "alice", "alice", "z", id, &err), -ENOENT);
-	EQ(db_find_sandbox(db, "alice", "alice", "", id, &err), -ENOENT);
-	EQ(db_find_sandbox(db, "alice", "alice", "bcdfghjklmnpq", id, &err), -ENOENT);
+	EQ(db_find_sandbox(db, "alice", false, "zzzzzzzzzzzz", id, &err), -ENOENT);
+	EQ(db_find_sandbox(db, "alice", false, "z", id, &err), -ENOENT);
+	EQ(db_find_sandbox(db, "alice", false, "", id, &err), -ENOENT);
+	EQ(db_find_sandbox(db, "alice", false, "bcdfghjklmnpq", id, &err), -ENOENT);
+	(void)strcpy(c.id, "zzyzzzzzzzzz");
+	GOOD(insert(db, &c));
+	EQ(db_find_sandbox(db, "bob", false, "zz", id, &err), -ENOTUNIQ);
+	OK(strstr(err.msg, "more of the id"));
 	db_close(db);
 }
 

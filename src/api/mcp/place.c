@@ -15,17 +15,12 @@ struct mcp_placing {
 	mcp_place_fn fn;
 };
 
-static const char *place_tenant(const struct mcp_call *c)
-{
-	return access_may(&c->caller, "admin") ? NULL : c->caller.tenant;
-}
-
 struct sandbox *mcp_place_find(struct mcp_call *c, const char *word, struct buf *why)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	char id[ID_LEN + 1];
-	int r = sandbox_resolve(c->mcp->service, place_tenant(c), c->caller.tenant, word,
-				id, &err);
+	int r = sandbox_resolve(c->mcp->service, c->caller.tenant,
+				access_may(&c->caller, "admin"), word, id, &err);
 	struct sandbox *sandbox = r < 0 ? NULL : sandbox_find(c->mcp->service, NULL, id);
 
 	/* A token for one sandbox does not tell which others exist. */

@@ -138,9 +138,8 @@ static int swerex_resolve(struct ask *ask, const char *word, struct api_error *e
 {
 	const struct caller *c = &ask->caller;
 	struct warren_error why = WARREN_ERROR_INIT;
-	int r = sandbox_resolve(ask->sx->service,
-				access_may(c, "admin") ? NULL : c->tenant, c->tenant,
-				word, ask->sandbox, &why);
+	int r = sandbox_resolve(ask->sx->service, c->tenant, access_may(c, "admin"), word,
+				ask->sandbox, &why);
 
 	if (r < 0)
 		ask->sandbox[0] = '\0';

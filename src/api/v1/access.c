@@ -20,8 +20,7 @@ int access_sandbox(struct v1 *v1, const struct caller *caller, const char *word,
 {
 	bool all = caller->scopes & V1_SCOPE_ADMIN;
 	struct warren_error why = WARREN_ERROR_INIT;
-	int r = sandbox_resolve(v1->service, all ? NULL : caller->tenant, caller->tenant,
-				word, ret_id, &why);
+	int r = sandbox_resolve(v1->service, caller->tenant, all, word, ret_id, &why);
 
 	if (r == -ENOENT)
 		return api_error_set(err, API_ERR_SANDBOX_NOT_FOUND, "%s", why.msg);

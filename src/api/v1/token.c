@@ -125,8 +125,8 @@ static bool find_token_sandbox(struct call *c, struct token_row *row,
 			       char ret[ID_LEN + 1])
 {
 	struct warren_error why = WARREN_ERROR_INIT;
-	int r = sandbox_resolve(c->v1->service, row->tenant, row->tenant, row->sandbox,
-				ret, &why);
+	int r = sandbox_resolve(c->v1->service, row->tenant, false, row->sandbox, ret,
+				&why);
 
 	if (r == -ENOTUNIQ)
 		call_refuse(c, API_ERR_AMBIGUOUS_ID, "%s", why.msg);

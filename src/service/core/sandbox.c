@@ -34,11 +34,11 @@ struct sandbox *sandbox_find(struct service *s, const char *owner, const char *i
 	return NULL;
 }
 
-int sandbox_resolve(struct service *s, const char *owner, const char *first,
-		    const char *word, char ret_id[ID_LEN + 1], struct warren_error *err)
+int sandbox_resolve(struct service *s, const char *owner, bool any, const char *word,
+		    char ret_id[ID_LEN + 1], struct warren_error *err)
 {
-	if (!sandbox_find(s, owner, word))
-		return db_find_sandbox(s->db, owner, first, word, ret_id, err);
+	if (!sandbox_find(s, any ? NULL : owner, word))
+		return db_find_sandbox(s->db, owner, any, word, ret_id, err);
 	(void)memcpy(ret_id, word, ID_LEN + 1);
 	return 0;
 }

@@ -141,13 +141,12 @@ void service_on_warden_end(struct service *s, void (*fn)(void *ctx), void *ctx);
 struct sandbox *sandbox_find(struct service *s, const char *owner, const char *id);
 /*
  * The id of the sandbox that @word refers to. @word may be an id, a name, or the
- * beginning of an id; they are tried in this order. @owner NULL: any tenant, but names of
- * tenants other than @first are tried last (db_find_sandbox()). -ENOENT; -ENOTUNIQ:
+ * beginning of an id; they are tried in this order. Only sandboxes of @owner are found;
+ * @any: with their whole id also those of others (db_find_sandbox()). -ENOENT; -ENOTUNIQ:
  * several match.
  */
-int sandbox_resolve(struct service *s, const char *owner, const char *first,
-		    const char *word, char ret_id[ID_LEN + 1],
-		    struct warren_error *err) MUST_CHECK;
+int sandbox_resolve(struct service *s, const char *owner, bool any, const char *word,
+		    char ret_id[ID_LEN + 1], struct warren_error *err) MUST_CHECK;
 /* The copy of its row; borrowed until the next call that changes it. */
 const struct sandbox_row *sandbox_row(const struct sandbox *sandbox);
 struct service *sandbox_service(const struct sandbox *sandbox);
