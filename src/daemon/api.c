@@ -280,7 +280,10 @@ static int api_open_store(struct api *a, struct warren_error *err)
 	return a->journals < 0 ? error_errno(err, errno, "open '%s'", dir) : 0;
 }
 
-/* The machine's owner has the configured quota, too, unless somebody gave it another. */
+/*
+ * All tenants have the quota of the configuration, whatever it was when they were created
+ * (a row has its limits because the transaction that charges a tenant reads them).
+ */
 static int set_quota(struct api *a, struct warren_error *err)
 {
 	const struct config *c = a->birth->config;
@@ -294,7 +297,7 @@ static int set_quota(struct api *a, struct warren_error *err)
 
 	for (size_t i = 0; i < DB_QUOTA_MAX; i++)
 		a->v1.quota[i] = limits[i] ? limits[i] : DB_UNLIMITED;
-	return db_put_tenant(a->db, DB_LOCAL, a->v1.quota, err);
+	return db_set_quotas(a->db, a->v1.quota, err);
 }
 
 /* A listener that others can reach is opened only if who asks must show a token. */

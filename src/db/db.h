@@ -156,6 +156,9 @@ const char *db_quota_name(enum db_quota quota); /* "sandboxes", "memory", ... */
  */
 int db_put_tenant(struct db *db, const char *name, const uint64_t limit[DB_QUOTA_MAX],
 		  struct warren_error *err) MUST_CHECK;
+/* Change the limits of all tenants. */
+int db_set_quotas(struct db *db, const uint64_t limit[DB_QUOTA_MAX],
+		  struct warren_error *err) MUST_CHECK;
 int db_get_tenant(struct db *db, const char *name, struct tenant_row *ret,
 		  struct warren_error *err) MUST_CHECK;
 /* -EBUSY: it has sandboxes. Its tokens are deleted with it. */

@@ -43,6 +43,8 @@ const char *const statement_texts[STMT_MAX] = {
 		"ON CONFLICT (name) DO UPDATE SET max_sandboxes = excluded.max_sandboxes, "
 		"max_execs = excluded.max_execs, max_memory = excluded.max_memory, "
 		"max_cpu_millis = excluded.max_cpu_millis, max_disk = excluded.max_disk",
+	[STMT_SET_QUOTAS] = "UPDATE tenants SET max_sandboxes = ?, max_execs = ?, "
+			    "max_memory = ?, max_cpu_millis = ?, max_disk = ?",
 	[STMT_GET_TENANT] = "SELECT " TENANT " FROM tenants WHERE name = ?",
 	[STMT_EACH_TENANT] = "SELECT " TENANT " FROM tenants ORDER BY name",
 	[STMT_DELETE_TENANT] = "DELETE FROM tenants WHERE name = ?",

@@ -61,6 +61,22 @@ int db_put_tenant(struct db *db, const char *name, const uint64_t limit[DB_QUOTA
 	return r < 0 ? r : db_commit(&tx, err);
 }
 
+int db_set_quotas(struct db *db, const uint64_t limit[DB_QUOTA_MAX],
+		  struct warren_error *err)
+{
+	AUTO_DB_TX struct db_tx tx = { 0 };
+	AUTO_QUERY struct query q = { 0 };
+	int r = db_begin(db, DB_POWER_SAFE, &tx, err);
+
+	if (r < 0)
+		return r;
+	q = query_start(db, STMT_SET_QUOTAS);
+	for (size_t i = 0; i < DB_QUOTA_MAX; i++)
+		query_u64(&q, limit[i]);
+	r = query_run(&q, err);
+	return r < 0 ? r : db_commit(&tx, err);
+}
+
 int db_get_tenant(struct db *db, const char *name, struct tenant_row *ret,
 		  struct warren_error *err)
 {

@@ -122,6 +122,35 @@ def objects_of_another_tenant_do_not_exist():
 
 
 @test
+def a_tenant_has_the_quota_of_the_configuration():
+    """Whatever it was when the tenant was created; what a tenant has beyond it stays."""
+    with World("--quota-sandboxes", "2") as q:
+        t = q.token("read", "write", "exec", tenant="early")
+        q.create(token=t)
+        box = q.create(token=t)
+        for quota in ("3", "1", "none", "4"):
+            q.stop()
+            q.options = ["--quota-sandboxes", quota]
+            q.start()
+            eq(len(q.get("/v1/sandboxes", token=t)["sandboxes"]), 2, f"with a quota of {quota}")
+            for _ in range(0 if quota == "1" else 3 if quota == "none" else int(quota) - 2):
+                q.create(token=t)
+            if quota != "none":
+                e = check_error(q.ask("POST", "/v1/sandboxes", {}, token=t), 429, "quota_exceeded")
+                eq((e["detail"]["quota"], e["detail"]["maximum"]), ("sandboxes", int(quota)), "what is denied")
+            for s in q.get("/v1/sandboxes", token=t)["sandboxes"][:-2]:
+                q.delete(s["id"], token=t)
+        eq(q.run(box, "echo here", token=t)["stdout"], "here\n", "a sandbox that was there before")
+        # So has a tenant that comes later, and the machine's owner.
+        late = q.token("read", "write", tenant="late")
+        for token in (late, None):
+            ids = [q.create(token=token) for _ in range(4)]
+            check_error(q.ask("POST", "/v1/sandboxes", {}, token=token), 429, "quota_exceeded")
+            for s in ids:
+                q.delete(s, token=token)
+
+
+@test
 def quotas_are_exact():
     with World("--quota-sandboxes", "7", "--quota-execs", "5", "--quota-memory", "4g", tcp=True) as q:
         t = q.token("read", "write", "exec", "files", tenant="many")
