@@ -506,13 +506,13 @@ void config_example_backends(struct buf *out)
 	size_t n = 0;
 
 	buf_puts(out, "\n"
-		      "# Where sandboxes can run. ");
+		      "# The backends, which run sandboxes. ");
 	backend_put_kinds(out, true, " and ");
 	buf_puts(
 		out,
-		" exist without being listed;\n"
-		"# to remove one, write false instead of its settings. Each backend has a unique name,\n"
-		"# and a kind unless its name is that of a kind.\n"
+		"\n# exist even if this file does not define them; to remove one, write false instead of\n"
+		"# its settings. Each backend has a name, a kind and settings; you need not give the\n"
+		"# kind if the name is the kind.\n"
 		"backends:\n");
 	for (size_t i = 0; i < backend_n_kinds; i++) {
 		const struct backend_kind *k = backend_kinds[i];
@@ -545,14 +545,16 @@ static void manual_setting(const struct backend_setting *s, struct buf *out)
 	buf_printf(out, ".It Cm %s : Ar %s\n%s.\n", s->name, forms[s->type], s->help);
 	if (s->choices) {
 		backend_put_list(all, sizeof(all), s->choices);
-		buf_printf(out, "One of %s.\n", all);
+		buf_printf(out, "Allowed values: %s.\n", all);
 	}
 	if (s->places) {
 		backend_put_list(all, sizeof(all), s->places);
-		buf_printf(out, "Placeholders, written in braces: %s.\n", all);
+		buf_printf(out,
+			   "It may contain these placeholders, written in braces: %s.\n",
+			   all);
 	}
 	if (s->example)
-		buf_printf(out, "Example:\n.Ql %s .\n", s->example);
+		buf_printf(out, "An example is\n.Ql %s .\n", s->example);
 }
 
 void config_manual_backends(struct buf *out)
@@ -562,20 +564,21 @@ void config_manual_backends(struct buf *out)
 		".Ss Backends\n"
 		"The section\n"
 		".Cm backends\n"
-		"lists the backends, on which sandboxes run, by name.\n"
-		"Each has a kind and settings; the kind can be left out if it is the name.\n"
+		"defines the backends that run sandboxes; each has a name, a kind and settings.\n"
+		"You need not give the kind if the name is the kind.\n"
 		"The backends ");
 	backend_put_kinds(out, true, " and ");
 	buf_puts(
 		out,
-		" exist even if the file does not list them;\n"
+		" exist even if the file does not define them;\n"
+		"to remove one, write\n"
 		".Cm false\n"
-		"instead of settings removes one.\n"
+		"instead of its settings.\n"
 		"Each backend has an isolation tier.\n"
 		"From the weakest to the strongest, the tiers are none, container, namespace,\n"
 		"gvisor and vm.\n"
-		"A sandbox that requests a tier gets this tier or a stronger one; otherwise, its\n"
-		"creation fails.\n"
+		"If a request names a tier, the sandbox gets this tier or a stronger one.\n"
+		"If no backend provides it, the request fails.\n"
 		".Bd -literal -offset indent\n"
 		"backends:\n"
 		"  docker: false\n"
@@ -589,8 +592,8 @@ void config_manual_backends(struct buf *out)
 	for (size_t i = 0; i < backend_n_kinds; i++) {
 		const struct backend_kind *k = backend_kinds[i];
 
-		buf_printf(out, ".Pp\nKind\n.Cm %s ,\nof tier\n.Cm %s .\n%s.\n", k->name,
-			   tier_names[k->tier], k->help);
+		buf_printf(out, ".Pp\nThe kind\n.Cm %s\nhas the tier\n.Cm %s .\n%s.\n",
+			   k->name, tier_names[k->tier], k->help);
 		if (k->n_settings == 0)
 			continue;
 		buf_puts(out, ".Bl -tag -width Ds\n");

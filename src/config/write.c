@@ -32,14 +32,14 @@ static void write_describe(const struct config_key *key, struct buf *out)
 
 	buf_printf(out, "%s.", key->help);
 	for (size_t i = 0; key->choices && key->choices[i]; i++)
-		buf_printf(out, "%s%s%s", i ? ", " : " One of ", key->choices[i],
+		buf_printf(out, "%s%s%s", i ? ", " : " Allowed values: ", key->choices[i],
 			   key->choices[i + 1] ? "" : ".");
 	config_number_word(key->type, key->min, min);
 	config_number_word(key->type, key->max, max);
 	if (key->min && key->max)
-		buf_printf(out, " From %s to %s", min, max);
+		buf_printf(out, " Allowed values: from %s to %s", min, max);
 	else if (key->min || key->max)
-		buf_printf(out, " At %s %s", key->min ? "least" : "most",
+		buf_printf(out, " Allowed values: at %s %s", key->min ? "least" : "most",
 			   key->min ? min : max);
 	if (key->min || key->max)
 		buf_puts(out, key->none ? ", or none." : ".");
@@ -217,10 +217,12 @@ void config_manual(struct buf *out)
 		".Pa /etc/warren/warren.yaml ,\n"
 		"or the file given with\n"
 		".Fl -config .\n"
-		"Every key is optional, and is also an option of\n"
+		"Every key is optional.\n"
+		"Each key is also an option of\n"
 		".Nm warren Cm serve ,\n"
-		"which overrides the file; repeat an option to give several items of a list.\n"
-		"In the file, the part of a key before the dot is a section:\n"
+		"which takes precedence over the file.\n"
+		"If the value is a list, repeat the option for each item.\n"
+		"In the file, the part of a key before the dot is the name of a section:\n"
 		".Bd -literal -offset indent\n"
 		"listen:\n"
 		"  - unix:/run/warren/warren.sock\n"
@@ -228,23 +230,24 @@ void config_manual(struct buf *out)
 		"  level: debug\n"
 		".Ed\n"
 		".Pp\n"
-		"An unknown key, a repeated key and a value that is not valid are errors that name\n"
-		"the line.\n"
+		"If a key is unknown or appears twice, or if a value is not valid, the service does\n"
+		"not start, and the error names the line.\n"
 		"YAML anchors, aliases and tags are not supported.\n"
-		"Sizes are numbers with\n"
+		"A size is a number of bytes, or a number with the suffix\n"
 		".Cm k , m , g\n"
 		"or\n"
-		".Cm t ,\n"
-		"in powers of 1,024; durations with\n"
+		".Cm t\n"
+		"for powers of 1,024.\n"
+		"A duration is a number of seconds, or a number with the suffix\n"
 		".Cm ms , s , m\n"
 		"or\n"
-		".Cm h ;\n"
-		"both may have a fraction.\n"
-		"Where\n"
+		".Cm h .\n"
+		"Both may have a fraction.\n"
+		"Unless a key says otherwise, the value\n"
 		".Cm none\n"
-		"is a value, it means that there is no limit.\n"
+		"means that there is no limit.\n"
 		".Ql warren serve --check\n"
-		"checks the file and prints the configuration in effect.\n");
+		"checks the file, and prints the values that the service would use.\n");
 	for (size_t i = 0; i < config_n_sections; i++) {
 		const struct config_section *s = &config_sections[i];
 
