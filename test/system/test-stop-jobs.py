@@ -118,6 +118,18 @@ def a_kill_and_a_shorter_stop_cut_the_grace_short():
 
 
 @test
+def an_init_that_dies_during_a_stop_is_noticed_at_once():
+    box = stubborn()
+    stop = stopping(box)
+    with open(f"{w.run_dir}/boxes/{box}.state", "rb") as f:
+        fields = dict(x.split(b"=", 1) for x in f.read().split(b"\0") if b"=" in x)
+    os.kill(int(fields[b"init_pid"]), signal.SIGKILL)
+    w.reaches(box, "failed")
+    ok(stop.status() >= 400, "it was not stopped")
+    w.delete(box)
+
+
+@test
 def the_end_of_the_main_command_leaves_others_their_grace():
     box = w.create(main={"argv": ["sleep", "1021"]}, on_exit="delete")
     other = w.exec(box, "trap 'sleep 1.5; echo saved; exit 7' TERM; echo ready; while :; do sleep 0.1; done")

@@ -11,7 +11,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from serve_world import BACKEND, World, fitted, refused, running, shell, until  # pylint: disable=wrong-import-position
+from serve_world import BACKEND, World, fitted, refused, running, shell, together, until  # pylint: disable=wrong-import-position
 
 
 def sleeps(box, seconds):
@@ -98,6 +98,27 @@ def processes_that_fork_do_not_survive_a_stop():
         eq(w.post(f"/v1/sandboxes/{box}/stop", {"timeout_ms": 0})["state"], "stopped")
         eq(w.post(f"/v1/sandboxes/{box}/start")["state"], "running")
         eq(w.run(box, beats.format(8))["result"]["exit_code"], 1, "none of them runs")
+    w.delete(box)
+
+
+@test
+def starts_and_stops_of_many_clients_at_a_time():
+    """In whatever order they come: what runs has its command, and what is stopped has none."""
+    box = w.create(main={"argv": ["sleep", "1012"]})
+    at = f"/v1/sandboxes/{box}"
+
+    def ask(i):
+        with w.client() as c:
+            return c.ask("POST", f"{at}/{'start' if i % 2 else 'stop'}", None if i % 2 else {"timeout_ms": 0})
+    for _ in range(4 if BACKEND == "native" else 2):
+        for r in together(8, ask):
+            ok(r.status in (200, 409), r)
+        until(lambda: w.state_of(box) in ("running", "stopped"), "it has a state")
+        w.post(f"{at}/stop", {"timeout_ms": 0})
+        ok(not sleeps(box, "1012"), "stopped")
+        main = w.post(f"{at}/start")["main"]["exec_id"]
+        eq(w.get(f"{at}/execs/{main}")["state"], "running")
+        until(lambda: sleeps(box, "1012"), "it runs")
     w.delete(box)
 
 

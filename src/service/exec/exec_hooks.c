@@ -65,6 +65,12 @@ static void exec_hooks_forget(struct sandbox *sandbox)
 		service_untidy(s);
 }
 
+static void exec_hooks_disconnected(struct sandbox *sandbox)
+{
+	exec_detach_all(sandbox);
+	sandbox_stop_disconnected(sandbox);
+}
+
 static void exec_hooks_gone(struct sandbox *sandbox)
 {
 	struct sandbox_execs *all = sandbox_execs(sandbox);
@@ -102,7 +108,7 @@ const struct service_room exec_hooks = {
 	.restore = exec_hooks_restore,
 	.connected = exec_hooks_connected,
 	.resumed = main_command_resumed,
-	.disconnected = exec_detach_all,
+	.disconnected = exec_hooks_disconnected,
 	.exited = exec_ended,
 	.lost = exec_sandbox_gone,
 	.forget = exec_hooks_forget,

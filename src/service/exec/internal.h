@@ -172,6 +172,8 @@ void sandbox_stop_for(struct sandbox *sandbox, const char *why, uint64_t grace_m
 		      service_done_fn done, void *ctx);
 /* An exec of the sandbox has ended: a stop may continue. */
 void sandbox_stop_look(struct sandbox *sandbox);
+/* The connection to its init broke. */
+void sandbox_stop_disconnected(struct sandbox *sandbox);
 void sandbox_stop_gone(struct sandbox *sandbox);
 
 /* main_command.c: start the main command; calls @done with the result of its start. */
@@ -184,6 +186,8 @@ void main_command_look(struct sandbox *sandbox, const char *exec);
 void main_command_stopped(struct sandbox *sandbox);
 /* Whether the sandbox has a main command that neither runs nor is being started. */
 bool main_command_is_over(const struct sandbox *sandbox);
+/* Whether it runs, or is being started. */
+bool main_command_runs(const struct sandbox *sandbox);
 /*
  * The sandbox runs again. If its main command ended during the pause, carry out on_exit.
  */

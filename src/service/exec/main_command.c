@@ -170,6 +170,12 @@ bool main_command_is_over(const struct sandbox *sandbox)
 	       main_command_has_ended(sandbox);
 }
 
+bool main_command_runs(const struct sandbox *sandbox)
+{
+	return sandbox_execs(sandbox)->main_starting > 0 ||
+	       (sandbox->row.main_exec[0] && !main_command_has_ended(sandbox));
+}
+
 void main_command_resumed(struct sandbox *sandbox)
 {
 	if (!sandbox->service->closing && main_command_is_over(sandbox))

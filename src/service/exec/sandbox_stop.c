@@ -8,7 +8,8 @@
  * running execs and to all other processes that catch SIGTERM; the shells of sessions
  * ignore SIGTERM, so the service does not wait for them. If the service is killed during
  * a stop, the sandbox is still running, with fewer processes, and no client was told that
- * it is stopped.
+ * it is stopped. If the connection to init breaks during the grace period, the stop is
+ * queued again behind the job that opens another one, which finds out whether init lives.
  */
 #include <errno.h>
 #include <signal.h>
@@ -30,6 +31,7 @@ struct stop_op {
 	uint64_t kill_at; /* the end of the grace: ms of the loop's clock */
 	bool killing;     /* SIGKILL was sent */
 	bool answered;    /* and init has done it */
+	bool broken;      /* the connection to init broke during the grace */
 	unsigned tries;
 };
 
@@ -139,7 +141,7 @@ static void stop_on_left(void *ctx, struct init_reply *a,
 	struct stop_op *op = sandbox_execs(sandbox)->stopping;
 	uint64_t now = loop_now(sandbox->service->loop);
 
-	if (!op || op->killing || sandbox->service->closing)
+	if (!op || op->killing || op->broken || sandbox->service->closing)
 		return;
 	if (failure || reply_code(&a->m.reply) != 0 || now >= op->kill_at) {
 		stop_kill(sandbox);
@@ -163,13 +165,31 @@ static void stop_look_for_others(struct sandbox *sandbox)
 		stop_kill(sandbox);
 }
 
+/* With what is left of its grace, and for the same client. */
+static void stop_again(struct sandbox *sandbox)
+{
+	struct stop_op *op = sandbox_execs(sandbox)->stopping;
+	uint64_t now = loop_now(sandbox->service->loop);
+	struct sandbox_job *job = op->job, again = *job;
+
+	again.next = NULL;
+	again.grace_ms = now < op->kill_at ? op->kill_at - now : 0;
+	job->done = service_ignore;
+	job->hurry = NULL;
+	sandbox_stop_gone(sandbox);
+	sandbox_job_add(sandbox, again);
+	sandbox_job_end(job, 0, NULL);
+}
+
 static void stop_on_timer(void *ctx)
 {
 	struct sandbox *sandbox = ctx;
 	struct stop_op *op = sandbox_execs(sandbox)->stopping;
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (op->killing && op->answered && stop_is_done(sandbox))
+	if (op->broken)
+		stop_again(sandbox);
+	else if (op->killing && op->answered && stop_is_done(sandbox))
 		stop_end(sandbox, sandbox_move(sandbox, SANDBOX_STOPPED, NULL, &err),
 			 &err);
 	else if (!op->killing && loop_now(sandbox->service->loop) < op->kill_at)
@@ -183,7 +203,7 @@ void sandbox_stop_look(struct sandbox *sandbox)
 {
 	struct stop_op *op = sandbox_execs(sandbox)->stopping;
 
-	if (!op)
+	if (!op || op->broken)
 		return;
 	if (op->killing ? op->answered && stop_is_done(sandbox) : sandbox->n_running == 0)
 		loop_timer_set(op->timer, 0);
@@ -191,12 +211,23 @@ void sandbox_stop_look(struct sandbox *sandbox)
 		loop_timer_set(op->timer, AGAIN_MS);
 }
 
+/* Not from within the code that reports it either. */
+void sandbox_stop_disconnected(struct sandbox *sandbox)
+{
+	struct stop_op *op = sandbox_execs(sandbox)->stopping;
+
+	if (!op || op->killing)
+		return;
+	op->broken = true;
+	loop_timer_set(op->timer, 0);
+}
+
 static void stop_hurry(struct sandbox_job *job, uint64_t grace_ms)
 {
 	struct stop_op *op = sandbox_execs(job->sandbox)->stopping;
 	uint64_t kill_at = loop_now(job->sandbox->service->loop) + grace_ms;
 
-	if (!op || op->job != job || op->killing || kill_at >= op->kill_at)
+	if (!op || op->job != job || op->killing || op->broken || kill_at >= op->kill_at)
 		return;
 	op->kill_at = kill_at;
 	loop_timer_set(op->timer, grace_ms);
@@ -279,6 +310,15 @@ struct start_op {
 	void *ctx;
 };
 
+/* Not if another start was quicker, which has its own command. */
+static void begin_undo_start(struct sandbox_job *job)
+{
+	if (main_command_runs(job->sandbox))
+		sandbox_job_end(job, 0, NULL);
+	else
+		begin_stop(job);
+}
+
 /* What could not be started leaves the sandbox as it was. */
 static void start_on_command(void *ctx, int r, const struct warren_error *err)
 {
@@ -287,7 +327,9 @@ static void start_on_command(void *ctx, int r, const struct warren_error *err)
 
 	free(ctx);
 	if (r < 0 && op.moved && sandbox && !op.service->closing)
-		sandbox_stop_for(sandbox, "command", 0, service_ignore, NULL);
+		sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_undo_start,
+							       .why = "command",
+							       .done = service_ignore });
 	op.done(op.ctx, r, err);
 }
 
