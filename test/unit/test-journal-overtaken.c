@@ -11,7 +11,7 @@
 
 static ssize_t overtaken_pread(int fd, void *data, size_t size, off_t at);
 #define pread overtaken_pread
-#include "../../src/proto/journal_read.c"
+#include "../../src/proto/journal_read.c" /* NOLINT(bugprone-suspicious-include) */
 #undef pread
 
 #include "lib/tap.h"
