@@ -139,7 +139,7 @@ def streamed(m, arguments, meta, act):
 def progress_has_the_output_so_far():
     for m in (Legacy(WORLD), Modern(WORLD, headers={"Warren-Session": "progress"})):
         for token in (0, "text"):
-            # The command goes on when its first output was told.
+            # The command goes on when its first output has arrived.
             seen = streamed(m, {"command": "rm -f /go; echo one; until [ -e /go ]; do sleep 0.02; done; echo two"},
                             {"progressToken": token}, lambda _: m.good("write_file", path="/go", content=""))
             p = [x["params"] for x in seen[:-1]]
