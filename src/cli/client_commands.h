@@ -16,6 +16,7 @@
 	X(exec, "Run a command in a sandbox.") \
 	X(shell, "Open a terminal in a sandbox, or in a new one.") \
 	X(session, "Run commands in a shell that keeps its state.") \
+	X(code, "Run a program once, in a new sandbox.") \
 	X(cp, "Copy files into or out of a sandbox.") \
 	X(logs, "Show the output of a command in a sandbox.") \
 	X(top, "Show resource usage of sandboxes, live.") \

@@ -13,7 +13,8 @@ from checks import test, ok, eq, scratch, warren, SOURCE, BUILD, WARREN, MIB  # 
 from client_world import w, environ, call, call_json, sandbox, main  # pylint: disable=wrong-import-position
 
 CLIENT = ("create", "ls", "show", "exec", "shell", "session", "cp", "logs", "top", "events", "pause", "resume", "rm",
-          "wait", "port", "token", "backends", "attach", "stop", "start", "restart", "kill", "rename", "mcp")
+          "wait", "port", "token", "backends", "attach", "stop", "start", "restart", "kill", "rename", "mcp",
+          "code")
 VERBS = {"session": ("open", "run", "ls", "close"), "token": ("create", "ls", "rm")}
 
 
@@ -171,7 +172,8 @@ def no_option_takes_what_it_cannot_be():
         call("exec", box, "true")
         # What follows a command, so that its options are all that is wrong.
         after = {"exec": [box, "true"], "session run": [box, "true"], "session open": [box], "logs": [box], "wait": [box],
-                 "port": [box, "80"], "cp": ["/etc/passwd", f"{box}:/tmp/x"], "token create": ["--scope", "read", "mine"], "kill": [box]}
+                 "port": [box, "80"], "cp": ["/etc/passwd", f"{box}:/tmp/x"], "token create": ["--scope", "read", "mine"], "kill": [box],
+                 "code": ["bash", "/dev/null"]}
         for words in every_command():
             for name in re.findall(r"^  (?:-.,|   ) --([a-z-]+) \S+  ", help_text(*words), re.M):
                 for odd in ("", "\x1b[31m\n", "x" * 5000):
