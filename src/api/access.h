@@ -22,8 +22,8 @@ struct caller {
 };
 
 /*
- * Whether the request is addressed to this service and does not come from a foreign web
- * page: 0, or a refusal in @err.
+ * Check that the request is addressed to this service and does not come from a foreign
+ * web page: 0, or a refusal in @err.
  */
 int access_origin(const char *domain, const struct http_request *req,
 		  struct api_error *err);

@@ -42,7 +42,7 @@ enum api_method {
 };
 
 enum api_body {
-	API_BODY_NONE,   /* nothing, or an empty object */
+	API_BODY_NONE,   /* no body, or an empty object */
 	API_BODY_JSON,   /* one object, read whole */
 	API_BODY_STREAM, /* bytes, passed on as they arrive */
 };
@@ -85,7 +85,10 @@ enum api_format {
 	API_FORMAT_SANDBOX_NAME,
 	API_FORMAT_SHELL,
 	API_FORMAT_SIGNAL,
-	/* With API_INTEGER: both mean bytes, and the bounds apply to both. */
+	/*
+	 * Together with API_INTEGER: a number and a string both mean bytes, and the
+	 * bounds apply to both.
+	 */
 	API_FORMAT_SIZE,
 	API_FORMAT_USER,
 	API_FORMAT_COUNT,
@@ -111,20 +114,21 @@ struct api_schema {
 	/* Schema of the keys of a map, an object with arbitrary keys. */
 	const struct api_schema *names;
 
-	/* For any other object: sorted by name, at most 64. */
+	/* Fields of any other object: sorted by name, at most 64. */
 	const struct api_field *fields;
 	size_t n_fields;
 	uint64_t required;    /* a bit per field */
 	uint64_t exactly_one; /* a bit per field; exactly one of them must be present */
 
 	bool has_fallback; /* there is a default for a missing value */
-	int64_t fallback;  /* the number, 0 or 1, or the index of the word */
+	/* The default: a number, a boolean as 0 or 1, or the index of a word. */
+	int64_t fallback;
 	const char *fallback_text;
 };
 
 struct api_param {
 	const char *name;
-	/* Array: the parameter may be repeated. */
+	/* If this is an array, the parameter may be repeated. */
 	const struct api_schema *schema;
 	bool required;
 };
@@ -150,14 +154,14 @@ struct api_op {
 };
 
 /*
- * A segment of paths. Its children are adjacent in the table: first words, sorted, then a
- * parameter.
+ * A segment of one or more paths. Its children are adjacent in the table: first the fixed
+ * words, sorted, then the parameter.
  */
 struct api_node {
 	const char *word;
 	uint8_t len;
 	uint16_t first, n; /* children that are words */
-	uint16_t param;    /* the child for any segment; 0: none */
+	uint16_t param;    /* the child that matches any segment; 0: none */
 	bool rest;         /* it matches all remaining segments, or none */
 	bool any_method;
 	uint16_t op[API_METHOD_COUNT]; /* index of the operation + 1; 0: none */

@@ -9,9 +9,9 @@
  *	memory = body_size(&limits, "memory");
  *
  * After body_read(), every value has its type and is within its bounds. A field that the
- * request omits has the default of the description, or without one 0, false or NULL;
- * body_has() says whether it was given. Reading a field that the description does not
- * have is a bug and aborts the program.
+ * request omits has the default of the description; if there is none, it is 0, false or
+ * NULL. body_has() says whether the request has the field. Reading a field that the
+ * description does not have is a bug and aborts the program.
  */
 #ifndef API_BODY_H
 #define API_BODY_H
@@ -57,7 +57,7 @@ bool body_is_null(const struct body *b, const char *field);
 const char *body_text(const struct body *b, const char *field);
 int64_t body_int(const struct body *b, const char *field);
 bool body_bool(const struct body *b, const char *field);
-/* A size in bytes, given as a number or as a text. */
+/* A size in bytes, which the request gives as a number or as a string. */
 uint64_t body_size(const struct body *b, const char *field);
 /* A limit of an object `limits`, by its row in spec/limits.h. */
 uint64_t body_limit(const struct body *limits, size_t id);

@@ -29,23 +29,27 @@ struct live_request {
 	const struct caller *caller;
 	struct live *live;
 	struct fair_quota_lease busy; /* part of the tenant's share */
-	bool doubtful;                /* its token changed and must be checked again */
-	/* For what outlives its requests: called when the token ends; otherwise NULL. */
+	/* Its token has changed and must be checked again. */
+	bool doubtful;
+	/*
+	 * For an object that outlives its requests: called when the token ends; otherwise
+	 * NULL.
+	 */
 	void (*ended)(struct live_request *r);
 };
 
 /*
- * For a server on @loop with tokens in @db; each @db has one. @tcp_max: maximum number of
- * TCP connections; 0: no limit.
+ * Create the list for a server on @loop with tokens in @db; each @db has one such list.
+ * @tcp_max: maximum number of TCP connections; 0: no limit.
  */
 int live_new(struct net_loop *loop, struct db *db, uint64_t tcp_max, struct live **ret);
 /* Accepts NULL; returns NULL. Call it before @db is closed. */
 struct live *live_free(struct live *l);
 
 /*
- * The authorized @caller has begun @req. @caller must stay valid until live_leave().
- * -EBADMSG: its tenant has too many requests under way, and @err is the refusal;
- * live_leave() must be called even then.
+ * Record that the authorized @caller has begun @req. @caller must stay valid until
+ * live_leave(). -EBADMSG: its tenant has too many requests under way, and @err is the
+ * refusal; live_leave() must be called even then.
  */
 int live_enter(struct live *l, struct live_request *r, struct http_request *req,
 	       const struct caller *caller, struct api_error *err);

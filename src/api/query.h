@@ -31,8 +31,10 @@ struct api_item {
 
 struct api_value {
 	bool given;
-	int64_t number;         /* as in api_item; the default if not given */
-	const char *text;       /* the default if not given; NULL: there is none */
+	/* As in api_item; the default if the parameter is omitted. */
+	int64_t number;
+	/* The default if the parameter is omitted; NULL: no default. */
+	const char *text;
 	size_t n;               /* number of items of a parameter that may be repeated */
 	struct api_item *items; /* adjacent in memory */
 };

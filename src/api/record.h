@@ -10,11 +10,11 @@ struct api_record {
 	const char *request_id, *method;
 	const char *path;   /* without its query */
 	const char *tenant; /* "": not authorized */
-	int status;         /* 0: the client left before the answer */
+	int status;         /* 0: the client disconnected before the answer */
 	bool proxied;       /* a server in a sandbox sent the answer */
 	uint64_t usec;
 	const char *cause; /* reason of a status of 500 or more; "": unknown */
-	const char *peer;  /* for data that never became a request; otherwise NULL */
+	const char *peer;  /* set for data that is not a valid request; otherwise NULL */
 };
 
 #endif /* API_RECORD_H */

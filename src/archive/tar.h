@@ -79,9 +79,9 @@ enum tar_event {
 void tar_init(struct tar_reader *r);
 void tar_done(struct tar_reader *r);
 /*
- * Read some of the @n bytes at @data and set *@ret_used to the number of bytes read.
- * After TAR_DATA these bytes are file data. -EBADMSG if the archive is damaged, -ENODEV
- * for a device or pipe, -EINVAL for a name that leads out of the directory.
+ * Read some of the @n bytes at @data and set *@ret_used to the number of bytes read. If
+ * the result is TAR_DATA, these bytes are file data. -EBADMSG if the archive is damaged,
+ * -ENODEV for a device or pipe, -EINVAL for a name that leads out of the directory.
  */
 int tar_take(struct tar_reader *r, const char *data, size_t n, size_t *ret_used,
 	     struct warren_error *err);
@@ -109,7 +109,7 @@ int pack_put(struct pack *p, const void *data, size_t n, bool end, struct buf *o
 
 struct unpack;
 
-/* The compression that the first @n bytes show; 4 bytes are enough. */
+/* The compression of a stream that begins with these @n bytes; 4 bytes are enough. */
 enum pack_kind unpack_kind(const char *data, size_t n);
 int unpack_new(enum pack_kind kind, struct unpack **ret, struct warren_error *err);
 struct unpack *unpack_free(struct unpack *u);

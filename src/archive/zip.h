@@ -5,9 +5,8 @@
  * The code that unpacks tar archives, with all its checks, thus unpacks zip archives too.
  * Pure functions on bytes. The archive is read from the front, entry by entry; the
  * central directory at its end is ignored. Names, sizes and checksums come from the
- * entries; files and directories get the modes of new ones. Refused are encrypted
- * entries, compression other than deflate, and entries whose size does not precede the
- * data.
+ * entries; files and directories get default modes. Encrypted entries, compression other
+ * than deflate, and entries whose size does not precede the data are refused.
  */
 #ifndef ARCHIVE_ZIP_H
 #define ARCHIVE_ZIP_H

@@ -36,7 +36,7 @@
 struct backend_ops {
 	const char *name;
 
-	/* @options is never NULL. On success the engine closes the state. */
+	/* @options is never NULL. On success, the engine closes the state later. */
 	int (*open)(const struct warren_options *options, void **ret_state,
 		    struct warren_error *err);
 	void (*close)(void *state);
@@ -59,8 +59,8 @@ struct backend_ops {
 	/* Destroy at most @n prepared sandboxes, the oldest first; return how many. */
 	size_t (*unprepare)(void *state, size_t n);
 	/*
-	 * On success, everything of the sandbox is removed. @sandbox is freed in any
-	 * case.
+	 * Remove everything that belongs to the sandbox. @sandbox is freed even on
+	 * failure.
 	 */
 	int (*destroy)(void *state, struct backend_sandbox *sandbox,
 		       struct warren_error *err);

@@ -61,7 +61,7 @@ struct backend_kind {
 	enum tier tier;   /* default; a setting `tier` overrides it */
 	bool offered;     /* a backend of this name exists without configuration */
 	bool only_one;    /* at most one backend of this kind, without settings */
-	bool network;     /* controls the network of its sandboxes */
+	bool network;     /* it controls the network of its sandboxes */
 	bool here;        /* its sandboxes use the memory of this machine */
 	/* NONE becomes THEIRS in a backend whose settings use {image} */
 	enum backend_images images;

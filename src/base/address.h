@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * address.h - whether a client may make this machine connect to an address
+ * address.h - decides whether a client may make this machine connect to an address
  *
- * A client that names a host makes this machine connect from inside its network, whose
- * servers may trust it. Only the address passed to connect(2) can be checked: others
- * control what a name resolves to, and an address can be written in many ways.
+ * A client that names a host makes this machine connect from inside its own network,
+ * whose servers may trust this machine. Only the address that is passed to connect(2) can
+ * be checked: other people control what a name resolves to, and an address can be written
+ * in many ways.
  */
 #ifndef BASE_ADDRESS_H
 #define BASE_ADDRESS_H

@@ -2,9 +2,9 @@
 /*
  * date.h - times as text, in UTC
  *
- * These functions do not use gmtime_r(3) and strftime(3). Those read /etc/localtime when
- * first called, which a confined process cannot open, and they take longer than the rest
- * of a response.
+ * These functions do not use gmtime_r(3) and strftime(3). On their first call, those read
+ * /etc/localtime, which a confined process cannot open; and they take longer than all the
+ * rest of an answer.
  */
 #ifndef BASE_DATE_H
 #define BASE_DATE_H

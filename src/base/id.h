@@ -13,9 +13,9 @@
 
 void id_make(char id[ID_LEN + 1]);
 /*
- * The same in two steps, for callers that create so many ids that the system call
- * matters. id_random() gets at most ID_RANDOM_MAX random numbers; id_from() turns each
- * into one id. A process that keeps unused numbers must not fork(2).
+ * Create ids in two steps, for callers that create so many that the cost of the system
+ * call matters. id_random() gets at most ID_RANDOM_MAX random numbers; id_from() turns
+ * each into one id. A process that keeps unused numbers must not fork(2).
  */
 void id_random(uint64_t *bits, size_t n);
 void id_from(uint64_t bits, char id[ID_LEN + 1]);

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-/* Decimal digits only; the value is at most @max. */
+/* Parse decimal digits; the value is at most @max. */
 int parse_u64(const char *s, uint64_t max, uint64_t *ret,
 	      struct warren_error *err) MUST_CHECK;
 
@@ -17,15 +17,15 @@ int parse_u64(const char *s, uint64_t max, uint64_t *ret,
 int parse_duration(const char *s, uint64_t *ret_ms, struct warren_error *err) MUST_CHECK;
 
 /*
- * "64k", "512m", "1.5g", "1t", with an optional "b" or "ib"; or plain bytes. Powers of
- * 1,024.
+ * Parse "64k", "512m", "1.5g" or "1t" (powers of 1,024), with an optional "b" or "ib", or
+ * a plain number of bytes.
  */
 int parse_size(const char *s, uint64_t *ret_bytes, struct warren_error *err) MUST_CHECK;
 
-/* "2" or "0.5" processors, into thousandths, at least 0.001. */
+/* Parse a number of processors, "2" or "0.5", into thousandths; at least 0.001. */
 int parse_cpus(const char *s, uint64_t *ret_millis, struct warren_error *err) MUST_CHECK;
 
-/* "1000" (returns 0, no gid) or "1000:1000" (returns 1), into ids below 2^32 - 1. */
+/* Parse "1000" (returns 0; no gid) or "1000:1000" (returns 1) into ids below 2^32 - 1. */
 int parse_ids(const char *s, uint32_t *ret_uid, uint32_t *ret_gid,
 	      struct warren_error *err) MUST_CHECK;
 

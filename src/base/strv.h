@@ -8,7 +8,10 @@
 
 #include "base/macro.h"
 
-/* A list that is only read, with any combination of const. NULL is an empty list. */
+/*
+ * A list that a function only reads; it accepts any combination of const. NULL is an
+ * empty list.
+ */
 union strv {
 	char **list;
 	char *const *list_const;
@@ -17,7 +20,7 @@ union strv {
 } __attribute__((transparent_union));
 
 size_t strv_len(union strv v);
-/* The bytes of all strings, with their terminators. */
+/* The number of bytes of all strings, with their terminators. */
 size_t strv_bytes(union strv v);
 /* Copy the list and its strings; NULL: out of memory. */
 char **strv_copy(union strv v) MUST_CHECK;

@@ -2,9 +2,9 @@
 /*
  * waiter.h - callbacks that wait for an event, such as an end, output or a state
  *
- * The owner allocates a waiter, zeroed except for fn and ctx. It must stay valid until it
- * is cancelled or, if it is called only once, until the call. An object that can be
- * waited for has a list of waiters.
+ * The owner allocates a waiter, zeroed except for fn and ctx. The waiter must stay valid
+ * until it is cancelled or, if it is called only once, until that call. An object that
+ * can be waited for has a list of waiters.
  */
 #ifndef BASE_WAITER_H
 #define BASE_WAITER_H

@@ -20,7 +20,7 @@ struct place {
 struct places {
 	size_t n;
 	struct place v[PLACES_MAX];
-	char *text; /* text that the entries point into */
+	char *text; /* the text that the entries point into */
 };
 
 /* Read all backends. */

@@ -11,7 +11,7 @@
 
 #include "cli/opts.h"
 
-/* Exit statuses besides the command's own, the same as those of shells and timeout(1). */
+/* Exit statuses that are not the command's own; shells and timeout(1) use the same. */
 enum status {
 	STATUS_TIMEOUT = 124,
 	STATUS_FAILED = 125, /* Warren failed, not the command */
@@ -27,9 +27,11 @@ struct command {
 	const struct opts *opts;
 	int (*run)(int argc,
 		   char **argv); /* argv[0] is the command; returns the exit status */
-	const char *program; /* another program that runs it and has its help; no run() */
-	const char *remote;  /* the program that runs it if WARREN_HOST is set */
-	const char *alias_of; /* words it stands for; all else is unset */
+	/* The other program that runs it and has its help; then there is no run(). */
+	const char *program;
+	const char *remote; /* the program that runs it if WARREN_HOST is set */
+	/* The command that it is an alias of; then all else is unset. */
+	const char *alias_of;
 	/* Subcommands ("token create"); ends with NULL. */
 	const struct command *const *verbs;
 	/*
@@ -88,8 +90,8 @@ void message_say(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int message_print(const char *command, const struct buf *b);
 
 /*
- * Open placeholders for those of the descriptors 0, 1 and 2 that the caller closed.
- * Otherwise the next file opened would get such a number and be used as stdout, for
+ * Open placeholders for those of the descriptors 0, 1 and 2 that are closed. Otherwise
+ * the next file to be opened would get such a number, and would be used as stdout, for
  * example. A placeholder is opened in the wrong direction, so that using it fails like a
  * closed descriptor.
  */

@@ -2,11 +2,11 @@
 /*
  * run_io.h - forward streams and signals while a command runs, until its end
  *
- * One poll(2), no threads. The streams (splice.h) never wait for a slow reader, so that a
- * signal or the end of the command is handled at once. When the command has ended, the
- * sandbox is destroyed first, which ends all other processes that hold the pipes; only
- * then are the pipes drained to their end. Thus no output is lost, and no background
- * process delays the end.
+ * There is one call of poll(2), and no thread. The streams (splice.h) never wait for a
+ * slow reader, so that a signal or the end of the command is handled at once. When the
+ * command has ended, the sandbox is destroyed first, which ends all other processes that
+ * hold the pipes; only then are the pipes drained to their end. Thus no output is lost,
+ * and no background process delays the end.
  */
 #ifndef CLI_RUN_IO_H
 #define CLI_RUN_IO_H

@@ -53,7 +53,8 @@ extern const struct opts run_opts;
 /*
  * Take the image from @argv[*@first] if it is one, and advance *@first. After "--" or
  * --image, the word is a program. Otherwise its form alone decides, not what exists: a
- * word with a tag or a digest (python:3.12) is an image. With --detach it always is.
+ * word with a tag or a digest (python:3.12) is an image. With --detach, it always is an
+ * image.
  */
 int run_options_take_image(struct run_options *o, char **argv, int argc, int *first,
 			   struct warren_error *err) MUST_CHECK;

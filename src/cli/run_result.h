@@ -24,7 +24,7 @@ int result_exec_status(int code);
 
 /* With --verbose: print what is enforced, and how long each step of the create took. */
 void result_say_sandbox(const struct run_options *o, const struct warren_sandbox *sb);
-/* Print the limits that were hit; with --verbose also the resource usage. */
+/* Print which limits the command reached; with --verbose, also its resource usage. */
 void result_say_end(const struct run_options *o, const struct warren_result *res);
 
 void report_init(struct run_report *r);

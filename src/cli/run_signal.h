@@ -17,7 +17,7 @@
 void signals_block(bool tty, sigset_t *ret_set);
 /* Open a descriptor that is readable while a signal of @set is pending. */
 int signals_open(const sigset_t *set, struct warren_error *err) MUST_CHECK;
-/* The next pending signal, 0: none. */
+/* The next pending signal; 0: none. */
 int signals_next(int fd);
 /* Whether the default action of @sig ends a process. */
 bool signal_ends(int sig);

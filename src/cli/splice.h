@@ -17,16 +17,17 @@
 #include "base/buf.h"
 
 enum splice_state {
-	PUMP_WAIT_IN,  /* no data: waits until the source is readable */
-	PUMP_WAIT_OUT, /* the sink is full: waits until it is writable */
+	PUMP_WAIT_IN,  /* there is no data: it waits until the source is readable */
+	PUMP_WAIT_OUT, /* the sink is full: it waits until the sink is writable */
 	PUMP_DONE,     /* the source has ended or an end failed; both are closed */
 };
 
 enum splice_way {
-	PUMP_UNDECIDED, /* inspects the sink when the first data arrives */
+	/* Not chosen yet: it inspects the sink when the first data arrives. */
+	PUMP_UNDECIDED,
 	PUMP_SPLICE,
-	PUMP_COPY,    /* likewise inspects the sink first */
-	PUMP_CAPTURE, /* into memory, up to a maximum */
+	PUMP_COPY,    /* it copies, after it has inspected the sink */
+	PUMP_CAPTURE, /* it collects data in memory, up to a maximum */
 };
 
 struct splice {
@@ -34,11 +35,12 @@ struct splice {
 	enum splice_way way;
 	int from, to;
 	bool own_from, own_to; /* close it at the end */
-	int sink;              /* PUMP_COPY: `to`, or the same file opened again; -1 */
-	bool socket;           /* the sink is a socket */
-	int error;             /* positive errno when the sink failed; 0 */
-	size_t chunk;          /* PUMP_COPY: bytes per write */
-	size_t start;          /* PUMP_COPY: first byte of `data` not yet written */
+	/* PUMP_COPY: `to`, or the same file opened again; -1: neither. */
+	int sink;
+	bool socket;  /* the sink is a socket */
+	int error;    /* positive errno if the sink failed; otherwise 0 */
+	size_t chunk; /* PUMP_COPY: bytes per write */
+	size_t start; /* PUMP_COPY: first byte of `data` not yet written */
 	struct buf data;
 	uint64_t lost; /* PUMP_CAPTURE: bytes beyond the maximum */
 };

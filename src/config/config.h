@@ -92,11 +92,12 @@ struct config {
 	bool host_image;
 	/* Defaults of sandboxes; image "": each sandbox must name one. */
 	char *backend, *image;
-	/* Those that are on, after config_finish(). */
+	/* The backends that are not off; valid after config_finish(). */
 	struct config_backend *backends;
 	size_t n_backends;
-	struct json_t *templates;        /* templates by name; NULL: none */
-	uint64_t min_tier;               /* enum tier: no sandbox has a weaker one */
+	struct json_t *templates; /* templates by name; NULL: none */
+	/* The weakest tier that a sandbox may have (enum tier). */
+	uint64_t min_tier;
 	struct config_list tenant_tiers; /* for config_min_tier() */
 	struct config_list mounts;       /* for config_mount_allowed() */
 	struct config_list insecure_registries, trusted_registries;
@@ -105,7 +106,10 @@ struct config {
 	uint64_t quota_sandboxes, quota_execs, quota_memory, quota_cpu_millis, quota_disk;
 	uint64_t pool_min, pool_max; /* parts prepared in advance */
 	uint64_t journal_default, journal_max;
-	/* Maximum for one sandbox; for all sandboxes, 0: half of the disk. */
+	/*
+	 * Maximum for one sandbox, and for all sandboxes together (0: half of the free
+	 * space).
+	 */
 	uint64_t journal_total, journal_all;
 	uint64_t execs_kept, sessions_max;
 	uint64_t request_body, request_header, request_connections;
@@ -128,7 +132,7 @@ static inline void config_free_p(struct config **c)
 /* -ENOENT: there is no such file. */
 int config_read_file(struct config *c, const char *path,
 		     struct warren_error *err) MUST_CHECK;
-/* The same from memory; errors call the text @name. */
+/* Like config_read_file(), from memory; @name is the name of the text in errors. */
 int config_read_text(struct config *c, const char *name, const char *text, size_t size,
 		     struct warren_error *err) MUST_CHECK;
 /*
@@ -156,8 +160,9 @@ enum config_transport {
 
 /* The processes that can reach a listener; a higher number means more processes. */
 enum config_reach {
-	CONFIG_OWNER,    /* those that may open the socket, whose mode is 0600 */
-	CONFIG_LOOPBACK, /* all on this machine, including web pages in a browser */
+	CONFIG_OWNER, /* processes that may open the socket, whose mode is 0600 */
+	/* All processes of this machine, including web pages in a browser. */
+	CONFIG_LOOPBACK,
 	CONFIG_WIDE,
 };
 

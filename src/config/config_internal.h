@@ -48,7 +48,7 @@ struct config_section {
 extern const struct config_section config_sections[];
 extern const size_t config_n_sections;
 
-/* The format of a type's values, for errors: "a duration, as 500ms, 30s, 5m, 2h". */
+/* The format of a type's values, for errors: "a duration, such as 500ms, 30s, 5m, 2h". */
 const char *config_type_form(enum config_type type);
 /* The same in one word: "duration". */
 const char *config_type_name(enum config_type type);
@@ -85,7 +85,7 @@ int config_read_backends(struct config *c, const struct yaml *y, const json_t *i
 int config_add_backends(struct config *c, struct warren_error *err);
 int config_check_backends(struct config *c, bool named, struct warren_error *err);
 void config_backends_clear(struct config *c);
-/* template.c: the same for `templates`. */
+/* template.c: read and check the section `templates`. */
 int config_read_templates(struct config *c, const struct yaml *y, const json_t *in,
 			  struct warren_error *err);
 void config_templates_clear(struct config *c);
@@ -100,7 +100,7 @@ void config_example_backends(struct buf *out);
 void config_manual_backends(struct buf *out);
 void config_show_backends(const struct config *c, struct buf *out);
 
-/* listen.c: checks for the table. */
+/* listen.c: functions for config_key.check. */
 int check_listener(const char *text, struct warren_error *err);
 int check_mount(const char *text, struct warren_error *err);
 int check_domain(const char *text, struct warren_error *err);

@@ -27,7 +27,7 @@
 
 struct yaml;
 
-/* Errors call the text @name. An empty document is an empty object. */
+/* @name is the name of the text in errors. An empty document becomes an empty object. */
 int yaml_load(const char *name, const char *text, size_t size, struct yaml **ret,
 	      struct warren_error *err) MUST_CHECK;
 /* Load the file at @path; errors show only its last part. -EFBIG: it exceeds 1 MiB. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* find.h - handles of sandboxes without an answer from their init, for the warden */
+/*
+ * find.h - for the warden: handles of sandboxes that need no answer from the sandbox's
+ * init
+ */
 #ifndef CORE_FIND_H
 #define CORE_FIND_H
 
@@ -8,7 +11,7 @@
 /*
  * Like warren_adopt(), but the handle supports only operations that do not need the
  * sandbox's init: destroy, pause, stats, update, describe and connection. -ESRCH: the
- * sandbox had died, and its remains were removed.
+ * sandbox had ended, and its remains were removed.
  */
 int warren_find(struct warren *w, const char *id, struct warren_sandbox **ret_sandbox,
 		struct warren_error *err);

@@ -9,7 +9,7 @@
 
 struct warren {
 	const struct backend_ops *ops;
-	void *state; /* belongs to ops */
+	void *state; /* for the functions of ops */
 	bool opened;
 	/* Protects the list; different threads may use different sandboxes. */
 	pthread_mutex_t lock;
@@ -33,8 +33,8 @@ struct warren_exec {
 
 void sandbox_link(struct warren *w, struct warren_sandbox *sb);
 /*
- * The execs of the sandbox remain without a sandbox, and their owners must still free
- * them.
+ * Remove the sandbox from its engine. Its execs remain without a sandbox, and their
+ * owners must still free them.
  */
 void sandbox_unlink(struct warren_sandbox *sb);
 void exec_link(struct warren_sandbox *sb, struct warren_exec *ex);

@@ -8,9 +8,9 @@
 #include "daemon/api.h"
 
 /*
- * Open all sockets that `listen` names. A socket that systemd passed is used as it is. A
- * socket from systemd that `listen` does not name is an error, because its transport is
- * unknown.
+ * Open all sockets that `listen` names. If systemd has passed a socket for one of them,
+ * that socket is used unchanged. A socket from systemd that `listen` does not name is an
+ * error, because its transport is unknown.
  */
 int listen_open(const struct config *c, struct api_birth *b, struct warren_error *err);
 

@@ -16,7 +16,10 @@ enum log_level {
 	LOG_LEVEL_DEBUG,
 };
 
-/* For this process and its children. @role is printed in front of each line. */
+/*
+ * Set up the log of this process and its children. @role is printed in front of each
+ * line.
+ */
 void log_setup(bool json, enum log_level level, const char *role);
 void log_role(const char *role);
 bool log_wants(enum log_level level);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * private.h - a service for one client: it ends with the client and leaves nothing
+ * private.h - a service for one client, which ends with the client and leaves nothing
+ * behind
  *
- * A command that needs a service where none runs starts `warren serve --private FD`
+ * If a command needs a service and none runs, it starts `warren serve --private FD`
  * (cli/client/private_service.c). FD is one end of a socket pair. The service sends one
- * message when it is ready or cannot start, and stops when the client's end is closed, so
- * also when the client is killed.
+ * message when it is ready or cannot start. It stops when the client's end is closed, and
+ * so also when the client is killed.
  *
  *	<state_dir>/private/<n>/	locked by the service that uses it
  *	<state_dir>/private/<n>/sock	its socket
@@ -30,7 +31,7 @@ int private_parse(const char *text, int *ret_fd, struct warren_error *err) MUST_
 /* Take a directory, and change @c so that the service uses it. */
 int private_open(struct config *c, struct private_place **ret,
 		 struct warren_error *err) MUST_CHECK;
-/* Once no process of the service is left: remove everything. Accepts NULL. */
+/* Remove everything of the service, after its last process has ended. Accepts NULL. */
 void private_close(struct private_place *p, const struct config *c);
 
 const char *private_engine(const struct private_place *p);

@@ -8,8 +8,8 @@
  * thread, and take microseconds; no other folder has SQL, and statements bind all values
  * as parameters.
  *
- * Data of a successful call survives the death of all processes at any time, without an
- * fsync. Data that must also survive a power cut costs an fsync: tenants, tokens,
+ * What a successful call has written survives even if all processes are killed, without
+ * an fsync. Data that must also survive a power cut costs an fsync: tenants, tokens,
  * db_set_meta(), and everything in a transaction that began as DB_POWER_SAFE. The fsync
  * also covers everything written before.
  *
@@ -192,8 +192,8 @@ int db_make_token(struct db *db, const struct token_row *row, char ret_id[ID_LEN
 		  struct warren_error *err) MUST_CHECK;
 /*
  * The token with the secret @secret. -ENOENT: there is none; -EKEYEXPIRED: it is expired
- * at @now; -EKEYREVOKED: it is revoked. The run time reveals nothing about existing
- * secrets.
+ * at @now; -EKEYREVOKED: it is revoked. The time that the call takes reveals nothing
+ * about existing secrets.
  */
 int db_find_token(struct db *db, const char *secret, int64_t now, struct token_row *ret,
 		  struct warren_error *err) MUST_CHECK;
@@ -242,7 +242,7 @@ void token_row_done(struct token_row *row);
 enum sandbox_state {
 	SANDBOX_CREATING, /* acknowledged, being created [everything] */
 	SANDBOX_RUNNING,  /* [everything] */
-	SANDBOX_PAUSED,   /* frozen, in memory [everything] */
+	SANDBOX_PAUSED,   /* frozen or checkpointed [everything] */
 	SANDBOX_STOPPED,  /* files are kept, only its init runs [itself, disk] */
 	SANDBOX_FAILED,   /* could not be created, or failed; `error` says why [itself] */
 	SANDBOX_DELETING, /* being destroyed; then the row is deleted [everything] */
@@ -266,7 +266,7 @@ struct sandbox_row {
 	char id[ID_LEN + 1];
 	enum sandbox_state state;
 	const char *owner;          /* a tenant */
-	const char *backend, *tier; /* never NULL; the next four may be */
+	const char *backend, *tier; /* never NULL; the next four may be NULL */
 	const char *image, *network, *name, *template;
 	const char *spec; /* JSON: the accepted request */
 	/* JSON: the enforced limits and isolation; NULL during creation. */
@@ -360,7 +360,7 @@ int db_set_limits(struct db *db, const char *id, const struct sandbox_row *row,
 int db_touch_sandbox(struct db *db, const char *id, int64_t last_used,
 		     struct warren_error *err) MUST_CHECK;
 
-/* Which sandboxes to list. Zero lists all. */
+/* Which sandboxes to list. A zeroed filter lists all. */
 struct sandbox_filter {
 	const char *owner; /* NULL: any owner */
 	uint32_t states;   /* a bit per state, 1U << SANDBOX_RUNNING; 0: any */
@@ -372,13 +372,14 @@ struct sandbox_filter {
 };
 
 /*
- * One page, the newest first. New rows are newer than all remaining pages, so a listing
- * shows each row that stays exactly once.
+ * List one page, the newest sandbox first. Sandboxes that are created meanwhile are newer
+ * than all remaining pages, so a listing shows each sandbox that still exists exactly
+ * once.
  */
 int db_list_sandboxes(struct db *db, const struct sandbox_filter *filter,
 		      int (*fn)(void *ctx, const struct sandbox_row *row), void *ctx,
 		      struct warren_error *err) MUST_CHECK;
-/* All sandboxes, the oldest first. For the start of the service. */
+/* All sandboxes, the oldest first; used when the service starts. */
 int db_each_sandbox(struct db *db, int (*fn)(void *ctx, const struct sandbox_row *row),
 		    void *ctx, struct warren_error *err) MUST_CHECK;
 /*
@@ -430,8 +431,8 @@ struct exec_row {
 };
 
 /*
- * Charge the sandbox's owner while the exec runs. -ENOENT, -EDQUOT, -EEXIST (id or
- * number).
+ * Insert an exec, and charge the sandbox's owner while it runs. -ENOENT: there is no such
+ * sandbox; -EDQUOT: over a limit; -EEXIST: the id or the number is in use.
  */
 int db_insert_exec(struct db *db, const struct exec_row *row,
 		   struct warren_error *err) MUST_CHECK;
@@ -450,12 +451,12 @@ int db_each_exec(struct db *db, const char *sandbox, uint32_t after, size_t max,
 int db_each_closed_shell(struct db *db, const char *sandbox,
 			 int (*fn)(void *ctx, const struct exec_row *row), void *ctx,
 			 struct warren_error *err) MUST_CHECK;
-/* The running execs of all sandboxes. For the start of the service. */
+/* The running execs of all sandboxes; used when the service starts. */
 int db_each_running(struct db *db, int (*fn)(void *ctx, const struct exec_row *row),
 		    void *ctx, struct warren_error *err) MUST_CHECK;
 /*
- * The sandbox is gone: mark all its running execs as lost, and call @fn for each. If @fn
- * returns a value other than 0, the marks are rolled back.
+ * For a sandbox that has ended: mark all its running execs as lost, and call @fn for
+ * each. If @fn returns a value other than 0, the marks are rolled back.
  */
 int db_lose_execs(struct db *db, const char *sandbox,
 		  int (*fn)(void *ctx, const struct exec_row *row), void *ctx,
@@ -507,12 +508,13 @@ void session_row_done(struct session_row *row);
 
 struct event_row {
 	uint64_t id;   /* one more than the id of the previous event */
-	int64_t at;    /* shown to readers */
+	int64_t at;    /* the time that clients see */
 	int64_t clock; /* for db_prune_events() */
 	const char *type;
 	const char *owner, *sandbox, *object, *image, *reason; /* NULL: none */
-	int state;                                             /* chosen by the caller */
-	const struct warren_result *result;                    /* NULL: none */
+	/* A number that the caller chooses. */
+	int state;
+	const struct warren_result *result; /* NULL: none */
 };
 
 int db_insert_event(struct db *db, const struct event_row *row,
@@ -538,8 +540,8 @@ int db_prune_events(struct db *db, uint64_t through, int64_t clock, uint64_t max
 /* -------------------------------------------------------------------- meta */
 
 /*
- * Single values, such as the last boot id or a signing key. The caller frees the value.
- * -ENOENT: not set.
+ * Read and write single values, such as the last boot id or a signing key. The caller
+ * frees the value. -ENOENT: it is not set.
  */
 int db_get_meta(struct db *db, const char *key, char **ret,
 		struct warren_error *err) MUST_CHECK;

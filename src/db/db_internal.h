@@ -103,19 +103,25 @@ enum db_stmt {
 struct db {
 	sqlite3 *sql;
 	int lock; /* the lock file; held until the process ends */
-	/* Log, file, shared memory: to reserve space; -1: not open. */
+	/*
+	 * The log, the file and the shared memory, opened to reserve space for them; -1:
+	 * not open.
+	 */
 	int reserve[3];
 	int log; /* SQLite's log, for db_sync_fd(); -1: not opened yet */
-	/* Callers sync DB_POWER_SAFE transactions themselves, with db_sync_fd(). */
+	/* Callers sync DB_POWER_SAFE transactions themselves (db_sync_later()). */
 	bool sync_later;
 	char *path;
 	sqlite3_stmt *stmt[STMT_MAX];
-	/* Prepared on first use. */
+	/* Statements that are prepared on first use. */
 	sqlite3_stmt *list[LIST_SHAPES];
 	uint64_t seq;          /* the greatest seq so far */
 	unsigned depth;        /* nesting of transactions */
 	enum db_safety safety; /* of the outermost transaction */
-	/* An inner transaction was rolled back, so the outermost one will be. */
+	/*
+	 * An inner transaction was rolled back, so the outermost one will be rolled back
+	 * too.
+	 */
 	bool doomed;
 	int wal_pages; /* after the last commit */
 	struct db_denial denial;
@@ -171,8 +177,8 @@ void query_int(struct query *q, int64_t n);
 void query_u64(struct query *q, uint64_t n);
 
 /*
- * exec.c: the result of an exec as ten parameters or columns; NULL or false: still
- * running.
+ * exec.c: bind or read the result of an exec, which is ten parameters or columns. NULL or
+ * false: it still runs.
  */
 void query_result(struct query *q, const struct warren_result *result);
 bool column_result(const struct query *q, int i, struct warren_result *ret);
@@ -265,7 +271,8 @@ void sandbox_charge(enum sandbox_state state, int64_t n, const int64_t limits[3]
 int tenant_charge(struct db *db, const char *tenant, const int64_t delta[DB_QUOTA_MAX],
 		  struct warren_error *err);
 /*
- * Whether @tenant could be charged for @n more of @quota: 0 or -EDQUOT. Charges nothing.
+ * Check that @tenant could be charged for @n more of @quota, without charging it: 0 or
+ * -EDQUOT.
  */
 int tenant_allows(struct db *db, const char *tenant, enum db_quota quota, int64_t n,
 		  struct warren_error *err);

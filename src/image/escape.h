@@ -7,9 +7,9 @@
 
 /* Append @text with control characters and '%' as %XX. */
 void encode_line(struct buf *out, const char *text);
-/* The same, with '/' and a leading '.' escaped too, for use as a file name. */
+/* Like encode_line(), but also escape '/' and a leading '.', for a file name. */
 void encode_name(struct buf *out, const char *text);
-/* Undo either, in place; -EBADMSG for a bad escape. */
+/* Decode the output of either function, in place; -EBADMSG: an escape is not valid. */
 int decode_line(char *text);
 
 #endif /* IMAGE_ESCAPE_H */

@@ -2,7 +2,7 @@
 /*
  * oci.h - pull, load and import images into the store
  *
- * All of them end in the same way: missing layers are unpacked and verified by diff id,
+ * All three end in the same way: missing layers are unpacked and verified by diff id,
  * then the image is recorded, then it gets its name. A failure leaves only complete
  * layers, which the next garbage collection removes.
  */
@@ -17,7 +17,7 @@
 /* State of one layer, for progress reports. */
 enum oci_state {
 	OCI_WAITING,     /* not started */
-	OCI_DOWNLOADING, /* done and total are bytes */
+	OCI_DOWNLOADING, /* `done` and `total` are bytes */
 	OCI_UNPACKING,
 	OCI_PRESENT, /* already in the store */
 	OCI_DONE,

@@ -7,9 +7,9 @@
 
 /* Return -ECANCELED if the caller has cancelled. */
 int oci_cancelled(const struct oci_options *o, struct warren_error *err);
-/* The same after a short sleep, for code that has to poll. */
+/* Sleep briefly, then do the same; for code that has to poll. */
 int oci_pause(const struct oci_options *o, struct warren_error *err);
-/* Take the store's lock, shared. */
+/* Take a shared lock on the store. */
 int oci_lock(const struct store *s, const struct oci_options *o,
 	     struct warren_error *err);
 /* Callback for unpack.h; @ctx is struct oci_options. */

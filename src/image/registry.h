@@ -2,12 +2,12 @@
 /*
  * registry.h - a client of the registry protocol, version 2
  *
- * One handle per reference. It finds out how to talk to the registry: with TLS, or
- * without on loopback and where configured; anonymously, or with basic authentication or
- * bearer tokens, with logins from the caller's docker configuration and credential
- * helpers. It remembers the result, and retries temporary failures with backoff. All
- * responses are untrusted: sizes are bounded, and data with a wrong digest is never
- * passed on.
+ * One handle per reference. It finds out how to talk to the registry. It uses TLS, except
+ * for registries on loopback and those that the configuration lists as insecure, where
+ * TLS is optional. It connects anonymously, with basic authentication or with bearer
+ * tokens; logins come from the user's docker configuration and credential helpers. It
+ * remembers the result, and retries temporary failures with backoff. All responses are
+ * untrusted: sizes are bounded, and data with a wrong digest is never passed on.
  */
 #ifndef IMAGE_REGISTRY_H
 #define IMAGE_REGISTRY_H
@@ -43,7 +43,7 @@ struct registry_options {
 	struct warren_error *hidden;
 	unsigned parallel;   /* downloads at a time; 0: 4 */
 	unsigned backoff_ms; /* before the first retry, doubled each time; 0: 500 */
-	unsigned stall_s;    /* retry a download without data for so long; 0: 30 */
+	unsigned stall_s;    /* retry a download after so long without data; 0: 30 */
 	/*
 	 * Called often, in the caller's thread; may be NULL. Returns non-zero to cancel.
 	 * @n is 0 during other requests (a manifest, a login).
@@ -59,8 +59,8 @@ int registry_open(const struct ref *ref, const struct registry_options *options,
 struct registry *registry_close(struct registry *r);
 
 /*
- * Fetch the manifest or index @what (a tag or a digest). If @what is a digest, it is
- * checked. @ret_digest gets the digest in any case.
+ * Fetch the manifest or index @what (a tag or a digest). If @what is a digest, the data
+ * must match it. @ret_digest always gets the digest.
  */
 int registry_manifest(struct registry *r, const char *what, struct buf *ret_body,
 		      char ret_type[128], char ret_digest[REF_DIGEST_LEN + 1],

@@ -30,7 +30,8 @@ enum registry_limits {
 	REGISTRY_REDIRECTS_MAX = 5,
 	REGISTRY_RETRIES_MAX = 5,
 	REGISTRY_FIRST_RETRIES_MAX =
-		1, /* before its first response: a wrong name fails soon */
+		/* Before the first response of the registry: a wrong name fails soon. */
+		1,
 	REGISTRY_RETRY_AFTER_MAX_MS = 60000,
 	REGISTRY_ERROR_BODY_MAX = 64 << 10,
 	REGISTRY_TOKEN_BODY_MAX = 256 << 10,
@@ -96,18 +97,20 @@ struct http {
 	unsigned retries;
 	unsigned logins; /* reg->logins when it was sent */
 	bool login_sent;
-	bool login_renewed;  /* renewed by this request, and not accepted yet */
+	/* This request renewed the login, which is not accepted yet. */
+	bool login_renewed;
 	uint64_t not_before; /* time of a retry, on the monotonic clock */
 
-	bool tls;         /* it was sent with TLS */
-	bool any_address; /* guarded, but a listed host or a proxy: any address */
+	bool tls; /* it was sent with TLS */
+	/* Guarded, but any address is allowed: a listed host or a proxy. */
+	bool any_address;
 
 	/* The response. */
 	bool running;
 	bool finished;
 	CURLcode result;
 	long status;
-	bool cut; /* the rest of the body was refused */
+	bool cut; /* the rest of the body was not accepted */
 	bool too_big;
 	char type[128];
 	char range[128];      /* Content-Range */
@@ -135,7 +138,7 @@ int http_begin(struct http *h, struct warren_error *err);
  * Process all exchanges of @reg for at most @wait_ms, or until one changes; -ECANCELED.
  */
 int http_pump(struct registry *reg, unsigned wait_ms, struct warren_error *err);
-/* Run an exchange from the first http_begin() to its final verdict. */
+/* Run an exchange from its first http_begin() until it has succeeded or failed. */
 int http_run(struct http *h, struct warren_error *err);
 /* The current URL of the exchange; the caller frees it. */
 char *http_url(const struct http *h);

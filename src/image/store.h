@@ -3,7 +3,7 @@
  * store.h - the store of images on this machine
  *
  *	<state>/images/lock		shared to add images, exclusive to collect garbage
- *	<state>/images/refs/<ref>	"sha256:<image id>" of the reference
+ *	<state>/images/refs/<ref>	its image: "sha256:<image id>"
  *	<state>/images/<hex>/		an image by its id (digest of its configuration):
  *		record			the data needed to run it (below)
  *		manifest.json, config.json	as received
@@ -12,8 +12,9 @@
  *
  * Everything is created under another name (".new-...") and then renamed, so that it is
  * either complete or absent. A running sandbox holds a shared lock on its image's
- * directory. If the image is removed in the meantime, its references are removed at once,
- * and the image when the lock is free. A layer is removed when no image uses it.
+ * directory. If the image is removed while it is locked, its references are removed at
+ * once, and the image itself when the lock is free. A layer is removed when no image uses
+ * it.
  *
  * These functions need no JSON, TLS or archives, because `warren run` reads only the
  * record. Separate programs fill the store.

@@ -16,7 +16,7 @@
  * archive are dropped. Files with an id that no sandbox has (65,536 and above) get the id
  * of the user nobody, without set-id bits.
  *
- * Refused are "..", names that lead through a file of the archive, hard links to files
+ * It refuses "..", names that lead through a file of the archive, hard links to files
  * outside the archive, and archives that are damaged or end within a member. After the
  * data of the last member, an archive may end anywhere. Leading slashes are dropped. A
  * later entry replaces an earlier one, including links. In the path of an entry, links of
@@ -71,8 +71,8 @@ struct unpack_options {
 };
 
 /*
- * Unpack the archive in @blob (gzip, zstd, xz, bzip2 or plain; read from its start)
- * into the empty directory @dir. After a failure, its contents are useless.
+ * Unpack the archive in @blob (gzip, zstd, xz, bzip2 or plain; read from its start) into
+ * the empty directory @dir. After a failure, the contents of @dir must not be used.
  */
 int unpack_archive(int blob, int dir, const struct unpack_options *options,
 		   struct unpack_result *ret, struct warren_error *err);

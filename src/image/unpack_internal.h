@@ -121,7 +121,7 @@ void unpack_child_done(struct unpack_child *c);
 int unpack_clean_name(const char *name, size_t depth_max, char ret[4096],
 		      struct warren_error *err);
 
-/* Append one component; -ENAMETOOLONG. */
+/* Append one component; -ENAMETOOLONG: the name gets too long. */
 int unpack_add_part(char name[4096], size_t *len, const char *part, size_t n);
 
 /*

@@ -29,8 +29,8 @@ struct oci_work {
 };
 
 /*
- * Call this first: the unpacking processes must not see secrets that this process reads
- * later.
+ * Call this before this process reads any secret, so that the unpacking processes have
+ * none in their memory.
  */
 int oci_work_open(struct oci_work *w, const struct store *s, const struct oci_options *o,
 		  struct warren_error *err);

@@ -17,7 +17,7 @@
 
 struct oci_foreman {
 	pid_t pid;   /* 0: there is none */
-	int control; /* our end of the connection */
+	int control; /* the caller's end of the connection */
 };
 
 /*
@@ -37,7 +37,7 @@ int oci_foreman_unpack(const struct oci_foreman *f, const char *diff_id,
 		       uint64_t max_bytes, int blob, int lock, int *ret_report,
 		       struct warren_error *err);
 
-/* End the foreman and all processes that it started, and wait for the end. */
+/* End the foreman and all processes that it started, and wait until they have ended. */
 void oci_foreman_stop(struct oci_foreman *f);
 
 #endif /* IMAGE_UNPACK_SPAWNER_H */

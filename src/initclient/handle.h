@@ -22,7 +22,11 @@ struct backend_sandbox {
 
 /* Every backend's exec begins with this; -1: no such descriptor. */
 struct backend_exec {
-	int fd[4]; /* our ends of its streams; 0: also a terminal; 3: the command pipe */
+	/*
+	 * The caller's ends of its streams; [0] may be a terminal, [3] is the command
+	 * pipe.
+	 */
+	int fd[4];
 	int output_fd; /* an eventfd, written when the journal grows */
 };
 

@@ -36,8 +36,9 @@ struct initclient_exec;
 struct initclient_sandbox {
 	struct backend_sandbox base;
 	bool ready; /* init has sent READY */
-	bool fresh; /* created by this process, which has not passed on a connection */
-	pid_t pid;  /* init's; use it only for /proc/<pid> while pidfd is open */
+	/* This process created it, and has passed no connection to another one. */
+	bool fresh;
+	pid_t pid; /* init's; use it only for /proc/<pid> while pidfd is open */
 	int pidfd;
 	/* pid and start time (in ticks) of init, from the state file; 0: unknown. */
 	uint32_t init_pid;
@@ -55,10 +56,11 @@ struct initclient_sandbox {
 	char *workdir;
 	char **env;
 	char *hostname;
-	char *state_text; /* if adopted: text that `enforced` points into */
+	/* Of an adopted sandbox: the text that `enforced` points into. */
+	char *state_text;
 	bool paused;
 	bool may_take_long; /* it is a shim, which may be busy for minutes */
-	bool saved;         /* and checkpointed: PROTO_SAVE */
+	bool saved;         /* it is checkpointed (PROTO_SAVE) */
 	uint64_t oom_kills; /* OOM kills in cgroups of ended execs */
 	/* Whether these ids exist inside. NULL: ids below n_ids do. */
 	bool (*has_ids)(const struct initclient_sandbox *sandbox, uint32_t uid,
@@ -73,10 +75,11 @@ struct initclient_exec {
 	uint32_t id;
 	uint64_t deadline; /* when init must have reported its end; 0: none */
 	bool done, accounts_sandbox;
-	bool kept; /* in a durable sandbox: the end may only be in the journal */
+	bool kept; /* in a durable sandbox: perhaps only the journal says how it ended */
 	struct proto_exited result;
 	int journal;
-	int poll, ready; /* wait_fd, created on demand: the connection or an eventfd */
+	/* For wait_fd, created on demand: an epoll of the connection and an eventfd. */
+	int poll, ready;
 };
 
 /*

@@ -65,12 +65,13 @@ int init_request_send(const struct init_request *q, int sock, uint32_t seq,
 
 /* How the streams of an exec are connected. */
 struct init_request_streams {
-	int journal;     /* the file for streams that go to the journal */
-	int notify;      /* eventfd for the journal */
-	int gate;        /* see proto_spawn.gate; needs a journal; taken over; -1: none */
+	int journal; /* the file for streams that go to the journal */
+	int notify;  /* eventfd for the journal */
+	/* See proto_spawn.gate; needs a journal; owned by the request; -1: none. */
+	int gate;
 	bool keep_input; /* init keeps the write end of stdin, a WARREN_STDIO_PIPE */
 	bool hold;       /* output is not dropped before it is acknowledged */
-	int fd[3];       /* on return: our ends of new pipes; -1: none */
+	int fd[3];       /* set on return: the caller's ends of new pipes; -1: none */
 };
 
 #define REQUEST_STREAMS_INIT                                                  \
@@ -105,7 +106,7 @@ struct init_reply {
 	int fds[PROTO_GIVES_MAX];
 	size_t n_fds;
 	bool lost; /* success, but the descriptors could not be received: -EMFILE */
-	const char *entries; /* of ENTRIES, in the caller's buffer */
+	const char *entries; /* the entries of ENTRIES, in the caller's buffer */
 	size_t entries_size;
 };
 
@@ -116,7 +117,10 @@ void init_reply_done(struct init_reply *a);
  */
 int init_request_receive(int sock, struct init_reply *a, int flags,
 			 struct warren_error *err);
-/* The same for callers that may receive ENTRIES; @room has PROTO_ANSWER_MAX bytes. */
+/*
+ * Like init_request_receive(), for callers that may receive ENTRIES; @room has
+ * PROTO_ANSWER_MAX bytes.
+ */
 #define PROTO_ANSWER_MAX (sizeof(struct proto_entries) + PROTO_ENTRIES_MAX)
 int init_request_receive_into(int sock, struct init_reply *a, char *room, int flags,
 			      struct warren_error *err);

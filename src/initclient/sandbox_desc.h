@@ -17,7 +17,7 @@ struct description {
 	const struct warren_enforcement *enforced;
 	size_t n_enforced;
 	bool paused; /* its processes are stopped, and it can be resumed */
-	bool saved;  /* also checkpointed: it uses no memory */
+	bool saved;  /* it is also checkpointed, and uses no memory */
 	struct initclient_sandbox
 		*sandbox; /* owns the data that the members above point to */
 };

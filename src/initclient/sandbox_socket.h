@@ -9,7 +9,7 @@
  * The socket is bound before init starts, and init listens on it before it sends READY. A
  * refused connection therefore means that init is dead. The state is written after READY;
  * a sandbox without it was never complete. KEEP is sent after the state is written. Until
- * init has received it, init ends with its creator, and says so in WELCOME.
+ * init has received KEEP, it ends with its creator, and says so in WELCOME.
  *
  * An init is identified by the credentials that the kernel stores with its socket, or by
  * its pid and start time from the state file. Both give a pidfd. To end, measure or limit
@@ -30,7 +30,7 @@ int sandbox_socket_bind(int sandboxes, const char *id, int *ret_fd,
  * not accepted connections for a while.
  */
 int sandbox_socket_dial(int sandboxes, const char *id);
-/* The same without blocking. */
+/* Like sandbox_socket_dial(), but without blocking. */
 int sandbox_socket_dial_now(int sandboxes, const char *id);
 /* Whether a result of sandbox_socket_dial() means that there is no init. */
 bool sandbox_socket_nobody(int r);
@@ -47,7 +47,7 @@ int sandbox_socket_hello(struct initclient_sandbox *sandbox, struct proto_welcom
 int sandbox_socket_keep(struct initclient_sandbox *sandbox, struct warren_error *err);
 /*
  * Open another connection, for another process. If the sandbox was opened with find(),
- * init is not asked first.
+ * this sends no message to init first.
  */
 int sandbox_socket_connection(int sandboxes, struct initclient_sandbox *sandbox,
 			      int *ret_fd, struct warren_error *err);

@@ -25,9 +25,9 @@ int user_resolve(const char *text, user_open_fn open_file, void *ctx,
 		 struct initclient_user *ret, struct warren_error *err);
 
 /*
- * For an event loop, which must not block. user_needs_files() says whether @text needs
- * the two files; root does not. If it does, the loop asks init to OPEN them and passes
- * the descriptors (-1: no such file), which the caller keeps.
+ * These functions are for an event loop, which must not block. user_needs_files() says
+ * whether @text needs the two files; root does not. If it does, the loop asks init to
+ * OPEN them and passes the descriptors (-1: no such file), which the caller keeps.
  */
 bool user_needs_files(const char *text);
 int user_resolve_files(const char *text, int passwd, int group,

@@ -61,8 +61,8 @@ struct http_peer {
 	} kind;
 	bool tls;
 	/*
-	 * Of a client at a unix socket, as the kernel recorded it on connect; otherwise
-	 * -1.
+	 * The process id of a client at a unix socket, as the kernel recorded it on
+	 * connect; otherwise -1.
 	 */
 	pid_t pid;
 	uid_t uid;
@@ -96,7 +96,7 @@ struct http_request {
 	 */
 	char *(*room)(struct http_request *req, size_t *size);
 	void (*closed)(struct http_request *req, int why);
-	/* Set to NULL when the request is closed; may be NULL. */
+	/* If it is not NULL, *handle is set to NULL when the request is closed. */
 	struct http_request **handle;
 };
 
@@ -109,7 +109,7 @@ struct http_refusal {
 	const char *code;    /* "bad_request", "too_large", ... */
 	const char *message; /* a sentence for users */
 	const char *request_id;
-	/* For data that never became a request; otherwise NULL. */
+	/* The client, if its data was not a valid request; otherwise NULL. */
 	const struct http_peer *peer;
 };
 
@@ -126,7 +126,7 @@ struct http_limits {
 	unsigned header_ms;    /* time for a head from its first byte; 10 s */
 	unsigned idle_ms;      /* time between two requests; 75 s */
 	unsigned body_ms; /* time without a byte of a body that the handler reads; 30 s */
-	/* Time in which the client reads no byte of the answer; 60 s. */
+	/* How long the client may read no byte of the answer; 60 s. */
 	unsigned write_ms;
 	/*
 	 * A client that has closed its half may have disconnected, or may only have sent
@@ -252,8 +252,8 @@ int http_begin_response(struct http_request *req, int status,
  */
 bool http_keep(struct http_request *req, size_t n);
 /*
- * 0: continue; 1: accepted, but wait for drained() before the next write; -errno:
- * closed() follows.
+ * Send a part of the answer. 0: continue; 1: accepted, but wait for drained() before the
+ * next write; -errno: closed() follows.
  */
 int http_write(struct http_request *req, const void *data, size_t n);
 /* The answer is complete. If it is shorter than its length, the connection is cut. */

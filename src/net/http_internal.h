@@ -3,8 +3,8 @@
  * http_internal.h - servers, connections and requests, for the files of the server
  *
  *	http_server.c   listening, accepting, deadlines
- *	http_conn.c     a connection: heads and bodies in, request after request
- *	http_answer.c   answers out
+ *	http_conn.c     a connection: receives heads and bodies, request after request
+ *	http_answer.c   sends answers
  *	http_text.c     headers, status lines, decoding
  *
  * http_conn_arm() chooses the deadline of a connection, http_conn_work() processes its
@@ -53,11 +53,15 @@ struct http_conn {
 	bool working;
 	bool close_after; /* this answer is the last */
 	bool lingering;   /* open only until the client has read the last answer */
-	bool used;        /* has had a request */
+	bool used;        /* it has had a request */
 	bool partial;     /* a part of a head has arrived */
 	bool aborted;     /* the loop will end it */
 	bool known;       /* the client showed a valid token, or uses the unix socket */
-	bool refused; /* over the maximum; open only for the client to read the refusal */
+	/*
+	 * There were too many connections; open only until the client has read the
+	 * refusal.
+	 */
+	bool refused;
 };
 
 /* Memory that a server holds for requests: http_account.c. */

@@ -22,7 +22,10 @@ struct http_proxy_options {
 	const char *const *answer_without;
 	/* A header to add to the answer; name NULL: none. */
 	struct http_header with;
-	/* Time without progress until the head of the answer, then 504; 0: 60 s. */
+	/*
+	 * How long to wait without progress for the head of the answer; after that, the
+	 * answer is 504. 0: 60 s.
+	 */
 	unsigned head_ms;
 	/*
 	 * Called once and last, like closed() of a request. The proxy uses `user` and the

@@ -44,7 +44,7 @@ uint64_t loop_now(const struct net_loop *loop);
 int loop_watch_named(struct net_loop *loop, int fd, unsigned events,
 		     void (*fn)(void *ctx, unsigned events), void *ctx, const char *name,
 		     struct loop_watch **ret);
-/* Wait for other events; 0: pause. */
+/* Change the events to wait for; 0: none. */
 int loop_watch_set(struct loop_watch *w, unsigned events);
 struct loop_watch *loop_watch_free(struct loop_watch *w);
 
@@ -73,10 +73,10 @@ struct loop_task {
 #define loop_defer(loop, task) loop_defer_named(loop, task, LOOP_NAME(task))
 void loop_defer_named(struct net_loop *loop, struct loop_task *task, const char *name);
 /*
- * The same for long work in slices: a task that is not done queues itself again. All such
- * tasks together run for LOOP_LATER_MS per turn, in the order of their calls; the rest
- * wait for the next turn. So a new request waits at most for one such share, even if many
- * streams have much to send.
+ * Like loop_defer(), for long work that is done in slices: a task that is not done queues
+ * itself again. All such tasks together run for LOOP_LATER_MS per turn, in the order of
+ * their calls; the rest wait for the next turn. So a new request waits at most for one
+ * such share, even if many streams have much to send.
  */
 #define LOOP_LATER_MS          2
 #define loop_later(loop, task) loop_later_named(loop, task, LOOP_NAME(task))

@@ -21,8 +21,8 @@ struct net_loop {
 	struct loop_task tasks; /* the head of a ring */
 	struct loop_task later; /* the same for tasks of loop_later() */
 	size_t working;         /* calls of loop_work() that run or wait */
-	unsigned in_pool;       /* of these, the ones that the threads have */
-	/* The others, by tenant; the first queue is the next in turn. */
+	unsigned in_pool;       /* how many of these the threads have */
+	/* The other calls, by tenant; the first queue is served next. */
 	struct work_queue *queues;
 	/* The watchdog. */
 	uint64_t turn;          /* ns: start of this turn; 0: not in a turn */

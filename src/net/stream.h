@@ -64,18 +64,19 @@ struct stream {
 	struct loop_task
 		task; /* offers kept bytes, and reports errors and ends from the loop */
 	struct loop_task flush; /* continues a long write in a later turn */
-	char *kept; /* received, not taken; the first @kept_off bytes are done */
+	/* Bytes received, but not taken; the first @kept_off of them are done. */
+	char *kept;
 	uint32_t kept_off, kept_len, kept_size;
 	struct stream_segment *first, *last; /* the queue */
-	size_t queued;                       /* its bytes in memory */
+	size_t queued;                       /* bytes of the queue that are in memory */
 	uint64_t sent, received;             /* bytes in total */
 	int fd;
 	int error;       /* reported by failed() later */
-	uint8_t events;  /* watched now */
+	uint8_t events;  /* the events that are watched now */
 	bool paused;     /* do not call data() */
 	bool ended;      /* the peer has closed its half, and all bytes were received */
 	bool hung_up;    /* the peer seems to have closed its half; bytes may be left */
-	bool handshaken; /* or not TLS */
+	bool handshaken; /* the TLS handshake is done, or there is none */
 	bool crossed;    /* TLS wants to write in order to read */
 	bool finishing;  /* close this half when the queue is empty */
 	bool finished;   /* this half is closed */
@@ -99,8 +100,8 @@ static inline size_t stream_kept(const struct stream *s)
 }
 
 /*
- * 0; 1: the queue is long, wait for drained(); -errno. Errors are also reported with
- * failed().
+ * Queue bytes to send. 0: continue; 1: the queue is long, so wait for drained(); or
+ * -errno. Errors are also reported with failed().
  */
 int stream_write(struct stream *s, const void *data, size_t n);
 int stream_writev(struct stream *s, const struct iovec *iov, size_t n);

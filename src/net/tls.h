@@ -2,8 +2,8 @@
 /*
  * tls.h - a server's certificate, which can be replaced while connections are open
  *
- * TLS 1.2 and 1.3, HTTP/1.1 by ALPN. A handshake uses the certificate that was set last;
- * existing connections keep theirs.
+ * The server supports TLS 1.2 and 1.3, and offers HTTP/1.1 by ALPN. A handshake uses the
+ * certificate that was set last; existing connections keep theirs.
  */
 #ifndef NET_TLS_H
 #define NET_TLS_H
@@ -17,7 +17,9 @@ struct tls;
 int tls_new(struct tls **ret, struct warren_error *err);
 struct tls *tls_free(struct tls *tls);
 
-/* Certificate chain and key as PEM text. On failure, the previous ones stay. */
+/*
+ * Set the certificate chain and its key, as PEM text. On failure, the previous ones stay.
+ */
 int tls_set_pem(struct tls *tls, const void *cert, size_t cert_len, const void *key,
 		size_t key_len, struct warren_error *err);
 int tls_set_files(struct tls *tls, const char *cert_path, const char *key_path,

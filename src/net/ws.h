@@ -35,8 +35,8 @@ struct ws_options {
 	const char *protocol; /* the chosen item of Sec-WebSocket-Protocol; NULL: none */
 	size_t max_message;   /* 0: 1 MiB */
 	/*
-	 * Silence until a ping; after the same time again, the client is disconnected; 0:
-	 * 30 s.
+	 * How long a client may be silent before it gets a ping; after the same time
+	 * again, it is disconnected. 0: 30 s.
 	 */
 	unsigned ping_ms;
 };

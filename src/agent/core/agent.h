@@ -56,41 +56,44 @@
 /* One exec, from SPAWN until its first process is reaped and its output is drained. */
 struct exec {
 	uint32_t id;
-	int pid; /* 0: the slot is free or the process has been reaped */
+	int pid; /* 0: the slot is free, or the process has been reaped */
 	bool used;
 	bool accounts_sandbox; /* its usage is that of the whole sandbox */
-	int group;             /* index of its own cgroups, -1: none */
+	int group;             /* index of its own cgroups; -1: none */
 	bool limited;          /* the request set limits on its cgroups */
 	uint64_t old_kills;    /* OOM kills in its cgroups by earlier execs */
 	bool timed_out;
-	bool killed;       /* its cgroup accepts no new processes */
-	bool failed;       /* did not start, and the request was answered: only reap it */
-	int start;         /* a pipe that closes on execve(2), -1: it has closed */
-	uint64_t start_by; /* ns, monotonic: deadline for that execve(2) */
-	uint32_t seq;      /* sequence number of its SPAWN, answered then */
-	int asker;         /* the connection of the request, -1: it has ended */
-	uint64_t started;  /* ns, monotonic */
-	uint64_t deadline; /* ns, monotonic; 0: none */
-	uint64_t kill_at;  /* ns, monotonic: when to kill it again; 0: not at all */
-	uint64_t kill_wait; /* ns between these; 0: at first */
+	bool killed;        /* its cgroup accepts no new processes */
+	bool failed;        /* it did not start, and the client knows: only reap it */
+	int start;          /* a pipe that closes on execve(2); -1: it has closed */
+	uint64_t start_by;  /* ns, monotonic: deadline for that execve(2) */
+	uint32_t seq;       /* sequence number of its SPAWN, for the reply */
+	int asker;          /* the connection that sent SPAWN; -1: it has ended */
+	uint64_t started;   /* ns, monotonic */
+	uint64_t deadline;  /* ns, monotonic; 0: none */
+	uint64_t kill_at;   /* ns, monotonic: when to kill it again; 0: not at all */
+	uint64_t kill_wait; /* ns from one kill to the next; 0: none yet */
 	int input; /* write end of its stdin, or its terminal; -1: not open here */
 	bool tty;  /* `input` is the terminal */
 	int poke, command; /* PROTO_CONTROL_*; -1: none */
 	bool gone;         /* shim only: it ended with its sandbox, without a result */
-	int mark;          /* newest pid at the last record of stream 3 */
-	uint32_t hears;    /* bit mask of the connections that get EXITED */
+	/* The newest pid when the last record of stream 3 was written. */
+	int mark;
+	uint32_t hears; /* bit mask of the connections to send EXITED to */
 
 	/* its journal */
 	int journal;                       /* -1: none */
 	int notify[PROTO_CONNECTIONS_MAX]; /* one eventfd per connection; -1: none */
 	uint32_t holds; /* bit mask of the connections that allow no gaps */
-	uint64_t acked[PROTO_CONNECTIONS_MAX]; /* cursors up to which they have read */
-	bool held;         /* the ring or the disk is full: draining has stopped */
-	bool head_held;    /* stderr is not drained: the shim reads its first line */
-	uint64_t retry_at; /* ns, monotonic: when to try the full disk again; 0 */
-	char *kept;        /* bytes read from a terminal that wait for space; NULL */
+	/* Cursors up to which those connections have acknowledged. */
+	uint64_t acked[PROTO_CONNECTIONS_MAX];
+	bool held; /* the journal or the disk is full: reading has stopped */
+	/* Stderr is not read here yet: the shim reads its first line. */
+	bool head_held;
+	uint64_t retry_at; /* ns, monotonic: when to try a full disk again; 0: never */
+	char *kept;        /* bytes of a terminal that wait for space; NULL: none */
 	uint32_t n_kept;
-	int pipe[STREAMS]; /* drained: stdout or the terminal, stderr, results */
+	int pipe[STREAMS]; /* read ends: stdout or the terminal, stderr, results */
 	uint64_t capacity, head, tail, lost, skipped, written;
 	uint64_t slot; /* last index slot written, plus one */
 	enum journal_state state;
@@ -99,21 +102,22 @@ struct exec {
 /* A connection of a client. */
 struct conn {
 	int fd;    /* -1: free */
-	bool all;  /* gets EXITED of every exec */
+	bool all;  /* it gets EXITED for every exec */
 	char *out; /* its outbox; NULL: empty */
 	uint32_t out_from, out_to;
 };
 
 struct init {
-	struct conn conns[PROTO_CONNECTIONS_MAX]; /* at the start, the first is the
-						     creator's */
-	int listener;                             /* -1: not durable */
-	uint64_t deaf_until; /* ns, monotonic: ignore the listener until then; 0 */
-	bool kept;           /* after KEEP: the creator may disconnect */
-	bool gates;          /* init only: see struct proto_spawn */
-	bool workers;        /* init only: see struct proto_worker */
-	bool is_worker;      /* this process is a file worker, not init */
-	bool saved;          /* shim only: checkpointed, or about to be (checkpoint.c) */
+	/* At the start, the first one is that of the creator. */
+	struct conn conns[PROTO_CONNECTIONS_MAX];
+	int listener; /* -1: not durable */
+	/* Time (ns, monotonic) until which the listener is ignored; 0: it is not. */
+	uint64_t deaf_until;
+	bool kept;      /* after KEEP: the creator may disconnect */
+	bool gates;     /* init only: see struct proto_spawn */
+	bool workers;   /* init only: see struct proto_worker */
+	bool is_worker; /* this process is a file worker, not init */
+	bool saved;     /* shim only: checkpointed, or about to be (checkpoint.c) */
 	uint32_t last_exec;
 	uint64_t oom_kills;
 	int epoll;
@@ -264,7 +268,7 @@ bool file_worker_ended(int pid);
 /* file_write.c */
 void agent_files_write(int c, const struct proto_write *msg, size_t size, const int *fds,
 		       size_t n_fds);
-/* The error (-errno) of the last failed WRITE of @stream, or 0. */
+/* The error (-errno) with which the last WRITE of @stream failed, or 0. */
 long files_write_failed(uint32_t stream);
 
 /* open_connect.c */
@@ -274,10 +278,13 @@ long reach_dial(uint16_t port, bool ipv6);
 void reach_request(int c, size_t size, const int *fds, size_t n_fds);
 
 /* files.c */
-/* Take on the user's rights, until as_self(); -EINVAL for a bad @who. */
+/* Act with the user's rights until as_self() is called; -EINVAL: @who is not valid. */
 long as_user(const struct proto_who *who);
 void as_self(const struct proto_who *who);
-/* openat2(2) within the root, or below the directory @at; @at AT_FDCWD: none. */
+/*
+ * Open @path with openat2(2): within the root if @at is AT_FDCWD, otherwise below the
+ * directory @at.
+ */
 long files_resolve(int at, const char *path, int flags, uint32_t mode);
 /* The parent directory of a path. parent_dir_done() closes `fd` unless it is `at`. */
 struct parent_dir {

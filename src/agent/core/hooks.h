@@ -46,7 +46,7 @@ void watch_drop(int fd);
  */
 long spawn_child(struct plan *p, struct exec *ex);
 long spawn_terminal(const struct proto_spawn *msg, int *ret_master, int *ret_slave);
-/* The pipe of a starting exec is readable: answer the request. */
+/* Called when the start pipe of an exec is readable: answer the SPAWN request. */
 void spawn_started(struct exec *ex);
 
 /* Compute how an exec ended from the wait status of its process. */

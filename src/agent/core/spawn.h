@@ -16,7 +16,7 @@ struct plan {
 	char **argv;
 	char **env;
 	int stdio[3];
-	int tty;                      /* slave of the pty, -1: none */
+	int tty;                      /* slave of the pty; -1: none */
 	int extra[PROTO_CONTROL_MAX]; /* -1: none */
 	int gate;                     /* -1: none */
 	int theirs[6];                /* pipe ends that only the child uses */

@@ -27,7 +27,7 @@ struct codec {
 	bool after_cr;
 };
 
-/* NULL: utf-8, strict. -ENOSYS as below. */
+/* @encoding and @errors may be NULL: utf-8, strict. -ENOSYS: as for codec_decode(). */
 int codec_open(struct codec *c, const char *encoding, const char *errors,
 	       const char *data, size_t n, struct warren_error *err);
 /*

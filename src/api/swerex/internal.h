@@ -116,7 +116,7 @@ struct job {
 	struct ask *asks; /* requests that wait for the answer */
 	json_t *body;
 	struct fair_quota_lease body_lease; /* a lease of sx->bodies until the job ends */
-	/* The console of its act; NULL: none. */
+	/* The session in which its act runs; NULL: none. */
 	struct session_terminal *session_terminal;
 	bool done;
 	int status;
@@ -137,7 +137,7 @@ struct call {
 /* A request, until it is closed. */
 struct ask {
 	struct swerex *sx;
-	struct http_request *req; /* NULL: the client is gone */
+	struct http_request *req; /* NULL: the client has disconnected */
 	struct ask *next;
 	struct job *job;
 	const struct call *call;
@@ -150,7 +150,7 @@ struct ask {
 	uint64_t begun;
 	char cause[256];
 	void *state;                   /* for upload.c */
-	void (*gone)(struct ask *ask); /* called when the client leaves */
+	void (*gone)(struct ask *ask); /* called when the client disconnects */
 };
 
 /*
@@ -159,18 +159,24 @@ struct ask {
  */
 struct job *job_join(struct ask *ask, const char *id, bool *ret_new);
 void job_leave(struct ask *ask);
-/* The sandbox of the job. NULL: it is gone, and the job was answered with an error. */
+/*
+ * The sandbox of the job. NULL: it no longer exists, and the job was answered with an
+ * error.
+ */
 struct sandbox *job_sandbox(struct job *job);
 /* Answer the job; its handler must not use it any more. */
 void job_answer(struct job *job, int status, const struct buf *body);
 /* The same for an answer of any size; takes @r. */
 void job_reply(struct job *job, struct reply *r);
-/* No client waits for the job: if its act has not begun, it never will (session.c). */
+/*
+ * No client waits for the job any more: if its act has not begun, cancel it (session.c).
+ */
 void job_withdraw(struct job *job);
 /* Send {"detail": @why} to all clients that wait. */
 void job_refuse(struct job *job, int status, const char *why);
 /*
- * Refuse the job because too many large answers are in memory; @what is the consequence.
+ * Refuse the job because too many large answers are in memory; @what says what that means
+ * for the client.
  */
 void job_crowded(struct job *job, const char *what);
 /* Send {"detail": ...} to one request. */
@@ -221,7 +227,7 @@ struct field {
 	enum field_type type;
 	bool required;
 	const char *words; /* the allowed texts, each with blanks around it; NULL: any */
-	bool nul; /* the text may contain U+0000, because its reader uses the size */
+	bool nul;          /* the text may contain U+0000; its reader uses the size */
 };
 
 /*

@@ -37,7 +37,7 @@ struct multipart {
 	char mark[MULTIPART_BOUNDARY_MAX + 8]; /* "\r\n--boundary" */
 	size_t mark_len;
 	size_t matched; /* matched bytes of the mark, held back */
-	size_t assumed; /* of these: a line end that the body does not have */
+	size_t assumed; /* how many of them are a line end that the body does not have */
 	char head[MULTIPART_HEAD_MAX];
 	size_t have; /* bytes of the head, or of the text after a boundary */
 	unsigned parts;
@@ -49,9 +49,9 @@ struct multipart {
 int multipart_init(struct multipart *m, const char *content_type,
 		   struct warren_error *err);
 /*
- * Parse up to one event of the @n bytes at @data; *@ret_used were used. Data points into
- * @data, or into the mark if bytes that were held back are not a boundary. Returns an
- * enum multipart_event or -EBADMSG.
+ * Parse the @n bytes at @data up to the next event; *@ret_used of them were used.
+ * *@ret_data points into @data, or into the mark if bytes that were held back turned out
+ * not to be a boundary. Returns an enum multipart_event or -EBADMSG.
  */
 int multipart_take(struct multipart *m, const char *data, size_t n, size_t *ret_used,
 		   const char **ret_data, size_t *ret_size, struct warren_error *err);

@@ -7,7 +7,10 @@
 
 /* repr() of a text. */
 void python_repr(struct buf *out, const char *text, size_t n);
-/* The quote that repr() uses for a text, and a part of the text between the quotes. */
+/*
+ * python_quote() returns the quote that repr() uses for a text; the next function writes
+ * a part of the text between the quotes.
+ */
 char python_quote(const char *text, size_t n);
 void python_repr_inside(struct buf *out, const char *text, size_t n, char quote);
 /* repr() of a float: "0.1", "5.0". */

@@ -17,7 +17,10 @@ struct file_call {
 	struct files *files;
 	char path[4096]; /* without redundant slashes */
 	void (*begun)(struct file_call *fc);
-	/* Frees its members, not itself; NULL: nothing to free. */
+	/*
+	 * Frees the members of the state, but not the state itself; NULL: nothing to
+	 * free.
+	 */
 	void (*done)(struct file_call *fc);
 };
 
@@ -39,7 +42,7 @@ const char *file_type_name(uint32_t mode);
 uint32_t file_type_mode(size_t word);
 /* The ETag with its quotes. */
 void show_etag(char out[80], uint64_t ino, int64_t sec, uint32_t nsec, uint64_t size);
-/* Convert a valid text such as "0644". */
+/* Convert octal permissions such as "0644", which are valid. */
 unsigned file_mode(const char *text);
 
 #endif /* API_V1_FILE_H */

@@ -13,7 +13,10 @@
 #include "api/v1/v1.h"
 #include "net/loop.h"
 
-/* Bytes of output: an answer up to this size is built at once and has a length. */
+/*
+ * An answer with at most this many bytes of output is built at once and has a
+ * Content-Length.
+ */
 #define PIECES_SMALL (64U << 10)
 
 /*
@@ -36,7 +39,7 @@ struct pieces {
 	bool opened, blocked;
 	char kept[4]; /* an incomplete character, or an incomplete group of three bytes */
 	size_t n_kept;
-	struct loop_task turn; /* lets other work have its turn */
+	struct loop_task turn; /* continues after other work had its turn */
 };
 
 /*

@@ -59,7 +59,8 @@ struct call {
 	bool body_is_large; /* free it on another thread */
 	/* For the handler, with its release function. */
 	void *state;
-	void (*gone)(struct call *c); /* the client left, or the answer is complete */
+	/* The client disconnected, or the answer is complete. */
+	void (*gone)(struct call *c);
 	/*
 	 * The service is about to stop: end the stream with the data that a client needs
 	 * to continue, or answer with the current state. Called first with @last false,
@@ -67,7 +68,7 @@ struct call {
 	 * the call.
 	 */
 	void (*stop)(struct call *c, bool last);
-	struct call *next, **prev; /* in v1.calls; NULL: the client is gone */
+	struct call *next, **prev; /* in v1.calls; NULL: the client has disconnected */
 	uint64_t begun;            /* ns, monotonic */
 	char cause[256];           /* reason of an internal error, for the log */
 };
@@ -92,7 +93,10 @@ void v1_refused(const struct http_refusal *refusal, struct buf *body, void *ctx)
  */
 struct call *call_ref(struct call *c);
 void call_unref(struct call *c);
-/* A `gone` function for handlers that need the body only until the answer. */
+/*
+ * Frees the body: a `gone` function for handlers that need the body only until the
+ * answer.
+ */
 void call_drop_body(struct call *c);
 void call_json(struct call *c, int status, const struct buf *body);
 void call_empty(struct call *c, int status);
@@ -117,7 +121,9 @@ void call_closed(struct call *c);
  * refused.
  */
 bool call_page(struct call *c, const struct api_value *cursor, uint64_t *ret);
-/* The same for the position to continue a stream from: Last-Event-ID. */
+/*
+ * Read the position to continue a stream from, the header Last-Event-ID, in the same way.
+ */
 bool call_last_event(struct call *c, uint64_t *ret);
 /* Begin a stream of events, as NDJSON or SSE. */
 void call_begin_stream(struct call *c, bool sse);

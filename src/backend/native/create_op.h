@@ -24,14 +24,18 @@ struct create_op {
 	struct cgroup_limits limits;
 	uint64_t disk, shm, tmpfs; /* see struct native_plan */
 	int child_end;             /* the child's end of the connection */
-	int listener; /* durable sandbox: listener until passed to the child; -1 */
+	/*
+	 * Durable sandbox: its listener, until it is passed to the child; otherwise -1.
+	 */
+	int listener;
 	int userns;
-	int stage; /* prepared sandbox: to the process that mounts; -1 */
+	int stage; /* prepared sandbox: socket to the process that mounts; otherwise -1 */
 	uint64_t started;
 	struct warren_step outside[MAKING_STEPS_MAX];
 	size_t n_outside;
-	bool lend; /* a thread does some steps while the child has our stack */
-	const struct create_op_step *meanwhile; /* these steps, after the current step */
+	bool lend; /* a thread runs some steps while the child uses our stack */
+	/* Those steps, which follow the current step. */
+	const struct create_op_step *meanwhile;
 	size_t n_meanwhile;
 	int first_meanwhile;
 	bool meanwhile_done; /* the thread has done them */
@@ -62,7 +66,7 @@ int create_maps(struct create_op *m, struct warren_error *err);
 int create_cgroup_before(struct create_op *m, struct warren_error *err);
 int create_cgroup_meanwhile(struct create_op *m, struct warren_error *err);
 int create_configure(struct create_op *m, struct warren_error *err);
-/* How init uses a descriptor of its cgroup. */
+/* The role that a descriptor of the cgroup has for init. */
 enum proto_role create_cgroup_role(const struct cgroup_root *root,
 				   const struct cgroup_handle *h);
 int create_ready(struct create_op *m, struct warren_error *err);
@@ -85,7 +89,8 @@ int create_op_run(struct create_op *m, const struct create_op_step *list, size_t
 /* Record the time at which the current step ended. */
 void create_op_mark(struct create_op *m);
 /*
- * Return the result of the steps; if the child failed first, @err gets the child's error.
+ * Return the result of the steps; if the child failed before them, @err gets the child's
+ * error.
  */
 int create_op_hear_child(struct create_op *m, int r, struct warren_error *err);
 /*

@@ -72,13 +72,13 @@ struct native {
 	int lock_fd; /* this engine's file in run_dir/engines, locked while it is open */
 	char name[33];    /* name of that file */
 	bool named;       /* the caller chose the name: sandboxes may be durable */
-	int sandboxes_fd; /* run_dir/boxes of a named engine, -1: none */
+	int sandboxes_fd; /* run_dir/boxes of a named engine; -1: none */
 	int init_fd;      /* init's program, sealed */
 	struct cgroup_root cgroups;
 	struct ns_map subuid, subgid; /* for an ordinary user; count 0: none */
 	uint64_t memory_default;
 	pthread_mutex_t lock;     /* protects the members below; several threads create */
-	struct native_host *host; /* the newest; NULL: not opened yet */
+	struct native_host *host; /* the newest one; NULL: not opened yet */
 	struct native_prepared *parts; /* prepared sandboxes, the oldest first */
 	struct native_inject inject;
 };
@@ -95,7 +95,8 @@ struct native_sandbox {
 	struct native *engine;
 	unsigned slot; /* its number determines the id range */
 	bool has_slot, has_cgroup;
-	bool has_door;               /* it owns the socket and the state file of its id */
+	/* It owns the socket and the state file with its id. */
+	bool has_door;
 	bool one_shot;               /* created for one exec */
 	uid_t base_id;               /* host uid of the sandbox's root */
 	int image_lock;              /* -1: none */
@@ -126,8 +127,8 @@ struct native_plan {
 	uint64_t shm;   /* size of /dev/shm if it is not part of the disk */
 	uint64_t tmpfs; /* default size of a tmpfs */
 	bool on_disk;   /* the first mount received is the scratch space */
-	bool part;      /* prepared in advance: init starts before the root is mounted */
-	int stage;      /* if prepared: commands for the process that mounts */
+	bool part;      /* a prepared sandbox: init starts before the root is mounted */
+	int stage;      /* of a prepared sandbox: commands for the process that mounts */
 	int control;
 	int listener; /* durable sandbox: listener for init; -1: none */
 	int maker;    /* pidfd of the creator, whose death ends the child; -1: unknown */
@@ -184,8 +185,8 @@ int rootfs_seal(struct native_plan *p, struct warren_error *err);
 int native_create(void *state, const struct warren_spec *spec,
 		  struct backend_sandbox **ret_sandbox, struct warren_error *err);
 /*
- * Kill all processes of the sandbox, wait until they have ended, remove everything else,
- * and free @sandbox.
+ * Kill all processes of the sandbox, wait until they have ended, remove everything else
+ * that belongs to it, and free @sandbox.
  */
 int native_unmake(struct native *n, struct native_sandbox *sandbox,
 		  struct warren_error *err);
@@ -195,13 +196,13 @@ void native_forget(struct native_sandbox *sandbox);
 /* plan.c */
 void take_forget_host(struct native *n);
 /*
- * Check the limit @pids. -EINVAL: it is more than half of what all sandboxes together may
- * have.
+ * Check the limit @pids. -EINVAL: it is more than half of the processes that all
+ * sandboxes together may have.
  */
 int take_pids(const struct native *n, uint64_t pids, struct warren_error *err);
 
 /* prepared.c */
-/* Prepare one sandbox in advance; @ret_id gets its id. */
+/* Prepare one sandbox; @ret_id gets its id. */
 int prepared_prepare(void *state, char ret_id[ID_LEN + 1], struct warren_error *err);
 /* Remove the prepared sandbox @id from the list and return it; NULL: there is none. */
 struct native_prepared *prepared_take(struct native *n, const char *id);
@@ -220,8 +221,8 @@ uid_t engine_registry_base(const struct native *n, unsigned slot);
 bool engine_registry_is_range(uid_t uid);
 void engine_registry_close(struct native *n);
 /*
- * Return a lock that other processes can hold. While it is held, no engine cleans up the
- * sandboxes of this engine, if it has no name.
+ * For an engine without a name: return a lock that other processes can hold. While one of
+ * them holds it, no other engine removes the sandboxes of this engine.
  */
 int engine_registry_hold(const struct native *n, int *ret_fd, struct warren_error *err);
 int engine_registry_claim(struct native *n, struct native_sandbox *sandbox,
@@ -246,7 +247,10 @@ void idmap_sandbox(const struct native *n, const struct native_sandbox *sandbox,
 bool idmap_has(const struct native *n, const struct native_sandbox *sandbox, uint32_t uid,
 	       uint32_t gid);
 bool idmap_has_ids(const struct initclient_sandbox *sandbox, uint32_t uid, uint32_t gid);
-/* Map only the owner of the files on disk to the user inside the sandbox. */
+/*
+ * Set the id map of a volume: it maps only the owner of the files on disk, to the user
+ * inside the sandbox.
+ */
 void idmap_volume(const struct native_sandbox *sandbox, uint32_t owner_uid,
 		  uint32_t owner_gid, struct ns_maps *ret);
 

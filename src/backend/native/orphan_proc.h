@@ -13,13 +13,15 @@
 uint64_t proc_uid(const char *pid);
 void proc_name(const char *pid, char ret[32]);
 /*
- * Whether this engine's user owns its program, and the program's path in /proc ends in
- * @link.
+ * Whether this engine's user owns the program of the process, and the path of that
+ * program, as /proc shows it, ends in @link.
  */
 bool proc_runs(const char *pid, const char *link);
-/* Get its three user ids, and its process id in its innermost namespace. */
+/*
+ * Get the three user ids of the process, and its process id in its innermost namespace.
+ */
 bool proc_ids(const char *pid, uint32_t uids[3], int *ret_inner);
-/* Whether it has begun to exit. */
+/* Whether the process has begun to exit. */
 bool proc_is_exiting(const char *pid);
 
 #endif /* BACKEND_NATIVE_ORPHAN_PROC_H */

@@ -42,7 +42,8 @@ struct shimmed {
 	int lock_fd;
 	char shim[PATH_MAX]; /* the program; "": it was not found */
 	struct warren_error missing;
-	const char *probed; /* text that the features of the last probe point into */
+	/* The text of the last probe, into which its features point. */
+	const char *probed;
 };
 
 struct shimmed_sandbox {

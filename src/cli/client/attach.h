@@ -17,10 +17,11 @@ struct attach {
 	struct client *client;
 	const char *command; /* the warren command, as prefix of errors */
 	const char *sandbox, *exec;
-	uint64_t from;       /* cursor to begin at */
-	const char *stream;  /* "stdout", "stderr"; NULL: both */
-	bool in;             /* forward stdin */
-	bool tty;            /* it has a terminal: forward the size of ours */
+	uint64_t from;      /* cursor to begin at */
+	const char *stream; /* "stdout", "stderr"; NULL: both */
+	bool in;            /* forward stdin */
+	/* The command has a terminal: forward the size of the caller's. */
+	bool tty;
 	bool watch;          /* only observe: no signals, no back-pressure */
 	bool once;           /* stop at the end of the existing output */
 	bool quiet;          /* do not report gaps */

@@ -26,9 +26,10 @@
 #define PATH_LIMIT (64U << 10) /* maximum length of a path with its query */
 
 struct client {
-	char *base;      /* "http://localhost" */
-	char *socket;    /* path of a unix socket; NULL: TCP */
-	bool own;        /* default address: the user or root must own the service */
+	char *base;   /* "http://localhost" */
+	char *socket; /* path of a unix socket; NULL: TCP */
+	/* The address is the default: this user or root must own the service. */
+	bool own;
 	bool stranger;   /* another user owns the service */
 	char *host;      /* for errors: "unix:/run/warren/warren.sock" */
 	const char *ca;  /* NULL: the system's */
@@ -39,7 +40,10 @@ struct client {
 
 /* Create a client from WARREN_HOST, WARREN_TOKEN and WARREN_CA, without connecting. */
 int client_open(struct client **ret, struct warren_error *err) MUST_CHECK;
-/* The same for the service at @host, which has the form of WARREN_HOST; no token. */
+/*
+ * Like client_open(), for the service at @host, which has the form of WARREN_HOST, and
+ * without a token.
+ */
 int client_open_at(const char *host, struct client **ret,
 		   struct warren_error *err) MUST_CHECK;
 /*
@@ -71,19 +75,20 @@ static inline void json_decref_p(json_t **j)
 struct request {
 	struct client *client;
 	CURL *easy;
-	int fd; /* new connection made for it; -1: a reused one */
+	int fd; /* the new connection of this request; -1: a reused one */
 	struct curl_slist *headers;
 	char *body; /* owned */
 	struct buf
-		answer; /* whole body; for a stream: an error body, or a partial line */
+		/* The whole body; for a stream: an error body or a partial line. */
+		answer;
 	bool running;
 	bool ended;
 	long status; /* 0: no response */
 	struct warren_error err;
 	char code[48]; /* code of an error from the service */
 	/*
-	 * For a stream; a result < 0 aborts it. on_line gets whole lines without the
-	 * newline.
+	 * Called for the data of a stream; a result < 0 aborts it. on_line gets whole
+	 * lines without the newline.
 	 */
 	int (*on_data)(void *arg, const char *data, size_t n);
 	int (*on_line)(void *arg, const char *line, size_t n);

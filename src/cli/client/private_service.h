@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * private_service.h - a service for this process alone, where no other one runs
+ * private_service.h - a service for this process alone, if no other service runs
  *
  *	AUTO_PRIVATE struct private_service *own = NULL;
  *	AUTO_CLIENT struct client *c = NULL;
@@ -34,9 +34,12 @@ struct private_options {
 int private_service_start(const struct private_options *options,
 			  struct private_service **ret,
 			  struct warren_error *err) MUST_CHECK;
-/* Its address as WARREN_HOST has it; valid in this process only. */
+/* Its address, in the form of WARREN_HOST; valid in this process only. */
 const char *private_service_address(const struct private_service *p);
-/* Stop it and wait until nothing of it is left. Accepts NULL; returns NULL. */
+/*
+ * Stop the service and wait until all of its processes and sandboxes are gone. Accepts
+ * NULL; returns NULL.
+ */
 struct private_service *private_service_end(struct private_service *p);
 
 static inline void private_service_end_p(struct private_service **p)

@@ -18,7 +18,7 @@ struct progress {
 	bool terminal;
 	struct progress_layer *seen;
 	size_t n;
-	size_t drawn; /* lines that we drew above the cursor */
+	size_t drawn; /* number of lines drawn above the cursor */
 };
 
 void progress_init(struct progress *p, bool quiet);

@@ -30,7 +30,7 @@ struct host_list {
 struct settings {
 	struct host_list insecure;
 	const char *ca_file; /* NULL: none */
-	char *texts[3];      /* text that the strings above point into */
+	char *texts[3];      /* the text that the strings above point into */
 };
 
 /* Add HOST or HOST:PORT; usable as `set` of struct opt. */

@@ -32,7 +32,7 @@ int source_max_size(void *field, const char *value, struct warren_error *err);
 struct source {
 	const char *path; /* a file, a directory, or "-" for stdin, which must not be a
 			     terminal */
-	const char *verb; /* "load": how errors begin */
+	const char *verb; /* the first word of error messages, such as "load" */
 	int (*take)(const struct store *s, int fd, const struct oci_options *options,
 		    struct loaded *loaded, const void *ctx, struct warren_error *err);
 	const void *ctx;
