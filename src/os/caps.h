@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* caps.h - the capabilities of root inside a sandbox; drop all others */
+/*
+ * caps.h - the capabilities that root has inside a sandbox, and functions that drop all
+ * others
+ */
 #ifndef OS_CAPS_H
 #define OS_CAPS_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cgroup.h - one cgroup per sandbox: create, limit, freeze, read, remove; v1, v2 and both
+ * cgroup.h - one cgroup per sandbox: create, limit, freeze, read, remove; for cgroup v1,
+ * v2 and both
  *
  * Layout, below the directory "warren" that a struct cgroup_root stands for:
  *
@@ -38,21 +39,23 @@ enum cgroup_mode {
 
 enum cgroup_controller {
 	CGROUP_CPU,
-	CGROUP_CPUACCT, /* v1; part of cpu on v2 */
+	CGROUP_CPUACCT, /* v1 only; on v2 it is part of cpu */
 	CGROUP_MEMORY,
 	CGROUP_PIDS,
-	CGROUP_FREEZER, /* v1; in the core of v2 */
+	CGROUP_FREEZER, /* v1 only; v2 can freeze without a controller */
 	CGROUP_CONTROLLER_MAX,
 };
 
 struct cgroup_root {
 	enum cgroup_mode mode;
-	int dir[CGROUP_CONTROLLER_MAX]; /* v1: one each; v2: all the same */
+	/* v1: one for each controller; v2: all are the same. */
+	int dir[CGROUP_CONTROLLER_MAX];
 	char base[4096 +
-		  32];    /* parent directory of "warren" (v1: of <controller>/warren) */
-	uint64_t pids;    /* maximum for all sandboxes together; 0: unknown */
-	uint64_t sockets; /* v1: bytes in socket buffers, likewise; 0: unknown */
-	char why[128];    /* CGROUP_NONE: the reason */
+		  32]; /* parent directory of "warren" (v1: of <controller>/warren) */
+	uint64_t pids; /* maximum for all sandboxes together; 0: unknown */
+	/* v1: maximum bytes in socket buffers of all sandboxes; 0: unknown. */
+	uint64_t sockets;
+	char why[128]; /* CGROUP_NONE: why there are none */
 };
 
 struct cgroup_limits {
@@ -93,7 +96,7 @@ int cgroup_open_init(const struct cgroup_root *root, const char *id);
 /* Descriptors with which init moves execs into cgroups. */
 enum cgroup_handle_kind {
 	CGROUP_HANDLE_JOIN,     /* v1 `tasks` file, writable, that every exec joins */
-	CGROUP_HANDLE_JOIN_BOX, /* v1 `tasks` file for execs without an own cgroup */
+	CGROUP_HANDLE_JOIN_BOX, /* v1 `tasks` file for execs without their own cgroup */
 	CGROUP_HANDLE_DIR,      /* directory in which execs get their own cgroups */
 };
 
@@ -120,8 +123,8 @@ int cgroup_copy_dirs(const struct cgroup_root *root, const char *id,
 /* Move the calling process and its future children into @id, under its limits. */
 int cgroup_join(const struct cgroup_root *root, const char *id, struct warren_error *err);
 /*
- * Send SIGKILL to all processes in @id, even if frozen. The processes end after the
- * return. It is no error if @id does not exist.
+ * Send SIGKILL to all processes in @id, even if they are frozen. They may still be ending
+ * when the function returns. It is no error if @id does not exist.
  */
 int cgroup_kill(const struct cgroup_root *root, const char *id, struct warren_error *err);
 
@@ -131,8 +134,9 @@ int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,
 /* Whether @id was requested to freeze, by any process. */
 bool cgroup_frozen(const struct cgroup_root *root, const char *id);
 /*
- * Change the limits of @id from @old to @next, all or none. -EBUSY: more memory is in use
- * and cannot be reclaimed. No process is killed.
+ * Change the limits of @id from @old to @next: either all or none. -EBUSY: the cgroup
+ * uses more memory than @next allows, and the kernel cannot reclaim enough. No process is
+ * killed.
  */
 int cgroup_update(const struct cgroup_root *root, const char *id,
 		  const struct cgroup_limits *old, const struct cgroup_limits *next,
@@ -144,7 +148,7 @@ int cgroup_read_usage(const struct cgroup_root *root, const char *id,
  * does not exist.
  */
 int cgroup_try_remove(const struct cgroup_root *root, const char *id);
-/* The same, but wait a short time for processes that are exiting. */
+/* Like cgroup_try_remove(), but wait a short time for processes that are exiting. */
 int cgroup_remove(const struct cgroup_root *root, const char *id);
 
 /*

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-/* Versions of Landlock that can restrict TCP, and signals and abstract sockets. */
+/* The first versions of Landlock that can restrict TCP; signals and abstract sockets. */
 #define LANDLOCK_HAS_NET   4U
 #define LANDLOCK_HAS_SCOPE 6U
 

@@ -12,8 +12,9 @@
 #define NS_CGROUP_SAME (-1)
 
 /*
- * fork(2) with namespaces: @flags are CLONE_NEW*, @cgroup a v2 cgroup directory
- * to start in. Returns as fork does, or -errno; *@ret_pidfd is set in the parent.
+ * Like fork(2), with new namespaces: @flags are CLONE_NEW*, @cgroup is the v2 cgroup
+ * directory to start in. Returns what fork(2) returns, or -errno; *@ret_pidfd is set in
+ * the parent.
  */
 pid_t ns_clone(uint64_t flags, int cgroup, int *ret_pidfd);
 
@@ -32,10 +33,10 @@ struct ns_child {
 };
 
 /*
- * The same, as @uid. The kernel charges some resources (inotify instances, queued
- * signals, message queues) to the creator of the user namespace; this way it charges them
- * to @uid and not to root, together with everything else that root has created. The
- * caller must be root or @uid. 0 or -errno.
+ * Like ns_clone(), but create the namespaces as @uid. The kernel charges some resources
+ * (inotify instances, queued signals, message queues) to the creator of the user
+ * namespace: thus to @uid, and not to root, where they would be counted together with all
+ * other sandboxes. The caller must be root or @uid. 0 or -errno.
  */
 int ns_clone_as(uid_t uid, uint64_t flags, int cgroup, struct ns_child *child);
 
@@ -76,7 +77,10 @@ int ns_open(pid_t pid, const char *name);
  */
 int ns_subids(const char *file, uid_t uid, struct ns_map *ret);
 
-/* Set, and wait for, a number in shared memory that only grows. */
+/*
+ * ns_reach() sets a number in shared memory, which only grows; the next function waits
+ * until the number is reached.
+ */
 void ns_reach(uint32_t *state, uint32_t to);
 uint32_t ns_await(uint32_t *state, uint32_t at_least);
 
@@ -85,8 +89,8 @@ uint32_t ns_await(uint32_t *state, uint32_t at_least);
  * everything with its creator, including the C library's per-thread data and errno: until
  * the join, the creator may do nothing that writes errno, and must make system calls with
  * nolibc/sys.h. Each thread has its own ids, capabilities, filters and namespaces, which
- * the kernel keeps per thread. For a child of ns_clone() that has no other threads; the
- * struct must live until the join.
+ * the kernel keeps per thread. Only a child of ns_clone() without other threads may use
+ * this; the struct must live until the join.
  */
 struct ns_aside {
 	int (*run)(void *ctx);

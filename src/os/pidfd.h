@@ -6,9 +6,10 @@
 #include <stdbool.h>
 
 /*
- * Send SIGKILL repeatedly until the process is gone, because one may not be delivered
- * (out of memory, or the process is frozen at that moment). 0; -EBUSY if it still exists
- * after @ms; -errno if it cannot be signalled at all. A child of this process is reaped.
+ * Send SIGKILL repeatedly until the process is gone, because a single one may not be
+ * delivered (if memory runs out, or the process is frozen at that moment). 0; -EBUSY if
+ * it still exists after @ms; -errno if it cannot be signalled at all. A child of this
+ * process is reaped.
  */
 int pidfd_end(int pidfd, unsigned ms);
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * seccomp.h - the system calls that a sandbox may make
+ * seccomp.h - the filter for the system calls that processes in a sandbox may make
  *
  * There is one filter, the same for every sandbox: an allowlist for the native ABI,
  * compiled to BPF when Warren is built. The policy, with its reasons, is

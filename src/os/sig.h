@@ -9,9 +9,9 @@
 #define SIG_COUNT 64
 
 /*
- * Ignored signals stay ignored across an exec. This uses the system call, because the C
- * library refuses to change the two signals that it uses itself, and a caller may ignore
- * those.
+ * Set every signal to its default action, because ignored signals stay ignored across an
+ * exec. This uses the system call, because the C library refuses to change the two
+ * signals that it uses itself, and a caller may ignore those.
  */
 static inline void sig_reset(void)
 {

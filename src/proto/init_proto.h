@@ -65,7 +65,8 @@
 #define PROTO_FDS_MAX      24
 #define PROTO_GROUPS_MAX   32
 #define PROTO_EXECS_MAX    512
-#define PROTO_TIMEOUT_MAX  (1ULL << 42) /* ms: a hundred years; more is forever */
+/* In ms, more than a hundred years; a longer timeout means none. */
+#define PROTO_TIMEOUT_MAX (1ULL << 42)
 
 #define PROTO_FD_MAKER        3
 #define PROTO_FD_LISTEN       4
@@ -99,7 +100,7 @@ enum proto_type {
 	PROTO_SAVE,
 	PROTO_RESTORE,
 	PROTO_WORKER,
-	/* to a file worker, which also takes OPEN, SCAN, CHANGE and WATCH */
+	/* To a file worker, which also accepts OPEN, SCAN, CHANGE and WATCH. */
 	PROTO_WRITE,
 	PROTO_NOTIFY,
 	/* from init or from the child before it */
@@ -121,7 +122,7 @@ struct proto_header {
 enum proto_role {
 	PROTO_ROLE_ALIVE,    /* keeps the sandbox's lock while init lives */
 	PROTO_ROLE_JOIN,     /* v1: a `tasks` file that every exec joins */
-	PROTO_ROLE_JOIN_BOX, /* v1: a `tasks` file for execs without an own cgroup */
+	PROTO_ROLE_JOIN_BOX, /* v1: a `tasks` file for execs without their own cgroup */
 	/*
 	 * Directories are detached mounts without a parent. If the engine may not create
 	 * them, the child creates them before it becomes init, and leaves them at
@@ -130,7 +131,7 @@ enum proto_role {
 	PROTO_ROLE_MEMORY, /* v1: directories in which execs get their own cgroups */
 	PROTO_ROLE_CPU,
 	PROTO_ROLE_PIDS,
-	PROTO_ROLE_UNIFIED, /* v2: the one directory */
+	PROTO_ROLE_UNIFIED, /* v2: the only directory */
 	PROTO_ROLE_MAX,
 };
 
@@ -149,7 +150,7 @@ struct proto_config {
 };
 
 #define PROTO_SPAWN_PTY     (1U << 0)
-#define PROTO_SPAWN_SOLE    (1U << 1) /* accounted as the whole sandbox */
+#define PROTO_SPAWN_SOLE    (1U << 1) /* its usage is that of the whole sandbox */
 #define PROTO_SPAWN_MEMFD   (1U << 2) /* strings are in the first descriptor */
 #define PROTO_SPAWN_JOURNAL (1U << 3) /* the last two descriptors: journal, eventfd */
 #define PROTO_SPAWN_OUT     (1U << 4) /* stdout goes to the journal */
@@ -157,9 +158,9 @@ struct proto_config {
 #define PROTO_SPAWN_GROUPS  (1U << 6) /* setgroups(2) is possible here */
 #define PROTO_SPAWN_MKCWD   (1U << 7) /* create the working directory if it is missing */
 /*
- * stdin is a pipe whose write end init keeps and passes on with the REPLY: the death of a
- * writer does not end the input; only CLOSE_INPUT does, together with the end of every
- * duplicate that was passed on.
+ * stdin is a pipe; init keeps its write end, and sends a duplicate with the REPLY. So
+ * stdin does not end when a writer dies. It ends after CLOSE_INPUT, once every duplicate
+ * is closed too.
  */
 #define PROTO_SPAWN_INPUT (1U << 8)
 #define PROTO_SPAWN_HOLD  (1U << 9) /* like PROTO_ATTACH_HOLD, from cursor 0 */
@@ -195,7 +196,7 @@ enum proto_control {
 
 struct proto_spawn {
 	struct proto_header h;
-	uint32_t exec; /* chosen by the engine, unique while it lives */
+	uint32_t exec; /* a number that the engine chooses; unique while the exec lives */
 	uint32_t flags;
 	uint32_t uid, gid;
 	uint32_t n_groups;
@@ -234,8 +235,9 @@ enum proto_whom {
 	PROTO_WHOM_FIRST, /* the first process */
 	PROTO_WHOM_TREE,  /* all */
 	PROTO_WHOM_REST,  /* all except the first */
-	PROTO_WHOM_NEW, /* those of them that started after the last record of stream 3 */
-	PROTO_WHOM_ONE, /* `pid`, if it is one of them */
+	/* Those of PROTO_WHOM_REST that started after the last record of stream 3. */
+	PROTO_WHOM_NEW,
+	PROTO_WHOM_ONE, /* only `pid`, if it is a process of the exec */
 	PROTO_WHOM_ALL, /* all of the sandbox; `exec` is 0. Signal 0 only tests: -ESRCH if
 			   no process catches SIGTERM */
 	PROTO_WHOM_MAX,
@@ -312,8 +314,8 @@ enum proto_verb {
 	PROTO_UNLINK,  /* remove each; fails for a directory */
 	PROTO_RMDIR,   /* remove each directory */
 	PROTO_CHMOD,   /* set each to `mode`; skip links */
-	PROTO_CHOWN,   /* set each to `owner` and `group`; links themselves */
-	PROTO_UTIME,   /* set each to `mtime`; links themselves */
+	PROTO_CHOWN,   /* set each to `owner` and `group`; do not follow links */
+	PROTO_UTIME,   /* set each to `mtime`; do not follow links */
 	PROTO_RENAME,  /* pairs: rename the first to the second */
 	PROTO_SYMLINK, /* pairs: create the second as a symlink to the first */
 	PROTO_LINK,    /* pairs: create the second as a hard link to the first */
@@ -429,7 +431,9 @@ struct proto_connect {
 	uint16_t ipv6;
 };
 
-/* The create is complete, and its state is recorded where other processes find it. */
+/*
+ * KEEP: the sandbox is complete, and its state is recorded where other processes find it.
+ */
 struct proto_keep {
 	struct proto_header h;
 };
@@ -439,7 +443,7 @@ struct proto_keep {
  * they continue. -EOPNOTSUPP: the platform of the shim cannot do this. -EBUSY: a process
  * inside cannot be saved, and nothing has changed. Until the reply to RESTORE, all other
  * requests except HELLO are refused (-EBUSY), and WELCOME has PROTO_WELCOME_SAVED. If
- * this ended the sandbox, the error says why.
+ * saving or restoring ended the sandbox, the error says why.
  */
 struct proto_save {
 	struct proto_header h;
@@ -466,8 +470,8 @@ struct proto_close_input {
 #define PROTO_ATTACH_NOTIFY (1U << 0)
 /*
  * While this connection lasts, output from `cursor` on is not dropped before it is ACKed:
- * when the ring is full, the exec blocks in write(2). EXITED may then be sent before the
- * last output is in the journal.
+ * when the journal is full, the exec blocks in write(2). EXITED may then be sent before
+ * the last output is in the journal.
  */
 #define PROTO_ATTACH_HOLD (1U << 1)
 

@@ -2,12 +2,12 @@
 /*
  * journal.h - the file with an exec's output: stdout and stderr, separate and in order
  *
- * A page with the header and the result, then a ring of `capacity` bytes. Positions are
- * logical and only grow: position p lies at JOURNAL_RING + p % capacity. Records are
- * contiguous from `head` to `tail`, 8-byte aligned; none wraps: near the end of the ring,
- * a record of stream 0 pads it. To make space, the writer drops whole records at `head`
- * and counts their bytes in `lost`. Cursors count bytes of output, so `lost` is the
- * cursor of the record at `head`.
+ * The file has a page with the header and the result, then a ring of `capacity` bytes.
+ * Positions are logical and only grow: position p lies at JOURNAL_RING + p % capacity.
+ * Records are contiguous from `head` to `tail`, 8-byte aligned; none wraps: near the end
+ * of the ring, a record of stream 0 pads it. To make space, the writer drops whole
+ * records at `head` and counts their bytes in `lost`. Cursors count bytes of output, so
+ * `lost` is the cursor of the record at `head`.
  *
  * Streams: 1 and 2 are stdout and stderr, or 1 a terminal; 3 is the data on an exec's
  * control pipe (init_proto.h), after all output that it wrote before.

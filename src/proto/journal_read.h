@@ -23,14 +23,15 @@ struct journal_hint {
 int journal_read(int fd, uint64_t cursor, struct journal_hint *hint, void *buf,
 		 size_t size, struct warren_output *ret);
 /*
- * The same for callers that must not block for long: -EINPROGRESS if the search for
- * @cursor takes more than about a millisecond. Call again with the same @hint, which
- * keeps the position and must not be shared.
+ * Like journal_read(), for callers that must not block for long: -EINPROGRESS if the
+ * search for @cursor takes more than about a millisecond. Call again with the same @hint,
+ * which keeps the position and must not be shared.
  */
 int journal_read_some(int fd, uint64_t cursor, struct journal_hint *hint, void *buf,
 		      size_t size, struct warren_output *ret);
 /*
- * Read the exec's result from its journal: 1, 0 while it runs, -EPROTO: it never started.
+ * Read the exec's result from its journal. 1: there is a result; 0: the exec still runs;
+ * -EPROTO: it never started.
  */
 int journal_result(int fd, enum journal_state *ret_state, struct proto_exited *ret);
 /*

@@ -24,7 +24,8 @@
 #define WIRE_BACKEND_SIZE 32
 
 /*
- * The backend that answers at once. The others call other programs, which may take long.
+ * The backend that carries out requests at once. The other backends run programs, which
+ * may take long.
  */
 #define WIRE_NATIVE "native"
 
@@ -46,7 +47,8 @@ enum warden_proto_type {
 	WIRE_HEALTH, /* struct warden_proto_header; reply: nothing */
 	WIRE_TYPE_MAX,
 	WIRE_REPLY = 64,
-	WIRE_STOCK, /* struct warden_proto_pool, not requested */
+	/* Sent without a request: struct warden_proto_pool. */
+	WIRE_STOCK,
 };
 
 struct warden_proto_header {
@@ -129,8 +131,8 @@ struct warden_proto_reply {
 };
 
 /*
- * Sandboxes that were prepared in advance: a create with one of these ids uses it. The
- * ids follow, 16 bytes each.
+ * The ids of sandboxes that were prepared in advance: a create with one of these ids uses
+ * that sandbox. The ids follow, 16 bytes each.
  */
 #define WIRE_STOCK_MAX 64
 

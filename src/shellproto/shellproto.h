@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shellproto.h - the protocol of a stateful shell: commands in, results out, over byte
- * streams
+ * shellproto.h - the protocol of a shell that keeps its state: commands and results over
+ * byte streams
  *
  * A session is a shell of the image. It runs one command after another and keeps its
  * state between them: directory, variables, functions, options, jobs. These functions
@@ -74,8 +74,8 @@
  * open may close those of the shell: with the control transport, the shell survives the
  * loss of one; the loss of more ends it.
  *
- * Everything from the shell is untrusted: lengths are bounded, and it can claim nothing
- * that the caller's own command could not cause anyway.
+ * All data from the shell is untrusted: lengths are bounded, and the shell can report
+ * nothing that the caller's own command could not also cause.
  */
 #ifndef SHELLPROTO_SHELLPROTO_H
 #define SHELLPROTO_SHELLPROTO_H

@@ -5,7 +5,7 @@
 
 #include "shellproto/shellproto.h"
 
-#define TOKEN_LEN  6  /* prefix of our names; short, as bash reads byte by byte */
+#define TOKEN_LEN  6  /* prefix of Warren's names; short, as bash reads byte by byte */
 #define HALF_LEN   17 /* half of a marker; its first byte occurs only there */
 #define MARKER_LEN (2 * HALF_LEN - 1)
 #define KEY_LEN    10   /* 60 bits; a wrong guess ends the session */

@@ -34,7 +34,7 @@ struct spec_limit {
 /* Indexed by enum spec_limit_id. */
 extern const struct spec_limit spec_limits[SPEC_LIMIT_MAX];
 #define SPEC_LIMIT_BIT(id, ...) | WARREN_LIMIT_##id
-/* All of WARREN_LIMIT_*. */
+/* The bits of all limits (WARREN_LIMIT_*). */
 #define SPEC_LIMIT_BITS (0U SPEC_LIMITS(SPEC_LIMIT_BIT))
 
 /* How to encode the fields of struct warren_spec, except the limits and the id. */

@@ -2,11 +2,10 @@
 /*
  * claim.h - changes a sandbox one request at a time, and counts sandboxes
  *
- * The api promises to request one change of a sandbox at a time. The warden does not rely
- * on it: every request that creates, destroys or changes a sandbox claims its id first,
- * on every backend. While the first request is under way, a second one for the same id is
- * refused. So nothing changes between a backend's check of an id and the action that
- * follows.
+ * The api requests one change of a sandbox at a time. The warden does not rely on that:
+ * every request that creates, destroys or changes a sandbox claims its id first, on every
+ * backend. While the first request is under way, a second one for the same id is refused.
+ * So nothing changes between a backend's check of an id and the action that follows.
  */
 #ifndef WARDEN_CLAIM_H
 #define WARDEN_CLAIM_H
@@ -29,7 +28,10 @@ struct claims *claims_new(const char *run_dir, uint64_t max);
 /* Accepts NULL; returns NULL. */
 struct claims *claims_free(struct claims *all);
 
-/* @id is borrowed until claims_drop(). -EBUSY: another request has claimed it. */
+/*
+ * Claim @id, which is borrowed until claims_drop(). -EBUSY: another request has claimed
+ * it.
+ */
 int claims_take(struct claims *all, struct claim *claim, const char *id);
 void claims_drop(struct claims *all, struct claim *claim);
 

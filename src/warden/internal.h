@@ -10,8 +10,8 @@
 /* ------------------------------------------------------------------ warden.c */
 
 /*
- * Answer with @data (NULL: none) and the descriptor *@fd (@fd NULL or -1: none), or with
- * an error.
+ * Answer a request: with @data (NULL: none) and the descriptor *@fd (@fd NULL or *@fd -1:
+ * none), or with an error.
  */
 void warden_reply(int sock, struct warden_proto_reply *reply, const struct buf *data,
 		  int *fd);
@@ -53,8 +53,8 @@ struct turns;
 
 struct turns_ops {
 	/*
-	 * A request for a backend other than the native one: true if it was queued
-	 * elsewhere. Does not block.
+	 * Called for a request to a backend other than the native one. Returns true if it
+	 * queued the request elsewhere. Does not block.
 	 */
 	bool (*put_aside)(void *ctx, const void *msg, size_t size, int sock);
 	void (*carry_out)(void *ctx, const void *msg, size_t size, int sock);

@@ -13,7 +13,10 @@
 #define WARDEN_THREADS        8  /* one tenant gets at most half of them */
 #define WARDEN_SLOW_THREADS   32 /* for backends that run other programs */
 #define WARDEN_REGISTRIES_MAX 64
-/* Programs that work on images at the same time; how many of them may pull. */
+/*
+ * Maximum number of programs that work on images at the same time; maximum number of
+ * these that pull.
+ */
 #define WARDEN_IMAGES_MAX 32
 #define WARDEN_PULLS_MAX  16
 
@@ -29,9 +32,9 @@ struct warden_policy {
 	bool dir_image;
 	size_t parts_min, parts_max; /* number of parts prepared in advance; see pool.h */
 	const char *image_program;   /* path of warren-image */
-	/* Used without TLS; NULL-terminated. */
+	/* Registries to contact without TLS; NULL-terminated. */
 	const char *const *insecure_registries;
-	/* Allowed at any address; NULL-terminated. */
+	/* Registries that may have any address; NULL-terminated. */
 	const char *const *trusted_registries;
 };
 
@@ -65,9 +68,9 @@ void warden_hold(struct warden *w, bool hold);
 bool warden_join(struct warden *w, unsigned ms);
 
 /*
- * policy.c; the api uses it too. Whether a sandbox may have this spec. Checks the sources
- * of mounts only by name. -EPERM: the configuration does not allow it; -EINVAL: it is
- * invalid.
+ * policy.c, which the api uses too: whether a sandbox may have this spec. It checks the
+ * sources of mounts only by name. -EPERM: the configuration does not allow it; -EINVAL:
+ * it is invalid.
  */
 int policy_check(const struct warden_policy *policy, const struct warren_spec *spec,
 		 struct warren_error *err);

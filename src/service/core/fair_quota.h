@@ -38,8 +38,8 @@ void fair_quota_give(struct fair_quota *s, const char *tenant, uint64_t n);
 int fair_quota_lease(struct fair_quota *s, const char *tenant, uint64_t n,
 		     struct fair_quota_lease *ret) MUST_CHECK;
 /*
- * The same without a limit, for objects that already exist; -ENOMEM: they are not
- * counted.
+ * Like fair_quota_lease(), but without a limit, for objects that already exist; -ENOMEM:
+ * they are not counted.
  */
 int fair_quota_force(struct fair_quota *s, const char *tenant, uint64_t n,
 		     struct fair_quota_lease *ret);

@@ -31,7 +31,10 @@ struct service_room {
 	/* Size of its memory for the service and for each sandbox. */
 	size_t service_size, sandbox_size;
 
-	/* The service starts and ends. close() is also called after a failed open(). */
+	/*
+	 * Called when the service starts and ends. close() is also called after a failed
+	 * open().
+	 */
 	int (*open)(struct service *s, const struct service_options *options,
 		    struct warren_error *err);
 	void (*close)(struct service *s);

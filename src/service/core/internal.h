@@ -18,7 +18,10 @@
 struct warden_conn_ask {
 	struct warden_conn_ask *next;
 	uint32_t seq;
-	/* @data and @fd (taken, -1: none) belong to a successful reply. */
+	/*
+	 * @data and @fd are those of a successful reply. The callback must close @fd (-1:
+	 * none).
+	 */
 	void (*fn)(void *ctx, const struct warren_error *err, const char *data,
 		   size_t size, int fd);
 	void *ctx;
@@ -39,14 +42,15 @@ struct init_conn_ask {
 /* event.c */
 int event_open(struct service *s, struct warren_error *err);
 void event_close(struct service *s);
-/* For a sandbox without a struct sandbox. */
+/* The same for a sandbox that has no struct sandbox. */
 void event_emit_row(struct service *s, enum event_type type,
 		    const struct sandbox_row *row, const char *object, const char *reason,
 		    const struct warren_result *result);
 
 /*
- * The sandbox ends. Call it within a transaction of event_begin(). It emits the end of
- * all its sessions, and of all execs whose end was not emitted yet.
+ * For a sandbox that ends: emit the events for the end of all its sessions, and of all
+ * execs for which that event was not emitted yet. Call it within a transaction of
+ * event_begin().
  */
 int event_emit_ends(struct sandbox *sandbox, const char *why, struct warren_error *err);
 
@@ -69,8 +73,8 @@ int warden_conn_ask(struct service *s, void *msg, size_t size,
 			       const char *data, size_t size, int fd),
 		    void *ctx);
 /*
- * The same for a request about a sandbox. @msg begins with struct warden_proto_sandbox,
- * which gets the sandbox's id and backend.
+ * Like warden_conn_ask(), for a request about a sandbox. @msg begins with struct
+ * warden_proto_sandbox, which gets the sandbox's id and backend.
  */
 int warden_conn_ask_of(const struct sandbox *sandbox, void *msg, size_t size,
 		       void (*fn)(void *ctx, const struct warren_error *err,
@@ -89,7 +93,7 @@ size_t pool_ids_take(struct service *s, struct sandbox_row *rows, size_t n);
 void pool_ids_return(struct service *s, const struct sandbox_row *rows, size_t n);
 
 /* init_conn.c */
-/* Use the connection @conn (taken), which @text describes. */
+/* Use the connection @conn to the init that @text describes; takes @conn. */
 int init_conn_open(struct sandbox *sandbox, int conn, const char *text, size_t size,
 		   struct warren_error *err);
 /* Fail all waiting requests with @why. */
@@ -132,7 +136,7 @@ int sandbox_take_up(struct sandbox *sandbox, const char *data, size_t size, int 
 struct sandbox *sandbox_new(struct service *s, const struct sandbox_row *row);
 void sandbox_free(struct sandbox *sandbox);
 int sandbox_refresh(struct sandbox *sandbox, struct warren_error *err);
-/* The database has changed the state to @to: update the memory. */
+/* Update the struct after the database has changed the state to @to. */
 void sandbox_moved(struct sandbox *sandbox, enum sandbox_state to);
 void sandbox_unmake(struct sandbox *sandbox, service_done_fn done, void *ctx);
 void sandbox_pause_for(struct sandbox *sandbox, const char *why, service_done_fn done,

@@ -15,7 +15,7 @@
 
 /* The token of the client that a waiting request belongs to: permit.c. */
 struct permit {
-	char token[ID_LEN + 1]; /* "": no token was needed */
+	char token[ID_LEN + 1]; /* "": the request needed no token */
 	int64_t expires_at;     /* 0: never */
 };
 
@@ -38,7 +38,7 @@ struct warden_conn {
 	uint32_t seq;
 	/* Messages that did not fit into the socket. */
 	struct warden_conn_out *out, **out_tail;
-	struct loop_timer *timer; /* tries again after memory ran out */
+	struct loop_timer *timer; /* for another attempt after memory ran out */
 	void (*ended)(void *ctx);
 	void *ctx;
 };
@@ -56,7 +56,7 @@ struct sandbox {
 	uint32_t seq;
 	struct loop_watch *watch;
 	struct init_conn_ask *asks, **asks_tail;
-	unsigned unasked; /* unrequested messages since the connection was opened */
+	unsigned unasked; /* messages without a request since the connection was opened */
 	/* Requests that wait for space in the connection: init_conn_out.c. */
 	struct init_conn_out *out, **out_tail;
 	size_t out_n, out_bytes;
@@ -65,13 +65,15 @@ struct sandbox {
 	struct description is; /* its creator's description */
 
 	/* reconnect.c: for a connection that broke or could not be opened yet. */
-	bool loaded;               /* its execs and sessions are in memory */
-	struct warren_error broke; /* reason; becomes the error if its init is gone */
-	unsigned breaks;           /* recent breaks */
-	unsigned tries;            /* failed attempts to open it */
-	uint64_t tried_at;         /* time of the first failed attempt */
-	unsigned unwelcome;        /* connections since init last answered a HELLO */
-	uint64_t broke_at;         /* ms of the loop's clock */
+	bool loaded; /* its execs and sessions are in memory */
+	/* Why it broke; becomes the sandbox's error if its init is gone. */
+	struct warren_error broke;
+	unsigned breaks;   /* how often it broke recently */
+	unsigned tries;    /* failed attempts to open it */
+	uint64_t tried_at; /* time of the first failed attempt */
+	/* Connections opened since init last answered a HELLO. */
+	unsigned unwelcome;
+	uint64_t broke_at; /* ms of the loop's clock */
 	struct loop_timer *reconnect_timer;
 
 	struct fair_quota_lease descriptors; /* for its connection */
@@ -83,17 +85,18 @@ struct sandbox {
 	unsigned n_running;       /* running execs; each keeps it from being idle */
 	/* Open connections of clients; each keeps it from being idle. */
 	unsigned n_engaged;
-	int64_t touched; /* when last_used was written */
+	int64_t touched; /* when last_used was last written */
 	bool asking;     /* in service.asking */
 	bool moving;     /* a pause, resume or deletion is under way */
 	bool working;    /* next_job() is running */
 	bool auto_paused, delete_when_idle, wake_on_use;
-	bool saved;     /* paused with a checkpoint */
-	bool undead;    /* `failed`, but could not be killed; gc.c tries again */
-	bool gates;     /* its init waits for a message before it executes a program */
-	bool workers;   /* its init starts file workers */
-	bool welcomed;  /* the capabilities of its init are known */
-	bool abandoned; /* no client can request the outcome of its creation */
+	bool saved;    /* paused with a checkpoint */
+	bool undead;   /* `failed`, but could not be killed; gc.c tries again */
+	bool gates;    /* its init supports gates (proto_spawn.gate) */
+	bool workers;  /* its init starts file workers */
+	bool welcomed; /* the capabilities of its init are known */
+	/* No client knows its id, so that none can ask how its creation ended. */
+	bool abandoned;
 	const char *reason;            /* reason of the current operation; NULL: none */
 	struct sandbox_job *jobs;      /* jobs that wait for `moving` to end */
 	struct create_op *pulling;     /* creation that waits for a pull; NULL: none */
@@ -154,19 +157,19 @@ struct service {
 	struct metrics metrics;
 	struct permit permit; /* permit of the current request */
 	struct fair_quota shares[LEASE_KIND_MAX];
-	struct share_denial denial;   /* the last one */
+	struct share_denial denial;   /* the last refusal of a lease */
 	char stock[1024][ID_LEN + 1]; /* ids of prepared parts */
 	size_t n_stock;
 };
 
-/* A failed write of data that can be recovered is not an error; it is only counted. */
+/* Count a failed write of data that can be recovered; it is not an error. */
 static inline void survive(struct service *s, int r)
 {
 	s->metrics.store_errors += r < 0;
 }
 
 /* event.c */
-/* A change of the database and its events, as one transaction. */
+/* A transaction that changes the database and stores the events for it. */
 struct event_tx {
 	struct service *service; /* NULL: not begun, or already ended */
 	struct db_tx tx;

@@ -53,8 +53,8 @@ struct sandbox;
 struct service_options {
 	struct net_loop *loop;
 	struct db *db;
-	int warden;   /* connection to the warden; taken */
-	int journals; /* directory of journals; taken */
+	int warden;   /* connection to the warden; the service takes it */
+	int journals; /* directory of journals; the service takes it */
 	/*
 	 * Journals may be reused for other sandboxes, because no init runs as the user
 	 * that owns them.
@@ -176,7 +176,8 @@ int sandbox_create(struct service *s, struct sandbox_row *row,
 		   const struct db_request *request, struct sandbox **ret,
 		   struct warren_error *err) MUST_CHECK;
 /*
- * The same for several sandboxes; either all are recorded or none. @ret has space for @n.
+ * Like sandbox_create(), for several sandboxes; either all are recorded or none. @ret has
+ * space for @n.
  */
 int sandbox_create_many(struct service *s, struct sandbox_row *rows,
 			const struct warren_spec *specs,
@@ -212,7 +213,10 @@ void sandbox_wait_abandon(struct sandbox_waiter *w);
 /* @done gets -ESTALE if the sandbox's state does not allow the operation. */
 void sandbox_delete(struct sandbox *sandbox, service_done_fn done, void *ctx);
 void sandbox_pause(struct sandbox *sandbox, bool pause, service_done_fn done, void *ctx);
-/* A pause that frees the memory of all processes; -EBUSY: a process cannot be saved. */
+/*
+ * Pause the sandbox and free the memory of all its processes; -EBUSY: a process cannot be
+ * saved.
+ */
 void sandbox_checkpoint(struct sandbox *sandbox, service_done_fn done, void *ctx);
 /* Whether it is paused with a checkpoint. */
 bool sandbox_is_saved(const struct sandbox *sandbox);
@@ -263,8 +267,9 @@ void sandbox_use(struct sandbox *sandbox, service_done_fn done, void *ctx);
 void service_permit(struct service *s, const char *token, int64_t expires_at);
 
 /*
- * A client uses the sandbox through a separate connection: it is not idle until
- * sandbox_disengage(), which takes an id because the sandbox may be gone by then.
+ * A client uses the sandbox through a separate connection. The sandbox is not idle until
+ * sandbox_disengage() is called, which gets an id because the sandbox may be gone by
+ * then.
  */
 void sandbox_engage(struct sandbox *sandbox);
 void sandbox_disengage(struct service *s, const char *id);
@@ -413,8 +418,8 @@ struct metrics {
 	uint64_t created, failed, deleted, execs, denied, restored;
 	uint64_t store_errors; /* failed writes that the service survived */
 	/*
-	 * Parts that the warden prepares in advance: ready and wanted now; used and
-	 * missed by creates so far.
+	 * Sandboxes that the warden prepares in advance: how many are ready and wanted
+	 * now, and how often a create used one or found none so far.
 	 */
 	uint64_t parts_ready, parts_wanted, parts_taken, parts_missed;
 };

@@ -30,7 +30,7 @@ extern const struct service_room exec_hooks;
 struct exec_start {
 	const char *const *argv; /* NULL-terminated */
 	const char *const *env;  /* NULL: none */
-	bool env_only;           /* without the sandbox's variables */
+	bool env_only;           /* do not add the sandbox's variables */
 	const char *cwd, *user;  /* NULL: the sandbox's */
 	bool pty;
 	uint16_t rows, cols;
@@ -43,7 +43,7 @@ struct exec_start {
 	bool hold; /* keep all output for a reader that will call exec_hold() */
 	uint64_t timeout_ms;
 	uint64_t journal;            /* bytes of output kept; 0: the default */
-	struct warren_limits limits; /* only for this exec; 0: the sandbox's */
+	struct warren_limits limits; /* only for this exec; 0: those of the sandbox */
 };
 
 typedef void (*exec_fn)(void *ctx, struct exec *exec, const struct warren_error *err);
@@ -88,8 +88,8 @@ void exec_close_input(struct exec *exec, service_done_fn done, void *ctx);
 int exec_resize(struct exec *exec, uint16_t rows, uint16_t cols,
 		struct warren_error *err);
 /*
- * The size of its terminal; false: it has none any more. Watchers are called when it
- * changes.
+ * Get the size of its terminal; false: it has no terminal any more. Watchers are called
+ * when the size changes.
  */
 bool exec_size(const struct exec *exec, uint16_t *ret_rows, uint16_t *ret_cols);
 /*

@@ -61,7 +61,7 @@ struct exec {
 	bool attached;
 	bool wants_attach; /* exec_restore.c: it waits for its turn */
 	bool input_ended;  /* a client has closed its stdin */
-	bool starting;     /* init has not answered yet */
+	bool starting;     /* init has not answered the SPAWN yet */
 	bool lost;         /* its sandbox ended before the exec */
 	/* It ended, but the result is not in the database yet: exec_result.c. */
 	bool unsaved;
@@ -69,8 +69,9 @@ struct exec {
 	bool lingers; /* it ended, but more output may follow, so the list keeps it */
 	struct waiters watchers, waiters; /* for output; for its end */
 	struct exec_holder *holders;
-	uint64_t held_at; /* the cursor that init has; UINT64_MAX: none */
-	/* Repeats a failed message to init; NULL: not needed. */
+	/* The cursor up to which init may drop output; UINT64_MAX: none. */
+	uint64_t held_at;
+	/* For another attempt to send a message to init; NULL: not needed. */
 	struct loop_timer *hold_timer;
 	/* Holds the output from the start until a reader comes. */
 	struct exec_holder first;
@@ -101,7 +102,7 @@ void exec_ask(struct exec *exec, const void *msg, size_t size, const char *what,
  */
 bool exec_hold_first(struct exec *exec);
 void exec_hold_first_end(struct exec *exec);
-/* The connection is new: tell init again which output to hold. */
+/* For a new connection: tell init again which output to hold. */
 void exec_hold_again(struct exec *exec);
 void exec_attach(struct exec *exec, service_done_fn done, void *ctx);
 /* exec_stdin.c: stdin accepts no more data; waiting writers get an error. */
@@ -178,7 +179,10 @@ void sandbox_stop_gone(struct sandbox *sandbox);
 
 /* main_command.c: start the main command; calls @done with the result of its start. */
 void main_command_start(struct sandbox *sandbox, service_done_fn done, void *ctx);
-/* The same for a sandbox that was just created: its waiters get the outcome of both. */
+/*
+ * Start the main command of a sandbox that was just created: its waiters learn the
+ * outcome of the creation and of this start together.
+ */
 void main_command_first(struct sandbox *sandbox);
 /* The exec @exec has ended. If it was the main command, carry out on_exit. */
 void main_command_look(struct sandbox *sandbox, const char *exec);

@@ -76,10 +76,10 @@ void files_call(struct files *f, const char *what, const char *name);
 /* @dir is -1 for an absolute path. */
 void files_open(struct files *f, int dir, const char *path, int flags, unsigned mode,
 		files_fn fn, void *ctx);
-/* The file at a path, as one entry without a name. */
+/* Describe the file at a path, as one entry without a name. */
 void files_stat(struct files *f, int dir, const char *path, bool follow, files_fn fn,
 		void *ctx);
-/* The next entries of a directory; none at the end. */
+/* Read the next entries of a directory; there are none at the end. */
 void files_scan(struct files *f, int dir, files_fn fn, void *ctx);
 
 struct files_change {
@@ -127,11 +127,14 @@ int files_write(struct files *f, int fd, uint32_t stream, const void *data, size
  * memory, or the data is too small for it.
  */
 char *files_room(struct files *f, size_t *size);
-/* mkdir -p; the answer's value is not 0 if the last directory was created. */
+/*
+ * Create a directory and its missing parents; the answer's value is not 0 if the
+ * directory did not exist.
+ */
 void files_make_dirs(struct files *f, const char *path, unsigned mode, files_fn fn,
 		     void *ctx);
 
-/* The ids of a user, as an exec would have them. @fn is called in any case. */
+/* Find the ids of a user, as an exec would have them. @fn is called even on failure. */
 void files_find_owner(struct files *f, const char *user,
 		      void (*fn)(void *ctx, uint32_t uid, uint32_t gid,
 				 const struct warren_error *err),
@@ -153,8 +156,8 @@ struct walk_entry {
 };
 
 enum walk_say {
-	WALK_ON,   /* continue, and enter it if it is a directory */
-	WALK_PAST, /* continue, but do not enter it */
+	WALK_ON,   /* continue, and enter the entry if it is a directory */
+	WALK_PAST, /* continue, but do not enter the entry */
 	WALK_WAIT, /* wait for walk_go_on(), which may be called from the callback */
 	WALK_STOP,
 };
@@ -204,13 +207,13 @@ struct tree_job *tree_free(struct tree_job *t);
 
 /* --------------------------------------------------------------------- file_target.c */
 
-/* The place of a file to write. */
+/* Where a file is to be written. */
 struct place {
 	int dir;         /* the directory; the caller closes it */
 	char name[256];  /* in the directory */
 	char path[4096]; /* the whole path, with links resolved */
 	bool exists;
-	struct proto_entry is; /* if it exists */
+	struct proto_entry is; /* its attributes, if it exists */
 };
 
 struct place_job;

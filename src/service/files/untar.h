@@ -3,7 +3,7 @@
  * untar.h - unpack an archive into a directory of a sandbox while it arrives
  *
  * The directory stays open, and init resolves every name of the archive below it: a link
- * that leads out of it is an error, no matter what created the link and when.
+ * that leads out of it is an error, whatever created the link, and whenever.
  */
 #ifndef SERVICE_FILES_UNTAR_H
 #define SERVICE_FILES_UNTAR_H
@@ -16,7 +16,7 @@ struct untar_options {
 	int dir;     /* taken */
 	bool owners; /* keep the owners of the archive */
 	bool zip;    /* a zip archive; otherwise tar, compressed or not */
-	/* All data so far is processed: feed more. */
+	/* Called when all data so far is processed, and more can be fed. */
 	void (*more)(void *ctx);
 	void (*end)(void *ctx, uint64_t entries, uint64_t bytes,
 		    const struct warren_error *err);

@@ -11,7 +11,7 @@
 struct opening {
 	struct exec_start start; /* a copy, without its argv */
 	enum shellproto_shell kind;
-	char *own; /* the requested shell; NULL: bash, else sh */
+	char *own; /* the requested shell; NULL: bash, or sh if there is no bash */
 	const char *argv[16];
 };
 
@@ -35,7 +35,7 @@ struct session {
 	struct loop_watch *out_watch;
 	/* First for the command's timeout, then for the steps of a stop. */
 	struct loop_timer *timer;
-	struct loop_timer *again; /* repeats a failed read of its output */
+	struct loop_timer *again; /* for another attempt to read its output */
 	struct loop_task turn;    /* reads its output in a later turn */
 	struct journal_hint hint;
 	struct exec_holder holder; /* keeps output that was not read */
@@ -43,7 +43,7 @@ struct session {
 	bool hold_timed, hold_used; /* hold_timer is set; a command ran since then */
 	/* Init was asked for output that it holds back; NULL: not asked. */
 	struct settling *settling;
-	unsigned settled;    /* number of answers */
+	unsigned settled;    /* number of answers so far */
 	uint64_t settled_at; /* position at which they arrived */
 	bool exited;         /* the shell exited; reported once all its output was read */
 	int exit_code;
@@ -52,11 +52,14 @@ struct session {
 	bool spoke;  /* the command has begun, because it has written something */
 	size_t step; /* index of the next step of the stop */
 	bool stopping, timed_out, interrupted;
-	/* Position at the last check, while the command is held up. */
+	/*
+	 * The position at the last check whether a command that is being stopped still
+	 * waits for a reader.
+	 */
 	uint64_t stop_cursor;
 	/*
-	 * While reading advances below this position, the command counts as held up; 0:
-	 * not set.
+	 * Until reading has reached this position, the command counts as waiting for a
+	 * reader; 0: not set.
 	 */
 	uint64_t stop_mark;
 	unsigned stop_looks; /* checks that may still find little or nothing read */
@@ -109,7 +112,9 @@ void session_hold(struct session *session);
 void session_hold_end(struct session *session);
 /* session.c: check after reading whether a shell that is being opened is ready. */
 void session_after_reading(struct session *session);
-/* The shell is not ready in time: fail the opening, and remove the session. */
+/*
+ * Called when the shell is not ready in time: fail the opening, and remove the session.
+ */
 void session_open_late(struct session *session);
 /* The callbacks of the timers `timer` and `insist`. */
 void session_on_timer(void *ctx);

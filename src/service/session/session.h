@@ -54,7 +54,8 @@ struct session_command {
 	void (*gap)(struct session_command *c, uint64_t lost);
 	void (*result)(struct session_command *c, const struct session_result *result);
 	void *ctx;
-	bool blocked;            /* set it to get no more output until session_go_on() */
+	/* If the caller sets it, it gets no more output until session_go_on(). */
+	bool blocked;
 	struct session *session; /* private */
 };
 

@@ -42,11 +42,11 @@ enum session_terminal_kind {
 
 struct session_terminal_act {
 	enum session_terminal_kind kind;
-	const char *text; /* need not outlive the call */
+	const char *text; /* the callee copies it */
 	size_t size;
 	const char *const *expect;
 	size_t n_expect;
-	int64_t timeout_ms; /* for an interrupt: after each ^C; -1: none */
+	int64_t timeout_ms; /* for an interrupt: the time after each ^C; -1: no timeout */
 	unsigned tries;     /* for an interrupt */
 	bool wants_code;    /* after an expected text, wait briefly for the exit code */
 };
@@ -75,7 +75,7 @@ struct session_terminal_result {
 	 * takes the screen must also take the lease.
 	 */
 	struct fair_quota_lease *lease;
-	uint64_t cut; /* bytes missing at the end */
+	uint64_t cut; /* number of bytes that are missing at the end */
 	uint64_t dropped;
 };
 
@@ -99,8 +99,8 @@ void session_terminal_do(struct session_terminal *c,
 			 void (*done)(void *ctx, const struct session_terminal_result *r),
 			 void *ctx);
 /*
- * The client of the act with @ctx has left: if the act has not begun, it ends as
- * CONSOLE_REFUSED.
+ * Call it when the client of the act with @ctx has disconnected: if the act has not
+ * begun, it ends as CONSOLE_REFUSED.
  */
 void session_terminal_withdraw(struct session_terminal *c, const void *ctx);
 

@@ -5,8 +5,8 @@
  * Files being copied (file_copy.h) are on the service's own disk, outside of the sandbox.
  * A sandbox may therefore copy at most as many bytes at once as the limit of its own disk
  * (ROOM_DEFAULT without such a limit), and all sandboxes together at most three quarters
- * of the space that is free without these files. Of that, one sandbox may use at most
- * three times what it leaves for others, so that some is left for the next.
+ * of the space that is free without these files. One sandbox may use at most three times
+ * as much of that as it leaves for others, so that the next sandbox always gets some.
  *
  * The kernel keeps the sum, as locks on a file that all shims open: a shim that copies N
  * MiB locks N bytes of it, at its own offset, and holds another lock for the part that is

@@ -48,9 +48,9 @@ struct shim_sandbox {
 	 */
 	int machine;
 	/*
-	 * create() may also set these. clean: it failed and left nothing, so destroy() is
-	 * not needed. memory: the cgroup that counts OOM kills, for a sandbox that
-	 * survives them (os/cgroup.h); -1: not visible.
+	 * create() may also set these. clean: create() failed and left nothing behind, so
+	 * destroy() is not needed. memory: the cgroup that counts OOM kills, for a
+	 * sandbox that survives them (os/cgroup.h); -1: not visible.
 	 */
 	bool clean;
 	int memory;
@@ -128,7 +128,8 @@ struct shim_driver_pull {
 struct shim_driver {
 	const struct backend_kind *kind;
 	bool tells_start; /* see SHIM_STARTED */
-	bool tells_all;   /* and always with the pid, or why it does not run */
+	/* It always reports the start, with the pid, or why the command does not run. */
+	bool tells_all;
 	bool own_kernel; /* its kernel may refuse calls of the image's tools: test them */
 	/*
 	 * Its tools must see the host's pids, so the shim has no pid namespace. Processes
@@ -247,7 +248,10 @@ struct shim_driver {
 	/* Copy at most @size bytes of a file from @offset to @to, as root inside. */
 	int (*read_file)(struct shim_sandbox *p, const char *path, uint64_t offset,
 			 uint64_t size, int to, struct warren_error *err);
-	/* Create or replace a file with all data from @from; -ENOSPC, ... */
+	/*
+	 * Create or replace a file with all data from @from; for example, -ENOSPC: the
+	 * disk is full.
+	 */
 	int (*write_file)(struct shim_sandbox *p, const char *path, int from,
 			  uint64_t size, uint32_t mode, uint32_t uid, uint32_t gid,
 			  struct warren_error *err);

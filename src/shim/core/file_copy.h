@@ -4,9 +4,10 @@
  *
  * A client that opens a file gets a regular file of the shim. For reading, it is filled
  * first. For writing, it is empty. The shim copies its contents to the destination when
- * all descriptors except the shim's are closed, at the latest before the next request
- * that names the file. If that fails, that request gets the error. (A lease detects this:
- * the kernel grants a write lease only on a file that no other process has open.)
+ * all descriptors except the shim's are closed, or before the next request that names the
+ * file, if that comes first. If copying fails, that request gets the error. (A lease
+ * detects the last close: the kernel grants a write lease only on a file that no other
+ * process has open.)
  */
 #ifndef SHIM_CORE_FILE_COPY_H
 #define SHIM_CORE_FILE_COPY_H

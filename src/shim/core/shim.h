@@ -82,7 +82,7 @@ void spec_done(struct warren_spec *spec);
 /* Kill everything that runs in the sandbox, then destroy it. */
 int shim_sandbox_unmake(struct warren_error *err);
 int shim_run(const char *dir, struct warren_error *err);
-/* The sandbox has ended. If @why is NULL, the driver is asked for the reason. */
+/* Handle the end of the sandbox. If @why is NULL, ask the driver for the reason. */
 void sandbox_died(const struct warren_error *why);
 bool sandbox_is_dead(void);
 /*
@@ -99,7 +99,7 @@ void save_request(int c, const struct proto_save *msg);
  * possible.
  */
 bool save_is_away(void);
-/* Process the worker's reply; or the death of the worker, and get the error for it. */
+/* Process the worker's reply, or the death of the worker; then get the error for it. */
 void save_over(bool saving, const struct proto_reply *r, size_t size);
 void save_died(bool saving, struct warren_error *ret_why);
 
@@ -135,18 +135,21 @@ struct target {
 };
 
 const struct target *child_target(const struct exec *ex);
-/* The exec's processes inside are gone or were not found: end it after a short time. */
+/*
+ * Call it when the exec's processes inside are gone or were not found: it ends the exec
+ * after a short time.
+ */
 void child_end(struct exec *ex);
-/* Killing the exec takes longer: do not end its tool yet. */
+/* Call it when killing the exec takes longer: it postpones the end of the exec's tool. */
 void child_spare(struct exec *ex);
 /* When to call child_deadlines() next, ns; 0: never. */
 uint64_t child_next(void);
 void child_deadlines(void);
 
 /* exec_kill.c: tree_kill() of hooks.h, and what follows it */
-/* The worker is busy: give execs that wait for it more time. */
+/* Call it when the worker is busy: it gives execs that wait for the worker more time. */
 void kill_spare(void);
-/* Result of killing execs: 0 or -errno; -EBUSY: try again later. */
+/* Handle the result of killing execs: 0 or -errno; -EBUSY: try again later. */
 void kill_over(long status);
 /* When to call kill_deadlines() next, ns; 0: never. */
 uint64_t kill_next(void);

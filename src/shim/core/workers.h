@@ -18,7 +18,7 @@ enum work_kind {
 	WORK_SIGNAL,  /* SIGNAL */
 	WORK_ALL,     /* SIGNAL for all processes of the sandbox */
 	WORK_LIST,    /* LIST, with a file */
-	WORK_KILL,    /* overdue execs; their targets follow */
+	WORK_KILL,    /* kill overdue execs; their targets follow */
 	WORK_SAVE,    /* SAVE, with the file */
 	WORK_RESTORE, /* RESTORE, with the file and shim_sandbox.held */
 	WORK_GONE,    /* a connection has ended: abandon its work */
@@ -60,7 +60,7 @@ void work_heard(unsigned which);
 /* When to call work_deadlines() next, ns; 0: never. */
 uint64_t work_next(void);
 void work_deadlines(void);
-/* Whether @pid was a worker. */
+/* Handle the end of process @pid; return whether it was a worker. */
 bool work_reaped(int pid);
 
 /* A kind of watch; its argument is the number of the worker. */

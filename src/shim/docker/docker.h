@@ -5,7 +5,7 @@
  *	docker.c	the table; configuration; destroy, wait, pause and the like
  *	http.c		one exchange with the daemon, with libcurl over its unix socket
  *	container_id.c	finds the right container
- *	container_lock.c	keeps a pause and the starts of commands apart
+ *	container_lock.c	a lock, so that no command starts during a pause
  *	create.c	creates a container: the image, the creation, the start, in order
  *	spec.c		translates a spec for the Engine API, and says what is enforced
  *	guest_exec.c	runs the guest agent's program inside for the shim
@@ -68,11 +68,11 @@ struct docker {
 	const char *archives; /* directory to load missing images from; may be NULL */
 	char socket[DOCKER_SOCKET_MAX];
 	CURL *easy;
-	json_t *volumes; /* of the image that docker_image_says() read; or NULL */
+	json_t *volumes; /* volumes of the image that docker_image_says() read; or NULL */
 	bool podman;     /* the daemon seems to be podman */
 	char why[CURL_ERROR_SIZE];
 	long patience_ms; /* the configuration's `timeout` */
-	/* Of the current request. */
+	/* The pace of the current request. */
 	enum docker_pace pace;
 	int (*sink)(void *ctx, const char *data,
 		    size_t n); /* gets the body instead of .body; < 0: stop */
@@ -81,7 +81,7 @@ struct docker {
 	void *ctx;
 	uint64_t sent;
 	struct buf body;
-	int status;     /* of the last response; 0: none */
+	int status;     /* status of the last response; 0: none */
 	json_t *answer; /* its body if it is JSON; otherwise NULL */
 };
 
@@ -163,7 +163,7 @@ int docker_id(struct docker *d, const struct shim_sandbox *p, const char *step,
 int docker_lock_start(const struct docker *d, const struct shim_sandbox *p, int *ret_fd,
 		      struct warren_error *err);
 /*
- * The same for a pause, which waits until the commands that are starting have started;
+ * Lock the container for a pause. Wait until the commands that are starting have started;
  * -ETIMEDOUT: one has not.
  */
 int docker_lock_pause(const struct docker *d, const struct shim_sandbox *p, int *ret_fd,
