@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd_client.c - commands of the service: run by the programs that have the libraries for
- * them
+ * cmd_client.c - commands that use the service: another program, which has the libraries,
+ * runs them
  *
- * Only what the list of commands shows is known here; the rest, help included,
- * is theirs.
+ * This program knows only their names and summaries, for the list of commands. The other
+ * program has everything else, including their help.
  */
 #include "cli/cli.h"
 #include "cli/client_commands.h"

@@ -2,8 +2,8 @@
 /*
  * cmd_completion.c - warren completion: print scripts for shell completion
  *
- * Each hands the words so far to `warren __complete` (complete.c) and shows what comes
- * back; where nothing does, files are completed.
+ * Each script passes the words typed so far to `warren __complete` (complete.c) and
+ * offers the words that it prints; if it prints none, the shell completes file names.
  */
 #include <string.h>
 

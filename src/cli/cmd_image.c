@@ -2,7 +2,7 @@
 /*
  * cmd_image.c - warren image: run the program that has the libraries for it
  *
- * Where WARREN_HOST names a service, the images are that service's.
+ * If WARREN_HOST names a service, the command works on the images of that service.
  */
 #include "cli/cli.h"
 

@@ -2,10 +2,10 @@
 /*
  * cmd_run.c - warren run: run a command in a new sandbox
  *
- * In order: signals are blocked, the sandbox is made (of an image that is not here, after
- * a pull), the command started in it, its streams are moved until it ends (run_io.c), the
- * sandbox is destroyed, the streams are drained, the result is told. Whatever fails on
- * the way, the sandbox is destroyed and the terminal is restored.
+ * The steps, in order: block signals; create the sandbox (pull its image first if it is
+ * missing); start the command; move its streams until it ends (run_io.c); destroy the
+ * sandbox; drain the streams; report the result. If a step fails, the sandbox is
+ * destroyed and the terminal is restored.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 /*
  * complete.c - complete words from the tables that also generate the help
  *
- * The scripts for the shells (cmd_completion.c) know nothing of the commands:
- * they ask the program at each key, and so can never be behind it.
+ * The scripts for the shells (cmd_completion.c) contain no commands or options: they ask
+ * the program each time, so that they are never out of date.
  */
 #include <string.h>
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * splice.c - splice(2) where it cannot block, a buffer elsewhere
+ * splice.c - move data with splice(2) if it cannot block, otherwise through a buffer
  *
- * What can be waited on while writing, and what is done about it:
+ * How the kinds of sinks are written to without blocking:
  *
- *	pipe		splice(2) with SPLICE_F_NONBLOCK; a copy opens the pipe anew
- *			through /proc with O_NONBLOCK, a file description of its own
- *	regular file,	do not wait
+ *	pipe		splice(2) with SPLICE_F_NONBLOCK; to copy, the pipe is opened
+ *			again through /proc with O_NONBLOCK, which affects no other user
+ *	regular file,	writing does not block
  *	/dev/null
- *	terminal	copied to the terminal opened anew with O_NONBLOCK
- *	socket		copied with MSG_DONTWAIT; old kernels wait in splice(2)
- *	anything else	copied in small pieces once poll(2) says there is room
+ *	terminal	copied to the terminal, which is opened again with O_NONBLOCK
+ *	socket		copied with MSG_DONTWAIT; on old kernels, splice(2) blocks
+ *	anything else	copied in small pieces when poll(2) reports space
  */
 #include "cli/splice.h"
 

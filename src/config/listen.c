@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * listen.c - listeners and who can reach them, mounts, names of hosts
+ * listen.c - listeners and the processes that can reach them, mounts, names of hosts
  *
- * The rule: a listener that only the owner of the socket can reach needs no token. For a
- * listener that every process of the machine can reach, the service creates a token. A
- * listener that other machines can reach is refused until there is a token.
+ * A listener that only the owner of the socket can reach needs no token. For a listener
+ * that every process of the machine can reach, the service creates a token. A listener
+ * that other machines can reach is refused until a token exists.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * write.c - print the table of keys as an example, a manual page, a help, and the values
- * in effect
+ * write.c - print the table of keys as an example, a manual page and a help text, and
+ * print the effective values
  */
 #include <string.h>
 

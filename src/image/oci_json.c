@@ -3,8 +3,8 @@
  * oci_json.c - parse with jansson, strictly: refuse duplicate keys, bad UTF-8 and deep
  * nesting
  *
- * Every value is checked for its type and bounded before it is kept: what is in
- * a record later has been seen here.
+ * Every value is checked for its type and its bounds before it is kept, so a record
+ * contains only checked values.
  */
 #include "image/oci_json.h"
 

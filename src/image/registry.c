@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * registry.c - the handle, and manifests: bounded, with the requested digest, of one
- * clear type
- */
+/* registry.c - the handle, and manifests: their size, digest and type are checked */
 #include "image/registry.h"
 
 #include <errno.h>

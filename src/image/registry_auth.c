@@ -2,11 +2,12 @@
 /*
  * registry_auth.c - log in after a 401
  *
- * Anonymous first, always: most images are public, and credential helpers are slow.
- * Basic: the login itself goes to the registry. Bearer: the login goes to the token
- * server that the registry names, and what that gives goes to the registry. The
- * login is that of the registry's name, so a registry that names a stranger's token
- * server gives away nothing but what it knows itself.
+ * The first attempt is always anonymous, because most images are public and credential
+ * helpers are slow. Basic authentication sends the login to the registry itself. With
+ * bearer tokens, the login goes to the token server that the registry names, and the
+ * token that this server returns goes to the registry. The login is looked up by the
+ * registry's name, so a registry that names the token server of a third party can reveal
+ * only the login for itself.
  */
 #include "image/registry_auth.h"
 

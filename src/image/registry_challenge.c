@@ -6,7 +6,7 @@
  *	challenge  = scheme [ " " ( token68 / param *( "," param ) ) ]
  *	param      = name "=" ( word / quoted-string )
  *
- * A comma separates challenges as well as the parameters of one: a name that "="
+ * A comma separates challenges and also the parameters of one challenge; a name that "="
  * follows is a parameter.
  */
 #include <errno.h>

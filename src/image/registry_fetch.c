@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * registry_fetch.c - blobs: several at once, hashed while they are written, resumed
+ * registry_fetch.c - fetch blobs: several at once, hashed while they are written, resumed
  *
- * The file of a blob holds, at all times, its first bytes as far as they came, and
- * the hash is of just those. So a connection that breaks costs what was not
- * written yet, and a file left by an earlier process is hashed once and continued.
- * Only at the end it shows whether the bytes were the right ones: if not, once
- * more from the start, as the part from before may have been the bad one.
+ * The file of a blob always contains its first bytes, and the hash covers exactly these.
+ * So if a connection breaks, only bytes that were not written yet are fetched again, and
+ * a file that an earlier process left is hashed once and continued. Only the complete
+ * blob shows whether its bytes are correct. If they are not, the blob is fetched once
+ * more from the start, because the part from an earlier attempt may be wrong.
  */
 #include <errno.h>
 #include <fcntl.h>

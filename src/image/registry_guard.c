@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * registry_guard.c - a client's pull connects only to public and listed servers, and
- * errors reveal no more
+ * registry_guard.c - restrict a client's pull to public and listed servers, and hide
+ * details of errors
  *
- * The reference comes from a tenant, and so may the registry behind it: its
- * redirects and the token server it names are as much a stranger's as its name.
- * Each hop is judged by itself:
+ * The reference comes from a tenant, who may also control the registry, and thus its
+ * redirects and the token server that it names. So each server is checked by itself:
  *
- *	- TLS, or the host and port are listed as insecure;
- *	- the address that curl is about to connect to is public and not this machine's
- *	  own, or the host and port are listed. The check sits where the socket is made,
- *	  so the address that was judged is the one that is used: a name that resolves
- *	  differently the next time gains nothing, and no way to write a number matters.
+ * - it uses TLS, or its host and port are listed as insecure;
+ * - the address that curl is about to connect to is public and not one of this machine's
+ *   own addresses, or the host and port are listed.
  *
- * A proxy of the environment is the administrator's. It resolves names itself, and
- * is trusted to judge them; hosts that are written as numbers are judged here even then.
- * Whether it is used for a hop is decided here as well, so that curl cannot decide
- * otherwise and connect where nothing was checked.
+ * The address is checked when the socket is created, so exactly the checked address is
+ * used: it does not help an attacker if a name resolves differently the next time, or if
+ * an address is written in an unusual way.
  *
- * What went wrong on the way is for the administrator. The tenant learns one sentence,
- * the same for a port that is closed, open, filtered or forbidden.
+ * A proxy in the environment was set by the administrator. It resolves names itself and
+ * must check them itself; hosts that are written as numbers are checked here even then.
+ * This file also decides whether a connection uses the proxy, so that curl cannot decide
+ * otherwise and connect without a check.
+ *
+ * Details of an error are only for the administrator. The tenant gets the same sentence
+ * whether a port is closed, open, filtered or forbidden.
  */
 #include <arpa/inet.h>
 #include <errno.h>

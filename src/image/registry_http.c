@@ -2,9 +2,9 @@
 /*
  * registry_http.c - one exchange with curl: its URL, headers and body
  *
- * Redirects are not curl's business but ours (registry_retry.c): a login goes to
- * the origin it belongs to and nowhere else, and who may be spoken to without TLS
- * is decided here.
+ * curl does not follow redirects; registry_retry.c does, because a login may only be sent
+ * to the origin that it is for, and because this client decides which servers may be used
+ * without TLS.
  */
 #include <errno.h>
 #include <openssl/crypto.h>

@@ -2,11 +2,11 @@
 /*
  * registry_login.c - check a login, and store or erase it where registry_creds.c reads it
  *
- * The docker configuration belongs to other programs too: every key that is not a login
- * for this registry is written back as it was read. The new file replaces the old one in
- * one step, with mode 0600, and a lock on its folder keeps two of us from losing each
- * other's entry. A credential helper that the configuration names is used instead of
- * the file, and then the file keeps no copy of the secret.
+ * Other programs use the docker configuration too, so every key that is not a login for
+ * this registry is written back unchanged. The new file replaces the old one atomically,
+ * with mode 0600; a lock on its directory keeps two processes of Warren from overwriting
+ * each other's entries. If the configuration names a credential helper, the login is
+ * stored there, and the file contains no copy of the secret.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unpack.c - the middle of the pipeline: count, hash, pass on; and the ends of all
+ * unpack.c - the middle of the pipeline: count, hash and pass on bytes; wait for all
  * processes
  *
- * Bytes are read into memory of our own, hashed there and written from there.
- * tee(2) would save a copy, but pages in a pipe may still be the sender's
- * (vmsplice): a decompressor that was taken over could have us hash one layer
- * and unpack another.
+ * Bytes are read into this process's memory, hashed there, and written from there. tee(2)
+ * would save a copy, but pages in a pipe may still belong to the sender (vmsplice(2)): a
+ * compromised decompressor could make this process hash one layer and unpack another.
  *
- * An archive that is plain and stays as it is needs none of that: untar has a
- * descriptor of the file, with its own position, and we hash beside it.
+ * An uncompressed archive that no other process can change needs no pipe: the untar
+ * process has a descriptor of the file with its own position, and this process hashes the
+ * file at the same time.
  *
- * We keep the reading end of untar's pipe open, so that a write never raises
- * SIGPIPE; that it is gone, its pidfd says.
+ * This process keeps the read end of the untar process's pipe open, so that a write never
+ * raises SIGPIPE; a pidfd shows when the untar process has ended.
  */
 #include "image/unpack.h"
 

@@ -2,15 +2,15 @@
 /*
  * unpack_child.c - the confinement of processes that parse untrusted bytes, as one table
  *
- * A child is a fork of ours, with no exec: what it needs of libraries is loaded. It
- * starts in user and pid namespaces of its own, in which we map its ids; it makes
- * the others itself, while we go on. Its root is what it is to fill (or nothing at
- * all), seen through a mount that follows no links, runs no programs and knows no
- * devices. At the end it has a stream or two, a connection for its last word, and
- * hardly a capability; then it begins to read.
+ * A child is forked and executes no other program; the libraries that it needs are
+ * already loaded. It starts in its own user and pid namespaces. The parent maps its ids;
+ * at the same time, the child creates its other namespaces. Its root is the directory to
+ * fill (or an empty one), through a mount that follows no links, executes no programs and
+ * opens no devices. In the end it has one or two streams, a connection for its report,
+ * and almost no capabilities. Only then does it begin to read.
  *
- * The C library must do nothing after the change of the root that it would read a
- * file for: that file would be the archive's.
+ * After the root has changed, the C library must not read any file, because that file
+ * would come from the archive.
  */
 #include <linux/sched.h>
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unpack_inflate.c - the process that decompresses: bytes in, bytes out, nothing else
+ * unpack_inflate.c - the process that decompresses: it reads bytes and writes bytes
  *
- * gzip, what nearly every layer is, by ISA-L: twice as fast as zlib, and this is what
- * an unpacking waits for. The rest by libarchive, one filter of our choosing each:
- * what comes out is not looked at again, so that no archive is decompressed twice.
+ * Nearly every layer is compressed with gzip. ISA-L decompresses it, twice as fast as
+ * zlib, because unpacking waits mostly for this. libarchive decompresses the other
+ * formats, with exactly one filter each: the output is not inspected again, so that no
+ * archive is decompressed twice.
  */
 #include <archive.h>
 #include <archive_entry.h>

@@ -2,12 +2,12 @@
 /*
  * unpack_spawner.c - both sides of the spawner
  *
- *	us -> foreman -> worker (hashes, copies) -> decompress, untar (confined)
+ *	caller -> foreman -> worker (hashes, copies) -> decompress, untar (confined)
  *
- * The foreman has a process group of its own: ^C at a terminal is for us to hear, and
- * one signal ends all workers. What a killed worker leaves behind becomes the foreman's
- * child (it is their subreaper), so that after its last wait(2) nobody is left who
- * might still write into a directory that we are about to remove.
+ * The foreman has its own process group: ^C on a terminal goes only to the caller, and
+ * one signal ends all workers. Processes that a killed worker leaves become children of
+ * the foreman, which is their subreaper. So after its last wait(2), no process is left
+ * that could still write into a directory that the caller is about to remove.
  */
 #include "image/unpack_spawner.h"
 

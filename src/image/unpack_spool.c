@@ -2,9 +2,9 @@
 /*
  * unpack_spool.c - unpack outer archives (docker save, OCI archive) into plain files
  *
- * Owners, modes, times and attributes mean nothing here. Symbolic links, with which
- * docker names one layer in several images, become further names of the file that
- * they point to; they may come before it.
+ * Owners, modes, times and attributes are ignored. Docker uses symbolic links to list one
+ * layer in several images; such a link becomes another name of the file that it points
+ * to. The link may come before the file.
  */
 #include <archive.h>
 #include <archive_entry.h>

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unpack_tar.c - the process that reads the tar: what each entry becomes
+ * unpack_tar.c - the process that reads the tar archive, and decides what to create for
+ * each entry
  *
- * libarchive reads the format (ustar, pax, GNU), here we decide. Names are
- * bytes: the process has the C locale, in which libarchive cannot convert what
- * is not ASCII, says so in a warning, and passes on the bytes as they are. (In
- * a UTF-8 locale it would compose accents, and a file would get another name.)
- * Any other warning is an error: an archive is right, or it is refused.
+ * libarchive parses the format (ustar, pax, GNU); this file makes the decisions. Names
+ * are bytes: in the C locale of this process, libarchive cannot convert a name that is
+ * not ASCII, warns about it, and returns the bytes unchanged. (In a UTF-8 locale it would
+ * compose accents, and the file would get another name.) Every other warning is an error,
+ * because an archive must be valid.
  *
- * Some writers leave out what is behind the last member: the zeros that fill its block,
- * the two blocks that end the archive. Those who read tar for a living do not miss
- * them, and nor do we; but no byte of a header or of a file is made up.
+ * Some programs omit the end of an archive: the zeros that fill the block of the last
+ * member, or the two blocks of zeros after it. Common tar programs accept that, and so
+ * does this one; but it never invents a byte of a header or of a file.
  */
 #include <archive.h>
 #include <archive_entry.h>

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unpack_tree.c - create what an archive names, and nothing else, below one directory
+ * unpack_tree.c - create the entries of an archive, and nothing else, below one directory
  *
- * Names are resolved by the kernel (openat2) beneath the root, without links. A
- * name whose directory is behind links of the archive's own ("lib/x" after "lib ->
- * usr/lib") is first made one without: each link is read here and put in the place
- * of its name, with this directory for "/" and nothing above it, as a chroot has it.
- * So what is checked and what is used is the same name, and no call follows a link.
- * An entry never opens what is there already: it is removed and made new, so that
- * nothing is written through another name of the same file, nor through a link that
- * stands where the entry itself is to be.
+ * The kernel resolves names below the root, without links (openat2(2)). If the path of a
+ * name leads through links of the archive ("lib/x" after "lib -> usr/lib"), the name is
+ * first replaced by one without links: each link is read here, and its target is put in
+ * its place, as if this directory were "/", as in a chroot. So the name that is checked
+ * is the name that is used, and no call follows a link. An entry never opens an existing
+ * file. The existing file is removed and a new one is created, so that nothing is written
+ * through another name of the same file, or through a link at that path.
  *
- * The untar process has CAP_DAC_OVERRIDE over the tree: the mode of a directory
- * can be set at once. Its time cannot, and waits for unpack_tree_settle().
+ * The untar process has CAP_DAC_OVERRIDE in the tree, so the mode of a directory can be
+ * set at once. Its time cannot: unpack_tree_settle() sets it at the end.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -2,14 +2,13 @@
 /*
  * alive.c - find out whether the init of a durable sandbox is alive, without its help
  *
- * The process number and its start time stand in the sandbox's state. A number is used
- * again only by a process that starts later, so the two together name one process forever
- * ; a pidfd is opened first and the start time read after it. So whoever must end,
- * count or limit a sandbox need not ask its init anything.
+ * The sandbox's state has the pid and the start time of its init. The kernel reuses a pid
+ * only for a process that starts later, so both together identify one process. A pidfd is
+ * opened first, and the start time is read afterwards. So a program that ends, measures
+ * or limits a sandbox need not send its init a message.
  *
- * Whether an init was ever told to stay (KEEP) is a question that only init answers: it
- * is asked of all inits at once, and those that are silent count as alive: the service
- * finds out later.
+ * Only init knows whether it has received KEEP. All inits are asked at once. An init that
+ * does not answer counts as alive; the service finds out later.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,11 +2,11 @@
 /*
  * client.c - the blocking client of an init
  *
- * One request at a time, and ends of execs in between. Whatever does not fit (a reply
- * nobody asked for, an exec nobody knows, a wrong size) is an init gone wrong: the
- * request fails, and the sandbox is for destroying. So is one that does not answer in
- * time. The time is that of a request as a whole, whatever else is said in the meantime,
- * and of that not more than a number of messages is listened to.
+ * There is one request at a time; between request and reply, init may report ends of
+ * execs. Anything else (a reply to no request, an unknown exec, a wrong size) means that
+ * init violates the protocol: the request fails, and the sandbox should be destroyed. The
+ * same is true if init does not answer in time. The time limit is for the whole request,
+ * whatever other messages arrive, and the number of those messages is limited.
  */
 #include <errno.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* initclient.c - the end of a sandbox */
+/* initclient.c - release the state of a sandbox */
 #include "initclient/initclient.h"
 #include "base/strv.h"
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * sandbox_desc.c - a sandbox as its creator knows it, for a process without rights over
- * it
- */
+/* sandbox_desc.c - the description of a sandbox, for a process without privileges */
 #include "initclient/sandbox_desc.h"
 
 #include <errno.h>

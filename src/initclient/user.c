@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* user.c - "name", "name:group", "uid", "uid:gid" to ids, by docker's rules */
+/* user.c - resolve "name", "name:group", "uid" and "uid:gid" to ids, by docker's rules */
 #include "initclient/user.h"
 
 #include <errno.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * journal_read.c - read what init wrote (proto/journal.h has the format)
+ * journal_read.c - read a journal that init wrote (proto/journal.h has the format)
  *
- * The writer is inside a sandbox: no number in the file is believed before it
- * has been held against the others, and reading makes progress or ends.
+ * The writer is inside a sandbox: each number in the file is checked against the others
+ * before it is used, and each read makes progress or ends.
  *
- * An exec that writes single bytes makes millions of records. They are read many at a
- * time, passed on many at a time, and found by the index; whoever has no index (its
- * writer did not keep one, or lies) is read in steps that end after a millisecond or so.
+ * An exec that writes single bytes creates millions of records. They are read and passed
+ * on many at a time, and found by the index. A journal without an index (its writer did
+ * not keep one, or the index is wrong) is read in steps of about a millisecond.
  */
 #include <errno.h>
 #include <stdbool.h>

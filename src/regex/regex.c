@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * regex.c - compile a pattern to a small program, which runs in all its states at once
+ * regex.c - compile a pattern to a small program, and run it in all its states at once
  *
- * The program (after Thompson) has a place for each byte that the pattern wants
- * next, and places that go on to two others. For each byte of the line, all places
- * that can be reached are tried together; each remembers the earliest beginning
- * that leads to it, so the first match is found in one pass.
+ * The program (Thompson's construction) has a state for each byte that the pattern can
+ * match next, and states that branch to two others. For each byte of the line, all states
+ * that can be reached are tried together; each state has the earliest start that leads to
+ * it, so that the first match is found in one pass.
  */
 #include "regex/regex.h"
 

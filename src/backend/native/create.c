@@ -2,10 +2,10 @@
 /*
  * create.c - create a sandbox: the steps outside, and one function that undoes them
  *
- * A create runs the table below. After a failure, one function destroys what exists: it
- * inspects the sandbox and does not depend on the step that failed. Destroy uses the same
- * function. After a crash, the link in the registry remains, by which the next engine
- * finds the rest.
+ * Creating a sandbox runs the table of steps below. After a failure, one function
+ * destroys what exists: it inspects the sandbox and does not depend on the step that
+ * failed. Destroying a sandbox uses the same function. After a crash, the link in the
+ * registry remains; the next engine finds the rest by it.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -5,13 +5,14 @@
  *
  *	the caller's thread	the thread			the child
  *	starts the thread,
- *	makes the child		waits for the child		says that it runs
- *	(it has our stack	maps its ids, sends the		makes its namespaces,
- *	and our errno)		layers, makes the cgroup	mounts
+ *	creates the child	waits for the child		reports that it runs
+ *	(which uses its stack	maps the child's ids, sends	creates its namespaces,
+ *	and its errno)		layers, creates the cgroup	mounts
  *	waits for the thread					becomes init
  *
  * The child writes to none of the engine's memory except the plan, and ends by itself
- * when it fails. If the thread fails, it kills the child, for which the caller waits.
+ * when it fails. If the thread fails, it kills the child, and the caller waits for the
+ * child's end.
  */
 #include <errno.h>
 #include <pthread.h>

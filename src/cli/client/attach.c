@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attach.c - output, input, signals and the size of a terminal, over HTTP
+ * attach.c - transfer output, input, signals and the size of a terminal over HTTP
  *
- * Output is one request that does not end before the command does; each of its
- * events has the cursor to go on at. Input is a request per piece, the next one
- * when the last was taken: so that what the command does not read is not read from
- * our stdin either. The terminal is restored before anything is said.
+ * The output is one request, which lasts as long as the command; each of its events has
+ * the cursor to continue from. Each piece of input is a separate request, sent when the
+ * piece before it was accepted. So the client reads no more of its own stdin than the
+ * command reads. The terminal is restored before a message is printed.
  */
 #include "cli/client/attach.h"
 

@@ -2,8 +2,9 @@
 /*
  * cmd_cp.c - warren cp: copy files and trees into and out of a sandbox
  *
- * As docker has it: a directory that is there gets what is copied in it, under its
- * own name; "SRC/." means what is in SRC. Trees go as archives.
+ * The rules are docker's: if the destination is an existing directory, the source is
+ * copied into it under its own name; "SRC/." means the contents of SRC. Trees are
+ * transferred as archives.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd_image.c - warren image, where WARREN_HOST names a service: that service's images
+ * cmd_image.c - warren image if WARREN_HOST names a service: the images of that service
  *
- * The words and options are those of the commands for this machine's images, as far as
- * the API has them. Anything else is refused, never done here instead.
+ * The commands and options are those for this machine's images, as far as the API
+ * supports them. All others are refused; they never act on this machine instead.
  */
 #include <errno.h>
 #include <stddef.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_main.c - warren attach, kill and rename: a sandbox, by its main command and its
- * name */
+/*
+ * cmd_main.c - warren attach, kill and rename: operations on a sandbox and its main
+ * command
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>

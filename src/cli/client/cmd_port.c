@@ -2,8 +2,8 @@
 /*
  * cmd_port.c - warren port: forward a port of a sandbox to this machine
  *
- * Without --listen the address below the API is printed; with it connections are passed
- * on (forward.h).
+ * Without --listen, the command prints the URL of the port below the API. With --listen,
+ * it forwards connections (forward.h).
  */
 #include <arpa/inet.h>
 #include <stddef.h>

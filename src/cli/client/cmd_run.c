@@ -2,7 +2,7 @@
 /*
  * cmd_run.c - warren run --daemon: run a command in a new sandbox of the service
  *
- * The options are those of `warren run`, which hands them over as they are.
+ * `warren run` passes its options to this command unchanged.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd_session.c - warren session: shells whose state stays from command to command
+ * cmd_session.c - warren session: shells that keep their state between commands
  *
- * `session SANDBOX CMD` is the short form: the sandbox's one session that is
- * there already, or a new one, runs the command.
+ * `session SANDBOX CMD` is the short form: it runs the command in the sandbox's only
+ * session, or in a new session if there is none.
  */
 #include <errno.h>
 #include <stddef.h>

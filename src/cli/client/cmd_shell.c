@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_shell.c - warren shell: a terminal in a sandbox, one that is there or a new one */
+/* cmd_shell.c - warren shell: a terminal in a new or an existing sandbox */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_show.c - warren show: all that is known of a sandbox */
+/* cmd_show.c - warren show: show all properties of a sandbox */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd_top.c - warren top: show resource usage, on a terminal once a second
+ * cmd_top.c - warren top: show resource usage; on a terminal, once a second
  *
- * One list and a question for each sandbox that fits on the screen. Processor
- * use is the difference between two looks; the first has none to show.
+ * Each round requests the list of sandboxes, and the usage of each one that fits on the
+ * screen. Processor usage is the difference between two rounds, so the first round shows
+ * none.
  */
 #include <errno.h>
 #include <poll.h>

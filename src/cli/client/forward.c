@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * forward.c - a server in a sandbox, as a port of this machine
+ * forward.c - make a server in a sandbox available at a port of this machine
  *
- * Each connection that comes in gets a process and a tunnel (tunnel.h), so that whatever
- * is spoken at that port is spoken here. A connection that cannot be made or breaks there
- * is reset here, not ended, so that half is never taken for all.
+ * Each accepted connection gets its own process and tunnel (tunnel.h), so any protocol
+ * works. If the connection in the sandbox fails or breaks, the local connection is reset
+ * instead of closed, so that its client does not mistake partial data for all of it.
  */
 #include "cli/client/forward.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* print.c - answers of the service, for people and for programs */
+/* print.c - print answers of the service, for people and for programs */
 #include <string.h>
 #include <time.h>
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pull.c - have the service pull an image: one stream of events, with a last word */
+/*
+ * pull.c - let the service pull an image, and follow its stream of events to the result
+ */
 #include "cli/client/pull.h"
 
 #include <errno.h>

@@ -2,9 +2,9 @@
 /*
  * request.c - requests as curl easy handles, and the loop that drives them
  *
- * An answer below 400 goes to who asked for it (a stream) or is kept whole; the
- * error of an answer from 400 on is the service's own sentence. What fails
- * before there is an answer is said with what to do about it.
+ * The body of an answer with a status below 400 is passed to the caller as a stream, or
+ * kept as a whole. From 400 on, the error is the message of the service. If there is no
+ * answer at all, the error says why, and what to do.
  */
 #include <errno.h>
 #include <stdio.h>

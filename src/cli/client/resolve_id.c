@@ -2,9 +2,9 @@
 /*
  * resolve_id.c - find an object by its id, its name, or the beginning of its id
  *
- * A whole id is taken at its word, without a question to the service: it will
- * say itself when there is none. Names and beginnings of ids of sandboxes are the
- * service's to resolve; of others there must be exactly one that begins so.
+ * A complete id is used without a request; if there is no such object, the next request
+ * fails. The service resolves names of sandboxes and beginnings of their ids. For other
+ * objects, this program does: exactly one id must begin with the given text.
  */
 #include <errno.h>
 #include <stdio.h>

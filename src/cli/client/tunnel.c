@@ -2,12 +2,13 @@
 /*
  * tunnel.c - move bytes between a local socket and a port in a sandbox
  *
- * curl connects (by unix socket, TCP or TLS, past proxies), we ask for the upgrade and
- * read the answer; from then on its bytes are the port's. A flow is one direction
- * with one piece of memory: it is filled when it is empty and drained when it is not,
- * and neither direction ever waits for the other. That matters: a client that
- * sends without reading while the server does the same must get through, as it
- * would without us.
+ * curl connects (over a unix socket, TCP or TLS, and through proxies). This file sends
+ * the request to upgrade and reads the answer; from then on, the bytes of the connection
+ * are those of the port.
+ *
+ * A flow is one direction, with one buffer: it is filled when it is empty, and drained
+ * when it is not. Neither direction waits for the other. So it works even if both ends
+ * send without reading, as it would over a direct connection.
  */
 #include "cli/client/tunnel.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * backend_images.c - pull with a backend that has its own images
+ * backend_images.c - pull an image with a backend that has its own images
  *
- * warren-shim(1) asks the backend's daemon, and says in lines of JSON how far it is: of
- * each layer, then what the image is, then how it went.
+ * warren-shim(1) asks the backend's daemon to pull. It reports in lines of JSON: the
+ * progress of each layer, then the image, then the result.
  */
 #include "cli/image/backend_images.h"
 

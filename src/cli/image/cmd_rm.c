@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd_rm.c - warren image rm: remove names, and with the last one the image
+ * cmd_rm.c - warren image rm: remove names, and the image with its last name
  *
- * A name goes at once, whatever else is going on. The image goes with it unless
- * a sandbox runs from it; layers go unless images are being added, when nobody
- * can tell which are needed. What stays is for `warren image prune`.
+ * A name is always removed at once. The image is removed with its last name, unless a
+ * sandbox uses it. Its layers are removed unless another process is adding images,
+ * because it is then unknown which layers are needed. `warren image prune` removes what
+ * is left.
  */
 #include <errno.h>
 #include <stddef.h>
