@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* message.c - messages on stderr, answers on stdout */
+/* message.c - print messages on stderr, and results on stdout */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

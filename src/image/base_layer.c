@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base_layer.c - the layer's contents as tables; build it, find it again, remove it */
+/*
+ * base_layer.c - the contents of the layer, as tables; build the layer, find it again,
+ * remove it
+ */
 #include "image/base_layer.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* oci.c - pull images; record and name them, also for load and import */
+/* oci.c - pull images; record and name images, also for load and import */
 #include "image/oci.h"
 
 #include <errno.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * oci_load.c - archives of docker save, OCI archives and layouts, plain root filesystems
+ * oci_load.c - load archives of docker save, OCI archives and layouts, and import root
+ * filesystems
  *
- * An archive is first spooled into the store as plain files by a confined
- * process (unpack.h); then it is a directory like any other, whose names are
- * looked up without following links and whose contents are verified by digest.
+ * A confined process first unpacks an archive into the store as plain files (unpack.h).
+ * From then on, it is a directory like any other: names are looked up in it without
+ * following links, and contents are verified by digest.
  */
 #include <archive.h>
 #include <archive_entry.h>

@@ -4,10 +4,10 @@
  *
  * There are two accounts, one for bodies that are being collected and one for data that
  * handlers keep for answers, so that neither blocks the other. A request with an owner
- * (http_owner()) gets more while its owner holds less than the account's weight times the
- * bytes that are then left. So a new owner finds space, even if another owner does not
- * finish its bodies or does not read its answers. Requests without an owner come from the
- * machine's owner, and have no limit of their own.
+ * (http_owner()) gets more memory while its owner holds less than the account's weight
+ * times the bytes that are then left. So a new owner finds space, even if another owner
+ * does not finish its bodies or does not read its answers. Requests without an owner come
+ * from the machine's owner, and only the limit of the account applies to them.
  */
 #include <errno.h>
 #include <stdlib.h>

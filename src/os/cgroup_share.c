@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cgroup_share.c - what all sandboxes together may use of the machine, and one of them of
- * that
+ * cgroup_share.c - limits for all sandboxes together, and the share that one of them may
+ * use
  */
 #include <fcntl.h>
 #include <stdio.h>

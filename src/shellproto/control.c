@@ -2,11 +2,11 @@
 /*
  * control.c - results on a descriptor that the command does not have
  *
- * A command can find that descriptor all the same: the shell has put it away, not closed
- * it. So a result is believed only if it begins with the command's key. The key is in the
- * command's own line, which the shell has read and parsed as a whole before the command
- * begins, and becomes an argument when the command has ended: neither the text of the
- * command nor what it starts can know it before.
+ * A command can find that descriptor nevertheless, because the shell has moved it, not
+ * closed it. So a result counts only if it begins with the command's key. The key is in
+ * the line of the command, which the shell reads and parses as a whole before the command
+ * begins, and becomes an argument when the command has ended. So neither the text of the
+ * command nor a process that it starts can know the key before that.
  */
 #include "shellproto/shellproto_internal.h"
 

@@ -2,12 +2,14 @@
 /*
  * framed.c - results in the stream, after an unpredictable marker
  *
- * The marker is written on stdout, followed by a record, and on stderr. It begins with a
- * byte that it holds only once: where it ceases to match, none of what matched can be the
- * beginning of another, and the search needs no table and looks at each byte once.
+ * The shell writes the marker to stdout, followed by a record, and to stderr. The marker
+ * begins with a byte that occurs in it only once. So if a match fails, no other match can
+ * begin inside the matched bytes, and the search looks at each byte once, without a
+ * table.
  *
- * A line that asks for a marker has it in two parts, apart: what a shell shows of its
- * input (`set -v`) or of what it runs (`set -x`) is never the marker itself.
+ * The line that requests a marker contains it in two separate halves. So the input that a
+ * shell shows (`set -v`), or the commands that it shows (`set -x`), never contain the
+ * marker itself.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,57 +3,58 @@
  * script.c - the shell's side of a session
  *
  * A shell runs its script from a pipe, line by line, so a session needs no loop: each
- * command is a line of the script, and `break`, `return` or an error inside find nothing
- * of ours to leave. Every @ below becomes a token of the session's own, so that no name
- * of a user's can be one of ours. Variables:
+ * command is a line of the script, and `break`, `return` or an error in a command cannot
+ * leave any construct of Warren. Every @ below becomes a token of the session, so that no
+ * name that a user chooses is one of Warren's. Variables:
  *
- *	@k	"builtin" or "command": reaches a builtin past functions of its name. It
- *		is quoted where it is used, which keeps aliases and IFS out
+ *	@k	"builtin" or "command": calls a builtin even if a function has its name.
+ *		It is quoted where it is used, so that aliases and IFS have no effect
  *	@t	the text of the command; at a terminal it is @t and @u
- *	@w	the state of the command: empty before it begins, "7" from then on,
- *		"d<status>" at its end, "s" if it is not shell text, "i" once
- *		interrupted, "I" while that is being reported. A report has it empty for
- *		"s", and "-" if an error at a terminal ended it
+ *	@w	the state of the command: empty before it begins, then "7",
+ *		"d<status>" at its end, "s" if it is not shell text, "i" once it is
+ *		interrupted, "I" while that is being reported. In a report it is empty
+ *		for "s", and "-" if an error at a terminal ended the command
  *	@n	the serial or the key; @e the status; @a and @b the halves of the marker,
  *		which are empty for the control transport
- *	@d	for bash: what holds up the rest of an interrupted command
- *	@D	for bash: the DEBUG trap of the user's, which is away between commands
- *	@y	"=", by which a session knows a shell with the functions below; with a
+ *	@d	for bash: skips the rest of an interrupted command
+ *	@D	for bash: the user's DEBUG trap, which is removed between commands
+ *	@y	"=": shows a session that the shell has the functions below; with a
  *		"+" in a bash that has `read -N` (shellproto.c)
- *	@z	a status of eval's that may mean a syntax error, beside 2
+ *	@z	a status of eval, besides 2, that may mean a syntax error
  *	@r	the report, for a session that does not know yet what the shell has
  *
- * Functions, which a DEBUG trap does not see into:
+ * Functions, in which a DEBUG trap does not run:
  *
  *	@R	the end of a command: its status is $?, its arguments are @n, @a and @b
  *	@P	the report itself; @W writes the record, @M only the marker, and @A writes
- *		one of them again, to its descriptor, when an interrupt came in between
- *	@C	for bash: can the text be parsed? If not by this shell, then by a new one,
- *		which says why
- *	@s	(made by the line that needs it) sets $? to what the command before left
+ *		one of them again to its descriptor if an interrupt came in between
+ *	@C	for bash: check whether the text can be parsed; if this shell cannot parse
+ *		it, a new shell tries, and prints the error
+ *	@s	(defined by the line that needs it) sets $? to the previous status
  *
- * A command's line is
+ * The line of a command is
  *
  *	@t='<text>';{ "$@k" eval "$@t" 7>&"${@w:=7}" 7>&-;} 8>&-;{ @R <key>;} 2>/dev/null
  *
- * The text stands alone in its eval, which reads it as it would be typed: a line, what
- * that says is done, and the next line. Nothing of ours is before or behind it that an
- * error could show, a here-document swallow or a `break` leave; it is no compound
- * command, whose parts a shell holds on its stack. That the command begins is noted by
- * the redirection, without its own command. The eval is where every shell comes back
- * to after an error: dash and busybox since `command` takes away that eval is special,
- * and bash because it is told to be interactive. (As it gets a script at the same time,
- * there are no prompts and no readline: `bash -i script`.) `2>/dev/null` hides `set -x`.
+ * The text is the only argument of its eval, which reads and runs it line by line, as if
+ * it were typed. No text of Warren is before or after it that an error message could
+ * show, that a here-document could include, or that a `break` could leave. It is not a
+ * compound command, whose parts a shell would keep on its stack. The redirection records
+ * that the command begins, without a separate command. Every shell continues after the
+ * eval when an error occurs: dash and busybox because with `command`, eval is not a
+ * special builtin, and bash because it is interactive. (It gets a script at the same
+ * time, `bash -i script`, so there are no prompts and no readline.) `2>/dev/null` hides
+ * the output of `set -x`.
  *
- * Whether a status of 2 means that the text could not be read is tried afterwards, by a
- * subshell that makes a function of it.
+ * To find out whether a status of 2 means a syntax error, a subshell afterwards tries to
+ * define a function with the text as its body.
  *
- * SIGINT: a trap that raises an error inside the eval does it in dash and busybox. In
- * bash an error in a trap ends the trap alone. There, the trap breaks out of all loops,
- * and has a DEBUG trap break out of those around them and, as it fails, skip (extdebug)
- * commands until our own, known by the @e or @R in it. Before and after a command @w is
- * neither "7" nor "i", and the trap does nothing. ("-" is what "7" was once, and a
- * session of that time may feed this shell.)
+ * SIGINT: in dash and busybox, a trap raises an error inside the eval. In bash, an error
+ * in a trap ends only the trap. There, the trap breaks out of all loops, and sets a DEBUG
+ * trap that breaks out of the enclosing loops and, by failing (extdebug), skips all
+ * commands up to those of Warren, which contain @e or @R. Before and after a command, @w
+ * is neither "7" nor "i", and the trap does nothing. (An earlier version used "-" instead
+ * of "7", and a session of that version may still use this shell.)
  */
 #include <string.h>
 

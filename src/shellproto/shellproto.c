@@ -2,14 +2,15 @@
 /*
  * shellproto.c - quote commands, parse records, and keep the state
  *
- * script.c has what the shell runs. A record, which it writes after each command, is
+ * script.c has the scripts that the shell runs. After each command, the shell writes a
+ * record:
  *
  *	<serial> <$?> <progress> <$!> <$$> <$-> <directory>\0
  *
- * with any of the fields but the first two empty. Behind a marker the first is the
- * serial; on the control transport it is the command's key (control.c). It is believed
- * only for the command that runs; one of another, or one that does not add up, is the end
- * of the session.
+ * Every field except the first two may be empty. After a marker, the first field is the
+ * serial; on the control transport, it is the command's key (control.c). A record counts
+ * only for the running command. A record for another command, or an inconsistent one,
+ * ends the session.
  */
 #include "shellproto/shellproto.h"
 

@@ -2,15 +2,15 @@
 /*
  * stop.c - choose the processes to signal so that a command ends and the shell does not
  *
- * Without a terminal nothing but the tree tells a command's processes from the shell and
- * from the jobs of earlier commands. Kept are: the shell; what is older than the command;
- * what the shell named as a job ($!) after an earlier command; and whatever descends from
- * one of those, the shell excepted. What a shell starts with & ignores SIGINT, which the
- * second step uses to spare the jobs of the command itself: a server it started and then
- * waited for.
+ * Without a terminal, only the process tree distinguishes the processes of a command from
+ * the shell and from the jobs of earlier commands. These processes are spared: the shell;
+ * processes that are older than the command; processes that the shell reported as a job
+ * ($!) after an earlier command; and all descendants of these, except those of the shell.
+ * A process that a shell starts with & ignores SIGINT. The second step uses this to spare
+ * the jobs of the command itself, such as a server that it started and then waited for.
  *
- * The shell comes first: it is to know that it is interrupted when it finds its child
- * gone, or it goes on with what comes after.
+ * The shell is signalled first: it must know that it was interrupted when it notices that
+ * its child has ended, or it would continue with the rest of the command.
  */
 #include <signal.h>
 

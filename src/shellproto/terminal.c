@@ -2,21 +2,21 @@
 /*
  * terminal.c - commands that are typed on a terminal
  *
- * A terminal takes what is typed line by line, of 4,095 bytes each, and keeps some bytes
- * for itself: ^C, ^D, ^U and their like. So a text comes as assignments, each its
- * own line, with whatever is not printable escaped:
+ * A terminal accepts lines of at most 4,095 bytes, and interprets some bytes itself: ^C,
+ * ^D, ^U and others. So a text is typed as assignments, each on its own line, in which
+ * bytes that are not printable are escaped:
  *
  *	{ @u+=$'first line\n';} 2>/dev/null
  *
- * Lines are added up in @u, and from time to time to @t: one variable alone would be
- * copied as a whole with each of them. `2>/dev/null` hides `set -x`, and who has `set -v`
- * sees what was typed before the marker, where nobody looks.
+ * Lines are appended to @u, and from time to time to @t, because the shell copies a whole
+ * variable each time. `2>/dev/null` hides the output of `set -x`. With `set -v`, the
+ * shell shows the typed lines before the marker, where output is ignored.
  *
- * A marker begins what is shown of a command, and another ends it. An interactive bash
- * that finds an error forgets the rest of the line with the second in it, and the report
- * is the prompt's: what that needs is in variables while the command runs, and the
- * command can read it. So the first marker, if it comes again, is believed to say that
- * the command was stopped by an error, and nothing else.
+ * A marker begins the output of a command, and another one ends it. If an interactive
+ * bash finds an error, it drops the rest of the line, which contains the second marker,
+ * and the prompt reports the result instead. The prompt needs values that are in
+ * variables while the command runs, where the command can read them. So if the first
+ * marker is repeated, it can only mean that an error stopped the command.
  */
 #include <string.h>
 

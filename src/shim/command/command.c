@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * command.c - any tool with an exec as a platform: argv templates of the configuration
+ * command.c - use any tool that can run a command as a platform, with argv templates of
+ * the configuration
  *
  *	create			creates {id}; may be missing if it exists
  *	exec			runs a command in it, with the tool's streams
@@ -8,13 +9,15 @@
  *	copy_out, copy_in	copies {path} to stdout, or stdin to it (it exists); if
  *				missing, exec does it
  *
- * The tool runs `/bin/sh -c SCRIPT`, or the same in one string if it goes through
- * another shell ({command}: ssh); so environment and directory get there
- * whether or not the tool has a place for them. A script that is too long for an
- * argument goes before the command's own stdin, and is read from there by a shorter one.
+ * The tool runs `/bin/sh -c SCRIPT`, or the same as one string if it passes the command
+ * through another shell ({command}: ssh). The script sets the environment and the
+ * directory, so the tool needs no options for them. A script that is too long for an
+ * argument is sent on stdin, before the command's own stdin, and a shorter script reads
+ * it from there.
  *
- * Only the tool knows how strong the isolation is, and which limits exist: a request that
- * the template has no placeholder for is refused by name.
+ * Only the tool knows how strong the isolation is, and which limits exist. If a request
+ * sets a field for which the template has no placeholder, it is refused, and the error
+ * names the field.
  */
 #include <ctype.h>
 #include <errno.h>

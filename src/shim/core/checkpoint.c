@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * checkpoint.c - save a sandbox: its memory in a file, and no running process
+ * checkpoint.c - save a sandbox: its memory goes to a file, and no process of it runs
  *
- * The file has no name. It is the shim's alone, on the disk where the images are, and
- * goes when the sandbox goes on, or with the shim, whatever ends that: nothing is left
- * for anybody to remove. What else must outlive the sandbox's processes (place.held) the
- * shim has open, too.
+ * The file has no name. Only the shim has it open, on the disk with the images. It
+ * disappears when the sandbox is resumed or when the shim ends for any reason, so that
+ * nothing is left to remove. The shim also keeps open what else must outlive the
+ * sandbox's processes (shim_sandbox.held).
  *
  *	AWAKE -> SAVING -> SAVED -> WAKING -> AWAKE
  *
- * What fails leads back; or, when the platform has lost the sandbox by it (-EREMOTEIO),
- * to its end. All of it is done by the worker of files, in a process below it that may
- * take its time.
+ * After a failure, the state returns to the one before; if the platform has lost the
+ * sandbox (-EREMOTEIO), the sandbox ends. The file worker does all of this in a child
+ * process, which may take long.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,16 +2,15 @@
 /*
  * exec.c - an exec: a process in which the platform runs the command
  *
- * The platform knows how to run something; that it runs, and as which process, only
- * somebody inside can say. So the command is started by the image's shell (scripts.h),
- * whose first words come on stderr, in a line that begins with a mark that could not be
- * foreseen; the line is read, byte by byte, before anybody else reads there, and the
- * request is answered. What came before it are words of the platform's tool.
+ * The platform can run a command, but only a process inside can report that it has
+ * started, and with which pid. So the image's shell starts the command (scripts.h). Its
+ * first output on stderr is a line that begins with an unpredictable mark. The shim reads
+ * this line byte by byte, before any other reader reads stderr, and answers the request.
+ * Output before the line comes from the platform's tool.
  *
- * The same mark is in the environment of the command, and so in that of all it starts:
- * processes that have left their parents are found by it (exec_procs.c).
- *
- * An image without a shell has the command started by the platform alone.
+ * The same mark is in the environment of the command, and so in that of all processes
+ * that it starts; processes that have left their parents are found by it (exec_procs.c).
+ * If the image has no shell, the platform starts the command directly.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,19 +2,19 @@
 /*
  * exec_kill.c - find overdue execs, and kill them
  *
- * To find the processes of an exec takes a look at all that run inside. Hundreds may run
- * out of time at the same moment, so those that do are killed together, as many as a
- * message to the worker names (exec_procs.c does it), and the next as soon as it has
+ * Finding the processes of an exec means looking at all processes inside. Hundreds of
+ * execs may reach their deadline at the same moment, so they are killed together: as many
+ * as fit into one message to the worker (exec_procs.c), and the next ones when it has
  * answered.
  *
- * Nobody inside can be killed while the sandbox is paused or saved: then all of them
- * wait, one question a second finds out whether that is over, and nothing else is held up
- * by it. As long as an exec waits, its tool is left alone: its end would tell that the
- * processes inside are dead, too.
+ * No process inside can be killed while the sandbox is paused or saved. Then all overdue
+ * execs wait, and the shim checks once a second whether that is over; nothing else is
+ * delayed. While an exec waits, its tool is not killed, because the end of the tool would
+ * mean that the processes inside have ended too.
  *
  * An exec may time out while the platform still starts it. Its processes may then appear
- * after the search for them, so the search is repeated until one began after the
- * platform had reported the start.
+ * after the search for them, so the search is repeated until one began after the platform
+ * had reported the start.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec_procs.c - the processes of an exec or of the sandbox, listed and signalled by a
+ * exec_procs.c - list and signal the processes of an exec or of the sandbox, with a
  * script inside
  *
- * An exec's are its first process, known by its number and the time of its start; those
- * whose environment has its mark; and whoever descends from one of them. So a
- * process escapes that has left its parents and changed its environment both, though not
- * the end of the sandbox.
+ * The processes of an exec are its first process, identified by its pid and start time;
+ * those with the exec's mark in their environment; and all descendants of these. So a
+ * process escapes only if it has left its parents and also changed its environment; but
+ * it does not outlive the sandbox. The script runs as the user of the exec, because it
+ * may not read the environment of another user's process.
  *
- * All is done as the user of the exec: the environment of another's is not to be read. To
- * kill takes several passes, since whoever is on the list may have forked in the
- * meantime; any other signal is delivered in one, so that nobody gets it twice. All that
- * is done for one request, passes and all, has one deadline.
+ * Killing takes several passes, because processes may have forked since they were listed;
+ * any other signal is sent in one pass, so that no process gets it twice. All passes for
+ * one request share one deadline.
  */
 #include <ctype.h>
 #include <errno.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file_change.c - CHANGE: one script for all the names of a request, or a tool for a
- * whole tree
+ * file_change.c - CHANGE: one script for all paths of a request, or a tool for a whole
+ * tree
  *
- * Each verb is a few lines of shell, in which $a is the path, or $a and $b are the two.
- * They fail with the words of an errno, a tool's or ours, and the script ends there. What
- * was changed is counted, as init counts it; but a tool is given AT_ONCE names, and when
- * it fails, how many of those it did is its own.
+ * Each verb is a few lines of shell, in which $a is the path, or $a and $b are the pair.
+ * A failure prints the text of an errno, from a tool or from the script, and ends the
+ * script. The changed paths are counted, as init counts them; but a tool gets up to
+ * AT_ONCE names, and if it fails, it is not known how many of them it has changed.
  */
 #include <errno.h>
 #include <stdio.h>

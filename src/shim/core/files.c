@@ -2,13 +2,13 @@
 /*
  * files.c - OPEN and SCAN, with scripts for a shell inside (file_change.c has CHANGE)
  *
- * A path is absolute, or relative to a directory that was opened before (dir_handle.h).
- * All is done by a shell of the user's, inside: no path is resolved on our side, no right
- * is ours. What is relative may not pass through a link, as it may not lead out of its
- * directory.
+ * A path is absolute, or relative to a directory that was opened before (dir_handle.h). A
+ * shell of the user does everything, inside the sandbox: the shim resolves no path and
+ * uses none of its own rights. A relative path must not lead through a link, because it
+ * must not lead out of its directory.
  *
- * What a script has to say begins with a mark that could not be foreseen, so that names
- * may hold whatever they like.
+ * The output of a script begins with an unpredictable mark, so that names may contain any
+ * bytes.
  */
 #include "shim/core/files.h"
 

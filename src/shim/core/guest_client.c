@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * guest_client.c - requests to the guest agent inside, one at a time, and their answers
+ * guest_client.c - send requests to the guest agent inside, one at a time, and receive
+ * its answers
  *
- * It is given BEGIN_MS to begin with one, by the number that the request has
- * (agent/guest/guest_server.c). Who says nothing for so long is frozen, or has ended: its
- * platform is asked. What it says late is nobody's. It is inside, so it is believed as
- * little as an init is.
+ * The number of a request is the time by which the guest agent must begin with it,
+ * BEGIN_MS from now (agent/guest/guest_server.c). If the guest agent does not answer for
+ * that long, it is frozen or has ended; the shim asks the platform which. A late answer
+ * is dropped. The guest agent is inside the sandbox, so the shim trusts it as little as
+ * an init.
  */
 #include "shim/core/guest_client.h"
 

@@ -2,18 +2,18 @@
 /*
  * main.c - warren-shim: one program for all operations on sandboxes of other platforms
  *
- *	warren-shim run DIR		make the sandbox of DIR, and be its shim
- *	warren-shim destroy DIR	destroy it, whoever has made it
+ *	warren-shim run DIR		create the sandbox of DIR, and be its shim
+ *	warren-shim destroy DIR	destroy it, whichever process has created it
  *	warren-shim pause DIR, resume DIR, stats DIR, update DIR LIMIT... (those of
- *				SPEC_LIVE_MAX in spec/limits.h, 0: as it is)
+ *				SPEC_LIVE_MAX in spec/limits.h, 0: unchanged)
  *	warren-shim probe KIND	what can be done here; the configuration is on stdin
  *	warren-shim features KIND	the same, for libwarren
- *	warren-shim pull[-missing] KIND IMAGE	have an image there (pull.c)
+ *	warren-shim pull[-missing] KIND IMAGE	pull an image (pull.c)
  *
- * DIR has a file `place`, JSON: what there is to know of a sandbox beside its id. `run`
- * has its maker's connection, the socket to listen on, and the spec as descriptors
- * (proto/init_proto.h). The others say on descriptor 3, where there is one, how it went:
- * a struct warren_error, and behind it what was asked for.
+ * DIR has a file `place`, with everything about the sandbox besides its id, as JSON.
+ * `run` gets the creator's connection, the socket to listen on, and the spec as
+ * descriptors (proto/init_proto.h). The other commands write their result to descriptor
+ * 3, if it is open: a struct warren_error, followed by the requested data.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
 /*
  * parse_entries.c - convert records of a script to entries of the protocol
  *
- * Nothing of the text is believed: what is not of the form is passed over, and a name is
- * one.
+ * The text is untrusted: records that do not match the format are skipped, and names are
+ * checked.
  */
 #include "shim/core/parse_entries.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parse_ps.c - parse a list of processes from a script inside, and find their owners
+ * parse_ps.c - parse a list of processes from a script inside, and find the execs they
+ * belong to
  *
- * Whoever is root inside can put its own program in the place of the tools that the
- * script calls. So the listing may say anything: there is a maximum of processes, and no
- * step takes more than one search per process, however they are said to descend from one
- * another.
+ * Root inside can replace the tools that the script calls, so the list may contain
+ * anything. The number of processes is limited, and no step takes more than one search
+ * per process, whatever parents the list claims.
  */
 #include "shim/core/parse_ps.h"
 

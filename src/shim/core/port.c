@@ -3,9 +3,9 @@
  * port.c - connect to a port of the sandbox, with Warren's program inside or a tool of
  * the image
  *
- * The other end of the stream that is passed on is the stdin and stdout of that program.
- * Ours (agent/guest/relay.c) says how connecting went. A tool says no more than that it
- * failed: before it is run, we look whether somebody listens.
+ * The client gets one end of a stream; the other end is stdin and stdout of that program.
+ * Warren's program (agent/guest/relay.c) reports the result of connecting. A tool reports
+ * only that it failed, so the shim checks first whether a process listens on the port.
  */
 #include <errno.h>
 #include <fcntl.h>

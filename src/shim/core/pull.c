@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pull.c - warren-shim pull KIND IMAGE: pull an image for a platform that has its own
+ * images
  *
- * What it prints is what `warren-image --report pull` does: a line of JSON for each step
- * of a layer, one with the image, and a last one that says how it went. Whoever reads it
- * may go away, and then it gives up.
+ * The output is that of `warren-image --report pull`: a line of JSON for each step of a
+ * layer, one with the image, and a last one with the result. If the reader closes the
+ * pipe, the pull is cancelled.
  */
 #include <errno.h>
 #include <stdio.h>

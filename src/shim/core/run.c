@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run.c - the shim's life: a pid namespace, the sandbox, the loop, the end
+ * run.c - the life of the shim: a pid namespace, the sandbox, the loop, the end
  *
- * Until KEEP the end of the maker's connection is the end of the sandbox, which is
- * destroyed then: init's rule (proto/init_proto.h), but that more than our death is
- * needed for it.
+ * Until KEEP, the sandbox is destroyed when the creator's connection ends. This is also
+ * init's rule (proto/init_proto.h); but for init it is enough to exit, and a shim must
+ * destroy the sandbox.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,9 +2,9 @@
 /*
  * scripts.c - scripts for the image's own shell
  *
- * Names of variables begin with warren_ where the command's own are not to be touched.
- * What a shell does not bring by itself (mkdir, cat, grep) may be missing: the rest goes
- * on, and what cannot be done without it says so.
+ * Variables have names that begin with warren_ where the command's own variables must not
+ * be changed. Tools that are not part of the shell (mkdir, cat, grep) may be missing:
+ * then the script continues without them, or reports what is missing.
  */
 #include "shim/core/scripts.h"
 

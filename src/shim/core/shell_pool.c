@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shell_pool.c - persistent shells inside, one per user; the least used is closed for
- * another
+ * shell_pool.c - persistent shells inside, each for one user; the least used one is
+ * closed for a new one
  */
 #include "shim/core/shell_pool.h"
 

@@ -2,12 +2,11 @@
 /*
  * wait_tool.c - wait for a process of a platform
  *
- * It has as long as a step may take; where it moves bytes, since it last moved one. What
- * it says is no sign of life, and of that only the last is kept: neither a tool that
- * hangs nor one that never stops talking holds anybody up, or fills anything.
- *
- * Its end is that of the process, not of its streams, which somebody may have inherited
- * whom it has left running on purpose.
+ * The process may take as long as a step may take; if it moves bytes, that time starts
+ * again with each byte. Its messages do not extend the time, and only the last part of
+ * them is kept. So a tool that hangs, or one that prints without end, neither blocks the
+ * caller nor fills its memory. The wait ends with the process, not with its streams,
+ * which a process that it left running on purpose may have inherited.
  */
 #include <errno.h>
 #include <fcntl.h>

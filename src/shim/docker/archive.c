@@ -2,9 +2,9 @@
 /*
  * archive.c - copy files with the daemon itself, without a process inside
  *
- * The daemon looks at the container's root from outside, confined to it: what is mounted
- * in there it does not see. A link at the end of a path it sends as a link, so we follow
- * it.
+ * The daemon accesses the container's root from outside, confined to that root, so it
+ * does not see what is mounted inside. It sends a link at the end of a path as a link, so
+ * this file follows it.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -2,10 +2,11 @@
 /*
  * container_id.c - find the right container
  *
- * A name says nothing of whose a container is: whoever may speak to the daemon can remove
- * ours and make another of the same name. So a container is addressed by the id that the
- * daemon gave it, which is in the sandbox's directory from the making on. Where that is
- * not known, it is looked for by its name, and is the one if its labels say so.
+ * A name does not show who created a container: any user of the daemon can remove
+ * Warren's container and create another one with the same name. So a container is
+ * addressed by the id that the daemon gave it, which is stored in the sandbox's directory
+ * from its creation on. If the id is not known, the container is searched by name, and
+ * its labels must match.
  */
 #include <errno.h>
 #include <fcntl.h>

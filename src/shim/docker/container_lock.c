@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * container_lock.c - keep a pause and the starts of commands apart
+ * container_lock.c - a lock, so that no command starts during a pause
  *
  * A runtime that starts a command in a container first puts one of its processes into the
  * container's cgroup. If a pause freezes that process, the start never ends, the daemon
  * waits for it, and the container can neither be resumed nor removed. So a start and a
- * pause lock the file with the container's id, and each waits for the other. Each is
- * a separate process, and a lock ends with the process that has it.
+ * pause lock the file with the container's id, and each waits for the other. Each is a
+ * separate process, and a lock ends with the process that has it.
  *
- * LOCK_STARTS is shared by all commands that are starting; a pause has it alone.
- * LOCK_TURN is taken before it: by a pause for as long as it waits and works, by a start
- * for an instant. So commands that start one after another cannot keep a pause waiting.
+ * All commands that are starting share LOCK_STARTS; a pause has it exclusively. LOCK_TURN
+ * is taken before it: by a pause for as long as it waits and works, by a start only for
+ * an instant. So commands that start one after another cannot keep a pause waiting.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * container_pid.c - a container's first process on this machine, and what is done through
+ * container_pid.c - a container's first process on this machine, and operations that use
  * it
  *
- * The daemon tells its number. Numbers are the daemon's own, which may have a pid
- * namespace that is not ours, and are used again: so it is looked at. It is the one if it
- * runs this sandbox's own copy of the guest agent, which no other does. It is then held
- * by its directory in /proc, where nobody takes its place.
+ * The daemon reports its pid. That pid is in the daemon's pid namespace, which may be
+ * another one than the shim's, and pids are reused. So the process is checked: it must
+ * run this sandbox's own copy of the guest agent, which no other process runs. From then
+ * on, it is identified by its open directory in /proc, which never refers to another
+ * process.
  */
 #include <errno.h>
 #include <fcntl.h>

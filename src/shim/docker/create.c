@@ -2,8 +2,8 @@
 /*
  * create.c - create a container: the image, the guest agent, the creation, the start
  *
- * Its name and labels are there from its first moment, so whatever happens between the
- * making and the end of docker_create_container(), docker_remove() finds it.
+ * The container has its name and labels from the start, so docker_remove() finds it,
+ * whatever happens before docker_create_container() has ended.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,25 +2,26 @@
 /*
  * exec.c - one command in a container: the relay of its streams
  *
- * An exec is made, started on a connection that thereby becomes its streams (hijacked),
- * and asked for its exit code on another. Between the two this process moves bytes, both
- * ways at once, so that a command that does not read does not hold up what it writes; it
- * ends when the streams have ended and the daemon says that the command has. The end of
- * our input is passed on as half a shutdown.
+ * The relay creates an exec, starts it on a connection that then carries its streams
+ * (hijacked), and asks for its exit code on another connection. In between, this process
+ * moves bytes in both directions at once, so that a command that does not read can still
+ * write. It ends when the streams have ended and the daemon reports that the command has
+ * ended. The end of stdin is passed on by closing one half of the connection.
  *
- * What could not be started the daemon tells as output of the command, and its exec has
- * no pid then. So a first piece of output that might be that ("...\r\n") waits for the
- * answer to a question. Podman forgets the pid in any case: of its exec it is the exit
- * code.
+ * If the command cannot be started, the daemon reports this as output of the command, and
+ * the exec has no pid. So the first piece of output is held back if it could be such a
+ * message ("...\r\n"), until the daemon was asked. Podman never reports the pid; for
+ * its execs, the exit code decides.
  *
- * The daemon may pass on what the command writes to stdout before the line on stderr that
- * says it has started, and the caller reads neither until it has heard of the start. So
- * until something came on stderr, the relay keeps unread stdout, up to a maximum.
+ * The daemon may send the command's stdout before the line on stderr that reports the
+ * start, and the caller reads neither until it knows of the start. So until stderr has
+ * data, the relay keeps unread stdout, up to a maximum.
  *
- * With a terminal, ours at 0 is made raw and all is left to the one inside; SIGWINCH
- * tells it its new size. Docker's client offers a sequence of keys to detach by, and
- * holds back its first until the next one came; it cannot be switched off, so it is set
- * to one that nobody types.
+ * With a terminal, the one at descriptor 0 is set to raw mode, and the terminal inside
+ * does everything; after SIGWINCH, it gets the new size. Docker detaches from a terminal
+ * after a sequence of keys, and holds back the first key of the sequence until the next
+ * one is typed. This cannot be switched off, so the sequence is set to keys that no
+ * user types.
  */
 #include <errno.h>
 #include <fcntl.h>

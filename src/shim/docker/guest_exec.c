@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * guest_exec.c - what the guest agent does inside, because an image may have no tools for
- * it
+ * guest_exec.c - operations that the guest agent does inside, because an image may lack
+ * tools for them
  *
- * The guest agent's file is run a second time, with a word that says what for
- * (agent/guest/main.c), and waited for.
+ * The program of the guest agent is run a second time, with a word for the operation
+ * (agent/guest/main.c), and the shim waits for its end.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -3,11 +3,11 @@
  * guest_socket.c - the connection to the guest agent, which serves files and ports like
  * an init
  *
- * A socket of ours is bound into the container, and we listen on it until the guest agent
- * has come (agent/guest/guest_server.c): that is before anything else runs in there, and
- * afterwards there is nobody any more who listens. The connection that is left carries
- * descriptors, so what is opened inside is read and written here as it is. Where no guest
- * agent comes the image's own tools must do.
+ * A socket of the shim is mounted into the container. The shim listens on it until the
+ * guest agent has connected (agent/guest/guest_server.c), which is before any other
+ * process runs in the container; then it stops listening. The connection can transfer
+ * descriptors, so the shim can read and write the files that are opened inside directly.
+ * If no guest agent connects, the shim uses the image's own tools.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,9 @@
 /*
  * http.c - one exchange with the daemon: a request, its answer, and errors
  *
- * The daemon is on this machine and answers with JSON, but what it says it often has from
- * an image or a container: answers are bounded, parsed strictly, and quoted on one line.
+ * The daemon is on this machine and answers with JSON, but much of the content comes from
+ * an image or a container. So answers are limited in size, parsed strictly, and quoted on
+ * one line.
  */
 #include "shim/docker/docker.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe.c - the daemon's features and limits, and what they mean */
+/* probe.c - find the features and limits of the daemon */
 #include "shim/docker/docker.h"
 
 #include <errno.h>

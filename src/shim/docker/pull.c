@@ -2,8 +2,8 @@
 /*
  * pull.c - get a missing image: load it from an archive, or pull it
  *
- * Both answer with a stream of JSON values, one a line, the last of which may be an error
- * although the status was a success.
+ * In both cases, the daemon answers with a stream of JSON values, one per line. The last
+ * one may be an error even if the status reports success.
  */
 #include "shim/docker/docker.h"
 

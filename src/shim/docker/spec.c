@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spec.c - a spec for the Engine API, and what of it is enforced
+ * spec.c - translate a spec for the Engine API, and record what is enforced
  *
- * What the daemon says that it cannot limit is refused by the name of its field when
- * somebody insists on it, and otherwise left out and shown as such: the daemon itself
- * would drop it with a warning.
+ * A limit that the daemon says it cannot set is refused by the name of its field; if it
+ * is only a soft limit, it is left out and reported as not enforced. (The daemon itself
+ * would drop it with a warning.)
  */
 #include "shim/docker/docker.h"
 

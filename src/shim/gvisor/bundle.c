@@ -2,8 +2,8 @@
 /*
  * bundle.c - config.json of the OCI runtime specification
  *
- * It is also where exec.c finds what a command has when nothing is said: environment,
- * directory, user; and checkpoint.c, whether there is a network.
+ * exec.c also reads the defaults of commands from it (environment, directory, user), and
+ * checkpoint.c whether there is a network.
  */
 #include <errno.h>
 #include <linux/capability.h>

@@ -2,16 +2,15 @@
 /*
  * checkpoint.c - save the processes of a sandbox to a file, and restore them
  *
- * The sentry writes itself to a file that is handed to it, and ends; another one, made as
- * the first was but for its program, reads it. The files of the sandbox stay where they
- * are: in the mount namespace that create() made, which the shim holds. So do the cgroup
- * and its limits.
+ * The sentry writes its state to a file that it is given, and ends. Another sentry, which
+ * is created like the first one but without its program, reads the file. The files of the
+ * sandbox stay in the mount namespace that create() made, which the shim keeps open. The
+ * cgroup and its limits stay too.
  *
- * gVisor (of 2022, at least) saves without a word what it cannot restore, a descriptor
- * from outside; over others, a file that was removed and is still in use, it dies. So it
- * is looked for before: by the guest agent, inside (agent/guest/main.c). What gets past
- * that look, such as a directory that is somebody's and was removed, is the end of the
- * sandbox, and is told.
+ * gVisor (at least of 2022) saves descriptors from outside without an error, but cannot
+ * restore them; and it crashes on a removed file that is still in use. So the guest agent
+ * looks for both first, inside (agent/guest/main.c). If it misses something, such as a
+ * removed directory that a process uses, the sandbox ends, and the error says so.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,9 @@
  * create.c - create a sandbox: steps outside, then steps of the process that becomes
  * runsc
  *
- * A failure anywhere destroys what there is (gvisor_unmake()), as an end does. The child
- * says over a pipe which of its steps failed; once it is runsc, its log does.
+ * After a failure, gvisor_unmake() destroys what exists; destroying a sandbox uses the
+ * same function. The child reports over a pipe which of its steps failed; once it has
+ * become runsc, its log says what failed.
  */
 #include <errno.h>
 #include <fcntl.h>

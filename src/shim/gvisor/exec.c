@@ -2,10 +2,10 @@
 /*
  * exec.c - run a command: give the sentry its streams, and get its result
  *
- * Nothing is copied between: the sentry reads and writes the very pipes. What is left for
- * the process of an exec is to wait for the answer to WaitPID. It is also the session
- * leader of the terminal outside, if there is one, and hands the signals that the kernel
- * makes of keys and sizes on to the foreground group inside.
+ * No process copies the streams: the sentry reads and writes the pipes themselves. The
+ * process of an exec only waits for the answer to WaitPID. If there is a terminal
+ * outside, it is also that terminal's session leader, and passes the signals that the
+ * kernel sends for keys and size changes on to the foreground group inside.
  */
 #include <errno.h>
 #include <fcntl.h>

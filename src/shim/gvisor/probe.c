@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe.c - what this machine can do for gVisor */
+/* probe.c - find out what gVisor supports on this machine */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>

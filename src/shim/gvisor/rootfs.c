@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rootfs.c - the root of a sandbox and what is mounted in it
+ * rootfs.c - the root of a sandbox and the mounts in it
  *
- * In the directory `scratch` of the sandbox, which only runsc and its gofer see:
+ * The directory `scratch` of the sandbox, which only runsc and its gofer see, contains:
  *
  *	la, lb ...	the layers of the image, read-only
  *	u, w		upper and work directory of the overlay
@@ -11,12 +11,12 @@
  *	t		the root's /tmp, so that runsc does not mount its own tmpfs there,
  *			which the disk limit would not bound
  *
- * The gofer is root, and what it opens is what root may open. Two things are therefore
- * shown with other ids. The machine's own trees in `host` have none that exist: what
- * everybody may read there can be read, and no file that is root's alone. A volume has
- * one user and one group, its owner's, who is the sandbox's user inside: no file of
- * another owner can be reached past its mode, and no set-id program of another be
- * planted.
+ * The gofer is root, so it can open every file that root can open. Two kinds of mounts
+ * therefore have other ids. The machine's own directories in the image `host` have ids
+ * that do not exist inside: only world-readable files can be read there. A volume has one
+ * user and one group, those of its owner, which are the sandbox's user inside: files of
+ * other owners can be accessed only as their mode permits, and no set-id program of
+ * another user can be created.
  */
 #include <errno.h>
 #include <fcntl.h>
