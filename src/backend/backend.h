@@ -112,7 +112,7 @@ struct backend_ops {
 	int (*orphans)(void *state, struct warren_orphan **ret, size_t *ret_n,
 		       struct warren_error *err);
 	int (*remove_orphan)(void *state, const char *id, struct warren_error *err);
-	/* For durable sandboxes; a backend has all of these functions or none. */
+	/* Functions for durable sandboxes; a backend has all of them or none. */
 	int (*list)(void *state, char ***ret_ids, struct warren_error *err);
 	int (*adopt)(void *state, const char *id, struct backend_sandbox **ret_sandbox,
 		     struct warren_error *err);

@@ -12,9 +12,14 @@
 #include "base/error.h"
 #include "base/macro.h"
 
-/* For files that do not survive a reboot: sockets, locks. The caller frees it. */
+/*
+ * Get the directory for files that do not survive a reboot: sockets, locks. The caller
+ * frees the path.
+ */
 int user_run_dir(char **ret, struct warren_error *err) MUST_CHECK;
-/* For files that stay: images, the database. */
+/*
+ * Get the directory for files that stay: images, the database. The caller frees the path.
+ */
 int user_state_dir(char **ret, struct warren_error *err) MUST_CHECK;
 /*
  * Whether @path is a directory, not a link, that belongs to this user or root and that no

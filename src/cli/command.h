@@ -42,13 +42,14 @@ struct command {
 };
 
 /*
- * Call opts_parse() for @cmd, and print help or the error. If false, return *@ret_status.
+ * Call opts_parse() for @cmd, and print help or the error. If this returns false, the
+ * command returns *@ret_status.
  */
 bool command_options(const struct command *cmd, int argc, char **argv, void *target,
 		     int *ret_first, int *ret_status) MUST_CHECK;
 /*
- * The same, and check that there are @min to @max operands (@max 0: any number). The list
- * of operands ends with NULL.
+ * Like command_options(), but also check that there are @min to @max operands (@max 0:
+ * any number). The list of operands ends with NULL.
  */
 bool command_operands(const struct command *cmd, int argc, char **argv, void *target,
 		      int min, int max, char ***ret_operands, int *ret_status) MUST_CHECK;
@@ -65,7 +66,7 @@ const struct command *command_among(const struct command *const *table, const ch
 const struct command *command_verb(const struct command *of, const char *word);
 /*
  * Parse the options and the verb of @of: *@ret is the verb, *@ret_first its index in
- * @argv. If false, return *@ret_status.
+ * @argv. If this returns false, the command returns *@ret_status.
  */
 bool command_verbs(const struct command *of, int argc, char **argv, void *target,
 		   const struct command **ret, int *ret_first,

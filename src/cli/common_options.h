@@ -98,7 +98,7 @@
 		  example, says, ...) \
 	{ SPEC_##id == 0 ? (title) : NULL, (word), (letter), OPT_VALUE_##unit, (example), \
 	  (says), value_limit_##field, (at) + SPEC_##id * sizeof(uint64_t) },
-/* The same, only for limits that can be set for a single exec. */
+/* Like OPT_LIMIT(), but only for limits that can be set for a single exec. */
 #define OPT_LIVE_LIMIT(title, at, id, field, life, ...) \
 	OPT_IF_##life(OPT_LIMIT(title, at, id, field, life, __VA_ARGS__))
 #define OPT_IF_LIVE(...) __VA_ARGS__

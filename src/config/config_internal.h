@@ -50,7 +50,7 @@ extern const size_t config_n_sections;
 
 /* The format of a type's values, for errors: "a duration, such as 500ms, 30s, 5m, 2h". */
 const char *config_type_form(enum config_type type);
-/* The same in one word: "duration". */
+/* The name of a type in one word: "duration". */
 const char *config_type_name(enum config_type type);
 /* The flag of a key without the dashes in front. @out is large enough for any flag. */
 #define CONFIG_FLAG_SIZE 64

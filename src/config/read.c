@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * read.c - read the configuration from its file and from options; every error names the
- * place
+ * line or the option
  */
 #include <errno.h>
 #include <stdio.h>

@@ -372,9 +372,9 @@ struct sandbox_filter {
 };
 
 /*
- * List one page, the newest sandbox first. Sandboxes that are created meanwhile are newer
- * than all remaining pages, so a listing shows each sandbox that still exists exactly
- * once.
+ * List one page, the newest sandbox first. Sandboxes that are created between two pages
+ * are newer than all remaining pages, so a listing shows each sandbox that still exists
+ * exactly once.
  */
 int db_list_sandboxes(struct db *db, const struct sandbox_filter *filter,
 		      int (*fn)(void *ctx, const struct sandbox_row *row), void *ctx,

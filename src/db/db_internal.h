@@ -190,7 +190,7 @@ void query_limit(struct query *q, size_t n);
 int query_step(struct query *q, struct warren_error *err);
 /* Run a statement to its end; returns the number of changed rows, or -errno. */
 int query_run(struct query *q, struct warren_error *err);
-/* The first column of the first row as a number; 0 if there is no row. */
+/* Get the first column of the first row as a number; 0 if there is no row. */
 int query_number(struct query *q, uint64_t *ret, struct warren_error *err);
 /*
  * For each row: @read fills @row, and @fn is called with it. Stops when @fn returns a

@@ -135,7 +135,8 @@ int http_init(struct http *h, struct registry *reg, const char *noun,
 void http_done(struct http *h);
 int http_begin(struct http *h, struct warren_error *err);
 /*
- * Process all exchanges of @reg for at most @wait_ms, or until one changes; -ECANCELED.
+ * Process all exchanges of @reg for at most @wait_ms, or until one changes. -ECANCELED:
+ * the caller cancelled the pull.
  */
 int http_pump(struct registry *reg, unsigned wait_ms, struct warren_error *err);
 /* Run an exchange from its first http_begin() until it has succeeded or failed. */

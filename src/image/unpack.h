@@ -36,7 +36,7 @@
 #include "image/ref.h"
 
 enum unpack_limits {
-	UNPACK_ENTRIES_MAX = 4000000, /* files in a layer */
+	UNPACK_ENTRIES_MAX = 4000000, /* maximum number of files in a layer */
 };
 
 /* Called about ten times a second. If it returns true, unpacking ends with -ECANCELED. */

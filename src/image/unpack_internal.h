@@ -126,7 +126,8 @@ int unpack_add_part(char name[4096], size_t *len, const char *part, size_t n);
 
 /*
  * Resolve all symbolic links in the normalised name @name below @root, as if @root were
- * "/". Components that do not exist are kept. -ELOOP, -ENAMETOOLONG.
+ * "/". Components that do not exist are kept. -ELOOP: there are too many links;
+ * -ENAMETOOLONG: the name gets too long.
  */
 int unpack_resolve_name(int root, const char *name, char ret[4096]);
 

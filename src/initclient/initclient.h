@@ -96,10 +96,10 @@ int client_wait_ready(struct initclient_sandbox *sandbox, struct warren_error *e
  */
 int client_request(struct initclient_sandbox *sandbox, const struct init_request *q,
 		   struct init_reply *ret, struct warren_error *err);
-/* The same for a request that is one struct; @fd may be -1. */
+/* Like client_request(), for a request that is one struct; @fd may be -1. */
 int client_ask(struct initclient_sandbox *sandbox, const void *msg, size_t size, int fd,
 	       struct init_reply *ret, struct warren_error *err);
-/* The same with a timeout of @ms. */
+/* Like client_ask(), with a timeout of @ms. */
 int client_ask_within(struct initclient_sandbox *sandbox, const void *msg, size_t size,
 		      int fd, unsigned ms, struct init_reply *ret,
 		      struct warren_error *err);

@@ -83,7 +83,7 @@ struct http_request {
 	int64_t length; /* of the body; -1: chunked */
 	unsigned minor; /* of the version: HTTP/1.0 or 1.1 */
 
-	/* For the handler: */
+	/* Members for the handler: */
 	void *user;
 	void (*drained)(struct http_request *req); /* http_write() may continue */
 	/*
@@ -234,7 +234,7 @@ void http_resume(struct http_request *req);
 /*
  * The server sets Content-Length, Transfer-Encoding, Connection and Date; malformed
  * headers (such as a line end in a value) cause a 500 and -EINVAL. The return value can
- * be ignored: closed() is called in any case.
+ * be ignored: closed() is always called.
  */
 int http_respond(struct http_request *req, int status, const struct http_header *headers,
 		 size_t n_headers, const void *body, size_t n);
@@ -278,8 +278,8 @@ void http_cut(struct http_request *req, int status, const char *why);
  */
 void http_known(struct http_request *req, bool known);
 /*
- * Set the owner of the request: its memory counts against @name's share. Call it before
- * reading the body. -ENOMEM.
+ * Set the owner of the request: its memory counts against the share of @name. Call it
+ * before reading the body. -ENOMEM: out of memory.
  */
 int http_owner(struct http_request *req, const char *name) MUST_CHECK;
 bool http_response_begun(const struct http_request *req);

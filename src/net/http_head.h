@@ -24,7 +24,7 @@ struct http_field {
 
 struct http_head {
 	const char *method, *target; /* of a request */
-	unsigned status;             /* of a response */
+	unsigned status;             /* status of a response */
 	unsigned minor;              /* of the version 1.x */
 	size_t n_fields;
 	struct http_field fields[HTTP_FIELDS_MAX];

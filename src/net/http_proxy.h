@@ -45,7 +45,8 @@ void http_proxy(struct http_request *req, int fd,
 
 /*
  * Answer @req with 101 and @headers, then forward bytes between its client and @fd in
- * both directions. Each direction ends separately. Takes @fd. @closed is called as above.
+ * both directions. Each direction ends separately. Takes @fd. @closed is called once and
+ * last.
  */
 void http_tunnel(struct http_request *req, int fd, const struct http_header *headers,
 		 size_t n_headers, void (*closed)(void *ctx, int why), void *ctx);

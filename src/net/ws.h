@@ -42,8 +42,8 @@ struct ws_options {
 };
 
 /*
- * Whether @req is a handshake: 0, or the status of a refusal (400, 426) and its reason.
- * For callers that must do something before they accept it.
+ * Check whether @req is a handshake: 0, or the status of a refusal (400, 426) and its
+ * reason. This is for callers that must do something before they accept the handshake.
  */
 int ws_check(const struct http_request *req, const char **ret_why);
 /*

@@ -100,7 +100,7 @@ enum proto_type {
 	PROTO_SAVE,
 	PROTO_RESTORE,
 	PROTO_WORKER,
-	/* To a file worker, which also accepts OPEN, SCAN, CHANGE and WATCH. */
+	/* Sent to a file worker, which also accepts OPEN, SCAN, CHANGE and WATCH. */
 	PROTO_WRITE,
 	PROTO_NOTIFY,
 	/* from init or from the child before it */
@@ -326,9 +326,9 @@ enum proto_verb {
 	 */
 	PROTO_PUT, /* `mode` is the stream of its WRITEs: struct proto_write */
 	/*
-	 * For one absolute path and everything below it. Only newer shims do this, with a
-	 * tool; init and older shims answer -EINVAL, and the client sends the changes one
-	 * by one.
+	 * Like the verbs above, but for one absolute path and everything below it. Only
+	 * newer shims support this, with a tool; init and older shims answer -EINVAL, and
+	 * the client sends the changes one by one.
 	 */
 	PROTO_UNLINK_TREE,
 	PROTO_CHMOD_TREE,
@@ -413,11 +413,11 @@ _Static_assert(sizeof(struct proto_write) == offsetof(struct proto_write, data),
 	       "the data begin where the struct ends");
 
 /*
- * To a file worker: create an inotify(7) instance. The REPLY contains it, for WATCH, and
- * a socket (SOCK_SEQPACKET) for its events: each message has all available complete
- * events, up to PROTO_EVENTS_MAX bytes. So no process outside reads from a file that a
- * process inside has open too, and both descriptors are charged to the sandbox's memory
- * and to init's user. The inotify instance ends with the socket.
+ * Sent to a file worker: create an inotify(7) instance. The REPLY contains the instance,
+ * for WATCH, and a socket (SOCK_SEQPACKET) for its events: each message has all available
+ * complete events, up to PROTO_EVENTS_MAX bytes. So no process outside reads from a file
+ * that a process inside has open too, and both descriptors are charged to the sandbox's
+ * memory and to init's user. The inotify instance ends with the socket.
  */
 #define PROTO_EVENTS_MAX 16384
 

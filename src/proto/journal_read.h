@@ -36,7 +36,8 @@ int journal_read_some(int fd, uint64_t cursor, struct journal_hint *hint, void *
 int journal_result(int fd, enum journal_state *ret_state, struct proto_exited *ret);
 /*
  * Get the cursors of the first byte that is kept and of the next byte to come. If the
- * header lacks the latter, it is searched for from @hint on; -EINPROGRESS as above.
+ * header lacks the latter, it is searched for from @hint on; -EINPROGRESS: the search
+ * takes long, call again.
  */
 int journal_extent(int fd, struct journal_hint *hint, uint64_t *ret_from,
 		   uint64_t *ret_to);

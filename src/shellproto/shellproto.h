@@ -143,7 +143,7 @@ struct shellproto_events {
 
 struct shellproto;
 
-/* The program to start, NULL-terminated. The caller searches argv[0] in PATH. */
+/* The program to start, NULL-terminated. The caller looks argv[0] up in PATH. */
 const char *const *shellproto_argv(enum shellproto_transport transport,
 				   enum shellproto_shell shell);
 
@@ -242,9 +242,9 @@ size_t shellproto_victims(const struct shellproto *s, enum shellproto_step step,
 			  uint64_t since, const struct shellproto_process *procs,
 			  size_t n, int *pids, int *ret_signal);
 /*
- * The same as a script for `sh -c`, for platforms where only another exec can reach the
- * processes. It needs only /proc and a shell, and does not find processes that have left
- * the shell's process tree.
+ * Write a script for `sh -c` that does the same as shellproto_victims(), for platforms
+ * where only another exec can reach the processes. It needs only /proc and a shell, and
+ * does not find processes that have left the shell's process tree.
  */
 void shellproto_stop_script(const struct shellproto *s, enum shellproto_step step,
 			    struct buf *out);

@@ -18,8 +18,8 @@
  */
 #define SCRIPT_READS '+'
 /*
- * The same for a shell that has the functions of script.c. A shell that an earlier
- * version of Warren started has none.
+ * Appended to the flags of a shell that has the functions of script.c. A shell that an
+ * earlier version of Warren started does not have them.
  */
 #define SCRIPT_KNOWN '='
 

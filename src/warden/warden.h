@@ -74,7 +74,9 @@ bool warden_join(struct warden *w, unsigned ms);
  */
 int policy_check(const struct warden_policy *policy, const struct warren_spec *spec,
 		 struct warren_error *err);
-/* For the warden: whether this backend (NULL: the native one) may run the sandbox. */
+/*
+ * Check for the warden whether this backend (NULL: the native one) may run the sandbox.
+ */
 int policy_check_place(const struct warden_policy *policy,
 		       const struct warden_backend *backend, uint64_t memory,
 		       struct warren_error *err);

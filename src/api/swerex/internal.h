@@ -166,7 +166,7 @@ void job_leave(struct ask *ask);
 struct sandbox *job_sandbox(struct job *job);
 /* Answer the job; its handler must not use it any more. */
 void job_answer(struct job *job, int status, const struct buf *body);
-/* The same for an answer of any size; takes @r. */
+/* Answer the job with a reply of any size; takes @r. */
 void job_reply(struct job *job, struct reply *r);
 /*
  * No client waits for the job any more: if its act has not begun, cancel it (session.c).

@@ -57,7 +57,7 @@ struct call {
 	struct api_query query;
 	struct body body;
 	bool body_is_large; /* free it on another thread */
-	/* For the handler, with its release function. */
+	/* The state of the handler; gone() releases it. */
 	void *state;
 	/* The client disconnected, or the answer is complete. */
 	void (*gone)(struct call *c);
@@ -107,8 +107,8 @@ void call_refuse(struct call *c, enum api_code code, const char *fmt, ...)
 /* Answer with an engine's error. */
 void call_fail(struct call *c, const struct warren_error *engine);
 /*
- * The same for the start of an exec: a program that cannot be executed is an error in the
- * request, not a missing resource.
+ * Answer with the error of a failed start of an exec: a program that cannot be executed
+ * is an error in the request, not a missing resource.
  */
 void call_fail_start(struct call *c, const struct warren_error *why);
 /*
@@ -172,7 +172,9 @@ int v1_create_for(void *ctx, const struct caller *caller, json_t *request,
 /* template.c: whether the templates of the configuration are valid requests. */
 int v1_check_templates(const struct config *cfg, struct warren_error *err) MUST_CHECK;
 
-/* For each operation of openapi.yaml, a handler with its name. */
+/*
+ * Declare a handler for each operation of openapi.yaml, with the name of the operation.
+ */
 #define V1_HANDLER(op, name) void v1_##name(struct call *c);
 V1_OPS(V1_HANDLER)
 #undef V1_HANDLER

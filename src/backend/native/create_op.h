@@ -33,7 +33,7 @@ struct create_op {
 	uint64_t started;
 	struct warren_step outside[MAKING_STEPS_MAX];
 	size_t n_outside;
-	bool lend; /* a thread runs some steps while the child uses our stack */
+	bool lend; /* a thread runs some steps while the child uses the caller's stack */
 	/* Those steps, which follow the current step. */
 	const struct create_op_step *meanwhile;
 	size_t n_meanwhile;
@@ -44,7 +44,7 @@ struct create_op {
 struct create_op_step {
 	const char *name;
 	int (*run)(struct create_op *m, struct warren_error *err);
-	bool meanwhile; /* may run in the helper thread, see vfork_helper.c */
+	bool meanwhile; /* the step may run in the helper thread (vfork_helper.c) */
 };
 
 /* Steps: plan.c */

@@ -20,7 +20,10 @@ extern const struct command client_run;
 CLIENT_COMMANDS(CLIENT_DECLARED)
 #undef CLIENT_DECLARED
 
-/* command_operands() for "SANDBOX [--] CMD [ARG...]". If false, return *@ret_status. */
+/*
+ * Parse the operands "SANDBOX [--] CMD [ARG...]" with command_operands(). If this returns
+ * false, the command returns *@ret_status.
+ */
 bool command_in_sandbox(const struct command *cmd, int argc, char **argv, void *target,
 			const char **ret_sandbox, char ***ret_words,
 			int *ret_status) MUST_CHECK;
@@ -30,7 +33,7 @@ struct warren_error client_words(const struct command *cmd,
 				 const struct warren_error *err);
 /* Print client_words() of @err. */
 void client_say(const struct command *cmd, const struct warren_error *err);
-/* The same; return the exit status. */
+/* Print client_words() of @err; return the exit status. */
 int client_fail(const struct command *cmd, const struct warren_error *err);
 
 /* Run the given verb of a command with verbs ("token create"); return the exit status. */
@@ -44,12 +47,15 @@ int resolve_id_find_sandbox(struct client *c, const char *word, char ret_id[ID_L
 /* Find an exec by id or prefix of its id; NULL: the one that was started last. */
 int resolve_id_find_exec(struct client *c, const char *sandbox, const char *word,
 			 char ret_id[ID_LEN + 1], struct warren_error *err) MUST_CHECK;
-/* The same for sessions; @word must not be NULL. */
+/* Find a session by id or prefix of its id; @word must not be NULL. */
 int find_session(struct client *c, const char *sandbox, const char *word,
 		 char ret_id[ID_LEN + 1], struct warren_error *err) MUST_CHECK;
 int find_token(struct client *c, const char *word, char ret_id[ID_LEN + 1],
 	       struct warren_error *err) MUST_CHECK;
-/* For struct command: complete sandboxes, as the first operand or as every operand. */
+/*
+ * Functions for command.complete: complete sandboxes, as the first operand or as every
+ * operand.
+ */
 void complete_sandbox(int at, struct buf *out);
 void complete_sandboxes(int at, struct buf *out);
 

@@ -22,7 +22,10 @@ struct progress {
 };
 
 void progress_init(struct progress *p, bool quiet);
-/* For struct oci_options; returns non-zero if a signal requests an end. */
+/*
+ * The progress callback of struct oci_options; returns non-zero if a signal requests an
+ * end.
+ */
 int progress_show(void *ctx, const struct oci_layer *layers, size_t n);
 void progress_done(struct progress *p);
 

@@ -16,10 +16,10 @@ struct loaded {
 	char id[REF_DIGEST_LEN + 1]; /* id of the last image */
 };
 
-/* For oci_load() and oci_load_layout(). */
+/* The callback of oci_load() and oci_load_layout(): add an image. */
 void loaded_add(void *ctx, const char *id, const char *ref);
 
-/* For oci_import(): add the new image; @name may be NULL. */
+/* Add the new image of oci_import(); @name may be NULL. */
 void loaded_made(struct loaded *l, const char *id, const struct ref *name);
 
 /* Option that limits the size of an archive; @at is the offset of a uint64_t. */

@@ -42,7 +42,7 @@ struct init_conn_ask {
 /* event.c */
 int event_open(struct service *s, struct warren_error *err);
 void event_close(struct service *s);
-/* The same for a sandbox that has no struct sandbox. */
+/* Emit an event for a sandbox that has no struct sandbox. */
 void event_emit_row(struct service *s, enum event_type type,
 		    const struct sandbox_row *row, const char *object, const char *reason,
 		    const struct warren_result *result);
@@ -127,8 +127,8 @@ void reconnect_sandbox_gone(struct sandbox *sandbox);
  */
 void sandbox_reconnect_in_turn(struct sandbox *sandbox);
 /*
- * restore.c: use @fd (taken), a connection to the init of a sandbox that is in the
- * database.
+ * restore.c: use @fd, a connection to the init of a sandbox that is in the database;
+ * takes @fd.
  */
 int sandbox_take_up(struct sandbox *sandbox, const char *data, size_t size, int fd,
 		    service_done_fn done, void *ctx, struct warren_error *err);

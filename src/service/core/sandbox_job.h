@@ -33,7 +33,7 @@ struct sandbox_job {
 	/* Shortens the grace period of each stop before it to `grace_ms`. */
 	bool hurries;
 	uint64_t grace_ms; /* for stop: time between SIGTERM and SIGKILL */
-	/* For a stop under way: shorten the grace period to @grace_ms from now. */
+	/* Set by a stop in progress: shortens its grace period to @grace_ms from now. */
 	void (*hurry)(struct sandbox_job *job, uint64_t grace_ms);
 	struct warren_limits limits, old;
 	struct warren_error lost; /* for sandbox_end(): the reason */

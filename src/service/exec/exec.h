@@ -37,7 +37,10 @@ struct exec_start {
 	bool input;       /* stdin is a pipe for clients to write to */
 	bool session;     /* it is the shell of a session */
 	const char *name; /* name of that session; NULL: none */
-	/* For src/shellproto: a descriptor for commands, and results as stream 3. */
+	/*
+	 * It gets a descriptor for commands, and its results are stream 3
+	 * (src/shellproto).
+	 */
 	bool control;
 	bool main; /* it is the sandbox's main command */
 	bool hold; /* keep all output for a reader that will call exec_hold() */

@@ -7,8 +7,8 @@
  * the service writes. There, write(2) waits for the lock of the inode. A program inside
  * that has the file open can hold that lock for seconds, with many writing threads.
  * Neither the event loop nor the threads that all tenants share may wait for it. So each
- * such write has its own thread; a tenant has a share of them (LEASE_WRITERS). A file
- * without a name needs none of this, because no process inside can open it.
+ * such write has its own thread; a tenant has a share of them (LEASE_WRITERS). Writing to
+ * a file without a name cannot block in this way, because no process inside can open it.
  */
 #ifndef SERVICE_FILES_FILE_WRITER_H
 #define SERVICE_FILES_FILE_WRITER_H

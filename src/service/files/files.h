@@ -100,7 +100,7 @@ struct files_change {
 
 void files_change(struct files *f, const struct files_change *change, files_fn fn,
 		  void *ctx);
-/* The same for one path, or for a pair of paths (@second is not NULL). */
+/* Like files_change(), for one path, or for a pair of paths (if @second is not NULL). */
 void files_change_one(struct files *f, struct files_change change, const char *path,
 		      const char *second, files_fn fn, void *ctx);
 /*

@@ -28,8 +28,8 @@ uint64_t room_limit(void);
 /*
  * Record that this shim now copies @bytes, of which @written are on the disk of @fd (any
  * file on it). -EFBIG: more than this sandbox may copy; -ENOSPC: all sandboxes together
- * copy too much. The claim is recorded in any case: after an error, the caller reduces
- * its bytes and calls again.
+ * copy too much. The claim is recorded even then: the caller reduces its bytes and calls
+ * again.
  */
 int room_claim(const char *dir, int fd, uint64_t bytes, uint64_t written,
 	       struct warren_error *err);

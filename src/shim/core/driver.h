@@ -176,8 +176,8 @@ struct shim_driver {
 	 * Run a command; never returns. This is a separate process with 0, 1 and 2 for
 	 * the command. It executes another program, or relays the streams and writes the
 	 * outcome, and ends when the command has ended and all its output is written.
-	 * SIGTERM must end it in any case; SIGWINCH means that the terminal at 0 has a
-	 * new size.
+	 * SIGTERM must always end it; SIGWINCH means that the terminal at 0 has a new
+	 * size.
 	 */
 	__attribute__((noreturn)) void (*exec)(struct shim_sandbox *p,
 					       const struct shim_exec *e);
@@ -277,7 +277,7 @@ int shim_sandbox_await(pid_t pid, int secs, int said_fd, struct buf *said, int i
 void shim_sandbox_drop_rights(void);
 void shim_sandbox_enforce(struct shim_sandbox *p, const char *name, bool enforced,
 			  const char *fmt, ...) PRINTF_LIKE(4, 5);
-/* For exec(): report how it ended, and exit. */
+/* A driver's exec() calls this: report how the command ended, and exit. */
 __attribute__((noreturn)) void shim_sandbox_exit(const struct shim_exec *e,
 						 const struct shim_outcome *outcome);
 

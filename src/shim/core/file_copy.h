@@ -32,9 +32,9 @@ int spool_prepare(uint64_t size, uint64_t *ret_most, int *ret_fd,
  */
 void spool_leave(void);
 /*
- * Copy the whole file @path inside to @fd; -errno. Tell the client meanwhile that the
- * shim is busy. A file with @most bytes or more counts as endless (-EFBIG), to protect
- * the service's disk.
+ * Copy the whole file @path inside to @fd; 0 or -errno. While it copies, it tells the
+ * client that the shim is busy. A file with @most bytes or more counts as endless
+ * (-EFBIG), to protect the service's disk.
  */
 int spool_read(const char *user, const char *path, uint64_t most, int fd,
 	       struct warren_error *err);
@@ -48,8 +48,8 @@ void spool_guard(void);
 int spool_wait_ms(int ms);
 /*
  * Run `sh -c` with script_tools and @last, with @path as $1 and these streams (-1:
- * /dev/null), until it ends. Tell the client meanwhile that the shim is busy. Its stderr
- * becomes the error message.
+ * /dev/null), until it ends. While it waits, it tells the client that the shim is busy.
+ * The script's stderr becomes the error message.
  */
 int spool_run(const char *user, const char *last, const char *path, int in, int out,
 	      struct warren_error *err);
@@ -67,8 +67,8 @@ int spool_write(const char *user, const char *path, bool append,
 /* Copy the data written for @path to its destination; 0 if there is none. */
 int spool_settle(const char *path, struct warren_error *err);
 /*
- * The same for all files in the directory @path. An error is reported to the next request
- * that names the file.
+ * Copy the data written for all files in the directory @path. An error is reported to the
+ * next request that names the file.
  */
 void spool_settle_dir(const char *path);
 /* Drop the data for @path. */

@@ -28,8 +28,8 @@ struct procs {
 
 /*
  * Parse @text, which is modified. @first lists the @n first processes of execs, by pid
- * and start (start 0: only the pid). ret->procs must be freed in any case; -ENOMEM;
- * -E2BIG: more than PROCS_MAX.
+ * and start (start 0: only the pid). The caller must always free ret->procs. -ENOMEM: out
+ * of memory; -E2BIG: more than PROCS_MAX processes.
  */
 int procs_parse(char *text, const struct proc *first, size_t n, struct procs *ret);
 /* Find a process by pid; NULL: there is none. */

@@ -35,7 +35,7 @@ struct work {
 	enum proto_whom whom;
 };
 
-/* For run.c. If no worker can be reached, the client gets an error. */
+/* Pass a request to a worker. If no worker can be reached, the client gets an error. */
 void work_request(int c, const void *msg, size_t size, int *fds, size_t n_fds);
 void work_signal(int c, const struct exec *ex, const struct proto_signal *msg);
 void work_signal_everyone(int c, const struct proto_signal *msg);
