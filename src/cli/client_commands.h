@@ -21,7 +21,7 @@
 	X(logs, "Show the output of a command in a sandbox.") \
 	X(top, "Show resource usage of sandboxes, live.") \
 	X(events, "Follow events, one on each line.") \
-	X(attach, "Be with the main command of a sandbox: output, input, signals.") \
+	X(attach, "Show the output of the main command, and forward input and signals.") \
 	X(stop, "End all processes of a sandbox, and keep its files.") \
 	X(start, "Start a stopped sandbox and its main command again.") \
 	X(restart, "Stop a sandbox and start it again.") \

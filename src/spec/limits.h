@@ -37,23 +37,23 @@
 /* clang-format off */
 #define SPEC_LIMITS(LIMIT)                                                                   \
 	LIMIT(MEMORY, memory, LIVE, BYTES, "memory", 'm', SPEC_MIB, SPEC_PIB,                \
-	      "512m", NONE, "512m", "memory limit; no swap",                                 \
-	      "Memory", "")                                                                  \
+	      "512m", NONE, "512m", "maximum memory; no swap",                               \
+	      "Memory of all processes together", "")                                        \
 	LIMIT(CPU, cpu_millis, LIVE, MILLIS, "cpus", 0, 10, 0,                               \
-	      "1", NONE, "1.5", "processors",                                                \
-	      "Processors", "")                                                              \
+	      "1", NONE, "1.5", "maximum number of processors",                              \
+	      "Number of processors", "")                                                    \
 	/* The kernel's PID_MAX_LIMIT. */                                                    \
 	LIMIT(PIDS, pids, LIVE, COUNT, "pids", 0, 1, 4194304,                                \
-	      "1024", MOST("32768"), "100", "processes and threads",                         \
-	      "Processes and threads", "")                                                   \
+	      "1024", MOST("32768"), "100", "maximum number of processes and threads",       \
+	      "Number of processes and threads", "")                                         \
 	LIMIT(DISK, disk, FIXED, BYTES, "disk", 0, SPEC_MIB, SPEC_PIB,                       \
-	      "256m", NONE, "1g", "limit of data written to the root filesystem",            \
-	      "Space for writes to the root filesystem",                                     \
-	      ". If it is more than the memory limit, a file holds the data, which takes longer to create") \
-	/* At least 0, 1, 2 and one to open a library; at most the kernel's NR_OPEN. */         \
+	      "256m", NONE, "1g", "maximum data written to the root filesystem",             \
+	      "Space for data that is written to the root filesystem",                       \
+	      ". If this is more than the memory limit, the data is in a file on disk, and creating a sandbox takes longer") \
+	/* At least 0, 1, 2 and one to open a library; at most the kernel's NR_OPEN. */      \
 	LIMIT(NOFILE, nofile, FIXED, COUNT, "nofile", 0, 4, 1048576,                         \
-	      "1024", MOST("65536"), "1024", "limit of open files of each process",          \
-	      "Open files of each process", "")
+	      "1024", MOST("65536"), "1024", "maximum number of open files of each process", \
+	      "Number of open files of each process", "")
 /* clang-format on */
 
 #define SPEC_LIMIT_ID(id, ...) SPEC_##id,

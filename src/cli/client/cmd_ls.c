@@ -36,7 +36,7 @@ static const struct opt ls_table[] = {
 	{ NULL, OPT_BACKEND("docker", "only sandboxes on this backend", FIELD(backend)) },
 	{ NULL, OPT_TIER("gvisor", "only sandboxes of this isolation tier", FIELD(tier)) },
 	{ NULL, "all", 'a', NULL, NULL,
-	  "show sandboxes in every state (the default; for docker's users)",
+	  "show sandboxes in every state (the default, unlike in docker)",
 	  opt_flag, FIELD(all) },
 	{ NULL, "wide", 0, NULL, NULL,
 	  "also show backend and isolation tier",

@@ -96,10 +96,10 @@ static int run_attach(int argc, char **argv)
 
 const struct command client_attach = {
 	.name = "attach",
-	.summary = "Be with the main command of a sandbox: output, input, signals.",
+	.summary = "Show the output of the main command, and forward input and signals.",
 	.about =
-		"Shows its output from the beginning on and ends with its exit status. Signals are\n"
-		"forwarded; stdin is, if the sandbox was run with -i or -t.\n",
+		"Shows the output from the beginning, and exits with the status of the command.\n"
+		"Forwards stdin only if the sandbox was run with -i or -t.\n",
 	.opts = &(const struct opts){ .table = attach_table,
 				      .n = ARRAY_SIZE(attach_table),
 				      .operands = "SANDBOX",
