@@ -29,7 +29,7 @@ const struct config_section config_sections[] = {
 	{ "defaults", "Defaults for sandboxes" },
 	{ "max", "Maximum values that a sandbox may request" },
 	{ "quota",
-	  "What each tenant may have at a time, at most; a restart applies a change" },
+	  "Maximum for each tenant at a time; a change takes effect when the service restarts" },
 	{ "pool", "Sandboxes prepared in advance; their number follows the demand" },
 	{ "journal", "Journals: the output of execs, kept to be read later" },
 	{ "request", "Limits for clients" },
