@@ -562,6 +562,7 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 	a->mcp = (struct mcp){ .service = a->service,
 			       .live = a->live,
 			       .config = c,
+			       .policy = b->policy,
 			       .owner = b->owner,
 			       .record = on_record,
 			       .create = v1_create_for,

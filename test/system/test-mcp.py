@@ -3,6 +3,7 @@
 """The Model Context Protocol over HTTP: both eras, sessions, and every tool."""
 import base64
 import os
+import socket
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
@@ -148,6 +149,32 @@ def progress_has_the_output_so_far():
             eq(p[0]["message"], "one\n")
             eq(seen[-1]["result"]["structuredContent"]["stdout"], "one\ntwo\n")
         m.raw(None, "DELETE")
+
+
+@test
+def code_runs_without_a_sandbox():
+    m = Modern(WORLD)
+    until(lambda: not WORLD.sandboxes(), "the sandboxes of other tests are still there")
+    r = m.good("code_run", language="python", code="import sys; print(6 * 7, sys.argv[1:], sys.stdin.read()); open('o.txt', 'w').write('x')"
+               "; open('b.bin', 'wb').write(b'\\xff'); print(open('d/i').read())", args=["a"], stdin="in", files={"d/i": "file"},
+               files_base64={"e": "AAEC"}, artifacts=["*.txt", "*.bin"])
+    eq((r["stdout"], r["exit_code"], r["language"], r["phase"]), ("42 ['a'] in\nfile\n", 0, "python", "run"))
+    eq(r["artifacts"], [{"path": "b.bin", "size": 1, "base64": "/w=="}, {"path": "o.txt", "size": 1, "text": "x"}])
+    r = m.bad("code_run", language="bash", code="echo so far; exit 3")
+    eq((r.data["stdout"], r.data["exit_code"]), ("so far\n", 3))
+    r = m.bad("code_run", "Execution timed out", language="bash", code="sleep 100", timeout_ms=300)
+    eq((r.data["timed_out"], r.data["exit_code"]), (True, 124))
+    m.bad("code_run", "python", language="nonsense", code="")
+    m.bad("code_run", "limits", language="bash", code="", limits={"cpu": 1})
+    m.bad("code_run", "base64", language="bash", code="", files_base64={"x": "%"})
+    with m.client() as c:
+        message = m.message("tools/call", {"name": "code_run", "_meta": {"progressToken": 1},
+                                           "arguments": {"language": "bash", "code": "echo begun; sleep 1000"}})
+        r = m.send(c, message, headers=m.headers_for(message))
+        eq(next(events(r))["params"]["message"], "begun\n")
+        eq(len(WORLD.sandboxes()), 1, "positive control: it has a sandbox")
+        c.http.sock.shutdown(socket.SHUT_RDWR)
+    until(lambda: not WORLD.sandboxes(), "the sandbox of a run without a client is still there")
 
 
 # ----------------------------------------------------------------------------- files

@@ -251,6 +251,9 @@ json_t *mcp_arg_json(const struct mcp_call *c, const char *name);
 /* The path in an argument, absolute. False: the call was answered with an error. */
 bool mcp_arg_path(struct mcp_call *c, const struct sandbox *sandbox, const char *name,
 		  char out[4096]);
+/* tool_exec.c: "NAME=value" of each variable; the caller frees it; NULL: out of memory.
+ */
+char **mcp_env_list(const json_t *env);
 /* For functions of the service whose outcome does not matter. */
 void mcp_ignore(void *ctx, int r, const struct warren_error *err);
 

@@ -45,6 +45,7 @@
 
 struct config;
 struct service;
+struct warden_policy;
 struct live;
 struct api_record;
 struct mcp_session;
@@ -57,6 +58,7 @@ struct mcp {
 	struct service *service;
 	struct live *live; /* NULL: requests do not end with their tokens */
 	const struct config *config;
+	const struct warden_policy *policy;
 	uid_t owner; /* user who started the service; needs no token on the unix socket */
 	void (*record)(const struct api_record *record); /* NULL: no log */
 	api_create_fn create;

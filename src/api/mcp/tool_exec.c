@@ -219,7 +219,7 @@ static void exec_tool_on_started(void *ctx, struct exec *exec,
 	mcp_call_unref(c);
 }
 
-static char **exec_tool_env(const json_t *env)
+char **mcp_env_list(const json_t *env)
 {
 	char **list = calloc(json_object_size(env) + 1, sizeof(*list));
 	const char *name;
@@ -254,7 +254,7 @@ static void exec_tool_start(struct mcp_call *c, struct sandbox *sandbox)
 	const char *argv[] = { "/bin/sh", "-c", mcp_arg_text(c, "command"), NULL };
 	const json_t *env = mcp_arg_json(c, "env");
 	struct mcp_command *k = calloc(1, sizeof(*k));
-	char **list = exec_tool_env(env);
+	char **list = mcp_env_list(env);
 	char cwd[API_PATH_MAX];
 	struct exec_start start = { .argv = argv,
 				    .env = (const char *const *)list,

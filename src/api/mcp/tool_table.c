@@ -114,6 +114,36 @@ static const struct mcp_field download_out[] = {
 	{ "end", MCP_BOOLEAN, true, .about = "Whether they reach the end of the file." },
 };
 
+static const struct mcp_field code_artifact[] = {
+	{ "path", MCP_STRING, true, .about = "Its path below /sandbox." },
+	{ "size", MCP_INTEGER, true, .about = "Its bytes." },
+	{ "text", MCP_STRING, .about = "Its content, if it is UTF-8." },
+	{ "base64", MCP_STRING, .about = "Its content, if it is not." },
+};
+static const struct mcp_field code_run_in[] = {
+	{ "language", MCP_STRING, true, .min = 1, .max = 32, .about = "The language: python, javascript, typescript, bash, go, rust, c, c++, java, ruby, perl, php, r, lua, and those of the service. The error for another one lists all." },
+	{ "code", MCP_STRING, true, .max = 4194304, .about = "The program." },
+	{ "stdin", MCP_STRING, .nul = true, .about = "Text for standard input. Default: it is empty." },
+	{ "args", MCP_STRING_LIST, .about = "Arguments of the program." },
+	{ "env", MCP_STRING_MAP, .about = "Further environment variables." },
+	{ "files", MCP_STRING_MAP, .about = "Text files to write before it runs, by path below /sandbox, which is the working directory." },
+	{ "files_base64", MCP_STRING_MAP, .about = "The same for bytes, in base64." },
+	{ "artifacts", MCP_STRING_LIST, .about = "Files to return, as shell patterns for paths below /sandbox, such as out/*.csv. At most 2 MiB are returned." },
+	{ "limits", MCP_VALUE_MAP, .about = "Limits as integers: memory and disk in bytes, and pids." },
+	{ "image", MCP_STRING, .min = 1, .max = 255, .about = "The image of its files. Default: that of the language." },
+	{ "timeout_ms", MCP_INTEGER, .min = 1, .max = MCP_TIMEOUT_MAX, .about = "Milliseconds after which it is killed. Default: that of the service." },
+	OUTPUT_ARG,
+};
+static const struct mcp_field code_run_out[] = {
+	{ "language", MCP_STRING, true, .about = "The name of the language." },
+	{ "phase", MCP_STRING, true, .words = "compile run", .about = "compile if the compiler failed, so that the program did not run." },
+	OUTPUT_RESULT,
+	{ "signal", MCP_INTEGER, .about = "The signal that ended it." },
+	{ "oom", MCP_BOOLEAN, true, .about = "Whether a process was killed because memory ran out." },
+	{ "artifacts", MCP_LIST, true, .about = "The files, sorted by path.", .items = code_artifact, .n_items = ARRAY_SIZE(code_artifact) },
+	{ "artifacts_complete", MCP_BOOLEAN, true, .about = "Whether all files that match are returned." },
+};
+
 static const struct mcp_field session_run_in[] = {
 	{ "command", MCP_STRING, true, .min = 1, .max = 1048576, .about = "Shell commands." },
 	{ "session", MCP_STRING, .min = 1, .max = 63, .about = "Name of the shell in the sandbox; it is opened on first use. Default: main." },
@@ -230,6 +260,10 @@ const struct mcp_tool mcp_tools[MCP_TOOL_COUNT] = {
 		"run_command", "Run a command",
 		"Run a shell command in a sandbox and return its output and exit code. Each command starts in a new shell; use session_run to keep the working directory and variables. A command that fails is an error of the tool, with its output.",
 		"exec", MCP_DESTRUCTIVE, MCP_OBJECT(run_command_in), MCP_OBJECT(run_command_out) },
+	[MCP_TOOL_CODE_RUN] = {
+		"code_run", "Run code",
+		"Run a program in a new sandbox without a network, and return its output. Nothing is kept afterwards; use run_command to work in a sandbox that stays.",
+		"exec", MCP_READ_ONLY, MCP_OBJECT(code_run_in), MCP_OBJECT(code_run_out) },
 	[MCP_TOOL_SESSION_RUN] = {
 		"session_run", "Run a command in a shell",
 		"Run commands in a shell of a sandbox that keeps its state: working directory, variables, functions. A shell runs one command at a time.",

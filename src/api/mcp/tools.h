@@ -7,6 +7,7 @@
 
 /* In the order of tools/list. */
 #define MCP_TOOLS(X)                      \
+	X(CODE_RUN, code_run)             \
 	X(RUN_COMMAND, run_command)       \
 	X(SESSION_RUN, session_run)       \
 	X(READ_FILE, read_file)           \
