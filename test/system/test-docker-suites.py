@@ -17,7 +17,8 @@ SECONDS = 600  # for a suite, of a machine with much else to do
 # Of those that take long, the points that are another matter on this backend than on others.
 FILES = ("a_file_is_written_and_read", "a_service_that_is_killed_leaves_no_half_files", "links_are_followed_inside",
          "users_have_their_own_rights", "an_archive_goes_up_and_comes_down", "changes_are_reported")
-EXECS = ("results_are_exact", "where_and_as_whom", "a_timeout_kills_the_whole_tree", "signals_reach_whom_they_should",
+EXECS = ("results_are_exact", "where_and_as_whom", "a_timeout_kills_the_whole_tree",
+         "a_timeout_kills_a_command_that_has_hardly_begun", "signals_reach_whom_they_should",
          "dropped_output_is_counted_to_the_byte", "stdin_is_streamed", "a_command_that_does_not_read_holds_up_itself_alone")
 DURABLE = ("a_stream_goes_on_at_its_cursor", "execs_that_end_while_no_service_runs",
            "a_stop_leaves_sandboxes_and_the_next_start_finds_them", "a_sandbox_that_ended_by_itself_has_failed")
