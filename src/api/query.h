@@ -22,7 +22,7 @@
 
 #define QUERY_PARAMS_MAX 16
 #define QUERY_ITEMS_MAX  64
-#define QUERY_TEXT_MAX   8192 /* bytes of all decoded values, including NULs */
+#define QUERY_TEXT_MAX   8192 /* maximum bytes of all decoded values, including NULs */
 
 struct api_item {
 	const char *text;

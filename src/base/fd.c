@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fd.c - read, write and send descriptors */
+/* fd.c - read from and write to descriptors, and send descriptors over sockets */
 #include "base/fd.h"
 
 #include <errno.h>

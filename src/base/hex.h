@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hex.h - hexadecimal digits: written in lower case, read in either */
+/* hex.h - hexadecimal digits: written in lower case, read in either case */
 #ifndef BASE_HEX_H
 #define BASE_HEX_H
 

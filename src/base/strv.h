@@ -9,8 +9,8 @@
 #include "base/macro.h"
 
 /*
- * A list that a function only reads; it accepts any combination of const. NULL is an
- * empty list.
+ * A parameter for a list that is only read; it accepts pointers with any combination of
+ * const. NULL is an empty list.
  */
 union strv {
 	char **list;

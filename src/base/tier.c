@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tier.c - tiers by their names */
+/* tier.c - the names of the tiers */
 #include "base/tier.h"
 
 #include <errno.h>

@@ -51,9 +51,9 @@
 #include "base/id.h"
 #include "base/macro.h"
 
-#define DB_LABELS_MAX 64      /* per sandbox, and per filter */
-#define DB_NAME_MAX   63      /* bytes of a tenant's name */
-#define DB_PAGE_MAX   1000    /* rows per page */
+#define DB_LABELS_MAX 64      /* maximum number for a sandbox or a filter */
+#define DB_NAME_MAX   63      /* maximum bytes of a tenant's name */
+#define DB_PAGE_MAX   1000    /* maximum number of rows per page */
 #define DB_SECRET_LEN 68      /* "wrn_" and 256 bits in hexadecimal */
 #define DB_HASH_SIZE  32      /* SHA-256 */
 #define DB_LOCAL      "local" /* the tenant that always exists: this machine's owner */

@@ -43,7 +43,7 @@ struct oci_entry {
 	char *config;   /* file in the archive */
 	char **layers;  /* files in the archive */
 	char **names;   /* references, never NULL */
-	char *manifest; /* OCI layout: the digest; the others are NULL then */
+	char *manifest; /* OCI layout: the digest; then the other members are NULL */
 };
 int oci_parse_archive(const char *json, bool layout, struct oci_entry **ret,
 		      size_t *ret_n, struct warren_error *err);

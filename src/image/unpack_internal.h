@@ -13,17 +13,19 @@
 
 struct pollfd;
 
-#define UNPACK_BLOCK    (256U << 10) /* bytes read, hashed and written at once */
-#define UNPACK_PIPE     (1U << 20)   /* size of the pipe between two processes */
-#define UNPACK_STALL    120000       /* ms without progress before giving up */
-#define UNPACK_IDS      65536U       /* ids of a sandbox, and so of a layer */
-#define UNPACK_NOBODY   65534U       /* owner of files with any other id */
-#define UNPACK_DEPTH    1024         /* directories in a name */
-#define UNPACK_FOLLOWED 40           /* links followed for one name, as in the kernel */
-#define UNPACK_STEPS    4096         /* components followed, including those of links */
-#define UNPACK_LINKS    4096         /* symbolic links in a spooled archive */
-#define UNPACK_SPOOL    8            /* directories in a name of a spooled archive */
-#define UNPACK_SPOOLED  65536        /* members of a spooled archive */
+#define UNPACK_BLOCK  (256U << 10) /* bytes read, hashed and written at once */
+#define UNPACK_PIPE   (1U << 20)   /* size of the pipe between two processes */
+#define UNPACK_STALL  120000       /* ms without progress before giving up */
+#define UNPACK_IDS    65536U       /* ids of a sandbox, and so of a layer */
+#define UNPACK_NOBODY 65534U       /* owner of files with any other id */
+
+/* Maximum numbers of these: */
+#define UNPACK_DEPTH    1024  /* directories in a name */
+#define UNPACK_FOLLOWED 40    /* links followed for one name, as in the kernel */
+#define UNPACK_STEPS    4096  /* components followed, including those of links */
+#define UNPACK_LINKS    4096  /* symbolic links in a spooled archive */
+#define UNPACK_SPOOL    8     /* directories in a name of a spooled archive */
+#define UNPACK_SPOOLED  65536 /* members of a spooled archive */
 
 /*
  * The range of 65,536 host ids for unpacking processes that root starts. No other process
@@ -153,7 +155,7 @@ struct unpack_tree {
 	/* The directory that was used last, and its name; -1: none. */
 	int dir;
 	char dir_name[4096];
-	char *names; /* names of `late`, one after the other */
+	char *names; /* the names that `late` refers to, one after the other */
 	size_t names_len, names_cap;
 	struct unpack_late *late;
 	size_t n_late, late_cap;

@@ -42,7 +42,7 @@ struct init_request {
 	struct buf msg;
 	int fds[REQUEST_FDS_MAX];
 	size_t n_fds;
-	int theirs[REQUEST_FDS_MAX]; /* those of them that init_request_done() closes */
+	int theirs[REQUEST_FDS_MAX]; /* the descriptors that init_request_done() closes */
 	size_t n_theirs;
 };
 

@@ -5,8 +5,8 @@
  * All other state is in kernel objects and in init. The text is a list of "key=value",
  * each terminated by a NUL (values may contain any other byte). The first entry, the
  * version of the format, and the last have fixed positions; the others may be in any
- * order. The parser is strict: an unknown, missing or duplicate key is an error, and so
- * is another version, so that a program refuses the file of a newer one.
+ * order. The parser is strict: an unknown, missing or duplicate key is an error. Another
+ * version is an error too, so that a program refuses the file of a newer program.
  */
 #ifndef INITCLIENT_STATE_FILE_H
 #define INITCLIENT_STATE_FILE_H

@@ -169,7 +169,8 @@ void http_server_drain(struct http_server *server);
  */
 void http_server_cut(struct http_server *server);
 /*
- * Refuse requests whose answer has not begun with 503. Call it after http_server_drain().
+ * Answer 503 to all requests whose answer has not begun. Call it after
+ * http_server_drain().
  */
 void http_server_refuse(struct http_server *server, const char *code,
 			const char *message);

@@ -81,7 +81,7 @@
 #define INIT_ID 65536
 
 enum proto_type {
-	/* to init or to the child before it */
+	/* Messages to init, or to the child before it becomes init. */
 	PROTO_MOUNTS = 1,
 	PROTO_CONFIG,
 	PROTO_SPAWN,
@@ -103,7 +103,7 @@ enum proto_type {
 	/* Sent to a file worker, which also accepts OPEN, SCAN, CHANGE and WATCH. */
 	PROTO_WRITE,
 	PROTO_NOTIFY,
-	/* from init or from the child before it */
+	/* Messages from init, or from the child before it becomes init. */
 	PROTO_FAILED = 64,
 	PROTO_READY,
 	PROTO_REPLY,

@@ -68,11 +68,11 @@
  *	  the end, silently.
  *
  * There are these differences. Warren sets a trap for SIGINT, which `trap` shows; without
- * it an interrupt ends the shell. `set -x` shows one level more. In a shell other than
- * bash, `set -n` takes effect: nothing runs after it, not even the report of a result,
- * and the session can only be ended. A command that closes descriptors which it did not
- * open may close those of the shell: with the control transport, the shell survives the
- * loss of one; the loss of more ends it.
+ * it an interrupt ends the shell. The output of `set -x` shows one more level of nesting.
+ * In a shell other than bash, `set -n` takes effect: nothing runs after it, not even the
+ * report of a result, and the session can only be ended. A command that closes
+ * descriptors which it did not open may close those of the shell: with the control
+ * transport, the shell survives the loss of one; the loss of more ends it.
  *
  * All data from the shell is untrusted: lengths are bounded, and the shell can report
  * nothing that the caller's own command could not also cause.
@@ -185,7 +185,7 @@ int shellproto_start(struct shellproto *s, struct buf *out, struct warren_error 
 /*
  * Append a command to @out in the form that the shell reads. Return 0 and its serial;
  * -EBUSY while another runs, -EPIPE if the shell accepts no more commands, -EINVAL for a
- * NUL byte, -E2BIG.
+ * NUL byte, -E2BIG if it is too long.
  */
 int shellproto_feed(struct shellproto *s, const char *text, size_t n, struct buf *out,
 		    uint64_t *ret_serial, struct warren_error *err);

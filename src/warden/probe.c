@@ -2,11 +2,10 @@
 /*
  * probe.c - find out what an engine can do: one thread per engine answers all requests
  *
- * Probing an engine may mean waiting for another program, which may never answer. So no
- * thread waits for a probe of another thread: it leaves its request to the thread that is
- * probing, which answers it. So an engine that hangs blocks one thread, no matter how
- * many requests there are, and does not affect other engines. A recent result is used
- * again.
+ * Probing an engine may mean waiting for another program, which may never answer. So a
+ * thread does not wait while another one probes the engine: it leaves its request to that
+ * thread, which answers it. So an engine that hangs blocks one thread, no matter how many
+ * requests there are, and does not affect other engines. A recent result is used again.
  */
 #include <errno.h>
 #include <fcntl.h>

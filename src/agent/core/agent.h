@@ -72,7 +72,7 @@ struct exec {
 	uint64_t started;   /* ns, monotonic */
 	uint64_t deadline;  /* ns, monotonic; 0: none */
 	uint64_t kill_at;   /* ns, monotonic: when to kill it again; 0: not at all */
-	uint64_t kill_wait; /* ns from one kill to the next; 0: none yet */
+	uint64_t kill_wait; /* ns from one attempt to kill it to the next; 0: none yet */
 	int input; /* write end of its stdin, or its terminal; -1: not open here */
 	bool tty;  /* `input` is the terminal */
 	int poke, command; /* PROTO_CONTROL_*; -1: none */

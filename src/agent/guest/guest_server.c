@@ -7,8 +7,8 @@
  * requests that init also serves (OPEN, SCAN, CHANGE, WATCH, CONNECT), one at a time, and
  * gives up on a request that is not answered. An abandoned request must not be carried
  * out later: the number of a request is therefore the time by which it must be started
- * (ms, monotonic). A guest agent that was frozen until later answers -ECANCELED and does
- * nothing.
+ * (ms, monotonic). If the guest agent was frozen and that time has passed, it answers
+ * -ECANCELED and does nothing.
  */
 #include "agent/guest/guest_server.h"
 

@@ -15,18 +15,18 @@
 #include "service/core/fair_quota.h"
 #include "service/session/session.h"
 
-#define ANSWER_MAX (256U << 20) /* bytes of an answer's JSON */
+#define ANSWER_MAX (256U << 20) /* maximum bytes of the JSON of one answer */
 
 /* --------------------------------------------------------------------- reply.c */
 
 struct ask;
 struct reply;
 
-/* Bytes; a smaller answer is built at once and not counted. */
+/* An answer with fewer bytes is built at once and not counted. */
 #define REPLY_SMALL   (32U << 10)
 #define REPLY_RAW_MAX ((64U << 20) + 65536)
 #define REPLY_PARTS   9
-/* Bytes of all answers; one tenant gets at most half. */
+/* Maximum bytes of all answers together; one tenant gets at most half. */
 #define REPLIES_MAX (512U << 20)
 
 enum reply_form {

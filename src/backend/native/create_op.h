@@ -19,7 +19,8 @@ struct create_op {
 	struct native_sandbox *sandbox;
 	const struct warren_spec *spec;
 	struct native_plan *plan; /* shared with the child */
-	struct native_host *host; /* shared; NULL: this op closes the image */
+	/* Shared with other ops; NULL: this op closes the image. */
+	struct native_host *host;
 	bool own_image;
 	struct cgroup_limits limits;
 	uint64_t disk, shm, tmpfs; /* see struct native_plan */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fair_quota.c - shares resources that the kernel counts for the whole service among
+ * fair_quota.c - distributes resources that the kernel limits for the whole service among
  * tenants
  */
 #include "service/core/fair_quota.h"

@@ -16,7 +16,7 @@
  * The service does not wait long for a slow sandbox: it becomes ready after a moment, and
  * requests for that sandbox wait in its queue of jobs.
  *
- * The modules (hooks.h) restore their state of a sandbox once it is connected.
+ * Once a sandbox is connected, the modules (hooks.h) restore their state for it.
  */
 #include <errno.h>
 #include <string.h>

@@ -14,7 +14,11 @@
 
 /* The maximum number of waiting jobs depends on the kind: sandbox_ops.c. */
 enum sandbox_job_kind {
-	JOB_OURS,   /* started by the service itself; at most one of each waits */
+	/*
+	 * Started by the service itself; not limited, because at most one of each sort
+	 * waits.
+	 */
+	JOB_OURS,
 	JOB_CHANGE, /* pause, resume, stop, start, limits */
 	JOB_USE,
 	JOB_END, /* deletion or kill; has its own maximum */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* internal.h - execs and journals, for the files of this module */
+/*
+ * internal.h - the structs of execs, and functions for journals, for the files of this
+ * module
+ */
 #ifndef SERVICE_EXEC_INTERNAL_H
 #define SERVICE_EXEC_INTERNAL_H
 
@@ -10,7 +13,7 @@
 struct sandbox_execs {
 	struct exec *list;              /* running execs, and those in use */
 	unsigned n_kept;                /* number of execs in the database */
-	struct loop_task broken_task;   /* a journal is corrupt: journal_limit.c */
+	struct loop_task broken_task;   /* handles a corrupt journal (journal_limit.c) */
 	struct fair_quota_lease output; /* lease for `journal_bytes` */
 	uint64_t journal_bytes; /* size of its journals, including reserved space */
 	/* Numbers of execs that may have started although their clients got an error. */
@@ -59,7 +62,7 @@ struct exec {
 	bool listed;       /* in the list of its sandbox */
 	bool counted;      /* in sandbox->n_running */
 	bool attached;
-	bool wants_attach; /* exec_restore.c: it waits for its turn */
+	bool wants_attach; /* it waits for its turn to be attached (exec_restore.c) */
 	bool input_ended;  /* a client has closed its stdin */
 	bool starting;     /* init has not answered the SPAWN yet */
 	bool lost;         /* its sandbox ended before the exec */

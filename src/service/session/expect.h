@@ -14,7 +14,7 @@
 
 #include "base/buf.h"
 
-#define EXPECT_MAX    64   /* patterns at a time */
+#define EXPECT_MAX    64   /* maximum number of patterns */
 #define EXPECT_WINDOW 4096 /* bytes: the maximum length of a match */
 #define EXPECT_COST   320 /* maximum pattern_cost() of all regular expressions together */
 

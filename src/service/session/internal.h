@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* internal.h - a session, for the files of this module */
+/* internal.h - the struct of a session, for the files of this module */
 #ifndef SERVICE_SESSION_INTERNAL_H
 #define SERVICE_SESSION_INTERNAL_H
 

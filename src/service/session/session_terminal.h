@@ -66,7 +66,7 @@ struct session_terminal_result {
 	int expected, exit_code;
 	/*
 	 * The output of the terminal. The callback may take it (move it and leave an
-	 * empty buffer). It may have megabytes, so session_terminal_plain() may run on
+	 * empty buffer). It may be megabytes long, so session_terminal_plain() may run on
 	 * another thread.
 	 */
 	struct buf *screen;

@@ -13,9 +13,9 @@
  * supported by backend X".
  *
  * Every function except exec() runs in a process that may block; the shim kills one that
- * takes longer than SHIM_PATIENCE. A driver must be able to find everything of a sandbox
- * by the sandbox's id (a container's name and label, a directory): any process may call
- * destroy(), even after a crash, and even if create() did nothing.
+ * takes longer than SHIM_PATIENCE. A driver must be able to find everything that belongs
+ * to a sandbox by the sandbox's id (a container's name and label, a directory): any
+ * process may call destroy(), even after a crash, and even if create() did nothing.
  *
  * Errors name the platform and the step: "docker: start the container: ...".
  *
@@ -71,8 +71,8 @@ struct shim_sandbox {
 	/* A descriptor that must stay open for restore(); -1: none. */
 	int held;
 	/*
-	 * The path inside of the guest agent's program, which commands can run; NULL:
-	 * none.
+	 * The path of the guest agent's program inside the sandbox, where commands can
+	 * run it; NULL: none.
 	 */
 	const char *helper;
 	size_t n_enforced;
@@ -145,8 +145,9 @@ struct shim_driver {
 	bool outlived;
 
 	/*
-	 * The path inside of the guest agent's program, if the sandbox has a pid
-	 * namespace: it can signal all processes there (agent/guest/main.c). NULL: none.
+	 * The path of the guest agent's program inside the sandbox, if the sandbox has a
+	 * pid namespace: the program can signal all processes there (agent/guest/main.c).
+	 * NULL: none.
 	 */
 	const char *guest;
 
@@ -201,8 +202,8 @@ struct shim_driver {
 	int slack;
 	/*
 	 * Wait until the sandbox has ended (stopped, killed, or removed by another
-	 * process). 1: its first process was ended from inside, unless a process of
-	 * has_process() was killed.
+	 * process). Return 1 if a process inside ended the first process of the sandbox.
+	 * (If a process of has_process() was killed, that was the reason instead.)
 	 */
 	int (*wait)(struct shim_sandbox *p, struct warren_error *err);
 	/*

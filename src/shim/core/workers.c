@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* workers.c - two processes that wait for the sandbox: one for files, one for signals */
+/*
+ * workers.c - two processes that may have to wait for the sandbox: one for files, one for
+ * signals
+ */
 #include "shim/core/workers.h"
 
 #include <errno.h>

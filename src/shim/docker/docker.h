@@ -104,9 +104,9 @@ void docker_close(struct docker *d);
 #define AUTO_DOCKER CLEANUP(docker_close)
 
 /*
- * Send one request and return the status of the response, or -errno if it is an error
- * (-ENOENT for 404, -EBUSY for 409, ...) or there is none. Errors begin with "<name>:
- * <step>: "; @path is a format.
+ * Send one request and return the status of the response, or -errno if the response is an
+ * error (-ENOENT for 404, -EBUSY for 409, ...) or there is no response. Errors begin with
+ * "<name>: <step>: "; @path is a format.
  */
 int docker_ask(struct docker *d, const char *step, const char *method, const json_t *body,
 	       struct warren_error *err, const char *path, ...) PRINTF_LIKE(6, 7);
