@@ -35,7 +35,7 @@ enum ledger_part {
 
 static uint64_t limit = ROOM_DEFAULT;
 static int ledger = -1;
-static uint64_t area, held[LEDGER_PARTS]; /* where our locks are; how long */
+static uint64_t area; /* where our locks are */
 
 void room_bound(uint64_t disk)
 {
@@ -67,27 +67,35 @@ static int ledger_open(const char *dir)
 	if (getrandom(&area, sizeof(area), 0) != sizeof(area))
 		abort(); /* so few bytes cannot fail on a kernel that has started */
 	area = area % AREAS * AREA;
-	(void)memset(held, 0, sizeof(held));
 	return 0;
 }
 
+static int ledger_lock(short type, uint64_t from, uint64_t n)
+{
+	struct flock l = { .l_type = type,
+			   .l_whence = SEEK_SET,
+			   .l_start = (off_t)from,
+			   .l_len = (off_t)n };
+
+	return n > 0 && fcntl(ledger, F_OFD_SETLK, &l) < 0 ? -errno : 0;
+}
+
+/* A child may have locked more (room_written()): what is too much is unlocked. */
 static int ledger_set(enum ledger_part part, uint64_t units)
 {
-	uint64_t from = area + part * PART, has = held[part];
-	bool more = units > has;
-	struct flock l = { .l_type = more ? F_WRLCK : F_UNLCK,
-			   .l_whence = SEEK_SET,
-			   .l_start = (off_t)(from + (more ? has : units)),
-			   .l_len = (off_t)(more ? units - has : has - units) };
+	uint64_t from = area + part * PART;
+	int r;
 
-	if (units == has)
-		return 0;
 	if (units >= PART)
 		return -EFBIG;
-	if (fcntl(ledger, F_OFD_SETLK, &l) < 0)
-		return -errno;
-	held[part] = units;
-	return 0;
+	r = ledger_lock(F_WRLCK, from, units);
+	return r < 0 ? r : ledger_lock(F_UNLCK, from + units, PART - units);
+}
+
+void room_written(uint64_t written)
+{
+	if (ledger >= 0 && written / UNIT < PART)
+		(void)ledger_lock(F_WRLCK, area + LEDGER_WRITTEN * PART, written / UNIT);
 }
 
 /*

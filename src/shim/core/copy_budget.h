@@ -33,6 +33,11 @@ uint64_t room_limit(void);
  */
 int room_claim(const char *dir, int fd, uint64_t bytes, uint64_t written,
 	       struct warren_error *err);
+/*
+ * For a child of the process that called room_claim(), which shares its locks: @written
+ * bytes are on the disk by now. The next room_claim() sets the number anew.
+ */
+void room_written(uint64_t written);
 /* Close the file with the locks; for a child that must not hold them. */
 void room_leave(void);
 

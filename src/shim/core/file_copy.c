@@ -209,11 +209,17 @@ static void revoke_pending(struct pending *p, const struct warren_error *why)
 	(void)snprintf(p->why, sizeof(p->why), "%.199s", why->msg);
 }
 
+/* This process has left the count to its parent, and what was on the disk then. */
+static bool left;
+static uint64_t left_written;
+
 void spool_guard(void)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct pending *largest;
 
+	if (left)
+		return;
 	drop_readings();
 	do {
 		largest = NULL;
@@ -280,10 +286,20 @@ int spool_prepare(uint64_t size, uint64_t *ret_most, int *ret_fd,
 
 void spool_leave(void)
 {
-	for (size_t i = 0; i < READING_MAX; i++)
+	left = true;
+	for (size_t i = 0; i < READING_MAX; i++) {
+		left_written += reading[i].bytes > 0 ? on_disk(reading[i].fd) : 0;
 		reading[i].bytes = 0;
-	for (size_t i = 0; i < PENDING_MAX; i++)
+	}
+	for (size_t i = 0; i < PENDING_MAX; i++) {
+		left_written += pending[i].path ? on_disk(pending[i].fd) : 0;
 		pending[i].path = NULL;
+	}
+}
+
+void spool_done(int fd)
+{
+	room_written(left_written + on_disk(fd));
 	room_leave();
 }
 

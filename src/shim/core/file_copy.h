@@ -31,6 +31,8 @@ int spool_prepare(uint64_t size, uint64_t *ret_most, int *ret_fd,
  * Forget all other copies; for a child that fills one, because they belong to its parent.
  */
 void spool_leave(void);
+/* For the same child: @fd has been filled, which other shims count from now on. */
+void spool_done(int fd);
 /*
  * Copy the whole file @path inside to @fd; 0 or -errno. While it copies, it tells the
  * client that the shim is busy. A file with @most bytes or more counts as endless

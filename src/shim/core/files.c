@@ -223,6 +223,7 @@ static void open_large(const struct work *w, const char *user, const char *path,
 	}
 	spool_leave();
 	r = spool_read(user, path, most, fd, &err);
+	spool_done(fd); /* before anyone acts on the answer */
 	if (r < 0) {
 		(void)files_fail(w, err.code, err.msg);
 		_exit(0);
