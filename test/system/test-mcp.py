@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from mcp_world import MODERN, NEWEST, Legacy, Modern, events  # pylint: disable=wrong-import-position
+from mcp_world import META, MODERN, NEWEST, Legacy, Modern, events  # pylint: disable=wrong-import-position
 from serve_world import World, until  # pylint: disable=wrong-import-position
 
 WORLD = World(tcp=True)
@@ -307,6 +307,78 @@ def a_port_has_a_url():
     ok("url" not in Modern(WORLD).good("port_url", sandbox=box, port=8000), "a URL for a client without TCP")
     m.bad("port_url", "port", sandbox=box, port=0)
     WORLD.delete(box)
+
+
+# ---------------------------------------------------- resources, prompts, completion
+
+
+@test
+def files_logs_and_sandboxes_are_resources():
+    for m in (Legacy(WORLD), Modern(WORLD, headers={"Warren-Session": "resources"})):
+        r = m.good("run_command", command="printf 'a b' >'/x y%'; printf '\\377' >/bin.dat; echo out; echo err >&2")
+        box, missing = r["sandbox"], (-32002, 200) if isinstance(m, Legacy) else (-32602, 400)
+
+        def read(uri):
+            return m.result("resources/read", {"uri": uri})["contents"]
+
+        uri = f"warren://{box}/x%20y%25"
+        eq(read(uri), [{"uri": uri, "mimeType": "text/plain", "text": "a b"}])
+        eq(read(f"warren://{box}/bin.dat")[0]["blob"], "/w==")
+        log = read(f"warren-log://{box}/{r['exec']}")[0]["text"]
+        eq(sorted(log.split()), ["err", "out"])
+        listed = m.result("resources/list")["resources"]
+        eq([x["uri"] for x in listed], ["warren-list://sandboxes"])
+        ok(box in read(listed[0]["uri"])[0]["text"], "the sandbox is not listed")
+        eq([t["uriTemplate"] for t in m.result("resources/templates/list")["resourceTemplates"]],
+           ["warren://{sandbox}/{+path}", "warren-log://{sandbox}/{exec}"])
+        for bad in (f"warren://{box}/nope", "warren://k3f9x2m7qd1w/x", "file:///etc/passwd", f"warren-log://{box}/nope", "", "warren://",
+                    f"warren://{box}/%zz", f"warren://{box}", "warren-list://other", f"warren://{box}/" + "x" * 9000):
+            e = m.error("resources/read", {"uri": bad}, *missing)
+            if len(bad) < 200:
+                eq(e["data"], {"uri": bad})
+        m.error("resources/read", {}, -32602)
+        m.error("resources/list", {"cursor": "x"}, -32602)
+        m.raw(None, "DELETE")
+
+
+@test
+def prompts_and_completion():
+    for m in (Legacy(WORLD), Modern(WORLD)):
+        prompts = {p["name"]: p for p in m.result("prompts/list")["prompts"]}
+        eq(len(prompts), 3)
+        r = m.result("prompts/get", {"name": "try_code", "arguments": {"task": "add {language}", "language": "python"}})
+        ok("Write a python program" in r["messages"][0]["content"]["text"] and "add {language}" in r["messages"][0]["content"]["text"], r)
+        ok("(not given)" in m.result("prompts/get", {"name": "debug_command", "arguments": {"command": "x"}})["messages"][0]["content"]["text"], "")
+        for bad in ({}, {"name": "nope"}, {"name": "try_code"}, {"name": "try_code", "arguments": {"task": "x", "language": 5}},
+                    {"name": "set_up_project", "arguments": {"path": "x", "other": "y"}}):
+            m.error("prompts/get", bad, -32602)
+        ask = {"ref": {"type": "ref/prompt", "name": "try_code"}, "argument": {"name": "language", "value": "p"}}
+        eq(m.result("completion/complete", ask)["completion"], {"values": ["perl", "php", "python"], "hasMore": False})
+        ask["argument"] = {"name": "nope", "value": ""}
+        m.error("completion/complete", ask, -32602)
+        m.error("completion/complete", {}, -32602)
+        box = WORLD.create()
+        ask = {"ref": {"type": "ref/resource", "uri": "warren://{sandbox}/{+path}"}, "argument": {"name": "sandbox", "value": box[:6]}}
+        eq(m.result("completion/complete", ask)["completion"]["values"], [box])
+        ask["argument"]["value"] = "X"
+        eq(m.result("completion/complete", ask)["completion"]["values"], [])
+        WORLD.delete(box)
+        m.raw(None, "DELETE")
+
+
+@test
+def log_messages_are_sent_when_asked_for():
+    with Legacy(WORLD) as m:
+        eq(m.result("logging/setLevel", {"level": "info"}), {})
+        a = m.call("tools/call", {"name": "run_command", "arguments": {"command": "true"}})
+        eq([x["level"] for x in a.notified("notifications/message")], ["info"])
+        eq(m.result("logging/setLevel", {"level": "error"}), {})
+        eq(m.call("tools/call", {"name": "run_command", "arguments": {"command": "true"}}).streamed, False)
+        m.error("logging/setLevel", {"level": "loud"}, -32602)
+    m = Modern(WORLD)
+    a = m.call("tools/call", {"name": "sandbox_create", "arguments": {}, "_meta": {META + "logLevel": "debug"}})
+    eq([x["level"] for x in a.notified("notifications/message")], ["info"])
+    WORLD.delete(a.last["result"]["structuredContent"]["sandbox"])
 
 
 if __name__ == "__main__":

@@ -78,6 +78,7 @@ void mcp_call_unref(struct mcp_call *c)
 {
 	if (--c->refs > 0)
 		return;
+	json_decref(c->made_args);
 	json_decref(c->message);
 	free(c);
 }

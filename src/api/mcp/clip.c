@@ -59,19 +59,25 @@ bool mcp_clip_is_cut(const struct mcp_clip *c)
 	return c->failed || clip_missing(c) > 0;
 }
 
-void mcp_clip_write(struct json *j, const char *key, const struct mcp_clip *c)
+void mcp_clip_text(const struct mcp_clip *c, struct buf *out)
 {
-	AUTO_BUF struct buf text = BUF_INIT(2 * c->half + 256);
 	size_t start = (c->at + c->half - c->n_tail) % (c->half ? c->half : 1);
 	size_t first = c->half - start < c->n_tail ? c->half - start : c->n_tail;
 
-	buf_add(&text, c->head.data, c->head.len);
+	buf_add(out, c->head.data, c->head.len);
 	if (clip_missing(c) > 0)
-		buf_printf(&text, "\n[... %ju bytes of output are not shown ...]\n",
+		buf_printf(out, "\n[... %ju bytes of output are not shown ...]\n",
 			   (uintmax_t)clip_missing(c));
 	if (c->n_tail > 0) {
-		buf_add(&text, c->tail + start, first);
-		buf_add(&text, c->tail, c->n_tail - first);
+		buf_add(out, c->tail + start, first);
+		buf_add(out, c->tail, c->n_tail - first);
 	}
+}
+
+void mcp_clip_write(struct json *j, const char *key, const struct mcp_clip *c)
+{
+	AUTO_BUF struct buf text = BUF_INIT(2 * c->half + 256);
+
+	mcp_clip_text(c, &text);
 	json_strn(j, key, text.data ? text.data : "", text.len);
 }

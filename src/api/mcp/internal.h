@@ -143,7 +143,8 @@ struct mcp_call {
 	json_t *id;
 	const char *method;
 	json_t *params, *meta;
-	json_t *args;                /* of a tool; NULL: none */
+	json_t *args;                /* of a tool or a resource; NULL: none */
+	json_t *made_args;           /* the same, if they are not in the message */
 	const struct mcp_tool *tool; /* NULL: not tools/call */
 	json_t *progress_token;      /* NULL: none */
 	uint64_t progress;           /* the last value that was sent */
@@ -273,6 +274,8 @@ void mcp_clip_done(struct mcp_clip *c);
 void mcp_clip_add(struct mcp_clip *c, const void *data, size_t n);
 /* As a JSON string, with a mark where something is missing. */
 void mcp_clip_write(struct json *j, const char *key, const struct mcp_clip *c);
+/* The same as plain bytes. */
+void mcp_clip_text(const struct mcp_clip *c, struct buf *out);
 bool mcp_clip_is_cut(const struct mcp_clip *c);
 
 /* ---------------------------------------------------------------- handlers */
@@ -283,5 +286,18 @@ MCP_TOOLS(MCP_HANDLER)
 
 void mcp_tools_list(struct mcp_call *c);
 void mcp_tools_call(struct mcp_call *c);
+void mcp_resources_list(struct mcp_call *c);
+void mcp_resources_templates(struct mcp_call *c);
+void mcp_resources_read(struct mcp_call *c);
+void mcp_prompts_list(struct mcp_call *c);
+void mcp_prompts_get(struct mcp_call *c);
+void mcp_complete(struct mcp_call *c);
+
+/* resources.c: answer with an error of the resource in the request. */
+void mcp_resource_error(struct mcp_call *c, const char *text);
+bool mcp_resource_is_template(const char *uri);
+/* tool_sandbox.c: the caller's sandboxes, as an object. */
+int mcp_sandboxes_write(struct mcp_call *c, struct json *j, size_t limit, uint64_t before,
+			struct warren_error *err);
 
 #endif /* API_MCP_INTERNAL_H */

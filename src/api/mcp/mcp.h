@@ -31,7 +31,10 @@
  *	schema.c	schemas of arguments and results
  *	tools.c		lists and calls tools
  *	tool_*.c	tools, by subject
- *	resources.c, prompts.c, complete.c	further methods, by subject
+ *	filing.c	opens and replaces files
+ *	clip.c		shortens long output
+ *	resources.c	files, output and sandboxes as resources
+ *	prompts.c	prompts, and completion of arguments
  */
 #ifndef API_MCP_MCP_H
 #define API_MCP_MCP_H

@@ -24,7 +24,8 @@ void mcp_write_server(struct json *j, const char *key)
 
 void mcp_write_capabilities(struct json *j, enum rpc_era era UNUSED)
 {
-	static const char *const names[] = { "tools", "logging" };
+	static const char *const names[] = { "tools", "resources", "prompts",
+					     "completions", "logging" };
 
 	json_open(j, "capabilities", '{');
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
@@ -105,6 +106,12 @@ static const struct mcp_method {
 	{ "logging/setLevel", RPC_LEGACY, methods_set_level },
 	{ "tools/list", RPC_LEGACY | RPC_MODERN, mcp_tools_list },
 	{ "tools/call", RPC_LEGACY | RPC_MODERN, mcp_tools_call },
+	{ "resources/list", RPC_LEGACY | RPC_MODERN, mcp_resources_list },
+	{ "resources/templates/list", RPC_LEGACY | RPC_MODERN, mcp_resources_templates },
+	{ "resources/read", RPC_LEGACY | RPC_MODERN, mcp_resources_read },
+	{ "prompts/list", RPC_LEGACY | RPC_MODERN, mcp_prompts_list },
+	{ "prompts/get", RPC_LEGACY | RPC_MODERN, mcp_prompts_get },
+	{ "completion/complete", RPC_LEGACY | RPC_MODERN, mcp_complete },
 };
 
 /* Read the level of a modern request; -1: it was refused. */

@@ -138,32 +138,43 @@ static int sandbox_tool_list_one(void *ctx, const struct sandbox_row *row)
 	return 0;
 }
 
+int mcp_sandboxes_write(struct mcp_call *c, struct json *j, size_t limit, uint64_t before,
+			struct warren_error *err)
+{
+	struct mcp_listing l = { .j = j, .only = c->caller.sandbox };
+	struct sandbox_filter filter = {
+		.owner = access_may(&c->caller, "admin") ? NULL : c->caller.tenant,
+		.before = before,
+		.max = limit,
+	};
+	int r;
+
+	json_open(j, NULL, '{');
+	json_open(j, "sandboxes", '[');
+	r = db_list_sandboxes(service_db(c->mcp->service), &filter, sandbox_tool_list_one,
+			      &l, err);
+	if (r < 0)
+		return r;
+	json_close(j, ']');
+	if (c->session && c->session->sandbox[0])
+		json_str(j, "own", c->session->sandbox);
+	if (l.n == filter.max)
+		json_u64(j, "next_before", l.last);
+	json_close(j, '}');
+	return 0;
+}
+
 void mcp_tool_sandbox_list(struct mcp_call *c)
 {
 	AUTO_BUF struct buf out = BUF_INIT(MCP_RESULT_MAX);
 	struct json j = { .out = &out };
-	struct mcp_listing l = { .j = &j, .only = c->caller.sandbox };
-	struct sandbox_filter filter = {
-		.owner = access_may(&c->caller, "admin") ? NULL : c->caller.tenant,
-		.before = (uint64_t)mcp_arg_int(c, "before"),
-		.max = (size_t)mcp_arg_int(c, "limit"),
-	};
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	json_open(&j, NULL, '{');
-	json_open(&j, "sandboxes", '[');
-	if (db_list_sandboxes(service_db(c->mcp->service), &filter, sandbox_tool_list_one,
-			      &l, &err) < 0) {
+	if (mcp_sandboxes_write(c, &j, (size_t)mcp_arg_int(c, "limit"),
+				(uint64_t)mcp_arg_int(c, "before"), &err) < 0)
 		mcp_tool_fail(c, &err);
-		return;
-	}
-	json_close(&j, ']');
-	if (c->session && c->session->sandbox[0])
-		json_str(&j, "own", c->session->sandbox);
-	if (l.n == filter.max)
-		json_u64(&j, "next_before", l.last);
-	json_close(&j, '}');
-	mcp_tool_result(c, &out, false);
+	else
+		mcp_tool_result(c, &out, false);
 }
 
 /* -------------------------------------------------------- delete, pause, resume */

@@ -196,6 +196,10 @@ void mcp_tool_error(struct mcp_call *c, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	if (!c->tool) {
+		mcp_resource_error(c, text);
+		return;
+	}
 	mcp_result_open(&j, c->era, false);
 	json_open(&j, "content", '[');
 	json_open(&j, NULL, '{');
