@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Run code at its limits: memory, processes, network, files, and a service or client that ends in the middle"""
+import os
+import socket
+import subprocess
+import sys
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import WARREN, Skip, eq, ok, run_tests, scratch, test  # pylint: disable=wrong-import-position
+from serve_world import World, check_error, until  # pylint: disable=wrong-import-position
+
+w = None
+LONG = 60000  # ms that no program here takes, on a loaded machine either
+
+
+def code(language, text, **more):
+    return w.post("/v1/code", {"language": language, "code": text, "timeout_ms": LONG, **more})
+
+
+EACH = {
+    "bash": {"memory": "x=$(head -c 30000000 /dev/zero | tr '\\0' x); echo ${#x}",
+             "pids": "for i in $(seq 100); do sleep 30 & done; jobs -p | wc -l",
+             "connect": "exec 3<>/dev/tcp/127.0.0.1/{port} && echo connected",
+             "write": "echo x >/usr/x; echo x >/etc/x; echo x >/x; echo in >/sandbox/y && cat /sandbox/y",
+             "fill": "head -c 100000000 /dev/zero >/sandbox/full; stat -c %s /sandbox/full"},
+    "python": {"memory": "x = b'x' * 200000000; print(len(x))",
+               "pids": "import subprocess\nfor i in range(100): subprocess.Popen(['sleep', '30'])\nprint('all')",
+               "connect": "import socket; socket.create_connection(('127.0.0.1', {port})); print('connected')",
+               "write": "for p in ('/usr/x', '/etc/x', '/x'):\n  try: open(p, 'w')\n  except OSError as e: print(e.strerror)\n"
+                        "open('/sandbox/y', 'w').write('in'); print(open('y').read())",
+               "fill": "import os\ntry:\n  open('full', 'wb').write(bytes(100000000))\nexcept OSError as e: print(e.strerror)\n"
+                       "print(os.stat('full').st_size)"},
+    "javascript": {"memory": "const x = []; for (let i = 0; i < 40; i++) x.push(Buffer.alloc(5000000, 1)); console.log(x.length)",
+                   "pids": "const { spawn } = require('child_process'); let bad = 0;\n"
+                           "for (let i = 0; i < 100; i++) { const c = spawn('sleep', ['30']); c.on('error', () => bad++); c.unref() }\n"
+                           "setTimeout(() => { console.log(bad ? 'refused' : 'all'); process.exit(bad ? 1 : 0) }, 100)",
+                   "connect": "require('net').connect({port}, '127.0.0.1', () => {{ console.log('connected'); process.exit() }})",
+                   "write": "const fs = require('fs'); for (const p of ['/usr/x', '/etc/x', '/x'])\n"
+                            "try { fs.writeFileSync(p, 'x') } catch (e) { console.log(e.code) }\n"
+                            "fs.writeFileSync('/sandbox/y', 'in'); console.log(fs.readFileSync('y', 'utf8'))",
+                   "fill": "const fs = require('fs'); try { fs.writeFileSync('full', Buffer.alloc(100000000)) } catch (e) { console.log(e.code) }\n"
+                           "console.log(fs.statSync('full').size)"},
+}
+
+
+@test
+def memory_is_bounded():
+    for (language, programs), least in zip(EACH.items(), ("16m", "64m", "128m")):
+        r = code(language, programs["memory"], limits={"memory": least})
+        ok(r["exit_code"] != 0 and (r["oom"] or "emory" in r["stderr"]), f"{language}: {r}")
+        eq(code(language, programs["memory"], limits={"memory": "600m"})["exit_code"], 0, f"{language} with more memory")
+
+
+@test
+def processes_are_bounded():
+    for language, programs in EACH.items():
+        r = code(language, programs["pids"], limits={"pids": 30})
+        ok(r["stdout"].strip() not in ("100", "all"), f"{language}: {r}")
+        r = code(language, programs["pids"], limits={"pids": 200, "memory": "512m"})
+        ok(r["stdout"].strip() in ("100", "all"), f"{language} with more: {r}")
+
+
+@test
+def there_is_no_network():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        for language, programs in EACH.items():
+            text = programs["connect"].replace("{{", "{").replace("}}", "}").replace("{port}", str(port))
+            r = code(language, text)
+            ok(r["exit_code"] != 0 and "connected" not in r["stdout"], f"{language}: {r}")
+            # The same program connects where there is a network.
+            run = {"bash": ["bash", "-c"], "python": [sys.executable, "-c"], "javascript": ["node", "-e"]}[language]
+            eq(subprocess.run([*run, text], capture_output=True, text=True, check=False).stdout, "connected\n", f"{language} outside")
+    eq(code("bash", "tail -n +3 /proc/net/dev | grep -vc lo: ; ls /sys/class/net 2>/dev/null")["stdout"].split()[:1], ["0"], "interfaces")
+
+
+@test
+def only_its_directory_is_writable():
+    for language, programs in EACH.items():
+        r = code(language, programs["write"])
+        eq((r["exit_code"], r["stdout"].split()[-1]), (0, "in"), f"{language}: {r}")
+        eq((r["stdout"] + r["stderr"]).count("ead-only") + r["stdout"].count("EROFS"), 3, f"{language}: {r}")
+    ok(not os.path.exists("/usr/x") and not os.path.exists("/x"), "and nothing is outside")
+    r = code("bash", "echo 'echo ran' >p; chmod +x p; ./p; grep NoNewPrivs /proc/self/status; id -u; pwd; df -m /sandbox | tail -1")
+    eq(r["stdout"].split()[:5], ["ran", "NoNewPrivs:", "1", "0", "/sandbox"], r)
+    ok(" 64 " in r["stdout"], r)
+
+
+@test
+def its_directory_can_be_full():
+    for language, programs in EACH.items():
+        r = code(language, programs["fill"], limits={"memory": "512m"})
+        size = int(r["stdout"].split()[-1])
+        ok(size < 68 << 20 and ("space" in r["stdout"] + r["stderr"] or "ENOSPC" in r["stdout"]), f"{language}: {r}")
+    check_error(w.ask("POST", "/v1/code", {"language": "bash", "code": "true", "files": {"a": "x" * 2000000},
+                                           "limits": {"disk": "1m"}}), 400, "invalid_request")
+
+
+@test
+def artifacts_are_bounded_and_lead_nowhere():
+    r = code("bash", "for i in $(seq 300); do echo $i >f$i; done", artifacts=["f*"])
+    eq((len(r["artifacts"]), r["artifacts_complete"]), (256, False), "too many")
+    r = code("bash", "head -c 17000000 /dev/zero >big; echo small >small", artifacts=["*"])
+    eq(([a["path"] for a in r["artifacts"]], r["artifacts_complete"]), (["small"], False), "too large")
+    r = code("bash", "p=.; for i in $(seq 70); do p=$p/d; mkdir $p; echo $i >$p/f; done", artifacts=["**"])
+    eq((max(a["path"].count("/") for a in r["artifacts"]) < 64, r["artifacts_complete"]), (True, False), "too deep")
+    # A process that the program leaves replaces a directory by a link, over and over.
+    r = code("bash", "mkdir -p d real; echo mine >d/passwd; (while :; do mv d e; ln -s /etc d; rm d; mv e d; done) >/dev/null 2>&1 &\n"
+             "for i in $(seq 200); do echo $i >real/$i; done", artifacts=["**"])
+    for a in r["artifacts"]:
+        ok("root:" not in a["content"], a["path"])
+    ok(any(a["path"].startswith("real/") for a in r["artifacts"]), "the others are there")
+
+
+def in_the_middle(work, program="echo begun; sleep 600", status=None):
+    """Call work() with the id of the sandbox of a program that is running; the answer to that run."""
+    answer = []
+
+    def run():
+        try:
+            answer.append(w.ask("POST", "/v1/code", {"language": "bash", "code": program, "timeout_ms": 600000}))
+        except OSError as e:
+            answer.append(e)
+    t = threading.Thread(target=run)
+    t.start()
+    box = until(lambda: [s["id"] for s in w.sandboxes() if s.get("code_run") and s["state"] == "running" and w.get(
+        f"/v1/sandboxes/{s['id']}/execs")["execs"]], "a run in the list of sandboxes")[0]
+    work(box)
+    t.join()
+    if status:
+        eq(answer[0].status, status, answer[0])
+    return answer[0]
+
+
+@test
+def its_sandbox_can_only_be_deleted():
+    def work(box):
+        at = f"/v1/sandboxes/{box}"
+        for path, body in (("/pause", None), ("/stop", None), ("/stop", {"timeout_ms": 0}), ("/run", {"command": "true"}),
+                           ("/execs", {"command": "true"}), ("/sessions", {}), ("/restart", None)):
+            r = w.ask("POST", at + path, body)
+            ok(r.status == 409 or path == "/restart" and r.status == 404, f"{path}: {r}")
+        eq(w.ask("GET", at + "/files", query={"path": "/sandbox/main.sh"}).status, 409, "a file")
+        eq(w.ask("GET", at).status, 200, "it can be shown")
+        w.ask("DELETE", at, status=204)
+    check_error(in_the_middle(work), 409, "conflict")
+    w.empty()
+
+
+@test
+def a_client_that_leaves_ends_its_run():
+    for path in ("/v1/code", "/v1/code/stream"):
+        with socket.socket(socket.AF_UNIX) as s:
+            body = b'{"language":"bash","code":"echo begun; sleep 600","timeout_ms":600000}'
+            s.connect(w.socket)
+            s.sendall(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+                      .encode() + body)
+            until(lambda: [x for x in w.sandboxes() if x["state"] == "running"], "the run")
+        until(lambda: w.sandboxes() == [], "its sandbox is gone")
+    w.empty()
+
+
+@test
+def nothing_is_left_of_a_run_when_the_service_is_killed():
+    def work(_):
+        w.kill("api", "warden")
+        w.start()
+    gone = in_the_middle(work)
+    ok(isinstance(gone, OSError) or gone.status >= 500, gone)
+    until(lambda: w.sandboxes() == [], "its sandbox is gone")
+    w.empty()
+    eq(code("bash", "echo again")["stdout"], "again\n", "another run")
+
+
+@test
+def a_token_needs_both_scopes():
+    for scopes, status in ((("exec", "write"), 200), (("exec",), 403), (("write",), 403), (("read",), 403)):
+        r = w.ask("POST", "/v1/code", {"language": "bash", "code": "true"}, token=w.token(*scopes))
+        eq(r.status, status, f"{scopes}: {r}")
+
+
+@test
+def the_command_line_runs_code():
+    def run(*words, status=0, stdin=b""):
+        p = subprocess.run([WARREN, "code", *words], input=stdin, capture_output=True, check=False,
+                           env={**os.environ, "WARREN_HOST": f"unix:{w.socket}"})
+        eq(p.returncode, status, p)
+        return p
+    with scratch() as d:
+        with open(f"{d}/p.sh", "w", encoding="utf-8") as f:
+            f.write('echo "$1 $X $(cat) $(cat data)"; echo err >&2; mkdir o; echo art >o/a; exit 5')
+        p = run("bash", f"{d}/p.sh", "-i", "-e", "X=y", "--file", f"data={d}/p.sh", "--artifact", "o/*", "-C", f"{d}/got", "--", "-arg",
+                status=5, stdin=b"\xff")
+        ok(p.stdout.startswith(b"-arg y \xff echo") and p.stderr == b"err\n", p)
+        with open(f"{d}/got/o/a", encoding="utf-8") as f:
+            eq(f.read(), "art\n", "the artifact")
+    eq(run("py", "-", stdin=b"print(6 * 7)").stdout, b"42\n")
+    ok(b"Execution timed out" in run("bash", "--timeout", "300ms", status=124, stdin=b"sleep 60").stderr, "timeout")
+    ok(b"cobol" in run("cobol", status=125).stderr, "an unknown language")
+    ok(b'"exit_code": 3' in run("sh", "--json", status=3, stdin=b"exit 3").stdout.replace(b'":', b'": ').replace(b":  ", b": "), "--json")
+    w.empty()
+
+
+def main():
+    global w  # pylint: disable=global-statement
+    try:
+        with World() as w:
+            return run_tests()
+    except Skip as why:
+        print(f"1..0 # SKIP {why}")
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
