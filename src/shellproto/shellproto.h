@@ -59,9 +59,9 @@
  *	  assignment to a readonly variable) ends its line; in a shell other than bash,
  *	  the command; never the shell.
  *	- `exit`, `exec`, and a failure under `set -e` end the shell as they do anywhere:
- *	  SHELLPROTO_ENDED, with its exit code. So does `return` outside of a function in
- *	  a shell other than bash. At a terminal, `exec bash` at the end of a command
- *	  replaces the shell.
+ *	  SHELLPROTO_ENDED, with its exit code. In a shell other than bash, `return`
+ *outside of a function ends the shell too. At a terminal, `exec bash` at the end of a
+ *	  command replaces the shell.
  *	- a construct that is open at the end of the text (a here-document, a backslash)
  *	  ends with it. Errors count lines from the first line of the text. A DEBUG trap
  *	  shows output only for the command's own lines; it runs once or twice more at
@@ -93,7 +93,8 @@
 #define SHELLPROTO_COMMAND_MAX (16U << 20)
 /* Exit status of a shell that is not suitable. */
 #define SHELLPROTO_EXIT_REFUSED 121
-#define SHELLPROTO_OUT_MAX      (4 * SHELLPROTO_COMMAND_MAX + 65536) /* a command, quoted */
+/* Maximum bytes of a quoted command. */
+#define SHELLPROTO_OUT_MAX (4 * SHELLPROTO_COMMAND_MAX + 65536)
 
 enum shellproto_transport {
 	SHELLPROTO_CONTROL,
