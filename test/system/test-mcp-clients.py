@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-mcp-clients.py - the official clients, the inspector and the conformance suite of MCP with Warren"""
+import contextlib
+import json
+import os
+import re
+import shutil
+import socket
+import socketserver
+import subprocess
+import sys
+import tempfile
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import test, ok, eq, run_tests, be_alone, ROOT, WARREN  # pylint: disable=wrong-import-position
+from mcp_clients import python_client, node_clients, WANTED  # pylint: disable=wrong-import-position
+from mcp_stdio import LEGACY, MODERN  # pylint: disable=wrong-import-position
+from serve_world import World  # pylint: disable=wrong-import-position
+
+SECONDS = 300
+STATE = tempfile.mkdtemp(prefix="warren-test-")
+os.chmod(STATE, 0o755)
+ENV = {"PATH": os.environ["PATH"], "WARREN_STATE": STATE}
+HOME = os.path.join(STATE, "home")  # of programs that want one
+WORLD = []
+
+
+def w():
+    if not WORLD:
+        WORLD.append(World(tcp=True))
+    return WORLD[0]
+
+
+def program(*command, **env):
+    r = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                       timeout=SECONDS, check=False, env={**ENV, "HOME": HOME, **env})
+    eq(r.returncode, 0, f"status of {' '.join(command)[:200]}, which said {r.stderr[-1500:]!r},")
+    return r.stdout
+
+
+def check(text, version=None):
+    """What client.py and client.mjs print."""
+    out = json.loads(text.splitlines()[-1])
+    ok({"run_command", "read_file", "write_file"} <= set(out["tools"]), f"{out['tools']}")
+    ok(not out["write"]["error"] and not out["read"]["error"], f"{out['write']} {out['read']}")
+    eq(out["read"]["structured"]["content"], "é\n")
+    run = out["run"]["structured"]
+    eq((run["stdout"], run["stderr"], run["exit_code"]), ("é\n", "oops\n", 3))
+    eq(json.loads(out["run"]["text"]), run, "the text next to the structured content")
+    ok(out["missing"]["error"] and "/nosuch" in out["missing"]["text"], f"{out['missing']}")
+    eq(out["many"], [f"{i}\n" for i in range(10)])
+    eq(out["progress"], sorted(set(out["progress"])), "progress, which always increases")
+    if version:
+        eq(out["version"], version)
+
+
+def over_stdio():
+    return ["stdio", json.dumps({"env": ENV, "command": [WARREN, "mcp"], "arguments": {}})]
+
+
+@contextlib.contextmanager
+def over_http():
+    token = w().token("admin", name="clients")
+    with w().box() as box:
+        yield ["http", json.dumps({"url": f"http://127.0.0.1:{w().port}/mcp", "token": token,
+                                   "arguments": {"sandbox": box}})]
+
+
+def python(version, mode, speaks):
+    interpreter, script = python_client(version), f"{WANTED}/client.py"
+    check(program(interpreter, "-B", script, mode, *over_stdio()), speaks)
+    with over_http() as target:
+        check(program(interpreter, "-B", script, mode, *target), speaks)
+
+
+def typescript(mode):
+    packages, script = node_clients(), f"{WANTED}/client.mjs"
+    check(program("node", script, mode, *over_stdio(), MCP_CLIENTS=packages))
+    with over_http() as target:
+        check(program("node", script, mode, *target, MCP_CLIENTS=packages))
+
+
+@test
+def python_client_1():
+    python(1, "session", LEGACY)
+
+
+@test
+def python_client_2_with_a_session():
+    python(2, "session", LEGACY)
+
+
+@test
+def python_client_2_of_the_legacy_era():
+    python(2, "legacy", LEGACY)
+
+
+@test
+def python_client_2_of_the_modern_era():
+    python(2, "auto", MODERN)
+
+
+@test
+def typescript_client_1():
+    typescript("sdk")
+
+
+@test
+def typescript_client_2():
+    typescript("default")
+
+
+@test
+def typescript_client_2_that_negotiates():
+    typescript("auto")
+
+
+@test
+def the_inspectors_command_line():
+    inspector = ["node", f"{node_clients()}/node_modules/.bin/mcp-inspector", "--cli"]
+    tools = json.loads(program(*inspector, WARREN, "mcp", "--method", "tools/list"))
+    ok("run_command" in [t["name"] for t in tools["tools"]], f"{tools}")
+    r = json.loads(program(*inspector, WARREN, "mcp", "--method", "tools/call", "--tool-name", "run_command",
+                           "--tool-arg", "command=echo inspected"))
+    eq(r["structuredContent"]["stdout"], "inspected\n")
+    token = w().token("admin", name="inspector")
+    tools = json.loads(program(*inspector, f"http://127.0.0.1:{w().port}/mcp", "--transport", "http", "--header",
+                               f"Authorization: Bearer {token}", "--method", "tools/list"))
+    ok("run_command" in [t["name"] for t in tools["tools"]], f"{tools}")
+
+
+# -------------------------------------------------------------- the conformance suite
+
+# The suite sends no token, so it reaches the service through its socket. Most scenarios call tools of a reference
+# server, which Warren does not have. These need no such tool; the results of all others are only printed.
+MUST_PASS = {
+    LEGACY: ["server-initialize", "server-session-lifecycle", "ping", "logging-set-level", "tools-list",
+             "server-sse-multiple-streams"],
+    MODERN: ["tools-list", "server-sse-multiple-streams", "http-header-validation"],
+}
+
+
+class Relay(socketserver.ThreadingTCPServer):
+    """A port of loopback that leads to the service's socket."""
+    daemon_threads = allow_reuse_address = True
+
+    def __init__(self, path):
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self):
+                with socket.socket(socket.AF_UNIX) as other, contextlib.suppress(OSError):
+                    other.connect(path)
+                    back = threading.Thread(target=copy, args=(other, self.request), daemon=True)
+                    back.start()
+                    copy(self.request, other)
+                    back.join()
+        super().__init__(("127.0.0.1", 0), Handler)
+
+
+def copy(source, target):
+    with contextlib.suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+    with contextlib.suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
+
+
+def conformance(url, version):
+    """The scenarios of a revision, and whether each passed."""
+    r = subprocess.run(["node", "--import", f"{WANTED}/glob-hook.mjs", f"{node_clients()}/node_modules/.bin/conformance",
+                        "server", "--url", url, "--spec-version", version, "--suite", "all", "--timeout", "30000",
+                        "--output-dir", f"{STATE}/results"], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                       timeout=SECONDS, check=False, env={**ENV, "HOME": HOME})
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", r.stdout)
+    return dict((name, (int(failed) == 0 and int(passed) > 0, f"{passed} passed, {failed} failed"))
+                for name, passed, failed in re.findall(r"^\W*([a-z0-9-]+): (\d+) passed, (\d+) failed", plain, re.M)), r
+
+
+@test
+def the_conformance_suite():
+    with Relay(w().socket) as relay:
+        threading.Thread(target=relay.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        try:
+            for version, must in MUST_PASS.items():
+                found, r = conformance(f"http://127.0.0.1:{relay.server_address[1]}/mcp", version)
+                for name, (_, how) in sorted(found.items()):
+                    print(f"# {version} {name}: {how}")
+                for name in must:
+                    ok(found.get(name, (False, ""))[0],
+                       f"{version} {name}: {found.get(name)}; {r.stdout[-1500:]} {r.stderr[-500:]}")
+        finally:
+            relay.shutdown()
+
+
+def main():
+    if not ROOT:
+        print("1..0 # SKIP needs root")
+        return 0
+    be_alone()
+    os.makedirs(HOME)
+    try:
+        failed = run_tests()
+        for world in WORLD:
+            with world:
+                pass
+    finally:
+        shutil.rmtree(STATE, ignore_errors=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
