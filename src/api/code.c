@@ -3,6 +3,7 @@
 #include "api/code.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -13,16 +14,76 @@
 
 #define CODE_GRACE_MS 660000 /* to create it, and to collect the artifacts */
 
-void api_code_settings(const struct config *config, struct code_settings *ret)
+/* The languages and images of the configuration, as the planner wants them. */
+struct api_code_config {
+	struct code_settings settings;
+	struct code_image images[CONFIG_LIST_MAX];
+	char names[CONFIG_LIST_MAX][CODE_NAME_MAX + 1];
+};
+
+static void api_code_settings(const struct config *c, struct api_code_config *ret)
 {
-	*ret = (struct code_settings){
-		.defaults = code_default_limits,
-		.max = { .timeout_ms = config->max.ttl_ms,
-			 .memory = config->max.limits[SPEC_MEMORY],
-			 .disk = config->max.limits[SPEC_DISK],
-			 .pids = config->max.limits[SPEC_PIDS] },
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->code_images.n && n < CONFIG_LIST_MAX; i++) {
+		const char *text = c->code_images.items[i], *equals = strchr(text, '=');
+
+		(void)snprintf(ret->names[n], sizeof(ret->names[n]), "%.*s",
+			       (int)(equals - text), text);
+		ret->images[n] = (struct code_image){ ret->names[n], equals + 1 };
+		n++;
+	}
+	ret->settings = (struct code_settings){
+		.table = { c->code_rows, c->n_code_rows },
+		.images = ret->images,
+		.n_images = n,
+		.defaults = { .timeout_ms = c->code_timeout_ms,
+			      .memory = c->code_memory,
+			      .disk = c->code_disk,
+			      .pids = c->code_pids },
+		.max = { .timeout_ms = c->max.ttl_ms,
+			 .memory = c->max.limits[SPEC_MEMORY],
+			 .disk = c->max.limits[SPEC_DISK],
+			 .pids = c->max.limits[SPEC_PIDS] },
 	};
 }
+
+/* -------------------------------------------------------------- pull ahead */
+
+static void api_code_on_pulled(struct image_waiter *w, int r,
+			       const struct warren_error *err UNUSED)
+{
+	/* A failure is told when the image is needed, which tries again. */
+	if (r <= 0)
+		free(w);
+}
+
+static void api_code_pull_one(struct service *s, const char *image)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct image_waiter *w;
+
+	if (strcmp(image, "host") == 0 || strncmp(image, "dir:", 4) == 0)
+		return;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return;
+	w->fn = api_code_on_pulled;
+	if (image_pull(s, DB_LOCAL, NULL, image, NULL,
+		       IMAGE_IF_MISSING | IMAGE_PERSISTENT, w, &err) < 0)
+		free(w);
+}
+
+void api_code_pull(struct service *s, const struct config *config)
+{
+	for (size_t i = 0; config->code_pull && i < config->code_images.n; i++)
+		api_code_pull_one(s, strchr(config->code_images.items[i], '=') + 1);
+	for (size_t i = 0; config->code_pull && i < config->n_code_rows; i++)
+		if (config->code_rows[i].image)
+			api_code_pull_one(s, config->code_rows[i].image);
+}
+
+/* ------------------------------------------------------------------ errors */
 
 /* "/field: ..." names the field. */
 static int api_code_refuse(struct api_error *err, const struct warren_error *why)
@@ -240,12 +301,14 @@ int api_code_begin(const struct code_client *where, const struct code_request *r
 {
 	AUTO_CODE_PLAN struct code_plan plan = { 0 };
 	struct api_code_made made = { .text = BUF_INIT(64U << 10) };
-	struct code_settings settings;
+	AUTO_FREE struct api_code_config *config = calloc(1, sizeof(*config));
 	struct warren_error why = WARREN_ERROR_INIT;
 	int r;
 
-	api_code_settings(where->config, &settings);
-	if (code_plan_make(&settings, request, &plan, &why) < 0)
+	if (!config)
+		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
+	api_code_settings(where->config, config);
+	if (code_plan_make(&config->settings, request, &plan, &why) < 0)
 		return api_code_refuse(err, &why);
 	r = api_code_make(where, request, &plan, &made, err);
 	if (r == 0)

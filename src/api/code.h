@@ -30,7 +30,7 @@ int api_code_begin(const struct code_client *where, const struct code_request *r
 		   struct code_run **ret, struct api_error *err) MUST_CHECK;
 /* The error of a run that has no result. */
 void api_code_failed(struct api_error *err, const struct warren_error *why);
-/* The settings of the configuration. */
-void api_code_settings(const struct config *config, struct code_settings *ret);
+/* Pull the images of languages in the background, if the configuration says so. */
+void api_code_pull(struct service *s, const struct config *config);
 
 #endif /* API_CODE_H */

@@ -34,6 +34,8 @@
 #include "base/tier.h"
 #include "spec/limits.h"
 
+struct code_language;
+
 #define CONFIG_BACKEND_NAME_MAX 24
 #define CONFIG_BACKENDS_MAX     32
 #define CONFIG_LIST_MAX         256
@@ -96,6 +98,13 @@ struct config {
 	struct config_backend *backends;
 	size_t n_backends;
 	struct json_t *templates; /* templates by name; NULL: none */
+	/* Runs of code: LANGUAGE=IMAGE, defaults, and rows of code/language.h. */
+	struct config_list code_images;
+	bool code_pull;
+	uint64_t code_timeout_ms, code_memory, code_disk, code_pids;
+	struct json_t *code_languages; /* NULL: none; code_rows points into it */
+	struct code_language *code_rows;
+	size_t n_code_rows;
 	/* The weakest tier that a sandbox may have (enum tier). */
 	uint64_t min_tier;
 	struct config_list tenant_tiers; /* for config_min_tier() */

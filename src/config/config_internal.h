@@ -92,6 +92,14 @@ void config_templates_clear(struct config *c);
 void config_show_templates(const struct config *c, struct buf *out);
 void config_example_templates(struct buf *out);
 void config_manual_templates(struct buf *out);
+/* code.c: the same for `code.languages`. */
+int config_read_languages(struct config *c, const struct yaml *y, const json_t *in,
+			  struct warren_error *err);
+void config_code_clear(struct config *c);
+void config_show_languages(const struct config *c, struct buf *out);
+void config_example_languages(struct buf *out);
+void config_manual_languages(struct buf *out);
+int check_code_image(const char *text, struct warren_error *err);
 int check_tenant_tier(const char *text, struct warren_error *err);
 /*
  * Write the section: as an example, for the manual page, and with its effective values.

@@ -153,6 +153,8 @@ void config_example(struct buf *out)
 				buf_puts(out, "\n");
 			example_key(key, out);
 		}
+		if (strcmp(s->name, "code") == 0)
+			config_example_languages(out);
 	}
 	config_example_backends(out);
 	config_example_templates(out);
@@ -259,6 +261,7 @@ void config_manual(struct buf *out)
 	}
 	config_manual_backends(out);
 	config_manual_templates(out);
+	config_manual_languages(out);
 	buf_puts(out, ".Sh FILES\n"
 		      ".Bl -tag -width Ds\n"
 		      ".It Pa /etc/warren/warren.yaml\n"
@@ -322,6 +325,8 @@ void config_show(const struct config *c, struct buf *out)
 		for (const struct config_key *key = next_of(s->name, NULL); key;
 		     key = next_of(s->name, key))
 			show_key(c, key, out);
+		if (strcmp(s->name, "code") == 0)
+			config_show_languages(c, out);
 	}
 	config_show_backends(c, out);
 	config_show_templates(c, out);

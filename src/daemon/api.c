@@ -25,6 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/code.h"
 #include "api/mcp/mcp.h"
 #include "api/record.h"
 #include "api/swerex/swerex.h"
@@ -593,6 +594,7 @@ static void on_restored(void *ctx, int r UNUSED, const struct warren_error *err 
 	if (listen_all(a, &k->word.err) < 0)
 		loop_stop(a->loop);
 	loop_timer_set(a->chores, 1000);
+	api_code_pull(a->service, a->birth->config);
 	daemon_api_say(a->birth, &k->word);
 }
 

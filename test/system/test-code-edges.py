@@ -175,6 +175,32 @@ def nothing_is_left_of_a_run_when_the_service_is_killed():
 
 
 @test
+def a_configuration_adds_languages_and_sets_limits():
+    config = """
+defaults: { memory: 100m, disk: 50m }
+max: { memory: 200m }
+code:
+  timeout: 50s
+  pids: 20
+  images: ['sed=dir:/nowhere', 'bash=host']
+  languages:
+    sed: { file: p.sed, run: [sed, -n, -f, '{file}'], aliases: [stream-editor] }
+    cat: { file: text, compile: ['no-such-tool|cp', '{file}', made], run: [cat, made] }
+"""
+    with World(config=config) as m:
+        def ask(language, text, **more):
+            return m.ask("POST", "/v1/code", {"language": language, "code": text, **more})
+        r = ask("stream-editor", "s/a/b/p", stdin="a\n", image="host")
+        eq((r.status, r.json()["stdout"]), (200, "b\n"), r)
+        ok(ask("sed", "").status >= 400, "the image of the configuration is used")
+        eq(ask("cat", "as it is").json()["stdout"], "as it is", "compiled by the second tool")
+        ok(" sed" in ask("x", "").json()["message"] and " cat" in ask("x", "").json()["message"], "they are listed")
+        eq(ask("bash", "cat /sys/fs/cgroup/pids.max 2>/dev/null; echo", limits={"memory": "200m"}).status, 200, "the maximum")
+        check_error(ask("bash", "", limits={"memory": "201m"}), 403, "policy_refused")
+        m.empty()
+
+
+@test
 def a_token_needs_both_scopes():
     for scopes, status in ((("exec", "write"), 200), (("exec",), 403), (("write",), 403), (("read",), 403)):
         r = w.ask("POST", "/v1/code", {"language": "bash", "code": "true"}, token=w.token(*scopes))
