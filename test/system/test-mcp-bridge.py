@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test-mcp-bridge.py - warren mcp with a service, and with a private one: what it does, and what it leaves"""
+import contextlib
 import glob
 import os
 import shutil
@@ -122,13 +123,15 @@ def the_next_private_service_removes_what_a_killed_one_left():
         b.initialize()
         run(b, "true")
         service = [p for p in below(b.process.pid) if comm(p).startswith("warren-serve") and not is_apart(p)]
-        eq(len(service), 2, "processes of the service")
+        ok(len(service) >= 2, f"processes of the service: {service}")
         b.process.send_signal(signal.SIGSTOP)
-        for pid in service:
-            os.kill(pid, signal.SIGKILL)
-        until(lambda: not any(alive(pid) for pid in service), "they are not killed")
-        b.process.kill()
-        b.process.send_signal(signal.SIGCONT)
+        try:
+            for pid in service:
+                with contextlib.suppress(ProcessLookupError):  # one ends with the other
+                    os.kill(pid, signal.SIGKILL)
+            until(lambda: not any(alive(pid) for pid in service), "they are not killed")
+        finally:
+            b.process.kill()
         b.process.wait(WAIT)
     ok(glob.glob(f"{RUN_DIR}/boxes/*"), "a sandbox is left")
     with own() as b:
