@@ -341,6 +341,61 @@ def files_logs_and_sandboxes_are_resources():
         m.raw(None, "DELETE")
 
 
+def updates(it, act, uri, earlier=None):
+    """Change it, and wait for the message about it; there may be another one about an earlier change."""
+    act()
+    for got in it:
+        if got.get("method") == "notifications/resources/updated":
+            ok(got["params"]["uri"] in (uri, earlier), got)
+            if got["params"]["uri"] == uri:
+                return got["params"]
+    raise AssertionError("the stream has ended")
+
+
+@test
+def subscribers_get_messages_about_changes():
+    with Legacy(WORLD) as m, m.client() as c:
+        ok(m.begun["capabilities"]["resources"]["subscribe"], "not declared")
+        box = m.good("write_file", path="/s/f", content="1")["sandbox"]
+        it = events(m.send(c, None, "GET"))
+        uri = f"warren://{box}/s/f"
+        eq(m.result("resources/subscribe", {"uri": uri}), {})
+        m.good("write_file", path="/s/other", content="not watched")
+        updates(it, lambda: m.good("write_file", path="/s/f", content="2"), uri)
+        updates(it, lambda: m.good("run_command", command="echo 3 >>/s/f"), uri)
+        eq(m.result("resources/unsubscribe", {"uri": uri}), {})
+        exec_id = WORLD.exec(box, "until [ -e /go ]; do sleep 0.02; done; echo x; until [ -e /end ]; do sleep 0.02; done")
+        log = f"warren-log://{box}/{exec_id}"
+        eq(m.result("resources/subscribe", {"uri": log}), {})
+        updates(it, lambda: m.good("write_file", path="/go", content=""), log, uri)
+        m.good("write_file", path="/end", content="")
+        for bad in (f"warren://{box}/no/such/dir", "warren://k3f9x2m7qd1w/x", "warren-list://sandboxes", f"warren-log://{box}/x", ""):
+            m.error("resources/subscribe", {"uri": bad}, -32002)
+        for i in range(31):
+            m.result("resources/subscribe", {"uri": f"warren://{box}/s/{i}"})
+        m.error("resources/subscribe", {"uri": f"warren://{box}/s/more"}, -32002)
+        m.error("resources/subscribe", {}, -32602)
+    gone(box)
+
+
+@test
+def a_modern_client_listens():
+    m, box = Modern(WORLD), WORLD.create()
+    uri, bad = f"warren://{box}/tmp/f", "warren://k3f9x2m7qd1w/x"
+    message = m.message("subscriptions/listen", {"notifications": {"toolsListChanged": True, "resourceSubscriptions": [uri, bad, 5]}})
+    with m.client() as c:
+        it = events(m.send(c, message, headers=m.headers_for(message)))
+        ack = next(it)
+        eq(ack["method"], "notifications/subscriptions/acknowledged")
+        eq(ack["params"]["_meta"], {META + "subscriptionId": message["id"]})
+        eq(ack["params"]["notifications"], {"resourceSubscriptions": [uri]})
+        p = updates(it, lambda: m.good("write_file", sandbox=box, path="/tmp/f", content="1"), uri)
+        eq(p["_meta"], {META + "subscriptionId": message["id"]})
+        WORLD.delete(box)
+    m.error("subscriptions/listen", {}, -32602, 400)
+    m.error("subscriptions/listen", {"notifications": {"resourceSubscriptions": ["x"] * 33}}, -32602, 400)
+
+
 @test
 def prompts_and_completion():
     for m in (Legacy(WORLD), Modern(WORLD)):

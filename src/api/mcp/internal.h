@@ -9,6 +9,7 @@
 #include "api/live.h"
 #include "api/mcp/mcp.h"
 #include "api/mcp/rpc.h"
+#include "api/mcp/subscribe.h"
 #include "api/mcp/tools.h"
 #include "base/buf.h"
 #include "base/json.h"
@@ -106,6 +107,7 @@ struct mcp_session {
 	struct mcp_call *calls;   /* under way */
 	size_t n_calls;
 	struct mcp_exchange *stream; /* of GET; NULL: none */
+	struct mcp_subs subs;
 	struct fair_quota_lease lease;
 };
 
@@ -157,6 +159,7 @@ struct mcp_call {
 	bool tls;
 	bool done;      /* answered or cancelled */
 	bool cancelled; /* the work must end */
+	bool listens;   /* it is subscriptions/listen */
 	/*
 	 * For the handler: called once when the call is done. It ends what is under way
 	 * and frees the state.
@@ -296,6 +299,11 @@ void mcp_complete(struct mcp_call *c);
 /* resources.c: answer with an error of the resource in the request. */
 void mcp_resource_error(struct mcp_call *c, const char *text);
 bool mcp_resource_is_template(const char *uri);
+/*
+ * Take the URI of a file or of an exec's output apart, into the arguments that a tool
+ * would have: sandbox and path.
+ */
+bool mcp_resource_split(const char *uri, json_t **ret, bool *ret_is_log);
 /* tool_sandbox.c: the caller's sandboxes, as an object. */
 int mcp_sandboxes_write(struct mcp_call *c, struct json *j, size_t limit, uint64_t before,
 			struct warren_error *err);

@@ -34,6 +34,7 @@
  *	filing.c	opens and replaces files
  *	clip.c		shortens long output
  *	resources.c	files, output and sandboxes as resources
+ *	subscribe.c	messages when resources change
  *	prompts.c	prompts, and completion of arguments
  */
 #ifndef API_MCP_MCP_H

@@ -30,6 +30,8 @@ void mcp_write_capabilities(struct json *j, enum rpc_era era UNUSED)
 	json_open(j, "capabilities", '{');
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		json_open(j, names[i], '{');
+		if (strcmp(names[i], "resources") == 0)
+			json_bool(j, "subscribe", true);
 		json_close(j, '}');
 	}
 	json_close(j, '}');
@@ -109,6 +111,9 @@ static const struct mcp_method {
 	{ "resources/list", RPC_LEGACY | RPC_MODERN, mcp_resources_list },
 	{ "resources/templates/list", RPC_LEGACY | RPC_MODERN, mcp_resources_templates },
 	{ "resources/read", RPC_LEGACY | RPC_MODERN, mcp_resources_read },
+	{ "resources/subscribe", RPC_LEGACY, mcp_resources_subscribe },
+	{ "resources/unsubscribe", RPC_LEGACY, mcp_resources_unsubscribe },
+	{ "subscriptions/listen", RPC_MODERN, mcp_listen },
 	{ "prompts/list", RPC_LEGACY | RPC_MODERN, mcp_prompts_list },
 	{ "prompts/get", RPC_LEGACY | RPC_MODERN, mcp_prompts_get },
 	{ "completion/complete", RPC_LEGACY | RPC_MODERN, mcp_complete },

@@ -261,37 +261,41 @@ static void resource_read_sandboxes(struct mcp_call *c)
 	mcp_call_result(c, &out);
 }
 
-/* Take the URI apart, into the arguments that a tool would have. */
-static bool resource_split(struct mcp_call *c, const char *uri)
+bool mcp_resource_split(const char *uri, json_t **ret, bool *ret_is_log)
 {
-	size_t n = strcspn(uri, "/");
+	bool file = strncmp(uri, FILES, strlen(FILES)) == 0;
 	char sandbox[64], path[API_PATH_MAX];
+	size_t n;
 
-	if (n == 0 || uri[n] != '/' || strlen(uri) > URI_MAX ||
+	*ret_is_log = strncmp(uri, LOGS, strlen(LOGS)) == 0;
+	if ((!file && !*ret_is_log) || strlen(uri) > URI_MAX)
+		return false;
+	uri += strlen(file ? FILES : LOGS);
+	n = strcspn(uri, "/");
+	if (n == 0 || uri[n] != '/' ||
 	    percent_decode(uri, n, false, sandbox, sizeof(sandbox)) < 0 ||
 	    percent_decode(uri + n, strlen(uri + n), false, path, sizeof(path)) < 0)
 		return false;
-	c->made_args = json_pack("{s:s,s:s}", "sandbox", sandbox, "path", path);
-	c->args = c->made_args;
-	return c->args != NULL;
+	*ret = json_pack("{s:s,s:s}", "sandbox", sandbox, "path", path);
+	return *ret != NULL;
 }
 
 void mcp_resources_read(struct mcp_call *c)
 {
 	const char *uri = rpc_text(c->params, "uri");
-	bool file = uri && strncmp(uri, FILES, strlen(FILES)) == 0;
-	bool log = uri && strncmp(uri, LOGS, strlen(LOGS)) == 0;
-	const char *scope = file ? "files" : log ? "exec" : "read";
+	bool log = false, found = uri && mcp_resource_split(uri, &c->made_args, &log);
+	const char *scope = !found ? "read" : log ? "exec" : "files";
 
+	c->args = c->made_args;
 	if (!uri)
 		mcp_call_error(c, RPC_INVALID_PARAMS, "params.uri: must be a string");
 	else if (!access_may(&c->caller, scope))
 		mcp_tool_error(c, "the token lacks the scope '%s'", scope);
 	else if (strcmp(uri, SANDBOXES) == 0)
 		resource_read_sandboxes(c);
-	else if ((!file && !log) || !resource_split(c, uri + strlen(file ? FILES : LOGS)))
+	else if (!found)
 		mcp_tool_error(c, "there is no such resource; resources/templates/list "
 				  "tells the form of URIs");
 	else
-		mcp_place(c, file ? resource_file_placed : resource_log_placed);
+		mcp_place(c, log ? resource_log_placed : resource_file_placed);
 }

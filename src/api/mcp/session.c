@@ -98,6 +98,7 @@ static int wishes_compare(const struct mcp_wishes *had, const struct mcp_wishes 
 void mcp_session_free(struct mcp_session *s)
 {
 	live_leave(&s->live);
+	mcp_subs_done(&s->subs);
 	fair_quota_end(&s->mcp->session_quota, &s->lease);
 	DLIST_REMOVE(s);
 	if (!s->mcp->sessions)

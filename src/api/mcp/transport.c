@@ -393,6 +393,7 @@ static void transport_get(struct mcp_exchange *x)
 	if (holder)
 		(void)snprintf(x->holds, sizeof(x->holds), "%s", x->session->holder);
 	x->session->stream = x;
+	x->session->subs.stream = x;
 	mcp_exchange_begin(x);
 }
 
@@ -467,7 +468,7 @@ static void transport_on_closed(struct http_request *req, int why UNUSED)
 	live_leave(&x->live);
 	x->req = NULL;
 	if (x->is_get && x->session && x->session->stream == x)
-		x->session->stream = NULL;
+		x->session->stream = x->session->subs.stream = NULL;
 	while (x->calls) {
 		struct mcp_call *c = x->calls;
 
@@ -543,6 +544,8 @@ static void transport_stop_one(struct mcp_exchange *x, bool last)
 	if (x->is_get && x->req && !x->answered) {
 		x->answered = true;
 		(void)http_end(x->req);
+	} else if (x->stream && x->calls && x->calls->listens) {
+		mcp_listen_end(x->calls);
 	} else if (last && x->stream && x->calls) {
 		mcp_call_error(x->calls, RPC_INTERNAL_ERROR,
 			       "the service is stopping before this is done; what was "
