@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-mcp-bridge.py - warren mcp with a service, and with a private one: what it does, and what it leaves"""
 import contextlib
+import errno
 import glob
 import os
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 
@@ -92,6 +94,23 @@ def a_private_service_starts_only_when_it_is_needed():
     with own() as b:
         eq(b.end(), (0, b""))
         ok(not glob.glob(f"{STATE}/private/*"), "no service for no message")
+
+
+@test
+def a_private_service_is_its_owners_alone():
+    def reach(uid):
+        os.seteuid(uid)
+        try:
+            with socket.socket(socket.AF_UNIX) as s:
+                return s.connect_ex(sock)
+        finally:
+            os.seteuid(0)
+    with own() as b:
+        b.initialize()
+        [sock] = glob.glob(f"{STATE}/private/*/sock")
+        eq((reach(0), reach(65534)), (0, errno.EACCES), "connections of the owner and of another user")
+        eq(os.stat(os.path.dirname(sock)).st_mode & 0o777, 0o711, "mode of its directory")
+    nothing_left()
 
 
 @test
