@@ -53,7 +53,12 @@ void code_call_send(struct code_call *k)
 
 static void code_call_on_turn(void *ctx)
 {
-	code_call_send(ctx);
+	struct code_call *k = ctx;
+
+	if (k->broken)
+		http_abort(k->call->req);
+	else
+		code_call_send(k);
 }
 
 static void code_call_on_drained(struct http_request *req)

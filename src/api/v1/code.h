@@ -47,6 +47,7 @@ struct code_call {
 	struct code_answer answer;
 	struct loop_task turn;
 	bool answering, blocked, begun;
+	bool broken; /* an event was lost: the answer must not look whole */
 	/* For a stream: */
 	bool stream, sse;
 	struct loop_timer *timer;

@@ -18,8 +18,10 @@ static bool code_put_event(struct code_call *k, const struct buf *json)
 		buf_puts(&out, "data: ");
 	buf_add(&out, json->data, json->len);
 	buf_puts(&out, k->sse ? "\n\n" : "\n");
-	if (json->failed || out.failed) {
-		http_abort(k->call->req);
+	k->broken = k->broken || json->failed || out.failed;
+	if (k->broken) {
+		/* Not at once: that would free what the caller works with. */
+		loop_defer(service_loop(k->call->v1->service), &k->turn);
 		return true;
 	}
 	return http_write(k->call->req, out.data, out.len) != 0;
@@ -117,6 +119,8 @@ void code_stream_done(struct code_call *k, const struct code_result *result,
 		(void)code_put_piece(k, i + 1, k->kept[i].data, k->kept[i].n);
 		k->kept[i].n = 0;
 	}
+	if (k->broken)
+		return; /* it ends in a moment */
 	if (!result) {
 		api_code_failed(&refusal, err);
 		buf_puts(&json, "{\"type\":\"error\",\"error\":");

@@ -13,15 +13,17 @@
 struct code_ticket *code_ticket_new(struct code_run *run)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
+	struct code_ticket *t = malloc(sizeof(*t));
 
-	run->ticket = malloc(sizeof(*run->ticket));
-	if (run->ticket) {
-		run->ticket->run = run;
-	} else {
+	if (!t) {
+		/* The run may be freed by the end of this call. */
 		(void)error_errno(&err, ENOMEM, "run the program");
 		code_fail(run, &err);
+		return NULL;
 	}
-	return run->ticket;
+	t->run = run;
+	run->ticket = t;
+	return t;
 }
 
 struct code_run *code_ticket_use(struct code_ticket *t)

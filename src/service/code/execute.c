@@ -92,14 +92,14 @@ static void code_step_show_compiler(struct code_run *run)
 	}
 }
 
-static void code_step_timed_out(struct code_run *run)
+static bool code_step_timed_out(struct code_run *run)
 {
 	char text[96];
 	int n = snprintf(text, sizeof(text), "Execution timed out after %ju ms\n",
 			 (uintmax_t)run->plan.limits.timeout_ms);
 
 	run->step = CODE_RUNS;
-	(void)code_step_deliver(run, 2, text, (size_t)n);
+	return code_step_deliver(run, 2, text, (size_t)n);
 }
 
 /* The compiler is not there, and this node is too old to do without it. */
@@ -156,9 +156,8 @@ static void code_step_over(struct code_run *run)
 	}
 	if (run->step == CODE_COMPILES)
 		code_step_show_compiler(run);
-	if (r.timed_out)
-		code_step_timed_out(run);
-	if (!run->done)
+	/* A failure has ended the run. */
+	if (!r.timed_out || code_step_timed_out(run))
 		code_collect(run);
 }
 

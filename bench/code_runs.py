@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""code_runs.py - runs of code over the API, next to the interpreter itself on the host
+
+Called by bench/run. A run creates a sandbox, writes the program, runs it and deletes the sandbox. The last figure is
+how many runs sixteen callers get in a second; a run that fails ends the section.
+"""
+import concurrent.futures
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "test/lib"))
+import serve  # noqa: E402
+
+PROGRAMS = {"bash": ("echo hello", ["bash", "-c"]), "python": ("print('hello')", ["python3", "-c"]),
+            "javascript": ("console.log('hello')", ["node", "-e"])}
+CALLERS, CALLS = 16, 1000
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # as in a sandbox
+
+
+def run(client, language, code):
+    answer = json.loads(client.ask("POST", "/v1/code", json.dumps({"language": language, "code": code})))
+    if (answer["exit_code"], answer["stdout"]) != (0, "hello\n"):
+        raise RuntimeError(f"{language}: {answer}")
+
+
+def figures_of(world, rounds):
+    client = serve.Client(world)
+    figures = []
+    for language, (code, host) in PROGRAMS.items():
+        if not shutil.which(host[0], path=PATH):
+            print(f"  this machine lacks {host[0]}")
+            continue
+        figures.append(serve.times(f"warren: {language}", rounds, lambda l=language, c=code: serve.timed(lambda: run(client, l, c))))
+        figures.append(serve.times(f"host: {language}", rounds, lambda a=[*host, code]: serve.timed(
+            lambda: subprocess.run(a, check=True, stdout=subprocess.DEVNULL, env={"PATH": PATH}))))
+    return figures
+
+
+def rate(world):
+    def caller(_):
+        client = serve.Client(world)
+        for _ in range(CALLS // CALLERS):
+            run(client, "bash", "echo hello")
+    start = time.perf_counter()
+    with concurrent.futures.ThreadPoolExecutor(CALLERS) as pool:
+        list(pool.map(caller, range(CALLERS)))
+    n = CALLS // CALLERS * CALLERS / (time.perf_counter() - start)
+    print(f"{'warren: bash, 16 callers':46} {n:8.0f} runs/s", flush=True)
+    return {"name": "warren: bash, 16 callers", "unit": "runs/s", "value": n}
+
+
+def section(rounds=100):
+    """Print the section; its figures, and 1 if something of ours failed."""
+    from checks import Skip  # pylint: disable=import-outside-toplevel
+    from serve_world import World  # pylint: disable=import-outside-toplevel
+    print(f"\n{'Runs of code':46} {'p50':>8} {'p99':>8} {'n':>9}", flush=True)
+    try:
+        with World("--log-level", "error", "--quota-sandboxes", "none") as world:
+            figures = [*figures_of(world, rounds), rate(world)]
+        return [f | {"bench": "code"} for f in figures], 0
+    except Skip as why:
+        print(f"  {why}")
+        return [], 0
+    except (RuntimeError, OSError, AssertionError, subprocess.SubprocessError) as why:
+        print(f"  failed: {why}")
+        return [], 1
