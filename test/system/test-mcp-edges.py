@@ -346,13 +346,25 @@ def fifty_sessions_work_at_once():
 @test
 def a_session_has_one_stream_and_bounded_calls():
     m = Legacy(WORLD)
-    with m.client() as c, m.client() as d:
+    box = m.good("run_command", command="true")["sandbox"]
+    with m.client() as c:
         r = m.send(c, None, "GET")
         eq((r.status, r.getheader("Content-Type")), (200, "text/event-stream"))
         eq(m.raw(None, "GET").status, 409)
+        waiting = [m.client() for _ in range(64)]
+        for w in waiting:
+            h = {"Accept": "application/json", "Content-Type": "application/json", **m.own}
+            w.open().request("POST", "/mcp", json.dumps(m.message("tools/call", {
+                "name": "run_command", "arguments": {"command": "sleep 1000"}})), h)
+        until(lambda: "error" in m.call("tools/list").last, "the session has no limit")
+        m.error("tools/list", code=-32603, status=200)
         eq(m.close(), 204)
         eq(r.read(), b"", "the stream ends with the session")
-        del d
+        for w in waiting:
+            answer = json.loads(w.http.getresponse().read())
+            ok(answer["error"]["code"] in (-32800, -32603), answer)
+            w.close()
+    gone(box)
 
 
 @test
