@@ -31,8 +31,8 @@ static const char *glob_set_end(const char *at)
 /* Whether the character of @n bytes at @c is in the set from @at to @end. */
 static bool glob_set_has(const char *at, const char *end, const char *c, size_t n)
 {
-	bool not = at[1] == '!' || at[1] == '^', found = false;
-	const char *p = at + 1 + not ;
+	bool inverse = at[1] == '!' || at[1] == '^', found = false;
+	const char *p = at + 1 + inverse;
 
 	while (p < end - 1) {
 		size_t low = glob_char(p);
@@ -49,7 +49,7 @@ static bool glob_set_has(const char *at, const char *end, const char *c, size_t 
 			p = high;
 		}
 	}
-	return found != not ;
+	return found != inverse;
 }
 
 struct glob_states {
