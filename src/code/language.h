@@ -34,6 +34,11 @@ struct code_language {
 	const char *const *env; /* "NAME=value"; NULL: none */
 	/* A program without it gets it in front of its first line; NULL: none. */
 	const char *opening;
+	/*
+	 * The interpreter opens its file after it has loaded, and reads it once: so it
+	 * can be started before there is a program (service/code/warm.c).
+	 */
+	bool warm;
 	const char *image; /* NULL: the default of all languages */
 	/* How to get the tool on Debian, for errors; NULL: not known. */
 	const char *package;

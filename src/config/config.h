@@ -113,6 +113,7 @@ struct config {
 	struct config_limits defaults, max;
 	uint64_t max_sandboxes; /* for all tenants together */
 	uint64_t quota_sandboxes, quota_execs, quota_memory, quota_cpu_millis, quota_disk;
+	uint64_t code_warm;          /* interpreters started in advance */
 	uint64_t pool_min, pool_max; /* parts prepared in advance */
 	uint64_t journal_default, journal_max;
 	/*

@@ -328,6 +328,14 @@ const struct config_key config_keys[] = {
 	  .field = FIELD(code_pids),
 	  .help = "Processes and threads of a program. Requests may ask for more than these "
 		  "defaults, up to the maxima of sandboxes" },
+	{ .name = "code.warm",
+	  .type = TYPE_NUMBER,
+	  .value = "0",
+	  .max = 16,
+	  .field = FIELD(code_warm),
+	  .help = "Interpreters (python, javascript) that are started before there is a "
+		  "program for them, for each tenant and language. They count as its "
+		  "sandboxes, and end after a minute without use" },
 	{ .name = "journal.default",
 	  .type = TYPE_SIZE,
 	  .value = "1m",

@@ -501,6 +501,7 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 					   .journal_total = c->journal_total,
 					   .descriptors_max = descriptors_for_tenants(c),
 					   .execs_max = (unsigned)c->execs_kept,
+					   .code_warm = (unsigned)c->code_warm,
 					   .backends = b->backends,
 					   .rooms = service_rooms };
 	char boot[64];

@@ -4,13 +4,13 @@
  */
 #include "service/rooms.h"
 
+#include "service/code/code.h"
 #include "service/exec/exec.h"
 #include "service/files/files.h"
 #include "service/session/session.h"
 
 const struct service_room *const service_rooms[] = {
-	&exec_hooks,
-	&session_hooks, /* sessions are execs */
-	&files_hooks,
+	&exec_hooks,  &session_hooks, /* sessions are execs */
+	&files_hooks, &code_hooks,    /* runs of code are execs and files */
 	NULL,
 };

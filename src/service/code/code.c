@@ -72,6 +72,7 @@ static void code_stop(struct code_run *run)
 	code_write_cancel(run);
 	code_execute_cancel(run);
 	code_collect_cancel(run);
+	code_warm_cancel(run);
 	run->files = files_end(run->files);
 }
 
@@ -113,6 +114,7 @@ void code_finish(struct code_run *run)
 	run->done = true;
 	code_stop(run);
 	code_delete_sandbox(run);
+	code_warm_next(run->service, TAKE_PTR(run->recipe), run->tool);
 	run->on.done(run->ctx, &run->result, NULL);
 }
 
@@ -158,8 +160,16 @@ struct code_run *code_cancel(struct code_run *run)
 	buf_done(&run->result.output[1]);
 	lease_end(run->service, LEASE_MEMORY, &run->memory);
 	code_plan_done(&run->plan);
+	run->recipe = code_recipe_free(run->recipe);
 	free(run);
 	return NULL;
+}
+
+struct code_run *code_abandon(struct code_run *run)
+{
+	code_stop(run);
+	run->done = true;
+	return code_cancel(run);
 }
 
 /* -------------------------------------------------------------------- begin */
@@ -170,7 +180,10 @@ static void code_on_created(struct sandbox_waiter *w, struct sandbox *sandbox, i
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	if (state == SANDBOX_RUNNING) {
-		code_write(run);
+		if (run->warm)
+			code_execute(run);
+		else
+			code_write(run);
 		return;
 	}
 	if (state == SANDBOX_FAILED)
@@ -186,43 +199,41 @@ static void code_on_created(struct sandbox_waiter *w, struct sandbox *sandbox, i
 	code_fail_used(run, &err);
 }
 
-static struct code_run *code_new(struct service *s, struct code_plan *plan,
-				 const struct code_callbacks *callbacks, void *ctx)
+void code_set(struct code_run *run, struct code_plan *plan,
+	      const struct code_callbacks *callbacks, void *ctx)
 {
-	struct code_run *run = calloc(1, sizeof(*run));
-
-	if (!run) {
-		code_plan_done(plan);
-		return NULL;
-	}
-	run->service = s;
+	code_plan_done(&run->plan);
 	run->plan = *plan;
 	*plan = (struct code_plan){ 0 };
 	run->on = *callbacks;
 	run->ctx = ctx;
-	run->fd = -1;
-	run->waiter = (struct sandbox_waiter){ .states = ~(1U << SANDBOX_CREATING),
-					       .fn = code_on_created,
-					       .ctx = run };
 	run->result.language = run->plan.language->name;
 	run->result.artifacts_complete = true;
 	for (int i = 0; i < 2; i++)
 		run->result.output[i] =
 			(struct buf)BUF_INIT((size_t)run->plan.max_output + 128);
-	return run;
 }
 
-int code_begin(struct service *s, struct code_plan *plan,
-	       const struct code_sandbox *sandbox, const struct code_callbacks *callbacks,
-	       void *ctx, struct code_run **ret, struct warren_error *err)
+int code_create(struct service *s, struct code_plan *plan,
+		const struct code_sandbox *sandbox,
+		const struct code_callbacks *callbacks, void *ctx, struct code_run **ret,
+		struct warren_error *err)
 {
-	struct code_run *run = code_new(s, plan, callbacks, ctx);
+	struct code_run *run = calloc(1, sizeof(*run));
 	struct db_request none = { 0 };
 	struct sandbox *made = NULL;
 	int r;
 
-	if (!run)
+	if (!run) {
+		code_plan_done(plan);
 		return error_errno(err, ENOMEM, "run the program");
+	}
+	run->service = s;
+	run->fd = run->program = -1;
+	run->waiter = (struct sandbox_waiter){ .states = ~(1U << SANDBOX_CREATING),
+					       .fn = code_on_created,
+					       .ctx = run };
+	code_set(run, plan, callbacks, ctx);
 	r = sandbox_create(s, sandbox->row, sandbox->spec, sandbox->source, &none, &made,
 			   err);
 	if (r < 0) {
@@ -236,4 +247,23 @@ int code_begin(struct service *s, struct code_plan *plan,
 	sandbox_wait(made, &run->waiter, CODE_CREATE_MS);
 	*ret = run;
 	return 0;
+}
+
+int code_begin(struct service *s, struct code_plan *plan,
+	       const struct code_sandbox *sandbox, const struct code_callbacks *callbacks,
+	       void *ctx, struct code_run **ret, struct warren_error *err)
+{
+	struct code_recipe *next;
+	int r;
+
+	*ret = code_warm_take(s, plan, sandbox, callbacks, ctx);
+	if (*ret)
+		return 0;
+	next = code_warm_recipe(s, plan, sandbox);
+	r = code_create(s, plan, sandbox, callbacks, ctx, ret, err);
+	if (r < 0)
+		(void)code_recipe_free(next);
+	else
+		(*ret)->recipe = next;
+	return r;
 }

@@ -11,6 +11,9 @@
  *	collect		the files that the request asks for: artifacts.c
  *	delete		the sandbox
  *
+ * If the configuration wants it, interpreters are started before there is a program for
+ * them: warm.c.
+ *
  * code/plan.h says what is written and executed. The sandbox belongs to the run: other
  * requests to use, pause or stop it are refused (-EBUSY). If a client deletes it, the run
  * ends with -EBUSY. If the service is killed, the next process deletes it.
@@ -33,6 +36,8 @@
 #define CODE_EXIT_TIMEOUT    124
 
 struct code_run;
+
+extern const struct service_room code_hooks;
 
 /* A sandbox to create, for sandbox_create(). Only used until code_begin() returns. */
 struct code_sandbox {

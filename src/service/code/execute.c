@@ -133,8 +133,9 @@ static void code_tool_missing(struct code_run *run, const char *tools)
 
 static void code_step_over(struct code_run *run)
 {
-	const struct warren_result r = exec_row(run->exec)->result;
+	struct warren_result r = exec_row(run->exec)->result;
 
+	r.timed_out |= run->timed_out;
 	code_step_let_go(run);
 	code_step_fill(run, &r);
 	if (code_step_too_old(run, &r)) {
@@ -190,6 +191,8 @@ static void code_step_read(void *ctx)
 	struct code_run *run = ctx;
 	struct warren_error err = WARREN_ERROR_INIT;
 
+	if ((run->warm || run->taken) && !code_warm_ended(run))
+		return;
 	for (int i = 0; i < CODE_PIECES_A_TURN && !run->blocked; i++) {
 		struct warren_output o;
 		int r = exec_output(run->exec, run->cursor, &run->hint, piece,
@@ -242,7 +245,7 @@ static void code_on_ended(struct waiter *w, void *of UNUSED)
 
 static void code_feed(struct code_run *run)
 {
-	if (run->step != CODE_COMPILES && run->plan.input)
+	if (run->step != CODE_COMPILES && run->plan.input && !run->warm)
 		exec_feed(run->exec, run->plan.input, run->plan.input_size, true,
 			  service_ignore, NULL);
 }
@@ -274,7 +277,7 @@ static void code_on_started(void *ctx, struct exec *exec, const struct warren_er
 
 	if (!run)
 		return;
-	if (!exec && (err->code == ENOENT || err->code == ENOTDIR)) {
+	if (!exec && !run->warm && (err->code == ENOENT || err->code == ENOTDIR)) {
 		code_step_without(run, err);
 		return;
 	}
@@ -314,8 +317,8 @@ static uint64_t code_step_time(const struct code_run *run)
 static void code_step_begin(struct code_run *run)
 {
 	char **step = code_step_argv(run), tool[256];
-	size_t n = strv_len(step);
-	AUTO_FREE const char **argv = calloc(n + 1, sizeof(*argv));
+	size_t n = strv_len(step), at = run->warm ? 4 : 0;
+	AUTO_FREE const char **argv = calloc(at + n + 1, sizeof(*argv));
 	struct exec_start start = { .argv = argv,
 				    .env = (const char *const *)run->plan.env,
 				    .cwd = CODE_DIR,
@@ -329,11 +332,19 @@ static void code_step_begin(struct code_run *run)
 		code_fail(run, &err);
 		return;
 	}
-	(void)memcpy(argv, step, n * sizeof(*argv));
+	if (run->warm) {
+		argv[0] = "sh";
+		argv[1] = "-c";
+		/* Without the variables that a shell adds. */
+		argv[2] = "mkfifo \"$0\" && "
+			  "exec env -u PWD -u OLDPWD -u SHLVL -u _ \"$@\"";
+		argv[3] = run->plan.files[0].name;
+	}
+	(void)memcpy(argv + at, step, n * sizeof(*argv));
 	(void)code_step_tool(step[0], run->tool, tool, sizeof(tool));
-	argv[0] = tool;
-	start.input = run->step != CODE_COMPILES && run->plan.input;
-	start.timeout_ms = code_step_time(run);
+	argv[at] = tool;
+	start.input = run->warm || (run->step != CODE_COMPILES && run->plan.input);
+	start.timeout_ms = run->warm ? 0 : code_step_time(run);
 	sandbox = code_use_sandbox(run);
 	t = sandbox ? code_ticket_new(run) : NULL;
 	if (t)

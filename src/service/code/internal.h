@@ -17,7 +17,19 @@ struct code_ticket {
 	struct code_run *run;
 };
 
+struct code_recipe;
+
+/* The module's memory: interpreters that wait for a program, warm.c. */
+struct code_warm {
+	unsigned each; /* for each tenant and language, at most; 0: none */
+	struct code_run *runs;
+	size_t n;
+	struct code_recipe *recipes; /* of those to be started next */
+	struct loop_timer *timer;
+};
+
 struct code_run {
+	struct code_run *next; /* of warm runs */
 	struct service *service;
 	char id[ID_LEN + 1]; /* of the sandbox */
 	char owner[DB_NAME_MAX + 1];
@@ -54,6 +66,17 @@ struct code_run {
 	bool blocked;   /* output() has asked to wait */
 	uint64_t begun; /* ns: when the first step was started */
 
+	/* warm.c */
+	bool warm;                  /* it waits for a program, */
+	bool taken;                 /* or has one, which is not in the FIFO yet */
+	bool timed_out;             /* its timer has killed it */
+	struct code_recipe *recipe; /* for the next warm run; NULL: there shall be none */
+	struct loop_task begin;
+	struct loop_timer *timer, *look;
+	int program; /* the FIFO */
+	struct loop_watch *watch;
+	size_t handed; /* bytes of the program that went through it */
+
 	/* artifacts.c */
 	struct walk *walk;
 	struct loop_task read_turn;
@@ -75,8 +98,21 @@ void code_finish(struct code_run *run);
 /* Count @more bytes for the tenant; otherwise the run has failed. */
 bool code_lease(struct code_run *run, size_t more);
 
+/*
+ * The parts of code_begin(): create the sandbox; give a run its plan and its client.
+ * code_abandon() frees a run and lets its sandbox be.
+ */
+int code_create(struct service *s, struct code_plan *plan,
+		const struct code_sandbox *sandbox,
+		const struct code_callbacks *callbacks, void *ctx, struct code_run **ret,
+		struct warren_error *err) MUST_CHECK;
+void code_set(struct code_run *run, struct code_plan *plan,
+	      const struct code_callbacks *callbacks, void *ctx);
+struct code_run *code_abandon(struct code_run *run);
+
 /* write.c: write all files, then call code_execute(). */
 void code_write(struct code_run *run);
+void code_write_files(struct code_run *run);
 void code_write_cancel(struct code_run *run);
 /* execute.c: compile and run, then call code_collect(). */
 void code_execute(struct code_run *run);
@@ -84,5 +120,23 @@ void code_execute_cancel(struct code_run *run);
 /* artifacts.c: read the files that match, then call code_finish(). */
 void code_collect(struct code_run *run);
 void code_collect_cancel(struct code_run *run);
+
+/* warm.c: how to create the next one, if there shall be one; NULL: none. */
+struct code_recipe *code_warm_recipe(struct service *s, const struct code_plan *p,
+				     const struct code_sandbox *from);
+struct code_recipe *code_recipe_free(struct code_recipe *r);
+/* Create a warm run soon. Takes @r. @tool: which of the programs that the step names. */
+void code_warm_next(struct service *s, struct code_recipe *r, size_t tool);
+/* A warm run for this plan, which it takes; NULL: there is none. */
+struct code_run *code_warm_take(struct service *s, struct code_plan *plan,
+				const struct code_sandbox *sandbox,
+				const struct code_callbacks *callbacks, void *ctx);
+/* Open the FIFO, then call code_write_files(). */
+void code_warm_open(struct code_run *run);
+/* All files are written: write the program to the FIFO. */
+void code_warm_hand_over(struct code_run *run);
+/* The exec of a run that is warm or taken may have ended. True: that is its result. */
+bool code_warm_ended(struct code_run *run);
+void code_warm_cancel(struct code_run *run);
 
 #endif /* SERVICE_CODE_INTERNAL_H */

@@ -146,7 +146,10 @@ static void code_write_next(struct code_run *run)
 
 	if (run->file == run->plan.n_files) {
 		run->files = files_end(run->files);
-		code_execute(run);
+		if (run->taken)
+			code_warm_hand_over(run);
+		else
+			code_execute(run);
 		return;
 	}
 	if (!strchr(run->plan.files[run->file].name, '/')) {
@@ -169,8 +172,16 @@ static void code_write_on_begun(void *ctx, struct files *f,
 		code_fail_used(run, err);
 	} else {
 		run->files = f;
-		code_write_next(run);
+		if (run->taken)
+			code_warm_open(run);
+		else
+			code_write_next(run);
 	}
+}
+
+void code_write_files(struct code_run *run)
+{
+	code_write_next(run);
 }
 
 void code_write(struct code_run *run)

@@ -68,8 +68,10 @@ struct service_options {
 	const struct service_room *const *rooms;
 	/* Limits of inotify(7) for all tenants: instances and watches; 0: the default. */
 	uint64_t watches_max, watched_max;
-	uint64_t journal_total;   /* bytes of all journals of a sandbox; 0: the default */
-	uint64_t output_max;      /* bytes of all journals; 0: half of the disk */
+	uint64_t journal_total; /* bytes of all journals of a sandbox; 0: the default */
+	uint64_t output_max;    /* bytes of all journals; 0: half of the disk */
+	/* Interpreters that wait for a program, per tenant and language: code/warm.c. */
+	unsigned code_warm;
 	uint64_t descriptors_max; /* for sandboxes, execs and files; 0: no limit */
 };
 

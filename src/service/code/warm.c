@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * warm.c - interpreters that are started before there is a program for them
+ *
+ * A warm run is a run without a program. Its sandbox is created like any other, and its
+ * interpreter is started with a FIFO as its program: it loads itself, and then waits in
+ * open(2). A request that fits takes the run, which is then a run like any other:
+ *
+ *	open the FIFO	for writing: succeeds when the interpreter waits
+ *	unlink it	and write the program to a file of the same name, for messages
+ *			that show lines of it
+ *	write		the same bytes to the FIFO
+ *
+ * So the program finds what it would find otherwise: its file, arguments, environment and
+ * stdin, and a sandbox and an interpreter that no other program has used.
+ *
+ * A run that ends leaves its recipe, from which the next warm run is created while no
+ *client waits. One that is not taken is deleted after WARM_IDLE_MS.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/list.h"
+#include "base/strv.h"
+#include "proto/warden_proto.h"
+#include "service/code/internal.h"
+
+#define WARM_IDLE_MS    60000
+#define WARM_FILL_MS    2           /* after an answer, which goes out first */
+#define WARM_LOOK_MS    1           /* whether a young interpreter waits by now */
+#define WARM_TOTAL      32          /* of all tenants */
+#define WARM_CODE_MAX   (64U << 10) /* bytes of a program */
+#define WARM_TIME_MAX   300000      /* ms that a program may ask for */
+#define WARM_EXPIRES_MS (WARM_IDLE_MS + WARM_TIME_MAX + 660000)
+
+/* What the next sandbox is created from: a copy of what the last one was. */
+struct code_recipe {
+	struct code_recipe *next;
+	struct sandbox_row row;
+	struct warren_spec spec;
+	struct warren_mount mounts[2];
+	struct sandbox_source source;
+	char *image, *owner, *backend, *tier, *text;
+	/* Of the program. */
+	const struct code_language *language;
+	const char *file;
+	char **run, **env;
+	size_t tool;
+};
+
+static struct code_warm *service_warm(const struct service *s)
+{
+	return s->rooms[ROOM_CODE];
+}
+
+/* ------------------------------------------------------------------ recipes */
+
+struct code_recipe *code_recipe_free(struct code_recipe *r)
+{
+	if (!r)
+		return NULL;
+	free(r->image);
+	free(r->owner);
+	free(r->backend);
+	free(r->tier);
+	free(r->text);
+	(void)strv_free(r->run);
+	(void)strv_free(r->env);
+	free(r);
+	return NULL;
+}
+
+static bool warm_declares_coding(const struct code_file *program)
+{
+	size_t n = program->size < 512 ? program->size : 512;
+
+	/* Python can decode only a file, not a FIFO, that is not in UTF-8. */
+	return n > 0 && memmem(program->data, n, "coding", 6);
+}
+
+/* A program alone, of a language that can wait, on a backend with real FIFOs. */
+static bool warm_fits(const struct code_plan *p, const struct code_sandbox *sandbox)
+{
+	return p->language->warm && !p->compile && p->n_files == 1 &&
+	       strcmp(p->files[0].name, p->language->file) == 0 &&
+	       p->files[0].size <= WARM_CODE_MAX &&
+	       p->limits.timeout_ms <= WARM_TIME_MAX && strv_len(p->run) == 2 &&
+	       !warm_declares_coding(&p->files[0]) &&
+	       strcmp(sandbox->row->backend, WIRE_NATIVE) == 0 &&
+	       sandbox->spec->n_mounts <= 2;
+}
+
+static bool warm_same(char **a, char **b)
+{
+	size_t n = strv_len(a);
+
+	if (strv_len(b) != n)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(a[i], b[i]) != 0)
+			return false;
+	return true;
+}
+
+static bool warm_matches(const struct code_recipe *r, const struct code_plan *p,
+			 const struct code_sandbox *sandbox)
+{
+	return r->language == p->language && strcmp(r->owner, sandbox->row->owner) == 0 &&
+	       strcmp(r->text, sandbox->row->spec) == 0 &&
+	       r->spec.wishes == sandbox->spec->wishes &&
+	       r->spec.no_pull == sandbox->spec->no_pull && warm_same(r->run, p->run) &&
+	       warm_same(r->env, p->env);
+}
+
+static char *warm_copy(const char *s)
+{
+	return s ? strdup(s) : NULL;
+}
+
+/* NULL: out of memory; then nothing is started in advance. */
+static struct code_recipe *warm_recipe(const struct code_plan *p,
+				       const struct code_sandbox *from)
+{
+	struct code_recipe *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->row = *from->row;
+	r->spec = *from->spec;
+	r->source = *from->source;
+	for (size_t i = 0; i < from->spec->n_mounts; i++)
+		r->mounts[i] = from->spec->mounts[i];
+	r->spec.mounts = r->mounts;
+	r->image = warm_copy(from->spec->image);
+	r->owner = warm_copy(from->row->owner);
+	r->backend = warm_copy(from->row->backend);
+	r->tier = warm_copy(from->row->tier);
+	r->text = warm_copy(from->row->spec);
+	r->spec.image = r->row.image = r->image;
+	r->row.owner = r->owner;
+	r->row.backend = r->backend;
+	r->row.tier = r->tier;
+	r->row.spec = r->text;
+	r->language = p->language;
+	r->file = p->language->file;
+	r->run = strv_copy(p->run);
+	r->env = strv_copy(p->env);
+	if (r->image && r->owner && r->backend && r->tier && r->text && r->run && r->env)
+		return r;
+	return code_recipe_free(r);
+}
+
+struct code_recipe *code_warm_recipe(struct service *s, const struct code_plan *p,
+				     const struct code_sandbox *from)
+{
+	return service_warm(s)->each > 0 && warm_fits(p, from) ? warm_recipe(p, from)
+							       : NULL;
+}
+
+/* --------------------------------------------------------------------- fill */
+
+/* It failed, or was not taken in time. */
+static void warm_drop(struct code_run *run)
+{
+	struct code_warm *w = service_warm(run->service);
+
+	if (LIST_REMOVE(w->runs, run))
+		w->n--;
+	(void)code_cancel(run);
+}
+
+static void warm_on_failed(void *ctx, const struct code_result *result UNUSED,
+			   const struct warren_error *err UNUSED)
+{
+	warm_drop(ctx);
+}
+
+static void warm_on_time(void *ctx)
+{
+	struct code_run *run = ctx;
+
+	if (run->warm) {
+		warm_drop(run);
+		return;
+	}
+	run->timed_out = true;
+	if (run->exec)
+		exec_signal(run->exec, SIGKILL, WARREN_WHOM_TREE, service_ignore, NULL);
+}
+
+/* A plan for a program that is not known yet. */
+static int warm_plan(const struct code_recipe *r, struct code_plan *ret)
+{
+	AUTO_CODE_PLAN struct code_plan p = { .language = r->language,
+					      .image = r->image,
+					      .max_output = 1 };
+
+	p.files = calloc(1, sizeof(*p.files));
+	p.run = strv_copy(r->run);
+	p.env = strv_copy(r->env);
+	if (!p.files || !p.run || !p.env)
+		return -ENOMEM;
+	p.files[0].name = r->file;
+	p.n_files = 1;
+	*ret = p;
+	p = (struct code_plan){ 0 };
+	return 0;
+}
+
+static bool warm_is_full(const struct code_warm *w, const struct code_recipe *r)
+{
+	size_t same = 0;
+
+	for (const struct code_run *i = w->runs; i; i = i->next)
+		same += i->recipe->language == r->language &&
+			strcmp(i->recipe->owner, r->owner) == 0;
+	return same >= w->each || w->n >= WARM_TOTAL;
+}
+
+/* Takes @r. A failure harms no run: the next one starts its own interpreter. */
+static void warm_create(struct service *s, struct code_recipe *r)
+{
+	const struct code_callbacks on = { .done = warm_on_failed };
+	struct code_warm *w = service_warm(s);
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct code_sandbox sandbox = { &r->row, &r->spec, &r->source };
+	AUTO_CODE_PLAN struct code_plan plan = { 0 };
+	struct code_run *run = NULL;
+
+	id_make(r->row.id);
+	r->row.created_at = r->row.last_used = service_time();
+	r->row.expires_at = r->row.created_at + WARM_EXPIRES_MS;
+	if (warm_is_full(w, r) || warm_plan(r, &plan) < 0 ||
+	    code_create(s, &plan, &sandbox, &on, NULL, &run, &ignored) < 0) {
+		(void)code_recipe_free(r);
+		return;
+	}
+	run->ctx = run;
+	run->recipe = r;
+	run->tool = r->tool;
+	run->warm = true;
+	LIST_APPEND(w->runs, run);
+	w->n++;
+	if (loop_timer_new(s->loop, warm_on_time, run, &run->timer) < 0) {
+		warm_drop(run);
+		return;
+	}
+	loop_timer_set(run->timer, WARM_IDLE_MS);
+	if (!warm_is_full(w, r))
+		code_warm_next(s, warm_recipe(&run->plan, &sandbox), r->tool);
+}
+
+static void warm_fill(void *ctx)
+{
+	struct service *s = ctx;
+	struct code_warm *w = service_warm(s);
+	struct code_recipe *r = LIST_POP(w->recipes);
+
+	if (r)
+		warm_create(s, r);
+	if (w->recipes)
+		loop_timer_set(w->timer, WARM_FILL_MS);
+}
+
+void code_warm_next(struct service *s, struct code_recipe *r, size_t tool)
+{
+	struct code_warm *w = service_warm(s);
+
+	if (!r)
+		return;
+	r->tool = tool;
+	LIST_APPEND(w->recipes, r);
+	loop_timer_set(w->timer, WARM_FILL_MS);
+}
+
+/* --------------------------------------------------------------------- take */
+
+static void warm_begin(void *ctx)
+{
+	code_write(ctx);
+}
+
+struct code_run *code_warm_take(struct service *s, struct code_plan *plan,
+				const struct code_sandbox *sandbox,
+				const struct code_callbacks *callbacks, void *ctx)
+{
+	struct code_warm *w = service_warm(s);
+	struct code_run **at, *run;
+
+	if (!w->runs || !warm_fits(plan, sandbox))
+		return NULL;
+	LIST_FIND(w->runs, at, (*at)->exec && warm_matches((*at)->recipe, plan, sandbox));
+	run = *at;
+	if (!run)
+		return NULL;
+	*at = run->next;
+	w->n--;
+	run->warm = false;
+	run->taken = true;
+	code_set(run, plan, callbacks, ctx);
+	run->begun = clock_now();
+	loop_timer_set(run->timer, run->plan.limits.timeout_ms);
+	run->begin = (struct loop_task){ .fn = warm_begin, .ctx = run };
+	loop_defer(s->loop, &run->begin);
+	return run;
+}
+
+/* The interpreter is none: begin again in the same sandbox, like any other run. */
+static void warm_on_cleared(void *ctx, struct files_answer *a UNUSED,
+			    const struct warren_error *err UNUSED)
+{
+	struct code_run *run = ctx;
+
+	run->taken = false;
+	run->tool = 0;
+	code_write_files(run);
+}
+
+static void warm_unlink(struct code_run *run, files_fn done)
+{
+	char path[512];
+
+	(void)snprintf(path, sizeof(path), CODE_DIR "/%s", run->plan.files[0].name);
+	files_change_one(
+		run->files,
+		(struct files_change){ .verb = PROTO_UNLINK, .dir = -1, .to = -1 }, path,
+		NULL, done, run);
+}
+
+static void warm_give_up(struct code_run *run)
+{
+	loop_timer_stop(run->timer);
+	exec_signal(run->exec, SIGKILL, WARREN_WHOM_TREE, service_ignore, NULL);
+	code_execute_cancel(run);
+	warm_unlink(run, warm_on_cleared);
+}
+
+static void warm_on_unlinked(void *ctx, struct files_answer *a UNUSED,
+			     const struct warren_error *err)
+{
+	struct code_run *run = ctx;
+
+	if (err)
+		code_fail_used(run, err);
+	else
+		code_write_files(run);
+}
+
+static void warm_on_open(void *ctx, struct files_answer *a,
+			 const struct warren_error *err)
+{
+	struct code_run *run = ctx;
+	struct stat st;
+
+	if (!err)
+		run->program = TAKE_FD(a->fd);
+	/* Its end comes, and is the result. */
+	if (run->timed_out)
+		return;
+	if (err && (err->code == ENXIO || err->code == ENOENT) &&
+	    !exec_row(run->exec)->ended && !exec_lost(run->exec)) {
+		loop_timer_set(run->look, WARM_LOOK_MS);
+		return;
+	}
+	if (!err && fstat(run->program, &st) == 0 && S_ISFIFO(st.st_mode))
+		warm_unlink(run, warm_on_unlinked);
+	else
+		warm_give_up(run);
+}
+
+static void warm_look(void *ctx)
+{
+	struct code_run *run = ctx;
+	char path[512];
+
+	(void)snprintf(path, sizeof(path), CODE_DIR "/%s", run->plan.files[0].name);
+	files_open(run->files, -1, path, O_WRONLY | O_NOFOLLOW, 0, warm_on_open, run);
+}
+
+void code_warm_open(struct code_run *run)
+{
+	if (loop_timer_new(run->service->loop, warm_look, run, &run->look) < 0)
+		warm_give_up(run);
+	else
+		warm_look(run);
+}
+
+/* ----------------------------------------------------------- write to FIFO */
+
+static void warm_handed_over(struct code_run *run)
+{
+	run->watch = loop_watch_free(run->watch);
+	(void)close(TAKE_FD(run->program));
+	run->taken = false;
+	run->step = CODE_RUNS;
+	if (run->plan.input)
+		exec_feed(run->exec, run->plan.input, run->plan.input_size, true,
+			  service_ignore, NULL);
+	else
+		exec_close_input(run->exec, service_ignore, NULL);
+	if (run->on.started)
+		run->on.started(run->ctx);
+	/* What it wrote, or its end, may have come before. */
+	loop_defer(run->service->loop, &run->turn);
+}
+
+static void warm_on_room(void *ctx, unsigned events UNUSED)
+{
+	struct code_run *run = ctx;
+	const struct code_file *program = &run->plan.files[0];
+
+	while (run->handed < program->size) {
+		ssize_t n = write(run->program, (const char *)program->data + run->handed,
+				  program->size - run->handed);
+
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			break; /* it ended, and its result says how */
+		run->handed += (size_t)n;
+	}
+	warm_handed_over(run);
+}
+
+void code_warm_hand_over(struct code_run *run)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = loop_watch(run->service->loop, run->program, LOOP_WRITE, warm_on_room,
+			   run, &run->watch);
+
+	if (r < 0) {
+		(void)error_errno(&err, -r, "run the program");
+		code_fail(run, &err);
+	}
+}
+
+/* It ended, or its time is up, before it had its program. */
+bool code_warm_ended(struct code_run *run)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	bool ended = exec_row(run->exec)->ended || exec_lost(run->exec);
+
+	if (ended && run->warm) {
+		(void)error_set(&err, ESTALE, "the interpreter ended");
+		code_fail(run, &err);
+	} else if (ended && run->taken && run->timed_out) {
+		code_write_cancel(run);
+		code_warm_cancel(run);
+		run->files = files_end(run->files);
+		run->taken = false;
+		run->step = CODE_RUNS;
+		return true;
+	}
+	return false;
+}
+
+/* ---------------------------------------------------------------------- end */
+
+void code_warm_cancel(struct code_run *run)
+{
+	loop_task_cancel(&run->begin);
+	run->timer = loop_timer_free(run->timer);
+	run->look = loop_timer_free(run->look);
+	run->watch = loop_watch_free(run->watch);
+	if (run->program >= 0)
+		(void)close(TAKE_FD(run->program));
+}
+
+static int code_warm_open_service(struct service *s, const struct service_options *o,
+				  struct warren_error *err)
+{
+	struct code_warm *w = service_warm(s);
+	int r = loop_timer_new(s->loop, warm_fill, s, &w->timer);
+
+	w->each = o->code_warm;
+	return r < 0 ? error_errno(err, -r, "start the service") : 0;
+}
+
+/* The next process deletes their sandboxes. */
+static void code_warm_close(struct service *s)
+{
+	struct code_warm *w = service_warm(s);
+	struct code_recipe *r;
+	struct code_run *run;
+
+	while ((run = LIST_POP(w->runs)))
+		(void)code_abandon(run);
+	while ((r = LIST_POP(w->recipes)))
+		(void)code_recipe_free(r);
+	w->timer = loop_timer_free(w->timer);
+}
+
+const struct service_room code_hooks = {
+	.number = ROOM_CODE,
+	.service_size = sizeof(struct code_warm),
+	.open = code_warm_open_service,
+	.close = code_warm_close,
+};

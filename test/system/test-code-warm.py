@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-code-warm.py - interpreters that are started before there is a program for them (code.warm)
+
+A program must not be able to tell, but by the time that its process has existed. Speaks TAP.
+"""
+import json
+import os
+import shutil
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from serve_world import World, check_error, together, until  # pylint: disable=wrong-import-position
+
+EACH = 2
+OLD_MS = 300  # of a process that has waited for its program; one that has not is younger
+
+# What it is allowed, where it is, and what it was given. The age of its process in ms comes first.
+POSTURE = """
+import json, os, re, resource, sys
+status = dict(line.split(":\\t", 1) for line in open("/proc/self/status").read().splitlines())
+ticks = int(open("/proc/self/stat").read().rpartition(")")[2].split()[19])
+age = float(open("/proc/uptime").read().split()[0]) * 1000 - ticks * 10
+mask = os.umask(0)
+print(json.dumps([age, {
+    "status": {k: status[k] for k in ("Name", "Umask", "PPid", "Uid", "Gid", "Groups", "Threads", "SigBlk", "SigIgn", "SigCgt",
+                                      "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters")},
+    "mounts": sorted(line.split()[1] + " " + re.sub("[ug]id=[0-9]+", "", line.split()[3]) for line in open("/proc/mounts")),
+    "limits": {str(i): resource.getrlimit(i) for i in range(16)},
+    "fds": sorted(f for f in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + f)),
+    "env": {k: v for k, v in os.environ.items() if k != "HOSTNAME"}, "argv": sys.argv, "flags": list(sys.flags), "path": sys.path, "cwd": os.getcwd(),
+    "file": __file__, "name": __name__, "modules": sorted(sys.modules), "files": sorted(os.listdir(".")),
+    "code": open(__file__).read() != "", "stdin": sys.stdin.read(), "session": os.getsid(0) == os.getpid(),
+    "net": sorted(os.listdir("/sys/class/net")) if os.path.isdir("/sys/class/net") else None,
+    "mask": mask}]))
+"""
+FAULTY = "def f():\n    return 1 / 0\n\n\nf()\n"
+
+world = None
+
+
+def code(text, language="python", w=None, **more):
+    return (w or world).post("/v1/code", {"language": language, "code": text, **more})
+
+
+def waiting(w=None):
+    """The ids of sandboxes that run, of which none is a client's."""
+    return {b["id"] for b in (w or world).sandboxes() if b["state"] == "running"}
+
+
+def warm_up(w=None):
+    """Have an interpreter that has loaded and waits."""
+    code("1", w=w)
+    until(lambda: waiting(w), "no interpreter waits")
+    begin = time.monotonic()
+    until(lambda: time.monotonic() > begin + 2 * OLD_MS / 1000 and waiting(w), "no interpreter has waited")
+
+
+def posture(w=None, **more):
+    r = code(POSTURE, w=w, **more)
+    eq(r["exit_code"], 0, r["stderr"])
+    return json.loads(r["stdout"])
+
+
+@test
+def a_program_finds_what_it_would_find():
+    warm_up()
+    age, warm = posture()
+    with World() as cold:
+        young, other = posture(cold)
+    ok(age >= OLD_MS > young, f"ages: {age} and {young}")
+    for field, value in other.items():
+        eq(warm[field], value, field)
+
+
+@test
+def stdin_results_and_errors_are_the_same():
+    warm_up()
+    echo = "import sys; sys.stdout.write(sys.stdin.read()[::-1]); sys.exit(7)"
+    eq([code(echo, stdin="abc")[k] for k in ("stdout", "exit_code")], ["cba", 7], "stdin and status")
+    with World() as cold:
+        for text in (FAULTY, "print(1\n", "import os\nos.kill(os.getpid(), 9)", "# \u00e9\nprint('\u2192')", "",
+                     "# -*- coding: latin-1 -*-\nprint('\xe9')", "raise SystemExit('bye')"):
+            warm_up()
+            a, b = code(text), code(text, w=cold)
+            eq([a[k] for k in ("stdout", "stderr", "exit_code", "signal")],
+               [b[k] for k in ("stdout", "stderr", "exit_code", "signal")], repr(text))
+
+
+@test
+def a_program_over_a_pipes_size_arrives_whole():
+    warm_up()
+    text = "x = '" + "y" * 60000 + "'\nprint(len(x))\n"
+    eq(code(text)["stdout"], "60000\n", "60 KB")
+    eq(code("x = '" + "y" * 600000 + "'\nprint(len(x))\n")["stdout"], "600000\n", "600 KB, which does not wait")
+
+
+@test
+def each_is_used_once_and_has_its_own_random_numbers():
+    seen = set()
+    for _ in range(12):
+        r = code("import os, random\nopen('left', 'x')\nprint(hash('a'), random.random(), os.listdir('.'))")
+        eq(r["exit_code"], 0, r["stderr"])
+        ok("['left', 'main.py']" in r["stdout"] or "['main.py', 'left']" in r["stdout"], r["stdout"])
+        seen |= set(r["stdout"].split()[:2])
+    eq(len(seen), 24, "different hashes and random numbers")
+
+
+@test
+def time_is_counted_from_the_program():
+    warm_up()
+    r = code("import subprocess, time\nprint('begun', flush=True)\nsubprocess.Popen(['sleep', '5037.25'])\ntime.sleep(60)",
+             timeout_ms=400)
+    eq([r["exit_code"], r["timed_out"], r["stdout"]], [124, True, "begun\n"], "its end")
+    ok("Execution timed out" in r["stderr"], r["stderr"])
+    eq(code("import time; time.sleep(0.3); print('done')", timeout_ms=20000)["stdout"], "done\n", "one in time")
+
+
+@test
+def javascript_waits_too():
+    if not shutil.which("node", path="/usr/local/bin:/usr/bin:/bin"):
+        raise Skip("this machine has no node")
+    for text, want in (("console.log(__filename, require('fs').readFileSync(0, 'utf8'))", "/sandbox/main.js abc\n"),
+                       ("import fs from 'fs'; console.log(await 5)", "5\n")):
+        for _ in range(3):
+            r = code(text, "javascript", stdin="abc")
+            eq([r["stdout"], r["exit_code"]], [want, 0], r["stderr"])
+    ok("main.js:2" in code("\nthrow new Error('no')", "javascript")["stderr"], "the line")
+
+
+@test
+def many_at_once():
+    replies = together(16, lambda i: [code(f"print({i} * {n})")["stdout"] for n in range(4)])
+    eq(replies, [[f"{i * n}\n" for n in range(4)] for i in range(16)], "results")
+    until(lambda: len(waiting()) <= 2 * EACH, lambda: f"too many wait: {waiting()}")
+
+
+@test
+def one_that_is_deleted_is_no_loss():
+    warm_up()
+    for box in waiting():
+        check_error(world.ask("POST", f"/v1/sandboxes/{box}/pause"), 409)
+        check_error(world.ask("POST", f"/v1/sandboxes/{box}/execs", {"argv": ["true"]}), 409)
+        world.delete(box)
+    eq(code("print(5)")["stdout"], "5\n", "after that")
+
+
+@test
+def an_image_without_the_interpreter_says_so():
+    r = world.ask("POST", "/v1/code", {"language": "python", "code": "print(1)", "image": "nosuch:image"})
+    ok(r.status >= 400, r)
+    eq(code("print(6)")["stdout"], "6\n", "with the usual image")
+
+
+@test
+def nothing_is_left_of_a_killed_service():
+    warm_up()
+    world.kill("api", "warden")
+    world.start()
+    until(lambda: not world.sandboxes(), lambda: f"left: {world.sandboxes()}")
+    eq(code("print(8)")["stdout"], "8\n", "after that")
+
+
+@test
+def a_tenant_has_its_own():
+    token = world.token("exec", "write", "read", tenant="other")
+    warm_up()
+    age = json.loads(world.post("/v1/code", {"language": "python", "code": POSTURE}, token=token)["stdout"])[0]
+    ok(age < OLD_MS, f"another tenant's first program got a process that was {age} ms old")
+    ok(posture()[0] >= OLD_MS, "control: our own waits")
+
+
+if __name__ == "__main__":
+    with World(config=f"code:\n  warm: {EACH}\n") as world:
+        failed = run_tests()
+    sys.exit(failed)
