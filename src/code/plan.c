@@ -72,7 +72,7 @@ static bool plan_is_module_line(const char *line, size_t n)
 			return true;
 	}
 	/* A line that is not indented is in no function, as most people write. */
-	return n > 6 && line[0] != ' ' && line[0] != '\t' && line[0] != '}' &&
+	return line && n > 6 && line[0] != ' ' && line[0] != '\t' && line[0] != '}' &&
 	       line[0] != '/' && !memmem(line, n, "async", 5) &&
 	       memmem(line, n, "await ", 6);
 }
