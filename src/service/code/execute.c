@@ -105,10 +105,8 @@ static bool code_step_timed_out(struct code_run *run)
 /* The compiler is not there, and this node is too old to do without it. */
 static bool code_step_too_old(const struct code_run *run, const struct warren_result *r)
 {
-	const struct buf *out = &run->result.output[1];
-
 	return run->step == CODE_RUNS_ALONE && r->exit_code == CODE_BAD_OPTION &&
-	       (run->on.output || (out->len > 0 && strstr(out->data, "bad option")));
+	       strstr(run->complaint, "bad option");
 }
 
 static void code_tool_missing(struct code_run *run, const char *tools)
@@ -173,6 +171,9 @@ static bool code_step_take(struct code_run *run, const struct warren_output *o,
 
 	if (i < 0 || i > 1)
 		return true;
+	if (i == 1 && run->result.written[i] == 0)
+		(void)snprintf(run->complaint, sizeof(run->complaint), "%.*s",
+			       (int)(n < sizeof(run->complaint) ? n : 0), data);
 	left = run->result.written[i] < run->plan.max_output
 		       ? run->plan.max_output - run->result.written[i]
 		       : 0;

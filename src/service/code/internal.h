@@ -63,8 +63,9 @@ struct code_run {
 	struct loop_task turn;
 	struct journal_hint hint;
 	uint64_t cursor;
-	bool blocked;   /* output() has asked to wait */
-	uint64_t begun; /* ns: when the first step was started */
+	char complaint[256]; /* the first piece of stderr, if it is short */
+	bool blocked;        /* output() has asked to wait */
+	uint64_t begun;      /* ns: when the first step was started */
 
 	/* warm.c */
 	bool warm;                  /* it waits for a program, */
