@@ -542,6 +542,61 @@ WARREN_PUBLIC int warren_file_write(struct warren_sandbox *sb, const char *path,
 WARREN_PUBLIC int warren_connect(struct warren_sandbox *sb, uint16_t port, int *ret_fd,
 				 struct warren_error *err);
 
+/* ------------------------------------------------------------ runs of code */
+
+struct warren_code_file {
+	const char *name; /* relative to /sandbox, the working directory */
+	const void *data;
+	size_t size;
+};
+
+/* A program to run once. In all but the first two fields, 0 or NULL is the default. */
+struct warren_code {
+	const char *language; /* "python", "typescript", ...: doc/code.md has all */
+	const char *code;
+	size_t code_size;        /* default: strlen(.code) */
+	const char *const *args; /* NULL-terminated */
+	const char *const *env;  /* "NAME=value"; NULL-terminated */
+	const void *input;       /* its stdin; default: empty */
+	size_t input_size;
+	const struct warren_code_file *files; /* written next to the program */
+	size_t n_files;
+	/* Globs of the files to return, such as "*.png"; NULL-terminated. */
+	const char *const *artifacts;
+	const char *image;   /* default: "host" */
+	uint64_t timeout_ms; /* default: 30 s */
+	uint64_t memory;     /* bytes; default: 256 MiB */
+	uint64_t disk;       /* bytes in /sandbox, which is in memory; default: 64 MiB */
+	uint64_t pids;       /* default: 50 */
+	uint64_t max_output; /* bytes of each stream; default: 1 MiB */
+};
+
+struct warren_code_result {
+	struct warren_result exec; /* of the program; of the compiler if that failed */
+	bool compiler;             /* the compiler failed, and the program did not run */
+	int exit_code;          /* 128 + a signal that ended it; 124: its time was up */
+	uint64_t duration_usec; /* of the compiler and the program */
+	struct {
+		char *data; /* NUL-terminated */
+		size_t size;
+		bool truncated;             /* it wrote more than .max_output */
+	} output[2];                        /* stdout and stderr */
+	struct warren_code_file *artifacts; /* sorted by name */
+	size_t n_artifacts;
+	/* Whether no artifact was left out because of a limit: 256 files, 16 MiB. */
+	bool artifacts_complete;
+};
+
+/*
+ * Run a program once, in a new sandbox that is destroyed afterwards: without a network,
+ * with a read-only root. A program that fails is a result, not an error. -EINVAL: a field
+ * is wrong, and the error begins with its name; -ENOENT: the image lacks the tool for the
+ * language, which the error names. On success, warren_code_done() frees the result.
+ */
+WARREN_PUBLIC int warren_code(struct warren *w, const struct warren_code *code,
+			      struct warren_code_result *ret, struct warren_error *err);
+WARREN_PUBLIC void warren_code_done(struct warren_code_result *result);
+
 #ifdef __cplusplus
 }
 #endif
