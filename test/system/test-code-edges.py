@@ -9,7 +9,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import WARREN, Skip, eq, ok, run_tests, scratch, test  # pylint: disable=wrong-import-position
-from serve_world import World, check_error, until  # pylint: disable=wrong-import-position
+from serve_world import WAIT, World, check_error, until  # pylint: disable=wrong-import-position
 
 w = None
 LONG = 60000  # ms that no program here takes, on a loaded machine either
@@ -114,6 +114,37 @@ def artifacts_are_bounded_and_lead_nowhere():
     ok(any(a["path"].startswith("real/") for a in r["artifacts"]), "the others are there")
 
 
+# Stops all others, the file worker among them, and lets them go on for a moment now and then.
+HOLDS = """
+import os, signal, time
+for i in range(250):
+    open(f"f{i}", "w").write("x")
+parent = os.getpid()
+if os.fork() == 0:
+    os.setsid()
+    while os.path.exists(f"/proc/{parent}"):
+        time.sleep(0.001)
+    while True:
+        others = [int(p) for p in os.listdir("/proc") if p.isdigit() and int(p) not in (1, os.getpid())]
+        for s, pause in ((signal.SIGSTOP, 2), (signal.SIGCONT, 0.00005)):
+            for p in others:
+                try:
+                    os.kill(p, s)
+                except OSError:
+                    pass
+            time.sleep(pause)
+"""
+
+
+@test
+def a_process_that_is_left_cannot_hold_up_the_answer():
+    with w.client(timeout=4 * WAIT) as c:
+        r = c.ask("POST", "/v1/code", {"language": "python", "code": HOLDS, "artifacts": ["**"], "timeout_ms": 20000})
+    eq(r.status, 200, r)
+    eq(r.json()["exit_code"], 0, r)
+    w.check_empty()
+
+
 def in_the_middle(work):
     """Call work() with the id of the sandbox of a program that is running; the answer to that run."""
     answer = []
@@ -141,6 +172,11 @@ def its_sandbox_can_only_be_deleted():
             r = w.ask("POST", at + path, body)
             ok(r.status == 409 or path == "/restart" and r.status == 404, f"{path}: {r}")
         eq(w.ask("GET", at + "/files", query={"path": "/sandbox/main.sh"}).status, 409, "a file")
+        exec_at = f"{at}/execs/{w.get(at + '/execs')['execs'][0]['id']}"
+        for method, path, body in (("POST", "/stdin", b"x"), ("POST", "/stdin/close", None), ("POST", "/signal", {"signal": "KILL"}),
+                                   ("POST", "/resize", {"rows": 5, "cols": 5}), ("GET", "/output", None), ("GET", "", None)):
+            check_error(w.ask(method, exec_at + path, body), 409, "conflict")
+        check_error(w.ask("PATCH", at, {"labels": {"a": "b"}}), 409, "conflict")
         eq(w.ask("GET", at).status, 200, "it can be shown")
         w.ask("DELETE", at, status=204)
     check_error(in_the_middle(work), 409, "conflict")

@@ -164,6 +164,26 @@ def nothing_is_left_of_a_killed_service():
 
 
 @test
+def they_give_way_to_other_runs():
+    with World(config=f"code:\n  warm: {EACH}\nquota:\n  sandboxes: {EACH}\n") as small:
+        code("1", w=small)
+        until(lambda: len(waiting(small)) == EACH, "no interpreter waits")
+        check_error(small.ask("POST", "/v1/code", {"language": "bash", "code": "echo 1"}), 429, "quota_exceeded")
+        until(lambda: small.ask("POST", "/v1/code", {"language": "bash", "code": "echo 1"}).status == 200, "still no room")
+
+
+@test
+def nothing_reaches_one_that_waits():
+    warm_up()
+    for box in waiting():
+        for e in world.get(f"/v1/sandboxes/{box}/execs")["execs"]:
+            at = f"/v1/sandboxes/{box}/execs/{e['id']}"
+            check_error(world.ask("POST", at + "/stdin", b"INJECTED"), 409)
+            check_error(world.ask("POST", at + "/signal", {"signal": "STOP"}), 409)
+    eq(code("import sys; print(sys.stdin.read())", stdin="genuine")["stdout"], "genuine\n", "its stdin")
+
+
+@test
 def a_tenant_has_its_own():
     token = world.token("exec", "write", "read", tenant="other")
     warm_up()

@@ -284,9 +284,20 @@ struct sandbox *call_sandbox(struct call *c)
 	return sandbox;
 }
 
-struct exec *call_exec(struct call *c)
+struct sandbox *call_sandbox_to_use(struct call *c)
 {
 	struct sandbox *sandbox = call_sandbox(c);
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!sandbox || sandbox_check_run(sandbox, &err) == 0)
+		return sandbox;
+	call_fail(c, &err);
+	return NULL;
+}
+
+struct exec *call_exec(struct call *c)
+{
+	struct sandbox *sandbox = call_sandbox_to_use(c);
 	struct exec *exec = sandbox ? exec_of_sandbox(sandbox, c->route.param[1]) : NULL;
 
 	if (sandbox && !exec)

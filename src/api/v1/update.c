@@ -175,7 +175,7 @@ void v1_update_sandbox(struct call *c)
 	struct body limits = body_object(&c->body, "limits");
 	struct warren_limits want = { 0 };
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct sandbox *sandbox = call_sandbox(c);
+	struct sandbox *sandbox = call_sandbox_to_use(c);
 	bool live;
 
 	if (!sandbox)

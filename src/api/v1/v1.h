@@ -151,6 +151,8 @@ int access_sandbox(struct v1 *v1, const struct caller *caller, const char *word,
  * refused.
  */
 struct sandbox *call_sandbox(struct call *c);
+/* The same, but 409 if it belongs to a run of code. */
+struct sandbox *call_sandbox_to_use(struct call *c);
 /* The exec in the path; the caller releases it. NULL: the call is refused. */
 struct exec *call_exec(struct call *c);
 

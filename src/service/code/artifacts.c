@@ -16,6 +16,7 @@
 #include "service/code/internal.h"
 
 #define CODE_READ_PIECE (256U << 10)
+#define CODE_COLLECT_MS 10000 /* for all of them */
 
 void code_collect_cancel(struct code_run *run)
 {
@@ -97,6 +98,7 @@ static void code_artifact_read(void *ctx)
 	if (got < 0 || n == 0)
 		code_artifact_drop(run);
 	(void)close(TAKE_FD(run->fd));
+	run->n_collected = run->result.n_artifacts;
 	walk_go_on(run->walk, WALK_ON);
 }
 
@@ -118,6 +120,7 @@ static void code_artifact_on_open(void *ctx, struct files_answer *a,
 		run->result.artifacts_complete = complete && gone;
 		if (run->fd >= 0)
 			(void)close(TAKE_FD(run->fd));
+		run->n_collected = run->result.n_artifacts;
 		walk_go_on(run->walk, WALK_ON);
 		return;
 	}
@@ -175,6 +178,18 @@ static void code_artifact_on_end(void *ctx, int r, const struct warren_error *er
 	code_finish(run);
 }
 
+/* What the program left running may hold this up, but not for long. */
+static void code_collect_late(void *ctx)
+{
+	struct code_run *run = ctx;
+
+	/* The one that is being opened or read. */
+	if (run->n_collected < run->result.n_artifacts)
+		code_artifact_drop(run);
+	run->walk = walk_free(run->walk);
+	code_artifact_on_end(run, -ETIMEDOUT, NULL);
+}
+
 static void code_collect_on_begun(void *ctx, struct files *f,
 				  const struct warren_error *err)
 {
@@ -203,6 +218,12 @@ void code_collect(struct code_run *run)
 		code_finish(run);
 		return;
 	}
+	run->timer = loop_timer_free(run->timer);
+	if (loop_timer_new(run->service->loop, code_collect_late, run, &run->timer) < 0) {
+		code_artifact_on_end(run, -ENOMEM, NULL);
+		return;
+	}
+	loop_timer_set(run->timer, CODE_COLLECT_MS);
 	sandbox = code_use_sandbox(run);
 	t = sandbox ? code_ticket_new(run) : NULL;
 	if (t)

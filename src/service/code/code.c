@@ -261,6 +261,9 @@ int code_begin(struct service *s, struct code_plan *plan,
 		return 0;
 	next = code_warm_recipe(s, plan, sandbox);
 	r = code_create(s, plan, sandbox, callbacks, ctx, ret, err);
+	/* They give way: the client that tries again finds room. */
+	if (r == -EDQUOT)
+		code_warm_drop_of(s, sandbox->row->owner);
 	if (r < 0)
 		(void)code_recipe_free(next);
 	else

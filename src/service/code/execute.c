@@ -345,7 +345,7 @@ static void code_step_begin(struct code_run *run)
 	(void)code_step_tool(step[0], run->tool, tool, sizeof(tool));
 	argv[at] = tool;
 	start.input = run->warm || (run->step != CODE_COMPILES && run->plan.input);
-	start.timeout_ms = run->warm ? 0 : code_step_time(run);
+	start.timeout_ms = run->warm ? CODE_WARM_MS : code_step_time(run);
 	sandbox = code_use_sandbox(run);
 	t = sandbox ? code_ticket_new(run) : NULL;
 	if (t)

@@ -19,6 +19,14 @@ struct code_ticket {
 
 struct code_recipe;
 
+/*
+ * An interpreter waits so long, and a program may then ask for so much time. If the
+ * service ends in between, init ends it after both.
+ */
+#define WARM_IDLE_MS  60000
+#define WARM_TIME_MAX 60000
+#define CODE_WARM_MS  (WARM_IDLE_MS + WARM_TIME_MAX)
+
 /* The module's memory: interpreters that wait for a program, warm.c. */
 struct code_warm {
 	unsigned each; /* for each tenant and language, at most; 0: none */
@@ -82,6 +90,7 @@ struct code_run {
 	struct walk *walk;
 	struct loop_task read_turn;
 	size_t artifact_bytes;
+	size_t n_collected; /* artifacts that are whole */
 };
 
 /* code.c */
@@ -132,6 +141,8 @@ void code_warm_next(struct service *s, struct code_recipe *r, size_t tool);
 struct code_run *code_warm_take(struct service *s, struct code_plan *plan,
 				const struct code_sandbox *sandbox,
 				const struct code_callbacks *callbacks, void *ctx);
+/* Delete the interpreters that wait for this tenant. */
+void code_warm_drop_of(struct service *s, const char *owner);
 /* Open the FIFO, then call code_write_files(). */
 void code_warm_open(struct code_run *run);
 /* All files are written: write the program to the FIFO. */

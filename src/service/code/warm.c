@@ -31,13 +31,11 @@
 #include "proto/warden_proto.h"
 #include "service/code/internal.h"
 
-#define WARM_IDLE_MS    60000
 #define WARM_FILL_MS    2           /* after an answer, which goes out first */
 #define WARM_LOOK_MS    1           /* whether a young interpreter waits by now */
 #define WARM_TOTAL      32          /* of all tenants */
 #define WARM_CODE_MAX   (64U << 10) /* bytes of a program */
-#define WARM_TIME_MAX   300000      /* ms that a program may ask for */
-#define WARM_EXPIRES_MS (WARM_IDLE_MS + WARM_TIME_MAX + 660000)
+#define WARM_EXPIRES_MS (CODE_WARM_MS + 660000)
 
 /* What the next sandbox is created from: a copy of what the last one was. */
 struct code_recipe {
@@ -192,6 +190,17 @@ static void warm_on_time(void *ctx)
 	run->timed_out = true;
 	if (run->exec)
 		exec_signal(run->exec, SIGKILL, WARREN_WHOM_TREE, service_ignore, NULL);
+}
+
+void code_warm_drop_of(struct service *s, const char *owner)
+{
+	struct code_run *next;
+
+	for (struct code_run *run = service_warm(s)->runs; run; run = next) {
+		next = run->next;
+		if (strcmp(run->recipe->owner, owner) == 0)
+			warm_drop(run);
+	}
 }
 
 /* A plan for a program that is not known yet. */

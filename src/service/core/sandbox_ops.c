@@ -75,11 +75,12 @@ static int job_admit(const struct sandbox *sandbox, enum sandbox_job_kind kind,
 }
 
 /* The sandbox of a run of code is for that run alone; it can only be deleted. */
-static int sandbox_refuse_run(struct warren_error *err)
+int sandbox_check_run(const struct sandbox *sandbox, struct warren_error *err)
 {
-	return error_set(err, EBUSY,
-			 "the sandbox belongs to a run of code; it can only be deleted, "
-			 "which ends the run");
+	return !sandbox->code_run ? 0
+				  : error_set(err, EBUSY,
+					      "the sandbox belongs to a run of code; it "
+					      "can only be deleted, which ends the run");
 }
 
 void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job)
@@ -89,9 +90,8 @@ void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job)
 	struct sandbox_job *copy;
 
 	/* A stop can be hurried; a kill is one, too. */
-	if (r == 0 && sandbox->code_run &&
-	    (job.kind == JOB_CHANGE || (job.kind == JOB_END && job.hurry)))
-		r = sandbox_refuse_run(&err);
+	if (r == 0 && (job.kind == JOB_CHANGE || (job.kind == JOB_END && job.hurry)))
+		r = sandbox_check_run(sandbox, &err);
 
 	if (r < 0) {
 		job.done(job.ctx, r, &err);
@@ -627,7 +627,7 @@ void sandbox_use(struct sandbox *sandbox, service_done_fn done, void *ctx)
 	sandbox->code_pass = false;
 	sandbox_touch(sandbox);
 	if (!pass)
-		done(ctx, sandbox_refuse_run(&err), &err);
+		done(ctx, sandbox_check_run(sandbox, &err), &err);
 	else if (sandbox->row.state != SANDBOX_RUNNING &&
 		 sandbox->row.state != SANDBOX_PAUSED)
 		done(ctx, sandbox_wrong_state(sandbox, &err), &err);

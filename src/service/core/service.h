@@ -222,6 +222,8 @@ void sandbox_pause(struct sandbox *sandbox, bool pause, service_done_fn done, vo
 void sandbox_checkpoint(struct sandbox *sandbox, service_done_fn done, void *ctx);
 /* Whether it is paused with a checkpoint. */
 bool sandbox_is_saved(const struct sandbox *sandbox);
+/* -EBUSY if it belongs to a run of code (code/code.h): it can only be deleted. */
+int sandbox_check_run(const struct sandbox *sandbox, struct warren_error *err);
 void sandbox_update(struct sandbox *sandbox, const struct warren_limits *limits,
 		    service_done_fn done, void *ctx);
 void sandbox_stats(struct sandbox *sandbox,
