@@ -165,9 +165,11 @@ def nothing_is_left_of_a_killed_service():
 
 @test
 def they_give_way_to_other_runs():
-    with World(config=f"code:\n  warm: {EACH}\nquota:\n  sandboxes: {EACH}\n") as small:
+    with World(config=f"code:\n  warm: {EACH}\nquota:\n  sandboxes: {EACH + 1}\n") as small:
         code("1", w=small)
         until(lambda: len(waiting(small)) == EACH, "no interpreter waits")
+        # The first run's sandbox may still be on its way out.
+        until(lambda: small.ask("POST", "/v1/sandboxes", {}).status == 201, "no room for a sandbox")
         check_error(small.ask("POST", "/v1/code", {"language": "bash", "code": "echo 1"}), 429, "quota_exceeded")
         until(lambda: small.ask("POST", "/v1/code", {"language": "bash", "code": "echo 1"}).status == 200, "still no room")
 
