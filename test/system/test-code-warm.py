@@ -148,7 +148,7 @@ def one_that_is_deleted_is_no_loss():
 
 
 @test
-def an_image_without_the_interpreter_says_so():
+def an_image_that_is_missing_is_an_error():
     r = world.ask("POST", "/v1/code", {"language": "python", "code": "print(1)", "image": "nosuch:image"})
     ok(r.status >= 400, r)
     eq(code("print(6)")["stdout"], "6\n", "with the usual image")
