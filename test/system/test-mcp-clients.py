@@ -1,17 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-mcp-clients.py - the official clients, the inspector and the conformance suite of MCP with Warren"""
+"""test-mcp-clients.py - the official clients and the inspector of MCP with Warren"""
 import contextlib
 import json
 import os
-import re
 import shutil
-import socket
-import socketserver
 import subprocess
 import sys
 import tempfile
-import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import test, ok, eq, run_tests, be_alone, ROOT, WARREN  # pylint: disable=wrong-import-position
@@ -129,68 +125,6 @@ def the_inspectors_command_line():
     tools = json.loads(program(*inspector, f"http://127.0.0.1:{w().port}/mcp", "--transport", "http", "--header",
                                f"Authorization: Bearer {token}", "--method", "tools/list"))
     ok("run_command" in [t["name"] for t in tools["tools"]], f"{tools}")
-
-
-# -------------------------------------------------------------- the conformance suite
-
-# The suite sends no token, so it reaches the service through its socket. Most scenarios call tools of a reference
-# server, which Warren does not have. These need no such tool; the results of all others are only printed.
-MUST_PASS = {
-    LEGACY: ["server-initialize", "server-session-lifecycle", "ping", "logging-set-level", "tools-list",
-             "server-sse-multiple-streams"],
-    MODERN: ["tools-list", "server-sse-multiple-streams", "http-header-validation"],
-}
-
-
-class Relay(socketserver.ThreadingTCPServer):
-    """A port of loopback that leads to the service's socket."""
-    daemon_threads = allow_reuse_address = True
-
-    def __init__(self, path):
-        class Handler(socketserver.BaseRequestHandler):
-            def handle(self):
-                with socket.socket(socket.AF_UNIX) as other, contextlib.suppress(OSError):
-                    other.connect(path)
-                    back = threading.Thread(target=copy, args=(other, self.request), daemon=True)
-                    back.start()
-                    copy(self.request, other)
-                    back.join()
-        super().__init__(("127.0.0.1", 0), Handler)
-
-
-def copy(source, target):
-    with contextlib.suppress(OSError):
-        while data := source.recv(65536):
-            target.sendall(data)
-    with contextlib.suppress(OSError):
-        target.shutdown(socket.SHUT_WR)
-
-
-def conformance(url, version):
-    """The scenarios of a revision, and whether each passed."""
-    r = subprocess.run(["node", "--import", f"{WANTED}/glob-hook.mjs", f"{node_clients()}/node_modules/.bin/conformance",
-                        "server", "--url", url, "--spec-version", version, "--suite", "all", "--timeout", "30000",
-                        "--output-dir", f"{STATE}/results"], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-                       timeout=SECONDS, check=False, env={**ENV, "HOME": HOME})
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", r.stdout)
-    return dict((name, (int(failed) == 0 and int(passed) > 0, f"{passed} passed, {failed} failed"))
-                for name, passed, failed in re.findall(r"^\W*([a-z0-9-]+): (\d+) passed, (\d+) failed", plain, re.M)), r
-
-
-@test
-def the_conformance_suite():
-    with Relay(w().socket) as relay:
-        threading.Thread(target=relay.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-        try:
-            for version, must in MUST_PASS.items():
-                found, r = conformance(f"http://127.0.0.1:{relay.server_address[1]}/mcp", version)
-                for name, (_, how) in sorted(found.items()):
-                    print(f"# {version} {name}: {how}")
-                for name in must:
-                    ok(found.get(name, (False, ""))[0],
-                       f"{version} {name}: {found.get(name)}; {r.stdout[-1500:]} {r.stderr[-500:]}")
-        finally:
-            relay.shutdown()
 
 
 def main():

@@ -434,6 +434,9 @@ def log_messages_are_sent_when_asked_for():
     a = m.call("tools/call", {"name": "sandbox_create", "arguments": {}, "_meta": {META + "logLevel": "debug"}})
     eq([x["level"] for x in a.notified("notifications/message")], ["info"])
     WORLD.delete(a.last["result"]["structuredContent"]["sandbox"])
+    a = m.call("tools/call", {"name": "sandbox_create", "arguments": {}})
+    eq(a.notified("notifications/message"), [], "messages for a request that did not ask for them")
+    WORLD.delete(a.last["result"]["structuredContent"]["sandbox"])
 
 
 if __name__ == "__main__":
