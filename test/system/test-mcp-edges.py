@@ -308,26 +308,6 @@ def a_legacy_client_that_leaves_does_not_cancel():
     gone(box)
 
 
-@test
-def nothing_is_left_of_a_creation_without_a_client():
-    before = {b["id"] for b in WORLD.sandboxes()}
-    m = Modern(WORLD)
-    message = m.message("tools/call", {"name": "sandbox_create", "arguments": {}})
-    body = json.dumps(message).encode()
-    head = "".join(f"{k}: {v}\r\n" for k, v in {**m.headers_for(message), "Host": "x", "Accept": "*/*",
-                                                "Content-Type": "application/json", "Content-Length": len(body)}.items())
-    for _ in range(20):
-        s = socket.socket(socket.AF_UNIX)
-        s.connect(WORLD.socket)
-        s.sendall(f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + body)
-        s.shutdown(socket.SHUT_RDWR)
-        s.close()
-    # One that was answered before the client was seen to leave is the client's.
-    until(lambda: all(b["state"] == "running" for b in WORLD.sandboxes()), "some are still in the making")
-    for box in {b["id"] for b in WORLD.sandboxes()} - before:
-        WORLD.delete(box)
-
-
 # ------------------------------------------------------------------------- sessions
 
 

@@ -44,6 +44,8 @@ struct mcp_exchange {
 	bool is_get;                 /* the stream of a session */
 	/* Of a stream: sessions with this holder end with it; "": none. */
 	char holds[MCP_NAME_MAX + 1];
+	/* The sandbox that the answer names; "": none. It is lost without the answer. */
+	char created[ID_LEN + 1];
 	bool answered;
 	bool blocked;   /* the stream's client does not read */
 	bool opened;    /* the answer tells the id of a new session */

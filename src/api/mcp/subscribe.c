@@ -367,6 +367,8 @@ static void listen_acknowledge(struct mcp_call *c, struct mcp_listening *l)
 	l->subs.stream = c->exchange;
 	if (!mcp_exchange_notify(c->exchange, &out))
 		mcp_call_error(c, RPC_INTERNAL_ERROR, "out of memory; try again");
+	else if (c->mcp->stopping)
+		mcp_listen_end(c);
 }
 
 static void listen_opened(struct mcp_call *c, struct mcp_subs *s, const char *uri,

@@ -450,9 +450,12 @@ static int transport_admit(struct mcp_exchange *x, struct api_error *err)
 	return 0;
 }
 
-static void transport_on_closed(struct http_request *req, int why UNUSED)
+static void transport_on_closed(struct http_request *req, int why)
 {
 	struct mcp_exchange *x = req->user;
+	struct sandbox *lost = why && x->created[0]
+				       ? sandbox_find(x->mcp->service, NULL, x->created)
+				       : NULL;
 	struct api_record r = {
 		.request_id = http_request_id(req),
 		.method = req->method,
@@ -480,6 +483,8 @@ static void transport_on_closed(struct http_request *req, int why UNUSED)
 	x->session = NULL;
 	x->quiet = loop_timer_free(x->quiet);
 	DLIST_REMOVE(x);
+	if (lost)
+		sandbox_delete(lost, mcp_ignore, NULL);
 	if (x->is_get && x->holds[0])
 		mcp_session_let_go(x->mcp, &x->caller, x->holds);
 	mcp_exchange_unref(x);
@@ -538,19 +543,22 @@ void mcp_request(struct http_request *req, struct mcp *mcp)
 
 /* --------------------------------------------------------------------- stopping */
 
-/* A stream that has begun cannot be refused by the server any more. */
+/*
+ * Streams without an end of their own end at once; calls go on until the last moment. A
+ * session outlives its stream then, or its calls would be cancelled.
+ */
 static void transport_stop_one(struct mcp_exchange *x, bool last)
 {
 	if (x->is_get && x->req && !x->answered) {
 		x->answered = true;
+		x->holds[0] = '\0';
 		(void)http_end(x->req);
 	} else if (x->stream && x->calls && x->calls->listens) {
 		mcp_listen_end(x->calls);
-	} else if (last && x->stream && x->calls) {
-		mcp_call_error(x->calls, RPC_INTERNAL_ERROR,
-			       "the service is stopping before this is done; what was "
-			       "started in the sandbox continues");
 	}
+	while (last && x->calls)
+		mcp_call_error(x->calls, RPC_INTERNAL_ERROR,
+			       "the service is stopping before this is done");
 }
 
 void mcp_stop(struct mcp *mcp, bool last)
