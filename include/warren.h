@@ -585,6 +585,9 @@ struct warren_code_result {
 	size_t n_artifacts;
 	/* Whether no artifact was left out because of a limit: 256 files, 16 MiB. */
 	bool artifacts_complete;
+	/* Like warren_enforced() of its sandbox; a default limit may not be enforced. */
+	struct warren_enforcement *enforced;
+	size_t n_enforced;
 };
 
 /*

@@ -11,6 +11,7 @@
 #include "cli/run_signal.h"
 
 #include "base/errno_names.h"
+#include "spec/spec.h"
 
 /*
  * Two captures, each byte of them escaped at worst as \u0000, and the rest of the report.
@@ -49,17 +50,6 @@ static void put_ms(struct buf *b, uint64_t usec)
 	buf_printf(b, "%" PRIu64 ".%03u ms", usec / 1000, (unsigned)(usec % 1000));
 }
 
-static void run_result_say_enforced(const struct warren_sandbox *sb)
-{
-	size_t n = 0;
-	const struct warren_enforcement *e = warren_enforced(sb, &n);
-
-	for (size_t i = 0; i < n; i++)
-		message_say("run", "%s %s: %s",
-			    e[i].enforced ? "enforced" : "NOT enforced", e[i].name,
-			    e[i].detail);
-}
-
 static void say_trace(const struct warren_sandbox *sb)
 {
 	size_t n = 0;
@@ -77,18 +67,23 @@ static void say_trace(const struct warren_sandbox *sb)
 	}
 }
 
-/* In one line, because a run by an ordinary user may have several. */
-static void say_not_enforced(const struct warren_sandbox *sb)
+/* What is not enforced in one line, because a run by an ordinary user may have several.
+ */
+void result_say_enforced(const char *command, const struct warren_enforcement *e,
+			 size_t n, bool verbose)
 {
 	AUTO_BUF struct buf names = BUF_INIT(1024);
-	size_t n = 0;
-	const struct warren_enforcement *e = warren_enforced(sb, &n);
 
-	for (size_t i = 0; i < n; i++)
-		if (!e[i].enforced)
+	for (size_t i = 0; i < n; i++) {
+		if (verbose)
+			message_say(command, "%s %s: %s",
+				    e[i].enforced ? "enforced" : "NOT enforced",
+				    e[i].name, e[i].detail);
+		else if (!e[i].enforced)
 			buf_printf(&names, "%s%s", names.len ? ", " : "", e[i].name);
+	}
 	if (names.len)
-		message_say("run",
+		message_say(command,
 			    "not enforced here: %s (--verbose says why, --quiet hides "
 			    "this)",
 			    names.data);
@@ -96,13 +91,15 @@ static void say_not_enforced(const struct warren_sandbox *sb)
 
 void result_say_sandbox(const struct run_options *o, const struct warren_sandbox *sb)
 {
-	if (o->verbose) {
+	size_t n = 0;
+	const struct warren_enforcement *e = warren_enforced(sb, &n);
+
+	if (o->verbose)
 		message_say("run", "sandbox %s", warren_id(sb));
-		run_result_say_enforced(sb);
+	if (!o->quiet)
+		result_say_enforced("run", e, n, o->verbose);
+	if (o->verbose)
 		say_trace(sb);
-	} else if (!o->quiet) {
-		say_not_enforced(sb);
-	}
 }
 
 static void say_timeout(uint64_t ms)
@@ -215,15 +212,7 @@ void report_enforced(struct run_report *r, const struct warren_sandbox *sb)
 	size_t n = 0;
 	const struct warren_enforcement *e = warren_enforced(sb, &n);
 
-	json_open(j, "enforced", '[');
-	for (size_t i = 0; i < n; i++) {
-		json_open(j, NULL, '{');
-		json_str(j, "name", e[i].name);
-		json_bool(j, "enforced", e[i].enforced);
-		json_str(j, "detail", e[i].detail);
-		json_close(j, '}');
-	}
-	json_close(j, ']');
+	spec_put_enforced(j, "enforced", e, n);
 }
 
 /*

@@ -22,6 +22,9 @@ int result_status(const struct warren_result *res);
 /* The exit status when warren_exec() failed with -@code. */
 int result_exec_status(int code);
 
+/* Print what is not enforced; with @verbose, all that is, and how. */
+void result_say_enforced(const char *command, const struct warren_enforcement *e,
+			 size_t n, bool verbose);
 /* With --verbose: print what is enforced, and how long each step of the create took. */
 void result_say_sandbox(const struct run_options *o, const struct warren_sandbox *sb);
 /* Print which limits the command reached; with --verbose, also its resource usage. */

@@ -242,6 +242,26 @@ static int code_job_create(struct code_job *j, struct warren *w,
 	return warren_create(w, &spec, &j->sb, err);
 }
 
+/* A copy, because the sandbox is gone when the caller reads it. */
+static int code_job_enforced(struct code_job *j, struct warren_error *err)
+{
+	struct warren_code_result *to = j->to;
+	size_t n = 0;
+	const struct warren_enforcement *e = warren_enforced(j->sb, &n);
+
+	to->enforced = calloc(n + 1, sizeof(*to->enforced));
+	for (size_t i = 0; to->enforced && i < n; i++) {
+		to->enforced[i] = e[i];
+		to->enforced[i].name = strdup(e[i].name);
+		to->n_enforced = i + 1;
+		if (!to->enforced[i].name)
+			break;
+	}
+	return to->n_enforced == n && (n == 0 || to->enforced[n - 1].name)
+		       ? 0
+		       : error_errno(err, ENOMEM, "run the program");
+}
+
 /* The directories of the files, with the image's mkdir. */
 static int code_job_make_dir(struct code_job *j, const char *name,
 			     struct warren_error *err)
@@ -307,6 +327,9 @@ void warren_code_done(struct warren_code_result *result)
 		free((char *)result->artifacts[i].data);
 	}
 	free(result->artifacts);
+	for (size_t i = 0; i < result->n_enforced; i++)
+		free((char *)result->enforced[i].name);
+	free(result->enforced);
 	*result = (struct warren_code_result){ 0 };
 }
 
@@ -360,6 +383,8 @@ int warren_code(struct warren *w, const struct warren_code *code,
 	j.piece = malloc(CODE_PIECE);
 	r = j.piece ? code_job_create(&j, w, code, err)
 		    : error_errno(err, ENOMEM, "run the program");
+	if (r == 0)
+		r = code_job_enforced(&j, err);
 	if (r == 0)
 		r = code_job_write_files(&j, err);
 	if (r == 0)

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/json.h"
 #include "base/macro.h"
 
 #define LIVE_AT(field)  .live_at = offsetof(struct warren_limits, field)
@@ -73,4 +74,18 @@ void spec_limit_word(size_t id, uint64_t value, char out[SPEC_WORD_SIZE])
 			       value / 1000, value % 1000);
 	else
 		(void)snprintf(out, SPEC_WORD_SIZE, "%" PRIu64, value);
+}
+
+void spec_put_enforced(struct json *j, const char *key,
+		       const struct warren_enforcement *list, size_t n)
+{
+	json_open(j, key, '[');
+	for (size_t i = 0; i < n; i++) {
+		json_open(j, NULL, '{');
+		json_str(j, "name", list[i].name);
+		json_bool(j, "enforced", list[i].enforced);
+		json_str(j, "detail", list[i].detail);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
 }

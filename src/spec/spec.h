@@ -122,4 +122,9 @@ static inline void spec_flag_set(struct warren_spec *spec, const struct spec_fie
 #define SPEC_WORD_SIZE 32
 void spec_limit_word(size_t id, uint64_t value, char out[SPEC_WORD_SIZE]);
 
+/* Write an array of what is enforced, as the API and --json show it. */
+struct json;
+void spec_put_enforced(struct json *j, const char *key,
+		       const struct warren_enforcement *list, size_t n);
+
 #endif /* SPEC_SPEC_H */

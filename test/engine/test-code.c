@@ -131,6 +131,25 @@ TEST(time_memory_and_processes_are_limited)
 	finish();
 }
 
+TEST(the_result_says_what_was_enforced)
+{
+	struct warren_code_result r;
+	const struct warren_enforcement *memory = NULL;
+
+	begin();
+	r = run((struct warren_code){
+		.language = "sh", .code = "true", .memory = 64 * MIB });
+	for (size_t i = 0; i < r.n_enforced; i++)
+		if (strcmp(r.enforced[i].name, "memory") == 0)
+			memory = &r.enforced[i];
+	OK(memory);
+	EQ(memory->enforced, true);
+	OK(strstr(memory->detail, "67108864"));
+	warren_code_done(&r);
+	EQ(r.n_enforced, 0);
+	finish();
+}
+
 TEST(output_over_the_limit_is_cut)
 {
 	struct warren_code_result r;

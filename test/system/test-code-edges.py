@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Run code at its limits: memory, processes, network, files, and a service or client that ends in the middle"""
+import json
 import os
 import socket
 import subprocess
@@ -271,6 +272,34 @@ def the_command_line_runs_code():
     ok(b"cobol" in run("cobol", status=125).stderr, "an unknown language")
     ok(b'"exit_code": 3' in run("sh", "--json", status=3, stdin=b"exit 3").stdout.replace(b'":', b'": ').replace(b":  ", b": "), "--json")
     w.empty()
+
+
+def ordinary(home, *words):
+    """The command of a user who may not create cgroups."""
+    return subprocess.run([WARREN, *words], input=b"echo out", capture_output=True, check=False, cwd="/", user=65534, group=65534,
+                          extra_groups=[], env={"PATH": os.environ["PATH"], "HOME": home})
+
+
+@test
+def what_is_not_enforced_is_said():
+    def states(enforced):
+        return [e["enforced"] for e in enforced if e["name"] in ("memory", "pids")]
+    eq(states(code("bash", "true")["enforced"]), [True, True], "for root")
+    with scratch() as d:
+        os.chown(d, 65534, 65534)
+        p = ordinary(d, "run", "--", "true")
+        if p.returncode == 125:
+            raise Skip(f"an ordinary user has no sandboxes here: {p.stderr.decode()}")
+        said = p.stderr.replace(b"warren run:", b"warren code:")
+        ok(b"not enforced here: " in said and b"memory, pids" in said, said)
+        p = ordinary(d, "code", "bash")
+        eq((p.returncode, p.stdout, p.stderr), (0, b"out\n", said), "the words of warren run")
+        p = ordinary(d, "code", "--json", "bash")
+        eq((states(json.loads(p.stdout)["enforced"]), p.stderr), ([False, False], said), "--json")
+        eq(ordinary(d, "code", "--quiet", "bash").stderr, b"", "--quiet")
+        ok(b"NOT enforced memory: uid 65534 " in ordinary(d, "code", "--verbose", "bash").stderr, "--verbose")
+        p = ordinary(d, "code", "--memory", "64m", "bash")
+        ok(p.returncode == 125 and b"memory: a limit cannot be enforced here" in p.stderr, p)
 
 
 def main():

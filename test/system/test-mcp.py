@@ -159,6 +159,7 @@ def code_runs_without_a_sandbox():
                "; open('b.bin', 'wb').write(b'\\xff'); print(open('d/i').read())", args=["a"], stdin="in", files={"d/i": "file"},
                files_base64={"e": "AAEC"}, artifacts=["*.txt", "*.bin"])
     eq((r["stdout"], r["exit_code"], r["language"], r["phase"]), ("42 ['a'] in\nfile\n", 0, "python", "run"))
+    eq([e["enforced"] for e in r["enforced"] if e["name"] in ("memory", "pids", "network")], [True] * 3, "what was enforced")
     eq(r["artifacts"], [{"path": "b.bin", "size": 1, "base64": "/w=="}, {"path": "o.txt", "size": 1, "text": "x"}])
     r = m.bad("code_run", language="bash", code="echo so far; exit 3")
     eq((r.data["stdout"], r.data["exit_code"]), ("so far\n", 3))

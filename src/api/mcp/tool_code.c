@@ -214,10 +214,12 @@ static void code_tool_done(void *ctx, const struct code_result *r,
 	json_bool(&j, "timed_out", r->exec.timed_out);
 	json_bool(&j, "oom", r->exec.oom);
 	json_u64(&j, "duration_ms", r->duration_usec / 1000);
+	json_raw(&j, "enforced", r->enforced.data, r->enforced.len);
 	json_bool(&j, "truncated", r->truncated[0] || r->truncated[1]);
 	json_bool(&j, "artifacts_complete", code_tool_artifacts(&j, r));
 	json_close(&j, '}');
-	out.failed = out.failed || k->output[0].failed || k->output[1].failed;
+	out.failed = out.failed || k->output[0].failed || k->output[1].failed ||
+		     r->enforced.failed;
 	mcp_tool_result(k->call, &out, r->exit_code != 0);
 }
 

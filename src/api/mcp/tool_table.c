@@ -134,6 +134,11 @@ static const struct mcp_field code_run_in[] = {
 	{ "timeout_ms", MCP_INTEGER, .min = 1, .max = MCP_TIMEOUT_MAX, .about = "Milliseconds after which it is killed. Default: that of the service." },
 	OUTPUT_ARG,
 };
+static const struct mcp_field code_enforcement[] = {
+	{ "name", MCP_STRING, true, .about = "The limit or protection." },
+	{ "enforced", MCP_BOOLEAN, true, .about = "Whether it is enforced." },
+	{ "detail", MCP_STRING, true, .about = "How, or why not." },
+};
 static const struct mcp_field code_run_out[] = {
 	{ "language", MCP_STRING, true, .about = "The name of the language." },
 	{ "phase", MCP_STRING, true, .words = "compile run", .about = "compile if the compiler failed, so that the program did not run." },
@@ -142,6 +147,7 @@ static const struct mcp_field code_run_out[] = {
 	{ "oom", MCP_BOOLEAN, true, .about = "Whether a process was killed because memory ran out." },
 	{ "artifacts", MCP_LIST, true, .about = "The files, sorted by path.", .items = code_artifact, .n_items = ARRAY_SIZE(code_artifact) },
 	{ "artifacts_complete", MCP_BOOLEAN, true, .about = "Whether all files that match are returned." },
+	{ "enforced", MCP_LIST, true, .about = "Each limit and protection of its sandbox, and whether it was enforced.", .items = code_enforcement, .n_items = ARRAY_SIZE(code_enforcement) },
 };
 
 static const struct mcp_field session_run_in[] = {

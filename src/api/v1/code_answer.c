@@ -44,8 +44,10 @@ static void code_put_fields(const struct code_answer *a, struct buf *out)
 	json_bool(&j, "stdout_truncated", r->truncated[0]);
 	json_bool(&j, "stderr_truncated", r->truncated[1]);
 	json_bool(&j, "artifacts_complete", r->artifacts_complete);
+	json_raw(&j, "enforced", r->enforced.data, r->enforced.len);
 	json_raw(&j, "usage", "", 0);
 	result_to_json(out, &r->exec);
+	out->failed = out->failed || r->enforced.failed;
 }
 
 /* A slice of a string; whether it was the last. */

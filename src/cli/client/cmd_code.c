@@ -22,7 +22,7 @@ struct code_options {
 	struct env_list env;
 	json_t *files, *artifacts; /* arrays */
 	const char *directory;     /* for artifacts */
-	bool stdin_too, json;
+	bool stdin_too, json, quiet, verbose;
 	uint64_t timeout_ms, memory, disk, pids, max_output;
 	const char *image, *backend, *tier;
 };
@@ -99,13 +99,23 @@ static const struct opt code_table[] = {
 	{ "Sandbox", OPT_IMAGE("python:3.12", "image (default: the language's)", FIELD(image)) },
 	{ NULL, OPT_BACKEND("gvisor", "backend to run on", FIELD(backend)) },
 	{ NULL, OPT_TIER("gvisor", "minimum isolation tier", FIELD(tier)) },
-	{ "Other", OPT_JSON("the whole result as a JSON object", FIELD(json)) },
+	{ "Output", OPT_JSON("the whole result as a JSON object", FIELD(json)) },
+	{ NULL, OPT_QUIET("print no messages of Warren except errors", FIELD(quiet)) },
+	{ NULL, "verbose", 0, NULL, NULL,
+	  "show what is enforced",
+	  opt_flag, FIELD(verbose) },
 };
 /* clang-format on */
+
+static const struct opt_conflict code_conflicts[] = {
+	{ "quiet", "verbose", "one asks for less, the other for more" },
+};
 
 static const struct opts code_opts = {
 	.table = code_table,
 	.n = ARRAY_SIZE(code_table),
+	.conflicts = code_conflicts,
+	.n_conflicts = ARRAY_SIZE(code_conflicts),
 	.operands = "LANGUAGE [FILE|-] [--] [ARG...]",
 	.example = "warren code python script.py",
 	.mixed = true,
@@ -388,7 +398,7 @@ static int code_on_line(void *arg, const char *line, size_t n)
 	return -s->failure;
 }
 
-static void code_say_cut(const json_t *result)
+static void code_say(const json_t *result, bool verbose)
 {
 	static const char *const marks[] = { "stdout_truncated", "stderr_truncated" };
 
@@ -399,6 +409,7 @@ static void code_say_cut(const json_t *result)
 		message_say("code",
 			    "not all artifacts were returned: they are too many or "
 			    "too large");
+	print_enforced("code", json_object_get(result, "enforced"), verbose);
 }
 
 /* Show output as it is written; the exit status of the program, or -errno. */
@@ -434,17 +445,21 @@ static int code_show(struct client *c, const json_t *body, const struct code_opt
 	r = code_save_all(o, result, err);
 	if (r < 0)
 		return r;
-	code_say_cut(result);
+	if (!o->quiet)
+		code_say(result, o->verbose);
 	return (int)json_integer_value(json_object_get(result, "exit_code"));
 }
 
-static int code_show_json(struct client *c, const json_t *body, struct warren_error *err)
+static int code_show_json(struct client *c, const json_t *body,
+			  const struct code_options *o, struct warren_error *err)
 {
 	AUTO_JSON json_t *result = NULL;
 	int r = client_call(c, "POST", "/v1/code", body, &result, err);
 
 	if (r < 0)
 		return r;
+	if (!o->quiet)
+		print_enforced("code", json_object_get(result, "enforced"), o->verbose);
 	r = print_json(&client_code, result);
 	return r ? r : (int)json_integer_value(json_object_get(result, "exit_code"));
 }
@@ -465,7 +480,8 @@ static int run_code(int argc, char **argv)
 	if (r == 0)
 		r = client_open_or_start(NULL, &c, &own, &err);
 	if (r == 0)
-		r = o.json ? code_show_json(c, body, &err) : code_show(c, body, &o, &err);
+		r = o.json ? code_show_json(c, body, &o, &err)
+			   : code_show(c, body, &o, &err);
 	env_list_done(&o.env);
 	json_decref(o.files);
 	json_decref(o.artifacts);

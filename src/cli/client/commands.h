@@ -63,6 +63,8 @@ void complete_sandboxes(int at, struct buf *out);
 
 /* Print @value as one line on stdout; return the exit status. */
 int print_json(const struct command *cmd, const json_t *value);
+/* Print what is not enforced, of the array `enforced`, in the words of `warren run`. */
+void print_enforced(const char *command, const json_t *list, bool verbose);
 /* Print the id of a deleted object as a line of JSON. */
 int print_gone(const struct command *cmd, const char *id);
 /* The string at @key, or "". */

@@ -5,6 +5,7 @@
 
 #include "cli/client/commands.h"
 #include "cli/format.h"
+#include "cli/run_result.h"
 
 int print_json(const struct command *cmd, const json_t *value)
 {
@@ -32,6 +33,22 @@ const char *print_text_of(const json_t *object, const char *key)
 	const char *text = json_string_value(json_object_get(object, key));
 
 	return text ? text : "";
+}
+
+void print_enforced(const char *command, const json_t *list, bool verbose)
+{
+	struct warren_enforcement e[64] = { 0 };
+	size_t n = 0;
+
+	for (; n < json_array_size(list) && n < ARRAY_SIZE(e); n++) {
+		const json_t *item = json_array_get(list, n);
+
+		e[n].name = print_text_of(item, "name");
+		e[n].enforced = json_is_true(json_object_get(item, "enforced"));
+		(void)snprintf(e[n].detail, sizeof(e[n].detail), "%s",
+			       print_text_of(item, "detail"));
+	}
+	result_say_enforced(command, e, n, verbose);
 }
 
 void put_labels(struct buf *out, const json_t *labels)

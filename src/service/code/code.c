@@ -3,10 +3,13 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/utf8.h"
 #include "service/code/internal.h"
+#include "spec/spec.h"
 
-#define CODE_CREATE_MS 600000 /* its image may have to be pulled */
+#define CODE_CREATE_MS    600000 /* its image may have to be pulled */
+#define CODE_ENFORCED_MAX 65536
 
 /* ------------------------------------------------------------------ tickets */
 
@@ -158,6 +161,7 @@ struct code_run *code_cancel(struct code_run *run)
 	free(run->result.artifacts);
 	buf_done(&run->result.output[0]);
 	buf_done(&run->result.output[1]);
+	buf_done(&run->result.enforced);
 	lease_end(run->service, LEASE_MEMORY, &run->memory);
 	code_plan_done(&run->plan);
 	run->recipe = code_recipe_free(run->recipe);
@@ -178,8 +182,10 @@ static void code_on_created(struct sandbox_waiter *w, struct sandbox *sandbox, i
 {
 	struct code_run *run = w->ctx;
 	struct warren_error err = WARREN_ERROR_INIT;
+	struct json j = { .out = &run->result.enforced };
 
 	if (state == SANDBOX_RUNNING) {
+		spec_put_enforced(&j, NULL, sandbox->is.enforced, sandbox->is.n_enforced);
 		if (run->warm)
 			code_execute(run);
 		else
@@ -230,6 +236,7 @@ int code_create(struct service *s, struct code_plan *plan,
 	}
 	run->service = s;
 	run->fd = run->program = -1;
+	run->result.enforced = (struct buf)BUF_INIT(CODE_ENFORCED_MAX);
 	run->waiter = (struct sandbox_waiter){ .states = ~(1U << SANDBOX_CREATING),
 					       .fn = code_on_created,
 					       .ctx = run };

@@ -59,6 +59,7 @@ struct code_result {
 	/* Like a shell's: 128 + the signal; CODE_EXIT_TIMEOUT if the time was up. */
 	int exit_code;
 	uint64_t duration_usec; /* of the compiler and the program */
+	struct buf enforced; /* a JSON array: what is enforced in the sandbox, and how */
 	/* stdout and stderr, as far as they are kept. */
 	struct buf output[2];
 	uint64_t written[2]; /* bytes; more than are in `output`: truncated */

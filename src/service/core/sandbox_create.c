@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
+#include "spec/spec.h"
 
 struct create_op {
 	struct service *service;
@@ -129,33 +130,18 @@ static void sandbox_create_on_looked(void *ctx, int r, const char *json UNUSED,
 
 /* ------------------------------------------------------------------ the sandbox */
 
-/* What is enforced, as the store keeps it and as it is shown. */
-static void put_enforced(struct buf *out, const struct warren_enforcement *list, size_t n)
-{
-	struct json j = { .out = out };
-
-	json_open(&j, NULL, '[');
-	for (size_t i = 0; i < n; i++) {
-		json_open(&j, NULL, '{');
-		json_str(&j, "name", list[i].name);
-		json_bool(&j, "enforced", list[i].enforced);
-		json_str(&j, "detail", list[i].detail);
-		json_close(&j, '}');
-	}
-	json_close(&j, ']');
-}
-
 static int sandbox_create_take_over(struct sandbox *sandbox, const char *data,
 				    size_t size, int fd, struct warren_error *err)
 {
 	AUTO_BUF struct buf enforced = BUF_INIT(65536);
 	AUTO_EVENT_TX struct event_tx tx = { 0 };
 	struct sandbox_row after = sandbox->row;
+	struct json j = { .out = &enforced };
 	int r = init_conn_open(sandbox, fd, data, size, err);
 
 	if (r < 0)
 		return r;
-	put_enforced(&enforced, sandbox->is.enforced, sandbox->is.n_enforced);
+	spec_put_enforced(&j, NULL, sandbox->is.enforced, sandbox->is.n_enforced);
 	after.state = SANDBOX_RUNNING;
 	r = event_begin(sandbox->service, &tx, err);
 	if (r == 0)
