@@ -20,7 +20,7 @@
 #include "base/id.h"
 #include "image/copy.h"
 
-#define SKEL_VERSION 6 /* of the tables below: a change makes a new layer */
+#define SKEL_VERSION 7 /* of the tables below: a change makes a new layer */
 
 struct entry {
 	const char *path;
@@ -103,6 +103,11 @@ static const char *const common_copies[] = {
  * address or a name of a person; what is not world-readable is left out anyway.
  */
 static const char *const host_copies[] = {
+	/* Not its Renviron.site and Rprofile.site: people keep tokens there. */
+	"etc/R/Makeconf",
+	"etc/R/Renviron",
+	"etc/R/ldpaths",
+	"etc/R/repositories",
 	"etc/alternatives",
 	"etc/bash.bashrc",
 	"etc/ca-certificates.conf",
