@@ -417,7 +417,7 @@ TEST(the_neighbours_of_a_killed_exec_stay)
 
 	BEGIN(0);
 	other = sandbox_start(
-		sb, &(struct warren_exec_spec){ .argv = SH("setsid sleep 60 & cat"),
+		sb, &(struct warren_exec_spec){ .argv = SH("setsid sleep 60 & cat; :"),
 						.in = WARREN_STDIO_PIPE,
 						.out = WARREN_STDIO_PIPE });
 	ex = sandbox_start(sb, &(struct warren_exec_spec){ .argv = SH(ESCAPE),
@@ -429,6 +429,33 @@ TEST(the_neighbours_of_a_killed_exec_stay)
 	EQ(warren_exec_wait(other, 0, &res, &err), 0);
 	EQ(write(warren_exec_fd(other, 0), "hello\n", 6), 6);
 	sandbox_expect(warren_exec_fd(other, 1), "hello\n");
+	END();
+}
+
+#define BOMB "(f() { f & f & sleep 300; }; f) 2>/dev/null & while :; do :; done"
+
+/* Whatever it is doing when its time is up: beginning, forking, or held by the limit. */
+TEST(a_timeout_kills_a_fork_bomb)
+{
+	static const unsigned timeouts[] = { 1, 5, 20, 60, 200 };
+	struct warren_exec *ex;
+
+	BEGIN(.pids = 60);
+	ex = sandbox_start(sb, &(struct warren_exec_spec){ .argv = SH(BOMB) });
+	for (int i = 0; i < SANDBOX_TRIES && count_processes(sb) < 20; i++)
+		sandbox_nap();
+	OK(count_processes(sb) >= 20); /* the control: it does multiply */
+	GOOD(warren_exec_signal(ex, SIGKILL, &err));
+	EQ(sandbox_wait(ex).signal, SIGKILL);
+	await_processes(sb, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(timeouts); i++) {
+		ex = sandbox_start(
+			sb, &(struct warren_exec_spec){ .argv = SH(BOMB),
+							.timeout_ms = timeouts[i] });
+		EQ(sandbox_wait(ex).timed_out, true);
+		await_processes(sb, 1);
+	}
+	STREQ(sandbox_says(sb, "echo alive"), "alive");
 	END();
 }
 

@@ -78,6 +78,7 @@ def make_root(root):
         f.write("root:x:0:\nuser:x:1000:\n")
     copy_program(root, WARREN, "usr/bin")
     copy_program(root, f"{DEBIAN}/sbin/mkfs.ext4", "usr/sbin")
+    copy_program(root, f"{os.path.dirname(WARREN)}/test/test-native", "usr/lib/engine")
     for program in TESTS:
         copy_program(root, program, "usr/lib/tests")
     shutil.copy(f"{HERE}/../lib/guest/init", f"{root}/sbin/init")
@@ -122,7 +123,7 @@ def boot(tmp, machine, kernel):
            "-device", "virtio-blk-pci,drive=d"]
     with open(f"{tmp}/console", "wb") as log:
         try:
-            subprocess.run(cmd, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=270)
+            subprocess.run(cmd, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=540)
         except subprocess.TimeoutExpired:
             pass
     with open(f"{tmp}/console", errors="replace") as f:

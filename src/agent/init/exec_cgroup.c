@@ -126,12 +126,17 @@ static bool read_number(const struct exec *ex, enum proto_role role, const char 
 	return false;
 }
 
+/* The hierarchy that lists, counts and limits processes. */
+static enum proto_role group_pids_role(void)
+{
+	return init.dir[PROTO_ROLE_PIDS] >= 0 ? PROTO_ROLE_PIDS : PROTO_ROLE_UNIFIED;
+}
+
 /* Has the sandbox as many processes as it may? */
 static bool group_full(void)
 {
 	struct exec whole = { .group = -1 };
-	enum proto_role role =
-		init.dir[PROTO_ROLE_PIDS] >= 0 ? PROTO_ROLE_PIDS : PROTO_ROLE_UNIFIED;
+	enum proto_role role = group_pids_role();
 	uint64_t now_there = 0, limit = 0;
 
 	return read_number(&whole, role, "pids.current", "", &now_there) &&
@@ -274,12 +279,14 @@ long group_limit(struct exec *ex, const struct proto_spawn *msg)
 	return 0;
 }
 
-static void write_zero(const struct exec *ex, enum proto_role role, const char *file)
+/* Write the one character @digit. */
+static void group_write(const struct exec *ex, enum proto_role role, const char *file,
+			char digit)
 {
 	long fd = group_open(ex, role, file, O_WRONLY);
 
 	if (fd >= 0) {
-		(void)sys_write(fd, "0", 1);
+		(void)sys_write(fd, &digit, 1);
 		sys_close(fd);
 	}
 }
@@ -293,8 +300,8 @@ static bool group_keep(const struct exec *ex)
 	    ex->limited || init.dir[PROTO_ROLE_UNIFIED] >= 0 ||
 	    !read_number(ex, PROTO_ROLE_PIDS, "pids.current", "", &n) || n != 0)
 		return false;
-	write_zero(ex, PROTO_ROLE_CPU, "cpuacct.usage");
-	write_zero(ex, PROTO_ROLE_MEMORY, "memory.max_usage_in_bytes");
+	group_write(ex, PROTO_ROLE_CPU, "cpuacct.usage", '0');
+	group_write(ex, PROTO_ROLE_MEMORY, "memory.max_usage_in_bytes", '0');
 	(void)read_number(ex, PROTO_ROLE_MEMORY, "memory.oom_control", "oom_kill",
 			  &kills);
 	idle[n_idle].number = ex->group;
@@ -372,29 +379,20 @@ static void exec_cgroup_kill_listed(struct exec *ex, enum proto_role role)
 	ex->kill_at = agent_now() + ex->kill_wait;
 }
 
+/*
+ * cgroup.kill is not enough by itself: before Linux 6.14 it can miss a process that is
+ * being forked, which then forks again.
+ */
 bool group_kill(struct exec *ex)
 {
-	long fd;
+	enum proto_role role = group_pids_role();
 
-	if (ex->group < 0)
+	if (ex->group < 0 || init.dir[role] < 0)
 		return false;
-	fd = group_open(ex, PROTO_ROLE_UNIFIED, "cgroup.kill", O_WRONLY);
-	if (fd >= 0) {
-		(void)sys_write(fd, "1", 1);
-		sys_close(fd);
-		return true;
-	}
-	fd = group_open(ex, PROTO_ROLE_PIDS, "pids.max", O_WRONLY);
-	if (fd >= 0) {
-		(void)sys_write(fd, "0", 1);
-		sys_close(fd);
-		ex->killed = true;
-		exec_cgroup_kill_listed(ex, PROTO_ROLE_PIDS);
-		return true;
-	}
-	if (init.dir[PROTO_ROLE_UNIFIED] < 0)
-		return false;
-	exec_cgroup_kill_listed(ex, PROTO_ROLE_UNIFIED);
+	ex->killed = true;
+	group_write(ex, role, "pids.max", '0');
+	group_write(ex, PROTO_ROLE_UNIFIED, "cgroup.kill", '1');
+	exec_cgroup_kill_listed(ex, role);
 	return true;
 }
 
@@ -435,12 +433,9 @@ uint64_t group_files_kills(void)
 
 long group_list(const struct exec *ex)
 {
-	enum proto_role role =
-		init.dir[PROTO_ROLE_PIDS] >= 0 ? PROTO_ROLE_PIDS : PROTO_ROLE_UNIFIED;
-
 	if (ex->group < 0 && !ex->accounts_sandbox)
 		return -ENOENT;
-	return group_open(ex, role, "cgroup.procs", O_RDONLY);
+	return group_open(ex, group_pids_role(), "cgroup.procs", O_RDONLY);
 }
 
 void group_account(const struct exec *ex, struct proto_exited *out)
