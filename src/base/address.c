@@ -14,145 +14,155 @@
 
 #include "base/macro.h"
 
-#define V4(a, b, c, d) \
-	((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
+/* Blocks of IPv4 are mapped into IPv6, as all addresses here. */
+#define V4(a, b, c, d, n)                                           \
+	{                                                           \
+		{ [10] = 0xff, 0xff, (a), (b), (c), (d) }, 96 + (n) \
+	}
+#define V6(n, ...)                   \
+	{                            \
+		{ __VA_ARGS__ }, (n) \
+	}
 
 /*
  * What the registry of special-purpose addresses (RFC 6890) does not call globally
- * reachable.
+ * reachable, and the metadata servers of clouds. The first block that has an address
+ * names it.
  */
 static const struct {
-	uint32_t net;
-	unsigned bits;
-} special4[] = {
-	{ V4(0, 0, 0, 0), 8 },        /* this host */
-	{ V4(10, 0, 0, 0), 8 },       /* private */
-	{ V4(100, 64, 0, 0), 10 },    /* shared: carrier-grade NAT, a cloud's metadata */
-	{ V4(127, 0, 0, 0), 8 },      /* loopback */
-	{ V4(168, 63, 129, 16), 32 }, /* a cloud's metadata, at a public address */
-	{ V4(169, 254, 0, 0), 16 },   /* link-local: metadata of most clouds */
-	{ V4(172, 16, 0, 0), 12 },    /* private */
-	{ V4(192, 0, 0, 0), 24 },     /* protocol assignments, metadata */
-	{ V4(192, 0, 2, 0), 24 },     /* documentation */
-	{ V4(192, 31, 196, 0), 24 },  /* AS112 */
-	{ V4(192, 52, 193, 0), 24 },  /* AMT */
-	{ V4(192, 88, 99, 0), 24 },   /* 6to4 relays */
-	{ V4(192, 168, 0, 0), 16 },   /* private */
-	{ V4(192, 175, 48, 0), 24 },  /* AS112 */
-	{ V4(198, 18, 0, 0), 15 },    /* benchmarks */
-	{ V4(198, 51, 100, 0), 24 },  /* documentation */
-	{ V4(203, 0, 113, 0), 24 },   /* documentation */
-	{ V4(224, 0, 0, 0), 4 },      /* multicast */
-	{ V4(240, 0, 0, 0), 4 },      /* reserved, broadcast */
+	struct address_net net;
+	const char *name;
+} specials[] = {
+	{ V4(0, 0, 0, 0, 32), "unspecified" },
+	{ V4(0, 0, 0, 0, 8), "this network" },
+	{ V4(10, 0, 0, 0, 8), "private" },
+	{ V4(100, 100, 100, 200, 32), "metadata" },
+	{ V4(100, 64, 0, 0, 10), "shared (carrier-grade NAT)" },
+	{ V4(127, 0, 0, 0, 8), "loopback" },
+	{ V4(168, 63, 129, 16, 32), "metadata" }, /* at a public address */
+	{ V4(169, 254, 169, 254, 32), "metadata" },
+	{ V4(169, 254, 0, 0, 16), "link-local" },
+	{ V4(172, 16, 0, 0, 12), "private" },
+	{ V4(192, 0, 0, 192, 32), "metadata" },
+	{ V4(192, 0, 0, 0, 24), "protocol assignments" },
+	{ V4(192, 0, 2, 0, 24), "documentation" },
+	{ V4(192, 31, 196, 0, 24), "AS112" },
+	{ V4(192, 52, 193, 0, 24), "AMT" },
+	{ V4(192, 88, 99, 0, 24), "6to4 relays" },
+	{ V4(192, 168, 0, 0, 16), "private" },
+	{ V4(192, 175, 48, 0, 24), "AS112" },
+	{ V4(198, 18, 0, 0, 15), "benchmarks" },
+	{ V4(198, 51, 100, 0, 24), "documentation" },
+	{ V4(203, 0, 113, 0, 24), "documentation" },
+	{ V4(224, 0, 0, 0, 4), "multicast" },
+	{ V4(255, 255, 255, 255, 32), "broadcast" },
+	{ V4(240, 0, 0, 0, 4), "reserved" },
+
+	{ V6(32, 0x20, 0x01, 0x00, 0x00), "Teredo" },
+	{ V6(23, 0x20, 0x01, 0x00), "protocol assignments" },
+	{ V6(32, 0x20, 0x01, 0x0d, 0xb8), "documentation" },
+	{ V6(16, 0x20, 0x02), "6to4" },
+	{ V6(48, 0x26, 0x20, 0x00, 0x4f, 0x80), "AS112" },
+	{ V6(16, 0x3f, 0xfe), "6bone" },
+	{ V6(20, 0x3f, 0xff, 0x00), "documentation" },
+	/* Only 2000::/3 is global unicast: the rest of the table is what is outside. */
+	{ V6(128, 0), "unspecified" },
+	{ V6(128, [15] = 1), "loopback" },
+	{ V6(48, 0x00, 0x64, 0xff, 0x9b, 0x00, 0x01), "NAT64" },
+	{ V6(3, 0x00), "reserved" },
+	{ V6(2, 0x40), "reserved" },
+	{ V6(128, 0xfd, 0x00, 0x0e, 0xc2, [14] = 0x02, 0x54), "metadata" },
+	{ V6(7, 0xfc), "private" },
+	{ V6(10, 0xfe, 0x80), "link-local" },
+	{ V6(10, 0xfe, 0xc0), "private" },
+	{ V6(8, 0xff), "multicast" },
+	{ V6(1, 0x80), "reserved" },
 };
 
-/* Of 2000::/3, which alone is global unicast, what is not. */
-static const struct {
-	uint8_t net[6];
-	unsigned bits;
-} special6[] = {
-	{ { 0x20, 0x01, 0x00 }, 23 },       /* protocol assignments, Teredo, ORCHID */
-	{ { 0x20, 0x01, 0x0d, 0xb8 }, 32 }, /* documentation */
-	{ { 0x20, 0x02 }, 16 },             /* 6to4 */
-	{ { 0x26, 0x20, 0x00, 0x4f, 0x80 }, 48 }, /* AS112 */
-	{ { 0x3f, 0xfe }, 16 },                   /* 6bone */
-	{ { 0x3f, 0xff, 0x00 }, 20 },             /* documentation */
-};
+#undef V4
+#undef V6
 
-static bool address_public4(uint32_t a)
+static const uint8_t mapped_prefix[12] = { [10] = 0xff, [11] = 0xff };
+
+bool address_net_is_v4(const struct address_net *n)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(special4); i++)
-		if ((a ^ special4[i].net) >> (32 - special4[i].bits) == 0)
-			return false;
-	return true;
+	return n->bits >= 96 && memcmp(n->bytes, mapped_prefix, 12) == 0;
 }
 
-static bool address_begins_with(const uint8_t *a, const uint8_t *net, unsigned bits)
+bool address_net_has(const struct address_net *net, const struct address_net *inner)
 {
-	unsigned bytes = bits / 8, rest = bits % 8;
+	unsigned bytes = net->bits / 8, rest = net->bits % 8;
 
-	return memcmp(a, net, bytes) == 0 &&
-	       (rest == 0 || (a[bytes] ^ net[bytes]) >> (8 - rest) == 0);
+	return net->bits <= inner->bits && memcmp(inner->bytes, net->bytes, bytes) == 0 &&
+	       (rest == 0 ||
+		(inner->bytes[bytes] ^ net->bytes[bytes]) >> (8 - rest) == 0) &&
+	       address_net_is_v4(net) == address_net_is_v4(inner);
+}
+
+const char *address_net_special(const struct address_net *net)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(specials); i++)
+		if (address_net_has(&specials[i].net, net))
+			return specials[i].name;
+	return NULL;
 }
 
 /* The address of version 4 in the last four bytes of one that maps or translates it. */
-static bool address_embedded4(const uint8_t *a, uint32_t *ret)
+static bool address_embeds4(const uint8_t *a)
 {
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
 	static const uint8_t nat64[12] = { 0x00, 0x64, 0xff, 0x9b };
 
-	if (memcmp(a, mapped, 12) != 0 && memcmp(a, nat64, 12) != 0)
-		return false;
-	*ret = V4(a[12], a[13], a[14], a[15]);
-	return true;
+	return memcmp(a, mapped_prefix, 12) == 0 || memcmp(a, nat64, 12) == 0;
 }
 
-static bool address_public6(const uint8_t *a)
+void address_net_widen(int family, const void *bytes, unsigned bits,
+		       struct address_net *ret)
 {
-	uint32_t v4;
+	*ret = (struct address_net){ .bits = (uint8_t)(family == AF_INET ? 96 + bits
+									 : bits) };
+	if (family == AF_INET)
+		(void)memcpy(ret->bytes + 12, bytes, 4);
+	else
+		(void)memcpy(ret->bytes, bytes, 16);
+	if (family == AF_INET || (bits >= 96 && address_embeds4(ret->bytes)))
+		(void)memcpy(ret->bytes, mapped_prefix, 12);
+}
 
-	if (address_embedded4(a, &v4))
-		return address_public4(v4);
-	if (a[0] >> 5 != 1)
+bool address_widen(const struct sockaddr *a, struct address_net *ret)
+{
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+
+	if (a->sa_family == AF_INET) {
+		(void)memcpy(&in, a, sizeof(in));
+		address_net_widen(AF_INET, &in.sin_addr, 32, ret);
+	} else if (a->sa_family == AF_INET6) {
+		(void)memcpy(&in6, a, sizeof(in6));
+		address_net_widen(AF_INET6, &in6.sin6_addr, 128, ret);
+	} else {
 		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(special6); i++)
-		if (address_begins_with(a, special6[i].net, special6[i].bits))
-			return false;
+	}
 	return true;
 }
 
 bool address_is_public(const struct sockaddr *a)
 {
-	struct sockaddr_in in;
-	struct sockaddr_in6 in6;
+	struct address_net net;
 
-	if (a->sa_family == AF_INET) {
-		(void)memcpy(&in, a, sizeof(in));
-		return address_public4(ntohl(in.sin_addr.s_addr));
-	}
-	if (a->sa_family == AF_INET6) {
-		(void)memcpy(&in6, a, sizeof(in6));
-		return address_public6(in6.sin6_addr.s6_addr);
-	}
-	return false;
-}
-
-/* As version 6, so that a mapped address is the same as what it maps. */
-static bool address_widen(const struct sockaddr *a, uint8_t ret[16])
-{
-	struct sockaddr_in in;
-	struct sockaddr_in6 in6;
-	uint32_t v4;
-
-	if (a->sa_family == AF_INET) {
-		(void)memcpy(&in, a, sizeof(in));
-		v4 = ntohl(in.sin_addr.s_addr);
-	} else if (a->sa_family == AF_INET6) {
-		(void)memcpy(&in6, a, sizeof(in6));
-		(void)memcpy(ret, in6.sin6_addr.s6_addr, 16);
-		if (!address_embedded4(ret, &v4))
-			return true;
-	} else {
-		return false;
-	}
-	(void)memset(ret, 0, 10);
-	ret[10] = ret[11] = 0xff;
-	for (unsigned i = 0; i < 4; i++)
-		ret[12 + i] = (uint8_t)(v4 >> (24 - 8 * i));
-	return true;
+	return address_widen(a, &net) && !address_net_special(&net);
 }
 
 bool address_is_own(const struct sockaddr *a)
 {
 	struct ifaddrs *all = NULL;
-	uint8_t wanted[16], one[16];
+	struct address_net wanted, one;
 	bool found = false;
 
-	if (!address_widen(a, wanted) || getifaddrs(&all) < 0)
+	if (!address_widen(a, &wanted) || getifaddrs(&all) < 0)
 		return true;
 	for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next)
-		found = i->ifa_addr && address_widen(i->ifa_addr, one) &&
-			memcmp(one, wanted, sizeof(one)) == 0;
+		found = i->ifa_addr && address_widen(i->ifa_addr, &one) &&
+			memcmp(&one, &wanted, sizeof(one)) == 0;
 	freeifaddrs(all);
 	return found;
 }

@@ -11,7 +11,32 @@
 #define BASE_ADDRESS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/socket.h>
+
+/*
+ * An address (128 bits) or a network: @bits of @bytes count, the rest is zero. IPv4 is
+ * mapped into IPv6 (::ffff:0:0/96), and an address that maps or translates an IPv4
+ * address (NAT64) is that address. So each has one form.
+ */
+struct address_net {
+	uint8_t bytes[16];
+	uint8_t bits;
+};
+
+/* Of 4 or 16 bytes, with the number of bits that count in that family. */
+void address_net_widen(int family, const void *bytes, unsigned bits,
+		       struct address_net *ret);
+/* False: @a is neither IPv4 nor IPv6. */
+bool address_widen(const struct sockaddr *a, struct address_net *ret);
+bool address_net_is_v4(const struct address_net *n);
+/* Whether all of @inner is in @net; IPv4 is in no network of IPv6. */
+bool address_net_has(const struct address_net *net, const struct address_net *inner);
+/*
+ * What kind of special-purpose block all of @net is in, such as "loopback"; NULL: in
+ * none. A network that is larger than a block is not in it.
+ */
+const char *address_net_special(const struct address_net *net);
 
 /*
  * Whether @a is a global unicast address, IPv4 or IPv6. Loopback, link-local, private,

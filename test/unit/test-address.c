@@ -102,6 +102,62 @@ TEST(a_number_is_one_however_it_is_written)
 	EQ(is_public("134744072"), true); /* 8.8.8.8 */
 }
 
+/* A network is in a block, or it has one in it, or it is apart. */
+TEST(networks_are_special_if_all_of_them_are)
+{
+	static const struct {
+		const char *address;
+		unsigned bits;
+		const char *special;
+	} nets[] = {
+		{ "10.0.0.0", 8, "private" },
+		{ "10.0.0.0", 7, NULL },
+		{ "10.1.0.0", 16, "private" },
+		{ "0.0.0.0", 0, NULL },
+		{ "11.0.0.0", 8, NULL },
+		{ "169.254.0.0", 16, "link-local" },
+		{ "2000::", 3, NULL },
+		{ "2000::", 2, NULL },
+		{ "::", 0, NULL },
+		{ "fc00::", 7, "private" },
+		{ "fd00:ec2::", 32, "private" },
+		{ "2001::", 32, "Teredo" },
+		{ "2001::", 16, NULL },
+		{ "::ffff:127.0.0.0", 104, "loopback" },
+		{ "64:ff9b::10.0.0.0", 104, "private" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(nets); i++) {
+		int family = strchr(nets[i].address, ':') ? AF_INET6 : AF_INET;
+		struct address_net net;
+		uint8_t bytes[16];
+		const char *got;
+
+		EQ(inet_pton(family, nets[i].address, bytes), 1);
+		address_net_widen(family, bytes, nets[i].bits, &net);
+		got = address_net_special(&net);
+		STREQ(got ? got : "-", nets[i].special ? nets[i].special : "-");
+	}
+}
+
+TEST(networks_contain_their_own_family)
+{
+	struct address_net all4, all6, one4, one6;
+	uint8_t zero[16] = { 0 }, one[16] = { 8, 8, 8, 8 };
+
+	address_net_widen(AF_INET, zero, 0, &all4);
+	address_net_widen(AF_INET6, zero, 0, &all6);
+	address_net_widen(AF_INET, one, 32, &one4);
+	address_net_widen(AF_INET6, one, 128, &one6);
+	EQ(address_net_has(&all4, &one4), true);
+	EQ(address_net_has(&all6, &one6), true);
+	EQ(address_net_has(&all6, &one4), false);
+	EQ(address_net_has(&all6, &all4), false);
+	EQ(address_net_has(&all4, &one6), false);
+	EQ(address_net_has(&one4, &all4), false);
+	EQ(address_net_has(&one4, &one4), true);
+}
+
 TEST(an_invalid_address_is_not_public)
 {
 	struct sockaddr_storage a = { .ss_family = AF_UNIX };
