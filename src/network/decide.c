@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * decide.c - a decision in a time that hardly depends on the number of rules
+ *
+ * The distinct hosts of a list of rules are sorted such that a host is followed by those
+ * that it contains (host_compare()). Any two hosts are nested or apart, so they form a
+ * forest, and each has a link to the smallest host that contains it. The hosts that
+ * contain a request's are found with one binary search, for the last one that is not
+ * behind it, and by going up from there. No input makes this slow, as a hash table could
+ * be made. Only rules for the same host are tried one by one.
+ */
+#include "network/decide.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define NONE UINT32_MAX
+
+struct index_node {
+	const struct host *host;
+	uint32_t parent; /* the smallest host that contains it; NONE */
+	uint32_t first;  /* the first rule with this host */
+};
+
+struct index_list {
+	const struct rules *rules;
+	struct index_node *nodes;
+	uint32_t n_nodes;
+	uint32_t *next;      /* of each rule, the next one with the same host; NONE */
+	uint32_t everything; /* the first rule for HOST_PUBLIC; NONE */
+};
+
+struct policy_index {
+	struct index_list lists[2]; /* allow, deny */
+};
+
+/* ----------------------------------------------------------------------- index */
+
+static int index_compare(const void *a, const void *b)
+{
+	const struct rule *x = *(const struct rule *const *)a;
+	const struct rule *y = *(const struct rule *const *)b;
+	int c = host_compare(&x->host, &y->host);
+
+	return c ? c : x < y ? -1 : x > y; /* in the order of the list */
+}
+
+/* From node @at upwards, the first that contains @h. */
+static uint32_t index_climb(const struct index_list *l, uint32_t at, const struct host *h)
+{
+	while (at != NONE && !host_contains(l->nodes[at].host, h))
+		at = l->nodes[at].parent;
+	return at;
+}
+
+/* @sorted are the rules in order. */
+static void index_build(struct index_list *l, const struct rule **sorted)
+{
+	const struct rule *all = l->rules->list, *last = NULL;
+
+	l->everything = NONE;
+	for (size_t i = 0; i < l->rules->n; i++) {
+		uint32_t rule = (uint32_t)(sorted[i] - all);
+
+		l->next[rule] = NONE;
+		if (last && host_compare(&last->host, &sorted[i]->host) == 0) {
+			l->next[last - all] = rule;
+		} else if (sorted[i]->host.kind == HOST_PUBLIC) {
+			l->everything = rule;
+		} else {
+			l->nodes[l->n_nodes] = (struct index_node){
+				.host = &sorted[i]->host,
+				.parent =
+					index_climb(l, l->n_nodes ? l->n_nodes - 1 : NONE,
+						    &sorted[i]->host),
+				.first = rule,
+			};
+			l->n_nodes++;
+		}
+		last = sorted[i];
+	}
+}
+
+static int index_list_init(struct index_list *l, const struct rules *rules)
+{
+	AUTO_FREE const struct rule **sorted = calloc(rules->n + 1, sizeof(*sorted));
+
+	l->rules = rules;
+	l->nodes = calloc(rules->n + 1, sizeof(*l->nodes));
+	l->next = calloc(rules->n + 1, sizeof(*l->next));
+	if (!sorted || !l->nodes || !l->next)
+		return -ENOMEM;
+	for (size_t i = 0; i < rules->n; i++)
+		sorted[i] = &rules->list[i];
+	qsort(sorted, rules->n, sizeof(*sorted), index_compare);
+	index_build(l, sorted);
+	return 0;
+}
+
+struct policy_index *policy_index_free(struct policy_index *x)
+{
+	for (size_t i = 0; x && i < ARRAY_SIZE(x->lists); i++) {
+		free(x->lists[i].nodes);
+		free(x->lists[i].next);
+	}
+	free(x);
+	return NULL;
+}
+
+int policy_index_new(const struct policy *p, struct policy_index **ret,
+		     struct warren_error *err)
+{
+	AUTO_POLICY_INDEX struct policy_index *x = calloc(1, sizeof(*x));
+
+	if (!x || index_list_init(&x->lists[0], &p->allow) < 0 ||
+	    index_list_init(&x->lists[1], &p->deny) < 0)
+		return error_errno(err, ENOMEM, "index a network policy");
+	*ret = TAKE_PTR(x);
+	return 0;
+}
+
+/* The last node that is not behind @h; NONE. */
+static uint32_t index_find(const struct index_list *l, const struct host *h)
+{
+	uint32_t low = 0, high = l->n_nodes;
+
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+
+		if (host_compare(l->nodes[middle].host, h) <= 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? low - 1 : NONE;
+}
+
+void policy_walk_start(struct policy_walk *w, const struct policy_index *x, bool deny,
+		       const struct host *h)
+{
+	const struct index_list *l = &x->lists[deny];
+
+	*w = (struct policy_walk){ .index = x, .deny = deny };
+	w->node = h->kind == HOST_PUBLIC ? NONE : index_climb(l, index_find(l, h), h);
+	w->everything = w->node == NONE;
+	w->rule = w->everything ? l->everything : l->nodes[w->node].first;
+}
+
+const struct rule *policy_walk_next(struct policy_walk *w)
+{
+	const struct index_list *l = &w->index->lists[w->deny];
+	uint32_t rule;
+
+	while (w->rule == NONE && !w->everything) {
+		w->node = l->nodes[w->node].parent;
+		w->everything = w->node == NONE;
+		w->rule = w->everything ? l->everything : l->nodes[w->node].first;
+	}
+	rule = w->rule;
+	if (rule == NONE)
+		return NULL;
+	w->rule = l->next[rule];
+	return &l->rules->list[rule];
+}
+
+/* -------------------------------------------------------------------- decisions */
+
+/* What a request may be, by what is known of it. */
+static bool request_extent(const struct request *q, struct extent *e)
+{
+	*e = (struct extent){ .low = q->port ? q->port : 1,
+			      .high = q->port ? q->port : UINT16_MAX,
+			      .streams = rule_streams(q->protocol),
+			      .methods = RULE_METHODS_ALL };
+	if (q->method && q->protocol != RULE_TCP && q->protocol != RULE_TLS) {
+		e->methods = (uint16_t)rule_method_bit(q->method);
+		e->path = q->path;
+		e->path_len = q->path ? strlen(q->path) : 0;
+	}
+	if (q->host.kind == HOST_SUFFIX || q->host.kind == HOST_PUBLIC ||
+	    (q->host.kind == HOST_NET && q->host.net.bits != 128) ||
+	    (q->protocol & (q->protocol - 1)) || q->protocol > RULE_TCP)
+		return false;
+	return q->opening || (q->port && q->protocol);
+}
+
+/* The first rule that denies @h: any of @e, or while it is open, all of it. */
+static const struct rule *decide_denied(const struct policy_index *x,
+					const struct host *h, const struct extent *e,
+					bool opening)
+{
+	struct policy_walk w;
+	const struct rule *r;
+
+	policy_walk_start(&w, x, true, h);
+	while ((r = policy_walk_next(&w)))
+		if (host_denies(&r->host, h) &&
+		    (opening ? rule_covers(r, e) : rule_touches(r, e)))
+			return r;
+	return NULL;
+}
+
+static const struct rule *decide_allowed(const struct policy_index *x,
+					 const struct host *h, const struct extent *e,
+					 bool opening)
+{
+	struct policy_walk w;
+	const struct rule *r;
+
+	policy_walk_start(&w, x, false, h);
+	while ((r = policy_walk_next(&w)))
+		if (host_covers(&r->host, h) &&
+		    (opening ? rule_touches(r, e) : rule_covers(r, e)))
+			return r;
+	return NULL;
+}
+
+static void decide_host(const struct policy_index *x, const struct host *h,
+			const struct extent *e, bool opening, struct decision *ret)
+{
+	*ret = (struct decision){ .why = DECISION_RULE };
+	ret->rule = decide_denied(x, h, e, opening);
+	if (ret->rule)
+		return;
+	ret->rule = decide_allowed(x, h, e, opening);
+	ret->allowed = ret->rule != NULL;
+	if (!ret->allowed)
+		ret->why = h->special ? DECISION_SPECIAL : DECISION_NO_RULE;
+}
+
+void policy_decide(const struct policy_index *x, const struct request *q,
+		   struct decision *ret)
+{
+	struct decision address;
+	struct extent e;
+
+	if (!request_extent(q, &e)) {
+		*ret = (struct decision){ .why = DECISION_INVALID };
+		return;
+	}
+	decide_host(x, &q->host, &e, q->opening, ret);
+	if (!ret->allowed || !q->has_address || q->host.kind != HOST_NAME)
+		return;
+	decide_host(x, &q->address, &e, q->opening, &address);
+	if (address.allowed || address.why == DECISION_NO_RULE)
+		return;
+	*ret = address;
+	ret->by_address = true;
+}
+
+/* ------------------------------------------------------------------ explanations */
+
+int decision_suggest(const struct request *q, const struct decision *d, struct policy *to,
+		     struct warren_error *err)
+{
+	struct rule *r = NULL;
+	int e;
+
+	if (d->allowed || d->why == DECISION_RULE || d->why == DECISION_INVALID)
+		return 0;
+	e = policy_add(to, &to->allow, d->by_address ? &q->address : &q->host, &r, err);
+	if (e < 0)
+		return e;
+	r->protocols = q->protocol;
+	if (q->port)
+		e = rule_add_ports(r, q->port, q->port, err);
+	if (e == 0 && q->method && (q->protocol & (RULE_HTTP | RULE_HTTPS))) {
+		unsigned bit = rule_method_bit(q->method);
+
+		/* A method without a word needs a rule without methods. */
+		if (bit != (RULE_METHODS_ALL + 1) >> 1)
+			r->methods = (uint16_t)bit;
+		/* So does a path that ends in '*', or is too long. */
+		if (q->path && !strchr(q->path, '*') && strlen(q->path) <= RULE_PATH_MAX)
+			e = rule_add_path(r, q->path, strlen(q->path), err);
+	}
+	if (e < 0) {
+		policy_drop_last(&to->allow);
+		return e;
+	}
+	return 1;
+}
+
+static void decision_put_request(const struct request *q, struct buf *out)
+{
+	char text[HOST_TEXT_SIZE];
+	unsigned i = 0;
+
+	host_text(&q->host, text);
+	buf_printf(out, q->host.kind == HOST_NET && strchr(text, ':') ? "[%s]" : "%s",
+		   text);
+	if (q->port)
+		buf_printf(out, ":%u", q->port);
+	while (q->protocol && !(q->protocol >> i & 1))
+		i++;
+	if (q->protocol)
+		buf_printf(out, " (%s)", rule_protocol_name(i));
+	if (q->method)
+		buf_printf(out, " %.32s %.256s", q->method, q->path ? q->path : "");
+}
+
+void decision_text(const struct request *q, const struct decision *d, struct buf *out)
+{
+	char address[HOST_TEXT_SIZE] = "", rule[HOST_TEXT_SIZE] = "";
+	const struct host *h = d->by_address ? &q->address : &q->host;
+	const char *special = h->kind == HOST_NET ? address_net_special(&h->net) : NULL;
+
+	if (d->why == DECISION_INVALID) {
+		buf_puts(out, "the request names no single host, port and protocol");
+		return;
+	}
+	if (d->rule)
+		host_text(&d->rule->host, rule);
+	if (h->kind == HOST_NET)
+		host_text(h, address);
+	if (d->why == DECISION_RULE)
+		buf_printf(out, "the rule for %s %s ",
+			   d->rule && d->rule->host.kind == HOST_PUBLIC
+				   ? "every public host"
+				   : rule,
+			   d->allowed ? "allows" : "denies");
+	else
+		buf_puts(out, "no rule allows ");
+	decision_put_request(q, out);
+	if (d->by_address)
+		buf_printf(out, ", which is at %s", address);
+	if (d->why == DECISION_SPECIAL)
+		buf_printf(out, ": %s is a special-purpose address (%s)", address,
+			   special ? special : "");
+}

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * within.c - set algebra over rules
+ *
+ * A rule, apart from its host, is a product of sets: ports, streams, methods, paths. A
+ * request is judged as the product of all that it may be, and one rule must allow all of
+ * it. So the intersection of two policies has, for each rule of one and each of the
+ * other, the product of the intersections of their sets; and all rules that deny.
+ *
+ * For policy_within(), what a rule of the child allows is cut into pieces, such that each
+ * rule of the parent has all or nothing of each piece: ranges between the parent's port
+ * numbers, each kind of request, each method, each path.
+ */
+#include "network/within.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "network/decide.h"
+
+/* ---------------------------------------------------------------- intersection */
+
+static int within_intersect_ports(const struct rule *a, const struct rule *b,
+				  struct rule *to, struct warren_error *err)
+{
+	static const struct rule_ports all = { 1, UINT16_MAX };
+	const struct rule_ports *x = a->ports ? a->ports : &all;
+	const struct rule_ports *y = b->ports ? b->ports : &all;
+	size_t n_x = a->ports ? a->n_ports : 1, n_y = b->ports ? b->n_ports : 1;
+	size_t i = 0, k = 0;
+	int r = 0;
+
+	if (!a->ports && !b->ports)
+		return 1;
+	while (r == 0 && i < n_x && k < n_y) {
+		uint16_t low = x[i].low > y[k].low ? x[i].low : y[k].low;
+		uint16_t high = x[i].high < y[k].high ? x[i].high : y[k].high;
+
+		if (low <= high)
+			r = rule_add_ports(to, low, high, err);
+		if (x[i].high < y[k].high)
+			i++;
+		else
+			k++;
+	}
+	return r < 0 ? r : to->ports != NULL;
+}
+
+/* The smaller of two patterns that are nested; NULL: they are apart. */
+static const char *within_smaller_path(const char *a, const char *b)
+{
+	struct extent e = { 0 };
+
+	extent_set_path(&e, b);
+	if (extent_path_covers(a, &e))
+		return b;
+	extent_set_path(&e, a);
+	return extent_path_covers(b, &e) ? a : NULL;
+}
+
+static bool within_has_path(char *const *paths, const char *path)
+{
+	for (; paths && *paths; paths++)
+		if (strcmp(*paths, path) == 0)
+			return true;
+	return false;
+}
+
+static int within_intersect_paths(const struct rule *a, const struct rule *b,
+				  struct rule *to, struct warren_error *err)
+{
+	char *const *only = a->paths ? a->paths : b->paths;
+
+	for (size_t i = 0; only && only[i]; i++)
+		for (size_t k = 0; k == 0 || (a->paths && b->paths && b->paths[k]); k++) {
+			const char *path =
+				a->paths && b->paths
+					? within_smaller_path(only[i], b->paths[k])
+					: only[i];
+			int r = path && !within_has_path(to->paths, path)
+					? rule_add_path(to, path, strlen(path), err)
+					: 0;
+
+			if (r < 0)
+				return r;
+		}
+	return !only || to->paths;
+}
+
+/* The words for what both allow; TLS is https if either may look into it. */
+static uint8_t within_protocols(const struct rule *a, const struct rule *b)
+{
+	uint8_t streams = rule_streams(a->protocols) & rule_streams(b->protocols), words;
+
+	if (streams == STREAM_ALL)
+		return a->protocols && b->protocols ? RULE_TCP : 0;
+	words = streams & STREAM_HTTP ? RULE_HTTP : 0;
+	if (streams & STREAM_TLS)
+		words |= rule_is_limited(a) || rule_is_limited(b) ||
+					 !((a->protocols | b->protocols) & RULE_TLS)
+				 ? RULE_HTTPS
+				 : RULE_TLS;
+	return words;
+}
+
+/* Add what both @a and @b allow for @h, if there is anything. */
+static int within_add_both(const struct host *h, const struct rule *a,
+			   const struct rule *b, struct policy *to,
+			   struct warren_error *err)
+{
+	uint16_t methods = a->methods & b->methods;
+	struct rule *r = NULL;
+	int e, ports, paths = 0;
+
+	if (!(rule_streams(a->protocols) & rule_streams(b->protocols)) || !methods)
+		return 0;
+	e = policy_add(to, &to->allow, h, &r, err);
+	if (e < 0)
+		return e;
+	r->methods = methods;
+	r->protocols = within_protocols(a, b);
+	ports = within_intersect_ports(a, b, r, err);
+	if (ports > 0)
+		paths = within_intersect_paths(a, b, r, err);
+	if (ports <= 0 || paths <= 0)
+		policy_drop_last(&to->allow);
+	return ports < 0 ? ports : paths < 0 ? paths : 0;
+}
+
+/*
+ * For each rule of @a, all rules of the other policy whose hosts cover its host. @equal:
+ * those with the same host as well; they are met from both sides.
+ */
+static int within_intersect_side(const struct rules *a, const struct policy_index *other,
+				 bool equal, struct policy *to, struct warren_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < a->n; i++) {
+		struct policy_walk w;
+		const struct rule *b;
+
+		policy_walk_start(&w, other, false, &a->list[i].host);
+		while (r == 0 && (b = policy_walk_next(&w)))
+			if (host_covers(&b->host, &a->list[i].host) &&
+			    (equal || !host_covers(&a->list[i].host, &b->host)))
+				r = within_add_both(&a->list[i].host, &a->list[i], b, to,
+						    err);
+	}
+	return r;
+}
+
+static void within_limits(const struct policy *a, const struct policy *b,
+			  struct policy *to)
+{
+	struct policy_limits x = a->limits, y = b->limits;
+
+	for (size_t i = 0; i < policy_n_limits; i++) {
+		uint64_t one = *policy_limit_field(&x, &policy_limit_table[i]);
+		uint64_t two = *policy_limit_field(&y, &policy_limit_table[i]);
+
+		*policy_limit_field(&to->limits, &policy_limit_table[i]) =
+			one && (!two || one < two) ? one : two;
+	}
+}
+
+static int within_copy_denied(const struct rules *from, struct policy *to,
+			      struct warren_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < from->n; i++)
+		r = policy_add_copy(to, &to->deny, &from->list[i], err);
+	return r;
+}
+
+int policy_intersect(const struct policy *a, const struct policy *b, struct policy *ret,
+		     struct warren_error *err)
+{
+	AUTO_POLICY struct policy p = { 0 };
+	AUTO_POLICY_INDEX struct policy_index *x = NULL, *y = NULL;
+	int r = policy_index_new(a, &x, err);
+
+	if (r == 0)
+		r = policy_index_new(b, &y, err);
+	if (r == 0)
+		r = within_intersect_side(&a->allow, y, true, &p, err);
+	if (r == 0)
+		r = within_intersect_side(&b->allow, x, false, &p, err);
+	if (r == 0)
+		r = within_copy_denied(&a->deny, &p, err);
+	if (r == 0)
+		r = within_copy_denied(&b->deny, &p, err);
+	if (r < 0)
+		return r;
+	within_limits(a, b, &p);
+	*ret = p;
+	p = (struct policy){ 0 };
+	return 0;
+}
+
+/* ------------------------------------------------------------------ containment */
+
+/* The rules of the parent that may allow a piece. */
+struct within_search {
+	const struct policy_index *parent;
+	const struct host *host;
+};
+
+static bool within_piece_allowed(const struct within_search *s, const struct extent *e)
+{
+	struct policy_walk w;
+	const struct rule *b;
+
+	policy_walk_start(&w, s->parent, false, s->host);
+	while ((b = policy_walk_next(&w)))
+		if (host_covers(&b->host, s->host) && rule_covers(b, e))
+			return true;
+	return false;
+}
+
+/* @e with each of the paths of @a. */
+static bool within_paths_allowed(const struct within_search *s, const struct rule *a,
+				 struct extent *e)
+{
+	e->path = NULL;
+	e->path_len = 0;
+	e->prefix = false;
+	if (!a->paths)
+		return within_piece_allowed(s, e);
+	for (size_t i = 0; a->paths[i]; i++) {
+		extent_set_path(e, a->paths[i]);
+		if (!within_piece_allowed(s, e))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * @e with all that a stream can be, and with each kind of request. A rule for all
+ * methods also allows what is not looked into; others allow each method by itself.
+ */
+static bool within_streams_allowed(const struct within_search *s, const struct rule *a,
+				   struct extent *e)
+{
+	static const uint8_t kinds[] = { STREAM_ALL, STREAM_HTTP, STREAM_TLS };
+	uint8_t streams = rule_streams(a->protocols);
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		e->streams = kinds[i];
+		if (kinds[i] & ~streams)
+			continue;
+		e->methods = RULE_METHODS_ALL;
+		if (a->methods == RULE_METHODS_ALL) {
+			if (!within_paths_allowed(s, a, e))
+				return false;
+			continue;
+		}
+		for (unsigned bit = 1; bit <= RULE_METHODS_ALL; bit <<= 1) {
+			e->methods = (uint16_t)bit;
+			if ((a->methods & bit) && !within_paths_allowed(s, a, e))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* The last port of the piece that begins at @low, in a range up to @high. */
+static uint16_t within_piece_end(const struct within_search *s, uint16_t low,
+				 uint16_t high)
+{
+	struct policy_walk w;
+	const struct rule *b;
+
+	policy_walk_start(&w, s->parent, false, s->host);
+	while ((b = policy_walk_next(&w)))
+		for (size_t i = 0; i < b->n_ports; i++) {
+			if (b->ports[i].low > low && b->ports[i].low <= high)
+				high = (uint16_t)(b->ports[i].low - 1);
+			if (b->ports[i].high >= low && b->ports[i].high < high)
+				high = b->ports[i].high;
+		}
+	return high;
+}
+
+static bool within_rule_allowed(const struct within_search *s, const struct rule *a)
+{
+	static const struct rule_ports all = { 1, UINT16_MAX };
+	const struct rule_ports *ports = a->ports ? a->ports : &all;
+	size_t n = a->ports ? a->n_ports : 1;
+
+	for (size_t i = 0; i < n; i++) {
+		uint32_t low = ports[i].low;
+
+		while (low <= ports[i].high) {
+			uint16_t end = within_piece_end(s, (uint16_t)low, ports[i].high);
+			struct extent e = { .low = (uint16_t)low, .high = end };
+
+			if (!within_streams_allowed(s, a, &e))
+				return false;
+			low = (uint32_t)end + 1;
+		}
+	}
+	return true;
+}
+
+/* Whether the sets of @outer contain those of @d. */
+static bool within_rule_covers(const struct rule *outer, const struct rule *d)
+{
+	static const struct rule_ports all = { 1, UINT16_MAX };
+	const struct rule_ports *ports = d->ports ? d->ports : &all;
+	size_t n = d->ports ? d->n_ports : 1;
+	struct extent e = { .streams = rule_streams(d->protocols),
+			    .methods = d->methods };
+
+	for (size_t i = 0; i < n; i++) {
+		e.low = ports[i].low;
+		e.high = ports[i].high;
+		if (!d->paths && !rule_covers(outer, &e))
+			return false;
+		for (size_t k = 0; d->paths && d->paths[k]; k++) {
+			extent_set_path(&e, d->paths[k]);
+			if (!rule_covers(outer, &e))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* Whether a request can be in both, apart from its host. */
+static bool within_rules_touch(const struct rule *d, const struct rule *a)
+{
+	static const struct rule_ports all = { 1, UINT16_MAX };
+	const struct rule_ports *ports = a->ports ? a->ports : &all;
+	size_t n = a->ports ? a->n_ports : 1;
+	struct extent e = { .streams = rule_streams(a->protocols),
+			    .methods = a->methods };
+
+	for (size_t i = 0; i < n; i++) {
+		e.low = ports[i].low;
+		e.high = ports[i].high;
+		if (!a->paths && rule_touches(d, &e))
+			return true;
+		for (size_t k = 0; a->paths && a->paths[k]; k++) {
+			extent_set_path(&e, a->paths[k]);
+			if (rule_touches(d, &e))
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Whether the child denies what is in both @d, which the parent denies, and @a, which
+ * the child allows. A rule of the child's that denies it has a host that contains one of
+ * the two, and denies all of @d or all of @a.
+ */
+static bool within_denied(const struct policy_index *child, const struct rule *d,
+			  const struct rule *a)
+{
+	const struct host *from[] = { &d->host, &a->host };
+
+	for (size_t i = 0; i < ARRAY_SIZE(from); i++) {
+		struct policy_walk w;
+		const struct rule *own;
+
+		policy_walk_start(&w, child, true, from[i]);
+		while ((own = policy_walk_next(&w)))
+			if (host_denies_both(&own->host, &d->host, &a->host) &&
+			    (within_rule_covers(own, d) || within_rule_covers(own, a)))
+				return true;
+	}
+	return false;
+}
+
+static int within_refuse(const struct rule *r, const char *why, struct warren_error *err)
+{
+	AUTO_BUF struct buf text = BUF_INIT(8192);
+	struct json j = { .out = &text };
+
+	rule_write(r, &j, NULL);
+	(void)error_set(err, EPERM, "%s: %.380s", why, text.data ? text.data : "");
+	return 0;
+}
+
+static int within_check_limits(const struct policy *parent, const struct policy *child,
+			       struct warren_error *err)
+{
+	struct policy_limits x = parent->limits, y = child->limits;
+
+	for (size_t i = 0; i < policy_n_limits; i++) {
+		uint64_t most = *policy_limit_field(&x, &policy_limit_table[i]);
+		uint64_t own = *policy_limit_field(&y, &policy_limit_table[i]);
+
+		if (most && (!own || own > most)) {
+			(void)error_set(err, EPERM, "limits/%s: must be at most %ju",
+					policy_limit_table[i].name, (uintmax_t)most);
+			return 0;
+		}
+	}
+	return 1;
+}
+
+int policy_within(const struct policy *parent, const struct policy *child,
+		  struct warren_error *err)
+{
+	AUTO_POLICY_INDEX struct policy_index *above = NULL, *own = NULL;
+	int r = policy_index_new(parent, &above, err);
+
+	if (r == 0)
+		r = policy_index_new(child, &own, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < child->allow.n; i++) {
+		const struct rule *a = &child->allow.list[i];
+		const struct within_search s = { .parent = above, .host = &a->host };
+
+		if (!within_rule_allowed(&s, a))
+			return within_refuse(a, "more than the parent allows", err);
+	}
+	for (size_t i = 0; i < parent->deny.n; i++) {
+		const struct rule *d = &parent->deny.list[i];
+
+		for (size_t k = 0; k < child->allow.n; k++) {
+			const struct rule *a = &child->allow.list[k];
+
+			if (host_overlaps(&d->host, &a->host) &&
+			    within_rules_touch(d, a) && !within_denied(own, d, a))
+				return within_refuse(
+					d, "not denied, as it is by the parent", err);
+		}
+	}
+	return within_check_limits(parent, child, err);
+}
