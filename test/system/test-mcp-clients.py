@@ -64,6 +64,11 @@ def over_http():
                                    "arguments": {"sandbox": box}})]
 
 
+def over_sse():
+    return ["sse", json.dumps({"url": f"http://127.0.0.1:{w().port}/sse", "token": w().token("admin", name="old"),
+                               "arguments": {}})]
+
+
 def python(version, mode, speaks):
     interpreter, script = python_client(version), f"{WANTED}/client.py"
     check(program(interpreter, "-B", script, mode, *over_stdio()), speaks)
@@ -111,6 +116,18 @@ def typescript_client_2():
 @test
 def typescript_client_2_that_negotiates():
     typescript("auto")
+
+
+@test
+def python_clients_over_http_and_sse():
+    for version in (1, 2):
+        check(program(python_client(version), "-B", f"{WANTED}/client.py", "session", *over_sse()), LEGACY)
+
+
+@test
+def typescript_clients_over_http_and_sse():
+    for mode in ("sdk", "default"):
+        check(program("node", f"{WANTED}/client.mjs", mode, *over_sse(), MCP_CLIENTS=node_clients()))
 
 
 @test

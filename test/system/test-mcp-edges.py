@@ -57,6 +57,10 @@ def malformed_messages_are_refused():
         eq((a.status, a.last), (200, {"jsonrpc": "2.0", "id": ident, "result": {}}))
     m.error("nonsense", code=-32601, status=200)
     m.error("server/discover", code=-32601, status=200)
+    m.error("tasks/list", code=-32601, status=200)
+    # Without the capability, the wish for a task is ignored.
+    r = m.result("tools/call", {"name": "sandbox_list", "arguments": {}, "task": {"ttl": 1000}})
+    ok("task" not in r and "sandboxes" in r["structuredContent"], r)
     m.error("tools/call", {}, code=-32602, status=200)
     m.error("tools/call", {"name": "nonsense"}, code=-32602, status=200)
     m.error("tools/call", {"name": "read_file\0"}, code=-32602, status=200)
@@ -110,8 +114,10 @@ def modern_requests_are_checked_in_order():
     code(ask(method="tools/call", name="run_command", headers={"Mcp-Name": "x"}), 400, -32020)
     e = code(ask(lambda x: x.update({META + "protocolVersion": "2099-01-01"}), {"MCP-Protocol-Version": "2099-01-01"}), 400, -32022)
     eq(e["data"], {"supported": [MODERN], "requested": "2099-01-01"})
-    for removed in ("initialize", "ping", "logging/setLevel", "resources/subscribe", "nonsense"):
-        code(ask(method=removed), 404, -32601)
+    # Methods that were removed, that are of extensions which are not declared, and that never were.
+    for unknown in ("initialize", "ping", "logging/setLevel", "resources/subscribe", "tasks/get", "tasks/cancel", "skills/list", "nonsense"):
+        code(ask(method=unknown), 404, -32601)
+    ok("extensions" not in ask(method="server/discover").last["result"]["capabilities"], "an extension is declared")
     a = ask(method="tools/call", name="sandbox_list", headers={"Mcp-Name": "=?base64?c2FuZGJveF9saXN0?="})
     eq(a.status, 200, "an encoded name")
     code(ask(lambda x: x.update({META + "logLevel": "loud"})), 400, -32602)

@@ -196,8 +196,8 @@ void mcp_call_result(struct mcp_call *c, const struct buf *result)
 		mcp_call_error(
 			c, RPC_INTERNAL_ERROR,
 			"the result has %zu bytes, which is too much for a stream of "
-			"events: ask for less, or without a progressToken",
-			result->len);
+			"events: ask for less%s",
+			result->len, x->at_sse ? "" : ", or without a progressToken");
 		return;
 	}
 	rpc_write_result(&out, c->id, result->data, result->len);

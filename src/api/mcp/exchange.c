@@ -51,6 +51,13 @@ void mcp_exchange_empty(struct mcp_exchange *x, int status)
 	(void)http_respond(x->req, status, h, exchange_headers(x, h, NULL), NULL, 0);
 }
 
+static const char *exchange_allowed(const struct mcp_exchange *x)
+{
+	if (x->at_sse)
+		return "POST, GET";
+	return x->era == RPC_MODERN ? "POST" : "POST, GET, DELETE";
+}
+
 void mcp_exchange_refuse(struct mcp_exchange *x, int status, const struct rpc_error *err)
 {
 	AUTO_BUF struct buf out = BUF_INIT(8192);
@@ -64,9 +71,7 @@ void mcp_exchange_refuse(struct mcp_exchange *x, int status, const struct rpc_er
 	if (status == 401)
 		h[n++] = (struct http_header){ "WWW-Authenticate", "Bearer" };
 	if (status == 405)
-		h[n++] = (struct http_header){ "Allow", x->era == RPC_MODERN
-								? "POST"
-								: "POST, GET, DELETE" };
+		h[n++] = (struct http_header){ "Allow", exchange_allowed(x) };
 	if (status >= 500)
 		(void)snprintf(x->cause, sizeof(x->cause), "%.255s", err->message);
 	x->answered = true;
@@ -85,14 +90,16 @@ static void exchange_event(struct buf *out, const struct buf *message)
 static void exchange_on_drained(struct http_request *req)
 {
 	struct mcp_exchange *x = req->user;
+	size_t max = x->out.max;
 
 	x->blocked = false;
-	if (!x->answered || x->out.len == 0)
+	if (x->out.len == 0)
 		return;
-	(void)http_write(req, x->out.data, x->out.len);
+	x->blocked = http_write(req, x->out.data, x->out.len) != 0;
 	buf_done(&x->out);
-	x->out = (struct buf)BUF_INIT(MCP_RESULT_MAX);
-	(void)http_end(req);
+	x->out = (struct buf)BUF_INIT(max);
+	if (x->answered)
+		(void)http_end(req);
 }
 
 static void exchange_on_quiet(void *ctx)
@@ -147,10 +154,11 @@ bool mcp_exchange_notify(struct mcp_exchange *x, const struct buf *message)
 	return true;
 }
 
-/* The last event. While the client does not read, it waits. */
-static void exchange_end(struct mcp_exchange *x, const struct buf *message)
+/* An answer as an event, the last one or not. While the client does not read, it waits.
+ */
+static void exchange_send(struct mcp_exchange *x, const struct buf *message, bool last)
 {
-	x->answered = true;
+	x->answered = last;
 	exchange_event(&x->out, message);
 	if (x->out.failed) {
 		http_abort(x->req);
@@ -205,7 +213,7 @@ void mcp_exchange_answer(struct mcp_exchange *x, int status, const struct buf *m
 	if (x->batch)
 		exchange_collect(x, message);
 	else if (x->stream)
-		exchange_end(x, message);
+		exchange_send(x, message, !x->is_get || (x->mcp->stopping && !x->calls));
 	else
 		exchange_respond(x, status, message->data, message->len);
 }

@@ -16,6 +16,9 @@
 #include "net/loop.h"
 #include "service/core/service.h"
 
+#define MCP_PATH     "/mcp"
+#define MCP_SSE_PATH "/sse" /* of the transport of the revision 2024-11-05 */
+
 #define MCP_BODY_MAX   (8U << 20)  /* bytes of a request */
 #define MCP_RESULT_MAX (64U << 20) /* bytes of an answer */
 #define MCP_EVENT_MAX  (1U << 20)  /* bytes of an event; clients refuse larger ones */
@@ -42,6 +45,7 @@ struct mcp_exchange {
 	bool takes_events;           /* the client accepts a stream of events */
 	bool stream;                 /* the answer is a stream of events, and has begun */
 	bool is_get;                 /* the stream of a session */
+	bool at_sse;                 /* of MCP_SSE_PATH; its stream has all responses */
 	/* Of a stream: sessions with this holder end with it; "": none. */
 	char holds[MCP_NAME_MAX + 1];
 	/* The sandbox that the answer names; "": none. It is lost without the answer. */
@@ -50,7 +54,7 @@ struct mcp_exchange {
 	bool blocked;   /* the stream's client does not read */
 	bool opened;    /* the answer tells the id of a new session */
 	size_t n;       /* answers in `out` */
-	struct buf out; /* answers of an array, or the last event of a blocked stream */
+	struct buf out; /* answers of an array, or the events of a blocked stream */
 	struct loop_timer *quiet;
 	struct mcp_exchange *next, **prev; /* in mcp.exchanges */
 	uint64_t begun;
@@ -73,6 +77,11 @@ bool mcp_exchange_notify(struct mcp_exchange *x, const struct buf *message);
 void mcp_exchange_begin(struct mcp_exchange *x);
 /* Send signs of life while the answer takes long. */
 void mcp_exchange_keep_alive(struct mcp_exchange *x);
+/* A notification: only a cancellation has an effect. */
+void mcp_notified(struct mcp_exchange *x, const struct rpc_message *m);
+/* http_sse.c: open a session and its stream, or take a message for it. */
+void mcp_sse_open(struct mcp_exchange *x);
+void mcp_sse_message(struct mcp_exchange *x, json_t *json);
 /* The value of a header that may be sent once; -1: it was sent several times. */
 int mcp_header(const struct http_request *req, const char *name, const char **ret);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mcp.h - the Model Context Protocol: sandboxes as tools of an agent, at /mcp
+ * mcp.h - the Model Context Protocol: sandboxes as tools of an agent, at /mcp and /sse
  *
  * Theory of operation
  *
@@ -21,6 +21,7 @@
  * until it is cancelled by a message or its session ends.
  *
  *	transport.c	HTTP: methods, headers, bodies
+ *	http_sse.c	HTTP+SSE, the transport of old clients, at /sse
  *	exchange.c	answers, and streams of events
  *	rpc.c		messages and eras
  *	session.c	sessions

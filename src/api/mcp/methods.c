@@ -50,14 +50,14 @@ static void methods_initialize(struct mcp_call *c)
 			       "params.protocolVersion: must be a string");
 		return;
 	}
-	s = mcp_session_new(c->exchange, NULL, &err);
+	s = c->session ? c->session : mcp_session_new(c->exchange, NULL, &err);
 	if (!s) {
 		mcp_call_fail(c, &err);
 		return;
 	}
 	s->version = rpc_negotiate(version);
+	c->exchange->opened = !c->session;
 	c->exchange->session = s;
-	c->exchange->opened = true;
 	mcp_result_open(&j, c->era, false);
 	json_str(&j, "protocolVersion", s->version);
 	mcp_write_capabilities(&j, c->era);

@@ -251,6 +251,25 @@ static struct mcp_session *session_look(struct mcp_exchange *x, const char *id,
 	return NULL;
 }
 
+/* The session of a message at MCP_SSE_PATH, by the query. */
+static int session_find_sse(struct mcp_exchange *x, struct rpc_error *err)
+{
+	const char *at = x->req->query;
+	char name[16], id[2 * ID_LEN + 1];
+
+	while (at && http_query_next(&at, name, sizeof(name), id, sizeof(id)) == 1)
+		if (strcmp(name, "session_id") == 0)
+			x->session = session_look(x, id, NULL);
+	if (x->session && (!x->session->stream || !x->session->stream->at_sse))
+		x->session = NULL;
+	if (x->session)
+		return 0;
+	(void)rpc_error_set(err, RPC_INVALID_REQUEST,
+			    "there is no such session; GET " MCP_SSE_PATH
+			    " opens one, and its stream tells the address of messages");
+	return 404;
+}
+
 int mcp_session_find(struct mcp_exchange *x, struct rpc_error *err)
 {
 	const char *id, *name = NULL;
@@ -258,6 +277,8 @@ int mcp_session_find(struct mcp_exchange *x, struct rpc_error *err)
 	bool ends = strcmp(x->req->method, "DELETE") == 0;
 	int n = mcp_header(x->req, "Mcp-Session-Id", &id);
 
+	if (x->at_sse)
+		return session_find_sse(x, err);
 	if (n == 0 && ends && session_read_name(x->req, &name, err) < 0)
 		return 400;
 	if (n != 1 && !name) {

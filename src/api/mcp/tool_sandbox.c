@@ -82,7 +82,7 @@ static void sandbox_create_on_made(struct sandbox_waiter *w, struct sandbox *san
 	} else {
 		/* Without a client that waits, it would be lost. */
 		k->given = c->exchange != NULL;
-		if (k->given)
+		if (k->given && !c->exchange->is_get)
 			(void)strcpy(c->exchange->created, k->id);
 		mcp_call_log(c, MCP_INFO, "created the sandbox '%s'", k->id);
 		sandbox_tool_answer(c, sandbox);

@@ -17,12 +17,11 @@
 #include "base/list.h"
 #include "config/config.h"
 
-#define MCP_PATH   "/mcp"
 #define BODY_FLAGS (JSON_ALLOW_NUL | JSON_DECODE_ANY)
 
 bool mcp_wants(const struct http_request *req)
 {
-	return strcmp(req->path, MCP_PATH) == 0;
+	return strcmp(req->path, MCP_PATH) == 0 || strcmp(req->path, MCP_SSE_PATH) == 0;
 }
 
 int mcp_header(const struct http_request *req, const char *name, const char **ret)
@@ -92,8 +91,7 @@ static void transport_modern(struct mcp_exchange *x, json_t *json)
 	}
 }
 
-/* A notification: only a cancellation has an effect. */
-static void transport_notified(struct mcp_exchange *x, const struct rpc_message *m)
+void mcp_notified(struct mcp_exchange *x, const struct rpc_message *m)
 {
 	struct mcp_call *c = NULL;
 
@@ -126,7 +124,7 @@ static void transport_legacy(struct mcp_exchange *x, json_t *json)
 	} else if (m.kind == RPC_REQUEST) {
 		transport_run(x, json, &m);
 	} else {
-		transport_notified(x, &m);
+		mcp_notified(x, &m);
 		mcp_exchange_empty(x, 202);
 	}
 }
@@ -151,7 +149,7 @@ static void transport_one_of_many(struct mcp_exchange *x, json_t *json)
 		m.id = NULL;
 		transport_collect_error(x, &m, &err);
 	} else if (m.kind != RPC_REQUEST) {
-		transport_notified(x, &m);
+		mcp_notified(x, &m);
 	} else if (strcmp(m.method, "initialize") == 0) {
 		(void)rpc_error_set(&err, RPC_INVALID_REQUEST,
 				    "initialize cannot be part of an array");
@@ -219,9 +217,11 @@ static void transport_on_json(struct mcp_exchange *x, json_t *json,
 		return;
 	}
 	(void)mcp_header(x->req, "MCP-Protocol-Version", &version);
-	x->era = rpc_era(version, json);
+	x->era = x->at_sse ? RPC_LEGACY : rpc_era(version, json);
 	mcp_exchange_ref(x);
-	if (x->era == RPC_MODERN)
+	if (x->at_sse)
+		mcp_sse_message(x, json);
+	else if (x->era == RPC_MODERN)
 		transport_modern(x, json);
 	else if (json_is_array(json))
 		transport_batch(x, json);
@@ -375,6 +375,16 @@ static void transport_get(struct mcp_exchange *x)
 		transport_refuse(x, 503, RPC_INTERNAL_ERROR, "the service is stopping");
 		return;
 	}
+	if (x->at_sse) {
+		mcp_sse_open(x);
+		return;
+	}
+	if (http_header(x->req, "Last-Event-ID")) {
+		transport_refuse(x, 400, RPC_INVALID_REQUEST,
+				 "streams cannot be resumed: their events have no ids. "
+				 "Omit Last-Event-ID for a new stream");
+		return;
+	}
 	(void)mcp_header(x->req, "Warren-Session", &holder);
 	if (holder && !http_header(x->req, "Mcp-Session-Id"))
 		status = mcp_session_join(x, &err) < 0 ? 400 : 0;
@@ -456,6 +466,7 @@ static void transport_on_closed(struct http_request *req, int why)
 	struct sandbox *lost = why && x->created[0]
 				       ? sandbox_find(x->mcp->service, NULL, x->created)
 				       : NULL;
+	struct mcp_session *ends = x->at_sse && x->is_get ? x->session : NULL;
 	struct api_record r = {
 		.request_id = http_request_id(req),
 		.method = req->method,
@@ -485,6 +496,8 @@ static void transport_on_closed(struct http_request *req, int why)
 	DLIST_REMOVE(x);
 	if (lost)
 		sandbox_delete(lost, mcp_ignore, NULL);
+	if (ends)
+		mcp_session_end(ends);
 	if (x->is_get && x->holds[0])
 		mcp_session_let_go(x->mcp, &x->caller, x->holds);
 	mcp_exchange_unref(x);
@@ -500,8 +513,10 @@ static bool transport_has_method(struct mcp_exchange *x)
 	if (strcmp(x->req->method, "POST") == 0)
 		return true;
 	(void)mcp_header(x->req, "MCP-Protocol-Version", &version);
-	if (version && !rpc_is_legacy_version(version))
+	if (version && !rpc_is_legacy_version(version) && !x->at_sse)
 		x->era = RPC_MODERN;
+	if (x->at_sse)
+		return get;
 	return (get && x->era == RPC_LEGACY) ||
 	       (ends && (x->era == RPC_LEGACY || http_header(x->req, "Warren-Session")));
 }
@@ -520,6 +535,7 @@ void mcp_request(struct http_request *req, struct mcp *mcp)
 	x->req = req;
 	x->refs = 1;
 	x->era = RPC_LEGACY;
+	x->at_sse = strcmp(req->path, MCP_SSE_PATH) == 0;
 	x->out = (struct buf)BUF_INIT(MCP_RESULT_MAX);
 	x->begun = clock_now();
 	DLIST_PUSH(mcp->exchanges, x);
@@ -549,9 +565,9 @@ void mcp_request(struct http_request *req, struct mcp *mcp)
  */
 static void transport_stop_one(struct mcp_exchange *x, bool last)
 {
-	if (x->is_get && x->req && !x->answered) {
+	x->holds[0] = '\0';
+	if (x->is_get && x->req && !x->answered && !x->calls) {
 		x->answered = true;
-		x->holds[0] = '\0';
 		(void)http_end(x->req);
 	} else if (x->stream && x->calls && x->calls->listens) {
 		mcp_listen_end(x->calls);

@@ -14,16 +14,19 @@ const from = (name) => import(pathToFileURL(createRequire(process.env.MCP_CLIENT
 async function parts() {
   if (mode === "sdk") {
     const sdk = "@modelcontextprotocol/sdk/client/";
-    return { ...(await from(sdk + "index.js")), ...(await from(sdk + "stdio.js")), ...(await from(sdk + "streamableHttp.js")) };
+    return { ...(await from(sdk + "index.js")), ...(await from(sdk + "stdio.js")), ...(await from(sdk + "streamableHttp.js")),
+      ...(await from(sdk + "sse.js")) };
   }
   const all = { ...(await from("@modelcontextprotocol/client")), ...(await from("@modelcontextprotocol/client/stdio")) };
   return all.default ? { ...all.default, ...all } : all;
 }
 
-const { Client, StdioClientTransport, StreamableHTTPClientTransport } = await parts();
+const { Client, StdioClientTransport, StreamableHTTPClientTransport, SSEClientTransport } = await parts();
 const client = new Client({ name: "test", version: "1" }, mode === "auto" ? { versionNegotiation: { mode: "auto" } } : {});
+const authorized = { requestInit: { headers: { Authorization: `Bearer ${o.token}` } } };
 const transport = kind === "http"
-  ? new StreamableHTTPClientTransport(new URL(o.url), { requestInit: { headers: { Authorization: `Bearer ${o.token}` } } })
+  ? new StreamableHTTPClientTransport(new URL(o.url), authorized)
+  : kind === "sse" ? new SSEClientTransport(new URL(o.url), authorized)
   : new StdioClientTransport({ command: o.command[0], args: o.command.slice(1), env: o.env });
 const call = async (name, args, options) => {
   const params = { name, arguments: { ...args, ...o.arguments } };

@@ -3,6 +3,7 @@
 
     python client.py MODE stdio '{"env":{},"command":["warren","mcp"],"arguments":{}}'
     python client.py MODE http '{"url":"http://127.0.0.1:8080/mcp","token":"...","arguments":{"sandbox":"ID"}}'
+    python client.py MODE sse '{"url":"http://127.0.0.1:8080/sse","token":"...","arguments":{}}'
 
 MODE is "session" (both versions), or "auto" or "legacy" (version 2).
 """
@@ -12,6 +13,7 @@ import json
 import sys
 
 from mcp import ClientSession, StdioServerParameters
+from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 import mcp.client.streamable_http as http
 
@@ -31,6 +33,8 @@ async def http_streams(o):
 def streams_of(kind, o):
     if kind == "http":
         return http_streams(o)
+    if kind == "sse":
+        return sse_client(o["url"], headers={"Authorization": f"Bearer {o['token']}"})
     return stdio_client(StdioServerParameters(command=o["command"][0], args=o["command"][1:], env=o["env"]))
 
 
