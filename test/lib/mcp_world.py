@@ -13,7 +13,7 @@ import itertools
 import json
 
 from checks import eq, ok
-from serve_world import WAIT
+from serve_world import BACKEND, IMAGES, WAIT
 
 NEWEST = "2025-11-25"
 MODERN = "2026-07-28"
@@ -77,6 +77,11 @@ def conform(schema, value, where):
     if schema["type"] == "array":
         for i, item in enumerate(value):
             conform(schema["items"], item, f"{where}[{i}]")
+
+
+def with_image(headers):
+    """The headers of a session whose sandbox has the image that the backend of the whole test needs."""
+    return {**({"Warren-Image": IMAGES[BACKEND]} if BACKEND in IMAGES else {}), **(headers or {})}
 
 
 class Wire:
@@ -157,7 +162,7 @@ class Wire:
 
 class Legacy(Wire):
     def __init__(self, world, token=None, tcp=None, version=NEWEST, headers=None):
-        super().__init__(world, token, tcp, headers)
+        super().__init__(world, token, tcp, headers if "Warren-Sandbox" in (headers or ()) else with_image(headers))
         self.open(version)
 
     def open(self, version):
@@ -183,6 +188,9 @@ class Legacy(Wire):
 
 
 class Modern(Wire):
+    def __init__(self, world, token=None, tcp=None, headers=None):
+        super().__init__(world, token, tcp, with_image(headers) if "Warren-Session" in (headers or ()) else headers)
+
     def message(self, method, params=None, meta=None, **_):
         params = dict(params or {})
         params["_meta"] = {META + "protocolVersion": MODERN, META + "clientCapabilities": {},

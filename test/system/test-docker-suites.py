@@ -27,6 +27,13 @@ REX = ("a_session_outlives_the_service", "an_interrupt_of_what_does_not_listen",
        "patterns_and_texts_that_are_expected", "archives", "files_end_inside")
 OVERDUE = ("a_paused_sandbox_with_an_overdue_exec_is_deleted", "a_pause_in_the_middle_of_a_kill",
            "hundreds_are_overdue_when_the_service_comes_back")
+MCP = ("a_session_has_one_sandbox_until_it_ends", "a_command_gives_its_output_and_its_result", "progress_has_the_output_so_far",
+       "files_are_written_read_and_edited", "bytes_go_up_and_down", "directories_are_listed_and_searched",
+       "a_shell_keeps_its_state", "files_logs_and_sandboxes_are_resources",
+       "subscribers_get_messages_about_output", "subscribers_get_messages_about_files", "a_modern_client_listens")
+MCP_EDGES = ("tenants_do_not_see_each_other", "a_session_ends_with_its_token", "cancellation_kills_the_process",
+             "a_modern_client_that_leaves_cancels", "a_legacy_client_that_leaves_does_not_cancel",
+             "a_killed_service_leaves_no_sandbox")
 ESCAPES = ("directories_inside_are_entered", "the_directory_of_an_exec", "the_directory_of_a_session", "the_directory_of_a_swerex_command",
            "links_that_were_planted_inside", "programs", "searches", "the_directory_of_a_sandbox", "files")
 
@@ -52,6 +59,16 @@ def suite(name, *points):
 @test
 def sessions():
     suite("test-sessions")
+
+
+@test
+def mcp():
+    suite("test-mcp", *MCP)
+
+
+@test
+def mcp_edges():
+    suite("test-mcp-edges", *MCP_EDGES)
 
 
 @test

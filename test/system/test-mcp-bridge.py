@@ -8,11 +8,12 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from checks import test, ok, eq, run_tests, be_alone, scratch, warren, ROOT, RUN_DIR  # pylint: disable=wrong-import-position
+from checks import test, ok, eq, run_tests, be_alone, scratch, warren, ROOT, RUN_DIR, Skip, WARREN  # pylint: disable=wrong-import-position
 from mcp_stdio import Bridge, environ, LEGACY, WAIT  # pylint: disable=wrong-import-position
 from serve_world import World, until, running, below, is_apart  # pylint: disable=wrong-import-position
 
@@ -222,14 +223,22 @@ def it_works_without_a_home_and_says_why_it_cannot_start():
 @test
 def an_ordinary_user_has_a_private_service_too():
     home = tempfile.mkdtemp(prefix="warren-test-")
-    os.chown(home, 65534, 65534)
+    project = f"{home}/project"
+    user = {"env": {"PATH": os.environ["PATH"], "HOME": home}, "user": 65534, "group": 65534, "extra_groups": []}
+    os.mkdir(project)
+    for path in (home, project):
+        os.chown(path, 65534, 65534)
     try:
-        with Bridge(env={"PATH": os.environ["PATH"], "HOME": home}, user=65534, group=65534, extra_groups=[]) as b:
+        plain = subprocess.run([WARREN, "run", "--", "true"], capture_output=True, check=False, timeout=60, cwd="/", **user)
+        if plain.returncode != 0:
+            raise Skip(f"an ordinary user has no sandboxes here: {plain.stderr.decode()[-300:]}")
+        with Bridge("--project", ".", cwd=project, **user) as b:
             b.initialize()
-            r = b.tool("run_command", command="id -u")
-            # Where an ordinary user can have no sandbox, the answer says why.
-            ok(r.get("isError") or r["structuredContent"]["stdout"] == "0\n", f"{r}")
-            ok(not r.get("isError") or len(r["content"][0]["text"]) > 20, f"{r}")
+            eq(run(b, "id -u; pwd; echo inside >out"), f"0\n{project}\n")
+            eq(b.tool("write_file", path="new", content="x")["structuredContent"]["path"], f"{project}/new")
+            eq(b.tool("session_run", command="cat new")["structuredContent"]["stdout"], "x")
+            eq(b.tool("code_run", language="bash", code="echo code")["structuredContent"]["stdout"], "code\n")
+        eq(sorted((name, os.stat(f"{project}/{name}").st_uid) for name in os.listdir(project)), [("new", 65534), ("out", 65534)])
         eq(glob.glob(f"{home}/.local/share/warren/private/*"), [], "left")
     finally:
         shutil.rmtree(home)
