@@ -148,6 +148,7 @@ static int request_spill(struct init_request *q, struct warren_error *err)
 static int request_pack(struct init_request *q, const struct init_request_base *base,
 			const struct initclient_user *user,
 			const struct warren_exec_spec *spec, uint32_t exec,
+			const struct init_request_streams *streams,
 			struct warren_error *err)
 {
 	struct proto_spawn head = {
@@ -183,6 +184,11 @@ static int request_pack(struct init_request *q, const struct init_request_base *
 		buf_add(&q->msg, *a, strlen(*a) + 1);
 	request_add_env(&q->msg, &head.envc, base, user, spec->env, spec->env_only,
 			spec->pty);
+	if (streams->file) {
+		head.flags |= PROTO_SPAWN_FILE;
+		buf_add(&q->msg, streams->file, strlen(streams->file) + 1);
+		buf_add(&q->msg, streams->content, streams->content_size);
+	}
 	if (q->msg.failed && !q->msg.full)
 		return error_errno(err, ENOMEM, "start '%s'", spec->argv[0]);
 	if (q->msg.failed || head.argc + head.envc >= PROTO_POINTERS_MAX)
@@ -272,7 +278,7 @@ int init_request_spawn(struct init_request *q, const struct init_request_base *b
 		       const struct warren_exec_spec *spec, uint32_t exec,
 		       struct init_request_streams *streams, struct warren_error *err)
 {
-	int r = request_pack(q, base, user, spec, exec, err);
+	int r = request_pack(q, base, user, spec, exec, streams, err);
 
 	return r < 0 ? r : add_streams(q, spec, streams, err);
 }
@@ -458,6 +464,13 @@ int reply_explain(const struct init_reply *a, const struct warren_exec_spec *spe
 				  spec->cwd ? spec->cwd : workdir);
 		err->code = ENOTDIR; /* ENOENT is kept for the command itself */
 		return -ENOTDIR;
+	}
+	/* ENOENT is kept for the command here as well. */
+	if (reply->stage == PROTO_STAGE_FILE) {
+		(void)error_errno(err, code, "write the file of the command");
+		if (code == ENOENT || code == ENOTDIR)
+			err->code = ESTALE;
+		return -err->code;
 	}
 	if (reply->stage == PROTO_STAGE_EXEC)
 		return error_errno(err, code, "execute '%s'", spec->argv[0]);

@@ -71,7 +71,11 @@ struct init_request_streams {
 	int gate;
 	bool keep_input; /* init keeps the write end of stdin, a WARREN_STDIO_PIPE */
 	bool hold;       /* output is not dropped before it is acknowledged */
-	int fd[3];       /* set on return: the caller's ends of new pipes; -1: none */
+	/* See PROTO_SPAWN_FILE. No name: there is none. */
+	const char *file;
+	const void *content;
+	size_t content_size;
+	int fd[3]; /* set on return: the caller's ends of new pipes; -1: none */
 };
 
 #define REQUEST_STREAMS_INIT                                                  \

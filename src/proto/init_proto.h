@@ -165,6 +165,12 @@ struct proto_config {
 #define PROTO_SPAWN_INPUT (1U << 8)
 #define PROTO_SPAWN_HOLD  (1U << 9) /* like PROTO_ATTACH_HOLD, from cursor 0 */
 /*
+ * After the environment come the name of a file, without a slash, and its contents up to
+ * the end of the strings. The new process creates it in the working directory, as the
+ * user, before it executes the program. A file of that name must not exist.
+ */
+#define PROTO_SPAWN_FILE (1U << 10)
+/*
  * PROTO_SPAWN_PTY with PROTO_SPAWN_JOURNAL: the output of the terminal is stream 1. The
  * master that is passed on is for input and resizing, and does not block; a process that
  * reads from it takes bytes away from the journal.
@@ -219,7 +225,10 @@ struct proto_spawn {
 	 */
 	uint8_t gate;
 	uint8_t pad;
-	/* cwd, then argv, then the environment, each NUL-terminated, back to back */
+	/*
+	 * cwd, then argv, then the environment, each NUL-terminated, back to back; then
+	 * the file of PROTO_SPAWN_FILE
+	 */
 	uint32_t argc, envc, strings_size;
 	char strings[];
 };
@@ -497,6 +506,7 @@ struct proto_ready {
 #define PROTO_WELCOME_SAVED   (1U << 1) /* see struct proto_save */
 #define PROTO_WELCOME_GATES   (1U << 2) /* it supports gates */
 #define PROTO_WELCOME_WORKERS (1U << 3) /* it starts file workers */
+#define PROTO_WELCOME_FILES   (1U << 4) /* it supports PROTO_SPAWN_FILE */
 
 struct proto_welcome {
 	struct proto_header h;
@@ -518,6 +528,7 @@ enum proto_stage {
 	PROTO_STAGE_IDS,
 	PROTO_STAGE_CWD,
 	PROTO_STAGE_EXEC,
+	PROTO_STAGE_FILE,
 	PROTO_STAGE_MAX,
 };
 

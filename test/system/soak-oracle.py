@@ -64,6 +64,10 @@ class Oracle:
                 self.lost.append(f"{method} {at}: no answer in a minute")
             self.counts["broken"] += 1
             return None
+        # http.client takes a head that broke off for a whole one; then it lacks what says where the body ends.
+        if r.status != 204 and not {"content-length", "transfer-encoding"} & r.headers.keys():
+            self.counts["broken"] += 1
+            return None
         if r.status >= 400:
             self.counts["refused"] += 1
             # What was acknowledged cannot be unknown; what is about to go may be.
@@ -167,7 +171,7 @@ class Oracle:
                 if then:
                     then()
             except Exception as why:  # pylint: disable=broad-except
-                self.lost.append(f"a client failed: {why!r}")
+                self.lost.append(f"a client failed: {why!r} at line {why.__traceback__.tb_next.tb_lineno}")
             time.sleep(random.uniform(0, 0.02))
 
     # ------------------------------------------------------------------- verdict

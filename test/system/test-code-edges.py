@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Run code at its limits: memory, processes, network, files, and a service or client that ends in the middle"""
+import hashlib
 import json
 import os
 import socket
@@ -97,6 +98,21 @@ def its_directory_can_be_full():
         ok(size < 68 << 20 and ("space" in r["stdout"] + r["stderr"] or "ENOSPC" in r["stdout"]), f"{language}: {r}")
     check_error(w.ask("POST", "/v1/code", {"language": "bash", "code": "true", "files": {"a": "x" * 2000000},
                                            "limits": {"disk": "1m"}}), 400, "invalid_request")
+
+
+@test
+def a_program_of_any_size_arrives_whole():
+    # A short one comes with the exec, a long one is written before; the mode and the owner are the same.
+    seen = set()
+    for size in (40, 30000, 65535, 65536, 65537, 1 << 20):
+        text = "sha256sum <$0; stat -c '%a %u %g' $0; ls -A\nexit 3\n"
+        text += "#" * (size - len(text)) if size > len(text) else ""
+        r = code("bash", text)
+        at, kind, *names = r["stdout"].splitlines()
+        eq((r["exit_code"], at.split()[0]), (3, hashlib.sha256(text.encode()).hexdigest()), f"{size} bytes: {r}")
+        seen.add((kind, *names))
+    eq(seen, {("644 0 0", "main.sh")}, "the file is the same")
+    eq(code("bash", "")["exit_code"], 0, "an empty one")
 
 
 @test

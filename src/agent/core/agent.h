@@ -116,6 +116,7 @@ struct init {
 	bool kept;      /* after KEEP: the creator may disconnect */
 	bool gates;     /* init only: see struct proto_spawn */
 	bool workers;   /* init only: see struct proto_worker */
+	bool files;     /* init only: see PROTO_SPAWN_FILE */
 	bool is_worker; /* this process is a file worker, not init */
 	bool saved;     /* shim only: checkpointed, or about to be (checkpoint.c) */
 	uint32_t last_exec;

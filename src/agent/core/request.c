@@ -56,7 +56,8 @@ void request_hello(int c, const struct proto_hello *msg)
 		.flags = (init.kept ? PROTO_WELCOME_KEPT : 0) |
 			 (init.saved ? PROTO_WELCOME_SAVED : 0) |
 			 (init.gates ? PROTO_WELCOME_GATES : 0) |
-			 (init.workers ? PROTO_WELCOME_WORKERS : 0),
+			 (init.workers ? PROTO_WELCOME_WORKERS : 0) |
+			 (init.files ? PROTO_WELCOME_FILES : 0),
 		.last_exec = init.last_exec,
 		.oom_kills = init.oom_kills,
 	};

@@ -13,6 +13,19 @@
 
 static char *pointers[PROTO_POINTERS_MAX + 2];
 
+/* The file after the strings: its name, and what is left. */
+static long spawn_unpack_file(struct plan *p, const char *s, const char *end)
+{
+	p->file = s;
+	while (s < end && *s && *s != '/')
+		s++;
+	if (s == end || *s || s == p->file)
+		return -EPROTO;
+	p->content = s + 1;
+	p->content_size = (size_t)(end - p->content);
+	return 0;
+}
+
 /* Split the strings into the plan; anything that does not add up is refused. */
 static long spawn_unpack(struct plan *p, char *strings, size_t size)
 {
@@ -41,6 +54,8 @@ static long spawn_unpack(struct plan *p, char *strings, size_t size)
 	pointers[n] = NULL;
 	p->argv = pointers;
 	p->env = pointers + msg->argc + 1;
+	if (msg->flags & PROTO_SPAWN_FILE)
+		return init.files ? spawn_unpack_file(p, s, end) : -EOPNOTSUPP;
 	return s == end ? 0 : -EPROTO;
 }
 

@@ -15,6 +15,9 @@ struct plan {
 	const char *cwd;
 	char **argv;
 	char **env;
+	/* The file of PROTO_SPAWN_FILE; no name: there is none. */
+	const char *file, *content;
+	size_t content_size;
 	int stdio[3];
 	int tty;                      /* slave of the pty; -1: none */
 	int extra[PROTO_CONTROL_MAX]; /* -1: none */

@@ -9,7 +9,7 @@
  *
  * Order in the child: join the cgroups while still init, take the terminal, place stdio,
  * close everything else, create the directory as root, become the user, change to the
- * directory as that user, wait for the gate, execute.
+ * directory as that user, write the file that came along, wait for the gate, execute.
  *
  * The working directory, the program's name and PATH come from outside and are resolved
  * here, before the exec: /proc/self/fd, /dev/fd, or a link to either that a process
@@ -159,6 +159,36 @@ static long enter_cwd(const struct plan *p)
 	if (r < 0)
 		return r;
 	return name[0] == '/' ? 0 : -EXDEV;
+}
+
+/* It is charged to the exec, like everything that the program writes. */
+static long write_file(const struct plan *p)
+{
+	struct open_how how = {
+		.flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+		.mode = 0644,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,
+	};
+	const char *s = p->content;
+	size_t left = p->content_size;
+	long fd, r = 0;
+
+	if (!p->file)
+		return 0;
+	fd = SYS_4(SYS_openat2, AT_FDCWD, p->file, &how, sizeof(how));
+	if (fd < 0)
+		return fd;
+	while (left > 0 && r >= 0) {
+		r = sys_write((int)fd, s, left);
+		if (r == -EINTR)
+			r = 0;
+		if (r > 0) {
+			s += r;
+			left -= (size_t)r;
+		}
+	}
+	sys_close((int)fd);
+	return r < 0 ? r : 0;
 }
 
 static long become_user(const struct plan *p)
@@ -334,6 +364,9 @@ __attribute__((noreturn)) static void exec_child(struct plan *p)
 	r = enter_cwd(p);
 	if (r < 0)
 		exec_child_fail(p, PROTO_STAGE_CWD, r);
+	r = write_file(p);
+	if (r < 0)
+		exec_child_fail(p, PROTO_STAGE_FILE, r);
 	r = await_gate(p);
 	if (r < 0)
 		exec_child_fail(p, PROTO_STAGE_REQUEST, r);

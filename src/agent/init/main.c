@@ -159,7 +159,7 @@ static void init_start(void)
 	init.timer = (int)SYS_2(SYS_timerfd_create, CLOCK_MONOTONIC,
 				TFD_CLOEXEC | TFD_NONBLOCK);
 	init.epoll = (int)SYS_1(SYS_epoll_create1, EPOLL_CLOEXEC);
-	init.gates = init.workers = true;
+	init.gates = init.workers = init.files = true;
 	init.null = 0; /* the child before us opened /dev/null on 0, 1 and 2 */
 	if (init.signals < 0 || init.timer < 0 || init.epoll < 0 ||
 	    watch_add(init.conns[0].fd, WATCH_CONN, 0, 0) < 0 ||

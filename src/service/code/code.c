@@ -178,6 +178,16 @@ struct code_run *code_abandon(struct code_run *run)
 
 /* -------------------------------------------------------------------- begin */
 
+/* The program alone comes with the exec, without a process that writes files. */
+static bool code_brings_file(struct code_run *run, const struct sandbox *sandbox)
+{
+	const struct code_plan *p = &run->plan;
+
+	run->brings = p->n_files == 1 && p->files[0].size <= EXEC_FILE_MAX &&
+		      !strchr(p->files[0].name, '/') && exec_brings_file(sandbox);
+	return run->brings;
+}
+
 static void code_on_created(struct sandbox_waiter *w, struct sandbox *sandbox, int state)
 {
 	struct code_run *run = w->ctx;
@@ -186,7 +196,7 @@ static void code_on_created(struct sandbox_waiter *w, struct sandbox *sandbox, i
 
 	if (state == SANDBOX_RUNNING) {
 		spec_put_enforced(&j, NULL, sandbox->is.enforced, sandbox->is.n_enforced);
-		if (run->warm)
+		if (run->warm || code_brings_file(run, sandbox))
 			code_execute(run);
 		else
 			code_write(run);

@@ -279,13 +279,20 @@ static void code_on_started(void *ctx, struct exec *exec, const struct warren_er
 	if (!run)
 		return;
 	if (!exec && !run->warm && (err->code == ENOENT || err->code == ENOTDIR)) {
+		/* The file is there: it is written before the program is looked up. */
+		run->brings = false;
 		code_step_without(run, err);
+		return;
+	}
+	if (!exec && run->brings) {
+		code_write_fail(run, err);
 		return;
 	}
 	if (!exec) {
 		code_fail_used(run, err);
 		return;
 	}
+	run->brings = false;
 	run->exec = exec_ref(exec);
 	run->cursor = 0;
 	run->hint = (struct journal_hint){ 0 };
@@ -304,6 +311,8 @@ static void code_on_started(void *ctx, struct exec *exec, const struct warren_er
 	exec_wait(exec, &run->ended);
 	if (exec_watch(exec, &run->watcher, &why) < 0)
 		code_fail_used(run, &why);
+	else if (run->warm)
+		code_write(run);
 }
 
 /* The time that the steps before have left. */
@@ -346,6 +355,11 @@ static void code_step_begin(struct code_run *run)
 	argv[at] = tool;
 	start.input = run->warm || (run->step != CODE_COMPILES && run->plan.input);
 	start.timeout_ms = run->warm ? CODE_WARM_MS : code_step_time(run);
+	if (run->brings) {
+		start.file = run->plan.files[0].name;
+		start.content = run->plan.files[0].data;
+		start.content_size = run->plan.files[0].size;
+	}
 	sandbox = code_use_sandbox(run);
 	t = sandbox ? code_ticket_new(run) : NULL;
 	if (t)

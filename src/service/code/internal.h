@@ -59,6 +59,7 @@ struct code_run {
 	struct file_writer *writer;
 
 	/* execute.c */
+	bool brings; /* the next exec writes the program first */
 	enum {
 		CODE_COMPILES,
 		CODE_RUNS,
@@ -82,7 +83,7 @@ struct code_run {
 	struct code_recipe *recipe; /* for the next warm run; NULL: there shall be none */
 	struct loop_task begin;
 	struct loop_timer *timer, *look;
-	int program; /* the FIFO */
+	int program; /* the FIFO; `fd` is the file, once the run can be taken */
 	struct loop_watch *watch;
 	size_t handed; /* bytes of the program that went through it */
 
@@ -121,8 +122,11 @@ void code_set(struct code_run *run, struct code_plan *plan,
 struct code_run *code_abandon(struct code_run *run);
 
 /* write.c: write all files, then call code_execute(). */
+void code_write_fail(struct code_run *run, const struct warren_error *err);
 void code_write(struct code_run *run);
-void code_write_files(struct code_run *run);
+/* The same for the file that is open, which is the only one. */
+void code_write_opened(struct code_run *run);
+#define CODE_WRITE_FLAGS (O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW)
 void code_write_cancel(struct code_run *run);
 /* execute.c: compile and run, then call code_collect(). */
 void code_execute(struct code_run *run);
@@ -143,7 +147,7 @@ struct code_run *code_warm_take(struct service *s, struct code_plan *plan,
 				const struct code_callbacks *callbacks, void *ctx);
 /* Delete the interpreters that wait for this tenant. */
 void code_warm_drop_of(struct service *s, const char *owner);
-/* Open the FIFO, then call code_write_files(). */
+/* The interpreter is started: prepare what a program needs. */
 void code_warm_open(struct code_run *run);
 /* All files are written: write the program to the FIFO. */
 void code_warm_hand_over(struct code_run *run);

@@ -3,19 +3,20 @@
  * warm.c - interpreters that are started before there is a program for them
  *
  * A warm run is a run without a program. Its sandbox is created like any other, and its
- * interpreter is started with a FIFO as its program: it loads itself, and then waits in
- * open(2). A request that fits takes the run, which is then a run like any other:
+ * interpreter is started with a FIFO as its program. Then, before there is a client:
  *
- *	open the FIFO	for writing: succeeds when the interpreter waits
- *	unlink it	and write the program to a file of the same name, for messages
- *			that show lines of it
- *	write		the same bytes to the FIFO
+ *	open the FIFO	for writing: succeeds when the interpreter has loaded itself, and
+ *			lets it go on to its first read(2)
+ *	unlink it	and create an empty file of the same name, for messages that show
+ *			lines of the program
  *
- * So the program finds what it would find otherwise: its file, arguments, environment and
- * stdin, and a sandbox and an interpreter that no other program has used.
+ * A request that fits takes the run, which is then a run like any other: its program is
+ * written to the file and then to the FIFO. So the program finds what it would find
+ * otherwise: its file, arguments, environment and stdin, and a sandbox and an interpreter
+ * that no other program has used.
  *
  * A run that ends leaves its recipe, from which the next warm run is created while no
- *client waits. One that is not taken is deleted after WARM_IDLE_MS.
+ * client waits. One that is not taken is deleted after WARM_IDLE_MS.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +33,7 @@
 #include "service/code/internal.h"
 
 #define WARM_FILL_MS    2           /* after an answer, which goes out first */
-#define WARM_LOOK_MS    1           /* whether a young interpreter waits by now */
+#define WARM_LOOK_MS    5           /* whether a young interpreter waits by now */
 #define WARM_TOTAL      32          /* of all tenants */
 #define WARM_CODE_MAX   (64U << 10) /* bytes of a program */
 #define WARM_EXPIRES_MS (CODE_WARM_MS + 660000)
@@ -292,7 +293,7 @@ void code_warm_next(struct service *s, struct code_recipe *r, size_t tool)
 
 static void warm_begin(void *ctx)
 {
-	code_write(ctx);
+	code_write_opened(ctx);
 }
 
 struct code_run *code_warm_take(struct service *s, struct code_plan *plan,
@@ -304,7 +305,8 @@ struct code_run *code_warm_take(struct service *s, struct code_plan *plan,
 
 	if (!w->runs || !warm_fits(plan, sandbox))
 		return NULL;
-	LIST_FIND(w->runs, at, (*at)->exec && warm_matches((*at)->recipe, plan, sandbox));
+	LIST_FIND(w->runs, at,
+		  (*at)->fd >= 0 && warm_matches((*at)->recipe, plan, sandbox));
 	run = *at;
 	if (!run)
 		return NULL;
@@ -320,45 +322,37 @@ struct code_run *code_warm_take(struct service *s, struct code_plan *plan,
 	return run;
 }
 
-/* The interpreter is none: begin again in the same sandbox, like any other run. */
-static void warm_on_cleared(void *ctx, struct files_answer *a UNUSED,
-			    const struct warren_error *err UNUSED)
+/* ------------------------------------------------------------------ prepare */
+
+static const char *warm_path(const struct code_run *run, char *out, size_t size)
+{
+	(void)snprintf(out, size, CODE_DIR "/%s", run->plan.files[0].name);
+	return out;
+}
+
+/* From here on it can be taken. */
+static void warm_on_created(void *ctx, struct files_answer *a,
+			    const struct warren_error *err)
 {
 	struct code_run *run = ctx;
 
-	run->taken = false;
-	run->tool = 0;
-	code_write_files(run);
-}
-
-static void warm_unlink(struct code_run *run, files_fn done)
-{
-	char path[512];
-
-	(void)snprintf(path, sizeof(path), CODE_DIR "/%s", run->plan.files[0].name);
-	files_change_one(
-		run->files,
-		(struct files_change){ .verb = PROTO_UNLINK, .dir = -1, .to = -1 }, path,
-		NULL, done, run);
-}
-
-static void warm_give_up(struct code_run *run)
-{
-	loop_timer_stop(run->timer);
-	exec_signal(run->exec, SIGKILL, WARREN_WHOM_TREE, service_ignore, NULL);
-	code_execute_cancel(run);
-	warm_unlink(run, warm_on_cleared);
+	if (err)
+		warm_drop(run);
+	else
+		run->fd = TAKE_FD(a->fd);
 }
 
 static void warm_on_unlinked(void *ctx, struct files_answer *a UNUSED,
 			     const struct warren_error *err)
 {
 	struct code_run *run = ctx;
+	char path[512];
 
 	if (err)
-		code_fail_used(run, err);
+		warm_drop(run);
 	else
-		code_write_files(run);
+		files_open(run->files, -1, warm_path(run, path, sizeof(path)),
+			   CODE_WRITE_FLAGS, 0644, warm_on_created, run);
 }
 
 static void warm_on_open(void *ctx, struct files_answer *a,
@@ -366,21 +360,22 @@ static void warm_on_open(void *ctx, struct files_answer *a,
 {
 	struct code_run *run = ctx;
 	struct stat st;
+	char path[512];
 
 	if (!err)
 		run->program = TAKE_FD(a->fd);
-	/* Its end comes, and is the result. */
-	if (run->timed_out)
-		return;
-	if (err && (err->code == ENXIO || err->code == ENOENT) &&
-	    !exec_row(run->exec)->ended && !exec_lost(run->exec)) {
+	if (err && (err->code == ENXIO || err->code == ENOENT)) {
+		/* If it ended, that is noticed elsewhere. */
 		loop_timer_set(run->look, WARM_LOOK_MS);
-		return;
+	} else if (err || fstat(run->program, &st) < 0 || !S_ISFIFO(st.st_mode)) {
+		warm_drop(run);
+	} else {
+		files_change_one(run->files,
+				 (struct files_change){
+					 .verb = PROTO_UNLINK, .dir = -1, .to = -1 },
+				 warm_path(run, path, sizeof(path)), NULL,
+				 warm_on_unlinked, run);
 	}
-	if (!err && fstat(run->program, &st) == 0 && S_ISFIFO(st.st_mode))
-		warm_unlink(run, warm_on_unlinked);
-	else
-		warm_give_up(run);
 }
 
 static void warm_look(void *ctx)
@@ -388,16 +383,16 @@ static void warm_look(void *ctx)
 	struct code_run *run = ctx;
 	char path[512];
 
-	(void)snprintf(path, sizeof(path), CODE_DIR "/%s", run->plan.files[0].name);
-	files_open(run->files, -1, path, O_WRONLY | O_NOFOLLOW, 0, warm_on_open, run);
+	files_open(run->files, -1, warm_path(run, path, sizeof(path)),
+		   O_WRONLY | O_NOFOLLOW, 0, warm_on_open, run);
 }
 
 void code_warm_open(struct code_run *run)
 {
 	if (loop_timer_new(run->service->loop, warm_look, run, &run->look) < 0)
-		warm_give_up(run);
+		warm_drop(run);
 	else
-		warm_look(run);
+		loop_timer_set(run->look, WARM_LOOK_MS);
 }
 
 /* ----------------------------------------------------------- write to FIFO */

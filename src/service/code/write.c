@@ -20,7 +20,7 @@ void code_write_cancel(struct code_run *run)
 }
 
 /* A full disk or too little memory is the client's to mend, by other limits. */
-static void code_write_fail(struct code_run *run, const struct warren_error *err)
+void code_write_fail(struct code_run *run, const struct warren_error *err)
 {
 	struct warren_error why = *err;
 
@@ -105,6 +105,13 @@ static void code_write_piece(struct code_run *run)
 	code_write_end_file(run);
 }
 
+void code_write_opened(struct code_run *run)
+{
+	run->offset = 0;
+	run->stream = file_writer_stream();
+	code_write_piece(run);
+}
+
 static void code_write_on_open(void *ctx, struct files_answer *a,
 			       const struct warren_error *err)
 {
@@ -115,9 +122,7 @@ static void code_write_on_open(void *ctx, struct files_answer *a,
 		return;
 	}
 	run->fd = TAKE_FD(a->fd);
-	run->offset = 0;
-	run->stream = file_writer_stream();
-	code_write_piece(run);
+	code_write_opened(run);
 }
 
 static void code_write_on_dirs(void *ctx, struct files_answer *a UNUSED,
@@ -136,8 +141,7 @@ static void code_write_open(struct code_run *run)
 	char path[2048];
 
 	files_open(run->files, -1, code_write_path(run, path, sizeof(path)),
-		   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644, code_write_on_open,
-		   run);
+		   CODE_WRITE_FLAGS, 0644, code_write_on_open, run);
 }
 
 static void code_write_next(struct code_run *run)
@@ -172,16 +176,11 @@ static void code_write_on_begun(void *ctx, struct files *f,
 		code_fail_used(run, err);
 	} else {
 		run->files = f;
-		if (run->taken)
+		if (run->warm)
 			code_warm_open(run);
 		else
 			code_write_next(run);
 	}
-}
-
-void code_write_files(struct code_run *run)
-{
-	code_write_next(run);
 }
 
 void code_write(struct code_run *run)

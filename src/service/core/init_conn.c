@@ -240,6 +240,20 @@ int init_conn_tell(struct sandbox *sandbox, const void *msg, size_t size)
 
 /* ------------------------------------------------------------ opening, closing */
 
+static void init_conn_features(struct sandbox *sandbox, uint32_t flags)
+{
+	sandbox->gates = flags & PROTO_WELCOME_GATES;
+	sandbox->workers = flags & PROTO_WELCOME_WORKERS;
+	sandbox->exec_files = flags & PROTO_WELCOME_FILES;
+}
+
+void init_conn_is_new(struct sandbox *sandbox)
+{
+	if (strcmp(sandbox->row.backend, WIRE_NATIVE) == 0)
+		init_conn_features(sandbox, PROTO_WELCOME_GATES | PROTO_WELCOME_WORKERS |
+						    PROTO_WELCOME_FILES);
+}
+
 static void on_welcome(void *ctx, struct init_reply *a, const struct warren_error *err)
 {
 	struct sandbox *sandbox = ctx;
@@ -253,8 +267,7 @@ static void on_welcome(void *ctx, struct init_reply *a, const struct warren_erro
 		return;
 	}
 	sandbox->unwelcome = sandbox->tries = 0;
-	sandbox->gates = a->m.welcome.flags & PROTO_WELCOME_GATES;
-	sandbox->workers = a->m.welcome.flags & PROTO_WELCOME_WORKERS;
+	init_conn_features(sandbox, a->m.welcome.flags);
 	sandbox->welcomed = true;
 	sandbox->oom_kills = a->m.welcome.oom_kills;
 	if (a->m.welcome.last_exec > sandbox->last_number)
@@ -274,7 +287,8 @@ int init_conn_open(struct sandbox *sandbox, int conn, const char *text, size_t s
 	r = description_parse(text, size, &sandbox->is, err);
 	if (r == 0) {
 		sandbox->saved = sandbox->is.saved;
-		sandbox->gates = sandbox->workers = sandbox->welcomed = false;
+		init_conn_features(sandbox, 0);
+		sandbox->welcomed = false;
 		sandbox->unasked = 0;
 		sandbox->conn = conn;
 		r = loop_watch(sandbox->service->loop, conn, LOOP_READ, init_conn_on_line,

@@ -96,6 +96,8 @@ void pool_ids_return(struct service *s, const struct sandbox_row *rows, size_t n
 /* Use the connection @conn to the init that @text describes; takes @conn. */
 int init_conn_open(struct sandbox *sandbox, int conn, const char *text, size_t size,
 		   struct warren_error *err);
+/* This init was just created, by this build: what it supports is known already. */
+void init_conn_is_new(struct sandbox *sandbox);
 /* Fail all waiting requests with @why. */
 void init_conn_close(struct sandbox *sandbox, const struct warren_error *why);
 /* Mark sandboxes as lost whose init does not answer in time. */

@@ -90,11 +90,12 @@ struct sandbox {
 	bool moving;     /* a pause, resume or deletion is under way */
 	bool working;    /* next_job() is running */
 	bool auto_paused, delete_when_idle, wake_on_use;
-	bool saved;    /* paused with a checkpoint */
-	bool undead;   /* `failed`, but could not be killed; gc.c tries again */
-	bool gates;    /* its init supports gates (proto_spawn.gate) */
-	bool workers;  /* its init starts file workers */
-	bool welcomed; /* the capabilities of its init are known */
+	bool saved;      /* paused with a checkpoint */
+	bool undead;     /* `failed`, but could not be killed; gc.c tries again */
+	bool gates;      /* its init supports gates (proto_spawn.gate) */
+	bool workers;    /* its init starts file workers */
+	bool exec_files; /* its init supports PROTO_SPAWN_FILE */
+	bool welcomed;   /* the capabilities of its init are known */
 	/* No client knows its id, so that none can ask how its creation ended. */
 	bool abandoned;
 	const char *reason;            /* reason of the current operation; NULL: none */

@@ -141,6 +141,7 @@ static int sandbox_create_take_over(struct sandbox *sandbox, const char *data,
 
 	if (r < 0)
 		return r;
+	init_conn_is_new(sandbox);
 	spec_put_enforced(&j, NULL, sandbox->is.enforced, sandbox->is.n_enforced);
 	after.state = SANDBOX_RUNNING;
 	r = event_begin(sandbox->service, &tx, err);

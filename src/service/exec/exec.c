@@ -192,6 +192,15 @@ struct starting {
 	uint64_t begun;
 };
 
+static void *exec_copy_content(const struct exec_start *from)
+{
+	void *copy = malloc(from->content_size + 1);
+
+	if (copy && from->content_size > 0)
+		(void)memcpy(copy, from->content, from->content_size);
+	return copy;
+}
+
 int exec_start_copy(struct exec_start *to, const struct exec_start *from)
 {
 	*to = *from;
@@ -199,7 +208,10 @@ int exec_start_copy(struct exec_start *to, const struct exec_start *from)
 	to->env = (const char *const *)strv_copy(from->env);
 	to->cwd = from->cwd ? strdup(from->cwd) : NULL;
 	to->user = from->user ? strdup(from->user) : NULL;
-	if (to->argv && to->env && !to->cwd == !from->cwd && !to->user == !from->user)
+	to->file = from->file ? strdup(from->file) : NULL;
+	to->content = from->file ? exec_copy_content(from) : NULL;
+	if (to->argv && to->env && !to->cwd == !from->cwd && !to->user == !from->user &&
+	    !to->file == !from->file && !to->content == !from->file)
 		return 0;
 	exec_start_done(to);
 	return -ENOMEM;
@@ -211,6 +223,8 @@ void exec_start_done(struct exec_start *s)
 	(void)strv_free((char **)(uintptr_t)s->env);
 	free((void *)(uintptr_t)s->cwd);
 	free((void *)(uintptr_t)s->user);
+	free((void *)(uintptr_t)s->file);
+	free((void *)(uintptr_t)s->content);
 	*s = (struct exec_start){ 0 };
 }
 
@@ -515,6 +529,9 @@ static int ask_init(struct starting *st, int gate, struct warren_error *err)
 	streams.gate = gate;
 	streams.keep_input = true;
 	streams.hold = from->hold && exec_hold_first(exec);
+	streams.file = from->file;
+	streams.content = from->content;
+	streams.content_size = from->content_size;
 	r = init_request_spawn(&q, &st->sandbox->is.base, &st->user, &spec,
 			       exec->row.number, &streams, err);
 	if (streams.gate >= 0)
@@ -587,6 +604,11 @@ static void exec_on_usable(void *ctx, int r, const struct warren_error *err)
 		sandbox_find_user(st->sandbox, st->start.user, exec_on_user, st);
 }
 
+bool exec_brings_file(const struct sandbox *sandbox)
+{
+	return sandbox->exec_files;
+}
+
 void exec_start(struct sandbox *sandbox, const struct exec_start *start, exec_fn done,
 		void *ctx)
 {
@@ -606,7 +628,8 @@ void exec_start(struct sandbox *sandbox, const struct exec_start *start, exec_fn
 	st->begun = clock_now();
 	/* The copy remains when its client has left. */
 	if (lease_memory(st->service, sandbox->row.owner,
-			 strv_bytes(st->start.argv) + strv_bytes(st->start.env),
+			 strv_bytes(st->start.argv) + strv_bytes(st->start.env) +
+				 start->content_size,
 			 &st->memory, &err) < 0) {
 		exec_fail(st, &err);
 		return;

@@ -44,10 +44,22 @@ struct exec_start {
 	bool control;
 	bool main; /* it is the sandbox's main command */
 	bool hold; /* keep all output for a reader that will call exec_hold() */
+	/*
+	 * A file that is created in the working directory first, in a sandbox with
+	 * exec_brings_file(); no name: none. The name has no slash.
+	 */
+	const char *file;
+	const void *content;
+	size_t content_size; /* at most EXEC_FILE_MAX */
 	uint64_t timeout_ms;
 	uint64_t journal;            /* bytes of output kept; 0: the default */
 	struct warren_limits limits; /* only for this exec; 0: those of the sandbox */
 };
+
+#define EXEC_FILE_MAX (64U << 10)
+
+/* Whether an exec of this sandbox can bring a file. */
+bool exec_brings_file(const struct sandbox *sandbox);
 
 typedef void (*exec_fn)(void *ctx, struct exec *exec, const struct warren_error *err);
 
