@@ -230,12 +230,15 @@ class Crowd:
             self.execs = list(pool.map(lambda i: w.exec(self.box, f"read x; echo $x; exit {i % 100}", stdin=True,
                                                         output_limit=65536), range(CROWD)))
 
+    def shown(self, at, e):
+        return self.w.ask("GET", f"{at}/execs/{e}").body, self.w.ask("GET", f"{at}/execs/{e}/output").body
+
     def check(self, oracle):
         w, at = self.w, f"/v1/sandboxes/{self.box}"
         oracle.judge(self.box, w.show(self.box)["state"] == "running", f"the crowd's sandbox: {w.said([self.box])[-500:]}")
         for i, e in enumerate(self.execs):
             r = w.ask("POST", f"{at}/execs/{e}/stdin", f"{i}\n".encode())
-            r = w.get(f"{at}/execs/{e}", query={"wait_ms": 30000}) if r.status == 200 else {"state": repr(r), "result": None}
+            r = w.get(f"{at}/execs/{e}", query={"wait_ms": 30000}) if r.status == 200 else {"state": repr(r), "result": self.shown(at, e)}
             oracle.judge(e, r["state"] == "exited" and r["result"]["exit_code"] == i % 100
                          and w.raw(self.box, e) == f"{i}\n".encode(), f"of the crowd: {r}")
 
