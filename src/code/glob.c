@@ -53,7 +53,7 @@ static bool glob_set_has(const char *at, const char *end, const char *c, size_t 
 }
 
 struct glob_states {
-	char on[CODE_GLOB_LEN + 4];
+	bool on[CODE_GLOB_LEN + 4];
 };
 
 /*
@@ -68,12 +68,12 @@ static void glob_follow(const char *glob, size_t p, struct glob_states *now,
 	size_t len;
 
 	if (at[0] == '*' && at[1] == '*') {
-		now->on[p + 2] = 1;
+		now->on[p + 2] = true;
 		if (at[2] == '/' && fresh)
-			now->on[p + 3] = 1;
+			now->on[p + 3] = true;
 		next->on[p] |= n > 0;
 	} else if (*at == '*') {
-		now->on[p + 1] = 1;
+		now->on[p + 1] = true;
 		next->on[p] |= name;
 	} else if (*at == '?') {
 		next->on[p + 1] |= name;
@@ -90,7 +90,7 @@ static void glob_follow(const char *glob, size_t p, struct glob_states *now,
 
 bool code_glob_match(const char *glob, const char *path)
 {
-	struct glob_states now = { { 1 } }, next;
+	struct glob_states now = { { true } }, next;
 	size_t m = strlen(glob);
 	bool fresh = true;
 

@@ -33,13 +33,13 @@ const struct code_language code_languages[] = {
 	{ .name = "typescript",
 	  .aliases = LIST("ts"),
 	  .file = "main.ts",
-	  .compile =
-		  LIST("esbuild", "{file}", "--bundle", "--platform=node", "--format=esm",
-		       "--packages=external", "--sourcemap=inline",
-		       "--sources-content=false", "--log-level=warning",
-		       "--banner:js=import{createRequire as __warrenRequire}from'module';"
-		       "globalThis.require=__warrenRequire(import.meta.url);",
-		       "--outfile=.program.mjs"),
+	  .compile = LIST(
+		  "esbuild", "{file}", "--bundle", "--platform=node", "--format=esm",
+		  "--packages=external", "--sourcemap=inline", "--sources-content=false",
+		  "--log-level=warning",
+		  ("--banner:js=import{createRequire as __warrenRequire}from'module';"
+		   "globalThis.require=__warrenRequire(import.meta.url);"),
+		  "--outfile=.program.mjs"),
 	  .run = LIST("node|nodejs", "--enable-source-maps", ".program.mjs"),
 	  .run_alone = LIST("node|nodejs", "--experimental-transform-types",
 			    "--no-warnings", "--enable-source-maps", "{file}"),

@@ -25,18 +25,18 @@ struct mcp_subs {
 	struct mcp_exchange *stream; /* where messages go; NULL: nowhere */
 	const json_t *id;            /* of the request; NULL: a session's */
 	/* A subscription is open, or was not to be opened (@ready false). */
-	void (*opened)(struct mcp_call *c, struct mcp_subs *s, const char *uri,
+	void (*opened)(struct mcp_call *c, struct mcp_subs *of, const char *uri,
 		       bool ready, const char *why);
 };
 
 /*
- * Open a subscription on behalf of @c; s->opened is called later, unless this returns -1.
- * Then @why is the reason.
+ * Open a subscription on behalf of @c; of->opened is called later, unless this returns
+ * -1. Then @why is the reason.
  */
-int mcp_subs_add(struct mcp_subs *s, struct mcp_call *c, const char *uri, char *why,
+int mcp_subs_add(struct mcp_subs *of, struct mcp_call *c, const char *uri, char *why,
 		 size_t size);
-void mcp_subs_remove(struct mcp_subs *s, const char *uri);
-void mcp_subs_done(struct mcp_subs *s);
+void mcp_subs_remove(struct mcp_subs *of, const char *uri);
+void mcp_subs_done(struct mcp_subs *of);
 
 void mcp_resources_subscribe(struct mcp_call *c);
 void mcp_resources_unsubscribe(struct mcp_call *c);

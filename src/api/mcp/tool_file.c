@@ -209,7 +209,7 @@ void mcp_tool_read_file(struct mcp_call *c)
 
 static void file_download_uri(struct json *j, const struct file_job *job)
 {
-	AUTO_BUF struct buf uri = BUF_INIT(4 * API_PATH_MAX);
+	AUTO_BUF struct buf uri = BUF_INIT(4UL * API_PATH_MAX);
 
 	buf_printf(&uri, "warren://%s", job->sandbox);
 	for (const unsigned char *p = (const unsigned char *)job->path; *p; p++)

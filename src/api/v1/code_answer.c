@@ -54,7 +54,7 @@ static void code_put_fields(const struct code_answer *a, struct buf *out)
 static bool code_put_slice(struct code_answer *a, struct buf *out, const char *data,
 			   size_t size)
 {
-	AUTO_BUF struct buf quoted = BUF_INIT(8 * CODE_SLICE);
+	AUTO_BUF struct buf quoted = BUF_INIT(8UL * CODE_SLICE);
 	size_t n = size - a->at < CODE_SLICE ? size - a->at : CODE_SLICE;
 
 	if (!a->base64 && a->at + n < size)
