@@ -310,7 +310,8 @@ static int take_version(struct http_head *h, const char *s, size_t n)
 static void http_head_start(struct http_head *h)
 {
 	/* Not the table of fields: clearing it costs more than parsing does. */
-	h->method = h->target = h->why = NULL;
+	h->method = h->target = h->authority = h->why = NULL;
+	h->https = false;
 	h->status = h->minor = 0;
 	h->n_fields = 0;
 	h->has_host = h->has_length = h->chunked = false;
@@ -337,7 +338,7 @@ static char *first_line(char *data, size_t n, char **ret_next)
  * whatever the field of that name says: the text is moved to the front, where @target
  * began.
  */
-static int split_target(struct http_head *h, char *target, char **ret_host)
+static int split_target(struct http_head *h, char *target)
 {
 	size_t scheme = strncasecmp(target, "http://", 7) == 0    ? 7
 			: strncasecmp(target, "https://", 8) == 0 ? 8
@@ -355,7 +356,17 @@ static int split_target(struct http_head *h, char *target, char **ret_host)
 	if (*path != '/')
 		*--path = '/'; /* there is room: the scheme was in front of it */
 	h->target = path;
-	*ret_host = target;
+	h->authority = target;
+	h->https = scheme == 8;
+	return 0;
+}
+
+/* The target of CONNECT: a host. */
+static int take_authority(struct http_head *h)
+{
+	if (!is_host(h->target))
+		return http_head_refuse(h, 400, "the target of CONNECT is not a host");
+	h->authority = h->target;
 	return 0;
 }
 
@@ -371,9 +382,9 @@ static void replace_host(struct http_head *h, const char *host)
 	}
 }
 
-int http_head_request(char *data, size_t n, struct http_head *h)
+static int http_head_parse(char *data, size_t n, bool proxy, struct http_head *h)
 {
-	char *end, *next = NULL, *p, *host = NULL;
+	char *end, *next = NULL, *p;
 	int r = 0;
 
 	http_head_start(h);
@@ -395,18 +406,30 @@ int http_head_request(char *data, size_t n, struct http_head *h)
 	r = take_version(h, p, (size_t)(end - p));
 	if (r != 0)
 		return r;
-	if (h->target[0] != '/' &&
-	    (strcmp(h->target, "*") != 0 || strcmp(h->method, "OPTIONS") != 0))
-		r = split_target(h, (char *)(uintptr_t)h->target, &host);
+	if (proxy && strcmp(h->method, "CONNECT") == 0)
+		r = take_authority(h);
+	else if (h->target[0] != '/' &&
+		 (strcmp(h->target, "*") != 0 || strcmp(h->method, "OPTIONS") != 0))
+		r = split_target(h, (char *)(uintptr_t)h->target);
 	if (r == 0)
 		r = take_fields(h, next, data + n - 2);
 	if (r != 0)
 		return r;
-	if (host)
-		replace_host(h, host);
+	if (h->authority && !proxy)
+		replace_host(h, h->authority);
 	if (h->minor == 1 && !h->has_host)
 		return http_head_refuse(h, 400, "Host is missing");
 	return 0;
+}
+
+int http_head_request(char *data, size_t n, struct http_head *h)
+{
+	return http_head_parse(data, n, false, h);
+}
+
+int http_head_proxy_request(char *data, size_t n, struct http_head *h)
+{
+	return http_head_parse(data, n, true, h);
 }
 
 int http_head_response(char *data, size_t n, struct http_head *h)

@@ -24,8 +24,11 @@ struct http_field {
 
 struct http_head {
 	const char *method, *target; /* of a request */
-	unsigned status;             /* status of a response */
-	unsigned minor;              /* of the version 1.x */
+	/* The host of an absolute target, or the target of CONNECT; NULL: neither. */
+	const char *authority;
+	bool https;      /* the scheme of an absolute target */
+	unsigned status; /* status of a response */
+	unsigned minor;  /* of the version 1.x */
 	size_t n_fields;
 	struct http_field fields[HTTP_FIELDS_MAX];
 
@@ -50,6 +53,11 @@ long http_head_find(const char *data, size_t n, size_t *scanned);
  * its reason in @h->why. An empty line in front of a request is skipped.
  */
 int http_head_request(char *data, size_t n, struct http_head *h);
+/*
+ * The same for a request to a proxy: CONNECT has a host and a port as its target, and an
+ * absolute target does not replace the header Host.
+ */
+int http_head_proxy_request(char *data, size_t n, struct http_head *h);
 int http_head_response(char *data, size_t n, struct http_head *h);
 
 /* Whether @token is in a list such as that of Connection. Ignores case. */
