@@ -36,10 +36,15 @@ struct policy_index {
 
 /* ----------------------------------------------------------------------- index */
 
+/* A rule, while the rules are sorted. */
+struct index_entry {
+	const struct rule *rule;
+};
+
 static int index_compare(const void *a, const void *b)
 {
-	const struct rule *x = *(const struct rule *const *)a;
-	const struct rule *y = *(const struct rule *const *)b;
+	const struct rule *x = ((const struct index_entry *)a)->rule;
+	const struct rule *y = ((const struct index_entry *)b)->rule;
 	int c = host_compare(&x->host, &y->host);
 
 	return c ? c : x < y ? -1 : x > y; /* in the order of the list */
@@ -54,36 +59,37 @@ static uint32_t index_climb(const struct index_list *l, uint32_t at, const struc
 }
 
 /* @sorted are the rules in order. */
-static void index_build(struct index_list *l, const struct rule **sorted)
+static void index_build(struct index_list *l, const struct index_entry *sorted)
 {
 	const struct rule *all = l->rules->list, *last = NULL;
 
 	l->everything = NONE;
 	for (size_t i = 0; i < l->rules->n; i++) {
-		uint32_t rule = (uint32_t)(sorted[i] - all);
+		const struct rule *r = sorted[i].rule;
+		uint32_t rule = (uint32_t)(r - all);
 
 		l->next[rule] = NONE;
-		if (last && host_compare(&last->host, &sorted[i]->host) == 0) {
+		if (last && host_compare(&last->host, &r->host) == 0) {
 			l->next[last - all] = rule;
-		} else if (sorted[i]->host.kind == HOST_PUBLIC) {
+		} else if (r->host.kind == HOST_PUBLIC) {
 			l->everything = rule;
 		} else {
+			uint32_t before = l->n_nodes ? l->n_nodes - 1 : NONE;
+
 			l->nodes[l->n_nodes] = (struct index_node){
-				.host = &sorted[i]->host,
-				.parent =
-					index_climb(l, l->n_nodes ? l->n_nodes - 1 : NONE,
-						    &sorted[i]->host),
+				.host = &r->host,
+				.parent = index_climb(l, before, &r->host),
 				.first = rule,
 			};
 			l->n_nodes++;
 		}
-		last = sorted[i];
+		last = r;
 	}
 }
 
 static int index_list_init(struct index_list *l, const struct rules *rules)
 {
-	AUTO_FREE const struct rule **sorted = calloc(rules->n + 1, sizeof(*sorted));
+	AUTO_FREE struct index_entry *sorted = calloc(rules->n + 1, sizeof(*sorted));
 
 	l->rules = rules;
 	l->nodes = calloc(rules->n + 1, sizeof(*l->nodes));
@@ -91,7 +97,7 @@ static int index_list_init(struct index_list *l, const struct rules *rules)
 	if (!sorted || !l->nodes || !l->next)
 		return -ENOMEM;
 	for (size_t i = 0; i < rules->n; i++)
-		sorted[i] = &rules->list[i];
+		sorted[i].rule = &rules->list[i];
 	qsort(sorted, rules->n, sizeof(*sorted), index_compare);
 	index_build(l, sorted);
 	return 0;

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client_hello.h - the name that a TLS client asks for, from the first bytes it sends
+ *
+ *	AUTO_CLIENT_HELLO struct client_hello h = CLIENT_HELLO_INIT;
+ *
+ *	r = client_hello_feed(&h, data, n);	again with more, while it is 0
+ *
+ * The message may be split over records, and the records over segments, in any way. It
+ * is judged when it is complete; the bytes are the caller's to keep and to send on.
+ *
+ * With Encrypted Client Hello, the name is that of the outer message: the public name of
+ * the server that can decrypt the inner one.
+ */
+#ifndef NETWORK_CLIENT_HELLO_H
+#define NETWORK_CLIENT_HELLO_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+
+#define CLIENT_HELLO_MAX      32768 /* bytes of the message */
+#define CLIENT_HELLO_WIRE_MAX 65536 /* of all records that it is in */
+
+struct client_hello {
+	/* Filled when it is complete: */
+	char name[256];  /* for host_parse_single(); not checked, but for its length */
+	size_t name_len; /* 0: the client names none */
+	bool ech;        /* there is an inner message, or what looks like one */
+
+	/* Private: */
+	struct buf message;
+	uint8_t header[5]; /* of a record */
+	uint8_t have;      /* bytes of the header */
+	uint16_t left;     /* bytes of the record */
+	uint32_t wire;     /* bytes so far */
+};
+
+#define CLIENT_HELLO_INIT                             \
+	{                                             \
+		.message = BUF_INIT(CLIENT_HELLO_MAX) \
+	}
+
+/*
+ * 1: complete; 0: more bytes are needed; -EBADMSG: it is not a ClientHello, or not one
+ * that all servers read alike; -EMSGSIZE: it is too long; -ENOMEM.
+ */
+int client_hello_feed(struct client_hello *h, const uint8_t *data, size_t n) MUST_CHECK;
+void client_hello_done(struct client_hello *h);
+
+#define AUTO_CLIENT_HELLO CLEANUP(client_hello_done)
+
+#endif /* NETWORK_CLIENT_HELLO_H */
