@@ -21,6 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct code_settings settings = { 0 };
 	AUTO_CODE_PLAN struct code_plan plan = { 0 };
+	unsigned steps = CODE_GLOB_STEPS;
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_FREE char *copy = calloc(1, size + 1);
 	const char *at = copy, *end = copy + size;
@@ -49,6 +50,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (r == 0 && (!plan.run || plan.files[0].name[0] == '/' ||
 		       plan.limits.disk >= plan.limits.memory))
 		abort();
-	(void)code_glob_match(globs[0], file.name);
+	(void)code_glob_match(globs[0], file.name, &steps);
 	return 0;
 }

@@ -103,7 +103,8 @@ void api_code_failed(struct api_error *err, const struct warren_error *why)
 {
 	if (why->msg[0] == '/' && why->code == ENOENT) {
 		(void)api_error_set(err, API_ERR_COMMAND_NOT_FOUND, "%s", why->msg);
-		api_error_text(err, "pointer", "/language");
+		api_error_text(err, "pointer", "%.*s", (int)strcspn(why->msg, ":"),
+			       why->msg);
 	} else if (why->msg[0] == '/') {
 		(void)api_code_refuse(err, why);
 	} else {
@@ -233,14 +234,8 @@ static int api_code_make(const struct code_client *where, const struct code_requ
 			 struct api_error *err)
 {
 	struct warren_error why = WARREN_ERROR_INIT;
-	uint64_t max_cpu = where->config->max.limits[SPEC_CPU];
 	int r;
 
-	if (max_cpu && where->cpu_millis > max_cpu)
-		return api_error_set(err, API_ERR_POLICY_REFUSED,
-				     "/limits/cpu_millis: %ju is more than the %ju that "
-				     "the service allows",
-				     (uintmax_t)where->cpu_millis, (uintmax_t)max_cpu);
 	api_code_spec(where, p, m);
 	api_code_insist(where, q, &m->spec);
 	r = api_code_place(where, q, m, err);
@@ -248,10 +243,7 @@ static int api_code_make(const struct code_client *where, const struct code_requ
 		return r;
 	r = policy_check(where->policy, &m->spec, &why);
 	if (r < 0)
-		return api_error_set(err,
-				     r == -EPERM ? API_ERR_POLICY_REFUSED
-						 : API_ERR_INVALID_REQUEST,
-				     "%s", why.msg);
+		return api_error_policy(err, &why);
 	/* Images that the client names are for those who may pull. */
 	m->source.may_not_pull = q->image && !access_may(where->caller, "pull");
 	m->spec.no_pull = m->source.may_not_pull;

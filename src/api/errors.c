@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "spec/spec.h"
 
 #define X(code, name, status) [code] = { name, status },
 static const struct {
@@ -209,4 +210,20 @@ void api_error_write(const struct api_error *err, const char *request_id, struct
 		json_close(&j, '}');
 	json_str(&j, "request_id", request_id);
 	json_close(&j, '}');
+}
+
+int api_error_policy(struct api_error *err, const struct warren_error *why)
+{
+	int r = api_error_set(err,
+			      why->code == EPERM ? API_ERR_POLICY_REFUSED
+						 : API_ERR_INVALID_REQUEST,
+			      "%s", why->msg);
+
+	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++) {
+		size_t n = strlen(spec_limits[i].word);
+
+		if (strncmp(why->msg, spec_limits[i].word, n) == 0 && why->msg[n] == ':')
+			api_error_text(err, "pointer", "/limits/%s", spec_limits[i].name);
+	}
+	return r;
 }

@@ -42,6 +42,8 @@ int api_error_set(struct api_error *err, enum api_code code, const char *fmt, ..
  * is unchanged.
  */
 int api_error_from(struct api_error *err, const struct warren_error *engine);
+/* An error of policy_check(): a limit that it names is a field of `limits`. */
+int api_error_policy(struct api_error *err, const struct warren_error *why);
 /* Add a field to `detail`; beyond API_DETAILS_MAX, it is dropped. */
 void api_error_text(struct api_error *err, const char *key, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);

@@ -4,8 +4,10 @@
  *
  * The states of a match are positions in the glob; all that are possible are followed at
  * the same time. So a match takes at most the length of the glob times that of the path,
- * whatever a client writes.
+ * whatever a client writes. That is too much for each of many files: the caller says how
+ * many steps a match may take.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -88,25 +90,33 @@ static void glob_follow(const char *glob, size_t p, struct glob_states *now,
 	}
 }
 
-bool code_glob_match(const char *glob, const char *path)
+int code_glob_match(const char *glob, const char *path, unsigned *steps)
 {
 	struct glob_states now = { { true } }, next;
 	size_t m = strlen(glob);
 	bool fresh = true;
 
 	if (m > CODE_GLOB_LEN)
-		return false;
+		return 0;
 	for (;;) {
 		size_t n = *path ? glob_char(path) : 0;
+		bool any = false;
 
-		(void)memset(&next, 0, sizeof(next));
-		for (size_t p = 0; p < m; p++)
-			if (now.on[p])
-				glob_follow(glob, p, &now, &next, path, n, fresh);
-		if (n == 0)
-			return now.on[m];
+		(void)memset(&next, 0, m + 4);
+		for (size_t p = 0; p < m; p++) {
+			if (!now.on[p])
+				continue;
+			if ((*steps)-- == 0) {
+				*steps = 0;
+				return -E2BIG;
+			}
+			any = true;
+			glob_follow(glob, p, &now, &next, path, n, fresh);
+		}
+		if (n == 0 || !any)
+			return n == 0 && now.on[m];
 		fresh = *path == '/';
 		path += n;
-		now = next;
+		(void)memcpy(&now, &next, m + 4);
 	}
 }

@@ -112,7 +112,8 @@ static int plan_add_step(char ***to, const char *const *step, const char *file,
 	return 0;
 }
 
-static int plan_args(const struct code_request *q, struct warren_error *err)
+static int plan_args(const struct code_request *q, struct code_plan *p,
+		     struct warren_error *err)
 {
 	if (strv_len(q->args) > CODE_ARGS_MAX)
 		return error_set(err, EINVAL, "/args: there are more than %d",
@@ -122,10 +123,12 @@ static int plan_args(const struct code_request *q, struct warren_error *err)
 				 "/args: with /env, they have more than %" PRIu64
 				 " bytes",
 				 CODE_ARGS_BYTES);
-	for (size_t i = 0; q->env && q->env[i]; i++)
+	for (size_t i = 0; q->env && q->env[i]; i++) {
+		p->own_path = p->own_path || strncmp(q->env[i], "PATH=", 5) == 0;
 		if (!strchr(q->env[i], '=') || q->env[i][0] == '=')
 			return error_set(err, EINVAL, "/env: '%.80s' is not NAME=value",
 					 q->env[i]);
+	}
 	return 0;
 }
 
@@ -142,7 +145,7 @@ static int plan_steps(const struct code_request *q, struct code_plan *p,
 {
 	const struct code_language *l = p->language;
 	const char *file = p->files[0].name;
-	int r = plan_args(q, err);
+	int r = plan_args(q, p, err);
 
 	if (r == 0 && l->compile)
 		r = plan_add_step(&p->compile, l->compile, file, err);
@@ -202,6 +205,20 @@ static bool plan_names_collide(const char *a, const char *b)
 	return strncmp(a, b, n) == 0 && (!b[n] || b[n] == '/');
 }
 
+/* Whether the compiler writes it: what it makes has such a name in its step. */
+static bool plan_is_made(const struct code_plan *p, const char *name)
+{
+	for (size_t i = 0; strncmp(name, ".program", 8) == 0 && p->language->compile &&
+			   p->language->compile[i];
+	     i++) {
+		const char *word = p->language->compile[i], *equals = strchr(word, '=');
+
+		if (strcmp(word, name) == 0 || (equals && strcmp(equals + 1, name) == 0))
+			return true;
+	}
+	return false;
+}
+
 static int plan_check_file(const struct code_plan *p, size_t i, struct warren_error *err)
 {
 	const char *name = p->files[i].name,
@@ -213,6 +230,10 @@ static int plan_check_file(const struct code_plan *p, size_t i, struct warren_er
 	if (plan_names_collide(p->files[0].name, name))
 		return error_set(err, EINVAL,
 				 "/files: '%.200s' is the name of the program's own file",
+				 name);
+	if (plan_is_made(p, name))
+		return error_set(err, EINVAL,
+				 "/files: '%.200s' is the name of the compiled program",
 				 name);
 	for (size_t k = 1; k < i; k++)
 		if (plan_names_collide(p->files[k].name, name))
@@ -310,6 +331,18 @@ static int plan_artifacts(const struct code_request *q, struct code_plan *p,
 	}
 	p->artifacts = n > 0 ? q->artifacts : NULL;
 	return 0;
+}
+
+int code_plan_wants(const struct code_plan *p, const char *name)
+{
+	unsigned steps = CODE_GLOB_STEPS;
+	int r = 0;
+
+	if (strcmp(name, p->files[0].name) == 0 || plan_is_made(p, name))
+		return 0;
+	for (size_t i = 0; r == 0 && p->artifacts[i]; i++)
+		r = code_glob_match(p->artifacts[i], name, &steps);
+	return r;
 }
 
 /* ------------------------------------------------------------------ limits */
@@ -410,4 +443,28 @@ int code_plan_make(const struct code_settings *settings,
 	*ret = p;
 	p = (struct code_plan){ 0 };
 	return 0;
+}
+
+int code_plan_missing(const struct code_plan *p, const char *tools,
+		      struct warren_error *err)
+{
+	const char *package = p->language->package;
+	char list[160] = "", one[128];
+
+	for (size_t i = 0; code_step_tool(tools, i, one, sizeof(one)); i++) {
+		size_t n = strlen(list);
+
+		(void)snprintf(list + n, sizeof(list) - n, "%s'%.60s'",
+			       i > 0 ? " or " : "", one);
+	}
+	if (p->own_path)
+		return error_set(err, ENOENT,
+				 "/env: %s needs %s, which is not in the PATH that the "
+				 "request sets",
+				 p->language->name, list);
+	return error_set(
+		err, ENOENT,
+		"/language: %s needs %s, which the image '%.120s' does not have%s%s",
+		p->language->name, list, p->image, package ? "; on Debian, install " : "",
+		package ? package : "");
 }

@@ -88,7 +88,8 @@ struct code_plan {
 	struct code_limits limits;
 	uint64_t tmp; /* bytes of /tmp */
 	uint64_t max_output;
-	char *opened; /* the program with its opening; NULL: as it was given */
+	char *opened;  /* the program with its opening; NULL: as it was given */
+	bool own_path; /* the request sets PATH */
 };
 
 /*
@@ -102,7 +103,23 @@ void code_plan_done(struct code_plan *p);
 
 #define AUTO_CODE_PLAN CLEANUP(code_plan_done)
 
-/* Whether @path (relative) matches @glob: * and ? in a name, ** across names, [sets]. */
-bool code_glob_match(const char *glob, const char *path);
+/*
+ * Whether @path (relative) matches @glob: * and ? in a name, ** across names, [sets].
+ * Each step is taken from *@steps; when none is left, -E2BIG.
+ */
+int code_glob_match(const char *glob, const char *path, unsigned *steps);
+
+/* Steps for one file and all globs of a request: some 50 microseconds. */
+#define CODE_GLOB_STEPS 16384
+
+/*
+ * Whether the file @name, relative to CODE_DIR, is one that the request asks for. It is
+ * neither the program nor what its compiler makes of it. -E2BIG: the globs are too
+ * complicated to tell.
+ */
+int code_plan_wants(const struct code_plan *p, const char *name);
+/* -ENOENT: the image lacks each of the programs that the first word of a step names. */
+int code_plan_missing(const struct code_plan *p, const char *tools,
+		      struct warren_error *err);
 
 #endif /* CODE_PLAN_H */

@@ -112,16 +112,25 @@ static int code_job_pump(struct code_job *j, struct warren_exec *ex,
 
 /* -------------------------------------------------------------------- steps */
 
+/* An error of the plan names the field of a request in JSON: "/limits/memory: ...". */
+static int code_job_refuse(const struct warren_error *why, struct warren_error *err)
+{
+	const char *msg = why->msg;
+
+	if (strncmp(msg, "/limits/", 8) == 0)
+		msg += 8;
+	else if (msg[0] == '/')
+		msg++;
+	return error_set(err, why->code, "%s", msg);
+}
+
 static int code_job_missing(const struct code_job *j, const char *tools,
 			    struct warren_error *err)
 {
-	const char *package = j->plan.language->package;
+	struct warren_error why = WARREN_ERROR_INIT;
 
-	return error_set(err, ENOENT,
-			 "language: %s needs '%.100s', which the image '%.120s' "
-			 "does not have%s%s",
-			 j->plan.language->name, tools, j->plan.image,
-			 package ? "; on Debian, install " : "", package ? package : "");
+	(void)code_plan_missing(&j->plan, tools, &why);
+	return code_job_refuse(&why, err);
 }
 
 /* Run a step with the first of its tools that the image has. 1: it has none of them. */
@@ -333,7 +342,6 @@ void warren_code_done(struct warren_code_result *result)
 	*result = (struct warren_code_result){ 0 };
 }
 
-/* An error of the plan names the field of a request in JSON: "/limits/memory: ...". */
 static int code_job_plan(const struct warren_code *code, struct code_plan *ret,
 			 struct warren_error *err)
 {
@@ -356,16 +364,9 @@ static int code_job_plan(const struct warren_code *code, struct code_plan *ret,
 		.image = code->image,
 	};
 	struct warren_error why = WARREN_ERROR_INIT;
-	const char *msg = why.msg;
 	int r = code_plan_make(&settings, &q, ret, &why);
 
-	if (r == 0)
-		return 0;
-	if (strncmp(msg, "/limits/", 8) == 0)
-		msg += 8;
-	else if (msg[0] == '/')
-		msg++;
-	return error_set(err, why.code, "%s", msg);
+	return r < 0 ? code_job_refuse(&why, err) : 0;
 }
 
 int warren_code(struct warren *w, const struct warren_code *code,

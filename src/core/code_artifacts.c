@@ -32,10 +32,11 @@ struct artifact_search {
 
 static bool artifact_wanted(const struct artifact_search *s)
 {
-	for (size_t i = 0; s->plan->artifacts[i]; i++)
-		if (code_glob_match(s->plan->artifacts[i], s->path))
-			return true;
-	return false;
+	int r = code_plan_wants(s->plan, s->path);
+
+	if (r < 0)
+		s->to->artifacts_complete = false;
+	return r > 0;
 }
 
 /* All of the file, if it fits; 0: it does not, or is gone. */

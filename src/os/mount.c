@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
@@ -70,11 +71,21 @@ int mount_new(const char *type, const struct mount_option *options, uint64_t att
 	return 0;
 }
 
+/* " of '/path'" for messages; nothing if the descriptor alone says which. */
+static const char *mount_of(const char *path, char *out, size_t size)
+{
+	out[0] = '\0';
+	if (*path)
+		(void)snprintf(out, size, " of '%s'", path);
+	return out;
+}
+
 /* Add @attr, and with @userns >= 0 its id map, to the mount of @fd. */
 static int set_attr(int fd, const char *path, unsigned flags, uint64_t attr, int userns,
 		    struct warren_error *err)
 {
 	struct mount_attr set = { .attr_set = attr };
+	char of[256];
 
 	if (userns >= 0) {
 		set.attr_set |= MOUNT_ATTR_IDMAP;
@@ -86,10 +97,11 @@ static int set_attr(int fd, const char *path, unsigned flags, uint64_t attr, int
 	if (userns >= 0 && errno == EINVAL)
 		return error_set(
 			err, EOPNOTSUPP,
-			"the filesystem of '%s' (or one mounted below it) does not support "
+			"the filesystem%s (or one mounted below it) does not support "
 			"id-mapped mounts",
-			path);
-	return error_errno(err, errno, "set the attributes of the mount of '%s'", path);
+			mount_of(path, of, sizeof(of)));
+	return error_errno(err, errno, "set the attributes of the mount%s",
+			   mount_of(path, of, sizeof(of)));
 }
 
 int mount_copy(int dirfd, const char *path, bool recursive, uint64_t attr, int userns,
@@ -98,10 +110,12 @@ int mount_copy(int dirfd, const char *path, bool recursive, uint64_t attr, int u
 	unsigned flags = recursive ? AT_RECURSIVE : 0;
 	AUTO_CLOSE int fd = open_tree(
 		dirfd, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | flags);
+	char of[256];
 	int r;
 
 	if (fd < 0)
-		return error_errno(err, errno, "copy the mount of '%s'", path);
+		return error_errno(err, errno, "copy the mount%s",
+				   mount_of(path, of, sizeof(of)));
 	r = set_attr(fd, path, flags, attr, userns, err);
 	if (r < 0)
 		return r;

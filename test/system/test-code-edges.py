@@ -131,6 +131,19 @@ def artifacts_are_bounded_and_lead_nowhere():
     ok(any(a["path"].startswith("real/") for a in r["artifacts"]), "the others are there")
 
 
+@test
+def artifacts_have_names_that_can_be_told():
+    r = code("python", "import os\nfor n in (b'\\xff1', b'\\xff2', 'é'.encode()): open(n, 'w')", artifacts=["*"])
+    eq(([a["path"] for a in r["artifacts"]], r["artifacts_complete"]), (["é"], False), "names that are not UTF-8")
+    for language, text in (("c", "#include <stdio.h>\nint main(void) { fclose(fopen(\".program.txt\", \"w\")); }"),
+                           ("bash", "touch .program.txt")):
+        eq([a["path"] for a in code(language, text, files={"in": ""}, artifacts=["**"])["artifacts"]], [".program.txt", "in"], language)
+    check_error(w.ask("POST", "/v1/code", {"language": "c", "code": "", "files": {".program": ""}}), 400, "invalid_request")
+    # A pattern that takes too long for a name leaves it out, and says so.
+    r = code("bash", f"touch {'a' * 250} {'b' * 20}", artifacts=["*?" * 120])
+    eq(([a["path"] for a in r["artifacts"]], r["artifacts_complete"]), ([], False), "a pattern that is too complicated")
+
+
 # Stops all others, the file worker among them, and lets them go on for a moment now and then.
 HOLDS = """
 import os, signal, time

@@ -194,6 +194,17 @@ def a_tenant_has_its_own():
     ok(posture()[0] >= OLD_MS, "control: our own waits")
 
 
+@test
+def none_outlives_a_revoked_token():
+    token = world.post("/v1/tokens", {"name": "short", "scopes": ["exec", "write"], "tenant": "leaving"}, status=201)
+    world.post("/v1/code", {"language": "python", "code": "1"}, token=token["secret"])
+    def theirs():
+        return [b["id"] for b in world.sandboxes() if b["owner"] == "leaving" and b["state"] == "running"]
+    until(theirs, "no interpreter waits")
+    world.ask("DELETE", f"/v1/tokens/{token['id']}", status=204)
+    until(lambda: not theirs(), "an interpreter of the tenant is left")
+
+
 if __name__ == "__main__":
     with World(config=f"code:\n  warm: {EACH}\n") as world:
         failed = run_tests()

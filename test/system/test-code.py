@@ -156,13 +156,18 @@ def what_is_wrong_is_named():
                         ("/files", {"files": {"../x": ""}}), ("/files", {"files": {"main.sh": ""}}),
                         ("/artifacts/0", {"artifacts": ["/etc/*"]}), ("/limits/disk", {"limits": {"disk": "10g"}}),
                         ("/limits/memory", {"limits": {"memory": 1}}), ("/stdin", {"stdin": "", "stdin_base64": ""}),
-                        ("/nonsense", {"nonsense": 1})):
+                        ("/limits/cpu_millis", {"limits": {"cpu_millis": 1}}), ("/nonsense", {"nonsense": 1})):
         r = w.ask("POST", "/v1/code", {"language": "bash", "code": "true", **more})
         check_error(r, 400, "invalid_request")
         ok(field in r.json()["message"], f"{more}: {r.json()}")
+        ok(r.json()["detail"]["pointer"].startswith(field), f"{more}: {r.json()}")
     message = w.ask("POST", "/v1/code", {"language": "cobol", "code": ""}).json()["message"]
     ok(all(f" {name}" in message for name in PROGRAMS), message)
     eq(code("SH", "echo alias")["stdout"], "alias\n", "an alias")
+    r = w.ask("POST", "/v1/code", {"language": "bash", "code": "true", "env": {"PATH": "/nowhere"}})
+    check_error(r, 422, "command_not_found")
+    ok("'bash' or 'sh'" in r.json()["message"] and "PATH" in r.json()["message"], r.json())
+    eq(r.json()["detail"]["pointer"], "/env", r.json())
 
 
 @test

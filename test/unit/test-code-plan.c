@@ -221,9 +221,92 @@ TEST(globs_match_paths)
 		{ "[]]", "]", true },
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-		if (code_glob_match(cases[i].glob, cases[i].path) != cases[i].match)
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		unsigned steps = CODE_GLOB_STEPS;
+
+		if (code_glob_match(cases[i].glob, cases[i].path, &steps) !=
+		    (int)cases[i].match)
 			TAP_FAIL("'%s' and '%s'", cases[i].glob, cases[i].path);
+	}
+}
+
+/* Whether @path is an artifact of a program in C. */
+static int wanted(const char *glob, const char *path)
+{
+	AUTO_CODE_PLAN struct code_plan p = { 0 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	const char *globs[] = { glob, NULL };
+
+	EQ(plan_of(&none, (struct code_request){ .language = "c", .artifacts = globs },
+		   &p, &err),
+	   0);
+	return code_plan_wants(&p, path);
+}
+
+TEST(a_match_takes_a_bounded_time)
+{
+	char path[1001], glob[601];
+
+	(void)memset(path, 'a', sizeof(path) - 1);
+	path[1000] = '\0';
+	for (size_t i = 0; i < 600; i += 2)
+		(void)memcpy(glob + i, "*?", 2);
+	glob[600] = '\0';
+	EQ(wanted(glob, path), -E2BIG);
+	/* Common ones do not come close, for the longest paths too. */
+	EQ(wanted("**/*.txt", path), 0);
+	EQ(wanted("**/*a", path), 1);
+	EQ(wanted("out/**/x*", path), 0);
+}
+
+TEST(the_program_is_no_artifact)
+{
+	EQ(wanted("**", "main.c"), 0);
+	EQ(wanted("**", ".program"), 0);
+	EQ(wanted("**", ".program.txt"), 1);
+	EQ(wanted("**", ".programs/x"), 1);
+	EQ(wanted("**", "d/.program"), 1);
+	EQ(wanted("**", "d/main.c"), 1);
+}
+
+TEST(a_file_cannot_have_the_name_of_the_compiled_program)
+{
+	const struct code_file made = { ".program", "", 0 },
+			       other = { ".program.txt", "", 0 },
+			       module = { ".program.mjs", "", 0 };
+	AUTO_CODE_PLAN struct code_plan p = { 0 };
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	refused((struct code_request){ .language = "c", .files = &made, .n_files = 1 },
+		EINVAL, "/files: '.program' ");
+	refused((struct code_request){ .language = "ts", .files = &module, .n_files = 1 },
+		EINVAL, "/files: '.program.mjs' ");
+	EQ(plan_of(&none,
+		   (struct code_request){
+			   .language = "c", .files = &other, .n_files = 1 },
+		   &p, &err),
+	   0);
+	code_plan_done(&p);
+	EQ(plan_of(&none, (struct code_request){ .files = &made, .n_files = 1 }, &p,
+		   &err),
+	   0);
+}
+
+TEST(a_missing_tool_is_named_with_its_reason)
+{
+	AUTO_CODE_PLAN struct code_plan p = { 0 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	const char *env[] = { "PATH=/nowhere", NULL };
+
+	EQ(plan_of(&none, (struct code_request){ .env = env }, &p, &err), 0);
+	EQ(code_plan_missing(&p, "python3|python", &err), -ENOENT);
+	STREQ(err.msg, "/env: python needs 'python3' or 'python', which is not in the "
+		       "PATH that the request sets");
+	code_plan_done(&p);
+	EQ(plan_of(&none, (struct code_request){ .image = "i" }, &p, &err), 0);
+	EQ(code_plan_missing(&p, "python3", &err), -ENOENT);
+	STREQ(err.msg, "/language: python needs 'python3', which the image 'i' does not "
+		       "have; on Debian, install python3");
 }
 
 TEST(a_step_may_name_several_tools)

@@ -95,9 +95,12 @@ int code_wanted_read(const struct body *body, struct code_wanted *w,
 	struct body limits = body_object(body, "limits");
 	const char *code = body_text(body, "code");
 
-	if (body_has(body, "stdin") && body_has(body, "stdin_base64"))
-		return api_error_set(err, API_ERR_INVALID_REQUEST,
-				     "/stdin: give stdin or stdin_base64, not both");
+	if (body_has(body, "stdin") && body_has(body, "stdin_base64")) {
+		(void)api_error_set(err, API_ERR_INVALID_REQUEST,
+				    "/stdin: give stdin or stdin_base64, not both");
+		api_error_text(err, "pointer", "/stdin");
+		return -EBADMSG;
+	}
 	w->request = (struct code_request){
 		.language = body_text(body, "language"),
 		.code = code,

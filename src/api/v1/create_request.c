@@ -310,10 +310,8 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 	    create_request_read_mounts(body, w) < 0)
 		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
 	r = policy_check(v1->policy, &w->spec, &why);
-	if (r == -EPERM)
-		return api_error_set(err, API_ERR_POLICY_REFUSED, "%s", why.msg);
 	if (r < 0)
-		return api_error_set(err, API_ERR_INVALID_REQUEST, "%s", why.msg);
+		return api_error_policy(err, &why);
 	create_request_write_spec(body, w);
 	if (w->text.failed)
 		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");

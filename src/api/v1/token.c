@@ -8,6 +8,7 @@
 #include "base/date.h"
 #include "base/json.h"
 #include "net/loop.h"
+#include "service/code/code.h"
 
 static void put_when(struct json *j, const char *key, int64_t ms)
 {
@@ -255,6 +256,9 @@ void v1_revoke_token(struct call *c)
 			    c->route.param[0]);
 	else if (r < 0)
 		call_fail(c, &err);
-	else
+	else {
+		/* Whose it was: none may outlive it, and new ones take milliseconds. */
+		code_warm_drop_of(c->v1->service, NULL);
 		answer_synced(c, 204, NULL);
+	}
 }

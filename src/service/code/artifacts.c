@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/utf8.h"
 #include "service/code/internal.h"
 
 #define CODE_READ_PIECE (256U << 10)
@@ -33,16 +34,16 @@ static const char *code_artifact_name(const char *path)
 	return strncmp(path, CODE_DIR "/", n) == 0 ? path + n : path;
 }
 
-/* Neither the program itself nor what its compiler made of it. */
-static bool code_artifact_wanted(const struct code_run *run, const char *name)
+/* A name that is not UTF-8 cannot be told in JSON. */
+static bool code_artifact_wanted(struct code_run *run, const char *name)
 {
-	if (strcmp(name, run->plan.files[0].name) == 0 ||
-	    (run->plan.compile && strncmp(name, ".program", 8) == 0))
+	int r = code_plan_wants(&run->plan, name);
+
+	if (r < 0 || (r > 0 && !utf8_valid(name, strlen(name)))) {
+		run->result.artifacts_complete = false;
 		return false;
-	for (size_t i = 0; run->plan.artifacts[i]; i++)
-		if (code_glob_match(run->plan.artifacts[i], name))
-			return true;
-	return false;
+	}
+	return r > 0;
 }
 
 static int code_artifact_add(struct code_run *run, const char *name)

@@ -103,6 +103,8 @@ void code_go_on(struct code_run *run);
  * returns NULL.
  */
 struct code_run *code_cancel(struct code_run *run);
+/* Delete the interpreters that wait for programs of this tenant; NULL: of all. */
+void code_warm_drop_of(struct service *s, const char *owner);
 /* The id of its sandbox, which may be gone. */
 const char *code_sandbox_id(const struct code_run *run);
 

@@ -112,20 +112,8 @@ static bool code_step_too_old(const struct code_run *run, const struct warren_re
 static void code_tool_missing(struct code_run *run, const char *tools)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	const char *package = run->plan.language->package;
-	char list[160] = "", one[128];
 
-	for (size_t i = 0; code_step_tool(tools, i, one, sizeof(one)); i++) {
-		size_t n = strlen(list);
-
-		(void)snprintf(list + n, sizeof(list) - n, "%s'%.60s'",
-			       i > 0 ? " or " : "", one);
-	}
-	(void)error_set(
-		&err, ENOENT,
-		"/language: %s needs %s, which the image '%.120s' does not have%s%s",
-		run->plan.language->name, list, run->plan.image,
-		package ? "; on Debian, install " : "", package ? package : "");
+	(void)code_plan_missing(&run->plan, tools, &err);
 	code_fail(run, &err);
 }
 

@@ -145,8 +145,6 @@ void code_warm_next(struct service *s, struct code_recipe *r, size_t tool);
 struct code_run *code_warm_take(struct service *s, struct code_plan *plan,
 				const struct code_sandbox *sandbox,
 				const struct code_callbacks *callbacks, void *ctx);
-/* Delete the interpreters that wait for this tenant. */
-void code_warm_drop_of(struct service *s, const char *owner);
 /* The interpreter is started: prepare what a program needs. */
 void code_warm_open(struct code_run *run);
 /* All files are written: write the program to the FIFO. */

@@ -199,7 +199,7 @@ void code_warm_drop_of(struct service *s, const char *owner)
 
 	for (struct code_run *run = service_warm(s)->runs; run; run = next) {
 		next = run->next;
-		if (strcmp(run->recipe->owner, owner) == 0)
+		if (!owner || strcmp(run->recipe->owner, owner) == 0)
 			warm_drop(run);
 	}
 }
