@@ -11,7 +11,8 @@
 /*
  * Like warren_adopt(), but the handle supports only operations that do not need the
  * sandbox's init: destroy, pause, stats, update, describe and connection. -ESRCH: the
- * sandbox had ended, and its remains were removed.
+ * sandbox had ended; its remains were removed, if that was possible. Then the next call
+ * returns -ENOENT.
  */
 int warren_find(struct warren *w, const char *id, struct warren_sandbox **ret_sandbox,
 		struct warren_error *err);

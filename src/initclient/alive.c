@@ -29,28 +29,35 @@
 #define UNASKED    16   /* messages that are no WELCOME, until nothing more is heard */
 #define FIELD_TIME 20   /* of stat(5) behind the name in parentheses: starttime */
 
-/* When process @pid began, in ticks since the machine did; 0: it is gone. */
-static uint64_t start_time(pid_t pid)
+/*
+ * When process @pid began, in ticks since the machine did. -ESRCH: it is gone; any other
+ * error says nothing about it.
+ */
+static int start_time(pid_t pid, uint64_t *ret)
 {
 	char path[32], text[STAT_MAX];
 	const char *p;
+	int r;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	if (fd_read_file_at(AT_FDCWD, path, text, sizeof(text)) < 0)
-		return 0;
+	r = (int)fd_read_file_at(AT_FDCWD, path, text, sizeof(text));
+	if (r < 0)
+		return r == -ENOENT ? -ESRCH : r;
 	/* The name may hold anything; what is behind its end has no parenthesis. */
 	p = strrchr(text, ')');
 	for (int i = 0; p && i < FIELD_TIME; i++)
 		p = strchr(p + 1, ' ');
-	return p ? strtoull(p + 1, NULL, 10) : 0;
+	*ret = p ? strtoull(p + 1, NULL, 10) : 0;
+	return *ret ? 0 : -EIO;
 }
 
 void door_note_init(struct initclient_sandbox *sandbox)
 {
 	if (sandbox->pid <= 0 || sandbox->init_pid == (uint32_t)sandbox->pid)
 		return;
-	sandbox->init_start = start_time(sandbox->pid);
-	sandbox->init_pid = sandbox->init_start ? (uint32_t)sandbox->pid : 0;
+	sandbox->init_pid = start_time(sandbox->pid, &sandbox->init_start) == 0
+				    ? (uint32_t)sandbox->pid
+				    : 0;
 }
 
 /* Of a state that was written before processes were noted in it. */
@@ -76,20 +83,28 @@ int door_find_init(int sandboxes, struct initclient_sandbox *sandbox, uid_t *ret
 {
 	pid_t pid = (pid_t)sandbox->init_pid;
 	AUTO_CLOSE int fd = -1;
+	uint64_t start = 0;
 	struct stat st;
 	char path[32];
+	int r;
 
 	if (pid <= 0)
 		return find_by_socket(sandboxes, sandbox, ret_uid, err);
 	fd = pidfd_open(pid, 0);
 	if (fd < 0 && errno != ESRCH && errno != EINVAL)
 		return error_errno(err, errno, "open its init process");
-	if (fd < 0 || start_time(pid) != sandbox->init_start)
-		return error_set(err, ESRCH, "its init is gone");
+	r = fd < 0 ? -ESRCH : start_time(pid, &start);
+	if (r == 0 && start != sandbox->init_start)
+		r = -ESRCH;
 	/* By the status of the process, whose file is root's when it cannot be dumped. */
 	(void)snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	if (stat(path, &st) < 0)
+	if (r == 0 && stat(path, &st) < 0)
+		r = errno == ENOENT ? -ESRCH : -errno;
+	/* A dead sandbox is removed, so no other error may be taken for its death. */
+	if (r == -ESRCH)
 		return error_set(err, ESRCH, "its init is gone");
+	if (r < 0)
+		return error_errno(err, -r, "look at its init process");
 	*ret_uid = st.st_uid;
 	sandbox->pid = pid;
 	sandbox->pidfd = TAKE_FD(fd);
@@ -105,6 +120,7 @@ static void alive_ask(int sandboxes, struct sandbox_socket_look *look)
 	struct initclient_sandbox sandbox = { .pidfd = -1 };
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	uid_t uid;
+	int r;
 
 	look->pidfd = -1;
 	look->fd = sandbox_socket_dial_now(sandboxes, look->id);
@@ -113,9 +129,10 @@ static void alive_ask(int sandboxes, struct sandbox_socket_look *look)
 	if (look->fd < 0)
 		return;
 	sandbox.control = look->fd;
-	if (sandbox_socket_identify(&sandbox, &uid, &ignored) < 0) {
-		look->alive =
-			false; /* dead already: the socket outlives it in backlogs */
+	r = sandbox_socket_identify(&sandbox, &uid, &ignored);
+	if (r < 0) {
+		/* Dead already, if it says so: the socket outlives it in backlogs. */
+		look->alive = r != -ESRCH;
 		return;
 	}
 	look->pidfd = sandbox.pidfd;

@@ -10,6 +10,7 @@
 
 /* Every backend's sandbox begins with this. */
 struct backend_sandbox {
+	struct backend_sandbox *next; /* backend/left.h */
 	char id[ID_LEN + 1];
 	size_t n_enforced;
 	struct warren_enforcement enforced[BACKEND_ENFORCED_MAX];

@@ -22,7 +22,7 @@ static const struct {
 	[WIRE_RESUME] = { sizeof(struct warden_proto_sandbox), false, true },
 	[WIRE_STATS] = { sizeof(struct warden_proto_sandbox), false, true },
 	[WIRE_UPDATE] = { sizeof(struct warden_proto_update), false, true },
-	[WIRE_LIST] = { sizeof(struct warden_proto_header), false, false },
+	[WIRE_LIST] = { sizeof(struct warden_proto_list), false, false },
 	[WIRE_IMAGE] = { sizeof(struct warden_proto_image), false, false },
 	[WIRE_PROBE] = { sizeof(struct warden_proto_header), false, false },
 	[WIRE_HEALTH] = { sizeof(struct warden_proto_header), false, false },
@@ -106,6 +106,10 @@ int warden_proto_check(const void *data, size_t size)
 	if (h->type == WIRE_CREATE && !create_whole(data, size))
 		return -EPROTO;
 	if (h->type == WIRE_IMAGE && !image_whole(data))
+		return -EPROTO;
+	if (h->type == WIRE_LIST &&
+	    !memchr(((const struct warden_proto_list *)data)->after, 0,
+		    sizeof(((const struct warden_proto_list *)data)->after)))
 		return -EPROTO;
 	return 0;
 }

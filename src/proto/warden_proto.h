@@ -41,7 +41,7 @@ enum warden_proto_type {
 	WIRE_RESUME,     /* struct warden_proto_sandbox */
 	WIRE_STATS,  /* struct warden_proto_sandbox; reply: struct warden_proto_stats */
 	WIRE_UPDATE, /* struct warden_proto_update */
-	WIRE_LIST,   /* struct warden_proto_header; reply: ids, NUL-terminated */
+	WIRE_LIST,   /* struct warden_proto_list; reply: ids, NUL-terminated */
 	WIRE_IMAGE,  /* struct warden_proto_image; reply: a pipe with its report */
 	WIRE_PROBE,  /* struct warden_proto_header; reply: JSON */
 	WIRE_HEALTH, /* struct warden_proto_header; reply: nothing */
@@ -63,6 +63,17 @@ struct warden_proto_header {
 struct warden_proto_sandbox {
 	struct warden_proto_header h;
 	char id[16]; /* see base/id.h; NUL-padded */
+};
+
+/*
+ * At most WIRE_LIST_MAX ids that are greater than @after, in ascending order. Fewer than
+ * that: there are no more.
+ */
+#define WIRE_LIST_MAX 4096
+
+struct warden_proto_list {
+	struct warden_proto_header h;
+	char after[16]; /* "": from the first one */
 };
 
 struct warden_proto_update {

@@ -158,7 +158,10 @@ static int do_connect(struct work *k, const void *msg, struct warren_error *err)
 	return r;
 }
 
-/* What is gone already is as it should be. */
+/*
+ * What is gone already is as it should be. What has ended is gone only if nothing of it
+ * is left.
+ */
 static int warden_do_destroy(struct work *k, const void *msg, struct warren_error *err)
 {
 	const struct warden_proto_sandbox *sandbox = msg;
@@ -166,8 +169,12 @@ static int warden_do_destroy(struct work *k, const void *msg, struct warren_erro
 	struct warren_error why = WARREN_ERROR_INIT;
 	int r = warden_find(k, sandbox->id, &sb, &why);
 
-	if (r == -ENOENT || r == -ESRCH)
+	if (r == -ESRCH)
+		r = warden_find(k, sandbox->id, &sb, &why);
+	if (r == -ENOENT)
 		return 0;
+	if (r == -ESRCH)
+		return error_set(err, EBUSY, "%s", why.msg);
 	if (r < 0) {
 		*err = why;
 		return r;
@@ -232,15 +239,28 @@ static int warden_do_update(struct work *k, const void *msg, struct warren_error
 	return r;
 }
 
-static int do_list(struct work *k, const void *msg UNUSED, struct warren_error *err)
+static int warden_compare_ids(const void *a, const void *b)
 {
-	char **ids = NULL;
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int do_list(struct work *k, const void *msg, struct warren_error *err)
+{
+	const struct warden_proto_list *list = msg;
+	AUTO_FREE char **ids = NULL;
+	size_t n = 0, first = 0;
 	int r = warren_list(k->engine, &ids, err);
 
-	for (char **id = ids; r == 0 && id && *id; id++)
-		buf_add(&k->reply, *id, strlen(*id) + 1);
-	free(ids);
-	return r;
+	if (r < 0)
+		return r;
+	while (ids[n])
+		n++;
+	qsort(ids, n, sizeof(*ids), warden_compare_ids);
+	while (first < n && strcmp(ids[first], list->after) <= 0)
+		first++;
+	for (size_t i = first; i < n && i - first < WIRE_LIST_MAX; i++)
+		buf_add(&k->reply, ids[i], ID_LEN + 1);
+	return 0;
 }
 
 static int do_image(struct work *k, const void *msg, struct warren_error *err)

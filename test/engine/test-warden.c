@@ -60,7 +60,7 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
 	[WIRE_RESUME] = sizeof(struct warden_proto_sandbox),
 	[WIRE_STATS] = sizeof(struct warden_proto_sandbox),
 	[WIRE_UPDATE] = sizeof(struct warden_proto_update),
-	[WIRE_LIST] = sizeof(struct warden_proto_header),
+	[WIRE_LIST] = sizeof(struct warden_proto_list),
 	[WIRE_IMAGE] = sizeof(struct warden_proto_image),
 	[WIRE_PROBE] = sizeof(struct warden_proto_header),
 	[WIRE_HEALTH] = sizeof(struct warden_proto_header),
@@ -385,6 +385,33 @@ static struct warren_spec toy_spec(void)
 	spec.wishes = WARREN_LIMIT_MEMORY | WARREN_LIMIT_CPU | WARREN_LIMIT_PIDS |
 		      WARREN_LIMIT_DISK | WARREN_LIMIT_NOFILE;
 	return spec;
+}
+
+TEST(a_list_goes_on_after_an_id)
+{
+	struct warden_proto_list m = { .h = { .type = WIRE_LIST, .backend = "toy" } };
+	const struct warden_proto_reply *reply = (const void *)api.data;
+	struct warren_spec toy = toy_spec();
+
+	warden_begin();
+	GRANTED(create("toy", ID_B, &toy));
+	GRANTED(create("toy", ID_A, &toy));
+	GRANTED(api_ask(&m, sizeof(m)));
+	EQ(api.size, 2 * (ID_LEN + 1));
+	OK(strcmp(reply->data, reply->data + ID_LEN + 1) < 0);
+	/* After the first one there is the second, and after that none. */
+	(void)memcpy(m.after, reply->data, ID_LEN + 1);
+	GRANTED(api_ask(&m, sizeof(m)));
+	EQ(api.size, ID_LEN + 1);
+	OK(strcmp(reply->data, m.after) > 0);
+	(void)memcpy(m.after, reply->data, ID_LEN + 1);
+	GRANTED(api_ask(&m, sizeof(m)));
+	EQ(api.size, 0);
+	(void)memset(m.after, 'z', sizeof(m.after));
+	REFUSED(EPROTO, api_ask(&m, sizeof(m)));
+	GRANTED(api_sandbox(WIRE_DESTROY, "toy", ID_A));
+	GRANTED(api_sandbox(WIRE_DESTROY, "toy", ID_B));
+	warden_end();
 }
 
 TEST(an_id_in_use_is_refused_on_every_backend)

@@ -236,9 +236,9 @@ static inline int api_sandbox(enum warden_proto_type type, const char *backend,
 /* How many the backend has. */
 static inline size_t count_listed(const char *backend)
 {
-	struct warden_proto_header m = { .type = WIRE_LIST };
+	struct warden_proto_list m = { .h = { .type = WIRE_LIST } };
 
-	EQ(warden_proto_put_backend(&m, backend), 0);
+	EQ(warden_proto_put_backend(&m.h, backend), 0);
 	GRANTED(api_ask(&m, sizeof(m)));
 	return api.size / (ID_LEN + 1);
 }

@@ -12,36 +12,21 @@ import collections
 import contextlib
 import errno
 import http.client
-import mmap
 import os
-import re
-import struct
 import subprocess
 import sys
 import time
 import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from checks import BUILD, SOURCE, Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from serve_world import BACKEND, SERVE, Client, World, fitted, has, until  # pylint: disable=wrong-import-position
+from call_world import PRELOAD, CallWorld, table  # pylint: disable=wrong-import-position
+from checks import Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from serve_world import BACKEND, SERVE, Client, fitted, has, until  # pylint: disable=wrong-import-position
 
-PRELOAD = os.path.join(BUILD, "test", "libcallfaults.so")
 SEED = int(os.environ.get("WARREN_SEED", time.time_ns() % (1 << 48)))
 ONLY = os.environ.get("WARREN_CALLS", "").split()
 LONG = bool(os.environ.get("WARREN_SOAK"))
-ROOM = 256
 BROKEN = (OSError, http.client.HTTPException)
-
-CLASSES = {
-    "FD": (errno.EMFILE, errno.ENFILE, errno.ENOMEM),
-    "FILE": (errno.ENOSPC, errno.EDQUOT, errno.EIO),
-    "WAIT": (errno.EINTR,),
-    "MEM": (errno.ENOMEM,),
-    "SOCK": (errno.EAGAIN, errno.ENOMEM),
-    "PROC": (errno.EAGAIN, errno.ENOMEM),
-    "DISK": (errno.EIO,),
-    "RARE": (),
-}
 
 # What cannot fail as that list has it, or is no matter of a service that runs.
 LEFT_OUT = {
@@ -68,53 +53,6 @@ preadv preadv2 process_vm_readv pthread_create pwrite64 pwritev pwritev2 read re
 rename renameat renameat2 rmdir send sendfile64 sendmmsg sendmsg sendto setgroups sethostname setns setresgid setresuid setrlimit64 setsid
 setsockopt shutdown signalfd socket socketpair splice stat64 statfs64 statvfs64 symlinkat sync_file_range syncfs syscall tee timerfd_create
 timerfd_settime umount2 uname unlink unlinkat unshare utimensat vmsplice wait4 waitid waitpid write writev""".split()
-
-
-def table():
-    """What callfaults.c has: (name, errors, one in so many), by their places."""
-    with open(f"{SOURCE}/test/lib/callfaults.c", encoding="utf-8") as f:
-        found = re.findall(r"^\tCALL\((\w+), (?:MINUS|NONE|CODE|CLOSES), ([A-Z ]+)\)", f.read(), re.M)
-    return [(name, tuple(dict.fromkeys(e for c in classes.split() for e in CLASSES[c])), 100 if "RARE" in classes else 3)
-            for name, classes in found]
-
-
-class Page:
-    """What callfaults.c looks at."""
-
-    SIZE = 24 + 16 * ROOM
-
-    def __init__(self, path):
-        with open(path, "wb") as f:
-            f.write(bytes(2 * 4096 + 4096))
-        os.chmod(path, 0o666)
-        with open(path, "r+b") as f:
-            self.page = mmap.mmap(f.fileno(), 3 * 4096)
-
-    def set(self, place, code, one_in, seed):
-        self.page[4:24] = struct.pack("=iIIQ", code, one_in, 0, seed)
-        self.page[:4] = struct.pack("=I", place + 1)
-
-    def off(self):
-        self.page[:4] = bytes(4)
-
-    def counts(self):
-        """How often each was called, and failed."""
-        n = struct.unpack(f"={2 * ROOM}Q", self.page[24:self.SIZE])
-        return n[:ROOM], n[ROOM:]
-
-
-class CallWorld(World):
-    def __init__(self, *options):
-        super().__init__(*options, start=False)
-        self.page = Page(f"{self.dir}/calls")
-        self.start()
-
-    def start(self, wait=True):
-        os.environ.update(LD_PRELOAD=PRELOAD, WARREN_FAULTS=f"{self.dir}/calls")
-        try:
-            return super().start(wait)
-        finally:
-            del os.environ["LD_PRELOAD"], os.environ["WARREN_FAULTS"]
 
 
 class Acknowledged:

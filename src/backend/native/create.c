@@ -438,8 +438,8 @@ void native_forget(struct native_sandbox *sandbox)
 }
 
 /* Kill all, wait until the kernel says so, remove. Whatever of it there is. */
-int native_unmake(struct native *n, struct native_sandbox *sandbox,
-		  struct warren_error *err)
+static int create_remove(struct native *n, struct native_sandbox *sandbox,
+			 struct warren_error *err)
 {
 	int r = 0;
 
@@ -486,7 +486,27 @@ int native_unmake(struct native *n, struct native_sandbox *sandbox,
 	} else {
 		n->leftovers = true;
 	}
+	return r;
+}
+
+int native_unmake(struct native *n, struct native_sandbox *sandbox,
+		  struct warren_error *err)
+{
+	int r = create_remove(n, sandbox, err);
+
 	native_forget(sandbox);
+	return r;
+}
+
+int native_undo(struct native *n, struct native_sandbox *sandbox,
+		struct warren_error *err)
+{
+	int r = create_remove(n, sandbox, err);
+
+	if (r < 0 && n->named)
+		left_put(&n->left, &sandbox->base);
+	else
+		native_forget(sandbox);
 	return r;
 }
 
@@ -667,7 +687,7 @@ void create_op_end(struct create_op *m, int r)
 	if (r == 0 && m->engine->trace)
 		keep_trace(m);
 	if (r < 0)
-		(void)native_unmake(m->engine, m->sandbox, &second);
+		(void)native_undo(m->engine, m->sandbox, &second);
 	(void)munmap(m->plan, sizeof(*m->plan));
 }
 

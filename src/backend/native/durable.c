@@ -186,20 +186,36 @@ void durable_remove(const struct native *n, const char *id)
 
 /* ------------------------------------------------------------------- finding */
 
+static struct native_sandbox *durable_handle_new(struct native *n)
+{
+	struct native_sandbox *sandbox = calloc(1, sizeof(*sandbox));
+
+	if (!sandbox)
+		return NULL;
+	sandbox->engine = n;
+	sandbox->has_ids = idmap_has_ids;
+	sandbox->pidfd = sandbox->control = sandbox->image_lock = -1;
+	return sandbox;
+}
+
 /* Those of a batch that are dead; slots[i] is the link of look[i]. */
 static void durable_sweep_batch(struct native *n, struct sandbox_socket_look *look,
 				const unsigned *slots, size_t count)
 {
 	door_look_at(n->sandboxes_fd, look, count);
 	for (size_t i = 0; i < count; i++) {
-		char name[16];
+		struct native_sandbox *sandbox;
+		struct warren_error ignored = WARREN_ERROR_INIT;
 
-		/* What cannot be removed keeps its link, for the next one to try. */
-		if (look[i].alive || cgroup_remove(&n->cgroups, look[i].id) < 0)
+		if (look[i].alive)
 			continue;
-		durable_remove(n, look[i].id);
-		(void)snprintf(name, sizeof(name), "%u", slots[i]);
-		(void)unlinkat(n->ids_fd, name, 0);
+		sandbox = durable_handle_new(n);
+		if (!sandbox)
+			continue; /* the next engine tries again */
+		(void)memcpy(sandbox->base.id, look[i].id, sizeof(look[i].id));
+		sandbox->slot = slots[i];
+		sandbox->has_slot = sandbox->has_door = sandbox->has_cgroup = true;
+		(void)native_undo(n, sandbox, &ignored);
 	}
 }
 
@@ -250,6 +266,7 @@ int durable_list(void *state, char ***ret_ids, struct warren_error *err)
 			buf_add(&ids, id, sizeof(id));
 	}
 	(void)closedir(d);
+	left_list(&n->left, &ids);
 	return sandbox_socket_pack_ids(&ids, ret_ids, err);
 }
 
@@ -288,22 +305,32 @@ static int durable_take_up(struct native *n, struct native_sandbox *sandbox, boo
 			      : r;
 }
 
+/* It was never complete, and what is left of it goes now. -ESRCH: it is gone. */
+static int durable_remove_left(struct native *n, struct backend_sandbox *left,
+			       struct warren_error *err)
+{
+	int r = native_undo(n, (struct native_sandbox *)left, err);
+
+	return r < 0 ? r : error_set(err, ESRCH, "it could not be created");
+}
+
 static int native_durable_find(struct native *n, const char *id, bool line,
 			       struct backend_sandbox **ret_sandbox,
 			       struct warren_error *err)
 {
 	struct native_sandbox *sandbox;
+	struct backend_sandbox *left;
 	int r;
 
 	if (!n->named)
 		return error_set(err, EINVAL,
 				 "an engine without a name has no durable sandboxes");
-	sandbox = calloc(1, sizeof(*sandbox));
+	left = left_take(&n->left, id);
+	if (left)
+		return durable_remove_left(n, left, err);
+	sandbox = durable_handle_new(n);
 	if (!sandbox)
 		return error_errno(err, ENOMEM, "make a handle");
-	sandbox->engine = n;
-	sandbox->has_ids = idmap_has_ids;
-	sandbox->pidfd = sandbox->control = sandbox->image_lock = -1;
 	sandbox->ready = true;
 	r = sandbox_socket_read_state(n->sandboxes_fd, id, native_talk(sandbox),
 				      &own_state, err);

@@ -136,11 +136,17 @@ static int seal_init(struct native *n, struct warren_error *err)
 	return 0;
 }
 
+static void native_forget_left(struct backend_sandbox *base)
+{
+	native_forget((struct native_sandbox *)base);
+}
+
 static void native_close(void *state)
 {
 	struct native *n = state;
 
 	(void)prepared_drop(n, SIZE_MAX);
+	left_done(&n->left, native_forget_left);
 	engine_registry_close(n);
 	take_forget_host(n);
 	(void)pthread_mutex_destroy(&n->lock);
@@ -178,6 +184,7 @@ static int native_open(const struct warren_options *options, void **ret_state,
 	n->ids_fd = n->lock_fd = n->init_fd = n->sandboxes_fd = -1;
 	n->trace = options->trace;
 	(void)pthread_mutex_init(&n->lock, NULL);
+	left_init(&n->left);
 	n->privileged = geteuid() == 0 && caps_have(CAP_SYS_ADMIN);
 	n->tmpfs_xattrs = !n->privileged || native_kernel_since(6, 6) ||
 			  scratch_disk_tmpfs_has_xattrs();

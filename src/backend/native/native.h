@@ -35,6 +35,7 @@
 #include <sys/types.h>
 
 #include "backend/backend.h"
+#include "backend/left.h"
 #include "image/image.h"
 #include "initclient/initclient.h"
 #include "os/cgroup.h"
@@ -80,6 +81,7 @@ struct native {
 	pthread_mutex_t lock;     /* protects the members below; several threads create */
 	struct native_host *host; /* the newest one; NULL: not opened yet */
 	struct native_prepared *parts; /* prepared sandboxes, the oldest first */
+	struct left left;              /* of a named engine */
 	struct native_inject inject;
 };
 
@@ -190,6 +192,9 @@ int native_create(void *state, const struct warren_spec *spec,
  */
 int native_unmake(struct native *n, struct native_sandbox *sandbox,
 		  struct warren_error *err);
+/* The same for a failed creation: if it fails, a named engine keeps @sandbox. */
+int native_undo(struct native *n, struct native_sandbox *sandbox,
+		struct warren_error *err);
 /* Free only the handle. */
 void native_forget(struct native_sandbox *sandbox);
 

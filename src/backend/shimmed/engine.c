@@ -46,7 +46,7 @@ static int lock_dir(int dir, int tries)
 	return -EBUSY;
 }
 
-static int engine_sweep_batch(const struct shimmed *k, int dir, const char *path,
+static int engine_sweep_batch(struct shimmed *k, int dir, const char *path,
 			      struct sandbox_socket_look *look, size_t n)
 {
 	int left = 0;
@@ -54,16 +54,19 @@ static int engine_sweep_batch(const struct shimmed *k, int dir, const char *path
 	door_look_at(k->sandboxes_fd, look, n);
 	for (size_t i = 0; i < n; i++) {
 		struct warren_error ignored = WARREN_ERROR_INIT;
+		bool stays = !look[i].alive &&
+			     shimmed_remove(k, dir, path, look[i].id, &ignored) < 0;
 
-		/* What cannot be removed stays, for the next one to try. */
-		left += look[i].alive ||
-			shimmed_remove(k, dir, path, look[i].id, &ignored) < 0;
+		left += look[i].alive || stays;
+		/* Of another engine's, the next one to be opened tries again. */
+		if (stays && dir == k->dir_fd)
+			shimmed_keep_left(k, look[i].id);
 	}
 	return left;
 }
 
 /* What is dead in @dir, which is at @path, and ours to clean. How much is left. */
-static int sweep_dir(const struct shimmed *k, int dir, const char *path)
+static int sweep_dir(struct shimmed *k, int dir, const char *path)
 {
 	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), left = 0;
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
@@ -88,7 +91,7 @@ static int sweep_dir(const struct shimmed *k, int dir, const char *path)
 }
 
 /* Those of engines that had no name, and are dead. */
-static void sweep_others(const struct shimmed *k)
+static void sweep_others(struct shimmed *k)
 {
 	int copy = openat(k->all_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
@@ -158,6 +161,7 @@ int shimmed_open(const struct warren_options *options, void **ret_state,
 		return error_errno(err, ENOMEM, "open the engine");
 	k->kind = backend_by_name(options->backend)->name;
 	k->dir_fd = k->all_fd = k->sandboxes_fd = k->lock_fd = -1;
+	left_init(&k->left);
 	if (libexec_find("warren-shim", k->shim, &k->missing) < 0)
 		k->shim[0] = '\0';
 	if (options->backend_config)
@@ -191,6 +195,7 @@ void shimmed_close(void *state)
 	const int fds[] = { k->dir_fd, k->all_fd, k->sandboxes_fd, k->lock_fd };
 	char name[sizeof(k->name) + 16];
 
+	left_done(&k->left, shimmed_forget);
 	(void)snprintf(name, sizeof(name), "%s.%s", k->kind, k->name);
 	/* A directory with something in it stays: that is what it is for. */
 	if (!k->named && k->lock_fd >= 0 && k->dir_fd >= 0) {

@@ -221,16 +221,18 @@ static void lifecycle_await_end(const struct shimmed_sandbox *sandbox, int timeo
 		;
 }
 
-static void lifecycle_forget(struct shimmed_sandbox *sandbox)
+void shimmed_forget(struct backend_sandbox *base)
 {
+	struct shimmed_sandbox *sandbox = (struct shimmed_sandbox *)base;
+
 	initclient_done(shimmed_talk(sandbox));
 	free(sandbox);
 }
 
-int shimmed_destroy(void *state, struct backend_sandbox *base, struct warren_error *err)
+static int lifecycle_remove(struct shimmed *k, struct shimmed_sandbox *sandbox,
+			    struct warren_error *err)
 {
-	struct shimmed *k = state;
-	struct shimmed_sandbox *sandbox = (struct shimmed_sandbox *)base;
+	const char *id = sandbox->base.id;
 	int r;
 
 	if (sandbox->pidfd >= 0)
@@ -239,24 +241,31 @@ int shimmed_destroy(void *state, struct backend_sandbox *base, struct warren_err
 	 * What is frozen dies when its platform has thawed it, and its shim after it: one
 	 * that is paused, or whose shim was about to end it when it was killed.
 	 */
-	lifecycle_await_end(sandbox, shimmed_is_paused(k, base->id) ? 0 : SHIM_END_MS);
-	r = sandbox->ready ? lifecycle_reclaim(k, base->id, err) : 0;
+	lifecycle_await_end(sandbox, shimmed_is_paused(k, id) ? 0 : SHIM_END_MS);
+	r = sandbox->ready ? lifecycle_reclaim(k, id, err) : 0;
 	if (r == 0)
-		r = shimmed_remove(k, k->dir_fd, k->path, base->id, err);
+		r = shimmed_remove(k, k->dir_fd, k->path, id, err);
 	if (r == 0 && sandbox->pidfd >= 0)
 		r = pidfd_end(sandbox->pidfd, SHIM_KILL_MS);
 	if (r == -EBUSY && !err->code)
 		(void)error_set(err, EBUSY,
 				"the shim of '%s' was killed but still exists after "
 				"%d seconds",
-				base->id, SHIM_KILL_MS / 1000);
-	lifecycle_forget(sandbox);
+				id, SHIM_KILL_MS / 1000);
+	return r;
+}
+
+int shimmed_destroy(void *state, struct backend_sandbox *base, struct warren_error *err)
+{
+	int r = lifecycle_remove(state, (struct shimmed_sandbox *)base, err);
+
+	shimmed_forget(base);
 	return r;
 }
 
 void shimmed_release(void *state UNUSED, struct backend_sandbox *base)
 {
-	lifecycle_forget((struct shimmed_sandbox *)base);
+	shimmed_forget(base);
 }
 
 /* ---------------------------------------------------------------------------- making */
@@ -271,6 +280,17 @@ static struct shimmed_sandbox *lifecycle_sandbox_new(struct shimmed *k)
 		sandbox->may_take_long = true;
 	}
 	return sandbox;
+}
+
+void shimmed_keep_left(struct shimmed *k, const char *id)
+{
+	struct shimmed_sandbox *sandbox = lifecycle_sandbox_new(k);
+
+	if (!sandbox)
+		return; /* the next engine tries again */
+	(void)memcpy(sandbox->base.id, id, sizeof(sandbox->base.id));
+	sandbox->has_dir = sandbox->has_door = true;
+	left_put(&k->left, &sandbox->base);
 }
 
 /*
@@ -301,18 +321,23 @@ static int lifecycle_claim(const struct shimmed *k, struct shimmed_sandbox *sand
 	return write_place(k, dir, id, err);
 }
 
-/* Of one that could not be made: what is its own is removed, and nothing of another's. */
-static void lifecycle_undo(struct shimmed *k, struct shimmed_sandbox *sandbox)
+/*
+ * Of one that could not be made: what is its own is removed, and nothing of another's. If
+ * that fails, a named engine keeps @sandbox.
+ */
+static int lifecycle_undo(struct shimmed *k, struct shimmed_sandbox *sandbox,
+			  struct warren_error *err)
 {
-	struct warren_error ignored = WARREN_ERROR_INIT;
+	int r = sandbox->has_door ? lifecycle_remove(k, sandbox, err) : 0;
 
-	if (sandbox->has_door) {
-		(void)shimmed_destroy(k, &sandbox->base, &ignored);
-		return;
+	if (r < 0 && k->named) {
+		left_put(&k->left, &sandbox->base);
+		return r;
 	}
-	if (sandbox->has_dir)
+	if (!sandbox->has_door && sandbox->has_dir)
 		remove_files(k->dir_fd, sandbox->base.id);
-	lifecycle_forget(sandbox);
+	shimmed_forget(&sandbox->base);
+	return r;
 }
 
 /* What the shim found, and who it is. */
@@ -402,6 +427,7 @@ int shimmed_create(void *state, const struct warren_spec *spec,
 {
 	struct shimmed *k = state;
 	struct shimmed_sandbox *sandbox = lifecycle_sandbox_new(k);
+	struct warren_error ignored = WARREN_ERROR_INIT;
 	int r;
 
 	if (!sandbox)
@@ -412,7 +438,7 @@ int shimmed_create(void *state, const struct warren_spec *spec,
 		id_make(sandbox->base.id);
 	r = lifecycle_make(k, sandbox, spec, err);
 	if (r < 0) {
-		lifecycle_undo(k, sandbox);
+		(void)lifecycle_undo(k, sandbox, &ignored);
 		return r;
 	}
 	*ret_sandbox = &sandbox->base;
@@ -463,6 +489,7 @@ int shimmed_list(void *state, char ***ret_ids, struct warren_error *err)
 		    sandbox_socket_has_state(k->sandboxes_fd, e->d_name))
 			buf_add(&ids, e->d_name, ID_LEN + 1);
 	(void)closedir(d);
+	left_list(&k->left, &ids);
 	return sandbox_socket_pack_ids(&ids, ret_ids, err);
 }
 
@@ -498,11 +525,18 @@ static int lifecycle_find(struct shimmed *k, const char *id, bool line,
 			  struct backend_sandbox **ret_sandbox, struct warren_error *err)
 {
 	struct shimmed_sandbox *sandbox;
+	struct backend_sandbox *left;
 	int r;
 
 	if (!k->named)
 		return error_set(err, EINVAL,
 				 "an engine without a name has no durable sandboxes");
+	/* It was never complete, and what is left of it goes now. */
+	left = left_take(&k->left, id);
+	if (left) {
+		r = lifecycle_undo(k, (struct shimmed_sandbox *)left, err);
+		return r < 0 ? r : error_set(err, ESRCH, "it could not be created");
+	}
 	/*
 	 * One that has lost its directory is known by its state, unless another engine
 	 * has it.
@@ -521,12 +555,16 @@ static int lifecycle_find(struct shimmed *k, const char *id, bool line,
 	if (r == -ESRCH) {
 		struct warren_error second = WARREN_ERROR_INIT;
 
-		/* What cannot be removed now is the next engine's to try. */
-		(void)shimmed_destroy(k, &sandbox->base, &second);
+		/* The next call returns -ENOENT if nothing is left any more. */
+		if (shimmed_destroy(k, &sandbox->base, &second) < 0)
+			(void)error_set(err, ESRCH,
+					"it has ended, and its remains cannot be "
+					"removed: %s",
+					second.msg);
 		return r;
 	}
 	if (r < 0) {
-		lifecycle_forget(sandbox);
+		shimmed_forget(&sandbox->base);
 		return r;
 	}
 	sandbox->base.durable = true;

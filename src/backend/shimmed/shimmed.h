@@ -26,6 +26,7 @@
 #include <limits.h>
 
 #include "backend/backend.h"
+#include "backend/left.h"
 #include "initclient/initclient.h"
 #include "initclient/sandbox_socket.h"
 
@@ -44,6 +45,7 @@ struct shimmed {
 	struct warren_error missing;
 	/* The text of the last probe, into which its features point. */
 	const char *probed;
+	struct left left; /* of a named engine */
 };
 
 struct shimmed_sandbox {
@@ -82,6 +84,9 @@ int shimmed_find(void *state, const char *id, struct backend_sandbox **ret_sandb
 int shimmed_adopt(void *state, const char *id, struct backend_sandbox **ret_sandbox,
 		  struct warren_error *err);
 void shimmed_release(void *state, struct backend_sandbox *base);
+void shimmed_forget(struct backend_sandbox *base);
+/* Keep the id of a dead sandbox that could not be removed, for another attempt. */
+void shimmed_keep_left(struct shimmed *k, const char *id);
 /* Remove all that is left of @id in the directory @dir, whose path is @path. */
 int shimmed_remove(const struct shimmed *k, int dir, const char *path, const char *id,
 		   struct warren_error *err);

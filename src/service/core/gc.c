@@ -11,8 +11,9 @@
  *	a journal without a row	it is removed
  *	`deleting`, and no job	the warden is asked again
  *	`creating`, and no job	it has failed, and that is recorded
- *	`failed`, and alive	the warden is asked again to end it
  *	running, not connected	the warden is asked for another connection
+ *	alive, but has failed
+ *	or has no row		it is destroyed (orphans.c)
  */
 #include <errno.h>
 #include <string.h>
@@ -72,10 +73,6 @@ static int put_right(struct sandbox *sandbox)
 				    sandbox->broke.code ? sandbox->broke.msg
 							: "it could not be created",
 				    &ignored);
-	if (sandbox->row.state == SANDBOX_FAILED && sandbox->undead) {
-		sandbox_end(sandbox, &ignored);
-		return 1;
-	}
 	if (sandbox->conn < 0 && !sandbox->reconnect_timer && sandbox_is_made(sandbox)) {
 		sandbox_reconnect_in_turn(sandbox);
 		return 1;
@@ -90,8 +87,10 @@ static int put_right(struct sandbox *sandbox)
 static void gc_on_timer(void *ctx)
 {
 	struct service *s = ctx;
-	int r = adopt_strays(s);
+	int r;
 
+	s->untidy = false;
+	r = adopt_strays(s);
 	ROOMS_CALL(s, gc, s);
 
 	/*
@@ -106,6 +105,7 @@ static void gc_on_timer(void *ctx)
 				r = -EAGAIN;
 		}
 	}
+	orphans_look(s);
 	if (r < 0)
 		service_untidy(s);
 }
@@ -122,6 +122,9 @@ void tidy_close(struct service *s)
 
 void service_untidy(struct service *s)
 {
-	if (!s->closing)
-		loop_timer_set(s->tidy_timer, RETRY_MS);
+	/* What fails again and again must not put it off. */
+	if (s->closing || s->untidy)
+		return;
+	s->untidy = true;
+	loop_timer_set(s->tidy_timer, RETRY_MS);
 }

@@ -57,6 +57,20 @@ int event_emit_ends(struct sandbox *sandbox, const char *why, struct warren_erro
 /* gc.c */
 int tidy_open(struct service *s);
 void tidy_close(struct service *s);
+/* orphans.c */
+int orphans_open(struct service *s);
+void orphans_close(struct service *s);
+/*
+ * Destroy the sandboxes of @backend, which is borrowed, that are alive and should not be.
+ * What could not be destroyed is tried again later. @done: the warden has answered.
+ * Returns -errno, and does not call @done, if the warden cannot be asked; -EALREADY: this
+ * is under way.
+ */
+int orphans_destroy(struct service *s, const char *backend, service_done_fn done,
+		    void *ctx);
+/* Do so for all backends, now or within a second. */
+void orphans_look(struct service *s);
+void orphans_look_soon(struct service *s);
 /* prune.c */
 int prune_open(struct service *s);
 void prune_close(struct service *s);

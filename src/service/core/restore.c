@@ -215,59 +215,21 @@ static int count_sandbox(void *ctx, const struct sandbox_row *row UNUSED)
 	return 0;
 }
 
-/* What is alive in one of the backends. */
-struct listing {
-	struct restoring *all;
-	const char *backend;
-};
-
-static void on_orphan(void *ctx, const struct warren_error *failure UNUSED,
-		      const char *data UNUSED, size_t size UNUSED, int fd UNUSED)
+static void restore_on_orphans(void *ctx, int r UNUSED,
+			       const struct warren_error *err UNUSED)
 {
-	if (ctx)
-		one_done(ctx);
+	one_done(ctx);
 }
 
 /* What is alive and has no row was never acknowledged, or failed beyond recovery. */
-static void restore_on_list(void *ctx, const struct warren_error *failure,
-			    const char *data, size_t size, int fd UNUSED)
+static int restore_orphans(struct restoring *all, const char *backend)
 {
-	struct listing *l = ctx;
-	struct restoring *all = l->all;
-	bool wait = strcmp(l->backend, WIRE_NATIVE) == 0;
+	/* No one is kept waiting for what another program may take long for. */
+	bool wait = strcmp(backend, WIRE_NATIVE) == 0;
+	int r = orphans_destroy(all->service, backend,
+				wait ? restore_on_orphans : service_ignore, all);
 
-	for (const char *id = data; !failure && id < data + size; id += strlen(id) + 1) {
-		struct warden_proto_sandbox msg = { .h = { .type = WIRE_DESTROY } };
-		const struct sandbox *sandbox;
-
-		sandbox = id_valid(id) ? sandbox_find(all->service, NULL, id) : NULL;
-		if (!id_valid(id) || (sandbox && sandbox->row.state != SANDBOX_FAILED))
-			continue;
-		(void)memcpy(msg.id, id, ID_LEN + 1);
-		(void)warden_proto_put_backend(&msg.h, l->backend);
-		all->left += wait;
-		if (warden_conn_ask(all->service, &msg, sizeof(msg), on_orphan,
-				    wait ? all : NULL) < 0)
-			all->left -= wait;
-	}
-	free(l);
-	one_done(all);
-}
-
-static int ask_for_list(struct restoring *all, const char *backend)
-{
-	struct warden_proto_header msg = { .type = WIRE_LIST };
-	struct listing *l = malloc(sizeof(*l));
-	int r = l ? warden_proto_put_backend(&msg, backend) : -ENOMEM;
-
-	if (r == 0) {
-		*l = (struct listing){ all, backend };
-		r = warden_conn_ask(all->service, &msg, sizeof(msg), restore_on_list, l);
-	}
-	if (r < 0)
-		free(l);
-	else
-		all->left++;
+	all->left += wait && r == 0;
 	return r;
 }
 
@@ -323,7 +285,7 @@ int service_restore(struct service *s, service_done_fn done, void *ctx,
 	loop_timer_set(all->timer, READY_MS);
 	r = load_sandboxes(all, err);
 	for (size_t i = 0; r == 0 && s->backends[i]; i++)
-		r = ask_for_list(all, s->backends[i]);
+		r = restore_orphans(all, s->backends[i]);
 	if (r < 0 && err->code == 0)
 		r = error_errno(err, -r, "send a request to the warden");
 	if (r == 0)

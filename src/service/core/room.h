@@ -91,7 +91,6 @@ struct sandbox {
 	bool working;    /* next_job() is running */
 	bool auto_paused, delete_when_idle, wake_on_use;
 	bool saved;      /* paused with a checkpoint */
-	bool undead;     /* `failed`, but could not be killed; gc.c tries again */
 	bool gates;      /* its init supports gates (proto_spawn.gate) */
 	bool workers;    /* its init starts file workers */
 	bool exec_files; /* its init supports PROTO_SPAWN_FILE */
@@ -136,6 +135,12 @@ struct service {
 	struct sandbox *asking;
 	struct loop_timer *asking_timer;
 	struct loop_timer *tidy_timer;
+	bool untidy; /* the timer is set */
+	/* orphans.c: looks under way, one for each backend. */
+	struct orphans_op *orphans;
+	struct loop_timer *orphans_timer;
+	bool orphans_soon;             /* the timer is set to a look after a failure */
+	unsigned orphans_failed;       /* looks in a row that left some */
 	struct loop_timer *disk_timer; /* disk.c */
 	bool disk_full, output_by_disk;
 	uint64_t disk_left, disk_size; /* bytes */

@@ -58,6 +58,8 @@ static void sandbox_create_fail_made(struct create_op *m, bool made,
 	sandbox->moving = false;
 	sandbox->failure = err->code;
 	sandbox->broke = *err;
+	/* The warden may not have been able to undo what it had done. */
+	orphans_look_soon(sandbox->service);
 	if (made) {
 		init_conn_close(sandbox, err);
 		sandbox_end(sandbox, err);

@@ -413,12 +413,11 @@ static void sandbox_ops_on_ended(void *ctx, const struct warren_error *failure,
 		sandbox_job_end(job, 0, NULL);
 		return;
 	}
-	sandbox->undead = failure;
 	sandbox->broke = job->lost;
 	/* The store's word stays until it can be changed. */
 	if ((may_fail(sandbox) &&
 	     sandbox_move(sandbox, SANDBOX_FAILED, job->lost.msg, &err) < 0) ||
-	    sandbox->undead)
+	    failure)
 		service_untidy(sandbox->service);
 	sandbox_job_end(job, 0, NULL);
 }
@@ -429,7 +428,7 @@ static void begin_end(struct sandbox_job *job)
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r;
 
-	if (!may_fail(job->sandbox) && !job->sandbox->undead) {
+	if (!may_fail(job->sandbox)) {
 		sandbox_job_end(job, 0, NULL);
 		return;
 	}

@@ -121,6 +121,8 @@ int service_new(const struct service_options *o, struct service **ret,
 	if (r == 0)
 		r = tidy_open(s);
 	if (r == 0)
+		r = orphans_open(s);
+	if (r == 0)
 		r = prune_open(s);
 	if (r == 0)
 		r = disk_open(s);
@@ -153,6 +155,7 @@ struct service *service_free(struct service *s)
 			sandbox_free(s->sandboxes[i]);
 	s->asking_timer = loop_timer_free(s->asking_timer);
 	tidy_close(s);
+	orphans_close(s);
 	prune_close(s);
 	disk_close(s);
 	service_rooms_close(s);

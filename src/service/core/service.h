@@ -19,6 +19,7 @@
  *	restore.c		finds the sandboxes of an earlier process again
  *	disk.c			whether the disk has free space
  *	gc.c			destroys later what could not be destroyed in time
+ *	orphans.c		destroys what the warden has and the database has not
  *
  * The service records an operation before it begins and answers the client after it is
  * done. So the next process can finish the work of a killed one: it destroys a sandbox in

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * orphans.c - destroy the sandboxes that the warden has and the database has not
+ *
+ * A creation or deletion that fails half way can leave such a sandbox: the warden created
+ * it and could not say so, or could not undo its work. The service asks the warden for
+ * the ids of all sandboxes of a backend, some at a time, and destroys
+ *
+ *	those without a row		no client can know them
+ *	those that have `failed`	their row says that nothing of them is alive
+ *
+ * A row is written before the warden is asked to create its sandbox, and deleted after
+ * the warden has destroyed it. So a sandbox that is being created, also one that belongs
+ * to a run of code, has a row when the warden lists it. The ids that the warden has
+ * prepared in advance are not listed.
+ *
+ * The service looks when it starts, after a creation or a cleanup failed (gc.c), and from
+ * time to time, because a failure may go unnoticed. When something could not be
+ *destroyed, it looks again soon, and then less and less often.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/list.h"
+#include "proto/warden_proto.h"
+#include "service/core/internal.h"
+
+#define LOOK_MS 60000 /* between two looks, if nothing has failed */
+
+struct orphans_op {
+	struct orphans_op *next;
+	struct service *service;
+	const char *backend;
+	char after[ID_LEN + 1];
+	size_t left; /* requests under way */
+	int result;
+	service_done_fn done;
+	void *ctx;
+};
+
+static void orphans_again(struct service *s)
+{
+	unsigned shift = s->orphans_failed < 6 ? s->orphans_failed : 6;
+	uint64_t ms = (uint64_t)RETRY_MS << shift;
+
+	s->orphans_failed++;
+	if (!s->closing)
+		loop_timer_set(s->orphans_timer, ms < LOOK_MS ? ms : LOOK_MS);
+}
+
+void orphans_look_soon(struct service *s)
+{
+	/* Creations that fail again and again must not put it off. */
+	if (s->closing || s->orphans_soon)
+		return;
+	s->orphans_soon = true;
+	loop_timer_set(s->orphans_timer, RETRY_MS);
+}
+
+static void orphans_end(struct orphans_op *op, int r)
+{
+	if (r < 0)
+		op->result = r;
+	if (--op->left > 0)
+		return;
+	(void)LIST_REMOVE(op->service->orphans, op);
+	if (op->result < 0)
+		orphans_again(op->service);
+	else if (!op->service->orphans)
+		op->service->orphans_failed = 0;
+	op->done(op->ctx, op->result, NULL);
+	free(op);
+}
+
+static void orphans_on_destroyed(void *ctx, const struct warren_error *failure,
+				 const char *data UNUSED, size_t size UNUSED, int fd)
+{
+	if (fd >= 0)
+		(void)close(fd);
+	orphans_end(ctx, failure ? -failure->code : 0);
+}
+
+static bool orphans_has(struct service *s, const char *id)
+{
+	const struct sandbox *sandbox = sandbox_find(s, NULL, id);
+
+	/* What is under way ends it, or reports that it could not. */
+	return !sandbox || (sandbox->row.state == SANDBOX_FAILED && !sandbox->moving &&
+			    !sandbox->jobs);
+}
+
+static int orphans_destroy_one(struct orphans_op *op, const char *id)
+{
+	struct warden_proto_sandbox msg = { .h = { .type = WIRE_DESTROY } };
+	int r = warden_proto_put_backend(&msg.h, op->backend);
+
+	(void)memcpy(msg.id, id, ID_LEN + 1);
+	op->left++;
+	if (r == 0)
+		r = warden_conn_ask(op->service, &msg, sizeof(msg), orphans_on_destroyed,
+				    op);
+	if (r < 0)
+		op->left--;
+	return r;
+}
+
+static int orphans_ask(struct orphans_op *op);
+
+static void orphans_on_list(void *ctx, const struct warren_error *failure,
+			    const char *data, size_t size, int fd)
+{
+	struct orphans_op *op = ctx;
+	size_t n = failure ? 0 : size / (ID_LEN + 1);
+	int r = failure ? -failure->code : 0;
+
+	if (fd >= 0)
+		(void)close(fd);
+	for (size_t i = 0; i < n; i++) {
+		const char *id = data + i * (ID_LEN + 1);
+
+		if (id[ID_LEN] != '\0' || !id_valid(id))
+			continue;
+		if (orphans_has(op->service, id) && r == 0)
+			r = orphans_destroy_one(op, id);
+		(void)memcpy(op->after, id, sizeof(op->after));
+	}
+	if (r == 0 && n == WIRE_LIST_MAX)
+		r = orphans_ask(op);
+	orphans_end(op, r);
+}
+
+static int orphans_ask(struct orphans_op *op)
+{
+	struct warden_proto_list msg = { .h = { .type = WIRE_LIST } };
+	int r = warden_proto_put_backend(&msg.h, op->backend);
+
+	(void)memcpy(msg.after, op->after, sizeof(op->after));
+	op->left++;
+	if (r == 0)
+		r = warden_conn_ask(op->service, &msg, sizeof(msg), orphans_on_list, op);
+	if (r < 0)
+		op->left--;
+	return r;
+}
+
+int orphans_destroy(struct service *s, const char *backend, service_done_fn done,
+		    void *ctx)
+{
+	struct orphans_op *op;
+	int r;
+
+	for (op = s->orphans; op; op = op->next)
+		if (strcmp(op->backend, backend) == 0)
+			return -EALREADY;
+	op = calloc(1, sizeof(*op));
+	if (!op)
+		return -ENOMEM;
+	*op = (struct orphans_op){
+		.service = s, .backend = backend, .done = done, .ctx = ctx
+	};
+	r = orphans_ask(op);
+	if (r == 0)
+		LIST_PUSH(s->orphans, op);
+	else
+		free(op);
+	return r;
+}
+
+void orphans_look(struct service *s)
+{
+	s->orphans_soon = false;
+	loop_timer_set(s->orphans_timer, LOOK_MS);
+	for (size_t i = 0; s->backends[i]; i++) {
+		int r = orphans_destroy(s, s->backends[i], service_ignore, NULL);
+
+		if (r < 0 && r != -EALREADY)
+			orphans_again(s);
+	}
+}
+
+static void orphans_on_timer(void *ctx)
+{
+	orphans_look(ctx);
+}
+
+int orphans_open(struct service *s)
+{
+	int r = loop_timer_new(s->loop, orphans_on_timer, s, &s->orphans_timer);
+
+	if (r == 0)
+		loop_timer_set(s->orphans_timer, LOOK_MS);
+	return r;
+}
+
+void orphans_close(struct service *s)
+{
+	s->orphans_timer = loop_timer_free(s->orphans_timer);
+}
