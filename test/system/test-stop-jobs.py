@@ -17,7 +17,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from serve_world import World, check_error, fitted, has, shell, slurp, stat_of, until  # pylint: disable=wrong-import-position
+from serve_world import World, check_error, fitted, has, shell, slurp, stat_of, together, until  # pylint: disable=wrong-import-position
 
 w = None  # pylint: disable=invalid-name
 LONG = 120000  # ms: longer than anything here may take
@@ -31,6 +31,11 @@ def pids(*argv):
             if slurp(f"/proc/{name}/cmdline").split("\0")[:-1] == list(argv) and stat_of(name)[0] not in "ZX":
                 found.append(int(name))
     return found
+
+
+def init_of(box):
+    with open(f"{w.run_dir}/boxes/{box}.state", "rb") as f:
+        return int(dict(x.split(b"=", 1) for x in f.read().split(b"\0") if b"=" in x)[b"init_pid"])
 
 
 def stubborn(token=None, **spec):
@@ -121,9 +126,7 @@ def a_kill_and_a_shorter_stop_cut_the_grace_short():
 def an_init_that_dies_during_a_stop_is_noticed_at_once():
     box = stubborn()
     stop = stopping(box)
-    with open(f"{w.run_dir}/boxes/{box}.state", "rb") as f:
-        fields = dict(x.split(b"=", 1) for x in f.read().split(b"\0") if b"=" in x)
-    os.kill(int(fields[b"init_pid"]), signal.SIGKILL)
+    os.kill(init_of(box), signal.SIGKILL)
     w.reaches(box, "failed")
     ok(stop.status() >= 400, "it was not stopped")
     w.delete(box)
@@ -358,6 +361,74 @@ def a_start_that_was_interrupted_can_be_asked_for_again():
     eq(len(pids("sleep", "1025")), 1)
     for one in (box, control):
         w.delete(one)
+
+
+@test
+def a_start_that_hangs_leaves_nothing_when_the_service_is_killed():
+    for killed in (("api",), ("warden",), ("api", "warden")):
+        mute, late, other = (w.create(main={"argv": ["sleep", n]}) for n in ("1041", "1042", "1043"))
+        inits = {box: init_of(box) for box in (mute, late)}
+        for box in inits:
+            w.post(f"/v1/sandboxes/{box}/stop", {"timeout_ms": 0})
+            os.kill(inits[box], signal.SIGSTOP)
+        starts = [Asked("POST", f"/v1/sandboxes/{box}/start") for box in inits]
+        for box in inits:
+            w.reaches(box, "running")  # and its init has not answered
+        ok(all(s.waits for s in starts), f"they wait: {[str(s.reply) for s in starts]}")
+        w.kill(*killed)
+        if not w.alive():
+            w.start()
+        os.kill(inits[late], signal.SIGCONT)
+        w.ready()
+        # The start was recorded, so an init that goes on carries it out, once. One that does not answer has failed.
+        until(lambda: pids("sleep", "1042"), "its command runs")
+        w.reaches(mute, "failed")
+        eq([w.state_of(box) for box in (late, other)], ["running", "running"])
+        eq([len(pids("sleep", n)) for n in ("1041", "1042", "1043")], [0, 1, 1], "commands")
+        for s in starts:
+            s.status()
+        w.post(f"/v1/sandboxes/{late}/start")
+        eq(len(pids("sleep", "1042")), 1, "what runs is not started twice")
+        w.post(f"/v1/sandboxes/{late}/stop", {"timeout_ms": 0})
+        eq(pids("sleep", "1042"), [], "after a stop")
+        for box in (mute, late, other):
+            w.delete(box)
+        for box, pid in inits.items():
+            until(lambda pid=pid: not os.path.exists(f"/proc/{pid}") or stat_of(pid)[0] in "ZX", f"the init of {box} is gone")
+
+
+@test
+def all_changes_of_one_sandbox_at_a_time_end_in_a_state_that_is_true():
+    for ends in ("stop", "start", "delete"):
+        box = w.create(main={"argv": ["sleep", "1044"]})
+        at = f"/v1/sandboxes/{box}"
+        changes = [("POST", f"{at}/start", None), ("POST", f"{at}/stop", {"timeout_ms": 0}), ("POST", f"{at}/execs", {"argv": ["sleep", "1045"]}),
+                   ("POST", f"{at}/stop", {"timeout_ms": 200}), ("POST", f"{at}/start", None), ("POST", f"{at}/run", {"argv": ["true"]})]
+
+        def change(i, ends=ends, at=at, changes=changes):
+            said = []
+            with w.client() as c:
+                for n in range(6):
+                    last = ends == "delete" and i == 0 and n == 3
+                    said.append(c.ask(*(("DELETE", at) if last else changes[(i + n) % len(changes)])).status)
+            return said
+        said = together(6, change)
+        ok(all(isinstance(s, list) and set(s) <= {200, 201, 204, 404, 409, 410, 503} for s in said), f"each has its answer: {said}")
+        if ends == "delete":
+            w.reaches(box, "gone")
+        elif ends == "stop":
+            w.post(f"{at}/stop", {"timeout_ms": 0})
+            eq(w.state_of(box), "stopped")
+        else:
+            w.post(f"{at}/start")
+            eq(w.state_of(box), "running")
+            w.post(f"{at}/start")
+        eq(len(pids("sleep", "1044")), int(ends == "start"), f"main commands after {ends}")
+        if ends != "start":
+            eq(pids("sleep", "1045"), [], f"other commands after {ends}")
+        if ends != "delete":
+            w.delete(box)
+        eq(pids("sleep", "1044") + pids("sleep", "1045"), [], "what is left")
 
 
 @test
