@@ -51,17 +51,18 @@ def busy():
     return total
 
 
-def put(box, path, text):
-    world.ask("PUT", f"/v1/sandboxes/{box}/files", text.encode(), query={"path": path, "mode": "0755"})
+def put(w, box, path, text):
+    w.ask("PUT", f"/v1/sandboxes/{box}/files", text.encode(), query={"path": path, "mode": "0755"})
 
 
-def replace_tools(box, **tools):
+def replace_tools(box, w=None, **tools):
     """The sandbox's own /bin/sh, which finds these tools (in python) before those of the image."""
-    eq(world.run(box, "mkdir /evil && rm /bin && mkdir /bin && cp /usr/bin/dash /bin/sh")["result"]["exit_code"], 0, "setup")
+    w = w or world
+    eq(w.run(box, "mkdir /evil && rm /bin && mkdir /bin && cp /usr/bin/dash /bin/sh")["result"]["exit_code"], 0, "setup")
     for name, text in tools.items():
-        put(box, f"/evil/{name}", f"#!/usr/bin/python3\nimport os, sys\n{text}")
-    put(box, "/evil/sh", '#!/usr/bin/dash\nPATH=/evil:$PATH\nexport PATH\nexec /usr/bin/dash "$@"\n')
-    eq(world.run(box, ["/usr/bin/mv", "/evil/sh", "/bin/sh"])["result"]["exit_code"], 0, "the shell is another")
+        put(w, box, f"/evil/{name}", f"#!/usr/bin/python3\nimport os, sys\n{text}")
+    put(w, box, "/evil/sh", '#!/usr/bin/dash\nPATH=/evil:$PATH\nexport PATH\nexec /usr/bin/dash "$@"\n')
+    eq(w.run(box, ["/usr/bin/mv", "/evil/sh", "/bin/sh"])["result"]["exit_code"], 0, "the shell is another")
     for pid in hands():  # they have a shell already; whoever is asked next begins a new one
         os.kill(pid, signal.SIGKILL)
 
@@ -210,6 +211,47 @@ def a_large_copy_leaves_room_for_small_ones():
                       headers={"Content-Type": "application/octet-stream"})
             ok(r.status < 300, f"a small upload: {r}")
             check_error(w.ask("GET", f"/v1/sandboxes/{one}/files", query={"path": "/root/big"}), 507)
+
+
+@test
+@needs_root
+def a_small_copy_has_room_while_a_large_one_is_written():
+    """However late the shim that writes says how far it is: here it is stopped, and says nothing."""
+    with own_disk() as (w, free):
+        one, other = w.create(), w.create()
+        size = DISK * 45 // 100
+        w.run(one, f"truncate -s {size}M /root/big")
+        w.run(other, "head -c 1000000 /dev/zero >/root/small")
+        replace_tools(one, w, cat="""
+import time
+while not os.path.exists("/root/begin"): time.sleep(0.01)
+while (data := os.read(0, 1 << 20)): os.write(1, data)
+while not os.path.exists("/root/end"): time.sleep(0.01)
+""")
+        until(lambda: w.ask("GET", f"/v1/sandboxes/{one}/files/list", query={"path": "/root"}).status == 200, "its worker is back")
+        large = []
+        t = threading.Thread(target=lambda: large.append(w.client(timeout=60).ask("GET", f"/v1/sandboxes/{one}/files",
+                                                                                  query={"path": "/root/big"}).status))
+        t.start()
+        def writers():
+            return [p for p in hands() if any("/evil/cat" in slurp(f"/proc/{q}/cmdline") for q in below(p))]
+
+        def let(what):
+            w.run(one, ["/usr/bin/touch", f"/root/{what}"])
+        stopped = until(writers, "it is being read")
+        for p in stopped:
+            os.kill(p, signal.SIGSTOP)
+        try:
+            let("begin")
+            until(lambda: free() < DISK - size, "it is on the disk")
+            r = w.ask("GET", f"/v1/sandboxes/{other}/files", query={"path": "/root/small"})
+            eq((r.status, len(r.body)), (200, 1000000), "a small one of another sandbox")
+        finally:
+            let("end")
+            for p in stopped:
+                os.kill(p, signal.SIGCONT)
+            t.join()
+        eq(large, [200], "the large one")
 
 
 @test

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -22,11 +23,14 @@
 #define PASSING_MAX 256
 #define READING_MAX 64
 #define SPOOL_SLACK \
-	(1U << 20) /* bytes that a file may grow by while it is read, and an eighth */
-#define PRINT_MAX 16384 /* bytes that a printf is asked for */
-#define HAND_SECS 60
-#define TREE_SECS 3600
-#define NEED      "need " script_pour " >&2 && "
+	(1U << 20)    /* bytes that a file may grow by while it is read, and an eighth */
+#define LOOKS       5 /* longer together than SPOOL_TICK_MS */
+#define LOOK_NS     30000000L
+#define RESERVE_MIN (4U << 20) /* bytes; smaller copies are written in no time */
+#define PRINT_MAX   16384      /* bytes that a printf is asked for */
+#define HAND_SECS   60
+#define TREE_SECS   3600
+#define NEED        "need " script_pour " >&2 && "
 
 struct pending {
 	char *path; /* NULL: free */
@@ -246,6 +250,33 @@ int spool_wait_ms(int ms)
 	return ms;
 }
 
+/*
+ * Reserve the blocks of a large copy before it is written, and record that they are used.
+ * Otherwise other shims see less free space with every block written, and count it twice
+ * until this shim records it. Some file systems cannot reserve: then they look again.
+ */
+static void file_copy_reserve(int fd, uint64_t size)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (size == SPOOL_UNTOLD || size < RESERVE_MIN ||
+	    fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)size) < 0)
+		return;
+	(void)file_copy_claim(fd, 0, &ignored);
+}
+
+/* What another shim has just written may not be in its locks yet: look again. */
+static int file_copy_claim_patiently(int fd, uint64_t bytes, struct warren_error *err)
+{
+	int r = file_copy_claim(fd, bytes, err);
+
+	for (int i = 0; r == -ENOSPC && i < LOOKS; i++) {
+		(void)nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
+		r = file_copy_claim(fd, bytes, err);
+	}
+	return r;
+}
+
 int spool_prepare(uint64_t size, uint64_t *ret_most, int *ret_fd,
 		  struct warren_error *err)
 {
@@ -273,12 +304,13 @@ int spool_prepare(uint64_t size, uint64_t *ret_most, int *ret_fd,
 		bytes = room_limit();
 	again = file_copy_open_again(fd, O_RDWR);
 	r = again < 0 ? error_errno(err, -again, "reserve space for the file")
-		      : file_copy_claim(fd, bytes, err);
+		      : file_copy_claim_patiently(fd, bytes, err);
 	if (r < 0) {
 		spool_guard(); /* says what there is without it */
 		return r;
 	}
 	*free_one = (struct reading){ .fd = TAKE_FD(fd), .bytes = bytes };
+	file_copy_reserve(free_one->fd, size);
 	*ret_most = bytes + 1; /* so many are too many */
 	*ret_fd = TAKE_FD(again);
 	return 0;
