@@ -43,7 +43,9 @@ int access_scopes_parse(const char *words, uint32_t *ret)
 
 bool access_is_token(const char *authorization)
 {
-	return strncasecmp(authorization, "Bearer wrn_", 11) == 0;
+	if (strncasecmp(authorization, "Bearer ", 7) == 0)
+		authorization += 7;
+	return strncasecmp(authorization, "wrn_", 4) == 0;
 }
 
 /* "name:port" without the port; "[::1]:80" without the port and with the brackets. */

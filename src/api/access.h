@@ -32,7 +32,7 @@ int access_token(struct service *service, const char *secret, struct caller *ret
 		 struct api_error *err);
 /* Whether the client needs no token: it is @owner, the user who started the service. */
 bool access_is_owner(uid_t owner, const struct http_peer *peer);
-/* Whether the value of Authorization looks like a token of Warren. */
+/* Whether the value of Authorization or X-API-Key looks like a token of Warren. */
 bool access_is_token(const char *authorization);
 int access_scopes_parse(const char *words, uint32_t *ret);
 /*

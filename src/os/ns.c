@@ -366,3 +366,29 @@ int ns_loopback(bool up, struct warren_error *err)
 				   up ? "up" : "down")
 		     : 0;
 }
+
+void ns_limit_sockets(int sysctls)
+{
+	static const struct {
+		const char *name, *value;
+	} limits[] = {
+		/* Options of a socket, such as multicast groups: no cgroup pays. */
+		{ "net/core/optmem_max", "8192" },
+		/*
+		 * A connection that was closed lives until its data is read, or until the
+		 * time between two probes has grown to this. Neither descriptors nor
+		 * processes limit how many there are.
+		 */
+		{ "net/ipv4/tcp_rto_max_ms", "10000" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		long fd = SYS_4(SYS_openat, sysctls, limits[i].name, O_WRONLY | O_CLOEXEC,
+				0);
+
+		if (fd < 0)
+			continue;
+		(void)sys_write((int)fd, limits[i].value, strlen(limits[i].value));
+		sys_close((int)fd);
+	}
+}

@@ -8,9 +8,11 @@ call that code inside holds up holds up nobody else; and nothing inside reaches 
 import contextlib
 import ctypes
 import http.client
+import io
 import json
 import os
 import sys
+import tarfile
 import threading
 import time
 
@@ -277,6 +279,18 @@ def nothing_inside_reaches_a_worker():
     eq(done[1:], [502], "the call of one that was killed")
     until(lambda: stat(box, "/tmp").status == 200, "one that follows")
     w.delete(box)
+
+
+@test
+def a_file_cannot_be_given_to_inits_user():
+    box, out = w.create(), io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for n in (65535, 65536):
+            info = tarfile.TarInfo(f"of{n}")
+            info.uid = info.gid = n
+            tar.addfile(info)
+    w.ask("PUT", f"/v1/sandboxes/{box}/files/tar", out.getvalue(), query={"path": "/tmp", "owners": "true"}, status=200)
+    eq([stat(box, f"/tmp/of{n}").json()["uid"] for n in (65535, 65536)], [65535, 0], "owners")
 
 
 @test

@@ -5,8 +5,10 @@
 Each test takes all that it can get of something, sees that it is refused in time and in words, and that whoever comes
 next finds enough. Beside each refusal stands what is allowed.
 """
+import errno
 import os
 import resource
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
@@ -270,6 +272,36 @@ def buffers_of_sockets_are_bounded():
                 ok(int(w.raw(b, x, follow="false").split()[0]) > 0, "some was sent")
                 ok(s["sockets"] > MIB, f"stats tell of it: {s}")
             w.delete(b)
+
+
+OPTIONS = '''
+import socket, struct
+def groups(s):
+    for n in range(10000):
+        try:
+            s.setsockopt(socket.IPPROTO_IPV6, 20, socket.inet_pton(socket.AF_INET6, f"ff05::{n + 1:x}") + struct.pack("I", 1))
+        except OSError as e:
+            return n, e.errno
+print(*groups(socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)), open("/proc/sys/net/ipv4/tcp_rto_max_ms").read())
+'''
+
+
+@test
+def options_of_sockets_are_bounded():
+    outside = subprocess.run(["unshare", "-n", "ls", "/proc/sys/net/core", "/proc/sys/net/ipv4"], capture_output=True, text=True,
+                             check=True).stdout.split()
+    if "optmem_max" not in outside or "tcp_rto_max_ms" not in outside:
+        raise Skip("on this kernel these limits are the machine's, not a network namespace's")
+    here = slurp("/proc/sys/net/core/optmem_max")
+    with World() as w:
+        for network in ("loopback", "none"):
+            b = w.create(network=network)
+            n, code, rto = (int(x) for x in w.run(b, ["python3", "-c", OPTIONS])["stdout"].split())
+            ok(0 < n < 300 and code == errno.ENOMEM or network == "none", f"{n} groups of one socket with {network}, error {code}")
+            eq(rto, 10000, "the longest time between two probes")
+            eq(w.run(b, ["cat", "/proc/sys/net/core/optmem_max"])["stdout"], "8192\n", f"the limit with {network}")
+    eq(slurp("/proc/sys/net/core/optmem_max"), here, "the machine's own")
+    ok(int(here) > 8192, "which is larger")
 
 
 # -------------------------------------------------------------- processes and terminals

@@ -5,6 +5,7 @@
  */
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
@@ -17,6 +18,8 @@ TEST(memory_that_is_charged_to_no_cgroup)
 	const unsigned long fd = (unsigned)memfd_create("x", MFD_CLOEXEC);
 	const unsigned long udp6 =
 		(unsigned)socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	const unsigned long tcp =
+		(unsigned)socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	const unsigned long name = (unsigned long)"user.x", v = (unsigned long)value;
 	const unsigned long path = (unsigned long)"/nowhere/at/all", n = sizeof(int);
 	const struct attempt list[] = {
@@ -36,9 +39,16 @@ TEST(memory_that_is_charged_to_no_cgroup)
 		{ OPTION(udp6, IPPROTO_IPV6, 6 /* IPV6_2292PKTOPTIONS */), EPERM },
 		{ OPTION(udp6, IPPROTO_IPV6, 32 /* IPV6_FLOWLABEL_MGR */), EPERM },
 		{ OPTION(udp6, IPPROTO_IPV6, IPV6_V6ONLY), 0 },
+		{ OPTION(tcp, IPPROTO_TCP, 14 /* TCP_MD5SIG */), EPERM },
+		{ OPTION(tcp, IPPROTO_TCP, 32 /* TCP_MD5SIG_EXT */), EPERM },
+		{ OPTION(tcp, IPPROTO_TCP, 38 /* TCP_AO_ADD_KEY */), EPERM },
+		{ OPTION(tcp, IPPROTO_TCP, 40 /* TCP_AO_INFO */), EPERM },
+		{ OPTION(tcp, IPPROTO_TCP, 42 /* TCP_AO_REPAIR */), EPERM },
+		{ OPTION(tcp, IPPROTO_TCP, TCP_NODELAY), 0 },
+		{ "memfd_secret", 447, { 0 }, ENOSYS },
 	};
 
-	OK((int)fd >= 0 && (int)udp6 >= 0);
+	OK((int)fd >= 0 && (int)udp6 >= 0 && (int)tcp >= 0);
 	attempt_all(list, ARRAY_SIZE(list));
 }
 

@@ -383,9 +383,9 @@ TEST(libc_falls_back_from_clone3)
 
 TEST(allows_the_new_and_harmless)
 {
-	static const unsigned numbers[] = { 434, 436, 437, 439, 440, 441, 444, 445,
-					    446, 447, 448, 449, 450, 452, 453, 454,
-					    455, 456, 462, 464, 465, 466 };
+	static const unsigned numbers[] = { 434, 436, 437, 439, 440, 441, 444,
+					    445, 446, 448, 449, 450, 452, 453,
+					    454, 455, 456, 462, 464, 465, 466 };
 
 	allowed_all(numbers, ARRAY_SIZE(numbers));
 }

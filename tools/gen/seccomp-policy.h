@@ -79,7 +79,7 @@ static const struct policy_group policy_groups[] = {
 	  "keys",
 	  "mmap munmap mremap mprotect madvise process_madvise msync mincore brk "
 	  "mlock mlock2 mlockall munlock munlockall remap_file_pages memfd_create "
-	  "memfd_secret pkey_alloc pkey_free pkey_mprotect mseal map_shadow_stack "
+	  "pkey_alloc pkey_free pkey_mprotect mseal map_shadow_stack "
 	  "membarrier" },
 	{ POLICY_ALLOW,
 	  "NUMA placement: JVMs, databases, numerical code; bounded by the cpuset",
@@ -183,6 +183,10 @@ static const struct policy_group policy_groups[] = {
 	{ POLICY_ENOSYS,
 	  "takes its size through a pointer; callers fall back to setxattr",
 	  "setxattrat" },
+	{ POLICY_ENOSYS,
+	  "each of its pages takes a page out of the kernel's direct map, which stays "
+	  "split into small pages: the whole machine becomes slower",
+	  "memfd_secret" },
 	{ POLICY_ENOSYS,
 	  "what is in the page cache of layers that tenants share; older kernels tell "
 	  "anyone who can open the file",
@@ -336,10 +340,19 @@ static const struct policy_switch setsockopt_ipv6 = {
 		     { IPV6_FLOWLABEL_MGR, POLICY_EPERM }),
 };
 
+#ifndef TCP_AO_ADD_KEY
+#define TCP_AO_ADD_KEY 38
+#define TCP_AO_INFO    40
+#define TCP_AO_REPAIR  42
+#endif
+
+/* Keys of TCP_MD5SIG and TCP_AO, hundreds for each socket: no cgroup pays. */
 static const struct policy_switch setsockopt_tcp = {
 	.arg = 2,
 	.otherwise = POLICY_ALLOW,
-	POLICY_CASES({ TCP_ULP, POLICY_EPERM }),
+	POLICY_CASES({ TCP_ULP, POLICY_EPERM }, { TCP_MD5SIG, POLICY_EPERM },
+		     { TCP_MD5SIG_EXT, POLICY_EPERM }, { TCP_AO_ADD_KEY, POLICY_EPERM },
+		     { TCP_AO_INFO, POLICY_EPERM }, { TCP_AO_REPAIR, POLICY_EPERM }),
 };
 
 static const struct policy_switch setsockopt_udp = {

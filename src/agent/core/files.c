@@ -339,6 +339,9 @@ static long agent_files_change_one(const struct proto_change *msg,
 	case PROTO_RMDIR:
 		return SYS_3(SYS_unlinkat, p->fd, p->name, AT_REMOVEDIR);
 	case PROTO_CHOWN:
+		/* No file is init's, as no process inside can create one. */
+		if (msg->owner == INIT_ID || msg->group == INIT_ID)
+			return -EINVAL;
 		return SYS_5(SYS_fchownat, p->fd, p->name, msg->owner, msg->group,
 			     AT_SYMLINK_NOFOLLOW);
 	case PROTO_UTIME:

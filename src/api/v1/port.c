@@ -115,11 +115,14 @@ static void port_gone(struct call *c)
 	free(e);
 }
 
-/* Whoever uses the unix socket may have no token; then it is the server's. */
-static bool shows_token(const struct http_request *req)
+/*
+ * A token is for this service. A client of the unix socket may send none; then the
+ * header is the server's. X-API-Key is where clients of SWE-ReX have it.
+ */
+static bool shows_token(const struct http_request *req, const char *name)
 {
 	for (size_t i = 0; i < req->n_headers; i++)
-		if (strcasecmp(req->headers[i].name, "Authorization") == 0 &&
+		if (strcasecmp(req->headers[i].name, name) == 0 &&
 		    access_is_token(req->headers[i].value))
 			return true;
 	return false;
@@ -150,14 +153,18 @@ static const char *const of_the_host[] = {
 
 static void hand_on(struct call *c, int fd)
 {
-	static const char *const token[] = { "Authorization", NULL };
 	const struct http_request *req = c->req;
+	const char *without[3] = { NULL };
+	size_t n = 0;
 	AUTO_BUF struct buf target = BUF_INIT(65536);
 	char host[32];
 	struct http_proxy_options options = { .closed = on_proxied, .ctx = c };
 
-	if (c->caller.token[0] || shows_token(req))
-		options.without = token;
+	if (c->caller.token[0] || shows_token(req, "Authorization"))
+		without[n++] = "Authorization";
+	if (shows_token(req, "X-API-Key"))
+		without[n++] = "X-API-Key";
+	options.without = without;
 	if (!c->by_host) {
 		buf_puts(&target, "/");
 		buf_add(&target, c->route.rest, c->route.rest_len);

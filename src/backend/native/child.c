@@ -40,18 +40,26 @@
 #include "os/seccomp.h"
 #include "os/sig.h"
 
-static int child_make_namespaces(struct native_plan *p UNUSED, struct warren_error *err)
+static int child_make_namespaces(struct native_plan *p, struct warren_error *err)
 {
+	p->sysctls = open("/proc/sys", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (unshare(CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0)
 		return error_errno(err, errno, "unshare");
 	return 0;
 }
 
-static int make_network(struct native_plan *p UNUSED, struct warren_error *err)
+static int make_network(struct native_plan *p, struct warren_error *err)
 {
 	long r = SYS_1(SYS_unshare, CLONE_NEWNET);
 
-	return r < 0 ? error_errno(err, (int)-r, "unshare") : 0;
+	if (r < 0)
+		return error_errno(err, (int)-r, "unshare");
+	if (p->sysctls >= 0) {
+		ns_limit_sockets(p->sysctls);
+		sys_close(p->sysctls);
+	}
+	p->sysctls = -1;
+	return 0;
 }
 
 /* The engine's session, handlers and umask are its own business. */

@@ -133,6 +133,7 @@ struct native_plan {
 	int stage;      /* of a prepared sandbox: commands for the process that mounts */
 	int control;
 	int listener; /* durable sandbox: listener for init; -1: none */
+	int sysctls;  /* the child's: /proc/sys of the host; -1: none */
 	int maker;    /* pidfd of the creator, whose death ends the child; -1: unknown */
 	bool shares_fds; /* the child shares the creator's descriptor table */
 	uint64_t times[NATIVE_STEPS_MAX];
