@@ -33,6 +33,7 @@ struct mcp_sub {
 	struct exec *exec;
 	struct waiter output;
 	struct loop_timer *timer;
+	bool armed; /* the timer is set */
 	/* The watch must not be freed from its callbacks: then sub_on_task() goes on. */
 	struct loop_task task;
 	bool failed;
@@ -87,6 +88,19 @@ static void sub_settle(struct mcp_sub *s, const char *why)
 
 /* -------------------------------------------------------------------- messages */
 
+static void sub_on_timer(void *ctx);
+
+/* A timer that is set is left alone: changes that never pause would put it off forever.
+ */
+static void sub_arm(struct mcp_sub *s)
+{
+	if (s->armed || (!s->timer && loop_timer_new(service_loop(s->mcp->service),
+						     sub_on_timer, s, &s->timer) < 0))
+		return;
+	s->armed = true;
+	loop_timer_set(s->timer, GATHER_MS);
+}
+
 static void sub_on_timer(void *ctx)
 {
 	struct mcp_sub *s = ctx;
@@ -94,10 +108,11 @@ static void sub_on_timer(void *ctx)
 	AUTO_BUF struct buf out = BUF_INIT(65536);
 	struct json j = { .out = &out };
 
+	s->armed = false;
 	if (!stream)
 		return;
 	if (stream->blocked) {
-		loop_timer_set(s->timer, GATHER_MS);
+		sub_arm(s);
 		return;
 	}
 	json_open(&j, NULL, '{');
@@ -115,22 +130,10 @@ static void sub_on_timer(void *ctx)
 	(void)mcp_exchange_notify(stream, &out);
 }
 
-static void sub_changed(struct mcp_sub *s)
-{
-	if (s->timer)
-		return;
-	if (loop_timer_new(service_loop(s->mcp->service), sub_on_timer, s, &s->timer) ==
-	    0)
-		loop_timer_set(s->timer, GATHER_MS);
-}
-
 static void sub_touch(struct mcp_sub *s)
 {
-	if (s->opener)
-		return;
-	sub_changed(s);
-	if (s->timer)
-		loop_timer_set(s->timer, GATHER_MS);
+	if (!s->opener)
+		sub_arm(s);
 }
 
 static void sub_on_event(void *ctx, enum watch_type type, const char *path,

@@ -26,6 +26,7 @@ struct mcp_command {
 	struct exec *exec; /* NULL: not started */
 	struct waiter end, output;
 	struct loop_timer *timer; /* the next progress */
+	bool armed;               /* the timer is set */
 	uint64_t cursor, seen;
 	struct journal_hint hint;
 };
@@ -45,6 +46,20 @@ static void exec_tool_stop(struct mcp_call *c)
 
 /* -------------------------------------------------------------------- progress */
 
+static void exec_tool_on_progress(void *ctx);
+
+/* A timer that is set is left alone: output that never pauses would put it off forever.
+ */
+static void exec_tool_arm(struct mcp_command *k, uint64_t ms)
+{
+	if (k->armed ||
+	    (!k->timer && loop_timer_new(service_loop(k->call->mcp->service),
+					 exec_tool_on_progress, k, &k->timer) < 0))
+		return;
+	k->armed = true;
+	loop_timer_set(k->timer, ms);
+}
+
 /* What was written since the last time; of much output, a part at a time. */
 static void exec_tool_on_progress(void *ctx)
 {
@@ -54,18 +69,19 @@ static void exec_tool_on_progress(void *ctx)
 	char text[PROGRESS_BYTES];
 	int r;
 
+	k->armed = false;
 	if (k->call->exchange && k->call->exchange->blocked) {
-		loop_timer_set(k->timer, PROGRESS_MS);
+		exec_tool_arm(k, PROGRESS_MS);
 		return;
 	}
 	r = exec_output(k->exec, k->cursor, &k->hint, text, sizeof(text), &got, &err);
 	if (r == -EINPROGRESS)
-		loop_timer_set(k->timer, PROGRESS_MS);
+		exec_tool_arm(k, PROGRESS_MS);
 	if (r < 0 || got.size == 0)
 		return;
 	k->cursor = got.cursor;
 	k->seen += got.size + got.lost;
-	loop_timer_set(k->timer, PROGRESS_MS);
+	exec_tool_arm(k, PROGRESS_MS);
 	mcp_call_progress(k->call, k->seen, text, got.size);
 }
 
@@ -73,11 +89,7 @@ static void exec_tool_on_output(struct waiter *w, void *of UNUSED)
 {
 	struct mcp_command *k = w->ctx;
 
-	if (!k->timer && loop_timer_new(service_loop(k->call->mcp->service),
-					exec_tool_on_progress, k, &k->timer) == 0)
-		loop_timer_set(k->timer, 0);
-	else if (k->timer)
-		loop_timer_set(k->timer, PROGRESS_MS);
+	exec_tool_arm(k, k->timer ? PROGRESS_MS : 0);
 }
 
 /* ---------------------------------------------------------------------- result */
