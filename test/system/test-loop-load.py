@@ -8,7 +8,6 @@ mere sleep (a busy machine is late with both), and the service's watchdog tells 
 
 Speaks TAP. Bounds are of orders of magnitude: what is looked for are turns of a second, not of ten milliseconds.
 """
-import concurrent.futures
 import contextlib
 import glob
 import io
@@ -24,144 +23,22 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import MIB, Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from loop_probe import CPU, Probe, at_once, stolen  # pylint: disable=wrong-import-position
 from serve_socket import Refused, Socket  # pylint: disable=wrong-import-position
 from serve_world import WAIT, World, until  # pylint: disable=wrong-import-position
 
-LATE = 0.4       # seconds that the probe may wait for an answer, on a machine that does nothing else
-CPU = 0.12       # seconds that the loop may compute in one turn
-EVERY = 0.003    # between two questions of the probe
 RING, INDEX = 4096, 2048
 SINGLE = struct.pack("<II", 1, 1) + b"x" + bytes(7)  # a record of one byte
 
 w = probe = at = None  # pylint: disable=invalid-name
 
 
-# ------------------------------------------------------------------- the probe
-
-
-def probe_main(path, commands, answers):
-    """In a process of its own: "b" begins, "e" ends and tells [questions, worst answer, worst sleep, all answers]."""
-    s = socket.socket(socket.AF_UNIX)
-    s.settimeout(4 * WAIT)
-    s.connect(path)
-    times, sleeps = [], []
-    while True:
-        before = time.monotonic()
-        if select.select([commands], [], [], EVERY)[0]:
-            word = os.read(commands, 1)
-            if not word:
-                os._exit(0)
-            if word == b"e":
-                times.sort()
-                said = [len(times), times[-1], max(sleeps), times[len(times) // 2], times[len(times) * 99 // 100]]
-                os.write(answers, (json.dumps(said) + "\n").encode())
-            times, sleeps = [], []
-            continue
-        now = time.monotonic()
-        sleeps.append(now - before - EVERY)
-        s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-        data = b""
-        while b"\"warden\"" not in data:
-            more = s.recv(65536)
-            if not more:
-                os._exit(1)
-            data += more
-        times.append(time.monotonic() - now)
-
-
-class Probe:
-    def __init__(self, path):
-        self.path, self.api = path, w.api
-        self.begin(path)
-
-    def begin(self, path):
-        commands, self.commands = os.pipe()
-        self.answers, answers = os.pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            try:
-                os.close(self.commands)
-                probe_main(path, commands, answers)
-            finally:
-                os._exit(1)
-        os.close(commands)
-        os.close(answers)
-
-    def check(self):
-        """The service has been one process all the time, and answered; if not, say why, and go on with a new probe."""
-        ended = os.waitpid(self.pid, os.WNOHANG)
-        if ended == (0, 0) and w.api == self.api:
-            return
-        said = f"the probe: {ended}; the api was {self.api} and is {w.api}: {w.said()}"
-        os.close(self.commands)
-        os.close(self.answers)
-        if ended == (0, 0):
-            os.waitpid(self.pid, 0)
-        self.api = w.api
-        self.begin(self.path)
-        ok(False, said)
-
-    def __enter__(self):
-        self.check()
-        os.write(self.commands, b"b")
-        time.sleep(10 * EVERY)
-        return self
-
-    def __exit__(self, *failure):
-        time.sleep(10 * EVERY)
-        os.write(self.commands, b"e")
-        data = b""
-        while not data.endswith(b"\n"):
-            more = os.read(self.answers, 4096)
-            ok(more, f"the probe has died: {w.said()}")
-            data += more
-        self.n, self.worst, self.slept, self.median, self.p99 = json.loads(data)
-
-    def close(self):
-        os.close(self.commands)
-        os.waitpid(self.pid, 0)
-
-
-def figures():
-    text = w.ask("GET", "/metrics", status=200).body.decode()
-    return {m[1]: float(m[2]) for m in re.finditer(r"^(\w+(?:\{[^}]*\})?) ([0-9.e+-]+)$", text, re.M)}
-
-
 def turns():
-    """Turns that took too long, by what they did; and the most that one of them computed."""
-    f = figures()
-    return ({k.partition('"')[2].rstrip('"}'): v for k, v in f.items() if k.startswith("warren_loop_slow_turns_total")},
-            f["warren_loop_longest_turn_cpu_seconds"])
+    return probe.turns()
 
 
-def stolen():
-    """Seconds that this machine's processors were another's, so far. The kernel counts them as computing."""
-    with open("/proc/stat", encoding="ascii") as f:
-        return int(f.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
-
-
-@contextlib.contextmanager
 def bounded(what, most=CPU):
-    """Nobody waits for long beside it, and the loop does not compute for long. What it yields has the slow turns then."""
-    before, longest = turns()
-    lost = stolen()
-    slow = {}
-    with probe:
-        yield slow
-    lost = stolen() - lost
-    after, cpu = turns()
-    cpu = cpu if cpu > longest else 0  # the longest of all was another's: that was told then
-    slow.update({k: v - before.get(k, 0) for k, v in after.items() if v > before.get(k, 0)})
-    said = (f"{what}: {probe.n} answers, the worst after {probe.worst:.3f} s where a sleep was late by {probe.slept:.3f} s and {lost:.2f} s were stolen; "
-            f"the loop computed for {cpu:.3f} s at most; turns over 50 ms: {slow}")
-    print(f"# {said}", flush=True)
-    ok(probe.worst < LATE + 4 * probe.slept + lost, said)
-    ok(cpu < most + probe.slept + lost, said)
-
-
-def at_once(n, work):
-    with concurrent.futures.ThreadPoolExecutor(n) as pool:
-        return [f.result() for f in [pool.submit(work, i) for i in range(n)]]
+    return probe.bounded(what, most)
 
 
 def files(box, verb=""):
@@ -728,7 +605,7 @@ def main():
     try:
         with World("--journal-total", "4g") as w:
             at = Things()
-            probe = Probe(w.socket)
+            probe = Probe(w)
             try:
                 return run_tests()
             finally:

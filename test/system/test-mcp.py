@@ -44,6 +44,8 @@ def tools_are_listed_with_their_schemas():
                 eq(schema["type"], "object", t["name"])
                 ok(set(schema.get("required", ())) <= set(schema["properties"]), t["name"])
                 ok(all(p["description"] and p["type"] for p in schema["properties"].values()), t["name"])
+            for name, p in t["inputSchema"]["properties"].items():
+                ok(p["type"] not in ("object", "array") or p.get("maxProperties", p.get("maxItems")), f"{t['name']}: {name} has no limit")
             ok(t["description"] and t["title"], t["name"])
             eq(len(t["annotations"]), 5, t["name"])
         m.error("tools/list", {"cursor": "x"}, code=-32602, status=200)
@@ -118,6 +120,8 @@ def a_command_gives_its_output_and_its_result():
         r = m.good("run_command", command="head -c 1000000 /dev/zero", max_output=262144)
         eq(r["stdout"].count("\0"), 262144)
         m.bad("run_command", "cwd", "must", command="true", cwd=1)
+        m.bad("run_command", "env", "1024", command="true", env={f"A{i}": "" for i in range(1025)})
+        eq(m.good("run_command", command="echo $A1023", env={f"A{i}": str(i) for i in range(1024)})["stdout"], "1023\n")
         m.bad("run_command", "/nowhere", command="true", cwd="/nowhere")
 
 
@@ -364,6 +368,20 @@ def subscribers_get_messages_about_output():
         updates(it, lambda: m.good("write_file", path="/go", content=""), log)
         m.good("write_file", path="/end", content="")
     gone(box)
+
+
+@test
+def steady_output_does_not_put_off_messages():
+    """The time to the next message does not begin anew with each line."""
+    steady = "until [ -e /go ]; do echo x; sleep 0.01; done"
+    with Legacy(WORLD) as m, m.client() as c:
+        seen = streamed(m, {"command": steady}, {"progressToken": 1}, lambda _: m.good("write_file", path="/go", content=""))
+        eq(seen[0]["method"], "notifications/progress")
+        box = m.good("run_command", command="rm /go")["sandbox"]
+        it = events(m.send(c, None, "GET"))
+        log = f"warren-log://{box}/{WORLD.exec(box, steady)}"
+        eq(m.result("resources/subscribe", {"uri": log}), {})
+        updates(it, lambda: None, log)
 
 
 @test

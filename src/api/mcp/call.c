@@ -46,6 +46,7 @@ struct mcp_call *mcp_call_new(struct mcp_exchange *x, json_t *message,
 	c->exchange = x;
 	c->caller = x->caller;
 	c->era = x->era;
+	c->large = x->large;
 	c->message = json_incref(message);
 	c->id = m->id;
 	c->method = m->method;
@@ -79,7 +80,7 @@ void mcp_call_unref(struct mcp_call *c)
 	if (--c->refs > 0)
 		return;
 	json_decref(c->made_args);
-	json_decref(c->message);
+	mcp_drop(c->mcp, c->caller.tenant, c->message, c->large);
 	free(c);
 }
 
@@ -185,7 +186,25 @@ void mcp_result_open(struct json *j, enum rpc_era era, bool cached)
 	}
 }
 
-void mcp_call_result(struct mcp_call *c, const struct buf *result)
+/* A large result, as it is. */
+static void call_send_large(struct mcp_call *c, struct buf *result)
+{
+	struct mcp_exchange *x = c->exchange;
+
+	if (!http_keep(x->req, result->len)) {
+		mcp_call_error(c, RPC_INTERNAL_ERROR,
+			       "not enough memory for the result; try again");
+		return;
+	}
+	c->done = true;
+	mcp_exchange_ref(x);
+	mcp_call_detach(c);
+	mcp_exchange_answer_large(x, c->id, result);
+	mcp_exchange_unref(x);
+	call_finish(c);
+}
+
+void mcp_call_result(struct mcp_call *c, struct buf *result)
 {
 	struct mcp_exchange *x = c->exchange;
 	AUTO_BUF struct buf out = BUF_INIT(MCP_RESULT_MAX);
@@ -198,6 +217,10 @@ void mcp_call_result(struct mcp_call *c, const struct buf *result)
 			"the result has %zu bytes, which is too much for a stream of "
 			"events: ask for less%s",
 			result->len, x->at_sse ? "" : ", or without a progressToken");
+		return;
+	}
+	if (x && x->req && !x->stream && result->len > MCP_AT_ONCE && !result->failed) {
+		call_send_large(c, result);
 		return;
 	}
 	rpc_write_result(&out, c->id, result->data, result->len);

@@ -12,9 +12,20 @@
 #include "api/mcp/internal.h"
 #include "base/list.h"
 
+#define PIECE (256U << 10) /* bytes of a large answer that are sent at once */
+
 void mcp_exchange_ref(struct mcp_exchange *x)
 {
 	x->refs++;
+}
+
+static void exchange_drop_part(struct mcp_exchange *x)
+{
+	struct mcp_part *p = LIST_POP(x->parts);
+
+	buf_done(&p->data);
+	free(p);
+	x->sent = 0;
 }
 
 void mcp_exchange_unref(struct mcp_exchange *x)
@@ -22,6 +33,8 @@ void mcp_exchange_unref(struct mcp_exchange *x)
 	if (--x->refs > 0)
 		return;
 	x->quiet = loop_timer_free(x->quiet);
+	while (x->parts)
+		exchange_drop_part(x);
 	buf_done(&x->out);
 	free(x);
 }
@@ -180,22 +193,102 @@ static void exchange_respond(struct mcp_exchange *x, int status, const char *dat
 			   data, n);
 }
 
+/* ------------------------------------------------------------- a large answer */
+
+/* Move a part of the answer out of its buffer. */
+static void exchange_keep(struct mcp_exchange *x, struct buf *data)
+{
+	struct mcp_part *p = calloc(1, sizeof(*p));
+
+	if (!p || data->failed) {
+		free(p);
+		x->out.failed = true;
+		return;
+	}
+	p->data = *data;
+	*data = (struct buf)BUF_INIT(data->max);
+	LIST_APPEND(x->parts, p);
+}
+
+static void exchange_put_large(struct mcp_exchange *x, const json_t *id,
+			       struct buf *result)
+{
+	rpc_write_result(&x->out, id, "", 0);
+	if (x->out.failed)
+		return;
+	x->out.len--; /* its last brace follows the result */
+	exchange_keep(x, &x->out);
+	exchange_keep(x, result);
+	buf_puts(&x->out, "}");
+}
+
+static void exchange_on_parts_drained(struct http_request *req)
+{
+	struct mcp_exchange *x = req->user;
+
+	while (x->parts) {
+		const struct buf *b = &x->parts->data;
+		size_t n = b->len - x->sent < PIECE ? b->len - x->sent : PIECE;
+		int r = http_write(req, b->data + x->sent, n);
+
+		if (r < 0)
+			return;
+		x->sent += n;
+		if (x->sent == b->len)
+			exchange_drop_part(x);
+		if (r == 1 && x->parts)
+			return;
+	}
+	(void)http_end(req);
+}
+
+static void exchange_respond_parts(struct mcp_exchange *x)
+{
+	struct http_header h[8];
+	int64_t length = 0;
+
+	exchange_keep(x, &x->out);
+	if (x->out.failed) {
+		x->answered = true;
+		(void)http_refuse(x->req, 503, "overloaded",
+				  "not enough memory for the answer");
+		return;
+	}
+	for (const struct mcp_part *p = x->parts; p; p = p->next)
+		length += (int64_t)p->data.len;
+	x->answered = true;
+	x->req->drained = exchange_on_parts_drained;
+	(void)http_begin_response(x->req, 200, h,
+				  exchange_headers(x, h, "application/json"), length);
+	exchange_on_parts_drained(x->req);
+}
+
+void mcp_exchange_answer_large(struct mcp_exchange *x, const json_t *id,
+			       struct buf *result)
+{
+	if (!x->req || x->answered)
+		return;
+	if (x->batch)
+		buf_puts(&x->out, x->n++ ? "," : "[");
+	exchange_put_large(x, id, result);
+	if (x->batch)
+		mcp_exchange_collected(x);
+	else
+		exchange_respond_parts(x);
+}
+
+/* ----------------------------------------------------------- several answers */
+
 void mcp_exchange_collected(struct mcp_exchange *x)
 {
-	if (!x->req || x->answered || x->calls)
+	if (!x->req || x->answered || x->calls || x->reading)
 		return;
 	if (x->n == 0) {
 		mcp_exchange_empty(x, 202);
 		return;
 	}
 	buf_puts(&x->out, "]");
-	if (x->out.failed) {
-		x->answered = true;
-		(void)http_refuse(x->req, 503, "overloaded",
-				  "not enough memory for the answers");
-	} else {
-		exchange_respond(x, 200, x->out.data, x->out.len);
-	}
+	exchange_respond_parts(x);
 }
 
 /* One of several answers; the last one sends them all. */

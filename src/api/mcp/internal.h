@@ -31,6 +31,12 @@
 
 /* ------------------------------------------------ transport.c and exchange.c */
 
+/* A piece of an answer that is sent as the client reads it. */
+struct mcp_part {
+	struct mcp_part *next;
+	struct buf data;
+};
+
 /* A request over HTTP, until it is closed and its calls are done. */
 struct mcp_exchange {
 	struct mcp *mcp;
@@ -42,6 +48,8 @@ struct mcp_exchange {
 	struct mcp_session *session; /* NULL: none */
 	struct mcp_call *calls;      /* not yet answered */
 	bool batch;                  /* the answers form an array */
+	bool reading;                /* more messages of the array follow */
+	bool large;                  /* the request is: mcp_drop() */
 	bool takes_events;           /* the client accepts a stream of events */
 	bool stream;                 /* the answer is a stream of events, and has begun */
 	bool is_get;                 /* the stream of a session */
@@ -55,6 +63,8 @@ struct mcp_exchange {
 	bool opened;    /* the answer tells the id of a new session */
 	size_t n;       /* answers in `out` */
 	struct buf out; /* answers of an array, or the events of a blocked stream */
+	struct mcp_part *parts; /* of a large answer, before `out` */
+	size_t sent;            /* of the first one */
 	struct loop_timer *quiet;
 	struct mcp_exchange *next, **prev; /* in mcp.exchanges */
 	uint64_t begun;
@@ -69,6 +79,12 @@ void mcp_exchange_empty(struct mcp_exchange *x, int status);
 void mcp_exchange_refuse(struct mcp_exchange *x, int status, const struct rpc_error *err);
 /* A message as the answer (@status), or as the last event. */
 void mcp_exchange_answer(struct mcp_exchange *x, int status, const struct buf *message);
+/*
+ * The same with a large result, which is moved out of its buffer and sent as the client
+ * reads it. Only while the answer is no stream of events.
+ */
+void mcp_exchange_answer_large(struct mcp_exchange *x, const json_t *id,
+			       struct buf *result);
 /* All messages of an array were looked at: answer, unless some are under way. */
 void mcp_exchange_collected(struct mcp_exchange *x);
 /* Send a notification before the answer. False: it was not sent. */
@@ -77,6 +93,8 @@ bool mcp_exchange_notify(struct mcp_exchange *x, const struct buf *message);
 void mcp_exchange_begin(struct mcp_exchange *x);
 /* Send signs of life while the answer takes long. */
 void mcp_exchange_keep_alive(struct mcp_exchange *x);
+/* Drop a reference. A large value takes long to be freed: that is for another thread. */
+void mcp_drop(struct mcp *mcp, const char *tenant, json_t *json, bool large);
 /* A notification: only a cancellation has an effect. */
 void mcp_notified(struct mcp_exchange *x, const struct rpc_message *m);
 /* http_sse.c: open a session and its stream, or take a message for it. */
@@ -168,6 +186,7 @@ struct mcp_call {
 	/* For port_url: the name by which the client reaches the service; "": none. */
 	char host[256];
 	bool tls;
+	bool large;     /* the message is: mcp_drop() */
 	bool done;      /* answered or cancelled */
 	bool cancelled; /* the work must end */
 	bool listens;   /* it is subscriptions/listen */
@@ -194,8 +213,9 @@ void mcp_call_detach(struct mcp_call *c);
 
 /* Write the beginning of a result; @cached: the result of a list or a read. */
 void mcp_result_open(struct json *j, enum rpc_era era, bool cached);
-/* Answer with a result, a complete JSON object. */
-void mcp_call_result(struct mcp_call *c, const struct buf *result);
+/* Answer with a result, a complete JSON object. A large one is moved out of its buffer.
+ */
+void mcp_call_result(struct mcp_call *c, struct buf *result);
 void mcp_call_empty(struct mcp_call *c);
 void mcp_call_error(struct mcp_call *c, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void mcp_call_fail(struct mcp_call *c, const struct rpc_error *err);

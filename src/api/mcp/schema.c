@@ -33,6 +33,10 @@ static void schema_write_bounds(struct json *j, const struct mcp_field *f)
 		json_int(j, "maximum", f->max);
 	} else if (f->type == MCP_STRING && f->min > 0) {
 		json_int(j, "minLength", 1); /* in characters; ours are bytes */
+	} else if (f->type == MCP_STRING_MAP || f->type == MCP_VALUE_MAP) {
+		json_int(j, "maxProperties", f->max);
+	} else if (f->type == MCP_STRING_LIST) {
+		json_int(j, "maxItems", f->max);
 	}
 }
 
@@ -190,6 +194,12 @@ static bool schema_check_field(const struct mcp_field *f, const json_t *value,
 		buf_printf(why, "%s: must be %s %s", f->name,
 			   strchr("aio", type_names[f->type][0]) ? "an" : "a",
 			   type_names[f->type]);
+		return false;
+	}
+	/* One of these is 0. What follows takes time for each member. */
+	if (f->max && json_object_size(value) + json_array_size(value) > (size_t)f->max) {
+		buf_printf(why, "%s: has %zu members; the maximum is %" PRId64, f->name,
+			   json_object_size(value) + json_array_size(value), f->max);
 		return false;
 	}
 	if (type == JSON_STRING)

@@ -30,8 +30,9 @@ struct mcp_field {
 	const char *name;
 	enum mcp_type type;
 	bool required;
-	bool nul;          /* an argument: the string may contain U+0000 */
-	int64_t min, max;  /* of an integer, or of a string's bytes; both 0: any */
+	bool nul; /* an argument: the string may contain U+0000 */
+	/* Of an integer, of a string's bytes, or of a map's members; both 0: any. */
+	int64_t min, max;
 	int64_t fallback;  /* of an integer argument that is not given; 0: none */
 	const char *words; /* the allowed strings, separated by blanks; NULL: any */
 	const char *about;

@@ -39,7 +39,8 @@ static void file_job_work(void *ctx)
 	struct file_job *job = ctx;
 
 	job->work(job);
-	(void)close(job->fd);
+	if (job->fd >= 0)
+		(void)close(job->fd);
 }
 
 static void file_job_done(void *ctx)
@@ -325,13 +326,34 @@ static int file_mode_parse(const char *text)
 		       : (int)strtol(text, NULL, 8);
 }
 
+static void file_upload_work(struct file_job *job)
+{
+	size_t n = mcp_arg_size(job->call, "data");
+	char *room = buf_reserve(&job->out, n / 4 * 3 + 1);
+	ssize_t size = room ? base64_decode(mcp_arg_text(job->call, "data"), n, room) : 0;
+
+	if (size < 0)
+		job->why = "data: must be base64, with its padding";
+	else
+		job->out.len = (size_t)size;
+}
+
+static void file_upload_decoded(struct file_job *job, struct mcp_filing *k)
+{
+	struct sandbox *sandbox = mcp_place_again(k->call);
+
+	if (!sandbox)
+		return;
+	buf_done(&k->data);
+	k->data = job->out;
+	job->out = (struct buf)BUF_INIT(0);
+	file_store(k, sandbox);
+}
+
 static void file_upload_placed(struct mcp_call *c, struct sandbox *sandbox)
 {
 	struct mcp_filing *k = mcp_filing_new(c);
 	const char *mode = mcp_arg_text(c, "mode");
-	size_t n = mcp_arg_size(c, "data");
-	char *room;
-	ssize_t size;
 
 	if (!k || !mcp_arg_path(c, sandbox, "path", k->path))
 		return;
@@ -339,16 +361,9 @@ static void file_upload_placed(struct mcp_call *c, struct sandbox *sandbox)
 		mcp_tool_error(c, "mode: must be 1 to 4 octal digits, such as 0755");
 		return;
 	}
-	room = buf_reserve(&k->data, n / 4 * 3 + 1);
-	size = room ? base64_decode(mcp_arg_text(c, "data"), n, room) : 0;
-	if (size < 0) {
-		mcp_tool_error(c, "data: must be base64, with its padding");
-		return;
-	}
-	k->data.len = (size_t)size;
 	k->sets_mode = mode != NULL;
 	k->mode = mode ? (unsigned)file_mode_parse(mode) : k->mode;
-	file_store(k, sandbox);
+	file_job_start(k, file_upload_work, file_upload_decoded);
 }
 
 void mcp_tool_upload(struct mcp_call *c)

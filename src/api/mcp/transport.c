@@ -46,6 +46,19 @@ static void transport_refuse(struct mcp_exchange *x, int status, int code,
 	mcp_exchange_refuse(x, status, &err);
 }
 
+static void transport_drop_work(void *ctx)
+{
+	json_decref(ctx);
+}
+
+void mcp_drop(struct mcp *mcp, const char *tenant, json_t *json, bool large)
+{
+	if (!json || !large ||
+	    loop_work(service_loop(mcp->service), tenant, transport_drop_work, NULL,
+		      json) < 0)
+		json_decref(json);
+}
+
 /* ------------------------------------------------------------------- messages */
 
 static void transport_run(struct mcp_exchange *x, json_t *json,
@@ -162,13 +175,34 @@ static void transport_one_of_many(struct mcp_exchange *x, json_t *json)
 	}
 }
 
-/*
- * An array of messages, of the revision 2025-03-26. A call that stands for the array
- * keeps the answer back until all of its messages were looked at.
- */
+/* An array of messages, of the revision 2025-03-26: each has its own turn of the loop. */
+struct mcp_batch {
+	struct mcp_exchange *x; /* a reference */
+	json_t *messages;
+	size_t next;
+	struct loop_task task;
+};
+
+static void transport_on_batch(void *ctx)
+{
+	struct mcp_batch *b = ctx;
+	struct mcp_exchange *x = b->x;
+
+	if (x->req && b->next < json_array_size(b->messages)) {
+		loop_later(service_loop(x->mcp->service), &b->task);
+		transport_one_of_many(x, json_array_get(b->messages, b->next++));
+		return;
+	}
+	x->reading = false;
+	mcp_exchange_collected(x);
+	mcp_drop(x->mcp, x->caller.tenant, b->messages, x->large);
+	mcp_exchange_unref(x);
+	free(b);
+}
+
 static void transport_batch(struct mcp_exchange *x, json_t *json)
 {
-	struct mcp_call all = { .exchange = x };
+	struct mcp_batch *b;
 	struct rpc_error err = { 0 };
 	size_t n = json_array_size(json);
 	int status;
@@ -190,12 +224,17 @@ static void transport_batch(struct mcp_exchange *x, json_t *json)
 		mcp_exchange_refuse(x, status, &err);
 		return;
 	}
-	x->batch = true;
-	DLIST_PUSH(x->calls, &all);
-	for (size_t i = 0; i < n && x->req; i++)
-		transport_one_of_many(x, json_array_get(json, i));
-	DLIST_REMOVE(&all);
-	mcp_exchange_collected(x);
+	b = calloc(1, sizeof(*b));
+	if (!b) {
+		transport_refuse(x, 503, RPC_INTERNAL_ERROR, "out of memory");
+		return;
+	}
+	b->x = x;
+	b->messages = json_incref(json);
+	b->task = (struct loop_task){ .fn = transport_on_batch, .ctx = b };
+	mcp_exchange_ref(x);
+	x->batch = x->reading = true;
+	loop_later(service_loop(x->mcp->service), &b->task);
 }
 
 static void transport_on_json(struct mcp_exchange *x, json_t *json,
@@ -213,7 +252,6 @@ static void transport_on_json(struct mcp_exchange *x, json_t *json,
 	}
 	if (x->mcp->stopping) {
 		transport_refuse(x, 503, RPC_INTERNAL_ERROR, "the service is stopping");
-		json_decref(json);
 		return;
 	}
 	(void)mcp_header(x->req, "MCP-Protocol-Version", &version);
@@ -228,7 +266,6 @@ static void transport_on_json(struct mcp_exchange *x, json_t *json,
 	else
 		transport_legacy(x, json);
 	mcp_exchange_unref(x);
-	json_decref(json);
 }
 
 /* ----------------------------------------------------------------------- bodies */
@@ -253,10 +290,10 @@ static void transport_parse_done(void *ctx)
 {
 	struct mcp_parse *p = ctx;
 
+	p->x->large = true;
 	if (p->x->req)
 		transport_on_json(p->x, p->json, &p->why);
-	else
-		json_decref(p->json);
+	mcp_drop(p->x->mcp, p->x->caller.tenant, p->json, true);
 	mcp_exchange_unref(p->x);
 	free(p);
 }
@@ -287,11 +324,15 @@ static void transport_on_body(struct http_request *req, const char *data, size_t
 {
 	struct mcp_exchange *x = req->user;
 	struct api_error why = { 0 };
+	json_t *json;
 
-	if (n > MCP_AT_ONCE)
+	if (n > MCP_AT_ONCE) {
 		transport_parse_apart(x, data, n);
-	else
-		transport_on_json(x, body_load(data, n, BODY_FLAGS, &why), &why);
+		return;
+	}
+	json = body_load(data, n, BODY_FLAGS, &why);
+	transport_on_json(x, json, &why);
+	json_decref(json);
 }
 
 /* ---------------------------------------------------------------------- methods */
