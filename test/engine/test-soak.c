@@ -260,6 +260,31 @@ TEST(the_death_of_the_child_at_any_step_leaves_nothing)
 }
 
 /* A disk in a file takes a loop device: it goes with the sandbox, made or half-made. */
+/* The control of all others: what is left is counted, and what is not ours is not. */
+TEST(what_is_left_is_counted)
+{
+	AUTO_FREE char *run = NULL, *left = NULL, *state = NULL, *layer = NULL;
+	struct counts before;
+
+	world_enter(60);
+	run = sandbox_path("run");
+	left = sandbox_path("run/left");
+	state = sandbox_path("state");
+	layer = sandbox_path("state/host-0123456789abcdef");
+	EQ(mkdir(run, 0755), 0);
+	EQ(mkdir(state, 0755), 0);
+	before = world_count();
+	EQ(mkdir(layer, 0755), 0);
+	world_check(&before, "with a layer of /etc");
+	EQ(mkdir(left, 0755), 0);
+	EQ(world_count().files, before.files + 1);
+	EQ(mount("left", left, "tmpfs", 0, NULL), 0);
+	EQ(world_count().mounts, before.mounts + 1);
+	EQ(umount2(left, 0), 0);
+	EQ(rmdir(left), 0);
+	world_check(&before, "after all");
+}
+
 TEST(disks_in_files_leave_nothing)
 {
 	struct warren_spec spec = { .memory = 32 << 20, .disk = 64 << 20 };

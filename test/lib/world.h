@@ -132,6 +132,50 @@ __attribute__((noreturn)) static inline void world_watch(pid_t pid, const char *
 	alone_end(status);
 }
 
+/* ------------------------------------------------------------------ mounts */
+
+static uint64_t world_found_mounts[WORLD_NAMES]; /* those of the machine */
+static size_t world_n_found_mounts;
+
+static inline bool world_mount_is_new(uint64_t hash)
+{
+	for (size_t i = 0; i < world_n_found_mounts; i++)
+		if (world_found_mounts[i] == hash)
+			return false;
+	return true;
+}
+
+/*
+ * Mounts since world_enter(). What others had mounted then can go at any time, also here:
+ * the kernel removes a mount in every namespace when its directory is removed. A mount is
+ * known by its ids, device, root and directory. @note: they are the machine's.
+ */
+static inline size_t world_look_at_mounts(bool note)
+{
+	FILE *f = fopen("/proc/self/mountinfo", "re");
+	uint64_t hash = 14695981039346656037U; /* FNV-1a */
+	size_t n = 0;
+	int spaces = 0;
+
+	OK(f);
+	for (int c = getc(f); c != EOF; c = getc(f)) {
+		spaces += c == ' ';
+		if (spaces < 5)
+			hash = (hash ^ (unsigned char)c) * 1099511628211U;
+		if (c != '\n')
+			continue;
+		n += world_mount_is_new(hash);
+		if (note) {
+			OK(world_n_found_mounts < WORLD_NAMES);
+			world_found_mounts[world_n_found_mounts++] = hash;
+		}
+		hash = 14695981039346656037U;
+		spaces = 0;
+	}
+	(void)fclose(f);
+	return n;
+}
+
 /* Returns in the child. @seconds is what the test may take. */
 static inline void world_enter(unsigned seconds)
 {
@@ -158,21 +202,10 @@ static inline void world_enter(unsigned seconds)
 		       sizeof(sandbox_dir) - strlen(sandbox_dir), "/%s", name + 12);
 	EQ(mkdir(sandbox_dir, 0755), 0);
 	world_take_cgroups(name);
+	(void)world_look_at_mounts(true);
 }
 
 /* ---------------------------------------------------------------- counting */
-
-static inline size_t world_count_lines(const char *path)
-{
-	FILE *f = fopen(path, "re");
-	size_t n = 0;
-
-	OK(f);
-	for (int c = getc(f); c != EOF; c = getc(f))
-		n += c == '\n';
-	(void)fclose(f);
-	return n;
-}
 
 static size_t world_found;
 
@@ -225,10 +258,13 @@ static inline size_t world_count_loops(void)
 	return n;
 }
 
-/*
- * Of the layers in the state folder only whether they are there: they hold what /etc
- * holds.
- */
+/* A layer with what /etc holds: another is made when /etc changes. */
+static inline bool world_is_layer(const char *name)
+{
+	return strncmp(name, "host-", 5) == 0 || strncmp(name, "skel-", 5) == 0;
+}
+
+/* In the state folder, those that are no layer. */
 static inline size_t world_count_files(void)
 {
 	AUTO_FREE char *run = sandbox_path("run"), *state = sandbox_path("state");
@@ -236,8 +272,8 @@ static inline size_t world_count_files(void)
 
 	world_found = 0;
 	(void)nftw(run, world_count_one, 16, FTW_PHYS);
-	while (d && readdir(d))
-		world_found++;
+	for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
+		world_found += !world_is_layer(e->d_name);
 	if (d)
 		(void)closedir(d);
 	return world_found;
@@ -280,7 +316,7 @@ static inline struct counts world_count(void)
 		world_note_namespaces(e->d_name, names, &c.namespaces);
 	}
 	(void)closedir(d);
-	c.mounts = world_count_lines("/proc/self/mountinfo");
+	c.mounts = world_look_at_mounts(false);
 	c.cgroups = world_count_cgroups();
 	c.loops = world_count_loops();
 	c.fds = sandbox_count_fds();
