@@ -37,6 +37,11 @@ for _sig in (signal.SIGINT, signal.SIGQUIT):
     signal.signal(_sig, signal.SIG_DFL)
 
 
+# Who is asked to end leaves nothing behind; a child that a test forks just ends.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
+
+
 class Skip(Exception):
     pass
 

@@ -343,7 +343,6 @@ class Store:
 
 
 def main(run=run_tests):
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if not os.path.exists("/bin/busybox"):
         print("1..0 # SKIP busybox-static is not installed")
         return 0

@@ -709,6 +709,7 @@ class World:
         self.look()
         if self.alive():
             self.kill("api", "warden")
+        self.seen |= set(self.slots().values())  # also what the service had prepared
         for pid in below(os.getpid()):
             with contextlib.suppress(OSError):
                 if os.readlink(f"/proc/{pid}/ns/pid") != os.readlink("/proc/self/ns/pid"):
@@ -737,9 +738,14 @@ class World:
                 # Another service may be making a part just now, which is nobody's for a moment.
                 until(lambda: not self.processes(), lambda: f"processes are left: {self.processes()}")
         finally:
+            said = "" if kind is None else self.said()
+            try:
+                if kind is not None:
+                    with contextlib.suppress(Exception):
+                        self.ready()
+                        self.empty()
+            finally:
+                self.discard()
+            # Last, as it may fail: the reader of the output may be gone.
             if kind is not None:
-                print("# " + self.said().replace("\n", "\n# "), flush=True)
-                with contextlib.suppress(Exception):
-                    self.ready()
-                    self.empty()
-            self.discard()
+                print("# " + said.replace("\n", "\n# "), flush=True)
