@@ -249,6 +249,16 @@ def a_service_that_stops_says_so_and_leaves_nothing():
 
 
 @test
+def one_run_after_another_fits_into_a_quota_of_one():
+    with World(config="quota: { sandboxes: 1 }\n") as m:
+        for i in range(10):
+            r = m.ask("POST", "/v1/code", {"language": "bash", "code": f"echo {i}"})
+            eq((r.status, r.json().get("stdout")), (200, f"{i}\n"), r)
+        until(lambda: m.ask("POST", "/v1/sandboxes", {}).status == 201, "no room for a sandbox")
+        check_error(m.ask("POST", "/v1/code", {"language": "bash", "code": "echo"}), 429, "quota_exceeded")
+
+
+@test
 def a_configuration_adds_languages_and_sets_limits():
     config = """
 defaults: { memory: 100m, disk: 50m }

@@ -3,12 +3,15 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/utf8.h"
 #include "service/code/internal.h"
 #include "spec/spec.h"
 
 #define CODE_CREATE_MS    600000 /* its image may have to be pulled */
+#define CODE_ROOM_MS      2      /* between two tries to find room */
+#define CODE_ROOM_MAX_MS  5000
 #define CODE_ENFORCED_MAX 65536
 
 /* ------------------------------------------------------------------ tickets */
@@ -77,6 +80,8 @@ static void code_stop(struct code_run *run)
 	code_collect_cancel(run);
 	code_warm_cancel(run);
 	run->files = files_end(run->files);
+	run->room_timer = loop_timer_free(run->room_timer);
+	run->room = code_recipe_free(run->room);
 }
 
 void code_fail(struct code_run *run, const struct warren_error *err)
@@ -230,19 +235,15 @@ void code_set(struct code_run *run, struct code_plan *plan,
 			(struct buf)BUF_INIT((size_t)run->plan.max_output + 128);
 }
 
-int code_create(struct service *s, struct code_plan *plan,
-		const struct code_sandbox *sandbox,
-		const struct code_callbacks *callbacks, void *ctx, struct code_run **ret,
-		struct warren_error *err)
+/* Takes @plan. NULL: out of memory. */
+static struct code_run *code_new(struct service *s, struct code_plan *plan,
+				 const struct code_callbacks *callbacks, void *ctx)
 {
 	struct code_run *run = calloc(1, sizeof(*run));
-	struct db_request none = { 0 };
-	struct sandbox *made = NULL;
-	int r;
 
 	if (!run) {
 		code_plan_done(plan);
-		return error_errno(err, ENOMEM, "run the program");
+		return NULL;
 	}
 	run->service = s;
 	run->fd = run->program = -1;
@@ -251,19 +252,97 @@ int code_create(struct service *s, struct code_plan *plan,
 					       .fn = code_on_created,
 					       .ctx = run };
 	code_set(run, plan, callbacks, ctx);
-	r = sandbox_create(s, sandbox->row, sandbox->spec, sandbox->source, &none, &made,
-			   err);
-	if (r < 0) {
-		run->done = true; /* there is nothing to end */
-		(void)code_cancel(run);
+	return run;
+}
+
+static int code_create_sandbox(struct code_run *run, const struct code_sandbox *sandbox,
+			       struct warren_error *err)
+{
+	struct db_request none = { 0 };
+	struct sandbox *made = NULL;
+	int r = sandbox_create(run->service, sandbox->row, sandbox->spec, sandbox->source,
+			       &none, &made, err);
+
+	if (r < 0)
 		return r;
-	}
 	(void)memcpy(run->id, made->row.id, sizeof(run->id));
 	(void)strncpy(run->owner, made->row.owner, sizeof(run->owner) - 1);
 	made->code_run = true;
 	sandbox_wait(made, &run->waiter, CODE_CREATE_MS);
-	*ret = run;
 	return 0;
+}
+
+/* Free a run that has no sandbox. */
+static void code_free_new(struct code_run *run)
+{
+	code_stop(run);
+	run->done = true;
+	(void)code_cancel(run);
+}
+
+int code_create(struct service *s, struct code_plan *plan,
+		const struct code_sandbox *sandbox,
+		const struct code_callbacks *callbacks, void *ctx, struct code_run **ret,
+		struct warren_error *err)
+{
+	struct code_run *run = code_new(s, plan, callbacks, ctx);
+	int r;
+
+	if (!run)
+		return error_errno(err, ENOMEM, "run the program");
+	r = code_create_sandbox(run, sandbox, err);
+	if (r < 0)
+		code_free_new(run);
+	else
+		*ret = run;
+	return r;
+}
+
+/*
+ * Waiting for room. The sandbox of a run is deleted after its answer, and counts until it
+ * is gone. So a client that makes one run after another could exceed a quota that it
+ * keeps to, and the sandboxes of warm runs that give way are not gone at once either.
+ */
+static bool code_room_comes(const struct service *s, const char *owner)
+{
+	for (size_t i = 0; i < SANDBOX_BUCKETS; i++)
+		for (const struct sandbox *sandbox = s->sandboxes[i]; sandbox;
+		     sandbox = sandbox->hash_next)
+			if (sandbox->code_run && sandbox->row.state == SANDBOX_DELETING &&
+			    strcmp(sandbox->row.owner, owner) == 0)
+				return true;
+	return false;
+}
+
+static void code_on_room(void *ctx)
+{
+	struct code_run *run = ctx;
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct code_sandbox sandbox = code_recipe_sandbox(run->room);
+	bool comes = code_room_comes(run->service, sandbox.row->owner);
+	int r = code_create_sandbox(run, &sandbox, &err);
+
+	if (r == -EDQUOT && comes && clock_now() < run->room_until) {
+		loop_timer_set(run->room_timer, CODE_ROOM_MS);
+		return;
+	}
+	run->room = code_recipe_free(run->room);
+	if (r < 0)
+		code_fail(run, &err);
+}
+
+/* False: it cannot wait. */
+static bool code_await_room(struct code_run *run, const struct code_sandbox *sandbox)
+{
+	if (!code_room_comes(run->service, sandbox->row->owner))
+		return false;
+	run->room = code_recipe_new(&run->plan, sandbox);
+	if (!run->room ||
+	    loop_timer_new(run->service->loop, code_on_room, run, &run->room_timer) < 0)
+		return false;
+	run->room_until = clock_now() + CODE_ROOM_MAX_MS * 1000000ULL;
+	loop_timer_set(run->room_timer, CODE_ROOM_MS);
+	return true;
 }
 
 int code_begin(struct service *s, struct code_plan *plan,
@@ -271,19 +350,28 @@ int code_begin(struct service *s, struct code_plan *plan,
 	       void *ctx, struct code_run **ret, struct warren_error *err)
 {
 	struct code_recipe *next;
+	struct code_run *run;
 	int r;
 
 	*ret = code_warm_take(s, plan, sandbox, callbacks, ctx);
 	if (*ret)
 		return 0;
 	next = code_warm_recipe(s, plan, sandbox);
-	r = code_create(s, plan, sandbox, callbacks, ctx, ret, err);
-	/* They give way: the client that tries again finds room. */
-	if (r == -EDQUOT)
-		code_warm_drop_of(s, sandbox->row->owner);
-	if (r < 0)
+	run = code_new(s, plan, callbacks, ctx);
+	if (!run) {
 		(void)code_recipe_free(next);
+		return error_errno(err, ENOMEM, "run the program");
+	}
+	run->recipe = next;
+	r = code_create_sandbox(run, sandbox, err);
+	if (r == -EDQUOT) {
+		code_warm_drop_of(s, sandbox->row->owner);
+		if (code_await_room(run, sandbox))
+			r = 0;
+	}
+	if (r < 0)
+		code_free_new(run);
 	else
-		(*ret)->recipe = next;
+		*ret = run;
 	return r;
 }

@@ -51,6 +51,11 @@ struct code_run {
 	struct code_ticket *ticket;
 	struct files *files;
 
+	/* code.c: what its sandbox will be created from, while it waits for room */
+	struct code_recipe *room;
+	struct loop_timer *room_timer;
+	uint64_t room_until; /* ns */
+
 	/* write.c */
 	size_t file;   /* the one that is being written */
 	size_t offset; /* bytes of it that are written */
@@ -139,6 +144,11 @@ void code_collect_cancel(struct code_run *run);
 struct code_recipe *code_warm_recipe(struct service *s, const struct code_plan *p,
 				     const struct code_sandbox *from);
 struct code_recipe *code_recipe_free(struct code_recipe *r);
+/* Copy what a sandbox is created from. NULL: out of memory. */
+struct code_recipe *code_recipe_new(const struct code_plan *p,
+				    const struct code_sandbox *from);
+/* With a new id; valid while @r is. */
+struct code_sandbox code_recipe_sandbox(struct code_recipe *r);
 /* Create a warm run soon. Takes @r. @tool: which of the programs that the step names. */
 void code_warm_next(struct service *s, struct code_recipe *r, size_t tool);
 /* A warm run for this plan, which it takes; NULL: there is none. */

@@ -122,14 +122,13 @@ static char *warm_copy(const char *s)
 	return s ? strdup(s) : NULL;
 }
 
-/* NULL: out of memory; then nothing is started in advance. */
-static struct code_recipe *warm_recipe(const struct code_plan *p,
-				       const struct code_sandbox *from)
+struct code_recipe *code_recipe_new(const struct code_plan *p,
+				    const struct code_sandbox *from)
 {
 	struct code_recipe *r = calloc(1, sizeof(*r));
 
-	if (!r)
-		return NULL;
+	if (!r || from->spec->n_mounts > ARRAY_SIZE(r->mounts))
+		return code_recipe_free(r);
 	r->row = *from->row;
 	r->spec = *from->spec;
 	r->source = *from->source;
@@ -155,10 +154,16 @@ static struct code_recipe *warm_recipe(const struct code_plan *p,
 	return code_recipe_free(r);
 }
 
+struct code_sandbox code_recipe_sandbox(struct code_recipe *r)
+{
+	id_make(r->row.id);
+	return (struct code_sandbox){ &r->row, &r->spec, &r->source };
+}
+
 struct code_recipe *code_warm_recipe(struct service *s, const struct code_plan *p,
 				     const struct code_sandbox *from)
 {
-	return service_warm(s)->each > 0 && warm_fits(p, from) ? warm_recipe(p, from)
+	return service_warm(s)->each > 0 && warm_fits(p, from) ? code_recipe_new(p, from)
 							       : NULL;
 }
 
@@ -239,11 +244,10 @@ static void warm_create(struct service *s, struct code_recipe *r)
 	const struct code_callbacks on = { .done = warm_on_failed };
 	struct code_warm *w = service_warm(s);
 	struct warren_error ignored = WARREN_ERROR_INIT;
-	struct code_sandbox sandbox = { &r->row, &r->spec, &r->source };
+	struct code_sandbox sandbox = code_recipe_sandbox(r);
 	AUTO_CODE_PLAN struct code_plan plan = { 0 };
 	struct code_run *run = NULL;
 
-	id_make(r->row.id);
 	r->row.created_at = r->row.last_used = service_time();
 	r->row.expires_at = r->row.created_at + WARM_EXPIRES_MS;
 	if (warm_is_full(w, r) || warm_plan(r, &plan) < 0 ||
@@ -263,7 +267,7 @@ static void warm_create(struct service *s, struct code_recipe *r)
 	}
 	loop_timer_set(run->timer, WARM_IDLE_MS);
 	if (!warm_is_full(w, r))
-		code_warm_next(s, warm_recipe(&run->plan, &sandbox), r->tool);
+		code_warm_next(s, code_recipe_new(&run->plan, &sandbox), r->tool);
 }
 
 static void warm_fill(void *ctx)
