@@ -29,7 +29,10 @@ struct capability {
 extern const struct capability capabilities[];
 extern const size_t n_capabilities;
 
-/* A capability of a configuration: all rules of its policy, those that deny as well. */
+/*
+ * A capability of a configuration: all rules of its policy, those that deny as well. Its
+ * limits are not used.
+ */
 struct capability_row {
 	const char *name;
 	const struct policy *policy;

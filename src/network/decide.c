@@ -7,7 +7,10 @@
  * forest, and each has a link to the smallest host that contains it. The hosts that
  * contain a request's are found with one binary search, for the last one that is not
  * behind it, and by going up from there. No input makes this slow, as a hash table could
- * be made. Only rules for the same host are tried one by one.
+ * be made.
+ *
+ * Only rules for the same host are tried one by one. Their ports and streams are in one
+ * array, so that most are passed over without a look at the rule.
  */
 #include "network/decide.h"
 
@@ -16,18 +19,24 @@
 
 #define NONE UINT32_MAX
 
+/* A rule. They are sorted by host, then by their order in the list. */
+struct index_entry {
+	const struct rule *rule;
+	uint16_t low, high; /* its lowest and its highest port */
+	uint8_t streams;
+};
+
 struct index_node {
 	const struct host *host;
-	uint32_t parent; /* the smallest host that contains it; NONE */
-	uint32_t first;  /* the first rule with this host */
+	uint32_t parent;     /* the smallest host that contains it; NONE */
+	uint32_t first, end; /* its entries */
 };
 
 struct index_list {
-	const struct rules *rules;
+	struct index_entry *entries;
 	struct index_node *nodes;
-	uint32_t n_nodes;
-	uint32_t *next;      /* of each rule, the next one with the same host; NONE */
-	uint32_t everything; /* the first rule for HOST_PUBLIC; NONE */
+	uint32_t n_entries, n_nodes;
+	uint32_t everything; /* the first entry for HOST_PUBLIC; the others follow */
 };
 
 struct policy_index {
@@ -36,18 +45,13 @@ struct policy_index {
 
 /* ----------------------------------------------------------------------- index */
 
-/* A rule, while the rules are sorted. */
-struct index_entry {
-	const struct rule *rule;
-};
-
 static int index_compare(const void *a, const void *b)
 {
 	const struct rule *x = ((const struct index_entry *)a)->rule;
 	const struct rule *y = ((const struct index_entry *)b)->rule;
 	int c = host_compare(&x->host, &y->host);
 
-	return c ? c : x < y ? -1 : x > y; /* in the order of the list */
+	return c ? c : x < y ? -1 : x > y;
 }
 
 /* From node @at upwards, the first that contains @h. */
@@ -58,56 +62,55 @@ static uint32_t index_climb(const struct index_list *l, uint32_t at, const struc
 	return at;
 }
 
-/* @sorted are the rules in order. */
-static void index_build(struct index_list *l, const struct index_entry *sorted)
+/* A node for each host among the sorted entries. */
+static void index_build(struct index_list *l)
 {
-	const struct rule *all = l->rules->list, *last = NULL;
+	uint32_t i = 0;
 
-	l->everything = NONE;
-	for (size_t i = 0; i < l->rules->n; i++) {
-		const struct rule *r = sorted[i].rule;
-		uint32_t rule = (uint32_t)(r - all);
+	while (i < l->n_entries && l->entries[i].rule->host.kind != HOST_PUBLIC) {
+		uint32_t before = l->n_nodes ? l->n_nodes - 1 : NONE;
+		struct index_node *node = &l->nodes[l->n_nodes];
 
-		l->next[rule] = NONE;
-		if (last && host_compare(&last->host, &r->host) == 0) {
-			l->next[last - all] = rule;
-		} else if (r->host.kind == HOST_PUBLIC) {
-			l->everything = rule;
-		} else {
-			uint32_t before = l->n_nodes ? l->n_nodes - 1 : NONE;
-
-			l->nodes[l->n_nodes] = (struct index_node){
-				.host = &r->host,
-				.parent = index_climb(l, before, &r->host),
-				.first = rule,
-			};
-			l->n_nodes++;
-		}
-		last = r;
+		node->host = &l->entries[i].rule->host;
+		node->parent = index_climb(l, before, node->host);
+		node->first = i;
+		do
+			i++;
+		while (i < l->n_entries &&
+		       host_compare(node->host, &l->entries[i].rule->host) == 0);
+		node->end = i;
+		l->n_nodes++;
 	}
+	l->everything = i;
 }
 
 static int index_list_init(struct index_list *l, const struct rules *rules)
 {
-	AUTO_FREE struct index_entry *sorted = calloc(rules->n + 1, sizeof(*sorted));
-
-	l->rules = rules;
+	l->entries = calloc(rules->n + 1, sizeof(*l->entries));
 	l->nodes = calloc(rules->n + 1, sizeof(*l->nodes));
-	l->next = calloc(rules->n + 1, sizeof(*l->next));
-	if (!sorted || !l->nodes || !l->next)
+	if (!l->entries || !l->nodes)
 		return -ENOMEM;
-	for (size_t i = 0; i < rules->n; i++)
-		sorted[i].rule = &rules->list[i];
-	qsort(sorted, rules->n, sizeof(*sorted), index_compare);
-	index_build(l, sorted);
+	for (size_t i = 0; i < rules->n; i++) {
+		const struct rule *r = &rules->list[i];
+
+		l->entries[i] = (struct index_entry){
+			.rule = r,
+			.low = r->ports ? r->ports[0].low : 1,
+			.high = r->ports ? r->ports[r->n_ports - 1].high : UINT16_MAX,
+			.streams = rule_streams(r->protocols),
+		};
+	}
+	l->n_entries = (uint32_t)rules->n;
+	qsort(l->entries, rules->n, sizeof(*l->entries), index_compare);
+	index_build(l);
 	return 0;
 }
 
 struct policy_index *policy_index_free(struct policy_index *x)
 {
 	for (size_t i = 0; x && i < ARRAY_SIZE(x->lists); i++) {
+		free(x->lists[i].entries);
 		free(x->lists[i].nodes);
-		free(x->lists[i].next);
 	}
 	free(x);
 	return NULL;
@@ -141,32 +144,44 @@ static uint32_t index_find(const struct index_list *l, const struct host *h)
 	return low ? low - 1 : NONE;
 }
 
+/* Go on with the entries of a node, or with those for every host. */
+static void index_walk_to(struct policy_walk *w, uint32_t node)
+{
+	const struct index_list *l = &w->index->lists[w->deny];
+
+	w->node = node;
+	w->everything = node == NONE;
+	w->entry = w->everything ? l->everything : l->nodes[node].first;
+	w->end = w->everything ? l->n_entries : l->nodes[node].end;
+}
+
 void policy_walk_start(struct policy_walk *w, const struct policy_index *x, bool deny,
-		       const struct host *h)
+		       const struct host *h, const struct extent *e)
 {
 	const struct index_list *l = &x->lists[deny];
 
-	*w = (struct policy_walk){ .index = x, .deny = deny };
-	w->node = h->kind == HOST_PUBLIC ? NONE : index_climb(l, index_find(l, h), h);
-	w->everything = w->node == NONE;
-	w->rule = w->everything ? l->everything : l->nodes[w->node].first;
+	*w = (struct policy_walk){ .index = x, .extent = e, .deny = deny };
+	index_walk_to(w, h->kind == HOST_PUBLIC ? NONE
+						: index_climb(l, index_find(l, h), h));
 }
 
 const struct rule *policy_walk_next(struct policy_walk *w)
 {
 	const struct index_list *l = &w->index->lists[w->deny];
-	uint32_t rule;
+	const struct extent *e = w->extent;
 
-	while (w->rule == NONE && !w->everything) {
-		w->node = l->nodes[w->node].parent;
-		w->everything = w->node == NONE;
-		w->rule = w->everything ? l->everything : l->nodes[w->node].first;
+	for (;;) {
+		while (w->entry < w->end) {
+			const struct index_entry *one = &l->entries[w->entry++];
+
+			if (!e || (one->low <= e->high && one->high >= e->low &&
+				   (one->streams & e->streams)))
+				return one->rule;
+		}
+		if (w->everything)
+			return NULL;
+		index_walk_to(w, l->nodes[w->node].parent);
 	}
-	rule = w->rule;
-	if (rule == NONE)
-		return NULL;
-	w->rule = l->next[rule];
-	return &l->rules->list[rule];
 }
 
 /* -------------------------------------------------------------------- decisions */
@@ -198,7 +213,7 @@ static const struct rule *decide_denied(const struct policy_index *x,
 	struct policy_walk w;
 	const struct rule *r;
 
-	policy_walk_start(&w, x, true, h);
+	policy_walk_start(&w, x, true, h, e);
 	while ((r = policy_walk_next(&w)))
 		if (host_denies(&r->host, h) &&
 		    (opening ? rule_covers(r, e) : rule_touches(r, e)))
@@ -213,7 +228,7 @@ static const struct rule *decide_allowed(const struct policy_index *x,
 	struct policy_walk w;
 	const struct rule *r;
 
-	policy_walk_start(&w, x, false, h);
+	policy_walk_start(&w, x, false, h, e);
 	while ((r = policy_walk_next(&w)))
 		if (host_covers(&r->host, h) &&
 		    (opening ? rule_touches(r, e) : rule_covers(r, e)))

@@ -87,16 +87,18 @@ void decision_text(const struct request *q, const struct decision *d, struct buf
 
 /*
  * The rules of a list whose hosts contain @h (host_contains()), from the smallest host to
- * the largest; within a host, in the order of the list.
+ * the largest; within a host, in the order of the list. Rules that have no port or no
+ * stream of @e are passed over, if it is not NULL.
  */
 struct policy_walk {
 	const struct policy_index *index;
-	uint32_t node, rule;
+	const struct extent *extent;
+	uint32_t node, entry, end;
 	bool deny, everything;
 };
 
 void policy_walk_start(struct policy_walk *w, const struct policy_index *x, bool deny,
-		       const struct host *h);
+		       const struct host *h, const struct extent *e);
 const struct rule *policy_walk_next(struct policy_walk *w); /* NULL: there are no more */
 
 #endif /* NETWORK_DECIDE_H */

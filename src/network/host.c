@@ -403,11 +403,3 @@ bool host_overlaps(const struct host *denied, const struct host *allowed)
 		return false; /* only the public part is allowed */
 	return host_contains(denied, allowed) || host_contains(allowed, denied);
 }
-
-bool host_denies_both(const struct host *outer, const struct host *denied,
-		      const struct host *allowed)
-{
-	if (outer->kind == HOST_PUBLIC)
-		return !allowed->special;
-	return host_contains(outer, denied) || host_contains(outer, allowed);
-}

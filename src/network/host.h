@@ -69,12 +69,6 @@ bool host_covers(const struct host *outer, const struct host *inner);
  * would allow. Every name may resolve to any public address.
  */
 bool host_overlaps(const struct host *denied, const struct host *allowed);
-/*
- * Whether a rule that denies @outer denies all that is in both @denied and @allowed, of
- * which host_overlaps() holds.
- */
-bool host_denies_both(const struct host *outer, const struct host *denied,
-		      const struct host *allowed);
 /* Whether a rule that denies @denied applies to @h, one name or one address. */
 bool host_denies(const struct host *denied, const struct host *h);
 

@@ -27,12 +27,25 @@ static bool flow_same_host(const struct host *a, const struct host *b)
 	return host_contains(a, b) && host_contains(b, a);
 }
 
-static const char *flow_host_header(const struct http_head *h)
+/* The first header of that name; NULL: there is none. */
+static const char *flow_header(const struct http_head *h, const char *name)
 {
 	for (size_t i = 0; i < h->n_fields; i++)
-		if (strcasecmp(h->fields[i].name, "host") == 0)
+		if (strcasecmp(h->fields[i].name, name) == 0)
 			return h->fields[i].value;
 	return NULL;
+}
+
+/* Whether an upgrade is asked for, and all headers that say to what say "websocket". */
+static bool flow_is_websocket(const struct http_head *h)
+{
+	if (!h->upgrade || !flow_header(h, "upgrade"))
+		return false;
+	for (size_t i = 0; i < h->n_fields; i++)
+		if (strcasecmp(h->fields[i].name, "upgrade") == 0 &&
+		    strcasecmp(h->fields[i].value, "websocket") != 0)
+			return false;
+	return true;
 }
 
 static bool flow_parse_host(const char *text, char *name, struct host *h, uint16_t *port)
@@ -77,7 +90,7 @@ static const char *flow_read_authority(struct request_flow *f)
 /* Which host and port a request is for; all that say so must agree. */
 static enum flow_event flow_find_host(struct request_flow *f)
 {
-	const char *header = flow_host_header(&f->head), *why;
+	const char *header = flow_header(&f->head, "host"), *why;
 	uint16_t usual = f->tls ? 443 : 80;
 
 	if (f->host) {
@@ -124,6 +137,7 @@ static enum flow_event flow_read_head(struct request_flow *f)
 	}
 	f->request.protocol = f->tls ? RULE_HTTPS : RULE_HTTP;
 	f->request.method = f->head.method;
+	f->websocket = flow_is_websocket(&f->head);
 	if (rule_path(f->head.target, f->path, sizeof(f->path)))
 		f->request.path = f->path;
 	http_body_init(&f->body,

@@ -19,7 +19,8 @@
  * anew from what was parsed, with one Host, and not be the client's bytes.
  *
  * A connection that is no longer HTTP (CONNECT; or an upgrade that the server accepts)
- * must not be fed any more. What is in a tunnel is judged by itself.
+ * must not be fed any more. What is in a tunnel is judged by itself. Only @websocket may
+ * be sent on as an upgrade: in HTTP/2, there would be requests that are not judged.
  */
 #ifndef NETWORK_REQUEST_FLOW_H
 #define NETWORK_REQUEST_FLOW_H
@@ -49,6 +50,7 @@ struct request_flow {
 	struct request request; /* for CONNECT: opening */
 	struct http_head head;
 	bool connect;
+	bool websocket;    /* the client wants to upgrade to that, and to nothing else */
 	const char *piece; /* in the caller's bytes */
 	size_t piece_len;
 	int status;

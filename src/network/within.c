@@ -7,9 +7,9 @@
  * it. So the intersection of two policies has, for each rule of one and each of the
  * other, the product of the intersections of their sets; and all rules that deny.
  *
- * For policy_within(), what a rule of the child allows is cut into pieces, such that each
- * rule of the parent has all or nothing of each piece: ranges between the parent's port
- * numbers, each kind of request, each method, each path.
+ * For policy_within(), what a rule of the child allows is cut into pieces that one rule
+ * of the parent must allow: ranges between the ends of the parent's, each kind of
+ * request, each method, each path.
  */
 #include "network/within.h"
 
@@ -140,7 +140,7 @@ static int within_intersect_side(const struct rules *a, const struct policy_inde
 		struct policy_walk w;
 		const struct rule *b;
 
-		policy_walk_start(&w, other, false, &a->list[i].host);
+		policy_walk_start(&w, other, false, &a->list[i].host, NULL);
 		while (r == 0 && (b = policy_walk_next(&w)))
 			if (host_covers(&b->host, &a->list[i].host) &&
 			    (equal || !host_covers(&a->list[i].host, &b->host)))
@@ -212,7 +212,7 @@ static bool within_piece_allowed(const struct within_search *s, const struct ext
 	struct policy_walk w;
 	const struct rule *b;
 
-	policy_walk_start(&w, s->parent, false, s->host);
+	policy_walk_start(&w, s->parent, false, s->host, e);
 	while ((b = policy_walk_next(&w)))
 		if (host_covers(&b->host, s->host) && rule_covers(b, e))
 			return true;
@@ -265,21 +265,21 @@ static bool within_streams_allowed(const struct within_search *s, const struct r
 	return true;
 }
 
-/* The last port of the piece that begins at @low, in a range up to @high. */
+/*
+ * The last port of the piece that begins at @low, in a range up to @high: where the first
+ * of the parent's ranges ends. A rule that has @low has all of the piece, then.
+ */
 static uint16_t within_piece_end(const struct within_search *s, uint16_t low,
 				 uint16_t high)
 {
 	struct policy_walk w;
 	const struct rule *b;
 
-	policy_walk_start(&w, s->parent, false, s->host);
+	policy_walk_start(&w, s->parent, false, s->host, NULL);
 	while ((b = policy_walk_next(&w)))
-		for (size_t i = 0; i < b->n_ports; i++) {
-			if (b->ports[i].low > low && b->ports[i].low <= high)
-				high = (uint16_t)(b->ports[i].low - 1);
+		for (size_t i = 0; i < b->n_ports; i++)
 			if (b->ports[i].high >= low && b->ports[i].high < high)
 				high = b->ports[i].high;
-		}
 	return high;
 }
 
@@ -364,12 +364,31 @@ static bool within_denied(const struct policy_index *child, const struct rule *d
 		struct policy_walk w;
 		const struct rule *own;
 
-		policy_walk_start(&w, child, true, from[i]);
+		policy_walk_start(&w, child, true, from[i], NULL);
 		while ((own = policy_walk_next(&w)))
-			if (host_denies_both(&own->host, &d->host, &a->host) &&
+			/* HOST_PUBLIC denies nothing that is special. */
+			if ((own->host.kind != HOST_PUBLIC || !a->host.special) &&
 			    (within_rule_covers(own, d) || within_rule_covers(own, a)))
 				return true;
 	}
+	return false;
+}
+
+/*
+ * Whether one rule of the child denies all of @d, whatever is allowed. Common, and it
+ * spares the comparison with each rule that allows.
+ */
+static bool within_denied_wholly(const struct policy_index *child, const struct rule *d)
+{
+	struct policy_walk w;
+	const struct rule *own;
+
+	policy_walk_start(&w, child, true, &d->host, NULL);
+	while ((own = policy_walk_next(&w)))
+		/* Of a network, HOST_PUBLIC is only a part. */
+		if ((own->host.kind != HOST_PUBLIC || d->host.kind != HOST_NET) &&
+		    within_rule_covers(own, d))
+			return true;
 	return false;
 }
 
@@ -420,8 +439,9 @@ int policy_within(const struct policy *parent, const struct policy *child,
 	}
 	for (size_t i = 0; i < parent->deny.n; i++) {
 		const struct rule *d = &parent->deny.list[i];
+		bool wholly = within_denied_wholly(own, d);
 
-		for (size_t k = 0; k < child->allow.n; k++) {
+		for (size_t k = 0; !wholly && k < child->allow.n; k++) {
 			const struct rule *a = &child->allow.list[k];
 
 			if (host_overlaps(&d->host, &a->host) &&

@@ -13,8 +13,9 @@
 
 /*
  * Does @child never allow more than @parent? 1: it does not; 0: it may, and @err says
- * which rule or limit is why; -ENOMEM. The time is at worst the product of the number of
- * rules that the parent denies and that the child has.
+ * which rule or limit is why; -ENOMEM. The time is at worst proportional to the number of
+ * rules that the parent denies and the child does not, times that of those that the
+ * child allows.
  */
 int policy_within(const struct policy *parent, const struct policy *child,
 		  struct warren_error *err) MUST_CHECK;

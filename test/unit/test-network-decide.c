@@ -500,4 +500,41 @@ TEST(the_deepest_name)
 	EQ(d.allowed, true);
 }
 
+/* Rules for the same host are tried one by one: this is what that costs. */
+TEST(ten_thousand_rules_for_one_host)
+{
+	AUTO_POLICY struct policy p = { 0 };
+	AUTO_POLICY_INDEX struct policy_index *x = NULL;
+	enum {
+		ROUNDS = 200
+	};
+	char name[HOST_TEXT_SIZE];
+	struct request q = { .protocol = RULE_TLS };
+	struct decision d = { 0 };
+	uint64_t start;
+
+	for (unsigned i = 1; i <= POLICY_RULES_MAX; i++) {
+		struct rule *r = NULL;
+		struct host h;
+
+		EQ(host_parse("a", 1, name, &h, &err), 0);
+		EQ(policy_add(&p, &p.allow, &h, &r, &err), 0);
+		EQ(rule_add_ports(r, (uint16_t)i, (uint16_t)i, &err), 0);
+	}
+	EQ(policy_index_new(&p, &x, &err), 0);
+	EQ(host_parse_single("a", 1, name, &q.host, &err), 0);
+	start = cpu_ns();
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		q.port = (uint16_t)(POLICY_RULES_MAX - i);
+		policy_decide(x, &q, &d);
+		EQ(d.allowed, true);
+		EQ(d.rule - p.allow.list, q.port - 1);
+	}
+	(void)printf("# a decision among %d rules for one host: %.0f ns\n",
+		     POLICY_RULES_MAX, (double)(cpu_ns() - start) / ROUNDS);
+	q.port = POLICY_RULES_MAX + 1;
+	policy_decide(x, &q, &d);
+	EQ(d.allowed, false);
+}
+
 TEST_MAIN()

@@ -27,7 +27,8 @@ static void log_request(const struct request_flow *f, struct buf *out)
 	if (f->connect)
 		buf_printf(out, "[CONNECT %s:%u]", host, f->request.port);
 	else
-		buf_printf(out, "[%s %s %s:%u %s]",
+		buf_printf(out, "[%s%s %s %s:%u %s]",
+			   f->websocket ? "websocket over " : "",
 			   f->request.protocol == RULE_HTTPS ? "https" : "http",
 			   f->request.method, host, f->request.port,
 			   f->request.path ? f->request.path : "?");
@@ -246,6 +247,30 @@ TEST(smuggling_is_refused)
 	      "<505 only HTTP/1.0 and HTTP/1.1 are supported>");
 	check(&plain, "\26\3\1", "<400 it is not a request>");
 	check(&plain, "GET / HTTP/1.1\r\n\r\n", "<400 Host is missing>");
+}
+
+TEST(only_websocket_is_an_upgrade)
+{
+	static const char no[] = "[http GET a.example:80 /].";
+
+	check(&plain,
+	      "GET / HTTP/1.1\r\n" HOST
+	      "Connection: Upgrade\r\nUpgrade: WebSocket\r\n\r\n",
+	      "[websocket over http GET a.example:80 /].");
+	check(&plain, "GET / HTTP/1.1\r\n" HOST "Upgrade: websocket\r\n\r\n", no);
+	check(&plain, "GET / HTTP/1.1\r\n" HOST "Connection: upgrade\r\n\r\n", no);
+	check(&plain,
+	      "GET / HTTP/1.1\r\n" HOST "Connection: upgrade, HTTP2-Settings\r\n"
+	      "Upgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n",
+	      no);
+	check(&plain,
+	      "GET / HTTP/1.1\r\n" HOST
+	      "Connection: upgrade\r\nUpgrade: websocket, h2c\r\n\r\n",
+	      no);
+	check(&plain,
+	      "GET / HTTP/1.1\r\n" HOST "Connection: upgrade\r\nUpgrade: websocket\r\n"
+	      "Upgrade: h2c\r\n\r\n",
+	      no);
 }
 
 TEST(a_head_has_a_size)
