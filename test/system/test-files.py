@@ -513,6 +513,9 @@ def files_of_an_archive_take_the_place_of_others():
         check_error(f.ask("PUT", "/tar", archive([("a", (DIR, ""))]), path="/up"), 409)
         eq(f.get("/up/a").body, b"1", "a file is in the way")
         f.ask("PUT", "/tar", archive([("dir", (DIR, ""))]), path="/up", status=200)  # the control
+        deep = "/".join(["n"] * 200)  # directories that are not in the archive
+        f.ask("PUT", "/tar", archive([(f"{deep}/file", b"deep")]), path="/up", status=200)
+        eq(f.get(f"/up/{deep}/file").body, b"deep", "200 levels")
         eq([n for n in f.names("/up") if ".warren" in n], [], "what is left")
 
 
@@ -530,6 +533,7 @@ def hostile_archives_stay_inside():
             "through a link": archive([("l", (SYM, "/outside")), ("l/victim", b"bad")]),
             "through a relative link": archive([("l", (SYM, "../outside")), ("l/victim", b"bad")]),
             "a directory through a link": archive([("l", (SYM, "/outside")), ("l/dir", (DIR, ""))]),
+            "directories through a link": archive([("a/b/l", (SYM, "/outside")), ("a/b/l/c/d/e/victim", b"bad")]),
             "a link to a file outside": archive([("h", (HARD, "../outside/victim"))]),
             "a link by a link": archive([("l", (SYM, "/outside")), ("h", (HARD, "l/victim"))]),
             "a device": archive([("dev", (tarfile.CHRTYPE, ""))]),

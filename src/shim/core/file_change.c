@@ -182,7 +182,7 @@ static int put_changes(const struct proto_change *msg, const int *fds, size_t n_
 {
 	const struct verb *v = &verbs[msg->verb];
 	size_t to = n_fds > 1 ? 1 : 0, words = 0;
-	const char *at = msg->strings;
+	const char *at = msg->strings, *before = NULL;
 
 	for (uint32_t i = 0; i < msg->n; i++, at += strlen(at) + 1) {
 		bool second = v->pair && i % 2 == 1;
@@ -198,8 +198,9 @@ static int put_changes(const struct proto_change *msg, const int *fds, size_t n_
 			return r;
 		file_change_put_path(script, second ? "b" : "a", text ? at : path);
 		if (!text)
-			files_guard(script, at, path,
+			files_guard(script, at, path, v->pair ? NULL : before,
 				    "no 'Invalid cross-device link' || return");
+		before = at;
 		if (v->pair && !second)
 			continue;
 		words += strlen(path) + 1;

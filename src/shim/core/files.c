@@ -70,17 +70,29 @@ int files_path(const char *path, const int *fds, size_t n_fds, char out[TOKEN_PA
 }
 
 /* No directory on the way from the one that was opened may be a link. */
-void files_guard(struct buf *script, const char *path, const char *full,
-		 const char *otherwise)
+static size_t files_common(const char *a, const char *b)
 {
-	size_t base = strlen(full) - strlen(path);
+	size_t n = 0;
+
+	while (a && a[n] && a[n] == b[n])
+		n++;
+	return n;
+}
+
+void files_guard(struct buf *script, const char *path, const char *full,
+		 const char *before, const char *otherwise)
+{
+	size_t base = strlen(full) - strlen(path), known = files_common(before, path);
 
 	if (path[0] == '/')
 		return;
 	for (const char *slash = strchr(path, '/'); slash;
 	     slash = strchr(slash + 1, '/')) {
-		AUTO_FREE char *part = strndup(full, base + (size_t)(slash - path));
+		AUTO_FREE char *part = NULL;
 
+		if ((size_t)(slash - path) < known)
+			continue;
+		part = strndup(full, base + (size_t)(slash - path));
 		if (!part)
 			return;
 		buf_puts(script, "if [ -L ");
@@ -298,7 +310,7 @@ static void open_read(const struct work *w, const struct proto_open *msg,
 	put_assignment(&script, "m", mark);
 	put_assignment(&script, "n", msg->flags & O_NOFOLLOW ? "1" : "");
 	put_assignment(&script, "d", msg->flags & O_DIRECTORY ? "1" : "");
-	files_guard(&script, msg->path, path, "echo \"$m EXDEV\"; p=/dev/null");
+	files_guard(&script, msg->path, path, NULL, "echo \"$m EXDEV\"; p=/dev/null");
 	buf_puts(&script, script_which);
 	buf_puts(&script, script_read);
 	r = hand_run(user, &script, &out, HAND_SECS, &err);
@@ -362,7 +374,7 @@ static void open_write(const struct work *w, const struct proto_open *msg,
 	put_assignment(&script, "c", msg->flags & O_CREAT ? "1" : "");
 	put_assignment(&script, "o", mode);
 	put_assignment(&script, "u", mask);
-	files_guard(&script, msg->path, path, "echo \"$m EXDEV\"; p=/dev");
+	files_guard(&script, msg->path, path, NULL, "echo \"$m EXDEV\"; p=/dev");
 	buf_puts(&script, script_write);
 	r = hand_run(user, &script, &out, HAND_SECS, &err);
 	buf_add(&out, "", 1);
@@ -613,7 +625,7 @@ static void shim_files_scan_one(const struct work *w, const struct proto_scan *m
 	put_assignment(&script, "p", path);
 	put_assignment(&script, "m", mark);
 	put_assignment(&script, "L", follow ? "-L" : "");
-	files_guard(&script, msg->path, path, "p=/dev/null/x");
+	files_guard(&script, msg->path, path, NULL, "p=/dev/null/x");
 	buf_puts(&script, script_which);
 	buf_puts(&script, script_stat);
 	/*

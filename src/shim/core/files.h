@@ -12,10 +12,11 @@ void files_user(uint32_t uid, uint32_t gid, char user[32]);
 int files_path(const char *path, const int *fds, size_t n_fds, char out[TOKEN_PATH_MAX]);
 /*
  * Append script lines that run @otherwise if @path is relative and leads through a link.
- * @full is its absolute path.
+ * @full is its absolute path. @before: a path that lines before these check, from the
+ * same directory; its directories are not checked again. NULL: none.
  */
 void files_guard(struct buf *script, const char *path, const char *full,
-		 const char *otherwise);
+		 const char *before, const char *otherwise);
 /* Reply with a failure and the message of a tool; return -@code. */
 int files_fail(const struct work *w, int code, const char *said);
 
