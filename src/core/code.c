@@ -196,15 +196,14 @@ static void code_job_reset(struct code_job *j)
 static int code_job_run(struct code_job *j, struct warren_error *err)
 {
 	const struct code_plan *p = &j->plan;
-	char **program = p->run;
+	bool alone = false;
 	int r = 0;
 
 	j->begun = clock_now();
 	if (p->compile) {
 		r = code_job_step(j, p->compile, false, err);
-		if (r == 1 && p->run_alone)
-			program = p->run_alone;
-		else if (r == 1)
+		alone = r == 1 && p->run_alone;
+		if (r == 1 && !alone)
 			return code_job_missing(j, p->compile[0], err);
 		if (r < 0)
 			return r;
@@ -214,12 +213,11 @@ static int code_job_run(struct code_job *j, struct warren_error *err)
 		}
 		code_job_reset(j);
 	}
-	r = code_job_step(j, program, true, err);
+	r = code_job_step(j, alone ? p->run_alone : p->run, true, err);
 	if (r == 1)
-		return code_job_missing(j, program[0], err);
-	if (r == 0 && program == p->run_alone &&
-	    j->to->exec.exit_code == CODE_BAD_OPTION && j->output[1].len > 0 &&
-	    strstr(j->output[1].data, "bad option"))
+		return code_job_missing(j, alone ? p->run_alone[0] : p->run[0], err);
+	if (r == 0 && alone && j->to->exec.exit_code == CODE_BAD_OPTION &&
+	    j->output[1].len > 0 && strstr(j->output[1].data, "bad option"))
 		return code_job_missing(j, p->compile[0], err);
 	if (r == 0)
 		code_job_fill(j, false);
@@ -262,11 +260,11 @@ static int code_job_enforced(struct code_job *j, struct warren_error *err)
 	for (size_t i = 0; to->enforced && i < n; i++) {
 		to->enforced[i] = e[i];
 		to->enforced[i].name = strdup(e[i].name);
-		to->n_enforced = i + 1;
 		if (!to->enforced[i].name)
 			break;
+		to->n_enforced = i + 1;
 	}
-	return to->n_enforced == n && (n == 0 || to->enforced[n - 1].name)
+	return to->enforced && to->n_enforced == n
 		       ? 0
 		       : error_errno(err, ENOMEM, "run the program");
 }
