@@ -240,13 +240,14 @@ static bool session_is_of(const struct mcp_session *s, const struct caller *call
 	       strcmp(s->caller.tenant, caller->tenant) == 0;
 }
 
+/* By its name, or by its id if @name is NULL. */
 static struct mcp_session *session_look(struct mcp_exchange *x, const char *id,
 					const char *name)
 {
 	for (struct mcp_session *s = x->mcp->sessions; s; s = s->next)
 		if (session_is_of(s, &x->caller) &&
 		    (name ? s->name && strcmp(s->name, name) == 0
-			  : !s->name && strcmp(s->id, id) == 0))
+			  : id && !s->name && strcmp(s->id, id) == 0))
 			return s;
 	return NULL;
 }
@@ -272,7 +273,7 @@ static int session_find_sse(struct mcp_exchange *x, struct rpc_error *err)
 
 int mcp_session_find(struct mcp_exchange *x, struct rpc_error *err)
 {
-	const char *id, *name = NULL;
+	const char *id = NULL, *name = NULL;
 	struct mcp_wishes wishes;
 	bool ends = strcmp(x->req->method, "DELETE") == 0;
 	int n = mcp_header(x->req, "Mcp-Session-Id", &id);
