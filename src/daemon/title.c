@@ -15,9 +15,10 @@
 static struct {
 	char *at; /* where argv[0] was; NULL: it is to stay as it is */
 	size_t size;
+	char **words, **env; /* the copies: they stay, as the process does */
 } title_room;
 
-/* Copies of the strings; NULL: no memory. What was copied stays, as the process does. */
+/* Copies of the strings; NULL: no memory. */
 static char **title_copy(char **list, size_t n)
 {
 	char **copy = calloc(n + 1, sizeof(*copy));
@@ -32,20 +33,21 @@ static char **title_copy(char **list, size_t n)
 
 char **title_open(int argc, char **argv)
 {
-	char **words = argc > 0 ? title_copy(argv, (size_t)argc) : NULL, **env;
+	char **words = argc > 0 ? title_copy(argv, (size_t)argc) : NULL;
 	char *end = words ? argv[argc - 1] + strlen(argv[argc - 1]) : NULL;
 	size_t n = 0;
 
 	while (environ[n])
 		n++;
-	env = words ? title_copy(environ, n) : NULL;
-	if (!env)
+	title_room.words = words;
+	title_room.env = words ? title_copy(environ, n) : NULL;
+	if (!title_room.env)
 		return argv;
 	/* The variables stand behind the words: there is room for a title where few were
 	 * given. */
 	for (size_t i = 0; i < n && environ[i] == end + 1; i++)
 		end = environ[i] + strlen(environ[i]);
-	environ = env;
+	environ = title_room.env;
 	title_room.at = argv[0];
 	title_room.size = (size_t)(end - argv[0]) + 1;
 	return words;
