@@ -28,6 +28,7 @@ import tempfile
 import threading
 import time
 import urllib.parse
+import weakref
 
 import api_schema
 from checks import BUILD, Skip, eq, free_port, ok
@@ -205,15 +206,32 @@ def cgroups_of(sandbox):
     return found
 
 
+class StartedProcess(subprocess.Popen):
+    """A process whose exit status its caller waits for, whoever it runs as: reap_orphans() leaves it alone."""
+    lock, all = threading.Lock(), weakref.WeakSet()
+
+    def __init__(self, *args, **named):
+        with self.lock:
+            super().__init__(*args, **named)
+            self.all.add(self)
+
+
+subprocess.Popen = StartedProcess  # subprocess.run() uses it, too
+# A child of fork(2) has one thread: another one's lock would stay with it.
+os.register_at_fork(after_in_child=lambda: setattr(StartedProcess, "lock", threading.Lock()))
+
+
 def reap_orphans():
-    """End the zombies that came to us from a dead service; those that we started have our own id."""
-    for listing in glob.glob("/proc/self/task/*/children"):
-        with contextlib.suppress(OSError):
-            for pid in slurp(listing).split():
-                with contextlib.suppress(OSError, ChildProcessError, TypeError):
-                    status = slurp(f"/proc/{pid}/status")
-                    if "\nState:\tZ" in status and int(re.search(r"\nUid:\t(\d+)", status)[1]) != os.geteuid():
-                        os.waitpid(int(pid), os.WNOHANG)
+    """End the zombies that came to us from a dead service; those that we forked have our own id."""
+    with StartedProcess.lock:
+        ours = {p.pid for p in StartedProcess.all if p.returncode is None}
+        for listing in glob.glob("/proc/self/task/*/children"):
+            with contextlib.suppress(OSError):
+                for pid in set(map(int, slurp(listing).split())) - ours:
+                    with contextlib.suppress(OSError, ChildProcessError, TypeError):
+                        status = slurp(f"/proc/{pid}/status")
+                        if "\nState:\tZ" in status and int(re.search(r"\nUid:\t(\d+)", status)[1]) != os.geteuid():
+                            os.waitpid(pid, os.WNOHANG)
 
 
 def keep_reaping():
