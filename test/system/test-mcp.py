@@ -172,6 +172,7 @@ def code_runs_without_a_sandbox():
     m.bad("code_run", "python", language="nonsense", code="")
     m.bad("code_run", "limits", language="bash", code="", limits={"cpu": 1})
     m.bad("code_run", "base64", language="bash", code="", files_base64={"x": "%"})
+    until(lambda: not WORLD.sandboxes(), "the sandboxes of runs that ended are still there")
     with m.client() as c:
         message = m.message("tools/call", {"name": "code_run", "_meta": {"progressToken": 1},
                                            "arguments": {"language": "bash", "code": "echo begun; sleep 1000"}})
