@@ -15,30 +15,66 @@ static bool json_is_plain(unsigned char c)
 	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-static void put_escape(struct buf *out, unsigned char c)
-{
-	static const char short_escapes[] = "\"\"\\\\\bb\ff\nn\rr\tt";
-	const char *e = short_escapes;
+/*
+ * A string is put together in pieces: output of one character a line would otherwise cost
+ * two additions to the buffer for each of them.
+ */
+struct json_piece {
+	struct buf *out;
+	size_t n;
+	char room[256];
+};
 
-	while (*e && *e != (char)c)
-		e += 2;
+#define PIECE_SMALL 16 /* bytes that are copied one by one */
+
+static void json_piece_flush(struct json_piece *p)
+{
+	buf_add(p->out, p->room, p->n);
+	p->n = 0;
+}
+
+static void json_piece_add(struct json_piece *p, const void *data, size_t n)
+{
+	const char *from = data;
+
+	if (n > sizeof(p->room) - p->n)
+		json_piece_flush(p);
+	if (n > PIECE_SMALL) {
+		json_piece_flush(p);
+		buf_add(p->out, data, n);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		p->room[p->n++] = from[i];
+}
+
+static void json_piece_escape(struct json_piece *p, unsigned char c)
+{
+	static const char short_escapes[128] = {
+		['"'] = '"',  ['\\'] = '\\', ['\b'] = 'b', ['\f'] = 'f',
+		['\n'] = 'n', ['\r'] = 'r',  ['\t'] = 't',
+	};
+
 	/* Not by printf(3): a stranger may send nothing else, and many of them. */
-	if (*e)
-		buf_add(out, (const char[]){ '\\', e[1] }, 2);
+	if (short_escapes[c & 0x7f])
+		json_piece_add(p, (const char[]){ '\\', short_escapes[c & 0x7f] }, 2);
 	else
-		buf_add(out,
-			(const char[]){ '\\', 'u', '0', '0', hex_digit(c >> 4),
-					hex_digit(c) },
-			6);
+		json_piece_add(p,
+			       (const char[]){ '\\', 'u', '0', '0', hex_digit(c >> 4),
+					       hex_digit(c) },
+			       6);
 }
 
 /* Long runs that need nothing done are the rule: they are added at once. */
 static void put_string(struct buf *out, const char *text, size_t size)
 {
+	struct json_piece p;
 	const unsigned char *s = (const unsigned char *)text;
 	size_t from = 0, at = 0;
 
-	buf_add(out, "\"", 1);
+	p.out = out;
+	p.n = 0;
+	json_piece_add(&p, "\"", 1);
 	while (at < size) {
 		size_t n;
 
@@ -51,16 +87,16 @@ static void put_string(struct buf *out, const char *text, size_t size)
 			at += n;
 			continue;
 		}
-		if (at > from)
-			buf_add(out, s + from, at - from);
+		json_piece_add(&p, s + from, at - from);
 		if (n == 0)
-			buf_puts(out, "\xef\xbf\xbd");
+			json_piece_add(&p, "\xef\xbf\xbd", 3);
 		else
-			put_escape(out, s[at]);
+			json_piece_escape(&p, s[at]);
 		from = ++at;
 	}
-	buf_add(out, s + from, size - from);
-	buf_add(out, "\"", 1);
+	json_piece_add(&p, s + from, size - from);
+	json_piece_add(&p, "\"", 1);
+	json_piece_flush(&p);
 }
 
 static void json_put_u64(struct buf *out, uint64_t n)

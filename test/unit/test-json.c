@@ -49,6 +49,38 @@ TEST(an_object)
 	      "\"last\":true}");
 }
 
+/* However many characters there are, and wherever those are that need an escape. */
+TEST(strings_of_every_length)
+{
+	static const struct {
+		const char *text, *json;
+	} parts[] = {
+		{ "y", "y" },
+		{ "\n", "\\n" },
+		{ "\x01", "\\u0001" },
+		{ "\xff", REPLACED },
+		{ "\xc3\xa4", "\xc3\xa4" },
+		{ "a run of plain text", "a run of plain text" },
+	};
+
+	for (size_t gap = 0; gap < 40; gap++) {
+		AUTO_BUF struct buf text = BUF_INIT(1U << 16);
+		AUTO_BUF struct buf want = BUF_INIT(1U << 17);
+
+		buf_puts(&want, "\"");
+		for (size_t i = 0; i < 600; i++) {
+			size_t k = gap == 0 || i % gap == 0 ? i % ARRAY_SIZE(parts) : 0;
+			AUTO_FREE char *said = NULL;
+
+			buf_puts(&text, parts[k].text);
+			buf_puts(&want, parts[k].json);
+			said = as_json(text.data);
+			OK(strncmp(said, want.data, want.len) == 0);
+			STREQ(said + want.len, "\"");
+		}
+	}
+}
+
 TEST(escapes)
 {
 	static const struct {
