@@ -5,10 +5,11 @@ import http.server
 import json
 import os
 import queue
+import shutil
 import subprocess
 import threading
 
-from checks import ok, WARREN
+from checks import be_alone, ok, run_tests, ROOT, WARREN
 
 WAIT = 60
 MODERN = "2026-07-28"
@@ -175,3 +176,19 @@ class Played:
             ok(self.cond.wait_for(lambda: any(condition(*r) for r in self.requests), WAIT),
                f"{what}: {self.requests}")
             return next(r for r in self.requests if condition(*r))
+
+
+def run_alone(worlds, state):
+    """Run the tests of a program; then end the services in @worlds, and remove the directory @state."""
+    try:
+        if not ROOT:
+            print("1..0 # SKIP needs root")
+            return 0
+        be_alone()
+        failed = run_tests()
+        for world in worlds:
+            with world:
+                pass
+    finally:
+        shutil.rmtree(state, ignore_errors=True)
+    return failed

@@ -13,7 +13,7 @@ import itertools
 import json
 
 from checks import eq, ok
-from serve_world import BACKEND, IMAGES, WAIT
+from serve_world import BACKEND, IMAGES, WAIT, until
 
 NEWEST = "2025-11-25"
 MODERN = "2026-07-28"
@@ -77,6 +77,11 @@ def conform(schema, value, where):
     if schema["type"] == "array":
         for i, item in enumerate(value):
             conform(schema["items"], item, f"{where}[{i}]")
+
+
+def gone(world, box):
+    """Wait until there is no such sandbox."""
+    until(lambda: all(b["id"] != box for b in world.sandboxes()), f"sandbox {box} is still there")
 
 
 def with_image(headers):

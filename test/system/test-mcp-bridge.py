@@ -13,8 +13,8 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from checks import test, ok, eq, run_tests, be_alone, scratch, warren, ROOT, RUN_DIR, Skip, WARREN  # pylint: disable=wrong-import-position
-from mcp_stdio import Bridge, environ, LEGACY, WAIT  # pylint: disable=wrong-import-position
+from checks import test, ok, eq, scratch, warren, RUN_DIR, Skip, WARREN  # pylint: disable=wrong-import-position
+from mcp_stdio import Bridge, environ, LEGACY, WAIT, run_alone  # pylint: disable=wrong-import-position
 from serve_world import World, until, running, below, is_apart  # pylint: disable=wrong-import-position
 
 STATE = tempfile.mkdtemp(prefix="warren-test-")  # of private services; short-lived, but with an image store
@@ -330,20 +330,5 @@ def a_cancelled_command_is_killed():
     w().check_empty()
 
 
-def main():
-    if not ROOT:
-        print("1..0 # SKIP needs root")
-        return 0
-    be_alone()
-    try:
-        failed = run_tests()
-        for world in WORLD:
-            with world:
-                pass
-    finally:
-        shutil.rmtree(STATE, ignore_errors=True)
-    return failed
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_alone(WORLD, STATE))

@@ -4,15 +4,15 @@
 import contextlib
 import json
 import os
-import shutil
+import re
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from checks import test, ok, eq, run_tests, be_alone, ROOT, WARREN  # pylint: disable=wrong-import-position
+from checks import test, ok, eq, WARREN  # pylint: disable=wrong-import-position
 from mcp_clients import python_client, node_clients, WANTED  # pylint: disable=wrong-import-position
-from mcp_stdio import LEGACY, MODERN  # pylint: disable=wrong-import-position
+from mcp_stdio import LEGACY, MODERN, run_alone  # pylint: disable=wrong-import-position
 from serve_world import World  # pylint: disable=wrong-import-position
 
 SECONDS = 300
@@ -135,30 +135,24 @@ def the_inspectors_command_line():
     inspector = ["node", f"{node_clients()}/node_modules/.bin/mcp-inspector", "--cli"]
     tools = json.loads(program(*inspector, WARREN, "mcp", "--method", "tools/list"))
     ok("run_command" in [t["name"] for t in tools["tools"]], f"{tools}")
+    r = subprocess.run([*inspector, WARREN, "mcp", "--strict", "--method", "tools/list"], stdin=subprocess.DEVNULL,
+                       capture_output=True, text=True, timeout=SECONDS, check=False, env={**ENV, "HOME": HOME})
+    eq((r.returncode, re.findall("Warning: .*|Error: .*", r.stderr)), (0, []), "what is wrong with the schemas")
     r = json.loads(program(*inspector, WARREN, "mcp", "--method", "tools/call", "--tool-name", "run_command",
                            "--tool-arg", "command=echo inspected"))
     eq(r["structuredContent"]["stdout"], "inspected\n")
-    token = w().token("admin", name="inspector")
+    # As doc/mcp.md says.
+    token = program(WARREN, "token", "create", "--scope", "read", "--scope", "write", "--scope", "exec", "--scope", "files",
+                    "agent", WARREN_HOST=f"unix:{w().socket}").strip()
+    r = json.loads(program(*inspector, f"http://127.0.0.1:{w().port}/mcp", "--transport", "http", "--header",
+                           f"Authorization: Bearer {token}", "--method", "tools/call", "--tool-name", "run_command",
+                           "--tool-arg", "command=echo inspected"))
+    eq(r["structuredContent"]["stdout"], "inspected\n")
     tools = json.loads(program(*inspector, f"http://127.0.0.1:{w().port}/mcp", "--transport", "http", "--header",
                                f"Authorization: Bearer {token}", "--method", "tools/list"))
     ok("run_command" in [t["name"] for t in tools["tools"]], f"{tools}")
 
 
-def main():
-    if not ROOT:
-        print("1..0 # SKIP needs root")
-        return 0
-    be_alone()
-    os.makedirs(HOME)
-    try:
-        failed = run_tests()
-        for world in WORLD:
-            with world:
-                pass
-    finally:
-        shutil.rmtree(STATE, ignore_errors=True)
-    return failed
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    os.makedirs(HOME)
+    sys.exit(run_alone(WORLD, STATE))

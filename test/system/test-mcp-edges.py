@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from mcp_world import META, MODERN, Legacy, Modern, Wire, events  # pylint: disable=wrong-import-position
+from mcp_world import Legacy, META, MODERN, Modern, Wire, events, gone  # pylint: disable=wrong-import-position
 from serve_world import World, together, until  # pylint: disable=wrong-import-position
 
 WORLD = World(tcp=True)
@@ -18,10 +18,6 @@ MISSING = "k3f9x2m7qd1w"  # an id that no sandbox has
 
 def token_of(tenant, *scopes, **spec):
     return WORLD.post("/v1/tokens", {"name": tenant, "tenant": tenant, "scopes": list(scopes), **spec}, status=201)
-
-
-def gone(box):
-    until(lambda: all(b["id"] != box for b in WORLD.sandboxes()), f"sandbox {box} is still there")
 
 
 def is_running(m, box, word):
@@ -245,7 +241,7 @@ def a_session_ends_with_its_token():
         WORLD.ask("DELETE", f"/v1/tokens/{token['id']}", status=204)
         eq(m.raw(m.message("ping")).status, 401)
         stream.read()
-    gone(box)
+    gone(WORLD, box)
 
 
 # --------------------------------------------------------------------- cancellation
@@ -311,7 +307,7 @@ def a_legacy_client_that_leaves_does_not_cancel():
     with m.client() as c:
         begin(m, c, "run_command", {"command": long("ends")})
         m.close()
-    gone(box)
+    gone(WORLD, box)
 
 
 # ------------------------------------------------------------------------- sessions
@@ -351,7 +347,7 @@ def a_session_has_one_stream_and_bounded_calls():
             answer = json.loads(w.http.getresponse().read())
             ok(answer["error"]["code"] in (-32800, -32603), answer)
             w.close()
-    gone(box)
+    gone(WORLD, box)
 
 
 @test
@@ -362,7 +358,7 @@ def a_killed_service_leaves_no_sandbox():
         kept = k.good("run_command", command="true")["sandbox"]
     WORLD.kill("api", "warden")
     WORLD.start()
-    gone(own)
+    gone(WORLD, own)
     eq(WORLD.state_of(kept), "running")
     eq(m.raw(m.message("tools/list")).status, 404)
     WORLD.delete(kept)

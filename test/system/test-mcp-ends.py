@@ -10,7 +10,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import eq, free_port, ok, run_tests, test  # pylint: disable=wrong-import-position
-from mcp_world import META, Legacy, Modern, events  # pylint: disable=wrong-import-position
+from mcp_world import Legacy, META, Modern, events, gone  # pylint: disable=wrong-import-position
 from serve_world import World, until  # pylint: disable=wrong-import-position
 
 PORT = free_port()
@@ -28,10 +28,6 @@ def world():
 
 
 WORLD, DIRECTORY = world()
-
-
-def gone(box):
-    until(lambda: all(b["id"] != box for b in WORLD.sandboxes()), f"sandbox {box} is still there")
 
 
 def shared(name):
@@ -117,7 +113,7 @@ def a_stop_ends_streams_and_answers_calls():
     WORLD.start()
     for m, sandbox in zip((plain, held), sandboxes):
         eq(m.raw(m.message("tools/list")).status, 404, "a session outlives the service")
-        gone(sandbox)
+        gone(WORLD, sandbox)
     eq(WORLD.state_of(box), "running", "the sandbox of no session")
     WORLD.delete(box)
 
@@ -147,7 +143,7 @@ def being_created(m):
 def a_modern_client_that_leaves_a_creation_leaves_nothing():
     with being_created(Modern(WORLD)) as (c, box):
         c.http.sock.shutdown(socket.SHUT_RDWR)
-        gone(box)
+        gone(WORLD, box)
 
 
 @test
@@ -156,7 +152,7 @@ def a_session_that_ends_during_a_creation_leaves_nothing():
     with being_created(m) as (c, box):
         eq(m.close(), 204)
         eq(json.loads(c.http.getresponse().read())["error"]["code"], -32800)
-        gone(box)
+        gone(WORLD, box)
 
 
 @test

@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from mcp_world import Legacy, Modern, Wire, events  # pylint: disable=wrong-import-position
+from mcp_world import Legacy, Modern, Wire, events, gone  # pylint: disable=wrong-import-position
 from serve_world import World, below, running, slurp, until  # pylint: disable=wrong-import-position
 
 WORLD = World(tcp=True)
@@ -18,10 +18,6 @@ OLDEST = "2024-11-05"
 
 def token_of(tenant):
     return WORLD.post("/v1/tokens", {"name": tenant, "tenant": tenant, "scopes": ["read", "write", "exec", "files"]}, status=201)["secret"]
-
-
-def gone(box):
-    until(lambda: all(b["id"] != box for b in WORLD.sandboxes()), f"sandbox {box} is still there")
 
 
 class Old(Wire):
@@ -96,7 +92,7 @@ def a_stream_has_all_responses():
         eq((p["params"]["progressToken"], p["params"]["message"]), ("p", "so far\n"))
         m.run("touch /go")
         eq(m.wait(ident)["result"]["structuredContent"]["exit_code"], 0)
-    gone(first["sandbox"])
+    gone(WORLD, first["sandbox"])
     with Old(version="2025-11-25", headers={"Warren-Network": "none"}) as m:
         eq(m.begun["protocolVersion"], "2025-11-25", "newer clients use this transport, too")
         eq(WORLD.show(m.good_run("true")["sandbox"])["network"], "none")
@@ -115,7 +111,7 @@ def a_call_is_cancelled_by_a_message_or_by_the_end_of_the_stream():
         m.run("exec sleep 7542")
         until(lambda: running("sleep", "7542"), "positive control: it runs")
     until(lambda: not running("sleep", "7542"), "the process still runs")
-    gone(box)
+    gone(WORLD, box)
     eq(m.post_raw(json.dumps(m.message("ping"))).status, 404, "the session has ended")
 
 
@@ -172,7 +168,7 @@ def a_client_that_reads_nothing_has_a_limit():
         with contextlib.suppress(AssertionError):  # the session ends in the middle
             for _ in range(200):
                 m.post("tools/call", {"name": "download", "arguments": {"path": "/big"}})
-        gone(box)
+        gone(WORLD, box)
 
 
 @test

@@ -8,15 +8,11 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from mcp_world import META, MODERN, NEWEST, Legacy, Modern, events  # pylint: disable=wrong-import-position
+from mcp_world import Legacy, META, MODERN, Modern, NEWEST, events, gone  # pylint: disable=wrong-import-position
 from serve_world import World, needs, until  # pylint: disable=wrong-import-position
 
 WORLD = World(tcp=True)
 ADMIN = WORLD.token("admin")
-
-
-def gone(box):
-    until(lambda: all(b["id"] != box for b in WORLD.sandboxes()), f"sandbox {box} is still there")
 
 
 # ----------------------------------------------------------------------- beginning
@@ -62,7 +58,7 @@ def a_session_has_one_sandbox_until_it_ends():
         eq(m.good("run_command", command="cat /tmp/x")["stdout"], "kept\n")
         with Legacy(WORLD) as other:
             ok(other.good("run_command", command="true")["sandbox"] != first, "two sessions share a sandbox")
-    gone(first)
+    gone(WORLD, first)
 
 
 @test
@@ -78,7 +74,7 @@ def a_modern_client_names_its_sandbox_or_its_session():
     own = named.good("run_command", command="echo kept >/tmp/x")["sandbox"]
     eq(named.good("run_command", command="cat /tmp/x")["stdout"], "kept\n")
     eq(named.raw(None, "DELETE", {"MCP-Protocol-Version": MODERN}).status, 204)
-    gone(own)
+    gone(WORLD, own)
     WORLD.delete(box)
 
 
@@ -368,7 +364,7 @@ def subscribers_get_messages_about_output():
         eq(m.result("resources/subscribe", {"uri": log}), {})
         updates(it, lambda: m.good("write_file", path="/go", content=""), log)
         m.good("write_file", path="/end", content="")
-    gone(box)
+    gone(WORLD, box)
 
 
 @test
@@ -409,7 +405,7 @@ def subscribers_get_messages_about_files():
             m.result("resources/subscribe", {"uri": f"warren://{box}/s/{i}"})
         m.error("resources/subscribe", {"uri": f"warren://{box}/s/more"}, -32002)
         m.error("resources/subscribe", {}, -32602)
-    gone(box)
+    gone(WORLD, box)
 
 
 @test

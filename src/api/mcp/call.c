@@ -186,6 +186,18 @@ void mcp_result_open(struct json *j, enum rpc_era era, bool cached)
 	}
 }
 
+bool mcp_list_open(struct mcp_call *c, struct json *j, const char *name)
+{
+	if (json_object_get(c->params, "cursor")) {
+		mcp_call_error(c, RPC_INVALID_PARAMS,
+			       "params.cursor: there is only one page; omit the cursor");
+		return false;
+	}
+	mcp_result_open(j, c->era, true);
+	json_open(j, name, '[');
+	return true;
+}
+
 /* A large result, as it is. */
 static void call_send_large(struct mcp_call *c, struct buf *result)
 {

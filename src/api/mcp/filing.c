@@ -69,27 +69,28 @@ static void filing_fail_errno(struct mcp_filing *k, int code, const char *what)
 	mcp_filing_fail(k, &err);
 }
 
-/* Begin as the sandbox's user; the call has a reference for @begun. */
-static void filing_begin(struct mcp_filing *k, struct sandbox *sandbox,
-			 void (*begun)(void *ctx, struct files *f,
-				       const struct warren_error *err))
+static void filing_on_begun(void *ctx, struct files *f, const struct warren_error *err)
 {
-	files_begin(sandbox, NULL, begun, mcp_call_ref(k->call));
-}
-
-/* NULL: the call is done, or was answered with an error. */
-static struct mcp_filing *filing_begun(struct mcp_call *c, struct files *f,
-				       const struct warren_error *err)
-{
+	struct mcp_call *c = ctx;
 	struct mcp_filing *k = c->done ? NULL : c->state;
 
-	if (!k)
+	if (!k) {
 		(void)files_end(f);
-	else if (f)
-		k->files = f;
-	else
+	} else if (!f) {
 		mcp_filing_fail(k, err);
-	return f ? k : NULL;
+	} else {
+		k->files = f;
+		k->begun(k);
+	}
+	mcp_call_unref(c);
+}
+
+/* Begin as the sandbox's user, and go on with @begun. */
+static void filing_begin(struct mcp_filing *k, struct sandbox *sandbox,
+			 void (*begun)(struct mcp_filing *k))
+{
+	k->begun = begun;
+	files_begin(sandbox, NULL, filing_on_begun, mcp_call_ref(k->call));
 }
 
 /* --------------------------------------------------------------------- reading */
@@ -112,41 +113,29 @@ static void filing_on_open(void *ctx, struct files_answer *a,
 	k->opened(k);
 }
 
-static void filing_on_read_begun(void *ctx, struct files *f,
-				 const struct warren_error *err)
+static void filing_open(struct mcp_filing *k)
 {
-	struct mcp_call *c = ctx;
-	struct mcp_filing *k = filing_begun(c, f, err);
-
-	if (k)
-		files_open(f, -1, k->path, O_RDONLY, 0, filing_on_open, k);
-	mcp_call_unref(c);
+	files_open(k->files, -1, k->path, O_RDONLY, 0, filing_on_open, k);
 }
 
 void mcp_filing_open(struct mcp_filing *k, struct sandbox *sandbox)
 {
-	filing_begin(k, sandbox, filing_on_read_begun);
+	filing_begin(k, sandbox, filing_open);
 }
 
 int mcp_filing_read(int fd, uint64_t offset, size_t max, struct buf *out)
 {
-	while (max > 0) {
-		size_t piece = max < 65536 ? max : 65536;
-		char *room = buf_reserve(out, piece);
-		ssize_t n = room ? pread(fd, room, piece, (off_t)offset) : -1;
+	char *room = buf_reserve(out, max);
+	ssize_t n;
 
-		if (!room)
-			return -ENOMEM;
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		out->len += (size_t)n;
-		offset += (uint64_t)n;
-		max -= (size_t)n;
-	}
+	if (!room)
+		return -ENOMEM;
+	if (lseek(fd, (off_t)offset, SEEK_SET) < 0)
+		return -errno;
+	n = fd_read_all(fd, room, max);
+	if (n < 0)
+		return (int)n;
+	out->len += (size_t)n;
 	return 0;
 }
 
@@ -317,18 +306,7 @@ void mcp_filing_replace(struct mcp_filing *k)
 	place_find(k->files, k->path, true, filing_on_place, k, &k->finding);
 }
 
-static void filing_on_write_begun(void *ctx, struct files *f,
-				  const struct warren_error *err)
-{
-	struct mcp_call *c = ctx;
-	struct mcp_filing *k = filing_begun(c, f, err);
-
-	if (k)
-		mcp_filing_replace(k);
-	mcp_call_unref(c);
-}
-
 void mcp_filing_store(struct mcp_filing *k, struct sandbox *sandbox)
 {
-	filing_begin(k, sandbox, filing_on_write_begun);
+	filing_begin(k, sandbox, mcp_filing_replace);
 }

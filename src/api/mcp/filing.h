@@ -22,6 +22,7 @@ struct mcp_filing {
 	char path[API_PATH_MAX];
 	/* Answers with an error of the file; NULL: an error of the tool. */
 	void (*failed)(struct mcp_call *c, const struct warren_error *err);
+	void (*begun)(struct mcp_filing *k); /* what follows the beginning */
 	/* Reading: */
 	void (*opened)(struct mcp_filing *k);
 	int fd; /* -1: not open, or another thread has it */

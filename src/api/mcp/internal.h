@@ -213,6 +213,8 @@ void mcp_call_detach(struct mcp_call *c);
 
 /* Write the beginning of a result; @cached: the result of a list or a read. */
 void mcp_result_open(struct json *j, enum rpc_era era, bool cached);
+/* The same with a list, which has one page. False: the call was answered. */
+bool mcp_list_open(struct mcp_call *c, struct json *j, const char *name);
 /* Answer with a result, a complete JSON object. A large one is moved out of its buffer.
  */
 void mcp_call_result(struct mcp_call *c, struct buf *result);

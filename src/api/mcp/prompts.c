@@ -87,13 +87,8 @@ void mcp_prompts_list(struct mcp_call *c)
 	AUTO_BUF struct buf out = BUF_INIT(65536);
 	struct json j = { .out = &out };
 
-	if (json_object_get(c->params, "cursor")) {
-		mcp_call_error(c, RPC_INVALID_PARAMS,
-			       "params.cursor: there is only one page; omit the cursor");
+	if (!mcp_list_open(c, &j, "prompts"))
 		return;
-	}
-	mcp_result_open(&j, c->era, true);
-	json_open(&j, "prompts", '[');
 	for (size_t i = 0; i < ARRAY_SIZE(prompt_table); i++)
 		prompt_write(&j, &prompt_table[i]);
 	json_close(&j, ']');

@@ -42,13 +42,8 @@ static void resource_list(struct mcp_call *c, bool templates)
 	AUTO_BUF struct buf out = BUF_INIT(65536);
 	struct json j = { .out = &out };
 
-	if (json_object_get(c->params, "cursor")) {
-		mcp_call_error(c, RPC_INVALID_PARAMS,
-			       "params.cursor: there is only one page; omit the cursor");
+	if (!mcp_list_open(c, &j, templates ? "resourceTemplates" : "resources"))
 		return;
-	}
-	mcp_result_open(&j, c->era, true);
-	json_open(&j, templates ? "resourceTemplates" : "resources", '[');
 	for (size_t i = 0; i < ARRAY_SIZE(resource_table); i++) {
 		const struct resource_row *r = &resource_table[i];
 

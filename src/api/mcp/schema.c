@@ -42,13 +42,19 @@ static void schema_write_bounds(struct json *j, const struct mcp_field *f)
 
 static void schema_write_values(struct json *j, bool integers)
 {
+	static const char *const types[] = { "string", "integer" };
+
 	json_open(j, "additionalProperties", '{');
 	if (!integers) {
 		json_str(j, "type", "string");
 	} else {
-		json_open(j, "type", '[');
-		json_str(j, NULL, "string");
-		json_str(j, NULL, "integer");
+		/* Not a list of types: some clients know only one type at a time. */
+		json_open(j, "anyOf", '[');
+		for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+			json_open(j, NULL, '{');
+			json_str(j, "type", types[i]);
+			json_close(j, '}');
+		}
 		json_close(j, ']');
 	}
 	json_close(j, '}');

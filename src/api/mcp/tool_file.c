@@ -98,17 +98,6 @@ static void file_job_answer(struct file_job *job, struct mcp_filing *k)
 	mcp_call_result(k->call, &job->out);
 }
 
-static void file_tool_open(struct mcp_call *c, struct sandbox *sandbox,
-			   void (*opened)(struct mcp_filing *k))
-{
-	struct mcp_filing *k = mcp_filing_new(c);
-
-	if (!k || !mcp_arg_path(c, sandbox, "path", k->path))
-		return;
-	k->opened = opened;
-	mcp_filing_open(k, sandbox);
-}
-
 /* --------------------------------------------------------------------- read_file */
 
 struct file_lines {
@@ -191,21 +180,6 @@ static void file_read_work(struct file_job *job)
 	buf_done(&l.text);
 }
 
-static void file_read_opened(struct mcp_filing *k)
-{
-	file_job_start(k, file_read_work, file_job_answer);
-}
-
-static void file_read_placed(struct mcp_call *c, struct sandbox *sandbox)
-{
-	file_tool_open(c, sandbox, file_read_opened);
-}
-
-void mcp_tool_read_file(struct mcp_call *c)
-{
-	mcp_place(c, file_read_placed);
-}
-
 /* ---------------------------------------------------------------------- download */
 
 static void file_download_uri(struct json *j, const struct file_job *job)
@@ -258,21 +232,6 @@ static void file_download_work(struct file_job *job)
 	json_close(&j, ']');
 	json_raw(&j, "structuredContent", about.data, about.len);
 	json_close(&j, '}');
-}
-
-static void file_download_opened(struct mcp_filing *k)
-{
-	file_job_start(k, file_download_work, file_job_answer);
-}
-
-static void file_download_placed(struct mcp_call *c, struct sandbox *sandbox)
-{
-	file_tool_open(c, sandbox, file_download_opened);
-}
-
-void mcp_tool_download(struct mcp_call *c)
-{
-	mcp_place(c, file_download_placed);
 }
 
 /* --------------------------------------------------------------- write, upload */
@@ -436,17 +395,45 @@ static void file_edit_done(struct file_job *job, struct mcp_filing *k)
 	mcp_filing_replace(k);
 }
 
-static void file_edit_opened(struct mcp_filing *k)
+/* ------------------------------------------------- tools that open the file first */
+
+static const struct file_tool {
+	void (*work)(struct file_job *job);
+	void (*done)(struct file_job *job, struct mcp_filing *k);
+} file_tools[MCP_TOOL_COUNT] = {
+	[MCP_TOOL_READ_FILE] = { file_read_work, file_job_answer },
+	[MCP_TOOL_DOWNLOAD] = { file_download_work, file_job_answer },
+	[MCP_TOOL_EDIT_FILE] = { file_edit_work, file_edit_done },
+};
+
+static void file_tool_opened(struct mcp_filing *k)
 {
-	file_job_start(k, file_edit_work, file_edit_done);
+	const struct file_tool *t = &file_tools[k->call->tool - mcp_tools];
+
+	file_job_start(k, t->work, t->done);
 }
 
-static void file_edit_placed(struct mcp_call *c, struct sandbox *sandbox)
+static void file_tool_placed(struct mcp_call *c, struct sandbox *sandbox)
 {
-	file_tool_open(c, sandbox, file_edit_opened);
+	struct mcp_filing *k = mcp_filing_new(c);
+
+	if (!k || !mcp_arg_path(c, sandbox, "path", k->path))
+		return;
+	k->opened = file_tool_opened;
+	mcp_filing_open(k, sandbox);
+}
+
+void mcp_tool_read_file(struct mcp_call *c)
+{
+	mcp_place(c, file_tool_placed);
+}
+
+void mcp_tool_download(struct mcp_call *c)
+{
+	mcp_place(c, file_tool_placed);
 }
 
 void mcp_tool_edit_file(struct mcp_call *c)
 {
-	mcp_place(c, file_edit_placed);
+	mcp_place(c, file_tool_placed);
 }

@@ -25,13 +25,8 @@ void mcp_tools_list(struct mcp_call *c)
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 	struct json j = { .out = &out };
 
-	if (json_object_get(c->params, "cursor")) {
-		mcp_call_error(c, RPC_INVALID_PARAMS,
-			       "params.cursor: there is only one page; omit the cursor");
+	if (!mcp_list_open(c, &j, "tools"))
 		return;
-	}
-	mcp_result_open(&j, c->era, true);
-	json_open(&j, "tools", '[');
 	for (size_t i = 0; i < MCP_TOOL_COUNT; i++)
 		mcp_tool_write(&j, &mcp_tools[i]);
 	json_close(&j, ']');

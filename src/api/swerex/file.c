@@ -88,21 +88,12 @@ static void swerex_file_begin(struct job *job, struct sandbox *sandbox,
 
 static int file_read_all(int fd, size_t size, struct buf *out)
 {
-	while (size > 0) {
-		char *room = buf_reserve(out, size);
-		ssize_t n = room ? read(fd, room, size) : -1;
+	char *room = buf_reserve(out, size);
+	ssize_t n = room ? fd_read_all(fd, room, size) : -ENOMEM;
 
-		if (!room)
-			return -ENOMEM;
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		out->len += (size_t)n;
-		size -= (size_t)n;
-	}
+	if (n < 0)
+		return (int)n;
+	out->len += (size_t)n;
 	return 0;
 }
 
