@@ -164,10 +164,13 @@ TEST(names_have_a_length)
 	name[n++] = 'a';
 	ask_name(&w, name, n, DNS_A);
 	EQ(dns_query_parse(w.data, w.n, &q), DNS_FORMERR);
-	ASK(&w,
-	    "\100"
-	    "a",
-	    DNS_A); /* 64 is not a length */
+	/* A label of 64 bytes: 63 is the longest, and what is more is not a length. */
+	name[0] = 63;
+	(void)memset(name + 1, 'a', 64);
+	ask_name(&w, name, 64, DNS_A);
+	EQ(dns_query_parse(w.data, w.n, &q), DNS_OK);
+	name[0] = 64;
+	ask_name(&w, name, 65, DNS_A);
 	EQ(dns_query_parse(w.data, w.n, &q), DNS_FORMERR);
 }
 

@@ -271,6 +271,30 @@ TEST(what_is_not_a_hello_is_refused)
 	}
 }
 
+/* A record that goes on behind the message, whether its rest is there or not yet. */
+TEST(nothing_follows_a_hello_in_its_record)
+{
+	static struct wire w;
+	struct client_hello h;
+
+	HELLO(&w, "\0\0\0\10\0\6\0\0\3a.b");
+	EQ(result(&w, &h), 1);
+	client_hello_done(&h);
+	w.data[4]++;
+	EQ(result(&w, &h), -EBADMSG);
+	client_hello_done(&h);
+	PUT(&w, "\0");
+	EQ(result(&w, &h), -EBADMSG);
+	client_hello_done(&h);
+	/* Another record may. */
+	w.data[4]--;
+	w.data[w.n - 1] = 23;
+	h = (struct client_hello)CLIENT_HELLO_INIT;
+	EQ(client_hello_feed(&h, w.data, w.n), 1);
+	STREQ(h.name, "a.b");
+	client_hello_done(&h);
+}
+
 TEST(records_and_messages_have_a_size)
 {
 	static struct wire w;
