@@ -86,6 +86,20 @@ def batches_are_of_one_revision():
 
 
 @test
+def a_session_can_end_in_the_middle_of_an_array():
+    api = WORLD.api
+    m = Legacy(WORLD, version="2025-03-26")
+    messages = [m.message("tools/list") for _ in range(90)] + [m.message("logging/setLevel", {"level": "info"}) for _ in range(10)]
+    with m.client() as c:
+        c.open().request("POST", "/mcp", json.dumps(messages), {"Accept": "application/json", "Content-Type": "application/json", **m.own})
+        eq(m.close(), 204)
+        answers = json.loads(c.http.getresponse().read())
+    if isinstance(answers, list):  # or it ended before
+        eq(sorted(a["id"] for a in answers), sorted(x["id"] for x in messages))
+    eq(WORLD.api, api, "the service has crashed")
+
+
+@test
 def modern_requests_are_checked_in_order():
     m = Modern(WORLD)
 

@@ -163,6 +163,9 @@ static void transport_one_of_many(struct mcp_exchange *x, json_t *json)
 		transport_collect_error(x, &m, &err);
 	} else if (m.kind != RPC_REQUEST) {
 		mcp_notified(x, &m);
+	} else if (!x->session) {
+		(void)rpc_error_set(&err, RPC_INVALID_REQUEST, "the session has ended");
+		transport_collect_error(x, &m, &err);
 	} else if (strcmp(m.method, "initialize") == 0) {
 		(void)rpc_error_set(&err, RPC_INVALID_REQUEST,
 				    "initialize cannot be part of an array");
