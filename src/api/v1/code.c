@@ -40,7 +40,7 @@ void code_call_send(struct code_call *k)
 			http_abort(req);
 			return;
 		}
-		k->blocked = http_write(req, out.data, out.len) != 0;
+		k->blocked = out.len > 0 && http_write(req, out.data, out.len) != 0;
 		if (r == 0) {
 			k->blocked = false;
 			(void)http_end(req);
@@ -51,11 +51,15 @@ void code_call_send(struct code_call *k)
 		loop_later(service_loop(k->call->v1->service), &k->turn);
 }
 
+static void code_call_start(struct code_call *k);
+
 static void code_call_on_turn(void *ctx)
 {
 	struct code_call *k = ctx;
 
-	if (k->broken)
+	if (k->decoding)
+		code_call_start(k);
+	else if (k->broken)
 		http_abort(k->call->req);
 	else
 		code_call_send(k);
@@ -121,6 +125,8 @@ static void code_call_stop(struct call *c, bool last)
 
 	if (!last || !k || k->answering)
 		return;
+	if (k->decoding)
+		loop_task_cancel(&k->turn);
 	k->run = code_cancel(k->run);
 	(void)error_set(&err, ESHUTDOWN, "the service is stopping: run the code again");
 	code_call_done(k, NULL, &err);
@@ -143,9 +149,10 @@ static bool code_may_run(struct call *c)
 	return false;
 }
 
-static void code_call_begin(struct call *c, bool stream, bool sse)
+/* Decode the request, in slices; then begin the run. */
+static void code_call_start(struct code_call *k)
 {
-	struct code_call *k;
+	struct call *c = k->call;
 	struct body limits = body_object(&c->body, "limits");
 	const struct code_client where = {
 		.service = c->v1->service,
@@ -156,10 +163,25 @@ static void code_call_begin(struct call *c, bool stream, bool sse)
 		.tier = body_text(&c->body, "tier"),
 		.cpu_millis = (uint64_t)body_int(&limits, "cpu_millis"),
 	};
-	const struct code_callbacks on = { .started = stream ? code_stream_started : NULL,
-					   .output = stream ? code_stream_output : NULL,
-					   .done = code_call_done };
+	const struct code_callbacks on = {
+		.started = k->stream ? code_stream_started : NULL,
+		.output = k->stream ? code_stream_output : NULL,
+		.done = code_call_done,
+	};
 	struct api_error refusal = { 0 };
+
+	k->decoding = code_wanted_decode(&k->wanted);
+	if (k->decoding)
+		loop_later(service_loop(c->v1->service), &k->turn);
+	else if (api_code_begin(&where, &k->wanted.request, &on, k, &k->run, &refusal) <
+		 0)
+		call_error(c, &refusal);
+}
+
+static void code_call_begin(struct call *c, bool stream, bool sse)
+{
+	struct api_error refusal = { 0 };
+	struct code_call *k;
 
 	if (!code_may_run(c))
 		return;
@@ -176,9 +198,10 @@ static void code_call_begin(struct call *c, bool stream, bool sse)
 	c->gone = code_call_gone;
 	c->stop = code_call_stop;
 	c->req->drained = code_call_on_drained;
-	if (code_wanted_read(&c->body, &k->wanted, &refusal) < 0 ||
-	    api_code_begin(&where, &k->wanted.request, &on, k, &k->run, &refusal) < 0)
+	if (code_wanted_read(&c->body, &k->wanted, &refusal) < 0)
 		call_error(c, &refusal);
+	else
+		code_call_start(k);
 }
 
 void v1_run_code(struct call *c)

@@ -7,19 +7,31 @@
 #include "api/v1/v1.h"
 #include "net/loop.h"
 
+/* Base64 that becomes the content of a file, or stdin. */
+struct code_encoded {
+	const char *text;
+	size_t n, at; /* characters, and those that are decoded */
+	char *data;
+	size_t size;
+	const void **to; /* where the result goes */
+	size_t *to_size;
+};
+
 /* A request as the planner reads it, with the memory that it needs. */
 struct code_wanted {
 	struct code_request request;
 	const char **args, **artifacts;
 	char **env;
 	struct code_file *files;
-	char **decoded; /* of base64 */
-	size_t n_decoded;
+	struct code_encoded *encoded;
+	size_t n_encoded, n_decoded;
 };
 
-/* Read a RunCode; the fields are borrowed from @body. */
+/* Read a RunCode; the fields are borrowed from @body. Then code_wanted_decode(). */
 int code_wanted_read(const struct body *body, struct code_wanted *w,
 		     struct api_error *err) MUST_CHECK;
+/* Decode a slice of what is in base64: megabytes take long. Whether there is more. */
+bool code_wanted_decode(struct code_wanted *w);
 void code_wanted_done(struct code_wanted *w);
 
 /*
@@ -46,7 +58,7 @@ struct code_call {
 	struct code_run *run;
 	struct code_answer answer;
 	struct loop_task turn;
-	bool answering, blocked, begun;
+	bool decoding, answering, blocked, begun;
 	bool broken; /* an event was lost: the answer must not look whole */
 	/* For a stream: */
 	bool stream, sse;

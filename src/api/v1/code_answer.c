@@ -10,7 +10,8 @@
 #include "base/json.h"
 #include "base/utf8.h"
 
-#define CODE_SLICE (48U << 10) /* three bytes are four characters of base64 */
+#define CODE_SLICE (48U << 10)  /* three bytes are four characters of base64 */
+#define CODE_CHECK (512U << 10) /* bytes that are checked at once */
 
 enum {
 	CODE_PART_FIELDS,
@@ -69,9 +70,17 @@ static bool code_put_slice(struct code_answer *a, struct buf *out, const char *d
 	return a->at >= size;
 }
 
-static bool code_is_text(const char *data, size_t n)
+/* Whether it is text is known, in ->base64; otherwise there is more to check. */
+static bool code_check_slice(struct code_answer *a, const char *data, size_t size)
 {
-	return n == 0 || (utf8_valid(data, n) && !memchr(data, '\0', n));
+	size_t n = size - a->at < CODE_CHECK ? size - a->at : CODE_CHECK;
+
+	if (a->at + n < size)
+		n -= utf8_cut(data + a->at, n);
+	a->base64 =
+		n > 0 && (!utf8_valid(data + a->at, n) || memchr(data + a->at, '\0', n));
+	a->at += n;
+	return a->base64 || a->at == size;
 }
 
 static void code_open_artifact(const struct code_answer *a, struct buf *out, size_t i)
@@ -105,9 +114,10 @@ static void code_put_string(struct code_answer *a, struct buf *out)
 	size_t size = output ? b->len : a->result->artifacts[i].size;
 
 	if (!a->opened) {
+		if (!code_check_slice(a, data, size))
+			return;
 		a->opened = true;
 		a->at = 0;
-		a->base64 = !code_is_text(data, size);
 		if (output)
 			code_open_output(a, out);
 		else
@@ -117,6 +127,7 @@ static void code_put_string(struct code_answer *a, struct buf *out)
 		return;
 	buf_puts(out, output ? "\"" : "\"}");
 	a->opened = false;
+	a->at = 0;
 	a->part++;
 }
 

@@ -8,15 +8,17 @@
 #include "base/base64.h"
 #include "base/strv.h"
 
+#define CODE_DECODE_SLICE (256U << 10) /* characters; four are three bytes */
+
 void code_wanted_done(struct code_wanted *w)
 {
 	free((void *)w->args);
 	free((void *)w->artifacts);
 	(void)strv_free(w->env);
 	free(w->files);
-	for (size_t i = 0; i < w->n_decoded; i++)
-		free(w->decoded[i]);
-	free((void *)w->decoded);
+	for (size_t i = 0; i < w->n_encoded; i++)
+		free(w->encoded[i].data);
+	free(w->encoded);
 	*w = (struct code_wanted){ 0 };
 }
 
@@ -31,21 +33,41 @@ static int code_read_words(const struct body *body, const char *field, const cha
 	return *ret ? 0 : -ENOMEM;
 }
 
-static int code_decode(struct code_wanted *w, const json_t *text, const void **ret,
-		       size_t *ret_size)
+/* The description of the API has checked that it is base64. */
+static int code_add_encoded(struct code_wanted *w, const json_t *text, const void **to,
+			    size_t *to_size)
 {
 	size_t n = json_string_length(text);
-	char *data = malloc(n / 4 * 3 + 1);
-	ssize_t size = data ? base64_decode(json_string_value(text), n, data) : -ENOMEM;
+	struct code_encoded *e = &w->encoded[w->n_encoded];
 
-	if (size < 0) {
-		free(data);
-		return (int)size;
+	*e = (struct code_encoded){ .text = json_string_value(text),
+				    .n = n,
+				    .data = malloc(n / 4 * 3 + 1),
+				    .to = to,
+				    .to_size = to_size };
+	w->n_encoded++;
+	return e->data ? 0 : -ENOMEM;
+}
+
+bool code_wanted_decode(struct code_wanted *w)
+{
+	size_t left = CODE_DECODE_SLICE;
+
+	while (left > 0 && w->n_decoded < w->n_encoded) {
+		struct code_encoded *e = &w->encoded[w->n_decoded];
+		size_t n = e->n - e->at < left ? e->n - e->at : left;
+		ssize_t size = base64_decode(e->text + e->at, n, e->data + e->size);
+
+		e->size += size < 0 ? 0 : (size_t)size;
+		e->at += n;
+		left -= n;
+		if (e->at < e->n)
+			continue;
+		*e->to = e->data;
+		*e->to_size = e->size;
+		w->n_decoded++;
 	}
-	w->decoded[w->n_decoded++] = data;
-	*ret = data;
-	*ret_size = (size_t)size;
-	return 0;
+	return w->n_decoded < w->n_encoded;
 }
 
 static int code_read_files(const struct body *body, struct code_wanted *w)
@@ -58,8 +80,8 @@ static int code_read_files(const struct body *body, struct code_wanted *w)
 	int r = 0;
 
 	w->files = calloc(n + 1, sizeof(*w->files));
-	w->decoded = calloc(json_object_size(bytes) + 1, sizeof(*w->decoded));
-	if (!w->files || !w->decoded)
+	w->encoded = calloc(json_object_size(bytes) + 1, sizeof(*w->encoded));
+	if (!w->files || !w->encoded)
 		return -ENOMEM;
 	json_object_foreach(texts, name, value) w->files[i++] =
 		(struct code_file){ name, json_string_value(value),
@@ -67,7 +89,7 @@ static int code_read_files(const struct body *body, struct code_wanted *w)
 	json_object_foreach(bytes, name, value)
 	{
 		w->files[i].name = name;
-		r = code_decode(w, value, &w->files[i].data, &w->files[i].size);
+		r = code_add_encoded(w, value, &w->files[i].data, &w->files[i].size);
 		if (r < 0)
 			return r;
 		i++;
@@ -82,8 +104,8 @@ static int code_read_stdin(const struct body *body, struct code_wanted *w)
 	const char *text = body_text(body, "stdin");
 
 	if (body_has(body, "stdin_base64"))
-		return code_decode(w, json_object_get(body->json, "stdin_base64"),
-				   &w->request.input, &w->request.input_size);
+		return code_add_encoded(w, json_object_get(body->json, "stdin_base64"),
+					&w->request.input, &w->request.input_size);
 	w->request.input = text;
 	w->request.input_size = text ? strlen(text) : 0;
 	return 0;
