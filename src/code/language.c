@@ -59,9 +59,11 @@ const struct code_language code_languages[] = {
 	{ .name = "go",
 	  .aliases = LIST("golang"),
 	  .file = "main.go",
-	  .compile = LIST("go", "build", "-o", ".program", "{file}"),
+	  .compile = LIST("go|/usr/local/go/bin/go", "build", "-o", ".program", "{file}"),
 	  .run = LIST("./.program"),
-	  .env = LIST("GOFLAGS=-mod=mod", "GOTOOLCHAIN=local"),
+	  /* A Go from 1.20 on compiles its library, too: more than /tmp can hold. */
+	  .env = LIST("GOFLAGS=-mod=mod", "GOTOOLCHAIN=local",
+		      "GOCACHE=/sandbox/.program.cache", "GOTMPDIR=/sandbox"),
 	  .package = "golang-go" },
 	{ .name = "rust",
 	  .aliases = LIST("rs"),

@@ -205,18 +205,29 @@ static bool plan_names_collide(const char *a, const char *b)
 	return strncmp(a, b, n) == 0 && (!b[n] || b[n] == '/');
 }
 
-/* Whether the compiler writes it: what it makes has such a name in its step. */
-static bool plan_is_made(const struct code_plan *p, const char *name)
+/* Whether one of @words, or what follows its "=", is @name or a directory of it. */
+static bool plan_words_name(const char *const *words, const char *name)
 {
-	for (size_t i = 0; strncmp(name, ".program", 8) == 0 && p->language->compile &&
-			   p->language->compile[i];
-	     i++) {
-		const char *word = p->language->compile[i], *equals = strchr(word, '=');
+	for (size_t i = 0; words && words[i]; i++) {
+		const char *equals = strchr(words[i], '=');
+		const char *path = equals ? equals + 1 : words[i];
+		size_t n = strlen(CODE_DIR "/");
 
-		if (strcmp(word, name) == 0 || (equals && strcmp(equals + 1, name) == 0))
+		if (strncmp(path, CODE_DIR "/", n) == 0)
+			path += n;
+		n = strlen(path);
+		if (strncmp(path, ".program", 8) == 0 && strncmp(name, path, n) == 0 &&
+		    (!name[n] || name[n] == '/'))
 			return true;
 	}
 	return false;
+}
+
+/* Whether the compiler writes it: its step or its variables have such a name. */
+static bool plan_is_made(const struct code_plan *p, const char *name)
+{
+	return p->language->compile && (plan_words_name(p->language->compile, name) ||
+					plan_words_name(p->language->env, name));
 }
 
 static int plan_check_file(const struct code_plan *p, size_t i, struct warren_error *err)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Run code at its limits: memory, processes, network, files, and a service or client that ends in the middle"""
+"""Run code at its limits: artifacts, processes that are left, and a service or client that ends in the middle"""
 import hashlib
 import json
 import os
@@ -19,85 +19,6 @@ LONG = 60000  # ms that no program here takes, on a loaded machine either
 
 def code(language, text, **more):
     return w.post("/v1/code", {"language": language, "code": text, "timeout_ms": LONG, **more})
-
-
-EACH = {
-    "bash": {"memory": "x=$(head -c 30000000 /dev/zero | tr '\\0' x); echo ${#x}",
-             "pids": "for i in $(seq 100); do sleep 30 & done; jobs -p | wc -l",
-             "connect": "exec 3<>/dev/tcp/127.0.0.1/{port} && echo connected",
-             "write": "echo x >/usr/x; echo x >/etc/x; echo x >/x; echo in >/sandbox/y && cat /sandbox/y",
-             "fill": "head -c 100000000 /dev/zero >/sandbox/full; stat -c %s /sandbox/full"},
-    "python": {"memory": "x = b'x' * 200000000; print(len(x))",
-               "pids": "import subprocess\nfor i in range(100): subprocess.Popen(['sleep', '30'])\nprint('all')",
-               "connect": "import socket; socket.create_connection(('127.0.0.1', {port})); print('connected')",
-               "write": "for p in ('/usr/x', '/etc/x', '/x'):\n  try: open(p, 'w')\n  except OSError as e: print(e.strerror)\n"
-                        "open('/sandbox/y', 'w').write('in'); print(open('y').read())",
-               "fill": "import os\ntry:\n  open('full', 'wb').write(bytes(100000000))\nexcept OSError as e: print(e.strerror)\n"
-                       "print(os.stat('full').st_size)"},
-    "javascript": {"memory": "const x = []; for (let i = 0; i < 40; i++) x.push(Buffer.alloc(5000000, 1)); console.log(x.length)",
-                   "pids": "const { spawn } = require('child_process'); let bad = 0;\n"
-                           "for (let i = 0; i < 100; i++) { const c = spawn('sleep', ['30']); c.on('error', () => bad++); c.unref() }\n"
-                           "setTimeout(() => { console.log(bad ? 'refused' : 'all'); process.exit(bad ? 1 : 0) }, 100)",
-                   "connect": "require('net').connect({port}, '127.0.0.1', () => {{ console.log('connected'); process.exit() }})",
-                   "write": "const fs = require('fs'); for (const p of ['/usr/x', '/etc/x', '/x'])\n"
-                            "try { fs.writeFileSync(p, 'x') } catch (e) { console.log(e.code) }\n"
-                            "fs.writeFileSync('/sandbox/y', 'in'); console.log(fs.readFileSync('y', 'utf8'))",
-                   "fill": "const fs = require('fs'); try { fs.writeFileSync('full', Buffer.alloc(100000000)) } catch (e) { console.log(e.code) }\n"
-                           "console.log(fs.statSync('full').size)"},
-}
-
-
-@test
-def memory_is_bounded():
-    for (language, programs), least in zip(EACH.items(), ("16m", "64m", "128m")):
-        r = code(language, programs["memory"], limits={"memory": least})
-        ok(r["exit_code"] != 0 and (r["oom"] or "emory" in r["stderr"]), f"{language}: {r}")
-        eq(code(language, programs["memory"], limits={"memory": "600m"})["exit_code"], 0, f"{language} with more memory")
-
-
-@test
-def processes_are_bounded():
-    for language, programs in EACH.items():
-        r = code(language, programs["pids"], limits={"pids": 30})
-        ok(r["stdout"].strip() not in ("100", "all"), f"{language}: {r}")
-        r = code(language, programs["pids"], limits={"pids": 200, "memory": "512m"})
-        ok(r["stdout"].strip() in ("100", "all"), f"{language} with more: {r}")
-
-
-@test
-def there_is_no_network():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        for language, programs in EACH.items():
-            text = programs["connect"].replace("{{", "{").replace("}}", "}").replace("{port}", str(port))
-            r = code(language, text)
-            ok(r["exit_code"] != 0 and "connected" not in r["stdout"], f"{language}: {r}")
-            # The same program connects where there is a network.
-            run = {"bash": ["bash", "-c"], "python": [sys.executable, "-c"], "javascript": ["node", "-e"]}[language]
-            eq(subprocess.run([*run, text], capture_output=True, text=True, check=False).stdout, "connected\n", f"{language} outside")
-    eq(code("bash", "tail -n +3 /proc/net/dev | grep -vc lo: ; ls /sys/class/net 2>/dev/null")["stdout"].split()[:1], ["0"], "interfaces")
-
-
-@test
-def only_its_directory_is_writable():
-    for language, programs in EACH.items():
-        r = code(language, programs["write"])
-        eq((r["exit_code"], r["stdout"].split()[-1]), (0, "in"), f"{language}: {r}")
-        eq((r["stdout"] + r["stderr"]).count("ead-only") + r["stdout"].count("EROFS"), 3, f"{language}: {r}")
-    ok(not os.path.exists("/usr/x") and not os.path.exists("/x"), "and nothing is outside")
-    r = code("bash", "echo 'echo ran' >p; chmod +x p; ./p; grep NoNewPrivs /proc/self/status; id -u; pwd; df -m /sandbox | tail -1")
-    eq(r["stdout"].split()[:5], ["ran", "NoNewPrivs:", "1", "0", "/sandbox"], r)
-    ok(" 64 " in r["stdout"], r)
-
-
-@test
-def its_directory_can_be_full():
-    for language, programs in EACH.items():
-        r = code(language, programs["fill"], limits={"memory": "512m"})
-        size = int(r["stdout"].split()[-1])
-        ok(size < 68 << 20 and ("space" in r["stdout"] + r["stderr"] or "ENOSPC" in r["stdout"]), f"{language}: {r}")
-    check_error(w.ask("POST", "/v1/code", {"language": "bash", "code": "true", "files": {"a": "x" * 2000000},
-                                           "limits": {"disk": "1m"}}), 400, "invalid_request")
 
 
 @test

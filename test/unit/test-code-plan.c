@@ -267,6 +267,7 @@ TEST(the_program_is_no_artifact)
 	EQ(wanted("**", ".programs/x"), 1);
 	EQ(wanted("**", "d/.program"), 1);
 	EQ(wanted("**", "d/main.c"), 1);
+	EQ(wanted("**", ".program.cache/x"), 1); /* that is Go's */
 }
 
 TEST(a_file_cannot_have_the_name_of_the_compiled_program)

@@ -252,7 +252,7 @@ static void code_step_without(struct code_run *run, const struct warren_error *e
 		run->step = CODE_RUNS_ALONE;
 		run->tool = 0;
 		code_step_begin(run);
-	} else if (strchr(tools, '/')) {
+	} else if (strncmp(tools, "./", 2) == 0) {
 		code_fail(run, err);
 	} else {
 		code_tool_missing(run, tools);

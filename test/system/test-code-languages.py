@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Run code in each language that this machine has: how programs succeed and fail, and what bounds them
+
+The programs are in lib/code_programs.py. The four main languages have all cases; the others have those that depend on
+the language. One that the machine lacks is tried only in so far as its error names the tool.
+"""
+import base64
+import os
+import socket
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from code_programs import ALWAYS, FULL, PROGRAMS, TOOLS  # pylint: disable=wrong-import-position
+from serve_world import World, check_error, together  # pylint: disable=wrong-import-position
+
+w = None
+LONG = 120000  # ms that no program here takes, on a loaded machine either
+ROOM = {"memory": "1g", "disk": "200m", "pids": 100}  # of compilers
+here = {}  # language: whether the machine has it
+
+
+def code(language, text, **more):
+    return w.post("/v1/code", {"language": language, "code": text, "timeout_ms": LONG, **more})
+
+
+def has(language):
+    """Whether this machine has the language. If not, the error says so, and names the tool."""
+    if language not in here:
+        r = w.ask("POST", "/v1/code", {"language": language, "code": "", "timeout_ms": LONG})
+        here[language] = r.status == 200
+        if not here[language]:
+            check_error(r, 422, "command_not_found")
+            ok(f"'{TOOLS[language]}'" in r.json()["message"] and "image 'host'" in r.json()["message"], r.json())
+            ok(language not in ALWAYS, f"{language}: {r.json()}")
+            print(f"# this machine lacks {language}", flush=True)
+    return here[language]
+
+
+def each(case, check, at_once=2):
+    """check(language, program) for each language that has the case."""
+    languages = [language for language in PROGRAMS if case in PROGRAMS[language] and has(language)]
+    ok(set(FULL) <= set(languages), languages)
+    together(at_once, lambda i: [check(language, PROGRAMS[language][case]) for language in languages[i::at_once]])
+
+
+@test
+def they_succeed_with_arguments_stdin_and_unicode():
+    def check(language, text):
+        r = code(language, text, args=["a b"], stdin="in\n", env={"LC_ALL": "C.UTF-8"})
+        eq((r["exit_code"], r["phase"], r["stdout"].replace("\t", " ").strip(), r["stderr"]), (0, "run", "a b in ☃", ""), f"{language}: {r}")
+    each("success", check)
+
+
+@test
+def they_fail():
+    def check(language, text):
+        r = code(language, text)
+        eq((r["exit_code"], r["signal"], r["timed_out"], r["oom"], r["phase"]), (7, 0, False, False, "run"), f"{language}: {r}")
+    each("fails", check)
+
+
+@test
+def their_syntax_can_be_wrong():
+    def check(language, text):
+        r = code(language, text)
+        ok(r["exit_code"] not in (0, 7) and r["stderr"] + r["stdout"] and not r["timed_out"], f"{language}: {r}")
+        eq(r["phase"], "compile" if language in ("typescript", "c", "c++", "go", "rust") else "run", f"{language}: {r}")
+    each("syntax", check)
+
+
+@test
+def their_time_is_up():
+    def check(language, text):
+        # Enough to compile and to begin, on a loaded machine too; the program itself never ends.
+        r = code(language, text, timeout_ms=20000)
+        eq((r["exit_code"], r["timed_out"], r["phase"], r["stdout"].strip()), (124, True, "run", "so far"), f"{language}: {r}")
+        ok("Execution timed out" in r["stderr"], f"{language}: {r}")
+    # They wait, or compute: all at the same time.
+    each("forever", check, at_once=len(PROGRAMS))
+    w.empty()
+
+
+@test
+def their_memory_is_bounded():
+    def check(language, text):
+        # A compiler has to fit in, too.
+        r = code(language, text, limits={"memory": "190m", "disk": "32m"})
+        said = r["stderr"] + r["stdout"]
+        ok(r["exit_code"] != 0 and r["phase"] == "run" and (r["oom"] or "memory" in said.lower() or "bad_alloc" in said), f"{language}: {r}")
+        r = code(language, text, limits=ROOM)
+        eq((r["exit_code"], r["stdout"].strip(), r["oom"]), (0, "got it", False), f"{language} with more memory: {r}")
+    each("memory", check)
+
+
+@test
+def their_processes_are_bounded():
+    def check(language, text):
+        r = code(language, text, limits={"pids": 30})
+        ok(r["stdout"].strip() != "all", f"{language}: {r}")
+        r = code(language, text, limits={"pids": 200, "memory": "512m"})
+        eq(r["stdout"].strip(), "all", f"{language} with more: {r}")
+    each("pids", check)
+
+
+@test
+def they_have_no_network():
+    outside = {"bash": ["bash", "-c"], "python": [sys.executable, "-c"], "javascript": ["node", "-e"]}
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+
+        def check(language, text):
+            r = code(language, text.replace("{port}", port))
+            ok(r["exit_code"] != 0 and "connected" not in r["stdout"], f"{language}: {r}")
+            if language in outside:  # the same program connects where there is a network
+                p = subprocess.run([*outside[language], text.replace("{port}", port)], capture_output=True, text=True, check=False)
+                eq(p.stdout, "connected\n", f"{language} outside: {p}")
+        each("connect", check)
+    eq(code("bash", "tail -n +3 /proc/net/dev | grep -vc lo: ; ls /sys/class/net 2>/dev/null")["stdout"].split()[:1], ["0"], "interfaces")
+
+
+@test
+def only_their_directory_is_writable():
+    def check(language, text):
+        r = code(language, text)
+        eq((r["exit_code"], r["stdout"].split()[-1]), (0, "in"), f"{language}: {r}")
+        eq((r["stdout"] + r["stderr"]).count("ead-only") + r["stdout"].count("EROFS"), 3, f"{language}: {r}")
+    each("write", check)
+    ok(not os.path.exists("/usr/x") and not os.path.exists("/x"), "and nothing is outside")
+    r = code("bash", "echo 'echo ran' >p; chmod +x p; ./p; grep NoNewPrivs /proc/self/status; id -u; pwd; df -m /sandbox | tail -1")
+    eq(r["stdout"].split()[:5], ["ran", "NoNewPrivs:", "1", "0", "/sandbox"], r)
+    ok(" 64 " in r["stdout"], r)
+
+
+@test
+def their_directory_can_be_full():
+    def check(language, text):
+        r = code(language, text, limits={"memory": "512m"})
+        ok(int(r["stdout"].split()[-1]) < 68 << 20 and ("space" in r["stdout"] + r["stderr"] or "ENOSPC" in r["stdout"]), f"{language}: {r}")
+    each("fill", check)
+    check_error(w.ask("POST", "/v1/code", {"language": "bash", "code": "true", "files": {"a": "x" * 2000000},
+                                           "limits": {"disk": "1m"}}), 400, "invalid_request")
+
+
+@test
+def their_output_can_be_huge_and_binary():
+    def huge(language, text):
+        r = code(language, text, max_output="2m")
+        eq((r["exit_code"], len(r["stdout"]), set(r["stdout"]), r["stdout_truncated"]), (0, 2 << 20, {"x"}, True), language)
+        r = code(language, text, max_output="4m")
+        eq((len(r["stdout"]), r["stdout_truncated"]), (3000000, False), language)
+    each("huge", huge)
+
+    def binary(language, text):
+        r = code(language, text)
+        eq((r["stdout_encoding"], base64.b64decode(r["stdout"])), ("base64", bytes(range(256))), f"{language}: {r['stderr']}")
+    each("binary", binary)
+
+
+@test
+def they_leave_artifacts():
+    def check(language, text):
+        r = code(language, text, artifacts=["**"])
+        eq(([(a["path"], a["content"]) for a in r["artifacts"]], r["artifacts_complete"]), ([("out/a.txt", "made")], True), f"{language}: {r}")
+    each("artifact", check)
+
+
+@test
+def errors_have_the_lines_of_the_source():
+    r = code("typescript", "const a = 1\nlet x: = 1")
+    ok(r["phase"] == "compile" and "main.ts:2:7" in r["stderr"], r)
+    r = code("typescript", "type T = number\nconst f = (x: T) => {\n  throw new Error('bang')\n}\nf(1)")
+    ok("main.ts:3:" in r["stderr"], r)
+
+
+def main():
+    global w  # pylint: disable=global-statement
+    try:
+        with World() as w:
+            return run_tests()
+    except Skip as why:
+        print(f"1..0 # SKIP {why}")
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
