@@ -108,6 +108,9 @@ static int artifact_look(struct artifact_search *s, int dir, const char *name)
 		dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	struct stat st;
 
+	/* One that is gone by now, or a link, is none; what cannot be read may be one. */
+	if (fd < 0 && errno != ENOENT && errno != ELOOP && errno != ENXIO)
+		s->to->artifacts_complete = false;
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return 0;
 	if (S_ISREG(st.st_mode))

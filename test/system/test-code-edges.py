@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Run code at its limits: artifacts, processes that are left, and a service or client that ends in the middle"""
+import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -11,7 +13,8 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import WARREN, Skip, eq, ok, run_tests, scratch, test  # pylint: disable=wrong-import-position
-from serve_world import WAIT, World, check_error, until  # pylint: disable=wrong-import-position
+from loop_probe import Probe  # pylint: disable=wrong-import-position
+from serve_world import WAIT, World, check_error, together, until  # pylint: disable=wrong-import-position
 
 w = None
 LONG = 60000  # ms that no program here takes, on a loaded machine either
@@ -34,6 +37,19 @@ def a_program_of_any_size_arrives_whole():
         seen.add((kind, *names))
     eq(seen, {("644 0 0", "main.sh")}, "the file is the same")
     eq(code("bash", "")["exit_code"], 0, "an empty one")
+
+
+@test
+def requests_in_base64_leave_room_for_others():
+    """A body was decoded in one turn, and output was checked in another: 16 MB each."""
+    body = {"language": "python", "code": "import sys; d = sys.stdin.buffer.read(); print(len(d), len(open('f', 'rb').read()));"
+            " sys.stderr.write('\u00e9' * 8000000 + 'x')", "stdin_base64": base64.b64encode(bytes(range(256)) * 31000).decode(),
+            "files_base64": {"f": base64.b64encode(b"\xff" * 8000000).decode()}, "max_output": "16m", "limits": {"memory": "256m"}}
+    with World("--request-body", "24m") as large, contextlib.closing(Probe(large)) as beside:
+        with beside.bounded("code in base64", most=0.05):
+            got = together(3, lambda i: large.post("/v1/code", body))
+        for r in got:
+            eq((r["stdout"], r["stderr_encoding"], len(r["stderr"])), (f"{256 * 31000} 8000000\n", "utf-8", 8000001), "what came")
 
 
 @test

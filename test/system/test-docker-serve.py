@@ -40,6 +40,26 @@ def names(d, *options):
 
 
 @test
+def code_runs_in_a_container_that_is_then_gone():
+    d = docker()
+    with world(d) as w:
+        def ask(language, text, **more):
+            return w.ask("POST", "/v1/code", {"language": language, "code": text, "backend": "docker", "image": IMAGE,
+                                              "timeout_ms": 60000, **more})
+        r = ask("bash", "cat in -; mkdir out; echo made >out/a; echo x >/usr/x; exit 3", stdin="stdin", files={"in": "file "},
+                artifacts=["out/*"]).json()
+        eq((r["exit_code"], r["stdout"], [(a["path"], a["content"]) for a in r["artifacts"]]), (3, "file stdin", [("out/a", "made\n")]), r)
+        ok("ead-only" in r["stderr"], r)
+        eq([e["enforced"] for e in r["enforced"] if e["name"] in ("memory", "pids", "network")], [True] * 3, r["enforced"])
+        r = ask("bash", "echo so far; sleep 600", timeout_ms=3000).json()
+        eq((r["exit_code"], r["timed_out"], r["stdout"]), (124, True, "so far\n"), r)
+        r = ask("rust", "")
+        eq((r.status, r.json()["code"]), (422, "command_not_found"), r)
+        ok("'rustc'" in r.json()["message"], r)
+        until(lambda: names(d, "-a") == [], "containers are left")
+
+
+@test
 def a_container_that_is_killed_is_a_sandbox_that_died():
     d = docker()
     with world(d) as w:

@@ -8,7 +8,6 @@ mere sleep (a busy machine is late with both), and the service's watchdog tells 
 
 Speaks TAP. Bounds are of orders of magnitude: what is looked for are turns of a second, not of ten milliseconds.
 """
-import base64
 import contextlib
 import glob
 import io
@@ -537,19 +536,6 @@ def raw(request):
         s.sendall(request)
         while more := s.recv(1 << 20):
             yield more
-
-
-@test
-def code_in_base64_at_its_largest():
-    """A body was decoded in one turn, and output was checked in another: 16 MB each."""
-    body = {"language": "python", "code": "import sys; d = sys.stdin.buffer.read(); print(len(d), len(open('f', 'rb').read()));"
-            " sys.stderr.write('\u00e9' * 8000000 + 'x')", "stdin_base64": base64.b64encode(bytes(range(256)) * 31000).decode(),
-            "files_base64": {"f": base64.b64encode(b"\xff" * 8000000).decode()}, "max_output": "16m", "limits": {"memory": "256m"}}
-    with World("--request-body", "24m") as large, contextlib.closing(Probe(large)) as beside:
-        with beside.bounded("code in base64", most=0.05):
-            got = at_once(3, lambda i: large.post("/v1/code", body))
-        for r in got:
-            eq((r["stdout"], r["stderr_encoding"], len(r["stderr"])), (f"{256 * 31000} 8000000\n", "utf-8", 8000001), "what came")
 
 
 @test

@@ -179,6 +179,12 @@ static void code_artifact_on_end(void *ctx, int r, const struct warren_error *er
 	code_finish(run);
 }
 
+/* What is below may match. */
+static void code_artifact_on_unread(void *ctx)
+{
+	((struct code_run *)ctx)->result.artifacts_complete = false;
+}
+
 /* What the program left running may hold this up, but not for long. */
 static void code_collect_late(void *ctx)
 {
@@ -197,6 +203,7 @@ static void code_collect_on_begun(void *ctx, struct files *f,
 	static const struct walk_options options = { .depth = CODE_ARTIFACT_DEPTH,
 						     .nofollow = true,
 						     .entry = code_artifact_on_entry,
+						     .unread = code_artifact_on_unread,
 						     .end = code_artifact_on_end };
 	struct code_run *run = code_ticket_use(ctx);
 

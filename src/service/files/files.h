@@ -178,6 +178,8 @@ struct walk_options {
 			       size_t size);
 	enum walk_say (*entry)(void *ctx, const struct walk_entry *e);
 	enum walk_say (*leave)(void *ctx, const struct walk_entry *e);
+	/* A directory cannot be read, and the walk goes past it; may be NULL. */
+	void (*unread)(void *ctx);
 	/* The walk has ended and is freed. */
 	void (*end)(void *ctx, int r, const struct warren_error *err);
 };

@@ -302,6 +302,8 @@ static void walk_on_opened(void *ctx, struct files_answer *a,
 	} else if (w->n == 0 || (w->o.strict && !gone) || err->code == ESTALE) {
 		walk_fail(w, err);
 	} else {
+		if (w->o.unread && !gone)
+			w->o.unread(w->ctx);
 		w->levels[w->n - 1].phase = LEFT;
 		w->said = WALK_ON;
 	}
