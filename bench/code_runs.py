@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""code_runs.py - runs of code over the API, next to the interpreter itself on the host
+"""code_runs.py - runs of code over the API, next to the interpreter itself on the host, and `docker run`
 
-Called by bench/run. A run creates a sandbox, writes the program, runs it and deletes the sandbox. The last figure is
-how many runs sixteen callers get in a second; a run that fails ends the section.
+Called by bench/run. A run creates a sandbox, writes the program, runs it and deletes the sandbox. Docker has the same
+limits, and the same files: the machine's own. The last figure is how many runs sixteen callers get in a second; a run
+that fails ends the section.
 """
+import io
 import json
 import pathlib
 import re
@@ -12,6 +14,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tarfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "test/lib"))
@@ -22,6 +25,35 @@ PROGRAMS = {"bash": ("echo hello", ["bash", "-c"]), "python": ("print('hello')",
 CALLERS, CALLS = 16, 1000
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # as in a sandbox
 
+IMAGE = "warren-bench-code"
+# As a run of code has them: see doc/code.md.
+LIMITS = ["--network", "none", "--read-only", "--memory", "256m", "--memory-swap", "256m", "--pids-limit", "50", "--cpus", "1",
+          "--security-opt", "no-new-privileges", "--tmpfs", "/sandbox:exec,size=64m", "--tmpfs", "/tmp:size=16m", "-w", "/sandbox"]
+FILES = [word for path in ("/usr", "/etc/alternatives", "/etc/ld.so.cache") for word in ("-v", f"{path}:{path}:ro")]
+
+
+def docker_image(docker):
+    """An image without files of its own, for the machine's; whether docker has it."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as t:
+        for name in ("usr", "etc", "tmp", "sandbox", "proc", "dev", "sys"):
+            info = tarfile.TarInfo(name)
+            info.type, info.mode = tarfile.DIRTYPE, 0o755
+            t.addfile(info)
+        for name in ("bin", "sbin", "lib", "lib64"):
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = tarfile.SYMTYPE, f"usr/{name}"
+            t.addfile(info)
+    return subprocess.run([docker.client, "-H", docker.host, "import", "-", IMAGE], input=out.getvalue(), check=False,
+                          capture_output=True).returncode == 0
+
+
+def docker_run(docker, argv):
+    p = subprocess.run([docker.client, "-H", docker.host, "run", "--rm", *LIMITS, *FILES, IMAGE, *argv], check=False,
+                       stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if (p.returncode, p.stdout) != (0, "hello\n"):
+        raise RuntimeError(f"docker run {argv}: {p}")
+
 
 def run(client, language, code):
     answer = json.loads(client.ask("POST", "/v1/code", json.dumps({"language": language, "code": code})))
@@ -29,7 +61,7 @@ def run(client, language, code):
         raise RuntimeError(f"{language}: {answer}")
 
 
-def figures_of(world, rounds):
+def figures_of(world, docker, rounds):
     client = serve.Client(world)
     figures = []
     for language, (code, host) in PROGRAMS.items():
@@ -39,6 +71,9 @@ def figures_of(world, rounds):
         figures.append(serve.times(f"warren: {language}", rounds, lambda l=language, c=code: serve.timed(lambda: run(client, l, c))))
         figures.append(serve.times(f"host: {language}", rounds, lambda a=[*host, code]: serve.timed(
             lambda: subprocess.run(a, check=True, stdout=subprocess.DEVNULL, env={"PATH": PATH}))))
+        if docker:
+            figures.append(serve.times(f"docker run: {language}", max(rounds // 5, 5), lambda a=[*host, code]: serve.timed(
+                lambda: docker_run(docker, a))))
     return figures
 
 
@@ -91,14 +126,17 @@ def rate(world):
     return {"name": "warren: bash, 16 callers", "unit": "runs/s", "value": n}
 
 
-def section(rounds=100):
+def section(docker=None, rounds=100):
     """Print the section; its figures, and 1 if something of ours failed."""
     from checks import Skip  # pylint: disable=import-outside-toplevel
     from serve_world import World  # pylint: disable=import-outside-toplevel
     print(f"\n{'Runs of code':46} {'p50':>8} {'p99':>8} {'n':>9}", flush=True)
+    if not docker or not docker_image(docker):
+        print("  docker does not start here")
+        docker = None
     try:
         with World("--log-level", "error", "--quota-sandboxes", "none") as world:
-            figures = [*figures_of(world, rounds), rate(world)]
+            figures = [*figures_of(world, docker, rounds), rate(world)]
         return [f | {"bench": "code"} for f in figures], 0
     except Skip as why:
         print(f"  {why}")

@@ -167,20 +167,7 @@ static void api_code_write_spec(struct api_code_made *m)
 	json_str(&j, "workdir", s->workdir);
 	json_open(&j, "env", '{');
 	json_close(&j, '}');
-	json_open(&j, "limits", '{');
-	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++)
-		if (spec_limit_get(s, i))
-			json_u64(&j, spec_limits[i].name, spec_limit_get(s, i));
-	json_close(&j, '}');
-	json_open(&j, "mounts", '[');
-	for (size_t i = 0; i < s->n_mounts; i++) {
-		json_open(&j, NULL, '{');
-		json_str(&j, "target", s->mounts[i].target);
-		json_bool(&j, "read_only", false);
-		json_u64(&j, "size", s->mounts[i].size);
-		json_close(&j, '}');
-	}
-	json_close(&j, ']');
+	spec_put_resources(&j, s);
 	json_str(&j, "network", "none");
 	json_bool(&j, "read_only", true);
 	json_str(&j, "on_idle", "delete");

@@ -89,3 +89,26 @@ void spec_put_enforced(struct json *j, const char *key,
 	}
 	json_close(j, ']');
 }
+
+void spec_put_resources(struct json *j, const struct warren_spec *spec)
+{
+	json_open(j, "limits", '{');
+	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++)
+		if (spec_limit_get(spec, i))
+			json_u64(j, spec_limits[i].name, spec_limit_get(spec, i));
+	json_close(j, '}');
+	json_open(j, "mounts", '[');
+	for (size_t i = 0; i < spec->n_mounts; i++) {
+		const struct warren_mount *m = &spec->mounts[i];
+
+		json_open(j, NULL, '{');
+		if (m->source)
+			json_str(j, "source", m->source);
+		json_str(j, "target", m->target);
+		json_bool(j, "read_only", m->read_only);
+		if (m->size)
+			json_u64(j, "size", m->size);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+}

@@ -122,8 +122,10 @@ static inline void spec_flag_set(struct warren_spec *spec, const struct spec_fie
 #define SPEC_WORD_SIZE 32
 void spec_limit_word(size_t id, uint64_t value, char out[SPEC_WORD_SIZE]);
 
-/* Write an array of what is enforced, as the API and --json show it. */
 struct json;
+/* Write the members `limits` and `mounts`, as the API shows them. */
+void spec_put_resources(struct json *j, const struct warren_spec *spec);
+/* Write an array of what is enforced, as the API and --json show it. */
 void spec_put_enforced(struct json *j, const char *key,
 		       const struct warren_enforcement *list, size_t n);
 

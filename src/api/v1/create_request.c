@@ -131,23 +131,7 @@ static void create_request_write_spec(const struct body *body, struct wanted *w)
 	json_object_foreach(env, name, value)
 		json_str(&j, name, json_string_value(value));
 	json_close(&j, '}');
-	json_open(&j, "limits", '{');
-	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++)
-		if (spec_limit_get(s, i))
-			json_u64(&j, spec_limits[i].name, spec_limit_get(s, i));
-	json_close(&j, '}');
-	json_open(&j, "mounts", '[');
-	for (size_t i = 0; i < s->n_mounts; i++) {
-		json_open(&j, NULL, '{');
-		if (s->mounts[i].source)
-			json_str(&j, "source", s->mounts[i].source);
-		json_str(&j, "target", s->mounts[i].target);
-		json_bool(&j, "read_only", s->mounts[i].read_only);
-		if (s->mounts[i].size)
-			json_u64(&j, "size", s->mounts[i].size);
-		json_close(&j, '}');
-	}
-	json_close(&j, ']');
+	spec_put_resources(&j, s);
 	json_str(&j, "network", v1_network_names[body_word(body, "network")]);
 	json_bool(&j, "read_only", s->read_only);
 	json_str(&j, "on_idle", w->delete_when_idle ? "delete" : "pause");
