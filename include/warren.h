@@ -192,24 +192,25 @@ struct warren_spec {
 	 * backend does this only for ordinary users; for root, a soft limit that cannot
 	 * be enforced is an error.)
 	 */
-	uint64_t wishes;
+	uint64_t soft_limits;
 
 	const struct warren_mount *mounts;
 	size_t n_mounts;
 	enum warren_network network;
 	bool read_only; /* makes the root read-only; mounts have their own flag */
 	/*
-	 * The sandbox runs a single exec, which has .sole set. Such a sandbox cannot be
-	 * paused; the processor times of the exec come from the kernel's accounting of
-	 * processes, not from a cgroup; and if one of the last steps of the creation
-	 * fails, warren_exec() reports it (-EREMOTEIO). This saves a fifth of the time.
+	 * The sandbox runs a single exec, which has .accounts_sandbox set. Such a sandbox
+	 * cannot be paused; the processor times of the exec come from the kernel's
+	 * accounting of processes, not from a cgroup; and if one of the last steps of the
+	 * creation fails, warren_exec() reports it (-EREMOTEIO). This saves a fifth of
+	 * the time.
 	 */
-	bool single;
+	bool one_shot;
 	/*
 	 * The sandbox ends only when it is destroyed. It outlives this process and its
 	 * engine, which must have a name. Its processes continue, and the journals of its
 	 * execs keep their output, even if no process is connected. (Not together with
-	 * .single.)
+	 * .one_shot.)
 	 */
 	bool durable;
 	/*
@@ -383,7 +384,7 @@ struct warren_exec_spec {
 	 * This is the only exec of its sandbox, and the sandbox ends with it; the result
 	 * has the resource usage of the whole sandbox.
 	 */
-	bool sole;
+	bool accounts_sandbox;
 	/*
 	 * Descriptor of an empty file for the journal, open for reading and writing; 0:
 	 * use a file in memory.
@@ -396,13 +397,13 @@ struct warren_exec_spec {
 	bool hold;
 	/*
 	 * The numbers that additional descriptors get in the exec; 0: none. What the exec
-	 * writes to result_at is stream 3 of the journal, in order: each record comes
-	 * after everything that was written to the other streams before it. From poke_at,
-	 * the exec reads the data that the caller writes to warren_exec_fd(ex, 3); it may
-	 * open poke_at again through /proc. command_at is a copy of the caller's
-	 * descriptor command_fd.
+	 * writes to child_result_fd is stream 3 of the journal, in order: each record
+	 * comes after everything that was written to the other streams before it. From
+	 * child_wakeup_fd, the exec reads the data that the caller writes to
+	 * warren_exec_fd(ex, 3); it may open child_wakeup_fd again through /proc.
+	 * child_command_fd is a copy of the caller's descriptor command_fd.
 	 */
-	uint8_t result_at, poke_at, command_at;
+	uint8_t child_result_fd, child_wakeup_fd, child_command_fd;
 	int command_fd;
 	/* .env is the whole environment: nothing from the sandbox, no defaults. */
 	bool env_only;
@@ -438,7 +439,7 @@ struct warren_result {
 struct warren_output {
 	/* Where the next piece begins, in bytes of output; start with 0. */
 	uint64_t cursor;
-	int stream; /* 1: stdout; 2: stderr; 3: see result_at */
+	int stream; /* 1: stdout; 2: stderr; 3: see child_result_fd */
 	/* Bytes written to the caller's buffer; 0: no more at present. */
 	size_t size;
 	uint64_t lost;    /* bytes dropped between the requested cursor and this piece */
@@ -475,10 +476,10 @@ WARREN_PUBLIC int warren_exec_attach(struct warren_sandbox *sb, uint32_t number,
 				     int journal_fd, struct warren_exec **ret_exec,
 				     struct warren_error *err);
 /*
- * The caller's end of stream @which (0, 1 or 2; 3: of poke_at), or -1. The descriptor of
- * warren_exec_fd() is borrowed; the descriptor of warren_exec_take_fd() belongs to the
- * caller. A durable sandbox has a copy of the descriptor of stdin, so closing this one
- * does not close stdin; warren_exec_close_input() does.
+ * The caller's end of stream @which (0, 1 or 2; 3: of child_wakeup_fd), or -1. The
+ * descriptor of warren_exec_fd() is borrowed; the descriptor of warren_exec_take_fd()
+ * belongs to the caller. A durable sandbox has a copy of the descriptor of stdin, so
+ * closing this one does not close stdin; warren_exec_close_input() does.
  */
 WARREN_PUBLIC int warren_exec_fd(const struct warren_exec *ex, int which);
 WARREN_PUBLIC int warren_exec_take_fd(struct warren_exec *ex, int which);

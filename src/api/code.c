@@ -125,9 +125,9 @@ static int api_code_place(const struct code_client *where, const struct code_req
 {
 	const struct config_backend *b = NULL;
 	struct warren_error why = WARREN_ERROR_INIT;
-	int r = config_place(where->config, where->caller->tenant, where->backend,
-			     where->tier ? (enum tier)tier_parse(where->tier) : TIER_NONE,
-			     &b, &why);
+	int r = config_select_backend(
+		where->config, where->caller->tenant, where->backend,
+		where->tier ? (enum tier)tier_parse(where->tier) : TIER_NONE, &b, &why);
 
 	if (r < 0)
 		return api_error_set(err,
@@ -199,8 +199,8 @@ static void api_code_spec(const struct code_client *where, const struct code_pla
 		.nofile = files,
 		.mounts = m->mounts,
 		.n_mounts = ARRAY_SIZE(m->mounts),
-		.wishes = WARREN_LIMIT_MEMORY | WARREN_LIMIT_PIDS | WARREN_LIMIT_CPU |
-			  WARREN_LIMIT_DISK | WARREN_LIMIT_NOFILE,
+		.soft_limits = WARREN_LIMIT_MEMORY | WARREN_LIMIT_PIDS |
+			       WARREN_LIMIT_CPU | WARREN_LIMIT_DISK | WARREN_LIMIT_NOFILE,
 	};
 }
 
@@ -209,11 +209,11 @@ static void api_code_insist(const struct code_client *where, const struct code_r
 			    struct warren_spec *spec)
 {
 	if (q->limits.memory)
-		spec->wishes &= ~(uint64_t)WARREN_LIMIT_MEMORY;
+		spec->soft_limits &= ~(uint64_t)WARREN_LIMIT_MEMORY;
 	if (q->limits.pids)
-		spec->wishes &= ~(uint64_t)WARREN_LIMIT_PIDS;
+		spec->soft_limits &= ~(uint64_t)WARREN_LIMIT_PIDS;
 	if (where->cpu_millis)
-		spec->wishes &= ~(uint64_t)WARREN_LIMIT_CPU;
+		spec->soft_limits &= ~(uint64_t)WARREN_LIMIT_CPU;
 }
 
 static int api_code_make(const struct code_client *where, const struct code_request *q,

@@ -20,8 +20,8 @@
 
 #define SHOWN 64 /* bytes of a value in a message */
 
-struct place {
-	const struct place *up;
+struct json_location {
+	const struct json_location *up;
 	const char *key;       /* a field; NULL: an element */
 	size_t index;          /* of an element */
 	const char *parameter; /* the first of a chain may be a parameter, and has nothing
@@ -30,7 +30,7 @@ struct place {
 
 /* --------------------------------------------------------------------- words */
 
-static void put_pointer(struct buf *out, const struct place *at)
+static void put_pointer(struct buf *out, const struct json_location *at)
 {
 	if (!at || !at->up)
 		return;
@@ -45,11 +45,11 @@ static void put_pointer(struct buf *out, const struct place *at)
 			buf_add(out, s, 1);
 }
 
-static int validate_refuse(const struct place *at, struct api_error *err, const char *fmt,
-			   ...) PRINTF_LIKE(3, 4);
+static int validate_refuse(const struct json_location *at, struct api_error *err,
+			   const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-static int validate_refuse(const struct place *at, struct api_error *err, const char *fmt,
-			   ...)
+static int validate_refuse(const struct json_location *at, struct api_error *err,
+			   const char *fmt, ...)
 {
 	AUTO_BUF struct buf pointer = BUF_INIT(1024);
 	char why[640];
@@ -122,8 +122,8 @@ static void value_words(const json_t *value, char *out, size_t size)
 
 /* -------------------------------------------------------------------- scalars */
 
-static int check_bounds(const struct api_schema *s, int64_t n, const struct place *at,
-			struct api_error *err)
+static int check_bounds(const struct api_schema *s, int64_t n,
+			const struct json_location *at, struct api_error *err)
 {
 	if (n < s->min)
 		return validate_refuse(at, err, "must be at least %jd, is %jd",
@@ -135,7 +135,7 @@ static int check_bounds(const struct api_schema *s, int64_t n, const struct plac
 }
 
 static int check_count(const struct api_schema *s, size_t n, const char *what,
-		       const struct place *at, struct api_error *err)
+		       const struct json_location *at, struct api_error *err)
 {
 	if (n == 0 && s->min_len == 1)
 		return validate_refuse(at, err, "must not be empty");
@@ -151,7 +151,7 @@ static int check_count(const struct api_schema *s, size_t n, const char *what,
 }
 
 static int check_size(const struct api_schema *s, const char *text,
-		      const struct place *at, int64_t *ret, struct api_error *err)
+		      const struct json_location *at, int64_t *ret, struct api_error *err)
 {
 	struct warren_error why = WARREN_ERROR_INIT;
 	uint64_t bytes;
@@ -163,7 +163,7 @@ static int check_size(const struct api_schema *s, const char *text,
 }
 
 static int refuse_word(const struct api_schema *s, const char *text,
-		       const struct place *at, struct api_error *err)
+		       const struct json_location *at, struct api_error *err)
 {
 	AUTO_BUF struct buf list = BUF_INIT(4096);
 
@@ -175,7 +175,8 @@ static int refuse_word(const struct api_schema *s, const char *text,
 
 /* @ret: the number that it stands for, if it does. */
 static int check_string(const struct api_schema *s, const char *text, size_t len,
-			const struct place *at, int64_t *ret, struct api_error *err)
+			const struct json_location *at, int64_t *ret,
+			struct api_error *err)
 {
 	const char *wanted;
 	int r;
@@ -212,16 +213,16 @@ int64_t schema_word(const struct api_schema *s, const char *text)
 /* ------------------------------------------------------------ arrays and objects */
 
 static int validate_check(const struct api_schema *s, const json_t *value,
-			  const struct place *at, struct api_error *err);
+			  const struct json_location *at, struct api_error *err);
 
 static int check_array(const struct api_schema *s, const json_t *value,
-		       const struct place *at, struct api_error *err)
+		       const struct json_location *at, struct api_error *err)
 {
 	size_t n = json_array_size(value);
 	int r = check_count(s, n, "elements", at, err);
 
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		const struct place below = { .up = at, .index = i };
+		const struct json_location below = { .up = at, .index = i };
 
 		r = validate_check(s->items, json_array_get(value, i), &below, err);
 	}
@@ -229,15 +230,15 @@ static int check_array(const struct api_schema *s, const json_t *value,
 }
 
 /* Names of all kinds, and values of one. */
-static int check_map(const struct api_schema *s, json_t *value, const struct place *at,
-		     struct api_error *err)
+static int check_map(const struct api_schema *s, json_t *value,
+		     const struct json_location *at, struct api_error *err)
 {
 	const char *key;
 	json_t *child;
 
 	json_object_foreach(value, key, child)
 	{
-		const struct place below = { .up = at, .key = key };
+		const struct json_location below = { .up = at, .key = key };
 		int64_t unused;
 		int r = check_string(s->names, key, strlen(key), &below, &unused, err);
 
@@ -285,8 +286,8 @@ static void field_words(const struct api_schema *s, uint64_t mask, const char *b
 				   s->fields[i].name);
 }
 
-static int validate_refuse_unknown(const struct api_schema *s, const struct place *at,
-				   struct api_error *err)
+static int validate_refuse_unknown(const struct api_schema *s,
+				   const struct json_location *at, struct api_error *err)
 {
 	AUTO_BUF struct buf list = BUF_INIT(4096);
 
@@ -298,13 +299,13 @@ static int validate_refuse_unknown(const struct api_schema *s, const struct plac
 
 /* Whether the fields that are there, @seen, are those that must be. */
 static int check_presence(const struct api_schema *s, uint64_t seen,
-			  const struct place *at, struct api_error *err)
+			  const struct json_location *at, struct api_error *err)
 {
 	uint64_t missing = s->required & ~seen;
 	AUTO_BUF struct buf list = BUF_INIT(4096);
 
 	if (missing) {
-		const struct place below = {
+		const struct json_location below = {
 			.up = at, .key = s->fields[__builtin_ctzll(missing)].name
 		};
 
@@ -316,8 +317,8 @@ static int check_presence(const struct api_schema *s, uint64_t seen,
 	return validate_refuse(at, err, "must have exactly one of %s", list.data);
 }
 
-static int check_object(const struct api_schema *s, json_t *value, const struct place *at,
-			struct api_error *err)
+static int check_object(const struct api_schema *s, json_t *value,
+			const struct json_location *at, struct api_error *err)
 {
 	int r = check_count(s, json_object_size(value), "fields", at, err);
 	uint64_t seen = 0;
@@ -328,7 +329,7 @@ static int check_object(const struct api_schema *s, json_t *value, const struct 
 		return r < 0 ? r : check_map(s, value, at, err);
 	json_object_foreach(value, key, child)
 	{
-		const struct place below = { .up = at, .key = key };
+		const struct json_location below = { .up = at, .key = key };
 		int i = find_field(s, key);
 
 		if (i < 0)
@@ -344,7 +345,7 @@ static int check_object(const struct api_schema *s, json_t *value, const struct 
 /* -------------------------------------------------------------------- the whole */
 
 static int refuse_type(const struct api_schema *s, const json_t *value,
-		       const struct place *at, struct api_error *err)
+		       const struct json_location *at, struct api_error *err)
 {
 	char wanted[80], is[SHOWN + 16];
 
@@ -354,7 +355,7 @@ static int refuse_type(const struct api_schema *s, const json_t *value,
 }
 
 static int validate_check(const struct api_schema *s, const json_t *value,
-			  const struct place *at, struct api_error *err)
+			  const struct json_location *at, struct api_error *err)
 {
 	static const uint8_t types[] = {
 		[JSON_OBJECT] = API_OBJECT,
@@ -390,7 +391,7 @@ static int validate_check(const struct api_schema *s, const json_t *value,
 int validate_json(const struct api_schema *schema, const json_t *value,
 		  struct api_error *err)
 {
-	const struct place top = { 0 };
+	const struct json_location top = { 0 };
 
 	return validate_check(schema, value, &top, err);
 }
@@ -398,7 +399,7 @@ int validate_json(const struct api_schema *schema, const json_t *value,
 int validate_text(const struct api_schema *s, const char *name, const char *text,
 		  int64_t *ret, struct api_error *err)
 {
-	const struct place at = { .parameter = name };
+	const struct json_location at = { .parameter = name };
 	struct warren_error why = WARREN_ERROR_INIT;
 	uint64_t n;
 

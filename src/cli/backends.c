@@ -80,11 +80,11 @@ static const char *backends_next_word(char **at, bool last)
 	return word;
 }
 
-static int read_places(const char *const *argv, struct places *ret,
-		       struct warren_error *err)
+static int cli_backends_ask(const char *const *argv, struct cli_backends *ret,
+			    struct warren_error *err)
 {
 	AUTO_BUF struct buf out = BUF_INIT(TEXT_MAX);
-	struct places p = { 0 };
+	struct cli_backends p = { 0 };
 	char *line, *rest = NULL;
 	int status = backends_ask(argv, &out, err);
 
@@ -100,9 +100,9 @@ static int read_places(const char *const *argv, struct places *ret,
 		return error_set(err, ENODEV, "%s", said);
 	}
 	p.text = TAKE_PTR(out.data);
-	for (line = strtok_r(p.text, "\n", &rest); line && p.n < PLACES_MAX;
+	for (line = strtok_r(p.text, "\n", &rest); line && p.n < CLI_BACKENDS_MAX;
 	     line = strtok_r(NULL, "\n", &rest)) {
-		struct place *v = &p.v[p.n++];
+		struct cli_backend *v = &p.v[p.n++];
 
 		v->name = backends_next_word(&line, false);
 		v->kind = backends_next_word(&line, false);
@@ -123,15 +123,15 @@ static const char *config_option(void)
 	return n > 0 && n < (int)sizeof(option) ? option : NULL;
 }
 
-int places_read(struct places *ret, struct warren_error *err)
+int cli_backends_read(struct cli_backends *ret, struct warren_error *err)
 {
 	const char *const argv[] = { "serve", "--show-backends", config_option(), NULL };
 
-	return read_places(argv, ret, err);
+	return cli_backends_ask(argv, ret, err);
 }
 
-int places_choose(const char *backend, const char *tier, struct places *ret,
-		  struct warren_error *err)
+int cli_backends_choose(const char *backend, const char *tier, struct cli_backends *ret,
+			struct warren_error *err)
 {
 	AUTO_BUF struct buf which = BUF_INIT(256);
 	const char *argv[] = { "serve", "--show-backend", NULL, config_option(), NULL };
@@ -142,16 +142,16 @@ int places_choose(const char *backend, const char *tier, struct places *ret,
 		return error_set(err, ENAMETOOLONG,
 				 "the name of the backend is too long");
 	argv[2] = which.data;
-	r = read_places(argv, ret, err);
+	r = cli_backends_ask(argv, ret, err);
 	if (r == 0 && ret->n != 1) {
-		places_done(ret);
+		cli_backends_done(ret);
 		return error_set(err, EIO, "warren-serve names no backend");
 	}
 	return r;
 }
 
-void places_done(struct places *p)
+void cli_backends_done(struct cli_backends *p)
 {
 	free(p->text);
-	*p = (struct places){ 0 };
+	*p = (struct cli_backends){ 0 };
 }

@@ -10,27 +10,27 @@
 
 #include "base/error.h"
 
-#define PLACES_MAX 64
+#define CLI_BACKENDS_MAX 64
 
-struct place {
+struct cli_backend {
 	const char *name, *kind, *tier;
 	const char *settings; /* for warren_options.backend_config */
 };
 
-struct places {
+struct cli_backends {
 	size_t n;
-	struct place v[PLACES_MAX];
+	struct cli_backend v[CLI_BACKENDS_MAX];
 	char *text; /* the text that the entries point into */
 };
 
 /* Read all backends. */
-int places_read(struct places *ret, struct warren_error *err) MUST_CHECK;
+int cli_backends_read(struct cli_backends *ret, struct warren_error *err) MUST_CHECK;
 /*
  * Choose the backend for a sandbox that requests @backend (NULL: any) and at least @tier
  * (NULL: any), by the rules of the service. *@ret contains exactly one.
  */
-int places_choose(const char *backend, const char *tier, struct places *ret,
-		  struct warren_error *err) MUST_CHECK;
-void places_done(struct places *p);
+int cli_backends_choose(const char *backend, const char *tier, struct cli_backends *ret,
+			struct warren_error *err) MUST_CHECK;
+void cli_backends_done(struct cli_backends *p);
 
 #endif /* CLI_BACKENDS_H */

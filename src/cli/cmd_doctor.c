@@ -130,20 +130,22 @@ static void doctor_put_features(struct json *j, const struct findings *f)
 /* ------------------------------------------------------------- other backends */
 
 /* What a doctor without the service's program knows of. */
-static void doctor_usual_places(struct places *ret)
+static void doctor_usual_backends(struct cli_backends *ret)
 {
-	*ret = (struct places){ 0 };
+	*ret = (struct cli_backends){ 0 };
 	for (size_t i = 0; i < backend_n_kinds; i++) {
 		const struct backend_kind *k = backend_kinds[i];
 
 		if (k->offered)
-			ret->v[ret->n++] = (struct place){ k->name, k->name,
-							   tier_names[k->tier], NULL };
+			ret->v[ret->n++] =
+				(struct cli_backend){ k->name, k->name,
+						      tier_names[k->tier], NULL };
 	}
 }
 
 /* One backend, asked; what it cannot be asked for is in @err. */
-static void doctor_put_place(const struct place *p, struct buf *text, struct json *j)
+static void doctor_put_backend(const struct cli_backend *p, struct buf *text,
+			       struct json *j)
 {
 	struct warren_options options = { .backend = p->kind,
 					  .backend_config = p->settings };
@@ -173,19 +175,19 @@ static void doctor_put_place(const struct place *p, struct buf *text, struct jso
 }
 
 /* Those of the configuration, without the native one, which has been asked. */
-static void put_places(struct buf *text, struct json *j)
+static void doctor_put_backends(struct buf *text, struct json *j)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
-	struct places all = { 0 };
+	struct cli_backends all = { 0 };
 
-	if (places_read(&all, &ignored) < 0)
-		doctor_usual_places(&all);
+	if (cli_backends_read(&all, &ignored) < 0)
+		doctor_usual_backends(&all);
 	json_open(j, "backends", '[');
 	for (size_t i = 0; i < all.n; i++)
 		if (strcmp(all.v[i].kind, backend_kind_native.name) != 0)
-			doctor_put_place(&all.v[i], text, j);
+			doctor_put_backend(&all.v[i], text, j);
 	json_close(j, ']');
-	places_done(&all);
+	cli_backends_done(&all);
 }
 
 /* Sandboxes that nobody can reach; where that cannot be told, null. */
@@ -244,7 +246,7 @@ static int run_doctor(int argc, char **argv)
 	json_str(&j, "version", warren_version());
 	json_bool(&j, "ok", f.required_missing == 0);
 	doctor_put_features(&j, &f);
-	put_places(&text, &j);
+	doctor_put_backends(&text, &j);
 	put_orphans(w, &text, &j);
 	json_close(&j, '}');
 	buf_puts(&out, "\n");

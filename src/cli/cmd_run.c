@@ -30,8 +30,8 @@ struct run {
 	const char *const *args; /* as given */
 	const char **argv;       /* of the command; owned */
 	sigset_t signal_set;
-	int signals;          /* descriptor; -1 */
-	struct places places; /* the backend that was asked for; none: native */
+	int signals;                  /* descriptor; -1 */
+	struct cli_backends backends; /* the backend that was asked for; none: native */
 	struct warren *w;
 	struct warren_sandbox *sb;
 	struct warren_exec *ex;
@@ -57,9 +57,9 @@ static int run_open_engine(struct run *run, struct warren_error *err)
 	const struct run_options *o = &run->options;
 	struct warren_options options = { .trace = o->verbose };
 
-	if (run->places.n > 0) {
-		options.backend = run->places.v[0].kind;
-		options.backend_config = run->places.v[0].settings;
+	if (run->backends.n > 0) {
+		options.backend = run->backends.v[0].kind;
+		options.backend_config = run->backends.v[0].settings;
 	}
 	return warren_open(&options, &run->w, err);
 }
@@ -70,14 +70,14 @@ static int choose_backend(struct run *run, struct warren_error *err)
 
 	if (!o->backend && !o->tier)
 		return 0;
-	return places_choose(o->backend, o->tier, &run->places, err);
+	return cli_backends_choose(o->backend, o->tier, &run->backends, err);
 }
 
 /* Does it make sandboxes of images of its own, which we have no part in? */
 static bool has_own_images(const struct run *run)
 {
 	const struct backend_kind *kind =
-		run->places.n > 0 ? backend_kind_find(run->places.v[0].kind) : NULL;
+		run->backends.n > 0 ? backend_kind_find(run->backends.v[0].kind) : NULL;
 
 	return kind && kind->images != BACKEND_IMAGES_OURS;
 }
@@ -94,7 +94,7 @@ static int run_make_sandbox(struct run *run, struct warren_error *err)
 		.n_mounts = o->mounts.n,
 		.network = o->network,
 		.read_only = o->read_only,
-		.single = true,
+		.one_shot = true,
 	};
 	int r = 0;
 
@@ -140,7 +140,7 @@ static int start_command(struct run *run, struct warren_error *err)
 		.env = (const char *const *)o->env.v,
 		.pty = o->tty,
 		.timeout_ms = o->timeout_ms,
-		.sole = true,
+		.accounts_sandbox = true,
 	};
 
 	if (o->tty) {
@@ -282,7 +282,7 @@ static int run_done(struct run *run, int status)
 	if (run->signals >= 0)
 		(void)close(run->signals);
 	free(run->argv);
-	places_done(&run->places);
+	cli_backends_done(&run->backends);
 	if (run->options.json)
 		status = report_print(&run->report, status);
 	report_done(&run->report);

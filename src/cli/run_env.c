@@ -45,13 +45,13 @@ static int env_list_set(struct env_list *env, const char *name, size_t len,
 			const char *value, struct warren_error *err)
 {
 	char **same = run_env_find(env, name, len);
-	char **place = same ? same : run_env_find_room(env);
+	char **slot = same ? same : run_env_find_room(env);
 	char *text = NULL;
 
-	if (!place || asprintf(&text, "%.*s=%s", (int)len, name, value) < 0)
+	if (!slot || asprintf(&text, "%.*s=%s", (int)len, name, value) < 0)
 		return error_errno(err, ENOMEM, "keep a variable");
-	free(*place);
-	*place = text;
+	free(*slot);
+	*slot = text;
 	env->n += !same;
 	return 0;
 }

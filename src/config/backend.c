@@ -468,9 +468,9 @@ static const struct config_backend *backend_choose(const struct config *c, enum 
 	return best;
 }
 
-int config_place(const struct config *c, const char *tenant, const char *name,
-		 enum tier tier, const struct config_backend **ret,
-		 struct warren_error *err)
+int config_select_backend(const struct config *c, const char *tenant, const char *name,
+			  enum tier tier, const struct config_backend **ret,
+			  struct warren_error *err)
 {
 	enum tier min = config_min_tier(c, tenant);
 	const char *who = tier >= min ? "is requested" : "is required by the service";

@@ -220,9 +220,9 @@ enum tier config_min_tier(const struct config *c, const char *tenant);
  * one with the weakest sufficient tier. -ENODEV: there is no such backend; -EPERM: its
  * tier, or that of all backends, is too weak. A required tier is never lowered.
  */
-int config_place(const struct config *c, const char *tenant, const char *name,
-		 enum tier tier, const struct config_backend **ret,
-		 struct warren_error *err) MUST_CHECK;
+int config_select_backend(const struct config *c, const char *tenant, const char *name,
+			  enum tier tier, const struct config_backend **ret,
+			  struct warren_error *err) MUST_CHECK;
 
 /* ------------------------------------------------ generated from the table */
 

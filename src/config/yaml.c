@@ -23,7 +23,7 @@
 #define QUOTE_MAX  60
 
 /* Where a value stands: in which container, and as what. */
-struct place {
+struct yaml_location {
 	const json_t *parent;
 	size_t index; /* its number in order, in a mapping as well */
 	unsigned line;
@@ -32,8 +32,8 @@ struct place {
 struct yaml {
 	char *name;
 	json_t *root;
-	struct place *places;
-	size_t n_places, room;
+	struct yaml_location *locations;
+	size_t n_locations, room;
 };
 
 struct open_container {
@@ -130,24 +130,26 @@ static int yaml_remember(struct yaml *y, const json_t *parent, unsigned line,
 	size_t index = json_is_array(parent) ? json_array_size(parent)
 					     : json_object_size(parent);
 
-	if (y->n_places == VALUES_MAX)
+	if (y->n_locations == VALUES_MAX)
 		return yaml_complain(y, line, err, "this file has too many values");
-	if (y->n_places == y->room) {
+	if (y->n_locations == y->room) {
 		size_t room = y->room ? y->room * 2 : 64;
-		struct place *grown = realloc(y->places, room * sizeof(*grown));
+		struct yaml_location *grown =
+			realloc(y->locations, room * sizeof(*grown));
 
 		if (!grown)
 			return no_memory(err);
-		y->places = grown;
+		y->locations = grown;
 		y->room = room;
 	}
-	y->places[y->n_places++] = (struct place){ parent, index - 1, line };
+	y->locations[y->n_locations++] =
+		(struct yaml_location){ parent, index - 1, line };
 	return 0;
 }
 
 /* Put @value where it belongs; takes it, on failure too. */
-static int place_value(struct builder *b, json_t *value, unsigned line,
-		       struct warren_error *err)
+static int yaml_put_value(struct builder *b, json_t *value, unsigned line,
+			  struct warren_error *err)
 {
 	struct open_container *in = b->depth > 0 ? &b->stack[b->depth - 1] : NULL;
 	int r;
@@ -208,12 +210,12 @@ static int on_scalar(struct builder *b, const yaml_event_t *e, unsigned line,
 	if (wants_key(b))
 		return take_key(b, e, line, err);
 	if (e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
-		return place_value(b, json_string(text), line, err);
+		return yaml_put_value(b, json_string(text), line, err);
 	value = plain_value(text);
 	if (!value && errno == ERANGE)
 		return error_set(err, EINVAL, "%s:%u: the number '%.*s' is too large",
 				 b->y->name, line, QUOTE_MAX, text);
-	return place_value(b, value, line, err);
+	return yaml_put_value(b, value, line, err);
 }
 
 static int yaml_on_open(struct builder *b, json_t *value, const yaml_char_t *anchor,
@@ -232,7 +234,7 @@ static int yaml_on_open(struct builder *b, json_t *value, const yaml_char_t *anc
 		json_decref(value);
 		return yaml_complain(b->y, line, err, why);
 	}
-	r = place_value(b, value, line, err);
+	r = yaml_put_value(b, value, line, err);
 	if (r == 0)
 		b->stack[b->depth++] = (struct open_container){ .value = value };
 	return r;
@@ -373,7 +375,7 @@ struct yaml *yaml_free(struct yaml *y)
 	if (!y)
 		return NULL;
 	json_decref(y->root);
-	free(y->places);
+	free(y->locations);
 	free(y->name);
 	free(y);
 	return NULL;
@@ -407,9 +409,9 @@ unsigned yaml_line(const struct yaml *y, const json_t *parent, const char *key,
 {
 	if (key)
 		index = index_of(parent, key);
-	for (size_t i = 0; i < y->n_places; i++)
-		if (y->places[i].parent == parent && y->places[i].index == index)
-			return y->places[i].line;
+	for (size_t i = 0; i < y->n_locations; i++)
+		if (y->locations[i].parent == parent && y->locations[i].index == index)
+			return y->locations[i].line;
 	return 0;
 }
 

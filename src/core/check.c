@@ -135,7 +135,7 @@ int check_spec(const struct warren_spec *spec, struct warren_error *err)
 	if (r == 0 && spec->id && !id_valid(spec->id))
 		r = error_set(err, EINVAL, "'%.32s' is not the id of a sandbox",
 			      spec->id);
-	if (r == 0 && spec->durable && spec->single)
+	if (r == 0 && spec->durable && spec->one_shot)
 		r = error_set(err, EINVAL,
 			      "a sandbox for a single exec cannot be durable");
 	return r < 0 ? r : check_mounts(spec, err);
@@ -144,14 +144,15 @@ int check_spec(const struct warren_spec *spec, struct warren_error *err)
 static int core_check_control(const struct warren_exec_spec *spec,
 			      struct warren_error *err)
 {
-	const uint8_t at[] = { spec->result_at, spec->poke_at, spec->command_at };
+	const uint8_t at[] = { spec->child_result_fd, spec->child_wakeup_fd,
+			       spec->child_command_fd };
 
 	for (size_t i = 0; i < ARRAY_SIZE(at); i++)
 		if (at[i] && (at[i] < 3 || at[i] == at[(i + 1) % ARRAY_SIZE(at)]))
 			return error_set(
 				err, EINVAL,
 				"each descriptor inside needs its own number, 3 or higher");
-	if ((spec->command_at == 0) != (spec->command_fd == 0))
+	if ((spec->child_command_fd == 0) != (spec->command_fd == 0))
 		return error_set(
 			err, EINVAL,
 			"each file for the exec needs a number, and each number a file");

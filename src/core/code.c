@@ -244,8 +244,8 @@ static int code_job_create(struct code_job *j, struct warren *w,
 				    .n_mounts = ARRAY_SIZE(mounts) };
 
 	/* A limit that the caller names is enforced, or the run is refused. */
-	spec.wishes = WARREN_LIMIT_DISK | (code->memory ? 0 : WARREN_LIMIT_MEMORY) |
-		      (code->pids ? 0 : WARREN_LIMIT_PIDS);
+	spec.soft_limits = WARREN_LIMIT_DISK | (code->memory ? 0 : WARREN_LIMIT_MEMORY) |
+			   (code->pids ? 0 : WARREN_LIMIT_PIDS);
 	return warren_create(w, &spec, &j->sb, err);
 }
 

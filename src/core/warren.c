@@ -321,8 +321,8 @@ int warren_exec(struct warren_sandbox *sb, const struct warren_exec_spec *spec,
 	if (!ops->exec_output &&
 	    (spec->out == WARREN_STDIO_JOURNAL || spec->err == WARREN_STDIO_JOURNAL))
 		return not_supported(sb, "keeping output in a journal", err);
-	if (!ops->exec_ack &&
-	    (spec->hold || spec->result_at || spec->poke_at || spec->command_at))
+	if (!ops->exec_ack && (spec->hold || spec->child_result_fd ||
+			       spec->child_wakeup_fd || spec->child_command_fd))
 		return not_supported(sb, "holding output, or passing more descriptors,",
 				     err);
 	if (!ops->exec_resize && spec->pty)

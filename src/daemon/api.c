@@ -39,7 +39,7 @@
 #include "os/landlock.h"
 #include "os/seccomp.h"
 #include "service/core/service.h"
-#include "service/rooms.h"
+#include "service/modules.h"
 
 /*
  * A stop, in ms: what runs is waited for; but not for clients that do not take the end of
@@ -503,7 +503,7 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 					   .execs_max = (unsigned)c->execs_kept,
 					   .code_warm = (unsigned)c->code_warm,
 					   .backends = b->backends,
-					   .rooms = service_rooms };
+					   .modules = service_modules };
 	char boot[64];
 	int r = 0;
 

@@ -21,7 +21,7 @@
 #define PRIVATE_MAX 1024 /* services at a time */
 #define ENGINE_WORD "private-"
 
-struct private_place {
+struct private_service {
 	int all;  /* <state_dir>/private */
 	int fd;   /* <state_dir>/private/<n>, locked */
 	int word; /* a second descriptor, without the lock, for the client */
@@ -55,7 +55,7 @@ static int private_dir_mode(int fd)
 	return fchmod(fd, geteuid() == 0 ? 0711 : 0700);
 }
 
-static int private_open_all(struct private_place *p, const char *state_dir,
+static int private_open_all(struct private_service *p, const char *state_dir,
 			    struct warren_error *err)
 {
 	AUTO_FREE char *path = NULL;
@@ -81,7 +81,7 @@ static int private_open_all(struct private_place *p, const char *state_dir,
 }
 
 /* Lock @name; false if another service has it or has just removed it. */
-static bool private_take(struct private_place *p, const char *name)
+static bool private_take(struct private_service *p, const char *name)
 {
 	AUTO_CLOSE int fd =
 		openat(p->all, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -96,7 +96,7 @@ static bool private_take(struct private_place *p, const char *name)
 }
 
 /* What a killed service left comes first, so that it does not stay for long. */
-static bool private_take_left(struct private_place *p)
+static bool private_take_left(struct private_service *p)
 {
 	int copy = openat(p->all, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
@@ -114,7 +114,7 @@ static bool private_take_left(struct private_place *p)
 	return taken;
 }
 
-static int private_take_any(struct private_place *p, struct warren_error *err)
+static int private_take_any(struct private_service *p, struct warren_error *err)
 {
 	char name[16];
 
@@ -132,7 +132,7 @@ static int private_take_any(struct private_place *p, struct warren_error *err)
 
 /* ----------------------------------------------------------------------- open */
 
-static void private_free(struct private_place *p)
+static void private_free(struct private_service *p)
 {
 	if (p->word >= 0)
 		(void)close(p->word);
@@ -148,7 +148,7 @@ static void private_free(struct private_place *p)
  * The socket is named by its directory's descriptor: the path of the state directory may
  * be longer than the name of a socket can be.
  */
-static int private_configure(const struct private_place *p, struct config *c,
+static int private_configure(const struct private_service *p, struct config *c,
 			     struct warren_error *err)
 {
 	char *text = NULL, **items = calloc(2, sizeof(*items));
@@ -169,9 +169,9 @@ static int private_configure(const struct private_place *p, struct config *c,
 	return 0;
 }
 
-int private_open(struct config *c, struct private_place **ret, struct warren_error *err)
+int private_open(struct config *c, struct private_service **ret, struct warren_error *err)
 {
-	struct private_place *p = calloc(1, sizeof(*p));
+	struct private_service *p = calloc(1, sizeof(*p));
 	int r;
 
 	if (!p)
@@ -198,12 +198,12 @@ int private_open(struct config *c, struct private_place **ret, struct warren_err
 	return r;
 }
 
-const char *private_engine(const struct private_place *p)
+const char *private_engine(const struct private_service *p)
 {
 	return p->engine;
 }
 
-const char *private_dir(const struct private_place *p)
+const char *private_dir(const struct private_service *p)
 {
 	return p->dir;
 }
@@ -211,7 +211,7 @@ const char *private_dir(const struct private_place *p)
 /* ---------------------------------------------------------------------- close */
 
 /* Whether none of the native sandboxes is left: an api that was killed deleted none. */
-static bool private_destroy_left(const struct private_place *p, const struct config *c)
+static bool private_destroy_left(const struct private_service *p, const struct config *c)
 {
 	const struct warren_options options = { .state_dir = c->state_dir,
 						.run_dir = c->run_dir,
@@ -238,7 +238,8 @@ static bool private_destroy_left(const struct private_place *p, const struct con
  * Remove the lock files of its engines, which no other process can open while @p is
  * locked. False: a sandbox on another backend is left.
  */
-static bool private_remove_engines(const struct private_place *p, const struct config *c)
+static bool private_remove_engines(const struct private_service *p,
+				   const struct config *c)
 {
 	AUTO_CLOSE int run = open(c->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	AUTO_CLOSE int engines = openat(run, "engines", O_PATH | O_CLOEXEC);
@@ -266,7 +267,7 @@ static bool private_remove_engines(const struct private_place *p, const struct c
 	return clean;
 }
 
-void private_close(struct private_place *p, const struct config *c)
+void private_close(struct private_service *p, const struct config *c)
 {
 	if (!p)
 		return;
@@ -280,7 +281,7 @@ void private_close(struct private_place *p, const struct config *c)
 
 /* ------------------------------------------------------------------- messages */
 
-void private_tell_ready(int fd, const struct private_place *p)
+void private_tell_ready(int fd, const struct private_service *p)
 {
 	(void)fd_send_now(fd, "R", 1, &p->word, 1);
 }

@@ -24,22 +24,22 @@
 #include "base/error.h"
 #include "config/config.h"
 
-struct private_place;
+struct private_service;
 
 /* Whether @text is the number of a descriptor that is a socket. */
 int private_parse(const char *text, int *ret_fd, struct warren_error *err) MUST_CHECK;
 /* Take a directory, and change @c so that the service uses it. */
-int private_open(struct config *c, struct private_place **ret,
+int private_open(struct config *c, struct private_service **ret,
 		 struct warren_error *err) MUST_CHECK;
 /* Remove everything of the service, after its last process has ended. Accepts NULL. */
-void private_close(struct private_place *p, const struct config *c);
+void private_close(struct private_service *p, const struct config *c);
 
-const char *private_engine(const struct private_place *p);
+const char *private_engine(const struct private_service *p);
 /* The directory of the api's data. */
-const char *private_dir(const struct private_place *p);
+const char *private_dir(const struct private_service *p);
 
 /* Tell the client on @fd that the service is ready, or why it is not. */
-void private_tell_ready(int fd, const struct private_place *p);
+void private_tell_ready(int fd, const struct private_service *p);
 void private_tell_error(int fd, const struct warren_error *err);
 
 #endif /* DAEMON_PRIVATE_H */

@@ -141,7 +141,7 @@ static int serve_read_config(struct config *c, struct options *o, int argc, char
 	return r < 0 ? r : config_finish(c, err);
 }
 
-/* ------------------------------------------------------------------- places */
+/* ------------------------------------------------------------------- files */
 
 /*
  * As that user: the first directory on the way to @path that it may not pass; 0: it may
@@ -263,8 +263,8 @@ struct pair {
 	struct api_birth birth;
 	const struct config *config;
 	int signals;
-	int life;                  /* ends with the client of a private service; or -1 */
-	struct private_place *own; /* NULL: it is not private */
+	int life; /* ends with the client of a private service; or -1 */
+	struct private_service *own; /* NULL: it is not private */
 	bool stopping;
 	uint64_t stop_by; /* ns, monotonic: when an api that is stopping is killed */
 	bool stuck;       /* a request under way does not end */
@@ -474,7 +474,7 @@ static int serve_main(struct pair *p, struct warren_error *err)
 }
 
 /* The backends of the configuration, for either process; its strings. */
-struct places {
+struct backend_list {
 	struct warden_backend others[CONFIG_BACKENDS_MAX];
 	size_t n_others;
 	bool native;
@@ -482,9 +482,9 @@ struct places {
 	const char *names[CONFIG_BACKENDS_MAX + 1]; /* all; NULL-terminated */
 };
 
-static void list_places(const struct config *c, struct places *ret)
+static void serve_list_backends(const struct config *c, struct backend_list *ret)
 {
-	*ret = (struct places){ 0 };
+	*ret = (struct backend_list){ 0 };
 	for (size_t i = 0; i < c->n_backends; i++) {
 		const struct config_backend *b = &c->backends[i];
 
@@ -498,7 +498,7 @@ static void list_places(const struct config *c, struct places *ret)
 	}
 }
 
-static int serve_prepare(struct pair *p, const struct places *places,
+static int serve_prepare(struct pair *p, const struct backend_list *list,
 			 struct warden_policy *policy, char *dir, size_t size,
 			 struct warren_error *err)
 {
@@ -535,13 +535,13 @@ static int serve_prepare(struct pair *p, const struct places *places,
 	if (r == 0)
 		r = serve_own_dir(c->state_dir, dir, p->birth.uid, p->birth.gid, err);
 	if (r == 0)
-		r = warden_open(&options, places->native, places->others,
-				places->n_others, policy, &p->warden, err);
+		r = warden_open(&options, list->native, list->others, list->n_others,
+				policy, &p->warden, err);
 	if (r == 0)
 		r = listen_open(c, &p->birth, err);
 	p->birth.config = c;
 	p->birth.policy = policy;
-	p->birth.backends = places->names;
+	p->birth.backends = list->names;
 	p->birth.dir = dir;
 	return r;
 }
@@ -556,12 +556,12 @@ static const char **serve_copy_list(const struct config_list *list)
 	return copy;
 }
 
-static int serve_run(const struct config *c, int life, struct private_place *own,
+static int serve_run(const struct config *c, int life, struct private_service *own,
 		     struct warren_error *err)
 {
 	struct pair p = { .config = c, .signals = -1, .life = life, .own = own };
 	char program[4200], dir[4200];
-	struct places places;
+	struct backend_list list;
 	struct warden_policy policy = { .max_sandboxes = c->max_sandboxes,
 					.min_tier = (enum tier)c->min_tier,
 					.host_image = c->host_image,
@@ -589,10 +589,10 @@ static int serve_run(const struct config *c, int life, struct private_place *own
 	policy.insecure_registries = insecure;
 	policy.trusted_registries = trusted;
 	image_program(program, sizeof(program));
-	list_places(c, &places);
-	policy.native_tier = places.native_tier;
+	serve_list_backends(c, &list);
+	policy.native_tier = list.native_tier;
 	if (r == 0)
-		r = serve_prepare(&p, &places, &policy, dir, sizeof(dir), err);
+		r = serve_prepare(&p, &list, &policy, dir, sizeof(dir), err);
 	if (r == 0)
 		r = serve_main(&p, err);
 	/*
@@ -629,7 +629,7 @@ static void serve_complete(struct buf *out)
 }
 
 /* A line for src/cli/backends.c. */
-static void serve_put_place(const struct config_backend *b, struct buf *out)
+static void serve_put_backend(const struct config_backend *b, struct buf *out)
 {
 	buf_printf(out, "%s %s %s %s\n", b->name, b->kind, tier_names[b->tier],
 		   b->settings ? b->settings : "{}");
@@ -652,16 +652,16 @@ static int show_backend(const struct config *c, const char *which, struct buf *o
 				 "container, namespace, gvisor, vm",
 				 colon + 1);
 	(void)snprintf(name, sizeof(name), "%.*s", (int)n, which);
-	r = config_place(c, "", n ? name : NULL, (enum tier)tier, &b, err);
+	r = config_select_backend(c, "", n ? name : NULL, (enum tier)tier, &b, err);
 	if (r == 0)
-		serve_put_place(b, out);
+		serve_put_backend(b, out);
 	return r;
 }
 
 /* The service itself: of the machine, or of the client at the other end of @life. */
 static int serve_start(struct config *c, int life, struct warren_error *err)
 {
-	struct private_place *own = NULL;
+	struct private_service *own = NULL;
 	int r = check_dirs(c, err);
 
 	if (r == 0 && life)
@@ -703,7 +703,7 @@ int main(int argc, char **argv)
 		config_show(c, &out);
 	} else if (r == 0 && o.backends) {
 		for (size_t i = 0; i < c->n_backends; i++)
-			serve_put_place(&c->backends[i], &out);
+			serve_put_backend(&c->backends[i], &out);
 	} else if (r == 0 && o.backend) {
 		r = show_backend(c, o.backend, &out, &err);
 	} else if (r == 0) {

@@ -82,7 +82,7 @@ static int unpack_child_leave_session(struct setup *s, struct warren_error *err)
 }
 
 /* Ours are on any numbers: first out of the way of the new ones, then onto those. */
-static int place_descriptors(struct setup *s, struct warren_error *err)
+static int unpack_child_dup_fds(struct setup *s, struct warren_error *err)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	int from[FD_KEPT] = {
@@ -233,7 +233,7 @@ static const struct {
 	int (*run)(struct setup *s, struct warren_error *err);
 } steps[] = {
 	{ "leave the session", unpack_child_leave_session },
-	{ "place the descriptors", place_descriptors }, /* all others are closed */
+	{ "place the descriptors", unpack_child_dup_fds }, /* all others are closed */
 	{ "create the namespaces", unpack_child_make_namespaces },
 	{ "wait for the id maps", await_maps },
 	{ "become root inside",

@@ -30,8 +30,8 @@
 #define OPEN_DIR  (O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
 #define BENEATH   (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
 
-/* A place in the tree: the directory that a name is in, and its last component. */
-struct place {
+/* A location in the tree: the directory that a name is in, and its last component. */
+struct tree_location {
 	int dir; /* borrowed from the tree */
 	const char *base;
 };
@@ -164,8 +164,8 @@ static int unpack_tree_remove(int dir, const char *name)
 	return r;
 }
 
-static int clear_place(const struct place *at, bool *ret_whiteout,
-		       struct warren_error *err)
+static int unpack_tree_clear(const struct tree_location *at, bool *ret_whiteout,
+			     struct warren_error *err)
 {
 	struct stat st;
 	int r = 0;
@@ -324,7 +324,7 @@ static int enter_or_make(struct unpack_tree *t, const char *name, bool make,
 
 /* Where @name is or is to be; the directories on the way are made if @make. */
 static int unpack_tree_find(struct unpack_tree *t, const char *name, bool make,
-			    struct place *ret, struct warren_error *err)
+			    struct tree_location *ret, struct warren_error *err)
 {
 	const char *slash = strrchr(name, '/');
 	char parent[4096] = "";
@@ -343,7 +343,7 @@ static int unpack_tree_find(struct unpack_tree *t, const char *name, bool make,
 }
 
 /* As above, for what is to be made there: it has a name, and it counts. */
-static int find_new(struct unpack_tree *t, const char *name, struct place *ret,
+static int find_new(struct unpack_tree *t, const char *name, struct tree_location *ret,
 		    struct warren_error *err)
 {
 	int r = *name ? unpack_tree_count(t, err)
@@ -377,7 +377,7 @@ int unpack_apply(const struct unpack_tree *t, int fd, const struct unpack_meta *
 }
 
 /* Of what cannot be opened: links and pipes. */
-static int apply_at(const struct unpack_tree *t, const struct place *at,
+static int apply_at(const struct unpack_tree *t, const struct tree_location *at,
 		    const struct unpack_meta *meta)
 {
 	const struct timespec times[2] = { meta->mtime, meta->mtime };
@@ -444,7 +444,7 @@ int unpack_tree_settle(struct unpack_tree *t, struct warren_error *err)
 /* -------------------------------------------------------------------- making */
 
 /* Make, or find, the directory at @at. */
-static int unpack_tree_make_dir(const struct place *at, mode_t mode,
+static int unpack_tree_make_dir(const struct tree_location *at, mode_t mode,
 				struct warren_error *err)
 {
 	bool whiteout = false;
@@ -454,7 +454,7 @@ static int unpack_tree_make_dir(const struct place *at, mode_t mode,
 		fd = mount_openat2(at->dir, at->base, OPEN_DIR, 0, BENEATH);
 		if (fd >= 0 || r == 0)
 			return fd < 0 ? error_errno(err, -fd, "open '%s'", at->base) : fd;
-		r = clear_place(at, &whiteout, err);
+		r = unpack_tree_clear(at, &whiteout, err);
 		if (r < 0)
 			return r;
 		r = mkdirat(at->dir, at->base, mode) < 0 ? -errno : 0;
@@ -473,7 +473,7 @@ static int unpack_tree_make_dir(const struct place *at, mode_t mode,
 int unpack_tree_dir(struct unpack_tree *t, const char *name,
 		    const struct unpack_meta *meta, int *ret_fd, struct warren_error *err)
 {
-	struct place at;
+	struct tree_location at;
 	int fd, r;
 
 	if (*name) {
@@ -505,7 +505,7 @@ int unpack_tree_file(struct unpack_tree *t, const char *name, mode_t mode, int *
 		     struct warren_error *err)
 {
 	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-	struct place at;
+	struct tree_location at;
 	bool whiteout;
 	int fd, r = find_new(t, name, &at, err);
 
@@ -513,7 +513,7 @@ int unpack_tree_file(struct unpack_tree *t, const char *name, mode_t mode, int *
 		return r;
 	fd = openat(at.dir, at.base, flags, mode & 0777);
 	if (fd < 0 && errno == EEXIST) {
-		r = clear_place(&at, &whiteout, err);
+		r = unpack_tree_clear(&at, &whiteout, err);
 		if (r < 0)
 			return r;
 		fd = openat(at.dir, at.base, flags, mode & 0777);
@@ -527,7 +527,7 @@ int unpack_tree_file(struct unpack_tree *t, const char *name, mode_t mode, int *
 int unpack_tree_symlink(struct unpack_tree *t, const char *name, const char *target,
 			const struct unpack_meta *meta, struct warren_error *err)
 {
-	struct place at;
+	struct tree_location at;
 	bool whiteout;
 	int r = find_new(t, name, &at, err);
 
@@ -535,7 +535,7 @@ int unpack_tree_symlink(struct unpack_tree *t, const char *name, const char *tar
 		return r;
 	r = symlinkat(target, at.dir, at.base) < 0 ? -errno : 0;
 	if (r == -EEXIST) {
-		r = clear_place(&at, &whiteout, err);
+		r = unpack_tree_clear(&at, &whiteout, err);
 		if (r < 0)
 			return r;
 		r = symlinkat(target, at.dir, at.base) < 0 ? -errno : 0;
@@ -548,12 +548,12 @@ int unpack_tree_symlink(struct unpack_tree *t, const char *name, const char *tar
 int unpack_tree_fifo(struct unpack_tree *t, const char *name,
 		     const struct unpack_meta *meta, struct warren_error *err)
 {
-	struct place at;
+	struct tree_location at;
 	bool whiteout;
 	int r = find_new(t, name, &at, err);
 
 	if (r == 0)
-		r = clear_place(&at, &whiteout, err);
+		r = unpack_tree_clear(&at, &whiteout, err);
 	if (r < 0)
 		return r;
 	r = mknodat(at.dir, at.base, S_IFIFO | (meta->mode & 0777), 0) < 0 ? -errno : 0;
@@ -570,7 +570,7 @@ int unpack_tree_hardlink(struct unpack_tree *t, const char *name, const char *ta
 			 struct warren_error *err)
 {
 	AUTO_CLOSE int from = -1;
-	struct place at, to = { .dir = -1, .base = "" };
+	struct tree_location at, to = { .dir = -1, .base = "" };
 	struct stat st, old;
 	bool whiteout;
 	int r = *target ? unpack_tree_find(t, target, false, &to, err) : -EBADMSG;
@@ -596,7 +596,7 @@ int unpack_tree_hardlink(struct unpack_tree *t, const char *name, const char *ta
 	if (fstatat(at.dir, at.base, &old, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    old.st_ino == st.st_ino && old.st_dev == st.st_dev)
 		return 0;
-	r = clear_place(&at, &whiteout, err);
+	r = unpack_tree_clear(&at, &whiteout, err);
 	if (r == 0 && linkat(from, to.base, at.dir, at.base, 0) < 0)
 		r = error_errno(err, errno, "link '%.160s' to '%.160s'", name, target);
 	return r;
@@ -607,7 +607,7 @@ int unpack_tree_hardlink(struct unpack_tree *t, const char *name, const char *ta
 int unpack_tree_whiteout(struct unpack_tree *t, const char *name,
 			 struct warren_error *err)
 {
-	struct place at;
+	struct tree_location at;
 	struct stat st;
 	int r = find_new(t, name, &at, err);
 

@@ -51,7 +51,7 @@ static int start_time(pid_t pid, uint64_t *ret)
 	return *ret ? 0 : -EIO;
 }
 
-void door_note_init(struct initclient_sandbox *sandbox)
+void sandbox_socket_note_init(struct initclient_sandbox *sandbox)
 {
 	if (sandbox->pid <= 0 || sandbox->init_pid == (uint32_t)sandbox->pid)
 		return;
@@ -78,8 +78,8 @@ static int find_by_socket(int sandboxes, struct initclient_sandbox *sandbox,
 	return r;
 }
 
-int door_find_init(int sandboxes, struct initclient_sandbox *sandbox, uid_t *ret_uid,
-		   struct warren_error *err)
+int sandbox_socket_find_init(int sandboxes, struct initclient_sandbox *sandbox,
+			     uid_t *ret_uid, struct warren_error *err)
 {
 	pid_t pid = (pid_t)sandbox->init_pid;
 	AUTO_CLOSE int fd = -1;
@@ -208,7 +208,7 @@ static void await_ends(struct sandbox_socket_look *look, size_t n)
 	}
 }
 
-void door_look_at(int sandboxes, struct sandbox_socket_look *look, size_t n)
+void sandbox_socket_look_at(int sandboxes, struct sandbox_socket_look *look, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		alive_ask(sandboxes, &look[i]);

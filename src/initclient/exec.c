@@ -74,7 +74,7 @@ static int initclient_exec_open_journal(struct initclient_exec *ex,
 					struct warren_error *err)
 {
 	if (spec->out != WARREN_STDIO_JOURNAL && spec->err != WARREN_STDIO_JOURNAL &&
-	    !spec->result_at && !spec->poke_at && !spec->command_at)
+	    !spec->child_result_fd && !spec->child_wakeup_fd && !spec->child_command_fd)
 		return 0;
 	ex->journal = spec->journal_fd > 0 ? fcntl(spec->journal_fd, F_DUPFD_CLOEXEC, 0)
 					   : memfd_create("warren-journal", MFD_CLOEXEC);
@@ -144,8 +144,8 @@ static int initclient_exec_start(struct initclient_sandbox *sandbox,
 			r = error_set(err, EPROTO, "the sandbox's init sent no %s",
 				      spec->pty ? "terminal" : "input");
 	}
-	if (r == 0 && spec->poke_at) {
-		ex->base.fd[3] = init_reply_take(&a, PROTO_GIVES_POKE);
+	if (r == 0 && spec->child_wakeup_fd) {
+		ex->base.fd[3] = init_reply_take(&a, PROTO_GIVES_WAKEUP);
 		if (ex->base.fd[3] < 0)
 			r = error_set(err, EPROTO, "the sandbox's init sent no pipe");
 	}
@@ -177,7 +177,7 @@ int initclient_exec(void *state UNUSED, struct backend_sandbox *base,
 		return error_errno(err, ENOMEM, "start '%s'", spec->argv[0]);
 	if (spec->timeout_ms && spec->timeout_ms < PROTO_TIMEOUT_MAX)
 		ex->deadline = clock_now() + (spec->timeout_ms + GRACE_MS) * 1000000;
-	ex->accounts_sandbox = spec->sole;
+	ex->accounts_sandbox = spec->accounts_sandbox;
 	r = initclient_exec_start(sandbox, ex, spec, err);
 	if (r < 0) {
 		initclient_exec_free(&ex->base);
@@ -221,7 +221,7 @@ static int initclient_attach(struct initclient_sandbox *sandbox,
 	if (r != 0 && !ex->done)
 		return error_errno(err, r, "find exec %u", ex->id);
 	ex->base.fd[0] = init_reply_take(&a, PROTO_GIVES_INPUT);
-	ex->base.fd[3] = init_reply_take(&a, PROTO_GIVES_POKE);
+	ex->base.fd[3] = init_reply_take(&a, PROTO_GIVES_WAKEUP);
 	if (ex->done)
 		(void)eventfd_write(ex->base.output_fd, 1);
 	return 0;

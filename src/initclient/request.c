@@ -165,7 +165,8 @@ static int request_pack(struct init_request *q, const struct init_request_base *
 		.rows = spec->rows ? spec->rows : 24,
 		.cols = spec->cols ? spec->cols : 80,
 		.stdio = { PROTO_STDIO_NULL, PROTO_STDIO_NULL, PROTO_STDIO_NULL },
-		.control = { spec->result_at, spec->poke_at, spec->command_at },
+		.control = { spec->child_result_fd, spec->child_wakeup_fd,
+			     spec->child_command_fd },
 	};
 	const char *cwd = spec->cwd ? spec->cwd : base->workdir;
 
@@ -173,7 +174,7 @@ static int request_pack(struct init_request *q, const struct init_request_base *
 		head.flags |= PROTO_SPAWN_GROUPS;
 	if (!spec->cwd)
 		head.flags |= PROTO_SPAWN_MKCWD;
-	if (spec->sole)
+	if (spec->accounts_sandbox)
 		head.flags |= PROTO_SPAWN_SOLE;
 	if (spec->pty)
 		head.flags |= PROTO_SPAWN_PTY;
@@ -244,7 +245,7 @@ static int add_journal(struct init_request *q, struct proto_spawn *head,
 				head->control[i], (uintmax_t)head->nofile);
 	if (st->gate >= 0)
 		head->gate = (uint8_t)(1 + add_fd(q, TAKE_FD(st->gate), true));
-	if (spec->command_at)
+	if (spec->child_command_fd)
 		(void)add_fd(q, spec->command_fd, false);
 	(void)add_fd(q, st->journal, false);
 	(void)add_fd(q, st->notify, false);
@@ -257,7 +258,8 @@ static int add_streams(struct init_request *q, const struct warren_exec_spec *sp
 	const enum warren_stdio want[3] = { spec->in, spec->out, spec->err };
 	static const uint32_t journal_bit[3] = { 0, PROTO_SPAWN_OUT, PROTO_SPAWN_ERR };
 	struct proto_spawn *head = (struct proto_spawn *)(void *)q->msg.data;
-	bool journal = spec->result_at || spec->poke_at || spec->command_at;
+	bool journal =
+		spec->child_result_fd || spec->child_wakeup_fd || spec->child_command_fd;
 	int r = 0;
 
 	for (int i = 0; i < 3 && r == 0; i++) {

@@ -60,13 +60,13 @@ int sandbox_socket_open_line(int sandboxes, struct initclient_sandbox *sandbox,
 
 /* alive.c */
 /* Record init's pid and start time for the state file. */
-void door_note_init(struct initclient_sandbox *sandbox);
+void sandbox_socket_note_init(struct initclient_sandbox *sandbox);
 /*
  * Find init by that record, without a message to it: set sandbox->pid and sandbox->pidfd,
  * and return its user. -ESRCH: it is gone.
  */
-int door_find_init(int sandboxes, struct initclient_sandbox *sandbox, uid_t *ret_uid,
-		   struct warren_error *err);
+int sandbox_socket_find_init(int sandboxes, struct initclient_sandbox *sandbox,
+			     uid_t *ret_uid, struct warren_error *err);
 /*
  * Find out which of these inits are alive and durable. All are asked at the same time. An
  * init that does not answer counts as alive; an incomplete sandbox gets a moment to
@@ -80,7 +80,7 @@ struct sandbox_socket_look {
 	bool asked, dying;
 	int fd, pidfd;
 };
-void door_look_at(int sandboxes, struct sandbox_socket_look *look, size_t n);
+void sandbox_socket_look_at(int sandboxes, struct sandbox_socket_look *look, size_t n);
 
 bool sandbox_socket_has_state(int sandboxes, const char *id);
 int sandbox_socket_write_state(int sandboxes, const struct initclient_sandbox *sandbox,

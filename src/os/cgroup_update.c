@@ -11,18 +11,19 @@
 #define CPU_PERIOD 100000 /* microseconds, the kernel's default */
 
 /* Whose cgroup. */
-struct place {
+struct file_target {
 	const struct cgroup_root *root;
 	const char *id;
 };
 
-static void file_path(const struct place *p, const char *file, char *path, size_t size)
+static void file_path(const struct file_target *p, const char *file, char *path,
+		      size_t size)
 {
 	(void)snprintf(path, size, "%s%s/%s", p->id,
 		       p->root->mode == CGROUP_V2 ? "/box" : "", file);
 }
 
-static int cgroup_update_set_text(const struct place *p, enum cgroup_controller c,
+static int cgroup_update_set_text(const struct file_target *p, enum cgroup_controller c,
 				  const char *file, const char *text)
 {
 	char path[96];
@@ -31,7 +32,7 @@ static int cgroup_update_set_text(const struct place *p, enum cgroup_controller 
 	return fd_write_file_at(p->root->dir[c], path, text);
 }
 
-static int cgroup_update_set_number(const struct place *p, enum cgroup_controller c,
+static int cgroup_update_set_number(const struct file_target *p, enum cgroup_controller c,
 				    const char *file, uint64_t n)
 {
 	char text[24];
@@ -44,7 +45,7 @@ static int cgroup_update_set_number(const struct place *p, enum cgroup_controlle
  * Memory and swap together are never below memory alone, so growing and shrinking differ
  * in order.
  */
-static int set_memory_v1(const struct place *p, uint64_t old, uint64_t next)
+static int set_memory_v1(const struct file_target *p, uint64_t old, uint64_t next)
 {
 	const char *files[] = { "memory.limit_in_bytes", "memory.memsw.limit_in_bytes" };
 	int first = next > old, r;
@@ -65,7 +66,7 @@ static int set_memory_v1(const struct place *p, uint64_t old, uint64_t next)
  * v2 takes any limit, and kills until it is kept. So it is first made to
  * reclaim, by the limit that only slows down.
  */
-static int set_memory_v2(const struct place *p, uint64_t next)
+static int set_memory_v2(const struct file_target *p, uint64_t next)
 {
 	uint64_t used = 0;
 	char path[96];
@@ -84,7 +85,7 @@ static int set_memory_v2(const struct place *p, uint64_t next)
 	return r;
 }
 
-static int set_memory(const struct place *p, const struct cgroup_limits *old,
+static int set_memory(const struct file_target *p, const struct cgroup_limits *old,
 		      const struct cgroup_limits *next)
 {
 	int r;
@@ -100,7 +101,7 @@ static int set_memory(const struct place *p, const struct cgroup_limits *old,
 	return r == -ENOENT ? 0 : r;
 }
 
-static int set_cpu(const struct place *p, const struct cgroup_limits *old UNUSED,
+static int set_cpu(const struct file_target *p, const struct cgroup_limits *old UNUSED,
 		   const struct cgroup_limits *next)
 {
 	uint64_t quota = next->cpu_millis * CPU_PERIOD / 1000;
@@ -116,7 +117,7 @@ static int set_cpu(const struct place *p, const struct cgroup_limits *old UNUSED
 	return cgroup_update_set_text(p, CGROUP_CPU, "cpu.max", quota ? text : "max");
 }
 
-static int set_pids(const struct place *p, const struct cgroup_limits *old UNUSED,
+static int set_pids(const struct file_target *p, const struct cgroup_limits *old UNUSED,
 		    const struct cgroup_limits *next)
 {
 	return cgroup_update_set_number(p, CGROUP_PIDS, "pids.max", next->pids);
@@ -126,7 +127,7 @@ static const struct {
 	const char *name;
 	enum cgroup_controller controller;
 	size_t at; /* in struct cgroup_limits */
-	int (*set)(const struct place *p, const struct cgroup_limits *old,
+	int (*set)(const struct file_target *p, const struct cgroup_limits *old,
 		   const struct cgroup_limits *next);
 } kinds[] = {
 	{ "memory", CGROUP_MEMORY, offsetof(struct cgroup_limits, memory), set_memory },
@@ -143,7 +144,7 @@ int cgroup_update(const struct cgroup_root *root, const char *id,
 		  const struct cgroup_limits *old, const struct cgroup_limits *next,
 		  struct warren_error *err)
 {
-	const struct place p = { root, id };
+	const struct file_target p = { root, id };
 	size_t done = 0;
 	int r = 0;
 
@@ -178,7 +179,7 @@ int cgroup_update(const struct cgroup_root *root, const char *id,
 bool cgroup_frozen(const struct cgroup_root *root, const char *id)
 {
 	bool v2 = root->mode == CGROUP_V2;
-	const struct place p = { root, id };
+	const struct file_target p = { root, id };
 	char path[96], text[256];
 
 	if (!cgroup_has(root, CGROUP_FREEZER))

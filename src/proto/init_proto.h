@@ -534,7 +534,7 @@ enum proto_stage {
 
 /* The descriptors in a REPLY to SPAWN or ATTACH, in this order. */
 #define PROTO_GIVES_INPUT   (1U << 0) /* the write end of stdin, or the terminal */
-#define PROTO_GIVES_POKE    (1U << 1)
+#define PROTO_GIVES_WAKEUP  (1U << 1)
 #define PROTO_GIVES_COMMAND (1U << 2)
 #define PROTO_GIVES_MAX     3
 

@@ -121,7 +121,7 @@ static bool is_before(const struct journal_header *h, uint64_t at, uint64_t at_c
 	       at_cursor >= h->lost && at_cursor - h->lost <= at - h->head;
 }
 
-/* The last place before @cursor that the index has. */
+/* The last position before @cursor that the index has. */
 static void look_up(int fd, const struct journal_header *h, uint64_t cursor,
 		    struct journal_hint *from)
 {
@@ -166,25 +166,25 @@ static struct journal_hint journal_read_begin(int fd, const struct journal_heade
  * position @floor, or to the tail.
  */
 static int journal_read_seek(struct window *w, uint64_t cursor, uint64_t floor,
-			     struct journal_hint *place)
+			     struct journal_hint *position)
 {
 	unsigned pads = 0;
 
-	while (place->at < w->h->tail) {
+	while (position->at < w->h->tail) {
 		struct journal_record rec;
-		int r = read_record(w, place->at, &rec);
+		int r = read_record(w, position->at, &rec);
 
 		if (r < 0)
 			return r;
 		/* One pad ends the ring; a file full of them is not of init's making. */
 		if (rec.stream == 0 && ++pads > 2)
 			return -EPROTO;
-		if (rec.stream != 0 && place->at >= floor &&
-		    place->cursor + rec.size > cursor)
+		if (rec.stream != 0 && position->at >= floor &&
+		    position->cursor + rec.size > cursor)
 			break;
-		place->at += journal_span(rec.size);
+		position->at += journal_span(rec.size);
 		if (rec.stream != 0) {
-			place->cursor += rec.size;
+			position->cursor += rec.size;
 			pads = 0;
 		}
 	}
@@ -204,18 +204,19 @@ static int read_payload(struct window *w, uint64_t at, size_t skip, size_t n, ch
 }
 
 /*
- * The record at @place, from @skip bytes on, and those of the same stream after it;
+ * The record at @position, from @skip bytes on, and those of the same stream after it;
  * @place moves past them. What was said on stream 3 comes as it was said, a record at a
  * time.
  */
-static int journal_read_gather(struct window *w, struct journal_hint *place, size_t skip,
-			       char *buf, size_t size, struct warren_output *ret)
+static int journal_read_gather(struct window *w, struct journal_hint *position,
+			       size_t skip, char *buf, size_t size,
+			       struct warren_output *ret)
 {
 	size_t n = 0;
 
-	while (place->at < w->h->tail) {
+	while (position->at < w->h->tail) {
 		struct journal_record rec = { 0 };
-		int r = read_record(w, place->at, &rec);
+		int r = read_record(w, position->at, &rec);
 		size_t part = rec.size - skip;
 
 		if (r == 0 && n == 0 && part > size)
@@ -223,14 +224,14 @@ static int journal_read_gather(struct window *w, struct journal_hint *place, siz
 		if (n > 0 && (r < 0 || (int)rec.stream != ret->stream || part > size - n))
 			break;
 		if (r == 0)
-			r = read_payload(w, place->at, skip, part, buf + n);
+			r = read_payload(w, position->at, skip, part, buf + n);
 		if (r < 0)
 			return r;
 		n += part;
 		skip = 0;
 		ret->stream = (int)rec.stream;
-		place->at += journal_span(rec.size);
-		place->cursor += rec.size;
+		position->at += journal_span(rec.size);
+		position->cursor += rec.size;
 		if (rec.stream == 3)
 			break;
 	}
@@ -248,7 +249,7 @@ static int journal_read_look(int fd, uint64_t cursor, struct journal_hint *hint,
 			     struct warren_output *ret)
 {
 	struct journal_header h, again;
-	struct journal_hint place, first;
+	struct journal_hint position, first;
 	struct warren_output o = { 0 };
 	__attribute__((uninitialized)) struct window w;
 	uint64_t skip = 0, floor = 0;
@@ -257,17 +258,17 @@ static int journal_read_look(int fd, uint64_t cursor, struct journal_hint *hint,
 	if (r < 0)
 		return r;
 	window_init(&w, fd, &h);
-	place = journal_read_begin(fd, &h, cursor, hint);
+	position = journal_read_begin(fd, &h, cursor, hint);
 	if (tries > 0 && cursor < h.lost)
 		floor = h.head + (h.tail - h.head) / OVERTAKEN_MAX * tries;
-	r = journal_read_seek(&w, cursor, floor, &place);
-	first = place;
+	r = journal_read_seek(&w, cursor, floor, &position);
+	first = position;
 	/* From the middle of a record: what is left of it. */
-	if (r == 0 && place.at < h.tail && cursor > place.cursor)
-		skip = cursor - place.cursor;
+	if (r == 0 && position.at < h.tail && cursor > position.cursor)
+		skip = cursor - position.cursor;
 	w.reads = READS_MAX;
 	if (r == 0)
-		r = journal_read_gather(&w, &place, (size_t)skip, buf, size, &o);
+		r = journal_read_gather(&w, &position, (size_t)skip, buf, size, &o);
 	/* Overwritten while we read: what we have may be of two ages. */
 	if (journal_read_header(fd, &again) == 0 && again.head > first.at)
 		return -EAGAIN;
@@ -278,7 +279,7 @@ static int journal_read_look(int fd, uint64_t cursor, struct journal_hint *hint,
 	if (cursor > first.cursor + skip)
 		return -EINVAL;
 	*ret = (struct warren_output){
-		.cursor = place.cursor,
+		.cursor = position.cursor,
 		.stream = o.stream,
 		.size = o.size,
 		.lost = first.cursor + skip - cursor,
@@ -286,7 +287,7 @@ static int journal_read_look(int fd, uint64_t cursor, struct journal_hint *hint,
 		.skipped = h.skipped,
 	};
 	if (hint)
-		*hint = place;
+		*hint = position;
 	return 0;
 }
 

@@ -149,7 +149,7 @@ int warden_proto_put_create(struct buf *out, const char *backend, const char *id
 		.h = { .type = WIRE_CREATE },
 		.network = spec->network,
 		.n_mounts = (uint32_t)spec->n_mounts,
-		.soft_limits = (uint32_t)spec->wishes,
+		.soft_limits = (uint32_t)spec->soft_limits,
 	};
 	size_t at = out->len;
 
@@ -207,7 +207,7 @@ void warden_proto_get_create(const struct warden_proto_create *msg,
 
 	*spec = (struct warren_spec){
 		.id = msg->id,
-		.wishes = msg->soft_limits,
+		.soft_limits = msg->soft_limits,
 		.network = (enum warren_network)msg->network,
 		.durable = true,
 		.env = env,

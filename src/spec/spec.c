@@ -35,14 +35,14 @@ _Static_assert(__builtin_popcount(SPEC_LIMIT_BITS) == SPEC_LIMIT_MAX,
 
 #define AT(field) offsetof(struct warren_spec, field)
 
-/* Texts and flags go to the warden in this order. */
+/* Texts and flags go to the warden in this order. Shims read "wishes" under that name. */
 const struct spec_field spec_fields[] = {
 	{ "image", SPEC_TEXT, AT(image), 0 },
 	{ "hostname", SPEC_TEXT, AT(hostname), 0 },
 	{ "user", SPEC_TEXT, AT(user), 0 },
 	{ "workdir", SPEC_TEXT, AT(workdir), 0 },
 	{ "env", SPEC_ENV, AT(env), 0 },
-	{ "wishes", SPEC_SOFT_LIMITS, AT(wishes), 0 },
+	{ "wishes", SPEC_SOFT_LIMITS, AT(soft_limits), 0 },
 	{ "mounts", SPEC_MOUNTS, AT(mounts), 0 },
 	{ "network", SPEC_NETWORK, AT(network), 0 },
 	{ "read_only", SPEC_FLAG, AT(read_only), 1U << 0 },

@@ -41,7 +41,7 @@ extern const struct spec_limit spec_limits[SPEC_LIMIT_MAX];
 enum spec_kind {
 	SPEC_TEXT,        /* const char *; NULL: the default */
 	SPEC_FLAG,        /* bool */
-	SPEC_SOFT_LIMITS, /* warren_spec.wishes */
+	SPEC_SOFT_LIMITS, /* warren_spec.soft_limits */
 	SPEC_NETWORK,
 	SPEC_ENV,
 	SPEC_MOUNTS,
@@ -83,10 +83,11 @@ static inline void spec_live_set(struct warren_limits *limits, size_t id, uint64
 /* Whether any limit is given. */
 bool spec_live_any(const struct warren_limits *limits);
 
-/* Whether the limit is given and must be enforced (it is not in warren_spec.wishes). */
+/* Whether the limit is given and must be enforced (it is not in warren_spec.soft_limits).
+ */
 static inline bool spec_insists(const struct warren_spec *spec, size_t id)
 {
-	return spec_limit_get(spec, id) && !(spec->wishes & spec_limits[id].bit);
+	return spec_limit_get(spec, id) && !(spec->soft_limits & spec_limits[id].bit);
 }
 
 /* The first limit from @id on that is given and not among @bits; SPEC_LIMIT_MAX: none. */

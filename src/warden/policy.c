@@ -225,8 +225,8 @@ int policy_check_update(const struct warden_policy *p, const struct warden_backe
 	return policy_is_here(b) ? check_machine(l->memory, err) : 0;
 }
 
-int policy_check_place(const struct warden_policy *p, const struct warden_backend *b,
-		       uint64_t memory, struct warren_error *err)
+int policy_check_backend(const struct warden_policy *p, const struct warden_backend *b,
+			 uint64_t memory, struct warren_error *err)
 {
 	enum tier tier = b ? b->tier : p->native_tier;
 

@@ -123,8 +123,8 @@ static int do_create(struct work *k, const void *msg, struct warren_error *err)
 	warden_proto_get_create(msg, &spec, env, mounts);
 	r = policy_check(&k->w->policy, &spec, err);
 	if (r == 0)
-		r = policy_check_place(&k->w->policy, warden_backend_of(k, h),
-				       spec.memory, err);
+		r = policy_check_backend(&k->w->policy, warden_backend_of(k, h),
+					 spec.memory, err);
 	if (r < 0)
 		return r;
 	if (!native && spec.image && strcmp(spec.image, WIRE_NO_IMAGE) == 0)

@@ -77,9 +77,9 @@ int policy_check(const struct warden_policy *policy, const struct warren_spec *s
 /*
  * Check for the warden whether this backend (NULL: the native one) may run the sandbox.
  */
-int policy_check_place(const struct warden_policy *policy,
-		       const struct warden_backend *backend, uint64_t memory,
-		       struct warren_error *err);
+int policy_check_backend(const struct warden_policy *policy,
+			 const struct warden_backend *backend, uint64_t memory,
+			 struct warren_error *err);
 int policy_check_update(const struct warden_policy *policy,
 			const struct warden_backend *backend,
 			const struct warren_limits *limits, struct warren_error *err);

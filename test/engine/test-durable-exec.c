@@ -339,7 +339,7 @@ TEST(a_servant_survives_its_master)
 	struct warren_exec *ex;
 	struct heard h = { 0 };
 	struct init_reply a = { 0 };
-	int fd, command, poke;
+	int fd, command, wakeup;
 
 	begin();
 	killed_after(start_servant);
@@ -351,13 +351,13 @@ TEST(a_servant_survives_its_master)
 	SEND(fd, proto_attach, 5, .h.type = PROTO_ATTACH, .exec = *number);
 	EQ(next_message(fd, &a), 1);
 	EQ(a.m.reply.status, 0);
-	EQ(a.m.reply.gives, PROTO_GIVES_POKE | PROTO_GIVES_COMMAND);
+	EQ(a.m.reply.gives, PROTO_GIVES_WAKEUP | PROTO_GIVES_COMMAND);
 	EQ(a.n_fds, 2);
 	command = init_reply_take(&a, PROTO_GIVES_COMMAND);
-	poke = init_reply_take(&a, PROTO_GIVES_POKE);
-	OK(command >= 0 && poke >= 0 && init_reply_take(&a, PROTO_GIVES_INPUT) < 0);
+	wakeup = init_reply_take(&a, PROTO_GIVES_WAKEUP);
+	OK(command >= 0 && wakeup >= 0 && init_reply_take(&a, PROTO_GIVES_INPUT) < 0);
 	put_command(command, "echo y is $y");
-	EQ(write(poke, "b\n", 2), 2);
+	EQ(write(wakeup, "b\n", 2), 2);
 	hear_until(ex, &h, 3, "2 0 b\n");
 	OK(strstr(h.text[1], "y is 7\n"));
 	end();
@@ -406,9 +406,9 @@ TEST(control_needs_room_for_its_numbers)
 	struct warren_exec *ex = NULL;
 	struct warren_exec_spec spec = { .argv = SERVANT,
 					 .out = WARREN_STDIO_JOURNAL,
-					 .result_at = 100,
-					 .poke_at = 99,
-					 .command_at = 255 };
+					 .child_result_fd = 100,
+					 .child_wakeup_fd = 99,
+					 .child_command_fd = 255 };
 
 	begin();
 	w = engine();
@@ -418,11 +418,11 @@ TEST(control_needs_room_for_its_numbers)
 	sandbox_destroy(sb);
 	sb = sandbox_make(w, &(struct warren_spec){ .durable = true, .nofile = 256 });
 	GOOD(warren_exec(sb, &spec, &ex, &err));
-	spec.poke_at = 2;
+	spec.child_wakeup_fd = 2;
 	FAILS(EINVAL, warren_exec(sb, &spec, &ex, &err));
-	spec.poke_at = 100;
+	spec.child_wakeup_fd = 100;
 	FAILS(EINVAL, warren_exec(sb, &spec, &ex, &err));
-	spec.poke_at = 0; /* any of them alone is fine */
+	spec.child_wakeup_fd = 0; /* any of them alone is fine */
 	GOOD(warren_exec(sb, &spec, &ex, &err));
 	end();
 }

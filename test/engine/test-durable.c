@@ -164,7 +164,7 @@ TEST(names_of_engines)
 	      warren_create(w, &(struct warren_spec){ .durable = true }, &sb, &err));
 	FAILS(EINVAL, warren_list(w, &ids, &err));
 	FAILS(EINVAL,
-	      warren_create(w, &(struct warren_spec){ .durable = true, .single = true },
+	      warren_create(w, &(struct warren_spec){ .durable = true, .one_shot = true },
 			    &sb, &err));
 	w = warren_close(w);
 	w = sandbox_engine("null");

@@ -192,7 +192,7 @@ TEST(the_only_exec_is_accounted_as_the_whole)
 		(struct warren_exec_spec){
 			.argv = SH(
 				"head -c 50000000 /dev/zero | tail -c 50000000 | wc -c"),
-			.sole = true });
+			.accounts_sandbox = true });
 	STREQ(s.out, "50000000\n");
 	OK(s.res.max_memory >= 50000000);
 	OK(s.res.user_usec + s.res.system_usec > 0);
@@ -234,7 +234,8 @@ TEST(out_of_memory_is_said_of_the_only_exec)
 	struct said s;
 
 	BEGIN(.memory = 64 * MIB);
-	s = sandbox_run_spec(sb, (struct warren_exec_spec){ .argv = HOG, .sole = true });
+	s = sandbox_run_spec(
+		sb, (struct warren_exec_spec){ .argv = HOG, .accounts_sandbox = true });
 	EQ(s.res.oom, true);
 	EQ(s.res.signal, SIGKILL);
 	END();
@@ -378,16 +379,17 @@ TEST(limits_of_one_exec)
 	" (setsid sh -c \"trap \\\"\\\" TERM; sleep 300\" &)" \
 	" ; sleep 300' & (setsid sleep 300 &); echo up; wait; sleep 300"
 
-static void check_tree_killed(bool sole)
+static void check_tree_killed(bool accounts_sandbox)
 {
 	struct warren_exec *ex;
 	struct warren_result res;
 
 	BEGIN(0);
-	ex = sandbox_start(sb, &(struct warren_exec_spec){ .argv = SH(ESCAPE),
-							   .out = WARREN_STDIO_PIPE,
-							   .timeout_ms = 1000,
-							   .sole = sole });
+	ex = sandbox_start(
+		sb, &(struct warren_exec_spec){ .argv = SH(ESCAPE),
+						.out = WARREN_STDIO_PIPE,
+						.timeout_ms = 1000,
+						.accounts_sandbox = accounts_sandbox });
 	sandbox_expect(warren_exec_fd(ex, 1), "up\n");
 	OK(count_processes(sb) >= 3); /* the control: they are seen from outside */
 	res = sandbox_wait(ex);
@@ -395,7 +397,7 @@ static void check_tree_killed(bool sole)
 	EQ(res.signal, SIGKILL);
 	/* The only exec takes init along, which is then a zombie of ours. */
 	await_processes(sb, 1);
-	if (!sole)
+	if (!accounts_sandbox)
 		STREQ(sandbox_says(sb, "echo alive"), "alive");
 	END();
 }

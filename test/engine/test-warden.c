@@ -174,8 +174,8 @@ TEST(no_name_of_an_image_is_an_option_on_any_backend)
 	struct warren_spec spec = modest();
 	struct warden_proto_image image = { .h = { .type = WIRE_IMAGE } };
 
-	spec.wishes = WARREN_LIMIT_MEMORY | WARREN_LIMIT_CPU | WARREN_LIMIT_PIDS |
-		      WARREN_LIMIT_DISK | WARREN_LIMIT_NOFILE;
+	spec.soft_limits = WARREN_LIMIT_MEMORY | WARREN_LIMIT_CPU | WARREN_LIMIT_PIDS |
+			   WARREN_LIMIT_DISK | WARREN_LIMIT_NOFILE;
 	warden_begin();
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
 		bool named = strcmp(options[i], "dir") == 0; /* a fine name, of nothing */
@@ -382,8 +382,8 @@ static struct warren_spec toy_spec(void)
 	struct warren_spec spec = modest();
 
 	spec.image = "x:1";
-	spec.wishes = WARREN_LIMIT_MEMORY | WARREN_LIMIT_CPU | WARREN_LIMIT_PIDS |
-		      WARREN_LIMIT_DISK | WARREN_LIMIT_NOFILE;
+	spec.soft_limits = WARREN_LIMIT_MEMORY | WARREN_LIMIT_CPU | WARREN_LIMIT_PIDS |
+			   WARREN_LIMIT_DISK | WARREN_LIMIT_NOFILE;
 	return spec;
 }
 

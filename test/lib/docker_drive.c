@@ -24,7 +24,7 @@
 #include "base/errno_names.h"
 #include "shim/docker/docker.h"
 
-static struct shim_sandbox place = {
+static struct shim_sandbox this_sandbox = {
 	.machine = -1, .memory = -1, .within = -1, .first = -1
 };
 static json_t *config;
@@ -87,7 +87,7 @@ static int create(const json_t *doc)
 		.pids = number(doc, "pids"),
 		.disk = number(doc, "disk"),
 		.nofile = number(doc, "nofile"),
-		.wishes = (uint32_t)number(doc, "wishes"),
+		.soft_limits = (uint32_t)number(doc, "soft_limits"),
 		.network = (enum warren_network)number(doc, "network"),
 		.read_only = json_is_true(json_object_get(doc, "read_only")),
 		.mounts = mounts,
@@ -105,12 +105,13 @@ static int create(const json_t *doc)
 	};
 	json_array_foreach(json_object_get(doc, "env"), i, v) env[i] =
 		json_string_value(v);
-	(void)mkdir(place.dir, 0755);
-	if (shim_driver_docker.create(&place, &spec, &err) < 0)
-		return fail(&err) + (place.clean ? 0 : 1);
-	for (i = 0; i < place.n_enforced; i++)
-		(void)printf("%s %d %s\n", place.enforced[i].name,
-			     place.enforced[i].enforced, place.enforced[i].detail);
+	(void)mkdir(this_sandbox.dir, 0755);
+	if (shim_driver_docker.create(&this_sandbox, &spec, &err) < 0)
+		return fail(&err) + (this_sandbox.clean ? 0 : 1);
+	for (i = 0; i < this_sandbox.n_enforced; i++)
+		(void)printf("%s %d %s\n", this_sandbox.enforced[i].name,
+			     this_sandbox.enforced[i].enforced,
+			     this_sandbox.enforced[i].detail);
 	return 0;
 }
 
@@ -142,7 +143,7 @@ static int do_exec(char **argv)
 			env[n_env++] = *++argv;
 	}
 	e.argv = (const char *const *)argv + 1;
-	shim_driver_docker.exec(&place, &e);
+	shim_driver_docker.exec(&this_sandbox, &e);
 	return 0;
 }
 
@@ -155,35 +156,35 @@ static int do_destroy(char **argv UNUSED)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	return end(shim_driver_docker.destroy(&place, &err), &err);
+	return end(shim_driver_docker.destroy(&this_sandbox, &err), &err);
 }
 
 static int do_wait(char **argv UNUSED)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	return end(shim_driver_docker.wait(&place, &err), &err);
+	return end(shim_driver_docker.wait(&this_sandbox, &err), &err);
 }
 
 static int do_pause(char **argv UNUSED)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	return end(shim_driver_docker.pause(&place, true, &err), &err);
+	return end(shim_driver_docker.pause(&this_sandbox, true, &err), &err);
 }
 
 static int do_resume(char **argv UNUSED)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	return end(shim_driver_docker.pause(&place, false, &err), &err);
+	return end(shim_driver_docker.pause(&this_sandbox, false, &err), &err);
 }
 
 static int do_stats(char **argv UNUSED)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_stats s = { 0 };
-	int r = shim_driver_docker.stats(&place, &s, &err);
+	int r = shim_driver_docker.stats(&this_sandbox, &s, &err);
 
 	if (r == 0)
 		(void)printf("%ju %ju %ju %ju %ju\n", (uintmax_t)s.memory,
@@ -199,15 +200,15 @@ static int do_update(char **argv)
 					 .cpu_millis = strtoull(argv[1], NULL, 10),
 					 .pids = strtoull(argv[2], NULL, 10) };
 
-	return end(shim_driver_docker.update(&place, &l, &err), &err);
+	return end(shim_driver_docker.update(&this_sandbox, &l, &err), &err);
 }
 
 static int do_probe(char **argv UNUSED)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_feature f[32];
-	int n = shim_driver_docker.probe(place.name, place.config, f, ARRAY_SIZE(f),
-					 &err);
+	int n = shim_driver_docker.probe(this_sandbox.name, this_sandbox.config, f,
+					 ARRAY_SIZE(f), &err);
 
 	for (int i = 0; i < n; i++)
 		(void)printf("%s|%d|%s|%s|%s\n", f[i].name, f[i].ok, f[i].detail,
@@ -220,7 +221,7 @@ static int do_read(char **argv)
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	return end(shim_driver_docker.read_file(
-			   &place, argv[0], strtoull(argv[1], NULL, 10),
+			   &this_sandbox, argv[0], strtoull(argv[1], NULL, 10),
 			   strtoull(argv[2], NULL, 10), STDOUT_FILENO, &err),
 		   &err);
 }
@@ -229,11 +230,12 @@ static int do_write(char **argv)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	return end(shim_driver_docker.write_file(
-			   &place, argv[0], STDIN_FILENO, strtoull(argv[1], NULL, 10),
-			   (uint32_t)strtoul(argv[2], NULL, 8),
-			   (uint32_t)strtoul(argv[3], NULL, 10),
-			   (uint32_t)strtoul(argv[4], NULL, 10), &err),
+	return end(shim_driver_docker.write_file(&this_sandbox, argv[0], STDIN_FILENO,
+						 strtoull(argv[1], NULL, 10),
+						 (uint32_t)strtoul(argv[2], NULL, 8),
+						 (uint32_t)strtoul(argv[3], NULL, 10),
+						 (uint32_t)strtoul(argv[4], NULL, 10),
+						 &err),
 		   &err);
 }
 
@@ -255,10 +257,11 @@ int main(int argc, char **argv)
 	int r = 2;
 
 	if (argc < 5 || !id_valid(argv[1]) ||
-	    strlen(argv[2]) + ID_LEN + 2 > sizeof(place.dir))
+	    strlen(argv[2]) + ID_LEN + 2 > sizeof(this_sandbox.dir))
 		return 2;
 	config = json_loads(argv[3], 0, NULL);
-	place = (struct shim_sandbox){ .driver = &shim_driver_docker,
+	this_sandbox =
+		(struct shim_sandbox){ .driver = &shim_driver_docker,
 				       .within = -1,
 				       .name = "docker",
 				       .config = config,
@@ -266,8 +269,9 @@ int main(int argc, char **argv)
 						       O_PATH | O_DIRECTORY | O_CLOEXEC),
 				       .memory = -1,
 				       .first = -1 };
-	(void)strcpy(place.id, argv[1]);
-	(void)snprintf(place.dir, sizeof(place.dir), "%s/%s", argv[2], argv[1]);
+	(void)strcpy(this_sandbox.id, argv[1]);
+	(void)snprintf(this_sandbox.dir, sizeof(this_sandbox.dir), "%s/%s", argv[2],
+		       argv[1]);
 	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
 		if (strcmp(verbs[i].name, argv[4]) == 0 && argc >= 5 + verbs[i].least)
 			r = verbs[i].run(argv + 5);

@@ -26,11 +26,11 @@ static inline void end(void)
 	w = warren_close(w);
 }
 
-/* A shell that takes a poke as an order to run the file, and says so on 7. */
+/* A shell that takes a wakeup as an order to run the file, and says so on 7. */
 #define SERVANT                                                            \
 	SH("n=0; while read -r x <&6; do . /proc/self/fd/8; n=$((n + 1));" \
 	   " echo \"$n $? $x\" >&7; done")
-#define AT .result_at = 7, .poke_at = 6, .command_at = 8
+#define AT .child_result_fd = 7, .child_wakeup_fd = 6, .child_command_fd = 8
 
 static inline int command_file(void)
 {

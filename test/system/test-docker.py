@@ -359,7 +359,7 @@ def unsupported_options_are_refused():
         c.bad("create", '{"image": "base:1"}', code="EINVAL", words=[words])
     eq(containers(d), [])
     # A wish, and what makes it true in another way.
-    with Box(d.socket, disk=64 * MIB, wishes=8) as b:
+    with Box(d.socket, disk=64 * MIB, soft_limits=8) as b:
         eq(b.enforced["disk"][0], False)
     with Box(d.socket, disk=64 * MIB, read_only=True) as b:
         eq((b.enforced["disk"][0], b.enforced["read_only"][0]), (True, True))

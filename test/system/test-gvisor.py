@@ -445,7 +445,7 @@ def a_damaged_checkpoint_is_reported():
 @test
 def the_process_that_saves_it_is_killed():
     """In the middle of that: its kernel is stopped before. When nobody is killed it goes on."""
-    for whom in (None, "warren-hand", "warren-shim"):
+    for whom in (None, "warren-worker", "warren-shim"):
         box = w.create(backend="gvisor")
         w.run(box, COUNTER)
         n = count(box)
@@ -456,7 +456,7 @@ def the_process_that_saves_it_is_killed():
             begin_save(c, box)
             pids = {int(path.split("/")[2]) for path in images()}
             shim = next(pid for pid in pids if slurp(f"/proc/{pid}/comm") == "warren-shim\n")
-            if whom == "warren-hand":
+            if whom == "warren-worker":
                 until(lambda k=shim: workers(k), "nobody saves it")
                 os.kill(workers(shim)[0], signal.SIGKILL)
             elif whom:

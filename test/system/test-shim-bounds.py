@@ -32,7 +32,7 @@ def hands():
     found = []
     for pid in below(os.getpid()):
         try:
-            if slurp(f"/proc/{pid}/comm").strip() == "warren-hand":
+            if slurp(f"/proc/{pid}/comm").strip() == "warren-worker":
                 found.append(pid)
         except OSError:
             pass

@@ -115,7 +115,7 @@ TEST(the_tables_fit_the_structs)
 	}
 }
 
-/* What tables of handlers are made with names every operation, in its place. */
+/* What tables of handlers are made with names every operation, in its this_sandbox. */
 TEST(the_list_of_operations)
 {
 #define X(ID, id) [V1_##ID] = #id,

@@ -576,14 +576,14 @@ TEST(a_tier_is_provided_or_refused_and_never_lowered)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		const struct config_backend *b = NULL;
 
-		EQ(config_place(c, cases[i].tenant, cases[i].name, cases[i].tier, &b,
-				&err),
+		EQ(config_select_backend(c, cases[i].tenant, cases[i].name, cases[i].tier,
+					 &b, &err),
 		   cases[i].r);
 		if (cases[i].got)
 			STREQ(b->name, cases[i].got);
 	}
-	EQ(config_place(c, "research", "native", TIER_NONE,
-			&(const struct config_backend *){ NULL }, &err),
+	EQ(config_select_backend(c, "research", "native", TIER_NONE,
+				 &(const struct config_backend *){ NULL }, &err),
 	   -EPERM);
 	OK(strstr(err.msg, "tier 'gvisor' is required by the service, but backend "
 			   "'native' is of tier 'namespace'"));

@@ -22,7 +22,7 @@ static size_t count_fds(void)
 	return n;
 }
 
-/* A file with @text in it; what is read from it does not depend on our place. */
+/* A file with @text in it; what is read from it does not depend on our this_sandbox. */
 static char *file_of(const char *text, size_t n)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC);

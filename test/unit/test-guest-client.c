@@ -14,7 +14,7 @@
 
 #define ASKED_MAX 3 /* then it hangs up: nobody asks so often */
 
-struct shim_sandbox place = { .name = "here", .within = -1 };
+struct shim_sandbox this_sandbox = { .name = "here", .within = -1 };
 
 static const struct shim_driver silent_one;
 static int signs[2] = { -1, -1 }; /* a byte for each that it takes longer */
@@ -81,8 +81,8 @@ static pid_t begin_inside(int *ret_sock)
 		return 0;
 	}
 	(void)close(ends[1]);
-	place.within = ends[0];
-	place.driver = &silent_one;
+	this_sandbox.within = ends[0];
+	this_sandbox.driver = &silent_one;
 	return pid;
 }
 
@@ -116,7 +116,7 @@ static void end(pid_t pid)
 {
 	int status = -1;
 
-	(void)close(place.within);
+	(void)close(this_sandbox.within);
 	OK(waitpid(pid, &status, 0) == pid);
 	EQ(status, 0);
 }

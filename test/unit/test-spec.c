@@ -58,7 +58,9 @@ TEST(rows_name_the_fields_of_warren_h)
 
 TEST(a_limit_is_insisted_on_unless_it_may_be_left_out)
 {
-	struct warren_spec spec = { .pids = 7, .disk = 8, .wishes = WARREN_LIMIT_DISK };
+	struct warren_spec spec = { .pids = 7,
+				    .disk = 8,
+				    .soft_limits = WARREN_LIMIT_DISK };
 
 	OK(spec_insists(&spec, SPEC_PIDS));
 	OK(!spec_insists(&spec, SPEC_DISK));
@@ -115,7 +117,7 @@ TEST(the_warden_refuses_bits_that_no_row_has)
 	AUTO_BUF struct buf out = BUF_INIT(WIRE_MESSAGE_MAX);
 	struct warden_proto_create *msg;
 
-	spec.wishes = SPEC_LIMIT_BITS;
+	spec.soft_limits = SPEC_LIMIT_BITS;
 	EQ(warden_proto_put_create(&out, "native", "k3f9x2m7qd1w", &spec), 0);
 	EQ(warden_proto_check(out.data, out.len), 0);
 	msg = (struct warden_proto_create *)(void *)out.data;

@@ -75,8 +75,8 @@ struct exec {
 	uint64_t kill_wait; /* ns from one attempt to kill it to the next; 0: none yet */
 	int input; /* write end of its stdin, or its terminal; -1: not open here */
 	bool tty;  /* `input` is the terminal */
-	int poke, command; /* PROTO_CONTROL_*; -1: none */
-	bool gone;         /* shim only: it ended with its sandbox, without a result */
+	int wakeup, command; /* PROTO_CONTROL_*; -1: none */
+	bool gone;           /* shim only: it ended with its sandbox, without a result */
 	/* The newest pid when the last record of stream 3 was written. */
 	int mark;
 	uint32_t hears; /* bit mask of the connections to send EXITED to */

@@ -150,7 +150,7 @@ void reply_with(int c, uint32_t seq, const struct exec *ex, bool command)
 		uint32_t bit;
 	} all[PROTO_GIVES_MAX] = {
 		{ ex->input, PROTO_GIVES_INPUT },
-		{ ex->poke, PROTO_GIVES_POKE },
+		{ ex->wakeup, PROTO_GIVES_WAKEUP },
 		{ command ? ex->command : -1, PROTO_GIVES_COMMAND },
 	};
 	struct proto_reply msg = {

@@ -29,7 +29,7 @@ struct exec *agent_exec_new(uint32_t id)
 			     .group = -1,
 			     .start = -1,
 			     .input = -1,
-			     .poke = -1,
+			     .wakeup = -1,
 			     .command = -1 };
 	for (unsigned i = 0; i < STREAMS; i++)
 		ex->pipe[i] = -1;
@@ -59,7 +59,7 @@ static void close_all(const int *fds, size_t n)
 
 void agent_exec_release(struct exec *ex)
 {
-	const int fds[] = { ex->journal, ex->start, ex->input, ex->poke, ex->command };
+	const int fds[] = { ex->journal, ex->start, ex->input, ex->wakeup, ex->command };
 
 	if (ex->tty && ex->pipe[0] >= 0)
 		watch_drop(ex->pipe[0]);

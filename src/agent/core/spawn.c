@@ -133,9 +133,9 @@ static long open_control(struct plan *p, struct exec *ex, int *fds, size_t n_fds
 	r = spawn_open_pipe(p, true, &p->extra[PROTO_CONTROL_POKE]);
 	if (r < 0)
 		return r;
-	ex->poke = (int)r;
+	ex->wakeup = (int)r;
 	/* It is ours, and the exec's user another. */
-	return SYS_2(SYS_fchmod, ex->poke, 0444);
+	return SYS_2(SYS_fchmod, ex->wakeup, 0444);
 }
 
 static long open_input(struct plan *p, struct exec *ex)
@@ -165,7 +165,7 @@ static long open_terminal(struct plan *p, struct exec *ex)
 	return r < 0 ? r : drain_watch(ex, 0, (int)r);
 }
 
-static long place_stdio(struct plan *p, const int *fds, size_t n_fds)
+static long spawn_dup_stdio(struct plan *p, const int *fds, size_t n_fds)
 {
 	for (int i = 0; i < 3; i++) {
 		uint8_t slot = p->msg->stdio[i];
@@ -197,7 +197,7 @@ void spawn_failed(struct exec *ex, long error, enum proto_stage stage)
 static long open_streams(struct plan *p, struct exec *ex, int *fds, size_t n_fds)
 {
 	const uint32_t flags = p->msg->flags;
-	long r = place_stdio(p, fds, n_fds);
+	long r = spawn_dup_stdio(p, fds, n_fds);
 
 	p->stage = PROTO_STAGE_REQUEST;
 	if (r == 0 && flags & PROTO_SPAWN_HOLD && !(flags & PROTO_SPAWN_JOURNAL))

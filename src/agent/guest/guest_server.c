@@ -48,24 +48,24 @@ void init_end(void)
 		(void)SYS_4(SYS_ppoll, 0, 0, 0, 0);
 }
 
-static long guest_server_dial(const char *door)
+static long guest_server_dial(const char *socket)
 {
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
 	long fd = SYS_3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), r;
 
-	if (fd < 0 || strlen(door) >= sizeof(to.sun_path))
+	if (fd < 0 || strlen(socket) >= sizeof(to.sun_path))
 		return fd < 0 ? fd : -ENAMETOOLONG;
-	__builtin_memcpy(to.sun_path, door, strlen(door));
+	__builtin_memcpy(to.sun_path, socket, strlen(socket));
 	r = SYS_3(SYS_connect, fd, &to, sizeof(to));
 	return r < 0 ? r : fd;
 }
 
-void within_serve(const char *door)
+void guest_server_run(const char *socket)
 {
 	struct proto_ready ready = {
 		.h = { .version = PROTO_VERSION, .type = PROTO_READY },
 	};
-	long fd = guest_server_dial(door), root;
+	long fd = guest_server_dial(socket), root;
 
 	/* Paths of requests are resolved from here. */
 	if (fd < 0 || SYS_1(SYS_chdir, "/") < 0)

@@ -3,7 +3,7 @@
 #ifndef AGENT_GUEST_GUEST_SERVER_H
 #define AGENT_GUEST_GUEST_SERVER_H
 
-/* Listen on the socket @door and serve forever; return only if listening fails. */
-void within_serve(const char *door);
+/* Listen on the socket @socket and serve forever; return only if listening fails. */
+void guest_server_run(const char *socket);
 
 #endif /* AGENT_GUEST_GUEST_SERVER_H */

@@ -457,7 +457,7 @@ void agent_main(const long *stack)
 	for (int fd = 0; fd < 3; fd++)
 		sys_close(fd);
 	if (serve)
-		within_serve(argv[2]);
+		guest_server_run(argv[2]);
 	for (;;)
 		(void)SYS_4(SYS_ppoll, 0, 0, 0, 0);
 }

@@ -255,7 +255,7 @@ static int out_of_the_way(int fd)
 	return fd >= beyond ? fd : (int)SYS_3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, beyond);
 }
 
-static long place_extra(struct plan *p)
+static long exec_child_dup_extra(struct plan *p)
 {
 	long r = 0;
 
@@ -346,7 +346,7 @@ __attribute__((noreturn)) static void exec_child(struct plan *p)
 		if (r < 0 && r != -EINVAL)
 			exec_child_fail(p, PROTO_STAGE_REQUEST, r);
 	}
-	r = place_extra(p);
+	r = exec_child_dup_extra(p);
 	if (r < 0)
 		exec_child_fail(p, PROTO_STAGE_REQUEST, r);
 	/* From here on every descriptor is the exec's own, or a pipe. */

@@ -23,7 +23,7 @@ static void filing_stop(struct mcp_call *c)
 				       .dir = k->place.dir,
 				       .to = -1 };
 
-	k->finding = place_free(k->finding);
+	k->finding = file_target_free(k->finding);
 	k->writer = file_writer_cancel(k->writer);
 	if (k->made && k->files)
 		files_change_one(k->files, remove, k->name, NULL, filing_ignore, NULL);
@@ -273,7 +273,8 @@ static void filing_open_named(struct mcp_filing *k)
 		   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, k->mode, filing_on_new, k);
 }
 
-static void filing_on_place(void *ctx, struct place *p, const struct warren_error *err)
+static void filing_on_place(void *ctx, struct file_target *p,
+			    const struct warren_error *err)
 {
 	struct mcp_filing *k = ctx;
 	char id[ID_LEN + 1];
@@ -303,7 +304,7 @@ void mcp_filing_replace(struct mcp_filing *k)
 {
 	if (k->fd >= 0)
 		(void)close(TAKE_FD(k->fd));
-	place_find(k->files, k->path, true, filing_on_place, k, &k->finding);
+	file_target_find(k->files, k->path, true, filing_on_place, k, &k->finding);
 }
 
 void mcp_filing_store(struct mcp_filing *k, struct sandbox *sandbox)

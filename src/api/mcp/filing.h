@@ -32,8 +32,8 @@ struct mcp_filing {
 	struct buf data; /* to write */
 	unsigned mode;   /* of a new file */
 	bool sets_mode;  /* of an old one, too */
-	struct place_job *finding;
-	struct place place;
+	struct file_target_op *finding;
+	struct file_target place;
 	struct file_writer *writer;
 	uint32_t stream;
 	bool nameless, made;

@@ -172,7 +172,7 @@ static void on_over(void *ctx)
 		upload_free(u);
 }
 
-static void open_place(struct upload *u);
+static void upload_open_target(struct upload *u);
 
 static void upload_on_parents(void *ctx, struct files_answer *a UNUSED,
 			      const struct warren_error *err)
@@ -180,7 +180,7 @@ static void upload_on_parents(void *ctx, struct files_answer *a UNUSED,
 	if (err)
 		upload_fail(ctx, err);
 	else
-		open_place(ctx);
+		upload_open_target(ctx);
 }
 
 static void upload_make_parents(struct upload *u)
@@ -196,8 +196,8 @@ static void upload_make_parents(struct upload *u)
 	files_make_dirs(u->files, dir, 0755, upload_on_parents, u);
 }
 
-static void upload_on_place(void *ctx, struct files_answer *a,
-			    const struct warren_error *err)
+static void upload_on_target(void *ctx, struct files_answer *a,
+			     const struct warren_error *err)
 {
 	struct upload *u = ctx;
 	struct untar_options o = {
@@ -230,11 +230,11 @@ static void upload_on_place(void *ctx, struct files_answer *a,
 	loop_timer_set(u->timer, 0);
 }
 
-static void open_place(struct upload *u)
+static void upload_open_target(struct upload *u)
 {
 	files_open(u->files, -1, u->path,
 		   u->zip ? O_PATH | O_DIRECTORY : O_WRONLY | O_CREAT | O_TRUNC, 0644,
-		   upload_on_place, u);
+		   upload_on_target, u);
 }
 
 static void on_files(void *ctx, struct files *f, const struct warren_error *err)
@@ -245,7 +245,7 @@ static void on_files(void *ctx, struct files *f, const struct warren_error *err)
 	if (!f)
 		upload_fail(u, err);
 	else
-		open_place(u);
+		upload_open_target(u);
 }
 
 /* -------------------------------------------------------------------- arriving */

@@ -43,7 +43,7 @@ static int read_limits(const struct config *cfg, const struct body *body,
 		char pointer[64];
 
 		if (!given)
-			spec->wishes |= spec_limits[i].bit;
+			spec->soft_limits |= spec_limits[i].bit;
 		if (max && value > max && given) {
 			(void)snprintf(pointer, sizeof(pointer), "/limits/%s",
 				       spec_limits[i].name);
@@ -184,16 +184,18 @@ static int check_fields(const struct config_backend *b, const struct body *body,
 }
 
 /* Where it will run, and behind which wall: as asked for, or not at all. */
-static int read_place(const struct config *cfg, const char *tenant,
-		      const struct body *body, struct wanted *w, struct api_error *err)
+static int create_request_read_backend(const struct config *cfg, const char *tenant,
+				       const struct body *body, struct wanted *w,
+				       struct api_error *err)
 {
 	const char *name = body_text(body, "backend"), *tier = body_text(body, "tier");
 	const struct config_backend *b = NULL;
 	struct warren_error why = WARREN_ERROR_INIT;
 	int r;
 
-	r = config_place(cfg, tenant, name,
-			 tier ? (enum tier)tier_parse(tier) : TIER_NONE, &b, &why);
+	r = config_select_backend(cfg, tenant, name,
+				  tier ? (enum tier)tier_parse(tier) : TIER_NONE, &b,
+				  &why);
 	if (r < 0) {
 		(void)api_error_set(err,
 				    r == -ENODEV ? API_ERR_BACKEND_UNAVAILABLE
@@ -280,7 +282,7 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 					     .platform = body_text(body, "platform") };
 	w->delete_when_idle = body_word(body, "on_idle") == V1_ON_IDLE_DELETE;
 	w->wake_on_use = body_bool(body, "wake_on_use");
-	r = read_place(cfg, caller->tenant, body, w, err);
+	r = create_request_read_backend(cfg, caller->tenant, body, w, err);
 	if (r == 0)
 		r = read_pull(caller, asked, w, err);
 	if (r == 0)

@@ -20,8 +20,8 @@
 
 struct writing {
 	struct file_call fc;
-	struct place_job *finding;
-	struct place place;
+	struct file_target_op *finding;
+	struct file_target target;
 	bool append, parents;
 	bool nameless; /* O_TMPFILE */
 	bool made;     /* the file under its own name */
@@ -45,16 +45,16 @@ static void file_write_ignore(void *ctx UNUSED, struct files_answer *a UNUSED,
 static void writing_done(struct file_call *fc)
 {
 	struct writing *w = (struct writing *)fc;
-	struct files_change c = { .verb = PROTO_UNLINK, .dir = w->place.dir, .to = -1 };
+	struct files_change c = { .verb = PROTO_UNLINK, .dir = w->target.dir, .to = -1 };
 
-	w->finding = place_free(w->finding);
+	w->finding = file_target_free(w->finding);
 	w->writer = file_writer_cancel(w->writer);
 	if (w->made && fc->files)
 		files_change_one(fc->files, c, w->name, NULL, file_write_ignore, NULL);
 	if (w->fd >= 0)
 		(void)close(w->fd);
-	if (w->place.dir >= 0)
-		(void)close(w->place.dir);
+	if (w->target.dir >= 0)
+		(void)close(w->target.dir);
 }
 
 static void file_write_failed(struct writing *w, int code)
@@ -67,7 +67,7 @@ static void file_write_failed(struct writing *w, int code)
 
 static void file_write_finish(struct writing *w)
 {
-	file_answer_info(&w->fc, w->append || w->place.exists ? 200 : 201);
+	file_answer_info(&w->fc, w->append || w->target.exists ? 200 : 201);
 }
 
 static void on_renamed(void *ctx, struct files_answer *a UNUSED,
@@ -96,10 +96,10 @@ static void on_put(void *ctx, struct files_answer *a UNUSED,
 
 static void rename_it(struct writing *w)
 {
-	struct files_change c = { .verb = PROTO_RENAME, .dir = w->place.dir, .to = -1 };
+	struct files_change c = { .verb = PROTO_RENAME, .dir = w->target.dir, .to = -1 };
 
 	files_call(w->fc.files, "write", w->fc.path);
-	files_change_one(w->fc.files, c, w->name, w->place.name, on_renamed, w);
+	files_change_one(w->fc.files, c, w->name, w->target.name, on_renamed, w);
 }
 
 static void on_owned(void *ctx, struct files_answer *a UNUSED,
@@ -111,9 +111,9 @@ static void on_owned(void *ctx, struct files_answer *a UNUSED,
 static void give_it(struct writing *w)
 {
 	struct files_change c = { .verb = PROTO_CHOWN,
-				  .owner = w->place.is.uid,
-				  .group = w->place.is.gid,
-				  .dir = w->place.dir,
+				  .owner = w->target.is.uid,
+				  .group = w->target.is.gid,
+				  .dir = w->target.dir,
 				  .to = -1 };
 
 	files_change_one(w->fc.files, c, w->name, NULL, on_owned, w);
@@ -137,24 +137,24 @@ static void on_arrived(void *ctx, struct files_answer *a UNUSED,
 /* All of it has arrived. */
 static void file_write_complete(struct writing *w)
 {
-	bool give = w->place.exists && files_uid(w->fc.files) == 0;
+	bool give = w->target.exists && files_uid(w->fc.files) == 0;
 	struct files_change c = { .verb = PROTO_PUT,
 				  .flags = give ? PROTO_CHANGE_OWNER : 0,
-				  .owner = w->place.is.uid,
-				  .group = w->place.is.gid,
+				  .owner = w->target.is.uid,
+				  .group = w->target.is.gid,
 				  .mode = w->stream,
-				  .dir = w->place.dir,
+				  .dir = w->target.dir,
 				  .to = w->fd };
 
 	if (w->nameless) {
 		files_call(w->fc.files, "write", w->fc.path);
-		files_change_one(w->fc.files, c, w->name, w->place.name, on_put, w);
+		files_change_one(w->fc.files, c, w->name, w->target.name, on_put, w);
 	}
 	(void)close(TAKE_FD(w->fd));
 	if (w->append)
 		file_write_finish(w);
 	else if (give && !w->nameless && files_are_copies(w->fc.files))
-		files_stat(w->fc.files, w->place.dir, w->name, false, on_arrived, w);
+		files_stat(w->fc.files, w->target.dir, w->name, false, on_arrived, w);
 	else if (give && !w->nameless)
 		give_it(w);
 	else if (!w->nameless)
@@ -297,13 +297,13 @@ static void file_write_on_open(void *ctx, struct files_answer *a,
 static void open_named(struct writing *w)
 {
 	files_call(w->fc.files, "write", w->fc.path);
-	files_open(w->fc.files, w->place.dir, w->name,
+	files_open(w->fc.files, w->target.dir, w->name,
 		   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, w->mode, file_write_on_open,
 		   w);
 }
 
-static void file_write_on_place(void *ctx, struct place *p,
-				const struct warren_error *err)
+static void file_write_on_target(void *ctx, struct file_target *p,
+				 const struct warren_error *err)
 {
 	struct writing *w = ctx;
 	char id[ID_LEN + 1];
@@ -313,7 +313,7 @@ static void file_write_on_place(void *ctx, struct place *p,
 		file_fail(w->fc.call, err);
 		return;
 	}
-	w->place = *p;
+	w->target = *p;
 	files_call(w->fc.files, "write", w->fc.path);
 	if (w->append) {
 		files_open(w->fc.files, p->dir, p->name,
@@ -334,7 +334,8 @@ static void file_write_begun(struct file_call *fc)
 {
 	struct writing *w = (struct writing *)fc;
 
-	place_find(fc->files, fc->path, w->parents, file_write_on_place, w, &w->finding);
+	file_target_find(fc->files, fc->path, w->parents, file_write_on_target, w,
+			 &w->finding);
 }
 
 static void file_write_begin(struct call *c, bool append, const char *path,
@@ -349,7 +350,7 @@ static void file_write_begin(struct call *c, bool append, const char *path,
 		w->parents = parents;
 		w->mode = mode ? file_mode(mode) : 0644;
 		w->stream = file_writer_stream();
-		w->fd = w->place.dir = -1;
+		w->fd = w->target.dir = -1;
 	}
 	file_begin(c, w ? &w->fc : NULL, path, user);
 }

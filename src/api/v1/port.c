@@ -151,7 +151,7 @@ static const char *const of_the_host[] = {
 	NULL,
 };
 
-static void hand_on(struct call *c, int fd)
+static void port_pass_on(struct call *c, int fd)
 {
 	const struct http_request *req = c->req;
 	const char *without[3] = { NULL };
@@ -244,7 +244,7 @@ static void port_reach(struct call *c, void (*go_on)(struct call *c, int fd))
 
 void v1_proxy_port(struct call *c)
 {
-	port_reach(c, hand_on);
+	port_reach(c, port_pass_on);
 }
 
 void v1_open_tunnel(struct call *c)

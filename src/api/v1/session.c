@@ -251,8 +251,8 @@ static void session_put_head(struct buf *out, const struct session_result *r)
 	json_int(&j, "exit_code", r->exit_code);
 }
 
-static void session_put_place(struct json *j, const struct gap *g, int stream,
-			      const char *name)
+static void session_put_gap_at(struct json *j, const struct gap *g, int stream,
+			       const char *name)
 {
 	if (g->stream == 0 || g->stream == stream)
 		json_u64(j, name, g->at[stream - 1]);
@@ -265,8 +265,8 @@ static void put_gaps(struct json *j, const struct running *k)
 	json_open(j, "gaps", '[');
 	for (size_t i = 0; i < k->n_gaps; i++) {
 		json_open(j, NULL, '{');
-		session_put_place(j, &k->gaps[i], 1, "stdout_at");
-		session_put_place(j, &k->gaps[i], 2, "stderr_at");
+		session_put_gap_at(j, &k->gaps[i], 1, "stdout_at");
+		session_put_gap_at(j, &k->gaps[i], 2, "stderr_at");
 		json_u64(j, "lost", k->gaps[i].lost);
 		json_close(j, '}');
 	}

@@ -198,7 +198,7 @@ static int move_away(int *fd)
 }
 
 /* @fd, which may be -1, and its number with init. */
-static int place_at(int fd, int number)
+static int child_dup_fd(int fd, int number)
 {
 	if (fd < 0)
 		return close(number) < 0 && errno != EBADF ? -errno : 0;
@@ -225,13 +225,13 @@ static int tidy_descriptors(struct native_plan *p, struct warren_error *err)
 		if (*moved[i] >= 0)
 			r = move_away(moved[i]);
 	for (int i = 0; i < 3 && r == 0; i++)
-		r = place_at(null, i);
+		r = child_dup_fd(null, i);
 	if (r == 0)
-		r = place_at(p->control, PROTO_FD_MAKER);
+		r = child_dup_fd(p->control, PROTO_FD_MAKER);
 	if (r == 0)
-		r = place_at(p->listener, PROTO_FD_LISTEN);
+		r = child_dup_fd(p->listener, PROTO_FD_LISTEN);
 	for (int i = 0; i < PROTO_DIRS && r == 0; i++)
-		r = place_at(p->cgroups[i], PROTO_FD_DIRS + i);
+		r = child_dup_fd(p->cgroups[i], PROTO_FD_DIRS + i);
 	if (r < 0)
 		return error_errno(err, -r, "place init's descriptors");
 	p->control = PROTO_FD_MAKER;

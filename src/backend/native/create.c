@@ -110,7 +110,7 @@ int create_cgroup_meanwhile(struct create_op *m, struct warren_error *err)
 /* Out of the way of the children to come, if there are to be any and there is room. */
 static int keep_high(const struct create_op *m, int fd)
 {
-	int high = m->spec->single ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, NATIVE_FDS_KEPT);
+	int high = m->spec->one_shot ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, NATIVE_FDS_KEPT);
 
 	if (high < 0)
 		return fd;
@@ -383,8 +383,8 @@ int create_ready(struct create_op *m, struct warren_error *err)
 {
 	int r;
 
-	m->sandbox->one_shot = m->spec->single;
-	if (m->spec->single && !m->engine->trace)
+	m->sandbox->one_shot = m->spec->one_shot;
+	if (m->spec->one_shot && !m->engine->trace)
 		return 0;
 	r = client_wait_ready(native_talk(m->sandbox), err);
 	m->sandbox->ready = r == 0;
@@ -480,7 +480,7 @@ static int create_remove(struct native *n, struct native_sandbox *sandbox,
 	 * none.
 	 */
 	if (r == 0) {
-		if (sandbox->has_door)
+		if (sandbox->has_socket)
 			durable_remove(n, sandbox->base.id);
 		engine_registry_release(n, sandbox);
 	} else {
@@ -564,7 +564,7 @@ int create_describe(struct create_op *m, struct warren_error *err UNUSED)
 			m->sandbox->has_cgroup
 				? by
 				: "by the kernel's accounting of each process",
-			m->sandbox->has_cgroup && m->spec->single
+			m->sandbox->has_cgroup && m->spec->one_shot
 				? ", times by the accounting of each process"
 				: "");
 	return 0;

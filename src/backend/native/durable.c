@@ -118,8 +118,8 @@ static bool read_link(const struct native *n, const char *name, char id[ID_LEN +
 static int durable_identify(struct native_sandbox *sandbox, struct warren_error *err)
 {
 	uid_t uid = 0;
-	int r = door_find_init(sandbox->engine->sandboxes_fd, native_talk(sandbox), &uid,
-			       err);
+	int r = sandbox_socket_find_init(sandbox->engine->sandboxes_fd,
+					 native_talk(sandbox), &uid, err);
 
 	if (r < 0)
 		return r;
@@ -161,14 +161,14 @@ int durable_bind(struct native *n, struct native_sandbox *sandbox, int *ret_fd,
 		return error_set(err, EINVAL,
 				 "a durable sandbox needs an engine with a name");
 	r = sandbox_socket_bind(n->sandboxes_fd, sandbox->base.id, ret_fd, err);
-	sandbox->has_door = r == 0;
+	sandbox->has_socket = r == 0;
 	return r;
 }
 
 int durable_note(const struct native *n, struct native_sandbox *sandbox,
 		 struct warren_error *err)
 {
-	door_note_init(native_talk(sandbox));
+	sandbox_socket_note_init(native_talk(sandbox));
 	return sandbox_socket_write_state(n->sandboxes_fd, native_talk(sandbox),
 					  &own_state, err);
 }
@@ -202,7 +202,7 @@ static struct native_sandbox *durable_handle_new(struct native *n)
 static void durable_sweep_batch(struct native *n, struct sandbox_socket_look *look,
 				const unsigned *slots, size_t count)
 {
-	door_look_at(n->sandboxes_fd, look, count);
+	sandbox_socket_look_at(n->sandboxes_fd, look, count);
 	for (size_t i = 0; i < count; i++) {
 		struct native_sandbox *sandbox;
 		struct warren_error ignored = WARREN_ERROR_INIT;
@@ -285,7 +285,7 @@ static int check_link(const struct native *n, const char *id,
 		return error_set(err, ENOENT, "it does not belong to engine '%s'",
 				 n->name);
 	sandbox->has_slot = true;
-	sandbox->has_door = true;
+	sandbox->has_socket = true;
 	return 0;
 }
 

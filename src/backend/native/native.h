@@ -98,7 +98,7 @@ struct native_sandbox {
 	unsigned slot; /* its number determines the id range */
 	bool has_slot, has_cgroup;
 	/* It owns the socket and the state file with its id. */
-	bool has_door;
+	bool has_socket;
 	bool one_shot;               /* created for one exec */
 	uid_t base_id;               /* host uid of the sandbox's root */
 	int image_lock;              /* -1: none */

@@ -75,7 +75,7 @@ static enum verdict verdict_max(enum verdict a, enum verdict b)
 }
 
 /* A socket that a sandbox is reached by. */
-struct door {
+struct orphan_socket {
 	char id[ID_LEN + 1];
 	uint32_t socket;   /* its own inode, */
 	uint32_t dev, ino; /* and that of its file, as the kernel has them */
@@ -87,14 +87,14 @@ struct list {
 	const char *only; /* the id that is looked for; NULL: all */
 	struct warren_orphan *v;
 	size_t n;
-	struct door *doors;
-	size_t n_doors;
+	struct orphan_socket *sockets;
+	size_t n_sockets;
 };
 
 static void list_done(struct list *l)
 {
 	free(l->v);
-	free(l->doors);
+	free(l->sockets);
 }
 
 /* ------------------------------------------------------------------ all sockets */
@@ -128,7 +128,7 @@ static bool orphan_is_ours(const struct nlmsghdr *h)
 /*
  * One that was bound as sandbox_socket_bind() does: the last part of its name is an id.
  */
-static int take_door(struct list *l, const struct nlmsghdr *h)
+static int orphan_take_socket(struct list *l, const struct nlmsghdr *h)
 {
 	const struct unix_diag_msg *m = NLMSG_DATA(h);
 	const struct rtattr *name = attr_of(h, UNIX_DIAG_NAME);
@@ -136,7 +136,7 @@ static int take_door(struct list *l, const struct nlmsghdr *h)
 	struct unix_diag_vfs file;
 	char text[109] = "";
 	const char *last;
-	struct door *more;
+	struct orphan_socket *more;
 
 	if (m->udiag_type != SOCK_SEQPACKET || !name || !vfs ||
 	    RTA_PAYLOAD(vfs) < sizeof(file) || RTA_PAYLOAD(name) >= sizeof(text))
@@ -145,20 +145,20 @@ static int take_door(struct list *l, const struct nlmsghdr *h)
 	(void)memcpy(&file, RTA_DATA(vfs), sizeof(file));
 	last = strrchr(text, '/');
 	if (!last || !id_valid(last + 1) || !orphan_is_ours(h) ||
-	    (l->only && strcmp(last + 1, l->only) != 0) || l->n_doors == ORPHANS_MAX)
+	    (l->only && strcmp(last + 1, l->only) != 0) || l->n_sockets == ORPHANS_MAX)
 		return 0;
-	more = realloc(l->doors, (l->n_doors + 1) * sizeof(*more));
+	more = realloc(l->sockets, (l->n_sockets + 1) * sizeof(*more));
 	if (!more)
 		return -ENOMEM;
-	l->doors = more;
-	more[l->n_doors] = (struct door){ .socket = m->udiag_ino,
-					  .dev = file.udiag_vfs_dev,
-					  .ino = file.udiag_vfs_ino };
-	(void)strcpy(more[l->n_doors++].id, last + 1);
+	l->sockets = more;
+	more[l->n_sockets] = (struct orphan_socket){ .socket = m->udiag_ino,
+						     .dev = file.udiag_vfs_dev,
+						     .ino = file.udiag_vfs_ino };
+	(void)strcpy(more[l->n_sockets++].id, last + 1);
 	return 0;
 }
 
-static int find_doors(struct list *l, struct warren_error *err)
+static int orphan_find_sockets(struct list *l, struct warren_error *err)
 {
 	AUTO_CLOSE int fd =
 		socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
@@ -193,7 +193,7 @@ static int find_doors(struct list *l, struct warren_error *err)
 				return error_set(err, EOPNOTSUPP,
 						 "this kernel does not list unix sockets "
 						 "(CONFIG_UNIX_DIAG)");
-			if (take_door(l, h) < 0)
+			if (orphan_take_socket(l, h) < 0)
 				return error_errno(err, ENOMEM, "list sockets");
 		}
 	}
@@ -202,7 +202,7 @@ static int find_doors(struct list *l, struct warren_error *err)
 /* ------------------------------------------------------------------ is it there */
 
 /* Walk the one filesystem below @dir, which is closed. */
-static enum verdict orphan_walk(int dir, const struct door *want, dev_t dev,
+static enum verdict orphan_walk(int dir, const struct orphan_socket *want, dev_t dev,
 				unsigned *left, unsigned depth)
 {
 	DIR *d = fdopendir(dir);
@@ -244,7 +244,7 @@ static enum verdict orphan_walk(int dir, const struct door *want, dev_t dev,
 	return found;
 }
 
-static enum verdict ask_ext4(int dir, const struct door *want)
+static enum verdict ask_ext4(int dir, const struct orphan_socket *want)
 {
 	_Alignas(struct file_handle) char room[sizeof(struct file_handle) + 8] = { 0 };
 	struct file_handle *handle = (void *)room;
@@ -267,7 +267,7 @@ static enum verdict ask_ext4(int dir, const struct door *want)
  * @root on.
  */
 static enum verdict ask_mount(const char *pid, const char *path, const char *root,
-			      const struct door *want)
+			      const struct orphan_socket *want)
 {
 	char full[4096 + 64];
 	AUTO_CLOSE int dir = -1;
@@ -295,7 +295,7 @@ static enum verdict ask_mount(const char *pid, const char *path, const char *roo
 }
 
 /* By the mounts that process @pid sees. */
-static enum verdict ask_process(const char *pid, const struct door *want)
+static enum verdict ask_process(const char *pid, const struct orphan_socket *want)
 {
 	char path[64], *line = NULL, where[4096], root[4096];
 	enum verdict found = FILE_NOT_SEEN;
@@ -324,7 +324,7 @@ static enum verdict ask_process(const char *pid, const struct door *want)
 }
 
 /* The mount namespaces of the machine, each asked once by one of its processes. */
-static enum verdict ask_all(const struct door *want)
+static enum verdict ask_all(const struct orphan_socket *want)
 {
 	enum verdict found = ask_process("self", want);
 	ino_t seen[1024];
@@ -371,7 +371,8 @@ static enum verdict ask_all(const struct door *want)
 /* --------------------------------------------------------------------- who has it */
 
 /* The doors of @doors that @pid holds become its own; how many they are. */
-static unsigned hold_doors(const char *pid, struct door *doors, size_t n)
+static unsigned orphan_mark_holder(const char *pid, struct orphan_socket *sockets,
+				   size_t n)
 {
 	char path[280], link[64];
 	unsigned found = 0;
@@ -390,8 +391,8 @@ static unsigned hold_doors(const char *pid, struct door *doors, size_t n)
 		if (sscanf(link, "socket:[%u]", &socket) != 1)
 			continue;
 		for (size_t i = 0; i < n; i++)
-			if (doors[i].socket == socket) {
-				doors[i].pid = atoi(pid);
+			if (sockets[i].socket == socket) {
+				sockets[i].pid = atoi(pid);
 				found++;
 			}
 	}
@@ -437,7 +438,7 @@ static bool is_shim(const char *pid)
 	       uids[2] == ours && is_shims_program(pid, name);
 }
 
-/* Which door is held by a sandbox's init or shim, and by which. */
+/* Which socket is held by a sandbox's init or shim, and by which. */
 static void find_holders(struct list *l)
 {
 	DIR *d = opendir("/proc");
@@ -446,7 +447,7 @@ static void find_holders(struct list *l)
 	while (d && (e = readdir(d)))
 		if (e->d_name[0] >= '1' && e->d_name[0] <= '9' &&
 		    (is_init(e->d_name) || is_shim(e->d_name)))
-			(void)hold_doors(e->d_name, l->doors, l->n_doors);
+			(void)orphan_mark_holder(e->d_name, l->sockets, l->n_sockets);
 	if (d)
 		(void)closedir(d);
 }
@@ -510,17 +511,17 @@ static struct warren_orphan *orphan_add(struct list *l, const char *id)
 	return &more[l->n++];
 }
 
-static bool orphan_is_lost(const struct door *door)
+static bool orphan_is_lost(const struct orphan_socket *sock)
 {
-	return door->pid && (door->file == FILE_NOT_SEEN || door->file == FILE_GONE);
+	return sock->pid && (sock->file == FILE_NOT_SEEN || sock->file == FILE_GONE);
 }
 
 /* Does an init or shim serve @id from a file that exists, or that may? */
 static bool is_served(const struct list *l, const char *id)
 {
-	for (size_t i = 0; i < l->n_doors; i++)
-		if (l->doors[i].pid && !orphan_is_lost(&l->doors[i]) &&
-		    strcmp(l->doors[i].id, id) == 0)
+	for (size_t i = 0; i < l->n_sockets; i++)
+		if (l->sockets[i].pid && !orphan_is_lost(&l->sockets[i]) &&
+		    strcmp(l->sockets[i].id, id) == 0)
 			return true;
 	return false;
 }
@@ -544,22 +545,22 @@ static bool is_known(const struct native *n, const char *id)
 static void find_lost(const struct native *n, struct list *l)
 {
 	find_holders(l);
-	for (size_t i = 0; i < l->n_doors; i++)
-		if (l->doors[i].pid)
-			l->doors[i].file = ask_all(&l->doors[i]);
-	for (size_t i = 0; i < l->n_doors; i++) {
-		const struct door *door = &l->doors[i];
+	for (size_t i = 0; i < l->n_sockets; i++)
+		if (l->sockets[i].pid)
+			l->sockets[i].file = ask_all(&l->sockets[i]);
+	for (size_t i = 0; i < l->n_sockets; i++) {
+		const struct orphan_socket *sock = &l->sockets[i];
 		struct warren_orphan *o;
 		char name[16];
 
-		if (!orphan_is_lost(door) || is_served(l, door->id) ||
-		    is_known(n, door->id))
+		if (!orphan_is_lost(sock) || is_served(l, sock->id) ||
+		    is_known(n, sock->id))
 			continue;
-		o = orphan_add(l, door->id);
+		o = orphan_add(l, sock->id);
 		if (!o)
 			continue;
-		(void)snprintf(name, sizeof(name), "%d", door->pid);
-		o->pid = door->pid;
+		(void)snprintf(name, sizeof(name), "%d", sock->pid);
+		o->pid = sock->pid;
 		o->uid = (uint32_t)proc_uid(name);
 		(void)snprintf(
 			o->detail, sizeof(o->detail),
@@ -569,10 +570,10 @@ static void find_lost(const struct native *n, struct list *l)
 }
 
 /* Does an init or shim live that has this id? */
-static bool has_door(const struct list *l, const char *id)
+static bool orphan_has_socket(const struct list *l, const char *id)
 {
-	for (size_t i = 0; i < l->n_doors; i++)
-		if (l->doors[i].pid && strcmp(l->doors[i].id, id) == 0)
+	for (size_t i = 0; i < l->n_sockets; i++)
+		if (l->sockets[i].pid && strcmp(l->sockets[i].id, id) == 0)
 			return true;
 	return false;
 }
@@ -592,7 +593,7 @@ static void find_left(const struct native *n, struct list *l)
 
 		if (!id_valid(e->d_name) ||
 		    (l->only && strcmp(e->d_name, l->only) != 0) ||
-		    has_door(l, e->d_name) || is_known(n, e->d_name) ||
+		    orphan_has_socket(l, e->d_name) || is_known(n, e->d_name) ||
 		    fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 		    !engine_registry_is_range(st.st_uid))
 			continue;
@@ -623,7 +624,7 @@ static int find_orphans(const struct native *n, struct list *l, struct warren_er
 	if (!n->privileged)
 		return error_set(err, EPERM,
 				 "only root can see the sandboxes of the whole machine");
-	r = find_doors(l, err);
+	r = orphan_find_sockets(l, err);
 	if (r < 0)
 		return r;
 	find_lost(n, l);
@@ -672,10 +673,10 @@ int orphan_list(void *state, struct warren_orphan **ret, size_t *ret_n,
 
 /* ------------------------------------------------------------------------ removing */
 
-static int orphan_end_process(const struct native *n, const struct door *door,
+static int orphan_end_process(const struct native *n, const struct orphan_socket *sock,
 			      struct warren_error *err)
 {
-	AUTO_CLOSE int pidfd = pidfd_open(door->pid, 0);
+	AUTO_CLOSE int pidfd = pidfd_open(sock->pid, 0);
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
 	char name[16];
@@ -683,24 +684,25 @@ static int orphan_end_process(const struct native *n, const struct door *door,
 	if (pidfd < 0 && errno == ESRCH)
 		return 0;
 	if (pidfd < 0)
-		return error_errno(err, errno, "open process %d", door->pid);
+		return error_errno(err, errno, "open process %d", sock->pid);
 	/*
 	 * The number may be another's by now: what the descriptor is of has the socket
 	 * and is what it was, or is spared.
 	 */
-	(void)snprintf(name, sizeof(name), "%d", door->pid);
-	if (hold_doors(name, &(struct door){ .socket = door->socket }, 1) == 0 ||
+	(void)snprintf(name, sizeof(name), "%d", sock->pid);
+	if (orphan_mark_holder(name, &(struct orphan_socket){ .socket = sock->socket },
+			       1) == 0 ||
 	    (!is_init(name) && !is_shim(name)))
 		return error_set(err, ESRCH, "process %d is now a different process",
-				 door->pid);
+				 sock->pid);
 	/* A frozen process does not die on v1. */
-	(void)cgroup_freeze(&n->cgroups, door->id, false, &ignored);
+	(void)cgroup_freeze(&n->cgroups, sock->id, false, &ignored);
 	if (pidfd_send_signal(pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH)
-		return error_errno(err, errno, "kill process %d", door->pid);
+		return error_errno(err, errno, "kill process %d", sock->pid);
 	return poll(&p, 1, END_MS) > 0
 		       ? 0
 		       : error_set(err, EBUSY, "process %d cannot be killed at present",
-				   door->pid);
+				   sock->pid);
 }
 
 int orphan_remove(void *state, const char *id, struct warren_error *err)
@@ -714,9 +716,9 @@ int orphan_remove(void *state, const char *id, struct warren_error *err)
 	if (r == 0 && l.n == 0)
 		r = error_set(err, ENOENT, "'%s' is not an orphan, or no longer one", id);
 	/* All of this id that are held are lost: otherwise none would be an orphan. */
-	for (size_t i = 0; r == 0 && i < l.n_doors; i++)
-		if (orphan_is_lost(&l.doors[i]))
-			r = orphan_end_process(n, &l.doors[i], err);
+	for (size_t i = 0; r == 0 && i < l.n_sockets; i++)
+		if (orphan_is_lost(&l.sockets[i]))
+			r = orphan_end_process(n, &l.sockets[i], err);
 	/*
 	 * A sandbox may have more processes; where a cgroup alone is left, nothing is
 	 * killed.

@@ -40,9 +40,9 @@ void take_ids(const struct native *n, struct native_sandbox *sandbox)
  * it. Where root cannot, the machine lacks something, and who set the limit is to hear of
  * it.
  */
-static bool plan_insists(const struct create_op *m, uint64_t value, uint32_t wish)
+static bool plan_insists(const struct create_op *m, uint64_t value, uint32_t limit)
 {
-	return value && (m->engine->privileged || !(m->spec->wishes & wish));
+	return value && (m->engine->privileged || !(m->spec->soft_limits & limit));
 }
 
 /*
@@ -148,7 +148,7 @@ int take_spec(struct create_op *m, struct warren_error *err)
 		.pids = s->pids                       ? s->pids
 			: most_pids(n) < PIDS_DEFAULT ? most_pids(n)
 						      : PIDS_DEFAULT,
-		.only_limits = s->single,
+		.only_limits = s->one_shot,
 		.all = s->durable,
 	};
 	m->disk = s->disk ? s->disk : m->limits.memory / 2;

@@ -51,7 +51,7 @@ static int engine_sweep_batch(struct shimmed *k, int dir, const char *path,
 {
 	int left = 0;
 
-	door_look_at(k->sandboxes_fd, look, n);
+	sandbox_socket_look_at(k->sandboxes_fd, look, n);
 	for (size_t i = 0; i < n; i++) {
 		struct warren_error ignored = WARREN_ERROR_INIT;
 		bool stays = !look[i].alive &&

@@ -24,8 +24,8 @@
 
 /* ------------------------------------------------------------------ what it is told */
 
-static int write_place(const struct shimmed *k, int dir, const char *id,
-		       struct warren_error *err)
+static int shimmed_write_config(const struct shimmed *k, int dir, const char *id,
+				struct warren_error *err)
 {
 	AUTO_BUF struct buf text = BUF_INIT(TEXT_MAX);
 	struct json j = { .out = &text };
@@ -101,7 +101,7 @@ static int put_spec_field(struct json *j, const struct warren_spec *s,
 		json_bool(j, f->name, spec_flag_get(s, f));
 		return 0;
 	case SPEC_SOFT_LIMITS:
-		json_u64(j, f->name, s->wishes);
+		json_u64(j, f->name, s->soft_limits);
 		return 0;
 	case SPEC_NETWORK:
 		json_u64(j, f->name, s->network);
@@ -202,7 +202,7 @@ static int lifecycle_reclaim(const struct shimmed *k, const char *id,
 	if (fstatat(dir, "place", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0)
 		return 0;
 	(void)unlinkat(dir, "place", 0);
-	r = write_place(k, dir, id, err);
+	r = shimmed_write_config(k, dir, id, err);
 	if (r < 0) {
 		(void)unlinkat(dir, "place", 0); /* half of one would be taken for good */
 		return r;
@@ -317,8 +317,8 @@ static int lifecycle_claim(const struct shimmed *k, struct shimmed_sandbox *sand
 	r = sandbox_socket_bind(k->sandboxes_fd, id, ret_listener, err);
 	if (r < 0)
 		return r;
-	sandbox->has_door = true;
-	return write_place(k, dir, id, err);
+	sandbox->has_socket = true;
+	return shimmed_write_config(k, dir, id, err);
 }
 
 /*
@@ -373,7 +373,7 @@ static int get_acquainted(const struct shimmed *k, struct shimmed_sandbox *sandb
 	r = sandbox_socket_identify(&other, &uid, err);
 	sandbox->pidfd = other.pidfd;
 	sandbox->pid = other.pid;
-	door_note_init(shimmed_talk(sandbox));
+	sandbox_socket_note_init(shimmed_talk(sandbox));
 	return r;
 }
 
@@ -403,7 +403,7 @@ static int lifecycle_make(struct shimmed *k, struct shimmed_sandbox *sandbox,
 	if (spec->durable && !k->named)
 		return error_set(err, EINVAL,
 				 "a durable sandbox needs an engine with a name");
-	if (spec->single && spec->durable)
+	if (spec->one_shot && spec->durable)
 		return error_set(err, EINVAL,
 				 "it cannot be durable and also for a single exec");
 	r = lifecycle_claim(k, sandbox, &listener, err);
@@ -510,7 +510,8 @@ static int lifecycle_take_up(struct shimmed *k, struct shimmed_sandbox *sandbox,
 {
 	uid_t uid = 0;
 	bool paused = shimmed_is_paused(k, sandbox->base.id);
-	int r = door_find_init(k->sandboxes_fd, shimmed_talk(sandbox), &uid, err);
+	int r = sandbox_socket_find_init(k->sandboxes_fd, shimmed_talk(sandbox), &uid,
+					 err);
 
 	if (r == 0 && uid != geteuid())
 		r = error_set(err, EPERM, "its shim belongs to another user (uid %u)",

@@ -52,7 +52,7 @@ struct shimmed_sandbox {
 	struct initclient_sandbox; /* must be first: initclient casts to it */
 	struct shimmed *engine;
 	/* During create: whether it owns the directory and the socket of its id. */
-	bool has_dir, has_door;
+	bool has_dir, has_socket;
 };
 
 static inline struct initclient_sandbox *shimmed_talk(struct shimmed_sandbox *sandbox)

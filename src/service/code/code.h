@@ -37,7 +37,7 @@
 
 struct code_run;
 
-extern const struct service_room code_hooks;
+extern const struct service_module code_hooks;
 
 /* A sandbox to create, for sandbox_create(). Only used until code_begin() returns. */
 struct code_sandbox {

@@ -4,7 +4,7 @@
 #define SERVICE_CODE_INTERNAL_H
 
 #include "service/code/code.h"
-#include "service/core/room.h"
+#include "service/core/module.h"
 #include "service/exec/exec.h"
 #include "service/files/file_writer.h"
 #include "service/files/files.h"

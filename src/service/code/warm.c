@@ -55,7 +55,7 @@ struct code_recipe {
 
 static struct code_warm *service_warm(const struct service *s)
 {
-	return s->rooms[ROOM_CODE];
+	return s->modules[MODULE_CODE];
 }
 
 /* ------------------------------------------------------------------ recipes */
@@ -112,7 +112,7 @@ static bool warm_matches(const struct code_recipe *r, const struct code_plan *p,
 {
 	return r->language == p->language && strcmp(r->owner, sandbox->row->owner) == 0 &&
 	       strcmp(r->text, sandbox->row->spec) == 0 &&
-	       r->spec.wishes == sandbox->spec->wishes &&
+	       r->spec.soft_limits == sandbox->spec->soft_limits &&
 	       r->spec.no_pull == sandbox->spec->no_pull && warm_same(r->run, p->run) &&
 	       warm_same(r->env, p->env);
 }
@@ -506,8 +506,8 @@ static void code_warm_close(struct service *s)
 	w->timer = loop_timer_free(w->timer);
 }
 
-const struct service_room code_hooks = {
-	.number = ROOM_CODE,
+const struct service_module code_hooks = {
+	.number = MODULE_CODE,
 	.service_size = sizeof(struct code_warm),
 	.open = code_warm_open_service,
 	.close = code_warm_close,

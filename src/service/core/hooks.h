@@ -4,9 +4,9 @@
  *
  * The core manages sandboxes. The modules exec, session, files and code manage the
  * commands, shells, files and runs of code in them. Modules use the core; the core calls
- * a module only through the hooks in its struct service_room. service/rooms.c lists the
- * modules, and the core calls their hooks in that order, so a module can rely on those
- * before it. Any hook may be NULL.
+ * a module only through the hooks in its struct service_module. service/modules.c lists
+ * the modules, and the core calls their hooks in that order, so a module can rely on
+ * those before it. Any hook may be NULL.
  *
  * The core allocates zeroed memory for the state of each module, for the service and for
  * each sandbox, and frees it after close() and gone().
@@ -20,14 +20,14 @@ struct proto_exited;
 
 /* The index of a module's memory. */
 enum service_room_number {
-	ROOM_EXEC,
-	ROOM_SESSION,
-	ROOM_FILES,
-	ROOM_CODE,
-	ROOM_MAX,
+	MODULE_EXEC,
+	MODULE_SESSION,
+	MODULE_FILES,
+	MODULE_CODE,
+	MODULE_MAX,
 };
 
-struct service_room {
+struct service_module {
 	enum service_room_number number;
 	/* Size of its memory for the service and for each sandbox. */
 	size_t service_size, sandbox_size;

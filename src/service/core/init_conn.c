@@ -88,11 +88,11 @@ static int put_off(struct sandbox *sandbox, uint32_t seq)
 
 static bool init_conn_exited(struct sandbox *sandbox, const struct proto_exited *msg)
 {
-	const struct service_room *const *rooms = sandbox->service->hooks;
+	const struct service_module *const *modules = sandbox->service->hooks;
 	bool known = false;
 
-	for (size_t i = 0; rooms[i] && !known; i++)
-		known = rooms[i]->exited && rooms[i]->exited(sandbox, msg);
+	for (size_t i = 0; modules[i] && !known; i++)
+		known = modules[i]->exited && modules[i]->exited(sandbox, msg);
 	return known;
 }
 

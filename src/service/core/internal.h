@@ -3,7 +3,7 @@
 #ifndef SERVICE_CORE_INTERNAL_H
 #define SERVICE_CORE_INTERNAL_H
 
-#include "service/core/room.h"
+#include "service/core/module.h"
 
 #define FAILED_KEPT_MS (3600 * 1000U) /* how long clients can see a failed creation */
 /* Time limit for an answer of init, which usually takes microseconds. */
@@ -187,12 +187,12 @@ void file_queue_close(struct sandbox *sandbox, const struct warren_error *why);
 void file_queue_free(struct sandbox *sandbox);
 
 /* Call a hook of all modules that implement it, in their order. */
-#define ROOMS_CALL(service, hook, ...)                                                   \
-	do {                                                                             \
-		for (const struct service_room *const *room_ = (service)->hooks; *room_; \
-		     room_++)                                                            \
-			if ((*room_)->hook)                                              \
-				(*room_)->hook(__VA_ARGS__);                             \
+#define ROOMS_CALL(service, hook, ...)                                               \
+	do {                                                                         \
+		for (const struct service_module *const *module_ = (service)->hooks; \
+		     *module_; module_++)                                            \
+			if ((*module_)->hook)                                        \
+				(*module_)->hook(__VA_ARGS__);                       \
 	} while (0)
 
 #endif /* SERVICE_CORE_INTERNAL_H */

@@ -84,7 +84,7 @@ static int restore_pause(struct sandbox *sandbox, struct warren_error *err)
 	return r;
 }
 
-/* The rooms are told; @done when all of them have done what they do then. */
+/* Tell the modules; call @done when all of them are done. */
 struct connected_op {
 	size_t left;
 	service_done_fn done;
@@ -104,7 +104,7 @@ static void restore_on_connected(void *ctx, int r UNUSED,
 
 static void restore_connected(struct sandbox *sandbox, service_done_fn done, void *ctx)
 {
-	const struct service_room *const *rooms = sandbox->service->hooks;
+	const struct service_module *const *modules = sandbox->service->hooks;
 	struct connected_op *op = malloc(sizeof(*op));
 
 	if (!op) {
@@ -112,11 +112,11 @@ static void restore_connected(struct sandbox *sandbox, service_done_fn done, voi
 		return;
 	}
 	*op = (struct connected_op){ .left = 1, .done = done, .ctx = ctx };
-	for (size_t i = 0; rooms[i]; i++) {
-		if (!rooms[i]->connected)
+	for (size_t i = 0; modules[i]; i++) {
+		if (!modules[i]->connected)
 			continue;
 		op->left++;
-		rooms[i]->connected(sandbox, restore_on_connected, op);
+		modules[i]->connected(sandbox, restore_on_connected, op);
 	}
 	restore_on_connected(op, 0, NULL);
 }

@@ -70,10 +70,10 @@ void sandbox_read_pause(struct sandbox *sandbox)
 				       (int64_t)sandbox->row.idle_timeout_ms;
 }
 
-static int sandbox_rooms_new(struct sandbox *sandbox, const struct service *s)
+static int sandbox_modules_new(struct sandbox *sandbox, const struct service *s)
 {
 	for (size_t i = 0; s->hooks[i]; i++) {
-		void **at = &sandbox->rooms[s->hooks[i]->number];
+		void **at = &sandbox->modules[s->hooks[i]->number];
 
 		*at = calloc(1, s->hooks[i]->sandbox_size);
 		if (!*at)
@@ -82,10 +82,10 @@ static int sandbox_rooms_new(struct sandbox *sandbox, const struct service *s)
 	return 0;
 }
 
-static void sandbox_rooms_free(struct sandbox *sandbox)
+static void sandbox_modules_free(struct sandbox *sandbox)
 {
-	for (size_t i = 0; i < ROOM_MAX; i++)
-		free(sandbox->rooms[i]);
+	for (size_t i = 0; i < MODULE_MAX; i++)
+		free(sandbox->modules[i]);
 }
 
 struct sandbox *sandbox_new(struct service *s, const struct sandbox_row *row)
@@ -96,9 +96,9 @@ struct sandbox *sandbox_new(struct service *s, const struct sandbox_row *row)
 
 	if (!sandbox)
 		return NULL;
-	if (sandbox_rooms_new(sandbox, s) < 0 ||
+	if (sandbox_modules_new(sandbox, s) < 0 ||
 	    db_get_sandbox(s->db, NULL, row->id, &sandbox->row, &ignored) < 0) {
-		sandbox_rooms_free(sandbox);
+		sandbox_modules_free(sandbox);
 		free(sandbox);
 		return NULL;
 	}
@@ -141,7 +141,7 @@ void sandbox_free(struct sandbox *sandbox)
 	}
 	sandbox->timer = loop_timer_free(sandbox->timer);
 	sandbox_row_done(&sandbox->row);
-	sandbox_rooms_free(sandbox);
+	sandbox_modules_free(sandbox);
 	free(sandbox);
 }
 

@@ -10,7 +10,7 @@
 #ifndef SERVICE_CORE_SANDBOX_JOB_H
 #define SERVICE_CORE_SANDBOX_JOB_H
 
-#include "service/core/room.h"
+#include "service/core/module.h"
 
 /* The maximum number of waiting jobs depends on the kind: sandbox_ops.c. */
 enum sandbox_job_kind {

@@ -58,36 +58,36 @@ static void on_asking_timer(void *ctx)
 	init_conn_check_due(ctx);
 }
 
-static int service_rooms_open(struct service *s, const struct service_options *o,
-			      struct warren_error *err)
+static int service_modules_open(struct service *s, const struct service_options *o,
+				struct warren_error *err)
 {
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && s->hooks[i]; i++) {
-		const struct service_room *room = s->hooks[i];
+		const struct service_module *module = s->hooks[i];
 
-		s->rooms[room->number] = calloc(1, room->service_size);
-		if (!s->rooms[room->number])
+		s->modules[module->number] = calloc(1, module->service_size);
+		if (!s->modules[module->number])
 			return error_errno(err, ENOMEM, "start the service");
-		r = room->open ? room->open(s, o, err) : 0;
+		r = module->open ? module->open(s, o, err) : 0;
 	}
 	return r;
 }
 
-/* The last one first: a room uses those before it. */
-static void service_rooms_close(struct service *s)
+/* The last one first: a module uses those before it. */
+static void service_modules_close(struct service *s)
 {
 	size_t n = 0;
 
 	while (s->hooks[n])
 		n++;
 	while (n-- > 0) {
-		const struct service_room *room = s->hooks[n];
+		const struct service_module *module = s->hooks[n];
 
-		if (room->close && s->rooms[room->number])
-			room->close(s);
-		free(s->rooms[room->number]);
-		s->rooms[room->number] = NULL;
+		if (module->close && s->modules[module->number])
+			module->close(s);
+		free(s->modules[module->number]);
+		s->modules[module->number] = NULL;
 	}
 }
 
@@ -102,7 +102,7 @@ int service_new(const struct service_options *o, struct service **ret,
 	s->loop = o->loop;
 	s->db = o->db;
 	s->journals = o->journals;
-	s->hooks = o->rooms;
+	s->hooks = o->modules;
 	s->backends = o->backends;
 	/*
 	 * One tenant alone has three quarters: ten thousand sandboxes are one descriptor
@@ -131,7 +131,7 @@ int service_new(const struct service_options *o, struct service **ret,
 	if (r == 0)
 		r = event_open(s, err);
 	if (r == 0)
-		r = service_rooms_open(s, o, err);
+		r = service_modules_open(s, o, err);
 	if (r == 0)
 		r = warden_conn_open(s, o->warden, err);
 	if (r < 0) {
@@ -158,7 +158,7 @@ struct service *service_free(struct service *s)
 	orphans_close(s);
 	prune_close(s);
 	disk_close(s);
-	service_rooms_close(s);
+	service_modules_close(s);
 	event_close(s);
 	if (s->journals >= 0)
 		(void)close(s->journals);

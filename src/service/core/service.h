@@ -48,7 +48,7 @@
 
 struct net_loop;
 struct service;
-struct service_room;
+struct service_module;
 struct sandbox;
 
 struct service_options {
@@ -65,8 +65,8 @@ struct service_options {
 	unsigned execs_max; /* execs kept in the database per sandbox */
 	/* Names of the backends, NULL-terminated; borrowed. */
 	const char *const *backends;
-	/* The modules: service/rooms.h; borrowed. */
-	const struct service_room *const *rooms;
+	/* The modules: service/modules.h; borrowed. */
+	const struct service_module *const *modules;
 	/* Limits of inotify(7) for all tenants: instances and watches; 0: the default. */
 	uint64_t watches_max, watched_max;
 	uint64_t journal_total; /* bytes of all journals of a sandbox; 0: the default */

@@ -69,7 +69,7 @@ struct exec *exec_load(struct sandbox *sandbox, const struct exec_row *row)
 	exec->service = sandbox->service;
 	exec->sandbox = sandbox;
 	exec->loop = sandbox->service->loop;
-	exec->journal = exec->notify = exec->input = exec->poke = -1;
+	exec->journal = exec->notify = exec->input = exec->wakeup = -1;
 	exec->held_at = UINT64_MAX;
 	LIST_PUSH(sandbox_execs(sandbox)->list, exec);
 	exec->listed = true;
@@ -110,7 +110,7 @@ struct exec *exec_unref(struct exec *exec)
 	exec->first_timer = loop_timer_free(exec->first_timer);
 	loop_close(exec->loop, exec->journal); /* it may have lost its name */
 	for (size_t i = 0; i < 3; i++) {
-		int fd = (const int[]){ exec->notify, exec->input, exec->poke }[i];
+		int fd = (const int[]){ exec->notify, exec->input, exec->wakeup }[i];
 
 		if (fd >= 0)
 			(void)close(fd);
@@ -292,8 +292,8 @@ void exec_take_streams(struct exec *exec, struct init_reply *a)
 	/* What is there from an earlier line leads to the same, and may be in use. */
 	if (exec->input < 0 && !exec->input_ended)
 		exec->input = take_stream(a, PROTO_GIVES_INPUT);
-	if (exec->poke < 0)
-		exec->poke = take_stream(a, PROTO_GIVES_POKE);
+	if (exec->wakeup < 0)
+		exec->wakeup = take_stream(a, PROTO_GIVES_WAKEUP);
 	exec->attached = true;
 }
 
@@ -516,8 +516,8 @@ static int ask_init(struct starting *st, int gate, struct warren_error *err)
 		.cols = from->cols,
 		.limits = from->limits,
 		.timeout_ms = from->timeout_ms,
-		.result_at = from->control ? SHELLPROTO_RESULT_FD : 0,
-		.poke_at = from->control ? SHELLPROTO_COMMAND_FD : 0,
+		.child_result_fd = from->control ? SHELLPROTO_RESULT_FD : 0,
+		.child_wakeup_fd = from->control ? SHELLPROTO_COMMAND_FD : 0,
 		.journal_limit = journal_capacity(st),
 	};
 	struct init_request_streams streams = REQUEST_STREAMS_INIT;

@@ -25,7 +25,7 @@
 struct exec;
 struct proto_process;
 
-extern const struct service_room exec_hooks;
+extern const struct service_module exec_hooks;
 
 struct exec_start {
 	const char *const *argv; /* NULL-terminated */

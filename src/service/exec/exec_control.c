@@ -252,7 +252,7 @@ int exec_input_fd(const struct exec *exec)
 
 int exec_poke_fd(const struct exec *exec)
 {
-	return exec->poke;
+	return exec->wakeup;
 }
 
 bool exec_lost(const struct exec *exec)

@@ -96,8 +96,8 @@ uint64_t exec_journal_default(const struct service *s)
 	return service_execs(s)->journal_default;
 }
 
-const struct service_room exec_hooks = {
-	.number = ROOM_EXEC,
+const struct service_module exec_hooks = {
+	.number = MODULE_EXEC,
 	.service_size = sizeof(struct service_execs),
 	.sandbox_size = sizeof(struct sandbox_execs),
 	.open = exec_hooks_open,

@@ -6,7 +6,7 @@
 #ifndef SERVICE_EXEC_INTERNAL_H
 #define SERVICE_EXEC_INTERNAL_H
 
-#include "service/core/room.h"
+#include "service/core/module.h"
 #include "service/exec/exec.h"
 
 /* The state of the module for a sandbox. */
@@ -38,12 +38,12 @@ struct service_execs {
 
 static inline struct sandbox_execs *sandbox_execs(const struct sandbox *sandbox)
 {
-	return sandbox->rooms[ROOM_EXEC];
+	return sandbox->modules[MODULE_EXEC];
 }
 
 static inline struct service_execs *service_execs(const struct service *s)
 {
-	return s->rooms[ROOM_EXEC];
+	return s->modules[MODULE_EXEC];
 }
 
 struct exec {
@@ -58,7 +58,7 @@ struct exec {
 	uint64_t capacity; /* as passed to init; 0: an earlier process started the exec */
 	int notify;        /* an eventfd while the exec runs; otherwise -1 */
 	int input;         /* write end of stdin, or the terminal; -1: none */
-	int poke;          /* for commands of a session; -1: none */
+	int wakeup;        /* for commands of a session; -1: none */
 	bool listed;       /* in the list of its sandbox */
 	bool counted;      /* in sandbox->n_running */
 	bool attached;

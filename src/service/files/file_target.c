@@ -17,45 +17,45 @@
 
 #define LINKS_MAX 40 /* as the kernel's own */
 
-struct place_job {
+struct file_target_op {
 	struct files *files;
-	struct place place;
+	struct file_target target;
 	bool parents;
 	unsigned links;
-	void (*done)(void *ctx, struct place *p, const struct warren_error *err);
+	void (*done)(void *ctx, struct file_target *p, const struct warren_error *err);
 	void *ctx;
 };
 
-struct place_job *place_free(struct place_job *j)
+struct file_target_op *file_target_free(struct file_target_op *j)
 {
-	if (j && j->place.dir >= 0)
-		(void)close(j->place.dir);
+	if (j && j->target.dir >= 0)
+		(void)close(j->target.dir);
 	free(j);
 	return NULL;
 }
 
-static void file_target_look(struct place_job *j);
+static void file_target_look(struct file_target_op *j);
 
-static void file_target_over(struct place_job *j, const struct warren_error *err)
+static void file_target_over(struct file_target_op *j, const struct warren_error *err)
 {
-	j->done(j->ctx, err ? NULL : &j->place, err);
+	j->done(j->ctx, err ? NULL : &j->target, err);
 	free(j);
 }
 
-static void file_target_fail(struct place_job *j, int code)
+static void file_target_fail(struct file_target_op *j, int code)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	(void)error_errno(&err, code, "write '%.200s'", j->place.path);
+	(void)error_errno(&err, code, "write '%.200s'", j->target.path);
 	file_target_over(j, &err);
 }
 
-static void file_target_open_parent(struct place_job *j);
+static void file_target_open_parent(struct file_target_op *j);
 
 static void file_target_on_made(void *ctx, struct files_answer *a UNUSED,
 				const struct warren_error *err)
 {
-	struct place_job *j = ctx;
+	struct file_target_op *j = ctx;
 
 	j->parents = false;
 	if (err)
@@ -64,9 +64,9 @@ static void file_target_on_made(void *ctx, struct files_answer *a UNUSED,
 		file_target_open_parent(j);
 }
 
-static size_t parent_len(const struct place_job *j)
+static size_t parent_len(const struct file_target_op *j)
 {
-	size_t n = (size_t)(strrchr(j->place.path, '/') - j->place.path);
+	size_t n = (size_t)(strrchr(j->target.path, '/') - j->target.path);
 
 	return n > 0 ? n : 1;
 }
@@ -74,37 +74,37 @@ static size_t parent_len(const struct place_job *j)
 static void file_target_on_parent(void *ctx, struct files_answer *a,
 				  const struct warren_error *err)
 {
-	struct place_job *j = ctx;
-	char path[sizeof(j->place.path)];
+	struct file_target_op *j = ctx;
+	char path[sizeof(j->target.path)];
 
 	if (err && err->code == ENOENT && j->parents) {
 		(void)snprintf(path, sizeof(path), "%.*s", (int)parent_len(j),
-			       j->place.path);
+			       j->target.path);
 		files_make_dirs(j->files, path, 0755, file_target_on_made, j);
 		return;
 	}
 	if (!err)
-		j->place.dir = TAKE_FD(a->fd);
+		j->target.dir = TAKE_FD(a->fd);
 	file_target_over(j, err);
 }
 
-static void file_target_open_parent(struct place_job *j)
+static void file_target_open_parent(struct file_target_op *j)
 {
-	char path[sizeof(j->place.path)];
-	const char *name = strrchr(j->place.path, '/') + 1;
+	char path[sizeof(j->target.path)];
+	const char *name = strrchr(j->target.path, '/') + 1;
 
-	if (name[0] == '\0' || strlen(name) >= sizeof(j->place.name)) {
+	if (name[0] == '\0' || strlen(name) >= sizeof(j->target.name)) {
 		file_target_fail(j, name[0] ? ENAMETOOLONG : EISDIR);
 		return;
 	}
-	(void)strcpy(j->place.name, name);
-	(void)snprintf(path, sizeof(path), "%.*s", (int)parent_len(j), j->place.path);
+	(void)strcpy(j->target.name, name);
+	(void)snprintf(path, sizeof(path), "%.*s", (int)parent_len(j), j->target.path);
 	files_open(j->files, -1, path, O_PATH | O_DIRECTORY, 0, file_target_on_parent, j);
 }
 
-static void file_target_follow(struct place_job *j, const char *link)
+static void file_target_follow(struct file_target_op *j, const char *link)
 {
-	char path[sizeof(j->place.path)];
+	char path[sizeof(j->target.path)];
 	int n;
 
 	if (++j->links > LINKS_MAX) {
@@ -115,20 +115,20 @@ static void file_target_follow(struct place_job *j, const char *link)
 		n = snprintf(path, sizeof(path), "%s", link);
 	else
 		n = snprintf(path, sizeof(path), "%.*s/%s", (int)parent_len(j),
-			     j->place.path, link);
+			     j->target.path, link);
 	if (n < 0 || (size_t)n >= sizeof(path) || !link[0]) {
 		file_target_fail(j, ENAMETOOLONG);
 		return;
 	}
-	(void)strcpy(j->place.path, path);
-	files_tidy(j->place.path);
+	(void)strcpy(j->target.path, path);
+	files_tidy(j->target.path);
 	file_target_look(j);
 }
 
 static void file_target_on_look(void *ctx, struct files_answer *a,
 				const struct warren_error *err)
 {
-	struct place_job *j = ctx;
+	struct file_target_op *j = ctx;
 	struct proto_found found;
 	size_t at = 0;
 
@@ -148,37 +148,38 @@ static void file_target_on_look(void *ctx, struct files_answer *a,
 		file_target_fail(j, S_ISDIR(found.is.mode) ? EISDIR : ENXIO);
 		return;
 	}
-	j->place.exists = !err;
+	j->target.exists = !err;
 	if (!err)
-		j->place.is = found.is;
+		j->target.is = found.is;
 	file_target_open_parent(j);
 }
 
-static void file_target_look(struct place_job *j)
+static void file_target_look(struct file_target_op *j)
 {
-	files_stat(j->files, -1, j->place.path, false, file_target_on_look, j);
+	files_stat(j->files, -1, j->target.path, false, file_target_on_look, j);
 }
 
-void place_find(struct files *f, const char *path, bool parents,
-		void (*done)(void *ctx, struct place *p, const struct warren_error *err),
-		void *ctx, struct place_job **ret)
+void file_target_find(struct files *f, const char *path, bool parents,
+		      void (*done)(void *ctx, struct file_target *p,
+				   const struct warren_error *err),
+		      void *ctx, struct file_target_op **ret)
 {
-	struct place_job *j = calloc(1, sizeof(*j));
+	struct file_target_op *j = calloc(1, sizeof(*j));
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	*ret = NULL;
-	if (!j || strlen(path) >= sizeof(j->place.path)) {
+	if (!j || strlen(path) >= sizeof(j->target.path)) {
 		free(j);
 		(void)error_errno(&err, ENOMEM, "write '%.40s'", path);
 		done(ctx, NULL, &err);
 		return;
 	}
 	j->files = f;
-	j->place.dir = -1;
+	j->target.dir = -1;
 	j->parents = parents;
 	j->done = done;
 	j->ctx = ctx;
-	(void)strcpy(j->place.path, path);
+	(void)strcpy(j->target.path, path);
 	*ret = j;
 	file_target_look(j);
 }

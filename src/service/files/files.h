@@ -31,7 +31,7 @@
 
 struct files;
 
-extern const struct service_room files_hooks;
+extern const struct service_module files_hooks;
 
 void files_begin(struct sandbox *sandbox, const char *user,
 		 void (*fn)(void *ctx, struct files *f, const struct warren_error *err),
@@ -210,7 +210,7 @@ struct tree_job *tree_free(struct tree_job *t);
 /* --------------------------------------------------------------------- file_target.c */
 
 /* Where a file is to be written. */
-struct place {
+struct file_target {
 	int dir;         /* the directory; the caller closes it */
 	char name[256];  /* in the directory */
 	char path[4096]; /* the whole path, with links resolved */
@@ -218,11 +218,12 @@ struct place {
 	struct proto_entry is; /* its attributes, if it exists */
 };
 
-struct place_job;
+struct file_target_op;
 /* Follows links; creates missing directories if @parents. */
-void place_find(struct files *f, const char *path, bool parents,
-		void (*done)(void *ctx, struct place *p, const struct warren_error *err),
-		void *ctx, struct place_job **ret);
-struct place_job *place_free(struct place_job *j);
+void file_target_find(struct files *f, const char *path, bool parents,
+		      void (*done)(void *ctx, struct file_target *p,
+				   const struct warren_error *err),
+		      void *ctx, struct file_target_op **ret);
+struct file_target_op *file_target_free(struct file_target_op *j);
 
 #endif /* SERVICE_FILES_FILES_H */

@@ -10,8 +10,8 @@ static int files_hooks_open(struct service *s, const struct service_options *o,
 	return 0;
 }
 
-const struct service_room files_hooks = {
-	.number = ROOM_FILES,
+const struct service_module files_hooks = {
+	.number = MODULE_FILES,
 	.service_size = sizeof(struct service_files),
 	.sandbox_size = sizeof(struct sandbox_files),
 	.open = files_hooks_open,

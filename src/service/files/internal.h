@@ -3,7 +3,7 @@
 #ifndef SERVICE_FILES_INTERNAL_H
 #define SERVICE_FILES_INTERNAL_H
 
-#include "service/core/room.h"
+#include "service/core/module.h"
 #include "service/files/files.h"
 
 /* The state of the module for a sandbox. */
@@ -18,12 +18,12 @@ struct service_files {
 
 static inline struct sandbox_files *sandbox_files(const struct sandbox *sandbox)
 {
-	return sandbox->rooms[ROOM_FILES];
+	return sandbox->modules[MODULE_FILES];
 }
 
 static inline struct service_files *service_files(const struct service *s)
 {
-	return s->rooms[ROOM_FILES];
+	return s->modules[MODULE_FILES];
 }
 
 /* files.c */

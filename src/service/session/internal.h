@@ -3,7 +3,7 @@
 #ifndef SERVICE_SESSION_INTERNAL_H
 #define SERVICE_SESSION_INTERNAL_H
 
-#include "service/core/room.h"
+#include "service/core/module.h"
 #include "service/session/session.h"
 #include "shellproto/shellproto.h"
 
@@ -90,12 +90,12 @@ struct service_sessions {
 
 static inline struct sandbox_sessions *sandbox_sessions(const struct sandbox *sandbox)
 {
-	return sandbox->rooms[ROOM_SESSION];
+	return sandbox->modules[MODULE_SESSION];
 }
 
 static inline struct service_sessions *service_sessions(const struct service *s)
 {
-	return s->rooms[ROOM_SESSION];
+	return s->modules[MODULE_SESSION];
 }
 
 /* session.c */

@@ -16,7 +16,7 @@
 
 struct session;
 
-extern const struct service_room session_hooks;
+extern const struct service_module session_hooks;
 
 typedef void (*session_fn)(void *ctx, struct session *session,
 			   const struct warren_error *err);

@@ -16,8 +16,8 @@ static int session_hooks_open(struct service *s, const struct service_options *o
 	return session_marker_key_open(s, err);
 }
 
-const struct service_room session_hooks = {
-	.number = ROOM_SESSION,
+const struct service_module session_hooks = {
+	.number = MODULE_SESSION,
 	.service_size = sizeof(struct service_sessions),
 	.sandbox_size = sizeof(struct sandbox_sessions),
 	.open = session_hooks_open,

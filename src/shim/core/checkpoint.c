@@ -70,10 +70,10 @@ static int begin_save(int c, uint32_t seq, struct warren_error *err)
 {
 	int r;
 
-	image = open(place.state_dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	image = open(this_sandbox.state_dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (image < 0)
-		return error_errno(err, errno, "%s: create a file in '%s'", place.name,
-				   place.state_dir);
+		return error_errno(err, errno, "%s: create a file in '%s'",
+				   this_sandbox.name, this_sandbox.state_dir);
 	r = work_save(c, seq, WORK_SAVE, checkpoint_find_exec(), &image, 1);
 	if (r == 0) {
 		checkpoint_move(SAVING);
@@ -84,17 +84,17 @@ static int begin_save(int c, uint32_t seq, struct warren_error *err)
 		       ? error_set(err, EBUSY,
 				   "%s: a file of the sandbox is in use: try again when "
 				   "that is done",
-				   place.name)
-		       : error_errno(err, -r, "%s: save the sandbox", place.name);
+				   this_sandbox.name)
+		       : error_errno(err, -r, "%s: save the sandbox", this_sandbox.name);
 }
 
 static int begin_restore(int c, uint32_t seq, struct warren_error *err)
 {
-	int fds[] = { image, place.held };
-	int r = work_save(c, seq, WORK_RESTORE, 0, fds, place.held >= 0 ? 2 : 1);
+	int fds[] = { image, this_sandbox.held };
+	int r = work_save(c, seq, WORK_RESTORE, 0, fds, this_sandbox.held >= 0 ? 2 : 1);
 
 	if (r < 0)
-		return error_errno(err, -r, "%s: restore the sandbox", place.name);
+		return error_errno(err, -r, "%s: restore the sandbox", this_sandbox.name);
 	checkpoint_move(WAKING);
 	return 0;
 }
@@ -106,13 +106,13 @@ void save_request(int c, const struct proto_save *msg)
 	bool saving = msg->h.type == PROTO_SAVE;
 	int r = 0;
 
-	if (!place.driver->save)
+	if (!this_sandbox.driver->save)
 		r = error_set(&err, EOPNOTSUPP,
 			      "a checkpoint is not supported by backend '%s'",
-			      place.name);
+			      this_sandbox.name);
 	else if (phase == SAVING || phase == WAKING)
-		r = error_set(&err, EBUSY, "%s: the sandbox is being %s", place.name,
-			      phase == SAVING ? "saved" : "restored");
+		r = error_set(&err, EBUSY, "%s: the sandbox is being %s",
+			      this_sandbox.name, phase == SAVING ? "saved" : "restored");
 	else if (phase == (saving ? SAVED : AWAKE))
 		conn_reply(c, msg->h.seq, 0, PROTO_STAGE_NONE, -1);
 	else
@@ -143,7 +143,8 @@ void save_over(bool saving, const struct proto_reply *r, size_t size)
 	struct warren_error why = WARREN_ERROR_INIT;
 
 	if (size < sizeof(*r))
-		(void)error_errno(&why, EPROTO, "%s: save the sandbox", place.name);
+		(void)error_errno(&why, EPROTO, "%s: save the sandbox",
+				  this_sandbox.name);
 	else if (r->status < 0)
 		(void)error_set(&why, -r->status, "%.*s", (int)(size - sizeof(*r)),
 				(const char *)(r + 1));
@@ -155,7 +156,7 @@ void save_died(bool saving, struct warren_error *ret_why)
 	(void)error_set(
 		ret_why, EREMOTEIO,
 		"%s: the process that was to %s the sandbox died; the sandbox is lost",
-		place.name, saving ? "save" : "restore");
+		this_sandbox.name, saving ? "save" : "restore");
 	checkpoint_settle(saving ? PROTO_SAVE : PROTO_RESTORE, false, ret_why);
 }
 
@@ -163,9 +164,9 @@ void save_died(bool saving, struct warren_error *ret_why)
 
 static int checkpoint_save(const struct work *w, int file, struct warren_error *err)
 {
-	int r = place.driver->savable(&place, w->pid, err);
+	int r = this_sandbox.driver->savable(&this_sandbox, w->pid, err);
 
-	return r < 0 ? r : place.driver->save(&place, file, err);
+	return r < 0 ? r : this_sandbox.driver->save(&this_sandbox, file, err);
 }
 
 /* Tells how it went, as one struct warren_error. */
@@ -180,8 +181,8 @@ static pid_t checkpoint_start(const struct work *w, const int *fds, size_t n_fds
 	if (w->kind == WORK_SAVE)
 		(void)checkpoint_save(w, fds[0], &err);
 	else
-		(void)place.driver->restore(&place, fds[0], n_fds > 1 ? fds[1] : -1,
-					    &err);
+		(void)this_sandbox.driver->restore(&this_sandbox, fds[0],
+						   n_fds > 1 ? fds[1] : -1, &err);
 	(void)fd_write_all(tell, &err, sizeof(err));
 	_exit(0);
 }
@@ -194,21 +195,21 @@ void save_work(const struct work *w, int *fds, size_t n_fds)
 	pid_t pid = -1;
 	int r = 0;
 
-	hand_release();
+	shell_pool_release();
 	if (w->kind == WORK_SAVE && spool_tick())
 		r = error_set(
 			&err, EBUSY,
 			"%s: a file of the sandbox is open for writing: close it first",
-			place.name);
+			this_sandbox.name);
 	else if (n_fds == 0 || pipe2(ends, O_CLOEXEC) < 0)
 		r = error_errno(&err, n_fds == 0 ? EPROTO : errno, "%s: make a pipe",
-				place.name);
+				this_sandbox.name);
 	if (r == 0)
 		pid = checkpoint_start(w, fds, n_fds, ends[1]);
 	if (ends[1] >= 0)
 		(void)close(ends[1]);
 	if (r == 0 && pid < 0)
-		r = error_errno(&err, EAGAIN, "%s: start a process", place.name);
+		r = error_errno(&err, EAGAIN, "%s: start a process", this_sandbox.name);
 	/*
 	 * For as long as the file grows. A restore has its own patience, and undoes what
 	 * it began.
@@ -223,7 +224,8 @@ void save_work(const struct work *w, int *fds, size_t n_fds)
 		(void)memcpy(&err, told.data, sizeof(err));
 	else if (err.code == 0)
 		(void)error_set(&err, EREMOTEIO,
-				"%s: the process %s, and the sandbox is lost", place.name,
+				"%s: the process %s, and the sandbox is lost",
+				this_sandbox.name,
 				r == -ETIMEDOUT ? "takes too long" : "was killed");
 	if (ends[0] >= 0)
 		(void)close(ends[0]);

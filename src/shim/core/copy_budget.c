@@ -160,7 +160,7 @@ int room_claim(const char *dir, int fd, uint64_t bytes, uint64_t written,
 			err, EFBIG,
 			"%s: more than %" PRIu64
 			" MiB of files are being copied at once, which is the maximum for this sandbox: copy less at a time",
-			place.name, limit >> 20);
+			this_sandbox.name, limit >> 20);
 	/* Of memory there is no such number, and it says 0 of 0. */
 	ledger_others(others);
 	if (fstatvfs(fd, &fs) == 0 && fs.f_blocks > 0)
@@ -170,6 +170,6 @@ int room_claim(const char *dir, int fd, uint64_t bytes, uint64_t written,
 	if (bytes > left || bytes > WEIGHT * (left - bytes))
 		return error_set(err, ENOSPC,
 				 "%s: no room for a copy of it on the service's disk",
-				 place.name);
+				 this_sandbox.name);
 	return 0;
 }

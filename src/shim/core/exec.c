@@ -67,9 +67,9 @@ static const char *mark_sandbox(void)
 {
 	static char text[sizeof(SANDBOX_NAME) + 1 + ID_LEN];
 
-	if (!place.driver->outlived || child_apart)
+	if (!this_sandbox.driver->outlived || child_apart)
 		return NULL;
-	(void)snprintf(text, sizeof(text), SANDBOX_NAME "=%s", place.id);
+	(void)snprintf(text, sizeof(text), SANDBOX_NAME "=%s", this_sandbox.id);
 	return text;
 }
 
@@ -131,7 +131,7 @@ static void run_platform(const struct shim_exec *e)
 	struct shim_exec mine = *e;
 
 	mine.outcome_fd = 3;
-	place.driver->exec(&place, &mine);
+	this_sandbox.driver->exec(&this_sandbox, &mine);
 }
 
 /*
@@ -140,7 +140,7 @@ static void run_platform(const struct shim_exec *e)
  */
 static bool is_bare(void)
 {
-	return !inside.shell[0] || place.driver->tells_all;
+	return !inside.shell[0] || this_sandbox.driver->tells_all;
 }
 
 static void exec_run_command(const struct plan *p, const struct extra *x, bool quiet)
@@ -341,8 +341,8 @@ long spawn_child(struct plan *p, struct exec *ex)
 	pid_t pid;
 
 	*x = (struct extra){ .outcome = -1, .aside = -1 };
-	if (place.memory >= 0)
-		(void)cgroup_kills(place.memory, &x->kills);
+	if (this_sandbox.memory >= 0)
+		(void)cgroup_kills(this_sandbox.memory, &x->kills);
 	note_company(ex);
 	set_target(&x->target, p->msg);
 	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
@@ -481,7 +481,7 @@ static void never_spoke(struct exec *ex, struct extra *x)
 		accept_start(ex, x);
 		return;
 	}
-	(void)snprintf(why, sizeof(why), "%s: exec: %.400s", place.name,
+	(void)snprintf(why, sizeof(why), "%s: exec: %.400s", this_sandbox.name,
 		       ex->start_by == 0 ? "the command did not start in time"
 		       : x->why[0]       ? x->why
 					 : "it ended before the command started");
@@ -496,7 +496,7 @@ static void bare_started(struct exec *ex, struct extra *x, bool over)
 {
 	struct shim_outcome o = { 0 };
 
-	if (!place.driver->tells_start && !over) {
+	if (!this_sandbox.driver->tells_start && !over) {
 		accept_start(ex, x);
 		return;
 	}
@@ -588,7 +588,7 @@ static int by_convention(int status)
  */
 static bool is_ending(void)
 {
-	return place.first >= 0 && proc_is_ending(place.first);
+	return this_sandbox.first >= 0 && proc_is_ending(this_sandbox.first);
 }
 
 /* No one can say how it would have ended; of want of memory, somebody can. */
@@ -605,7 +605,7 @@ static bool exec_is_lost(const struct extra *x, const struct shim_outcome *o, bo
 	if (!killed || (told && o->err.code == ENOMEM) ||
 	    !(sandbox_is_dead() || is_ending()))
 		return false;
-	return place.memory < 0 || cgroup_kills(place.memory, &kills) < 0 ||
+	return this_sandbox.memory < 0 || cgroup_kills(this_sandbox.memory, &kills) < 0 ||
 	       kills <= x->kills;
 }
 
@@ -725,7 +725,8 @@ static uint32_t kills_since(const struct extra *x, int status)
 {
 	uint64_t n = 0;
 
-	if (place.memory < 0 || cgroup_kills(place.memory, &n) < 0 || n <= x->kills ||
+	if (this_sandbox.memory < 0 || cgroup_kills(this_sandbox.memory, &n) < 0 ||
+	    n <= x->kills ||
 	    (x->shared && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)))
 		return 0;
 	return (uint32_t)(n - x->kills);

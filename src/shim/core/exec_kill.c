@@ -66,7 +66,7 @@ void tree_kill(struct exec *ex)
 		ex->deadline = agent_now() + AGAIN_NS;
 		return;
 	}
-	if (!inside.shell[0] && !place.driver->signal) {
+	if (!inside.shell[0] && !this_sandbox.driver->signal) {
 		child_end(ex); /* nobody inside will be found */
 		return;
 	}

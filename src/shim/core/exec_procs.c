@@ -53,8 +53,9 @@ static int run_script(const char *user, const struct buf *script, struct buf *ou
 		return error_set(err, ETIMEDOUT,
 				 "%s: exec: not all of its processes were found within "
 				 "%d seconds",
-				 place.name, SIGNAL_SECS);
-	return hand_run(user, script, out, (int)((tree_until - t) / 1000000000) + 1, err);
+				 this_sandbox.name, SIGNAL_SECS);
+	return shell_pool_run(user, script, out, (int)((tree_until - t) / 1000000000) + 1,
+			      err);
 }
 
 static int parse_listing(char *text, const struct target *targets, size_t n,
@@ -92,7 +93,7 @@ static int exec_procs_look(const struct target *targets, size_t n, struct procs 
 	if (r == -E2BIG)
 		return error_set(err, EREMOTEIO,
 				 "%s: exec: the sandbox lists more than %d processes",
-				 place.name, PROCS_MAX);
+				 this_sandbox.name, PROCS_MAX);
 	if (r < 0)
 		return error_errno(err, -r, "list the processes");
 	return 0;
@@ -181,9 +182,9 @@ static int send_bare(const struct work *w, const struct target *t,
 		return error_set(
 			err, EOPNOTSUPP,
 			"%s: the image has no shell to find these processes with",
-			place.name);
-	return place.driver->signal(&place, t->mark, t->user[0] ? t->user : NULL, all,
-				    w->sig, err);
+			this_sandbox.name);
+	return this_sandbox.driver->signal(&this_sandbox, t->mark,
+					   t->user[0] ? t->user : NULL, all, w->sig, err);
 }
 
 /* To each, whatever became of the others; the first error is told. */
@@ -212,7 +213,7 @@ static int send_signal(const struct work *w, const struct target *targets, size_
 	int any = 0;
 
 	deadline_start();
-	if (!inside.shell[0] && place.driver->signal)
+	if (!inside.shell[0] && this_sandbox.driver->signal)
 		return send_all_bare(w, targets, n, err);
 	for (int i = 0; i < passes; i++) {
 		struct procs l;
@@ -244,14 +245,15 @@ static void target_everyone(struct work *w, const char *user)
 	w->target = (struct target){ 0 };
 	(void)snprintf(w->target.user, sizeof(w->target.user), "%s", user);
 	(void)snprintf(w->target.mark, sizeof(w->target.mark), SANDBOX_NAME "=%s",
-		       place.id);
+		       this_sandbox.id);
 }
 
 /* The guest agent sends it with one system call. */
 static int everyone_by_guest(int sig, struct warren_error *err)
 {
 	char number[12];
-	const char *const argv[] = { place.driver->guest, "everyone", number, NULL };
+	const char *const argv[] = { this_sandbox.driver->guest, "everyone", number,
+				     NULL };
 	AUTO_CLOSE int outcome = -1;
 	struct shim_outcome o = { 0 };
 	int ends[2], status;
@@ -267,20 +269,21 @@ static int everyone_by_guest(int sig, struct warren_error *err)
 		return error_errno(err, -pid, "start a process");
 	status = shim_sandbox_await(pid, SIGNAL_SECS, -1, NULL, -1, -1);
 	if (status < 0)
-		return error_errno(err, -status, "%s: signal all processes", place.name);
+		return error_errno(err, -status, "%s: signal all processes",
+				   this_sandbox.name);
 	if (WIFEXITED(status) && WEXITSTATUS(status) <= 1)
 		return WEXITSTATUS(status) == 0 ? 0 : -ESRCH;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
 		return error_set(err, EREMOTEIO,
 				 "%s: signal all processes: some of them do not end",
-				 place.name);
+				 this_sandbox.name);
 	(void)!read(outcome, &o, sizeof(o));
 	o.err.msg[sizeof(o.err.msg) - 1] = '\0';
 	return error_set(err, EREMOTEIO,
 			 "%s: signal all processes: nothing can be started in the "
 			 "sandbox%s%.200s; if it has too many processes, raise its limit "
 			 "'pids', or delete it",
-			 place.name, o.err.msg[0] ? ": " : "", o.err.msg);
+			 this_sandbox.name, o.err.msg[0] ? ": " : "", o.err.msg);
 }
 
 static int everyone_ask_catches(const struct work *w, const struct procs *l,
@@ -347,11 +350,12 @@ static int everyone_nearby(struct warren_error *err)
 {
 	char variable[sizeof(SANDBOX_NAME) + 1 + ID_LEN];
 
-	(void)snprintf(variable, sizeof(variable), SANDBOX_NAME "=%s", place.id);
+	(void)snprintf(variable, sizeof(variable), SANDBOX_NAME "=%s", this_sandbox.id);
 	if (local_procs_kill(variable, NEARBY_MS) == 0)
 		return 0;
 	return error_set(err, EREMOTEIO,
-			 "%s: signal all processes: some of them do not end", place.name);
+			 "%s: signal all processes: some of them do not end",
+			 this_sandbox.name);
 }
 
 void everyone_work(const struct work *w)
@@ -359,19 +363,19 @@ void everyone_work(const struct work *w)
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r;
 
-	if (place.driver->guest)
+	if (this_sandbox.driver->guest)
 		r = everyone_by_guest(w->sig, &err);
-	else if (!place.driver->outlived)
+	else if (!this_sandbox.driver->outlived)
 		r = -EOPNOTSUPP;
 	else
 		r = everyone_by_script(w, "0:0", &err);
-	if (r < 0 && r != -ESRCH && r != -ETIMEDOUT && place.driver->outlived)
+	if (r < 0 && r != -ESRCH && r != -ETIMEDOUT && this_sandbox.driver->outlived)
 		r = everyone_by_script(w, "", &err);
-	if (w->sig == SIGKILL && place.driver->outlived && (r == 0 || r == -ESRCH))
+	if (w->sig == SIGKILL && this_sandbox.driver->outlived && (r == 0 || r == -ESRCH))
 		r = everyone_nearby(&err);
 	/* Our shells are among them, or have outlived all others. */
 	if (w->sig == SIGKILL)
-		hand_release();
+		shell_pool_release();
 	/* That there is no process left is no failure. */
 	if (r == -ESRCH && w->sig > 0)
 		r = 0;
@@ -399,7 +403,7 @@ void tree_end(void)
 		all.target.user[0] = '\0';
 		(void)send_signal(&all, &all.target, 1, &ignored);
 	}
-	hand_release();
+	shell_pool_release();
 }
 
 /* ----------------------------------------------------------------------- listing */
@@ -499,7 +503,8 @@ static bool is_paused(void)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
-	return place.driver->silent && place.driver->silent(&place, &ignored) == -EBUSY;
+	return this_sandbox.driver->silent &&
+	       this_sandbox.driver->silent(&this_sandbox, &ignored) == -EBUSY;
 }
 
 /*

@@ -288,7 +288,7 @@ void change_work(const struct work *w, const struct proto_change *msg, size_t si
 	/* Say how far it came, in any case. */
 	buf_printf(&script, "}\nchange || { echo \"%s$i\"; false; }", mark);
 	if (r == 0)
-		r = hand_run(user, &script, &out, CHANGE_SECS, &err);
+		r = shell_pool_run(user, &script, &out, CHANGE_SECS, &err);
 	if (r < 0) {
 		(void)files_fail(w, err.code, err.msg);
 		return;

@@ -56,11 +56,11 @@ int spool_new(void)
 {
 	AUTO_CLOSE int memory = -1;
 	char name[32];
-	int fd = open(place.state_dir, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	int fd = open(this_sandbox.state_dir, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
 
 	/* An engine that has no images yet has no state directory either. */
-	if (fd < 0 && errno == ENOENT && fd_make_dirs(place.state_dir, 0755) == 0)
-		fd = open(place.state_dir, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	if (fd < 0 && errno == ENOENT && fd_make_dirs(this_sandbox.state_dir, 0755) == 0)
+		fd = open(this_sandbox.state_dir, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
 	if (fd >= 0)
 		return fd;
 	memory = memfd_create("warren-file", MFD_CLOEXEC);
@@ -100,7 +100,7 @@ int spool_run(const char *user, const char *last, const char *path, int in, int 
 	buf_printf(&script, "%s\n", last);
 	argv[2] = script.data;
 	if (script.failed || pipe2(words, O_CLOEXEC) < 0)
-		return error_errno(err, ENOMEM, "%s: exec", place.name);
+		return error_errno(err, ENOMEM, "%s: exec", this_sandbox.name);
 	r = child_start(argv, user[0] ? user : NULL, in, out, words[1], outcome);
 	(void)close(words[1]);
 	if (r > 0)
@@ -109,9 +109,9 @@ int spool_run(const char *user, const char *last, const char *path, int in, int 
 	if (r == -ETIMEDOUT)
 		return error_set(err, ETIMEDOUT,
 				 "%s: exec: no data was transferred within %d seconds",
-				 place.name, secs);
+				 this_sandbox.name, secs);
 	if (r < 0)
-		return error_errno(err, -r, "%s: exec", place.name);
+		return error_errno(err, -r, "%s: exec", this_sandbox.name);
 	r = WIFEXITED(r) ? WEXITSTATUS(r) : 128;
 	/* What the platform says counts more than the status of its process. */
 	for (off_t at = 0; pread(outcome, &o, sizeof(o), at) == sizeof(o);
@@ -122,7 +122,7 @@ int spool_run(const char *user, const char *last, const char *path, int in, int 
 	buf_add(&said, "", 1);
 	said.data[strcspn(said.data, "\r\n")] = '\0';
 	r = script_errno(said.data, EIO, NULL);
-	return error_set(err, r, "%s: %.300s", place.name,
+	return error_set(err, r, "%s: %.300s", this_sandbox.name,
 			 said.data[0] ? said.data
 				      : "the tool inside failed and gave no reason");
 }
@@ -130,7 +130,7 @@ int spool_run(const char *user, const char *last, const char *path, int in, int 
 /* Is the file for the platform to move? If there is no shell, or if it was told how. */
 static bool by_platform(const char *setting)
 {
-	return !inside.shell[0] || json_object_get(place.config, setting);
+	return !inside.shell[0] || json_object_get(this_sandbox.config, setting);
 }
 
 static bool still_open(int fd)
@@ -191,7 +191,7 @@ static int file_copy_claim(int fd, uint64_t more, struct warren_error *err)
 			bytes += n;
 			written += n;
 		}
-	return room_claim(place.state_dir, fd, bytes, written, err);
+	return room_claim(this_sandbox.state_dir, fd, bytes, written, err);
 }
 
 /* What fails is done again by the next spool_guard(). */
@@ -296,7 +296,7 @@ int spool_prepare(uint64_t size, uint64_t *ret_most, int *ret_fd,
 		return error_set(err, EFBIG,
 				 "%s: the file has %llu bytes, but a copy may have at "
 				 "most %llu (the sandbox's disk limit, or the default)",
-				 place.name, (unsigned long long)size,
+				 this_sandbox.name, (unsigned long long)size,
 				 (unsigned long long)room_limit());
 	/* Of whom nobody knows how large it is, it has half of what there may be. */
 	bytes = size == SPOOL_UNTOLD ? room_limit() / 2 : size + size / 8 + SPOOL_SLACK;
@@ -343,10 +343,11 @@ int spool_read(const char *user, const char *path, uint64_t most, int fd,
 
 	child_most = most;
 	r = by_platform("copy_out")
-		    ? place.driver->read_file(&place, path, 0, child_most, fd, err)
+		    ? this_sandbox.driver->read_file(&this_sandbox, path, 0, child_most,
+						     fd, err)
 		    : spool_run(user, NEED "pour <\"$1\"", path, -1, fd, err);
 	if (fstat(fd, &st) == 0 && (rlim_t)st.st_size >= child_most)
-		r = error_set(err, EFBIG, "%s: it does not end", place.name);
+		r = error_set(err, EFBIG, "%s: it does not end", this_sandbox.name);
 	child_most = RLIM_INFINITY;
 	if (r < 0)
 		return r;
@@ -388,12 +389,13 @@ static int write_small(const struct pending *p, size_t size, struct warren_error
 		buf_puts(&script, " &&\n");
 	}
 	buf_printf(&script, "true; } %s\"$p\"", p->append ? ">>" : ">");
-	r = hand_run(p->user, &script, &out, HAND_SECS, err);
+	r = shell_pool_run(p->user, &script, &out, SHELL_SECS, err);
 	if (r <= 0)
 		return r;
 	buf_add(&out, "", 1);
 	out.data[strcspn(out.data, "\n")] = '\0';
-	return error_set(err, script_errno(out.data, EIO, NULL), "%s: %.300s", place.name,
+	return error_set(err, script_errno(out.data, EIO, NULL), "%s: %.300s",
+			 this_sandbox.name,
 			 out.data[0] ? out.data : "the shell inside could not write it");
 }
 
@@ -408,14 +410,15 @@ static int flush_now(const struct pending *p, struct warren_error *err)
 		return 0;
 	(void)lseek(p->fd, 0, SEEK_SET);
 	if (p->bare)
-		return place.driver->write_file(&place, p->path, p->fd,
-						(uint64_t)st.st_size, p->owner.mode,
-						p->owner.uid, p->owner.gid, err);
+		return this_sandbox.driver->write_file(
+			&this_sandbox, p->path, p->fd, (uint64_t)st.st_size,
+			p->owner.mode, p->owner.uid, p->owner.gid, err);
 	if (st.st_size <= SPOOL_INLINE)
 		return write_small(p, (size_t)st.st_size, err);
 	if (!p->append && by_platform("copy_in"))
-		return place.driver->write_file(&place, p->path, p->fd,
-						(uint64_t)st.st_size, 0, 0, 0, err);
+		return this_sandbox.driver->write_file(&this_sandbox, p->path, p->fd,
+						       (uint64_t)st.st_size, 0, 0, 0,
+						       err);
 	return spool_run(p->user, p->append ? NEED "pour >>\"$1\"" : NEED "pour >\"$1\"",
 			 p->path, p->fd, -1, err);
 }
@@ -576,7 +579,7 @@ void spool_abandon(uint64_t connection)
 		spool_forget(p->path);
 		buf_puts(&script, "rm -f ");
 		script_quote(&script, p->path);
-		(void)hand_run(p->user, &script, &out, HAND_SECS, &ignored);
+		(void)shell_pool_run(p->user, &script, &out, SHELL_SECS, &ignored);
 		free(p->path);
 		p->path = NULL;
 	}

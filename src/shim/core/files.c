@@ -28,8 +28,8 @@
 #include "shim/core/scripts.h"
 #include "shim/core/shell_pool.h"
 
-#define HAND_SECS 60
-#define LIST_SECS 300
+#define SHELL_SECS 60
+#define LIST_SECS  300
 #define LIST_BYTES \
 	(16U << 20) /* of a whole directory: about a hundred thousand entries */
 #define ONE_BYTES                                                             \
@@ -122,7 +122,7 @@ static void fail_by(const struct work *w, const char *said, int silent)
 
 /*
  * Which tool tells of files: by what works, and not by what is there; some kernels refuse
- * what some tools ask of them. $W is kept from one script of a hand to the next. find
+ * what some tools ask of them. $W is kept from one script of a shell to the next. find
  * comes first, which is begun once for a whole directory.
  */
 static const char script_which[] =
@@ -200,7 +200,8 @@ static void files_hand_out(const struct work *w, int fd)
 }
 
 /* What came along with the answer is the file. */
-static void hand_out_small(const struct work *w, const char *data, size_t n, time_t mtime)
+static void files_answer_small(const struct work *w, const char *data, size_t n,
+			       time_t mtime)
 {
 	struct timespec times[2] = { { .tv_sec = mtime }, { .tv_sec = mtime } };
 	int fd = memfd_create("warren-file", MFD_CLOEXEC);
@@ -254,7 +255,7 @@ static void answer_small(const struct work *w, const char *data, const char *end
 	while ((at = memmem(at, (size_t)(end - at), mark, MARK_LEN)))
 		last = at++;
 	if (last && strncmp(last + MARK_LEN, " ok", 3) == 0)
-		hand_out_small(w, data, (size_t)(last - data), mtime);
+		files_answer_small(w, data, (size_t)(last - data), mtime);
 	else /* as fail_by(): what fails and then does not is somebody at it */
 		(void)files_fail(
 			w,
@@ -313,11 +314,11 @@ static void open_read(const struct work *w, const struct proto_open *msg,
 	files_guard(&script, msg->path, path, NULL, "echo \"$m EXDEV\"; p=/dev/null");
 	buf_puts(&script, script_which);
 	buf_puts(&script, script_read);
-	r = hand_run(user, &script, &out, HAND_SECS, &err);
+	r = shell_pool_run(user, &script, &out, SHELL_SECS, &err);
 	/* Who cannot be root may still be allowed to read what all may. */
 	if (r == -EOPNOTSUPP && msg->uid == 0 && user[0] && inside.shell[0]) {
 		out.len = 0;
-		r = hand_run("", &script, &out, HAND_SECS, &err);
+		r = shell_pool_run("", &script, &out, SHELL_SECS, &err);
 	}
 	if (r < 0) {
 		(void)files_fail(w, err.code, err.msg);
@@ -376,7 +377,7 @@ static void open_write(const struct work *w, const struct proto_open *msg,
 	put_assignment(&script, "u", mask);
 	files_guard(&script, msg->path, path, NULL, "echo \"$m EXDEV\"; p=/dev");
 	buf_puts(&script, script_write);
-	r = hand_run(user, &script, &out, HAND_SECS, &err);
+	r = shell_pool_run(user, &script, &out, SHELL_SECS, &err);
 	buf_add(&out, "", 1);
 	if (r < 0) {
 		(void)files_fail(w, err.code, err.msg);
@@ -416,16 +417,16 @@ static void open_bare(const struct work *w, const struct proto_open *msg,
 	bool reads = (msg->flags & O_ACCMODE) == O_RDONLY;
 	int fd = -1, r;
 
-	if (reads && place.driver->read_file) {
+	if (reads && this_sandbox.driver->read_file) {
 		open_large(w, "", path, SPOOL_UNTOLD, 0);
 		return;
 	}
-	if (!reads && place.driver->write_file && !(msg->flags & O_APPEND))
+	if (!reads && this_sandbox.driver->write_file && !(msg->flags & O_APPEND))
 		r = spool_write("", path, false, &owner, &fd, &err);
 	else
 		r = error_set(&err, EOPNOTSUPP,
 			      "%s: the image has no shell to do this with: no /bin/sh",
-			      place.name);
+			      this_sandbox.name);
 	if (r < 0)
 		(void)files_fail(w, err.code, err.msg);
 	else
@@ -548,7 +549,7 @@ static int read_directory(const struct work *w, const char *user, const char *pa
 	buf_puts(&script, script_which);
 	buf_puts(&script, script_stat);
 	buf_puts(&script, script_scan);
-	r = hand_run(user, &script, &out, LIST_SECS, &err);
+	r = shell_pool_run(user, &script, &out, LIST_SECS, &err);
 	if (r == -EFBIG)
 		return files_fail(w, EFBIG, "the directory has too many entries to list");
 	if (r < 0)
@@ -638,7 +639,7 @@ static void shim_files_scan_one(const struct work *w, const struct proto_scan *m
 			  "echo 'No such file or directory'\n"
 			  "elif [ -n \"$L\" ] || [ ! -L \"$p\" ]; then w \"$p\"\n"
 			  "elif need readlink ls; then w \"$p\"; l \"$p\"; fi");
-	r = hand_run(user, &script, &out, HAND_SECS, &err);
+	r = shell_pool_run(user, &script, &out, SHELL_SECS, &err);
 	buf_add(&out, "", 1);
 	out.len -= out.len > 0;
 	if (r < 0)
@@ -678,7 +679,7 @@ void files_work(const struct work *w, const void *msg, size_t size, int *fds,
 	const struct proto_header *h = msg;
 	char why[100];
 
-	if (place.within >= 0) {
+	if (this_sandbox.within >= 0) {
 		within_work(w, msg, size, fds, n_fds);
 		return;
 	}
@@ -698,7 +699,7 @@ void files_work(const struct work *w, const void *msg, size_t size, int *fds,
 	default:
 		(void)snprintf(why, sizeof(why),
 			       "watching files is not supported by backend '%s'",
-			       place.name);
+			       this_sandbox.name);
 		(void)files_fail(w, EOPNOTSUPP, why);
 	}
 }

@@ -34,13 +34,13 @@ static uint64_t now_ms(void)
 static int guest_client_gone(struct warren_error *err)
 {
 	return error_set(err, EPIPE, "%s: files: the sandbox's first process is gone",
-			 place.name);
+			 this_sandbox.name);
 }
 
 /* Until @by; 0: it is time. What takes long says so to who asked. */
 static int guest_client_await(short events, uint64_t by)
 {
-	struct pollfd p = { .fd = place.within, .events = events };
+	struct pollfd p = { .fd = this_sandbox.within, .events = events };
 
 	for (;;) {
 		uint64_t t = now_ms();
@@ -60,7 +60,7 @@ static int guest_client_send_by(size_t size, const int *fds, size_t n_fds, uint6
 	int r;
 
 	do
-		r = fd_send(place.within, message, size, fds, n_fds);
+		r = fd_send(this_sandbox.within, message, size, fds, n_fds);
 	while (r == -EAGAIN && guest_client_await(POLLOUT, by) > 0);
 	return r == -EAGAIN ? 0 : r < 0 ? r : 1;
 }
@@ -73,8 +73,8 @@ static ssize_t receive_by(uint32_t seq, uint64_t by, int *ret_fd)
 	while (guest_client_await(POLLIN, by) > 0) {
 		size_t n_fds = 1;
 		int fd = -1;
-		ssize_t n = fd_recv(place.within, answer, sizeof(answer), &fd, &n_fds,
-				    MSG_DONTWAIT);
+		ssize_t n = fd_recv(this_sandbox.within, answer, sizeof(answer), &fd,
+				    &n_fds, MSG_DONTWAIT);
 
 		if (n == -EAGAIN || n == -EINTR)
 			continue;
@@ -96,7 +96,9 @@ static ssize_t receive_by(uint32_t seq, uint64_t by, int *ret_fd)
 /* Nothing was heard: why, if there is a reason. */
 static int guest_client_explain(struct warren_error *err)
 {
-	int r = place.driver->silent ? place.driver->silent(&place, err) : 0;
+	int r = this_sandbox.driver->silent
+			? this_sandbox.driver->silent(&this_sandbox, err)
+			: 0;
 
 	return r < 0 ? error_wrap(err, "files") : 0;
 }
@@ -127,11 +129,11 @@ static ssize_t ask_once(size_t size, const int *fds, size_t n_fds, int *ret_fd,
 	}
 	if (n == 0)
 		return error_set(err, ETIMEDOUT, "%s: files: the sandbox does not answer",
-				 place.name);
+				 this_sandbox.name);
 	if (n == -EPIPE)
 		return guest_client_gone(err);
 	if (n < 0)
-		return error_errno(err, (int)-n, "%s: files", place.name);
+		return error_errno(err, (int)-n, "%s: files", this_sandbox.name);
 	if (said->h.type != PROTO_REPLY ||
 	    (said->status != -ECANCELED && said->status != -EINPROGRESS))
 		return n;
@@ -143,7 +145,7 @@ static ssize_t ask_once(size_t size, const int *fds, size_t n_fds, int *ret_fd,
 	 */
 	if (said->status == -ECANCELED && now_ms() >= t + BEGIN_MS)
 		return -ECANCELED;
-	return error_errno(err, EPROTO, "%s: files", place.name);
+	return error_errno(err, EPROTO, "%s: files", this_sandbox.name);
 }
 
 static ssize_t guest_client_ask(const void *msg, size_t size, const int *fds,
@@ -158,7 +160,7 @@ static ssize_t guest_client_ask(const void *msg, size_t size, const int *fds,
 	while (n == -ECANCELED && now_ms() < until);
 	return n == -ECANCELED ? error_set(err, ETIMEDOUT,
 					   "%s: files: the sandbox is too slow to answer",
-					   place.name)
+					   this_sandbox.name)
 			       : n;
 }
 

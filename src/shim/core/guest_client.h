@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * guest_client.h - pass file requests to the guest agent inside, which serves them like
- * an init (place.within)
+ * an init (this_sandbox.within)
  */
 #ifndef SHIM_CORE_GUEST_CLIENT_H
 #define SHIM_CORE_GUEST_CLIENT_H

@@ -48,9 +48,11 @@ static bool read_until(int fd, uint64_t until, struct buf *out)
 static bool inspect_ask(const char *shell, const char *mark, struct buf *out,
 			struct buf *said)
 {
-	const char *argv[] = { shell, "-c", script_learn,
-			       "sh",  mark, place.driver->own_kernel ? "kernel" : "",
-			       NULL };
+	const char *argv[] = {
+		shell, "-c", script_learn,
+		"sh",  mark, this_sandbox.driver->own_kernel ? "kernel" : "",
+		NULL
+	};
 	uint64_t until = clock_now() + (uint64_t)shim_sandbox_patience() * 1000000000;
 	bool done = true;
 	int o[2] = { -1, -1 }, e[2] = { -1, -1 };
@@ -107,7 +109,7 @@ static int inspect_take_line(char *line)
 		 * since 9.0.
 		 */
 		shim_sandbox_enforce(
-			&place, "stat", false,
+			&this_sandbox, "stat", false,
 			"'ls' and 'stat' of this image fail: its runsc refuses what "
 			"coreutils from 9.0 on (Debian 12) ask; configure a newer "
 			"runsc");
@@ -157,22 +159,22 @@ static int learn_bare(struct buf *said, struct warren_error *err)
 	struct initclient_user user;
 	int r;
 
-	if (!place.driver->tells_start) {
+	if (!this_sandbox.driver->tells_start) {
 		said->data[strcspn(said->data, "\r\n")] = '\0';
 		return error_set(
-			err, EREMOTEIO, "%s: exec: %.300s", place.name,
+			err, EREMOTEIO, "%s: exec: %.300s", this_sandbox.name,
 			said->data[0]
 				? said->data
 				: "nothing inside answers: the sandbox has no /bin/sh, "
 				  "or the tool does not run commands");
 	}
-	if (place.cwd && strlen(place.cwd) < sizeof(inside.cwd))
-		(void)strcpy(inside.cwd, place.cwd);
-	if (place.within < 0)
+	if (this_sandbox.cwd && strlen(this_sandbox.cwd) < sizeof(inside.cwd))
+		(void)strcpy(inside.cwd, this_sandbox.cwd);
+	if (this_sandbox.within < 0)
 		return 0;
-	r = user_resolve(place.user, open_inside, NULL, &user, err);
+	r = user_resolve(this_sandbox.user, open_inside, NULL, &user, err);
 	if (r < 0)
-		return error_wrap(err, "%s", place.name);
+		return error_wrap(err, "%s", this_sandbox.name);
 	inside.uid = user.uid;
 	inside.gid = user.gid;
 	(void)strcpy(inside.home, user.home);
@@ -195,7 +197,7 @@ int inspect_sandbox(struct warren_error *err)
 			return error_set(err, ETIMEDOUT,
 					 "%s: exec: nothing inside answered within %d "
 					 "seconds",
-					 place.name, shim_sandbox_patience());
+					 this_sandbox.name, shim_sandbox_patience());
 		at = out.failed ? NULL : strstr(out.data, mark);
 		if (!at)
 			continue;
@@ -226,33 +228,34 @@ int learn_note(const struct warren_spec *spec, struct warren_error *err)
 					      .control = -1,
 					      .n_ids = UINT32_MAX - 1,
 					      .framed = true,
-					      .direct = place.within >= 0,
+					      .direct = this_sandbox.within >= 0,
 					      .user = { .uid = inside.uid,
 							.gid = inside.gid } };
 	AUTO_BUF struct buf text = BUF_INIT(STATE_MAX);
-	char path[sizeof(place.dir) + 16];
+	char path[sizeof(this_sandbox.dir) + 16];
 	AUTO_CLOSE int fd = -1;
 	int r = 0;
 
-	(void)strcpy(sandbox.base.id, place.id);
+	(void)strcpy(sandbox.base.id, this_sandbox.id);
 	(void)strcpy(sandbox.user.home, inside.home);
 	sandbox.workdir = strdup(spec->workdir ? spec->workdir : inside.cwd);
-	sandbox.hostname = strdup(spec->hostname ? spec->hostname : place.id);
+	sandbox.hostname = strdup(spec->hostname ? spec->hostname : this_sandbox.id);
 	for (char **v = inside.env; r == 0 && v && *v; v++)
 		if (!inspect_overridden(*v, spec->env))
 			r = strv_add(&sandbox.env, *v);
 	for (const char *const *v = spec->env; r == 0 && v && *v; v++)
 		r = strv_add(&sandbox.env, *v);
-	_Static_assert(sizeof(sandbox.base.enforced) == sizeof(place.enforced),
+	_Static_assert(sizeof(sandbox.base.enforced) == sizeof(this_sandbox.enforced),
 		       "they differ");
-	(void)memcpy(sandbox.base.enforced, place.enforced, sizeof(place.enforced));
-	sandbox.base.n_enforced = place.n_enforced;
+	(void)memcpy(sandbox.base.enforced, this_sandbox.enforced,
+		     sizeof(this_sandbox.enforced));
+	sandbox.base.n_enforced = this_sandbox.n_enforced;
 	if (r < 0 || !sandbox.workdir || !sandbox.hostname)
 		r = -ENOMEM;
 	else
 		state_encode(&sandbox, NULL, &text);
 	initclient_done(&sandbox);
-	(void)snprintf(path, sizeof(path), "%s/made", place.dir);
+	(void)snprintf(path, sizeof(path), "%s/made", this_sandbox.dir);
 	fd = r < 0 ? -1 : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (r == 0)
 		r = fd < 0 ? -errno : text.failed ? -E2BIG : 0;

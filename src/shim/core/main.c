@@ -34,7 +34,7 @@
 #define STEPS_MAX    3 /* of a verb, each of which may take all of the patience */
 #define CONFIG_MAX   (1U << 20)
 
-struct shim_sandbox place = {
+struct shim_sandbox this_sandbox = {
 	.machine = -1, .memory = -1, .within = -1, .first = -1, .held = -1
 };
 
@@ -62,7 +62,7 @@ static const struct shim_driver *shim_driver_find(const char *kind,
 	return NULL;
 }
 
-/* ----------------------------------------------------------------------- places */
+/* ------------------------------------------------------------------- files */
 
 static int take_text(const json_t *doc, const char *key, const char **ret,
 		     struct warren_error *err)
@@ -74,13 +74,13 @@ static int take_text(const json_t *doc, const char *key, const char **ret,
 
 int shim_sandbox_load(const char *dir, json_t **ret_doc, struct warren_error *err)
 {
-	char path[sizeof(place.dir) + 16];
+	char path[sizeof(this_sandbox.dir) + 16];
 	const char *kind = NULL, *id = NULL;
 	json_error_t why;
 	json_t *doc;
 	int r;
 
-	if (strlen(dir) >= sizeof(place.dir))
+	if (strlen(dir) >= sizeof(this_sandbox.dir))
 		return error_errno(err, ENAMETOOLONG,
 				   "open the sandbox's directory '%.40s...'", dir);
 	(void)snprintf(path, sizeof(path), "%s/place", dir);
@@ -89,10 +89,10 @@ int shim_sandbox_load(const char *dir, json_t **ret_doc, struct warren_error *er
 		return error_set(err, errno ? errno : EINVAL, "read '%s': %s", path,
 				 why.text);
 	*ret_doc = doc;
-	(void)strcpy(place.dir, dir);
+	(void)strcpy(this_sandbox.dir, dir);
 	r = take_text(doc, "kind", &kind, err);
 	if (r == 0)
-		r = take_text(doc, "state_dir", &place.state_dir, err);
+		r = take_text(doc, "state_dir", &this_sandbox.state_dir, err);
 	if (r == 0)
 		r = take_text(doc, "id", &id, err);
 	if (r < 0)
@@ -100,14 +100,15 @@ int shim_sandbox_load(const char *dir, json_t **ret_doc, struct warren_error *er
 	if (!id_valid(id))
 		return error_set(err, EINVAL, "the sandbox's directory '%s' has no id",
 				 dir);
-	(void)strcpy(place.id, id);
-	place.machine = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	place.config = json_object_get(doc, "config");
-	place.name = json_string_value(json_object_get(place.config, "name"));
-	if (!place.name)
-		place.name = kind;
-	place.driver = shim_driver_find(kind, err);
-	return place.driver ? 0 : -err->code;
+	(void)strcpy(this_sandbox.id, id);
+	this_sandbox.machine = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	this_sandbox.config = json_object_get(doc, "config");
+	this_sandbox.name =
+		json_string_value(json_object_get(this_sandbox.config, "name"));
+	if (!this_sandbox.name)
+		this_sandbox.name = kind;
+	this_sandbox.driver = shim_driver_find(kind, err);
+	return this_sandbox.driver ? 0 : -err->code;
 }
 
 /*
@@ -126,8 +127,9 @@ static void tell_allowance(void)
 
 int shim_sandbox_patience(void)
 {
-	json_int_t n = json_integer_value(json_object_get(place.config, "timeout"));
-	int slack = place.driver ? place.driver->slack : 0;
+	json_int_t n =
+		json_integer_value(json_object_get(this_sandbox.config, "timeout"));
+	int slack = this_sandbox.driver ? this_sandbox.driver->slack : 0;
 
 	return n > 0 && n <= PATIENCE_MAX ? (int)n + slack : SHIM_PATIENCE / 1000;
 }
@@ -163,7 +165,7 @@ void shim_sandbox_exit(const struct shim_exec *e, const struct shim_outcome *out
 static int shim_cannot(const char *what, struct warren_error *err)
 {
 	return error_set(err, EOPNOTSUPP, "%s is not supported by backend '%s'", what,
-			 place.name);
+			 this_sandbox.name);
 }
 
 static int shim_sandbox_open(const char *dir, json_t **ret_doc, struct warren_error *err)
@@ -189,8 +191,9 @@ static int shim_set_paused(char **argv, bool paused, struct warren_error *err)
 
 	if (r < 0)
 		return r;
-	return place.driver->pause ? place.driver->pause(&place, paused, err)
-				   : shim_cannot("pausing", err);
+	return this_sandbox.driver->pause
+		       ? this_sandbox.driver->pause(&this_sandbox, paused, err)
+		       : shim_cannot("pausing", err);
 }
 
 static int shim_do_pause(char **argv, struct buf *out UNUSED, struct warren_error *err)
@@ -211,8 +214,9 @@ static int shim_do_stats(char **argv, struct buf *out, struct warren_error *err)
 
 	if (r < 0)
 		return r;
-	r = place.driver->stats ? place.driver->stats(&place, &stats, err)
-				: shim_cannot("reading statistics", err);
+	r = this_sandbox.driver->stats
+		    ? this_sandbox.driver->stats(&this_sandbox, &stats, err)
+		    : shim_cannot("reading statistics", err);
 	buf_add(out, &stats, sizeof(stats));
 	return r;
 }
@@ -232,8 +236,9 @@ static int shim_do_update(char **argv, struct buf *out UNUSED, struct warren_err
 	}
 	if (r < 0)
 		return r;
-	return place.driver->update ? place.driver->update(&place, &l, err)
-				    : shim_cannot("changing limits", err);
+	return this_sandbox.driver->update
+		       ? this_sandbox.driver->update(&this_sandbox, &l, err)
+		       : shim_cannot("changing limits", err);
 }
 
 static json_t *feature_json(const struct warren_feature *f)
@@ -319,8 +324,8 @@ static int shim_look(const char *kind, json_t **ret_config, struct warren_error 
 	r = shim_read_config(ret_config, err);
 	if (r < 0)
 		return r;
-	place.driver = p;
-	place.config = *ret_config;
+	this_sandbox.driver = p;
+	this_sandbox.config = *ret_config;
 	tell_allowance();
 	name = json_string_value(json_object_get(*ret_config, "name"));
 	r = p->probe(name ? name : p->kind->name, *ret_config, features,

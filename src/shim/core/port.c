@@ -50,7 +50,7 @@ static int port_look(uint16_t port, bool ipv6, char *tool, size_t size,
 		   "break; t=; done\n"
 		   "echo \"$y $t\"",
 		   ipv6 ? "" : " /proc/net/tcp", port);
-	r = hand_run("", &script, &out, LOOK_SECS, err);
+	r = shell_pool_run("", &script, &out, LOOK_SECS, err);
 	if (r < 0)
 		return r;
 	buf_add(&out, "", 1);
@@ -62,7 +62,7 @@ static int port_look(uint16_t port, bool ipv6, char *tool, size_t size,
 		return error_set(err, EOPNOTSUPP,
 				 "%s: a port cannot be reached: the image has none of "
 				 "socat, bash and nc",
-				 place.name);
+				 this_sandbox.name);
 	return 0;
 }
 
@@ -83,7 +83,7 @@ static int port_hear(int said, int outcome, struct warren_error *err)
 		if (clock_now() >= until)
 			return error_set(err, ETIMEDOUT,
 					 "%s: connect: the sandbox does not answer",
-					 place.name);
+					 this_sandbox.name);
 		if (poll(&p, 1, WORK_SIGN_MS) <= 0) {
 			work_sign();
 			continue;
@@ -98,7 +98,7 @@ static int port_hear(int said, int outcome, struct warren_error *err)
 			return -err->code;
 		}
 		return error_set(err, EREMOTEIO, "%s: connect: nothing inside answers",
-				 place.name);
+				 this_sandbox.name);
 	}
 	if (code < 0 || code > 4095)
 		code = EPROTO;
@@ -126,7 +126,7 @@ static int port_start(const char *const *argv, int said, int outcome, int *ret_f
 static int connect_by_relay(const char *to, const char *port, int *ret_fd,
 			    struct warren_error *err)
 {
-	const char *argv[] = { place.helper, "connect", to, port, NULL };
+	const char *argv[] = { this_sandbox.helper, "connect", to, port, NULL };
 	int said[2] = { -1, -1 }, outcome[2] = { -1, -1 }, fd = -1, r;
 
 	if (pipe2(said, O_CLOEXEC) < 0 || pipe2(outcome, O_CLOEXEC | O_NONBLOCK) < 0)
@@ -167,8 +167,8 @@ void port_work(const struct work *w, const struct proto_connect *msg)
 	int fd = -1, r;
 
 	(void)snprintf(port, sizeof(port), "%u", msg->port);
-	r = place.helper ? connect_by_relay(to, port, &fd, &err)
-			 : connect_by_tool(msg, to, port, &fd, &err);
+	r = this_sandbox.helper ? connect_by_relay(to, port, &fd, &err)
+				: connect_by_tool(msg, to, port, &fd, &err);
 	work_reply(w, r < 0 ? r : 0, 0, fd, r < 0 && r != -ECONNREFUSED ? err.msg : NULL);
 	if (fd >= 0)
 		(void)close(fd);

@@ -167,8 +167,8 @@ void init_dispatch(int c, size_t size, int *fds, size_t n_fds)
  */
 static pid_t fork_apart(void)
 {
-	bool apart = !place.driver->host_pids &&
-		     !json_is_true(json_object_get(place.config, "host_pids")) &&
+	bool apart = !this_sandbox.driver->host_pids &&
+		     !json_is_true(json_object_get(this_sandbox.config, "host_pids")) &&
 		     unshare(CLONE_NEWPID | CLONE_NEWNS) == 0;
 	pid_t pid = fork();
 
@@ -220,17 +220,17 @@ static void run_end_all(void)
  */
 static bool was_made(void)
 {
-	char path[sizeof(place.dir) + 8];
+	char path[sizeof(this_sandbox.dir) + 8];
 
-	(void)snprintf(path, sizeof(path), "%s/made", place.dir);
+	(void)snprintf(path, sizeof(path), "%s/made", this_sandbox.dir);
 	return access(path, F_OK) == 0;
 }
 
 int shim_sandbox_unmake(struct warren_error *err)
 {
-	if (place.driver->outlived && was_made())
+	if (this_sandbox.driver->outlived && was_made())
 		run_end_all();
-	return place.driver->destroy(&place, err);
+	return this_sandbox.driver->destroy(&this_sandbox, err);
 }
 
 void init_end(void)
@@ -248,11 +248,11 @@ void sandbox_died(const struct warren_error *why)
 		return; /* the first reason is the one */
 	over_by = agent_now() + 2 * GRACE_NS;
 	(void)error_set(&over_why, EOWNERDEAD, "%s: the sandbox was ended from outside",
-			place.name);
+			this_sandbox.name);
 	if (why)
 		over_why = *why;
-	else if (place.driver->explain)
-		place.driver->explain(&place, &over_why);
+	else if (this_sandbox.driver->explain)
+		this_sandbox.driver->explain(&this_sandbox, &over_why);
 	for (unsigned i = 0; i < init.n_execs; i++)
 		if (init.execs[i].used && init.execs[i].pid > 0)
 			child_end(&init.execs[i]);
@@ -268,7 +268,7 @@ static void ended_inside(void)
 	(void)error_set(&why, EOWNERDEAD,
 			"%s: the sandbox's first process was killed from inside, and "
 			"the sandbox ended with it",
-			place.name);
+			this_sandbox.name);
 	sandbox_died(&why);
 }
 
@@ -281,8 +281,8 @@ void exec_stranger(int pid, int status)
 {
 	if (pid != watcher) {
 		if (!work_reaped(pid) && WIFSIGNALED(status) &&
-		    WTERMSIG(status) == SIGKILL && place.driver->has_process &&
-		    place.driver->has_process(&place, pid))
+		    WTERMSIG(status) == SIGKILL && this_sandbox.driver->has_process &&
+		    this_sandbox.driver->has_process(&this_sandbox, pid))
 			killed = true;
 		return;
 	}
@@ -305,7 +305,7 @@ void watch_start(void)
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	int r;
 
-	if (!place.driver->wait)
+	if (!this_sandbox.driver->wait)
 		return;
 	ended_away = killed = false;
 	watcher = fork();
@@ -315,7 +315,7 @@ void watch_start(void)
 	(void)prctl(PR_SET_NAME, "warren-watch");
 	(void)close_range(3, ~0U, 0);
 	/* An error is not its end. */
-	while ((r = place.driver->wait(&place, &ignored)) < 0)
+	while ((r = this_sandbox.driver->wait(&this_sandbox, &ignored)) < 0)
 		(void)sleep(1);
 	_exit(r > 0 ? ENDED_INSIDE : 0);
 }
@@ -425,18 +425,18 @@ static int read_spec(json_t **ret_doc, struct warren_spec *ret, struct warren_er
 /* Without its file it is known that there is nothing to destroy (backend/shimmed). */
 static void run_disown(void)
 {
-	char path[sizeof(place.dir) + 16];
+	char path[sizeof(this_sandbox.dir) + 16];
 
-	(void)snprintf(path, sizeof(path), "%s/place", place.dir);
+	(void)snprintf(path, sizeof(path), "%s/place", this_sandbox.dir);
 	(void)unlink(path);
 }
 
 /* What nobody insists on may be left out. */
 static bool disk_is_kept(void)
 {
-	for (size_t i = 0; i < place.n_enforced; i++)
-		if (strcmp(place.enforced[i].name, "disk") == 0)
-			return place.enforced[i].enforced;
+	for (size_t i = 0; i < this_sandbox.n_enforced; i++)
+		if (strcmp(this_sandbox.enforced[i].name, "disk") == 0)
+			return this_sandbox.enforced[i].enforced;
 	return false;
 }
 
@@ -445,16 +445,17 @@ static bool disk_is_kept(void)
  */
 static int run_check_limits(const struct warren_spec *spec, struct warren_error *err)
 {
-	const struct backend_kind *kind = place.driver->kind;
+	const struct backend_kind *kind = this_sandbox.driver->kind;
 
 	for (size_t i = 0;
 	     (i = spec_limit_beyond(spec, kind->limits, i)) < SPEC_LIMIT_MAX; i++) {
 		if (spec_insists(spec, i))
 			return error_set(err, EOPNOTSUPP,
 					 "%s: %s: kind %s cannot enforce this limit",
-					 place.name, spec_limits[i].word, kind->name);
-		shim_sandbox_enforce(&place, spec_limits[i].word, false, "kind %s cannot",
-				     kind->name);
+					 this_sandbox.name, spec_limits[i].word,
+					 kind->name);
+		shim_sandbox_enforce(&this_sandbox, spec_limits[i].word, false,
+				     "kind %s cannot", kind->name);
 	}
 	return 0;
 }
@@ -468,12 +469,12 @@ static int shim_run_make_sandbox(struct warren_error *err)
 	if (r == 0)
 		r = run_check_limits(&spec, err);
 	if (r == 0)
-		r = place.driver->create(&place, &spec, err);
+		r = this_sandbox.driver->create(&this_sandbox, &spec, err);
 	room_bound(disk_is_kept() ? spec.disk : 0);
-	if (r < 0 && place.clean)
+	if (r < 0 && this_sandbox.clean)
 		run_disown();
 	if (r == 0) {
-		shim_sandbox_enforce(&place, "exec_accounting", false,
+		shim_sandbox_enforce(&this_sandbox, "exec_accounting", false,
 				     "the platform does not report it");
 		r = inspect_sandbox(err);
 		if (r == 0)
@@ -481,7 +482,7 @@ static int shim_run_make_sandbox(struct warren_error *err)
 		if (r < 0) {
 			struct warren_error second = WARREN_ERROR_INIT;
 
-			(void)place.driver->destroy(&place, &second);
+			(void)this_sandbox.driver->destroy(&this_sandbox, &second);
 		}
 	}
 	spec_done(&spec);

@@ -18,20 +18,20 @@
 #include "shim/core/file_copy.h"
 #include "shim/core/scripts.h"
 
-#define HANDS_MAX 4
-#define IDLE_NS   60000000000ULL /* after which a shell that nobody needs is let go */
-#define SIGN_NS   (WORK_SIGN_MS * 1000000ULL)
+#define POOL_SHELLS_MAX 4
+#define IDLE_NS         60000000000ULL /* after which a shell that nobody needs is let go */
+#define SIGN_NS         (WORK_SIGN_MS * 1000000ULL)
 
-static struct hand {
+static struct pool_shell {
 	pid_t pid; /* 0: none */
 	int in, out;
 	int outcome; /* where the platform says why it did not start */
 	int said;    /* its tool's stderr: what is not read is lost */
 	char user[32];
 	uint64_t used;
-} hands[HANDS_MAX];
+} pool_shells[POOL_SHELLS_MAX];
 
-static void hand_drop(struct hand *h)
+static void pool_shell_close(struct pool_shell *h)
 {
 	if (h->pid <= 0)
 		return;
@@ -42,49 +42,50 @@ static void hand_drop(struct hand *h)
 	(void)close(h->out);
 	(void)close(h->outcome);
 	(void)close(h->said);
-	*h = (struct hand){ 0 };
+	*h = (struct pool_shell){ 0 };
 }
 
-int hand_rest(void)
+int shell_pool_tick(void)
 {
 	uint64_t t = clock_now(), next = 0;
 
-	for (size_t i = 0; i < HANDS_MAX; i++) {
-		struct hand *h = &hands[i];
+	for (size_t i = 0; i < POOL_SHELLS_MAX; i++) {
+		struct pool_shell *h = &pool_shells[i];
 
 		if (h->pid > 0 && h->used + IDLE_NS <= t)
-			hand_drop(h);
+			pool_shell_close(h);
 		if (h->pid > 0 && (next == 0 || h->used + IDLE_NS < next))
 			next = h->used + IDLE_NS;
 	}
 	return next ? (int)((next - t) / 1000000) + 1 : -1;
 }
 
-void hand_release(void)
+void shell_pool_release(void)
 {
-	for (size_t i = 0; i < HANDS_MAX; i++)
-		hand_drop(&hands[i]);
+	for (size_t i = 0; i < POOL_SHELLS_MAX; i++)
+		pool_shell_close(&pool_shells[i]);
 }
 
-bool hand_is(pid_t pid)
+bool shell_pool_has(pid_t pid)
 {
-	for (size_t i = 0; i < HANDS_MAX; i++)
-		if (hands[i].pid == pid)
+	for (size_t i = 0; i < POOL_SHELLS_MAX; i++)
+		if (pool_shells[i].pid == pid)
 			return true;
 	return false;
 }
 
-static int hand_start(struct hand *h, const char *user, struct warren_error *err)
+static int pool_shell_start(struct pool_shell *h, const char *user,
+			    struct warren_error *err)
 {
 	const char *plain[] = { inside.shell, NULL };
-	const char *served[] = { place.helper, "tools", inside.shell, NULL };
-	const char *const *argv = place.helper ? served : plain;
+	const char *served[] = { this_sandbox.helper, "tools", inside.shell, NULL };
+	const char *const *argv = this_sandbox.helper ? served : plain;
 	int p[4][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 } }, r = 0;
 
 	if (!inside.shell[0])
 		return error_set(err, EOPNOTSUPP,
 				 "%s: the image has no shell to do this with: no /bin/sh",
-				 place.name);
+				 this_sandbox.name);
 	for (int i = 0; i < 4 && r == 0; i++)
 		r = pipe2(p[i], O_CLOEXEC | (i == 3 ? O_NONBLOCK : 0)) < 0 ? -errno : 0;
 	if (r == 0)
@@ -97,11 +98,11 @@ static int hand_start(struct hand *h, const char *user, struct warren_error *err
 				(void)close(p[i][end]);
 	if (r < 0)
 		return error_errno(err, -r, "start a process");
-	*h = (struct hand){ .pid = r,
-			    .in = p[0][1],
-			    .out = p[1][0],
-			    .outcome = p[2][0],
-			    .said = p[3][0] };
+	*h = (struct pool_shell){ .pid = r,
+				  .in = p[0][1],
+				  .out = p[1][0],
+				  .outcome = p[2][0],
+				  .said = p[3][0] };
 	(void)fcntl(h->outcome, F_SETFL, O_RDONLY | O_NONBLOCK);
 	(void)strcpy(h->user, user);
 	(void)fcntl(h->in, F_SETFL, O_WRONLY | O_NONBLOCK);
@@ -113,30 +114,31 @@ static int hand_start(struct hand *h, const char *user, struct warren_error *err
  * An idle shell says nothing. One that has ended was killed from inside, or by a stop;
  * one that says something is not to be trusted with the next script.
  */
-static bool hand_is_idle(const struct hand *h)
+static bool pool_shell_is_idle(const struct pool_shell *h)
 {
 	struct pollfd p = { .fd = h->out, .events = POLLIN };
 
 	return poll(&p, 1, 0) == 0;
 }
 
-static int hand_find(const char *user, struct hand **ret, struct warren_error *err)
+static int pool_shell_find(const char *user, struct pool_shell **ret,
+			   struct warren_error *err)
 {
-	struct hand *h = &hands[0];
+	struct pool_shell *h = &pool_shells[0];
 
-	for (size_t i = 0; i < HANDS_MAX; i++) {
-		if (hands[i].pid > 0 && !hand_is_idle(&hands[i]))
-			hand_drop(&hands[i]);
-		if (hands[i].pid > 0 && strcmp(hands[i].user, user) == 0) {
-			*ret = &hands[i];
+	for (size_t i = 0; i < POOL_SHELLS_MAX; i++) {
+		if (pool_shells[i].pid > 0 && !pool_shell_is_idle(&pool_shells[i]))
+			pool_shell_close(&pool_shells[i]);
+		if (pool_shells[i].pid > 0 && strcmp(pool_shells[i].user, user) == 0) {
+			*ret = &pool_shells[i];
 			return 0;
 		}
-		if (hands[i].used < h->used)
-			h = &hands[i];
+		if (pool_shells[i].used < h->used)
+			h = &pool_shells[i];
 	}
-	hand_drop(h);
+	pool_shell_close(h);
 	*ret = h;
-	return hand_start(h, user, err);
+	return pool_shell_start(h, user, err);
 }
 
 /* The script, to be read as a whole before any of it runs, and what ends its output. */
@@ -148,7 +150,7 @@ static void shell_pool_wrap(const struct buf *script, const char *mark, bool fre
 			       "PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:"
 			       "/usr/bin:/sbin:/bin\numask 022\ncd /\n");
 		buf_puts(text, script_tools);
-		if (place.helper)
+		if (this_sandbox.helper)
 			buf_puts(text, script_served);
 	}
 	buf_puts(text, "{\n");
@@ -176,7 +178,7 @@ static int find_end(struct buf *out, const char *mark, size_t from)
 	return isdigit((unsigned char)*at) ? (int)strtol(at, NULL, 10) & 0xff : -EPROTO;
 }
 
-static int shell_pool_take(struct hand *h, struct buf *out)
+static int shell_pool_take(struct pool_shell *h, struct buf *out)
 {
 	char *room = buf_reserve(out, 65536);
 	ssize_t n = room ? read(h->out, room, 65536) : -1;
@@ -189,8 +191,8 @@ static int shell_pool_take(struct hand *h, struct buf *out)
 	return n == 0 ? -EPIPE : (int)n;
 }
 
-static int shell_pool_converse(struct hand *h, const struct buf *text, struct buf *out,
-			       const char *mark, int secs)
+static int shell_pool_converse(struct pool_shell *h, const struct buf *text,
+			       struct buf *out, const char *mark, int secs)
 {
 	uint64_t patience = (uint64_t)shim_sandbox_patience() * 1000000000,
 		 heard = clock_now();
@@ -242,7 +244,7 @@ static int shell_pool_converse(struct hand *h, const struct buf *text, struct bu
 }
 
 /* Why the conversation failed: the platform may know, or its tool. */
-static int shell_pool_explain(const struct hand *h, int r, struct warren_error *err)
+static int shell_pool_explain(const struct pool_shell *h, int r, struct warren_error *err)
 {
 	struct shim_outcome o;
 	char said[4096];
@@ -259,7 +261,7 @@ static int shell_pool_explain(const struct hand *h, int r, struct warren_error *
 	said[strcspn(said, "\r\n")] = '\0';
 	/* Nobody's stdin: what the errno is called is another's affair. */
 	return error_set(err, r == -EPIPE ? EREMOTEIO : -r, "%s: exec: %.300s",
-			 place.name,
+			 this_sandbox.name,
 			 said[0]           ? said
 			 : r == -ETIMEDOUT ? "the sandbox does not answer"
 			 : r == -EPIPE     ? "the sandbox's shell is gone"
@@ -267,7 +269,7 @@ static int shell_pool_explain(const struct hand *h, int r, struct warren_error *
 }
 
 /* What its tool said before is not about what is asked now. */
-static void forget_said(const struct hand *h)
+static void forget_said(const struct pool_shell *h)
 {
 	char scrap[4096];
 
@@ -275,13 +277,13 @@ static void forget_said(const struct hand *h)
 		;
 }
 
-int hand_run(const char *user, const struct buf *script, struct buf *out, int secs,
-	     struct warren_error *err)
+int shell_pool_run(const char *user, const struct buf *script, struct buf *out, int secs,
+		   struct warren_error *err)
 {
 	AUTO_BUF struct buf text = BUF_INIT(64U << 20);
 	char mark[MARK_LEN + 1];
-	struct hand *h = NULL;
-	int r = hand_find(user, &h, err);
+	struct pool_shell *h = NULL;
+	int r = pool_shell_find(user, &h, err);
 
 	if (r < 0)
 		return r;
@@ -296,6 +298,6 @@ int hand_run(const char *user, const struct buf *script, struct buf *out, int se
 	if (r >= 0)
 		return r;
 	r = shell_pool_explain(h, r, err);
-	hand_drop(h);
+	pool_shell_close(h);
 	return r;
 }

@@ -3,7 +3,7 @@
  * shell_pool.h - persistent shells inside, which run one script after another
  *
  * Starting a command on a platform takes many times as long as running a script in an
- * existing shell. Each such shell (a "hand") belongs to one user; a few are kept. The
+ * existing shell. Each such shell belongs to one user; a few are kept. The
  * output of a script, on stdout or stderr, is returned unchanged, whatever bytes it
  * contains: an unpredictable mark ends it. Scripts have /dev/null for stdin.
  */
@@ -17,14 +17,14 @@
  * -errno: -EOPNOTSUPP: there is no shell; -ETIMEDOUT, -EREMOTEIO: the shell is gone, with
  * the script.
  */
-int hand_run(const char *user, const struct buf *script, struct buf *out, int secs,
-	     struct warren_error *err);
+int shell_pool_run(const char *user, const struct buf *script, struct buf *out, int secs,
+		   struct warren_error *err);
 
 /* End shells that were not used for a while; return the ms until the next one, or -1. */
-int hand_rest(void);
+int shell_pool_tick(void);
 /* End all shells. */
-void hand_release(void);
+void shell_pool_release(void);
 /* Whether @pid is the process of such a shell. */
-bool hand_is(pid_t pid);
+bool shell_pool_has(pid_t pid);
 
 #endif /* SHIM_CORE_SHELL_POOL_H */

@@ -68,7 +68,7 @@ struct inside {
 	char **env;
 };
 
-extern struct shim_sandbox place;
+extern struct shim_sandbox this_sandbox;
 extern struct inside inside;
 
 /* main.c */

@@ -100,7 +100,7 @@ static int read_field(const struct spec_field *f, const json_t *v,
 		spec_flag_set(ret, f, json_is_true(v));
 		return json_is_boolean(v) ? 0 : spec_bad(f->name, err);
 	case SPEC_SOFT_LIMITS:
-		ret->wishes = (uint64_t)json_integer_value(v);
+		ret->soft_limits = (uint64_t)json_integer_value(v);
 		return json_is_integer(v) ? 0 : spec_bad(f->name, err);
 	case SPEC_NETWORK:
 		ret->network = (enum warren_network)json_integer_value(v);
@@ -135,7 +135,7 @@ int spec_read(const json_t *doc, struct warren_spec *ret, struct warren_error *e
 	json_t *v;
 	int r = 0;
 
-	*ret = (struct warren_spec){ .id = place.id };
+	*ret = (struct warren_spec){ .id = this_sandbox.id };
 	json_object_foreach((json_t *)(uintptr_t)doc, name, v)
 	{
 		r = read_named(name, v, ret, err);

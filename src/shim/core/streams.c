@@ -22,7 +22,7 @@
 #define MQUEUE_MAGIC   0x19800202
 #define NOBODY         65534
 
-/* Where what looks like a regular file is a door to the kernel. */
+/* Where what looks like a regular file belongs to the kernel. */
 static const long unsigned doors[] = {
 	PROC_SUPER_MAGIC,     SYSFS_MAGIC,    CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC,
 	DEBUGFS_MAGIC,        TRACEFS_MAGIC,  SECURITYFS_MAGIC,   SELINUX_MAGIC,
@@ -31,7 +31,7 @@ static const long unsigned doors[] = {
 	RDTGROUP_SUPER_MAGIC, NSFS_MAGIC,
 };
 
-static bool is_door(int fd)
+static bool stream_is_kernel_file(int fd)
 {
 	struct statfs fs;
 
@@ -70,9 +70,9 @@ bool stream_is(int fd, unsigned kinds)
 	if (S_ISFIFO(st.st_mode))
 		return kinds & STREAM_PIPE;
 	if (S_ISREG(st.st_mode))
-		return kinds & STREAM_FILE && !is_door(fd);
+		return kinds & STREAM_FILE && !stream_is_kernel_file(fd);
 	if (S_ISDIR(st.st_mode))
-		return kinds & STREAM_DIR && !is_door(fd);
+		return kinds & STREAM_DIR && !stream_is_kernel_file(fd);
 	return kinds & STREAM_EVENT && (st.st_mode & S_IFMT) == 0 && is_eventfd(fd);
 }
 

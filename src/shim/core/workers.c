@@ -128,7 +128,7 @@ static void reap_others(void)
 	siginfo_t info = { 0 };
 
 	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid &&
-	       !hand_is(info.si_pid)) {
+	       !shell_pool_has(info.si_pid)) {
 		(void)waitpid(info.si_pid, NULL, 0);
 		info.si_pid = 0;
 	}
@@ -139,7 +139,7 @@ static void workers_worker_main(int sock)
 {
 	upstairs = sock;
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	(void)prctl(PR_SET_NAME, "warren-hand");
+	(void)prctl(PR_SET_NAME, "warren-worker");
 	(void)signal(SIGPIPE, SIG_IGN);
 	for (;;) {
 		struct pollfd p = { .fd = sock, .events = POLLIN };
@@ -148,7 +148,7 @@ static void workers_worker_main(int sock)
 		ssize_t n;
 
 		reap_others();
-		if (poll(&p, 1, spool_tick() ? SPOOL_TICK_MS : hand_rest()) <= 0)
+		if (poll(&p, 1, spool_tick() ? SPOOL_TICK_MS : shell_pool_tick()) <= 0)
 			continue;
 		n = fd_recv(sock, &parcel, sizeof(parcel), fds, &n_fds, 0);
 
@@ -179,19 +179,19 @@ static int workers_worker_start(struct worker *k, unsigned which)
 	k->pid = fork();
 	if (k->pid == 0) {
 		int sock = fcntl(ends[1], F_DUPFD_CLOEXEC, 5);
-		int within = which == FILES && place.within >= 0
-				     ? fcntl(place.within, F_DUPFD_CLOEXEC, 5)
+		int within = which == FILES && this_sandbox.within >= 0
+				     ? fcntl(this_sandbox.within, F_DUPFD_CLOEXEC, 5)
 				     : -1;
 
 		/*
 		 * Nobody's connection and no stream of an exec's may stay open with us.
 		 */
-		if (within < 0 && which == FILES && place.within >= 0)
+		if (within < 0 && which == FILES && this_sandbox.within >= 0)
 			_exit(1); /* who was promised the files themselves gets no copies
 				   */
-		place.within = within < 0 ? -1 : dup3(within, 4, O_CLOEXEC);
+		this_sandbox.within = within < 0 ? -1 : dup3(within, 4, O_CLOEXEC);
 		if (dup3(sock, 3, O_CLOEXEC) < 0 ||
-		    close_range(place.within < 0 ? 4 : 5, ~0U, 0) < 0)
+		    close_range(this_sandbox.within < 0 ? 4 : 5, ~0U, 0) < 0)
 			_exit(1);
 		workers_worker_main(3);
 	}
@@ -393,8 +393,8 @@ void work_heard(unsigned which)
 
 /*
  * All that the worker of signals does has its own deadline, and it says that it is
- * at it: if it says nothing, it is stuck, and another takes its place. No one else may be
- * kept from a signal by what keeps it busy.
+ * at it: if it says nothing, it is stuck, and another takes its this_sandbox. No one else
+ * may be kept from a signal by what keeps it busy.
  */
 uint64_t work_next(void)
 {

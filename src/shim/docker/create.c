@@ -118,7 +118,7 @@ static int create_make(struct docker *d, struct shim_sandbox *p,
 					  "StorageOpt", json_pack("{s:s}", "size", size));
 	r = docker_ask(d, step, "POST", body, err, "/containers/create?name=warren-%s",
 		       p->id);
-	if (r < 0 && limited && spec->wishes & WARREN_LIMIT_DISK) {
+	if (r < 0 && limited && spec->soft_limits & WARREN_LIMIT_DISK) {
 		(void)json_object_del(json_object_get(body, "HostConfig"), "StorageOpt");
 		limited = false;
 		r = docker_ask(d, step, "POST", body, err,

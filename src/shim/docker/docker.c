@@ -101,7 +101,7 @@ static int docker_destroy(struct shim_sandbox *p, struct warren_error *err)
 	docker_guest(p, path);
 	if (r == 0 && unlink(path) < 0 && errno != ENOENT)
 		r = error_errno(err, errno, "%s: remove '%s'", p->name, path);
-	docker_door(p, path);
+	docker_guest_socket_path(p, path);
 	if (r == 0 && unlink(path) < 0 && errno != ENOENT)
 		r = error_errno(err, errno, "%s: remove '%s'", p->name, path);
 	docker_id_path(p, path);

@@ -42,12 +42,12 @@
 #include "base/buf.h"
 #include "shim/core/driver.h"
 
-#define DOCKER_ID_LEN     64 /* of a container id */
-#define DOCKER_SOCKET_MAX 108
-#define DOCKER_GUEST      "/dev/.warren" /* path inside */
-#define DOCKER_DOOR       "/dev/.warren-door"
-#define DOCKER_VOLUME_MAX 40
-#define DOCKER_GUEST_MAX  (sizeof(((struct shim_sandbox *)NULL)->dir) + sizeof("/anchor"))
+#define DOCKER_ID_LEN       64 /* of a container id */
+#define DOCKER_SOCKET_MAX   108
+#define DOCKER_GUEST        "/dev/.warren" /* path inside */
+#define DOCKER_GUEST_SOCKET "/dev/.warren-door"
+#define DOCKER_VOLUME_MAX   40
+#define DOCKER_GUEST_MAX    (sizeof(((struct shim_sandbox *)NULL)->dir) + sizeof("/anchor"))
 
 /* How long an exchange may take. */
 enum docker_pace {
@@ -193,7 +193,7 @@ int docker_quiet(struct docker *d, const struct shim_sandbox *p,
 
 /* guest_socket.c */
 /* Path of the guest agent's socket on the host. */
-void docker_door(const struct shim_sandbox *p, char path[DOCKER_GUEST_MAX]);
+void docker_guest_socket_path(const struct shim_sandbox *p, char path[DOCKER_GUEST_MAX]);
 /* Whether a guest agent in a container of @runtime can connect to the shim. */
 bool docker_plain(const char *runtime);
 /*
@@ -235,12 +235,12 @@ void docker_note(struct shim_sandbox *p, const struct docker_info *info,
 		 const struct warren_spec *spec, const struct warren_limits *limits);
 /*
  * Build the body of POST /containers/create; NULL: out of memory, or text that is not
- * UTF-8. With @door, the guest agent runs as root, and commands get their user explicitly
- * (p->user).
+ * UTF-8. With @with_socket, the guest agent runs as root, and commands get their user
+ * explicitly (p->user).
  */
 json_t *docker_spec(const struct shim_sandbox *p, const struct warren_spec *spec,
 		    const struct warren_limits *limits, const char *image,
-		    const json_t *volumes, bool door);
+		    const json_t *volumes, bool with_socket);
 /*
  * Find a volume that the image declares and that no mount of the spec replaces; NULL:
  * none.

@@ -24,7 +24,7 @@
 
 #define COME_MS 10000
 
-void docker_door(const struct shim_sandbox *p, char path[DOCKER_GUEST_MAX])
+void docker_guest_socket_path(const struct shim_sandbox *p, char path[DOCKER_GUEST_MAX])
 {
 	(void)snprintf(path, DOCKER_GUEST_MAX, "%s/door", p->dir);
 }

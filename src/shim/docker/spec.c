@@ -73,7 +73,7 @@ int docker_limits(struct shim_sandbox *p, const struct docker_info *info,
 	static const char no_cgroup[] = "the daemon has no cgroup to limit it with";
 	const struct {
 		const char *name;
-		uint32_t wish;
+		uint32_t limit;
 		uint64_t asked, value;
 		bool able;
 		uint64_t *to;
@@ -90,7 +90,7 @@ int docker_limits(struct shim_sandbox *p, const struct docker_info *info,
 	*ret = (struct warren_limits){ 0 };
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
 		if (limits[i].asked && !limits[i].able &&
-		    !(spec->wishes & limits[i].wish))
+		    !(spec->soft_limits & limits[i].limit))
 			return spec_refuse(p, limits[i].name, no_cgroup, err);
 		if (limits[i].able)
 			*limits[i].to = limits[i].value;
@@ -98,7 +98,7 @@ int docker_limits(struct shim_sandbox *p, const struct docker_info *info,
 			shim_sandbox_enforce(p, limits[i].name, false, "%s", no_cgroup);
 	}
 	if (spec->disk && !spec->read_only && !info->quota &&
-	    !(spec->wishes & WARREN_LIMIT_DISK))
+	    !(spec->soft_limits & WARREN_LIMIT_DISK))
 		return spec_refuse(
 			p, "disk",
 			"the daemon's storage enforces no limit (overlay2 on xfs with "
@@ -150,7 +150,8 @@ int docker_check_volumes(const struct shim_sandbox *p, const struct warren_spec 
 {
 	const char *volume = docker_volume(spec, volumes);
 
-	if (!volume || !spec->disk || spec->read_only || spec->wishes & WARREN_LIMIT_DISK)
+	if (!volume || !spec->disk || spec->read_only ||
+	    spec->soft_limits & WARREN_LIMIT_DISK)
 		return 0;
 	return error_set(
 		err, EOPNOTSUPP,
@@ -273,19 +274,19 @@ static int add_volumes(json_t *list, const struct shim_sandbox *p,
 }
 
 static json_t *all_mounts(const struct shim_sandbox *p, const struct warren_spec *spec,
-			  const json_t *volumes, bool with_door)
+			  const json_t *volumes, bool with_socket)
 {
-	char guest[DOCKER_GUEST_MAX], door[DOCKER_GUEST_MAX];
+	char guest[DOCKER_GUEST_MAX], socket[DOCKER_GUEST_MAX];
 	const struct warren_mount own[] = {
 		{ .source = guest, .target = DOCKER_GUEST, .read_only = true },
-		{ .source = door, .target = DOCKER_DOOR, .read_only = true },
+		{ .source = socket, .target = DOCKER_GUEST_SOCKET, .read_only = true },
 	};
 	json_t *list = json_array();
 	int r = 0;
 
 	docker_guest(p, guest);
-	docker_door(p, door);
-	for (size_t i = 0; r == 0 && i < (with_door ? 2 : 1); i++)
+	docker_guest_socket_path(p, socket);
+	for (size_t i = 0; r == 0 && i < (with_socket ? 2 : 1); i++)
 		r = json_array_append_new(list, one_mount(&own[i]));
 	for (size_t i = 0; r == 0 && i < spec->n_mounts; i++)
 		r = json_array_append_new(list, one_mount(&spec->mounts[i]));
@@ -346,13 +347,13 @@ static json_t *own_names(const struct shim_sandbox *p, const struct warren_spec 
 
 static json_t *host_config(const struct shim_sandbox *p, const struct warren_spec *spec,
 			   const struct warren_limits *limits, const json_t *volumes,
-			   bool door)
+			   bool with_socket)
 {
 	json_t *host = json_pack(
 		"{s:o, s:[s], s:o, s:[s], s:o, s:s, s:s, s:s, s:b, s:{s:s}, s:{s:s}, "
 		"s:o}",
-		"Mounts", all_mounts(p, spec, volumes, door), "CapDrop", "ALL", "CapAdd",
-		kept_caps(), "SecurityOpt", "no-new-privileges", "ExtraHosts",
+		"Mounts", all_mounts(p, spec, volumes, with_socket), "CapDrop", "ALL",
+		"CapAdd", kept_caps(), "SecurityOpt", "no-new-privileges", "ExtraHosts",
 		own_names(p, spec), "NetworkMode", "none", "IpcMode", "private",
 		"CgroupnsMode", "private", "ReadonlyRootfs", spec->read_only, "LogConfig",
 		"Type", "none", "RestartPolicy", "Name", "no", "Ulimits",
@@ -383,19 +384,19 @@ static json_t *spec_environment(const struct warren_spec *spec)
  */
 json_t *docker_spec(const struct shim_sandbox *p, const struct warren_spec *spec,
 		    const struct warren_limits *limits, const char *image,
-		    const json_t *volumes, bool door)
+		    const json_t *volumes, bool with_socket)
 {
 	char engine[sizeof(p->dir)];
 
 	docker_engine(p, engine);
-	return json_pack("{s:s, s:[s,s*,s*], s:[], s:s, s:s*, s:s*, s:o, s:{s:[s]}, s:s, "
-			 "s:{s:s, s:s}, s:o}",
-			 "Image", image, "Entrypoint", DOCKER_GUEST,
-			 door ? "serve" : NULL, door ? DOCKER_DOOR : NULL, "Cmd",
-			 "Hostname", spec->hostname ? spec->hostname : p->id, "User",
-			 door && p->user ? "0" : p->user, "WorkingDir", spec->workdir,
-			 "Env", spec_environment(spec), "Healthcheck", "Test", "NONE",
-			 "StopSignal", "SIGKILL", "Labels", "warren.id", p->id,
-			 "warren.engine", engine, "HostConfig",
-			 host_config(p, spec, limits, volumes, door));
+	return json_pack(
+		"{s:s, s:[s,s*,s*], s:[], s:s, s:s*, s:s*, s:o, s:{s:[s]}, s:s, "
+		"s:{s:s, s:s}, s:o}",
+		"Image", image, "Entrypoint", DOCKER_GUEST, with_socket ? "serve" : NULL,
+		with_socket ? DOCKER_GUEST_SOCKET : NULL, "Cmd", "Hostname",
+		spec->hostname ? spec->hostname : p->id, "User",
+		with_socket && p->user ? "0" : p->user, "WorkingDir", spec->workdir,
+		"Env", spec_environment(spec), "Healthcheck", "Test", "NONE",
+		"StopSignal", "SIGKILL", "Labels", "warren.id", p->id, "warren.engine",
+		engine, "HostConfig", host_config(p, spec, limits, volumes, with_socket));
 }

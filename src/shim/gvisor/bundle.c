@@ -121,7 +121,7 @@ static json_t *bundle_mounts(const struct gvisor_making *m)
 	json_t *list = json_pack("[{s:s, s:s, s:s}]", "destination", "/proc", "type",
 				 "proc", "source", "proc");
 
-	gvisor_path(m->place, "bundle/first", first);
+	gvisor_path(m->sandbox, "bundle/first", first);
 	(void)json_array_append_new(list, tmpfs_mount("/dev/shm", TMPFS_SIZE, false));
 	(void)json_array_append_new(list, bind_mount(GVISOR_FIRST, first, true));
 	for (size_t i = 0; i < m->n_mounts; i++) {
@@ -143,8 +143,8 @@ int bundle_write(const struct gvisor_making *m, struct warren_error *err)
 	json_t *env = json_array(), *doc;
 	int r = bundle_environment(m, env, err);
 
-	gvisor_path(m->place, "scratch/r", root);
-	gvisor_path(m->place, "bundle/config.json", path);
+	gvisor_path(m->sandbox, "scratch/r", root);
+	gvisor_path(m->sandbox, "bundle/config.json", path);
 	doc = json_pack(
 		"{s:s, s:b, s:o, s:{s:s, s:b}, s:s, s:o, s:{s:[{s:s}, {s:s}, {s:s}, "
 		"{s:s}, {s:s}]}}",

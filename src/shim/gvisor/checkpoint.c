@@ -305,7 +305,7 @@ static int checkpoint_clear_way(const struct shim_sandbox *p, int image,
 
 static int start_again(struct gvisor_making *m, struct warren_error *err)
 {
-	struct shim_sandbox *p = m->place;
+	struct shim_sandbox *p = m->sandbox;
 	char name[GVISOR_PATH_MAX];
 	int r = gvisor_find_runsc(p->config, m->runsc, err);
 
@@ -338,7 +338,7 @@ int gvisor_restore(struct shim_sandbox *p, int image, int held, struct warren_er
 		return error_errno(err, ENOMEM, "%s: restore the sandbox", p->name);
 	/* From its beginning, and to be read alone. */
 	(void)snprintf(file, sizeof(file), "/proc/self/fd/%d", image);
-	m->place = p;
+	m->sandbox = p;
 	m->held = held;
 	m->saved = open(file, O_RDONLY | O_CLOEXEC);
 	cgroup_root_open(&m->cgroups);

@@ -47,7 +47,7 @@ extern const unsigned char warren_guest_blob[], warren_guest_blob_end[];
 
 static int find_runsc(struct gvisor_making *m, struct warren_error *err)
 {
-	return gvisor_find_runsc(m->place->config, m->runsc, err);
+	return gvisor_find_runsc(m->sandbox->config, m->runsc, err);
 }
 
 static uint64_t host_threads(void)
@@ -81,7 +81,7 @@ static int create_take_limits(struct gvisor_making *m, struct warren_error *err)
 	m->pids = s->pids ? s->pids : PIDS_DEFAULT;
 	m->limits.pids = host_threads();
 	m->disk = s->disk ? s->disk : m->limits.memory / 2;
-	if (m->disk > m->limits.memory && s->wishes & WARREN_LIMIT_DISK)
+	if (m->disk > m->limits.memory && s->soft_limits & WARREN_LIMIT_DISK)
 		m->disk = m->limits.memory / 2;
 	if (m->disk < DISK_MIN)
 		return error_set(
@@ -118,8 +118,8 @@ static int check_cgroups(struct gvisor_making *m, struct warren_error *err)
 
 static int open_image(struct gvisor_making *m, struct warren_error *err)
 {
-	int r = image_open(m->spec->image ? m->spec->image : "host", m->place->state_dir,
-			   &m->image, err);
+	int r = image_open(m->spec->image ? m->spec->image : "host",
+			   m->sandbox->state_dir, &m->image, err);
 
 	m->has_image = r == 0;
 	return r;
@@ -165,7 +165,7 @@ static int copy_names(struct gvisor_making *m, const char *from, const char *to,
 	char path[GVISOR_PATH_MAX];
 	ssize_t n = in < 0 || !text ? 0 : fd_read_all(in, text, PASSWD_MAX);
 
-	gvisor_path(m->place, to, path);
+	gvisor_path(m->sandbox, to, path);
 	out = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (out < 0 || (n > 0 && fd_write_all(out, text, (size_t)n) < 0))
 		return error_errno(err, errno, "write '%s'", path);
@@ -180,12 +180,12 @@ static int create_make_dirs(struct gvisor_making *m, struct warren_error *err)
 	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
 		char path[GVISOR_PATH_MAX];
 
-		gvisor_path(m->place, dirs[i], path);
+		gvisor_path(m->sandbox, dirs[i], path);
 		r = fd_make_dirs(path, 0700);
 		if (r < 0)
 			return error_errno(err, -r, "make '%s'", path);
 	}
-	r = write_first(m->place, err);
+	r = write_first(m->sandbox, err);
 	if (r == 0)
 		r = copy_names(m, "/etc/passwd", "bundle/passwd", err);
 	return r < 0 ? r : copy_names(m, "/etc/group", "bundle/group", err);
@@ -193,17 +193,17 @@ static int create_make_dirs(struct gvisor_making *m, struct warren_error *err)
 
 static int gvisor_create_make_cgroup(struct gvisor_making *m, struct warren_error *err)
 {
-	int r = cgroup_make(&m->cgroups, m->place->id, 0, &m->limits, err);
+	int r = cgroup_make(&m->cgroups, m->sandbox->id, 0, &m->limits, err);
 
 	m->has_cgroup = r == 0;
-	return r < 0 ? r : gvisor_write_limits(m->place, &m->limits, err);
+	return r < 0 ? r : gvisor_write_limits(m->sandbox, &m->limits, err);
 }
 
 /* -------------------------------------------------------------------- in the child */
 
 int gvisor_join(struct gvisor_making *m, struct warren_error *err)
 {
-	return cgroup_join(&m->cgroups, m->place->id, err);
+	return cgroup_join(&m->cgroups, m->sandbox->id, err);
 }
 
 /* To whoever started us: what the root is mounted in. */
@@ -239,10 +239,10 @@ int gvisor_become_runsc(struct gvisor_making *m, struct warren_error *err)
 	}
 	argv[n++] = "--bundle";
 	argv[n++] = bundle;
-	argv[n++] = m->place->id;
-	gvisor_path(m->place, "root", root);
-	gvisor_path(m->place, "log", log);
-	gvisor_path(m->place, "bundle", bundle);
+	argv[n++] = m->sandbox->id;
+	gvisor_path(m->sandbox, "root", root);
+	gvisor_path(m->sandbox, "log", log);
+	gvisor_path(m->sandbox, "bundle", bundle);
 	for (int i = 0; i < 3; i++)
 		(void)dup2(null, i);
 	(void)execve(m->runsc, (char *const *)(uintptr_t)argv,
@@ -356,9 +356,9 @@ static int start_root(const struct gvisor_making *m, int sentry, struct warren_e
 		return 0;
 	if (m->saved < 0)
 		return control_call(sentry, "containerManager.StartRoot",
-				    json_string(m->place->id), NULL, err);
+				    json_string(m->sandbox->id), NULL, err);
 	r = control_send(sentry, "containerManager.Restore",
-			 json_pack("{s:s}", "SandboxID", m->place->id), &m->saved, 1,
+			 json_pack("{s:s}", "SandboxID", m->sandbox->id), &m->saved, 1,
 			 err);
 	if (r == 0)
 		r = await_word(sentry, err);
@@ -379,8 +379,8 @@ static int await_runsc(struct gvisor_making *m, pid_t pid, int pidfd,
 	if (r < 0)
 		return r;
 	if (status != 0 && status != -1)
-		return create_explain(m->place, err);
-	sentry = gvisor_connect(m->place, err);
+		return create_explain(m->sandbox, err);
+	sentry = gvisor_connect(m->sandbox, err);
 	return sentry < 0 ? sentry : start_root(m, sentry, err);
 }
 
@@ -397,7 +397,7 @@ static int hear_child(struct gvisor_making *m, int hear, struct warren_error *er
 		ssize_t n = fd_recv(hear, &told, sizeof(told), &fd, &n_fds, 0);
 
 		if (n == 1 && fd >= 0) {
-			m->place->held = fd;
+			m->sandbox->held = fd;
 		} else if (n == (ssize_t)sizeof(told)) {
 			*err = told;
 			return -told.code;
@@ -456,7 +456,7 @@ static const struct gvisor_step steps[] = {
 static void create_report(const struct gvisor_making *m)
 {
 	const char *by = cgroup_mode_name(m->cgroups.mode);
-	struct shim_sandbox *p = m->place;
+	struct shim_sandbox *p = m->sandbox;
 
 	shim_sandbox_enforce(p, "kernel", true,
 			     "gVisor's kernel in user space, by ptrace");
@@ -491,7 +491,7 @@ int gvisor_create(struct shim_sandbox *p, const struct warren_spec *spec,
 
 	if (!m)
 		return error_errno(err, ENOMEM, "%s: make a sandbox", p->name);
-	m->place = p;
+	m->sandbox = p;
 	m->spec = spec;
 	m->no_network = spec->network == WARREN_NETWORK_NONE;
 	m->saved = -1;

@@ -58,7 +58,7 @@ struct gvisor_mount {
 
 /* The state that the steps of a create operation share. */
 struct gvisor_making {
-	struct shim_sandbox *place;
+	struct shim_sandbox *sandbox;
 	const struct warren_spec *spec;
 	char runsc[GVISOR_PATH_MAX];
 	struct cgroup_root cgroups;
@@ -85,7 +85,7 @@ struct gvisor_step {
 /* The host name inside the sandbox. */
 static inline const char *gvisor_hostname(const struct gvisor_making *m)
 {
-	return m->spec->hostname ? m->spec->hostname : m->place->id;
+	return m->spec->hostname ? m->spec->hostname : m->sandbox->id;
 }
 
 /* Build a path below the sandbox's directory. */

@@ -132,7 +132,7 @@ static int mount_scratch(const struct gvisor_making *m, struct warren_error *err
 	AUTO_CLOSE int fd = -1;
 	int r;
 
-	gvisor_path(m->place, "scratch", path);
+	gvisor_path(m->sandbox, "scratch", path);
 	(void)snprintf(size, sizeof(size), "%ju", (uintmax_t)m->disk);
 	/*
 	 * One for every 4 KiB: small files must not cost the host more than large ones.
@@ -227,7 +227,7 @@ static int rootfs_add_mount(struct gvisor_making *m, const char *target, const c
 		char below[32];
 
 		(void)snprintf(below, sizeof(below), "scratch/%s", name);
-		gvisor_path(m->place, below, to->source);
+		gvisor_path(m->sandbox, below, to->source);
 	}
 	return 0;
 }

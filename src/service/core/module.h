@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* room.h - the structs and functions of the core, for the modules (hooks.h) */
-#ifndef SERVICE_CORE_ROOM_H
-#define SERVICE_CORE_ROOM_H
+/* module.h - the structs and functions of the core, for the modules (hooks.h) */
+#ifndef SERVICE_CORE_MODULE_H
+#define SERVICE_CORE_MODULE_H
 
 #include "initclient/request.h"
 #include "initclient/sandbox_desc.h"
@@ -46,8 +46,8 @@ struct warden_conn {
 struct sandbox {
 	struct service *service;
 	struct sandbox *hash_next;
-	struct sandbox_row row; /* as in the database */
-	void *rooms[ROOM_MAX];  /* state of each module */
+	struct sandbox_row row;    /* as in the database */
+	void *modules[MODULE_MAX]; /* state of each module */
 	struct sandbox_waiter *waiters;
 	struct loop_task waiters_task; /* calls waiters whose state is reached */
 
@@ -119,8 +119,8 @@ static inline bool sandbox_is_made(const struct sandbox *sandbox)
 }
 
 struct service {
-	const struct service_room *const *hooks; /* the modules; NULL-terminated */
-	void *rooms[ROOM_MAX];                   /* state of each module */
+	const struct service_module *const *hooks; /* the modules; NULL-terminated */
+	void *modules[MODULE_MAX];                 /* state of each module */
 	struct net_loop *loop;
 	struct db *db;
 	int journals; /* directory of journals */
@@ -281,4 +281,4 @@ typedef void (*file_answer_fn)(void *ctx, struct init_reply *a,
 void file_queue_ask(struct sandbox *sandbox, const void *order,
 		    struct init_request *request, file_answer_fn fn, void *ctx);
 
-#endif /* SERVICE_CORE_ROOM_H */
+#endif /* SERVICE_CORE_MODULE_H */

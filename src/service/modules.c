@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rooms.c - the modules of the service, in the order in which the core calls their hooks
+ * modules.c - the modules of the service, in the order in which the core calls their
+ * hooks
  */
-#include "service/rooms.h"
+#include "service/modules.h"
 
 #include "service/code/code.h"
 #include "service/exec/exec.h"
 #include "service/files/files.h"
 #include "service/session/session.h"
 
-const struct service_room *const service_rooms[] = {
+const struct service_module *const service_modules[] = {
 	&exec_hooks,  &session_hooks, /* sessions are execs */
 	&files_hooks, &code_hooks,    /* runs of code are execs and files */
 	NULL,
