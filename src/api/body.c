@@ -55,10 +55,10 @@ static int body_scan(const char *data, size_t size, struct api_error *err)
 }
 
 /*
- * jansson drops a byte of a string when there is no memory for it, and goes on: a
- * command would run that nobody wrote. So its allocations are watched, and what it
- * made while one failed is not believed.
- * A large body is parsed on its own thread, so each has its own word on that.
+ * If memory runs out, jansson drops a byte of a string and continues: a command would run
+ * that the client did not send. So its allocations are watched, and a result is discarded
+ * if an allocation failed. A large body is parsed on its own thread, so each thread has
+ * its own flag.
  */
 static _Thread_local bool memory_failed;
 

@@ -53,7 +53,7 @@ static void api_code_settings(const struct config *c, struct api_code_config *re
 static void api_code_on_pulled(struct image_waiter *w, int r,
 			       const struct warren_error *err UNUSED)
 {
-	/* A failure is told when the image is needed, which tries again. */
+	/* A failure is reported when the image is needed, which tries again. */
 	if (r <= 0)
 		free(w);
 }

@@ -20,8 +20,8 @@ static const struct {
 _Static_assert(ARRAY_SIZE(codes) == API_ERR_COUNT, "an error code has no status");
 
 /*
- * What the errno of an engine's error means here. What is not listed is a
- * mistake of ours, or of the machine: 500.
+ * Maps the errno of an engine's error to a status. Everything else is an error of Warren
+ * or of the machine: 500.
  */
 static const struct {
 	int errnum;

@@ -10,7 +10,7 @@
 #include "base/userdirs.h"
 #include "image/store.h"
 
-/* Root's in the usual places, a user's in his own. */
+/* Root uses the standard directories, other users their own. */
 int backend_choose_dirs(const struct warren_options *o, char **ret_run, char **ret_state,
 			struct warren_error *err)
 {

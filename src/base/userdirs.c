@@ -26,7 +26,7 @@ int user_dir_check(const char *path, struct warren_error *err)
 	return 0;
 }
 
-/* sudo -u and the like may leave somebody else's. */
+/* sudo -u and similar programs may leave another user's directory. */
 static const char *own_home(void)
 {
 	const char *home = getenv("HOME");
@@ -44,7 +44,7 @@ static const char *userdirs_absolute(const char *name)
 	return value && value[0] == '/' ? value : NULL;
 }
 
-/* A directory of the user's own below /tmp, which is made now: from then on it is his. */
+/* Create a directory for the user below /tmp, owned by that user. */
 static int tmp_dir(const char *below, char **ret, struct warren_error *err)
 {
 	char dir[64];

@@ -190,7 +190,7 @@ static void doctor_put_backends(struct buf *text, struct json *j)
 	cli_backends_done(&all);
 }
 
-/* Sandboxes that nobody can reach; where that cannot be told, null. */
+/* Sandboxes that no process can reach; null if that cannot be determined. */
 static void put_orphans(struct warren *w, struct buf *text, struct json *j)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;

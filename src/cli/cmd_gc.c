@@ -31,7 +31,7 @@ static const struct opts gc_opts = {
 	.example = "warren gc --yes",
 };
 
-/* At a terminal; anybody else must have said --yes. */
+/* Ask at a terminal; otherwise --yes must be given. */
 static bool gc_agrees(size_t n)
 {
 	char answer[16] = "";
@@ -87,7 +87,7 @@ static size_t gc_remove_all(struct warren *w, const struct warren_orphan *v, siz
 		struct warren_error err = WARREN_ERROR_INIT;
 		int r = wanted ? warren_remove_orphan(w, v[i].id, &err) : 0;
 
-		/* Somebody was faster: it is gone, as it should be. */
+		/* Another process was faster: it is gone, as intended. */
 		if (r == -ENOENT)
 			r = 0;
 		if (r < 0)

@@ -51,7 +51,7 @@ static int run_fail(struct run *run, const struct warren_error *err, int status)
 	return status;
 }
 
-/* Only who asks for another backend, or for a wall, pays for finding it. */
+/* Only users who choose a backend or a tier pay for finding it. */
 static int run_open_engine(struct run *run, struct warren_error *err)
 {
 	const struct run_options *o = &run->options;
@@ -308,7 +308,7 @@ static void run_note_limits(const struct run_options *o)
 			    (uintmax_t)(millis / 1000));
 }
 
-/* One that needs no words of ours: the image's, or what was named as its entrypoint. */
+/* A command that needs no arguments from us: the image's, or the given entrypoint. */
 static bool has_own_command(const struct run_options *o)
 {
 	return run_options_stored(o) || (o->entrypoint && o->entrypoint[0]) || o->detach;

@@ -89,7 +89,7 @@ static int opts_apply(struct parser *p, const struct opt *opt, const char *value
 			 INNER_MAX, inner.msg, opt->name, opt->example);
 }
 
-/* The value of @opt: the rest of its own word, else the next word. */
+/* The value of @opt: the rest of the same argument, else the next one. */
 static int apply_value(struct parser *p, const struct opt *opt, const char *rest,
 		       struct warren_error *err)
 {

@@ -62,8 +62,8 @@ static void run_io_resize(struct warren_exec *ex)
 }
 
 /*
- * Errors are of no interest: the only one there is to expect is that the
- * command has ended in the meantime, and the loop is about to hear of that.
+ * Ignore errors: the only likely one is that the command has just ended, and the loop is
+ * about to see that.
  */
 static void run_io_handle_signal(const struct run_io *io, struct warren_exec *ex, int sig)
 {

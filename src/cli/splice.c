@@ -106,7 +106,7 @@ static void sink_failed(struct splice *p, int code)
 	splice_stop(p);
 }
 
-/* The file behind @fd with flags of our own; -1 when that is not possible. */
+/* Open the file behind @fd again with other flags; -1 if that is not possible. */
 static int open_anew(int fd)
 {
 	char path[32];
@@ -145,7 +145,7 @@ static void splice_decide(struct splice *p)
 {
 	struct stat st = { 0 };
 
-	/* A pipe of ours, or else splice(2) will say that it is not. */
+	/* If it is not a pipe that we created, splice(2) will say so. */
 	if (p->own_to ||
 	    (fstat(p->to, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode) ||
 					st.st_rdev == makedev(1, 3))))
@@ -156,7 +156,7 @@ static void splice_decide(struct splice *p)
 
 static void step_splice(struct splice *p)
 {
-	/* Only of a pipe of ours it is certain that asking for more does not wait. */
+	/* Only for a pipe that we created is it certain that a resize does not block. */
 	unsigned rounds = p->own_from ? ROUNDS : 1;
 
 	for (unsigned i = 0; i < rounds; i++) {

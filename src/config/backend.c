@@ -453,7 +453,7 @@ enum tier config_min_tier(const struct config *c, const char *tenant)
 	return min;
 }
 
-/* The default one if its wall will do, else the weakest that does. */
+/* The default one if its tier is strong enough, else the weakest that is. */
 static const struct config_backend *backend_choose(const struct config *c, enum tier tier)
 {
 	const struct config_backend *best = config_backend(c, c->backend);

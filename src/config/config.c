@@ -250,7 +250,7 @@ static bool was_given(const struct config *c, const struct config_key *key)
 	return c->given & UINT64_C(1) << (key - config_keys);
 }
 
-/* Where they are for whoever is not root, and for who says so: as the library has it. */
+/* The directories for ordinary users, and for those who request it: as in the library. */
 static int config_own_dir(const char *name, char **ret, struct warren_error *err)
 {
 	const char *state = getenv("WARREN_STATE");
@@ -395,7 +395,7 @@ int config_finish(struct config *c, struct warren_error *err)
 
 	if (r == 0)
 		r = set_defaults(c, true, err);
-	/* Who is not root cannot become anybody else. */
+	/* Only root can become another user. */
 	if (r == 0 && geteuid() != 0 && !was_given(c, user))
 		c->user[0] = '\0';
 	if (r == 0)

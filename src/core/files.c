@@ -135,8 +135,8 @@ static int write_over_exec(struct warren_sandbox *sb, const char *path, const vo
 	if (r < 0)
 		return error_wrap(err, "write '%s'", path);
 	/*
-	 * A helper that ended early is heard in files_finish(). SIGPIPE is the caller's
-	 * to ignore.
+	 * files_finish() reports a helper that ended early. The caller must ignore
+	 * SIGPIPE.
 	 */
 	r = fd_write_all(warren_exec_fd(ex, 0), data, size);
 	(void)close(warren_exec_take_fd(ex, 0));

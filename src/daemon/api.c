@@ -218,7 +218,7 @@ static void on_chores(void *ctx)
 	loop_timer_set(a->chores, 1000);
 }
 
-/* While the loop was in one turn nobody was served. Each is counted; some are told. */
+/* During a long turn, the loop served no client. Each is counted; some are logged. */
 static void on_slow_turn(void *ctx UNUSED, const char *name, uint64_t usec,
 			 uint64_t cpu_usec)
 {
@@ -240,9 +240,9 @@ static void on_slow_turn(void *ctx UNUSED, const char *name, uint64_t usec,
 /* ------------------------------------------------------------------- opening */
 
 /*
- * What is made in @path is to be away from what others make and remove (chattr +T): an
- * ext4 puts files near their directory, and directories near theirs, unless they are told
- * so. Where there is no such thing it does not matter.
+ * Keep files in @path away from those of others (chattr +T): ext4 otherwise puts files
+ * near their directory, and directories near their parent. On file systems without this
+ * flag, it does not matter.
  */
 static void stand_apart(const char *path)
 {
@@ -301,7 +301,7 @@ static int set_quota(struct api *a, struct warren_error *err)
 	return db_set_quotas(a->db, a->v1.quota, err);
 }
 
-/* A listener that others can reach is opened only if who asks must show a token. */
+/* Open a listener that others can reach only if clients must have a token. */
 static int api_admit(struct api *a, struct api_word *word, struct warren_error *err)
 {
 	struct token_row row = { .tenant = DB_LOCAL,

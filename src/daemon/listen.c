@@ -26,7 +26,7 @@
 #define LISTEN_TRIES    20
 #define LISTEN_PAUSE_US 50000
 
-/* ---------------------------------------------------------------- of our own */
+/* ---------------------------------------------------------------- own listeners */
 
 static int listen_unix(const char *path, struct warren_error *err)
 {
@@ -41,7 +41,7 @@ static int listen_unix(const char *path, struct warren_error *err)
 	(void)strcpy(addr.sun_path, path);
 	if (fd < 0)
 		return error_errno(err, errno, "make a socket");
-	/* One that somebody listens on is another service's. */
+	/* If a process listens on it, it belongs to another service. */
 	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0)
 		return error_set(err, EADDRINUSE, "another service listens on '%s'",
 				 path);

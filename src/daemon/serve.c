@@ -43,7 +43,7 @@
 #define ENGINE_NAME    "serve"
 #define RESTART_MS_MIN 100
 #define RESTART_MS_MAX 5000
-#define STOP_MS        20000 /* for the api to end when it is told to; then it is killed */
+#define STOP_MS        20000 /* for the api to end after SIGTERM; then it is killed */
 #define JOIN_MS        10000 /* for requests under way, before we leave without them */
 
 /* ------------------------------------------------------------------- options */
@@ -63,7 +63,7 @@ static const char help_head[] =
 struct options {
 	const char *file;
 	const char *backend; /* whose settings are asked for; NULL: nobody's */
-	bool backends;       /* everybody's */
+	bool backends;       /* for all users */
 	bool check, example, help;
 	int life; /* connection to the client of a private service; 0: none */
 };
@@ -194,7 +194,7 @@ static int serve_own_dir(const char *state_dir, const char *path, uid_t uid, gid
 	return check_way(path, uid, gid, err);
 }
 
-/* Who the api becomes: the configured account, or nobody where there is none. */
+/* The user of the api: the configured account, or user `nobody` if there is none. */
 static int serve_find_user(const struct config *c, struct api_birth *b,
 			   struct warren_error *err)
 {
@@ -332,8 +332,8 @@ static void hear_signal(struct pair *p, int pidfd)
 }
 
 /*
- * Until @fd is readable; forwards what we are told, and waits for nobody who was told for
- * too long.
+ * Wait until @fd is readable; forward signals, and do not wait too long for a process
+ * that got one.
  */
 static void serve_await(struct pair *p, int pidfd, int fd)
 {
@@ -635,7 +635,7 @@ static void serve_put_backend(const struct config_backend *b, struct buf *out)
 		   b->settings ? b->settings : "{}");
 }
 
-/* The one that who asks for "NAME:TIER", either of which may be empty, gets. */
+/* The backend for a request with "NAME:TIER"; either may be empty. */
 static int show_backend(const struct config *c, const char *which, struct buf *out,
 			struct warren_error *err)
 {

@@ -23,8 +23,8 @@
 #define WAL_PAGES_MAX    16384
 
 /*
- * trusted_schema: a file that somebody prepared calls no functions of ours.
- * journal_size_limit: after a burst the log gives its space back.
+ * trusted_schema: a file that another user prepared cannot call our functions.
+ * journal_size_limit: after a burst, the log returns its space.
  */
 static const char pragmas[] = "PRAGMA journal_mode = WAL;"
 			      "PRAGMA synchronous = NORMAL;"
@@ -34,7 +34,7 @@ static const char pragmas[] = "PRAGMA journal_mode = WAL;"
 			      "PRAGMA cache_size = -8192;"
 			      "PRAGMA journal_size_limit = 16777216;";
 
-#define BUSY_MS 2000 /* somebody looks at the file with a tool of his own */
+#define BUSY_MS 2000 /* another process is using the file */
 
 /* The lock is on its own file: SQLite's locks come and go on the other one. */
 static int lock_beside(const char *path, struct warren_error *err)
@@ -63,7 +63,7 @@ static int lock_beside(const char *path, struct warren_error *err)
 	return TAKE_FD(fd);
 }
 
-/* SQLite would make it readable for everybody; its log takes the mode of the file. */
+/* SQLite would make it readable for all users; its log gets the mode of the file. */
 static int db_make_file(const char *path, struct warren_error *err)
 {
 	AUTO_CLOSE int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -199,9 +199,8 @@ void db_sync_later(struct db *db)
 }
 
 /*
- * What was committed is in the log; or in the file proper by now, and then whoever put it
- * there has synced both. SQLite locks neither the log nor by it, so that closing it drops
- * no lock.
+ * A committed change is in the log, or already in the file; then the process that moved
+ * it there has synced both. SQLite does not lock the log, so closing it drops no lock.
  */
 int db_sync_fd(struct db *db, struct warren_error *err)
 {

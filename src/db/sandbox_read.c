@@ -123,7 +123,7 @@ static int own_row(struct sandbox_row *row, struct warren_error *err)
 
 void sandbox_row_done(struct sandbox_row *row)
 {
-	/* The labels of a row that owns nothing are somebody else's. */
+	/* A row that owns no memory borrows its labels. */
 	if (row->block)
 		free((void *)row->labels);
 	free(row->block);

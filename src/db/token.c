@@ -60,8 +60,8 @@ void tokens_forget(struct db *db)
 }
 
 /*
- * A row has changed, whoever did it: a statement about tokens, or one that takes them
- * along.
+ * A row has changed, by any statement: about tokens, or one that deletes them with
+ * others.
  */
 static void on_change(void *ctx, int what, const char *file UNUSED, const char *table,
 		      sqlite3_int64 row)
@@ -168,7 +168,7 @@ static void token_read_row(const struct query *q, struct token_row *row)
 	column_id(q, 0, row->id);
 }
 
-/* Strings that are somebody else's become its own. */
+/* Copy the strings that it borrowed. */
 static int token_own(struct token_row *row, struct warren_error *err)
 {
 	return strings_own((const char **const[]){ &row->tenant, &row->name, &row->scopes,

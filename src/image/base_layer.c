@@ -243,7 +243,7 @@ static int make_entries(int root, const struct entry *e, size_t n,
 }
 
 /*
- * The system accounts (below 1,000, and nobody) of the machine: packages expect
+ * The system accounts (ids below 1,000, and `nobody`) of the machine: packages expect
  * them. People, their names and their homes are not shown; nor who is in a group.
  */
 static int make_accounts(int root, const char *path, bool passwd,
@@ -327,7 +327,7 @@ static int make_opaque(int root, struct warren_error *err)
 			openat(root, opaque[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 		/*
-		 * A state directory without attributes shows the image's entries beside
+		 * A state directory without attributes shows the image's entries next to
 		 * ours.
 		 */
 		if (fd < 0 || (fsetxattr(fd, "user.overlay.opaque", "y", 1, 0) < 0 &&
@@ -362,7 +362,7 @@ static int base_layer_build(int root, enum skel_kind kind, struct warren_error *
 
 /* ----------------------------------------------------- finding, discarding */
 
-/* Remove layers of this kind, and half-made ones, that nobody holds. */
+/* Remove layers of this kind, and incomplete ones, that no process holds. */
 static void discard_old(int dir, enum skel_kind kind, const char *current)
 {
 	size_t n = strlen(kind_names[kind]);
@@ -416,7 +416,7 @@ static int make_layer(int dir, const char *name, enum skel_kind kind,
 		r = error_errno(err, errno, "open a new layer");
 	else
 		r = base_layer_build(fd, kind, err);
-	/* Somebody else was faster: theirs is as good. */
+	/* Another process was faster: its layer is as good. */
 	if (r == 0 && renameat2(dir, temp, dir, name, RENAME_NOREPLACE) < 0 &&
 	    errno != EEXIST)
 		r = error_errno(err, errno, "move a new layer into place");

@@ -84,7 +84,7 @@ int oci_record(const struct store *s, struct store_image *image, const char *man
 	return r < 0 || !name ? r : store_tag(s, name, image->id, err);
 }
 
-/* Collect what others left half-made, when nobody is at work. */
+/* Remove what others left incomplete, if no other process is working. */
 void oci_tidy(const struct store *s)
 {
 	struct store_collected ignored;

@@ -52,7 +52,10 @@ static void start_curl(void)
 	curl_ready = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
 }
 
-/* A file that holds none would only be noticed as a server that nobody trusts. */
+/*
+ * A file without certificates would only be noticed later, as a server that is not
+ * trusted.
+ */
 static int check_ca_file(const char *file, struct warren_error *err)
 {
 	X509_STORE *store = X509_STORE_new();

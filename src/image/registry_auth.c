@@ -53,7 +53,7 @@ static bool has_login(const struct creds *c)
 	return c->identity || c->user;
 }
 
-/* The registry or its token server said no: to whom, and what there is to be done. */
+/* The registry or its token server refused: report for which login, and what to do. */
 static int registry_auth_refused(const struct http *h, struct warren_error *err)
 {
 	const struct registry *reg = h->reg;

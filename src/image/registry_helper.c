@@ -21,8 +21,8 @@
 #define WATCH_MS   100
 
 /*
- * A program of its own group, with @in and @out as its streams and signals as they were
- * born.
+ * Start a program in its own process group, with @in and @out as its streams and default
+ * signals.
  */
 static int registry_helper_start(const char *program, const char *verb, int in, int out,
 				 pid_t *ret_pid)
@@ -63,10 +63,7 @@ static int ms_left(uint64_t deadline)
 	return now < deadline ? (int)((deadline - now) / 1000000 + 1) : 0;
 }
 
-/*
- * To the end of @fd, unless that takes too long, is too much, or nobody wants it any
- * more.
- */
+/* Read to the end of @fd, unless that takes too long, is too much, or is cancelled. */
 static int registry_helper_read_output(int fd, const struct helper_watch *watch,
 				       struct buf *out, uint64_t deadline)
 {

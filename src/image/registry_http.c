@@ -369,7 +369,7 @@ static void http_finish(struct http *h, CURLcode result)
 	h->running = false;
 	h->finished = true;
 	h->result = result;
-	/* The rest of a long story about a failure: what we have of it will do. */
+	/* Ignore the rest of a long error message. */
 	if (h->cut && !h->too_big && h->status >= 300)
 		h->result = CURLE_OK;
 	if (h->status > 0 && !h->absolute && !h->location)

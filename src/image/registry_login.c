@@ -153,7 +153,7 @@ static int login_file_fill(const struct login_file *f, int fd, const char *text)
 
 	if (code == 0)
 		code = fd_write_all(fd, "\n", 1);
-	/* Whoever writes it, it stays its owner's. */
+	/* The file keeps its owner, no matter which user writes it. */
 	if (code == 0 && f->exists && f->uid != geteuid() &&
 	    fchown(fd, f->uid, f->gid) < 0)
 		code = -errno;

@@ -77,7 +77,7 @@ void http_message(const struct http *h, char text[128])
 		message = json_string_value(json_object_get(root, "message"));
 	text[0] = '\0';
 	/*
-	 * Whose words they are nobody knows: a stranger's pull is not to carry them home.
+	 * The text may come from any server: do not pass it to a client of the service.
 	 */
 	if (h->reg->public_only)
 		message = code = NULL;

@@ -46,7 +46,7 @@ static int open_dir(int at, const char *name, bool make)
 
 	if (fd < 0 && errno == ENOENT && make) {
 		/*
-		 * Layers hold set-id files of root's: nobody else on this machine is to
+		 * Layers contain set-id files of root: no other user of this machine may
 		 * reach them.
 		 */
 		if (mkdirat(at, name, 0700) < 0 && errno != EEXIST)

@@ -374,8 +374,8 @@ static unsigned remove_new(int dir)
 }
 
 /*
- * An image without a record was damaged from outside: nobody can run it, or say which
- * layers it had. Whoever opened it before holds it, and it waits for them.
+ * An image without a record was damaged from outside: it cannot be run, and its layers
+ * are unknown. A process that opened it before holds it, and this waits for that process.
  */
 static int note_recordless(void *ctx, const char *id)
 {

@@ -33,7 +33,7 @@ struct pipeline {
 	int out, drain; /* untar's pipe, both ends; -1: it reads the file itself */
 	int wait; /* ms for the next byte; -1 when the archive comes from who knows where
 		   */
-	const struct unpack_watch *watch; /* NULL: nobody looks */
+	const struct unpack_watch *watch; /* NULL: no progress is reported */
 	EVP_MD_CTX *digest;               /* NULL: not wanted */
 	uint64_t bytes, max;
 	char *block;
@@ -205,8 +205,8 @@ static int unpack_open_again(int fd)
 }
 
 /*
- * A file is opened anew: read-only, whatever the caller's descriptor allows,
- * and with its own position. Plain ones need nobody to decompress them.
+ * Open a file again: read-only, whatever the caller's descriptor allows, and with its own
+ * position. An uncompressed file needs no process to decompress it.
  */
 static int open_blob(int blob, bool *ret_regular, bool *ret_plain,
 		     struct warren_error *err)

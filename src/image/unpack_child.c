@@ -131,7 +131,7 @@ static int await_maps(struct setup *s, struct warren_error *err)
 	ssize_t r = fd_recv(FD_CONTROL, &byte, 1, &s->root, &n, 0);
 
 	if (r == 0)
-		_exit(0); /* nobody is there to whom a failure would matter */
+		_exit(0); /* there is no process to which a failure would matter */
 	if (r < 0)
 		return error_errno(err, (int)-r, "receive the mount");
 	if (n == 0)
@@ -369,7 +369,7 @@ static int unpack_child_died(struct unpack_child *c, struct warren_error *err)
 	return error_set(err, EPIPE, "%s: the process ended without a message", c->name);
 }
 
-/* A message of somebody who may have been taken over, for a person's terminal. */
+/* A message for a terminal, from a process that may be compromised. */
 static int unpack_child_pass_on(const struct unpack_child *c,
 				struct unpack_report *report, struct warren_error *err)
 {

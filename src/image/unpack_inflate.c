@@ -208,7 +208,7 @@ static int unpack_inflate_filter(struct inflater *f, struct archive *a,
 	    archive_read_open(a, f, NULL, unpack_inflate_feed, NULL) != ARCHIVE_OK)
 		return filter_failed(f, a, err);
 	r = archive_read_next_header(a, &entry);
-	/* Nothing, well compressed: let whoever reads it say so. */
+	/* Compressed empty input: let the reader report it. */
 	if (r == ARCHIVE_EOF)
 		return 0;
 	if (r != ARCHIVE_OK)

@@ -57,9 +57,9 @@ int unpack_clean_name(const char *name, size_t depth_max, char ret[4096],
 /* --------------------------------------------------------------- without links */
 
 /*
- * A walk down the tree, one component at a time. Every directory on it was opened from
- * the one before without following a link, so ".." is the one before: nobody but us is
- * in this tree, and at the root there is none.
+ * Walk down the tree, one component at a time. Each directory was opened from its parent
+ * without following a link, so ".." is that parent: no other process changes this tree,
+ * and the root has no parent.
  */
 struct walk {
 	int root;

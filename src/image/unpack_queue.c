@@ -29,7 +29,7 @@ static size_t next_by_name(const struct oci_work *w, const char *after)
 	return best;
 }
 
-/* Whoever is at it may take long: it is asked again and again, and so are we. */
+/* The other process may take long: try again repeatedly, and check for cancellation. */
 static int lock_layer(const struct oci_work *w, const char *diff_id,
 		      struct warren_error *err)
 {
@@ -60,7 +60,7 @@ static int lock_layers(struct oci_work *w, struct warren_error *err)
 		if (fd < 0)
 			return fd;
 		w->state[i].lock = fd;
-		/* Somebody else was at it, and is done. */
+		/* Another process was working on it, and is done. */
 		if (store_layer(w->store, w->layers[i].diff_id, name) == 0)
 			w->layers[i].state = OCI_PRESENT;
 	}

@@ -172,7 +172,7 @@ static void read_meta(struct untar *u, struct archive_entry *e, struct unpack_me
 		.mtime = { archive_entry_mtime(e),
 			   nsec >= 0 && nsec < 1000000000 ? nsec : 0 },
 	};
-	/* What was to act as somebody is not to act as another. */
+	/* A set-id file must not run as a different user than it was meant for. */
 	if (!known || !u->rules->own_ids)
 		ret->mode &= (mode_t) ~(S_ISUID | S_ISGID);
 	u->ret->remapped += !known && u->rules->own_ids;
@@ -343,7 +343,7 @@ static int layer_entry(struct untar *u, struct archive_entry *e, struct warren_e
 
 /* ------------------------------------------------------------------ the work */
 
-/* What is behind the end of the archive counts for the digest: it is to be read, too. */
+/* Data after the end of the archive counts for the digest, so it must be read, too. */
 static int unpack_tar_drain(struct untar *u, struct warren_error *err)
 {
 	ssize_t n;

@@ -132,8 +132,8 @@ static int empty_dir(int at, int *ret_child)
 }
 
 /*
- * Down and up again with one descriptor, however deep it is. ".." is where we
- * came from: nobody but us is in this tree.
+ * Go down and up again with one descriptor, however deep the tree is. ".." is the
+ * directory that we came from: no other process changes this tree.
  */
 static int unpack_tree_remove(int dir, const char *name)
 {
@@ -322,7 +322,7 @@ static int enter_or_make(struct unpack_tree *t, const char *name, bool make,
 	return 0;
 }
 
-/* Where @name is or is to be; the directories on the way are made if @make. */
+/* Find where @name is or will be; with @make, create the directories on the way. */
 static int unpack_tree_find(struct unpack_tree *t, const char *name, bool make,
 			    struct tree_location *ret, struct warren_error *err)
 {
@@ -342,7 +342,7 @@ static int unpack_tree_find(struct unpack_tree *t, const char *name, bool make,
 	return 0;
 }
 
-/* As above, for what is to be made there: it has a name, and it counts. */
+/* As above, for a file that will be created there: it has a name, and it counts. */
 static int find_new(struct unpack_tree *t, const char *name, struct tree_location *ret,
 		    struct warren_error *err)
 {

@@ -26,7 +26,7 @@
 #define STAT_MAX   1024
 #define ANSWER_MS  500  /* for all of a batch to say what they are */
 #define DYING_MS   2000 /* for those that end with their maker to end */
-#define UNASKED    16   /* messages that are no WELCOME, until nothing more is heard */
+#define UNASKED    16   /* messages other than WELCOME, before the peer is given up */
 #define FIELD_TIME 20   /* of stat(5) behind the name in parentheses: starttime */
 
 /*

@@ -67,7 +67,9 @@ void initclient_base(const struct initclient_sandbox *sandbox,
 	};
 }
 
-/* The file that the caller gave, or one of ours; and who tells us that it grew. */
+/*
+ * The file that the caller gave, or a new one; and the eventfd that reports its growth.
+ */
 static int initclient_exec_open_journal(struct initclient_exec *ex,
 					const struct warren_exec_spec *spec,
 					struct init_request_streams *st,

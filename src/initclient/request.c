@@ -321,8 +321,8 @@ static int request_receive(int sock, struct init_reply *a, void *data, size_t si
 	a->n_fds = ARRAY_SIZE(a->fds);
 	r = fd_recv_some(sock, data, size, a->fds, &a->n_fds, flags, &lost);
 	/*
-	 * It ended with something of ours unread: said once, before what it still had to
-	 * say.
+	 * The peer closed before it read all our data: reported once, before the data
+	 * that it sent.
 	 */
 	if (r == -ECONNRESET) {
 		a->n_fds = ARRAY_SIZE(a->fds);

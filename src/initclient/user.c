@@ -129,9 +129,9 @@ int user_resolve(const char *text, user_open_fn open_file, void *ctx,
 	if (r < 0)
 		return r;
 	/*
-	 * His own group is one of the others, too, as login(1) has it: where a file's
-	 * mode takes something away from that group, a set-group-id program is no way
-	 * around it.
+	 * The primary group is also one of the supplementary groups, as with login(1): if
+	 * a file's mode denies that group something, a set-group-id program cannot avoid
+	 * it.
 	 */
 	u.groups[u.n_groups++] = u.gid;
 	if (!colon && login[0])

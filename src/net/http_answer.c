@@ -108,8 +108,8 @@ static void put_framing(struct buf *b, struct request *r, int status, int64_t le
 }
 
 /*
- * The head of an answer, in the scratch buffer; NULL when it went wrong and was dealt
- * with. @ours: it is not that of somebody behind us, to which nothing is added.
+ * Write the head of an answer to the scratch buffer; NULL: it failed, and that was
+ * handled. @ours: the answer is Warren's, not a proxied one, to which nothing is added.
  */
 static struct buf *http_answer_begin(struct request *r, int status,
 				     const struct http_header *headers, size_t n,

@@ -331,7 +331,7 @@ static enum deadline wanted_deadline(const struct http_conn *c)
 static void http_conn_arm(struct http_conn *c)
 {
 	enum deadline d = wanted_deadline(c);
-	/* Whoever sends and takes nothing makes no progress with what we have for him. */
+	/* A client that sends but does not receive makes no progress with our data. */
 	uint64_t progress =
 		c->stream.sent + (d == DEADLINE_WRITE ? 0 : c->stream.received);
 	bool absolute = d == DEADLINE_HEAD || d == DEADLINE_LINGER || d == DEADLINE_NONE;
@@ -483,8 +483,7 @@ void http_conn_timeout(struct http_conn *c, enum deadline which)
 	uint64_t sent = c->stream.sent;
 
 	/*
-	 * If this process stood still, the client may have taken something, and nobody
-	 * looked.
+	 * If this process was stopped, the client may have taken data without being seen.
 	 */
 	if (which == DEADLINE_WRITE && poll(&p, 1, 0) > 0 && p.revents == POLLOUT) {
 		stream_flush(&c->stream);

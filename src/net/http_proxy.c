@@ -24,9 +24,9 @@
 
 #define HEAD_MS 60000
 /*
- * For the second half of a pipe after the first has ended, when idle: whoever ended his
- * may be gone, which TCP does not tell. Of a tunnel nobody knows what it carries, and
- * how long an answer may take there.
+ * Timeout for the second half of a pipe after the first has ended, when idle: the peer
+ * that ended its half may be gone, which TCP does not report. For a tunnel, it is unknown
+ * what it carries, and how long an answer may take.
  */
 #define PIPE_ENDED_MS   60000
 #define TUNNEL_ENDED_MS 600000
@@ -378,7 +378,7 @@ static size_t up_data(void *ctx, char *data, size_t n)
 				stream_pause(&p->up);
 			break;
 		case STATE_DONE:
-			used = n - done; /* behind the end: nobody asked for it */
+			used = n - done; /* after the end: data that was not requested */
 			break;
 		}
 		done += used;

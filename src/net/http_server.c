@@ -290,8 +290,9 @@ static struct http_conn *oldest_in(struct http_server *s, enum deadline queue,
 }
 
 /*
- * Is there room for one more, or somebody to make it? Who has ended its half has most
- * often gone: after strangers that wait, it is the next to go.
+ * Is there space for one more connection, or one that can be closed for it? First
+ * strangers that wait are closed, then clients that have ended their half, because these
+ * are usually gone.
  */
 static bool http_server_make_room(struct http_server *s, bool tcp)
 {

@@ -6,10 +6,10 @@
  * every client. The monotonic clock is read once around each callback (some 30 ns,
  * without a system call); when a turn takes too long, its longest callback is reported.
  *
- * Wall time alone would also blame callbacks that other processes interrupted. Processor
- * time tells the two apart, but reading it is a system call. It is read at the end of a
- * turn, at most once in SAMPLE_NS. The reported processor time of a slow turn begins at
- * that sample, so it is too high by at most SAMPLE_NS.
+ * Elapsed time alone would also blame callbacks that other processes interrupted.
+ * Processor time tells the two apart, but reading it is a system call. It is read at the
+ * end of a turn, at most once in SAMPLE_NS. The reported processor time of a slow turn
+ * begins at that sample, so it is too high by at most SAMPLE_NS.
  */
 #include <stdbool.h>
 #include <string.h>

@@ -62,7 +62,7 @@ static int cgroup_open_parent(const char *path)
 	if (mkdir(dir, 0700) < 0 && errno != EEXIST)
 		return -1;
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	/* Somebody else's "warren" (root's, when we are not root) is of no use. */
+	/* A cgroup "warren" of another user (root's, if we are not root) is of no use. */
 	if (fd >= 0 && faccessat(fd, ".", W_OK, AT_EACCESS) < 0) {
 		(void)close(fd);
 		fd = -1;
@@ -364,7 +364,7 @@ int cgroup_make(const struct cgroup_root *root, const char *id, uid_t owner,
 			    err);
 	else if (root->mode == CGROUP_V2)
 		r = make_v2(root, id, owner, set, v2_settings(limits, set), err);
-	/* One that is somebody else's is not ours to remove. */
+	/* A cgroup of another user is not ours to remove. */
 	if (r < 0 && r != -EEXIST)
 		(void)cgroup_remove(root, id);
 	return r;
@@ -384,9 +384,9 @@ int cgroup_open_init(const struct cgroup_root *root, const char *id)
 /* -------------------------------------------------------------- for init */
 
 /*
- * A directory goes to init as its own mount, attached nowhere, whose root it is:
- * ".." ends there, whoever asks. (The parent's mode would refuse as well, but not an
- * ordinary user's own processes.)
+ * Each directory is passed to init as a detached mount, with the directory as its root:
+ * ".." ends there for every process. (The parent's mode would refuse as well, but not the
+ * processes of an ordinary user.)
  */
 static int open_detached(int at, const char *path)
 {
@@ -493,7 +493,8 @@ int cgroup_copy_dirs(const struct cgroup_root *root, const char *id,
 }
 
 /*
- * On v2 a cgroup that hands controllers on has no processes of its own: an exec's, then.
+ * On v2, a cgroup that enables controllers for its children has no processes itself: use
+ * an exec's.
  */
 static int join_v2(int sandbox)
 {
@@ -585,9 +586,7 @@ int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,
 				 v2 ? (frozen ? "frozen 1" : "frozen 0")
 				    : (frozen ? "FROZEN" : "THAWED"),
 				 !v2 && frozen ? "FROZEN" : NULL);
-	/*
-	 * Who is told that it failed takes it for what it was: it must not stay frozen.
-	 */
+	/* A caller that gets an error assumes the old state: it must not stay frozen. */
 	for (int i = 0; r < 0 && frozen && i < THAW_TRIES; i++)
 		if (fd_write_file_at(dir, path, v2 ? "0" : "THAWED") == 0)
 			break;

@@ -45,7 +45,7 @@ int cgroup_memory_of(int proc)
 	if (fd_read_file_at(proc, "cgroup", text, sizeof(text)) <= 0)
 		return -ESRCH;
 	group = find_memory(text, &v1);
-	/* What is beside our own cgroup namespace has no path here. */
+	/* Anything outside of our cgroup namespace has no path here. */
 	if (!group || group[0] != '/' || strncmp(group, "/..", 3) == 0)
 		return -ENOENT;
 	(void)snprintf(path, sizeof(path), MOUNT_POINT "%s%s", v1 ? "/memory" : "",

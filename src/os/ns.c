@@ -186,7 +186,8 @@ int ns_write_maps(pid_t pid, const struct ns_maps *maps, bool privileged,
 			     : run_helper("newgidmap", pid, maps->gid, maps->n_gid, err);
 	}
 	/*
-	 * The kernel lets an ordinary user map his group only once setgroups(2) is off.
+	 * The kernel lets an ordinary user map a group only after setgroups(2) is
+	 * disabled.
 	 */
 	if (!privileged) {
 		r = write_proc(pid, "setgroups", "deny", err);

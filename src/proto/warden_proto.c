@@ -63,7 +63,7 @@ static bool strings_whole(const char *s, size_t size, size_t n)
 	return s == end;
 }
 
-/* A bit that nobody knows is a wish that nobody would grant. */
+/* An unknown bit is a soft limit that cannot be granted. */
 static bool flags_known(const struct warden_proto_create *c)
 {
 	for (uint32_t i = 0; i < c->n_mounts; i++)

@@ -70,9 +70,9 @@ const char script_control[] = "exec 2>&9 9>&- 6<&- 8>&7\n";
 const char script_framed[] = "exec 2>&9 9>&- 7>&1 8>&2 6<&0 </dev/null\n";
 
 /*
- * First of all no `!` means anything. What the shell prompts with is shown between
- * commands, when nobody looks. A terminal that is not told otherwise drops all it has not
- * shown yet on ^C (noflsh), a report of an earlier one included.
+ * First, disable history expansion (`!`). Prompts are shown between commands, when no
+ * client reads. By default a terminal drops all data that it has not shown yet on ^C
+ * (noflsh), including the report of an earlier command.
  */
 const char script_terminal[] = "set +o history +H; PS1= PS2= PS0=\n"
 			       "stty -echo noflsh 2>/dev/null\n"
@@ -174,10 +174,10 @@ const char script_common[] =
  * How the script gets to the shell. `.` reads all of its file first where the shell is
  * bash, which is /bin/sh in some images.
  *
- * A bash that is told to be interactive without a terminal complains of it on stderr
+ * An interactive bash without a terminal prints a warning to stderr
  * before it reads a line of its script: stderr is elsewhere until then. The bash that
- * sees to that is told (-p) to read nothing that the environment names, as the other does
- * not, either.
+ * arranges this runs with -p, so it reads nothing that the environment names, as the
+ * other does not, either.
  */
 #define BASH_OPTIONS "--norc", "--noprofile", "-p", "-c"
 #define BASH_AGAIN   " --norc --noprofile -i +m "

@@ -153,8 +153,8 @@ bool shellproto_is_known(const struct shellproto *s)
 }
 
 /*
- * Where there may be a DEBUG trap it is put away first, and what it writes in the
- * meantime is nobody's: it is to be heard of the user's commands alone.
+ * A DEBUG trap is removed first, and what it writes during that is dropped: it applies
+ * only to the user's commands.
  */
 void shellproto_ask_begin(const struct shellproto *s, struct buf *out)
 {
@@ -352,9 +352,9 @@ static void add_eval(struct shellproto *s, struct buf *out)
 }
 
 /*
- * What the shell has of ours is away while the text runs; and it has begun. Each of two
- * descriptors for results is put away by itself, or a bash that does not find the one
- * again where it was would not look for the other.
+ * Our descriptors are closed in the shell while the text runs; and it has begun. Each of
+ * the two descriptors for results is moved separately, because a bash that does not find
+ * the first one again would not look for the second.
  */
 static void add_redirections(struct shellproto *s, struct buf *out, bool loop)
 {
@@ -516,9 +516,9 @@ static size_t shellproto_find_exec(const char *text, size_t n)
 }
 
 /*
- * The bash that takes the shell's place knows nothing of us. It finds at its terminal
- * what the first one was told, and that the command is done. (If there is none after all,
- * the first is told once more.)
+ * The bash that replaces the shell does not know the protocol. Its terminal has the input
+ * for the first one, and the report that the command is done. (If there is no such bash
+ * after all, the first one gets the input again.)
  */
 static void type_ahead(struct shellproto *s, struct buf *out)
 {

@@ -68,7 +68,7 @@ struct slow {
 	bool stopping;
 };
 
-/* What a thread is told. */
+/* Request to a thread. */
 struct slow_thread {
 	struct slow *s;
 	enum lane lane;

@@ -30,7 +30,7 @@
 struct images {
 	pthread_mutex_t lock;
 	struct {
-		int alive; /* at its end when the program is gone; -1: nobody */
+		int alive; /* readable when the program has ended; -1: none */
 		bool pulls;
 	} at_work[WARDEN_IMAGES_MAX];
 };
@@ -116,7 +116,7 @@ static void put_args(const struct warden_policy *policy,
 			argv[n++] = "--platform";
 			argv[n++] = m->platform;
 		}
-		/* Whoever asks is a stranger here: a client of the api. */
+		/* The requester is a client of the api, and not trusted. */
 		argv[n++] = "--public-only";
 		n = image_put_list(argv, n, "--insecure", policy->insecure_registries);
 		n = image_put_list(argv, n, "--trusted", policy->trusted_registries);
@@ -129,10 +129,7 @@ static void put_args(const struct warden_policy *policy,
 	argv[n] = NULL;
 }
 
-/*
- * It has children of its own to wait for, and must hear when it is told to end. @in -1:
- * nothing.
- */
+/* It has children to wait for, and must receive the signal to end. @in -1: no input. */
 static int image_spawn(const char *program, const char *const *argv, int in, int out,
 		       int alive)
 {

@@ -31,8 +31,8 @@ struct pool {
 		work; /* held while one is made or destroyed, and by pool_hold() */
 	pthread_cond_t change;
 	bool started, stop;
-	bool filling; /* up to a few, whoever is there */
-	int sock;     /* -1: nobody listens */
+	bool filling; /* up to a few, even during use */
+	int sock;     /* -1: no api is connected */
 	unsigned creating;
 	uint64_t last_create, last_need; /* ns */
 	uint64_t retry_at;               /* 0: nothing failed */
@@ -171,8 +171,8 @@ static void drop_some(struct pool *s)
 }
 
 /*
- * When nobody is there. Of a few there are some at any time: several are made at once
- * when half of them are gone, as one after each create would be in the way of every first
+ * When no api is connected. A few are always kept: when half of them are used, several
+ * are created at once, because creating one after each create would delay every first
  * command.
  */
 static bool is_time(struct pool *s, uint64_t settled, uint64_t now)
@@ -216,8 +216,8 @@ static void *pool_main(void *arg)
 }
 
 /*
- * Whoever listens needs parts. Before, a thread would be in the way of the fork that
- * makes the api.
+ * A connected api needs parts. Earlier, a thread would disturb the fork that creates the
+ * api.
  */
 void pool_tell(struct pool *s, int sock)
 {
@@ -231,7 +231,7 @@ void pool_tell(struct pool *s, int sock)
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
-/* Each holds three descriptors of ours: most are for requests. */
+/* Each holds three of our descriptors: most are reserved for requests. */
 static size_t pool_affordable(size_t max)
 {
 	struct rlimit lim = { 0 };

@@ -160,8 +160,8 @@ static void turns_done(struct turns *t, struct turn_tenant *of)
 /* ----------------------------------------------------------------------- the threads */
 
 /*
- * Is the api gone? A message of no length reads as its end does, and other errors
- * (descriptors that nobody asked for, a want of memory) are those of one message.
+ * Is the api gone? An empty message looks like the end, and other errors (unexpected
+ * descriptors, lack of memory) concern only one message.
  */
 static bool is_over(int sock)
 {
@@ -207,9 +207,7 @@ static bool turns_receive(struct turns *t, int flags)
 
 static void turns_carry_out(struct turns *t, struct turn_job *job, struct turn_tenant *of)
 {
-	/*
-	 * Somebody hears what comes in the meantime, and begins what else may be begun.
-	 */
+	/* Another thread receives new messages, and begins what else may begin. */
 	if (t->idle > 0 && (!t->receiving || t->waiting > 0))
 		(void)pthread_cond_signal(&t->changed);
 	(void)pthread_mutex_unlock(&t->lock);

@@ -268,7 +268,7 @@ static int do_image(struct work *k, const void *msg, struct warren_error *err)
 	const struct warden_proto_image *m = msg;
 	const struct warden_backend *b = engines_backend(k->w->engines, m->h.backend);
 
-	/* "": whoever has images in our store. */
+	/* "": all backends with images in our store. */
 	if (!b && m->h.backend[0])
 		return error_set(err, ENODEV, "the configuration has no backend '%s'",
 				 m->h.backend);
@@ -304,7 +304,7 @@ static int do_health(struct work *k, const void *msg UNUSED, struct warren_error
 
 static const struct {
 	int (*run)(struct work *k, const void *msg, struct warren_error *err);
-	bool changes; /* the sandbox, which nobody else may change in the meantime */
+	bool changes; /* the sandbox: one request at a time */
 } permitted[WIRE_TYPE_MAX] = {
 	[WIRE_CREATE] = { do_create, true },
 	[WIRE_CONNECT] = { do_connect, false },
@@ -347,7 +347,7 @@ void warden_reply(int sock, struct warden_proto_reply *reply, const struct buf *
 	buf_add(&out, reply, sizeof(*reply));
 	if (data && data->len > 0)
 		buf_add(&out, data->data, data->len);
-	/* Nobody there any more: whoever receives sees that next. */
+	/* If the peer is gone, the receiver sees that next. */
 	if (!out.failed)
 		r = fd_send_within(sock, out.data, out.len, fd,
 				   fd && *fd >= 0 && !reply->err.code, ANSWER_MS);

@@ -48,7 +48,7 @@ void conn_start(void)
 static void conn_close(int c)
 {
 	/*
-	 * The end of the maker's connection is the end of the sandbox, unless it is to be
+	 * When the creator's connection ends, the sandbox ends, unless the sandbox is
 	 * kept.
 	 */
 	if (c == 0 && !init.kept)
@@ -230,7 +230,8 @@ void conn_receive(int c)
 	msg.msg_controllen = sizeof(control);
 	r = SYS_3(SYS_recvmsg, init.conns[c].fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	/*
-	 * It ended with something of ours unread: said once, before what it had to say.
+	 * The peer closed before it read all our data: reported once, before the data
+	 * that it sent.
 	 */
 	if (r == -ECONNRESET)
 		r = SYS_3(SYS_recvmsg, init.conns[c].fd, &msg,

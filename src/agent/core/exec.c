@@ -119,7 +119,7 @@ static void exec_finished(struct exec *ex, int status, const struct rusage *ru)
 		agent_exec_release(ex);
 		return;
 	}
-	if (ex->gone) { /* whoever waits hears of the sandbox's end */
+	if (ex->gone) { /* clients that wait learn that the sandbox has ended */
 		for (unsigned i = 0; i < STREAMS; i++)
 			journal_drain(ex, i);
 		ex->pid = 0;
@@ -128,12 +128,12 @@ static void exec_finished(struct exec *ex, int status, const struct rusage *ru)
 	}
 	if (ex->timed_out)
 		msg.flags |= PROTO_EXITED_TIMED_OUT;
-	/* What it wrote before it ended is in the journal before its end is told. */
+	/* The journal has all output of the exec before the end is reported. */
 	for (unsigned i = 0; i < STREAMS; i++)
 		journal_drain(ex, i);
 	group_account(ex, &msg);
 	init.oom_kills += msg.oom_kills;
-	/* In the file before it is told: whoever hears of it finds it there. */
+	/* Write it to the file before reporting it, so that clients find it there. */
 	note_result(ex, &msg);
 	conn_report(ex, &msg);
 	ex->pid = 0;

@@ -35,7 +35,7 @@ static long write_all(int fd, const char *data, size_t n)
 	return 0;
 }
 
-/* By way of our own memory: sendfile(2) does not append. */
+/* Copy through memory, because sendfile(2) does not append. */
 static long write_from_slowly(int fd, int from, uint64_t offset, uint64_t n)
 {
 	static char piece[WRITE_PIECE];

@@ -385,13 +385,13 @@ static bool is_pair(uint32_t verb)
 }
 
 /*
- * A file of O_TMPFILE gets its name. link(2) replaces nothing: where there is a file, it
- * has the name @beside for as long as we take to rename it, and nobody who could die
- * in the meantime has a part in that.
+ * Give an O_TMPFILE file its name. link(2) does not replace a file: if there is one, the
+ * new file has the name @temporary until this function has renamed it. No process that
+ * could die in between is involved.
  */
 static long files_put_file(const struct proto_change *msg, int dir, int file)
 {
-	const char *beside = msg->strings, *name = beside + strlen(beside) + 1;
+	const char *temporary = msg->strings, *name = temporary + strlen(temporary) + 1;
 	long r = msg->flags & PROTO_CHANGE_OWNER
 			 ? SYS_3(SYS_fchown, file, msg->owner, msg->group)
 			 : 0;
@@ -401,13 +401,13 @@ static long files_put_file(const struct proto_change *msg, int dir, int file)
 			  AT_SYMLINK_FOLLOW);
 	if (r != -EEXIST)
 		return r;
-	r = SYS_5(SYS_linkat, AT_FDCWD, files_name_of(file), dir, beside,
+	r = SYS_5(SYS_linkat, AT_FDCWD, files_name_of(file), dir, temporary,
 		  AT_SYMLINK_FOLLOW);
 	if (r < 0)
 		return r;
-	r = SYS_5(SYS_renameat2, dir, beside, dir, name, 0);
+	r = SYS_5(SYS_renameat2, dir, temporary, dir, name, 0);
 	if (r < 0)
-		(void)SYS_3(SYS_unlinkat, dir, beside, 0);
+		(void)SYS_3(SYS_unlinkat, dir, temporary, 0);
 	return r;
 }
 
@@ -421,12 +421,12 @@ static bool files_is_plain(const char *name)
 
 static long change_put(const struct proto_change *msg, const int *fds, size_t n_fds)
 {
-	const char *beside = msg->strings;
+	const char *temporary = msg->strings;
 	long r;
 
 	/* Names in the directory, which is no place that a path leads to. */
-	if (n_fds != 2 || msg->n != 2 || !files_is_plain(beside) ||
-	    !files_is_plain(beside + strlen(beside) + 1))
+	if (n_fds != 2 || msg->n != 2 || !files_is_plain(temporary) ||
+	    !files_is_plain(temporary + strlen(temporary) + 1))
 		return -EINVAL;
 	r = files_write_failed(msg->mode);
 	return r < 0 ? r : files_put_file(msg, fds[0], fds[1]);

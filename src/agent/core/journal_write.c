@@ -24,7 +24,7 @@
 
 #include "agent/core/agent.h"
 
-#define HELD     (-EBUSY)     /* nothing can be moved before somebody acknowledges */
+#define HELD     (-EBUSY)     /* nothing can be moved without an acknowledgement */
 #define FULL     (-ENOSPC)    /* nothing can be moved before there is room on the disk */
 #define RETRY_NS 100000000ULL /* until that is looked for again */
 #define BLOCK    512          /* the least that a file system allocates at a time */
@@ -297,7 +297,8 @@ static long move_chunk(struct exec *ex, unsigned which, long max)
 	else if (n > 0)
 		ex->skipped += (uint64_t)n;
 	/*
-	 * Before anybody can act upon it: who starts from here on is of the next command.
+	 * Before any client can react: processes that start from here on belong to the
+	 * next command.
 	 */
 	if (which == STREAMS - 1)
 		ex->mark = tree_newest();

@@ -138,8 +138,7 @@ bool outbox_flush(struct conn *conn)
 			return false;
 		}
 		if (r < 0)
-			break; /* nobody reads any more: what it asked for is still read
-				*/
+			break; /* the peer reads no more; its requests are still read */
 		entry_close(e);
 		conn->out_from += outbox_span(e->size);
 	}

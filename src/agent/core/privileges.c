@@ -28,11 +28,11 @@ void take_caps(uint64_t mask)
 }
 
 /*
- * A user that nobody else is, with capabilities. A native sandbox's init is that user
- * when it starts: its filter refuses the id to everybody, and the rights came as ambient
- * ones, which end here. What a container starts becomes it. Where the id does not exist
- * (an ordinary user's sandbox with one id) we stay root. Files that we make are root's in
- * any case.
+ * A user id that no other process has, with capabilities. The init of a native sandbox
+ * has that id from the start: its filter denies the id to all others, and it gets its
+ * rights as ambient capabilities, which are dropped here. A container starts as root and
+ * changes to that id. If the id does not exist (an ordinary user's sandbox with one id),
+ * this process stays root. Files that it creates belong to root in any case.
  */
 void become_init(void)
 {

@@ -40,7 +40,7 @@ bool request_is_sound(int c, size_t size)
 	return false;
 }
 
-/* Without a socket of our own nobody could come back: then nothing is to be kept. */
+/* Without its own socket, no client could reconnect: then the sandbox is not kept. */
 void request_keep(int c, const struct proto_keep *msg)
 {
 	init.kept |= init.listener >= 0;

@@ -185,7 +185,7 @@ static long spawn_dup_stdio(struct plan *p, const int *fds, size_t n_fds)
 	return 0;
 }
 
-/* To who asked and, should he be gone, to who has the journal. */
+/* To the client that asked and, in case it is gone, to readers of the journal. */
 void spawn_failed(struct exec *ex, long error, enum proto_stage stage)
 {
 	const struct journal_result res = { .status = (int32_t)error, .stage = stage };

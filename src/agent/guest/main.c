@@ -188,7 +188,10 @@ static int signal_once(int sig, const char *var, size_t size, int all)
 	return count;
 }
 
-/* Whoever forks while we look is found the next time. The dead have no environment. */
+/*
+ * Processes that fork during this pass are found in the next. Dead ones have no
+ * environment.
+ */
 static int signal_marked(const char *sig, const char *mark, int all)
 {
 	static const char name[] = "WARREN_EXEC=";
@@ -390,9 +393,9 @@ static int tell_held(char kind, const char *pid)
 }
 
 /*
- * Who has a stream that comes from outside, or a file that was removed: the first such,
- * to stdout, and 3; 0: nobody. Whoever was told to end may take a moment: there are some
- * looks, not one.
+ * Find a process with a stream from outside, or with a removed file; print the first to
+ * stdout and return 3; 0: there is none. A process that was told to end may need a
+ * moment, so this looks several times.
  */
 static int guest_held(void)
 {
@@ -403,7 +406,7 @@ static int guest_held(void)
 		char kind = 0;
 
 		if (walk.dir < 0)
-			return 1; /* not seen is not nobody */
+			return 1; /* not visible does not mean that there is none */
 		while (!kind && (name = guest_walk_next(&walk))) {
 			kind = holds_open(name);
 			if (!kind)

@@ -3,7 +3,7 @@
  * relay.c - relay bytes between a given socket and a port, in both directions
  *
  * Each direction has its own buffer and ends independently: when one side ends its
- * output, the other side is told and may continue to send. If a side accepts no more
+ * output, the other side learns of it and may continue to send. If a side accepts no more
  * data, data for it is dropped, but data that it sent before is still delivered. If the
  * peer outside has closed the socket, its remaining data still goes to the port while the
  * port accepts it.
@@ -79,7 +79,7 @@ static short relay_wanted(const struct way *reads, const struct way *writes)
 		       (writes->n > 0 ? POLLOUT : 0));
 }
 
-/* Until something can be done; false: nobody is left, or will be. */
+/* Wait until something can be done; false: neither side is left, or will come. */
 static int relay_await(int *gone)
 {
 	struct pollfd p[2] = { { .fd = OUTSIDE, .events = relay_wanted(&in, &out) },
@@ -87,7 +87,7 @@ static int relay_await(int *gone)
 	struct timespec limit = { .tv_sec = GONE_SECS };
 	long r;
 
-	/* A hangup is told whether one asks or not: of each it is to be heard once. */
+	/* poll(2) always reports a hangup; report each only once. */
 	if (*gone && !p[0].events)
 		p[0].fd = -1;
 	if (!p[1].events)

@@ -190,8 +190,8 @@ long group_make(struct exec *ex, int *own, int *n_own)
 	long r;
 
 	/*
-	 * Whoever is moved into a full cgroup is let in; we are to keep the limit for
-	 * execs, too.
+	 * The kernel lets a process be moved into a full cgroup; init must enforce the
+	 * limit for execs itself.
 	 */
 	if (group_full())
 		return -EAGAIN;

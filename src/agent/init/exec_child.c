@@ -263,7 +263,7 @@ static long exec_child_dup_extra(struct plan *p)
 		return 0;
 	p->report = out_of_the_way(p->report);
 	if (p->report < 0)
-		sys_exit(127); /* nobody can be told, which tells it */
+		sys_exit(127); /* not reported, but the closed pipe shows it */
 	if (p->gate >= 0) {
 		p->gate = out_of_the_way(p->gate);
 		if (p->gate < 0)
@@ -309,7 +309,7 @@ static long keep_own(const struct plan *p)
 	return spawn_close_others(keep, 5 + PROTO_CONTROL_MAX);
 }
 
-/* Whoever asked has something to do that must be done before. */
+/* The client must do something before the exec starts. */
 static long await_gate(const struct plan *p)
 {
 	char word;
@@ -388,7 +388,7 @@ static long open_ptmx(void)
 	r = SYS_2(SYS_fstatfs, fd, &fs);
 	if (r == 0 && fs.f_type != DEVPTS_SUPER_MAGIC)
 		r = -ENODEV;
-	/* It was opened so as not to wait; whoever uses it decides anew. */
+	/* It was opened non-blocking; its user decides again whether to block. */
 	if (r == 0)
 		r = SYS_3(SYS_fcntl, fd, F_SETFL, O_RDWR);
 	if (r == 0)
@@ -461,7 +461,7 @@ void spawn_started(struct exec *ex)
 		spawn_failed(ex, f.error, f.stage);
 	else
 		reply_with(ex->asker, ex->seq, ex, false);
-	/* A terminal that nobody drains hangs up with whoever asked for it. */
+	/* A terminal without a journal hangs up when its client disconnects. */
 	if (ex->tty && ex->journal < 0) {
 		sys_close(ex->input);
 		ex->input = -1;

@@ -193,8 +193,8 @@ int exec_status(struct exec *ex __attribute__((unused)), int status)
 }
 
 /*
- * File workers, and everybody else's orphans, who come to us as well: reaped and
- * forgotten.
+ * File workers, and orphans of other processes, which become init's children: reap and
+ * ignore.
  */
 void exec_stranger(int pid, int status __attribute__((unused)))
 {

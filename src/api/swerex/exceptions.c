@@ -37,7 +37,7 @@ static const struct {
 	{ EOPNOTSUPP, "builtins.NotImplementedError" },
 };
 
-/* Those whose message is a sentence of ours, and no errno's. */
+/* Exceptions whose message is Warren's own, not that of an errno. */
 static bool is_value(const char *class)
 {
 	return strcmp(class, "builtins.ValueError") == 0 ||

@@ -48,7 +48,7 @@ static void filing_free(struct filing *k)
 	free(k);
 }
 
-/* The path as it was asked for is the one that is told of. */
+/* Report the path as the client gave it. */
 static void swerex_file_fail(struct filing *k, const struct warren_error *err)
 {
 	job_fail(k->job, err, field_text(k->job->body, "path", ""));
@@ -196,7 +196,7 @@ void swerex_read_file(struct job *job, struct sandbox *sandbox)
 
 /* --------------------------------------------------------------------- writing */
 
-/* Where files are somebody else's, a write that failed is told by the next look at it. */
+/* If another process provides the files, a failed write is only seen by the next stat. */
 static void file_on_written(void *ctx, struct files_answer *a UNUSED,
 			    const struct warren_error *err)
 {

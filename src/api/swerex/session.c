@@ -17,7 +17,7 @@
 #define INTERRUPT_TRIES 3
 #define STARTUP_MS      1000
 #define JOURNAL         (16U << 20)  /* bytes that a command may be ahead of us */
-#define TOLD_SMALL      (512U << 10) /* bytes of an answer that is told in any case */
+#define TOLD_SMALL      (512U << 10) /* bytes of an answer that are always reported */
 
 enum check {
 	CHECK_RAISE,
@@ -53,8 +53,8 @@ static bool was_refused(struct job *job, const struct session_terminal_result *r
 /* ------------------------------------------------------------------ observations */
 
 /*
- * What an act came to, and how that is told: made on another thread where it is much,
- * which only reads the job's body.
+ * The outcome of an act, and its encoding. If it is large, another thread encodes it, and
+ * only reads the job's body.
  */
 struct telling {
 	struct job *job;
@@ -82,7 +82,7 @@ static void tell_give(void *ctx)
 	size_t n = reply_size(r);
 
 	/*
-	 * Its lease is that of the screen; an exception may tell of a long command, too.
+	 * Its lease is that of the screen; an exception may contain a long command, too.
 	 */
 	if (n > TOLD_SMALL && n > r->lease.n && !reply_charge(r, t->job->tenant, n)) {
 		job_crowded(t->job, "the command has ended, but its result is not known");

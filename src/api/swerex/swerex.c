@@ -401,7 +401,7 @@ static void swerex_on_closed(struct http_request *req, int why UNUSED)
 		.cause = ask->cause,
 	};
 
-	/* What a program in the sandbox raised is no failure of ours. */
+	/* An exception raised by a program in the sandbox is not an error of Warren. */
 	r.proxied = r.status == 511;
 	if (ask->sx->record)
 		ask->sx->record(&r);

@@ -46,7 +46,7 @@ static int resolve_route(struct v1 *v1, struct route *route, const struct caller
 	return r < 0 && err->code != API_ERR_SANDBOX_NOT_FOUND ? r : 0;
 }
 
-/* A token that is for one sandbox opens what is below that, and nothing beside it. */
+/* A token for one sandbox gives access to that sandbox only. */
 static bool is_its_own(const struct route *route, const struct caller *caller)
 {
 	return is_below_sandbox(route) && strcmp(route->param[0], caller->sandbox) == 0;
@@ -94,7 +94,7 @@ int access_check(struct v1 *v1, struct http_request *req, struct route *route,
 			"a token is required: Authorization: Bearer <token>; "
 			"'warren token create' creates one");
 	}
-	/* What is ambiguous is told to those who may ask at all. */
+	/* Only a client with the scope learns that a name is ambiguous. */
 	r = op->scope ? resolve_route(v1, route, ret, &ambiguous) : 0;
 	if (op->scope && ret->sandbox[0] && !is_its_own(route, ret))
 		return api_error_set(err, API_ERR_FORBIDDEN,

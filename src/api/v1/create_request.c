@@ -183,7 +183,7 @@ static int check_fields(const struct config_backend *b, const struct body *body,
 	return 0;
 }
 
-/* Where it will run, and behind which wall: as asked for, or not at all. */
+/* Where it will run, and in which tier: as requested, or an error. */
 static int create_request_read_backend(const struct config *cfg, const char *tenant,
 				       const struct body *body, struct wanted *w,
 				       struct api_error *err)
@@ -233,8 +233,8 @@ static int read_times(const struct config *cfg, const struct body *body,
 }
 
 /*
- * Pulling makes the service connect to where the client says. Without the scope for it, a
- * client has the images that are here, and those that the administrator chose for him.
+ * A pull makes the service connect to a host that the client names. Without the scope for
+ * it, a client can use the local images, and those that the administrator chose.
  */
 static int read_pull(const struct caller *caller, const struct body *asked,
 		     struct wanted *w, struct api_error *err)

@@ -43,7 +43,7 @@ static void event_put_line(struct listening *l, const struct buf *json)
 	l->blocked = http_write(l->call->req, out.data, out.len) != 0;
 }
 
-/* One's own and what is everybody's, and of those what was asked for. */
+/* The tenant's own events and those for all tenants, filtered as requested. */
 static bool event_wanted(const struct listening *l, const struct event *e)
 {
 	const struct api_value *v = l->call->query.v;
@@ -94,8 +94,9 @@ static void event_put(struct listening *l, const struct event *e)
 }
 
 /*
- * A client that was away too long is told, and sees from here on. So is one that is ahead
- * of us: its events are those of another service, or of a state that was there before.
+ * A client that was away too long gets a gap event, and then the current events. So does
+ * a client whose cursor is ahead: its events are those of another service, or of an
+ * earlier state.
  */
 static void tell_missed(struct listening *l)
 {

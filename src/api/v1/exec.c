@@ -220,7 +220,7 @@ struct running {
 	struct exec *exec; /* NULL: not started yet */
 	struct waiter waiter;
 	struct loop_timer *timer;
-	bool waited; /* somebody waits for the answer */
+	bool waited; /* a client waits for the answer */
 	uint64_t wait_ms;
 	/* What is read for the answer, and how far it is. */
 	uint64_t from, end, cursor;
@@ -243,7 +243,7 @@ static void exec_running_gone(struct call *c)
 	struct running *k = c->state;
 
 	c->state = NULL;
-	/* Not started yet: on_running() will find that nobody waits. */
+	/* Not started yet: on_running() will see that no client waits. */
 	if (k && k->exec)
 		running_free(k);
 	else if (k)
@@ -273,7 +273,7 @@ static int next_output(struct pieces *p, int stream, const char **ret_data, size
 		return 0;
 	k->lost[stream] += o.lost;
 	k->cursor = o.cursor;
-	/* What is written in the meantime is for who asks next. */
+	/* Output that is written after this is for the next request. */
 	if (k->cursor > k->end)
 		o.size -= k->cursor - k->end < o.size ? (size_t)(k->cursor - k->end)
 						      : o.size;
@@ -354,7 +354,9 @@ static void on_running(void *ctx, struct exec *exec, const struct warren_error *
 		loop_timer_set(k->timer, k->wait_ms);
 }
 
-/* As when the time is over that it was to wait: the exec goes on, and its id is told. */
+/*
+ * As when the request's wait time is over: the exec continues, and the answer has its id.
+ */
 static void on_run_stop(struct call *c, bool last)
 {
 	struct running *k = c->state;

@@ -360,7 +360,7 @@ static void image_on_timer(void *ctx)
 		image_put_event(p, &out);
 }
 
-/* Whose images it is to be one of: *@ret NULL, of our store. */
+/* Which backend's images to use; *@ret NULL: Warren's store. */
 static bool find_backend(struct call *c, const char **ret)
 {
 	const char *name = body_text(&c->body, "backend");

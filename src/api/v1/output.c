@@ -224,8 +224,8 @@ static void output_at_end(struct tail *t, const struct warren_output *o)
 		(void)output_put_kept(t);
 	} else if (t->follow) {
 		/*
-		 * Of an exec that has ended nobody notifies: what it left running may
-		 * write.
+		 * No notifications come for an exec that has ended, but processes that it
+		 * left may write.
 		 */
 		if (exec_row(t->exec)->ended) {
 			t->again = ++t->looks % LOOKS_A_BEAT != 0;
@@ -233,7 +233,7 @@ static void output_at_end(struct tail *t, const struct warren_output *o)
 		}
 		return;
 	}
-	/* The end of the output may be seen before that of the exec is heard. */
+	/* The end of the output may be seen before the end of the exec is reported. */
 	if (!t->follow || exec_row(t->exec)->ended || exec_lost(t->exec))
 		output_finish(t);
 	else if (!t->waiter.list)
@@ -272,8 +272,8 @@ static void output_go_on(struct tail *t)
 			exec_hold_move(&t->holder, t->at);
 		if (t->bounded && t->left == 0) {
 			/*
-			 * Too little for one character: it is cut, or nobody would get
-			 * on.
+			 * Too small for one character: cut it, or the client would make
+			 * no progress.
 			 */
 			if (t->cursor == t->first)
 				(void)output_put_kept(t);
@@ -352,7 +352,7 @@ static void output_on_timer(void *ctx)
 		output_go_on(t);
 		return;
 	}
-	/* Of one that ended before the service was restarted, nobody tells of more. */
+	/* An exec that ended before the service restarted sends no more notifications. */
 	if (exec_row(t->exec)->ended)
 		output_go_on(t);
 	if (t->ended || t->blocked)
@@ -364,9 +364,7 @@ static void output_on_timer(void *ctx)
 		output_go_on(t);
 }
 
-/*
- * It goes on where the cursor says. What has no cursor must not look as if it had ended.
- */
+/* Continues at the cursor. A stream without a cursor must not look as if it had ended. */
 static void output_on_stop(struct call *c, bool last UNUSED)
 {
 	struct tail *t = c->state;

@@ -94,7 +94,7 @@ void call_text(struct call *c, const char *type, const void *data, size_t size)
 
 void call_error(struct call *c, const struct api_error *err)
 {
-	/* Its own room: that no memory is left must be told without any. */
+	/* Static memory: "out of memory" must be reported without allocating any. */
 	static char room[32768];
 	struct buf body = BUF_IN(room);
 	uint64_t retry = api_error_retry_after(err);

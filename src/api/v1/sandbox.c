@@ -15,7 +15,10 @@ struct creating {
 	struct sandbox_waiter waiter;
 };
 
-/* Who goes without an answer knows no id; by a key of his own he can ask again. */
+/*
+ * A client that leaves before the answer knows no id; with an idempotency key it can ask
+ * again.
+ */
 static void sandbox_leave(struct call *c, struct sandbox_waiter *w)
 {
 	if (body_text(&c->body, "idempotency_key"))
@@ -84,7 +87,10 @@ static void sandbox_fail_made(struct call *c, const char *name,
 	call_error(c, &err);
 }
 
-/* Whoever waits for one that cannot be made gets the error, and nothing is left of it. */
+/*
+ * Clients that wait for a sandbox whose creation fails get the error, and nothing remains
+ * of it.
+ */
 static void sandbox_on_made(struct sandbox_waiter *w, struct sandbox *sandbox, int state)
 {
 	struct creating *k = w->ctx;

@@ -224,7 +224,7 @@ static void put_by_backend(struct buf *out, const struct v1 *v1)
 			   service_count_at(v1->service, cfg->backends[i].name));
 }
 
-/* Turns of the loop during which nobody was served, by what they did. */
+/* Turns of the loop that served no client, by what they did. */
 static void put_turns(struct buf *out, const struct loop_turns *t)
 {
 	buf_printf(

@@ -234,7 +234,8 @@ static void terminal_refuse(struct terminal *t, const char *why)
 }
 
 /*
- * What could not be written is for a shell that has ended: the client will hear of that.
+ * Data that could not be written was for a shell that has ended; the client will learn
+ * that.
  */
 static void terminal_on_fed(void *ctx, int r UNUSED,
 			    const struct warren_error *err UNUSED)
@@ -385,7 +386,7 @@ static void terminal_on_opened(void *ctx, struct exec *exec,
 {
 	struct call *c = ctx;
 
-	if (!c->req && exec) /* nobody will ever know of it */
+	if (!c->req && exec) /* no client will ever learn of it */
 		exec_signal(exec, SIGKILL, WARREN_WHOM_TREE, terminal_ignore, NULL);
 	else if (c->req && !exec)
 		call_fail_start(c, err);
@@ -440,7 +441,7 @@ static void terminal_on_awake(void *ctx, int r, const struct warren_error *err)
 		(void)exec_extent(exec, &from, &to);
 		if (v[V1_JOIN_TERMINAL_QUERY_FROM].given)
 			from = (uint64_t)v[V1_JOIN_TERMINAL_QUERY_FROM].number;
-		/* A size that nobody asked for is not forced upon the others. */
+		/* Do not force a size that the client did not request upon others. */
 		if (!read_only && v[V1_JOIN_TERMINAL_QUERY_ROWS].given &&
 		    v[V1_JOIN_TERMINAL_QUERY_COLS].given)
 			(void)exec_resize(exec,

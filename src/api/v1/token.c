@@ -47,7 +47,7 @@ static void show_token(struct buf *out, const struct token_row *row, const char 
 	json_close(&j, '}');
 }
 
-/* An answer that is given when what it tells of survives a power cut. */
+/* An answer that is sent once its change survives a power cut. */
 struct promise {
 	struct call *call;
 	int fd, status, error;

@@ -224,7 +224,7 @@ static int v1_admit(struct call *c, struct api_error *err)
 	c->head = c->route.head;
 	r = access_check(c->v1, c->req, &c->route, &c->caller, err);
 	if (r < 0 && !c->caller.token[0])
-		c->caller.tenant[0] = '\0'; /* nobody we know */
+		c->caller.tenant[0] = '\0'; /* an unknown client */
 	if (c->caller.token[0]) {
 		int busy = live_enter(c->v1->live, &c->live, c->req, &c->caller,
 				      r < 0 ? &(struct api_error){ 0 } : err);

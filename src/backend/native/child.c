@@ -103,7 +103,7 @@ static int child_receive(struct native_plan *p, int sock, struct warren_error *e
 		await_maker(p, sock);
 		r = fd_recv(sock, &h, sizeof(h), p->fds + p->n_fds, &n, 0);
 		if (r == 0)
-			_exit(0); /* nobody is there to whom a failure would matter */
+			_exit(0); /* no process cares about a failure */
 		if (r < 0)
 			return error_errno(err, (int)-r, "receive the mounts");
 		p->n_fds += n;
@@ -127,9 +127,9 @@ static int await_spec(struct native_plan *p, struct warren_error *err)
 static int child_become_root(struct native_plan *p UNUSED, struct warren_error *err)
 {
 	/*
-	 * By system call: the C library would first tell all threads of the process
-	 * it believes it is in. -EPERM: the one-id map of an ordinary user forbids
-	 * it, and his groups are not mapped anyway.
+	 * A raw system call: the C library would first notify all threads of the process
+	 * that it believes it is in. -EPERM: the one-id map of an ordinary user forbids
+	 * it; the groups are not mapped anyway.
 	 */
 	long r = SYS_2(SYS_setgroups, 0, NULL);
 
@@ -271,7 +271,7 @@ static int keep_few(struct native_plan *p, struct warren_error *err)
 	 */
 	if (chdir("/") < 0)
 		return error_errno(err, errno, "leave the creator's directory");
-	/* Nobody inside is to look into the process that makes the mounts. */
+	/* No process inside may inspect the process that creates the mounts. */
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return error_errno(err, errno, "prctl");
 	return 0;
@@ -299,9 +299,9 @@ static int child_drop_capabilities(struct native_plan *p UNUSED, struct warren_e
 }
 
 /*
- * init's user, before the filter that refuses it to everybody. The capabilities go over
- * the exec as ambient ones; init ends that. -EINVAL: an ordinary user has no such id, and
- * init stays root.
+ * Become init's user, before the filter denies that id to all. The capabilities pass
+ * through the exec as ambient ones; init ends that. -EINVAL: an ordinary user has no such
+ * id, and init stays root.
  */
 static int become_init_user(struct native_plan *p UNUSED, struct warren_error *err)
 {
@@ -379,7 +379,7 @@ static const struct inside_row steps[] = {
 	{ "load the filter", MEANWHILE,
 	  child_load_filter }, /* it forbids most of the above */
 	{ "wait for the id maps", ASIDE,
-	  child_await_mounts }, /* from here on we are somebody */
+	  child_await_mounts }, /* from here on this process has an identity */
 	{ "pass on the id maps", ASIDE, tell_of_maps },
 	{ "become root for it", ASIDE, child_become_root }, /* what it makes is root's */
 	{ "copy the layers", ASIDE,

@@ -34,7 +34,8 @@
 /* ------------------------------------------------------------------- steps */
 
 /*
- * An ordinary user's child needs the paths, and his id map the user; else there is time.
+ * An ordinary user's child needs the paths, and the id map needs the user; otherwise
+ * there is time.
  */
 static int open_image_before(struct create_op *m, struct warren_error *err)
 {
@@ -57,9 +58,9 @@ static int find_user_meanwhile(struct create_op *m, struct warren_error *err)
 }
 
 /*
- * The range of ids, and of a durable sandbox the name of its socket: from here on nobody
- * else, of this backend or another, has its id, and what else is found by the id is its
- * own.
+ * Reserve the range of ids and, for a durable sandbox, the name of its socket: from here
+ * on no other sandbox of any backend has its id, and everything that is found by the id
+ * belongs to it.
  */
 int create_claim(struct create_op *m, struct warren_error *err)
 {
@@ -214,8 +215,8 @@ static int create_copy_volume(struct create_op *m, const struct warren_mount *v,
 			      int *ret_fd, struct warren_error *err)
 {
 	/*
-	 * Opened once, here or by whoever judged it: what is looked at is what is
-	 * mounted.
+	 * Opened once, here or by the process that checked it: what was checked is what
+	 * is mounted.
 	 */
 	AUTO_CLOSE int at = v->source_fd ? fcntl(v->source_fd, F_DUPFD_CLOEXEC, 0)
 					 : open(v->source, O_PATH | O_CLOEXEC),
@@ -325,8 +326,8 @@ enum proto_role create_cgroup_role(const struct cgroup_root *root,
 }
 
 /*
- * What keeps a sandbox from being taken for dead while its init lives. Whoever has a
- * descriptor can unlock it: init's is one of its own, never the engine's.
+ * This lock shows that the sandbox's init is alive. Any holder of the descriptor can
+ * unlock it, so init has its own descriptor, not the engine's.
  */
 static int hold_engine(const struct native *n, int *fds, struct proto_config *msg,
 		       struct warren_error *err)
@@ -584,8 +585,8 @@ static void keep_trace(const struct create_op *m)
 		struct warren_step step = inside_step(m->plan, i);
 
 		/*
-		 * The last, an exec, has no end of its own, and others are not of this
-		 * way.
+		 * The last step, the exec, never ends; steps from before this creation
+		 * are skipped.
 		 */
 		if (step.ns < m->started)
 			continue;
@@ -646,8 +647,7 @@ int create_op_begin(struct create_op *m, struct native *n, const char *id,
 {
 	m->engine = n;
 	/*
-	 * An ordinary user looks into his own process, which the child forbids for its
-	 * memory.
+	 * An ordinary user inspects the process, which the child forbids for its memory.
 	 */
 	m->lend = n->privileged && !SANITIZED; /* which has a shadow of each stack */
 	m->child_end = m->userns = m->stage = m->listener = -1;

@@ -28,7 +28,7 @@
 #define FIXED_ROW(id, name)
 #define LIMIT_ROW(id, name, life, ...) life##_ROW(id, name)
 
-/* What this backend must remember of a sandbox beside what all of them do. */
+/* The state that this backend stores for a sandbox, in addition to the common state. */
 /* clang-format off */
 static const struct state_field own_fields[] = {
 	{ "slot", STATE_NUMBER32, offsetof(struct native_sandbox, slot) },
@@ -95,7 +95,7 @@ int durable_enrol(struct native *n, int run, int engines, const char *name,
 	return 0;
 }
 
-/* The sandbox that link @name of ids/ is of, if it is one of ours. */
+/* The sandbox of the link @name in ids/, if it belongs to this engine. */
 static bool read_link(const struct native *n, const char *name, char id[ID_LEN + 1])
 {
 	char target[sizeof(n->name) + ID_LEN + 2];

@@ -22,7 +22,7 @@ static void idmap_add(struct ns_map *map, size_t *n, uint32_t inside, uint32_t o
 		map[(*n)++] = (struct ns_map){ inside, outside, count };
 }
 
-/* An ordinary user's: his id as @user, his subordinate ids around it. */
+/* For an ordinary user: the caller's id becomes @user; subordinate ids surround it. */
 static size_t map_own(struct ns_map *map, uint32_t user, uint32_t own,
 		      const struct ns_map *sub)
 {

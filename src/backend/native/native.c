@@ -121,9 +121,9 @@ static int seal_init(struct native *n, struct warren_error *err)
 		return error_errno(err, errno, "create a memfd for init");
 	r = fd_write_all(fd, warren_init_blob, size);
 	/*
-	 * Who may not read a program that he runs does not own it in /proc, either: the
-	 * kernel leaves /proc/1 to the owner of the file, who is nobody inside
-	 * (would_dump()).
+	 * A process whose program is not readable for its user does not own its files in
+	 * /proc: the kernel gives /proc/1 to the owner of the program, who does not exist
+	 * inside (would_dump()).
 	 */
 	if (r == 0 && fchmod(fd, 0111) < 0)
 		r = -errno;

@@ -58,7 +58,7 @@
 #define DEPTH_MAX    16
 #define YOUNG_SEC    60
 #define END_MS       20000
-#define DELETE_SEC   2 /* in which an engine deletes a sandbox of its own */
+#define DELETE_SEC   2 /* in which an engine deletes one of its sandboxes */
 #define FILEID_INO32 1 /* of open_by_handle_at(2): inode and generation */
 
 /* Of two, the later counts. */
@@ -290,7 +290,7 @@ static enum verdict ask_mount(const char *pid, const char *path, const char *roo
 	if (fs.f_type != TMPFS_MAGIC)
 		return FILE_UNKNOWN;
 	found = orphan_walk(TAKE_FD(dir), want, st.st_dev, &left, DEPTH_MAX);
-	/* A part of it (a bind mount) does not tell of the rest. */
+	/* A bind mount of a part of it says nothing about the rest. */
 	return found == FILE_NOT_SEEN && strcmp(root, "/") != 0 ? FILE_UNKNOWN : found;
 }
 
@@ -402,8 +402,8 @@ static unsigned orphan_mark_holder(const char *pid, struct orphan_socket *socket
 }
 
 /*
- * The memfd that init is started from belongs to the engine, which nobody inside can
- * imitate.
+ * The memfd that init is started from belongs to the engine; no process inside can
+ * imitate it.
  */
 static bool is_init(const char *pid)
 {
@@ -425,7 +425,8 @@ static bool is_shims_program(const char *pid, const char *name)
 }
 
 /*
- * All ids are ours: a set-user-ID program that another started has his as the real one.
+ * All ids are ours: a set-user-ID program started by another user has that user's id as
+ * its real id.
  */
 static bool is_shim(const char *pid)
 {

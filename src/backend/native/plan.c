@@ -24,7 +24,8 @@
 #define HOST_FRESH     1000000000 /* ns */
 
 /*
- * Of an ordinary user: his own, and those that /etc/subuid and /etc/subgid both give him.
+ * For an ordinary user: the user's own ids, and those that both /etc/subuid and
+ * /etc/subgid grant.
  */
 void take_ids(const struct native *n, struct native_sandbox *sandbox)
 {
@@ -36,9 +37,8 @@ void take_ids(const struct native *n, struct native_sandbox *sandbox)
 }
 
 /*
- * A limit that nobody insists on is left out where an ordinary user has no right to keep
- * it. Where root cannot, the machine lacks something, and who set the limit is to hear of
- * it.
+ * A soft limit is dropped if an ordinary user has no right to enforce it. If root cannot
+ * enforce it, the machine lacks something, and the client must learn that.
  */
 static bool plan_insists(const struct create_op *m, uint64_t value, uint32_t limit)
 {
@@ -46,10 +46,10 @@ static bool plan_insists(const struct create_op *m, uint64_t value, uint32_t lim
 }
 
 /*
- * What is written to a file is counted for who writes it, and that may be the service, on
- * behalf of a client. So all filesystems in memory together fit into the memory limit:
- * the root, if it is one of them, /dev/shm, and each tmpfs that was asked for. Sizes that
- * nobody asked for give way to those that somebody did.
+ * Data in a file is charged to the process that writes it, which may be the service, for
+ * a client. So all filesystems in memory together must fit into the memory limit: the
+ * root, if it is one, /dev/shm, and each requested tmpfs. Default sizes shrink to make
+ * space for requested ones.
  */
 static int take_tmpfs(struct create_op *m, struct warren_error *err)
 {

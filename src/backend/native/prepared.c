@@ -217,7 +217,10 @@ static int prepared_await_mounts(struct create_op *m, struct warren_error *err)
 	size_t n_fds = 0;
 	ssize_t n = fd_recv(m->stage, &msg, sizeof(msg), NULL, &n_fds, 0);
 
-	/* It ended without having read all: that is told first, and its words after. */
+	/*
+	 * It ended before it read everything: that is reported first, its own message
+	 * after.
+	 */
 	if (n == -ECONNRESET)
 		n = fd_recv(m->stage, &msg, sizeof(msg), NULL, &n_fds, 0);
 	if (n <= 0)

@@ -59,8 +59,8 @@ static int try_there(int sock, int (*fn)(void))
 }
 
 /*
- * Run @fn in a new user namespace (mapped) with @flags; its errno, 0 when it worked. It
- * is told over a socket: there is no exit status where SIGCHLD is ignored.
+ * Run @fn in a new user namespace (mapped) with @flags; return its errno, or 0. The
+ * result arrives over a socket, because there is no exit status if SIGCHLD is ignored.
  */
 static int try_inside(const struct native *n, uint64_t flags, int (*fn)(void))
 {

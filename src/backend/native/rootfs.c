@@ -23,9 +23,7 @@
 #include "base/hosts.h"
 #include "os/mount.h"
 
-/*
- * Anywhere in our copy of the host's mounts that is there and that everybody may enter.
- */
+/* Any existing directory in this copy of the host's mounts that all users may enter. */
 #define SCRATCH_AT "/tmp"
 
 /*
@@ -158,7 +156,10 @@ int rootfs_scratch(struct native_plan *p, struct warren_error *err)
 	return r < 0 ? r : enter_scratch(p, err);
 }
 
-/* Of a part: the scratch space is there, of a size that nobody asked for. */
+/*
+ * For a prepared sandbox: set the size of the scratch space, which had a default until
+ * now.
+ */
 int rootfs_fit(struct native_plan *p, struct warren_error *err)
 {
 	struct bounds b;
@@ -244,10 +245,10 @@ int rootfs_trees(struct native_plan *p, struct warren_error *err)
 /* ------------------------------------------------------------------- /proc */
 
 /*
- * Of /proc, what tells of the machine or reaches into the kernel; absent ones are
- * skipped. Much else there is guarded by the host's own file modes, since root inside is
- * nobody to them. What programs need to be told of the machine (meminfo, stat, loadavg,
- * ...) is listed in SECURITY.md, and by a test that knows all names.
+ * Paths of /proc that reveal something about the machine or give access to the kernel;
+ * missing ones are skipped. The host's file modes protect many others, because root
+ * inside is an unprivileged user on the host. SECURITY.md lists what programs need to
+ * know about the machine (meminfo, stat, loadavg, ...); a test knows all names.
  */
 static const char *const masked_files[] = {
 	"kcore",     "keys",          "key-users",   "kallsyms",      "kmsg",
@@ -372,7 +373,10 @@ int rootfs_place_proc(struct native_plan *p, struct warren_error *err)
 
 static const char *const nodes[] = { "null", "zero", "full", "random", "urandom", "tty" };
 
-/* The host's nodes over the empty files of our layer, where nobody else has been yet. */
+/*
+ * Bind the host's nodes over the empty files of our layer, before any other process uses
+ * it.
+ */
 static int bind_nodes(int dev, struct warren_error *err)
 {
 	struct mount_attr ro = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC };
@@ -444,9 +448,9 @@ int rootfs_pivot(struct native_plan *p, struct warren_error *err)
 }
 
 /*
- * Open @path inside, making what is missing: directories, and at the end a
- * directory or an empty file. Links are followed (all paths end inside now)
- * except those of /proc, which could lead to a descriptor of ours.
+ * Open @path inside, and create what is missing: directories, and at the end a directory
+ * or an empty file. Follow links (all paths end inside now) except those of /proc, which
+ * could lead to one of our descriptors.
  */
 static int make_target(const char *path, bool dir, struct warren_error *err)
 {

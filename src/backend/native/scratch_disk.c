@@ -62,9 +62,9 @@ __attribute__((noreturn)) static void exec_mkfs(const char *path)
 }
 
 /*
- * mkfs.ext4 of the machine, on a file of ours that nobody else has seen. Where SIGCHLD
- * is ignored, as the warden does, nothing can be learned of how a child ended that sends
- * it: a process that does not is put between.
+ * Run the machine's mkfs.ext4 on a private file. If SIGCHLD is ignored, as in the warden,
+ * the exit status of a child that sends it is lost; so a process that does not send it is
+ * put in between.
  */
 static int run_mkfs(const char *path, struct warren_error *err)
 {

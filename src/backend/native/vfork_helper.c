@@ -41,7 +41,7 @@ static void run_child(void *ctx)
 {
 	struct loan *b = ctx;
 
-	/* Before anybody goes on and closes what it needs. */
+	/* Before another process continues and closes what this needs. */
 	inside_take_descriptors(b->m->plan);
 	ns_reach(&b->state, CHILD_RUNS);
 	/* Its copy, if that is not above: or we would never see its end. */

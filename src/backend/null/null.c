@@ -317,7 +317,7 @@ static bool null_has_ended(const struct null_exec *ex)
 	return ex->done || ex->reports < 0 || poll(&p, 1, 0) > 0;
 }
 
-/* Those that nobody will ask for again, and that are over. */
+/* Drop execs that have ended and that no client will ask for again. */
 static void drop_forgotten(struct null_sandbox *sandbox)
 {
 	for (struct null_exec **p = &sandbox->execs; *p;) {

@@ -22,7 +22,7 @@
 #define SHIM_KILL_MS 20000 /* for one that was killed to be gone */
 #define TEXT_MAX     (16U << 20)
 
-/* ------------------------------------------------------------------ what it is told */
+/* ------------------------------------------------------------ input of the shim */
 
 static int shimmed_write_config(const struct shimmed *k, int dir, const char *id,
 				struct warren_error *err)
@@ -207,7 +207,7 @@ static int lifecycle_reclaim(const struct shimmed *k, const char *id,
 		(void)unlinkat(dir, "place", 0); /* half of one would be taken for good */
 		return r;
 	}
-	/* So that whoever removes it looks for what still runs. */
+	/* So that the process that removes it looks for processes that still run. */
 	made = openat(dir, "made", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	return made < 0 ? error_errno(err, errno, "mark '%s/%s' as created", k->path, id)
 			: 0;
@@ -294,9 +294,8 @@ void shimmed_keep_left(struct shimmed *k, const char *id)
 }
 
 /*
- * Its place in the world: a directory, before anything else; then its socket, whose name
- * nobody else has, of this backend or another; and only then what lets a platform be told
- * to destroy it.
+ * Create its directory first; then its socket, whose name no sandbox of any backend
+ * shares; and only then the file with which the platform can be told to destroy it.
  */
 static int lifecycle_claim(const struct shimmed *k, struct shimmed_sandbox *sandbox,
 			   int *ret_listener, struct warren_error *err)

@@ -12,7 +12,7 @@
 
 #define PROBED_MAX (1U << 20)
 
-/* For whoever comes after us. */
+/* For the engine that comes after this one. */
 static int note_paused(const struct shimmed *k, struct shimmed_sandbox *sandbox,
 		       bool paused)
 {
@@ -85,9 +85,9 @@ static int shimmed_pause(void *state, struct backend_sandbox *base, bool paused,
 	if (sandbox->saved)
 		return paused ? 0 : ask_to_save(k, sandbox, false, err);
 	/*
-	 * If we are killed in the meantime, who does it goes on, and nobody would know:
-	 * it counts as paused from before a pause until after a resume, which may be done
-	 * twice.
+	 * If this process is killed here, the shim continues, and its result is lost: so
+	 * a sandbox counts as paused from before a pause until after a resume, which may
+	 * be repeated.
 	 */
 	if (paused)
 		r = note_paused(k, sandbox, true);

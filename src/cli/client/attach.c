@@ -4,7 +4,7 @@
  *
  * The output is one request, which lasts as long as the command; each of its events has
  * the cursor to continue from. Each piece of input is a separate request, sent when the
- * piece before it was accepted. So the client reads no more of its own stdin than the
+ * piece before it was accepted. So the client takes no more from stdin than the
  * command reads. The terminal is restored before a message is printed.
  */
 #include "cli/client/attach.h"
@@ -37,7 +37,7 @@ struct attached {
 	uint64_t cursor;
 	bool ended;
 	bool in_open; /* our stdin has more for it */
-	bool deaf;    /* nobody reads our stdout any more */
+	bool deaf;    /* our stdout has no reader any more */
 	bool raw;
 	int failure; /* errno of writing to ours */
 	int signals; /* descriptor; -1 */
@@ -107,7 +107,7 @@ static void take_output(struct attached *t, json_t *event)
 static void take_gap(struct attached *t, uint64_t lost)
 {
 	if (t->a->keep)
-		t->a->keep[0].lost += lost; /* whose it was nobody knows */
+		t->a->keep[0].lost += lost; /* its owner is unknown */
 	else if (!t->a->quiet)
 		message_say(t->a->command,
 			    "%" PRIu64 " bytes of output were dropped here", lost);
@@ -245,7 +245,7 @@ static int attach_read_input(struct attached *t, struct warren_error *err)
 	return r < 0 ? r : request_start(t->in, err);
 }
 
-/* A piece was taken, or nobody wants more. */
+/* A piece was accepted, or the reader has gone. */
 static void after_input(struct attached *t)
 {
 	if (t->in->err.code != 0) {

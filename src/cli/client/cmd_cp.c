@@ -313,9 +313,7 @@ static int get_into(struct copy *cp, const char *path, struct warren_error *err)
 	return cp_get(cp, "", cp->inside, err);
 }
 
-/*
- * By another name beside it, and a step that makes it the file: nobody sees half of it.
- */
+/* Write to a temporary name and then rename, so that no reader sees half of the file. */
 static int replace_file(struct copy *cp, const char *path, const json_t *info,
 			struct warren_error *err)
 {
@@ -343,8 +341,8 @@ static int replace_file(struct copy *cp, const char *path, const json_t *info,
 }
 
 /*
- * A link is replaced and not followed: it may be one that a sandbox sent. But those of
- * /dev lead to devices, and nobody means to replace them.
+ * A link is replaced, not followed: it may come from a sandbox. But links in /dev lead to
+ * devices, and users do not mean to replace those.
  */
 static int get_file(struct copy *cp, const json_t *info, struct warren_error *err)
 {

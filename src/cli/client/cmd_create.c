@@ -187,9 +187,7 @@ static int create_many(struct client *c, json_t *spec, const struct create_optio
 		     : print_made(json_object_get(made, "sandboxes"), o);
 }
 
-/*
- * What of the image does not work there: nobody would guess it from what its tools say.
- */
+/* Features of the image that do not work there: its tools give no hint of that. */
 static void say_broken(const json_t *sandbox)
 {
 	const json_t *enforced = json_object_get(sandbox, "enforced");

@@ -144,8 +144,8 @@ static int follow_on(struct client *c, const char *id, struct following *f)
 		if (f->last != before)
 			tries = 0;
 		/*
-		 * Broken off in the middle it goes on where it was; refused at first it
-		 * does not.
+		 * If the stream breaks off, continue where it was; if the first request
+		 * is refused, do not.
 		 */
 		if (f->failure || (r < 0 && r != -ECONNRESET && !f->any) ||
 		    tries == TRIES || (r < 0 && r != -ECONNRESET && r != -ECONNREFUSED))

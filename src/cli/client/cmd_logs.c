@@ -167,7 +167,7 @@ static int64_t logs_time_of(const json_t *exec, const char *key)
 }
 
 /*
- * Output has no times of its own, but its command has: 1: all of it is since then, 0:
+ * Stored output has no times, but its command has: 1: all of it is since then, 0:
  * nothing; what began before and went on is refused, rather than shown in part by
  * guessing.
  */

@@ -203,7 +203,7 @@ static void publish_watch(struct client *c, const char *id)
 		AUTO_JSON json_t *answer = NULL;
 
 		if (client_call(c, "GET", path, NULL, &answer, &err) < 0) {
-			/* Without a valid token nobody is let through, either. */
+			/* A client without a valid token is refused as well. */
 			if (client_said(c, "sandbox_not_found") ||
 			    client_said(c, "unauthorized") || client_said(c, "forbidden"))
 				return;

@@ -90,8 +90,8 @@ static bool is_operand(const struct command *cmd, const char *field, size_t n,
 }
 
 /*
- * The service tells of a field by a pointer into what it was sent, or by the name of a
- * parameter: "/limits/pids: ...", "state: ...". People gave it as an option.
+ * The service names a field by a pointer into the request, or by the name of a parameter:
+ * "/limits/pids: ...", "state: ...". The user gave it as an option.
  */
 struct warren_error client_words(const struct command *cmd,
 				 const struct warren_error *err)

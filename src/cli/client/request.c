@@ -133,7 +133,7 @@ static int request_set_up(struct request *r, const char *method, const char *url
 	bad |= curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https") != CURLE_OK;
 	(void)curl_easy_setopt(e, CURLOPT_PRIVATE, r);
 	(void)curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-	/* The path is what was asked for: nothing in it is to be made shorter. */
+	/* Send the path as the user gave it; do not shorten it. */
 	(void)curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
 	(void)curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	(void)curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
@@ -280,7 +280,7 @@ static void take_error(struct request *r)
 	json_decref(body);
 }
 
-/* Nothing came back: most often because nobody is there. */
+/* No answer: usually because no service is running. */
 static void take_failure(struct request *r, CURLcode why)
 {
 	const struct client *c = r->client;

@@ -92,8 +92,8 @@ static int find_listed(struct client *c, const char *path, const char *what,
 	char list[32];
 
 	/*
-	 * The beginning of all of them is what a variable without a value is: nobody
-	 * meant that.
+	 * An empty prefix, such as a variable without a value, would match all: that is
+	 * never meant.
 	 */
 	if (word && !*word)
 		return error_set(err, EINVAL, "'' is not the id of %s %s",

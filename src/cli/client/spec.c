@@ -149,7 +149,7 @@ int delete_sandbox(struct client *c, const char *id, struct warren_error *err)
 	return client_call(c, "DELETE", path, NULL, NULL, err);
 }
 
-/* A sandbox that could not be made is of no use to anybody. */
+/* A sandbox whose creation failed is of no use. */
 static int check_made(struct client *c, const json_t *made, struct warren_error *err)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;

@@ -123,7 +123,7 @@ static int unpack_one(struct archive *in, struct archive *disk, struct archive_e
 	la_int64_t at;
 	int r;
 
-	/* Nobody outside becomes somebody by a file from inside. */
+	/* A file from inside must not give a user outside more rights. */
 	archive_entry_set_perm(e, archive_entry_perm(e) & PERMISSIONS);
 	if (archive_write_header(disk, e) < ARCHIVE_WARN)
 		return tar_failed(disk, archive_entry_pathname(e));

@@ -148,8 +148,8 @@ static short events_of(const struct flow *in, const struct flow *out)
 }
 
 /*
- * A side of which nothing is wanted now is not watched, as its end would wake us
- * forever; when its own half is over, its end is all there is to hear of it.
+ * A side that is neither read nor written now is not watched, because its hangup would
+ * wake us forever; once its own half is over, its end is the only event left.
  */
 static int wait_for_more(const struct tunnel *t)
 {

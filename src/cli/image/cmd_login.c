@@ -155,7 +155,7 @@ static int login_prompt(const char *prompt, bool secret, char *text, size_t size
 	quiet.c_lflag &= ~(tcflag_t)ECHO;
 	if (tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet) < 0)
 		return -errno;
-	/* Only now, so that nobody types ahead into a terminal that shows it. */
+	/* Only now, so that users do not type into a terminal that still echoes. */
 	(void)fd_write_all(STDERR_FILENO, prompt, strlen(prompt));
 	r = login_read(text, size, false);
 	(void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
@@ -210,7 +210,10 @@ static int login_input(const struct login_options *o, char user[USER_MAX],
 
 /* -------------------------------------------------------------------- commands */
 
-/* 1: the registry accepts it; 0: it could not be asked, or asks nobody; said so. */
+/*
+ * 1: the registry accepts it; 0: it could not be asked, or accepts everyone; then that
+ * was reported.
+ */
 static int login_check(const char *registry, const char *user, const char *secret,
 		       struct warren_error *err)
 {

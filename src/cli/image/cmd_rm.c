@@ -42,7 +42,7 @@ static const struct opts rm_opts = {
 struct removal {
 	const struct store *store;
 	bool force, json;
-	bool alone; /* nobody adds anything */
+	bool alone; /* no other process adds anything */
 	bool left;  /* something stays for prune */
 	struct buf *out;
 };

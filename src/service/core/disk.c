@@ -57,9 +57,8 @@ static void disk_look(struct service *s)
 }
 
 /*
- * To forget results for new ones is right when they are what fills the disk. What others
- * put there, be it for a moment, is no reason. If the limit has grown, who asks tries
- * again with that.
+ * Dropping old results for new ones is right if results fill the disk, but not if other
+ * data does, even briefly. If the limit has grown, the caller tries again with it.
  */
 int disk_may_forget(struct service *s)
 {

@@ -180,7 +180,7 @@ static int worker_hear(struct file_worker *w, struct init_reply *a)
 
 static void on_worker(void *ctx, unsigned events UNUSED)
 {
-	/* Good until the next message: those who hear of it copy what they keep. */
+	/* Valid until the next message: callbacks copy what they keep. */
 	_Alignas(8) static char room[PROTO_ANSWER_MAX];
 	struct file_worker *w = ctx;
 	struct warren_error why = WARREN_ERROR_INIT;
@@ -283,8 +283,8 @@ static void files_file_worker_start(struct file_queue *q)
 /* ---------------------------------------------------------------- taking turns */
 
 /*
- * Who is to do it: one that does what was asked before it, or one that has nothing to do.
- * *@ret_any: it might be anybody.
+ * Choose a worker: the one that does the requests before this, or an idle one. *@ret_any:
+ * any worker may do it.
  */
 static struct file_worker *worker_for(struct file_queue *q, const struct file_ask *a,
 				      bool others_wait, bool *ret_any)

@@ -312,10 +312,10 @@ static void image_on_done(void *ctx, const struct buf *result,
 	struct warren_error why = err ? *err : (struct warren_error)WARREN_ERROR_INIT;
 	const struct pull *p = ctx;
 
-	/* What another daemon did wrong is told as it is. */
+	/* Report the other daemon's error unchanged. */
 	if (err && !p->backend[0])
 		why.code = image_meaning(why.code);
-	/* One that was here already was not pulled: then no layer is told of. */
+	/* An image that was already here was not pulled: then no layer is reported. */
 	if (!err && (p->n_layers > 0 || !(p->flags & IMAGE_IF_MISSING)))
 		event_emit_image(p->service, EVENT_IMAGE_PULLED, p->ref);
 	tell_all(ctx, result, err ? &why : NULL);

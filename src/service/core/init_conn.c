@@ -136,7 +136,7 @@ static int init_conn_hear(struct sandbox *sandbox, struct init_reply *a,
 
 static void init_conn_on_line(void *ctx, unsigned events)
 {
-	/* Good until the next message: those who hear of it copy what they keep. */
+	/* Valid until the next message: callbacks copy what they keep. */
 	_Alignas(8) static char room[PROTO_ANSWER_MAX];
 	struct sandbox *sandbox = ctx;
 	struct warren_error why = WARREN_ERROR_INIT;

@@ -15,7 +15,7 @@
 #define PRUNE_MS      60000
 
 /*
- * Each deletes at most AT_ONCE and says how many, or more if it is to be called again; or
+ * Each deletes at most AT_ONCE, and returns how many, or more to be called again; or
  * -errno.
  */
 static int prune_tokens(struct service *s, struct warren_error *err)

@@ -68,7 +68,7 @@ static void restore_on_all(void *ctx)
 
 /* ------------------------------------------------------------------ sandboxes */
 
-/* It was paused or resumed, and nobody was left to hear of it. */
+/* It was paused or resumed, but no process was left to record that. */
 static int restore_pause(struct sandbox *sandbox, struct warren_error *err)
 {
 	enum sandbox_state before = sandbox->row.state;

@@ -63,7 +63,7 @@ static void sandbox_on_timer(void *ctx);
 
 void sandbox_read_pause(struct sandbox *sandbox)
 {
-	/* Paused after it had been idle for so long: nobody asked for it. */
+	/* Paused because it was idle for so long, not by a request. */
 	sandbox->auto_paused = sandbox->row.state == SANDBOX_PAUSED &&
 			       sandbox->row.idle_timeout_ms &&
 			       sandbox->row.changed_at - sandbox->row.last_used >=
@@ -294,8 +294,8 @@ bool sandbox_is_idle(const struct sandbox *sandbox)
 }
 
 /*
- * One that could not be made has nothing in it; its row is there for whoever asks what
- * became of it, and does not count against its owner forever.
+ * A sandbox whose creation failed is empty; its row remains for clients that ask about
+ * it, and stops counting against its owner.
  */
 static uint64_t forget_at(const struct sandbox *sandbox)
 {

@@ -178,8 +178,8 @@ static void sandbox_create_on_created(void *ctx, const struct warren_error *fail
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	/*
-	 * Whether the warden made it nobody knows: as `creating` it is destroyed by the
-	 * next.
+	 * It is unknown whether the warden created it: in state `creating`, it is
+	 * destroyed at the next start.
 	 */
 	if (!sandbox || s->closing) {
 		if (fd >= 0)
@@ -197,8 +197,8 @@ static void sandbox_create_on_created(void *ctx, const struct warren_error *fail
 		return;
 	}
 	/*
-	 * The warden made it, and its connection did not reach us: nobody else would end
-	 * it.
+	 * The warden created it, but its connection did not arrive: no other process
+	 * would end it.
 	 */
 	if (failure && failure->code == EMFILE)
 		(void)warden_conn_ask_of(

@@ -170,7 +170,9 @@ static int take_former(void *ctx, const struct sandbox_row *row)
 	return 0;
 }
 
-/* Of a row without a sandbox nobody can be told: it is as if never asked for. */
+/*
+ * No client can learn of a row without a sandbox: treat it as if it were never requested.
+ */
 static int begin_all(struct service *s, const struct sandbox_row *rows,
 		     const struct warren_spec *specs,
 		     const struct sandbox_source *sources, size_t n, struct sandbox **ret,
@@ -308,7 +310,7 @@ static void on_destroyed(void *ctx, const struct warren_error *failure,
 		return;
 	sandbox->moving = false;
 	if (failure) {
-		/* It stays `deleting`: whoever comes next tries again. */
+		/* It stays `deleting`: the next request or start tries again. */
 		service_untidy(u.service);
 		u.done(u.ctx, -failure->code, failure);
 		sandbox_next_job(sandbox);

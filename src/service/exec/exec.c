@@ -132,7 +132,7 @@ struct sandbox *exec_sandbox(const struct exec *exec)
 	return exec->sandbox;
 }
 
-/* A run that ended is let go of when nobody looks at it any more. */
+/* An exec that has ended is released when no client uses it any more. */
 struct exec *exec_of_sandbox(struct sandbox *sandbox, const char *id)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -306,7 +306,7 @@ static void exec_on_started(void *ctx, struct init_reply *a,
 	struct warren_exec_spec spec = { .argv = st->start.argv, .cwd = st->start.cwd };
 
 	if (failure || !st->done) {
-		/* Whether it was started nobody knows. */
+		/* It is unknown whether it was started. */
 		if (failure && exec && exec->sandbox)
 			exec_disown(exec);
 		exec_fail(st, failure);
@@ -555,7 +555,8 @@ static int start_behind_gate(struct starting *st, struct warren_error *err)
 	if (r < 0)
 		return r;
 	/*
-	 * If nobody waits there any more, something else failed, and init will say what.
+	 * If the gate has no reader any more, something else failed, and init will report
+	 * it.
 	 */
 	if (exec_write_down(st, err) == 0)
 		(void)!write(ours, "", 1);
@@ -651,8 +652,8 @@ static void exec_tell_waiters(struct exec *exec)
 }
 
 /*
- * By its own clock, so that whoever reads the result again says the same; but not yet to
- * come.
+ * By init's clock, so that every reader of the result gets the same time; but not in the
+ * future.
  */
 static int64_t end_of(const struct exec_row *row, const struct warren_result *result)
 {
@@ -674,8 +675,8 @@ int exec_record_end(const struct exec *exec, struct warren_error *err)
 	if (r < 0)
 		return r;
 	/*
-	 * Of one that was lost the end was told: it is known by its journal now, and told
-	 * to who asks.
+	 * The end of a lost exec was already reported: now its journal has the result,
+	 * for later requests.
 	 */
 	if (exec->row.lost)
 		return event_commit(&tx, err);
@@ -701,20 +702,23 @@ void exec_finish(struct exec *exec, const struct warren_result *result)
 		if (sandbox->row.idle_timeout_ms)
 			sandbox_arm(sandbox);
 	}
-	/* Whoever waits may let go of it. */
+	/* A waiting client may release it. */
 	(void)exec_ref(exec);
 	exec_tell_waiters(exec);
 	/*
-	 * Written down after it was told: the journal has it until then, and the next
-	 * start would read it there. No one else is heard in between.
+	 * Saved after it was reported: until then the journal has the result, and the
+	 * next start would read it there. No other client is served in between.
 	 */
 	exec_save_result(exec);
 	feed_stop(exec);
 	if (exec->input >= 0)
 		(void)close(TAKE_FD(exec->input));
-	/* What it left behind may write on: who asks for the output is to hear of it. */
+	/*
+	 * Processes that it left may still write: clients that read the output must learn
+	 * of that.
+	 */
 	if (!exec_linger(exec))
-		exec->refs--; /* the list's own, beside ours: it runs no more */
+		exec->refs--; /* the list's reference, not ours: it runs no more */
 	main_command_look(sandbox, exec->row.id);
 	sandbox_stop_look(sandbox);
 	(void)exec_unref(exec);
@@ -737,7 +741,7 @@ bool exec_ended(struct sandbox *sandbox, const struct proto_exited *msg)
 	return false;
 }
 
-/* Its sandbox is gone or lost: nobody will tell how it ended. */
+/* Its sandbox is gone or lost: its result will never be known. */
 void exec_sandbox_gone(struct sandbox *sandbox)
 {
 	struct exec *next;
@@ -754,7 +758,7 @@ void exec_sandbox_gone(struct sandbox *sandbox)
 		feed_stop(exec);
 		exec->sandbox = NULL;
 		if (owned || exec->lingers)
-			exec->refs--; /* the list's own, beside ours */
+			exec->refs--; /* the list's reference, not ours */
 		exec->lingers = false;
 		exec_forget_unsaved(exec);
 		(void)exec_unref(exec);

@@ -20,9 +20,9 @@
 #define HOLD_RETRY_MS 100
 #define HOLD_FIRST_MS 10000 /* for a reader to come */
 /*
- * Init need not hear of every byte that was read, only of so many that a reader with
- * nothing left to read is not what the ring is full of. A byte of output takes at most 16
- * of the ring, so this part of it takes an eighth, which leaves room for the next record.
+ * Init need not learn of every byte that was read, only of enough that the ring is not
+ * full while a reader has read everything. A byte of output takes at most 16 bytes of the
+ * ring, so this part of it takes an eighth, which leaves space for the next record.
  */
 #define HOLD_SLACK 128
 
@@ -225,7 +225,7 @@ bool exec_hold_first(struct exec *exec)
 	if (loop_timer_new(exec->sandbox->service->loop, on_first_timer, exec,
 			   &exec->first_timer) < 0)
 		return false;
-	exec->held_at = 0; /* init is told by the request that starts it */
+	exec->held_at = 0; /* the request that starts it says so to init */
 	exec_hold(exec, &exec->first, 0);
 	loop_timer_set(exec->first_timer, HOLD_FIRST_MS);
 	return true;

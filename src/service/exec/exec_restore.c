@@ -111,7 +111,7 @@ static void exec_restore_on_attached(void *ctx, int r,
 		exec_hold_again(exec);
 		attach_end_input(exec);
 	}
-	/* There may be news that nobody was told of. */
+	/* There may be output that was not reported. */
 	if (exec->notify >= 0)
 		(void)eventfd_write(exec->notify, 1);
 	(void)exec_unref(exec);
@@ -140,7 +140,9 @@ static void attach_more(struct attach_op *op)
 		struct attach_one *one = malloc(sizeof(*one));
 
 		exec->wants_attach = false;
-		/* Its output is read when somebody asks; its end is told in any case. */
+		/*
+		 * Its output is read when a client asks; its end is reported in any case.
+		 */
 		if (!one)
 			continue;
 		*one = (struct attach_one){ op, exec_ref(exec) };

@@ -27,9 +27,7 @@ static void journal_limit_on_broken(void *ctx)
 		sandbox_lost(sandbox, &why);
 }
 
-/*
- * Whoever notices is in the middle of reading, and what he reads ends with the sandbox.
- */
+/* The caller is in the middle of reading, and what it reads ends with the sandbox. */
 void exec_journal_broken(struct exec *exec)
 {
 	struct loop_task *task;

@@ -197,7 +197,7 @@ static int journal_pool_clear(int dir, const char *name)
 	if (fd < 0 || fcntl(fd, F_SETLEASE, F_WRLCK) < 0 || fstat(fd, &st) < 0)
 		return -errno;
 	if (st.st_nlink != 1)
-		return -EMLINK; /* somebody else keeps it */
+		return -EMLINK; /* another process keeps it */
 	return ftruncate(fd, 0) < 0 ? -errno : 0;
 }
 

@@ -91,7 +91,10 @@ static void main_command_on_first(void *ctx, int r, const struct warren_error *e
 	free(ctx);
 	if (!sandbox || op.service->closing)
 		return;
-	/* Still starting, until it has failed: whoever waits must not see it run. */
+	/*
+	 * Still starting, until it has failed: a waiting client must not see it as
+	 * running.
+	 */
 	if (r < 0) {
 		sandbox->failure = err->code;
 		sandbox->command_failed = true;

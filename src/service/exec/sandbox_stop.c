@@ -198,7 +198,7 @@ static void stop_on_timer(void *ctx)
 		stop_kill(sandbox);
 }
 
-/* Not from within who tells of it. */
+/* Not from within the callback that reports the end. */
 void sandbox_stop_look(struct sandbox *sandbox)
 {
 	struct stop_op *op = sandbox_execs(sandbox)->stopping;

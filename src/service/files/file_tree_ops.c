@@ -72,8 +72,8 @@ static void on_top(void *ctx, struct files_answer *a UNUSED,
 }
 
 /*
- * One request will do. Not for a mode that takes from others than root the right to enter
- * what is not changed yet: the tool begins at the top.
+ * One request is enough, but not for a mode that takes away from users other than root
+ * the right to enter directories that are not changed yet: the tool begins at the top.
  */
 static bool at_once(const struct tree_job *t)
 {
@@ -170,7 +170,7 @@ static void file_tree_ops_on_moved(void *ctx, struct files_answer *a UNUSED,
 {
 	struct tree_job *t = ctx;
 
-	/* Where it cannot be moved, the depth is told as an error further down. */
+	/* If it cannot be moved, the depth is reported as an error further down. */
 	t->moved += !err;
 	walk_go_on(t->walk, err ? WALK_ON : WALK_PAST);
 }

@@ -25,7 +25,7 @@ struct file_writer {
 	struct fair_quota_lease lease;
 	struct loop_watch *watch; /* of `event` */
 	pthread_t thread;
-	files_fn fn; /* NULL: nobody hears of it */
+	files_fn fn; /* NULL: no callback */
 	void *ctx;
 	int fd, event, result;
 	size_t n;

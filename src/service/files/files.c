@@ -43,7 +43,7 @@ struct files {
 };
 
 struct files_ask {
-	struct files *files; /* NULL: nobody hears of it */
+	struct files *files; /* NULL: no callback */
 	struct files_ask *next, **prev;
 	bool in_worker;
 	unsigned
@@ -138,10 +138,10 @@ static void leave_sandbox(struct files *f)
 	f->sandbox = NULL;
 }
 
-/* Empty, whoever else has it open: its pages are the service's memory. */
+/* Truncate it, even if others have it open: its pages are the service's memory. */
 static void drop_large(int fd)
 {
-	int r UNUSED; /* nobody can seal it */
+	int r UNUSED; /* no process can seal it */
 
 	if (fd < 0)
 		return;
@@ -150,8 +150,8 @@ static void drop_large(int fd)
 }
 
 /*
- * A memfd for PIECES. Its size is sealed: whoever could cut it short inside would end us,
- * who have it mapped, with SIGBUS.
+ * A memfd for PIECES. Its size is sealed: a process inside that could truncate it would
+ * kill the service, which maps it, with SIGBUS.
  */
 static int pieces_open(struct files *f)
 {
@@ -169,7 +169,7 @@ static int pieces_open(struct files *f)
 
 static void pieces_close(struct files *f)
 {
-	int r UNUSED; /* nobody can seal it */
+	int r UNUSED; /* no process can seal it */
 
 	if (f->pieces < 0)
 		return;
@@ -269,7 +269,9 @@ static void files_answered(struct files_ask *a, struct files_answer *answer,
 		a->files->pieces_busy &= ~a->piece;
 	if (a->files)
 		a->fn(a->ctx, err ? NULL : answer, err);
-	/* What nobody took: nobody hears of it, or it was not asked for. */
+	/*
+	 * A descriptor that was not taken: there is no callback, or it was not requested.
+	 */
 	if (answer && answer->fd >= 0)
 		(void)close(answer->fd);
 	if (answer && answer->events >= 0)

@@ -209,7 +209,7 @@ struct tree_job *tree_free(struct tree_job *t);
 
 /* --------------------------------------------------------------------- file_target.c */
 
-/* Where a file is to be written. */
+/* The target of a write. */
 struct file_target {
 	int dir;         /* the directory; the caller closes it */
 	char name[256];  /* in the directory */

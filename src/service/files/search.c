@@ -41,7 +41,7 @@ struct search {
 	uint64_t matches;
 	/* A line that is tried on another thread, where it is costly. */
 	struct {
-		bool busy, gone; /* gone: nobody waits for it any more */
+		bool busy, gone; /* gone: no client waits for it any more */
 		bool ends, found;
 		size_t n, where;
 	} far;
@@ -130,7 +130,7 @@ static bool pass_line(struct search *s, size_t n, bool ends, bool matched, size_
 	return more;
 }
 
-/* On another thread: nobody else touches the room and the pattern in the meantime. */
+/* On another thread: no other thread uses the buffer and the pattern at the same time. */
 static void try_far(void *ctx)
 {
 	struct search *s = ctx;

@@ -305,7 +305,10 @@ static void place_file(struct untar *u)
 			 on_placed, u);
 }
 
-/* That it may not be set is as ever; that nobody can is told. */
+/*
+ * Missing rights to set it are ignored, as usual; a file system that cannot set it is
+ * reported.
+ */
 static void on_dressed(void *ctx, struct files_answer *a UNUSED,
 		       const struct warren_error *err)
 {
@@ -571,7 +574,8 @@ static void on_data_written(void *ctx, struct files_answer *a UNUSED,
 }
 
 /*
- * What follows waits for it inside, as for place_file(); nobody there has the file open.
+ * The next requests wait for it inside, as for place_file(); no process there has the
+ * file open.
  */
 static int write_data(struct untar *u, const char *data, size_t n)
 {

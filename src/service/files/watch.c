@@ -23,7 +23,7 @@
 	(IN_CREATE | IN_MODIFY | IN_ATTRIB | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | \
 	 IN_DELETE_SELF | IN_MOVE_SELF)
 #define READS_AT_ONCE 16
-#define PATH_COST     48 /* bytes of memory beside its own */
+#define PATH_COST     48 /* additional bytes of memory */
 
 /* A directory to be watched and looked into. */
 struct todo {

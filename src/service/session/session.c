@@ -166,7 +166,7 @@ void session_pour(struct session *session)
 			return;
 		}
 		if (n < 0 && errno != EINTR)
-			break; /* its end is told by the exec's */
+			break; /* the exec reports its end */
 		session->sent += n > 0 ? (size_t)n : 0;
 	}
 	session->out_watch = loop_watch_free(session->out_watch);
@@ -227,7 +227,7 @@ static void finish_open(struct session *session, const struct warren_error *err)
 		int r = db_delete_session(session->service->db, session->row.id,
 					  &ignored);
 
-		/* Nobody heard of it, be it that its shell was started. */
+		/* No client knows of it, even if its shell was started. */
 		survive(session->service, r == -ENOENT ? 0 : r);
 		opened(ctx, NULL, err);
 		return;
@@ -673,7 +673,7 @@ void session_close(struct session *session, service_done_fn done, void *ctx)
 	session_free(session);
 }
 
-/* Their sandbox is gone: whoever waits has heard by way of the exec. */
+/* Their sandbox is gone: the exec has reported that to waiting clients. */
 void session_sandbox_gone(struct sandbox *sandbox)
 {
 	while (sandbox_sessions(sandbox)->list)

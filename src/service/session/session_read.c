@@ -24,9 +24,9 @@
 #define PIECES       16 /* of output, before others have their turn */
 #define HOLD_IDLE_MS 200
 /*
- * What a shell wrote before it ended is in the journal when its end is told, unless it
- * was held: then it is in a pipe. Init serves its clients and the pipes in turn, so that
- * its second answer after all was read is given after a look at the pipes.
+ * When the end of a shell is reported, its output is in the journal, or, if it was held,
+ * in a pipe. Init serves its clients and the pipes in turn, so it has checked the pipes
+ * before its second answer after all output was read.
  */
 #define SETTLE_ROUNDS 2
 
@@ -58,7 +58,7 @@ static void take_piece(struct session *session, const char *piece,
 	session_read_tell_gap(session, o->lost);
 	session->cursor = o->cursor;
 	exec_hold_move(&session->holder, session->cursor);
-	/* No shell of ours said that. */
+	/* That did not come from our shell. */
 	if (o->size > 0 &&
 	    shellproto_on_bytes(session->codec, (enum shellproto_stream)o->stream, piece,
 				o->size, &err) < 0)
@@ -90,8 +90,8 @@ static enum reading session_read_on(struct session *session, bool all)
 		}
 		if (r < 0) {
 			/*
-			 * Nobody notifies of what is there already; without it there is
-			 * no end.
+			 * There is no notification for existing data; without reading it,
+			 * the end is never seen.
 			 */
 			loop_timer_set(session->again, RETRY_MS);
 			return READ_END;
@@ -124,7 +124,7 @@ static void on_settled(void *ctx, struct init_reply *a UNUSED,
 	loop_later(session->service->loop, &session->turn);
 }
 
-/* False: there is nobody to ask. */
+/* False: there is no shell to ask. */
 static bool ask_settled(struct session *session)
 {
 	struct proto_attach msg = { .h = { .type = PROTO_ATTACH },

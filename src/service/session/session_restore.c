@@ -147,7 +147,7 @@ static int session_restore_take_closed(void *ctx, const struct exec_row *row)
 }
 
 /*
- * Its session was closed, and whoever did so was killed before the shell had ended or was
+ * Its session was closed, but the service was killed before the shell had ended or was
  * forgotten.
  */
 static void session_restore_closed(struct sandbox *sandbox)

@@ -76,10 +76,10 @@ static struct session *session_stop_still(const struct stopping *k)
 
 /*
  * A shell that has not begun with the command yet ignores an interrupt, and one that was
- * about to start a program hears of it after that. So where it reached nobody but the
- * shell, and the command goes on, there is another; a program that got it has had its
- * one. So has a shell whose command has written something: a trap of the command's own
- * would run once more each time.
+ * about to start a program receives it after that. So if only the shell received it, and
+ * the command goes on, there is another; a program that got it has had its one. So has a
+ * shell whose command has written something: a trap of the command's own would run once
+ * more each time.
  */
 static void session_stop_insist(struct session *session)
 {
@@ -185,8 +185,8 @@ static bool is_reading(struct session *session)
 }
 
 /*
- * A sandbox that is paused hears nothing. Output that nobody takes, or for which the disk
- * has no room, is no reason to end the shell.
+ * A paused sandbox does not react. Output that is not read, or for which the disk has no
+ * space, is no reason to kill the shell.
  */
 static bool is_held_up(struct session *session, enum shellproto_step next)
 {

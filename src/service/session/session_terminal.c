@@ -61,7 +61,7 @@ struct act {
 	void (*done)(void *ctx, const struct session_terminal_result *r);
 	void *ctx;
 	/*
-	 * It is over, but what is told of it is still being copied from the screen, where
+	 * It has ended, but its output is still being copied from the screen, where
 	 * others may add to it and, when the rest was copied, take from it.
 	 */
 	bool finishing;
@@ -145,7 +145,7 @@ static size_t screen_room(struct session_terminal *c, size_t n)
 	return most > has ? most - has : 0;
 }
 
-/* A slice of what is told of @a; false: there is no more. */
+/* Copy a slice of the output of @a; false: there is no more. */
 static bool copy_screen(struct act *a, size_t most)
 {
 	size_t left = a->shown - a->part.len;
@@ -207,7 +207,7 @@ void session_terminal_plain(struct buf *out, const struct buf *screen, uint64_t 
 		session_terminal_put_hole(out, cut);
 }
 
-/* All that is to be told of it is there. */
+/* All of its output has been copied. */
 static void finish_now(struct act *a)
 {
 	struct session_terminal *c = a->session_terminal;
@@ -233,7 +233,7 @@ static void on_copy(void *ctx)
 		finish_now(a);
 }
 
-/* It is over; what is told of it has not been copied. */
+/* It has ended; its output has not been copied. */
 static void finish_begin(struct act *a, enum session_terminal_outcome outcome,
 			 size_t shown, size_t taken)
 {
@@ -257,8 +257,8 @@ static void finish_begin(struct act *a, enum session_terminal_outcome outcome,
 }
 
 /*
- * What is told is a copy, and the screen stays: without room for both, its end is not
- * told.
+ * The output is a copy, and the screen stays: without memory for both, the end of the
+ * output is cut off.
  */
 static void lease_copy(struct act *a)
 {
@@ -334,7 +334,7 @@ static bool is_costly(const struct act *a)
 	return session_terminal_expects(a) && !expect_is_text(a->expect);
 }
 
-/* Whether more is to be looked at. What an act has taken is nobody else's. */
+/* Whether to look at more. Output that one act has taken is not given to another. */
 static bool look_on(struct session_terminal *c, size_t most)
 {
 	size_t left = c->screen.len - c->seen,
@@ -348,7 +348,7 @@ static bool look_on(struct session_terminal *c, size_t most)
 }
 
 /*
- * Its turn has come. An act that is out of time has its last look, and is told so then.
+ * Its turn has come. An act whose time is over has its last look, and then reports that.
  */
 static void on_looking(void *ctx)
 {

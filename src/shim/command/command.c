@@ -200,7 +200,7 @@ static int command_check_spec(const struct shim_sandbox *p, const struct warren_
 	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++)
 		if (spec_insists(s, i) && !template_has(create, spec_limits[i].word))
 			return command_refuse(p, spec_limits[i].word, err);
-	/* What the command does with a name that is not here, nobody knows. */
+	/* It is unknown how the command handles an image that is not here. */
 	if (s->image && s->no_pull)
 		return error_set(
 			err, EPERM,

@@ -99,7 +99,7 @@ static int begin_restore(int c, uint32_t seq, struct warren_error *err)
 	return 0;
 }
 
-/* What is as it is to be is fine. */
+/* If the sandbox already has the requested state, that is a success. */
 void save_request(int c, const struct proto_save *msg)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

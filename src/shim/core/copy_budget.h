@@ -3,7 +3,7 @@
  * copy_budget.h - limit the bytes of files being copied at once, per sandbox and in total
  *
  * Files being copied (file_copy.h) are on the service's own disk, outside of the sandbox.
- * A sandbox may therefore copy at most as many bytes at once as the limit of its own disk
+ * A sandbox may therefore copy at most as many bytes at once as its disk limit
  * (ROOM_DEFAULT without such a limit), and all sandboxes together at most three quarters
  * of the space that is free without these files. One sandbox may use at most three times
  * as much of that as it leaves for others, so that the next sandbox always gets some.

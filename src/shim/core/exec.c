@@ -42,17 +42,17 @@
 #define TERMINALS_MAX 64         /* as of a native sandbox (backend/native/rootfs.c) */
 #define SIGN_NS       (WORK_SIGN_MS * 1000000ULL)
 
-/* What a slot of init's table has beside. */
+/* State of a slot of init's table, in addition to the common one. */
 static struct extra {
 	struct target target;
 	int outcome;      /* where the platform says how it ended; -1 */
-	int aside;        /* the end of a stderr that nobody reads; -1 */
+	int aside;        /* the end of a stderr that is not read; -1 */
 	bool blocks;      /* the terminal is to block again when it was read */
 	uint64_t end_by;  /* ns: when its process is ended; 0: not at all */
 	uint64_t sign_by; /* ns: when we say that it is still starting */
 	bool asked;       /* it was asked to end */
 	bool oom;         /* it was killed for want of memory */
-	bool shared;      /* there was another beside it */
+	bool shared;      /* another exec ran at the same time */
 	uint64_t kills;   /* for want of memory, before it */
 	char head[HEAD_MAX], why[HEAD_MAX];
 	size_t head_len, head_read;
@@ -62,7 +62,10 @@ struct rlimit child_nofile;
 rlim_t child_most = RLIM_INFINITY;
 bool child_apart;
 
-/* Whose all that runs is, for who looks in environments; NULL: nobody does. */
+/*
+ * The environment variable that marks all processes of the sandbox; NULL: it is not
+ * needed.
+ */
 static const char *mark_sandbox(void)
 {
 	static char text[sizeof(SANDBOX_NAME) + 1 + ID_LEN];
@@ -222,9 +225,9 @@ static unsigned count_terminals(void)
 }
 
 /*
- * Like init's, but on our side: the command's user has no business with it. It is one of
- * the machine's, so that the sandbox has as many as a native one, whose devpts has such a
- * maximum, and the same error.
+ * Like init's, but on the host: the command's user has no access to it. It is one of the
+ * machine's terminals, so a sandbox can have as many as a native one, whose devpts has
+ * the same maximum, and gets the same error.
  */
 long spawn_terminal(const struct proto_spawn *msg, int *ret_master, int *ret_slave)
 {
@@ -289,9 +292,9 @@ static int open_head(struct plan *p, const struct exec *ex, struct extra *x)
 }
 
 /*
- * No one else reads before that line is read. But stdout goes on: a platform may pass on
- * what the command writes there before the line on stderr, and would wait for ever if
- * that was not read.
+ * No other reader uses stderr before that line is read. But stdout is read: a platform
+ * may pass on the command's output before the line on stderr, and would block forever
+ * otherwise.
  */
 static void hold_streams(struct exec *ex)
 {
@@ -325,7 +328,9 @@ static void set_target(struct target *t, const struct proto_spawn *msg)
 		(void)snprintf(t->user, sizeof(t->user), "%u:%u", msg->uid, msg->gid);
 }
 
-/* Of those who ran side by side nobody is to be told another's fate. */
+/*
+ * Mark execs that ran at the same time: the fate of one must not be reported for another.
+ */
 static void note_company(const struct exec *ex)
 {
 	for (unsigned i = 0; i < init.n_execs; i++)
@@ -462,7 +467,7 @@ static void refuse_start(struct exec *ex, struct extra *x, struct shim_outcome *
 			 PROTO_STAGE_EXEC, o->err.msg[0] ? o->err.msg : NULL);
 }
 
-/* It ended before anybody inside spoke. */
+/* It ended before any process inside reported. */
 static void never_spoke(struct exec *ex, struct extra *x)
 {
 	struct shim_outcome o = { 0 };
@@ -491,7 +496,7 @@ static void never_spoke(struct exec *ex, struct extra *x)
 			 PROTO_STAGE_EXEC, why);
 }
 
-/* Without a shell: the platform tells, or nobody does. */
+/* Without a shell, only the platform can report it. */
 static void bare_started(struct exec *ex, struct extra *x, bool over)
 {
 	struct shim_outcome o = { 0 };
@@ -512,7 +517,7 @@ static void bare_started(struct exec *ex, struct extra *x, bool over)
 	}
 }
 
-/* No one reads on; its end is told by never_spoke(). */
+/* It is not read further; never_spoke() reports its end. */
 static void said_too_much(struct exec *ex, struct extra *x, bool over)
 {
 	(void)strcpy(x->why, "the tool prints too much before the command starts");
@@ -572,7 +577,8 @@ void spawn_started(struct exec *ex)
 /* ------------------------------------------------------------------------- ending */
 
 /*
- * By convention a shell, and who imitates one, tells of a signal by 128 and its number.
+ * By convention, a shell reports signal N as exit status 128 + N; so do programs that
+ * imitate one.
  */
 static int by_convention(int status)
 {
@@ -582,16 +588,16 @@ static int by_convention(int status)
 }
 
 /*
- * Whoever is killed because the first process of a pid namespace ends is killed while
- * that is exiting: it is certain then, whatever the platform says of the sandbox at the
- * moment.
+ * Processes that are killed because the first process of the pid namespace ends are
+ * killed while that process is exiting: this is certain then, whatever the platform
+ * reports about the sandbox.
  */
 static bool is_ending(void)
 {
 	return this_sandbox.first >= 0 && proc_is_ending(this_sandbox.first);
 }
 
-/* No one can say how it would have ended; of want of memory, somebody can. */
+/* It is unknown how it would have ended, except when memory ran out. */
 static bool exec_is_lost(const struct extra *x, const struct shim_outcome *o, bool told,
 			 int status)
 {
@@ -599,7 +605,7 @@ static bool exec_is_lost(const struct extra *x, const struct shim_outcome *o, bo
 			   : WIFSIGNALED(status) || by_convention(status) == SIGKILL;
 	uint64_t kills = 0;
 
-	/* Of whom nothing is told we have ended its tool, after the sandbox's own end. */
+	/* If there is no report, we killed its tool after the end of the sandbox. */
 	if (told ? o->verdict == SHIM_LOST : sandbox_is_dead())
 		return true;
 	if (!killed || (told && o->err.code == ENOMEM) ||
@@ -635,7 +641,8 @@ int exec_status(struct exec *ex, int status)
 }
 
 /*
- * As soon as those inside are dead it ends by itself; if nobody could reach them, by us.
+ * It ends by itself when the processes inside are dead; if they cannot be reached, we end
+ * it.
  */
 void child_end(struct exec *ex)
 {
@@ -717,10 +724,7 @@ void group_leave(struct exec *ex UNUSED)
 {
 }
 
-/*
- * One that was not killed may still have lost a child, if there was nobody else to lose
- * it.
- */
+/* An exec that was not killed may still have lost a child, if no other exec ran. */
 static uint32_t kills_since(const struct extra *x, int status)
 {
 	uint64_t n = 0;

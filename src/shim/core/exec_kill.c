@@ -67,7 +67,7 @@ void tree_kill(struct exec *ex)
 		return;
 	}
 	if (!inside.shell[0] && !this_sandbox.driver->signal) {
-		child_end(ex); /* nobody inside will be found */
+		child_end(ex); /* no process inside will be found */
 		return;
 	}
 	overdue[ex - init.execs] = (struct overdue){

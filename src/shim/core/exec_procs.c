@@ -70,7 +70,8 @@ static int parse_listing(char *text, const struct target *targets, size_t n,
 }
 
 /*
- * What runs inside; ours is whoever belongs to one of the @n, which are all of one user.
+ * The processes inside; ours are those that belong to one of the @n execs, which all have
+ * one user.
  */
 static int exec_procs_look(const struct target *targets, size_t n, struct procs *l,
 			   struct warren_error *err)
@@ -142,7 +143,7 @@ static int exec_procs_kill_listed(const struct work *w, const char *user,
 	return r < 0 ? r : n;
 }
 
-/* Where nothing is to be seen of processes: by its group, which it leads. */
+/* If processes cannot be listed: by the process group, which it leads. */
 static int kill_group(const struct work *w, const struct target *t,
 		      struct warren_error *err)
 {
@@ -187,7 +188,7 @@ static int send_bare(const struct work *w, const struct target *t,
 					   t->user[0] ? t->user : NULL, all, w->sig, err);
 }
 
-/* To each, whatever became of the others; the first error is told. */
+/* Signal each, even if another failed; report the first error. */
 static int send_all_bare(const struct work *w, const struct target *targets, size_t n,
 			 struct warren_error *err)
 {
@@ -306,7 +307,7 @@ static int everyone_ask_catches(const struct work *w, const struct procs *l,
 	return r < 0 ? r : out.len > 0 ? 0 : -ESRCH;
 }
 
-/* Processes that fork meanwhile are found in the next pass. */
+/* Processes that fork during this pass are found in the next. */
 static int everyone_pass(struct work *w, struct warren_error *err)
 {
 	int passes = w->sig == SIGKILL ? PASSES : 1, r = 1;
@@ -508,9 +509,9 @@ static bool is_paused(void)
 }
 
 /*
- * What is out of time while the sandbox is paused is killed when that is over
- * (exec_kill.c): before, nobody inside is reached. A pause that came and went in the
- * meantime may have taken all the time there was: so there is a second try.
+ * An exec whose time ran out while the sandbox was paused is killed after the pause
+ * (exec_kill.c): before that, no process inside can be reached. A pause that came and
+ * went may have used up all the time, so there is a second try.
  */
 static int kill_unless_paused(const struct work *w, const struct target *targets,
 			      size_t n, struct warren_error *err)

@@ -53,8 +53,8 @@ static const char prelude[] =
 /* clang-format on */
 
 /*
- * Of a verb with a tool the lines put a path that it is to be run for behind the others
- * ("$@"): to begin a program is what takes the time.
+ * For a verb with a tool, the lines append each path to the arguments ("$@"), so that the
+ * tool runs once for all: starting a program is what takes the time.
  */
 static const struct verb {
 	bool pair;

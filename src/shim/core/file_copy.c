@@ -91,7 +91,7 @@ int spool_run(const char *user, const char *last, const char *path, int in, int 
 	const char *argv[] = { inside.shell, "-c", NULL, "sh", path, NULL };
 	AUTO_CLOSE int outcome = memfd_create("warren-outcome", MFD_CLOEXEC);
 	struct shim_outcome o;
-	/* What moves no bytes of ours is a change to a tree, however large. */
+	/* A command that transfers no data changes a tree, which may be large. */
 	int secs = in < 0 && out < 0 ? TREE_SECS : shim_sandbox_patience();
 	int r, words[2];
 
@@ -298,7 +298,7 @@ int spool_prepare(uint64_t size, uint64_t *ret_most, int *ret_fd,
 				 "most %llu (the sandbox's disk limit, or the default)",
 				 this_sandbox.name, (unsigned long long)size,
 				 (unsigned long long)room_limit());
-	/* Of whom nobody knows how large it is, it has half of what there may be. */
+	/* A file of unknown size reserves half of the limit. */
 	bytes = size == SPOOL_UNTOLD ? room_limit() / 2 : size + size / 8 + SPOOL_SLACK;
 	if (bytes > room_limit())
 		bytes = room_limit();
@@ -492,7 +492,7 @@ int spool_settle(const char *path, struct warren_error *err)
 	return r;
 }
 
-/* Not yet told to anybody: for the next who names it. */
+/* Not given to any client yet: for the next one that names it. */
 static void flush_quietly(struct pending *p)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

@@ -32,8 +32,8 @@
 #define LIST_SECS  300
 #define LIST_BYTES \
 	(16U << 20) /* of a whole directory: about a hundred thousand entries */
-#define ONE_BYTES                                                             \
-	(1U << 20) /* of one file: what is told of it, and a small one itself \
+#define ONE_BYTES                                                                \
+	(1U << 20) /* of one file: its metadata and, if it is small, its content \
 		    */
 
 /* ------------------------------------------------------------------------ who, where */
@@ -121,9 +121,9 @@ static void fail_by(const struct work *w, const char *said, int silent)
 }
 
 /*
- * Which tool tells of files: by what works, and not by what is there; some kernels refuse
- * what some tools ask of them. $W is kept from one script of a shell to the next. find
- * comes first, which is begun once for a whole directory.
+ * Which tool lists files: found by what works, not by what exists, because some kernels
+ * refuse calls of some tools. $W is kept from one script of a shell to the next. find
+ * comes first, because it is started once for a whole directory.
  */
 static const char script_which[] =
 	/* clang-format off */
@@ -138,8 +138,8 @@ static const char script_which[] =
 /* ------------------------------------------------------------------------------- OPEN */
 
 /*
- * "dir PATH", "file SIZE MTIME" and, if it is small, what is in it; or the name of an
- * errno; or what the shell has to say. A size that nobody can tell is a large one.
+ * "dir PATH", "file SIZE MTIME" and, if it is small, its content; or the name of an
+ * errno; or the shell's message. A file of unknown size counts as large.
  */
 static const char script_read[] =
 	/* clang-format off */
@@ -256,7 +256,7 @@ static void answer_small(const struct work *w, const char *data, const char *end
 		last = at++;
 	if (last && strncmp(last + MARK_LEN, " ok", 3) == 0)
 		files_answer_small(w, data, (size_t)(last - data), mtime);
-	else /* as fail_by(): what fails and then does not is somebody at it */
+	else /* as fail_by(): if it now works, a process is changing it */
 		(void)files_fail(
 			w,
 			last ? script_errno(last, last[MARK_LEN + 4] ? EIO : ENOENT, NULL)
@@ -329,7 +329,7 @@ static void open_read(const struct work *w, const struct proto_open *msg,
 	said = memmem(out.data, out.len, mark, MARK_LEN);
 	if (said)
 		answer_read(w, user, path, mark, said + MARK_LEN + 1, &out);
-	else /* there now, and not when it was looked for: somebody is at it */
+	else /* it exists now, but not before: another process is changing it */
 		fail_by(w, out.data, ENOENT);
 }
 
@@ -472,8 +472,8 @@ static void do_open(const struct work *w, const struct proto_open *msg, const in
 
 /*
  * Records "MARK s MODE UID GID SIZE MTIME INO NAME" (or i, with the mode in ls's
- * letters), "MARK l NAME" and "MARK t TARGET". What link $1 says is told by `l`. ls has a
- * device's numbers where others have a size.
+ * letters), "MARK l NAME" and "MARK t TARGET". `l` prints the target of link $1. ls
+ * prints a device's numbers instead of a size.
  */
 static const char script_stat[] =
 	/* clang-format off */
@@ -481,8 +481,8 @@ static const char script_stat[] =
 	"w() { case $W in\n"
 	"stat) stat $L -c \"$m s %f %u %g %s %Y %i %n\" \"$@\";;\n"
 	/*
-	 * It tells of a link that leads nowhere as of a file; the shell says why it does
-	 * not.
+	 * It reports a dangling link like a file; the shell's message says why it is not
+	 * one.
 	 */
 	"find) if [ -n \"$L\" ] && [ -L \"$1\" ] && [ ! -e \"$1\" ]; then true <\"$1\"; "
 		"else find $L \"$@\" -maxdepth 0 -printf \"$i\"; fi;;\n"
@@ -630,8 +630,8 @@ static void shim_files_scan_one(const struct work *w, const struct proto_scan *m
 	buf_puts(&script, script_which);
 	buf_puts(&script, script_stat);
 	/*
-	 * Whoever writes a file asks first whether it is there: without a process, if it
-	 * can be told.
+	 * A client that writes a file first asks whether it exists: answer without a
+	 * process, if possible.
 	 */
 	buf_puts(&script, "d=${p%/*}/\n"
 			  "if [ ${#p} -lt 200 ] && [ -d \"$d\" ] && [ -x \"$d\" ] && "

@@ -277,7 +277,7 @@ static bool has_feature(const char *name, int n)
 	return false;
 }
 
-/* What a platform brings, or leaves to nobody: then it is refused, by its name. */
+/* Optional features of the driver; a missing one is refused, by its name. */
 static int add_abilities(const struct shim_driver *p, int n)
 {
 	const struct warren_feature abilities[] = {

@@ -161,9 +161,9 @@ enum {
 };
 
 /*
- * Whether @at descends from one of ours, and so whoever is between them: up from parent
- * to parent, to the first of whom it is known, and the same way again to note it. So
- * nobody is passed more than twice in all the walks together.
+ * Whether @at, and so each process in between, descends from an exec's process: go up
+ * from parent to parent, to the first whose answer is known, and then the same way again
+ * to record it. So no process is visited more than twice in all walks together.
  */
 static void walk_up(const struct procs *l, unsigned char *state, struct proc *at)
 {
@@ -181,7 +181,7 @@ static void walk_up(const struct procs *l, unsigned char *state, struct proc *at
 	}
 }
 
-/* Whoever descends from one of ours is ours. */
+/* A descendant of an exec's process belongs to that exec. */
 static int close_over(const struct procs *l)
 {
 	unsigned char *state = calloc(l->n + 1, 1);

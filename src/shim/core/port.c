@@ -31,7 +31,8 @@ static const char script_connect[] =
 	"esac\n";
 
 /*
- * Listens somebody, and by what can we get there? "yes TOOL", "no", or "" without /proc.
+ * Does a process listen there, and which tool can connect? "yes TOOL", "no", or ""
+ * without /proc.
  */
 static int port_look(uint16_t port, bool ipv6, char *tool, size_t size,
 		     struct warren_error *err)

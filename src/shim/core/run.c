@@ -389,7 +389,10 @@ static void run_loop(void)
 		kill_deadlines();
 		child_deadlines();
 		work_deadlines();
-		/* What the platform still has of it goes with whoever finds us dead. */
+		/*
+		 * The process that finds us dead removes what the platform still has of
+		 * it.
+		 */
 		if (over_by && (is_idle() || agent_now() >= over_by))
 			end_over();
 	}
@@ -431,7 +434,7 @@ static void run_disown(void)
 	(void)unlink(path);
 }
 
-/* What nobody insists on may be left out. */
+/* A soft limit may be dropped. */
 static bool disk_is_kept(void)
 {
 	for (size_t i = 0; i < this_sandbox.n_enforced; i++)

@@ -118,7 +118,7 @@ const char script_served[] =
 	"done\n";
 /* clang-format on */
 
-/* Those that a tool may have to tell of, in the C library's words or another's. */
+/* Errors that a tool may report, in the words of the C library or of others. */
 int script_errno(const char *said, int other, const char **ret_why)
 {
 	static const int codes[] = {

@@ -19,7 +19,7 @@
 #include "shim/core/scripts.h"
 
 #define POOL_SHELLS_MAX 4
-#define IDLE_NS         60000000000ULL /* after which a shell that nobody needs is let go */
+#define IDLE_NS         60000000000ULL /* after which an unused shell is closed */
 #define SIGN_NS         (WORK_SIGN_MS * 1000000ULL)
 
 static struct pool_shell {
@@ -174,7 +174,7 @@ static int find_end(struct buf *out, const char *mark, size_t from)
 		return -EAGAIN;
 	out->len = (size_t)(at - out->data);
 	at += 1 + MARK_LEN;
-	/* What is not of that form has no end of its own that a number would stop at. */
+	/* Without that form, there is no number that marks the end. */
 	return isdigit((unsigned char)*at) ? (int)strtol(at, NULL, 10) & 0xff : -EPROTO;
 }
 

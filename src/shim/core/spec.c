@@ -39,8 +39,8 @@ static int spec_read_env(const json_t *v, struct warren_spec *ret,
 }
 
 /*
- * The source of a volume, opened once; what it is to be was judged before (libwarren has
- * it open), and whatever else has its name by now is refused.
+ * Open the source of a volume once; its type was checked before (libwarren has it open),
+ * and if the name now has another file, that is refused.
  */
 static int spec_open_source(struct warren_mount *m, const char *is,
 			    struct warren_error *err)

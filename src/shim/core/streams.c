@@ -126,7 +126,7 @@ int streams_check(const void *msg, size_t size, const int *fds, size_t n_fds)
 	case PROTO_SCAN:
 	case PROTO_CHANGE:
 		return check_all(fds, n_fds, STREAM_FILE | STREAM_DIR);
-	case PROTO_WATCH: /* nobody does it; what came for it is closed */
+	case PROTO_WATCH: /* unsupported; its descriptors are closed */
 		return 0;
 	default:
 		return n_fds == 0 ? 0 : -EPROTO;

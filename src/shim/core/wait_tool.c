@@ -42,7 +42,7 @@ static bool wait_tool_hear(int fd, struct buf *said)
 	return true;
 }
 
-/* What it has said when it ended: no more than a pipe holds, whoever goes on. */
+/* Its output when it ended: at most a pipe's capacity, even if others still write. */
 static void hear_rest(int fd, struct buf *said)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };

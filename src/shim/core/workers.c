@@ -122,7 +122,7 @@ static void workers_carry_out(size_t size, int *fds, size_t n_fds)
 	}
 }
 
-/* Whoever is below us and nobody waits for: streams to ports, files on their way. */
+/* Children that no one waits for: relays to ports, file copies. */
 static void reap_others(void)
 {
 	siginfo_t info = { 0 };

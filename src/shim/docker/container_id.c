@@ -27,7 +27,9 @@ static bool container_id_is_id(const char *id)
 	return id && hex_is(id, DOCKER_ID_LEN);
 }
 
-/* A container of that name may be anybody's: its labels say whose it is. */
+/*
+ * A container of that name may belong to others: its labels say which sandbox it is of.
+ */
 static bool container_id_is_ours(const json_t *labels, const struct shim_sandbox *p)
 {
 	const char *id = json_string_value(json_object_get(labels, "warren.id"));

@@ -16,7 +16,7 @@
 
 extern const unsigned char warren_guest_blob[], warren_guest_blob_end[];
 
-/* A copy of its own for each: what the host executes is not seen inside. */
+/* A separate copy for each sandbox: the host's executable is not visible inside. */
 static int put_guest(const struct shim_sandbox *p, struct warren_error *err)
 {
 	char path[DOCKER_GUEST_MAX];
@@ -35,8 +35,9 @@ static int put_guest(const struct shim_sandbox *p, struct warren_error *err)
 }
 
 /*
- * What a machine's restart left: stopped containers of sandboxes that have no directory
- * any more, with nobody to destroy them. Best effort, before another is made.
+ * Left by a restart of the machine: stopped containers of sandboxes that have no
+ * directory any more, so no process would destroy them. Best effort, before another is
+ * created.
  */
 static void create_sweep(struct docker *d, const struct shim_sandbox *p)
 {
@@ -185,8 +186,8 @@ static int create_check_image(const struct docker *d, const char *image,
 }
 
 /*
- * What comes before a container is asked for: a failure leaves nothing, whoever is not
- * there.
+ * The steps before a container is requested: a failure leaves nothing, whatever is
+ * missing.
  */
 static int create_prepare(struct docker *d, struct shim_sandbox *p,
 			  const struct warren_spec *spec, struct docker_info *info,

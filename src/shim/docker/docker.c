@@ -62,7 +62,7 @@ static int remove_volumes(struct docker *d, const struct shim_sandbox *p,
 	return r;
 }
 
-/* Busy: somebody else is at it; then it is waited for. */
+/* Busy: another process is working on it; wait for that. */
 int docker_remove(struct docker *d, const struct shim_sandbox *p,
 		  struct warren_error *err)
 {

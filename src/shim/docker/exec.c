@@ -68,7 +68,7 @@ struct relay {
 	uint64_t ask_at;     /* ns: the next one */
 	unsigned size_tries; /* left, to tell the terminal's size */
 	struct frames frames;
-	size_t in_at, in_len;   /* of what is to be sent */
+	size_t in_at, in_len;   /* of the data to send */
 	size_t out_at, out_len; /* of what was received */
 	size_t piece;           /* of that, what goes to .to now */
 	int to;
@@ -193,7 +193,7 @@ static ssize_t exec_receive(const struct relay *r, char *to, size_t size, int ms
 	return n < 0 ? -errno : n;
 }
 
-/* The body of an answer that is none of ours to stream: what the daemon objects to. */
+/* The body of an answer that is not a stream: the daemon's error message. */
 static int exec_refused(struct relay *r, int status, size_t have,
 			struct warren_error *err)
 {
@@ -399,7 +399,7 @@ static bool is_container_gone(struct relay *r)
 			  !json_is_true(json_object_get(state, "OOMKilled")));
 }
 
-/* Of a container that is killed the daemon hears of its commands first. */
+/* When a container is killed, the daemon first reports the end of its commands. */
 static bool is_container_going(struct relay *r)
 {
 	for (int looks = 0; looks < 6; looks++) {
@@ -417,7 +417,7 @@ __attribute__((noreturn)) static void docker_exec_finish(struct relay *r)
 	json_int_t code;
 	unsigned ms = 1;
 
-	/* No one is told anything more of what comes in. */
+	/* Data that arrives from now on is not reported. */
 	(void)shutdown(r->sock, SHUT_RDWR);
 	for (;; ms = ms < 64 ? ms * 2 : 100) {
 		/*
@@ -501,7 +501,7 @@ static void from_daemon(struct relay *r)
 	r->out_len = n > 0 ? (size_t)n : 0;
 }
 
-/* Whoever reads our output may be gone; the command is not to wait for him. */
+/* The reader of our output may be gone; the command must not wait for it. */
 static void to_reader(struct relay *r)
 {
 	ssize_t n = write(r->to, r->out + r->out_at, r->piece);

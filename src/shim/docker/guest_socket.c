@@ -58,7 +58,7 @@ int docker_listen(const struct shim_sandbox *p, const struct docker_info *info,
 	(void)snprintf(name.sun_path, sizeof(name.sun_path), "/proc/self/fd/%d/door",
 		       dir);
 	/*
-	 * To connect one must be allowed to write, whoever root inside is on this
+	 * Connecting requires write permission, whichever user root inside is on this
 	 * machine.
 	 */
 	if (dir < 0 || fd < 0 || (unlinkat(dir, "door", 0) < 0 && errno != ENOENT) ||

@@ -93,7 +93,7 @@ static int on_stream(void *ctx, const char *data, size_t n)
 		if (s->line.len > 0 && !s->line.failed)
 			pull_on_line(s);
 		s->line.len = 0;
-		s->line.failed = false; /* a line too long is progress that nobody sees */
+		s->line.failed = false; /* a long line is only progress */
 	}
 	return 0;
 }
@@ -311,7 +311,7 @@ int docker_pull(const char *name, const json_t *config, const char *image, bool 
 	if (r < 0)
 		return r;
 	d.watch = pull;
-	/* Who asks for it by itself asks for what the registry has now. */
+	/* An explicit pull asks for the registry's current image. */
 	if (strcmp(d.pull, "missing") == 0 && !missing)
 		d.pull = "always";
 	r = docker_image(&d, image, err);

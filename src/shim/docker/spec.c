@@ -141,9 +141,9 @@ const char *docker_volume(const struct warren_spec *spec, const json_t *volumes)
 }
 
 /*
- * What an image declares a VOLUME the daemon keeps beside the container's storage, where
- * neither a limit of that nor a root that is read-only reaches. A volume can be made
- * read-only, and cannot be given a limit.
+ * The daemon keeps a VOLUME of an image outside of the container's storage, so neither
+ * its limit nor a read-only root applies. A volume can be made read-only, but cannot have
+ * a limit.
  */
 int docker_check_volumes(const struct shim_sandbox *p, const struct warren_spec *spec,
 			 const json_t *volumes, struct warren_error *err)
@@ -378,9 +378,9 @@ static json_t *spec_environment(const struct warren_spec *spec)
 }
 
 /*
- * The image's own health checks would be commands that nobody asked for. The guest agent
- * heeds no other signal than that: without it a daemon that is stopped waits ten seconds
- * for each.
+ * The image's own health checks would be commands that the client did not request. The
+ * guest agent reacts only to that signal: without it, a daemon that is stopped waits ten
+ * seconds for each container.
  */
 json_t *docker_spec(const struct shim_sandbox *p, const struct warren_spec *spec,
 		    const struct warren_limits *limits, const char *image,

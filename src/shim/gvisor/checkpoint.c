@@ -68,7 +68,7 @@ static int explain_held(const struct shim_sandbox *p, char *said,
 			*c = '\0';
 		else if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
 			*c = '?';
-	/* Also one that has no stream of ours any more: we wait for its end. */
+	/* Also one that has none of our streams any more: we wait for its end. */
 	if (said[0] == 'C')
 		return error_set(
 			err, EBUSY,

@@ -206,7 +206,7 @@ int gvisor_join(struct gvisor_making *m, struct warren_error *err)
 	return cgroup_join(&m->cgroups, m->sandbox->id, err);
 }
 
-/* To whoever started us: what the root is mounted in. */
+/* For the process that started this one: the namespace in which the root is mounted. */
 static int create_hand_over(struct gvisor_making *m, struct warren_error *err)
 {
 	AUTO_CLOSE int ns = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
@@ -285,7 +285,7 @@ create_child_main(struct gvisor_making *m, const struct gvisor_step *in_child, s
 	(void)sigemptyset(&all);
 	(void)sigprocmask(SIG_SETMASK, &all, NULL);
 	(void)setsid();
-	/* The sentries of all sandboxes are one user, nobody. */
+	/* The sentries of all sandboxes have the same user, `nobody`. */
 	(void)setrlimit(RLIMIT_NPROC, &none);
 	(void)run_steps(in_child, n, m, &err);
 	(void)fd_write_all(m->tell, &err, sizeof(err));
@@ -345,8 +345,7 @@ static int await_word(int fd, struct warren_error *err)
 }
 
 /*
- * In runsc's place, where there is to be no network: it would make one with loopback
- * first.
+ * In place of runsc, if there is no network: runsc would first create one with loopback.
  */
 static int start_root(const struct gvisor_making *m, int sentry, struct warren_error *err)
 {
@@ -365,7 +364,7 @@ static int start_root(const struct gvisor_making *m, int sentry, struct warren_e
 	return r < 0 ? r : control_receive(sentry, true, NULL, err);
 }
 
-/* -1 is a child that somebody else has buried: then the sentry is asked. */
+/* -1: another process has reaped this child; then the sentry is asked. */
 static int await_runsc(struct gvisor_making *m, pid_t pid, int pidfd,
 		       struct warren_error *err)
 {
@@ -385,7 +384,8 @@ static int await_runsc(struct gvisor_making *m, pid_t pid, int pidfd,
 }
 
 /*
- * What it says before it is runsc: the namespace, or which step failed. -errno is told.
+ * Its report before it becomes runsc: the namespace, or which step failed. Returns
+ * -errno.
  */
 static int hear_child(struct gvisor_making *m, int hear, struct warren_error *err)
 {

@@ -91,7 +91,7 @@ static int add_strings(json_t *list, const char *const *strings, struct warren_e
 	return 0;
 }
 
-/* Root has what it is to have, others nothing, and nobody more than that. */
+/* Root has its allowed capabilities, other users have none. */
 static json_t *exec_capabilities(uint32_t uid)
 {
 	json_int_t all = (json_int_t)caps_kept, has = uid == 0 ? all : 0;
@@ -283,7 +283,7 @@ static void gvisor_exec_read_outcome(const struct shim_sandbox *p, int sentry,
 		ret->code = WTERMSIG(s);
 	/*
 	 * Without a gofer there are no files (SIGBUS, EIO), and a sentry that notices
-	 * ends everybody: what a shell makes of that is nobody's result.
+	 * kills all processes: the exit status of a shell is then meaningless.
 	 */
 	if (s != 0 && gvisor_is_gone(p, 0) && !gvisor_was_oom(p))
 		ret->verdict = SHIM_LOST;

@@ -183,9 +183,9 @@ static void gvisor_await_end(int pidfd)
 }
 
 /*
- * Until the sentry answers, or ends without a word. Whoever ends one of the two ends the
- * other with it, sooner or later, so what happened first cannot be seen from here: that
- * is told by how each of them ended, which the shim hears before it hears of us.
+ * Wait until the sentry answers or ends. If one of the two ends, the other ends, too,
+ * sooner or later, so this process cannot see which was first: how each of them ended
+ * shows it, and the shim learns that before it gets our report.
  */
 static int wait_end(int fd, const struct member *sentry, const struct member *gofer,
 		    struct warren_error *err)

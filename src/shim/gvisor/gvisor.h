@@ -14,8 +14,8 @@
  * Theory of operation
  *
  * `runsc run --detach` leaves two processes: the sentry, a kernel in user space that runs
- * everything inside (with ptrace, as the user nobody, in empty namespaces, under its own
- * filter), and the gofer, which opens files for it. Both, and the sentry's children in
+ * everything inside (with ptrace, as the user `nobody`, in empty namespaces, under its
+ *own filter), and the gofer, which opens files for it. Both, and the sentry's children in
  * which the code inside runs, are in one of Warren's cgroups from the start, with the
  * same limits as a native sandbox. Warren configures runsc not to manage cgroups.
  *

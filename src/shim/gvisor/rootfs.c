@@ -33,7 +33,7 @@
 #include "shim/gvisor/gvisor.h"
 
 #define PLAIN (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID)
-/* An id that nobody has, for the trees whose owners are not to exist. */
+/* An id without a user, for the trees whose owners must not exist. */
 #define UNUSED_ID 0xfffffffdU
 
 /* ----------------------------------------------------- before the mount namespace */
@@ -77,8 +77,8 @@ static int rootfs_copy_volume(struct gvisor_making *m, const struct warren_mount
 			      struct warren_error *err)
 {
 	/*
-	 * Opened once, here or by whoever judged it: what is looked at is what is
-	 * mounted.
+	 * Opened once, here or by the process that checked it: what was checked is what
+	 * is mounted.
 	 */
 	AUTO_CLOSE int at = v->source_fd ? fcntl(v->source_fd, F_DUPFD_CLOEXEC, 3)
 					 : open(v->source, O_PATH | O_CLOEXEC),
@@ -233,9 +233,9 @@ static int rootfs_add_mount(struct gvisor_making *m, const char *target, const c
 }
 
 /*
- * @target in the root, with the directories on its way. runsc makes what is missing, but
- * not below /tmp of a root that is read-only. Links end inside the root, whoever made
- * them.
+ * Create @target in the root, with the directories on its way. runsc creates missing
+ * ones, but not below /tmp of a read-only root. Links end inside the root, no matter
+ * which user created them.
  */
 static int make_point(const char *target, bool dir, struct warren_error *err)
 {

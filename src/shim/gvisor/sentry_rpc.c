@@ -43,7 +43,7 @@ static socklen_t make_address(enum address kind, const char *root, const char *i
 }
 
 /*
- * Anybody may take an abstract name that is free. The sentry is nobody; its maker was
+ * Any process may take a free abstract name. The sentry runs as `nobody`; its creator was
  * root.
  */
 static bool is_sentry(int fd)
