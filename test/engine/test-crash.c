@@ -299,7 +299,7 @@ static void make_two(void)
 }
 
 /* What lives is not taken for dead, and what is dead is not spared for the living. */
-TEST(others_live_on)
+TEST(other_sandboxes_continue)
 {
 	struct warren_sandbox *mine;
 	struct warren *w, *next;

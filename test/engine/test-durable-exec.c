@@ -334,7 +334,7 @@ static void start_servant(void)
 	hear_until(ex, &h, 3, "1 0 a\n");
 }
 
-TEST(a_servant_survives_its_master)
+TEST(a_shell_survives_its_client)
 {
 	struct warren_exec *ex;
 	struct heard h = { 0 };
@@ -364,7 +364,7 @@ TEST(a_servant_survives_its_master)
 }
 
 /* A flood in the background does not keep the word of a command back for ever. */
-TEST(a_flood_does_not_hold_back_a_word)
+TEST(a_flood_of_output_does_not_delay_a_result)
 {
 	struct warren_exec *ex;
 	struct heard h = { 0 };
@@ -400,7 +400,7 @@ TEST(a_flood_does_not_hold_back_a_word)
 	end();
 }
 
-TEST(control_needs_room_for_its_numbers)
+TEST(control_descriptors_need_free_numbers)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_exec *ex = NULL;
@@ -560,7 +560,7 @@ static int spawn_behind_gate(int fd, uint32_t exec, const char *command, int slo
 }
 
 /* What must be done before an exec is done while it starts. */
-TEST(nothing_is_executed_behind_a_closed_gate)
+TEST(nothing_is_executed_if_the_gate_is_closed)
 {
 	struct init_reply a = { 0 };
 	struct pollfd p = { .events = POLLIN };
@@ -600,7 +600,7 @@ TEST(nothing_is_executed_behind_a_closed_gate)
 	end();
 }
 
-TEST(kills_for_memory_are_counted_for_all)
+TEST(kills_for_lack_of_memory_are_counted_for_all)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_stats stats;

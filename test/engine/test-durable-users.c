@@ -191,7 +191,7 @@ TEST(which_clients_get_the_end_of_an_exec)
 /*
  * A connection that does not read is not read from either: it waits, and delays no other.
  */
-TEST(a_deaf_connection_waits_alone)
+TEST(a_connection_that_does_not_read_delays_no_other)
 {
 	const struct proto_hello msg = { .h = { PROTO_VERSION, PROTO_HELLO, 1 } };
 	struct warren_error err = WARREN_ERROR_INIT;

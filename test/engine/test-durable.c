@@ -97,7 +97,7 @@ TEST(a_handle_is_released_and_taken_again)
 }
 
 /* What is not durable goes with its engine, be it one with a name. */
-TEST(others_are_as_ever)
+TEST(a_sandbox_that_is_not_durable_ends_with_its_engine)
 {
 	struct warren *w;
 
@@ -109,7 +109,7 @@ TEST(others_are_as_ever)
 
 /* -------------------------------------------------------------------- engines */
 
-TEST(one_engine_of_a_name)
+TEST(a_name_has_one_engine)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren *w, *other = NULL, *plain;
@@ -340,7 +340,7 @@ static pid_t stay_in_cgroup(const char *id)
 }
 
 /* It is not told that it is gone while something of it is there. */
-TEST(what_cannot_be_removed_is_tried_again)
+TEST(a_failed_removal_is_retried)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_sandbox *sb;
@@ -419,7 +419,7 @@ static void make_paused(void)
 }
 
 /* Not our child: killed and waited for all the same, with everything in it. */
-TEST(an_adopted_one_is_destroyed)
+TEST(an_adopted_sandbox_is_destroyed)
 {
 	char id[ID_LEN + 1];
 	struct warren *w;
@@ -436,7 +436,7 @@ TEST(an_adopted_one_is_destroyed)
 	finish(w, "at the end");
 }
 
-TEST(an_adopted_one_may_be_paused)
+TEST(an_adopted_sandbox_can_be_paused)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_exec *ex = NULL;

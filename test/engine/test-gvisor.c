@@ -189,7 +189,7 @@ TEST(files_of_root_stay_private)
 
 /* ------------------------------------------------------------------------ limits */
 
-TEST(the_disk_is_as_large_as_asked_for)
+TEST(the_disk_has_the_requested_size)
 {
 	struct said s;
 
@@ -248,7 +248,7 @@ TEST(memory_is_limited)
 	check_nothing_left(&o, id);
 }
 
-TEST(what_cannot_be_kept_is_refused_by_name)
+TEST(unenforceable_limits_are_refused_by_name)
 {
 	const struct {
 		struct warren_spec spec;

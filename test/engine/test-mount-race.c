@@ -248,7 +248,7 @@ TEST(exchanging_directories_does_not_defeat_the_warden)
  * The descriptor is what counts, in a library call as well: whatever its name leads to by
  * then.
  */
-TEST(a_descriptor_is_mounted_and_not_its_name)
+TEST(a_volume_is_mounted_by_its_descriptor_not_its_name)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_mount mount = { .source = NULL, .target = "/m" };
@@ -286,7 +286,7 @@ TEST(a_descriptor_is_mounted_and_not_its_name)
  * A shim is another process: it is told which file it is, and takes no other of that
  * name.
  */
-TEST(a_shim_takes_the_file_that_was_judged_and_no_other)
+TEST(a_shim_uses_only_the_file_that_was_checked)
 {
 	AUTO_FREE char *state = sandbox_path("state"), *run = sandbox_path("run");
 	struct warren_options options = { .backend = "command",

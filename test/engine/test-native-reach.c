@@ -33,7 +33,7 @@ static char *read_file(struct warren_sandbox *sb, const char *path)
 	return text;
 }
 
-TEST(a_descriptor_is_handed_out)
+TEST(a_descriptor_is_passed_to_the_client)
 {
 	int fd;
 
@@ -53,7 +53,7 @@ TEST(a_descriptor_is_handed_out)
 }
 
 /* The umask is nobody's business; what was asked for is what is made. */
-TEST(the_mode_is_the_one_that_was_asked_for)
+TEST(the_mode_is_as_requested)
 {
 	static const mode_t modes[] = { 0600, 0640, 0666, 0755, 0777, 0444, 0 };
 
@@ -106,7 +106,7 @@ TEST(links_resolve_inside)
 }
 
 /* While a link is swapped to and fro under us, all that is ever opened is inside. */
-TEST(a_link_that_is_swapped_in_the_meantime)
+TEST(a_link_that_is_swapped_during_a_check)
 {
 	char *host = sandbox_path("swapped");
 	struct warren_exec *ex;
@@ -167,7 +167,7 @@ TEST(proc_is_refused)
 	END();
 }
 
-TEST(special_files_do_not_hold_us_up)
+TEST(special_files_block_nothing)
 {
 	struct stat st;
 	char *text = NULL, c;
@@ -488,7 +488,7 @@ TEST(targets_of_volumes)
 	END();
 }
 
-TEST(volumes_that_cannot_be)
+TEST(impossible_volumes)
 {
 	struct warren_mount m = { .source = "/no/such/place", .target = "/v" };
 	struct warren_mount many[65];

@@ -21,7 +21,7 @@ static void drain_pipe(int fd)
 		;
 }
 
-TEST(a_paused_sandbox_stands_still_and_goes_on)
+TEST(a_paused_sandbox_does_nothing_until_it_is_resumed)
 {
 	struct pollfd p = { .events = POLLIN };
 	struct warren_exec *ex;
@@ -86,7 +86,7 @@ TEST(a_paused_sandbox_is_destroyed)
  * The deadline passes while it is frozen: it dies when it thaws, and nobody calls init
  * hung.
  */
-TEST(a_deadline_in_a_pause)
+TEST(a_deadline_during_a_pause)
 {
 	struct warren_result res;
 	struct warren_exec *ex;
@@ -170,7 +170,7 @@ TEST(each_exec_has_its_own_account)
  * The account is of the tree: of children that were waited for and of those that were
  * not.
  */
-TEST(the_account_is_of_the_tree)
+TEST(the_accounting_covers_the_process_tree)
 {
 	struct said s;
 
@@ -204,7 +204,7 @@ TEST(the_only_exec_is_accounted_as_the_whole)
 /* tail(1) of an endless line holds all of it. */
 #define HOG ARGV("tail", "/dev/zero")
 
-TEST(out_of_memory_is_said)
+TEST(out_of_memory_is_reported_for_an_exec)
 {
 	struct warren_stats stats;
 	struct said s;
@@ -229,7 +229,7 @@ TEST(out_of_memory_is_said)
 	END();
 }
 
-TEST(out_of_memory_is_said_of_the_only_exec)
+TEST(out_of_memory_is_reported_for_the_only_exec)
 {
 	struct said s;
 
@@ -242,7 +242,7 @@ TEST(out_of_memory_is_said_of_the_only_exec)
 }
 
 /* Who dies of it is the hog, and not its neighbour. */
-TEST(out_of_memory_harms_that_sandbox_alone)
+TEST(out_of_memory_harms_only_that_sandbox)
 {
 	struct warren_exec *ex;
 	struct warren_sandbox *other;
@@ -258,7 +258,7 @@ TEST(out_of_memory_harms_that_sandbox_alone)
 	END();
 }
 
-TEST(the_default_of_memory_is_said)
+TEST(the_default_memory_limit_is_reported)
 {
 	unsigned long long bytes;
 
@@ -407,12 +407,12 @@ TEST(a_timeout_ends_processes_that_ignore_signals_or_left_the_session)
 	check_tree_killed(false);
 }
 
-TEST(a_timeout_of_the_only_exec_ends_them_as_well)
+TEST(a_timeout_of_the_only_exec_ends_its_processes)
 {
 	check_tree_killed(true);
 }
 
-TEST(the_neighbours_of_a_killed_exec_stay)
+TEST(other_execs_survive_a_killed_one)
 {
 	struct warren_exec *ex, *other;
 	struct warren_result res;
@@ -523,7 +523,7 @@ TEST(ten_thousand_orphans_are_reaped)
 
 /* ----------------------------------------------------------------- a journal */
 
-TEST(a_flood_of_output_leaves_init_as_small_as_it_was)
+TEST(a_flood_of_output_does_not_make_init_larger)
 {
 	struct warren_exec *ex;
 	struct stat st;
@@ -578,7 +578,7 @@ TEST(a_terminal_has_a_size)
 	END();
 }
 
-TEST(a_terminal_tells_of_its_new_size)
+TEST(a_terminal_reports_its_new_size)
 {
 	struct warren_exec *ex;
 

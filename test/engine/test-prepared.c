@@ -214,7 +214,7 @@ static void make_parts(void)
 		prepare(w, id);
 }
 
-TEST(parts_die_with_their_maker)
+TEST(parts_die_with_their_creator)
 {
 	char id[ID_LEN + 1];
 	struct warren *w;

@@ -132,7 +132,7 @@ TEST(tools_create_and_destroy_a_sandbox)
 	EQ(count_names("run/boxes", ""), 0);
 }
 
-TEST(an_engine_that_is_closed_takes_its_sandboxes_along)
+TEST(closing_an_engine_destroys_its_sandboxes)
 {
 	struct warren *w = kept_engine(NULL);
 
@@ -144,7 +144,7 @@ TEST(an_engine_that_is_closed_takes_its_sandboxes_along)
 	EQ(count_unnamed(), 0);
 }
 
-TEST(a_durable_one_outlives_its_engine_and_its_execs_go_on)
+TEST(a_durable_sandbox_and_its_execs_outlive_the_engine)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren *w = kept_engine("stays");
@@ -186,7 +186,7 @@ static void die_with_one(void)
 	(void)sandbox_make(w, NULL);
 }
 
-TEST(what_a_killed_engine_left_is_removed_by_the_next)
+TEST(the_next_engine_removes_what_a_killed_one_left)
 {
 	struct warren *w;
 
@@ -204,7 +204,7 @@ TEST(what_a_killed_engine_left_is_removed_by_the_next)
 	EQ(count_shims(), 0);
 }
 
-TEST(a_killed_shim_is_a_dead_sandbox_of_which_nothing_is_left)
+TEST(a_killed_shim_ends_its_sandbox_and_nothing_is_left)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren *w = kept_engine("mortal");
@@ -268,7 +268,7 @@ static int try_create(const char *config, struct warren_error *err)
 	return r;
 }
 
-TEST(a_tool_that_fails_is_named_with_its_step_and_its_words)
+TEST(the_error_of_a_tool_has_its_step_and_its_message)
 {
 	static const struct {
 		const char *config, *says;
@@ -339,7 +339,7 @@ TEST(a_sandbox_that_cannot_be_destroyed_is_retried)
 	w = warren_close(w);
 }
 
-TEST(what_the_templates_have_no_place_for_is_refused_by_name)
+TEST(options_without_a_placeholder_are_refused_by_name)
 {
 	static const struct {
 		struct warren_spec spec;
@@ -427,12 +427,12 @@ static void files_come_back(struct warren *w)
 	w = warren_close(w);
 }
 
-TEST(files_of_all_sizes_come_back_as_they_were)
+TEST(files_of_all_sizes_are_copied_unchanged)
 {
 	files_come_back(kept_engine(NULL));
 }
 
-TEST(large_files_go_by_the_tools_that_are_given_for_them)
+TEST(large_files_use_the_configured_tools)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren *w = NULL;

@@ -31,7 +31,7 @@ static void is_well(void)
 
 /* ------------------------------------------------------------------------ messages */
 
-TEST(messages_without_a_length_end_no_thread)
+TEST(empty_messages_end_no_thread)
 {
 	int pair[2];
 
@@ -267,7 +267,7 @@ static int update(const char *id, uint64_t memory, uint64_t cpu, uint64_t pids)
 	return api_ask(&u, sizeof(u));
 }
 
-TEST(maxima_are_the_wardens_too)
+TEST(the_warden_enforces_maxima_too)
 {
 	struct warren_spec spec = modest();
 	const struct {
@@ -332,7 +332,7 @@ TEST(a_memory_limit_above_the_machines_is_refused)
 	warden_end();
 }
 
-TEST(a_weak_backend_is_refused_where_a_tier_is_demanded)
+TEST(a_weak_backend_is_refused_if_a_tier_is_required)
 {
 	struct warren_spec spec = modest();
 
@@ -344,7 +344,7 @@ TEST(a_weak_backend_is_refused_where_a_tier_is_demanded)
 	warden_end();
 }
 
-TEST(the_number_of_sandboxes_is_the_wardens_too)
+TEST(the_warden_enforces_the_number_of_sandboxes_too)
 {
 	static const char *const ids[] = { "ddddddddddd1", "ddddddddddd2",
 					   "ddddddddddd3" };
@@ -490,7 +490,7 @@ TEST(the_same_id_many_times_at_once_is_one_sandbox)
 	warden_end();
 }
 
-TEST(changes_at_once_of_one_sandbox_leave_it_whole)
+TEST(concurrent_changes_of_one_sandbox_leave_it_intact)
 {
 	enum {
 		TIMES = 200
@@ -538,7 +538,7 @@ TEST(changes_at_once_of_one_sandbox_leave_it_whole)
 
 /* --------------------------------------------------------------- programs, features */
 
-TEST(programs_for_images_are_so_many_and_no_more)
+TEST(programs_for_images_have_a_maximum)
 {
 	enum {
 		TIMES = 120
@@ -578,7 +578,7 @@ TEST(programs_for_images_are_so_many_and_no_more)
 	warden_end();
 }
 
-TEST(features_are_asked_for_by_many_at_once)
+TEST(many_clients_ask_for_features_at_once)
 {
 	enum {
 		TIMES = 100
@@ -639,7 +639,7 @@ static int spawn_to(int line, uint32_t exec, int out)
 }
 
 /* A shim is root, and whoever reads a socket is told so. */
-TEST(a_shim_takes_pipes_files_and_eventfds_for_streams_and_nothing_else)
+TEST(a_shim_accepts_only_pipes_files_and_eventfds_as_streams)
 {
 	struct warren_spec toy = toy_spec();
 	int datagram[2], stream[2], ends[2], line;

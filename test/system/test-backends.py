@@ -51,7 +51,7 @@ def backends_are_listed_feature_by_feature():
 
 
 @test
-def what_a_backend_cannot_is_shown_and_refused():
+def unsupported_features_of_a_backend_are_shown_and_refused():
     with World(config=f"backends:\n  docker: false\n{LOOSE}") as w:
         found = {b["name"]: {f["name"]: f["ok"] for f in b["features"]} for b in w.get("/v1/backends")["backends"]}
         cannot = {"pause": False, "checkpoint": False, "statistics": False, "update": False, "watch": False, "accounts": False}
@@ -118,14 +118,14 @@ def a_shim_says_how_long_it_may_take():
 
 
 @test
-def no_such_backend_says_which_there_are():
+def an_unknown_backend_error_lists_the_backends():
     p = warren("image", "pull", "--backend", "nosuch", "x:1")
     eq((p.returncode, p.stdout, p.stderr), (125, b"", b"warren image pull: there is no backend 'nosuch' here; "
                                             b"available: docker, gvisor, command\n"))
 
 
 @test
-def what_a_sandbox_has_is_shown_and_can_be_asked_for():
+def backend_and_tier_are_shown_and_can_be_requested():
     with World() as w:
         s = w.show(w.create(labels={"a": "b"}))
         eq((s["backend"], s["tier"]), ("native", "namespace"), "of one that asks for nothing")
@@ -161,7 +161,7 @@ def a_tier_is_provided_or_refused_by_name():
 
 
 @test
-def what_a_backend_does_not_govern_is_refused_by_name():
+def options_that_a_backend_does_not_control_are_refused_by_name():
     with World(config=f"backends:\n{LOOSE}") as w:
         for spec, words in (({"backend": "loose", "image": "x"}, "/image: backend 'loose' has no images"),
                             ({"backend": "loose", "network": "none"}, "/network: backend 'loose' does not control"),

@@ -116,7 +116,7 @@ def the_floor_has_its_rows_and_leaves_nothing():
 
 @test
 @needs_root
-def creates_with_other_steps_are_told_and_not_counted():
+def creates_with_other_steps_are_reported_but_not_counted():
     """As of parts that were claimed before they were ready: which are depends on how fast this machine is."""
     p = subprocess.run([BENCH, "--rounds", "40", "--warmup", "1", "--seconds", "10", "ahead"],
                        capture_output=True, text=True, timeout=240, check=False)

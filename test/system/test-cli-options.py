@@ -40,7 +40,7 @@ def statuses():
 
 
 @test
-def a_command_that_is_not_there():
+def a_command_that_does_not_exist():
     p = warren("run", "no-such-command")
     eq((p.returncode, p.stdout), (127, b""))
     ok(re.fullmatch(rb"warren run: [^\n]*no-such-command[^\n]*\n", p.stderr), p.stderr)

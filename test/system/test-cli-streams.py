@@ -95,7 +95,7 @@ def output_to_a_slow_reader():
 
 
 @test
-def a_reader_that_is_slow_does_not_keep_signals_away():
+def a_slow_reader_does_not_delay_signals():
     p = start("cat", "/dev/zero")
     time.sleep(0.5)  # by now every pipe is full
     p.send_signal(signal.SIGTERM)

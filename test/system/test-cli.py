@@ -198,7 +198,7 @@ def commands_that_are_not_there():
 
 
 @test
-def an_entrypoint_of_ones_own():
+def a_given_entrypoint():
     eq(run("--entrypoint", "/bin/echo"), b"\n")
     eq(run("--entrypoint", "/bin/echo", "--", "a", ""), b"a \n")
     eq(run("--entrypoint", "", "--", "echo", "a"), b"a\n")
@@ -218,7 +218,7 @@ def long_options(text):
 
 
 @test
-def help_is_the_same_however_one_asks():
+def every_form_of_help_prints_the_same():
     eq(help_text("help"), help_text("--help"))
     eq(help_text("-h"), help_text("--help"))
     for command in re.findall(r"^  ([a-z]+) {2,}", help_text("help"), re.M):
@@ -292,7 +292,7 @@ def every_option_has_a_test():
 
 
 @test
-def a_program_that_is_here_and_not_there():
+def a_program_that_exists_here_but_not_there():
     with scratch() as d:
         os.chmod(d, 0o755)
         path = shutil.copy("/bin/true", f"{d}/mine")
@@ -309,7 +309,7 @@ def a_program_that_is_here_and_not_there():
 
 
 @test
-def doctor_tells_in_words_and_in_json():
+def doctor_prints_text_and_json():
     p = warren("doctor", "--json")
     eq(p.stderr, b"")
     d = json.loads(p.stdout)

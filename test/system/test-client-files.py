@@ -41,7 +41,7 @@ def output_that_cannot_be_written_is_an_error():
 
 
 @test
-def a_place_that_the_api_cannot_reach_is_named():
+def a_directory_that_the_api_cannot_reach_is_named():
     with scratch() as d:
         os.makedirs(f"{d}/private/within")
         os.chmod(d, 0o755)
@@ -110,7 +110,7 @@ def files_and_trees_go_in_and_out():
 
 
 @test
-def what_comes_out_of_a_sandbox_stays_where_it_belongs():
+def files_copied_from_a_sandbox_stay_in_their_directory():
     with sandbox() as box, scratch() as d:
         served("/v1/sandboxes", box, "files/stat?path=/tmp")
         os.mkdir(f"{d}/victim")

@@ -23,7 +23,7 @@ from serve_world import below, until  # pylint: disable=wrong-import-position
 
 
 @test
-def a_port_of_a_sandbox_here():
+def a_port_of_a_sandbox_on_this_machine():
     with sandbox() as box:
         r = w().ask("GET", f"/v1/sandboxes/{box}/ports/8080/")
         if r.status == 501:
@@ -202,7 +202,7 @@ def tokens_and_other_hosts():
 
 
 @test
-def by_tls_with_a_certificate_of_ones_own():
+def over_tls_with_a_private_certificate():
     env = {"WARREN_HOST": f"https://127.0.0.1:{w().tls}", "WARREN_TOKEN": w().token("read", "exec")}
     call("ls", "-q", env=env, status=125, stderr=re.compile(rb"certificate|SSL|CA"))
     with sandbox() as box:
@@ -218,7 +218,7 @@ def by_tls_with_a_certificate_of_ones_own():
 
 
 @test
-def a_socket_that_was_opened_before_and_a_word_when_it_is_ready():
+def an_inherited_socket_and_a_readiness_message():
     with scratch() as d, socket.socket(socket.AF_UNIX) as listener, \
             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
         os.chmod(d, 0o755)

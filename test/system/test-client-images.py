@@ -74,7 +74,7 @@ def only_what_is_missing_is_pulled():
 
 
 @test
-def failures_are_the_services():
+def failures_are_reported_as_the_services():
     s = Remote()
     s.bad("pull", f"{registry().host}/no/such:1", words=["image pull: ", "no/such:1"])
     s.bad("pull", "Not A Reference", words=["image pull: "])
@@ -85,7 +85,7 @@ def failures_are_the_services():
 
 
 @test
-def what_the_api_does_not_have_is_refused():
+def image_commands_that_the_api_lacks_are_refused():
     s = Remote()
     for words in (["image", "load", "-i", "/dev/null"], ["load"], ["image", "import", "/dev/null", "x:1"], ["tag", "a:1", "b:1"],
                   ["image", "prune"], ["image", "du"], ["login", "-u", "me", "a.test"], ["logout", "a.test"], ["help", "image", "load"]):

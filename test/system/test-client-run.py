@@ -39,7 +39,7 @@ def statuses_of_commands():
 
 
 @test
-def streams_are_whole():
+def streams_are_complete():
     data = noise(5 * MIB)
     with sandbox() as box:
         eq(call("exec", "-i", box, "cat", input=data), data, "there and back")
@@ -71,7 +71,7 @@ def signals_are_passed_on():
 
 
 @test
-def a_terminal_of_its_own():
+def a_separate_terminal():
     with sandbox() as box:
         with Terminal("-it", box, "sh", "-c", "test -t 0 && test -t 1 && test -t 2 && stty size && echo $TERM",
                       command=("exec",), env=environ()) as t:
@@ -109,7 +109,7 @@ def the_terminal_is_restored_on_every_way_out():
 
 
 @test
-def a_shell_in_a_new_sandbox_or_in_one_that_is_there():
+def a_shell_in_a_new_or_an_existing_sandbox():
     with Terminal("--memory", "64m", command=("shell",), env=environ()) as t:
         t.expect(rb"[$#] ")
         eq(len(call("ls", "-q").split()), 1)
@@ -129,7 +129,7 @@ def a_shell_in_a_new_sandbox_or_in_one_that_is_there():
 
 
 @test
-def output_is_kept_and_read_from_any_place():
+def output_is_kept_and_read_from_any_position():
     with sandbox() as box:
         first = call("exec", "-d", box, "sh", "-c", "echo 0123456789; echo err >&2; exit 6").decode().strip()
         eq(call("wait", "--exec", first[:11], box, status=6), b"6\n")
@@ -167,7 +167,7 @@ def output_of_what_a_command_left_behind():
 
 
 @test
-def output_goes_on_after_the_service_was_killed():
+def output_continues_after_the_service_is_killed():
     with sandbox() as box:
         p = start("exec", box, "sh", "-c", "for i in $(seq 1 60); do echo $i; sleep 0.05; done; exit 8")
         eq(p.stdout.readline(), b"1\n")

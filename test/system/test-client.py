@@ -40,7 +40,7 @@ def every_command():
 
 
 @test
-def no_service_says_how_to_start_one():
+def without_a_service_the_error_says_how_to_start_one():
     for host in ("unix:/nonexistent/w.sock", "http://127.0.0.1:1"):
         p = warren("ls", env={"PATH": "/bin", "WARREN_HOST": host})
         eq((p.returncode, p.stdout), (125, b""), host)
@@ -131,7 +131,7 @@ def serve_refuses_in_one_line():
 
 
 @test
-def a_check_tells_what_a_start_would_stumble_over():
+def a_check_reports_what_would_make_a_start_fail():
     with scratch() as d:
         os.chmod(d, 0o755)
         os.mkdir(f"{d}/locked", 0o755)
@@ -164,7 +164,7 @@ def a_check_tells_what_a_start_would_stumble_over():
 
 
 @test
-def no_option_takes_what_it_cannot_be():
+def no_option_accepts_an_invalid_value():
     """Each option of each command with a value that is none: whoever judges it, one line that names the option."""
     # Any bytes are a variable's name, a program's, or that of something that is not there.
     any_bytes = {"env", "env-file", "shell", "exec", "session", "sandbox"}
@@ -274,7 +274,7 @@ def completion_is_made_of_the_tables():
 
 
 @test
-def words_of_docker_work_or_say_what_does():
+def docker_commands_work_or_name_the_alternative():
     """An alias is its command, help and completion included; what sandboxes do not do says what to do instead."""
     with sandbox("--name", "known") as box:
         eq(call("ps", "-aq"), call("ls", "-q"))
@@ -364,7 +364,7 @@ def by_prefix_by_name_or_not_at_all():
 
 
 @test
-def an_empty_word_means_nothing():
+def an_empty_argument_matches_nothing():
     """As of a script whose variable has no value: never the only one there is."""
     with sandbox() as box:
         session = call("session", "open", box).decode().strip()
@@ -420,7 +420,7 @@ def where_sandboxes_run():
 
 
 @test
-def what_cannot_be_made_says_why():
+def a_failed_create_says_why():
     call("create", "--image", "no.such.host.invalid/x:1", "--pull", "never", status=125,
          stderr=re.compile(rb"^warren create: [^\n]+\n$"))
     call("create", "--name", ".name", status=125, stderr=re.compile(rb"^warren create: [^\n]*name[^\n]*\n$"))

@@ -104,7 +104,7 @@ if os.fork() == 0:
 
 
 @test
-def a_process_that_is_left_cannot_hold_up_the_answer():
+def a_leftover_process_does_not_delay_the_answer():
     with w.client(timeout=4 * WAIT) as c:
         r = c.ask("POST", "/v1/code", {"language": "python", "code": HOLDS, "artifacts": ["**"], "timeout_ms": 20000})
     eq(r.status, 200, r)

@@ -77,7 +77,7 @@ def waited_posture():
 
 
 @test
-def a_program_finds_what_it_would_find():
+def a_program_finds_its_usual_environment():
     warm_up()
     warm = waited_posture()
     with World() as cold:
@@ -150,7 +150,7 @@ def many_at_once():
 
 
 @test
-def one_that_is_deleted_is_no_loss():
+def deleting_a_waiting_sandbox_does_no_harm():
     warm_up()
     for box in waiting():
         check_error(world.ask("POST", f"/v1/sandboxes/{box}/pause"), 409)
@@ -160,7 +160,7 @@ def one_that_is_deleted_is_no_loss():
 
 
 @test
-def an_image_that_is_missing_is_an_error():
+def a_missing_image_is_an_error():
     r = world.ask("POST", "/v1/code", {"language": "python", "code": "print(1)", "image": "nosuch:image"})
     ok(r.status >= 400, r)
     eq(code("print(6)")["stdout"], "6\n", "with the usual image")
@@ -176,7 +176,7 @@ def nothing_is_left_of_a_killed_service():
 
 
 @test
-def they_give_way_to_other_runs():
+def idle_interpreters_give_way_to_other_runs():
     with World(config=f"code:\n  warm: {EACH}\nquota:\n  sandboxes: {EACH + 1}\n") as small:
         code("1", w=small)
         until(lambda: len(waiting(small)) == EACH, "no interpreter waits")
@@ -186,7 +186,7 @@ def they_give_way_to_other_runs():
 
 
 @test
-def nothing_reaches_one_that_waits():
+def no_process_can_reach_a_waiting_interpreter():
     warm_up()
     for box in waiting():
         for e in world.get(f"/v1/sandboxes/{box}/execs")["execs"]:

@@ -61,7 +61,7 @@ def a_stream_has_the_same_in_pieces():
 
 
 @test
-def what_is_wrong_is_named():
+def errors_name_the_cause():
     for field, more in (("/language", {"language": "cobol"}), ("/timeout_ms", {"timeout_ms": 0}), ("/timeout_ms", {"timeout_ms": -1}),
                         ("/timeout_ms", {"timeout_ms": 10**9}), ("/timeout_ms", {"timeout_ms": "1"}),
                         ("/files", {"files": {"../x": ""}}), ("/files", {"files": {"main.sh": ""}}),

@@ -118,7 +118,7 @@ def an_impostor_after_the_container_was_removed():
 
 
 @test
-def a_command_that_went_with_its_container_is_lost():
+def a_command_that_ended_with_its_container_is_lost():
     d = docker()
     with world(d) as w:
         for how in (("kill",), ("kill", "-s", "KILL"), ("rm", "-f"), ("stop", "-t", "0")):

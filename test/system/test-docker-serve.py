@@ -403,7 +403,7 @@ def a_full_disk_is_reported():
 
 
 @test
-def what_cannot_be_had_is_said():
+def requests_that_docker_cannot_fulfil_are_refused():
     d, missing = docker(), f"{registry().host}/no/such:1"
     with world(d) as w:
         for spec, status, words in (({"image": missing}, 404, missing), ({}, 400, "image"),

@@ -15,14 +15,14 @@ from serve_world import IMAGES  # pylint: disable=wrong-import-position
 
 SECONDS = 600  # for a suite, of a machine with much else to do
 # Of those that take long, the points that are another matter on this backend than on others.
-FILES = ("a_file_is_written_and_read", "a_service_that_is_killed_leaves_no_half_files", "links_are_followed_inside",
+FILES = ("a_file_is_written_and_read", "a_killed_service_leaves_no_partial_files", "links_are_followed_inside",
          "users_have_their_own_rights", "an_archive_goes_up_and_comes_down", "changes_are_reported")
-EXECS = ("results_are_exact", "where_and_as_whom", "a_timeout_kills_the_whole_tree",
-         "a_timeout_kills_a_command_that_has_hardly_begun", "signals_reach_whom_they_should",
-         "dropped_output_is_counted_to_the_byte", "stdin_is_streamed", "a_command_that_does_not_read_holds_up_itself_alone")
-DURABLE = ("a_stream_goes_on_at_its_cursor", "execs_that_end_while_no_service_runs",
+EXECS = ("results_are_exact", "directory_and_user", "a_timeout_kills_the_whole_tree",
+         "a_timeout_kills_a_command_that_has_hardly_begun", "signals_reach_the_right_processes",
+         "dropped_output_is_counted_to_the_byte", "stdin_is_streamed", "a_command_that_does_not_read_delays_only_itself")
+DURABLE = ("a_stream_continues_at_its_cursor", "execs_that_end_while_no_service_runs",
            "a_stop_leaves_sandboxes_and_the_next_start_finds_them", "a_sandbox_that_ended_by_itself_has_failed")
-REX = ("a_session_outlives_the_service", "an_interrupt_of_what_does_not_listen", "an_interrupt_from_another_client",
+REX = ("a_session_outlives_the_service", "an_interrupt_that_is_ignored", "an_interrupt_from_another_client",
        "a_command_waits_for_the_one_before", "a_shell_that_is_changed_by_its_commands",
        "patterns_and_texts_that_are_expected", "archives", "files_end_inside")
 OVERDUE = ("a_paused_sandbox_with_an_overdue_exec_is_deleted", "a_pause_in_the_middle_of_a_kill",

@@ -85,7 +85,7 @@ def the_first_word_is_an_image_by_its_form():
 
 
 @test
-def what_may_be_meant_is_said_and_not_guessed():
+def a_misspelled_name_gets_a_suggestion():
     image = an_image().partition(":")[0]
     fails("run", image, "ls", status=127, has=[f"{image}:latest", "--image"])
     fails("run", "no-such-program", "ls", status=127, has=["no-such-program:latest", "--image"])
@@ -99,7 +99,7 @@ def what_may_be_meant_is_said_and_not_guessed():
 
 
 @test
-def run_detached_prints_an_id_and_goes_on():
+def run_detached_prints_an_id_and_continues():
     box = said("run", "-d", "--name", "worker", "-w", "/srv/work", "-e", "A=b c", "host", "sleep", "2001").strip()
     s = w.show(box)
     eq((s["state"], s["name"], s["main"]["argv"], s["on_exit"]), ("running", "worker", ["sleep", "2001"], "stop"))
@@ -158,7 +158,7 @@ def stop_start_restart_and_kill():
 
 
 @test
-def attach_is_with_the_main_command():
+def attach_connects_to_the_main_command():
     box = said("run", "-d", "-i", "host", "sh", "-c", "echo hello; read x; echo got $x; exit 5").strip()
     with subprocess.Popen([WARREN, "attach", box], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ()) as p:
         eq(p.stdout.readline(), "hello\n")
@@ -278,7 +278,7 @@ def rm_all_asks_at_a_terminal():
 
 
 @test
-def a_limit_above_the_machine_is_said():
+def a_limit_above_the_machines_is_reported():
     for limit, word in ((("--memory", "4000g"), "--memory is more than"), (("--cpus", "999"), "--cpus is more than")):
         p = call("run", *limit, "echo", "x")
         eq(p.stdout, "x\n")

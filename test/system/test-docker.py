@@ -123,7 +123,7 @@ def streams_and_exit_codes():
 
 
 @test
-def what_cannot_be_started():
+def commands_that_cannot_be_started():
     with Box(docker().socket) as b:
         for args, code, words in (
                 (["--", "no-such-command"], 2, "no-such-command"), (["--", "/etc/passwd"], 13, "permission denied"),
@@ -167,7 +167,7 @@ def a_reader_that_is_gone():
 
 
 @test
-def stderr_is_not_blocked_by_stdout_that_nobody_reads():
+def unread_stdout_does_not_block_stderr():
     """A caller that reads nothing from stdout before a line on stderr gets that line, and then all of stdout."""
     size = 8 * MIB
     with Box(docker().socket) as b:
@@ -247,7 +247,7 @@ def a_relay_that_is_ended():
 
 
 @test
-def no_one_waits_for_another():
+def no_client_waits_for_another():
     """One that nobody reads from, and thirty beside it."""
     with Box(docker().socket) as b:
         stuck = b.start("exec", "--", "sh", "-c", "while :; do echo y; done")
@@ -266,7 +266,7 @@ def no_one_waits_for_another():
 
 
 @test
-def labels_name_and_whose_it_is():
+def labels_name_and_owner():
     d = docker()
     with Box(d.socket) as b:
         (told,) = json.loads(d.call("inspect", f"warren-{b.id}"))
@@ -447,7 +447,7 @@ def files_by_archives():
 
 
 @test
-def images_come_when_they_are_asked_for():
+def images_are_pulled_on_request():
     d = docker()
     ref = registry().push(simple("pulled"), "docker/x", "1")
     never = Box(d.socket, create=False, config={"pull": "never"})
@@ -593,7 +593,7 @@ def a_daemon_that_is_silent_or_never_ends():
 
 
 @test
-def a_daemon_that_falls_silent():
+def a_daemon_that_stops_answering():
     """After it said that there is an exec: whether it runs is then not known, but it was not started."""
     path = f"{folder()}/s"
     made = http(b'{"Id":"' + b"ab" * 32 + b'"}', "201 Created")
@@ -666,7 +666,7 @@ def a_daemon_that_is_not_docker():
 
 
 @test
-def a_daemon_that_has_no_room():
+def a_daemon_without_disk_space():
     """Whatever it was doing: that is no fault of the image's, nor of the request's."""
     path = f"{folder()}/s"
     full = b'{"message":"mkdir /var/lib/docker/overlay2/x: no space left on device"}'

@@ -150,7 +150,7 @@ def an_upload_ends():
 
 
 @test
-def a_download_that_is_taken_slowly_ends():
+def a_download_that_is_read_slowly_ends():
     def sip(s, over):
         with contextlib.suppress(OSError):
             while not over.wait(0.1) and s.recv(1000):

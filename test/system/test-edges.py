@@ -43,7 +43,7 @@ def a_file_below_many_directories_that_are_missing():
 
 
 @test
-def output_from_behind_its_end():
+def output_from_past_its_end():
     box = w.create()
     e = w.exec(box, "echo 12345; sleep 1000")
     path = f"/v1/sandboxes/{box}/execs/{e}/output"

@@ -318,7 +318,7 @@ time.sleep(60)
 
 
 @test
-def between_fork_and_execve_there_is_nothing_of_inits():
+def between_fork_and_execve_nothing_of_init_is_visible():
     """A lease on the program holds up execve(2): that is when its path was looked up, and what could be found."""
     needs("init")
     b = world.create()
@@ -393,7 +393,7 @@ print(tried("/fresh", "/fresher"), tried("/dev", "/tmp/dev"), tried("/dev/pts", 
 
 
 @test
-def what_init_opens_by_name_stays_where_it_is():
+def names_that_init_opens_stay_inside():
     """init opens the terminal and looks at processes by names in /dev and /proc: root inside cannot put links there."""
     needs("init")
     eq(world.run(box, ["python3", "-c", MOVE])["stdout"], "done EXDEV EBUSY EBUSY\n", "renames")

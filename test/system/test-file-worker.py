@@ -103,7 +103,7 @@ for _ in range(300):
 
 
 @test
-def a_file_that_is_locked_inside_holds_up_no_other_call():
+def a_file_that_is_locked_inside_delays_no_other_call():
     box = w.create(limits={"memory": "512m", "disk": "256m", "pids": 500, "cpu_millis": 1000})
     w.exec(box, ["python3", "-c", LOCKERS])
     until(lambda: stat(box, "/tmp/locked").json().get("size") == 100 * MIB, "the file")
@@ -163,7 +163,7 @@ def instances_of(pid):
 
 
 @test
-def watches_are_the_sandboxs_own():
+def watches_belong_to_one_sandbox():
     box = w.create()
     w.run(box, "mkdir /w")
     before = instances_of(w.api)

@@ -90,7 +90,7 @@ os.write(1, b'go')
 
 
 @test
-def a_file_that_is_locked_inside_holds_up_its_writer_alone():
+def a_file_that_is_locked_inside_delays_only_its_writer():
     """write(2) waits for those inside who write to the same file; nobody else does."""
     needs("init")
     with Files(limits={"memory": "512m", "disk": "256m", "pids": 500, "cpu_millis": 1000}) as f:
@@ -173,7 +173,7 @@ def ranges_and_etags():
 
 
 @test
-def an_init_is_at_its_root_wherever_the_service_was_started():
+def the_working_directory_of_init_is_its_root():
     needs("init")
     eq(os.path.samefile(f"/proc/{world.warden}/cwd", "/"), False, "the service is elsewhere, or this shows nothing")
     with Files() as f:
@@ -216,7 +216,7 @@ def a_request_that_breaks_off_changes_nothing():
 
 
 @test
-def a_service_that_is_killed_leaves_no_half_files():
+def a_killed_service_leaves_no_partial_files():
     with Files() as f:
         f.put("/tmp/d/x", b"old")
         with begin_upload(f, "/tmp/d/x", 1000000, b"n" * 200000), begin_upload(f, "/tmp/d/y", 10, b"12345"):
@@ -498,7 +498,7 @@ def an_archive_that_is_cut_short_by_a_kill_can_be_sent_again():
 
 
 @test
-def files_of_an_archive_take_the_place_of_others():
+def files_of_an_archive_replace_others():
     with Files() as f:
         f.put("/up/file", b"old")
         f.put("/up/dir/x", b"old")
@@ -572,7 +572,7 @@ def a_window_of_compression_is_bounded():
 
 
 @test
-def a_bomb_fills_the_sandbox_s_own_disk():
+def a_bomb_fills_only_the_disk_of_its_sandbox():
     needs("disk")
     with Files(limits={"disk": "16m"}) as f:
         bomb = gzip.compress(archive([("zeros", b"\0" * (64 * MIB))]))
@@ -682,7 +682,7 @@ def changes_are_reported():
 
 
 @test
-def swapped_links_lead_nowhere_else():
+def swapped_links_do_not_lead_elsewhere():
     marker = os.path.join(world.dir, "host-secret")
     with open(marker, "w", encoding="utf-8") as m:
         m.write("host")
@@ -747,7 +747,7 @@ def an_image_without_anything_in_it():
 
 
 @test
-def a_sandbox_that_goes_takes_its_requests_along():
+def a_deleted_sandbox_ends_its_requests():
     needs("watch")
     with Files() as f:
         f.run("mkdir /t; cd /t; seq 5000 | xargs touch")

@@ -81,7 +81,7 @@ def tools_that_its_kernel_refuses_are_reported():
 
 
 @test
-def its_processes_are_nobodys():
+def its_processes_are_unprivileged():
     box = w.create(backend="gvisor")
     found = processes_of(box)
     (sentry,) = found["runsc-sandbox"]
@@ -133,7 +133,7 @@ def an_archive_needs_no_program_for_each_file():
 
 
 @test
-def paused_it_stands_still():
+def a_paused_sandbox_does_not_run():
     box = w.create(backend="gvisor")
     w.exec(box, "while :; do :; done")
     w.post(f"/v1/sandboxes/{box}/pause", status=200)
@@ -221,7 +221,7 @@ def a_damaged_state_is_reported_and_removed():
 
 
 @test
-def what_it_can_do_is_listed_by_name():
+def its_features_are_listed_by_name():
     found = {b["name"]: b for b in w.get("/v1/backends")["backends"]}
     features = {f["name"]: f for f in found["gvisor"]["features"]}
     for name in ("pause", "ports", "checkpoint"):
@@ -282,7 +282,7 @@ def workers(shim):
 
 
 @test
-def saved_it_needs_no_memory_and_goes_on():
+def a_saved_sandbox_needs_no_memory_and_continues():
     for network in ("loopback", "none"):
         box = w.create(backend="gvisor", network=network, limits={"memory": "300m", "disk": "50m"}, labels={"a": "b"})
         before = w.show(box)
@@ -328,7 +328,7 @@ def saved_it_needs_no_memory_and_goes_on():
 
 
 @test
-def what_cannot_be_saved_is_named_and_nothing_happens():
+def a_process_that_cannot_be_saved_is_named_and_nothing_changes():
     box = w.create(backend="gvisor")
     w.run(box, COUNTER)
 
@@ -384,7 +384,7 @@ def what_cannot_be_saved_is_named_and_nothing_happens():
 
 
 @test
-def saved_it_outlives_the_service():
+def a_saved_sandbox_outlives_the_service():
     box = w.create(backend="gvisor")
     w.run(box, COUNTER)
     n = count(box)
@@ -550,7 +550,7 @@ def a_full_disk_is_reported_and_nothing_changes():
 
 
 @test
-def a_port_needs_nothing_of_the_image():
+def a_port_needs_nothing_in_the_image():
     root = f"{w.dir}/bare"
     os.makedirs(f"{root}/srv")
     shutil.copy(shutil.which("busybox"), f"{root}/srv/busybox")

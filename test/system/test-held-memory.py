@@ -116,7 +116,7 @@ def a_command_that_waits_goes_with_its_client():
 
 
 @test
-def what_waits_and_can_be_asked_for_again_has_a_bound():
+def waiting_idempotent_requests_are_bounded():
     token, box, _ = tenant("queues")
     _, other, modest = tenant("modest-queues")
     first = sent(token, f"/swerex/{box}/run_in_session", bash("sleep 1000"))
@@ -159,7 +159,7 @@ def unread_answers_have_a_bound():
 
 
 @test
-def a_screen_that_was_taken_leaves_its_memory():
+def a_screen_that_was_read_frees_its_memory():
     token, box, face = tenant("screens")
     before, held = rss(w.api), []
     for i in range(8):
@@ -175,7 +175,7 @@ def a_screen_that_was_taken_leaves_its_memory():
 
 
 @test
-def bodies_and_output_that_one_tenant_leaves_are_not_anothers_loss():
+def unread_data_of_one_tenant_does_not_harm_another():
     token, box, _ = tenant("hoards")
     _, other, modest = tenant("modest-hoards")
     frugal = modest.token
@@ -275,7 +275,7 @@ for i in range(40000): os.mkdir("%0150d" % i)
 
 
 @test
-def directories_of_archives_that_do_not_end_are_counted():
+def directories_of_endless_archives_are_counted():
     token, box, _ = tenant("archives")
     frugal, other, _ = tenant("modest-archives")
 

@@ -152,7 +152,7 @@ def ask_in_vain(w, box, seconds):
 
 
 @test
-def a_mute_init_is_deleted_at_once():
+def a_sandbox_whose_init_does_not_answer_is_deleted_at_once():
     for mode in ("mute", "deaf", "dribble", "progress", "late"):
         with hostile(mode) as (w, neighbour, (box,), (h,)):
             fine(w, neighbour)
@@ -161,7 +161,7 @@ def a_mute_init_is_deleted_at_once():
 
 
 @test
-def a_mute_init_can_be_counted_paused_and_limited():
+def a_sandbox_whose_init_does_not_answer_can_be_measured_paused_and_limited():
     with hostile("mute") as (w, _, (box,), (h,)):
         timed("stats", w.get, f"/v1/sandboxes/{box}/stats")
         timed("update", w.ask, "PATCH", f"/v1/sandboxes/{box}", {"limits": {"memory": "300m"}}, status=200)
@@ -172,7 +172,7 @@ def a_mute_init_can_be_counted_paused_and_limited():
 
 
 @test
-def a_mute_or_late_init_is_dead():
+def an_init_that_answers_late_or_never_is_killed():
     for mode in ("mute", "dribble", "late"):
         with hostile(mode) as (w, neighbour, (box,), (h,)):
             if mode == "late":
@@ -182,7 +182,7 @@ def a_mute_or_late_init_is_dead():
 
 
 @test
-def an_init_out_of_protocol_is_dead_at_once():
+def an_init_that_violates_the_protocol_is_killed_at_once():
     for mode in ("malformed", "version", "close", "flood", "busy", "unkept", "progress", "deaf"):
         with hostile(mode) as (w, neighbour, (box,), (h,)):
             fails(w, box, h, SOON)

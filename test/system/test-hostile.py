@@ -114,7 +114,7 @@ PLACES = ("dev", "proc", "sys", "etc", "tmp", "run", "etc/passwd", "etc/group", 
 
 
 @test
-def anything_in_place_of_what_we_mount():
+def any_file_at_the_path_of_a_mount():
     with Place() as place:
         root = place.root()
         for name in PLACES:
@@ -128,7 +128,7 @@ def anything_in_place_of_what_we_mount():
 
 
 @test
-def what_we_mount_is_there_all_the_same():
+def our_mounts_exist_nevertheless():
     with Place() as place:
         root = place.root()
         for name in ("dev", "proc", "tmp", "etc"):
@@ -294,7 +294,7 @@ def marks_made_inside_stay_inside():
 
 
 @test
-def roots_that_are_hardly_there():
+def nearly_empty_roots():
     with Place() as place:
         os.mkdir(f"{place.dir}/empty")
         eq(attempt(place, f"{place.dir}/empty", command=("/bin/sh",)), None, "an empty root")
@@ -327,7 +327,7 @@ def roots_that_are_hardly_there():
 
 
 @test
-def a_root_that_changes_under_us():
+def a_root_that_changes_during_use():
     """Its owner swaps what we look at, in a loop, while sandboxes are made from it."""
     with Place() as place:
         root = place.root()
@@ -367,7 +367,7 @@ def a_root_that_changes_under_us():
 
 
 @test
-def a_volumes_source_is_looked_at_once():
+def a_volumes_source_is_opened_only_once():
     """Between looking at its owner and mounting it, its owner may put something else there."""
     with Place() as place:
         os.mkdir(f"{place.dir}/mine")
@@ -507,7 +507,7 @@ def deep_trees_do_not_stop_the_end():
 
 
 @test
-def a_command_cannot_speak_for_init():
+def a_command_cannot_imitate_init():
     """Whatever descriptors it finds, it does not find the connection to whoever made the sandbox."""
     forged = struct.pack("<HHIIIiI6Q", 1, 67, 0, 1, 0, 0, 0, *[0] * 6)  # EXITED, status 0
     script = ("import os, socket, stat, time\n"
@@ -544,7 +544,7 @@ HOSTILE = {
 
 
 @test
-def one_exec_does_not_hold_up_the_engine():
+def one_exec_does_not_block_the_engine():
     build = os.environ.get("WARREN_BUILD", os.path.dirname(WARREN))
     failures = []
     with scratch() as d:

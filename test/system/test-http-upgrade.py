@@ -394,7 +394,7 @@ def web_sockets_have_back_pressure():
 
 
 @test
-def a_known_client_is_content():
+def a_known_client_works():
     if subprocess.run([PYTHON, "-c", "import websockets"], capture_output=True, check=False).returncode:
         raise Skip("python3-websockets is not installed")
     with Server() as server:
@@ -435,7 +435,7 @@ def says(data):
 
 
 @test
-def requests_are_handed_on():
+def requests_are_forwarded():
     def act(c):
         n = int(upstream.heads[-1].lower().partition("content-length: ")[2].split("\r")[0] or 0)
         body = c.take(n) if n else c.chunks() if "chunked" in upstream.heads[-1] else b""
@@ -573,7 +573,7 @@ def proxied_amounts_have_back_pressure():
 
 
 @test
-def a_client_that_goes_ends_the_other_side():
+def a_client_that_disconnects_ends_the_other_side():
     ended = threading.Event()
     def act(c):
         c.send(b"HTTP/1.1 200 OK\r\n\r\nfirst")

@@ -196,7 +196,7 @@ def bodies_too_large_are_refused():
 
 
 @test
-def bodies_of_all_are_bounded_together():
+def all_bodies_together_are_bounded():
     with Server("--bodies", str(MIB)) as server, contextlib.ExitStack() as clients:
         def half(n):
             c = clients.enter_context(server.connect())
@@ -392,7 +392,7 @@ def an_unwanted_body_is_skipped():
 
 
 @test
-def continue_is_said_when_the_body_is_wanted():
+def continue_is_sent_when_the_body_is_wanted():
     with Server() as server:
         head = b"POST /%s HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n"
         with server.connect() as c:
@@ -425,7 +425,7 @@ def what_handlers_see():
 # ----------------------------------------------------------------- clients that go
 
 @test
-def a_client_that_goes_is_noticed():
+def a_client_that_disconnects_is_noticed():
     with Server("--half-close-ms", 200) as server:
         for what in ("hang", "events", "wait?ms=60000", "chunks?n=100000000000"):
             lost = server.stats()["lost"]
@@ -447,7 +447,7 @@ def a_client_that_goes_is_noticed():
 
 
 @test
-def a_closed_connection_makes_room():
+def a_closed_connection_frees_its_slot():
     """A client that has ended its half may wait for its answer; but not in the way of one who is there."""
     with Server("--connections", 10, "--half-close-ms", 60000) as server:
         def stream():
@@ -554,7 +554,7 @@ def a_handler_that_does_not_wait_is_cut_off():
 
 
 @test
-def answers_that_break_their_promise_end_the_connection():
+def answers_that_contradict_their_headers_end_the_connection():
     with Server() as server, server.connect() as c:
         c.send(b"GET /sized?n=1000&lie=1 HTTP/1.1\r\nHost: a\r\n\r\n")
         ok(len(c.rest().partition(b"\r\n\r\n")[2]) < 1001, "more than there was")
@@ -637,7 +637,7 @@ def connections_are_bounded():
 
 
 @test
-def strangers_make_room_for_one_another():
+def strangers_replace_each_other():
     """Of 16 connections 2 are for unix sockets and 2 for clients that are known."""
     path = os.path.join(work.name, "reserved")
     with Server("--unix", path, "--connections", 16, "--reserve", 2) as server:
@@ -656,7 +656,7 @@ def strangers_make_room_for_one_another():
 
 
 @test
-def busy_connections_leave_the_unix_sockets_room():
+def busy_connections_leave_slots_for_unix_sockets():
     path = os.path.join(work.name, "own")
     with Server("--unix", path, "--connections", 16, "--reserve", 2) as server:
         busy = []
@@ -726,7 +726,7 @@ def an_inherited_socket():
 
 
 @test
-def draining_finishes_requests_under_way():
+def draining_finishes_active_requests():
     with Server() as server:
         idle, busy = server.connect(), server.connect()
         eq(idle.ask("GET", "/hello").status, 200)
@@ -746,7 +746,7 @@ def draining_finishes_requests_under_way():
 
 
 @test
-def curl_is_content():
+def curl_works():
     curl = shutil.which("curl")
     if not curl:
         raise Skip("curl is not installed")

@@ -184,7 +184,7 @@ def judge(lines, ids):
 
 
 @test
-def no_id_inside_reaches_init():
+def no_user_inside_has_access_to_init():
     lines = run_inside()
     judge(lines, 65536 if ROOT or has_subids() else 1)
     if ROOT or has_subids():

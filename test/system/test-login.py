@@ -101,7 +101,7 @@ def a_login_is_checked_stored_used_and_removed():
 
 
 @test
-def what_else_is_in_the_file_stays():
+def other_contents_of_the_file_are_kept():
     with Registry(login=LOGIN) as r:
         other = {"auth": basic("a", "b").split()[1], "email": "a@b"}
         config = {"zeta": [1, {"a": None}], "auths": {"other.test": other, r.host: {"identitytoken": "old", "email": "me@x"}},
@@ -179,7 +179,7 @@ def a_token_server_checks_it_too():
 
 
 @test
-def what_cannot_be_checked_is_stored_and_said():
+def an_unchecked_login_is_stored_with_a_warning():
     h, host = Home(), f"127.0.0.1:{free_port()}"
     eq(json.loads(h.login("--json", host))["checked"], False)
     ok("cannot connect to" in h.store.said and "the login is stored unchecked" in h.store.said, h.store.said)

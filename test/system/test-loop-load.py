@@ -592,7 +592,7 @@ def flood_readers(n, reads):
 
 
 @test
-def readers_of_a_flood_leave_room_for_others():
+def readers_of_a_flood_leave_capacity_for_others():
     """It was a second for twenty readers, and twelve for two hundred that do not read."""
     for n, reads in ((1, True), (20, True), (200, False)):
         with bounded(f"{n} readers of a flood, reading: {reads}"):

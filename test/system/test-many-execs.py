@@ -170,7 +170,7 @@ def cut_line(w, box):
 
 
 @test
-def a_connection_that_breaks_is_made_again():
+def a_broken_connection_is_reopened():
     needs("init")
     with World() as w:
         box = w.create()

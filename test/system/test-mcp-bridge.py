@@ -98,7 +98,7 @@ def a_private_service_starts_only_when_it_is_needed():
 
 
 @test
-def a_private_service_is_its_owners_alone():
+def a_private_service_serves_only_its_owner():
     def reach(uid):
         os.seteuid(uid)
         try:
@@ -162,7 +162,7 @@ def the_next_private_service_removes_what_a_killed_one_left():
 
 
 @test
-def several_at_once_do_not_meet():
+def several_at_once_do_not_interfere():
     bridges = [own() for _ in range(4)]
     try:
         for b in bridges:
@@ -188,7 +188,7 @@ def sigterm_during_a_command_leaves_nothing():
 
 
 @test
-def a_project_is_there_at_its_own_path():
+def a_project_has_the_same_path_inside():
     with scratch() as d:
         with open(f"{d}/in", "w", encoding="ascii") as f:
             f.write("from outside\n")

@@ -94,12 +94,12 @@ def python_client_2_with_a_session():
 
 
 @test
-def python_client_2_of_the_legacy_era():
+def python_client_2_legacy():
     python(2, "legacy", LEGACY)
 
 
 @test
-def python_client_2_of_the_modern_era():
+def python_client_2_modern():
     python(2, "auto", MODERN)
 
 

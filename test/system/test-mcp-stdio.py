@@ -85,7 +85,7 @@ def modern_requests_say_in_headers_what_they_are():
 
 
 @test
-def the_body_is_passed_on_as_it_is():
+def the_body_is_forwarded_unchanged():
     bodies = []
 
     def keep(r, message):
@@ -205,7 +205,7 @@ def errors_of_the_service_are_answers():
 
 
 @test
-def what_follows_initialize_at_once_waits_for_it():
+def messages_after_initialize_wait_for_it():
     gate = threading.Event()
 
     def slow(r, message):
@@ -345,7 +345,7 @@ def a_last_line_without_an_end_is_a_message():
 
 
 @test
-def a_service_that_is_not_there_is_an_error_of_the_request():
+def a_missing_service_is_an_error_of_the_request():
     with scratch() as d, Bridge(env=environ(WARREN_HOST=f"unix:{d}/none.sock")) as b:
         m = b.answer(b.request("initialize", {"protocolVersion": LEGACY}))
         ok("no service at" in m["error"]["message"], f"{m}")

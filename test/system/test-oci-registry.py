@@ -64,7 +64,7 @@ def named(etc=None):
 
 
 @test
-def tls_with_a_certificate_of_ones_own():
+def tls_with_a_private_certificate():
     c, image = certificates(), simple("over TLS")
     with Registry(cert=c["server"], ca=c["ca"]) as r:
         ref = r.push(image, "tls/x", "1")
@@ -93,7 +93,7 @@ def tls_with_a_certificate_of_ones_own():
 
 
 @test
-def without_tls_only_where_it_is_said():
+def without_tls_only_if_requested():
     image = simple("without TLS")
     with Registry() as r:
         r.push(image, "plain/x", "1")
@@ -278,7 +278,7 @@ def errors_name_reference_step_and_cause():
 
 
 @test
-def layers_made_to_do_harm():
+def hostile_layers():
     """Names that climb, a file for a directory, a bomb of names: refused. Links and devices: confined, left out."""
     s = Store()
     rows = {"climbs": ({"../../x": "x"}, "contains '..'"), "through": ({"f": "x", "f/y": "x"}, "is a file, not a directory"),

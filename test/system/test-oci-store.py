@@ -165,7 +165,7 @@ def dangling_images():
 
 
 @test
-def what_was_damaged_is_collected():
+def damaged_images_are_removed():
     s, whole, broken = Store(), simple("whole"), simple("broken")
     refs = [registry().push(x, "damaged/x", str(n)) for n, x in enumerate((whole, broken))]
     for ref in refs:
@@ -489,7 +489,7 @@ def memory(pid):
 
 
 @test
-def unpacking_processes_know_no_secret():
+def unpacking_processes_have_no_secrets():
     """Neither the environment nor a login is in the memory of a process that reads a layer."""
     if not ROOT:
         raise Skip("only root can look into them")

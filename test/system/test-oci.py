@@ -48,7 +48,7 @@ def a_digest_is_pulled_and_run():
 
 
 @test
-def of_an_index_this_machines_platform():
+def an_index_selects_this_machines_platform():
     for family in ("oci", "docker"):
         s = Store()
         mine, other = (simple(a, arch=a, family=family) for a in (ARCH, OTHER))
@@ -97,7 +97,7 @@ def skopeos_images():
 
 
 @test
-def what_cannot_be_pulled():
+def images_that_cannot_be_pulled():
     s, r = Store(), registry()
     image = simple("bad")
     r.push(image, "bad/x", "good")

@@ -173,7 +173,7 @@ def an_init_that_was_killed_while_frozen():
 
 
 @test
-def what_a_service_deletes_is_no_orphan():
+def a_sandbox_being_deleted_is_not_an_orphan():
     """An init that ends is not stuck: its own service removes it, paused before or not."""
     with World() as w:
         boxes = [w.create() for _ in range(16)]

@@ -270,7 +270,7 @@ def all_works_with_busybox_alone():
 
 
 @test
-def tools_are_found_in_busybox_where_they_have_no_names():
+def tools_are_found_inside_busybox():
     make_root("nameless", (), extra=[("bin/busybox", "/opt/busybox")])
     with Box("nameless") as box:
         eq(world.run(box.id, "mv")["result"]["exit_code"], 127, "exit code of mv, which has no name")
@@ -278,7 +278,7 @@ def tools_are_found_in_busybox_where_they_have_no_names():
 
 
 @test
-def what_lacks_one_tool_lacks_what_needs_it():
+def a_missing_tool_disables_only_what_needs_it():
     for tool in TOOLS:
         make_root(f"no-{tool}", [t for t in TOOLS if t != tool])
         with Box(f"no-{tool}") as box:
@@ -286,7 +286,7 @@ def what_lacks_one_tool_lacks_what_needs_it():
 
 
 @test
-def one_of_several_tools_will_do():
+def one_of_several_tools_is_enough():
     rest = [t for t in TOOLS if t not in ("cat", "dd", "tail", "stat", "find", "ls", "readlink", "wc", "grep", "env", "sleep")]
     for tools in (("cat", "stat", "readlink"), ("dd", "ls"), ("tail", "stat", "ls"), ("dd", "stat", "readlink", "wc")):
         make_root("-".join(tools), [*rest, *tools])

@@ -163,7 +163,7 @@ def headers_of(reply, name):
 
 
 @test
-def requests_are_handed_on_by_path():
+def requests_are_forwarded_by_path():
     r = ports.ask("GET", 8000, "/a/b%20c?x=1&x=2&y=%2F")
     eq(r.status, 200)
     eq(r.json()["target"], "/a/b%20c?x=1&x=2&y=%2F", "target")
@@ -184,7 +184,7 @@ def requests_are_handed_on_by_path():
 
 
 @test
-def pages_by_path_are_of_no_origin():
+def pages_served_by_path_have_no_origin():
     ok("sandbox" in ports.ask("GET", 8000, "/").headers["content-security-policy"], "no CSP by path")
     r = by_host("GET", "/")
     ok("content-security-policy" not in r.headers, "a CSP by host name")
@@ -197,7 +197,7 @@ def by_host(method, target, token=None, host=None, tcp=True, **kw):
 
 
 @test
-def requests_are_handed_on_by_host_name():
+def requests_are_forwarded_by_host_name():
     for tcp in (True, False):
         r = by_host("GET", "/v1/sandboxes?x=1", tcp=tcp)
         eq((r.status, r.json()["target"]), (200, "/v1/sandboxes?x=1"), "a path that is one of the API's, too")
@@ -211,7 +211,7 @@ def requests_are_handed_on_by_host_name():
 
 
 @test
-def what_a_browser_keeps_for_a_host_is_handed_on_by_host_name_alone():
+def host_wide_headers_are_forwarded_only_by_host_name():
     """By path the host is the API's, and that of all other sandboxes."""
     by_path, by_name = ports.ask("GET", 8000, "/x"), by_host("GET", "/x")
     eq((by_path.headers["x-inside"], by_name.headers["x-inside"]), ("yes", "yes"), "a header of the server's own")
@@ -221,7 +221,7 @@ def what_a_browser_keeps_for_a_host_is_handed_on_by_host_name_alone():
 
 
 @test
-def what_another_face_would_take_is_handed_on_by_host_name():
+def requests_for_other_apis_are_forwarded_by_host_name():
     for path, headers in (("/is_alive", {}), ("/execute", {}), ("/", {"X-API-Key": "mine"}),
                           (f"/swerex/{ports.box}/is_alive", {"X-API-Key": ports.admin})):
         r = by_host("GET", path, headers=headers)

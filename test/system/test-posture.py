@@ -158,19 +158,19 @@ def root_inside_is_unprivileged_outside():
 
 
 @test
-def what_root_may():
+def rights_of_root():
     with Live() as box:
         same("root", credentials(box.payload))
 
 
 @test
-def what_a_user_may():
+def rights_of_an_ordinary_user():
     with Live("-u", "1000:1000") as box:
         same("user", credentials(box.payload))
 
 
 @test
-def what_init_may():
+def rights_of_init():
     with Live() as box:
         same("init", credentials(box.init))
 
@@ -199,7 +199,7 @@ def no_descriptor_is_inherited_from_the_caller():
 
 
 @test
-def init_holds_what_it_needs():
+def init_keeps_only_needed_descriptors():
     with Live() as box:
         same("init_descriptors", sorted(set(descriptors(box.init).values())))
         for fd in range(3):
@@ -215,7 +215,7 @@ def compare_mounts(got, wanted):
 
 
 @test
-def the_mounts_are_these():
+def the_mounts_are_as_listed():
     with Live() as box:
         compare_mounts(mount_rows(box.payload), EXPECTED["mounts"])
         eq(mount_rows(box.init), mount_rows(box.payload), "init's mounts")
@@ -238,7 +238,7 @@ def no_mount_honours_set_user_id_or_devices():
 
 
 @test
-def no_mount_tells_of_the_host():
+def no_mount_reveals_the_host():
     host = {m["target"] for m in mountinfo(slurp("/proc/self/mountinfo"))} - {"/"}
     with scratch() as d, Live() as other:
         rootfs = f"{d}/some-image-of-mine"
@@ -312,7 +312,7 @@ def init_is_not_dumpable():
 
 
 @test
-def what_the_command_takes_over():
+def inherited_state_of_the_command():
     def worst():
         os.nice(5)
         os.umask(0o077)
@@ -381,7 +381,7 @@ def limit_files(dirs):
 
 
 @test
-def the_limits_are_those_that_were_asked_for():
+def the_limits_are_as_requested():
     with Live("-m", "64m", "--pids", "50", "--cpus", "0.5", "--nofile", "77", "--disk", "8m") as box:
         eq(limit_files(cgroup_dirs(box.payload)),
            {"memory": 64 << 20, "swap": 0, "pids": 50, "cpu": 0.5}, "limits")
@@ -394,7 +394,7 @@ def the_limits_are_those_that_were_asked_for():
 
 
 @test
-def the_limits_are_not_the_sandboxes_to_change():
+def a_sandbox_cannot_change_its_limits():
     with Live("-m", "64m") as box:
         base = base_of(box.payload)
         for d in {d for d in cgroup_dirs(box.payload).values() if "/warren/" in d}:

@@ -185,7 +185,7 @@ def chroot_ends_inside():
 
 
 @test
-def there_are_no_devices_to_make():
+def no_device_nodes_can_be_created():
     each("EPERM", "mknod-mem mknod-null mknod-disk")
     each("ok", "mknod-fifo")
 
@@ -240,7 +240,7 @@ def the_kernels_knobs_are_read_only():
 
 
 @test
-def what_tells_of_the_machine_is_masked():
+def files_that_reveal_the_machine_are_masked():
     names = ("kcore keys key-users kallsyms kmsg slabinfo timer_list timer_stats sched_debug interrupts cmdline "
              "config.gz modules sysrq-trigger iomem ioports latency_stats acpi scsi asound vmallocinfo "
              "kpagecount kpageflags kpagecgroup mtrr locks diskstats partitions buddyinfo zoneinfo softirqs schedstat "
@@ -262,7 +262,7 @@ def what_tells_of_the_machine_is_masked():
 
 
 @test
-def of_the_rest_of_proc_each_name_is_known():
+def all_other_names_in_proc_are_known():
     """What shows values of the machine is masked (above), or stands in SECURITY.md; a kernel with something new is noticed here."""
     masked = set("kcore keys key-users kallsyms kmsg slabinfo timer_list timer_stats sched_debug interrupts cmdline config.gz modules "
                  "sysrq-trigger iomem ioports latency_stats acpi scsi asound locks diskstats partitions buddyinfo zoneinfo softirqs "
@@ -293,7 +293,7 @@ def sys_is_a_skeleton():
 
 
 @test
-def dev_holds_these():
+def dev_contains_only_these():
     eq(set(sh("ls /dev").split()), {"fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin",
                                     "stdout", "tty", "urandom", "zero"}, "/dev")
     got = inside("tell('null', lambda: write('/dev/null', 'x'))\n"
@@ -333,7 +333,7 @@ def cgroups_are_not_accessible():
 
 
 @test
-def the_machines_processes_are_not_in_sight():
+def the_machines_processes_are_not_visible():
     me = os.getpid()
     with Live() as other:
         got = inside("print('pids', ' '.join(sorted((n for n in os.listdir('/proc') if n.isdigit()), key=int)))\n"
@@ -385,7 +385,7 @@ def ipc_is_separate():
 
 
 @test
-def a_neighbour_is_not_harmed_by_greed():
+def a_greedy_exec_does_not_harm_others():
     """One sandbox takes all that it gets of what the kernel counts by user or in all; another, and the
     machine's own root, still get theirs."""
     greedy = (
@@ -475,7 +475,7 @@ def a_volume_gives_no_other_users_rights():
 
 
 @test
-def a_volumes_other_files_stay_others():
+def a_volumes_other_files_keep_their_owners():
     with scratch() as d:
         os.chmod(d, 0o755)
         os.mkdir(f"{d}/v")

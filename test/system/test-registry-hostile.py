@@ -106,7 +106,7 @@ def a_manifest_without_end():
 
 
 @test
-def what_servers_say_is_made_plain():
+def messages_of_servers_are_made_printable():
     said = ["?"]
 
     def behave(r, kind):
@@ -327,7 +327,7 @@ def failing(status, times, kinds, headers=()):
 
 
 @test
-def what_passes_is_tried_again():
+def temporary_errors_are_retried():
     image = Image(noise(1000))
     for status in (500, 502, 503, 429, 408):
         for kind in ("manifests", "blobs"):

@@ -84,7 +84,7 @@ def both_ways_at_once_and_each_ends_by_itself():
 
 
 @test
-def one_end_is_closed_and_the_other_goes_on():
+def one_end_is_closed_and_the_other_continues():
     server, port = listen()
     with server, Relay(port) as r, accept(server) as c:
         r.stream.sendall(b"all")
@@ -102,7 +102,7 @@ def one_end_is_closed_and_the_other_goes_on():
 
 
 @test
-def what_was_said_before_leaving_is_delivered():
+def data_sent_before_closing_is_delivered():
     data = noise(2 * MIB)
     server, port = listen()
     with server, Relay(port) as r, accept(server) as c:
@@ -152,7 +152,7 @@ def fill(s, relay):
 
 
 @test
-def a_server_that_hears_late_is_waited_for_without_work():
+def a_client_waits_idle_for_a_slow_server():
     """It has said all, and the client, too, and has left: nothing happens until the server reads on."""
     server, port = listen()
     server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # which does not grow then
@@ -180,7 +180,7 @@ def impossible_requests_are_reported():
 
 
 @test
-def a_server_that_does_not_accept_is_waited_for():
+def a_client_waits_for_a_server_that_does_not_accept():
     """Its queue is full: connecting is under way, and what is said meanwhile is not lost."""
     server, port = listen(backlog=0)
     with server, socket.create_connection(("127.0.0.1", port)), Relay(port) as r:

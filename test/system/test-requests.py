@@ -107,7 +107,7 @@ def a_pull_reaches_no_address_that_is_not_listed():
 
 
 @test
-def the_addresses_of_version_6_are_no_way_around():
+def ipv6_addresses_do_not_bypass_the_check():
     try:
         spy = Spy6(OTHER, refusing())
     except OSError as e:
@@ -134,7 +134,7 @@ class Spy6(Spy):
 
 
 @test
-def a_redirect_and_a_token_server_are_judged_like_the_registry():
+def a_redirect_and_a_token_server_are_checked_like_the_registry():
     token = world.token("read", "write", "pull")
     inside = [f"http://127.0.0.1:{OTHER}/admin?drop=1", f"http://localhost:{OTHER}/admin", f"https://127.0.0.1:{OTHER}/admin",
               f"http://0x7f.1:{OTHER}/admin", f"http://127.0.0.1:{CLOSED}/admin", "http://169.254.169.254/latest/meta-data/"]
@@ -225,7 +225,7 @@ def a_user_pulls_with_their_own_authority():
 
 
 @test
-def a_proxy_of_the_environment_is_asked_for_names_alone():
+def a_proxy_from_the_environment_is_used_only_for_names():
     """What is written as a number is judged before the proxy sees it; names are the proxy's to resolve."""
     warren = os.path.join(os.path.dirname(world.command()[0]), "warren")
     with Spy(OTHER, refusing()) as proxy:
@@ -419,7 +419,7 @@ def check_ended(opened, why):
 
 
 @test
-def what_a_token_opened_ends_when_it_is_revoked():
+def requests_end_when_their_token_is_revoked():
     needs("watch")
     box = world.create()
     doomed = world.post("/v1/tokens", {"name": "doomed", "scopes": ["admin"]}, status=201)
@@ -439,7 +439,7 @@ def what_a_token_opened_ends_when_it_is_revoked():
 
 
 @test
-def what_a_token_opened_ends_when_it_expires():
+def requests_end_when_their_token_expires():
     needs("watch")
     box = world.create()
     short = world.post("/v1/tokens", {"name": "short", "scopes": ["admin"], "expires_in_ms": 12000}, status=201)
@@ -453,7 +453,7 @@ def what_a_token_opened_ends_when_it_expires():
 
 
 @test
-def what_a_token_opened_ends_with_its_sandbox():
+def requests_end_when_the_sandbox_of_their_token_is_deleted():
     """A token for one sandbox is deleted with it, by the store itself, as those of a tenant are with the tenant."""
     box, other = world.create(), world.create()
     t = world.post("/v1/tokens", {"name": "one", "scopes": ["read", "exec"], "sandbox_id": box}, status=201)["secret"]
@@ -524,7 +524,7 @@ def hold(n, port):
 
 
 @test
-def strangers_leave_room():
+def strangers_leave_slots_for_known_clients():
     """Who holds connections without a token keeps out neither the owner nor who has one."""
     with World("--request-connections", "64", tcp=True) as w:
         token = w.token("admin")

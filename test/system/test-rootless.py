@@ -166,7 +166,7 @@ def what_cannot_be_enforced_is_refused(u):
 
 
 @both
-def a_service_of_ones_own(u):
+def a_separate_service(u):
     """Its defaults are limits, on which nobody insists; who asks for one is refused."""
     def call(*args, status=0):
         p = u.warren(*args)
@@ -235,7 +235,7 @@ def the_machine_is_out_of_reach(u):
 
 
 @both
-def volumes_are_the_callers(u):
+def volumes_belong_to_the_caller(u):
     os.mkdir(u.path("v"))
     os.chmod(u.path("v"), 0o755)
     if ROOT:
@@ -264,7 +264,7 @@ def other_users_inside(u):
 
 
 @both
-def a_root_directory_of_ones_own(u):
+def a_private_root_directory(u):
     root = u.path("root")
     os.makedirs(f"{root}/bin")
     shutil.copy(need("busybox"), f"{root}/bin/busybox")
@@ -324,7 +324,7 @@ def mounted(*command_and_target):
 
 
 @both
-def what_is_mounted_in_the_machines_trees(u):
+def mounts_in_the_machines_directories(u):
     """It is no part of the image: a sandbox can be made, shows the tree, and an empty place where something is mounted."""
     if not ROOT:
         raise Skip("needs root to mount something")

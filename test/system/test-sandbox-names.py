@@ -41,7 +41,7 @@ def two_with_one_beginning():
 
 
 @test
-def a_name_stands_wherever_an_id_does():
+def a_name_works_wherever_an_id_does():
     box = w.create(name="My_app.v1-2", labels={"a": "b"})
     at = "/v1/sandboxes/My_app.v1-2"
     eq(w.get(at)["id"], box)
@@ -75,7 +75,7 @@ def a_name_stands_wherever_an_id_does():
 
 
 @test
-def the_beginning_of_an_id_is_enough_while_only_one_begins_so():
+def a_unique_prefix_of_an_id_is_enough():
     with two_with_one_beginning() as (a, b):
         eq(w.get(f"/v1/sandboxes/{a[:11]}")["id"], a)
         n = len(os.path.commonprefix([a, b]))
@@ -124,7 +124,7 @@ def names_are_unique_for_each_tenant():
 
 
 @test
-def no_tenant_catches_the_beginning_of_an_administrators_id():
+def a_tenants_name_does_not_capture_an_administrators_id():
     token = w.token("read", "write", tenant="other")
     mine = w.create()
     theirs = [w.create(name=mine[:n], token=token) for n in (4, 11)]

@@ -138,7 +138,7 @@ def the_clock_goes_on_after_a_reboot():
 
 
 @test
-def an_old_state_goes_on_with_its_times():
+def an_old_state_keeps_its_times():
     """One that has no clock has the times of day."""
     with SetWorld() as w:
         short, long = w.create(ttl_ms=5000), w.create(ttl_ms=3600 * 1000)

@@ -82,7 +82,7 @@ def streams_end_with_a_cursor():
 
 
 @test
-def what_runs_is_answered():
+def running_commands_are_answered():
     with World() as w:
         box = w.create()
         answers = {}
@@ -126,7 +126,7 @@ def what_runs_is_answered():
 
 
 @test
-def readers_that_do_not_read_are_not_waited_for():
+def the_service_does_not_wait_for_readers_that_do_not_read():
     with World() as w:
         box = w.create()
         e = w.exec(box, "yes")
@@ -158,7 +158,7 @@ def a_large_pool_is_removed_at_once():
 
 
 @test
-def a_restart_under_load_is_a_reconnect():
+def clients_reconnect_after_a_restart_under_load():
     needs("control")
     with World() as w:
         boxes = [w.create() for _ in range(3)]

@@ -176,7 +176,7 @@ def any_is_killed():
 
 
 @test
-def a_stream_goes_on_at_its_cursor():
+def a_stream_continues_at_its_cursor():
     with World() as w:
         box = w.create()
         n = 3000
@@ -337,7 +337,7 @@ def a_pause_that_cannot_be_recorded_does_not_happen():
 
 
 @test
-def half_made_ones_are_gone_within_seconds():
+def incomplete_sandboxes_are_soon_removed():
     with World() as w:
         for i in range(8):
             with w.client() as c:
@@ -354,7 +354,7 @@ def half_made_ones_are_gone_within_seconds():
 
 
 @test
-def a_deletion_is_finished_by_the_next():
+def a_deletion_is_finished_by_the_next_service():
     with World() as w:
         for who in (("api",), ("warden",), ("api", "warden")):
             made = w.post("/v1/sandboxes/batch", {"sandboxes": [fitted({})], "count": 20}, status=201)["sandboxes"]

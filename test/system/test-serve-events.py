@@ -74,7 +74,7 @@ def open_session(w, box):
 
 
 @test
-def what_a_deleted_sandbox_had_has_ended():
+def execs_and_sessions_of_a_deleted_sandbox_have_ended():
     with World() as w:
         cursor = newest(w)
         box = w.create()
@@ -96,7 +96,7 @@ def what_a_deleted_sandbox_had_has_ended():
 
 
 @test
-def what_a_failed_sandbox_had_has_ended_once():
+def execs_of_a_failed_sandbox_end_once():
     needs("init")
     with World() as w:
         cursor = newest(w)

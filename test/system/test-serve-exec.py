@@ -45,7 +45,7 @@ def text(found, stream=None):
 
 
 @test
-def what_an_ended_exec_leaves_belongs_to_the_sandbox():
+def processes_left_by_an_exec_belong_to_the_sandbox():
     e = w.exec(b, "sleep 4321 >/dev/null 2>&1 </dev/null & echo $!; exit 0")
     eq(w.result(b, e)["exit_code"], 0)
     pid = w.raw(b, e).decode().strip()
@@ -93,7 +93,7 @@ def as_text(data):
 
 
 @test
-def a_long_answer_is_what_was_written():
+def a_long_answer_is_complete():
     """It is made in pieces, which end anywhere; a short one is made at once."""
     random.seed(7)
     kinds = {"random": random.randbytes(150001), "controls": bytes(range(1, 32)) * 7000,
@@ -110,7 +110,7 @@ def a_long_answer_is_what_was_written():
 
 
 @test
-def an_answer_holds_so_much_and_says_what_it_left_out():
+def an_answer_is_bounded_and_says_what_was_cut():
     e = w.run(b, "echo first; head -c 70000000 /dev/zero | tr '\\0' x; echo; echo last", output_limit="100m")
     whole = len("first\n") + 70000000 + len("\nlast\n")
     eq((e["output_from"], e["output_to"]), (0, whole), "what the journal has")
@@ -121,7 +121,7 @@ def an_answer_holds_so_much_and_says_what_it_left_out():
 
 
 @test
-def where_and_as_whom():
+def directory_and_user():
     user = {"user": "1234"} if has("user") else {}
     out = w.run(b, "pwd; id -u; echo $X", cwd="/tmp", env={"X": "y z"}, **user)["stdout"].split("\n")
     eq(out[:3], ["/tmp", user.get("user", "0"), "y z"], "seen inside")
@@ -203,7 +203,7 @@ def a_timeout_kills_a_command_that_has_hardly_begun():
 
 
 @test
-def out_of_memory_is_told():
+def out_of_memory_is_in_the_answer():
     needs("limits", "oom")
     box = b if has("oom_outlived") else w.create(limits={"memory": "128m"})
     eq(w.run(box, "head -c 1000000 /dev/zero | tail | wc -c")["result"]["oom"], False, "what fits")
@@ -227,7 +227,7 @@ def waiting_no_longer_than_asked():
 
 
 @test
-def signals_reach_whom_they_should():
+def signals_reach_the_right_processes():
     script = "trap 'echo first' USR1; sh -c 'trap \"echo child; exit\" USR1; while :; do sleep 0.05; done' & " \
              "echo up; while :; do sleep 0.05; done"
 
@@ -361,7 +361,7 @@ def a_client_that_reconnects_misses_nothing():
 
 
 @test
-def output_is_held_for_a_reader_that_is_to_come():
+def output_is_held_for_a_later_reader():
     size, most = 4 * MIB, 65536
     command = f"head -c {size} /dev/zero | tr '\\0' x"
     unread = w.exec(b, command, output_limit=most, hold=True)
@@ -444,7 +444,7 @@ def characters_are_never_cut():
 
 
 @test
-def readers_do_not_hinder_each_other():
+def readers_do_not_block_each_other():
     """One that takes nothing, and one that takes all."""
     e = w.exec(b, "head -c 30000000 /dev/zero | tr '\\0' y; echo end >&2", output_limit="64m")
     with w.client() as stuck:
@@ -479,7 +479,7 @@ def stdin_is_streamed():
 
 
 @test
-def a_command_that_does_not_read_holds_up_itself_alone():
+def a_command_that_does_not_read_delays_only_itself():
     e = w.exec(b, "until [ -e /tmp/enough ]; do sleep 0.05; done; exit 6", stdin=True)
     answer = []
 
@@ -501,7 +501,7 @@ def a_command_that_does_not_read_holds_up_itself_alone():
 
 
 @test
-def descriptors_are_let_go():
+def descriptors_are_closed():
     w.run(b, "true")
     before = w.descriptors()
     for _ in range(30):
@@ -518,7 +518,7 @@ def descriptors_are_let_go():
 
 
 @test
-def files_for_output_are_made_ahead():
+def files_for_output_are_prepared():
     kept = pathlib.Path(w.state, "serve/journals")
 
     def taken_over():

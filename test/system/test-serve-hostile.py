@@ -151,7 +151,7 @@ def slow_headers_and_bodies_end():
 
 
 @test
-def json_made_to_harm():
+def hostile_json():
     for text, want in (("[" * 100000, 400), ('{"labels":' * 100000, 400), ('{"a":' + "[" * 500000, 400),
                        ('{"name":"' + "x" * 900000 + '"}', 400), ('{"ttl_ms":1e999}', 400), ('{"ttl_ms":' + "9" * 5000 + "}", 400),
                        ('{"env":{' + ",".join(f'"E{i}":"x"' for i in range(20000)) + "}}", 400), ("\ufeff{}", 400)):
@@ -208,7 +208,7 @@ def without_a_token_nothing_is_revealed():
 
 
 @test
-def a_wide_listener_needs_a_token():
+def a_public_listener_needs_a_token():
     with World(start=False) as s:
         s.options += ["--listen", f"tcp:0.0.0.0:{free_port()}"]
         p = subprocess.run(s.command(), stdin=subprocess.DEVNULL, capture_output=True, timeout=WAIT, check=False)
@@ -221,7 +221,7 @@ def a_wide_listener_needs_a_token():
 
 
 @test
-def a_flood_of_output_leaves_memory_flat():
+def a_flood_of_output_takes_no_memory():
     b = w.create()
     w.run(b, "true")
     with w.client() as reader, w.client() as stuck:
@@ -266,7 +266,7 @@ def unread_answers_are_not_kept():
 
 
 @test
-def what_sessions_keep_for_answers_is_bounded_together():
+def stored_answers_of_all_sessions_are_bounded():
     b = w.create()
     size, n = 40 * MIB, 5
     ask = {"command": f"head -c {size} /dev/zero | tr '\\0' '\\1'"}

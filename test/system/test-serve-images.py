@@ -300,7 +300,7 @@ def the_pull_ends_when_no_client_waits():
 
 
 @test
-def what_could_not_be_made_is_forgotten():
+def a_failed_creation_is_forgotten():
     ref = registry().push(simple("never made"), "serve/never", "1")
     with Slow() as slow:
         body = {"image": slow.ref(ref), "wait_ms": 60000}
@@ -329,7 +329,7 @@ def what_could_not_be_made_is_forgotten():
 
 
 @test
-def a_killed_service_leaves_no_half_made_sandbox():
+def a_killed_service_leaves_no_incomplete_sandbox():
     ref = registry().push(simple("killed"), "serve/killed", "1")
     with Slow() as slow:
         s = world.post("/v1/sandboxes", {"image": slow.ref(ref), "wait_ms": 0}, status=201)
@@ -341,7 +341,7 @@ def a_killed_service_leaves_no_half_made_sandbox():
 
 
 @test
-def scopes_are_asked_for():
+def scopes_are_required():
     read, both = world.token("read"), world.token("read", "images")
     for method, path, body, query in (("POST", "/v1/images/pull", {"image": "127.0.0.1:1/x:1"}, None),
                                       ("DELETE", "/v1/images", None, {"image": "nothing:1"})):

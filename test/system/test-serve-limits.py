@@ -86,7 +86,7 @@ def limit_descriptors(pid, n):
 
 
 @test
-def an_answer_whose_descriptor_finds_no_room_ends_nothing():
+def an_answer_whose_descriptor_cannot_be_received_ends_nothing():
     """EMFILE while a message brings a descriptor: that request fails, and the connection goes on."""
     with World(tcp=False) as w:
         api, shim = w.api, w.create()
@@ -131,7 +131,7 @@ def journal_bytes(w):
 
 
 @test
-def output_of_a_sandbox_is_bounded_whatever_runs():
+def all_output_of_a_sandbox_is_bounded():
     with World("--journal-total", "4m", "--journal-max", "2m", "--journal-default", "1m") as w:
         b = w.create(limits={"disk": "16m", "memory": "64m"})
         base, first = journal_bytes(w), None
@@ -181,7 +181,7 @@ def output_of_all_is_shared_among_tenants():
 
 
 @test
-def what_the_service_writes_into_memory_fits_into_the_memory_limit():
+def writes_by_the_service_fit_into_the_memory_limit():
     with World("--request-body", "4m") as w:
         # Sizes that do not fit are refused, each alone and together; those that do are had.
         for mounts in ([("/t", "900g")], [("/t", "65m")], [("/t", "40m"), ("/u", "40m")]):
@@ -212,7 +212,7 @@ def what_the_service_writes_into_memory_fits_into_the_memory_limit():
 
 
 @test
-def files_without_a_byte_are_bounded_too():
+def empty_files_are_bounded_too():
     with World() as w:
         b = w.create(limits={"memory": "64m", "disk": "32m"}, mounts=[{"target": "/t", "size": "4m"}])
         inside = "df --output=itotal {} | tail -1"
@@ -308,7 +308,7 @@ def options_of_sockets_are_bounded():
 
 
 @test
-def the_machine_keeps_process_ids():
+def the_machine_keeps_some_process_ids_for_itself():
     with World("--max-pids", "4194304") as w:
         pid_max = int(slurp("/proc/sys/kernel/pid_max"))
         r = w.ask("POST", "/v1/sandboxes", {"limits": {"pids": pid_max}})
@@ -327,7 +327,7 @@ def the_machine_keeps_process_ids():
 
 
 @test
-def a_sandbox_has_some_terminals_of_all():
+def a_sandbox_cannot_use_all_terminals():
     code = r"""
 import os
 keep = []

@@ -27,7 +27,7 @@ def journals(w):
 
 
 @test
-def tokens_that_are_over_are_forgotten_after_a_day():
+def expired_tokens_are_deleted_after_a_day():
     with World() as w:
         def made(**spec):
             return w.post("/v1/tokens", {"name": "test", "scopes": ["read"], **spec}, status=201)["id"]
@@ -99,7 +99,7 @@ def an_idempotency_key_outlives_its_sandbox():
 
 
 @test
-def one_tenant_has_so_many_keys():
+def one_tenant_has_a_maximum_of_keys():
     with World() as w:
         w.create()
         w.stop()

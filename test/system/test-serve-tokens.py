@@ -18,7 +18,7 @@ w = None  # pylint: disable=invalid-name
 
 
 @test
-def tokens_open_what_their_scopes_say():
+def tokens_allow_what_their_scopes_say():
     with w.box() as b:
         at = f"/v1/sandboxes/{b}"
         tries = {"read": ("GET", at, None, 200), "write": ("PATCH", at, {"labels": {}}, 200),

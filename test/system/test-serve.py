@@ -141,7 +141,7 @@ def answers_are_as_described():
 
 
 @test
-def a_sandbox_is_what_was_asked_for():
+def a_sandbox_matches_its_request():
     spec = {"env": {"COLOUR": "blue", "EMPTY": ""}, "labels": {"team": "search", "n": "1"}, "name": "one",
             "hostname": "burrow", "user": "1000:1000", "workdir": "/work/here", "network": "none",
             "limits": {"memory": "64m", "cpu_millis": 500, "pids": 50, "disk": 16 << 20, "nofile": 100},
@@ -158,7 +158,7 @@ def a_sandbox_is_what_was_asked_for():
 
 
 @test
-def a_sandbox_that_cannot_be_made_leaves_nothing():
+def a_failed_create_leaves_nothing():
     before = w.settled()
     check_error(w.ask("POST", "/v1/sandboxes", {"image": "nowhere.invalid/not/here:1", "pull": "never"}), 404)
     e = check_error(w.ask("POST", "/v1/sandboxes", {"user": "nosuchuser"}), 400, "invalid_request")
@@ -219,7 +219,7 @@ def one_key_makes_one_sandbox():
 
 
 @test
-def a_key_is_good_while_the_first_request_is_under_way():
+def a_key_is_valid_while_the_first_request_runs():
     answers = together(10, lambda i: w.post("/v1/sandboxes", {"idempotency_key": "busy"}, status=201))
     for a in answers:
         eq(a["state"], "running", "state that a repeated request is answered with")
@@ -440,7 +440,7 @@ def an_idle_sandbox_is_paused_and_wakes_by_use():
 
 
 @test
-def an_idle_sandbox_as_it_was_asked_for():
+def an_idle_sandbox_is_treated_as_requested():
     with w.box(idle_timeout_ms=1000, on_idle="delete") as b, w.box(idle_timeout_ms=1000, wake_on_use=False) as c, \
             w.box(idle_timeout_ms=1000) as d:
         wait_for(b, "gone")
@@ -490,7 +490,7 @@ def collect(n, **query):
 
 
 @test
-def events_tell_what_happens_once():
+def events_report_each_change_once():
     b = w.create()
     at = f"/v1/sandboxes/{b}"
     w.run(b, "exit 7")
@@ -603,7 +603,7 @@ def metrics_count():
 
 
 @test
-def templates_are_beginnings():
+def templates_are_starting_points():
     config = """
 templates:
   snake:
@@ -637,7 +637,7 @@ templates:
 
 
 @test
-def parts_are_made_ahead():
+def parts_are_prepared():
     def figures(world):
         text = world.ask("GET", "/metrics").body.decode()
         return {line.split()[0]: int(line.split()[1]) for line in text.splitlines() if line.startswith("warren_parts")}

@@ -75,7 +75,7 @@ def collect(events, pause=0):
 
 
 @test
-def all_of_it_by_the_command_line():
+def the_command_line_shows_all_output():
     box = WORLD.create()
     for i in range(3):
         p = subprocess.run([WARREN, "session", box, COMMAND], capture_output=True, timeout=4 * WAIT, check=False,
@@ -85,7 +85,7 @@ def all_of_it_by_the_command_line():
 
 
 @test
-def all_of_it_in_a_stream_and_in_an_answer():
+def a_stream_and_an_answer_have_all_output():
     s = Session()
     with s.stream(COMMAND) as events:
         text, gaps, last = collect(events)
@@ -139,7 +139,7 @@ def a_reader_that_disconnects_holds_no_command():
 
 
 @test
-def all_of_it_before_the_end_of_the_shell():
+def all_output_arrives_before_the_end_of_the_shell():
     for command in (f"{COMMAND}; exit 3", f"{COMMAND}; sleep 100 & {COMMAND}; exit 3", f"{COMMAND}; exec sh -c '{COMMAND}; exit 3'"):
         times = command.count(COMMAND)
         s = Session()
@@ -155,7 +155,7 @@ def all_of_it_before_the_end_of_the_shell():
 
 
 @test
-def a_result_is_not_driven_out():
+def output_does_not_displace_a_result():
     """What a job in the background writes fills the journal again and again; the result of each command is found."""
     s = Session(output_limit=65536)
     s.run("while :; do echo flood flood flood flood flood flood; done & J=$!", timeout_ms=1000 * WAIT)
@@ -202,7 +202,7 @@ def output_beyond_an_answer_is_reported_with_its_position():
 
 
 @test
-def a_client_that_does_not_read_does_not_cost_its_session():
+def a_client_that_does_not_read_keeps_its_session():
     """The result of a command that is out of time stands behind output that is not taken: the shell obeyed, and stays."""
     s = Session(output_limit=65536)
     s.run("X=kept")
@@ -215,7 +215,7 @@ def a_client_that_does_not_read_does_not_cost_its_session():
 
 
 @test
-def interrupts_do_not_cost_a_session_whose_result_is_not_read():
+def an_interrupt_keeps_a_session_whose_result_is_not_read():
     """The shell waits in a full pipe with its report: each interrupt fails that write, and it is tried again."""
     for shell in ("/bin/bash", "/bin/sh"):
         s = Session(output_limit=65536, shell=shell)
@@ -232,7 +232,7 @@ def interrupts_do_not_cost_a_session_whose_result_is_not_read():
 
 
 @test
-def output_in_drops_does_not_keep_a_shell_that_does_not_obey():
+def slow_output_does_not_save_a_stuck_shell():
     s = Session()
     r = s.run("trap '' INT; while :; do echo drop; sleep 0.1; done", timeout_ms=300)
     eq((r["timed_out"], r["ended"]), (True, True), "a shell that goes on writing after all that it was sent")
@@ -240,7 +240,7 @@ def output_in_drops_does_not_keep_a_shell_that_does_not_obey():
 
 
 @test
-def what_a_client_did_not_take_of_a_sandbox_that_went():
+def unread_output_of_a_deleted_sandbox():
     """The one hole that is left to a stream: there is nobody any more to wait for its client."""
     s = Session(output_limit="16m")
     with s.stream(f"{COMMAND}; {COMMAND}; {COMMAND}; {COMMAND}; sleep 100") as events:

@@ -77,7 +77,7 @@ def a_shell_that_does_not_exist():
 
 
 @test
-def a_command_means_what_it_would_if_it_were_typed():
+def a_command_works_as_if_it_were_typed():
     """Of each shell a little on every backend; test-shellproto-typed.c has all of it."""
     for shell in ("bash", "sh"):
         s = Session(WORLD.create(), shell=shell)
@@ -101,7 +101,7 @@ def a_command_means_what_it_would_if_it_were_typed():
 
 
 @test
-def a_shell_begins_without_a_word():
+def a_shell_starts_without_output():
     needs("control")  # or what it reports is among its output
     for shell in ("bash", "sh"):
         s = Session(WORLD.create(), shell=shell, env={"BASH_ENV": "/nowhere", "ENV": "/nowhere"})
@@ -124,7 +124,7 @@ def a_syntax_error_is_reported_and_not_run():
 
 
 @test
-def a_command_out_of_time_is_stopped_and_the_shell_is_kept():
+def a_command_that_times_out_is_stopped_and_the_shell_is_kept():
     s = Session(WORLD.create())
     s.run("X=5")
     for text in ("sleep 100", "while :; do :; done", "sleep 100 & wait", "trap '' INT; sleep 100",
@@ -153,7 +153,7 @@ def an_interrupt():
 
 
 @test
-def an_interrupt_is_one_to_a_shell_that_has_a_trap_for_it():
+def a_shell_with_a_trap_gets_one_interrupt():
     box = WORLD.create()
     s, got = Session(box), []
     text = ("n=0; trap 'n=$((n + 1)); echo got' INT; echo ready; echo ready >/tmp/ready; "
@@ -181,7 +181,7 @@ def its_end_is_reported():
 
 
 @test
-def stdin_and_descriptors_are_the_commands_own():
+def stdin_and_descriptors_belong_to_the_command():
     s = Session(WORLD.create())
     eq(s.out("cat; echo done"), "done\n", "stdin is empty")
     eq(s.out("sh -c 'cd /proc/self/fd && echo *'"), "0 1 2 3\n", "0, 1, 2 and the directory itself")
@@ -222,7 +222,7 @@ def stays(s, how, shorten):
 
 
 @test
-def time_goes_on_while_it_is_paused():
+def time_passes_while_it_is_paused():
     """Of execs, too: what is over by then ends when it is resumed, and no other."""
     needs("pause")
     box = WORLD.create()
@@ -245,7 +245,7 @@ def time_goes_on_while_it_is_paused():
 
 
 @test
-def jobs_in_the_background_live_on():
+def background_jobs_continue():
     s = Session(WORLD.create())
     s.run("(while :; do echo tick; sleep 0.05; done) & J=$!")
     r = s.run("sleep 100", timeout_ms=200)
@@ -304,7 +304,7 @@ def a_stream_cuts_no_characters():
 
 
 @test
-def they_outlive_the_service():
+def sessions_outlive_the_service():
     box = WORLD.create()
     idle, busy = Session(box), Session(box)
     idle.run("cd /tmp; X=5; f() { echo f; }")
@@ -353,7 +353,7 @@ def lists_of_sessions():
 
 
 @test
-def they_go_with_their_sandbox():
+def sessions_end_with_their_sandbox():
     s = Session(WORLD.create())
     WORLD.delete(s.box)
     check_error(WORLD.ask("GET", s.path), 404, "sandbox_not_found")

@@ -177,7 +177,7 @@ def a_file_with_holes_takes_no_disk_of_the_service():
 
 @test
 @needs_root
-def all_copies_together_leave_room_on_the_disk():
+def all_copies_together_leave_space_on_the_disk():
     with own_disk() as (w, free):
         one, other = w.create(), w.create()
         for box in one, other:
@@ -196,7 +196,7 @@ def all_copies_together_leave_room_on_the_disk():
 
 @test
 @needs_root
-def a_large_copy_leaves_room_for_small_ones():
+def a_large_copy_leaves_space_for_small_ones():
     """What it has written is not free any more: it does not count twice. And no sandbox has all the room there is."""
     with own_disk() as (w, _):
         one, other = w.create(), w.create()
@@ -302,7 +302,7 @@ for i in range((250 << 20) // len(chunk)): sys.stdout.write(chunk)
 
 @test
 @needs_root
-def a_sandbox_has_so_many_terminals_and_no_more():
+def a_sandbox_has_a_maximum_of_terminals():
     box = world.create()
 
     def begin():

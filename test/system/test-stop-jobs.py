@@ -144,7 +144,7 @@ def the_end_of_the_main_command_leaves_others_their_grace():
 
 
 @test
-def what_an_exec_left_behind_has_the_grace_too():
+def processes_left_by_an_exec_get_the_grace_too():
     box = w.create()
     trap = "trap 'sleep 1; echo saved > /tmp/saved; exit' TERM; touch /tmp/ready; while :; do sleep 0.1; done"
     w.run(box, f"setsid sh -c \"{trap}\" </dev/null >/dev/null 2>&1 & until [ -e /tmp/ready ]; do sleep 0.1; done")
@@ -239,7 +239,7 @@ def a_job_that_waits_does_not_begin_when_its_token_is_gone():
 
 
 @test
-def a_stopped_sandbox_that_nobody_uses_is_deleted_if_that_was_asked_for():
+def an_unused_stopped_sandbox_is_deleted_if_requested():
     idle = {"main": shell("exec sleep 1031"), "idle_timeout_ms": 1000}
     kept, gone, late = w.create(**idle), w.create(**idle, on_idle="delete"), w.create(**idle, on_idle="delete")
     for box in (kept, gone):
@@ -345,7 +345,7 @@ def a_deletion_that_follows_a_stop_survives_the_service():
 
 
 @test
-def a_start_that_was_interrupted_can_be_asked_for_again():
+def an_interrupted_start_can_be_repeated():
     box, control = (w.create(main={"argv": ["sleep", n]}, on_exit="keep") for n in ("1024", "1025"))
     w.post(f"/v1/sandboxes/{box}/stop")
     runs = w.rows("SELECT state FROM sandboxes WHERE id = ?", control)[0][0]

@@ -70,7 +70,7 @@ def stop_ends_all_processes_and_keeps_the_files():
 
 
 @test
-def what_ignores_sigterm_is_killed_after_a_time():
+def processes_that_ignore_sigterm_are_killed_later():
     s = w.post("/v1/sandboxes", fitted({"main": shell("trap '' TERM; echo ready; while :; do sleep 0.1; done")}), status=201)
     box = s["id"]
     until(lambda: w.raw(box, s["main"]["exec_id"], follow="false"), "it is ready")
@@ -140,7 +140,7 @@ def its_end_stops_deletes_or_keeps_the_sandbox():
 
 
 @test
-def what_cannot_be_started_leaves_nothing():
+def a_failed_start_leaves_nothing():
     refused(w.ask("POST", "/v1/sandboxes", fitted({"main": {"argv": ["no-such-program"]}})), 422, "command_not_found",
             "no-such-program")
     until(lambda: w.sandboxes() == [], "nothing is left")
@@ -186,7 +186,7 @@ def a_stopped_sandbox_outlives_every_process_of_the_service():
 
 
 @test
-def events_tell_of_it():
+def events_report_it():
     since = next(e for e in w.events("/v1/events", format="ndjson", since=0) if "id" in e)["id"]
     box = w.create(main={"argv": ["sleep", "1010"]})
     w.post(f"/v1/sandboxes/{box}/stop")

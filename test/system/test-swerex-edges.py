@@ -24,7 +24,7 @@ def face(box=None, token=ADMIN, prefix=True):
 
 
 @test
-def a_token_comes_before_what_there_is():
+def a_token_is_checked_before_existence():
     box = WORLD.create()
     nobody = [face(where, token) for where in (box, "0" * 12, "short", "x" * 40, "UPPERCASE123", "")
               for token in (None, "wrong", "wrn_" + "0" * 64)]
@@ -69,7 +69,7 @@ def errors_of_a_shell_do_not_repeat_the_script():
 
 
 @test
-def an_execute_out_of_time_has_its_output():
+def an_execute_that_times_out_returns_its_output():
     f = face()
     command = "printf 'out\\n'; printf 'err\\n' >&2; sleep 100"
     e = f.raised("/execute", {"command": command, "shell": True, "timeout": 1}, TIMEOUT)
@@ -86,7 +86,7 @@ def an_execute_out_of_time_has_its_output():
 
 
 @test
-def a_command_out_of_time_has_its_output():
+def a_command_that_times_out_returns_its_output():
     f = face()
     f.open()
     e = f.raised("/run_in_session", {"command": "echo begun; sleep 100", "timeout": 1}, TIMEOUT)
@@ -107,7 +107,7 @@ def a_command_out_of_time_has_its_output():
 
 
 @test
-def screens_are_shared_out():
+def screen_memory_is_shared():
     """What commands that run have written is in the service's memory: a tenant has its share of that, and others find theirs."""
     many = {}
     for name in ("greedy", "modest"):
@@ -159,7 +159,7 @@ def what_a_command_is():
 
 
 @test
-def another_bash_takes_the_place_of_the_shell():
+def another_bash_replaces_the_shell():
     f = face()
     f.open()
     f.run("X=5; export Y=6; cd /tmp")

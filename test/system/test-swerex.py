@@ -93,7 +93,7 @@ def access_checks():
 
 
 @test
-def a_token_of_one_sandbox_opens_nothing_else():
+def a_token_for_one_sandbox_allows_nothing_else():
     box, other = WORLD.create(), WORLD.create()
     token = scoped(box, "read", "exec", "files")
     eq(WORLD.ask("GET", f"/v1/sandboxes/{box}", token=token, tcp=True).status, 200)
@@ -114,7 +114,7 @@ def a_token_of_one_sandbox_opens_nothing_else():
 
 
 @test
-def a_name_and_the_beginning_of_an_id_will_do():
+def a_name_or_a_prefix_of_an_id_is_enough():
     box, other = WORLD.create(name="rex-1"), WORLD.create(name="rex-2")
     token, shared = scoped(box), WORLD.token("read", "exec", "files")
     for word in ("rex-1", box, box[:6]):
@@ -133,7 +133,7 @@ def a_name_and_the_beginning_of_an_id_will_do():
 
 
 @test
-def another_tenants_sandbox_is_not_there():
+def another_tenants_sandbox_is_not_found():
     box = WORLD.create()
     token = WORLD.token("exec", "files", tenant="stranger")
     eq(Face(box, token).ask("/is_alive", method="GET").status, 404)
@@ -151,7 +151,7 @@ def a_page_of_another_origin():
 
 
 @test
-def bodies_that_are_none():
+def invalid_bodies():
     f = face()
     for path, body, loc in (("/execute", {}, ["body", "command"]), ("/execute", {"command": 1}, ["body", "command"]),
                             ("/execute", {"command": "x", "timeout": "1"}, ["body", "timeout"]),
@@ -185,7 +185,7 @@ def forget_peak():
 
 
 @test
-def bodies_made_to_harm():
+def hostile_bodies():
     f = face()
     f.good("/write_file", {"path": "/tmp/large", "content": "x" * (8 << 20)})
     eq(f.good("/execute", {"command": ["wc", "-c", "/tmp/large"]})["stdout"].split()[0], str(8 << 20))
@@ -202,7 +202,7 @@ def bodies_made_to_harm():
 
 
 @test
-def expectations_made_to_harm():
+def hostile_expectations():
     """A flood that is looked through for what costs most holds up neither a neighbour nor its own session."""
     f, other = face(), WORLD.create()
     f.open()
@@ -234,7 +234,7 @@ def null_characters():
 
 
 @test
-def forms_that_are_none():
+def invalid_forms():
     f = face()
     file, target = (b'name="file"; filename="f"', b"data"), (b'name="target_path"', b"/tmp/x")
     eq(f.form([file, target]).status, 200)
@@ -339,7 +339,7 @@ def a_session_outlives_the_service():
 
 
 @test
-def an_interrupt_of_what_does_not_listen():
+def an_interrupt_that_is_ignored():
     f = face()
     f.open()
     for command in ("trap '' INT; sleep 100", "sh -c 'trap \"\" INT; sleep 100; true'", "stty raw; sleep 100",
@@ -399,7 +399,7 @@ def a_shell_that_is_changed_by_its_commands():
 
 
 @test
-def what_a_terminal_takes_for_itself():
+def keys_that_a_terminal_handles_itself():
     f = face()
     f.open()
     text = "".join(map(chr, range(1, 32))) + "\x7f'\"\\$`!é☃"
@@ -467,7 +467,7 @@ def many_sessions_at_once():
 
 
 @test
-def a_sandbox_that_ends_under_a_command():
+def a_sandbox_that_ends_during_a_command():
     f, said = face(), []
     f.open()
     t = threading.Thread(target=lambda: said.append(f.ask("/run_in_session", {"command": "sleep 100"})))

@@ -268,7 +268,7 @@ def it_is_ready_when_systemd_says_so():
 
 
 @test
-def an_upgrade_keeps_them():
+def an_upgrade_keeps_sandboxes():
     box()
     before = M.main()
     for path in ("bin/warren", "libexec/warren/warren-serve", "libexec/warren/warren-shim"):
@@ -298,7 +298,7 @@ def missing_loop_devices_are_reported():
 
 
 @test
-def want_of_memory_is_a_matter_of_the_sandbox():
+def lack_of_memory_affects_only_the_sandbox():
     before, other = M.main(), M.call("warren", "create", "-m", "32m", "--disk", "16m")
     eq(M.call("warren", "exec", other, "--", "sh", "-c", "head -c 1000 /dev/zero | tail -c 1 | wc -c"), "1", "what fits")
     p = M.ask("warren", "exec", other, "--", "sh", "-c", "tail /dev/zero")
@@ -308,7 +308,7 @@ def want_of_memory_is_a_matter_of_the_sandbox():
 
 
 @test
-def what_else_is_listened_on_is_opened_besides():
+def additional_listeners_are_opened():
     box()
     M.call("ip", "link", "set", "lo", "up")
     M.write("/etc/warren/warren.yaml", "listen:\n  - unix:/run/warren/warren.sock\n  - tcp:127.0.0.1:7070\n")

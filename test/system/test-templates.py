@@ -186,7 +186,7 @@ def shim():
 
 
 @test
-def a_shim_that_is_killed_loses_nothing_that_was_promised():
+def a_killed_shim_loses_nothing_acknowledged():
     box = world.create()
     at = f"/v1/sandboxes/{box}"
     done = world.run(box, "echo kept; exit 7")

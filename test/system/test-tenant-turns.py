@@ -100,7 +100,7 @@ def all_requests_share_the_answer():
 
 
 @test
-def creates_of_tenants_have_turns():
+def creates_of_tenants_take_turns():
     with World(tcp=True) as w:
         greedy, modest = w.token(*SCOPES, tenant="greedy"), w.token(*SCOPES, tenant="modest")
         box = w.create(token=modest)
@@ -119,7 +119,7 @@ def creates_of_tenants_have_turns():
 
 
 @test
-def searches_of_tenants_have_turns():
+def searches_of_tenants_take_turns():
     """What the api does on other threads: costly searches of one, and a file that another reads."""
     with World(tcp=True) as w:
         greedy, modest = w.token(*SCOPES, tenant="greedy"), w.token(*SCOPES, tenant="modest")

@@ -135,7 +135,7 @@ def it_survives_the_service():
 
 
 @test
-def an_ended_one_can_be_looked_at():
+def an_ended_terminal_can_be_reopened():
     with terminal() as s:
         s.send(BINARY, b"echo last''; exit 3\n")
         s.until(b"last\r\n")
@@ -151,7 +151,7 @@ def an_ended_one_can_be_looked_at():
 
 
 @test
-def what_a_shell_leaves_behind_does_not_keep_it_open():
+def processes_left_by_a_shell_do_not_keep_it_open():
     with terminal() as s:
         s.send(BINARY, b"trap '' HUP; (trap '' HUP; sleep 20) & echo on''; exit 4\n")
         s.until(b"on\r\n")
@@ -228,7 +228,7 @@ def an_unread_stdin_ends_with_the_exec():
 
 
 @test
-def tokens_are_asked_for():
+def tokens_are_required():
     tcp = ("127.0.0.1", world.port)
     host = f"127.0.0.1:{world.port}"
     with terminal() as s:

@@ -387,7 +387,7 @@ def names_that_climb_are_refused(p):
 
 
 @both
-def links_on_the_way_lead_on_inside(p):
+def links_on_the_way_stay_inside(p):
     """As in docker, whose tar is rooted in the layer: what is behind a link is made where that leads, in here."""
     inside = p.canary[1:]
     for to, where in ((p.canary, inside), ("../canary", "canary"), ("/", ""), (".", ""), ("..", ""), ("real", "real"), ("/real/", "real"),

@@ -97,7 +97,7 @@ def a_body_is_received_where_it_is_written_from():
 
 
 @test
-def the_copy_would_be_seen():
+def the_test_would_notice_a_copy():
     """A control: a chunked body has framing in it, and is copied."""
     data = noise(8 * MIB)
     before = written()

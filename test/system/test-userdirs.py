@@ -98,7 +98,7 @@ def warren(*args, **env):
 
 
 @test
-def a_directory_in_tmp_is_not_believed():
+def a_directory_in_tmp_is_not_trusted():
     with tmp_dir(STRANGER) as d, Listener(f"{d}/warren.sock", STRANGER) as stranger:
         for env in ({"HOME": f"{home}/user"}, {}):
             p = warren("ls", **env)
@@ -112,7 +112,7 @@ def a_directory_in_tmp_is_not_believed():
 
 
 @test
-def a_directory_in_tmp_that_is_the_users_own_is():
+def a_directory_in_tmp_of_the_same_user_is_trusted():
     with tmp_dir(USER) as d, Listener(f"{d}/warren.sock", USER) as own:
         p = warren("ls")
         eq(p.returncode, 0, p)
@@ -120,7 +120,7 @@ def a_directory_in_tmp_that_is_the_users_own_is():
 
 
 @test
-def the_listener_is_looked_at_before_anything_is_sent():
+def the_listener_is_checked_before_anything_is_sent():
     for uid, status in ((STRANGER, 125), (USER, 0), (0, 0)):
         d = directory(f"{home}/run-{uid}", USER, 0o700)
         directory(f"{d}/warren", USER, 0o700)
@@ -135,7 +135,7 @@ def the_listener_is_looked_at_before_anything_is_sent():
 
 
 @test
-def a_link_to_a_strangers_directory_is_not_followed():
+def a_link_to_another_users_directory_is_not_followed():
     theirs = directory(f"{home}/theirs", STRANGER)
     d = directory(f"{home}/run-link", USER, 0o700)
     os.symlink(theirs, f"{d}/warren")

@@ -80,7 +80,7 @@ def prepared(w):
 
 
 @test
-def an_answer_of_which_nothing_is_taken_is_cut():
+def an_answer_that_is_not_read_is_cut_off():
     with World("--request-write-timeout", f"{LIMIT}s", tcp=True) as w:
         known = prepared(w)
         held = {name: Held(w, known[0], *ask) for name, ask in answers(w, *known).items()}
@@ -92,7 +92,7 @@ def an_answer_of_which_nothing_is_taken_is_cut():
 
 
 @test
-def an_answer_that_is_taken_slowly_is_whole():
+def an_answer_that_is_read_slowly_is_complete():
     """Some of it each time, well within the limit, for longer than the limit."""
     with World("--request-write-timeout", f"{LIMIT}s", tcp=True) as w:
         known = prepared(w)

@@ -70,7 +70,7 @@ TEST(addresses_are_classified)
 	}
 }
 
-TEST(a_number_is_one_however_it_is_written)
+TEST(numbers_are_accepted_in_every_notation)
 {
 	static const char *const loopback[] = {
 		"127.0.0.1",    "127.1",
@@ -166,7 +166,7 @@ TEST(an_invalid_address_is_not_public)
 	EQ(address_is_own((struct sockaddr *)&a), true);
 }
 
-TEST(own_addresses_are_known)
+TEST(local_addresses_are_known)
 {
 	struct ifaddrs *all = NULL;
 	struct sockaddr_storage a;

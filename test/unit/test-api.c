@@ -167,7 +167,7 @@ TEST(every_code_has_a_name_and_a_status)
 	STREQ(api_code_name(API_ERR_QUOTA_EXCEEDED), "quota_exceeded");
 }
 
-TEST(what_the_server_refuses)
+TEST(requests_that_the_server_refuses)
 {
 	static const int statuses[] = { 400, 408, 413, 417, 426, 431,
 					500, 501, 502, 503, 504, 505 };
@@ -195,7 +195,7 @@ TEST(the_one_shape)
 	      "\"request_id\":\"v8s4k2n6p3lw\"}");
 }
 
-TEST(what_may_pass_says_when_to_come_again)
+TEST(temporary_errors_say_when_to_retry)
 {
 	AUTO_BUF struct buf out = BUF_INIT(8192);
 
@@ -223,7 +223,7 @@ TEST(errors_match_their_description)
 	json_decref(json);
 }
 
-TEST(details_beyond_the_last_are_left_out)
+TEST(details_beyond_the_maximum_are_omitted)
 {
 	(void)api_error_set(&error, API_ERR_INTERNAL, "x");
 	for (int i = 0; i < 100; i++)

@@ -41,7 +41,7 @@ TEST(decodes)
 	}
 }
 
-TEST(every_byte_survives_in_place)
+TEST(every_byte_survives_decoding_in_place)
 {
 	unsigned char bytes[256];
 	char text[345] = "";

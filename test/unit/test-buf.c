@@ -24,7 +24,7 @@ TEST(grows_and_stays_terminated)
 		EQ(b.data[i], '0' + (int)(i % 10));
 }
 
-TEST(takes_its_maximum_exactly)
+TEST(accepts_exactly_its_maximum)
 {
 	AUTO_BUF struct buf b = BUF_INIT(300);
 	char block[300];
@@ -55,7 +55,7 @@ TEST(a_failure_stays)
 	OK(b.full);
 }
 
-TEST(in_room_of_the_callers)
+TEST(in_the_callers_memory)
 {
 	char room[8];
 	struct buf b = BUF_IN(room);
@@ -68,7 +68,7 @@ TEST(in_room_of_the_callers)
 	STREQ(room, "1234567");
 }
 
-TEST(nothing_fits_in_none)
+TEST(nothing_fits_in_a_buffer_of_size_zero)
 {
 	AUTO_BUF struct buf b = BUF_INIT(0);
 
@@ -103,7 +103,7 @@ TEST(prints)
 }
 
 /* A cut text would be a wrong one. */
-TEST(a_print_that_does_not_fit_is_a_failure)
+TEST(a_print_that_does_not_fit_fails)
 {
 	AUTO_BUF struct buf b = BUF_INIT(1 << 20);
 	static char word[5000];
@@ -114,7 +114,7 @@ TEST(a_print_that_does_not_fit_is_a_failure)
 	EQ(b.len % (sizeof(word) - 1), 0);
 }
 
-TEST(reserves_room)
+TEST(reserves_space)
 {
 	AUTO_BUF struct buf b = BUF_INIT(1000);
 	char *p = buf_reserve(&b, 1000);

@@ -92,7 +92,7 @@ TEST(says_what_there_is)
 		EQ(cgroup_has(&root, c), root.dir[c] >= 0);
 }
 
-TEST(made_everywhere_and_removed_everywhere)
+TEST(created_and_removed_in_every_hierarchy)
 {
 	begin();
 	make(&(struct cgroup_limits){ .cpu_millis = 1000 });
@@ -104,7 +104,7 @@ TEST(made_everywhere_and_removed_everywhere)
 	EQ(cgroup_remove(&root, id), 0); /* absent is fine */
 }
 
-TEST(limits_stand_in_the_files)
+TEST(limits_are_in_the_cgroup_files)
 {
 	struct cgroup_limits limits = { .memory = 64 * MIB,
 					.cpu_millis = 1500,
@@ -152,7 +152,7 @@ TEST(without_limits_there_are_none)
 }
 
 /* Nobody inside may lift a limit: the directory is given away, its files are not. */
-TEST(the_limits_stay_roots)
+TEST(the_limits_stay_owned_by_root)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct cgroup_limits limits = { .memory = 64 * MIB, .pids = 77 };

@@ -112,7 +112,7 @@ TEST(the_error_lists_the_languages)
 		OK(strstr(err.msg, code_languages[i].name) != NULL);
 }
 
-TEST(a_maximum_bounds_what_is_asked_and_the_default)
+TEST(a_maximum_applies_to_requests_and_to_the_default)
 {
 	struct code_settings s = { .max = { .memory = UINT64_C(64) << 20, .pids = 10 } };
 	AUTO_CODE_PLAN struct code_plan p = { 0 };

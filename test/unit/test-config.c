@@ -60,7 +60,7 @@ TEST(yaml_is_read_as_json)
 	}
 }
 
-TEST(yaml_that_could_mean_something_else_is_refused_by_line)
+TEST(ambiguous_yaml_is_refused_with_its_line)
 {
 	static const struct {
 		const char *yaml, *error;
@@ -221,7 +221,7 @@ TEST(keys_are_read_by_their_types)
 	EQ(c->mounts.n, 2);
 }
 
-TEST(what_does_not_fit_is_refused_by_line)
+TEST(wrong_keys_and_values_are_refused_with_their_line)
 {
 	refused("log:\n  levle: debug\n",
 		"warren.yaml:2: 'levle' is not a key, did you mean 'level'?");
@@ -428,7 +428,7 @@ TEST(without_a_token_only_local_listeners_are_allowed)
 	}
 }
 
-TEST(mounts_are_allowed_by_whole_parts)
+TEST(mounts_are_allowed_by_whole_path_components)
 {
 	AUTO_CONFIG struct config *c =
 		read_text("mounts: [\"/srv/data:ro\", \"/work:rw\"]\n");
@@ -455,7 +455,7 @@ TEST(mounts_are_allowed_by_whole_parts)
 #define COMMAND "    kind: command\n    create: ['true']\n    destroy: ['true']\n"
 #define EXEC    "    exec: [ssh, build, '{command}']\n"
 
-TEST(backends_are_there_and_can_be_added_or_taken_away)
+TEST(backends_are_listed_added_and_removed)
 {
 	AUTO_CONFIG struct config *plain = read_text("");
 	AUTO_CONFIG struct config *c =
@@ -623,7 +623,7 @@ TEST(the_manual_is_made_from_the_table)
 	same_as_file("man/warren.yaml.5", &made);
 }
 
-TEST(the_example_says_the_defaults)
+TEST(the_example_shows_the_defaults)
 {
 	AUTO_CONFIG struct config *plain = read_text(""), *example = NULL, *full = NULL;
 	AUTO_BUF struct buf made = BUF_INIT(1U << 20), a = BUF_INIT(1U << 20),

@@ -48,7 +48,7 @@ TEST(days_are_those_of_the_c_library)
 	OK(agrees(LAST, 999));
 }
 
-TEST(known_moments)
+TEST(known_dates)
 {
 	char text[DATE_SIZE];
 
@@ -62,7 +62,7 @@ TEST(known_moments)
 	STREQ(text, "Sun, 06 Nov 1994 08:49:37 GMT");
 }
 
-TEST(what_has_no_four_digits_of_a_year_is_the_nearest_that_has)
+TEST(years_without_four_digits_are_clamped)
 {
 	char text[DATE_SIZE];
 

@@ -76,7 +76,7 @@ TEST(only_what_must_outlive_a_power_cut_waits_for_the_disk)
 	db_close(db);
 }
 
-TEST(what_did_not_reach_the_disk_is_not_acknowledged)
+TEST(unsynced_data_is_not_acknowledged)
 {
 	struct token_row row = { .tenant = DB_LOCAL };
 	char id[ID_LEN + 1], secret[DB_SECRET_LEN + 1];
@@ -358,7 +358,7 @@ static void small_disk(const char *options)
 	EQ(mount("tmpfs", state_dir, "tmpfs", MS_NODEV | MS_NOSUID, options), 0);
 }
 
-TEST(a_full_disk_is_an_error_until_it_is_not)
+TEST(a_full_disk_is_an_error_until_space_is_free)
 {
 	char ballast[160], last[ID_LEN + 1] = "";
 	AUTO_SANDBOX_ROW struct sandbox_row got = { 0 };

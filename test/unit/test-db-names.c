@@ -48,7 +48,7 @@ TEST(a_name_is_taken_once_by_each_tenant)
 	db_close(db);
 }
 
-TEST(a_word_means_one_sandbox_or_none)
+TEST(an_argument_matches_one_sandbox_or_none)
 {
 	struct sandbox_row a = a_named("alice", "one"), b = a_named("bob", "one"),
 			   c = a_sandbox("bob");

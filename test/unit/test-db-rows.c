@@ -43,7 +43,7 @@ TEST(a_quota_is_exact_and_says_which)
 	db_close(db);
 }
 
-TEST(a_stopped_sandbox_costs_what_a_running_one_does)
+TEST(a_stopped_sandbox_is_charged_like_a_running_one)
 {
 	struct sandbox_row row = a_sandbox("alice"), more = a_sandbox("alice");
 	struct tenant_row t;
@@ -73,7 +73,7 @@ TEST(a_stopped_sandbox_costs_what_a_running_one_does)
 }
 
 /* Files of a version that gave the memory of a stopped sandbox back. */
-TEST(stopped_sandboxes_of_before_are_charged)
+TEST(existing_stopped_sandboxes_are_charged)
 {
 	struct sandbox_row row = a_sandbox("alice"), failed = a_sandbox("alice");
 	struct tenant_row t;
@@ -254,7 +254,7 @@ static int count_session(void *ctx, const struct session_row *row)
 	return 0;
 }
 
-TEST(a_session_goes_with_its_exec)
+TEST(a_session_ends_with_its_exec)
 {
 	struct sandbox_row sandbox = a_sandbox(DB_LOCAL);
 	struct session_row row = { .shell = "bash", .created_at = NOW };
@@ -291,7 +291,7 @@ TEST(a_session_goes_with_its_exec)
 	db_close(db);
 }
 
-TEST(all_of_a_sandbox_goes_with_it)
+TEST(a_deleted_sandbox_leaves_nothing)
 {
 	static const struct db_label label = { "k", "v" };
 	struct sandbox_row sandbox = a_sandbox(DB_LOCAL);
@@ -547,7 +547,7 @@ TEST(a_tokens_use_is_noted_lazily)
 
 /* ------------------------------------------------------------ transactions */
 
-TEST(transactions_join_and_undo_as_one)
+TEST(nested_transactions_commit_and_roll_back_as_one)
 {
 	struct sandbox_row row = a_sandbox(DB_LOCAL);
 	AUTO_SANDBOX_ROW struct sandbox_row got = { 0 };

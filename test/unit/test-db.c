@@ -128,7 +128,7 @@ TEST(a_newer_state_is_refused_and_left_alone)
  * What a newer program only adds does not keep an older one from going on: an update can
  * be taken back.
  */
-TEST(a_state_with_more_in_it_is_used)
+TEST(a_state_with_unknown_fields_is_used)
 {
 	AUTO_SANDBOX_ROW struct sandbox_row got = { 0 };
 	struct sandbox_row row = a_sandbox(DB_LOCAL);
@@ -150,7 +150,7 @@ TEST(a_state_with_more_in_it_is_used)
 	db_close(db);
 }
 
-TEST(a_state_from_before_tiers_is_of_the_one_there_was)
+TEST(a_state_from_before_tiers_gets_the_only_tier_of_that_time)
 {
 	AUTO_SANDBOX_ROW struct sandbox_row got = { 0 };
 	struct sandbox_row row = a_sandbox(DB_LOCAL);
@@ -263,7 +263,7 @@ TEST(a_check_finds_errors)
 
 /* --------------------------------------------------------------- sandboxes */
 
-TEST(a_sandbox_comes_back_as_it_was)
+TEST(a_sandbox_is_restored_unchanged)
 {
 	static const struct db_label labels[] = {
 		{ "team", "a" }, { "empty", "" }, { "quote", "'; DROP TABLE labels; --" }
@@ -429,7 +429,7 @@ static int note_id(void *ctx, const struct sandbox_row *row)
 	return 0;
 }
 
-TEST(what_a_request_made_is_found)
+TEST(objects_of_a_repeated_request_are_found)
 {
 	struct db_request request = { .key = "k1" };
 	struct sandbox_row rows[2] = { a_sandbox(DB_LOCAL), a_sandbox(DB_LOCAL) };
@@ -517,7 +517,7 @@ TEST(pages_are_stable_while_others_insert)
 	db_close(db);
 }
 
-TEST(a_cursor_never_stands_for_a_newer_row)
+TEST(a_cursor_never_refers_to_a_newer_row)
 {
 	struct sandbox_row first = a_sandbox(DB_LOCAL), second = a_sandbox(DB_LOCAL);
 	AUTO_SANDBOX_ROW struct sandbox_row a = { 0 }, b = { 0 };

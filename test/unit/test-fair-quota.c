@@ -20,7 +20,7 @@ static uint64_t take_all(struct fair_quota *s, const char *tenant)
 	return used;
 }
 
-TEST(one_alone_has_half)
+TEST(one_tenant_alone_gets_half)
 {
 	struct fair_quota s = { .limit = 128 };
 	uint64_t used, maximum;
@@ -34,7 +34,7 @@ TEST(one_alone_has_half)
 	OK(!s.holders);
 }
 
-TEST(the_next_tenant_finds_some)
+TEST(some_is_left_for_the_next_tenant)
 {
 	struct fair_quota s = { .limit = 128 };
 	char name[] = "a";
@@ -104,7 +104,7 @@ TEST(a_lease_is_all_or_nothing)
 	OK(!s.holders);
 }
 
-TEST(a_greater_weight_is_a_greater_part)
+TEST(a_greater_weight_gets_a_greater_share)
 {
 	struct fair_quota s = { .limit = 100, .weight = 3 };
 

@@ -152,7 +152,7 @@ TEST(reads_the_number_after_a_key)
 	EQ(v, 9);
 }
 
-TEST(writes_a_file_that_is_there)
+TEST(writes_an_existing_file)
 {
 	char *path = file_of("", 0), text[32];
 

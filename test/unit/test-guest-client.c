@@ -130,7 +130,7 @@ static bool has_ended(int fd)
 	return read(fd, &c, 1) == 0;
 }
 
-TEST(what_it_answers_is_passed_on)
+TEST(its_answers_are_forwarded)
 {
 	const int statuses[] = { 0, -ENOENT };
 
@@ -167,7 +167,7 @@ TEST(a_wrong_answer_is_not_retried)
 	}
 }
 
-TEST(one_that_was_too_late_is_asked_again)
+TEST(a_late_guest_agent_is_asked_again)
 {
 	int sock;
 	pid_t pid = begin_inside(&sock);

@@ -80,7 +80,7 @@ static void check_volume(const struct ns_map *map, size_t n, uint32_t owner,
 				 owners[i], id - BASE);
 }
 
-TEST(a_volume_is_its_owners)
+TEST(a_volume_keeps_its_owner)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(owners); i++) {
 		for (size_t k = 0; k < ARRAY_SIZE(members); k++) {
@@ -114,7 +114,7 @@ TEST(uid_and_gid_are_mapped_apart)
 }
 
 /* The kernel has the last word. */
-TEST(the_kernel_takes_every_map)
+TEST(the_kernel_accepts_every_map)
 {
 	SKIP_UNLESS(geteuid() == 0, "needs root");
 	for (size_t i = 0; i < ARRAY_SIZE(owners); i++) {

@@ -145,7 +145,7 @@ TEST(host_has_plain_files_only)
 }
 
 /* System accounts are kept, as packages expect them; people are not shown. */
-TEST(host_shows_no_people)
+TEST(host_shows_no_user_accounts)
 {
 	struct image image = open_image("host");
 	char *passwd = text_of(&image, "/etc/passwd"),
@@ -183,7 +183,7 @@ TEST(a_layer_is_built_once_and_shared)
 /*
  * A half-made layer of somebody who died is removed when one is made, a used one is not.
  */
-TEST(a_layer_that_is_out_of_date_goes)
+TEST(an_outdated_layer_is_removed)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_FREE char *state = sandbox_path("old-state");
@@ -275,7 +275,7 @@ TEST(links_stay_inside)
 	image_close(&image);
 }
 
-TEST(special_files_do_not_hold_us_up)
+TEST(special_files_block_nothing)
 {
 	struct image image;
 

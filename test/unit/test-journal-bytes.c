@@ -76,7 +76,7 @@ static int make(struct journal_header *h, bool index)
 }
 
 /* Many small ones come as one piece, of one stream. */
-TEST(small_records_are_handed_out_together)
+TEST(small_records_are_read_together)
 {
 	struct journal_header h;
 	struct journal_hint hint = { 0 };
@@ -101,7 +101,7 @@ TEST(small_records_are_handed_out_together)
 }
 
 /* With an index, any place is found at once, and the end without a look. */
-TEST(a_place_is_found_by_the_index)
+TEST(a_position_is_found_by_the_index)
 {
 	struct journal_header h;
 	int fd = make(&h, true);

@@ -83,7 +83,7 @@ TEST(records_in_order)
 	OK(o.size == 0 && !o.end);
 }
 
-TEST(a_header_that_does_not_add_up)
+TEST(an_inconsistent_header)
 {
 	struct journal_header good, h;
 	struct warren_output o;
@@ -136,7 +136,7 @@ TEST(a_file_that_is_cut_short)
 	EQ(journal_read(-1, 0, NULL, buf, sizeof(buf), &o), -EBADF);
 }
 
-TEST(a_record_that_does_not_add_up)
+TEST(an_inconsistent_record)
 {
 	static const struct journal_record bad[] = {
 		{ 6, 4 },                       /* no such stream */
@@ -178,7 +178,7 @@ TEST(a_record_larger_than_the_buffer)
 	EQ(small[64], 'Z');
 }
 
-TEST(a_cursor_from_nowhere)
+TEST(a_cursor_that_was_never_issued)
 {
 	struct journal_header h;
 	struct warren_output o;
@@ -197,7 +197,7 @@ TEST(a_cursor_from_nowhere)
  * A file of holes reads as pads of eight bytes, 2^37 of them: a reader must not walk them
  * all.
  */
-TEST(a_journal_of_holes_does_not_hold_us_up)
+TEST(a_sparse_journal_blocks_no_client)
 {
 	struct journal_header h;
 	struct warren_output o;
@@ -212,7 +212,7 @@ TEST(a_journal_of_holes_does_not_hold_us_up)
 	OK(r == -EPROTO || (r == 0 && o.size == 0));
 }
 
-TEST(the_extent_is_read_on_from_where_it_was)
+TEST(the_extent_is_read_from_the_last_position)
 {
 	struct journal_header h;
 	struct journal_hint hint = { 0 }, none = { 0 };
@@ -419,7 +419,7 @@ TEST(drops_of_small_pieces_are_counted_to_the_byte)
 	w = warren_close(w);
 }
 
-TEST(a_cursor_is_taken_up_again)
+TEST(a_stream_continues_from_a_cursor)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren *w = sandbox_engine("native");
@@ -525,7 +525,7 @@ TEST(no_journal_no_output)
 	w = warren_close(w);
 }
 
-TEST(a_limit_beyond_all_is_refused)
+TEST(a_limit_above_every_maximum_is_refused)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren *w = sandbox_engine("native");

@@ -64,7 +64,7 @@ TEST(a_setting_says_how_it_is_checked)
 		}
 }
 
-TEST(a_template_has_a_place_for_every_limit)
+TEST(a_template_can_contain_every_limit)
 {
 	const struct backend_kind *k = backend_kind_find("command");
 	const struct backend_setting *create = &k->settings[0];

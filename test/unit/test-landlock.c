@@ -154,7 +154,7 @@ static int in_child(const struct world *w)
 	return failed;
 }
 
-TEST(a_process_gives_up_its_neighbours)
+TEST(a_confined_process_loses_access_to_others)
 {
 	struct world w = { 0 };
 	char path[96];

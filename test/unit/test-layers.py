@@ -68,7 +68,7 @@ def complaints(module=None):
 
 
 @test
-def a_tree_as_it_should_be():
+def a_correct_tree():
     with tree():
         put("src/os/b.h", ['#include "base/a.h"'])
         eq(complaints(), [])

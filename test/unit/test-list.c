@@ -79,7 +79,7 @@ TEST(a_queue_knows_its_end)
 	OK(QUEUE_TAKE(first, tail) == &c && tail == &first);
 }
 
-TEST(items_that_know_their_place_leave_without_a_walk)
+TEST(linked_items_are_removed_without_a_walk)
 {
 	struct item a = { .n = 1 }, b = { .n = 2 }, c = { .n = 3 }, *list = NULL;
 

@@ -174,7 +174,7 @@ TEST(work_is_done_on_another_thread)
 	loop = loop_free(loop);
 }
 
-TEST(work_under_way_is_waited_for_at_the_end)
+TEST(closing_a_loop_waits_for_its_work)
 {
 	start();
 	EQ(loop_work(loop, NULL, on_work, on_done, NULL), 0);
@@ -203,7 +203,7 @@ static void on_the_other(void *ctx)
 	was_done = true;
 }
 
-TEST(work_of_tenants_has_turns)
+TEST(work_of_tenants_takes_turns)
 {
 	enum {
 		MANY = 100

@@ -75,7 +75,7 @@ TEST(tasks_that_make_tasks_do_not_starve_timers)
 	loop = loop_free(loop);
 }
 
-TEST(timers_are_set_anew_and_stopped)
+TEST(timers_are_reset_and_stopped)
 {
 	struct loop_timer *a = NULL, *b = NULL, *c = NULL;
 	struct warren_error err;

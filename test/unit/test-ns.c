@@ -20,7 +20,7 @@ static int status_of(const struct ns_child *child)
 	return info.si_status;
 }
 
-TEST(a_copy_is_not_ours)
+TEST(a_copied_child_does_not_change_our_memory)
 {
 	struct ns_child child = { .pidfd = -1 };
 	volatile int seen = 0;
@@ -50,7 +50,7 @@ static void look(void *ctx)
 }
 
 /* It ran to its end before we went on, and knew what we know of it. */
-TEST(our_memory_is_its_own)
+TEST(a_child_may_share_our_memory)
 {
 	struct seen seen = { .fd = dup(STDERR_FILENO) };
 	struct ns_child child = { .pidfd = -1, .run = look, .ctx = &seen };
@@ -63,7 +63,7 @@ TEST(our_memory_is_its_own)
 	EQ(close(seen.fd), 0);
 }
 
-TEST(what_cannot_be_is_an_error)
+TEST(impossible_requests_are_errors)
 {
 	struct ns_child child = { .pidfd = -1, .run = look };
 

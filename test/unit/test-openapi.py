@@ -90,7 +90,7 @@ def what_is_written_twice():
 
 
 @test
-def what_is_not_understood():
+def unknown_keywords_of_a_schema():
     refused(changed("minLength: 12, maxLength: 12", "minLength: 12, maxLength: 12, readOnly: true"),
             "readOnly: not understood")
     refused(changed("      x-any-method: true\n", "      x-any-method: true\n      deprecated: true\n"),
@@ -102,7 +102,7 @@ def what_is_not_understood():
 
 
 @test
-def what_is_said_too_little():
+def incomplete_schemas():
     refused(changed("minLength: 12, maxLength: 12, ", ""), "has no maxLength")
     refused(changed("minimum: 1, maximum: 4194304, ", "minimum: 1, "), "has no maximum")
     refused(changed("type: array, maxItems: 64, ", "type: array, "), "has no maxItems")
@@ -112,7 +112,7 @@ def what_is_said_too_little():
 
 
 @test
-def what_does_not_fit_together():
+def contradictory_options():
     refused(changed("    Tier: {", "    Unused: { type: boolean, examples: [true] }\n    Tier: {"),
             "nothing uses this schema")
     refused(changed('$ref: "#/components/schemas/Tier"', '$ref: "#/components/schemas/Tear"'),
@@ -228,7 +228,7 @@ def the_policy_allows_its_style():
 
 
 @test
-def the_page_tells_everything():
+def the_page_describes_everything():
     p, doc = page(), json.loads((MADE / "openapi.json").read_text())
     for path, item in doc["paths"].items():
         assert path in p.text, f"{path} is not there"

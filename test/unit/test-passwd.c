@@ -135,7 +135,7 @@ TEST(a_carriage_return_is_part_of_the_field)
 	EQ(find("a:x:1:1\r::/home/a:/bin/sh\r\n", "a", 0, &e), -ENOENT);
 }
 
-TEST(a_home_that_is_not_absolute_or_too_long_is_the_root)
+TEST(a_home_that_is_relative_or_too_long_becomes_the_root)
 {
 	static char text[2048];
 	struct passwd_entry e;

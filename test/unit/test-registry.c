@@ -186,7 +186,7 @@ static pid_t occupy(const char *id)
 	return pid;
 }
 
-TEST(what_the_dead_left_is_removed)
+TEST(leftovers_of_dead_engines_are_removed)
 {
 	char *run = sandbox_path("dead");
 	struct warren *w;
@@ -246,7 +246,7 @@ TEST(strange_links_are_left_alone)
 }
 
 /* A destroy that could not remove all says so, and the next engine removes it. */
-TEST(what_a_destroy_left_is_removed_later)
+TEST(leftovers_of_a_destroy_are_removed_later)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	char *run = sandbox_path("left");
@@ -293,7 +293,7 @@ TEST(a_folder_that_others_may_write_is_refused)
 	w = warren_close(w);
 }
 
-TEST(a_file_in_place_of_a_folder_is_an_error)
+TEST(a_file_instead_of_a_folder_is_an_error)
 {
 	AUTO_FREE char *run = sandbox_path("file"), *state = sandbox_path("state");
 	struct warren_options options = { .state_dir = state, .run_dir = run };
@@ -311,7 +311,7 @@ TEST(a_file_in_place_of_a_folder_is_an_error)
 }
 
 /* Folders that only root may enter are no hindrance to root. */
-TEST(a_run_folder_in_a_private_place)
+TEST(a_run_directory_in_a_private_directory)
 {
 	struct warren_sandbox *sb;
 	struct warren *w;

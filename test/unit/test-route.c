@@ -88,7 +88,7 @@ TEST(a_word_comes_before_a_parameter)
 	EQ(refused("GET", "/v1/sandboxes/batch"), API_ERR_METHOD_NOT_ALLOWED);
 }
 
-TEST(a_method_that_is_not_there)
+TEST(a_method_that_does_not_exist)
 {
 	EQ(refused("DELETE", "/v1/sandboxes"), API_ERR_METHOD_NOT_ALLOWED);
 	EQ(api_code_status(error.code), 405);
@@ -100,7 +100,7 @@ TEST(a_method_that_is_not_there)
 	EQ(find("GET", "/v1/sandboxes"), 0);
 }
 
-TEST(what_is_not_there)
+TEST(unknown_paths)
 {
 	static const char *const paths[] = {
 		"/",
@@ -181,7 +181,7 @@ TEST(parameters_are_checked)
 	EQ(route.number[1], 65535);
 }
 
-TEST(a_proxy_takes_the_rest_as_it_is)
+TEST(a_proxy_passes_everything_else_unchanged)
 {
 	static const struct {
 		const char *path, *rest;

@@ -381,7 +381,7 @@ TEST(libc_falls_back_from_clone3)
 	EQ(status, 0);
 }
 
-TEST(allows_the_new_and_harmless)
+TEST(allows_new_harmless_calls)
 {
 	static const unsigned numbers[] = { 434, 436, 437, 439, 440, 441, 444,
 					    445, 446, 448, 449, 450, 452, 453,
@@ -414,7 +414,7 @@ TEST(allows_what_init_needs)
 	   SECCOMP_RET_ALLOW);
 }
 
-TEST(socket_speaks_what_programs_speak)
+TEST(socket_allows_common_protocols)
 {
 	int pair[2];
 	const unsigned long sv = (unsigned long)pair;
@@ -546,7 +546,7 @@ TEST(setsockopt_refuses_a_few_options)
 	attempt_all(list, ARRAY_SIZE(list));
 }
 
-TEST(ioctl_refuses_to_type_for_others)
+TEST(ioctl_refuses_to_insert_terminal_input)
 {
 	const unsigned long pty = (unsigned)posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
 	struct winsize ws = { 0 };

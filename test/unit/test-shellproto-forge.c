@@ -98,7 +98,7 @@ static void forge(enum shellproto_transport t, const char *program, const char *
 	shell_close(&sh);
 }
 
-TEST(a_guess_is_not_believed)
+TEST(a_guessed_marker_is_not_accepted)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(shells); i++) {
 		/*
@@ -187,7 +187,7 @@ static void look(enum shellproto_transport t, const char *program, const char *b
 	shell_close(&sh);
 }
 
-TEST(a_command_does_not_find_its_own)
+TEST(a_command_cannot_find_its_own_marker)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(shells); i++)
 		for (int t = SHELLPROTO_CONTROL; t <= SHELLPROTO_FRAMED; t++) {

@@ -88,7 +88,7 @@ TEST(interrupts_busybox)
 	check_stops("busybox");
 }
 
-TEST(what_ignores_interrupts_is_killed)
+TEST(commands_that_ignore_interrupts_are_killed)
 {
 	be_alone();
 	for (size_t i = 0; i < ARRAY_SIZE(shells); i++) {

@@ -49,7 +49,7 @@ static void check(struct shell *sh, const char *text, enum shellproto_outcome ou
 		for (open_named(&(sh), (enum shellproto_transport)t, "bash"); (sh).s; \
 		     shell_close(&(sh)), (sh).s = NULL)
 
-TEST(what_a_line_changes_is_so_for_the_next)
+TEST(a_line_sees_changes_of_the_line_before)
 {
 	struct shell sh;
 
@@ -71,7 +71,7 @@ TEST(what_a_line_changes_is_so_for_the_next)
 	}
 }
 
-TEST(loops_that_are_none)
+TEST(break_and_continue_outside_of_a_loop)
 {
 	struct shell sh;
 
@@ -147,7 +147,7 @@ TEST(what_a_message_shows)
 	}
 }
 
-TEST(a_debug_trap_is_for_what_was_typed)
+TEST(a_debug_trap_applies_only_to_the_users_commands)
 {
 	struct shell sh;
 
@@ -204,7 +204,7 @@ TEST(the_end_of_a_text)
 }
 
 /* -e is for what fails, not for what was asked. */
-TEST(a_status_is_not_a_failure)
+TEST(an_exit_status_is_not_a_failure)
 {
 	struct shell sh;
 
@@ -284,7 +284,7 @@ TEST(a_program_that_is_not_a_shell_is_detected)
 }
 
 /* Another bash takes the place of the shell, and is one of ours. */
-TEST(a_shell_that_takes_its_place)
+TEST(another_shell_that_replaces_it)
 {
 	static const char *const texts[] = { "exec bash", "x=1; exec bash --norc",
 					     "echo a\nexec /bin/bash -i\n",

@@ -144,7 +144,7 @@ TEST(output_is_exact)
 		    "" } } }, );
 }
 
-TEST(what_cannot_be_read_is_a_syntax_error)
+TEST(unparsable_input_is_a_syntax_error)
 {
 	TALKS({ ALL,
 		{ { "echo 'unbalanced", SYNTAX, 2, "", NULL },
@@ -521,7 +521,7 @@ static void known_marker(void *arg UNUSED, uint64_t serial,
 #define KEY "0000000000" /* what it gives for serial 0 */
 
 /* What a shell could send if it were none of ours. */
-TEST(results_that_do_not_add_up)
+TEST(inconsistent_results)
 {
 	static const struct {
 		const char *text;
@@ -565,7 +565,7 @@ TEST(results_that_do_not_add_up)
 	"\036" digits digits digits digits digits digits digits digits digits digits \
 		digits digits digits digits digits digits
 
-TEST(framed_ones_can_be_taken_up_by_another)
+TEST(another_service_can_continue_a_framed_session)
 {
 	static const char before[] = KNOWN("01") "1 0 d0  1 hB /\0",
 			  after[] = "late" KNOWN("02") "2 0 d3  1 hB /tmp\0";

@@ -56,7 +56,7 @@ TEST(rows_name_the_fields_of_warren_h)
 	EQ(live.pids, value_of(SPEC_PIDS));
 }
 
-TEST(a_limit_is_insisted_on_unless_it_may_be_left_out)
+TEST(a_limit_is_enforced_unless_it_is_soft)
 {
 	struct warren_spec spec = { .pids = 7,
 				    .disk = 8,
@@ -79,7 +79,7 @@ TEST(limits_that_a_backend_does_not_know_are_found)
 	EQ(spec_limit_beyond(&spec, WARREN_LIMIT_PIDS, 0), SPEC_LIMIT_MAX);
 }
 
-TEST(words_are_as_people_write_them)
+TEST(arguments_are_accepted_as_people_write_them)
 {
 	char word[SPEC_WORD_SIZE];
 

@@ -47,7 +47,7 @@ TEST(adds_behind_the_others)
 	STREQ(v[2], "c");
 }
 
-TEST(finds_in_whatever_case)
+TEST(finds_in_any_case)
 {
 	const char *const names[] = { "Host", "expect", NULL };
 

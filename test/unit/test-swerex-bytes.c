@@ -53,7 +53,7 @@ TEST(encodings)
 	}
 }
 
-TEST(what_cannot_be_decoded)
+TEST(undecodable_input)
 {
 	static const struct {
 		const char *encoding, *errors, *in, *why;
@@ -198,7 +198,7 @@ TEST(what_may_be_expected)
 	(void)expect_free(e);
 }
 
-TEST(what_a_person_reads)
+TEST(output_for_people)
 {
 	static const struct {
 		const char *in, *out;

@@ -57,7 +57,7 @@ TEST(no_value_begins_a_word_with_a_dash)
 	STREQ(fill("[\"tool\", \"-u\", \"{x}\"]", "a-b", false), "tool|-u|a-b");
 }
 
-TEST(within_a_word_and_of_the_administrator_a_dash_is_fine)
+TEST(a_dash_is_allowed_inside_a_word_and_in_the_configuration)
 {
 	STREQ(fill("[\"tool\", \"--name={x}\"]", "-v", false), "tool|--name=-v");
 	STREQ(fill("[\"tool\", \"{{{x}\"]", "-v", false), "tool|{-v");

@@ -148,7 +148,7 @@ TEST(words)
 		"/network: must be one of loopback, none; is ''");
 }
 
-TEST(lengths_are_of_characters)
+TEST(lengths_count_characters)
 {
 	char text[4096];
 
@@ -267,7 +267,7 @@ TEST(formats)
 
 /* ------------------------------------------------------------------ strict JSON */
 
-TEST(what_is_not_json)
+TEST(invalid_json)
 {
 	static const char *const bad[] = {
 		"{",
@@ -305,7 +305,7 @@ TEST(what_is_not_json)
 	ACCEPTED(V1_CREATE_SANDBOX, "{\"ttl_ms\":1000}");
 }
 
-TEST(a_nul_behind_the_body)
+TEST(a_nul_after_the_body)
 {
 	struct body body;
 
@@ -437,7 +437,7 @@ TEST(objects_that_were_left_out)
 	OK(body_json(&b, "mounts") == NULL);
 }
 
-TEST(null_and_left_out_differ)
+TEST(null_and_omitted_differ)
 {
 	AUTO_BODY struct body b = { 0 };
 	static const char text[] = "{\"ttl_ms\":null}";
