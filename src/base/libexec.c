@@ -39,6 +39,7 @@ int libexec_find(const char *name, char ret_path[PATH_MAX], struct warren_error 
 		return 0;
 	return error_errno(
 		err, errno,
-		"find warren's program %s, next to warren or in %s ('make' builds it)",
+		"find the helper program %s next to warren or in %s (run 'make install', "
+		"or set WARREN_LIBEXEC to the directory that contains it)",
 		name, WARREN_LIBEXECDIR);
 }

@@ -7,6 +7,7 @@ Speaks TAP.
 import contextlib
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -220,7 +221,10 @@ def logs_take_dockers_options():
     eq(said("logs", "--since", "1h", box), said("logs", box), "it started since then")
     fails("logs", "--since", "2099-01-01T00:00:00Z", box, has=["--since", "has no times"])
     fails("logs", "--since", "nonsense", box, has=["--since"])
-    fails("logs", "--timestamps", box, has=["--follow"])
+    p = call("logs", "--timestamps", box)
+    ok(all(re.fullmatch(r"20\S+Z line \d", line) for line in p.stdout.splitlines()) and p.stdout.endswith("line 5\n"), p)
+    ok("stored output has no times" in p.stderr, p)
+    eq(call("logs", "--timestamps", "--quiet", box).stderr, "", "a note that was declined")
     call("stop", "-t", "0", box)
     eq(said("logs", "--since", "2099-01-01T00:00:00Z", box), "", "it ended before that")
     stamped = said("logs", "-f", "--timestamps", "--tail", "1", box).splitlines()
