@@ -214,7 +214,7 @@ static void durable_sweep_batch(struct native *n, struct sandbox_socket_look *lo
 			continue; /* the next engine tries again */
 		(void)memcpy(sandbox->base.id, look[i].id, sizeof(look[i].id));
 		sandbox->slot = slots[i];
-		sandbox->has_slot = sandbox->has_door = sandbox->has_cgroup = true;
+		sandbox->has_slot = sandbox->has_socket = sandbox->has_cgroup = true;
 		(void)native_undo(n, sandbox, &ignored);
 	}
 }

@@ -289,7 +289,7 @@ void shimmed_keep_left(struct shimmed *k, const char *id)
 	if (!sandbox)
 		return; /* the next engine tries again */
 	(void)memcpy(sandbox->base.id, id, sizeof(sandbox->base.id));
-	sandbox->has_dir = sandbox->has_door = true;
+	sandbox->has_dir = sandbox->has_socket = true;
 	left_put(&k->left, &sandbox->base);
 }
 
@@ -327,13 +327,13 @@ static int lifecycle_claim(const struct shimmed *k, struct shimmed_sandbox *sand
 static int lifecycle_undo(struct shimmed *k, struct shimmed_sandbox *sandbox,
 			  struct warren_error *err)
 {
-	int r = sandbox->has_door ? lifecycle_remove(k, sandbox, err) : 0;
+	int r = sandbox->has_socket ? lifecycle_remove(k, sandbox, err) : 0;
 
 	if (r < 0 && k->named) {
 		left_put(&k->left, &sandbox->base);
 		return r;
 	}
-	if (!sandbox->has_door && sandbox->has_dir)
+	if (!sandbox->has_socket && sandbox->has_dir)
 		remove_files(k->dir_fd, sandbox->base.id);
 	shimmed_forget(&sandbox->base);
 	return r;

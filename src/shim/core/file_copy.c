@@ -28,7 +28,7 @@
 #define LOOK_NS     30000000L
 #define RESERVE_MIN (4U << 20) /* bytes; smaller copies are written in no time */
 #define PRINT_MAX   16384      /* bytes that a printf is asked for */
-#define HAND_SECS   60
+#define SHELL_SECS  60
 #define TREE_SECS   3600
 #define NEED        "need " script_pour " >&2 && "
 
