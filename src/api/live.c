@@ -179,9 +179,9 @@ static int live_charge(struct live *l, struct live_request *r, struct api_error 
 	(void)api_error_set(
 		err, API_ERR_QUOTA_EXCEEDED,
 		"the tenant '%s' has %" PRIu64
-		" requests under way over TCP and cannot have more, because other tenants need connections too: end some of them",
+		" requests in progress over TCP and cannot have more, because other tenants need connections too: end some of them",
 		tenant, used);
-	api_error_text(err, "quota", "requests under way over TCP");
+	api_error_text(err, "quota", "requests in progress over TCP");
 	api_error_number(err, "used", used);
 	api_error_number(err, "maximum", maximum);
 	return -EBADMSG;

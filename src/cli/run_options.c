@@ -45,7 +45,7 @@ static const struct opt run_table[] = {
 	  "run IMAGE in the background; print the id",
 	  opt_flag, FIELD(detach) },
 	{ NULL, "rm", 0, NULL, NULL,
-	  "remove the sandbox at the end: the default but for -d",
+	  "remove the sandbox at the end (the default, except with -d)",
 	  opt_flag, FIELD(remove) },
 	{ NULL, OPT_NAME("name of the sandbox (with -d or --daemon)", FIELD(name)) },
 	{ NULL, "publish", 'p', "HOST:PORT", "8080:80",
@@ -166,7 +166,7 @@ static int check_service(const struct run_options *o, struct warren_error *err)
 	if (run_options_service(o) || (!o->name && !o->publish.n))
 		return 0;
 	return error_set(err, EINVAL,
-			 "--%s takes the service: add --daemon, or -d to run in the "
+			 "--%s needs the service: add --daemon, or -d to run in the "
 			 "background",
 			 o->name ? "name" : "publish");
 }

@@ -162,11 +162,11 @@ static int core_check_control(const struct warren_exec_spec *spec,
 static int check_streams(const struct warren_exec_spec *spec, struct warren_error *err)
 {
 	if (spec->in != WARREN_STDIO_NULL && spec->in != WARREN_STDIO_PIPE)
-		return error_set(err, EINVAL, "stdin must be nothing or a pipe");
+		return error_set(err, EINVAL, "stdin must be empty or a pipe");
 	if (spec->out > WARREN_STDIO_JOURNAL || spec->err > WARREN_STDIO_JOURNAL)
 		return error_set(
 			err, EINVAL,
-			"stdout and stderr must be nothing, a pipe or a journal");
+			"stdout and stderr must be discarded, a pipe or a journal");
 	if (spec->pty &&
 	    (spec->in || spec->err || (spec->out && spec->out != WARREN_STDIO_JOURNAL)))
 		return error_set(err, EINVAL, "a terminal replaces all three streams");

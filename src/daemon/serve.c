@@ -600,7 +600,7 @@ static int serve_run(const struct config *c, int life, struct private_service *o
 	 * with us.
 	 */
 	if (p.stuck) {
-		log_line(LOG_LEVEL_WARNING, "a request is still under way, ignoring");
+		log_line(LOG_LEVEL_WARNING, "a request is still in progress, ignoring");
 		private_close(own, c);
 		_exit(0);
 	}

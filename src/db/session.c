@@ -81,7 +81,7 @@ int db_advance_session(struct db *db, const char *id, uint64_t serial, int64_t n
 	if (r < 0)
 		return r;
 	return error_set(err, ESTALE,
-			 "the session '%s' already had command %ju, before %ju", id,
+			 "the session '%s' is already at command %ju, not before %ju", id,
 			 (uintmax_t)row.serial, (uintmax_t)serial);
 }
 

@@ -102,9 +102,8 @@ static int login_file_find(struct login_file *f, struct warren_error *err)
 
 	creds_path(NULL, path);
 	if (!path[0])
-		return error_set(
-			err, ENOENT,
-			"there is no place for logins: set HOME or DOCKER_CONFIG");
+		return error_set(err, ENOENT,
+				 "logins cannot be stored: set HOME or DOCKER_CONFIG");
 	real = realpath(path, NULL);
 	if (!real && errno != ENOENT)
 		return error_errno(err, errno, "find the docker configuration %.300s",
@@ -222,7 +221,8 @@ static int login_file_set(struct login_file *f, const char *registry,
 	if (!login)
 		code = error_errno(err, ENOMEM, "log in");
 	else if (!entry)
-		code = error_set(err, EINVAL, "%.300s: \"auths\" is not as docker has it",
+		code = error_set(err, EINVAL,
+				 "%.300s: \"auths\" is not in the format of docker",
 				 f->path);
 	if (code == 0) {
 		(void)login_entry_clear(entry);

@@ -62,7 +62,7 @@ struct initclient_sandbox {
 	bool may_take_long; /* it is a shim, which may be busy for minutes */
 	bool saved;         /* it is checkpointed (PROTO_SAVE) */
 	uint64_t oom_kills; /* OOM kills in cgroups of ended execs */
-	/* Whether these ids exist inside. NULL: ids below n_ids do. */
+	/* Whether these ids exist inside. NULL: ids below n_ids exist. */
 	bool (*has_ids)(const struct initclient_sandbox *sandbox, uint32_t uid,
 			uint32_t gid);
 };

@@ -124,7 +124,7 @@ void http_account_leave(struct http_accounts *all, struct request *r);
 
 /* http_server.c */
 struct http_accounts *http_server_accounts(struct http_server *s);
-/* The client has become known or unknown; updates the counts. */
+/* Record whether the client of @c has authenticated, and update the counts. */
 void http_server_known(struct http_conn *c, bool known);
 void http_server_set_deadline(struct http_conn *c, enum deadline d);
 void http_server_gone(struct http_conn *c);

@@ -92,7 +92,7 @@ int stream_open(struct stream *s, struct net_loop *loop, int fd, struct ssl_st *
 void stream_close(struct stream *s);
 
 void stream_pause(struct stream *s);
-/* Offers kept bytes, from the loop; then continues to read. */
+/* Passes on the kept bytes, from the loop, and then continues to read. */
 void stream_resume(struct stream *s);
 static inline size_t stream_kept(const struct stream *s)
 {

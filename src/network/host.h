@@ -74,8 +74,7 @@ bool host_denies(const struct host *denied, const struct host *h);
 
 /*
  * An order in which what a host covers follows it, before anything else: names by their
- * characters from the end, networks by their bits. Of HOST_PUBLIC, only that it is the
- * greatest.
+ * characters from the end, networks by their bits. HOST_PUBLIC is the greatest.
  */
 int host_compare(const struct host *a, const struct host *b);
 /*

@@ -117,8 +117,8 @@ void ns_aside_listen(struct ns_aside *a);
  */
 int ns_loopback(bool up, struct warren_error *err);
 /*
- * Lower limits of this network namespace that the kernel applies to each socket. What is
- * not a limit of its own on this kernel stays as it is. @sysctls is /proc/sys of a
+ * Lower limits of this network namespace that the kernel applies to each socket. A limit
+ * that is not per namespace on this kernel does not change. @sysctls is /proc/sys of a
  * process of the host. Does not change errno.
  */
 void ns_limit_sockets(int sysctls);

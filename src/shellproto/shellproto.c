@@ -183,7 +183,7 @@ static const char *const scripts[] = {
 int shellproto_start(struct shellproto *s, struct buf *out, struct warren_error *err)
 {
 	if (s->state != STATE_NEW)
-		return error_set(err, EBUSY, "the session has been started before");
+		return error_set(err, EBUSY, "the session was already started");
 	script_add(out, s, scripts[s->transport]);
 	script_add(out, s, script_common);
 	if (s->transport == SHELLPROTO_TERMINAL) {

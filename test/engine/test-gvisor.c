@@ -115,7 +115,7 @@ static void check_nothing_left(const struct outside *before, const char *id)
 /*
  * The same questions to the native backend, whose kernel is the machine's: the control.
  */
-TEST(the_kernel_inside_is_another)
+TEST(the_kernel_inside_is_not_the_hosts)
 {
 	static const char question[] = "uname -r; dmesg 2>&1 | head -1";
 	struct warren *native;

@@ -541,7 +541,7 @@ def a_full_disk_is_reported_and_nothing_changes():
             other.run(box, "head -c 70000000 /dev/zero >/root/large; echo small >/root/small")
             files = f"/v1/sandboxes/{box}/files"
             e = check_error(other.ask("GET", files, query={"path": "/root/large"}), 507, "disk_full")
-            ok("no room for a copy" in e["message"], e)
+            ok("no space for a copy" in e["message"], e)
             eq(other.ask("GET", files, query={"path": "/root/small"}).body, b"small\n", "one that fits")
             other.delete(box)
             other.check_empty()

@@ -456,7 +456,7 @@ def memory_and_disk_without_end():
 
 
 @test
-def output_without_end():
+def endless_output():
     p = subprocess.Popen([WARREN, "run", "--timeout", "2s", "--", "sh", "-c", "yes & yes >&2"], stdout=subprocess.DEVNULL,
                          stderr=subprocess.DEVNULL)
     peak = 0
@@ -488,7 +488,7 @@ def descriptors_and_terminals_without_end():
 
 
 @test
-def arguments_without_end():
+def endless_arguments():
     with scratch() as d:
         big = "x" * (100 << 10)
         ends("--", "sh", "-c", f"printf %s {big} | wc -c", status=0)

@@ -102,7 +102,7 @@ def without_tls_only_if_requested():
         s = named()
         for args, env in (((), {}), (("--insecure", NAME), {}), (("--insecure", f"other.test:{r.port}"), {}),
                           ((), {"WARREN_INSECURE_REGISTRIES": f"other.test,{NAME}"})):
-            s.bad("image", "pull", "-q", *args, ref, env=env, words=[ref, f"cannot speak TLS with {host}"])
+            s.bad("image", "pull", "-q", *args, ref, env=env, words=[ref, f"cannot use TLS with {host}"])
         s.empty()
         eq(s.pull(ref, "--insecure", host), image.id)
         eq(s.run(ref), "without TLS")

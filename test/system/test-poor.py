@@ -295,7 +295,7 @@ def one_of_several_tools_is_enough():
 
 
 @test
-def nothing_that_copies():
+def an_image_without_tools_that_copy():
     make_root("no-copies", [t for t in TOOLS if t not in ("cat", "dd", "tail")])
     with Box("no-copies") as box:
         check(box, dict.fromkeys(("read", "search", "tree_down", "write_large", "tree_up"), "none of cat dd tail"))

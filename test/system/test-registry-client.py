@@ -392,7 +392,7 @@ def without_tls_only_where_that_is_allowed():
         before = len(plain.seen)
         with Proxy(plain.port) as proxy:
             env = {"https_proxy": proxy.url, "http_proxy": proxy.url}
-            bad("EPROTO", "cannot speak TLS with registry.test: ", "registry.test/a/b", "--ca", ca,
+            bad("EPROTO", "cannot use TLS with registry.test: ", "registry.test/a/b", "--ca", ca,
                 env=env)
             eq({a[0] for a in proxy.asked}, {"CONNECT"}, "what the proxy was asked")
             eq(len(plain.seen), before, "requests")

@@ -86,7 +86,7 @@ def a_manifest_of_another_digest():
 
 
 @test
-def a_manifest_without_end():
+def an_endless_manifest():
     def behave(r, kind):
         r.send_response(200)
         r.send_header("Content-Type", MANIFEST)
@@ -166,7 +166,7 @@ def blobs_of_the_wrong_size():
 
 
 @test
-def a_blob_without_end():
+def an_endless_blob():
     sent = [0]
 
     def behave(r, kind):
@@ -381,7 +381,7 @@ def a_slow_drip_is_given_up():
         eq(len(server.ranges()), 1, "ranges")
     drips[0] = 100
     with Evil(image, behave) as server:
-        bad("ETIMEDOUT", "is too slow or silent", server.ref, "--stall", "1")
+        bad("ETIMEDOUT", "is too slow, or does not answer", server.ref, "--stall", "1")
         eq(100 - drips[0], 6, "tries")
 
 

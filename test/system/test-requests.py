@@ -584,7 +584,7 @@ def busy_connections_of_one_tenant_leave_some_for_others():
                 refused = head
                 s.close()
         ok(refused and refused.startswith(b"HTTP/1.1 429"), f"after {len(busy)} streams: {refused}")
-        ok(b"quota_exceeded" in refused and b"requests under way over TCP" in refused and b"greedy" in refused, refused)
+        ok(b"quota_exceeded" in refused and b"requests in progress over TCP" in refused and b"greedy" in refused, refused)
         eq(len(busy), 105, "of the 112 that TCP has")  # 112 * 15 / 16
         # Others find room, by TCP and by the unix socket, which is not counted.
         for _ in range(3):

@@ -187,7 +187,7 @@ def all_copies_together_leave_space_on_the_disk():
             eq(r.status, 200, "control: the first")
             with lowest(free) as low:
                 e = check_error(w.ask("GET", f"/v1/sandboxes/{other}/files", query={"path": "/root/big"}), 507)
-            ok("no room for a copy" in e["message"], e)
+            ok("no space for a copy" in e["message"], e)
             ok(low[0] > DISK // 4, f"{low[0]} MiB were left")
         until(lambda: free() > DISK * 3 // 4, "the first copy is gone")
         with w.client(timeout=60) as c:

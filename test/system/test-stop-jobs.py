@@ -278,7 +278,7 @@ def jobs_that_wait_have_a_bound():
     stop = stopping(box)
     said = [left_behind(token, "POST", f"/v1/sandboxes/{box}/start") for _ in range(80)]
     eq(said[0], b"", "the first waits")
-    ok(b" 503 " in said[-1] and b"requests wait already" in said[-1], said[-1])
+    ok(b" 503 " in said[-1] and b"requests already wait" in said[-1], said[-1])
     e = check_error(w.ask("PATCH", f"/v1/sandboxes/{box}", {"limits": {"pids": 50}}), 503, "overloaded")
     ok("delete the sandbox" in e["message"], e["message"])
     # It can still be ended.

@@ -81,7 +81,7 @@ static void end(pid_t pid)
 	EQ(waitpid(pid, NULL, 0), pid);
 }
 
-TEST(says_what_there_is)
+TEST(lists_the_available_controllers)
 {
 	begin();
 	OK(root.mode == CGROUP_V1 || root.mode == CGROUP_V2);

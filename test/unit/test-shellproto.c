@@ -265,7 +265,7 @@ TEST(closing_everything)
 		}
 }
 
-TEST(options_and_traps_of_the_users)
+TEST(options_and_traps_of_the_user)
 {
 	TALKS({ ALL,
 		{ { "set -x", DONE, 0, "", "" },

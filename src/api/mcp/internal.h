@@ -26,7 +26,7 @@
 #define MCP_CALLS_MAX  64          /* calls of a session under way */
 #define MCP_SESSIONS   2048        /* of all tenants */
 #define MCP_NAME_MAX   128         /* bytes of Warren-Session */
-#define MCP_QUIET_MS   15000       /* between two signs of life of a stream */
+#define MCP_QUIET_MS   15000       /* between two keep-alives of a stream */
 #define MCP_CREATE_MS  600000      /* to wait for a sandbox, with a pull of its image */
 
 /* ------------------------------------------------ transport.c and exchange.c */
@@ -91,7 +91,7 @@ void mcp_exchange_collected(struct mcp_exchange *x);
 bool mcp_exchange_notify(struct mcp_exchange *x, const struct buf *message);
 /* Begin a stream of events. */
 void mcp_exchange_begin(struct mcp_exchange *x);
-/* Send signs of life while the answer takes long. */
+/* Send keep-alives while the answer takes long. */
 void mcp_exchange_keep_alive(struct mcp_exchange *x);
 /* Drop a reference. A large value takes long to be freed: that is for another thread. */
 void mcp_drop(struct mcp *mcp, const char *tenant, json_t *json, bool large);

@@ -36,7 +36,7 @@ struct multipart {
 	} state;
 	char mark[MULTIPART_BOUNDARY_MAX + 8]; /* "\r\n--boundary" */
 	size_t mark_len;
-	size_t matched; /* matched bytes of the mark, held back */
+	size_t matched; /* matched bytes of the boundary, held back */
 	size_t assumed; /* how many of them are a line end that the body does not have */
 	char head[MULTIPART_HEAD_MAX];
 	size_t have; /* bytes of the head, or of the text after a boundary */

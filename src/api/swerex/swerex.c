@@ -265,7 +265,7 @@ static void swerex_start(struct ask *ask, json_t *body)
 		       sandbox_row(sandbox)->owner);
 	if (!charge_body(ask, job)) {
 		job_refuse(job, 503,
-			   "the tenant has too many large requests under way; nothing "
+			   "the tenant has too many large requests in progress; nothing "
 			   "was started: wait until some of them end");
 		return;
 	}

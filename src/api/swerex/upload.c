@@ -372,7 +372,7 @@ static void upload_on_piece(struct http_request *req, const char *data, size_t n
 	else if (r == -EINVAL)
 		upload_refuse(u, 422, "the form has an unknown field");
 	else if (r < 0)
-		upload_refuse(u, 507, "there is no room for the file");
+		upload_refuse(u, 507, "there is no space for the file");
 }
 
 static void upload_gone(struct ask *ask)
@@ -402,7 +402,7 @@ void swerex_upload(struct ask *ask)
 		upload_refuse(u, 422, err.code ? err.msg : "the body must be a form");
 	else if (u->spool < 0 || loop_timer_new(service_loop(ask->sx->service), on_over,
 						u, &u->timer) < 0)
-		upload_refuse(u, 507, "there is no room for the file");
+		upload_refuse(u, 507, "there is no space for the file");
 	else {
 		ask->state = u;
 		ask->gone = upload_gone;

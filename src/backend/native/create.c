@@ -414,11 +414,11 @@ static const struct create_op_step steps[] = {
 	{ "create the cgroup", create_cgroup_before },
 	{ "start the child", create_child }, /* from here on there are two of us */
 	{ "write the id maps", create_maps, true },
-	{ "open the image in the meantime", open_image_meanwhile, true },
-	{ "find the user in the meantime", find_user_meanwhile, true },
+	{ "open the image in parallel", open_image_meanwhile, true },
+	{ "find the user in parallel", find_user_meanwhile, true },
 	{ "send the layers", send_mounts,
 	  true }, /* the child mounts them while we go on */
-	{ "create the cgroup in the meantime", create_cgroup_meanwhile, true },
+	{ "create the cgroup in parallel", create_cgroup_meanwhile, true },
 	{ "configure init", create_configure, true }, /* read by init when it is up */
 	{ "wait for init", create_ready },
 	{ "report what is enforced", create_describe },

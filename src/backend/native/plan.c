@@ -94,7 +94,7 @@ static int take_tmpfs(struct create_op *m, struct warren_error *err)
 	if (unsized && m->tmpfs < TMPFS_MIN)
 		return error_set(
 			err, EINVAL,
-			"tmpfs: the memory limit (%ju bytes) leaves no room for a "
+			"tmpfs: the memory limit (%ju bytes) leaves no space for a "
 			"tmpfs without a size; raise the limit, or ask for less disk",
 			(uintmax_t)memory);
 	m->sandbox->tmpfs = sum + unsized * m->tmpfs + (m->plan->on_disk ? 0 : m->disk);
@@ -162,7 +162,7 @@ int take_spec(struct create_op *m, struct warren_error *err)
 	if (m->disk < DISK_MIN)
 		return error_set(
 			err, EINVAL,
-			"disk: less than 1m leaves no room for a root filesystem");
+			"disk: less than 1m leaves no space for a root filesystem");
 	m->plan->on_disk =
 		n->privileged && (m->disk > m->limits.memory || !n->tmpfs_xattrs);
 	if (m->disk > m->limits.memory && !m->plan->on_disk)

@@ -53,7 +53,7 @@ static const struct create_op_step make_steps[] = {
 	{ "start the child", create_child },
 	{ "write the id maps", create_maps, true },
 	{ "notify the child", say_mapped, true },
-	{ "create the cgroup in the meantime", create_cgroup_meanwhile, true },
+	{ "create the cgroup in parallel", create_cgroup_meanwhile, true },
 	{ "configure init", create_configure, true },
 	{ "wait for init", create_ready },
 };

@@ -149,7 +149,7 @@ static bool bridge_admit(struct bridge *b, const json_t *message, size_t n)
 		return true;
 	if (json_object_get(message, "id"))
 		bridge_put_error(b, json_object_get(message, "id"), BRIDGE_INTERNAL,
-				 "too many requests are under way: wait for some of "
+				 "too many requests are in progress: wait for some of "
 				 "them");
 	return false;
 }

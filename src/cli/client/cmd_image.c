@@ -56,7 +56,7 @@ static const struct opt rm_table[] = {
 /* clang-format on */
 
 static const struct opt_conflict pull_conflicts[] = {
-	{ "missing", "backend", "the service can look into its own store only" },
+	{ "missing", "backend", "the service can inspect only its own store" },
 };
 
 /* What needs the files or the programs of the machine that has the images. */
@@ -65,7 +65,7 @@ static const struct {
 } image_local[] = {
 	{ "load", "the service's API does not take archives" },
 	{ "import", "the service's API does not take archives" },
-	{ "tag", "the service's API does not name images" },
+	{ "tag", "the service's API cannot name images" },
 	{ "prune", "the service's API removes images by name or id only" },
 	{ "du", "the service's API does not show what images share" },
 	{ "login", "a service pulls with logins that are stored on its machine" },

@@ -52,8 +52,8 @@ static void disk_look(struct service *s)
 		s->note(s->note_ctx,
 			s->disk_full
 				? "the disk with the service's state is full: nothing "
-				  "new starts until there is room"
-				: "the disk with the service's state has room again");
+				  "new starts until space is free"
+				: "the disk with the service's state has free space again");
 }
 
 /*

@@ -183,7 +183,7 @@ static int init_conn_unsent(int r, struct warren_error *err)
 {
 	if (r == -EAGAIN)
 		return error_set(err, EAGAIN,
-				 "the sandbox has too many requests under way; try "
+				 "the sandbox has too many requests in progress; try "
 				 "again later");
 	if (r == -EPIPE || r == -ECONNRESET)
 		return error_set(err, EAGAIN,

@@ -23,7 +23,7 @@ static const struct {
 				"end some execs, sessions or sandboxes" },
 	[LEASE_OUTPUT] = { "bytes of output",
 			   "delete sandboxes, or ask for less output" },
-	[LEASE_WRITERS] = { "writes to files under way",
+	[LEASE_WRITERS] = { "writes to files in progress",
 			    "wait until some of them are done" },
 	[LEASE_EXECS] = { "running execs",
 			  "end some, or create another sandbox; an exec counts until "

@@ -69,8 +69,8 @@ static int job_admit(const struct sandbox *sandbox, enum sandbox_job_kind kind,
 	if (kind == JOB_OURS || n < most[kind])
 		return 0;
 	return error_set(err, EAGAIN,
-			 "%u requests wait already until the sandbox has done what is "
-			 "under way: try again later, or delete the sandbox",
+			 "%u requests already wait for the sandbox: try again later, or "
+			 "delete the sandbox",
 			 n);
 }
 

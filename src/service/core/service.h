@@ -208,8 +208,8 @@ struct sandbox_waiter {
 void sandbox_wait(struct sandbox *sandbox, struct sandbox_waiter *w, uint64_t ms);
 void sandbox_wait_cancel(struct sandbox_waiter *w);
 /*
- * Like sandbox_wait_cancel(), if no other client knows the sandbox: if its creation
- * fails, it is removed at once.
+ * Like sandbox_wait_cancel(), for a client that never learned the sandbox's id: if the
+ * creation fails, the sandbox is removed at once.
  */
 void sandbox_wait_abandon(struct sandbox_waiter *w);
 

@@ -169,7 +169,7 @@ int room_claim(const char *dir, int fd, uint64_t bytes, uint64_t written,
 	left = room > others[LEDGER_BYTES] ? room - others[LEDGER_BYTES] : 0;
 	if (bytes > left || bytes > WEIGHT * (left - bytes))
 		return error_set(err, ENOSPC,
-				 "%s: no room for a copy of it on the service's disk",
+				 "%s: no space for a copy of it on the service's disk",
 				 this_sandbox.name);
 	return 0;
 }

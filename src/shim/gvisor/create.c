@@ -86,7 +86,7 @@ static int create_take_limits(struct gvisor_making *m, struct warren_error *err)
 	if (m->disk < DISK_MIN)
 		return error_set(
 			err, EINVAL,
-			"disk: less than 1m leaves no room for a root filesystem");
+			"disk: less than 1m leaves no space for a root filesystem");
 	if (m->disk > m->limits.memory)
 		return error_set(
 			err, EOPNOTSUPP,
