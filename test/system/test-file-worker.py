@@ -294,7 +294,7 @@ def a_file_cannot_be_given_to_inits_user():
 
 
 @test
-def a_worker_has_nothing_open_that_leads_out():
+def a_worker_has_no_descriptor_that_leads_out():
     box = w.create()
     eq(stat(box, "/").status, 200)
     e = w.exec(box, ["sleep", "1000"])

@@ -256,7 +256,7 @@ while not os.path.exists("/root/end"): time.sleep(0.01)
 
 @test
 @needs_root
-def an_upload_without_end_is_stopped_under_way():
+def an_endless_upload_is_stopped():
     with own_disk() as (w, free):
         box = w.create()
         files = f"/v1/sandboxes/{box}/files"

@@ -71,7 +71,7 @@ def the_shell_is_chosen():
 
 
 @test
-def several_share_it():
+def several_clients_share_a_terminal():
     with terminal() as a, terminal(a.exec) as b, terminal(a.exec, read_only="true") as c:
         eq((a.exec, a.exec), (b.exec, c.exec), "which exec")
         a.send(BINARY, b"echo from-a''; stty size\n")
