@@ -242,7 +242,7 @@ int mcp_subs_add(struct mcp_subs *of, struct mcp_call *c, const char *uri, char 
 		free(s);
 		return -1;
 	}
-	s->refs = 2; /* one for this function */
+	s->refs = 1;
 	s->mcp = c->mcp;
 	s->opener = mcp_call_ref(c);
 	s->task = (struct loop_task){ .fn = sub_on_task, .ctx = s };
@@ -266,11 +266,11 @@ int mcp_subs_add(struct mcp_subs *of, struct mcp_call *c, const char *uri, char 
 	else
 		r = sub_open_file(s, sandbox, rpc_text(args, "path"), why, size);
 	json_decref(args);
+	/* A file that is being opened settles later, or has by now, and is closed. */
 	if (r < 0)
 		sub_close(s);
 	else if (is_log)
 		sub_settle(s, NULL);
-	sub_unref(s);
 	return r;
 }
 
