@@ -70,11 +70,10 @@ static bool bridge_is_plain(const char *text)
 	return n > 0 && n <= VERSION_MAX;
 }
 
-static enum bridge_kind bridge_kind_of(const json_t *message)
+static enum bridge_kind bridge_kind_of(const json_t *message, const char *method,
+				       const char *version)
 {
-	const char *method = json_string_value(json_object_get(message, "method"));
-
-	if (method && bridge_version(message))
+	if (method && version)
 		return BRIDGE_MODERN;
 	return method && strcmp(method, "initialize") == 0 &&
 			       json_object_get(message, "id")
@@ -171,7 +170,7 @@ void bridge_message(struct bridge *b, const char *line, size_t n)
 	json_t *message = json_loadb(line, n, JSON_ALLOW_NUL, &why);
 	const char *method = json_string_value(json_object_get(message, "method"));
 	const char *version = bridge_version(message);
-	enum bridge_kind kind = bridge_kind_of(message);
+	enum bridge_kind kind = bridge_kind_of(message, method, version);
 	struct bridge_call *c;
 	char *body;
 
