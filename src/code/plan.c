@@ -243,9 +243,10 @@ static int plan_check_file(const struct code_plan *p, size_t i, struct warren_er
 				 "/files: '%.200s' is the name of the program's own file",
 				 name);
 	if (plan_is_made(p, name))
-		return error_set(err, EINVAL,
-				 "/files: '%.200s' is the name of the compiled program",
-				 name);
+		return error_set(
+			err, EINVAL,
+			"/files: '%.200s' is reserved for the compiled program; choose another name",
+			name);
 	for (size_t k = 1; k < i; k++)
 		if (plan_names_collide(p->files[k].name, name))
 			return error_set(

@@ -96,8 +96,9 @@ static int read_blob(int dir, const char *digest, char **ret, struct warren_erro
 		return r;
 	oci_digest(*ret, strlen(*ret), sum);
 	if (strcmp(sum, digest) != 0)
-		return error_set(err, EBADMSG, "its blob %.19s has the digest %.19s",
-				 digest, sum);
+		return error_set(err, EBADMSG,
+				 "the content of blob %.19s has the digest %.19s", digest,
+				 sum);
 	return 0;
 }
 

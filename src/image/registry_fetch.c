@@ -134,7 +134,7 @@ static int on_blob(struct http *h, const char *data, size_t n)
 	if (n > blob->size - blob->done)
 		return error_set(
 			&job->err, EBADMSG,
-			"the %s has more than the %ju bytes that the manifest says",
+			"the %s is larger than the %ju bytes stated in the manifest",
 			job->noun, (uintmax_t)blob->size);
 	code = registry_fetch_write_at(blob->fd, data, n, blob->done);
 	if (code < 0)

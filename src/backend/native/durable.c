@@ -409,7 +409,7 @@ int durable_update(void *state, struct backend_sandbox *base,
 				 n->cgroups.why);
 	if (limits->memory == WARREN_UNLIMITED || limits->pids == WARREN_UNLIMITED)
 		return error_set(err, EINVAL,
-				 "the limits of memory and pids cannot be removed");
+				 "the memory and pids limits cannot be removed");
 	if (limits->memory && limits->memory < MEMORY_MIN)
 		return error_set(err, EINVAL, "memory: below 1m no process can run");
 	if (limits->memory && limits->memory < sandbox->tmpfs)

@@ -32,7 +32,7 @@ static const struct opt pull_table[] = {
 	{ NULL, "platform", 0, "OS/ARCH[/VARIANT]", "linux/arm64",
 	  "platform to pull (default: the service's)",
 	  opt_text, FIELD(platform) },
-	{ NULL, OPT_BACKEND("docker", "pull into the images of this backend: docker",
+	{ NULL, OPT_BACKEND("docker", "pull into the image store of this backend (docker)",
 		FIELD(backend)) },
 	{ NULL, "missing", 0, NULL, NULL,
 	  "pull only if the image is missing",

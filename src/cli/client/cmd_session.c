@@ -377,7 +377,7 @@ static int session_cmd_run(int argc, char **argv)
 		return status;
 	command = cmd_session_join(words);
 	if (!command) {
-		message_say(session_run.name, "a command can have at most 1m");
+		message_say(session_run.name, "a command can be at most 1 MiB long");
 		return STATUS_FAILED;
 	}
 	if (client_open(&c, &err) < 0 ||

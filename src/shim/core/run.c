@@ -121,7 +121,7 @@ void init_dispatch(int c, size_t size, int *fds, size_t n_fds)
 	if (!request_is_sound(c, size))
 		return;
 	if (streams_check(msg, size, fds, n_fds) < 0) {
-		reply_why = "a stream is a pipe, a regular file or an eventfd";
+		reply_why = "a stream must be a pipe, a regular file or an eventfd";
 		conn_reply(c, h->seq, -EPROTO, PROTO_STAGE_REQUEST, -1);
 		reply_why = NULL;
 		return;
