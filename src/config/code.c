@@ -154,12 +154,12 @@ void config_show_languages(const struct config *c, struct buf *out)
 
 void config_example_languages(struct buf *out)
 {
-	buf_puts(out,
-		 "\n"
-		 "  # Languages in addition to those that are shipped, or instead of "
-		 "them, by name.\n"
-		 "  #languages:\n"
-		 "  #  awk: { file: main.awk, run: [awk, -f, '{file}'] }\n");
+	buf_puts(
+		out,
+		"\n"
+		"  # Additional languages by name; they can also replace built-in ones.\n"
+		"  #languages:\n"
+		"  #  awk: { file: main.awk, run: [awk, -f, '{file}'] }\n");
 }
 
 void config_manual_languages(struct buf *out)
@@ -169,21 +169,23 @@ void config_manual_languages(struct buf *out)
 		".Ss Languages\n"
 		"The key\n"
 		".Cm code.languages\n"
-		"lists languages in addition to those that are shipped, or instead of them, by name.\n"
+		"defines additional languages by name.\n"
+		"A language with the name of a built-in one replaces it.\n"
 		"A language has\n"
 		".Cm file\n"
 		"(the name of the program's file) and\n"
 		".Cm run\n"
-		"(the command that runs it, in which {file} is that name), and may have\n"
+		"(the command that runs the program; {file} stands for the name of the file).\n"
+		"It may also have\n"
 		".Cm compile\n"
-		"(a command to run before),\n"
+		"(a command that runs first, to compile the program),\n"
 		".Cm image ,\n"
 		".Cm aliases\n"
 		"and\n"
 		".Cm package\n"
 		"(the Debian package that an error recommends).\n"
-		"The first word of a command may list several programs, such as gcc|cc: the first that the\n"
-		"image has is used.\n"
+		"The first word of a command may list several programs, such as gcc|cc.\n"
+		"The first one that exists in the image is used.\n"
 		".Bd -literal -offset indent\n"
 		"code:\n"
 		"  languages:\n"

@@ -29,7 +29,7 @@ static const struct backend_setting docker_settings[] = {
 	  .type = BACKEND_SETTING_SECONDS,
 	  .example = "60",
 	  .example_hidden = true,
-	  .help = "Maximum seconds to wait for an answer from the daemon (default: 50)" },
+	  .help = "Maximum seconds to wait for a response from the daemon (default: 50)" },
 };
 
 const struct backend_kind backend_kind_docker = {
