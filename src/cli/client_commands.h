@@ -32,9 +32,9 @@
 	X(rm, "Delete sandboxes with their processes and data.") \
 	X(wait, "Wait for a sandbox, or for a command in it.") \
 	X(port, "Forward a port of a sandbox.") \
-	X(mcp, "Serve sandboxes as tools of an agent (MCP) on stdin and stdout.") \
+	X(mcp, "Serve sandboxes as tools for an agent (MCP) on stdin and stdout.") \
 	X(token, "Create, list and revoke tokens.") \
-	X(backends, "Show backends and what each can do.")
+	X(backends, "Show backends and the features of each.")
 /* clang-format on */
 
 #endif /* CLI_CLIENT_COMMANDS_LIST_H */

@@ -106,7 +106,7 @@ static int run_backends(int argc, char **argv)
 
 const struct command client_backends = {
 	.name = "backends",
-	.summary = "Show backends and what each can do.",
+	.summary = "Show backends and the features of each.",
 	.opts = &backends_opts,
 	.run = run_backends,
 };

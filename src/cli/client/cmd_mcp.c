@@ -237,7 +237,7 @@ static int run_mcp(int argc, char **argv)
 
 const struct command client_mcp = {
 	.name = "mcp",
-	.summary = "Serve sandboxes as tools of an agent (MCP) on stdin and stdout.",
+	.summary = "Serve sandboxes as tools for an agent (MCP) on stdin and stdout.",
 	.about =
 		"Agents start this command and speak the Model Context Protocol with it. The sandbox is\n"
 		"created when a tool first needs it, and deleted at the end. If no service is running, a\n"
