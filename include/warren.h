@@ -90,10 +90,11 @@ struct warren_options {
 struct warren_feature {
 	const char *name;
 	bool ok;
-	bool required;      /* no sandbox can run without it */
+	bool required;      /* no sandbox can run without the feature */
 	char detail[160];   /* what was found */
-	const char *effect; /* what does not work without it; NULL if it is available */
-	const char *fix;    /* how to fix it; NULL if that is not possible */
+	const char *effect; /* what does not work without the feature; NULL if it is
+			       available */
+	const char *fix;    /* how to get the feature; NULL if that is not possible */
 };
 
 /*
@@ -137,7 +138,7 @@ WARREN_PUBLIC const char *warren_version(void);
 
 enum warren_network {
 	WARREN_NETWORK_LOOPBACK, /* a separate network namespace with only lo, up */
-	WARREN_NETWORK_NONE,     /* the same, but lo is down */
+	WARREN_NETWORK_NONE,     /* a separate network namespace in which lo is down */
 };
 
 /* A mount over the image: a directory or file of the host, or a tmpfs. */
@@ -214,7 +215,7 @@ struct warren_spec {
 	 */
 	bool durable;
 	/*
-	 * The image must be on this machine: a backend that would pull a missing one
+	 * The image must be on this machine: a backend that would pull a missing image
 	 * fails instead. (The native backend never pulls.)
 	 */
 	bool no_pull;
@@ -254,7 +255,7 @@ struct warren_step {
 struct warren_stats {
 	uint64_t memory;      /* bytes now */
 	uint64_t memory_peak; /* bytes */
-	uint64_t cpu_usec;    /* of all processes, including ended ones */
+	uint64_t cpu_usec;    /* processor time of all processes, including ended ones */
 	uint64_t pids;        /* processes and threads now */
 	uint64_t oom_kills;
 	/* Bytes in TCP and UDP buffers; cgroup v1 does not count them in .memory. */
@@ -363,7 +364,7 @@ enum warren_stdio {
 struct warren_exec_spec {
 	/* NULL-terminated; argv[0] is looked up in the exec's PATH. */
 	const char *const *argv;
-	const char *const *env; /* added to the sandbox's; "NAME=value" */
+	const char *const *env; /* added to the sandbox's variables; "NAME=value" */
 	const char *cwd;        /* default: the sandbox's workdir */
 	const char *user;       /* default: the sandbox's user */
 	enum warren_stdio in;   /* NULL or PIPE */
@@ -375,7 +376,7 @@ struct warren_exec_spec {
 	 * descriptor is only for input and resizing, and does not block.
 	 */
 	bool pty;
-	uint16_t rows, cols;         /* of the terminal; 0: 24 by 80 */
+	uint16_t rows, cols;         /* size of the terminal; 0: 24 by 80 */
 	struct warren_limits limits; /* only for this exec, within the sandbox's limits */
 	uint64_t timeout_ms;         /* kill the process tree after this time; 0: never */
 	/* Bytes of output to keep; the oldest is dropped first; 0: 1 MiB. */
@@ -416,10 +417,10 @@ struct warren_exec_spec {
 #define WARREN_UNKNOWN UINT64_MAX
 
 struct warren_result {
-	int exit_code; /* -1 when a signal ended it */
-	int signal;    /* 0 when it exited */
+	int exit_code; /* -1 if a signal ended the command */
+	int signal;    /* 0 if the command exited */
 	bool timed_out;
-	bool oom; /* the kernel killed one of its processes because memory ran out */
+	bool oom; /* the kernel killed a process of the exec because memory ran out */
 	uint64_t wall_usec;
 	uint64_t user_usec;
 	uint64_t system_usec;
@@ -428,8 +429,8 @@ struct warren_result {
 	 * otherwise of its largest process.
 	 */
 	uint64_t max_memory;
-	uint64_t read_bytes;    /* from storage */
-	uint64_t written_bytes; /* to storage */
+	uint64_t read_bytes;    /* bytes read from storage */
+	uint64_t written_bytes; /* bytes written to storage */
 };
 
 /*
@@ -449,10 +450,13 @@ struct warren_output {
 
 /* The processes of an exec that get a signal. */
 enum warren_whom {
-	WARREN_WHOM_FIRST, /* the first; SIGKILL: all */
+	WARREN_WHOM_FIRST, /* the first process; SIGKILL goes to all */
 	WARREN_WHOM_TREE,  /* all */
 	WARREN_WHOM_REST, /* all except the first: what a shell runs, but not the shell */
-	/* Those of WARREN_WHOM_REST that started after the last record of stream 3. */
+	/*
+	 * The processes of WARREN_WHOM_REST that started after the last record of stream
+	 * 3.
+	 */
 	WARREN_WHOM_NEW,
 };
 
@@ -543,7 +547,7 @@ WARREN_PUBLIC int warren_file_write(struct warren_sandbox *sb, const char *path,
 WARREN_PUBLIC int warren_connect(struct warren_sandbox *sb, uint16_t port, int *ret_fd,
 				 struct warren_error *err);
 
-/* ------------------------------------------------------------ runs of code */
+/* ------------------------------------------------------------ code runs */
 
 struct warren_code_file {
 	const char *name; /* relative to /sandbox, the working directory */
@@ -551,9 +555,11 @@ struct warren_code_file {
 	size_t size;
 };
 
-/* A program to run once. In all but the first two fields, 0 or NULL is the default. */
+/*
+ * A program to run once. In all fields except the first two, 0 or NULL means the default.
+ */
 struct warren_code {
-	const char *language; /* "python", "typescript", ...: doc/code.md has all */
+	const char *language; /* "python", "typescript", ...: see doc/code.md for all */
 	const char *code;
 	size_t code_size;        /* default: strlen(.code) */
 	const char *const *args; /* NULL-terminated */
@@ -573,18 +579,22 @@ struct warren_code {
 };
 
 struct warren_code_result {
-	struct warren_result exec; /* of the program; of the compiler if that failed */
-	bool compiler;             /* the compiler failed, and the program did not run */
-	int exit_code;          /* 128 + a signal that ended it; 124: its time was up */
-	uint64_t duration_usec; /* of the compiler and the program */
+	struct warren_result
+		exec;  /* result of the program, or of the compiler if it failed */
+	bool compiler; /* the compiler failed, and the program did not run */
+	int exit_code; /* 128 + a signal that ended the program; 124 after a timeout */
+	uint64_t duration_usec; /* duration of the compiler and the program together */
 	struct {
 		char *data; /* NUL-terminated */
 		size_t size;
-		bool truncated;             /* it wrote more than .max_output */
+		bool truncated;             /* the program wrote more than .max_output */
 	} output[2];                        /* stdout and stderr */
 	struct warren_code_file *artifacts; /* sorted by name */
 	size_t n_artifacts;
-	/* Whether no artifact was left out because of a limit: 256 files, 16 MiB. */
+	/*
+	 * Whether all artifacts are included; false if a limit (256 files, 16 MiB) was
+	 * reached.
+	 */
 	bool artifacts_complete;
 	/* Like warren_enforced() of its sandbox; a default limit may not be enforced. */
 	struct warren_enforcement *enforced;

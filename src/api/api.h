@@ -44,7 +44,7 @@ enum api_method {
 enum api_body {
 	API_BODY_NONE,   /* no body, or an empty object */
 	API_BODY_JSON,   /* one object, read whole */
-	API_BODY_STREAM, /* bytes, passed on as they arrive */
+	API_BODY_STREAM, /* bytes, forwarded as they arrive */
 };
 
 enum api_upgrade {

@@ -32,7 +32,7 @@ struct body {
 
 /*
  * Parse a body, for any API. Refuses duplicate keys, invalid UTF-8, trailing data, and
- * more levels or values than the maxima above. Never returns a string that is cut for
+ * more levels or values than the limits above. Never returns a string that is cut for
  * lack of memory. @flags are jansson's: JSON_ALLOW_NUL, JSON_DECODE_ANY. NULL:
  * API_ERR_INVALID_JSON or API_ERR_OVERLOADED.
  */
@@ -59,7 +59,7 @@ int64_t body_int(const struct body *b, const char *field);
 bool body_bool(const struct body *b, const char *field);
 /* A size in bytes, which the request gives as a number or as a string. */
 uint64_t body_size(const struct body *b, const char *field);
-/* A limit of an object `limits`, by its row in spec/limits.h. */
+/* Get a limit from the object `limits`, by its row in spec/limits.h. */
 uint64_t body_limit(const struct body *limits, size_t id);
 /* All limits that can be set for a live sandbox or for one exec. */
 void body_live_limits(const struct body *limits, struct warren_limits *ret);

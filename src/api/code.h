@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * code.h - begin a run of code on behalf of a client, for all APIs
+ * code.h - begin a code run on behalf of a client, for all APIs
  *
- * From a request to a plan and the sandbox for it: with the service's defaults, maxima
- * and policy. Then service/code/code.h does the rest.
+ * Turns a request into a plan and a sandbox, with the service's defaults, maximum values
+ * and policy. service/code/code.h then does the rest.
  */
 #ifndef API_CODE_H
 #define API_CODE_H
@@ -20,17 +20,20 @@ struct code_client {
 	const struct config *config;
 	const struct warden_policy *policy;
 	const struct caller *caller;
-	const char *backend, *tier; /* NULL: the service's */
+	const char *backend, *tier; /* NULL: the default of the service */
 	uint64_t cpu_millis;        /* 0: the default */
 };
 
-/* Like code_begin(); what @request points to must stay valid as long. */
+/*
+ * Like code_begin(). What @request points to must stay valid until the run is done or
+ * cancelled.
+ */
 int api_code_begin(const struct code_client *where, const struct code_request *request,
 		   const struct code_callbacks *callbacks, void *ctx,
 		   struct code_run **ret, struct api_error *err) MUST_CHECK;
-/* The error of a run that has no result. */
+/* Convert the error of a run that has no result. */
 void api_code_failed(struct api_error *err, const struct warren_error *why);
-/* Pull the images of languages in the background, if the configuration says so. */
+/* Pull the images of languages in the background, if this is configured. */
 void api_code_pull(struct service *s, const struct config *config);
 
 #endif /* API_CODE_H */

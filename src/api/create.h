@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * create.h - how an API creates sandboxes by the rules of v1: its schema, defaults,
- * maxima, templates and policy
+ * create.h - create sandboxes for any API by the rules of v1: its schema, defaults,
+ * maximum values, templates and policy
  */
 #ifndef API_CREATE_H
 #define API_CREATE_H
@@ -14,8 +14,9 @@ struct sandbox;
 
 /*
  * Create a sandbox for @caller from @request, an object like the body of create_sandbox.
- * @mark NULL, or a name that is recorded as its template; no template has such a name if
- * it contains a colon. Use sandbox_wait() for the outcome. -EBADMSG: a refusal in @err.
+ * @mark is NULL, or a name to record as the sandbox's template. It should contain a
+ * colon, because no real template has a colon in its name. Use sandbox_wait() for the
+ * outcome. -EBADMSG: a refusal in @err.
  */
 typedef int (*api_create_fn)(void *ctx, const struct caller *caller, json_t *request,
 			     const char *mark, struct sandbox **ret,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * errors.h - error answers for clients
+ * errors.h - error responses for clients
  *
  * v1/openapi.yaml is the only list of codes and their statuses. An error is a plain value
  * that needs no release:
@@ -42,7 +42,7 @@ int api_error_set(struct api_error *err, enum api_code code, const char *fmt, ..
  * is unchanged.
  */
 int api_error_from(struct api_error *err, const struct warren_error *engine);
-/* An error of policy_check(): a limit that it names is a field of `limits`. */
+/* Convert an error from policy_check(). A limit that it names is a field in `limits`. */
 int api_error_policy(struct api_error *err, const struct warren_error *why);
 /* Add a field to `detail`; beyond API_DETAILS_MAX, it is dropped. */
 void api_error_text(struct api_error *err, const char *key, const char *fmt, ...)
@@ -57,7 +57,7 @@ enum api_code api_code_refused(int status);
 uint64_t api_error_retry_after(const struct api_error *err);
 
 /*
- * Write the body of the answer: {"code":..., "message":..., "detail":...,
+ * Write the body of the response: {"code":..., "message":..., "detail":...,
  * "request_id":...}.
  */
 void api_error_write(const struct api_error *err, const char *request_id,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * live.h - requests under way, and the tokens that opened them
+ * live.h - requests in progress, and the tokens that opened them
  *
  * A token is checked when a request begins. Some requests last for hours: terminals,
  * tunnels, events, output, watches, waits, uploads, proxied requests. The service ends
  * them together with their token: when it is revoked, expires, or is deleted with its
  * tenant or its sandbox. This applies to all APIs.
  *
- * A request under way keeps its connection busy. Tenants share the TCP connections
+ * A request in progress keeps its connection busy. Tenants share the TCP connections
  * (service/core/fair_quota.h); a tenant that has used up its share gets a 429.
  */
 #ifndef API_LIVE_H
@@ -20,8 +20,8 @@ struct net_loop;
 struct live;
 
 /*
- * A request under way. Its owner embeds it, zeroed, and calls live_leave() before freeing
- * it.
+ * A request in progress. Its owner embeds it, zeroed, and calls live_leave() before
+ * freeing it.
  */
 struct live_request {
 	struct live_request *next, *prev; /* NULL: not in the list */
@@ -48,14 +48,14 @@ struct live *live_free(struct live *l);
 
 /*
  * Record that the authorized @caller has begun @req. @caller must stay valid until
- * live_leave(). -EBADMSG: its tenant has too many requests under way, and @err is the
+ * live_leave(). -EBADMSG: its tenant has too many requests in progress, and @err is the
  * refusal; live_leave() must be called even then.
  */
 int live_enter(struct live *l, struct live_request *r, struct http_request *req,
 	       const struct caller *caller, struct api_error *err);
 /*
- * The same for something that lasts longer than a request, such as a session: @ended is
- * called once, from the loop, when the token of @caller is no longer valid.
+ * Like live_enter(), for an object that lasts longer than a request, such as a session.
+ * @ended is called once, from the loop, when the token of @caller is no longer valid.
  */
 void live_hold(struct live *l, struct live_request *r, const struct caller *caller,
 	       void (*ended)(struct live_request *r));

@@ -9,7 +9,7 @@
 
 /*
  * Convert @path to the form that service/files/files.h requires: absolute, without
- * redundant slashes, "." and "..". A relative path is below @workdir. False: it is too
+ * redundant slashes, "." and "..". A relative path starts at @workdir. False: it is too
  * long.
  */
 bool api_path(const char *workdir, const char *path, char out[API_PATH_MAX]);

@@ -8,12 +8,12 @@
 
 struct api_record {
 	const char *request_id, *method;
-	const char *path;   /* without its query */
+	const char *path;   /* path without its query */
 	const char *tenant; /* "": not authorized */
-	int status;         /* 0: the client disconnected before the answer */
-	bool proxied;       /* a server in a sandbox sent the answer */
+	int status;         /* 0: the client disconnected before the response */
+	bool proxied;       /* a server in a sandbox sent the response */
 	uint64_t usec;
-	const char *cause; /* reason of a status of 500 or more; "": unknown */
+	const char *cause; /* reason for a status of 500 or more; "": unknown */
 	const char *peer;  /* set for data that is not a valid request; otherwise NULL */
 };
 

@@ -12,7 +12,7 @@
 
 struct route {
 	const struct api_op *op;
-	bool head; /* the method is HEAD: like GET, but the answer has no body */
+	bool head; /* the method is HEAD: like GET, but the response has no body */
 	size_t n_params;
 	const char *param[ROUTE_PARAMS_MAX]; /* decoded, in the order of the path */
 	/* Set by route_check() for parameters that are numbers. */

@@ -58,14 +58,15 @@ struct backend_setting {
 struct backend_kind {
 	const char *name;
 	const char *help; /* one sentence without its full stop */
-	enum tier tier;   /* default; a setting `tier` overrides it */
+	enum tier tier;   /* default tier; a setting `tier` overrides it */
 	bool offered;     /* a backend of this name exists without configuration */
 	bool only_one;    /* at most one backend of this kind, without settings */
-	bool network;     /* it controls the network of its sandboxes */
+	bool network;     /* the backend controls the network of its sandboxes */
 	bool here;        /* its sandboxes use the memory of this machine */
-	/* NONE becomes THEIRS in a backend whose settings use {image} */
+	/* NONE becomes THEIRS if the settings of the backend use {image}. */
 	enum backend_images images;
-	uint32_t limits; /* WARREN_LIMIT_* that it can enforce, if the platform can */
+	uint32_t limits; /* WARREN_LIMIT_* that the backend enforces, if the platform can
+			  */
 	const struct backend_setting *settings;
 	size_t n_settings;
 };

@@ -23,9 +23,9 @@ struct left {
 void left_init(struct left *l);
 /* Free all handles with @forget. */
 void left_done(struct left *l, void (*forget)(struct backend_sandbox *sandbox));
-/* Takes @sandbox. */
+/* Add @sandbox to the list, which then owns it. */
 void left_put(struct left *l, struct backend_sandbox *sandbox);
-/* NULL: it is not one of these. */
+/* Remove a handle by its id and return it. NULL: the id is not in the list. */
 struct backend_sandbox *left_take(struct left *l, const char *id);
 /* Append all ids to @ids, with their NUL. */
 void left_list(struct left *l, struct buf *ids);

@@ -4,8 +4,8 @@
  *
  * A client that names a host makes this machine connect from inside its own network,
  * whose servers may trust this machine. Only the address that is passed to connect(2) can
- * be checked: other people control what a name resolves to, and an address can be written
- * in many ways.
+ * be checked: others control what a name resolves to, and an address can be written in
+ * many ways.
  */
 #ifndef BASE_ADDRESS_H
 #define BASE_ADDRESS_H
@@ -15,26 +15,30 @@
 #include <sys/socket.h>
 
 /*
- * An address (128 bits) or a network: @bits of @bytes count, the rest is zero. IPv4 is
- * mapped into IPv6 (::ffff:0:0/96), and an address that maps or translates an IPv4
- * address (NAT64) is that address. So each has one form.
+ * An address (128 bits) or a network: only the first @bits of @bytes count, the rest is
+ * zero. IPv4 addresses are mapped into IPv6 (::ffff:0:0/96), and an IPv6 address that
+ * maps or translates an IPv4 address (NAT64) counts as that IPv4 address. So each address
+ * has only one form.
  */
 struct address_net {
 	uint8_t bytes[16];
 	uint8_t bits;
 };
 
-/* Of 4 or 16 bytes, with the number of bits that count in that family. */
+/*
+ * Convert an address of 4 or 16 bytes; @bits is the number of bits that count in that
+ * family.
+ */
 void address_net_widen(int family, const void *bytes, unsigned bits,
 		       struct address_net *ret);
-/* False: @a is neither IPv4 nor IPv6. */
+/* Convert a socket address. False: @a is neither IPv4 nor IPv6. */
 bool address_widen(const struct sockaddr *a, struct address_net *ret);
 bool address_net_is_v4(const struct address_net *n);
-/* Whether all of @inner is in @net; IPv4 is in no network of IPv6. */
+/* Whether all of @inner is in @net; an IPv4 address is in no IPv6 network. */
 bool address_net_has(const struct address_net *net, const struct address_net *inner);
 /*
- * What kind of special-purpose block all of @net is in, such as "loopback"; NULL: in
- * none. A network that is larger than a block is not in it.
+ * Get the kind of special-purpose block that contains all of @net, such as "loopback";
+ * NULL: none. A network that is larger than a block is not in it.
  */
 const char *address_net_special(const struct address_net *net);
 

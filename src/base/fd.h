@@ -12,7 +12,7 @@
 
 #define FD_SEND_MAX 32
 
-/* Write all bytes, also after interruptions and short writes; 0 or -errno. */
+/* Write all bytes, even after interruptions and short writes; 0 or -errno. */
 int fd_write_all(int fd, const void *data, size_t n);
 /* Read up to @n bytes or until the end of the file; return the count or -errno. */
 ssize_t fd_read_all(int fd, void *data, size_t n);

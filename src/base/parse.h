@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parse.h - parse numbers as people type them; the whole word must match */
+/* parse.h - parse numbers as users type them; the whole word must match */
 #ifndef BASE_PARSE_H
 #define BASE_PARSE_H
 

@@ -15,7 +15,7 @@ enum tier {
 /* NULL-terminated. */
 extern const char *const tier_names[TIER_MAX + 1];
 
-/* The tier of that name, or -EINVAL. */
+/* Get the tier with this name, or -EINVAL. */
 int tier_parse(const char *name);
 
 #endif /* BASE_TIER_H */

@@ -14,16 +14,17 @@
 struct waiters;
 
 struct waiter {
-	void (*fn)(struct waiter *w, void *of); /* @of is the object that it waits for */
+	void (*fn)(struct waiter *w, void *of); /* @of is the object that @w waits for */
 	void *ctx;
 	void *of;             /* private from here on */
-	struct waiters *list; /* NULL: it does not wait */
+	struct waiters *list; /* NULL: the waiter does not wait */
 	struct waiter *next, **prev;
 };
 
 struct waiters {
 	struct waiter *first;
-	struct waiter *next; /* next one to call during waiters_tell(), else NULL */
+	struct waiter
+		*next; /* next waiter to call during waiters_tell(), otherwise NULL */
 };
 
 static inline void waiter_add(struct waiters *list, struct waiter *w, void *of)

@@ -27,7 +27,7 @@ struct cli_backends {
 int cli_backends_read(struct cli_backends *ret, struct warren_error *err) MUST_CHECK;
 /*
  * Choose the backend for a sandbox that requests @backend (NULL: any) and at least @tier
- * (NULL: any), by the rules of the service. *@ret contains exactly one.
+ * (NULL: any), by the rules of the service. *@ret then contains exactly one backend.
  */
 int cli_backends_choose(const char *backend, const char *tier, struct cli_backends *ret,
 			struct warren_error *err) MUST_CHECK;

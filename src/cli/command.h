@@ -27,10 +27,12 @@ struct command {
 	const struct opts *opts;
 	int (*run)(int argc,
 		   char **argv); /* argv[0] is the command; returns the exit status */
-	/* The other program that runs it and has its help; then there is no run(). */
+	/*
+	 * The other program that runs the command and has its help; then run() is NULL.
+	 */
 	const char *program;
-	const char *remote; /* the program that runs it if WARREN_HOST is set */
-	/* The command that it is an alias of; then all else is unset. */
+	const char *remote; /* the program that runs the command if WARREN_HOST is set */
+	/* The command that this is an alias of; then all other fields are unset. */
 	const char *alias_of;
 	/* Subcommands ("token create"); ends with NULL. */
 	const struct command *const *verbs;

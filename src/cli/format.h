@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* format.h - format sizes and times for people */
+/* format.h - format sizes and times for users */
 #ifndef CLI_FORMAT_H
 #define CLI_FORMAT_H
 

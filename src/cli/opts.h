@@ -16,8 +16,8 @@
 struct opt {
 	const char *group; /* title of a new group in the help; NULL: same group */
 	const char *name;
-	char letter;         /* 0: it has none */
-	const char *value;   /* name of its value in the help; NULL: it is a flag */
+	char letter;       /* 0: no short option */
+	const char *value; /* name of the value in the help; NULL: the option is a flag */
 	const char *example; /* a valid value, for error messages */
 	const char *help;
 	/* Parse @value (NULL: a flag was given) into @field. */

@@ -45,16 +45,16 @@ struct run_options {
 	const char *name;
 	struct publish_list publish;
 	bool detach;
-	bool remove; /* --rm: the default unless it is detached */
+	bool remove; /* --rm, which is the default unless --detach is given */
 };
 
 extern const struct opts run_opts;
 
 /*
  * Take the image from @argv[*@first] if it is one, and advance *@first. After "--" or
- * --image, the word is a program. Otherwise its form alone decides, not what exists: a
- * word with a tag or a digest (python:3.12) is an image. With --detach, it always is an
- * image.
+ * --image, the word is a program. Otherwise only the syntax of the word matters, not
+ * whether such an image or program exists: a word with a tag or a digest (python:3.12) is
+ * an image. With --detach, the word is always an image.
  */
 int run_options_take_image(struct run_options *o, char **argv, int argc, int *first,
 			   struct warren_error *err) MUST_CHECK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run_pull.h - `warren run` pulls missing images
+ * run_pull.h - pull missing images for `warren run`
  *
- * `warren run` first tries to use the image, so that a run of an existing image costs
+ * `warren run` first tries to use the image, so that running an existing image costs
  * nothing extra. Only if that fails, it starts warren-image, which can tell whether the
  * image is missing.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run_result.h - report the result of a run to people, scripts and programs
+ * run_result.h - report the result of a run to users, scripts and programs
  *
  * With --json the report is written in three steps, when the data is available: the
  * result while the sandbox exists, the output after it is drained, then the end.
@@ -22,7 +22,7 @@ int result_status(const struct warren_result *res);
 /* The exit status when warren_exec() failed with -@code. */
 int result_exec_status(int code);
 
-/* Print what is not enforced; with @verbose, all that is, and how. */
+/* Print what is not enforced; with @verbose, also what is enforced, and how. */
 void result_say_enforced(const char *command, const struct warren_enforcement *e,
 			 size_t n, bool verbose);
 /* With --verbose: print what is enforced, and how long each step of the create took. */

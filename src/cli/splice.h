@@ -17,24 +17,24 @@
 #include "base/buf.h"
 
 enum splice_state {
-	PUMP_WAIT_IN,  /* there is no data: it waits until the source is readable */
-	PUMP_WAIT_OUT, /* the sink is full: it waits until the sink is writable */
+	PUMP_WAIT_IN,  /* there is no data: wait until the source is readable */
+	PUMP_WAIT_OUT, /* the sink is full: wait until the sink is writable */
 	PUMP_DONE,     /* the source has ended or an end failed; both are closed */
 };
 
 enum splice_way {
-	/* Not chosen yet: it inspects the sink when the first data arrives. */
+	/* Not chosen yet: inspect the sink when the first data arrives. */
 	PUMP_UNDECIDED,
 	PUMP_SPLICE,
-	PUMP_COPY,    /* it copies, after it has inspected the sink */
-	PUMP_CAPTURE, /* it collects data in memory, up to a maximum */
+	PUMP_COPY,    /* copy, after the sink was inspected */
+	PUMP_CAPTURE, /* collect data in memory, up to a maximum */
 };
 
 struct splice {
 	enum splice_state state;
 	enum splice_way way;
 	int from, to;
-	bool own_from, own_to; /* close it at the end */
+	bool own_from, own_to; /* whether to close from and to at the end */
 	/* PUMP_COPY: `to`, or the same file opened again; -1: neither. */
 	int sink;
 	bool socket;  /* the sink is a socket */
@@ -51,19 +51,19 @@ struct splice {
 		.state = PUMP_DONE, .from = -1, .to = -1, .sink = -1, \
 	}
 
-/* Move data from @from, which it then owns, to the caller's descriptor @to. */
+/* Move data from @from, which the stream then owns, to the caller's descriptor @to. */
 void splice_init_out(struct splice *p, int from, int to);
-/* Move data from the caller's descriptor @from to @to, which it then owns. */
+/* Move data from the caller's descriptor @from to @to, which the stream then owns. */
 void splice_init_in(struct splice *p, int from, int to);
 /*
- * Always copy: for the master of a terminal, because splice(2) does not tell its errors
- * from those of the sink.
+ * Always copy. This is for the master of a terminal, because splice(2) does not
+ * distinguish its errors from those of the sink.
  */
 void splice_copy(struct splice *p);
-#define PUMP_CAPTURE_MAX (1U << 20) /* per stream in a report */
+#define PUMP_CAPTURE_MAX (1U << 20) /* maximum bytes per stream in a report */
 /*
- * Move data from @from, which it then owns, into p->data. -1: only splice_keep() adds
- * data.
+ * Move data from @from, which the stream then owns, into p->data. If @from is -1, only
+ * splice_keep() adds data.
  */
 void splice_init_capture(struct splice *p, int from, size_t max);
 /* Add @data as if it had been read from the source. */
@@ -72,7 +72,7 @@ void splice_keep(struct splice *p, const void *data, size_t n);
 int splice_fd(const struct splice *p); /* -1: not waiting */
 short splice_events(const struct splice *p);
 void splice_step(struct splice *p, short revents);
-/* Close the descriptors that it owns; captured data stays. */
+/* Close the descriptors that the stream owns; captured data stays. */
 void splice_stop(struct splice *p);
 void splice_done(struct splice *p);
 

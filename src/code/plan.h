@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plan.h - from a request to run code to what is written, compiled and run
+ * plan.h - turn a request to run code into a plan: what to write, compile and run
  *
  *	AUTO_CODE_PLAN struct code_plan plan = { 0 };
  *
  *	r = code_plan_make(&settings, &request, &plan, err);
  *
- * All checks of a request are here; no sandbox and no service is needed for them. Errors
+ * All checks of a request are here. They need neither a sandbox nor the service. Errors
  * begin with the field, as a JSON pointer: "/timeout_ms: ...".
  */
 #ifndef CODE_PLAN_H
@@ -18,16 +18,16 @@
 
 #define CODE_DIR            "/sandbox"
 #define CODE_TMP_BYTES      (UINT64_C(16) << 20)
-#define CODE_BYTES_MAX      (UINT64_C(4) << 20) /* of a program */
+#define CODE_BYTES_MAX      (UINT64_C(4) << 20) /* maximum bytes in a program */
 #define CODE_FILES_MAX      256
-#define CODE_FILES_BYTES    (UINT64_C(16) << 20) /* of all files, and of stdin */
-#define CODE_DEPTH_MAX      16                   /* of a file that is given */
+#define CODE_FILES_BYTES    (UINT64_C(16) << 20) /* maximum in all files, and in stdin */
+#define CODE_DEPTH_MAX      16                   /* maximum directory depth of a file */
 #define CODE_ARGS_MAX       1024
 #define CODE_ARGS_BYTES     (UINT64_C(128) << 10)
 #define CODE_GLOBS_MAX      32
 #define CODE_GLOB_LEN       1024
 #define CODE_TIMEOUT_MAX    UINT64_C(3600000)
-#define CODE_OUTPUT_DEFAULT (UINT64_C(1) << 20) /* of each stream */
+#define CODE_OUTPUT_DEFAULT (UINT64_C(1) << 20) /* bytes of each output stream */
 #define CODE_OUTPUT_MAX     (UINT64_C(16) << 20)
 #define CODE_MEMORY_MIN     (UINT64_C(8) << 20)
 #define CODE_DISK_MIN       (UINT64_C(1) << 20)
@@ -38,7 +38,7 @@ struct code_file {
 	size_t size;
 };
 
-/* 0: the default; for a maximum: none. */
+/* Limits of a run. 0 means the default, or no limit if this is a maximum. */
 struct code_limits {
 	uint64_t timeout_ms, memory, disk, pids;
 };
@@ -49,15 +49,15 @@ struct code_image {
 	const char *language, *image;
 };
 
-/* What the configuration says. */
+/* Settings from the configuration. */
 struct code_settings {
 	struct code_table table;
-	const struct code_image *images; /* by name of a language */
+	const struct code_image *images; /* images by language name */
 	size_t n_images;
 	struct code_limits defaults, max;
 };
 
-/* All that it points to is borrowed. */
+/* A request. Everything that it points to is borrowed. */
 struct code_request {
 	const char *language;
 	const char *code;
@@ -71,7 +71,7 @@ struct code_request {
 	const char *const *artifacts; /* globs of files to return; NULL: none */
 	struct code_limits limits;
 	uint64_t max_output; /* bytes of each stream; 0: the default */
-	const char *image;   /* NULL: the language's */
+	const char *image;   /* NULL: the image of the language */
 };
 
 struct code_plan {
@@ -93,8 +93,8 @@ struct code_plan {
 };
 
 /*
- * -EINVAL: a field is wrong; -EPERM: more than the service allows; -ENOMEM. The plan
- * borrows from @request and @settings.
+ * Make a plan, which borrows from @request and @settings. -EINVAL: a field is wrong;
+ * -EPERM: the request exceeds what the service allows; -ENOMEM.
  */
 int code_plan_make(const struct code_settings *settings,
 		   const struct code_request *request, struct code_plan *ret,
@@ -104,21 +104,26 @@ void code_plan_done(struct code_plan *p);
 #define AUTO_CODE_PLAN CLEANUP(code_plan_done)
 
 /*
- * Whether @path (relative) matches @glob: * and ? in a name, ** across names, [sets].
- * Each step is taken from *@steps; when none is left, -E2BIG.
+ * Check whether the relative path @path matches @glob: * and ? within a name, ** across
+ * names, [sets]. Each step decrements *@steps. Returns -E2BIG when no steps are left.
  */
 int code_glob_match(const char *glob, const char *path, unsigned *steps);
 
-/* Steps for one file and all globs of a request: some 50 microseconds. */
+/*
+ * Maximum steps for one file and all globs of a request. They take about 50 microseconds.
+ */
 #define CODE_GLOB_STEPS 16384
 
 /*
- * Whether the file @name, relative to CODE_DIR, is one that the request asks for. It is
- * neither the program nor what its compiler makes of it. -E2BIG: the globs are too
- * complicated to tell.
+ * Check whether the request asks for the file @name, relative to CODE_DIR. The program
+ * itself and the output of its compiler never count. -E2BIG: the globs are too
+ * complicated to decide.
  */
 int code_plan_wants(const struct code_plan *p, const char *name);
-/* -ENOENT: the image lacks each of the programs that the first word of a step names. */
+/*
+ * Set an error: the image has none of the programs that the first word of a step names.
+ * Returns -ENOENT.
+ */
 int code_plan_missing(const struct code_plan *p, const char *tools,
 		      struct warren_error *err);
 

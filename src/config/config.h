@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config.h - the configuration of `warren serve`: one table of keys, and its users
+ * config.h - the configuration of `warren serve`: one table of keys, and the functions
+ * that use it
  *
  *	AUTO_CONFIG struct config *c = NULL;
  *
@@ -70,7 +71,7 @@ struct config_limits {
 	uint64_t ttl_ms, idle_timeout_ms;
 };
 
-/* A backend on which sandboxes run. Requests refer to it by name. */
+/* A backend that runs sandboxes. Requests refer to it by name. */
 struct config_backend {
 	char *name;
 	const char *kind;
@@ -98,7 +99,7 @@ struct config {
 	struct config_backend *backends;
 	size_t n_backends;
 	struct json_t *templates; /* templates by name; NULL: none */
-	/* Runs of code: LANGUAGE=IMAGE, defaults, and rows of code/language.h. */
+	/* Code runs: LANGUAGE=IMAGE, defaults, and rows of code/language.h. */
 	struct config_list code_images;
 	bool code_pull;
 	uint64_t code_timeout_ms, code_memory, code_disk, code_pids;
@@ -114,7 +115,7 @@ struct config {
 	uint64_t max_sandboxes; /* for all tenants together */
 	uint64_t quota_sandboxes, quota_execs, quota_memory, quota_cpu_millis, quota_disk;
 	uint64_t code_warm;          /* interpreters started in advance */
-	uint64_t pool_min, pool_max; /* parts prepared in advance */
+	uint64_t pool_min, pool_max; /* prepared sandboxes */
 	uint64_t journal_default, journal_max;
 	/*
 	 * Maximum for one sandbox, and for all sandboxes together (0: half of the free
@@ -189,9 +190,9 @@ struct config_listener {
 };
 
 /*
- * "unix:/PATH", "tcp:HOST:PORT", "tls:HOST:PORT". HOST is an address ("127.0.0.1",
- * "[::1]", "0.0.0.0") or "localhost", which is 127.0.0.1: the result must not depend on a
- * name that others could change.
+ * Parse "unix:/PATH", "tcp:HOST:PORT" or "tls:HOST:PORT". HOST is an address
+ * ("127.0.0.1", "[::1]", "0.0.0.0") or "localhost", which is 127.0.0.1: the result must
+ * not depend on a name that others could change.
  */
 int config_listener(const char *text, struct config_listener *ret,
 		    struct warren_error *err) MUST_CHECK;

@@ -61,17 +61,17 @@ const struct config_key *config_find(const char *name, size_t len);
 
 void *config_field(struct config *c, const struct config_key *key);
 /*
- * Set a key to a word of the file or to the argument of a flag; append the word to a
- * list.
+ * Set a key to a word from the file or to the argument of a flag. If the key is a list,
+ * append the word.
  */
 int config_set(struct config *c, const struct config_key *key, const char *word,
 	       struct warren_error *err);
 /*
- * A number in the format that its parser reads, in the largest unit without a remainder.
+ * Format a number so that its parser can read it, in the largest unit that divides it.
  */
 void config_number_word(enum config_type type, uint64_t n, char out[32]);
 void config_list_clear(struct config_list *list);
-/* The value as a word; for a list, the item number @index. */
+/* Format a value as a word; for a list, item @index. */
 void config_word(const struct config *c, const struct config_key *key, size_t index,
 		 struct buf *out);
 
@@ -92,7 +92,7 @@ void config_templates_clear(struct config *c);
 void config_show_templates(const struct config *c, struct buf *out);
 void config_example_templates(struct buf *out);
 void config_manual_templates(struct buf *out);
-/* code.c: the same for `code.languages`. */
+/* code.c: read and check the section `code.languages`. */
 int config_read_languages(struct config *c, const struct yaml *y, const json_t *in,
 			  struct warren_error *err);
 void config_code_clear(struct config *c);

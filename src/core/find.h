@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * find.h - for the warden: handles of sandboxes that need no answer from the sandbox's
- * init
+ * find.h - for the warden: sandbox handles that need no reply from the sandbox's init
  */
 #ifndef CORE_FIND_H
 #define CORE_FIND_H

@@ -32,8 +32,8 @@ struct api_birth {
 
 /* The first message of the api process. */
 struct api_word {
-	struct warren_error err; /* code 0: it is ready */
-	/* The secret of a token that it had to create; "": none. */
+	struct warren_error err; /* code 0: the api process is ready */
+	/* The secret of a token that the api process had to create; "": none. */
 	char secret[80];
 	size_t sandboxes; /* number of restored sandboxes */
 };

@@ -12,8 +12,8 @@ struct config;
 /* Whether the configured directories are writable. Called before anything is created. */
 int check_dirs(const struct config *c, struct warren_error *err) MUST_CHECK;
 /*
- * check_dirs(), and a check of the TLS files. Prints a note to stderr if the api's
- * account or a directory of `mounts` does not exist.
+ * Run check_dirs(), and check the TLS files. Prints a note to stderr if the api's account
+ * or a directory of `mounts` does not exist.
  */
 int check_fits(const struct config *c, struct warren_error *err) MUST_CHECK;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log.h - log lines: text for people, JSON for programs */
+/* log.h - log lines: text for users, JSON for programs */
 #ifndef DAEMON_LOG_H
 #define DAEMON_LOG_H
 

@@ -4,8 +4,9 @@
 #define DAEMON_TITLE_H
 
 /*
- * Call it first in main(). Returns a copy of @argv that title_set() does not overwrite.
- * If memory runs out, it returns @argv, and the title does not change.
+ * Prepare to change the title. Call this first in main(). Returns a copy of @argv that
+ * title_set() does not overwrite. If memory runs out, it returns @argv, and the title
+ * does not change.
  */
 char **title_open(int argc, char **argv);
 void title_set(const char *role);

@@ -137,7 +137,7 @@ enum db_quota {
 struct tenant_row {
 	char name[DB_NAME_MAX + 1];
 	int64_t created_at;
-	/* DB_UNLIMITED: no limit. */
+	/* Maximum usage; DB_UNLIMITED: no limit. */
 	uint64_t limit[DB_QUOTA_MAX];
 	/* Current usage; callers never write it. */
 	uint64_t used[DB_QUOTA_MAX];
@@ -161,7 +161,7 @@ int db_set_quotas(struct db *db, const uint64_t limit[DB_QUOTA_MAX],
 		  struct warren_error *err) MUST_CHECK;
 int db_get_tenant(struct db *db, const char *name, struct tenant_row *ret,
 		  struct warren_error *err) MUST_CHECK;
-/* -EBUSY: it has sandboxes. Its tokens are deleted with it. */
+/* Delete a tenant and its tokens. -EBUSY: the tenant has sandboxes. */
 int db_delete_tenant(struct db *db, const char *name,
 		     struct warren_error *err) MUST_CHECK;
 const struct db_denial *db_denied(const struct db *db);
@@ -271,7 +271,7 @@ struct sandbox_row {
 	const char *spec; /* JSON: the accepted request */
 	/* JSON: the enforced limits and isolation; NULL during creation. */
 	const char *enforced;
-	const char *error; /* of SANDBOX_FAILED */
+	const char *error; /* reason for SANDBOX_FAILED */
 	const struct db_label *labels;
 	size_t n_labels;
 	uint64_t memory, cpu_millis, disk; /* charged to its owner */
@@ -286,7 +286,7 @@ struct sandbox_row {
 	void *block;
 };
 
-/* A request that a client may repeat if it did not get the answer. */
+/* A request that a client may repeat if it did not get the response. */
 struct db_request {
 	const char *key; /* NULL: repetitions are not recognised */
 	uint8_t hash[DB_HASH_SIZE];
@@ -319,9 +319,10 @@ int db_get_sandbox(struct db *db, const char *owner, const char *id,
 		   struct sandbox_row *ret, struct warren_error *err) MUST_CHECK;
 /*
  * Find the id of the sandbox that @word refers to: among the sandboxes of @owner, the one
- * with that name, or the only one whose id begins with @word. @any: else the sandbox of
- * any tenant with that whole id. Tenants choose names, and many ids begin with the same
- * letters, so neither finds another tenant's sandbox. -ENOENT: none; -ENOTUNIQ: several.
+ * with that name, or the only one whose id begins with @word. If there is none and @any
+ * is set: the sandbox of any tenant with that whole id. Tenants choose names, and many
+ * ids begin with the same letters, so neither finds another tenant's sandbox. -ENOENT:
+ * none; -ENOTUNIQ: several.
  */
 int db_find_sandbox(struct db *db, const char *owner, bool any, const char *word,
 		    char ret_id[ID_LEN + 1], struct warren_error *err) MUST_CHECK;

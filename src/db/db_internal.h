@@ -117,13 +117,13 @@ struct db {
 	sqlite3_stmt *list[LIST_SHAPES];
 	uint64_t seq;          /* the greatest seq so far */
 	unsigned depth;        /* nesting of transactions */
-	enum db_safety safety; /* of the outermost transaction */
+	enum db_safety safety; /* safety of the outermost transaction */
 	/*
 	 * An inner transaction was rolled back, so the outermost one will be rolled back
 	 * too.
 	 */
 	bool doomed;
-	int wal_pages; /* after the last commit */
+	int wal_pages; /* pages in the log after the last commit */
 	struct db_denial denial;
 	/* Fetched once, because a lookup by name costs more than the hash. */
 	EVP_MD *sha256;
@@ -151,7 +151,7 @@ void tokens_forget(struct db *db);
 /* migrate.c: bring the file to the newest schema, in one transaction for each step. */
 int db_migrate(sqlite3 *sql, struct warren_error *err);
 
-/* The errno for an error of SQLite. */
+/* Get the errno for an error of SQLite. */
 int sql_errno(sqlite3 *sql, int rc);
 /* Fill @err from an error of SQLite; returns -errno. */
 int sql_error(sqlite3 *sql, int rc, struct warren_error *err, const char *what);

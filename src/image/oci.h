@@ -24,7 +24,8 @@ enum oci_state {
 };
 
 struct oci_layer {
-	char digest[REF_DIGEST_LEN + 1]; /* of the blob; for an archive: the diff id */
+	char digest[REF_DIGEST_LEN +
+		    1]; /* digest of the blob; for an archive, the diff id */
 	char diff_id[REF_DIGEST_LEN + 1];
 	uint64_t size, done;
 	enum oci_state state;

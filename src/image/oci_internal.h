@@ -7,7 +7,7 @@
 
 /* Return -ECANCELED if the caller has cancelled. */
 int oci_cancelled(const struct oci_options *o, struct warren_error *err);
-/* Sleep briefly, then do the same; for code that has to poll. */
+/* Like oci_cancelled(), after a brief sleep. For code that has to poll. */
 int oci_pause(const struct oci_options *o, struct warren_error *err);
 /* Take a shared lock on the store. */
 int oci_lock(const struct store *s, const struct oci_options *o,

@@ -56,7 +56,7 @@ void oci_entries_free(struct oci_entry *entries, size_t n);
 char *oci_make_config(const char *platform, const char *diff_id);
 char *oci_make_manifest(const char *config, const char *diff_id, uint64_t size);
 
-/* "sha256:..." of @size bytes. */
+/* Write the digest of @size bytes, "sha256:...". */
 void oci_digest(const void *data, size_t size, char ret[REF_DIGEST_LEN + 1]);
 
 #endif /* IMAGE_OCI_JSON_H */

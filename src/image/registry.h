@@ -7,7 +7,7 @@
  * TLS is optional. It connects anonymously, with basic authentication or with bearer
  * tokens; logins come from the user's docker configuration and credential helpers. It
  * remembers the result, and retries temporary failures with backoff. All responses are
- * untrusted: sizes are bounded, and data with a wrong digest is never passed on.
+ * untrusted: sizes are bounded, and data with a wrong digest is never used.
  */
 #ifndef IMAGE_REGISTRY_H
 #define IMAGE_REGISTRY_H
@@ -35,15 +35,15 @@ struct registry_options {
 	/*
 	 * The reference comes from an untrusted client: connect only to public addresses
 	 * and only with TLS, except to hosts listed in @trusted or @insecure. @hidden
-	 * (may be NULL) gets the reason of a failure if the error must not contain it.
+	 * (may be NULL) gets the reason for a failure if the error must not contain it.
 	 * The lists and @hidden must stay valid until registry_close().
 	 */
 	bool public_only;
 	const char *const *trusted; /* HOST or HOST:PORT, NULL-terminated */
 	struct warren_error *hidden;
-	unsigned parallel;   /* downloads at a time; 0: 4 */
-	unsigned backoff_ms; /* before the first retry, doubled each time; 0: 500 */
-	unsigned stall_s;    /* retry a download after so long without data; 0: 30 */
+	unsigned parallel;   /* maximum concurrent downloads; 0: 4 */
+	unsigned backoff_ms; /* ms before the first retry, doubled each time; 0: 500 */
+	unsigned stall_s; /* seconds without data before a download is retried; 0: 30 */
 	/*
 	 * Called often, in the caller's thread; may be NULL. Returns non-zero to cancel.
 	 * @n is 0 during other requests (a manifest, a login).
@@ -75,8 +75,8 @@ int registry_fetch(struct registry *r, struct registry_blob *blobs, size_t n,
 
 /*
  * Check a login. 0: @registry accepts it; 1: the registry needs no login, so nothing was
- * checked; -EACCES: it refuses the login. For an error of registry_unreachable(), the
- * registry could not be reached.
+ * checked; -EACCES: it refuses the login. If registry_unreachable() is true for the
+ * error, the registry could not be reached.
  */
 int registry_check_login(const char *registry, const struct registry_options *options,
 			 const char *user, const char *secret, struct warren_error *err);

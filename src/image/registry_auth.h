@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* registry_auth.h - authentication challenges of a registry, and stored logins */
+/* registry_auth.h - authentication challenges from a registry, and stored logins */
 #ifndef IMAGE_REGISTRY_AUTH_H
 #define IMAGE_REGISTRY_AUTH_H
 

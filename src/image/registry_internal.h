@@ -30,7 +30,10 @@ enum registry_limits {
 	REGISTRY_REDIRECTS_MAX = 5,
 	REGISTRY_RETRIES_MAX = 5,
 	REGISTRY_FIRST_RETRIES_MAX =
-		/* Before the first response of the registry: a wrong name fails soon. */
+		/*
+		 * Retries before the first response of the registry, so that a wrong name
+		 * fails soon.
+		 */
 		1,
 	REGISTRY_RETRY_AFTER_MAX_MS = 60000,
 	REGISTRY_ERROR_BODY_MAX = 64 << 10,
@@ -44,10 +47,10 @@ struct registry {
 	struct ref ref;
 	char text[REF_TEXT_MAX]; /* the reference, for messages */
 	char host[sizeof(((struct ref *)NULL)->registry) +
-		  16];       /* the host that serves it */
+		  16];       /* the host that serves the registry */
 	char *docker_config; /* NULL: the user's */
 	char *ca_file;
-	bool insecure; /* the configuration lists it as insecure */
+	bool insecure; /* the configuration lists the registry as insecure */
 	bool plain_ok; /* insecure or on loopback: TLS is optional */
 	bool plain;    /* TLS is not used; may change until the first response */
 	bool answered;
@@ -95,13 +98,13 @@ struct http {
 	char *location; /* target of the last redirect */
 	unsigned redirects;
 	unsigned retries;
-	unsigned logins; /* reg->logins when it was sent */
+	unsigned logins; /* value of reg->logins when the request was sent */
 	bool login_sent;
 	/* This request renewed the login, which is not accepted yet. */
 	bool login_renewed;
 	uint64_t not_before; /* time of a retry, on the monotonic clock */
 
-	bool tls; /* it was sent with TLS */
+	bool tls; /* the request was sent with TLS */
 	/* Guarded, but any address is allowed: a listed host or a proxy. */
 	bool any_address;
 
@@ -143,7 +146,7 @@ int http_pump(struct registry *reg, unsigned wait_ms, struct warren_error *err);
 int http_run(struct http *h, struct warren_error *err);
 /* The current URL of the exchange; the caller frees it. */
 char *http_url(const struct http *h);
-/* A part of a URL, which the caller frees; NULL: it has none. */
+/* Get a part of a URL, which the caller frees; NULL: the URL has no such part. */
 char *http_url_part(const char *url, CURLUPart part);
 /* "host:port" of a URL, for messages. */
 void http_peer(const char *url, char peer[300]);

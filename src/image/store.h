@@ -2,7 +2,7 @@
 /*
  * store.h - the store of images on this machine
  *
- *	<state>/images/lock		shared to add images, exclusive to collect garbage
+ *	<state>/images/lock		locked to add images (shared) or collect garbage
  *	<state>/images/refs/<ref>	its image: "sha256:<image id>"
  *	<state>/images/<hex>/		an image by its id (digest of its configuration):
  *		record			the data needed to run it (below)

@@ -24,8 +24,8 @@ struct backend_sandbox {
 /* Every backend's exec begins with this; -1: no such descriptor. */
 struct backend_exec {
 	/*
-	 * The caller's ends of its streams; [0] may be a terminal, [3] is the command
-	 * pipe.
+	 * The caller's ends of the exec's streams; [0] may be a terminal, [3] is the
+	 * command pipe.
 	 */
 	int fd[4];
 	int output_fd; /* an eventfd, written when the journal grows */

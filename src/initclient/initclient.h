@@ -9,7 +9,7 @@
  *	request.c		requests to init and its replies, non-blocking
  *	client.c		the blocking client, on top of request.c
  *	exec.c			execs, on top of client.c
- *	files_ports.c		files and ports, likewise
+ *	files_ports.c		files and ports, on top of client.c
  *	journal_read.c		reads an exec's journal
  *	user.c			resolves "name", "uid", "uid:gid" to ids by its passwd
  *	sandbox_socket.c	the socket and the state file of a durable sandbox
@@ -36,9 +36,12 @@ struct initclient_exec;
 struct initclient_sandbox {
 	struct backend_sandbox base;
 	bool ready; /* init has sent READY */
-	/* This process created it, and has passed no connection to another one. */
+	/*
+	 * This process created the sandbox, and has passed no connection to another
+	 * process.
+	 */
 	bool fresh;
-	pid_t pid; /* init's; use it only for /proc/<pid> while pidfd is open */
+	pid_t pid; /* init's pid; use it only for /proc/<pid> while pidfd is open */
 	int pidfd;
 	/* pid and start time (in ticks) of init, from the state file; 0: unknown. */
 	uint32_t init_pid;
@@ -49,18 +52,19 @@ struct initclient_sandbox {
 	struct initclient_exec *execs;
 	struct initclient_user user;
 	uint64_t nofile;
-	uint32_t n_ids; /* ids below this exist inside */
+	uint32_t n_ids; /* ids below this exist inside the sandbox */
 	bool groups;    /* setgroups(2) is allowed inside */
 	bool framed;    /* an exec can have only three descriptors */
 	bool direct; /* with framed: an opened file is the sandbox's file, not a copy */
 	char *workdir;
 	char **env;
 	char *hostname;
-	/* Of an adopted sandbox: the text that `enforced` points into. */
+	/* For an adopted sandbox: the text that `enforced` points into. */
 	char *state_text;
 	bool paused;
-	bool may_take_long; /* it is a shim, which may be busy for minutes */
-	bool saved;         /* it is checkpointed (PROTO_SAVE) */
+	bool may_take_long; /* the client talks to a shim, which may be busy for minutes
+			     */
+	bool saved;         /* the sandbox is checkpointed (PROTO_SAVE) */
 	uint64_t oom_kills; /* OOM kills in cgroups of ended execs */
 	/* Whether these ids exist inside. NULL: ids below n_ids exist. */
 	bool (*has_ids)(const struct initclient_sandbox *sandbox, uint32_t uid,
@@ -75,7 +79,8 @@ struct initclient_exec {
 	uint32_t id;
 	uint64_t deadline; /* when init must have reported its end; 0: none */
 	bool done, accounts_sandbox;
-	bool kept; /* in a durable sandbox: perhaps only the journal says how it ended */
+	bool kept; /* the sandbox is durable: only the journal may say how the exec ended
+		    */
 	struct proto_exited result;
 	int journal;
 	/* For wait_fd, created on demand: an epoll of the connection and an eventfd. */

@@ -71,7 +71,7 @@ struct init_request_streams {
 	int gate;
 	bool keep_input; /* init keeps the write end of stdin, a WARREN_STDIO_PIPE */
 	bool hold;       /* output is not dropped before it is acknowledged */
-	/* See PROTO_SPAWN_FILE. No name: there is none. */
+	/* See PROTO_SPAWN_FILE. NULL: there is no file. */
 	const char *file;
 	const void *content;
 	size_t content_size;

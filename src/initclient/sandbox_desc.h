@@ -16,8 +16,8 @@ struct description {
 	struct init_request_base base;
 	const struct warren_enforcement *enforced;
 	size_t n_enforced;
-	bool paused; /* its processes are stopped, and it can be resumed */
-	bool saved;  /* it is also checkpointed, and uses no memory */
+	bool paused; /* the processes are stopped, and the sandbox can be resumed */
+	bool saved;  /* the sandbox is also checkpointed, and uses no memory */
 	struct initclient_sandbox
 		*sandbox; /* owns the data that the members above point to */
 };

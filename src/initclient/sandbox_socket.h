@@ -37,7 +37,7 @@ bool sandbox_socket_nobody(int r);
 
 /*
  * Get the pidfd and the user of the listener at the other end of sandbox->control.
- * -ESRCH: it is gone.
+ * -ESRCH: it has ended.
  */
 int sandbox_socket_identify(struct initclient_sandbox *sandbox, uid_t *ret_uid,
 			    struct warren_error *err);
@@ -63,7 +63,7 @@ int sandbox_socket_open_line(int sandboxes, struct initclient_sandbox *sandbox,
 void sandbox_socket_note_init(struct initclient_sandbox *sandbox);
 /*
  * Find init by that record, without a message to it: set sandbox->pid and sandbox->pidfd,
- * and return its user. -ESRCH: it is gone.
+ * and return its user. -ESRCH: init has ended.
  */
 int sandbox_socket_find_init(int sandboxes, struct initclient_sandbox *sandbox,
 			     uid_t *ret_uid, struct warren_error *err);

@@ -23,14 +23,14 @@
  * The request and its strings live until its closed() callback returns. closed() is
  * called exactly once and last: with 0 if the request was answered, or with -errno if the
  * client disconnected, was too slow, or sent a malformed body. After the call that
- * completes the answer, only closed() may use the request. No function of this header
+ * completes the response, only closed() may use the request. No function of this header
  * calls a callback.
  *
  * The server handles the requests of one connection one after another; further requests
  * wait in the client's socket. It answers malformed requests itself, without a handler.
  *
- * Memory: a waiting connection (between requests, or in a streamed answer) costs about a
- * kilobyte. All memory that a client can cause the server to use is bounded.
+ * Memory: a waiting connection (between requests, or in a streamed response) costs about
+ * a kilobyte. All memory that a client can cause the server to use is bounded.
  */
 #ifndef NET_HTTP_H
 #define NET_HTTP_H
@@ -80,8 +80,8 @@ struct http_request {
 	size_t n_headers;
 	const struct http_peer *peer;
 	bool has_body;
-	int64_t length; /* of the body; -1: chunked */
-	unsigned minor; /* of the version: HTTP/1.0 or 1.1 */
+	int64_t length; /* length of the body; -1: chunked */
+	unsigned minor; /* minor version: HTTP/1.0 or 1.1 */
 
 	/* Members for the handler: */
 	void *user;
@@ -101,7 +101,7 @@ struct http_request {
 };
 
 /*
- * The server's own answer to requests without a handler: malformed, timed out, body too
+ * The server's own response to requests without a handler: malformed, timed out, body too
  * large.
  */
 struct http_refusal {
@@ -115,7 +115,7 @@ struct http_refusal {
 
 /* 0: the default. */
 struct http_limits {
-	unsigned connections; /* at the same time; 16,384 */
+	unsigned connections; /* maximum concurrent connections; 16,384 */
 	/*
 	 * How many of these are reserved for unix sockets; as many again are reserved for
 	 * known clients (http_known()). 0: none. Idle connections of unknown clients are
@@ -126,17 +126,17 @@ struct http_limits {
 	unsigned header_ms;    /* time for a head from its first byte; 10 s */
 	unsigned idle_ms;      /* time between two requests; 75 s */
 	unsigned body_ms; /* time without a byte of a body that the handler reads; 30 s */
-	/* How long the client may read no byte of the answer; 60 s. */
+	/* How long the client may go without reading a byte of the response; 60 s. */
 	unsigned write_ms;
 	/*
 	 * A client that has closed its half may have disconnected, or may only have sent
-	 * everything; TCP does not distinguish these. After this time without an answer,
+	 * everything; TCP does not distinguish these. After this time without a response,
 	 * the server treats the client as disconnected; 3 s.
 	 */
 	unsigned half_close_ms;
 	/*
 	 * Bytes of memory for bodies that are being collected, for all requests together,
-	 * without the first 16 kB of each body; 256 MB. Kept answers (http_keep()) may
+	 * without the first 16 kB of each body; 256 MB. Kept responses (http_keep()) may
 	 * use half as much in addition. Each owner of requests (http_owner()) has a share
 	 * of both. Requests that need more are refused (503).
 	 */
@@ -161,15 +161,15 @@ int http_server_new(struct net_loop *loop, const struct http_options *options,
  * not call it from a callback of a request.
  */
 struct http_server *http_server_free(struct http_server *server);
-/* Stop accepting, close idle connections, and answer requests under way. */
+/* Stop accepting, close idle connections, and answer requests in progress. */
 void http_server_drain(struct http_server *server);
 /*
- * Call it from time to time after http_server_drain(). It ends connections on which the
- * client only has to read its answer, if it has read nothing since the last call.
+ * Call this repeatedly after http_server_drain(). It ends connections on which the client
+ * only has to read its response, but has read nothing since the last call.
  */
 void http_server_cut(struct http_server *server);
 /*
- * Answer 503 to all requests whose answer has not begun. Call it after
+ * Answer 503 to all requests whose response has not begun. Call it after
  * http_server_drain().
  */
 void http_server_refuse(struct http_server *server, const char *code,
@@ -196,7 +196,8 @@ int http_server_adopt(struct http_server *server, int fd, struct tls *tls);
 /* ------------------------------------------------------------------ the request */
 
 /*
- * The value of a header; the case of @name is ignored. NULL: none. The first of several.
+ * Get the value of a header; the case of @name is ignored. If there are several, get the
+ * first. NULL: none.
  */
 const char *http_header(const struct http_request *req, const char *name);
 /* Whether @token is in the list in the header @name. Several headers form one list. */
@@ -230,7 +231,7 @@ void http_stream(struct http_request *req,
 void http_pause(struct http_request *req);
 void http_resume(struct http_request *req);
 
-/* ------------------------------------------------------------------ the answer */
+/* ------------------------------------------------------------------ the response */
 
 /*
  * The server sets Content-Length, Transfer-Encoding, Connection and Date; malformed
@@ -243,34 +244,34 @@ int http_respond(struct http_request *req, int status, const struct http_header 
 int http_respond_file(struct http_request *req, int status,
 		      const struct http_header *headers, size_t n_headers, int fd,
 		      uint64_t offset, uint64_t n);
-/* Begin an answer of @length bytes; -1: unknown length. */
+/* Begin a response of @length bytes; -1: unknown length. */
 int http_begin_response(struct http_request *req, int status,
 			const struct http_header *headers, size_t n_headers,
 			int64_t length);
 /*
- * Count @n more bytes that the handler keeps for the answer, until the request is closed.
- * False: this exceeds the memory limit of the server or of the owner.
+ * Count @n more bytes that the handler keeps for the response, until the request is
+ * closed. False: this exceeds the memory limit of the server or of the owner.
  */
 bool http_keep(struct http_request *req, size_t n);
 /*
- * Send a part of the answer. 0: continue; 1: accepted, but wait for drained() before the
- * next write; -errno: closed() follows.
+ * Send a part of the response. 0: continue; 1: accepted, but wait for drained() before
+ * the next write; -errno: closed() follows.
  */
 int http_write(struct http_request *req, const void *data, size_t n);
-/* The answer is complete. If it is shorter than its length, the connection is cut. */
+/* The response is complete. If it is shorter than its length, the connection is cut. */
 int http_end(struct http_request *req);
 /*
  * Like http_respond() with the body of a refusal. @code NULL: the default of that status.
  */
 int http_refuse(struct http_request *req, int status, const char *code,
 		const char *message);
-/* Cut the connection because an answer that has begun cannot continue. */
+/* Cut the connection because a response that has begun cannot continue. */
 void http_abort(struct http_request *req);
 /*
- * End a request whose client has lost its permission. If the answer has not begun, the
- * answer is @status and @why; otherwise the connection is cut. This is the only function
- * here that calls closed(): call it from the loop (a task, a timer), not from a callback
- * of a request.
+ * End a request whose client has lost its permission. If the response has not begun, the
+ * response is @status and @why; otherwise the connection is cut. This is the only
+ * function here that calls closed(): call it from the loop (a task, a timer), not from a
+ * callback of a request.
  */
 void http_cut(struct http_request *req, int status, const char *why);
 /*
@@ -284,7 +285,7 @@ void http_known(struct http_request *req, bool known);
  */
 int http_owner(struct http_request *req, const char *name) MUST_CHECK;
 bool http_response_begun(const struct http_request *req);
-/* The status of the answer, for logs; 0: none yet; 101: upgraded. */
+/* The status of the response, for logs; 0: none yet; 101: upgraded. */
 int http_status(const struct http_request *req);
 
 /*

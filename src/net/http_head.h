@@ -23,12 +23,12 @@ struct http_field {
 };
 
 struct http_head {
-	const char *method, *target; /* of a request */
+	const char *method, *target; /* method and target of a request */
 	/* The host of an absolute target, or the target of CONNECT; NULL: neither. */
 	const char *authority;
 	bool https;      /* the scheme of an absolute target */
 	unsigned status; /* status of a response */
-	unsigned minor;  /* of the version 1.x */
+	unsigned minor;  /* minor number of the version 1.x */
 	size_t n_fields;
 	struct http_field fields[HTTP_FIELDS_MAX];
 
@@ -37,7 +37,7 @@ struct http_head {
 	bool close, keep_alive, upgrade; /* options of the header Connection */
 	bool expect_continue;
 
-	const char *why; /* reason of a refusal */
+	const char *why; /* reason for a refusal */
 };
 
 /*
@@ -54,8 +54,8 @@ long http_head_find(const char *data, size_t n, size_t *scanned);
  */
 int http_head_request(char *data, size_t n, struct http_head *h);
 /*
- * The same for a request to a proxy: CONNECT has a host and a port as its target, and an
- * absolute target does not replace the header Host.
+ * Like http_head_request(), for a request to a proxy: CONNECT has a host and a port as
+ * its target, and an absolute target does not replace the header Host.
  */
 int http_head_proxy_request(char *data, size_t n, struct http_head *h);
 int http_head_response(char *data, size_t n, struct http_head *h);

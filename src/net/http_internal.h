@@ -4,7 +4,7 @@
  *
  *	http_server.c   listening, accepting, deadlines
  *	http_conn.c     a connection: receives heads and bodies, request after request
- *	http_answer.c   sends answers
+ *	http_answer.c   sends responses
  *	http_text.c     headers, status lines, decoding
  *
  * http_conn_arm() chooses the deadline of a connection, http_conn_work() processes its
@@ -27,7 +27,7 @@ enum deadline {
 	DEADLINE_BODY,   /* from the last byte */
 	DEADLINE_WRITE,  /* from the last byte that the client read */
 	DEADLINE_HALF,   /* the client has closed its half */
-	DEADLINE_LINGER, /* the client may read the last answer */
+	DEADLINE_LINGER, /* the client may read the last response */
 	DEADLINE_MAX
 };
 
@@ -40,22 +40,24 @@ struct http_conn {
 	struct http_server *server;
 	struct request *req;   /* the current request */
 	struct http_body body; /* the rest of its body */
-	struct loop_task task; /* continues after an answer that was not immediate */
-	struct link all;       /* in the list of all connections */
-	struct link queue;     /* in the queue of its deadline */
+	struct loop_task task; /* continues after a response that was not immediate */
+	struct link all;       /* link in the list of all connections */
+	struct link queue;     /* link in the queue of its deadline */
 	uint64_t due;
 	uint64_t progress; /* bytes sent and received when the deadline was set */
 	uint64_t taken; /* bytes sent + 1 at the last http_server_cut(); 0: not called */
 	size_t scanned; /* scanned bytes of an incomplete head */
 	struct http_peer peer;
 	uint8_t deadline; /* enum deadline */
-	/* In http_conn_work(), which notices the end of the connection itself. */
+	/*
+	 * Set while in http_conn_work(), which notices the end of the connection itself.
+	 */
 	bool working;
-	bool close_after; /* this answer is the last */
-	bool lingering;   /* open only until the client has read the last answer */
-	bool used;        /* it has had a request */
+	bool close_after; /* this response is the last */
+	bool lingering;   /* open only until the client has read the last response */
+	bool used;        /* the connection has had a request */
 	bool partial;     /* a part of a head has arrived */
-	bool aborted;     /* the loop will end it */
+	bool aborted;     /* the loop will end the connection */
 	bool known;       /* the client showed a valid token, or uses the unix socket */
 	/*
 	 * There were too many connections; open only until the client has read the
@@ -88,17 +90,17 @@ struct request {
 	void (*fn)(struct http_request *req, const char *data, size_t n);
 	struct buf collected;
 	struct http_owner *owner; /* NULL: none */
-	/* Bytes held for the body, and for the answer. */
+	/* Bytes held for the body, and for the response. */
 	size_t held[HTTP_ACCOUNTS];
-	uint64_t left; /* bytes left of an answer with a known length */
-	int status;    /* status of the answer; 0: not begun */
+	uint64_t left; /* bytes left of a response with a known length */
+	int status;    /* status of the response; 0: not begun */
 	char id[ID_LEN + 1];
 	uint8_t sink; /* enum sink */
-	bool expects; /* waits for "100 Continue" before it sends the body */
+	bool expects; /* the client waits for "100 Continue" before it sends the body */
 	bool paused;
 	bool keep_alive;   /* the client wants to keep the connection */
-	bool begun, ended; /* state of the answer */
-	bool bodiless;     /* no body: the answer to HEAD, a 204 or 304 */
+	bool begun, ended; /* state of the response */
+	bool bodiless;     /* no body: the response to HEAD, a 204 or 304 */
 	bool chunked;
 	bool sized; /* @left is valid */
 	bool upgraded;
@@ -119,7 +121,7 @@ bool http_account_keep(struct http_accounts *all, struct request *r, size_t n);
 /* Release the memory that @r holds in the account @which. */
 void http_account_give(struct http_accounts *all, enum http_account which,
 		       struct request *r);
-/* The request has ended. */
+/* Release everything that the ended request holds. */
 void http_account_leave(struct http_accounts *all, struct request *r);
 
 /* http_server.c */
@@ -161,7 +163,7 @@ bool http_conn_body_is_cheap(const struct http_conn *c);
 
 /* http_answer.c */
 /*
- * Send the server's own answer, to the current request if there is one; then end the
+ * Send the server's own response, to the current request if there is one; then end the
  * connection.
  */
 void http_conn_refuse(struct http_conn *c, int status, const char *why, int error);

@@ -2,8 +2,8 @@
 /*
  * http_proxy.h - forward a request, or all bytes, to an untrusted server
  *
- * The proxy parses the request and the answer and writes both anew; it passes nothing on
- * unchanged. An invalid answer of the server (two lengths, a line end in a value, an
+ * The proxy parses the request and the response and rewrites both; it forwards neither
+ * unchanged. An invalid response from the server (two lengths, a line end in a value, an
  * upgrade that was not requested) becomes a 502. If both sides agree to an upgrade, the
  * proxy forwards bytes from then on. A tunnel forwards bytes from the start, so the
  * server need not speak HTTP.
@@ -18,13 +18,13 @@ struct http_proxy_options {
 	const char *host;   /* value of Host for the server; NULL: the client's */
 	/* Headers that are not forwarded, NULL-terminated; NULL: none. */
 	const char *const *without;
-	/* Headers of the answer that are not forwarded; must outlive the request. */
+	/* Headers of the response that are not forwarded; must outlive the request. */
 	const char *const *answer_without;
-	/* A header to add to the answer; name NULL: none. */
+	/* A header to add to the response; name NULL: none. */
 	struct http_header with;
 	/*
-	 * How long to wait without progress for the head of the answer; after that, the
-	 * answer is 504. 0: 60 s.
+	 * How long to wait without progress for the head of the response; after that, the
+	 * response is 504. 0: 60 s.
 	 */
 	unsigned head_ms;
 	/*
@@ -37,8 +37,8 @@ struct http_proxy_options {
 
 /*
  * Forward @req to the server at the other end of @fd, a stream socket that is connected
- * or connecting, and answer with the server's answer. Takes @fd; the caller must not use
- * @req any more.
+ * or connecting, and answer with the server's response. Takes @fd; the caller must not
+ * use @req any more.
  */
 void http_proxy(struct http_request *req, int fd,
 		const struct http_proxy_options *options);

@@ -75,8 +75,8 @@ void loop_defer_named(struct net_loop *loop, struct loop_task *task, const char 
 /*
  * Like loop_defer(), for long work that is done in slices: a task that is not done queues
  * itself again. All such tasks together run for LOOP_LATER_MS per turn, in the order of
- * their calls; the rest wait for the next turn. So a new request waits at most for one
- * such share, even if many streams have much to send.
+ * their calls; the rest wait for the next turn. So a new request waits for at most one
+ * such share, even if many streams have a lot to send.
  */
 #define LOOP_LATER_MS          2
 #define loop_later(loop, task) loop_later_named(loop, task, LOOP_NAME(task))
@@ -122,7 +122,7 @@ struct loop_slow {
 
 struct loop_turns {
 	uint64_t slow;             /* turns over LOOP_SLOW_MS */
-	uint64_t longest_usec;     /* of all turns */
+	uint64_t longest_usec;     /* longest of all turns */
 	uint64_t longest_cpu_usec; /* processor time of the longest slow turn */
 	size_t n;
 	struct loop_slow by[LOOP_SLOW_KEPT + 1];

@@ -21,14 +21,14 @@ struct net_loop {
 	struct loop_task tasks; /* the head of a ring */
 	struct loop_task later; /* the same for tasks of loop_later() */
 	size_t working;         /* calls of loop_work() that run or wait */
-	unsigned in_pool;       /* how many of these the threads have */
-	/* The other calls, by tenant; the first queue is served next. */
+	unsigned in_pool;       /* how many of these calls run on threads */
+	/* The calls that wait, by tenant; the first queue is served next. */
 	struct work_queue *queues;
 	/* The watchdog. */
 	uint64_t turn;          /* ns: start of this turn; 0: not in a turn */
-	uint64_t last;          /* end of its last callback */
-	uint64_t worst;         /* duration of its longest callback */
-	const char *worst_name; /* name of its longest callback */
+	uint64_t last;          /* ns: end of the last callback in this turn */
+	uint64_t worst;         /* ns: duration of the longest callback in this turn */
+	const char *worst_name; /* name of the longest callback in this turn */
 	/* Name that the current callback gave to loop_mark(); NULL: none. */
 	const char *mark;
 	uint64_t sampled; /* time when the processor time was read */
@@ -37,7 +37,7 @@ struct net_loop {
 	void (*on_slow)(void *ctx, const char *name, uint64_t usec, uint64_t cpu_usec);
 	void *slow_ctx;
 	/*
-	 * Received bytes are passed on before more are received, and all bytes that one
+	 * Received bytes are delivered before more are received, and all bytes that one
 	 * stream sends in one round are sent together. So one buffer for each direction
 	 * serves all connections, and an idle connection needs none.
 	 */

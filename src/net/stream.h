@@ -64,7 +64,10 @@ struct stream {
 	struct loop_task
 		task; /* offers kept bytes, and reports errors and ends from the loop */
 	struct loop_task flush; /* continues a long write in a later turn */
-	/* Bytes received, but not taken; the first @kept_off of them are done. */
+	/*
+	 * Bytes that data() has not taken yet, after the first @kept_off bytes, which it
+	 * has taken.
+	 */
 	char *kept;
 	uint32_t kept_off, kept_len, kept_size;
 	struct stream_segment *first, *last; /* the queue */
@@ -92,7 +95,7 @@ int stream_open(struct stream *s, struct net_loop *loop, int fd, struct ssl_st *
 void stream_close(struct stream *s);
 
 void stream_pause(struct stream *s);
-/* Passes on the kept bytes, from the loop, and then continues to read. */
+/* Deliver the kept bytes from the loop, and then continue to read. */
 void stream_resume(struct stream *s);
 static inline size_t stream_kept(const struct stream *s)
 {

@@ -7,8 +7,8 @@ struct tls;
 struct ssl_st;
 
 /*
- * The server's side of a connection on @fd, which the caller keeps. NULL: there is no
- * certificate.
+ * Create the server side of a TLS connection on @fd, which the caller keeps. NULL: there
+ * is no certificate.
  */
 struct ssl_st *tls_accept(struct tls *tls, int fd);
 

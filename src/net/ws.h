@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ws.h - the server's side of a WebSocket (RFC 6455), on top of an upgraded request
+ * ws.h - the server side of a WebSocket (RFC 6455), on top of an upgraded request
  *
  *	static void on_request(struct http_request *req, void *ctx)
  *	{

@@ -14,19 +14,19 @@
  *
  * The order of a decision:
  *
- *	1. A rule that denies any of what the request may be: denied.
- *	2. A rule that allows all of what the request may be; without one: denied.
- *	3. If the address that the name resolved to is known: steps 1 and 2 for the
+ *	1. If a rule denies any form that the request may still take: denied.
+ *	2. If no rule allows every form that the request may still take: denied.
+ *	3. If the address that the name resolved to is known: repeat both for the
  *	   address. Step 2 is skipped for a public address: the name was allowed.
  *
- * So an address that was not a name's needs a rule with an address or a network, and a
- * special-purpose address needs one for special-purpose addresses (host.h), however it
- * was found.
+ * So a request for an address without a name needs a rule with an address or a network. A
+ * special-purpose address always needs a rule for special-purpose addresses (host.h),
+ * whether or not it comes from a name.
  *
- * A connection is judged several times, as more of it is known. While @opening, a part
- * that is not known (port 0, protocol 0) may still become anything: the request is
- * denied only if everything that it can become is denied. Nothing may be sent on before
- * it was judged without @opening.
+ * A connection is judged several times, as more becomes known about it. While @opening is
+ * set, an unknown part (port 0, protocol 0) may still become anything: the request is
+ * denied only if every form that it can take is denied. Nothing may be forwarded before
+ * the request was allowed without @opening.
  */
 #ifndef NETWORK_DECIDE_H
 #define NETWORK_DECIDE_H
@@ -36,26 +36,26 @@
 struct request {
 	struct host host; /* one name or one address; host_parse_single() */
 	bool has_address; /* the address that the name resolved to is known */
-	bool opening;     /* not all is known yet */
+	bool opening;     /* some parts are not known yet */
 	struct host address;
 	uint16_t port;
-	uint8_t protocol;   /* one of enum rule_protocol: RULE_TCP is not looked into */
-	const char *method; /* of a request that is seen; NULL: it is not */
-	const char *path;   /* of rule_path(); NULL: not known, or servers differ */
+	uint8_t protocol;   /* one of enum rule_protocol; RULE_TCP is not inspected */
+	const char *method; /* method of an inspected request; NULL: not inspected */
+	const char *path;   /* result of rule_path(); NULL: unknown or ambiguous */
 };
 
 enum decision_why {
-	DECISION_RULE,    /* a rule allows or denies it */
-	DECISION_NO_RULE, /* no rule allows it */
-	DECISION_SPECIAL, /* its address is special, and not listed */
+	DECISION_RULE,    /* a rule allows or denies the request */
+	DECISION_NO_RULE, /* no rule allows the request */
+	DECISION_SPECIAL, /* the address is special-purpose, and no rule lists it */
 	DECISION_INVALID, /* the request has no port, no protocol or no single host */
 };
 
 struct decision {
 	bool allowed;
 	enum decision_why why;
-	const struct rule *rule; /* for DECISION_RULE; it is the policy's */
-	bool by_address;         /* it is about the address, not about the name */
+	const struct rule *rule; /* for DECISION_RULE; borrowed from the policy */
+	bool by_address;         /* the address was decisive, not the name */
 };
 
 struct policy_index;
@@ -77,18 +77,18 @@ void policy_decide(const struct policy_index *x, const struct request *q,
 		   struct decision *ret);
 /*
  * Add to @to, as a rule that allows, the smallest rule that would have allowed @q.
- * Returns 1, or 0 if no such rule exists: it was allowed, a rule denies it, or it is
+ * Returns 1, or 0 if no such rule exists: @q was allowed, a rule denies it, or it is
  * invalid.
  */
 int decision_suggest(const struct request *q, const struct decision *d, struct policy *to,
 		     struct warren_error *err) MUST_CHECK;
-/* "no rule allows pypi.org:443 (https)": for people. */
+/* Describe the decision for users: "no rule allows pypi.org:443 (https)". */
 void decision_text(const struct request *q, const struct decision *d, struct buf *out);
 
 /*
- * The rules of a list whose hosts contain @h (host_contains()), from the smallest host to
- * the largest; within a host, in the order of the list. Rules that have no port or no
- * stream of @e are passed over, if it is not NULL.
+ * Iterate over the rules in a list whose hosts contain @h (host_contains()), from the
+ * smallest host to the largest; rules with the same host are in list order. If @e is not
+ * NULL, rules that share no port or no stream with it are skipped.
  */
 struct policy_walk {
 	const struct policy_index *index;

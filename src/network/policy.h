@@ -2,7 +2,7 @@
 /*
  * policy.h - what a sandbox may reach: rules that allow, rules that deny, and limits
  *
- * This folder decides, and does nothing: no sockets, no files, no clock.
+ * This folder only makes decisions. It uses no sockets, no files and no clock.
  *
  *	host.h           names, addresses and networks
  *	policy.h         rules; JSON out                 policy_json.h   JSON in
@@ -24,21 +24,20 @@
  *	limits: { connections: 64, bytes_per_second: 10m, total_bytes: 1g }
  *
  * A rule has either `host` or `public: true` (every name, and every public address). A
- * field that is left out does not limit; a list in a rule must not be empty. A policy
- * without rules allows nothing, nothing is allowed that no rule allows, and what a rule
- * denies is denied whatever others allow.
+ * field that is left out does not restrict the rule; a list in a rule must not be empty.
+ * Only what a rule allows is allowed, so a policy without rules allows nothing. What a
+ * rule denies is denied, no matter which other rules allow it.
  *
- * A stream is plain HTTP, TLS or something else, and that is what protocols are sets of:
- * `http` is the first, `https` and `tls` are the second, `tcp` is all three. What is
- * inside TLS is between the client and the server of that name, unless TLS is terminated
- * on the way; `https` differs from `tls` in that it may have `methods` and `paths`, and
- * then allows only requests that are seen. `methods` and `paths` without `protocols`
- * mean http and https.
+ * A stream is plain HTTP, TLS or something else. Each protocol is a set of these: `http`
+ * is plain HTTP, `https` and `tls` are TLS, and `tcp` is all three. The content of TLS is
+ * not inspected, unless TLS is terminated on the way. Unlike `tls`, `https` may have
+ * `methods` and `paths`; it then allows only requests that are inspected. `methods` and
+ * `paths` without `protocols` mean http and https.
  *
- * A path is exact, or ends in '*' and is a prefix. Paths are compared as bytes, after
- * what is encoded without need was decoded (rule_path()). A path that two servers could
- * read differently is like one that is not known: a rule with paths never allows it, and
- * denies it.
+ * A path is either exact, or ends in '*' and is a prefix. Paths are compared as bytes,
+ * after unnecessary encodings were decoded (rule_path()). A path that two servers could
+ * read differently counts as unknown: a rule that allows paths never allows it, and a
+ * rule that denies paths always denies it.
  */
 #ifndef NETWORK_POLICY_H
 #define NETWORK_POLICY_H
@@ -46,8 +45,8 @@
 #include "base/json.h"
 #include "network/host.h"
 
-#define POLICY_RULES_MAX 10000 /* of all rules */
-#define RULE_PORTS_MAX   64    /* ranges of a rule */
+#define POLICY_RULES_MAX 10000 /* maximum number of rules in a policy */
+#define RULE_PORTS_MAX   64    /* maximum number of port ranges in a rule */
 #define RULE_PATHS_MAX   64
 #define RULE_PATH_MAX    1024
 
@@ -67,7 +66,7 @@ enum rule_stream {
 	STREAM_ALL = 7,
 };
 
-#define RULE_METHODS_ALL 0x3ff /* with the bit of those that have no word */
+#define RULE_METHODS_ALL 0x3ff /* including the bit of methods that have no word */
 
 struct rule_ports {
 	uint16_t low, high;
@@ -75,8 +74,8 @@ struct rule_ports {
 
 struct rule {
 	struct host host;
-	char *name;               /* owns the text of the host; NULL: an address */
-	struct rule_ports *ports; /* in order, apart from each other; NULL: all */
+	char *name;               /* memory for the text of the host; NULL: an address */
+	struct rule_ports *ports; /* sorted ranges that do not touch; NULL: all ports */
 	size_t n_ports;
 	uint8_t protocols; /* enum rule_protocol; 0: all */
 	uint16_t methods;  /* a bit for each; RULE_METHODS_ALL: all */
@@ -90,7 +89,7 @@ struct rules {
 
 /* 0: no limit. */
 struct policy_limits {
-	uint64_t connections; /* at the same time */
+	uint64_t connections; /* concurrent connections */
 	uint64_t bytes_per_second;
 	uint64_t total_bytes;
 };
@@ -128,7 +127,7 @@ void policy_done(struct policy *p);
  */
 int policy_add(struct policy *p, struct rules *to, const struct host *h,
 	       struct rule **ret, struct warren_error *err) MUST_CHECK;
-/* The same, with all that @like has. */
+/* Append a copy of the rule @like. */
 int policy_add_copy(struct policy *p, struct rules *to, const struct rule *like,
 		    struct warren_error *err) MUST_CHECK;
 /* Remove the last rule of @from. */
@@ -139,16 +138,18 @@ int rule_add_ports(struct rule *r, uint16_t low, uint16_t high,
 		   struct warren_error *err) MUST_CHECK;
 int rule_add_path(struct rule *r, const char *path, size_t n,
 		  struct warren_error *err) MUST_CHECK;
-/* Check that the parts of a rule agree, and complete it. */
+/* Check that the parts of a rule are consistent, and fill in the missing ones. */
 int rule_finish(struct rule *r, struct warren_error *err) MUST_CHECK;
 
-/* The bit of a word; 0: it is none. */
+/* Get the bit of a word in `protocols`; 0: unknown word. */
 unsigned rule_protocol_bit(const char *word);
-/* The bit of a method; methods without a word share one, which has no name. */
+/*
+ * Get the bit of a method. All methods without a word share one bit, which has no name.
+ */
 unsigned rule_method_bit(const char *method);
 const char *rule_method_name(unsigned index); /* NULL: there are no more */
 const char *rule_protocol_name(unsigned index);
-/* The streams that a set of words means. */
+/* Get the streams (enum rule_stream) that a set of protocols includes. */
 uint8_t rule_streams(uint8_t protocols);
 static inline bool rule_is_limited(const struct rule *r)
 {
@@ -156,18 +157,18 @@ static inline bool rule_is_limited(const struct rule *r)
 }
 
 /*
- * The path of a request target in the form that rules are compared with: without its
- * query, with nothing encoded that need not be. False: servers differ in how they read
- * it (dot segments, empty segments, encoded slashes, parameters, ...), or it exceeds
- * @size.
+ * Convert the path of a request target to the form that rules are compared with: without
+ * the query and without unnecessary encodings. False: servers could read the path
+ * differently (dot segments, empty segments, encoded slashes, parameters, ...), or it
+ * exceeds @size.
  */
 bool rule_path(const char *target, char *out, size_t size);
 
 /* --------------------------------------------------------------------- extents */
 
 /*
- * What a rule is compared with: a set of streams to one host, all that a request may
- * turn out to be.
+ * The set of streams to one host that a request may turn out to be. Rules are compared
+ * with it.
  */
 struct extent {
 	uint16_t low, high; /* ports */
@@ -175,13 +176,13 @@ struct extent {
 	uint16_t methods;
 	const char *path; /* NULL: every path */
 	size_t path_len;
-	bool prefix; /* every path that begins with it */
+	bool prefix; /* every path that begins with `path` */
 };
 
-/* Whether the rule, apart from its host, means all of @e; some of @e. */
+/* Whether the rule, apart from its host, includes all of @e (covers) or some of @e. */
 bool rule_covers(const struct rule *r, const struct extent *e);
 bool rule_touches(const struct rule *r, const struct extent *e);
-/* The path of a rule, exact or a prefix: "/a/b", "/a*". */
+/* Set the path from that of a rule, exact or a prefix: "/a/b", "/a*". */
 void extent_set_path(struct extent *e, const char *pattern);
 bool extent_path_covers(const char *pattern, const struct extent *e);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * policy_json.h - read a policy from JSON values, which YAML becomes as well
+ * policy_json.h - read a policy from JSON values, which may come from YAML
  *
  * Errors begin with the field, as a JSON pointer: "/allow/0/host: must not be empty".
  */
@@ -12,9 +12,9 @@
 #include "network/policy.h"
 
 /*
- * @at is the pointer to @in, "" or "/network". -EINVAL: the policy is not valid; -E2BIG:
- * it has too many rules; -ENOMEM.
- * @ret is an empty policy, and stays one on failure.
+ * Read the policy @in. @at is the JSON pointer to it, such as "" or "/network". -EINVAL:
+ * the policy is not valid; -E2BIG: it has too many rules; -ENOMEM. @ret must be an empty
+ * policy. On failure, it stays empty.
  */
 int policy_read(const json_t *in, const char *at, struct policy *ret,
 		struct warren_error *err) MUST_CHECK;

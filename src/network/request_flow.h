@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * request_flow.h - the requests that a client sends over one connection of HTTP/1
+ * request_flow.h - split the bytes of an HTTP/1 connection into requests that can be
+ * judged
  *
  *	struct request_flow f = REQUEST_FLOW_INIT;
  *
@@ -9,18 +10,19 @@
  *		...
  *	} while (event != FLOW_MORE && event != FLOW_REFUSED && !f.connect);
  *
- * Each request of a connection is one for policy_decide(): FLOW_HEAD has it. The end of
- * its body is found with the strict parsers of net/http_head.h and net/http_body.h, which
- * refuse what two programs could frame differently; so a second request cannot be hidden
- * in the body of the first.
+ * Each request on a connection must be judged with policy_decide(); FLOW_HEAD provides
+ * it. The strict parsers in net/http_head.h and net/http_body.h find the end of its body.
+ * They refuse a message that two programs could frame differently, so a second request
+ * cannot be hidden in the body of the first.
  *
- * The names in a request must agree: that in an absolute target with the header Host,
- * and that with the host that the connection is for. What is sent on must be written
- * anew from what was parsed, with one Host, and not be the client's bytes.
+ * The host names in a request must agree: an absolute target, the header Host, and the
+ * host that the connection is for. The caller must not forward the client's bytes. It
+ * must write a new request from the parsed one, with a single Host.
  *
- * A connection that is no longer HTTP (CONNECT; or an upgrade that the server accepts)
- * must not be fed any more. What is in a tunnel is judged by itself. Only @websocket may
- * be sent on as an upgrade: in HTTP/2, there would be requests that are not judged.
+ * After CONNECT, or after an upgrade that the server accepts, a connection is no longer
+ * HTTP, and its bytes must not be fed to this parser. The content of a tunnel is judged
+ * separately. Only an upgrade with @websocket may be forwarded: after an upgrade to
+ * HTTP/2, requests would not be judged.
  */
 #ifndef NETWORK_REQUEST_FLOW_H
 #define NETWORK_REQUEST_FLOW_H
@@ -41,24 +43,25 @@ enum flow_event {
 };
 
 struct request_flow {
-	/* The caller's: */
-	const struct host *host; /* what the connection is for; NULL: it is a proxy's */
-	uint16_t port;           /* of the host */
-	bool tls;                /* it is the inside of TLS */
+	/* Set by the caller: */
+	const struct host
+		*host; /* host that the connection is for; NULL: any, as for a proxy */
+	uint16_t port; /* port of the host */
+	bool tls;      /* the bytes were decrypted from TLS */
 
 	/* What was parsed; valid until the next head. */
-	struct request request; /* for CONNECT: opening */
+	struct request request; /* for CONNECT, `opening` is set */
 	struct http_head head;
 	bool connect;
-	bool websocket;    /* the client wants to upgrade to that, and to nothing else */
-	const char *piece; /* in the caller's bytes */
+	bool websocket;    /* the client requests an upgrade to WebSocket only */
+	const char *piece; /* points into the caller's bytes */
 	size_t piece_len;
 	int status;
 	const char *why;
 
 	/* Private: */
 	uint8_t state;
-	struct buf bytes; /* of a head */
+	struct buf bytes; /* bytes of an incomplete head */
 	size_t scanned;
 	struct http_body body;
 	char name[HOST_TEXT_SIZE], path[REQUEST_PATH_MAX];
@@ -70,8 +73,9 @@ struct request_flow {
 	}
 
 /*
- * Use bytes up to one event; returns how many. FLOW_MORE: all were used, and all that
- * they mean was reported. After FLOW_REFUSED and behind CONNECT, none are used.
+ * Parse bytes up to the next event. Returns how many were used. FLOW_MORE: all bytes were
+ * used, and all their events were reported. After FLOW_REFUSED and after CONNECT, no
+ * bytes are used.
  */
 size_t request_flow_feed(struct request_flow *f, const char *data, size_t n,
 			 enum flow_event *ret_event);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * within.h - compare and intersect policies: what delegation rests on
+ * within.h - compare and intersect policies, as the basis for delegating access
  *
- * policy_within() is never true if there is a request that the child allows and the
- * parent does not. It may be false although there is none: several hosts of the parent
- * that together make up one of the child's are not put together.
+ * policy_within() never returns 1 if there is a request that the child allows and the
+ * parent does not. It may return 0 although there is no such request: it does not notice
+ * that several hosts of the parent together cover one host of the child.
  */
 #ifndef NETWORK_WITHIN_H
 #define NETWORK_WITHIN_H
@@ -12,17 +12,17 @@
 #include "network/policy.h"
 
 /*
- * Does @child never allow more than @parent? 1: it does not; 0: it may, and @err says
- * which rule or limit is why; -ENOMEM. The time is at worst proportional to the number of
- * rules that the parent denies and the child does not, times that of those that the
- * child allows.
+ * Check that @child never allows more than @parent. 1: it does not; 0: it may, and @err
+ * names the rule or limit; -ENOMEM. The worst-case time is proportional to A * B. A is
+ * the number of denying rules that only the parent has; B is the number of rules with
+ * which the child allows.
  */
 int policy_within(const struct policy *parent, const struct policy *child,
 		  struct warren_error *err) MUST_CHECK;
 
 /*
- * What both @a and @b allow, exactly: @ret, an empty policy. -E2BIG: it would have more
- * rules, or a rule more ports or paths, than a policy may have.
+ * Add to @ret, an empty policy, exactly what both @a and @b allow. -E2BIG: the result
+ * would have too many rules, or a rule with too many ports or paths.
  */
 int policy_intersect(const struct policy *a, const struct policy *b, struct policy *ret,
 		     struct warren_error *err) MUST_CHECK;

@@ -22,8 +22,8 @@
 
 #if defined(__clang_analyzer__)
 /*
- * For the analyzer, which does not know what the kernel writes to memory: it assumes that
- * an unknown function may write.
+ * A declaration for the analyzer, which does not know what the kernel writes to memory.
+ * It assumes that an unknown function may write.
  */
 long sys_call6(long nr, long a, long b, long c, long d, long e, long f);
 #elif defined(__x86_64__)

@@ -13,10 +13,10 @@
  * On v1 init stays in its creator's cgroup, which is also outside the limits. A machine
  * whose v2 mount has no controllers while v1 has them (the "hybrid") counts as v1.
  *
- * "warren" itself limits what all sandboxes together may use of the machine: processes
- * (PIDS_SHARE of the pids that the kernel can assign) and, on v1, where no sandbox's
- * memory includes them, the buffers of sockets. Limits that an administrator has set
- * there are not changed.
+ * "warren" itself limits what all sandboxes together may use: processes (PIDS_SHARE of
+ * the pids that the kernel can assign) and, on v1, socket buffers, which the memory limit
+ * of a sandbox does not include there. Limits that an administrator has set there are not
+ * changed.
  *
  * The directories in which init creates cgroups belong to the sandbox's root; the limit
  * files in them belong to the host's root. No process in a sandbox sees a cgroup mount.
@@ -48,7 +48,7 @@ enum cgroup_controller {
 
 struct cgroup_root {
 	enum cgroup_mode mode;
-	/* v1: one for each controller; v2: all are the same. */
+	/* v1: one directory for each controller; v2: the same directory for all. */
 	int dir[CGROUP_CONTROLLER_MAX];
 	char base[4096 +
 		  32]; /* parent directory of "warren" (v1: of <controller>/warren) */

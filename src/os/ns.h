@@ -18,7 +18,7 @@
  */
 pid_t ns_clone(uint64_t flags, int cgroup, int *ret_pidfd);
 
-/* A child and its function; pid and pidfd are set before it runs. */
+/* A child and its function; pid and pidfd are set before the function runs. */
 struct ns_child {
 	pid_t pid; /* 0 in the child itself */
 	int pidfd;
@@ -117,8 +117,8 @@ void ns_aside_listen(struct ns_aside *a);
  */
 int ns_loopback(bool up, struct warren_error *err);
 /*
- * Lower limits of this network namespace that the kernel applies to each socket. A limit
- * that is not per namespace on this kernel does not change. @sysctls is /proc/sys of a
+ * Lower limits of this network namespace that the kernel applies to each socket. Does not
+ * change a limit that is not per namespace on this kernel. @sysctls is /proc/sys of a
  * process of the host. Does not change errno.
  */
 void ns_limit_sockets(int sysctls);

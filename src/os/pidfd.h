@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 /*
- * Send SIGKILL repeatedly until the process is gone, because a single one may not be
+ * Send SIGKILL repeatedly until the process is gone, because a single signal may not be
  * delivered (if memory runs out, or the process is frozen at that moment). 0; -EBUSY if
  * it still exists after @ms; -errno if it cannot be signalled at all. A child of this
  * process is reaped.
@@ -14,8 +14,8 @@
 int pidfd_end(int pidfd, unsigned ms);
 /*
  * Whether a process has begun to exit, or has ended. @dir is its directory in /proc, or
- * -1 if that is gone. A pidfd only becomes readable after the last thread has ended,
- * which may be much later.
+ * -1 if that no longer exists. A pidfd only becomes readable after the last thread has
+ * ended, which may be much later.
  */
 bool proc_is_ending(int dir);
 

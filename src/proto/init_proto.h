@@ -3,8 +3,8 @@
  * init_proto.h - the protocol between a sandbox's init and its clients
  *
  * SOCK_SEQPACKET connections: each message is one struct, with descriptors (SCM_RIGHTS).
- * Both ends are of the same build, or of builds with the same PROTO_VERSION; a message of
- * another version is refused.
+ * Both ends come from the same build, or from builds with the same PROTO_VERSION; a
+ * message with another version is refused.
  *
  *	engine				init
  *	CONFIG + cgroups	-->
@@ -65,7 +65,7 @@
 #define PROTO_FDS_MAX      24
 #define PROTO_GROUPS_MAX   32
 #define PROTO_EXECS_MAX    512
-/* In ms, more than a hundred years; a longer timeout means none. */
+/* Maximum timeout in ms, more than a hundred years. A longer timeout means none. */
 #define PROTO_TIMEOUT_MAX (1ULL << 42)
 
 #define PROTO_FD_MAKER        3
@@ -138,9 +138,9 @@ enum proto_role {
 #define PROTO_ROLE_DIRS PROTO_ROLE_MEMORY
 #define PROTO_DIRS      (PROTO_ROLE_MAX - PROTO_ROLE_DIRS)
 
-/* The root has just been mounted: init opens its files again. */
+/* The root has just been mounted: init must reopen its files. */
 #define PROTO_CONFIG_ROOTED (1U << 0)
-#define PROTO_CONFIG_AHEAD  (1U << 1) /* there is time to prepare the first exec */
+#define PROTO_CONFIG_AHEAD  (1U << 1) /* prepare the first exec in advance */
 
 struct proto_config {
 	struct proto_header h;
@@ -150,7 +150,7 @@ struct proto_config {
 };
 
 #define PROTO_SPAWN_PTY     (1U << 0)
-#define PROTO_SPAWN_SOLE    (1U << 1) /* its usage is that of the whole sandbox */
+#define PROTO_SPAWN_SOLE    (1U << 1) /* report the usage of the whole sandbox */
 #define PROTO_SPAWN_MEMFD   (1U << 2) /* strings are in the first descriptor */
 #define PROTO_SPAWN_JOURNAL (1U << 3) /* the last two descriptors: journal, eventfd */
 #define PROTO_SPAWN_OUT     (1U << 4) /* stdout goes to the journal */
@@ -172,17 +172,16 @@ struct proto_config {
 #define PROTO_SPAWN_FILE (1U << 10)
 /*
  * PROTO_SPAWN_PTY with PROTO_SPAWN_JOURNAL: the output of the terminal is stream 1. The
- * master that is passed on is for input and resizing, and does not block; a process that
- * reads from it takes bytes away from the journal.
+ * REPLY contains the master, which is non-blocking, for input and resizing. A process
+ * that reads from it takes bytes away from the journal.
  */
 
 /* A stdio slot of SPAWN is the index of a descriptor in the message, or this. */
 #define PROTO_STDIO_NULL 0xff
 
 /*
- * Further descriptors that an exec may have besides the first three, at numbers that the
- * requester chooses (above 2, below its limit of open files; 0: none). For shells that
- * run one command after another.
+ * Additional descriptors for an exec, for shells that run one command after another. The
+ * client chooses their numbers (above 2, below the exec's limit of open files; 0: none).
  */
 enum proto_control {
 	/*
@@ -192,7 +191,7 @@ enum proto_control {
 	PROTO_CONTROL_RESULT,
 	/*
 	 * A pipe to read from, which the exec's user may open again through /proc. Its
-	 * write end is passed on with the REPLY and by ATTACH; init keeps it.
+	 * write end is sent with the REPLY and by ATTACH; init keeps a copy.
 	 */
 	PROTO_CONTROL_POKE,
 	/* A file that comes with SPAWN, before the journal. init keeps it for ATTACH. */
@@ -217,7 +216,8 @@ struct proto_spawn {
 	uint64_t memory, cpu_millis, pids;
 	uint16_t rows, cols;
 	uint8_t stdio[3];
-	uint8_t control[PROTO_CONTROL_MAX]; /* numbers, by enum proto_control */
+	uint8_t control[PROTO_CONTROL_MAX]; /* descriptor numbers, by enum proto_control
+					     */
 	/*
 	 * 1 + the index of a descriptor in the message that is a gate: the read end of a
 	 * pipe. The program is not executed before a byte can be read; if the pipe ends,
@@ -244,11 +244,11 @@ enum proto_whom {
 	PROTO_WHOM_FIRST, /* the first process */
 	PROTO_WHOM_TREE,  /* all */
 	PROTO_WHOM_REST,  /* all except the first */
-	/* Those of PROTO_WHOM_REST that started after the last record of stream 3. */
+	/* Processes of PROTO_WHOM_REST that started after the last record of stream 3. */
 	PROTO_WHOM_NEW,
 	PROTO_WHOM_ONE, /* only `pid`, if it is a process of the exec */
-	PROTO_WHOM_ALL, /* all of the sandbox; `exec` is 0. Signal 0 only tests: -ESRCH if
-			   no process catches SIGTERM */
+	PROTO_WHOM_ALL, /* all processes of the sandbox; `exec` is 0. Signal 0 only tests:
+			   -ESRCH if no process catches SIGTERM */
 	PROTO_WHOM_MAX,
 };
 
@@ -257,7 +257,7 @@ struct proto_signal {
 	uint32_t exec;
 	int32_t sig;
 	uint32_t whom;
-	int32_t pid; /* pid inside */
+	int32_t pid; /* pid inside the sandbox */
 };
 
 /*
@@ -275,7 +275,7 @@ struct proto_list {
 #define PROTO_PROCESS_IGNORES_INT (1U << 1)
 
 struct proto_process {
-	int32_t pid, ppid; /* pids inside */
+	int32_t pid, ppid; /* pids inside the sandbox */
 	uint32_t flags;
 	uint32_t pad;
 	uint64_t start; /* clock ticks since the machine started */
@@ -284,8 +284,8 @@ struct proto_process {
 /*
  * Files. A path is absolute and resolved within the sandbox's root; or it is relative to
  * an open directory that comes with the message, and must not lead out of it (-EXDEV).
- * Everything is done with the rights of one user. Nothing in /proc is opened or changed,
- * because init could be made to act on itself there.
+ * Everything is done with the privileges of one user. Nothing in /proc is opened or
+ * changed, because init could be made to act on itself there.
  */
 struct proto_open {
 	struct proto_header h;
@@ -297,7 +297,7 @@ struct proto_open {
 	char path[4096];
 };
 
-/* The user with whose rights a request is carried out. */
+/* The user whose privileges are used to carry out a request. */
 struct proto_who {
 	uint32_t uid, gid;
 	uint32_t n_groups; /* 0 where setgroups(2) is not possible */
@@ -504,9 +504,9 @@ struct proto_ready {
 
 #define PROTO_WELCOME_KEPT    (1U << 0)
 #define PROTO_WELCOME_SAVED   (1U << 1) /* see struct proto_save */
-#define PROTO_WELCOME_GATES   (1U << 2) /* it supports gates */
-#define PROTO_WELCOME_WORKERS (1U << 3) /* it starts file workers */
-#define PROTO_WELCOME_FILES   (1U << 4) /* it supports PROTO_SPAWN_FILE */
+#define PROTO_WELCOME_GATES   (1U << 2) /* the agent supports gates */
+#define PROTO_WELCOME_WORKERS (1U << 3) /* the agent starts file workers */
+#define PROTO_WELCOME_FILES   (1U << 4) /* the agent supports PROTO_SPAWN_FILE */
 
 struct proto_welcome {
 	struct proto_header h;
@@ -549,7 +549,7 @@ struct proto_reply {
 	struct proto_header h;
 	int32_t status; /* 0 or -errno */
 	uint32_t stage;
-	uint32_t gives; /* OPEN and CONNECT: 0, they have only one descriptor */
+	uint32_t gives; /* OPEN and CONNECT: 0, these replies have only one descriptor */
 	uint32_t value; /* result of CHANGE and WATCH */
 };
 
@@ -570,7 +570,7 @@ struct proto_entry {
 
 #define PROTO_ENTRIES_MAX 16384 /* bytes of entries in a message */
 
-/* The entries follow it. */
+/* A message with directory entries, which follow this struct. */
 struct proto_entries {
 	struct proto_header h;
 	uint32_t n;

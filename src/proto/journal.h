@@ -45,7 +45,7 @@
 enum journal_state {
 	JOURNAL_RUNNING,
 	JOURNAL_EXITED, /* the first process has ended; see the result */
-	JOURNAL_FAILED, /* it did not start; see the result */
+	JOURNAL_FAILED, /* the exec did not start; see the result */
 	JOURNAL_STATE_MAX,
 };
 
@@ -73,7 +73,7 @@ struct journal_result {
 };
 
 struct journal_record {
-	uint32_t size; /* of the payload */
+	uint32_t size; /* bytes of the payload */
 	uint32_t stream;
 };
 

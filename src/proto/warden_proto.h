@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * warden_proto.h - requests of the api process to the warden, and their replies
+ * warden_proto.h - requests from the api process to the warden, and their replies
  *
  * There is one SOCK_SEQPACKET connection. Each message is one struct, with descriptors.
  * The api process parses untrusted input, so the warden does not trust it: a request must
  * be in the table in warden.c, warden_proto_check() checks its size and strings, and the
- * warden checks it again against its own configuration. Replies may come in another order
- * than requests; `seq` says which request a reply belongs to.
+ * warden checks it again against its own configuration. Replies may arrive in a different
+ * order from requests; `seq` says which request a reply belongs to.
  */
 #ifndef PROTO_WARDEN_PROTO_H
 #define PROTO_WARDEN_PROTO_H
@@ -29,7 +29,7 @@
  */
 #define WIRE_NATIVE "native"
 
-/* The image of a sandbox whose backend has no choice of images. */
+/* The image name for a sandbox whose backend offers no choice of images. */
 #define WIRE_NO_IMAGE "none"
 
 enum warden_proto_type {
@@ -66,8 +66,8 @@ struct warden_proto_sandbox {
 };
 
 /*
- * At most WIRE_LIST_MAX ids that are greater than @after, in ascending order. Fewer than
- * that: there are no more.
+ * List at most WIRE_LIST_MAX ids that are greater than @after, in ascending order. If the
+ * reply has fewer ids, there are no more.
  */
 #define WIRE_LIST_MAX 4096
 
@@ -90,7 +90,7 @@ struct warden_proto_stats {
 
 /* Flags of a mount. */
 #define WIRE_READ_ONLY (1U << 0)
-#define WIRE_TMPFS     (1U << 1) /* a tmpfs: it has no source */
+#define WIRE_TMPFS     (1U << 1) /* a tmpfs, which has no source */
 
 struct warden_proto_mount {
 	uint32_t flags;
@@ -151,7 +151,7 @@ struct warden_proto_pool {
 	struct warden_proto_header h;
 	uint16_t n;
 	uint16_t all;  /* 1: this replaces all ids sent before */
-	uint32_t want; /* number that should be ready */
+	uint32_t want; /* target number of prepared sandboxes */
 };
 
 /*

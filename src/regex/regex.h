@@ -24,8 +24,8 @@ int pattern_new_text(const char *text, bool ignore_case, struct pattern **ret,
 int pattern_new_regex(const char *text, bool ignore_case, struct pattern **ret,
 		      struct warren_error *err);
 /*
- * A shell pattern, which must match a whole name: `*` and `?` do not match a slash, `**`
- * does.
+ * Create a shell pattern, which must match a whole name: `*` and `?` do not match a
+ * slash, `**` does.
  */
 int pattern_new_glob(const char *text, bool ignore_case, struct pattern **ret,
 		     struct warren_error *err);

@@ -14,7 +14,7 @@
  *
  * There are three transports:
  *
- * SHELLPROTO_CONTROL, if the shell can have further descriptors. The shell reads its
+ * SHELLPROTO_CONTROL, if the shell can have additional descriptors. The shell reads its
  * commands from SHELLPROTO_COMMAND_FD (a pipe) and writes results to SHELLPROTO_RESULT_FD
  * (a pipe, stream 3); stdin, stdout and stderr belong to the commands. The shell's user
  * must be able to open the pipe at SHELLPROTO_COMMAND_FD again through /proc (fchmod(2)
@@ -60,7 +60,7 @@
  *	  the command; never the shell.
  *	- `exit`, `exec`, and a failure under `set -e` end the shell as they do anywhere:
  *	  SHELLPROTO_ENDED, with its exit code. In a shell other than bash, `return`
- *outside of a function ends the shell too. At a terminal, `exec bash` at the end of a
+ * outside of a function ends the shell too. At a terminal, `exec bash` at the end of a
  *	  command replaces the shell.
  *	- a construct that is open at the end of the text (a here-document, a backslash)
  *	  ends with it. Errors count lines from the first line of the text. A DEBUG trap
@@ -117,10 +117,10 @@ enum shellproto_stream {
 
 enum shellproto_outcome {
 	SHELLPROTO_READY,       /* serial 0: the shell has started and can be fed */
-	SHELLPROTO_DONE,        /* ran to its end */
+	SHELLPROTO_DONE,        /* the command ran to its end */
 	SHELLPROTO_SYNTAX,      /* a line has a syntax error; stderr says which and why */
-	SHELLPROTO_ABORTED,     /* at a terminal: a shell error stopped it */
-	SHELLPROTO_INTERRUPTED, /* a SIGINT stopped it; exit_code is 130 */
+	SHELLPROTO_ABORTED,     /* at a terminal: a shell error stopped the command */
+	SHELLPROTO_INTERRUPTED, /* a SIGINT stopped the command; exit_code is 130 */
 	SHELLPROTO_ENDED,       /* the shell has ended, with exit_code */
 	SHELLPROTO_OUTCOME_MAX,
 };
@@ -169,7 +169,7 @@ void shellproto_markers(struct shellproto *s,
 /*
  * Take over a running shell: call this instead of shellproto_start(), after
  * shellproto_markers(). @serial commands were fed to the shell, and the result of the
- * last is still expected, or must be passed on again.
+ * last command is still expected, or must be reported again.
  */
 void shellproto_resume(struct shellproto *s, uint64_t serial);
 /*

@@ -25,7 +25,7 @@
 
 enum shellproto_state {
 	STATE_NEW,     /* before shellproto_start() */
-	STATE_IDLE,    /* can be fed */
+	STATE_IDLE,    /* the shell can be fed a command */
 	STATE_RUNNING, /* a command (or the start) has no result yet */
 	STATE_LEAVING, /* accepts no commands; the process still lives */
 	STATE_ENDED,   /* the process has ended */
@@ -47,10 +47,10 @@ struct shellproto {
 	void (*make_marker)(void *arg, uint64_t serial,
 			    uint8_t ret[SHELLPROTO_MARKER_SIZE]);
 	enum shellproto_state state;
-	bool greeted; /* the first result has come; output before it is dropped */
+	bool greeted; /* the first result has arrived; output before it is dropped */
 	char token[TOKEN_LEN + 1];
 	uint64_t serial;
-	int exit_code; /* of the last command, for $? of the next */
+	int exit_code; /* exit code of the last command, for $? of the next */
 	char flags[FLAGS_MAX];
 	bool line_reset; /* the next line fed has number LINE_BASE + 1 */
 	bool has_debug;  /* a command contained "DEBUG": there may be a trap */

@@ -12,14 +12,14 @@
  *	unit		BYTES, MILLIS (thousandths) or COUNT
  *	word		its name for users: option, key, warren_enforcement.name
  *	letter		its short option; 0: none
- *	min, max	bounds of a value that people give; 0: none
+ *	min, max	bounds of a value that users give; 0: none
  *	value, most	the values of defaults.WORD and max.WORD unless configured; the
  *			second is NONE (which is then allowed) or MOST("number")
  *	example		a value that works, for errors
  *	says		the help of the option
  *	title, note	the help of the configuration keys; @note only for defaults.WORD
  *
- * The table generates these encodings: the bodies and answers of the API, the warden
+ * The table generates these encodings: the requests and responses of the API, the warden
  * protocol, the spec for a shim, state files (live limits), the configuration with its
  * example and manual page, the options of `warren run` and of the client, and the checks
  * of both processes of the service. A new limit needs a row here and the code that

@@ -4,8 +4,9 @@
  *
  * The api requests one change of a sandbox at a time. The warden does not rely on that:
  * every request that creates, destroys or changes a sandbox claims its id first, on every
- * backend. While the first request is under way, a second one for the same id is refused.
- * So nothing changes between a backend's check of an id and the action that follows.
+ * backend. While the first request is in progress, a second request for the same id is
+ * refused. So nothing changes between a backend's check of an id and the action that
+ * follows.
  */
 #ifndef WARDEN_CLAIM_H
 #define WARDEN_CLAIM_H
@@ -37,9 +38,9 @@ void claims_drop(struct claims *all, struct claim *claim);
 
 /* Count one more sandbox before it is created. -EDQUOT: the maximum is reached. */
 int claims_count(struct claims *all);
-/* The creation of a counted sandbox succeeded or failed. */
+/* Record that the creation of a counted sandbox succeeded or failed. */
 void claims_created(struct claims *all, bool created);
-/* A sandbox was destroyed. */
+/* Record that a sandbox was destroyed. */
 void claims_destroyed(struct claims *all);
 
 #endif /* WARDEN_CLAIM_H */

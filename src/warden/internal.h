@@ -36,14 +36,14 @@ int engines_get(struct engines *all, const char *name, struct warren **ret,
 
 struct slow;
 
-/* @fn carries out a request on one of the threads and sends the answer to @sock. */
+/* @fn carries out a request on one of the threads and sends the reply to @sock. */
 struct slow *slow_new(void (*fn)(void *ctx, const void *msg, size_t size, int sock),
 		      void *ctx);
 /* Queue a request; @msg and @sock are copied. -EAGAIN: the queue is full. */
 int slow_put(struct slow *s, const void *msg, size_t size, int sock);
 /*
- * Drops waiting requests. Returns @s if a request is still under way; then @s must not be
- * freed.
+ * Drops waiting requests. Returns @s if a request is still in progress; then @s must not
+ * be freed.
  */
 struct slow *slow_stop(struct slow *s);
 
@@ -70,7 +70,7 @@ struct turns *turns_free(struct turns *t);
 int turns_start(struct turns *t, int sock);
 /*
  * Wait for the end of turns_start()'s threads, at most @ms (0: forever). False: a request
- * is still under way.
+ * is still in progress.
  */
 bool turns_join(struct turns *t, unsigned ms);
 
@@ -79,7 +79,7 @@ bool turns_join(struct turns *t, unsigned ms);
 struct probes;
 
 struct probes *probes_new(void);
-/* Accepts NULL; returns NULL. No probe may be under way. */
+/* Accepts NULL; returns NULL. No probe may be in progress. */
 struct probes *probes_free(struct probes *all);
 /*
  * Report the features of @engine as JSON. 1: another thread is probing it and will answer

@@ -2,13 +2,13 @@
 /*
  * pool.h - parts of sandboxes that are prepared in advance
  *
- * One thread prepares parts (warren_prepare()) while no create is under way: a few at
- * once when they run short, the rest when the warden was idle for a while. Their number
- * follows the demand: it doubles when a create finds no part, and halves after a period
- * in which half of the parts would have been enough. It stays between `min` and `max`.
- * The warden tells the api which ids are ready, and the api uses these ids first for new
- * sandboxes. If the part of an id is gone, the warden creates that sandbox without it.
- * The warden prepares no parts before an api is connected.
+ * One thread prepares parts (warren_prepare()) while no sandbox is being created: a few
+ * at once when they run short, the rest when the warden was idle for a while. Their
+ * number follows the demand: it doubles when no part is ready for a new sandbox, and
+ * halves after a period in which half of the parts would have been enough. It stays
+ * between `min` and `max`. The warden tells the api which ids are ready, and the api uses
+ * these ids first for new sandboxes. If the part of an id is gone, the warden creates
+ * that sandbox without it. The warden prepares no parts before an api is connected.
  */
 #ifndef WARDEN_POOL_H
 #define WARDEN_POOL_H

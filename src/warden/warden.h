@@ -40,7 +40,7 @@ struct warden_policy {
 
 /* A backend other than the native one. It is opened when a request first uses it. */
 struct warden_backend {
-	const char *name;     /* its name in requests */
+	const char *name;     /* name of the backend in requests */
 	const char *kind;     /* see warren_options.backend */
 	const char *settings; /* see warren_options.backend_config */
 	enum tier tier;
@@ -59,7 +59,7 @@ int warden_open(const struct warren_options *options, bool native,
 struct warden *warden_close(struct warden *w);
 /* Serve the requests from @sock, on separate threads, until the connection ends. */
 int warden_serve(struct warden *w, int sock, struct warren_error *err);
-/* While it is held, no part is prepared or destroyed. Call it around a fork. */
+/* While the warden is held, no part is prepared or destroyed. Call this around a fork. */
 void warden_hold(struct warden *w, bool hold);
 /*
  * Wait until all threads have ended after the end of the connection, at most @ms (0:

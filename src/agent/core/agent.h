@@ -6,7 +6,7 @@
  * In src/agent/init, for pid 1 of a native sandbox:
  *
  *	main.c		the loop: one epoll, one signalfd, one timerfd; the dispatch
- *	exec_child.c	starts the process of a SPAWN: from its plan to execve(2)
+ *	exec_child.c	starts the process of a SPAWN, from its plan up to execve(2)
  *	exec_procs.c	lists and signals the processes of an exec
  *	exec_cgroup.c	the cgroup of an exec, v1 and v2
  *	file_worker.c	WORKER: a child for file operations, charged to the sandbox
@@ -21,7 +21,7 @@
  *	exec_attach.c	requests about a running exec: ATTACH, ACK, CLOSE_INPUT
  *	journal_write.c	writes output into a journal
  *	open_connect.c	OPEN and CONNECT, and the dispatch of requests about files
- *	files.c		SCAN, CHANGE and WATCH; paths, and the rights of a user
+ *	files.c		SCAN, CHANGE and WATCH; paths, and the privileges of a user
  *	file_write.c	WRITE
  *	privileges.c	init's user and privileges
  *
@@ -58,30 +58,31 @@ struct exec {
 	uint32_t id;
 	int pid; /* 0: the slot is free, or the process has been reaped */
 	bool used;
-	bool accounts_sandbox; /* its usage is that of the whole sandbox */
+	bool accounts_sandbox; /* report the usage of the whole sandbox as its own */
 	int group;             /* index of its own cgroups; -1: none */
 	bool limited;          /* the request set limits on its cgroups */
 	uint64_t old_kills;    /* OOM kills in its cgroups by earlier execs */
 	bool timed_out;
-	bool killed;        /* its cgroup accepts no new processes */
-	bool failed;        /* it did not start, and the client knows: only reap it */
-	int start;          /* a pipe that closes on execve(2); -1: it has closed */
-	uint64_t start_by;  /* ns, monotonic: deadline for that execve(2) */
-	uint32_t seq;       /* sequence number of its SPAWN, for the reply */
-	int asker;          /* the connection that sent SPAWN; -1: it has ended */
-	uint64_t started;   /* ns, monotonic */
-	uint64_t deadline;  /* ns, monotonic; 0: none */
-	uint64_t kill_at;   /* ns, monotonic: when to kill it again; 0: not at all */
-	uint64_t kill_wait; /* ns from one attempt to kill it to the next; 0: none yet */
+	bool killed; /* the exec's cgroup accepts no new processes */
+	bool failed; /* the exec did not start, and the client knows: only reap it */
+	int start;   /* a pipe that closes on execve(2); -1: it has closed */
+	uint64_t start_by; /* ns, monotonic: deadline for that execve(2) */
+	uint32_t seq;      /* sequence number of its SPAWN, for the reply */
+	int asker;         /* the connection that sent SPAWN; -1: it has ended */
+	uint64_t started;  /* ns, monotonic */
+	uint64_t deadline; /* ns, monotonic; 0: none */
+	uint64_t
+		kill_at; /* ns, monotonic: when to try again to kill the exec; 0: never */
+	uint64_t kill_wait; /* ns between two attempts to kill the exec; 0: none yet */
 	int input; /* write end of its stdin, or its terminal; -1: not open here */
 	bool tty;  /* `input` is the terminal */
 	int wakeup, command; /* PROTO_CONTROL_*; -1: none */
-	bool gone;           /* shim only: it ended with its sandbox, without a result */
+	bool gone; /* shim only: the exec ended with its sandbox, without a result */
 	/* The newest pid when the last record of stream 3 was written. */
 	int mark;
 	uint32_t hears; /* bit mask of the connections to send EXITED to */
 
-	/* its journal */
+	/* The journal of the exec: */
 	int journal;                       /* -1: none */
 	int notify[PROTO_CONNECTIONS_MAX]; /* one eventfd per connection; -1: none */
 	uint32_t holds; /* bit mask of the connections that allow no gaps */
@@ -102,16 +103,16 @@ struct exec {
 /* A connection of a client. */
 struct conn {
 	int fd;    /* -1: free */
-	bool all;  /* it gets EXITED for every exec */
-	char *out; /* its outbox; NULL: empty */
+	bool all;  /* this connection gets EXITED for every exec */
+	char *out; /* messages that wait to be sent; NULL: none */
 	uint32_t out_from, out_to;
 };
 
 struct init {
-	/* At the start, the first one is that of the creator. */
+	/* At the start, the first connection is that of the creator. */
 	struct conn conns[PROTO_CONNECTIONS_MAX];
 	int listener; /* -1: not durable */
-	/* Time (ns, monotonic) until which the listener is ignored; 0: it is not. */
+	/* Ignore the listener until this time (ns, monotonic); 0: do not ignore it. */
 	uint64_t deaf_until;
 	bool kept;      /* after KEEP: the creator may disconnect */
 	bool gates;     /* init only: see struct proto_spawn */
@@ -138,12 +139,12 @@ extern struct init init;
 
 /* The data of an epoll event: the kind of descriptor, and its exec. */
 enum watch {
-	WATCH_CONN, /* with the number of the connection */
+	WATCH_CONN, /* the slot is the number of the connection */
 	WATCH_LISTEN,
 	WATCH_SIGNAL,
 	WATCH_TIMER,
-	WATCH_START, /* with the exec's slot */
-	WATCH_OUT,   /* with the exec's slot and stream */
+	WATCH_START, /* the slot is that of the exec */
+	WATCH_OUT,   /* the slot is that of the exec, and `which` is its stream */
 };
 extern char inbox[PROTO_MESSAGE_MAX];
 
@@ -208,8 +209,8 @@ void agent_exec_release(struct exec *ex);
 void exec_reap(void);
 void exec_deadlines(void);
 /*
- * Handle an event that is the same for init and shim; @what, @slot and @which are those
- * of watch_add().
+ * Handle an event that init and shim handle in the same way. @what, @slot and @which are
+ * those of watch_add().
  */
 void exec_event(unsigned what, unsigned slot, unsigned which);
 
@@ -279,7 +280,9 @@ long reach_dial(uint16_t port, bool ipv6);
 void reach_request(int c, size_t size, const int *fds, size_t n_fds);
 
 /* files.c */
-/* Act with the user's rights until as_self() is called; -EINVAL: @who is not valid. */
+/*
+ * Act with the user's privileges until as_self() is called. -EINVAL: @who is not valid.
+ */
 long as_user(const struct proto_who *who);
 void as_self(const struct proto_who *who);
 /*

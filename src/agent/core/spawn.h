@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spawn.h - start an exec: from the request to its process
+ * spawn.h - start an exec: turn a SPAWN request into a process
  *
  * spawn.c reads the request and prepares the streams, in every agent that runs execs;
  * exec_child.c creates the process and detects that it has started.
@@ -15,7 +15,7 @@ struct plan {
 	const char *cwd;
 	char **argv;
 	char **env;
-	/* The file of PROTO_SPAWN_FILE; no name: there is none. */
+	/* The file of PROTO_SPAWN_FILE. If there is none, the name is empty. */
 	const char *file, *content;
 	size_t content_size;
 	int stdio[3];

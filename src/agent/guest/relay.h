@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * relay.h - relay a connection to a port of the sandbox, for platforms that cannot pass a
- * socket out
+ * relay.h - relay a connection to a port in the sandbox, for platforms that cannot pass
+ * sockets out of it
  */
 #ifndef AGENT_GUEST_RELAY_H
 #define AGENT_GUEST_RELAY_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * filing.h - the work of a call with one file: open it to read, or replace it
+ * filing.h - open or replace one file on behalf of an MCP call
  *
- * A new content is written completely before it replaces the old file: until then it has
- * no name, or where the file system has no such files a temporary one, which is removed
- * if the call ends.
+ * New content is written completely before it replaces the old file. Until then, the new
+ * file has no name. On file systems that do not support this, it has a temporary name and
+ * is removed if the call ends.
  */
 #ifndef API_MCP_FILING_H
 #define API_MCP_FILING_H
@@ -20,37 +20,37 @@ struct mcp_filing {
 	struct mcp_call *call;
 	struct files *files;
 	char path[API_PATH_MAX];
-	/* Answers with an error of the file; NULL: an error of the tool. */
+	/* Report an error with the file. NULL: report a tool error. */
 	void (*failed)(struct mcp_call *c, const struct warren_error *err);
-	void (*begun)(struct mcp_filing *k); /* what follows the beginning */
+	void (*begun)(struct mcp_filing *k); /* the next step after mcp_filing_new() */
 	/* Reading: */
 	void (*opened)(struct mcp_filing *k);
-	int fd; /* -1: not open, or another thread has it */
+	int fd; /* -1: not open, or in use by another thread */
 	struct stat st;
 	/* Writing: */
 	void (*stored)(struct mcp_filing *k, bool created);
-	struct buf data; /* to write */
-	unsigned mode;   /* of a new file */
-	bool sets_mode;  /* of an old one, too */
+	struct buf data; /* bytes to write */
+	unsigned mode;   /* mode of a new file */
+	bool sets_mode;  /* also set the mode of an existing file */
 	struct file_target_op *finding;
 	struct file_target place;
 	struct file_writer *writer;
 	uint32_t stream;
 	bool nameless, made;
-	uint64_t count; /* for the caller */
+	uint64_t count; /* free for use by the caller */
 	char name[64];
 };
 
 /*
- * Begin for @path in @sandbox; the call has the state from then on. NULL: the call was
- * answered.
+ * Allocate the state for work with one file, and attach it to the call. Returns NULL on
+ * failure; the call was then answered with an error.
  */
 struct mcp_filing *mcp_filing_new(struct mcp_call *c);
 /* Open the file, and call `opened`. */
 void mcp_filing_open(struct mcp_filing *k, struct sandbox *sandbox);
 /* Replace the file with `data`, and call `stored`. */
 void mcp_filing_store(struct mcp_filing *k, struct sandbox *sandbox);
-/* The same after mcp_filing_open(). */
+/* Like mcp_filing_store(), but for a file that mcp_filing_open() has opened. */
 void mcp_filing_replace(struct mcp_filing *k);
 void mcp_filing_fail(struct mcp_filing *k, const struct warren_error *err);
 /* Read at most @max bytes from @offset, on any thread. */

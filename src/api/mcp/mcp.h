@@ -4,25 +4,25 @@
  *
  * Theory of operation
  *
- * A POST carries one message (or, of old clients, an array of them). It becomes an
- * exchange, and each request in it a call. The table of methods (methods.c) has the
- * handler of a call; `tools/call` goes on to the table of tools. A call answers once:
- * with JSON, or as the last event of a stream if something had to be sent before, such
- * as progress.
+ * A POST carries one message, or an array of messages from an old client. It becomes an
+ * exchange, and each request in it becomes a call. The method table (methods.c) has the
+ * handler of each call; the handler of `tools/call` uses the tool table. A call is
+ * answered once: with JSON, or with the last event of a stream if something else, such as
+ * progress, had to be sent first.
  *
  * Clients of the legacy era (rpc.h) have a session, which belongs to the token that
- * opened it. Modern clients have none; but a client that sends Warren-Session, as `warren
- * mcp` does, has one in this service. A session has its own sandbox, which is created
- * when a tool first needs one. It is deleted when the session ends: by DELETE, after a
- * long time without use, with its token, and when the service starts again (its row is
- * marked with MCP_MARK). Without a session, a tool needs the argument `sandbox`.
+ * opened it. Modern clients have no session, unless they send Warren-Session, as `warren
+ * mcp` does. A session has its own sandbox, which is created when a tool first needs one.
+ * The sandbox is deleted when the session ends: by DELETE, after a long time without use,
+ * when its token is removed, or when the service restarts. (MCP_MARK marks its row in the
+ * database.) Without a session, a tool needs the argument `sandbox`.
  *
- * If a modern client leaves, its call is cancelled; a call of a legacy client goes on
- * until it is cancelled by a message or its session ends.
+ * If a modern client disconnects, its call is cancelled. The call of a legacy client
+ * continues until a message cancels it or its session ends.
  *
  *	transport.c	HTTP: methods, headers, bodies
  *	http_sse.c	HTTP+SSE, the transport of old clients, at /sse
- *	exchange.c	answers, and streams of events
+ *	exchange.c responses, and streams of events
  *	rpc.c		messages and eras
  *	session.c	sessions
  *	call.c		calls: results, errors, progress, log messages, cancellation
@@ -56,7 +56,10 @@ struct api_record;
 struct mcp_session;
 struct mcp_exchange;
 
-/* The template of a sandbox that ends with its session; no user's template has it. */
+/*
+ * Template name that marks a sandbox that is deleted with its session. User templates
+ * cannot have this name.
+ */
 #define MCP_MARK "mcp:session"
 
 struct mcp {
@@ -79,11 +82,11 @@ struct mcp {
 /* Whether the request is for this API. */
 bool mcp_wants(const struct http_request *req);
 void mcp_request(struct http_request *req, struct mcp *mcp);
-/* Delete the sandboxes of sessions of an earlier process. */
+/* Delete the sandboxes of sessions that an earlier process left behind. */
 void mcp_restore(struct mcp *mcp);
 /* Like v1_stop(). */
 void mcp_stop(struct mcp *mcp, bool last);
-/* Call it when no request is left. */
+/* Free everything. Call this when no request is left. */
 void mcp_done(struct mcp *mcp);
 
 #endif /* API_MCP_MCP_H */

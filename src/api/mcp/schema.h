@@ -20,8 +20,8 @@ enum mcp_type {
 	MCP_STRING,
 	MCP_INTEGER,
 	MCP_BOOLEAN,
-	MCP_STRING_MAP, /* an object with strings */
-	MCP_VALUE_MAP,  /* an object with strings and integers */
+	MCP_STRING_MAP, /* an object whose values are strings */
+	MCP_VALUE_MAP,  /* an object whose values are strings and integers */
 	MCP_LIST,       /* an array of the objects that `items` describes */
 	MCP_STRING_LIST,
 };
@@ -31,9 +31,12 @@ struct mcp_field {
 	enum mcp_type type;
 	bool required;
 	bool nul; /* an argument: the string may contain U+0000 */
-	/* Of an integer, of a string's bytes, or of a map's members; both 0: any. */
+	/*
+	 * Bounds of an integer, of the bytes in a string, or of the members in a map;
+	 * both 0: any.
+	 */
 	int64_t min, max;
-	int64_t fallback;  /* of an integer argument that is not given; 0: none */
+	int64_t fallback;  /* default of a missing integer argument; 0: none */
 	const char *words; /* the allowed strings, separated by blanks; NULL: any */
 	const char *about;
 	const struct mcp_field *items;
@@ -53,7 +56,7 @@ struct mcp_object {
 /* Write the JSON Schema; @closed: other members are refused. */
 void schema_write(struct json *j, const char *key, const struct mcp_object *object,
 		  bool closed);
-/* Whether @args (NULL: none) matches; otherwise @why is a sentence for the client. */
+/* Check whether @args (NULL: none) matches. If not, @why is a sentence for the client. */
 bool schema_check(const struct mcp_object *object, const json_t *args, struct buf *why);
 const struct mcp_field *schema_find(const struct mcp_object *object, const char *name);
 

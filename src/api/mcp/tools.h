@@ -41,7 +41,7 @@ enum mcp_hint {
 
 struct mcp_tool {
 	const char *name, *title, *description;
-	const char *scope; /* that a token must have */
+	const char *scope; /* scope that a token must have */
 	unsigned hints;    /* bits of enum mcp_hint */
 	struct mcp_object input, output;
 };
@@ -50,16 +50,16 @@ extern const struct mcp_tool mcp_tools[MCP_TOOL_COUNT];
 
 /* NULL: there is no such tool. */
 const struct mcp_tool *mcp_tool_find(const char *name);
-/* One tool, as in tools/list. */
+/* Write one tool, as in tools/list. */
 void mcp_tool_write(struct json *j, const struct mcp_tool *tool);
 
-/* Limits that the texts tell. */
+/* Limits that the descriptions of the tools mention. */
 #define MCP_OUTPUT_DEFAULT  65536
 #define MCP_OUTPUT_MAX      262144
 #define MCP_TIMEOUT_DEFAULT 60000
 #define MCP_TIMEOUT_MAX     3600000
-#define MCP_READ_MAX        262144  /* bytes of text in one answer */
-#define MCP_DOWNLOAD_MAX    4194304 /* bytes of a file in one answer */
+#define MCP_READ_MAX        262144  /* bytes of text in one response */
+#define MCP_DOWNLOAD_MAX    4194304 /* bytes of a file in one response */
 #define MCP_EDIT_MAX        4194304 /* bytes of a file that is edited */
 
 #endif /* API_MCP_TOOLS_H */

@@ -15,18 +15,18 @@
 #include "service/core/fair_quota.h"
 #include "service/session/session.h"
 
-#define ANSWER_MAX (256U << 20) /* maximum bytes of the JSON of one answer */
+#define ANSWER_MAX (256U << 20) /* maximum bytes of the JSON of one response */
 
 /* --------------------------------------------------------------------- reply.c */
 
 struct ask;
 struct reply;
 
-/* An answer with fewer bytes is built at once and not counted. */
+/* A response with fewer bytes is built at once and not counted. */
 #define REPLY_SMALL   (32U << 10)
 #define REPLY_RAW_MAX ((64U << 20) + 65536)
 #define REPLY_PARTS   9
-/* Maximum bytes of all answers together; one tenant gets at most half. */
+/* Maximum bytes of all responses together; one tenant gets at most half. */
 #define REPLIES_MAX (512U << 20)
 
 enum reply_form {
@@ -44,7 +44,7 @@ struct reply_part {
 };
 
 /*
- * An answer that is encoded while its clients read it. It belongs to the loop, except
+ * A response that is encoded while its clients read it. It belongs to the loop, except
  * while another thread fills it.
  */
 struct reply {
@@ -60,9 +60,9 @@ struct reply {
 	struct fair_quota_lease lease;
 };
 
-/* The progress of a client that reads an answer. */
+/* The progress of a client that reads a response. */
 struct reply_reader {
-	struct reply *reply; /* NULL: another kind of answer */
+	struct reply *reply; /* NULL: another kind of response */
 	struct http_request *req;
 	size_t part, at;
 	struct codec codec;
@@ -84,10 +84,10 @@ size_t reply_size(const struct reply *r);
  * ran out.
  */
 bool reply_failed(struct reply *r);
-/* Write the whole reply at once; for small answers. */
+/* Write the whole reply at once; for small responses. */
 void reply_write(struct reply *r, struct buf *out);
 void reply_send(struct ask *ask, struct reply *r);
-/* The request has ended. */
+/* Detach the request, which has ended, from its reply. */
 void reply_left(struct ask *ask);
 
 /* ----------------------------------------------------------------------- idempotency.c
@@ -99,9 +99,9 @@ struct field;
 
 /*
  * The work for a request. It continues when the client disconnects, and its answer is
- * kept for a repeated request with the same X-Request-ID. But a job that waits for its
- * turn in a session, and whose request cannot be repeated, ends with its client. The
- * handler holds a reference, from its call to the answer.
+ * kept for a repeated request with the same X-Request-ID. Exception: a job that waits for
+ * its turn in a session ends with its client if its request cannot be repeated. The
+ * handler holds a reference, from its call to the response.
  */
 struct job {
 	struct swerex *sx;
@@ -113,15 +113,15 @@ struct job {
 	char tenant[DB_NAME_MAX + 1]; /* owner of the sandbox */
 	char id[80];                  /* "": the request cannot be repeated */
 	const struct call *call;
-	struct ask *asks; /* requests that wait for the answer */
+	struct ask *asks; /* requests that wait for the response */
 	json_t *body;
 	struct fair_quota_lease body_lease; /* a lease of sx->bodies until the job ends */
 	/* The session in which its act runs; NULL: none. */
 	struct session_terminal *session_terminal;
 	bool done;
 	int status;
-	struct buf answer;   /* the answer, if it is small */
-	struct reply *reply; /* the answer, if it is large */
+	struct buf answer;   /* the response, if it is small */
+	struct reply *reply; /* the response, if it is large */
 };
 
 /* An operation of the API. */
@@ -175,8 +175,8 @@ void job_withdraw(struct job *job);
 /* Send {"detail": @why} to all clients that wait. */
 void job_refuse(struct job *job, int status, const char *why);
 /*
- * Refuse the job because too many large answers are in memory; @what says what that means
- * for the client.
+ * Refuse the job because too many large responses are in memory. @what tells the client
+ * what this means for it.
  */
 void job_crowded(struct job *job, const char *what);
 /* Send {"detail": ...} to one request. */
@@ -212,7 +212,7 @@ void job_fail(struct job *job, const struct warren_error *err, const char *path)
 enum field_type {
 	FIELD_TEXT,
 	FIELD_TEXTS,        /* an array of texts */
-	FIELD_COMMAND,      /* a text, or an array of them */
+	FIELD_COMMAND,      /* a text, or an array of texts */
 	FIELD_NUMBER,       /* for example, seconds */
 	FIELD_MAYBE_NUMBER, /* a number or null */
 	FIELD_COUNT,        /* 0 to 1,000 */
@@ -238,7 +238,7 @@ bool fields_check(const json_t *body, const struct field *fields, size_t n,
 		  struct buf *detail);
 /* Whether @text is one of @words, each of which has a blank on either side. */
 bool field_is_word(const char *words, const char *text, size_t n);
-/* The text of a field; @otherwise if the body omits it. */
+/* Get the text of a field, or @otherwise if the body omits it. */
 const char *field_text(const json_t *body, const char *name, const char *otherwise);
 size_t field_size(const json_t *body, const char *name);
 bool field_bool(const json_t *body, const char *name);

@@ -12,8 +12,8 @@
  * handles files.
  *
  *	swerex.c		routes requests and identifies the caller
- *	idempotency.c		answers, and their repetition for repeated requests
- *	reply.c			large answers, encoded as the client reads them
+ *	idempotency.c		responses, which are repeated for repeated requests
+ *	reply.c			large responses, encoded as the client reads them
  *	exceptions.c		errors, as the exceptions that a client raises
  *	body_fields.c		the fields of a body
  *	session.c, execute.c, file.c, upload.c	handlers, by subject
@@ -42,18 +42,18 @@ struct swerex {
 	const struct config *config;
 	uid_t owner; /* user who started the service; needs no token on the unix socket */
 	void (*record)(const struct api_record *record); /* NULL: no log */
-	/* Private: kept answers, by sandbox and by age. */
+	/* Private: kept responses, by sandbox and by age. */
 	struct job *jobs[SWEREX_BUCKETS];
 	struct job *newest, *oldest;
-	size_t kept;               /* bytes of kept answers */
-	struct fair_quota answers; /* bytes of large answers that clients are reading */
-	struct fair_quota bodies;  /* bytes of the bodies of requests under way */
+	size_t kept;               /* bytes of kept responses */
+	struct fair_quota answers; /* bytes of large responses that clients are reading */
+	struct fair_quota bodies;  /* bytes of the bodies of requests in progress */
 };
 
 /* Whether the request is for this API. */
 bool swerex_wants(const struct http_request *req);
 void swerex_request(struct http_request *req, struct swerex *sx);
-/* Call it when no sandbox is used any more. */
+/* Free everything. Call this when no sandbox is in use any more. */
 void swerex_done(struct swerex *sx);
 
 #endif /* API_SWEREX_SWEREX_H */

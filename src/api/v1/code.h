@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* code.h - requests to run code: their state, and their answers */
+/* code.h - requests to run code: their state and their responses */
 #ifndef API_V1_CODE_H
 #define API_V1_CODE_H
 
@@ -10,10 +10,10 @@
 /* Base64 that becomes the content of a file, or stdin. */
 struct code_encoded {
 	const char *text;
-	size_t n, at; /* characters, and those that are decoded */
+	size_t n, at; /* number of characters, and how many are decoded */
 	char *data;
 	size_t size;
-	const void **to; /* where the result goes */
+	const void **to; /* where to store the result */
 	size_t *to_size;
 };
 
@@ -27,28 +27,31 @@ struct code_wanted {
 	size_t n_encoded, n_decoded;
 };
 
-/* Read a RunCode; the fields are borrowed from @body. Then code_wanted_decode(). */
+/* Read a RunCode; its fields are borrowed from @body. Call code_wanted_decode() next. */
 int code_wanted_read(const struct body *body, struct code_wanted *w,
 		     struct api_error *err) MUST_CHECK;
-/* Decode a slice of what is in base64: megabytes take long. Whether there is more. */
+/*
+ * Decode a slice of the base64 data, because megabytes take long. Returns whether there
+ * is more.
+ */
 bool code_wanted_decode(struct code_wanted *w);
 void code_wanted_done(struct code_wanted *w);
 
 /*
- * A result as JSON, in slices: as text it is up to six times as long as it is, and a
- * client may read slowly.
+ * A result as JSON, written in slices: the JSON can be six times as long as the output,
+ * and a client may read slowly.
  */
 struct code_answer {
 	const struct code_result *result;
 	bool no_output; /* without stdout and stderr */
-	size_t part;    /* private from here */
+	size_t part;    /* this and the following fields are private */
 	size_t at;
 	bool opened, base64;
 };
 
-/* The next slice; 1: there is more, 0: that was all. */
+/* Write the next slice. Returns 1 if there is more, otherwise 0. */
 int code_answer_next(struct code_answer *a, struct buf *out);
-/* Bytes that an answer is about to have before they are encoded. */
+/* The approximate size of a response before it is encoded. */
 size_t code_answer_size(const struct code_answer *a);
 
 /* The state of a call. */
@@ -59,11 +62,11 @@ struct code_call {
 	struct code_answer answer;
 	struct loop_task turn;
 	bool decoding, answering, blocked, begun;
-	bool broken; /* an event was lost: the answer must not look whole */
+	bool broken; /* an event was lost: the response must not look complete */
 	/* For a stream: */
 	bool stream, sse;
 	struct loop_timer *timer;
-	/* The beginning of a character whose end is still to come. */
+	/* The first bytes of a character that is not complete yet. */
 	struct {
 		char data[4];
 		size_t n;
@@ -75,7 +78,7 @@ void code_stream_started(void *ctx);
 bool code_stream_output(void *ctx, int stream, const char *data, size_t n);
 void code_stream_done(struct code_call *k, const struct code_result *result,
 		      const struct warren_error *err);
-/* More of the answer can be sent: code.c. */
+/* code.c: send more of the response. */
 void code_call_send(struct code_call *k);
 
 #endif /* API_V1_CODE_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * output_json.h - an answer with the output of a command, encoded as the client reads it
+ * output_json.h - a response with the output of a command, encoded as the client reads it
  *
  *	{ head "stdout":"...","stderr":"..." tail }
  *
@@ -14,7 +14,7 @@
 #include "net/loop.h"
 
 /*
- * An answer with at most this many bytes of output is built at once and has a
+ * A response with at most this many bytes of output is built at once and has a
  * Content-Length.
  */
 #define PIECES_SMALL (64U << 10)

@@ -21,14 +21,17 @@ struct wanted {
 };
 
 /*
- * Convert an error of backend @name, which is another program. Errors about the request
+ * Convert an error from backend @name, which is another program. Errors about the request
  * keep their code; errors of the program itself (such as a refused connection) become
  * API_ERR_BACKEND_UNAVAILABLE.
  */
 void backend_failed(struct api_error *err, const char *name,
 		    const struct warren_error *why);
 
-/* Read a CreateSandbox, apply the service's defaults, and check its maxima and policy. */
+/*
+ * Read a CreateSandbox, apply the service's defaults, and check its maximum values and
+ * policy.
+ */
 int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *body,
 		struct wanted *w, struct api_error *err) MUST_CHECK;
 void wanted_done(struct wanted *w);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * v1.h - Warren's own API: requests of openapi.yaml, translated for the service
+ * v1.h - Warren's own API: translates the requests in openapi.yaml for the service
  *
  * Each request becomes a struct call. v1.c routes it, identifies the caller, checks
  * parameters and body, and calls the handler of the operation. Handlers only translate:
  * the service decides which operations the state of a sandbox allows.
  *
  *	v1.c		the path of a request to its handler
- *	request.c	answers
+ *	request.c responses
  *	access.c	whether the caller may do it
  *	port.c		forwards requests to servers in sandboxes, by path or host name
- *	output_json.c	answers that are too long to keep in memory
+ *	output_json.c responses that are too long to keep in memory
  *	create_for.c	creates sandboxes for another API
  *	sandbox.c, to_json.c, exec.c, output.c, ...	handlers, by subject
  */
@@ -36,11 +36,11 @@ struct v1 {
 	struct live *live; /* NULL: requests do not end with their tokens */
 	const struct config *config;
 	const struct warden_policy *policy;
-	uint64_t quota[DB_QUOTA_MAX]; /* of a new tenant */
+	uint64_t quota[DB_QUOTA_MAX]; /* quota of a new tenant */
 	uid_t owner; /* user who started the service; needs no token on the unix socket */
 	uint64_t started_at;
 	bool stopping;
-	struct call *calls;                              /* calls under way */
+	struct call *calls;                              /* calls in progress */
 	void (*record)(const struct api_record *record); /* NULL: no log */
 };
 
@@ -59,7 +59,7 @@ struct call {
 	bool body_is_large; /* free it on another thread */
 	/* The state of the handler; gone() releases it. */
 	void *state;
-	/* The client disconnected, or the answer is complete. */
+	/* The client disconnected, or the response is complete. */
 	void (*gone)(struct call *c);
 	/*
 	 * The service is about to stop: end the stream with the data that a client needs
@@ -68,9 +68,10 @@ struct call {
 	 * the call.
 	 */
 	void (*stop)(struct call *c, bool last);
-	struct call *next, **prev; /* in v1.calls; NULL: the client has disconnected */
-	uint64_t begun;            /* ns, monotonic */
-	char cause[256];           /* reason of an internal error, for the log */
+	struct call *next,
+		**prev;  /* links in v1.calls; NULL: the client has disconnected */
+	uint64_t begun;  /* ns, monotonic */
+	char cause[256]; /* reason for an internal error, for the log */
 };
 
 /* Handles every request of the server. @ctx is a struct v1. */
@@ -88,14 +89,14 @@ void v1_stop(struct v1 *v1, bool last);
 void v1_refused(const struct http_refusal *refusal, struct buf *body, void *ctx);
 
 /*
- * request.c: after the answer, the handler must not use the call; references keep its
+ * request.c: after the response, the handler must not use the call; references keep its
  * memory.
  */
 struct call *call_ref(struct call *c);
 void call_unref(struct call *c);
 /*
  * Frees the body: a `gone` function for handlers that need the body only until the
- * answer.
+ * response.
  */
 void call_drop_body(struct call *c);
 void call_json(struct call *c, int status, const struct buf *body);
@@ -142,7 +143,7 @@ bool port_route(struct call *c);
 /* access.c: 0, or a refusal in @err. */
 int access_check(struct v1 *v1, struct http_request *req, struct route *route,
 		 struct caller *ret, struct api_error *err);
-/* Find the sandbox that @word means for @caller: 0 and its id, or a refusal in @err. */
+/* Find the sandbox that @word names for @caller: 0 and its id, or a refusal in @err. */
 int access_sandbox(struct v1 *v1, const struct caller *caller, const char *word,
 		   char ret_id[ID_LEN + 1], struct api_error *err);
 
@@ -151,17 +152,17 @@ int access_sandbox(struct v1 *v1, const struct caller *caller, const char *word,
  * refused.
  */
 struct sandbox *call_sandbox(struct call *c);
-/* The same, but 409 if it belongs to a run of code. */
+/* Like call_sandbox(), but answers 409 if the sandbox belongs to a code run. */
 struct sandbox *call_sandbox_to_use(struct call *c);
 /* The exec in the path; the caller releases it. NULL: the call is refused. */
 struct exec *call_exec(struct call *c);
 
-/* to_json.c: JSON of answers. */
+/* to_json.c: JSON of responses. */
 void sandbox_row_to_json(struct buf *out, const struct sandbox_row *row, bool checkpoint);
 void sandbox_to_json(struct buf *out, struct sandbox *sandbox);
 void exec_to_json(struct buf *out, struct exec *exec);
 void result_to_json(struct buf *out, const struct warren_result *r);
-/* Bytes as a JSON string, as text or base64. */
+/* Write bytes as a JSON string, as text or in base64. */
 void bytes_to_json(struct buf *out, const char *data, size_t n, bool base64);
 
 typedef void (*v1_handler)(struct call *c);

@@ -35,11 +35,11 @@ struct create_op {
 	struct warren_step outside[MAKING_STEPS_MAX];
 	size_t n_outside;
 	bool lend; /* a thread runs some steps while the child uses the caller's stack */
-	/* Those steps, which follow the current step. */
+	/* The steps that the thread runs, which follow the current step. */
 	const struct create_op_step *meanwhile;
 	size_t n_meanwhile;
 	int first_meanwhile;
-	bool meanwhile_done; /* the thread has done them */
+	bool meanwhile_done; /* the thread has finished these steps */
 };
 
 struct create_op_step {

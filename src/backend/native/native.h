@@ -46,7 +46,7 @@
 #define NATIVE_STEPS_MAX  48
 /* descriptors that the parent sends to the child: scratch space, layers, volumes */
 #define NATIVE_FDS_MAX (1 + IMAGE_MOUNTS_MAX + NATIVE_MOUNTS_MAX)
-#define NATIVE_IDS     65536U /* per sandbox */
+#define NATIVE_IDS     65536U /* number of ids per sandbox */
 /*
  * Descriptors that stay open for the life of a sandbox get numbers from here on, if
  * possible. Descriptors that a child needs have lower numbers. A child copies only those,
@@ -79,9 +79,9 @@ struct native {
 	struct ns_map subuid, subgid; /* for an ordinary user; count 0: none */
 	uint64_t memory_default;
 	pthread_mutex_t lock;     /* protects the members below; several threads create */
-	struct native_host *host; /* the newest one; NULL: not opened yet */
+	struct native_host *host; /* the newest `host` image; NULL: not opened yet */
 	struct native_prepared *parts; /* prepared sandboxes, the oldest first */
-	struct left left;              /* of a named engine */
+	struct left left;              /* failed sandboxes of a named engine */
 	struct native_inject inject;
 };
 
@@ -97,7 +97,7 @@ struct native_sandbox {
 	struct native *engine;
 	unsigned slot; /* its number determines the id range */
 	bool has_slot, has_cgroup;
-	/* It owns the socket and the state file with its id. */
+	/* Whether the sandbox owns the socket and the state file with its id. */
 	bool has_socket;
 	bool one_shot;               /* created for one exec */
 	uid_t base_id;               /* host uid of the sandbox's root */
@@ -130,10 +130,10 @@ struct native_plan {
 	uint64_t tmpfs; /* default size of a tmpfs */
 	bool on_disk;   /* the first mount received is the scratch space */
 	bool part;      /* a prepared sandbox: init starts before the root is mounted */
-	int stage;      /* of a prepared sandbox: commands for the process that mounts */
+	int stage; /* prepared sandbox: socket for commands to the process that mounts */
 	int control;
 	int listener; /* durable sandbox: listener for init; -1: none */
-	int sysctls;  /* the child's: /proc/sys of the host; -1: none */
+	int sysctls;  /* set by the child: /proc/sys of the host; -1: none */
 	int maker;    /* pidfd of the creator, whose death ends the child; -1: unknown */
 	bool shares_fds; /* the child shares the creator's descriptor table */
 	uint64_t times[NATIVE_STEPS_MAX];
@@ -193,7 +193,10 @@ int native_create(void *state, const struct warren_spec *spec,
  */
 int native_unmake(struct native *n, struct native_sandbox *sandbox,
 		  struct warren_error *err);
-/* The same for a failed creation: if it fails, a named engine keeps @sandbox. */
+/*
+ * Like native_unmake(), after a failed creation. If this fails too, a named engine keeps
+ * @sandbox.
+ */
 int native_undo(struct native *n, struct native_sandbox *sandbox,
 		struct warren_error *err);
 /* Free only the handle. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shimmed.h - sandboxes on other platforms: the part in the library; each sandbox has a
- * shim on the host
+ * shimmed.h - sandboxes on other platforms, each with a shim on the host: the part in
+ * libwarren
  *
  *	shimmed.c	the tables, one for each kind with a shim (backend/kind.h)
  *	engine.c	the engine, its directory, and the cleanup after a crash
@@ -36,22 +36,24 @@ struct shimmed {
 	char *config; /* JSON; NULL: none */
 	char name[33];
 	bool named;
-	char *path; /* of the engine's directory */
+	char *path; /* path of the engine's directory */
 	int dir_fd; /* descriptor of that directory */
 	int all_fd; /* run_dir/kept */
 	int sandboxes_fd;
 	int lock_fd;
 	char shim[PATH_MAX]; /* the program; "": it was not found */
 	struct warren_error missing;
-	/* The text of the last probe, into which its features point. */
+	/* The text of the last probe. The features of the probe point into it. */
 	const char *probed;
-	struct left left; /* of a named engine */
+	struct left left; /* failed sandboxes of a named engine */
 };
 
 struct shimmed_sandbox {
 	struct initclient_sandbox; /* must be first: initclient casts to it */
 	struct shimmed *engine;
-	/* During create: whether it owns the directory and the socket of its id. */
+	/*
+	 * During create: whether this sandbox already owns the directory and the socket.
+	 */
 	bool has_dir, has_socket;
 };
 
@@ -87,7 +89,7 @@ void shimmed_release(void *state, struct backend_sandbox *base);
 void shimmed_forget(struct backend_sandbox *base);
 /* Keep the id of a dead sandbox that could not be removed, for another attempt. */
 void shimmed_keep_left(struct shimmed *k, const char *id);
-/* Remove all that is left of @id in the directory @dir, whose path is @path. */
+/* Remove everything that is left of @id in the directory @dir, whose path is @path. */
 int shimmed_remove(const struct shimmed *k, int dir, const char *path, const char *id,
 		   struct warren_error *err);
 bool shimmed_is_paused(const struct shimmed *k, const char *id);

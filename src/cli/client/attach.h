@@ -15,7 +15,7 @@ struct splice;
 
 struct attach {
 	struct client *client;
-	const char *command; /* the warren command, as prefix of errors */
+	const char *command; /* the warren command, as the prefix of errors */
 	const char *sandbox, *exec;
 	uint64_t from;      /* cursor to begin at */
 	const char *stream; /* "stdout", "stderr"; NULL: both */

@@ -87,8 +87,8 @@ struct request {
 	struct warren_error err;
 	char code[48]; /* code of an error from the service */
 	/*
-	 * Called for the data of a stream; a result < 0 aborts it. on_line gets whole
-	 * lines without the newline.
+	 * Called for the data of a stream; a result < 0 aborts the request. on_line gets
+	 * whole lines without the newline.
 	 */
 	int (*on_data)(void *arg, const char *data, size_t n);
 	int (*on_line)(void *arg, const char *line, size_t n);

@@ -63,16 +63,19 @@ void complete_sandboxes(int at, struct buf *out);
 
 /* Print @value as one line on stdout; return the exit status. */
 int print_json(const struct command *cmd, const json_t *value);
-/* Print what is not enforced, of the array `enforced`, in the words of `warren run`. */
+/*
+ * Print the entries of the array `enforced` that are not enforced, in the words of
+ * `warren run`.
+ */
 void print_enforced(const char *command, const json_t *list, bool verbose);
 /* Print the id of a deleted object as a line of JSON. */
 int print_gone(const struct command *cmd, const char *id);
-/* The string at @key, or "". */
+/* Get the string at @key, or "". */
 const char *print_text_of(const json_t *object, const char *key);
 
 /* Append labels as sorted "KEY=VALUE", for a table cell. */
 void put_labels(struct buf *out, const json_t *labels);
-/* Append argv for people, quoted where needed. */
+/* Append argv in readable form, quoted where needed. */
 void put_argv(struct buf *out, const json_t *argv);
 /* Append an RFC 3339 time as "3 minutes ago"; "-" if it is not a time. */
 void put_ago(struct buf *out, const char *time);

@@ -11,7 +11,7 @@ struct forward {
 	struct client *client;
 	const char *command; /* the warren command, as prefix of errors */
 	char id[ID_LEN + 1];
-	unsigned port; /* of the sandbox */
+	unsigned port; /* port of the sandbox */
 	int listener;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * private_service.h - a service for this process alone, if no other service runs
+ * private_service.h - start a service for this process alone, if no other service runs
  *
  *	AUTO_PRIVATE struct private_service *own = NULL;
  *	AUTO_CLIENT struct client *c = NULL;
@@ -12,7 +12,7 @@
  *
  * client_open_or_start() connects to the service that WARREN_HOST names or that runs at
  * the usual address. If WARREN_HOST is not set and no service listens there, it starts a
- * private one (daemon/private.h), with the same images and configuration. A private
+ * private service (daemon/private.h), with the same images and configuration. A private
  * service ends with this process, even if this process is killed, and deletes all of its
  * sandboxes.
  */
@@ -26,18 +26,18 @@
 struct private_service;
 
 struct private_options {
-	/* A directory that its sandboxes may mount, an absolute path; NULL: none. */
+	/* Absolute path of a directory that sandboxes may mount; NULL: none. */
 	const char *mount;
 };
 
-/* @options may be NULL. Waits until the service is ready. */
+/* Start a private service, and wait until it is ready. @options may be NULL. */
 int private_service_start(const struct private_options *options,
 			  struct private_service **ret,
 			  struct warren_error *err) MUST_CHECK;
-/* Its address, in the form of WARREN_HOST; valid in this process only. */
+/* The address of the service, in the form of WARREN_HOST; valid in this process only. */
 const char *private_service_address(const struct private_service *p);
 /*
- * Stop the service and wait until all of its processes and sandboxes are gone. Accepts
+ * Stop the service, and wait until all of its processes and sandboxes have ended. Accepts
  * NULL; returns NULL.
  */
 struct private_service *private_service_end(struct private_service *p);
@@ -55,7 +55,10 @@ int client_open_or_start(const struct private_options *options, struct client **
 			 struct private_service **ret_own,
 			 struct warren_error *err) MUST_CHECK;
 
-/* Whether client_open_or_start() would find a service; it may be that of WARREN_HOST. */
+/*
+ * Whether client_open_or_start() would find a running service, or the one that
+ * WARREN_HOST names.
+ */
 int client_finds_service(bool *ret, struct warren_error *err) MUST_CHECK;
 
 #endif /* CLI_CLIENT_PRIVATE_SERVICE_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * progress.h - a line on the terminal while an operation takes longer than a second
+ * progress.h - show a line on the terminal while an operation takes longer than a second
  *
  * The line is redrawn in place and erased at the end. It is not shown if stderr is not a
  * terminal.

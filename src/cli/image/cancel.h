@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cancel.h - ^C and similar signals while images are pulled
+ * cancel.h - handle ^C and similar signals while images are pulled
  *
  * The first signal requests an orderly end, which removes partial data; a second signal
  * of the same kind ends the process at once. The store stays consistent either way.

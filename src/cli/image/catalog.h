@@ -6,7 +6,7 @@
 #include "image/store.h"
 
 struct catalog_name {
-	char *ref; /* as the store has it: "docker.io/library/python:3.12" */
+	char *ref; /* full name in the store: "docker.io/library/python:3.12" */
 	char id[REF_DIGEST_LEN + 1];
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report.h - progress and result in lines of JSON, for a calling program
+ * report.h - report progress and the result as lines of JSON, for a calling program
  *
  *	{"type":"layer","digest":"sha256:...","phase":"downloading","done":1,"total":2}
  *	...

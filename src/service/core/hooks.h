@@ -3,10 +3,10 @@
  * hooks.h - how a module takes part in the life of the service and of each sandbox
  *
  * The core manages sandboxes. The modules exec, session, files and code manage the
- * commands, shells, files and runs of code in them. Modules use the core; the core calls
- * a module only through the hooks in its struct service_module. service/modules.c lists
- * the modules, and the core calls their hooks in that order, so a module can rely on
- * those before it. Any hook may be NULL.
+ * commands, shells, files and code runs in them. Modules use the core; the core calls a
+ * module only through the hooks in its struct service_module. service/modules.c lists the
+ * modules, and the core calls their hooks in that order, so a module can rely on those
+ * before it. Any hook may be NULL.
  *
  * The core allocates zeroed memory for the state of each module, for the service and for
  * each sandbox, and frees it after close() and gone().

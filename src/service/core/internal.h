@@ -6,7 +6,7 @@
 #include "service/core/module.h"
 
 #define FAILED_KEPT_MS (3600 * 1000U) /* how long clients can see a failed creation */
-/* Time limit for an answer of init, which usually takes microseconds. */
+/* Time limit for a reply from init, which usually takes microseconds. */
 #define ANSWER_MS 20000
 /* Time limit for a shim that reports that it is still working. */
 #define LONG_MS (UINT64_C(1800) * 1000)
@@ -62,13 +62,13 @@ int orphans_open(struct service *s);
 void orphans_close(struct service *s);
 /*
  * Destroy the sandboxes of @backend, which is borrowed, that are alive and should not be.
- * What could not be destroyed is tried again later. @done: the warden has answered.
- * Returns -errno, and does not call @done, if the warden cannot be asked; -EALREADY: this
- * is under way.
+ * If this fails for a sandbox, it is tried again later. Calls @done when the warden has
+ * answered. Returns -errno, and does not call @done, if the warden cannot be asked.
+ * -EALREADY: this is already in progress.
  */
 int orphans_destroy(struct service *s, const char *backend, service_done_fn done,
 		    void *ctx);
-/* Do so for all backends, now or within a second. */
+/* Call orphans_destroy() for all backends, now or within a second. */
 void orphans_look(struct service *s);
 void orphans_look_soon(struct service *s);
 /* prune.c */
@@ -110,7 +110,7 @@ void pool_ids_return(struct service *s, const struct sandbox_row *rows, size_t n
 /* Use the connection @conn to the init that @text describes; takes @conn. */
 int init_conn_open(struct sandbox *sandbox, int conn, const char *text, size_t size,
 		   struct warren_error *err);
-/* This init was just created, by this build: what it supports is known already. */
+/* Mark the init as just created by this build, so that its features are already known. */
 void init_conn_is_new(struct sandbox *sandbox);
 /* Fail all waiting requests with @why. */
 void init_conn_close(struct sandbox *sandbox, const struct warren_error *why);
@@ -133,8 +133,8 @@ void sandbox_disconnected(struct sandbox *sandbox, const struct warren_error *wh
 /* Ask the warden for a connection. Calls @done when the execs are attached again. */
 void sandbox_reconnect(struct sandbox *sandbox, service_done_fn done, void *ctx);
 /*
- * The result of a reconnection: on failure, the sandbox is lost, or the core tries again
- * later.
+ * Handle the result of a reconnection. On failure, the sandbox is lost, or the core tries
+ * again later.
  */
 void sandbox_reconnected(struct sandbox *sandbox, int r, const struct warren_error *err);
 void reconnect_sandbox_gone(struct sandbox *sandbox);

@@ -26,7 +26,7 @@ enum lease_kind {
 	LEASE_WRITERS, /* threads that write to files of sandboxes */
 	LEASE_EXECS,   /* per sandbox: its init has a maximum */
 	LEASE_TERMINALS,
-	LEASE_MEMORY, /* bytes, for names of directories */
+	LEASE_MEMORY, /* bytes of memory for names of directories */
 	LEASE_KIND_MAX,
 };
 
@@ -66,7 +66,7 @@ struct sandbox {
 
 	/* reconnect.c: for a connection that broke or could not be opened yet. */
 	bool loaded; /* its execs and sessions are in memory */
-	/* Why it broke; becomes the sandbox's error if its init is gone. */
+	/* Why the connection broke; becomes the sandbox's error if its init is gone. */
 	struct warren_error broke;
 	unsigned breaks;   /* how often it broke recently */
 	unsigned tries;    /* failed attempts to open it */
@@ -86,8 +86,8 @@ struct sandbox {
 	/* Open connections of clients; each keeps it from being idle. */
 	unsigned n_engaged;
 	int64_t touched; /* when last_used was last written */
-	bool asking;     /* in service.asking */
-	bool moving;     /* a pause, resume or deletion is under way */
+	bool asking;     /* the sandbox is in the list service.asking */
+	bool moving;     /* a pause, resume or deletion is in progress */
 	bool working;    /* next_job() is running */
 	bool auto_paused, delete_when_idle, wake_on_use;
 	bool saved;      /* paused with a checkpoint */
@@ -95,9 +95,9 @@ struct sandbox {
 	bool workers;    /* its init starts file workers */
 	bool exec_files; /* its init supports PROTO_SPAWN_FILE */
 	bool welcomed;   /* the capabilities of its init are known */
-	/* No client knows its id, so that none can ask how its creation ended. */
+	/* No client knows the sandbox's id, so none can ask how its creation ended. */
 	bool abandoned;
-	const char *reason;            /* reason of the current operation; NULL: none */
+	const char *reason;            /* reason for the current operation; NULL: none */
 	struct sandbox_job *jobs;      /* jobs that wait for `moving` to end */
 	struct create_op *pulling;     /* creation that waits for a pull; NULL: none */
 	struct file_queue *file_queue; /* requests about files; NULL: none so far */
@@ -105,7 +105,7 @@ struct sandbox {
 	int failure;                   /* errno of a failed creation */
 	bool command_failed;           /* the main command failed, not the sandbox */
 	bool starting; /* the main command is being started for the first time */
-	/* It belongs to a run of code (code/code.h). */
+	/* The sandbox belongs to a code run (code/code.h). */
 	bool code_run;
 	bool code_pass; /* the next use is the run's own */
 };
@@ -136,11 +136,11 @@ struct service {
 	struct loop_timer *asking_timer;
 	struct loop_timer *tidy_timer;
 	bool untidy; /* the timer is set */
-	/* orphans.c: looks under way, one for each backend. */
+	/* orphans.c: searches in progress, one for each backend. */
 	struct orphans_op *orphans;
 	struct loop_timer *orphans_timer;
-	bool orphans_soon;             /* the timer is set to a look after a failure */
-	unsigned orphans_failed;       /* looks in a row that left some */
+	bool orphans_soon;             /* the timer is set for a search after a failure */
+	unsigned orphans_failed;       /* consecutive searches that left orphans */
 	struct loop_timer *disk_timer; /* disk.c */
 	bool disk_full, output_by_disk;
 	uint64_t disk_left, disk_size; /* bytes */

@@ -26,7 +26,7 @@
  * state `creating` that was not acknowledged and a sandbox in state `deleting`, and it
  * finds the result of an exec in its journal.
  *
- * The service trusts no message of an init: an init can harm only its own sandbox.
+ * The service trusts no message from an init: an init can harm only its own sandbox.
  *
  * The modules handle what happens in a sandbox; each has a header: exec/exec.h,
  * session/session.h, files/files.h. They use the core, and the core calls them through
@@ -150,7 +150,7 @@ struct sandbox *sandbox_find(struct service *s, const char *owner, const char *i
  */
 int sandbox_resolve(struct service *s, const char *owner, bool any, const char *word,
 		    char ret_id[ID_LEN + 1], struct warren_error *err) MUST_CHECK;
-/* The copy of its row; borrowed until the next call that changes it. */
+/* Get the copy of the sandbox's row; borrowed until the next call that changes it. */
 const struct sandbox_row *sandbox_row(const struct sandbox *sandbox);
 struct service *sandbox_service(const struct sandbox *sandbox);
 
@@ -171,7 +171,7 @@ struct sandbox_source {
 /*
  * Create a sandbox from @spec; @row describes the same sandbox for the database, which
  * records it before this function returns. Returns 0; 1 if the same request was made
- * before (*@ret is its sandbox, or NULL if that is gone); or -errno as for
+ * before (*@ret is its sandbox, or NULL if it no longer exists); or -errno as for
  * db_insert_sandboxes(). Use sandbox_wait() for the outcome.
  */
 int sandbox_create(struct service *s, struct sandbox_row *row,
@@ -221,9 +221,12 @@ void sandbox_pause(struct sandbox *sandbox, bool pause, service_done_fn done, vo
  * saved.
  */
 void sandbox_checkpoint(struct sandbox *sandbox, service_done_fn done, void *ctx);
-/* Whether it is paused with a checkpoint. */
+/* Whether the sandbox is paused with a checkpoint. */
 bool sandbox_is_saved(const struct sandbox *sandbox);
-/* -EBUSY if it belongs to a run of code (code/code.h): it can only be deleted. */
+/*
+ * Return -EBUSY if the sandbox belongs to a code run (code/code.h) and can only be
+ * deleted.
+ */
 int sandbox_check_run(const struct sandbox *sandbox, struct warren_error *err);
 void sandbox_update(struct sandbox *sandbox, const struct warren_limits *limits,
 		    service_done_fn done, void *ctx);
@@ -377,8 +380,8 @@ struct event {
 	char owner[DB_NAME_MAX + 1]; /* "": visible to all tenants */
 	char sandbox[ID_LEN + 1];    /* "": no sandbox */
 	char object[ID_LEN + 1];     /* an exec or session; "": none */
-	char *image;     /* for IMAGE_*: the requested reference; otherwise NULL */
-	int state;       /* of the sandbox after the event; -1: deleted, or no sandbox */
+	char *image; /* for IMAGE_*: the requested reference; otherwise NULL */
+	int state; /* state of the sandbox after the event; -1: deleted, or no sandbox */
 	char reason[32]; /* one word; "": none */
 	bool has_result;
 	struct warren_result result; /* for EXEC_FINISHED, if known */
@@ -424,7 +427,7 @@ struct metrics {
 	uint64_t store_errors; /* failed writes that the service survived */
 	/*
 	 * Sandboxes that the warden prepares in advance: how many are ready and wanted
-	 * now, and how often a create used one or found none so far.
+	 * now, and how often the creation of a sandbox has used one or found none so far.
 	 */
 	uint64_t parts_ready, parts_wanted, parts_taken, parts_missed;
 };

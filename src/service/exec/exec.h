@@ -35,18 +35,18 @@ struct exec_start {
 	bool pty;
 	uint16_t rows, cols;
 	bool input;       /* stdin is a pipe for clients to write to */
-	bool session;     /* it is the shell of a session */
+	bool session;     /* the exec is the shell of a session */
 	const char *name; /* name of that session; NULL: none */
 	/*
-	 * It gets a descriptor for commands, and its results are stream 3
+	 * The exec gets a descriptor for commands, and its results are stream 3
 	 * (src/shellproto).
 	 */
 	bool control;
-	bool main; /* it is the sandbox's main command */
+	bool main; /* the exec is the sandbox's main command */
 	bool hold; /* keep all output for a reader that will call exec_hold() */
 	/*
-	 * A file that is created in the working directory first, in a sandbox with
-	 * exec_brings_file(); no name: none. The name has no slash.
+	 * A file to create in the working directory first, in a sandbox with
+	 * exec_brings_file(); NULL: none. The name has no slash.
 	 */
 	const char *file;
 	const void *content;
@@ -58,7 +58,7 @@ struct exec_start {
 
 #define EXEC_FILE_MAX (64U << 10)
 
-/* Whether an exec of this sandbox can bring a file. */
+/* Whether an exec in this sandbox can create a file first (exec_start.file). */
 bool exec_brings_file(const struct sandbox *sandbox);
 
 typedef void (*exec_fn)(void *ctx, struct exec *exec, const struct warren_error *err);
@@ -78,18 +78,18 @@ struct exec *exec_ref(struct exec *exec);
 struct exec *exec_unref(struct exec *exec);
 const struct exec_row *exec_row(const struct exec *exec);
 struct sandbox *exec_sandbox(const struct exec *exec); /* NULL: the sandbox is gone */
-/* Whether its sandbox ended before the exec did: then its result is unknown. */
+/* Whether the sandbox ended before the exec did, so that the result is unknown. */
 bool exec_lost(const struct exec *exec);
 /*
- * The start and the current end of its output. -errno: it cannot be read, and both are 0.
- * 1: *@ret_to may be too low, because finding the end takes too long for one call; a
- * later call continues.
+ * Get the start and the current end of the exec's output. -errno: the output cannot be
+ * read, and both are 0. 1: *@ret_to may be too low, because finding the end takes too
+ * long for one call; a later call continues.
  */
 int exec_extent(struct exec *exec, uint64_t *ret_from, uint64_t *ret_to);
 
 /*
- * A descriptor of its journal, to read it on another thread with journal_read(); or
- * -errno.
+ * Get a descriptor of the exec's journal, to read it on another thread with
+ * journal_read(); or -errno.
  */
 int exec_dup_journal(struct exec *exec);
 
@@ -108,8 +108,8 @@ int exec_resize(struct exec *exec, uint16_t rows, uint16_t cols,
  */
 bool exec_size(const struct exec *exec, uint16_t *ret_rows, uint16_t *ret_cols);
 /*
- * A borrowed descriptor for writing to its stdin or terminal. @done gets -1 if there is
- * none.
+ * Get a borrowed descriptor for writing to the exec's stdin or terminal. @done gets -1 if
+ * there is none.
  */
 void exec_input(struct exec *exec, sandbox_fd_fn done, void *ctx);
 /*
@@ -118,7 +118,7 @@ void exec_input(struct exec *exec, sandbox_fd_fn done, void *ctx);
  */
 void exec_feed(struct exec *exec, const void *data, size_t size, bool end,
 	       service_done_fn done, void *ctx);
-/* Its current descriptors for input; borrowed; -1: none. */
+/* Get the exec's current descriptors for input; borrowed; -1: none. */
 int exec_input_fd(const struct exec *exec);
 int exec_poke_fd(const struct exec *exec);
 

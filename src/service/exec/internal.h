@@ -19,7 +19,7 @@ struct sandbox_execs {
 	/* Numbers of execs that may have started although their clients got an error. */
 	uint32_t *disowned;
 	size_t n_disowned;
-	struct stop_op *stopping; /* sandbox_stop.c; NULL: no stop under way */
+	struct stop_op *stopping; /* sandbox_stop.c; NULL: no stop in progress */
 	unsigned main_starting;   /* pending starts of the main command */
 };
 
@@ -52,25 +52,28 @@ struct exec {
 	struct sandbox *sandbox; /* NULL: the sandbox is gone */
 	struct exec *next;
 	struct fair_quota_lease descriptors, terminal;
-	uint64_t journal_room; /* its share of journal_bytes */
+	uint64_t journal_room; /* the exec's share of journal_bytes */
 	struct exec_row row;
 	int journal;       /* -1: not open */
 	uint64_t capacity; /* as passed to init; 0: an earlier process started the exec */
 	int notify;        /* an eventfd while the exec runs; otherwise -1 */
 	int input;         /* write end of stdin, or the terminal; -1: none */
 	int wakeup;        /* for commands of a session; -1: none */
-	bool listed;       /* in the list of its sandbox */
-	bool counted;      /* in sandbox->n_running */
+	bool listed;       /* the exec is in the list of its sandbox */
+	bool counted;      /* the exec is counted in sandbox->n_running */
 	bool attached;
-	bool wants_attach; /* it waits for its turn to be attached (exec_restore.c) */
+	bool wants_attach; /* the exec waits for its turn to be attached (exec_restore.c)
+			    */
 	bool input_ended;  /* a client has closed its stdin */
 	bool starting;     /* init has not answered the SPAWN yet */
 	bool lost;         /* its sandbox ended before the exec */
-	/* It ended, but the result is not in the database yet: exec_result.c. */
+	/* The exec ended, but the result is not in the database yet: exec_result.c. */
 	bool unsaved;
 	struct loop_watch *watch;
-	bool lingers; /* it ended, but more output may follow, so the list keeps it */
-	struct waiters watchers, waiters; /* for output; for its end */
+	bool lingers; /* the exec ended, but more output may follow, so the list keeps it
+		       */
+	struct waiters watchers,
+		waiters; /* watchers wait for output, waiters for the end */
 	struct exec_holder *holders;
 	/* The cursor up to which init may drop output; UINT64_MAX: none. */
 	uint64_t held_at;
@@ -88,7 +91,7 @@ struct exec {
 
 /* exec.c */
 struct exec *exec_load(struct sandbox *sandbox, const struct exec_row *row);
-/* Returns whether such an exec exists. */
+/* Handle the end of an exec. Returns whether such an exec exists. */
 bool exec_ended(struct sandbox *sandbox, const struct proto_exited *msg);
 void exec_finish(struct exec *exec, const struct warren_result *result);
 /* Write its end and the events for it to the database. */
@@ -108,17 +111,18 @@ void exec_hold_first_end(struct exec *exec);
 /* For a new connection: tell init again which output to hold. */
 void exec_hold_again(struct exec *exec);
 void exec_attach(struct exec *exec, service_done_fn done, void *ctx);
-/* exec_stdin.c: stdin accepts no more data; waiting writers get an error. */
+/* exec_stdin.c: stop accepting data for stdin; waiting writers get an error. */
 void feed_stop(struct exec *exec);
 void exec_tell_watchers(struct exec *exec);
-/* The exec has ended. Returns whether more output may follow and will be reported. */
+/*
+ * Handle the end of an exec. Returns whether more output may follow and will be reported.
+ */
 bool exec_linger(struct exec *exec);
 int row_copy_exec(struct exec_row *to, const struct exec_row *from);
 
 /* exec_result.c */
 /*
- * The exec has ended: write its result to the database, or keep it until that is
- * possible.
+ * Write the result of an ended exec to the database, or keep it until that is possible.
  */
 void exec_save_result(struct exec *exec);
 void exec_forget_unsaved(struct exec *exec);
@@ -131,7 +135,10 @@ void exec_restore_all(struct sandbox *sandbox);
 /* Attach to all running execs. Calls @done when init has answered for each. */
 void exec_attach_all(struct sandbox *sandbox, service_done_fn done, void *ctx);
 void exec_detach_all(struct sandbox *sandbox);
-/* The exec may run although its client got an error: kill it when that is possible. */
+/*
+ * Kill an exec that may run although its client got an error, as soon as that is
+ * possible.
+ */
 void exec_disown(struct exec *exec);
 /* Finish the exec if its journal has a result. Returns whether there is one. */
 bool exec_finish_by_journal(struct exec *exec);
@@ -140,9 +147,9 @@ void exec_kill_disowned(struct sandbox *sandbox);
 /* journal_limit.c */
 int journal_limit_open(struct service *s);
 void journal_limit_close(struct service *s);
-/* Whether its journal is within its agreed size; otherwise its sandbox is lost. */
+/* Check that the journal is within its agreed size; otherwise the sandbox is lost. */
 bool exec_check_journal(struct exec *exec);
-/* Its journal cannot be read: a task marks its sandbox as lost. */
+/* Let a task mark the sandbox as lost, because the journal cannot be read. */
 void exec_journal_broken(struct exec *exec);
 
 /*
@@ -153,8 +160,8 @@ int journal_pool_open(struct service *s);
 void journal_pool_close(struct service *s);
 int journal_pool_take(struct service *s, const char *name);
 /*
- * The file @name is not needed any more; -errno: it still exists. May be called from any
- * thread.
+ * Return the file @name, which is not needed any more. -errno: it still exists. May be
+ * called from any thread.
  */
 int journal_pool_return(const struct service *s, const char *name);
 
@@ -174,9 +181,9 @@ void sweep_close(struct service *s);
 /* Like sandbox_stop(), with the reason for the event. */
 void sandbox_stop_for(struct sandbox *sandbox, const char *why, uint64_t grace_ms,
 		      service_done_fn done, void *ctx);
-/* An exec of the sandbox has ended: a stop may continue. */
+/* Continue a stop, if possible, after an exec of the sandbox has ended. */
 void sandbox_stop_look(struct sandbox *sandbox);
-/* The connection to its init broke. */
+/* Handle a broken connection to the sandbox's init. */
 void sandbox_stop_disconnected(struct sandbox *sandbox);
 void sandbox_stop_gone(struct sandbox *sandbox);
 
@@ -193,7 +200,7 @@ void main_command_look(struct sandbox *sandbox, const char *exec);
 void main_command_stopped(struct sandbox *sandbox);
 /* Whether the sandbox has a main command that neither runs nor is being started. */
 bool main_command_is_over(const struct sandbox *sandbox);
-/* Whether it runs, or is being started. */
+/* Whether the main command runs, or is being started. */
 bool main_command_runs(const struct sandbox *sandbox);
 /*
  * The sandbox runs again. If its main command ended during the pause, carry out on_exit.
@@ -211,9 +218,9 @@ void main_command_restore(struct sandbox *sandbox);
  * -EUSERS: there is not enough space even then.
  */
 int journals_reserve(struct exec *exec, uint64_t capacity, struct warren_error *err);
-/* The journal gets no more output: count its actual size. */
+/* Count the actual size of a journal that gets no more output. */
 void journals_settle(struct exec *exec);
-/* The exec was never started and has no journal: release its reservation. */
+/* Release the reservation of an exec that was never started and has no journal. */
 void journals_drop(struct exec *exec);
 /* Delete the oldest ended execs if there are too many. */
 void journals_forget(struct sandbox *sandbox);

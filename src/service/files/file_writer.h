@@ -19,9 +19,9 @@
 
 struct file_writer;
 
-/* A new number for the writes to one file; see files_write(). */
+/* Return a new stream number for the writes to one file; see files_write(). */
 uint32_t file_writer_stream(void);
-/* How many writes to one file may be under way; they are carried out in order. */
+/* How many writes to one file may be in progress; they are carried out in order. */
 unsigned file_writer_ahead(const struct files *f);
 
 /*
@@ -32,7 +32,7 @@ unsigned file_writer_ahead(const struct files *f);
 int file_writer_start(struct files *f, int fd, uint32_t stream, bool nameless,
 		      const void *data, size_t n, files_fn fn, void *ctx,
 		      struct file_writer **ret, struct warren_error *err);
-/* Do not call the callback; a write under way continues. Accepts NULL; returns NULL. */
+/* Do not call the callback; a write in progress continues. Accepts NULL; returns NULL. */
 struct file_writer *file_writer_cancel(struct file_writer *w);
 
 #endif /* SERVICE_FILES_FILE_WRITER_H */

@@ -3,9 +3,9 @@
  * files.h - the files of a sandbox, as one of its users
  *
  * A worker of the sandbox's init carries out all requests inside the sandbox. It resolves
- * paths with the rights of the user; the service never resolves them. A path is absolute,
- * without "." and ".."; or it is relative to an open directory, and cannot lead out of
- * it.
+ * paths with the privileges of the user; the service never resolves them. A path is
+ * absolute, without "." and ".."; or it is relative to an open directory, and cannot lead
+ * out of it.
  *
  *	files_begin(sandbox, "1000", begun, ctx);
  *	files_open(f, -1, "/work", O_RDONLY | O_DIRECTORY, 0, opened, ctx);
@@ -56,7 +56,7 @@ uint32_t files_uid(const struct files *f);
  */
 bool files_are_copies(const struct files *f);
 
-/* The answer of init. The entries are valid until the callback returns. */
+/* The reply of init. The entries are valid until the callback returns. */
 struct files_answer {
 	int fd;     /* from files_open(); the callback must close it; -1: none */
 	int events; /* from files_notify(); the callback must close it; -1: none */
@@ -178,7 +178,7 @@ struct walk_options {
 			       size_t size);
 	enum walk_say (*entry)(void *ctx, const struct walk_entry *e);
 	enum walk_say (*leave)(void *ctx, const struct walk_entry *e);
-	/* A directory cannot be read, and the walk goes past it; may be NULL. */
+	/* Called when a directory cannot be read and is skipped; may be NULL. */
 	void (*unread)(void *ctx);
 	/* The walk has ended and is freed. */
 	void (*end)(void *ctx, int r, const struct warren_error *err);
@@ -212,14 +212,14 @@ struct tree_job *tree_free(struct tree_job *t);
 /* The target of a write. */
 struct file_target {
 	int dir;         /* the directory; the caller closes it */
-	char name[256];  /* in the directory */
+	char name[256];  /* name in the directory */
 	char path[4096]; /* the whole path, with links resolved */
 	bool exists;
 	struct proto_entry is; /* its attributes, if it exists */
 };
 
 struct file_target_op;
-/* Follows links; creates missing directories if @parents. */
+/* Find the target. Follows links; creates missing directories if @parents is set. */
 void file_target_find(struct files *f, const char *path, bool parents,
 		      void (*done)(void *ctx, struct file_target *p,
 				   const struct warren_error *err),

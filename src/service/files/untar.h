@@ -3,7 +3,7 @@
  * untar.h - unpack an archive into a directory of a sandbox while it arrives
  *
  * The directory stays open, and init resolves every name of the archive below it: a link
- * that leads out of it is an error, whatever created the link, and whenever.
+ * that leads out of it is an error, no matter what created the link, and when.
  */
 #ifndef SERVICE_FILES_UNTAR_H
 #define SERVICE_FILES_UNTAR_H

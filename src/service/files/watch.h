@@ -2,8 +2,8 @@
 /*
  * watch.h - reports changes of a file, a directory or a tree of a sandbox
  *
- * It uses inotify(7): init adds the watches with the rights of the user. A worker of init
- * creates the instance, or the service if there are no workers. The kernel counts
+ * This uses inotify(7): init adds the watches with the privileges of the user. A worker
+ * of init creates the instance, or the service if there are no workers. The kernel counts
  * instances and watches of all tenants together, so tenants share them (fair_quota.h).
  */
 #ifndef SERVICE_FILES_WATCH_H

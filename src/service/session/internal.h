@@ -7,7 +7,7 @@
 #include "service/session/session.h"
 #include "shellproto/shellproto.h"
 
-/* A start under way, which tries one shell after another. */
+/* A start in progress, which tries one shell after another. */
 struct opening {
 	struct exec_start start; /* a copy, without its argv */
 	enum shellproto_shell kind;
@@ -22,9 +22,9 @@ struct session {
 	struct session_row row;
 	struct exec *exec;
 	struct shellproto *codec;
-	struct opening *opening;                   /* NULL: it is open */
-	bool framed;                               /* results are part of its output */
-	bool terminal;                             /* it is framed and has a terminal */
+	struct opening *opening; /* NULL: the session is open */
+	bool framed;             /* results are part of its output */
+	bool terminal;           /* the session is framed and has a terminal */
 	struct session_terminal *session_terminal; /* user of the terminal; NULL: none */
 	char *cwd;
 	uint64_t cursor; /* position in its journal */
@@ -33,7 +33,7 @@ struct session {
 	struct buf out; /* input of the shell that does not fit into its pipe yet */
 	size_t sent;
 	struct loop_watch *out_watch;
-	/* First for the command's timeout, then for the steps of a stop. */
+	/* Used first for the command's timeout, then for the steps of a stop. */
 	struct loop_timer *timer;
 	struct loop_timer *again; /* for another attempt to read its output */
 	struct loop_task turn;    /* reads its output in a later turn */
@@ -41,7 +41,7 @@ struct session {
 	struct exec_holder holder; /* keeps output that was not read */
 	struct loop_timer *hold_timer;
 	bool hold_timed, hold_used; /* hold_timer is set; a command ran since then */
-	/* Init was asked for output that it holds back; NULL: not asked. */
+	/* Set while init is asked for output that it holds back; otherwise NULL. */
 	struct settling *settling;
 	unsigned settled;    /* number of answers so far */
 	uint64_t settled_at; /* position at which they arrived */
@@ -70,7 +70,7 @@ struct session {
 	uint64_t begun;                  /* ns */
 	uint64_t since; /* start of the command, in clock ticks since boot */
 	uint64_t lost;
-	session_fn opened; /* NULL: it is open */
+	session_fn opened; /* NULL: the session is open */
 	void *ctx;
 	bool done_opening;
 	struct warren_error open_err;

@@ -47,7 +47,7 @@ struct session_terminal_act {
 	const char *const *expect;
 	size_t n_expect;
 	int64_t timeout_ms; /* for an interrupt: the time after each ^C; -1: no timeout */
-	unsigned tries;     /* for an interrupt */
+	unsigned tries;     /* for an interrupt: number of attempts */
 	bool wants_code;    /* after an expected text, wait briefly for the exit code */
 };
 
@@ -58,7 +58,7 @@ enum session_terminal_outcome {
 	CONSOLE_TIMED_OUT, /* the command is still running */
 	CONSOLE_SYNTAX,    /* syntax error, nothing ran; the screen has the message */
 	CONSOLE_ENDED,     /* the shell has ended: exit_code, or -1 */
-	CONSOLE_REFUSED,   /* it was not carried out; the screen has the reason */
+	CONSOLE_REFUSED,   /* the act was not carried out; the screen has the reason */
 };
 
 struct session_terminal_result {
@@ -86,7 +86,7 @@ struct session_terminal_result {
 void session_terminal_plain(struct buf *out, const struct buf *screen, uint64_t cut);
 
 /*
- * The memory of screens and of answers that contain them: a share per tenant, in bytes.
+ * The memory of screens and of responses that contain them: a share per tenant, in bytes.
  */
 struct fair_quota *service_screens(struct service *s);
 

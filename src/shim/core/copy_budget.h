@@ -35,7 +35,7 @@ int room_claim(const char *dir, int fd, uint64_t bytes, uint64_t written,
 	       struct warren_error *err);
 /*
  * For a child of the process that called room_claim(), which shares its locks: @written
- * bytes are on the disk by now. The next room_claim() sets the number anew.
+ * bytes are on the disk by now. The next room_claim() sets the number again.
  */
 void room_written(uint64_t written);
 /* Close the file with the locks; for a child that must not hold them. */

@@ -2,10 +2,10 @@
 /*
  * dir_handle.h - represent an open directory by a file that contains its path
  *
- * A shim cannot pass on descriptors of files inside. For a directory it passes on a
- * memfd. The memfd contains the path and, once the directory is read, its entries; the
- * file position, which all duplicates share, is the reader's progress. So the shim keeps
- * no state that it would have to release when the directory is closed.
+ * A shim cannot send descriptors of files inside the sandbox. For a directory, it sends a
+ * memfd instead. The memfd contains the path and, once the directory is read, its
+ * entries; the file position, which all duplicates share, is the reader's progress. So
+ * the shim keeps no state that it would have to release when the directory is closed.
  */
 #ifndef SHIM_CORE_DIR_HANDLE_H
 #define SHIM_CORE_DIR_HANDLE_H

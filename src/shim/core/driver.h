@@ -39,7 +39,7 @@ struct shim_sandbox {
 	const struct shim_driver *driver;
 	const char *name;      /* backend: "docker", or its name in the configuration */
 	const json_t *config;  /* its settings in the configuration; may be NULL */
-	const char *state_dir; /* of the engine; contains the images */
+	const char *state_dir; /* state directory of the engine; contains the images */
 	char dir[256];         /* the sandbox's directory, below the engine's run_dir */
 	char id[ID_LEN + 1];
 	/*
@@ -88,7 +88,7 @@ struct shim_exec {
 	const char *user;       /* "name", "uid" or "uid:gid"; NULL: the sandbox's */
 	bool pty;        /* 0 is a terminal, outside and inside; see SIGWINCH at exec() */
 	bool stdin_open; /* 0 is not /dev/null */
-	bool tell_start; /* the shim waits for SHIM_STARTED */
+	bool tell_start; /* the shim waits for SHIM_STARTED from the driver */
 	/*
 	 * Descriptor for the outcome, one struct shim_outcome, written before the process
 	 * ends. It is descriptor 3 in the process of exec(), which has only 0 to 3; a
@@ -116,7 +116,7 @@ enum shim_verdict {
 struct shim_outcome {
 	enum shim_verdict verdict;
 	int code;
-	struct warren_error err; /* if it was killed: ENOMEM if memory ran out */
+	struct warren_error err; /* if the command was killed: ENOMEM if memory ran out */
 };
 
 /* Receives the progress of the layers of an image that is pulled. */
@@ -128,12 +128,17 @@ struct shim_driver_pull {
 struct shim_driver {
 	const struct backend_kind *kind;
 	bool tells_start; /* see SHIM_STARTED */
-	/* It always reports the start, with the pid, or why the command does not run. */
-	bool tells_all;
-	bool own_kernel; /* its kernel may refuse calls of the image's tools: test them */
 	/*
-	 * Its tools must see the host's pids, so the shim has no pid namespace. Processes
-	 * that it starts must end with it by PR_SET_PDEATHSIG, or by themselves.
+	 * The driver always reports the start, with the pid, or why the command does not
+	 * run.
+	 */
+	bool tells_all;
+	bool own_kernel; /* the platform's kernel may refuse system calls of the image's
+			    tools: test them */
+	/*
+	 * The platform's tools must see the host's pids, so the shim has no pid
+	 * namespace. Processes that it starts must end with it by PR_SET_PDEATHSIG, or by
+	 * themselves.
 	 */
 	bool host_pids;
 
@@ -196,8 +201,8 @@ struct shim_driver {
 
 	/*
 	 * Seconds that a step may take beyond the configured "timeout". For drivers that
-	 * apply the timeout to another process, such as a daemon, and report better which
-	 * one did not answer.
+	 * apply the timeout to another process, such as a daemon, and can report better
+	 * what did not answer.
 	 */
 	int slack;
 	/*
@@ -242,8 +247,8 @@ struct shim_driver {
 	int (*signal)(struct shim_sandbox *p, const char *mark, const char *user,
 		      bool all, int sig, struct warren_error *err);
 	/*
-	 * Find out why nothing inside answers: -EBUSY: it is paused; -ESRCH: it has
-	 * ended; 0: it should answer.
+	 * Find out why nothing inside answers: -EBUSY: the sandbox is paused; -ESRCH: it
+	 * has ended; 0: it should answer.
 	 */
 	int (*silent)(struct shim_sandbox *p, struct warren_error *err);
 	/* Copy at most @size bytes of a file from @offset to @to, as root inside. */
@@ -272,7 +277,7 @@ struct buf;
 int shim_sandbox_await(pid_t pid, int secs, int said_fd, struct buf *said, int in,
 		       int out);
 /*
- * streams.c: drop the rights of a process that only copies bytes: root becomes an
+ * streams.c: drop the privileges of a process that only copies bytes: root becomes an
  * unprivileged user.
  */
 void shim_sandbox_drop_rights(void);

@@ -22,8 +22,8 @@ int spool_new(void);
 #define SPOOL_UNTOLD (64ULL << 30) /* stands for an unknown file size */
 /*
  * Reserve space for a copy of a file of @size bytes: the caller fills *@ret_fd, with
- * fewer than *@ret_most bytes, and passes it on. It counts until all of its descriptors
- * are closed. -EFBIG, -ENOSPC: there is no space (copy_budget.h).
+ * fewer than *@ret_most bytes, and sends it to the client. It counts until all of its
+ * descriptors are closed. -EFBIG, -ENOSPC: there is no space (copy_budget.h).
  */
 int spool_prepare(uint64_t size, uint64_t *ret_most, int *ret_fd,
 		  struct warren_error *err);
@@ -31,7 +31,7 @@ int spool_prepare(uint64_t size, uint64_t *ret_most, int *ret_fd,
  * Forget all other copies; for a child that fills one, because they belong to its parent.
  */
 void spool_leave(void);
-/* For the same child: @fd has been filled, which other shims count from now on. */
+/* For the same child: record that @fd has been filled, so that other shims count it. */
 void spool_done(int fd);
 /*
  * Copy the whole file @path inside to @fd; 0 or -errno. While it copies, it tells the

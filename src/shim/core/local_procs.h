@@ -5,7 +5,8 @@
 
 /*
  * Kill all processes that have @variable ("NAME=value") in their environment, and those
- * that they fork in the meantime, until none is left. -ETIMEDOUT: some are, after @ms.
+ * that they fork in the meantime, until none is left. -ETIMEDOUT: some are left after
+ * @ms.
  */
 int local_procs_kill(const char *variable, unsigned ms);
 

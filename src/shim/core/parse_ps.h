@@ -3,8 +3,8 @@
  * parse_ps.h - parse the list of a sandbox's processes that script_processes (scripts.h)
  * prints
  *
- * The processes of an exec are its first one, identified by pid and start time; those
- * that the script reports with its mark; and all descendants of these.
+ * The processes of an exec are its first process, identified by pid and start time; the
+ * processes that the script reports with the exec's mark; and all descendants of these.
  */
 #ifndef SHIM_CORE_PARSE_PS_H
 #define SHIM_CORE_PARSE_PS_H
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROCS_MAX 65536 /* maximum in a list */
+#define PROCS_MAX 65536 /* maximum processes in a list */
 
 struct proc {
 	int pid, ppid;

@@ -43,9 +43,9 @@ extern const char script_served[];
 #define SCRIPT_ERRNO "guest agent: errno "
 
 /*
- * The errno whose text a tool's message ends with; @other: no known errno. *@ret_why
- * (@ret_why may be NULL) is the part of the message that says more than the errno, or
- * NULL.
+ * Get the errno whose text a tool's message ends with, or @other if there is none.
+ * *@ret_why (@ret_why may be NULL) is the part of the message that says more than the
+ * errno, or NULL.
  */
 int script_errno(const char *said, int other, const char **ret_why);
 

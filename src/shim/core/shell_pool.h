@@ -20,7 +20,7 @@
 int shell_pool_run(const char *user, const struct buf *script, struct buf *out, int secs,
 		   struct warren_error *err);
 
-/* End shells that were not used for a while; return the ms until the next one, or -1. */
+/* End shells that were not used for a while; return the ms until the next call, or -1. */
 int shell_pool_tick(void);
 /* End all shells. */
 void shell_pool_release(void);

@@ -61,7 +61,7 @@
 
 /* Properties of the sandbox that inspect.c found at the start. */
 struct inside {
-	char shell[64]; /* absolute; "": there is none */
+	char shell[64]; /* absolute path; "": there is no shell */
 	uint32_t uid, gid;
 	char home[512];
 	char cwd[4096];

@@ -2,11 +2,11 @@
 /*
  * streams.h - the descriptors that a shim accepts from its clients
  *
- * A shim has the rights of the service's owner, and a client of it may be compromised.
- * Reading or writing a client's descriptor must not use these rights: a socket tells its
- * reader the writer's user, a write to /proc or /sys is a command to the kernel, and a
- * device may do anything. A stream must therefore be a pipe, a regular file or an
- * eventfd; a directory must be a real directory, or a file that represents one
+ * A shim has the privileges of the service's owner, and a client of the shim may be
+ * compromised. Reading or writing a client's descriptor must not use these privileges: a
+ * socket tells its reader the writer's user, a write to /proc or /sys is a command to the
+ * kernel, and a device may do anything. A stream must therefore be a pipe, a regular file
+ * or an eventfd; a directory must be a real directory, or a file that represents one
  * (dir_handle.h).
  */
 #ifndef SHIM_CORE_STREAMS_H
@@ -16,7 +16,7 @@
 #include <stddef.h>
 
 #define STREAM_PIPE  (1U << 0)
-#define STREAM_FILE  (1U << 1) /* regular, not a file of /proc or the like */
+#define STREAM_FILE  (1U << 1) /* a regular file, not in /proc or similar */
 #define STREAM_EVENT (1U << 2) /* an eventfd */
 #define STREAM_DIR   (1U << 3)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * workers.h - processes that may block, so that the loop does not
+ * workers.h - processes that may block, so that the loop need not
  *
  * Two workers do everything that needs an answer from inside. They are forked from the
  * shim when they are first needed. The shim passes a request to a worker unchanged, with
@@ -41,7 +41,7 @@ void work_signal(int c, const struct exec *ex, const struct proto_signal *msg);
 void work_signal_everyone(int c, const struct proto_signal *msg);
 void work_list(int c, const struct exec *ex, const struct proto_list *msg, int *fds,
 	       size_t n_fds);
-/* Start SAVE or RESTORE in the file worker; -EBUSY: it is busy. */
+/* Start SAVE or RESTORE in the file worker; -EBUSY: the worker is busy. */
 int work_save(int c, uint32_t seq, enum work_kind kind, int pid, int *fds, size_t n_fds);
 /*
  * work_connection() returns the identity of connection @c; work_gone() reports its end to
@@ -71,8 +71,8 @@ void work_send(const struct work *w, const void *msg, size_t size, int fd);
 void work_reply(const struct work *w, long status, uint32_t value, int fd,
 		const char *why);
 /*
- * Report that the current work, and all requests that wait for it, takes longer. Call it
- * at least every WORK_SIGN_MS.
+ * Report that the current work takes longer, and so do all requests that wait for it.
+ * Call it at least every WORK_SIGN_MS.
  */
 #define WORK_SIGN_MS 5000
 void work_sign(void);

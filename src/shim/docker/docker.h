@@ -9,7 +9,7 @@
  *	create.c	creates a container: the image, the creation, the start, in order
  *	spec.c		translates a spec for the Engine API, and says what is enforced
  *	guest_exec.c	runs the guest agent's program inside for the shim
- *	container_pid.c	a container's first process on this machine; network: none
+ *	container_pid.c	finds a container's first process on this machine; network: none
  *	guest_socket.c	the connection to the guest agent, for files and ports
  *	pull.c		gets missing images
  *	exec.c		the relay: a process's streams over one hijacked connection
@@ -42,9 +42,9 @@
 #include "base/buf.h"
 #include "shim/core/driver.h"
 
-#define DOCKER_ID_LEN       64 /* of a container id */
+#define DOCKER_ID_LEN       64 /* length of a container id */
 #define DOCKER_SOCKET_MAX   108
-#define DOCKER_GUEST        "/dev/.warren" /* path inside */
+#define DOCKER_GUEST        "/dev/.warren" /* path inside the container */
 #define DOCKER_GUEST_SOCKET "/dev/.warren-door"
 #define DOCKER_VOLUME_MAX   40
 #define DOCKER_GUEST_MAX    (sizeof(((struct shim_sandbox *)NULL)->dir) + sizeof("/anchor"))
@@ -82,7 +82,7 @@ struct docker {
 	uint64_t sent;
 	struct buf body;
 	int status;     /* status of the last response; 0: none */
-	json_t *answer; /* its body if it is JSON; otherwise NULL */
+	json_t *answer; /* body of the response if it is JSON; otherwise NULL */
 };
 
 /* Requests to the daemon time out this many seconds before the shim's own timeout. */
@@ -92,7 +92,7 @@ struct docker {
 struct docker_info {
 	char version[40], driver[24], backing[24], runtime[24];
 	char cgroup_driver[16], cgroup_version[4];
-	bool memory, cpu, pids; /* limits that it can set */
+	bool memory, cpu, pids; /* limits that the daemon can set */
 	bool seccomp, userns, rootless;
 	bool quota; /* the storage driver may support a limit for each container */
 };
@@ -114,8 +114,8 @@ int docker_ask(struct docker *d, const char *step, const char *method, const jso
 int docker_failed(const struct docker *d, const char *step, int status,
 		  struct warren_error *err);
 /*
- * The errno for a daemon's message that can be recognised only by its text; @otherwise:
- * unknown.
+ * Get the errno for a message from the daemon that can be recognised only by its text;
+ * @otherwise if it is unknown.
  */
 int docker_said(const char *said, int otherwise);
 /* Set @err for a response that violates the API. */
@@ -158,7 +158,7 @@ int docker_id(struct docker *d, const struct shim_sandbox *p, const char *step,
 /* container_lock.c */
 /*
  * Lock the container for the start of a command, until *@ret_fd is closed; wait for a
- * pause that is under way. *@ret_fd is -1 if the sandbox has no container.
+ * pause that is in progress. *@ret_fd is -1 if the sandbox has no container.
  */
 int docker_lock_start(const struct docker *d, const struct shim_sandbox *p, int *ret_fd,
 		      struct warren_error *err);

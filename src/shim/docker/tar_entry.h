@@ -14,7 +14,7 @@
 #include "base/buf.h"
 
 #define ENTRY_BLOCK     512U
-#define ENTRY_HEAD_MAX  (8U << 10) /* of an archive that is written */
+#define ENTRY_HEAD_MAX  (8U << 10) /* maximum head of an archive that is written */
 #define ENTRY_EXTRA_MAX (64U << 10)
 #define ENTRY_LINK_MAX  4096
 
@@ -47,8 +47,8 @@ size_t entry_tail(uint64_t size);
 void entry_init(struct entry *e);
 void entry_done(struct entry *e);
 /*
- * Parse some of the @n bytes at @data: *@ret_used of them, of which the last *@ret_piece
- * are the file's. 0, or -EBADMSG: it is not an archive.
+ * Parse some of the @n bytes at @data: *@ret_used of them are used, and the last
+ * *@ret_piece of these are file data. 0, or -EBADMSG: it is not an archive.
  */
 int entry_take(struct entry *e, const char *data, size_t n, size_t *ret_used,
 	       size_t *ret_piece);

@@ -4,8 +4,8 @@
  *
  *	gvisor.c	the table; operations on a live sandbox, and its end
  *	create.c	creates a sandbox, in steps
- *	rootfs.c	its mounts, in a separate mount namespace
- *	bundle.c	config.json, from which runsc creates it
+ *	rootfs.c	mounts of a sandbox, in a separate mount namespace
+ *	bundle.c	config.json, from which runsc creates a sandbox
  *	sentry_rpc.c	calls the sentry
  *	exec.c		runs commands
  *	checkpoint.c	saves its processes to a file, and restores them
@@ -15,8 +15,8 @@
  *
  * `runsc run --detach` leaves two processes: the sentry, a kernel in user space that runs
  * everything inside (with ptrace, as the user `nobody`, in empty namespaces, under its
- *own filter), and the gofer, which opens files for it. Both, and the sentry's children in
- * which the code inside runs, are in one of Warren's cgroups from the start, with the
+ * own filter), and the gofer, which opens files for it. Both, and the sentry's children
+ * in which the code inside runs, are in one of Warren's cgroups from the start, with the
  * same limits as a native sandbox. Warren configures runsc not to manage cgroups.
  *
  * The root is an overlay of the store's layers on a tmpfs with the size of the disk
@@ -95,7 +95,7 @@ void gvisor_path(const struct shim_sandbox *p, const char *name,
 int gvisor_remove_files(int at, const char *name);
 /* Connect to the sentry. */
 int gvisor_connect(const struct shim_sandbox *p, struct warren_error *err);
-#define ENDING_MS 1000 /* from the end of its connections to the end of a process */
+#define ENDING_MS 1000 /* ms from the end of its connections to the end of a process */
 /*
  * Whether one of the sandbox's own processes (sentry, gofer) has ended, or ends within
  * @within_ms.

@@ -33,8 +33,8 @@ int control_open(const char *runsc_root, const char *id, struct warren_error *er
 int control_send(int fd, const char *method, json_t *arg, const int *fds, size_t n_fds,
 		 struct warren_error *err);
 /*
- * Receive the result, which the caller releases; -EREMOTEIO: the sentry refused, @err
- * says why; -EPIPE: it is gone. Without @patient, wait at most CONTROL_SECS.
+ * Receive the result, which the caller releases; -EREMOTEIO: the sentry refused, and @err
+ * says why; -EPIPE: the sentry has ended. Without @patient, wait at most CONTROL_SECS.
  */
 int control_receive(int fd, bool patient, json_t **ret_result, struct warren_error *err);
 
