@@ -176,7 +176,8 @@ struct warren_spec {
 	const char *hostname; /* default: the sandbox's id */
 	/* For execs without .user: a name, uid or uid:gid; default: root. */
 	const char *user;
-	const char *workdir; /* for execs without .cwd; created if missing; default: / */
+	const char *workdir;    /* directory of execs without .cwd; created if missing;
+				   default: / */
 	const char *const *env; /* "NAME=value", NULL-terminated, for every exec */
 
 	uint64_t memory; /* bytes, no swap; default: half of the machine's memory */
@@ -296,7 +297,8 @@ WARREN_PUBLIC int warren_list(struct warren *w, char ***ret_ids,
 			      struct warren_error *err);
 /*
  * Get a handle for the durable sandbox with this id, which belongs to this engine's name.
- * -ENOENT: it does not exist; -ESRCH: it has ended, and its remains were removed.
+ * -ENOENT: the sandbox does not exist; -ESRCH: it has ended, and its remains were
+ * removed.
  */
 WARREN_PUBLIC int warren_adopt(struct warren *w, const char *id,
 			       struct warren_sandbox **ret_sandbox,
@@ -492,7 +494,10 @@ WARREN_PUBLIC int warren_exec_take_fd(struct warren_exec *ex, int which);
  * borrowed.
  */
 WARREN_PUBLIC int warren_exec_wait_fd(const struct warren_exec *ex);
-/* 1: @ret_result is filled; 0: still running after @timeout_ms (-1: no limit). */
+/*
+ * Wait for the end. 1: @ret_result is filled; 0: still running after @timeout_ms (-1: no
+ * limit).
+ */
 WARREN_PUBLIC int warren_exec_wait(struct warren_exec *ex, int64_t timeout_ms,
 				   struct warren_result *ret_result,
 				   struct warren_error *err);
@@ -564,7 +569,7 @@ struct warren_code {
 	size_t code_size;        /* default: strlen(.code) */
 	const char *const *args; /* NULL-terminated */
 	const char *const *env;  /* "NAME=value"; NULL-terminated */
-	const void *input;       /* its stdin; default: empty */
+	const void *input;       /* stdin of the program; default: empty */
 	size_t input_size;
 	const struct warren_code_file *files; /* written next to the program */
 	size_t n_files;

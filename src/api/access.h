@@ -18,7 +18,7 @@ struct caller {
 	char token[ID_LEN + 1]; /* "": the owner, through the unix socket */
 	uint64_t token_seq;
 	char sandbox[ID_LEN + 1]; /* the only sandbox that the token may use; "": all */
-	int64_t expires_at;       /* of the token; 0: never */
+	int64_t expires_at;       /* when the token expires; 0: never */
 };
 
 /*

@@ -162,7 +162,7 @@ struct api_node {
 	uint8_t len;
 	uint16_t first, n; /* children that are words */
 	uint16_t param;    /* the child that matches any segment; 0: none */
-	bool rest;         /* it matches all remaining segments, or none */
+	bool rest;         /* the node matches all remaining segments, or none */
 	bool any_method;
 	uint16_t op[API_METHOD_COUNT]; /* index of the operation + 1; 0: none */
 	const char *allow;             /* "GET, HEAD" */

@@ -29,7 +29,7 @@ struct live_request {
 	const struct caller *caller;
 	struct live *live;
 	struct fair_quota_lease busy; /* part of the tenant's share */
-	/* Its token has changed and must be checked again. */
+	/* The token of the request has changed and must be checked again. */
 	bool doubtful;
 	/*
 	 * For an object that outlives its requests: called when the token ends; otherwise
@@ -43,7 +43,7 @@ struct live_request {
  * @tcp_max: maximum number of TCP connections; 0: no limit.
  */
 int live_new(struct net_loop *loop, struct db *db, uint64_t tcp_max, struct live **ret);
-/* Accepts NULL; returns NULL. Call it before @db is closed. */
+/* Accepts NULL; returns NULL. Call this before @db is closed. */
 struct live *live_free(struct live *l);
 
 /*

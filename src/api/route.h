@@ -41,7 +41,7 @@ int route_find(const struct api_face *face, const char *method, const char *path
 
 /*
  * Whether the path parameters match their schemas. A text that cannot be an id is refused
- * like an unknown id: not found. Call it after authorization, so that an unauthorized
+ * like an unknown id: not found. Call this after authorization, so that an unauthorized
  * client learns nothing.
  */
 int route_check(struct route *r, struct api_error *err) MUST_CHECK;

@@ -62,7 +62,7 @@ struct backend_kind {
 	bool offered;     /* a backend of this name exists without configuration */
 	bool only_one;    /* at most one backend of this kind, without settings */
 	bool network;     /* the backend controls the network of its sandboxes */
-	bool here;        /* its sandboxes use the memory of this machine */
+	bool here;        /* the sandboxes use the memory of this machine */
 	/* NONE becomes THEIRS if the settings of the backend use {image}. */
 	enum backend_images images;
 	uint32_t limits; /* WARREN_LIMIT_* that the backend enforces, if the platform can
@@ -75,7 +75,7 @@ struct backend_kind {
 extern const struct backend_kind *const backend_kinds[];
 extern const size_t backend_n_kinds;
 
-/* NULL: there is no such kind. */
+/* Find a kind by name; NULL: there is no such kind. */
 const struct backend_kind *backend_kind_find(const char *name);
 
 #define BACKEND_KIND_EXTERN(name) extern const struct backend_kind backend_kind_##name;

@@ -77,8 +77,8 @@ struct config_backend {
 	const char *kind;
 	enum tier tier;
 	enum backend_images images;
-	bool network;   /* it controls the network of its sandboxes */
-	char *settings; /* JSON, for warren_options.backend_config; NULL: it has none */
+	bool network;   /* the backend controls the network of its sandboxes */
+	char *settings; /* JSON for warren_options.backend_config; NULL: none */
 	bool off;       /* a default backend that is switched off */
 };
 
@@ -112,7 +112,7 @@ struct config {
 	struct config_list mounts;       /* for config_mount_allowed() */
 	struct config_list insecure_registries, trusted_registries;
 	struct config_limits defaults, max;
-	uint64_t max_sandboxes; /* for all tenants together */
+	uint64_t max_sandboxes; /* maximum for all tenants together */
 	uint64_t quota_sandboxes, quota_execs, quota_memory, quota_cpu_millis, quota_disk;
 	uint64_t code_warm;          /* interpreters started in advance */
 	uint64_t pool_min, pool_max; /* prepared sandboxes */
@@ -140,7 +140,7 @@ static inline void config_free_p(struct config **c)
 
 #define AUTO_CONFIG CLEANUP(config_free_p)
 
-/* -ENOENT: there is no such file. */
+/* Read the file at @path. -ENOENT: there is no such file. */
 int config_read_file(struct config *c, const char *path,
 		     struct warren_error *err) MUST_CHECK;
 /* Like config_read_file(), from memory; @name is the name of the text in errors. */
@@ -211,7 +211,7 @@ bool config_mount_allowed(const struct config *c, const char *path, bool read_on
 
 /* ---------------------------------------------------------------- backends */
 
-/* NULL: there is no such backend. */
+/* Find a backend by name; NULL: there is no such backend. */
 const struct config_backend *config_backend(const struct config *c, const char *name);
 /* The weakest tier that a sandbox of @tenant may have. */
 enum tier config_min_tier(const struct config *c, const char *tenant);

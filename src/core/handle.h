@@ -9,7 +9,7 @@
 
 struct warren {
 	const struct backend_ops *ops;
-	void *state; /* for the functions of ops */
+	void *state; /* state for the functions in ops */
 	bool opened;
 	/* Protects the list; different threads may use different sandboxes. */
 	pthread_mutex_t lock;

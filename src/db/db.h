@@ -80,7 +80,7 @@ int db_check(struct db *db, struct warren_error *err) MUST_CHECK;
 
 /*
  * Reserve disk space for results and deletions (reserve.c), so that they can be written
- * when the disk is full. 0: everything is reserved. Call it from time to time, because
+ * when the disk is full. 0: everything is reserved. Call this from time to time, because
  * writes use reserved space.
  */
 int db_reserve(struct db *db);
@@ -191,9 +191,9 @@ int db_make_token(struct db *db, const struct token_row *row, char ret_id[ID_LEN
 		  char ret_secret[DB_SECRET_LEN + 1],
 		  struct warren_error *err) MUST_CHECK;
 /*
- * The token with the secret @secret. -ENOENT: there is none; -EKEYEXPIRED: it is expired
- * at @now; -EKEYREVOKED: it is revoked. The time that the call takes reveals nothing
- * about existing secrets.
+ * Find the token with the secret @secret. -ENOENT: there is none; -EKEYEXPIRED: it is
+ * expired at @now; -EKEYREVOKED: it is revoked. The time that the call takes reveals
+ * nothing about existing secrets.
  */
 int db_find_token(struct db *db, const char *secret, int64_t now, struct token_row *ret,
 		  struct warren_error *err) MUST_CHECK;
@@ -214,8 +214,8 @@ int db_each_token(struct db *db, const char *tenant, uint64_t after, size_t max,
  */
 void db_on_token(struct db *db, void (*fn)(void *ctx, uint64_t seq), void *ctx);
 /*
- * -EKEYREVOKED: the token @id was revoked; -ENOENT: it was deleted. Does not check its
- * expiry.
+ * Check the token @id, but not its expiry. -EKEYREVOKED: it was revoked; -ENOENT: it was
+ * deleted.
  */
 int db_check_token(struct db *db, const char *id, struct warren_error *err) MUST_CHECK;
 /* @tenant NULL: any tenant. Revoking twice is not an error. */
@@ -416,7 +416,7 @@ void sandbox_row_done(struct sandbox_row *row);
 struct exec_row {
 	char id[ID_LEN + 1];
 	char sandbox[ID_LEN + 1];
-	uint32_t number;  /* its number for the sandbox's init; unique in the sandbox */
+	uint32_t number;  /* number for the sandbox's init; unique in the sandbox */
 	const char *argv; /* JSON; never NULL */
 	const char *cwd, *user;
 	bool pty;
@@ -424,7 +424,7 @@ struct exec_row {
 	int64_t started_at;
 	uint64_t timeout_ms;
 	const char *journal; /* file name */
-	bool lost;  /* its sandbox failed before the exec ended; the result is unknown */
+	bool lost;  /* the sandbox failed before the exec ended; the result is unknown */
 	bool ended; /* the fields below are set */
 	int64_t ended_at;
 	struct warren_result result;
@@ -437,7 +437,7 @@ struct exec_row {
  */
 int db_insert_exec(struct db *db, const struct exec_row *row,
 		   struct warren_error *err) MUST_CHECK;
-/* -EALREADY: the exec has already ended; its result is unchanged. */
+/* Record the end of an exec. -EALREADY: it has already ended; its result is unchanged. */
 int db_finish_exec(struct db *db, const char *id, int64_t ended_at,
 		   const struct warren_result *result,
 		   struct warren_error *err) MUST_CHECK;
@@ -475,7 +475,7 @@ void exec_row_done(struct exec_row *row);
 struct session_row {
 	char id[ID_LEN + 1];
 	char sandbox[ID_LEN + 1];
-	char exec[ID_LEN + 1]; /* its shell; the session is deleted with it */
+	char exec[ID_LEN + 1]; /* the session's shell; the session is deleted with it */
 	const char *shell;
 	const char *name; /* a name that the user chose; NULL: none */
 	int64_t created_at, last_used;

@@ -186,7 +186,7 @@ bool column_result(const struct query *q, int i, struct warren_result *ret);
 /* Bind a LIMIT of @n rows; 0: all. */
 void query_limit(struct query *q, size_t n);
 
-/* 1: there is a row; 0: no more rows; or -errno. */
+/* Get the next row. 1: there is a row; 0: no more rows; or -errno. */
 int query_step(struct query *q, struct warren_error *err);
 /* Run a statement to its end; returns the number of changed rows, or -errno. */
 int query_run(struct query *q, struct warren_error *err);
@@ -234,8 +234,8 @@ int query_list(struct db *db, bool owned, size_t n_labels, struct query *ret,
 	       struct warren_error *err);
 
 /*
- * request.c: 1: the same request was made before; 0: it is new, or has no key; -EEXIST:
- * another request used its key.
+ * request.c: look for an earlier request with the same key. 1: the same request was made
+ * before; 0: it is new, or has no key; -EEXIST: another request used its key.
  */
 int request_recognise(struct db *db, const char *owner, const struct db_request *request,
 		      struct warren_error *err);
@@ -278,7 +278,7 @@ int tenant_allows(struct db *db, const char *tenant, enum db_quota quota, int64_
 		  struct warren_error *err);
 
 /*
- * reserve.c: call it before the database is opened. On a full disk, it frees reserved
+ * reserve.c: call this before the database is opened. On a full disk, it frees reserved
  * space.
  */
 void db_make_room(struct db *db);

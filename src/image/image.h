@@ -34,7 +34,8 @@ struct image {
 	struct image_mount mounts[IMAGE_MOUNTS_MAX];
 	char lowers[IMAGE_LOWERS_MAX];
 	bool has_config;
-	struct store_image config; /* for an image of the store; holds the lock on it */
+	struct store_image
+		config; /* configuration of an image from the store; holds its lock */
 };
 
 /*

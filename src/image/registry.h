@@ -21,7 +21,7 @@
 /* A blob to fetch. */
 struct registry_blob {
 	const char *digest; /* "sha256:..." */
-	uint64_t size;      /* from the manifest; any other size is an error */
+	uint64_t size;      /* size in the manifest; any other size is an error */
 	int fd;        /* destination: an empty or partly filled (resumed) regular file */
 	uint64_t done; /* bytes in the file now; for the progress callback */
 	bool verified; /* complete, with the right digest */

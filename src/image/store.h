@@ -29,7 +29,7 @@
 #include "image/ref.h"
 
 #define STORE_LAYERS_MAX \
-	440 /* as many as one page of mount options holds; overlay allows 500 */
+	440 /* maximum that one page of mount options holds; overlay allows 500 */
 #define STORE_SHORT_LEN 5
 #define STORE_HEX_LEN   64 /* hexadecimal digits of a digest */
 

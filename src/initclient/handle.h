@@ -16,7 +16,7 @@ struct backend_sandbox {
 	struct warren_enforcement enforced[BACKEND_ENFORCED_MAX];
 	size_t n_steps;
 	struct warren_step *steps;
-	char **entrypoint, **cmd; /* from the image; NULL: not set there */
+	char **entrypoint, **cmd; /* values from the image; NULL: not set there */
 	bool durable;             /* closing the engine calls release(), not destroy() */
 	bool kills_apart;         /* stats() lacks the OOM kills of ended execs */
 };

@@ -158,7 +158,7 @@ int http_server_new(struct net_loop *loop, const struct http_options *options,
 		    struct http_server **ret, struct warren_error *err);
 /*
  * Ends every connection and closes their requests with -ECANCELED before it returns. Do
- * not call it from a callback of a request.
+ * not call this from a callback of a request.
  */
 struct http_server *http_server_free(struct http_server *server);
 /* Stop accepting, close idle connections, and answer requests in progress. */
@@ -169,7 +169,7 @@ void http_server_drain(struct http_server *server);
  */
 void http_server_cut(struct http_server *server);
 /*
- * Answer 503 to all requests whose response has not begun. Call it after
+ * Answer 503 to all requests whose response has not begun. Call this after
  * http_server_drain().
  */
 void http_server_refuse(struct http_server *server, const char *code,
@@ -258,7 +258,7 @@ bool http_keep(struct http_request *req, size_t n);
  * the next write; -errno: closed() follows.
  */
 int http_write(struct http_request *req, const void *data, size_t n);
-/* The response is complete. If it is shorter than its length, the connection is cut. */
+/* Complete the response. If it is shorter than its length, the connection is cut. */
 int http_end(struct http_request *req);
 /*
  * Like http_respond() with the body of a refusal. @code NULL: the default of that status.
@@ -280,7 +280,7 @@ void http_cut(struct http_request *req, int status, const char *why);
  */
 void http_known(struct http_request *req, bool known);
 /*
- * Set the owner of the request: its memory counts against the share of @name. Call it
+ * Set the owner of the request: its memory counts against the share of @name. Call this
  * before reading the body. -ENOMEM: out of memory.
  */
 int http_owner(struct http_request *req, const char *name) MUST_CHECK;

@@ -21,11 +21,12 @@
 /* The deadlines of a connection. Each has a queue of connections, in order of expiry. */
 enum deadline {
 	DEADLINE_NONE,
-	DEADLINE_HEAD,   /* from the first byte, so that a slow client cannot extend it */
-	DEADLINE_IDLE,   /* between requests of an unknown client */
-	DEADLINE_KEPT,   /* between requests of a known client */
-	DEADLINE_BODY,   /* from the last byte */
-	DEADLINE_WRITE,  /* from the last byte that the client read */
+	DEADLINE_HEAD, /* counted from the first byte, so that a slow client cannot extend
+			  it */
+	DEADLINE_IDLE, /* between requests of an unknown client */
+	DEADLINE_KEPT, /* between requests of a known client */
+	DEADLINE_BODY, /* counted from the last byte received */
+	DEADLINE_WRITE,  /* counted from the last byte that the client read */
 	DEADLINE_HALF,   /* the client has closed its half */
 	DEADLINE_LINGER, /* the client may read the last response */
 	DEADLINE_MAX

@@ -19,7 +19,7 @@ struct net_loop {
 	uv_prepare_t prepare;   /* runs tasks before the loop sleeps */
 	uv_idle_t idle;         /* keeps the loop awake if tasks have queued tasks */
 	struct loop_task tasks; /* the head of a ring */
-	struct loop_task later; /* the same for tasks of loop_later() */
+	struct loop_task later; /* the head of another ring, for tasks of loop_later() */
 	size_t working;         /* calls of loop_work() that run or wait */
 	unsigned in_pool;       /* how many of these calls run on threads */
 	/* The calls that wait, by tenant; the first queue is served next. */
@@ -55,9 +55,9 @@ static inline void loop_enter(struct net_loop *loop)
 }
 
 void loop_leave(struct net_loop *loop, const char *name);
-/* loop_work.c: call it before the threads get any work. */
+/* loop_work.c: call this before the threads get any work. */
 void loop_work_init(void);
-/* Call it before the loop waits. */
+/* End the turn. Call this before the loop waits. */
 void loop_turn_end(struct net_loop *loop);
 
 #endif /* NET_LOOP_INTERNAL_H */

@@ -89,7 +89,7 @@ struct stream {
 	bool buffered; /* TLS holds bytes that the socket does not show */
 };
 
-/* Takes @fd, and @ssl when not NULL. Reading starts. */
+/* Open a stream and start to read. Takes @fd, and @ssl if it is not NULL. */
 int stream_open(struct stream *s, struct net_loop *loop, int fd, struct ssl_st *ssl,
 		const struct stream_ops *ops, void *ctx);
 void stream_close(struct stream *s);

@@ -56,8 +56,8 @@ int ws_accept(struct http_request *req, const struct ws_options *options,
 void *ws_user(const struct ws *ws);
 
 /*
- * 0: continue; 1: accepted, but wait for drained() before the next; -errno: closed()
- * follows.
+ * Send a message. 0: continue; 1: accepted, but wait for drained() before the next;
+ * -errno: closed() follows.
  */
 int ws_send(struct ws *ws, bool text, const void *data, size_t n);
 /* Deliver no further messages until ws_resume(); the client has to wait. */

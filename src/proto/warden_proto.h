@@ -168,7 +168,7 @@ void warden_proto_put_tenant(struct warden_proto_header *h, const char *tenant);
 /* Write and read a CREATE request. */
 struct warren_spec;
 struct buf;
-/* -E2BIG: the spec does not fit into a message. */
+/* Write a CREATE request. -E2BIG: the spec does not fit into a message. */
 int warden_proto_put_create(struct buf *out, const char *backend, const char *id,
 			    const struct warren_spec *spec);
 /*

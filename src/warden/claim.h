@@ -23,7 +23,8 @@ struct claim {
 };
 
 /*
- * @run_dir: the directory in which sandboxes are counted; @max: their maximum, 0: none.
+ * Create a set of claims. @run_dir is the directory in which sandboxes are counted; @max
+ * is their maximum, 0: none.
  */
 struct claims *claims_new(const char *run_dir, uint64_t max);
 /* Accepts NULL; returns NULL. */

@@ -30,8 +30,8 @@ struct pool *pool_close(struct pool *s);
 void pool_tell(struct pool *s, int sock);
 
 /*
- * Call it around a fork, so that the process is not copied while the thread holds a lock
- * of the allocator.
+ * Stop preparing parts while a fork is in progress. Otherwise, the process could be
+ * copied while the thread holds a lock of the allocator.
  */
 void pool_hold(struct pool *s, bool hold);
 

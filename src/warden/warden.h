@@ -10,8 +10,8 @@
 #include "base/tier.h"
 #include "spec/limits.h"
 
-#define WARDEN_THREADS        8  /* one tenant gets at most half of them */
-#define WARDEN_SLOW_THREADS   32 /* for backends that run other programs */
+#define WARDEN_THREADS        8  /* threads; one tenant gets at most half of them */
+#define WARDEN_SLOW_THREADS   32 /* threads for backends that run programs */
 #define WARDEN_REGISTRIES_MAX 64
 /*
  * Maximum number of programs that work on images at the same time; maximum number of
@@ -24,7 +24,8 @@
 struct warden_policy {
 	/* The maximum of each limit of a sandbox; 0: none. */
 	uint64_t max[SPEC_LIMIT_MAX];
-	uint64_t max_sandboxes; /* on all backends, of all tenants; 0: no maximum */
+	uint64_t max_sandboxes; /* maximum on all backends, for all tenants; 0: no maximum
+				 */
 	enum tier min_tier; /* no sandbox is created on a backend with a weaker tier */
 	enum tier native_tier;
 	const char *const *mounts; /* "/srv/data:ro", "/srv/scratch"; NULL-terminated */
@@ -68,9 +69,9 @@ void warden_hold(struct warden *w, bool hold);
 bool warden_join(struct warden *w, unsigned ms);
 
 /*
- * policy.c, which the api uses too: whether a sandbox may have this spec. It checks the
- * sources of mounts only by name. -EPERM: the configuration does not allow it; -EINVAL:
- * it is invalid.
+ * policy.c, which the api uses too: check whether a sandbox may have this spec. The
+ * sources of mounts are checked only by name. -EPERM: the configuration does not allow
+ * the spec; -EINVAL: it is invalid.
  */
 int policy_check(const struct warden_policy *policy, const struct warren_spec *spec,
 		 struct warren_error *err);

@@ -65,10 +65,10 @@ struct exec {
 	bool timed_out;
 	bool killed; /* the exec's cgroup accepts no new processes */
 	bool failed; /* the exec did not start, and the client knows: only reap it */
-	int start;   /* a pipe that closes on execve(2); -1: it has closed */
+	int start;   /* a pipe that closes on execve(2); -1: already closed */
 	uint64_t start_by; /* ns, monotonic: deadline for that execve(2) */
 	uint32_t seq;      /* sequence number of its SPAWN, for the reply */
-	int asker;         /* the connection that sent SPAWN; -1: it has ended */
+	int asker;         /* the connection that sent SPAWN; -1: already ended */
 	uint64_t started;  /* ns, monotonic */
 	uint64_t deadline; /* ns, monotonic; 0: none */
 	uint64_t

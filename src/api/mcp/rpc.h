@@ -69,7 +69,7 @@ struct rpc_headers {
 	const char *version; /* MCP-Protocol-Version */
 	const char *method;  /* Mcp-Method */
 	const char *name;    /* Mcp-Name */
-	bool doubled;        /* one of them was sent twice */
+	bool doubled;        /* one of these headers was sent twice */
 };
 
 int rpc_error_set(struct rpc_error *err, int code, const char *fmt, ...)

@@ -48,7 +48,7 @@ struct mcp_tool {
 
 extern const struct mcp_tool mcp_tools[MCP_TOOL_COUNT];
 
-/* NULL: there is no such tool. */
+/* Find a tool by name; NULL: there is no such tool. */
 const struct mcp_tool *mcp_tool_find(const char *name);
 /* Write one tool, as in tools/list. */
 void mcp_tool_write(struct json *j, const struct mcp_tool *tool);

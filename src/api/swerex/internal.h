@@ -80,7 +80,7 @@ void reply_put(struct reply *r, enum reply_form form, int raw, size_t from, size
 /* The number of bytes that the reply holds. */
 size_t reply_size(const struct reply *r);
 /*
- * Call it when the reply is complete. Returns whether a part is missing because memory
+ * Call this when the reply is complete. Returns whether a part is missing because memory
  * ran out.
  */
 bool reply_failed(struct reply *r);

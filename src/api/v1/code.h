@@ -43,7 +43,7 @@ void code_wanted_done(struct code_wanted *w);
  */
 struct code_answer {
 	const struct code_result *result;
-	bool no_output; /* without stdout and stderr */
+	bool no_output; /* omit stdout and stderr */
 	size_t part;    /* this and the following fields are private */
 	size_t at;
 	bool opened, base64;

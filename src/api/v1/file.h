@@ -15,7 +15,7 @@
 struct file_call {
 	struct call *call;
 	struct files *files;
-	char path[4096]; /* without redundant slashes */
+	char path[4096]; /* path without redundant slashes */
 	void (*begun)(struct file_call *fc);
 	/*
 	 * Frees the members of the state, but not the state itself; NULL: nothing to
@@ -25,8 +25,8 @@ struct file_call {
 };
 
 /*
- * Takes @fc, which was allocated with malloc(3). If it is NULL, the call is answered with
- * an error.
+ * Begin the call. Takes @fc, which was allocated with malloc(3). If @fc is NULL, the call
+ * is answered with an error.
  */
 void file_begin(struct call *c, struct file_call *fc, const char *path, const char *user);
 /* Answer with the error of a file; ENOENT means that the file is missing. */

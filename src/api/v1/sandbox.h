@@ -7,7 +7,7 @@
 
 struct wanted {
 	struct sandbox_row row;
-	struct warren_spec spec; /* its strings belong to the request */
+	struct warren_spec spec; /* the strings in the spec belong to the request */
 	struct sandbox_source source;
 	struct db_request request;
 	bool delete_when_idle, wake_on_use;

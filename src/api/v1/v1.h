@@ -82,7 +82,7 @@ void v1_request(struct http_request *req, void *ctx);
  */
 bool v1_by_host(const struct v1 *v1, const struct http_request *req);
 /*
- * The service is about to stop: end all streams. Call it again with @last: then calls
+ * The service is about to stop: end all streams. Call this again with @last: then calls
  * that still wait are answered with the current state.
  */
 void v1_stop(struct v1 *v1, bool last);
@@ -113,8 +113,8 @@ void call_fail(struct call *c, const struct warren_error *engine);
  */
 void call_fail_start(struct call *c, const struct warren_error *why);
 /*
- * The request has ended. Handlers that pass the request on (net/ws.h, net/http_proxy.h)
- * call it from the last callback of those modules.
+ * Release a request that has ended. Handlers that hand the request to another module
+ * (net/ws.h, net/http_proxy.h) call this from the last callback of that module.
  */
 void call_closed(struct call *c);
 /*

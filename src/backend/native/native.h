@@ -76,7 +76,7 @@ struct native {
 	int sandboxes_fd; /* run_dir/boxes of a named engine; -1: none */
 	int init_fd;      /* init's program, sealed */
 	struct cgroup_root cgroups;
-	struct ns_map subuid, subgid; /* for an ordinary user; count 0: none */
+	struct ns_map subuid, subgid; /* ranges of an ordinary user; count 0: none */
 	uint64_t memory_default;
 	pthread_mutex_t lock;     /* protects the members below; several threads create */
 	struct native_host *host; /* the newest `host` image; NULL: not opened yet */
@@ -95,7 +95,7 @@ struct native_host {
 struct native_sandbox {
 	struct initclient_sandbox; /* must be first: initclient casts to it */
 	struct native *engine;
-	unsigned slot; /* its number determines the id range */
+	unsigned slot; /* slot number, which determines the id range */
 	bool has_slot, has_cgroup;
 	/* Whether the sandbox owns the socket and the state file with its id. */
 	bool has_socket;
@@ -144,7 +144,7 @@ struct native_plan {
 	int fds[NATIVE_FDS_MAX];
 	size_t n_fds;
 	int scratch, root, proc, pts, init;
-	int cgroups[PROTO_DIRS]; /* by role; -1: none */
+	int cgroups[PROTO_DIRS]; /* directories by role; -1: none */
 	struct ns_aside aside;   /* the thread that mounts, and its error */
 	struct warren_error aside_err;
 
@@ -222,7 +222,7 @@ int prepared_finish(struct native_prepared *part, const struct warren_spec *spec
 size_t prepared_drop(void *state, size_t n);
 
 /* engine_registry.c */
-/* @name: persistent name of the engine; NULL: none. */
+/* Register the engine. @name is its persistent name; NULL: none. */
 int engine_registry_open(struct native *n, const char *name, struct warren_error *err);
 /* First host id of the range of @slot. */
 uid_t engine_registry_base(const struct native *n, unsigned slot);

@@ -41,7 +41,7 @@ struct shimmed {
 	int all_fd; /* run_dir/kept */
 	int sandboxes_fd;
 	int lock_fd;
-	char shim[PATH_MAX]; /* the program; "": it was not found */
+	char shim[PATH_MAX]; /* path of warren-shim; "": not found */
 	struct warren_error missing;
 	/* The text of the last probe. The features of the probe point into it. */
 	const char *probed;

@@ -84,7 +84,7 @@ struct code_run {
 
 	/* warm.c */
 	bool warm;      /* the interpreter waits for a program */
-	bool taken;     /* it has a program that is not yet written to the FIFO */
+	bool taken;     /* the run has a program that is not yet written to the FIFO */
 	bool timed_out; /* the timer of the run has killed the program */
 	struct code_recipe *recipe; /* recipe for the next warm run; NULL: start none */
 	struct loop_task begin;

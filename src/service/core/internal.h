@@ -49,7 +49,7 @@ void event_emit_row(struct service *s, enum event_type type,
 
 /*
  * For a sandbox that ends: emit the events for the end of all its sessions, and of all
- * execs for which that event was not emitted yet. Call it within a transaction of
+ * execs for which that event was not emitted yet. Call this within a transaction of
  * event_begin().
  */
 int event_emit_ends(struct sandbox *sandbox, const char *why, struct warren_error *err);

@@ -38,7 +38,7 @@ struct warden_conn {
 	uint32_t seq;
 	/* Messages that did not fit into the socket. */
 	struct warden_conn_out *out, **out_tail;
-	struct loop_timer *timer; /* for another attempt after memory ran out */
+	struct loop_timer *timer; /* timer for another attempt after memory ran out */
 	void (*ended)(void *ctx);
 	void *ctx;
 };
@@ -46,7 +46,7 @@ struct warden_conn {
 struct sandbox {
 	struct service *service;
 	struct sandbox *hash_next;
-	struct sandbox_row row;    /* as in the database */
+	struct sandbox_row row;    /* the sandbox's row, as in the database */
 	void *modules[MODULE_MAX]; /* state of each module */
 	struct sandbox_waiter *waiters;
 	struct loop_task waiters_task; /* calls waiters whose state is reached */
@@ -62,10 +62,10 @@ struct sandbox {
 	size_t out_n, out_bytes;
 	struct loop_timer *out_timer;
 	struct sandbox *asking_next, **asking_prev;
-	struct description is; /* its creator's description */
+	struct description is; /* description by the sandbox's creator */
 
 	/* reconnect.c: for a connection that broke or could not be opened yet. */
-	bool loaded; /* its execs and sessions are in memory */
+	bool loaded; /* the sandbox's execs and sessions are in memory */
 	/* Why the connection broke; becomes the sandbox's error if its init is gone. */
 	struct warren_error broke;
 	unsigned breaks;   /* how often it broke recently */
@@ -76,12 +76,12 @@ struct sandbox {
 	uint64_t broke_at; /* ms of the loop's clock */
 	struct loop_timer *reconnect_timer;
 
-	struct fair_quota_lease descriptors; /* for its connection */
+	struct fair_quota_lease descriptors; /* lease for the connection */
 
 	uint32_t last_number; /* number of the last exec; init accepts each number once */
 	uint64_t oom_kills;   /* OOM kills in ended execs, as its init reports */
 
-	struct loop_timer *timer; /* for its lifetime and its idle timeout */
+	struct loop_timer *timer; /* timer for the lifetime and the idle timeout */
 	unsigned n_running;       /* running execs; each keeps it from being idle */
 	/* Open connections of clients; each keeps it from being idle. */
 	unsigned n_engaged;
@@ -91,9 +91,9 @@ struct sandbox {
 	bool working;    /* next_job() is running */
 	bool auto_paused, delete_when_idle, wake_on_use;
 	bool saved;      /* paused with a checkpoint */
-	bool gates;      /* its init supports gates (proto_spawn.gate) */
-	bool workers;    /* its init starts file workers */
-	bool exec_files; /* its init supports PROTO_SPAWN_FILE */
+	bool gates;      /* the sandbox's init supports gates (proto_spawn.gate) */
+	bool workers;    /* the sandbox's init starts file workers */
+	bool exec_files; /* the sandbox's init supports PROTO_SPAWN_FILE */
 	bool welcomed;   /* the capabilities of its init are known */
 	/* No client knows the sandbox's id, so none can ask how its creation ended. */
 	bool abandoned;

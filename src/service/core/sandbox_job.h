@@ -30,7 +30,7 @@ struct sandbox_job {
 	struct sandbox *sandbox;
 	enum sandbox_job_kind kind;
 	void (*begin)(struct sandbox_job *job);
-	enum sandbox_state to; /* for pause and resume */
+	enum sandbox_state to; /* for pause and resume: the new state */
 	const char *why;       /* reason, for the event */
 	bool idle;             /* for pause: not requested by a client */
 	bool save;             /* for pause: with a checkpoint */
@@ -42,7 +42,7 @@ struct sandbox_job {
 	struct warren_limits limits, old;
 	struct warren_error lost; /* for sandbox_end(): the reason */
 	struct permit permit;     /* permit of the client's request */
-	bool waited;              /* it had to wait before it began */
+	bool waited;              /* the job had to wait before it began */
 	service_done_fn done;
 	void *ctx;
 };

@@ -73,7 +73,8 @@ struct service_options {
 	uint64_t output_max;    /* bytes of all journals; 0: half of the disk */
 	/* Interpreters that wait for a program, per tenant and language: code/warm.c. */
 	unsigned code_warm;
-	uint64_t descriptors_max; /* for sandboxes, execs and files; 0: no limit */
+	uint64_t
+		descriptors_max; /* maximum for sandboxes, execs and files; 0: no limit */
 };
 
 typedef void (*service_done_fn)(void *ctx, int r, const struct warren_error *err);
@@ -95,12 +96,12 @@ int64_t service_time(void);
 /* Convert a time of this clock to the system time, for users. */
 int64_t service_wall(int64_t time);
 /*
- * Call it before the first use. The clock continues from the time of the earlier process
- * with this database. @boot is the boot's id, or "".
+ * Open the clock. Call this before the first use. The clock continues from the time of
+ * the earlier process with this database. @boot is the boot's id, or "".
  */
 int service_clock_open(struct db *db, const char *boot,
 		       struct warren_error *err) MUST_CHECK;
-/* Call it from time to time and at the end: store the time for the next boot. */
+/* Store the time for the next boot. Call this from time to time and at the end. */
 int service_clock_save(struct db *db, struct warren_error *err) MUST_CHECK;
 struct db *service_db(struct service *s);
 struct net_loop *service_loop(struct service *s);
@@ -130,7 +131,7 @@ struct share_denial {
 struct sandbox_held {
 	/* Bytes of journals, including the space reserved for running execs. */
 	uint64_t output;
-	uint64_t descriptors; /* for its connection, execs and open files */
+	uint64_t descriptors; /* descriptors for the connection, execs and open files */
 };
 
 void sandbox_held(const struct sandbox *sandbox, struct sandbox_held *ret);

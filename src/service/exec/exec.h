@@ -103,8 +103,8 @@ void exec_close_input(struct exec *exec, service_done_fn done, void *ctx);
 int exec_resize(struct exec *exec, uint16_t rows, uint16_t cols,
 		struct warren_error *err);
 /*
- * Get the size of its terminal; false: it has no terminal any more. Watchers are called
- * when the size changes.
+ * Get the size of the exec's terminal; false: it has no terminal any more. Watchers are
+ * called when the size changes.
  */
 bool exec_size(const struct exec *exec, uint16_t *ret_rows, uint16_t *ret_cols);
 /*

@@ -55,10 +55,11 @@ struct exec {
 	uint64_t journal_room; /* the exec's share of journal_bytes */
 	struct exec_row row;
 	int journal;       /* -1: not open */
-	uint64_t capacity; /* as passed to init; 0: an earlier process started the exec */
+	uint64_t capacity; /* capacity as passed to init; 0: an earlier process started
+			      the exec */
 	int notify;        /* an eventfd while the exec runs; otherwise -1 */
 	int input;         /* write end of stdin, or the terminal; -1: none */
-	int wakeup;        /* for commands of a session; -1: none */
+	int wakeup;        /* write end of the wakeup pipe of a session; -1: none */
 	bool listed;       /* the exec is in the list of its sandbox */
 	bool counted;      /* the exec is counted in sandbox->n_running */
 	bool attached;
@@ -66,7 +67,7 @@ struct exec {
 			    */
 	bool input_ended;  /* a client has closed its stdin */
 	bool starting;     /* init has not answered the SPAWN yet */
-	bool lost;         /* its sandbox ended before the exec */
+	bool lost;         /* the sandbox ended before the exec */
 	/* The exec ended, but the result is not in the database yet: exec_result.c. */
 	bool unsaved;
 	struct loop_watch *watch;

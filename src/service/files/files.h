@@ -58,8 +58,8 @@ bool files_are_copies(const struct files *f);
 
 /* The reply of init. The entries are valid until the callback returns. */
 struct files_answer {
-	int fd;     /* from files_open(); the callback must close it; -1: none */
-	int events; /* from files_notify(); the callback must close it; -1: none */
+	int fd; /* descriptor from files_open(); the callback must close it; -1: none */
+	int events; /* socket from files_notify(); the callback must close it; -1: none */
 	uint32_t value;
 	const char *entries;
 	size_t size;
@@ -215,7 +215,7 @@ struct file_target {
 	char name[256];  /* name in the directory */
 	char path[4096]; /* the whole path, with links resolved */
 	bool exists;
-	struct proto_entry is; /* its attributes, if it exists */
+	struct proto_entry is; /* attributes of the target, if it exists */
 };
 
 struct file_target_op;

@@ -17,7 +17,7 @@ struct opening {
 
 struct session {
 	struct service *service;
-	struct session *next;    /* in the list of the sandbox */
+	struct session *next;    /* next in the list of the sandbox */
 	struct sandbox *sandbox; /* NULL: the sandbox is gone */
 	struct session_row row;
 	struct exec *exec;
@@ -35,7 +35,7 @@ struct session {
 	struct loop_watch *out_watch;
 	/* Used first for the command's timeout, then for the steps of a stop. */
 	struct loop_timer *timer;
-	struct loop_timer *again; /* for another attempt to read its output */
+	struct loop_timer *again; /* timer for another attempt to read output */
 	struct loop_task turn;    /* reads its output in a later turn */
 	struct journal_hint hint;
 	struct exec_holder holder; /* keeps output that was not read */
@@ -106,7 +106,10 @@ void session_pour(struct session *session); /* write @out as far as the pipe has
 /* session_read.c */
 int session_read_init(struct session *session);
 void session_read_done(struct session *session);
-/* Hold the output from its cursor on; call it before sending anything to the shell. */
+/*
+ * Hold the output from the session's cursor on. Call this before sending anything to the
+ * shell.
+ */
 void session_hold(struct session *session);
 /* End the hold soon, unless another command follows. */
 void session_hold_end(struct session *session);

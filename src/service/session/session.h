@@ -60,7 +60,8 @@ struct session_command {
 };
 
 /*
- * -EBUSY: a command is running; -EPIPE: the shell has ended. @timeout_ms 0: no timeout.
+ * Run a command. -EBUSY: a command is running; -EPIPE: the shell has ended. @timeout_ms
+ * 0: no timeout.
  */
 int session_run(struct session *session, const char *text, size_t n, uint64_t timeout_ms,
 		struct session_command *command, struct warren_error *err);

@@ -99,7 +99,7 @@ void session_terminal_do(struct session_terminal *c,
 			 void (*done)(void *ctx, const struct session_terminal_result *r),
 			 void *ctx);
 /*
- * Call it when the client of the act with @ctx has disconnected: if the act has not
+ * Withdraw the act with @ctx, because its client has disconnected. If the act has not
  * begun, it ends as CONSOLE_REFUSED.
  */
 void session_terminal_withdraw(struct session_terminal *c, const void *ctx);

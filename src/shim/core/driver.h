@@ -37,8 +37,9 @@
 /* One sandbox, as its platform sees it. */
 struct shim_sandbox {
 	const struct shim_driver *driver;
-	const char *name;      /* backend: "docker", or its name in the configuration */
-	const json_t *config;  /* its settings in the configuration; may be NULL */
+	const char *name; /* backend: "docker", or its name in the configuration */
+	const json_t
+		*config; /* settings of the backend in the configuration; may be NULL */
 	const char *state_dir; /* state directory of the engine; contains the images */
 	char dir[256];         /* the sandbox's directory, below the engine's run_dir */
 	char id[ID_LEN + 1];

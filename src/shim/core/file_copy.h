@@ -41,8 +41,8 @@ void spool_done(int fd);
 int spool_read(const char *user, const char *path, uint64_t most, int fd,
 	       struct warren_error *err);
 /*
- * Stop writes that exceed the available space. Call it every SPOOL_TICK_MS while the shim
- * waits.
+ * Stop writes that exceed the available space. Call this every SPOOL_TICK_MS while the
+ * shim waits.
  */
 void spool_guard(void);
 #define SPOOL_TICK_MS 100
@@ -82,7 +82,7 @@ void spool_forget(const char *path);
 void spool_note(uint64_t connection, const char *user, const char *path);
 void spool_unnote(const char *path);
 void spool_abandon(uint64_t connection);
-/* Copy files that were closed; call it from time to time while it returns true. */
+/* Copy files that were closed. Call this from time to time while it returns true. */
 bool spool_tick(void);
 
 #endif /* SHIM_CORE_FILE_COPY_H */

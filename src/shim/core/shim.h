@@ -136,18 +136,18 @@ struct target {
 
 const struct target *child_target(const struct exec *ex);
 /*
- * Call it when the exec's processes inside are gone or were not found: it ends the exec
- * after a short time.
+ * End the exec after a short time. Call this when the exec's processes inside have ended
+ * or were not found.
  */
 void child_end(struct exec *ex);
-/* Call it when killing the exec takes longer: it postpones the end of the exec's tool. */
+/* Postpone the end of the exec's tool, because killing the exec takes longer. */
 void child_spare(struct exec *ex);
 /* When to call child_deadlines() next, ns; 0: never. */
 uint64_t child_next(void);
 void child_deadlines(void);
 
 /* exec_kill.c: tree_kill() of hooks.h, and what follows it */
-/* Call it when the worker is busy: it gives execs that wait for the worker more time. */
+/* Give execs that wait for the worker more time, because the worker is busy. */
 void kill_spare(void);
 /* Handle the result of killing execs: 0 or -errno; -EBUSY: try again later. */
 void kill_over(long status);

@@ -72,7 +72,7 @@ void work_reply(const struct work *w, long status, uint32_t value, int fd,
 		const char *why);
 /*
  * Report that the current work takes longer, and so do all requests that wait for it.
- * Call it at least every WORK_SIGN_MS.
+ * Call this at least every WORK_SIGN_MS.
  */
 #define WORK_SIGN_MS 5000
 void work_sign(void);
