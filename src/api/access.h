@@ -30,7 +30,10 @@ int access_origin(const char *domain, const struct http_request *req,
 /* Find the caller by the token @secret: 0, or a refusal in @err. */
 int access_token(struct service *service, const char *secret, struct caller *ret,
 		 struct api_error *err);
-/* Whether the client needs no token: it is @owner, the user who started the service. */
+/*
+ * Whether the client needs no token, because it is @owner, the user who started the
+ * service.
+ */
 bool access_is_owner(uid_t owner, const struct http_peer *peer);
 /* Whether the value of Authorization or X-API-Key looks like a token of Warren. */
 bool access_is_token(const char *authorization);

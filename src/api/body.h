@@ -33,7 +33,7 @@ struct body {
 /*
  * Parse a body, for any API. Refuses duplicate keys, invalid UTF-8, trailing data, and
  * more levels or values than the limits above. Never returns a string that is cut for
- * lack of memory. @flags are jansson's: JSON_ALLOW_NUL, JSON_DECODE_ANY. NULL:
+ * lack of memory. @flags are flags of jansson: JSON_ALLOW_NUL, JSON_DECODE_ANY. NULL:
  * API_ERR_INVALID_JSON or API_ERR_OVERLOADED.
  */
 json_t *body_load(const char *data, size_t size, size_t flags,

@@ -15,8 +15,8 @@
  * no malformed variable.
  *
  * create enforces each limit in the spec, or fails. The sandbox lists all enforced
- * limits, both defaults and requested ones. A failed create or exec leaves no process,
- * file or mount behind.
+ * limits, both defaults and requested ones. After a failed create() or exec(), no
+ * process, file or mount is left behind.
  *
  * To add a backend, add a folder and a line in kind.h. Nothing else in the tree may name
  * a backend. test/engine/test-contract.c tests every backend.

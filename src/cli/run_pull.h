@@ -13,7 +13,7 @@
 
 /* Whether to pull before the first attempt to create the sandbox. */
 bool run_pull_first(const struct run_options *o);
-/* Whether to pull after the create failed with -@code. */
+/* Whether to pull after the creation failed with -@code. */
 bool run_pull_after(const struct run_options *o, int code);
 
 /*

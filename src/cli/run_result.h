@@ -25,7 +25,7 @@ int result_exec_status(int code);
 /* Print what is not enforced; with @verbose, also what is enforced, and how. */
 void result_say_enforced(const char *command, const struct warren_enforcement *e,
 			 size_t n, bool verbose);
-/* With --verbose: print what is enforced, and how long each step of the create took. */
+/* With --verbose: print what is enforced, and how long each step of the creation took. */
 void result_say_sandbox(const struct run_options *o, const struct warren_sandbox *sb);
 /* Print which limits the command reached; with --verbose, also its resource usage. */
 void result_say_end(const struct run_options *o, const struct warren_result *res);

@@ -2,9 +2,9 @@
 /*
  * run_signal.h - receive signals through a descriptor
  *
- * Signals are blocked from the start of `warren run`, so that none ends it in the middle
- * of a create. Pending signals are read once there is a command to forward them to. A
- * signal that the caller ignores (nohup) stays ignored.
+ * Signals are blocked from the start of `warren run`, so that none ends it while a
+ * sandbox is being created. Pending signals are read once there is a command to forward
+ * them to. A signal that the caller ignores (nohup) stays ignored.
  */
 #ifndef CLI_RUN_SIGNAL_H
 #define CLI_RUN_SIGNAL_H

@@ -204,8 +204,8 @@ int config_listener(const char *text, struct config_listener *ret,
 int config_allow(const struct config *c, uint64_t tokens,
 		 struct warren_error *err) MUST_CHECK;
 /*
- * Whether a directory or file of this machine, an absolute and clean path, may be
- * mounted.
+ * Whether a directory or file of this machine may be mounted. @path is absolute and
+ * normalised.
  */
 bool config_mount_allowed(const struct config *c, const char *path, bool read_only);
 

@@ -9,7 +9,7 @@
  * as parameters.
  *
  * What a successful call has written survives even if all processes are killed, without
- * an fsync. Data that must also survive a power cut costs an fsync: tenants, tokens,
+ * an fsync. Data that must also survive a power cut needs an fsync: tenants, tokens,
  * db_set_meta(), and everything in a transaction that began as DB_POWER_SAFE. The fsync
  * also covers everything written before.
  *
@@ -169,7 +169,7 @@ const struct db_denial *db_denied(const struct db *db);
 /* ------------------------------------------------------------------ tokens */
 
 struct token_row {
-	uint64_t seq; /* grows with each token; the cursor of pages */
+	uint64_t seq; /* increases with each token; used as the cursor of pages */
 	char id[ID_LEN + 1];
 	const char *tenant, *name;
 	const char *scopes; /* words that the API defines; not checked here */
@@ -262,7 +262,7 @@ struct db_label {
 };
 
 struct sandbox_row {
-	uint64_t seq; /* grows with each insert; the cursor of pages */
+	uint64_t seq; /* increases with each insert; used as the cursor of pages */
 	char id[ID_LEN + 1];
 	enum sandbox_state state;
 	const char *owner;          /* a tenant */

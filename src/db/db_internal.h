@@ -227,8 +227,8 @@ int strings_own(const char **const *at, size_t n, void **ret_block,
 		struct warren_error *err);
 
 /*
- * The statement that lists sandboxes with this owner and number of labels. It is prepared
- * on first use, from constant texts.
+ * Get the statement that lists sandboxes with this owner and number of labels. It is
+ * prepared on first use, from constant texts.
  */
 int query_list(struct db *db, bool owned, size_t n_labels, struct query *ret,
 	       struct warren_error *err);

@@ -28,7 +28,8 @@ struct registry_blob {
 };
 
 struct registry_options {
-	const char *docker_config; /* auths, credsStore, credHelpers; NULL: the user's */
+	const char *docker_config; /* path of the docker configuration; NULL: the user's
+				      file */
 	const char *ca_file;       /* further certificates to trust (PEM), NULL: none */
 	const char *const
 		*insecure; /* registries for which TLS is optional, NULL-terminated */

@@ -67,13 +67,13 @@ struct http_peer {
 	pid_t pid;
 	uid_t uid;
 	gid_t gid;
-	struct in6_addr address; /* for TCP; IPv4 addresses are mapped */
+	struct in6_addr address; /* address of a TCP client; IPv4 addresses are mapped */
 	uint16_t port;
 };
 
 struct http_request {
 	const char *method; /* "GET"; case-sensitive */
-	const char *target; /* as sent, beginning with "/" ("*" for OPTIONS) */
+	const char *target; /* target as sent, beginning with "/" ("*" for OPTIONS) */
 	const char *path;   /* path of the target, still encoded: see base/percent.h */
 	const char *query;  /* query of the target without the "?"; NULL: none */
 	const struct http_header *headers;

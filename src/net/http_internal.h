@@ -23,8 +23,8 @@ enum deadline {
 	DEADLINE_NONE,
 	DEADLINE_HEAD, /* counted from the first byte, so that a slow client cannot extend
 			  it */
-	DEADLINE_IDLE, /* between requests of an unknown client */
-	DEADLINE_KEPT, /* between requests of a known client */
+	DEADLINE_IDLE, /* time between requests of an unknown client */
+	DEADLINE_KEPT, /* time between requests of a known client */
 	DEADLINE_BODY, /* counted from the last byte received */
 	DEADLINE_WRITE,  /* counted from the last byte that the client read */
 	DEADLINE_HALF,   /* the client has closed its half */

@@ -18,7 +18,8 @@ int tls_new(struct tls **ret, struct warren_error *err);
 struct tls *tls_free(struct tls *tls);
 
 /*
- * Set the certificate chain and its key, as PEM text. On failure, the previous ones stay.
+ * Set the certificate chain and its key, as PEM text. On failure, the previous
+ * certificate and key stay in use.
  */
 int tls_set_pem(struct tls *tls, const void *cert, size_t cert_len, const void *key,
 		size_t key_len, struct warren_error *err);

@@ -103,7 +103,7 @@ enum cgroup_handle_kind {
 struct cgroup_handle {
 	int fd;
 	enum cgroup_handle_kind kind;
-	enum cgroup_controller controller; /* for a v1 directory */
+	enum cgroup_controller controller; /* controller of a v1 directory */
 };
 
 #define CGROUP_HANDLES_MAX 12

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 /*
- * Send SIGKILL repeatedly until the process is gone, because a single signal may not be
+ * Send SIGKILL repeatedly until the process has ended, because a single signal may not be
  * delivered (if memory runs out, or the process is frozen at that moment). 0; -EBUSY if
  * it still exists after @ms; -errno if it cannot be signalled at all. A child of this
  * process is reaped.

@@ -142,8 +142,8 @@ struct warden_proto_reply {
 };
 
 /*
- * The ids of sandboxes that were prepared in advance: a create with one of these ids uses
- * that sandbox. The ids follow, 16 bytes each.
+ * The ids of sandboxes that were prepared in advance: a CREATE request with one of these
+ * ids uses that sandbox. The ids follow, 16 bytes each.
  */
 #define WIRE_STOCK_MAX 64
 

@@ -3,7 +3,7 @@
  * shellproto.h - the protocol of a shell that keeps its state: commands and results over
  * byte streams
  *
- * A session is a shell of the image. It runs one command after another and keeps its
+ * A session is a shell from the image. It runs one command after another and keeps its
  * state between them: directory, variables, functions, options, jobs. These functions
  * implement only the protocol. The caller starts the process, transfers the bytes and
  * measures the time.
@@ -34,14 +34,14 @@
  * Only the shell can report a result, at the end of the command. The secret that
  * identifies a result is new for each command. It is in the line of the command, which
  * the shell parses before the command begins; while the command runs, it is in no
- * variable, no history and no descriptor. Neither the text of the command nor a process
- * that it started can therefore report its end early, or fake its result or a later one.
- * There are three exceptions. A process that the kernel allows to trace the shell (same
- * user: ptrace(2), /proc/PID/mem, /proc/PID/fd) can make it report anything. Text that
- * the shell itself runs can choose its own result (for example with `exit`) and that of
- * later commands (for example with a DEBUG trap). At a terminal the text can claim that
- * an error stopped it, and a process left from an earlier command can read what is typed
- * next.
+ * variable, no history and no descriptor. So neither the text of the command nor a
+ * process that it started can report the end of the command early, or fake its result or
+ * that of a later command. There are three exceptions. A process that the kernel allows
+ * to trace the shell (same user: ptrace(2), /proc/PID/mem, /proc/PID/fd) can make it
+ * report anything. Text that the shell itself runs can choose its own result (for example
+ * with `exit`) and that of later commands (for example with a DEBUG trap). At a terminal
+ * the text can claim that an error stopped it, and a process left from an earlier command
+ * can read what is typed next.
  *
  * In all three transports, a command and the processes it starts have none of Warren's
  * descriptors: the shell opens its script itself, close-on-exec, and moves the other
@@ -71,8 +71,8 @@
  * it an interrupt ends the shell. The output of `set -x` shows one more level of nesting.
  * In a shell other than bash, `set -n` takes effect: nothing runs after it, not even the
  * report of a result, and the session can only be ended. A command that closes
- * descriptors which it did not open may close those of the shell: with the control
- * transport, the shell survives the loss of one; the loss of more ends it.
+ * descriptors that it did not open may close those of the shell. With the control
+ * transport, the shell survives the loss of one descriptor; the loss of more ends it.
  *
  * All data from the shell is untrusted: lengths are bounded, and the shell can report
  * nothing that the caller's own command could not also cause.

@@ -36,7 +36,7 @@ void pool_tell(struct pool *s, int sock);
 void pool_hold(struct pool *s, bool hold);
 
 /*
- * Call both around every create. The create uses the part with this id, if there is one.
+ * Call both around every creation, which uses the part with this id, if there is one.
  */
 void pool_begin(struct pool *s, const char *id);
 void pool_end(struct pool *s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mcp.h - the Model Context Protocol: sandboxes as tools of an agent, at /mcp and /sse
+ * mcp.h - the Model Context Protocol: sandboxes as tools for an agent, at /mcp and /sse
  *
  * Theory of operation
  *

@@ -98,10 +98,10 @@ struct session_terminal;
 struct field;
 
 /*
- * The work for a request. It continues when the client disconnects, and its answer is
- * kept for a repeated request with the same X-Request-ID. Exception: a job that waits for
- * its turn in a session ends with its client if its request cannot be repeated. The
- * handler holds a reference, from its call to the response.
+ * The work that a request has started. It continues when the client disconnects, and its
+ * answer is kept for a repeated request with the same X-Request-ID. Exception: a job that
+ * waits for its turn in a session ends with its client if its request cannot be repeated.
+ * The handler holds a reference, from its call to the response.
  */
 struct job {
 	struct swerex *sx;
@@ -160,11 +160,11 @@ struct ask {
 struct job *job_join(struct ask *ask, const char *id, bool *ret_new);
 void job_leave(struct ask *ask);
 /*
- * The sandbox of the job. NULL: it no longer exists, and the job was answered with an
+ * Get the sandbox of the job. NULL: it no longer exists, and the job was answered with an
  * error.
  */
 struct sandbox *job_sandbox(struct job *job);
-/* Answer the job; its handler must not use it any more. */
+/* Answer the job. Its handler must not use the job any more. */
 void job_answer(struct job *job, int status, const struct buf *body);
 /* Answer the job with a reply of any size; takes @r. */
 void job_reply(struct job *job, struct reply *r);

@@ -47,7 +47,7 @@ struct swerex {
 	struct job *newest, *oldest;
 	size_t kept;               /* bytes of kept responses */
 	struct fair_quota answers; /* bytes of large responses that clients are reading */
-	struct fair_quota bodies;  /* bytes of the bodies of requests in progress */
+	struct fair_quota bodies;  /* bytes in the bodies of requests in progress */
 };
 
 /* Whether the request is for this API. */

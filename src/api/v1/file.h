@@ -31,7 +31,7 @@ struct file_call {
 void file_begin(struct call *c, struct file_call *fc, const char *path, const char *user);
 /* Answer with the error of a file; ENOENT means that the file is missing. */
 void file_fail(struct call *c, const struct warren_error *engine);
-/* The only entry of a response. False: the call was answered with an error. */
+/* Get the only entry of a reply. False: the call was answered with an error. */
 bool file_entry(struct call *c, const struct files_answer *a,
 		const struct warren_error *err, struct proto_found *ret);
 /* Inspect the path again, and answer with the result. */

@@ -5,7 +5,7 @@
  *	plan.c		reads the spec and the image
  *	create.c	all steps outside the sandbox, and their undo
  *	vfork_helper.c	runs steps in a thread while the child has the creator's stack
- *	prepared.c	a create in two halves, of which the first is done in advance
+ *	prepared.c	creates in two halves, of which the first is done in advance
  */
 #ifndef BACKEND_NATIVE_CREATE_OP_H
 #define BACKEND_NATIVE_CREATE_OP_H

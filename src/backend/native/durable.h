@@ -22,10 +22,10 @@ int durable_enrol(struct native *n, int run, int engines, const char *name,
 /* Remove dead and incomplete sandboxes of this engine's name. */
 void durable_sweep(struct native *n);
 
-/* A step of create before the clone: create the socket that init will listen on. */
+/* A step of a creation, before the clone: create the socket that init will listen on. */
 int durable_bind(struct native *n, struct native_sandbox *sandbox, int *ret_fd,
 		 struct warren_error *err);
-/* The last steps of create: write the state file, then send KEEP to init. */
+/* The last steps of a creation: write the state file, then send KEEP to init. */
 int durable_note(const struct native *n, struct native_sandbox *sandbox,
 		 struct warren_error *err);
 int durable_keep(struct native_sandbox *sandbox, struct warren_error *err);

@@ -85,7 +85,7 @@ struct native {
 	struct native_inject inject;
 };
 
-/* The image `host`, which concurrent creates share. */
+/* The image `host`, which concurrent create operations share. */
 struct native_host {
 	unsigned refs;
 	uint64_t checked;
@@ -123,8 +123,8 @@ struct native_plan {
 	char volumes[4096]; /* volumes of the image, NUL-terminated; an empty name ends
 			       the list */
 	const char *hostname;
-	const char *cgroup; /* the child opens its directories for init; NULL: the parent
-			       sends them */
+	const char *cgroup; /* path of the cgroup, whose directories the child opens for
+			       init; NULL: the parent sends them */
 	uint64_t disk;
 	uint64_t shm;   /* size of /dev/shm if it is not part of the disk */
 	uint64_t tmpfs; /* default size of a tmpfs */

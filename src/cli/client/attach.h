@@ -38,7 +38,10 @@ int attach_run(const struct attach *a, struct warren_result *ret_result, bool *r
 /* Convert a result from the API's JSON. */
 void result_of(const json_t *from, struct warren_result *ret);
 
-/* The exit status if a command could not be started: 127, 126, or STATUS_FAILED. */
+/*
+ * Get the exit status for a command that could not be started: 127, 126, or
+ * STATUS_FAILED.
+ */
 int start_status(const struct client *c);
 
 #endif /* CLI_CLIENT_ATTACH_H */

@@ -29,9 +29,9 @@ int value_word(void *field, const char *value, struct warren_error *err);
 int spec_make_sandbox(struct client *c, const json_t *spec, json_t **ret,
 		      struct warren_error *err) MUST_CHECK;
 /*
- * Create a sandbox that is deleted when this process ends. A signal during the create,
- * which may pull an image first, deletes the sandbox and gives -EINTR. Signals stay
- * blocked afterwards.
+ * Create a sandbox that is deleted when this process ends. A signal during the creation,
+ * which may pull an image first, deletes the sandbox; the function then returns -EINTR.
+ * Signals stay blocked afterwards.
  */
 int make_passing_sandbox(struct client *c, json_t *spec, json_t **ret,
 			 struct warren_error *err) MUST_CHECK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fair_quota.h - distributes resources that the kernel limits for the whole service among
+ * fair_quota.h - divides resources that the kernel limits for the whole service among
  * tenants
  *
  * A tenant may take one more unit while more units are free than it holds. So the first

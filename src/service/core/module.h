@@ -51,7 +51,7 @@ struct sandbox {
 	struct sandbox_waiter *waiters;
 	struct loop_task waiters_task; /* calls waiters whose state is reached */
 
-	/* The connection to its init. */
+	/* The connection to the sandbox's init. */
 	int conn; /* -1: none */
 	uint32_t seq;
 	struct loop_watch *watch;

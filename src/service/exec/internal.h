@@ -15,7 +15,8 @@ struct sandbox_execs {
 	unsigned n_kept;                /* number of execs in the database */
 	struct loop_task broken_task;   /* handles a corrupt journal (journal_limit.c) */
 	struct fair_quota_lease output; /* lease for `journal_bytes` */
-	uint64_t journal_bytes; /* size of its journals, including reserved space */
+	uint64_t journal_bytes; /* size of the sandbox's journals, including reserved
+				   space */
 	/* Numbers of execs that may have started although their clients got an error. */
 	uint32_t *disowned;
 	size_t n_disowned;
@@ -65,7 +66,7 @@ struct exec {
 	bool attached;
 	bool wants_attach; /* the exec waits for its turn to be attached (exec_restore.c)
 			    */
-	bool input_ended;  /* a client has closed its stdin */
+	bool input_ended;  /* a client has closed the exec's stdin */
 	bool starting;     /* init has not answered the SPAWN yet */
 	bool lost;         /* the sandbox ended before the exec */
 	/* The exec ended, but the result is not in the database yet: exec_result.c. */
@@ -76,7 +77,7 @@ struct exec {
 	struct waiters watchers,
 		waiters; /* watchers wait for output, waiters for the end */
 	struct exec_holder *holders;
-	/* The cursor up to which init may drop output; UINT64_MAX: none. */
+	/* The cursor up to which init may drop output; UINT64_MAX: no limit. */
 	uint64_t held_at;
 	/* For another attempt to send a message to init; NULL: not needed. */
 	struct loop_timer *hold_timer;
@@ -226,7 +227,8 @@ void journals_drop(struct exec *exec);
 /* Delete the oldest ended execs if there are too many. */
 void journals_forget(struct sandbox *sandbox);
 /*
- * Count the journal of a restored exec: @exec if it is running, otherwise NULL and @row.
+ * Count the journal of a restored exec. @exec is the exec if it is running, otherwise
+ * NULL; @row is its row.
  */
 void journals_restore(struct sandbox *sandbox, const struct exec_row *row,
 		      struct exec *exec);

@@ -18,7 +18,7 @@ struct search_match {
 
 struct search_options {
 	const char *path;
-	struct pattern *name, *content; /* NULL: any; the search takes them */
+	struct pattern *name, *content; /* NULL: any; the search then owns them */
 	bool whole_path;                /* match the name against the path below `path` */
 	uint32_t type;                  /* S_IFREG, ...; 0: any */
 	unsigned depth;

@@ -43,7 +43,7 @@ struct session {
 	bool hold_timed, hold_used; /* hold_timer is set; a command ran since then */
 	/* Set while init is asked for output that it holds back; otherwise NULL. */
 	struct settling *settling;
-	unsigned settled;    /* number of answers so far */
+	unsigned settled;    /* number of replies so far */
 	uint64_t settled_at; /* position at which they arrived */
 	bool exited;         /* the shell exited; reported once all its output was read */
 	int exit_code;
@@ -62,7 +62,8 @@ struct session {
 	 * reader; 0: not set.
 	 */
 	uint64_t stop_mark;
-	unsigned stop_looks; /* checks that may still find little or nothing read */
+	unsigned stop_looks; /* number of further checks that may find little or nothing
+				read */
 	bool stop_stuck;     /* output could not move, and has not moved since */
 	size_t stops; /* steps whose signals are not delivered yet; @out waits for them */
 	bool ended;
@@ -129,7 +130,10 @@ struct session *session_named(struct sandbox *sandbox, const char *name);
 bool session_is_open(const struct session *session);
 struct session_terminal **session_terminal_of(struct session *session);
 struct sandbox *session_sandbox(const struct session *session);
-/* Let @command wait for the running command; false: none runs, or another one waits. */
+/*
+ * Let @command wait for the running command; false: no command runs, or another client
+ * already waits.
+ */
 bool session_join(struct session *session, struct session_command *command);
 /* Send SIGKILL to the processes of the running command; @all: also to background jobs. */
 void session_stop(struct session *session, bool all);

@@ -30,8 +30,8 @@ extern const char script_processes[];
 /*
  * Put this before a script that needs tools. `need TOOL...` sets $t to the first tool
  * that exists, or fails with a message about what the image lacks, which script_errno()
- * recognises. `pour` copies stdin to stdout with one of script_pour. Tools that exist
- * only within busybox are found too.
+ * recognises. `pour` copies stdin to stdout with the first available tool of script_pour.
+ * Tools that exist only within busybox are found too.
  */
 extern const char script_tools[];
 /* Follows script_tools in a shell that the guest agent has started. */

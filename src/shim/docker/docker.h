@@ -106,7 +106,7 @@ void docker_close(struct docker *d);
 /*
  * Send one request and return the status of the response, or -errno if the response is an
  * error (-ENOENT for 404, -EBUSY for 409, ...) or there is no response. Errors begin with
- * "<name>: <step>: "; @path is a format.
+ * "<name>: <step>: "; @path is a printf(3) format.
  */
 int docker_ask(struct docker *d, const char *step, const char *method, const json_t *body,
 	       struct warren_error *err, const char *path, ...) PRINTF_LIKE(6, 7);
