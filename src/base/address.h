@@ -45,8 +45,8 @@ const char *address_net_special(const struct address_net *net);
 /*
  * Whether @a is a global unicast address, IPv4 or IPv6. Loopback, link-local, private,
  * unique-local, shared (carrier-grade NAT), multicast, reserved and documentation
- * addresses are not, nor are the metadata servers of clouds. An IPv6 address that
- * contains an IPv4 address (mapped, NAT64) is judged by the latter. Tunnel addresses
+ * addresses are not public. Neither are the metadata servers of clouds. An IPv6 address
+ * that contains an IPv4 address (mapped, NAT64) is judged by the latter. Tunnel addresses
  * (6to4, Teredo) are never public.
  */
 bool address_is_public(const struct sockaddr *a);

@@ -48,14 +48,19 @@ struct config_section {
 extern const struct config_section config_sections[];
 extern const size_t config_n_sections;
 
-/* The format of a type's values, for errors: "a duration, such as 500ms, 30s, 5m, 2h". */
+/*
+ * Get the format of a type's values, for errors: "a duration, such as 500ms, 30s, 5m,
+ * 2h".
+ */
 const char *config_type_form(enum config_type type);
-/* The name of a type in one word: "duration". */
+/* Get the name of a type in one word: "duration". */
 const char *config_type_name(enum config_type type);
-/* The flag of a key without the dashes in front. @out is large enough for any flag. */
+/*
+ * Write the flag of a key, without the leading dashes. @out is large enough for any flag.
+ */
 #define CONFIG_FLAG_SIZE 64
 void config_flag_name(const struct config_key *key, char out[CONFIG_FLAG_SIZE]);
-/* The part of the name after the section, and the length of the section. */
+/* Get the part of the name after the section, and the length of the section. */
 const char *config_leaf(const struct config_key *key, size_t *ret_section);
 const struct config_key *config_find(const char *name, size_t len);
 

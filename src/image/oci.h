@@ -45,7 +45,7 @@ struct oci_options {
 	void *ctx;
 };
 
-/* This machine's platform, "linux/amd64". */
+/* Get this machine's platform, such as "linux/amd64". */
 const char *oci_platform(void);
 
 /* Pull @ref and store it under that name. @ret_id gets the id of the image. */

@@ -30,9 +30,9 @@ struct pollfd;
 /*
  * The range of 65,536 host ids for unpacking processes that root starts. No other process
  * has these ids: ranges of sandboxes start at 0x10000000, directly above. All concurrent
- * unpackings can share this range: each has its own user and pid namespace, from which it
- * cannot reach other processes, and no file on disk has an id of the range, because the
- * directory is accessed through an id-mapped mount.
+ * unpacking processes can share this range: each has its own user and pid namespace, from
+ * which it cannot reach other processes. No file on disk has an id from the range,
+ * because the directory is accessed through an id-mapped mount.
  */
 #define UNPACK_ID_BASE 0x0fff0000U
 

@@ -77,10 +77,10 @@ struct initclient_exec {
 	struct initclient_sandbox *sandbox; /* NULL once the sandbox is gone */
 	struct initclient_exec *next;
 	uint32_t id;
-	uint64_t deadline; /* when init must have reported its end; 0: none */
+	uint64_t deadline; /* time by which init must report the end of the exec; 0: none
+			    */
 	bool done, accounts_sandbox;
-	bool kept; /* the sandbox is durable: only the journal may say how the exec ended
-		    */
+	bool kept; /* the sandbox is durable, so the result may be only in the journal */
 	struct proto_exited result;
 	int journal;
 	/* For wait_fd, created on demand: an epoll of the connection and an eventfd. */

@@ -116,8 +116,8 @@ struct init_reply {
 
 void init_reply_done(struct init_reply *a);
 /*
- * Receive a message: 1; 0: none at present; -EPIPE: the connection has ended; -EPROTO:
- * not a valid message. @flags are those of recv(2), such as MSG_DONTWAIT.
+ * Receive a message. 1: received; 0: none at present; -EPIPE: the connection has ended;
+ * -EPROTO: not a valid message. @flags are those of recv(2), such as MSG_DONTWAIT.
  */
 int init_request_receive(int sock, struct init_reply *a, int flags,
 			 struct warren_error *err);

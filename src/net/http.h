@@ -157,7 +157,7 @@ struct http_options {
 int http_server_new(struct net_loop *loop, const struct http_options *options,
 		    struct http_server **ret, struct warren_error *err);
 /*
- * Ends every connection and closes their requests with -ECANCELED before it returns. Do
+ * End every connection, and close their requests with -ECANCELED. Returns after that. Do
  * not call this from a callback of a request.
  */
 struct http_server *http_server_free(struct http_server *server);

@@ -31,7 +31,7 @@ struct net_loop {
 	const char *worst_name; /* name of the longest callback in this turn */
 	/* Name that the current callback gave to loop_mark(); NULL: none. */
 	const char *mark;
-	uint64_t sampled; /* time when the processor time was read */
+	uint64_t sampled; /* time when `sample` was read */
 	uint64_t sample;  /* processor time at that moment */
 	struct loop_turns turns;
 	void (*on_slow)(void *ctx, const char *name, uint64_t usec, uint64_t cpu_usec);

@@ -16,7 +16,7 @@
  *
  *	1. If a rule denies any form that the request may still take: denied.
  *	2. If no rule allows every form that the request may still take: denied.
- *	3. If the address that the name resolved to is known: repeat both for the
+ *	3. If the address that the name resolved to is known: repeat these steps for the
  *	   address. Step 2 is skipped for a public address: the name was allowed.
  *
  * So a request for an address without a name needs a rule with an address or a network. A

@@ -37,7 +37,7 @@
 enum flow_event {
 	FLOW_MORE,    /* more bytes are needed */
 	FLOW_HEAD,    /* a request begins: @request, @head */
-	FLOW_BODY,    /* a piece of its body: @piece */
+	FLOW_BODY,    /* a piece of the request's body: @piece */
 	FLOW_END,     /* the request is complete */
 	FLOW_REFUSED, /* answer with @status, which @why explains, and close */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cgroup.h - one cgroup per sandbox: create, limit, freeze, read, remove; for cgroup v1,
- * v2 and both
+ * cgroup.h - create, limit, freeze, measure and remove the cgroup of a sandbox, with
+ * cgroup v1, v2 or both
  *
  * Layout, below the directory "warren" that a struct cgroup_root stands for:
  *

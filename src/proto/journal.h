@@ -24,7 +24,7 @@
  * Only init writes; it publishes `head` before it overwrites data and `tail` after it has
  * written data. A reader uses pread(2), never a mapping (the writer could truncate the
  * file), reads the header again after the data, and discards data that was overwritten in
- * the meantime. It trusts no length.
+ * the meantime. It does not trust any length in the file.
  */
 #ifndef PROTO_JOURNAL_H
 #define PROTO_JOURNAL_H

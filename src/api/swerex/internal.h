@@ -115,7 +115,8 @@ struct job {
 	const struct call *call;
 	struct ask *asks; /* requests that wait for the response */
 	json_t *body;
-	struct fair_quota_lease body_lease; /* a lease of sx->bodies until the job ends */
+	struct fair_quota_lease
+		body_lease; /* a lease from sx->bodies until the job ends */
 	/* The session in which its act runs; NULL: none. */
 	struct session_terminal *session_terminal;
 	bool done;

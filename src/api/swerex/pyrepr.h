@@ -15,7 +15,9 @@ char python_quote(const char *text, size_t n);
 void python_repr_inside(struct buf *out, const char *text, size_t n, char quote);
 /* repr() of a float: "0.1", "5.0". */
 void python_float(struct buf *out, double value);
-/* Write "\\xff". It does not use printf(3), because a client may send many such bytes. */
+/*
+ * Write "\\xff". This does not use printf(3), because a client may send many such bytes.
+ */
 void python_put_byte(struct buf *out, unsigned char c);
 /* bytes.decode(errors="backslashreplace"). */
 void python_decode(struct buf *out, const char *data, size_t n);

@@ -40,7 +40,7 @@ void wanted_done(struct wanted *w);
  */
 int template_apply(const struct v1 *v1, const struct body *body, struct body *ret,
 		   struct api_error *err) MUST_CHECK;
-/* The hash by which a repeated request is recognised. */
+/* Compute the hash by which a repeated request is recognised. */
 void wanted_hash(struct wanted *w, const struct body *body);
 void wanted_hash_all(const struct body *body, uint8_t hash[DB_HASH_SIZE]);
 

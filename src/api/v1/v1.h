@@ -123,7 +123,8 @@ void call_closed(struct call *c);
  */
 bool call_page(struct call *c, const struct api_value *cursor, uint64_t *ret);
 /*
- * Read the position to continue a stream from, the header Last-Event-ID, in the same way.
+ * Read the header Last-Event-ID, the position from which to continue a stream, in the
+ * same way.
  */
 bool call_last_event(struct call *c, uint64_t *ret);
 /* Begin a stream of events, as NDJSON or SSE. */

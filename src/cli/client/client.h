@@ -31,7 +31,7 @@ struct client {
 	/* The address is the default: this user or root must own the service. */
 	bool own;
 	bool stranger;   /* another user owns the service */
-	char *host;      /* for errors: "unix:/run/warren/warren.sock" */
+	char *host;      /* address for errors: "unix:/run/warren/warren.sock" */
 	const char *ca;  /* NULL: the system's */
 	char *authority; /* header with the token (a secret), or NULL */
 	CURLM *multi;

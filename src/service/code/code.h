@@ -73,8 +73,8 @@ struct code_result {
 	struct code_artifact *artifacts; /* sorted by path */
 	size_t n_artifacts;
 	/*
-	 * Whether all files that match are included, despite the limits on size and
-	 * number.
+	 * Whether all files that match are included; false if a limit on size or number
+	 * was reached.
 	 */
 	bool artifacts_complete;
 };

@@ -61,10 +61,10 @@ void tidy_close(struct service *s);
 int orphans_open(struct service *s);
 void orphans_close(struct service *s);
 /*
- * Destroy the sandboxes of @backend, which is borrowed, that are alive and should not be.
- * If this fails for a sandbox, it is tried again later. Calls @done when the warden has
- * answered. Returns -errno, and does not call @done, if the warden cannot be asked.
- * -EALREADY: this is already in progress.
+ * Destroy the sandboxes of @backend that are alive but should not exist. @backend is
+ * borrowed. If this fails for a sandbox, it is tried again later. Calls @done when the
+ * warden has answered. Returns -errno, and does not call @done, if the warden cannot be
+ * asked. -EALREADY: this is already in progress.
  */
 int orphans_destroy(struct service *s, const char *backend, service_done_fn done,
 		    void *ctx);

@@ -22,9 +22,9 @@
  *	orphans.c		destroys what the warden has and the database has not
  *
  * The service records an operation before it begins and answers the client after it is
- * done. So the next process can finish the work of a killed one: it destroys a sandbox in
- * state `creating` that was not acknowledged and a sandbox in state `deleting`, and it
- * finds the result of an exec in its journal.
+ * done. So the next process can finish the work of a killed process. It destroys
+ * sandboxes in state `creating` that were not acknowledged and sandboxes in state
+ * `deleting`, and finds the results of execs in their journals.
  *
  * The service trusts no message from an init: an init can harm only its own sandbox.
  *
@@ -256,7 +256,7 @@ int sandbox_change(struct sandbox *sandbox, const struct sandbox_change *change,
 /* Whether sandbox_change() would succeed now. Changes nothing. */
 int sandbox_change_check(const struct sandbox *sandbox,
 			 const struct sandbox_change *change, struct warren_error *err);
-/* The errno of a failed creation; 0: none. */
+/* Get the errno of a failed creation; 0: none. */
 int sandbox_failure(const struct sandbox *sandbox);
 /* Whether the main command failed, and not the sandbox. */
 bool sandbox_command_failed(const struct sandbox *sandbox);

@@ -205,7 +205,8 @@ bool main_command_is_over(const struct sandbox *sandbox);
 /* Whether the main command runs, or is being started. */
 bool main_command_runs(const struct sandbox *sandbox);
 /*
- * The sandbox runs again. If its main command ended during the pause, carry out on_exit.
+ * Carry out on_exit if the main command ended while the sandbox was paused. Called when
+ * the sandbox runs again.
  */
 void main_command_resumed(struct sandbox *sandbox);
 /*

@@ -62,10 +62,11 @@ struct session {
 	 * reader; 0: not set.
 	 */
 	uint64_t stop_mark;
-	unsigned stop_looks; /* number of further checks that may find little or nothing
-				read */
+	unsigned stop_looks; /* number of further checks that may find that little or
+				nothing was read */
 	bool stop_stuck;     /* output could not move, and has not moved since */
-	size_t stops; /* steps whose signals are not delivered yet; @out waits for them */
+	size_t stops; /* number of steps whose signals are not delivered yet; @out waits
+			 for them */
 	bool ended;
 	struct session_command *command; /* the current command of a client; NULL: none */
 	uint64_t begun;                  /* ns */
@@ -131,8 +132,8 @@ bool session_is_open(const struct session *session);
 struct session_terminal **session_terminal_of(struct session *session);
 struct sandbox *session_sandbox(const struct session *session);
 /*
- * Let @command wait for the running command; false: no command runs, or another client
- * already waits.
+ * Let @command wait for the running command; false: no command runs, or a client already
+ * waits for it.
  */
 bool session_join(struct session *session, struct session_command *command);
 /* Send SIGKILL to the processes of the running command; @all: also to background jobs. */

@@ -34,7 +34,7 @@
 #define SHIM_PATIENCE     60000 /* ms; pulling an image has no time limit */
 #define SHIM_ENFORCED_MAX 24
 
-/* One sandbox, as its platform sees it. */
+/* One sandbox, as the driver of its platform sees it. */
 struct shim_sandbox {
 	const struct shim_driver *driver;
 	const char *name; /* backend: "docker", or its name in the configuration */

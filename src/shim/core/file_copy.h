@@ -34,8 +34,8 @@ void spool_leave(void);
 /* For the same child: record that @fd has been filled, so that other shims count it. */
 void spool_done(int fd);
 /*
- * Copy the whole file @path inside to @fd; 0 or -errno. While it copies, it tells the
- * client that the shim is busy. A file with @most bytes or more counts as endless
+ * Copy the whole file @path inside to @fd; 0 or -errno. During the copy, the client is
+ * informed that the shim is busy. A file with @most bytes or more counts as endless
  * (-EFBIG), to protect the service's disk.
  */
 int spool_read(const char *user, const char *path, uint64_t most, int fd,
