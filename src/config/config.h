@@ -153,7 +153,7 @@ int config_read_text(struct config *c, const char *name, const char *text, size_
  */
 int config_read_flags(struct config *c, int argc, char *const *argv, int *ret_first,
 		      struct warren_error *err) MUST_CHECK;
-/* The error for an unknown flag; it names the most similar one. */
+/* Set the error for an unknown flag, which names the most similar known flag. */
 int config_unknown_flag(const char *word, struct warren_error *err);
 /*
  * Set the keys that were not given to their defaults, and check rules that involve

@@ -2,7 +2,7 @@
 /*
  * image.h - open an image: the root filesystem of a sandbox, as directories to mount
  *
- * Opening an image gives mounts and one string that says how to stack them. The mounts of
+ * Opening an image returns mounts and a string that says how to stack them. The mounts of
  * the stack (`at` is "") are called la, lb, ... in their order; the lower directories of
  * the root's overlay are these mounts or directories in them, from the top down:
  * "la:lb/x3k9f:lb/0hq2z". The topmost is always Warren's base layer (base_layer.h), in

@@ -136,7 +136,7 @@ const struct http_options *http_server_options(const struct http_server *s);
 struct http_head *
 http_server_head(struct http_server *s); /* a buffer for parsing one head at a time */
 const char *http_server_date(struct http_server *s); /* "Date: ...\r\n" */
-/* A new id for a request. */
+/* Write a new id for a request. */
 void http_server_id(struct http_server *s, char id[ID_LEN + 1]);
 struct buf *
 http_server_scratch(struct http_server *s); /* an empty buffer for one head at a time */

@@ -4,7 +4,7 @@
  *
  *	--network packages,git	the rules of these capabilities
  *	--allow HOST[:PORT]	one more rule that allows: a host, on all ports or on one
- *	--deny HOST[:PORT]	one that denies
+ *	--deny HOST[:PORT]	one more rule that denies
  *
  * The built-in capabilities are in a table: `packages`, `git`, `web` and `none`. The
  * configuration can add capabilities and replace built-in ones.

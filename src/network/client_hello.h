@@ -26,7 +26,7 @@ struct client_hello {
 	/* Filled when it is complete: */
 	char name[256];  /* for host_parse_single(); only its length is checked */
 	size_t name_len; /* 0: the client sent no name */
-	bool ech;        /* there is an inner message, or what looks like one */
+	bool ech;        /* there is an inner message, or something that looks like one */
 
 	/* Private: */
 	struct buf message;

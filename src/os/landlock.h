@@ -8,7 +8,10 @@
 
 #include "base/error.h"
 
-/* The first versions of Landlock that can restrict TCP; signals and abstract sockets. */
+/*
+ * The first version of Landlock that can restrict TCP, and the first for signals and
+ * abstract sockets.
+ */
 #define LANDLOCK_HAS_NET   4U
 #define LANDLOCK_HAS_SCOPE 6U
 

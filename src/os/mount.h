@@ -33,7 +33,7 @@ int mount_copy(int dirfd, const char *path, bool recursive, uint64_t attr, int u
 	       int *ret_fd, struct warren_error *err);
 
 /*
- * Number of components of @path. Paths with fewer are mounted first, because they would
+ * Count the components of @path. Paths with fewer are mounted first, because they would
  * hide mounts below them.
  */
 unsigned mount_depth(const char *path);

@@ -43,10 +43,11 @@
  * Receivers. A REPLY goes to the connection that sent the request. EXITED goes to
  * connections that started the exec or ATTACHed to it, and to those that sent HELLO with
  * PROTO_HELLO_ALL. If a client of a durable sandbox does not read and its buffer is full,
- * init reads no request from that connection until it does; messages to it are queued, up
- * to a limit (outbox.c). Beyond that limit init closes the connection: the client
- * connects again, and finds the missed results in the journals. Eventfds and holds belong
- * to a connection and end with it; streams belong to an exec and do not.
+ * init reads no requests from that connection until the client reads again. Messages to
+ * the client are queued, up to a limit (outbox.c). Beyond that limit init closes the
+ * connection: the client connects again, and finds the missed results in the journals.
+ * Eventfds and holds belong to a connection and end with it; streams belong to an exec
+ * and do not.
  *
  * init is inside the sandbox: the engine trusts none of its messages (proto_check() and
  * the callers' bounds), and an init that is silent or sends garbage harms only its own

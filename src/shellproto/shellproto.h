@@ -221,7 +221,7 @@ int shellproto_pid(const struct shellproto *s); /* pid inside; 0: unknown yet */
 enum shellproto_step {
 	SHELLPROTO_STEP_INTERRUPT, /* SIGINT to all; the shell drops the rest */
 	SHELLPROTO_STEP_KILL,      /* SIGKILL to all except background jobs */
-	SHELLPROTO_STEP_KILL_ALL,  /* SIGKILL to all that the command started */
+	SHELLPROTO_STEP_KILL_ALL,  /* SIGKILL to everything that the command started */
 	SHELLPROTO_STEP_END,       /* SIGKILL to the shell: the session ends */
 	SHELLPROTO_STEP_MAX,
 };

@@ -7,8 +7,9 @@
  * number follows the demand: it doubles when no part is ready for a new sandbox, and
  * halves after a period in which half of the parts would have been enough. It stays
  * between `min` and `max`. The warden tells the api which ids are ready, and the api uses
- * these ids first for new sandboxes. If the part of an id is gone, the warden creates
- * that sandbox without it. The warden prepares no parts before an api is connected.
+ * these ids first for new sandboxes. If the part with an id no longer exists, the warden
+ * creates that sandbox without it. The warden prepares no parts before an api is
+ * connected.
  */
 #ifndef WARDEN_POOL_H
 #define WARDEN_POOL_H

@@ -91,7 +91,10 @@ void mcp_exchange_answer_large(struct mcp_exchange *x, const json_t *id,
 			       struct buf *result);
 /* All messages of an array were read: respond, unless calls are still in progress. */
 void mcp_exchange_collected(struct mcp_exchange *x);
-/* Send a notification before the response. Returns false if it was not sent. */
+/*
+ * Send a notification before the response. Returns false if the notification was not
+ * sent.
+ */
 bool mcp_exchange_notify(struct mcp_exchange *x, const struct buf *message);
 /* Begin a stream of events. */
 void mcp_exchange_begin(struct mcp_exchange *x);

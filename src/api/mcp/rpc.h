@@ -55,7 +55,7 @@ enum rpc_kind {
 	RPC_RESPONSE,
 };
 
-/* A message; it points into its JSON. */
+/* A message. Its fields point into the JSON that it was read from. */
 struct rpc_message {
 	enum rpc_kind kind;
 	json_t *id;         /* id of a request or a response */

@@ -3,7 +3,7 @@
  * schema.h - the arguments and results of tools, as tables
  *
  * One table describes an object. The JSON Schema that clients see and the check of
- * arguments both come from it. Pure functions.
+ * arguments both use this table. Pure functions.
  */
 #ifndef API_MCP_SCHEMA_H
 #define API_MCP_SCHEMA_H

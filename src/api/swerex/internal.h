@@ -135,7 +135,7 @@ struct call {
 	size_t max_body; /* 0: the limit of the service for bodies other than files */
 };
 
-/* A request, until it is closed. */
+/* A request. It exists until it is closed. */
 struct ask {
 	struct swerex *sx;
 	struct http_request *req; /* NULL: the client has disconnected */

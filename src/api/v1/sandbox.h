@@ -36,7 +36,8 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 		struct wanted *w, struct api_error *err) MUST_CHECK;
 void wanted_done(struct wanted *w);
 /*
- * template.c: 1: *@ret is the request merged with its template; 0: it names no template.
+ * template.c: apply the template of a request. 1: *@ret is the request merged with its
+ * template; 0: the request names no template.
  */
 int template_apply(const struct v1 *v1, const struct body *body, struct body *ret,
 		   struct api_error *err) MUST_CHECK;

@@ -17,7 +17,7 @@ struct progress {
 };
 
 /*
- * Set the text for the next requests, "make a sandbox of python:3.12"; NULL: show
+ * Set the text for the next requests, such as "make a sandbox of python:3.12"; NULL: show
  * nothing.
  */
 void progress_about(const char *what);

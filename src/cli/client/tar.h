@@ -24,7 +24,7 @@ int tar_pack(const char *path, const char *name, struct tar *ret,
 	     struct warren_error *err) MUST_CHECK;
 /* Unpack into the existing directory @path. */
 int tar_unpack(const char *path, struct tar *ret, struct warren_error *err) MUST_CHECK;
-/* Close the archive and wait; -EIO with the process's message if it failed. */
+/* Close the archive and wait; -EIO: the process failed, and @err has its message. */
 int client_tar_end(struct tar *t, struct warren_error *err) MUST_CHECK;
 
 #endif /* CLI_CLIENT_TAR_H */

@@ -11,8 +11,8 @@
  *	collect		the files that the request asks for: artifacts.c
  *	delete		the sandbox
  *
- * If it is configured, interpreters are started before there is a program for them:
- * warm.c.
+ * If code.warm is configured, interpreters are started before there is a program for
+ * them: warm.c.
  *
  * code/plan.h says what is written and executed. The sandbox belongs to the run: other
  * requests to use, pause or stop it are refused (-EBUSY). If a client deletes it, the run
@@ -101,7 +101,7 @@ struct code_callbacks {
 };
 
 /*
- * Begin a run. Takes *@plan, also on failure; what the plan borrows must stay valid until
+ * Begin a run. Takes *@plan, even on failure; what the plan borrows must stay valid until
  * done() or code_cancel(). Errors are the same as for sandbox_create().
  */
 int code_begin(struct service *s, struct code_plan *plan,

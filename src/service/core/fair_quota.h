@@ -43,7 +43,7 @@ int fair_quota_lease(struct fair_quota *s, const char *tenant, uint64_t n,
  */
 int fair_quota_force(struct fair_quota *s, const char *tenant, uint64_t n,
 		     struct fair_quota_lease *ret);
-/* Ends a lease; an empty one is allowed. */
+/* End a lease, which may be empty. */
 void fair_quota_end(struct fair_quota *s, struct fair_quota_lease *lease);
 /* The units that @tenant holds, and the maximum that it may hold at present. */
 void fair_quota_look(const struct fair_quota *s, const char *tenant, uint64_t *ret_used,

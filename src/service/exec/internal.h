@@ -79,7 +79,7 @@ struct exec {
 	struct exec_holder *holders;
 	/* The cursor up to which init may drop output; UINT64_MAX: no limit. */
 	uint64_t held_at;
-	/* For another attempt to send a message to init; NULL: not needed. */
+	/* Timer for another attempt to send a message to init; NULL: not needed. */
 	struct loop_timer *hold_timer;
 	/* Holds the output from the start until a reader comes. */
 	struct exec_holder first;

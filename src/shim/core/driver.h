@@ -168,8 +168,8 @@ struct shim_driver {
 	/*
 	 * On success, the sandbox is ready for exec. Enforce each limit of the spec or
 	 * fail (-EOPNOTSUPP, naming the field), and report what is enforced with
-	 * shim_sandbox_enforce(). After a failure either nothing is left, or destroy() is
-	 * called until nothing is.
+	 * shim_sandbox_enforce(). After a failure, either nothing is left, or destroy()
+	 * is called until nothing is left.
 	 */
 	int (*create)(struct shim_sandbox *p, const struct warren_spec *spec,
 		      struct warren_error *err);

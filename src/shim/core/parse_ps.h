@@ -34,7 +34,9 @@ struct procs {
 int procs_parse(char *text, const struct proc *first, size_t n, struct procs *ret);
 /* Find a process by pid; NULL: there is none. */
 struct proc *procs_find(const struct procs *l, int pid);
-/* The start time of a process, from the part of its stat after the name; 0: unknown. */
+/*
+ * Get the start time of a process from the part of its stat after the name; 0: unknown.
+ */
 uint64_t procs_start(const char *stat);
 
 #endif /* SHIM_CORE_PARSE_PS_H */
