@@ -202,8 +202,8 @@ struct warren_spec {
 	bool read_only; /* makes the root read-only; mounts have their own flag */
 	/*
 	 * The sandbox runs a single exec, which has .accounts_sandbox set. Such a sandbox
-	 * cannot be paused; the processor times of the exec come from the kernel's
-	 * accounting of processes, not from a cgroup; and if one of the last steps of the
+	 * cannot be paused. The processor times of the exec come from the kernel's
+	 * accounting of processes, not from a cgroup. If one of the last steps of the
 	 * creation fails, warren_exec() reports it (-EREMOTEIO). This saves a fifth of
 	 * the time.
 	 */

@@ -104,7 +104,7 @@ struct api_field {
 struct api_schema {
 	uint8_t types; /* bits of enum api_type */
 	enum api_format format;
-	int64_t min, max;          /* for an integer, or for a size in bytes */
+	int64_t min, max;          /* bounds of an integer, or of a size in bytes */
 	uint32_t min_len, max_len; /* number of characters, elements or fields */
 
 	const char *const *words; /* if not NULL, the string must be one of these */

@@ -57,13 +57,13 @@ bool body_is_null(const struct body *b, const char *field);
 const char *body_text(const struct body *b, const char *field);
 int64_t body_int(const struct body *b, const char *field);
 bool body_bool(const struct body *b, const char *field);
-/* A size in bytes, which the request gives as a number or as a string. */
+/* Get a size in bytes, which the request gives as a number or as a string. */
 uint64_t body_size(const struct body *b, const char *field);
 /* Get a limit from the object `limits`, by its row in spec/limits.h. */
 uint64_t body_limit(const struct body *limits, size_t id);
 /* All limits that can be set for a live sandbox or for one exec. */
 void body_live_limits(const struct body *limits, struct warren_limits *ret);
-/* The index of the word in the schema. */
+/* Get the index of the word in the schema. */
 int64_t body_word(const struct body *b, const char *field);
 /*
  * A nested object, borrowed from @b. If the request omits it, all its fields count as
@@ -72,7 +72,7 @@ int64_t body_word(const struct body *b, const char *field);
 struct body body_object(const struct body *b, const char *field);
 /* An array or a map; borrowed. NULL: the request omits it. */
 json_t *body_json(const struct body *b, const char *field);
-/* An element of an array of objects. */
+/* Get an element of an array of objects. */
 struct body body_element(const struct body *b, const char *field, size_t i);
 
 #endif /* API_BODY_H */

@@ -53,7 +53,7 @@ const char *api_code_name(enum api_code code);
 int api_code_status(enum api_code code);
 /* The code for a request that the HTTP server refused itself, with this status. */
 enum api_code api_code_refused(int status);
-/* The value of the header Retry-After in seconds, rounded up; 0: none. */
+/* Get the value of the header Retry-After in seconds, rounded up; 0: none. */
 uint64_t api_error_retry_after(const struct api_error *err);
 
 /*

@@ -11,7 +11,7 @@
  */
 const char *format_check(enum api_format format, const char *s);
 
-/* The number of a signal by its name, with or without SIG; 0: unknown. */
+/* Get the number of a signal by its name, with or without SIG; 0: unknown. */
 int format_signal(const char *name);
 
 #endif /* API_FORMAT_H */

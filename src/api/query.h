@@ -47,7 +47,7 @@ struct api_query {
 	size_t used, size; /* bytes of @text */
 };
 
-/* The size of @room that query_read() needs for a query of @len bytes. */
+/* Get the size of @room that query_read() needs for a query of @len bytes. */
 size_t query_room(size_t len);
 
 /*

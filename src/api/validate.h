@@ -27,9 +27,9 @@ int validate_json(const struct api_schema *schema, const json_t *value,
 int validate_text(const struct api_schema *schema, const char *name, const char *text,
 		  int64_t *ret, struct api_error *err) MUST_CHECK;
 
-/* The schema of a field; NULL: an object of @schema has no such field. */
+/* Get the schema of a field; NULL: an object of @schema has no such field. */
 const struct api_schema *schema_field(const struct api_schema *schema, const char *name);
-/* The index of @text in the words of @schema; -1: none. */
+/* Get the index of @text in the words of @schema; -1: none. */
 int64_t schema_word(const struct api_schema *schema, const char *text);
 
 #endif /* API_VALIDATE_H */

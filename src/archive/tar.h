@@ -109,7 +109,7 @@ int pack_put(struct pack *p, const void *data, size_t n, bool end, struct buf *o
 
 struct unpack;
 
-/* The compression of a stream that begins with these @n bytes; 4 bytes are enough. */
+/* Get the compression of a stream that begins with these @n bytes; 4 bytes are enough. */
 enum pack_kind unpack_kind(const char *data, size_t n);
 int unpack_new(enum pack_kind kind, struct unpack **ret, struct warren_error *err);
 struct unpack *unpack_free(struct unpack *u);

@@ -13,7 +13,7 @@ static inline char hex_digit(unsigned value)
 	return "0123456789abcdef"[value & 15];
 }
 
-/* The value of a digit; -1: @c is not a digit. */
+/* Get the value of a digit; -1: @c is not a digit. */
 static inline int hex_value(char c)
 {
 	if (c >= '0' && c <= '9')

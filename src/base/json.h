@@ -24,9 +24,9 @@ struct json {
 void json_open(struct json *j, const char *key, char bracket);
 void json_close(struct json *j, char bracket);
 void json_str(struct json *j, const char *key, const char *value); /* NULL: null */
-/* A string of @n arbitrary bytes; a NUL is escaped. */
+/* Write a string of @n arbitrary bytes; a NUL is escaped. */
 void json_strn(struct json *j, const char *key, const void *value, size_t n);
-/* @n bytes as a string in base64. */
+/* Write @n bytes as a string in base64. */
 void json_base64(struct json *j, const char *key, const void *value, size_t n);
 /* Insert @n bytes that are already JSON. */
 void json_raw(struct json *j, const char *key, const char *text, size_t n);

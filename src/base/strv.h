@@ -20,7 +20,7 @@ union strv {
 } __attribute__((transparent_union));
 
 size_t strv_len(union strv v);
-/* The number of bytes of all strings, with their terminators. */
+/* Get the number of bytes of all strings, with their terminators. */
 size_t strv_bytes(union strv v);
 /* Copy the list and its strings; NULL: out of memory. */
 char **strv_copy(union strv v) MUST_CHECK;

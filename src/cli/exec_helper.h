@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "cli/command.h"
 
-/* The program that runs @cmd; it may differ if WARREN_HOST is set. */
+/* Get the program that runs @cmd; it may differ if WARREN_HOST is set. */
 const char *helper_program(const struct command *cmd);
 /*
  * Replace this process by the program of @cmd, with @argv. If that fails, return the exit

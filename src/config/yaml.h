@@ -6,8 +6,8 @@
  * plain scalar is null, true, false, or a number in JSON's syntax; everything else is
  * text ("yes", "0755", "1_000", "1:30"). Refused, with the line in the error: duplicate
  * keys, anchors, aliases and merges, tags, keys that are not scalars, a second document,
- * NUL in a text, numbers beyond 64 bits, and files beyond 1 MiB, 32 levels or 65,536
- * values.
+ * NUL in a text, numbers of more than 64 bits, and files with more than 1 MiB, 32 levels
+ * or 65,536 values.
  *
  *	AUTO_YAML struct yaml *y = NULL;
  *
@@ -40,8 +40,8 @@ struct yaml *yaml_free(struct yaml *y);
 const json_t *yaml_root(const struct yaml *y);
 
 /*
- * The line of the value of @key in @parent, or of its item @index if @key is NULL; 0:
- * unknown.
+ * Get the line number of the value of @key in @parent. If @key is NULL, get that of item
+ * @index. 0: unknown.
  */
 unsigned yaml_line(const struct yaml *y, const json_t *parent, const char *key,
 		   size_t index);

@@ -35,7 +35,7 @@ int private_open(struct config *c, struct private_service **ret,
 void private_close(struct private_service *p, const struct config *c);
 
 const char *private_engine(const struct private_service *p);
-/* The directory of the api's data. */
+/* Get the directory of the api's data. */
 const char *private_dir(const struct private_service *p);
 
 /* Tell the client on @fd that the service is ready, or why it is not. */

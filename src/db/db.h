@@ -29,8 +29,8 @@
  * transaction was rolled back, the outermost commit rolls back the whole and returns
  * -ECANCELED.
  *
- * Rows: strings of a row that is passed in belong to the caller; those of a row that a
- * `get` filled belong to the row until its `done`; those that a callback gets are valid
+ * Rows: strings of a row that is passed in belong to the caller. Strings of a row that a
+ * `get` filled belong to the row until its `done`. Strings that a callback gets are valid
  * until it returns. A callback must not use the database; a return value other than 0
  * ends the iteration and is returned.
  *
@@ -73,8 +73,8 @@ int db_open(const char *path, struct db **ret_db, struct warren_error *err) MUST
 struct db *db_close(struct db *db);
 
 /*
- * SQLite's integrity and foreign key checks, and a check that each tenant is charged for
- * exactly what it uses. Reads the whole file. -EUCLEAN names the first error.
+ * Run SQLite's integrity and foreign key checks, and check that each tenant is charged
+ * for exactly what it uses. Reads the whole file. -EUCLEAN names the first error.
  */
 int db_check(struct db *db, struct warren_error *err) MUST_CHECK;
 
@@ -88,8 +88,8 @@ int db_reserve(struct db *db);
 /*
  * Commits append to a log, which must be copied into the file from time to time. This
  * needs fsyncs, so calls avoid it. When db_wants_checkpoint() returns true, call
- * db_checkpoint() on another thread: it has its own connection and blocks no call. If it
- * is not called, a call copies the log when it has become too long.
+ * db_checkpoint() on another thread: it has its own connection and blocks no call. If
+ * db_checkpoint() is not called, another call copies the log when it has become too long.
  */
 bool db_wants_checkpoint(const struct db *db);
 int db_checkpoint(const char *path, struct warren_error *err) MUST_CHECK;
@@ -293,7 +293,7 @@ struct db_request {
 };
 
 const char *sandbox_state_name(enum sandbox_state state);
-/* The state with this name, or -EINVAL. */
+/* Get the state with this name, or -EINVAL. */
 int sandbox_state_parse(const char *name);
 bool sandbox_may_become(enum sandbox_state from, enum sandbox_state to);
 
@@ -400,7 +400,7 @@ int db_next_requester(struct db *db, char owner[DB_NAME_MAX + 1],
  */
 int db_limit_requests(struct db *db, const char *owner, uint64_t keep, size_t max,
 		      struct warren_error *err) MUST_CHECK;
-/* The sandboxes of the earlier request with this key that still exist. */
+/* List the sandboxes of the earlier request with this key that still exist. */
 int db_each_of_request(struct db *db, const char *owner, const char *key,
 		       int (*fn)(void *ctx, const struct sandbox_row *row), void *ctx,
 		       struct warren_error *err) MUST_CHECK;
@@ -444,11 +444,13 @@ int db_finish_exec(struct db *db, const char *id, int64_t ended_at,
 /* @sandbox NULL: any sandbox. */
 int db_get_exec(struct db *db, const char *sandbox, const char *id, struct exec_row *ret,
 		struct warren_error *err) MUST_CHECK;
-/* The execs of a sandbox with a number greater than @after, at most @max (0: all). */
+/*
+ * List the execs of a sandbox with a number greater than @after, at most @max (0: all).
+ */
 int db_each_exec(struct db *db, const char *sandbox, uint32_t after, size_t max,
 		 int (*fn)(void *ctx, const struct exec_row *row), void *ctx,
 		 struct warren_error *err) MUST_CHECK;
-/* The execs of a sandbox that were the shells of closed sessions. */
+/* List the execs of a sandbox that were the shells of closed sessions. */
 int db_each_closed_shell(struct db *db, const char *sandbox,
 			 int (*fn)(void *ctx, const struct exec_row *row), void *ctx,
 			 struct warren_error *err) MUST_CHECK;

@@ -32,7 +32,7 @@ struct oci_layer {
 };
 
 struct oci_options {
-	const char *platform; /* "linux/arm64" or "linux/arm/v7"; NULL: this machine's */
+	const char *platform; /* "linux/arm64" or "linux/arm/v7"; NULL: this machine */
 	struct registry_options
 		registry; /* the oci functions set its progress callback */
 	/* Maximum uncompressed size of a load or import (-EFBIG); 0: OCI_BYTES_MAX */

@@ -21,7 +21,7 @@ int creds_load(const char *given, json_t **ret, struct warren_error *err) MUST_C
  * both for host:5000.
  */
 bool creds_key_is_for(const char *key, const char *registry);
-/* The key of @registry's logins in the file and in helpers. */
+/* Get the key of @registry's logins in the file and in helpers. */
 const char *creds_server(const char *registry);
 /* The credential helper that @config names for @registry; NULL: none. */
 const char *creds_helper(const json_t *config, const char *registry);

@@ -48,7 +48,7 @@ struct registry {
 	char text[REF_TEXT_MAX]; /* the reference, for messages */
 	char host[sizeof(((struct ref *)NULL)->registry) +
 		  16];       /* the host that serves the registry */
-	char *docker_config; /* NULL: the user's */
+	char *docker_config; /* NULL: the user's file */
 	char *ca_file;
 	bool insecure; /* the configuration lists the registry as insecure */
 	bool plain_ok; /* insecure or on loopback: TLS is optional */

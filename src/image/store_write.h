@@ -3,7 +3,7 @@
  * store_write.h - add images to the store and remove them (store.h describes its layout)
  *
  * A process that adds an image holds the store's lock shared, from the first layer to the
- * reference; a process that collects garbage holds it exclusively, so that it does not
+ * reference. A process that collects garbage holds it exclusively, so that it does not
  * remove an unpacked layer whose image is not complete yet. Each layer also has a lock
  * while it is fetched and unpacked: if two pulls need it, one waits and then finds it in
  * the store.

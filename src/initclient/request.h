@@ -136,7 +136,7 @@ int init_reply_take(struct init_reply *a, uint32_t bit);
 /* Take the only descriptor out of a REPLY to OPEN or CONNECT; -1: it has none. */
 int init_reply_take_only(struct init_reply *a);
 
-/* The status of a reply as a valid errno: 0, or positive. */
+/* Get the status of a reply as a valid errno: 0, or positive. */
 int reply_code(const struct proto_reply *reply);
 /* Set @err to a message about a failed SPAWN; return -errno. */
 int reply_explain(const struct init_reply *a, const struct warren_exec_spec *spec,

@@ -174,7 +174,7 @@ void http_server_cut(struct http_server *server);
  */
 void http_server_refuse(struct http_server *server, const char *code,
 			const char *message);
-/* The number of connections. */
+/* Get the number of connections. */
 size_t http_server_count(const struct http_server *server);
 
 /* Listen at a socket file with @mode. Replaces an existing socket without a listener. */
@@ -285,7 +285,7 @@ void http_known(struct http_request *req, bool known);
  */
 int http_owner(struct http_request *req, const char *name) MUST_CHECK;
 bool http_response_begun(const struct http_request *req);
-/* The status of the response, for logs; 0: none yet; 101: upgraded. */
+/* Get the status of the response, for logs; 0: none yet; 101: upgraded. */
 int http_status(const struct http_request *req);
 
 /*

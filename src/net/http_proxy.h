@@ -14,8 +14,8 @@
 #include "net/http.h"
 
 struct http_proxy_options {
-	const char *target; /* target for the server; NULL: the client's */
-	const char *host;   /* value of Host for the server; NULL: the client's */
+	const char *target; /* target for the server; NULL: as the client sent it */
+	const char *host; /* value of Host for the server; NULL: as the client sent it */
 	/* Headers that are not forwarded, NULL-terminated; NULL: none. */
 	const char *const *without;
 	/* Headers of the response that are not forwarded; must outlive the request. */

@@ -35,7 +35,7 @@ struct ns_child {
 /*
  * Like ns_clone(), but create the namespaces as @uid. The kernel charges some resources
  * (inotify instances, queued signals, message queues) to the creator of the user
- * namespace: thus to @uid, and not to root, where they would be counted together with all
+ * namespace. So they are charged to @uid, and not to root together with those of all
  * other sandboxes. The caller must be root or @uid. 0 or -errno.
  */
 int ns_clone_as(uid_t uid, uint64_t flags, int cgroup, struct ns_child *child);

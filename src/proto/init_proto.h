@@ -31,8 +31,8 @@
  *
  * init starts with these descriptors: 0, 1 and 2 are /dev/null, PROTO_FD_MAKER is the
  * creator's connection, and PROTO_FD_LISTEN, only in a durable sandbox, is a socket that
- * is bound to a name outside. init calls listen(2) on it before READY, so that peers see
- * init's credentials.
+ * is bound to a name outside the sandbox. init calls listen(2) on it before READY, so
+ * that peers see init's credentials.
  *
  * Lifetime. Without PROTO_FD_LISTEN, and until KEEP, the sandbox ends with its creator's
  * connection: init exits, and the kernel kills the remaining processes of the pid

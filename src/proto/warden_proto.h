@@ -3,8 +3,8 @@
  * warden_proto.h - requests from the api process to the warden, and their replies
  *
  * There is one SOCK_SEQPACKET connection. Each message is one struct, with descriptors.
- * The api process parses untrusted input, so the warden does not trust it: a request must
- * be in the table in warden.c, warden_proto_check() checks its size and strings, and the
+ * The api process parses untrusted input, so the warden does not trust it. A request must
+ * be in the table in warden.c, and warden_proto_check() checks its size and strings. The
  * warden checks it again against its own configuration. Replies may arrive in a different
  * order from requests; `seq` says which request a reply belongs to.
  */
@@ -158,7 +158,7 @@ struct warden_proto_pool {
  * Check that @data of @size bytes is a complete request with valid strings. 0 or -EPROTO.
  */
 int warden_proto_check(const void *data, size_t size);
-/* The sandbox of a checked request; NULL: none. */
+/* Get the sandbox of a checked request; NULL: none. */
 const char *warden_proto_id(const void *data);
 /* Set the backend; -ENAMETOOLONG: no backend has such a name. */
 int warden_proto_put_backend(struct warden_proto_header *h, const char *name);

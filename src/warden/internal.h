@@ -25,9 +25,12 @@ int engines_new(const struct warren_options *options, bool native,
 		struct warren_error *err);
 struct engines *engines_free(struct engines *all);
 struct warren *engines_native(const struct engines *all);
-/* The configuration of backend @name; NULL for the native one or an unknown name. */
+/* Get the configuration of backend @name; NULL for the native one or an unknown name. */
 const struct warden_backend *engines_backend(const struct engines *all, const char *name);
-/* The engine of backend @name, opened on first use; -ENODEV: there is no such backend. */
+/*
+ * Get the engine of backend @name, opened on first use; -ENODEV: there is no such
+ * backend.
+ */
 int engines_get(struct engines *all, const char *name, struct warren **ret,
 		struct warren_error *err);
 

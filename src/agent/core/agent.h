@@ -34,7 +34,7 @@
  *
  * init runs under the same system call filter and with the same capabilities as the
  * processes it starts, but as a separate user (INIT_ID), which no process inside can
- * become: root inside cannot change its limits, priority or processors. It is not
+ * become. So root inside cannot change its limits, priority or processors. It is not
  * dumpable and its program cannot be read, so no process inside can trace it or open its
  * /proc files. The kernel protects pid 1 of a namespace from signals sent within that
  * namespace. init never waits for a process inside, and trusts only the control

@@ -254,7 +254,7 @@ enum mcp_level {
 	MCP_LEVEL_MAX = 8,
 };
 
-/* The level with this name; -1: none. */
+/* Get the level with this name; -1: none. */
 int mcp_level_parse(const char *name);
 
 /* ---------------------------------------------------------------- methods.c */

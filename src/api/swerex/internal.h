@@ -77,7 +77,7 @@ void reply_unref(struct reply *r);
 bool reply_charge(struct reply *r, const char *tenant, size_t n);
 /* Insert bytes of raw[@raw] after the current end of json. */
 void reply_put(struct reply *r, enum reply_form form, int raw, size_t from, size_t size);
-/* The number of bytes that the reply holds. */
+/* Get the number of bytes that the reply holds. */
 size_t reply_size(const struct reply *r);
 /*
  * Call this when the reply is complete. Returns whether a part is missing because memory
@@ -155,7 +155,7 @@ struct ask {
 };
 
 /*
- * The job of @ask: the one with the same id, or a new one (*@ret_new). NULL: out of
+ * Find the job for @ask: a job with the same id, or a new job (*@ret_new). NULL: out of
  * memory.
  */
 struct job *job_join(struct ask *ask, const char *id, bool *ret_new);
@@ -243,9 +243,12 @@ bool field_is_word(const char *words, const char *text, size_t n);
 const char *field_text(const json_t *body, const char *name, const char *otherwise);
 size_t field_size(const json_t *body, const char *name);
 bool field_bool(const json_t *body, const char *name);
-/* A number of seconds as milliseconds; -1: null or omitted. */
+/* Get a number of seconds as milliseconds; -1: null or omitted. */
 int64_t field_ms(const json_t *body, const char *name);
-/* The texts of an array, NULL-terminated, which the caller frees; NULL: out of memory. */
+/*
+ * Get the texts of an array, NULL-terminated, which the caller frees; NULL: out of
+ * memory.
+ */
 const char **field_texts(const json_t *array, size_t *ret_n);
 
 /* ------------------------------------------------------------------- handlers */

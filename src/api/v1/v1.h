@@ -155,7 +155,7 @@ int access_sandbox(struct v1 *v1, const struct caller *caller, const char *word,
 struct sandbox *call_sandbox(struct call *c);
 /* Like call_sandbox(), but answers 409 if the sandbox belongs to a code run. */
 struct sandbox *call_sandbox_to_use(struct call *c);
-/* The exec in the path; the caller releases it. NULL: the call is refused. */
+/* Get the exec in the path; the caller releases it. NULL: the call is refused. */
 struct exec *call_exec(struct call *c);
 
 /* to_json.c: JSON of responses. */

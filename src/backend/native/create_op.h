@@ -67,7 +67,7 @@ int create_maps(struct create_op *m, struct warren_error *err);
 int create_cgroup_before(struct create_op *m, struct warren_error *err);
 int create_cgroup_meanwhile(struct create_op *m, struct warren_error *err);
 int create_configure(struct create_op *m, struct warren_error *err);
-/* The role that a descriptor of the cgroup has for init. */
+/* Get the role that a descriptor of the cgroup has for init. */
 enum proto_role create_cgroup_role(const struct cgroup_root *root,
 				   const struct cgroup_handle *h);
 int create_ready(struct create_op *m, struct warren_error *err);

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The owner of the process's directory; UINT64_MAX: there is no such process. */
+/* Get the owner of the process's directory; UINT64_MAX: there is no such process. */
 uint64_t proc_uid(const char *pid);
 void proc_name(const char *pid, char ret[32]);
 /*

@@ -32,7 +32,7 @@ struct client {
 	bool own;
 	bool stranger;   /* another user owns the service */
 	char *host;      /* address for errors: "unix:/run/warren/warren.sock" */
-	const char *ca;  /* NULL: the system's */
+	const char *ca;  /* NULL: the certificates of the system */
 	char *authority; /* header with the token (a secret), or NULL */
 	CURLM *multi;
 	char code[48]; /* code of the service's last error: "sandbox_not_found" */

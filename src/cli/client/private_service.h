@@ -34,7 +34,9 @@ struct private_options {
 int private_service_start(const struct private_options *options,
 			  struct private_service **ret,
 			  struct warren_error *err) MUST_CHECK;
-/* The address of the service, in the form of WARREN_HOST; valid in this process only. */
+/*
+ * Get the address of the service, in the form of WARREN_HOST; valid in this process only.
+ */
 const char *private_service_address(const struct private_service *p);
 /*
  * Stop the service, and wait until all of its processes and sandboxes have ended. Accepts

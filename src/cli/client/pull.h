@@ -7,7 +7,7 @@
 
 struct pull_request {
 	const char *image;
-	const char *platform; /* NULL: the service's */
+	const char *platform; /* NULL: the platform of the service */
 	const char *backend;  /* a backend with its own images; NULL: Warren's store */
 	bool quiet;           /* no progress */
 };

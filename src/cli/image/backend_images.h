@@ -8,7 +8,7 @@
 
 #include "cli/image/progress.h"
 
-/* @kind is the value of --backend. @id gets the image's id. */
+/* Pull an image. @kind is the value of --backend; @id gets the image's id. */
 int theirs_pull(const char *kind, const char *image, bool missing,
 		struct progress *progress, char id[REF_DIGEST_LEN + 1],
 		struct warren_error *err);

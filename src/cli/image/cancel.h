@@ -9,7 +9,7 @@
 #define CLI_IMAGE_CANCEL_H
 
 void cancel_arm(void);
-/* The signal that was received, 0: none. */
+/* Get the signal that was received, 0: none. */
 int cancel_signal(void);
 
 #endif /* CLI_IMAGE_CANCEL_H */

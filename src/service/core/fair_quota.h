@@ -45,7 +45,7 @@ int fair_quota_force(struct fair_quota *s, const char *tenant, uint64_t n,
 		     struct fair_quota_lease *ret);
 /* End a lease, which may be empty. */
 void fair_quota_end(struct fair_quota *s, struct fair_quota_lease *lease);
-/* The units that @tenant holds, and the maximum that it may hold at present. */
+/* Get the units that @tenant holds, and the maximum that it may hold at present. */
 void fair_quota_look(const struct fair_quota *s, const char *tenant, uint64_t *ret_used,
 		     uint64_t *ret_maximum);
 

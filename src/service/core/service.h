@@ -111,9 +111,9 @@ struct net_loop *service_loop(struct service *s);
 void service_check_warden(struct service *s, service_done_fn done, void *ctx);
 /* Whether the disk has free space and all results are recorded. */
 bool service_disk_ok(const struct service *s);
-/* The number of sandboxes on @backend. */
+/* Get the number of sandboxes on @backend. */
 size_t service_count_at(const struct service *s, const char *backend);
-/* The features of @backend on this machine, as a JSON array. */
+/* Get the features of @backend on this machine, as a JSON array. */
 void service_probe(struct service *s, const char *backend,
 		   void (*done)(void *ctx, int r, const char *json,
 				const struct warren_error *err),
@@ -164,7 +164,7 @@ enum sandbox_pull {
 
 struct sandbox_source {
 	enum sandbox_pull pull;
-	const char *platform; /* NULL: this machine's */
+	const char *platform; /* NULL: the platform of this machine */
 	bool theirs;          /* the backend has its own images; nothing is pulled */
 	bool may_not_pull;    /* the client may not pull; a missing image is an error */
 };
@@ -350,7 +350,7 @@ int image_pull(struct service *s, const char *tenant, const char *backend,
 	       const char *ref, const char *platform, unsigned flags,
 	       struct image_waiter *w, struct warren_error *err) MUST_CHECK;
 void image_leave(struct image_waiter *w);
-/* The progress of the pull; borrowed until the callback returns to the loop. */
+/* Get the progress of the pull; borrowed until the callback returns to the loop. */
 const struct image_layer *image_layers(const struct image_waiter *w, size_t *ret_n);
 
 /* ------------------------------------------------------------------- events */

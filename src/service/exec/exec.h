@@ -31,7 +31,7 @@ struct exec_start {
 	const char *const *argv; /* NULL-terminated */
 	const char *const *env;  /* NULL: none */
 	bool env_only;           /* do not add the sandbox's variables */
-	const char *cwd, *user;  /* NULL: the sandbox's */
+	const char *cwd, *user;  /* NULL: those of the sandbox */
 	bool pty;
 	uint16_t rows, cols;
 	bool input;       /* stdin is a pipe for clients to write to */
@@ -171,8 +171,8 @@ uint64_t exec_journal_default(const struct service *s);
 
 /*
  * Stop all processes of a sandbox and keep its files: send SIGTERM, and after @grace_ms
- * (0: at once) SIGKILL. No process runs in it until sandbox_start(), which runs its main
- * command again. Calling either twice is not an error.
+ * (0: at once) SIGKILL. No process runs in the sandbox until sandbox_start(), which runs
+ * its main command again. Calling either twice is not an error.
  */
 void sandbox_stop(struct sandbox *sandbox, uint64_t grace_ms, service_done_fn done,
 		  void *ctx);

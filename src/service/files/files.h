@@ -38,7 +38,7 @@ void files_begin(struct sandbox *sandbox, const char *user,
 		 void *ctx);
 struct files *files_end(struct files *f);
 struct service *files_service(const struct files *f);
-/* The tenant of the sandbox; NULL: the sandbox is gone. */
+/* Get the tenant of the sandbox; NULL: the sandbox is gone. */
 const char *files_tenant(const struct files *f);
 struct net_loop *files_loop(const struct files *f);
 /*

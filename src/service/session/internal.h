@@ -126,7 +126,7 @@ void session_on_timer(void *ctx);
 void session_on_insist(void *ctx);
 
 void session_sandbox_gone(struct sandbox *sandbox);
-/* The session with this name, even if it is still being opened. */
+/* Get the session with this name, even if it is still being opened. */
 struct session *session_named(struct sandbox *sandbox, const char *name);
 bool session_is_open(const struct session *session);
 struct session_terminal **session_terminal_of(struct session *session);

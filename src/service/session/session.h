@@ -31,7 +31,10 @@ struct session *session_find(struct sandbox *sandbox, const char *id);
 /* The session after @after; @after NULL: the first. Returns NULL after the last. */
 struct session *session_next(struct sandbox *sandbox, struct session *after);
 const struct session_row *session_row(const struct session *session);
-/* The number of its exec: unique in the sandbox, and greater than all earlier numbers. */
+/*
+ * Get the number of the session's exec: unique in the sandbox, and greater than all
+ * earlier numbers.
+ */
 uint64_t session_number(const struct session *session);
 const char *session_cwd(const struct session *session);
 const char *session_state(const struct session *session); /* "idle", "busy", "ended" */

@@ -8,9 +8,9 @@
  * of the space that is free without these files. One sandbox may use at most three times
  * as much of that as it leaves for others, so that the next sandbox always gets some.
  *
- * The kernel keeps the sum, as locks on a file that all shims open: a shim that copies N
- * MiB locks N bytes of it, at its own offset, and holds another lock for the part that is
- * already on the disk. The sum thus stays correct when a shim dies.
+ * The kernel keeps the sum, as locks on a file that all shims open. A shim that copies N
+ * MiB locks N bytes of the file, at its own offset. It holds another lock for the part
+ * that is already on the disk. The sum thus stays correct when a shim dies.
  */
 #ifndef SHIM_CORE_COPY_BUDGET_H
 #define SHIM_CORE_COPY_BUDGET_H

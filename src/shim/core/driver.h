@@ -14,7 +14,7 @@
  *
  * Every function except exec() runs in a process that may block; the shim kills one that
  * takes longer than SHIM_PATIENCE. A driver must be able to find everything that belongs
- * to a sandbox by the sandbox's id (a container's name and label, a directory): any
+ * to a sandbox by the sandbox's id (a container's name and label, a directory). Any
  * process may call destroy(), even after a crash, and even if create() did nothing.
  *
  * Errors name the platform and the step: "docker: start the container: ...".
@@ -85,8 +85,8 @@ struct shim_exec {
 	const char *const
 		*argv; /* NULL-terminated; argv[0] is looked up in PATH, inside */
 	const char *const *env; /* "NAME=value", in addition to the image's environment */
-	const char *cwd;        /* NULL: the image's */
-	const char *user;       /* "name", "uid" or "uid:gid"; NULL: the sandbox's */
+	const char *cwd;        /* NULL: that of the image */
+	const char *user;       /* "name", "uid" or "uid:gid"; NULL: the sandbox's user */
 	bool pty;        /* 0 is a terminal, outside and inside; see SIGWINCH at exec() */
 	bool stdin_open; /* 0 is not /dev/null */
 	bool tell_start; /* the shim waits for SHIM_STARTED from the driver */
