@@ -601,7 +601,10 @@ struct warren_code_result {
 	 * reached.
 	 */
 	bool artifacts_complete;
-	/* Like warren_enforced() of its sandbox; a default limit may not be enforced. */
+	/*
+	 * What was enforced, as in warren_enforced(); a default limit may not be
+	 * enforced.
+	 */
 	struct warren_enforcement *enforced;
 	size_t n_enforced;
 };

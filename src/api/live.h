@@ -20,8 +20,8 @@ struct net_loop;
 struct live;
 
 /*
- * A request in progress. Its owner embeds it, zeroed, and calls live_leave() before
- * freeing it.
+ * A request in progress. The owner of the request embeds this struct, zeroed, and calls
+ * live_leave() before freeing it.
  */
 struct live_request {
 	struct live_request *next, *prev; /* NULL: not in the list */

@@ -77,7 +77,7 @@ struct code_request {
 struct code_plan {
 	const struct code_language *language;
 	const char *image;
-	struct code_file *files; /* the program is the first */
+	struct code_file *files; /* the first file is the program */
 	size_t n_files;
 	char **compile, **run; /* compile NULL: nothing is compiled */
 	char **run_alone;      /* NULL: the compiler is needed */

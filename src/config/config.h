@@ -147,9 +147,9 @@ int config_read_file(struct config *c, const char *path,
 int config_read_text(struct config *c, const char *name, const char *text, size_t size,
 		     struct warren_error *err) MUST_CHECK;
 /*
- * Reads flags of the table, from argv[1] on. *@ret_first is the index of the first other
- * word (argc: there is none): an operand, or a flag of the caller, which handles it and
- * calls again with the rest.
+ * Reads flags of the table, from argv[1] on. *@ret_first is the index of the first word
+ * that is not such a flag (argc: there is none). That word is an operand, or a flag of
+ * the caller, which handles it and calls again with the rest.
  */
 int config_read_flags(struct config *c, int argc, char *const *argv, int *ret_first,
 		      struct warren_error *err) MUST_CHECK;

@@ -107,9 +107,9 @@ struct db_tx {
 
 /*
  * Without db_sync_later(), a DB_POWER_SAFE transaction blocks the caller while the disk
- * writes. With it, no function waits for the disk. Instead, after a DB_POWER_SAFE
- * transaction the caller must call fdatasync(2) on db_sync_fd(), on another thread,
- * before it acknowledges the change. The descriptor belongs to the caller.
+ * writes. After db_sync_later(), no function waits for the disk. Instead, after a
+ * DB_POWER_SAFE transaction the caller must call fdatasync(2) on db_sync_fd(), on another
+ * thread, before it acknowledges the change. The descriptor belongs to the caller.
  */
 void db_sync_later(struct db *db);
 int db_sync_fd(struct db *db, struct warren_error *err) MUST_CHECK;

@@ -177,8 +177,8 @@ void query_int(struct query *q, int64_t n);
 void query_u64(struct query *q, uint64_t n);
 
 /*
- * exec.c: bind or read the result of an exec, which is ten parameters or columns. NULL or
- * false: the exec still runs.
+ * exec.c: bind or read the result of an exec, which takes up ten parameters or columns.
+ * NULL or false: the exec still runs.
  */
 void query_result(struct query *q, const struct warren_result *result);
 bool column_result(const struct query *q, int i, struct warren_result *ret);

@@ -23,7 +23,10 @@ int exec_check_output(const struct v1 *v1, const struct body *body,
 int exec_wanted_read(const struct config *cfg, const struct body *body,
 		     struct exec_wanted *w, struct api_error *err);
 void exec_wanted_done(struct exec_wanted *w);
-/* The field `env` as a list of "NAME=value". The caller frees the list and each text. */
+/*
+ * Read the field `env` as a list of "NAME=value". The caller frees the list and each
+ * text.
+ */
 int exec_read_env(const struct body *body, char ***ret);
 
 /* Write the object without its closing brace, so that more fields can follow. */

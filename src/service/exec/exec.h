@@ -147,7 +147,7 @@ struct exec_holder {
 };
 
 void exec_hold(struct exec *exec, struct exec_holder *h, uint64_t cursor);
-/* The reader has read all output before @cursor. */
+/* Record that the reader has read all output before @cursor. */
 void exec_hold_move(struct exec_holder *h, uint64_t cursor);
 void exec_hold_cancel(struct exec_holder *h);
 

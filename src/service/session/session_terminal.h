@@ -80,8 +80,8 @@ struct session_terminal_result {
 };
 
 /*
- * The screen as readable text: without control sequences, and with a note of missing
- * bytes.
+ * Convert the screen to readable text, without control sequences and with a note about
+ * missing bytes.
  */
 void session_terminal_plain(struct buf *out, const struct buf *screen, uint64_t cut);
 

@@ -104,8 +104,8 @@ bool gvisor_is_gone(const struct shim_sandbox *p, int within_ms);
 /* Whether the OOM killer killed a process of the sandbox, which ends the sandbox. */
 bool gvisor_was_oom(const struct shim_sandbox *p);
 /*
- * Kill all processes of the sandbox and remove everything else; 0 even if there is
- * nothing.
+ * Kill all processes of the sandbox and remove everything else. Returns 0 even if there
+ * was nothing to remove.
  */
 int gvisor_unmake(const struct shim_sandbox *p, const struct cgroup_root *cgroups,
 		  struct warren_error *err);
