@@ -153,8 +153,8 @@ TEST(as_many_connections_as_it_takes)
 		OK(i < SANDBOX_TRIES);
 		sandbox_nap();
 	}
-	EQ(hello(fds[3], 0).flags,
-	   PROTO_WELCOME_KEPT | PROTO_WELCOME_GATES | PROTO_WELCOME_WORKERS);
+	EQ(hello(fds[3], 0).flags, PROTO_WELCOME_KEPT | PROTO_WELCOME_GATES |
+					   PROTO_WELCOME_WORKERS | PROTO_WELCOME_FILES);
 	end();
 }
 

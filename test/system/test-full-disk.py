@@ -138,7 +138,8 @@ def starts_on_a_full_disk():
         w.ask("POST", f"/v1/sandboxes/{box}/execs/{e}/stdin", b"go\n", status=200)
         eq(w.result(box, e)["exit_code"], 7, "a result on such a disk")
         with open(w.log_path, encoding="utf-8") as f:
-            bad = [line for line in f if " error " in line and "healthz" not in line]
+            # The api may see that the warden was killed before it is killed itself.
+            bad = [line for line in f if " error " in line and "healthz" not in line and "the warden is gone" not in line]
         eq(bad, [], "what the service complained of")
 
 
