@@ -8,6 +8,7 @@ mere sleep (a busy machine is late with both), and the service's watchdog tells 
 
 Speaks TAP. Bounds are of orders of magnitude: what is looked for are turns of a second, not of ten milliseconds.
 """
+import concurrent.futures
 import contextlib
 import glob
 import io
