@@ -14,7 +14,7 @@
  * id-mapped mount for the untar process, which is an unprivileged user on the host). If
  * an ordinary user runs it, everything belongs to that user; ids and set-id bits of the
  * archive are dropped. Files with an id that no sandbox has (65,536 and above) get the id
- *of the user `nobody`, without set-id bits.
+ * of the user `nobody`, without set-id bits.
  *
  * It refuses "..", names that lead through a file of the archive, hard links to files
  * outside the archive, and archives that are damaged or end within a member. After the

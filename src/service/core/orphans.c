@@ -16,7 +16,7 @@
  *
  * The service looks when it starts, after a creation or a cleanup failed (gc.c), and from
  * time to time, because a failure may go unnoticed. When something could not be
- *destroyed, it looks again soon, and then less and less often.
+ * destroyed, it looks again soon, and then less and less often.
  */
 #include <errno.h>
 #include <string.h>
