@@ -3,7 +3,7 @@
 #ifndef SERVICE_CODE_INTERNAL_H
 #define SERVICE_CODE_INTERNAL_H
 
-#include "service/code/code.h"
+#include "service/code/recipe.h"
 #include "service/core/module.h"
 #include "service/exec/exec.h"
 #include "service/files/file_writer.h"
@@ -16,8 +16,6 @@
 struct code_ticket {
 	struct code_run *run;
 };
-
-struct code_recipe;
 
 /*
  * How long an interpreter waits for a program, and the maximum timeout of a program that
@@ -153,12 +151,6 @@ void code_collect_cancel(struct code_run *run);
 /* warm.c: get the recipe for the next warm run; NULL: start none. */
 struct code_recipe *code_warm_recipe(struct service *s, const struct code_plan *p,
 				     const struct code_sandbox *from);
-struct code_recipe *code_recipe_free(struct code_recipe *r);
-/* Copy everything that is needed to create a sandbox. NULL: out of memory. */
-struct code_recipe *code_recipe_new(const struct code_plan *p,
-				    const struct code_sandbox *from);
-/* Get a sandbox to create, with a new id. It is valid as long as @r. */
-struct code_sandbox code_recipe_sandbox(struct code_recipe *r);
 /*
  * Create a warm run soon. Takes @r. @tool: index of the program, among those that the
  * step names.

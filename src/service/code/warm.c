@@ -26,7 +26,6 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "base/id.h"
 #include "base/list.h"
 #include "base/strv.h"
 #include "proto/warden_proto.h"
@@ -38,41 +37,9 @@
 #define WARM_CODE_MAX   (64U << 10) /* bytes of a program */
 #define WARM_EXPIRES_MS (CODE_WARM_MS + 660000)
 
-/* What the next sandbox is created from: a copy of what the last one was. */
-struct code_recipe {
-	struct code_recipe *next;
-	struct sandbox_row row;
-	struct warren_spec spec;
-	struct warren_mount mounts[2];
-	struct sandbox_source source;
-	char *image, *owner, *backend, *tier, *text;
-	/* Of the program. */
-	const struct code_language *language;
-	const char *file;
-	char **run, **env;
-	size_t tool;
-};
-
 static struct code_warm *service_warm(const struct service *s)
 {
 	return s->modules[MODULE_CODE];
-}
-
-/* ------------------------------------------------------------------ recipes */
-
-struct code_recipe *code_recipe_free(struct code_recipe *r)
-{
-	if (!r)
-		return NULL;
-	free(r->image);
-	free(r->owner);
-	free(r->backend);
-	free(r->tier);
-	free(r->text);
-	(void)strv_free(r->run);
-	(void)strv_free(r->env);
-	free(r);
-	return NULL;
 }
 
 static bool warm_declares_coding(const struct code_file *program)
@@ -93,71 +60,6 @@ static bool warm_fits(const struct code_plan *p, const struct code_sandbox *sand
 	       !warm_declares_coding(&p->files[0]) &&
 	       strcmp(sandbox->row->backend, WIRE_NATIVE) == 0 &&
 	       sandbox->spec->n_mounts <= 2;
-}
-
-static bool warm_same(char **a, char **b)
-{
-	size_t n = strv_len(a);
-
-	if (strv_len(b) != n)
-		return false;
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(a[i], b[i]) != 0)
-			return false;
-	return true;
-}
-
-static bool warm_matches(const struct code_recipe *r, const struct code_plan *p,
-			 const struct code_sandbox *sandbox)
-{
-	return r->language == p->language && strcmp(r->owner, sandbox->row->owner) == 0 &&
-	       strcmp(r->text, sandbox->row->spec) == 0 &&
-	       r->spec.soft_limits == sandbox->spec->soft_limits &&
-	       r->spec.no_pull == sandbox->spec->no_pull && warm_same(r->run, p->run) &&
-	       warm_same(r->env, p->env);
-}
-
-static char *warm_copy(const char *s)
-{
-	return s ? strdup(s) : NULL;
-}
-
-struct code_recipe *code_recipe_new(const struct code_plan *p,
-				    const struct code_sandbox *from)
-{
-	struct code_recipe *r = calloc(1, sizeof(*r));
-
-	if (!r || from->spec->n_mounts > ARRAY_SIZE(r->mounts))
-		return code_recipe_free(r);
-	r->row = *from->row;
-	r->spec = *from->spec;
-	r->source = *from->source;
-	for (size_t i = 0; i < from->spec->n_mounts; i++)
-		r->mounts[i] = from->spec->mounts[i];
-	r->spec.mounts = r->mounts;
-	r->image = warm_copy(from->spec->image);
-	r->owner = warm_copy(from->row->owner);
-	r->backend = warm_copy(from->row->backend);
-	r->tier = warm_copy(from->row->tier);
-	r->text = warm_copy(from->row->spec);
-	r->spec.image = r->row.image = r->image;
-	r->row.owner = r->owner;
-	r->row.backend = r->backend;
-	r->row.tier = r->tier;
-	r->row.spec = r->text;
-	r->language = p->language;
-	r->file = p->language->file;
-	r->run = strv_copy(p->run);
-	r->env = strv_copy(p->env);
-	if (r->image && r->owner && r->backend && r->tier && r->text && r->run && r->env)
-		return r;
-	return code_recipe_free(r);
-}
-
-struct code_sandbox code_recipe_sandbox(struct code_recipe *r)
-{
-	id_make(r->row.id);
-	return (struct code_sandbox){ &r->row, &r->spec, &r->source };
 }
 
 struct code_recipe *code_warm_recipe(struct service *s, const struct code_plan *p,
@@ -310,7 +212,7 @@ struct code_run *code_warm_take(struct service *s, struct code_plan *plan,
 	if (!w->runs || !warm_fits(plan, sandbox))
 		return NULL;
 	LIST_FIND(w->runs, at,
-		  (*at)->fd >= 0 && warm_matches((*at)->recipe, plan, sandbox));
+		  (*at)->fd >= 0 && code_recipe_matches((*at)->recipe, plan, sandbox));
 	run = *at;
 	if (!run)
 		return NULL;
