@@ -3,7 +3,7 @@
 """Run code in each language that this machine has: how programs succeed and fail, and what bounds them
 
 The programs are in lib/code_programs.py. The four main languages have all cases; the others have those that depend on
-the language. One that the machine lacks is tried only in so far as its error names the tool.
+the language. One that the machine lacks is skipped, after a check that its error names the tool.
 """
 import base64
 import os
@@ -35,7 +35,6 @@ def has(language):
             check_error(r, 422, "command_not_found")
             ok(f"'{TOOLS[language]}'" in r.json()["message"] and "image 'host'" in r.json()["message"], r.json())
             ok(language not in ALWAYS, f"{language}: {r.json()}")
-            print(f"# this machine lacks {language}", flush=True)
     return here[language]
 
 
@@ -44,6 +43,19 @@ def each(case, check, at_once=2):
     languages = [language for language in PROGRAMS if case in PROGRAMS[language] and has(language)]
     ok(set(FULL) <= set(languages), languages)
     together(at_once, lambda i: [check(language, PROGRAMS[language][case]) for language in languages[i::at_once]])
+
+
+def must_have(language):
+    """A test for one language, so that a language which is not tested counts as skipped."""
+    def is_here():
+        if not has(language):
+            raise Skip(f"this machine has no '{TOOLS[language]}'")
+    is_here.__name__ = f"{language}_is_here"
+    return test(is_here)
+
+
+for one in PROGRAMS:
+    must_have(one)
 
 
 @test
