@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "base/env_merge.h"
 #include "base/fd.h"
 
 #define PATH_DEFAULT "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -74,28 +75,6 @@ int init_request_send(const struct init_request *q, int sock, uint32_t seq,
 
 /* --------------------------------------------------------------------- SPAWN */
 
-static bool same_name(const char *a, const char *b)
-{
-	size_t n = strcspn(a, "=");
-
-	return strncmp(a, b, n) == 0 && b[n] == '=';
-}
-
-/* Is @var set by a later one of the lists? */
-static bool request_overridden(const char *var, const char *const *list)
-{
-	for (; list && *list; list++)
-		if (same_name(var, *list))
-			return true;
-	return false;
-}
-
-static void add_var(struct buf *out, uint32_t *n, const char *var)
-{
-	buf_add(out, var, strlen(var) + 1);
-	(*n)++;
-}
-
 /*
  * Our defaults, then the sandbox's, then the exec's own; the last of a name counts. Or
  * that only.
@@ -105,24 +84,16 @@ static void request_add_env(struct buf *out, uint32_t *n,
 			    const struct initclient_user *user, const char *const *own,
 			    bool only, bool pty)
 {
-	const char *const *shared = only ? NULL : base->env;
 	char home[sizeof(user->home) + 8], host[80];
-	const char *defaults[] = { PATH_DEFAULT, home, host, LANG_DEFAULT, TERM_DEFAULT };
-	size_t n_defaults = ARRAY_SIZE(defaults) - !pty;
+	const char *const defaults[] = {
+		PATH_DEFAULT, home, host, LANG_DEFAULT, pty ? TERM_DEFAULT : NULL, NULL
+	};
+	const char *const *const lists[] = { defaults, base->env, own };
+	size_t first = only ? ARRAY_SIZE(lists) - 1 : 0;
 
 	(void)snprintf(home, sizeof(home), "HOME=%s", user->home);
 	(void)snprintf(host, sizeof(host), "HOSTNAME=%s", base->hostname);
-	for (size_t i = 0; i < n_defaults && !only; i++)
-		if (!request_overridden(defaults[i], shared) &&
-		    !request_overridden(defaults[i], own))
-			add_var(out, n, defaults[i]);
-	for (; shared && *shared; shared++)
-		if (!request_overridden(*shared, shared + 1) &&
-		    !request_overridden(*shared, own))
-			add_var(out, n, *shared);
-	for (; own && *own; own++)
-		if (!request_overridden(*own, own + 1))
-			add_var(out, n, *own);
+	*n += (uint32_t)env_merge(out, lists + first, ARRAY_SIZE(lists) - first);
 }
 
 /* Strings that a message cannot hold go into a sealed memfd. */
