@@ -43,6 +43,8 @@ static const struct {
 	{ ENXIO, API_ERR_SPECIAL_FILE },
 	{ EROFS, API_ERR_READ_ONLY },
 	{ EBUSY, API_ERR_CONFLICT },
+	{ ENOKEY, API_ERR_CONFLICT },
+	{ EBADMSG, API_ERR_CONFLICT }, /* a damaged secret */
 	{ ESTALE, API_ERR_WRONG_STATE },
 	{ ESRCH, API_ERR_WRONG_STATE },
 	{ EPIPE, API_ERR_WRONG_STATE }, /* the sandbox has ended under way */

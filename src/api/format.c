@@ -15,6 +15,7 @@
 #include "base/id.h"
 #include "base/macro.h"
 #include "base/parse.h"
+#include "base/secret_name.h"
 
 #define LOWER   "abcdefghijklmnopqrstuvwxyz"
 #define LETTERS LOWER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -163,6 +164,11 @@ static bool is_platform(const char *s)
 	}
 }
 
+static bool is_secret_name(const char *s)
+{
+	return secret_name_ok(s);
+}
+
 static bool is_session(const char *s)
 {
 	return s[0] == '/' ? is_path(s) && is_line(s)
@@ -240,6 +246,9 @@ static const struct {
 	[API_FORMAT_SANDBOX_NAME] = { is_sandbox_name,
 				      "must be a name: letters, digits, '_', '.' and "
 				      "'-', starting with a letter or digit, and not 'batch'" },
+	[API_FORMAT_SECRET_NAME] = { is_secret_name,
+				     "must be the name of a secret: letters, digits and "
+				     "'_', not starting with a digit" },
 	[API_FORMAT_SHELL] = { is_session,
 			       "must be the name or the absolute path of a shell" },
 	[API_FORMAT_SIGNAL] = { is_signal, "must be a signal name, like 'TERM'" },

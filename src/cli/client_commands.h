@@ -34,6 +34,7 @@
 	X(port, "Forward a port of a sandbox.") \
 	X(mcp, "Serve sandboxes as tools for an agent (MCP) on stdin and stdout.") \
 	X(token, "Create, list and revoke tokens.") \
+	X(secret, "Set, list and delete secrets.") \
 	X(backends, "Show backends and the features of each.")
 /* clang-format on */
 

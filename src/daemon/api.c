@@ -58,7 +58,7 @@ struct api {
 	struct tls *tls;
 	struct service *service;
 	struct db *db;
-	char *db_path;
+	char *db_path, *secret_key;
 	struct v1 v1;
 	struct swerex swerex;
 	struct mcp mcp;
@@ -262,6 +262,10 @@ static int api_open_store(struct api *a, struct warren_error *err)
 
 	if (asprintf(&a->db_path, "%s/warren.db", a->birth->dir) < 0) {
 		a->db_path = NULL;
+		return error_errno(err, ENOMEM, "open the database");
+	}
+	if (asprintf(&a->secret_key, "%s/secrets.key", a->birth->dir) < 0) {
+		a->secret_key = NULL;
 		return error_errno(err, ENOMEM, "open the database");
 	}
 	/*
@@ -541,6 +545,7 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 	options.loop = a->loop;
 	options.db = a->db;
 	options.journals = a->journals;
+	options.secret_key = a->secret_key;
 	options.output_max = b->config->journal_all;
 	options.reuse = b->uid != b->owner;
 	r = service_new(&options, &a->service, err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * db.h - the service's state in one SQLite file: tenants, tokens, sandboxes, execs,
- * sessions
+ * db.h - the service's state in one SQLite file: tenants, tokens, secrets, sandboxes,
+ * execs, sessions
  *
  * One process owns the file and has one `struct db`; a lock next to the file, held for
  * the life of the process, excludes other processes. Calls are synchronous, from one
@@ -10,8 +10,8 @@
  *
  * What a successful call has written survives even if all processes are killed, without
  * an fsync. Data that must also survive a power cut needs an fsync: tenants, tokens,
- * db_set_meta(), and everything in a transaction that began as DB_POWER_SAFE. The fsync
- * also covers everything written before.
+ * secrets, db_set_meta(), and everything in a transaction that began as DB_POWER_SAFE.
+ *The fsync also covers everything written before.
  *
  * Every call is a separate transaction. To combine some:
  *
@@ -161,7 +161,7 @@ int db_set_quotas(struct db *db, const uint64_t limit[DB_QUOTA_MAX],
 		  struct warren_error *err) MUST_CHECK;
 int db_get_tenant(struct db *db, const char *name, struct tenant_row *ret,
 		  struct warren_error *err) MUST_CHECK;
-/* Delete a tenant and its tokens. -EBUSY: the tenant has sandboxes. */
+/* Delete a tenant, its tokens and its secrets. -EBUSY: the tenant has sandboxes. */
 int db_delete_tenant(struct db *db, const char *name,
 		     struct warren_error *err) MUST_CHECK;
 const struct db_denial *db_denied(const struct db *db);
@@ -232,6 +232,41 @@ int db_count_tokens(struct db *db, int64_t now, uint64_t *ret,
 void token_row_done(struct token_row *row);
 
 #define AUTO_TOKEN_ROW CLEANUP(token_row_done)
+
+/* ----------------------------------------------------------------- secrets */
+
+#define DB_SECRETS_MAX 1000 /* maximum number per tenant */
+
+/* A secret; its value is encrypted, and this folder does not look into it. */
+struct secret_row {
+	const char *tenant, *name;
+	int64_t created_at, updated_at;
+	const void *sealed; /* NULL in lists */
+	size_t sealed_n;
+	void *block;
+};
+
+/*
+ * Create the secret, or replace its value: tenant, name, sealed, updated_at. 1: it is
+ * new; 0: it was replaced; -ENOENT: no such tenant; -EUSERS: the tenant has
+ * DB_SECRETS_MAX secrets.
+ */
+int db_put_secret(struct db *db, const struct secret_row *row,
+		  struct warren_error *err) MUST_CHECK;
+int db_get_secret(struct db *db, const char *tenant, const char *name,
+		  struct secret_row *ret, struct warren_error *err) MUST_CHECK;
+/* The secrets of a tenant after the name @after (""), by name; at most @max. */
+int db_each_secret(struct db *db, const char *tenant, const char *after, size_t max,
+		   int (*fn)(void *ctx, const struct secret_row *row), void *ctx,
+		   struct warren_error *err) MUST_CHECK;
+int db_delete_secret(struct db *db, const char *tenant, const char *name,
+		     struct warren_error *err) MUST_CHECK;
+/* @tenant NULL: of all tenants. */
+int db_count_secrets(struct db *db, const char *tenant, uint64_t *ret,
+		     struct warren_error *err) MUST_CHECK;
+void secret_row_done(struct secret_row *row);
+
+#define AUTO_SECRET_ROW CLEANUP(secret_row_done)
 
 /* --------------------------------------------------------------- sandboxes */
 

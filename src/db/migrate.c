@@ -196,6 +196,15 @@ static const char *const steps[] = {
 	"UPDATE tenants SET (memory, cpu_millis) ="
 	"  (SELECT coalesce(sum(s.memory), 0), coalesce(sum(s.cpu_millis), 0)"
 	"    FROM sandboxes s WHERE s.owner = tenants.name AND s.state <> 4);",
+
+	/* Secrets, whose values are encrypted with a key that is not in this file. */
+	"CREATE TABLE secrets ("
+	"  tenant TEXT NOT NULL REFERENCES tenants (name) ON DELETE CASCADE,"
+	"  name TEXT NOT NULL,"
+	"  sealed BLOB NOT NULL,"
+	"  created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL,"
+	"  PRIMARY KEY (tenant, name)"
+	") STRICT, WITHOUT ROWID;",
 };
 
 /* The value of a pragma; values of them cannot be bound, and ours are constants. */

@@ -78,6 +78,19 @@ const char *const statement_texts[STMT_MAX] = {
 	[STMT_COUNT_TOKENS] = "SELECT count(*) FROM tokens WHERE revoked_at = 0 AND "
 			      "(expires_at = 0 OR expires_at > ?)",
 
+	[STMT_PUT_SECRET] =
+		"INSERT INTO secrets (tenant, name, sealed, created_at, updated_at) "
+		"VALUES (?1, ?2, ?3, ?4, ?4) ON CONFLICT (tenant, name) DO UPDATE SET "
+		"sealed = excluded.sealed, updated_at = excluded.updated_at",
+	[STMT_GET_SECRET] = "SELECT tenant, name, created_at, updated_at, sealed FROM "
+			    "secrets WHERE tenant = ? AND name = ?",
+	[STMT_EACH_SECRET] =
+		"SELECT tenant, name, created_at, updated_at, NULL FROM secrets "
+		"WHERE tenant = ? AND name > ? ORDER BY name LIMIT ?",
+	[STMT_DELETE_SECRET] = "DELETE FROM secrets WHERE tenant = ? AND name = ?",
+	[STMT_COUNT_SECRETS] =
+		"SELECT count(*) FROM secrets WHERE ?1 IS NULL OR tenant = ?1",
+
 	[STMT_INSERT_SANDBOX] =
 		"INSERT INTO sandboxes (seq, id, state, owner, backend, image, network, name, "
 		"template, spec, enforced, error, memory, cpu_millis, disk, created_at, "

@@ -371,6 +371,13 @@ def tokens():
     at_once(20, lambda i: w.ask("DELETE", f"/v1/tokens/{made[i]}", status=204))
 
 
+@drive("set_secret", "list_secrets", "delete_secret")
+def secrets():
+    at_once(100, lambda i: w.ask("PUT", f"/v1/secrets/S{i}", {"value": "x" * 16384}, status=201))
+    at_once(10, lambda i: w.ask("GET", "/v1/secrets", query={"limit": 1000}, status=200))
+    at_once(20, lambda i: w.ask("DELETE", f"/v1/secrets/S{i}", status=204))
+
+
 @drive("list_backends", "list_templates", "get_metrics", "get_health", "get_version", "get_docs", "get_openapi")
 def about():
     for path in ("/v1/backends", "/v1/templates", "/metrics", "/healthz", "/version", "/docs", "/openapi.json"):

@@ -129,6 +129,9 @@ def answers_are_as_described():
     token = w.post("/v1/tokens", {"name": "shape", "scopes": ["read"], "expires_in_ms": 60000}, status=201)
     shape.answer("create_token", token)
     shape.answer("list_tokens", w.get("/v1/tokens"))
+    w.ask("PUT", "/v1/secrets/SHAPE", {"value": "x"}, status=201)
+    shape.answer("list_secrets", w.get("/v1/secrets"))
+    w.ask("DELETE", "/v1/secrets/SHAPE", status=204)
     for event in w.events("/v1/events", format="ndjson", since=0):
         if event["type"] not in ("gap", "heartbeat"):
             shape.answer("stream_events", event)

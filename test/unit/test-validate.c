@@ -240,6 +240,7 @@ TEST(formats)
 		{ API_FORMAT_SANDBOX_NAME,
 		  { "a", "My_box.1-x", "1" },
 		  { "", "_a", "a b", "a/b", "batch", "\xc3\xa9" } },
+		{ API_FORMAT_SECRET_NAME, { "A", "_a1" }, { "", "1A", "a-b", "a b" } },
 		{ API_FORMAT_LINE,
 		  { "", "a b", "\xc3\xa9" },
 		  { "\n", "\x7f", "\xc2\x9b" } },

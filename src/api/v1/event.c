@@ -59,6 +59,16 @@ static bool event_wanted(const struct listening *l, const struct event *e)
 	return types->n == 0;
 }
 
+/* The field that names the object of an event. */
+static const char *event_object_key(enum event_type type)
+{
+	if (type == EVENT_SESSION_OPENED || type == EVENT_SESSION_CLOSED)
+		return "session_id";
+	if (type == EVENT_SECRET_SET || type == EVENT_SECRET_DELETED)
+		return "secret";
+	return "exec_id";
+}
+
 static void event_put(struct listening *l, const struct event *e)
 {
 	AUTO_BUF struct buf json = BUF_INIT(4096);
@@ -76,11 +86,8 @@ static void event_put(struct listening *l, const struct event *e)
 		json_str(&j, "sandbox_id", e->sandbox);
 	if (e->image)
 		json_str(&j, "image", e->image);
-	if (e->object[0] &&
-	    (e->type == EVENT_SESSION_OPENED || e->type == EVENT_SESSION_CLOSED))
-		json_str(&j, "session_id", e->object);
-	else if (e->object[0])
-		json_str(&j, "exec_id", e->object);
+	if (e->object[0])
+		json_str(&j, event_object_key(e->type), e->object);
 	if (e->has_result) {
 		json_raw(&j, "result", "", 0);
 		result_to_json(&json, &e->result);

@@ -2,12 +2,10 @@
 /* token.c - handlers: create, list and revoke tokens */
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "api/v1/v1.h"
 #include "base/date.h"
 #include "base/json.h"
-#include "net/loop.h"
 #include "service/code/code.h"
 
 static void put_when(struct json *j, const char *key, int64_t ms)
@@ -45,68 +43,6 @@ static void show_token(struct buf *out, const struct token_row *row, const char 
 	if (secret)
 		json_str(&j, "secret", secret);
 	json_close(&j, '}');
-}
-
-/* An answer that is sent once its change survives a power cut. */
-struct promise {
-	struct call *call;
-	int fd, status, error;
-	struct buf out;
-};
-
-static void promise_sync(void *ctx)
-{
-	struct promise *p = ctx;
-
-	p->error = fdatasync(p->fd) < 0 ? errno : 0;
-	(void)close(p->fd);
-}
-
-static void promise_keep(void *ctx)
-{
-	struct promise *p = ctx;
-	struct call *c = p->call;
-	struct warren_error err = WARREN_ERROR_INIT;
-
-	if (c->req && p->error) {
-		(void)error_errno(&err, p->error, "sync the database");
-		call_fail(c, &err);
-	} else if (c->req && p->out.len > 0) {
-		call_json(c, p->status, &p->out);
-	} else if (c->req) {
-		call_empty(c, p->status);
-	}
-	if (p->out.data)
-		explicit_bzero(p->out.data, p->out.len);
-	buf_done(&p->out);
-	call_unref(c);
-	free(p);
-}
-
-/* The disk may take its time, and others are served in the meantime. */
-static void answer_synced(struct call *c, int status, const struct buf *out)
-{
-	struct warren_error err = WARREN_ERROR_INIT;
-	struct promise *p = calloc(1, sizeof(*p));
-	int fd = p ? db_sync_fd(service_db(c->v1->service), &err)
-		   : error_errno(&err, ENOMEM, "answer");
-
-	if (fd < 0) {
-		free(p);
-		call_fail(c, &err);
-		return;
-	}
-	*p = (struct promise){
-		.call = call_ref(c), .fd = fd, .status = status, .out = BUF_INIT(4096)
-	};
-	if (out)
-		buf_add(&p->out, out->data, out->len);
-	p->out.failed |= out && out->failed;
-	if (loop_work(service_loop(c->v1->service), c->caller.tenant, promise_sync,
-		      promise_keep, p) < 0) {
-		promise_sync(p);
-		promise_keep(p);
-	}
 }
 
 /* A tenant is made with its first token, with the service's quota. */
@@ -188,7 +124,7 @@ void v1_create_token(struct call *c)
 	}
 	(void)memcpy(row.id, id, sizeof(row.id));
 	show_token(&out, &row, secret);
-	answer_synced(c, 201, &out);
+	call_synced(c, 201, &out);
 	explicit_bzero(secret, sizeof(secret));
 }
 
@@ -259,6 +195,6 @@ void v1_revoke_token(struct call *c)
 	else {
 		/* Whose it was: none may outlive it, and new ones take milliseconds. */
 		code_warm_drop_of(c->v1->service, NULL);
-		answer_synced(c, 204, NULL);
+		call_synced(c, 204, NULL);
 	}
 }

@@ -101,6 +101,11 @@ void call_unref(struct call *c);
 void call_drop_body(struct call *c);
 void call_json(struct call *c, int status, const struct buf *body);
 void call_empty(struct call *c, int status);
+/*
+ * synced.c: answer once all changes of the database survive a power cut; @body NULL: an
+ * empty answer. The answer is wiped from memory afterwards.
+ */
+void call_synced(struct call *c, int status, const struct buf *body);
 void call_text(struct call *c, const char *type, const void *data, size_t size);
 void call_error(struct call *c, const struct api_error *err);
 void call_refuse(struct call *c, enum api_code code, const char *fmt, ...)

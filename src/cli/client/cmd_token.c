@@ -183,8 +183,8 @@ static const struct command token_create = {
 	.name = "token create",
 	.summary = "Create a token and print its secret, which is never shown again.",
 	.about =
-		"Scopes: read, write, exec, files, images, tokens, metrics, admin. Repeat --scope\n"
-		"for several.\n",
+		"Scopes: read, write, exec, files, pull, images, tokens, secrets, metrics, admin.\n"
+		"Repeat --scope for several.\n",
 	.opts = &(const struct opts){ .table = create_table,
 				      .n = ARRAY_SIZE(create_table),
 				      .operands = "NAME",

@@ -40,6 +40,8 @@ static const char *const names[] = {
 	[EVENT_SESSION_CLOSED] = "session.closed",
 	[EVENT_IMAGE_PULLED] = "image.pulled",
 	[EVENT_IMAGE_REMOVED] = "image.removed",
+	[EVENT_SECRET_SET] = "secret.set",
+	[EVENT_SECRET_DELETED] = "secret.deleted",
 };
 
 _Static_assert(ARRAY_SIZE(names) == EVENT_TYPE_MAX, "an event has no name");
@@ -227,6 +229,16 @@ void event_emit(struct service *s, enum event_type type, const struct sandbox *s
 void event_emit_image(struct service *s, enum event_type type, const char *ref)
 {
 	event_add(s, type)->image = strdup(ref);
+	event_added(s);
+}
+
+void event_emit_secret(struct service *s, enum event_type type, const char *tenant,
+		       const char *name)
+{
+	struct event *e = event_add(s, type);
+
+	(void)snprintf(e->owner, sizeof(e->owner), "%s", tenant);
+	(void)snprintf(e->object, sizeof(e->object), "%s", name);
 	event_added(s);
 }
 

@@ -123,7 +123,10 @@ struct service {
 	void *modules[MODULE_MAX];                 /* state of each module */
 	struct net_loop *loop;
 	struct db *db;
-	int journals; /* directory of journals */
+	int journals;     /* directory of journals */
+	char *secret_key; /* path of the key file: secret.h */
+	void (*secret_changed)(void *ctx, const char *tenant, const char *name);
+	void *secret_ctx;
 	const char *const *backends;
 	struct warden_conn warden_conn;
 	/*

@@ -102,6 +102,7 @@ int service_new(const struct service_options *o, struct service **ret,
 	s->loop = o->loop;
 	s->db = o->db;
 	s->journals = o->journals;
+	s->secret_key = strdup(o->secret_key);
 	s->hooks = o->modules;
 	s->backends = o->backends;
 	/*
@@ -117,7 +118,8 @@ int service_new(const struct service_options *o, struct service **ret,
 	s->shares[LEASE_TERMINALS] = (struct fair_quota){ .limit = TERMINALS_MAX };
 	s->shares[LEASE_MEMORY] = (struct fair_quota){ .limit = MEMORY_MAX };
 	s->warden_conn.sock = -1;
-	r = loop_timer_new(s->loop, on_asking_timer, s, &s->asking_timer);
+	r = s->secret_key ? loop_timer_new(s->loop, on_asking_timer, s, &s->asking_timer)
+			  : -ENOMEM;
 	if (r == 0)
 		r = tidy_open(s);
 	if (r == 0)
@@ -162,6 +164,7 @@ struct service *service_free(struct service *s)
 	event_close(s);
 	if (s->journals >= 0)
 		(void)close(s->journals);
+	free(s->secret_key);
 	free(s);
 	return NULL;
 }

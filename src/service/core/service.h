@@ -43,6 +43,7 @@
 
 #include "base/error.h"
 #include "base/id.h"
+#include "base/secret_name.h"
 #include "base/waiter.h"
 #include "db/db.h"
 
@@ -56,6 +57,8 @@ struct service_options {
 	struct db *db;
 	int warden;   /* connection to the warden; the service takes it */
 	int journals; /* directory of journals; the service takes it */
+	/* Path of the key file of secrets (core/secret.h), which need not exist. */
+	const char *secret_key;
 	/*
 	 * Journals may be reused for other sandboxes, because no init runs as the user
 	 * that owns them.
@@ -371,6 +374,8 @@ enum event_type {
 	EVENT_SESSION_CLOSED,
 	EVENT_IMAGE_PULLED,
 	EVENT_IMAGE_REMOVED,
+	EVENT_SECRET_SET,
+	EVENT_SECRET_DELETED,
 	EVENT_TYPE_MAX,
 };
 
@@ -380,7 +385,8 @@ struct event {
 	enum event_type type;
 	char owner[DB_NAME_MAX + 1]; /* "": visible to all tenants */
 	char sandbox[ID_LEN + 1];    /* "": no sandbox */
-	char object[ID_LEN + 1];     /* an exec or session; "": none */
+	/* The id of an exec or session, or the name of a secret; "": none. */
+	char object[SECRET_NAME_MAX + 1];
 	char *image; /* for IMAGE_*: the requested reference; otherwise NULL */
 	int state; /* state of the sandbox after the event; -1: deleted, or no sandbox */
 	char reason[32]; /* one word; "": none */
@@ -393,6 +399,9 @@ void event_emit(struct service *s, enum event_type type, const struct sandbox *s
 		const char *object, const struct warren_result *result);
 /* Emit an event for an image, which belongs to no tenant. */
 void event_emit_image(struct service *s, enum event_type type, const char *ref);
+/* Emit an event for a secret, by its name. */
+void event_emit_secret(struct service *s, enum event_type type, const char *tenant,
+		       const char *name);
 /*
  * Events are numbered consecutively, across restarts of the service. Those after
  * event_first() are kept: the events of the last hour, but at most a hundred thousand.

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * secret_key.c - the key file: created once, never overwritten
+ *
+ * A new key is written to a file with another name, which is renamed when the disk has
+ * all of it. Of several processes or threads that do so at the same time, the first one
+ * wins. A crash leaves either the whole file or none, and perhaps the other one, which is
+ * not used by anything.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/hex.h"
+#include "secret/secret.h"
+
+#define KEY_DIGITS (2 * SECRET_KEY_SIZE)
+
+void secret_key_done(struct secret_key *key)
+{
+	OPENSSL_cleanse(key, sizeof(*key));
+}
+
+static int secret_key_decode(const char *text, size_t n, struct secret_key *key)
+{
+	unsigned char hash[EVP_MAX_MD_SIZE];
+
+	if (n != KEY_DIGITS + 1 || text[KEY_DIGITS] != '\n')
+		return -EINVAL;
+	for (size_t i = 0; i < SECRET_KEY_SIZE; i++) {
+		int high = hex_value(text[2 * i]), low = hex_value(text[2 * i + 1]);
+
+		if (high < 0 || low < 0)
+			return -EINVAL;
+		key->bytes[i] = (unsigned char)(high * 16 + low);
+	}
+	if (EVP_Digest(key->bytes, sizeof(key->bytes), hash, NULL, EVP_sha256(), NULL) !=
+	    1)
+		return -ENOMEM;
+	(void)memcpy(key->id, hash, SECRET_KEY_ID);
+	return 0;
+}
+
+int secret_key_load(const char *path, struct secret_key *ret, struct warren_error *err)
+{
+	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	char text[KEY_DIGITS + 2];
+	struct secret_key key;
+	struct stat st;
+	ssize_t n;
+	int r;
+
+	if (fd < 0 && errno == ENOENT)
+		return error_set(
+			err, ENOKEY,
+			"the key of the secrets, '%s', is missing: restore it "
+			"from a backup, or delete all secrets and set them again",
+			path);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_set(err, ENOKEY, "open the key of the secrets, '%s': %s",
+				 path, strerrordesc_np(errno));
+	if (!S_ISREG(st.st_mode) || (st.st_mode & 077))
+		return error_set(err, ENOKEY,
+				 "the key of the secrets, '%s', must be a file with "
+				 "mode 0600, because no other user may read it",
+				 path);
+	n = fd_read_all(fd, text, sizeof(text));
+	r = n < 0 ? (int)n : secret_key_decode(text, (size_t)n, &key);
+	OPENSSL_cleanse(text, sizeof(text));
+	if (r < 0) {
+		secret_key_done(&key);
+		return error_set(err, ENOKEY,
+				 "the key of the secrets, '%s', is damaged: restore it "
+				 "from a backup",
+				 path);
+	}
+	*ret = key;
+	secret_key_done(&key);
+	return 0;
+}
+
+/* Make the new name survive a power cut. */
+static int secret_key_sync_dir(const char *dir)
+{
+	AUTO_CLOSE int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return fd < 0 || fsync(fd) < 0 ? -errno : 0;
+}
+
+static int secret_key_write(int fd)
+{
+	unsigned char bytes[SECRET_KEY_SIZE];
+	char text[KEY_DIGITS + 1];
+	int r;
+
+	if (RAND_priv_bytes(bytes, sizeof(bytes)) != 1)
+		return -EIO;
+	*hex_encode(bytes, sizeof(bytes), text) = '\n';
+	r = fd_write_all(fd, text, sizeof(text));
+	OPENSSL_cleanse(bytes, sizeof(bytes));
+	OPENSSL_cleanse(text, sizeof(text));
+	return r == 0 && fsync(fd) < 0 ? -errno : r;
+}
+
+int secret_key_create(const char *path, struct warren_error *err)
+{
+	const char *slash = strrchr(path, '/');
+	size_t n = slash ? (size_t)(slash - path) : 0;
+	AUTO_FREE char *dir = slash ? strndup(path, n ? n : 1) : strdup(".");
+	AUTO_FREE char *new = NULL;
+	AUTO_CLOSE int fd = -1;
+	int r;
+
+	if (access(path, F_OK) == 0)
+		return 0;
+	if (!dir || asprintf(&new, "%s.XXXXXX", path) < 0) {
+		new = NULL;
+		return error_errno(err, ENOMEM, "create '%s'", path);
+	}
+	fd = mkostemp(new, O_CLOEXEC); /* with mode 0600 */
+	if (fd < 0)
+		return error_errno(err, errno, "create '%s'", path);
+	r = secret_key_write(fd);
+	if (r == 0 && renameat2(AT_FDCWD, new, AT_FDCWD, path, RENAME_NOREPLACE) < 0)
+		r = -errno;
+	if (r < 0)
+		(void)unlink(new);
+	if (r < 0 && r != -EEXIST)
+		return error_errno(err, -r, "create '%s'", path);
+	r = secret_key_sync_dir(dir);
+	return r < 0 ? error_errno(err, -r, "sync '%s'", dir) : 0;
+}
