@@ -45,7 +45,7 @@ static void refused(struct warren_code code, int why, const char *words)
 		TAP_FAIL("\"%s\" is not in \"%s\"", words, err.msg);
 }
 
-TEST(output_status_and_stdin)
+TEST(a_run_gets_arguments_and_stdin_and_returns_output_and_status)
 {
 	struct warren_code_result r;
 
@@ -69,7 +69,7 @@ TEST(output_status_and_stdin)
 	finish();
 }
 
-TEST(files_and_artifacts)
+TEST(files_are_written_before_the_run_and_artifacts_are_returned)
 {
 	const struct warren_code_file files[] = { { "in/a b.txt", "data", 4 } };
 	struct warren_code_result r;
@@ -99,7 +99,7 @@ TEST(files_and_artifacts)
 	finish();
 }
 
-TEST(time_memory_and_processes_are_limited)
+TEST(time_memory_and_process_limits_are_enforced)
 {
 	struct warren_code_result r;
 
@@ -131,7 +131,7 @@ TEST(time_memory_and_processes_are_limited)
 	finish();
 }
 
-TEST(the_result_says_what_was_enforced)
+TEST(the_result_lists_the_enforced_limits)
 {
 	struct warren_code_result r;
 	const struct warren_enforcement *memory = NULL;
@@ -150,7 +150,7 @@ TEST(the_result_says_what_was_enforced)
 	finish();
 }
 
-TEST(output_over_the_limit_is_cut)
+TEST(output_over_the_limit_is_truncated)
 {
 	struct warren_code_result r;
 
@@ -168,7 +168,7 @@ TEST(output_over_the_limit_is_cut)
 }
 
 /* What it leaves running does not hold the call up, and ends. */
-TEST(a_process_left_behind_ends)
+TEST(a_leftover_process_is_ended)
 {
 	struct warren_code_result r;
 
@@ -181,7 +181,7 @@ TEST(a_process_left_behind_ends)
 	finish();
 }
 
-TEST(compilers_and_their_errors)
+TEST(a_program_is_compiled_and_compiler_errors_are_reported)
 {
 	struct warren_code_result r;
 
@@ -202,7 +202,7 @@ TEST(compilers_and_their_errors)
 	finish();
 }
 
-TEST(bad_requests_are_refused_by_name)
+TEST(an_invalid_request_is_refused_with_the_name_of_the_field)
 {
 	const struct warren_code_file bad[] = { { "../x", "", 0 } };
 

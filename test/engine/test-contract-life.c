@@ -272,7 +272,7 @@ CONTRACT(sandboxes_in_threads)
 }
 
 /* One of each in one process, neither of which knows of the other. */
-TEST(two_backends_in_one_process)
+TEST(two_backends_in_one_process_are_independent)
 {
 	struct warren *a = sandbox_engine("null"), *b = sandbox_engine("native");
 	struct warren_sandbox *in_a = sandbox_make(a, NULL),
@@ -352,7 +352,7 @@ CONTRACT(specs_that_make_no_sense)
 }
 
 /* What is asked for is enforced or refused; what is not supported is said by name. */
-TEST(null_refuses_what_it_cannot_enforce)
+TEST(the_null_backend_refuses_limits_it_cannot_enforce)
 {
 	static const struct warren_mount tmp = { .target = "/x" };
 	static const struct warren_spec wants[] = {
@@ -386,7 +386,7 @@ TEST(null_refuses_what_it_cannot_enforce)
 	w = warren_close(w);
 }
 
-TEST(null_enforces_nothing_and_says_so)
+TEST(the_null_backend_reports_that_it_enforces_nothing)
 {
 	struct warren *w = sandbox_engine("null");
 	const struct warren_enforcement *e;

@@ -118,7 +118,7 @@ static void check_death_at(size_t step, size_t n_mounts, bool others)
 	check_recovery(when);
 }
 
-TEST(killed_at_any_step)
+TEST(an_engine_killed_at_any_step_is_cleaned_up)
 {
 	size_t all;
 
@@ -165,7 +165,7 @@ __attribute__((noreturn)) static void work(unsigned seed)
 	_exit(1);
 }
 
-TEST(killed_at_any_moment)
+TEST(an_engine_killed_at_any_moment_is_cleaned_up)
 {
 	unsigned seed = (unsigned)time(NULL) ^ (unsigned)clock();
 
@@ -187,7 +187,7 @@ TEST(killed_at_any_moment)
 }
 
 /* Helpers of a create are processes as well: none may outlive who started it. */
-TEST(killed_while_volumes_are_mapped)
+TEST(an_engine_killed_while_mapping_volumes_is_cleaned_up)
 {
 	unsigned seed = (unsigned)time(NULL) ^ (unsigned)clock();
 
@@ -251,7 +251,7 @@ static void make_paused(void)
 }
 
 /* The frozen do not die on v1: who finds them must thaw them. */
-TEST(killed_with_a_paused_sandbox)
+TEST(the_paused_sandbox_of_a_killed_engine_is_cleaned_up)
 {
 	struct warren *w;
 
@@ -276,7 +276,7 @@ static void make_on_disk(void)
 			sb, &(struct warren_exec_spec){ .argv = ARGV("sleep", "60") });
 }
 
-TEST(killed_with_a_disk_in_a_file)
+TEST(the_disk_file_of_a_killed_engine_is_cleaned_up)
 {
 	begin();
 	kill_when_ready(make_on_disk); /* makes the template, which is kept */
@@ -299,7 +299,7 @@ static void make_two(void)
 }
 
 /* What lives is not taken for dead, and what is dead is not spared for the living. */
-TEST(other_sandboxes_continue)
+TEST(other_sandboxes_continue_when_an_engine_is_killed)
 {
 	struct warren_sandbox *mine;
 	struct warren *w, *next;
@@ -330,7 +330,7 @@ TEST(other_sandboxes_continue)
 /* ------------------------------------------------------- the other way round */
 
 /* init is killed from outside: its sandbox is lost, and that is all. */
-TEST(the_death_of_an_init_harms_its_sandbox_alone)
+TEST(the_death_of_an_init_affects_only_its_sandbox)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_sandbox *sb, *other;

@@ -110,7 +110,7 @@ static void start_long(void)
 }
 
 /* It goes on as if nothing had been: the same process, and heard as before. */
-TEST(an_exec_is_found_again)
+TEST(an_exec_can_be_attached_to_after_a_restart)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_exec *ex;
@@ -143,7 +143,7 @@ static void start_nothing(void)
 }
 
 /* That it never started is in the file as well, and so is that it was never asked for. */
-TEST(an_exec_that_never_started)
+TEST(attaching_to_an_exec_that_never_started_fails)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_exec *ex = NULL;
@@ -162,7 +162,7 @@ TEST(an_exec_that_never_started)
 	end();
 }
 
-TEST(a_timeout_works_without_a_client)
+TEST(a_timeout_is_enforced_while_no_client_is_connected)
 {
 	struct warren_exec *ex;
 	struct warren_result res;
@@ -197,7 +197,7 @@ static void start_cat(void)
 	hear_until(ex, &h, 1, "first\n");
 }
 
-TEST(input_survives_its_writer)
+TEST(stdin_stays_open_when_its_writer_is_killed)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_exec *ex;
@@ -229,7 +229,7 @@ static void start_terminal(void)
 	hear_until(ex, &h, 1, "30 80");
 }
 
-TEST(a_terminal_is_joined_again_with_what_it_showed)
+TEST(attaching_to_a_terminal_again_returns_its_earlier_output)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_exec *ex;
@@ -255,7 +255,7 @@ TEST(a_terminal_is_joined_again_with_what_it_showed)
 	end();
 }
 
-TEST(a_terminal_ends)
+TEST(output_of_a_terminal_is_kept_or_counted_as_lost)
 {
 	struct warren_exec *ex;
 	struct heard h = { 0 };
@@ -286,7 +286,7 @@ TEST(a_terminal_ends)
 
 /* ------------------------------------------------------------------ control */
 
-TEST(a_result_comes_after_the_output_of_its_command)
+TEST(a_result_is_reported_after_the_output_of_its_command)
 {
 	struct warren_exec *ex;
 	struct heard h = { 0 };
@@ -334,7 +334,7 @@ static void start_servant(void)
 	hear_until(ex, &h, 3, "1 0 a\n");
 }
 
-TEST(a_shell_survives_its_client)
+TEST(a_shell_continues_when_its_client_is_killed)
 {
 	struct warren_exec *ex;
 	struct heard h = { 0 };
@@ -400,7 +400,7 @@ TEST(a_flood_of_output_does_not_delay_a_result)
 	end();
 }
 
-TEST(control_descriptors_need_free_numbers)
+TEST(control_descriptors_must_have_unused_numbers)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_exec *ex = NULL;
@@ -429,7 +429,7 @@ TEST(control_descriptors_need_free_numbers)
 
 /* --------------------------------------------------------------------- hold */
 
-TEST(a_reader_that_holds_misses_nothing)
+TEST(a_holding_reader_receives_all_output)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_exec_spec spec = { .argv = SH("seq 1 300000; echo end >&2; exit 9"),
@@ -475,7 +475,7 @@ TEST(a_reader_that_holds_misses_nothing)
  * Who holds and goes away holds no longer: what he has not read is dropped like any
  * other.
  */
-TEST(a_hold_ends_with_its_connection)
+TEST(a_hold_is_released_when_its_connection_closes)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_exec *ex;
@@ -502,7 +502,7 @@ TEST(a_hold_ends_with_its_connection)
 /* ------------------------------------------------------------------ the rest */
 
 /* Nothing of all this is seen inside. */
-TEST(an_exec_has_three_descriptors)
+TEST(a_command_starts_with_only_three_descriptors)
 {
 	begin_with_sandbox();
 	STREQ(sandbox_says(sb, "ls /proc/self/fd | tr '\\n' ' '"), "0 1 2 3 ");
@@ -510,7 +510,7 @@ TEST(an_exec_has_three_descriptors)
 }
 
 /* A slot is in use while its exec lives, and no longer. */
-TEST(slots_are_used_again)
+TEST(exec_slots_are_reused)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	size_t fds;
@@ -560,7 +560,7 @@ static int spawn_behind_gate(int fd, uint32_t exec, const char *command, int slo
 }
 
 /* What must be done before an exec is done while it starts. */
-TEST(nothing_is_executed_if_the_gate_is_closed)
+TEST(no_command_is_executed_if_the_gate_is_closed)
 {
 	struct init_reply a = { 0 };
 	struct pollfd p = { .events = POLLIN };
@@ -600,7 +600,7 @@ TEST(nothing_is_executed_if_the_gate_is_closed)
 	end();
 }
 
-TEST(kills_for_lack_of_memory_are_counted_for_all)
+TEST(out_of_memory_kills_are_counted_for_every_exec)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_stats stats;

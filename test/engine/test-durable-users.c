@@ -7,7 +7,7 @@
 
 /* ------------------------------------------------------------------- signals */
 
-TEST(signals_to_the_tree)
+TEST(a_signal_reaches_every_process_of_an_exec)
 {
 	static const char script[] =
 		"trap 'echo shell' TERM;"
@@ -46,7 +46,7 @@ TEST(signals_to_the_tree)
 }
 
 /* A command is interrupted, and the jobs that earlier ones left run on. */
-TEST(signals_to_the_newest)
+TEST(a_signal_to_the_newest_command_spares_earlier_jobs)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_exec *ex;
@@ -132,7 +132,7 @@ TEST(processes_are_listed_and_signalled_by_number)
 
 /* -------------------------------------------------------------- connections */
 
-TEST(as_many_connections_as_it_takes)
+TEST(connections_beyond_the_maximum_are_refused)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	int fds[PROTO_CONNECTIONS_MAX], extra = -1;
@@ -158,7 +158,7 @@ TEST(as_many_connections_as_it_takes)
 	end();
 }
 
-TEST(which_clients_get_the_end_of_an_exec)
+TEST(the_end_of_an_exec_is_sent_only_to_clients_that_asked_for_it)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_exec *ex;
@@ -215,7 +215,7 @@ TEST(a_connection_that_does_not_read_delays_no_other)
 	end();
 }
 
-TEST(garbage_harms_no_other_client)
+TEST(invalid_messages_do_not_affect_other_clients)
 {
 	unsigned seed = (unsigned)time(NULL);
 	struct warren_error err = WARREN_ERROR_INIT;

@@ -34,7 +34,7 @@ static void finish(struct warren *w, const char *when)
 
 /* ---------------------------------------------------------------------- life */
 
-TEST(it_outlives_its_engine)
+TEST(a_durable_sandbox_continues_when_its_engine_is_killed)
 {
 	struct warren *w, *again;
 	struct warren_sandbox *sb;
@@ -74,7 +74,7 @@ TEST(it_outlives_its_engine)
 	finish(again, "at the end");
 }
 
-TEST(a_handle_is_released_and_taken_again)
+TEST(a_released_sandbox_can_be_adopted_again)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren *w;
@@ -109,7 +109,7 @@ TEST(a_sandbox_that_is_not_durable_ends_with_its_engine)
 
 /* -------------------------------------------------------------------- engines */
 
-TEST(a_name_has_one_engine)
+TEST(two_engines_cannot_have_the_same_name)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren *w, *other = NULL, *plain;
@@ -142,7 +142,7 @@ TEST(a_name_has_one_engine)
 	finish(w, "at the end");
 }
 
-TEST(names_of_engines)
+TEST(a_durable_sandbox_needs_an_engine_with_a_valid_name)
 {
 	static const char *const bad[] = {
 		"", "a/b", ".", "..", "a b", "x\n", "012345678901234567890123456789012"
@@ -207,7 +207,7 @@ static size_t all_steps(size_t *ret_outside)
 	return outside + inside_n_steps();
 }
 
-TEST(killed_at_any_step)
+TEST(a_durable_engine_killed_at_any_step_is_cleaned_up)
 {
 	size_t all, outside;
 	char id[ID_LEN + 1];
@@ -288,7 +288,7 @@ static void check_round(int heard, size_t *ret_n)
 	finish(w, "after a round");
 }
 
-TEST(killed_at_any_moment)
+TEST(a_durable_engine_killed_at_any_moment_is_cleaned_up)
 {
 	unsigned seed = (unsigned)time(NULL) ^ (unsigned)clock();
 	size_t n = 0;
@@ -419,7 +419,7 @@ static void make_paused(void)
 }
 
 /* Not our child: killed and waited for all the same, with everything in it. */
-TEST(an_adopted_sandbox_is_destroyed)
+TEST(an_adopted_sandbox_can_be_destroyed)
 {
 	char id[ID_LEN + 1];
 	struct warren *w;
@@ -461,7 +461,7 @@ TEST(an_adopted_sandbox_can_be_paused)
 
 /* ------------------------------------------------------------------ the state */
 
-TEST(a_state_file_that_is_not_valid)
+TEST(an_invalid_state_file_is_refused)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_FREE char *path = NULL;
@@ -510,7 +510,7 @@ static const char *in_force(const struct warren_sandbox *sb, const char *name)
 	return "";
 }
 
-TEST(limits_up_and_down)
+TEST(limits_can_be_raised_and_lowered)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_mount m = { .target = "/m", .size = 48 * MIB };
@@ -566,7 +566,7 @@ TEST(limits_up_and_down)
 	finish(w, "at the end");
 }
 
-TEST(limits_of_processors_and_processes)
+TEST(processor_and_process_limits_can_be_changed)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_sandbox *sb;
@@ -599,7 +599,7 @@ TEST(limits_of_processors_and_processes)
 
 /* --------------------------------------------------------------------- the soak */
 
-TEST(many_leave_nothing)
+TEST(many_durable_sandboxes_leave_nothing_behind)
 {
 	struct warren *w;
 

@@ -115,7 +115,7 @@ static void check_nothing_left(const struct outside *before, const char *id)
 /*
  * The same questions to the native backend, whose kernel is the machine's: the control.
  */
-TEST(the_kernel_inside_is_not_the_hosts)
+TEST(a_gvisor_sandbox_does_not_use_the_hosts_kernel)
 {
 	static const char question[] = "uname -r; dmesg 2>&1 | head -1";
 	struct warren *native;
@@ -166,7 +166,7 @@ TEST(root_inside_is_unprivileged_outside)
 }
 
 /* Of the machine's own trees, what everybody may read. */
-TEST(files_of_root_stay_private)
+TEST(root_inside_cannot_read_private_files_of_the_hosts_root)
 {
 	char path[] = "/opt/warren-test-XXXXXX";
 	struct said s;
@@ -270,7 +270,7 @@ TEST(unenforceable_limits_are_refused_by_name)
 	w = warren_close(w);
 }
 
-TEST(no_runsc_no_sandbox)
+TEST(a_missing_runsc_is_reported)
 {
 	AUTO_FREE char *state = sandbox_path("state"), *run = sandbox_path("run");
 	struct warren_options options = {
@@ -300,7 +300,7 @@ TEST(no_runsc_no_sandbox)
 
 /* ---------------------------------------------------------------- mounts, network */
 
-TEST(a_volume_belongs_to_its_owner)
+TEST(a_volume_is_used_with_the_ids_of_its_owner)
 {
 	AUTO_FREE char *dir = sandbox_path("volume"), *file = sandbox_path("volume/mine"),
 		       *foreign = sandbox_path("volume/foreign"),
@@ -330,7 +330,7 @@ TEST(a_volume_belongs_to_its_owner)
 	END();
 }
 
-TEST(a_read_only_root)
+TEST(a_read_only_root_cannot_be_written)
 {
 	BEGIN(.read_only = true);
 	OK(strstr(sandbox_sh(sb, "echo >/new").err, "Read-only"));
@@ -339,7 +339,7 @@ TEST(a_read_only_root)
 	END();
 }
 
-TEST(no_network_or_loopback_alone)
+TEST(a_sandbox_has_loopback_or_no_network)
 {
 	static const char interfaces[] = "grep -c : /proc/net/dev";
 	struct warren_sandbox *none;
@@ -352,7 +352,7 @@ TEST(no_network_or_loopback_alone)
 	END();
 }
 
-TEST(an_image_without_anything_that_waits)
+TEST(an_image_with_a_single_program_can_be_used)
 {
 	AUTO_FREE char *dir = sandbox_path("image"), *bin = sandbox_path("image/bin"),
 		       *image = NULL, *copy = NULL;
@@ -373,7 +373,7 @@ TEST(an_image_without_anything_that_waits)
 
 /* ------------------------------------------------------------------ while it lives */
 
-TEST(a_paused_sandbox_takes_no_time)
+TEST(a_paused_sandbox_uses_no_processor_time)
 {
 	struct warren_stats before, after;
 	struct warren_exec *ex;
@@ -398,7 +398,7 @@ TEST(a_paused_sandbox_takes_no_time)
 	END();
 }
 
-TEST(a_terminal_has_a_size_and_keys)
+TEST(a_terminal_has_a_size_and_passes_keys_on)
 {
 	struct warren_exec_spec spec = {
 		.argv = SH(
@@ -425,7 +425,7 @@ TEST(a_terminal_has_a_size_and_keys)
 
 /* ----------------------------------------------------------------------- its end */
 
-TEST(nothing_is_left)
+TEST(a_destroyed_gvisor_sandbox_leaves_nothing_behind)
 {
 	char id[ID_LEN + 1];
 	struct outside o;
@@ -462,17 +462,17 @@ static void check_killed(const char *name)
 	check_nothing_left(&o, id);
 }
 
-TEST(the_sentry_is_killed)
+TEST(a_killed_sentry_ends_the_sandbox)
 {
 	check_killed("runsc-sandbox");
 }
 
-TEST(the_gofer_is_killed)
+TEST(a_killed_gofer_ends_the_sandbox)
 {
 	check_killed("runsc-gofer");
 }
 
-TEST(it_is_destroyed_while_paused)
+TEST(a_paused_gvisor_sandbox_can_be_destroyed)
 {
 	char id[ID_LEN + 1];
 	struct outside o;
@@ -486,7 +486,7 @@ TEST(it_is_destroyed_while_paused)
 }
 
 /* As a shim leaves it that is killed while it ends its sandbox. */
-TEST(it_is_destroyed_while_another_process_froze_it)
+TEST(a_sandbox_frozen_by_another_process_can_be_destroyed)
 {
 	char id[ID_LEN + 1];
 	struct cgroup_root root;

@@ -149,7 +149,7 @@ TEST(rules_with_rw_permit_writing_and_those_with_ro_do_not)
 	warden_end();
 }
 
-TEST(nothing_on_the_way_leads_out)
+TEST(no_component_of_a_mount_path_leads_outside)
 {
 	AUTO_FREE char *up = sandbox_path("allowed/../secret");
 	AUTO_FREE char *link = sandbox_path("allowed/other");

@@ -53,7 +53,7 @@ TEST(a_descriptor_is_passed_to_the_client)
 }
 
 /* The umask is nobody's business; what was asked for is what is made. */
-TEST(the_mode_is_as_requested)
+TEST(a_file_is_opened_with_the_requested_mode)
 {
 	static const mode_t modes[] = { 0600, 0640, 0666, 0755, 0777, 0444, 0 };
 
@@ -72,7 +72,7 @@ TEST(the_mode_is_as_requested)
 }
 
 /* Links of every kind that lead out of a root end inside it. */
-TEST(links_resolve_inside)
+TEST(links_are_resolved_inside_the_sandbox)
 {
 	char *host = sandbox_path("outside");
 
@@ -106,7 +106,7 @@ TEST(links_resolve_inside)
 }
 
 /* While a link is swapped to and fro under us, all that is ever opened is inside. */
-TEST(a_link_that_is_swapped_during_a_check)
+TEST(a_link_swapped_during_a_check_does_not_lead_outside)
 {
 	char *host = sandbox_path("swapped");
 	struct warren_exec *ex;
@@ -144,7 +144,7 @@ TEST(a_link_that_is_swapped_during_a_check)
 	END();
 }
 
-TEST(proc_is_refused)
+TEST(files_below_proc_are_refused)
 {
 	static const char *const paths[] = {
 		"/proc/1/mem",           "/proc/self/mem",          "/proc/self/environ",
@@ -167,7 +167,7 @@ TEST(proc_is_refused)
 	END();
 }
 
-TEST(special_files_block_nothing)
+TEST(opening_special_files_does_not_block)
 {
 	struct stat st;
 	char *text = NULL, c;
@@ -192,7 +192,7 @@ TEST(special_files_block_nothing)
 	END();
 }
 
-TEST(files_as_a_user_who_is_not_root)
+TEST(files_are_opened_with_the_rights_of_an_ordinary_user)
 {
 	int fd;
 
@@ -224,7 +224,7 @@ TEST(files_as_a_user_who_is_not_root)
 }
 
 /* Groups beside the first are as good for a file as for a command. */
-TEST(files_of_a_supplementary_group)
+TEST(files_of_a_supplementary_group_can_be_opened)
 {
 	BEGIN(0);
 	OK(sandbox_sh(sb, "echo 'ann:x:1500:1500::/:/bin/sh' >> /etc/passwd;"
@@ -262,7 +262,7 @@ static void check_disk(struct warren_sandbox *sb, unsigned size)
 	STREQ(sandbox_says(sb, "rm /etc/big; echo fine"), "fine");
 }
 
-TEST(a_limit_on_the_disk)
+TEST(the_disk_limit_is_enforced)
 {
 	BEGIN(.disk = 16 * MIB);
 	EQ(strtoull(enforced(sb, "disk"), NULL, 10), 16 * MIB);
@@ -271,7 +271,7 @@ TEST(a_limit_on_the_disk)
 }
 
 /* More than memory may hold: in a file then. */
-TEST(a_limit_on_a_disk_larger_than_memory)
+TEST(a_disk_larger_than_memory_is_kept_in_a_file)
 {
 	struct warren_sandbox *sb = NULL;
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -289,7 +289,7 @@ TEST(a_limit_on_a_disk_larger_than_memory)
 	END();
 }
 
-TEST(a_limit_on_inodes)
+TEST(the_number_of_inodes_is_limited)
 {
 	struct said s;
 
@@ -303,7 +303,7 @@ TEST(a_limit_on_inodes)
 	END();
 }
 
-TEST(a_root_that_is_read_only)
+TEST(a_read_only_root_cannot_be_written_to)
 {
 	BEGIN(.read_only = true,
 	      .mounts = (struct warren_mount[]){ { .target = "/job" } }, .n_mounts = 1);
@@ -317,7 +317,7 @@ TEST(a_root_that_is_read_only)
 	END();
 }
 
-TEST(a_tmpfs)
+TEST(a_tmpfs_has_its_size_and_mode)
 {
 	struct warren_mount mounts[] = { { .target = "/t", .size = 4 * MIB },
 					 { .target = "/a/b/c d" },
@@ -379,38 +379,38 @@ static void check_ownership(const char *name, uid_t owner, const char *user,
 	END();
 }
 
-TEST(a_volume_of_roots_for_root)
+TEST(root_owns_a_volume_of_root)
 {
 	check_ownership("root-root", 0, NULL, "0:0");
 }
 
-TEST(a_volume_of_a_person_for_root)
+TEST(root_owns_a_volume_of_an_ordinary_user)
 {
 	check_ownership("person-root", 1000, NULL, "0:0");
 }
 
-TEST(a_volume_of_roots_for_a_user)
+TEST(an_ordinary_user_owns_a_volume_of_root)
 {
 	check_ownership("root-user", 0, "1000:1000", "1000:1000");
 }
 
-TEST(a_volume_of_a_person_for_the_same)
+TEST(an_ordinary_user_owns_their_own_volume)
 {
 	check_ownership("person-same", 1000, "1000:1000", "1000:1000");
 }
 
-TEST(a_volume_of_a_person_for_another)
+TEST(an_ordinary_user_owns_a_volume_of_another_user)
 {
 	check_ownership("person-other", 1000, "33:33", "33:33");
 }
 
-TEST(a_volume_of_a_large_id)
+TEST(root_owns_a_volume_of_a_user_with_a_large_id)
 {
 	check_ownership("large", 1000000, NULL, "0:0");
 }
 
 /* Nothing that root inside does to a person's directory makes a file of root's there. */
-TEST(no_file_of_roots_in_a_persons_volume)
+TEST(root_inside_creates_no_file_of_root_in_a_users_volume)
 {
 	char *path = make_volume("plant", 1000);
 	struct warren_mount m = { .source = path, .target = "/v" };
@@ -433,7 +433,7 @@ TEST(no_file_of_roots_in_a_persons_volume)
 	END();
 }
 
-TEST(a_volume_that_is_read_only)
+TEST(a_read_only_volume_cannot_be_written)
 {
 	char *path = make_volume("ro", 0);
 	struct warren_mount m[] = { { .source = path, .target = "/v", .read_only = true },
@@ -449,7 +449,7 @@ TEST(a_volume_that_is_read_only)
 	END();
 }
 
-TEST(a_volume_of_one_file)
+TEST(a_volume_can_be_a_single_file)
 {
 	char *path = sandbox_path("single"), *text = NULL;
 	struct warren_mount m = { .source = path, .target = "/new/dir/name" };
@@ -468,7 +468,7 @@ TEST(a_volume_of_one_file)
 }
 
 /* Below another, over a link of the image's, with a name that is not plain. */
-TEST(targets_of_volumes)
+TEST(volume_targets_may_be_nested_but_not_contain_dots)
 {
 	char *a = make_volume("target-a", 0), *b = make_volume("target b", 0);
 	struct warren_mount m[] = { { .source = a, .target = "/v" },
@@ -488,7 +488,7 @@ TEST(targets_of_volumes)
 	END();
 }
 
-TEST(impossible_volumes)
+TEST(impossible_volumes_are_refused_and_leave_nothing_open)
 {
 	struct warren_mount m = { .source = "/no/such/place", .target = "/v" };
 	struct warren_mount many[65];
@@ -518,7 +518,7 @@ TEST(impossible_volumes)
 }
 
 /* Mounts stay in the sandbox, and go with it. */
-TEST(mounts_are_not_seen_outside)
+TEST(mounts_of_a_sandbox_are_not_visible_outside)
 {
 	static char before[1 << 20], after[1 << 20];
 	char *path = make_volume("unseen", 0);
@@ -550,7 +550,7 @@ static char *id_as(struct warren_sandbox *sb, const char *user)
 
 #define NO_CAPS "CapEff:\t0000000000000000\n"
 
-TEST(users_by_name_and_by_number)
+TEST(an_exec_accepts_a_user_name_or_number)
 {
 	struct warren_exec *ex = NULL;
 
@@ -585,7 +585,7 @@ TEST(users_by_name_and_by_number)
 	END();
 }
 
-TEST(the_user_of_a_sandbox)
+TEST(the_user_of_a_sandbox_is_the_default_of_its_execs)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_sandbox *none = NULL;
@@ -604,7 +604,7 @@ TEST(the_user_of_a_sandbox)
 }
 
 /* The folder of work is made if it is missing, whoever the user is. */
-TEST(the_folder_of_work_is_made)
+TEST(a_missing_working_directory_is_created)
 {
 	struct warren *w = native_engine();
 	struct warren_sandbox *sb =
@@ -620,7 +620,7 @@ TEST(the_folder_of_work_is_made)
 
 /* --------------------------------------------------------- names and networks */
 
-TEST(the_name_of_the_host)
+TEST(a_sandbox_has_the_requested_hostname)
 {
 	struct warren_error err UNUSED = WARREN_ERROR_INIT;
 	struct warren *w = native_engine();
@@ -645,7 +645,7 @@ TEST(the_name_of_the_host)
 	     " print \"up\\n\";"                                            \
 	     " while ($c = $s->accept) { $l = <$c>; print $c \"got $l\"; close $c }")
 
-TEST(a_port_is_reached)
+TEST(a_client_can_connect_to_a_port)
 {
 	struct warren_exec *ex;
 	int fd = -1;
@@ -670,7 +670,7 @@ TEST(a_port_is_reached)
 }
 
 /* A neighbour, and the host, have a port of that number of their own, or none. */
-TEST(ports_are_each_sandboxs_own)
+TEST(each_sandbox_has_separate_ports)
 {
 	struct sockaddr_in6 any = { .sin6_family = AF_INET6 };
 	struct warren_sandbox *other;
@@ -694,7 +694,7 @@ TEST(ports_are_each_sandboxs_own)
 	END();
 }
 
-TEST(loopback_or_none)
+TEST(a_native_sandbox_has_loopback_or_no_network)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren *w = native_engine();

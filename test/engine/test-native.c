@@ -67,7 +67,7 @@ TEST(an_exec_in_a_paused_sandbox_is_refused)
 	END();
 }
 
-TEST(a_paused_sandbox_is_destroyed)
+TEST(a_paused_sandbox_can_be_destroyed)
 {
 	char ns[64];
 
@@ -86,7 +86,7 @@ TEST(a_paused_sandbox_is_destroyed)
  * The deadline passes while it is frozen: it dies when it thaws, and nobody calls init
  * hung.
  */
-TEST(a_deadline_during_a_pause)
+TEST(an_exec_whose_deadline_passed_during_a_pause_is_killed_after_it)
 {
 	struct warren_result res;
 	struct warren_exec *ex;
@@ -107,7 +107,7 @@ TEST(a_deadline_during_a_pause)
 
 /* ------------------------------------------------------------------ accounts */
 
-TEST(stats)
+TEST(stats_show_the_resources_in_use)
 {
 	struct warren_stats idle, busy;
 	struct warren_exec *ex;
@@ -133,7 +133,7 @@ TEST(stats)
 	END();
 }
 
-TEST(each_exec_has_its_own_account)
+TEST(resource_usage_is_counted_for_each_exec)
 {
 	struct warren_exec *hungry, *busy, *idle;
 	struct warren_result h, b, i;
@@ -170,7 +170,7 @@ TEST(each_exec_has_its_own_account)
  * The account is of the tree: of children that were waited for and of those that were
  * not.
  */
-TEST(the_accounting_covers_the_process_tree)
+TEST(resource_usage_includes_all_processes_of_an_exec)
 {
 	struct said s;
 
@@ -182,7 +182,7 @@ TEST(the_accounting_covers_the_process_tree)
 	END();
 }
 
-TEST(the_only_exec_is_accounted_as_the_whole)
+TEST(a_single_exec_has_the_resource_usage_of_its_sandbox)
 {
 	struct said s;
 
@@ -204,7 +204,7 @@ TEST(the_only_exec_is_accounted_as_the_whole)
 /* tail(1) of an endless line holds all of it. */
 #define HOG ARGV("tail", "/dev/zero")
 
-TEST(out_of_memory_is_reported_for_an_exec)
+TEST(an_out_of_memory_kill_is_reported_for_its_exec)
 {
 	struct warren_stats stats;
 	struct said s;
@@ -229,7 +229,7 @@ TEST(out_of_memory_is_reported_for_an_exec)
 	END();
 }
 
-TEST(out_of_memory_is_reported_for_the_only_exec)
+TEST(an_out_of_memory_kill_is_reported_for_a_single_exec)
 {
 	struct said s;
 
@@ -242,7 +242,7 @@ TEST(out_of_memory_is_reported_for_the_only_exec)
 }
 
 /* Who dies of it is the hog, and not its neighbour. */
-TEST(out_of_memory_harms_only_that_sandbox)
+TEST(an_out_of_memory_kill_affects_only_its_sandbox)
 {
 	struct warren_exec *ex;
 	struct warren_sandbox *other;
@@ -276,7 +276,7 @@ TEST(the_default_memory_limit_is_reported)
 
 /* ----------------------------------------------------------------- processes */
 
-TEST(a_limit_on_processes)
+TEST(the_process_limit_is_enforced)
 {
 	struct warren_stats stats;
 	struct warren_exec *ex;
@@ -328,7 +328,7 @@ TEST(execs_count_as_processes)
 }
 
 /* A bomb of a hundred, where twenty fit. */
-TEST(more_processes_than_allowed)
+TEST(a_fork_beyond_the_process_limit_fails)
 {
 	struct said s;
 
@@ -342,7 +342,7 @@ TEST(more_processes_than_allowed)
 }
 
 /* An exec can have less than its sandbox, and the next one is none the poorer. */
-TEST(limits_of_one_exec)
+TEST(an_exec_can_have_lower_limits_than_its_sandbox)
 {
 	const char *hog = "head -c 64m /dev/zero | tail | wc -c";
 	const char *many = "for i in 1 2 3 4 5; do sleep 5 & done; wait";
@@ -462,7 +462,7 @@ TEST(a_timeout_kills_a_fork_bomb)
 }
 
 /* What an exec leaves running belongs to the sandbox, until that ends. */
-TEST(background_processes_stay_until_the_end)
+TEST(background_processes_run_until_the_sandbox_ends)
 {
 	char ns[64];
 
@@ -478,7 +478,7 @@ TEST(background_processes_stay_until_the_end)
  * A tree of thousands: none is missed because the list of them is a long one. Frozen
  * while they are killed, so that none of them leaves the list meanwhile.
  */
-TEST(a_tree_of_five_thousand_is_killed)
+TEST(a_tree_of_five_thousand_processes_is_killed)
 {
 	struct warren_exec *ex;
 
@@ -523,7 +523,7 @@ TEST(ten_thousand_orphans_are_reaped)
 
 /* ----------------------------------------------------------------- a journal */
 
-TEST(a_flood_of_output_does_not_make_init_larger)
+TEST(a_flood_of_output_does_not_increase_the_memory_of_init)
 {
 	struct warren_exec *ex;
 	struct stat st;
@@ -594,7 +594,7 @@ TEST(a_terminal_reports_its_new_size)
 	END();
 }
 
-TEST(a_terminal_controls)
+TEST(a_terminal_sends_signals_for_control_keys)
 {
 	struct warren_exec *ex;
 
@@ -636,7 +636,7 @@ TEST(a_terminal_has_job_control)
 	END();
 }
 
-TEST(no_terminal_no_size)
+TEST(an_exec_without_a_terminal_cannot_be_resized)
 {
 	struct warren_exec *ex;
 
@@ -648,7 +648,7 @@ TEST(no_terminal_no_size)
 	END();
 }
 
-TEST(many_terminals)
+TEST(many_terminals_can_be_used_at_the_same_time)
 {
 	struct warren_exec *ex[30];
 	size_t before;
@@ -671,7 +671,7 @@ TEST(many_terminals)
 
 /* ---------------------------------------------------------- limits and threads */
 
-TEST(limits_that_make_no_sense_are_refused)
+TEST(invalid_limits_are_refused)
 {
 	static const struct warren_spec bad[] = {
 		{ .memory = 1 },
@@ -697,7 +697,7 @@ TEST(limits_that_make_no_sense_are_refused)
 	END();
 }
 
-TEST(open_files)
+TEST(the_open_files_limit_is_enforced)
 {
 	struct said s;
 
@@ -711,7 +711,7 @@ TEST(open_files)
 	END();
 }
 
-TEST(processors)
+TEST(the_processor_limit_is_enforced)
 {
 	uint64_t wall, cpu;
 	struct said s;
@@ -773,7 +773,7 @@ TEST(a_new_child_gets_no_descriptors_of_other_sandboxes)
 }
 
 /* A program that has many of its own leaves no room below. */
-TEST(a_program_with_many_descriptors_makes_sandboxes)
+TEST(a_program_with_many_open_descriptors_can_create_sandboxes)
 {
 	int last = 0, before = dup(0);
 

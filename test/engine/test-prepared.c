@@ -93,7 +93,7 @@ static char *view(struct warren *w, const struct warren_spec *spec)
 	return text;
 }
 
-TEST(it_is_the_same_sandbox)
+TEST(a_sandbox_from_a_prepared_part_is_like_any_other)
 {
 	AUTO_FREE char *dir = sandbox_path("volume");
 	const struct warren_mount mounts[] = {
@@ -142,7 +142,7 @@ TEST(it_is_the_same_sandbox)
 	finish(w, "the same");
 }
 
-TEST(limits_hold)
+TEST(limits_are_enforced_in_a_prepared_sandbox)
 {
 	struct warren_spec spec = { .durable = true, .memory = 32 * MIB, .pids = 20 };
 	char id[ID_LEN + 1];
@@ -165,7 +165,7 @@ TEST(limits_hold)
 	finish(w, "limits");
 }
 
-TEST(it_outlives_its_engine)
+TEST(a_prepared_durable_sandbox_outlives_its_engine)
 {
 	char id[ID_LEN + 1], found[ID_LEN + 1];
 	struct warren *w;
@@ -214,7 +214,7 @@ static void make_parts(void)
 		prepare(w, id);
 }
 
-TEST(parts_die_with_their_creator)
+TEST(prepared_parts_end_with_the_engine_that_created_them)
 {
 	char id[ID_LEN + 1];
 	struct warren *w;
@@ -259,7 +259,7 @@ static const struct {
 	int first, n;
 } ranges[] = { { 1001, 8 }, { 1101, 13 }, { 1201, 24 } };
 
-TEST(failing_or_killed_at_any_step)
+TEST(a_failure_or_kill_at_any_step_leaves_nothing_behind)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	char when[32], id[ID_LEN + 1];
@@ -293,7 +293,7 @@ TEST(failing_or_killed_at_any_step)
 }
 
 /* A part that died while it waited is not missed. */
-TEST(dead_while_waiting)
+TEST(a_prepared_part_that_died_is_replaced)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_spec spec = { .durable = true };
@@ -325,7 +325,7 @@ TEST(dead_while_waiting)
 	finish(w, "dead while waiting");
 }
 
-TEST(without_a_name_there_are_none)
+TEST(an_engine_without_a_name_prepares_nothing)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren *w = NULL;

@@ -118,7 +118,7 @@ static size_t count_shims(void)
 
 /* -------------------------------------------------------------------- the life of one */
 
-TEST(tools_create_and_destroy_a_sandbox)
+TEST(the_configured_tools_create_and_destroy_a_sandbox)
 {
 	struct warren *w = kept_engine(NULL);
 	struct warren_sandbox *sb = sandbox_make(w, NULL);
@@ -186,7 +186,7 @@ static void die_with_one(void)
 	(void)sandbox_make(w, NULL);
 }
 
-TEST(the_next_engine_removes_what_a_killed_one_left)
+TEST(an_engine_removes_the_leftovers_of_a_killed_engine)
 {
 	struct warren *w;
 
@@ -204,7 +204,7 @@ TEST(the_next_engine_removes_what_a_killed_one_left)
 	EQ(count_shims(), 0);
 }
 
-TEST(a_killed_shim_ends_its_sandbox_and_nothing_is_left)
+TEST(a_killed_shim_ends_its_sandbox_and_leaves_nothing_behind)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren *w = kept_engine("mortal");
@@ -268,7 +268,7 @@ static int try_create(const char *config, struct warren_error *err)
 	return r;
 }
 
-TEST(the_error_of_a_tool_has_its_step_and_its_message)
+TEST(the_error_of_a_tool_contains_the_step_and_its_message)
 {
 	static const struct {
 		const char *config, *says;
@@ -317,7 +317,7 @@ TEST(the_error_of_a_tool_has_its_step_and_its_message)
 	   0);
 }
 
-TEST(a_sandbox_that_cannot_be_destroyed_is_retried)
+TEST(destroying_a_sandbox_is_retried_after_a_failure)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_FREE char *flag = sandbox_path("stuck"), *config = NULL;

@@ -261,7 +261,7 @@ TEST(the_death_of_the_child_at_any_step_leaves_nothing)
 
 /* A disk in a file takes a loop device: it goes with the sandbox, made or half-made. */
 /* The control of all others: what is left is counted, and what is not ours is not. */
-TEST(what_is_left_is_counted)
+TEST(leftovers_are_counted)
 {
 	AUTO_FREE char *run = NULL, *left = NULL, *state = NULL, *layer = NULL;
 	struct counts before;

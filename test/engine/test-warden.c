@@ -31,7 +31,7 @@ static void is_well(void)
 
 /* ------------------------------------------------------------------------ messages */
 
-TEST(empty_messages_end_no_thread)
+TEST(empty_messages_do_not_end_a_thread)
 {
 	int pair[2];
 
@@ -66,7 +66,7 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
 	[WIRE_HEALTH] = sizeof(struct warden_proto_header),
 };
 
-TEST(every_request_of_another_size_or_type_is_refused)
+TEST(a_request_with_a_wrong_size_or_type_is_refused)
 {
 	static char msg[WIRE_MESSAGE_MAX + 64];
 	struct warden_proto_header *h = (void *)msg;
@@ -94,7 +94,7 @@ TEST(every_request_of_another_size_or_type_is_refused)
 	warden_end();
 }
 
-TEST(strings_without_an_end_and_unknown_bits_are_refused)
+TEST(unterminated_strings_and_unknown_bits_are_refused)
 {
 	struct warren_spec spec = modest();
 	struct warden_proto_sandbox sandbox = { .h = { .type = WIRE_STATS,
@@ -168,7 +168,7 @@ static const char *const options[] = {
 	"host ",      "--rm=true:rw", "-h.com/x", "x/-y",  "dir",
 };
 
-TEST(no_name_of_an_image_is_an_option_on_any_backend)
+TEST(an_image_name_is_never_treated_as_an_option)
 {
 	static const char *const places[] = { "native", "toy" };
 	struct warren_spec spec = modest();
@@ -205,7 +205,7 @@ TEST(no_name_of_an_image_is_an_option_on_any_backend)
 	warden_end();
 }
 
-TEST(no_platform_is_an_option)
+TEST(a_platform_name_is_never_treated_as_an_option)
 {
 	static const char *const bad[] = { "--force", "-x", "linux arm", "linux;id",
 					   "A" };
@@ -223,7 +223,7 @@ TEST(no_platform_is_an_option)
 }
 
 /* Other texts of a spec: none is taken that a tool or a path could be fooled by. */
-TEST(no_other_text_of_a_spec_is_an_option)
+TEST(text_in_a_spec_is_never_treated_as_an_option)
 {
 	static const char *const wicked[] = {
 		"-u", "--user=0", "a b", "a/b", ":", "a:b:c"
@@ -267,7 +267,7 @@ static int update(const char *id, uint64_t memory, uint64_t cpu, uint64_t pids)
 	return api_ask(&u, sizeof(u));
 }
 
-TEST(the_warden_enforces_maxima_too)
+TEST(the_warden_enforces_the_configured_maxima)
 {
 	struct warren_spec spec = modest();
 	const struct {
@@ -344,7 +344,7 @@ TEST(a_weak_backend_is_refused_if_a_tier_is_required)
 	warden_end();
 }
 
-TEST(the_warden_enforces_the_number_of_sandboxes_too)
+TEST(the_warden_enforces_the_maximum_number_of_sandboxes)
 {
 	static const char *const ids[] = { "ddddddddddd1", "ddddddddddd2",
 					   "ddddddddddd3" };
@@ -387,7 +387,7 @@ static struct warren_spec toy_spec(void)
 	return spec;
 }
 
-TEST(a_list_goes_on_after_an_id)
+TEST(a_list_continues_after_a_given_id)
 {
 	struct warden_proto_list m = { .h = { .type = WIRE_LIST, .backend = "toy" } };
 	const struct warden_proto_reply *reply = (const void *)api.data;
@@ -446,7 +446,7 @@ TEST(an_id_in_use_is_refused_on_every_backend)
 }
 
 /* All at once: what one of them makes the others do not undo. */
-TEST(the_same_id_many_times_at_once_is_one_sandbox)
+TEST(concurrent_creates_with_one_id_create_one_sandbox)
 {
 	enum {
 		TIMES = 48
@@ -538,7 +538,7 @@ TEST(concurrent_changes_of_one_sandbox_leave_it_intact)
 
 /* --------------------------------------------------------------- programs, features */
 
-TEST(programs_for_images_have_a_maximum)
+TEST(the_number_of_image_helper_programs_is_limited)
 {
 	enum {
 		TIMES = 120
@@ -578,7 +578,7 @@ TEST(programs_for_images_have_a_maximum)
 	warden_end();
 }
 
-TEST(many_clients_ask_for_features_at_once)
+TEST(many_clients_can_request_features_at_the_same_time)
 {
 	enum {
 		TIMES = 100

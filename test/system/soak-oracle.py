@@ -322,7 +322,7 @@ def table(oracle, trouble):
 
 
 @test
-def nothing_acknowledged_is_lost():
+def no_acknowledged_operation_is_lost():
     random.seed(SEED)
     print(f"# backend {BACKEND}, seed {SEED}, {SECONDS} s", flush=True)
     with small_disk("tmpfs", 512 * MIB) as at, FaultyWorld("--log-level", "warning", state=f"{at}/state") as w:

@@ -35,7 +35,7 @@ LOOSE = """
 
 
 @test
-def backends_are_listed_feature_by_feature():
+def backends_are_listed_with_their_features():
     with World(config=f"backends:\n  docker: false\n{LOOSE}") as w:
         found = {b["name"]: b for b in w.get("/v1/backends")["backends"]}
         eq(sorted(found), ["gvisor", "loose", "native"], "backends")
@@ -93,7 +93,7 @@ def docker_like(runtime):
 
 
 @test
-def what_docker_can_depends_on_its_runtime():
+def the_features_of_docker_depend_on_its_runtime():
     """A guest agent comes to a container of runc's, and can watch; one of a kernel of its own cannot."""
     for runtime, can in (("runc", True), ("crun", True), ("youki", True), ("runsc", False), ("kata-runtime", False)):
         with docker_like(runtime) as path:
@@ -105,7 +105,7 @@ def what_docker_can_depends_on_its_runtime():
 
 
 @test
-def a_shim_says_how_long_it_may_take():
+def a_shim_reports_how_long_a_step_may_take():
     """As long as its backend is configured to, and docker's daemon has some seconds less than that."""
     for kind, config, secs in (("command", {"exec": ["true", "{argv}"]}, 180), ("docker", {"socket": "/nowhere"}, 180),
                                ("command", {"exec": ["true", "{argv}"], "timeout": 86400}, 3 * 86400),
@@ -143,7 +143,7 @@ def backend_and_tier_are_shown_and_can_be_requested():
 
 
 @test
-def a_tier_is_provided_or_refused_by_name():
+def a_tier_is_provided_or_refused_with_its_name():
     with World(config=f"backends:\n{LOOSE}") as w:
         for spec, words in (({"tier": "vm"}, "tier 'vm' is requested, but no backend provides it here"),
                             ({"backend": "native", "tier": "gvisor"}, "backend 'native' is of tier 'namespace'"),
@@ -258,14 +258,14 @@ def works(w, **spec):
 
 
 @test
-def examples_are_configurations():
+def the_example_configurations_are_valid():
     for name in ("docker-cli", "ssh"):
         r = serve(example(name), "--check", "--user", "nobody")
         eq((r.returncode, r.stderr), (0, ""), name)
 
 
 @test
-def the_example_of_docker_s_program():
+def the_docker_cli_example_works():
     with Docker() as docker:
         with open(rootfs(), "rb") as f:
             docker.call("import", "-", "example:1", stdin=f)
@@ -288,7 +288,7 @@ def the_example_of_docker_s_program():
 
 
 @test
-def the_example_of_ssh():
+def the_ssh_example_works():
     with importlib.import_module("test-contract-others").Sshd() as sshd:
         with open(f"{sshd.dir}/client", "w", encoding="utf-8") as f:
             f.write(f"Host build-host\n HostName 127.0.0.1\n Port {sshd.port}\n User root\n IdentityFile {sshd.dir}/key\n"

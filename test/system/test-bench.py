@@ -84,7 +84,7 @@ def look_at(bench, name):
 
 @test
 @needs_root
-def the_floor_is_confined_as_we_are():
+def the_baseline_is_confined_like_warren():
     with subprocess.Popen([BENCH, "--alive", "8", "alive"], stdout=subprocess.PIPE, text=True) as bench:
         ours, floor = look_at(bench, "init"), look_at(bench, "warren-bench-idle")  # in this order
         out = bench.communicate(timeout=240)[0]
@@ -105,7 +105,7 @@ def the_floor_is_confined_as_we_are():
 
 @test
 @needs_root
-def the_floor_has_its_rows_and_leaves_nothing():
+def the_baseline_is_measured_and_leaves_nothing_behind():
     p = subprocess.run([BENCH, "--rounds", "5", "--warmup", "1", "--seconds", "4", "--workers", "3", "create", "rate"],
                        capture_output=True, text=True, timeout=240, check=False)
     eq((p.returncode, p.stderr), (0, ""), "status and errors")

@@ -22,7 +22,7 @@ from cli_world import WAIT, run, sh, run_json, start, finish, main  # pylint: di
 
 
 @test
-def the_forms_of_an_option():
+def an_option_can_be_written_in_every_usual_form():
     for form in (["-e", "A=1"], ["-eA=1"], ["--env", "A=1"], ["--env=A=1"], ["-ieA=1"]):
         eq(sh("echo $A", *form), b"1\n", f"with {form}")
     eq(run("--env", "A=1", "sh", "-c", "echo $A"), b"1\n", "the first word ends the options")
@@ -31,7 +31,7 @@ def the_forms_of_an_option():
 
 
 @test
-def statuses():
+def the_exit_status_is_that_of_the_command():
     sh("exit 0")
     sh("exit 1", status=1)
     sh("exit 255", status=255)
@@ -40,7 +40,7 @@ def statuses():
 
 
 @test
-def a_command_that_does_not_exist():
+def a_missing_command_has_status_127():
     p = warren("run", "no-such-command")
     eq((p.returncode, p.stdout), (127, b""))
     ok(re.fullmatch(rb"warren run: [^\n]*no-such-command[^\n]*\n", p.stderr), p.stderr)
@@ -48,7 +48,7 @@ def a_command_that_does_not_exist():
 
 
 @test
-def a_command_that_cannot_be_executed():
+def a_command_that_cannot_be_executed_has_status_126():
     for command in ("/etc", "/etc/ld.so.cache"):
         p = warren("run", command)
         eq((p.returncode, p.stdout), (126, b""), command)
@@ -61,7 +61,7 @@ def a_command_that_cannot_be_executed():
 
 
 @test
-def env():
+def env_sets_variables():
     caller = {"PATH": os.environ["PATH"], "SECRET": "leak", "TAKEN": "yes", "EMPTY": ""}
     out = run("--env", "A=1", "-e", "B=x=y z", "-e", "TAKEN", "-e", "UNSET", "-e", "EMPTY",
               "-e", "A=2", "env", env=caller).decode().split("\n")
@@ -77,7 +77,7 @@ def env():
 
 
 @test
-def env_file():
+def env_file_sets_variables():
     with scratch() as d:
         f = f"{d}/env"
         with open(f, "wb") as out:
@@ -103,7 +103,7 @@ def env_file():
 
 
 @test
-def workdir():
+def workdir_sets_the_working_directory():
     eq(run("pwd"), b"/\n")
     eq(run("--workdir", "/usr", "pwd"), b"/usr\n")
     eq(run("-w", "/made/for/it", "sh", "-c", "pwd; touch here"), b"/made/for/it\n")
@@ -128,7 +128,7 @@ test(user)
 
 
 @test
-def hostname():
+def hostname_sets_the_hostname():
     eq(run("--hostname", "burrow", "uname", "-n"), b"burrow\n")
     eq(run("--hostname", "a.b-c.D9", "uname", "-n"), b"a.b-c.D9\n")
     name = ".".join(["a" * 31, "b" * 31])
@@ -195,13 +195,13 @@ test(disk)
 
 
 @test
-def nofile():
+def nofile_limits_open_files():
     eq(sh("ulimit -n", "--nofile", "123"), b"123\n")
     eq(sh("ulimit -Hn", "--nofile", "123"), b"123\n")
 
 
 @test
-def timeout():
+def timeout_ends_the_command():
     for args in (["--timeout", "300ms", "sleep", "30"],
                  ["--timeout", "0.3s", "sh", "-c", "trap '' TERM INT HUP; while :; do sleep 1; done"],
                  ["--timeout", "300ms", "sh", "-c", "(trap '' TERM; sleep 30) & sleep 30"]):
@@ -217,7 +217,7 @@ def timeout():
 
 
 @test
-def timeout_with_a_reader_that_does_not_read():
+def timeout_ends_a_command_whose_output_is_not_read():
     p = start("--timeout", "500ms", "cat", "/dev/zero")
     time.sleep(1.5)  # nobody reads, and yet it must be over
     eq(p.poll(), None, "the last output waits for its reader")
@@ -227,7 +227,7 @@ def timeout_with_a_reader_that_does_not_read():
 
 
 @test
-def volume():
+def volume_mounts_a_directory():
     with scratch() as d:
         os.chmod(d, 0o755)
         with open(f"{d}/mine", "w", encoding="ascii") as f:
@@ -270,7 +270,7 @@ test(volume_of_another_user)
 
 
 @test
-def tmpfs():
+def tmpfs_mounts_a_tmpfs_of_the_given_size():
     eq(sh("stat -f -c %T /t; stat -f -c '%b %S' /t | { read b s; echo $((b*s)); }",
           "--tmpfs", "/t:size=8m"), b"tmpfs\n8388608\n")
     eq(sh("stat -f -c '%b %S' /t | { read b s; echo $((b*s)); }", "--tmpfs", "/t"), b"67108864\n")
@@ -278,14 +278,14 @@ def tmpfs():
 
 
 @test
-def read_only():
+def read_only_makes_the_root_read_only():
     eq(sh("touch /x 2>/dev/null || echo refused", "--read-only"), b"refused\n")
     eq(sh("touch /x && echo written"), b"written\n", "the control")
     eq(sh("touch /t/x && echo written", "--read-only", "--tmpfs", "/t"), b"written\n")
 
 
 @test
-def backend_and_tier():
+def backend_and_tier_select_a_backend():
     eq(run("--backend", "native", "echo", "hi"), b"hi\n")
     eq(run("--tier", "container", "echo", "hi"), b"hi\n", "a stronger wall than asked for")
     for args, words in ((["--backend", "nosuch"], b"there is no backend 'nosuch' here; available: native (namespace)"),
@@ -297,7 +297,7 @@ def backend_and_tier():
 
 
 @test
-def image():
+def image_selects_the_root_file_system():
     eq(run("--image", "host", "echo", "hi"), b"hi\n")
     busybox = shutil.which("busybox")
     with scratch() as d:
@@ -318,7 +318,7 @@ def image():
 
 
 @test
-def network():
+def network_selects_loopback_or_none():
     up = "cat /proc/net/dev | sed '1,2d;s/:.*//'; ip link show lo 2>/dev/null | head -1"
     ok(re.search(rb"^ *lo\n.*[<,]UP[,>]", sh(up, "--network", "loopback"), re.S) or not shutil.which("ip"),
        "lo is up")
@@ -334,7 +334,7 @@ def network():
 
 
 @test
-def interactive():
+def interactive_passes_stdin():
     eq(run("cat", input=b"lost"), b"", "without -i stdin is empty")
     eq(run("readlink", "/proc/self/fd/0", input=b""), b"/dev/null\n")
     eq(run("--interactive", "cat", input=b"hello"), b"hello")
@@ -353,7 +353,7 @@ def interactive():
 
 
 @test
-def stdin_that_the_command_does_not_read():
+def stdin_may_be_left_unread():
     eq(run("-i", "true", input=b"x" * (8 * MIB)), b"")
     p = start("-i", "sh", "-c", "exec <&-; echo closed; sleep 0.3", stdin=subprocess.PIPE)
     eq(p.stdout.readline(), b"closed\n")
@@ -364,7 +364,7 @@ def stdin_that_the_command_does_not_read():
 
 
 @test
-def json_result():
+def json_prints_the_result():
     r = run_json("--json", "sh", "-c", "echo out; echo err >&2; exit 7", status=7)
     eq({k: r[k] for k in ("exit_code", "signal", "timed_out", "oom", "stdout", "stderr",
                           "stdout_truncated", "stdout_lost_bytes")},
@@ -384,7 +384,7 @@ def json_result():
 
 
 @test
-def json_with_output_that_is_not_text():
+def json_replaces_output_that_is_not_text():
     r = run_json("sh", "-c", r"""printf 'a\000b\377\303\251\000\000\n\033\\"'""")
     eq(r["stdout"], 'a\0b\ufffd\u00e9\0\0\n\x1b\\"')
     eq(run_json("printf", r"\000")["stdout"], "\0")
@@ -393,26 +393,26 @@ def json_with_output_that_is_not_text():
 
 
 @test
-def json_with_more_output_than_it_keeps():
+def json_marks_output_as_truncated():
     r = run_json("sh", "-c", f"head -c {MIB + 1234567} /dev/zero | tr '\\0' x; printf y >&2")
     eq((len(r["stdout"]), r["stdout_truncated"], r["stdout_lost_bytes"]), (MIB, True, 1234567))
     eq((r["stderr"], r["stderr_truncated"], r["stderr_lost_bytes"]), ("y", False, 0))
 
 
 @test
-def json_when_the_command_cannot_run():
+def json_reports_a_command_that_cannot_run():
     r = run_json("no-such-command", status=127, stderr=None)
     eq((r["error"]["errno"], r["error"]["status"]), ("ENOENT", 127))
     ok("no-such-command" in r["error"]["message"], r)
 
 
 @test
-def json_with_stdin():
+def json_works_with_stdin():
     eq(run_json("-i", "cat", input=b"through")["stdout"], "through")
 
 
 @test
-def quiet_and_verbose():
+def quiet_and_verbose_control_messages():
     eq(run("--quiet", "echo", "hi"), b"hi\n")
     p = warren("run", "--verbose", "echo", "hi")
     eq((p.returncode, p.stdout), (0, b"hi\n"))

@@ -24,7 +24,7 @@ from cli_world import WAIT, run, sh, start, finish, main  # pylint: disable=wron
 
 
 @test
-def streams_are_apart_and_complete():
+def stdout_and_stderr_are_separate_and_complete():
     p = warren("run", "sh", "-c", "seq 1 200000; seq 1 1000 >&2")
     eq(p.returncode, 0)
     ok(p.stdout == b"".join(b"%d\n" % i for i in range(1, 200001)), "stdout")
@@ -32,7 +32,7 @@ def streams_are_apart_and_complete():
 
 
 @test
-def output_of_background_processes():
+def background_processes_do_not_delay_the_end():
     before = time.monotonic()
     eq(sh("sleep 30 & echo done"), b"done\n")
     ok(time.monotonic() - before < 25, "a background process kept us waiting")
@@ -40,7 +40,7 @@ def output_of_background_processes():
 
 @test
 @needs_root
-def the_callers_umask_is_not_that_of_the_machine():
+def the_callers_umask_does_not_affect_the_sandbox():
     """The layer of 'host' is made once, by whoever comes first."""
     with scratch() as d:
         for mask in (0o077, 0o002):
@@ -50,7 +50,7 @@ def the_callers_umask_is_not_that_of_the_machine():
 
 
 @test
-def output_to_a_file_that_is_appended_to():
+def output_can_be_appended_to_a_file():
     with scratch() as d:
         for word in ("one", "two"):
             with open(f"{d}/f", "ab") as f:
@@ -60,7 +60,7 @@ def output_to_a_file_that_is_appended_to():
 
 
 @test
-def output_to_one_file_for_both_streams():
+def both_streams_can_share_one_file():
     with tempfile.TemporaryFile() as f:
         warren("run", "sh", "-c", "echo a; sleep 0.1; echo b >&2; sleep 0.1; echo c", stdout=f, stderr=f)
         f.seek(0)
@@ -68,7 +68,7 @@ def output_to_one_file_for_both_streams():
 
 
 @test
-def output_to_a_socket():
+def output_can_go_to_a_socket():
     a, b = socket.socketpair()
     with a, b:
         p = start("seq", "1", "200000", stdout=b)
@@ -83,7 +83,7 @@ def output_to_a_socket():
 
 
 @test
-def output_to_a_slow_reader():
+def a_slow_reader_receives_all_output():
     p = start("seq", "1", "300000")
     data = b""
     while piece := os.read(p.stdout.fileno(), 20000):
@@ -105,7 +105,7 @@ def a_slow_reader_does_not_delay_signals():
 
 
 @test
-def a_reader_that_never_comes_back():
+def a_signal_ends_a_run_whose_reader_never_reads():
     p = start("sh", "-c", "head -c 8M /dev/zero")
     time.sleep(0.5)
     p.send_signal(signal.SIGTERM)  # to head or sh, whichever it is now
@@ -116,14 +116,14 @@ def a_reader_that_never_comes_back():
 
 
 @test
-def a_reader_that_leaves():
+def a_run_ends_when_its_reader_leaves():
     p = subprocess.run(["bash", "-c", f"'{WARREN}' run yes | head -n 1; echo ${{PIPESTATUS[0]}}"],
                        capture_output=True, timeout=WAIT, stdin=subprocess.DEVNULL)
     eq((p.stdout, p.stderr), (b"y\n141\n", b""))
 
 
 @test
-def output_that_cannot_be_written():
+def output_that_cannot_be_written_is_reported():
     with open("/dev/full", "wb") as full:
         run("echo", "hi", stdout=full, status=125,
             stderr=b"warren run: write to stdout: No space left on device\n")
@@ -132,7 +132,7 @@ def output_that_cannot_be_written():
 
 
 @test
-def descriptors_that_the_caller_closed():
+def closed_descriptors_of_the_caller_are_handled():
     for redirect, status, err in [("<&-", 0, b""), ("2>&-", 0, b""),
                                   (">&-", 125, b"warren run: write to stdout: Bad file descriptor\n")]:
         p = subprocess.run(["sh", "-c", f"'{WARREN}' run -i echo hi {redirect}"], capture_output=True,
@@ -143,7 +143,7 @@ def descriptors_that_the_caller_closed():
 
 
 @test
-def our_stdout_is_not_made_nonblocking():
+def the_callers_stdout_stays_blocking():
     r, w = os.pipe()
     try:
         run("echo", "hi", stdout=w)
@@ -171,7 +171,7 @@ def signals_are_passed_on():
 
 
 @test
-def a_command_may_catch_signals_again_and_again():
+def a_command_may_catch_repeated_signals():
     p = start("sh", "-c", TRAPS)
     eq(p.stdout.readline(), b"ready\n")
     for name in ("INT", "INT", "TERM", "TERM", "HUP", "USR1", "QUIT", "USR2"):
@@ -214,7 +214,7 @@ def signal_dispositions_inside_are_the_defaults():
 
 
 @test
-def a_signal_at_any_moment_leaves_nothing():
+def a_signal_at_any_moment_leaves_nothing_behind():
     for i in range(40):
         p = start("sleep", "30")
         time.sleep(i * 0.0003)

@@ -20,7 +20,7 @@ from terminal import Terminal  # pylint: disable=wrong-import-position
 
 
 @test
-def a_terminal():
+def tty_gives_the_command_a_terminal():
     with Terminal("-it", "sh", "-c", "test -t 0 && test -t 1 && test -t 2 && tty && stty size && echo $TERM") as t:
         eq(t.wait(), 0)
         eq(t.seen, b"/dev/pts/0\r\n33 99\r\nvt100\r\n")
@@ -51,7 +51,7 @@ def a_terminal_is_raw_while_it_runs():
 
 
 @test
-def a_terminal_of_another_size():
+def a_new_terminal_size_is_passed_on():
     with Terminal("-it", "sh", "-c", "trap 'stty size; exit 0' WINCH; echo ready; while :; do sleep 0.05; done",
                   rows=20, cols=70) as t:
         t.expect(b"ready")
@@ -100,7 +100,7 @@ def job_control_works_inside():
 
 
 @test
-def the_terminal_is_restored_however_it_ends():
+def the_terminal_is_restored_after_every_kind_of_end():
     for name in ("TERM", "HUP", "INT", "QUIT"):
         with Terminal("-it", "sh", "-c", "echo ready; exec sleep 30") as t:
             t.expect(b"ready")
@@ -125,7 +125,7 @@ def the_terminal_is_restored_however_it_ends():
 
 
 @test
-def a_terminal_while_we_are_stopped():
+def the_terminal_is_restored_while_warren_is_stopped():
     with Terminal("-it", "sh", "-c", "echo ready; read x; echo got $x") as t:
         t.expect(b"ready")
         t.p.send_signal(signal.SIGTSTP)
@@ -143,7 +143,7 @@ def a_terminal_while_we_are_stopped():
 
 
 @test
-def a_terminal_without_stdin():
+def tty_works_without_stdin():
     out = run("-t", "sh", "-c", "test -t 1 && stty size && tty")
     eq(out, b"24 80\r\n/dev/pts/0\r\n")
     with Terminal("-t", "sh", "-c", "stty size; echo ready; exec sleep 30") as t:
@@ -155,7 +155,7 @@ def a_terminal_without_stdin():
 
 
 @test
-def stdin_from_a_terminal_that_the_command_does_not_have():
+def stdin_can_be_a_terminal_without_tty():
     with Terminal("-i", "sh", "-c", "test -t 0 || echo pipe; cat") as t:
         t.expect(b"pipe\r\n")
         ok(not t.raw(), "the terminal is raw")
@@ -166,7 +166,7 @@ def stdin_from_a_terminal_that_the_command_does_not_have():
 
 
 @test
-def a_terminal_inside_with_output_elsewhere():
+def output_of_a_terminal_can_go_to_a_pipe():
     with Terminal("-it", "sh", "-c", "test -t 1 && seq 1 30000", stdout=subprocess.PIPE) as t:
         eq(t.p.stdout.read(), b"".join(b"%d\r\n" % i for i in range(1, 30001)))
         eq(t.wait(), 0)
@@ -175,14 +175,14 @@ def a_terminal_inside_with_output_elsewhere():
 
 
 @test
-def much_output_on_a_terminal():
+def a_large_output_on_a_terminal_is_complete():
     with Terminal("-it", "sh", "-c", "seq 1 20000; echo end") as t:
         eq(t.wait(), 0)
         ok(t.seen == b"".join(b"%d\r\n" % i for i in range(1, 20001)) + b"end\r\n", "not all of it came")
 
 
 @test
-def an_interrupt_from_the_keyboard_comes_once():
+def an_interrupt_from_the_keyboard_is_delivered_once():
     # No terminal inside: ^C goes to our group as a signal, and on to the command, not both ways.
     with Terminal("sh", "-c", "trap 'echo int' INT; echo ready; sleep 1 & wait; wait; echo end") as t:
         t.expect(b"ready")

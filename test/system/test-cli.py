@@ -19,7 +19,7 @@ from cli_world import WAIT, run, leftovers, check_nothing_left, main  # pylint: 
 
 
 @test
-def the_reason_of_a_failed_create_is_always_reported():
+def the_reason_for_a_failed_create_is_always_reported():
     """Its first process may be gone before it is asked for anything."""
     for _ in range(30):
         p = warren("run", "--quiet", "--tmpfs", "/usr/x", "--", "true")
@@ -152,7 +152,7 @@ BAD = [
 
 
 @test
-def bad_arguments_get_one_line_and_125():
+def invalid_arguments_cause_a_one_line_error_and_status_125():
     for args, message in BAD:
         p = warren("run", *args)
         eq((p.returncode, p.stderr.decode()), (125, f"warren run: {message}\n"), f"answer to {args}")
@@ -163,7 +163,7 @@ def bad_arguments_get_one_line_and_125():
 
 
 @test
-def a_complaint_about_a_long_value_keeps_its_example():
+def an_error_about_a_long_value_keeps_its_example():
     p = warren("run", "--memory", MANY * 40, "true")
     eq(p.returncode, 125)
     eq(p.stderr.count(b"\n"), 1, "lines")
@@ -171,7 +171,7 @@ def a_complaint_about_a_long_value_keeps_its_example():
 
 
 @test
-def an_error_is_json_too_when_json_comes_after_it():
+def an_error_is_json_even_if_the_option_follows_it():
     p = warren("run", "--memory", "lots", "--json", "true")
     eq(p.returncode, 125)
     e = json.loads(p.stdout)
@@ -180,7 +180,7 @@ def an_error_is_json_too_when_json_comes_after_it():
 
 
 @test
-def commands_that_are_not_there():
+def unknown_commands_are_refused_with_a_suggestion():
     for args, status, line in [
         ([], 125, "warren: no command given (see 'warren --help'; example: warren run -- uname -n)"),
         (["rnu"], 125, "warren: there is no command 'rnu', did you mean 'warren run'?"),
@@ -198,7 +198,7 @@ def commands_that_are_not_there():
 
 
 @test
-def a_given_entrypoint():
+def entrypoint_replaces_that_of_the_image():
     eq(run("--entrypoint", "/bin/echo"), b"\n")
     eq(run("--entrypoint", "/bin/echo", "--", "a", ""), b"a \n")
     eq(run("--entrypoint", "", "--", "echo", "a"), b"a\n")
@@ -218,7 +218,7 @@ def long_options(text):
 
 
 @test
-def every_form_of_help_prints_the_same():
+def every_form_of_help_prints_the_same_text():
     eq(help_text("help"), help_text("--help"))
     eq(help_text("-h"), help_text("--help"))
     for command in re.findall(r"^  ([a-z]+) {2,}", help_text("help"), re.M):
@@ -261,7 +261,7 @@ def every_option_is_in_the_manual():
 
 
 @test
-def every_command_has_a_page():
+def every_command_has_a_manual_page():
     """`man warren-exec` leads somewhere: to a page with that name, which has an entry for it."""
     with open(os.path.join(SOURCE, "man/warren-client.1"), encoding="utf-8") as f:
         client = f.read()
@@ -292,7 +292,7 @@ def every_option_has_a_test():
 
 
 @test
-def a_program_that_exists_here_but_not_there():
+def a_program_missing_only_in_the_sandbox_is_explained():
     with scratch() as d:
         os.chmod(d, 0o755)
         path = shutil.copy("/bin/true", f"{d}/mine")
@@ -341,7 +341,7 @@ def doctor_prints_text_and_json():
 
 
 @test
-def doctor_works_for_anyone():
+def doctor_works_for_every_user():
     if not ROOT:
         raise Skip("is not root anyway")
     with scratch() as d:  # the program may lie where only root can see it

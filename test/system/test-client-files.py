@@ -60,7 +60,7 @@ def a_directory_that_the_api_cannot_reach_is_named():
 
 
 @test
-def files_and_trees_go_in_and_out():
+def files_and_trees_are_copied_in_both_directions():
     data = noise(3 * MIB)
     with sandbox("--name", "files") as box, scratch() as d:
         served("/v1/sandboxes", box, "files/stat?path=/tmp")
@@ -160,7 +160,7 @@ def a_copy_does_not_replace_something_that_is_not_a_file():
 
 
 @test
-def names_are_bytes():
+def file_names_may_contain_any_bytes():
     names = ["ű".encode(), b"bad\xff", "ő".encode() * 100, b"\xfe" * 200, b"new\nline", b" "]
     with sandbox() as box, scratch() as d:
         served("/v1/sandboxes", box, "files/stat?path=/tmp")

@@ -23,7 +23,7 @@ from serve_world import below, until  # pylint: disable=wrong-import-position
 
 
 @test
-def a_port_of_a_sandbox_on_this_machine():
+def a_port_of_a_sandbox_can_be_forwarded():
     with sandbox() as box:
         r = w().ask("GET", f"/v1/sandboxes/{box}/ports/8080/")
         if r.status == 501:
@@ -157,7 +157,7 @@ def a_forwarded_port_carries_any_bytes():
 
 
 @test
-def a_forwarded_port_without_a_listener():
+def a_connection_to_a_port_without_a_listener_is_reset():
     with sandbox() as box:
         p = start("port", box, "9000", "--listen", "127.0.0.1:0")
         try:
@@ -178,7 +178,7 @@ def a_forwarded_port_without_a_listener():
 
 
 @test
-def tokens_and_other_hosts():
+def a_client_of_another_host_needs_a_token():
     secret = call("token", "create", "--scope", "read", "--scope", "write", "--expires", "1h", "for tests").decode().strip()
     ok(secret.startswith("wrn_"), "a secret")
     told = call_json("token", "ls", "--json")
@@ -202,7 +202,7 @@ def tokens_and_other_hosts():
 
 
 @test
-def over_tls_with_a_private_certificate():
+def a_client_can_use_tls_with_a_private_certificate():
     env = {"WARREN_HOST": f"https://127.0.0.1:{w().tls}", "WARREN_TOKEN": w().token("read", "exec")}
     call("ls", "-q", env=env, status=125, stderr=re.compile(rb"certificate|SSL|CA"))
     with sandbox() as box:
@@ -218,7 +218,7 @@ def over_tls_with_a_private_certificate():
 
 
 @test
-def an_inherited_socket_and_a_readiness_message():
+def serve_accepts_an_inherited_socket_and_reports_readiness():
     with scratch() as d, socket.socket(socket.AF_UNIX) as listener, \
             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
         os.chmod(d, 0o755)

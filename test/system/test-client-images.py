@@ -31,7 +31,7 @@ def names():
 
 
 @test
-def an_image_is_pulled_listed_shown_and_removed_there():
+def an_image_is_pulled_listed_shown_and_removed_by_the_service():
     image, s = simple("remote", config={"Cmd": ["cat", "/text"]}), Remote()
     ref = registry().push(image, "client/a", "1")
     eq(s.good("image", "pull", "-q", ref), image.id + "\n")
@@ -60,7 +60,7 @@ def an_image_is_pulled_listed_shown_and_removed_there():
 
 
 @test
-def only_what_is_missing_is_pulled():
+def only_a_missing_image_is_pulled():
     image, s = simple("missing"), Remote()
     ref = registry().push(image, "client/missing", "1")
     eq(s.pull(ref, "--missing"), image.id)
@@ -74,7 +74,7 @@ def only_what_is_missing_is_pulled():
 
 
 @test
-def failures_are_reported_as_the_services():
+def errors_of_the_service_are_reported():
     s = Remote()
     s.bad("pull", f"{registry().host}/no/such:1", words=["image pull: ", "no/such:1"])
     s.bad("pull", "Not A Reference", words=["image pull: "])

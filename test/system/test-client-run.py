@@ -19,7 +19,7 @@ from terminal import Terminal  # pylint: disable=wrong-import-position
 
 
 @test
-def statuses_of_commands():
+def the_exit_status_of_exec_is_that_of_the_command():
     with sandbox() as box:
         for argv, status in ((["true"], 0), (["sh", "-c", "exit 3"], 3), (["no-such-command"], 127), (["/etc"], 126),
                              (["sh", "-c", "kill -9 $$"], 137), (["sh", "-c", "kill -TERM $$"], 143)):
@@ -71,7 +71,7 @@ def signals_are_passed_on():
 
 
 @test
-def a_separate_terminal():
+def exec_gives_the_command_a_terminal():
     with sandbox() as box:
         with Terminal("-it", box, "sh", "-c", "test -t 0 && test -t 1 && test -t 2 && stty size && echo $TERM",
                       command=("exec",), env=environ()) as t:
@@ -97,7 +97,7 @@ def a_separate_terminal():
 
 
 @test
-def the_terminal_is_restored_on_every_way_out():
+def the_terminal_is_restored_whatever_ends_the_client():
     with sandbox() as box:
         for end in (lambda t: t.p.send_signal(signal.SIGSEGV), lambda t: call("rm", "-q", "-f", box)):
             with Terminal("-it", box, "sh", command=("exec",), env=environ()) as t:
@@ -109,7 +109,7 @@ def the_terminal_is_restored_on_every_way_out():
 
 
 @test
-def a_shell_in_a_new_or_an_existing_sandbox():
+def shell_works_in_a_new_and_in_an_existing_sandbox():
     with Terminal("--memory", "64m", command=("shell",), env=environ()) as t:
         t.expect(rb"[$#] ")
         eq(len(call("ls", "-q").split()), 1)
@@ -149,7 +149,7 @@ def output_is_kept_and_read_from_any_position():
 
 
 @test
-def output_of_what_a_command_left_behind():
+def output_of_leftover_processes_is_kept():
     with sandbox() as box:
         script = "(sleep 1; echo late) & echo early; exit 3"
         call("exec", box, "sh", "-c", script, status=3, stderr=None)
@@ -183,7 +183,7 @@ def output_continues_after_the_service_is_killed():
 
 
 @test
-def waiting():
+def wait_returns_when_a_state_is_reached():
     with sandbox("--name", "awaited") as box:
         eq(call("wait", "-s", "running", "awaited"), b"running\n")
         call("wait", "--timeout", "200ms", box, status=124, stderr=b"warren wait: timed out\n")
@@ -197,7 +197,7 @@ def waiting():
 
 
 @test
-def events_are_lines():
+def each_event_is_one_line():
     p = start("events", "-n", "3", "--type", "sandbox.created", "--type", "sandbox.deleted", "--type", "exec.finished")
     time.sleep(0.3)
     with sandbox() as box:
@@ -214,7 +214,7 @@ def events_are_lines():
 
 
 @test
-def what_sandboxes_use():
+def top_shows_the_resources_of_sandboxes():
     with sandbox("--name", "busy", "-l", "top=1"):
         lines = call("top").decode().splitlines()
         eq(lines[0].split()[:4], ["ID", "NAME", "STATE", "CPU"])
@@ -233,7 +233,7 @@ def what_sandboxes_use():
 
 
 @test
-def a_shell_that_keeps_its_state():
+def a_session_keeps_its_state():
     with sandbox("--name", "shelly") as box:
         served("/v1/sandboxes", box, "sessions")
         call("session", "shelly", "cd /tmp; export A=1; f() { echo \"f $1\"; }")
@@ -289,7 +289,7 @@ def a_client_that_disconnects_leaves_no_command_in_a_session():
 
 
 @test
-def a_run_by_the_service():
+def run_can_use_the_service():
     for argv, status in ((["true"], 0), (["sh", "-c", "exit 3"], 3), (["no-such-command"], 127), (["/etc"], 126),
                          (["sh", "-c", "kill -9 $$"], 137)):
         call("run", "--daemon", "--", *argv, status=status, stderr=None)

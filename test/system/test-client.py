@@ -131,7 +131,7 @@ def serve_refuses_in_one_line():
 
 
 @test
-def a_check_reports_what_would_make_a_start_fail():
+def serve_check_reports_what_would_make_a_start_fail():
     with scratch() as d:
         os.chmod(d, 0o755)
         os.mkdir(f"{d}/locked", 0o755)
@@ -236,7 +236,7 @@ def help_and_manual_agree():
 
 
 @test
-def programs_can_read_what_every_command_says():
+def every_command_has_machine_readable_output():
     images = [("image", v) for v in re.findall(r"^  ([a-z]+) +[A-Z]", help_text("image"), re.M)]
     ok(("image", "load") in images, images)
     # A terminal is for people; what is inspected, and messages of MCP, are always JSON.
@@ -253,7 +253,7 @@ def completed(*words, **env):
 
 
 @test
-def completion_is_made_of_the_tables():
+def completion_is_generated_from_the_tables():
     listed = set(re.findall(r"^  ([a-z]+) {1,}[A-Z]", help_text(), re.M))
     eq(completed(""), listed, "commands")
     eq(completed("help", ""), listed, "commands to help with")
@@ -291,7 +291,7 @@ def docker_commands_work_or_name_the_alternative():
 
 
 @test
-def scripts_of_shells_complete():
+def completion_scripts_work_in_every_shell():
     for shell in ("bash", "zsh", "fish"):
         script = call("completion", shell)
         ok(b"__complete" in script, script)
@@ -310,7 +310,7 @@ def scripts_of_shells_complete():
 
 
 @test
-def sandboxes_are_made_listed_shown_and_removed():
+def sandboxes_are_created_listed_shown_and_removed():
     with sandbox("--name", "one", "-l", "team=a", "-l", "run=1", "-e", "A=b", "-m", "128m", "--cpus", "0.5",
                  "--pids", "50", "--disk", "32m", "--nofile", "100", "-w", "/tmp", "-u", "1000:1000", "--hostname",
                  "burrow", "--network", "none", "--read-only", "--tmpfs", "/scratch:size=1m", "--ttl", "1h",
@@ -347,7 +347,7 @@ def sandboxes_are_made_listed_shown_and_removed():
 
 
 @test
-def by_prefix_by_name_or_not_at_all():
+def a_sandbox_is_found_by_name_or_unique_prefix():
     with sandbox("--name", "Twin.1") as a, sandbox("--name", "twin") as b:
         prefix = next(a[:n] for n in range(1, 13) if a[:n] != b[:n])
         eq(call("exec", prefix, "echo", "hello"), b"hello\n")
@@ -385,7 +385,7 @@ def an_empty_argument_matches_nothing():
 
 
 @test
-def many_at_once():
+def several_sandboxes_are_created_by_one_command():
     ids = call("create", "--count", "5", "-l", "batch=1").decode().split()
     w().seen |= set(ids)
     eq(len(set(ids)), 5)
@@ -398,7 +398,7 @@ def many_at_once():
 
 
 @test
-def where_sandboxes_run():
+def ls_shows_and_filters_backend_and_tier():
     with sandbox("--backend", "native", "--tier", "container", "--name", "here") as box:
         wide = call("ls", "--wide").decode().split("\n")
         eq(wide[0].split()[4:6], ["BACKEND", "TIER"])
@@ -420,7 +420,7 @@ def where_sandboxes_run():
 
 
 @test
-def a_failed_create_says_why():
+def a_failed_create_reports_the_reason():
     call("create", "--image", "no.such.host.invalid/x:1", "--pull", "never", status=125,
          stderr=re.compile(rb"^warren create: [^\n]+\n$"))
     call("create", "--name", ".name", status=125, stderr=re.compile(rb"^warren create: [^\n]*name[^\n]*\n$"))

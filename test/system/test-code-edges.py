@@ -40,7 +40,7 @@ def a_program_of_any_size_arrives_whole():
 
 
 @test
-def requests_in_base64_leave_room_for_others():
+def large_base64_requests_keep_turns_short():
     """A body was decoded in one turn, and output was checked in another: 16 MB each."""
     body = {"language": "python", "code": "import sys; d = sys.stdin.buffer.read(); print(len(d), len(open('f', 'rb').read()));"
             " sys.stderr.write('\u00e9' * 8000000 + 'x')", "stdin_base64": base64.b64encode(bytes(range(256)) * 31000).decode(),
@@ -53,7 +53,7 @@ def requests_in_base64_leave_room_for_others():
 
 
 @test
-def artifacts_are_bounded_and_lead_nowhere():
+def artifacts_are_bounded_and_never_follow_links_outside():
     r = code("bash", "for i in $(seq 300); do echo $i >f$i; done", artifacts=["f*"])
     eq((len(r["artifacts"]), r["artifacts_complete"]), (256, False), "too many")
     r = code("bash", "head -c 17000000 /dev/zero >big; echo small >small", artifacts=["*"])
@@ -69,7 +69,7 @@ def artifacts_are_bounded_and_lead_nowhere():
 
 
 @test
-def artifacts_have_names_that_can_be_told():
+def artifacts_with_unusable_names_are_omitted_and_reported():
     r = code("python", "import os\nfor n in (b'\\xff1', b'\\xff2', 'é'.encode()): open(n, 'w')", artifacts=["*"])
     eq(([a["path"] for a in r["artifacts"]], r["artifacts_complete"]), (["é"], False), "names that are not UTF-8")
     for language, text in (("c", "#include <stdio.h>\nint main(void) { fclose(fopen(\".program.txt\", \"w\")); }"),
@@ -131,7 +131,7 @@ def in_the_middle(work):
 
 
 @test
-def its_sandbox_can_only_be_deleted():
+def the_sandbox_of_a_code_run_can_only_be_deleted():
     def work(box):
         at = f"/v1/sandboxes/{box}"
         for path, body in (("/pause", None), ("/stop", None), ("/stop", {"timeout_ms": 0}), ("/run", {"command": "true"}),
@@ -151,7 +151,7 @@ def its_sandbox_can_only_be_deleted():
 
 
 @test
-def a_client_that_leaves_ends_its_run():
+def a_code_run_ends_when_its_client_disconnects():
     for path in ("/v1/code", "/v1/code/stream"):
         with socket.socket(socket.AF_UNIX) as s:
             body = b'{"language":"bash","code":"echo begun; sleep 600","timeout_ms":600000}'
@@ -164,7 +164,7 @@ def a_client_that_leaves_ends_its_run():
 
 
 @test
-def nothing_is_left_of_a_run_when_the_service_is_killed():
+def a_killed_service_leaves_nothing_of_a_code_run():
     def work(_):
         w.kill("api", "warden")
         w.start()
@@ -176,7 +176,7 @@ def nothing_is_left_of_a_run_when_the_service_is_killed():
 
 
 @test
-def a_service_that_stops_says_so_and_leaves_nothing():
+def a_stopping_service_answers_code_runs_and_leaves_nothing():
     def work(_):
         w.stop()
     check_error(in_the_middle(work), 503, "shutting_down")
@@ -186,7 +186,7 @@ def a_service_that_stops_says_so_and_leaves_nothing():
 
 
 @test
-def one_run_after_another_fits_into_a_quota_of_one():
+def consecutive_runs_fit_into_a_quota_of_one():
     with World(config="quota: { sandboxes: 1 }\n") as m:
         for i in range(10):
             r = m.ask("POST", "/v1/code", {"language": "bash", "code": f"echo {i}"})
@@ -229,7 +229,7 @@ def a_token_needs_both_scopes():
 
 
 @test
-def the_command_line_runs_code():
+def the_code_command_runs_code():
     def run(*words, status=0, stdin=b""):
         p = subprocess.run([WARREN, "code", *words], input=stdin, capture_output=True, check=False,
                            env={**os.environ, "WARREN_HOST": f"unix:{w.socket}"})
@@ -257,7 +257,7 @@ def ordinary(home, *words):
 
 
 @test
-def what_is_not_enforced_is_said():
+def limits_that_are_not_enforced_are_reported():
     def states(enforced):
         return [e["enforced"] for e in enforced if e["name"] in ("memory", "pids")]
     eq(states(code("bash", "true")["enforced"]), [True, True], "for root")

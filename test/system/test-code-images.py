@@ -59,7 +59,7 @@ def images_are_pulled_when_the_service_starts():
 
 
 @test
-def an_image_without_the_tool_is_told_by_its_name():
+def a_tool_missing_in_the_image_is_named():
     ref = push("bare")
     with service() as w:
         for language, tool in TOOLS.items():
@@ -73,7 +73,7 @@ def an_image_without_the_tool_is_told_by_its_name():
 
 
 @test
-def node_strips_types_where_esbuild_is_missing():
+def node_strips_types_if_esbuild_is_missing():
     new, old = (push(name, Layer({"bin/node": File(text, 0o755)})) for name, text in (("new", NEW_NODE), ("old", OLD_NODE)))
     with service() as w:
         r = ask(w, "typescript", "let x: number", args=["a b"], image=new)
@@ -84,7 +84,7 @@ def node_strips_types_where_esbuild_is_missing():
 
 
 @test
-def interpreters_that_cannot_wait_are_none():
+def no_interpreter_is_started_early_in_an_image_without_it():
     """With code.warm, in an image without python: each run says so, and no sandbox is left to wait."""
     ref = push("warm")
     with service("code:\n  warm: 2\n") as w:
@@ -98,7 +98,7 @@ def interpreters_that_cannot_wait_are_none():
 
 
 @test
-def what_cannot_be_read_is_no_artifact_and_that_is_said():
+def unreadable_artifacts_are_omitted_and_reported():
     """By the image's own user, who is not root: a directory and a file without permissions."""
     ref = registry().push(simple("user", config={"User": "app"}), "code/user", "1")
     with service() as w:

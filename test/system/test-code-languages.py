@@ -59,7 +59,7 @@ for one in PROGRAMS:
 
 
 @test
-def they_succeed_with_arguments_stdin_and_unicode():
+def every_language_supports_arguments_stdin_and_unicode():
     def check(language, text):
         r = code(language, text, args=["a b"], stdin="in\n", env={"LC_ALL": "C.UTF-8"})
         eq((r["exit_code"], r["phase"], r["stdout"].replace("\t", " ").strip(), r["stderr"]), (0, "run", "a b in ☃", ""), f"{language}: {r}")
@@ -67,7 +67,7 @@ def they_succeed_with_arguments_stdin_and_unicode():
 
 
 @test
-def they_fail():
+def every_language_reports_a_failed_program():
     def check(language, text):
         r = code(language, text)
         eq((r["exit_code"], r["signal"], r["timed_out"], r["oom"], r["phase"]), (7, 0, False, False, "run"), f"{language}: {r}")
@@ -75,7 +75,7 @@ def they_fail():
 
 
 @test
-def their_syntax_can_be_wrong():
+def every_language_reports_syntax_errors():
     def check(language, text):
         r = code(language, text)
         ok(r["exit_code"] not in (0, 7) and r["stderr"] + r["stdout"] and not r["timed_out"], f"{language}: {r}")
@@ -84,7 +84,7 @@ def their_syntax_can_be_wrong():
 
 
 @test
-def their_time_is_up():
+def every_language_is_ended_by_a_timeout():
     def check(language, text):
         # Enough to compile and to begin, on a loaded machine too; the program itself never ends.
         r = code(language, text, timeout_ms=20000)
@@ -96,7 +96,7 @@ def their_time_is_up():
 
 
 @test
-def their_memory_is_bounded():
+def every_language_has_a_memory_limit():
     def check(language, text):
         # A compiler has to fit in, too.
         r = code(language, text, limits={"memory": "190m", "disk": "32m"})
@@ -108,7 +108,7 @@ def their_memory_is_bounded():
 
 
 @test
-def their_processes_are_bounded():
+def every_language_has_a_process_limit():
     def check(language, text):
         r = code(language, text, limits={"pids": 30})
         ok(r["stdout"].strip() != "all", f"{language}: {r}")
@@ -118,7 +118,7 @@ def their_processes_are_bounded():
 
 
 @test
-def they_have_no_network():
+def no_language_has_network_access():
     outside = {"bash": ["bash", "-c"], "python": [sys.executable, "-c"], "javascript": ["node", "-e"]}
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
@@ -134,7 +134,7 @@ def they_have_no_network():
 
 
 @test
-def only_their_directory_is_writable():
+def programs_can_write_only_to_their_directory():
     def check(language, text):
         r = code(language, text)
         eq((r["exit_code"], r["stdout"].split()[-1]), (0, "in"), f"{language}: {r}")
@@ -147,7 +147,7 @@ def only_their_directory_is_writable():
 
 
 @test
-def their_directory_can_be_full():
+def a_full_directory_is_reported_in_every_language():
     def check(language, text):
         r = code(language, text, limits={"memory": "512m"})
         ok(int(r["stdout"].split()[-1]) < 68 << 20 and ("space" in r["stdout"] + r["stderr"] or "ENOSPC" in r["stdout"]), f"{language}: {r}")
@@ -157,7 +157,7 @@ def their_directory_can_be_full():
 
 
 @test
-def their_output_can_be_huge_and_binary():
+def every_language_can_write_huge_and_binary_output():
     def huge(language, text):
         r = code(language, text, max_output="2m")
         eq((r["exit_code"], len(r["stdout"]), set(r["stdout"]), r["stdout_truncated"]), (0, 2 << 20, {"x"}, True), language)
@@ -172,7 +172,7 @@ def their_output_can_be_huge_and_binary():
 
 
 @test
-def they_leave_artifacts():
+def every_language_can_create_artifacts():
     def check(language, text):
         r = code(language, text, artifacts=["**"])
         eq(([(a["path"], a["content"]) for a in r["artifacts"]], r["artifacts_complete"]), ([("out/a.txt", "made")], True), f"{language}: {r}")
@@ -180,7 +180,7 @@ def they_leave_artifacts():
 
 
 @test
-def errors_have_the_lines_of_the_source():
+def errors_have_the_line_numbers_of_the_source():
     r = code("typescript", "const a = 1\nlet x: = 1")
     ok(r["phase"] == "compile" and "main.ts:2:7" in r["stderr"], r)
     r = code("typescript", "type T = number\nconst f = (x: T) => {\n  throw new Error('bang')\n}\nf(1)")

@@ -77,7 +77,7 @@ def waited_posture():
 
 
 @test
-def a_program_finds_its_usual_environment():
+def a_waiting_interpreter_has_the_usual_environment():
     warm_up()
     warm = waited_posture()
     with World() as cold:
@@ -88,7 +88,7 @@ def a_program_finds_its_usual_environment():
 
 
 @test
-def stdin_results_and_errors_are_the_same():
+def stdin_results_and_errors_are_the_same_as_without_waiting():
     warm_up()
     echo = "import sys; sys.stdout.write(sys.stdin.read()[::-1]); sys.exit(7)"
     eq([code(echo, stdin="abc")[k] for k in ("stdout", "exit_code")], ["cba", 7], "stdin and status")
@@ -102,7 +102,7 @@ def stdin_results_and_errors_are_the_same():
 
 
 @test
-def a_program_over_a_pipes_size_arrives_whole():
+def a_program_larger_than_a_pipe_arrives_whole():
     warm_up()
     text = "x = '" + "y" * 60000 + "'\nprint(len(x))\n"
     eq(code(text)["stdout"], "60000\n", "60 KB")
@@ -110,7 +110,7 @@ def a_program_over_a_pipes_size_arrives_whole():
 
 
 @test
-def each_is_used_once_and_has_its_own_random_numbers():
+def each_interpreter_is_used_once_and_has_different_random_numbers():
     seen = set()
     for _ in range(12):
         r = code("import os, random\nopen('left', 'x')\nprint(hash('a'), random.random(), os.listdir('.'))")
@@ -121,7 +121,7 @@ def each_is_used_once_and_has_its_own_random_numbers():
 
 
 @test
-def time_is_counted_from_the_program():
+def the_timeout_starts_with_the_program():
     warm_up()
     r = code("import subprocess, time\nprint('begun', flush=True)\nsubprocess.Popen(['sleep', '5037.25'])\ntime.sleep(60)",
              timeout_ms=3000)
@@ -131,7 +131,7 @@ def time_is_counted_from_the_program():
 
 
 @test
-def javascript_waits_too():
+def javascript_interpreters_wait_too():
     if not shutil.which("node", path="/usr/local/bin:/usr/bin:/bin"):
         raise Skip("this machine has no node")
     for text, want in (("console.log(__filename, require('fs').readFileSync(0, 'utf8'))", "/sandbox/main.js abc\n"),
@@ -143,7 +143,7 @@ def javascript_waits_too():
 
 
 @test
-def many_at_once():
+def many_programs_can_use_waiting_interpreters_at_the_same_time():
     replies = together(16, lambda i: [code(f"print({i} * {n})")["stdout"] for n in range(4)])
     eq(replies, [[f"{i * n}\n" for n in range(4)] for i in range(16)], "results")
     until(lambda: len(waiting()) <= 2 * EACH, lambda: f"too many wait: {waiting()}")
@@ -167,7 +167,7 @@ def a_missing_image_is_an_error():
 
 
 @test
-def nothing_is_left_of_a_killed_service():
+def a_killed_service_leaves_no_waiting_interpreter():
     warm_up()
     world.kill("api", "warden")
     world.start()
@@ -176,7 +176,7 @@ def nothing_is_left_of_a_killed_service():
 
 
 @test
-def idle_interpreters_give_way_to_other_runs():
+def idle_interpreters_are_ended_for_other_runs():
     with World(config=f"code:\n  warm: {EACH}\nquota:\n  sandboxes: {EACH + 1}\n") as small:
         code("1", w=small)
         until(lambda: len(waiting(small)) == EACH, "no interpreter waits")
@@ -186,7 +186,7 @@ def idle_interpreters_give_way_to_other_runs():
 
 
 @test
-def no_process_can_reach_a_waiting_interpreter():
+def clients_cannot_access_a_waiting_interpreter():
     warm_up()
     for box in waiting():
         for e in world.get(f"/v1/sandboxes/{box}/execs")["execs"]:
@@ -197,7 +197,7 @@ def no_process_can_reach_a_waiting_interpreter():
 
 
 @test
-def a_tenant_has_its_own():
+def waiting_interpreters_are_not_shared_between_tenants():
     token = world.token("exec", "write", "read", tenant="other")
     warm_up()
     ok(not posture(token=token)[0], "another tenant's first program got a process that waited")
@@ -205,7 +205,7 @@ def a_tenant_has_its_own():
 
 
 @test
-def none_outlives_a_revoked_token():
+def waiting_interpreters_end_when_the_token_is_revoked():
     token = world.post("/v1/tokens", {"name": "short", "scopes": ["exec", "write"], "tenant": "leaving"}, status=201)
     world.post("/v1/code", {"language": "python", "code": "1"}, token=token["secret"])
     def theirs():

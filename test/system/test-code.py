@@ -26,7 +26,7 @@ def a_timeout_ends_all_processes():
 
 
 @test
-def files_come_and_artifacts_go():
+def files_are_written_and_artifacts_returned():
     r = code("bash", "cat a/b/text raw | od -An -tx1; mkdir -p out/deep; echo é >out/deep/a.txt; printf '\\0\\377' >out/b.bin;"
              " ln -s /etc/passwd out/link; ln -s /etc out/dir; mkfifo out/fifo; echo no >other", files={"a/b/text": "hi"},
              files_base64={"raw": base64.b64encode(b"\0\xff").decode()}, artifacts=["out/**"])
@@ -40,13 +40,13 @@ def files_come_and_artifacts_go():
 
 
 @test
-def output_is_cut_and_marked():
+def long_output_is_truncated_and_marked():
     r = code("bash", "printf 'é%.0s' {1..100}; echo bad >&2", max_output=33)
     eq((r["stdout"], r["stdout_truncated"], r["stderr"], r["stderr_truncated"]), ("é" * 16, True, "bad\n", False), r)
 
 
 @test
-def a_stream_has_the_same_in_pieces():
+def a_stream_has_the_output_and_result_of_a_run():
     program = {"language": "bash", "code": "echo a; echo b >&2; printf '\\377'; exit 3", "timeout_ms": LONG}
     for sse in (False, True):
         body = w.ask("POST", "/v1/code/stream", program, query={"format": "sse" if sse else "ndjson"}, status=200).body.decode()
@@ -82,7 +82,7 @@ def errors_name_the_cause():
 
 
 @test
-def many_run_at_the_same_time():
+def many_programs_run_at_the_same_time():
     got = together(12, lambda i: code("bash", f"echo {i}; exit {i}"))
     eq([(r["stdout"], r["exit_code"]) for r in got], [(f"{i}\n", i) for i in range(12)], "results")
     until(lambda: w.sandboxes() == [], "no sandbox is left")

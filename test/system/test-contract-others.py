@@ -129,13 +129,13 @@ class Sshd:
 
 
 @test
-def command_by_ssh():
+def the_command_backend_over_ssh_fulfils_the_contract():
     with Sshd() as sshd:
         contract("command", sshd.config())
 
 
 @test
-def command_by_the_docker_program():
+def the_command_backend_with_the_docker_cli_fulfils_the_contract():
     with Docker() as docker:
         with open(rootfs(), "rb") as f:
             docker.call("import", "-", "contract:1", stdin=f)
@@ -151,14 +151,14 @@ def command_by_the_docker_program():
 
 
 @test
-def gvisor():
+def the_gvisor_backend_fulfils_the_contract():
     if not ROOT or not shutil.which("runsc", path=PATH):
         raise Skip("needs root and runsc")
     contract("gvisor", {"kind": "gvisor", "name": "gvisor"}, image="host")
 
 
 @test
-def docker():
+def the_docker_backend_fulfils_the_contract():
     with Docker() as daemon:
         daemon.call("import", "-", "contract:1", input=tar(host_like()))
         contract("docker", {"kind": "docker", "socket": daemon.socket}, image="contract:1")

@@ -99,7 +99,7 @@ def first_stage(root, base):
 
 
 @test
-def the_audit_service_is_not_there():
+def the_audit_service_appears_to_be_absent():
     """Not refused: that programs take for a service that is there and cannot be reached."""
     code = ("import errno, socket\n"
             "for protocol in (9, 8, 12, 0):\n"

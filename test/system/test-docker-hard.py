@@ -97,7 +97,7 @@ def a_container_with_the_same_name_is_not_used():
 
 
 @test
-def an_impostor_after_the_container_was_removed():
+def a_container_that_replaced_a_removed_one_is_not_used():
     d = docker()
     with world(d) as w:
         x = make(w)
@@ -137,7 +137,7 @@ def a_command_that_ended_with_its_container_is_lost():
 
 
 @test
-def a_daemon_that_is_down_is_a_backend_that_is_unavailable():
+def a_stopped_daemon_makes_the_backend_unavailable():
     d = docker()
     with world(d) as w:
         x = make(w)

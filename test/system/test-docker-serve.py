@@ -40,7 +40,7 @@ def names(d, *options):
 
 
 @test
-def code_runs_in_a_container_that_is_then_gone():
+def code_runs_in_a_container_that_is_then_removed():
     d = docker()
     with world(d) as w:
         def ask(language, text, **more):
@@ -60,7 +60,7 @@ def code_runs_in_a_container_that_is_then_gone():
 
 
 @test
-def a_container_that_is_killed_is_a_sandbox_that_died():
+def a_sandbox_fails_when_its_container_is_killed():
     d = docker()
     with world(d) as w:
         lives, dies, goes = (w.post("/v1/sandboxes", {"backend": "docker", "image": IMAGE}, status=201)["id"] for _ in range(3))
@@ -81,7 +81,7 @@ def a_container_that_is_killed_is_a_sandbox_that_died():
 
 
 @test
-def a_container_knows_its_own_name():
+def a_container_can_resolve_its_name():
     """Without a network the daemon does not write it into /etc/hosts by itself."""
     d = docker()
     with world(d) as w:
@@ -106,7 +106,7 @@ def bare(d):
 
 
 @test
-def an_image_without_a_shell():
+def commands_run_in_an_image_without_a_shell():
     """Commands run, are told apart from those that cannot, and end when they are told to; the rest says what it lacks."""
     d = docker()
     bare(d)
@@ -132,7 +132,7 @@ def an_image_without_a_shell():
 
 
 @test
-def files_and_ports_of_an_image_without_a_shell():
+def files_and_ports_work_in_an_image_without_a_shell():
     """By the guest agent: nothing of the image's is asked to do it."""
     d = docker()
     bare(d)
@@ -184,7 +184,7 @@ def files_and_ports_of_an_image_without_a_shell():
 
 
 @test
-def no_network_and_a_root_that_is_read_only():
+def a_sandbox_can_have_no_network_and_a_read_only_root():
     """Each beside one that has it."""
     d = docker()
     bare(d)
@@ -212,7 +212,7 @@ def no_network_and_a_root_that_is_read_only():
 
 
 @test
-def a_service_finds_its_own_and_only_its_own():
+def a_service_finds_only_its_own_containers():
     d = docker()
     with world(d) as mine, world(d) as theirs:
         boxes = [w.post("/v1/sandboxes", {"backend": "docker", "image": IMAGE}, status=201)["id"] for w in (mine, theirs)]
@@ -231,7 +231,7 @@ def a_service_finds_its_own_and_only_its_own():
 
 
 @test
-def files_of_a_container_that_is_frozen():
+def file_requests_for_a_frozen_container_are_refused():
     """Behind the service's back: that is said, and what was given up is not done when it goes on."""
     d = docker()
     with world(d) as w:
@@ -248,7 +248,7 @@ def files_of_a_container_that_is_frozen():
 
 
 @test
-def a_daemon_that_is_restarted_in_the_middle():
+def requests_are_answered_when_the_daemon_restarts():
     """Of a command, of one in a session, and of a create: each is told how it ended, and nothing is left."""
     with Docker() as d:
         d.call("import", "-", IMAGE, input=tar(host_like()))
@@ -288,7 +288,7 @@ def a_daemon_that_is_restarted_in_the_middle():
 
 
 @test
-def a_command_for_a_container_that_is_frozen():
+def a_command_for_a_frozen_container_is_refused():
     """Behind the service's back: why it is not run is said, and it runs when that is over."""
     d = docker()
     with world(d) as w:
@@ -349,7 +349,7 @@ def pause_is_waiting(w, box):
 
 
 @test
-def a_pause_waits_for_commands_that_start():
+def a_pause_waits_for_commands_that_are_starting():
     """Frozen in the middle of its start, a command would hold up the daemon, and the sandbox's deletion."""
     with Proxy(docker()) as d, world(d) as w:
         box = w.post("/v1/sandboxes", {"backend": "docker", "image": IMAGE}, status=201)["id"]
@@ -421,7 +421,7 @@ def requests_that_docker_cannot_fulfil_are_refused():
 
 
 @test
-def a_registry_that_is_not_listed_is_not_asked():
+def a_registry_that_is_not_listed_is_not_contacted():
     """The daemon follows where a registry leads, and cannot be watched: so it is not sent there at all."""
     d, ref = docker(), registry().push(simple("unlisted"), "docker/unlisted", "1")
     with World(config=f"backends:\n  docker:\n    kind: docker\n    socket: {d.socket}\n") as w:
@@ -483,7 +483,7 @@ def an_image_is_pulled_with_progress():
 
 
 @test
-def a_command_that_has_no_daemon_leaves_nothing():
+def a_command_without_a_daemon_leaves_nothing_behind():
     d = docker()
     before = set(traces(RUN_DIR))
     for env, image, words in (({"DOCKER_HOST": "unix:///no/such.sock"}, IMAGE, "there is no socket '/no/such.sock'"),

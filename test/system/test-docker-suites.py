@@ -16,26 +16,28 @@ from serve_world import IMAGES  # pylint: disable=wrong-import-position
 SECONDS = 600  # for a suite, of a machine with much else to do
 # Of those that take long, the points that are another matter on this backend than on others.
 FILES = ("a_file_is_written_and_read", "a_killed_service_leaves_no_partial_files", "links_are_followed_inside",
-         "users_have_their_own_rights", "an_archive_goes_up_and_comes_down", "changes_are_reported")
-EXECS = ("results_are_exact", "directory_and_user", "a_timeout_kills_the_whole_tree",
-         "a_timeout_kills_a_command_that_has_hardly_begun", "signals_reach_the_right_processes",
+         "users_have_their_own_rights", "an_archive_is_uploaded_and_downloaded", "changes_are_reported")
+EXECS = ("results_are_exact", "directory_user_and_environment_are_set", "a_timeout_kills_the_whole_tree",
+         "a_timeout_kills_a_command_that_has_just_started", "signals_reach_the_right_processes",
          "dropped_output_is_counted_to_the_byte", "stdin_is_streamed", "a_command_that_does_not_read_delays_only_itself")
-DURABLE = ("a_stream_continues_at_its_cursor", "execs_that_end_while_no_service_runs",
-           "a_stop_leaves_sandboxes_and_the_next_start_finds_them", "a_sandbox_that_ended_by_itself_has_failed")
-REX = ("a_session_outlives_the_service", "an_interrupt_that_is_ignored", "an_interrupt_from_another_client",
-       "a_command_waits_for_the_one_before", "a_shell_that_is_changed_by_its_commands",
-       "patterns_and_texts_that_are_expected", "archives", "files_end_inside")
-OVERDUE = ("a_paused_sandbox_with_an_overdue_exec_is_deleted", "a_pause_in_the_middle_of_a_kill",
-           "hundreds_are_overdue_when_the_service_comes_back")
-MCP = ("a_session_has_one_sandbox_until_it_ends", "a_command_gives_its_output_and_its_result", "progress_has_the_output_so_far",
-       "files_are_written_read_and_edited", "bytes_go_up_and_down", "directories_are_listed_and_searched",
+DURABLE = ("a_stream_continues_at_its_cursor", "the_ends_of_execs_are_recorded_after_a_restart",
+           "a_stop_leaves_sandboxes_and_the_next_start_finds_them", "a_sandbox_whose_init_dies_has_failed")
+REX = ("a_session_outlives_the_service", "a_command_that_ignores_interrupts_is_ended", "another_client_can_interrupt_a_command",
+       "a_command_waits_for_the_previous_one", "commands_may_change_the_settings_of_the_shell",
+       "expected_patterns_and_texts_are_found", "archives_are_unpacked", "file_paths_stay_inside_the_sandbox")
+OVERDUE = ("a_paused_sandbox_with_an_overdue_exec_is_deleted", "a_pause_during_a_kill_does_not_prevent_it",
+           "hundreds_of_overdue_execs_are_ended_after_a_restart")
+MCP = ("a_session_has_one_sandbox_until_it_ends", "a_command_returns_its_output_and_result", "progress_messages_contain_the_output_so_far",
+       "files_are_written_read_and_edited", "binary_files_are_uploaded_and_downloaded", "directories_are_listed_and_searched",
        "a_shell_keeps_its_state", "files_logs_and_sandboxes_are_resources",
-       "subscribers_get_messages_about_output", "subscribers_get_messages_about_files", "a_modern_client_listens")
+       "subscribers_get_messages_about_output", "subscribers_get_messages_about_files", "a_modern_client_can_listen_for_messages")
 MCP_EDGES = ("tenants_do_not_see_each_other", "a_session_ends_with_its_token", "cancellation_kills_the_process",
-             "a_modern_client_that_leaves_cancels", "a_legacy_client_that_leaves_does_not_cancel",
+             "a_disconnecting_modern_client_cancels_its_call", "a_disconnecting_legacy_client_does_not_cancel_its_call",
              "a_killed_service_leaves_no_sandbox")
-ESCAPES = ("directories_inside_are_entered", "the_directory_of_an_exec", "the_directory_of_a_session", "the_directory_of_a_swerex_command",
-           "links_that_were_planted_inside", "programs", "searches", "the_directory_of_a_sandbox", "files")
+ESCAPES = ("directories_inside_can_be_entered", "the_directory_of_an_exec_cannot_lead_outside",
+           "the_directory_of_a_session_cannot_lead_outside", "the_directory_of_a_swerex_command_cannot_lead_outside",
+           "links_created_inside_cannot_lead_outside", "the_path_of_a_program_cannot_lead_outside", "a_search_for_a_program_cannot_lead_outside",
+           "the_directory_of_a_sandbox_cannot_lead_outside", "file_paths_cannot_lead_outside")
 
 
 def suite(name, *points):
@@ -57,62 +59,62 @@ def suite(name, *points):
 
 
 @test
-def sessions():
+def the_session_tests_pass_on_docker():
     suite("test-sessions")
 
 
 @test
-def mcp():
+def the_mcp_tests_pass_on_docker():
     suite("test-mcp", *MCP)
 
 
 @test
-def mcp_edges():
+def the_mcp_edge_tests_pass_on_docker():
     suite("test-mcp-edges", *MCP_EDGES)
 
 
 @test
-def session_output():
+def the_session_output_tests_pass_on_docker():
     suite("test-session-output")
 
 
 @test
-def terminals():
+def the_terminal_tests_pass_on_docker():
     suite("test-terminals")
 
 
 @test
-def execs():
+def the_exec_tests_pass_on_docker():
     suite("test-serve-exec", *EXECS)
 
 
 @test
-def files():
+def the_file_tests_pass_on_docker():
     suite("test-files", *FILES)
 
 
 @test
-def durability():
+def the_durability_tests_pass_on_docker():
     suite("test-serve-durable", *DURABLE)
 
 
 @test
-def overdue():
+def the_overdue_tests_pass_on_docker():
     suite("test-overdue", *OVERDUE)
 
 
 @test
-def escapes():
+def the_escape_tests_pass_on_docker():
     suite("test-escape", *ESCAPES)
 
 
 @test
-def stop_and_start():
+def the_stop_and_start_tests_pass_on_docker():
     suite("test-stop-start")
 
 
 @test
-def swerex():
+def the_swerex_tests_pass_on_docker():
     suite("test-swerex", *REX)
 
 

@@ -71,7 +71,7 @@ def an_image():
 
 
 @test
-def the_first_word_is_an_image_by_its_form():
+def an_image_as_the_first_word_is_recognised_by_its_form():
     image = an_image()
     for service in ([], ["--daemon"]):
         eq(said("run", *service, image, "cat", "/mark"), "small\n", "a tag makes it an image")
@@ -249,7 +249,7 @@ def files_are_copied_between_sandboxes():
 
 
 @test
-def a_session_without_a_command_takes_lines():
+def a_session_without_a_command_reads_lines():
     box = said("create").strip()
     p = subprocess.run([WARREN, "session", box], input="cd /tmp\nX=5\npwd\necho $X\nfalse\n", stdout=subprocess.PIPE, text=True,
                        stderr=subprocess.PIPE, env=environ(), timeout=60, check=False)
@@ -292,7 +292,7 @@ def a_limit_above_the_machines_is_reported():
 
 
 @test
-def processes_have_names():
+def processes_of_the_service_have_readable_names():
     def title(pid):
         with open(f"/proc/{pid}/cmdline", encoding="utf-8") as f:
             return f.read().rstrip("\0")
@@ -300,7 +300,7 @@ def processes_have_names():
 
 
 @test
-def aliases_are_listed_as_such():
+def aliases_are_listed_as_aliases():
     shown = said("--help")
     for alias, of in (("ps", "ls"), ("unpause", "resume"), ("rmi", "image rm")):
         ok(any(line.split()[:1] == [alias] and f"Alias of '{of}'." in line for line in shown.splitlines()), f"{alias} in {shown}")

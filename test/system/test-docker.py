@@ -107,7 +107,7 @@ def containers(d):
 
 
 @test
-def streams_and_exit_codes():
+def streams_and_exit_codes_are_returned():
     with Box(docker().socket) as b:
         p = b.run("exec", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
         eq((p.returncode, p.stdout, p.stderr), (7, b"out\n", b"err\n"))
@@ -123,7 +123,7 @@ def streams_and_exit_codes():
 
 
 @test
-def commands_that_cannot_be_started():
+def commands_that_cannot_be_started_are_reported():
     with Box(docker().socket) as b:
         for args, code, words in (
                 (["--", "no-such-command"], 2, "no-such-command"), (["--", "/etc/passwd"], 13, "permission denied"),
@@ -138,7 +138,7 @@ def commands_that_cannot_be_started():
 
 
 @test
-def input_binary_and_large():
+def large_binary_input_is_passed_unchanged():
     data = noise(30 * MIB)
     with Box(docker().socket) as b:
         p = b.run("exec", "-i", "--", "cat", data=data)
@@ -156,7 +156,7 @@ def input_binary_and_large():
 
 
 @test
-def a_reader_that_is_gone():
+def a_command_continues_when_its_reader_is_gone():
     """The command goes on to its end; and what it writes meanwhile stops nobody."""
     with Box(docker().socket) as b:
         p = b.start("exec", "--", "sh", "-c", "seq 200000; echo done > /tmp/done")
@@ -184,7 +184,7 @@ def unread_stdout_does_not_block_stderr():
 
 
 @test
-def user_directory_environment():
+def user_directory_and_environment_are_set():
     with Box(docker().socket, user="app", workdir="/made/here", env=["A=of sandbox", "B=b"], hostname="burrow") as b:
         # Who commands are is remembered by the shim; the first process is root, and opens files for it.
         eq(b.sh("id -u; id -g; pwd; echo $A $B; hostname", "-u", "app"), "1234\n1235\n/made/here\nof sandbox b\nburrow\n")
@@ -219,7 +219,7 @@ def termios_size(fd, rows, cols):
 
 
 @test
-def terminals():
+def terminals_have_a_size_and_pass_keys_on():
     with Box(docker().socket) as b:
         wait_for = "until test \"$(stty size 2>/dev/null)\" = '{}'; do sleep 0.05; done; "
         code, seen = on_terminal(b, wait_for.format("31 99") + "tty; stty size; exit 5")
@@ -235,7 +235,7 @@ def terminals():
 
 
 @test
-def a_relay_that_is_ended():
+def a_killed_relay_does_no_harm():
     with Box(docker().socket) as b:
         p = b.start("exec", "--", "sleep", "1000")
         while "sleep 1000" not in b.sh("ps"):
@@ -247,7 +247,7 @@ def a_relay_that_is_ended():
 
 
 @test
-def no_client_waits_for_another():
+def clients_do_not_wait_for_each_other():
     """One that nobody reads from, and thirty beside it."""
     with Box(docker().socket) as b:
         stuck = b.start("exec", "--", "sh", "-c", "while :; do echo y; done")
@@ -266,7 +266,7 @@ def no_client_waits_for_another():
 
 
 @test
-def labels_name_and_owner():
+def containers_are_identified_by_name_and_labels():
     d = docker()
     with Box(d.socket) as b:
         (told,) = json.loads(d.call("inspect", f"warren-{b.id}"))
@@ -285,7 +285,7 @@ def labels_name_and_owner():
 
 
 @test
-def posture():
+def a_container_has_the_expected_restrictions():
     d = docker()
     with Box(d.socket) as b:
         (told,) = json.loads(d.call("inspect", f"warren-{b.id}"))
@@ -322,7 +322,7 @@ def orphans_are_reaped():
 
 
 @test
-def limits():
+def limits_are_enforced_by_docker():
     d = docker()
     with Box(d.socket, memory=64 * MIB, cpu_millis=1500, pids=20, nofile=77) as b:
         host = json.loads(d.call("inspect", f"warren-{b.id}"))[0]["HostConfig"]
@@ -367,7 +367,7 @@ def unsupported_options_are_refused():
 
 
 @test
-def mounts():
+def mounts_are_created():
     path = folder()
     with open(f"{path}/f", "w", encoding="ascii") as f:
         f.write("host\n")
@@ -398,7 +398,7 @@ def the_checked_file_is_the_mounted_file():
 
 
 @test
-def pause_and_resume():
+def a_container_is_paused_and_resumed():
     with Box(docker().socket) as b:
         b.call("pause")
         b.call("pause")
@@ -413,7 +413,7 @@ def pause_and_resume():
 
 
 @test
-def an_image_with_nothing_in_it():
+def an_empty_image_can_be_used():
     with Box(docker().socket, image="empty:1") as b:
         p = b.run("exec", "--", "sh")
         ok(p.returncode == 126 and b'"sh"' in p.stderr, p.stderr)
@@ -427,7 +427,7 @@ def an_image_with_nothing_in_it():
 
 
 @test
-def files_by_archives():
+def files_are_copied_as_archives():
     with Box(docker().socket) as b:
         long = "n" * 200
         for path, data in (("/tmp/a", b""), ("/tmp/b", noise(512)), (f"/tmp/{long}", b"long"), ("/tmp/\u00fc \n'\"", b"odd"), ("/top", b"x" * 513)):
@@ -496,7 +496,7 @@ def images_are_loaded_from_archives():
 
 
 @test
-def killed_from_outside():
+def a_container_killed_from_outside_is_reported_as_lost():
     d = docker()
     with Box(d.socket) as b:
         p = b.start("exec", "--", "sleep", "1000")
@@ -521,7 +521,7 @@ def killed_from_outside():
 
 
 @test
-def no_daemon():
+def a_missing_daemon_is_reported():
     path = f"{folder()}/s"
     b = Box(path, create=False)
     b.bad("create", '{"image": "base:1"}', code="EHOSTDOWN", words=["docker: ", "there is no socket", path, "systemctl start docker"])
@@ -577,7 +577,7 @@ class Silent:
 
 
 @test
-def a_daemon_that_is_silent_or_never_ends():
+def a_silent_daemon_causes_a_timeout():
     """Each step ends by itself, with its name; what was never asked for need not be removed."""
     head = b"HTTP/1.1 200 OK\r\n"
     for words in ((), (head + b"\r\n", b"["), (head, b"X: y\r\n")):
@@ -593,7 +593,7 @@ def a_daemon_that_is_silent_or_never_ends():
 
 
 @test
-def a_daemon_that_stops_answering():
+def a_daemon_that_stops_answering_is_reported():
     """After it said that there is an exec: whether it runs is then not known, but it was not started."""
     path = f"{folder()}/s"
     made = http(b'{"Id":"' + b"ab" * 32 + b'"}', "201 Created")
@@ -643,7 +643,7 @@ def http(body, status="200 OK"):
 
 
 @test
-def a_daemon_that_is_not_docker():
+def answers_that_are_not_from_docker_are_refused():
     path = f"{folder()}/s"
     made = http(b'{"Id":"' + b"ab" * 32 + b'"}', "201 Created")
     b = Box(path, create=False)
@@ -666,7 +666,7 @@ def a_daemon_that_is_not_docker():
 
 
 @test
-def a_daemon_without_disk_space():
+def a_daemon_without_disk_space_is_reported():
     """Whatever it was doing: that is no fault of the image's, nor of the request's."""
     path = f"{folder()}/s"
     full = b'{"message":"mkdir /var/lib/docker/overlay2/x: no space left on device"}'
@@ -685,7 +685,7 @@ def a_daemon_without_disk_space():
 
 
 @test
-def a_daemon_that_is_restarted():
+def a_restarted_daemon_is_handled():
     with Docker() as d:
         d.call("import", "-", "base:1", input=tar(members()))
         b = Box(d.socket)
@@ -715,7 +715,7 @@ def a_daemon_that_is_restarted():
 
 
 @test
-def nothing_is_left():
+def no_container_is_left_behind():
     d = docker()
     eq(containers(d), [])
     eq(d.call("volume", "ls", "-q"), b"")
@@ -725,7 +725,7 @@ def nothing_is_left():
 
 
 @test
-def podman_answers_as_well():
+def podman_can_be_used_instead_of_docker():
     if not ROOT or not shutil.which("podman"):
         raise Skip("podman is not installed, or we are not root")
     path = folder()

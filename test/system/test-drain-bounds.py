@@ -98,7 +98,7 @@ def opened_tunnel(w, box):
 
 
 @test
-def a_tunnel_ends():
+def a_tunnel_ends_when_the_service_stops():
     with World() as w:
         box = w.create()
         idle, busy = opened_tunnel(w, box), opened_tunnel(w, box)
@@ -115,7 +115,7 @@ def a_tunnel_ends():
 
 
 @test
-def a_pull_ends():
+def a_pull_ends_when_the_service_stops():
     """Of a registry that takes the connection and says nothing."""
     with socket.create_server(("127.0.0.1", free_port())) as silent:
         where = f"127.0.0.1:{silent.getsockname()[1]}"
@@ -133,7 +133,7 @@ def a_pull_ends():
 
 
 @test
-def an_upload_ends():
+def an_upload_ends_when_the_service_stops():
     with World() as w:
         box = w.create()
         w.ask("PUT", f"/v1/sandboxes/{box}/files", b"before", query={"path": "/tmp/x"}, status=201)
@@ -150,7 +150,7 @@ def an_upload_ends():
 
 
 @test
-def a_download_that_is_read_slowly_ends():
+def a_slow_download_ends_when_the_service_stops():
     def sip(s, over):
         with contextlib.suppress(OSError):
             while not over.wait(0.1) and s.recv(1000):

@@ -29,7 +29,7 @@ def archive(*names):
 
 
 @test
-def a_file_below_many_directories_that_are_missing():
+def missing_directories_of_a_deep_path_are_created():
     box = w.create()
     for n in (1, 200, 600, 2000):
         r = w.ask("PUT", f"/v1/sandboxes/{box}/files/tar?path=/tmp/t{n}", archive(deep(n), deep(n, "g")))
@@ -43,7 +43,7 @@ def a_file_below_many_directories_that_are_missing():
 
 
 @test
-def output_from_past_its_end():
+def reading_output_past_its_end_is_an_error():
     box = w.create()
     e = w.exec(box, "echo 12345; sleep 1000")
     path = f"/v1/sandboxes/{box}/execs/{e}/output"

@@ -114,7 +114,7 @@ def the_check_detects_an_escape():
 
 
 @test
-def directories_inside_are_entered():
+def directories_inside_can_be_entered():
     """What is refused below is refused for what it is."""
     world.run(box, ["sh", "-c", "mkdir -p /tmp/link && ln -sfn /usr/bin /tmp/link/good"])
     for cwd in ("/", "/tmp", "/usr/bin", "/tmp/link/good"):
@@ -124,17 +124,17 @@ def directories_inside_are_entered():
 
 
 @test
-def the_directory_of_an_exec():
+def the_directory_of_an_exec_cannot_lead_outside():
     all_refused(run_at(p) for p in paths(every=True))
 
 
 @test
-def the_directory_of_an_exec_behind_a_descriptor():
+def an_exec_cannot_leave_through_a_descriptor():
     all_refused(run_at(p) for p in paths("/" + UP + "etc"))
 
 
 @test
-def the_directory_of_a_terminal():
+def the_directory_of_a_terminal_cannot_lead_outside():
     def refused(cwd):
         try:
             with Socket(world.socket, f"/v1/sandboxes/{box}/terminals", query={"shell": "sh", "cwd": cwd}) as s:
@@ -148,7 +148,7 @@ def the_directory_of_a_terminal():
 
 
 @test
-def the_directory_of_a_session():
+def the_directory_of_a_session_cannot_lead_outside():
     def refused(cwd):
         r = world.ask("POST", f"/v1/sandboxes/{box}/sessions", {"cwd": cwd})
         if r.status != 201:
@@ -164,7 +164,7 @@ def the_directory_of_a_session():
 
 
 @test
-def the_directory_of_a_swerex_command():
+def the_directory_of_a_swerex_command_cannot_lead_outside():
     def refused(cwd):
         r = world.ask("POST", f"/swerex/{box}/execute", {"command": ["sh", "-c", LOOK], "cwd": cwd})
         return judge(r, f"swerex in {cwd}")
@@ -173,7 +173,7 @@ def the_directory_of_a_swerex_command():
 
 
 @test
-def links_that_were_planted_inside():
+def links_created_inside_cannot_lead_outside():
     names = list(paths())
     script = "mkdir -p /tmp/l && cd /tmp/l && i=0 && while read -r to; do ln -sfn \"$to\" $i; i=$((i+1)); done"
     world.ask("PUT", f"/v1/sandboxes/{box}/files", "".join(n + "\n" for n in names).encode(), query={"path": "/tmp/names"})
@@ -183,12 +183,12 @@ def links_that_were_planted_inside():
 
 
 @test
-def programs():
+def the_path_of_a_program_cannot_lead_outside():
     all_refused(program_refused(p, p) for p in paths("/" + UP + "usr/bin/sh"))
 
 
 @test
-def searches():
+def a_search_for_a_program_cannot_lead_outside():
     all_refused(program_refused(p, "sh", env={"PATH": p}) for p in paths("/" + UP + "usr/bin"))
 
 
@@ -206,7 +206,7 @@ def sandbox_refused(what, look, **spec):
 
 
 @test
-def the_directory_of_a_sandbox():
+def the_directory_of_a_sandbox_cannot_lead_outside():
     def refused(path):
         return sandbox_refused(f"workdir {path}", ["sh", "-c", LOOK], workdir=path)
     ok(not refused("/tmp"), "/tmp is refused")
@@ -218,7 +218,7 @@ def the_directory_of_a_sandbox():
 
 
 @test
-def the_directory_that_an_image_names():
+def the_directory_of_an_image_cannot_lead_outside():
     needs("image")
     from oci_world import Image, Layer, Store, base, directory, layout  # pylint: disable=import-outside-toplevel
     names = list(paths()) if FAST or SOAK else list(paths())[:16]
@@ -234,7 +234,7 @@ def the_directory_that_an_image_names():
 
 
 @test
-def where_mounts_go():
+def mount_targets_cannot_lead_outside():
     needs("mounts")
 
     def refused(target):
@@ -246,7 +246,7 @@ def where_mounts_go():
 
 
 @test
-def files():
+def file_paths_cannot_lead_outside():
     where = f"/v1/sandboxes/{box}/files"
     eq(world.ask("GET", where, query={"path": "/etc/passwd"}).status, 200, "a file")
     for p in paths("/" + UP + "etc/hostname"):
@@ -289,7 +289,7 @@ def leads_out(pid, fd):
 
 
 @test
-def init_has_no_way_out():
+def init_has_no_access_to_the_outside():
     needs("init")
     pid = inits(box)
     fds = sorted(os.listdir(f"/proc/{pid}/fd"), key=int)
@@ -318,7 +318,7 @@ time.sleep(60)
 
 
 @test
-def between_fork_and_execve_nothing_of_init_is_visible():
+def nothing_of_init_is_visible_between_fork_and_execve():
     """A lease on the program holds up execve(2): that is when its path was looked up, and what could be found."""
     needs("init")
     b = world.create()
@@ -358,7 +358,7 @@ def between_fork_and_execve_nothing_of_init_is_visible():
 
 
 @test
-def an_ordinary_users_sandboxes():
+def sandboxes_of_an_ordinary_user_cannot_be_left():
     """The same of `warren run` by somebody who is not root."""
     needs("init")
     uid = 54321
@@ -393,7 +393,7 @@ print(tried("/fresh", "/fresher"), tried("/dev", "/tmp/dev"), tried("/dev/pts", 
 
 
 @test
-def names_that_init_opens_stay_inside():
+def paths_that_init_opens_stay_inside():
     """init opens the terminal and looks at processes by names in /dev and /proc: root inside cannot put links there."""
     needs("init")
     eq(world.run(box, ["python3", "-c", MOVE])["stdout"], "done EXDEV EBUSY EBUSY\n", "renames")

@@ -54,7 +54,7 @@ def workers(box):
 
 
 @test
-def written_files_count_as_the_sandboxs_memory():
+def written_files_are_charged_to_the_sandboxs_memory():
     box = w.create(limits={"memory": "128m", "disk": "48m"}, mounts=[{"target": "/t", "size": "24m"}])
     put(box, "/tmp/small", b"x")
     before = memory(box)
@@ -239,7 +239,7 @@ os.kill(child, 9)
 
 
 @test
-def nothing_inside_reaches_a_worker():
+def processes_inside_cannot_access_a_worker():
     box = w.create()
     eq(stat(box, "/").status, 200)
     eq(put(box, "/tmp/reach.py", REACH).status, 201)

@@ -151,7 +151,7 @@ def chunked_bodies_are_written():
 
 
 @test
-def ranges_and_etags():
+def ranges_and_etags_are_supported():
     with Files() as f:
         f.put("/tmp/x", b"0123456789")
         for text, status, body, where in (
@@ -205,7 +205,7 @@ def begin_upload(f, path, whole, part):
 
 
 @test
-def a_request_that_breaks_off_changes_nothing():
+def an_aborted_upload_changes_nothing():
     with Files() as f:
         f.put("/tmp/d/x", b"old")
         s = begin_upload(f, "/tmp/d/x", 1000000, b"n" * 200000)
@@ -257,7 +257,7 @@ def links_are_followed_inside():
 
 
 @test
-def special_files_block_no_client():
+def special_files_do_not_block_clients():
     with Files() as f:
         f.run("mkfifo /tmp/fifo; mkdir /tmp/t; mkfifo /tmp/t/fifo; echo needle > /tmp/t/x")
         for path in ("/tmp/fifo", "/dev/zero", "/dev/null", "/dev/tty", "/dev/ptmx"):
@@ -303,7 +303,7 @@ def users_have_their_own_rights():
 
 
 @test
-def directories_are_listed_made_moved_and_removed():
+def directories_are_listed_created_moved_and_removed():
     with Files() as f:
         eq(f.post("mkdir", 201, path="/w/a/b", mode="0700")["mode"], "0700", "mode")
         eq(f.stat("/w/a")["mode"], "0755", "mode of one on the way")
@@ -334,7 +334,7 @@ def directories_are_listed_made_moved_and_removed():
 
 
 @test
-def a_move_replaces_and_never_moves_into():
+def a_move_replaces_its_target_and_never_moves_into_it():
     with Files() as f:
         f.run("mkdir -p /m/empty /m/d/e /m/full/x /m/target; echo 1 >/m/file; echo 2 >/m/file2; ln -s /m/target /m/link; "
               "ln -s /m/target /tmp/link")
@@ -352,7 +352,7 @@ def a_move_replaces_and_never_moves_into():
 
 
 @test
-def modes_and_owners_of_trees():
+def modes_and_owners_of_trees_are_changed():
     with Files() as f:
         f.run("mkdir -p /t/a/b /out; touch /t/x /t/a/y /t/a/b/z /out/o; chmod 600 /out/o; ln -s /out/o /t/a/link; "
               "ln -s /out /t/dirlink")
@@ -367,7 +367,7 @@ def modes_and_owners_of_trees():
 
 
 @test
-def large_and_deep_trees():
+def large_and_deep_trees_are_listed_and_removed():
     with Files(limits={"memory": "512m"}) as f:
         f.run("mkdir -p /t/many; cd /t/many; seq 10000 | xargs touch; cd /t; d=$(printf 'd/%.0s' $(seq 1000)); "
               "mkdir -p $d; touch ${d}bottom", timeout_ms=60000)
@@ -432,7 +432,7 @@ DIR, SYM, HARD = tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
 
 
 @test
-def an_archive_goes_up_and_comes_down():
+def an_archive_is_uploaded_and_downloaded():
     with Files() as f:
         long = "long/" + "n" * 120 + "/" + "m" * 150
         entries = [("d", (DIR, "")), ("d/a", b"alpha"), ("d/b", noise(700001)), ("l", (SYM, "d/a")), ("h", (HARD, "d/a")),
@@ -498,7 +498,7 @@ def an_archive_that_is_cut_short_by_a_kill_can_be_sent_again():
 
 
 @test
-def files_of_an_archive_replace_others():
+def files_of_an_archive_replace_existing_files():
     with Files() as f:
         f.put("/up/file", b"old")
         f.put("/up/dir/x", b"old")
@@ -557,7 +557,7 @@ def hostile_archives_stay_inside():
 
 
 @test
-def a_window_of_compression_is_bounded():
+def the_compression_window_is_bounded():
     """What an archive has the service hold while it is unpacked, and says in its first bytes."""
     def zstd(data, window):  # in blocks that are not compressed
         head = b"\x28\xb5\x2f\xfd\x00" + bytes([(window - 10) << 3])
@@ -612,7 +612,7 @@ def files_are_found_by_name_and_content():
 
 
 @test
-def a_hostile_search_blocks_no_client():
+def a_hostile_search_does_not_block_other_clients():
     with Files() as f:
         f.put("/tmp/a", b"a" * (8 * MIB))
         done = []
@@ -682,7 +682,7 @@ def changes_are_reported():
 
 
 @test
-def swapped_links_do_not_lead_elsewhere():
+def swapped_links_do_not_lead_outside():
     marker = os.path.join(world.dir, "host-secret")
     with open(marker, "w", encoding="utf-8") as m:
         m.write("host")
@@ -710,7 +710,7 @@ def swapped_links_do_not_lead_elsewhere():
 
 
 @test
-def encodings_of_paths():
+def encoded_paths_are_decoded_and_checked():
     with Files() as f:
         f.put("/tmp/ü b", b"1")
         eq(f.get("/tmp/ü b").body, b"1", "a name that is not ASCII")
@@ -724,7 +724,7 @@ def encodings_of_paths():
 
 
 @test
-def an_image_without_anything_in_it():
+def files_can_be_used_in_an_empty_image():
     needs("image")
     empty = archive([("etc", (DIR, ""))])
     path = os.path.join(world.dir, "empty.tar")

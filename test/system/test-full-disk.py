@@ -116,7 +116,7 @@ def deletes_and_ttls(kind):
 
 
 @test
-def starts_on_a_full_disk():
+def the_service_starts_on_a_full_disk():
     """What the last process gave back is taken by others: the next one finds all that there was, at its first start."""
     with world("ext4") as (w, at):
         box = w.create()
@@ -197,22 +197,22 @@ def a_session_outlives_its_commands_timeout():
 
 
 @test
-def results_and_output_on_a_full_tmpfs():
+def results_and_output_are_kept_on_a_full_tmpfs():
     results_and_output("tmpfs")
 
 
 @test
-def results_and_output_on_a_full_disk():
+def results_and_output_are_kept_on_a_full_disk():
     results_and_output("ext4")
 
 
 @test
-def deletes_and_ttls_on_a_full_tmpfs():
+def deletes_and_ttls_work_on_a_full_tmpfs():
     deletes_and_ttls("tmpfs")
 
 
 @test
-def deletes_and_ttls_on_a_full_disk():
+def deletes_and_ttls_work_on_a_full_disk():
     deletes_and_ttls("ext4")
 
 

@@ -40,7 +40,7 @@ def gone(found):
 
 
 @test
-def the_tier_is_the_requested_one():
+def a_sandbox_has_the_requested_tier():
     box = w.create(tier="gvisor")
     s = w.show(box)
     eq((s["backend"], s["tier"]), ("gvisor", "gvisor"), "of one that asks for the tier")
@@ -56,7 +56,7 @@ def the_tier_is_the_requested_one():
 
 
 @test
-def tools_that_its_kernel_refuses_are_reported():
+def tools_that_do_not_work_in_gvisor_are_reported():
     """By what happens in this image, in `show`, when it is created, and by `warren run`: not in doctor alone."""
     box = w.create(backend="gvisor")
     fails = w.run(box, "ls -d /")["result"]["exit_code"] != 0
@@ -81,7 +81,7 @@ def tools_that_its_kernel_refuses_are_reported():
 
 
 @test
-def its_processes_are_unprivileged():
+def processes_of_a_gvisor_sandbox_are_unprivileged():
     box = w.create(backend="gvisor")
     found = processes_of(box)
     (sentry,) = found["runsc-sandbox"]
@@ -96,7 +96,7 @@ def its_processes_are_unprivileged():
 
 
 @test
-def a_session_and_files():
+def sessions_and_files_work_in_gvisor():
     box = w.create(backend="gvisor")
     path = f"/v1/sandboxes/{box}/sessions"
     sid = w.post(path, {}, status=201)["id"]
@@ -109,7 +109,7 @@ def a_session_and_files():
 
 
 @test
-def an_archive_needs_no_program_for_each_file():
+def an_archive_is_read_without_a_program_for_each_file():
     """To start one takes milliseconds in gVisor: the guest agent makes the system calls."""
     box = w.create(backend="gvisor")
 
@@ -145,7 +145,7 @@ def a_paused_sandbox_does_not_run():
 
 
 @test
-def limits_that_change_and_one_that_cannot():
+def the_memory_limit_can_be_changed_and_the_process_limit_cannot():
     box = w.create(backend="gvisor", limits={"memory": "256m"})
     w.ask("PATCH", f"/v1/sandboxes/{box}", {"limits": {"memory": "512m"}}, status=200)
     eq(w.show(box)["limits"]["memory"], 512 << 20, "memory")
@@ -154,7 +154,7 @@ def limits_that_change_and_one_that_cannot():
 
 
 @test
-def the_reason_of_its_death_is_reported_correctly():
+def the_reason_for_the_end_of_a_sandbox_is_reported():
     for name, restored in (("runsc-sandbox", False), ("runsc-gofer", False), ("runsc-sandbox", True), ("runsc-gofer", True)):
         box = w.create(backend="gvisor")
         if restored:
@@ -221,7 +221,7 @@ def a_damaged_state_is_reported_and_removed():
 
 
 @test
-def its_features_are_listed_by_name():
+def the_features_of_gvisor_are_listed_by_name():
     found = {b["name"]: b for b in w.get("/v1/backends")["backends"]}
     features = {f["name"]: f for f in found["gvisor"]["features"]}
     for name in ("pause", "ports", "checkpoint"):
@@ -443,7 +443,7 @@ def a_damaged_checkpoint_is_reported():
 
 
 @test
-def the_process_that_saves_it_is_killed():
+def a_killed_checkpoint_does_not_harm_the_sandbox():
     """In the middle of that: its kernel is stopped before. When nobody is killed it goes on."""
     for whom in (None, "warren-worker", "warren-shim"):
         box = w.create(backend="gvisor")
@@ -550,7 +550,7 @@ def a_full_disk_is_reported_and_nothing_changes():
 
 
 @test
-def a_port_needs_nothing_in_the_image():
+def a_port_can_be_used_without_tools_in_the_image():
     root = f"{w.dir}/bare"
     os.makedirs(f"{root}/srv")
     shutil.copy(shutil.which("busybox"), f"{root}/srv/busybox")
@@ -604,7 +604,7 @@ def empty():
 
 
 @test
-def without_runsc_it_is_refused_by_name():
+def a_missing_runsc_is_named_in_the_error():
     empty()  # what is left is looked for among all processes of the test
     with World(config="backends:\n  gvisor:\n    runsc: /nowhere/runsc\n") as other:
         for spec in ({"backend": "gvisor"}, {"tier": "gvisor"}):
@@ -618,7 +618,7 @@ def without_runsc_it_is_refused_by_name():
 
 
 @test
-def memory_is_separate_and_running_out_is_reported():
+def an_out_of_memory_sandbox_is_reported_and_others_continue():
     box = w.create(backend="gvisor", limits={"memory": "128m"})
     eq(w.run(box, "head -c 20000000 /dev/zero | tail | wc -c")["stdout"], "20000000\n", "what fits")
     e = w.run(box, "head -c 300000000 /dev/zero | tail | wc -c")

@@ -57,7 +57,7 @@ def is_there(box, path):
 
 
 @test
-def a_command_that_waits_does_not_begin_when_its_token_is_gone():
+def a_waiting_command_does_not_start_when_its_token_is_revoked():
     token, box, face = tenant("waits")
     doomed = w.post("/v1/tokens", {"name": "doomed", "scopes": ["exec"], "tenant": "waits"}, status=201)
     short = w.post("/v1/tokens", {"name": "short", "scopes": ["exec"], "tenant": "waits", "expires_in_ms": 3000}, status=201)
@@ -97,7 +97,7 @@ def waiting(secret, box, command, number=None, patience=0.2):
 
 
 @test
-def a_command_that_waits_goes_with_its_client():
+def a_waiting_command_is_dropped_when_its_client_disconnects():
     token, box, face = tenant("leaves")
     first = sent(token, f"/swerex/{box}/run_in_session", bash("until [ -e /tmp/go ]; do sleep 0.1; done"))
     time.sleep(0.5)
@@ -139,7 +139,7 @@ def waiting_idempotent_requests_are_bounded():
 
 
 @test
-def unread_answers_have_a_bound():
+def memory_for_unread_answers_is_bounded():
     token, box, _ = tenant("unread")
     _, other, modest = tenant("modest-unread")
     before, held = rss(w.api), []
@@ -159,7 +159,7 @@ def unread_answers_have_a_bound():
 
 
 @test
-def a_screen_that_was_read_frees_its_memory():
+def a_screen_that_was_read_is_freed():
     token, box, face = tenant("screens")
     before, held = rss(w.api), []
     for i in range(8):
@@ -218,7 +218,7 @@ def unread_data_of_one_tenant_does_not_harm_another():
 
 
 @test
-def expected_output_is_found_whatever_others_search_for():
+def expected_output_is_found_while_other_clients_search():
     token, box, face = tenant("looks")
     _, other, modest = tenant("modest-looks")
 
@@ -246,7 +246,7 @@ def expected_output_is_found_whatever_others_search_for():
 
 
 @test
-def paths_that_a_watch_remembers_are_counted():
+def paths_kept_by_a_watch_are_charged_to_the_tenant():
     token, _, _ = tenant("watches")
     _, other, _ = tenant("modest-watches")
     box = w.create(token=token, limits={"memory": "1g", "disk": "512m"})
@@ -275,7 +275,7 @@ for i in range(40000): os.mkdir("%0150d" % i)
 
 
 @test
-def directories_of_endless_archives_are_counted():
+def directories_of_endless_archives_are_charged_to_the_tenant():
     token, box, _ = tenant("archives")
     frugal, other, _ = tenant("modest-archives")
 
@@ -320,7 +320,7 @@ def stored():
 
 
 @test
-def long_command_lines_are_not_kept_whole():
+def long_command_lines_are_shortened_in_memory():
     token, box, _ = tenant("words")
     short = ["sh", "-c", "echo $#" + " " * 4000, "a", "", "ü"]
     eq(w.run(box, short, token=token)["argv"], short, "a command line of 4 kB")

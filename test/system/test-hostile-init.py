@@ -152,7 +152,7 @@ def ask_in_vain(w, box, seconds):
 
 
 @test
-def a_sandbox_whose_init_does_not_answer_is_deleted_at_once():
+def a_sandbox_with_a_silent_init_is_deleted_at_once():
     for mode in ("mute", "deaf", "dribble", "progress", "late"):
         with hostile(mode) as (w, neighbour, (box,), (h,)):
             fine(w, neighbour)
@@ -161,7 +161,7 @@ def a_sandbox_whose_init_does_not_answer_is_deleted_at_once():
 
 
 @test
-def a_sandbox_whose_init_does_not_answer_can_be_measured_paused_and_limited():
+def a_sandbox_with_a_silent_init_can_be_measured_paused_and_limited():
     with hostile("mute") as (w, _, (box,), (h,)):
         timed("stats", w.get, f"/v1/sandboxes/{box}/stats")
         timed("update", w.ask, "PATCH", f"/v1/sandboxes/{box}", {"limits": {"memory": "300m"}}, status=200)
@@ -190,7 +190,7 @@ def an_init_that_violates_the_protocol_is_killed_at_once():
 
 
 @test
-def lies_about_an_exec_end_the_sandbox():
+def wrong_messages_about_an_exec_end_the_sandbox():
     for mode in ("zero", "capacity", "overrun", "unasked"):
         with hostile(mode) as (w, neighbour, (box,), (h,)):
             with w.client(timeout=MUTE) as c:
@@ -215,7 +215,7 @@ def a_directory_cannot_be_stdin():
 
 
 @test
-def many_of_them_delay_no_client():
+def many_silent_inits_do_not_delay_clients():
     with hostile("mute", 12) as (w, neighbour, boxes, found):
         fine(w, neighbour)
         begun = time.monotonic()
@@ -232,7 +232,7 @@ def many_of_them_delay_no_client():
 
 
 @test
-def the_service_stops_while_it_starts():
+def the_service_can_be_stopped_while_it_starts():
     """SIGTERM is heard at any moment, mute inits or not."""
     with hostile("mute", 4) as (w, _, _, _):
         w.stop()
@@ -329,7 +329,7 @@ backends:
 
 
 @test
-def creates_that_hang_take_no_threads_from_others():
+def hanging_creates_do_not_block_other_requests():
     with World(config=HANGS) as w:
         greedy, modest = (w.token("read", "write", "exec", tenant=name) for name in ("greedy", "modest"))
         box = w.create(token=modest, backend="slow")

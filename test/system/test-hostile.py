@@ -114,7 +114,7 @@ PLACES = ("dev", "proc", "sys", "etc", "tmp", "run", "etc/passwd", "etc/group", 
 
 
 @test
-def any_file_at_the_path_of_a_mount():
+def any_file_at_a_mount_point_is_handled():
     with Place() as place:
         root = place.root()
         for name in PLACES:
@@ -128,7 +128,7 @@ def any_file_at_the_path_of_a_mount():
 
 
 @test
-def our_mounts_exist_nevertheless():
+def links_in_an_image_do_not_replace_standard_mounts():
     with Place() as place:
         root = place.root()
         for name in ("dev", "proc", "tmp", "etc"):
@@ -186,7 +186,7 @@ def a_device_in_an_image_is_never_opened():
 
 
 @test
-def mount_targets_end_inside():
+def mount_targets_stay_inside():
     with Place() as place:
         os.mkdir(f"{place.dir}/vol")
         with open(f"{place.dir}/vol/marker", "w", encoding="ascii") as f:
@@ -205,7 +205,7 @@ def mount_targets_end_inside():
 
 
 @test
-def mount_targets_of_every_shape():
+def unusual_mount_targets_stay_inside():
     with Place() as place:
         os.mkdir(f"{place.dir}/vol")
         root = place.root()
@@ -220,7 +220,7 @@ def mount_targets_of_every_shape():
 
 
 @test
-def a_working_directory_ends_inside():
+def a_working_directory_stays_inside():
     with Place() as place:
         for kind in KINDS:
             root = place.root()
@@ -234,7 +234,7 @@ def a_working_directory_ends_inside():
 
 
 @test
-def a_root_with_a_strange_name():
+def a_root_directory_may_have_an_unusual_name():
     with Place() as place:
         names = ["with space", "comma,lowerdir=CANARY", "colon:two", "back\\slash", "new\nline", "tab\there", "upperdir=x,workdir=y",
                  "quote'\"", "é", "x" * 255, "\\134,", "a\\:b\\,c", "-v", "dir:", "percent%s%n"]
@@ -252,7 +252,7 @@ def a_root_with_a_strange_name():
 
 
 @test
-def private_marks_of_overlays_in_an_image():
+def overlay_attributes_in_an_image_are_ignored():
     with Place() as place:
         for prefix in ("user.overlay.", "trusted.overlay."):
             root = place.root()
@@ -278,7 +278,7 @@ def private_marks_of_overlays_in_an_image():
 
 
 @test
-def marks_made_inside_stay_inside():
+def overlay_attributes_set_inside_have_no_effect():
     with Place() as place:
         script = ("import os\n"
                   "os.mkdir('/x'); open('/x/f', 'w').write('f')\n"
@@ -294,7 +294,7 @@ def marks_made_inside_stay_inside():
 
 
 @test
-def nearly_empty_roots():
+def nearly_empty_roots_can_be_used():
     with Place() as place:
         os.mkdir(f"{place.dir}/empty")
         eq(attempt(place, f"{place.dir}/empty", command=("/bin/sh",)), None, "an empty root")
@@ -327,7 +327,7 @@ def nearly_empty_roots():
 
 
 @test
-def a_root_that_changes_during_use():
+def a_root_may_change_during_use():
     """Its owner swaps what we look at, in a loop, while sandboxes are made from it."""
     with Place() as place:
         root = place.root()
@@ -409,7 +409,7 @@ def ends(*args, status, within=LIMIT, **kw):
 
 
 @test
-def a_command_that_leaves_others_behind():
+def a_run_ends_with_its_command_and_kills_other_processes():
     p = ends("--", "sh", "-c", "sleep 60 & (setsid sleep 61 &); nohup sleep 62 > /dev/null & echo started", status=0)
     eq(p.stdout, b"started\n")
     ends("--", "sh", "-c", "exec >&- 2>&- <&-; exit 3", status=3)
@@ -417,7 +417,7 @@ def a_command_that_leaves_others_behind():
 
 
 @test
-def a_command_that_stops_itself():
+def a_stopped_command_is_ended_by_its_timeout():
     ends("--timeout", "1s", "--", "sh", "-c", "kill -STOP $$", status=124)
     ends("--timeout", "1s", "--", "sh", "-c", "sh -c 'kill -STOP -1'; kill -STOP -1; sleep 60", status=124)
     ends("--timeout", "1s", "--", "sh", "-c", "trap '' TERM INT HUP QUIT; while :; do sleep 1; done", status=124)
@@ -425,13 +425,13 @@ def a_command_that_stops_itself():
 
 
 @test
-def a_command_ended_by_every_signal():
+def a_command_killed_by_a_signal_has_status_128_plus_signal():
     for sig in (1, 2, 3, 4, 6, 8, 9, 11, 13, 14, 15, 24, 31, 34, 64):
         ends("--", "sh", "-c", f"kill -{sig} $$", status=128 + sig)
 
 
 @test
-def processes_without_end():
+def an_endless_number_of_processes_is_limited():
     ends("--pids", "64", "-m", "128m", "--timeout", "2s", "--", "sh", "-c", "f() { f | f & }; f; sleep 60", status=124)
     ends("--pids", "128", "-m", "256m", "--timeout", "3s", "--", "sh", "-c",
          "while :; do (setsid sh -c 'while :; do setsid true; done' &) 2>/dev/null; done", status=(124, 2))
@@ -442,7 +442,7 @@ def processes_without_end():
 
 
 @test
-def memory_and_disk_without_end():
+def endless_use_of_memory_and_disk_is_limited():
     for script in ("b = []\nwhile True: b.append(b'x' * (1 << 20))",
                    "import mmap, os\nfor i in range(400):\n  m = mmap.mmap(-1, 1 << 20); m.write(b'x' * (1 << 20)); globals()['m%d' % i] = m",
                    "import os\nfd = os.memfd_create('x')\nfor _ in range(400): os.write(fd, b'x' * (1 << 20))"):
@@ -456,7 +456,7 @@ def memory_and_disk_without_end():
 
 
 @test
-def endless_output():
+def endless_output_does_not_increase_memory():
     p = subprocess.Popen([WARREN, "run", "--timeout", "2s", "--", "sh", "-c", "yes & yes >&2"], stdout=subprocess.DEVNULL,
                          stderr=subprocess.DEVNULL)
     peak = 0
@@ -479,7 +479,7 @@ def endless_output():
 
 
 @test
-def descriptors_and_terminals_without_end():
+def an_endless_number_of_descriptors_and_terminals_is_limited():
     ends("--nofile", "2000", "--", need("python3"), "-c",
          "import os\nn = 0\ntry:\n  while True: os.open('/dev/ptmx', os.O_RDWR | os.O_NOCTTY); n += 1\nexcept OSError as e: print(n)", status=0)
     ends("--nofile", "4", "--", "sh", "-c", "true", status=(0, 127, 126))
@@ -488,7 +488,7 @@ def descriptors_and_terminals_without_end():
 
 
 @test
-def endless_arguments():
+def very_long_arguments_are_accepted_or_refused():
     with scratch() as d:
         big = "x" * (100 << 10)
         ends("--", "sh", "-c", f"printf %s {big} | wc -c", status=0)
@@ -501,7 +501,7 @@ def endless_arguments():
 
 
 @test
-def deep_trees_do_not_stop_the_end():
+def deep_directory_trees_do_not_block_the_end_of_a_run():
     ends("--", need("python3"), "-c",
          "import os\nn = 0\ntry:\n  while n < 20000: os.mkdir('d'); os.chdir('d'); n += 1\nexcept OSError: pass\nprint(n)", "-w", "/tmp", status=0)
 
@@ -544,7 +544,7 @@ HOSTILE = {
 
 
 @test
-def one_exec_does_not_block_the_engine():
+def an_exec_does_not_block_the_engine():
     build = os.environ.get("WARREN_BUILD", os.path.dirname(WARREN))
     failures = []
     with scratch() as d:

@@ -69,7 +69,7 @@ def tls_client(server, cert, **kw):
 
 
 @test
-def tls_serves():
+def requests_are_served_over_tls():
     cert, key = certificate("first")
     with Server("--cert", cert, "--key", key) as server:
         for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
@@ -93,7 +93,7 @@ def tls_serves():
 
 
 @test
-def tls_refuses():
+def invalid_tls_connections_are_refused():
     cert, key = certificate("refuses")
     with Server("--cert", cert, "--key", key, "--header-ms", 400) as server:
         with Client(socket.create_connection(("127.0.0.1", server.tls), WAIT)) as c:
@@ -143,7 +143,7 @@ def tls_1_2_has_forward_secrecy_and_authenticated_ciphers():
 
 
 @test
-def certificates_are_replaced():
+def certificates_can_be_replaced_while_serving():
     cert, key = certificate("before")
     new_cert, new_key = certificate("after")
     with Server("--cert", cert, "--key", key) as server:
@@ -190,7 +190,7 @@ def tls_memory_is_bounded():
 # ----------------------------------------------------------------- taken over
 
 @test
-def a_connection_is_taken_over():
+def an_upgraded_connection_carries_any_bytes():
     with Server() as server:
         with server.connect() as c:
             c.send(b"GET /raw HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nabc")
@@ -279,7 +279,7 @@ def handshakes_are_checked():
 
 
 @test
-def messages_come_back():
+def websocket_messages_are_echoed():
     with Server() as server, web_socket(server) as c:
         for payload in (b"", b"x", b"y" * 125, b"z" * 126, b"a" * 65535, b"b" * 65536, b"c" * MIB):
             for opcode in (TEXT, BINARY):
@@ -301,7 +301,7 @@ def messages_come_back():
 
 
 @test
-def fragments_and_control_frames():
+def fragmented_messages_and_control_frames_are_accepted():
     with Server() as server, web_socket(server) as c:
         c.send(frame(TEXT, b"a", fin=False) + frame(PING, b"between") + frame(0, b"b", fin=False)
                + frame(0, b"", fin=False) + frame(0, b"c"))
@@ -323,7 +323,7 @@ def fragments_and_control_frames():
 
 
 @test
-def violations_end_it():
+def protocol_violations_close_the_websocket():
     cases = [
         (1002, frame(TEXT, b"a", mask=b""), "not masked"),
         (1002, frame(TEXT, b"a", rsv=4), "a reserved bit"),
@@ -359,7 +359,7 @@ def violations_end_it():
 
 
 @test
-def silent_sockets_are_probed():
+def silent_websockets_are_probed():
     with Server() as server:
         with web_socket(server, "/ws?ping=100") as c:
             for _ in range(3):
@@ -371,7 +371,7 @@ def silent_sockets_are_probed():
 
 
 @test
-def web_sockets_have_back_pressure():
+def websockets_have_back_pressure():
     with Server() as server:
         before = server.rss()
         with web_socket(server) as c:  # one that does not read its echo, nor its pongs
@@ -394,7 +394,7 @@ def web_sockets_have_back_pressure():
 
 
 @test
-def a_known_client_works():
+def the_websockets_package_works_as_a_client():
     if subprocess.run([PYTHON, "-c", "import websockets"], capture_output=True, check=False).returncode:
         raise Skip("python3-websockets is not installed")
     with Server() as server:
@@ -435,7 +435,7 @@ def says(data):
 
 
 @test
-def requests_are_forwarded():
+def requests_are_forwarded_by_the_proxy():
     def act(c):
         n = int(upstream.heads[-1].lower().partition("content-length: ")[2].split("\r")[0] or 0)
         body = c.take(n) if n else c.chunks() if "chunked" in upstream.heads[-1] else b""
@@ -464,7 +464,7 @@ def requests_are_forwarded():
 
 
 @test
-def answers_of_every_framing():
+def responses_with_every_framing_are_forwarded():
     cases = [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", 200, b"abc"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n2;x\r\nbc\r\n0\r\nT: u\r\n\r\n",
@@ -487,7 +487,7 @@ def answers_of_every_framing():
 
 
 @test
-def hostile_answers_are_refused():
+def hostile_responses_are_refused():
     good = b"HTTP/1.1 200 OK\r\n"
     cases = [
         b"", b"garbage\r\n\r\n", b"HTTP/1.1 200 OK\n\n", b"HTTP/2.0 200 OK\r\n\r\n",
@@ -528,7 +528,7 @@ def hostile_answers_are_refused():
 
 
 @test
-def proxied_amounts_have_back_pressure():
+def proxied_data_has_back_pressure():
     def pour(c):
         c.send(b"HTTP/1.1 200 OK\r\n\r\n")
         while True:
@@ -573,7 +573,7 @@ def proxied_amounts_have_back_pressure():
 
 
 @test
-def a_client_that_disconnects_ends_the_other_side():
+def a_disconnecting_client_ends_the_upstream_connection():
     ended = threading.Event()
     def act(c):
         c.send(b"HTTP/1.1 200 OK\r\n\r\nfirst")
@@ -587,7 +587,7 @@ def a_client_that_disconnects_ends_the_other_side():
 
 
 @test
-def python_http_server_behind_it():
+def a_python_http_server_works_behind_the_proxy():
     folder = os.path.join(work.name, "www")
     os.mkdir(folder)
     data = os.urandom(3 * MIB)
@@ -615,7 +615,7 @@ def python_http_server_behind_it():
 
 
 @test
-def an_answer_before_a_reset_arrives():
+def a_response_sent_before_a_reset_is_delivered():
     def act(c):
         c.send(b"HTTP/1.1 413 No\r\nContent-Length: 3\r\n\r\nbig")
         c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
@@ -626,7 +626,7 @@ def an_answer_before_a_reset_arrives():
 
 
 @test
-def upgrades_pass_through():
+def upgrades_are_forwarded():
     def act(c):
         ok("Upgrade: websocket" in upstream.heads[-1], "no Upgrade")
         key = upstream.heads[-1].partition("Sec-WebSocket-Key: ")[2].split("\r")[0]

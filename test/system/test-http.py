@@ -139,7 +139,7 @@ def malformed_requests_are_refused():
 
 
 @test
-def a_refusal_in_small_pieces_too():
+def malformed_requests_in_small_pieces_are_refused():
     with Server() as server:
         for status, data, what in MALFORMED[:30]:
             with server.connect() as c:
@@ -217,7 +217,7 @@ def all_bodies_together_are_bounded():
 
 
 @test
-def headers_of_answers_cannot_be_split():
+def response_headers_cannot_be_split():
     with Server() as server, server.connect() as c:
         eq(c.ask("GET", "/inject?fine").headers["x-out"], "fine")
         reply = c.ask("GET", "/inject?a%0d%0aSet-Cookie:%20b")
@@ -229,7 +229,7 @@ def headers_of_answers_cannot_be_split():
 # ----------------------------------------------------------------- time
 
 @test
-def slow_heads_end():
+def slow_request_heads_end_the_connection():
     with Server("--header-ms", 300) as server:
         with server.connect() as c:  # nothing at all: nothing said
             ok(c.closed(), "still open")
@@ -254,14 +254,14 @@ def slow_heads_end():
 
 
 @test
-def idle_connections_end():
+def idle_connections_are_closed():
     with Server("--idle-ms", 200) as server, server.connect() as c:
         eq(c.ask("GET", "/hello").status, 200)
         ok(c.closed(), "still open")
 
 
 @test
-def slow_bodies_end():
+def slow_bodies_end_the_connection():
     with Server("--body-ms", 200) as server:
         for where in ("echo", "sum"):
             with server.connect() as c:
@@ -275,7 +275,7 @@ def slow_bodies_end():
 
 
 @test
-def clients_that_do_not_read_end():
+def connections_of_clients_that_do_not_read_are_closed():
     with Server("--write-ms", 300) as server, server.connect() as c:
         c.send(b"GET /chunks?n=1000000000 HTTP/1.1\r\nHost: a\r\n\r\n")
         eq(server.until(lambda s: s["lost"] == 1, "lost")["last_why"], -110, "why")
@@ -284,7 +284,7 @@ def clients_that_do_not_read_end():
 # ----------------------------------------------------------------- keep-alive, pipelines, methods
 
 @test
-def a_connection_serves_many():
+def one_connection_serves_many_requests():
     with Server() as server, server.connect() as c:
         for _ in range(500):
             eq(c.ask("GET", "/hello").body, b"hello\n")
@@ -302,7 +302,7 @@ def a_connection_serves_many():
 
 
 @test
-def answers_carry_the_date():
+def responses_have_a_date_header():
     with Server() as server, server.connect() as c:
         date = email.utils.parsedate_to_datetime(c.ask("GET", "/hello").headers["date"])
         ok(abs(date.timestamp() - time.time()) < 60, date)
@@ -311,7 +311,7 @@ def answers_carry_the_date():
 
 
 @test
-def old_clients_are_served():
+def http_1_0_clients_are_served():
     with Server() as server:
         with server.connect() as c:
             eq(c.ask("GET", "/hello", version="1.0").body, b"hello\n")
@@ -350,7 +350,7 @@ def pipelined_requests_are_answered_in_order():
 
 
 @test
-def pipelines_without_a_reader_cost_nothing():
+def unread_pipelined_requests_use_little_memory():
     with Server() as server, server.connect() as c:
         before = server.rss()
         c.sock.settimeout(0.5)
@@ -365,14 +365,14 @@ def pipelines_without_a_reader_cost_nothing():
 
 
 @test
-def empty_lines_in_front_are_skipped():
+def empty_lines_before_a_request_are_skipped():
     with Server() as server, server.connect() as c:
         c.send(b"\r\n" + GET + b"\r\n" + GET)
         eq((c.answer().body, c.answer().body), (b"hello\n", b"hello\n"))
 
 
 @test
-def an_unwanted_body_is_skipped():
+def an_unused_body_is_skipped():
     with Server() as server:
         with server.connect() as c:
             eq(c.ask("POST", "/hello", body=b"x" * 1000).body, b"hello\n")
@@ -392,7 +392,7 @@ def an_unwanted_body_is_skipped():
 
 
 @test
-def continue_is_sent_when_the_body_is_wanted():
+def continue_is_sent_when_the_body_is_needed():
     with Server() as server:
         head = b"POST /%s HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n"
         with server.connect() as c:
@@ -410,7 +410,7 @@ def continue_is_sent_when_the_body_is_wanted():
 
 
 @test
-def what_handlers_see():
+def handlers_get_the_parsed_request():
     with Server() as server, server.connect() as c:
         about = c.ask("GET", "/about/%41%2f?x=%20&y", "x-TEST: \t yes \t").json()
         eq((about["path"], about["query"], about["decoded"]), ("/about/%41%2f", "x=%20&y", 9))
@@ -466,7 +466,7 @@ def a_closed_connection_frees_its_slot():
 
 
 @test
-def half_closed_clients_get_their_answer():
+def half_closed_clients_get_their_response():
     with Server() as server:
         for what, n in (("hello", 6), ("wait?ms=300", 6), ("chunks?n=20000000", 20000000)):
             with server.connect() as c:
@@ -477,7 +477,7 @@ def half_closed_clients_get_their_answer():
 
 
 @test
-def resets_are_survived():
+def connection_resets_do_no_harm():
     with Server() as server:
         for i in range(200):
             c = server.connect()
@@ -496,7 +496,7 @@ def feed(c, n, piece=b"\x5a" * MIB):
 
 
 @test
-def a_gibibyte_up_and_down():
+def a_gibibyte_is_uploaded_and_downloaded_in_little_memory():
     n = 1 << 30
     with Server() as server:
         want, piece = hashlib.sha256(), b"\x5a" * MIB
@@ -544,7 +544,7 @@ def streams_have_back_pressure():
 
 
 @test
-def a_handler_that_does_not_wait_is_cut_off():
+def a_handler_that_ignores_back_pressure_is_cut_off():
     with Server() as server:
         before = server.rss()
         with server.connect() as c:
@@ -554,7 +554,7 @@ def a_handler_that_does_not_wait_is_cut_off():
 
 
 @test
-def answers_that_contradict_their_headers_end_the_connection():
+def responses_that_contradict_their_headers_end_the_connection():
     with Server() as server, server.connect() as c:
         c.send(b"GET /sized?n=1000&lie=1 HTTP/1.1\r\nHost: a\r\n\r\n")
         ok(len(c.rest().partition(b"\r\n\r\n")[2]) < 1001, "more than there was")
@@ -592,7 +592,7 @@ def idle_connections_are_cheap():
 
 
 @test
-def targets_may_be_absolute():
+def request_targets_may_be_absolute():
     """As a client of a proxy sends them: the host is the target's, whatever the field says."""
     with Server() as server, server.connect() as c:
         for target, path, query, host in (("http://b/about/x?q=1", "/about/x", "q=1", "b"), ("HTTP://b:81/about/", "/about/", None, "b:81"),
@@ -607,7 +607,7 @@ def targets_may_be_absolute():
 
 
 @test
-def connections_are_bounded():
+def the_number_of_connections_is_limited():
     with Server("--connections", 10) as server:
         idle = [server.connect() for _ in range(10)]
         for c in idle:
@@ -637,7 +637,7 @@ def connections_are_bounded():
 
 
 @test
-def strangers_replace_each_other():
+def unauthenticated_connections_replace_each_other():
     """Of 16 connections 2 are for unix sockets and 2 for clients that are known."""
     path = os.path.join(work.name, "reserved")
     with Server("--unix", path, "--connections", 16, "--reserve", 2) as server:
@@ -676,7 +676,7 @@ def busy_connections_leave_slots_for_unix_sockets():
 
 
 @test
-def running_out_of_descriptors_passes():
+def the_server_recovers_from_running_out_of_descriptors():
     def few():
         resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
     with Server(preexec_fn=few) as server:
@@ -693,7 +693,7 @@ def running_out_of_descriptors_passes():
 # ----------------------------------------------------------------- listeners
 
 @test
-def unix_sockets():
+def unix_sockets_are_served():
     path = os.path.join(work.name, "socket")
     with Server("--unix", path) as server:
         eq(stat.S_IMODE(os.stat(path).st_mode), 0o600, "mode")
@@ -716,7 +716,7 @@ def unix_sockets():
 
 
 @test
-def an_inherited_socket():
+def an_inherited_socket_is_served():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         s.listen()
@@ -746,7 +746,7 @@ def draining_finishes_active_requests():
 
 
 @test
-def curl_works():
+def curl_works_as_a_client():
     curl = shutil.which("curl")
     if not curl:
         raise Skip("curl is not installed")

@@ -197,7 +197,7 @@ def has_subids():
 
 
 @test
-def the_last_ids_are_ordinary_ones():
+def the_last_ids_belong_to_ordinary_users():
     if not ROOT and not has_subids():
         raise Skip("there is one id")
     for user in ("65534", "65535", "65535:65535"):
@@ -208,7 +208,7 @@ def the_last_ids_are_ordinary_ones():
 
 @test
 @needs_root
-def an_image_cannot_name_it():
+def an_image_cannot_name_the_user_of_init():
     """By its passwd, as the user of an exec."""
     with scratch() as d:
         os.chmod(d, 0o755)

@@ -58,7 +58,7 @@ def same_service(w, before, what):
 
 
 @test
-def what_could_not_be_destroyed_at_the_start_is_destroyed_later():
+def a_sandbox_not_destroyed_at_the_start_is_destroyed_later():
     with Dirs() as w:
         bystander, orphan = w.create(backend="dirs"), w.create(backend="dirs")
         w.kill("api", "warden")
@@ -78,7 +78,7 @@ def what_could_not_be_destroyed_at_the_start_is_destroyed_later():
 
 
 @test
-def an_error_while_a_sandbox_is_looked_at_is_not_its_end():
+def a_failed_inspection_does_not_end_a_sandbox():
     with faulty() as w:
         box = w.create()
         init = init_of(w, box)
@@ -94,7 +94,7 @@ def an_error_while_a_sandbox_is_looked_at_is_not_its_end():
 
 
 @test
-def a_native_creation_that_cannot_be_undone_is_undone_later():
+def a_failed_native_create_is_cleaned_up_later():
     with faulty() as w:
         if not cgroups_of(w.create()):
             raise Skip("there are no cgroups here")
@@ -115,7 +115,7 @@ def a_native_creation_that_cannot_be_undone_is_undone_later():
 
 
 @test
-def a_creation_that_a_platform_does_not_undo_is_undone_later():
+def a_failed_create_of_a_platform_is_cleaned_up_later():
     with Dirs() as w:
         bystander = w.create(backend="dirs")
         before = w.warden, w.api
@@ -131,7 +131,7 @@ def a_creation_that_a_platform_does_not_undo_is_undone_later():
 
 
 @test
-def a_sandbox_is_not_gone_before_its_platform_has_destroyed_it():
+def a_sandbox_is_gone_only_after_its_platform_destroyed_it():
     with Dirs() as w:
         bystander, box = w.create(backend="dirs"), w.create(backend="dirs")
         before = w.warden, w.api
@@ -158,7 +158,7 @@ def one_look(w):
 
 
 @test
-def what_has_a_row_is_left_alone_in_whatever_state():
+def a_sandbox_with_a_row_is_never_removed_as_a_leftover():
     with Dirs() as w:
         running, paused, stopped, other = w.create(), w.create(), w.create(), w.create(backend="dirs")
         w.post(f"/v1/sandboxes/{paused}/pause")

@@ -132,7 +132,7 @@ def other_contents_of_the_file_are_kept():
 
 
 @test
-def credential_helpers_are_used_instead():
+def configured_credential_helpers_are_used():
     with Registry(login=LOGIN) as r:
         ref = r.push(simple("helped"), "login/h", "1")
         for config in ({"credsStore": "test"}, {"credHelpers": {r.host: "test"}, "credsStore": "nope"}):
@@ -155,7 +155,7 @@ def credential_helpers_are_used_instead():
 
 
 @test
-def a_token_server_checks_it_too():
+def a_login_is_checked_by_the_token_server():
     def behave(h, _):
         if h.path.startswith("/token"):
             asked.append(h.path)

@@ -388,7 +388,7 @@ def about():
 
 
 @test
-def each_operation_at_its_largest():
+def each_operation_at_its_largest_keeps_turns_short():
     """Those of the description, so that a new one without a drive of its own is noticed."""
     described = w.get("/openapi.json")
     names = {op["operationId"] for path in described["paths"].values() for op in path.values() if "operationId" in op}
@@ -423,7 +423,7 @@ def fill_files():
 
 
 @test
-def swerex_answers_at_their_largest():
+def the_largest_swerex_answers_keep_turns_short():
     """Each was made in one turn: ten files stopped everyone for half a minute, and took 2 GB."""
     fill_files()
     for name, want in (("one", 6 * SIZE), ("high", 5 * SIZE)):
@@ -439,7 +439,7 @@ def swerex_answers_at_their_largest():
 
 
 @test
-def swerex_output_at_its_largest():
+def the_largest_swerex_output_keeps_turns_short():
     """64 MB of what JSON escapes was refused as if it were a matter of time."""
     fill_files()
     for name, each in (("one", 6), ("high", 5)):
@@ -457,7 +457,7 @@ def swerex_output_at_its_largest():
 
 
 @test
-def swerex_commands_that_run_out_of_time_together():
+def swerex_commands_that_time_out_together_keep_turns_short():
     """What each has shown so far, 60 MB, was copied in the turn that ended it; it stays on the screen all the same."""
     w.run(at.box, f"head -c {2 * SIZE} /dev/zero | tr '\\0' x >/deep/x", wait_ms=60000)
     names = [f"t{i}" for i in range(2)]  # of whose screens and answers a tenant's share holds all
@@ -490,7 +490,7 @@ def swerex_commands_that_run_out_of_time_together():
 
 
 @test
-def swerex_clients_that_do_not_read_share_the_memory():
+def swerex_clients_that_do_not_read_share_their_memory_quota():
     """Ten at once: some get a 503, nobody else waits, and what they held is free again."""
     fill_files()
     w.run(at.box, "echo small >/deep/small")
@@ -514,7 +514,7 @@ def swerex_clients_that_do_not_read_share_the_memory():
 
 
 @test
-def bodies_at_their_largest():
+def the_largest_bodies_keep_turns_short():
     """As many values as a body may have, of several clients: 18 ms for each MB were parsed in one turn after another."""
     argv = json.dumps({"command": ["x" * 36] * 90000}).encode()
     env = json.dumps({"command": "true", "env": {f"E{i:06}": "x" * 24 for i in range(90000)}}).encode()
@@ -547,7 +547,7 @@ def raw(request):
 
 
 @test
-def a_directory_at_its_largest():
+def the_largest_directory_keeps_turns_short():
     """More names than are asked for were sorted in one turn."""
     r = w.run(at.box, ["python3", "-c", "import os; os.mkdir('/huge'); os.chdir('/huge'); [os.close(os.open(f'f{i * 7919 % 200000:06}', "
                        "os.O_CREAT | os.O_WRONLY)) for i in range(200000)]; print(len(os.listdir()))"], timeout_ms=120000, wait_ms=120000)
@@ -569,7 +569,7 @@ def a_directory_at_its_largest():
 
 
 @test
-def the_probe_would_see_it():
+def the_probe_detects_long_turns():
     """A control: a service that is stopped for a second is seen by the probe, and its watchdog names the turn."""
     with probe:
         os.kill(w.api, 19)
@@ -600,7 +600,7 @@ def flood_readers(n, reads):
 
 
 @test
-def readers_of_a_flood_leave_capacity_for_others():
+def readers_of_a_flood_do_not_starve_other_clients():
     """It was a second for twenty readers, and twelve for two hundred that do not read."""
     for n, reads in ((1, True), (20, True), (200, False)):
         with bounded(f"{n} readers of a flood, reading: {reads}"):

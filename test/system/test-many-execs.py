@@ -111,7 +111,7 @@ def every_exec_and_session_survives_restarts():
 
 
 @test
-def one_exec_too_many_is_refused_by_name():
+def an_exec_over_the_limit_is_refused_with_the_limits_name():
     needs("init")
     with World() as w:
         box = w.create(limits={"pids": 2048})
@@ -130,7 +130,7 @@ def one_exec_too_many_is_refused_by_name():
 
 
 @test
-def ends_of_all_execs_at_once_reach_a_slow_reader():
+def the_ends_of_hundreds_of_execs_reach_a_slow_reader():
     """The api is stopped while hundreds of execs end: init keeps what it has to say."""
     needs("init")
     with World() as w:

@@ -78,7 +78,7 @@ def run(b, command, modern=False):
 
 
 @test
-def without_a_service_a_private_one_is_started_and_leaves_nothing():
+def a_private_service_is_started_if_none_runs_and_leaves_nothing():
     for modern in (False, True):
         with own() as b:
             if not modern:
@@ -115,7 +115,7 @@ def a_private_service_serves_only_its_owner():
 
 
 @test
-def nothing_is_left_of_a_bridge_that_is_killed():
+def a_killed_bridge_leaves_nothing_behind():
     with own() as b:
         b.initialize()
         run(b, "true")
@@ -128,7 +128,7 @@ def nothing_is_left_of_a_bridge_that_is_killed():
 
 
 @test
-def nothing_is_left_when_the_whole_group_is_killed():
+def a_killed_process_group_leaves_nothing_behind():
     with own(start_new_session=True) as b:
         b.initialize()
         run(b, "true")
@@ -138,7 +138,7 @@ def nothing_is_left_when_the_whole_group_is_killed():
 
 
 @test
-def the_next_private_service_removes_what_a_killed_one_left():
+def a_private_service_removes_the_leftovers_of_a_killed_one():
     with own() as b:
         b.initialize()
         run(b, "true")
@@ -162,7 +162,7 @@ def the_next_private_service_removes_what_a_killed_one_left():
 
 
 @test
-def several_at_once_do_not_interfere():
+def several_bridges_do_not_interfere():
     bridges = [own() for _ in range(4)]
     try:
         for b in bridges:
@@ -176,7 +176,7 @@ def several_at_once_do_not_interfere():
 
 
 @test
-def sigterm_during_a_command_leaves_nothing():
+def sigterm_during_a_command_leaves_nothing_behind():
     with own() as b:
         b.initialize()
         b.request("tools/call", {"name": "run_command", "arguments": {"command": "exec sleep 7532"}})
@@ -201,7 +201,7 @@ def a_project_has_the_same_path_inside():
 
 
 @test
-def options_that_need_a_service_say_so():
+def options_that_need_a_service_are_refused_without_one():
     for options in (["--keep"], ["--sandbox", "mine"]):
         p = warren("mcp", *options, env=environ(WARREN_STATE=STATE))
         eq((p.returncode, p.stdout), (125, b""))
@@ -210,7 +210,7 @@ def options_that_need_a_service_say_so():
 
 
 @test
-def it_works_without_a_home_and_says_why_it_cannot_start():
+def a_bridge_works_without_a_home_and_reports_why_it_cannot_start():
     with Bridge(env={"PATH": os.environ["PATH"], "WARREN_STATE": STATE}) as b:
         b.initialize()
         run(b, "true")
@@ -248,7 +248,7 @@ def an_ordinary_user_has_a_private_service_too():
 
 
 @test
-def its_sandbox_ends_with_it():
+def the_sandbox_of_a_bridge_ends_with_it():
     for modern in (False, True):
         with shared() as b:
             if not modern:
@@ -261,7 +261,7 @@ def its_sandbox_ends_with_it():
 
 
 @test
-def its_sandbox_ends_when_it_is_killed():
+def the_sandbox_of_a_bridge_ends_when_the_bridge_is_killed():
     for modern in (False, True):
         with shared() as b:
             if not modern:
@@ -277,7 +277,7 @@ def its_sandbox_ends_when_it_is_killed():
 
 
 @test
-def a_sandbox_can_be_kept_or_given():
+def a_bridge_can_keep_its_sandbox_or_use_a_given_one():
     with shared("--keep") as b:
         b.initialize()
         box = run(b, "echo here >/tmp/x; hostname").strip()
@@ -302,7 +302,7 @@ def a_project_needs_the_permission_of_the_service():
 
 
 @test
-def a_restart_of_the_service_is_survived():
+def a_bridge_continues_after_a_restart_of_the_service():
     with shared() as b:
         b.initialize()
         run(b, "true")

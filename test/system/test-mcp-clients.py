@@ -84,54 +84,54 @@ def typescript(mode):
 
 
 @test
-def python_client_1():
+def version_1_of_the_python_client_works():
     python(1, "session", LEGACY)
 
 
 @test
-def python_client_2_with_a_session():
+def version_2_of_the_python_client_works_with_a_session():
     python(2, "session", LEGACY)
 
 
 @test
-def python_client_2_legacy():
+def version_2_of_the_python_client_works_in_legacy_mode():
     python(2, "legacy", LEGACY)
 
 
 @test
-def python_client_2_modern():
+def version_2_of_the_python_client_works_in_modern_mode():
     python(2, "auto", MODERN)
 
 
 @test
-def typescript_client_1():
+def version_1_of_the_typescript_client_works():
     typescript("sdk")
 
 
 @test
-def typescript_client_2():
+def version_2_of_the_typescript_client_works():
     typescript("default")
 
 
 @test
-def typescript_client_2_that_negotiates():
+def version_2_of_the_typescript_client_negotiates():
     typescript("auto")
 
 
 @test
-def python_clients_over_http_and_sse():
+def the_python_clients_work_over_http_and_sse():
     for version in (1, 2):
         check(program(python_client(version), "-B", f"{WANTED}/client.py", "session", *over_sse()), LEGACY)
 
 
 @test
-def typescript_clients_over_http_and_sse():
+def the_typescript_clients_work_over_http_and_sse():
     for mode in ("sdk", "default"):
         check(program("node", f"{WANTED}/client.mjs", mode, *over_sse(), MCP_CLIENTS=node_clients()))
 
 
 @test
-def the_inspectors_command_line():
+def the_command_line_of_the_inspector_works():
     inspector = ["node", f"{node_clients()}/node_modules/.bin/mcp-inspector", "--cli"]
     tools = json.loads(program(*inspector, WARREN, "mcp", "--method", "tools/list"))
     ok("run_command" in [t["name"] for t in tools["tools"]], f"{tools}")

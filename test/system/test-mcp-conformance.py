@@ -50,7 +50,7 @@ FAILS = {
     "server-stateless": ({
         "sep-2575-server-rejects-undeclared-capability", "sep-2575-missing-capability-http-400",
         "sep-2575-http-server-no-independent-requests-on-stream",
-        "sep-2575-server-no-log-without-loglevel",  # a tool of this name; log_messages_are_sent_when_asked_for checks it
+        "sep-2575-server-no-log-without-loglevel",  # a tool of this name; log_messages_are_sent_on_request checks it
         "sep-2575-server-sends-prompts-list-changed-on-subscription",  # skipped: the lists of Warren do not change
         "sep-2575-server-sends-tools-list-changed-on-subscription"}, ASKS),
     "input-required-result-basic-elicitation": ({"sep-2322-elicitation-incomplete"}, ASKS),

@@ -67,7 +67,7 @@ def malformed_messages_are_refused():
 
 
 @test
-def batches_are_of_one_revision():
+def only_one_protocol_revision_accepts_batches():
     with Legacy(WORLD, version="2025-03-26") as m:
         a = m.raw([m.message("ping"), {"jsonrpc": "2.0", "method": "notifications/x"}, m.message("nonsense"), 5,
                    m.message("initialize", {}), m.message("tools/call", {"name": "run_command", "arguments": {"command": "echo x"}})])
@@ -139,7 +139,7 @@ def modern_requests_are_checked_in_order():
 
 
 @test
-def http_is_checked():
+def http_methods_and_headers_are_checked():
     m = Legacy(WORLD)
     ping = m.message("ping")
     eq(m.raw(ping, headers={"Content-Type": "text/plain"}).status, 415)
@@ -165,7 +165,7 @@ def http_is_checked():
 
 
 @test
-def a_large_result_is_never_an_event():
+def a_large_result_is_never_sent_as_an_event():
     with Legacy(WORLD) as m:
         m.good("run_command", command="head -c 3000000 /dev/urandom >/big")
         a = m.call("tools/call", {"name": "download", "arguments": {"path": "/big"}})
@@ -180,7 +180,7 @@ def a_large_result_is_never_an_event():
 
 
 @test
-def a_token_comes_first():
+def the_token_is_checked_first():
     for token in (None, "wrong", "wrn_" + "0" * 64):
         w = Wire(WORLD, token, tcp=True)
         for method, body in (("POST", w.message("ping")), ("GET", None), ("DELETE", None), ("PUT", None)):
@@ -191,7 +191,7 @@ def a_token_comes_first():
 
 
 @test
-def pages_of_others_are_refused():
+def requests_from_pages_of_other_origins_are_refused():
     w = Wire(WORLD, ADMIN)
     ping = w.message("ping")
     for header in ({"Origin": "http://evil.example"}, {"Host": "evil.example"}, {"Origin": "null"}):
@@ -226,7 +226,7 @@ def tenants_do_not_see_each_other():
 
 
 @test
-def scopes_and_sandboxes_of_tokens_hold():
+def scopes_and_sandboxes_of_tokens_are_enforced():
     with Legacy(WORLD, token_of("scopes", "read")["secret"]) as m:
         m.bad("run_command", "'exec'", command="true")
         m.bad("read_file", "'files'", path="/x")
@@ -299,7 +299,7 @@ def cancellation_kills_the_process():
 
 
 @test
-def a_modern_client_that_leaves_cancels():
+def a_disconnecting_modern_client_cancels_its_call():
     m, box = Modern(WORLD), WORLD.create()
     with m.client() as c:
         begin(m, c, "run_command", {"command": long("leave"), "sandbox": box})
@@ -310,7 +310,7 @@ def a_modern_client_that_leaves_cancels():
 
 
 @test
-def a_legacy_client_that_leaves_does_not_cancel():
+def a_disconnecting_legacy_client_does_not_cancel_its_call():
     m = Legacy(WORLD)
     box = m.good("run_command", command="true")["sandbox"]
     with m.client() as c:
@@ -328,7 +328,7 @@ def a_legacy_client_that_leaves_does_not_cancel():
 
 
 @test
-def fifty_sessions_work_at_once():
+def fifty_sessions_work_at_the_same_time():
     before = len(WORLD.sandboxes())
 
     def one(i):

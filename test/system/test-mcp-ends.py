@@ -72,7 +72,7 @@ def listen(m, client, uri):
 
 
 @test
-def a_stop_ends_streams_and_answers_calls():
+def a_stopping_service_ends_streams_and_answers_calls():
     own = {"Warren-Project": DIRECTORY}
     plain, held = Legacy(WORLD, headers=own), Legacy(WORLD, headers={**own, "Warren-Session": "held"})
     box = WORLD.create(mounts=[{"source": DIRECTORY, "target": DIRECTORY}])
@@ -140,14 +140,14 @@ def being_created(m):
 
 
 @test
-def a_modern_client_that_leaves_a_creation_leaves_nothing():
+def a_modern_client_that_leaves_during_a_create_leaves_nothing_behind():
     with being_created(Modern(WORLD)) as (c, box):
         c.http.sock.shutdown(socket.SHUT_RDWR)
         gone(WORLD, box)
 
 
 @test
-def a_session_that_ends_during_a_creation_leaves_nothing():
+def a_session_that_ends_during_a_create_leaves_nothing_behind():
     m = Legacy(WORLD)
     with being_created(m) as (c, box):
         eq(m.close(), 204)
@@ -156,7 +156,7 @@ def a_session_that_ends_during_a_creation_leaves_nothing():
 
 
 @test
-def a_client_that_takes_no_answer_leaves_nothing():
+def a_client_that_does_not_wait_for_its_answer_leaves_nothing_behind():
     """It leaves at no known moment: before, during or after the creation."""
     before = sorted(b["id"] for b in WORLD.sandboxes())
     m = Modern(WORLD)

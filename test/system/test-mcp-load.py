@@ -39,7 +39,7 @@ def tool(what, check, **arguments):
 
 
 @test
-def files_at_their_largest():
+def the_largest_files_keep_turns_short():
     WORLD.run(BOX, "head -c 4194304 /dev/urandom >/noise; tr '\\0' '\\1' </dev/zero | head -c 4194304 >/ones; seq 2000000 >/lines; "
                    "mkdir /many; cd /many; seq 20000 | xargs touch", timeout_ms=60000, wait_ms=60000)
     tool("download", lambda s, r: eq((s["length"], len(r["content"][1]["resource"]["blob"])), (4 * MIB, 5592408)),
@@ -57,7 +57,7 @@ def files_at_their_largest():
 
 
 @test
-def output_at_its_largest():
+def the_largest_output_keeps_turns_short():
     zeros = "head -c 600000 /dev/zero; head -c 600000 /dev/zero >&2"
     tool("run_command", lambda s, _: eq((s["stdout"].count("\0"), s["stderr"].count("\0")), (262144,) * 2),
          command=zeros, max_output=262144)
@@ -68,7 +68,7 @@ def output_at_its_largest():
 
 
 @test
-def arrays_at_their_largest():
+def the_largest_arrays_keep_turns_short():
     def lists(m):
         return [m.message("tools/list") for _ in range(100)]
 
@@ -88,7 +88,7 @@ def arrays_at_their_largest():
 
 
 @test
-def bodies_at_their_largest():
+def the_largest_bodies_are_refused_in_short_turns():
     """What is refused; forty thousand variables took forty seconds."""
     m = Modern(WORLD)
     for what, more in (("values", {"x": [[]] * 90000}), ("variables", {"env": {f"E{i:05}": "x" * 24 for i in range(40000)}}),
@@ -106,7 +106,7 @@ def bodies_at_their_largest():
 
 
 @test
-def fifty_sessions():
+def fifty_sessions_keep_turns_short():
     def one(i):
         with Legacy(WORLD) as m:
             m.good("write_file", path="/mine", content=str(i))

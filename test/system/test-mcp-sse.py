@@ -73,7 +73,7 @@ class Old(Wire):
 
 
 @test
-def a_stream_has_all_responses():
+def all_responses_arrive_on_the_stream():
     with Old() as m:
         eq(m.begun["protocolVersion"], OLDEST)
         eq(m.wait(m.post("ping"))["result"], {})
@@ -116,7 +116,7 @@ def a_call_is_cancelled_by_a_message_or_by_the_end_of_the_stream():
 
 
 @test
-def a_message_needs_the_session_of_its_token():
+def a_token_can_use_only_its_own_session():
     one, two = token_of("one"), token_of("two")
     with Old(one) as m, Old(two) as other:
         ping = json.dumps(m.message("ping"))
@@ -142,7 +142,7 @@ def a_message_needs_the_session_of_its_token():
 
 
 @test
-def what_is_too_large_for_an_event_is_an_error():
+def a_response_too_large_for_an_event_is_an_error():
     with Old() as m:
         m.good_run("head -c 3000000 /dev/urandom >/big")
         e = m.wait(m.post("tools/call", {"name": "download", "arguments": {"path": "/big"}}))["error"]
@@ -162,7 +162,7 @@ def responses_wait_for_a_client_that_does_not_read():
 
 
 @test
-def a_client_that_reads_nothing_has_a_limit():
+def a_client_that_never_reads_is_limited():
     with Old() as m:
         box = m.good_run("head -c 600000 /dev/urandom >/big")["sandbox"]
         with contextlib.suppress(AssertionError):  # the session ends in the middle
@@ -172,7 +172,7 @@ def a_client_that_reads_nothing_has_a_limit():
 
 
 @test
-def a_stop_answers_calls():
+def a_stopping_service_answers_calls():
     with Old() as m, Old() as idle:
         ends, never = m.run("exec sleep 7544"), m.run("exec sleep 7543")
         until(lambda: running("sleep", "7544") and running("sleep", "7543"), "they do not begin")

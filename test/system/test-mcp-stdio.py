@@ -48,7 +48,7 @@ def bridge(played, *options, **kw):
 
 
 @test
-def a_session_has_its_headers():
+def requests_of_a_session_have_the_required_headers():
     with Played(echo) as s, bridge(s, "--image", "python:3.12", "--network", "none", "--keep") as b:
         eq(b.initialize()["protocolVersion"], LEGACY)
         eq(b.call("tools/list")["method"], "tools/list")
@@ -68,7 +68,7 @@ def a_session_has_its_headers():
 
 
 @test
-def modern_requests_say_in_headers_what_they_are():
+def modern_requests_are_described_in_headers():
     with Played(echo) as s, bridge(s) as b:
         b.call("server/discover", modern=True)
         b.call("tools/call", {"name": "read_file"}, modern=True)
@@ -100,7 +100,7 @@ def the_body_is_forwarded_unchanged():
 
 
 @test
-def answers_come_in_any_order():
+def answers_may_come_in_any_order():
     gates = {n: threading.Event() for n in range(50)}
 
     def gated(r, message):
@@ -118,7 +118,7 @@ def answers_come_in_any_order():
 
 
 @test
-def events_become_lines():
+def each_event_becomes_a_line():
     def events(r, message):
         if common(r, message):
             return
@@ -149,7 +149,7 @@ def a_json_answer_with_line_breaks_is_one_line():
 
 
 @test
-def messages_of_the_service_come_on_the_stream():
+def messages_of_the_service_are_written_to_stdout():
     changed = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
     def streaming(r, message):
@@ -163,7 +163,7 @@ def messages_of_the_service_come_on_the_stream():
 
 
 @test
-def bad_lines_are_answered_and_do_not_matter():
+def invalid_lines_are_answered_with_an_error():
     with Played(echo) as s, bridge(s) as b:
         b.initialize()
         for line, code in ((b"{\n", -32700), (b"\xff\n", -32700), (b"[1,\n", -32700),
@@ -180,7 +180,7 @@ def bad_lines_are_answered_and_do_not_matter():
 
 
 @test
-def errors_of_the_service_are_answers():
+def errors_of_the_service_become_answers():
     def refusing(r, message):
         if common(r, message):
             return
@@ -227,7 +227,7 @@ def messages_after_initialize_wait_for_it():
 
 
 @test
-def a_session_that_is_gone_is_opened_again():
+def a_lost_session_is_opened_again():
     sessions = []
 
     def forgetful(r, message):
@@ -315,17 +315,17 @@ def ends(how):
 
 
 @test
-def the_end_of_stdin_ends_it():
+def a_bridge_ends_at_the_end_of_stdin():
     ends(lambda b: b.process.stdin.close())
 
 
 @test
-def sigterm_ends_it():
+def a_bridge_ends_on_sigterm():
     ends(lambda b: b.process.send_signal(signal.SIGTERM))
 
 
 @test
-def the_end_of_stdout_ends_it():
+def a_bridge_ends_when_stdout_is_closed():
     with Played(echo) as s:
         reader, writer = os.pipe()
         with subprocess.Popen([WARREN, "mcp"], stdin=subprocess.PIPE, stdout=writer, env=environ(WARREN_HOST=s.host)) as p:
@@ -337,7 +337,7 @@ def the_end_of_stdout_ends_it():
 
 
 @test
-def a_last_line_without_an_end_is_a_message():
+def a_last_line_without_a_newline_is_a_message():
     with Played(echo) as s:
         p = warren("mcp", env=environ(WARREN_HOST=s.host), input=json.dumps(
             {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}).encode())
@@ -345,7 +345,7 @@ def a_last_line_without_an_end_is_a_message():
 
 
 @test
-def a_missing_service_is_an_error_of_the_request():
+def requests_fail_if_the_service_is_missing():
     with scratch() as d, Bridge(env=environ(WARREN_HOST=f"unix:{d}/none.sock")) as b:
         m = b.answer(b.request("initialize", {"protocolVersion": LEGACY}))
         ok("no service at" in m["error"]["message"], f"{m}")

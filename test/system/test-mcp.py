@@ -79,7 +79,7 @@ def a_modern_client_names_its_sandbox_or_its_session():
 
 
 @test
-def a_sandbox_is_kept_or_given():
+def a_session_can_keep_its_sandbox_or_use_a_given_one():
     with Legacy(WORLD, headers={"Warren-Keep": "1"}) as m:
         kept = m.good("run_command", command="true")["sandbox"]
     eq(WORLD.state_of(kept), "running")
@@ -97,7 +97,7 @@ def a_sandbox_is_kept_or_given():
 
 
 @test
-def a_command_gives_its_output_and_its_result():
+def a_command_returns_its_output_and_result():
     with Legacy(WORLD) as m:
         r = m.good("run_command", command="echo out; echo err >&2; pwd; echo $A; cat", cwd="/tmp", env={"A": "b"},
                    stdin="in\u0000put")
@@ -137,7 +137,7 @@ def streamed(m, arguments, meta, act):
 
 
 @test
-def progress_has_the_output_so_far():
+def progress_messages_contain_the_output_so_far():
     for m in (Legacy(WORLD), Modern(WORLD, headers={"Warren-Session": "progress"})):
         for token in (0, "text"):
             # The command goes on when its first output has arrived.
@@ -152,7 +152,7 @@ def progress_has_the_output_so_far():
 
 
 @test
-def code_runs_without_a_sandbox():
+def code_can_run_without_an_existing_sandbox():
     m = Modern(WORLD)
     until(lambda: not WORLD.sandboxes(), "the sandboxes of other tests are still there")
     r = m.good("code_run", language="python", code="import sys; print(6 * 7, sys.argv[1:], sys.stdin.read()); open('o.txt', 'w').write('x')"
@@ -209,7 +209,7 @@ def files_are_written_read_and_edited():
 
 
 @test
-def bytes_go_up_and_down():
+def binary_files_are_uploaded_and_downloaded():
     data = bytes(range(256)) * 40
     with Legacy(WORLD) as m:
         r = m.good("upload", path="/tmp/b", data=base64.b64encode(data).decode(), mode="0750")
@@ -368,7 +368,7 @@ def subscribers_get_messages_about_output():
 
 
 @test
-def steady_output_does_not_put_off_messages():
+def steady_output_does_not_delay_messages():
     """The time to the next message does not begin anew with each line."""
     steady = "until [ -e /go ]; do echo x; sleep 0.01; done"
     with Legacy(WORLD) as m, m.client() as c:
@@ -409,7 +409,7 @@ def subscribers_get_messages_about_files():
 
 
 @test
-def a_modern_client_listens():
+def a_modern_client_can_listen_for_messages():
     m, box = Modern(WORLD), WORLD.create()
     exec_id = WORLD.exec(box, "until [ -e /tmp/f ]; do sleep 0.02; done; echo x; sleep 1000")
     uri, bad = f"warren-log://{box}/{exec_id}", "warren://k3f9x2m7qd1w/x"
@@ -428,7 +428,7 @@ def a_modern_client_listens():
 
 
 @test
-def prompts_and_completion():
+def prompts_and_their_completion_work():
     for m in (Legacy(WORLD), Modern(WORLD)):
         prompts = {p["name"]: p for p in m.result("prompts/list")["prompts"]}
         eq(len(prompts), 3)
@@ -453,7 +453,7 @@ def prompts_and_completion():
 
 
 @test
-def log_messages_are_sent_when_asked_for():
+def log_messages_are_sent_on_request():
     with Legacy(WORLD) as m:
         eq(m.result("logging/setLevel", {"level": "info"}), {})
         a = m.call("tools/call", {"name": "run_command", "arguments": {"command": "true"}})

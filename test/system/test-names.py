@@ -25,7 +25,7 @@ def said(box, command, **more):
 
 
 @test
-def it_resolves_its_own_name():
+def a_sandbox_resolves_its_own_name():
     box = w.create()
     eq(said(box, f"python3 -c '{RESOLVE}'"), [f"{box} 127.0.0.1 {box}", ""])
     eq(said(box, "cat /etc/hosts"), [*HOSTS, f"127.0.0.1\t{box}", ""])
@@ -37,7 +37,7 @@ def it_resolves_its_own_name():
 
 
 @test
-def it_resolves_the_name_it_was_given():
+def a_sandbox_resolves_its_given_hostname():
     box = w.create(hostname="node7.example.org")
     eq(said(box, f"python3 -c '{RESOLVE}'"), ["node7.example.org 127.0.0.1 node7.example.org", ""])
     eq(said(box, "getent hosts node7 | cut -d' ' -f1; tail -n 1 /etc/hosts; getent hosts absent.example.org; echo $?"),
@@ -46,7 +46,7 @@ def it_resolves_the_name_it_was_given():
 
 
 @test
-def also_with_a_read_only_root_and_a_disk():
+def a_name_resolves_with_a_read_only_root_and_with_a_disk():
     """Where the layer with /etc/hosts is sealed, and where it is in a file."""
     box = w.create(read_only=True)
     eq(said(box, f"python3 -c '{RESOLVE}'; touch /etc/hosts 2>/dev/null || echo sealed"), [f"{box} 127.0.0.1 {box}", "sealed", ""])
@@ -58,7 +58,7 @@ def also_with_a_read_only_root_and_a_disk():
 
 
 @test
-def the_language_is_utf_8_and_a_terminal_has_a_type():
+def the_locale_is_utf_8_and_a_terminal_has_a_type():
     box = w.create()
     eq(said(box, "echo $LANG ${TERM-none}; python3 -c 'import sys; print(sys.stdout.encoding)'"), ["C.UTF-8 none", "utf-8", ""])
     e = w.exec(box, "echo $LANG $TERM", pty=True)

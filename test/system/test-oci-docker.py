@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from dockerd import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
 
 @test
-def archives_of_docker_save():
+def archives_of_docker_save_are_loaded():
     with Docker() as docker:
         with open(rootfs(), "rb") as f:
             docker.call("import", "-c", 'CMD ["echo", "imported"]', "-", "imported:1", stdin=f)
@@ -67,7 +67,7 @@ def lines_of_run(s, ref):
 
 
 @test
-def the_same_tree_as_docker():
+def an_unpacked_image_equals_that_of_docker():
     """Layers with all that differs between engines: what is shown here is what docker shows."""
     lower = Layer({"t": directory(), "t/usr": directory(), "t/usr/lib": directory(), "t/usr/lib/old": "old", "t/lib": symlink("usr/lib"),
                    "t/lib/same-layer": "x", "t/abs": symlink("/t/usr/lib"), "t/abs/through": "x", "t/etc": directory(0o750, uid=1234),
@@ -94,7 +94,7 @@ def the_same_tree_as_docker():
 
 
 @test
-def nothing_is_left_of_the_daemon():
+def the_docker_daemon_leaves_nothing_behind():
     with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as f:
         eq([line.split()[4] for line in f if work in line], [], "mounts")
     docker = Docker()

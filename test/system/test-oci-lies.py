@@ -50,7 +50,7 @@ def write(data):
 
 
 @test
-def sizes_that_are_declared_are_compared():
+def declared_sizes_are_checked():
     for where, by, word in ((0, 1, "layer"), (0, -1, "layer"), (1, 1 << 40, "layer"), ("config", 1, "configuration")):
         s = Store()
         path = layout(f"{folder()}/l", {"lie:1": Liar(set_size(where, by), *layers())})
@@ -61,7 +61,7 @@ def sizes_that_are_declared_are_compared():
 
 
 @test
-def as_many_layers_as_the_configuration_has():
+def the_number_of_layers_must_match_the_configuration():
     more = Layer({"three": "3"})
 
     def add(doc):
@@ -80,7 +80,7 @@ def as_many_layers_as_the_configuration_has():
 
 
 @test
-def no_more_bytes_than_are_allowed():
+def an_image_over_the_maximum_size_is_refused():
     size = 3 << 20
     root = {"large": "\0" * size}
     plain, packed = write(tar(root)), write(gzip.compress(tar(root)))

@@ -64,7 +64,7 @@ def named(etc=None):
 
 
 @test
-def tls_with_a_private_certificate():
+def tls_works_with_a_private_certificate():
     c, image = certificates(), simple("over TLS")
     with Registry(cert=c["server"], ca=c["ca"]) as r:
         ref = r.push(image, "tls/x", "1")
@@ -93,7 +93,7 @@ def tls_with_a_private_certificate():
 
 
 @test
-def without_tls_only_if_requested():
+def plain_http_is_used_only_if_requested():
     image = simple("without TLS")
     with Registry() as r:
         r.push(image, "plain/x", "1")
@@ -118,7 +118,7 @@ def without_tls_only_if_requested():
 
 
 @test
-def settings_that_are_wrong():
+def invalid_settings_are_refused():
     s, config = Store(), folder()
     env = {"XDG_CONFIG_HOME": config}
     path = f"{config}/warren/registries.conf"
@@ -141,7 +141,7 @@ def settings_that_are_wrong():
 
 
 @test
-def a_login_with_tls():
+def a_login_works_over_tls():
     c, image = certificates(), simple("logged in")
     with Registry(cert=c["server"], ca=c["ca"], login=LOGIN) as r:
         ref = r.push(image, "login/x", "1")
@@ -177,7 +177,7 @@ def a_login_with_tls():
 
 
 @test
-def tokens():
+def tokens_are_requested_from_the_token_server():
     """A registry that sends us to a token server, which wants a login for one image and none for another."""
     c, asked = certificates(), []
 
@@ -278,7 +278,7 @@ def errors_name_reference_step_and_cause():
 
 
 @test
-def hostile_layers():
+def hostile_layers_are_refused_or_confined():
     """Names that climb, a file for a directory, a bomb of names: refused. Links and devices: confined, left out."""
     s = Store()
     rows = {"climbs": ({"../../x": "x"}, "contains '..'"), "through": ({"f": "x", "f/y": "x"}, "is a file, not a directory"),

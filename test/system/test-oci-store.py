@@ -29,7 +29,7 @@ KILLS = int(os.environ.get("WARREN_TEST_KILLS", "25"))
 
 
 @test
-def an_empty_store():
+def an_empty_store_can_be_listed_and_pruned():
     s = Store(f"{folder()}/not/there/yet")
     eq(s.image("ls"), "REPOSITORY   TAG   IMAGE ID       CREATED   SIZE\n")
     eq(s.image("ls", "-q"), "")
@@ -46,7 +46,7 @@ def an_empty_store():
 
 
 @test
-def bad_arguments():
+def invalid_arguments_are_refused():
     s = Store()
     rows = [
         ([], "warren image: no command given (see 'warren image --help'; example: warren image pull python:3.12)"),
@@ -93,7 +93,7 @@ def help_and_the_manual_agree():
 
 
 @test
-def programs_get_the_result():
+def report_prints_results_as_json_lines():
     s, image = Store(), simple("reported")
     ref = registry().push(image, "report/x", "1")
 
@@ -113,7 +113,7 @@ def programs_get_the_result():
 
 
 @test
-def names_ids_and_details():
+def images_are_found_by_name_and_id():
     s, image = Store(), simple("text", config={"Cmd": ["cat", "/text"], "Labels": {"k": "v"}, "Env": ["A=\n\u00fc"]})
     ref = registry().push(image, "list/x", "1")
     s.pull(ref)
@@ -148,7 +148,7 @@ def names_ids_and_details():
 
 
 @test
-def dangling_images():
+def dangling_images_are_listed_and_pruned():
     s, one, two = Store(), simple("one"), simple("two")
     s.pull(registry().push(one, "dangling/x", "1"))
     s.pull(registry().push(two, "dangling/x", "1"))
@@ -187,7 +187,7 @@ def damaged_images_are_removed():
 
 
 @test
-def names_go_one_by_one():
+def an_image_is_deleted_with_its_last_name():
     s, image = Store(), simple("named")
     ref = registry().push(image, "rm/x", "1")
     s.pull(ref)
@@ -233,7 +233,7 @@ def shared_layers_are_stored_once():
 
 
 @test
-def removed_while_it_runs():
+def an_image_in_use_can_be_untagged():
     s, image = Store(), simple("running")
     ref = registry().push(image, "busy/x", "1")
     s.pull(ref)
@@ -255,7 +255,7 @@ def removed_while_it_runs():
 
 
 @test
-def runs_and_removals_at_once():
+def concurrent_runs_and_removals_do_no_harm():
     """Each run either works or says that there is no such image."""
     s, image = Store(), simple("racing")
     ref = registry().push(image, "race/x", "1")
@@ -283,7 +283,7 @@ def slow_image(n):
 
 
 @test
-def killed_at_any_moment():
+def a_pull_killed_at_any_moment_does_no_harm():
     s, image = Store(), slow_image("kill")
     ref = registry().push(image, "kill/x", "1")
     started = time.monotonic()
@@ -312,7 +312,7 @@ def killed_at_any_moment():
 
 
 @test
-def interrupted_in_order():
+def an_interrupted_pull_leaves_nothing_behind():
     s, image = Store(), slow_image("int")
     ref = registry().push(image, "int/x", "1")
     for sig in (signal.SIGINT, signal.SIGTERM):
@@ -387,7 +387,7 @@ class Silent:
 
 
 @test
-def interrupted_while_it_waits_for_others():
+def a_pull_that_waits_for_others_can_be_interrupted():
     s, image = Store(), simple("waited for")
     ref = registry().push(image, "wait/x", "1")
     s.image("prune")
@@ -411,7 +411,7 @@ def interrupted_while_it_waits_for_others():
 
 
 @test
-def interrupted_while_it_waits_for_an_answer():
+def a_pull_that_waits_for_an_answer_can_be_interrupted():
     s, d = Store(), folder()
     s.image("prune")
     pid = f"{d}/pid"
@@ -436,7 +436,7 @@ def interrupted_while_it_waits_for_an_answer():
 
 
 @test
-def interrupted_while_it_reads():
+def a_load_that_waits_for_input_can_be_interrupted():
     s, d = Store(), folder()
     s.image("prune")
     path = layout(f"{d}/layout", {"cut:1": simple(noise(3 * MIB, "read"))})
@@ -525,7 +525,7 @@ def unpacking_processes_have_no_secrets():
 
 
 @test
-def pulls_of_overlapping_images_at_once():
+def overlapping_images_can_be_pulled_at_the_same_time():
     s = Store()
     layers = [Layer({f"l{i}": noise(MIB, f"overlap{i}")}) for i in range(6)]
     images = [Image(base(), *(layers[(n + k) % 6] for k in range(4)), config={"Cmd": ["sh", "-c", "ls / | grep -c ^l"]})
@@ -549,7 +549,7 @@ def pulls_of_overlapping_images_at_once():
 
 
 @test
-def a_full_disk():
+def a_full_disk_during_a_pull_is_reported():
     if not ROOT:
         raise Skip("needs root")
     d = folder()
@@ -596,7 +596,7 @@ def on_a_terminal(s, columns, *args):
 
 
 @test
-def bars_on_a_terminal():
+def progress_bars_fit_the_terminal():
     image = slow_image("bars")
     many = Image(base(), *(Layer({f"n{i}": str(i)}) for i in range(30)))
     for columns in (20, 60, 100):

@@ -66,7 +66,7 @@ def an_index_selects_this_machines_platform():
 
 
 @test
-def the_wrong_platform_only():
+def an_image_for_another_platform_is_refused():
     s = Store()
     ref = registry().push(simple(arch=OTHER), "wrong/x", "1")
     s.bad("image", "pull", ref, words=[ref, f"linux/{OTHER}"])
@@ -74,7 +74,7 @@ def the_wrong_platform_only():
 
 
 @test
-def media_types_and_compressions():
+def all_media_types_and_compressions_are_supported():
     for family, how in LAYER_TYPES:
         s = Store()
         image = Image(Layer(base_members(), how), Layer({"text": f"{family} {how}"}, how), family=family,
@@ -85,7 +85,7 @@ def media_types_and_compressions():
 
 
 @test
-def skopeos_images():
+def images_copied_by_skopeo_are_pulled():
     s, image = Store(), simple("by skopeo")
     path = layout(f"{folder()}/layout", {"1": image})
     for name, *options in (("oci",), ("docker", "--format", "v2s2"), ("zstd", "--dest-compress-format", "zstd")):
@@ -97,7 +97,7 @@ def skopeos_images():
 
 
 @test
-def images_that_cannot_be_pulled():
+def images_that_cannot_be_pulled_are_reported():
     s, r = Store(), registry()
     image = simple("bad")
     r.push(image, "bad/x", "good")
@@ -125,7 +125,7 @@ def images_that_cannot_be_pulled():
 
 
 @test
-def when_to_pull():
+def the_pull_option_decides_when_to_pull():
     s, one, two = Store(), simple("one"), simple("two")
     ref = registry().push(one, "when/x", "1")
     s.bad("run", "--pull", "never", "--image", ref, words=[ref])
@@ -160,7 +160,7 @@ def layers_that_are_missing_are_pulled_again():
 
 
 @test
-def whiteouts_and_opaque_directories():
+def whiteouts_and_opaque_directories_are_applied():
     image = Image(base(), Layer({"d": directory(), "d/gone": "x", "d/kept": "x", "o": directory(), "o/a": "x", "o/sub": directory(),
                                  "o/sub/b": "x", "whole": directory(), "whole/x": "x", "f": "file"}),
                   Layer({"d/.wh.gone": "", "o": directory(), "o/.wh..wh..opq": "", "o/new": "x", ".wh.whole": "",
@@ -175,7 +175,7 @@ def whiteouts_and_opaque_directories():
 
 
 @test
-def links_modes_and_owners():
+def links_modes_and_owners_are_preserved():
     members = {"a": "linked", "hard": hardlink("a"), "soft": symlink("a"), "up": symlink("../../../../etc/passwd"),
                "su": File("x", 0o4755), "sg": File("x", 0o2755), "sticky": directory(0o1777), "dir": directory(0o750, uid=1234, gid=1235),
                "dir/f": File("x", 0o600, uid=1234, gid=1235), "big": File(uid=65535, gid=65535), "name with blank": "x",
@@ -193,7 +193,7 @@ def links_modes_and_owners():
 
 
 @test
-def set_id_bits_do_nothing():
+def set_id_bits_have_no_effect():
     s = Store()
     with open("/bin/busybox", "rb") as f:
         su = Layer({"su": directory(), "su/busybox": File(f.read(), 0o6755)})
@@ -204,7 +204,7 @@ def set_id_bits_do_nothing():
 
 
 @test
-def the_configuration_as_docker_does():
+def the_image_configuration_is_applied_as_by_docker():
     s, n = Store(), 0
     rows = [  # the image's configuration, options, command, output
         ({"Cmd": ["echo", "cmd"]}, [], [], "cmd\n"),
@@ -264,7 +264,7 @@ def volumes_are_writable_under_read_only():
 
 
 @test
-def many_layers():
+def images_with_many_layers_work():
     for n in (40, 440):
         s = Store()
         image = Image(base(), *(Layer({f"n{i}": str(i), "last": str(i)}) for i in range(n - 1)),
@@ -326,7 +326,7 @@ def archives_are_loaded():
 
 
 @test
-def archives_that_are_bad():
+def invalid_archives_are_refused():
     image = simple("x" * 100000)
     d = folder()
     path = layout(f"{d}/layout", {"bad:1": image})
@@ -422,7 +422,7 @@ def as_user(sub):
 
 @test
 @needs_root
-def an_ordinary_user():
+def an_ordinary_user_can_pull_and_run_images():
     image = simple("rootless", Layer({".wh.root": "", "d": directory(0), "d/f": File("x", 0), "own": File("x", 0o644, uid=1234, gid=77)}))
     ref = registry().push(image, "rootless/x", "1")
     by_app = registry().push(Image(*image.layers, config={"User": "app", "Cmd": ["id", "-u"]}), "rootless/app", "1")

@@ -66,7 +66,7 @@ def imitated(box, name, creator, uid):
 
 
 @test
-def an_imitation_is_not_an_orphan():
+def a_process_that_imitates_an_init_is_not_an_orphan():
     if os.geteuid() != 0:
         raise Skip("only root collects orphans")
     with World() as w:
@@ -83,7 +83,7 @@ def an_imitation_is_not_an_orphan():
 
 
 @test
-def an_orphan_that_is_imitated_is_removed():
+def an_orphan_is_removed_even_if_imitated():
     if os.geteuid() != 0:
         raise Skip("only root collects orphans")
     w = World()

@@ -92,7 +92,7 @@ def check_removed(boxes, pids):
 
 
 @test
-def a_deleted_run_directory():
+def orphans_are_found_after_their_run_directory_was_deleted():
     with World() as alive:
         kept = alive.create()
         alive.exec(kept, "sleep 1000")
@@ -119,7 +119,7 @@ def a_deleted_run_directory():
 
 
 @test
-def a_run_directory_in_memory():
+def orphans_are_found_when_the_run_directory_is_a_tmpfs():
     """A tmpfs, first wiped, then with the sandbox's filesystem mounted nowhere any more."""
     for end in ("wiped", "unmounted"):
         w = World(start=False)
@@ -145,7 +145,7 @@ def a_run_directory_in_memory():
 
 
 @test
-def an_init_that_was_killed_while_frozen():
+def an_init_killed_while_frozen_is_found():
     """On cgroup v1 it cannot end before the frozen processes of its sandbox do, and has no socket any more."""
     with World() as alive:
         kept = alive.create()
@@ -192,7 +192,7 @@ def a_sandbox_being_deleted_is_not_an_orphan():
 
 
 @test
-def asking():
+def gc_explains_why_it_needs_root():
     """What is no orphan is never touched, and who is not root is told why nothing is listed."""
     p = warren("gc", "--frobnicate")
     eq(p.returncode, 125, p)

@@ -50,7 +50,7 @@ def a_paused_sandbox_with_an_overdue_exec_is_deleted():
 
 
 @test
-def a_pause_in_the_middle_of_a_kill():
+def a_pause_during_a_kill_does_not_prevent_it():
     """The kill takes several looks at the processes inside; a pause may come between any two of them."""
     needs("pause")
     tree = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do (trap '' TERM; while :; do sleep 9917; done) & done; wait"
@@ -70,7 +70,7 @@ def a_pause_in_the_middle_of_a_kill():
 
 
 @test
-def hundreds_are_overdue_when_the_service_comes_back():
+def hundreds_of_overdue_execs_are_ended_after_a_restart():
     needs("pause")
     with World() as w:
         box, other = w.create(limits={"pids": 4096}), w.create()

@@ -262,7 +262,7 @@ NEEDS = {
 
 
 @test
-def all_works_with_busybox_alone():
+def everything_works_with_only_busybox():
     make_root("busybox", (), shell="busybox", extra=[("bin/busybox", "/opt/busybox")])
     with Box("busybox") as box:
         works(box)
@@ -295,14 +295,14 @@ def one_of_several_tools_is_enough():
 
 
 @test
-def an_image_without_tools_that_copy():
+def an_image_without_copy_tools_is_reported():
     make_root("no-copies", [t for t in TOOLS if t not in ("cat", "dd", "tail")])
     with Box("no-copies") as box:
         check(box, dict.fromkeys(("read", "search", "tree_down", "write_large", "tree_up"), "none of cat dd tail"))
 
 
 @test
-def nothing_but_a_shell():
+def commands_work_in_an_image_with_only_a_shell():
     make_root("shell", ())
     with Box("shell") as box:
         works(box)

@@ -184,7 +184,7 @@ def requests_are_forwarded_by_path():
 
 
 @test
-def pages_served_by_path_have_no_origin():
+def pages_served_by_path_are_restricted_by_a_csp():
     ok("sandbox" in ports.ask("GET", 8000, "/").headers["content-security-policy"], "no CSP by path")
     r = by_host("GET", "/")
     ok("content-security-policy" not in r.headers, "a CSP by host name")
@@ -233,7 +233,7 @@ def requests_for_other_apis_are_forwarded_by_host_name():
 
 
 @test
-def no_client_connects_without_a_token():
+def a_client_without_a_token_cannot_connect():
     w = ports.world
     for headers in ({}, {"Host": ports.host(8000)}):
         path = "/" if headers else ports.path(8000, "/")
@@ -249,7 +249,7 @@ def no_client_connects_without_a_token():
 
 
 @test
-def tokens_stay_outside():
+def tokens_are_not_forwarded_to_the_sandbox():
     r = ports.ask("GET", 8000, "/", token=ports.admin, tcp=True, headers={"X-Api-Key": "mine"})
     eq(headers_of(r, "authorization"), [], "Authorization inside")
     eq(headers_of(r, "x-api-key"), ["mine"], "another header")
@@ -271,7 +271,7 @@ def forged_forwarding_headers_are_replaced():
 
 
 @test
-def web_sockets_pass():
+def websockets_are_forwarded():
     w = ports.world
     for kw in ({"path": ports.path(8000, "/ws")}, {"path": "/ws", "host": ports.host(8000)}):
         with Socket(w.socket, **kw) as s:
@@ -396,7 +396,7 @@ def lie(answer, port=[8100]):
 
 
 @test
-def hostile_servers_get_a_502():
+def responses_of_hostile_servers_become_a_502():
     head = "HTTP/1.1 200 OK\r\n"
     eq(lie(head + "Content-Length: 2\r\n\r\nok").body, b"ok", "an honest one")
     check_error(lie(""), 502, "port_closed")
@@ -417,7 +417,7 @@ def hostile_servers_get_a_502():
 
 
 @test
-def a_slow_or_silent_server_blocks_no_client():
+def a_slow_or_silent_server_does_not_block_other_clients():
     silent = ("import socket,time\ns=socket.socket()\ns.bind(('127.0.0.1',8200))\ns.listen(50)\nk=[]\n"
               "while True: k.append(s.accept())")
     ports.world.exec(ports.box, ["python3", "-c", silent])

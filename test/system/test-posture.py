@@ -127,7 +127,7 @@ def same(what, got):
 
 
 @test
-def the_namespaces_are_its_own():
+def a_sandbox_has_separate_namespaces():
     with Live() as box:
         same("namespaces", namespaces(box.payload))
         for n in os.listdir("/proc/self/ns"):
@@ -158,19 +158,19 @@ def root_inside_is_unprivileged_outside():
 
 
 @test
-def rights_of_root():
+def root_has_only_the_listed_privileges():
     with Live() as box:
         same("root", credentials(box.payload))
 
 
 @test
-def rights_of_an_ordinary_user():
+def an_ordinary_user_has_only_the_listed_privileges():
     with Live("-u", "1000:1000") as box:
         same("user", credentials(box.payload))
 
 
 @test
-def rights_of_init():
+def init_has_only_the_listed_privileges():
     with Live() as box:
         same("init", credentials(box.init))
 
@@ -312,7 +312,7 @@ def init_is_not_dumpable():
 
 
 @test
-def inherited_state_of_the_command():
+def the_command_does_not_inherit_the_callers_state():
     def worst():
         os.nice(5)
         os.umask(0o077)
@@ -331,7 +331,7 @@ def inherited_state_of_the_command():
 
 
 @test
-def a_protected_caller_does_not_protect_the_command():
+def an_oom_exempt_caller_does_not_exempt_the_command():
     """Whoever is exempt from the machine's OOM killer starts commands that are not."""
     def exempt():
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as f:

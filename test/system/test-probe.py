@@ -62,7 +62,7 @@ def the_mount_api_is_refused():
 
 
 @test
-def no_namespace_is_made_or_entered():
+def namespaces_cannot_be_created_or_entered():
     kinds = "user mnt pid net ipc uts cgroup"
     each("EPERM", " ".join(f"unshare-{k} clone-{k}" for k in kinds.split()))
     each("EPERM", "setns unshare-time unshare-user-garbage")
@@ -71,7 +71,7 @@ def no_namespace_is_made_or_entered():
 
 
 @test
-def unknown_calls_do_not_exist():
+def unknown_calls_return_enosys():
     each("ENOSYS", "unknown-call clone3")
     each("ok", "getpid pthread")
 
@@ -86,14 +86,14 @@ def the_kernels_dangerous_parts_are_refused():
 
 
 @test
-def names_and_clock_are_set_from_outside():
+def hostname_and_clock_cannot_be_set_inside():
     each("EPERM", "sethostname setdomainname settimeofday clock_settime vhangup")
     got = inside("import time\ntell('adjust', lambda: time.clock_settime(0, 0))\nprint('now', time.time() > 1e9)")
     eq(got, {"adjust": "EPERM", "now": "True"})
 
 
 @test
-def only_these_sockets_exist():
+def only_listed_socket_types_are_allowed():
     got = calls()
     made = {k for k in got if k.startswith("socket-") and got[k] == "ok"}
     eq(made - {"socket-inet-2-1"},
@@ -109,20 +109,20 @@ def only_these_sockets_exist():
 
 
 @test
-def no_process_can_type_into_a_terminal():
+def input_cannot_be_injected_into_a_terminal():
     each("EPERM", "tiocsti tiocsti-garbage tioclinux")
     each("ok", "openpty tiocgwinsz")
 
 
 @test
-def init_is_out_of_reach():
+def init_cannot_be_accessed():
     each("EPERM", "ptrace-init ptrace-seize-init process_vm_readv-init process_vm_writev-init")
     each("ok", "ptrace-child process_vm_readv-child ptrace-detach kill-init alive")
     each("EPERM", "ptrace-init process_vm_readv-init kill-init", calls("-u", "1000:1000"))
 
 
 @test
-def inits_own_limits_are_not_the_commands():
+def a_command_does_not_inherit_the_limits_of_init():
     """Who may lower init's limits may starve or, by RLIMIT_CPU, kill it."""
     ok(calls()["prlimit-init"] == "EPERM", "the command can set init's limits")
     ok(calls()["sched_setaffinity-init"] == "EPERM", "the command can bind init to a processor")
@@ -161,7 +161,7 @@ def inits_files_are_closed():
 
 
 @test
-def limits_only_fall():
+def limits_can_only_be_lowered():
     each("EPERM", "raise-nofile raise-nproc raise-memlock raise-rtprio raise-nice raise-msgqueue realtime")
     each("EACCES", "nice-up")
     each("ok", "soft-nofile nice-down")
@@ -172,14 +172,14 @@ def limits_only_fall():
 
 
 @test
-def privilege_only_falls():
+def privileges_can_only_be_dropped():
     each("EPERM", "capset-admin capset-inheritable personality-exec personality-linux32")
     each("EINVAL", "unset-no-new-privs seccomp-off")
     each("ok", "dumpable personality-ask personality-no-random seccomp-filter landlock mbind")
 
 
 @test
-def chroot_ends_inside():
+def chroot_does_not_lead_outside():
     each("ok", "chroot chroot-again chroot-ends-inside fchdir-ends-inside")
     each("ENOENT", "shadow")
 
@@ -206,7 +206,7 @@ def a_device_node_on_disk_does_not_work():
 
 
 @test
-def foreign_system_calls_kill():
+def foreign_system_calls_kill_the_process():
     if os.uname().machine != "x86_64":
         raise Skip("x86_64 has a second and a third way in")
     with scratch() as d:
@@ -225,7 +225,7 @@ def foreign_system_calls_kill():
 
 
 @test
-def the_kernels_knobs_are_read_only():
+def kernel_settings_are_read_only():
     got = inside(
         "for n in 'kernel/core_pattern kernel/hostname kernel/modprobe vm/overcommit_memory "
         "fs/file-max net/ipv4/ip_forward kernel/ns_last_pid user/max_user_namespaces kernel/unprivileged_userns_clone'.split():\n"
@@ -282,7 +282,7 @@ def all_other_names_in_proc_are_known():
 
 
 @test
-def sys_is_a_skeleton():
+def sys_contains_only_the_listed_files():
     out = sh("find /sys -type f | sort; find /sys ! -type f ! -type d; ls /sys/class /sys/block /sys/firmware 2>&1 | grep -v 'No such'; true")
     allowed = {"/sys/devices/system/cpu/online", "/sys/devices/system/cpu/possible",
                "/sys/devices/system/cpu/present", "/sys/kernel/mm/transparent_hugepage/enabled",
@@ -293,7 +293,7 @@ def sys_is_a_skeleton():
 
 
 @test
-def dev_contains_only_these():
+def dev_contains_only_the_listed_files():
     eq(set(sh("ls /dev").split()), {"fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin",
                                     "stdout", "tty", "urandom", "zero"}, "/dev")
     got = inside("tell('null', lambda: write('/dev/null', 'x'))\n"
@@ -309,7 +309,7 @@ def dev_contains_only_these():
 
 
 @test
-def the_machines_device_nodes_are_left_alone():
+def device_nodes_of_the_machine_are_not_changed():
     before = os.stat("/dev/full")
     got = inside("tell('touch', lambda: os.utime('/dev/full'))\n"
                  "tell('xattr', lambda: os.setxattr('/dev/full', 'user.x', b'x'))\n"
@@ -349,7 +349,7 @@ def the_machines_processes_are_not_visible():
 
 
 @test
-def the_machines_sockets_are_out_of_reach():
+def sockets_of_the_machine_cannot_be_used():
     name = f"\0warren-probe-{uuid.uuid4()}"
     with socket.socket(socket.AF_UNIX) as s, socket.socket() as t, scratch() as d:
         s.bind(name)
@@ -433,7 +433,7 @@ def a_greedy_exec_does_not_harm_others():
 
 
 @test
-def set_user_id_is_inert():
+def set_user_id_bits_have_no_effect():
     with scratch() as d:
         shutil.copy(need("id"), f"{d}/suid")
         os.chmod(f"{d}/suid", 0o4755)
@@ -557,7 +557,7 @@ def a_debugger_attaches_to_its_child():
 
 
 @test
-def a_tracer_works():
+def strace_works():
     need("strace")
     out = sh("strace -f -e trace=execve,openat -o /tmp/t sh -c 'cat /etc/hosts > /dev/null; true'; grep -c execve /tmp/t; grep -c etc/hosts /tmp/t")
     ok([int(n) > 0 for n in out.split()] == [True, True], out)
@@ -573,14 +573,14 @@ def compilers_and_interpreters_work():
 
 
 @test
-def node_runs():
+def node_works():
     need("node")
     eq(run("--", "node", "-e", "const {Worker}=require('worker_threads');new Worker('1',{eval:true}).on('exit',()=>"
            "require('fs').readFile('/etc/hosts',(e)=>console.log(e?e:'node')))"), "node\n")
 
 
 @test
-def a_jvm_runs():
+def java_works():
     need("java")
     with scratch() as d:
         with open(f"{d}/A.java", "w", encoding="ascii") as f:

@@ -78,7 +78,7 @@ def real():
 
 
 @test
-def a_real_registry():
+def images_are_pulled_from_a_real_registry():
     with real().registry() as registry:
         ref = f"{registry.host}/test/one"
         got = real().check(pull(ref + ":1"))
@@ -100,7 +100,7 @@ def a_real_registry():
 
 
 @test
-def nothing_listens():
+def a_registry_that_does_not_listen_is_reported():
     port = free_port()
     got = bad("ECONNREFUSED", f"cannot connect to localhost:{port}: Connection refused$",
               f"localhost:{port}/x")
@@ -109,7 +109,7 @@ def nothing_listens():
 
 
 @test
-def a_login():
+def a_login_is_used_from_every_place():
     users = os.path.join(WORK, "htpasswd")
     real().run("htpasswd", "-Bbc", users, "me", "pass:word")
     auth = {"htpasswd": {"realm": "here", "path": users}}
@@ -140,7 +140,7 @@ def a_login():
 
 
 @test
-def a_broken_configuration():
+def an_invalid_docker_configuration_is_refused():
     with Evil(Image(b"x"), lambda r, kind: r.error(401, "X", "no", {
             "WWW-Authenticate": "Basic realm=x"}) or True) as server:
         for text in ("", "{", "[]", '{"auths":{},"auths":{}}', "[" * 100000):
@@ -166,7 +166,7 @@ def helper(script):
 
 
 @test
-def a_credential_helper():
+def a_credential_helper_is_used():
     def behave(r, kind):
         if r.headers["Authorization"] == basic("me", "secret"):
             return False
@@ -205,7 +205,7 @@ def a_credential_helper():
 
 
 @test
-def a_real_registry_with_tokens():
+def tokens_work_with_a_real_registry():
     cert = make_certificate(WORK, "tokens")
     seen = []
 
@@ -286,7 +286,7 @@ def tokens_are_kept_and_renewed():
 
 
 @test
-def challenges_and_tokens_that_are_garbage():
+def invalid_challenges_and_tokens_are_refused():
     challenge, token = ["?"], [b'{"token":"t"}']
 
     def behave(r, kind):
@@ -330,7 +330,7 @@ def certificates():
 
 
 @test
-def tls():
+def certificates_of_registries_are_verified():
     ca, cert = certificates()
     other = make_certificate(WORK, "other")[0]
     with real().registry(cert=cert) as registry:
@@ -378,7 +378,7 @@ class ProxyHandler(socketserver.StreamRequestHandler):
 
 
 @test
-def without_tls_only_where_that_is_allowed():
+def plain_http_is_used_only_where_it_is_allowed():
     ca, cert = certificates()
     image = Image(b"layer")
     with Evil(image) as plain, Evil(image, cert=cert) as secure:
@@ -481,7 +481,7 @@ def redirects_are_bounded():
 
 
 @test
-def redirects_do_not_leave_tls():
+def redirects_from_tls_to_plain_http_are_refused():
     ca, cert = certificates()
     image = Image(noise(5000))
     with Evil(image) as plain, Evil(image, cert=cert) as secure:

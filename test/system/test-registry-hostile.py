@@ -21,7 +21,7 @@ from registry_server import INDEX, MANIFEST, Evil, Image, sha256  # pylint: disa
 # ------------------------------------------------------------------------- manifests
 
 @test
-def manifests_of_all_kinds():
+def manifests_of_all_kinds_are_recognised():
     image = Image(b"layer")
     docker = "application/vnd.docker.distribution.manifest."
     with Evil(image) as server:
@@ -54,7 +54,7 @@ def manifests_of_all_kinds():
 
 
 @test
-def an_index():
+def an_index_is_resolved_to_a_manifest():
     image = Image(b"layer")
     index = json.dumps({"schemaVersion": 2, "manifests": [
         {"digest": sha256(image.manifest), "size": len(image.manifest)}]}).encode()
@@ -71,7 +71,7 @@ def an_index():
 
 
 @test
-def a_manifest_of_another_digest():
+def a_manifest_with_the_wrong_digest_is_refused():
     image = Image(b"layer")
     wanted = sha256(b"another")
 
@@ -86,7 +86,7 @@ def a_manifest_of_another_digest():
 
 
 @test
-def an_endless_manifest():
+def an_endless_manifest_is_refused():
     def behave(r, kind):
         r.send_response(200)
         r.send_header("Content-Type", MANIFEST)
@@ -130,7 +130,7 @@ def of_layer(r, kind):
 
 
 @test
-def many_blobs_at_once():
+def many_blobs_are_downloaded_in_parallel():
     image = Image(*(noise(200000 + n, bytes([n])) for n in range(20)), b"")
     now, most, lock = [0], [0], threading.Lock()
 
@@ -154,7 +154,7 @@ def many_blobs_at_once():
 
 
 @test
-def blobs_of_the_wrong_size():
+def blobs_of_the_wrong_size_are_refused():
     data = noise(100000)
     with Evil(Image(data)) as server:
         good(server.image, server.ref)
@@ -166,7 +166,7 @@ def blobs_of_the_wrong_size():
 
 
 @test
-def an_endless_blob():
+def an_endless_blob_is_refused():
     sent = [0]
 
     def behave(r, kind):
@@ -189,7 +189,7 @@ def an_endless_blob():
 
 
 @test
-def blobs_of_the_wrong_digest():
+def blobs_with_the_wrong_digest_are_refused():
     image, lies = Image(noise(100000)), [0]
 
     def behave(r, kind):
@@ -262,7 +262,7 @@ def broken_downloads_are_resumed():
 
 
 @test
-def a_server_without_ranges():
+def downloads_work_with_a_server_without_ranges():
     image = Image(noise(2 * MIB))
     with Evil(image, dropping(MIB // 2, 2, ranges=False)) as server:
         good(image, server.ref)
@@ -282,7 +282,7 @@ def a_server_without_ranges():
 
 
 @test
-def files_of_an_earlier_try():
+def files_of_an_earlier_attempt_are_reused_or_replaced():
     image = Image(noise(3 * MIB))
     data = image.blobs[image.layer]
     cases = ((data[:MIB], [f"bytes={MIB}-"], 2),		# continued
@@ -301,7 +301,7 @@ def files_of_an_earlier_try():
 
 
 @test
-def a_blob_that_is_not_there():
+def a_missing_blob_is_reported():
     def behave(r, kind):
         if of_layer(r, kind):
             r.error(404, "BLOB_UNKNOWN", "blob unknown to registry")
@@ -345,7 +345,7 @@ def temporary_errors_are_retried():
 
 
 @test
-def the_server_says_when():
+def the_retry_delay_of_the_server_is_used():
     image = Image(noise(1000))
     with Evil(image, failing(429, 1, ["blobs"], {"Retry-After": "2"})) as server:
         got = good(image, server.ref)
@@ -358,7 +358,7 @@ def the_server_says_when():
 
 
 @test
-def a_slow_drip_is_given_up():
+def a_download_that_is_too_slow_is_aborted():
     image, drips = Image(noise(100000)), [0]
 
     def behave(r, kind):
@@ -386,7 +386,7 @@ def a_slow_drip_is_given_up():
 
 
 @test
-def a_silent_server():
+def a_request_to_a_silent_server_is_retried():
     image, quiet = Image(noise(1000)), [1]
 
     def behave(r, kind):
@@ -401,7 +401,7 @@ def a_silent_server():
 
 
 @test
-def cancelling():
+def a_download_can_be_cancelled():
     image = Image(noise(3 * MIB))
     with Evil(image) as server:
         ok(int(re.search(r"called (\d+) times", good(image, server.ref).out)[1]) > 0, "no progress")

@@ -64,7 +64,7 @@ def all_of(s):
 
 
 @test
-def both_ways_at_once_and_each_ends_by_itself():
+def both_directions_work_at_the_same_time_and_end_independently():
     up, down = noise(3 * MIB), noise(2 * MIB)
     for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
         server, port = listen(family)
@@ -84,7 +84,7 @@ def both_ways_at_once_and_each_ends_by_itself():
 
 
 @test
-def one_end_is_closed_and_the_other_continues():
+def one_direction_continues_when_the_other_is_closed():
     server, port = listen()
     with server, Relay(port) as r, accept(server) as c:
         r.stream.sendall(b"all")

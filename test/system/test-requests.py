@@ -164,7 +164,7 @@ def a_redirect_and_a_token_server_are_checked_like_the_registry():
 
 
 @test
-def the_administrator_learns_why():
+def the_log_tells_the_administrator_why_a_pull_failed():
     pull(f"127.0.0.1:{CLOSED}/why:1")
     until(lambda: "its address is not public" in slurp(world.log_path), lambda: f"the log: {world.said()}", 10)
 
@@ -189,7 +189,7 @@ def a_pull_needs_a_separate_scope():
 
 
 @test
-def slow_pulls_of_one_tenant_leave_turns_for_others():
+def slow_pulls_of_one_tenant_do_not_block_others():
     """A registry that never answers, and many pulls from it."""
     slow, other = (world.token("read", "write", "pull", tenant=t) for t in ("slow", "other"))
     clients = []
@@ -282,7 +282,7 @@ def two_networks(here, there):
 
 
 @test
-def a_public_registry_is_reached():
+def a_public_registry_can_be_used():
     """The control of all refusals: the same machine, the same cable, once with a public address and once with a private one."""
     for tool in ("unshare", "nsenter", "ip", "openssl"):
         if not shutil.which(tool):
@@ -466,7 +466,7 @@ def requests_end_when_the_sandbox_of_their_token_is_deleted():
 
 
 @test
-def an_unanswered_request_gets_the_reason():
+def a_request_without_an_answer_gets_the_reason():
     t = world.post("/v1/tokens", {"name": "told", "scopes": ["admin"]}, status=201)
     box = world.create()
     s = raw(t["secret"], f"GET /v1/sandboxes/{box}/wait?state=failed&timeout_ms=60000 HTTP/1.1")
@@ -495,7 +495,7 @@ def public_operations_stay_public():
 
 
 @test
-def an_encoding_that_is_not_understood_is_refused():
+def an_unsupported_encoding_is_refused():
     box = world.create()
     at = f"/v1/sandboxes/{box}"
     body = json.dumps({"command": "true"})
@@ -524,7 +524,7 @@ def hold(n, port):
 
 
 @test
-def strangers_leave_slots_for_known_clients():
+def unauthenticated_clients_leave_connections_for_others():
     """Who holds connections without a token keeps out neither the owner nor who has one."""
     with World("--request-connections", "64", tcp=True) as w:
         token = w.token("admin")
@@ -545,7 +545,7 @@ def strangers_leave_slots_for_known_clients():
 
 
 @test
-def there_is_an_answer_without_free_connections():
+def a_client_gets_an_answer_when_no_connection_is_free():
     """All connections are busy with requests of clients that are known: a 503 at once, and the owner has his own."""
     with World("--request-connections", "16", tcp=True) as w:
         token = w.token("admin")

@@ -42,7 +42,7 @@ def is_gone(pid):
 
 
 @test
-def a_run_that_is_ended_leaves_nothing():
+def an_interrupted_test_run_leaves_nothing_behind():
     with scratch() as d:
         os.mkdir(f"{d}/meson-info")
         with open(f"{d}/build.ninja", "w", encoding="utf-8") as f:

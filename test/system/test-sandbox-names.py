@@ -146,7 +146,7 @@ def a_tenants_name_does_not_capture_an_administrators_id():
 
 
 @test
-def the_database_refuses_a_second_one_too():
+def the_database_refuses_a_duplicate_name():
     box = w.create(name="only")
     owner, = w.rows("SELECT owner FROM sandboxes WHERE id = ?", box)[0]
     copy = f"{w.dir}/copy.db"
@@ -166,7 +166,7 @@ def the_database_refuses_a_second_one_too():
 
 
 @test
-def a_sandbox_is_renamed():
+def a_sandbox_can_be_renamed():
     box, other = w.create(name="before"), w.create(name="taken")
     refused(w.ask("PATCH", f"/v1/sandboxes/{box}", {"name": "taken"}), 409, "name_in_use", other)
     eq(w.show(box)["name"], "before")

@@ -74,7 +74,7 @@ def unknown(w, token):
 
 
 @test
-def the_time_of_day_changes_no_lifetime():
+def a_change_of_the_clock_does_not_change_lifetimes():
     with SetWorld(tcp=True) as w:
         for seconds in (-DAY, DAY):
             w.set(0)
@@ -104,7 +104,7 @@ def the_time_of_day_changes_no_lifetime():
 
 
 @test
-def the_clock_goes_on_after_a_reboot():
+def lifetimes_continue_after_a_reboot():
     with SetWorld() as w:
         def reboot(away, seconds):
             """As after a boot that took so long, with a clock set by @seconds in between."""
@@ -138,7 +138,7 @@ def the_clock_goes_on_after_a_reboot():
 
 
 @test
-def an_old_state_keeps_its_times():
+def expiry_times_of_an_older_database_are_kept():
     """One that has no clock has the times of day."""
     with SetWorld() as w:
         short, long = w.create(ttl_ms=5000), w.create(ttl_ms=3600 * 1000)

@@ -46,7 +46,7 @@ class Reader(threading.Thread):
 
 
 @test
-def streams_end_with_a_cursor():
+def streams_end_with_a_cursor_when_the_service_stops():
     with World() as w:
         box = w.create()
         e = w.exec(box, "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done")
@@ -82,7 +82,7 @@ def streams_end_with_a_cursor():
 
 
 @test
-def running_commands_are_answered():
+def requests_for_running_commands_are_answered_when_the_service_stops():
     with World() as w:
         box = w.create()
         answers = {}
@@ -158,7 +158,7 @@ def a_large_pool_is_removed_at_once():
 
 
 @test
-def clients_reconnect_after_a_restart_under_load():
+def clients_can_reconnect_after_a_restart_under_load():
     needs("control")
     with World() as w:
         boxes = [w.create() for _ in range(3)]

@@ -156,22 +156,22 @@ def rounds(who, n):
 
 
 @test
-def the_api_is_killed():
+def nothing_is_lost_when_the_api_is_killed():
     rounds(("api",), 8)
 
 
 @test
-def the_warden_is_killed():
+def nothing_is_lost_when_the_warden_is_killed():
     rounds(("warden",), 8)
 
 
 @test
-def both_are_killed():
+def nothing_is_lost_when_api_and_warden_are_killed():
     rounds(("api", "warden"), 8)
 
 
 @test
-def any_is_killed():
+def nothing_is_lost_when_random_processes_are_killed():
     rounds([("api",), ("warden",), ("api", "warden")], 8)
 
 
@@ -204,7 +204,7 @@ def a_stream_continues_at_its_cursor():
 
 
 @test
-def execs_that_end_while_no_service_runs():
+def the_ends_of_execs_are_recorded_after_a_restart():
     with World() as w:
         box = w.create()
         fast = [(w.exec(box, f"sleep 0.{i % 4}; echo {i}; exit {i}"), i) for i in range(20)]
@@ -225,7 +225,7 @@ def execs_that_end_while_no_service_runs():
 
 
 @test
-def an_end_that_was_reported_but_not_recorded():
+def a_reported_end_is_recorded_after_a_restart():
     """An answer comes before its row is written: had the api been killed in between, the journal would have it all."""
     with World() as w:
         box = w.create()
@@ -252,7 +252,7 @@ def is_frozen(box):
 
 
 @test
-def a_pause_that_no_process_could_record():
+def a_pause_interrupted_by_a_kill_is_recorded_correctly():
     """After it the row says what is true, whether the kill came before, in or after it."""
     needs("pause", "walls")  # a freezer that we can see
     with World() as w:
@@ -337,7 +337,7 @@ def a_pause_that_cannot_be_recorded_does_not_happen():
 
 
 @test
-def incomplete_sandboxes_are_soon_removed():
+def incomplete_sandboxes_are_removed_after_a_restart():
     with World() as w:
         for i in range(8):
             with w.client() as c:
@@ -408,7 +408,7 @@ def a_stop_leaves_sandboxes_and_the_next_start_finds_them():
 
 
 @test
-def its_time_passes_while_no_service_runs():
+def the_ttl_of_a_sandbox_passes_while_no_service_runs():
     with World() as w:
         box = w.create(ttl_ms=5000)
         w.kill("api", "warden")
@@ -418,7 +418,7 @@ def its_time_passes_while_no_service_runs():
 
 
 @test
-def a_sandbox_that_ended_by_itself_has_failed():
+def a_sandbox_whose_init_dies_has_failed():
     with World() as w:
         box = w.create()
         e = w.exec(box, "sleep 100")
@@ -454,7 +454,7 @@ def a_second_service_is_refused():
 
 
 @test
-def another_schema_is_refused():
+def an_unknown_schema_is_refused():
     with World() as w:
         box = w.create()
         w.stop()

@@ -156,7 +156,7 @@ def cursors_outlive_the_service():
 
 
 @test
-def kills_under_load_lose_no_end():
+def kills_of_the_service_under_load_lose_no_event():
     """Clients start and end things while the service is killed: afterwards all is in pairs, each acknowledged start there."""
     with World() as w:
         cursor = newest(w)

@@ -93,7 +93,7 @@ def as_text(data):
 
 
 @test
-def a_long_answer_is_complete():
+def a_long_response_is_complete():
     """It is made in pieces, which end anywhere; a short one is made at once."""
     random.seed(7)
     kinds = {"random": random.randbytes(150001), "controls": bytes(range(1, 32)) * 7000,
@@ -110,7 +110,7 @@ def a_long_answer_is_complete():
 
 
 @test
-def an_answer_is_bounded_and_says_what_was_cut():
+def a_response_is_bounded_and_reports_truncation():
     e = w.run(b, "echo first; head -c 70000000 /dev/zero | tr '\\0' x; echo; echo last", output_limit="100m")
     whole = len("first\n") + 70000000 + len("\nlast\n")
     eq((e["output_from"], e["output_to"]), (0, whole), "what the journal has")
@@ -121,7 +121,7 @@ def an_answer_is_bounded_and_says_what_was_cut():
 
 
 @test
-def directory_and_user():
+def directory_user_and_environment_are_set():
     user = {"user": "1234"} if has("user") else {}
     out = w.run(b, "pwd; id -u; echo $X", cwd="/tmp", env={"X": "y z"}, **user)["stdout"].split("\n")
     eq(out[:3], ["/tmp", user.get("user", "0"), "y z"], "seen inside")
@@ -171,7 +171,7 @@ def start_and_time_out(box, commands, timeouts):
 
 
 @test
-def a_timeout_kills_a_command_that_has_hardly_begun():
+def a_timeout_kills_a_command_that_has_just_started():
     """When its time is up it may not have joined its cgroup yet, or just be about to fork, or to leave its parents."""
     mark = f"81{os.getpid()}"
     commands = (f"while :; do :; done; : {mark}", f"exec sleep {mark}", f"trap '' TERM; sleep {mark}; sleep {mark}",
@@ -203,7 +203,7 @@ def a_timeout_kills_a_command_that_has_hardly_begun():
 
 
 @test
-def out_of_memory_is_in_the_answer():
+def an_out_of_memory_kill_is_reported_in_the_response():
     needs("limits", "oom")
     box = b if has("oom_outlived") else w.create(limits={"memory": "128m"})
     eq(w.run(box, "head -c 1000000 /dev/zero | tail | wc -c")["result"]["oom"], False, "what fits")
@@ -218,7 +218,7 @@ def out_of_memory_is_in_the_answer():
 
 
 @test
-def waiting_no_longer_than_asked():
+def a_request_waits_no_longer_than_wait_ms():
     e = w.run(b, "echo early; sleep 30", wait_ms=300)
     eq((e["state"], e["result"], e["stdout"]), ("running", None, "early\n"), "answer")
     eq(w.get(f"{at}/execs/{e['id']}", query={"wait_ms": 50})["state"], "running", "state")
@@ -251,7 +251,7 @@ def signals_reach_the_right_processes():
 
 
 @test
-def lists_of_execs():
+def execs_are_listed_and_paged():
     c = w.create()
     ids = [w.run(c, f"exit {i}")["id"] for i in range(7)]
     live = w.exec(c, "sleep 100")
@@ -268,7 +268,7 @@ def lists_of_execs():
 
 
 @test
-def many_at_once():
+def many_execs_run_at_the_same_time():
     n, codes = 60, {}
 
     def one(i):
@@ -283,7 +283,7 @@ def many_at_once():
 
 
 @test
-def more_execs_than_a_sandbox_takes_is_a_typed_error():
+def exceeding_the_maximum_of_execs_is_a_typed_error():
     c = w.create(limits={"pids": 2000})
     refused, made = None, 0
     while made < 1000:
@@ -337,7 +337,7 @@ def output_is_read_from_a_cursor():
 
 
 @test
-def a_client_that_reconnects_misses_nothing():
+def a_client_that_reconnects_loses_no_output():
     """Readers that vanish anywhere, while it writes, put together every byte by their cursors."""
     n = 20000
     e = w.exec(b, f"seq 1 {n}; sleep 0.2; seq 1 {n} >&2", output_limit="4m")
@@ -400,7 +400,7 @@ def dropped_output_is_counted_to_the_byte():
 
 
 @test
-def characters_are_never_cut():
+def multibyte_characters_are_never_split():
     script = r"printf 'a\303'; sleep 0.3; printf '\251b'; sleep 0.1; printf '\342\202'; sleep 0.3; printf '\254'; " \
              r"sleep 0.1; printf '\360\237\220'; sleep 0.3; printf '\207!'"
     e = w.exec(b, script)
@@ -501,7 +501,7 @@ def a_command_that_does_not_read_delays_only_itself():
 
 
 @test
-def descriptors_are_closed():
+def execs_leave_no_open_descriptors():
     w.run(b, "true")
     before = w.descriptors()
     for _ in range(30):
@@ -586,7 +586,7 @@ def files_for_output_are_reused_if_no_process_has_them_open():
 
 
 @test
-def a_terminal_is_one():
+def an_exec_with_pty_has_a_terminal():
     e = w.run(b, "test -t 0 && test -t 1 && test -t 2 && stty size; echo err >&2", pty=True, rows=33, cols=77)
     eq(e["stdout"], "33 77\r\nerr\r\n", "output")
     # By bash, whose read goes on after a trap; that of other shells may end.

@@ -152,42 +152,42 @@ def storm(kinds, one_in, rounds=60):
 
 
 @test
-def memory_runs_out():
+def the_service_survives_lack_of_memory():
     storm(MEMORY, 400)
 
 
 @test
-def descriptors_run_out():
+def the_service_survives_lack_of_descriptors():
     storm(DESCRIPTORS, 12)
 
 
 @test
-def the_disk_is_full():
+def the_service_survives_a_full_disk():
     storm(SPACE, 12)
 
 
 @test
-def the_disk_is_broken():
+def the_service_survives_disk_errors():
     storm(DISK, 20)
 
 
 @test
-def messages_fail():
+def the_service_survives_failed_messages():
     storm(MESSAGES, 5)
 
 
 @test
-def signals_are_not_delivered():
+def the_service_survives_undelivered_signals():
     storm(SIGNALS, 2)
 
 
 @test
-def calls_are_interrupted():
+def the_service_survives_interrupted_calls():
     storm(INTERRUPTS, 10)
 
 
 @test
-def all_of_it_at_once():
+def the_service_survives_all_faults_together():
     storm(MEMORY | DESCRIPTORS | SPACE | DISK | MESSAGES | SIGNALS | INTERRUPTS, 150)
 
 

@@ -119,7 +119,7 @@ def requests_that_are_not_http_are_refused():
 
 
 @test
-def slow_headers_and_bodies_end():
+def slow_headers_and_bodies_end_the_connection():
     with World("--request-header-timeout", "1s", "--request-body-timeout", "1s", tcp=True) as s:
         global w, token  # pylint: disable=global-statement
         saved, w, token = (w, token), s, s.token("admin")
@@ -151,7 +151,7 @@ def slow_headers_and_bodies_end():
 
 
 @test
-def hostile_json():
+def hostile_json_is_refused():
     for text, want in (("[" * 100000, 400), ('{"labels":' * 100000, 400), ('{"a":' + "[" * 500000, 400),
                        ('{"name":"' + "x" * 900000 + '"}', 400), ('{"ttl_ms":1e999}', 400), ('{"ttl_ms":' + "9" * 5000 + "}", 400),
                        ('{"env":{' + ",".join(f'"E{i}":"x"' for i in range(20000)) + "}}", 400), ("\ufeff{}", 400)):
@@ -165,7 +165,7 @@ def hostile_json():
 
 
 @test
-def foreign_pages_get_nothing():
+def requests_from_foreign_pages_are_refused():
     here = f"127.0.0.1:{w.port}"
     for lines, want in (((f"Host: {here}",), 200), (("Host: evil.example",), 403), (("Host: evil.example:80",), 403),
                         (("Host: 127.0.0.1.evil.example",), 403), ((f"Host: {here}", f"Origin: http://{here}"), 200),
@@ -221,7 +221,7 @@ def a_public_listener_needs_a_token():
 
 
 @test
-def a_flood_of_output_takes_no_memory():
+def a_flood_of_output_uses_little_memory():
     b = w.create()
     w.run(b, "true")
     with w.client() as reader, w.client() as stuck:
@@ -247,7 +247,7 @@ def a_flood_of_output_takes_no_memory():
 
 
 @test
-def unread_answers_are_not_kept():
+def unread_responses_are_not_kept_in_memory():
     """What a command wrote is six times as long as JSON, and there is one answer for each who waits."""
     b = w.create()
     size = 16 * MIB
@@ -322,7 +322,7 @@ def a_thousand_idle_streams_are_cheap():
 
 
 @test
-def a_tenant_leaves_watches_to_others():
+def one_tenant_cannot_use_all_watches():
     """The kernel counts them for the service, whosever they are."""
     limit = int(slurp("/proc/sys/fs/inotify/max_user_instances"))
     if limit > 1024:
@@ -363,7 +363,7 @@ def a_tenant_leaves_watches_to_others():
 
 
 @test
-def without_descriptors_errors_are_typed_and_pass():
+def lack_of_descriptors_causes_typed_errors_and_is_temporary():
     def limits():
         resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
     with World("--defaults-nofile", "64", limits=limits) as s:
@@ -399,7 +399,7 @@ def without_descriptors_errors_are_typed_and_pass():
 
 
 @test
-def a_full_disk_is_reported_and_passes():
+def a_full_disk_is_reported_until_space_is_free():
     with contextlib.ExitStack() as stack:
         s = stack.enter_context(World(start=False))
         os.makedirs(s.state)
@@ -460,7 +460,7 @@ HOSTILE = {
 
 
 @test
-def hostile_neighbours_harm_no_one_else():
+def hostile_sandboxes_do_not_harm_others():
     quiet = w.create()
     ticking = w.exec(quiet, "while :; do echo x; sleep 0.05; done")
     for what, command in HOSTILE.items():

@@ -161,7 +161,7 @@ def changes_of_images_are_reported():
 
 
 @test
-def events_come_as_server_sent_ones_too():
+def events_are_available_as_server_sent_events():
     ref = registry().push(simple("sse"), "serve/sse", "1")
     r = world.ask("POST", "/v1/images/pull", {"image": ref}, query={"format": "sse"})
     eq(r.headers["content-type"], "text/event-stream")
@@ -170,7 +170,7 @@ def events_come_as_server_sent_ones_too():
 
 
 @test
-def failures_have_a_cause():
+def failed_pulls_report_a_cause():
     for ref, code in ((f"{registry().host}/no/such:1", "image_not_found"), ("127.0.0.1:1/x/y:1", "registry_failed")):
         e = pull(ref)[-1]
         eq((e["type"], e["error"]["code"]), ("error", code), f"the last of {ref}")
@@ -193,7 +193,7 @@ def failures_have_a_cause():
 
 
 @test
-def pages_hold_together():
+def pages_of_images_are_complete():
     refs = [registry().push(simple(f"page {i}"), "serve/page", str(i)) for i in range(5)]
     for ref in refs:
         eq(pull(ref)[-1]["type"], "done")
@@ -212,7 +212,7 @@ def pages_hold_together():
 
 
 @test
-def several_names_are_in_the_way():
+def an_image_with_several_names_is_deleted_only_by_force():
     image = simple("named twice")
     refs = [registry().push(image, f"serve/name{i}", "1") for i in range(2)]
     for ref in refs:
@@ -300,7 +300,7 @@ def the_pull_ends_when_no_client_waits():
 
 
 @test
-def a_failed_creation_is_forgotten():
+def a_failed_create_leaves_no_sandbox():
     ref = registry().push(simple("never made"), "serve/never", "1")
     with Slow() as slow:
         body = {"image": slow.ref(ref), "wait_ms": 60000}
@@ -341,7 +341,7 @@ def a_killed_service_leaves_no_incomplete_sandbox():
 
 
 @test
-def scopes_are_required():
+def image_operations_need_their_scopes():
     read, both = world.token("read"), world.token("read", "images")
     for method, path, body, query in (("POST", "/v1/images/pull", {"image": "127.0.0.1:1/x:1"}, None),
                                       ("DELETE", "/v1/images", None, {"image": "nothing:1"})):

@@ -86,7 +86,7 @@ def limit_descriptors(pid, n):
 
 
 @test
-def an_answer_whose_descriptor_cannot_be_received_ends_nothing():
+def a_descriptor_that_cannot_be_received_does_no_harm():
     """EMFILE while a message brings a descriptor: that request fails, and the connection goes on."""
     with World(tcp=False) as w:
         api, shim = w.api, w.create()
@@ -163,7 +163,7 @@ def all_output_of_a_sandbox_is_bounded():
 
 
 @test
-def output_of_all_is_shared_among_tenants():
+def disk_space_for_output_is_shared_among_tenants():
     with World("--journal-all", "8m", "--journal-total", "64m", "--journal-max", "1m", tcp=True) as w:
         greedy, other = (w.token("read", "write", "exec", "files", tenant=t) for t in ("greedy", "other"))
         b, refused = w.create(token=greedy), None
@@ -308,7 +308,7 @@ def options_of_sockets_are_bounded():
 
 
 @test
-def the_machine_keeps_some_process_ids_for_itself():
+def sandboxes_cannot_use_all_process_ids_of_the_machine():
     with World("--max-pids", "4194304") as w:
         pid_max = int(slurp("/proc/sys/kernel/pid_max"))
         r = w.ask("POST", "/v1/sandboxes", {"limits": {"pids": pid_max}})
@@ -369,7 +369,7 @@ for pid in pids: os.kill(pid, signal.SIGKILL)
 
 
 @test
-def compiled_filters_are_paid_for_with_memory():
+def compiled_filters_are_charged_as_memory():
     with World() as w:
         b = w.create(limits={"memory": "64m", "pids": 1000})
         one = w.run(b, ["python3", "-c", FILTERS, "1"])

@@ -36,7 +36,7 @@ def tokens_allow_what_their_scopes_say():
 
 
 @test
-def tokens_end():
+def expired_and_revoked_tokens_are_refused():
     t = w.post("/v1/tokens", {"name": "short", "scopes": ["read"], "expires_in_ms": 1000}, status=201)
     u = w.post("/v1/tokens", {"name": "revoked", "scopes": ["read"]}, status=201)
     for x in (t, u):
@@ -79,7 +79,7 @@ def no_token_creates_one_with_more_rights():
 
 
 @test
-def objects_of_another_tenant_do_not_exist():
+def objects_of_another_tenant_are_not_found():
     everything = ("read", "write", "exec", "files")
     a, b = w.token(*everything, tenant="left"), w.token(*everything, tenant="right")
     theirs = w.create(token=a)

@@ -89,7 +89,7 @@ class Shape:
 
 
 @test
-def answers_are_as_described():
+def responses_match_the_api_description():
     shape = Shape(w.get("/openapi.json"))
     try:
         shape.answer("get_version", {"version": 1, "api": "v1"})
@@ -202,7 +202,7 @@ def unknown_or_out_of_bounds_fields_are_refused_by_name():
 
 
 @test
-def one_key_makes_one_sandbox():
+def an_idempotency_key_creates_one_sandbox():
     spec = {"idempotency_key": "once", "labels": {"k": "1"}}
     made = {r["id"] for r in together(20, lambda i: w.post("/v1/sandboxes", spec, status=201))}
     eq(len(made), 1, "sandboxes of one key")
@@ -222,7 +222,7 @@ def one_key_makes_one_sandbox():
 
 
 @test
-def a_key_is_valid_while_the_first_request_runs():
+def an_idempotency_key_is_valid_while_the_first_request_runs():
     answers = together(10, lambda i: w.post("/v1/sandboxes", {"idempotency_key": "busy"}, status=201))
     for a in answers:
         eq(a["state"], "running", "state that a repeated request is answered with")
@@ -230,7 +230,7 @@ def a_key_is_valid_while_the_first_request_runs():
 
 
 @test
-def a_hundred_at_once():
+def a_hundred_sandboxes_are_created_in_one_request():
     made = w.post("/v1/sandboxes/batch", {"sandboxes": [{"labels": {"b": "1"}}, {"labels": {"b": "2"}}], "count": 50},
                   status=201)["sandboxes"]
     eq([s["state"] for s in made], ["running"] * 100, "states")
@@ -292,7 +292,7 @@ def lists_are_filtered_and_paged():
 
 
 @test
-def labels_and_times_change():
+def labels_and_lifetimes_can_be_changed():
     with w.box(labels={"a": "1", "b": "2"}) as b:
         s = w.ask("PATCH", f"/v1/sandboxes/{b}", {"labels": {"a": "9", "b": None, "c": "3"}}, status=200).json()
         eq(s["labels"], {"a": "9", "c": "3"}, "labels")
@@ -310,7 +310,7 @@ def labels_and_times_change():
 
 
 @test
-def limits_change_while_it_runs():
+def limits_of_a_running_sandbox_can_be_changed():
     with w.box(limits={"memory": "64m", "pids": 20}, mounts=[{"target": "/scratch", "size": "24m"}]) as b:
         at = f"/v1/sandboxes/{b}"
         hog = "head -c 100000000 /dev/zero | tail | wc -c"
@@ -338,7 +338,7 @@ def limits_change_while_it_runs():
 
 
 @test
-def pause_and_resume():
+def a_sandbox_is_paused_and_resumed():
     with w.box() as b:
         at = f"/v1/sandboxes/{b}"
         e = w.exec(b, "while :; do echo x; sleep 0.01; done")
@@ -358,7 +358,7 @@ def pause_and_resume():
 
 
 @test
-def many_changes_at_once():
+def concurrent_changes_leave_a_consistent_state():
     """Whatever the order, what is acknowledged is true at the end, and nothing hangs."""
     with w.box() as b:
         at = f"/v1/sandboxes/{b}"
@@ -372,7 +372,7 @@ def many_changes_at_once():
 
 
 @test
-def waiting_for_a_state():
+def a_request_can_wait_for_a_state():
     with w.box() as b:
         at = f"/v1/sandboxes/{b}/wait"
         r = w.get(at, query={"state": "running"})
@@ -401,7 +401,7 @@ def waiting_for_a_state():
 
 
 @test
-def time_to_live():
+def a_sandbox_is_deleted_when_its_ttl_passes():
     keeps = w.create(ttl_ms=5000)
     b = w.create(ttl_ms=5000)
     w.ask("PATCH", f"/v1/sandboxes/{keeps}", {"ttl_ms": 60000}, status=200)
@@ -459,7 +459,7 @@ def an_idle_sandbox_is_treated_as_requested():
 
 
 @test
-def use_keeps_it_awake():
+def use_keeps_a_sandbox_from_being_paused():
     with w.box(idle_timeout_ms=1500) as b:
         seen = []
 
@@ -537,7 +537,7 @@ def a_client_ahead_of_the_events_gets_an_error():
 
 
 @test
-def events_say_why():
+def events_contain_a_reason():
     b = w.create(idle_timeout_ms=1000)
     wait_for(b, "paused")
     w.run(b, "true")
@@ -586,7 +586,7 @@ def figures():
 
 
 @test
-def metrics_count():
+def metrics_count_operations():
     before = figures()
     with w.box() as b:
         for _ in range(3):
@@ -606,7 +606,7 @@ def metrics_count():
 
 
 @test
-def templates_are_starting_points():
+def a_sandbox_can_be_created_from_a_template():
     config = """
 templates:
   snake:
@@ -640,7 +640,7 @@ templates:
 
 
 @test
-def parts_are_prepared():
+def parts_of_sandboxes_are_prepared_in_advance():
     def figures(world):
         text = world.ask("GET", "/metrics").body.decode()
         return {line.split()[0]: int(line.split()[1]) for line in text.splitlines() if line.startswith("warren_parts")}

@@ -104,7 +104,7 @@ def a_stream_and_an_answer_have_all_output():
 
 
 @test
-def single_bytes_too():
+def output_in_single_bytes_is_complete():
     """A byte takes sixteen of the ring: the writer is held by far fewer of them, and goes on."""
     s = Session(output_limit=65536)
     text = s.run("i=0; while [ $i -lt 30000 ]; do printf $((i % 10)); i=$((i + 1)); done")["stdout"]
@@ -112,7 +112,7 @@ def single_bytes_too():
 
 
 @test
-def a_slow_reader_holds_the_writer():
+def a_writer_waits_for_a_slow_reader():
     s = Session()
     with s.stream(f"{COMMAND}; {COMMAND}; {COMMAND}; {COMMAND}; touch /tmp/written") as events:
         first = next(events)
@@ -127,7 +127,7 @@ def a_slow_reader_holds_the_writer():
 
 
 @test
-def a_reader_that_disconnects_holds_no_command():
+def a_command_continues_when_its_reader_disconnects():
     s = Session()
     with s.stream(f"{COMMAND}; {COMMAND}; {COMMAND}; {COMMAND}; touch /tmp/written") as events:
         next(events)
@@ -155,7 +155,7 @@ def all_output_arrives_before_the_end_of_the_shell():
 
 
 @test
-def output_does_not_displace_a_result():
+def output_does_not_overwrite_a_result():
     """What a job in the background writes fills the journal again and again; the result of each command is found."""
     s = Session(output_limit=65536)
     s.run("while :; do echo flood flood flood flood flood flood; done & J=$!", timeout_ms=1000 * WAIT)
@@ -168,14 +168,14 @@ def output_does_not_displace_a_result():
 
 
 @test
-def nothing_is_held_between_commands():
+def output_between_commands_is_not_held():
     s = Session(output_limit=65536)
     s.run("(i=0; while [ $i -lt 200 ]; do head -c 65536 /dev/zero | tr '\\0' x; i=$((i + 1)); done; touch /tmp/written) &")
     until(lambda: s.exists("/tmp/written"), "a job that writes 13 MB, and that nobody reads")
 
 
 @test
-def where_the_next_piece_begins():
+def each_piece_of_output_has_a_cursor():
     needs("control")  # or marks are in the output of the exec
     s = Session()
     with s.stream("printf abc; sleep 0.2; printf def >&2") as events:
@@ -215,7 +215,7 @@ def a_client_that_does_not_read_keeps_its_session():
 
 
 @test
-def an_interrupt_keeps_a_session_whose_result_is_not_read():
+def a_session_with_an_unread_result_survives_interrupts():
     """The shell waits in a full pipe with its report: each interrupt fails that write, and it is tried again."""
     for shell in ("/bin/bash", "/bin/sh"):
         s = Session(output_limit=65536, shell=shell)
@@ -232,7 +232,7 @@ def an_interrupt_keeps_a_session_whose_result_is_not_read():
 
 
 @test
-def slow_output_does_not_save_a_stuck_shell():
+def a_stuck_shell_is_ended_despite_slow_output():
     s = Session()
     r = s.run("trap '' INT; while :; do echo drop; sleep 0.1; done", timeout_ms=300)
     eq((r["timed_out"], r["ended"]), (True, True), "a shell that goes on writing after all that it was sent")
@@ -240,7 +240,7 @@ def slow_output_does_not_save_a_stuck_shell():
 
 
 @test
-def unread_output_of_a_deleted_sandbox():
+def unread_output_of_a_deleted_sandbox_is_reported_as_lost():
     """The one hole that is left to a stream: there is nobody any more to wait for its client."""
     s = Session(output_limit="16m")
     with s.stream(f"{COMMAND}; {COMMAND}; {COMMAND}; {COMMAND}; sleep 100") as events:
@@ -260,7 +260,7 @@ def unread_output_of_a_deleted_sandbox():
 
 
 @test
-def logs_say_where():
+def logs_report_dropped_output():
     """Of an exec that nobody held: the oldest is gone, and that is said before the rest."""
     box = WORLD.create()
     e = WORLD.exec(box, COMMAND, output_limit=65536)
@@ -274,7 +274,7 @@ def logs_say_where():
 
 
 @test
-def schemas_are_looked_at():
+def the_schema_check_detects_invalid_responses():
     """Positive control: an answer that lacks what its schema requires is none."""
     result = {"serial": 1, "exit_code": 0, "lost": 0, "cwd": "/", "timed_out": False, "interrupted": False,
               "syntax_error": False, "ended": False, "wall_usec": 1}

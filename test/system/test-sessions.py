@@ -36,7 +36,7 @@ class Session:
 
 
 @test
-def state_carries_over():
+def a_session_keeps_its_state_between_commands():
     s = Session(WORLD.create())
     r = s.run("cd /tmp; X=5; export Y=6; f() { echo f$1; }; echo out; echo err >&2; false")
     eq((r["exit_code"], r["stdout"], r["stderr"], r["cwd"]), (1, "out\n", "err\n", "/tmp"))
@@ -48,7 +48,7 @@ def state_carries_over():
 
 
 @test
-def every_shell_of_an_image():
+def every_shell_of_an_image_can_be_used():
     for shell in ("bash", "sh", "/bin/dash"):
         s = Session(WORLD.create(), shell=shell)
         eq(s.out("X=1; echo $X"), "1\n", shell)
@@ -58,7 +58,7 @@ def every_shell_of_an_image():
 
 
 @test
-def a_shell_that_does_not_exist():
+def a_missing_shell_is_an_error():
     """What never gets ready is given up and is gone; zsh, which cannot be one, is refused at once."""
     box = WORLD.create()
     sessions = f"/v1/sandboxes/{box}/sessions"
@@ -135,7 +135,7 @@ def a_command_that_times_out_is_stopped_and_the_shell_is_kept():
 
 
 @test
-def an_interrupt():
+def an_interrupt_ends_the_command_and_keeps_the_shell():
     s = Session(WORLD.create())
     command = "sleep 100; echo not reached"
     # However early it comes: it takes the shell a while to read the second one, before which it has not begun.
@@ -169,7 +169,7 @@ def a_shell_with_a_trap_gets_one_interrupt():
 
 
 @test
-def its_end_is_reported():
+def the_end_of_a_shell_is_reported():
     for text, code in (("exit 4", 4), ("exec true", 0), ("kill -9 $$", 137)):
         s = Session(WORLD.create())
         r = s.run(text)
@@ -193,7 +193,7 @@ def stdin_and_descriptors_belong_to_the_command():
 
 
 @test
-def large_things():
+def large_commands_and_large_output_work():
     s = Session(WORLD.create(), output_limit="64m")
     r = s.run("head -c 50000000 /dev/zero | tr '\\0' x")
     eq((len(r["stdout"]), r["lost"], r["gaps"]), (50000000, 0, []))
@@ -222,7 +222,7 @@ def stays(s, how, shorten):
 
 
 @test
-def time_passes_while_it_is_paused():
+def a_timeout_passes_while_the_sandbox_is_paused():
     """Of execs, too: what is over by then ends when it is resumed, and no other."""
     needs("pause")
     box = WORLD.create()
@@ -255,7 +255,7 @@ def background_jobs_continue():
 
 
 @test
-def several_at_once():
+def several_sessions_work_at_the_same_time():
     box = WORLD.create()
     all_ = [Session(box) for _ in range(8)]
     slow = threading.Thread(target=lambda: all_[0].run("sleep 1"))
@@ -271,7 +271,7 @@ def several_at_once():
 
 
 @test
-def as_a_stream():
+def output_of_a_session_can_be_streamed():
     s = Session(WORLD.create())
     with WORLD.client() as c:
         r = c.send("POST", f"{s.path}/stream", {"command": "echo a; sleep 0.1; echo b >&2; exit 3"})
@@ -285,7 +285,7 @@ def as_a_stream():
 
 
 @test
-def a_stream_cuts_no_characters():
+def a_stream_never_splits_characters():
     s = Session(WORLD.create())
 
     def pieces(command):
@@ -323,7 +323,7 @@ def sessions_outlive_the_service():
 
 
 @test
-def a_flood_blocks_no_client():
+def a_flood_of_output_blocks_no_other_client():
     """Output that comes faster than it is read: others are answered, and the time of the command counts."""
     s, other = Session(WORLD.create()), WORLD.create()
     ended = WORLD.beside(other, lambda ms: s.run("yes " + "x" * 1000, timeout_ms=ms))
@@ -332,7 +332,7 @@ def a_flood_blocks_no_client():
 
 
 @test
-def lists_of_sessions():
+def sessions_are_listed():
     box = WORLD.create()
     opened = [Session(box).id for _ in range(6)]
 

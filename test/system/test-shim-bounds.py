@@ -84,7 +84,7 @@ def send_term(box, exec_id):
 
 @test
 @needs_root
-def invented_processes_keep_no_processor_busy():
+def forged_process_lists_use_little_processor_time():
     box = world.create()
     r = world.run(box, "sleep 5041.5 & sleep 5041.5", timeout_ms=1000)["result"]
     ok(r["timed_out"], f"control: the time of an exec is up: {r}")
@@ -104,7 +104,7 @@ def invented_processes_keep_no_processor_busy():
 
 @test
 @needs_root
-def more_processes_than_there_can_be_are_refused():
+def an_impossible_number_of_processes_is_refused():
     box = world.create()
     replace_tools(box, **chain(80_000))
     x = world.exec(box, ["/usr/bin/sleep", "5044.5"])
@@ -162,7 +162,7 @@ def lowest(measure):
 
 @test
 @needs_root
-def a_file_with_holes_takes_no_disk_of_the_service():
+def a_sparse_file_uses_no_disk_space_of_the_service():
     with own_disk() as (w, free):
         box = w.create()
         files = f"/v1/sandboxes/{box}/files"
@@ -177,7 +177,7 @@ def a_file_with_holes_takes_no_disk_of_the_service():
 
 @test
 @needs_root
-def all_copies_together_leave_space_on_the_disk():
+def concurrent_copies_leave_space_on_the_disk():
     with own_disk() as (w, free):
         one, other = w.create(), w.create()
         for box in one, other:
@@ -215,7 +215,7 @@ def a_large_copy_leaves_space_for_small_ones():
 
 @test
 @needs_root
-def a_small_copy_has_room_while_a_large_one_is_written():
+def a_small_copy_works_during_a_large_one():
     """However late the shim that writes says how far it is: here it is stopped, and says nothing."""
     with own_disk() as (w, free):
         one, other = w.create(), w.create()
@@ -274,7 +274,7 @@ def an_endless_upload_is_stopped():
 
 @test
 @needs_root
-def a_listing_without_end_takes_little_memory():
+def an_endless_listing_uses_little_memory():
     box = world.create()
     at = f"/v1/sandboxes/{box}/files/list"
     eq(world.ask("GET", at, query={"path": "/"}).status, 200, "control: a listing")

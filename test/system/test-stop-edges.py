@@ -14,7 +14,7 @@ from serve_world import World, refused, running, together, until  # pylint: disa
 
 
 @test
-def a_main_command_needs_the_scope_of_commands():
+def a_main_command_needs_the_exec_scope():
     scopes = {"read", "write", "exec"}
     whole, short = w.token(*scopes, tenant="t"), w.token(*scopes - {"exec"}, tenant="t")
     main = {"main": {"argv": ["sleep", "1101"]}}
@@ -65,7 +65,7 @@ def a_stopped_sandbox_keeps_its_charge():
 
 
 @test
-def a_sandbox_whose_command_has_no_quota_is_not_created():
+def a_sandbox_is_not_created_if_its_main_command_exceeds_the_quota():
     with World(config="quota:\n  execs: 1\n") as other:
         token = other.token("read", "write", "exec", tenant="t")
         main = {"main": {"argv": ["sleep", "1102"]}}
@@ -89,7 +89,7 @@ def a_sandbox_whose_command_has_no_quota_is_not_created():
 
 
 @test
-def an_update_above_what_the_machine_has_is_refused():
+def an_update_above_the_resources_of_the_machine_is_refused():
     box = w.create(limits={"memory": "64m"})
     for memory, words in (("900t", ["machine has"]), ((1 << 53) - 1, [])):
         refused(w.ask("POST", "/v1/sandboxes", {"limits": {"memory": memory}}), 400, "invalid_request", *words)

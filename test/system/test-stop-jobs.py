@@ -82,7 +82,7 @@ def stopping(box, ms=LONG, token=None):
 
 
 @test
-def a_deletion_does_not_wait_for_the_grace_of_a_stop():
+def a_delete_does_not_wait_for_the_grace_period_of_a_stop():
     box = stubborn()
     stop = stopping(box)
     start = Asked("POST", f"/v1/sandboxes/{box}/start")
@@ -97,7 +97,7 @@ def a_deletion_does_not_wait_for_the_grace_of_a_stop():
 
 
 @test
-def an_expiry_does_not_wait_for_the_grace_of_a_stop():
+def an_expiry_does_not_wait_for_the_grace_period_of_a_stop():
     box = stubborn(ttl_ms=3000)
     stop = stopping(box)
     w.reaches(box, "gone")
@@ -105,7 +105,7 @@ def an_expiry_does_not_wait_for_the_grace_of_a_stop():
 
 
 @test
-def a_kill_and_a_shorter_stop_cut_the_grace_short():
+def a_kill_or_a_shorter_stop_shortens_the_grace_period():
     for ms in (0, 500):
         box = stubborn()
         stop = stopping(box)
@@ -133,7 +133,7 @@ def an_init_that_dies_during_a_stop_is_noticed_at_once():
 
 
 @test
-def the_end_of_the_main_command_leaves_others_their_grace():
+def other_processes_keep_their_grace_period_when_the_main_command_ends():
     box = w.create(main={"argv": ["sleep", "1021"]}, on_exit="delete")
     other = w.exec(box, "trap 'sleep 1.5; echo saved; exit 7' TERM; echo ready; while :; do sleep 0.1; done")
     until(lambda: w.raw(box, other, follow="false"), "it is ready")
@@ -144,7 +144,7 @@ def the_end_of_the_main_command_leaves_others_their_grace():
 
 
 @test
-def processes_left_by_an_exec_get_the_grace_too():
+def leftover_processes_of_an_exec_get_the_grace_period():
     box = w.create()
     trap = "trap 'sleep 1; echo saved > /tmp/saved; exit' TERM; touch /tmp/ready; while :; do sleep 0.1; done"
     w.run(box, f"setsid sh -c \"{trap}\" </dev/null >/dev/null 2>&1 & until [ -e /tmp/ready ]; do sleep 0.1; done")
@@ -201,7 +201,7 @@ def a_slow_warden():
 
 
 @test
-def a_job_that_waits_does_not_begin_when_its_token_is_gone():
+def a_waiting_job_does_not_start_when_its_token_is_revoked():
     def token():
         return w.post("/v1/tokens", {"name": "t", "scopes": ["read", "write", "exec"], "tenant": "jobs"}, status=201)
 
@@ -272,7 +272,7 @@ def left_behind(token, method, path, body=None):
 
 
 @test
-def jobs_that_wait_have_a_bound():
+def the_number_of_waiting_jobs_is_limited():
     token = w.token("read", "write", "exec", tenant="queues")
     box = stubborn(token=token)
     stop = stopping(box)
@@ -296,7 +296,7 @@ def jobs_that_wait_have_a_bound():
 
 
 @test
-def commands_that_wait_count_against_the_memory_of_their_tenant():
+def waiting_commands_are_charged_to_the_memory_of_their_tenant():
     token, other = (w.token("read", "write", "exec", tenant=t) for t in ("hoarder", "neighbour"))
     body = {"argv": ["true"] + ["x" * 120000] * 12}
     boxes = [stubborn(token=token) for _ in range(4)]
@@ -331,7 +331,7 @@ def change_rows(*statements):
 
 
 @test
-def a_deletion_that_follows_a_stop_survives_the_service():
+def a_delete_after_a_stop_is_finished_after_a_restart():
     kept, lost = (w.create(main={"argv": ["sleep", "1022"]}) for _ in range(2))
     doomed = w.create(main={"argv": ["sleep", "1023"]}, on_exit="delete")
     for box in (kept, lost):
@@ -364,7 +364,7 @@ def an_interrupted_start_can_be_repeated():
 
 
 @test
-def a_start_that_hangs_leaves_nothing_when_the_service_is_killed():
+def a_hanging_start_leaves_nothing_when_the_service_is_killed():
     for killed in (("api",), ("warden",), ("api", "warden")):
         mute, late, other = (w.create(main={"argv": ["sleep", n]}) for n in ("1041", "1042", "1043"))
         inits = {box: init_of(box) for box in (mute, late)}
@@ -398,7 +398,7 @@ def a_start_that_hangs_leaves_nothing_when_the_service_is_killed():
 
 
 @test
-def all_changes_of_one_sandbox_at_a_time_end_in_a_state_that_is_true():
+def concurrent_changes_of_one_sandbox_end_in_a_correct_state():
     for ends in ("stop", "start", "delete"):
         box = w.create(main={"argv": ["sleep", "1044"]})
         at = f"/v1/sandboxes/{box}"

@@ -102,7 +102,7 @@ def processes_that_fork_do_not_survive_a_stop():
 
 
 @test
-def starts_and_stops_of_many_clients_at_a_time():
+def many_clients_can_start_and_stop_one_sandbox():
     """In whatever order they come: what runs has its command, and what is stopped has none."""
     box = w.create(main={"argv": ["sleep", "1012"]})
     at = f"/v1/sandboxes/{box}"
@@ -123,7 +123,7 @@ def starts_and_stops_of_many_clients_at_a_time():
 
 
 @test
-def its_end_stops_deletes_or_keeps_the_sandbox():
+def the_end_of_the_main_command_stops_deletes_or_keeps_the_sandbox():
     for on_exit, end in (("stop", "stopped"), ("delete", "gone")):
         box = w.post("/v1/sandboxes", fitted({"main": shell("sleep 0.3; exit 3"), "on_exit": on_exit}), status=201)["id"]
         w.reaches(box, end)
@@ -186,7 +186,7 @@ def a_stopped_sandbox_outlives_every_process_of_the_service():
 
 
 @test
-def events_report_it():
+def events_report_stops_and_starts():
     since = next(e for e in w.events("/v1/events", format="ndjson", since=0) if "id" in e)["id"]
     box = w.create(main={"argv": ["sleep", "1010"]})
     w.post(f"/v1/sandboxes/{box}/stop")

@@ -107,7 +107,7 @@ def a_command_that_times_out_returns_its_output():
 
 
 @test
-def screen_memory_is_shared():
+def memory_for_screens_is_shared_among_tenants():
     """What commands that run have written is in the service's memory: a tenant has its share of that, and others find theirs."""
     many = {}
     for name in ("greedy", "modest"):
@@ -142,7 +142,7 @@ def screen_memory_is_shared():
 
 
 @test
-def what_a_command_is():
+def a_command_may_be_any_shell_text():
     f = face()
     f.open()
     eq(f.out("echo a \\"), "a \\\n", "a backslash at the end")
@@ -172,7 +172,7 @@ def another_bash_replaces_the_shell():
 
 
 @test
-def more_than_is_kept_is_read_in_time():
+def output_larger_than_the_journal_is_complete():
     """The journal of a session has 16 MB; a command that writes more waits until it was read."""
     f = face()
     f.open()

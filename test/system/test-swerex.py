@@ -48,7 +48,7 @@ DIFFERENT = {
 
 
 @test
-def the_official_client_compared_with_its_own_server():
+def the_official_client_sees_no_difference_to_its_own_server():
     with Reference() as r:
         reference = points(r.url, r.token, r.dir)
     broken = {k: v for k, v in reference.items() if v and v[0] == "raised"}
@@ -75,7 +75,7 @@ def the_official_client_compared_with_its_own_server():
 
 
 @test
-def access_checks():
+def only_valid_tokens_are_accepted():
     box, other = WORLD.create(), WORLD.create()
     token = scoped(box)
     for f in (Face(box), Face(box, token), Face(box, token, prefix=False)):
@@ -141,7 +141,7 @@ def another_tenants_sandbox_is_not_found():
 
 
 @test
-def a_page_of_another_origin():
+def requests_from_another_origin_are_refused():
     f = face()
     eq(f.ask("/execute", {"command": ["true"]}, Origin="http://evil.example").status, 403)
     eq(f.ask("/execute", {"command": ["true"]}, Host="evil.example").status, 403)
@@ -151,7 +151,7 @@ def a_page_of_another_origin():
 
 
 @test
-def invalid_bodies():
+def invalid_bodies_are_refused():
     f = face()
     for path, body, loc in (("/execute", {}, ["body", "command"]), ("/execute", {"command": 1}, ["body", "command"]),
                             ("/execute", {"command": "x", "timeout": "1"}, ["body", "timeout"]),
@@ -185,7 +185,7 @@ def forget_peak():
 
 
 @test
-def hostile_bodies():
+def hostile_bodies_are_refused_in_little_memory():
     f = face()
     f.good("/write_file", {"path": "/tmp/large", "content": "x" * (8 << 20)})
     eq(f.good("/execute", {"command": ["wc", "-c", "/tmp/large"]})["stdout"].split()[0], str(8 << 20))
@@ -202,7 +202,7 @@ def hostile_bodies():
 
 
 @test
-def hostile_expectations():
+def costly_expected_patterns_do_not_block_others():
     """A flood that is looked through for what costs most holds up neither a neighbour nor its own session."""
     f, other = face(), WORLD.create()
     f.open()
@@ -217,7 +217,7 @@ def hostile_expectations():
 
 
 @test
-def null_characters():
+def null_characters_are_refused():
     f = face()
     f.open()
     for path, body, field in (("/execute", {"command": ["pwd"], "cwd": "/tmp\0x"}, "cwd"),
@@ -234,7 +234,7 @@ def null_characters():
 
 
 @test
-def invalid_forms():
+def invalid_forms_are_refused():
     f = face()
     file, target = (b'name="file"; filename="f"', b"data"), (b'name="target_path"', b"/tmp/x")
     eq(f.form([file, target]).status, 200)
@@ -254,7 +254,7 @@ def invalid_forms():
 
 
 @test
-def a_form_byte_by_byte():
+def a_form_may_arrive_byte_by_byte():
     f = face()
     data = b"a\r\n--Xb\r\n"
     body = (b'--XX\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n' + data + b"\r\n--XX \r\n"
@@ -309,7 +309,7 @@ def a_repeated_request_waits_for_the_first():
 
 
 @test
-def a_client_that_is_gone_finds_its_answer():
+def a_disconnected_client_can_fetch_its_answer():
     f = face()
     body = json.dumps({"command": "sleep 0.5; echo ran >>/tmp/ran; cat /tmp/ran", "shell": True})
     with socket.create_connection(("127.0.0.1", WORLD.port)) as s:
@@ -339,7 +339,7 @@ def a_session_outlives_the_service():
 
 
 @test
-def an_interrupt_that_is_ignored():
+def a_command_that_ignores_interrupts_is_ended():
     f = face()
     f.open()
     for command in ("trap '' INT; sleep 100", "sh -c 'trap \"\" INT; sleep 100; true'", "stty raw; sleep 100",
@@ -350,7 +350,7 @@ def an_interrupt_that_is_ignored():
 
 
 @test
-def an_interrupt_from_another_client():
+def another_client_can_interrupt_a_command():
     f, said = face(), []
     f.open()
     t = threading.Thread(target=lambda: said.append(f.run("sleep 100", check="silent")))
@@ -362,7 +362,7 @@ def an_interrupt_from_another_client():
 
 
 @test
-def a_command_waits_for_the_one_before():
+def a_command_waits_for_the_previous_one():
     f = face()
     f.open()
     f.raised("/run_in_session", {"command": "sleep 1; echo first", "timeout": 0.1}, "swerex.exceptions.CommandTimeoutError")
@@ -374,7 +374,7 @@ def a_command_waits_for_the_one_before():
 
 
 @test
-def the_end_of_a_shell():
+def the_end_of_a_swerex_shell_is_reported():
     f = face()
     f.open()
     e = f.raised("/run_in_session", {"command": "echo last words; exit 3"}, "pexpect.exceptions.EOF")
@@ -386,7 +386,7 @@ def the_end_of_a_shell():
 
 
 @test
-def a_shell_that_is_changed_by_its_commands():
+def commands_may_change_the_settings_of_the_shell():
     f = face()
     f.open()
     for command in ("PS1='$ '; PS2='> '; PROMPT_COMMAND='echo PROMPT'", "exec 2>/dev/null", "set -u", "set -x", "set +x",
@@ -399,7 +399,7 @@ def a_shell_that_is_changed_by_its_commands():
 
 
 @test
-def keys_that_a_terminal_handles_itself():
+def control_characters_are_passed_unchanged():
     f = face()
     f.open()
     text = "".join(map(chr, range(1, 32))) + "\x7f'\"\\$`!é☃"
@@ -411,7 +411,7 @@ def keys_that_a_terminal_handles_itself():
 
 
 @test
-def patterns_and_texts_that_are_expected():
+def expected_patterns_and_texts_are_found():
     f = face()
     f.open()
     eq(f.run("sh -c 'printf \"(gdb) \"; read x; echo got $x'", is_interactive_command=True, expect=["(gdb) "],
@@ -428,7 +428,7 @@ def patterns_and_texts_that_are_expected():
 
 
 @test
-def an_image_without_bash():
+def an_image_without_bash_is_reported():
     f = face(env={"PATH": "/nowhere"})
     e = f.raised("/create_session", {}, "builtins.FileNotFoundError")
     ok("no bash" in e["message"], e)
@@ -437,7 +437,7 @@ def an_image_without_bash():
 
 
 @test
-def more_output_than_is_kept():
+def output_over_the_limit_is_reported_as_lost():
     f = face()
     f.open()
     r = f.run("head -c 70000000 /dev/zero | tr '\\0' x", timeout=120)
@@ -446,7 +446,7 @@ def more_output_than_is_kept():
 
 
 @test
-def many_sessions_at_once():
+def many_sessions_work_at_the_same_time():
     f = face()
     said = {}
 
@@ -467,7 +467,7 @@ def many_sessions_at_once():
 
 
 @test
-def a_sandbox_that_ends_during_a_command():
+def the_end_of_a_sandbox_during_a_command_is_reported():
     f, said = face(), []
     f.open()
     t = threading.Thread(target=lambda: said.append(f.ask("/run_in_session", {"command": "sleep 100"})))
@@ -480,7 +480,7 @@ def a_sandbox_that_ends_during_a_command():
 
 
 @test
-def a_sandbox_that_is_paused():
+def requests_to_a_paused_sandbox_are_refused():
     f = face()
     f.open()
     WORLD.post(f"/v1/sandboxes/{f.box}/pause")
@@ -503,7 +503,7 @@ def archive(*entries, method=zipfile.ZIP_DEFLATED):
 
 
 @test
-def archives():
+def archives_are_unpacked():
     f = face()
     big = bytes(range(256)) * 4000
     for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -521,7 +521,7 @@ def archives():
 
 
 @test
-def hostile_archives():
+def hostile_archives_are_refused():
     f = face()
     good = archive(("a", "x" * 1000), ("b", "y"))
     link = zipfile.ZipInfo("link")
@@ -562,7 +562,7 @@ def hostile_archives():
 
 
 @test
-def files_end_inside():
+def file_paths_stay_inside_the_sandbox():
     f = face()
     WORLD.run(f.box, "echo inside >/tmp/inside; ln -s /../../tmp/inside /tmp/link")
     for path in ("/tmp/../../../../tmp/inside", "../../../../../../tmp/./inside", "/tmp/link"):

@@ -187,7 +187,7 @@ def check_box():
 
 
 @test
-def the_units_are_in_order():
+def the_unit_files_are_valid():
     p = M.ask("systemd-analyze", "--man=no", "verify", f"{UNITS}/warren.service", f"{UNITS}/warren.socket")
     lines = [line for line in p.stderr.splitlines() if "warren." in line]
     eq((p.returncode, lines), (0, []), "what systemd says of them")
@@ -200,7 +200,7 @@ def the_units_are_in_order():
 
 
 @test
-def the_first_client_starts_it():
+def the_first_client_starts_the_service():
     M.call("systemctl", "enable", "warren.socket", "warren.service")
     M.call("systemctl", "start", "warren.socket")
     eq((M.state("warren.socket"), M.state()), ("active", "inactive"))
@@ -221,7 +221,7 @@ def the_api_has_a_separate_account():
 
 
 @test
-def a_umask_changes_nothing_in_a_sandbox():
+def the_umask_of_the_service_does_not_affect_sandboxes():
     eq(M.show("warren.service", "UMask"), "0077")
     eq(M.call("warren", "exec", "--user", "1000", box(), "--", "sh", "-c", "stat -c %a / /etc /etc/alternatives; umask"),
        "755\n755\n755\n0022")
@@ -251,7 +251,7 @@ def without_a_socket_the_error_says_how_to_start_a_service():
 
 
 @test
-def it_is_ready_when_systemd_says_so():
+def the_service_is_ready_when_systemd_reports_it():
     """At a listener that systemd does not hold, where nobody would be made to wait: start returns, and it answers."""
     box()
     M.call("ip", "link", "set", "lo", "up")
@@ -283,7 +283,7 @@ def an_upgrade_keeps_sandboxes():
 
 
 @test
-def it_comes_back_when_it_is_killed():
+def a_killed_service_is_restarted():
     box()
     before = M.main()
     os.kill(M.outer(before), signal.SIGKILL)
@@ -329,7 +329,7 @@ def additional_listeners_are_opened():
 
 
 @test
-def nothing_is_left_of_it():
+def the_stopped_service_leaves_nothing_behind():
     box()
     M.call("warren", "rm", BOX[0])
     M.call("systemctl", "stop", "warren.socket", "warren.service")

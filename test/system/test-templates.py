@@ -87,7 +87,7 @@ def file(box, method, name="file", body=None):
 
 
 @test
-def create():
+def a_failing_create_tool_is_reported():
     for mode, words, code in (("fail", "toy: create: 'sh' failed: words of create", "backend_unavailable"),
                               ("garbage", "toy: create: 'sh' failed: ", "backend_unavailable"),
                               ("hang", f"toy: create: 'sh' did not end within {PATIENCE} seconds, and was killed", None),
@@ -109,7 +109,7 @@ def a_tool_may_leave_a_process_running():
 
 
 @test
-def exec_at_the_start():
+def a_failing_exec_tool_at_the_start_is_reported():
     for mode, words in (("fail", "toy: exec: words of exec"), ("garbage", "toy: exec: "),
                         ("hang", f"toy: exec: nothing inside answered within {PATIENCE} seconds"),
                         ("talk", "toy: exec: "), ("flood", "toy: exec: ")):
@@ -119,7 +119,7 @@ def exec_at_the_start():
 
 
 @test
-def exec_later():
+def a_failing_exec_tool_is_reported():
     with open(f"{world.dir}/file", "wb") as f:
         f.write(b"content")
     for mode, words in (("fail", "toy: exec: words of exec"), ("garbage", "toy: exec: "),
@@ -138,7 +138,7 @@ def exec_later():
 
 
 @test
-def destroy():
+def a_failing_destroy_tool_is_reported_and_retried():
     for mode, words in (("fail", "toy: destroy: 'sh' failed: words of destroy"),
                         ("hang", f"toy: destroy: 'sh' did not end within {PATIENCE} seconds, and was killed")):
         box = world.create()
@@ -153,7 +153,7 @@ def destroy():
 
 
 @test
-def copies():
+def a_failing_copy_tool_is_reported():
     box, data = world.create(), noise(MIB)
     eq(file(box, "PUT", "large", data).status, 201, "without a fault")
     eq(file(box, "GET", "large").body, data, "and back")

@@ -70,7 +70,7 @@ def silent_daemon():
 
 
 @test
-def a_backend_that_hangs_delays_no_other():
+def a_hanging_backend_does_not_delay_others():
     with silent_daemon() as path, \
             World(tcp=True, config=f"backends:\n  docker:\n    kind: docker\n    socket: {path}\n") as w:
         greedy, modest = w.token("read", tenant="greedy"), w.token(*SCOPES, tenant="modest")
@@ -90,7 +90,7 @@ def a_backend_that_hangs_delays_no_other():
 
 
 @test
-def all_requests_share_the_answer():
+def concurrent_requests_share_one_answer():
     """The positive control: of a machine that answers, everybody hears, and at once."""
     with World(tcp=True) as w:
         token = w.token("read", tenant="modest")

@@ -37,7 +37,7 @@ def refused(status, code, *args, **kw):
 
 
 @test
-def a_terminal_is_one():
+def a_websocket_terminal_is_a_terminal():
     with terminal(rows=33, cols=99) as s:
         eq((s.first["rows"], s.first["cols"], s.first["cursor"]), (33, 99, 0), "the first event")
         s.send(BINARY, b"tty; [ -t 0 ] && echo ye''s; stty size; echo $TERM; echo end''ed\n")
@@ -56,7 +56,7 @@ def a_terminal_is_one():
 
 
 @test
-def the_shell_is_chosen():
+def the_shell_of_a_terminal_can_be_chosen():
     with terminal(shell=None) as s:
         s.send(BINARY, b"echo shell=$0 $BASH_VERSION; echo end''ed\n")
         ok(b"shell=bash" in s.until(b"ended\r\n")[0], "no bash")
@@ -96,7 +96,7 @@ def several_clients_share_a_terminal():
 
 
 @test
-def a_client_that_disconnects_ends_nothing_and_returns():
+def a_terminal_continues_when_its_client_reconnects():
     s = terminal()
     s.send(BINARY, b"x=kept; echo before''\n")
     before, _ = s.until(b"before\r\n")
@@ -118,7 +118,7 @@ def a_client_that_disconnects_ends_nothing_and_returns():
 
 
 @test
-def it_survives_the_service():
+def a_terminal_outlives_the_service():
     s = terminal()
     s.send(BINARY, b"y=alive; echo ready''\n")
     s.until(b"ready\r\n")
@@ -161,7 +161,7 @@ def processes_left_by_a_shell_do_not_keep_it_open():
 
 
 @test
-def nonsense_is_refused():
+def invalid_messages_are_refused():
     for message in (b"{}", b"[1]", b"resize", b'{"type":"resize","rows":0,"cols":5}', b'{"type":"resize","rows":5}',
                     b'{"type":"resize","rows":"5","cols":5}', b'{"type":"resize","rows":65536,"cols":5}',
                     b'{"type":"exec","rows":5,"cols":5}', b'{"type":"resize","rows":5,"cols":5,"x":1}',
@@ -176,7 +176,7 @@ def nonsense_is_refused():
 
 
 @test
-def a_flood_waits_and_gaps_are_reported():
+def a_flood_of_output_waits_and_gaps_are_reported():
     with terminal() as s:
         s.send(BINARY, b"stty -opost; yes abcdefg | head -c 30000000; echo end''ed\n")
         time.sleep(2)
@@ -199,7 +199,7 @@ def memory():
 
 
 @test
-def unread_input_waits():
+def unread_input_is_held_back():
     with terminal() as s, terminal() as other:
         s.send(BINARY, b"stty raw -echo; echo now''; sleep 100\n")
         s.until(b"now\n")
@@ -221,7 +221,7 @@ def unread_input_waits():
 
 
 @test
-def an_unread_stdin_ends_with_the_exec():
+def writing_unread_stdin_fails_when_the_exec_ends():
     e = world.exec(box, "sleep 1", stdin=True)
     r = world.ask("POST", path(e, "execs") + "/stdin", b"x" * (4 << 20))
     check_error(r, 409, "stdin_closed")
@@ -242,7 +242,7 @@ def tokens_are_required():
 
 
 @test
-def deletion_ends_it():
+def deleting_the_sandbox_ends_its_terminals():
     mine = world.create(image="host")
     with terminal(of=mine) as s:
         s.send(BINARY, b"echo here''\n")
@@ -259,7 +259,7 @@ def output(exec_id, **query):
 
 
 @test
-def output_comes_as_messages():
+def output_is_sent_as_messages():
     e = world.exec(box, "echo one; sleep 0.2; echo two >&2; exit 5")
     with output(e) as s:
         events = []
@@ -277,7 +277,7 @@ def output_comes_as_messages():
 
 
 @test
-def a_reader_that_holds_misses_nothing():
+def a_holding_websocket_reader_receives_all_output():
     # Four journals' worth, read slowly: without holding it would have gaps.
     n = 4 << 20
     command = f"sleep 0.5; yes abcdefg | head -c {n}"

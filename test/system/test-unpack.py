@@ -302,7 +302,7 @@ def whiteouts(p):
 
 
 @test
-def overlay_understands_the_whiteouts():
+def the_overlay_file_system_applies_the_whiteouts():
     if not ROOT:
         raise Skip("needs root")
     p = Place(False)
@@ -560,7 +560,7 @@ def control_characters_do_not_reach_a_terminal(p):
 
 
 @test
-def no_space_left():
+def a_full_file_system_is_reported():
     if not ROOT:
         raise Skip("needs root")
     p = Place(False)
@@ -717,7 +717,7 @@ def describe(top):
 
 
 @test
-def the_same_as_gnu_tar_on_a_real_tree():
+def a_real_tree_is_unpacked_as_by_gnu_tar():
     if not ROOT:
         raise Skip("needs root, to keep owners")
     p = Place(False)

@@ -95,7 +95,7 @@ class Life:
 
 
 @test
-def there_and_back():
+def sandboxes_survive_an_upgrade_and_a_downgrade():
     """previous, this, previous, this: what each makes outlives all of them."""
     old = os.path.join(previous(), "warren-serve")
     w = World("--log-level", "error", start=False)
@@ -120,7 +120,7 @@ def there_and_back():
 
 
 @test
-def names_that_were_shared():
+def duplicate_names_become_unique_after_an_upgrade():
     """The previous version let several sandboxes have one name: the oldest keeps it, and all are found."""
     old = os.path.join(previous(), "warren-serve")
     w = World("--log-level", "error", start=False)
@@ -141,7 +141,7 @@ def names_that_were_shared():
 
 
 @test
-def killed_in_between():
+def sandboxes_survive_a_kill_between_versions():
     """The same without a farewell: kill -9 of the one, then the other."""
     old = os.path.join(previous(), "warren-serve")
     w = World("--log-level", "error", start=False)

@@ -81,7 +81,7 @@ def written():
 
 
 @test
-def a_body_is_received_where_it_is_written_from():
+def a_body_is_received_without_a_copy():
     """It was received, copied into another file, and copied from there: half as fast."""
     data = noise(SIZE)
     for how in ("unix", "tcp", "tls"):
@@ -97,7 +97,7 @@ def a_body_is_received_where_it_is_written_from():
 
 
 @test
-def the_test_would_notice_a_copy():
+def the_test_detects_a_copy():
     """A control: a chunked body has framing in it, and is copied."""
     data = noise(8 * MIB)
     before = written()
@@ -114,7 +114,7 @@ def the_test_would_notice_a_copy():
 
 
 @test
-def pieces_of_any_size():
+def a_body_may_arrive_in_pieces_of_any_size():
     """Small and large ones, at once and after pauses, to a new file and behind another."""
     rand = random.Random(7)
     for how in ("unix", "tcp", "tls"):
@@ -150,7 +150,7 @@ def memory_of_api(mark):
 
 
 @test
-def bytes_after_a_body_are_not_in_its_memory():
+def bytes_after_a_body_are_not_in_the_memory_of_the_body():
     """The head of the next request waits in the socket while the body is received."""
     mark = b"very-secret-%d" % os.getpid()
     data = bytes(3 * MIB) + mark.replace(b"secret", b"public")
@@ -168,7 +168,7 @@ def bytes_after_a_body_are_not_in_its_memory():
 
 
 @test
-def given_up_half_way():
+def an_aborted_upload_leaves_no_memory_or_descriptors():
     """Nothing of it stays: neither memory nor descriptors."""
     def held():
         fds = []

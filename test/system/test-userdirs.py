@@ -145,7 +145,7 @@ def a_link_to_another_users_directory_is_not_followed():
 
 
 @test
-def without_a_runtime_directory_it_is_in_the_home():
+def the_run_directory_is_in_the_home_without_a_runtime_directory():
     p = warren("ls", HOME=f"{home}/user")
     ok(p.returncode == 125 and f"{home}/user/.local/share/warren/run/warren.sock".encode() in p.stderr, p)
     ok(not os.path.exists(f"/tmp/warren-{USER}"), "a directory in /tmp was made")

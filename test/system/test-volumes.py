@@ -41,7 +41,7 @@ def check_place(d, at, *options, image=()):
 
 @test
 @needs_root
-def at_any_place():
+def a_volume_can_be_mounted_anywhere():
     with scratch() as d:
         for at in PLACES:
             check_place(d, at)
@@ -49,7 +49,7 @@ def at_any_place():
 
 @test
 @needs_root
-def also_when_the_root_is_read_only():
+def a_volume_is_writable_with_a_read_only_root():
     with scratch() as d:
         for at in PLACES:
             check_place(d, at, "--read-only")
@@ -62,7 +62,7 @@ def also_when_the_root_is_read_only():
 
 @test
 @needs_root
-def whatever_the_order():
+def nested_volumes_work_in_any_order():
     """One below the other: the one above does not hide it. (A tmpfs is named after all volumes.)"""
     with scratch() as d:
         below, above = prepared(d, "below"), prepared(d, "above")
@@ -76,7 +76,7 @@ def whatever_the_order():
 
 @test
 @needs_root
-def below_a_volume_that_the_image_declares():
+def a_volume_can_be_below_a_declared_volume_of_the_image():
     s = Store()
     image = Image(base(), Layer({"data": directory(), "data/from-image": "x"}), config={"Volumes": {"/data": {}, "/tmp/v": {}}})
     s.pull(registry().push(image, "volumes/below", BACKEND))

@@ -80,7 +80,7 @@ def prepared(w):
 
 
 @test
-def an_answer_that_is_not_read_is_cut_off():
+def a_response_that_is_not_read_is_cut_off():
     with World("--request-write-timeout", f"{LIMIT}s", tcp=True) as w:
         known = prepared(w)
         held = {name: Held(w, known[0], *ask) for name, ask in answers(w, *known).items()}
@@ -92,7 +92,7 @@ def an_answer_that_is_not_read_is_cut_off():
 
 
 @test
-def an_answer_that_is_read_slowly_is_complete():
+def a_response_that_is_read_slowly_is_complete():
     """Some of it each time, well within the limit, for longer than the limit."""
     with World("--request-write-timeout", f"{LIMIT}s", tcp=True) as w:
         known = prepared(w)
@@ -113,7 +113,7 @@ def an_answer_that_is_read_slowly_is_complete():
 
 
 @test
-def a_stream_that_has_nothing_to_send_is_not_late():
+def a_stream_without_data_does_not_time_out():
     with World("--request-write-timeout", f"{LIMIT}s", tcp=True) as w:
         token = w.token("read", "write", "exec", "files", tenant="modest")
         box = w.create(token=token)

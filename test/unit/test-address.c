@@ -70,7 +70,7 @@ TEST(addresses_are_classified)
 	}
 }
 
-TEST(numbers_are_accepted_in_every_notation)
+TEST(addresses_are_accepted_in_every_notation)
 {
 	static const char *const loopback[] = {
 		"127.0.0.1",    "127.1",
@@ -103,7 +103,7 @@ TEST(numbers_are_accepted_in_every_notation)
 }
 
 /* A network is in a block, or it has one in it, or it is apart. */
-TEST(networks_are_special_if_all_of_them_are)
+TEST(a_network_is_special_if_all_its_addresses_are)
 {
 	static const struct {
 		const char *address;
@@ -140,7 +140,7 @@ TEST(networks_are_special_if_all_of_them_are)
 	}
 }
 
-TEST(networks_contain_their_own_family)
+TEST(a_network_contains_only_addresses_of_its_family)
 {
 	struct address_net all4, all6, one4, one6;
 	uint8_t zero[16] = { 0 }, one[16] = { 8, 8, 8, 8 };
@@ -166,7 +166,7 @@ TEST(an_invalid_address_is_not_public)
 	EQ(address_is_own((struct sockaddr *)&a), true);
 }
 
-TEST(local_addresses_are_known)
+TEST(local_addresses_are_recognised)
 {
 	struct ifaddrs *all = NULL;
 	struct sockaddr_storage a;

@@ -116,7 +116,7 @@ TEST(the_tables_fit_the_structs)
 }
 
 /* What tables of handlers are made with names every operation, in its this_sandbox. */
-TEST(the_list_of_operations)
+TEST(the_generated_list_names_every_operation)
 {
 #define X(ID, id) [V1_##ID] = #id,
 	static const char *const ids[] = { V1_OPS(X) };
@@ -127,7 +127,7 @@ TEST(the_list_of_operations)
 		STREQ(ids[i], v1_face.ops[i].id);
 }
 
-TEST(names_of_words)
+TEST(values_of_enumerations_have_names)
 {
 	STREQ(v1_sandbox_state_names[V1_SANDBOX_STATE_PAUSED], "paused");
 	STREQ(v1_event_type_names[V1_EVENT_TYPE_EXEC_FINISHED], "exec.finished");
@@ -167,7 +167,7 @@ TEST(every_code_has_a_name_and_a_status)
 	STREQ(api_code_name(API_ERR_QUOTA_EXCEEDED), "quota_exceeded");
 }
 
-TEST(requests_that_the_server_refuses)
+TEST(a_refused_request_has_the_matching_error_code)
 {
 	static const int statuses[] = { 400, 408, 413, 417, 426, 431,
 					500, 501, 502, 503, 504, 505 };
@@ -178,7 +178,7 @@ TEST(requests_that_the_server_refuses)
 	EQ(api_code_refused(299), API_ERR_INTERNAL);
 }
 
-TEST(the_one_shape)
+TEST(an_error_body_has_the_documented_shape)
 {
 	AUTO_BUF struct buf out = BUF_INIT(8192);
 
@@ -231,7 +231,7 @@ TEST(details_beyond_the_maximum_are_omitted)
 	EQ(error.n_details, API_DETAILS_MAX);
 }
 
-TEST(an_engine_s_error)
+TEST(engine_errors_are_mapped_to_api_errors)
 {
 	static const struct {
 		int code;

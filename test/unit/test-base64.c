@@ -18,7 +18,7 @@ static const char *const vectors[][2] = {
 	{ "foobar", "Zm9vYmFy" },
 };
 
-TEST(encodes)
+TEST(bytes_are_encoded)
 {
 	for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
 		size_t n = strlen(vectors[i][0]);
@@ -30,7 +30,7 @@ TEST(encodes)
 	}
 }
 
-TEST(decodes)
+TEST(text_is_decoded)
 {
 	for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
 		char out[16] = "";
@@ -56,7 +56,7 @@ TEST(every_byte_survives_decoding_in_place)
 	OK(memcmp(text, bytes, sizeof(bytes)) == 0);
 }
 
-TEST(refuses_what_is_not_base64)
+TEST(invalid_base64_is_refused)
 {
 	static const char *const bad[] = {
 		"Z",    "Zg",   "Zg=",       "Zg==Zg==", "Z===", "====",  "=g==",

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "lib/tap.h"
 
-TEST(grows_and_stays_terminated)
+TEST(a_buffer_grows_and_stays_terminated)
 {
 	AUTO_BUF struct buf b = BUF_INIT(100000);
 
@@ -24,7 +24,7 @@ TEST(grows_and_stays_terminated)
 		EQ(b.data[i], '0' + (int)(i % 10));
 }
 
-TEST(accepts_exactly_its_maximum)
+TEST(a_buffer_accepts_exactly_its_maximum)
 {
 	AUTO_BUF struct buf b = BUF_INIT(300);
 	char block[300];
@@ -41,7 +41,7 @@ TEST(accepts_exactly_its_maximum)
 	EQ(b.len, 300);
 }
 
-TEST(a_failure_stays)
+TEST(a_failed_buffer_stays_failed)
 {
 	AUTO_BUF struct buf b = BUF_INIT(4);
 
@@ -55,7 +55,7 @@ TEST(a_failure_stays)
 	OK(b.full);
 }
 
-TEST(in_the_callers_memory)
+TEST(a_buffer_can_use_the_callers_memory)
 {
 	char room[8];
 	struct buf b = BUF_IN(room);
@@ -78,7 +78,7 @@ TEST(nothing_fits_in_a_buffer_of_size_zero)
 	OK(b.failed);
 }
 
-TEST(binary_is_kept)
+TEST(a_buffer_can_contain_nul_bytes)
 {
 	AUTO_BUF struct buf b = BUF_INIT(1000);
 	char all[256];
@@ -92,7 +92,7 @@ TEST(binary_is_kept)
 	EQ(memcmp(b.data + 256, all, 256), 0);
 }
 
-TEST(prints)
+TEST(formatted_text_is_appended)
 {
 	AUTO_BUF struct buf b = BUF_INIT(64);
 
@@ -114,7 +114,7 @@ TEST(a_print_that_does_not_fit_fails)
 	EQ(b.len % (sizeof(word) - 1), 0);
 }
 
-TEST(reserves_space)
+TEST(space_can_be_reserved)
 {
 	AUTO_BUF struct buf b = BUF_INIT(1000);
 	char *p = buf_reserve(&b, 1000);
@@ -128,7 +128,7 @@ TEST(reserves_space)
 }
 
 /* No maximum at all: what cannot be had is refused, not tried for ever. */
-TEST(more_than_there_can_be)
+TEST(a_size_that_overflows_is_refused)
 {
 	AUTO_BUF struct buf b = BUF_INIT(SIZE_MAX);
 
@@ -138,7 +138,7 @@ TEST(more_than_there_can_be)
 	OK(b.failed);
 }
 
-TEST(done_is_fresh)
+TEST(a_freed_buffer_can_be_used_again)
 {
 	struct buf b = BUF_INIT(10);
 
@@ -154,7 +154,7 @@ TEST(done_is_fresh)
 
 /* ------------------------------------------------------------------- errors */
 
-TEST(an_error_says_what_and_why)
+TEST(an_error_message_has_context_and_cause)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
@@ -169,7 +169,7 @@ TEST(an_error_says_what_and_why)
 	STREQ(err.msg, "x: unknown error");
 }
 
-TEST(an_error_is_cut_and_never_overflows)
+TEST(a_long_error_message_is_truncated)
 {
 	struct {
 		struct warren_error err;

@@ -81,7 +81,7 @@ static void end(pid_t pid)
 	EQ(waitpid(pid, NULL, 0), pid);
 }
 
-TEST(lists_the_available_controllers)
+TEST(the_available_controllers_are_listed)
 {
 	begin();
 	OK(root.mode == CGROUP_V1 || root.mode == CGROUP_V2);
@@ -92,7 +92,7 @@ TEST(lists_the_available_controllers)
 		EQ(cgroup_has(&root, c), root.dir[c] >= 0);
 }
 
-TEST(created_and_removed_in_every_hierarchy)
+TEST(a_cgroup_is_created_and_removed_in_every_hierarchy)
 {
 	begin();
 	make(&(struct cgroup_limits){ .cpu_millis = 1000 });
@@ -104,7 +104,7 @@ TEST(created_and_removed_in_every_hierarchy)
 	EQ(cgroup_remove(&root, id), 0); /* absent is fine */
 }
 
-TEST(limits_are_in_the_cgroup_files)
+TEST(limits_are_written_to_the_cgroup_files)
 {
 	struct cgroup_limits limits = { .memory = 64 * MIB,
 					.cpu_millis = 1500,
@@ -142,7 +142,7 @@ TEST(limits_are_in_the_cgroup_files)
 	}
 }
 
-TEST(without_limits_there_are_none)
+TEST(a_cgroup_without_limits_is_unlimited)
 {
 	uint64_t n = 0;
 
@@ -152,7 +152,7 @@ TEST(without_limits_there_are_none)
 }
 
 /* Nobody inside may lift a limit: the directory is given away, its files are not. */
-TEST(the_limits_stay_owned_by_root)
+TEST(the_limit_files_stay_owned_by_root)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct cgroup_limits limits = { .memory = 64 * MIB, .pids = 77 };
@@ -175,7 +175,7 @@ TEST(the_limits_stay_owned_by_root)
 }
 
 /* What the kernel refuses is an error in words, and no half of a cgroup stays. */
-TEST(a_limit_that_is_refused_leaves_nothing)
+TEST(a_refused_limit_leaves_no_cgroup_behind)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
@@ -191,7 +191,7 @@ TEST(a_limit_that_is_refused_leaves_nothing)
 /*
  * Another's name is not taken over; above all, its cgroup is not removed by our failure.
  */
-TEST(an_id_that_is_taken_is_refused)
+TEST(an_id_in_use_is_refused)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	uint64_t n = 0;
@@ -204,7 +204,7 @@ TEST(an_id_that_is_taken_is_refused)
 	EQ(n, 77);
 }
 
-TEST(removed_with_its_children)
+TEST(a_cgroup_is_removed_with_its_children)
 {
 	begin();
 	make(&(struct cgroup_limits){ .cpu_millis = 1000 });
@@ -225,7 +225,7 @@ TEST(removed_with_its_children)
 		OK(!cgroup_has(&root, c) || !exists(c));
 }
 
-TEST(a_process_in_it_is_busy)
+TEST(removing_a_cgroup_with_a_process_fails)
 {
 	pid_t pid;
 
@@ -239,7 +239,7 @@ TEST(a_process_in_it_is_busy)
 	OK(!exists(CGROUP_PIDS));
 }
 
-TEST(usage_is_read)
+TEST(resource_usage_is_read)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct cgroup_usage usage;
@@ -271,7 +271,7 @@ static char state_of(pid_t pid)
 }
 
 /* A process that counts stands still, and goes on. */
-TEST(freezes_and_thaws)
+TEST(processes_are_frozen_and_thawed)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	volatile unsigned long *counter;
@@ -349,17 +349,17 @@ static void check_kill(bool frozen)
 	EQ(cgroup_kill(&root, id, &err), 0); /* nothing */
 }
 
-TEST(kills_all_that_joined)
+TEST(all_processes_of_a_cgroup_are_killed)
 {
 	check_kill(false);
 }
 
-TEST(kills_the_frozen)
+TEST(frozen_processes_are_killed)
 {
 	check_kill(true);
 }
 
-TEST(handles_are_for_joining_and_for_making)
+TEST(handles_allow_joining_and_creating_cgroups)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct cgroup_handle h[CGROUP_HANDLES_MAX];
@@ -396,7 +396,7 @@ TEST(handles_are_for_joining_and_for_making)
 	OK(cgroup_open_handles(&root, id, true, h, &n, &err) < 0);
 }
 
-TEST(copied_directories_lead_nowhere)
+TEST(a_copied_directory_handle_does_not_lead_outside)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct cgroup_handle h[CGROUP_HANDLES_MAX];
@@ -419,7 +419,7 @@ TEST(copied_directories_lead_nowhere)
 }
 
 /* A sandbox's ids cannot pass through the directory that all cgroups are in. */
-TEST(only_the_owner_passes_through_the_parent)
+TEST(only_the_owner_can_enter_the_parent_directory)
 {
 	begin();
 	for (size_t c = 0; c < CGROUP_CONTROLLER_MAX; c++) {
@@ -432,7 +432,7 @@ TEST(only_the_owner_passes_through_the_parent)
 	}
 }
 
-TEST(closing_leaves_no_descriptor)
+TEST(closing_a_cgroup_leaves_no_open_descriptor)
 {
 	size_t before = 0, after = 0;
 

@@ -73,7 +73,7 @@ TEST(every_language_has_a_plan)
 	}
 }
 
-TEST(wrong_fields_are_named)
+TEST(an_error_names_the_invalid_field)
 {
 	const char *const no_equals[] = { "A", NULL }, *const slash[] = { "out/", NULL };
 	const char *const absolute[] = { "/etc/*", NULL };
@@ -128,7 +128,7 @@ TEST(a_maximum_applies_to_requests_and_to_the_default)
 	OK(strncmp(err.msg, "/limits/pids: ", 14) == 0);
 }
 
-TEST(rows_of_a_configuration_replace_and_add)
+TEST(languages_in_the_configuration_replace_or_extend_the_defaults)
 {
 	const char *const run[] = { "pypy3", "{file}", NULL };
 	const struct code_language rows[] = {
@@ -158,7 +158,7 @@ TEST(rows_of_a_configuration_replace_and_add)
 	   -EINVAL);
 }
 
-TEST(modules_and_openings_are_recognised)
+TEST(javascript_modules_and_php_opening_tags_are_recognised)
 {
 	static const struct {
 		const char *code, *file;
@@ -243,7 +243,7 @@ static int wanted(const char *glob, const char *path)
 	return code_plan_wants(&p, path);
 }
 
-TEST(a_match_takes_a_bounded_time)
+TEST(matching_a_glob_takes_bounded_time)
 {
 	char path[1001], glob[601];
 
@@ -259,7 +259,7 @@ TEST(a_match_takes_a_bounded_time)
 	EQ(wanted("out/**/x*", path), 0);
 }
 
-TEST(the_program_is_no_artifact)
+TEST(the_program_itself_is_not_an_artifact)
 {
 	EQ(wanted("**", "main.c"), 0);
 	EQ(wanted("**", ".program"), 0);

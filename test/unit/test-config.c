@@ -125,7 +125,7 @@ TEST(yaml_has_limits)
 	EQ(yaml_load("f", text, YAML_SIZE_MAX, &y, &err), 0);
 }
 
-TEST(yaml_keeps_lines)
+TEST(parsed_yaml_keeps_line_numbers)
 {
 	static const char text[] =
 		"a: 1\n\nb:\n  - true\n  - true\n  - c: null\n    d: true\n";
@@ -194,7 +194,7 @@ TEST(every_key_has_a_default)
 	EQ(c->mounts.n, 0);
 }
 
-TEST(keys_are_read_by_their_types)
+TEST(keys_are_parsed_according_to_their_types)
 {
 	AUTO_CONFIG struct config *c = read_text(
 		"run_dir: /run/elsewhere\n"
@@ -265,7 +265,7 @@ TEST(wrong_keys_and_values_are_refused_with_their_line)
 	refused("mounts: [/a]\n", "is not /PATH:ro or /PATH:rw");
 }
 
-TEST(keys_must_agree)
+TEST(contradictory_keys_are_refused)
 {
 	AUTO_CONFIG struct config *c = NULL;
 
@@ -336,7 +336,7 @@ TEST(every_key_is_a_flag)
 	OK(!c->metrics);
 }
 
-TEST(flags_are_refused_by_name)
+TEST(an_invalid_flag_is_named_in_the_error)
 {
 	const char *bad[] = { "serve", "--log-level", "loud", NULL };
 	const char *bare[] = { "serve", "--log-level", NULL };
@@ -359,7 +359,7 @@ TEST(flags_are_refused_by_name)
 
 /* --------------------------------------------------------------- listeners */
 
-TEST(listeners_and_their_clients)
+TEST(a_listener_determines_which_clients_can_connect)
 {
 	static const struct {
 		const char *text;
@@ -489,7 +489,7 @@ TEST(backends_are_listed_added_and_removed)
 	      config_backend(c, "build-host")->settings);
 }
 
-TEST(backends_are_refused_by_line)
+TEST(an_invalid_backend_is_refused_with_its_line)
 {
 	static const struct {
 		const char *text, *words;
@@ -607,7 +607,7 @@ static void same_as_file(const char *name, const struct buf *made)
 		TAP_FAIL("%s is not what build/gen-config writes", name);
 }
 
-TEST(the_example_is_made_from_the_table)
+TEST(the_example_configuration_is_generated_from_the_table)
 {
 	AUTO_BUF struct buf made = BUF_INIT(1U << 20);
 
@@ -615,7 +615,7 @@ TEST(the_example_is_made_from_the_table)
 	same_as_file("packaging/warren.yaml", &made);
 }
 
-TEST(the_manual_is_made_from_the_table)
+TEST(the_manual_page_is_generated_from_the_table)
 {
 	AUTO_BUF struct buf made = BUF_INIT(1U << 20);
 
@@ -623,7 +623,7 @@ TEST(the_manual_is_made_from_the_table)
 	same_as_file("man/warren.yaml.5", &made);
 }
 
-TEST(the_example_shows_the_defaults)
+TEST(the_example_configuration_shows_the_defaults)
 {
 	AUTO_CONFIG struct config *plain = read_text(""), *example = NULL, *full = NULL;
 	AUTO_BUF struct buf made = BUF_INIT(1U << 20), a = BUF_INIT(1U << 20),
@@ -644,7 +644,7 @@ TEST(the_example_shows_the_defaults)
 }
 
 /* The example with its keys no longer comments is a whole configuration. */
-TEST(the_example_can_be_uncommented)
+TEST(the_uncommented_example_configuration_is_valid)
 {
 	AUTO_BUF struct buf made = BUF_INIT(1U << 20), text = BUF_INIT(1U << 20);
 	AUTO_CONFIG struct config *c = NULL;

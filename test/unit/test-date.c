@@ -32,7 +32,7 @@ static bool agrees(int64_t s, unsigned ms)
 	return strcmp(iso, want_iso) == 0 && strcmp(http, want_http) == 0;
 }
 
-TEST(days_are_those_of_the_c_library)
+TEST(dates_match_those_of_the_c_library)
 {
 	static const int64_t ranges[][3] = {
 		{ -11676096000, 13569465600, 86399 }, /* 1600 to 2400, each day */
@@ -48,7 +48,7 @@ TEST(days_are_those_of_the_c_library)
 	OK(agrees(LAST, 999));
 }
 
-TEST(known_dates)
+TEST(known_dates_are_formatted)
 {
 	char text[DATE_SIZE];
 

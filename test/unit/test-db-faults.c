@@ -40,7 +40,7 @@ int fsync(int fd)
 
 /* ------------------------------------------------- what costs an fsync */
 
-TEST(only_what_must_outlive_a_power_cut_waits_for_the_disk)
+TEST(only_writes_that_must_survive_a_power_cut_wait_for_the_disk)
 {
 	struct sandbox_row row = a_sandbox(DB_LOCAL);
 	struct token_row token = { .tenant = DB_LOCAL };
@@ -195,7 +195,7 @@ static size_t one_life(useconds_t us)
 	return n;
 }
 
-TEST(whatever_was_acknowledged_survives_kill_9)
+TEST(acknowledged_writes_survive_kill_9)
 {
 	size_t n = 0;
 
@@ -301,7 +301,7 @@ static void sweep(int code)
 	db_close(db);
 }
 
-TEST(each_write_that_fails_is_an_error_and_no_harm)
+TEST(each_failed_write_is_reported_and_does_no_harm)
 {
 	static const int codes[] = { EIO, ENOSPC };
 
@@ -311,7 +311,7 @@ TEST(each_write_that_fails_is_an_error_and_no_harm)
 		sweep(codes[i]);
 }
 
-TEST(each_call_that_fails_while_opening_is_an_error_and_no_harm)
+TEST(each_failed_call_while_opening_is_reported_and_does_no_harm)
 {
 	struct db *db = NULL;
 	int failed = 0, r = -1;
@@ -358,7 +358,7 @@ static void small_disk(const char *options)
 	EQ(mount("tmpfs", state_dir, "tmpfs", MS_NODEV | MS_NOSUID, options), 0);
 }
 
-TEST(a_full_disk_is_an_error_until_space_is_free)
+TEST(a_full_disk_is_reported_until_space_is_free)
 {
 	char ballast[160], last[ID_LEN + 1] = "";
 	AUTO_SANDBOX_ROW struct sandbox_row got = { 0 };
@@ -421,7 +421,7 @@ static void *checkpoint(void *arg)
 	return (void *)(intptr_t)db_checkpoint(state_path, &e);
 }
 
-TEST(a_checkpoint_happens_during_calls)
+TEST(a_checkpoint_can_run_during_other_calls)
 {
 	struct db *db;
 	int done = 0;

@@ -26,7 +26,7 @@ static struct db *with_two_tenants(void)
 	return db;
 }
 
-TEST(a_name_is_taken_once_by_each_tenant)
+TEST(a_name_is_unique_within_a_tenant)
 {
 	struct sandbox_row rows[] = { a_named("alice", "one"), a_named("alice", "two"),
 				      a_named("alice", "one"), a_named("bob", "one") };
@@ -48,7 +48,7 @@ TEST(a_name_is_taken_once_by_each_tenant)
 	db_close(db);
 }
 
-TEST(an_argument_matches_one_sandbox_or_none)
+TEST(an_id_prefix_or_name_matches_at_most_one_sandbox)
 {
 	struct sandbox_row a = a_named("alice", "one"), b = a_named("bob", "one"),
 			   c = a_sandbox("bob");
@@ -87,7 +87,7 @@ TEST(an_argument_matches_one_sandbox_or_none)
 }
 
 /* As a program of before could write it, which had no unique names. */
-TEST(names_that_were_shared_become_unique)
+TEST(duplicate_names_become_unique_after_migration)
 {
 	AUTO_SANDBOX_ROW struct sandbox_row first = { 0 }, second = { 0 }, other = { 0 };
 	struct sandbox_row a = a_named("alice", "same"), b = a_named("alice", "free"),

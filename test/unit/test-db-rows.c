@@ -7,7 +7,7 @@
 
 /* ------------------------------------------------------------------ quotas */
 
-TEST(a_quota_is_exact_and_says_which)
+TEST(a_quota_is_exact_and_the_error_names_it)
 {
 	struct sandbox_row rows[3];
 	struct db *db;
@@ -105,7 +105,7 @@ TEST(existing_stopped_sandboxes_are_charged)
 	db_close(db);
 }
 
-TEST(other_limits_are_charged_by_the_difference)
+TEST(changed_limits_are_charged_by_the_difference)
 {
 	struct sandbox_row row = a_sandbox("alice");
 	AUTO_SANDBOX_ROW struct sandbox_row got = { 0 };
@@ -135,7 +135,7 @@ TEST(other_limits_are_charged_by_the_difference)
 	db_close(db);
 }
 
-TEST(a_lowered_limit_takes_nothing_away)
+TEST(a_lowered_quota_keeps_existing_sandboxes)
 {
 	struct sandbox_row row = a_sandbox("alice"), more = a_sandbox("alice");
 	struct db *db;
@@ -291,7 +291,7 @@ TEST(a_session_ends_with_its_exec)
 	db_close(db);
 }
 
-TEST(a_deleted_sandbox_leaves_nothing)
+TEST(a_deleted_sandbox_leaves_no_rows)
 {
 	static const struct db_label label = { "k", "v" };
 	struct sandbox_row sandbox = a_sandbox(DB_LOCAL);
@@ -373,7 +373,7 @@ TEST(a_token_identifies_its_tenant)
 	db_close(db);
 }
 
-TEST(the_file_has_no_secret)
+TEST(the_database_file_contains_no_secret)
 {
 	struct token_row row = { .tenant = DB_LOCAL, .name = "needle" };
 	char id[ID_LEN + 1], secret[DB_SECRET_LEN + 1];
@@ -402,7 +402,7 @@ TEST(the_file_has_no_secret)
 	db_close(db);
 }
 
-TEST(a_token_of_a_sandbox_goes_with_it)
+TEST(a_token_for_a_sandbox_is_deleted_with_it)
 {
 	struct sandbox_row sandbox = a_sandbox(DB_LOCAL);
 	struct token_row row = { .tenant = DB_LOCAL, .name = "one", .scopes = "exec" };
@@ -427,7 +427,7 @@ TEST(a_token_of_a_sandbox_goes_with_it)
 	db_close(db);
 }
 
-TEST(a_token_that_was_shown_is_what_the_file_says)
+TEST(a_cached_token_matches_the_database)
 {
 	struct token_row row = { .tenant = "alice", .name = "ci", .scopes = "read" };
 	AUTO_TOKEN_ROW struct token_row got = { 0 };
@@ -497,7 +497,7 @@ TEST(changes_of_a_token_are_reported)
 	db_close(db);
 }
 
-TEST(more_tokens_than_are_remembered)
+TEST(tokens_beyond_the_cache_size_are_found)
 {
 	static char ids[600][ID_LEN + 1], secrets[600][DB_SECRET_LEN + 1];
 	struct token_row row = { .tenant = DB_LOCAL, .name = "n" };
@@ -517,7 +517,7 @@ TEST(more_tokens_than_are_remembered)
 	db_close(db);
 }
 
-TEST(a_tokens_use_is_noted_lazily)
+TEST(the_last_use_of_a_token_is_recorded_later)
 {
 	struct token_row row = { .tenant = DB_LOCAL };
 	AUTO_TOKEN_ROW struct token_row got = { 0 };
@@ -547,7 +547,7 @@ TEST(a_tokens_use_is_noted_lazily)
 
 /* ------------------------------------------------------------ transactions */
 
-TEST(nested_transactions_commit_and_roll_back_as_one)
+TEST(nested_transactions_commit_or_roll_back_together)
 {
 	struct sandbox_row row = a_sandbox(DB_LOCAL);
 	AUTO_SANDBOX_ROW struct sandbox_row got = { 0 };

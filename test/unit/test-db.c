@@ -26,7 +26,7 @@ TEST(written_rows_exist_after_a_restart)
 	db_close(db);
 }
 
-TEST(no_other_user_can_read_it)
+TEST(other_users_cannot_read_the_database)
 {
 	static const char *const names[] = { "state.db", "state.db-wal", "state.db-shm",
 					     "state.db.lock" };
@@ -47,7 +47,7 @@ TEST(no_other_user_can_read_it)
 	db_close(db);
 }
 
-TEST(a_second_opener_is_refused)
+TEST(a_second_process_cannot_open_the_database)
 {
 	struct db *db, *second = NULL;
 	char pid[32];
@@ -103,7 +103,7 @@ static int version_of_state(void)
 	"ALTER TABLE sandboxes DROP COLUMN main_exec;"                                                  \
 	"PRAGMA user_version = 3;"
 
-TEST(a_newer_state_is_refused_and_left_alone)
+TEST(a_newer_schema_is_refused_and_not_changed)
 {
 	char back[64];
 	struct db *db;
@@ -128,7 +128,7 @@ TEST(a_newer_state_is_refused_and_left_alone)
  * What a newer program only adds does not keep an older one from going on: an update can
  * be taken back.
  */
-TEST(a_state_with_unknown_fields_is_used)
+TEST(a_database_with_unknown_columns_can_be_used)
 {
 	AUTO_SANDBOX_ROW struct sandbox_row got = { 0 };
 	struct sandbox_row row = a_sandbox(DB_LOCAL);
@@ -150,7 +150,7 @@ TEST(a_state_with_unknown_fields_is_used)
 	db_close(db);
 }
 
-TEST(a_state_from_before_tiers_gets_the_only_tier_of_that_time)
+TEST(sandboxes_from_before_tiers_get_the_tier_namespace)
 {
 	AUTO_SANDBOX_ROW struct sandbox_row got = { 0 };
 	struct sandbox_row row = a_sandbox(DB_LOCAL);
@@ -241,7 +241,7 @@ TEST(a_file_that_is_not_a_database_is_refused)
 	db_close(db);
 }
 
-TEST(a_check_finds_errors)
+TEST(the_integrity_check_finds_errors)
 {
 	struct sandbox_row row = a_sandbox(DB_LOCAL);
 	struct db *db;
@@ -308,7 +308,7 @@ TEST(a_sandbox_is_restored_unchanged)
 	db_close(db);
 }
 
-TEST(rows_of_another_tenant_do_not_exist)
+TEST(rows_of_another_tenant_are_not_found)
 {
 	AUTO_SANDBOX_ROW struct sandbox_row got = { 0 };
 	struct sandbox_row row = a_sandbox("alice");
@@ -331,7 +331,7 @@ TEST(rows_of_another_tenant_do_not_exist)
 	db_close(db);
 }
 
-TEST(states_change_by_the_table_only)
+TEST(only_state_changes_in_the_table_are_allowed)
 {
 	struct db *db;
 
@@ -362,7 +362,7 @@ TEST(states_change_by_the_table_only)
 	db_close(db);
 }
 
-TEST(one_of_two_concurrent_changes_loses)
+TEST(one_of_two_concurrent_changes_fails)
 {
 	AUTO_SANDBOX_ROW struct sandbox_row got = { 0 };
 	struct sandbox_row row = a_sandbox(DB_LOCAL);
@@ -388,14 +388,14 @@ TEST(one_of_two_concurrent_changes_loses)
 	db_close(db);
 }
 
-TEST(states_have_names)
+TEST(every_state_has_a_name)
 {
 	for (int i = 0; i < SANDBOX_STATE_MAX; i++)
 		EQ(sandbox_state_parse(sandbox_state_name((enum sandbox_state)i)), i);
 	EQ(sandbox_state_parse("gone fishing"), -EINVAL);
 }
 
-TEST(a_request_is_recognised)
+TEST(a_repeated_request_is_recognised)
 {
 	struct db_request request = { .key = "k1", .hash = { 1, 2, 3 } };
 	struct sandbox_row rows[3] = { a_sandbox("alice"), a_sandbox("alice"),
@@ -581,7 +581,7 @@ TEST(filters_combine)
 	db_close(db);
 }
 
-TEST(other_labels_are_found_instead)
+TEST(changed_labels_replace_the_old_ones)
 {
 	static const struct db_label old = { "k", "old" }, new = { "k", "new" };
 	struct sandbox_filter filter = { .owner = DB_LOCAL,

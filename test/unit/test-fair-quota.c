@@ -20,7 +20,7 @@ static uint64_t take_all(struct fair_quota *s, const char *tenant)
 	return used;
 }
 
-TEST(one_tenant_alone_gets_half)
+TEST(a_single_tenant_gets_half)
 {
 	struct fair_quota s = { .limit = 128 };
 	uint64_t used, maximum;
@@ -34,7 +34,7 @@ TEST(one_tenant_alone_gets_half)
 	OK(!s.holders);
 }
 
-TEST(some_is_left_for_the_next_tenant)
+TEST(a_share_is_left_for_the_next_tenant)
 {
 	struct fair_quota s = { .limit = 128 };
 	char name[] = "a";
@@ -49,7 +49,7 @@ TEST(some_is_left_for_the_next_tenant)
 	OK(!s.holders);
 }
 
-TEST(returned_resources_are_for_all)
+TEST(returned_resources_are_available_to_all_tenants)
 {
 	struct fair_quota s = { .limit = 9 };
 
@@ -66,7 +66,7 @@ TEST(returned_resources_are_for_all)
 	OK(!s.holders);
 }
 
-TEST(the_smallest_limits)
+TEST(limits_of_one_and_zero_are_enforced)
 {
 	struct fair_quota s = { .limit = 1 };
 

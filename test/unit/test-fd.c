@@ -41,7 +41,7 @@ static void pair(int ends[2])
 
 /* ------------------------------------------------------- reading and writing */
 
-TEST(writes_and_reads_all_through_a_small_pipe)
+TEST(all_data_passes_through_a_small_pipe)
 {
 	static char data[BIG], back[BIG];
 	int ends[2];
@@ -62,7 +62,7 @@ TEST(writes_and_reads_all_through_a_small_pipe)
 	EQ(waitpid(pid, NULL, 0), pid);
 }
 
-TEST(reads_up_to_the_end)
+TEST(a_file_is_read_to_its_end)
 {
 	char buf[16];
 	int ends[2];
@@ -74,7 +74,7 @@ TEST(reads_up_to_the_end)
 	EQ(memcmp(buf, "abc", 3), 0);
 }
 
-TEST(errors_are_errno)
+TEST(errors_are_returned_as_negative_errno)
 {
 	char buf[4];
 	int ends[2];
@@ -89,7 +89,7 @@ TEST(errors_are_errno)
 	EQ(fd_write_all(open("/dev/full", O_WRONLY | O_CLOEXEC), "x", 1), -ENOSPC);
 }
 
-TEST(reads_a_file_as_text)
+TEST(a_file_is_read_as_text)
 {
 	char text[8];
 
@@ -103,7 +103,7 @@ TEST(reads_a_file_as_text)
 	EQ(fd_read_file_at(AT_FDCWD, "/", text, sizeof(text)), -EISDIR);
 }
 
-TEST(reads_a_number)
+TEST(a_number_is_read_from_a_file)
 {
 	static const struct {
 		const char *text;
@@ -134,7 +134,7 @@ TEST(reads_a_number)
 	}
 }
 
-TEST(reads_the_number_after_a_key)
+TEST(the_number_after_a_key_is_read)
 {
 	static const char text[] = "oom_kill_disable 7\nunder_oom 1\noom_kill 3\nlast 9";
 	char *path = file_of(text, sizeof(text) - 1);
@@ -152,7 +152,7 @@ TEST(reads_the_number_after_a_key)
 	EQ(v, 9);
 }
 
-TEST(writes_an_existing_file)
+TEST(an_existing_file_is_written)
 {
 	char *path = file_of("", 0), text[32];
 
@@ -169,7 +169,7 @@ TEST(writes_an_existing_file)
 
 /* ------------------------------------------------------------ over a socket */
 
-TEST(a_message_and_its_descriptors)
+TEST(a_message_carries_descriptors)
 {
 	int ends[2], in[2], fds[4] = { -1, -1, -1, -1 };
 	size_t n = 4;
@@ -187,7 +187,7 @@ TEST(a_message_and_its_descriptors)
 	EQ(read(in[0], buf, 1), 1); /* they are the same pipe */
 }
 
-TEST(a_message_without_descriptors)
+TEST(a_message_can_have_no_descriptors)
 {
 	int ends[2], fd = -1;
 	size_t n = 1;
@@ -246,7 +246,7 @@ TEST(too_many_descriptors_leave_nothing_open)
 	EQ(count_fds(), before);
 }
 
-TEST(as_many_descriptors_as_may_be_sent)
+TEST(the_maximum_number_of_descriptors_can_be_sent)
 {
 	int ends[2], fds[FD_SEND_MAX + 1], got[FD_SEND_MAX + 1];
 	size_t n = FD_SEND_MAX, before;

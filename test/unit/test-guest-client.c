@@ -130,7 +130,7 @@ static bool has_ended(int fd)
 	return read(fd, &c, 1) == 0;
 }
 
-TEST(its_answers_are_forwarded)
+TEST(answers_of_the_guest_agent_are_forwarded)
 {
 	const int statuses[] = { 0, -ENOENT };
 

@@ -4,7 +4,7 @@
 
 #include "lib/tap.h"
 
-TEST(writes_two_digits_for_a_byte)
+TEST(a_byte_is_written_as_two_digits)
 {
 	char out[11];
 
@@ -14,7 +14,7 @@ TEST(writes_two_digits_for_a_byte)
 	STREQ(out, "");
 }
 
-TEST(reads_digits_of_either_case)
+TEST(digits_of_either_case_are_read)
 {
 	for (int i = 0; i < 16; i++) {
 		EQ(hex_value("0123456789abcdef"[i]), i);
@@ -26,7 +26,7 @@ TEST(reads_digits_of_either_case)
 	EQ(hex_value('\0'), -1);
 }
 
-TEST(knows_its_own)
+TEST(only_lower_case_hex_of_the_right_length_is_recognised)
 {
 	OK(hex_is("00ff", 4));
 	OK(!hex_is("00ff", 3));

@@ -59,7 +59,7 @@ TEST(ids_differ_after_a_fork)
 }
 
 /* An id is part of paths: nothing that leads elsewhere is one. */
-TEST(invalid_ids)
+TEST(invalid_ids_are_refused)
 {
 	static const char *const bad[] = {
 		"",

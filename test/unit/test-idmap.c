@@ -97,7 +97,7 @@ TEST(a_volume_keeps_its_owner)
 }
 
 /* Users and groups are two questions. */
-TEST(uid_and_gid_are_mapped_apart)
+TEST(user_and_group_ids_are_mapped_separately)
 {
 	struct native_sandbox sandbox = { .base_id = BASE,
 					  .user = { .uid = 1000, .gid = 0 } };
@@ -172,7 +172,7 @@ static void check_own(const struct ns_map *map, size_t n, const struct ns_map *s
 }
 
 /* An ordinary user: his id is the sandbox's user, his subordinate ids are the others. */
-TEST(an_ordinary_users_ids)
+TEST(an_ordinary_users_ids_are_mapped)
 {
 	static const uint32_t counts[] = { 0, 1, 2, 1000, 65535, 65536, 100000 };
 

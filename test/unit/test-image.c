@@ -58,7 +58,7 @@ static char *in_layer(const struct image *image, const char *name)
 
 /* ----------------------------------------------------------------- the host */
 
-TEST(host_has_the_machines_programs)
+TEST(the_host_image_has_the_programs_of_the_machine)
 {
 	struct image image = open_image("host");
 	bool usr = false;
@@ -72,7 +72,7 @@ TEST(host_has_the_machines_programs)
 	image_close(&image); /* twice is fine */
 }
 
-TEST(host_has_no_home_and_no_state)
+TEST(the_host_image_has_no_home_directories_and_no_state)
 {
 	static const char *const empty[] = {
 		"home", "root", "var/lib", "var/log", "var/cache", "var/tmp", "var/spool",
@@ -93,7 +93,7 @@ TEST(host_has_no_home_and_no_state)
 	}
 }
 
-TEST(host_has_no_secrets)
+TEST(the_host_image_has_no_secrets)
 {
 	static const char *const secret[] = {
 		"/etc/shadow",      "/etc/gshadow",          "/etc/shadow-",
@@ -137,7 +137,7 @@ static int check_entry(const char *path, const struct stat *st, int type,
 	return 0;
 }
 
-TEST(host_has_plain_files_only)
+TEST(the_host_image_has_only_regular_files)
 {
 	struct image image = open_image("host");
 
@@ -145,7 +145,7 @@ TEST(host_has_plain_files_only)
 }
 
 /* System accounts are kept, as packages expect them; people are not shown. */
-TEST(host_shows_no_user_accounts)
+TEST(the_host_image_shows_no_user_accounts)
 {
 	struct image image = open_image("host");
 	char *passwd = text_of(&image, "/etc/passwd"),
@@ -221,7 +221,7 @@ static struct image open_root(const char *name)
 	return open_image(ref);
 }
 
-TEST(a_directory)
+TEST(a_directory_can_be_an_image)
 {
 	struct image image;
 	char *hosts;
@@ -238,7 +238,7 @@ TEST(a_directory)
 	image_close(&image);
 }
 
-TEST(a_directory_without_etc)
+TEST(a_directory_without_etc_can_be_an_image)
 {
 	struct image image;
 
@@ -250,7 +250,7 @@ TEST(a_directory_without_etc)
 }
 
 /* Links of the image lead nowhere but into the image. */
-TEST(links_stay_inside)
+TEST(links_do_not_lead_outside_the_image)
 {
 	struct image image;
 	char *root = make_root("links"), *text;
@@ -275,7 +275,7 @@ TEST(links_stay_inside)
 	image_close(&image);
 }
 
-TEST(special_files_block_nothing)
+TEST(special_files_in_an_image_do_not_block)
 {
 	struct image image;
 
@@ -289,7 +289,7 @@ TEST(special_files_block_nothing)
 	image_close(&image);
 }
 
-TEST(invalid_images)
+TEST(invalid_images_are_refused_and_leave_nothing_open)
 {
 	AUTO_FREE char *state = sandbox_path("image-state"), *file = NULL;
 	struct warren_error err = WARREN_ERROR_INIT;

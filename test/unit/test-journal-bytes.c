@@ -124,7 +124,7 @@ TEST(a_position_is_found_by_the_index)
 }
 
 /* Without one it is walked to, and the walk stops to let others go on. */
-TEST(a_walk_is_made_in_slices)
+TEST(a_position_without_an_index_is_searched_in_slices)
 {
 	struct journal_header h;
 	struct journal_hint hint = { 0 };
@@ -174,7 +174,7 @@ TEST(a_missing_end_is_searched_in_slices)
  * A writer that lies about where things are harms who reads its own output, and nobody
  * for long.
  */
-TEST(an_index_that_lies_leads_nowhere)
+TEST(a_wrong_index_does_no_harm)
 {
 	static const struct journal_slot bad[] = {
 		{ .at = 8, .cursor = 1 },            /* in the middle of a record */
@@ -204,7 +204,7 @@ TEST(an_index_that_lies_leads_nowhere)
 }
 
 /* A record of nothing would be walked over for ever. */
-TEST(an_empty_record_is_not_a_record)
+TEST(an_empty_record_is_refused)
 {
 	struct journal_header h;
 	struct journal_record nothing = { 0, 1 };
@@ -220,7 +220,7 @@ TEST(an_empty_record_is_not_a_record)
 /* ---------------------------------------------------------------- with init */
 
 /* What init keeps: an end that is told, and an index by which each cursor is found. */
-TEST(init_keeps_an_index)
+TEST(init_writes_an_index)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren *w = sandbox_engine("native");

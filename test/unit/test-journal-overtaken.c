@@ -87,7 +87,7 @@ static int begin(void)
 	return fd;
 }
 
-TEST(a_reader_that_is_up_to_date_misses_nothing)
+TEST(a_reader_that_is_up_to_date_loses_nothing)
 {
 	struct warren_output o = { 0 };
 
@@ -106,7 +106,7 @@ TEST(a_reader_that_is_up_to_date_misses_nothing)
 	OK(reads >= 2 && o.size == 0 && o.lost == 0);
 }
 
-TEST(a_late_reader_learns_how_much_is_lost)
+TEST(a_late_reader_gets_the_number_of_lost_bytes)
 {
 	struct warren_output o = { 0 };
 	int fd = begin();

@@ -46,7 +46,7 @@ static void put(int fd, struct journal_header *h, uint32_t stream, const char *t
 	EQ(pwrite(fd, h, sizeof(*h), 0), sizeof(*h));
 }
 
-TEST(empty)
+TEST(an_empty_journal_can_be_read)
 {
 	struct journal_header h;
 	struct warren_output o = { 0 };
@@ -63,7 +63,7 @@ TEST(empty)
 	EQ(o.end, true);
 }
 
-TEST(records_in_order)
+TEST(records_are_read_in_order)
 {
 	struct journal_header h;
 	struct warren_output o = { 0 };
@@ -83,7 +83,7 @@ TEST(records_in_order)
 	OK(o.size == 0 && !o.end);
 }
 
-TEST(an_inconsistent_header)
+TEST(an_inconsistent_header_is_refused)
 {
 	struct journal_header good, h;
 	struct warren_output o;
@@ -119,7 +119,7 @@ TEST(an_inconsistent_header)
 	EQ(journal_read(fd, 0, NULL, buf, sizeof(buf), &o), 0);
 }
 
-TEST(a_file_that_is_cut_short)
+TEST(a_truncated_journal_is_refused)
 {
 	struct journal_header h;
 	struct warren_output o;
@@ -136,7 +136,7 @@ TEST(a_file_that_is_cut_short)
 	EQ(journal_read(-1, 0, NULL, buf, sizeof(buf), &o), -EBADF);
 }
 
-TEST(an_inconsistent_record)
+TEST(an_inconsistent_record_is_refused)
 {
 	static const struct journal_record bad[] = {
 		{ 6, 4 },                       /* no such stream */
@@ -160,7 +160,7 @@ TEST(an_inconsistent_record)
 /*
  * A record larger than any that init writes must not be more than the buffer of a caller.
  */
-TEST(a_record_larger_than_the_buffer)
+TEST(a_record_never_overflows_the_buffer_of_the_caller)
 {
 	struct journal_header h;
 	struct warren_output o = { 0 };
@@ -178,7 +178,7 @@ TEST(a_record_larger_than_the_buffer)
 	EQ(small[64], 'Z');
 }
 
-TEST(a_cursor_that_was_never_issued)
+TEST(an_invalid_cursor_is_refused)
 {
 	struct journal_header h;
 	struct warren_output o;
@@ -197,7 +197,7 @@ TEST(a_cursor_that_was_never_issued)
  * A file of holes reads as pads of eight bytes, 2^37 of them: a reader must not walk them
  * all.
  */
-TEST(a_sparse_journal_blocks_no_client)
+TEST(a_sparse_journal_does_not_block_clients)
 {
 	struct journal_header h;
 	struct warren_output o;
@@ -308,7 +308,7 @@ static struct warren_exec *start(struct warren_sandbox *sb, const char *script,
 							     .journal_limit = limit });
 }
 
-TEST(streams_apart)
+TEST(stdout_and_stderr_are_kept_apart)
 {
 	struct warren *w = sandbox_engine("native");
 	struct warren_exec *ex =
@@ -327,7 +327,7 @@ TEST(streams_apart)
 /*
  * Each word is written after the one before it was read: the order is then no accident.
  */
-TEST(in_the_order_of_arrival)
+TEST(output_is_kept_in_the_order_of_arrival)
 {
 	struct warren *w = sandbox_engine("native");
 	struct warren_exec *ex =
@@ -357,7 +357,7 @@ TEST(in_the_order_of_arrival)
 	w = warren_close(w);
 }
 
-TEST(binary)
+TEST(binary_output_is_kept_unchanged)
 {
 	struct warren *w = sandbox_engine("native");
 	struct warren_exec *ex = start(sandbox_make(w, NULL), "cat", 2 << 20);
@@ -384,7 +384,7 @@ TEST(binary)
 /*
  * The oldest is dropped, the newest is kept, and what is dropped is counted to the byte.
  */
-TEST(bounded_and_drops_are_counted)
+TEST(a_journal_is_bounded_and_counts_dropped_bytes)
 {
 	struct warren *w = sandbox_engine("native");
 	struct warren_exec *ex =
@@ -403,7 +403,7 @@ TEST(bounded_and_drops_are_counted)
 }
 
 /* One byte a write: the count is of what was written, not of how it was kept. */
-TEST(drops_of_small_pieces_are_counted_to_the_byte)
+TEST(dropped_small_pieces_are_counted_to_the_byte)
 {
 	struct warren *w = sandbox_engine("native");
 	struct warren_exec *ex =
@@ -474,7 +474,7 @@ TEST(the_end_waits_for_writers)
 }
 
 /* What a command wrote before it ended is there when its end is told. */
-TEST(nothing_is_missing_when_the_end_is_reported)
+TEST(all_output_is_written_when_the_end_is_reported)
 {
 	struct warren *w = sandbox_engine("native");
 	struct warren_sandbox *sb = sandbox_make(w, NULL);
@@ -493,7 +493,7 @@ TEST(nothing_is_missing_when_the_end_is_reported)
 	w = warren_close(w);
 }
 
-TEST(one_stream_in_a_journal_and_one_in_a_pipe)
+TEST(one_stream_can_use_a_journal_and_the_other_a_pipe)
 {
 	struct warren *w = sandbox_engine("native");
 	struct warren_exec *ex = sandbox_start(
@@ -511,7 +511,7 @@ TEST(one_stream_in_a_journal_and_one_in_a_pipe)
 	w = warren_close(w);
 }
 
-TEST(no_journal_no_output)
+TEST(reading_output_without_a_journal_fails)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren *w = sandbox_engine("native");

@@ -17,7 +17,7 @@ static char *as_json(const char *text)
 	return out.data;
 }
 
-TEST(an_object)
+TEST(an_object_is_written)
 {
 	AUTO_BUF struct buf out = BUF_INIT(4096);
 	struct json j = { .out = &out };
@@ -50,7 +50,7 @@ TEST(an_object)
 }
 
 /* However many characters there are, and wherever those are that need an escape. */
-TEST(strings_of_every_length)
+TEST(strings_of_every_length_are_escaped)
 {
 	static const struct {
 		const char *text, *json;
@@ -81,7 +81,7 @@ TEST(strings_of_every_length)
 	}
 }
 
-TEST(escapes)
+TEST(special_characters_are_escaped)
 {
 	static const struct {
 		const char *text, *json;
@@ -102,7 +102,7 @@ TEST(escapes)
 		STREQ(as_json(cases[i].text), cases[i].json);
 }
 
-TEST(utf8_passes)
+TEST(utf8_is_written_unchanged)
 {
 	static const char *const good[] = {
 		"\xc3\xa9",         /* U+00E9 */
@@ -166,7 +166,7 @@ TEST(keys_are_escaped_as_well)
 	STREQ(out.data, "{\"a\\\"b" REPLACED "\\n\":1}");
 }
 
-TEST(too_much_is_a_failure_of_the_buffer)
+TEST(a_value_that_does_not_fit_marks_the_buffer_as_failed)
 {
 	AUTO_BUF struct buf out = BUF_INIT(16);
 	struct json j = { .out = &out };
@@ -179,7 +179,7 @@ TEST(too_much_is_a_failure_of_the_buffer)
 	OK(out.len <= 16);
 }
 
-TEST(bytes_with_a_length)
+TEST(strings_with_a_length_are_written)
 {
 	AUTO_BUF struct buf out = BUF_INIT(4096);
 	struct json j = { .out = &out };
@@ -194,7 +194,7 @@ TEST(bytes_with_a_length)
 	      "[\"a\\u0000b" REPLACED REPLACED "\",\"cut\",\"\",{\"as\":\"it is\"}]");
 }
 
-TEST(base64)
+TEST(bytes_are_written_as_base64)
 {
 	static const char *const coded[] = {
 		"", "AA==", "AAE=", "AAEC", "AAECAw==", "AAECAwQ=", "AAECAwQF",
@@ -211,7 +211,7 @@ TEST(base64)
 	}
 }
 
-TEST(base64_that_does_not_fit_is_a_failure)
+TEST(base64_that_does_not_fit_fails)
 {
 	AUTO_BUF struct buf out = BUF_INIT(8);
 	struct json j = { .out = &out };

@@ -154,7 +154,7 @@ static int in_child(const struct world *w)
 	return failed;
 }
 
-TEST(a_confined_process_loses_access_to_others)
+TEST(a_confined_process_cannot_use_paths_and_sockets_outside_its_directories)
 {
 	struct world w = { 0 };
 	char path[96];

@@ -68,7 +68,7 @@ def complaints(module=None):
 
 
 @test
-def a_correct_tree():
+def a_correct_tree_is_accepted():
     with tree():
         put("src/os/b.h", ['#include "base/a.h"'])
         eq(complaints(), [])
@@ -82,7 +82,7 @@ def one_complaint(path, line, words):
 
 
 @test
-def includes_go_down_only():
+def an_include_of_a_higher_layer_is_reported():
     for path, line, words in (
             ("src/base/x.h", '#include "os/mount.h"', "base/ may not use os/"),
             ("src/service/core/x.h", '#include "service/exec/exec.h"', "service/core/ may not use service/exec/"),
@@ -96,7 +96,7 @@ def includes_go_down_only():
 
 
 @test
-def includes_that_the_table_allows():
+def includes_in_the_table_are_accepted():
     for path, header in (("src/service/exec/x.h", "service/core/module.h"), ("src/service/core/x.h", "service/core/internal.h"),
                          ("src/service/session/x.h", "service/exec/exec.h"), ("src/warden/x.h", "image/ref.h")):
         with tree():
@@ -133,7 +133,7 @@ def sizes_are_limited_in_scripts_and_tests_too():
 
 
 @test
-def a_source_that_is_not_built():
+def a_source_that_is_not_built_is_reported():
     with tree():
         put("src/base/lost.c", [])
         os.truncate("src/base/meson.build", 0)
@@ -141,7 +141,7 @@ def a_source_that_is_not_built():
 
 
 @test
-def a_test_that_never_runs():
+def a_test_that_never_runs_is_reported():
     with tree():
         for name in ("test-one.c", "test-two.py", "test-three.py"):
             put(f"test/unit/{name}", [])

@@ -51,7 +51,7 @@ TEST(only_present_items_are_removed)
 	OK(*at == NULL && at == &b.next);
 }
 
-TEST(a_list_by_another_member)
+TEST(a_list_can_use_another_member_as_its_link)
 {
 	struct item a = { .n = 1 }, b = { .n = 2, .other = &a }, *list = &b;
 

@@ -77,7 +77,7 @@ static void on_event(void *ctx, unsigned what)
  * All of them always have more to do, and yet a descriptor is served after a share of a
  * turn.
  */
-TEST(many_streams_leave_room_for_others)
+TEST(many_streams_do_not_starve_other_events)
 {
 	unsigned least = UINT32_MAX, most = 0;
 
@@ -225,7 +225,7 @@ static bool is_open(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
-TEST(files_are_closed_large_and_small)
+TEST(files_of_every_size_are_closed)
 {
 	char name[] = "/var/tmp/test-loop-XXXXXX";
 	static char block[1 << 20];
@@ -334,7 +334,7 @@ TEST(short_turns_are_not_counted)
 }
 
 /* What it costs: for a turn, two looks at a clock that is no system call. */
-TEST(the_watchdog_costs_next_to_nothing)
+TEST(the_watchdog_uses_little_time)
 {
 	struct loop_task task = { .fn = count_slice, .ctx = &streams[0] };
 	uint64_t began, took;

@@ -27,7 +27,7 @@ static int code_of(const char *text, enum rpc_kind *ret_kind)
 	return r < 0 ? err.code : 0;
 }
 
-TEST(messages_are_told_apart)
+TEST(message_types_are_distinguished)
 {
 	static const struct {
 		const char *text;
@@ -59,7 +59,7 @@ TEST(messages_are_told_apart)
 	}
 }
 
-TEST(eras_are_chosen_by_header_and_body)
+TEST(the_protocol_era_is_chosen_by_header_and_body)
 {
 	json_t *modern =
 		load("{\"params\":{\"_meta\":{\"" RPC_META "protocolVersion\":\"x\"}}}");

@@ -58,7 +58,7 @@ static void defer_again(void *ctx)
 		loop_defer(loop, &again);
 }
 
-TEST(tasks_that_make_tasks_do_not_starve_timers)
+TEST(tasks_that_add_tasks_do_not_starve_timers)
 {
 	struct loop_timer *t = NULL;
 	struct warren_error err;
@@ -143,7 +143,7 @@ TEST(eventfds_and_pidfds_are_watched)
 	EQ(waitpid(pid, NULL, 0), pid);
 }
 
-TEST(watching_nonsense_fails)
+TEST(watching_an_invalid_descriptor_fails)
 {
 	struct loop_watch *w = NULL;
 	struct warren_error err;
@@ -154,7 +154,7 @@ TEST(watching_nonsense_fails)
 	loop = loop_free(loop);
 }
 
-TEST(percent_encoding_is_undone)
+TEST(percent_encoding_is_decoded)
 {
 	char out[8];
 
@@ -173,7 +173,7 @@ TEST(percent_encoding_is_undone)
 	EQ(percent_decode("", 0, false, out, 0), -ENOSPC);
 }
 
-TEST(queries_are_taken_apart)
+TEST(query_strings_are_parsed)
 {
 	const char *at = "&&a=b&c&d=%20x+y&=z";
 	char name[8], value[8];
@@ -195,7 +195,7 @@ TEST(queries_are_taken_apart)
 	EQ(http_query_next(&at, name, sizeof(name), value, sizeof(value)), 0);
 }
 
-TEST(lists_and_tokens)
+TEST(header_lists_and_tokens_are_parsed)
 {
 	OK(http_list_has("keep-alive, Upgrade", "upgrade"));
 	OK(http_list_has(",, a ,b", "A"));
@@ -205,7 +205,7 @@ TEST(lists_and_tokens)
 	OK(http_is_value("a b\tc") && http_is_value("") && !http_is_value("a\r\nb"));
 }
 
-TEST(a_head_is_found_whatever_its_pieces)
+TEST(a_request_head_is_found_in_any_pieces)
 {
 	static const char head[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\nbody";
 
@@ -218,7 +218,7 @@ TEST(a_head_is_found_whatever_its_pieces)
 	}
 }
 
-TEST(a_chunked_body_is_the_same_whatever_its_pieces)
+TEST(a_chunked_body_is_decoded_in_any_pieces)
 {
 	static const char body[] =
 		"3;a=b\r\nabc\r\n0A\r\n0123456789\r\n0\r\nT: u\r\n\r\nnext";

@@ -20,7 +20,7 @@ static int status_of(const struct ns_child *child)
 	return info.si_status;
 }
 
-TEST(a_copied_child_does_not_change_our_memory)
+TEST(a_forked_child_does_not_change_the_parents_memory)
 {
 	struct ns_child child = { .pidfd = -1 };
 	volatile int seen = 0;
@@ -50,7 +50,7 @@ static void look(void *ctx)
 }
 
 /* It ran to its end before we went on, and knew what we know of it. */
-TEST(a_child_may_share_our_memory)
+TEST(a_child_can_share_the_parents_memory)
 {
 	struct seen seen = { .fd = dup(STDERR_FILENO) };
 	struct ns_child child = { .pidfd = -1, .run = look, .ctx = &seen };

@@ -69,7 +69,7 @@ def the_description_is_accepted():
 
 
 @test
-def a_build_stops_at_a_wrong_one():
+def an_invalid_description_stops_the_build():
     with tempfile.TemporaryDirectory() as d:
         path, made = pathlib.Path(d) / "openapi.yaml", pathlib.Path(d) / "tables.c"
         for text, ok in ((DESCRIPTION.read_text(), True), (changed("maxLength: 12, ", ""), False)):
@@ -82,7 +82,7 @@ def a_build_stops_at_a_wrong_one():
 
 
 @test
-def what_is_written_twice():
+def duplicate_keys_are_refused():
     refused(changed("      operationId: create_sandbox\n",
                     "      operationId: create_sandbox\n      operationId: x\n"), "is given twice")
     refused(changed("operationId: create_sandboxes", "operationId: create_sandbox"),
@@ -90,7 +90,7 @@ def what_is_written_twice():
 
 
 @test
-def unknown_keywords_of_a_schema():
+def unknown_keywords_of_a_schema_are_refused():
     refused(changed("minLength: 12, maxLength: 12", "minLength: 12, maxLength: 12, readOnly: true"),
             "readOnly: not understood")
     refused(changed("      x-any-method: true\n", "      x-any-method: true\n      deprecated: true\n"),
@@ -102,7 +102,7 @@ def unknown_keywords_of_a_schema():
 
 
 @test
-def incomplete_schemas():
+def incomplete_schemas_are_refused():
     refused(changed("minLength: 12, maxLength: 12, ", ""), "has no maxLength")
     refused(changed("minimum: 1, maximum: 4194304, ", "minimum: 1, "), "has no maximum")
     refused(changed("type: array, maxItems: 64, ", "type: array, "), "has no maxItems")
@@ -112,7 +112,7 @@ def incomplete_schemas():
 
 
 @test
-def contradictory_options():
+def contradictory_options_are_refused():
     refused(changed("    Tier: {", "    Unused: { type: boolean, examples: [true] }\n    Tier: {"),
             "nothing uses this schema")
     refused(changed('$ref: "#/components/schemas/Tier"', '$ref: "#/components/schemas/Tear"'),
@@ -131,13 +131,13 @@ def contradictory_options():
 
 
 @test
-def a_request_is_closed():
+def request_schemas_refuse_unknown_fields():
     refused(changed("    TerminalSize:\n      type: object\n      additionalProperties: false\n",
                     "    TerminalSize:\n      type: object\n"), "must be closed")
 
 
 @test
-def the_document_is_the_description():
+def the_served_document_equals_the_description():
     with open(DESCRIPTION, encoding="utf-8") as f:
         assert json.loads((MADE / "openapi.json").read_text()) == yaml.safe_load(f)
 
@@ -209,7 +209,7 @@ def page():
 
 
 @test
-def the_page_needs_nothing_else():
+def the_documentation_page_needs_no_other_resources():
     p = page()
     assert not p.open, f"left open: {p.open}"
     assert not p.tags & {"script", "img", "link", "iframe", "object", "form", "base"}, p.tags
@@ -221,14 +221,14 @@ def the_page_needs_nothing_else():
 
 
 @test
-def the_policy_allows_its_style():
+def the_content_security_policy_allows_the_pages_style():
     digest = base64.b64encode(hashlib.sha256(page().style.encode()).digest()).decode()
     header = (MADE / "docs.h").read_text()
     assert f"style-src 'sha256-{digest}'" in header and "default-src 'none'" in header
 
 
 @test
-def the_page_describes_everything():
+def the_documentation_page_describes_every_operation():
     p, doc = page(), json.loads((MADE / "openapi.json").read_text())
     for path, item in doc["paths"].items():
         assert path in p.text, f"{path} is not there"

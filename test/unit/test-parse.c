@@ -61,7 +61,7 @@ static int parse_ten(const char *s, uint64_t *ret, struct warren_error *err)
 	return parse_u64(s, 10, ret, err);
 }
 
-TEST(whole_numbers)
+TEST(whole_numbers_are_parsed)
 {
 	static const struct good good[] = {
 		{ "0", 0 },
@@ -94,7 +94,7 @@ TEST(whole_numbers)
 	check_bad(parse_any, bad, ARRAY_SIZE(bad));
 }
 
-TEST(whole_numbers_up_to_a_maximum)
+TEST(whole_numbers_are_parsed_up_to_a_maximum)
 {
 	static const struct good good[] = { { "0", 0 }, { "10", 10 } };
 	static const struct bad bad[] = { { "11", ERANGE },
@@ -104,7 +104,7 @@ TEST(whole_numbers_up_to_a_maximum)
 	check_bad(parse_ten, bad, ARRAY_SIZE(bad));
 }
 
-TEST(durations)
+TEST(durations_are_parsed)
 {
 	static const struct good good[] = {
 		{ "1", 1000 },
@@ -160,7 +160,7 @@ TEST(durations)
 	check_bad(parse_duration, bad, ARRAY_SIZE(bad));
 }
 
-TEST(sizes)
+TEST(sizes_are_parsed)
 {
 	static const struct good good[] = {
 		{ "1", 1 },
@@ -210,7 +210,7 @@ TEST(sizes)
 	check_bad(parse_size, bad, ARRAY_SIZE(bad));
 }
 
-TEST(processors)
+TEST(numbers_of_processors_are_parsed)
 {
 	static const struct good good[] = {
 		{ "1", 1000 },  { "2", 2000 },       { "0.5", 500 },  { "1.5", 1500 },
@@ -236,7 +236,7 @@ TEST(processors)
 	check_bad(parse_cpus, bad, ARRAY_SIZE(bad));
 }
 
-TEST(ids)
+TEST(user_and_group_ids_are_parsed)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	uint32_t uid = 77, gid = 88;
@@ -252,7 +252,7 @@ TEST(ids)
 	EQ(err.code, 0);
 }
 
-TEST(ids_are_strict)
+TEST(malformed_user_and_group_ids_are_refused)
 {
 	static const struct bad bad[] = {
 		{ "", EINVAL },           { ":", EINVAL },
@@ -277,7 +277,7 @@ TEST(ids_are_strict)
 }
 
 /* A word of any length fits no buffer of ours, and must not need one. */
-TEST(a_word_of_a_megabyte)
+TEST(an_argument_of_a_megabyte_is_refused)
 {
 	static char word[1 << 20];
 	struct warren_error err = WARREN_ERROR_INIT;

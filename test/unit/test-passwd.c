@@ -34,7 +34,7 @@ static int find(const char *text, const char *name, uint32_t uid, struct passwd_
 	return r;
 }
 
-TEST(finds_a_user)
+TEST(a_user_is_found)
 {
 	struct passwd_entry e;
 
@@ -75,7 +75,7 @@ TEST(missing_users_are_not_found)
 }
 
 /* Each of these once made somebody root who was not. */
-TEST(a_malformed_line_is_passed_over)
+TEST(a_malformed_line_is_skipped)
 {
 	static const char *const lines[] = {
 		"evil",
@@ -152,7 +152,7 @@ TEST(a_home_that_is_relative_or_too_long_becomes_the_root)
 	EQ(strlen(e.home), 511);
 }
 
-TEST(a_name_that_is_too_long_is_passed_over)
+TEST(a_name_that_is_too_long_is_skipped)
 {
 	char text[256], name[128];
 	struct passwd_entry e;
@@ -166,7 +166,7 @@ TEST(a_name_that_is_too_long_is_passed_over)
 	}
 }
 
-TEST(finds_a_group)
+TEST(a_group_is_found)
 {
 	uint32_t gid = 77;
 
@@ -183,7 +183,7 @@ TEST(finds_a_group)
 	EQ(gid, 77);
 }
 
-TEST(finds_the_groups_of_a_user)
+TEST(the_groups_of_a_user_are_found)
 {
 	uint32_t gids[8];
 
@@ -197,7 +197,7 @@ TEST(finds_the_groups_of_a_user)
 	EQ(passwd_find_groups(groups, sizeof(groups) - 1, "", gids, 8), 0);
 }
 
-TEST(members_are_whole_words)
+TEST(group_members_match_only_as_whole_words)
 {
 	static const char text[] =
 		"a:x:1:,,dev,,\nb:x:2:dev \nc:x:3: dev\nd:x:x:dev\ne:x:5:dev,dev\n";

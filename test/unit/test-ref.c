@@ -59,7 +59,7 @@ TEST(references_are_normalised)
 		check_good(good[i].text, good[i].whole, good[i].familiar);
 }
 
-TEST(the_parts)
+TEST(a_reference_is_split_into_its_parts)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct ref ref;
@@ -73,7 +73,7 @@ TEST(the_parts)
 	STREQ(ref.tag, "");
 }
 
-TEST(invalid_references)
+TEST(invalid_references_are_refused)
 {
 	static const char *const bad[] = {
 		"",
@@ -149,7 +149,7 @@ TEST(invalid_references)
 }
 
 /* "library/" is put in front of a short name, and counts. */
-TEST(the_longest_name)
+TEST(a_name_up_to_the_maximum_length_is_accepted)
 {
 	static const char *const prefixes[] = { "", "docker.io/", "index.docker.io/" };
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -168,7 +168,7 @@ TEST(the_longest_name)
 		}
 }
 
-TEST(digests)
+TEST(digests_are_validated)
 {
 	OK(ref_digest_valid(DIGEST));
 	OK(!ref_digest_valid(""));
@@ -179,7 +179,7 @@ TEST(digests)
 	OK(!ref_digest_valid("sha256:" HEX HEX HEX "0123456789ABCDEF"));
 }
 
-TEST(loopback)
+TEST(loopback_registries_are_recognised)
 {
 	static const struct {
 		const char *text;

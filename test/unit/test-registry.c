@@ -40,7 +40,7 @@ static struct warren *open_at(const char *run)
 	return w;
 }
 
-TEST(an_engine_leaves_nothing_but_two_empty_folders)
+TEST(an_engine_leaves_only_two_empty_directories)
 {
 	char *run = sandbox_path("one");
 	struct warren *w = open_at(run);
@@ -80,7 +80,7 @@ TEST(closing_destroys_live_sandboxes)
 }
 
 /* The second must not take what the first has for a dead one's. */
-TEST(two_engines_leave_each_other_alone)
+TEST(two_engines_do_not_affect_each_other)
 {
 	char *run = sandbox_path("two");
 	struct warren *a = open_at(run), *b = open_at(run), *c;
@@ -228,7 +228,7 @@ TEST(busy_entries_are_removed_later)
  * Names in the folder are ours only when they look like it; the rest is nobody's to
  * remove.
  */
-TEST(strange_links_are_left_alone)
+TEST(unknown_links_are_not_removed)
 {
 	char *run = sandbox_path("strange");
 	struct warren *w;
@@ -311,7 +311,7 @@ TEST(a_file_instead_of_a_folder_is_an_error)
 }
 
 /* Folders that only root may enter are no hindrance to root. */
-TEST(a_run_directory_in_a_private_directory)
+TEST(a_run_directory_can_be_in_a_private_directory)
 {
 	struct warren_sandbox *sb;
 	struct warren *w;
@@ -323,7 +323,7 @@ TEST(a_run_directory_in_a_private_directory)
 	w = warren_close(w);
 }
 
-TEST(there_is_no_such_backend)
+TEST(an_unknown_backend_is_refused)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren *w = NULL;

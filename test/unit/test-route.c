@@ -64,7 +64,7 @@ TEST(every_operation_is_found)
 	}
 }
 
-TEST(parameters_are_taken_out)
+TEST(path_parameters_are_extracted)
 {
 	EQ(find("GET", "/v1/sandboxes/" ID "/execs/" ID2), 0);
 	STREQ(route.op->id, "get_exec");
@@ -73,7 +73,7 @@ TEST(parameters_are_taken_out)
 	STREQ(route.param[1], ID2);
 }
 
-TEST(head_is_get)
+TEST(a_head_request_is_routed_like_get)
 {
 	EQ(find("HEAD", "/v1/sandboxes/" ID), 0);
 	STREQ(route.op->id, "get_sandbox");
@@ -81,14 +81,14 @@ TEST(head_is_get)
 	EQ(refused("HEAD", "/v1/sandboxes/" ID "/pause"), API_ERR_METHOD_NOT_ALLOWED);
 }
 
-TEST(a_word_comes_before_a_parameter)
+TEST(a_literal_segment_is_preferred_to_a_parameter)
 {
 	EQ(find("POST", "/v1/sandboxes/batch"), 0);
 	STREQ(route.op->id, "create_sandboxes");
 	EQ(refused("GET", "/v1/sandboxes/batch"), API_ERR_METHOD_NOT_ALLOWED);
 }
 
-TEST(a_method_that_does_not_exist)
+TEST(an_unknown_method_is_refused)
 {
 	EQ(refused("DELETE", "/v1/sandboxes"), API_ERR_METHOD_NOT_ALLOWED);
 	EQ(api_code_status(error.code), 405);
@@ -100,7 +100,7 @@ TEST(a_method_that_does_not_exist)
 	EQ(find("GET", "/v1/sandboxes"), 0);
 }
 
-TEST(unknown_paths)
+TEST(unknown_paths_are_not_found)
 {
 	static const char *const paths[] = {
 		"/",
@@ -129,7 +129,7 @@ TEST(unknown_paths)
 	EQ(find("GET", "/healthz"), 0);
 }
 
-TEST(invalid_paths)
+TEST(invalid_paths_are_refused)
 {
 	EQ(refused("GET", ""), API_ERR_INVALID_REQUEST);
 	EQ(refused("GET", "v1/sandboxes"), API_ERR_INVALID_REQUEST);
@@ -143,7 +143,7 @@ TEST(invalid_paths)
 	EQ(refused("GET", "/v1/sandboxes/%c0%af"), API_ERR_INVALID_REQUEST);
 }
 
-TEST(escapes_are_undone_once)
+TEST(escapes_are_decoded_once)
 {
 	EQ(find("GET", "/v1/%73andboxes/k3f9x2m7qd1%77"), 0);
 	STREQ(route.op->id, "get_sandbox");
@@ -214,7 +214,7 @@ TEST(the_path_need_not_end_in_a_nul)
 	STREQ(route.op->id, "list_sandboxes");
 }
 
-TEST(a_segment_that_is_too_long)
+TEST(a_segment_that_is_too_long_is_not_found)
 {
 	char path[65536];
 

@@ -12,7 +12,7 @@
 #include "lib/seccomp-attempts.h"
 
 /* What a process can keep in the kernel without being charged for it. */
-TEST(memory_that_is_charged_to_no_cgroup)
+TEST(calls_that_use_uncharged_kernel_memory_are_refused)
 {
 	static char value[8192];
 	const unsigned long fd = (unsigned)memfd_create("x", MFD_CLOEXEC);

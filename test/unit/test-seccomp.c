@@ -124,12 +124,12 @@ static void allowed_all(const unsigned *numbers, size_t n)
 	}
 }
 
-TEST(is_available)
+TEST(a_filter_can_be_loaded)
 {
 	OK(seccomp_available());
 }
 
-TEST(needs_no_new_privs)
+TEST(a_filter_needs_no_new_privs)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
@@ -143,7 +143,7 @@ TEST(needs_no_new_privs)
 	EQ(prctl(PR_GET_SECCOMP, 0, 0, 0, 0), SECCOMP_MODE_FILTER);
 }
 
-TEST(decides_every_number)
+TEST(every_system_call_number_is_decided)
 {
 	unsigned allowed = 0, refused = 0, unknown = 0;
 
@@ -168,7 +168,7 @@ TEST(decides_every_number)
 	OK(seccomp_program()->len < 200); /* loading takes time in proportion */
 }
 
-TEST(kills_foreign_architectures)
+TEST(calls_of_foreign_architectures_kill_the_process)
 {
 	static const uint32_t archs[] = {
 		AUDIT_ARCH_I386,
@@ -192,7 +192,7 @@ static void call_x32(void)
 	(void)syscall(X32_BIT | SYS_getpid);
 }
 
-TEST(kills_x32)
+TEST(an_x32_call_kills_the_process)
 {
 	int status;
 
@@ -205,7 +205,7 @@ TEST(kills_x32)
 	EQ(filtered_child(call_x32, false), 0);
 }
 
-TEST(kills_every_x32_number)
+TEST(every_x32_call_number_kills_the_process)
 {
 #if !defined(__x86_64__)
 	SKIP_UNLESS(false, "x32 is an ABI of x86_64");
@@ -228,7 +228,7 @@ static void call_int80(void)
 #endif
 }
 
-TEST(kills_int_0x80)
+TEST(int_0x80_kills_the_process)
 {
 	int status;
 
@@ -242,7 +242,7 @@ TEST(kills_int_0x80)
 	EQ(WTERMSIG(status), SIGSYS);
 }
 
-TEST(refuses_the_mount_api)
+TEST(the_mount_api_is_refused)
 {
 	static const struct attempt list[] = {
 		{ REFUSED(mount) },
@@ -266,7 +266,7 @@ TEST(refuses_the_mount_api)
 	attempt_all(list, ARRAY_SIZE(list));
 }
 
-TEST(refuses_dangerous_subsystems)
+TEST(dangerous_subsystems_are_refused)
 {
 	static const struct attempt list[] = {
 		{ REFUSED(io_uring_setup) },
@@ -298,7 +298,7 @@ TEST(refuses_dangerous_subsystems)
 	attempt_all(list, ARRAY_SIZE(list));
 }
 
-TEST(refuses_the_machine)
+TEST(calls_that_change_the_machine_are_refused)
 {
 	static const struct attempt list[] = {
 		{ REFUSED(reboot) },
@@ -340,7 +340,7 @@ TEST(refuses_the_machine)
 	OK(adjtimex(&tx) >= 0);
 }
 
-TEST(refuses_unknown_new_calls)
+TEST(unknown_new_calls_are_refused)
 {
 	static const struct attempt list[] = {
 		{ "clone3", 435, { 0 }, ENOSYS },
@@ -381,7 +381,7 @@ TEST(libc_falls_back_from_clone3)
 	EQ(status, 0);
 }
 
-TEST(allows_new_harmless_calls)
+TEST(new_harmless_calls_are_allowed)
 {
 	static const unsigned numbers[] = { 434, 436, 437, 439, 440, 441, 444,
 					    445, 446, 448, 449, 450, 452, 453,
@@ -391,7 +391,7 @@ TEST(allows_new_harmless_calls)
 }
 
 /* pid 1 of a sandbox runs under the same filter as everything else in it. */
-TEST(allows_what_init_needs)
+TEST(calls_that_init_needs_are_allowed)
 {
 	static const unsigned numbers[] = {
 		SYS_execveat,        SYS_waitid,    SYS_epoll_ctl,
@@ -444,7 +444,7 @@ TEST(socket_allows_common_protocols)
 }
 
 /* What a kernel without it says: with EPERM useradd, su and sudo refuse to work. */
-TEST(socket_has_no_audit)
+TEST(audit_sockets_are_refused)
 {
 	static const struct attempt list[] = {
 		{ SOCKET(AF_NETLINK, SOCK_RAW, NETLINK_AUDIT), EPROTONOSUPPORT },
@@ -568,7 +568,7 @@ TEST(ioctl_refuses_to_insert_terminal_input)
 	attempt_all(list, ARRAY_SIZE(list));
 }
 
-TEST(unshare_makes_no_namespaces)
+TEST(unshare_cannot_create_namespaces)
 {
 	static const struct attempt list[] = {
 		{ CALL(unshare), { CLONE_NEWNS }, EPERM },
@@ -592,7 +592,7 @@ TEST(unshare_makes_no_namespaces)
 	attempt_all(list, ARRAY_SIZE(list));
 }
 
-TEST(clone_makes_no_namespaces)
+TEST(clone_cannot_create_namespaces)
 {
 	static const struct attempt list[] = {
 		{ CALL(clone), { CLONE_NEWNS | SIGCHLD }, EPERM },
@@ -616,7 +616,7 @@ TEST(clone_makes_no_namespaces)
 }
 
 /* The filter lets clone's bit 0x80 through; this is why it may. */
-TEST(clone_cannot_name_a_time_namespace)
+TEST(clone_cannot_create_a_time_namespace)
 {
 	char ours[64] = "", theirs[64] = "";
 	int fd[2];
@@ -636,7 +636,7 @@ TEST(clone_cannot_name_a_time_namespace)
 	STREQ(ours, theirs);
 }
 
-TEST(personality_stays_native)
+TEST(personality_cannot_be_set_to_an_unsafe_value)
 {
 	static const struct attempt list[] = {
 		{ CALL(personality), { PER_LINUX32 }, EPERM },
@@ -677,7 +677,7 @@ static pid_t debuggee_start(void)
 	return pid;
 }
 
-TEST(allows_debugging)
+TEST(calls_for_debugging_are_allowed)
 {
 	int copy = 0, status = 0;
 	const struct iovec local = { &copy, sizeof(copy) };
@@ -695,7 +695,7 @@ TEST(allows_debugging)
 	OK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
 }
 
-TEST(allows_what_agents_need)
+TEST(calls_that_agents_need_are_allowed)
 {
 	static const struct attempt list[] = {
 		{ CALL(memfd_create), { (unsigned long)"x", 0 }, 0 },
@@ -715,7 +715,7 @@ TEST(allows_what_agents_need)
 }
 
 /* A filter added inside cannot give back what this one refuses. */
-TEST(cannot_be_loosened)
+TEST(a_loaded_filter_cannot_be_weakened)
 {
 	struct sock_filter allow[] = { { BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW } };
 	const struct sock_fprog prog = { .len = ARRAY_SIZE(allow), .filter = allow };

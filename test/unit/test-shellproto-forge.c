@@ -119,7 +119,7 @@ TEST(a_guessed_marker_is_not_accepted)
 }
 
 /* So the descriptors are the right ones, and nothing but the secret is in the way. */
-TEST(only_the_secret_is_accepted)
+TEST(a_result_without_the_secret_is_not_accepted)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(shells); i++) {
 		char key[64], record[128];
@@ -131,7 +131,7 @@ TEST(only_the_secret_is_accepted)
 }
 
 /* A process that the first command left behind answers for the second. */
-TEST(none_answers_for_a_later_command)
+TEST(an_earlier_command_cannot_forge_a_later_result)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(shells); i++)
 		for (int t = SHELLPROTO_CONTROL; t <= SHELLPROTO_FRAMED; t++) {
@@ -203,7 +203,7 @@ TEST(a_command_cannot_find_its_own_marker)
 }
 
 /* What it can say there is that an error stopped it. */
-TEST(at_a_terminal_no_success_is_forged)
+TEST(a_command_at_a_terminal_cannot_forge_success)
 {
 	static const struct {
 		const char *record;

@@ -73,17 +73,17 @@ static void check_stops(const char *program)
 			check_stop(program, t, texts[i], SHELLPROTO_STEP_INTERRUPT);
 }
 
-TEST(interrupts_bash)
+TEST(bash_is_interrupted)
 {
 	check_stops("bash");
 }
 
-TEST(interrupts_dash)
+TEST(dash_is_interrupted)
 {
 	check_stops("dash");
 }
 
-TEST(interrupts_busybox)
+TEST(busybox_is_interrupted)
 {
 	check_stops("busybox");
 }
@@ -123,7 +123,7 @@ static void known_bits(void *arg UNUSED, uint64_t serial UNUSED,
 	(void)memset(ret, 0, SHELLPROTO_MARKER_SIZE);
 }
 
-TEST(signalled_processes)
+TEST(only_processes_of_the_command_are_signalled)
 {
 	enum {
 		SHELL = 10,

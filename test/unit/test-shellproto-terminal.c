@@ -34,7 +34,7 @@ static void check(struct shell *sh, const struct line *lines, size_t n)
 #define DONE   SHELLPROTO_DONE
 #define SYNTAX SHELLPROTO_SYNTAX
 
-TEST(state_carries_over)
+TEST(a_terminal_shell_keeps_its_state)
 {
 	struct shell sh;
 
@@ -64,7 +64,7 @@ TEST(a_syntax_error_is_not_run)
 	shell_close(&sh);
 }
 
-TEST(commands_that_change_the_shell)
+TEST(commands_may_change_the_shell_settings)
 {
 	struct shell sh;
 
@@ -81,7 +81,7 @@ TEST(commands_that_change_the_shell)
 }
 
 /* Lines are short, and hold nothing that a terminal would take for itself. */
-TEST(what_is_typed)
+TEST(a_long_command_is_typed_in_short_lines)
 {
 	AUTO_BUF struct buf text = BUF_INIT(4U << 20);
 	struct shell sh;
@@ -103,7 +103,7 @@ TEST(what_is_typed)
 	shell_close(&sh);
 }
 
-TEST(an_interrupt_is_typed)
+TEST(an_interrupt_key_ends_the_command)
 {
 	struct shell sh;
 	struct warren_error err;

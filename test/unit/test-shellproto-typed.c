@@ -71,7 +71,7 @@ TEST(a_line_sees_changes_of_the_line_before)
 	}
 }
 
-TEST(break_and_continue_outside_of_a_loop)
+TEST(break_and_continue_outside_of_a_loop_do_no_harm)
 {
 	struct shell sh;
 
@@ -92,7 +92,7 @@ TEST(break_and_continue_outside_of_a_loop)
  * A command that a SIGINT ends has written what it has written, and no newline of the
  * shell's.
  */
-TEST(nothing_is_added)
+TEST(an_interrupt_adds_nothing_to_the_output)
 {
 	static const char *const texts[] = {
 		"printf x; printf begun >&2; sleep 100",
@@ -115,7 +115,7 @@ TEST(nothing_is_added)
 	}
 }
 
-TEST(what_a_message_shows)
+TEST(an_error_message_shows_only_the_users_text)
 {
 	struct shell sh;
 
@@ -168,7 +168,7 @@ TEST(a_debug_trap_applies_only_to_the_users_commands)
 }
 
 /* A list of so many commands is more than a shell's stack holds, if it is one. */
-TEST(as_many_lines_as_there_are)
+TEST(every_line_of_a_text_is_run)
 {
 	enum {
 		LINES = 100000
@@ -183,7 +183,7 @@ TEST(as_many_lines_as_there_are)
 	check(&sh, text.data, SHELLPROTO_DONE, 5, "100000\n", "");
 }
 
-TEST(the_end_of_a_text)
+TEST(a_text_may_be_empty_or_end_without_a_newline)
 {
 	struct shell sh;
 
@@ -204,7 +204,7 @@ TEST(the_end_of_a_text)
 }
 
 /* -e is for what fails, not for what was asked. */
-TEST(an_exit_status_is_not_a_failure)
+TEST(a_nonzero_exit_status_is_not_a_failure)
 {
 	struct shell sh;
 
@@ -219,7 +219,7 @@ TEST(an_exit_status_is_not_a_failure)
 }
 
 /* Where results go is put away under numbers that a text can close. */
-TEST(descriptors_that_are_closed)
+TEST(a_text_may_close_internal_descriptors)
 {
 	static const char *const texts[] = { "exec 10>&-", "exec 11>&-", "exec 12>&-",
 					     "exec 255>&-" };
@@ -249,7 +249,7 @@ TEST(descriptors_that_are_closed)
 	}
 }
 
-TEST(a_substitution_without_an_end)
+TEST(an_unterminated_substitution_is_a_syntax_error)
 {
 	struct shell sh;
 
@@ -284,7 +284,7 @@ TEST(a_program_that_is_not_a_shell_is_detected)
 }
 
 /* Another bash takes the place of the shell, and is one of ours. */
-TEST(another_shell_that_replaces_it)
+TEST(a_shell_that_replaces_the_shell_is_used)
 {
 	static const char *const texts[] = { "exec bash", "x=1; exec bash --norc",
 					     "echo a\nexec /bin/bash -i\n",

@@ -105,7 +105,7 @@ static void talk_all(const struct talk *talks, size_t n)
 		talk_all(t_, ARRAY_SIZE(t_));                    \
 	} while (0)
 
-TEST(state_carries_over)
+TEST(a_shell_keeps_its_state_between_commands)
 {
 	TALKS({ ALL,
 		{ { "x=1; cd /usr; f() { echo f$x; }; false", DONE, 1, "", "" },
@@ -171,7 +171,7 @@ TEST(unparsable_input_is_a_syntax_error)
 /*
  * The first talk's message differs between shells, so it is bash's alone in the second.
  */
-TEST(errors_end_the_command_alone)
+TEST(an_error_ends_only_the_command)
 {
 	TALKS({ ALL,
 		{ { "set -u; echo $nope; echo no", DONE, -1, "", "nope" },
@@ -219,7 +219,7 @@ TEST(the_end_of_the_shell_is_reported)
 	      { ALL, { { "kill -9 $$", ENDED, 137, "", "" } } }, );
 }
 
-TEST(internal_descriptors_are_out_of_reach)
+TEST(commands_cannot_use_internal_descriptors)
 {
 	/*
 	 * By its path: busybox runs its own `ls` in the shell. 3 is the listing itself.
@@ -244,7 +244,7 @@ TEST(internal_descriptors_are_out_of_reach)
 /*
  * All of them, also where the shell keeps ours: it ends, or is cut off, and that is told.
  */
-TEST(closing_everything)
+TEST(a_shell_that_closes_all_descriptors_is_reported_as_ended)
 {
 	static const char text[] = "i=0; while [ $i -lt 256 ]; do eval \"exec $i>&-\"; "
 				   "i=$((i+1)); done";
@@ -265,7 +265,7 @@ TEST(closing_everything)
 		}
 }
 
-TEST(options_and_traps_of_the_user)
+TEST(options_and_traps_of_the_user_are_kept)
 {
 	TALKS({ ALL,
 		{ { "set -x", DONE, 0, "", "" },
@@ -327,7 +327,7 @@ TEST(the_directory_is_reported)
 		}
 }
 
-TEST(large_commands_and_output)
+TEST(large_commands_and_output_are_complete)
 {
 	enum {
 		SIZE = 1 << 20,
@@ -365,7 +365,7 @@ TEST(large_commands_and_output)
 }
 
 /* A text that bash would read byte by byte from its script it is told to `read`. */
-TEST(long_commands_are_read_at_once)
+TEST(long_commands_are_read_without_delay)
 {
 	static const char way[] = " read -ru6 -N";
 	enum {
@@ -396,7 +396,7 @@ TEST(long_commands_are_read_at_once)
 	free(text);
 }
 
-TEST(jobs_in_the_background)
+TEST(background_jobs_continue_between_commands)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(shells); i++)
 		for (int t = SHELLPROTO_CONTROL; t <= SHELLPROTO_FRAMED; t++) {
@@ -418,7 +418,7 @@ TEST(jobs_in_the_background)
 		}
 }
 
-TEST(several_at_once)
+TEST(several_shells_work_at_the_same_time)
 {
 	enum {
 		N = 12
@@ -446,7 +446,7 @@ TEST(several_at_once)
 }
 
 /* In images where bash is /bin/sh, and nothing but that. */
-TEST(sh_that_is_bash)
+TEST(bash_can_be_used_as_sh)
 {
 	for (int t = SHELLPROTO_CONTROL; t <= SHELLPROTO_FRAMED; t++) {
 		struct shell sh;
@@ -463,7 +463,7 @@ TEST(sh_that_is_bash)
 	}
 }
 
-TEST(stdin_that_is_a_socket)
+TEST(stdin_can_be_a_socket)
 {
 	shell_by_socket = true;
 	for (size_t i = 0; i < ARRAY_SIZE(shells); i++) {
@@ -479,7 +479,7 @@ TEST(stdin_that_is_a_socket)
 	}
 }
 
-TEST(no_such_shell)
+TEST(a_missing_shell_is_reported)
 {
 	struct shell sh;
 
@@ -490,7 +490,7 @@ TEST(no_such_shell)
 	shell_close(&sh);
 }
 
-TEST(refusals)
+TEST(a_command_that_cannot_be_sent_is_refused)
 {
 	AUTO_BUF struct buf out = BUF_INIT(65536);
 	struct warren_error err;
@@ -521,7 +521,7 @@ static void known_marker(void *arg UNUSED, uint64_t serial,
 #define KEY "0000000000" /* what it gives for serial 0 */
 
 /* What a shell could send if it were none of ours. */
-TEST(inconsistent_results)
+TEST(inconsistent_results_are_refused)
 {
 	static const struct {
 		const char *text;

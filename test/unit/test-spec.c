@@ -67,7 +67,7 @@ TEST(a_limit_is_enforced_unless_it_is_soft)
 	OK(!spec_insists(&spec, SPEC_MEMORY));
 }
 
-TEST(limits_that_a_backend_does_not_know_are_found)
+TEST(limits_unknown_to_a_backend_are_found)
 {
 	struct warren_spec spec = { .pids = 7, .nofile = 8 };
 
@@ -79,7 +79,7 @@ TEST(limits_that_a_backend_does_not_know_are_found)
 	EQ(spec_limit_beyond(&spec, WARREN_LIMIT_PIDS, 0), SPEC_LIMIT_MAX);
 }
 
-TEST(arguments_are_accepted_as_people_write_them)
+TEST(arguments_are_accepted_in_common_notations)
 {
 	char word[SPEC_WORD_SIZE];
 
@@ -156,14 +156,14 @@ static void check_schema(enum v1_op op, size_t n)
 	}
 }
 
-TEST(the_api_takes_the_limits_of_the_table)
+TEST(the_api_accepts_the_limits_of_the_table)
 {
 	check_schema(V1_CREATE_SANDBOX, SPEC_LIMIT_MAX);
 	check_schema(V1_UPDATE_SANDBOX, SPEC_LIVE_MAX);
 	check_schema(V1_RUN_EXEC, SPEC_LIVE_MAX);
 }
 
-TEST(a_body_is_read_by_the_table)
+TEST(a_request_body_is_read_by_the_table)
 {
 	static const char text[] = "{\"limits\":{\"memory\":\"2m\",\"cpu_millis\":1500,"
 				   "\"pids\":7,\"disk\":3145728,\"nofile\":64}}";

@@ -4,7 +4,7 @@
 
 #include "lib/tap.h"
 
-TEST(counts_items_before_the_null)
+TEST(items_before_the_null_are_counted)
 {
 	const char *const two[] = { "a", "b", NULL };
 	const char *const none[] = { NULL };
@@ -34,7 +34,7 @@ TEST(a_copy_of_nothing_is_an_empty_list)
 	OK(copy[0] == NULL);
 }
 
-TEST(adds_behind_the_others)
+TEST(an_item_is_added_at_the_end)
 {
 	AUTO_STRV char **v = NULL;
 
@@ -47,7 +47,7 @@ TEST(adds_behind_the_others)
 	STREQ(v[2], "c");
 }
 
-TEST(finds_in_any_case)
+TEST(an_item_is_found_in_any_case)
 {
 	const char *const names[] = { "Host", "expect", NULL };
 

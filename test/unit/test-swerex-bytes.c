@@ -12,7 +12,7 @@
 #include "lib/tap.h"
 #include "service/session/expect.h"
 
-TEST(encodings)
+TEST(text_is_decoded_by_its_encoding)
 {
 	static const struct {
 		const char *encoding, *errors, *in;
@@ -53,7 +53,7 @@ TEST(encodings)
 	}
 }
 
-TEST(undecodable_input)
+TEST(undecodable_input_is_refused_as_by_python)
 {
 	static const struct {
 		const char *encoding, *errors, *in, *why;
@@ -93,7 +93,7 @@ TEST(undecodable_input)
 	}
 }
 
-TEST(values_as_python_writes_them)
+TEST(values_are_written_as_python_writes_them)
 {
 	static const struct {
 		const char *in, *out;
@@ -123,7 +123,7 @@ TEST(values_as_python_writes_them)
 	}
 }
 
-TEST(content_types)
+TEST(content_types_of_forms_are_recognised)
 {
 	static const char *const good[] = {
 		"multipart/form-data; boundary=x",
@@ -150,7 +150,7 @@ TEST(content_types)
 	}
 }
 
-TEST(the_first_expected_pattern)
+TEST(the_first_expected_pattern_is_found)
 {
 	static const char *const texts[] = { "never", "(gdb) ", "b+c", "[" };
 	static const struct {
@@ -177,7 +177,7 @@ TEST(the_first_expected_pattern)
 }
 
 /* What a stranger wants looked for in what a stranger shows is bounded. */
-TEST(what_may_be_expected)
+TEST(the_cost_of_expected_patterns_is_limited)
 {
 	static const char *const large[] = { "(a?){150}b", "(c?){150}d" };
 	const char *many[EXPECT_MAX + 1];
@@ -198,7 +198,7 @@ TEST(what_may_be_expected)
 	(void)expect_free(e);
 }
 
-TEST(output_for_people)
+TEST(terminal_control_sequences_are_removed)
 {
 	static const struct {
 		const char *in, *out;

@@ -62,7 +62,7 @@ TEST(valid_values_pass)
 	ACCEPTED(V1_RESUME_SANDBOX, "{}");
 }
 
-TEST(bounds)
+TEST(values_outside_their_bounds_are_refused)
 {
 	REFUSED(V1_CREATE_SANDBOX, "{\"limits\":{\"memory\":5}}",
 		"/limits/memory: must be at least 1048576, is 5");
@@ -86,7 +86,7 @@ TEST(bounds)
 	REFUSED(V1_UPDATE_SANDBOX, "{}", "the body: must not be empty");
 }
 
-TEST(types)
+TEST(values_of_a_wrong_type_are_refused)
 {
 	REFUSED(V1_CREATE_SANDBOX, "{\"limits\":{\"pids\":\"7\"}}",
 		"/limits/pids: must be an integer, is '7'");
@@ -111,7 +111,7 @@ TEST(types)
 	REFUSED(V1_CREATE_SANDBOX, "[]", "the body: must be an object, is an array");
 }
 
-TEST(fields_that_are_not_known)
+TEST(unknown_fields_are_refused)
 {
 	REFUSED(V1_RESIZE_EXEC, "{\"rows\":1,\"cols\":1,\"colour\":1}",
 		"/colour: is not a known field; known: cols, rows");
@@ -126,7 +126,7 @@ TEST(fields_that_are_not_known)
 	STREQ(pointer(), "/a~1b~0c");
 }
 
-TEST(fields_that_must_be_there)
+TEST(missing_required_fields_are_refused)
 {
 	REFUSED(V1_RESIZE_EXEC, "{\"rows\":1}", "/cols: is missing");
 	REFUSED(V1_RESIZE_EXEC, "", "this operation needs a body of application/json");
@@ -137,7 +137,7 @@ TEST(fields_that_must_be_there)
 		"the body: must have exactly one of argv and command");
 }
 
-TEST(words)
+TEST(only_listed_words_are_accepted)
 {
 	ACCEPTED(V1_CREATE_SANDBOX, "{\"network\":\"none\"}");
 	REFUSED(V1_CREATE_SANDBOX, "{\"network\":\"host\"}",
@@ -171,7 +171,7 @@ TEST(lengths_count_characters)
 		"/labels/a: must have at most 256 characters, has 257");
 }
 
-TEST(names_in_maps)
+TEST(names_in_maps_are_checked)
 {
 	REFUSED(V1_CREATE_SANDBOX, "{\"env\":{\"\":\"x\"}}", "/env/: must not be empty");
 	OK(judge(V1_CREATE_SANDBOX, "{\"env\":{\"A=B\":\"x\"}}") != NULL);
@@ -183,7 +183,7 @@ TEST(names_in_maps)
 	ACCEPTED(V1_CREATE_SANDBOX, "{\"labels\":{\"a\":\"x\\u00a0[2J\"}}");
 }
 
-TEST(formats)
+TEST(formats_are_checked)
 {
 	static const struct {
 		enum api_format format;
@@ -268,7 +268,7 @@ TEST(formats)
 
 /* ------------------------------------------------------------------ strict JSON */
 
-TEST(invalid_json)
+TEST(invalid_json_is_refused)
 {
 	static const char *const bad[] = {
 		"{",
@@ -306,7 +306,7 @@ TEST(invalid_json)
 	ACCEPTED(V1_CREATE_SANDBOX, "{\"ttl_ms\":1000}");
 }
 
-TEST(a_nul_after_the_body)
+TEST(a_nul_after_the_body_is_refused)
 {
 	struct body body;
 
@@ -330,7 +330,7 @@ static const char *nested(size_t n, const char *open, const char *close)
 	return judge(V1_CREATE_SANDBOXES, text.data);
 }
 
-TEST(nesting)
+TEST(nesting_is_limited)
 {
 	OK(nested(10, "[", "]") != NULL);
 	EQ(error.code, API_ERR_INVALID_REQUEST);
@@ -347,7 +347,7 @@ TEST(nesting)
 }
 
 /* Small as text and large in memory: refused before it is that. */
-TEST(a_body_of_too_many_values)
+TEST(a_body_with_too_many_values_is_refused)
 {
 	AUTO_BUF struct buf text = BUF_INIT(4U << 20);
 
@@ -366,7 +366,7 @@ TEST(a_body_of_too_many_values)
 	STREQ(error.message, "the body has more than 100000 values");
 }
 
-TEST(a_body_that_is_too_large)
+TEST(a_body_that_is_too_large_is_refused)
 {
 	struct body body;
 	size_t size = op(V1_CREATE_SANDBOX)->max_body + 1;
@@ -383,7 +383,7 @@ TEST(a_body_that_is_too_large)
 	body_done(&body);
 }
 
-TEST(a_long_name_makes_no_long_message)
+TEST(a_long_field_name_is_shortened_in_the_message)
 {
 	AUTO_BUF struct buf text = BUF_INIT(1 << 20), out = BUF_INIT(1 << 20);
 
@@ -399,7 +399,7 @@ TEST(a_long_name_makes_no_long_message)
 
 /* ------------------------------------------------------------------ taking apart */
 
-TEST(values_and_defaults)
+TEST(values_and_defaults_are_read)
 {
 	static const char text[] =
 		"{\"argv\":[\"a\"],\"timeout_ms\":5,\"pty\":true,\"output_limit\":\"4m\","
@@ -424,7 +424,7 @@ TEST(values_and_defaults)
 	OK(!body_has(&limits, "pids"));
 }
 
-TEST(objects_that_were_left_out)
+TEST(omitted_objects_have_defaults)
 {
 	AUTO_BODY struct body b = { 0 };
 	struct body limits;
@@ -449,7 +449,7 @@ TEST(null_and_omitted_differ)
 	OK(!body_is_null(&b, "idle_timeout_ms"));
 }
 
-TEST(elements)
+TEST(elements_of_arrays_are_read)
 {
 	AUTO_BODY struct body b = { 0 };
 	static const char text[] = "{\"mounts\":[{\"target\":\"/a\"},{\"target\":\"/b\","
@@ -481,7 +481,7 @@ static const char *ask(enum v1_op id, const char *text)
 								       : NULL;
 }
 
-TEST(a_query_and_its_defaults)
+TEST(a_query_has_defaults)
 {
 	OK(ask(V1_LIST_SANDBOXES, "") == NULL);
 	EQ(query.v[V1_LIST_SANDBOXES_QUERY_LIMIT].number, 100);
@@ -502,7 +502,7 @@ TEST(a_query_and_its_defaults)
 	   V1_SANDBOX_STATE_FAILED);
 }
 
-TEST(paths_in_queries)
+TEST(paths_in_queries_are_checked)
 {
 	OK(ask(V1_READ_FILE, "path=/work/a%20b%2Bc+d") == NULL);
 	STREQ(query.v[V1_READ_FILE_QUERY_PATH].text, "/work/a b+c d");
@@ -512,7 +512,7 @@ TEST(paths_in_queries)
 	STREQ(query.v[V1_READ_FILE_QUERY_PATH].text, "/%2e%2e");
 }
 
-TEST(queries_that_are_refused)
+TEST(invalid_queries_are_refused)
 {
 	static const struct {
 		enum v1_op op;
@@ -550,7 +550,7 @@ TEST(queries_that_are_refused)
 	}
 }
 
-TEST(queries_that_are_too_long)
+TEST(queries_that_are_too_long_are_refused)
 {
 	AUTO_BUF struct buf text = BUF_INIT(1 << 20);
 
