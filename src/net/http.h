@@ -222,6 +222,11 @@ int http_query_next(const char **at, char *name, size_t name_size, char *value,
 void http_collect(struct http_request *req, size_t max,
 		  void (*fn)(struct http_request *req, const char *body, size_t n));
 /*
+ * Called by the function of http_collect(): get the body as a buffer, which then belongs
+ * to the caller, without a copy. The server no longer counts its bytes; see http_keep().
+ */
+struct buf http_take_body(struct http_request *req);
+/*
  * Call fn with each piece when it arrives; it is borrowed until fn returns. A piece of 0
  * bytes is the end.
  */

@@ -401,6 +401,15 @@ void http_collect(struct http_request *req, size_t max,
 	http_answer_choose(r, SINK_COLLECT, fn);
 }
 
+struct buf http_take_body(struct http_request *req)
+{
+	struct request *r = request_of(req);
+	struct buf body = r->collected;
+
+	r->collected = (struct buf)BUF_INIT(0);
+	return body;
+}
+
 void http_stream(struct http_request *req,
 		 void (*fn)(struct http_request *req, const char *data, size_t n))
 {

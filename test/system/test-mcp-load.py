@@ -6,12 +6,13 @@ Bounds are of orders of magnitude, as in test-loop-load.py: large answers were c
 0.1 seconds of computing and made others wait for 3.7 seconds on a busy machine.
 """
 import base64
+import hashlib
 import json
 import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from checks import MIB, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from checks import MIB, eq, noise, ok, run_tests, test  # pylint: disable=wrong-import-position
 from loop_probe import Probe, at_once  # pylint: disable=wrong-import-position
 from mcp_world import Legacy, Modern  # pylint: disable=wrong-import-position
 from serve_world import World  # pylint: disable=wrong-import-position
@@ -49,9 +50,12 @@ def the_largest_files_keep_turns_short():
     # Each byte takes six in JSON; the service keeps at most 128 MiB of answers.
     large("a resource", "resources/read", {"uri": f"warren://{BOX}/ones"},
           lambda r: eq(len(r["contents"][0]["text"]), 4 * MIB), clients=4)
-    data = base64.b64encode(b"x" * (5 * MIB)).decode()
-    tool("upload", lambda s, _: eq(s["size"], 5 * MIB), path="/up", data=data)
-    tool("write_file", lambda s, _: eq(s["size"], 7 * MIB), path="/wr", content="x" * (7 * MIB))
+    # They were copied as a whole, several times in one turn; now in pieces, which must arrive in their order.
+    data, text = noise(5 * MIB), noise(7 * MIB // 2).hex()
+    tool("upload", lambda s, _: eq(s["size"], 5 * MIB), path="/up", data=base64.b64encode(data).decode())
+    tool("write_file", lambda s, _: eq(s["size"], 7 * MIB), path="/wr", content=text)
+    eq(WORLD.run(BOX, "sha256sum </up; sha256sum </wr")["stdout"].split()[::2],
+       [hashlib.sha256(x).hexdigest() for x in (data, text.encode())], "what was written")
     tool("list_files", lambda s, _: eq((len(s["entries"]), s["truncated"]), (5000, True)), path="/many", limit=5000)
     tool("search_files", lambda s, _: ok(s["truncated"], "all matches"), path="/", content="1", max_matches=2000)
 

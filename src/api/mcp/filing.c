@@ -11,6 +11,12 @@
 
 #include "base/fd.h"
 
+/*
+ * Bytes that are copied in one turn of the loop. To copy the largest content at once
+ * takes milliseconds of computing, and much longer on a busy machine.
+ */
+#define FILING_PIECE (256U << 10)
+
 static void filing_ignore(void *ctx UNUSED, struct files_answer *a UNUSED,
 			  const struct warren_error *err UNUSED)
 {
@@ -25,6 +31,7 @@ static void filing_stop(struct mcp_call *c)
 
 	k->finding = file_target_free(k->finding);
 	k->writer = file_writer_cancel(k->writer);
+	loop_task_cancel(&k->next_piece);
 	if (k->made && k->files)
 		files_change_one(k->files, remove, k->name, NULL, filing_ignore, NULL);
 	if (k->fd >= 0)
@@ -207,6 +214,8 @@ static void filing_finish(struct mcp_filing *k)
 		files_stat(k->files, k->place.dir, k->name, false, filing_on_arrived, k);
 }
 
+static void filing_write_piece(void *ctx);
+
 static void filing_on_written(void *ctx, struct files_answer *a UNUSED,
 			      const struct warren_error *err)
 {
@@ -216,23 +225,29 @@ static void filing_on_written(void *ctx, struct files_answer *a UNUSED,
 	if (err)
 		mcp_filing_fail(k, err);
 	else
-		filing_finish(k);
+		filing_write_piece(k);
 }
 
-static void filing_write(struct mcp_filing *k)
+static void filing_write_piece(void *ctx)
 {
+	struct mcp_filing *k = ctx;
 	struct warren_error err = WARREN_ERROR_INIT;
-	int r = 1;
+	const char *data = k->content + k->written;
+	size_t left = k->size - k->written, n = left < FILING_PIECE ? left : FILING_PIECE;
+	int r;
 
+	if (n == 0) {
+		filing_finish(k);
+		return;
+	}
 	files_call(k->files, "write", k->path);
-	if (k->data.len > 0)
-		r = file_writer_start(k->files, k->fd, k->stream, k->nameless,
-				      k->data.data, k->data.len, filing_on_written, k,
-				      &k->writer, &err);
+	k->written += n;
+	r = file_writer_start(k->files, k->fd, k->stream, k->nameless, data, n,
+			      filing_on_written, k, &k->writer, &err);
 	if (r < 0)
 		mcp_filing_fail(k, &err);
 	else if (r == 1)
-		filing_finish(k);
+		loop_later(service_loop(k->call->mcp->service), &k->next_piece);
 }
 
 static void filing_open_named(struct mcp_filing *k);
@@ -263,7 +278,7 @@ static void filing_on_new(void *ctx, struct files_answer *a,
 	if (fstat(k->fd, &st) < 0 || !S_ISREG(st.st_mode))
 		filing_fail_errno(k, ENXIO, "write");
 	else
-		filing_write(k);
+		filing_write_piece(k);
 }
 
 static void filing_open_named(struct mcp_filing *k)
@@ -295,6 +310,7 @@ static void filing_on_place(void *ctx, struct file_target *p,
 	(void)snprintf(k->name, sizeof(k->name), ".warren-%s~", id);
 	k->nameless = true;
 	k->stream = file_writer_stream();
+	k->next_piece = (struct loop_task){ .fn = filing_write_piece, .ctx = k };
 	files_call(k->files, "write", k->path);
 	files_open(k->files, p->dir, ".", O_WRONLY | O_TMPFILE, k->mode, filing_on_new,
 		   k);

@@ -29,12 +29,15 @@ struct mcp_filing {
 	struct stat st;
 	/* Writing: */
 	void (*stored)(struct mcp_filing *k, bool created);
-	struct buf data; /* bytes to write */
-	unsigned mode;   /* mode of a new file */
-	bool sets_mode;  /* also set the mode of an existing file */
+	const char *content; /* bytes to write, which belong to the call or to `data` */
+	size_t size, written;
+	struct buf data;
+	unsigned mode;  /* mode of a new file */
+	bool sets_mode; /* also set the mode of an existing file */
 	struct file_target_op *finding;
 	struct file_target place;
 	struct file_writer *writer;
+	struct loop_task next_piece;
 	uint32_t stream;
 	bool nameless, made;
 	uint64_t count; /* free for use by the caller */
@@ -48,7 +51,7 @@ struct mcp_filing {
 struct mcp_filing *mcp_filing_new(struct mcp_call *c);
 /* Open the file, and call `opened`. */
 void mcp_filing_open(struct mcp_filing *k, struct sandbox *sandbox);
-/* Replace the file with `data`, and call `stored`. */
+/* Replace the file with `content`, and call `stored`. */
 void mcp_filing_store(struct mcp_filing *k, struct sandbox *sandbox);
 /* Like mcp_filing_store(), but for a file that mcp_filing_open() has opened. */
 void mcp_filing_replace(struct mcp_filing *k);

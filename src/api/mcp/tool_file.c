@@ -244,20 +244,20 @@ static void file_write_stored(struct mcp_filing *k, bool created)
 	json_open(&j, NULL, '{');
 	json_str(&j, "sandbox", k->call->sandbox);
 	json_str(&j, "path", k->path);
-	json_u64(&j, "size", k->data.len);
+	json_u64(&j, "size", k->size);
 	json_bool(&j, "created", created);
 	json_close(&j, '}');
 	mcp_tool_result(k->call, &text, false);
 }
 
-static void file_store(struct mcp_filing *k, struct sandbox *sandbox)
+/* Take what a thread has made, to write it. */
+static void file_take_content(struct mcp_filing *k, struct file_job *job)
 {
-	if (k->data.failed) {
-		mcp_tool_error(k->call, "out of memory; try again");
-		return;
-	}
-	k->stored = file_write_stored;
-	mcp_filing_store(k, sandbox);
+	buf_done(&k->data);
+	k->data = job->out;
+	k->content = k->data.data ? k->data.data : "";
+	k->size = k->data.len;
+	job->out = (struct buf)BUF_INIT(0);
 }
 
 static void file_write_placed(struct mcp_call *c, struct sandbox *sandbox)
@@ -266,8 +266,10 @@ static void file_write_placed(struct mcp_call *c, struct sandbox *sandbox)
 
 	if (!k || !mcp_arg_path(c, sandbox, "path", k->path))
 		return;
-	buf_add(&k->data, mcp_arg_text(c, "content"), mcp_arg_size(c, "content"));
-	file_store(k, sandbox);
+	k->content = mcp_arg_text(c, "content");
+	k->size = mcp_arg_size(c, "content");
+	k->stored = file_write_stored;
+	mcp_filing_store(k, sandbox);
 }
 
 void mcp_tool_write_file(struct mcp_call *c)
@@ -303,10 +305,13 @@ static void file_upload_decoded(struct file_job *job, struct mcp_filing *k)
 
 	if (!sandbox)
 		return;
-	buf_done(&k->data);
-	k->data = job->out;
-	job->out = (struct buf)BUF_INIT(0);
-	file_store(k, sandbox);
+	if (job->out.failed) {
+		mcp_tool_error(k->call, "out of memory; try again");
+		return;
+	}
+	file_take_content(k, job);
+	k->stored = file_write_stored;
+	mcp_filing_store(k, sandbox);
 }
 
 static void file_upload_placed(struct mcp_call *c, struct sandbox *sandbox)
@@ -375,7 +380,7 @@ static void file_edit_stored(struct mcp_filing *k, bool created UNUSED)
 	json_open(&j, NULL, '{');
 	json_str(&j, "sandbox", k->call->sandbox);
 	json_str(&j, "path", k->path);
-	json_u64(&j, "size", k->data.len);
+	json_u64(&j, "size", k->size);
 	json_u64(&j, "replacements", k->count);
 	json_close(&j, '}');
 	mcp_tool_result(k->call, &text, false);
@@ -387,9 +392,7 @@ static void file_edit_done(struct file_job *job, struct mcp_filing *k)
 		mcp_tool_error(k->call, "out of memory; try again");
 		return;
 	}
-	buf_done(&k->data);
-	k->data = job->out;
-	job->out = (struct buf)BUF_INIT(0);
+	file_take_content(k, job);
 	k->count = job->n;
 	k->stored = file_edit_stored;
 	mcp_filing_replace(k);

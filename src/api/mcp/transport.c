@@ -301,16 +301,15 @@ static void transport_parse_done(void *ctx)
 	free(p);
 }
 
-static void transport_parse_apart(struct mcp_exchange *x, const char *data, size_t n)
+static void transport_parse_apart(struct mcp_exchange *x, size_t n)
 {
 	struct mcp_parse *p = calloc(1, sizeof(*p));
 
-	if (p) {
+	if (p)
 		p->x = x;
-		p->text = (struct buf)BUF_INIT(n);
-		buf_add(&p->text, data, n);
-	}
-	if (p && !p->text.failed && http_keep(x->req, n) &&
+	if (p && http_keep(x->req, n))
+		p->text = http_take_body(x->req);
+	if (p && p->text.data &&
 	    loop_work(service_loop(x->mcp->service), x->caller.tenant,
 		      transport_parse_work, transport_parse_done, p) == 0) {
 		mcp_exchange_ref(x);
@@ -330,7 +329,7 @@ static void transport_on_body(struct http_request *req, const char *data, size_t
 	json_t *json;
 
 	if (n > MCP_AT_ONCE) {
-		transport_parse_apart(x, data, n);
+		transport_parse_apart(x, n);
 		return;
 	}
 	json = body_load(data, n, BODY_FLAGS, &why);

@@ -339,17 +339,16 @@ static void parse_done(void *ctx)
 	free(p);
 }
 
-static void parse_apart(struct ask *ask, const char *data, size_t n)
+static void parse_apart(struct ask *ask, size_t n)
 {
 	struct parse *p = calloc(1, sizeof(*p));
 
-	if (p) {
+	if (p)
 		p->ask = ask;
-		p->text = (struct buf)BUF_INIT(n);
-		buf_add(&p->text, data, n);
-	}
-	/* The copy is in the account of bodies until the request is over. */
-	if (p && !p->text.failed && http_keep(ask->req, n) &&
+	/* Its bytes are counted until the request is over. */
+	if (p && http_keep(ask->req, n))
+		p->text = http_take_body(ask->req);
+	if (p && p->text.data &&
 	    loop_work(service_loop(ask->sx->service), ask->caller.tenant, parse_work,
 		      parse_done, p) == 0) {
 		ask->parse = p;
@@ -370,7 +369,7 @@ static void swerex_on_body(struct http_request *req, const char *data, size_t n)
 	if (ask->call->n_fields == 0)
 		swerex_start(ask, NULL);
 	else if (n > PARSE_AT_ONCE)
-		parse_apart(ask, data, n);
+		parse_apart(ask, n);
 	else
 		on_parsed(ask, body_load(data, n, BODY_FLAGS, &why), &why);
 }

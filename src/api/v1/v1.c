@@ -70,17 +70,16 @@ static void body_parse_done(void *ctx)
 	call_unref(c);
 }
 
-static void body_parse_apart(struct call *c, const char *data, size_t n)
+static void body_parse_apart(struct call *c, size_t n)
 {
 	struct body_parse *p = calloc(1, sizeof(*p));
 
-	if (p) {
+	if (p)
 		p->call = c;
-		p->text = (struct buf)BUF_INIT(n);
-		buf_add(&p->text, data, n);
-	}
-	/* The copy is in the account of bodies until the request is over. */
-	if (p && !p->text.failed && http_keep(c->req, n) &&
+	/* Its bytes are counted until the request is over. */
+	if (p && http_keep(c->req, n))
+		p->text = http_take_body(c->req);
+	if (p && p->text.data &&
 	    loop_work(service_loop(c->v1->service), c->caller.tenant, body_parse_work,
 		      body_parse_done, p) == 0) {
 		(void)call_ref(c);
@@ -100,7 +99,7 @@ static void v1_on_body(struct http_request *req, const char *data, size_t n)
 
 	loop_mark(service_loop(c->v1->service), c->route.op->id);
 	if (n > PARSE_AT_ONCE)
-		body_parse_apart(c, data, n);
+		body_parse_apart(c, n);
 	else if (body_read(c->route.op, data, n, &c->body, &err) < 0)
 		call_error(c, &err);
 	else
