@@ -322,6 +322,19 @@ WARREN_PUBLIC int warren_update(struct warren_sandbox *sb,
  */
 WARREN_PUBLIC int warren_connection(struct warren_sandbox *sb, int *ret_fd,
 				    struct warren_error *err);
+/*
+ * Deliver the network traffic of the sandbox to two sockets that the caller owns. The
+ * first one accepts all TCP connections of the sandbox except those to itself
+ * (127.0.0.0/8 and ::1): getsockname(2) on an accepted connection returns the address
+ * that the sandbox connected to. The second one receives UDP packets to port 53 of any
+ * address. Everything else is refused. When the sockets are closed, the sandbox has no
+ * network again; the next call makes new ones. -EADDRINUSE: the sockets of an earlier
+ * call are still open.
+ */
+#define WARREN_CAPTURE_FDS 2
+WARREN_PUBLIC int warren_capture_network(struct warren_sandbox *sb,
+					 int ret_fds[WARREN_CAPTURE_FDS],
+					 struct warren_error *err);
 WARREN_PUBLIC const char *warren_id(const struct warren_sandbox *sb);
 /*
  * Describe the sandbox as text for a process that uses a connection to it. The caller

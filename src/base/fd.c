@@ -260,3 +260,38 @@ ssize_t fd_recv(int sock, void *data, size_t size, int *fds, size_t *n_fds, int 
 
 	return r >= 0 && lost ? -EMSGSIZE : r;
 }
+
+static void fd_close_all(int *fds, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (fds[i] >= 0)
+			(void)close(TAKE_FD(fds[i]));
+}
+
+int fd_bundle(int *fds, size_t n)
+{
+	int pair[2] = { -1, -1 };
+	int r = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 ? -errno
+										: 0;
+
+	if (r == 0)
+		r = fd_send_now(pair[1], "", 1, fds, n);
+	fd_close_all(fds, n);
+	fd_close_all(&pair[1], 1);
+	if (r < 0)
+		fd_close_all(pair, 1);
+	return r < 0 ? r : pair[0];
+}
+
+int fd_unbundle(int bundle, int *ret_fds, size_t n)
+{
+	size_t got = n;
+	char byte;
+	ssize_t r = fd_recv(bundle, &byte, sizeof(byte), ret_fds, &got, MSG_DONTWAIT);
+
+	(void)close(bundle);
+	if (r == sizeof(byte) && got == n)
+		return 0;
+	fd_close_all(ret_fds, r < 0 ? 0 : got);
+	return r < 0 ? (int)r : -EBADMSG;
+}

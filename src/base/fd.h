@@ -60,4 +60,13 @@ ssize_t fd_recv(int sock, void *data, size_t size, int *fds, size_t *n_fds, int 
 ssize_t fd_recv_some(int sock, void *data, size_t size, int *fds, size_t *n_fds,
 		     int flags, bool *ret_lost);
 
+/*
+ * Put @n descriptors into one: a socket from which fd_unbundle() takes them. Closes them
+ * in any case. Returns the socket or -errno.
+ */
+int fd_bundle(int *fds, size_t n);
+/* Close @bundle, and take exactly @n descriptors from it. -EBADMSG: it has not as many.
+ */
+int fd_unbundle(int bundle, int *ret_fds, size_t n);
+
 #endif /* BASE_FD_H */

@@ -307,6 +307,19 @@ int warren_stats(struct warren_sandbox *sb, struct warren_stats *ret_stats,
 	return r < 0 ? error_wrap(err, "statistics of '%s'", sb->sandbox->id) : 0;
 }
 
+int warren_capture_network(struct warren_sandbox *sb, int ret_fds[WARREN_CAPTURE_FDS],
+			   struct warren_error *err)
+{
+	const struct backend_ops *ops = sb->engine->ops;
+	int r;
+
+	if (!ops->capture_network)
+		return not_supported(sb, "a network policy", err);
+	r = ops->capture_network(sb->engine->state, sb->sandbox, ret_fds, err);
+	return r < 0 ? error_wrap(err, "capture the network of '%s'", sb->sandbox->id)
+		     : 0;
+}
+
 /* ------------------------------------------------------------------- execs */
 
 int warren_exec(struct warren_sandbox *sb, const struct warren_exec_spec *spec,

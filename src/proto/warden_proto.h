@@ -39,12 +39,13 @@ enum warden_proto_type {
 	WIRE_PAUSE,      /* struct warden_proto_sandbox */
 	WIRE_CHECKPOINT, /* struct warden_proto_sandbox */
 	WIRE_RESUME,     /* struct warden_proto_sandbox */
-	WIRE_STATS,  /* struct warden_proto_sandbox; reply: struct warden_proto_stats */
-	WIRE_UPDATE, /* struct warden_proto_update */
-	WIRE_LIST,   /* struct warden_proto_list; reply: ids, NUL-terminated */
-	WIRE_IMAGE,  /* struct warden_proto_image; reply: a pipe with its report */
-	WIRE_PROBE,  /* struct warden_proto_header; reply: JSON */
-	WIRE_HEALTH, /* struct warden_proto_header; reply: nothing */
+	WIRE_STATS,   /* struct warden_proto_sandbox; reply: struct warden_proto_stats */
+	WIRE_UPDATE,  /* struct warden_proto_update */
+	WIRE_LIST,    /* struct warden_proto_list; reply: ids, NUL-terminated */
+	WIRE_IMAGE,   /* struct warden_proto_image; reply: a pipe with its report */
+	WIRE_PROBE,   /* struct warden_proto_header; reply: JSON */
+	WIRE_HEALTH,  /* struct warden_proto_header; reply: nothing */
+	WIRE_CAPTURE, /* struct warden_proto_sandbox; reply: a bundle of its sockets */
 	WIRE_TYPE_MAX,
 	WIRE_REPLY = 64,
 	/* Sent without a request: struct warden_proto_pool. */

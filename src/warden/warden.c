@@ -221,6 +221,23 @@ static int warden_do_stats(struct work *k, const void *msg, struct warren_error 
 	return r;
 }
 
+/* The sockets of warren_capture_network(), in one descriptor: fd_unbundle(). */
+static int warden_do_capture(struct work *k, const void *msg, struct warren_error *err)
+{
+	const struct warden_proto_sandbox *sandbox = msg;
+	struct warren_sandbox *sb = NULL;
+	int fds[WARREN_CAPTURE_FDS];
+	int r = warden_find(k, sandbox->id, &sb, err);
+
+	if (r == 0)
+		r = warren_capture_network(sb, fds, err);
+	sb = warren_release(sb);
+	if (r < 0)
+		return r;
+	k->fd = fd_bundle(fds, ARRAY_SIZE(fds));
+	return k->fd < 0 ? error_errno(err, -k->fd, "pass on the sockets") : 0;
+}
+
 static int warden_do_update(struct work *k, const void *msg, struct warren_error *err)
 {
 	const struct warden_proto_update *u = msg;
@@ -318,6 +335,7 @@ static const struct {
 	[WIRE_IMAGE] = { do_image, false },
 	[WIRE_PROBE] = { warden_do_probe, false },
 	[WIRE_HEALTH] = { do_health, false },
+	[WIRE_CAPTURE] = { warden_do_capture, true },
 };
 
 static int carry_out_one(struct work *k, const void *msg, struct warren_error *err)

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "os/caps.h"
+#include "os/capture.h"
 #include "spec/spec.h"
 
 #define RESUME_NS 5000000000ULL /* for init to catch up with deadlines */
@@ -106,6 +107,26 @@ static int native_stats(void *state, struct backend_sandbox *base,
 				      .oom_kills = u.oom_kills,
 				      .sockets = u.sockets };
 	count_disk(sandbox, ret);
+	return 0;
+}
+
+static int native_capture_network(void *state, struct backend_sandbox *base,
+				  int ret_fds[WARREN_CAPTURE_FDS],
+				  struct warren_error *err)
+{
+	struct native *n = state;
+	struct native_sandbox *sandbox = (struct native_sandbox *)base;
+	struct capture c;
+	int r;
+
+	if (sandbox->pidfd < 0)
+		return error_set(err, ESRCH, "its init is not known");
+	r = n->privileged ? capture_open(sandbox->pidfd, &c, err)
+			  : capture_open_as_user(sandbox->pidfd, &c, err);
+	if (r < 0)
+		return r;
+	ret_fds[0] = c.tcp;
+	ret_fds[1] = c.udp;
 	return 0;
 }
 
@@ -245,6 +266,7 @@ const struct backend_ops backend_native = {
 	.connect = initclient_connect,
 	.pause = native_pause,
 	.stats = native_stats,
+	.capture_network = native_capture_network,
 	.list = durable_list,
 	.find = durable_find,
 	.adopt = durable_adopt,
