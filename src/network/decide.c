@@ -221,6 +221,12 @@ static const struct rule *decide_denied(const struct policy_index *x,
 	return NULL;
 }
 
+/* A rule with headers allows only what is inspected: nothing else gets the headers. */
+static bool decide_inspected(const struct extent *e)
+{
+	return e->methods != RULE_METHODS_ALL;
+}
+
 static const struct rule *decide_allowed(const struct policy_index *x,
 					 const struct host *h, const struct extent *e,
 					 bool opening)
@@ -231,7 +237,9 @@ static const struct rule *decide_allowed(const struct policy_index *x,
 	policy_walk_start(&w, x, false, h, e);
 	while ((r = policy_walk_next(&w)))
 		if (host_covers(&r->host, h) &&
-		    (opening ? rule_touches(r, e) : rule_covers(r, e)))
+		    (opening ? rule_touches(r, e)
+			     : rule_covers(r, e) &&
+				       (r->n_headers == 0 || decide_inspected(e))))
 			return r;
 	return NULL;
 }
@@ -267,6 +275,47 @@ void policy_decide(const struct policy_index *x, const struct request *q,
 		return;
 	*ret = address;
 	ret->by_address = true;
+}
+
+/* ------------------------------------------------------------------- termination */
+
+const struct rule *policy_headers(const struct policy_index *x, const struct request *q)
+{
+	struct policy_walk w;
+	const struct rule *r;
+	struct extent e;
+
+	if (q->opening || !request_extent(q, &e) || !decide_inspected(&e))
+		return NULL;
+	policy_walk_start(&w, x, false, &q->host, &e);
+	while ((r = policy_walk_next(&w)))
+		if (r->n_headers > 0 && host_covers(&r->host, &q->host) &&
+		    rule_covers(r, &e))
+			return r;
+	return NULL;
+}
+
+bool policy_terminates(const struct policy_index *x, const struct host *h, uint16_t port)
+{
+	struct request q = { .host = *h, .port = port, .protocol = RULE_TLS };
+	struct policy_walk w;
+	const struct rule *r;
+	struct decision d;
+	struct extent e;
+
+	if (h->kind != HOST_NAME || !request_extent(&q, &e))
+		return false;
+	policy_walk_start(&w, x, false, h, &e);
+	while ((r = policy_walk_next(&w)))
+		if (r->n_headers > 0 && host_covers(&r->host, h) && rule_touches(r, &e))
+			return true;
+	policy_decide(x, &q, &d);
+	if (d.allowed)
+		return false;
+	q.protocol = RULE_HTTPS;
+	q.opening = true;
+	policy_decide(x, &q, &d);
+	return d.allowed;
 }
 
 /* ------------------------------------------------------------------ explanations */

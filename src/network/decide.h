@@ -76,6 +76,17 @@ static inline void policy_index_free_p(struct policy_index **x)
 void policy_decide(const struct policy_index *x, const struct request *q,
 		   struct decision *ret);
 /*
+ * Whether TLS to this host and port must be terminated, so that its requests can be
+ * inspected: a rule adds headers to some of them, or what is not inspected is not allowed
+ * and some requests may be. Only for names; the client must show the name (SNI).
+ */
+bool policy_terminates(const struct policy_index *x, const struct host *h, uint16_t port);
+/*
+ * The rule whose headers must be added to the inspected request @q, which is allowed;
+ * NULL: none. For a request that is not allowed, do not add any.
+ */
+const struct rule *policy_headers(const struct policy_index *x, const struct request *q);
+/*
  * Add to @to, as a rule that allows, the smallest rule that would have allowed @q.
  * Returns 1, or 0 if no such rule exists: @q was allowed, a rule denies it, or it is
  * invalid.

@@ -8,6 +8,7 @@
 
 #include "base/hex.h"
 #include "base/strv.h"
+#include "network/header.h"
 
 static const struct {
 	const char *name;
@@ -79,6 +80,7 @@ static void rule_done(struct rule *r)
 	free(r->name);
 	free(r->ports);
 	r->paths = strv_free(r->paths);
+	rule_headers_done(r);
 }
 
 static void policy_rules_done(struct rules *rules)
@@ -93,6 +95,7 @@ void policy_done(struct policy *p)
 {
 	policy_rules_done(&p->allow);
 	policy_rules_done(&p->deny);
+	policy_secrets_done(p);
 }
 
 void policy_drop_last(struct rules *from)
@@ -158,7 +161,8 @@ int policy_add_copy(struct policy *p, struct rules *to, const struct rule *like,
 	}
 	if (like->paths)
 		r->paths = strv_copy(like->paths);
-	if ((like->ports && !r->ports) || (like->paths && !r->paths)) {
+	if ((like->ports && !r->ports) || (like->paths && !r->paths) ||
+	    rule_copy_headers(r, like) < 0) {
 		policy_drop_last(to);
 		return error_errno(err, ENOMEM, "copy a rule");
 	}
@@ -237,10 +241,26 @@ int rule_add_path(struct rule *r, const char *path, size_t n, struct warren_erro
 	return 0;
 }
 
+static int rule_finish_headers(struct rule *r, struct warren_error *err)
+{
+	if (r->host.kind != HOST_NAME)
+		return error_set(err, EINVAL,
+				 "headers are only possible with one exact host name");
+	if (r->protocols == 0)
+		r->protocols = RULE_HTTPS;
+	if (r->protocols & (RULE_TLS | RULE_TCP))
+		return error_set(err, EINVAL,
+				 "headers are only possible with the protocols http and "
+				 "https");
+	return 0;
+}
+
 int rule_finish(struct rule *r, struct warren_error *err)
 {
-	if (!rule_is_limited(r))
-		return 0;
+	int e = r->n_headers > 0 ? rule_finish_headers(r, err) : 0;
+
+	if (e < 0 || !rule_is_limited(r))
+		return e;
 	if (r->protocols == 0)
 		r->protocols = RULE_HTTP | RULE_HTTPS;
 	if (r->protocols & (RULE_TLS | RULE_TCP))
@@ -413,6 +433,28 @@ bool rule_touches(const struct rule *r, const struct extent *e)
 	       (!r->paths || !e->path || rule_path_matches(r, e, extent_path_touches));
 }
 
+bool rule_meets(const struct rule *a, const struct rule *b)
+{
+	static const struct rule_ports all = { 1, UINT16_MAX };
+	const struct rule_ports *ports = b->ports ? b->ports : &all;
+	size_t n = b->ports ? b->n_ports : 1;
+	struct extent e = { .streams = rule_streams(b->protocols),
+			    .methods = b->methods };
+
+	for (size_t i = 0; i < n; i++) {
+		e.low = ports[i].low;
+		e.high = ports[i].high;
+		if (!b->paths && rule_touches(a, &e))
+			return true;
+		for (size_t k = 0; b->paths && b->paths[k]; k++) {
+			extent_set_path(&e, b->paths[k]);
+			if (rule_touches(a, &e))
+				return true;
+		}
+	}
+	return false;
+}
+
 /* ------------------------------------------------------------------------ JSON */
 
 static void rule_write_ports(const struct rule *r, struct json *j)
@@ -464,6 +506,12 @@ void rule_write(const struct rule *r, struct json *j, const char *key)
 		for (size_t i = 0; r->paths[i]; i++)
 			json_str(j, NULL, r->paths[i]);
 		json_close(j, ']');
+	}
+	if (r->n_headers > 0) {
+		json_open(j, "headers", '{');
+		for (size_t i = 0; i < r->n_headers; i++)
+			json_str(j, r->headers[i].name, r->headers[i].text);
+		json_close(j, '}');
 	}
 	json_close(j, '}');
 }

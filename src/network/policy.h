@@ -6,6 +6,7 @@
  *
  *	host.h           names, addresses and networks
  *	policy.h         rules; JSON out                 policy_json.h   JSON in
+ *	header.h         headers that rules add to requests, with secrets
  *	decide.h         is this request allowed, and by which rule?
  *	within.h         does one policy allow more than another? What do both allow?
  *	capability.h     named sets of rules; the options of the command line
@@ -19,6 +20,7 @@
  *	      methods: [GET, HEAD], paths: [/v1/status, '/v1/files-*'] }
  *	  - { host: 192.0.2.0/24 }
  *	  - { public: true, protocols: [http, https] }
+ *	  - { host: api.example.com, headers: { Authorization: 'Bearer ${secret.KEY}' } }
  *	deny:
  *	  - { host: '*.internal.example.com' }
  *	limits: { connections: 64, bytes_per_second: 10m, total_bytes: 1g }
@@ -72,14 +74,19 @@ struct rule_ports {
 	uint16_t low, high;
 };
 
+struct rule_header;
+struct policy_secret;
+
 struct rule {
 	struct host host;
 	char *name;               /* memory for the text of the host; NULL: an address */
 	struct rule_ports *ports; /* sorted ranges that do not touch; NULL: all ports */
 	size_t n_ports;
-	uint8_t protocols; /* enum rule_protocol; 0: all */
-	uint16_t methods;  /* a bit for each; RULE_METHODS_ALL: all */
-	char **paths;      /* NULL: all */
+	uint8_t protocols;           /* enum rule_protocol; 0: all */
+	uint16_t methods;            /* a bit for each; RULE_METHODS_ALL: all */
+	char **paths;                /* NULL: all */
+	struct rule_header *headers; /* to add to each request: header.h */
+	size_t n_headers;
 };
 
 struct rules {
@@ -97,6 +104,9 @@ struct policy_limits {
 struct policy {
 	struct rules allow, deny;
 	struct policy_limits limits;
+	/* Values of the secrets in headers, if they are known: header.h. */
+	struct policy_secret *secrets;
+	size_t n_secrets;
 };
 
 #define POLICY_LIMIT_MAX (UINT64_C(1) << 62)
@@ -182,12 +192,15 @@ struct extent {
 /* Whether the rule, apart from its host, includes all of @e (covers) or some of @e. */
 bool rule_covers(const struct rule *r, const struct extent *e);
 bool rule_touches(const struct rule *r, const struct extent *e);
+/* Whether a request can be in both rules, apart from their hosts. */
+bool rule_meets(const struct rule *a, const struct rule *b);
 /* Set the path from that of a rule, exact or a prefix: "/a/b", "/a*". */
 void extent_set_path(struct extent *e, const char *pattern);
 bool extent_path_covers(const char *pattern, const struct extent *e);
 
 /* ------------------------------------------------------------------------ JSON */
 
+/* The output has the names of secrets, and never their values. */
 void policy_write(const struct policy *p, struct json *j, const char *key);
 void rule_write(const struct rule *r, struct json *j, const char *key);
 

@@ -12,6 +12,8 @@
 
 #include "base/did_you_mean.h"
 #include "base/parse.h"
+#include "base/strv.h"
+#include "network/header.h"
 
 #define SHOWN 64 /* bytes of a name in a message */
 
@@ -247,11 +249,34 @@ static int policy_read_paths(struct policy_reader *in, const json_t *value,
 	return policy_read_list(in, value, policy_read_path, err);
 }
 
+static int policy_read_headers(struct policy_reader *in, const json_t *value,
+			       struct warren_error *err)
+{
+	json_t *object = (json_t *)(uintptr_t)value, *child;
+	const char *key;
+
+	if (in->list != &in->policy->allow)
+		return error_set(err, EINVAL, "are only possible in a rule that allows");
+	if (!json_is_object(value) || json_object_size(value) == 0)
+		return error_set(err, EINVAL,
+				 "must be an object with the name and value of at least "
+				 "one header");
+	json_object_foreach(object, key, child)
+	{
+		const char *text = policy_word(child, err);
+
+		if (!text || rule_add_header(in->rule, key, text, strlen(text), err) < 0)
+			return policy_at_key(err, key);
+	}
+	return 0;
+}
+
 /* `public` and `host` first: they create the rule. */
 static const struct policy_field rule_fields[] = {
 	{ "public", policy_read_public },   { "host", policy_read_host },
 	{ "ports", policy_read_ports },     { "protocols", policy_read_protocols },
 	{ "methods", policy_read_methods }, { "paths", policy_read_paths },
+	{ "headers", policy_read_headers },
 };
 
 static int policy_read_rule(struct policy_reader *in, const json_t *value,
@@ -358,9 +383,59 @@ int policy_read(const json_t *in, const char *at, struct policy *ret,
 	int r = policy_read_fields(&reader, in, policy_fields, ARRAY_SIZE(policy_fields),
 				   &why);
 
+	if (r == 0)
+		r = policy_check_headers(&p, &why);
 	if (r < 0)
 		return error_set(err, why.code, "%s%s%s", at,
 				 why.msg[0] == '/' || !*at ? "" : ": ", why.msg);
+	*ret = p;
+	p = (struct policy){ 0 };
+	return 0;
+}
+
+/* -------------------------------------------------------------------- with secrets */
+
+static int policy_read_values(const json_t *values, struct policy *p,
+			      struct warren_error *err)
+{
+	json_t *object = (json_t *)(uintptr_t)values, *child;
+	const char *key;
+
+	if (!json_is_object(values))
+		return error_set(err, EINVAL, "/secrets: must be an object");
+	json_object_foreach(object, key, child)
+	{
+		const char *value = policy_word(child, err);
+
+		if (!value || policy_add_secret(p, key, value, err) < 0) {
+			(void)policy_at_key(err, key);
+			return policy_at_key(err, "secrets");
+		}
+	}
+	return 0;
+}
+
+int policy_read_secrets(const json_t *in, struct policy *ret, struct warren_error *err)
+{
+	AUTO_POLICY struct policy p = { 0 };
+	AUTO_STRV char **names = NULL;
+	const json_t *rules = json_object_get(in, "policy");
+	const json_t *values = json_object_get(in, "secrets");
+	int r;
+
+	if (!rules || !values || json_object_size(in) != 2)
+		return error_set(err, EINVAL,
+				 "must be an object with a policy and its secrets");
+	r = policy_read(rules, "/policy", &p, err);
+	if (r == 0)
+		r = policy_read_values(values, &p, err);
+	if (r == 0)
+		r = policy_secret_names(&p, &names, err);
+	for (size_t i = 0; r == 0 && names && names[i]; i++)
+		if (!json_object_get(values, names[i]))
+			r = error_set(err, EINVAL, "/secrets/%s: is missing", names[i]);
+	if (r < 0)
+		return r;
 	*ret = p;
 	p = (struct policy){ 0 };
 	return 0;

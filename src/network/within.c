@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "network/decide.h"
+#include "network/header.h"
 
 /* ---------------------------------------------------------------- intersection */
 
@@ -103,6 +104,15 @@ static uint8_t within_protocols(const struct rule *a, const struct rule *b)
 	return words;
 }
 
+/*
+ * Whether requests that both allow are in the intersection. Headers come from @a, the
+ * rule of the grantor: @b has the same ones, or none.
+ */
+static bool within_headers_agree(const struct rule *a, const struct rule *b)
+{
+	return b->n_headers == 0 || rule_same_headers(a, b);
+}
+
 /* Add what both @a and @b allow for @h, if there is anything. */
 static int within_add_both(const struct host *h, const struct rule *a,
 			   const struct rule *b, struct policy *to,
@@ -112,14 +122,19 @@ static int within_add_both(const struct host *h, const struct rule *a,
 	struct rule *r = NULL;
 	int e, ports, paths = 0;
 
-	if (!(rule_streams(a->protocols) & rule_streams(b->protocols)) || !methods)
+	if (!(rule_streams(a->protocols) & rule_streams(b->protocols)) || !methods ||
+	    !within_headers_agree(a, b))
 		return 0;
 	e = policy_add(to, &to->allow, h, &r, err);
 	if (e < 0)
 		return e;
 	r->methods = methods;
 	r->protocols = within_protocols(a, b);
-	ports = within_intersect_ports(a, b, r, err);
+	ports = rule_copy_headers(r, a);
+	if (ports < 0)
+		(void)error_errno(err, ENOMEM, "copy a rule");
+	else
+		ports = within_intersect_ports(a, b, r, err);
 	if (ports > 0)
 		paths = within_intersect_paths(a, b, r, err);
 	if (ports <= 0 || paths <= 0)
@@ -128,11 +143,14 @@ static int within_add_both(const struct host *h, const struct rule *a,
 }
 
 /*
- * For each rule of @a, all rules of the other policy whose hosts cover its host. @equal:
- * those with the same host as well; they are met from both sides.
+ * For each rule of @a, all rules of the other policy whose hosts cover its host.
+ * @grantor:
+ * @a is the policy that headers come from; then also those with the same host, which
+ * would otherwise be met from both sides.
  */
 static int within_intersect_side(const struct rules *a, const struct policy_index *other,
-				 bool equal, struct policy *to, struct warren_error *err)
+				 bool grantor, struct policy *to,
+				 struct warren_error *err)
 {
 	int r = 0;
 
@@ -143,9 +161,10 @@ static int within_intersect_side(const struct rules *a, const struct policy_inde
 		policy_walk_start(&w, other, false, &a->list[i].host, NULL);
 		while (r == 0 && (b = policy_walk_next(&w)))
 			if (host_covers(&b->host, &a->list[i].host) &&
-			    (equal || !host_covers(&a->list[i].host, &b->host)))
-				r = within_add_both(&a->list[i].host, &a->list[i], b, to,
-						    err);
+			    (grantor || !host_covers(&a->list[i].host, &b->host)))
+				r = within_add_both(&a->list[i].host,
+						    grantor ? &a->list[i] : b,
+						    grantor ? b : &a->list[i], to, err);
 	}
 	return r;
 }
@@ -191,6 +210,8 @@ int policy_intersect(const struct policy *a, const struct policy *b, struct poli
 		r = within_copy_denied(&a->deny, &p, err);
 	if (r == 0)
 		r = within_copy_denied(&b->deny, &p, err);
+	if (r == 0)
+		r = policy_check_headers(&p, err);
 	if (r < 0)
 		return r;
 	within_limits(a, b, &p);
@@ -205,6 +226,8 @@ int policy_intersect(const struct policy *a, const struct policy *b, struct poli
 struct within_search {
 	const struct policy_index *parent;
 	const struct host *host;
+	/* The rule of the child allows only what is inspected, as one with headers. */
+	bool inspected;
 };
 
 static bool within_piece_allowed(const struct within_search *s, const struct extent *e)
@@ -214,7 +237,8 @@ static bool within_piece_allowed(const struct within_search *s, const struct ext
 
 	policy_walk_start(&w, s->parent, false, s->host, e);
 	while ((b = policy_walk_next(&w)))
-		if (host_covers(&b->host, s->host) && rule_covers(b, e))
+		if (host_covers(&b->host, s->host) && rule_covers(b, e) &&
+		    (b->n_headers == 0 || s->inspected || e->methods != RULE_METHODS_ALL))
 			return true;
 	return false;
 }
@@ -327,29 +351,6 @@ static bool within_rule_covers(const struct rule *outer, const struct rule *d)
 	return true;
 }
 
-/* Whether a request can be in both, apart from its host. */
-static bool within_rules_touch(const struct rule *d, const struct rule *a)
-{
-	static const struct rule_ports all = { 1, UINT16_MAX };
-	const struct rule_ports *ports = a->ports ? a->ports : &all;
-	size_t n = a->ports ? a->n_ports : 1;
-	struct extent e = { .streams = rule_streams(a->protocols),
-			    .methods = a->methods };
-
-	for (size_t i = 0; i < n; i++) {
-		e.low = ports[i].low;
-		e.high = ports[i].high;
-		if (!a->paths && rule_touches(d, &e))
-			return true;
-		for (size_t k = 0; a->paths && a->paths[k]; k++) {
-			extent_set_path(&e, a->paths[k]);
-			if (rule_touches(d, &e))
-				return true;
-		}
-	}
-	return false;
-}
-
 /*
  * Whether the child denies what is in both @d, which the parent denies, and @a, which
  * the child allows. A rule of the child's that denies it has a host that contains one of
@@ -420,6 +421,54 @@ static int within_check_limits(const struct policy *parent, const struct policy 
 	return 1;
 }
 
+/* ----------------------------------------------------------------------- headers */
+
+/* Whether a rule of @in adds the headers of @like to everything in @covered. */
+static bool within_headers_added(const struct policy *in, const struct rule *like,
+				 const struct rule *covered)
+{
+	for (size_t i = 0; i < in->allow.n; i++) {
+		const struct rule *r = &in->allow.list[i];
+
+		if (r->n_headers > 0 && host_compare(&r->host, &like->host) == 0 &&
+		    rule_same_headers(r, like) && within_rule_covers(r, covered))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Every request of the child gets the headers that it gets by the parent's policy: no
+ * others, which would be secrets that the parent does not give, and no fewer, because a
+ * client could then send its own instead.
+ */
+static int within_check_headers(const struct policy *parent, const struct policy *child,
+				struct warren_error *err)
+{
+	for (size_t i = 0; i < child->allow.n; i++) {
+		const struct rule *c = &child->allow.list[i];
+
+		if (c->n_headers > 0 && !within_headers_added(parent, c, c))
+			return within_refuse(c, "headers that the parent does not add",
+					     err);
+	}
+	for (size_t i = 0; i < parent->allow.n; i++) {
+		const struct rule *p = &parent->allow.list[i];
+
+		for (size_t k = 0; p->n_headers > 0 && k < child->allow.n; k++) {
+			const struct rule *c = &child->allow.list[k];
+
+			if (host_covers(&c->host, &p->host) && rule_meets(p, c) &&
+			    !within_headers_added(child, p, p) &&
+			    !within_headers_added(child, p, c))
+				return within_refuse(
+					p, "not with the headers that the parent adds",
+					err);
+		}
+	}
+	return 1;
+}
+
 int policy_within(const struct policy *parent, const struct policy *child,
 		  struct warren_error *err)
 {
@@ -432,7 +481,9 @@ int policy_within(const struct policy *parent, const struct policy *child,
 		return r;
 	for (size_t i = 0; i < child->allow.n; i++) {
 		const struct rule *a = &child->allow.list[i];
-		const struct within_search s = { .parent = above, .host = &a->host };
+		const struct within_search s = { .parent = above,
+						 .host = &a->host,
+						 .inspected = a->n_headers > 0 };
 
 		if (!within_rule_allowed(&s, a))
 			return within_refuse(a, "more than the parent allows", err);
@@ -444,11 +495,12 @@ int policy_within(const struct policy *parent, const struct policy *child,
 		for (size_t k = 0; !wholly && k < child->allow.n; k++) {
 			const struct rule *a = &child->allow.list[k];
 
-			if (host_overlaps(&d->host, &a->host) &&
-			    within_rules_touch(d, a) && !within_denied(own, d, a))
+			if (host_overlaps(&d->host, &a->host) && rule_meets(d, a) &&
+			    !within_denied(own, d, a))
 				return within_refuse(
 					d, "not denied, as it is by the parent", err);
 		}
 	}
-	return within_check_limits(parent, child, err);
+	r = within_check_headers(parent, child, err);
+	return r < 1 ? r : within_check_limits(parent, child, err);
 }

@@ -16,12 +16,19 @@
  * names the rule or limit; -ENOMEM. The worst-case time is proportional to A * B. A is
  * the number of denying rules that only the parent has; B is the number of rules with
  * which the child allows.
+ *
+ * Headers (header.h) are compared, too: the child must add the same headers as the parent
+ * to the same requests. With more, it would use a secret that the parent does not give;
+ * with fewer, a client could send its own header where the parent replaces it.
  */
 int policy_within(const struct policy *parent, const struct policy *child,
 		  struct warren_error *err) MUST_CHECK;
 
 /*
- * Add to @ret, an empty policy, exactly what both @a and @b allow. -E2BIG: the result
+ * Add to @ret, an empty policy, exactly what both @a and @b allow. Headers come from @a,
+ * the policy of the grantor: a request has the headers that @a adds to it. A rule of @b
+ * may repeat them or have none; where it has others, nothing is allowed. The values of
+ * secrets are not copied. -E2BIG: the result
  * would have too many rules, or a rule with too many ports or paths.
  */
 int policy_intersect(const struct policy *a, const struct policy *b, struct policy *ret,
