@@ -64,8 +64,9 @@ class Oracle:
                 self.lost.append(f"{method} {at}: no answer in a minute")
             self.counts["broken"] += 1
             return None
-        # http.client takes a head that broke off for a whole one; then it lacks what says where the body ends.
-        if r.status != 204 and not {"content-length", "transfer-encoding"} & r.headers.keys():
+        # http.client accepts a head that broke off; such a head does not say, or not wholly, where the body ends.
+        if r.status != 204 and not r.headers.get("content-length", "").isdigit() \
+                and r.headers.get("transfer-encoding") != "chunked":
             self.counts["broken"] += 1
             return None
         if r.status >= 400:
