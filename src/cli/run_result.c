@@ -74,14 +74,12 @@ void result_say_enforced(const char *command, const struct warren_enforcement *e
 {
 	AUTO_BUF struct buf names = BUF_INIT(1024);
 
-	for (size_t i = 0; i < n; i++) {
-		if (verbose)
-			message_say(command, "%s %s: %s",
-				    e[i].enforced ? "enforced" : "NOT enforced",
-				    e[i].name, e[i].detail);
-		else if (!e[i].enforced)
-			buf_printf(&names, "%s%s", names.len ? ", " : "", e[i].name);
-	}
+	for (size_t i = 0; verbose && i < n; i++)
+		message_say(command, "%s %s: %s",
+			    e[i].enforced ? "enforced" : "NOT enforced", e[i].name,
+			    e[i].detail);
+	if (!verbose)
+		spec_put_not_enforced(&names, e, n);
 	if (names.len)
 		message_say(command,
 			    "not enforced here: %s (--verbose says why, --quiet hides "

@@ -90,6 +90,14 @@ void spec_put_enforced(struct json *j, const char *key,
 	json_close(j, ']');
 }
 
+void spec_put_not_enforced(struct buf *out, const struct warren_enforcement *list,
+			   size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!list[i].enforced)
+			buf_printf(out, "%s%s", out->len ? ", " : "", list[i].name);
+}
+
 void spec_put_resources(struct json *j, const struct warren_spec *spec)
 {
 	json_open(j, "limits", '{');

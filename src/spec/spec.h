@@ -129,5 +129,9 @@ void spec_put_resources(struct json *j, const struct warren_spec *spec);
 /* Write an array of what is enforced, as the API and --json show it. */
 void spec_put_enforced(struct json *j, const char *key,
 		       const struct warren_enforcement *list, size_t n);
+struct buf;
+/* Write the names of what is not enforced: "memory, pids". */
+void spec_put_not_enforced(struct buf *out, const struct warren_enforcement *list,
+			   size_t n);
 
 #endif /* SPEC_SPEC_H */

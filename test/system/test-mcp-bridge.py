@@ -4,6 +4,7 @@
 import contextlib
 import errno
 import glob
+import json
 import os
 import shutil
 import signal
@@ -237,7 +238,10 @@ def an_ordinary_user_has_a_private_service_too():
             eq(run(b, "id -u; pwd; echo inside >out"), f"0\n{project}\n")
             eq(b.tool("write_file", path="new", content="x")["structuredContent"]["path"], f"{project}/new")
             eq(b.tool("session_run", command="cat new")["structuredContent"]["stdout"], "x")
-            eq(b.tool("code_run", language="bash", code="echo code")["structuredContent"]["stdout"], "code\n")
+            r = b.tool("code_run", language="bash", code="echo code")
+            eq(r["structuredContent"]["stdout"], "code\n")
+            missing = [e["name"] for e in r["structuredContent"]["enforced"] if not e["enforced"]]
+            eq(json.loads(r["content"][0]["text"]).get("not_enforced", ""), ", ".join(missing), "what the text says")
         eq(sorted((name, os.stat(f"{project}/{name}").st_uid) for name in os.listdir(project)), [("new", 65534), ("out", 65534)])
         eq(glob.glob(f"{home}/.local/share/warren/private/*"), [], "left")
     finally:

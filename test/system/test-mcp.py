@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Model Context Protocol over HTTP: both eras, sessions, and every tool."""
 import base64
+import json
 import os
 import socket
 import sys
@@ -163,6 +164,11 @@ def code_can_run_without_an_existing_sandbox():
     eq(r["artifacts"], [{"path": "b.bin", "size": 1, "base64": "/w=="}, {"path": "o.txt", "size": 1, "text": "x"}])
     r = m.bad("code_run", language="bash", code="echo so far; exit 3")
     eq((r.data["stdout"], r.data["exit_code"]), ("so far\n", 3))
+    # The text is for an agent, which pays for each word: it has all but the list of what is enforced.
+    ok(r.data.pop("enforced") and "enforced" not in r.text, f"the text of {r}")
+    eq(json.loads(r.text), r.data, "the rest of the text")
+    r = m.tool("code_run", language="bash", code="head -c 100000 /dev/zero | tr '\\0' x", max_output=100000)
+    eq(json.loads(r.text)["stdout"], "x" * 100000, "a long text")
     r = m.bad("code_run", "Execution timed out", language="bash", code="sleep 100", timeout_ms=300)
     eq((r.data["timed_out"], r.data["exit_code"]), (True, 124))
     m.bad("code_run", "python", language="nonsense", code="")

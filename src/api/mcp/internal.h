@@ -294,6 +294,12 @@ struct sandbox *mcp_place_again(struct mcp_call *c);
  */
 void mcp_tool_result(struct mcp_call *c, struct buf *structured, bool failed);
 /*
+ * Like mcp_tool_result(), with a text that is shorter than the object: its first @shown
+ * bytes, and then @rest.
+ */
+void mcp_tool_result_short(struct mcp_call *c, struct buf *structured, size_t shown,
+			   const struct buf *rest, bool failed);
+/*
  * Write the whole result that mcp_tool_result() sends. A pure function, for other
  * threads.
  */

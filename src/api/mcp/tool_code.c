@@ -190,6 +190,29 @@ static void code_tool_put_output(struct json *j, const char *key, const struct b
 	json_strn(j, key, b->data ? b->data : "", b->len);
 }
 
+/*
+ * Close the object. The list of what is enforced is long, and mostly what the caller
+ * expects: the text says only what is not enforced.
+ */
+static void code_tool_answer(struct mcp_code *k, const struct code_result *r,
+			     struct buf *out)
+{
+	AUTO_BUF struct buf rest = BUF_INIT(MCP_RESULT_MAX);
+	struct json j = { .out = out, .comma = true };
+	struct json short_j = { .out = &rest, .comma = true };
+	size_t shown = out->len;
+
+	json_raw(&j, "enforced", r->enforced.data, r->enforced.len);
+	json_close(&j, '}');
+	if (r->not_enforced.len > 0)
+		json_strn(&short_j, "not_enforced", r->not_enforced.data,
+			  r->not_enforced.len);
+	json_close(&short_j, '}');
+	out->failed = out->failed || k->output[0].failed || k->output[1].failed ||
+		      r->enforced.failed || r->not_enforced.failed;
+	mcp_tool_result_short(k->call, out, shown, &rest, r->exit_code != 0);
+}
+
 static void code_tool_done(void *ctx, const struct code_result *r,
 			   const struct warren_error *err)
 {
@@ -214,13 +237,9 @@ static void code_tool_done(void *ctx, const struct code_result *r,
 	json_bool(&j, "timed_out", r->exec.timed_out);
 	json_bool(&j, "oom", r->exec.oom);
 	json_u64(&j, "duration_ms", r->duration_usec / 1000);
-	json_raw(&j, "enforced", r->enforced.data, r->enforced.len);
 	json_bool(&j, "truncated", r->truncated[0] || r->truncated[1]);
 	json_bool(&j, "artifacts_complete", code_tool_artifacts(&j, r));
-	json_close(&j, '}');
-	out.failed = out.failed || k->output[0].failed || k->output[1].failed ||
-		     r->enforced.failed;
-	mcp_tool_result(k->call, &out, r->exit_code != 0);
+	code_tool_answer(k, r, &out);
 }
 
 /* -------------------------------------------------------------------- beginning */

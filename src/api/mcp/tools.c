@@ -102,8 +102,8 @@ bool mcp_arg_path(struct mcp_call *c, const struct sandbox *sandbox, const char 
 
 /* ------------------------------------------------------------------- results */
 
-void mcp_tool_wrap(enum rpc_era era, const struct buf *structured, bool failed,
-		   struct buf *out)
+static void tools_write_result(enum rpc_era era, const struct buf *structured,
+			       const struct buf *text, bool failed, struct buf *out)
 {
 	struct json j = { .out = out };
 
@@ -111,29 +111,43 @@ void mcp_tool_wrap(enum rpc_era era, const struct buf *structured, bool failed,
 	json_open(&j, "content", '[');
 	json_open(&j, NULL, '{');
 	json_str(&j, "type", "text");
-	json_strn(&j, "text", structured->data, structured->len);
+	json_strn(&j, "text", text->data, text->len);
 	json_close(&j, '}');
 	json_close(&j, ']');
 	json_raw(&j, "structuredContent", structured->data, structured->len);
 	if (failed)
 		json_bool(&j, "isError", true);
 	json_close(&j, '}');
-	out->failed = out->failed || structured->failed;
+	out->failed = out->failed || structured->failed || text->failed;
 }
 
-/* A large result, which takes long to be written: on another thread. */
+void mcp_tool_wrap(enum rpc_era era, const struct buf *structured, bool failed,
+		   struct buf *out)
+{
+	tools_write_result(era, structured, structured, failed, out);
+}
+
+/* A result to be written; a large one, which takes long, on another thread. */
 struct mcp_wrap {
 	struct mcp_call *call; /* a reference */
 	enum rpc_era era;
 	bool failed;
-	struct buf structured, out;
+	struct buf structured, rest, out;
+	size_t shown; /* bytes of `structured` that the text has before `rest` */
 };
 
 static void tools_wrap_work(void *ctx)
 {
 	struct mcp_wrap *w = ctx;
+	AUTO_BUF struct buf text = BUF_INIT(MCP_RESULT_MAX);
 
-	mcp_tool_wrap(w->era, &w->structured, w->failed, &w->out);
+	if (w->shown == w->structured.len) {
+		mcp_tool_wrap(w->era, &w->structured, w->failed, &w->out);
+		return;
+	}
+	buf_add(&text, w->structured.data, w->shown);
+	buf_add(&text, w->rest.data, w->rest.len);
+	tools_write_result(w->era, &w->structured, &text, w->failed, &w->out);
 }
 
 static void tools_wrap_done(void *ctx)
@@ -143,22 +157,18 @@ static void tools_wrap_done(void *ctx)
 	mcp_call_result(w->call, &w->out);
 	mcp_call_unref(w->call);
 	buf_done(&w->structured);
+	buf_done(&w->rest);
 	buf_done(&w->out);
 	free(w);
 }
 
-void mcp_tool_result(struct mcp_call *c, struct buf *structured, bool failed)
+void mcp_tool_result_short(struct mcp_call *c, struct buf *structured, size_t shown,
+			   const struct buf *rest, bool failed)
 {
-	AUTO_BUF struct buf out = BUF_INIT(MCP_RESULT_MAX);
 	struct mcp_wrap *w;
 
 	if (c->done)
 		return;
-	if (structured->len <= MCP_AT_ONCE || structured->failed) {
-		mcp_tool_wrap(c->era, structured, failed, &out);
-		mcp_call_result(c, &out);
-		return;
-	}
 	w = calloc(1, sizeof(*w));
 	if (!w) {
 		mcp_tool_error(c, "out of memory; try again");
@@ -168,15 +178,25 @@ void mcp_tool_result(struct mcp_call *c, struct buf *structured, bool failed)
 				.era = c->era,
 				.failed = failed,
 				.structured = *structured,
-				.out = BUF_INIT(MCP_RESULT_MAX) };
+				.rest = BUF_INIT(rest->len),
+				.out = BUF_INIT(MCP_RESULT_MAX),
+				.shown = shown };
 	*structured = (struct buf)BUF_INIT(0);
-	if (loop_work(service_loop(c->mcp->service), c->caller.tenant, tools_wrap_work,
-		      tools_wrap_done, w) == 0)
-		return;
-	buf_done(&w->structured);
-	free(w);
-	mcp_tool_error(c, "out of memory; try again");
-	mcp_call_unref(c);
+	buf_add(&w->rest, rest->data, rest->len);
+	w->structured.failed |= rest->failed || w->rest.failed;
+	if (w->structured.len <= MCP_AT_ONCE || w->structured.failed ||
+	    loop_work(service_loop(c->mcp->service), c->caller.tenant, tools_wrap_work,
+		      tools_wrap_done, w) < 0) {
+		tools_wrap_work(w);
+		tools_wrap_done(w);
+	}
+}
+
+void mcp_tool_result(struct mcp_call *c, struct buf *structured, bool failed)
+{
+	struct buf none = BUF_INIT(0);
+
+	mcp_tool_result_short(c, structured, structured->len, &none, failed);
 }
 
 void mcp_tool_error(struct mcp_call *c, const char *fmt, ...)

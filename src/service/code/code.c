@@ -167,6 +167,7 @@ struct code_run *code_cancel(struct code_run *run)
 	buf_done(&run->result.output[0]);
 	buf_done(&run->result.output[1]);
 	buf_done(&run->result.enforced);
+	buf_done(&run->result.not_enforced);
 	lease_end(run->service, LEASE_MEMORY, &run->memory);
 	code_plan_done(&run->plan);
 	run->recipe = code_recipe_free(run->recipe);
@@ -201,6 +202,8 @@ static void code_on_created(struct sandbox_waiter *w, struct sandbox *sandbox, i
 
 	if (state == SANDBOX_RUNNING) {
 		spec_put_enforced(&j, NULL, sandbox->is.enforced, sandbox->is.n_enforced);
+		spec_put_not_enforced(&run->result.not_enforced, sandbox->is.enforced,
+				      sandbox->is.n_enforced);
 		if (run->warm || code_brings_file(run, sandbox))
 			code_execute(run);
 		else
@@ -248,6 +251,7 @@ static struct code_run *code_new(struct service *s, struct code_plan *plan,
 	run->service = s;
 	run->fd = run->program = -1;
 	run->result.enforced = (struct buf)BUF_INIT(CODE_ENFORCED_MAX);
+	run->result.not_enforced = (struct buf)BUF_INIT(CODE_ENFORCED_MAX);
 	run->waiter = (struct sandbox_waiter){ .states = ~(1U << SANDBOX_CREATING),
 					       .fn = code_on_created,
 					       .ctx = run };

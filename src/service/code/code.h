@@ -65,6 +65,7 @@ struct code_result {
 	int exit_code;
 	uint64_t duration_usec; /* duration of the compiler and the program together */
 	struct buf enforced; /* a JSON array: what is enforced in the sandbox, and how */
+	struct buf not_enforced; /* names of what is not enforced: "memory, pids" */
 	/* stdout and stderr, up to the maximum. */
 	struct buf output[2];
 	uint64_t
