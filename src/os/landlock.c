@@ -44,11 +44,13 @@ static const struct {
 	 LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_MAKE_DIR | FS_REFER | \
 	 FS_TRUNCATE)
 
-static int landlock_allow(int rules, const char *dir, uint64_t handled,
+#define ALLOWED_READ (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
+
+static int landlock_allow(int rules, const char *dir, uint64_t allowed,
 			  struct warren_error *err)
 {
 	AUTO_CLOSE int fd = open(dir, O_PATH | O_CLOEXEC);
-	struct landlock_path_beneath_attr beneath = { .allowed_access = ALLOWED & handled,
+	struct landlock_path_beneath_attr beneath = { .allowed_access = allowed,
 						      .parent_fd = fd };
 
 	if (fd < 0)
@@ -67,6 +69,21 @@ unsigned landlock_version(void)
 	return abi < 1 ? 0 : (unsigned)abi;
 }
 
+static int landlock_create(const struct ruleset *can, size_t size,
+			   struct warren_error *err)
+{
+	int rules = (int)syscall(SYS_landlock_create_ruleset, can, size, 0);
+
+	return rules < 0 ? error_errno(err, errno, "create a landlock ruleset") : rules;
+}
+
+static int landlock_enter(int rules, struct warren_error *err)
+{
+	if (syscall(SYS_landlock_restrict_self, rules, 0) < 0)
+		return error_errno(err, errno, "enter the landlock ruleset");
+	return 0;
+}
+
 int landlock_restrict(const char *const *dirs, struct warren_error *err)
 {
 	unsigned abi = landlock_version(), v = abi < NEWEST ? abi : NEWEST;
@@ -74,17 +91,38 @@ int landlock_restrict(const char *const *dirs, struct warren_error *err)
 
 	if (abi == 0)
 		return 1;
-	rules = (int)syscall(SYS_landlock_create_ruleset, &versions[v].can,
-			     versions[v].size, 0);
+	rules = landlock_create(&versions[v].can, versions[v].size, err);
 	if (rules < 0)
-		return error_errno(err, errno, "create a landlock ruleset");
+		return rules;
 	for (; *dirs; dirs++) {
-		int r = landlock_allow(rules, *dirs, versions[v].can.fs, err);
+		int r = landlock_allow(rules, *dirs, ALLOWED & versions[v].can.fs, err);
 
 		if (r < 0)
 			return r;
 	}
-	if (syscall(SYS_landlock_restrict_self, rules, 0) < 0)
-		return error_errno(err, errno, "enter the landlock ruleset");
-	return 0;
+	return landlock_enter(rules, err);
+}
+
+int landlock_restrict_files(const char *const *dirs, struct warren_error *err)
+{
+	unsigned abi = landlock_version(), v = abi < NEWEST ? abi : NEWEST;
+	struct ruleset can = versions[v].can;
+	AUTO_CLOSE int rules = -1;
+
+	if (abi == 0)
+		return 1;
+	can.net = 0;
+	rules = landlock_create(&can, versions[v].size, err);
+	if (rules < 0)
+		return rules;
+	for (; *dirs; dirs++) {
+		struct warren_error why = WARREN_ERROR_INIT;
+		int r = landlock_allow(rules, *dirs, ALLOWED_READ, &why);
+
+		if (r < 0 && r != -ENOENT && r != -EACCES) {
+			*err = why;
+			return r;
+		}
+	}
+	return landlock_enter(rules, err);
 }

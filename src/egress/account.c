@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* account.c - a bucket of tokens, and counters */
+#include "egress/account.h"
+
+static uint64_t account_burst(const struct account *a)
+{
+	uint64_t burst = a->limits.bytes_per_second / 1000 * ACCOUNT_BURST_MS;
+
+	return burst > ACCOUNT_BURST_MIN ? burst : ACCOUNT_BURST_MIN;
+}
+
+static void account_fill(struct account *a, uint64_t now)
+{
+	uint64_t rate = a->limits.bytes_per_second, ms = now - a->filled, more;
+
+	if (now <= a->filled)
+		return;
+	ms = ms < 1000 ? ms : 1000; /* the bucket is full after less */
+	more = rate / 1000 * ms + rate % 1000 * ms / 1000;
+	if (more == 0)
+		return; /* so that a small rate is not rounded to nothing */
+	a->filled = now;
+	a->tokens += more;
+	if (a->tokens > account_burst(a))
+		a->tokens = account_burst(a);
+}
+
+void account_set_limits(struct account *a, const struct policy_limits *limits,
+			uint64_t now)
+{
+	a->limits = *limits;
+	a->tokens = account_burst(a);
+	a->filled = now;
+}
+
+static uint64_t account_total(const struct account *a)
+{
+	return a->usage.bytes_in + a->usage.bytes_out;
+}
+
+bool account_is_exhausted(const struct account *a)
+{
+	return a->limits.total_bytes && account_total(a) >= a->limits.total_bytes;
+}
+
+uint64_t account_allowance(struct account *a, uint64_t want, uint64_t now)
+{
+	if (a->limits.total_bytes) {
+		uint64_t left = account_is_exhausted(a)
+					? 0
+					: a->limits.total_bytes - account_total(a);
+
+		want = want < left ? want : left;
+	}
+	if (!a->limits.bytes_per_second)
+		return want;
+	account_fill(a, now);
+	return want < a->tokens ? want : a->tokens;
+}
+
+void account_add(struct account *a, uint64_t in, uint64_t out)
+{
+	uint64_t all = in + out;
+
+	a->usage.bytes_in += in;
+	a->usage.bytes_out += out;
+	a->tokens = a->tokens > all ? a->tokens - all : 0;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress_internal.h - sandboxes and flows, shared by the files of this folder */
+#ifndef EGRESS_EGRESS_INTERNAL_H
+#define EGRESS_EGRESS_INTERNAL_H
+
+#include "base/list.h"
+#include "egress/account.h"
+#include "egress/egress.h"
+#include "egress/end.h"
+#include "egress/names.h"
+#include "egress/pipes.h"
+#include "egress/record.h"
+#include "egress/resolver.h"
+#include "network/client_hello.h"
+#include "network/decide.h"
+#include "network/socks.h"
+
+#define EGRESS_BUCKETS     1024
+#define EGRESS_SCRATCH     (64U << 10)
+#define EGRESS_LOOKUPS_MAX 64 /* names that a sandbox has resolved at a time */
+
+#define EGRESS_PORT_DNS   53
+#define EGRESS_PORT_PROXY 3128
+#define EGRESS_PORT_SOCKS 1080
+
+/* Times, in ms. */
+#define EGRESS_CONNECT_MS 10000
+#define EGRESS_FIRST_MS   10000 /* for the first bytes of a client */
+#define EGRESS_DOOMED_MS  250   /* the same, if they cannot change the decision */
+#define EGRESS_DNS_MS     10000 /* for the next query over TCP */
+#define EGRESS_LINGER_MS  2000  /* for the client to read our last answer */
+
+struct egress {
+	struct net_loop *loop;
+	struct egress_options options;
+	struct resolver *resolver;
+	struct pipes *pipes;
+	struct egress_sandbox *buckets[EGRESS_BUCKETS];
+	struct egress_sandbox *changed; /* whose usage has changed */
+	char scratch[EGRESS_SCRATCH];   /* for one callback at a time */
+};
+
+struct egress_sandbox {
+	struct egress_sandbox *next, **prev;                 /* in a bucket */
+	struct egress_sandbox *changed_next, **changed_prev; /* NULL: not changed */
+	struct egress *egress;
+	char id[16];
+	char *policy_text; /* to recognise a change to the same policy */
+	size_t policy_len;
+	struct policy policy;
+	struct policy_index *index;
+	int tcp, udp;
+	struct loop_watch *tcp_watch, *udp_watch;
+	struct loop_timer *timer; /* continues what had to wait: flows, accept(2) */
+	struct loop_task cut;     /* all bytes are used: resets all flows */
+	struct names *names;
+	struct account account;
+	struct record record;
+	struct egress_flow *flows;
+	size_t n_flows, n_waiting, n_lookups;
+	struct egress_flow *lookups, **lookups_tail; /* flows that wait for a lookup */
+	struct dns_op *dns_ops;
+	char *dns_denied; /* the last name that was denied; it is asked for twice */
+};
+
+/*
+ * The state of a flow. The state of its upstream is separate: a flow in FLOW_OPEN has one
+ * if its policy allows every form that the flow can take.
+ */
+enum egress_flow_state {
+	/* The client speaks SOCKS to us; then FLOW_OPEN. */
+	EGRESS_FLOW_SOCKS,
+	/* The client speaks DNS to us, until it ends. */
+	EGRESS_FLOW_DNS,
+	/* The destination is known, and nothing was forwarded. Collects the first bytes
+	 * of the client; then FLOW_RAW, FLOW_HTTP or a reset. */
+	EGRESS_FLOW_OPEN,
+	/* Allowed; all bytes are forwarded as they are. */
+	EGRESS_FLOW_RAW,
+	/* Each request is judged and written anew (http_flow.c). A CONNECT leads to
+	 * FLOW_OPEN, an accepted upgrade to FLOW_RAW. */
+	EGRESS_FLOW_HTTP,
+	/* The last answer was sent. What the client sends is discarded until it closes.
+	 */
+	EGRESS_FLOW_LINGER,
+	EGRESS_FLOW_STATES,
+};
+
+enum upstream_state {
+	UPSTREAM_NONE,
+	UPSTREAM_RESOLVING,
+	UPSTREAM_CONNECTING,
+	UPSTREAM_READY,
+};
+
+/* How a client wants to know whether its destination was reached. */
+enum front_owed {
+	FRONT_OWES_NOTHING,
+	FRONT_OWES_CONNECT,
+	FRONT_OWES_SOCKS,
+};
+
+struct http_flow;
+
+struct egress_flow {
+	struct egress_flow *next, **prev;
+	struct egress_sandbox *sandbox;
+	enum egress_flow_state state;
+	enum upstream_state upstream;
+	enum front_owed reply; /* owed to the client */
+	struct end client, server;
+	struct loop_timer *timer;
+	struct loop_task task; /* frees the flow */
+	bool over;             /* only its memory is left */
+	bool waiting;          /* for tokens */
+	bool doomed;           /* will be denied, whatever the first bytes are */
+	bool server_spoke;     /* before the client did */
+	uint32_t number;       /* of the destination's name; 0: none */
+
+	/*
+	 * What was judged last: the destination, and what the client does there. `q.host`
+	 * is in @name, `q.method` and `q.path` are in their own memory.
+	 */
+	struct request q;
+	char *name, *method, *path;
+	char *shown; /* a name that the client showed for an address */
+
+	/* upstream.c */
+	struct resolver_query *query;
+	struct egress_flow *lookup_next, **lookup_prev; /* while it waits for its turn */
+	union resolver_address *addresses;              /* judged; to try in this order */
+	size_t n_addresses, at_address;
+
+	struct buf first; /* bytes of the client that were not forwarded yet */
+	size_t first_fed; /* of them, those that @hello has seen */
+	struct client_hello *hello;
+	struct socks *socks;
+	struct http_flow *http;
+	struct dns_op *dns_op;
+	struct pipe_pair *pipe_out, *pipe_in; /* while relay.c splices */
+
+	uint64_t since, bytes_in, bytes_out;
+};
+
+/* ---------------------------------------------------------------------- egress.c */
+
+void egress_usage_changed(struct egress_sandbox *sb);
+/* Count bytes that were read from the server (in) or for it (out). */
+void egress_count(struct egress_flow *f, uint64_t in, uint64_t out);
+/* How much may be read now; 0: the flow is resumed later. */
+size_t egress_allowance(struct egress_flow *f, size_t want);
+/* Record a denial; @why, if not NULL, instead of the text of the decision. */
+void egress_denied(struct egress_sandbox *sb, const struct request *q,
+		   const struct decision *d, const char *why);
+
+/* ------------------------------------------------------------------------ flow.c */
+
+/* Serve an accepted connection. Takes @fd. */
+void egress_flow_accept(struct egress_sandbox *sb, int fd);
+/* Close both sockets. The memory is freed later; @f->over is set. */
+void egress_flow_end(struct egress_flow *f);
+/* The same, but the client sees a reset. */
+void egress_flow_reset(struct egress_flow *f);
+/* Deny @q and reset. */
+void egress_flow_deny(struct egress_flow *f, const struct request *q,
+		      const struct decision *d, const char *why);
+/* Send queued bytes, then discard what the client sends until it closes. */
+void egress_flow_linger(struct egress_flow *f);
+void egress_flow_set_timer(struct egress_flow *f, uint64_t ms); /* 0: none */
+/* Watch the events that the state needs. */
+void egress_flow_update(struct egress_flow *f);
+bool egress_flow_wants_server(const struct egress_flow *f);
+/* The flow may read again. */
+void egress_flow_resume(struct egress_flow *f);
+/*
+ * Set the destination. An address that stands for a name becomes that name. False: it
+ * stands for none, or there is no memory.
+ */
+bool egress_flow_set_host(struct egress_flow *f, const struct host *h, uint16_t port);
+/* The destination is known: judge it as far as possible, and go on. */
+void egress_flow_open(struct egress_flow *f);
+/* Judge again by a new policy. */
+void egress_flow_judge_again(struct egress_flow *f);
+/* Remember what the client does, for egress_flow_judge_again(). False: no memory. */
+bool egress_flow_set_request(struct egress_flow *f, const char *method, const char *path);
+/* What upstream.c found. */
+void egress_flow_connected(struct egress_flow *f);
+void egress_flow_unreachable(struct egress_flow *f, int status, const char *why);
+void egress_flow_address_denied(struct egress_flow *f, const struct request *q,
+				const struct decision *d);
+
+/* -------------------------------------------------------------------- upstream.c */
+
+/* Resolve and connect to the destination of @f->q, as far as addresses are allowed. */
+void upstream_start(struct egress_flow *f);
+/* A lookup of the sandbox is done: the next flow has its turn. */
+void upstream_lookup_done(struct egress_sandbox *sb);
+/* Close the upstream, or what has begun of it. */
+void upstream_stop(struct egress_flow *f);
+
+/* ----------------------------------------------------------------------- front.c */
+
+void front_socks_read(struct egress_flow *f);
+/* Answer the client of a proxy: @status of HTTP, 200 for success. */
+void front_reply(struct egress_flow *f, int status, const char *why);
+
+/* ----------------------------------------------------------------------- relay.c */
+
+void relay_from_client(struct egress_flow *f);
+/* Bytes that relay.c has read from the server, and could not send yet. */
+void relay_push_client(struct egress_flow *f);
+void relay_on_server(struct egress_flow *f, unsigned events);
+/* Forward the first bytes, and begin. */
+void relay_start(struct egress_flow *f);
+void relay_done(struct egress_flow *f);
+
+/* ------------------------------------------------------------------- http_flow.c */
+
+/* @proxy: the requests name their hosts. */
+bool http_flow_start(struct egress_flow *f, bool proxy);
+void http_flow_from_client(struct egress_flow *f);
+void http_flow_from_server(struct egress_flow *f);
+/* The server does not accept more of the request. */
+void http_flow_server_broken(struct egress_flow *f);
+bool http_flow_wants_client(const struct egress_flow *f);
+void http_flow_connected(struct egress_flow *f);
+/* Answer with @status and a text, and close. */
+void http_flow_fail(struct egress_flow *f, int status, const char *why);
+void http_flow_free(struct egress_flow *f);
+
+/* ------------------------------------------------------------------ dns_server.c */
+
+void dns_server_on_udp(void *ctx, unsigned events);
+void dns_server_read_tcp(struct egress_flow *f);
+/* The flow ends: its query must not be answered. */
+void dns_server_forget(struct egress_flow *f);
+/* The sandbox ends: the same for all its queries. */
+void dns_server_stop(struct egress_sandbox *sb);
+
+#endif /* EGRESS_EGRESS_INTERNAL_H */

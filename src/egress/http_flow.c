@@ -1,0 +1,640 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * http_flow.c - HTTP/1: each request is judged and written anew
+ *
+ * Requests are handled one after another: the next one is parsed when the response to the
+ * last one is complete. So a refusal comes in its place among the responses, and the
+ * response to an upgrade is recognised. What the client sends in the meantime waits.
+ *
+ * A request is written from its parsed form, with a single Host and its own framing, so
+ * the server cannot read another request than the one that was judged. Responses are
+ * forwarded as they are; they are parsed to find their ends.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "egress/egress_internal.h"
+#include "network/request_flow.h"
+
+#define HTTP_FLOW_READ 65536U /* bytes of a client that wait */
+
+struct http_flow {
+	struct request_flow parser;
+	struct buf pending; /* bytes of the client that were not parsed yet */
+	size_t pending_off;
+	struct buf unsent; /* a request that waits for the connection */
+	struct buf head;   /* of a response */
+	size_t head_scanned;
+	struct http_body body; /* of a response */
+	bool proxy;            /* each request names its host */
+	bool busy; /* a request was allowed, and its response is not complete */
+	bool request_done, response_done;
+	bool in_body;   /* the head of the response was forwarded */
+	bool is_head;   /* the response has no body */
+	bool websocket; /* the request asks for it */
+	bool close;     /* after this response */
+	bool broken;    /* the server accepts no more of the request */
+};
+
+void http_flow_free(struct egress_flow *f)
+{
+	struct http_flow *h = f->http;
+
+	if (!h)
+		return;
+	request_flow_done(&h->parser);
+	buf_done(&h->pending);
+	buf_done(&h->unsent);
+	buf_done(&h->head);
+	free(h);
+	f->http = NULL;
+}
+
+/* ------------------------------------------------------------------------ refusals */
+
+static const char *http_flow_phrase(int status)
+{
+	static const struct {
+		int status;
+		const char *phrase;
+	} phrases[] = {
+		{ 400, "Bad Request" },
+		{ 403, "Forbidden" },
+		{ 405, "Method Not Allowed" },
+		{ 421, "Misdirected Request" },
+		{ 431, "Request Header Fields Too Large" },
+		{ 501, "Not Implemented" },
+		{ 502, "Bad Gateway" },
+		{ 503, "Service Unavailable" },
+		{ 504, "Gateway Timeout" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(phrases); i++)
+		if (phrases[i].status == status)
+			return phrases[i].phrase;
+	return "Error";
+}
+
+void http_flow_fail(struct egress_flow *f, int status, const char *why)
+{
+	AUTO_BUF struct buf out = BUF_INIT(8192);
+	int r;
+
+	/* Within a response, another one cannot begin. */
+	if (f->http && (f->http->in_body || f->http->head.len)) {
+		egress_flow_reset(f);
+		return;
+	}
+	buf_printf(&out,
+		   "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\n"
+		   "Content-Length: %zu\r\nConnection: close\r\nX-Warren: refused\r\n\r\n"
+		   "warren: %s\n",
+		   status, http_flow_phrase(status), strlen(why) + 9, why);
+	r = out.failed ? -ENOMEM : end_write(&f->client, out.data, out.len);
+	if (r < 0)
+		egress_flow_reset(f);
+	else
+		egress_flow_linger(f);
+}
+
+static void http_flow_deny(struct egress_flow *f, const struct request *q,
+			   const struct decision *d)
+{
+	AUTO_BUF struct buf text = BUF_INIT(4096);
+
+	egress_denied(f->sandbox, q, d, NULL);
+	decision_text(q, d, &text);
+	http_flow_fail(f, 403, text.failed ? "denied by policy" : text.data);
+}
+
+/* ------------------------------------------------------------------------ requests */
+
+static bool http_flow_drops(const struct http_head *head, const char *name)
+{
+	static const char *const names[] = {
+		"host",
+		"connection",
+		"proxy-connection",
+		"keep-alive",
+		"proxy-authorization",
+		"proxy-authenticate",
+		"te",
+		"trailer",
+		"transfer-encoding",
+		"content-length",
+		"upgrade",
+		"http2-settings",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcasecmp(name, names[i]) == 0)
+			return true;
+	/* What the client calls a matter of this connection. */
+	for (size_t i = 0; i < head->n_fields; i++)
+		if (strcasecmp(head->fields[i].name, "connection") == 0 &&
+		    http_list_has(head->fields[i].value, name))
+			return true;
+	return false;
+}
+
+static void http_flow_put_host(const struct request *q, uint16_t usual, struct buf *out)
+{
+	char text[HOST_TEXT_SIZE];
+
+	host_text(&q->host, text);
+	buf_printf(out,
+		   q->host.kind == HOST_NET && strchr(text, ':') ? "Host: [%s]"
+								 : "Host: %s",
+		   text);
+	if (q->port != usual)
+		buf_printf(out, ":%u", q->port);
+	buf_puts(out, "\r\n");
+}
+
+static void http_flow_put_head(const struct http_flow *h, struct buf *out)
+{
+	const struct http_head *head = &h->parser.head;
+	const char *target = head->target;
+
+	buf_printf(out, "%s %s", head->method,
+		   target[0] == '/' || target[0] == '*' ? "" : "/");
+	buf_printf(out, "%s HTTP/1.%u\r\n", target, head->minor ? 1U : 0U);
+	http_flow_put_host(&h->parser.request, h->parser.tls ? 443 : 80, out);
+	for (size_t i = 0; i < head->n_fields; i++)
+		if (!http_flow_drops(head, head->fields[i].name))
+			buf_printf(out, "%s: %s\r\n", head->fields[i].name,
+				   head->fields[i].value);
+	if (head->chunked)
+		buf_puts(out, "Transfer-Encoding: chunked\r\n");
+	else if (head->has_length)
+		buf_printf(out, "Content-Length: %ju\r\n", (uintmax_t)head->length);
+	if (h->websocket)
+		buf_puts(out, "Connection: Upgrade\r\nUpgrade: websocket\r\n");
+	else if (h->close)
+		buf_puts(out, "Connection: close\r\n");
+	else if (head->minor == 0)
+		buf_puts(out, "Connection: keep-alive\r\n");
+	buf_puts(out, "\r\n");
+}
+
+/* Send a part of the request, or keep it until there is a connection. */
+static void http_flow_send(struct egress_flow *f, const char *data, size_t n)
+{
+	struct http_flow *h = f->http;
+
+	if (h->broken || n == 0)
+		return;
+	egress_count(f, 0, n);
+	if (f->upstream != UPSTREAM_READY)
+		buf_add(&h->unsent, data, n);
+	else if (end_write(&f->server, data, n) < 0)
+		http_flow_server_broken(f);
+}
+
+void http_flow_server_broken(struct egress_flow *f)
+{
+	f->http->broken = f->http->close = true;
+	free(f->server.queue);
+	f->server.queue = NULL;
+	f->server.queue_len = f->server.queue_off = 0;
+}
+
+/* A proxy's next request may be for another host. */
+static bool http_flow_same_host(const struct egress_flow *f, const struct request *q)
+{
+	return f->q.port == q->port && f->q.host.kind == q->host.kind &&
+	       (f->q.host.kind != HOST_NAME || f->name) &&
+	       host_compare(&f->q.host, &q->host) == 0;
+}
+
+/* Make @q the request that the flow is about. False: the flow has ended. */
+static bool http_flow_adopt(struct egress_flow *f, const struct request *q)
+{
+	bool same = http_flow_same_host(f, q);
+
+	if (!same) {
+		upstream_stop(f);
+		if (!egress_flow_set_host(f, &q->host, q->port)) {
+			http_flow_fail(f, 502, "the host has no name");
+			return false;
+		}
+	}
+	f->q.protocol = q->protocol;
+	if (!egress_flow_set_request(f, q->method, q->path)) {
+		egress_flow_reset(f);
+		return false;
+	}
+	return true;
+}
+
+/* A request for a host was parsed. False: stop parsing. */
+static bool http_flow_request(struct egress_flow *f)
+{
+	struct http_flow *h = f->http;
+	const struct http_head *head = &h->parser.head;
+	AUTO_BUF struct buf out = BUF_INIT(2U * REQUEST_HEAD_MAX);
+	struct decision d;
+
+	if (!http_flow_adopt(f, &h->parser.request))
+		return false;
+	policy_decide(f->sandbox->index, &f->q, &d);
+	if (!d.allowed) {
+		http_flow_deny(f, &f->q, &d);
+		return false;
+	}
+	record_use(&f->sandbox->record, &f->q);
+	h->busy = true;
+	h->request_done = h->response_done = h->in_body = false;
+	h->is_head = strcmp(head->method, "HEAD") == 0;
+	h->websocket = h->parser.websocket;
+	h->close = head->close || (head->minor == 0 && !head->keep_alive);
+	http_flow_put_head(h, &out);
+	if (out.failed) {
+		http_flow_fail(f, 431, "the header is too long");
+		return false;
+	}
+	http_flow_send(f, out.data, out.len);
+	if (f->upstream == UPSTREAM_READY) {
+		egress_flow_set_timer(f, 0);
+		return true;
+	}
+	if (f->upstream == UPSTREAM_NONE)
+		upstream_start(f);
+	return !f->over && f->state == EGRESS_FLOW_HTTP && f->upstream == UPSTREAM_READY;
+}
+
+/* From here on, the connection is a tunnel: its content is judged anew. */
+static void http_flow_tunnel(struct egress_flow *f)
+{
+	struct http_flow *h = f->http;
+	struct request q = h->parser.request;
+	bool known;
+
+	buf_add(&f->first, h->pending.data ? h->pending.data + h->pending_off : "",
+		h->pending.len - h->pending_off);
+	upstream_stop(f);
+	known = egress_flow_set_host(f, &q.host, q.port);
+	(void)egress_flow_set_request(f, NULL, NULL);
+	f->reply = FRONT_OWES_CONNECT;
+	http_flow_free(f);
+	if (known && !f->first.failed)
+		egress_flow_open(f);
+	else
+		front_reply(f, 502, "the host has no name");
+}
+
+static void http_flow_body(struct egress_flow *f)
+{
+	const struct request_flow *p = &f->http->parser;
+	char size[24];
+
+	if (!p->head.chunked) {
+		http_flow_send(f, p->piece, p->piece_len);
+		return;
+	}
+	(void)snprintf(size, sizeof(size), "%zx\r\n", p->piece_len);
+	http_flow_send(f, size, strlen(size));
+	http_flow_send(f, p->piece, p->piece_len);
+	http_flow_send(f, "\r\n", 2);
+}
+
+static void http_flow_next(struct egress_flow *f);
+
+static void http_flow_request_end(struct egress_flow *f)
+{
+	struct http_flow *h = f->http;
+
+	if (h->parser.head.chunked)
+		http_flow_send(f, "0\r\n\r\n", 5);
+	h->request_done = true;
+	http_flow_next(f);
+}
+
+/* One event of the parser. False: stop parsing for now. */
+static bool http_flow_event(struct egress_flow *f, enum flow_event event)
+{
+	struct http_flow *h = f->http;
+
+	switch (event) {
+	case FLOW_HEAD:
+		if (!h->parser.connect)
+			return http_flow_request(f);
+		http_flow_tunnel(f);
+		return false;
+	case FLOW_BODY:
+		http_flow_body(f);
+		return true;
+	case FLOW_END:
+		http_flow_request_end(f);
+		return false; /* http_flow_next() goes on */
+	case FLOW_REFUSED:
+		egress_denied(f->sandbox, &f->q, &(struct decision){ 0 }, h->parser.why);
+		http_flow_fail(f, h->parser.status, h->parser.why);
+		return false;
+	case FLOW_MORE:
+		break;
+	}
+	return false;
+}
+
+/* Whether bytes of the client may be parsed now. */
+static bool http_flow_may_parse(const struct egress_flow *f)
+{
+	const struct http_flow *h = f->http;
+
+	if (f->over || f->state != EGRESS_FLOW_HTTP)
+		return false;
+	return !h->busy || (!h->request_done && f->upstream == UPSTREAM_READY);
+}
+
+static void http_flow_parse(struct egress_flow *f)
+{
+	struct http_flow *h = f->http;
+	bool more = true;
+
+	while (more && http_flow_may_parse(f)) {
+		enum flow_event event = FLOW_MORE;
+		size_t left = h->pending.len - h->pending_off;
+
+		h->pending_off += request_flow_feed(
+			&h->parser, left ? h->pending.data + h->pending_off : "", left,
+			&event);
+		more = http_flow_event(f, event);
+	}
+	/* After a CONNECT, the flow may even speak HTTP again, with another parser. */
+	if (f->over || f->http != h || h->pending_off < h->pending.len)
+		return;
+	/* Everything was parsed: an idle connection needs no buffer. */
+	buf_done(&h->pending);
+	h->pending = (struct buf)BUF_INIT(HTTP_FLOW_READ);
+	h->pending_off = 0;
+}
+
+/* Request and response are complete, or the response makes the rest pointless. */
+static void http_flow_next(struct egress_flow *f)
+{
+	struct http_flow *h = f->http;
+
+	if (!h->response_done || (!h->request_done && !h->close))
+		return;
+	if (h->close || f->client.ended) {
+		egress_flow_linger(f);
+		return;
+	}
+	h->busy = false;
+	(void)egress_flow_set_request(f, NULL, NULL);
+	http_flow_parse(f);
+}
+
+bool http_flow_wants_client(const struct egress_flow *f)
+{
+	const struct http_flow *h = f->http;
+
+	return h->pending_off == h->pending.len && !end_has_queue(&f->server) &&
+	       !end_has_queue(&f->client) && (!h->busy || f->upstream == UPSTREAM_READY);
+}
+
+void http_flow_from_client(struct egress_flow *f)
+{
+	struct http_flow *h = f->http;
+	size_t want = egress_allowance(f, HTTP_FLOW_READ);
+	char *at;
+	ssize_t n;
+
+	if (want == 0)
+		return;
+	at = buf_reserve(&h->pending, want);
+	n = at ? end_read(&f->client, at, want) : -ENOMEM;
+	if (n == -EAGAIN)
+		return;
+	if (n < 0) {
+		egress_flow_reset(f);
+		return;
+	}
+	if (n == 0) {
+		/* What was asked for completely is still answered. */
+		if (!h->busy || !h->request_done)
+			egress_flow_end(f);
+		return;
+	}
+	h->pending.len += (size_t)n;
+	http_flow_parse(f);
+}
+
+void http_flow_connected(struct egress_flow *f)
+{
+	struct http_flow *h = f->http;
+
+	if (h->unsent.failed ||
+	    (h->unsent.len && end_write(&f->server, h->unsent.data, h->unsent.len) < 0)) {
+		http_flow_fail(f, 502, "the server closed the connection");
+		return;
+	}
+	buf_done(&h->unsent);
+	h->unsent = (struct buf)BUF_INIT(2U * REQUEST_HEAD_MAX);
+	http_flow_parse(f);
+}
+
+/* ----------------------------------------------------------------------- responses */
+
+/* How the body of a response ends. */
+static void http_flow_frame(struct http_flow *h, const struct http_head *r)
+{
+	enum http_body_kind kind = HTTP_BODY_UNTIL_CLOSE;
+
+	if (h->is_head || r->status == 204 || r->status == 304)
+		kind = HTTP_BODY_NONE;
+	else if (r->chunked)
+		kind = HTTP_BODY_CHUNKED;
+	else if (r->has_length)
+		kind = HTTP_BODY_LENGTH;
+	http_body_init(&h->body, kind, r->length);
+	h->in_body = true;
+	if (r->close || (r->minor == 0 && !r->keep_alive) ||
+	    kind == HTTP_BODY_UNTIL_CLOSE)
+		h->close = true;
+}
+
+/* The server has accepted an upgrade: the rest of the connection is not HTTP. */
+static void http_flow_upgrade(struct egress_flow *f, const char *rest, size_t n)
+{
+	struct http_flow *h = f->http;
+
+	egress_count(f, n, 0);
+	buf_done(&f->first);
+	f->first = (struct buf)BUF_INIT(HTTP_FLOW_READ);
+	buf_add(&f->first, h->pending.data ? h->pending.data + h->pending_off : "",
+		h->pending.len - h->pending_off);
+	http_flow_free(f);
+	f->state = EGRESS_FLOW_RAW;
+	if (f->first.failed || (n && end_write(&f->client, rest, n) < 0))
+		egress_flow_reset(f);
+	else
+		relay_start(f);
+}
+
+/*
+ * Parse the head of a response in @h->head, of which @n bytes are the head, and forward
+ * it. False: the flow has ended, or is not HTTP any more.
+ */
+static bool http_flow_response(struct egress_flow *f, size_t n)
+{
+	struct http_flow *h = f->http;
+	AUTO_BUF struct buf copy = BUF_INIT(REQUEST_HEAD_MAX + EGRESS_SCRATCH);
+	AUTO_FREE struct http_head *r = malloc(sizeof(*r));
+
+	buf_add(&copy, h->head.data, h->head.len);
+	if (!r || copy.failed || http_head_response(h->head.data, n, r) != 0 ||
+	    r->status < 100 || (r->status == 101 && !h->websocket)) {
+		h->head.len = 0;
+		http_flow_fail(f, 502, "the response of the server is malformed");
+		return false;
+	}
+	if (end_write(&f->client, copy.data, n) < 0) {
+		egress_flow_end(f);
+		return false;
+	}
+	if (r->status == 101) {
+		http_flow_upgrade(f, copy.data + n, copy.len - n);
+		return false;
+	}
+	if (r->status >= 200)
+		http_flow_frame(h, r);
+	return true;
+}
+
+/* Forward what belongs to the body. Returns how much, or -1 if it is malformed. */
+static ssize_t http_flow_response_body(struct egress_flow *f, const char *data, size_t n)
+{
+	struct http_flow *h = f->http;
+	size_t used = 0;
+
+	while (!h->body.done && used < n) {
+		const char *piece;
+		size_t len;
+		long took = http_body_take(&h->body, data + used, n - used, &piece, &len);
+
+		if (took < 0)
+			return -1;
+		used += (size_t)took;
+	}
+	if (used && end_write(&f->client, data, used) < 0)
+		return -1;
+	return (ssize_t)used;
+}
+
+/* Bytes of the server, while a response is expected. Returns how many were used. */
+static ssize_t http_flow_respond(struct egress_flow *f, const char *data, size_t n)
+{
+	struct http_flow *h = f->http;
+	size_t before = h->head.len;
+	long len;
+
+	if (h->in_body)
+		return http_flow_response_body(f, data, n);
+	buf_add(&h->head, data, n);
+	len = h->head.failed
+		      ? -1
+		      : http_head_find(h->head.data, h->head.len, &h->head_scanned);
+	if (len < 0) {
+		h->head.len = 0;
+		http_flow_fail(f, 502, "the response of the server is malformed");
+		return -1;
+	}
+	if (len == 0)
+		return (ssize_t)n;
+	if (!http_flow_response(f, (size_t)len))
+		return -1;
+	h->head.len = 0;
+	h->head_scanned = 0;
+	return (ssize_t)((size_t)len - before);
+}
+
+static void http_flow_response_end(struct egress_flow *f)
+{
+	struct http_flow *h = f->http;
+
+	buf_done(&h->head);
+	h->head = (struct buf)BUF_INIT(REQUEST_HEAD_MAX + EGRESS_SCRATCH);
+	h->in_body = false;
+	h->response_done = true;
+	http_flow_next(f);
+}
+
+static void http_flow_server_end(struct egress_flow *f)
+{
+	struct http_flow *h = f->http;
+
+	if (h->busy && h->in_body && h->body.kind == HTTP_BODY_UNTIL_CLOSE)
+		http_flow_response_end(f);
+	else if (!h->busy)
+		egress_flow_linger(f); /* an idle connection: the client connects again */
+	else
+		http_flow_fail(f, 502, "the server closed the connection");
+}
+
+void http_flow_from_server(struct egress_flow *f)
+{
+	struct egress *e = f->sandbox->egress;
+	size_t want = egress_allowance(f, EGRESS_SCRATCH), at = 0;
+	ssize_t n = want ? end_read(&f->server, e->scratch, want) : -EAGAIN;
+
+	if (n == -EAGAIN)
+		return;
+	if (n <= 0) {
+		http_flow_server_end(f);
+		return;
+	}
+	egress_count(f, (size_t)n, 0);
+	while (!f->over && f->state == EGRESS_FLOW_HTTP && at < (size_t)n) {
+		struct http_flow *h = f->http;
+		ssize_t used = -1;
+
+		/* Bytes that belong to no request would be taken for the next response.
+		 */
+		if (h->busy && !h->response_done)
+			used = http_flow_respond(f, e->scratch + at, (size_t)n - at);
+		if (used < 0) {
+			if (!f->over && f->state == EGRESS_FLOW_HTTP)
+				egress_flow_reset(f);
+			return;
+		}
+		at += (size_t)used;
+		if (h->in_body && h->body.done)
+			http_flow_response_end(f);
+	}
+}
+
+/* ----------------------------------------------------------------------- beginning */
+
+bool http_flow_start(struct egress_flow *f, bool proxy)
+{
+	struct http_flow *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return false;
+	*h = (struct http_flow){ .parser = REQUEST_FLOW_INIT,
+				 .pending = BUF_INIT(HTTP_FLOW_READ),
+				 .unsent = BUF_INIT(2U * REQUEST_HEAD_MAX),
+				 .head = BUF_INIT(REQUEST_HEAD_MAX + EGRESS_SCRATCH),
+				 .proxy = proxy };
+	if (!proxy) {
+		h->parser.host = &f->q.host;
+		h->parser.port = f->q.port;
+	}
+	f->http = h;
+	f->state = EGRESS_FLOW_HTTP;
+	f->q.protocol = proxy ? 0 : RULE_HTTP;
+	if (f->upstream == UPSTREAM_NONE)
+		egress_flow_set_timer(f, EGRESS_FIRST_MS);
+	/* The bytes that were classified are the first of the first request. */
+	h->pending.max = f->first.len > HTTP_FLOW_READ ? f->first.len : HTTP_FLOW_READ;
+	buf_add(&h->pending, f->first.data ? f->first.data : "", f->first.len);
+	buf_done(&f->first);
+	f->first = (struct buf)BUF_INIT(HTTP_FLOW_READ * 2);
+	if (h->pending.len)
+		http_flow_parse(f);
+	return true;
+}
