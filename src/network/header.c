@@ -468,13 +468,7 @@ int rule_expand_header(const struct policy *p, const struct rule_header *h,
 	return 0;
 }
 
-void policy_write_secrets(const struct policy *p, struct json *j, const char *key)
+bool policy_has_secret(const struct policy *p, const char *name)
 {
-	json_open(j, key, '{');
-	policy_write(p, j, "policy");
-	json_open(j, "secrets", '{');
-	for (size_t i = 0; i < p->n_secrets; i++)
-		json_str(j, p->secrets[i].name, p->secrets[i].value);
-	json_close(j, '}');
-	json_close(j, '}');
+	return header_find_secret(p, name, strlen(name)) != NULL;
 }

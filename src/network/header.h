@@ -93,8 +93,10 @@ void policy_secrets_done(struct policy *p);
 int rule_expand_header(const struct policy *p, const struct rule_header *h,
 		       struct buf *out) MUST_CHECK;
 
+bool policy_has_secret(const struct policy *p, const char *name);
 /*
- * Like policy_write(), with the values of all secrets. The caller wipes the output.
+ * Like policy_write(), with the values of all secrets in the additional field `secrets`.
+ * The caller wipes the output.
  */
 void policy_write_secrets(const struct policy *p, struct json *j, const char *key);
 

@@ -524,11 +524,10 @@ static void policy_write_rules(const struct rules *rules, struct json *j, const 
 	json_close(j, ']');
 }
 
-void policy_write(const struct policy *p, struct json *j, const char *key)
+static void policy_write_fields(const struct policy *p, struct json *j)
 {
 	struct policy_limits limits = p->limits;
 
-	json_open(j, key, '{');
 	policy_write_rules(&p->allow, j, "allow");
 	policy_write_rules(&p->deny, j, "deny");
 	json_open(j, "limits", '{');
@@ -538,6 +537,23 @@ void policy_write(const struct policy *p, struct json *j, const char *key)
 		if (v)
 			json_u64(j, policy_limit_table[i].name, v);
 	}
+	json_close(j, '}');
+}
+
+void policy_write(const struct policy *p, struct json *j, const char *key)
+{
+	json_open(j, key, '{');
+	policy_write_fields(p, j);
+	json_close(j, '}');
+}
+
+void policy_write_secrets(const struct policy *p, struct json *j, const char *key)
+{
+	json_open(j, key, '{');
+	policy_write_fields(p, j);
+	json_open(j, "secrets", '{');
+	for (size_t i = 0; i < p->n_secrets; i++)
+		json_str(j, p->secrets[i].name, p->secrets[i].value);
 	json_close(j, '}');
 	json_close(j, '}');
 }

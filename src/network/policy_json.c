@@ -368,23 +368,58 @@ static int policy_read_limits(struct policy_reader *in, const json_t *value,
 	return 0;
 }
 
+static int policy_read_values(struct policy_reader *in, const json_t *value,
+			      struct warren_error *err)
+{
+	json_t *object = (json_t *)(uintptr_t)value, *child;
+	const char *key;
+
+	if (!json_is_object(value))
+		return error_set(err, EINVAL, "must be an object");
+	json_object_foreach(object, key, child)
+	{
+		const char *text = policy_word(child, err);
+
+		if (!text || policy_add_secret(in->policy, key, text, err) < 0)
+			return policy_at_key(err, key);
+	}
+	return 0;
+}
+
+/* The last one is not part of the schema: clients set secrets apart from policies. */
 static const struct policy_field policy_fields[] = {
 	{ "allow", policy_read_allow },
 	{ "deny", policy_read_deny },
 	{ "limits", policy_read_limits },
+	{ "secrets", policy_read_values },
 };
 
-int policy_read(const json_t *in, const char *at, struct policy *ret,
-		struct warren_error *err)
+#define N_FIELDS (ARRAY_SIZE(policy_fields) - 1)
+
+/* Whether all secrets in the headers have values. */
+static int policy_check_values(const struct policy *p, struct warren_error *err)
+{
+	AUTO_STRV char **names = NULL;
+	int r = policy_secret_names(p, &names, err);
+
+	for (size_t i = 0; r == 0 && names && names[i]; i++)
+		if (!policy_has_secret(p, names[i]))
+			r = error_set(err, EINVAL, "/secrets/%s: is missing", names[i]);
+	return r;
+}
+
+static int policy_read_whole(const json_t *in, const char *at, bool secrets,
+			     struct policy *ret, struct warren_error *err)
 {
 	AUTO_POLICY struct policy p = { 0 };
 	struct policy_reader reader = { .policy = &p };
 	struct warren_error why = WARREN_ERROR_INIT;
-	int r = policy_read_fields(&reader, in, policy_fields, ARRAY_SIZE(policy_fields),
-				   &why);
+	int r = policy_read_fields(&reader, in, policy_fields, N_FIELDS + secrets, &why);
 
 	if (r == 0)
 		r = policy_check_headers(&p, &why);
+	if (r == 0 && secrets)
+		r = policy_check_values(&p, &why);
 	if (r < 0)
 		return error_set(err, why.code, "%s%s%s", at,
 				 why.msg[0] == '/' || !*at ? "" : ": ", why.msg);
@@ -393,50 +428,14 @@ int policy_read(const json_t *in, const char *at, struct policy *ret,
 	return 0;
 }
 
-/* -------------------------------------------------------------------- with secrets */
-
-static int policy_read_values(const json_t *values, struct policy *p,
-			      struct warren_error *err)
+int policy_read(const json_t *in, const char *at, struct policy *ret,
+		struct warren_error *err)
 {
-	json_t *object = (json_t *)(uintptr_t)values, *child;
-	const char *key;
-
-	if (!json_is_object(values))
-		return error_set(err, EINVAL, "/secrets: must be an object");
-	json_object_foreach(object, key, child)
-	{
-		const char *value = policy_word(child, err);
-
-		if (!value || policy_add_secret(p, key, value, err) < 0) {
-			(void)policy_at_key(err, key);
-			return policy_at_key(err, "secrets");
-		}
-	}
-	return 0;
+	return policy_read_whole(in, at, false, ret, err);
 }
 
-int policy_read_secrets(const json_t *in, struct policy *ret, struct warren_error *err)
+int policy_read_secrets(const json_t *in, const char *at, struct policy *ret,
+			struct warren_error *err)
 {
-	AUTO_POLICY struct policy p = { 0 };
-	AUTO_STRV char **names = NULL;
-	const json_t *rules = json_object_get(in, "policy");
-	const json_t *values = json_object_get(in, "secrets");
-	int r;
-
-	if (!rules || !values || json_object_size(in) != 2)
-		return error_set(err, EINVAL,
-				 "must be an object with a policy and its secrets");
-	r = policy_read(rules, "/policy", &p, err);
-	if (r == 0)
-		r = policy_read_values(values, &p, err);
-	if (r == 0)
-		r = policy_secret_names(&p, &names, err);
-	for (size_t i = 0; r == 0 && names && names[i]; i++)
-		if (!json_object_get(values, names[i]))
-			r = error_set(err, EINVAL, "/secrets/%s: is missing", names[i]);
-	if (r < 0)
-		return r;
-	*ret = p;
-	p = (struct policy){ 0 };
-	return 0;
+	return policy_read_whole(in, at, true, ret, err);
 }

@@ -19,10 +19,11 @@
 int policy_read(const json_t *in, const char *at, struct policy *ret,
 		struct warren_error *err) MUST_CHECK;
 /*
- * Read the output of policy_write_secrets() (header.h), for the process that adds headers
- * to requests. Every secret that the policy names must have a value.
+ * Like policy_read(), for the process that adds headers to requests: the policy may also
+ * have the field `secrets`, as policy_write_secrets() (header.h) writes it. Every secret
+ * in a header must have a value.
  */
-int policy_read_secrets(const json_t *in, struct policy *ret,
+int policy_read_secrets(const json_t *in, const char *at, struct policy *ret,
 			struct warren_error *err) MUST_CHECK;
 
 #endif /* NETWORK_POLICY_JSON_H */

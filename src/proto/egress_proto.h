@@ -14,9 +14,10 @@
  * Each of these has one REPLY, with the cookie of the request. Replies are in the order
  * of the requests. Without a request, warren-egress sends DENIED and USAGE.
  *
- * A policy is JSON in a memfd, as policy_read() reads it. A CHANGE to the same policy has
- * no effect. After a restart of warren-egress, the service sends ADD for all sandboxes
- * again, each with the last usage that it knows, so that limits continue to count.
+ * A policy is JSON in a memfd, as policy_read_secrets() reads it. A CHANGE to the same
+ * policy has no effect. After a restart of warren-egress, the service sends ADD for all
+ * sandboxes again, each with the last usage that it knows, so that limits continue to
+ * count.
  */
 #ifndef PROTO_EGRESS_PROTO_H
 #define PROTO_EGRESS_PROTO_H

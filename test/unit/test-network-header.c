@@ -240,7 +240,7 @@ TEST(values_are_written_only_for_the_process_that_needs_them)
 	policy_write_secrets(&p, &k, NULL);
 	OK(strstr(full.data, "\"secrets\":{\"KEY\":\"value-of-KEY\"}"));
 	in = json_loads(full.data, 0, NULL);
-	EQ(policy_read_secrets(in, &again, &err), 0);
+	EQ(policy_read_secrets(in, "", &again, &err), 0);
 	value = expand(&again, 0, 0);
 	STREQ(value, "Bearer value-of-KEY");
 	plain.len = 0;
@@ -251,11 +251,11 @@ TEST(values_are_written_only_for_the_process_that_needs_them)
 	policy_done(&again);
 	again = (struct policy){ 0 };
 	(void)json_object_clear(json_object_get(in, "secrets"));
-	EQ(policy_read_secrets(in, &again, &err), -EINVAL);
+	EQ(policy_read_secrets(in, "", &again, &err), -EINVAL);
 	STREQ(err.msg, "/secrets/KEY: is missing");
 	(void)json_object_set_new(json_object_get(in, "secrets"), "KEY",
 				  json_string("a\nb"));
-	EQ(policy_read_secrets(in, &again, &err), -EINVAL);
+	EQ(policy_read_secrets(in, "", &again, &err), -EINVAL);
 	OK(strstr(err.msg, "/secrets/KEY"));
 	json_decref(in);
 	buf_done(&plain);
