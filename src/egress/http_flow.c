@@ -89,9 +89,10 @@ void http_flow_fail(struct egress_flow *f, int status, const char *why)
 	}
 	buf_printf(&out,
 		   "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\n"
-		   "Content-Length: %zu\r\nConnection: close\r\nX-Warren: refused\r\n\r\n"
-		   "warren: %s\n",
-		   status, http_flow_phrase(status), strlen(why) + 9, why);
+		   "Content-Length: %zu\r\nConnection: close\r\n\r\nwarren: ",
+		   status, http_flow_phrase(status), strlen(why) + strlen("warren: \n"));
+	buf_puts(&out, why); /* too long for buf_printf() */
+	buf_puts(&out, "\n");
 	r = out.failed ? -ENOMEM : end_write(&f->client, out.data, out.len);
 	if (r < 0)
 		egress_flow_reset(f);
@@ -158,14 +159,22 @@ static void http_flow_put_head(const struct http_flow *h, struct buf *out)
 	const struct http_head *head = &h->parser.head;
 	const char *target = head->target;
 
-	buf_printf(out, "%s %s", head->method,
-		   target[0] == '/' || target[0] == '*' ? "" : "/");
-	buf_printf(out, "%s HTTP/1.%u\r\n", target, head->minor ? 1U : 0U);
+	/* Not buf_printf(), which is for short texts. */
+	buf_puts(out, head->method);
+	buf_puts(out, target[0] == '/' || target[0] == '*' ? " " : " /");
+	buf_puts(out, target);
+	buf_puts(out, head->minor ? " HTTP/1.1\r\n" : " HTTP/1.0\r\n");
 	http_flow_put_host(&h->parser.request, h->parser.tls ? 443 : 80, out);
-	for (size_t i = 0; i < head->n_fields; i++)
-		if (!http_flow_drops(head, head->fields[i].name))
-			buf_printf(out, "%s: %s\r\n", head->fields[i].name,
-				   head->fields[i].value);
+	for (size_t i = 0; i < head->n_fields; i++) {
+		const struct http_field *field = &head->fields[i];
+
+		if (http_flow_drops(head, field->name))
+			continue;
+		buf_add(out, field->name, field->name_len);
+		buf_puts(out, ": ");
+		buf_add(out, field->value, field->value_len);
+		buf_puts(out, "\r\n");
+	}
 	if (head->chunked)
 		buf_puts(out, "Transfer-Encoding: chunked\r\n");
 	else if (head->has_length)

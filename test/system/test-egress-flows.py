@@ -1,0 +1,446 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-egress-flows.py - connections of a sandbox: names, decisions, TLS, raw bytes, limits"""
+import os
+import socket
+import ssl
+import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from checks import eq, noise, ok, scratch, test  # noqa: E402
+import egress_world as ew  # noqa: E402
+from egress_world import ID, SELF, banner, client_hello, echo, is_reset, read_all, read_until, until, world  # noqa: E402
+
+TCP_A = {"host": "a.example", "protocols": ["tcp"]}
+
+
+# ----------------------------------------------------------------------------------- DNS
+
+
+@test
+def allowed_names_have_addresses_and_others_do_not():
+    with world({"host": "a.example"}) as w:
+        eq(w.lookup("a.example"), (0, ["198.18.0.2"]))
+        eq(w.lookup("A.Example"), (0, ["198.18.0.2"]))
+        eq(w.lookup("a.example", 28), (0, ["fd77:6172:7265:6e::2"]))
+        eq(w.lookup("a.example", 16), (0, []))
+        eq(w.lookup("b.example"), (3, []))
+        eq(w.dns.asked.count("b.example"), 0, "questions about a name that is not allowed")
+        denied = w.egress.query(ID)["denials"]
+        eq([d["host"] for d in denied], ["b.example"])
+        eq(denied[0]["rule"], {"host": "b.example"})
+
+
+@test
+def answers_about_existence_are_truthful():
+    with world({"host": "*.example"}) as w:
+        w.dns.names["empty.example"] = []
+        eq(w.lookup("missing.example"), (3, []))
+        eq(w.lookup("empty.example"), (0, []))
+        eq(w.lookup("b.example")[0], 0)
+
+
+@test
+def any_address_is_our_name_server():
+    with world({"host": "a.example"}) as w:
+        for server in ("8.8.8.8", "2001:4860:4860::8888", "fd77:6172:7265:6e::1"):
+            eq(w.lookup("a.example", server=server), (0, ["198.18.0.2"]), server)
+
+
+@test
+def dns_over_tcp_answers_several_queries():
+    with world({"host": "a.example"}) as w, w.inside.connect("8.8.8.8", 53) as s:
+        q = ew.question("a.example")
+        for _ in range(3):
+            s.sendall(struct.pack(">H", len(q)) + q[:5])
+            s.sendall(q[5:])
+            n = struct.unpack(">H", s.recv(2, socket.MSG_WAITALL))[0]
+            eq(ew.parse_answer(s.recv(n, socket.MSG_WAITALL)), (0, ["198.18.0.2"]))
+
+
+@test
+def a_name_server_that_is_silent_delays_only_its_names():
+    with world({"host": "*.example"}) as w:
+        w.dns.names["slow.example"] = "silent"
+        with w.inside.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.connect((SELF, 53))
+            for _ in range(20):
+                s.send(ew.question("slow.example"))
+            until(lambda: w.dns.asked.count("slow.example") >= 20, "the queries")
+            eq(w.lookup("a.example")[0], 0)
+
+
+# -------------------------------------------------------------------------- raw connections
+
+
+@test
+def tcp_works_by_name_over_both_families():
+    with world(TCP_A, {"host": "six.example", "protocols": ["tcp"]}) as w:
+        server = w.serve("1.2.3.4", 7000, echo)
+        w.serve("2600::1", 7000, echo)
+        for name, kind in (("a.example", 1), ("a.example", 28), ("six.example", 1)):
+            address = w.lookup(name, kind)[1][0]
+            with w.inside.connect(address, 7000) as s:
+                s.sendall(b"\0ping")
+                s.shutdown(socket.SHUT_WR)
+                eq(read_all(s), b"\0ping", f"the echo of {name} at {address}")
+        eq(server.n, 2)
+        live = w.egress.query(ID)
+        eq((live["connections"], live["bytes_in"], live["bytes_out"]), (3, 15, 15))
+        eq(live["used"]["allow"], [{"host": "a.example", "ports": [7000], "protocols": ["tcp"]},
+                                   {"host": "six.example", "ports": [7000], "protocols": ["tcp"]}])
+
+
+@test
+def a_server_may_speak_first_where_tcp_is_allowed():
+    with world(TCP_A, {"host": "b.example", "protocols": ["tls"]}) as w:
+        w.serve("1.2.3.4", 25, banner)
+        server = w.serve("5.6.7.8", 25, banner)
+        with w.connect("a.example", 25) as s:
+            eq(read_until(s, b"\n"), b"220 ready\r\n")
+            s.sendall(b"EHLO x\r\n")
+            eq(read_until(s, b"\n"), b"EHLO x\r\n")
+        ok(w.refuses("b.example", 25, b"EHLO x\r\n"), "other protocols need tcp")
+        eq(server.n, 0, "connections to a server whose protocol is not allowed")
+
+
+@test
+def half_a_close_is_carried_in_both_directions():
+    def end_first(server, s):
+        s.sendall(b"first")
+        s.shutdown(socket.SHUT_WR)
+        server.received = read_all(s)
+
+    with world(TCP_A) as w:
+        server = w.serve("1.2.3.4", 7000, end_first)
+        with w.connect("a.example", 7000) as s:
+            eq(read_all(s), b"first")
+            s.sendall(b"still open")
+            s.shutdown(socket.SHUT_WR)
+            until(lambda: server.received == b"still open", "the rest")
+
+
+@test
+def a_lot_of_data_arrives_unchanged():
+    data = noise(32 << 20)
+    with world(TCP_A) as w:
+        w.serve("1.2.3.4", 7000, lambda _, s: s.sendall(data))
+        w.serve("1.2.3.4", 7001, lambda _, s: setattr(w, "got", read_all(s)))
+        with w.connect("a.example", 7000) as s:
+            ok(read_all(s) == data, "the data that the server sent")
+        with w.connect("a.example", 7001) as s:
+            s.sendall(data)
+        until(lambda: getattr(w, "got", None) == data, "the data that the client sent")
+        usage = w.egress.query(ID)
+        eq((usage["bytes_in"], usage["bytes_out"]), (len(data), len(data)))
+
+
+@test
+def addresses_need_rules_with_addresses():
+    with world({"host": "1.2.3.4", "ports": [7000]}, {"host": "*.example"}, {"public": True, "protocols": ["http"]}) as w:
+        server = w.serve("1.2.3.4", 7000, echo)
+        other = w.serve("1.2.3.5", 7000, echo)
+        with w.inside.connect("1.2.3.4", 7000) as s:
+            s.sendall(b"\0hello")
+            eq(s.recv(6), b"\0hello")
+        ok(w.inside.refuses("1.2.3.5", 7000, b"\0hello"), "an address without a rule is reset")
+        ok(w.inside.refuses("198.18.7.7", 7000, b"\0hello"), "an address that stands for nothing is reset")
+        eq((server.n, other.n), (1, 0))
+
+
+@test
+def special_addresses_need_rules_of_their_own():
+    with world({"host": "*.example", "protocols": ["tcp"]}) as w:
+        server = w.serve("10.0.0.1", 7000, echo)
+        metadata = w.serve("169.254.169.254", 7000, echo)
+        w.dns.names.update({"in.example": ["10.0.0.1"], "meta.example": ["169.254.169.254"],
+                            "mapped.example": ["::ffff:10.0.0.1"], "both.example": ["10.0.0.1", "1.2.3.4"]})
+        public = w.serve("1.2.3.4", 7000, echo)
+        for name in ("in.example", "meta.example", "mapped.example"):
+            ok(w.refuses(name, 7000, b"\0"), f"{name} is reset")
+        with w.connect("both.example", 7000) as s:
+            s.sendall(b"\0")
+            eq(s.recv(1), b"\0", "the public address is used")
+        eq((server.n, metadata.n, public.n), (0, 0, 1))
+        reason = w.egress.query(ID)["denials"][0]["reason"]
+        ok("special-purpose" in reason, reason)
+        w.egress.change(ID, {"allow": [{"host": "*.example", "protocols": ["tcp"]}, {"host": "10.0.0.0/8"}]})
+        with w.connect("in.example", 7000) as s:
+            s.sendall(b"\0")
+            eq(s.recv(1), b"\0", "with a rule for the network, it is allowed")
+
+
+@test
+def rebinding_does_not_reach_a_special_address():
+    with world({"host": "*.example", "protocols": ["tcp"]}) as w:
+        private = w.serve("10.0.0.1", 7000, echo)
+        public = w.serve("1.2.3.4", 7000, echo)
+        answers = ["1.2.3.4"]
+        w.dns.names["re.example"] = lambda _: list(answers)
+        address = w.address("re.example")
+        with w.inside.connect(address, 7000) as s:
+            s.sendall(b"\0")
+            eq(s.recv(1), b"\0")
+        answers[:] = ["10.0.0.1"]
+        ok(w.inside.refuses(address, 7000, b"\0"), "the new address is judged")
+        eq((private.n, public.n), (0, 1))
+
+
+@test
+def the_next_address_is_tried():
+    with world({"host": "*.example", "protocols": ["tcp"]}) as w:
+        w.serve("1.2.3.4", 7000, echo)
+        w.dns.names["two.example"] = ["1.2.3.5", "5.6.7.8", "1.2.3.4"]
+        with w.connect("two.example", 7000) as s:
+            s.sendall(b"\0")
+            eq(s.recv(1), b"\0")
+        ok(w.refuses("two.example", 7001, b"\0"), "no address accepts the connection")
+
+
+# ------------------------------------------------------------------------------------- TLS
+
+
+def tls_answer(context):
+    def handle(_, s):
+        with context.wrap_socket(s, server_side=True) as t:
+            t.sendall(b"secret " + t.recv(100))
+    return handle
+
+
+@test
+def tls_works_for_the_name_of_the_destination():
+    with scratch() as d, world({"host": "a.example", "protocols": ["https"]}) as w:
+        w.serve("1.2.3.4", 443, tls_answer(ew.make_certificate(d, "a.example")))
+        client = ssl.create_default_context(cafile=os.path.join(d, "cert.pem"))
+        client.check_hostname = False
+        with client.wrap_socket(w.connect("a.example", 443), server_hostname="a.example") as t:
+            t.sendall(b"hello")
+            eq(t.recv(100), b"secret hello")
+        eq(w.egress.query(ID)["used"]["allow"], [{"host": "a.example", "ports": [443], "protocols": ["https"]}])
+
+
+@test
+def another_name_in_tls_is_reset():
+    with world({"host": "a.example", "protocols": ["tls"]}, {"host": "b.example"}) as w:
+        server = w.serve("1.2.3.4", 443, echo)
+        hello = client_hello("a.example")
+        with w.connect("a.example", 443) as s:
+            s.sendall(hello)
+            eq(s.recv(len(hello), socket.MSG_WAITALL), hello, "the message of the right name")
+        ok(w.refuses("a.example", 443, client_hello("b.example")), "another name is reset")
+        ok(w.refuses("a.example", 443, client_hello(None)), "without a name, tcp is needed")
+        eq(server.n, 1)
+        reasons = [d["reason"] for d in w.egress.query(ID)["denials"]]
+        ok("another host's" in reasons[0], reasons)
+
+
+@test
+def tls_without_a_name_needs_tcp():
+    with world(TCP_A) as w:
+        w.serve("1.2.3.4", 443, echo)
+        hello = client_hello(None)
+        with w.connect("a.example", 443) as s:
+            s.sendall(hello)
+            eq(s.recv(len(hello), socket.MSG_WAITALL), hello)
+        ok(w.refuses("a.example", 443, client_hello("b.example")), "a wrong name is reset even so")
+
+
+@test
+def a_split_client_hello_is_reassembled():
+    with world({"host": "a.example", "protocols": ["tls"]}) as w:
+        server = w.serve("1.2.3.4", 443, echo)
+        for name, allowed in (("a.example", True), ("b.example", False)):
+            hello = client_hello(name)
+            body = hello[5:]
+            # The same message in records of seven bytes, sent byte by byte.
+            pieces = b"".join(hello[:3] + struct.pack(">H", len(p)) + p
+                              for p in (body[i:i + 7] for i in range(0, len(body), 7)))
+            with w.connect("a.example", 443) as s:
+                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                for i in range(len(pieces) - 1):
+                    s.send(pieces[i:i + 1])
+                eq(server.received, b"", f"bytes that were forwarded before the decision about {name}")
+                if allowed:
+                    s.sendall(pieces[-1:])
+                    eq(s.recv(len(pieces), socket.MSG_WAITALL), pieces)
+                    server.received = b""
+                else:
+                    ok(is_reset(s, pieces[-1:]), "a wrong name is reset")
+        eq(server.n, 1)
+
+
+@test
+def a_denied_name_is_not_reached_by_its_address():
+    with world({"host": "1.2.3.4"}, deny=[{"host": "evil.example"}]) as w:
+        server = w.serve("1.2.3.4", 443, echo)
+        hello = client_hello("good.example")
+        with w.inside.connect("1.2.3.4", 443) as s:
+            s.sendall(hello)
+            eq(s.recv(len(hello), socket.MSG_WAITALL), hello)
+        ok(w.inside.refuses("1.2.3.4", 443, client_hello("evil.example")), "a rule denies the name")
+        ok(client_hello("evil.example")[:3] + b"evil" not in server.received, "nothing was forwarded")
+
+
+# ------------------------------------------------------------------------------ SOCKS, limits
+
+
+def socks(w, host, port):
+    s = w.inside.connect(SELF, 1080)
+    s.sendall(b"\5\1\0")
+    eq(s.recv(2), b"\5\0")
+    s.sendall(b"\5\1\0\3" + bytes([len(host)]) + host.encode() + struct.pack(">H", port))
+    return s, s.recv(10, socket.MSG_WAITALL)[1]
+
+
+@test
+def socks_is_judged_the_same_way():
+    with world(TCP_A, {"host": "b.example", "protocols": ["tls"]}) as w:
+        w.serve("1.2.3.4", 7000, banner)
+        server = w.serve("5.6.7.8", 7000, echo)
+        s, code = socks(w, "a.example", 7000)
+        with s:
+            eq(code, 0)
+            eq(read_until(s, b"\n"), b"220 ready\r\n")
+        s, code = socks(w, "a.example", 7001)
+        s.close()
+        eq(code, 4, "the code for a server that cannot be reached")
+        s, code = socks(w, "c.example", 7000)
+        s.close()
+        eq(code, 2, "the code for a host that is not allowed")
+        s, code = socks(w, "b.example", 7000)
+        with s:
+            eq(code, 0)
+            hello = client_hello("b.example")
+            s.sendall(hello)
+            eq(s.recv(len(hello), socket.MSG_WAITALL), hello)
+        s, code = socks(w, "b.example", 7000)
+        with s:
+            ok(is_reset(s, b"\0\0"), "what is not TLS is reset")
+        eq(server.n, 1)
+
+
+@test
+def connections_are_limited():
+    with world(TCP_A, limits={"connections": 2}) as w:
+        w.serve("1.2.3.4", 7000, echo)
+        open_ = [w.connect("a.example", 7000) for _ in range(2)]
+        for s in open_:
+            s.sendall(b"\0")
+            eq(s.recv(1), b"\0")
+        ok(w.refuses("a.example", 7000), "a third connection is reset")
+        open_.pop().close()
+        until(lambda: w.egress.query(ID)["live_count"] == 1, "the end of a connection")
+        with w.connect("a.example", 7000) as s:
+            s.sendall(b"\0")
+            eq(s.recv(1), b"\0", "after one has ended")
+        open_.pop().close()
+
+
+@test
+def total_bytes_end_all_connections():
+    with world(TCP_A, limits={"total_bytes": 1000}, usage=(0, 0, 400, 0)) as w:
+        w.serve("1.2.3.4", 7000, echo)
+        with w.connect("a.example", 7000) as idle, w.connect("a.example", 7000) as s:
+            s.sendall(b"\0" * 200)
+            eq(len(s.recv(200, socket.MSG_WAITALL)), 200)
+            s.sendall(b"\0" * 200)
+            ok(is_reset(idle), "all connections end")
+        ok(w.refuses("a.example", 7000, b"\0"), "new connections are reset")
+        w.egress.change(ID, {"allow": [TCP_A], "limits": {"total_bytes": 5000}})
+        with w.connect("a.example", 7000) as s:
+            s.sendall(b"\0")
+            eq(s.recv(1), b"\0", "after the limit was raised")
+
+
+@test
+def a_rate_lets_all_bytes_through():
+    with world(TCP_A, limits={"bytes_per_second": 200000}) as w:
+        w.serve("1.2.3.4", 7000, lambda _, s: s.sendall(b"x" * 100000))
+        with w.connect("a.example", 7000) as s:
+            eq(len(read_all(s)), 100000)
+
+
+# ------------------------------------------------------------------------- changes of policy
+
+
+@test
+def a_change_ends_what_is_forbidden_and_nothing_else():
+    with world({"host": "*.example", "protocols": ["tcp"]}) as w:
+        w.serve("1.2.3.4", 7000, echo)
+        w.serve("5.6.7.8", 7000, echo)
+        a, b = w.connect("a.example", 7000), w.connect("b.example", 7000)
+        for s in (a, b):
+            s.sendall(b"\0")
+            eq(s.recv(1), b"\0")
+        w.egress.change(ID, {"allow": [{"host": "*.example", "protocols": ["tcp"]}], "deny": []})
+        w.egress.change(ID, {"allow": [TCP_A]})
+        ok(is_reset(b), "the forbidden connection is reset")
+        a.sendall(b"\1")
+        eq(a.recv(1), b"\1", "the other one continues")
+        eq(w.lookup("b.example")[0], 3)
+        a.close()
+        b.close()
+
+
+@test
+def an_early_connection_is_judged_again():
+    with world(TCP_A) as w:
+        w.serve("1.2.3.4", 25, banner)
+        with w.connect("a.example", 25) as s:
+            eq(read_until(s, b"\n"), b"220 ready\r\n")
+            w.egress.change(ID, {"allow": [{"host": "a.example", "protocols": ["tls"]}]})
+            ok(is_reset(s), "the connection was open for a form that is not allowed any more")
+
+
+@test
+def requests_that_are_not_valid_change_nothing():
+    with world(TCP_A) as w:
+        w.serve("1.2.3.4", 7000, echo)
+        for policy in (b"{", b'{"allow":[{"host":"*"}]}', b'{"unknown":1}'):
+            try:
+                w.egress.change(ID, policy)
+                ok(False, f"{policy} was accepted")
+            except ew.Refused:
+                pass
+        with socket.socket() as plain:
+            try:
+                w.egress.add("bbbbbbbbbbbb", {}, None, sockets=(plain, plain))
+                ok(False, "a socket that does not listen was accepted")
+            except ew.Refused as e:
+                ok("listening" in str(e), e)
+        try:
+            w.egress.add(ID, {}, w.inside)
+            ok(False, "a second sandbox with the same id was accepted")
+        except ew.Refused:
+            pass
+        with w.connect("a.example", 7000) as s:
+            s.sendall(b"\0")
+            eq(s.recv(1), b"\0")
+
+
+@test
+def removed_sandboxes_are_closed():
+    with world(TCP_A) as w:
+        w.serve("1.2.3.4", 7000, echo)
+        with w.connect("a.example", 7000) as s:
+            s.sendall(b"\0")
+            eq(s.recv(1), b"\0")
+            w.egress.remove(ID)
+            ok(is_reset(s), "its connections are reset")
+
+
+@test
+def usage_and_denials_are_reported():
+    with world(TCP_A) as w:
+        w.serve("1.2.3.4", 7000, echo)
+        eq(w.lookup("b.example")[0], 3)
+        with w.connect("a.example", 7000) as s:
+            s.sendall(b"\0" * 10)
+            eq(len(s.recv(10, socket.MSG_WAITALL)), 10)
+        w.egress.wait_event(lambda: w.egress.usage.get(ID, (0, 0, 0, 0)) == (1, 1, 10, 10))
+        eq([d["host"] for d in w.egress.denied], ["b.example"])
+
+
+if __name__ == "__main__":
+    sys.exit(ew.run_outside())
