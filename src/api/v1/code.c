@@ -117,13 +117,16 @@ static void code_call_done(void *ctx, const struct code_result *result,
 	}
 }
 
-/* A run ends with the service; the client may run it again. */
+/*
+ * A run ends with the service; the client may run it again. One that waits for quota is
+ * not started any more.
+ */
 static void code_call_stop(struct call *c, bool last)
 {
 	struct code_call *k = c->state;
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (!last || !k || k->answering)
+	if (!k || k->answering || (!last && !code_waits(k->run)))
 		return;
 	if (k->decoding)
 		loop_task_cancel(&k->turn);

@@ -349,6 +349,11 @@ static bool code_await_room(struct code_run *run, const struct code_sandbox *san
 	return true;
 }
 
+bool code_waits(const struct code_run *run)
+{
+	return run && run->room;
+}
+
 int code_begin(struct service *s, struct code_plan *plan,
 	       const struct code_sandbox *sandbox, const struct code_callbacks *callbacks,
 	       void *ctx, struct code_run **ret, struct warren_error *err)
