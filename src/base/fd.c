@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -121,6 +122,43 @@ int fd_read_key_at(int dirfd, const char *name, const char *key, uint64_t *ret)
 		}
 	}
 	return -ENOENT;
+}
+
+/* Make a new name in the directory of @path survive a power cut. */
+static int fd_sync_dir_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	AUTO_FREE char *dir =
+		slash ? strndup(path, slash > path ? (size_t)(slash - path) : 1)
+		      : strdup(".");
+	AUTO_CLOSE int fd = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+	if (!dir)
+		return -ENOMEM;
+	return fd < 0 || fsync(fd) < 0 ? -errno : 0;
+}
+
+int fd_create_file(const char *path, const void *data, size_t n)
+{
+	AUTO_FREE char *new = NULL;
+	AUTO_CLOSE int fd = -1;
+	int r;
+
+	if (asprintf(&new, "%s.XXXXXX", path) < 0) {
+		new = NULL;
+		return -ENOMEM;
+	}
+	fd = mkostemp(new, O_CLOEXEC); /* with mode 0600 */
+	if (fd < 0)
+		return -errno;
+	r = fd_write_all(fd, data, n);
+	if (r == 0 && fsync(fd) < 0)
+		r = -errno;
+	/* Unlike a rename, this fails if the file exists. */
+	if (r == 0 && link(new, path) < 0)
+		r = -errno;
+	(void)unlink(new);
+	return r < 0 ? r : fd_sync_dir_of(path);
 }
 
 int fd_make_dirs(const char *path, mode_t mode)

@@ -36,6 +36,11 @@ int fd_read_key_at(int dirfd, const char *name, const char *key, uint64_t *ret);
  */
 int fd_make_dirs(const char *path, mode_t mode);
 
+/*
+ * Create the file @path, with mode 0600 and these bytes, so that it survives a power cut.
+ * It never has only a part of the bytes, and an existing file is never replaced: -EEXIST.
+ */
+int fd_create_file(const char *path, const void *data, size_t n);
 /* Send one message with @n_fds descriptors; 0 or -errno. */
 int fd_send(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
 /* Like fd_send(), but return -EAGAIN instead of blocking. */

@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * secret_key.c - the key file: created once, never overwritten
- *
- * A new key is written to a file with another name, which is renamed when the disk has
- * all of it. Of several processes or threads that do so at the same time, the first one
- * wins. A crash leaves either the whole file or none, and perhaps the other one, which is
- * not used by anything.
- */
+/* secret_key.c - the key file: created once, never overwritten */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/rand.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -87,54 +78,20 @@ int secret_key_load(const char *path, struct secret_key *ret, struct warren_erro
 	return 0;
 }
 
-/* Make the new name survive a power cut. */
-static int secret_key_sync_dir(const char *dir)
-{
-	AUTO_CLOSE int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	return fd < 0 || fsync(fd) < 0 ? -errno : 0;
-}
-
-static int secret_key_write(int fd)
+int secret_key_create(const char *path, struct warren_error *err)
 {
 	unsigned char bytes[SECRET_KEY_SIZE];
 	char text[KEY_DIGITS + 1];
 	int r;
 
-	if (RAND_priv_bytes(bytes, sizeof(bytes)) != 1)
-		return -EIO;
-	*hex_encode(bytes, sizeof(bytes), text) = '\n';
-	r = fd_write_all(fd, text, sizeof(text));
-	OPENSSL_cleanse(bytes, sizeof(bytes));
-	OPENSSL_cleanse(text, sizeof(text));
-	return r == 0 && fsync(fd) < 0 ? -errno : r;
-}
-
-int secret_key_create(const char *path, struct warren_error *err)
-{
-	const char *slash = strrchr(path, '/');
-	size_t n = slash ? (size_t)(slash - path) : 0;
-	AUTO_FREE char *dir = slash ? strndup(path, n ? n : 1) : strdup(".");
-	AUTO_FREE char *new = NULL;
-	AUTO_CLOSE int fd = -1;
-	int r;
-
 	if (access(path, F_OK) == 0)
 		return 0;
-	if (!dir || asprintf(&new, "%s.XXXXXX", path) < 0) {
-		new = NULL;
-		return error_errno(err, ENOMEM, "create '%s'", path);
-	}
-	fd = mkostemp(new, O_CLOEXEC); /* with mode 0600 */
-	if (fd < 0)
-		return error_errno(err, errno, "create '%s'", path);
-	r = secret_key_write(fd);
-	if (r == 0 && renameat2(AT_FDCWD, new, AT_FDCWD, path, RENAME_NOREPLACE) < 0)
-		r = -errno;
-	if (r < 0)
-		(void)unlink(new);
-	if (r < 0 && r != -EEXIST)
-		return error_errno(err, -r, "create '%s'", path);
-	r = secret_key_sync_dir(dir);
-	return r < 0 ? error_errno(err, -r, "sync '%s'", dir) : 0;
+	if (RAND_priv_bytes(bytes, sizeof(bytes)) != 1)
+		return error_errno(err, EIO, "create '%s'", path);
+	*hex_encode(bytes, sizeof(bytes), text) = '\n';
+	r = fd_create_file(path, text, sizeof(text));
+	OPENSSL_cleanse(bytes, sizeof(bytes));
+	OPENSSL_cleanse(text, sizeof(text));
+	/* Another thread was first: its key is the key. */
+	return r < 0 && r != -EEXIST ? error_errno(err, -r, "create '%s'", path) : 0;
 }

@@ -294,4 +294,22 @@ TEST(a_missing_reader_is_an_error_and_not_a_signal)
 	EQ(fd_send(ends[0], "x", 1, NULL, 0), -EPIPE);
 }
 
+TEST(a_file_is_created_once_and_whole)
+{
+	char dir[] = "/tmp/test-fd-XXXXXX", path[64], text[16];
+	struct stat st;
+
+	OK(mkdtemp(dir));
+	(void)snprintf(path, sizeof(path), "%s/file", dir);
+	EQ(fd_create_file(path, "first", 5), 0);
+	EQ(fd_create_file(path, "second", 6), -EEXIST);
+	EQ(fd_read_file_at(-1, path, text, sizeof(text)), 5);
+	STREQ(text, "first");
+	OK(stat(path, &st) == 0);
+	EQ(st.st_mode & 07777, 0600);
+	EQ(fd_create_file("/no-such-directory/file", "x", 1), -ENOENT);
+	EQ(unlink(path), 0);
+	EQ(rmdir(dir), 0); /* nothing else was left */
+}
+
 TEST_MAIN()
