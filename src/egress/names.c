@@ -7,10 +7,14 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define NONE UINT32_MAX
+#define NONE         UINT32_MAX
+#define NAMES_ROUNDS 7U /* numbers that an entry can have, one after another */
+
+_Static_assert(NAMES_ROUNDS *NAMES_MAX <= NAMES_SPACE, "numbers must not overlap");
 
 struct name {
-	char *text; /* NULL: the number was never used */
+	char *text;
+	uint32_t round; /* how often the entry was reused */
 	uint32_t hash;
 	uint32_t next;         /* in the same bucket */
 	uint32_t older, newer; /* order of use */
@@ -18,11 +22,12 @@ struct name {
 };
 
 struct names {
-	struct name *list; /* number NAMES_FIRST + i */
+	struct name *list;
 	uint32_t n, size;
 	uint32_t *buckets; /* as many as @size */
 	uint32_t oldest, newest;
-	uint32_t seed; /* so that a sandbox cannot choose names with the same hash */
+	uint32_t seed;     /* so that a sandbox cannot choose names with the same hash */
+	uint32_t rotation; /* the first number */
 };
 
 static const uint8_t names_v4[] = { 198, 18, 0, 0 };
@@ -47,6 +52,7 @@ int names_new(struct names **ret)
 	t->oldest = t->newest = NONE;
 	if (getrandom(&t->seed, sizeof(t->seed), 0) != sizeof(t->seed))
 		t->seed = (uint32_t)(uintptr_t)t;
+	t->rotation = t->seed % NAMES_SPACE;
 	*ret = t;
 	return 0;
 }
@@ -133,10 +139,31 @@ static int names_grow(struct names *t)
 	return 0;
 }
 
-/* ------------------------------------------------------------------------- names */
+/* ------------------------------------------------------------------------ numbers */
 
-/* A number for a new name: an unused one, or that of the least recently used name. */
-static int names_take(struct names *t, uint32_t *ret)
+static uint32_t names_number_of(const struct names *t, uint32_t i)
+{
+	uint32_t at = t->list[i].round * NAMES_MAX + i;
+
+	return NAMES_FIRST + (t->rotation + at) % NAMES_SPACE;
+}
+
+/* The entry with a number; NONE. */
+static uint32_t names_entry(const struct names *t, uint32_t number)
+{
+	uint32_t at, i;
+
+	if (number < NAMES_FIRST || number - NAMES_FIRST >= NAMES_SPACE)
+		return NONE;
+	at = (number - NAMES_FIRST + NAMES_SPACE - t->rotation) % NAMES_SPACE;
+	i = at % NAMES_MAX;
+	return i < t->n && t->list[i].round == at / NAMES_MAX ? i : NONE;
+}
+
+/* -------------------------------------------------------------------------- names */
+
+/* An entry for a new name: an unused one, or that of the least recently used name. */
+static int names_take(struct names *t, uint32_t *ret, uint32_t *ret_round)
 {
 	uint32_t i;
 
@@ -144,6 +171,7 @@ static int names_take(struct names *t, uint32_t *ret)
 		if (t->n == t->size && names_grow(t) < 0)
 			return -ENOMEM;
 		*ret = t->n++;
+		*ret_round = 0;
 		return 0;
 	}
 	for (i = t->oldest; i != NONE && t->list[i].n_connections; i = t->list[i].newer)
@@ -154,41 +182,43 @@ static int names_take(struct names *t, uint32_t *ret)
 	names_bucket_remove(t, i);
 	free(t->list[i].text);
 	*ret = i;
+	*ret_round = (t->list[i].round + 1) % NAMES_ROUNDS;
 	return 0;
 }
 
 int names_put(struct names *t, const char *text, uint32_t *ret_number)
 {
 	uint32_t hash = names_hash(t, text), i = names_find(t, text, hash);
+	uint32_t round = 0;
 	char *copy;
 	int r;
 
 	if (i != NONE) {
 		names_unlink_use(t, i);
 		names_link_use(t, i);
-		*ret_number = NAMES_FIRST + i;
+		*ret_number = names_number_of(t, i);
 		return 0;
 	}
 	copy = strdup(text);
 	if (!copy)
 		return -ENOMEM;
-	r = names_take(t, &i);
+	r = names_take(t, &i, &round);
 	if (r < 0) {
 		free(copy);
 		return r;
 	}
-	t->list[i] = (struct name){ .text = copy, .hash = hash };
+	t->list[i] = (struct name){ .text = copy, .hash = hash, .round = round };
 	names_bucket_add(t, i);
 	names_link_use(t, i);
-	*ret_number = NAMES_FIRST + i;
+	*ret_number = names_number_of(t, i);
 	return 0;
 }
 
 const char *names_get(struct names *t, uint32_t number)
 {
-	uint32_t i = number - NAMES_FIRST;
+	uint32_t i = names_entry(t, number);
 
-	if (number < NAMES_FIRST || i >= t->n)
+	if (i == NONE)
 		return NULL;
 	names_unlink_use(t, i);
 	names_link_use(t, i);
@@ -197,12 +227,12 @@ const char *names_get(struct names *t, uint32_t number)
 
 void names_hold(struct names *t, uint32_t number)
 {
-	t->list[number - NAMES_FIRST].n_connections++;
+	t->list[names_entry(t, number)].n_connections++;
 }
 
 void names_release(struct names *t, uint32_t number)
 {
-	t->list[number - NAMES_FIRST].n_connections--;
+	t->list[names_entry(t, number)].n_connections--;
 }
 
 /* --------------------------------------------------------------------- addresses */

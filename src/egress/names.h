@@ -12,6 +12,11 @@
  * Number 1 is the sandbox's view of warren-egress itself: its resolver and its proxies.
  * At most NAMES_MAX names are known at a time. When there are more, a new one replaces
  * the least recently used one that has no connections.
+ *
+ * Clients may remember an address for longer than they should. If it then stood for
+ * another name, they would talk to the wrong host. So the first number is random in each
+ * table, and a name that replaces another one gets another number. An old address most
+ * likely stands for nothing, and the connection is reset.
  */
 #ifndef EGRESS_NAMES_H
 #define EGRESS_NAMES_H
@@ -25,6 +30,7 @@
 #define NAMES_MAX   16384
 #define NAMES_SELF  1U
 #define NAMES_FIRST 2U
+#define NAMES_SPACE ((1U << 17) - NAMES_FIRST) /* numbers in the IPv4 block */
 
 struct names;
 struct name;

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-egress-load.py - many connections, several sandboxes, and the death of warren-egress"""
+import contextlib
+import os
+import resource
+import signal
+import socket
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from checks import Skip, eq, ok, test  # noqa: E402
+import egress_world as ew  # noqa: E402
+from egress_world import ID, echo, http, is_reset, until, world  # noqa: E402
+
+OTHER = "bbbbbbbbbbbb"
+TCP_A = {"host": "a.example", "protocols": ["tcp"]}
+FLOWS_MAX = 4096
+MANY = 10000
+
+
+@contextlib.contextmanager
+def second_sandbox(w, policy):
+    inside = ew.Inside()
+    try:
+        w.egress.add(OTHER, policy, inside)
+        yield inside
+        w.egress.remove(OTHER)
+    finally:
+        inside.close()
+
+
+def resolve(inside, name):
+    with inside.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.connect((ew.SELF, 53))
+        s.send(ew.question(name))
+        return ew.parse_answer(s.recv(2048))[1][0]
+
+
+def open_many(inside, address, port, n):
+    """Connections that are under way; nothing is waited for."""
+    def connect_all():
+        opened = []
+        for _ in range(n):
+            s = socket.socket()
+            s.setblocking(False)
+            s.connect_ex((address, port))
+            opened.append(s)
+        return opened
+    return inside.call(connect_all)
+
+
+def raise_limits():
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard < MANY + 2000:
+        raise Skip(f"needs {MANY + 2000} descriptors, has {hard}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+@test
+def ten_thousand_connections_do_not_stop_another_sandbox():
+    raise_limits()
+    with world({"host": "1.2.3.4", "protocols": ["tls"]}) as w, \
+            second_sandbox(w, {"allow": [{"host": "a.example", "protocols": ["http"]}]}) as inside:
+        w.serve("1.2.3.4", 80, http)
+        address = resolve(inside, "a.example")
+        opened = []
+        for _ in range(10):
+            # Connections that send nothing stay until they time out, and the others are reset.
+            opened += open_many(w.inside, "1.2.3.4", 7000, MANY // 10)
+            with inside.connect(address, 80) as s:
+                s.sendall(b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n")
+                ok(ew.read_all(s).startswith(b"HTTP/1.1 200"), "the answer to the other sandbox")
+        until(lambda: w.egress.query(ID)["connections"] >= MANY, "all connections", 60)
+        ok(w.egress.query(ID)["live_count"] <= FLOWS_MAX, "live connections")
+        ok(w.egress.query(ID)["denied"] >= MANY - FLOWS_MAX, "refused connections")
+        for s in opened:
+            s.close()
+        until(lambda: w.egress.query(ID)["live_count"] == 0, "the end of all connections", 60)
+
+
+@test
+def many_connections_to_one_name_all_work():
+    raise_limits()
+    with world(TCP_A) as w:
+        w.serve("1.2.3.4", 7000, echo)
+        opened = open_many(w.inside, w.address("a.example"), 7000, 500)
+        for s in opened:
+            s.settimeout(60)
+            s.sendall(b"\0")
+        for s in opened:
+            eq(s.recv(1), b"\0")
+            s.close()
+
+
+@test
+def names_of_a_sandbox_mean_nothing_in_another():
+    with world(TCP_A, {"host": "b.example", "protocols": ["tcp"]}) as w, \
+            second_sandbox(w, {"allow": [TCP_A]}) as inside:
+        w.serve("1.2.3.4", 7000, lambda _, s: s.sendall(b"a"))
+        w.serve("5.6.7.8", 7000, lambda _, s: s.sendall(b"b"))
+        first, second = w.address("b.example"), resolve(inside, "a.example")
+        ok(inside.refuses(first, 7000, b"\0"), "an address that another sandbox was given")
+        for sandbox, address, answer in ((w.inside, first, b"b"), (inside, second, b"a")):
+            with sandbox.connect(address, 7000) as s:
+                eq(s.recv(1), answer)
+
+
+@test
+def its_death_closes_the_network_and_its_restart_opens_the_same():
+    policy = {"allow": [TCP_A], "deny": [], "limits": {"total_bytes": 100}}
+    with world(TCP_A, limits={"total_bytes": 100}) as w:
+        server = w.serve("1.2.3.4", 7000, echo)
+        address = w.address("a.example")
+        with w.inside.connect(address, 7000) as s:
+            s.sendall(b"\0" * 30)
+            eq(len(s.recv(30, socket.MSG_WAITALL)), 30)
+            w.egress.wait_event(lambda: w.egress.usage.get(ID, (0, 0, 0, 0))[2:] == (30, 30))
+            w.egress.process.send_signal(signal.SIGKILL)
+            w.egress.process.wait()
+            eq(s.recv(1) if not is_reset(s) else b"", b"", "the connection after its death")
+        usage = w.egress.usage[ID]
+        n = server.n
+        with w.inside.connect(address, 7000) as s:
+            s.sendall(b"\0")
+            eq(server.n, n, "connections while it is dead")
+            w.egress = ew.Egress()
+            w.egress.add(ID, policy, w.inside, usage=usage)
+            # The address was given by the process before: the client must ask again.
+            ok(is_reset(s), "a connection to a name that is not known any more")
+        eq(w.lookup("b.example")[0], 3)
+        with w.connect("a.example", 7000) as s:
+            s.sendall(b"\0" * 10)
+            eq(len(s.recv(10, socket.MSG_WAITALL)), 10)
+            s.sendall(b"\0" * 15)
+            ok(len(ew.read_all(s)) <= 5, "the limit counts what was used before")
+        ok(w.refuses("a.example", 7000, b"\0"), "after that, connections are reset")
+
+
+@test
+def it_ends_with_its_connection():
+    with world(TCP_A):
+        pass  # closing the world checks the exit status
+
+
+@test
+def a_message_that_is_not_valid_ends_it():
+    w = ew.Egress()
+    w.control.send(b"nonsense")
+    eq(w.process.wait(20), 0)
+    w.control.close()
+
+
+@test
+def it_confines_itself():
+    with world(TCP_A) as w:
+        with open(f"/proc/{w.egress.process.pid}/status", encoding="ascii") as f:
+            status = {line.partition(":")[0]: line.partition(":")[2].strip() for line in f}
+        eq((status["NoNewPrivs"], status["Seccomp"], int(status["CapEff"], 16), int(status["CapPrm"], 16),
+            int(status["CapBnd"], 16)), ("1", "2", 0, 0, 0))
+
+
+if __name__ == "__main__":
+    sys.exit(ew.run_outside())
