@@ -12,6 +12,7 @@
 
 #define EGRESS_ACCEPT_TURN  16  /* connections per callback */
 #define EGRESS_ACCEPT_PAUSE 50  /* ms, when there are no descriptors left */
+#define EGRESS_RESUME_TURN  64  /* flows that get new tokens at a time */
 #define EGRESS_LIVE_MAX     256 /* flows that egress_write_json() lists */
 #define EGRESS_DESCRIPTORS  512 /* not for flows */
 
@@ -78,24 +79,43 @@ size_t egress_allowance(struct egress_flow *f, size_t want)
 	struct egress_sandbox *sb = f->sandbox;
 	uint64_t n = account_allowance(&sb->account, want, loop_now(sb->egress->loop));
 
-	if (n == 0 && !f->waiting) {
-		f->waiting = true;
-		if (sb->n_waiting++ == 0)
-			loop_timer_set(sb->timer, ACCOUNT_REFILL_MS);
-	}
-	return (size_t)n;
+	if (n > 0 || f->wait_prev)
+		return (size_t)n;
+	if (!sb->waiting)
+		loop_timer_set(sb->timer, ACCOUNT_REFILL_MS);
+	f->wait_next = NULL;
+	f->wait_prev = sb->waiting_tail;
+	*sb->waiting_tail = f;
+	sb->waiting_tail = &f->wait_next;
+	return 0;
 }
 
-/* Tokens have come back, or descriptors may be free again. */
+void egress_stop_waiting(struct egress_flow *f)
+{
+	if (!f->wait_prev)
+		return;
+	if (f->sandbox->waiting_tail == &f->wait_next)
+		f->sandbox->waiting_tail = f->wait_prev;
+	DLIST_REMOVE_BY(f, wait_next, wait_prev);
+}
+
+/*
+ * Tokens have come back, or descriptors may be free again. Only the first flows that wait
+ * continue: there are not enough tokens for thousands.
+ */
 static void egress_on_timer(void *ctx)
 {
 	struct egress_sandbox *sb = ctx;
 
 	(void)loop_watch_set(sb->tcp_watch, LOOP_READ);
-	for (struct egress_flow *f = sb->flows, *next; f; f = next) {
-		next = f->next;
-		egress_flow_resume(f);
+	for (int i = 0; sb->waiting && i < EGRESS_RESUME_TURN; i++) {
+		struct egress_flow *f = sb->waiting;
+
+		egress_stop_waiting(f);
+		egress_flow_update(f);
 	}
+	if (sb->waiting)
+		loop_timer_set(sb->timer, ACCOUNT_REFILL_MS);
 }
 
 /* ---------------------------------------------------------------------- listeners */
@@ -321,6 +341,7 @@ int egress_add(struct egress *e, const char *id, const char *policy, size_t n, i
 	sb->cut.fn = egress_cut;
 	sb->cut.ctx = sb;
 	sb->lookups_tail = &sb->lookups;
+	sb->waiting_tail = &sb->waiting;
 	r = egress_sandbox_open(sb, policy, n, err);
 	if (r < 0) {
 		egress_sandbox_free(sb);

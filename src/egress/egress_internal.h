@@ -57,7 +57,8 @@ struct egress_sandbox {
 	struct account account;
 	struct record record;
 	struct egress_flow *flows;
-	size_t n_flows, n_waiting, n_lookups;
+	size_t n_flows, n_lookups;
+	struct egress_flow *waiting, **waiting_tail; /* flows that wait for tokens */
 	struct egress_flow *lookups, **lookups_tail; /* flows that wait for a lookup */
 	struct dns_op *dns_ops;
 	char *dns_denied; /* the last name that was denied; it is asked for twice */
@@ -110,12 +111,12 @@ struct egress_flow {
 	enum front_owed reply; /* owed to the client */
 	struct end client, server;
 	struct loop_timer *timer;
-	struct loop_task task; /* frees the flow */
-	bool over;             /* only its memory is left */
-	bool waiting;          /* for tokens */
-	bool doomed;           /* will be denied, whatever the first bytes are */
-	bool server_spoke;     /* before the client did */
-	uint32_t number;       /* of the destination's name; 0: none */
+	struct loop_task task;                      /* frees the flow */
+	bool over;                                  /* only its memory is left */
+	struct egress_flow *wait_next, **wait_prev; /* while it waits for tokens */
+	bool doomed;       /* will be denied, whatever the first bytes are */
+	bool server_spoke; /* before the client did */
+	uint32_t number;   /* of the destination's name; 0: none */
 
 	/*
 	 * What was judged last: the destination, and what the client does there. `q.host`
@@ -149,6 +150,8 @@ void egress_usage_changed(struct egress_sandbox *sb);
 void egress_count(struct egress_flow *f, uint64_t in, uint64_t out);
 /* How much may be read now; 0: the flow is resumed later. */
 size_t egress_allowance(struct egress_flow *f, size_t want);
+/* The flow does not wait any more. */
+void egress_stop_waiting(struct egress_flow *f);
 /* Record a denial; @why, if not NULL, instead of the text of the decision. */
 void egress_denied(struct egress_sandbox *sb, const struct request *q,
 		   const struct decision *d, const char *why);
@@ -170,8 +173,6 @@ void egress_flow_set_timer(struct egress_flow *f, uint64_t ms); /* 0: none */
 /* Watch the events that the state needs. */
 void egress_flow_update(struct egress_flow *f);
 bool egress_flow_wants_server(const struct egress_flow *f);
-/* The flow may read again. */
-void egress_flow_resume(struct egress_flow *f);
 /*
  * Set the destination. An address that stands for a name becomes that name. False: it
  * stands for none, or there is no memory.

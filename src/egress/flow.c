@@ -56,8 +56,7 @@ void egress_flow_end(struct egress_flow *f)
 	f->timer = loop_timer_free(f->timer);
 	if (f->number)
 		names_release(sb->names, f->number);
-	if (f->waiting)
-		sb->n_waiting--;
+	egress_stop_waiting(f);
 	DLIST_REMOVE(f);
 	sb->n_flows--;
 	f->task.fn = egress_flow_free;
@@ -149,7 +148,7 @@ static void (*const flow_readers[EGRESS_FLOW_STATES])(struct egress_flow *f) = {
 
 static bool egress_flow_wants_client(const struct egress_flow *f)
 {
-	if (f->client.ended || (f->waiting && f->state != EGRESS_FLOW_LINGER))
+	if (f->client.ended || (f->wait_prev && f->state != EGRESS_FLOW_LINGER))
 		return false;
 	switch (f->state) {
 	case EGRESS_FLOW_OPEN:
@@ -171,7 +170,7 @@ static bool egress_flow_wants_client(const struct egress_flow *f)
 
 bool egress_flow_wants_server(const struct egress_flow *f)
 {
-	return f->upstream == UPSTREAM_READY && !f->server.ended && !f->waiting &&
+	return f->upstream == UPSTREAM_READY && !f->server.ended && !f->wait_prev &&
 	       !end_has_queue(&f->client) && (!f->pipe_in || !f->pipe_in->held) &&
 	       f->state != EGRESS_FLOW_LINGER;
 }
@@ -211,15 +210,6 @@ static void egress_flow_on_client(void *ctx, unsigned events)
 		egress_flow_end(f);
 	if (!f->over)
 		egress_flow_update(f);
-}
-
-void egress_flow_resume(struct egress_flow *f)
-{
-	if (!f->waiting)
-		return;
-	f->waiting = false;
-	f->sandbox->n_waiting--;
-	egress_flow_update(f);
 }
 
 static void egress_flow_discard(struct egress_flow *f)

@@ -40,14 +40,18 @@ static int egress_main_limits(struct warren_error *err)
 
 static int egress_main_confine(struct warren_error *err)
 {
-	/* /etc/resolv.conf may be a link to one of these; the last are certificates. */
-	static const char *const dirs[] = { "/etc",
-					    "/run/systemd/resolve",
-					    "/run/NetworkManager",
-					    "/run/resolvconf",
-					    "/usr/lib/ssl",
-					    "/usr/share/ca-certificates",
-					    NULL };
+	/*
+	 * /etc/resolv.conf may be a link to one of these; then certificates. c-ares takes
+	 * random numbers from the last one, and predictable ones without it.
+	 */
+	static const char *const paths[] = { "/etc",
+					     "/run/systemd/resolve",
+					     "/run/NetworkManager",
+					     "/run/resolvconf",
+					     "/usr/lib/ssl",
+					     "/usr/share/ca-certificates",
+					     "/dev/urandom",
+					     NULL };
 	int r;
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
@@ -55,7 +59,7 @@ static int egress_main_confine(struct warren_error *err)
 		return error_errno(err, errno, "prctl");
 	r = caps_reduce(0, err);
 	if (r == 0)
-		r = landlock_restrict_files(dirs, err);
+		r = landlock_restrict_files(paths, err);
 	return r < 0 ? r : seccomp_load(err);
 }
 

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/landlock.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "base/fd.h"
@@ -52,9 +53,13 @@ static int landlock_allow(int rules, const char *dir, uint64_t allowed,
 	AUTO_CLOSE int fd = open(dir, O_PATH | O_CLOEXEC);
 	struct landlock_path_beneath_attr beneath = { .allowed_access = allowed,
 						      .parent_fd = fd };
+	struct stat st;
 
 	if (fd < 0)
 		return error_errno(err, errno, "open '%s'", dir);
+	/* The kernel refuses rights to a file that only directories have. */
+	if (fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode))
+		beneath.allowed_access &= ~(uint64_t)LANDLOCK_ACCESS_FS_READ_DIR;
 	if (syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &beneath,
 		    0) < 0)
 		return error_errno(err, errno, "allow '%s'", dir);
@@ -103,7 +108,7 @@ int landlock_restrict(const char *const *dirs, struct warren_error *err)
 	return landlock_enter(rules, err);
 }
 
-int landlock_restrict_files(const char *const *dirs, struct warren_error *err)
+int landlock_restrict_files(const char *const *paths, struct warren_error *err)
 {
 	unsigned abi = landlock_version(), v = abi < NEWEST ? abi : NEWEST;
 	struct ruleset can = versions[v].can;
@@ -115,9 +120,9 @@ int landlock_restrict_files(const char *const *dirs, struct warren_error *err)
 	rules = landlock_create(&can, versions[v].size, err);
 	if (rules < 0)
 		return rules;
-	for (; *dirs; dirs++) {
+	for (; *paths; paths++) {
 		struct warren_error why = WARREN_ERROR_INIT;
-		int r = landlock_allow(rules, *dirs, ALLOWED_READ, &why);
+		int r = landlock_allow(rules, *paths, ALLOWED_READ, &why);
 
 		if (r < 0 && r != -ENOENT && r != -EACCES) {
 			*err = why;

@@ -363,6 +363,11 @@ def a_rate_lets_all_bytes_through():
         w.serve("1.2.3.4", 7000, lambda _, s: s.sendall(b"x" * 100000))
         with w.connect("a.example", 7000) as s:
             eq(len(read_all(s)), 100000)
+        w.serve("1.2.3.4", 7001, lambda _, s: s.sendall(b"x" * 2000))
+        opened = [w.connect("a.example", 7001) for _ in range(100)]
+        for s in opened:
+            eq(len(read_all(s)), 2000, "the bytes of one of many connections")
+            s.close()
 
 
 # ------------------------------------------------------------------------- changes of policy
