@@ -579,6 +579,7 @@ struct proto_entries {
 };
 
 #define PROTO_EXITED_TIMED_OUT (1U << 0)
+#define PROTO_EXITED_FULL      (1U << 1) /* output waits for space on the disk */
 
 struct proto_exited {
 	struct proto_header h;

@@ -160,6 +160,80 @@ def cmdline(pid):
     return []
 
 
+# Programs that wait for a signal from outside, and then write.
+AWAITS = "trap go=1 USR1; until [ $go ]; do sleep 0.05; done\n"
+PROGRAMS = {  # by their argument: what they do, and the language
+    "silent": ("bash", AWAITS + "exit 5"),
+    "brief": ("bash", AWAITS + "echo last words; exit 5"),
+    "long": ("bash", AWAITS + "seq 1 500000"),
+    "compiles": ("twice", AWAITS),  # the next step cannot be started
+}
+LANGUAGES = """
+code:
+  languages:
+    twice: { file: p.sh, compile: [bash, '{file}', compiles], run: [bash, '{file}'] }
+"""
+
+
+def code_runs(kind):
+    """A run either has a complete result or says what is wrong; none is left, and there are others when there is space."""
+    needs("init")
+    if kind != "tmpfs" and not shutil.which("mkfs.ext4"):
+        raise Skip("mkfs.ext4 is not installed")
+    answers = {}
+
+    def run(w, name):
+        language, text = PROGRAMS[name]
+        args = {} if name == "compiles" else {"args": [name]}
+        with w.client(timeout=120) as c:
+            answers[name] = c.ask("POST", "/v1/code", {"language": language, "code": text, "timeout_ms": 20000, "max_output": "4m", **args})
+
+    with small_disk(kind) as at, World(state=f"{at}/state", config=LANGUAGES) as w:
+        threads = [threading.Thread(target=run, args=(w, name)) for name in PROGRAMS]
+        for t in threads:
+            t.start()
+        pids = {name: until(lambda name=name: next((p for p in below(os.getpid()) if cmdline(p)[2:] == [name] and is_trapping(p)), None),
+                            f"'{name}' is not started") for name in PROGRAMS}
+        w.look()
+        full(w, at)
+        for path in ("/v1/code", "/v1/code/stream"):
+            check_error(w.ask("POST", path, {"language": "bash", "code": "true"}), 507, "disk_full")
+        for pid in pids.values():
+            os.kill(pid, signal.SIGUSR1)
+        for t in threads:
+            t.join()
+        eq((answers["silent"].status, answers["silent"].json()["exit_code"]), (200, 5), "a program without output")
+        for name in ("long", "compiles"):
+            check_error(answers[name], 507, "disk_full")
+        if answers["brief"].status == 200:  # there may be space for a few bytes where another journal was
+            eq((answers["brief"].json()["exit_code"], answers["brief"].json()["stdout"]), (5, "last words\n"), "a result on a full disk")
+        else:
+            check_error(answers["brief"], 507, "disk_full")
+        until(lambda: w.sandboxes() == [], lambda: f"sandboxes are left: {w.sandboxes()}")
+        free(at)
+        until(lambda: health(w)[0] == 200, "it is not healthy again")
+        r = w.post("/v1/code", {"language": "bash", "code": "seq 1 100000; exit 5", "max_output": "4m"})
+        eq((r["exit_code"], r["stdout"].count("\n")), (5, 100000), "a run when there is space again")
+        w.check_empty()
+
+
+@test
+def code_runs_report_a_full_tmpfs():
+    code_runs("tmpfs")
+
+
+@test
+def code_runs_report_a_full_disk():
+    code_runs("ext4")
+
+
+def is_trapping(pid):
+    """Whether the shell has come so far that a signal does not end it."""
+    with contextlib.suppress(OSError):
+        return int(slurp(f"/proc/{pid}/status").partition("\nSigCgt:")[2].split()[0], 16) >> (signal.SIGUSR1 - 1) & 1
+    return 0
+
+
 @test
 def a_session_outlives_its_commands_timeout():
     """The result is behind output for which there is no room: the shell obeyed, and is not to be ended."""

@@ -131,6 +131,8 @@ static void exec_finished(struct exec *ex, int status, const struct rusage *ru)
 	/* The journal has all output of the exec before the end is reported. */
 	for (unsigned i = 0; i < STREAMS; i++)
 		journal_drain(ex, i);
+	if (ex->retry_at != 0)
+		msg.flags |= PROTO_EXITED_FULL;
 	group_account(ex, &msg);
 	init.oom_kills += msg.oom_kills;
 	/* Write it to the file before reporting it, so that clients find it there. */

@@ -117,10 +117,25 @@ static void code_tool_missing(struct code_run *run, const char *tools)
 	code_fail(run, &err);
 }
 
+/* A result without some of its output would mislead the caller. */
+static void code_step_unwritten(struct code_run *run)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	(void)error_set(&err, ENOSPC,
+			"the disk with the service's state is full, so that output of "
+			"the program is lost: free some space, and run it again");
+	code_fail(run, &err);
+}
+
 static void code_step_over(struct code_run *run)
 {
 	struct warren_result r = exec_row(run->exec)->result;
 
+	if (exec_output_waits(run->exec)) {
+		code_step_unwritten(run);
+		return;
+	}
 	r.timed_out |= run->timed_out;
 	code_step_let_go(run);
 	code_step_fill(run, &r);
@@ -272,7 +287,8 @@ static void code_on_started(void *ctx, struct exec *exec, const struct warren_er
 		code_step_without(run, err);
 		return;
 	}
-	if (!exec && run->brings) {
+	/* The sandbox's disk is full, or that of the service. */
+	if (!exec && run->brings && service_disk_ok(run->service)) {
 		code_write_fail(run, err);
 		return;
 	}

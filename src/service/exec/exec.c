@@ -734,6 +734,7 @@ bool exec_ended(struct sandbox *sandbox, const struct proto_exited *msg)
 		if (exec->row.number == msg->exec && !exec->row.ended &&
 		    !exec->starting) {
 			result_fill(msg, &result);
+			exec->output_waits = msg->flags & PROTO_EXITED_FULL;
 			exec_finish(exec, &result);
 			return true;
 		}

@@ -81,6 +81,11 @@ struct sandbox *exec_sandbox(const struct exec *exec); /* NULL: the sandbox is g
 /* Whether the sandbox ended before the exec did, so that the result is unknown. */
 bool exec_lost(const struct exec *exec);
 /*
+ * Whether the disk was full when the exec ended, so that the last part of its output is
+ * not in the journal. It follows when there is space.
+ */
+bool exec_output_waits(const struct exec *exec);
+/*
  * Get the start and the current end of the exec's output. -errno: the output cannot be
  * read, and both are 0. 1: *@ret_to may be too low, because finding the end takes too
  * long for one call; a later call continues.

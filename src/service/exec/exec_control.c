@@ -259,3 +259,8 @@ bool exec_lost(const struct exec *exec)
 {
 	return exec->lost;
 }
+
+bool exec_output_waits(const struct exec *exec)
+{
+	return exec->output_waits;
+}

@@ -69,6 +69,7 @@ struct exec {
 	bool input_ended;  /* a client has closed the exec's stdin */
 	bool starting;     /* init has not answered the SPAWN yet */
 	bool lost;         /* the sandbox ended before the exec */
+	bool output_waits; /* see exec_output_waits() */
 	/* The exec ended, but the result is not in the database yet: exec_result.c. */
 	bool unsaved;
 	struct loop_watch *watch;
