@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* authority_internal.h - a certificate that is to be signed */
+/* authority_internal.h - create and sign a certificate */
 #ifndef EGRESS_AUTHORITY_INTERNAL_H
 #define EGRESS_AUTHORITY_INTERNAL_H
 

@@ -253,15 +253,15 @@ struct control *control_free(struct control *c)
 	return NULL;
 }
 
-int control_new(struct net_loop *loop, int fd, const char *dns_servers,
+int control_new(struct net_loop *loop, int fd, const struct egress_options *given,
 		struct control **ret, struct warren_error *err)
 {
 	struct control *c = calloc(1, sizeof(*c));
-	struct egress_options options = { .dns_servers = dns_servers,
-					  .denied = control_on_denied,
-					  .ctx = c };
+	struct egress_options options = *given;
 	int r;
 
+	options.denied = control_on_denied;
+	options.ctx = c;
 	if (!c) {
 		(void)close(fd);
 		return error_errno(err, ENOMEM, "serve requests");

@@ -7,8 +7,11 @@
 
 struct control;
 
-/* Takes @fd. When the connection ends, the loop is stopped. */
-int control_new(struct net_loop *loop, int fd, const char *dns_servers,
+/*
+ * Takes @fd. When the connection ends, the loop is stopped. @options: the servers and TLS
+ * to use; the rest is set here.
+ */
+int control_new(struct net_loop *loop, int fd, const struct egress_options *options,
 		struct control **ret, struct warren_error *err) MUST_CHECK;
 struct control *control_free(struct control *c);
 

@@ -213,9 +213,32 @@ static int egress_parse_policy(const char *text, size_t n, struct policy *ret,
 
 	if (!root)
 		return error_set(err, EINVAL, "the policy is not JSON: %s", why.text);
-	r = policy_read(root, "", ret, err);
+	r = policy_read_secrets(root, "", ret, err);
 	json_decref(root);
 	return r;
+}
+
+/* Headers are added to what is inside TLS only where TLS can be terminated. */
+static int egress_check_headers(const struct egress *e, const struct policy *p,
+				struct warren_error *err)
+{
+	for (size_t i = 0; !e->terminate && i < p->allow.n; i++)
+		if (p->allow.list[i].n_headers > 0 &&
+		    (p->allow.list[i].protocols & RULE_HTTPS))
+			return error_set(err, ENOTSUP,
+					 "/allow/%zu/headers: there is no certificate "
+					 "authority to terminate TLS with",
+					 i);
+	return 0;
+}
+
+/* A policy may contain the values of secrets. */
+static void egress_forget_policy(struct egress_sandbox *sb)
+{
+	if (sb->policy_text)
+		explicit_bzero(sb->policy_text, sb->policy_len);
+	free(sb->policy_text);
+	sb->policy_text = NULL;
 }
 
 /* Use the policy @text. On failure, the sandbox keeps its policy. */
@@ -229,6 +252,8 @@ static int egress_set_policy(struct egress_sandbox *sb, const char *text, size_t
 	struct policy old = *kept;
 	int r = egress_parse_policy(text, n, &p, err);
 
+	if (r == 0)
+		r = egress_check_headers(sb->egress, &p, err);
 	if (r < 0)
 		return r;
 	copy = malloc(n + 1);
@@ -245,7 +270,7 @@ static int egress_set_policy(struct egress_sandbox *sb, const char *text, size_t
 	p = old; /* freed below */
 	(void)policy_index_free(sb->index);
 	sb->index = TAKE_PTR(index);
-	free(sb->policy_text);
+	egress_forget_policy(sb);
 	sb->policy_text = TAKE_PTR(copy);
 	sb->policy_len = n;
 	account_set_limits(&sb->account, &kept->limits, loop_now(sb->egress->loop));
@@ -294,7 +319,7 @@ static void egress_sandbox_free(struct egress_sandbox *sb)
 	record_done(&sb->record);
 	(void)policy_index_free(sb->index);
 	policy_done(&sb->policy);
-	free(sb->policy_text);
+	egress_forget_policy(sb);
 	free(sb);
 }
 
@@ -447,6 +472,7 @@ int egress_new(struct net_loop *loop, const struct egress_options *options,
 		return error_errno(err, ENOMEM, "open the network");
 	e->loop = loop;
 	e->options = *options;
+	e->terminate = options->terminate;
 	e->pipes = pipes_new();
 	r = e->pipes ? resolver_new(loop, options->dns_servers, &e->resolver, err)
 		     : error_errno(err, ENOMEM, "open the network");

@@ -19,6 +19,8 @@
  *	account.h    limits and usage of a sandbox
  *	record.h     recent denials, and what was used: the smallest policy that suffices
  *	flow.c       a connection: from its destination to a decision
+ *	terminate.h  TLS that ends here, so that its requests can be inspected
+ *	authority.h  the certificates for it
  *	front.c      explicit proxies (HTTP, SOCKS) and DNS over TCP
  *	upstream.c   resolves, judges each address, and connects to a judged one
  *	relay.c      carries bytes in both directions
@@ -43,9 +45,13 @@
  */
 #define EGRESS_FLOWS_MAX 4096
 
+struct terminate;
+
 struct egress_options {
 	/* DNS servers, "ADDRESS[:PORT],..."; NULL: those of the system. */
 	const char *dns_servers;
+	/* Terminates TLS; borrowed. NULL: no TLS is terminated (terminate.h). */
+	struct terminate *terminate;
 	/* Called for denials, with the JSON that egress_write_json() lists. */
 	void (*denied)(void *ctx, const char *id, const char *json);
 	void *ctx;

@@ -11,6 +11,7 @@
 #include "egress/pipes.h"
 #include "egress/record.h"
 #include "egress/resolver.h"
+#include "egress/terminate.h"
 #include "network/client_hello.h"
 #include "network/decide.h"
 #include "network/socks.h"
@@ -35,6 +36,7 @@ struct egress {
 	struct egress_options options;
 	struct resolver *resolver;
 	struct pipes *pipes;
+	struct terminate *terminate; /* NULL: there is no authority */
 	struct egress_sandbox *buckets[EGRESS_BUCKETS];
 	struct egress_sandbox *changed; /* whose usage has changed */
 	char scratch[EGRESS_SCRATCH];   /* for one callback at a time */
@@ -76,6 +78,9 @@ enum egress_flow_state {
 	/* The destination is known, and nothing was forwarded. Collects the first bytes
 	 * of the client; then FLOW_RAW, FLOW_HTTP or a reset. */
 	EGRESS_FLOW_OPEN,
+	/* The client's TLS is terminated, and its handshake is under way (terminate.c);
+	 * then FLOW_HTTP. */
+	EGRESS_FLOW_TLS,
 	/* Allowed; all bytes are forwarded as they are. */
 	EGRESS_FLOW_RAW,
 	/* Each request is judged and written anew (http_flow.c). A CONNECT leads to
@@ -91,6 +96,7 @@ enum upstream_state {
 	UPSTREAM_NONE,
 	UPSTREAM_RESOLVING,
 	UPSTREAM_CONNECTING,
+	UPSTREAM_SECURING, /* connected; the TLS handshake is under way */
 	UPSTREAM_READY,
 };
 
@@ -112,6 +118,7 @@ struct egress_flow {
 	struct end client, server;
 	struct loop_timer *timer;
 	struct loop_task task;                      /* frees the flow */
+	struct loop_task again;                     /* reads what was decrypted before */
 	bool over;                                  /* only its memory is left */
 	struct egress_flow *wait_next, **wait_prev; /* while it waits for tokens */
 	bool doomed;       /* will be denied, whatever the first bytes are */

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "base/macro.h"
+#include "egress/end_tls.h"
 
 int end_open(struct end *e, struct net_loop *loop, int fd,
 	     void (*fn)(void *ctx, unsigned events), void *ctx)
@@ -23,6 +24,7 @@ int end_open(struct end *e, struct net_loop *loop, int fd,
 void end_close(struct end *e)
 {
 	e->watch = loop_watch_free(e->watch);
+	end_tls_free(e);
 	if (e->fd >= 0)
 		(void)close(e->fd);
 	free(e->queue);
@@ -46,23 +48,35 @@ void end_watch(struct end *e, unsigned events)
 		e->events = events;
 }
 
+bool end_has_data(const struct end *e)
+{
+	return e->tls && end_tls_pending(e);
+}
+
 ssize_t end_read(struct end *e, void *data, size_t n)
 {
 	ssize_t got;
 
-	do
-		got = recv(e->fd, data, n, MSG_DONTWAIT);
-	while (got < 0 && errno == EINTR);
+	if (e->tls) {
+		got = end_tls_read(e, data, n);
+	} else {
+		do
+			got = recv(e->fd, data, n, MSG_DONTWAIT);
+		while (got < 0 && errno == EINTR);
+		got = got < 0 ? -errno : got;
+	}
 	if (got == 0)
 		e->ended = true;
-	return got < 0 ? -errno : got;
+	return got;
 }
 
 /* How many bytes the socket accepted; 0: none now. */
-static ssize_t end_send(const struct end *e, const char *data, size_t n)
+static ssize_t end_send(struct end *e, const char *data, size_t n)
 {
 	ssize_t sent;
 
+	if (e->tls)
+		return end_tls_send(e, data, n);
 	do
 		sent = send(e->fd, data, n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	while (sent < 0 && errno == EINTR);
@@ -110,6 +124,8 @@ static void end_shut(struct end *e)
 	if (!e->finishing || e->finished || e->queue_len)
 		return;
 	e->finished = true;
+	if (e->tls && !e->cut)
+		end_tls_shut(e);
 	(void)shutdown(e->fd, SHUT_WR);
 }
 

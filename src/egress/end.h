@@ -3,8 +3,8 @@
  * end.h - one of the two sockets of a flow: the client's or the server's
  *
  * All bytes of a flow pass through end_read() and end_write(), except those that relay.c
- * splices. So this is the place for TLS, if a flow's TLS is terminated: the rest of the
- * flow then sees decrypted bytes.
+ * splices. If a flow's TLS is terminated (end_tls.h), the rest of the flow sees decrypted
+ * bytes.
  *
  * Bytes that the socket does not accept are queued. The owner stops reading from the
  * other end while something is queued, so a queue holds at most what one read and one
@@ -24,10 +24,13 @@
 struct end {
 	int fd; /* -1: not open */
 	struct loop_watch *watch;
-	unsigned events; /* that are watched */
-	bool ended;      /* everything from its peer was read */
-	bool finishing;  /* close our half when the queue is empty */
-	bool finished;   /* our half is closed */
+	unsigned events;     /* that are watched */
+	bool ended;          /* everything from its peer was read */
+	bool finishing;      /* close our half when the queue is empty */
+	bool finished;       /* our half is closed */
+	bool cut;            /* its peer closed without the end of its TLS */
+	bool tls_writes;     /* the handshake waits to write */
+	struct end_tls *tls; /* NULL: the bytes are not encrypted */
 	char *queue;
 	size_t queue_off, queue_len;
 };
@@ -54,13 +57,18 @@ static inline bool end_has_queue(const struct end *e)
 	return e->queue_len > 0;
 }
 
+/* Whether end_read() has bytes although the socket may have none. */
+bool end_has_data(const struct end *e);
 /* The number of bytes; 0: the peer has closed its half; -EAGAIN; -errno. */
 ssize_t end_read(struct end *e, void *data, size_t n);
 /* Send bytes, and queue what the socket does not accept. 0 or -errno. */
 int end_write(struct end *e, const void *data, size_t n);
 /* Send queued bytes. 0 or -errno. */
 int end_flush(struct end *e);
-/* Close our half after everything queued was sent. */
+/*
+ * Close our half after everything queued was sent. With @cut set, the peer is not told
+ * that all was sent.
+ */
 void end_finish(struct end *e);
 
 #endif /* EGRESS_END_H */

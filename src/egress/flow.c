@@ -54,6 +54,7 @@ void egress_flow_end(struct egress_flow *f)
 	free(f->socks);
 	buf_done(&f->first);
 	f->timer = loop_timer_free(f->timer);
+	loop_task_cancel(&f->again);
 	if (f->number)
 		names_release(sb->names, f->number);
 	egress_stop_waiting(f);
@@ -99,7 +100,7 @@ static void egress_flow_on_timer(void *ctx)
 	struct egress_flow *f = ctx;
 	struct decision d;
 
-	if (f->upstream == UPSTREAM_RESOLVING || f->upstream == UPSTREAM_CONNECTING) {
+	if (f->upstream != UPSTREAM_NONE && f->upstream != UPSTREAM_READY) {
 		upstream_stop(f);
 		egress_flow_unreachable(f, 504, "connect: Connection timed out");
 		if (!f->over)
@@ -141,6 +142,7 @@ static void (*const flow_readers[EGRESS_FLOW_STATES])(struct egress_flow *f) = {
 	[EGRESS_FLOW_SOCKS] = front_socks_read,
 	[EGRESS_FLOW_DNS] = dns_server_read_tcp,
 	[EGRESS_FLOW_OPEN] = egress_flow_read_first,
+	[EGRESS_FLOW_TLS] = terminate_continue,
 	[EGRESS_FLOW_RAW] = relay_from_client,
 	[EGRESS_FLOW_HTTP] = http_flow_from_client,
 	[EGRESS_FLOW_LINGER] = egress_flow_discard,
@@ -160,6 +162,8 @@ static bool egress_flow_wants_client(const struct egress_flow *f)
 		return http_flow_wants_client(f);
 	case EGRESS_FLOW_DNS:
 		return !f->dns_op && !end_has_queue(&f->client);
+	case EGRESS_FLOW_TLS:
+		return !f->client.tls_writes;
 	case EGRESS_FLOW_SOCKS:
 	case EGRESS_FLOW_LINGER:
 	case EGRESS_FLOW_STATES:
@@ -175,6 +179,8 @@ bool egress_flow_wants_server(const struct egress_flow *f)
 	       f->state != EGRESS_FLOW_LINGER;
 }
 
+static void egress_flow_on_again(void *ctx);
+
 void egress_flow_update(struct egress_flow *f)
 {
 	bool push_out = f->pipe_out && f->pipe_out->held;
@@ -184,12 +190,21 @@ void egress_flow_update(struct egress_flow *f)
 		return;
 	end_watch(&f->client,
 		  (egress_flow_wants_client(f) ? LOOP_READ : 0U) |
-			  (end_has_queue(&f->client) || push_in ? LOOP_WRITE : 0U));
+			  (end_has_queue(&f->client) || push_in || f->client.tls_writes
+				   ? LOOP_WRITE
+				   : 0U));
 	if (f->upstream == UPSTREAM_READY)
 		end_watch(&f->server,
 			  (egress_flow_wants_server(f) ? LOOP_READ : 0U) |
 				  (end_has_queue(&f->server) || push_out ? LOOP_WRITE
 									 : 0U));
+	/* No event comes for bytes that were decrypted before. */
+	if ((end_has_data(&f->client) && egress_flow_wants_client(f)) ||
+	    (end_has_data(&f->server) && egress_flow_wants_server(f))) {
+		f->again.fn = egress_flow_on_again;
+		f->again.ctx = f;
+		loop_later(f->sandbox->egress->loop, &f->again);
+	}
 }
 
 static void egress_flow_on_client(void *ctx, unsigned events)
@@ -201,6 +216,8 @@ static void egress_flow_on_client(void *ctx, unsigned events)
 		egress_flow_end(f);
 		return;
 	}
+	if ((events & LOOP_WRITE) && f->client.tls_writes)
+		terminate_continue(f);
 	if (events & LOOP_WRITE)
 		relay_push_client(f);
 	if (!f->over && (events & LOOP_READ) && egress_flow_wants_client(f))
@@ -208,6 +225,18 @@ static void egress_flow_on_client(void *ctx, unsigned events)
 	if (!f->over && f->state == EGRESS_FLOW_LINGER && f->client.ended &&
 	    !end_has_queue(&f->client))
 		egress_flow_end(f);
+	if (!f->over)
+		egress_flow_update(f);
+}
+
+static void egress_flow_on_again(void *ctx)
+{
+	struct egress_flow *f = ctx;
+
+	if (end_has_data(&f->server) && egress_flow_wants_server(f))
+		relay_on_server(f, LOOP_READ);
+	if (!f->over && end_has_data(&f->client) && egress_flow_wants_client(f))
+		flow_readers[f->state](f);
 	if (!f->over)
 		egress_flow_update(f);
 }
@@ -270,7 +299,7 @@ static bool egress_flow_allows_all(const struct egress_flow *f)
 	q.protocol = RULE_TCP;
 	q.method = q.path = NULL;
 	policy_decide(f->sandbox->index, &q, &d);
-	return d.allowed;
+	return d.allowed && !terminate_wants(f);
 }
 
 static void egress_flow_classify(struct egress_flow *f);
@@ -356,7 +385,7 @@ static bool egress_flow_check_shown(struct egress_flow *f, const struct host *sh
 	return false;
 }
 
-/* The ClientHello is complete. This is where TLS can be terminated instead. */
+/* The ClientHello is complete. */
 static void egress_flow_judge_tls(struct egress_flow *f)
 {
 	char name[HOST_TEXT_SIZE];
@@ -389,6 +418,11 @@ static void egress_flow_judge_tls(struct egress_flow *f)
 		}
 		if (!egress_flow_check_shown(f, &shown))
 			return;
+	}
+	if (terminate_wants(f)) {
+		egress_flow_drop_hello(f);
+		terminate_start(f);
+		return;
 	}
 	egress_flow_judge_raw(f, f->q.protocol);
 }
@@ -510,7 +544,8 @@ void egress_flow_judge_again(struct egress_flow *f)
 	if (f->q.protocol == 0)
 		return;
 	/* Between two requests, only a host that is denied altogether matters. */
-	f->q.opening = f->state == EGRESS_FLOW_HTTP && !f->q.method;
+	f->q.opening = !f->q.method &&
+		       (f->state == EGRESS_FLOW_HTTP || f->state == EGRESS_FLOW_TLS);
 	policy_decide(f->sandbox->index, &f->q, &d);
 	f->q.opening = false;
 	if (!d.allowed) {

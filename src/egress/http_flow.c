@@ -16,9 +16,12 @@
 #include <strings.h>
 
 #include "egress/egress_internal.h"
+#include "network/header.h"
 #include "network/request_flow.h"
 
 #define HTTP_FLOW_READ 65536U /* bytes of a client that wait */
+#define HTTP_FLOW_UNSENT \
+	(8U * REQUEST_HEAD_MAX) /* the client's head, and RULE_HEADERS_MAX more */
 
 struct http_flow {
 	struct request_flow parser;
@@ -38,6 +41,14 @@ struct http_flow {
 	bool broken;    /* the server accepts no more of the request */
 };
 
+/* Free a request that may contain secrets. */
+static void http_flow_wipe(struct buf *b)
+{
+	if (b->data)
+		explicit_bzero(b->data, b->len);
+	buf_done(b);
+}
+
 void http_flow_free(struct egress_flow *f)
 {
 	struct http_flow *h = f->http;
@@ -46,7 +57,7 @@ void http_flow_free(struct egress_flow *f)
 		return;
 	request_flow_done(&h->parser);
 	buf_done(&h->pending);
-	buf_done(&h->unsent);
+	http_flow_wipe(&h->unsent);
 	buf_done(&h->head);
 	free(h);
 	f->http = NULL;
@@ -154,7 +165,31 @@ static void http_flow_put_host(const struct request *q, uint16_t usual, struct b
 	buf_puts(out, "\r\n");
 }
 
-static void http_flow_put_head(const struct http_flow *h, struct buf *out)
+/* Whether the rule sets this header, so that the client's own is left out. */
+static bool http_flow_replaces(const struct rule *add, const char *name)
+{
+	for (size_t i = 0; add && i < add->n_headers; i++)
+		if (strcasecmp(add->headers[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static int http_flow_put_headers(const struct policy *p, const struct rule *add,
+				 struct buf *out)
+{
+	int r = 0;
+
+	for (size_t i = 0; add && r == 0 && i < add->n_headers; i++) {
+		buf_puts(out, add->headers[i].name);
+		buf_puts(out, ": ");
+		r = rule_expand_header(p, &add->headers[i], out);
+		buf_puts(out, "\r\n");
+	}
+	return r;
+}
+
+static void http_flow_put_head(const struct http_flow *h, const struct rule *add,
+			       struct buf *out)
 {
 	const struct http_head *head = &h->parser.head;
 	const char *target = head->target;
@@ -168,7 +203,8 @@ static void http_flow_put_head(const struct http_flow *h, struct buf *out)
 	for (size_t i = 0; i < head->n_fields; i++) {
 		const struct http_field *field = &head->fields[i];
 
-		if (http_flow_drops(head, field->name))
+		if (http_flow_drops(head, field->name) ||
+		    http_flow_replaces(add, field->name))
 			continue;
 		buf_add(out, field->name, field->name_len);
 		buf_puts(out, ": ");
@@ -185,7 +221,6 @@ static void http_flow_put_head(const struct http_flow *h, struct buf *out)
 		buf_puts(out, "Connection: close\r\n");
 	else if (head->minor == 0)
 		buf_puts(out, "Connection: keep-alive\r\n");
-	buf_puts(out, "\r\n");
 }
 
 /* Send a part of the request, or keep it until there is a connection. */
@@ -208,6 +243,32 @@ void http_flow_server_broken(struct egress_flow *f)
 	free(f->server.queue);
 	f->server.queue = NULL;
 	f->server.queue_len = f->server.queue_off = 0;
+}
+
+/* Write the head with the headers that the policy adds. False: the flow has failed. */
+static bool http_flow_write_head(struct egress_flow *f)
+{
+	const struct http_flow *h = f->http;
+	const struct rule *add = policy_headers(f->sandbox->index, &f->q);
+	CLEANUP(http_flow_wipe) struct buf out = BUF_INIT(HTTP_FLOW_UNSENT);
+
+	/* The server would send the headers back. */
+	if (add && strcmp(h->parser.head.method, "TRACE") == 0) {
+		http_flow_fail(f, 405, "TRACE is not possible where headers are added");
+		return false;
+	}
+	http_flow_put_head(h, add, &out);
+	if (http_flow_put_headers(&f->sandbox->policy, add, &out) < 0) {
+		http_flow_fail(f, 502, "a header of the policy cannot be added");
+		return false;
+	}
+	buf_puts(&out, "\r\n");
+	if (out.failed) {
+		http_flow_fail(f, 431, "the header is too long");
+		return false;
+	}
+	http_flow_send(f, out.data, out.len);
+	return true;
 }
 
 /* A proxy's next request may be for another host. */
@@ -243,7 +304,6 @@ static bool http_flow_request(struct egress_flow *f)
 {
 	struct http_flow *h = f->http;
 	const struct http_head *head = &h->parser.head;
-	AUTO_BUF struct buf out = BUF_INIT(2U * REQUEST_HEAD_MAX);
 	struct decision d;
 
 	if (!http_flow_adopt(f, &h->parser.request))
@@ -259,12 +319,8 @@ static bool http_flow_request(struct egress_flow *f)
 	h->is_head = strcmp(head->method, "HEAD") == 0;
 	h->websocket = h->parser.websocket;
 	h->close = head->close || (head->minor == 0 && !head->keep_alive);
-	http_flow_put_head(h, &out);
-	if (out.failed) {
-		http_flow_fail(f, 431, "the header is too long");
+	if (!http_flow_write_head(f))
 		return false;
-	}
-	http_flow_send(f, out.data, out.len);
 	if (f->upstream == UPSTREAM_READY) {
 		egress_flow_set_timer(f, 0);
 		return true;
@@ -441,8 +497,8 @@ void http_flow_connected(struct egress_flow *f)
 		http_flow_fail(f, 502, "the server closed the connection");
 		return;
 	}
-	buf_done(&h->unsent);
-	h->unsent = (struct buf)BUF_INIT(2U * REQUEST_HEAD_MAX);
+	http_flow_wipe(&h->unsent);
+	h->unsent = (struct buf)BUF_INIT(HTTP_FLOW_UNSENT);
 	http_flow_parse(f);
 }
 
@@ -576,6 +632,8 @@ static void http_flow_server_end(struct egress_flow *f)
 {
 	struct http_flow *h = f->http;
 
+	/* The client learns whether the server said that its body was complete. */
+	f->client.cut = f->server.cut;
 	if (h->busy && h->in_body && h->body.kind == HTTP_BODY_UNTIL_CLOSE)
 		http_flow_response_end(f);
 	else if (!h->busy)
@@ -626,16 +684,17 @@ bool http_flow_start(struct egress_flow *f, bool proxy)
 		return false;
 	*h = (struct http_flow){ .parser = REQUEST_FLOW_INIT,
 				 .pending = BUF_INIT(HTTP_FLOW_READ),
-				 .unsent = BUF_INIT(2U * REQUEST_HEAD_MAX),
+				 .unsent = BUF_INIT(HTTP_FLOW_UNSENT),
 				 .head = BUF_INIT(REQUEST_HEAD_MAX + EGRESS_SCRATCH),
 				 .proxy = proxy };
 	if (!proxy) {
 		h->parser.host = &f->q.host;
 		h->parser.port = f->q.port;
+		h->parser.tls = f->client.tls != NULL;
 	}
 	f->http = h;
 	f->state = EGRESS_FLOW_HTTP;
-	f->q.protocol = proxy ? 0 : RULE_HTTP;
+	f->q.protocol = proxy ? 0 : f->client.tls ? RULE_HTTPS : RULE_HTTP;
 	if (f->upstream == UPSTREAM_NONE)
 		egress_flow_set_timer(f, EGRESS_FIRST_MS);
 	/* The bytes that were classified are the first of the first request. */

@@ -2,7 +2,12 @@
 /*
  * main.c - warren-egress: the process that connects sandboxes to the outside
  *
- *	warren-egress [--dns-servers ADDRESS[:PORT],...]
+ *	warren-egress [--dns-servers LIST] [--authority FILE] [--ca-file FILE]
+ *
+ * LIST is ADDRESS[:PORT],... --authority is the file of the certificate authority
+ * (authority.h), which is created if it is missing; without it, no TLS is terminated.
+ * --ca-file has certificates of authorities that servers may have, in addition to those
+ * of the system.
  *
  * The service, or `warren run`, starts it with descriptor EGRESS_FD, over which it gets
  * its requests (proto/egress_proto.h). It exits when that connection ends. It parses what
@@ -18,7 +23,10 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include "base/fd.h"
+#include "egress/authority.h"
 #include "egress/control.h"
+#include "egress/terminate.h"
 #include "os/caps.h"
 #include "os/landlock.h"
 #include "os/seccomp.h"
@@ -63,34 +71,86 @@ static int egress_main_confine(struct warren_error *err)
 	return r < 0 ? r : seccomp_load(err);
 }
 
-static int egress_main_serve(const char *dns_servers, struct warren_error *err)
+struct egress_main_words {
+	const char *dns_servers, *authority, *ca_file;
+};
+
+/* Read what the process cannot open later. */
+static int egress_main_terminate(const struct egress_main_words *w,
+				 struct terminate **ret, struct warren_error *err)
 {
+	char pem[AUTHORITY_FILE_MAX];
+	ssize_t n;
+	int r;
+
+	if (!w->authority)
+		return 0;
+	r = authority_create(w->authority, err);
+	if (r < 0)
+		return r;
+	n = fd_read_file_at(AT_FDCWD, w->authority, pem, sizeof(pem));
+	if (n < 0)
+		return error_errno(err, (int)-n, "read '%s'", w->authority);
+	r = terminate_new(pem, (size_t)n, w->ca_file, ret, err);
+	explicit_bzero(pem, sizeof(pem));
+	return r < 0 ? error_wrap(err, "use '%s'", w->authority) : 0;
+}
+
+static int egress_main_serve(const struct egress_main_words *w, struct warren_error *err)
+{
+	struct egress_options options = { .dns_servers = w->dns_servers };
 	struct net_loop *loop = NULL;
 	struct control *c = NULL;
 	int r = egress_main_limits(err);
 
 	if (r == 0)
+		r = egress_main_terminate(w, &options.terminate, err);
+	if (r == 0)
 		r = loop_new(&loop, err);
 	if (r == 0)
 		r = egress_main_confine(err);
 	if (r == 0)
-		r = control_new(loop, EGRESS_FD, dns_servers, &c, err);
+		r = control_new(loop, EGRESS_FD, &options, &c, err);
 	if (r == 0)
 		loop_run(loop);
 	c = control_free(c);
 	loop = loop_free(loop);
+	options.terminate = terminate_free(options.terminate);
 	return r;
+}
+
+/* Options, each with a value. False: there is another one. */
+static bool egress_main_parse(int argc, char **argv, struct egress_main_words *w)
+{
+	const struct {
+		const char *name;
+		const char **value;
+	} table[] = {
+		{ "--dns-servers", &w->dns_servers },
+		{ "--authority", &w->authority },
+		{ "--ca-file", &w->ca_file },
+	};
+
+	for (int i = 1; i < argc; i += 2) {
+		size_t k = 0;
+
+		while (k < ARRAY_SIZE(table) && strcmp(table[k].name, argv[i]) != 0)
+			k++;
+		if (k == ARRAY_SIZE(table) || i + 1 == argc)
+			return false;
+		*table[k].value = argv[i + 1];
+	}
+	return true;
 }
 
 int main(int argc, char **argv)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	const char *dns_servers = NULL;
+	struct egress_main_words w = { 0 };
 
-	if (argc == 3 && strcmp(argv[1], "--dns-servers") == 0) {
-		dns_servers = argv[2];
-	} else if (argc != 1) {
-		(void)fprintf(stderr, "usage: warren-egress [--dns-servers LIST]\n");
+	if (!egress_main_parse(argc, argv, &w)) {
+		(void)fprintf(stderr, "usage: warren-egress [--dns-servers LIST] "
+				      "[--authority FILE] [--ca-file FILE]\n");
 		return 2;
 	}
 	(void)signal(SIGPIPE, SIG_IGN);
@@ -98,7 +158,7 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "warren-egress: the service starts this program\n");
 		return 2;
 	}
-	if (egress_main_serve(dns_servers, &err) < 0) {
+	if (egress_main_serve(&w, &err) < 0) {
 		(void)fprintf(stderr, "warren-egress: %s\n", err.msg);
 		return 1;
 	}

@@ -112,7 +112,8 @@ static void relay_copy(const struct relay *r)
 		return;
 	if (end_write(r->to, e->scratch, (size_t)n) < 0)
 		relay_break(r);
-	else if ((size_t)n == EGRESS_SCRATCH && !end_has_queue(r->to))
+	else if ((size_t)n == EGRESS_SCRATCH && !end_has_queue(r->to) && !r->from->tls &&
+		 !r->to->tls)
 		*r->pipe = pipes_take(e->pipes);
 }
 

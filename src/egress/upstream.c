@@ -108,6 +108,22 @@ static void upstream_fail(struct egress_flow *f, int error)
 	egress_flow_unreachable(f, error == ETIMEDOUT ? 504 : 502, text);
 }
 
+/* The TLS of the client is terminated, so the server's begins here. */
+static void upstream_secure(struct egress_flow *f)
+{
+	char why[512];
+	int r;
+
+	f->upstream = UPSTREAM_SECURING;
+	r = terminate_secure(f, why, sizeof(why));
+	if (r == 0) {
+		upstream_ready(f);
+	} else if (r < 0) {
+		upstream_stop(f);
+		egress_flow_unreachable(f, 502, why);
+	}
+}
+
 static void upstream_on_writable(struct egress_flow *f)
 {
 	int error = 0;
@@ -115,6 +131,10 @@ static void upstream_on_writable(struct egress_flow *f)
 
 	if (getsockopt(f->server.fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
 		error = errno;
+	if (error == 0 && f->client.tls) {
+		upstream_secure(f);
+		return;
+	}
 	if (error == 0) {
 		upstream_ready(f);
 		return;
@@ -132,6 +152,8 @@ static void upstream_on_server(void *ctx, unsigned events)
 
 	if (f->upstream == UPSTREAM_CONNECTING)
 		upstream_on_writable(f);
+	else if (f->upstream == UPSTREAM_SECURING)
+		upstream_secure(f);
 	else
 		relay_on_server(f, events);
 	if (!f->over)

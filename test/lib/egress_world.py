@@ -371,11 +371,11 @@ ID = "0123456789bc"
 class World:
     """One sandbox; the outside has PUBLIC addresses, names and servers."""
 
-    def __init__(self, policy, **kw):
+    def __init__(self, policy, args=(), **kw):
         self.dns, self.servers = Dns(), []
         self.dns.names.update({"a.example": ["1.2.3.4"], "b.example": ["5.6.7.8"], "six.example": ["2600::1"]})
         self.inside = Inside()
-        self.egress = Egress()
+        self.egress = Egress(*args)
         self.egress.add(ID, policy, self.inside, **kw)
 
     def serve(self, address, port, handle):
@@ -411,8 +411,10 @@ class World:
 
 
 @contextlib.contextmanager
-def world(*allow, deny=(), limits=None, **kw):
+def world(*allow, deny=(), limits=None, secrets=None, **kw):
     policy = {"allow": list(allow), "deny": list(deny)}
+    if secrets:
+        policy["secrets"] = secrets
     if limits:
         policy["limits"] = limits
     w = World(policy, **kw)
