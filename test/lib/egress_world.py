@@ -3,7 +3,7 @@
 
 The test itself enters a namespace without interfaces, in which it assigns public addresses to lo:
 the outside. Servers listen there, and warren-egress runs there. Each sandbox is another namespace,
-whose connections nftables delivers to one listener.
+which egress_capture.c creates.
 """
 import contextlib
 import ctypes
@@ -20,8 +20,6 @@ import time
 from checks import BUILD, ROOT, Skip, needs_root, run_tests, tests
 
 CLONE_NEWNET = 0x40000000
-IP_TRANSPARENT, IPV6_TRANSPARENT = 19, 75
-IP_RECVORIGDSTADDR, IPV6_RECVORIGDSTADDR = 20, 74
 VERSION = 1
 ADD, CHANGE, REMOVE, QUERY, REPLY, DENIED, USAGE = 1, 2, 3, 4, 64, 65, 66
 HEADER = "=IIQ"
@@ -37,21 +35,17 @@ def unshare_net():
         raise Skip(f"needs a network namespace: {os.strerror(ctypes.get_errno())}")
 
 
+def enter_net(path):
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        if libc.setns(fd, CLONE_NEWNET) < 0:
+            raise OSError(ctypes.get_errno(), f"enter {path}")
+    finally:
+        os.close(fd)
+
+
 def run(*argv, **kw):
     subprocess.run(argv, check=True, capture_output=True, **kw)
-
-
-RULES = """
-table inet warren {
-  chain capture {
-    type filter hook prerouting priority -150
-    ip daddr 127.0.0.0/8 accept
-    ip6 daddr ::1 accept
-    meta l4proto tcp meta nfproto ipv4 tproxy ip to :1 accept
-    meta l4proto tcp meta nfproto ipv6 tproxy ip6 to :1 accept
-  }
-}
-"""
 
 
 class Inside(threading.Thread):
@@ -81,23 +75,16 @@ class Inside(threading.Thread):
         return result
 
     def capture(self):
-        unshare_net()
-        run("ip", "link", "set", "lo", "up")
-        run("ip", "addr", "add", f"{SELF}/32", "dev", "lo")
-        run("ip", "addr", "add", "fd77:6172:7265:6e::1/128", "dev", "lo", "nodad")
-        run("ip", "route", "add", "local", "default", "dev", "lo", "src", SELF)
-        run("ip", "-6", "route", "add", "local", "default", "dev", "lo", "src", "fd77:6172:7265:6e::1")
-        run("nft", "-f", "-", input=RULES.encode())
-        self.ns = f"/proc/{os.getpid()}/task/{threading.get_native_id()}/ns/net"
-        self.tcp = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
-        self.udp = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
-        for s in (self.tcp, self.udp):
-            s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-            s.setsockopt(socket.SOL_IP, IP_TRANSPARENT, 1)
-            s.setsockopt(socket.IPPROTO_IPV6, IPV6_TRANSPARENT, 1)
-        self.tcp.bind(("::", 1))
-        self.tcp.listen(4096)
-        self.udp.bind(("::", 53))
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours, theirs:
+            self.holder = subprocess.Popen([os.path.join(BUILD, "test", "egress_capture")], stdin=subprocess.PIPE,
+                                           preexec_fn=lambda: os.dup2(theirs.fileno(), 3, inheritable=True),
+                                           pass_fds=(3,), close_fds=True)
+            theirs.close()
+            _, fds, _, _ = socket.recv_fds(ours, 1, 2)
+        self.tcp, self.udp = (socket.socket(fileno=fd) for fd in fds)
+        self.ns = f"/proc/{self.holder.pid}/ns/net"
+        enter_net(self.ns)
 
     def socket(self, family=socket.AF_INET, kind=socket.SOCK_STREAM):
         s = self.call(socket.socket, family, kind)
@@ -118,17 +105,15 @@ class Inside(threading.Thread):
             return True
 
     def popen(self, *argv, **kw):
-        fd = os.open(self.ns, os.O_RDONLY)
-        try:
-            return subprocess.Popen(argv, preexec_fn=lambda: libc.setns(fd, CLONE_NEWNET), **kw)
-        finally:
-            os.close(fd)
+        return subprocess.Popen(argv, preexec_fn=lambda: enter_net(self.ns), **kw)
 
     def close(self):
         self.calls.put((None, None))
         self.join()
         self.tcp.close()
         self.udp.close()
+        self.holder.stdin.close()
+        self.holder.wait()
 
 
 # ----------------------------------------------------------------------- servers outside
