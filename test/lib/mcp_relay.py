@@ -23,6 +23,7 @@ def substitutes(box):
         "test_simple_text": run("echo text"),
         "test_error_handling": run("echo 'this fails' >&2; exit 1"),
         "test_tool_with_progress": run(PROGRESS),
+        "test_image_content": ("download", {"sandbox": box, "path": "/image"}),
         "test_embedded_resource": ("download", {"sandbox": box, "path": "/text"}),
         "test_simple_prompt": ("debug_command", {"command": "ls"}),
         "test_prompt_with_arguments": ("try_code", lambda a: {"task": a["arg1"], "language": a["arg2"]}),
@@ -55,7 +56,8 @@ class Relay(http.server.ThreadingHTTPServer):
     def __init__(self, world, box):
         self.world, self.box, self.names = world, box, substitutes(box)
         self.token = world.token("admin", name="relay")
-        for path, content in (("/text", b"text"), ("/binary", b"\xff\0"), ("/123", b"this is 123")):
+        for path, content in (("/text", b"text"), ("/binary", b"\xff\0"), ("/123", b"this is 123"),
+                              ("/image", b"\x89PNG\r\n\x1a\n and more")):
             self.write(path, content)
         super().__init__(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server_address[1]}/mcp"

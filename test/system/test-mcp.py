@@ -228,6 +228,12 @@ def binary_files_are_uploaded_and_downloaded():
         eq(base64.b64decode(r.all["content"][1]["resource"]["blob"]), data[250:260])
         eq((r.data["length"], r.data["end"]), (10, False))
         eq(m.good("read_file", path="/tmp/b")["binary"], True)
+        for kind, head in (("png", b"\x89PNG\r\n\x1a\n"), ("jpeg", b"\xff\xd8\xff"), ("gif", b"GIF89a"), ("webp", b"RIFF\0\0\0\0WEBPVP8 ")):
+            image = base64.b64encode(head + data).decode()
+            m.good("upload", path="/tmp/i", data=image)
+            eq(m.tool("download", path="/tmp/i").all["content"][1], {"type": "image", "mimeType": f"image/{kind}", "data": image}, kind)
+            part = m.tool("download", path="/tmp/i", limit=100).all["content"][1]
+            eq((part["type"], len(base64.b64decode(part["resource"]["blob"]))), ("resource", 100), f"a part of a {kind}")
         m.bad("upload", "base64", path="/tmp/b", data="%%%")
         m.bad("upload", "mode", path="/tmp/b", data="", mode="9")
 

@@ -195,6 +195,53 @@ static void file_download_uri(struct json *j, const struct file_job *job)
 	json_str(j, "uri", uri.data ? uri.data : "");
 }
 
+/* Images that models can see, by the bytes that they have at a place in the file. */
+static const struct file_image {
+	size_t at;
+	const char *bytes, *type;
+} file_images[] = {
+	{ 0, "\x89PNG\r\n\x1a\n", "image/png" },
+	{ 0, "\xff\xd8\xff", "image/jpeg" },
+	{ 0, "GIF87a", "image/gif" },
+	{ 0, "GIF89a", "image/gif" },
+	{ 8, "WEBPVP8", "image/webp" },
+};
+
+static const char *file_image_type(const struct buf *data)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(file_images); i++) {
+		const struct file_image *f = &file_images[i];
+		size_t n = strlen(f->bytes);
+
+		if (data->len >= f->at + n &&
+		    memcmp(data->data + f->at, f->bytes, n) == 0)
+			return f->type;
+	}
+	return NULL;
+}
+
+/* A whole image as an image, so that a model sees it; anything else as bytes. */
+static void file_download_write(struct json *j, const struct file_job *job,
+				const struct buf *data)
+{
+	bool whole = job->offset == 0 && data->len >= job->size;
+	const char *image = whole ? file_image_type(data) : NULL;
+
+	json_open(j, NULL, '{');
+	json_str(j, "type", image ? "image" : "resource");
+	if (image) {
+		json_str(j, "mimeType", image);
+		json_base64(j, "data", data->data, data->len);
+	} else {
+		json_open(j, "resource", '{');
+		file_download_uri(j, job);
+		json_str(j, "mimeType", "application/octet-stream");
+		json_base64(j, "blob", data->data ? data->data : "", data->len);
+		json_close(j, '}');
+	}
+	json_close(j, '}');
+}
+
 static void file_download_work(struct file_job *job)
 {
 	AUTO_BUF struct buf data = BUF_INIT(MCP_DOWNLOAD_MAX + 65536);
@@ -221,14 +268,7 @@ static void file_download_work(struct file_job *job)
 	json_str(&j, "type", "text");
 	json_strn(&j, "text", about.data, about.len);
 	json_close(&j, '}');
-	json_open(&j, NULL, '{');
-	json_str(&j, "type", "resource");
-	json_open(&j, "resource", '{');
-	file_download_uri(&j, job);
-	json_str(&j, "mimeType", "application/octet-stream");
-	json_base64(&j, "blob", data.data ? data.data : "", data.len);
-	json_close(&j, '}');
-	json_close(&j, '}');
+	file_download_write(&j, job, &data);
 	json_close(&j, ']');
 	json_raw(&j, "structuredContent", about.data, about.len);
 	json_close(&j, '}');

@@ -324,7 +324,7 @@ const struct mcp_tool mcp_tools[MCP_TOOL_COUNT] = {
 		"files", MCP_DESTRUCTIVE | MCP_IDEMPOTENT, MCP_OBJECT(upload_in), MCP_OBJECT(write_file_out) },
 	[MCP_TOOL_DOWNLOAD] = {
 		"download", "Download a file",
-		"Return bytes of a file in a sandbox, as an embedded resource in base64. Use read_file for text.",
+		"Return bytes of a file in a sandbox, as an embedded resource in base64. A whole PNG, JPEG, GIF or WebP file is returned as an image. Use read_file for text.",
 		"files", MCP_READ_ONLY | MCP_IDEMPOTENT, MCP_OBJECT(download_in), MCP_OBJECT(download_out) },
 };
 /* clang-format on */
