@@ -352,7 +352,7 @@ static int make(struct floor *f, struct warren_error *err)
 	int ends[2], r;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return error_errno(err, errno, "make a connection");
+		return error_errno(err, errno, "create a connection");
 	f->sandbox->sock = ends[0];
 	f->child_end = ends[1];
 	for (size_t i = 0; i < ARRAY_SIZE(f->layers); i++)

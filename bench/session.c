@@ -119,10 +119,10 @@ static int peer_open(struct peer *p, const struct way *way, struct warren_error 
 	int in[2], from[3][2], r;
 
 	if (far_pipe(in) < 0)
-		return error_errno(err, errno, "make a pipe");
+		return error_errno(err, errno, "create a pipe");
 	for (int i = 0; i < 3; i++)
 		if (far_pipe(from[i]) < 0)
-			return error_errno(err, errno, "make a pipe");
+			return error_errno(err, errno, "create a pipe");
 	p->pid = fork();
 	if (p->pid == 0)
 		become(way, in[0], (const int[]){ from[0][1], from[1][1], from[2][1] });

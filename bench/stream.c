@@ -111,7 +111,7 @@ static int from_host(const char *const *argv, uint64_t *ret_bytes,
 	pid_t pid;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
-		return error_errno(err, errno, "make a pipe");
+		return error_errno(err, errno, "create a pipe");
 	in = ends[0];
 	(void)fcntl(in, F_SETPIPE_SZ, PIECE);
 	r = start(argv, -1, ends[1], &pid, err);
@@ -195,7 +195,7 @@ static int run_program(const char *const *argv, bool cat, struct warren_error *e
 		return error_errno(err, errno, "open /dev/null");
 	if (cat) {
 		if (pipe2(ends, O_CLOEXEC) < 0)
-			return error_errno(err, errno, "make a pipe");
+			return error_errno(err, errno, "create a pipe");
 		r = start(cat_argv, ends[0], null, &reader, err);
 	}
 	if (r == 0)

@@ -109,8 +109,8 @@ int body_read(const struct api_op *op, const char *data, size_t size, struct bod
 
 	if (op->max_body && size > op->max_body)
 		return api_error_set(err, API_ERR_BODY_TOO_LARGE,
-				     "the body has %zu bytes; this operation takes %ju",
-				     size, (uintmax_t)op->max_body);
+				     "the body has %zu bytes; the maximum is %ju", size,
+				     (uintmax_t)op->max_body);
 	if (size == 0 && op->body_required)
 		return api_error_set(err, API_ERR_INVALID_REQUEST,
 				     "this operation needs a body of %s", op->body_type);

@@ -139,10 +139,10 @@ static int api_code_place(const struct code_client *where, const struct code_req
 	m->row.tier = tier_names[b->tier];
 	m->source.theirs = b->images != BACKEND_IMAGES_OURS;
 	if (!b->network)
-		return api_error_set(err, API_ERR_NOT_SUPPORTED,
-				     "/backend: '%s' does not control the network of its "
-				     "sandboxes, and code runs without one",
-				     b->name);
+		return api_error_set(
+			err, API_ERR_NOT_SUPPORTED,
+			"/backend: '%s' cannot disable the network of its sandboxes, and code must run without a network",
+			b->name);
 	if (b->images == BACKEND_IMAGES_NONE && q->image)
 		return api_error_set(err, API_ERR_NOT_SUPPORTED,
 				     "/image: backend '%s' has no images to choose from",
@@ -150,9 +150,10 @@ static int api_code_place(const struct code_client *where, const struct code_req
 	if (b->images == BACKEND_IMAGES_NONE)
 		m->spec.image = WIRE_NO_IMAGE;
 	if (b->images == BACKEND_IMAGES_THEIRS && strcmp(m->spec.image, "host") == 0)
-		return api_error_set(err, API_ERR_INVALID_REQUEST,
-				     "/image: backend '%s' has its own images: name one",
-				     b->name);
+		return api_error_set(
+			err, API_ERR_INVALID_REQUEST,
+			"/image: backend '%s' has no default image: name one of its images",
+			b->name);
 	return 0;
 }
 

@@ -293,7 +293,7 @@ static int validate_refuse_unknown(const struct api_schema *s,
 
 	field_words(s, UINT64_MAX, ", ", &list);
 	return validate_refuse(at, err, "is not a known field; %s%.500s",
-			       list.len ? "known: " : "none is known",
+			       list.len ? "known: " : "this object has no fields",
 			       list.len ? list.data : "");
 }
 

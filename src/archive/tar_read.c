@@ -143,7 +143,7 @@ static int pax_record(struct tar_reader *r, const char *key, size_t key_len,
 	} else if (IS("uid") || IS("gid")) {
 		if (tar_read_decimal(value, n, false, &number) < 0 ||
 		    number >= UINT32_MAX)
-			return tar_read_bad(err, "an owner");
+			return tar_read_bad(err, "an owner is malformed");
 		if (key[0] == 'u') {
 			r->has_uid = true;
 			r->uid = (uint32_t)number;
@@ -175,11 +175,11 @@ static int read_pax(struct tar_reader *r, struct warren_error *err)
 			len = len * 10 + (size_t)(p[digits++] - '0');
 		if (digits == 0 || digits >= left || p[digits] != ' ' || len > left ||
 		    len < digits + 3 || p[len - 1] != '\n')
-			return tar_read_bad(err, "a pax header");
+			return tar_read_bad(err, "a pax header is malformed");
 		key = p + digits + 1;
 		equals = memchr(key, '=', len - digits - 2);
 		if (!equals)
-			return tar_read_bad(err, "a pax header");
+			return tar_read_bad(err, "a pax header is malformed");
 		if (r->extra_type == 'x') {
 			int s = pax_record(r, key, (size_t)(equals - key), equals + 1,
 					   (size_t)(p + len - 1 - equals - 1), err);
@@ -397,7 +397,7 @@ static int tar_read_take_header(struct tar_reader *r, const char *data, size_t n
 		return TAR_MORE;
 	}
 	if (r->zeros > 0)
-		return tar_read_bad(err, "data follows its end");
+		return tar_read_bad(err, "there is data after its end");
 	return tar_read_header(r, err);
 }
 

@@ -262,7 +262,7 @@ static int inflate_some(struct zip *z, const char *data, size_t n, size_t *used,
 	*used = in - z->z.avail_in;
 	*made = size - z->z.avail_out;
 	if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR)
-		return zip_broken("its compression", err);
+		return zip_broken("its compressed data is not valid", err);
 	if (*made > z->left)
 		return zip_broken("an entry is larger than its declared size", err);
 	/* All that there is of it, and more would be made. */

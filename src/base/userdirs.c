@@ -15,7 +15,7 @@ int user_dir_check(const char *path, struct warren_error *err)
 	struct stat st;
 
 	if (lstat(path, &st) < 0)
-		return error_errno(err, errno, "look at '%s'", path);
+		return error_errno(err, errno, "inspect '%s'", path);
 	if (!S_ISDIR(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0) ||
 	    (st.st_mode & (S_IWGRP | S_IWOTH)))
 		return error_set(

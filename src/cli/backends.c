@@ -52,7 +52,7 @@ static int backends_ask(const char *const *argv, struct buf *out,
 	if (r < 0)
 		return r;
 	if (pipe2(fds, O_CLOEXEC) < 0)
-		return error_errno(err, errno, "make a pipe");
+		return error_errno(err, errno, "create a pipe");
 	in = fds[0];
 	end = fds[1];
 	r = backends_spawn(path, argv, end, &pid);
@@ -145,7 +145,7 @@ int cli_backends_choose(const char *backend, const char *tier, struct cli_backen
 	r = cli_backends_ask(argv, ret, err);
 	if (r == 0 && ret->n != 1) {
 		cli_backends_done(ret);
-		return error_set(err, EIO, "warren-serve names no backend");
+		return error_set(err, EIO, "warren-serve listed no backend");
 	}
 	return r;
 }

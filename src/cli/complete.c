@@ -21,7 +21,7 @@ static void put_options(const struct opts *o, struct buf *out)
 {
 	for (size_t i = 0; i < o->n; i++)
 		buf_printf(out, "--%s\t%s\n", o->table[i].name, o->table[i].help);
-	buf_puts(out, "--help\tshow this\n");
+	buf_puts(out, "--help\tshow this help\n");
 }
 
 /* The option that @word is, if its value is the next word. */

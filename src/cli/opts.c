@@ -18,7 +18,7 @@
 static const struct opt opt_help = {
 	.name = "help",
 	.letter = 'h',
-	.help = "show this",
+	.help = "show this help",
 };
 
 struct parser {

@@ -49,7 +49,7 @@ static int env_list_set(struct env_list *env, const char *name, size_t len,
 	char *text = NULL;
 
 	if (!slot || asprintf(&text, "%.*s=%s", (int)len, name, value) < 0)
-		return error_errno(err, ENOMEM, "keep a variable");
+		return error_errno(err, ENOMEM, "store a variable");
 	free(*slot);
 	*slot = text;
 	env->n += !same;

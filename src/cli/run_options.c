@@ -78,15 +78,15 @@ static const struct opt run_table[] = {
 		FIELD(json)) },
 	{ NULL, OPT_QUIET("print no messages of Warren except errors", FIELD(quiet)) },
 	{ NULL, "verbose", 0, NULL, NULL,
-	  "show what is enforced and where the time goes",
+	  "show what is enforced, and the time of each step",
 	  opt_flag, FIELD(verbose) },
 };
 /* clang-format on */
 
 static const struct opt_conflict run_conflicts[] = {
 	{ "quiet", "verbose", "one asks for less, the other for more" },
-	{ "json", "tty", "a terminal mixes the streams that --json reports apart" },
-	{ "detach", "timeout", "a sandbox in the background has no deadline" },
+	{ "json", "tty", "a terminal mixes the streams that --json reports separately" },
+	{ "detach", "timeout", "a background sandbox cannot have a timeout" },
 };
 
 const struct opts run_opts = {

@@ -108,7 +108,7 @@ static int run_pull_start(struct pull *p, const struct run_options *o,
 	argv[n++] = o->image;
 	if (in_silence(o)) {
 		if (pipe2(fds, O_CLOEXEC) < 0)
-			return error_errno(err, errno, "make a pipe");
+			return error_errno(err, errno, "create a pipe");
 		p->words = fds[0];
 		end = fds[1];
 	}

@@ -63,7 +63,8 @@ int value_pull(void *field, const char *value, struct warren_error *err)
 			return 0;
 		}
 	}
-	return error_set(err, EINVAL, "'%s' is not missing, always or never", value);
+	return error_set(err, EINVAL, "'%s' is not one of missing, always and never",
+			 value);
 }
 
 /* Judged by who pulls. */
@@ -165,7 +166,7 @@ int value_network(void *field, const char *value, struct warren_error *err)
 			return 0;
 		}
 	}
-	return error_set(err, EINVAL, "'%s' is not none or loopback", value);
+	return error_set(err, EINVAL, "'%s' is neither none nor loopback", value);
 }
 
 static int values_set_count(uint64_t *field, const char *value, uint64_t min,
@@ -266,7 +267,7 @@ static struct warren_mount *mount_list_add(struct mount_list *list, const char *
 	}
 	m->target = strndup(target, n);
 	if (!m->target) {
-		(void)error_errno(err, ENOMEM, "keep a mount");
+		(void)error_errno(err, ENOMEM, "store a mount");
 		return NULL;
 	}
 	list->n++;

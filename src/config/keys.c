@@ -443,7 +443,7 @@ static const struct {
 } types[] = {
 	[TYPE_BOOL] = { "bool", "true or false" },
 	[TYPE_NUMBER] = { "number", "a whole number" },
-	[TYPE_SIZE] = { "size", "a size, as 64k, 512m, 1.5g" },
+	[TYPE_SIZE] = { "size", "a size, such as 64k, 512m or 1.5g" },
 	[TYPE_DURATION] = { "duration", "a duration, such as 500ms, 30s, 5m, 2h" },
 	[TYPE_CPUS] = { "processors", "a number of processors, such as 2 or 0.5" },
 	[TYPE_CHOICE] = { "word", "one of the allowed words" },

@@ -172,7 +172,7 @@ static int check_streams(const struct warren_exec_spec *spec, struct warren_erro
 		return error_set(err, EINVAL, "a terminal replaces all three streams");
 	if (spec->hold && spec->out != WARREN_STDIO_JOURNAL &&
 	    spec->err != WARREN_STDIO_JOURNAL)
-		return error_set(err, EINVAL, "there is no journal to hold");
+		return error_set(err, EINVAL, "output can be held only in a journal");
 	if (spec->journal_fd < 0 || spec->command_fd < 0)
 		return error_set(err, EINVAL,
 				 "a file must be given as a descriptor above 0");

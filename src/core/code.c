@@ -318,7 +318,7 @@ static int code_job_finish(struct code_job *j, struct warren_error *err)
 	for (int i = 0; i < 2; i++) {
 		buf_add(&j->output[i], "", 1);
 		if (j->output[i].failed)
-			return error_errno(err, ENOMEM, "keep the output");
+			return error_errno(err, ENOMEM, "store the output");
 		j->to->output[i].size = j->output[i].len - 1;
 		j->to->output[i].data = TAKE_PTR(j->output[i].data);
 	}

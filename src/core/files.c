@@ -28,7 +28,7 @@ int warren_file_open(struct warren_sandbox *sb, const char *path, int flags, mod
 	if (r < 0)
 		return r;
 	if (!ops->file_open)
-		return not_supported(sb, "passing on descriptors of files", err);
+		return not_supported(sb, "passing file descriptors", err);
 	return ops->file_open(sb->engine->state, sb->sandbox, path, flags, mode, user,
 			      ret_fd, err);
 }

@@ -137,9 +137,9 @@ static void on_drain(void *ctx)
 		a->drain_last = true;
 		v1_stop(&a->v1, true);
 		mcp_stop(&a->mcp, true);
-		http_server_refuse(a->server, "shutting_down",
-				   "the service is stopping before this is done; what "
-				   "was started in the sandbox continues");
+		http_server_refuse(
+			a->server, "shutting_down",
+			"the service stopped before the request was finished; commands in the sandbox continue");
 	}
 	if ((http_server_count(a->server) == 0 && !a->deleting) || ms >= DRAIN_MS)
 		loop_stop(a->loop);
@@ -158,7 +158,7 @@ static void api_stop(struct api *a)
 		return;
 	a->deleting = a->birth->config->on_stop == CONFIG_STOP_DELETE;
 	log_line(LOG_LEVEL_INFO, "stopping; sandboxes %s",
-		 a->deleting ? "are deleted" : "go on");
+		 a->deleting ? "are deleted" : "continue");
 	if (a->deleting)
 		service_delete_all(a->service, on_all_deleted, a);
 	a->drain_since = clock_now();
@@ -187,7 +187,7 @@ static void on_warden_end(void *ctx)
 {
 	struct api *a = ctx;
 
-	log_line(LOG_LEVEL_ERROR, "the warden is gone");
+	log_line(LOG_LEVEL_ERROR, "the warden has ended");
 	a->status = 1;
 	loop_stop(a->loop);
 }

@@ -40,7 +40,7 @@ static int listen_unix(const char *path, struct warren_error *err)
 				 path);
 	(void)strcpy(addr.sun_path, path);
 	if (fd < 0)
-		return error_errno(err, errno, "make a socket");
+		return error_errno(err, errno, "create a socket");
 	/* If a process listens on it, it belongs to another service. */
 	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0)
 		return error_set(err, EADDRINUSE, "another service listens on '%s'",

@@ -388,11 +388,11 @@ static int start_api(struct pair *p, int *ret_pidfd, int *ret_sock,
 	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return error_errno(err, errno, "make a connection");
+		return error_errno(err, errno, "create a connection");
 	if (pipe2(told, O_CLOEXEC) < 0) {
 		(void)close(ends[0]);
 		(void)close(ends[1]);
-		return error_errno(err, errno, "make a pipe");
+		return error_errno(err, errno, "create a pipe");
 	}
 	warden_hold(p->warden, true);
 	pid = fork();
@@ -426,7 +426,7 @@ static int start_api(struct pair *p, int *ret_pidfd, int *ret_sock,
 		return -err->code;
 	}
 	keep_secret(p->config, &word);
-	log_line(LOG_LEVEL_INFO, "ready; found %zu sandboxes again", word.sandboxes);
+	log_line(LOG_LEVEL_INFO, "ready; %zu existing sandboxes found", word.sandboxes);
 	return 0;
 }
 

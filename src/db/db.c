@@ -254,7 +254,7 @@ static int check_by(sqlite3 *sql, const char *text, struct warren_error *err)
 
 		if (!verdict || strcmp(verdict, "ok") != 0)
 			r = error_set(err, EUCLEAN, "the database is damaged: %.200s",
-				      verdict ? verdict : "no verdict");
+				      verdict ? verdict : "no result");
 	} else if (rc != SQLITE_DONE) {
 		r = sql_error(sql, rc, err, "check the database");
 	}

@@ -30,7 +30,7 @@ static int make_secret(char ret[DB_SECRET_LEN + 1], struct warren_error *err)
 	unsigned char bits[SECRET_BYTES];
 
 	if (getrandom(bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
-		return error_errno(err, errno, "make a secret");
+		return error_errno(err, errno, "create a secret");
 	(void)hex_encode(bits, sizeof(bits), stpcpy(ret, SECRET_PREFIX));
 	OPENSSL_cleanse(bits, sizeof(bits));
 	return 0;

@@ -410,7 +410,7 @@ static int make_layer(int dir, const char *name, enum skel_kind kind,
 	id_make(id);
 	(void)snprintf(temp, sizeof(temp), "%s-new-%s", kind_names[kind], id);
 	if (mkdirat(dir, temp, 0755) < 0)
-		return error_errno(err, errno, "make a layer");
+		return error_errno(err, errno, "create a layer");
 	fd = openat(dir, temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 || flock(fd, LOCK_SH) < 0 || fchmod(fd, 0755) < 0)
 		r = error_errno(err, errno, "open a new layer");

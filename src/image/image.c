@@ -42,7 +42,7 @@ static const char *const host_trees[] = {
 /* The skeleton's "la", and for each layer ":lb/" and its short name. */
 _Static_assert(sizeof("la") + STORE_LAYERS_MAX * (4UL + STORE_SHORT_LEN) <=
 		       IMAGE_LOWERS_MAX,
-	       "the layers do not fit into the line that stacks them");
+	       "the layers do not fit into the mount options of an overlay");
 _Static_assert(ARRAY_SIZE(host_trees) < IMAGE_MOUNTS_MAX, "and the root");
 
 static int image_add_mount(struct image *image, const char *at, const char *path,

@@ -29,7 +29,7 @@ static const struct failure failures[] = {
 	{ CURLE_COULDNT_CONNECT, ECONNREFUSED, true, true, "cannot connect to ", "" },
 	{ CURLE_OPERATION_TIMEDOUT, ETIMEDOUT, true, true, "",
 	  " is too slow, or does not answer" },
-	{ CURLE_PARTIAL_FILE, EPIPE, true, false, "", " broke off its answer" },
+	{ CURLE_PARTIAL_FILE, EPIPE, true, false, "", " aborted its answer" },
 	{ CURLE_GOT_NOTHING, EPIPE, true, true, "", " closed the connection" },
 	{ CURLE_SEND_ERROR, EPIPE, true, true, "broken connection to ", "" },
 	{ CURLE_RECV_ERROR, EPIPE, true, true, "broken connection to ", "" },

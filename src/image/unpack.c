@@ -69,7 +69,7 @@ static void pipeline_done(struct pipeline *p)
 static int unpack_make_pipe(int ret[2], struct warren_error *err)
 {
 	if (pipe2(ret, O_CLOEXEC) < 0)
-		return error_errno(err, errno, "make a pipe");
+		return error_errno(err, errno, "create a pipe");
 	/* As large as they come without privileges; a smaller one works too. */
 	(void)fcntl(ret[0], F_SETPIPE_SZ, UNPACK_PIPE);
 	return 0;
@@ -265,7 +265,7 @@ static int start_piped(struct pipeline *p, int *blob, bool plain, int dir,
 	p->drain = ends[0];
 	p->out = ends[1];
 	if (fcntl(p->out, F_SETFL, O_NONBLOCK) < 0)
-		return error_errno(err, errno, "make a pipe");
+		return error_errno(err, errno, "create a pipe");
 	r = start_untar(p, p->drain, dir, rules, err);
 	if (r == 0 && !plain)
 		return start_inflate(p, *blob, err);

@@ -336,7 +336,7 @@ int unpack_child_start(const struct unpack_job *job, struct unpack_child *ret,
 	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return error_errno(err, errno, "make a connection");
+		return error_errno(err, errno, "create a connection");
 	pid = ns_clone(CLONE_NEWUSER | CLONE_NEWPID | CLONE_CLEAR_SIGHAND, NS_CGROUP_SAME,
 		       &pidfd);
 	if (pid == 0) {

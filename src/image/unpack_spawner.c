@@ -130,7 +130,7 @@ int oci_foreman_start(struct oci_foreman *ret, const struct store *s,
 	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return error_errno(err, errno, "make a connection");
+		return error_errno(err, errno, "create a connection");
 	pid = fork();
 	if (pid == 0) {
 		(void)close(pair[0]);
@@ -153,7 +153,7 @@ int oci_foreman_unpack(const struct oci_foreman *f, const char *diff_id,
 	int ends[2], r;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
-		return error_errno(err, errno, "make a pipe");
+		return error_errno(err, errno, "create a pipe");
 	(void)memcpy(order.diff_id, diff_id, REF_DIGEST_LEN);
 	r = fd_send(f->control, &order, sizeof(order),
 		    (int[]){ [BLOB] = blob, [REPORT] = ends[1], [LOCK] = lock },

@@ -289,7 +289,8 @@ static int make_whiteout(struct untar *u, char *name, const char *mark,
 	if (!u->rules->overlay || strchr(mark, '/') || !*hidden ||
 	    strcmp(hidden, ".") == 0 || strcmp(hidden, "..") == 0)
 		return error_set(err, EBADMSG, "the name '%.200s' is %s", name,
-				 u->rules->overlay ? "no whiteout" : "a whiteout's");
+				 u->rules->overlay ? "not a valid whiteout"
+						   : "reserved for whiteouts");
 	if (strcmp(hidden, ".wh..opq") == 0) {
 		name[at > 0 ? at - 1 : 0] = '\0';
 		return unpack_tree_opaque(&u->tree, name, err);

@@ -174,7 +174,7 @@ static int unpack_tree_clear(const struct tree_location *at, bool *ret_whiteout,
 	if (fstatat(at->dir, at->base, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT
 			       ? 0
-			       : error_errno(err, errno, "look at '%s'", at->base);
+			       : error_errno(err, errno, "inspect '%s'", at->base);
 	*ret_whiteout = is_whiteout(&st);
 	/* The directory used last is the one that this is in: it is not removed along. */
 	if (S_ISDIR(st.st_mode))
@@ -192,7 +192,7 @@ static int make_way(int at, const char *name, struct warren_error *err)
 	struct stat st;
 
 	if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return error_errno(err, errno, "look at '%s'", name);
+		return error_errno(err, errno, "inspect '%s'", name);
 	if (!is_whiteout(&st))
 		return error_set(err, EBADMSG, "'%s' is a %s, not a directory", name,
 				 S_ISLNK(st.st_mode) ? "symbolic link" : "file");

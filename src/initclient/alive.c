@@ -104,7 +104,7 @@ int sandbox_socket_find_init(int sandboxes, struct initclient_sandbox *sandbox,
 	if (r == -ESRCH)
 		return error_set(err, ESRCH, "its init is gone");
 	if (r < 0)
-		return error_errno(err, -r, "look at its init process");
+		return error_errno(err, -r, "inspect its init process");
 	*ret_uid = st.st_uid;
 	sandbox->pid = pid;
 	sandbox->pidfd = TAKE_FD(fd);

@@ -144,7 +144,8 @@ static int judge_other(struct initclient_sandbox *sandbox, struct init_reply *a,
 	/* The answer to a request that was given up. */
 	if (a->m.h.type == PROTO_REPLY && (int32_t)(a->m.h.seq - sandbox->seq) < 0)
 		return 0;
-	return error_set(err, EPROTO, "the sandbox's init sent an answer to no request");
+	return error_set(err, EPROTO,
+			 "the sandbox's init sent an answer without a request");
 }
 
 /* The other end is gone. The child before init, if it was that, has said why. */

@@ -82,7 +82,7 @@ static int initclient_exec_open_journal(struct initclient_exec *ex,
 					   : memfd_create("warren-journal", MFD_CLOEXEC);
 	ex->base.output_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (ex->journal < 0 || ex->base.output_fd < 0)
-		return error_errno(err, errno, "make a journal");
+		return error_errno(err, errno, "create a journal");
 	st->journal = ex->journal;
 	st->notify = ex->base.output_fd;
 	st->hold = spec->hold;

@@ -184,7 +184,7 @@ static int request_open_pipe(struct init_request *q, struct proto_spawn *head, i
 	int ends[2], ours = which == 0 ? 1 : 0;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
-		return error_errno(err, errno, "make a pipe");
+		return error_errno(err, errno, "create a pipe");
 	/*
 	 * Larger pipes mean fewer wake-ups; where the quota is used up, the default
 	 * serves.

@@ -45,7 +45,7 @@ int sandbox_socket_bind(int sandboxes, const char *id, int *ret_fd,
 	struct sockaddr_un name;
 
 	if (fd < 0)
-		return error_errno(err, errno, "make a socket");
+		return error_errno(err, errno, "create a socket");
 	socket_name(sandboxes, id, &name);
 	if (bind(fd, (struct sockaddr *)&name, sizeof(name)) < 0)
 		return errno == EADDRINUSE

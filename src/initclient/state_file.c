@@ -39,7 +39,8 @@ static const struct state_field shared[] = {
 	{ "enforced", STATE_FORCED, 0 },
 };
 
-_Static_assert(ARRAY_SIZE(shared) < STATE_FIELDS_MAX, "no room for a backend's own");
+_Static_assert(ARRAY_SIZE(shared) < STATE_FIELDS_MAX,
+	       "a backend needs room for fields of its own");
 
 /* The shared ones, then the backend's own; NULL behind the last. */
 static const struct state_field *field_at(const struct state_table *more, size_t i)
@@ -261,7 +262,7 @@ static int state_file_take(struct initclient_sandbox *sandbox,
 		return take_forced(sandbox, value, err);
 	case STATE_ID:
 		if (!id_valid(value))
-			return state_file_bad(err, f->key, "no id");
+			return state_file_bad(err, f->key, "not an id");
 		(void)strcpy(sandbox->base.id, value);
 		return 0;
 	}
@@ -335,7 +336,7 @@ static int state_file_take_all(struct initclient_sandbox *sandbox,
 		if (!f)
 			return state_file_bad(err, key, "unknown");
 		if (seen[i] && !may_repeat(f))
-			return state_file_bad(err, key, "there twice");
+			return state_file_bad(err, key, "given twice");
 		seen[i] = true;
 		r = state_file_take(sandbox, f, value, err);
 		if (r < 0)

@@ -498,7 +498,7 @@ int http_server_listen_unix(struct http_server *s, const char *path, mode_t mode
 	int r;
 
 	if (fd < 0 || !copy)
-		return error_errno(err, fd < 0 ? errno : ENOMEM, "make a socket");
+		return error_errno(err, fd < 0 ? errno : ENOMEM, "create a socket");
 	if (strlen(path) >= sizeof(a.sun_path))
 		return error_set(err, ENAMETOOLONG, "'%s' is too long for a socket",
 				 path);
@@ -567,7 +567,7 @@ int http_server_listen_tcp(struct http_server *s, const char *address, struct tl
 	size = a.any.sa_family == AF_INET6 ? sizeof(a.in6) : sizeof(a.in);
 	fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
-		return error_errno(err, errno, "make a socket");
+		return error_errno(err, errno, "create a socket");
 	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (a.any.sa_family == AF_INET6)
 		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
@@ -609,7 +609,7 @@ int http_server_new(struct net_loop *loop, const struct http_options *options,
 	struct http_limits *l;
 
 	if (!s)
-		return error_errno(err, ENOMEM, "make a server");
+		return error_errno(err, ENOMEM, "create a server");
 	s->loop = loop;
 	s->options = *options;
 	s->scratch.max = ANSWER_HEAD_MAX;
@@ -633,7 +633,7 @@ int http_server_new(struct net_loop *loop, const struct http_options *options,
 	    loop_timer_new(loop, on_retry, s, &s->retry) < 0) {
 		(void)loop_timer_free(s->timer);
 		free(s);
-		return error_errno(err, ENOMEM, "make a server");
+		return error_errno(err, ENOMEM, "create a server");
 	}
 	*ret = s;
 	return 0;

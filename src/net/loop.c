@@ -36,7 +36,7 @@ struct loop_timer {
 
 _Static_assert((int)LOOP_READ == UV_READABLE && (int)LOOP_WRITE == UV_WRITABLE &&
 		       (int)LOOP_GONE == UV_DISCONNECT,
-	       "events are libuv's");
+	       "the events must equal those of libuv");
 
 static struct net_loop *loop_of(uv_loop_t *uv)
 {

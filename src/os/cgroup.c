@@ -130,7 +130,7 @@ static void open_v2(struct cgroup_root *root)
 	fd = cgroup_open_parent(path);
 	if (fd < 0) {
 		(void)snprintf(root->why, sizeof(root->why),
-			       "cannot make " PARENT " there: %s",
+			       "cannot create " PARENT " there: %s",
 			       strerrordesc_np(errno));
 		return;
 	}

@@ -420,7 +420,7 @@ struct proto_write {
 };
 
 _Static_assert(sizeof(struct proto_write) == offsetof(struct proto_write, data),
-	       "the data begin where the struct ends");
+	       "the data begins where the struct ends");
 
 /*
  * Sent to a file worker: create an inotify(7) instance. The REPLY contains the instance,

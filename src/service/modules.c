@@ -12,6 +12,6 @@
 
 const struct service_module *const service_modules[] = {
 	&exec_hooks,  &session_hooks, /* sessions are execs */
-	&files_hooks, &code_hooks,    /* runs of code are execs and files */
+	&files_hooks, &code_hooks,    /* code runs use execs and files */
 	NULL,
 };

@@ -57,7 +57,7 @@ int shellproto_new(enum shellproto_transport transport,
 	char id[ID_LEN + 1];
 
 	if (!s)
-		return error_errno(err, ENOMEM, "make a session");
+		return error_errno(err, ENOMEM, "create a session");
 	s->transport = transport;
 	s->events = events;
 	s->arg = arg;

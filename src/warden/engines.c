@@ -116,8 +116,8 @@ int engines_get(struct engines *all, const char *name, struct warren **ret,
 			*ret = e->engine;
 		return r;
 	}
-	return error_set(err, ENODEV,
-			 "the configuration no longer has the backend '%s': put it "
-			 "back to reach its sandboxes",
-			 name);
+	return error_set(
+		err, ENODEV,
+		"the configuration no longer has the backend '%s': add it again to access its sandboxes",
+		name);
 }

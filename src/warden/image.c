@@ -250,12 +250,12 @@ static int image_make_pipe(int *ret_in, int *ret_out, struct warren_error *err)
 	int ends[2], high;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
-		return error_errno(err, errno, "make a pipe");
+		return error_errno(err, errno, "create a pipe");
 	*ret_in = ends[0];
 	*ret_out = ends[1];
 	high = fcntl(ends[1], F_DUPFD_CLOEXEC, FD_ALIVE + 1);
 	if (high < 0)
-		return error_errno(err, errno, "make a pipe");
+		return error_errno(err, errno, "create a pipe");
 	(void)close(ends[1]);
 	*ret_out = high;
 	return 0;
@@ -285,7 +285,7 @@ int images_start(struct images *all, const struct warden_policy *policy,
 	room = image_find_room(all, pulls);
 	if (room < 0)
 		r = error_set(err, EAGAIN,
-			      "too many images are being worked on; try again");
+			      "too many image operations are in progress; try again");
 	else if (backend)
 		r = start_theirs(backend, m, out, theirs, err);
 	else

@@ -432,7 +432,7 @@ static bool put_aside(void *ctx, const void *msg, size_t size, int sock)
 		return false;
 	r = slow_put(w->slow, msg, size, sock);
 	if (r < 0) {
-		(void)error_errno(&reply.err, -r, "ask backend '%s'", h->backend);
+		(void)error_errno(&reply.err, -r, "query backend '%s'", h->backend);
 		warden_reply(sock, &reply, NULL, NULL);
 	}
 	return true;

@@ -12,7 +12,7 @@
 
 /* ------------------------------------------------------------- life and end */
 
-CONTRACT(a_sandbox_has_a_name_and_says_what_is_enforced)
+CONTRACT(a_sandbox_has_an_id_and_reports_what_is_enforced)
 {
 	const struct warren_enforcement *e;
 	size_t n = 0;
@@ -30,7 +30,7 @@ CONTRACT(a_sandbox_has_a_name_and_says_what_is_enforced)
 	END();
 }
 
-CONTRACT(says_what_the_machine_can_do)
+CONTRACT(a_backend_reports_what_the_machine_supports)
 {
 	const struct warren_feature *f = NULL;
 	size_t n = 0;
@@ -45,7 +45,7 @@ CONTRACT(says_what_the_machine_can_do)
 	END();
 }
 
-CONTRACT(state_stays_from_exec_to_exec)
+CONTRACT(files_stay_between_execs)
 {
 	char *path;
 
@@ -59,7 +59,7 @@ CONTRACT(state_stays_from_exec_to_exec)
 }
 
 /* Everything of it is gone: the write end of what it wrote to is closed. */
-CONTRACT(destroy_ends_what_runs)
+CONTRACT(destroy_ends_running_execs)
 {
 	struct warren_exec_spec spec = {
 		.argv = SH("trap '' TERM HUP; sleep 300 & echo up; wait"),
@@ -139,7 +139,7 @@ static void check_still(const char *beats)
 }
 
 /* What its caller freed while it ran, and what an exec left running, go on until then. */
-CONTRACT(whatever_runs_ends_with_its_sandbox)
+CONTRACT(all_processes_end_with_their_sandbox)
 {
 	AUTO_FREE char *freed = NULL, *left = NULL;
 	struct warren_exec *ex;
@@ -170,7 +170,7 @@ CONTRACT(whatever_runs_ends_with_its_sandbox)
 }
 
 /* In any order: execs before the sandbox, after it, after the engine. */
-CONTRACT(handles_are_freed_in_any_order)
+CONTRACT(handles_can_be_freed_in_any_order)
 {
 	struct warren_exec *ex[6];
 	struct warren_sandbox *other;
@@ -192,7 +192,7 @@ CONTRACT(handles_are_freed_in_any_order)
 	ex[5] = warren_exec_free(ex[5]);
 }
 
-CONTRACT(nothing_is_fine_to_destroy)
+CONTRACT(destroying_null_is_allowed)
 {
 	BEGIN();
 	EQ(warren_destroy(NULL, &err), 0);
@@ -201,7 +201,7 @@ CONTRACT(nothing_is_fine_to_destroy)
 	END();
 }
 
-CONTRACT(many_sandboxes)
+CONTRACT(many_sandboxes_can_exist_at_the_same_time)
 {
 	struct warren_sandbox *more[10];
 	int n = some(ARRAY_SIZE(more), 4);
@@ -222,7 +222,7 @@ CONTRACT(many_sandboxes)
 	END();
 }
 
-CONTRACT(two_engines_in_one_process)
+CONTRACT(two_engines_in_one_process_are_independent)
 {
 	struct warren *other;
 	struct warren_sandbox *in_other;
@@ -253,7 +253,7 @@ static void *run_many(void *sandbox)
 	return NULL;
 }
 
-CONTRACT(sandboxes_in_threads)
+CONTRACT(sandboxes_can_be_used_in_several_threads)
 {
 	struct warren_sandbox *more[4];
 	pthread_t thread[4];
@@ -285,7 +285,7 @@ TEST(two_backends_in_one_process_are_independent)
 	a = warren_close(a);
 }
 
-CONTRACT(an_engine_leaves_no_descriptor)
+CONTRACT(an_engine_leaves_no_open_descriptor)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	size_t before = sandbox_count_fds();
@@ -307,7 +307,7 @@ CONTRACT(an_engine_leaves_no_descriptor)
 
 /* -------------------------------------------------------------- what is asked */
 
-CONTRACT(specs_that_make_no_sense)
+CONTRACT(invalid_specs_are_refused)
 {
 	static const struct warren_mount relative = { .target = "relative" };
 	static const struct warren_mount root = { .target = "/" };
@@ -410,7 +410,7 @@ static void works_or_not(int r, const struct warren_error *err, const char *how)
 		TAP_FAIL("%d \"%s\"", r, err->msg);
 }
 
-CONTRACT(what_is_optional_works_or_is_refused_by_name)
+CONTRACT(an_optional_feature_works_or_is_refused_by_name)
 {
 	struct warren_exec *ex = NULL;
 	struct warren_stats stats;
@@ -444,7 +444,7 @@ CONTRACT(what_is_optional_works_or_is_refused_by_name)
 
 /* -------------------------------------------------------------------- files */
 
-CONTRACT(files_of_any_content)
+CONTRACT(files_may_have_any_content)
 {
 	static char data[3 * MIB + 17];
 	AUTO_FREE char *back = NULL;
@@ -475,7 +475,7 @@ CONTRACT(files_of_any_content)
 	END();
 }
 
-CONTRACT(a_file_is_replaced_whole)
+CONTRACT(a_file_is_replaced_completely)
 {
 	AUTO_FREE char *back = NULL;
 	char *path;
@@ -497,7 +497,7 @@ CONTRACT(a_file_is_replaced_whole)
 	END();
 }
 
-CONTRACT(a_file_larger_than_asked_for)
+CONTRACT(a_file_larger_than_the_given_maximum_is_refused)
 {
 	char *path;
 	char *back = NULL;
@@ -519,7 +519,7 @@ CONTRACT(a_file_larger_than_asked_for)
 	END();
 }
 
-CONTRACT(files_that_are_not_there)
+CONTRACT(missing_files_are_reported)
 {
 	char *back = NULL, *long_path = calloc(1, 5000);
 	size_t n = 77;
@@ -542,7 +542,7 @@ CONTRACT(files_that_are_not_there)
 /*
  * Nothing that a caller forgot stays with the caller: no process of ours, dead or alive.
  */
-CONTRACT(what_is_forgotten_leaves_no_zombie)
+CONTRACT(an_exec_that_is_not_waited_for_leaves_no_zombie)
 {
 	size_t n = 0;
 	siginfo_t info = { 0 };

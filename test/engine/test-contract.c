@@ -12,7 +12,7 @@
 
 /* ------------------------------------------------------------------ results */
 
-CONTRACT(exit_codes)
+CONTRACT(the_exit_code_of_a_command_is_reported)
 {
 	static const int codes[] = { 0, 1, 2, 42, 124, 125, 126, 127, 128, 255 };
 
@@ -31,7 +31,7 @@ CONTRACT(exit_codes)
 	END();
 }
 
-CONTRACT(signals)
+CONTRACT(the_signal_that_ended_a_command_is_reported)
 {
 	static const int signals[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGKILL,
 				       SIGSEGV, SIGPIPE, SIGTERM };
@@ -51,7 +51,7 @@ CONTRACT(signals)
 	END();
 }
 
-CONTRACT(accounts_for_time_and_memory)
+CONTRACT(time_and_memory_of_an_exec_are_reported)
 {
 	struct said s;
 
@@ -75,7 +75,7 @@ CONTRACT(accounts_for_time_and_memory)
 }
 
 /* Signals that the caller blocks or ignores are the caller's own business. */
-CONTRACT(dispositions_are_the_default)
+CONTRACT(a_command_starts_with_default_signal_dispositions)
 {
 	uint64_t blocked = 1, ignored = 1;
 	sigset_t all;
@@ -106,7 +106,7 @@ CONTRACT(dispositions_are_the_default)
 
 /* ------------------------------------------------------------------ streams */
 
-CONTRACT(streams_apart)
+CONTRACT(stdout_and_stderr_are_separate)
 {
 	struct said s;
 
@@ -117,7 +117,7 @@ CONTRACT(streams_apart)
 	END();
 }
 
-CONTRACT(stdin_to_its_end)
+CONTRACT(stdin_is_passed_on_to_its_end)
 {
 	struct warren_exec_spec spec = { .argv = ARGV("wc", "-c"),
 					 .in = WARREN_STDIO_PIPE,
@@ -132,7 +132,7 @@ CONTRACT(stdin_to_its_end)
 	END();
 }
 
-CONTRACT(streams_are_nothing_by_default)
+CONTRACT(stdin_is_empty_and_output_is_discarded_by_default)
 {
 	struct warren_exec *ex;
 
@@ -150,7 +150,7 @@ CONTRACT(streams_are_nothing_by_default)
 	END();
 }
 
-CONTRACT(ten_megabytes_there_and_back)
+CONTRACT(ten_megabytes_pass_through_stdin_and_stdout)
 {
 	struct warren_exec_spec spec = { .argv = ARGV("cat"),
 					 .in = WARREN_STDIO_PIPE,
@@ -170,7 +170,7 @@ CONTRACT(ten_megabytes_there_and_back)
 	END();
 }
 
-CONTRACT(a_command_that_does_not_read_is_no_obstacle)
+CONTRACT(a_command_that_does_not_read_stdin_can_end)
 {
 	struct warren_exec_spec spec = { .argv = ARGV("true"), .in = WARREN_STDIO_PIPE };
 	static char data[MIB];
@@ -180,7 +180,7 @@ CONTRACT(a_command_that_does_not_read_is_no_obstacle)
 	END();
 }
 
-CONTRACT(exactly_three_descriptors)
+CONTRACT(a_command_has_exactly_three_descriptors)
 {
 	int extra;
 
@@ -194,7 +194,7 @@ CONTRACT(exactly_three_descriptors)
 
 /* -------------------------------------------------------------- environment */
 
-CONTRACT(environment)
+CONTRACT(a_command_gets_the_given_environment)
 {
 	static const char *const shared[] = { "A=1", "B=2", "EMPTY=", "EQ=a=b", NULL };
 	static const char *const own[] = { "B=3", "C=4", "SPACE=x y\nz", NULL };
@@ -232,7 +232,7 @@ CONTRACT(environment)
 	END();
 }
 
-CONTRACT(path_of_the_exec)
+CONTRACT(the_program_is_searched_in_the_path_of_the_exec)
 {
 	static const char tool[] = "#!/bin/sh\necho found\n";
 	char path[128];
@@ -255,7 +255,7 @@ CONTRACT(path_of_the_exec)
 	END();
 }
 
-CONTRACT(working_directory)
+CONTRACT(a_command_starts_in_the_given_directory)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren *w = sandbox_engine(how);
@@ -294,7 +294,7 @@ CONTRACT(working_directory)
 
 /* ------------------------------------------------------- what cannot start */
 
-CONTRACT(what_cannot_be_executed)
+CONTRACT(a_file_that_cannot_be_executed_is_reported)
 {
 	struct warren_exec *ex = NULL;
 	char *data, *junk;
@@ -330,7 +330,7 @@ CONTRACT(what_cannot_be_executed)
 	END();
 }
 
-CONTRACT(streams_that_make_no_sense)
+CONTRACT(invalid_streams_are_refused)
 {
 	static const struct warren_exec_spec bad[] = {
 		{ .in = WARREN_STDIO_JOURNAL },
@@ -357,7 +357,7 @@ CONTRACT(streams_that_make_no_sense)
 
 /* --------------------------------------------------------------- large ones */
 
-CONTRACT(two_hundred_kilobytes_of_arguments)
+CONTRACT(two_hundred_kilobytes_of_arguments_are_accepted)
 {
 	static char word[20001];
 	const char *argv[13] = { "sh", "-c", "for a; do printf %s \"$a\"; done | wc -c" };
@@ -387,7 +387,7 @@ CONTRACT(two_hundred_kilobytes_of_arguments)
 }
 
 /* More than the kernel takes: an error, and the sandbox goes on. */
-CONTRACT(too_many_arguments)
+CONTRACT(too_many_arguments_are_refused)
 {
 	static char word[1000001];
 	const char *argv[11] = { "true" };
@@ -406,7 +406,7 @@ CONTRACT(too_many_arguments)
 	END();
 }
 
-CONTRACT(a_thousand_execs_leave_no_descriptor)
+CONTRACT(a_thousand_execs_leave_no_open_descriptor)
 {
 	size_t before;
 
@@ -433,7 +433,7 @@ CONTRACT(a_thousand_execs_leave_no_descriptor)
 }
 
 /* What an exec leaves running takes nothing from those that come after it, for long. */
-CONTRACT(seven_hundred_execs_that_leave_something_running)
+CONTRACT(seven_hundred_execs_can_leave_processes_running)
 {
 	BEGIN();
 	for (int i = 0; i < some(700, 15); i++) {
@@ -448,7 +448,7 @@ CONTRACT(seven_hundred_execs_that_leave_something_running)
 
 /* ----------------------------------------------------------- waiting for it */
 
-CONTRACT(wait_without_and_with_patience)
+CONTRACT(wait_returns_at_once_or_after_its_timeout)
 {
 	struct warren_exec_spec spec = { .argv = ARGV("cat"), .in = WARREN_STDIO_PIPE };
 	struct warren_result res = { .exit_code = 77 };
@@ -473,7 +473,7 @@ CONTRACT(wait_without_and_with_patience)
 }
 
 /* Another one's end, or a signal, is not the end of our patience. */
-CONTRACT(wait_is_not_cut_short_by_others)
+CONTRACT(wait_is_not_shortened_by_other_execs)
 {
 	struct warren_result res;
 	struct warren_exec *slow, *fast;
@@ -492,7 +492,7 @@ static void on_signal(int sig UNUSED)
 {
 }
 
-CONTRACT(wait_is_not_cut_short_by_a_signal)
+CONTRACT(wait_is_not_shortened_by_a_signal)
 {
 	struct itimerval often = { { 0, 50000 }, { 0, 50000 } };
 	struct sigaction sa = { .sa_handler = on_signal }; /* no SA_RESTART */
@@ -516,7 +516,7 @@ CONTRACT(wait_is_not_cut_short_by_a_signal)
 	END();
 }
 
-CONTRACT(patience_without_end_does_not_overflow)
+CONTRACT(an_unlimited_wait_does_not_overflow)
 {
 	static const int64_t long_times[] = { INT64_MAX, INT64_MAX / 1000000 + 1,
 					      1LL << 40, INT32_MAX };
@@ -566,7 +566,7 @@ CONTRACT(wait_fd_becomes_readable)
 	END();
 }
 
-CONTRACT(several_at_once)
+CONTRACT(several_execs_run_at_the_same_time)
 {
 	struct warren_exec *ex[20];
 
@@ -684,7 +684,7 @@ CONTRACT(a_timeout_kills_the_tree)
 	END();
 }
 
-CONTRACT(a_timeout_that_is_not_reached)
+CONTRACT(a_timeout_that_is_not_reached_has_no_effect)
 {
 	static const uint64_t long_times[] = { 60000,
 					       INT32_MAX,
@@ -730,7 +730,7 @@ CONTRACT(a_signal_goes_to_the_first_process)
 	END();
 }
 
-CONTRACT(term_ends_and_kill_ends_all)
+CONTRACT(sigterm_ends_the_command_and_sigkill_ends_all_processes)
 {
 	char *pid;
 	struct warren_exec *ex;
@@ -763,7 +763,7 @@ CONTRACT(term_ends_and_kill_ends_all)
 	END();
 }
 
-CONTRACT(an_exec_outlives_its_handle)
+CONTRACT(an_exec_continues_after_its_handle_is_freed)
 {
 	struct warren_exec_spec spec = { .argv = SH("read x; echo $x"),
 					 .in = WARREN_STDIO_PIPE,

@@ -707,7 +707,7 @@ TEST(the_open_files_limit_is_enforced)
 		sb, "i=3; while [ $i -lt 200 ]; do eval \"exec $i</dev/null\" || exit 9;"
 		    " i=$((i + 1)); done");
 	OK(s.res.exit_code != 0);
-	STREQ(enforced(sb, "nofile"), "100 a process");
+	STREQ(enforced(sb, "nofile"), "100 for each process");
 	END();
 }
 

@@ -170,7 +170,7 @@ def options_that_a_backend_does_not_control_are_refused_by_name():
             e = check_error(w.ask("POST", "/v1/sandboxes", spec), 501, "not_supported")
             ok(words in e["message"], f"{spec}: {e}")
         e = check_error(w.ask("POST", "/v1/sandboxes", {"backend": "docker"}), 400, "invalid_request")
-        ok("has its own images" in e["message"], e)
+        ok("has no default image" in e["message"], e)
 
 
 @test

@@ -98,7 +98,7 @@ def an_error_is_one_line_and_status_125():
         (["ls", "--state", "running", "box"], "ls: the commands of 'box' cannot be selected with --label, --state, "),
         (["ls", "--wide", "box"], "ls: the commands of 'box' cannot be selected with --label, --state, "),
         (["rm", "--all", "box"], "rm: give sandbox ids or --all/--label, not both"),
-        (["cp", "a", "b"], "cp: no sandbox is named"),
+        (["cp", "a", "b"], "cp: no sandbox is given"),
         (["cp", "--tar", "a:/x", "b:/y"], "cp: --tar needs '-'"),
         (["cp", "a", "b:relative"], "cp: 'relative' is not an absolute path in the sandbox"),
         (["cp", "--tar", "a", "b:/x"], "cp: --tar needs '-', not 'a'"),

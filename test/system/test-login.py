@@ -93,7 +93,7 @@ def a_login_is_checked_stored_used_and_removed():
         eq(h.logout(r.host), f"Login for {r.host} removed\n")
         eq(h.read(), {"auths": {}})
         h.check_file()
-        eq(h.logout(r.host), f"No login for {r.host} stored\n")
+        eq(h.logout(r.host), f"There is no login for {r.host}\n")
         Store().bad("image", "pull", "-q", ref, env=h.env, words=["needs a login"])
         eq(json.loads(h.login("--json", f"http://{r.host}/v2/")),
            {"registry": r.host, "username": "me", "stored_in": h.path, "checked": True})
@@ -145,7 +145,7 @@ def configured_credential_helpers_are_used():
             h.store.pull(ref, env=h.env)
             eq(h.logout(r.host), f"Login for {r.host} removed\n")
             ok(not os.path.exists(f"{path}.secret"), "the helper still has it")
-            eq(h.logout(r.host), f"No login for {r.host} stored\n")
+            eq(h.logout(r.host), f"There is no login for {r.host}\n")
         h.helper("test", "#!/bin/sh\necho the keychain is locked; exit 1\n")
         h.refused(r.host, words=["docker-credential-test store failed: the keychain is locked"])
         h.store.bad("logout", r.host, env=h.env, words=["docker-credential-test erase failed: the keychain is locked"])
@@ -185,7 +185,7 @@ def an_unchecked_login_is_stored_with_a_warning():
     ok("cannot connect to" in h.store.said and "the login is stored unchecked" in h.store.said, h.store.said)
     with Registry() as r:
         eq(json.loads(h.login("--json", r.host))["checked"], False)
-        ok(f"{r.host} does not ask for a login" in h.store.said, h.store.said)
+        ok(f"{r.host} does not require a login" in h.store.said, h.store.said)
         eq(sorted(h.read()["auths"]), sorted([host, r.host]))
     # An answer that is no yes is a no.
     with Evil(ServerImage(), lambda x, _: x.answer(404, b"{}") or True) as server:

@@ -282,7 +282,7 @@ def hostile_layers_are_refused_or_confined():
     """Names that climb, a file for a directory, a bomb of names: refused. Links and devices: confined, left out."""
     s = Store()
     rows = {"climbs": ({"../../x": "x"}, "contains '..'"), "through": ({"f": "x", "f/y": "x"}, "is a file, not a directory"),
-            "hard": ({"h": hardlink("/etc/shadow")}, "is a hard link to 'etc/shadow'"), "whiteout": ({".wh..": ""}, "is no whiteout"),
+            "hard": ({"h": hardlink("/etc/shadow")}, "is a hard link to 'etc/shadow'"), "whiteout": ({".wh..": ""}, "is not a valid whiteout"),
             "deep": ({"/".join("d" * 1100): "x"}, "is too deep"), "loop": ({"l": symlink("l"), "l/x": "x"}, "Too many levels of symbolic links")}
     for name, (members, words) in rows.items():
         layer = Layer(members)

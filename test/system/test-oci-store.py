@@ -215,7 +215,7 @@ def shared_layers_are_stored_once():
     s.pull(refs[0])
     before = s.du()["total"]
     s.image("pull", refs[1])
-    eq(s.said.count("already here"), 2, "layers that were there")
+    eq(s.said.count("already present"), 2, "layers that were there")
     eq(s.du()["total"] - before, two.layers[2].size, "what the second adds")
     eq(len(s.directories()), 4)
     by_id = {x["id"]: x for x in s.du()["images"]}
@@ -242,7 +242,7 @@ def an_image_in_use_can_be_untagged():
         eq(p.stdout.readline(), b"up\n")
         out = s.image("rm", ref)
         eq(out, f"Untagged: {ref}\n")
-        ok("a sandbox runs from it" in s.said, s.said)
+        ok("a sandbox uses it" in s.said, s.said)
         s.bad("run", "--pull", "never", "--image", ref, words=[ref])
         ok("Kept: 1 image that sandboxes run from" in s.image("prune", "-a"), "prune does not say what it kept")
         eq(len(s.directories()), 2)

@@ -29,7 +29,7 @@ def a_tag_is_pulled_and_run():
     eq(s.run(image.id[7:19]), "hello\n")
     # Again: nothing is fetched.
     s.image("pull", ref)
-    ok("already here" in s.said and "downloading" not in s.said, s.said)
+    ok("already present" in s.said and "downloading" not in s.said, s.said)
     eq(s.pull(ref), image.id)
     eq(s.said, "")
     eq(json.loads(s.image("pull", "--json", ref)), {"id": image.id, "digest": image.digest, "reference": ref})
@@ -140,7 +140,7 @@ def the_pull_option_decides_when_to_pull():
     # Something else that is missing is not taken for a missing image.
     line = s.bad("run", "--image", ref, "-u", "nobody-there", "--", "true")
     ok("nobody-there" in line, line)
-    s.bad("run", "--pull", "sometimes", "--image", ref, words=["missing, always or never"])
+    s.bad("run", "--pull", "sometimes", "--image", ref, words=["missing, always and never"])
     s.bad("run", "--pull", "never", "--platform", f"linux/{OTHER}", "--image", ref, words=["--platform"])
     eq(s.good("run", "--quiet", "--platform", f"linux/{ARCH}", "--image", ref), "two")
 

@@ -132,7 +132,7 @@ def both(f):
 
 
 @both
-def a_command_runs(u):
+def an_ordinary_user_can_run_a_command(u):
     eq(u.run("--", "sh", "-c", "echo hello; id -u; hostname | wc -c; exit 0").split()[:2], ["hello", "0"])
     u.run("--", "sh", "-c", "exit 7", status=7)
     u.run("--", "no-such-command", status=127)
@@ -141,7 +141,7 @@ def a_command_runs(u):
 
 
 @both
-def it_says_what_is_not_enforced(u):
+def limits_that_are_not_enforced_are_listed(u):
     got = json.loads(u.run("--json", "--", "true"))
     text = json.dumps(got)
     ok('"enforced"' in text, text)
@@ -157,7 +157,7 @@ def it_says_what_is_not_enforced(u):
 
 
 @both
-def what_cannot_be_enforced_is_refused(u):
+def requested_limits_that_cannot_be_enforced_are_refused(u):
     for option, value, word in (("-m", "64m", "memory"), ("--cpus", "0.5", "cpu"), ("--pids", "10", "pids")):
         p = u.warren("run", option, value, "--", "true")
         eq(p.returncode, 125, f"status with {option}")
@@ -166,7 +166,7 @@ def what_cannot_be_enforced_is_refused(u):
 
 
 @both
-def a_separate_service(u):
+def an_ordinary_user_can_run_a_separate_service(u):
     """Its defaults are limits, on which nobody insists; who asks for one is refused."""
     def call(*args, status=0):
         p = u.warren(*args)
@@ -188,7 +188,7 @@ def a_separate_service(u):
 
 
 @both
-def the_posture(u):
+def the_sandbox_has_the_expected_restrictions(u):
     out = u.run("--", "sh", "-c", "cat /proc/self/status; readlink /proc/self/ns/*; cat /proc/self/uid_map; ls /proc/self/fd; cat /proc/self/mountinfo")
     s = dict(line.split(":\t", 1) for line in out.splitlines() if ":\t" in line)
     eq((s["CapEff"], s["CapPrm"], s["CapBnd"], s["CapInh"], s["CapAmb"]), (KEPT, KEPT, KEPT, "0" * 16, "0" * 16), "capabilities")
@@ -211,7 +211,7 @@ def the_posture(u):
 
 
 @both
-def the_probes_are_refused(u):
+def dangerous_calls_are_refused(u):
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib/probe-calls.c")
     program = compile_c(source, f"{u.dir}/probe", "-static", "-pthread")
     got = dict(line.split(" ", 1) for line in u.run("-v", f"{program}:/probe:ro", "--", "/probe", timeout=60).splitlines())
@@ -224,7 +224,7 @@ def the_probes_are_refused(u):
 
 
 @both
-def the_machine_is_out_of_reach(u):
+def the_machine_cannot_be_accessed(u):
     with Live() if ROOT else contextlib.nullcontext() as other:
         pid = other.payload if other else os.getppid()
         out = u.run("--", "sh", "-c", f"kill -0 {pid} 2>&1; ls /proc | grep -c '^[0-9]'; cat /etc/shadow 2>&1; ls /home /root; "
@@ -252,7 +252,7 @@ def volumes_belong_to_the_caller(u):
 
 
 @both
-def other_users_inside(u):
+def other_users_exist_inside_only_with_subordinate_ids(u):
     p = u.warren("run", "-u", "1000:1000", "--", "sh", "-c", "id -u; id -g; grep CapEff /proc/self/status")
     if not u.sub:
         eq(p.returncode, 125, "status without subordinate ids")
@@ -264,7 +264,7 @@ def other_users_inside(u):
 
 
 @both
-def a_private_root_directory(u):
+def a_private_directory_can_be_the_root(u):
     root = u.path("root")
     os.makedirs(f"{root}/bin")
     shutil.copy(need("busybox"), f"{root}/bin/busybox")
@@ -283,14 +283,14 @@ def a_private_root_directory(u):
 
 
 @both
-def hostile_commands_end(u):
+def hostile_commands_are_ended(u):
     u.run("--timeout", "1s", "--", "sh", "-c", "kill -STOP -1; kill -STOP $$; sleep 60", status=124)
     u.run("--", "sh", "-c", "(setsid sleep 300 &); sleep 301 & exit 5", status=5)
     u.run("--timeout", "1s", "--", "sh", "-c", "setsid sh -c 'sleep 302 & sleep 303' & sleep 60", status=124)
 
 
 @both
-def doctor_works(u):
+def doctor_works_for_an_ordinary_user(u):
     p = u.warren("doctor")
     ok(p.returncode in (0, 1) and p.stdout, f"{p.returncode} {p.stderr!r}")
     ok(b"rootless" in p.stdout.lower() or b"subuid" in p.stdout.lower() or b"subordinate" in p.stdout.lower(), p.stdout)
@@ -324,7 +324,7 @@ def mounted(*command_and_target):
 
 
 @both
-def mounts_in_the_machines_directories(u):
+def mounts_in_directories_of_the_machine_are_hidden(u):
     """It is no part of the image: a sandbox can be made, shows the tree, and an empty place where something is mounted."""
     if not ROOT:
         raise Skip("needs root to mount something")

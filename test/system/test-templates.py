@@ -165,7 +165,7 @@ def a_failing_copy_tool_is_reported():
         eq(file(box, "GET", "large").body, data, f"what was there: {mode}")
         until(lambda: not glob.glob(f"{world.dir}/.warren-*"), "something is left beside it")
     for mode, words in (("fail", "words of copy_out"), ("hang", "toy: copy_out: 'sh' transferred no data within"),
-                        ("flood", "toy: it does not end")):
+                        ("flood", "toy: the file does not end")):
         with Mode("copy_out", mode):
             refused(file(box, "GET", "large"), words)
         nothing_runs()

@@ -140,7 +140,7 @@ def keeps_ids(place):
 
 
 @both
-def every_kind_of_file(p):
+def every_kind_of_file_is_unpacked(p):
     r = p.good(tar(entry("./"), entry("d/", mode=0o750, uid=7, gid=8), file("d/f", b"hello", mode=0o640, uid=1000, gid=65535),
                    link("d/l", "../../nowhere"), hard("d/h", "d/f"), entry("p", kind=tarfile.FIFOTYPE, mode=0o600),
                    file("empty", b""), link("abs", "/etc/passwd")))
@@ -161,7 +161,7 @@ def every_kind_of_file(p):
 
 
 @both
-def every_compression_and_its_digest(p):
+def every_compression_is_supported_and_its_digest_checked(p):
     plain = tar(*[file(f"f{i}", os.urandom(1000) * (i * 6)) for i in range(30)])
     digest = "sha256:" + hashlib.sha256(plain).hexdigest()
     half = len(plain) // 3
@@ -192,7 +192,7 @@ def a_wrong_digest_is_an_error(p):
 
 
 @both
-def names_are_bytes(p):
+def file_names_can_contain_any_bytes(p):
     names = ["e\u0301 decomposed", "\u00e9 composed", b"bad \xff\xfe".decode("utf-8", "surrogateescape"), "\u6f22\u5b57", "a b\tc\nd",
              "x" * 255, "/".join(["y" * 200] * 15), "\u00e9" * 127]
     for form in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT):
@@ -204,7 +204,7 @@ def names_are_bytes(p):
 
 
 @both
-def names_are_made_relative_and_clean(p):
+def names_are_normalised_and_made_relative(p):
     p.good(tar(file("/abs/f"), file("//x///y/./z"), file("./././w"), file("sub/./f")))
     eq(p.tree(), {"abs": "d", "abs/f": "-", "x": "d", "x/y": "d", "x/y/z": "-", "w": "-", "sub": "d", "sub/f": "-"}, "tree")
     eq(stat.S_IMODE(p.stat("x/y").st_mode), 0o755, "mode of a directory that no entry names")
@@ -225,7 +225,7 @@ def times_have_nanoseconds_and_directories_keep_theirs(p):
 
 
 @both
-def set_id_bits(p):
+def set_id_bits_are_kept(p):
     p.good(tar(file("u", mode=0o4755, uid=0), file("g", mode=0o2755, uid=5, gid=6), entry("s/", mode=0o3777, gid=4), file("s/in"),
                entry("s/dir/")))
     got = {n: stat.S_IMODE(p.stat(n).st_mode) for n in ("u", "g", "s", "s/in", "s/dir")}
@@ -238,7 +238,7 @@ def set_id_bits(p):
 
 
 @both
-def ids_that_no_sandbox_has_become_nobody(p):
+def ids_outside_the_range_of_a_sandbox_become_nobody(p):
     r = p.good(tar(file("big", uid=65536, gid=3, mode=0o6755), file("huge", pax={"uid": "4294967296", "gid": "99999999999"}),
                    file("ok", uid=65535, gid=65535, mode=0o4755)))
     if not keeps_ids(p):
@@ -255,7 +255,7 @@ def xattrs(path):
 
 
 @both
-def attributes_kept_and_left_out(p):
+def only_allowed_attributes_are_kept(p):
     cap = b"\x01\x00\x00\x02\x00\x20\x00\x00" + bytes(12)  # cap_net_raw=ep, revision 2
     def x(**kw):
         return {f"SCHILY.xattr.{k}": v for k, v in kw.items()}
@@ -278,14 +278,14 @@ def attributes_kept_and_left_out(p):
 
 
 @both
-def devices_are_left_out(p):
+def devices_are_omitted(p):
     r = p.good(tar(entry("null", kind=tarfile.CHRTYPE, devmajor=1, devminor=3), entry("sda", kind=tarfile.BLKTYPE, devmajor=8),
                    entry("wh", kind=tarfile.CHRTYPE), file("f")), "-o")
     eq((p.tree(), r["skipped"]), ({"f": "-"}, 3), "tree")
 
 
 @both
-def whiteouts(p):
+def whiteouts_are_translated(p):
     members = [entry("a/"), file("a/.wh.gone", b""), file("b/.wh..wh..opq", b""), file("b/new"), file(".wh.top", b""),
                file(".wh.dir", b""), entry("dir/"), file("dir/mine"), file(".wh.dir2", b""), file("dir2/implicit"), entry("late/"),
                file(".wh.late", b""), file("f"), file(".wh.f", b""), file(".wh.g", b""), file("g"), file(".wh..wh.plnk", b""),
@@ -296,9 +296,9 @@ def whiteouts(p):
     eq(p.stat("a/gone").st_rdev, 0, "device of a whiteout")
     opaque = {n for n in ("a", "b", "dir", "dir2", "late", ".") if xattrs(p.path(n)) == {"user.overlay.opaque": b"y"}}
     eq((opaque, r["skipped"]), ({"b", "dir", "dir2", "late", "."}, 1), "opaque directories")
-    p.bad(tar(*members), says="'a/.wh.gone' is a whiteout")
+    p.bad(tar(*members), says="'a/.wh.gone' is reserved for whiteouts")
     for name in (".wh.", ".wh..", ".wh...", "a/.wh.", ".wh.x/y", "a/.wh.x/y", ".wh..wh..opq/x"):
-        p.bad(tar(file(name)), "-o", says="no whiteout")
+        p.bad(tar(file(name)), "-o", says="not a valid whiteout")
 
 
 @test
@@ -320,7 +320,7 @@ def the_overlay_file_system_applies_the_whiteouts():
 
 
 @both
-def sparse_and_huge_files(p):
+def sparse_and_huge_files_are_unpacked(p):
     d = f"{p.top}/sparse"
     os.mkdir(d)
     with open(f"{d}/s", "wb") as f:
@@ -343,7 +343,7 @@ def sparse_and_huge_files(p):
 
 
 @both
-def hard_links(p):
+def hard_links_are_unpacked(p):
     p.good(tar(file("a", b"1"), hard("b", "a"), hard("c", "./b"), hard("d/e", "/a"), link("s", "a"), hard("t", "s"), hard("a", "a"),
                hard("b", "a"), file("z", b"2"), hard("z", "a")))
     eq({p.stat(n).st_ino for n in ("b", "c", "d/e", "z")}, {p.stat("a").st_ino}, "inodes")
@@ -365,7 +365,7 @@ def later_entries_replace_earlier_ones(p):
 
 
 @both
-def a_deep_tree_is_replaced_too(p):
+def a_deep_tree_can_be_replaced(p):
     deep = "/".join(["d"] * 1000)
     p.good(tar(*[file(f"{deep}/{i}") for i in range(3)], file("d/d/x"), file("keep"), file("d", b"flat")))
     eq(p.tree(), {"d": "-", "keep": "-"}, "tree")
@@ -387,7 +387,7 @@ def names_with_dotdot_are_refused(p):
 
 
 @both
-def links_on_the_way_stay_inside(p):
+def links_in_a_path_stay_inside(p):
     """As in docker, whose tar is rooted in the layer: what is behind a link is made where that leads, in here."""
     inside = p.canary[1:]
     for to, where in ((p.canary, inside), ("../canary", "canary"), ("/", ""), (".", ""), ("..", ""), ("real", "real"), ("/real/", "real"),
@@ -413,7 +413,7 @@ def links_on_the_way_stay_inside(p):
 
 
 @both
-def links_that_change_on_the_way(p):
+def links_that_change_during_unpacking_stay_inside(p):
     """A link to a link, one that a hard link names, one that is replaced between two uses."""
     inside = p.canary[1:]
     for first in ((link("a", p.canary), link("b", "a")), (link("a", p.canary), hard("b", "a")), (link("d/a", "../../" + p.canary), link("b", "d/a"))):
@@ -459,7 +459,7 @@ def the_root_is_a_directory(p):
 
 
 @both
-def names_that_are_too_long_or_too_deep(p):
+def names_that_are_too_long_or_too_deep_are_refused(p):
     p.bad(tar(file("x" * 256)), says="longer than 255")
     p.bad(tar(file("/".join(["y" * 250] * 17))), says="too long")
     p.bad(tar(file("/".join(["d"] * 1025))), says="too deep")
@@ -469,7 +469,7 @@ def names_that_are_too_long_or_too_deep(p):
 
 
 @both
-def damaged_archives(p):
+def damaged_archives_are_refused(p):
     with open(f"{p.top}/hole", "wb") as f:
         f.seek(1 << 20)
         f.write(b"end")
@@ -511,7 +511,7 @@ def damaged_archives(p):
 
 
 @both
-def headers_that_disagree_about_sizes(p):
+def the_pax_size_of_an_entry_is_used_and_invalid_sizes_are_refused(p):
     # The pax header's size wins; a reader that takes the other one would see the second file.
     inner = tar(file("smuggled"))
     records = pax_record(b"size", str(len(inner)).encode())
@@ -536,7 +536,7 @@ def headers_that_disagree_about_sizes(p):
 
 
 @both
-def bombs(p):
+def decompression_bombs_are_refused(p):
     p.bad(gzip.compress(tar(file("zeros", bytes(64 << 20)))), "-m", str(8 << 20), code=EFBIG, says="larger than 8388608 bytes")
     p.bad(bz2.compress(bytes(64 << 20)), "-m", str(8 << 20), code=EFBIG, says="larger than")
     p.bad(tar(file("zeros", bytes(1 << 20))), "-m", "1000000", code=EFBIG, says="larger than")
@@ -581,7 +581,7 @@ def a_full_file_system_is_reported():
 
 
 @both
-def spooled_archives(p):
+def spooled_archives_are_unpacked(p):
     members = [entry("blobs/"), entry("blobs/sha256/", mode=0o555), file("blobs/sha256/ab", b"layer", mode=0o4000), file("manifest.json", b"[]"),
                link("old/layer.tar", "../zz/layer.tar"), file("zz/layer.tar", b"tar"), link("a", "b"), link("b", "c"), file("c", b"c"),
                hard("hard", "manifest.json"), entry("./")]
@@ -652,7 +652,7 @@ def check_posture(place, pid, what):
 
 
 @both
-def the_confinement_seen_from_outside(place):
+def the_unpacking_process_is_confined(place):
     if not ROOT:
         raise Skip("only root can look into them")
     for args in ((), ("-s",)):
@@ -674,7 +674,7 @@ def the_confinement_seen_from_outside(place):
 
 
 @both
-def children_that_die(place):
+def a_killed_unpacking_process_is_reported(place):
     for victim in ("inflate", "untar"):
         place.fresh()
         p, pids, _, w = feed_slowly(place)

@@ -118,7 +118,7 @@ TEST(unknown_fields_are_refused)
 	REFUSED(V1_RESIZE_EXEC, "{\"rows\":1,\"cols\":1,\"Rows\":1}",
 		"/Rows: is not a known field; known: cols, rows");
 	REFUSED(V1_RESUME_SANDBOX, "{\"memory\":false}",
-		"/memory: is not a known field; none is known");
+		"/memory: is not a known field; this object has no fields");
 	REFUSED(V1_CREATE_SANDBOX, "{\"mounts\":[{\"target\":\"/a\"},{\"dst\":\"/b\"}]}",
 		"/mounts/1/dst: is not a known field; known: read_only, size, source, "
 		"target");

@@ -16,9 +16,9 @@
 
 #include "agent/core/agent.h"
 
-#define DEAF_NS 200000000ULL /* without descriptors, until the next look for one */
+#define DEAF_NS 200000000ULL /* time to wait for a free descriptor */
 
-/* As many descriptors as we may have: every exec takes up to nine. */
+/* Use as many descriptors as allowed: every exec takes up to nine. */
 static void raise_limit(void)
 {
 	struct rlimit lim = { 0 };
@@ -34,7 +34,7 @@ void conn_start(void)
 	for (int c = 0; c < PROTO_CONNECTIONS_MAX; c++)
 		init.conns[c].fd = -1;
 	init.conns[0].fd = PROTO_FD_MAKER;
-	/* They came over an exec. */
+	/* These descriptors came over an exec. */
 	(void)SYS_3(SYS_fcntl, PROTO_FD_MAKER, F_SETFD, FD_CLOEXEC);
 	init.listener = -1;
 	if (SYS_2(SYS_listen, PROTO_FD_LISTEN, PROTO_CONNECTIONS_MAX) == 0) {
@@ -80,9 +80,7 @@ long conn_try(int fd, const void *data, size_t size, const int *fds, size_t n_fd
 		     MSG_NOSIGNAL | (init.listener >= 0 ? MSG_DONTWAIT : 0));
 }
 
-/*
- * Memory or descriptors in flight that are short for a moment are no end of a connection.
- */
+/* A temporary lack of memory or of descriptors in flight does not end a connection. */
 bool conn_may_try_again(long r)
 {
 	return r == -EAGAIN || r == -EINTR || r == -ENOMEM || r == -ENOBUFS ||
@@ -98,15 +96,19 @@ void conn_send(int c, const void *data, size_t size, const int *fds, size_t n_fd
 		return;
 	if (!conn->out)
 		r = conn_try(conn->fd, data, size, fds, n_fds);
-	/* Of a connection that has ended, the loop will hear. */
+	/* The loop notices a connection that has ended. */
 	if (!conn_may_try_again(r))
 		return;
-	if (init.listener < 0) { /* it blocks, so this is a signal or a want of memory */
+	if (init.listener <
+	    0) { /* the socket blocks, so this is a signal or a lack of memory */
 		while (conn_may_try_again(r))
 			r = conn_try(conn->fd, data, size, fds, n_fds);
 		return;
 	}
-	/* Better it sees an end, and comes again, than a gap. */
+	/*
+	 * It is better that the client sees an end and connects again than that it misses
+	 * a message.
+	 */
 	if (outbox_put(conn, data, size, fds, n_fds) < 0)
 		(void)SYS_2(SYS_shutdown, conn->fd, SHUT_RDWR);
 }
@@ -195,7 +197,10 @@ void conn_accept(void)
 	long fd = SYS_4(SYS_accept4, init.listener, NULL, NULL,
 			SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	/* It would be readable forever, and to look at it all that we do: later. */
+	/*
+	 * The listener would stay readable, and checking it would take all the time:
+	 * ignore it for a while.
+	 */
 	if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS) {
 		watch_drop(init.listener);
 		init.deaf_until = agent_now() + DEAF_NS;

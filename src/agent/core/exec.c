@@ -70,7 +70,7 @@ void agent_exec_release(struct exec *ex)
 	if (ex->group >= 0)
 		group_leave(ex);
 	ex->used = false;
-	/* The sandbox was for this one alone: its end need not wait for an order. */
+	/* The sandbox exists only for this exec, so it ends without a request. */
 	if (ex->accounts_sandbox && !ex->failed && ex->started)
 		init_end();
 }
@@ -111,7 +111,7 @@ static void exec_finished(struct exec *ex, int status, const struct rusage *ru)
 		.written_bytes = (uint64_t)ru->ru_oublock * 512,
 	};
 
-	/* It may have ended before we looked at how it began. */
+	/* The exec may have ended before init read how it started. */
 	spawn_started(ex);
 	msg.status = exec_status(ex, status);
 	ex->pid = ex->failed ? 0 : ex->pid;
@@ -119,7 +119,7 @@ static void exec_finished(struct exec *ex, int status, const struct rusage *ru)
 		agent_exec_release(ex);
 		return;
 	}
-	if (ex->gone) { /* clients that wait learn that the sandbox has ended */
+	if (ex->gone) { /* waiting clients learn that the sandbox has ended */
 		for (unsigned i = 0; i < STREAMS; i++)
 			journal_drain(ex, i);
 		ex->pid = 0;
@@ -203,7 +203,7 @@ static void exec_kill_overdue(struct exec *ex, uint64_t t)
 	}
 }
 
-/* Kill what is overdue, and set the timer to the next deadline. */
+/* Kill overdue execs, and set the timer to the next deadline. */
 void exec_deadlines(void)
 {
 	struct itimerspec next = { 0 };
@@ -221,8 +221,8 @@ void exec_deadlines(void)
 		if (ex->pid == 0)
 			continue;
 		/*
-		 * Stopped or held up from inside before it could exec: its end closes the
-		 * pipe.
+		 * A process inside stopped or delayed the child before its execve:
+		 * killing it closes the pipe.
 		 */
 		if (ex->start >= 0 && ex->start_by && ex->start_by <= t) {
 			ex->start_by = 0;

@@ -49,9 +49,7 @@ void attach_close_input(int c, const struct proto_close_input *msg)
 	struct exec *ex = exec_find(msg->exec);
 	long r = 0;
 
-	/*
-	 * What ends the input of a terminal is a character, and its program's to choose.
-	 */
+	/* The input of a terminal ends with a character, which its program chooses. */
 	if (!ex)
 		r = -ESRCH;
 	else if (ex->tty || ex->input < 0)

@@ -9,7 +9,7 @@
 
 #define WRITE_PIECE 65536
 
-/* The last stream of which a write failed, and why. */
+/* The last stream on which a write failed, and the error. */
 static struct {
 	uint32_t stream;
 	long error;

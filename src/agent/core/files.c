@@ -40,7 +40,7 @@ long as_user(const struct proto_who *who)
 		(void)SYS_2(SYS_setgroups, who->n_groups, who->groups);
 	(void)SYS_1(SYS_setfsgid, who->gid);
 	(void)SYS_1(SYS_setfsuid, who->uid);
-	/* Our rights are asleep in the meantime unless the user is root. */
+	/* Init's capabilities are not effective unless the user is root. */
 	if (who->uid != 0)
 		take_caps(0);
 	return 0;
@@ -50,8 +50,7 @@ void as_self(const struct proto_who *who)
 {
 	(void)SYS_1(SYS_setfsuid, 0);
 	(void)SYS_1(SYS_setfsgid, 0);
-	take_caps(
-		~0ULL); /* after that: a change of the fsuid adds or takes some of them */
+	take_caps(~0ULL); /* last, because setfsuid(2) changes them */
 	if (who->n_groups > 0)
 		(void)SYS_2(SYS_setgroups, 0, NULL);
 }
@@ -68,7 +67,7 @@ long files_resolve(int at, const char *path, int flags, uint32_t mode)
 
 	if ((at == AT_FDCWD) != (path[0] == '/'))
 		return -EINVAL;
-	/* openat2(2) refuses with O_PATH what openat(2) ignores. */
+	/* With O_PATH, openat2(2) refuses flags that openat(2) ignores. */
 	if (!(flags & O_PATH))
 		how.flags |= O_NONBLOCK | O_NOCTTY;
 	if (flags & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY)))
@@ -101,7 +100,10 @@ long parent_dir_find(int at, const char *path, struct parent_dir *ret)
 		;
 	ret->fd = -1;
 	ret->name = path + cut;
-	/* "", ".", "..", and whatever ends in a slash name no place in a directory. */
+	/*
+	 * "", ".", ".." and names that end in a slash do not name an entry of a
+	 * directory.
+	 */
 	if (path[n] != '\0' || n == cut || cut >= sizeof(dir) ||
 	    (ret->name[0] == '.' &&
 	     (n - cut == 1 || (n - cut == 2 && ret->name[1] == '.'))))
@@ -141,7 +143,7 @@ struct dirent64 {
 };
 
 /*
- * What is at @name in @dir (or is @dir, with an empty one), behind the others; -ENOSPC:
+ * Append an entry for @name in @dir (or for @dir itself, if the name is empty); -ENOSPC:
  * no room.
  */
 static long files_put_entry(int dir, const char *name, uint32_t type)
@@ -193,8 +195,8 @@ static bool is_dots(const char *name)
 }
 
 /*
- * Entries until the answer is full; the directory's position is then behind the last of
- * them.
+ * Append entries until the answer is full; the position of the directory is then after
+ * the last one.
  */
 static long files_scan_directory(int dir)
 {
@@ -273,8 +275,8 @@ static void files_put_number(char *text, int n)
 }
 
 /*
- * A name of the open file @fd, for calls that take no descriptor; it is followed to the
- * file itself.
+ * A path of the open file @fd, for calls that take no descriptor; it leads to the file
+ * itself.
  */
 static const char *files_name_of(int fd)
 {
@@ -285,8 +287,8 @@ static const char *files_name_of(int fd)
 }
 
 /*
- * By a descriptor: no call changes the mode of a name without following it, before Linux
- * 6.6.
+ * Use a descriptor: before Linux 6.6, no call changes the mode of a name without
+ * following it.
  */
 static long change_mode(const struct proto_change *msg, int at, const char *path)
 {
@@ -309,7 +311,7 @@ static long change_mode(const struct proto_change *msg, int at, const char *path
 	return r;
 }
 
-/* -EALREADY: LENIENT, and the directory or a link exists. */
+/* -EALREADY: the flag LENIENT is set, and the directory or link already exists. */
 static long files_make_dir(const struct proto_change *msg, const struct parent_dir *p)
 {
 	struct statx stx = { 0 };
@@ -339,7 +341,10 @@ static long agent_files_change_one(const struct proto_change *msg,
 	case PROTO_RMDIR:
 		return SYS_3(SYS_unlinkat, p->fd, p->name, AT_REMOVEDIR);
 	case PROTO_CHOWN:
-		/* No file is init's, as no process inside can create one. */
+		/*
+		 * No file belongs to init, because no process inside can create such a
+		 * file.
+		 */
 		if (msg->owner == INIT_ID || msg->group == INIT_ID)
 			return -EINVAL;
 		return SYS_5(SYS_fchownat, p->fd, p->name, msg->owner, msg->group,
@@ -386,8 +391,8 @@ static bool is_pair(uint32_t verb)
 
 /*
  * Give an O_TMPFILE file its name. link(2) does not replace a file: if there is one, the
- * new file has the name @temporary until this function has renamed it. No process that
- * could die in between is involved.
+ * new file has the name @temporary until this function has renamed it. So no process that
+ * could die in between is needed.
  */
 static long files_put_file(const struct proto_change *msg, int dir, int file)
 {
@@ -424,7 +429,7 @@ static long change_put(const struct proto_change *msg, const int *fds, size_t n_
 	const char *temporary = msg->strings;
 	long r;
 
-	/* Names in the directory, which is no place that a path leads to. */
+	/* Names inside the directory, not paths that lead elsewhere. */
 	if (n_fds != 2 || msg->n != 2 || !files_is_plain(temporary) ||
 	    !files_is_plain(temporary + strlen(temporary) + 1))
 		return -EINVAL;
@@ -439,7 +444,7 @@ static bool is_fine(const struct proto_change *msg, long r)
 	return msg->verb == PROTO_MKDIR ? r == -EALREADY : r == -ENOENT;
 }
 
-/* All of them; -errno of the first that failed. */
+/* Do all of them; return -errno of the first that failed. */
 static long files_change_all(const struct proto_change *msg, const int *fds, size_t n_fds,
 			     uint32_t *value)
 {

@@ -24,10 +24,10 @@
 
 #include "agent/core/agent.h"
 
-#define HELD     (-EBUSY)     /* nothing can be moved without an acknowledgement */
-#define FULL     (-ENOSPC)    /* nothing can be moved before there is room on the disk */
-#define RETRY_NS 100000000ULL /* until that is looked for again */
-#define BLOCK    512          /* the least that a file system allocates at a time */
+#define HELD     (-EBUSY)  /* nothing can be moved until a reader acknowledges output */
+#define FULL     (-ENOSPC) /* nothing can be moved until the disk has free space */
+#define RETRY_NS 100000000ULL /* time until init checks again for free space */
+#define BLOCK    512          /* the smallest unit that a file system allocates */
 
 static char scrap[JOURNAL_CHUNK];
 
@@ -59,7 +59,7 @@ long drain_start(struct exec *ex, uint64_t limit)
 
 	if (limit < JOURNAL_CAPACITY_MIN || limit > JOURNAL_CAPACITY_MAX)
 		return -EINVAL;
-	/* All of the page: a file system may have smaller blocks. */
+	/* Write the whole page, because a file system may have smaller blocks. */
 	memset(scrap, 0, JOURNAL_RING);
 	n = sys_pwrite(ex->journal, scrap, JOURNAL_RING, 0);
 	if (n != JOURNAL_RING)
@@ -92,7 +92,7 @@ static uint64_t journal_write_at(const struct exec *ex, uint64_t position)
 	return JOURNAL_RING + position % ex->capacity;
 }
 
-/* May what ends before @cursor be dropped? */
+/* May records that end before @cursor be dropped? */
 static bool is_read(const struct exec *ex, uint64_t cursor)
 {
 	for (int i = 0; ex->holds && i < PROTO_CONNECTIONS_MAX; i++)
@@ -129,7 +129,7 @@ static long journal_write_make_room(struct exec *ex, uint64_t need)
 	return r;
 }
 
-/* What a write says that did not write all: there is no room, or it failed. */
+/* The error of a write that was incomplete: no space, or a failure. */
 static long write_error(long n)
 {
 	return n >= 0 || n == -ENOSPC || n == -EDQUOT ? FULL : -EIO;
@@ -145,7 +145,7 @@ static long journal_write_put_record(struct exec *ex, uint32_t stream, uint32_t 
 	return n == sizeof(rec) ? 0 : write_error(n);
 }
 
-/* A record of output is at the tail, whole. */
+/* A complete record of output is at the tail. */
 static void add_record(struct exec *ex, uint32_t size)
 {
 	struct journal_slot entry = { .at = ex->tail, .cursor = ex->written };
@@ -160,7 +160,8 @@ static void add_record(struct exec *ex, uint32_t size)
 }
 
 /*
- * Room for a record of up to JOURNAL_CHUNK bytes that does not wrap; its largest payload.
+ * Find room for a record of up to JOURNAL_CHUNK bytes that does not wrap; return its
+ * largest payload.
  */
 static long next_slot(struct exec *ex)
 {
@@ -191,8 +192,8 @@ static long next_slot(struct exec *ex)
 	want &= ~7ULL;
 	r = journal_write_make_room(ex, sizeof(struct journal_record) + want);
 	/*
-	 * Its head may be in its own block, and is written when the bytes have left
-	 * the pipe.
+	 * Its header may be in another block; it is written after the bytes have left the
+	 * pipe.
 	 */
 	if (r == 0 &&
 	    (journal_write_at(ex, ex->tail) + sizeof(struct journal_record)) % BLOCK == 0)
@@ -218,7 +219,7 @@ void drain_forget(struct exec *ex)
 	ex->n_kept = 0;
 }
 
-/* The @n bytes in scrap wait for room. */
+/* The @n bytes in scrap wait for space. */
 static long keep_chunk(struct exec *ex, long n)
 {
 	long map = SYS_6(SYS_mmap, NULL, JOURNAL_CHUNK, PROT_READ | PROT_WRITE,
@@ -234,7 +235,7 @@ static long keep_chunk(struct exec *ex, long n)
 	return FULL;
 }
 
-/* The first @n of those bytes do not wait any more. */
+/* The first @n of these bytes no longer wait. */
 static void unkeep_chunk(struct exec *ex, long n)
 {
 	if (!ex->kept)
@@ -246,8 +247,8 @@ static void unkeep_chunk(struct exec *ex, long n)
 }
 
 /*
- * Up to @room bytes of a terminal into the file at @off. What was read cannot be put
- * back: if there is no room for it, it is kept in memory that is mapped for it.
+ * Copy up to @room bytes of a terminal into the file at @off. Bytes that were read cannot
+ * be put back: if there is no space for them, they are kept in mapped memory.
  */
 static long copy_chunk(struct exec *ex, int fd, long room, int64_t off)
 {
@@ -258,7 +259,7 @@ static long copy_chunk(struct exec *ex, int fd, long room, int64_t off)
 	long w;
 
 	if (n <= 0)
-		return n == -EIO ? 0 : n; /* it was hung up: its end */
+		return n == -EIO ? 0 : n; /* a hangup is its end */
 	w = sys_pwrite(ex->journal, from, (size_t)n, off);
 	if (w != n && write_error(w) == FULL)
 		return ex->kept ? FULL : keep_chunk(ex, n);
@@ -269,7 +270,7 @@ static long copy_chunk(struct exec *ex, int fd, long room, int64_t off)
 	return -EIO;
 }
 
-/* How many bytes left the pipe; 0 at its end; -EAGAIN, -EINTR, HELD, FULL. */
+/* The number of bytes that left the pipe; 0 at its end; -EAGAIN, -EINTR, HELD, FULL. */
 static long move_chunk(struct exec *ex, unsigned which, long max)
 {
 	long room = next_slot(ex), n;
@@ -297,8 +298,8 @@ static long move_chunk(struct exec *ex, unsigned which, long max)
 	else if (n > 0)
 		ex->skipped += (uint64_t)n;
 	/*
-	 * Before any client can react: processes that start from here on belong to the
-	 * next command.
+	 * This happens before any client can react: processes that start later belong to
+	 * the next command.
 	 */
 	if (which == STREAMS - 1)
 		ex->mark = tree_newest();
@@ -334,8 +335,8 @@ void drain_retry(struct exec *ex, uint64_t t)
 }
 
 /*
- * One piece of stream @which, of @max bytes at most; how many bytes, or 0 when there is
- * no more at present.
+ * Move one piece of stream @which, at most @max bytes; return the number of bytes, or 0
+ * if there are none now.
  */
 static long journal_write_take(struct exec *ex, unsigned which, long max)
 {
@@ -362,7 +363,7 @@ static long journal_write_take(struct exec *ex, unsigned which, long max)
 }
 
 /*
- * All that is in stream @which at this moment, and not what a flood adds in the meantime.
+ * Move everything that is in stream @which now, but not what is written in the meantime.
  */
 static void take_present(struct exec *ex, unsigned which)
 {
@@ -380,10 +381,7 @@ static void take_present(struct exec *ex, unsigned which)
 	}
 }
 
-/*
- * What is said of a command comes after what the command said: what is there now, after
- * all else.
- */
+/* A result comes after the output of its command, so move all existing output first. */
 static long take_results(struct exec *ex, bool first)
 {
 	int there = 0;
@@ -393,14 +391,20 @@ static long take_results(struct exec *ex, bool first)
 		return 0;
 	for (unsigned k = 0; k < STREAMS - 1; k++)
 		take_present(ex, k);
-	/* None, and yet the loop calls: then it is the end, after which nothing comes. */
+	/*
+	 * No bytes are readable although the loop reported the pipe: this is the end of
+	 * the stream.
+	 */
 	return journal_write_take(ex, STREAMS - 1,
 				  there > 0 ? (long)there : (long)JOURNAL_CHUNK);
 }
 
 void journal_drain(struct exec *ex, unsigned which)
 {
-	/* A share a turn: a flood from one exec must not keep the others waiting. */
+	/*
+	 * Move a limited amount in each turn: output of one exec must not delay the
+	 * others.
+	 */
 	for (int i = 0; i < 16 && ex->used && ex->pipe[which] >= 0; i++)
 		if ((which == STREAMS - 1
 			     ? take_results(ex, i == 0)

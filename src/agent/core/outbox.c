@@ -20,7 +20,7 @@
 #include "agent/core/agent.h"
 
 #define OUTBOX_SIZE (128U << 10)
-#define PAUSE_NS    1000000 /* before the next try, when memory is short */
+#define PAUSE_NS    1000000 /* time to wait before the next try if memory is short */
 
 struct entry {
 	uint32_t size;
@@ -30,13 +30,14 @@ struct entry {
 	char data[];
 };
 
-_Static_assert(sizeof(struct entry) % 8 == 0, "what follows is aligned");
+_Static_assert(sizeof(struct entry) % 8 == 0,
+	       "the data after the struct must be aligned");
 _Static_assert(PROTO_EXECS_MAX *(2 * sizeof(struct entry) + sizeof(struct proto_reply) +
 				 sizeof(struct proto_exited)) +
 			       sizeof(struct entry) + sizeof(struct proto_entries) +
 			       PROTO_ENTRIES_MAX + 8 <=
 		       OUTBOX_SIZE,
-	       "all that one connection can have asked for fits");
+	       "the outbox must have room for all answers to one connection");
 
 static uint32_t outbox_span(size_t size)
 {
@@ -104,7 +105,7 @@ long outbox_put(struct conn *conn, const void *data, size_t size, const int *fds
 		return -EXFULL;
 	e = (void *)(conn->out + conn->out_to);
 	*e = (struct entry){ .size = (uint32_t)size };
-	/* Who sends it closes its own. */
+	/* The sender closes its own descriptors. */
 	for (; e->n_fds < n_fds; e->n_fds++) {
 		r = SYS_3(SYS_fcntl, fds[e->n_fds], F_DUPFD_CLOEXEC, 3);
 		if (r < 0) {
@@ -129,16 +130,14 @@ bool outbox_flush(struct conn *conn)
 		long r = conn_try(conn->fd, e->data, e->size, e->fds, e->n_fds);
 
 		if (conn_may_try_again(r)) {
-			/*
-			 * There is room, as the loop says, and it would call again at
-			 * once.
-			 */
+			/* There is space, so the loop would call again at once: wait a
+			 * moment. */
 			if (r != -EAGAIN && r != -EINTR)
 				(void)SYS_2(SYS_nanosleep, &pause, NULL);
 			return false;
 		}
 		if (r < 0)
-			break; /* the peer reads no more; its requests are still read */
+			break; /* its requests are still handled */
 		entry_close(e);
 		conn->out_from += outbox_span(e->size);
 	}

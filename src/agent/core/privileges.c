@@ -48,7 +48,8 @@ void become_init(void)
 	(void)SYS_5(SYS_prctl, PR_SET_KEEPCAPS, 0, 0, 0, 0);
 	(void)SYS_1(SYS_setfsgid, 0);
 	(void)SYS_1(SYS_setfsuid, 0);
-	take_caps(~0ULL); /* none of them inheritable, so that none is ambient any more */
-	/* After the change of ids, which may have set it by the system's default. */
+	take_caps(
+		~0ULL); /* no capability is inheritable, so none is ambient any longer */
+	/* After the change of ids, which may reset this to the system's default. */
 	(void)SYS_5(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
 }

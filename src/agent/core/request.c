@@ -7,7 +7,7 @@
 bool request_is_sound(int c, size_t size)
 {
 	/*
-	 * What has its own size; a message of another size is answered like an
+	 * Requests with a fixed size; a message of another size is answered like an
 	 * unknown one.
 	 */
 	static const size_t sizes[] = {

@@ -13,7 +13,7 @@
 
 static char *pointers[PROTO_POINTERS_MAX + 2];
 
-/* The file after the strings: its name, and what is left. */
+/* The file after the strings: its name and the remaining bytes. */
 static long spawn_unpack_file(struct plan *p, const char *s, const char *end)
 {
 	p->file = s;
@@ -26,7 +26,7 @@ static long spawn_unpack_file(struct plan *p, const char *s, const char *end)
 	return 0;
 }
 
-/* Split the strings into the plan; anything that does not add up is refused. */
+/* Split the strings into the plan, and refuse inconsistent ones. */
 static long spawn_unpack(struct plan *p, char *strings, size_t size)
 {
 	const struct proto_spawn *msg = p->msg;
@@ -59,7 +59,7 @@ static long spawn_unpack(struct plan *p, char *strings, size_t size)
 	return s == end ? 0 : -EPROTO;
 }
 
-/* A pipe: one end is the child's, the other is returned. */
+/* Create a pipe: one end is for the child, the other is returned. */
 static long spawn_open_pipe(struct plan *p, bool child_reads, int *ret_child)
 {
 	int ends[2];
@@ -72,7 +72,7 @@ static long spawn_open_pipe(struct plan *p, bool child_reads, int *ret_child)
 	return ends[child_reads];
 }
 
-/* A pipe that is drained into the journal as stream @which + 1. */
+/* Create a pipe that is drained into the journal as stream @which + 1. */
 static long spawn_open_stream(struct plan *p, struct exec *ex, unsigned which,
 			      int *ret_child)
 {
@@ -115,7 +115,10 @@ static long spawn_check_control(const struct proto_spawn *msg, size_t n_fds)
 	return 0;
 }
 
-/* The pipes of a session and the file that came for it, before the journal. */
+/*
+ * Prepare the pipes of a session and the file that came with the request, before the
+ * journal.
+ */
 static long open_control(struct plan *p, struct exec *ex, int *fds, size_t n_fds)
 {
 	const uint8_t *at = p->msg->control;
@@ -134,7 +137,7 @@ static long open_control(struct plan *p, struct exec *ex, int *fds, size_t n_fds
 	if (r < 0)
 		return r;
 	ex->wakeup = (int)r;
-	/* It is ours, and the exec's user another. */
+	/* The pipe belongs to init, but the exec may have another user. */
 	return SYS_2(SYS_fchmod, ex->wakeup, 0444);
 }
 
@@ -148,7 +151,10 @@ static long open_input(struct plan *p, struct exec *ex)
 	return 0;
 }
 
-/* Kept and drained where there is a journal; else it is the requester's alone. */
+/*
+ * With a journal, the terminal is kept and drained; otherwise only the requesting client
+ * has it.
+ */
 static long open_terminal(struct plan *p, struct exec *ex)
 {
 	long r = spawn_terminal(p->msg, &ex->input, &p->tty);
@@ -185,7 +191,10 @@ static long spawn_dup_stdio(struct plan *p, const int *fds, size_t n_fds)
 	return 0;
 }
 
-/* To the client that asked and, in case it is gone, to readers of the journal. */
+/*
+ * Send it to the client that asked and, if that client is gone, to readers of the
+ * journal.
+ */
 void spawn_failed(struct exec *ex, long error, enum proto_stage stage)
 {
 	const struct journal_result res = { .status = (int32_t)error, .stage = stage };
@@ -272,7 +281,10 @@ static long spawn_prepare(struct plan *p, size_t size, const int *fds, size_t n_
 	return spawn_unpack(p, strings, msg->strings_size);
 }
 
-/* A plan's own descriptors: cgroups, the slave of the pty, the child's ends of pipes. */
+/*
+ * The descriptors of a plan: cgroups, the slave of the pty, and the child's ends of
+ * pipes.
+ */
 static void close_plan(const struct plan *p)
 {
 	for (int i = 0; i < p->n_theirs; i++)

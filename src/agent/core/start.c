@@ -2,7 +2,7 @@
 /* start.c - the entry point of an agent */
 #include "agent/core/agent.h"
 
-/* The kernel jumps here. The initial stack is passed on, for whom it is of use. */
+/* The kernel jumps here. The initial stack is passed on to the agent. */
 __attribute__((noreturn, used)) void
 _start(void); /* NOLINT(bugprone-reserved-identifier) */
 

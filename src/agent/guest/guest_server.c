@@ -14,7 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/un.h> /* the C library's has its string.h */
+#include <linux/un.h> /* the C library's sys/un.h includes string.h */
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -41,7 +41,7 @@ void exec_forget(int c __attribute__((unused)))
 {
 }
 
-/* A shim that is gone leaves a container that lives on. */
+/* When the shim is gone, the container continues. */
 void init_end(void)
 {
 	for (;;)
@@ -72,7 +72,9 @@ void guest_server_run(const char *socket)
 		return;
 	(void)SYS_2(SYS_setgroups, 0, NULL);
 	become_init();
-	/* Not every filter for system calls knows the one that all of this rests on. */
+	/*
+	 * Some system call filters do not know openat2(2), on which all of this depends.
+	 */
 	root = files_resolve(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
 	if (root < 0) {
 		sys_close(fd);

@@ -38,7 +38,7 @@
 #define MARK_MAX  64U
 #define KILL_SECS 5
 
-/* As the kernel has it, which is not as the C library does. */
+/* The layout of the kernel, which differs from that of the C library. */
 struct kernel_sigaction {
 	void (*handler)(int);
 	unsigned long flags;
@@ -56,7 +56,7 @@ struct kernel_dirent {
 
 __attribute__((noreturn, used)) void agent_main(const long *stack);
 
-/* Kinds of what cannot be saved, as they are told (shim/gvisor/checkpoint.c). */
+/* Letters for what cannot be saved, as they are printed (shim/gvisor/checkpoint.c). */
 #define HELD_STREAM  'S'
 #define HELD_REMOVED 'R'
 #define HELD_COMMAND 'C'
@@ -76,7 +76,7 @@ static long guest_quiet(void)
 	return sys_ioctl(fd, SIOCSIFFLAGS, &lo);
 }
 
-/* Decimal; -1 for what is none. */
+/* Parse a decimal number; -1 if it is not one. */
 static int guest_number(const char *s)
 {
 	int n = 0;
@@ -92,8 +92,8 @@ static int guest_number(const char *s)
 }
 
 /*
- * Is "WARREN_EXEC=<mark>" one of the texts in there? What is cut in two is looked at
- * again.
+ * Is "WARREN_EXEC=<mark>" one of the strings? A string that was split between two reads
+ * is checked again.
  */
 static int has_mark(long fd, const char *var, size_t size)
 {
@@ -142,7 +142,7 @@ static struct guest_walk guest_walk_open(void)
 	};
 }
 
-/* The next one's number, as text; NULL: there are no more. */
+/* The number of the next process, as text; NULL: there are no more. */
 static const char *guest_walk_next(struct guest_walk *w)
 {
 	while (w->dir >= 0) {
@@ -174,7 +174,10 @@ static int is_marked(const char *pid, const char *var, size_t size)
 	return found;
 }
 
-/* One look at all processes: to how many it went. Numbers come in their order. */
+/*
+ * Go through all processes once; return how many got the signal. The numbers come in
+ * ascending order.
+ */
 static int signal_once(int sig, const char *var, size_t size, int all)
 {
 	struct guest_walk walk = guest_walk_open();
@@ -189,7 +192,7 @@ static int signal_once(int sig, const char *var, size_t size, int all)
 }
 
 /*
- * Processes that fork during this pass are found in the next. Dead ones have no
+ * Processes that fork during this pass are found in the next. Dead processes have no
  * environment.
  */
 static int signal_marked(const char *sig, const char *mark, int all)
@@ -212,7 +215,7 @@ static int signal_marked(const char *sig, const char *mark, int all)
 	return !any;
 }
 
-/* Whether the process has a handler for SIGTERM, as its status says. */
+/* Does the process have a handler for SIGTERM, according to its status? */
 static int catches_term(const char *pid)
 {
 	static const char name[] = "\nSigCgt:\t";
@@ -232,8 +235,8 @@ static int catches_term(const char *pid)
 }
 
 /*
- * Whether the process is more than an entry for its parent to read. One that ended since
- * it was listed counts: it may have forked.
+ * Is the process more than a zombie? Count a process that ended since it was listed,
+ * because it may have forked.
  */
 static int guest_lives(const char *pid)
 {
@@ -241,7 +244,7 @@ static int guest_lives(const char *pid)
 	long n = fd < 0 ? 0 : sys_read(fd, text, sizeof(text));
 
 	sys_close(fd);
-	/* The state is behind the name, which may have any character. */
+	/* The state follows the name, which may contain any character. */
 	for (long at = n - 3; at >= 0; at--)
 		if (text[at] == ')')
 			return text[at + 2] != 'Z' && text[at + 2] != 'X';
@@ -269,8 +272,8 @@ static long guest_clock(void)
 }
 
 /*
- * Linux spares the first process and the sender, and misses no fork. gVisor makes a list
- * first, and misses those that are forked after that: so it is done until none is left.
+ * Linux skips the first process and the sender, and misses no fork. gVisor makes a list
+ * first, and misses processes that are forked later, so repeat it until none is left.
  */
 static int kill_everyone(void)
 {
@@ -309,7 +312,8 @@ static int guest_begins(const char *s, size_t n, const char *with)
 }
 
 /*
- * A name of the gofer's that is gone. What the sentry itself has in memory it can save.
+ * A name of the gofer that no longer exists. The sentry can save what it has in its own
+ * memory.
  */
 static int is_removed(const char *name, size_t n)
 {
@@ -348,7 +352,7 @@ static char holds_open(const char *pid)
 	return held;
 }
 
-/* By lines: what is mapped, or runs, and has no name any more. */
+/* Find lines of files that are mapped or executed, but no longer have a name. */
 static char holds_mapped(const char *pid)
 {
 	long fd = open_of(pid, "/maps", 0), n;
@@ -376,7 +380,7 @@ static char holds_mapped(const char *pid)
 	return held;
 }
 
-/* "S 16 sleep": the kind, the process, and what it calls itself, its first word. */
+/* "S 16 sleep": the kind, the process, and the first word of its command line. */
 static int tell_held(char kind, const char *pid)
 {
 	long fd = open_of(pid, "/cmdline", 0);
@@ -394,8 +398,8 @@ static int tell_held(char kind, const char *pid)
 
 /*
  * Find a process with a stream from outside, or with a removed file; print the first to
- * stdout and return 3; 0: there is none. A process that was told to end may need a
- * moment, so this looks several times.
+ * stdout and return 3; 0: there is none. A process that got a signal may need a moment to
+ * end, so check several times.
  */
 static int guest_held(void)
 {
@@ -430,7 +434,7 @@ static int guest_is(const char *a, const char *b)
 	return strlen(a) + 1 == n && memcmp(a, b, n) == 0;
 }
 
-/* What the kernel put there: the number of arguments, then each. */
+/* The layout that the kernel uses: the number of arguments, then each argument. */
 void agent_main(const long *stack)
 {
 	const struct kernel_sigaction ignored = { .handler = SIG_IGN,

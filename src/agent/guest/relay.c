@@ -18,18 +18,15 @@
 
 #define OUTSIDE 0
 #define TELL    2
-/*
- * Connecting to loopback takes no time, unless too many wait to be accepted: then it goes
- * on.
- */
+/* Connecting to loopback is immediate, unless the listener's queue is full: then wait. */
 #define CONNECT_SECS 1
-/* For a port that takes nothing of what is left of one who has gone. */
+/* How long a port may take none of the remaining data of a closed socket. */
 #define GONE_SECS 60
 
 struct way {
 	int from, to;
 	int ended;    /* nothing more comes */
-	int finished; /* and the other side knows */
+	int finished; /* and the other side has been told */
 	size_t at, n;
 	char data[65536];
 };
@@ -79,7 +76,7 @@ static short relay_wanted(const struct way *reads, const struct way *writes)
 		       (writes->n > 0 ? POLLOUT : 0));
 }
 
-/* Wait until something can be done; false: neither side is left, or will come. */
+/* Wait until something can be done; false: both sides have ended. */
 static int relay_await(int *gone)
 {
 	struct pollfd p[2] = { { .fd = OUTSIDE, .events = relay_wanted(&in, &out) },
@@ -96,8 +93,8 @@ static int relay_await(int *gone)
 	if (r == 0)
 		return 0;
 	/*
-	 * Theirs is closed altogether; or both have ended, and what is left goes to the
-	 * port.
+	 * The peer closed its socket, or both sides have ended: send the remaining data
+	 * to the port.
 	 */
 	if (p[0].revents & (POLLHUP | POLLERR)) {
 		*gone = 1;
@@ -107,7 +104,7 @@ static int relay_await(int *gone)
 	return 1;
 }
 
-/* -EINPROGRESS: it is not decided by then. */
+/* -EINPROGRESS: the result is not known in time. */
 static long relay_await_connected(int fd, long secs)
 {
 	struct pollfd p = { .fd = fd, .events = POLLOUT };

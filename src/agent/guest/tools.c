@@ -18,7 +18,7 @@
 #include "nolibc/sys.h"
 
 #define WORDS_MAX 256
-#define FIRST_FD  10 /* while the shell's are put into their places */
+#define FIRST_FD  10 /* above the numbers of the shell's descriptors */
 
 static char request[256 * 1024];
 static const char *words[WORDS_MAX];
@@ -30,7 +30,7 @@ static int word_is(const char *a, const char *b)
 	return strlen(a) + 1 == n && memcmp(a, b, n) == 0;
 }
 
-/* A number of @base up to @end; -1: it is none, or too large. */
+/* Parse a number of @base that ends at @end; -1: invalid or too large. */
 static int64_t word_number(const char *s, unsigned base, char end)
 {
 	int64_t n = 0;
@@ -47,7 +47,7 @@ static int64_t word_number(const char *s, unsigned base, char end)
 
 /* -------------------------------------------------------------------- the tools */
 
-/* One path after another, until one fails. */
+/* Handle one path after another until one fails. */
 struct tool_args {
 	int64_t mode, seconds, uid, gid;
 };
@@ -116,7 +116,7 @@ enum tool_argument {
 	TOOL_TIME
 };
 
-/* The words that it begins with, and what the next of them is. */
+/* The words of the command, and the position of the next word. */
 static const struct tool {
 	const char *begin[4];
 	enum tool_argument argument;
@@ -160,7 +160,9 @@ static int tool_argument(const struct tool *t, const char *word, struct tool_arg
 	return 0;
 }
 
-/* 0 or -errno; a path never begins with "-" here, as every one is absolute. */
+/*
+ * Return 0 or -errno; a path never begins with "-" here, because every path is absolute.
+ */
 static long tool_do(const struct tool *t, size_t begin, size_t n)
 {
 	size_t paths = begin + (t->argument != TOOL_PLAIN);
@@ -198,7 +200,8 @@ static long tools_do(size_t n)
 
 /* ----------------------------------------------------------------- the shell's words */
 
-/* Bytes of the first request of the @have there, split into words; 0: it is not complete.
+/* The size of the first complete request in the @have bytes, split into words; 0:
+ * incomplete.
  */
 static size_t tools_parse(size_t have, size_t *ret_n)
 {
@@ -248,7 +251,7 @@ static void tools_serve(int ask, int answer)
 		if (r == -EINTR)
 			continue;
 		if (r <= 0)
-			return; /* the shell is gone, or talks without end */
+			return; /* the shell is gone, or sends endless data */
 		have += (size_t)r;
 		while ((size = tools_parse(have, &n)) > 0) {
 			tools_answer(answer, tools_do(n));
@@ -268,7 +271,7 @@ static void shell_exec(const char *shell, const char *const *envp, int ask, int 
 	sys_exit(127);
 }
 
-/* Out of the way of the shell's descriptors, and not the shell's. */
+/* Create a pipe above the shell's descriptors, which the shell does not inherit. */
 static int tools_pipe(int ends[2])
 {
 	int p[2];
@@ -294,7 +297,7 @@ void tools_run(const char *shell, const char *const *envp)
 		shell_exec(shell, envp, ask[1], answer[0]);
 	if (pid < 0)
 		sys_exit(127);
-	/* Its streams end with it, not with us. */
+	/* The streams of the shell end with the shell, not with this process. */
 	for (int fd = 0; fd < 3; fd++)
 		sys_close(fd);
 	sys_close(ask[1]);

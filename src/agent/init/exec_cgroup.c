@@ -19,7 +19,8 @@
 
 static const struct {
 	enum proto_role role;
-	const char *procs; /* which file a process joins by; v1: `tasks`, see join() */
+	const char
+		*procs; /* the file with which a process joins; v1: `tasks`, see join() */
 } hierarchies[] = {
 	{ PROTO_ROLE_MEMORY, "tasks" },
 	{ PROTO_ROLE_CPU, "tasks" },
@@ -27,7 +28,7 @@ static const struct {
 	{ PROTO_ROLE_UNIFIED, "cgroup.procs" },
 };
 
-/* Cgroups that are made and empty, and what cannot be set back in them. */
+/* Empty cgroups that exist already, and counters in them that cannot be reset. */
 static struct {
 	int number;
 	uint64_t kills;
@@ -36,12 +37,13 @@ static int n_idle;
 static int n_made;
 
 /*
- * Of file workers: below the limits, and on v1 in the memory hierarchy alone, so that a
- * sandbox that is frozen or has all its processes can still be given a file.
+ * The cgroup of file workers: it is below the limits and, on v1, only in the memory
+ * hierarchy, so that files can be written even if the sandbox is frozen or has its
+ * maximum of processes.
  */
 #define FILES_GROUP "files"
 
-/* Until killed processes are killed again: at first, and at most. */
+/* Time until killed processes are killed again: at first, and at most. */
 #define KILL_WAIT_NS     20000000ULL
 #define KILL_WAIT_MAX_NS 1000000000ULL
 
@@ -132,7 +134,7 @@ static enum proto_role group_pids_role(void)
 	return init.dir[PROTO_ROLE_PIDS] >= 0 ? PROTO_ROLE_PIDS : PROTO_ROLE_UNIFIED;
 }
 
-/* Has the sandbox as many processes as it may? */
+/* Does the sandbox have its maximum number of processes? */
 static bool group_full(void)
 {
 	struct exec whole = { .group = -1 };
@@ -144,8 +146,8 @@ static bool group_full(void)
 }
 
 /*
- * On v1 the sockets of a cgroup count, here and in those above, once a limit has been
- * written to it: none of its own. A kernel that has no such file counts them as memory.
+ * On v1, the sockets of a cgroup count here and in its parents once it has a limit: set
+ * none. A kernel without this file counts them as memory.
  */
 static long count_sockets(int number)
 {
@@ -161,7 +163,7 @@ static long count_sockets(int number)
 	return r < 0 ? r : 0;
 }
 
-/* Cgroup @number in every hierarchy, if it is not there yet. */
+/* Create cgroup @number in every hierarchy where it does not exist yet. */
 static long exec_cgroup_make_dirs(int number)
 {
 	char name[64];
@@ -196,8 +198,8 @@ long group_make(struct exec *ex, int *own, int *n_own)
 	if (group_full())
 		return -EAGAIN;
 	/*
-	 * On v2 a cgroup with children holds no processes: there, even the sole exec has
-	 * its own.
+	 * On v2, a cgroup with children has no processes, so even a single exec has its
+	 * own cgroup.
 	 */
 	if (ex->accounts_sandbox && init.dir[PROTO_ROLE_UNIFIED] < 0)
 		return 0;
@@ -251,7 +253,7 @@ long group_limit(struct exec *ex, const struct proto_spawn *msg)
 	bool v2 = init.dir[PROTO_ROLE_UNIFIED] >= 0;
 	const struct {
 		uint64_t value;
-		enum proto_role role; /* of v1; v2 has one */
+		enum proto_role role; /* v1 only; v2 has one */
 		const char *v1, *v2;
 		bool of_period;
 	} limits[] = {
@@ -291,7 +293,7 @@ static void group_write(const struct exec *ex, enum proto_role role, const char 
 	}
 }
 
-/* Empty, and what it counts is zero again? Then the next exec can have it. */
+/* Is it empty, and are its counters zero again? Then the next exec can have it. */
 static bool group_keep(const struct exec *ex)
 {
 	uint64_t n = 1, kills = 0;
@@ -319,7 +321,8 @@ void group_leave(struct exec *ex)
 	if (!group_keep(ex)) {
 		group_name(ex->group, NULL, name);
 		/*
-		 * Still busy with what the exec left running: goes with the sandbox then.
+		 * It is still in use by processes that the exec left running: it is
+		 * removed with the sandbox.
 		 */
 		for (size_t i = 0; i < N_HIERARCHIES; i++)
 			if (init.dir[hierarchies[i].role] >= 0)
@@ -331,7 +334,7 @@ void group_leave(struct exec *ex)
 	ex->group = -1;
 }
 
-/* Kill all of one listing, however long; how many there were. */
+/* Kill all processes of one listing; return their number. */
 static unsigned kill_once(const struct exec *ex, enum proto_role role)
 {
 	long fd = group_open(ex, role, "cgroup.procs", O_RDONLY), n;
@@ -362,8 +365,8 @@ static unsigned kill_once(const struct exec *ex, enum proto_role role)
 
 /*
  * A process that may not fork can still complete a fork that it began before. Processes
- * that are listed still, because they need time to die or are frozen, are therefore
- * killed again later, less and less often.
+ * that are still listed, because they are dying or frozen, are therefore killed again
+ * later, at growing intervals.
  */
 static void exec_cgroup_kill_listed(struct exec *ex, enum proto_role role)
 {
@@ -459,8 +462,8 @@ void group_account(const struct exec *ex, struct proto_exited *out)
 	}
 	if (read_number(ex, PROTO_ROLE_CPU, "cpuacct.usage", "", &n)) {
 		/*
-		 * The sum is exact; the parts that v1 tells are counted in clock ticks.
-		 * Those of the process tree are better known from wait(2): shared alike.
+		 * The sum is exact; v1 reports its parts in clock ticks. wait(2) gives
+		 * better values for the process tree: use their ratio.
 		 */
 		uint64_t all = out->user_usec + out->system_usec;
 

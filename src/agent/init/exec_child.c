@@ -32,15 +32,15 @@
 #include "agent/core/agent.h"
 #include "agent/core/spawn.h"
 
-/* What goes through the pipe when something failed. */
+/* What the child sends through the pipe after a failure. */
 struct failure {
 	long error;
 	enum proto_stage stage;
 };
 
 /*
- * For the way to execve(2): microseconds, unless hindered from inside; seconds where a
- * sandbox has next to no processor time. Less than the service gives init for an answer
+ * Time for the child to reach execve(2): microseconds normally, seconds if the sandbox
+ * has very little processor time. Less than the service gives init for an answer
  * (ANSWER_MS).
  */
 #define START_NS 15000000000ULL
@@ -60,8 +60,8 @@ static const char *env_get(char **env, const char *name)
 
 /*
  * execve(2), unless the path leads through a magic link: /proc/self is this process,
- * which still runs init's program. Only -ELOOP counts here, execve(2) itself tells other
- * errors.
+ * which still runs init's program. Only -ELOOP counts here; execve(2) itself reports
+ * other errors.
  */
 static long execute_file(const char *path, char **argv, char **env)
 {
@@ -102,7 +102,7 @@ static long exec_child_execute(char **argv, char **env)
 			memcpy(path + n + 1, name, len + 1);
 			r = execute_file(path, argv, env);
 			if (r == -EACCES)
-				seen = r; /* remember it, but one further on may do */
+				seen = r; /* a later directory may have it */
 			else if (r != -ENOENT && r != -ENOTDIR)
 				return r;
 		}
@@ -112,8 +112,8 @@ static long exec_child_execute(char **argv, char **env)
 }
 
 /*
- * mkdir -p, as root: a sandbox's own working directory, which its user may not be able to
- * make.
+ * mkdir -p as root, for the working directory of a sandbox, which its user may not be
+ * able to create.
  */
 static void make_cwd(const struct plan *p)
 {
@@ -144,7 +144,7 @@ static void make_cwd(const struct plan *p)
 	}
 }
 
-/* The kernel names a directory that is not below our root without a slash in front. */
+/* If a directory is not below the root, the kernel's name for it has no leading slash. */
 static long enter_cwd(const struct plan *p)
 {
 	static char name[4096];
@@ -202,9 +202,7 @@ static long become_user(const struct plan *p)
 		r = SYS_3(SYS_setresgid, msg->gid, msg->gid, msg->gid);
 	if (r == 0)
 		r = SYS_3(SYS_setresuid, msg->uid, msg->uid, msg->uid);
-	/*
-	 * An exec by another than root leaves none; they are not to help before it
-	 * either.
+	/* An ordinary user has no capabilities; drop them before the steps that follow.
 	 */
 	if (r == 0 && msg->uid != 0) {
 		init.caps = 0;
@@ -217,8 +215,8 @@ static long exec_child_set_limits(uint64_t nofile)
 {
 	struct rlimit lim = { .rlim_cur = nofile, .rlim_max = nofile };
 	/*
-	 * One byte: the value at which the kernel feeds no core dump to a program of the
-	 * host's.
+	 * One byte is the value at which the kernel does not pipe a core dump to a
+	 * program of the host.
 	 */
 	struct rlimit core = { .rlim_cur = 1, .rlim_max = 1 };
 
@@ -247,7 +245,7 @@ __attribute__((noreturn)) static void exec_child_fail(const struct plan *p,
 		sys_exit(127);
 }
 
-/* Where no number of a control descriptor can take its place. */
+/* Move @fd to a number that no control descriptor can have. */
 static int out_of_the_way(int fd)
 {
 	const int beyond = UINT8_MAX + 1;
@@ -263,7 +261,7 @@ static long exec_child_dup_extra(struct plan *p)
 		return 0;
 	p->report = out_of_the_way(p->report);
 	if (p->report < 0)
-		sys_exit(127); /* not reported, but the closed pipe shows it */
+		sys_exit(127); /* the closed pipe reports this */
 	if (p->gate >= 0) {
 		p->gate = out_of_the_way(p->gate);
 		if (p->gate < 0)
@@ -349,7 +347,7 @@ __attribute__((noreturn)) static void exec_child(struct plan *p)
 	r = exec_child_dup_extra(p);
 	if (r < 0)
 		exec_child_fail(p, PROTO_STAGE_REQUEST, r);
-	/* From here on every descriptor is the exec's own, or a pipe. */
+	/* From here on, every descriptor belongs to the exec or is a pipe. */
 	r = keep_own(p);
 	if (r < 0)
 		exec_child_fail(p, PROTO_STAGE_REQUEST, r);
@@ -375,8 +373,8 @@ __attribute__((noreturn)) static void exec_child(struct plan *p)
 }
 
 /*
- * The sandbox's own multiplexer. Root inside may rename /dev and put a link in its place:
- * what is found is inside, and counts only if it is a terminal.
+ * The sandbox's own /dev/ptmx. Root inside may rename /dev and put a link in its place:
+ * the file that is found is inside, and counts only if it is a terminal.
  */
 static long open_ptmx(void)
 {
@@ -388,7 +386,7 @@ static long open_ptmx(void)
 	r = SYS_2(SYS_fstatfs, fd, &fs);
 	if (r == 0 && fs.f_type != DEVPTS_SUPER_MAGIC)
 		r = -ENODEV;
-	/* It was opened non-blocking; its user decides again whether to block. */
+	/* It was opened non-blocking; its user decides whether it blocks. */
 	if (r == 0)
 		r = SYS_3(SYS_fcntl, fd, F_SETFL, O_RDWR);
 	if (r == 0)

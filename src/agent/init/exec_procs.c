@@ -18,7 +18,7 @@
 
 #define PASSES 16
 
-/* Whom of a list a signal is for. */
+/* Which processes of a list get a signal. */
 struct choice {
 	int sig;
 	int only; /* this one; 0: any */
@@ -26,12 +26,12 @@ struct choice {
 	bool new; /* only those that are younger than `mark` */
 	int mark, newest;
 	unsigned count; /* whom it reached */
-	int file;       /* to be listed there instead; 0: to be signalled */
-	int first;      /* of those, the exec's first process */
+	int file;       /* write them to this list; 0: signal them */
+	int first;      /* the exec's first process, if it is in the list */
 	bool met_first;
 };
 
-/* Numbers are given out in turn, and begin anew beyond the largest. */
+/* Numbers are assigned in turn, and start again after the largest. */
 static bool exec_procs_is_new(const struct choice *ch, int pid)
 {
 	if (ch->mark <= ch->newest)
@@ -67,8 +67,7 @@ static long read_proc(int pid, const char *file, char *text, size_t size)
 }
 
 /*
- * Word @number (from 1) of a process's stat; 0 when there is none. The second is
- * "(comm)".
+ * Word @number (from 1) of a process's stat; 0 if it is missing. The second is "(comm)".
  */
 static uint64_t exec_procs_stat_word(const char *text, int number)
 {
@@ -94,7 +93,7 @@ static uint64_t exec_procs_stat_word(const char *text, int number)
 	return v;
 }
 
-/* Is @sig in the set that has the name @key in @status? */
+/* Is @sig in the set named @key in @status? */
 static bool exec_procs_has_signal(const char *status, const char *key, int sig)
 {
 	uint64_t v = 0;
@@ -180,7 +179,10 @@ static bool is_in_session(int pid, int leader)
 	       exec_procs_stat_word(text, 6) == (uint64_t)leader;
 }
 
-/* Call @fn with each process but us, until it returns true; whether one did. */
+/*
+ * Call @fn with each process except this one, until it returns true; return whether it
+ * did.
+ */
 static bool visit_all(bool (*fn)(void *ctx, int pid), void *ctx)
 {
 	static _Alignas(8) char list[8192];
@@ -269,7 +271,7 @@ static void visit_tree(const struct exec *ex, struct choice *ch)
 	} else if (ex->pid > 0) {
 		visit_session(ex->pid, ch);
 	}
-	if (!ch->met_first) /* it has not joined the others yet */
+	if (!ch->met_first) /* it has not joined its cgroup yet */
 		exec_procs_visit(ch, ex->pid);
 }
 
@@ -291,7 +293,8 @@ static void exec_procs_kill_session(int leader)
 void tree_kill(struct exec *ex)
 {
 	if (ex->accounts_sandbox) {
-		(void)sys_kill(-1, SIGKILL); /* all of the namespace but us */
+		(void)sys_kill(
+			-1, SIGKILL); /* all processes of the namespace except this one */
 		return;
 	}
 	if (ex->pid > 0)
@@ -359,7 +362,9 @@ long tree_signal(struct exec *ex, const struct proto_signal *msg)
 	default:
 		return -EPROTO;
 	}
-	/* Again for those who were forked in the meantime, if they are to die. */
+	/*
+	 * Repeat for processes that were forked in the meantime, if they must be killed.
+	 */
 	for (int pass = 0; pass < passes && (pass == 0 || ch.count); pass++) {
 		ch.count = 0;
 		visit_tree(ex, &ch);

@@ -32,12 +32,13 @@
 
 static struct worker {
 	int pid;        /* 0: free */
-	int conn;       /* its end, for the last word */
-	uint64_t kills; /* by the OOM killer, when it was last looked */
+	int conn;       /* init's end of the connection, for the last message */
+	uint64_t kills; /* OOM kills at the last check */
 } workers[PROTO_WORKERS_MAX];
 
 /*
- * Only who is dumpable has files in /proc that are its user's. No one else has that user.
+ * The files in /proc of a process belong to its user only if it is dumpable. No other
+ * process has that user.
  */
 static void worker_die_first(void)
 {
@@ -64,7 +65,7 @@ __attribute__((noreturn)) static void file_worker_main(int conn, const int *own,
 		init.conns[c] = (struct conn){ .fd = -1 };
 	init.conns[0].fd = conn;
 	init.listener = -1;
-	init.kept = false; /* the end of the connection is ours */
+	init.kept = false; /* a worker ends with its connection */
 	init.is_worker = true;
 	if (r == 0)
 		r = spawn_close_others(keep, sizeof(keep) / sizeof(keep[0]));
@@ -142,7 +143,7 @@ bool file_worker_ended(int pid)
 		    NULL, 0);
 	sys_close(w->conn);
 	w->pid = 0;
-	/* What is known of this one says nothing about the others. */
+	/* What is known about this worker says nothing about the others. */
 	for (int i = 0; i < PROTO_WORKERS_MAX; i++)
 		workers[i].kills = kills;
 	return true;
@@ -151,8 +152,8 @@ bool file_worker_ended(int pid)
 /* -------------------------------------------------------------------- NOTIFY */
 
 /*
- * It waits for room as long as it takes: the kernel's own queue says what was lost
- * in the meantime.
+ * Wait for space as long as needed: the kernel's queue reports what was lost in the
+ * meantime.
  */
 __attribute__((noreturn)) static void notify_main(int events, int sock)
 {
@@ -204,7 +205,10 @@ void file_worker_notify(int c, const struct proto_notify *msg)
 	};
 	int fds[2] = { -1, -1 };
 
-	/* Those that have ended; when we do, init has the others. */
+	/*
+	 * Reap those that have ended; the others are reparented to init when this process
+	 * ends.
+	 */
 	while (SYS_4(SYS_wait4, -1, NULL, WNOHANG, NULL) > 0)
 		;
 	out.status = (int32_t)notify_start(fds);

@@ -36,7 +36,7 @@ void watch_drop(int fd)
 	(void)SYS_4(SYS_epoll_ctl, init.epoll, EPOLL_CTL_DEL, fd, &none);
 }
 
-/* Where we are and what we started with is of another root. */
+/* The current directory and the initial descriptors belong to another root. */
 static void enter_root(void)
 {
 	int fd = (int)SYS_4(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC, 0);
@@ -63,7 +63,7 @@ static void init_configure(const struct proto_config *msg, int *fds, size_t n_fd
 			init.join_sandbox[init.n_join_sandbox++] = fds[i];
 			break;
 		case PROTO_ROLE_ALIVE:
-			break; /* held open, that is all */
+			break; /* only held open */
 		default:
 			if (msg->role[i] < PROTO_ROLE_MAX)
 				init.dir[msg->role[i]] = fds[i];
@@ -80,8 +80,8 @@ static void init_handle_signal(int c, const struct proto_signal *msg)
 	long r = ex ? tree_signal(ex, msg) : -ESRCH;
 
 	/*
-	 * All of the namespace but us, at once: none can fork in the meantime and be
-	 * missed.
+	 * Kill all processes of the namespace except this one, at once: none can fork in
+	 * the meantime and be missed.
 	 */
 	if (msg->whom == PROTO_WHOM_ALL && msg->sig == 0)
 		r = tree_any_catches(SIGTERM) ? 0 : -ESRCH;
@@ -106,7 +106,7 @@ void init_dispatch(int c, size_t size, int *fds, size_t n_fds)
 	}
 	switch (h->type) {
 	case PROTO_CONFIG:
-		/* Before anything else, and from who made us. */
+		/* Must come first, and only from the creator. */
 		if (c == 0 && !init.kept)
 			init_configure(msg, fds, n_fds);
 		return;
@@ -128,7 +128,7 @@ void init_dispatch(int c, size_t size, int *fds, size_t n_fds)
 	}
 }
 
-/* The directories that the child before us made: there, or not. */
+/* The directories that the child before init opened, if any. */
 static void take_directories(void)
 {
 	for (int i = 0; i < PROTO_ROLE_MAX; i++)
@@ -150,7 +150,8 @@ static void init_start(void)
 	conn_start();
 	take_directories();
 	/*
-	 * Everything is blocked and read from a descriptor; what we start unblocks all.
+	 * All signals are blocked and read from a descriptor; child processes unblock
+	 * them.
 	 */
 	(void)SYS_4(SYS_rt_sigprocmask, SIG_BLOCK, &all, NULL, sizeof(all));
 	all = 1ULL << (SIGCHLD - 1);
@@ -160,7 +161,7 @@ static void init_start(void)
 				TFD_CLOEXEC | TFD_NONBLOCK);
 	init.epoll = (int)SYS_1(SYS_epoll_create1, EPOLL_CLOEXEC);
 	init.gates = init.workers = init.files = true;
-	init.null = 0; /* the child before us opened /dev/null on 0, 1 and 2 */
+	init.null = 0; /* the child before init opened /dev/null as 0, 1 and 2 */
 	if (init.signals < 0 || init.timer < 0 || init.epoll < 0 ||
 	    watch_add(init.conns[0].fd, WATCH_CONN, 0, 0) < 0 ||
 	    (init.listener >= 0 && watch_add(init.listener, WATCH_LISTEN, 0, 0) < 0) ||
@@ -186,7 +187,7 @@ void init_end(void)
 		sys_exit(0);
 }
 
-/* Our children are what they run. */
+/* A child becomes the command itself, so its status is that of the exec. */
 int exec_status(struct exec *ex __attribute__((unused)), int status)
 {
 	return status;

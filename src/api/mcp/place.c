@@ -30,7 +30,7 @@ struct sandbox *mcp_place_find(struct mcp_call *c, const char *word, struct buf 
 		return NULL;
 	}
 	if (!sandbox)
-		buf_printf(why, "%s; sandbox_list tells which sandboxes there are",
+		buf_printf(why, "%s; sandbox_list lists all sandboxes",
 			   r < 0 ? err.msg : "the sandbox was deleted");
 	return sandbox;
 }
@@ -141,8 +141,9 @@ static struct sandbox *place_create(struct mcp_call *c)
 
 	if (!access_may(&c->caller, "write")) {
 		json_decref(request);
-		mcp_tool_error(c, "the token lacks the scope 'write', which creating a "
-				  "sandbox needs: name one that exists in 'sandbox'");
+		mcp_tool_error(
+			c,
+			"the token lacks the scope 'write', which is needed to create a sandbox: name an existing one in 'sandbox'");
 		return NULL;
 	}
 	r = request ? c->mcp->create(c->mcp->create_ctx, &c->caller, request,

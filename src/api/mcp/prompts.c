@@ -25,7 +25,7 @@ static const struct prompt_row {
 	{ "try_code",
 	  "Try a piece of code",
 	  "Write a small program for a task, run it in a sandbox, and improve it until it works.",
-	  { { "task", "What the program shall do.", true, NULL },
+	  { { "task", "What the program should do.", true, NULL },
 	    { "language", "Its language.", true, LANGUAGES } },
 	  "Write a {language} program that does the following, and run it with code_run: "
 	  "{task}\n\nIf it fails, read the error, fix the program and run it again. Show the "
@@ -41,7 +41,7 @@ static const struct prompt_row {
 	  "Debug a command",
 	  "Find out in a sandbox why a command fails.",
 	  { { "command", "The command.", true, NULL },
-	    { "expected", "What it shall do.", false, NULL } },
+	    { "expected", "What the command should do.", false, NULL } },
 	  "Run this command in the sandbox with run_command: {command}\n\nExpected: "
 	  "{expected}\n\nFind out why it does not work. Change one thing at a time and check "
 	  "each change. Explain the cause, and show the command that works." },

@@ -289,8 +289,9 @@ void mcp_resources_read(struct mcp_call *c)
 	else if (strcmp(uri, SANDBOXES) == 0)
 		resource_read_sandboxes(c);
 	else if (!found)
-		mcp_tool_error(c, "there is no such resource; resources/templates/list "
-				  "tells the form of URIs");
+		mcp_tool_error(
+			c,
+			"there is no such resource; resources/templates/list shows the form of URIs");
 	else
 		mcp_place(c, log ? resource_log_placed : resource_file_placed);
 }

@@ -244,7 +244,8 @@ bool schema_check(const struct mcp_object *object, const json_t *args, struct bu
 			continue;
 		if (f)
 			return false;
-		buf_printf(why, "%.64s: there is no such argument; there are:", key);
+		buf_printf(why,
+			   "%.64s: there is no such argument; known arguments:", key);
 		for (size_t i = 0; i < object->n; i++)
 			buf_printf(why, "%s %s", i ? "," : "", object->fields[i].name);
 		return false;

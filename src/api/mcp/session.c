@@ -265,9 +265,10 @@ static int session_find_sse(struct mcp_exchange *x, struct rpc_error *err)
 		x->session = NULL;
 	if (x->session)
 		return 0;
-	(void)rpc_error_set(err, RPC_INVALID_REQUEST,
-			    "there is no such session; GET " MCP_SSE_PATH
-			    " opens one, and its stream tells the address of messages");
+	(void)rpc_error_set(
+		err, RPC_INVALID_REQUEST,
+		"there is no such session; GET " MCP_SSE_PATH
+		" opens one, and its stream contains the address for messages");
 	return 404;
 }
 

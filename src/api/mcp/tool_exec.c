@@ -276,7 +276,7 @@ static void exec_tool_start(struct mcp_call *c, struct sandbox *sandbox)
 					    (uint64_t)mcp_arg_int(c, "timeout_ms") };
 
 	if (exec_tool_bad_name(env)) {
-		mcp_tool_error(c, "env: '%.64s' is not a name of a variable",
+		mcp_tool_error(c, "env: '%.64s' is not a variable name",
 			       exec_tool_bad_name(env));
 	} else if (!k || !list) {
 		mcp_tool_error(c, "out of memory; try again");

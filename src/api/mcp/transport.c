@@ -219,9 +219,10 @@ static void transport_batch(struct mcp_exchange *x, json_t *json)
 	status = mcp_session_find(x, &err);
 	if (status == 0 && strcmp(x->session->version, "2025-03-26") != 0) {
 		status = 400;
-		(void)rpc_error_set(&err, RPC_INVALID_REQUEST,
-				    "arrays of messages exist only in the revision "
-				    "2025-03-26; send one message");
+		(void)rpc_error_set(
+			&err, RPC_INVALID_REQUEST,
+			"arrays of messages are supported only in the revision "
+			"2025-03-26; send one message");
 	}
 	if (status) {
 		mcp_exchange_refuse(x, status, &err);
@@ -617,7 +618,7 @@ static void transport_stop_one(struct mcp_exchange *x, bool last)
 	}
 	while (last && x->calls)
 		mcp_call_error(x->calls, RPC_INTERNAL_ERROR,
-			       "the service is stopping before this is done");
+			       "the service stopped before the request was finished");
 }
 
 void mcp_stop(struct mcp *mcp, bool last)

@@ -30,7 +30,7 @@ static const char *const error_names[] = {
 	[ERRORS_BACKSLASH] = "backslashreplace",
 };
 
-_Static_assert(ARRAY_SIZE(error_names) == ERRORS_MAX, "a way with errors has no name");
+_Static_assert(ARRAY_SIZE(error_names) == ERRORS_MAX, "an error handler has no name");
 
 /* What the front of the bytes is. */
 struct taken {

@@ -85,7 +85,7 @@ void raise_put_so_far(struct buf *message, const char *shown, size_t n)
 		return;
 	python_decode(&text, end, last);
 	buf_printf(message, "\n---- Output so far%s ----\n",
-		   last < n ? " (its end)" : "");
+		   last < n ? " (last part)" : "");
 	buf_add(message, text.data ? text.data : "", text.len);
 }
 

@@ -100,7 +100,7 @@ static int take_tail(struct multipart *m, const char *data, size_t *used,
 		return MULTIPART_OVER;
 	}
 	if (memcmp(m->head, "\r\n", 2) != 0)
-		return multipart_broken("a boundary does not end its line", err);
+		return multipart_broken("a boundary is not at the end of its line", err);
 	if (++m->parts > MULTIPART_PARTS_MAX)
 		return multipart_broken("the form has too many parts", err);
 	m->have = 0;
@@ -167,7 +167,7 @@ static int multipart_take_head(struct multipart *m, const char *data, size_t n,
 		char c = data[(*used)++];
 
 		if (m->have + 1 >= sizeof(m->head) || c == '\0')
-			return multipart_broken("the head of a part is too long", err);
+			return multipart_broken("the header of a part is too long", err);
 		m->head[m->have++] = c;
 		if ((m->have >= 4 && memcmp(m->head + m->have - 4, "\r\n\r\n", 4) == 0) ||
 		    (m->have == 2 && memcmp(m->head, "\r\n", 2) == 0)) {

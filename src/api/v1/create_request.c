@@ -174,9 +174,10 @@ static int check_fields(const struct config_backend *b, const struct body *body,
 	if (b->images == BACKEND_IMAGES_NONE)
 		w->spec.image = WIRE_NO_IMAGE;
 	if (b->images == BACKEND_IMAGES_THEIRS && !body_has(body, "image")) {
-		(void)api_error_set(err, API_ERR_INVALID_REQUEST,
-				    "/image: backend '%s' has its own images: name one",
-				    b->name);
+		(void)api_error_set(
+			err, API_ERR_INVALID_REQUEST,
+			"/image: backend '%s' has no default image: name one of its images",
+			b->name);
 		api_error_text(err, "pointer", "/image");
 		return -EBADMSG;
 	}

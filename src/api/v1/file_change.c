@@ -108,7 +108,7 @@ static void begin_mkdir(struct file_call *fc)
 	else if (g->parents)
 		files_stat(fc->files, -1, fc->path, true, on_existing, g);
 	else if (!fc->path[1])
-		call_refuse(fc->call, API_ERR_FILE_EXISTS, "'/' is there");
+		call_refuse(fc->call, API_ERR_FILE_EXISTS, "'/' already exists");
 	else
 		files_change_one(fc->files, g->change, fc->path, NULL, on_mkdir, g);
 }

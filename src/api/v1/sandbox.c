@@ -140,7 +140,7 @@ static int sandbox_read_main(struct call *c, struct buf *text, struct sandbox_ro
 
 	if (!argv && body_has(&c->body, "on_exit")) {
 		call_refuse(c, API_ERR_INVALID_REQUEST,
-			    "/on_exit: it is about the end of /main, which is missing");
+			    "/on_exit: needs /main, which is missing");
 		return -EINVAL;
 	}
 	if (!argv)
@@ -169,7 +169,7 @@ static int sandbox_read_main(struct call *c, struct buf *text, struct sandbox_ro
 _Static_assert((int)V1_ON_EXIT_STOP == (int)SANDBOX_EXIT_STOPS &&
 		       (int)V1_ON_EXIT_DELETE == (int)SANDBOX_EXIT_DELETES &&
 		       (int)V1_ON_EXIT_KEEP == (int)SANDBOX_EXIT_KEEPS,
-	       "the words of on_exit are in the order of the store's");
+	       "on_exit must have the same order as in the database");
 
 void v1_create_sandbox(struct call *c)
 {
@@ -278,7 +278,8 @@ static void wait_for_batch(struct call *c, struct sandbox **sandboxes, size_t n,
 	struct batch *b = calloc(1, sizeof(*b) + n * sizeof(b->one[0]));
 
 	if (!b) {
-		call_refuse(c, API_ERR_OVERLOADED, "not enough memory to wait for them");
+		call_refuse(c, API_ERR_OVERLOADED,
+			    "not enough memory to wait for the sandboxes");
 		return;
 	}
 	b->call = c;
@@ -509,7 +510,7 @@ static void sandbox_on_changed(void *ctx, int r, const struct warren_error *err)
 		sandbox = sandbox_find(c->v1->service, NULL, c->route.param[0]);
 		if (!sandbox) {
 			call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
-				    "it was deleted in the meantime");
+				    "the sandbox was deleted in the meantime");
 		} else {
 			sandbox_to_json(&out, sandbox);
 			call_json(c, 200, &out);

@@ -137,7 +137,7 @@ static void on_limits(void *ctx, int r, const struct warren_error *err)
 		call_fail(c, err);
 	else if (c->req && !sandbox)
 		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
-			    "it was deleted in the meantime");
+			    "the sandbox was deleted in the meantime");
 	else if (c->req)
 		update_answer(c, sandbox);
 	update_op_end(op);

@@ -62,22 +62,22 @@ static int make_network(struct native_plan *p, struct warren_error *err)
 	return 0;
 }
 
-/* The engine's session, handlers and umask are its own business. */
+/* The engine's session, signal handlers and umask do not apply to the sandbox. */
 static int child_leave_session(struct native_plan *p UNUSED,
 			       struct warren_error *err UNUSED)
 {
 	(void)setsid();
 	(void)umask(0);
 	(void)personality(
-		PER_LINUX); /* a debugger's caller has no randomised addresses */
+		PER_LINUX); /* under a debugger, the caller has no randomised addresses */
 	sig_reset();
 	return 0;
 }
 
 /*
- * Until it has something to say. The end of the connection alone does not tell
- * that the maker is gone: of two sandboxes that several of its threads begin at
- * the same time, each may have inherited the maker's end of the other's.
+ * Wait until the creator sends something. The end of the connection alone does not show
+ * that the creator is gone: if several of its threads create sandboxes at the same time,
+ * a sandbox may have inherited the creator's end of another sandbox's connection.
  */
 static void await_maker(const struct native_plan *p, int sock)
 {
@@ -90,7 +90,7 @@ static void await_maker(const struct native_plan *p, int sock)
 		_exit(0);
 }
 
-/* Messages with descriptors, until the last. */
+/* Receive messages with descriptors until the last one. */
 static int child_receive(struct native_plan *p, int sock, struct warren_error *err)
 {
 	struct proto_header h;
@@ -112,13 +112,18 @@ static int child_receive(struct native_plan *p, int sock, struct warren_error *e
 	return 0;
 }
 
-/* The descriptors of layers and volumes; their coming means that our ids are mapped. */
+/*
+ * Receive the descriptors of layers and volumes; when they arrive, the ids of this
+ * process are mapped.
+ */
 static int child_await_mounts(struct native_plan *p, struct warren_error *err)
 {
 	return child_receive(p, p->control, err);
 }
 
-/* The same for a part's other process; with them the plan is complete. */
+/*
+ * The same for the second process of a part; with these descriptors the plan is complete.
+ */
 static int await_spec(struct native_plan *p, struct warren_error *err)
 {
 	return child_receive(p, p->stage, err);
@@ -168,8 +173,8 @@ static int set_hostname(struct native_plan *p, struct warren_error *err)
 }
 
 /*
- * Of an ordinary user, whose engine may not make mounts: the cgroup's directories for
- * init, before the root is changed and their paths are gone.
+ * For an ordinary user, whose engine may not create mounts: copy the cgroup's directories
+ * for init before the root changes and their paths disappear.
  */
 static int copy_cgroups(struct native_plan *p, struct warren_error *err)
 {
@@ -190,14 +195,14 @@ static int copy_cgroups(struct native_plan *p, struct warren_error *err)
 	return 0;
 }
 
-/* Out of the way of what init finds at numbers of its own. */
+/* Move it above the numbers that init uses. */
 static int move_away(int *fd)
 {
 	*fd = fcntl(*fd, F_DUPFD_CLOEXEC, PROTO_FD_DIRS + PROTO_DIRS);
 	return *fd < 0 ? -errno : 0;
 }
 
-/* @fd, which may be -1, and its number with init. */
+/* Give @fd, which may be -1, the number that init expects. */
 static int child_dup_fd(int fd, int number)
 {
 	if (fd < 0)
@@ -206,8 +211,9 @@ static int child_dup_fd(int fd, int number)
 }
 
 /*
- * Exactly /dev/null three times, the connection, the socket of a durable sandbox, its
- * cgroup's directories (init_proto.h has the numbers), and all else closed by the exec.
+ * Leave exactly these descriptors for init: /dev/null three times, the connection, the
+ * socket of a durable sandbox and its cgroup's directories (init_proto.h has the
+ * numbers); the exec closes all others.
  */
 static int tidy_descriptors(struct native_plan *p, struct warren_error *err)
 {
@@ -241,8 +247,8 @@ static int tidy_descriptors(struct native_plan *p, struct warren_error *err)
 }
 
 /*
- * A part waits for long, and has copies of all that its maker has open: the
- * connections to other sandboxes among it, whose end those wait for.
+ * A part waits for a long time and has copies of all descriptors of its creator, also of
+ * connections to other sandboxes, which wait for the end of these connections.
  */
 static int keep_few(struct native_plan *p, struct warren_error *err)
 {
@@ -266,8 +272,8 @@ static int keep_few(struct native_plan *p, struct warren_error *err)
 	    close_range(5, 7, CLOSE_RANGE_CLOEXEC) < 0)
 		return error_errno(err, errno, "close other descriptors");
 	/*
-	 * Where we are is changed with the root if it is the root, and else is the host's
-	 * forever.
+	 * The current directory changes with the root only if it is the root; otherwise
+	 * it would stay on the host.
 	 */
 	if (chdir("/") < 0)
 		return error_errno(err, errno, "leave the creator's directory");
@@ -328,7 +334,8 @@ static int tell_of_maps(struct native_plan *p, struct warren_error *err UNUSED)
 }
 
 /*
- * They were written long ago, unless the thread failed: then we do, and its word counts.
+ * The maps have been written by now, unless the thread failed: then this process fails
+ * too, and the thread's error is reported.
  */
 static int hear_of_maps(struct native_plan *p, struct warren_error *err UNUSED)
 {
@@ -351,11 +358,11 @@ static int start_init(struct native_plan *p, struct warren_error *err)
 }
 
 enum phase {
-	BEFORE,    /* by the child, alone */
-	MEANWHILE, /* by the child, while its thread works */
+	BEFORE,    /* by the child, before the thread starts */
+	MEANWHILE, /* by the child, while the thread works */
 	ASIDE,     /* by the thread */
-	AFTER,     /* by the child, alone again */
-	PART,      /* by the child, of a part */
+	AFTER,     /* by the child, after the thread */
+	PART,      /* by the child of a part */
 	MOUNTER,   /* by the process that a part leaves behind */
 };
 
@@ -369,41 +376,46 @@ static const struct inside_row steps[] = {
 	{ "leave the session", BEFORE, child_leave_session },
 	{ "create the other namespaces", BEFORE, child_make_namespaces },
 	{ "set the host name", BEFORE, set_hostname },
-	{ "create the network", MEANWHILE, make_network }, /* as long as all the mounts */
+	{ "create the network", MEANWHILE,
+	  make_network }, /* takes as long as all mounts */
 	{ "set up the network", MEANWHILE, set_network },
 	{ "receive the id maps", MEANWHILE, hear_of_maps },
 	{ "become root inside", MEANWHILE, child_become_root },
-	{ "drop the capabilities", MEANWHILE, child_drop_capabilities }, /* none below
-									    needs them */
-	{ "become init's user", MEANWHILE, become_init_user }, /* refused by the filter */
+	{ "drop the capabilities", MEANWHILE,
+	  child_drop_capabilities }, /* no later step needs them */
+	{ "become init's user", MEANWHILE,
+	  become_init_user }, /* the filter would refuse it */
 	{ "load the filter", MEANWHILE,
 	  child_load_filter }, /* it forbids most of the above */
 	{ "wait for the id maps", ASIDE,
-	  child_await_mounts }, /* from here on this process has an identity */
+	  child_await_mounts }, /* from here on, this process has its ids */
 	{ "pass on the id maps", ASIDE, tell_of_maps },
-	{ "become root for it", ASIDE, child_become_root }, /* what it makes is root's */
+	{ "become root to create mounts", ASIDE,
+	  child_become_root }, /* files that it creates belong to root */
 	{ "copy the layers", ASIDE,
 	  rootfs_copies }, /* without privileges; hides nothing */
-	{ "copy the cgroup's directories", ASIDE, copy_cgroups }, /* their paths are the
-								     host's */
-	{ "mount the scratch space", ASIDE, rootfs_scratch }, /* bounds what the root may
-								 grow to */
+	{ "copy the cgroup's directories", ASIDE,
+	  copy_cgroups }, /* their paths are on the host */
+	{ "mount the scratch space", ASIDE,
+	  rootfs_scratch }, /* limits the size of the root */
 	{ "mount the root", ASIDE, rootfs_trees },
-	{ "mount /proc", ASIDE, rootfs_proc }, /* needs the host's in sight: before the
-						  pivot */
+	{ "mount /proc", ASIDE,
+	  rootfs_proc }, /* needs the host's /proc: before the pivot */
 	{ "hide mounts below the root", ASIDE, rootfs_hide },
 	{ "mount /dev", ASIDE,
-	  rootfs_dev }, /* copies the host's nodes: before the pivot */
+	  rootfs_dev }, /* copies the host's device nodes: before the pivot */
 	{ "change the root", ASIDE,
-	  rootfs_pivot }, /* from here on every path ends inside */
-	{ "mount the volumes", ASIDE, rootfs_mounts }, /* whose targets the image names */
-	{ "seal the root", ASIDE, rootfs_seal }, /* read-only, once all is made in it */
-	{ "arrange the descriptors", AFTER, tidy_descriptors }, /* the child's own were
-								   among them */
+	  rootfs_pivot }, /* from here on, every path leads inside */
+	{ "mount the volumes", ASIDE,
+	  rootfs_mounts }, /* the image chooses their targets */
+	{ "seal the root", ASIDE,
+	  rootfs_seal }, /* read-only, after everything is created in it */
+	{ "arrange the descriptors", AFTER,
+	  tidy_descriptors }, /* the child's own descriptors were among them */
 	{ "start init", AFTER, start_init },
 };
 
-/* The same work, cut where the spec must be known. */
+/* The same steps, split where the spec must be known. */
 static const struct inside_row part_steps[] = {
 	{ "leave the session", PART, child_leave_session },
 	{ "close the creator's descriptors", PART, keep_few },

@@ -29,13 +29,13 @@
 #include "os/pidfd.h"
 #include "spec/spec.h"
 
-#define END_MS 20000 /* for what was killed to be gone */
+#define END_MS 20000 /* time for killed processes to disappear */
 
 /* ------------------------------------------------------------------- steps */
 
 /*
- * An ordinary user's child needs the paths, and the id map needs the user; otherwise
- * there is time.
+ * An ordinary user's child needs the paths, and the id map needs the user; otherwise it
+ * can be opened later.
  */
 static int open_image_before(struct create_op *m, struct warren_error *err)
 {
@@ -83,7 +83,7 @@ static int create_make_cgroup(struct create_op *m, struct warren_error *err)
 
 /*
  * On v2 init is cloned into its cgroup, and an ordinary user's child copies the
- * directory: so that comes first. Else it can be made in the meantime.
+ * directory: so that comes first. Otherwise it can be created while the child starts.
  */
 static bool cgroup_comes_first(const struct native *n)
 {
@@ -108,7 +108,10 @@ int create_cgroup_meanwhile(struct create_op *m, struct warren_error *err)
 		       : 0;
 }
 
-/* Out of the way of the children to come, if there are to be any and there is room. */
+/*
+ * Move @fd above the descriptors of later children, if there will be any and there is
+ * room.
+ */
 static int keep_high(const struct create_op *m, int fd)
 {
 	int high = m->spec->one_shot ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, NATIVE_FDS_KEPT);
@@ -125,13 +128,13 @@ static int connect_stage(struct create_op *m, int *ret_end, struct warren_error 
 	int ends[2];
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return error_errno(err, errno, "make a connection");
+		return error_errno(err, errno, "create a connection");
 	m->stage = keep_high(m, ends[0]);
 	*ret_end = ends[1];
 	return 0;
 }
 
-/* Is all that the child of @p needs among what it copies? */
+/* Are all descriptors that the child of @p needs among those that it copies? */
 static bool needs_are_low(const struct native_plan *p)
 {
 	const int needs[] = { p->control, p->listener, p->stage, p->maker,
@@ -158,14 +161,14 @@ int create_child(struct create_op *m, struct warren_error *err)
 	AUTO_CLOSE int cgroup =
 		cgroup_open_init(&m->engine->cgroups, m->sandbox->base.id);
 	AUTO_CLOSE int listener = TAKE_FD(m->listener), stage = -1;
-	AUTO_CLOSE int maker =
-		pidfd_open(getpid(), 0); /* -1: it sees the connection's end */
+	AUTO_CLOSE int maker = pidfd_open(
+		getpid(), 0); /* -1: the child still sees the end of the connection */
 	struct native_plan *p = m->plan;
 	struct ns_child child = { .pidfd = -1 };
 	int ends[2], r = 0;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return error_errno(err, errno, "make a connection");
+		return error_errno(err, errno, "create a connection");
 	m->sandbox->control = keep_high(m, ends[0]);
 	m->child_end = ends[1];
 	p->spec = m->spec;
@@ -186,7 +189,8 @@ int create_child(struct create_op *m, struct warren_error *err)
 	p->listener = listener;
 	p->stage = stage;
 	/*
-	 * With our memory it has our thread, too, and takes a copy before that goes on.
+	 * If the child shares the engine's memory, it also runs instead of this thread,
+	 * and copies the descriptors before the thread continues.
 	 */
 	p->shares_fds = m->lend && needs_are_low(p);
 	if (m->lend)
@@ -194,7 +198,8 @@ int create_child(struct create_op *m, struct warren_error *err)
 			m, CHILD_FLAGS | (p->shares_fds ? CLONE_FILES : 0), cgroup, err);
 	r = ns_clone_as(m->sandbox->base_id, CHILD_FLAGS, cgroup, &child);
 	if (r == 0 && child.pid == 0) {
-		(void)close(m->sandbox->control); /* or we would never see its end */
+		(void)close(
+			m->sandbox->control); /* or the engine would not see its end */
 		inside_main(p);
 	}
 	if (r < 0)
@@ -215,8 +220,8 @@ static int create_copy_volume(struct create_op *m, const struct warren_mount *v,
 			      int *ret_fd, struct warren_error *err)
 {
 	/*
-	 * Opened once, here or by the process that checked it: what was checked is what
-	 * is mounted.
+	 * The source is opened only once, here or by the process that checked it, so the
+	 * checked file is the mounted one.
 	 */
 	AUTO_CLOSE int at = v->source_fd ? fcntl(v->source_fd, F_DUPFD_CLOEXEC, 0)
 					 : open(v->source, O_PATH | O_CLOEXEC),
@@ -237,8 +242,8 @@ static int create_copy_volume(struct create_op *m, const struct warren_mount *v,
 }
 
 /*
- * Detached copies of all layers and volumes with the sandbox's ids; in the order the
- * child takes them.
+ * Create detached copies of all layers and volumes with the sandbox's ids, in the order
+ * in which the child takes them.
  */
 static int copy_mounts(struct create_op *m, int *fds, size_t *n, struct warren_error *err)
 {
@@ -377,9 +382,7 @@ int create_configure(struct create_op *m, struct warren_error *err)
 	return r;
 }
 
-/*
- * What is for one exec alone need not be waited for: the exec will be told what failed.
- */
+/* A sandbox for a single exec need not be waited for: the exec reports what failed. */
 int create_ready(struct create_op *m, struct warren_error *err)
 {
 	int r;
@@ -398,7 +401,7 @@ int create_note(struct create_op *m, struct warren_error *err)
 	return m->spec->durable ? durable_note(m->engine, m->sandbox, err) : 0;
 }
 
-/* Complete and noted: its init may live on without us. */
+/* The sandbox is complete and recorded: its init may outlive this process. */
 int create_keep(struct create_op *m, struct warren_error *err)
 {
 	return m->spec->durable ? durable_keep(m->sandbox, err) : 0;
@@ -408,25 +411,27 @@ static const struct create_op_step steps[] = {
 	{ "read the spec", take_spec },
 	{ "check the limits", take_limits },
 	{ "check the disk", take_disk },
-	{ "claim an id range", create_claim }, /* from here on a crash leaves a trace */
+	{ "claim an id range", create_claim }, /* from here on, a crash leaves a link */
 	{ "open the image", open_image_before },
 	{ "find the user", find_user_before },
 	{ "create the cgroup", create_cgroup_before },
-	{ "start the child", create_child }, /* from here on there are two of us */
+	{ "start the child", create_child }, /* from here on, there are two processes */
 	{ "write the id maps", create_maps, true },
 	{ "open the image in parallel", open_image_meanwhile, true },
 	{ "find the user in parallel", find_user_meanwhile, true },
 	{ "send the layers", send_mounts,
-	  true }, /* the child mounts them while we go on */
+	  true }, /* the child mounts them while this process continues */
 	{ "create the cgroup in parallel", create_cgroup_meanwhile, true },
-	{ "configure init", create_configure, true }, /* read by init when it is up */
+	{ "configure init", create_configure,
+	  true }, /* init reads it when it has started */
 	{ "wait for init", create_ready },
 	{ "report what is enforced", create_describe },
 	{ "record the sandbox", create_note },
-	{ "keep it", create_keep }, /* from here on our end is not its end */
+	{ "make it durable",
+	  create_keep }, /* from here on, the sandbox outlives the engine */
 };
 
-_Static_assert(ARRAY_SIZE(steps) <= MAKING_STEPS_MAX, "making.outside is too small");
+_Static_assert(ARRAY_SIZE(steps) <= MAKING_STEPS_MAX, "create_op.outside is too small");
 
 /* ---------------------------------------------------------------- destroying */
 
@@ -438,7 +443,10 @@ void native_forget(struct native_sandbox *sandbox)
 	free(sandbox);
 }
 
-/* Kill all, wait until the kernel says so, remove. Whatever of it there is. */
+/*
+ * Kill all processes, wait for their end, and remove the sandbox. Some parts of it may
+ * not exist.
+ */
 static int create_remove(struct native *n, struct native_sandbox *sandbox,
 			 struct warren_error *err)
 {
@@ -450,16 +458,16 @@ static int create_remove(struct native *n, struct native_sandbox *sandbox,
 			(void)cgroup_freeze(&n->cgroups, sandbox->base.id, false, err);
 		(void)pidfd_send_signal(sandbox->pidfd, SIGKILL, NULL, 0);
 		/*
-		 * While it dies: most often its execs have ended, and the cgroup is
-		 * empty.
+		 * Try this while init dies: usually the execs have ended, and the cgroup
+		 * is empty.
 		 */
 		if (sandbox->has_cgroup &&
 		    cgroup_try_remove(&n->cgroups, sandbox->base.id) == 0)
 			sandbox->has_cgroup = false;
 		/*
-		 * Pid 1 of a namespace is gone only when all the others are. A process
-		 * that the kernel cannot end at present (a volume's server does not
-		 * answer) holds that up, and must not hold us.
+		 * Pid 1 of a namespace ends only after all its other processes. A process
+		 * that the kernel cannot end now (because the server of a volume does not
+		 * answer) delays this, but must not block the engine.
 		 */
 		r = pidfd_end(sandbox->pidfd, END_MS);
 		if (r < 0)
@@ -476,7 +484,7 @@ static int create_remove(struct native *n, struct native_sandbox *sandbox,
 					sandbox->base.id);
 	}
 	/*
-	 * With something left, the link stays: by it the next engine tries again. The
+	 * If something is left, the link stays, so that the next engine tries again. The
 	 * names are removed only if they are its own: a create whose id was taken has
 	 * none.
 	 */
@@ -522,7 +530,7 @@ int create_describe(struct create_op *m, struct warren_error *err UNUSED)
 	struct backend_sandbox *b = &m->sandbox->base;
 	const char *by = cgroup_mode_name(n->cgroups.mode);
 
-	/* What the reference meant when it was made. */
+	/* The id that the image reference had when the sandbox was created. */
 	if (m->plan->image.has_config)
 		backend_enforce(b, "image", true, "%s", m->plan->image.config.id);
 	backend_enforce(b, "namespaces", true, "user, mount, pid, net, ipc, uts, cgroup");
@@ -557,7 +565,7 @@ int create_describe(struct create_op *m, struct warren_error *err UNUSED)
 			m->plan->on_disk ? "in a file" : "in memory");
 	backend_enforce(b, "tmpfs", true, "%ju bytes in all, within the memory limit",
 			(uintmax_t)m->sandbox->tmpfs);
-	backend_enforce(b, "nofile", true, "%ju a process",
+	backend_enforce(b, "nofile", true, "%ju for each process",
 			(uintmax_t)m->sandbox->nofile);
 	if (m->spec->read_only)
 		backend_enforce(b, "read_only", true, "the root");
@@ -595,7 +603,7 @@ static void keep_trace(const struct create_op *m)
 	}
 }
 
-/* Of the steps that are left, those that may be done while the child has our thread. */
+/* Do those of the remaining steps that can run while the child uses this thread. */
 static void note_meanwhile(struct create_op *m, const struct create_op_step *left,
 			   size_t n, int first)
 {
@@ -647,13 +655,15 @@ int create_op_begin(struct create_op *m, struct native *n, const char *id,
 {
 	m->engine = n;
 	/*
-	 * An ordinary user inspects the process, which the child forbids for its memory.
+	 * Only root can do this: an ordinary user must inspect the child, which is not
+	 * possible while it shares memory.
 	 */
-	m->lend = n->privileged && !SANITIZED; /* which has a shadow of each stack */
+	m->lend =
+		n->privileged && !SANITIZED; /* sanitizers keep a shadow of each stack */
 	m->child_end = m->userns = m->stage = m->listener = -1;
 	m->sandbox = calloc(1, sizeof(*m->sandbox));
 	if (!m->sandbox)
-		return error_errno(err, ENOMEM, "make a sandbox");
+		return error_errno(err, ENOMEM, "allocate a sandbox");
 	m->sandbox->engine = n;
 	m->sandbox->has_ids = idmap_has_ids;
 	m->sandbox->pidfd = m->sandbox->control = m->sandbox->image_lock = -1;
@@ -665,7 +675,7 @@ int create_op_begin(struct create_op *m, struct native *n, const char *id,
 		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (m->plan == MAP_FAILED) {
 		free(m->sandbox);
-		return error_errno(err, ENOMEM, "make a sandbox");
+		return error_errno(err, ENOMEM, "allocate a sandbox");
 	}
 	m->started = clock_now();
 	return 0;
@@ -691,7 +701,7 @@ void create_op_end(struct create_op *m, int r)
 	(void)munmap(m->plan, sizeof(*m->plan));
 }
 
-/* What the child said of its end is nearer to the cause than our EPIPE. */
+/* The error that the child reported is closer to the cause than EPIPE here. */
 int create_op_hear_child(struct create_op *m, int r, struct warren_error *err)
 {
 	struct warren_error told = WARREN_ERROR_INIT;
@@ -715,7 +725,9 @@ int native_create(void *state, const struct warren_spec *spec,
 	part = spec->durable ? prepared_take(n, spec->id) : NULL;
 	if (part) {
 		r = prepared_finish(part, spec, ret_sandbox, err);
-		/* It had died while it waited: what waits no longer is made anew. */
+		/*
+		 * The prepared part died while it waited: create the sandbox without it.
+		 */
 		if (r != -EPIPE)
 			return r;
 		*err = (struct warren_error)WARREN_ERROR_INIT;

@@ -74,7 +74,10 @@ int durable_enrol(struct native *n, int run, int engines, const char *name,
 	fd = openat(engines, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return error_errno(err, errno, "open the lock file of '%s'", name);
-	/* A sandbox half made by a dead engine has the descriptor until it sees that. */
+	/*
+	 * A sandbox that a dead engine was creating holds the descriptor until it notices
+	 * the end of the engine.
+	 */
 	for (int i = 0; i < LOCK_TRIES && r < 0; i++) {
 		r = flock(fd, LOCK_EX | LOCK_NB);
 		if (r < 0 && errno != EWOULDBLOCK)
@@ -114,7 +117,7 @@ static bool read_link(const struct native *n, const char *name, char id[ID_LEN +
 
 /* --------------------------------------------------------------- connections */
 
-/* Its init, if that is what we made. */
+/* Find its init, and check that it is the right process. */
 static int durable_identify(struct native_sandbox *sandbox, struct warren_error *err)
 {
 	uid_t uid = 0;
@@ -198,7 +201,7 @@ static struct native_sandbox *durable_handle_new(struct native *n)
 	return sandbox;
 }
 
-/* Those of a batch that are dead; slots[i] is the link of look[i]. */
+/* Remove the dead sandboxes of a batch; slots[i] is the link of look[i]. */
 static void durable_sweep_batch(struct native *n, struct sandbox_socket_look *look,
 				const unsigned *slots, size_t count)
 {
@@ -272,7 +275,7 @@ int durable_list(void *state, char ***ret_ids, struct warren_error *err)
 
 /* ------------------------------------------------------------------ adopting */
 
-/* The link and the state must speak of the same. */
+/* The link and the state file must describe the same sandbox. */
 static int check_link(const struct native *n, const char *id,
 		      struct native_sandbox *sandbox, struct warren_error *err)
 {
@@ -289,10 +292,7 @@ static int check_link(const struct native *n, const char *id,
 	return 0;
 }
 
-/*
- * All there is to know without asking init, or with a connection to it. -ESRCH: it is
- * dead.
- */
+/* Read what is known without asking init, or connect to init, too. -ESRCH: it is dead. */
 static int durable_take_up(struct native *n, struct native_sandbox *sandbox, bool line,
 			   struct warren_error *err)
 {
@@ -305,7 +305,7 @@ static int durable_take_up(struct native *n, struct native_sandbox *sandbox, boo
 			      : r;
 }
 
-/* It was never complete, and what is left of it goes now. -ESRCH: it is gone. */
+/* Remove the rest of a sandbox that was never complete. -ESRCH: it is gone. */
 static int durable_remove_left(struct native *n, struct backend_sandbox *left,
 			       struct warren_error *err)
 {
@@ -330,7 +330,7 @@ static int native_durable_find(struct native *n, const char *id, bool line,
 		return durable_remove_left(n, left, err);
 	sandbox = durable_handle_new(n);
 	if (!sandbox)
-		return error_errno(err, ENOMEM, "make a handle");
+		return error_errno(err, ENOMEM, "allocate a handle");
 	sandbox->ready = true;
 	r = sandbox_socket_read_state(n->sandboxes_fd, id, native_talk(sandbox),
 				      &own_state, err);
@@ -342,7 +342,10 @@ static int native_durable_find(struct native *n, const char *id, bool line,
 		struct warren_error second = WARREN_ERROR_INIT;
 		int r2 = native_unmake(n, sandbox, &second);
 
-		/* It is not gone while something of it is left: who asked tries again. */
+		/*
+		 * The sandbox is not gone while something of it is left: the caller tries
+		 * again.
+		 */
 		if (r2 < 0)
 			*err = second;
 		return r2 < 0 ? r2 : r;
@@ -376,7 +379,7 @@ void durable_release(void *state UNUSED, struct backend_sandbox *base)
 
 /* ------------------------------------------------------------------ changing */
 
-/* What is said of a limit: the same words as when it was made. */
+/* Describe the limits in the same words as at creation. */
 static void note_limits(struct native_sandbox *sandbox)
 {
 	const char *by = cgroup_mode_name(sandbox->engine->cgroups.mode);
@@ -391,7 +394,8 @@ static void note_limits(struct native_sandbox *sandbox)
 				(uintmax_t)l->cpu_millis / 1000,
 				(unsigned)(l->cpu_millis % 1000), by);
 	else
-		backend_enforce(&sandbox->base, "cpus", false, "all there are");
+		backend_enforce(&sandbox->base, "cpus", false,
+				"all processors of the machine");
 }
 
 int durable_update(void *state, struct backend_sandbox *base,

@@ -40,8 +40,8 @@
 #define SLOT_COUNT  0x5f00U
 
 /*
- * All that the dead engine @name left: for each of its links, what the link names. All of
- * it?
+ * Remove everything that the dead engine @name left: for each of its links, the sandbox
+ * that it names. All of it?
  */
 static bool remove_leftovers(struct native *n, const char *name)
 {
@@ -61,7 +61,10 @@ static bool remove_leftovers(struct native *n, const char *name)
 		if (strncmp(target, name, ID_LEN) != 0 || target[ID_LEN] != '/' ||
 		    !id_valid(target + ID_LEN + 1))
 			continue;
-		/* What cannot be removed keeps its link, for the next one to try. */
+		/*
+		 * If something cannot be removed, its link stays, so that the next engine
+		 * tries again.
+		 */
 		if (cgroup_remove(&n->cgroups, target + ID_LEN + 1) < 0 ||
 		    unlinkat(n->ids_fd, e->d_name, 0) < 0)
 			all = false;
@@ -93,7 +96,8 @@ static void engine_registry_sweep(struct native *n, int engines)
 }
 
 /*
- * Make and lock our file. A sweeper may take it for a dead one's before the lock: again.
+ * Create and lock the file of this engine. Another engine may remove the file as a
+ * leftover before it is locked: then try again.
  */
 static int engine_registry_enrol(struct native *n, int engines, struct warren_error *err)
 {

@@ -22,9 +22,9 @@
 #include "base/fd.h"
 #include "os/mount.h"
 
-#define MOUNT_POINT 4 /* how many fields of mountinfo(5) are before it */
+#define MOUNT_POINT 4 /* number of fields of mountinfo(5) before the mount point */
 
-/* "\040" and its kind become what they stand for. */
+/* Replace escapes such as "\040" by their characters. */
 static void hide_unescape(char *s)
 {
 	char *to = s;
@@ -43,7 +43,7 @@ static void hide_unescape(char *s)
 	*to = '\0';
 }
 
-/* The mount point that a line of mountinfo tells, or NULL. */
+/* The mount point in a line of mountinfo, or NULL. */
 static char *point_of(char *line)
 {
 	char *end;
@@ -62,7 +62,7 @@ static char *point_of(char *line)
 	return line[0] == '/' ? line : NULL;
 }
 
-/* Is @path below one of the trees that are shown? */
+/* Is @path below one of the trees that the sandbox shows? */
 static bool is_shown(const struct image *image, const char *path)
 {
 	for (size_t i = 0; i < image->n_mounts; i++) {
@@ -84,10 +84,15 @@ static int hide_cover(const struct native_plan *p, const char *path,
 	struct stat st;
 	int r;
 
-	/* Below one that is covered already, or gone since: it cannot be seen. */
+	/*
+	 * The mount is below one that is already covered, or is gone: it is not visible.
+	 */
 	if (target == -ENOENT || target == -ENOTDIR)
 		return 0;
-	/* What cannot be looked at (a server that does not answer) is a directory. */
+	/*
+	 * A mount that cannot be inspected (its server does not answer) is treated as a
+	 * directory.
+	 */
 	if (target < 0)
 		return error_errno(err, -target, "open '%s'", path);
 	if (fstat(target, &st) < 0)
@@ -99,7 +104,7 @@ static int hide_cover(const struct native_plan *p, const char *path,
 	return r < 0 ? error_wrap(err, "hide '%s'", path) : 0;
 }
 
-/* Each line of @text that is whole; how many bytes they are. */
+/* Handle each complete line of @text; return the number of bytes in these lines. */
 static ssize_t hide_lines(const struct native_plan *p, char *text, size_t size,
 			  struct warren_error *err)
 {
@@ -123,8 +128,7 @@ static ssize_t hide_lines(const struct native_plan *p, char *text, size_t size,
 
 int rootfs_hide(struct native_plan *p, struct warren_error *err)
 {
-	static char
-		text[65536]; /* the child's own: an ordinary user's has a copy of all */
+	static char text[65536]; /* not shared with the engine */
 	AUTO_CLOSE int fd = -1;
 	size_t have = 0;
 	ssize_t n;

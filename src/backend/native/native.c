@@ -23,7 +23,7 @@
 #include "os/capture.h"
 #include "spec/spec.h"
 
-#define RESUME_NS 5000000000ULL /* for init to catch up with deadlines */
+#define RESUME_NS 5000000000ULL /* time for init to handle overdue deadlines */
 
 extern const char warren_init_blob[], warren_init_blob_end[];
 
@@ -49,7 +49,7 @@ static int native_pause(void *state, struct backend_sandbox *base, bool paused,
 	if (r < 0)
 		return r;
 	sandbox->paused = paused;
-	/* What fell due in the meantime ends only now. */
+	/* Execs whose deadline passed during the pause end only now. */
 	for (struct initclient_exec *ex = sandbox->execs; ex && !paused; ex = ex->next)
 		if (ex->deadline && ex->deadline < clock_now() + RESUME_NS)
 			ex->deadline = clock_now() + RESUME_NS;
@@ -57,8 +57,9 @@ static int native_pause(void *state, struct backend_sandbox *base, bool paused,
 }
 
 /*
- * What is written to the root, by the kernel: nothing inside is asked, and no path of its
- * is followed. The process may have ended in the meantime, and its number be another's.
+ * Ask the kernel how much was written to the root: no process inside is asked, and no
+ * path inside is followed. The process may have ended, and another process may have its
+ * number now.
  */
 static void count_disk(const struct native_sandbox *sandbox, struct warren_stats *s)
 {
@@ -90,7 +91,7 @@ static int native_stats(void *state, struct backend_sandbox *base,
 				 n->cgroups.why);
 	r = cgroup_read_usage(&n->cgroups, base->id, &u, err);
 	/*
-	 * Of a durable sandbox others than we start execs. Without a connection:
+	 * Other processes can start execs in a durable sandbox. Without a connection:
 	 * kills_apart.
 	 */
 	if (r == 0 && base->durable && sandbox->control >= 0 &&
@@ -98,7 +99,7 @@ static int native_stats(void *state, struct backend_sandbox *base,
 		r = durable_oom_kills(sandbox, &sandbox->oom_kills, err);
 	if (r < 0)
 		return r;
-	if (n->cgroups.mode == CGROUP_V1) /* v2 adds up by itself */
+	if (n->cgroups.mode == CGROUP_V1) /* v2 counts all of them itself */
 		u.oom_kills += sandbox->oom_kills;
 	*ret = (struct warren_stats){ .memory = u.memory,
 				      .memory_peak = u.memory_peak,
@@ -179,7 +180,7 @@ static void native_close(void *state)
 	free(n);
 }
 
-/* By version first: looking costs a mount, on the way of every run. */
+/* Check the version first: trying it needs a mount, which would slow down every run. */
 bool native_kernel_since(unsigned long major, unsigned long minor)
 {
 	struct utsname u;

@@ -54,18 +54,18 @@
 
 #define LISTENING    10 /* TCP_LISTEN, of unix sockets as well */
 #define ORPHANS_MAX  4096
-#define ENTRIES_MAX  1000000 /* of a tmpfs that is walked */
+#define ENTRIES_MAX  1000000 /* maximum number of entries of a tmpfs to walk */
 #define DEPTH_MAX    16
 #define YOUNG_SEC    60
 #define END_MS       20000
-#define DELETE_SEC   2 /* in which an engine deletes one of its sandboxes */
+#define DELETE_SEC   2 /* time for an engine to delete one of its sandboxes */
 #define FILEID_INO32 1 /* of open_by_handle_at(2): inode and generation */
 
-/* Of two, the later counts. */
+/* Of two verdicts, the later one in this list counts. */
 enum verdict {
-	FILE_NOT_SEEN, /* where one looked, and there may be more to look at */
-	FILE_UNKNOWN,  /* there was more, and one could not look */
-	FILE_GONE,     /* the filesystem itself says so, whatever else one saw of it */
+	FILE_NOT_SEEN, /* not found so far, but there may be more places */
+	FILE_UNKNOWN,  /* some places could not be searched */
+	FILE_GONE,     /* the filesystem itself reports it, whatever else was found */
 	FILE_THERE,
 };
 
@@ -74,17 +74,17 @@ static enum verdict verdict_max(enum verdict a, enum verdict b)
 	return a > b ? a : b;
 }
 
-/* A socket that a sandbox is reached by. */
+/* A socket on which a sandbox listens. */
 struct orphan_socket {
 	char id[ID_LEN + 1];
 	uint32_t socket;   /* its own inode, */
-	uint32_t dev, ino; /* and that of its file, as the kernel has them */
-	int pid;           /* the init or shim that holds it; 0: neither does */
+	uint32_t dev, ino; /* and those of its file, according to the kernel */
+	int pid;           /* the init or shim that holds it; 0: none */
 	enum verdict file;
 };
 
 struct list {
-	const char *only; /* the id that is looked for; NULL: all */
+	const char *only; /* the id to search for; NULL: all */
 	struct warren_orphan *v;
 	size_t n;
 	struct orphan_socket *sockets;
@@ -126,7 +126,8 @@ static bool orphan_is_ours(const struct nlmsghdr *h)
 }
 
 /*
- * One that was bound as sandbox_socket_bind() does: the last part of its name is an id.
+ * A socket that was bound like in sandbox_socket_bind(): the last part of its name is an
+ * id.
  */
 static int orphan_take_socket(struct list *l, const struct nlmsghdr *h)
 {
@@ -201,7 +202,7 @@ static int orphan_find_sockets(struct list *l, struct warren_error *err)
 
 /* ------------------------------------------------------------------ is it there */
 
-/* Walk the one filesystem below @dir, which is closed. */
+/* Walk the filesystem below @dir, without other mounts; closes @dir. */
 static enum verdict orphan_walk(int dir, const struct orphan_socket *want, dev_t dev,
 				unsigned *left, unsigned depth)
 {
@@ -263,8 +264,8 @@ static enum verdict ask_ext4(int dir, const struct orphan_socket *want)
 }
 
 /*
- * Where @path, in the mount namespace of @pid, has the filesystem, from its directory
- * @root on.
+ * Search the filesystem that is mounted at @path in the mount namespace of @pid, with
+ * @root as its top directory.
  */
 static enum verdict ask_mount(const char *pid, const char *path, const char *root,
 			      const struct orphan_socket *want)
@@ -290,11 +291,11 @@ static enum verdict ask_mount(const char *pid, const char *path, const char *roo
 	if (fs.f_type != TMPFS_MAGIC)
 		return FILE_UNKNOWN;
 	found = orphan_walk(TAKE_FD(dir), want, st.st_dev, &left, DEPTH_MAX);
-	/* A bind mount of a part of it says nothing about the rest. */
+	/* A bind mount of a part of the filesystem says nothing about the rest. */
 	return found == FILE_NOT_SEEN && strcmp(root, "/") != 0 ? FILE_UNKNOWN : found;
 }
 
-/* By the mounts that process @pid sees. */
+/* Search the mounts that process @pid sees. */
 static enum verdict ask_process(const char *pid, const struct orphan_socket *want)
 {
 	char path[64], *line = NULL, where[4096], root[4096];
@@ -312,7 +313,10 @@ static enum verdict ask_process(const char *pid, const struct orphan_socket *wan
 			   where) != 4 ||
 		    (major << 20 | minor) != want->dev)
 			continue;
-		/* A name with blanks is escaped, and not worth the trouble: not told. */
+		/*
+		 * A path with blanks is escaped; it is not searched, so the result is
+		 * unknown.
+		 */
 		here = strchr(where, '\\') ? FILE_UNKNOWN
 					   : ask_mount(pid, where, root, want);
 		found = verdict_max(found, here);
@@ -323,7 +327,7 @@ static enum verdict ask_process(const char *pid, const struct orphan_socket *wan
 	return f ? found : FILE_UNKNOWN;
 }
 
-/* The mount namespaces of the machine, each asked once by one of its processes. */
+/* Search all mount namespaces of the machine, each through one of its processes. */
 static enum verdict ask_all(const struct orphan_socket *want)
 {
 	enum verdict found = ask_process("self", want);
@@ -340,7 +344,7 @@ static enum verdict ask_all(const struct orphan_socket *want)
 
 		(void)snprintf(path, sizeof(path), "/proc/%s/ns/mnt", e->d_name);
 		/*
-		 * What is inside a sandbox has no run directory, and none of its paths is
+		 * Processes of a sandbox have no run directory, and their paths are not
 		 * followed.
 		 */
 		if (e->d_name[0] < '1' || e->d_name[0] > '9' || stat(path, &st) < 0 ||
@@ -357,8 +361,8 @@ static enum verdict ask_all(const struct orphan_socket *want)
 		seen[n_seen++] = st.st_ino;
 		here = ask_process(e->d_name, want);
 		/*
-		 * One that ended in the meantime knows nothing, and its mounts are gone
-		 * with it.
+		 * A process that ended in the meantime reports nothing, and its mounts
+		 * are gone with it.
 		 */
 		if (here != FILE_UNKNOWN || stat(path, &st) == 0)
 			found = verdict_max(found, here);
@@ -370,7 +374,7 @@ static enum verdict ask_all(const struct orphan_socket *want)
 
 /* --------------------------------------------------------------------- who has it */
 
-/* The doors of @doors that @pid holds become its own; how many they are. */
+/* Mark the sockets that @pid holds as its own; return their number. */
 static unsigned orphan_mark_holder(const char *pid, struct orphan_socket *sockets,
 				   size_t n)
 {
@@ -416,7 +420,8 @@ static bool is_init(const char *pid)
 }
 
 /*
- * A shim by its names: of this version, and of the one before, whose sandboxes live on.
+ * Recognise a shim by its name in this version or in the previous one, whose sandboxes
+ * may still exist.
  */
 static bool is_shims_program(const char *pid, const char *name)
 {
@@ -439,7 +444,7 @@ static bool is_shim(const char *pid)
 	       uids[2] == ours && is_shims_program(pid, name);
 }
 
-/* Which socket is held by a sandbox's init or shim, and by which. */
+/* Find out which sockets are held by an init or a shim. */
 static void find_holders(struct list *l)
 {
 	DIR *d = opendir("/proc");
@@ -460,9 +465,9 @@ enum range_state {
 };
 
 /*
- * No other process inside can have init's user id. An init that was killed waits for all
- * processes of its namespace, which on v1 do not end while they are frozen. *@ret_init:
- * one that waits.
+ * No other process inside can have init's user id. A killed init waits for all processes
+ * of its namespace, which on v1 do not end while they are frozen. *@ret_init: such an
+ * init.
  */
 static enum range_state range_look(uid_t base, int *ret_init)
 {
@@ -517,7 +522,7 @@ static bool orphan_is_lost(const struct orphan_socket *sock)
 	return sock->pid && (sock->file == FILE_NOT_SEEN || sock->file == FILE_GONE);
 }
 
-/* Does an init or shim serve @id from a file that exists, or that may? */
+/* Does an init or shim serve @id from a file that exists or may exist? */
 static bool is_served(const struct list *l, const char *id)
 {
 	for (size_t i = 0; i < l->n_sockets; i++)
@@ -527,7 +532,7 @@ static bool is_served(const struct list *l, const char *id)
 	return false;
 }
 
-/* Has the engine's own run directory something of @id? */
+/* Does the engine's own run directory contain something of @id? */
 static bool is_known(const struct native *n, const char *id)
 {
 	static const char *const suffixes[] = { "", ".state" };
@@ -570,7 +575,7 @@ static void find_lost(const struct native *n, struct list *l)
 	}
 }
 
-/* Does an init or shim live that has this id? */
+/* Is there a live init or shim with this id? */
 static bool orphan_has_socket(const struct list *l, const char *id)
 {
 	for (size_t i = 0; i < l->n_sockets; i++)
@@ -642,8 +647,8 @@ static bool orphan_list_has(const struct list *l, const struct warren_orphan *o)
 }
 
 /*
- * A sandbox that its engine deletes at this moment has no file any more and is dying, but
- * not for long: one that has a process must be an orphan at a second look, too.
+ * A sandbox that its engine is deleting has no file any longer, but is dying: so a
+ * sandbox with a process must look like an orphan twice.
  */
 int orphan_list(void *state, struct warren_orphan **ret, size_t *ret_n,
 		struct warren_error *err)
@@ -687,8 +692,8 @@ static int orphan_end_process(const struct native *n, const struct orphan_socket
 	if (pidfd < 0)
 		return error_errno(err, errno, "open process %d", sock->pid);
 	/*
-	 * The number may be another's by now: what the descriptor is of has the socket
-	 * and is what it was, or is spared.
+	 * Another process may have this number now: it is killed only if the process of
+	 * the descriptor still has the socket and the right program.
 	 */
 	(void)snprintf(name, sizeof(name), "%d", sock->pid);
 	if (orphan_mark_holder(name, &(struct orphan_socket){ .socket = sock->socket },
@@ -716,13 +721,15 @@ int orphan_remove(void *state, const char *id, struct warren_error *err)
 
 	if (r == 0 && l.n == 0)
 		r = error_set(err, ENOENT, "'%s' is not an orphan, or no longer one", id);
-	/* All of this id that are held are lost: otherwise none would be an orphan. */
+	/*
+	 * All sockets of this id that are held are lost, otherwise it would not be an
+	 * orphan.
+	 */
 	for (size_t i = 0; r == 0 && i < l.n_sockets; i++)
 		if (orphan_is_lost(&l.sockets[i]))
 			r = orphan_end_process(n, &l.sockets[i], err);
 	/*
-	 * A sandbox may have more processes; where a cgroup alone is left, nothing is
-	 * killed.
+	 * A sandbox may have more processes; if only a cgroup is left, nothing is killed.
 	 */
 	if (r == 0 && lives)
 		(void)cgroup_kill(&n->cgroups, id, &ignored);

@@ -36,8 +36,8 @@ void proc_name(const char *pid, char ret[32])
 }
 
 /*
- * Is its program owned by this engine's user, and is @link how /proc names it, or how
- * that ends?
+ * Is its program owned by this engine's user, and does the link in /proc equal @link or
+ * end in it?
  */
 bool proc_runs(const char *pid, const char *link)
 {
@@ -57,9 +57,7 @@ bool proc_runs(const char *pid, const char *link)
 	       strcmp(text + strlen(text) - strlen(link), link) == 0;
 }
 
-/*
- * All its user ids, and the last of its process ids: the one in its innermost namespace.
- */
+/* Read its user ids, and its process id in its innermost namespace. */
 bool proc_ids(const char *pid, uint32_t uids[3], int *ret_inner)
 {
 	char path[280], *line = NULL;
@@ -85,7 +83,7 @@ bool proc_ids(const char *pid, uint32_t uids[3], int *ret_inner)
 	return found == 3;
 }
 
-/* Has it begun to end? The kernel says so in the flags of /proc/PID/stat. */
+/* Is the process exiting? The kernel says so in the flags of /proc/PID/stat. */
 bool proc_is_exiting(const char *pid)
 {
 	char path[280], text[1024];
@@ -95,7 +93,7 @@ bool proc_is_exiting(const char *pid)
 	(void)snprintf(path, sizeof(path), "/proc/%s/stat", pid);
 	if (fd_read_file_at(AT_FDCWD, path, text, sizeof(text)) <= 0)
 		return false;
-	rest = strrchr(text, ')'); /* a name may have any character */
+	rest = strrchr(text, ')'); /* a name may contain any character */
 	return rest && sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %lu", &flags) == 1 &&
 	       flags & PF_EXITING;
 }

@@ -86,7 +86,7 @@ static int take_tmpfs(struct create_op *m, struct warren_error *err)
 		left -= m->disk;
 	}
 	unsized += m->plan->on_disk; /* /dev/shm */
-	/* Never more than half: so the limit can be lowered by the other. */
+	/* Use at most half, so that the limit can later be lowered by the other half. */
 	m->tmpfs = memory / 2 < TMPFS_DEFAULT ? memory / 2 : TMPFS_DEFAULT;
 	if (unsized && left / unsized < m->tmpfs)
 		m->tmpfs = left / unsized;
@@ -101,7 +101,7 @@ static int take_tmpfs(struct create_op *m, struct warren_error *err)
 	return 0;
 }
 
-/* Half of what all sandboxes may have is for the others. */
+/* A sandbox may use at most half, so that the rest is left for others. */
 static uint64_t most_pids(const struct native *n)
 {
 	return n->cgroups.pids ? n->cgroups.pids / 2 : UINT64_MAX;
@@ -183,9 +183,7 @@ int take_spec(struct create_op *m, struct warren_error *err)
 	return 0;
 }
 
-/*
- * What was asked for and cannot be enforced is refused; what is by default is left out.
- */
+/* A requested limit that cannot be enforced is refused; a default is dropped. */
 int take_limits(struct create_op *m, struct warren_error *err)
 {
 	const struct {
@@ -218,7 +216,7 @@ int take_limits(struct create_op *m, struct warren_error *err)
 }
 
 /*
- * A disk that was asked for is one that can be filled; by default it is a bound, no more.
+ * If a disk is requested, there must be space for all of it; a default is only a maximum.
  */
 int take_disk(struct create_op *m, struct warren_error *err)
 {
@@ -236,7 +234,7 @@ int take_disk(struct create_op *m, struct warren_error *err)
 	return 0;
 }
 
-/* The image's variables before the spec's: the last of a name counts. */
+/* Put the image's variables before the spec's, because the last one of a name counts. */
 static int prepend_env(struct native_sandbox *sandbox, char **first)
 {
 	size_t a = 0, b = 0;
@@ -320,7 +318,10 @@ static int host_open(struct native *n, struct native_host **ret, struct warren_e
 	return 0;
 }
 
-/* One that is fresh, to be put back. Several threads may be here. */
+/*
+ * Take an image that was checked recently; the caller returns it. Several threads may
+ * call this at the same time.
+ */
 static int host_take(struct native *n, struct native_host **ret, struct warren_error *err)
 {
 	struct native_host *old = NULL;

@@ -24,8 +24,8 @@
 #include "base/fd.h"
 #include "base/list.h"
 
-#define STAGED_DISK   (64U << 20) /* until the spec comes */
-#define INJECT_MAKE   1001        /* numbers of steps, for tests */
+#define STAGED_DISK   (64U << 20) /* size until the spec is known */
+#define INJECT_MAKE   1001        /* step numbers for tests */
 #define INJECT_FINISH 1101
 #define INJECT_INSIDE 1200
 
@@ -36,7 +36,7 @@ struct native_prepared {
 
 /* -------------------------------------------------------------------- making */
 
-/* What is known of the spec beforehand. */
+/* The fields of a spec that are known in advance. */
 static const struct warren_spec any = { .durable = true };
 
 static int say_mapped(struct create_op *m, struct warren_error *err)
@@ -58,7 +58,8 @@ static const struct create_op_step make_steps[] = {
 	{ "wait for init", create_ready },
 };
 
-_Static_assert(ARRAY_SIZE(make_steps) <= MAKING_STEPS_MAX, "making.outside is too small");
+_Static_assert(ARRAY_SIZE(make_steps) <= MAKING_STEPS_MAX,
+	       "create_op.outside is too small");
 
 static int prepared_make(struct native *n, struct native_prepared *part,
 			 struct warren_error *err)
@@ -94,7 +95,7 @@ int prepared_prepare(void *state, char ret_id[ID_LEN + 1], struct warren_error *
 				 "sandboxes in advance");
 	part = calloc(1, sizeof(*part));
 	if (!part)
-		return error_errno(err, ENOMEM, "make a part");
+		return error_errno(err, ENOMEM, "allocate a prepared part");
 	r = prepared_make(n, part, err);
 	if (r < 0) {
 		free(part);
@@ -121,8 +122,8 @@ struct native_prepared *prepared_take(struct native *n, const char *id)
 }
 
 /*
- * To end is what takes a part long, most of all its network namespace, and the kernel
- * ends many as fast as one: so all are killed before the first is waited for.
+ * Ending a part takes long, mostly because of its network namespace, but the kernel ends
+ * many as fast as one: so kill all of them before waiting for the first.
  */
 size_t prepared_drop(void *state, size_t n)
 {
@@ -158,7 +159,7 @@ static const char *prepared_put_text(struct native_plan *p, size_t *used, const 
 	return memcpy(to, s, size);
 }
 
-/* What the process that makes the mounts must know, in memory that both share. */
+/* Copy what the mounting process must know into memory that both processes share. */
 static int share_spec(struct create_op *m, struct warren_error *err)
 {
 	struct native_plan *p = m->plan;
@@ -192,7 +193,7 @@ static int share_spec(struct create_op *m, struct warren_error *err)
 				"the paths of its mounts are too long");
 }
 
-/* Its cgroup has no limits yet, and nothing is in it. */
+/* Its cgroup has no limits yet, and contains no process. */
 static int prepared_limit(struct create_op *m, struct warren_error *err)
 {
 	struct cgroup_limits none = { .memory = m->limits.memory ? UINT64_MAX : 0 };
@@ -205,8 +206,7 @@ static int prepared_limit(struct create_op *m, struct warren_error *err)
 }
 
 /*
- * It says READY or what failed; its end alone is that of a part that died while it
- * waited.
+ * The process reports READY or an error; if it just ends, the part died while it waited.
  */
 static int prepared_await_mounts(struct create_op *m, struct warren_error *err)
 {
@@ -218,8 +218,8 @@ static int prepared_await_mounts(struct create_op *m, struct warren_error *err)
 	ssize_t n = fd_recv(m->stage, &msg, sizeof(msg), NULL, &n_fds, 0);
 
 	/*
-	 * It ended before it read everything: that is reported first, its own message
-	 * after.
+	 * If it ended before it read everything, that error is reported first, and its
+	 * message comes after it.
 	 */
 	if (n == -ECONNRESET)
 		n = fd_recv(m->stage, &msg, sizeof(msg), NULL, &n_fds, 0);
@@ -239,11 +239,11 @@ static int send_layers(struct create_op *m, struct warren_error *err)
 {
 	int r = create_send_mounts(m, m->stage, err);
 
-	/* Gone before: it may have said why. */
+	/* The process ended before this; it may have reported the reason. */
 	return r == -EPIPE ? prepared_await_mounts(m, err) : r;
 }
 
-/* The root is there: init has its descriptors from it, and holds the image's lock. */
+/* The root is mounted: init opens its descriptors in it, and holds the image's lock. */
 static int say_rooted(struct create_op *m, struct warren_error *err)
 {
 	struct proto_config msg = { .h = { .version = PROTO_VERSION,
@@ -264,17 +264,18 @@ static const struct create_op_step finish_steps[] = {
 	{ "open the image", take_image },
 	{ "find the user", take_user },
 	{ "share the spec", share_spec },
-	{ "send the layers", send_layers }, /* they are mounted while we go on */
+	{ "send the layers",
+	  send_layers }, /* they are mounted while this process continues */
 	{ "limit the cgroup", prepared_limit },
 	{ "report what is enforced", create_describe },
 	{ "wait for the mounts", prepared_await_mounts },
 	{ "configure init", say_rooted },
 	{ "record the sandbox", create_note },
-	{ "keep it", create_keep },
+	{ "make it durable", create_keep },
 };
 
 _Static_assert(ARRAY_SIZE(finish_steps) <= MAKING_STEPS_MAX,
-	       "making.outside is too small");
+	       "create_op.outside is too small");
 
 static bool is_dead(const struct native_sandbox *sandbox)
 {

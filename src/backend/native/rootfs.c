@@ -23,18 +23,20 @@
 #include "base/hosts.h"
 #include "os/mount.h"
 
-/* Any existing directory in this copy of the host's mounts that all users may enter. */
+/*
+ * A directory in this copy of the host's mounts that exists and that all users may enter.
+ */
 #define SCRATCH_AT "/tmp"
 
 /*
- * Of those that the kernel has for all sandboxes (kernel.pty.max less kernel.pty.reserve:
- * 3072).
+ * The kernel allows 3072 for all sandboxes together (kernel.pty.max less
+ * kernel.pty.reserve).
  */
 #define PTYS_MAX "64"
 
 #define PLAIN (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID)
 
-/* A directory right below @at that is one: no link, no other mount. */
+/* Open a directory directly below @at, which must not be a link or another mount. */
 static int open_target(int at, const char *name, struct warren_error *err)
 {
 	int fd = mount_openat2(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0,
@@ -53,9 +55,9 @@ static int attach_at(int mount_fd, int at, const char *name, struct warren_error
 }
 
 /*
- * @path, which must be what @opened is (0: whatever it is). That descriptor is of the
- * mounts that our maker has, and of those nothing may be copied here: so it is found
- * again among ours.
+ * Copy @path, which must be the same file as @opened (0: any file). That descriptor
+ * belongs to the creator's mount namespace, whose mounts cannot be copied here: so find
+ * the file again in this namespace.
  */
 static int copy_path(struct native_plan *p, const char *path, int opened, bool recursive,
 		     uint64_t attr, struct warren_error *err)
@@ -75,8 +77,8 @@ static int copy_path(struct native_plan *p, const char *path, int opened, bool r
 }
 
 /*
- * Without privileges no ids are mapped, and the copies that the parent would
- * send are made here, while every path still is the host's.
+ * Without privileges, no ids are mapped, and the child itself makes the copies that the
+ * parent would send, while paths still lead to the host.
  */
 int rootfs_copies(struct native_plan *p, struct warren_error *err)
 {
@@ -87,7 +89,7 @@ int rootfs_copies(struct native_plan *p, struct warren_error *err)
 	for (size_t i = 0; r == 0 && i < p->image.n_mounts; i++) {
 		const struct image_mount *l = &p->image.mounts[i];
 
-		/* A tree of the machine's with all that is mounted in it: see hide.c. */
+		/* A tree of the machine with everything mounted in it: see hide.c. */
 		r = copy_path(p, l->path, l->fd, l->at[0], PLAIN | MOUNT_ATTR_RDONLY,
 			      err);
 		if (r == -EINVAL && !l->at[0])
@@ -108,7 +110,7 @@ int rootfs_copies(struct native_plan *p, struct warren_error *err)
 	return r;
 }
 
-/* The options that bound a tmpfs, which may be changed later. */
+/* The options that limit a tmpfs; they can be changed later. */
 struct bounds {
 	char size[24], inodes[24];
 	struct mount_option options[4];
@@ -119,7 +121,8 @@ static const struct mount_option *rootfs_bound(struct bounds *b, uint64_t disk,
 {
 	(void)snprintf(b->size, sizeof(b->size), "%ju", (uintmax_t)disk);
 	/*
-	 * One for every 4 KiB: small files must not cost the host more than large ones.
+	 * One inode for every 4 KiB, so that small files do not cost the host more than
+	 * large ones.
 	 */
 	(void)snprintf(b->inodes, sizeof(b->inodes), "%ju",
 		       (uintmax_t)(disk / 4096 + 1024));
@@ -136,7 +139,7 @@ static int enter_scratch(struct native_plan *p, struct warren_error *err)
 
 	if (r < 0)
 		return r;
-	/* Of a part, ahead: the upper and what is written into it. */
+	/* For a part, in advance: the upper directory and the files in it. */
 	if (fchdir(p->scratch) < 0 || mkdir("r", 0755) < 0 || mkdir("u", 0755) < 0 ||
 	    mkdir("u/etc", 0755) < 0 || mkdir("w", 0755) < 0)
 		return error_errno(err, errno, "enter the scratch space");
@@ -173,7 +176,7 @@ int rootfs_fit(struct native_plan *p, struct warren_error *err)
 	return enter_scratch(p, err);
 }
 
-/* The mounts of the stack, at the names by which the lowers call them. */
+/* Attach the layers at the names that the overlay's option uses. */
 static int attach_stack(struct native_plan *p, size_t *next, struct warren_error *err)
 {
 	for (size_t i = 0; i < p->image.n_mounts && p->image.mounts[i].at[0] == '\0';
@@ -192,7 +195,9 @@ static int attach_stack(struct native_plan *p, size_t *next, struct warren_error
 	return 0;
 }
 
-/* By the older call: an option of fsconfig(2) is at most 255 characters long. */
+/*
+ * Use the older call, because an option of fsconfig(2) can have at most 255 characters.
+ */
 static int mount_long_overlay(struct native_plan *p, struct warren_error *err)
 {
 	char options[4096];
@@ -224,7 +229,7 @@ static int rootfs_mount_overlay(struct native_plan *p, struct warren_error *err)
 	return r < 0 ? r : mount_attach(p->root, AT_FDCWD, "r", err);
 }
 
-/* The root as an overlay, the others as they are. */
+/* Mount the root as an overlay, and the other trees as they are. */
 int rootfs_trees(struct native_plan *p, struct warren_error *err)
 {
 	size_t next = p->on_disk;
@@ -275,8 +280,8 @@ static int make_read_only(int proc, const char *name, struct warren_error *err)
 }
 
 /*
- * An empty file and an empty directory in a mount that is read-only: what is
- * bound from it is so too.
+ * Create an empty file and an empty directory in a read-only mount; bind mounts of them
+ * are read-only too.
  */
 static int make_masks(struct warren_error *err)
 {
@@ -334,21 +339,21 @@ int rootfs_proc(struct native_plan *p, struct warren_error *err)
 
 static int make_pts(struct native_plan *p, struct warren_error *err)
 {
-	/* Not the group tty: an ordinary user's sandbox may have no such id. */
+	/* Do not use the group tty: an ordinary user's sandbox may have no such id. */
 	static const struct mount_option pts[] = { { "ptmxmode", "0666" },
 						   { "mode", "0620" },
 						   { "max", PTYS_MAX },
 						   { NULL, NULL } };
 
 	/*
-	 * devpts is nothing but device nodes, its own: MOUNT_ATTR_NODEV would make it
+	 * devpts consists of its own device nodes, so MOUNT_ATTR_NODEV would make it
 	 * useless.
 	 */
 	return mount_new("devpts", pts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &p->pts,
 			 err);
 }
 
-/* Of a part: what does not depend on the image, where it can be moved from. */
+/* For a part: mount what does not depend on the image, so that it can be moved later. */
 int rootfs_stage(struct native_plan *p, struct warren_error *err)
 {
 	int r = mount_new("proc", NULL, PLAIN | MOUNT_ATTR_NOEXEC, &p->proc, err);
@@ -390,8 +395,8 @@ static int bind_nodes(int dev, struct warren_error *err)
 		if (mount(host, nodes[i], NULL, MS_BIND, NULL) < 0)
 			return error_errno(err, errno, "bind /dev/%s", nodes[i]);
 		/*
-		 * They are read and written all the same; their owner and times are the
-		 * host's.
+		 * The nodes can still be read and written; but their owner and times
+		 * belong to the host.
 		 */
 		if (mount_setattr(AT_FDCWD, nodes[i], 0, &ro, sizeof(ro)) < 0)
 			return error_errno(err, errno, "restrict /dev/%s", nodes[i]);
@@ -399,7 +404,7 @@ static int bind_nodes(int dev, struct warren_error *err)
 	return 0;
 }
 
-/* Shared memory is part of the scratch space, where that is in memory. */
+/* Shared memory is part of the scratch space if that is in memory. */
 static int mount_shm(const struct native_plan *p, int dev, struct warren_error *err)
 {
 	AUTO_CLOSE int fd = -1;
@@ -437,7 +442,10 @@ int rootfs_pivot(struct native_plan *p, struct warren_error *err)
 {
 	if (fchdir(p->root) < 0)
 		return error_errno(err, errno, "enter the root");
-	/* The new root over the old one, then the old one, which is now beneath, away. */
+	/*
+	 * Mount the new root over the old one, then detach the old one, which is now
+	 * below it.
+	 */
 	if (syscall(SYS_pivot_root, ".", ".") < 0)
 		return error_errno(err, errno, "pivot_root");
 	if (umount2(".", MNT_DETACH) < 0)
@@ -512,7 +520,7 @@ static int mount_one(const struct native_plan *p, const struct warren_mount *m, 
 			return r;
 		fd = made;
 	} else if (fstat(fd, &st) < 0) {
-		return error_errno(err, errno, "look at '%s'", m->source);
+		return error_errno(err, errno, "inspect '%s'", m->source);
 	}
 	target = make_target(m->target, S_ISDIR(st.st_mode), err);
 	if (target < 0)
@@ -523,7 +531,10 @@ static int mount_one(const struct native_plan *p, const struct warren_mount *m, 
 		return error_set(err, ENOTDIR, "a %s cannot be mounted over a %s",
 				 S_ISDIR(st.st_mode) ? "directory" : "file",
 				 S_ISDIR(to.st_mode) ? "directory" : "file");
-	/* By whatever name it was reached: the masks there are part of the isolation. */
+	/*
+	 * This applies whatever name was used: the masks in /proc are part of the
+	 * isolation.
+	 */
 	if (fs.f_type == PROC_SUPER_MAGIC)
 		return error_set(err, EPERM, "nothing can be mounted in /proc");
 	return mount_attach(fd, target, "", err);
@@ -550,7 +561,10 @@ static int rootfs_mount_at_depth(struct native_plan *p, unsigned depth, size_t *
 	return 0;
 }
 
-/* A path that the image declares as a volume: bound to itself, its own mount. */
+/*
+ * Bind a path that the image declares as a volume to itself, so that it is a separate
+ * mount.
+ */
 static int rootfs_keep_writable(const char *path, struct warren_error *err)
 {
 	AUTO_CLOSE int target = make_target(path, true, err), fd = -1;
@@ -563,9 +577,9 @@ static int rootfs_keep_writable(const char *path, struct warren_error *err)
 }
 
 /*
- * Volumes are detached mounts and come after the layers, and after what the image
- * declares as one: they may be below it. What is nearer to the root comes first, in
- * whatever order it was asked for: a mount would hide those below it.
+ * Volumes are mounted after the layers and after the volumes that the image declares,
+ * because they may be below those. Mounts closer to the root come first, whatever their
+ * order in the spec: otherwise a mount would hide those below it.
  */
 int rootfs_mounts(struct native_plan *p, struct warren_error *err)
 {
@@ -584,7 +598,7 @@ int rootfs_seal(struct native_plan *p, struct warren_error *err)
 {
 	struct mount_attr all = { .attr_set = MOUNT_ATTR_NOSUID };
 
-	/* The host's device nodes came with the host's flags. */
+	/* The host's device nodes were copied with the host's mount flags. */
 	if (mount_setattr(p->root, "", AT_EMPTY_PATH | AT_RECURSIVE, &all, sizeof(all)) <
 	    0)
 		return error_errno(err, errno, "make every mount nosuid");

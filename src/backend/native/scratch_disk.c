@@ -123,7 +123,7 @@ static int open_template(const struct native *n, uint64_t size, struct warren_er
 	return fd;
 }
 
-/* What is not a hole of @from, to the same places of @to. */
+/* Copy the parts of @from that are not holes to the same positions in @to. */
 static int copy_data(int from, int to, uint64_t size)
 {
 	off_t at = 0;

@@ -21,7 +21,7 @@
 
 #include "backend/native/create_op.h"
 
-#define STACK_SIZE (512U << 10) /* that of a C library may be small */
+#define STACK_SIZE (512U << 10) /* a C library's default may be small */
 
 enum {
 	CHILD_AWAITED,
@@ -41,10 +41,16 @@ static void run_child(void *ctx)
 {
 	struct loan *b = ctx;
 
-	/* Before another process continues and closes what this needs. */
+	/*
+	 * Do this before another process continues and closes descriptors that are needed
+	 * here.
+	 */
 	inside_take_descriptors(b->m->plan);
 	ns_reach(&b->state, CHILD_RUNS);
-	/* Its copy, if that is not above: or we would never see its end. */
+	/*
+	 * Close the copy of the connection, if that was not done above: otherwise the
+	 * engine would never see its end.
+	 */
 	(void)close(b->m->sandbox->control);
 	inside_main(b->m->plan);
 }
@@ -65,7 +71,7 @@ static void *run_thread(void *ctx)
 	return NULL;
 }
 
-/* No signal handler of the program's runs in it. */
+/* Signal handlers of the program do not run in this thread. */
 static int start_thread(struct loan *b, pthread_t *ret_thread)
 {
 	pthread_attr_t attr;
@@ -97,7 +103,7 @@ int vfork_helper_thread(struct create_op *m, uint64_t flags, int cgroup,
 	if (r < 0)
 		return error_errno(err, -r, "start a thread");
 	r = ns_clone_as(m->sandbox->base_id, flags, cgroup, &b.child);
-	/* It may have been killed before it ran. */
+	/* The child may have been killed before it ran. */
 	if (r < 0 || __atomic_load_n(&b.state, __ATOMIC_ACQUIRE) == CHILD_AWAITED)
 		ns_reach(&b.state, r < 0 ? CHILD_FAILED : CHILD_RUNS);
 	(void)pthread_join(thread, NULL);

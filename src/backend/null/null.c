@@ -42,10 +42,10 @@ struct null_sandbox {
 	char **env;
 };
 
-/* What a child before its execve(2) says when something failed. */
+/* What a child reports before its execve(2) when a step failed. */
 struct failure {
 	int error;
-	bool cwd; /* it was the directory */
+	bool cwd; /* the directory was the cause */
 };
 
 /* What a guard reports: first whether the exec worked, then the result. */
@@ -60,12 +60,11 @@ struct report {
 
 struct null_exec {
 	struct backend_exec base;
-	struct null_sandbox *sandbox; /* NULL once that is gone */
+	struct null_sandbox *sandbox; /* NULL if the sandbox is gone */
 	struct null_exec *next;
 	int reports;
 	bool done;
-	bool forgotten; /* its caller has freed it; it ends with its sandbox at the latest
-			 */
+	bool forgotten; /* freed by its caller */
 	struct report result;
 };
 
@@ -127,7 +126,7 @@ static int null_create(void *state UNUSED, const struct warren_spec *spec,
 		return error_set(err, EOPNOTSUPP, "backend 'null' enforces nothing");
 	sandbox = calloc(1, sizeof(*sandbox));
 	if (!sandbox)
-		return error_errno(err, ENOMEM, "make a sandbox");
+		return error_errno(err, ENOMEM, "allocate a sandbox");
 	id_make(sandbox->base.id);
 	sandbox->workdir = strdup(spec->workdir ? spec->workdir : "/");
 	sandbox->env = merge_env(path, spec->env);
@@ -137,7 +136,7 @@ static int null_create(void *state UNUSED, const struct warren_spec *spec,
 		free(sandbox->workdir);
 		(void)strv_free(sandbox->env);
 		free(sandbox);
-		return error_errno(err, ENOMEM, "make a sandbox");
+		return error_errno(err, ENOMEM, "allocate a sandbox");
 	}
 	*ret_sandbox = &sandbox->base;
 	return 0;
@@ -157,7 +156,8 @@ static int null_destroy(void *state UNUSED, struct backend_sandbox *base,
 	struct null_exec *next;
 
 	/*
-	 * Sessions of theirs that left the guard's are beyond us: this isolates nothing.
+	 * Processes that left the guard's session cannot be found: this backend isolates
+	 * nothing.
 	 */
 	for (struct null_exec *ex = sandbox->execs; ex; ex = next) {
 		next = ex->next;
@@ -274,7 +274,7 @@ __attribute__((noreturn)) static void guard_main(const struct warren_exec_spec *
 		null_run_command(spec, cwd, env, stdio, failed[1]);
 	(void)close(failed[1]);
 	for (int i = 0; i < 3; i++)
-		(void)close(stdio[i]); /* or its streams would never end */
+		(void)close(stdio[i]); /* otherwise its streams would never end */
 	rep.pid = pid;
 	if (pid < 0)
 		rep.failure.error = errno;
@@ -289,8 +289,7 @@ __attribute__((noreturn)) static void guard_main(const struct warren_exec_spec *
 	rep.wall_usec = (clock_now() - started) / 1000;
 	(void)fd_write_all(reports, &rep, sizeof(rep));
 	if (rep.timed_out)
-		(void)kill(0, SIGKILL); /* what the command started, and us: the report is
-					   out */
+		(void)kill(0, SIGKILL); /* also ends this process */
 	_exit(0);
 }
 
@@ -309,7 +308,7 @@ static int null_open_stream(enum warren_stdio how, int which, int *ours, int *th
 	return 0;
 }
 
-/* Its guard has said how it ended, or is gone. */
+/* Has its guard reported the end, or is the guard gone? */
 static bool null_has_ended(const struct null_exec *ex)
 {
 	struct pollfd p = { .fd = ex->reports, .events = POLLIN };
@@ -332,7 +331,7 @@ static void drop_forgotten(struct null_sandbox *sandbox)
 	}
 }
 
-/* One that runs goes on without its caller, until its sandbox is destroyed. */
+/* A running exec continues without its caller until its sandbox is destroyed. */
 static void null_exec_free(struct backend_exec *base)
 {
 	struct null_exec *ex = (struct null_exec *)base;
@@ -385,7 +384,7 @@ static int start_guard(struct null_exec *ex, const struct null_sandbox *sandbox,
 	if (ex->result.failure.cwd) {
 		(void)error_errno(err, ex->result.failure.error,
 				  "enter the directory '%s'", cwd);
-		err->code = ENOTDIR; /* ENOENT is kept for the command itself */
+		err->code = ENOTDIR; /* ENOENT means that the command itself is missing */
 		return -ENOTDIR;
 	}
 	if (ex->result.failure.error)
@@ -480,7 +479,7 @@ static int null_exec_wait_fd(struct backend_exec *base)
 	return ((struct null_exec *)base)->reports;
 }
 
-/* SIGKILL to the group takes the guard along, so its report is made here. */
+/* SIGKILL to the group also kills the guard, so its report is written here. */
 static int null_exec_signal(struct backend_exec *base, int sig, struct warren_error *err)
 {
 	struct null_exec *ex = (struct null_exec *)base;

@@ -58,14 +58,19 @@ static int engine_sweep_batch(struct shimmed *k, int dir, const char *path,
 			     shimmed_remove(k, dir, path, look[i].id, &ignored) < 0;
 
 		left += look[i].alive || stays;
-		/* Of another engine's, the next one to be opened tries again. */
+		/*
+		 * For another engine's sandbox, the next engine that is opened tries
+		 * again.
+		 */
 		if (stays && dir == k->dir_fd)
 			shimmed_keep_left(k, look[i].id);
 	}
 	return left;
 }
 
-/* What is dead in @dir, which is at @path, and ours to clean. How much is left. */
+/*
+ * Remove the dead sandboxes in @dir, which is at @path. Return the number that is left.
+ */
 static int sweep_dir(struct shimmed *k, int dir, const char *path)
 {
 	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), left = 0;
@@ -90,7 +95,7 @@ static int sweep_dir(struct shimmed *k, int dir, const char *path)
 	return left;
 }
 
-/* Those of engines that had no name, and are dead. */
+/* Remove leftovers of dead engines that had no name. */
 static void sweep_others(struct shimmed *k)
 {
 	int copy = openat(k->all_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -197,7 +202,10 @@ void shimmed_close(void *state)
 
 	left_done(&k->left, shimmed_forget);
 	(void)snprintf(name, sizeof(name), "%s.%s", k->kind, k->name);
-	/* A directory with something in it stays: that is what it is for. */
+	/*
+	 * A directory that is not empty stays, so that the next engine can find its
+	 * contents.
+	 */
 	if (!k->named && k->lock_fd >= 0 && k->dir_fd >= 0) {
 		(void)unlinkat(k->dir_fd, "lock", 0);
 		if (unlinkat(k->all_fd, name, AT_REMOVEDIR) < 0)

@@ -18,8 +18,8 @@
 #include "os/pidfd.h"
 #include "spec/spec.h"
 
-#define SHIM_END_MS  500   /* for a shim that was killed */
-#define SHIM_KILL_MS 20000 /* for one that was killed to be gone */
+#define SHIM_END_MS  500   /* time for a killed shim to end by itself */
+#define SHIM_KILL_MS 20000 /* time for a killed shim to disappear */
 #define TEXT_MAX     (16U << 20)
 
 /* ------------------------------------------------------------ input of the shim */
@@ -48,9 +48,9 @@ static int shimmed_write_config(const struct shimmed *k, int dir, const char *id
 }
 
 /*
- * Which file a source is: the shim opens it by its name, and takes nothing else. The
- * descriptor stays open until the sandbox is made, so that no other file gets the same
- * number in the meantime.
+ * Identify the file of a source: the shim opens it by name, and accepts no other file.
+ * The descriptor stays open until the sandbox is made, so that no other file gets the
+ * same number in the meantime.
  */
 static int put_identity(struct json *j, const struct warren_mount *m,
 			struct warren_error *err)
@@ -172,7 +172,9 @@ int shimmed_remove(const struct shimmed *k, int dir, const char *path, const cha
 	int r = 0;
 
 	(void)snprintf(place, sizeof(place), "%s/place", id);
-	/* Without that nothing was ever begun, or its shim knows that nothing is left. */
+	/*
+	 * Without this file, nothing was created, or the shim knows that nothing is left.
+	 */
 	if (faccessat(dir, place, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		r = shimmed_call(k, "destroy", path, id, NULL, NULL, NULL, err);
 	if (r < 0)
@@ -185,8 +187,8 @@ int shimmed_remove(const struct shimmed *k, int dir, const char *path, const cha
 }
 
 /*
- * Of one that was complete, whatever has become of its directory: its platform finds by
- * the id what there is of it, and all else that a destroy needs to know is ours.
+ * Destroy a complete sandbox whose directory may be gone: its platform finds it by the
+ * id, and the engine knows everything else.
  */
 static int lifecycle_reclaim(const struct shimmed *k, const char *id,
 			     struct warren_error *err)
@@ -204,10 +206,11 @@ static int lifecycle_reclaim(const struct shimmed *k, const char *id,
 	(void)unlinkat(dir, "place", 0);
 	r = shimmed_write_config(k, dir, id, err);
 	if (r < 0) {
-		(void)unlinkat(dir, "place", 0); /* half of one would be taken for good */
+		(void)unlinkat(dir, "place",
+			       0); /* an incomplete file would be taken as complete */
 		return r;
 	}
-	/* So that the process that removes it looks for processes that still run. */
+	/* The process that removes the sandbox must look for running processes. */
 	made = openat(dir, "made", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	return made < 0 ? error_errno(err, errno, "mark '%s/%s' as created", k->path, id)
 			: 0;
@@ -238,8 +241,8 @@ static int lifecycle_remove(struct shimmed *k, struct shimmed_sandbox *sandbox,
 	if (sandbox->pidfd >= 0)
 		(void)pidfd_send_signal(sandbox->pidfd, SIGKILL, NULL, 0);
 	/*
-	 * What is frozen dies when its platform has thawed it, and its shim after it: one
-	 * that is paused, or whose shim was about to end it when it was killed.
+	 * A frozen shim or sandbox ends only after its platform has thawed it: a paused
+	 * sandbox, or one whose shim was killed while it ended it.
 	 */
 	lifecycle_await_end(sandbox, shimmed_is_paused(k, id) ? 0 : SHIM_END_MS);
 	r = sandbox->ready ? lifecycle_reclaim(k, id, err) : 0;
@@ -321,7 +324,7 @@ static int lifecycle_claim(const struct shimmed *k, struct shimmed_sandbox *sand
 }
 
 /*
- * Of one that could not be made: what is its own is removed, and nothing of another's. If
+ * Undo a failed creation: remove what belongs to this sandbox, and nothing of another. If
  * that fails, a named engine keeps @sandbox.
  */
 static int lifecycle_undo(struct shimmed *k, struct shimmed_sandbox *sandbox,
@@ -339,7 +342,7 @@ static int lifecycle_undo(struct shimmed *k, struct shimmed_sandbox *sandbox,
 	return r;
 }
 
-/* What the shim found, and who it is. */
+/* Receive the shim's findings, and check its identity. */
 static int get_acquainted(const struct shimmed *k, struct shimmed_sandbox *sandbox,
 			  struct warren_error *err)
 {
@@ -386,7 +389,7 @@ static int start_shim(const struct shimmed *k, struct shimmed_sandbox *sandbox,
 	if (r < 0)
 		return r;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return error_errno(err, errno, "make a connection");
+		return error_errno(err, errno, "create a connection");
 	sandbox->control = ends[0];
 	theirs = ends[1];
 	return shimmed_start(k, sandbox->base.id, (const int[]){ theirs, listener, text },
@@ -404,7 +407,7 @@ static int lifecycle_make(struct shimmed *k, struct shimmed_sandbox *sandbox,
 				 "a durable sandbox needs an engine with a name");
 	if (spec->one_shot && spec->durable)
 		return error_set(err, EINVAL,
-				 "it cannot be durable and also for a single exec");
+				 "a sandbox for a single exec cannot be durable");
 	r = lifecycle_claim(k, sandbox, &listener, err);
 	if (r == 0)
 		r = start_shim(k, sandbox, spec, listener, err);
@@ -430,7 +433,7 @@ int shimmed_create(void *state, const struct warren_spec *spec,
 	int r;
 
 	if (!sandbox)
-		return error_errno(err, ENOMEM, "make a sandbox");
+		return error_errno(err, ENOMEM, "allocate a sandbox");
 	if (spec->id)
 		(void)memcpy(sandbox->base.id, spec->id, sizeof(sandbox->base.id));
 	else
@@ -501,8 +504,9 @@ bool shimmed_is_paused(const struct shimmed *k, const char *id)
 }
 
 /*
- * A handle on a live one, which is asked if @line; or if it is paused, as its shim alone
- * knows whether it is saved as well. -ESRCH: it is dead, or was never complete.
+ * Open a handle of a live sandbox; connect to it if @line, or if it is paused, because
+ * only its shim knows whether it is also saved. -ESRCH: it is dead, or was never
+ * complete.
  */
 static int lifecycle_take_up(struct shimmed *k, struct shimmed_sandbox *sandbox,
 			     bool line, struct warren_error *err)
@@ -531,22 +535,22 @@ static int lifecycle_find(struct shimmed *k, const char *id, bool line,
 	if (!k->named)
 		return error_set(err, EINVAL,
 				 "an engine without a name has no durable sandboxes");
-	/* It was never complete, and what is left of it goes now. */
+	/* The sandbox was never complete: remove what is left of it. */
 	left = left_take(&k->left, id);
 	if (left) {
 		r = lifecycle_undo(k, (struct shimmed_sandbox *)left, err);
 		return r < 0 ? r : error_set(err, ESRCH, "it could not be created");
 	}
 	/*
-	 * One that has lost its directory is known by its state, unless another engine
-	 * has it.
+	 * A sandbox that lost its directory is found by its state file, unless another
+	 * engine has it.
 	 */
 	if (faccessat(k->dir_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
 	    (!sandbox_socket_has_state(k->sandboxes_fd, id) || is_elsewhere(k, id)))
 		return error_set(err, ENOENT, "there is no such sandbox");
 	sandbox = lifecycle_sandbox_new(k);
 	if (!sandbox)
-		return error_errno(err, ENOMEM, "make a handle");
+		return error_errno(err, ENOMEM, "allocate a handle");
 	sandbox->ready = true;
 	r = sandbox_socket_read_state(k->sandboxes_fd, id, shimmed_talk(sandbox), NULL,
 				      err);

@@ -18,13 +18,14 @@
 #include "base/clock.h"
 #include "base/fd.h"
 
-#define BEGIN_SECS 60 /* until a shim says how long it may take */
-#define MORE_SECS  10 /* beyond that: it has its own patience, and gives up before */
+#define BEGIN_SECS 60 /* until a shim reports how long it may take */
+#define MORE_SECS  10 /* added, because the shim gives up earlier */
 #define ARGS_MAX   16
 #define ENV_MAX    24
 
 /*
- * Of our environment, what tools are pointed to their servers and keys by; and no more.
+ * The environment variables that tools need to find their servers and keys; no others are
+ * passed on.
  */
 static const char *const passed_on[] = {
 	"PATH",          "HOME",           "USER",
@@ -75,7 +76,7 @@ static int shim_spawn_start(const char *program, const char *const *argv, int in
 	for (int i = 0; i < 3; i++)
 		(void)posix_spawn_file_actions_adddup2(&actions,
 						       i == 0 && in >= 0 ? in : null, i);
-	/* First out of the way of one another. */
+	/* Move the descriptors first, so that they do not overwrite each other. */
 	for (size_t i = 0; i < n_fds; i++) {
 		high[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 64);
 		(void)posix_spawn_file_actions_adddup2(&actions, high[i], 3 + (int)i);
@@ -125,11 +126,14 @@ int shimmed_start(const struct shimmed *k, const char *id, const int fds[3],
 	r = shim_spawn_start(k->shim, argv, -1, fds, 3, &pid);
 	if (r < 0)
 		return error_errno(err, -r, "start '%s'", k->shim);
-	shim_spawn_reap(pid); /* it has forked, and is not who stays */
+	shim_spawn_reap(pid); /* it has forked, and its child stays */
 	return 0;
 }
 
-/* All that comes, until its end. It begins with the seconds that it may take. */
+/*
+ * Read all output until its end. It begins with the number of seconds that the shim may
+ * take.
+ */
 static int shim_spawn_hear(int fd, struct buf *out)
 {
 	uint64_t begun = clock_now(), until = begun + BEGIN_SECS * 1000000000ULL;
@@ -204,7 +208,7 @@ int shimmed_call(const struct shimmed *k, const char *verb, const char *path,
 		argv[n++] = *more;
 	if (pipe2(word, O_CLOEXEC) < 0 || (input && pipe2(in, O_CLOEXEC) < 0))
 		r = -errno;
-	if (r == 0 && input) /* of a length that a pipe holds */
+	if (r == 0 && input) /* short enough for a pipe */
 		r = fd_write_all(in[1], input, strlen(input));
 	if (in[1] >= 0)
 		(void)close(in[1]);

@@ -12,7 +12,7 @@
 
 #define PROBED_MAX (1U << 20)
 
-/* For the engine that comes after this one. */
+/* Record it for the next engine. */
 static int note_paused(const struct shimmed *k, struct shimmed_sandbox *sandbox,
 		       bool paused)
 {
@@ -28,7 +28,7 @@ static int note_paused(const struct shimmed *k, struct shimmed_sandbox *sandbox,
 	return 0;
 }
 
-/* By the shim itself, which has what is saved. */
+/* The shim itself does this, because it has the saved state. */
 static int ask_to_save(const struct shimmed *k, struct shimmed_sandbox *sandbox,
 		       bool save, struct warren_error *err)
 {
@@ -39,7 +39,7 @@ static int ask_to_save(const struct shimmed *k, struct shimmed_sandbox *sandbox,
 	if (r == -EPIPE)
 		return error_set(
 			err, EREMOTEIO,
-			"its shim was killed while doing it; the sandbox is lost");
+			"its shim was killed during the operation; the sandbox is lost");
 	if (r < 0)
 		return r;
 	code = reply_code(&a.m.reply);
@@ -62,8 +62,8 @@ static int shimmed_checkpoint(void *state, struct backend_sandbox *base,
 		return error_set(err, EBUSY,
 				 "it is paused and still in memory: resume it first");
 	/*
-	 * As of a pause: if we are killed in the meantime, its shim is asked what became
-	 * of it.
+	 * As for a pause: if this process is killed in the meantime, the next one asks
+	 * the shim for the state.
 	 */
 	r = note_paused(state, sandbox, true);
 	if (r < 0)
@@ -160,9 +160,7 @@ static int shimmed_describe(void *state UNUSED, struct backend_sandbox *base,
 	return 0;
 }
 
-/*
- * What is there, as the platform tells it; features with texts of their own, kept by us.
- */
+/* Report the features according to the platform; the texts are kept by this backend. */
 static int shimmed_probe(void *state, struct warren_feature *features,
 			 struct warren_error *err)
 {
@@ -201,7 +199,7 @@ static int shimmed_probe(void *state, struct warren_feature *features,
 	return n;
 }
 
-/* All alike: what differs is linked into the shim. */
+/* All kinds have the same table: the differences are linked into the shim. */
 #define SHIMMED(kind)                                                                 \
 	{                                                                             \
 		.name = (kind), .open = shimmed_open, .close = shimmed_close,         \

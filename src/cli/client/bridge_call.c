@@ -189,7 +189,7 @@ void bridge_call_finish(struct bridge_call *c)
 	else if (c->id)
 		bridge_put_error(c->bridge, c->id, BRIDGE_INTERNAL, "%s",
 				 r->err.code ? r->err.msg
-					     : "the service sent no answer to it");
+					     : "the service did not answer the request");
 }
 
 /* -------------------------------------------------------------------- requests */

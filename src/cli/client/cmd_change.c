@@ -27,14 +27,14 @@ struct change_options {
 #define COMMON \
 	{ NULL, OPT_LABEL("all sandboxes with this label (repeatable)", FIELD(labels)) }, \
 	{ NULL, "all", 'a', NULL, NULL, "every sandbox that 'warren ls' shows", opt_flag, FIELD(all) }, \
-	{ NULL, "owner", 0, "TENANT", "research", "with --all or --label: only of this tenant", \
+	{ NULL, "owner", 0, "TENANT", "research", "with --all or --label: only sandboxes of this tenant", \
 	  opt_text, FIELD(owner) }, \
 	{ NULL, OPT_QUIET("do not print the ids", FIELD(quiet)) }
 /* clang-format on */
 
 static const struct opt change_table[] = {
 	COMMON,
-	{ NULL, OPT_JSON("the sandboxes as they are now, a JSON object on each line",
+	{ NULL, OPT_JSON("print the changed sandboxes, one JSON object on each line",
 			 FIELD(json)) },
 };
 
@@ -44,7 +44,7 @@ static const struct opt pause_table[] = {
 	  .help = "save the processes to a file, and free their memory",
 	  .set = opt_flag,
 	  .field = FIELD(checkpoint) },
-	{ NULL, OPT_JSON("the sandboxes as they are now, a JSON object on each line",
+	{ NULL, OPT_JSON("print the changed sandboxes, one JSON object on each line",
 			 FIELD(json)) },
 };
 
@@ -66,7 +66,7 @@ static const struct opt stop_table[] = {
 	  .help = "time between SIGTERM and SIGKILL (default: 10s)",
 	  .set = change_set_time,
 	  .field = FIELD(time_ms) },
-	{ NULL, OPT_JSON("the sandboxes as they are now, a JSON object on each line",
+	{ NULL, OPT_JSON("print the changed sandboxes, one JSON object on each line",
 			 FIELD(json)) },
 };
 
@@ -211,9 +211,9 @@ static int client_cmd_change(const struct command *cmd, const struct change_opti
 	int status;
 
 	if (o->owner && !matching) {
-		message_say(cmd->name,
-			    "--owner: it restricts --all or --label: give one of "
-			    "them (example: --all --owner research)");
+		message_say(
+			cmd->name,
+			"--owner: needs --all or --label (example: --all --owner research)");
 		return STATUS_FAILED;
 	}
 	if (!*words == !matching) {

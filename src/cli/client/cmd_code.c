@@ -73,31 +73,31 @@ static const struct opt code_table[] = {
 	  "forward stdin to the program (otherwise it is empty)",
 	  opt_flag, FIELD(stdin_too) },
 	{ NULL, "file", 'f', "NAME=PATH", "data.csv=./data.csv",
-	  "write a file next to the program; with only a PATH, under its last name",
+	  "copy a file to the program's directory",
 	  code_value_file, FIELD(files) },
 	{ NULL, "artifact", 0, "GLOB", "out/*.png",
-	  "return files that the program leaves",
+	  "return files that the program creates",
 	  code_value_artifact, FIELD(artifacts) },
 	{ NULL, "directory", 'C', "DIR", "out",
-	  "where to write them (default: the current directory)",
+	  "directory for artifacts (default: the current directory)",
 	  code_value_directory, FIELD(directory) },
 	{ "Limits", OPT_TIMEOUT("kill the program after this time, status 124", FIELD(timeout_ms)) },
 	{ NULL, "memory", 'm', "SIZE", "512m",
 	  "memory limit; no swap",
 	  value_limit_memory, FIELD(memory) },
 	{ NULL, "disk", 0, "SIZE", "128m",
-	  "size of its directory, which is in memory",
+	  "size of the program's directory, which is in memory",
 	  value_limit_disk, FIELD(disk) },
 	{ NULL, "pids", 0, "N", "100",
-	  "processes and threads",
+	  "maximum number of processes and threads",
 	  value_limit_pids, FIELD(pids) },
 	{ NULL, "max-output", 0, "BYTES", "65536",
-	  "show only so many bytes of stdout and of stderr",
+	  "maximum bytes of stdout and of stderr to show",
 	  value_number, FIELD(max_output) },
 	{ "Sandbox", OPT_IMAGE("python:3.12", "image (default: the language's)", FIELD(image)) },
 	{ NULL, OPT_BACKEND("gvisor", "backend to run on", FIELD(backend)) },
 	{ NULL, OPT_TIER("gvisor", "minimum isolation tier", FIELD(tier)) },
-	{ "Output", OPT_JSON("the whole result as a JSON object", FIELD(json)) },
+	{ "Output", OPT_JSON("print the whole result as one JSON object", FIELD(json)) },
 	{ NULL, OPT_QUIET("print no messages of Warren except errors", FIELD(quiet)) },
 	{ NULL, "verbose", 0, NULL, NULL,
 	  "show what is enforced",
@@ -338,8 +338,10 @@ static int code_save(const struct code_options *o, const json_t *artifact,
 	int r;
 
 	if (!code_good_path(name))
-		return error_set(err, EPROTO, "the service named an artifact '%.200s'",
-				 name);
+		return error_set(
+			err, EPROTO,
+			"the service sent an artifact with an invalid name, '%.200s'",
+			name);
 	data = code_bytes(artifact, "content", "encoding", &n);
 	if (!data || asprintf(&path, "%s/%s", directory, name) < 0)
 		return error_errno(err, ENOMEM, "save '%.200s'", name);
@@ -402,7 +404,8 @@ static void code_say(const json_t *result, bool verbose)
 
 	for (size_t i = 0; i < ARRAY_SIZE(marks); i++)
 		if (json_is_true(json_object_get(result, marks[i])))
-			message_say("code", "%.6s was cut: see --max-output", marks[i]);
+			message_say("code", "%.6s was truncated: see --max-output",
+				    marks[i]);
 	if (json_is_false(json_object_get(result, "artifacts_complete")))
 		message_say("code",
 			    "not all artifacts were returned: they are too many or "

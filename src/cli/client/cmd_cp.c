@@ -42,8 +42,8 @@ static const struct opt cp_table[] = {
 	{ NULL, "tar", 0, NULL, NULL,
 	  "'-' is a tar archive, not the bytes of a file",
 	  opt_flag, FIELD(tar) },
-	{ NULL, OPT_QUIET("no progress", FIELD(quiet)) },
-	{ NULL, OPT_JSON("what was copied as one JSON object", FIELD(json)) },
+	{ NULL, OPT_QUIET("print no progress", FIELD(quiet)) },
+	{ NULL, OPT_JSON("print what was copied as one JSON object", FIELD(json)) },
 };
 /* clang-format on */
 
@@ -535,8 +535,8 @@ static int run_cp(int argc, char **argv)
 		return cp_between(&o, sandbox, from, other, to);
 	if (!from == !to) {
 		message_say(client_cp.name,
-			    "%s: one of SRC and DST is SANDBOX:PATH (example: %s)",
-			    from ? "--tar needs '-'" : "no sandbox is named",
+			    "%s: one of SRC and DST must be SANDBOX:PATH (example: %s)",
+			    from ? "--tar needs '-'" : "no sandbox is given",
 			    cp_opts.example);
 		return STATUS_FAILED;
 	}

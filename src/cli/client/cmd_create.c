@@ -180,7 +180,7 @@ static int create_many(struct client *c, json_t *spec, const struct create_optio
 	int r;
 
 	put_waiting(body, o);
-	progress_about(o->quiet ? NULL : "making sandboxes");
+	progress_about(o->quiet ? NULL : "creating sandboxes");
 	r = client_call(c, "POST", "/v1/sandboxes/batch", body, &made, &err);
 	progress_about(NULL);
 	return r < 0 ? client_fail(&client_create, &err)

@@ -37,7 +37,7 @@ static const struct opt events_table[] = {
 	{ NULL, "count", 'n', "N", "10",
 	  "exit after this many events",
 	  value_count, FIELD(count) },
-	{ NULL, OPT_JSON("a JSON object on each line", FIELD(json)) },
+	{ NULL, OPT_JSON("print one JSON object on each line", FIELD(json)) },
 };
 /* clang-format on */
 

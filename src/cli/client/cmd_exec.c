@@ -38,8 +38,8 @@ static const struct opt exec_table[] = {
 /* clang-format on */
 
 static const struct opt_conflict exec_conflicts[] = {
-	{ "json", "tty", "a terminal mixes the streams that --json reports apart" },
-	{ "detach", "interactive", "a background command has no terminal to type on" },
+	{ "json", "tty", "a terminal mixes the streams that --json reports separately" },
+	{ "detach", "interactive", "a background command has no terminal" },
 };
 
 static const struct opts exec_opts = {

@@ -43,7 +43,7 @@ static const struct opt pull_table[] = {
 
 static const struct opt ls_table[] = {
 	{ NULL, OPT_QUIET("print ids only", FIELD(quiet)) },
-	{ NULL, "no-trunc", 0, NULL, NULL, "whole ids", opt_flag, FIELD(whole) },
+	{ NULL, "no-trunc", 0, NULL, NULL, "do not truncate ids", opt_flag, FIELD(whole) },
 	{ NULL, OPT_JSON("print all images as one JSON array", FIELD(json)) },
 };
 
@@ -63,9 +63,9 @@ static const struct opt_conflict pull_conflicts[] = {
 static const struct {
 	const char *word, *why;
 } image_local[] = {
-	{ "load", "the service's API does not take archives" },
-	{ "import", "the service's API does not take archives" },
-	{ "tag", "the service's API cannot name images" },
+	{ "load", "the service's API does not accept archives" },
+	{ "import", "the service's API does not accept archives" },
+	{ "tag", "the service's API cannot tag images" },
 	{ "prune", "the service's API removes images by name or id only" },
 	{ "du", "the service's API does not show what images share" },
 	{ "login", "a service pulls with logins that are stored on its machine" },

@@ -60,7 +60,7 @@ static const struct opt logs_table[] = {
 	  "stdout or stderr only",
 	  opt_text, FIELD(stream) },
 	{ NULL, OPT_QUIET("do not report dropped output", FIELD(quiet)) },
-	{ NULL, OPT_JSON("events, with their cursors, a JSON object on each line",
+	{ NULL, OPT_JSON("print events with their cursors, one JSON object on each line",
 		FIELD(json)) },
 };
 /* clang-format on */

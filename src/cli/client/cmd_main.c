@@ -134,7 +134,7 @@ static const struct opt kill_table[] = {
 	  .letter = 's',
 	  .value = "SIGNAL",
 	  .example = "HUP",
-	  .help = "send this signal to the main command instead of ending all",
+	  .help = "send this signal to the main command only",
 	  .set = kill_set_signal,
 	  .field = FIELD(signal) },
 	{ NULL, OPT_QUIET("do not print the ids", FIELD(quiet)) },
@@ -195,7 +195,7 @@ static int run_kill(int argc, char **argv)
 const struct command client_kill = {
 	.name = "kill",
 	.summary = "Kill all processes of a sandbox, or signal its main command.",
-	.about = "Without --signal: as 'warren stop --time 0'.\n",
+	.about = "Without --signal, this is the same as 'warren stop --time 0'.\n",
 	.opts = &(const struct opts){ .table = kill_table,
 				      .n = ARRAY_SIZE(kill_table),
 				      .operands = "SANDBOX...",

@@ -45,10 +45,10 @@ static const struct opt mcp_table[] = {
 };
 
 static const struct opt_conflict mcp_conflicts[] = {
-	{ "sandbox", "image", "the sandbox exists" },
-	{ "sandbox", "network", "the sandbox exists" },
-	{ "sandbox", "project", "the sandbox exists" },
-	{ "sandbox", "keep", "a sandbox that exists is always kept" },
+	{ "sandbox", "image", "the sandbox already exists" },
+	{ "sandbox", "network", "the sandbox already exists" },
+	{ "sandbox", "project", "the sandbox already exists" },
+	{ "sandbox", "keep", "an existing sandbox is always kept" },
 };
 /* clang-format on */
 

@@ -30,7 +30,7 @@ struct port_options {
 /* clang-format off */
 static const struct opt port_table[] = {
 	{ NULL, "listen", 0, "[ADDRESS:]PORT", "127.0.0.1:8080",
-	  "listen here and forward connections to the port; port 0: any free one",
+	  "listen here and forward connections (port 0: any free port)",
 	  opt_text, FIELD(listen) },
 	{ NULL, OPT_JSON("print the address as one JSON object", FIELD(json)) },
 	{ NULL, OPT_QUIET("do not print the address", FIELD(quiet)) },

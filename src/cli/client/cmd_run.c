@@ -173,10 +173,10 @@ static void run_explain_image(const struct run_options *o, struct warren_error *
 	struct warren_error why = *err;
 
 	if (o->image_is_operand && !strpbrk(o->image, ":@/"))
-		(void)error_set(err, why.code,
-				"%.300s; '%.60s' was taken as IMAGE: to run a program of "
-				"this machine, use --image host",
-				why.msg, o->image);
+		(void)error_set(
+			err, why.code,
+			"%.300s; '%.60s' was interpreted as IMAGE: to run a program of this machine, use --image host",
+			why.msg, o->image);
 }
 
 static int run_main_words(struct client *c, const struct run_options *o, char **words,

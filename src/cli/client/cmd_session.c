@@ -40,7 +40,7 @@ static const struct opt open_table[] = {
 	{ NULL, OPT_WORKDIR("working directory (default: the sandbox's)", FIELD(workdir)) },
 	{ NULL, OPT_USER("user name, uid or uid:gid (default: the sandbox's)",
 		FIELD(user)) },
-	{ NULL, OPT_JSON("the session as one JSON object", FIELD(json)) },
+	{ NULL, OPT_JSON("print the session as one JSON object", FIELD(json)) },
 };
 
 static const struct opt run_table[] = {

@@ -15,7 +15,7 @@ struct show_options {
 };
 
 static const struct opt show_table[] = {
-	{ NULL, OPT_JSON("one JSON object; of several sandboxes, an array",
+	{ NULL, OPT_JSON("print one JSON object, or an array for several sandboxes",
 			 offsetof(struct show_options, json)) },
 };
 

@@ -149,7 +149,7 @@ int main(int argc, char **argv)
 		return complete_words(commands, argc - 1, argv + 1);
 	cmd = command_among(commands, argv[0], NULL);
 	if (!cmd) {
-		message_say(NULL, "this program is part of warren(1): call that instead");
+		message_say(NULL, "this program is part of warren(1): run that instead");
 		return STATUS_FAILED;
 	}
 	return cmd->run(argc, argv);

@@ -82,7 +82,7 @@ static int private_spawn(struct private_service *p, const struct private_options
 		argv[4] = mounts;
 	}
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return error_errno(err, errno, "make a connection");
+		return error_errno(err, errno, "create a connection");
 	p->life = ends[0];
 	theirs = ends[1];
 	p->pid = fork();

@@ -174,7 +174,7 @@ static int tar_start(bool child_writes, struct tar *ret, int *ret_fd,
 	int pair[2];
 
 	if (pipe2(pair, O_CLOEXEC) < 0)
-		return error_errno(err, errno, "make a pipe");
+		return error_errno(err, errno, "create a pipe");
 	(void)fcntl(pair[0], F_SETPIPE_SZ, 1 << 20);
 	ret->pid = fork();
 	if (ret->pid < 0) {

@@ -152,7 +152,7 @@ int theirs_pull(const char *kind, const char *image, bool missing,
 	if (r < 0)
 		return r;
 	if (pipe2(ends, O_CLOEXEC) < 0)
-		return error_errno(err, errno, "make a pipe");
+		return error_errno(err, errno, "create a pipe");
 	r = backend_images_start(program, argv, ends[1], &pid);
 	(void)close(ends[1]);
 	from = fdopen(ends[0], "r");

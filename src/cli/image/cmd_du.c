@@ -182,7 +182,7 @@ static int run_du(int argc, char **argv)
 const struct command image_du = {
 	.name = "image du",
 	.summary = "Show how much space images take, and how much they share.",
-	.about = "A layer counts with the size of its plain archive.\n",
+	.about = "The size of a layer is the size of its uncompressed archive.\n",
 	.opts = &du_opts,
 	.run = run_du,
 };

@@ -54,7 +54,7 @@ static int name_it(const struct store *s, const struct ref *name, struct loaded 
 	if (loaded->n != 1)
 		return error_set(
 			err, EINVAL,
-			"the archive holds %zu images, but one name was given; they "
+			"the archive contains %zu images, but one name was given; they "
 			"are stored without it",
 			loaded->n);
 	r = store_tag(s, name, loaded->id, err);

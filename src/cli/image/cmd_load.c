@@ -17,7 +17,7 @@ static const struct opt load_table[] = {
 	  .letter = 'i',
 	  .value = "FILE",
 	  .example = "image.tar",
-	  .help = "archive to read, as an option",
+	  .help = "archive to read, instead of FILE",
 	  .set = opt_text,
 	  .field = offsetof(struct load_options, input) },
 	{ OPT_MAX_SIZE(offsetof(struct load_options, max_size)) },
@@ -53,7 +53,7 @@ static int run_load(int argc, char **argv)
 	if (!command_operands(&image_load, argc, argv, &o, 0, 1, &operands, &status))
 		return status;
 	if (operands[0] && o.input) {
-		message_say(image_load.name, "one archive at a time (example: %s)",
+		message_say(image_load.name, "give only one archive (example: %s)",
 			    load_opts.example);
 		return STATUS_FAILED;
 	}

@@ -36,7 +36,7 @@ struct login_options {
 /* clang-format off */
 static const struct opt login_table[] = {
 	{ NULL, "username", 'u', "USER", "me",
-	  "name to log in with (default: ask for it)",
+	  "user name (default: ask for it)",
 	  opt_text, FIELD(user) },
 	{ NULL, "password-stdin", 0, NULL, NULL,
 	  "read the password or token from standard input",
@@ -86,10 +86,10 @@ static int login_registry(const char *text, struct ref *ret, struct warren_error
 		if (strcmp(host + n, paths[i]) == 0 &&
 		    ref_parse(name, ret, &ignored) == 0 && strcmp(ret->name, "x/x") == 0)
 			return 0;
-	return error_set(err, EINVAL,
-			 "'%.200s' is not a registry: write its host as it begins a "
-			 "reference (example: registry.lan:5000)",
-			 text);
+	return error_set(
+		err, EINVAL,
+		"'%.200s' is not a registry: give its host as in an image reference (example: registry.lan:5000)",
+		text);
 }
 
 /* ----------------------------------------------------------------- what is typed */
@@ -185,10 +185,10 @@ static int login_input(const struct login_options *o, char user[USER_MAX],
 				 "--password-stdin needs --username (example: %s)",
 				 image_login.opts->example);
 	if (!o->from_stdin && !isatty(STDIN_FILENO))
-		return error_set(err, ENOTTY,
-				 "stdin is not a terminal to ask for the password at: "
-				 "use --password-stdin (example: %s)",
-				 image_login.opts->example);
+		return error_set(
+			err, ENOTTY,
+			"cannot ask for the password, because stdin is not a terminal: use --password-stdin (example: %s)",
+			image_login.opts->example);
 	if (!o->user)
 		r = login_prompt("Username: ", false, user, USER_MAX);
 	else if (strlen(o->user) < USER_MAX)
@@ -229,9 +229,10 @@ static int login_check(const char *registry, const char *user, const char *secre
 	if (r == 0)
 		return 1;
 	if (r == 1)
-		message_say(image_login.name,
-			    "%s does not ask for a login, so the password is not checked",
-			    registry);
+		message_say(
+			image_login.name,
+			"%s does not require a login, so the password was not checked",
+			registry);
 	else if (!registry_unreachable(r))
 		return r;
 	else
@@ -311,7 +312,8 @@ static int image_cmd_logout(int argc, char **argv)
 		buf_puts(&out, "\n");
 	} else {
 		buf_printf(&out,
-			   r > 0 ? "Login for %s removed\n" : "No login for %s stored\n",
+			   r > 0 ? "Login for %s removed\n"
+				 : "There is no login for %s\n",
 			   ref.registry);
 	}
 	return image_end(&image_logout, r, &err, &out);

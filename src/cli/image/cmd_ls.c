@@ -29,7 +29,7 @@ static const struct opt ls_table[] = {
 	  .set = opt_flag,
 	  .field = offsetof(struct ls_options, digests) },
 	{ .name = "no-trunc",
-	  .help = "whole ids",
+	  .help = "do not truncate ids",
 	  .set = opt_flag,
 	  .field = offsetof(struct ls_options, whole) },
 	{ NULL, OPT_JSON("print all images as one JSON array",

@@ -19,7 +19,7 @@ struct prune_options {
 static const struct opt prune_table[] = {
 	{ .name = "all",
 	  .letter = 'a',
-	  .help = "remove all images that no sandbox runs from, named or not",
+	  .help = "remove all images that no sandbox uses, even with a name",
 	  .set = opt_flag,
 	  .field = offsetof(struct prune_options, all) },
 	{ NULL, OPT_JSON("print what was removed as one JSON object",

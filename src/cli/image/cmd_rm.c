@@ -106,10 +106,10 @@ static int remove_nameless(struct removal *rm, const char *text, char *id,
 	if (r == 0)
 		r = store_remove_image(rm->store, id);
 	if (r == -EBUSY) {
-		message_say(image_rm.name,
-			    "'%.200s' no longer has a name, but a sandbox runs from it: "
-			    "'warren image prune' removes the rest later",
-			    text);
+		message_say(
+			image_rm.name,
+			"'%.200s' no longer has a name, but a sandbox uses it: 'warren image prune' can remove it later",
+			text);
 		rm->left = true;
 		return 0;
 	}

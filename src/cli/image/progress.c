@@ -28,7 +28,7 @@ struct progress_layer {
 
 static const char *const state_names[] = {
 	[OCI_WAITING] = "waiting",     [OCI_DOWNLOADING] = "downloading",
-	[OCI_UNPACKING] = "unpacking", [OCI_PRESENT] = "already here",
+	[OCI_UNPACKING] = "unpacking", [OCI_PRESENT] = "already present",
 	[OCI_DONE] = "done",
 };
 

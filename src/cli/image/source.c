@@ -97,7 +97,7 @@ int source_max_size(void *field, const char *value, struct warren_error *err)
 	uint64_t *size = field;
 	int r = parse_size(value, size, err);
 
-	return r == 0 && *size == 0 ? error_set(err, EINVAL, "is nothing") : r;
+	return r == 0 && *size == 0 ? error_set(err, EINVAL, "is empty") : r;
 }
 
 static int image_source_bring(const struct source *from, struct loaded *loaded,

@@ -3,9 +3,9 @@
  * artifacts.c - read the files that a program leaves, as far as the request asks for them
  *
  * The walk opens each directory by its name in its parent, and a file by its name in its
- * directory, without following a link: a process that the program left running can
- * replace what it wants, and leads nowhere. Only regular files are read. Their number,
- * depth and bytes are bounded; what is left out for that is said.
+ * directory, without following links: a process that the program left running can replace
+ * files, but cannot lead the walk elsewhere. Only regular files are read. Their number,
+ * depth and size are limited; the result reports whether some were omitted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include "service/code/internal.h"
 
 #define CODE_READ_PIECE (256U << 10)
-#define CODE_COLLECT_MS 10000 /* for all of them */
+#define CODE_COLLECT_MS 10000 /* for all artifacts together */
 
 void code_collect_cancel(struct code_run *run)
 {
@@ -34,7 +34,7 @@ static const char *code_artifact_name(const char *path)
 	return strncmp(path, CODE_DIR "/", n) == 0 ? path + n : path;
 }
 
-/* A name that is not UTF-8 cannot be told in JSON. */
+/* A name that is not UTF-8 cannot be written in JSON. */
 static bool code_artifact_wanted(struct code_run *run, const char *name)
 {
 	int r = code_plan_wants(&run->plan, name);
@@ -71,7 +71,7 @@ static void code_artifact_drop(struct code_run *run)
 	run->result.artifacts_complete = false;
 }
 
-/* The next piece of the file that is open; it may have changed in the meantime. */
+/* Read the next piece of the open file, which may have changed in the meantime. */
 static void code_artifact_read(void *ctx)
 {
 	struct code_run *run = ctx;
@@ -113,7 +113,7 @@ static void code_artifact_on_open(void *ctx, struct files_answer *a,
 		run->fd = TAKE_FD(a->fd);
 	if (run->fd < 0 || fstat(run->fd, &st) < 0 || !S_ISREG(st.st_mode) ||
 	    (uint64_t)st.st_size > CODE_ARTIFACTS_BYTES - run->artifact_bytes) {
-		/* One that is gone by now was not left by the program. */
+		/* A file that is gone by now was not left by the program. */
 		bool gone = err && (err->code == ENOENT || err->code == ELOOP);
 		bool complete = run->result.artifacts_complete;
 
@@ -136,7 +136,7 @@ static enum walk_say code_artifact_on_entry(void *ctx, const struct walk_entry *
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	if (S_ISDIR(e->found->is.mode)) {
-		/* What is below cannot be told: it may match. */
+		/* Files below are not known: they may match. */
 		if (e->depth >= CODE_ARTIFACT_DEPTH || strlen(name) >= CODE_ARTIFACT_PATH)
 			run->result.artifacts_complete = false;
 		return strlen(name) >= CODE_ARTIFACT_PATH ? WALK_PAST : WALK_ON;
@@ -179,18 +179,18 @@ static void code_artifact_on_end(void *ctx, int r, const struct warren_error *er
 	code_finish(run);
 }
 
-/* What is below may match. */
+/* Files below it may match. */
 static void code_artifact_on_unread(void *ctx)
 {
 	((struct code_run *)ctx)->result.artifacts_complete = false;
 }
 
-/* What the program left running may hold this up, but not for long. */
+/* A process that the program left running may delay this, but only for a limited time. */
 static void code_collect_late(void *ctx)
 {
 	struct code_run *run = ctx;
 
-	/* The one that is being opened or read. */
+	/* Drop the file that is being opened or read. */
 	if (run->n_collected < run->result.n_artifacts)
 		code_artifact_drop(run);
 	run->walk = walk_free(run->walk);

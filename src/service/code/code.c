@@ -9,8 +9,8 @@
 #include "service/code/internal.h"
 #include "spec/spec.h"
 
-#define CODE_CREATE_MS    600000 /* its image may have to be pulled */
-#define CODE_ROOM_MS      2      /* between two tries to find room */
+#define CODE_CREATE_MS    600000 /* the image may have to be pulled */
+#define CODE_ROOM_MS      2      /* time between two tries to find room */
 #define CODE_ROOM_MAX_MS  5000
 #define CODE_ENFORCED_MAX 65536
 
@@ -22,7 +22,7 @@ struct code_ticket *code_ticket_new(struct code_run *run)
 	struct code_ticket *t = malloc(sizeof(*t));
 
 	if (!t) {
-		/* The run may be freed by the end of this call. */
+		/* This call may free the run. */
 		(void)error_errno(&err, ENOMEM, "run the program");
 		code_fail(run, &err);
 		return NULL;
@@ -68,7 +68,7 @@ static void code_delete_sandbox(const struct code_run *run)
 
 /* ---------------------------------------------------------------------- end */
 
-/* Nothing of it is under way any more. */
+/* Cancel everything that is in progress. */
 static void code_stop(struct code_run *run)
 {
 	sandbox_wait_cancel(&run->waiter);
@@ -112,7 +112,7 @@ void code_finish(struct code_run *run)
 {
 	if (run->done)
 		return;
-	/* What is cut is cut where a character ends. */
+	/* Truncate output only after a complete character. */
 	for (int i = 0; i < 2; i++) {
 		struct buf *b = &run->result.output[i];
 
@@ -184,7 +184,9 @@ struct code_run *code_abandon(struct code_run *run)
 
 /* -------------------------------------------------------------------- begin */
 
-/* The program alone comes with the exec, without a process that writes files. */
+/*
+ * The program is sent with the exec if it is the only file; then no process writes files.
+ */
 static bool code_brings_file(struct code_run *run, const struct sandbox *sandbox)
 {
 	const struct code_plan *p = &run->plan;
@@ -303,9 +305,9 @@ int code_create(struct service *s, struct code_plan *plan,
 }
 
 /*
- * Waiting for room. The sandbox of a run is deleted after its answer, and counts until it
- * is gone. So a client that makes one run after another could exceed a quota that it
- * keeps to, and the sandboxes of warm runs that give way are not gone at once either.
+ * Waiting for room. The sandbox of a run is deleted after its answer, and counts against
+ * the quota until then. So a client that makes one run after another could exceed its
+ * quota, and sandboxes of warm runs that are ended for it also need a moment.
  */
 static bool code_room_comes(const struct service *s, const char *owner)
 {
@@ -335,7 +337,7 @@ static void code_on_room(void *ctx)
 		code_fail(run, &err);
 }
 
-/* False: it cannot wait. */
+/* False: the run cannot wait. */
 static bool code_await_room(struct code_run *run, const struct code_sandbox *sandbox)
 {
 	if (!code_room_comes(run->service, sandbox->row->owner))

@@ -17,7 +17,7 @@
 #include "service/code/internal.h"
 
 #define CODE_PIECES_A_TURN 16
-#define CODE_BAD_OPTION    9 /* what node exits with if it does not know an option */
+#define CODE_BAD_OPTION    9 /* exit code of node for an unknown option */
 
 static char **code_step_argv(const struct code_run *run)
 {
@@ -44,7 +44,7 @@ void code_execute_cancel(struct code_run *run)
 
 /* ------------------------------------------------------------------ the end */
 
-/* The result so far: that of the last step. */
+/* Store the result of the last step. */
 static void code_step_fill(struct code_run *run, const struct warren_result *r)
 {
 	struct code_result *to = &run->result;
@@ -57,7 +57,7 @@ static void code_step_fill(struct code_run *run, const struct warren_result *r)
 		to->exit_code = CODE_EXIT_TIMEOUT;
 }
 
-/* To the client at once, or to the result. */
+/* Send output to the client at once, or store it in the result. */
 static bool code_step_deliver(struct code_run *run, int stream, const char *data,
 			      size_t n)
 {
@@ -73,14 +73,14 @@ static bool code_step_deliver(struct code_run *run, int stream, const char *data
 	if (kept->failed) {
 		struct warren_error err = WARREN_ERROR_INIT;
 
-		(void)error_errno(&err, ENOMEM, "keep the output");
+		(void)error_errno(&err, ENOMEM, "store the output");
 		code_fail(run, &err);
 		return false;
 	}
 	return true;
 }
 
-/* What the compiler wrote, for a client that reads along. */
+/* Send the compiler's output to a client that streams it. */
 static void code_step_show_compiler(struct code_run *run)
 {
 	for (int i = 0; run->on.output && i < 2; i++) {
@@ -102,7 +102,7 @@ static bool code_step_timed_out(struct code_run *run)
 	return code_step_deliver(run, 2, text, (size_t)n);
 }
 
-/* The compiler is not there, and this node is too old to do without it. */
+/* The compiler is missing, and this node is too old to run without it. */
 static bool code_step_too_old(const struct code_run *run, const struct warren_result *r)
 {
 	return run->step == CODE_RUNS_ALONE && r->exit_code == CODE_BAD_OPTION &&
@@ -158,7 +158,7 @@ static void code_step_over(struct code_run *run)
 	}
 	if (run->step == CODE_COMPILES)
 		code_step_show_compiler(run);
-	/* A failure has ended the run. */
+	/* Otherwise, a failure has ended the run. */
 	if (!r.timed_out || code_step_timed_out(run))
 		code_collect(run);
 }
@@ -188,7 +188,7 @@ static bool code_step_take(struct code_run *run, const struct warren_output *o,
 	return n == 0 || code_step_deliver(run, o->stream, data, n);
 }
 
-/* Some of the output, and whether there is more; the exec may be gone afterwards. */
+/* Read some output, and continue later if there is more; this may free the exec. */
 static void code_step_read(void *ctx)
 {
 	static char piece[65536];
@@ -215,7 +215,10 @@ static void code_step_read(void *ctx)
 			exec_hold_move(&run->holder, run->cursor);
 			continue;
 		}
-		/* What it left running may write on; that is not waited for. */
+		/*
+		 * Processes that it left running may continue to write; the run does not
+		 * wait for them.
+		 */
 		if (exec_row(run->exec)->ended) {
 			code_step_over(run);
 		} else if (exec_lost(run->exec)) {
@@ -254,7 +257,7 @@ static void code_feed(struct code_run *run)
 			  service_ignore, NULL);
 }
 
-/* The program is not there: another one may be, or the step is done without. */
+/* The program is missing: try another one, or skip the step. */
 static void code_step_without(struct code_run *run, const struct warren_error *err)
 {
 	const char *tools = code_step_argv(run)[0];
@@ -282,7 +285,7 @@ static void code_on_started(void *ctx, struct exec *exec, const struct warren_er
 	if (!run)
 		return;
 	if (!exec && !run->warm && (err->code == ENOENT || err->code == ENOTDIR)) {
-		/* The file is there: it is written before the program is looked up. */
+		/* The file exists: it is written before the program is looked up. */
 		run->brings = false;
 		code_step_without(run, err);
 		return;
@@ -319,7 +322,7 @@ static void code_on_started(void *ctx, struct exec *exec, const struct warren_er
 		code_write(run);
 }
 
-/* The time that the steps before have left. */
+/* The time that earlier steps have left. */
 static uint64_t code_step_time(const struct code_run *run)
 {
 	uint64_t spent = (clock_now() - run->begun) / 1000000;

@@ -31,10 +31,10 @@
 #include "proto/warden_proto.h"
 #include "service/code/internal.h"
 
-#define WARM_FILL_MS    2           /* after an answer, which goes out first */
-#define WARM_LOOK_MS    5           /* whether a young interpreter waits by now */
+#define WARM_FILL_MS    2           /* after an answer, which is sent first */
+#define WARM_LOOK_MS    5           /* until the next check of a new interpreter */
 #define WARM_TOTAL      32          /* of all tenants */
-#define WARM_CODE_MAX   (64U << 10) /* bytes of a program */
+#define WARM_CODE_MAX   (64U << 10) /* maximum size of a program */
 #define WARM_EXPIRES_MS (CODE_WARM_MS + 660000)
 
 static struct code_warm *service_warm(const struct service *s)
@@ -71,7 +71,7 @@ struct code_recipe *code_warm_recipe(struct service *s, const struct code_plan *
 
 /* --------------------------------------------------------------------- fill */
 
-/* It failed, or was not taken in time. */
+/* The warm run failed, or was not used in time. */
 static void warm_drop(struct code_run *run)
 {
 	struct code_warm *w = service_warm(run->service);
@@ -140,7 +140,10 @@ static bool warm_is_full(const struct code_warm *w, const struct code_recipe *r)
 	return same >= w->each || w->n >= WARM_TOTAL;
 }
 
-/* Takes @r. A failure harms no run: the next one starts its own interpreter. */
+/*
+ * Takes @r. A failure does not affect other runs: the next one starts its own
+ * interpreter.
+ */
 static void warm_create(struct service *s, struct code_recipe *r)
 {
 	const struct code_callbacks on = { .done = warm_on_failed };
@@ -236,7 +239,7 @@ static const char *warm_path(const struct code_run *run, char *out, size_t size)
 	return out;
 }
 
-/* From here on it can be taken. */
+/* From here on, it can be used. */
 static void warm_on_created(void *ctx, struct files_answer *a,
 			    const struct warren_error *err)
 {
@@ -271,7 +274,7 @@ static void warm_on_open(void *ctx, struct files_answer *a,
 	if (!err)
 		run->program = TAKE_FD(a->fd);
 	if (err && (err->code == ENXIO || err->code == ENOENT)) {
-		/* If it ended, that is noticed elsewhere. */
+		/* The end of the interpreter is noticed elsewhere. */
 		loop_timer_set(run->look, WARM_LOOK_MS);
 	} else if (err || fstat(run->program, &st) < 0 || !S_ISFIFO(st.st_mode)) {
 		warm_drop(run);
@@ -316,7 +319,7 @@ static void warm_handed_over(struct code_run *run)
 		exec_close_input(run->exec, service_ignore, NULL);
 	if (run->on.started)
 		run->on.started(run->ctx);
-	/* What it wrote, or its end, may have come before. */
+	/* Its output or its end may have arrived before. */
 	loop_defer(run->service->loop, &run->turn);
 }
 
@@ -334,7 +337,7 @@ static void warm_on_room(void *ctx, unsigned events UNUSED)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			break; /* it ended, and its result says how */
+			break; /* it ended, and its result has the reason */
 		run->handed += (size_t)n;
 	}
 	warm_handed_over(run);
@@ -352,7 +355,7 @@ void code_warm_hand_over(struct code_run *run)
 	}
 }
 
-/* It ended, or its time is up, before it had its program. */
+/* It ended, or timed out, before it got its program. */
 bool code_warm_ended(struct code_run *run)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

@@ -19,7 +19,7 @@ void code_write_cancel(struct code_run *run)
 		(void)close(TAKE_FD(run->fd));
 }
 
-/* A full disk or too little memory is the client's to mend, by other limits. */
+/* A full disk or a lack of memory is reported as the limit that the client can raise. */
 void code_write_fail(struct code_run *run, const struct warren_error *err)
 {
 	struct warren_error why = *err;
@@ -54,7 +54,10 @@ static void code_write_on_named(void *ctx, struct files_answer *a UNUSED,
 	code_write_next(run);
 }
 
-/* All of a file is written. Of a copy, the next request that names it says whether. */
+/*
+ * A file is written completely. If it is a copy, the next request with this name reports
+ * errors.
+ */
 static void code_write_end_file(struct code_run *run)
 {
 	char path[2048];

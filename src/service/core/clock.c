@@ -25,12 +25,12 @@
 #include "service/core/internal.h"
 
 #define META_CLOCK "clock"
-#define SET_MS     1000 /* the time of day was set if it is off by more */
+#define SET_MS     1000 /* a larger difference means that the system time was set */
 
 static struct {
 	char boot[64];
 	int64_t distance; /* to add to CLOCK_BOOTTIME, ms */
-	int64_t wall;     /* to add to that for the time of day */
+	int64_t wall;     /* to add to that for the system time */
 } service_clock;
 
 static int64_t clock_ms(clockid_t id)
@@ -55,7 +55,7 @@ int64_t service_wall(int64_t time)
 	return time + service_clock.wall;
 }
 
-/* From what a former process left; false: there is nothing that could be read. */
+/* Continue from the values of an earlier process; false: they cannot be read. */
 static bool clock_resume(const char *text, const char *boot)
 {
 	int64_t distance, last, wall, now = clock_ms(CLOCK_REALTIME);
@@ -69,7 +69,7 @@ static bool clock_resume(const char *text, const char *boot)
 	else
 		service_clock.distance =
 			last + (now > wall ? now - wall : 0) - clock_ms(CLOCK_BOOTTIME);
-	/* Of one boot it goes on, so this is of a boot id that says nothing. */
+	/* Within one boot, the clock never goes back, so the boot id is not reliable. */
 	if (service_time() < last)
 		service_clock.distance += last - service_time();
 	return true;

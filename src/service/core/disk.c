@@ -17,10 +17,10 @@
 #include "service/core/internal.h"
 
 #define DISK_FLOOR  (4ULL << 20)
-#define DISK_ENOUGH (6ULL << 20) /* to go on after it was full */
-#define SHORT_PART  10           /* of its size: with less left, nothing is forgotten */
+#define DISK_ENOUGH (6ULL << 20) /* free space at which the service continues */
+#define SHORT_PART  10           /* with less than this part free, keep all results */
 #define TURN_MS     250
-#define KEEP_TURNS  40 /* until the room that the store keeps is looked after */
+#define KEEP_TURNS  40 /* turns between two checks of the reserved space */
 
 static void disk_look(struct service *s)
 {
@@ -32,13 +32,13 @@ static void disk_look(struct service *s)
 	if (fstatvfs(s->journals, &fs) < 0 || fs.f_blocks == 0) {
 		if (s->output_by_disk && out->limit == 0)
 			out->limit = INT64_MAX;
-		return; /* unlimited, or not to be known */
+		return; /* unlimited, or unknown */
 	}
 	s->disk_left = (uint64_t)fs.f_bavail * fs.f_frsize;
 	s->disk_size = (uint64_t)fs.f_blocks * fs.f_frsize;
 	/*
-	 * What was free at the start says nothing after a start on a full disk. It never
-	 * shrinks: results that are there would be forgotten for new ones.
+	 * The free space at the start is meaningless if the disk was full then. The limit
+	 * never shrinks: otherwise, existing results would be deleted for new ones.
 	 */
 	half = (s->disk_left + out->used) / 2 + 1;
 	if (s->output_by_disk && out->limit < half)
@@ -47,7 +47,7 @@ static void disk_look(struct service *s)
 	if (was == s->disk_full)
 		return;
 	if (!s->disk_full)
-		s->disk_turn = 0; /* what was used of the reserve is had again */
+		s->disk_turn = 0; /* restore the part of the reserve that was used */
 	if (s->note)
 		s->note(s->note_ctx,
 			s->disk_full

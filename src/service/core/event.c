@@ -96,17 +96,14 @@ static struct event *event_slot(struct service *s, uint64_t id)
 	return &s->events[id % EVENTS_KEPT];
 }
 
-/* All that the store does not have yet; within a transaction. */
+/* Write all events that the database does not have yet; within a transaction. */
 static int insert_waiting(struct service *s, struct warren_error *err)
 {
 	int r = 0;
 
 	for (uint64_t id = s->stored_event + 1; r == 0 && id <= s->last_event; id++)
 		r = event_insert(s, event_slot(s, id), err);
-	/*
-	 * Some were dropped in between: what is before them is no part of the whole any
-	 * more.
-	 */
+	/* Some events were dropped, so those before the gap are no longer needed. */
 	if (r == 0 && s->dropped_event) {
 		r = db_prune_events(s->db, s->dropped_event, INT64_MIN, UINT32_MAX, err);
 		r = r < 0 ? r : 0;
@@ -131,7 +128,7 @@ int event_commit(struct event_tx *tx, struct warren_error *err)
 	struct service *s = tx->service;
 	int r;
 
-	/* Of an inner one the outer one writes them. */
+	/* The outer transaction writes the events of an inner one. */
 	if (s->event_depth > 1) {
 		r = db_commit(&tx->tx, err);
 		if (r < 0)
@@ -180,7 +177,7 @@ static int event_flush(struct service *s)
 	return r;
 }
 
-/* In the place of the oldest. */
+/* Replace the oldest one. */
 static struct event *event_add(struct service *s, enum event_type type)
 {
 	struct event *e = event_slot(s, s->last_event + 1);
@@ -194,7 +191,7 @@ static struct event *event_add(struct service *s, enum event_type type)
 	return e;
 }
 
-/* In a transaction it is written with the rest of it. */
+/* Within a transaction, the event is written at its end. */
 static void event_added(struct service *s)
 {
 	if (s->event_depth == 0)
@@ -302,7 +299,7 @@ int event_emit_ends(struct sandbox *sandbox, const char *why, struct warren_erro
 
 /* --------------------------------------------------------------------- keeping */
 
-/* How many were forgotten, at most PRUNE_ROWS. */
+/* Return how many were deleted, at most PRUNE_ROWS. */
 static int event_prune(struct service *s)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -334,7 +331,7 @@ int event_open(struct service *s, struct warren_error *err)
 	if (r == 0) {
 		r = loop_timer_new(s->loop, event_on_timer, s, &s->event_timer);
 		if (r < 0)
-			return error_errno(err, -r, "make a timer");
+			return error_errno(err, -r, "create a timer");
 		loop_timer_set(s->event_timer, 0);
 	}
 	return r;
@@ -360,7 +357,7 @@ static void copy_text(char *to, size_t size, const char *from)
 	(void)snprintf(to, size, "%s", from ? from : "");
 }
 
-/* 1: that was one. */
+/* Return 1: there was a row. */
 static int take_row(void *ctx, const struct event_row *row)
 {
 	struct event *e = ctx;

@@ -14,11 +14,11 @@
 
 struct fair_quota_holder {
 	struct fair_quota_holder *next;
-	uint64_t held; /* never 0: who holds none is not listed */
+	uint64_t held; /* never 0: tenants that hold nothing are not listed */
 	char tenant[];
 };
 
-/* Where it is linked, or would be. */
+/* The place where the tenant is or would be linked. */
 static struct fair_quota_holder **fair_quota_find(struct fair_quota *s,
 						  const char *tenant)
 {
@@ -46,7 +46,10 @@ static uint64_t weight_of(const struct fair_quota *s)
 	return s->weight ? s->weight : 1;
 }
 
-/* Would who holds @held still have less than others can, with the last of @n more? */
+/*
+ * Would a tenant that holds @held, and gets @n more, still hold less than what others can
+ * get?
+ */
 static bool fair_quota_has_room(const struct fair_quota *s, uint64_t held, uint64_t n)
 {
 	return n <= free_of(s) && held + n - 1 < weight_of(s) * (free_of(s) - (n - 1));
@@ -135,6 +138,6 @@ void fair_quota_look(const struct fair_quota *s, const char *tenant, uint64_t *r
 	uint64_t w = weight_of(s);
 
 	*ret_used = held_by(s, tenant);
-	/* The least that is not below its weight times what is free then. */
+	/* The smallest value that is not below its weight times the free rest. */
 	*ret_maximum = ((*ret_used + free_of(s)) * w + w) / (w + 1);
 }

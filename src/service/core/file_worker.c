@@ -24,19 +24,19 @@
 #include "base/list.h"
 #include "service/core/internal.h"
 
-#define TURN_NS     2000000ULL /* for the messages of a worker in one turn of the loop */
-#define FLIGHT_MAX  4          /* of answers of 16 kB, into buffers of some 200 kB */
+#define TURN_NS     2000000ULL /* for messages of a worker in one turn */
+#define FLIGHT_MAX  4          /* answers of 16 kB fit into buffers of about 200 kB */
 #define WORKERS_MAX 4
-#define WORKER_MS   30000 /* for a worker to answer; it takes microseconds */
-#define HELD_MS     2     /* that a request waits before there is another worker */
-#define IDLE_MS     10000 /* that a worker has nothing to do before it ends */
+#define WORKER_MS   30000 /* time for a worker to answer */
+#define HELD_MS     2     /* time that a request waits before another worker is started */
+#define IDLE_MS     10000 /* idle time after which a worker ends */
 #define LOOK_MS     1000
 
 struct file_ask {
 	struct file_ask *next;
 	const void *order;
 	uint32_t seq;
-	uint64_t since; /* ms of the loop's clock: when it came into the queue */
+	uint64_t since; /* when it was queued, in ms of the loop's clock */
 	struct init_request q;
 	file_answer_fn fn;
 	void *ctx;
@@ -44,28 +44,27 @@ struct file_ask {
 
 struct file_worker {
 	struct file_worker *next;
-	struct file_queue *queue; /* NULL: it is over */
+	struct file_queue *queue; /* NULL: it has ended */
 	int conn;
 	struct loop_watch *watch;
 	struct fair_quota_lease lease;
 	uint32_t seq;
-	struct file_ask *asks, **tail; /* that have no answer, the oldest first */
+	struct file_ask *asks, **tail; /* requests without an answer, oldest first */
 	unsigned flight;
-	uint64_t since; /* of the oldest, or of the last answer */
-	bool hearing;   /* on_worker() is on the stack */
+	uint64_t since; /* time of the oldest request, or of the last answer */
+	bool hearing;   /* on_worker() is running */
 };
 
 struct file_queue {
 	struct sandbox *sandbox;
-	struct file_ask *asks, **tail; /* that wait for their turn */
+	struct file_ask *asks, **tail; /* requests that wait for their turn */
 	struct file_worker *workers;
 	unsigned n_workers;
-	unsigned flight;      /* at an init or shim that is asked itself */
-	bool starting;        /* one more worker */
-	uint64_t short_since; /* that one more would have something to do; 0: it would not
-			       */
+	unsigned flight; /* requests in progress at an init or shim without workers */
+	bool starting;   /* one more worker */
+	uint64_t short_since; /* when a worker was missing; 0: none is */
 	struct loop_timer *timer;
-	uint64_t look_at; /* when it comes; 0: it does not */
+	uint64_t look_at; /* time of the next check; 0: none */
 };
 
 static void queue_turn(struct file_queue *q);
@@ -93,7 +92,7 @@ static void ask_end(struct file_ask *a, struct init_reply *answer,
 	free(a);
 }
 
-/* Who wait for their turn hear @why. */
+/* Fail all waiting requests with @why. */
 static void queue_fail(struct file_queue *q, const struct warren_error *why)
 {
 	struct file_ask *asks = q->asks;
@@ -110,7 +109,7 @@ static void queue_fail(struct file_queue *q, const struct warren_error *why)
 
 /* -------------------------------------------------------------------- workers */
 
-/* It ends with its connection. Those that it has not answered hear @why. */
+/* It ends with its connection. Its unanswered requests fail with @why. */
 static void worker_close(struct file_worker *w, const struct warren_error *why)
 {
 	struct file_queue *q = w->queue;
@@ -132,7 +131,7 @@ static void worker_close(struct file_worker *w, const struct warren_error *why)
 	}
 }
 
-/* Its last word, which init wrote. */
+/* The last message, which init wrote, says that the worker died. */
 static void worker_died(struct file_worker *w, int code)
 {
 	struct file_queue *q = w->queue;
@@ -141,7 +140,7 @@ static void worker_died(struct file_worker *w, int code)
 	if (code == ENOMEM)
 		(void)error_set(
 			&why, ENOBUFS,
-			"the sandbox has not enough memory for it (limit: memory)");
+			"the sandbox does not have enough memory (limit: memory)");
 	else if (code == EOWNERDEAD)
 		(void)error_set(&why, EAGAIN,
 				"the process that works on the sandbox's files was "
@@ -153,7 +152,7 @@ static void worker_died(struct file_worker *w, int code)
 	queue_turn(q);
 }
 
-/* 1: it is over; -EPROTO: nothing that a worker says. */
+/* 1: the worker has ended; -EPROTO: an invalid message. */
 static int worker_hear(struct file_worker *w, struct init_reply *a)
 {
 	struct file_queue *q = w->queue;
@@ -259,7 +258,7 @@ static void file_worker_on_started(void *ctx, struct init_reply *a,
 				"start a process for the sandbox's files");
 	else
 		r = worker_new(q, conn, &err);
-	/* With others there is hope. */
+	/* Other workers can still do the waiting requests. */
 	if ((failure || r < 0) && q->n_workers == 0)
 		queue_fail(q, &err);
 	else
@@ -283,8 +282,8 @@ static void files_file_worker_start(struct file_queue *q)
 /* ---------------------------------------------------------------- taking turns */
 
 /*
- * Choose a worker: the one that does the requests before this, or an idle one. *@ret_any:
- * any worker may do it.
+ * Choose a worker: the one that has the earlier requests of the same order, or an idle
+ * one. *@ret_any: any worker may do it.
  */
 static struct file_worker *worker_for(struct file_queue *q, const struct file_ask *a,
 				      bool others_wait, bool *ret_any)
@@ -307,13 +306,13 @@ static void worker_send(struct file_worker *w, struct file_ask *a)
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	if (++w->seq == 0)
-		w->seq = 1; /* 0 is for what answers nothing */
+		w->seq = 1; /* 0 is for messages that are not answers */
 	a->seq = w->seq;
 	if (w->flight == 0)
 		w->since = queue_now(w->queue);
 	/*
-	 * What was not sent has no answer: its end is that of the connection, which comes
-	 * next.
+	 * A request that was not sent gets no answer: the connection is shut down, and
+	 * its end reports the failure.
 	 */
 	if (init_request_send(&a->q, w->conn, a->seq, &err) < 0)
 		(void)shutdown(w->conn, SHUT_RDWR);
@@ -360,7 +359,7 @@ static void on_line_answer(void *ctx, struct init_reply *answer,
 	queue_turn(q);
 }
 
-/* Those that wait, as far as there is room. */
+/* Send waiting requests while there is room. */
 static void turn_line(struct file_queue *q)
 {
 	while (q->asks && q->flight < FLIGHT_MAX) {
@@ -368,7 +367,7 @@ static void turn_line(struct file_queue *q)
 		struct warren_error err = WARREN_ERROR_INIT;
 
 		q->flight++;
-		a->order = q; /* all are of one */
+		a->order = q; /* all requests belong to one order */
 		if (init_conn_ask(q->sandbox, &a->q, on_line_answer, a, &err) < 0) {
 			q->flight--;
 			ask_end(a, NULL, &err);
@@ -399,7 +398,10 @@ void file_queue_turn(struct sandbox *sandbox)
 
 /* ---------------------------------------------------------------------- time */
 
-/* Held up for too long: its requests fail, and it ends when it is let go. */
+/*
+ * Fail the requests of a worker that was blocked for too long; it ends when it is no
+ * longer blocked.
+ */
 static void workers_check_due(struct file_queue *q)
 {
 	struct warren_error why = WARREN_ERROR_INIT;
@@ -415,7 +417,7 @@ static void workers_check_due(struct file_queue *q)
 			continue;
 		if (w->flight == 0 || q->sandbox->row.state != SANDBOX_PAUSED) {
 			worker_close(w, &why);
-			next = q->workers; /* whatever they did who heard of it */
+			next = q->workers; /* callbacks may have changed the list */
 		}
 	}
 }
@@ -428,7 +430,7 @@ static void file_worker_on_look(void *ctx)
 
 	q->look_at = 0;
 	workers_check_due(q);
-	/* All are held up, and nothing has become of it for as long. */
+	/* All workers are blocked, and no request made progress for this time. */
 	if (q->asks && now >= q->asks->since + WORKER_MS &&
 	    q->sandbox->row.state != SANDBOX_PAUSED) {
 		(void)error_set(&why, ETIMEDOUT,

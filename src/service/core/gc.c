@@ -37,7 +37,7 @@ static int take_stray(void *ctx, const struct sandbox_row *row)
 	return 0;
 }
 
-/* Sandboxes of their own again; the rest of the round sees to them. */
+/* Load the sandboxes that are not in the table; the rest of the round handles them. */
 static int adopt_strays(struct service *s)
 {
 	struct strays all = { .service = s };
@@ -61,7 +61,7 @@ static int adopt_strays(struct service *s)
 	return r < 0 || all.n == STRAYS_MAX ? -EAGAIN : 0;
 }
 
-/* 0: it needs nothing; 1: it was seen to; -errno: another time. */
+/* 0: nothing to do; 1: handled; -errno: try again later. */
 static int put_right(struct sandbox *sandbox)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -94,7 +94,8 @@ static void gc_on_timer(void *ctx)
 	ROOMS_CALL(s, gc, s);
 
 	/*
-	 * What is destroyed at once is gone from the table: the next one is known before.
+	 * A sandbox that is destroyed at once leaves the table, so get the next one
+	 * first.
 	 */
 	for (size_t i = 0; i < SANDBOX_BUCKETS; i++) {
 		struct sandbox *next;
@@ -122,7 +123,7 @@ void tidy_close(struct service *s)
 
 void service_untidy(struct service *s)
 {
-	/* What fails again and again must not put it off. */
+	/* Repeated failures must not postpone it. */
 	if (s->closing || s->untidy)
 		return;
 	s->untidy = true;

@@ -31,14 +31,14 @@
 
 struct job {
 	struct service *service;
-	int fd; /* -1: it is not started yet */
+	int fd; /* -1: not started yet */
 	bool cancelled;
 	struct loop_watch *watch;
 	struct buf line, result;
-	bool ended; /* its last line came */
+	bool ended; /* the last line was received */
 	struct warren_error err;
 	void (*layer)(void *ctx, json_t *layer); /* NULL: there are none */
-	void (*turn)(void *ctx);                 /* after some of them; NULL */
+	void (*turn)(void *ctx); /* called after some of them; NULL: none */
 	void (*done)(void *ctx, const struct buf *result, const struct warren_error *err);
 	void *ctx;
 };
@@ -68,7 +68,7 @@ static void take_end(struct job *job, json_t *line)
 	int code = (int)json_integer_value(json_object_get(line, "errno"));
 
 	job->ended = true;
-	/* For the administrator, and not for who asked. */
+	/* This detail is for the administrator, not for the client. */
 	if (detail && job->service->note)
 		job->service->note(job->service->note_ctx, detail);
 	if (json_integer_value(json_object_get(line, "status")) != 0)
@@ -185,14 +185,14 @@ static void job_cancel(struct job *job)
 	if (job->watch)
 		image_job_free(job);
 	else
-		job->cancelled = true; /* its pipe is on its way to us */
+		job->cancelled = true; /* its pipe has not arrived yet */
 }
 
 /* --------------------------------------------------------------------- asking */
 
 struct asking {
 	struct service *service;
-	char *removed; /* what was to be removed; NULL: it was another question */
+	char *removed; /* the image to remove; NULL: another request */
 	void (*done)(void *ctx, int r, const char *json, size_t size,
 		     const struct warren_error *err);
 	void *ctx;
@@ -252,7 +252,7 @@ struct pull {
 	struct service *service;
 	char *backend;        /* "": our store */
 	char *ref, *platform; /* platform "": this machine's */
-	char *tenant;         /* whose turn it takes */
+	char *tenant;         /* the tenant whose turn it uses */
 	unsigned flags;
 	struct job *job; /* NULL: it waits for its turn */
 	struct image_waiter *waiters;
@@ -263,7 +263,7 @@ struct pull {
 
 static void start_next(struct service *s);
 
-/* What went wrong, in the words of image_pull(). */
+/* Map an error to those that image_pull() documents. */
 static int image_meaning(int code)
 {
 	static const int kept[] = { EINVAL, E2BIG,  ENAMETOOLONG, ENOSPC,
@@ -292,7 +292,7 @@ static void tell_all(struct pull *p, const struct buf *found,
 	struct service *s = p->service;
 	struct image_waiter *waiters = TAKE_PTR(p->waiters), *w;
 
-	/* Who comes from now on begins anew. */
+	/* Later requests start a new pull. */
 	pull_free(p);
 	for (w = waiters; w; w = w->next)
 		w->pull = NULL;
@@ -404,7 +404,7 @@ static void start_next(struct service *s)
 
 	for (struct pull *p = s->pulls; p; p = p->next) {
 		if (!p->job && has_turn(s, p->tenant) && image_start(p, &err) < 0) {
-			tell_all(p, NULL, &err); /* which comes here again */
+			tell_all(p, NULL, &err); /* this function is called again */
 			return;
 		}
 	}
@@ -417,7 +417,8 @@ static struct pull *image_join(struct service *s, const char *backend, const cha
 	for (struct pull *p = s->pulls; p; p = p->next) {
 		(*ret_n)++;
 		/*
-		 * Who wants the registry to be asked is not served by who may not ask it.
+		 * A request that must contact the registry cannot share a pull that may
+		 * not.
 		 */
 		if (strcmp(p->backend, backend) == 0 && strcmp(p->ref, ref) == 0 &&
 		    strcmp(p->platform, platform) == 0 &&
@@ -457,7 +458,7 @@ static size_t image_count_of(const struct service *s, const char *tenant)
 	return n;
 }
 
-/* One that waits behind others of another tenant's is its new waiter's from now on. */
+/* A pull that waits for a turn of another tenant now uses a turn of its new waiter. */
 static void image_take_over(struct pull *p, const char *tenant)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -467,7 +468,7 @@ static void image_take_over(struct pull *p, const char *tenant)
 		return;
 	free(p->tenant);
 	p->tenant = copy;
-	/* What fails here is tried again when the next one ends. */
+	/* If this fails, it is tried again when the next pull ends. */
 	if (has_turn(p->service, tenant))
 		(void)image_start(p, &ignored);
 }

@@ -38,7 +38,7 @@ static void init_conn_delist(struct sandbox *sandbox)
 	sandbox->asking = false;
 }
 
-/* The oldest request of a sandbox is its first. */
+/* The first request of a sandbox is the oldest. */
 void init_conn_check_due(struct service *s)
 {
 	struct sandbox *next;
@@ -70,7 +70,9 @@ static struct init_conn_ask *init_conn_take_ask(struct sandbox *sandbox, uint32_
 	return a;
 }
 
-/* What is still worked on has more time; it is the last of those that wait now. */
+/*
+ * A request that is still being worked on gets more time; move it to the end of the list.
+ */
 static int put_off(struct sandbox *sandbox, uint32_t seq)
 {
 	bool shim = strcmp(sandbox->row.backend, WIRE_NATIVE) != 0;
@@ -97,8 +99,8 @@ static bool init_conn_exited(struct sandbox *sandbox, const struct proto_exited 
 }
 
 /*
- * 0, or -EPROTO when it is nothing that an init says here. Another error is its last
- * word, which answers nothing.
+ * Return 0, or -EPROTO for an invalid message. Another error is its last message, which
+ * is not an answer.
  */
 static int init_conn_hear(struct sandbox *sandbox, struct init_reply *a,
 			  struct warren_error *ret_last)
@@ -118,12 +120,12 @@ static int init_conn_hear(struct sandbox *sandbox, struct init_reply *a,
 	if (a->m.h.type == PROTO_REPLY && a->m.h.seq == 0 && a->m.why[0] &&
 	    reply_code(&a->m.reply) > 0 && reply_code(&a->m.reply) != EPROTO)
 		return error_set(ret_last, reply_code(&a->m.reply), "%s", a->m.why);
-	/* It has as many connections as it can: those of others end. */
+	/* It has its maximum number of connections: wait until others end. */
 	if (a->m.h.type == PROTO_REPLY && a->m.h.seq == 0 &&
 	    reply_code(&a->m.reply) == EBUSY)
 		return error_set(ret_last, EPIPE,
 				 "the sandbox's init has no free connection");
-	/* No answer yet, but a sign of life. */
+	/* This is not an answer yet, but shows that the request is in progress. */
 	if (a->m.h.type == PROTO_REPLY && reply_code(&a->m.reply) == EINPROGRESS)
 		return put_off(sandbox, a->m.h.seq);
 	ask = init_conn_take_ask(sandbox, a->m.h.seq);
@@ -178,7 +180,7 @@ int init_conn_refuse(const struct sandbox *sandbox, struct warren_error *err)
 	return error_set(err, ESTALE, "the sandbox is not running");
 }
 
-/* Why a request could not be sent, in words for who asked. */
+/* Explain to the client why a request could not be sent. */
 static int init_conn_unsent(int r, struct warren_error *err)
 {
 	if (r == -EAGAIN)
@@ -205,7 +207,7 @@ int init_conn_ask(struct sandbox *sandbox, const struct init_request *q,
 	if (!a)
 		return error_errno(err, ENOMEM, "send a request to the sandbox's init");
 	if (++sandbox->seq == 0)
-		sandbox->seq = 1; /* 0 is for what answers nothing */
+		sandbox->seq = 1; /* 0 is for messages that are not answers */
 	*a = (struct init_conn_ask){ .seq = sandbox->seq,
 				     .due = loop_now(sandbox->service->loop) + ANSWER_MS,
 				     .last = loop_now(sandbox->service->loop) + LONG_MS,

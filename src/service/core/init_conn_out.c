@@ -61,7 +61,7 @@ void init_conn_flush(struct sandbox *sandbox)
 		r = fd_send_now(sandbox->conn, o->data, o->size, o->fds, o->n_fds);
 		if (fd_may_send_again(r))
 			break;
-		/* If the connection has ended, that is read from it next. */
+		/* If the connection has ended, the next read reports it. */
 		init_conn_out_free(init_conn_out_take(sandbox));
 	}
 	if (sandbox->watch)
@@ -119,7 +119,7 @@ int init_conn_send(struct sandbox *sandbox, const void *data, size_t size, const
 	if (!fd_may_send_again(r))
 		return r;
 	r = init_conn_out_put(sandbox, data, size, fds, n_fds);
-	/* The first of those that wait finds out for what. */
+	/* The first waiting request tries to send. */
 	if (r == 0 && sandbox->out_n == 1)
 		init_conn_flush(sandbox);
 	return r;

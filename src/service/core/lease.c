@@ -17,7 +17,7 @@
 
 static const struct {
 	const char *name;   /* of the quota, in errors */
-	const char *remedy; /* what the tenant can do */
+	const char *remedy; /* what the tenant can do about it */
 } leases[] = {
 	[LEASE_DESCRIPTORS] = { "open files of the service",
 				"end some execs, sessions or sandboxes" },

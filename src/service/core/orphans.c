@@ -26,7 +26,7 @@
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
 
-#define LOOK_MS 60000 /* between two looks, if nothing has failed */
+#define LOOK_MS 60000 /* between two checks, if nothing has failed */
 
 struct orphans_op {
 	struct orphans_op *next;
@@ -51,7 +51,7 @@ static void orphans_again(struct service *s)
 
 void orphans_look_soon(struct service *s)
 {
-	/* Creations that fail again and again must not put it off. */
+	/* Repeated failed creations must not postpone it. */
 	if (s->closing || s->orphans_soon)
 		return;
 	s->orphans_soon = true;
@@ -85,7 +85,7 @@ static bool orphans_has(struct service *s, const char *id)
 {
 	const struct sandbox *sandbox = sandbox_find(s, NULL, id);
 
-	/* What is under way ends it, or reports that it could not. */
+	/* The operation in progress ends the sandbox, or reports that it could not. */
 	return !sandbox || (sandbox->row.state == SANDBOX_FAILED && !sandbox->moving &&
 			    !sandbox->jobs);
 }

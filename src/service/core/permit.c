@@ -30,7 +30,7 @@ int permit_check(struct service *s, const struct permit *p, struct warren_error 
 		return error_set(err, EKEYEXPIRED,
 				 "the token of this request expired while the request "
 				 "waited, and nothing was done");
-	/* A token that cannot be looked up does not count as good. */
+	/* A token that cannot be looked up is treated as invalid. */
 	if (db_check_token(s->db, p->token, &why) < 0)
 		return error_set(err, EKEYREVOKED,
 				 "the token of this request was revoked while the "

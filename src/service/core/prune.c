@@ -10,13 +10,13 @@
 #include "service/core/internal.h"
 
 #define DAY_MS        (INT64_C(24) * 3600 * 1000)
-#define REQUESTS_KEPT 100000 /* idempotency keys of one tenant */
+#define REQUESTS_KEPT 100000 /* maximum number of idempotency keys of one tenant */
 #define AT_ONCE       256    /* rows in one turn of the loop */
 #define PRUNE_MS      60000
 
 /*
- * Each deletes at most AT_ONCE, and returns how many, or more to be called again; or
- * -errno.
+ * Each function deletes at most AT_ONCE rows, and returns their number (more: call it
+ * again) or -errno.
  */
 static int prune_tokens(struct service *s, struct warren_error *err)
 {
@@ -28,7 +28,7 @@ static int prune_requests(struct service *s, struct warren_error *err)
 	return db_prune_requests(s->db, service_time() - DAY_MS, AT_ONCE, err);
 }
 
-/* One tenant after the other, a turn for each. */
+/* One tenant in each turn. */
 static int limit_requests(struct service *s, struct warren_error *err)
 {
 	char next[DB_NAME_MAX + 1];
@@ -68,7 +68,7 @@ static void prune_on_timer(void *ctx)
 	survive(s, r);
 	if (r < AT_ONCE)
 		s->prune_step = (s->prune_step + 1) % ARRAY_SIZE(steps);
-	/* A store that cannot be written to now is tried again with the next round. */
+	/* If the database cannot be written to now, the next round tries again. */
 	loop_timer_set(s->prune_timer, r >= AT_ONCE || s->prune_step != 0 ? 1 : PRUNE_MS);
 }
 

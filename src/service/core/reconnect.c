@@ -17,10 +17,10 @@
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
 
-#define UNWELCOME   6U  /* connections in a row that end before init has said a word */
-#define BREAKS_MAX  32U /* within BREAKS_MS: such an init does more harm than good */
+#define UNWELCOME   6U  /* connections in a row that end before init sends a message */
+#define BREAKS_MAX  32U /* within BREAKS_MS: such an init is ended */
 #define BREAKS_MS   60000U
-#define DEAF_MS     5000U /* its socket is full, and it does not accept */
+#define DEAF_MS     5000U /* the socket is full, because init does not accept */
 #define BACKOFF_MAX 1000U /* ms */
 
 void reconnect_sandbox_gone(struct sandbox *sandbox)
@@ -103,7 +103,7 @@ static void on_reconnect_timer(void *ctx)
 	sandbox_reconnect_in_turn(ctx);
 }
 
-/* Another try, the later the more there have been. */
+/* Try again, after a time that grows with the number of tries. */
 static void reconnect_later(struct sandbox *sandbox)
 {
 	unsigned n = sandbox->breaks + sandbox->tries;
@@ -112,13 +112,13 @@ static void reconnect_later(struct sandbox *sandbox)
 	if (!sandbox->reconnect_timer &&
 	    loop_timer_new(sandbox->service->loop, on_reconnect_timer, sandbox,
 			   &sandbox->reconnect_timer) < 0) {
-		service_untidy(sandbox->service); /* which looks for such sandboxes */
+		service_untidy(sandbox->service); /* gc.c looks for such sandboxes */
 		return;
 	}
 	loop_timer_set(sandbox->reconnect_timer, ms < BACKOFF_MAX ? ms : BACKOFF_MAX);
 }
 
-/* It has an init that lives, and does not keep a connection. */
+/* Its init is alive, but does not keep a connection. */
 static bool is_hopeless(const struct sandbox *sandbox)
 {
 	return sandbox->unwelcome > UNWELCOME || sandbox->breaks > BREAKS_MAX;

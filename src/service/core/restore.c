@@ -24,7 +24,7 @@
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
 
-#define READY_MS 1000 /* those that are late are not waited for any longer */
+#define READY_MS 1000 /* the service does not wait longer for slow sandboxes */
 
 struct restoring {
 	struct service *service;
@@ -33,10 +33,10 @@ struct restoring {
 	size_t left; /* things under way */
 	bool told;   /* done() was called */
 	struct loop_task task;
-	struct loop_timer *timer; /* until it is called in any case */
+	struct loop_timer *timer; /* time after which it is called in any case */
 };
 
-/* One sandbox on its way. */
+/* One sandbox that is being restored. */
 struct finding {
 	struct restoring *all;
 	char id[ID_LEN + 1];
@@ -135,7 +135,7 @@ int sandbox_take_up(struct sandbox *sandbox, const char *data, size_t size, int 
 		ROOMS_CALL(s, restore, sandbox);
 		sandbox->loaded = true;
 	}
-	/* A store that cannot be written to is no reason to end it. */
+	/* The sandbox does not end if the database cannot be written to. */
 	survive(s, restore_pause(sandbox, err));
 	sandbox_arm(sandbox);
 	restore_connected(sandbox, done, ctx);
@@ -172,7 +172,7 @@ static void restore_sandbox(struct restoring *all, struct sandbox *sandbox)
 	    sandbox_move(sandbox, SANDBOX_DELETING, NULL, &ignored) < 0)
 		return;
 	if (sandbox->row.state == SANDBOX_DELETING) {
-		/* No one is kept waiting for what another program may take long for. */
+		/* The start does not wait for a backend whose program may be slow. */
 		bool wait = strcmp(sandbox->row.backend, WIRE_NATIVE) == 0;
 
 		all->left += wait;
@@ -190,7 +190,7 @@ static void restore_sandbox(struct restoring *all, struct sandbox *sandbox)
 	f->all = all;
 	(void)memcpy(f->id, sandbox->row.id, sizeof(f->id));
 	all->left++;
-	sandbox->moving = true; /* what is asked of it waits */
+	sandbox->moving = true; /* requests for it wait */
 	sandbox_reconnect(sandbox, on_found, f);
 }
 
@@ -199,7 +199,7 @@ struct ids {
 	char (*id)[ID_LEN + 1];
 };
 
-/* The store is not asked from within its own walk: ids first. */
+/* The database cannot be queried during its own walk, so collect the ids first. */
 static int take_sandbox(void *ctx, const struct sandbox_row *row)
 {
 	struct ids *ids = ctx;
@@ -221,10 +221,13 @@ static void restore_on_orphans(void *ctx, int r UNUSED,
 	one_done(ctx);
 }
 
-/* What is alive and has no row was never acknowledged, or failed beyond recovery. */
+/*
+ * A live sandbox without a row was never acknowledged, or failed and could not be
+ * recovered.
+ */
 static int restore_orphans(struct restoring *all, const char *backend)
 {
-	/* No one is kept waiting for what another program may take long for. */
+	/* The start does not wait for a backend whose program may be slow. */
 	bool wait = strcmp(backend, WIRE_NATIVE) == 0;
 	int r = orphans_destroy(all->service, backend,
 				wait ? restore_on_orphans : service_ignore, all);
@@ -243,7 +246,7 @@ static int load_sandboxes(struct restoring *all, struct warren_error *err)
 		return r;
 	ids.id = calloc(ids.max + 1, sizeof(*ids.id));
 	if (!ids.id)
-		return error_errno(err, ENOMEM, "find the sandboxes again");
+		return error_errno(err, ENOMEM, "restore the sandboxes");
 	r = db_each_sandbox(s->db, take_sandbox, &ids, err);
 	for (size_t i = 0; r == 0 && i < ids.n; i++) {
 		struct sandbox_row row = { 0 };
@@ -252,7 +255,7 @@ static int load_sandboxes(struct restoring *all, struct warren_error *err)
 		(void)memcpy(row.id, ids.id[i], sizeof(row.id));
 		sandbox = sandbox_new(s, &row);
 		if (!sandbox) {
-			r = error_errno(err, ENOMEM, "find the sandboxes again");
+			r = error_errno(err, ENOMEM, "restore the sandboxes");
 			continue;
 		}
 		lease_force(s, LEASE_DESCRIPTORS, sandbox->row.owner, 1,
@@ -270,7 +273,7 @@ int service_restore(struct service *s, service_done_fn done, void *ctx,
 	int r;
 
 	if (!all)
-		return error_errno(err, ENOMEM, "find the sandboxes again");
+		return error_errno(err, ENOMEM, "restore the sandboxes");
 	*all = (struct restoring){ .service = s,
 				   .done = done,
 				   .ctx = ctx,
@@ -280,7 +283,7 @@ int service_restore(struct service *s, service_done_fn done, void *ctx,
 	r = loop_timer_new(s->loop, restore_tell, all, &all->timer);
 	if (r < 0) {
 		free(all);
-		return error_errno(err, -r, "find the sandboxes again");
+		return error_errno(err, -r, "restore the sandboxes");
 	}
 	loop_timer_set(all->timer, READY_MS);
 	r = load_sandboxes(all, err);

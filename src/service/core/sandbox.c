@@ -13,7 +13,7 @@
 #include "base/list.h"
 #include "service/core/internal.h"
 
-#define LOOK_MS 600000 /* timers sleep with the machine, and times to live do not */
+#define LOOK_MS 600000 /* timers stop while the machine sleeps */
 
 /* --------------------------------------------------------------- the table */
 
@@ -63,7 +63,7 @@ static void sandbox_on_timer(void *ctx);
 
 void sandbox_read_pause(struct sandbox *sandbox)
 {
-	/* Paused because it was idle for so long, not by a request. */
+	/* It was paused because it was idle for this time, not by a request. */
 	sandbox->auto_paused = sandbox->row.state == SANDBOX_PAUSED &&
 			       sandbox->row.idle_timeout_ms &&
 			       sandbox->row.changed_at - sandbox->row.last_used >=
@@ -154,7 +154,7 @@ int sandbox_refresh(struct sandbox *sandbox, struct warren_error *err)
 		return r;
 	if (row.last_used < sandbox->row.last_used)
 		row.last_used =
-			sandbox->row.last_used; /* written from time to time only */
+			sandbox->row.last_used; /* written only from time to time */
 	sandbox_row_done(&sandbox->row);
 	sandbox->row = row;
 	return 0;
@@ -162,7 +162,9 @@ int sandbox_refresh(struct sandbox *sandbox, struct warren_error *err)
 
 /* ------------------------------------------------------------------- states */
 
-/* The store has moved it; the copy must not stay behind, or nothing fits any more. */
+/*
+ * The database has changed the state; the copy must change too, or they no longer agree.
+ */
 void sandbox_moved(struct sandbox *sandbox, enum sandbox_state to)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -211,7 +213,7 @@ static void tell_waiters(void *ctx)
 	struct sandbox *sandbox = ctx;
 	struct sandbox_waiter *next;
 
-	/* They are told when its command runs, or the sandbox has failed without it. */
+	/* They are called when its command runs, or when the sandbox has failed. */
 	if (sandbox->starting && sandbox->row.state == SANDBOX_RUNNING)
 		return;
 	for (struct sandbox_waiter *w = sandbox->waiters; w; w = next) {
@@ -220,7 +222,9 @@ static void tell_waiters(void *ctx)
 			continue;
 		sandbox_wait_cancel(w);
 		w->fn(w, sandbox, (int)sandbox->row.state);
-		/* What it did may have changed the list: from the front again. */
+		/*
+		 * The callback may have changed the list, so start from the front again.
+		 */
 		next = sandbox->waiters;
 	}
 }
@@ -239,7 +243,9 @@ void sandbox_wait(struct sandbox *sandbox, struct sandbox_waiter *w, uint64_t ms
 	w->sandbox = sandbox;
 	LIST_PUSH(sandbox->waiters, w);
 	w->timer = NULL;
-	/* Without a timer it waits forever, which is no worse than an error now. */
+	/*
+	 * Without a timer it waits without a limit, which is no worse than an error now.
+	 */
 	if (loop_timer_new(sandbox->service->loop, on_wait_timer, w, &w->timer) == 0)
 		loop_timer_set(w->timer, ms);
 	loop_defer(sandbox->service->loop, &sandbox->waiters_task);
@@ -335,9 +341,9 @@ void sandbox_touch(struct sandbox *sandbox)
 	int64_t now = service_time();
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
-	/* The timer looks again when it is over: it need not be set each time. */
+	/* The timer checks this when it fires, so it need not be set each time. */
 	sandbox->row.last_used = now;
-	/* To the second: what is written each time must not cost each time. */
+	/* Write it at most once a second, because each write takes time. */
 	if (now - sandbox->touched < 1000)
 		return;
 	sandbox->touched = now;
@@ -362,8 +368,8 @@ void sandbox_disengage(struct service *s, const char *id)
 }
 
 /*
- * What cannot be paused now is tried again; the sandbox is there, or it would not be
- * told.
+ * If it cannot be paused now, try again later; the sandbox exists, or this would not be
+ * called.
  */
 static void on_idle_paused(void *ctx, int r, const struct warren_error *err UNUSED)
 {
@@ -374,8 +380,8 @@ static void on_idle_paused(void *ctx, int r, const struct warren_error *err UNUS
 }
 
 /*
- * What is due is done, be it later: the sandbox is there unless it worked, or was gone
- * before.
+ * An overdue operation is tried again; the sandbox exists unless the operation succeeded
+ * or it was already gone.
  */
 static void on_expired(void *ctx, int r, const struct warren_error *err UNUSED)
 {
@@ -405,7 +411,7 @@ static void sandbox_on_timer(void *ctx)
 
 /* ------------------------------------------------------------------- change */
 
-/* Within a transaction of the caller's. */
+/* Runs within a transaction of the caller. */
 static int sandbox_change_write(const struct sandbox *sandbox,
 				const struct sandbox_change *c, struct warren_error *err)
 {
@@ -428,7 +434,7 @@ int sandbox_change_check(const struct sandbox *sandbox,
 	AUTO_DB_TX struct db_tx tx = { 0 };
 	int r = db_begin(sandbox->service->db, DB_CRASH_SAFE, &tx, err);
 
-	/* The transaction is undone, not committed. */
+	/* On failure, the transaction is rolled back. */
 	return r < 0 ? r : sandbox_change_write(sandbox, change, err);
 }
 

@@ -21,13 +21,13 @@
 struct create_op {
 	struct service *service;
 	char id[ID_LEN + 1];
-	struct buf msg; /* for the warden, who may be asked twice */
+	struct buf msg; /* for the warden, which may be asked twice */
 	char *image, *platform;
 	enum sandbox_pull pull;
-	bool theirs; /* the backend's own images: we have nothing to pull */
+	bool theirs; /* the backend has its own images: the service cannot pull them */
 	bool may_not_pull;
 	bool pulled;
-	struct warren_error missing; /* what the warden said the first time */
+	struct warren_error missing; /* the first error of the warden */
 	struct image_waiter waiter;
 };
 
@@ -43,7 +43,7 @@ static void create_op_free(struct create_op *m)
 	free(m);
 }
 
-/* @made: by the warden, so that there is something to end. */
+/* @made: the warden has created it, so it must be ended. */
 static void sandbox_create_fail_made(struct create_op *m, bool made,
 				     const struct warren_error *err)
 {
@@ -58,7 +58,7 @@ static void sandbox_create_fail_made(struct create_op *m, bool made,
 	sandbox->moving = false;
 	sandbox->failure = err->code;
 	sandbox->broke = *err;
-	/* The warden may not have been able to undo what it had done. */
+	/* The warden may have failed to undo its work. */
 	orphans_look_soon(sandbox->service);
 	if (made) {
 		init_conn_close(sandbox, err);
@@ -112,7 +112,7 @@ static void sandbox_create_pull(struct create_op *m)
 		sandbox_create_fail(m, &err);
 }
 
-/* Is it the image that is missing? */
+/* Is the image missing? */
 static void sandbox_create_on_looked(void *ctx, int r, const char *json UNUSED,
 				     size_t size UNUSED,
 				     const struct warren_error *failure UNUSED)
@@ -211,7 +211,7 @@ static void sandbox_create_on_created(void *ctx, const struct warren_error *fail
 	}
 	sandbox->moving = false;
 	s->metrics.created++;
-	/* How long a registry takes says nothing about us. */
+	/* The time of a pull does not count. */
 	if (!m->pulled)
 		figure_add(s, FIGURE_CREATE, (clock_now() - sandbox->created) / 1000);
 	create_op_free(m);
@@ -228,7 +228,7 @@ static void ask_warden(struct create_op *m)
 				sandbox_create_on_created, m);
 
 	if (r == -ESHUTDOWN) {
-		create_op_free(m); /* as above: the next process decides */
+		create_op_free(m); /* as above: the next process decides what to do */
 	} else if (r < 0) {
 		(void)error_errno(&err, -r, "request a sandbox");
 		sandbox_create_fail(m, &err);
@@ -242,7 +242,7 @@ void sandbox_make(struct sandbox *sandbox, const struct warren_spec *spec,
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r;
 
-	sandbox->moving = true; /* what comes in the meantime waits */
+	sandbox->moving = true; /* requests that arrive in the meantime wait */
 	if (!m) {
 		sandbox->moving = false;
 		sandbox->failure = ENOMEM;

@@ -14,7 +14,7 @@
 #include "service/core/sandbox_job.h"
 #include "spec/spec.h"
 
-/* What waited begins only while the token of its request is valid. */
+/* A job that waited starts only while the token of its request is valid. */
 static void job_try(struct sandbox_job *job)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -28,9 +28,7 @@ static void job_try(struct sandbox_job *job)
 
 void sandbox_next_job(struct sandbox *sandbox)
 {
-	/*
-	 * Jobs that are over at once come one after the other, not one within the other.
-	 */
+	/* Jobs that end at once run one after another, not recursively. */
 	if (sandbox->working)
 		return;
 	sandbox->working = true;
@@ -42,7 +40,7 @@ void sandbox_next_job(struct sandbox *sandbox)
 	sandbox->working = false;
 }
 
-/* Also of those that wait: there may be many. */
+/* This also applies to waiting stops, of which there may be many. */
 static void hurry_stops(struct sandbox *sandbox, uint64_t grace_ms)
 {
 	for (struct sandbox_job *job = sandbox->jobs; job; job = job->next)
@@ -53,7 +51,7 @@ static void hurry_stops(struct sandbox *sandbox, uint64_t grace_ms)
 		}
 }
 
-/* A client that is gone leaves its job behind, so connections are no bound. */
+/* Connections are no limit, because a disconnected client leaves its job behind. */
 static int job_admit(const struct sandbox *sandbox, enum sandbox_job_kind kind,
 		     struct warren_error *err)
 {
@@ -89,7 +87,7 @@ void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job)
 	int r = sandbox->jobs ? job_admit(sandbox, job.kind, &err) : 0;
 	struct sandbox_job *copy;
 
-	/* A stop can be hurried; a kill is one, too. */
+	/* A stop that can be shortened counts, too; so does a kill. */
 	if (r == 0 && (job.kind == JOB_CHANGE || (job.kind == JOB_END && job.hurry)))
 		r = sandbox_check_run(sandbox, &err);
 
@@ -112,8 +110,8 @@ void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job)
 }
 
 /*
- * Who asked goes on with the same permit; a user of the sandbox only if its token is not
- * worthless by now.
+ * The callback continues with the permit of the request, or fails if its token is no
+ * longer valid.
  */
 static void tell_asker(const struct sandbox_job *job, struct service *s, int r,
 		       const struct warren_error *err)
@@ -128,7 +126,7 @@ static void tell_asker(const struct sandbox_job *job, struct service *s, int r,
 	s->permit = before;
 }
 
-/* The job under way is over. */
+/* End the current job. */
 void sandbox_job_end(struct sandbox_job *job, int r, const struct warren_error *err)
 {
 	struct sandbox *sandbox = job->sandbox;
@@ -190,7 +188,7 @@ static int begin_all(struct service *s, const struct sandbox_row *rows,
 		lease_force(s, LEASE_DESCRIPTORS, rows[i].owner, 1, &ret[i]->descriptors);
 		sandbox_make(ret[i], &specs[i], &sources[i]);
 	}
-	return begun > 0 ? 0 : error_errno(err, ENOMEM, "make a sandbox");
+	return begun > 0 ? 0 : error_errno(err, ENOMEM, "allocate a sandbox");
 }
 
 /* 1: the request was made before. */
@@ -228,7 +226,7 @@ int sandbox_create_many(struct service *s, struct sandbox_row *rows,
 		return r;
 	parts = pool_ids_take(s, rows, n);
 	r = record_all(s, rows, n, request, err);
-	/* From here on each sandbox has its own. */
+	/* From here on, each sandbox has its own lease. */
 	lease_end(s, LEASE_DESCRIPTORS, &lease);
 	if (r != 0)
 		pool_ids_return(s, rows, parts);
@@ -282,7 +280,7 @@ static void sandbox_ops_forget(struct service *s, struct sandbox *sandbox)
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	ROOMS_CALL(s, forget, sandbox);
-	/* Its row is found again, and deleted then. */
+	/* The row will be found and deleted later. */
 	if (record_deletion(s, sandbox, &err) < 0)
 		service_untidy(s);
 	s->metrics.deleted++;
@@ -310,7 +308,7 @@ static void on_destroyed(void *ctx, const struct warren_error *failure,
 		return;
 	sandbox->moving = false;
 	if (failure) {
-		/* It stays `deleting`: the next request or start tries again. */
+		/* It stays in state `deleting`: the next request or start tries again. */
 		service_untidy(u.service);
 		u.done(u.ctx, -failure->code, failure);
 		sandbox_next_job(sandbox);
@@ -320,7 +318,7 @@ static void on_destroyed(void *ctx, const struct warren_error *failure,
 	u.done(u.ctx, 0, NULL);
 }
 
-/* The sandbox is `deleting`: kill, remove, forget. */
+/* The sandbox is in state `deleting`: kill its processes and remove it. */
 void sandbox_unmake(struct sandbox *sandbox, service_done_fn done, void *ctx)
 {
 	struct warden_proto_sandbox msg = { .h = { .type = WIRE_DESTROY } };
@@ -364,7 +362,7 @@ static void begin_delete(struct sandbox_job *job)
 			return;
 		}
 	}
-	sandbox->jobs = job->next; /* what follows will hear that it is gone */
+	sandbox->jobs = job->next; /* later jobs get the error that it is gone */
 	sandbox_unmake(sandbox, sandbox_ops_on_deleted, job);
 }
 
@@ -410,13 +408,13 @@ static void sandbox_ops_on_ended(void *ctx, const struct warren_error *failure,
 
 	if (fd >= 0)
 		(void)close(fd);
-	/* The next process finds it as the store has it, and does the same. */
+	/* The next process finds the state in the database, and does the same. */
 	if (sandbox->service->closing) {
 		sandbox_job_end(job, 0, NULL);
 		return;
 	}
 	sandbox->broke = job->lost;
-	/* The store's word stays until it can be changed. */
+	/* The state in the database stays until it can be changed. */
 	if ((may_fail(sandbox) &&
 	     sandbox_move(sandbox, SANDBOX_FAILED, job->lost.msg, &err) < 0) ||
 	    failure)
@@ -443,8 +441,8 @@ static void begin_end(struct sandbox_job *job)
 }
 
 /*
- * Nothing of it is left alive, and then it has failed: who sees `failed` sees no process
- * of it.
+ * First no process of it is left, then its state is `failed`: so a client that sees
+ * `failed` knows that nothing of it runs.
  */
 void sandbox_end(struct sandbox *sandbox, const struct warren_error *why)
 {
@@ -493,7 +491,7 @@ static void on_undone(void *ctx UNUSED, const struct warren_error *failure UNUSE
 		(void)close(fd);
 }
 
-/* It cannot be written down: it shall be as the store has it. */
+/* The state cannot be recorded, so restore the state in the database. */
 static void undo_pause(const struct sandbox *sandbox, enum sandbox_state to)
 {
 	struct warden_proto_sandbox msg = {
@@ -545,7 +543,7 @@ static void begin_pause(struct sandbox_job *job)
 			&err);
 		return;
 	}
-	/* Twice is no mistake; and it was used while this waited. */
+	/* Repeating it is no error; a sandbox that was used since then is not idle. */
 	if (sandbox->row.state == job->to || (job->idle && !sandbox_is_idle(sandbox))) {
 		sandbox->auto_paused = sandbox->auto_paused && job->idle;
 		sandbox_arm(sandbox);
@@ -619,7 +617,7 @@ static void begin_use(struct sandbox_job *job)
 		sandbox_job_end(job, sandbox_wrong_state(sandbox, &err), &err);
 }
 
-/* What is about to be paused is not used any more: a use waits for what is under way. */
+/* A use waits for the current job, so a sandbox is not used while it is paused. */
 void sandbox_use(struct sandbox *sandbox, service_done_fn done, void *ctx)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -648,7 +646,7 @@ void sandbox_use(struct sandbox *sandbox, service_done_fn done, void *ctx)
 
 /* ------------------------------------------------------------ limits, usage */
 
-/* What the kernel refused is undone in the store, too. */
+/* If the kernel refused the change, it is also undone in the database. */
 static void on_updated(void *ctx, const struct warren_error *failure,
 		       const char *data UNUSED, size_t size UNUSED, int fd)
 {
@@ -782,7 +780,7 @@ void service_delete_all(struct service *s, service_done_fn done, void *ctx)
 		done(ctx, -ENOMEM, NULL);
 		return;
 	}
-	/* One more, so that it is not over before all are begun. */
+	/* Count one more, so that it does not end before all have started. */
 	*d = (struct deleting){ .left = 1, .done = done, .ctx = ctx };
 	for (size_t i = 0; i < SANDBOX_BUCKETS; i++) {
 		struct sandbox *next;

@@ -42,7 +42,7 @@ static void sandbox_ports_on_opened(void *ctx, struct init_reply *a,
 	free(o);
 }
 
-/* As root, to be read; @path stays the caller's. */
+/* Open it as root for reading; @path belongs to the caller. */
 static void open_system(struct sandbox *sandbox, const char *path, sandbox_fd_fn done,
 			void *ctx)
 {
@@ -146,14 +146,14 @@ void sandbox_find_user(struct sandbox *sandbox, const char *text,
 
 /* ---------------------------------------------------------------------- ports */
 
-/* Between two steps the sandbox may go: it is looked for by its id. */
+/* The sandbox may be deleted between two steps, so it is looked up by its id. */
 struct connecting {
 	struct service *service;
 	char id[ID_LEN + 1];
 	uint16_t port;
 	uint16_t ipv6;
 	int fd;
-	int code; /* why the first address failed */
+	int code; /* the error of the first address */
 	struct loop_watch *watch;
 	struct loop_timer *timer;
 	sandbox_fd_fn done;
@@ -213,7 +213,7 @@ static void sandbox_ports_on_connection(void *ctx, struct init_reply *a,
 		sandbox_ports_connected(c, code ? code : EPROTO);
 		return;
 	}
-	/* It may still be under way. */
+	/* The connection may still be in progress. */
 	if (loop_watch(c->service->loop, c->fd, LOOP_WRITE, sandbox_ports_on_connected, c,
 		       &c->watch) < 0 ||
 	    loop_timer_new(c->service->loop, on_connect_timer, c, &c->timer) < 0) {

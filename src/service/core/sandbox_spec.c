@@ -15,7 +15,7 @@ static json_t *sandbox_spec_load(const char *text)
 	return json_loads(text ? text : "{}", JSON_REJECT_DUPLICATES, NULL);
 }
 
-/* What a sandbox does when it is idle, out of its spec. */
+/* Read from the spec what the sandbox does when it is idle. */
 void spec_read_idle(struct sandbox *sandbox)
 {
 	json_t *spec = sandbox_spec_load(sandbox->row.spec);

@@ -9,13 +9,13 @@
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
 
-#define WRITERS_MAX 128            /* threads at once, see file_writer.h */
+#define WRITERS_MAX 128            /* concurrent threads, see file_writer.h */
 #define MEMORY_MAX  (256ULL << 20) /* bytes, see LEASE_MEMORY */
 /*
  * The kernel has 4,096 (kernel.pty.max) for all, of which 1,024 are for the host itself.
  */
 #define TERMINALS_MAX 3072
-#define HEALTH_MS     2000 /* for the warden to say that it is there */
+#define HEALTH_MS     2000 /* time for the warden to answer a health check */
 
 /* From half a millisecond to a minute. */
 const uint64_t figure_bounds_usec[FIGURE_BUCKETS] = {
@@ -74,7 +74,7 @@ static int service_modules_open(struct service *s, const struct service_options 
 	return r;
 }
 
-/* The last one first: a module uses those before it. */
+/* Close the last module first, because a module uses those before it. */
 static void service_modules_close(struct service *s)
 {
 	size_t n = 0;
@@ -106,7 +106,7 @@ int service_new(const struct service_options *o, struct service **ret,
 	s->hooks = o->modules;
 	s->backends = o->backends;
 	/*
-	 * One tenant alone has three quarters: ten thousand sandboxes are one descriptor
+	 * A single tenant gets three quarters: ten thousand sandboxes need one descriptor
 	 * each.
 	 */
 	s->shares[LEASE_DESCRIPTORS] = (struct fair_quota){
@@ -172,7 +172,7 @@ struct service *service_free(struct service *s)
 /* ------------------------------------------------------------------- health */
 
 struct health_ask {
-	service_done_fn done; /* NULL: it has been called */
+	service_done_fn done; /* NULL: already called */
 	void *ctx;
 	struct loop_timer *timer;
 };

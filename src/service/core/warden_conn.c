@@ -11,14 +11,14 @@
 
 #define PAUSE_MS 10 /* before the next try, when memory is short */
 
-/* A request that waits for room in the socket. */
+/* A request that waits for space in the socket. */
 struct warden_conn_out {
 	struct warden_conn_out *next;
 	size_t size;
 	char data[];
 };
 
-/* What waits goes when there is room, or after a moment when memory is short. */
+/* Send waiting requests when there is space, or after a moment if memory is short. */
 static void warden_conn_flush(struct warden_conn *l)
 {
 	int r = 0;
@@ -46,7 +46,7 @@ static void on_link_timer(void *ctx)
 	warden_conn_flush(ctx);
 }
 
-/* Replies come about in the order of the requests, which is that of the list. */
+/* Replies arrive roughly in the order of the requests, which is the order of the list. */
 static struct warden_conn_ask *warden_conn_take_ask(struct warden_conn *l, uint32_t seq)
 {
 	struct warden_conn_ask **p;
@@ -55,7 +55,7 @@ static struct warden_conn_ask *warden_conn_take_ask(struct warden_conn *l, uint3
 	return QUEUE_CUT(l->asks_tail, p);
 }
 
-/* @lost: it came with a descriptor that we had no room for. */
+/* @lost: the reply had a descriptor that could not be received. */
 static void warden_conn_hear(struct warden_conn *l, struct warden_proto_reply *reply,
 			     size_t size, int fd, bool lost)
 {
@@ -97,8 +97,8 @@ static void on_link(void *ctx, unsigned events)
 		if (n == -EAGAIN || n == -EINTR)
 			return;
 		/*
-		 * Memory that is short for a moment, or a message that is none: not its
-		 * end.
+		 * A temporary lack of memory or an invalid message does not end the
+		 * connection.
 		 */
 		if (n == -ENOMEM || n == -ENOBUFS || n == -EMSGSIZE)
 			continue;
@@ -168,7 +168,7 @@ static int warden_conn_queue(struct warden_conn *l, const void *msg, size_t size
 	(void)memcpy(o->data, msg, size);
 	*l->out_tail = o;
 	l->out_tail = &o->next;
-	if (l->out == o) /* the first of them finds out for what it waits */
+	if (l->out == o) /* the first of them tries to send */
 		warden_conn_flush(l);
 	return 0;
 }

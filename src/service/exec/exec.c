@@ -29,7 +29,7 @@
 #include "shellproto/shellproto.h"
 
 #define ARGV_SHOWN \
-	8192U /* bytes of a command line that are kept with its exec, as JSON */
+	8192U /* maximum bytes of a command line that are kept with its exec, as JSON */
 
 /* --------------------------------------------------------------- the struct */
 
@@ -87,7 +87,7 @@ static void exec_uncount(struct exec *exec)
 static void exec_delist(struct exec *exec)
 {
 	if (!exec->listed || !exec->sandbox)
-		return; /* without a sandbox it is in no list */
+		return; /* an exec without a sandbox is in no list */
 	exec_uncount(exec);
 	(void)LIST_REMOVE(sandbox_execs(exec->sandbox)->list, exec);
 	exec->listed = false;
@@ -108,7 +108,7 @@ struct exec *exec_unref(struct exec *exec)
 	exec->watch = loop_watch_free(exec->watch);
 	exec->hold_timer = loop_timer_free(exec->hold_timer);
 	exec->first_timer = loop_timer_free(exec->first_timer);
-	loop_close(exec->loop, exec->journal); /* it may have lost its name */
+	loop_close(exec->loop, exec->journal); /* the file may have no name any longer */
 	for (size_t i = 0; i < 3; i++) {
 		int fd = (const int[]){ exec->notify, exec->input, exec->wakeup }[i];
 
@@ -145,9 +145,12 @@ struct exec *exec_of_sandbox(struct sandbox *sandbox, const char *id)
 	if (db_get_exec(sandbox->service->db, sandbox->row.id, id, &row, &err) < 0)
 		return NULL;
 	exec = exec_load(sandbox, &row);
-	/* What is in the list lives by who looks at it, unless it runs. */
+	/*
+	 * A running exec in the list has a reference; an ended one exists only while it
+	 * is used.
+	 */
 	if (exec && !exec->row.ended) {
-		(void)exec_ref(exec); /* the list's, which it gives up when it ends */
+		(void)exec_ref(exec); /* the list's reference */
 		if (exec_finish_by_journal(exec))
 			return exec;
 		exec->refs--;
@@ -182,12 +185,15 @@ struct starting {
 	struct service *service;
 	struct sandbox *sandbox;
 	struct exec *exec;
-	/* A copy: it may have to wait for the sandbox to wake or for its passwd. */
+	/*
+	 * A copy, because it may have to wait until the sandbox wakes or its passwd is
+	 * read.
+	 */
 	struct exec_start start;
 	struct fair_quota_lease memory; /* for that copy */
 	struct initclient_user user;
-	bool written; /* the row is in the store */
-	exec_fn done; /* NULL: it was refused, and only init has yet to answer */
+	bool written; /* the row is in the database */
+	exec_fn done; /* NULL: the client has its answer */
 	void *ctx;
 	uint64_t begun;
 };
@@ -244,7 +250,7 @@ static void exec_forget_main(struct sandbox *sandbox)
 	sandbox->row.main_exec[0] = '\0';
 }
 
-/* It could not be started: as if it had never been asked for. */
+/* The exec could not be started: remove all traces of it. */
 static void exec_refuse(struct starting *st, const struct warren_error *err)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -289,7 +295,7 @@ static int take_stream(struct init_reply *a, uint32_t bit)
 
 void exec_take_streams(struct exec *exec, struct init_reply *a)
 {
-	/* What is there from an earlier line leads to the same, and may be in use. */
+	/* Streams from an earlier connection are equivalent, and may be in use. */
 	if (exec->input < 0 && !exec->input_ended)
 		exec->input = take_stream(a, PROTO_GIVES_INPUT);
 	if (exec->wakeup < 0)
@@ -322,8 +328,8 @@ static void exec_on_started(void *ctx, struct init_reply *a,
 		else
 			(void)reply_explain(a, &spec, st->sandbox->is.base.workdir, &err);
 		/*
-		 * It runs, and we cannot reach it: it is to end, as what could not be
-		 * started.
+		 * The exec runs, but the service cannot control it: kill it, as if it had
+		 * not started.
 		 */
 		if (a->lost)
 			exec_signal(exec, SIGKILL, PROTO_WHOM_TREE, service_ignore, NULL);
@@ -351,7 +357,7 @@ static int make_journal(struct exec *exec, struct warren_error *err)
 	return exec->notify < 0 ? error_errno(err, errno, "create an eventfd") : 0;
 }
 
-/* A journal, an eventfd, and what init passes on. */
+/* Reserve a journal, an eventfd, and the descriptors that init passes on. */
 static int lease_run(struct starting *st, struct warren_error *err)
 {
 	const struct exec_start *from = &st->start;
@@ -374,7 +380,10 @@ static uint64_t journal_capacity(const struct starting *st)
 	return asked < JOURNAL_CAPACITY_MIN ? JOURNAL_CAPACITY_MIN : asked;
 }
 
-/* Whether the first @n bytes of @word, or what is whole of them, were put. */
+/*
+ * Write the first @n bytes of @word, or the complete characters of them; false: it was
+ * not written.
+ */
 static bool exec_put_word(struct json *j, const char *word, size_t n, size_t *ret)
 {
 	struct buf *out = j->out;
@@ -392,8 +401,9 @@ static bool exec_put_word(struct json *j, const char *word, size_t n, size_t *re
 }
 
 /*
- * As it is shown, in JSON. Rows of execs outlive them, in a store that all tenants use:
- * of a long command line they have the beginning, and how much is missing.
+ * Write it as JSON, as clients see it. Rows of execs outlive them, in a database that all
+ * tenants share: of a long command line they contain the beginning and the number of
+ * missing bytes.
  */
 static void write_argv(struct buf *out, const char *const *argv)
 {
@@ -425,7 +435,7 @@ static void write_argv(struct buf *out, const char *const *argv)
 	json_close(&j, ']');
 }
 
-/* All but the row in the store. */
+/* Prepare everything except the row in the database. */
 static int make_ready(struct starting *st, struct warren_error *err)
 {
 	AUTO_BUF struct buf argv = BUF_INIT((size_t)8 * ARGV_SHOWN);
@@ -461,7 +471,10 @@ static int make_ready(struct starting *st, struct warren_error *err)
 	return make_journal(st->exec, err);
 }
 
-/* The exec, and of a main command that it is this one: both or neither. */
+/*
+ * Write the row of the exec and, for a main command, its id in the sandbox's row: both or
+ * neither.
+ */
 static int exec_insert_row(struct starting *st, struct warren_error *err)
 {
 	AUTO_DB_TX struct db_tx tx = { 0 };
@@ -497,7 +510,7 @@ static int exec_write_down(struct starting *st, struct warren_error *err)
 	return 0;
 }
 
-/* @gate is taken; -1: there is none. */
+/* Takes @gate; -1: there is none. */
 static int ask_init(struct starting *st, int gate, struct warren_error *err)
 {
 	CLEANUP(init_request_done) struct init_request q = REQUEST_INIT;
@@ -540,8 +553,8 @@ static int ask_init(struct starting *st, int gate, struct warren_error *err)
 }
 
 /*
- * Until init has answered it is not over; but who asked hears at once what became of the
- * row.
+ * The start ends only when init has answered; but the client learns at once if the row
+ * could not be written.
  */
 static int start_behind_gate(struct starting *st, struct warren_error *err)
 {
@@ -549,7 +562,7 @@ static int start_behind_gate(struct starting *st, struct warren_error *err)
 	int ends[2], r;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
-		return error_errno(err, errno, "make a pipe");
+		return error_errno(err, errno, "create a pipe");
 	ours = ends[1];
 	r = ask_init(st, ends[0], err);
 	if (r < 0)
@@ -577,7 +590,7 @@ static void exec_on_user(void *ctx, const struct initclient_user *user,
 		return;
 	}
 	st->user = *user;
-	/* It was stopped while this was looked up. */
+	/* The sandbox was stopped in the meantime. */
 	r = sandbox_execs(st->sandbox)->stopping ||
 			    st->sandbox->row.state == SANDBOX_STOPPED
 		    ? error_set(&err, ESTALE, "the sandbox is stopped: start it first")
@@ -627,7 +640,7 @@ void exec_start(struct sandbox *sandbox, const struct exec_start *start, exec_fn
 	st->done = done;
 	st->ctx = ctx;
 	st->begun = clock_now();
-	/* The copy remains when its client has left. */
+	/* The copy remains when its client disconnects. */
 	if (lease_memory(st->service, sandbox->row.owner,
 			 strv_bytes(st->start.argv) + strv_bytes(st->start.env) +
 				 start->content_size,
@@ -706,8 +719,8 @@ void exec_finish(struct exec *exec, const struct warren_result *result)
 	(void)exec_ref(exec);
 	exec_tell_waiters(exec);
 	/*
-	 * Saved after it was reported: until then the journal has the result, and the
-	 * next start would read it there. No other client is served in between.
+	 * The result is saved after it was reported: until then it is in the journal,
+	 * where the next start would read it. No other client is served in between.
 	 */
 	exec_save_result(exec);
 	feed_stop(exec);
@@ -718,7 +731,7 @@ void exec_finish(struct exec *exec, const struct warren_result *result)
 	 * of that.
 	 */
 	if (!exec_linger(exec))
-		exec->refs--; /* the list's reference, not ours: it runs no more */
+		exec->refs--; /* the reference of the list: the exec no longer runs */
 	main_command_look(sandbox, exec->row.id);
 	sandbox_stop_look(sandbox);
 	(void)exec_unref(exec);
@@ -730,7 +743,7 @@ bool exec_ended(struct sandbox *sandbox, const struct proto_exited *msg)
 	struct warren_result result;
 
 	for (struct exec *exec = sandbox_execs(sandbox)->list; exec; exec = exec->next) {
-		/* What has not begun does not end, whatever an init says. */
+		/* An exec that has not started cannot end, whatever init reports. */
 		if (exec->row.number == msg->exec && !exec->row.ended &&
 		    !exec->starting) {
 			result_fill(msg, &result);
@@ -753,13 +766,13 @@ void exec_sandbox_gone(struct sandbox *sandbox)
 		next = exec->next;
 		(void)exec_ref(exec);
 		exec_delist(exec);
-		exec->lost = true; /* who wrote its output is gone, too */
+		exec->lost = true; /* the writer of its output is gone, too */
 		exec_tell_waiters(exec);
 		exec_tell_watchers(exec);
 		feed_stop(exec);
 		exec->sandbox = NULL;
 		if (owned || exec->lingers)
-			exec->refs--; /* the list's reference, not ours */
+			exec->refs--; /* the reference of the list */
 		exec->lingers = false;
 		exec_forget_unsaved(exec);
 		(void)exec_unref(exec);

@@ -123,7 +123,7 @@ void exec_list(struct exec *exec,
 	}
 }
 
-/* After what was written before. */
+/* The input is closed after earlier writes. */
 void exec_close_input(struct exec *exec, service_done_fn done, void *ctx)
 {
 	exec_feed(exec, NULL, 0, true, done, ctx);
@@ -173,14 +173,14 @@ static void exec_control_on_attached(void *ctx, struct init_reply *a,
 	if (!failure && r == 0) {
 		exec_take_streams(exec, a);
 	} else if (!failure) {
-		(void)error_errno(&err, -r, "find the exec again");
+		(void)error_errno(&err, -r, "restore the exec");
 	}
 	t->done(t->ctx, r, failure ? failure : &err);
 	(void)exec_unref(exec);
 	free(t);
 }
 
-/* The streams of an exec that a former process started. */
+/* Get the streams of an exec that an earlier process started. */
 void exec_attach(struct exec *exec, service_done_fn done, void *ctx)
 {
 	struct proto_attach msg = { .h = { .type = PROTO_ATTACH },

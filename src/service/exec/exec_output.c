@@ -18,7 +18,7 @@
 #include "service/exec/internal.h"
 
 #define HOLD_RETRY_MS 100
-#define HOLD_FIRST_MS 10000 /* for a reader to come */
+#define HOLD_FIRST_MS 10000 /* time for the first reader to arrive */
 /*
  * Init need not learn of every byte that was read, only of enough that the ring is not
  * full while a reader has read everything. A byte of output takes at most 16 bytes of the
@@ -34,12 +34,12 @@ int exec_output(struct exec *exec, uint64_t cursor, struct journal_hint *hint, v
 	if (r < 0)
 		return r;
 	r = journal_read_some(exec->journal, cursor, hint, buf, size, ret);
-	/* Of one that init has answered for: before, there is nothing in the file. */
+	/* Only after init has answered; before that, the file is empty. */
 	if (r == -EPROTO && exec->attached)
 		exec_journal_broken(exec);
 	if (r < 0 && r != -EINPROGRESS)
 		return error_errno(err, -r, "read the exec's output");
-	/* Its writer is gone: what is there is all there will be. */
+	/* The writer is gone, so there will be no more output. */
 	if (r == 0 && ret->size == 0 && exec->lost)
 		ret->end = true;
 	return r;
@@ -78,7 +78,7 @@ void exec_tell_watchers(struct exec *exec)
 	(void)exec_unref(exec);
 }
 
-/* Whether init has said that nothing more will be written. */
+/* Has init reported that nothing more will be written? */
 static bool is_complete(struct exec *exec)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -154,12 +154,12 @@ void exec_watch_cancel(struct waiter *w)
 static void on_held(void *ctx UNUSED, struct init_reply *a UNUSED,
 		    const struct warren_error *failure UNUSED)
 {
-	/* An exec that is over has nothing to be held. */
+	/* An exec that has ended has nothing to hold. */
 }
 
 static void exec_output_on_hold_timer(void *ctx);
 
-/* How many bytes init may be behind what was read. */
+/* How many bytes init's cursor may be behind what was read. */
 static uint64_t hold_slack(const struct exec *exec)
 {
 	return (exec->capacity ? exec->capacity : JOURNAL_CAPACITY_MIN) / HOLD_SLACK;
@@ -225,7 +225,7 @@ bool exec_hold_first(struct exec *exec)
 	if (loop_timer_new(exec->sandbox->service->loop, on_first_timer, exec,
 			   &exec->first_timer) < 0)
 		return false;
-	exec->held_at = 0; /* the request that starts it says so to init */
+	exec->held_at = 0; /* the start request tells init */
 	exec_hold(exec, &exec->first, 0);
 	loop_timer_set(exec->first_timer, HOLD_FIRST_MS);
 	return true;

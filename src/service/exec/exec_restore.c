@@ -15,7 +15,7 @@
 
 #include "service/exec/internal.h"
 
-#define FLIGHT_MAX 64U /* attachments that wait for their answer */
+#define FLIGHT_MAX 64U /* unanswered attachments */
 
 static int exec_restore_take(void *ctx, const struct exec_row *row)
 {
@@ -70,7 +70,7 @@ struct attach_op {
 	struct service *service;
 	char id[ID_LEN + 1];
 	unsigned flight;
-	bool working; /* attach_more() is on the stack */
+	bool working; /* attach_more() is running */
 	service_done_fn done;
 	void *ctx;
 };
@@ -99,7 +99,8 @@ static void exec_restore_on_attached(void *ctx, int r,
 
 	free(ctx);
 	/*
-	 * It ended before init was asked; or its journal has no end, too: it never began.
+	 * It ended before init was asked; if the journal has no end either, it was never
+	 * started.
 	 */
 	if (r == -ESRCH && !exec->row.ended && exec->sandbox &&
 	    !exec_finish_by_journal(exec)) {

@@ -14,7 +14,7 @@
 struct exec_stdin {
 	struct exec_stdin *next;
 	struct exec *exec;
-	bool end; /* close stdin after it */
+	bool end; /* close stdin afterwards */
 	service_done_fn done;
 	void *ctx;
 	size_t size, sent;
@@ -83,7 +83,7 @@ static void exec_stdin_on_input(void *ctx, int fd, const struct warren_error *er
 		feed_end(f, -EPIPE, err);
 		return;
 	}
-	if (f->size == 0) { /* nothing but the end of it */
+	if (f->size == 0) { /* only close it */
 		exec_stdin_close_input(exec);
 		feed_end(f, 0, NULL);
 		return;
@@ -108,7 +108,7 @@ void feed_stop(struct exec *exec)
 	struct exec_stdin *feeds = exec->feeds;
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	/* What still waits for its descriptor is answered by who finds it. */
+	/* Writes that still wait for their descriptor are answered elsewhere. */
 	if (!exec->feed_watch)
 		return;
 	exec->feed_watch = loop_watch_free(exec->feed_watch);

@@ -15,7 +15,7 @@
 #include "service/exec/internal.h"
 
 #define TURN_MS 250
-#define TURNS   8 /* in which all sandboxes are looked at */
+#define TURNS   8 /* number of turns to check all sandboxes */
 
 static void journal_limit_on_broken(void *ctx)
 {
@@ -27,7 +27,7 @@ static void journal_limit_on_broken(void *ctx)
 		sandbox_lost(sandbox, &why);
 }
 
-/* The caller is in the middle of reading, and what it reads ends with the sandbox. */
+/* The caller is still reading, and its data is freed with the sandbox. */
 void exec_journal_broken(struct exec *exec)
 {
 	struct loop_task *task;
@@ -55,10 +55,10 @@ bool exec_check_journal(struct exec *exec)
 		most = JOURNAL_CAPACITY_MIN;
 	if (pread(exec->journal, &claimed, sizeof(claimed),
 		  offsetof(struct journal_header, capacity)) != sizeof(claimed))
-		claimed = 0; /* it is not begun */
+		claimed = 0; /* not started yet */
 	if ((uint64_t)st.st_size <= JOURNAL_RING + most && claimed <= most)
 		return true;
-	/* What cannot be cut is removed with the sandbox. */
+	/* If it cannot be truncated, it is removed with the sandbox. */
 	survive(sandbox->service, ftruncate(exec->journal, (off_t)(JOURNAL_RING + most)));
 	exec_journal_broken(exec);
 	return false;

@@ -24,7 +24,7 @@
 #include "service/exec/internal.h"
 
 #define BLANKS 64
-#define ENOUGH 16 /* that are made; what comes back may be more */
+#define ENOUGH 16 /* number of files to create; returned ones may exceed it */
 
 struct journal_pool {
 	int dir; /* the service's */
@@ -32,9 +32,9 @@ struct journal_pool {
 	pthread_mutex_t lock; /* of what follows */
 	pthread_cond_t change;
 	bool stop;
-	uint64_t ready; /* a bit for each that is there, */
-	uint64_t busy;  /* and for each that is about to be */
-	unsigned next;  /* they are taken in turn, or some never would be */
+	uint64_t ready; /* one bit for each file that exists, */
+	uint64_t busy;  /* and for each that is being created */
+	unsigned next;  /* files are used in turn, so that each is used */
 };
 
 _Static_assert(BLANKS <= 64, "they are bits of a number");
@@ -59,7 +59,7 @@ static int journal_pool_make(int dir, const char *name)
 	return fd < 0 ? -errno : 0;
 }
 
-/* A name for one that is not there yet; -1: all are. */
+/* An unused number for a new file; -1: all are in use. */
 static int journal_pool_begin(struct journal_pool *b)
 {
 	uint64_t free = ~(b->ready | b->busy);
@@ -78,7 +78,7 @@ static void journal_pool_finish(struct journal_pool *b, int i, bool made)
 		b->ready |= 1ULL << i;
 }
 
-/* Under the lock, which is let go of for the time of the work. */
+/* Called with the lock, which is released during the work. */
 static void journal_pool_fill(struct journal_pool *b)
 {
 	while (!b->stop && __builtin_popcountll(b->ready) < ENOUGH) {
@@ -91,7 +91,7 @@ static void journal_pool_fill(struct journal_pool *b)
 		(void)pthread_mutex_lock(&b->lock);
 		journal_pool_finish(b, i, r == 0);
 		if (r < 0)
-			return; /* who takes the next one tells why */
+			return; /* the next request reports the error */
 	}
 }
 
@@ -156,7 +156,10 @@ static int next_ready(struct journal_pool *b)
 	return i;
 }
 
-/* Several are made at a time, when half are gone: one after each would be in its way. */
+/*
+ * When half are used, several are created at once: creating one after each use would
+ * delay the next use.
+ */
 static int exec_journal_pool_take(struct journal_pool *b)
 {
 	int i;
@@ -179,9 +182,7 @@ int journal_pool_take(struct service *s, const char *name)
 
 	if (i < 0 || renameat(s->journals, blank.text, s->journals, name) < 0)
 		flags |= O_CREAT | O_EXCL;
-	/*
-	 * Of one that cannot be renamed the name is free again: it counts as not there.
-	 */
+	/* If it cannot be renamed, its name is free again, as if it did not exist. */
 	if (i >= 0 && flags & O_CREAT)
 		(void)unlinkat(s->journals, blank.text, 0);
 	fd = openat(s->journals, name, flags, 0600);
@@ -197,7 +198,7 @@ static int journal_pool_clear(int dir, const char *name)
 	if (fd < 0 || fcntl(fd, F_SETLEASE, F_WRLCK) < 0 || fstat(fd, &st) < 0)
 		return -errno;
 	if (st.st_nlink != 1)
-		return -EMLINK; /* another process keeps it */
+		return -EMLINK; /* another process has it open */
 	return ftruncate(fd, 0) < 0 ? -errno : 0;
 }
 

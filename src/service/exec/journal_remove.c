@@ -17,7 +17,7 @@
 #include "base/list.h"
 #include "service/exec/internal.h"
 
-#define END_NS 1000000000 /* for what is left when the service ends */
+#define END_NS 1000000000 /* time for remaining files when the service ends */
 
 struct removal {
 	struct removal *next;
@@ -25,12 +25,12 @@ struct removal {
 };
 
 struct removals {
-	struct service *service; /* its directory, and whether journals are used again */
+	struct service *service; /* has the directory and the settings */
 	pthread_t thread;
 	pthread_mutex_t lock; /* of what follows */
 	pthread_cond_t change;
 	struct removal *first, **last;
-	uint64_t until; /* ns, when it ends; 0: it goes on */
+	uint64_t until; /* time to end, in ns; 0: continue */
 };
 
 static void journal_remove_one(const struct service *s, const char *name)
@@ -108,7 +108,7 @@ void exec_remove_journal(struct service *s, const char *name)
 	one = malloc(sizeof(*one));
 	if (!one || strlen(name) > ID_LEN) {
 		free(one);
-		service_untidy(s); /* it has no row: the sweep finds it */
+		service_untidy(s); /* it has no row, so the sweep finds it */
 		return;
 	}
 	*one = (struct removal){ 0 };

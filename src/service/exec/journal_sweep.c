@@ -25,7 +25,7 @@ struct sweep {
 	char (*id)[ID_LEN + 1];
 	size_t n, room, at;
 	bool reading; /* by another thread */
-	bool failed;  /* perhaps it has not seen all */
+	bool failed;  /* it may not have read everything */
 	struct loop_task turn;
 };
 
@@ -143,5 +143,5 @@ void sweep_close(struct service *s)
 		return;
 	w->service = NULL;
 	if (!w->reading)
-		sweep_free(w); /* else it is when it was read */
+		sweep_free(w); /* otherwise it is freed after reading */
 }

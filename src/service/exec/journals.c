@@ -87,7 +87,7 @@ static int forget_exec(struct sandbox *sandbox, const struct oldest *o)
 	return 1;
 }
 
-/* 1; 0: there is none that ended; -errno: it could not be forgotten. */
+/* 1: one was deleted; 0: none has ended; -errno: it could not be deleted. */
 static int forget_one(struct sandbox *sandbox)
 {
 	struct service *s = sandbox->service;
@@ -118,7 +118,7 @@ void exec_forget_closed(struct sandbox *sandbox, const char *exec, const char *j
 	survive(sandbox->service, r == -ENOENT ? 0 : r);
 }
 
-/* Of those that ended, no more are remembered than the service was told to. */
+/* Delete ended execs beyond the number that the configuration allows. */
 void journals_forget(struct sandbox *sandbox)
 {
 	while (sandbox_execs(sandbox)->n_kept >
@@ -180,7 +180,7 @@ void journals_drop(struct exec *exec)
 		journals_subtract(exec->sandbox, room);
 }
 
-/* What a header says is an init's word: it is believed up to what any exec may have. */
+/* The header is written by init, so it is trusted only up to the maximum of any exec. */
 static uint64_t room_of(struct exec *exec)
 {
 	const struct service_execs *x = service_execs(exec->service);

@@ -36,8 +36,8 @@ static void main_command_on_started(void *ctx, struct exec *exec,
 }
 
 /*
- * As the row has it: {"argv": [...], "pty": false, "stdin": false}. The words are
- * @json's.
+ * The format of the row: {"argv": [...], "pty": false, "stdin": false}. The words belong
+ * to @json.
  */
 static const char **main_command_words(const json_t *json)
 {
@@ -82,7 +82,10 @@ void main_command_start(struct sandbox *sandbox, service_done_fn done, void *ctx
 
 /* --------------------------------------------------------- of a new sandbox */
 
-/* A sandbox whose command cannot be started has failed: who asked for it hears why. */
+/*
+ * A sandbox whose command cannot be started has failed; the client that created it gets
+ * the reason.
+ */
 static void main_command_on_first(void *ctx, int r, const struct warren_error *err)
 {
 	struct main_command_op op = *(struct main_command_op *)ctx;
@@ -123,7 +126,7 @@ void main_command_first(struct sandbox *sandbox)
 
 /* ------------------------------------------------------------------ its end */
 
-/* Did it run, and does not any more? */
+/* Has it been started, and ended? */
 static bool main_command_has_ended(const struct sandbox *sandbox)
 {
 	AUTO_EXEC_ROW struct exec_row row = { 0 };
@@ -138,11 +141,11 @@ static bool main_command_has_ended(const struct sandbox *sandbox)
 			return exec->row.ended || exec->lost;
 	r = db_get_exec(sandbox->service->db, sandbox->row.id, sandbox->row.main_exec,
 			&row, &err);
-	/* One that ended long ago may have been forgotten. */
+	/* An exec that ended long ago may have been deleted. */
 	return r == -ENOENT || (r == 0 && row.ended);
 }
 
-/* A stop that is under way goes on: the other processes have their grace. */
+/* A stop that is in progress continues: the other processes keep their grace period. */
 static void main_command_exit(struct sandbox *sandbox)
 {
 	if (sandbox_execs(sandbox)->stopping)
@@ -186,7 +189,7 @@ void main_command_resumed(struct sandbox *sandbox)
 }
 
 /*
- * One that is stopped and should have been deleted: the former process was killed in
+ * A stopped sandbox that should have been deleted: the earlier process was killed in
  * between.
  */
 void main_command_restore(struct sandbox *sandbox)

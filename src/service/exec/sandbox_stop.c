@@ -18,20 +18,20 @@
 #include "service/core/sandbox_job.h"
 #include "service/exec/internal.h"
 
-#define AGAIN_MS  200 /* what was started in the meantime is killed, too */
+#define AGAIN_MS  200 /* processes that were started in the meantime are killed, too */
 #define TRIES_MAX 100
-#define TRIES_FAR 10 /* if nothing could be started inside */
-#define LOOK_MS   20 /* whether those without an exec have ended; longer each time */
+#define TRIES_FAR 10 /* tries if nothing could be started inside */
+#define LOOK_MS   20 /* time between checks for other processes; it grows */
 #define LOOK_MAX  1000
 
 struct stop_op {
 	struct sandbox_job *job;
 	struct loop_timer *timer;
 	uint64_t look_ms;
-	uint64_t kill_at; /* the end of the grace: ms of the loop's clock */
+	uint64_t kill_at; /* the end of the grace period, in ms of the loop's clock */
 	bool killing;     /* SIGKILL was sent */
-	bool answered;    /* and init has done it */
-	bool broken;      /* the connection to init broke during the grace */
+	bool answered;    /* and init has answered */
+	bool broken;      /* the connection to init broke during the grace period */
 	unsigned tries;
 };
 
@@ -82,9 +82,9 @@ static void stop_on_killed(void *ctx, struct init_reply *a,
 	if (failure) {
 		err = *failure;
 	} else if (code == ESRCH || code == EOPNOTSUPP) {
-		(void)error_set(&err, EOPNOTSUPP,
-				"an older version of Warren created the sandbox, and "
-				"cannot stop it: pause it, or delete it");
+		(void)error_set(
+			&err, EOPNOTSUPP,
+			"the sandbox was created by an older version of Warren and cannot be stopped: pause it, or delete it");
 	} else if (code != 0) {
 		(void)reply_refuse(a, &err, "end the processes of the sandbox");
 	} else {
@@ -95,7 +95,7 @@ static void stop_on_killed(void *ctx, struct init_reply *a,
 	stop_end(sandbox, -err.code, &err);
 }
 
-/* No one waits for what becomes of SIGTERM. */
+/* The result of SIGTERM does not matter. */
 static void stop_on_asked(void *ctx UNUSED, struct init_reply *a UNUSED,
 			  const struct warren_error *failure UNUSED)
 {
@@ -133,7 +133,7 @@ static void stop_kill(struct sandbox *sandbox)
 	stop_signal(sandbox, SIGKILL);
 }
 
-/* What an exec that has ended left behind, or a session's command, may have a trap. */
+/* Processes that an ended exec left, or a command of a session, may handle the signal. */
 static void stop_on_left(void *ctx, struct init_reply *a,
 			 const struct warren_error *failure)
 {
@@ -153,7 +153,7 @@ static void stop_on_left(void *ctx, struct init_reply *a,
 		op->look_ms *= 2;
 }
 
-/* No exec is left that the grace is for. */
+/* No exec is left that needs the grace period. */
 static void stop_look_for_others(struct sandbox *sandbox)
 {
 	struct proto_signal msg = { .h = { .type = PROTO_SIGNAL },
@@ -165,7 +165,7 @@ static void stop_look_for_others(struct sandbox *sandbox)
 		stop_kill(sandbox);
 }
 
-/* With what is left of its grace, and for the same client. */
+/* Queue it again with the rest of its grace period, for the same client. */
 static void stop_again(struct sandbox *sandbox)
 {
 	struct stop_op *op = sandbox_execs(sandbox)->stopping;
@@ -198,7 +198,7 @@ static void stop_on_timer(void *ctx)
 		stop_kill(sandbox);
 }
 
-/* Not from within the callback that reports the end. */
+/* Do not end the stop from within the callback that reports the end. */
 void sandbox_stop_look(struct sandbox *sandbox)
 {
 	struct stop_op *op = sandbox_execs(sandbox)->stopping;
@@ -211,7 +211,7 @@ void sandbox_stop_look(struct sandbox *sandbox)
 		loop_timer_set(op->timer, AGAIN_MS);
 }
 
-/* Not from within the code that reports it either. */
+/* Do not end it from within the code that reports this either. */
 void sandbox_stop_disconnected(struct sandbox *sandbox)
 {
 	struct stop_op *op = sandbox_execs(sandbox)->stopping;
@@ -305,12 +305,12 @@ void sandbox_stop(struct sandbox *sandbox, uint64_t grace_ms, service_done_fn do
 struct start_op {
 	struct service *service;
 	char id[ID_LEN + 1];
-	bool moved; /* it was stopped before */
+	bool moved; /* it was stopped before this */
 	service_done_fn done;
 	void *ctx;
 };
 
-/* Not if another start was quicker, which has its own command. */
+/* Do nothing if another start was faster, which has its own command. */
 static void begin_undo_start(struct sandbox_job *job)
 {
 	if (main_command_runs(job->sandbox))
@@ -319,7 +319,7 @@ static void begin_undo_start(struct sandbox_job *job)
 		begin_stop(job);
 }
 
-/* What could not be started leaves the sandbox as it was. */
+/* If the command cannot be started, the sandbox returns to its earlier state. */
 static void start_on_command(void *ctx, int r, const struct warren_error *err)
 {
 	struct start_op op = *(struct start_op *)ctx;
@@ -333,8 +333,8 @@ static void start_on_command(void *ctx, int r, const struct warren_error *err)
 	op.done(op.ctx, r, err);
 }
 
-#define START_MOVED   1 /* it was stopped, and runs now */
-#define START_COMMAND 2 /* it runs, and its main command does not */
+#define START_MOVED   1 /* the sandbox was stopped, and runs now */
+#define START_COMMAND 2 /* the sandbox runs, but its main command does not */
 
 static void start_on_moved(void *ctx, int r, const struct warren_error *err)
 {

@@ -15,7 +15,7 @@
 
 #include "service/files/files.h"
 
-#define LINKS_MAX 40 /* as the kernel's own */
+#define LINKS_MAX 40 /* the same as the kernel's limit */
 
 struct file_target_op {
 	struct files *files;

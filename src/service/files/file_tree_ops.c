@@ -58,13 +58,13 @@ static bool file_tree_ops_removes(const struct tree_job *t)
 
 static void begin_walk(struct tree_job *t);
 
-/* The path itself, last. */
+/* Change the path itself, at the end. */
 static void on_top(void *ctx, struct files_answer *a UNUSED,
 		   const struct warren_error *err)
 {
 	struct tree_job *t = ctx;
 
-	/* What was moved to the top came after the walk had been there. */
+	/* Directories that were moved to the top arrived after the walk had passed. */
 	if (err && err->code == ENOTEMPTY && t->moved > 0 && t->rounds < ROUNDS_MAX)
 		begin_walk(t);
 	else
@@ -72,8 +72,8 @@ static void on_top(void *ctx, struct files_answer *a UNUSED,
 }
 
 /*
- * One request is enough, but not for a mode that takes away from users other than root
- * the right to enter directories that are not changed yet: the tool begins at the top.
+ * One request is enough, except for a mode that forbids users other than root to enter
+ * directories that are not changed yet, because the tool begins at the top.
  */
 static bool at_once(const struct tree_job *t)
 {
@@ -119,7 +119,7 @@ static void file_tree_ops_on_walked(void *ctx, int r, const struct warren_error 
 	struct tree_job *t = ctx;
 
 	t->walk = NULL;
-	/* Nothing to walk through: the path is all there is. */
+	/* There is nothing to walk: only the path itself is changed. */
 	if (r == 0 || r == -ENOTDIR || r == -ELOOP)
 		change_top(t);
 	else
@@ -139,7 +139,7 @@ static void file_tree_ops_on_changed(void *ctx, struct files_answer *a UNUSED,
 	walk_go_on(t->walk, WALK_ON);
 }
 
-/* All but directories, by one request. */
+/* Change all entries that are not directories with one request. */
 static enum walk_say on_batch(void *ctx, int dir, const char *path UNUSED,
 			      const char *entries, size_t size)
 {
@@ -192,7 +192,7 @@ static enum walk_say file_tree_ops_on_entry(void *ctx, const struct walk_entry *
 	return WALK_WAIT;
 }
 
-/* A directory, after what was in it. */
+/* Change a directory after its entries. */
 static enum walk_say on_leave(void *ctx, const struct walk_entry *e)
 {
 	struct tree_job *t = ctx;

@@ -44,8 +44,8 @@ static void file_writer_free(struct file_writer *w)
 }
 
 /*
- * A file on its way to a sandbox, without a name and on our own disk, for which there is
- * no more room: its shim has taken the mode away (shim/core/file_copy.c).
+ * Is it a temporary copy of a file without space left, whose mode the shim has removed
+ * (shim/core/file_copy.c)?
  */
 static bool file_writer_revoked(int fd)
 {
@@ -66,7 +66,7 @@ static int file_writer_fail(int r, struct warren_error *err)
 			    : error_errno(err, -r, "write");
 }
 
-/* The last thing that it does with @ctx is to say that it is done. */
+/* Reporting the end must be its last access to @ctx. */
 static void *file_writer_thread(void *ctx)
 {
 	struct file_writer *w = ctx;

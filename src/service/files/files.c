@@ -12,13 +12,13 @@
 #include "base/list.h"
 #include "service/files/internal.h"
 
-/* A file, its directory, and the copies that a request takes along. */
+/* A file, its directory, and the copies that a request needs. */
 #define FILES_DESCRIPTORS 4
 
 /*
- * Up to this much goes in the message; up to PIECE_SIZE through a file that is used again
- * for what is written next, by the same user of files; more through one of its own. No
- * such file serves two sandboxes: what has been in it, a worker can read.
+ * Up to this size, data is part of the message; up to PIECE_SIZE, it is in a file that is
+ * reused for later writes; larger data has its own file. Such a file is never shared
+ * between two sandboxes, because a worker can read its old contents.
  */
 #define WRITE_INLINE_MAX 16384
 #define PIECE_SIZE       ((size_t)256 << 10)
@@ -31,25 +31,24 @@ struct files {
 	struct service *service;
 	struct fair_quota_lease descriptors;
 	struct initclient_user user;
-	struct files_ask *asks;   /* that have no answer */
+	struct files_ask *asks;   /* unanswered requests */
 	struct create_op *making; /* directories; NULL: none */
-	char called[64];          /* what is asked next, for errors; "": by its path */
-	int pieces;               /* a memfd with what is being written; -1: none */
-	char *room;               /* the same, mapped; NULL: it is not */
-	unsigned pieces_busy;     /* of PIECES in it, as bits */
-	unsigned filling;    /* 1 + one of them, that files_room() has told; 0: none */
-	unsigned piece_next; /* one of them, that the next request needs; 0: none */
-	int large_next;      /* or a memfd for it alone; -1: none */
+	char called[64];          /* name for errors; "": the path */
+	int pieces;               /* a memfd with data that is being written; -1: none */
+	char *room;               /* the memfd, mapped; NULL: not mapped */
+	unsigned pieces_busy;     /* bit mask of the PIECES in use */
+	unsigned filling;         /* 1 + the piece that files_room() returned; 0: none */
+	unsigned piece_next;      /* the piece that the next request needs; 0: none */
+	int large_next;           /* or a separate memfd; -1: none */
 };
 
 struct files_ask {
 	struct files *files; /* NULL: no callback */
 	struct files_ask *next, **prev;
 	bool in_worker;
-	unsigned
-		piece; /* of files->pieces, that it needs until it is answered; 0: none */
-	int large;     /* a memfd for it alone; -1: none */
-	char what[64]; /* for errors */
+	unsigned piece; /* its part of files->pieces; 0: none */
+	int large;      /* a separate memfd; -1: none */
+	char what[64];  /* for errors */
 	files_fn fn;
 	void *ctx;
 };
@@ -218,10 +217,7 @@ int files_need(struct files *f, uint64_t n, struct warren_error *err)
 		return 0;
 	if (!f->sandbox)
 		return error_set(err, ESTALE, "the sandbox is gone");
-	/*
-	 * Some more at a time: a tree has many levels, and each may be the deepest for
-	 * long.
-	 */
+	/* Take some more at once, because a tree has many levels. */
 	return lease_take(f->service, LEASE_DESCRIPTORS, f->sandbox->row.owner,
 			  FILES_DESCRIPTORS + n + 8, &f->descriptors, err);
 }
@@ -302,17 +298,19 @@ static void files_on_answer(void *ctx, struct init_reply *a,
 	} else if (!failure) {
 		code = EPROTO;
 	}
-	/* Who was asked has gone: of a file, EAGAIN says that its path was in motion. */
+	/*
+	 * The process that was asked is gone. For a file, EAGAIN would mean that its path
+	 * was changing.
+	 */
 	if (failure && failure->code == EAGAIN) {
 		err = *failure;
 		err.code = ECONNRESET;
 		failure = &err;
 	}
-	/* Of a worker, whose memory is the sandbox's. */
+	/* A worker uses the memory of the sandbox. */
 	if (code == ENOMEM && ask->in_worker)
 		(void)error_set(&err, ENOBUFS,
-				"%s: the sandbox has not enough memory for it",
-				ask->what);
+				"%s: the sandbox does not have enough memory", ask->what);
 	else if (code && !failure && a->m.h.type == PROTO_REPLY)
 		(void)reply_refuse(a, &err, "%s", ask->what);
 	else if (code)
@@ -326,7 +324,7 @@ void files_call(struct files *f, const char *what, const char *name)
 		       strlen(name) > 40 ? "..." : "");
 }
 
-/* The message, and up to two descriptors, which stay the caller's. */
+/* Send the message with up to two descriptors, which the caller keeps. */
 static void files_ask_worker(struct files *f, const void *msg, size_t size,
 			     const int fds[2], const char *what, const char *path,
 			     files_fn fn, void *ctx)
@@ -357,7 +355,9 @@ static void files_ask_worker(struct files *f, const void *msg, size_t size,
 	(void)memcpy(a->what, f->called, sizeof(a->what));
 	f->called[0] = '\0';
 	r = init_request_put(&q, msg, size, -1, &err);
-	/* Copies: it may wait longer than the caller keeps them. */
+	/*
+	 * Duplicate them, because the request may wait longer than the caller keeps them.
+	 */
 	for (int i = 0; i < 2 && r == 0 && fds[i] >= 0; i++) {
 		int copy = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
 
@@ -376,7 +376,7 @@ static void files_ask_worker(struct files *f, const void *msg, size_t size,
 		return;
 	}
 	DLIST_PUSH(f->asks, a);
-	/* One that sleeps answers when it was woken. */
+	/* A paused sandbox answers after it was woken. */
 	if (f->sandbox->row.state == SANDBOX_PAUSED)
 		sandbox_use(f->sandbox, service_ignore, NULL);
 	else
@@ -434,7 +434,7 @@ void files_stat(struct files *f, int dir, const char *path, bool follow, files_f
 		return;
 	fill_who(f, &msg.who);
 	(void)strcpy(msg.path, path);
-	files_ask_worker(f, &msg, sizeof(msg), (int[]){ dir, -1 }, "look at", path, fn,
+	files_ask_worker(f, &msg, sizeof(msg), (int[]){ dir, -1 }, "inspect", path, fn,
 			 ctx);
 }
 
@@ -518,7 +518,7 @@ bool files_have_workers(const struct files *f)
 	return f->sandbox && f->sandbox->workers;
 }
 
-/* One that is free; PIECES: none is. */
+/* A free piece; PIECES: none. */
 static unsigned piece_free(const struct files *f)
 {
 	unsigned i = 0;
@@ -563,7 +563,7 @@ static int files_write_at(int fd, const char *data, size_t n, uint64_t offset)
 	return 0;
 }
 
-/* In its own memfd, which the next request needs; the caller's to close. */
+/* Write the data to a separate memfd for the next request; the caller closes it. */
 static int put_large(struct files *f, const void *data, size_t n)
 {
 	AUTO_CLOSE int fd = memfd_create("warren-write", MFD_CLOEXEC);
@@ -576,7 +576,7 @@ static int put_large(struct files *f, const void *data, size_t n)
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
-/* A descriptor that is the caller's to close, with @data at *@ret_offset; -errno. */
+/* Return a descriptor, which the caller closes, with @data at *@ret_offset; -errno. */
 static int files_put_piece(struct files *f, const char *data, size_t n,
 			   uint64_t *ret_offset)
 {
@@ -703,7 +703,7 @@ void files_tidy(char *path)
 struct create_op {
 	struct files *files;
 	unsigned mode;
-	size_t done; /* of the path: what is before has been asked for */
+	size_t done; /* position in the path: directories before it were requested */
 	files_fn fn;
 	void *ctx;
 	char path[4096];
@@ -725,7 +725,7 @@ static void files_on_made(void *ctx, struct files_answer *a,
 	free(m);
 }
 
-/* As many of "/a", "/a/b", "/a/b/c" as a message holds. */
+/* Request as many of "/a", "/a/b", "/a/b/c" as fit into a message. */
 static void make_more(struct create_op *m)
 {
 	AUTO_BUF struct buf names = BUF_INIT(FILES_NAMES_MAX);
@@ -738,7 +738,7 @@ static void make_more(struct create_op *m)
 
 	while (m->path[n]) {
 		n += 1 + strcspn(m->path + n + 1, "/");
-		/* The last one has its own mode, and so a request. */
+		/* The last directory has its own mode, so it needs a separate request. */
 		if (c.n > 0 && (!m->path[n] || c.n >= FILES_BATCH ||
 				names.len + n + 1 > FILES_NAMES_MAX))
 			break;

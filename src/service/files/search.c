@@ -19,7 +19,7 @@
 #define BINARY_LOOK 8192U
 #define PIECE       65536U
 #define SLICE_NS    1000000
-#define COSTLY      200000U /* steps of a pattern, some nanoseconds each */
+#define COSTLY      200000U /* steps of a pattern, a few nanoseconds each */
 
 struct search {
 	struct files *files;
@@ -29,19 +29,19 @@ struct search {
 	struct loop_timer *deadline;
 	struct loop_task turn;
 	char *path;      /* where it began */
-	char *file_path; /* of the file that is read */
+	char *file_path; /* path of the file that is being read */
 	size_t skip;
 	int fd;
 	uint64_t offset, line,
-		in_line; /* in_line: bytes of the line before the part at hand */
+		in_line; /* in_line: bytes of the line before the current part */
 	bool line_matched;
 	char room[PIECE];
 	size_t have, at;
 	bool eof, alone, truncated, timed_out, over;
 	uint64_t matches;
-	/* A line that is tried on another thread, where it is costly. */
+	/* A line that is matched on another thread, because it is expensive. */
 	struct {
-		bool busy, gone; /* gone: no client waits for it any more */
+		bool busy, gone; /* gone: no client waits for it */
 		bool ends, found;
 		size_t n, where;
 	} far;
@@ -79,7 +79,7 @@ static void search_finish(struct search *s, const struct warren_error *err)
 	s->o.end(s->o.ctx, s->truncated, s->timed_out, err);
 }
 
-/* False: there are enough. */
+/* False: there are enough matches. */
 static bool search_found(struct search *s, const struct search_match *m)
 {
 	if (s->matches >= s->o.max_matches) {
@@ -104,7 +104,8 @@ static void file_over(struct search *s)
 }
 
 /*
- * A line, or a part of one that is too long, was tried. False: there are enough matches.
+ * A line was matched, or a part of a line that is too long. False: there are enough
+ * matches.
  */
 static bool pass_line(struct search *s, size_t n, bool ends, bool matched, size_t where)
 {
@@ -158,7 +159,8 @@ static void on_tried(void *ctx)
 }
 
 /*
- * 2: it is tried elsewhere; 1: more has to be read; 0: a line was tried; -1: that is all.
+ * 2: it is matched on another thread; 1: more data is needed; 0: a line was matched; -1:
+ * the end.
  */
 static int search_next_line(struct search *s)
 {
@@ -203,7 +205,7 @@ static int search_read_more(struct search *s)
 		return -EILSEQ;
 	s->offset += (uint64_t)n;
 	s->have += (size_t)n;
-	/* What has grown since is not waited for. */
+	/* Data that is appended during the search is ignored. */
 	s->eof = n == 0 || s->offset > s->o.max_file_size;
 	return 0;
 }
@@ -237,9 +239,8 @@ static void search_on_turn(void *ctx)
 }
 
 /*
- * What may not be read, or is gone, is passed over, as by those who search at a terminal.
- * What would have been read, had there been room or a tool for it, may hold what is
- * looked for.
+ * Files that cannot be read or are gone are skipped, as by grep(1). If a file is not read
+ * because of a lack of memory or of a tool, matches may be missing.
  */
 static bool may_pass(int code)
 {

@@ -26,8 +26,8 @@
 
 #define DEFERRED_MAX (32U << 20)
 #define RAW_SIZE     65536U
-#define WRITING_MAX  4       /* pieces of that size */
-#define SLICE_NS     1000000 /* before others have their turn */
+#define WRITING_MAX  4       /* maximum number of pieces of that size */
+#define SLICE_NS     1000000 /* time before others have their turn */
 
 struct untar {
 	struct files *files;
@@ -36,22 +36,22 @@ struct untar {
 	struct unpack *unpack; /* NULL: not known yet */
 	struct buf in;         /* what was fed */
 	size_t in_off;
-	char raw[RAW_SIZE]; /* what came of it */
+	char raw[RAW_SIZE]; /* decompressed data */
 	size_t raw_len, raw_off;
 	bool waiting; /* for init */
 	bool running, fed_all, over;
-	unsigned under_way;     /* what was asked for, and is not heard of yet */
-	unsigned writing;       /* of that, pieces of files */
-	bool full;              /* it waits until there are fewer of them */
-	uint32_t stream;        /* of the file that is written */
-	bool cleared, parented; /* what was tried for this entry */
-	size_t way;         /* of its name: how far there are directories; 0: all of it */
-	int fd;             /* the file that is written */
-	bool named;         /* there are none without a name */
-	int parent;         /* the directory of the last file; -1: that of all */
-	char *parent_name;  /* NULL: none */
-	char beside[32];    /* what a file is called in its directory in the meantime */
-	struct buf placing; /* the same of the last that was whole, from the top */
+	unsigned under_way;     /* unanswered requests */
+	unsigned writing;       /* of these, writes of file data */
+	bool full;              /* wait until there are fewer of them */
+	uint32_t stream;        /* stream number of the file that is being written */
+	bool cleared, parented; /* what was already tried for this entry */
+	size_t way;        /* length of the name's part whose directories exist; 0: all */
+	int fd;            /* the file that is being written */
+	bool named;        /* files without a name are not supported here */
+	int parent;        /* the directory of the last file; -1: the top directory */
+	char *parent_name; /* NULL: none */
+	char beside[32];   /* temporary name of the file in its directory */
+	struct buf placing; /* the name of the last complete file, from the top */
 	uint64_t entries, bytes;
 	struct buf dirs;                /* modes and names of directories */
 	struct fair_quota_lease memory; /* for those */
@@ -100,7 +100,7 @@ static void untar_ignore(void *ctx UNUSED, struct files_answer *a UNUSED,
 {
 }
 
-/* @name, in the directory of the entry. */
+/* Write the path of @name in the directory of the entry. */
 static void put_beside(const struct untar *u, const char *name, struct buf *out)
 {
 	const char *entry = u->tar.entry.name, *slash = strrchr(entry, '/');
@@ -118,7 +118,7 @@ static void unlink_file(struct untar *u, const struct buf *name)
 		files_change_one(u->files, c, name->data, NULL, untar_ignore, NULL);
 }
 
-/* The file that is written, before all of it is there. */
+/* Remove the incomplete file that is being written. */
 static void drop_file(struct untar *u)
 {
 	AUTO_BUF struct buf name = BUF_INIT(FILES_NAMES_MAX);
@@ -201,7 +201,8 @@ static void on_way(void *ctx, struct files_answer *a UNUSED,
 }
 
 /*
- * From the top on, as many as one request takes: a name of 4,096 bytes has 2,047 of them.
+ * Create parents from the top, as many as fit into one request: a name of 4,096 bytes has
+ * up to 2,047.
  */
 static void untar_make_parents(struct untar *u)
 {
@@ -229,7 +230,7 @@ static void untar_make_parents(struct untar *u)
 	files_change(u->files, &c, on_way, u);
 }
 
-/* Whether there is something to be tried. */
+/* True: something was done, and the entry can be tried again. */
 static bool untar_clear_way(struct untar *u, int code)
 {
 	if (code == ENOENT && !u->parented && strchr(u->tar.entry.name, '/')) {
@@ -251,7 +252,7 @@ static bool untar_clear_way(struct untar *u, int code)
 
 /* ----------------------------------------------------------------------- entries */
 
-/* Of one of those under way; the answer to the whole waits for all of them. */
+/* Handle the answer to one request; the final answer waits for all of them. */
 static void untar_heard(struct untar *u, const struct warren_error *err)
 {
 	u->under_way--;
@@ -264,8 +265,8 @@ static void untar_heard(struct untar *u, const struct warren_error *err)
 }
 
 /*
- * Whether a file is in its place, and, if it is a copy, has arrived at all. The next one
- * is opened after that, so there is one at a time.
+ * The file has its name now; if it was a copy, this also reports its errors. The next
+ * file is opened after that, so there is only one at a time.
  */
 static void on_placed(void *ctx, struct files_answer *a UNUSED,
 		      const struct warren_error *err)
@@ -278,8 +279,7 @@ static void on_placed(void *ctx, struct files_answer *a UNUSED,
 }
 
 /*
- * The file that was written, which is whole now, gets its name. What follows waits for it
- * at init.
+ * Give the file, which is now complete, its name. Later requests wait for this at init.
  */
 static void place_file(struct untar *u)
 {
@@ -297,7 +297,7 @@ static void place_file(struct untar *u)
 				 on_placed, u);
 		return;
 	}
-	(void)close(TAKE_FD(fd)); /* of a copy, this is its end */
+	(void)close(TAKE_FD(fd)); /* for a copy, this ends it */
 	u->placing.len = 0;
 	put_beside(u, u->beside, &u->placing);
 	c = (struct files_change){ .verb = PROTO_RENAME, .dir = u->o.dir, .to = -1 };
@@ -315,7 +315,7 @@ static void on_dressed(void *ctx, struct files_answer *a UNUSED,
 	untar_heard(ctx, err && err->code == EOPNOTSUPP ? err : NULL);
 }
 
-/* Mode after owner, which takes bits from it. */
+/* Set the mode after the owner, because changing the owner clears bits of the mode. */
 static void dress_one(struct untar *u, struct files_change c)
 {
 	u->under_way++;
@@ -344,7 +344,7 @@ static void untar_dress(struct untar *u)
 		dress_one(u, c);
 }
 
-/* Directories get their modes when all is in them; until then their names are held. */
+/* Directories get their modes after their contents; until then, their names are kept. */
 static int untar_defer(struct untar *u)
 {
 	const struct tar_entry *e = &u->tar.entry;
@@ -362,7 +362,7 @@ static int untar_defer(struct untar *u)
 	return 0;
 }
 
-/* What open(2) says where there are no files without a name. */
+/* The errors of open(2) on a file system that does not support files without a name. */
 static bool untar_needs_name(const struct untar *u, int code)
 {
 	return u->tar.entry.type == TAR_FILE && !u->named &&
@@ -434,9 +434,7 @@ static void untar_on_parent(void *ctx, struct files_answer *a,
 	open_file(u);
 }
 
-/*
- * A file without a name belongs into a directory, which most share with the one before.
- */
+/* A file without a name needs a directory, which is usually that of the previous file. */
 static void untar_make_file(struct untar *u)
 {
 	const char *name = u->tar.entry.name, *slash = strrchr(name, '/');
@@ -508,7 +506,7 @@ static void on_dir_mode(void *ctx, struct files_answer *a UNUSED,
 		untar_go_on(u);
 }
 
-/* The next directory whose mode is still to be set; 0: none. */
+/* Set the mode of the next directory; 0: none is left. */
 static int dress_dir(struct untar *u)
 {
 	struct deferred d;
@@ -574,8 +572,8 @@ static void on_data_written(void *ctx, struct files_answer *a UNUSED,
 }
 
 /*
- * The next requests wait for it inside, as for place_file(); no process there has the
- * file open.
+ * Later requests wait for it inside, as for place_file(); no other process has the file
+ * open.
  */
 static int write_data(struct untar *u, const char *data, size_t n)
 {
@@ -599,7 +597,7 @@ static int write_data(struct untar *u, const char *data, size_t n)
 	return r < 0 ? r : 0;
 }
 
-/* One event of the tar; -errno. 1: it wants more. */
+/* Handle one event of the tar reader; -errno. 1: it needs more data. */
 static int take_tar(struct untar *u)
 {
 	const char *data = u->raw + u->raw_off;
@@ -622,14 +620,14 @@ static int take_tar(struct untar *u)
 	}
 }
 
-/* More of what the tar is made of; 1: there is none. */
+/* Get more data for the tar reader; 1: there is none. */
 static int untar_refill(struct untar *u)
 {
 	const char *data = u->in.data + u->in_off;
 	size_t n = u->in.len - u->in_off, used = 0;
 	int r = 0;
 
-	/* Four bytes tell what it is. */
+	/* The first four bytes identify the format. */
 	if (!u->unpack && (n >= 4 || (u->fed_all && n > 0)))
 		r = unpack_new(u->o.zip ? PACK_ZIP : unpack_kind(data, n), &u->unpack,
 			       &u->err);
@@ -672,7 +670,7 @@ void untar_feed(struct untar *u, const char *data, size_t n)
 {
 	if (u->over)
 		return;
-	/* What is left over is at most the beginning of something. */
+	/* The rest is at most the beginning of an item. */
 	if (u->in_off > 0) {
 		(void)memmove(u->in.data, u->in.data + u->in_off, u->in.len - u->in_off);
 		u->in.len -= u->in_off;

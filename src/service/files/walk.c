@@ -17,22 +17,22 @@
 #include "net/loop.h"
 #include "service/files/files.h"
 
-#define AT_ONCE      64 /* steps, some for each entry, before others have their turn */
+#define AT_ONCE      64 /* steps before others have their turn; an entry takes a few */
 #define LEVEL_MAX    (64U << 20)
-#define SORT_AT_ONCE (128U << 10) /* of entries: a millisecond */
+#define SORT_AT_ONCE (128U << 10) /* bytes to sort in a millisecond */
 
 struct level {
 	int fd;
 	size_t path_len; /* of the directory */
 	struct buf data; /* entries, as init sent them */
-	uint32_t *order; /* where in data each begins */
+	uint32_t *order; /* position of each entry in data */
 	size_t n, i;
 	bool ended; /* there are no more */
 	enum {
-		FRESH,  /* the entry at i was not told of */
-		TOLD,   /* it was; now it is entered or passed */
-		INSIDE, /* the level above is what is in it */
-		LEFT,   /* that was told, too */
+		FRESH,  /* the entry at i has not been reported */
+		TOLD,   /* it was reported; now it is entered or skipped */
+		INSIDE, /* the next level has its contents */
+		LEFT,   /* its end was reported, too */
 	} phase;
 };
 
@@ -50,10 +50,10 @@ struct sorting {
 
 struct walk {
 	struct files *files;
-	struct sorting *sorting; /* the last level; NULL: none */
+	struct sorting *sorting; /* of the last level; NULL: none */
 	struct walk_options o;
 	void *ctx;
-	struct level *levels; /* WALK_DEPTH_MAX of them at most */
+	struct level *levels; /* at most WALK_DEPTH_MAX */
 	size_t n, cap;
 	char path[4096 + WALK_DEPTH_MAX * 256];
 	enum {
@@ -117,7 +117,10 @@ static int walk_push(struct walk *w, int fd)
 	return 0;
 }
 
-/* Where each entry of @l begins. Checked here, so that nothing later can fail. */
+/*
+ * Find the position of each entry of @l. Everything is checked here, so that nothing
+ * fails later.
+ */
 static int index_entries(struct level *l, struct warren_error *err)
 {
 	struct proto_found found;
@@ -149,7 +152,7 @@ static int walk_by_name(const void *a, const void *b, void *data)
 		      base + *(const uint32_t *)b + sizeof(struct proto_entry));
 }
 
-/* Sort, and forget what is beyond @sorted. */
+/* Sort, and keep only the first @sorted entries. */
 static int sort_level(struct level *l, unsigned sorted, struct warren_error *err)
 {
 	struct buf kept = BUF_INIT(LEVEL_MAX);
@@ -173,7 +176,7 @@ static int sort_level(struct level *l, unsigned sorted, struct warren_error *err
 	}
 	buf_done(&l->data);
 	l->data = kept;
-	return index_entries(l, err); /* in the order in which they were kept */
+	return index_entries(l, err); /* in their new order */
 }
 
 static void walk_step(struct walk *w);
@@ -222,7 +225,7 @@ static void sorting_done(void *ctx)
 	free(s);
 }
 
-/* 1: later; 0 or -errno: it is done. */
+/* 1: it will be done later; 0 or -errno: it is done. */
 static int sort_soon(struct walk *w, struct level *l)
 {
 	struct sorting *s = l->data.len > SORT_AT_ONCE ? calloc(1, sizeof(*s)) : NULL;
@@ -245,7 +248,7 @@ static int sort_soon(struct walk *w, struct level *l)
 	return 1;
 }
 
-/* The next part of @l is there. 1: go on when it is sorted. */
+/* Load the next part of @l. 1: continue when it is sorted. */
 static int walk_load(struct walk *w, struct level *l, const struct files_answer *a)
 {
 	size_t most = (size_t)w->o.sorted * 128 + (4U << 20);
@@ -310,7 +313,7 @@ static void walk_on_opened(void *ctx, struct files_answer *a,
 	files_walk_go_on(w);
 }
 
-/* The entry where @l is, to one of the callbacks. */
+/* Report the current entry of @l to one of the callbacks. */
 static void walk_tell(struct walk *w, struct level *l, const struct proto_found *found,
 		      enum walk_say (*fn)(void *ctx, const struct walk_entry *e))
 {
@@ -333,7 +336,7 @@ static void walk_tell(struct walk *w, struct level *l, const struct proto_found 
 	w->state = WALKING;
 }
 
-/* Into it or past it, as was said. */
+/* Enter or skip the entry, as the callback decided. */
 static void walk_decide(struct walk *w, struct level *l, const struct proto_found *found)
 {
 	unsigned depth = w->o.depth ? w->o.depth : WALK_DEPTH_MAX;
@@ -378,7 +381,7 @@ static void entry_step(struct walk *w, struct level *l)
 	w->stop |= w->said == WALK_STOP;
 }
 
-/* One thing further; 1: it is over. */
+/* Do one step; 1: the walk has ended. */
 static int walk_advance(struct walk *w)
 {
 	struct level *l = w->n > 0 ? &w->levels[w->n - 1] : NULL;

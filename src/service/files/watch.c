@@ -25,10 +25,10 @@
 #define READS_AT_ONCE 16
 #define PATH_COST     48 /* additional bytes of memory */
 
-/* A directory to be watched and looked into. */
+/* A directory that must be watched and listed. */
 struct todo {
 	struct todo *next;
-	bool quiet; /* what is in it was there before */
+	bool quiet; /* its contents existed before the watch */
 	char path[];
 };
 
@@ -37,21 +37,22 @@ struct watch {
 	struct service *service;
 	char *tenant;                   /* whose it is */
 	bool charged;                   /* for the instance */
-	struct fair_quota_lease memory; /* for all paths that it has */
+	struct fair_quota_lease memory; /* for all its paths */
 	uint64_t bytes;                 /* of them */
-	struct warren_error full; /* there is no room for another one; 0: there is */
+	struct warren_error
+		full; /* why there is no room for another one; code 0: there is room */
 	struct watch_options o;
 	int fd;     /* the inotify */
-	int events; /* a socket from which its events come; -1: from the inotify itself */
+	int events; /* socket of its events; -1: inotify itself */
 	struct loop_watch *reading;
-	char **paths; /* by the number of the watch */
+	char **paths; /* indexed by the number of the watch */
 	size_t n_paths, count;
 	struct todo *todo, **todo_tail;
 	struct todo *doing;
 	struct walk *walk;
 	char *root;
 	bool ready, dead;
-	char *moved; /* where from, until it is known where to */
+	char *moved; /* the old path of a rename, until the new one is known */
 	uint32_t cookie;
 	bool moved_dir;
 };
@@ -66,7 +67,7 @@ static void watch_failed(struct watch *w, const struct warren_error *err)
 	w->o.failed(w->o.ctx, err);
 }
 
-/* One of @share is taken for it, or it is denied. */
+/* Charge one of @share for it, or refuse it. */
 static int watch_charge(struct watch *w, struct fair_quota *share, const char *name,
 			struct warren_error *err)
 {
@@ -86,7 +87,7 @@ static int watch_charge(struct watch *w, struct fair_quota *share, const char *n
 			 w->tenant, (uintmax_t)d->used, name);
 }
 
-/* One more path is in memory; false: there is no room for it, which ends the watch. */
+/* Charge the memory of one more path; false: there is no room, and the watch ends. */
 static bool hold_path(struct watch *w, const char *path)
 {
 	const struct share_denial *why = service_denied(w->service);
@@ -154,7 +155,7 @@ static void watch_on_walked(void *ctx, int r UNUSED,
 	todo_done(w);
 }
 
-/* It is watched no more. */
+/* The directory is no longer watched. */
 static void forget_path(struct watch *w, size_t wd)
 {
 	drop_path(w, w->paths[wd]);
@@ -213,7 +214,7 @@ static void on_added(void *ctx, struct files_answer *a, const struct warren_erro
 	struct watch *w = ctx;
 	struct warren_error full = WARREN_ERROR_INIT;
 
-	/* Below the path, what is gone again or may not be read is passed over. */
+	/* Directories below the path that are gone or cannot be read are skipped. */
 	if (err && (!w->ready && w->count == 0)) {
 		watch_failed(w, err);
 		return;
@@ -266,7 +267,7 @@ static bool is_below(const char *path, const char *dir, size_t n)
 	return strncmp(path, dir, n) == 0 && (path[n] == '/' || path[n] == '\0');
 }
 
-/* A directory has another place; NULL: none that is watched. */
+/* A directory was moved to @to; NULL: out of the watched tree. */
 static void move_paths(struct watch *w, const char *from, const char *to)
 {
 	size_t n = strlen(from);
@@ -287,11 +288,11 @@ static void move_paths(struct watch *w, const char *from, const char *to)
 		drop_path(w, w->paths[i]);
 		free(w->paths[i]);
 		w->paths[i] = path;
-		(void)hold_path(w, path); /* else the watch ends soon */
+		(void)hold_path(w, path); /* if this fails, the watch ends soon */
 	}
 }
 
-/* It went, and did not come to another place here. */
+/* The file was moved out of the watched tree. */
 static void flush_moved(struct watch *w)
 {
 	char *from = TAKE_PTR(w->moved);
@@ -344,14 +345,14 @@ static void watch_on_event(struct watch *w, const struct inotify_event *ev)
 		forget_path(w, (size_t)ev->wd);
 		return;
 	}
-	/* Of what is below the path, the directory that holds it tells. */
+	/* Its parent directory reports this, except for the path itself. */
 	if (ev->mask & (IN_DELETE_SELF | IN_MOVE_SELF)) {
 		if (strcmp(dir, w->root) == 0)
 			w->o.event(w->o.ctx, WATCH_REMOVED, dir, NULL);
 		return;
 	}
 	if (ev->len == 0 && ev->mask & IN_ISDIR && strcmp(dir, w->root) != 0)
-		return; /* told by the directory above */
+		return; /* its parent reports it */
 	(void)snprintf(path, sizeof(path), "%s%s%s", dir,
 		       ev->len > 0 && dir[1] ? "/" : "", ev->len > 0 ? ev->name : "");
 	if (ev->mask & IN_MOVED_FROM) {
@@ -373,7 +374,7 @@ static void watch_on_event(struct watch *w, const struct inotify_event *ev)
 		add_todo(w, path, false);
 }
 
-/* The size of the event at @data, of which there are @n bytes; 0: it is none. */
+/* The size of the event at @data, which has @n bytes; 0: it is incomplete. */
 static size_t event_size(const char *data, size_t n)
 {
 	const struct inotify_event *ev = (const void *)data;
@@ -411,7 +412,7 @@ static void on_readable(void *ctx, unsigned events UNUSED)
 		watch_failed(w, &err);
 		return;
 	}
-	/* Both halves of a renaming come together. */
+	/* Both events of a rename arrive together. */
 	flush_moved(w);
 	next_todo(w);
 }

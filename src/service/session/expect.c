@@ -10,7 +10,7 @@
 struct expect {
 	size_t n, cost;
 	struct {
-		struct pattern *text, *regex; /* regex: NULL where it would be the same */
+		struct pattern *text, *regex; /* regex: NULL if it is the same as text */
 	} of[EXPECT_MAX];
 };
 
@@ -77,8 +77,8 @@ int expect_find(struct expect *e, const char *data, size_t n, size_t seen,
 /* ------------------------------------------------------------------------ plain */
 
 /*
- * How long the control sequence is that the @n bytes at @p begin with (ECMA-48); 0: it is
- * cut off.
+ * The length of the control sequence (ECMA-48) at @p, which has @n bytes; 0: it is
+ * incomplete.
  */
 static size_t expect_sequence(const char *p, size_t n)
 {
@@ -87,11 +87,11 @@ static size_t expect_sequence(const char *p, size_t n)
 	if (n < 2)
 		return 0;
 	switch (p[1]) {
-	case '[': /* parameters, intermediates, one that ends it */
+	case '[': /* parameters, intermediate bytes, a final byte */
 		while (i < n && p[i] >= 0x20 && p[i] <= 0x3f)
 			i++;
 		return i < n ? i + (p[i] >= 0x40 && p[i] <= 0x7e) : 0;
-	case ']': /* a string, up to BEL or ESC \ */
+	case ']': /* a string that ends with BEL or ESC \ */
 	case 'P':
 	case 'X':
 	case '^':
@@ -128,7 +128,7 @@ void expect_plain(struct buf *out, const char *data, size_t n)
 				buf_add(out, "\r", 1);
 		} else {
 			used = expect_sequence(data, n);
-			used = used ? used : n; /* cut off: it would have been one */
+			used = used ? used : n; /* an incomplete sequence */
 		}
 		data += used;
 		n -= used;

@@ -18,8 +18,8 @@
 #include "base/list.h"
 #include "service/session/internal.h"
 
-#define LOOK_AT_ONCE 1000000 /* ns of looks in a row */
-#define LOOK_PAUSE   3       /* times as long as they have taken */
+#define LOOK_AT_ONCE 1000000 /* ns of consecutive searches */
+#define LOOK_PAUSE   3 /* length of the pause, as a multiple of the time they took */
 
 struct look_tenant {
 	struct look_tenant *next;
@@ -28,10 +28,11 @@ struct look_tenant {
 };
 
 struct look_queue {
-	struct look_tenant *first, **tail; /* whose turn is next; none without looks */
+	struct look_tenant *first,
+		**tail; /* the tenant whose turn is next; NULL: no searches */
 	struct loop_timer *timer;
 	bool armed;
-	uint64_t next; /* ns: not before that */
+	uint64_t next; /* ns: time of the next search */
 };
 
 static void look_arm(struct look_queue *q)
@@ -44,7 +45,10 @@ static void look_arm(struct look_queue *q)
 	loop_timer_set(q->timer, now < q->next ? (q->next - now) / 1000000 + 1 : 0);
 }
 
-/* The next look of the next tenant, whose other looks come after those of all others. */
+/*
+ * Take the next search of the next tenant; its other searches come after those of all
+ * other tenants.
+ */
 static struct look *look_pop(struct look_queue *q)
 {
 	struct look_tenant *t = QUEUE_TAKE(q->first, q->tail);
@@ -68,7 +72,7 @@ static void look_on_timer(void *ctx)
 	while (q->first && now >= q->next && now - begun < LOOK_AT_ONCE) {
 		struct look *l = look_pop(q);
 
-		l->fn(l->ctx); /* it may be gone then */
+		l->fn(l->ctx); /* this may free it */
 		now = clock_now();
 	}
 	if (now >= q->next)

@@ -21,17 +21,17 @@
 #include "service/session/internal.h"
 
 /*
- * The end of a command is marked on both of its streams, which come by different ways: on
- * one of them as much may still come as all pipes on the way hold, and must not drive the
- * other's mark out of the journal.
+ * The end of a command is marked on both of its streams, which arrive separately: one
+ * stream may still carry as much as all pipes on the way hold, which must not push the
+ * other stream's mark out of the journal.
  */
 #define FRAMED_LEAST (1U << 20)
 
-#define EXIT_NO_EXEC   126 /* as a shell says that there is no such program, */
-#define EXIT_NOT_FOUND 127 /* or that it is none */
+#define EXIT_NO_EXEC   126 /* exit code of a shell for a file that is not executable, */
+#define EXIT_NOT_FOUND 127 /* and for a missing program */
 #define EXIT_NOT_OURS  SHELLPROTO_EXIT_REFUSED
-#define OPEN_MS        15000 /* for a shell to be ready; one that is not ours never is */
-#define EXTENT_TRIES   16    /* to find where it ends, of an init that does not tell */
+#define OPEN_MS        15000 /* time for a shell to become ready; another program never does */
+#define EXTENT_TRIES   16 /* tries to find its end, for an init that does not report it */
 
 /* ------------------------------------------------------------------- life */
 
@@ -140,7 +140,7 @@ static void session_on_room(void *ctx, unsigned events UNUSED)
 	session_pour(ctx);
 }
 
-/* Where commands go; -1: nowhere. */
+/* The descriptor for commands; -1: none. */
 static int commands_fd(const struct session *session)
 {
 	return session->framed ? exec_input_fd(session->exec)
@@ -149,7 +149,7 @@ static int commands_fd(const struct session *session)
 
 void session_pour(struct session *session)
 {
-	if (session->stops > 0) { /* the last of them goes on here */
+	if (session->stops > 0) { /* the last of these stops continues here */
 		session->out_watch = loop_watch_free(session->out_watch);
 		return;
 	}
@@ -176,9 +176,9 @@ void session_pour(struct session *session)
 }
 
 /*
- * A program that was killed may have left the terminal as it needed it. Where ours only
- * leads to another (a daemon's, another machine's), it stays raw, and the other is as the
- * shell was told at its start.
+ * A killed program may have changed the settings of the terminal. If this terminal only
+ * leads to another one (of a daemon or another machine), it stays raw, and the shell sets
+ * up the other one at its start.
  */
 static void tidy_terminal(const struct session *session)
 {
@@ -227,7 +227,7 @@ static void finish_open(struct session *session, const struct warren_error *err)
 		int r = db_delete_session(session->service->db, session->row.id,
 					  &ignored);
 
-		/* No client knows of it, even if its shell was started. */
+		/* No client knows about it, even if its shell was started. */
 		survive(session->service, r == -ENOENT ? 0 : r);
 		opened(ctx, NULL, err);
 		return;
@@ -272,7 +272,8 @@ static void session_on_result(void *arg, const struct shellproto_result *r)
 			(void)error_set(&err, EPIPE,
 					"the shell ended before it was ready");
 		/*
-		 * What starts it elsewhere may be a shell, too, and says it in its way.
+		 * The platform may start it with a shell, which reports a missing program
+		 * in its own way.
 		 */
 		if (session->framed && r->outcome == SHELLPROTO_ENDED &&
 		    (r->exit_code == EXIT_NOT_FOUND || r->exit_code == EXIT_NO_EXEC))
@@ -298,7 +299,7 @@ static void session_on_result(void *arg, const struct shellproto_result *r)
 static const struct shellproto_events events = { .output = session_on_output,
 						 .result = session_on_result };
 
-/* As the kernel counts the start of processes. */
+/* Uses the same unit as the kernel for start times of processes. */
 static uint64_t ticks_now(void)
 {
 	struct timespec ts;
@@ -349,7 +350,7 @@ int session_run(struct session *session, const char *text, size_t n, uint64_t ti
 	if (timeout_ms)
 		loop_timer_set(session->timer, timeout_ms);
 	sandbox_touch(session->sandbox);
-	session_hold(session); /* before it can write */
+	session_hold(session); /* before the command can write */
 	session_pour(session);
 	return 0;
 }
@@ -363,7 +364,9 @@ bool session_join(struct session *session, struct session_command *command)
 	return true;
 }
 
-/* No one waits for it any more; it runs on, and so does the reading of its output. */
+/*
+ * No client waits for the command any longer; it continues, and its output is still read.
+ */
 void session_forget(struct session_command *command)
 {
 	struct session *session = command->session;
@@ -474,7 +477,8 @@ static int session_begin(struct session *session, struct exec *exec, const char 
 }
 
 /*
- * Is there another shell to try after one that is not there? Not where it was asked for.
+ * Is there another shell to try if this one is missing? Not if the client requested this
+ * shell.
  */
 static bool has_next(const struct session *session, const struct warren_error *failure)
 {
@@ -489,7 +493,7 @@ static void say_none(const struct session *session, struct warren_error *err)
 				"the image has no shell: neither bash nor sh");
 }
 
-/* It was started, and was none: as if it had not been. */
+/* The program was not a shell: remove all traces of it, and try the next one. */
 static bool session_try_next(struct session *session)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -516,7 +520,7 @@ static bool session_try_next(struct session *session)
 	return true;
 }
 
-/* It is none: nothing of it stays. */
+/* Opening failed: remove the session completely. */
 static void fail_open(struct session *session, const struct warren_error *failure)
 {
 	struct warren_error err = *failure, ignored = WARREN_ERROR_INIT;
@@ -631,7 +635,7 @@ void session_open(struct sandbox *sandbox, const struct exec_start *start,
 	try_session(session);
 }
 
-/* 0 also if it was told before: its sandbox has failed. */
+/* Returns 0 also if the end was already recorded, because the sandbox has failed. */
 static int session_record_end(const struct session *session, struct warren_error *err)
 {
 	AUTO_EVENT_TX struct event_tx tx = { 0 };
@@ -662,7 +666,7 @@ void session_close(struct session *session, service_done_fn done, void *ctx)
 		session->command = NULL;
 		c->result(c, &res);
 	}
-	/* Else it is forgotten when it ends. */
+	/* Otherwise it is deleted when it ends. */
 	if (exec_row(exec)->ended && session->sandbox)
 		exec_forget_closed(session->sandbox, exec_row(exec)->id,
 				   exec_row(exec)->journal);

@@ -23,7 +23,7 @@
 _Static_assert(sizeof(((struct service_sessions *)NULL)->marker_key) == 2 * 32 + 1,
 	       "the key is 256 bits in hexadecimal");
 
-/* The key that is in the store, made if there is none. */
+/* Read the key from the database, or create it. */
 int session_marker_key_open(struct service *s, struct warren_error *err)
 {
 	struct service_sessions *x = service_sessions(s);
@@ -54,7 +54,8 @@ void session_marker_make(const struct service *s, const char *session, uint64_t 
 	int n = snprintf(text, sizeof(text), "%s %ju", session, (uintmax_t)serial);
 
 	/*
-	 * Without memory for it, one by chance: the session lives as long as we do, then.
+	 * If this fails, use a random marker: then the session does not outlive this
+	 * process.
 	 */
 	if (!HMAC(EVP_sha256(), x->marker_key, (int)sizeof(x->marker_key) - 1,
 		  (const unsigned char *)text, (size_t)n, sum, &size) ||

@@ -21,7 +21,7 @@
 
 #include "service/session/internal.h"
 
-#define PIECES       16 /* of output, before others have their turn */
+#define PIECES       16 /* pieces of output before others have their turn */
 #define HOLD_IDLE_MS 200
 /*
  * When the end of a shell is reported, its output is in the journal, or, if it was held,
@@ -31,10 +31,10 @@
 #define SETTLE_ROUNDS 2
 
 enum reading {
-	READ_MORE,    /* there is more, and it will be read */
-	READ_BLOCKED, /* there may be more, for a client that does not take it */
-	READ_ALL,     /* that was all at present */
-	READ_END,     /* that was all there will be, or it cannot be read */
+	READ_MORE,    /* there is more output, which will be read */
+	READ_BLOCKED, /* there may be more, but the client does not read */
+	READ_ALL,     /* no more output at present */
+	READ_END,     /* no more output ever, or it cannot be read */
 };
 
 static bool is_blocked(const struct session *session)
@@ -58,7 +58,7 @@ static void take_piece(struct session *session, const char *piece,
 	session_read_tell_gap(session, o->lost);
 	session->cursor = o->cursor;
 	exec_hold_move(&session->holder, session->cursor);
-	/* That did not come from our shell. */
+	/* This did not come from our shell. */
 	if (o->size > 0 &&
 	    shellproto_on_bytes(session->codec, (enum shellproto_stream)o->stream, piece,
 				o->size, &err) < 0)
@@ -66,7 +66,7 @@ static void take_piece(struct session *session, const char *piece,
 			    NULL);
 }
 
-/* What has come since the last look; not @all: others have their turn in between. */
+/* Read new output; unless @all, others have their turn in between. */
 static enum reading session_read_on(struct session *session, bool all)
 {
 	static char piece[65536];
@@ -124,7 +124,7 @@ static void on_settled(void *ctx, struct init_reply *a UNUSED,
 	loop_later(session->service->loop, &session->turn);
 }
 
-/* False: there is no shell to ask. */
+/* False: there is no shell. */
 static bool ask_settled(struct session *session)
 {
 	struct proto_attach msg = { .h = { .type = PROTO_ATTACH },
@@ -145,9 +145,7 @@ static bool ask_settled(struct session *session)
 	return true;
 }
 
-/*
- * The shell has ended, and what is in the journal was read: is there anything more of it?
- */
+/* The shell has ended, and the journal was read: is there any more output? */
 static bool is_settled(struct session *session)
 {
 	if (session->settling)
@@ -172,12 +170,12 @@ static void session_read_on_turn(void *ctx)
 
 	if (session->exited && (r == READ_END || (r == READ_ALL && is_settled(session))))
 		tell_exit(session);
-	session_after_reading(session); /* after which it may be gone */
+	session_after_reading(session); /* which may free the session */
 }
 
 /*
- * Its sandbox is gone: nothing is left that could wait. What a client has not taken is a
- * hole.
+ * The sandbox is gone, so nothing can wait for a reader. Output that the client has not
+ * read is reported as a gap.
  */
 static void tell_lost(struct session *session)
 {
@@ -255,7 +253,7 @@ static void session_read_on_hold_timer(void *ctx)
 
 	session->hold_timed = false;
 	if (shellproto_running(session->codec))
-		return; /* its result sets it again */
+		return; /* the result sets it again */
 	if (session->hold_used && !session->ended)
 		session_hold_end(session);
 	else

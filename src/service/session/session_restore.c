@@ -13,9 +13,12 @@
 
 #include "service/session/internal.h"
 
-#define TRIES 1000 /* to find a piece: a writer who never lets us is left alone */
+#define TRIES 1000 /* if a writer overwrites it each time */
 
-/* False: that was all, or it cannot be read. No one is served yet who could wait. */
+/*
+ * False: there is no more, or it cannot be read. No client is served yet, so this may
+ * block.
+ */
 static bool session_restore_next_piece(struct session *session, uint64_t cursor,
 				       char *piece, struct warren_output *o)
 {
@@ -28,7 +31,7 @@ static bool session_restore_next_piece(struct session *session, uint64_t cursor,
 	return r == 0 && o->size > 0;
 }
 
-/* All that is kept: the mark of the last command is in it, if that has ended. */
+/* Read the whole journal: it contains the mark of the last command, if that has ended. */
 static void replay_framed(struct session *session)
 {
 	static char piece[JOURNAL_CHUNK];
@@ -46,9 +49,7 @@ static void replay_framed(struct session *session)
 	}
 }
 
-/*
- * The last record of stream 3 that is whole: the result of the last command, or of none.
- */
+/* Find the last complete record of stream 3: the result of the last command, if any. */
 static void session_restore_replay(struct session *session)
 {
 	static char piece[JOURNAL_CHUNK];
@@ -68,7 +69,7 @@ static void session_restore_replay(struct session *session)
 		buf_add(&last, piece, o.size);
 	}
 	session->cursor = cursor;
-	/* Of an earlier command: the last one still runs. */
+	/* A result of an earlier command: the last command is still running. */
 	if (last.len > 0 && shellproto_is_result(session->codec, last.data, last.len))
 		(void)shellproto_on_bytes(session->codec, SHELLPROTO_RESULTS, last.data,
 					  last.len, &err);
@@ -81,7 +82,7 @@ static int session_restore_one(struct sandbox *sandbox, const struct session_row
 	int r;
 
 	if (!session)
-		return error_errno(err, ENOMEM, "find a session again");
+		return error_errno(err, ENOMEM, "restore a session");
 	r = db_get_session(sandbox->service->db, NULL, row->id, &session->row, err);
 	session->terminal = exec_row(exec)->pty;
 	session->framed |= session->terminal;
@@ -119,7 +120,7 @@ static int session_restore_take(void *ctx, const struct session_row *row)
 
 	if (all->n < ARRAY_SIZE(all->row)) {
 		all->row[all->n] = *row;
-		all->row[all->n].name = NULL;    /* the walk's own, as */
+		all->row[all->n].name = NULL;    /* they belong to the walk */
 		all->row[all->n++].shell = NULL; /* this */
 	}
 	return 0;
@@ -130,7 +131,7 @@ struct closed_sessions {
 	struct {
 		char id[ID_LEN + 1], journal[ID_LEN + 1];
 		bool ended;
-	} one[4096]; /* the rest another time */
+	} one[4096]; /* the next round handles the rest */
 };
 
 static int session_restore_take_closed(void *ctx, const struct exec_row *row)

@@ -7,46 +7,46 @@
  * to arrive. So the next input for the shell waits until they have arrived; otherwise a
  * late interrupt would hit the next command.
  *
- * A step is for commands that ignore the step before. A command that cannot react, or
- * whose result cannot be read yet, gets more time: is_held_up().
+ * Each step is for commands that ignored the previous one. A command that cannot react,
+ * or whose result cannot be read yet, gets more time: is_held_up().
  */
 #include <signal.h>
 #include <string.h>
 
 #include "service/session/internal.h"
 
-#define INSIST_MS  150 /* and twice as long each time */
+#define INSIST_MS  150 /* doubled each time */
 #define INSIST_MAX 4
-#define HELD_MS    250  /* until one looks again whether it is held up */
-#define LOOKS_MAX  8    /* of these, in which little is read: two seconds */
+#define HELD_MS    250  /* time until the next check whether it is held up */
+#define LOOKS_MAX  8    /* number of these checks in which little is read: two seconds */
 #define LITTLE     4096 /* bytes */
-#define PIPES_MAX \
-	(4 << 20) /* bytes that may be on their way from a command to its journal */
+#define PIPES_MAX  (4 << 20) /* maximum bytes between a command and its journal */
 
-/* How a command is stopped, step by step; src/shellproto says who is meant. */
+/* The steps to stop a command; src/shellproto chooses the processes. */
 static const struct {
 	enum shellproto_step step;
 	unsigned ms; /* until the next */
 } steps[] = {
 	{ SHELLPROTO_STEP_INTERRUPT, 150 }, /* a shell in a function needs more than one
+					     * interrupt
 					     */
 	{ SHELLPROTO_STEP_INTERRUPT, 250 }, { SHELLPROTO_STEP_INTERRUPT, 500 },
 	{ SHELLPROTO_STEP_KILL, 500 },      { SHELLPROTO_STEP_KILL_ALL, 1000 },
 	{ SHELLPROTO_STEP_END, 5000 },
 };
 
-/* A step under way: the processes of the exec are asked for, then some are signalled. */
+/* A step in progress: get the processes of the exec, then signal some of them. */
 struct stopping {
 	struct exec *exec;
 	char session[ID_LEN + 1];
-	uint64_t serial; /* of the command that is meant */
+	uint64_t serial; /* number of the command */
 	enum shellproto_step step;
-	int sig;     /* instead of the step's own; 0: that */
-	bool again;  /* one that may have come too early */
-	size_t left; /* signals on their way, and the step itself */
+	int sig;     /* signal to send instead of the step's own; 0: the step's own */
+	bool again;  /* repeat an interrupt that may have come too early */
+	size_t left; /* signals that were not answered yet, and the step itself */
 };
 
-/* All that a step sends has arrived: now nothing of it can meet the next command. */
+/* All signals of a step have arrived, so none of them can reach the next command. */
 static void on_sent(void *ctx, int r UNUSED, const struct warren_error *err UNUSED)
 {
 	struct stopping *k = ctx;
@@ -77,9 +77,9 @@ static struct session *session_stop_still(const struct stopping *k)
 /*
  * A shell that has not begun with the command yet ignores an interrupt, and one that was
  * about to start a program receives it after that. So if only the shell received it, and
- * the command goes on, there is another; a program that got it has had its one. So has a
- * shell whose command has written something: a trap of the command's own would run once
- * more each time.
+ * the command continues, another one is sent; a program gets only one. A shell whose
+ * command has written output also gets only one, because a trap of the command would run
+ * again each time.
  */
 static void session_stop_insist(struct session *session)
 {
@@ -160,10 +160,10 @@ static bool session_stop_is_stuck(struct session *session)
 }
 
 /*
- * The result of a command that obeyed may stand behind output which was not read yet: in
- * the journal, or in pipes on the way to it. True while that is read. A command that goes
- * on writing cannot draw it out: neither what it writes beyond the mark counts, nor what
- * comes in drops.
+ * The result of a command that ended may come after unread output, in the journal or in
+ * pipes on the way to it. Returns true while that output is being read. A command that
+ * continues to write cannot extend this: output after the mark does not count, and
+ * neither does slow output.
  */
 static bool is_reading(struct session *session)
 {
@@ -185,7 +185,7 @@ static bool is_reading(struct session *session)
 }
 
 /*
- * A paused sandbox does not react. Output that is not read, or for which the disk has no
+ * A paused sandbox does not react. Unread output, or output for which the disk has no
  * space, is no reason to kill the shell.
  */
 static bool is_held_up(struct session *session, enum shellproto_step next)
@@ -234,8 +234,8 @@ void session_interrupt(struct session *session, int sig)
 	session->interrupted = true;
 	session->insisted = 0;
 	/*
-	 * The first of the steps, once more each time; a stubborn command has a timeout
-	 * for it.
+	 * Send the first step again each time; a command that ignores it is ended by its
+	 * timeout.
 	 */
 	if (sig == SIGINT)
 		take_step(session, SHELLPROTO_STEP_INTERRUPT, 0, false);

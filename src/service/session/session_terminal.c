@@ -28,21 +28,24 @@
 #include "service/session/internal.h"
 #include "service/session/look.h"
 
-#define CODE_MS 1000 /* for the end of a command after what was expected of it */
-#define KILL_MS 1000 /* for the end of one that was killed */
+#define CODE_MS 1000 /* time for the end of a command after the expected output */
+#define KILL_MS 1000 /* time for the end of a killed command */
 #define INTR    "\003"
 
 #define HOLES_MAX   4096 /* bytes, in words */
 #define SCREEN_ROOM (CONSOLE_SCREEN_MAX + HOLES_MAX)
-/* Screens are in memory that all tenants use: what is large is counted, in such steps. */
+/*
+ * Screens are in memory that all tenants share, so large ones are charged, in steps of
+ * this size.
+ */
 #define SCREEN_SMALL (256U << 10)
 #define SCREEN_STEP  (4U << 20)
 
-#define LOOK_BYTES 4096U   /* that are new to a look for a regular expression */
-#define LOOK_LAST  5000000 /* ns of looks at what is left when a command ends */
+#define LOOK_BYTES 4096U   /* new bytes for each search with a regular expression */
+#define LOOK_LAST  5000000 /* ns for the last search of a command */
 
-#define COPY_BYTES (1U << 20) /* of the screen at once */
-#define WAIT_MAX   64         /* acts that wait for their turn in a session */
+#define COPY_BYTES (1U << 20) /* bytes of the screen to copy at once */
+#define WAIT_MAX   64         /* maximum number of acts that wait in a session */
 
 struct act {
 	struct act *next;
@@ -54,20 +57,20 @@ struct act {
 	bool wants_code;
 	bool begun;
 	bool waited;  /* for its turn */
-	bool late;    /* its time is up, but not all that is there was looked at */
+	bool late;    /* its time is over, but some output has not been searched */
 	int expected; /* -1: not yet */
-	size_t upto;  /* of the screen: where that began */
+	size_t upto;  /* position on the screen where this began */
 	struct loop_timer *timer;
 	void (*done)(void *ctx, const struct session_terminal_result *r);
 	void *ctx;
 	/*
-	 * It has ended, but its output is still being copied from the screen, where
-	 * others may add to it and, when the rest was copied, take from it.
+	 * It has ended, but its output is still being copied from the screen, to which
+	 * others may append and, after the copy, from which they may take.
 	 */
 	bool finishing;
 	struct session_terminal_result result;
 	struct buf part;
-	struct fair_quota_lease lease; /* for the memory of it */
+	struct fair_quota_lease lease; /* for its memory */
 	size_t shown, taken;           /* of the screen */
 	struct act *next_copy;
 	struct loop_task copying;
@@ -82,17 +85,18 @@ struct session_terminal {
 	struct session_command command;
 	bool running;
 	struct buf screen;
-	char tenant[DB_NAME_MAX + 1];  /* of the sandbox, which may be gone before */
-	struct fair_quota_lease lease; /* for the memory of it, beyond SCREEN_SMALL */
-	size_t seen;                   /* of it, by who expects something */
-	uint64_t dropped;      /* of what the screen has no room for, which is its end */
-	uint64_t missing;      /* of what did not come to it; it says where */
-	struct act *acts;      /* the first is under way */
+	char tenant[DB_NAME_MAX +
+		    1]; /* the owner of the sandbox, which may be deleted earlier */
+	struct fair_quota_lease lease; /* for its memory beyond SCREEN_SMALL */
+	size_t seen;                   /* bytes of it that were searched */
+	uint64_t dropped;              /* bytes at its end for which there was no room */
+	uint64_t missing; /* bytes that are missing; a text on the screen shows where */
+	struct act *acts; /* the first is in progress */
 	struct act *interrupt; /* NULL: none */
 	struct act *copies;    /* those that are finishing */
-	struct loop_task task; /* the next act is begun */
-	struct look look;      /* at what has not been looked at */
-	int exit_code;         /* of what ended last */
+	struct loop_task task; /* starts the next act */
+	struct look look;      /* searches new output */
+	int exit_code;         /* of the last command */
 };
 
 static void begin_next(struct session_terminal *c);
@@ -111,8 +115,8 @@ static void act_free(struct act *a)
 }
 
 /*
- * May a screen, or a copy of it, have @size bytes? It has its lease then, of so many or
- * more.
+ * Reserve memory for a screen, or a copy of it, of @size bytes. On success, the lease has
+ * at least this size.
  */
 static bool lease_screen(struct session_terminal *c, size_t size,
 			 struct fair_quota_lease *lease)
@@ -130,7 +134,7 @@ struct fair_quota *service_screens(struct service *s)
 	return &service_sessions(s)->screens;
 }
 
-/* How many of @n more bytes there is room for. */
+/* How many of @n more bytes fit. */
 static size_t screen_room(struct session_terminal *c, size_t n)
 {
 	size_t has = c->screen.len, most = c->lease.n;
@@ -156,7 +160,7 @@ static bool copy_screen(struct act *a, size_t most)
 	return a->part.len < a->shown && !a->part.failed;
 }
 
-/* The first @n bytes of the screen go: who copies it has the rest at once. */
+/* The first @n bytes of the screen will be removed: finish all copies of them now. */
 static void settle_copies(struct session_terminal *c, size_t n)
 {
 	for (struct act *a = n > 0 ? c->copies : NULL; a; a = a->next_copy) {
@@ -165,7 +169,7 @@ static void settle_copies(struct session_terminal *c, size_t n)
 	}
 }
 
-/* What the screen shows up to @n is taken from it. */
+/* Remove the first @n bytes from the screen. */
 static void take_screen(struct session_terminal *c, size_t n)
 {
 	settle_copies(c, n);
@@ -194,7 +198,7 @@ static void session_terminal_unlist(struct session_terminal *c, struct act *a)
 	(void)LIST_REMOVE(c->acts, a);
 }
 
-/* In words, where it is: there is no other way to say it at a terminal. */
+/* Write it as text at its position, because a terminal has no other way to report it. */
 static void session_terminal_put_hole(struct buf *out, uint64_t n)
 {
 	buf_printf(out, "\n[%ju bytes of output were dropped here]\n", (uintmax_t)n);
@@ -257,8 +261,8 @@ static void finish_begin(struct act *a, enum session_terminal_outcome outcome,
 }
 
 /*
- * The output is a copy, and the screen stays: without memory for both, the end of the
- * output is cut off.
+ * The output is a copy, and the screen stays: if there is not enough memory for both, the
+ * end of the output is dropped.
  */
 static void lease_copy(struct act *a)
 {
@@ -269,9 +273,9 @@ static void lease_copy(struct act *a)
 }
 
 /*
- * Tell it; @shown bytes of the screen are its own, and @taken are gone then. Where that
- * is all of it, nothing is copied; where it is much, it is copied in slices, and told
- * later.
+ * Report the end; @shown bytes of the screen are its output, and @taken bytes are
+ * removed. If that is the whole screen, nothing is copied; if it is large, it is copied
+ * in slices, and reported later.
  */
 static void session_terminal_finish(struct act *a, enum session_terminal_outcome outcome,
 				    size_t shown, size_t taken)
@@ -312,7 +316,7 @@ static bool session_terminal_expects(const struct act *a)
 	return a && a->begun && a->expected < 0 && !a->finishing;
 }
 
-/* Does the screen show what @a waits for, in what is there up to @upto? */
+/* Search the screen up to @upto for what @a expects. */
 static void session_terminal_look(struct session_terminal *c, struct act *a, size_t upto)
 {
 	size_t from, to;
@@ -334,7 +338,7 @@ static bool is_costly(const struct act *a)
 	return session_terminal_expects(a) && !expect_is_text(a->expect);
 }
 
-/* Whether to look at more. Output that one act has taken is not given to another. */
+/* True: search more. Output that one act has taken is not given to another. */
 static bool look_on(struct session_terminal *c, size_t most)
 {
 	size_t left = c->screen.len - c->seen,
@@ -348,7 +352,8 @@ static bool look_on(struct session_terminal *c, size_t most)
 }
 
 /*
- * Its turn has come. An act whose time is over has its last look, and then reports that.
+ * It is this session's turn to search. An act whose time is over searches once more, and
+ * then reports the timeout.
  */
 static void on_looking(void *ctx)
 {
@@ -380,7 +385,7 @@ static void session_terminal_on_output(struct session_command *command, int stre
 				       const void *data, size_t n)
 {
 	struct session_terminal *c = command->ctx;
-	size_t take = c->dropped > 0 ? 0 : screen_room(c, n); /* the rest is its end */
+	size_t take = c->dropped > 0 ? 0 : screen_room(c, n); /* the rest is dropped */
 
 	buf_add(&c->screen, data, take);
 	c->dropped += n - take;
@@ -396,7 +401,7 @@ static void session_terminal_on_gap(struct session_command *command, uint64_t lo
 		session_terminal_put_hole(&c->screen, lost);
 }
 
-/* The shell has it back, or is gone: who waits for that hears it. */
+/* The command has ended, or the shell is gone: report it to the act that waits for it. */
 static void session_terminal_on_result(struct session_command *command,
 				       const struct session_result *r)
 {
@@ -431,7 +436,7 @@ static void try_interrupt(struct act *a)
 
 	if (a->tried < a->tries) {
 		session_type(c->session, INTR, 1);
-		/* A program can have taken the key for its own use. */
+		/* A program may use this key for other purposes. */
 		if (a->tried > 0)
 			session_interrupt(c->session, SIGINT);
 		loop_timer_set(a->timer, (uint64_t)a->timeout_ms);
@@ -457,7 +462,7 @@ static void session_terminal_on_timer(void *ctx)
 	else if (is_costly(a) && c->seen < c->screen.len &&
 		 look_wait(c->service, &c->look, c->tenant))
 		a->late = true;
-	else /* of one that waits for its turn nothing is on the screen */
+	else /* an act that waits for its turn has nothing on the screen */
 		session_terminal_finish(a, CONSOLE_TIMED_OUT,
 					a->begun ? c->screen.len : 0, 0);
 }
@@ -496,7 +501,7 @@ session_terminal_refuse(void (*done)(void *ctx, const struct session_terminal_re
 	done(ctx, &r);
 }
 
-/* It has not begun, and never will. */
+/* The act has not started, and never will. */
 static void act_refuse(struct act *a, const char *why)
 {
 	struct session_terminal *c = a->session_terminal;
@@ -514,7 +519,7 @@ static void session_terminal_begin(struct act *a)
 
 	if (a->kind == CONSOLE_COMMAND && c->running) {
 		a->waited = true;
-		return; /* its turn comes when that has ended */
+		return; /* it starts when the other one has ended */
 	}
 	if (a->waited && permit_check(c->service, &a->permit, &err) < 0) {
 		act_refuse(a, err.msg);
@@ -552,7 +557,7 @@ void session_terminal_withdraw(struct session_terminal *c, const void *ctx)
 		act_refuse(a, "the client is gone, and nothing was started");
 }
 
-/* Whether as many wait for their turn as may. */
+/* Is the maximum number of acts waiting? */
 static bool is_crowded(const struct session_terminal *c)
 {
 	size_t n = 0;

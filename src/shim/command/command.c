@@ -37,7 +37,7 @@
 #include "spec/spec.h"
 
 #define SAID_MAX   65536
-#define INLINE_MAX 98304U /* below the kernel's limit of one argument */
+#define INLINE_MAX 98304U /* below the kernel's limit for one argument */
 #define SCRIPT_MAX (24U << 20)
 
 static const char loader[] = "n='\n' s=\n"
@@ -47,9 +47,9 @@ static const char loader[] = "n='\n' s=\n"
 			     "eval \"$s\"\n";
 
 /*
- * Around what goes as one string: a tool that passes on an exit status may not pass on a
- * signal (ssh does not), so a shell that stays makes the one of the other; what it would
- * say of that is nobody's business.
+ * Runs a command that is passed as one string: a tool that passes on an exit status may
+ * not pass on a signal (ssh does not), so an outer shell converts the signal into a
+ * status, and prints nothing about it.
  */
 static const char outer[] = "exec 9>&2 2>/dev/null\n"
 			    "/bin/sh -c \"$0\" \"$@\" 2>&9 9>&-\n"
@@ -77,7 +77,7 @@ static void last_line(struct buf *said)
 		(void)memmove(said->data, line + 1, strlen(line + 1) + 1);
 }
 
-/* Of a tool that copies: -1 is none, and at most so many bytes are taken. */
+/* Streams of a tool that copies: -1: none; at most this many bytes are copied. */
 struct streams {
 	int in, out;
 	uint64_t most;
@@ -109,7 +109,7 @@ static void become_tool(const struct template_argv *argv, const struct streams *
 	_exit(127);
 }
 
-/* To its end, or for as long as there is patience; what it complains of is the error. */
+/* Run the tool to its end, or until its time is over; its messages become the error. */
 static int run_tool(const struct shim_sandbox *p, const char *step,
 		    const struct template_argv *argv, const struct streams *s,
 		    struct warren_error *err)
@@ -142,13 +142,13 @@ static int run_tool(const struct shim_sandbox *p, const char *step,
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
 	last_line(&said);
-	/* Of one that copies, what went wrong may be the file's affair, or a disk's. */
+	/* If a copy fails, the cause may be the file or a disk. */
 	code = said.data && (s->in >= 0 || s->out >= 0)
 		       ? script_errno(said.data, EREMOTEIO, NULL)
 		       : EREMOTEIO;
 	return error_set(err, code, "%s: %s: '%s' failed: %.300s", p->name, step,
 			 argv->words[0],
-			 said.data && said.data[0] ? said.data : "it gives no reason");
+			 said.data && said.data[0] ? said.data : "it gave no reason");
 }
 
 static int run_step(const struct shim_sandbox *p, const char *step, struct hole *holes,
@@ -178,7 +178,7 @@ static int command_refuse(const struct shim_sandbox *p, const char *what,
 		p->name, what);
 }
 
-/* What was asked for and cannot be had is refused by name. */
+/* Refuse a request for something that the templates cannot provide, and name it. */
 static int command_check_spec(const struct shim_sandbox *p, const struct warren_spec *s,
 			      struct warren_error *err)
 {
@@ -200,7 +200,7 @@ static int command_check_spec(const struct shim_sandbox *p, const struct warren_
 	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++)
 		if (spec_insists(s, i) && !template_has(create, spec_limits[i].word))
 			return command_refuse(p, spec_limits[i].word, err);
-	/* It is unknown how the command handles an image that is not here. */
+	/* It is unknown how the command handles an image that is missing. */
 	if (s->image && s->no_pull)
 		return error_set(
 			err, EPERM,
@@ -296,9 +296,7 @@ static int command_destroy(struct shim_sandbox *p, struct warren_error *err)
 
 /* ---------------------------------------------------------------------------- files */
 
-/*
- * Those that are too large for the shell inside to be told; the templates may be missing.
- */
+/* For files that are too large for the shell inside; the templates may be missing. */
 static int command_copy(struct shim_sandbox *p, const char *step, const char *path,
 			const struct streams *s, struct warren_error *err)
 {
@@ -337,7 +335,10 @@ static bool command_is_name(const char *var)
 	return n > 0 && var[n] == '=' && !isdigit((unsigned char)var[0]);
 }
 
-/* All that the command is to have, as a script: names that no shell takes by env(1). */
+/*
+ * Write environment, directory and command as a script; env(1) sets names that a shell
+ * does not accept.
+ */
 static void write_script(const struct shim_exec *e, struct buf *out)
 {
 	bool odd = false;
@@ -383,8 +384,8 @@ static void command_fail(const struct shim_exec *e, const struct warren_error *e
 }
 
 /*
- * The script, then what the command's stdin has, into the tool's. Ends with either of
- * them.
+ * Write the script and then the command's stdin to the tool's stdin. Ends when either
+ * stream ends.
  */
 static void command_feed(const struct buf *script, const char *end, int to)
 {
@@ -446,7 +447,7 @@ static char *read_user(const struct shim_sandbox *p, char text[128])
 	return text;
 }
 
-/* The words that the tool is given for the command. */
+/* Choose the words for the tool that stand for the command. */
 static void choose_words(const struct shim_exec *e, const struct buf *script,
 			 const char *mark, struct warren_error *err, const char *words[8])
 {
@@ -496,10 +497,10 @@ static void command_exec(struct shim_sandbox *p, const struct shim_exec *e)
 
 	(void)fcntl(e->outcome_fd, F_SETFD, FD_CLOEXEC);
 	if (e->user && !template_has(command_words_of(p, "exec"), "user")) {
-		(void)error_set(&err, EOPNOTSUPP,
-				"%s: exec: its template has no {user}: commands run as "
-				"its own user only",
-				p->name);
+		(void)error_set(
+			&err, EOPNOTSUPP,
+			"%s: exec: its template has no {user}, so the user of a command cannot be chosen",
+			p->name);
 		command_fail(e, &err);
 	}
 	(void)snprintf(end, sizeof(end), "#%s.%d.%ju", p->id, (int)getpid(),

@@ -46,7 +46,7 @@ static struct hole *template_find(struct hole *holes, size_t n, const char *name
 	return NULL;
 }
 
-/* The hole that the word is, if it is nothing else. */
+/* The placeholder, if the word is nothing else. */
 static struct hole *template_alone(const char *word, struct hole *holes, size_t n)
 {
 	size_t len = strlen(word);
@@ -89,8 +89,8 @@ static int fill_word(const char *word, const struct template_use *u, struct buf 
 		if (!h->value)
 			return template_bad(u, word, "there is no value for it", err);
 		/*
-		 * A word that begins with what came from outside would be the tool's
-		 * option.
+		 * A value from outside at the beginning of a word could be read as an
+		 * option of the tool.
 		 */
 		if (out->len == 0 && h->value[0] == '-' && !h->option)
 			return error_set(
@@ -114,7 +114,7 @@ static int add_all(struct template_argv *a, const char *const *argv)
 	return r;
 }
 
-/* An option whose value is missing goes with it. */
+/* If the value of an option is missing, remove the option, too. */
 static void leave_out(struct template_argv *a)
 {
 	if (a->n > 1 && a->words[a->n - 1][0] == '-') {
@@ -123,7 +123,7 @@ static void leave_out(struct template_argv *a)
 	}
 }
 
-/* The word @word of a template, as one or many. */
+/* Add the word @word of a template, as one or more words. */
 static int add_filled(const char *word, struct template_use *u, struct template_argv *ret,
 		      struct warren_error *err)
 {

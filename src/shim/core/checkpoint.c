@@ -22,7 +22,7 @@
 #include "shim/core/shell_pool.h"
 #include "shim/core/workers.h"
 
-#define RESTORE_STEPS 3 /* of a restore, each of which may take all of the patience */
+#define RESTORE_STEPS 3 /* each may take the full timeout */
 
 static enum phase {
 	AWAKE,
@@ -33,7 +33,8 @@ static enum phase {
 static int image = -1; /* from SAVING on */
 
 /*
- * Who comes while it is under way takes it for saved: to resume what runs is no mistake.
+ * A request that arrives during an operation treats the sandbox as saved: resuming a
+ * running sandbox is not an error.
  */
 static void checkpoint_move(enum phase to)
 {
@@ -55,7 +56,7 @@ static void checkpoint_refuse(int c, uint32_t seq, struct warren_error *err)
 	reply_why = NULL;
 }
 
-/* Of the first exec that runs, the process inside; 0: none does, -1: it is not known. */
+/* The process inside of the first running exec; 0: none runs, -1: it is not known. */
 static int checkpoint_find_exec(void)
 {
 	for (unsigned i = 0; i < init.n_execs; i++)
@@ -135,7 +136,7 @@ static void checkpoint_settle(enum proto_type done, bool worked,
 	else if (!saved && done == PROTO_RESTORE)
 		watch_start();
 	else if (!saved && watch_has_ended())
-		sandbox_died(NULL); /* it ended by itself, in the meantime */
+		sandbox_died(NULL); /* it ended by itself in the meantime */
 }
 
 void save_over(bool saving, const struct proto_reply *r, size_t size)
@@ -169,7 +170,7 @@ static int checkpoint_save(const struct work *w, int file, struct warren_error *
 	return r < 0 ? r : this_sandbox.driver->save(&this_sandbox, file, err);
 }
 
-/* Tells how it went, as one struct warren_error. */
+/* Reports the result as one struct warren_error. */
 static pid_t checkpoint_start(const struct work *w, const int *fds, size_t n_fds,
 			      int tell)
 {
@@ -202,7 +203,7 @@ void save_work(const struct work *w, int *fds, size_t n_fds)
 			"%s: a file of the sandbox is open for writing: close it first",
 			this_sandbox.name);
 	else if (n_fds == 0 || pipe2(ends, O_CLOEXEC) < 0)
-		r = error_errno(&err, n_fds == 0 ? EPROTO : errno, "%s: make a pipe",
+		r = error_errno(&err, n_fds == 0 ? EPROTO : errno, "%s: create a pipe",
 				this_sandbox.name);
 	if (r == 0)
 		pid = checkpoint_start(w, fds, n_fds, ends[1]);
@@ -211,7 +212,7 @@ void save_work(const struct work *w, int *fds, size_t n_fds)
 	if (r == 0 && pid < 0)
 		r = error_errno(&err, EAGAIN, "%s: start a process", this_sandbox.name);
 	/*
-	 * For as long as the file grows. A restore has its own patience, and undoes what
+	 * Wait as long as the file grows. A restore has its own timeout, and undoes what
 	 * it began.
 	 */
 	if (r == 0)

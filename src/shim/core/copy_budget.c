@@ -17,17 +17,17 @@
 #include "base/fd.h"
 #include "shim/core/shim.h"
 
-#define UNIT       (1ULL << 20) /* bytes that one byte of the file stands for */
-#define AREA       (1ULL << 24) /* of the file, for one shim */
+#define UNIT       (1ULL << 20) /* bytes that one byte of the file represents */
+#define AREA       (1ULL << 24) /* size of one shim's part of the file */
 #define AREAS      (1ULL << 38)
-#define MEMORY_ALL (1ULL << 30) /* where files on their way are in memory */
-#define LOCKS_MAX  8192 /* that are counted: who finds more takes it for too much */
-#define WEIGHT     3    /* times what is left for others then, a sandbox may have */
+#define MEMORY_ALL (1ULL << 30) /* limit if temporary files are in memory */
+#define LOCKS_MAX  8192         /* maximum to count: more locks are treated as too many */
+#define WEIGHT     3 /* a sandbox may use this multiple of what is left for others */
 
-/* What a shim says of itself: each in a part of its area. */
+/* What a shim records about itself, each in a part of its area. */
 enum ledger_part {
 	LEDGER_BYTES,   /* on their way */
-	LEDGER_WRITTEN, /* of these: what the disk does not call free any more */
+	LEDGER_WRITTEN, /* of these, bytes that the disk no longer reports as free */
 	LEDGER_PARTS,
 };
 
@@ -35,7 +35,7 @@ enum ledger_part {
 
 static uint64_t limit = ROOM_DEFAULT;
 static int ledger = -1;
-static uint64_t area; /* where our locks are */
+static uint64_t area; /* position of this shim's locks */
 
 void room_bound(uint64_t disk)
 {
@@ -65,7 +65,7 @@ static int ledger_open(const char *dir)
 	if (ledger < 0)
 		return -errno;
 	if (getrandom(&area, sizeof(area), 0) != sizeof(area))
-		abort(); /* so few bytes cannot fail on a kernel that has started */
+		abort(); /* so few bytes never fail after the kernel has started */
 	area = area % AREAS * AREA;
 	return 0;
 }
@@ -80,7 +80,7 @@ static int ledger_lock(short type, uint64_t from, uint64_t n)
 	return n > 0 && fcntl(ledger, F_OFD_SETLK, &l) < 0 ? -errno : 0;
 }
 
-/* A child may have locked more (room_written()): what is too much is unlocked. */
+/* A child may have locked more (room_written()); the excess is unlocked. */
 static int ledger_set(enum ledger_part part, uint64_t units)
 {
 	uint64_t from = area + part * PART;
@@ -99,8 +99,8 @@ void room_written(uint64_t written)
 }
 
 /*
- * Of the others' locks the kernel tells one at a time: what is on either side of it is
- * asked for.
+ * The kernel reports one lock of another process at a time, so both sides of it are
+ * queried again.
  */
 static void ledger_others(uint64_t sum[LEDGER_PARTS])
 {
@@ -161,7 +161,7 @@ int room_claim(const char *dir, int fd, uint64_t bytes, uint64_t written,
 			"%s: more than %" PRIu64
 			" MiB of files are being copied at once, which is the maximum for this sandbox: copy less at a time",
 			this_sandbox.name, limit >> 20);
-	/* Of memory there is no such number, and it says 0 of 0. */
+	/* A file system in memory has no such number, and reports 0 of 0. */
 	ledger_others(others);
 	if (fstatvfs(fd, &fs) == 0 && fs.f_blocks > 0)
 		room = (fs.f_bavail * fs.f_frsize + written + others[LEDGER_WRITTEN]) /

@@ -37,23 +37,23 @@
 #include "shim/core/workers.h"
 
 #define HEAD_MAX      600
-#define HEAD_ALL      (1U << 20) /* bytes that a tool may say before the command begins */
-#define AT_ONCE       16384      /* of them, before others have their turn */
-#define TERMINALS_MAX 64         /* as of a native sandbox (backend/native/rootfs.c) */
+#define HEAD_ALL      (1U << 20) /* bytes that a tool may print first */
+#define AT_ONCE       16384      /* bytes of them before others have their turn */
+#define TERMINALS_MAX 64         /* as for a native sandbox (backend/native/rootfs.c) */
 #define SIGN_NS       (WORK_SIGN_MS * 1000000ULL)
 
 /* State of a slot of init's table, in addition to the common one. */
 static struct extra {
 	struct target target;
-	int outcome;      /* where the platform says how it ended; -1 */
-	int aside;        /* the end of a stderr that is not read; -1 */
-	bool blocks;      /* the terminal is to block again when it was read */
-	uint64_t end_by;  /* ns: when its process is ended; 0: not at all */
-	uint64_t sign_by; /* ns: when we say that it is still starting */
+	int outcome;      /* where the platform reports how it ended; -1 */
+	int aside;        /* the read end of a stderr that is discarded; -1 */
+	bool blocks;      /* make the terminal blocking again after it was read */
+	uint64_t end_by;  /* ns: when its process is killed; 0: never */
+	uint64_t sign_by; /* ns: when to report that it is still starting */
 	bool asked;       /* it was asked to end */
-	bool oom;         /* it was killed for want of memory */
+	bool oom;         /* it was killed because memory ran out */
 	bool shared;      /* another exec ran at the same time */
-	uint64_t kills;   /* for want of memory, before it */
+	uint64_t kills;   /* OOM kills before it started */
 	char head[HEAD_MAX], why[HEAD_MAX];
 	size_t head_len, head_read;
 } extras[PROTO_EXECS_MAX];
@@ -86,7 +86,7 @@ void mark_make(char mark[MARK_LEN + 1])
 	uint64_t bits[2];
 
 	if (getrandom(bits, sizeof(bits), 0) != sizeof(bits))
-		abort(); /* so few bytes cannot fail on a kernel that has started */
+		abort(); /* so few bytes never fail after the kernel has started */
 	(void)snprintf(mark, MARK_LEN + 1, "%016" PRIx64 "%016" PRIx64, bits[0], bits[1]);
 }
 
@@ -97,7 +97,7 @@ const struct target *child_target(const struct exec *ex)
 
 /* -------------------------------------------------------------------- the child */
 
-/* From here on we are the command's: its streams, and nothing else of the shim's. */
+/* From here on, this process belongs to the command: keep only its streams. */
 static void become_child(const int stdio[3], int outcome)
 {
 	sigset_t none;
@@ -108,7 +108,10 @@ static void become_child(const int stdio[3], int outcome)
 	(void)prctl(PR_SET_NAME, "warren-exec");
 	if (isatty(stdio[0]))
 		(void)ioctl(stdio[0], TIOCSCTTY, 0);
-	/* Above all that is about to be replaced: /dev/null may be one of those. */
+	/*
+	 * Move the descriptors above those that are replaced next, because /dev/null may
+	 * be one of them.
+	 */
 	outcome = fcntl(outcome, F_DUPFD_CLOEXEC, 16);
 	for (int i = 0; i < 3; i++)
 		from[i] = fcntl(stdio[i], F_DUPFD_CLOEXEC, 16);
@@ -119,8 +122,8 @@ static void become_child(const int stdio[3], int outcome)
 		_exit(127);
 	(void)setrlimit(RLIMIT_NOFILE, &child_nofile);
 	/*
-	 * By the system call: two that posix_spawn(3) leaves ignored are the C library's
-	 * own.
+	 * Use the system call: posix_spawn(3) cannot reset two signals that the C library
+	 * uses.
 	 */
 	for (int sig = 1; sig <= 64; sig++)
 		(void)syscall(SYS_rt_sigaction, sig, &(uint64_t[4]){ 0 }, NULL, 8);
@@ -138,8 +141,8 @@ static void run_platform(const struct shim_exec *e)
 }
 
 /*
- * No shell begins the command: there is none, or the platform says itself all that it
- * would.
+ * Is the command started without a shell, because there is none or the platform itself
+ * reports everything?
  */
 static bool is_bare(void)
 {
@@ -225,9 +228,9 @@ static unsigned count_terminals(void)
 }
 
 /*
- * Like init's, but on the host: the command's user has no access to it. It is one of the
- * machine's terminals, so a sandbox can have as many as a native one, whose devpts has
- * the same maximum, and gets the same error.
+ * Like that of init, but on the host: the command's user has no access to it. It is one
+ * of the machine's terminals, so a sandbox can have as many as a native one, whose devpts
+ * has the same maximum, and gets the same error.
  */
 long spawn_terminal(const struct proto_spawn *msg, int *ret_master, int *ret_slave)
 {
@@ -249,7 +252,7 @@ long spawn_terminal(const struct proto_spawn *msg, int *ret_master, int *ret_sla
 	return 0;
 }
 
-/* A pipe for a stderr that goes nowhere. */
+/* Create a pipe for a stderr that is discarded. */
 static int make_aside(struct plan *p, struct extra *x)
 {
 	int ends[2];
@@ -262,7 +265,7 @@ static int make_aside(struct plan *p, struct extra *x)
 	return fcntl(ends[0], F_DUPFD_CLOEXEC, 3);
 }
 
-/* Where the first line is read: its own descriptor for what stderr is. */
+/* Open a separate descriptor of stderr, to read the first line. */
 static int open_head(struct plan *p, const struct exec *ex, struct extra *x)
 {
 	char name[32];
@@ -281,7 +284,8 @@ static int open_head(struct plan *p, const struct exec *ex, struct extra *x)
 		return make_aside(p, x);
 	} else {
 		/*
-		 * A pipe has its other end by way of /proc; who asked does not read yet.
+		 * The other end of a pipe is opened through /proc; the client does not
+		 * read yet.
 		 */
 		if (fstat(p->stdio[2], &st) < 0 || !S_ISFIFO(st.st_mode))
 			return -EOPNOTSUPP;
@@ -329,7 +333,7 @@ static void set_target(struct target *t, const struct proto_spawn *msg)
 }
 
 /*
- * Mark execs that ran at the same time: the fate of one must not be reported for another.
+ * Mark execs that ran at the same time: the end of one must not be reported for another.
  */
 static void note_company(const struct exec *ex)
 {
@@ -408,7 +412,7 @@ static void accept_start(struct exec *ex, struct extra *x)
 	exec_release_streams(ex);
 }
 
-/* What the line says behind the mark. */
+/* Handle the text after the mark. */
 static void exec_judge(struct exec *ex, struct extra *x, const char *line)
 {
 	static const struct {
@@ -441,7 +445,7 @@ static void exec_judge(struct exec *ex, struct extra *x, const char *line)
 	shim_exec_refuse(ex, x, EPROTO, PROTO_STAGE_EXEC, NULL);
 }
 
-/* A whole line: the one that is waited for? */
+/* A complete line: is it the expected one? */
 static void exec_take_line(struct exec *ex, struct extra *x)
 {
 	x->head[x->head_len] = '\0';
@@ -454,7 +458,7 @@ static void exec_take_line(struct exec *ex, struct extra *x)
 	x->head_len = 0;
 }
 
-/* The platform's own word on it, if there is one. */
+/* The platform's own report, if there is one. */
 static bool exec_read_outcome(struct extra *x, struct shim_outcome *o)
 {
 	return x->outcome >= 0 && read(x->outcome, o, sizeof(*o)) == sizeof(*o);
@@ -481,7 +485,7 @@ static void never_spoke(struct exec *ex, struct extra *x)
 		exec_take_line(ex, x);
 	if (ex->start < 0)
 		return;
-	/* Its time was up before; how long it was starting is nobody's concern then. */
+	/* The exec timed out before: the duration of its start no longer matters. */
 	if (ex->timed_out) {
 		accept_start(ex, x);
 		return;
@@ -505,7 +509,7 @@ static void bare_started(struct exec *ex, struct extra *x, bool over)
 		accept_start(ex, x);
 		return;
 	}
-	/* It may have said all that it had to say, and be over: then it did start. */
+	/* It may have printed everything and ended: then it was started. */
 	if (!exec_read_outcome(x, &o)) {
 		if (over)
 			never_spoke(ex, x);
@@ -536,7 +540,7 @@ void spawn_started(struct exec *ex)
 
 	if (!ex->used || ex->start < 0)
 		return;
-	over = kill(ex->pid, 0) < 0; /* reaped: we are called for the last time */
+	over = kill(ex->pid, 0) < 0; /* reaped: this is the last call */
 	if (is_bare()) {
 		bare_started(ex, x, over);
 		return;
@@ -558,8 +562,7 @@ void spawn_started(struct exec *ex)
 			return;
 		if (n <= 0) {
 			/*
-			 * The end of its process is about to be told, and then it is
-			 * clear.
+			 * The end of its process will be reported next, and decides it.
 			 */
 			if (over)
 				never_spoke(ex, x);
@@ -597,7 +600,7 @@ static bool is_ending(void)
 	return this_sandbox.first >= 0 && proc_is_ending(this_sandbox.first);
 }
 
-/* It is unknown how it would have ended, except when memory ran out. */
+/* It is unknown how it would have ended, unless memory ran out. */
 static bool exec_is_lost(const struct extra *x, const struct shim_outcome *o, bool told,
 			 int status)
 {
@@ -605,7 +608,9 @@ static bool exec_is_lost(const struct extra *x, const struct shim_outcome *o, bo
 			   : WIFSIGNALED(status) || by_convention(status) == SIGKILL;
 	uint64_t kills = 0;
 
-	/* If there is no report, we killed its tool after the end of the sandbox. */
+	/*
+	 * If there is no report, the shim killed its tool after the end of the sandbox.
+	 */
 	if (told ? o->verdict == SHIM_LOST : sandbox_is_dead())
 		return true;
 	if (!killed || (told && o->err.code == ENOMEM) ||
@@ -628,7 +633,7 @@ int exec_status(struct exec *ex, int status)
 	if (x->aside >= 0)
 		(void)close(TAKE_FD(x->aside));
 	x->end_by = 0;
-	/* Whatever its tool makes of that. */
+	/* This applies whatever the tool reports. */
 	if (ex->timed_out)
 		return SIGKILL;
 	ex->gone = exec_is_lost(x, &o, told, status);
@@ -641,8 +646,8 @@ int exec_status(struct exec *ex, int status)
 }
 
 /*
- * It ends by itself when the processes inside are dead; if they cannot be reached, we end
- * it.
+ * It ends by itself when the processes inside are dead; if they cannot be reached, the
+ * shim ends it.
  */
 void child_end(struct exec *ex)
 {
@@ -736,7 +741,10 @@ static uint32_t kills_since(const struct extra *x, int status)
 	return (uint32_t)(n - x->kills);
 }
 
-/* The kernel's account is that of our process; of what runs inside nothing is known. */
+/*
+ * The kernel counts only the process of the shim; nothing is known about processes
+ * inside.
+ */
 void group_account(const struct exec *ex, struct proto_exited *out)
 {
 	const struct extra *x = extra_of(ex);

@@ -22,27 +22,27 @@
 #include "shim/core/shim.h"
 #include "shim/core/workers.h"
 
-#define AGAIN_NS    1000000000ULL /* until one looks again whether it is possible */
-#define STARTING_NS 50000000ULL   /* until one looks again for one that is starting */
+#define AGAIN_NS    1000000000ULL /* time until the next check whether it is possible */
+#define STARTING_NS 50000000ULL   /* until the next search for a starting exec */
 
 enum overdue_state {
 	OVERDUE_NOT,
 	OVERDUE_WAITS,
-	OVERDUE_ASKED, /* the worker is at it */
+	OVERDUE_ASKED, /* the worker is handling it */
 };
 
 static struct overdue {
 	enum overdue_state state;
 	uint32_t exec;
-	uint64_t until; /* ns: as long as it is looked for while it is starting */
-	bool starting;  /* it was, when the worker was asked */
+	uint64_t until; /* ns: how long to search while it is starting */
+	bool starting;  /* it was starting when the worker was asked */
 } overdue[PROTO_EXECS_MAX];
 
-static bool kill_asked;     /* there is a batch under way */
+static bool kill_asked;     /* a batch is in progress */
 static uint64_t kill_again; /* ns: not before */
 
 /*
- * The exec in that slot, if it is in this state still; NULL: there is none, or it has
+ * The exec in that slot, if it is still in this state; NULL: there is none, or it has
  * ended.
  */
 static struct exec *overdue_exec(unsigned slot, enum overdue_state state)
@@ -60,7 +60,7 @@ static struct exec *overdue_exec(unsigned slot, enum overdue_state state)
 
 void tree_kill(struct exec *ex)
 {
-	/* One that is saved can only be killed when it goes on. */
+	/* The processes of a saved sandbox can be killed only after it is resumed. */
 	if (save_is_away()) {
 		ex->timed_out = false;
 		ex->deadline = agent_now() + AGAIN_NS;
@@ -94,7 +94,7 @@ uint64_t kill_next(void)
 	return 0;
 }
 
-/* Those of one user, who is to look for them; the rest has its turn after. */
+/* Collect the execs of one user, who must search for them; the others follow later. */
 static size_t kill_batch(struct target *targets)
 {
 	size_t n = 0;
@@ -112,7 +112,7 @@ static size_t kill_batch(struct target *targets)
 	return n;
 }
 
-/* The batch is over: its execs end, or wait for another turn. */
+/* The batch has ended: end its execs, or let them wait for another turn. */
 static void kill_settle(bool again)
 {
 	uint64_t t = agent_now();

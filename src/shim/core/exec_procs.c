@@ -35,7 +35,7 @@
 #define NEARBY_MS   5000
 #define LISTING_MAX (16U << 20)
 
-/* When what is being done must be over, ns: one request at a time is. */
+/* ns: deadline of the current request; there is only one at a time. */
 static uint64_t tree_until;
 
 static void deadline_start(void)
@@ -43,7 +43,7 @@ static void deadline_start(void)
 	tree_until = clock_now() + SIGNAL_SECS * 1000000000ULL;
 }
 
-/* A script that may take no longer than is left of the request's time. */
+/* Run a script that may take only the rest of the request's time. */
 static int run_script(const char *user, const struct buf *script, struct buf *out,
 		      struct warren_error *err)
 {
@@ -70,8 +70,8 @@ static int parse_listing(char *text, const struct target *targets, size_t n,
 }
 
 /*
- * The processes inside; ours are those that belong to one of the @n execs, which all have
- * one user.
+ * List the processes inside, and mark those that belong to one of the @n execs, which all
+ * have one user.
  */
 static int exec_procs_look(const struct target *targets, size_t n, struct procs *l,
 			   struct warren_error *err)
@@ -80,7 +80,7 @@ static int exec_procs_look(const struct target *targets, size_t n, struct procs 
 	int r;
 
 	*l = (struct procs){ 0 };
-	/* A pattern a line is one list of them for grep. */
+	/* grep accepts several patterns, one on each line. */
 	buf_puts(&script, "m='");
 	for (size_t i = 0; i < n; i++)
 		buf_printf(&script, "%s%s", i ? "\n" : "", targets[i].mark);
@@ -143,7 +143,7 @@ static int exec_procs_kill_listed(const struct work *w, const char *user,
 	return r < 0 ? r : n;
 }
 
-/* If processes cannot be listed: by the process group, which it leads. */
+/* If processes cannot be listed, signal the process group that the exec leads. */
 static int kill_group(const struct work *w, const struct target *t,
 		      struct warren_error *err)
 {
@@ -173,7 +173,7 @@ static int kill_groups(const struct work *w, const struct target *targets, size_
 	return any;
 }
 
-/* Without a shell: what the platform can do about it, which is less. */
+/* Without a shell, use the platform, which can do less. */
 static int send_bare(const struct work *w, const struct target *t,
 		     struct warren_error *err)
 {
@@ -206,7 +206,7 @@ static int send_all_bare(const struct work *w, const struct target *targets, siz
 	return r;
 }
 
-/* To the @n, which are all of one user. */
+/* Signal the @n execs, which all have one user. */
 static int send_signal(const struct work *w, const struct target *targets, size_t n,
 		       struct warren_error *err)
 {
@@ -237,7 +237,9 @@ static int send_signal(const struct work *w, const struct target *targets, size_
 
 /* ------------------------------------------------------ all processes of the sandbox */
 
-/* All that was ever started in the sandbox has its name in the environment. */
+/*
+ * All processes that were ever started in the sandbox have its name in their environment.
+ */
 static void target_everyone(struct work *w, const char *user)
 {
 	_Static_assert(sizeof(SANDBOX_NAME) + 1 + ID_LEN <= sizeof(w->target.mark),
@@ -261,7 +263,7 @@ static int everyone_by_guest(int sig, struct warren_error *err)
 	pid_t pid;
 
 	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
-		return error_errno(err, errno, "make a pipe");
+		return error_errno(err, errno, "create a pipe");
 	outcome = ends[0];
 	(void)snprintf(number, sizeof(number), "%d", sig);
 	pid = child_start(argv, "0:0", -1, -1, -1, ends[1]);
@@ -344,8 +346,8 @@ static int everyone_by_script(const struct work *w, const char *user,
 }
 
 /*
- * A script is too slow for processes that fork and exit without a pause. Those of a tool
- * that runs them on this machine are in our pid namespace.
+ * A script is too slow for processes that fork and exit without a pause. If the tool runs
+ * commands on this machine, they are in the shim's pid namespace.
  */
 static int everyone_nearby(struct warren_error *err)
 {
@@ -374,20 +376,20 @@ void everyone_work(const struct work *w)
 		r = everyone_by_script(w, "", &err);
 	if (w->sig == SIGKILL && this_sandbox.driver->outlived && (r == 0 || r == -ESRCH))
 		r = everyone_nearby(&err);
-	/* Our shells are among them, or have outlived all others. */
+	/* The shells of the shim are among these processes, or are the last ones. */
 	if (w->sig == SIGKILL)
 		shell_pool_release();
-	/* That there is no process left is no failure. */
+	/* It is not an error if no process is left. */
 	if (r == -ESRCH && w->sig > 0)
 		r = 0;
 	work_reply(w, r, 0, -1, r < 0 && r != -ESRCH ? err.msg : NULL);
 }
 
 /*
- * Not by what its shim knows, which may be dead: by the name of the sandbox, which is in
- * the environment of all that was ever started in it. As root where that can be had,
- * since others' environments are not to be read. What cannot be reached is the platform's
- * to end.
+ * The shim that knew the execs may be dead, so find processes by the name of the sandbox,
+ * which is in the environment of all of them. Do it as root if possible, because the
+ * environments of other users cannot be read. The platform ends processes that cannot be
+ * reached.
  */
 void tree_end(void)
 {
@@ -410,7 +412,8 @@ void tree_end(void)
 /* ----------------------------------------------------------------------- listing */
 
 /*
- * Who of them ignores SIGINT, one number a line, and behind it how long it is up there.
+ * List the processes that ignore SIGINT, one number on each line, and then the uptime
+ * inside.
  */
 static int ask_more(const struct target *t, const struct procs *l, struct buf *out,
 		    struct warren_error *err)
@@ -429,9 +432,10 @@ static int ask_more(const struct target *t, const struct procs *l, struct buf *o
 }
 
 /*
- * Ticks of our clock at which theirs was 0: not every sandbox has our kernel. Both sides
- * cut off what is less than a tick, so it can be one too few, and what a command has just
- * started would be older than the command: it is rounded up.
+ * The time on this machine's clock, in ticks, at which the clock inside was 0: a sandbox
+ * may have another kernel. Both clocks drop fractions of a tick, so the result may be one
+ * too low, and a process that a command has just started would seem older than the
+ * command: round it up.
  */
 static int64_t clock_offset(const char *text)
 {
@@ -447,7 +451,7 @@ static int64_t clock_offset(const char *text)
 	       1;
 }
 
-/* The numbers that ask_more() was told. */
+/* Read the numbers that ask_more() printed. */
 static void note_ignoring(const char *text, const struct procs *l)
 {
 	for (const char *at = text; at && *at; at = strchr(at, '\n')) {
@@ -477,7 +481,7 @@ static long shim_exec_procs_list_all(const struct work *w, int file,
 	buf_add(&more, "\n", 2);
 	note_ignoring(more.data, &l);
 	offset = clock_offset(more.data);
-	/* Of the same kernel, but for what it took to look. */
+	/* A small difference is the duration of the query: it is the same kernel. */
 	if (offset > -100 && offset < 100)
 		offset = 0;
 	for (size_t i = 0; r >= 0 && i < l.n && count < PROTO_PROCESSES_MAX; i++) {
@@ -510,8 +514,8 @@ static bool is_paused(void)
 
 /*
  * An exec whose time ran out while the sandbox was paused is killed after the pause
- * (exec_kill.c): before that, no process inside can be reached. A pause that came and
- * went may have used up all the time, so there is a second try.
+ * (exec_kill.c): before that, no process inside can be reached. A pause in the meantime
+ * may have used up all the time, so try a second time.
  */
 static int kill_unless_paused(const struct work *w, const struct target *targets,
 			      size_t n, struct warren_error *err)

@@ -19,12 +19,12 @@
 
 #define CHANGE_SECS 120
 #define SCRIPT_MAX  (16U << 20)
-#define AT_ONCE     100   /* names that a tool is given, */
+#define AT_ONCE     100   /* number of names for one call of a tool, */
 #define WORDS_MAX   65536 /* and bytes of them: argv has a limit */
 
 /*
- * In a function, which returns 1 where it fails: a subshell would be one more process. n
- * counts what was changed.
+ * In a function, which returns 1 on failure: a subshell would be another process. n
+ * counts the changes.
  */
 static const char prelude[] =
 	/* clang-format off */
@@ -108,14 +108,14 @@ static const struct verb {
 			 NULL },
 };
 
-/* Of all of a tree, with the path as $1. Links on the way are not followed. */
+/* Tools for a whole tree, with the path as $1. Links on the way are not followed. */
 static const char *const trees[PROTO_VERB_MAX] = {
 	[PROTO_UNLINK_TREE] = "use rm -rf \"$1\"",
 	[PROTO_CHMOD_TREE] = "[ -L \"$1\" ] || r=-R\nuse chmod $r \"$o\" \"$1\"",
 	[PROTO_CHOWN_TREE] = "use chown -hR \"$u\" \"$1\"",
 };
 
-/* The tool, for what there is to do by now. */
+/* Run the tool for the names that were collected so far. */
 static void put_tool(struct buf *script, const struct verb *v)
 {
 	if (v->tool)
@@ -158,8 +158,8 @@ static void file_change_put_path(struct buf *script, const char *name, const cha
 }
 
 /*
- * What a change needs of files that are being written: they are as they were left, or, if
- * they are removed, need not be.
+ * Finish writing the files that a change concerns; files that are removed need not be
+ * written.
  */
 static int file_change_settle(const struct proto_change *msg, const char *path,
 			      struct warren_error *err)
@@ -173,10 +173,7 @@ static int file_change_settle(const struct proto_change *msg, const char *path,
 	return spool_settle(path, err);
 }
 
-/*
- * The lines for each of the names, and the tool for as many of them as it is given at
- * once.
- */
+/* Write the lines for each name, and a call of the tool for each group of names. */
 static int put_changes(const struct proto_change *msg, const int *fds, size_t n_fds,
 		       const char *mark, struct buf *script, struct warren_error *err)
 {
@@ -216,7 +213,7 @@ static int put_changes(const struct proto_change *msg, const int *fds, size_t n_
 	return 0;
 }
 
-/* In its own process: others have their turn in the meantime. */
+/* Runs in a separate process, so that other requests have their turn. */
 static void change_tree(const struct work *w, const struct proto_change *msg,
 			const char *user)
 {
@@ -240,7 +237,7 @@ static void change_tree(const struct work *w, const struct proto_change *msg,
 			  "use() { need \"$1\" || exit 1; \"$@\"; }\n"
 			  "[ -e \"$1\" ] || [ -L \"$1\" ] || "
 			  "no 'No such file or directory'\n");
-	/* gVisor of 2022 takes what is below a link to / for / itself. */
+	/* gVisor of 2022 treats a path below a link to / as / itself. */
 	if (msg->verb != PROTO_UNLINK_TREE)
 		buf_puts(&script, "[ \"$1\" = / ] || ");
 	buf_puts(&script, "if [ ! -L \"$1\" ] && cd -P \"$1\" 2>/dev/null && "
@@ -285,7 +282,7 @@ void change_work(const struct work *w, const struct proto_change *msg, size_t si
 	buf_puts(&script, "change() {\ni=0\n");
 	file_change_put_settings(msg, &script);
 	r = put_changes(msg, fds, n_fds, mark, &script, &err);
-	/* Say how far it came, in any case. */
+	/* Report how far it came, in any case. */
 	buf_printf(&script, "}\nchange || { echo \"%s$i\"; false; }", mark);
 	if (r == 0)
 		r = shell_pool_run(user, &script, &out, CHANGE_SECS, &err);

@@ -23,11 +23,11 @@
 #define PASSING_MAX 256
 #define READING_MAX 64
 #define SPOOL_SLACK \
-	(1U << 20)    /* bytes that a file may grow by while it is read, and an eighth */
-#define LOOKS       5 /* longer together than SPOOL_TICK_MS */
+	(1U << 20) /* bytes by which a file may grow while it is read, plus an eighth */
+#define LOOKS       5 /* together longer than SPOOL_TICK_MS */
 #define LOOK_NS     30000000L
-#define RESERVE_MIN (4U << 20) /* bytes; smaller copies are written in no time */
-#define PRINT_MAX   16384      /* bytes that a printf is asked for */
+#define RESERVE_MIN (4U << 20) /* bytes; smaller copies are written quickly */
+#define PRINT_MAX   16384      /* maximum bytes for one printf */
 #define SHELL_SECS  60
 #define TREE_SECS   3600
 #define NEED        "need " script_pour " >&2 && "
@@ -37,19 +37,19 @@ struct pending {
 	char user[32];
 	int fd;
 	bool append, bare;
-	struct spool_owner owner; /* if it is bare */
-	bool flushing;            /* on its way inside: it is whole */
-	int failed;               /* errno of an attempt; 0 */
+	struct spool_owner owner; /* if the sandbox has no shell */
+	bool flushing;            /* it is complete and being sent */
+	int failed;               /* errno of a failed attempt; 0: none */
 	char why[200];
 	uint64_t since;
 };
 
 static struct pending pending[PENDING_MAX];
 
-/* Copies that were passed on to be read, or are being made. */
+/* Copies that clients are reading, or that are being made. */
 static struct reading {
-	int fd;         /* ours: while another is open, it is in use */
-	uint64_t bytes; /* that it may have; 0: free */
+	int fd; /* the shim's descriptor: the copy is in use while another one is open */
+	uint64_t bytes; /* maximum size; 0: free */
 } reading[READING_MAX];
 
 int spool_new(void)
@@ -58,15 +58,15 @@ int spool_new(void)
 	char name[32];
 	int fd = open(this_sandbox.state_dir, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
 
-	/* An engine that has no images yet has no state directory either. */
+	/* If the engine has no images yet, the state directory may be missing. */
 	if (fd < 0 && errno == ENOENT && fd_make_dirs(this_sandbox.state_dir, 0755) == 0)
 		fd = open(this_sandbox.state_dir, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
 	if (fd >= 0)
 		return fd;
 	memory = memfd_create("warren-file", MFD_CLOEXEC);
 	/*
-	 * Opened anew: the kernel does not count the first as one that writes, for
-	 * leases.
+	 * Open it again: for leases, the kernel does not count the first descriptor as a
+	 * writer.
 	 */
 	(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", memory);
 	fd = memory < 0 ? -1 : open(name, O_RDWR | O_CLOEXEC);
@@ -113,7 +113,7 @@ int spool_run(const char *user, const char *last, const char *path, int in, int 
 	if (r < 0)
 		return error_errno(err, -r, "%s: exec", this_sandbox.name);
 	r = WIFEXITED(r) ? WEXITSTATUS(r) : 128;
-	/* What the platform says counts more than the status of its process. */
+	/* The platform's report takes precedence over the status of its process. */
 	for (off_t at = 0; pread(outcome, &o, sizeof(o), at) == sizeof(o);
 	     at += (off_t)sizeof(o))
 		r = o.verdict == SHIM_EXITED ? o.code : r ? r : 128;
@@ -127,7 +127,10 @@ int spool_run(const char *user, const char *last, const char *path, int in, int 
 				      : "the tool inside failed and gave no reason");
 }
 
-/* Is the file for the platform to move? If there is no shell, or if it was told how. */
+/*
+ * Does the platform itself copy files? It does if there is no shell, or if this is
+ * configured.
+ */
 static bool by_platform(const char *setting)
 {
 	return !inside.shell[0] || json_object_get(this_sandbox.config, setting);
@@ -142,8 +145,8 @@ static bool still_open(int fd)
 }
 
 /*
- * Another opening of a file, not a duplicate: its position is its own, and it counts as
- * open.
+ * Open a file again instead of duplicating it: this has a separate position, and counts
+ * as open.
  */
 static int file_copy_open_again(int fd, int flags)
 {
@@ -171,10 +174,7 @@ static uint64_t on_disk(int fd)
 	return fstat(fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
 }
 
-/*
- * Says what there is to all, and that @more are to come; @fd: any of the files, or the
- * next.
- */
+/* Record the bytes of all copies plus @more; @fd: any of the files, or the next one. */
 static int file_copy_claim(int fd, uint64_t more, struct warren_error *err)
 {
 	uint64_t bytes = more, written = 0;
@@ -194,7 +194,7 @@ static int file_copy_claim(int fd, uint64_t more, struct warren_error *err)
 	return room_claim(this_sandbox.state_dir, fd, bytes, written, err);
 }
 
-/* What fails is done again by the next spool_guard(). */
+/* If this fails, the next spool_guard() does it again. */
 static void empty_file(int fd)
 {
 	if (ftruncate(fd, 0) < 0)
@@ -202,7 +202,7 @@ static void empty_file(int fd)
 }
 
 /*
- * No one may write to it any more, and who does finds out by its mode
+ * No process may write to it any longer; a writer notices this by the mode
  * (service/files/file_writer.c).
  */
 static void revoke_pending(struct pending *p, const struct warren_error *why)
@@ -213,7 +213,7 @@ static void revoke_pending(struct pending *p, const struct warren_error *why)
 	(void)snprintf(p->why, sizeof(p->why), "%.199s", why->msg);
 }
 
-/* This process has left the count to its parent, and what was on the disk then. */
+/* This process has left the accounting, with this many bytes on disk, to its parent. */
 static bool left;
 static uint64_t left_written;
 
@@ -231,7 +231,7 @@ void spool_guard(void)
 			struct pending *p = &pending[i];
 
 			if (p->path && p->failed && on_disk(p->fd) > 0)
-				empty_file(p->fd); /* what has come since */
+				empty_file(p->fd); /* data that was written since */
 			else if (p->path && !p->failed && !p->flushing &&
 				 (!largest || on_disk(p->fd) > on_disk(largest->fd)))
 				largest = p;
@@ -265,7 +265,7 @@ static void file_copy_reserve(int fd, uint64_t size)
 	(void)file_copy_claim(fd, 0, &ignored);
 }
 
-/* What another shim has just written may not be in its locks yet: look again. */
+/* Bytes that another shim has just written may not be in its locks yet: check again. */
 static int file_copy_claim_patiently(int fd, uint64_t bytes, struct warren_error *err)
 {
 	int r = file_copy_claim(fd, bytes, err);
@@ -306,12 +306,12 @@ int spool_prepare(uint64_t size, uint64_t *ret_most, int *ret_fd,
 	r = again < 0 ? error_errno(err, -again, "reserve space for the file")
 		      : file_copy_claim_patiently(fd, bytes, err);
 	if (r < 0) {
-		spool_guard(); /* says what there is without it */
+		spool_guard(); /* records the bytes without it */
 		return r;
 	}
 	*free_one = (struct reading){ .fd = TAKE_FD(fd), .bytes = bytes };
 	file_copy_reserve(free_one->fd, size);
-	*ret_most = bytes + 1; /* so many are too many */
+	*ret_most = bytes + 1; /* more than allowed */
 	*ret_fd = TAKE_FD(again);
 	return 0;
 }
@@ -347,7 +347,7 @@ int spool_read(const char *user, const char *path, uint64_t most, int fd,
 						     fd, err)
 		    : spool_run(user, NEED "pour <\"$1\"", path, -1, fd, err);
 	if (fstat(fd, &st) == 0 && (rlim_t)st.st_size >= child_most)
-		r = error_set(err, EFBIG, "%s: it does not end", this_sandbox.name);
+		r = error_set(err, EFBIG, "%s: the file does not end", this_sandbox.name);
 	child_most = RLIM_INFINITY;
 	if (r < 0)
 		return r;
@@ -358,7 +358,7 @@ int spool_read(const char *user, const char *path, uint64_t most, int fd,
 /* ------------------------------------------------------------------------------ writing
  */
 
-/* By a printf of the shell's own, which every byte can be told to. */
+/* Write it with the shell's own printf, which accepts every byte. */
 static void file_copy_put_bytes(struct buf *script, const unsigned char *data, size_t n)
 {
 	buf_puts(script, "printf '");
@@ -405,7 +405,7 @@ static int flush_now(const struct pending *p, struct warren_error *err)
 
 	if (fstat(p->fd, &st) < 0)
 		return error_errno(err, errno, "read the written data");
-	/* The file was made, empty, when it was opened. */
+	/* The file was created, empty, when it was opened. */
 	if (st.st_size == 0 && !p->bare)
 		return 0;
 	(void)lseek(p->fd, 0, SEEK_SET);
@@ -427,7 +427,7 @@ static int file_copy_flush(struct pending *p, struct warren_error *err)
 {
 	int r;
 
-	spool_guard(); /* what has come since it last looked */
+	spool_guard(); /* data that was written since the last check */
 	if (p->failed)
 		return error_set(err, p->failed, "%s", p->why);
 	p->flushing = true;
@@ -492,7 +492,7 @@ int spool_settle(const char *path, struct warren_error *err)
 	return r;
 }
 
-/* Not given to any client yet: for the next one that names it. */
+/* No client has the error yet: keep it for the next request with this name. */
 static void flush_quietly(struct pending *p)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -553,7 +553,7 @@ void spool_note(uint64_t connection, const char *user, const char *path)
 	if (!is_passing(path))
 		return;
 	p = &passing[next_passing++ % PASSING_MAX];
-	free(p->path); /* the oldest of so many */
+	free(p->path); /* drop the oldest one */
 	*p = (struct passing){ .path = strdup(path), .connection = connection };
 	(void)snprintf(p->user, sizeof(p->user), "%s", user);
 }
@@ -594,7 +594,7 @@ bool spool_tick(void)
 		if (!pending[i].path)
 			continue;
 		flush_quietly(&pending[i]);
-		/* Of one that was refused too: it may still be written to. */
+		/* A refused file counts, too, because it may still be written to. */
 		more |= pending[i].path &&
 			(!pending[i].failed || still_open(pending[i].fd));
 	}

@@ -31,10 +31,8 @@
 #define SHELL_SECS 60
 #define LIST_SECS  300
 #define LIST_BYTES \
-	(16U << 20) /* of a whole directory: about a hundred thousand entries */
-#define ONE_BYTES                                                                \
-	(1U << 20) /* of one file: its metadata and, if it is small, its content \
-		    */
+	(16U << 20)          /* for a whole directory: about a hundred thousand entries */
+#define ONE_BYTES (1U << 20) /* for one file: metadata and small content */
 
 /* ------------------------------------------------------------------------ who, where */
 
@@ -69,7 +67,7 @@ int files_path(const char *path, const int *fds, size_t n_fds, char out[TOKEN_PA
 		       : -ENAMETOOLONG;
 }
 
-/* No directory on the way from the one that was opened may be a link. */
+/* No directory between the opened one and the file may be a link. */
 static size_t files_common(const char *a, const char *b)
 {
 	size_t n = 0;
@@ -111,7 +109,7 @@ int files_fail(const struct work *w, int code, const char *said)
 	return -code;
 }
 
-/* The errno that @said ends in; where it is none that we know, its words go along. */
+/* Reply with the errno that @said ends in; if it is unknown, include the text. */
 static void fail_by(const struct work *w, const char *said, int silent)
 {
 	const char *why;
@@ -147,7 +145,7 @@ static const char script_read[] =
 	"elif [ -d \"$p\" ]; then\n"
 		"if [ -z \"$d\" ]; then echo \"$m EISDIR\"\n"
 		"elif cd -P \"$p\" 2>/dev/null && [ -r . ]; then\n"
-			/* gVisor of 2022 takes what is below a link to / for / itself. */
+			/* gVisor of 2022 treats a path below a link to / as / itself. */
 			"if [ \"$PWD\" = / ] && [ \"$p\" != / ] && [ ! -L \"$p\" ]; then echo \"$m ENOENT\"\n"
 			"else printf '%s\\n' \"$m dir $PWD\"; fi\n"
 		"else echo \"$m EACCES\"; fi\n"
@@ -168,7 +166,7 @@ static const char script_read[] =
 		"elif pour <\"$p\" 2>/dev/null; then echo \"$m ok\"\n"
 		"else echo \"$m no\"; pour <\"$p\" 2>&1 >/dev/null; fi\n"
 	"fi\n"
-	/* Not by ":", a redirection of which ends the shell. */
+	/* Do not use ":", because a failed redirection of it ends the shell. */
 	"else true <\"$p\"; fi";
 /* clang-format on */
 
@@ -179,7 +177,7 @@ static void put_assignment(struct buf *script, const char *name, const char *val
 	buf_puts(script, "\n");
 }
 
-/* The name of an errno as a script says it; 0: it is none. */
+/* The errno that a script names; 0: it is not a name. */
 static int named_errno(const char *text)
 {
 	static const int codes[] = { ELOOP,  EISDIR, ENOTDIR, ENXIO,
@@ -199,7 +197,7 @@ static void files_hand_out(const struct work *w, int fd)
 		(void)close(fd);
 }
 
-/* What came along with the answer is the file. */
+/* The content that came with the answer is the file. */
 static void files_answer_small(const struct work *w, const char *data, size_t n,
 			       time_t mtime)
 {
@@ -236,7 +234,7 @@ static void open_large(const struct work *w, const char *user, const char *path,
 	}
 	spool_leave();
 	r = spool_read(user, path, most, fd, &err);
-	spool_done(fd); /* before anyone acts on the answer */
+	spool_done(fd); /* before a client acts on the answer */
 	if (r < 0) {
 		(void)files_fail(w, err.code, err.msg);
 		_exit(0);
@@ -246,7 +244,7 @@ static void open_large(const struct work *w, const char *user, const char *path,
 	_exit(0);
 }
 
-/* The bytes, and behind them whether they are all; if not, why. */
+/* The bytes, followed by whether they are complete or an error. */
 static void answer_small(const struct work *w, const char *data, const char *end,
 			 const char *mark, time_t mtime)
 {
@@ -256,7 +254,7 @@ static void answer_small(const struct work *w, const char *data, const char *end
 		last = at++;
 	if (last && strncmp(last + MARK_LEN, " ok", 3) == 0)
 		files_answer_small(w, data, (size_t)(last - data), mtime);
-	else /* as fail_by(): if it now works, a process is changing it */
+	else /* as in fail_by(): if it works now, a process is changing it */
 		(void)files_fail(
 			w,
 			last ? script_errno(last, last[MARK_LEN + 4] ? EIO : ENOENT, NULL)
@@ -279,7 +277,7 @@ static void answer_read(const struct work *w, const char *user, const char *path
 
 		(void)snprintf(dir, sizeof(dir), "%.*s",
 			       body ? (int)(body - said) - 4 : 0, said + 4);
-		/* A name with a line end in it; what was asked for serves as well. */
+		/* The name contains a newline, so use the requested path. */
 		files_hand_out(
 			w, token_make(dir[0] == '/' && body + 1 == out->data + out->len
 					      ? dir
@@ -315,7 +313,10 @@ static void open_read(const struct work *w, const struct proto_open *msg,
 	buf_puts(&script, script_which);
 	buf_puts(&script, script_read);
 	r = shell_pool_run(user, &script, &out, SHELL_SECS, &err);
-	/* Who cannot be root may still be allowed to read what all may. */
+	/*
+	 * If the shim cannot be root inside, it may still read files that all users may
+	 * read.
+	 */
 	if (r == -EOPNOTSUPP && msg->uid == 0 && user[0] && inside.shell[0]) {
 		out.len = 0;
 		r = shell_pool_run("", &script, &out, SHELL_SECS, &err);
@@ -334,8 +335,8 @@ static void open_read(const struct work *w, const struct proto_open *msg,
 }
 
 /*
- * The file is there, and may be written, when it is passed on: $x, only if it was not. A
- * mode ($o) that a new file can have by $u needs no tool.
+ * Check that the file exists and is writable before it is passed on; with $x, only if it
+ * is new. A mode ($o) that a new file can have by $u needs no tool.
  */
 static const char script_write[] =
 	/* clang-format off */
@@ -393,10 +394,7 @@ static void open_write(const struct work *w, const struct proto_open *msg,
 		work_reply(w, -code, 0, -1, NULL);
 		return;
 	}
-	/*
-	 * Without O_TRUNC or O_EXCL what is there stays, and what is written comes
-	 * behind.
-	 */
+	/* Without O_TRUNC or O_EXCL, existing data stays, and new data is appended. */
 	if (msg->flags & O_EXCL)
 		spool_note(w->connection, user, path);
 	r = spool_write(user, path, !(msg->flags & (O_TRUNC | O_EXCL)), NULL, &fd, &err);
@@ -406,7 +404,7 @@ static void open_write(const struct work *w, const struct proto_open *msg,
 		files_hand_out(w, fd);
 }
 
-/* Without a shell inside: what the platform can do by itself, which is as root. */
+/* Without a shell inside, use the platform, which works as root. */
 static void open_bare(const struct work *w, const struct proto_open *msg,
 		      const char *path)
 {
@@ -442,7 +440,7 @@ static void do_open(const struct work *w, const struct proto_open *msg, const in
 			? files_path(msg->path, fds, n_fds, path)
 			: -EINVAL;
 
-	/* init's rule, though the victim would be the shell. */
+	/* The same rule as in init, although only the shell is at risk here. */
 	if (r == 0 && strncmp(path, "/proc/", 6) == 0)
 		r = -EACCES;
 	if (r < 0) {
@@ -481,8 +479,8 @@ static const char script_stat[] =
 	"w() { case $W in\n"
 	"stat) stat $L -c \"$m s %f %u %g %s %Y %i %n\" \"$@\";;\n"
 	/*
-	 * It reports a dangling link like a file; the shell's message says why it is not
-	 * one.
+	 * find reports a dangling link like a file; the shell's message explains why it
+	 * is not one.
 	 */
 	"find) if [ -n \"$L\" ] && [ -L \"$1\" ] && [ ! -e \"$1\" ]; then true <\"$1\"; "
 		"else find $L \"$@\" -maxdepth 0 -printf \"$i\"; fi;;\n"
@@ -504,7 +502,7 @@ static const char script_stat[] =
 
 static const char script_scan[] =
 	/* clang-format off */
-	/* Not every shell says why. */
+	/* Not every shell reports the reason. */
 	"if ! cd \"$p\" 2>/dev/null; then\n"
 		"if [ -d \"$p\" ]; then echo 'Permission denied'\n"
 		"elif [ -e \"$p\" ]; then echo 'Not a directory'\n"
@@ -520,7 +518,7 @@ static const char script_scan[] =
 	"[ $W != none ] || { w; e=; }\n"
 	"set --\n"
 	"[ -z \"$e\" ] || for f in * .[!.]* ..?*; do\n"
-		/* A pattern that nothing is like stays as it is. */
+		/* A pattern without a match stays unchanged. */
 		"case $f in '*'|'.[!.]*'|'..?*') [ -e \"$f\" ] || [ -L \"$f\" ] || continue;; esac\n"
 		"set -- \"$@\" \"./$f\"\n"
 		"[ $# -lt 200 ] || { w \"$@\"; set --; }\n"
@@ -531,7 +529,7 @@ static const char script_scan[] =
 	"cd /; fi";
 /* clang-format on */
 
-/* All that is in the directory, into its token. */
+/* Read all entries of the directory into its token. */
 static int read_directory(const struct work *w, const char *user, const char *path,
 			  int token)
 {

@@ -37,7 +37,10 @@ static int guest_client_gone(struct warren_error *err)
 			 this_sandbox.name);
 }
 
-/* Until @by; 0: it is time. What takes long says so to who asked. */
+/*
+ * Wait until @by; 0: the time is over. Tell the client in between that the request is in
+ * progress.
+ */
 static int guest_client_await(short events, uint64_t by)
 {
 	struct pollfd p = { .fd = this_sandbox.within, .events = events };
@@ -65,7 +68,7 @@ static int guest_client_send_by(size_t size, const int *fds, size_t n_fds, uint6
 	return r == -EAGAIN ? 0 : r < 0 ? r : 1;
 }
 
-/* The answer to @seq, of which the size is returned; 0: none came by then. */
+/* Receive the answer to @seq and return its size; 0: none arrived in time. */
 static ssize_t receive_by(uint32_t seq, uint64_t by, int *ret_fd)
 {
 	const struct proto_header *h = (const void *)answer;
@@ -93,7 +96,7 @@ static ssize_t receive_by(uint32_t seq, uint64_t by, int *ret_fd)
 	return 0;
 }
 
-/* Nothing was heard: why, if there is a reason. */
+/* No answer arrived: find the reason, if there is one. */
 static int guest_client_explain(struct warren_error *err)
 {
 	int r = this_sandbox.driver->silent
@@ -104,8 +107,8 @@ static int guest_client_explain(struct warren_error *err)
 }
 
 /*
- * The size of the answer, with *@ret_fd; -ECANCELED: it was too late, and nothing was
- * done.
+ * Return the size of the answer, and *@ret_fd; -ECANCELED: it was too late, and nothing
+ * was done.
  */
 static ssize_t ask_once(size_t size, const int *fds, size_t n_fds, int *ret_fd,
 			struct warren_error *err)
@@ -139,10 +142,7 @@ static ssize_t ask_once(size_t size, const int *fds, size_t n_fds, int *ret_fd,
 		return n;
 	if (*ret_fd >= 0)
 		(void)close(TAKE_FD(*ret_fd));
-	/*
-	 * Of the time that it was too late it has the same opinion as we, if it does not
-	 * lie.
-	 */
+	/* Accept the answer that it was too late only if this is true. */
 	if (said->status == -ECANCELED && now_ms() >= t + BEGIN_MS)
 		return -ECANCELED;
 	return error_errno(err, EPROTO, "%s: files", this_sandbox.name);

@@ -21,7 +21,7 @@
 
 struct inside inside = { .home = "/", .cwd = "/" };
 
-/* All that comes until the end; false: the time is up. */
+/* Read everything until the end; false: the time is over. */
 static bool read_until(int fd, uint64_t until, struct buf *out)
 {
 	for (;;) {
@@ -42,8 +42,8 @@ static bool read_until(int fd, uint64_t until, struct buf *out)
 }
 
 /*
- * What @shell says; what it and its tool complain of goes to @said. false: it did not
- * end.
+ * Read what @shell prints; error messages of it and of its tool go to @said. false: it
+ * did not end.
  */
 static bool inspect_ask(const char *shell, const char *mark, struct buf *out,
 			struct buf *said)
@@ -81,7 +81,7 @@ static bool inspect_ask(const char *shell, const char *mark, struct buf *out,
 	return done;
 }
 
-/* What a shell adds by itself is nobody's. */
+/* Is it a variable that a shell sets by itself? */
 static bool is_shells(const char *var)
 {
 	static const char *const own[] = { "PWD=", "OLDPWD=", "SHLVL=", "_=",
@@ -110,9 +110,7 @@ static int inspect_take_line(char *line)
 		 */
 		shim_sandbox_enforce(
 			&this_sandbox, "stat", false,
-			"'ls' and 'stat' of this image fail: its runsc refuses what "
-			"coreutils from 9.0 on (Debian 12) ask; configure a newer "
-			"runsc");
+			"'ls' and 'stat' of this image fail: this runsc lacks what coreutils 9.0 and later (Debian 12) need; configure a newer runsc");
 	else if (strncmp(line, "Path:", 5) == 0 && line[5]) {
 		(void)memmove(line, "PATH=", 5);
 		return strv_add(&inside.env, line);
@@ -120,7 +118,7 @@ static int inspect_take_line(char *line)
 	return 0;
 }
 
-/* Lines, then the environment with its NULs. */
+/* Lines, then the environment with NUL terminators. */
 static int take_told(char *text, size_t size)
 {
 	char *next, *end = text + size;
@@ -151,8 +149,7 @@ static int open_inside(void *ctx UNUSED, const char *path)
 }
 
 /*
- * An image may do without a shell, where the platform says by itself what became of a
- * command.
+ * An image need not have a shell if the platform itself reports the result of a command.
  */
 static int learn_bare(struct buf *said, struct warren_error *err)
 {
@@ -204,7 +201,7 @@ int inspect_sandbox(struct warren_error *err)
 		(void)strcpy(inside.shell, shells[i]);
 		if (take_told(at + MARK_LEN + 1,
 			      (size_t)(out.data + out.len - at) - MARK_LEN - 1) < 0)
-			return error_errno(err, ENOMEM, "look inside");
+			return error_errno(err, ENOMEM, "inspect the sandbox");
 		return 0;
 	}
 	return learn_bare(&said, err);

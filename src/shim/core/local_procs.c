@@ -2,8 +2,8 @@
 /*
  * local_procs.c - kill processes in the shim's pid namespace by their environment
  *
- * A process is held by its directory in /proc while its environment is read, and is
- * killed by a pidfd of that directory, so that no other process of the same number is.
+ * The directory of a process in /proc stays open while its environment is read, and the
+ * process is killed by a pidfd, so that no other process with the same number is killed.
  */
 #include "shim/core/local_procs.h"
 
@@ -27,7 +27,7 @@
 		    */
 #define LOOK_MS 1
 
-/* Whether @variable is one of the texts that end with a NUL at @data. */
+/* Is @variable one of the NUL-terminated strings at @data? */
 static bool local_procs_lists(const char *data, size_t n, const char *variable)
 {
 	size_t size = strlen(variable) + 1;
@@ -60,7 +60,7 @@ static enum local_procs_seen local_procs_judge(int proc, const char *pid,
 								     : SEEN_NONE;
 }
 
-/* One look at all. A dead process has no environment. */
+/* Go through all processes once. A dead process has no environment. */
 static enum local_procs_seen local_procs_pass(DIR *proc, const char *variable, char *data)
 {
 	enum local_procs_seen most = SEEN_NONE;
@@ -74,7 +74,10 @@ static enum local_procs_seen local_procs_pass(DIR *proc, const char *variable, c
 
 		if (pid <= 1 || pid == getpid())
 			continue;
-		/* First the handle: if it still has that mark then, it is the one. */
+		/*
+		 * Open the handle first: if the process has the mark then, it is the
+		 * right one.
+		 */
 		fd = pidfd_open((pid_t)pid, 0);
 		seen = fd < 0 ? SEEN_ENDED
 			      : local_procs_judge(dirfd(proc), e->d_name, variable, data);
@@ -94,7 +97,10 @@ int local_procs_kill(const char *variable, unsigned ms)
 	enum local_procs_seen seen = SEEN_MARKED;
 	DIR *proc = opendir("/proc");
 
-	/* One that is forked during a look may be missed by it, so two must find none. */
+	/*
+	 * A process that is forked during a pass may be missed, so two passes must find
+	 * none.
+	 */
 	for (int quiet = 0; data && proc && quiet < 2 && clock_now() < until;) {
 		seen = local_procs_pass(proc, variable, data);
 		quiet = seen == SEEN_NONE ? quiet + 1 : 0;

@@ -27,11 +27,11 @@
 #include "shim/core/shim.h"
 #include "spec/spec.h"
 
-#define FD_WORD 3 /* where a verb says how it went */
+#define FD_WORD 3 /* descriptor for the result of a verb */
 
 #define PROBES_MAX   32
 #define PATIENCE_MAX 86400
-#define STEPS_MAX    3 /* of a verb, each of which may take all of the patience */
+#define STEPS_MAX    3 /* steps of a verb, each of which may take the full timeout */
 #define CONFIG_MAX   (1U << 20)
 
 struct shim_sandbox this_sandbox = {
@@ -46,7 +46,7 @@ static const struct shim_driver *const shim_drivers[] = {
 };
 /* clang-format on */
 
-/* NULL: there is none, and @err says what there is. */
+/* NULL: there is none; @err lists the available ones. */
 static const struct shim_driver *shim_driver_find(const char *kind,
 						  struct warren_error *err)
 {
@@ -112,8 +112,7 @@ int shim_sandbox_load(const char *dir, json_t **ret_doc, struct warren_error *er
 }
 
 /*
- * How long libwarren is to wait for us, as soon as it can be said: it comes before the
- * answer.
+ * Report how long libwarren must wait, as soon as it is known: this precedes the answer.
  */
 static void tell_allowance(void)
 {
@@ -248,7 +247,7 @@ static json_t *feature_json(const struct warren_feature *f)
 			 f->effect, "fix", f->fix);
 }
 
-/* The configuration on stdin; nothing there is an empty one. */
+/* Read the configuration from stdin; empty input is an empty configuration. */
 static int shim_read_config(json_t **ret, struct warren_error *err)
 {
 	AUTO_FREE char *text = malloc(CONFIG_MAX);
@@ -268,7 +267,7 @@ static int shim_read_config(json_t **ret, struct warren_error *err)
 
 static struct warren_feature features[PROBES_MAX];
 
-/* Whether the platform has told of it itself. */
+/* Has the platform itself reported this feature? */
 static bool has_feature(const char *name, int n)
 {
 	for (int i = 0; i < n; i++)
@@ -312,7 +311,7 @@ static int add_abilities(const struct shim_driver *p, int n)
 	return n;
 }
 
-/* How many there are, or -errno; @ret_config is what their texts may point into. */
+/* Return the number of features, or -errno; their texts may point into @ret_config. */
 static int shim_look(const char *kind, json_t **ret_config, struct warren_error *err)
 {
 	const struct shim_driver *p = shim_driver_find(kind, err);
@@ -333,7 +332,7 @@ static int shim_look(const char *kind, json_t **ret_config, struct warren_error 
 	return r < 0 ? r : add_abilities(p, r);
 }
 
-/* For people's programs: JSON. */
+/* Print JSON, for other programs. */
 static int shim_do_probe(char **argv, struct buf *out, struct warren_error *err)
 {
 	json_t *config = NULL, *list = json_array();
@@ -356,7 +355,10 @@ static void shim_put_word(struct buf *out, const char *word)
 	buf_add(out, word ? word : "", word ? strlen(word) + 1 : 1);
 }
 
-/* For libwarren, which reads no JSON: six words each, with their NULs. */
+/*
+ * Print six words for each feature, with NUL terminators, for libwarren, which does not
+ * parse JSON.
+ */
 static int do_features(char **argv, struct buf *out, struct warren_error *err)
 {
 	json_t *config = NULL;
@@ -388,7 +390,7 @@ static int shim_main_pull(char **argv, bool missing, struct warren_error *err)
 		r = shim_pull(p, config, argv[1], missing, err);
 	shim_pull_end(r, err);
 	json_decref(config);
-	return 0; /* its last line has told how it went */
+	return 0; /* its last line has reported the result */
 }
 
 static int do_pull(char **argv, struct buf *out UNUSED, struct warren_error *err)
@@ -416,7 +418,7 @@ static const struct verb {
 	{ "pull-missing", do_pull_missing },
 };
 
-/* To libwarren, if it asks; else to a person. */
+/* Report to libwarren if it started this process, otherwise to the user. */
 static int shim_tell(const struct warren_error *err, const struct buf *out, int r)
 {
 	if (fcntl(FD_WORD, F_GETFD) >= 0) {
@@ -438,7 +440,9 @@ int main(int argc, char **argv)
 	int r;
 
 	(void)signal(SIGPIPE, SIG_IGN);
-	(void)signal(SIGIO, SIG_IGN); /* of leases, which only ask (file_copy.c) */
+	(void)signal(
+		SIGIO,
+		SIG_IGN); /* signals of leases, which are only queried (file_copy.c) */
 	(void)getrlimit(RLIMIT_NOFILE, &child_nofile);
 	if (argc == 3 && strcmp(argv[1], "run") == 0)
 		return shim_run(argv[2], &err) < 0;

@@ -16,7 +16,7 @@
 
 #define ENTRIES_MAX (256U << 20)
 
-/* "-rwsr-xr-x" as ls(1) has it, as the kernel does. */
+/* Convert "-rwsr-xr-x", as printed by ls(1), to a mode of the kernel. */
 static uint32_t parse_mode(const char *text)
 {
 	static const char letters[] = "-dlbcps";
@@ -49,8 +49,8 @@ static char *parse_date(const char *text, double *ret)
 }
 
 /*
- * "MODE UID GID SIZE MTIME INO NAME": what is behind the numbers, NULL if it is not of
- * that form.
+ * Parse "MODE UID GID SIZE MTIME INO NAME"; return the text after the numbers, or NULL if
+ * the form is wrong.
  */
 static const char *parse_stat(const char *text, bool hex, struct proto_entry *ret)
 {
@@ -92,7 +92,7 @@ static const char *parse_stat(const char *text, bool hex, struct proto_entry *re
 	return at;
 }
 
-/* One record of the script's, without its end. */
+/* One record of the script, without its newline. */
 struct record {
 	char kind;
 	char *text;

@@ -16,8 +16,8 @@
 
 #include "base/macro.h"
 
-#define COMM_MAX    64 /* of a name: 15 bytes, and 63 of a kernel's own */
-#define NUMBERS_MIN 40 /* bytes of numbers, of which there are about fifty */
+#define COMM_MAX    64 /* a name has 15 bytes, or 63 in a kernel thread */
+#define NUMBERS_MIN 40 /* minimum length of about fifty numbers */
 
 /* Word @number of a stat, counted from 1 at the state. */
 static uint64_t parse_ps_stat_word(const char *stat, int number)
@@ -62,9 +62,9 @@ static void mark_one(const struct procs *l, const char *line)
 }
 
 /*
- * What the stat at @at says behind the name, which begins there and may hold anything,
- * line ends and other processes' numbers too. But it is short: the numbers that come
- * behind it do not fit into one.
+ * The text after the name, which begins at @at and may contain anything, also newlines
+ * and text that looks like other processes. But a name is short: the numbers after it do
+ * not fit into one.
  */
 static char *behind_name(char *at)
 {
@@ -99,7 +99,7 @@ static bool is_first(const struct proc *p, const struct proc *first, size_t n)
 	return false;
 }
 
-/* "PID (NAME) STAT" after "PID (NAME) STAT"; @ret_end: what is behind them. */
+/* Parse a sequence of "PID (NAME) STAT"; @ret_end: the text after them. */
 static int parse_stats(char *text, const struct proc *first, size_t n, struct procs *l,
 		       char **ret_end)
 {
@@ -110,9 +110,7 @@ static int parse_stats(char *text, const struct proc *first, size_t n, struct pr
 		struct proc p = { 0 };
 		char *stat = NULL;
 
-		/*
-		 * strtol(3) would pass over all the lines that have nothing but blanks.
-		 */
+		/* strtol(3) would skip lines that contain only blanks. */
 		if (isdigit((unsigned char)*line)) {
 			p.pid = (int)strtol(line, &end, 10);
 			stat = strncmp(end, " (", 2) == 0 ? behind_name(end + 2) : NULL;
@@ -134,7 +132,10 @@ static int parse_stats(char *text, const struct proc *first, size_t n, struct pr
 	return r;
 }
 
-/* Lines of script_processes: processes, and behind an empty one those with the mark. */
+/*
+ * Parse the output of script_processes: processes, then an empty line, then those with
+ * the mark.
+ */
 static int parse_ps_line(char *text, const struct proc *first, size_t n, struct procs *l)
 {
 	char *line = text, *next;
@@ -155,8 +156,7 @@ static int parse_ps_line(char *text, const struct proc *first, size_t n, struct 
 
 enum {
 	UNKNOWN,
-	ON_THE_WAY, /* met by the walk that is under way: who meets it again goes in a
-		       circle */
+	ON_THE_WAY, /* visited in the current walk: meeting it again is a cycle */
 	KNOWN,
 };
 

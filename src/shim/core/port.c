@@ -21,7 +21,7 @@
 
 #define LOOK_SECS 20
 
-/* For `sh -c`, with the address, the port and the name of the tool. */
+/* Arguments for `sh -c`: the address, the port and the name of the tool. */
 static const char script_connect[] =
 	"case $3 in\n"
 	"socat) exec socat - \"TCP:$1:$2\";;\n"
@@ -40,7 +40,7 @@ static int port_look(uint16_t port, bool ipv6, char *tool, size_t size,
 	AUTO_BUF struct buf script = BUF_INIT(4096), out = BUF_INIT(1U << 20);
 	int r;
 
-	/* An IPv6 socket may take IPv4 as well: both lists count for the first try. */
+	/* An IPv6 socket may also accept IPv4, so both lists count for the first try. */
 	buf_printf(&script,
 		   "y=no\n"
 		   "for f in /proc/net/tcp6%s; do while read -r n l r s x; do\n"
@@ -68,8 +68,8 @@ static int port_look(uint16_t port, bool ipv6, char *tool, size_t size,
 }
 
 /*
- * What the relay said of connecting: 0 or -errno. -EREMOTEIO: it has ended, and said
- * nothing.
+ * Read the relay's result of connecting: 0 or -errno. -EREMOTEIO: it ended without a
+ * result.
  */
 static int port_hear(int said, int outcome, struct warren_error *err)
 {
@@ -106,14 +106,14 @@ static int port_hear(int said, int outcome, struct warren_error *err)
 	return code ? error_errno(err, code, "connect") : 0;
 }
 
-/* By @argv, with the stream and where else it talks to; its pid or -errno. */
+/* Start @argv with the stream and its other descriptors; return its pid or -errno. */
 static int port_start(const char *const *argv, int said, int outcome, int *ret_fd,
 		      struct warren_error *err)
 {
 	int ends[2], r;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-		return error_errno(err, errno, "make a stream");
+		return error_errno(err, errno, "create a stream");
 	r = child_start(argv, NULL, ends[1], ends[1], said, outcome);
 	(void)close(ends[1]);
 	if (r < 0) {
@@ -131,7 +131,7 @@ static int connect_by_relay(const char *to, const char *port, int *ret_fd,
 	int said[2] = { -1, -1 }, outcome[2] = { -1, -1 }, fd = -1, r;
 
 	if (pipe2(said, O_CLOEXEC) < 0 || pipe2(outcome, O_CLOEXEC | O_NONBLOCK) < 0)
-		r = error_errno(err, errno, "make a pipe");
+		r = error_errno(err, errno, "create a pipe");
 	else
 		r = port_start(argv, said[1], outcome[1], &fd, err);
 	for (int i = 1; i >= 0; i--) {

@@ -31,16 +31,17 @@
 
 #define SPEC_MAX (16U << 20)
 
-#define ENDED_INSIDE 1 /* what watches exits so if the sandbox was ended from inside */
+#define ENDED_INSIDE 1 /* the sandbox was ended from inside */
 
 struct init init;
 _Alignas(16) char inbox[PROTO_MESSAGE_MAX];
 
-static pid_t watcher;                /* waits for the sandbox to end; 0: none */
-static bool ended_away;              /* it did, while save_is_away() */
-static bool killed;                  /* one of platform->has_process() was */
-static uint64_t over_by;             /* ns: the sandbox is dead, and so are we then; 0 */
-static struct warren_error over_why; /* that is said then */
+static pid_t watcher;   /* waits for the sandbox to end; 0: none */
+static bool ended_away; /* it ended while save_is_away() */
+static bool killed;     /* a process of platform->has_process() was killed */
+static uint64_t
+	over_by; /* ns: the sandbox is dead, and this process ends then; 0: it lives */
+static struct warren_error over_why; /* the reason to report then */
 
 uint64_t agent_now(void)
 {
@@ -95,7 +96,7 @@ static void handle_list(int c, const struct proto_list *msg, int *fds, size_t n_
 static void handle_spawn(int c, const struct proto_spawn *msg, size_t size, int *fds,
 			 size_t n_fds)
 {
-	/* What has three descriptors has no more of them. */
+	/* This shim supports only the three standard streams. */
 	if (size >= sizeof(*msg) &&
 	    (msg->control[0] || msg->control[1] || msg->control[2]))
 		conn_reply(c, msg->h.seq, -EOPNOTSUPP, PROTO_STAGE_REQUEST, -1);
@@ -104,7 +105,7 @@ static void handle_spawn(int c, const struct proto_spawn *msg, size_t size, int 
 }
 
 /*
- * What is said of the connection, or of what has been, is said of a saved sandbox, too.
+ * Requests about the connection or about the past are also answered for a saved sandbox.
  */
 static bool needs_life(unsigned type)
 {
@@ -162,8 +163,8 @@ void init_dispatch(int c, size_t size, int *fds, size_t n_fds)
 /* ------------------------------------------------------------------------- the end */
 
 /*
- * fork(2) into a pid namespace for all that we start, with a /proc that shows it; without
- * the right to one, or where the platform cannot have it, they go by PDEATHSIG.
+ * Fork into a pid namespace for all child processes, with a matching /proc; without the
+ * right to create one, or if the platform cannot use it, children end by PDEATHSIG.
  */
 static pid_t fork_apart(void)
 {
@@ -195,10 +196,7 @@ static void end_apart(void)
 	_exit(0);
 }
 
-/*
- * By processes that leave nothing, whatever the tool does: some stay, for the next
- * command.
- */
+/* Kill all processes, because the tool may leave some behind. */
 static void run_end_all(void)
 {
 	int patience = shim_sandbox_patience();
@@ -215,8 +213,8 @@ static void run_end_all(void)
 }
 
 /*
- * Of one that was never complete nothing runs; and what was wrong with it may be its
- * exec.
+ * Nothing runs in a sandbox that was never complete; and its exec may be the cause of the
+ * failure.
  */
 static bool was_made(void)
 {
@@ -241,11 +239,13 @@ void init_end(void)
 	_exit(0);
 }
 
-/* The sandbox is gone: its execs have a moment to say how they ended, then we go. */
+/*
+ * The sandbox is gone: its execs have a moment to report their end, then the shim exits.
+ */
 void sandbox_died(const struct warren_error *why)
 {
 	if (over_by)
-		return; /* the first reason is the one */
+		return; /* the first reason is reported */
 	over_by = agent_now() + 2 * GRACE_NS;
 	(void)error_set(&over_why, EOWNERDEAD, "%s: the sandbox was ended from outside",
 			this_sandbox.name);
@@ -258,9 +258,7 @@ void sandbox_died(const struct warren_error *why)
 			child_end(&init.execs[i]);
 }
 
-/*
- * Where the first process inside is nobody's to protect, who is root there can kill it.
- */
+/* If the first process inside is not protected, root inside can kill it. */
 static void ended_inside(void)
 {
 	struct warren_error why = WARREN_ERROR_INIT;
@@ -314,7 +312,7 @@ void watch_start(void)
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	(void)prctl(PR_SET_NAME, "warren-watch");
 	(void)close_range(3, ~0U, 0);
-	/* An error is not its end. */
+	/* An error does not mean that the sandbox has ended. */
 	while ((r = this_sandbox.driver->wait(&this_sandbox, &ignored)) < 0)
 		(void)sleep(1);
 	_exit(r > 0 ? ENDED_INSIDE : 0);
@@ -352,7 +350,7 @@ static void run_handle_event(uint64_t data)
 		exec_event(what, slot, (unsigned)data & 3);
 }
 
-/* The last word, to all that are connected: it answers nothing (proto/init_proto.h). */
+/* Send a last message to all connections, which is not an answer (proto/init_proto.h). */
 static void end_over(void) __attribute__((noreturn));
 static void end_over(void)
 {
@@ -390,8 +388,8 @@ static void run_loop(void)
 		child_deadlines();
 		work_deadlines();
 		/*
-		 * The process that finds us dead removes what the platform still has of
-		 * it.
+		 * The process that notices the end of the shim removes what is left on
+		 * the platform.
 		 */
 		if (over_by && (is_idle() || agent_now() >= over_by))
 			end_over();
@@ -425,7 +423,7 @@ static int read_spec(json_t **ret_doc, struct warren_spec *ret, struct warren_er
 	return spec_read(*ret_doc, ret, err);
 }
 
-/* Without its file it is known that there is nothing to destroy (backend/shimmed). */
+/* Without the file, there is nothing to destroy (backend/shimmed). */
 static void run_disown(void)
 {
 	char path[sizeof(this_sandbox.dir) + 16];

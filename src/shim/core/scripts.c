@@ -25,7 +25,7 @@ const char script_start[] =
 	"*/*)\n"
 		"[ -e \"$1\" ] || warren_no ENOENT\n"
 		"{ [ ! -d \"$1\" ] && [ -x \"$1\" ]; } || warren_no EACCES\n"
-		/* The shell would take what is no program for its own script. */
+		/* The shell would run a file that is not a program as its own script. */
 		"if [ -f \"$1\" ] && [ -r \"$1\" ]; then\n"
 			"IFS= read -r warren_l <\"$1\" 2>/dev/null\n"
 			"case $warren_l in '#!'*|?ELF*) ;; *) warren_no ENOEXEC;; esac\n"
@@ -64,7 +64,7 @@ const char script_learn[] =
 
 const char script_processes[] =
 	/* clang-format off */
-	/* A shell reads byte by byte, to say what cat says in a tenth of the time. */
+	/* cat takes a tenth of the time, because a shell reads byte by byte. */
 	"if command -v cat >/dev/null 2>&1; then\n"
 		"cat /proc/[0-9]*/stat 2>/dev/null\n"
 	"else\n"
@@ -99,7 +99,8 @@ const char script_tools[] =
 	"fi\n";
 /* clang-format on */
 
-/* The guest agent is asked first (agent/guest/tools.h); the tool, for what it cannot do.
+/* Ask the guest agent first (agent/guest/tools.h), and use the tool for what it cannot
+ * do.
  */
 const char script_served[] =
 	/* clang-format off */
@@ -118,7 +119,7 @@ const char script_served[] =
 	"done\n";
 /* clang-format on */
 
-/* Errors that a tool may report, in the words of the C library or of others. */
+/* Errors that a tool may report, in the words of the C library or of other programs. */
 int script_errno(const char *said, int other, const char **ret_why)
 {
 	static const int codes[] = {
@@ -137,10 +138,10 @@ int script_errno(const char *said, int other, const char **ret_why)
 		code = (int)strtol(number + strlen(SCRIPT_ERRNO), NULL, 10);
 		return code > 0 && strerrorname_np(code) ? code : other;
 	}
-	/* Some shells have words of their own. */
+	/* Some shells use their own words. */
 	if (strstr(said, "nonexistent") || strcasestr(said, "no such file"))
 		return ENOENT;
-	/* So has mv, for what the kernel would say to it. */
+	/* mv also has its own message for an error of the kernel. */
 	if (strstr(said, "subdirectory of itself"))
 		return EINVAL;
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)

@@ -19,14 +19,14 @@
 #include "shim/core/scripts.h"
 
 #define POOL_SHELLS_MAX 4
-#define IDLE_NS         60000000000ULL /* after which an unused shell is closed */
+#define IDLE_NS         60000000000ULL /* time after which an unused shell is closed */
 #define SIGN_NS         (WORK_SIGN_MS * 1000000ULL)
 
 static struct pool_shell {
 	pid_t pid; /* 0: none */
 	int in, out;
-	int outcome; /* where the platform says why it did not start */
-	int said;    /* its tool's stderr: what is not read is lost */
+	int outcome; /* where the platform reports why it did not start */
+	int said;    /* stderr of its tool; unread data is lost */
 	char user[32];
 	uint64_t used;
 } pool_shells[POOL_SHELLS_MAX];
@@ -91,7 +91,7 @@ static int pool_shell_start(struct pool_shell *h, const char *user,
 	if (r == 0)
 		r = child_start(argv, user[0] ? user : NULL, p[0][0], p[1][1], p[3][1],
 				p[2][1]);
-	/* Theirs, and if it failed ours. */
+	/* Close the child's ends, and after a failure also the shim's. */
 	for (int i = 0; i < 4; i++)
 		for (int end = 0; end < 2; end++)
 			if (p[i][end] >= 0 && (r < 0 || end == (i != 0)))
@@ -111,8 +111,8 @@ static int pool_shell_start(struct pool_shell *h, const char *user,
 }
 
 /*
- * An idle shell says nothing. One that has ended was killed from inside, or by a stop;
- * one that says something is not to be trusted with the next script.
+ * An idle shell prints nothing. A shell that has ended was killed from inside or by a
+ * stop; a shell that prints something must not get the next script.
  */
 static bool pool_shell_is_idle(const struct pool_shell *h)
 {
@@ -141,7 +141,10 @@ static int pool_shell_find(const char *user, struct pool_shell **ret,
 	return pool_shell_start(h, user, err);
 }
 
-/* The script, to be read as a whole before any of it runs, and what ends its output. */
+/*
+ * Wrap the script so that it is read completely before any of it runs, and so that its
+ * output ends with the mark.
+ */
 static void shell_pool_wrap(const struct buf *script, const char *mark, bool fresh,
 			    struct buf *text)
 {
@@ -160,7 +163,7 @@ static void shell_pool_wrap(const struct buf *script, const char *mark, bool fre
 	buf_puts(text, "$?\"\n");
 }
 
-/* Is the end there? Then its status, and the mark is cut off. */
+/* Is the mark at the end? If so, return the status, and remove the mark. */
 static int find_end(struct buf *out, const char *mark, size_t from)
 {
 	char want[MARK_LEN + 2] = "\n";
@@ -174,7 +177,7 @@ static int find_end(struct buf *out, const char *mark, size_t from)
 		return -EAGAIN;
 	out->len = (size_t)(at - out->data);
 	at += 1 + MARK_LEN;
-	/* Without that form, there is no number that marks the end. */
+	/* Otherwise, there is no number after the mark. */
 	return isdigit((unsigned char)*at) ? (int)strtol(at, NULL, 10) & 0xff : -EPROTO;
 }
 
@@ -211,7 +214,7 @@ static int shell_pool_converse(struct pool_shell *h, const struct buf *text,
 
 		if (t >= until)
 			return -ETIMEDOUT;
-		/* Also while it talks and talks. */
+		/* Also while it prints without a pause. */
 		if (t - signed_at >= SIGN_NS) {
 			work_sign();
 			signed_at = t;
@@ -234,7 +237,7 @@ static int shell_pool_converse(struct pool_shell *h, const struct buf *text,
 		if (r < 0)
 			return r;
 		heard = t;
-		/* The mark may lie across two pieces. */
+		/* The mark may be split between two reads. */
 		r = find_end(out, mark,
 			     out->len - start > (size_t)r + 64 ? out->len - (size_t)r - 64
 							       : start);
@@ -243,7 +246,7 @@ static int shell_pool_converse(struct pool_shell *h, const struct buf *text,
 	}
 }
 
-/* Why the conversation failed: the platform may know, or its tool. */
+/* Explain why the exchange failed: the platform or its tool may have reported it. */
 static int shell_pool_explain(const struct pool_shell *h, int r, struct warren_error *err)
 {
 	struct shim_outcome o;
@@ -259,7 +262,10 @@ static int shell_pool_explain(const struct pool_shell *h, int r, struct warren_e
 	n = r == -EPIPE ? read(h->said, said, sizeof(said) - 1) : 0;
 	said[n > 0 ? n : 0] = '\0';
 	said[strcspn(said, "\r\n")] = '\0';
-	/* Nobody's stdin: what the errno is called is another's affair. */
+	/*
+	 * EPIPE is about the shell's stdin, not about the client's file, so report
+	 * another error.
+	 */
 	return error_set(err, r == -EPIPE ? EREMOTEIO : -r, "%s: exec: %.300s",
 			 this_sandbox.name,
 			 said[0]           ? said
@@ -268,7 +274,7 @@ static int shell_pool_explain(const struct pool_shell *h, int r, struct warren_e
 					   : strerrordesc_np(-r));
 }
 
-/* What its tool said before is not about what is asked now. */
+/* Earlier messages of the tool are not about the current script. */
 static void forget_said(const struct pool_shell *h)
 {
 	char scrap[4096];

@@ -20,7 +20,7 @@ static int spec_bad(const char *key, struct warren_error *err)
 	return error_set(err, EINVAL, "the spec has a '%s' that is not valid", key);
 }
 
-/* NULL-terminated; the strings stay the document's. */
+/* The list is NULL-terminated; its strings belong to the document. */
 static int spec_read_env(const json_t *v, struct warren_spec *ret,
 			 struct warren_error *err)
 {
@@ -40,7 +40,7 @@ static int spec_read_env(const json_t *v, struct warren_spec *ret,
 
 /*
  * Open the source of a volume once; its type was checked before (libwarren has it open),
- * and if the name now has another file, that is refused.
+ * and another file under the same name is refused.
  */
 static int spec_open_source(struct warren_mount *m, const char *is,
 			    struct warren_error *err)
@@ -113,7 +113,7 @@ static int read_field(const struct spec_field *f, const json_t *v,
 	return -EINVAL;
 }
 
-/* A limit or another field, by its name. */
+/* Read a limit or another field by its name. */
 static int read_named(const char *name, const json_t *v, struct warren_spec *ret,
 		      struct warren_error *err)
 {

@@ -22,7 +22,7 @@
 #define MQUEUE_MAGIC   0x19800202
 #define NOBODY         65534
 
-/* Where what looks like a regular file belongs to the kernel. */
+/* File systems whose regular files are interfaces of the kernel. */
 static const long unsigned doors[] = {
 	PROC_SUPER_MAGIC,     SYSFS_MAGIC,    CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC,
 	DEBUGFS_MAGIC,        TRACEFS_MAGIC,  SECURITYFS_MAGIC,   SELINUX_MAGIC,
@@ -43,7 +43,7 @@ static bool stream_is_kernel_file(int fd)
 	return false;
 }
 
-/* An inode without a type and a name is known by what /proc calls it. */
+/* An eventfd is recognised by its name in /proc. */
 static bool is_eventfd(int fd)
 {
 	char link[32], name[64];
@@ -63,7 +63,8 @@ bool stream_is(int fd, unsigned kinds)
 	if (flags < 0 || fstat(fd, &st) < 0)
 		return false;
 	/*
-	 * A name alone cannot be read or written; of a directory it is as good as that.
+	 * An O_PATH descriptor cannot be read or written, but is sufficient for a
+	 * directory.
 	 */
 	if (flags & O_PATH && !(kinds & STREAM_DIR))
 		return false;
@@ -84,7 +85,7 @@ static int check_all(const int *fds, size_t n, unsigned kinds)
 	return 0;
 }
 
-/* What a full counter would make the shim wait for is not waited for. */
+/* A full counter must not make the shim wait. */
 static void never_wait(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -126,7 +127,7 @@ int streams_check(const void *msg, size_t size, const int *fds, size_t n_fds)
 	case PROTO_SCAN:
 	case PROTO_CHANGE:
 		return check_all(fds, n_fds, STREAM_FILE | STREAM_DIR);
-	case PROTO_WATCH: /* unsupported; its descriptors are closed */
+	case PROTO_WATCH: /* not supported: close its descriptors */
 		return 0;
 	default:
 		return n_fds == 0 ? 0 : -EPROTO;

@@ -19,7 +19,7 @@
 #include "base/fd.h"
 #include "shim/core/file_copy.h"
 
-/* How far both are; they are shared with the process. */
+/* The positions of both, which are shared with the process. */
 static off_t wait_tool_position(int in, int out)
 {
 	off_t a = in >= 0 ? lseek(in, 0, SEEK_CUR) : 0;
@@ -37,7 +37,7 @@ static bool wait_tool_hear(int fd, struct buf *said)
 	if (n <= 0)
 		return n < 0 && (errno == EINTR || errno == EAGAIN);
 	if (said->len + (size_t)n > said->max / 2)
-		said->len = 0; /* the last of it is what counts */
+		said->len = 0; /* only the last part is kept */
 	buf_add(said, piece, (size_t)n);
 	return true;
 }

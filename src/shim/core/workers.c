@@ -21,7 +21,7 @@
 #include "shim/core/shell_pool.h"
 
 #define PENDING_MAX 256
-#define STUCK_SECS  (SIGNAL_SECS + 5) /* sooner than who asked gives the sandbox up */
+#define STUCK_SECS  (SIGNAL_SECS + 5) /* earlier than the client gives up */
 
 enum {
 	FILES,
@@ -32,9 +32,9 @@ enum {
 static struct worker {
 	pid_t pid; /* 0: none */
 	int sock;
-	struct work pending[PENDING_MAX]; /* that it has not answered */
+	struct work pending[PENDING_MAX]; /* requests that it has not answered */
 	size_t n_pending;
-	uint64_t heard; /* ns: when it last said something, or was idle */
+	uint64_t heard; /* ns: when it last sent something, or was idle */
 } workers[WORKERS];
 
 struct parcel {
@@ -42,8 +42,8 @@ struct parcel {
 	_Alignas(8) char msg[PROTO_MESSAGE_MAX];
 };
 
-static struct parcel parcel; /* too large for a stack; never two at a time */
-static int upstairs = -1;    /* of a worker: where its answers go */
+static struct parcel parcel; /* too large for the stack; never used twice at a time */
+static int upstairs = -1;    /* in a worker: where its answers go */
 
 /* ------------------------------------------------------------------- the worker's side
  */
@@ -106,7 +106,7 @@ static void workers_carry_out(size_t size, int *fds, size_t n_fds)
 	case WORK_KILL: {
 		static struct target targets[WORK_KILLS_MAX];
 
-		/* The parcel is where our answers are put together. */
+		/* Answers are also built in the parcel, so copy the request. */
 		size = size < sizeof(targets) ? size : sizeof(targets);
 		(void)memcpy(targets, parcel.msg, size);
 		tree_kill_overdue(&w, targets, size / sizeof(*targets));
@@ -184,11 +184,10 @@ static int workers_worker_start(struct worker *k, unsigned which)
 				     : -1;
 
 		/*
-		 * Nobody's connection and no stream of an exec's may stay open with us.
+		 * No connection and no stream of an exec may stay open in this process.
 		 */
 		if (within < 0 && which == FILES && this_sandbox.within >= 0)
-			_exit(1); /* who was promised the files themselves gets no copies
-				   */
+			_exit(1); /* copies are not what was promised */
 		this_sandbox.within = within < 0 ? -1 : dup3(within, 4, O_CLOEXEC);
 		if (dup3(sock, 3, O_CLOEXEC) < 0 ||
 		    close_range(this_sandbox.within < 0 ? 4 : 5, ~0U, 0) < 0)
@@ -214,7 +213,10 @@ uint64_t work_connection(int c)
 		       : 0;
 }
 
-/* The loop does not wait: a worker that has a full socket has too much to do. */
+/*
+ * The loop does not wait: if the socket of a worker is full, the worker has too much to
+ * do.
+ */
 static int workers_ask(unsigned which, struct work w, const void *msg, size_t size,
 		       int *fds, size_t n_fds)
 {
@@ -238,7 +240,7 @@ static int workers_ask(unsigned which, struct work w, const void *msg, size_t si
 	return r;
 }
 
-/* To who has begun nothing nothing need be said. */
+/* A worker that has not started anything need not be told. */
 void work_gone(uint64_t connection)
 {
 	struct work w = { .kind = WORK_GONE, .conn = -1, .connection = connection };
@@ -302,7 +304,7 @@ int work_save(int c, uint32_t seq, enum work_kind kind, int pid, int *fds, size_
 
 	if (workers[FILES].n_pending > 0 || workers[SIGNALS].n_pending > 0)
 		return -EBUSY;
-	/* It has a shell inside; the other one lets go of its own when it is asked. */
+	/* It has a shell inside; the other worker closes its own shell on request. */
 	if (workers[SIGNALS].pid > 0)
 		(void)kill(workers[SIGNALS].pid, SIGKILL);
 	return workers_ask(FILES, w, NULL, 0, fds, n_fds);
@@ -336,7 +338,10 @@ static bool is_interim(const struct proto_reply *r, size_t size)
 	       r->status == -EINPROGRESS;
 }
 
-/* Who waits behind a long job would give the sandbox up for lost. */
+/*
+ * Otherwise, requests that wait behind a long job would time out, and the sandbox would
+ * be given up.
+ */
 static void ask_patience(const struct worker *k)
 {
 	for (size_t i = 0; i < k->n_pending; i++) {
@@ -381,7 +386,9 @@ void work_heard(unsigned which)
 
 		if (n < (ssize_t)offsetof(struct parcel, msg)) {
 			if (n != -EAGAIN && n != -EINTR)
-				(void)kill(k->pid, SIGKILL); /* reaped, it is replaced */
+				(void)kill(
+					k->pid,
+					SIGKILL); /* it is replaced after it was reaped */
 			return;
 		}
 		k->heard = agent_now();
@@ -392,9 +399,9 @@ void work_heard(unsigned which)
 }
 
 /*
- * All that the worker of signals does has its own deadline, and it says that it is
- * at it: if it says nothing, it is stuck, and another takes its this_sandbox. No one else
- * may be kept from a signal by what keeps it busy.
+ * Everything that the signal worker does has a deadline, and it reports progress: if it
+ * reports nothing, it is stuck, and is replaced. Whatever keeps it busy must not delay
+ * other signals.
  */
 uint64_t work_next(void)
 {
@@ -413,7 +420,7 @@ void work_deadlines(void)
 	workers[SIGNALS].heard = agent_now();
 }
 
-/* No one will answer it any more. */
+/* No process will answer it any longer. */
 static void give_up(const struct work *w)
 {
 	struct warren_error why = { .code = EIO };

@@ -47,7 +47,7 @@ static int archive_on_bytes(void *ctx, const char *data, size_t n)
 	return r->failed < 0 || r->left == 0 ? -1 : 0;
 }
 
-/* The path that the link at @path leads to. */
+/* Follow the link at @path. */
 static int archive_follow(char path[PATH_LEN], const char *link)
 {
 	char next[PATH_LEN];
@@ -109,7 +109,7 @@ int docker_read_file(struct shim_sandbox *p, const char *path, uint64_t offset,
 		return error_errno(err, ENAMETOOLONG, "%s: read a file", p->name);
 	(void)strcpy(at, path);
 	for (int hop = 0; hop < HOPS; hop++) {
-		/* At least one byte is wanted of any, to know what it is. */
+		/* Read at least one byte, to find out the type. */
 		struct reading *reading = calloc(1, sizeof(*reading));
 		char type;
 
@@ -165,7 +165,7 @@ static size_t archive_on_send(void *ctx, char *data, size_t n)
 	do
 		got = read(w->from, data, w->left < n ? (size_t)w->left : n);
 	while (got < 0 && errno == EINTR);
-	if (got <= 0) /* less than was promised is not to pass for the whole */
+	if (got <= 0) /* a partial file must not look complete */
 		return CURL_READFUNC_ABORT;
 	w->left -= (uint64_t)got;
 	return (size_t)got;

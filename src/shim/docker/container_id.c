@@ -28,7 +28,7 @@ static bool container_id_is_id(const char *id)
 }
 
 /*
- * A container of that name may belong to others: its labels say which sandbox it is of.
+ * A container with this name may belong to another user: its labels identify the sandbox.
  */
 static bool container_id_is_ours(const json_t *labels, const struct shim_sandbox *p)
 {
@@ -41,7 +41,7 @@ static bool container_id_is_ours(const json_t *labels, const struct shim_sandbox
 	return id && by && strcmp(id, p->id) == 0 && strcmp(by, engine) == 0;
 }
 
-/* What was written down when it was made; false: nothing was. */
+/* The id that was recorded at creation; false: there is none. */
 static bool container_id_recall(const struct shim_sandbox *p, char id[DOCKER_ID_LEN + 1])
 {
 	char path[DOCKER_GUEST_MAX];

@@ -75,7 +75,7 @@ int docker_lock_start(const struct docker *d, const struct shim_sandbox *p, int 
 	return 0;
 }
 
-/* Have a byte alone, before @until. */
+/* Lock a byte exclusively, before @until. */
 static int container_lock_alone(int fd, off_t byte, uint64_t until)
 {
 	const struct timespec t = { .tv_nsec = LOCK_EVERY_MS * 1000000L };

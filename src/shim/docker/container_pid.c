@@ -57,7 +57,7 @@ void docker_meet(struct docker *d, struct shim_sandbox *p)
 
 /* -------------------------------------------------------------------------- volumes */
 
-/* Is what is at the target inside the very file or directory that @m was judged by? */
+/* Is the target inside the same file or directory that was checked for @m? */
 static int check_volume(int root, const struct warren_mount *m)
 {
 	AUTO_CLOSE int at = mount_openat2(root, m->target, O_PATH, 0,
@@ -115,7 +115,7 @@ int docker_check_mounts(struct docker *d, const struct shim_sandbox *p,
 
 /* -------------------------------------------------------------------- network: none */
 
-/* In its own process, which thereby has the container's network. */
+/* Runs in a separate process, which enters the container's network namespace. */
 static int quiet_from_outside(int first)
 {
 	AUTO_CLOSE int net = openat(first, "ns/net", O_RDONLY | O_CLOEXEC);
@@ -135,9 +135,9 @@ static int quiet_from_outside(int first)
 }
 
 /*
- * By us, if we may; else by the daemon, as a privileged exec before anything else runs
- * inside. That is one with every capability there is, and refused where the daemon lacks
- * one itself.
+ * Do it from here if permitted; otherwise the daemon does it with a privileged exec
+ * before anything else runs inside. Such an exec has every capability, and is refused if
+ * the daemon lacks one itself.
  */
 int docker_quiet(struct docker *d, const struct shim_sandbox *p, struct warren_error *err)
 {

@@ -35,9 +35,9 @@ static int put_guest(const struct shim_sandbox *p, struct warren_error *err)
 }
 
 /*
- * Left by a restart of the machine: stopped containers of sandboxes that have no
- * directory any more, so no process would destroy them. Best effort, before another is
- * created.
+ * Remove stopped containers that a restart of the machine left: their sandboxes have no
+ * directory any longer, so no process would destroy them. This is best effort, before
+ * another container is created.
  */
 static void create_sweep(struct docker *d, const struct shim_sandbox *p)
 {
@@ -102,7 +102,8 @@ static void note_disk(struct shim_sandbox *p, const struct warren_spec *spec,
 }
 
 /*
- * The last is tried first with a limit for what is written, and then without, if it may.
+ * The last step is tried with a limit for written data, and then without one if that is
+ * allowed.
  */
 static int create_make(struct docker *d, struct shim_sandbox *p,
 		       const struct warren_spec *spec, const struct docker_info *info,

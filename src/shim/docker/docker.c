@@ -11,8 +11,8 @@
 #include "os/cgroup.h"
 
 /*
- * On disk it has the name of the first version: a container that lives through an upgrade
- * has it, too.
+ * The name on disk is that of the first version, so that containers from before an
+ * upgrade are found.
  */
 void docker_guest(const struct shim_sandbox *p, char path[DOCKER_GUEST_MAX])
 {
@@ -43,7 +43,10 @@ void docker_volume_name(const struct shim_sandbox *p, unsigned n,
 	(void)snprintf(name, DOCKER_VOLUME_MAX, "warren-%s-%u", p->id, n);
 }
 
-/* Those that have a name, of which a container's end is not theirs; most have none. */
+/*
+ * Remove named volumes, which stay when their container is removed; most containers have
+ * none.
+ */
 static int remove_volumes(struct docker *d, const struct shim_sandbox *p,
 			  struct warren_error *err)
 {
@@ -119,7 +122,7 @@ static bool is_running(const struct docker *d)
 
 /*
  * A daemon that is down says nothing of its containers: some outlive it ("live restore").
- * So it is asked until it answers.
+ * So it is asked again until it answers.
  */
 static int docker_wait(struct shim_sandbox *p, struct warren_error *err)
 {
@@ -145,7 +148,7 @@ static int docker_wait(struct shim_sandbox *p, struct warren_error *err)
 	return r;
 }
 
-/* What is so already is not asked for: the daemon would call it a conflict. */
+/* Do not request a state that is already reached: the daemon would report a conflict. */
 static int docker_pause(struct shim_sandbox *p, bool paused, struct warren_error *err)
 {
 	AUTO_DOCKER struct docker d = { 0 };
@@ -227,7 +230,7 @@ static int docker_stats(struct shim_sandbox *p, struct warren_stats *ret,
 		r = docker_inspect(&d, p, err);
 		if (r < 0)
 			return r;
-		/* That there was one is all it knows. */
+		/* The daemon reports only that there was an OOM kill. */
 		s.oom_kills = json_is_true(
 			json_object_get(json_object_get(d.answer, "State"), "OOMKilled"));
 	}
@@ -251,9 +254,9 @@ static int docker_update(struct shim_sandbox *p, const struct warren_limits *lim
 	if (r == 0)
 		r = docker_ask(&d, step, "POST", body, err, "/containers/%s/update", id);
 	json_decref(body);
-	/* A path that it does not know at all. */
+	/* The daemon does not know this path at all. */
 	if (r == -ENOENT && !d.answer)
-		return error_set(err, EOPNOTSUPP, "%s: %s: not offered by this daemon",
+		return error_set(err, EOPNOTSUPP, "%s: %s: not supported by this daemon",
 				 p->name, step);
 	return r < 0 ? r : 0;
 }

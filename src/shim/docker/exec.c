@@ -44,7 +44,7 @@
 #define CHUNK          (64U << 10)
 #define EXEC_ID_LEN    64
 #define ANSWER_MAX     (32U << 10)
-#define SIZE_EVERY_MS  20 /* a terminal is not there yet when its exec is starting */
+#define SIZE_EVERY_MS  20 /* a terminal does not exist yet while its exec is starting */
 #define SIZE_TRIES     250
 #define START_EVERY_MS 10
 #define START_MOST_MS  160
@@ -56,31 +56,31 @@ struct relay {
 	const struct shim_sandbox *place;
 	const struct shim_exec *e;
 	char id[EXEC_ID_LEN + 1];
-	CURL *held; /* holds the connection open */
+	CURL *held; /* keeps the connection open */
 	int sock, signals;
-	bool in_open;        /* more may come from 0 */
-	bool in_told;        /* the other side knows the end of it */
-	bool over;           /* nothing more comes from the connection */
-	bool started;        /* the daemon said so, or nothing speaks against it */
-	bool to_tell;        /* the shim waits to hear that it started */
-	int starting;        /* keeps a pause away until it started; -1 */
-	int ask_ms;          /* between questions to the daemon whether it did */
-	uint64_t ask_at;     /* ns: the next one */
-	unsigned size_tries; /* left, to tell the terminal's size */
+	bool in_open;    /* more data may come from stdin */
+	bool in_told;    /* the end of stdin was passed on */
+	bool over;       /* no more data comes from the connection */
+	bool started;    /* the daemon reported it, or there is no sign of a failure */
+	bool to_tell;    /* the shim waits for the report that it started */
+	int starting;    /* lock that delays a pause until it started; -1 */
+	int ask_ms;      /* time between two requests whether it started */
+	uint64_t ask_at; /* ns: time of the next request */
+	unsigned size_tries; /* remaining tries to set the terminal's size */
 	struct frames frames;
-	size_t in_at, in_len;   /* of the data to send */
-	size_t out_at, out_len; /* of what was received */
-	size_t piece;           /* of that, what goes to .to now */
+	size_t in_at, in_len;   /* position and length of data to send */
+	size_t out_at, out_len; /* position and length of received data */
+	size_t piece;           /* part of it that goes to .to now */
 	int to;
-	bool keeps;      /* keep unread stdout, so that stderr goes on */
-	struct buf kept; /* what comes before .piece on stdout */
-	size_t kept_at;  /* of that, what was written */
+	bool keeps;      /* keep unread stdout, so that stderr continues */
+	struct buf kept; /* stdout data before .piece */
+	size_t kept_at;  /* part of it that was written */
 	char in[CHUNK], out[CHUNK];
 };
 
 /* ---------------------------------------------------------------------- starting */
 
-/* What could not be started, by the words in which runtimes say so. */
+/* Map the messages of runtimes about a failed start to errno. */
 static int code_of(const char *said)
 {
 	static const struct {
@@ -118,7 +118,7 @@ __attribute__((noreturn)) static void not_started(const struct relay *r,
 	shim_sandbox_exit(r->e, &o);
 }
 
-/* The API speaks UTF-8, and nothing else can be said in it. */
+/* The API accepts only UTF-8. */
 static int exec_put_list(json_t *to, const char *key, const char *const *list,
 			 const struct docker *d, struct warren_error *err)
 {
@@ -179,7 +179,7 @@ static int make_exec(struct relay *r, const struct shim_sandbox *p,
 	return 0;
 }
 
-/* More of the answer; 0: there is no more, -ETIMEDOUT: not within @ms. */
+/* Receive more of the answer; 0: there is no more, -ETIMEDOUT: nothing within @ms. */
 static ssize_t exec_receive(const struct relay *r, char *to, size_t size, int ms)
 {
 	struct pollfd p = { .fd = r->sock, .events = POLLIN };
@@ -289,8 +289,8 @@ static void exec_nap(unsigned ms)
 }
 
 /*
- * What the daemon knows of the exec, as r->d.answer. One that is down, or silent, is
- * waited for: what it had started may well go on.
+ * Get the daemon's state of the exec as r->d.answer. If the daemon is down or silent,
+ * wait for it: the command may continue to run.
  */
 static int ask_state(struct relay *r, struct warren_error *err)
 {
@@ -304,7 +304,7 @@ static int ask_state(struct relay *r, struct warren_error *err)
 	}
 }
 
-/* Might this first piece of output be the daemon's own words? */
+/* Could this first piece of output be a message of the daemon? */
 static bool is_suspect(const struct relay *r, const char *piece, size_t n)
 {
 	static const char error[] = "Error: ";
@@ -316,8 +316,8 @@ static bool is_suspect(const struct relay *r, const char *piece, size_t n)
 }
 
 /*
- * Was there ever a process? While there is no pid, but the exec is said to run, it is
- * about to be one.
+ * Was a process started? If there is no pid, but the daemon reports a running exec, the
+ * process is about to start.
  */
 static bool has_started(struct relay *r)
 {
@@ -354,8 +354,8 @@ static void say_started(struct relay *r)
 }
 
 /*
- * The daemon does not tell by itself: it is asked, until there is a process. Podman says
- * that an exec runs once it does, but may not name its process.
+ * The daemon does not report it, so ask until there is a process. Podman reports that an
+ * exec runs, but may not report its pid.
  */
 static void ask_started(struct relay *r)
 {
@@ -386,8 +386,8 @@ __attribute__((noreturn)) static void say_why(const struct relay *r, const char 
 }
 
 /*
- * What was killed, or is not known any more, went perhaps with its container. One that
- * ran out of memory is not meant: that is an end that can be told.
+ * A command that was killed, or is unknown to the daemon, may have ended with its
+ * container. This does not apply if memory ran out, because that end can be reported.
  */
 static bool is_container_gone(struct relay *r)
 {
@@ -410,7 +410,7 @@ static bool is_container_going(struct relay *r)
 	return false;
 }
 
-/* The streams are at their end, and perhaps before the command, which can close them. */
+/* The streams have ended, possibly before the command, which can close them. */
 __attribute__((noreturn)) static void docker_exec_finish(struct relay *r)
 {
 	struct shim_outcome o = { .verdict = SHIM_SIGNALED, .code = SIGKILL };
@@ -420,9 +420,7 @@ __attribute__((noreturn)) static void docker_exec_finish(struct relay *r)
 	/* Data that arrives from now on is not reported. */
 	(void)shutdown(r->sock, SHUT_RDWR);
 	for (;; ms = ms < 64 ? ms * 2 : 100) {
-		/*
-		 * A daemon that was restarted has ended what it does not know any more.
-		 */
+		/* A restarted daemon has ended commands that it no longer knows. */
 		if (ask_state(r, &o.err) < 0) {
 			if (is_container_gone(r))
 				o.verdict = SHIM_LOST;
@@ -465,7 +463,7 @@ static void exec_tell_size(struct relay *r)
 	r->size_tries = k >= 0 ? 0 : r->size_tries - 1;
 }
 
-/* The next piece of what was received; false: that was all. */
+/* Find the next piece of the received data; false: there is none. */
 static bool exec_next_piece(struct relay *r)
 {
 	size_t used = r->out_len - r->out_at, size = used;
@@ -473,7 +471,7 @@ static bool exec_next_piece(struct relay *r)
 	if (r->e->pty)
 		r->to = STDOUT_FILENO;
 	else if (frames_next(&r->frames, r->out + r->out_at, used, &used, &size) < 0) {
-		r->over = true; /* no way to find the next frame */
+		r->over = true; /* the next frame cannot be found */
 		size = 0;
 	} else
 		r->to = r->frames.stream;
@@ -501,7 +499,7 @@ static void from_daemon(struct relay *r)
 	r->out_len = n > 0 ? (size_t)n : 0;
 }
 
-/* The reader of our output may be gone; the command must not wait for it. */
+/* The reader of the output may be gone; the command must not wait for it. */
 static void to_reader(struct relay *r)
 {
 	ssize_t n = write(r->to, r->out + r->out_at, r->piece);
@@ -521,7 +519,8 @@ static bool has_kept(const struct relay *r)
 	return r->kept_at < r->kept.len;
 }
 
-/* Keep a piece of stdout that cannot be written at once; if that is too much, it waits.
+/* Keep a piece of stdout that cannot be written at once; if there is too much, the
+ * command waits.
  */
 static void exec_keep(struct relay *r)
 {
@@ -569,7 +568,7 @@ static void to_daemon(struct relay *r)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n < 0) { /* the command has ended: what it did not read is nobody's */
+	if (n < 0) { /* the command has ended: unread input is dropped */
 		r->in_open = false;
 		n = (ssize_t)(r->in_len - r->in_at);
 	}
@@ -600,7 +599,7 @@ static void exec_turn(struct relay *r)
 		{ .fd = has_kept(r) ? STDOUT_FILENO : -1, .events = POLLOUT },
 	};
 
-	/* A connection that is hung up is of no interest until its output is written. */
+	/* Ignore a connection that was hung up until its output is written. */
 	if (p[1].events == 0)
 		p[1].fd = -1;
 	if (poll(p, ARRAY_SIZE(p),
@@ -643,7 +642,9 @@ __attribute__((noreturn)) static void exec_relay(struct relay *r)
 	}
 }
 
-/* Before anything is started: what is typed in the meantime is the command's as well. */
+/*
+ * Called before anything is started: keys typed in the meantime also go to the command.
+ */
 static int exec_prepare(struct relay *r, struct warren_error *err)
 {
 	struct termios t;
@@ -659,8 +660,8 @@ static int exec_prepare(struct relay *r, struct warren_error *err)
 		(void)tcsetattr(STDIN_FILENO, TCSANOW, &t);
 	}
 	/*
-	 * They are the command's, and it is not here: what they are set to concerns only
-	 * us.
+	 * The command does not share these descriptors, so their flags affect only this
+	 * process.
 	 */
 	for (int fd = 0; fd < 3; fd++)
 		(void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);

@@ -38,7 +38,7 @@ int docker_errand(struct docker *d, const struct shim_sandbox *p, const char *st
 		r = docker_ask(d, step, "POST", detached, err, "/exec/%s/start", id);
 	}
 	json_decref(detached);
-	/* The daemon answers when the process runs, or could not be started. */
+	/* The daemon answers when the process runs, or when it could not be started. */
 	if (lock >= 0)
 		(void)close(TAKE_FD(lock));
 	for (int i = 0; r >= 0 && i < WAIT_MOST; i++) {
@@ -54,7 +54,10 @@ int docker_errand(struct docker *d, const struct shim_sandbox *p, const char *st
 	return r < 0 ? r : error_errno(err, ETIMEDOUT, "%s: %s", d->name, step);
 }
 
-/* As the user whose processes they are: of others' the environment is not to be seen. */
+/*
+ * Run as the user of the processes, because the environment of other users' processes
+ * cannot be read.
+ */
 int docker_signal(struct shim_sandbox *p, const char *mark, const char *user, bool all,
 		  int sig, struct warren_error *err)
 {

@@ -29,7 +29,7 @@ void docker_guest_socket_path(const struct shim_sandbox *p, char path[DOCKER_GUE
 	(void)snprintf(path, DOCKER_GUEST_MAX, "%s/door", p->dir);
 }
 
-/* One that has its own kernel knows no sockets of this one. */
+/* A runtime with its own kernel does not know the sockets of this machine. */
 bool docker_plain(const char *runtime)
 {
 	static const char *const plain[] = { "runc", "io.containerd.runc", "crun",
@@ -52,8 +52,8 @@ int docker_listen(const struct shim_sandbox *p, const struct docker_info *info,
 	if (!docker_plain(info->runtime))
 		return 0;
 	/*
-	 * By way of /proc: the name of a socket has 107 characters, that of a directory
-	 * more.
+	 * Use /proc, because the name of a socket has at most 107 characters, and a
+	 * directory may have more.
 	 */
 	(void)snprintf(name.sun_path, sizeof(name.sun_path), "/proc/self/fd/%d/door",
 		       dir);

@@ -202,7 +202,7 @@ int docker_failed(const struct docker *d, const char *step, int status,
 	return error_set(err, docker_said(said, code), "%s: %s: %s", d->name, step, said);
 }
 
-/* What curl could not do, as a person has to deal with it. */
+/* Explain a failure of curl, and what the user can do. */
 static int http_no_answer(const struct docker *d, const char *step, CURLcode code,
 			  CURL *easy, struct warren_error *err)
 {
@@ -249,7 +249,7 @@ static size_t http_on_body(char *data, size_t size, size_t count, void *ctx)
 	return d->body.failed ? 0 : n;
 }
 
-/* Podman says who it is; it is not alike in everything. */
+/* Podman identifies itself; it differs from docker in some respects. */
 static size_t http_on_header(char *line, size_t size, size_t count, void *ctx)
 {
 	static const char podman[] = "Server: Libpod/";
@@ -268,7 +268,7 @@ static size_t http_on_send(char *data, size_t size, size_t count, void *ctx)
 	return d->source(d->ctx, data, size * count);
 }
 
-/* curl counts by the second, and takes none for no limit. */
+/* curl counts in seconds, and treats 0 as no limit. */
 static void set_pace(const struct docker *d, CURL *e)
 {
 	if (d->pace == DOCKER_SOON)

@@ -144,7 +144,7 @@ static size_t list_features(const struct docker_info *info, struct warren_featur
 	return n;
 }
 
-/* The error says what to do as well, which has its own place here. */
+/* The error message also contains advice, which has a separate field here. */
 static void tell_why(struct warren_feature *f, const struct warren_error *why)
 {
 	const char *advice = strstr(why->msg, "': ");
@@ -159,7 +159,7 @@ static void tell_why(struct warren_feature *f, const struct warren_error *why)
 	(void)snprintf(f->detail, sizeof(f->detail), "%.*s", n, why->msg);
 }
 
-/* No daemon is a finding as well. */
+/* A missing daemon is also a result. */
 int docker_probe(const char *name, const json_t *config, struct warren_feature *features,
 		 size_t max, struct warren_error *err)
 {

@@ -17,15 +17,15 @@
 
 #define LINE_MAX_ (64U << 10)
 
-/* The last words of a stream. */
+/* The last messages of a stream. */
 struct stream {
 	struct buf line;
 	char failed[320]; /* "": nothing did */
-	int from;         /* what is sent, when it is */
+	int from;         /* data to send, if any */
 	struct shim_driver_pull *watch;
 };
 
-/* What the daemon calls what happens to a layer, and what we do. */
+/* Map the daemon's words for the progress of a layer to Warren's phases. */
 static const char *phase_of(const char *status)
 {
 	static const struct {
@@ -64,7 +64,7 @@ static void tell_layer(const struct stream *s, const json_t *doc)
 
 	if (!s->watch || !phase)
 		return;
-	/* It says no more of it than its first digits. */
+	/* The daemon reports only the first digits. */
 	(void)snprintf(digest, sizeof(digest), "sha256:%.64s", id);
 	s->watch->tell(s->watch, digest, phase, pull_count_of(detail, "current"),
 		       pull_count_of(detail, "total"));
@@ -150,7 +150,9 @@ int docker_image_says(struct docker *d, const char *image, struct shim_sandbox *
 	return 0;
 }
 
-/* A stream that ended well, or what it says went wrong; @r as of the request. */
+/*
+ * The result of a stream, or the error that it reports; @r is the result of the request.
+ */
 static int pull_outcome(const struct docker *d, const char *step, const char *image,
 			int r, const struct stream *s, struct warren_error *err)
 {
@@ -161,7 +163,10 @@ static int pull_outcome(const struct docker *d, const char *step, const char *im
 			      d->name, step, s->failed);
 	if (r >= 0)
 		return 0;
-	/* A daemon that was not reached, or has no room, says nothing of the image. */
+	/*
+	 * If the daemon was not reached or has no disk space, the error is not about the
+	 * image.
+	 */
 	return error_set(err, d->status && r != -ENOSPC ? ENOMEDIUM : -r,
 			 "%s (image '%.80s')", why.msg, image);
 }
@@ -196,7 +201,7 @@ static int docker_pull_image(struct docker *d, const char *image,
 	return r;
 }
 
-/* The archive of that image in the folder: -1 when there is none, or no folder. */
+/* Open the archive of that image: -1 if there is none, or no directory. */
 static int open_archive(const struct docker *d, const char *image)
 {
 	char path[4096];
@@ -272,13 +277,13 @@ int docker_image(struct docker *d, const char *image, struct warren_error *err)
 /* ------------------------------------------------------------------ asked for by itself
  */
 
-/* A list, or an empty one for what is none. */
+/* The list, or an empty one if it is not a list. */
 static json_t *list_of(json_t *list)
 {
 	return json_is_array(list) ? json_incref(list) : json_array();
 }
 
-/* As ours are shown. */
+/* The same format as for native images. */
 static json_t *pull_show(json_t *a)
 {
 	json_t *config = json_object_get(a, "Config");

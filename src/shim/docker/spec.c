@@ -25,7 +25,7 @@
 
 /* ------------------------------------------------------------------------ limits */
 
-/* A share of a period; a small one of a longer period. */
+/* A share of a period; a small share uses a longer period. */
 static bool spec_put_cpu(json_t *to, uint64_t millis)
 {
 	uint64_t period = PERIOD_USEC;
@@ -43,7 +43,7 @@ bool docker_put_limits(json_t *to, const struct warren_limits *l)
 {
 	if (l->memory &&
 	    (json_object_set_new(to, "Memory", json_integer((json_int_t)l->memory)) < 0 ||
-	     /* Of both together: none of it is swap. */
+	     /* The sum of memory and swap, so there is no swap. */
 	     json_object_set_new(to, "MemorySwap", json_integer((json_int_t)l->memory)) <
 		     0))
 		return false;
@@ -118,7 +118,7 @@ static bool is_same_path(const char *a, const char *b)
 	return n == m && memcmp(a, b, n) == 0;
 }
 
-/* The daemon makes no volume where something else is mounted. */
+/* The daemon creates no volume where something else is mounted. */
 static bool is_covered(const struct warren_spec *spec, const char *target)
 {
 	for (size_t i = 0; i < spec->n_mounts; i++)
@@ -191,7 +191,7 @@ void docker_note(struct shim_sandbox *p, const struct docker_info *info,
 	shim_sandbox_enforce(p, "network", true, "%s",
 			     spec->network == WARREN_NETWORK_NONE ? "none"
 								  : "loopback only");
-	shim_sandbox_enforce(p, "nofile", true, "%ju a process",
+	shim_sandbox_enforce(p, "nofile", true, "%ju for each process",
 			     (uintmax_t)spec_nofile(spec));
 	if (spec->read_only)
 		shim_sandbox_enforce(p, "read_only", true, "the root");
@@ -210,7 +210,7 @@ void docker_note(struct shim_sandbox *p, const struct docker_info *info,
 
 /* ------------------------------------------------------------------- a container */
 
-/* The names of caps_kept, as the API has them. */
+/* The names of caps_kept in the API. */
 static json_t *kept_caps(void)
 {
 	static const struct {
@@ -249,8 +249,8 @@ static json_t *one_mount(const struct warren_mount *m)
 }
 
 /*
- * With what the image has there: the daemon copies it when it makes the volume. It has a
- * name, as those without one cannot be read-only, and docker_remove() removes it.
+ * The daemon copies the image's files into the volume when it creates it. The volume has
+ * a name, because volumes without one cannot be read-only; docker_remove() removes it.
  */
 static int add_volumes(json_t *list, const struct shim_sandbox *p,
 		       const struct warren_spec *spec, const json_t *volumes)
@@ -306,8 +306,8 @@ static int add_rlimit(json_t *list, const char *name, uint64_t n)
 }
 
 /*
- * podman lowers its own limit of processes to PODMAN_NPROC, and then has a default for
- * containers that root without CAP_SYS_RESOURCE may not raise it to again.
+ * podman lowers its own process limit to PODMAN_NPROC, and its default for containers is
+ * then higher than root without CAP_SYS_RESOURCE may set.
  */
 static json_t *spec_rlimits(const struct warren_spec *spec)
 {
@@ -326,8 +326,8 @@ static json_t *spec_rlimits(const struct warren_spec *spec)
 }
 
 /*
- * The daemon writes /etc/hosts, and without a network no line for the host name. One with
- * a domain is known without it, too, as base/hosts.c has it.
+ * The daemon writes /etc/hosts; without a network, it adds no line for the host name. A
+ * name with a domain also resolves without it, as in base/hosts.c.
  */
 static json_t *own_names(const struct shim_sandbox *p, const struct warren_spec *spec)
 {

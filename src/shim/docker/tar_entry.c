@@ -18,8 +18,8 @@
 /* ----------------------------------------------------------------------- writing */
 
 /*
- * Octal, with a NUL behind; what does not fit as GNU has it: a set bit and 256-ary
- * digits.
+ * Write octal digits and a NUL; a number that does not fit is written in the GNU format:
+ * a set bit and binary digits.
  */
 static void tar_entry_put_number(char *to, size_t size, uint64_t n)
 {
@@ -227,7 +227,7 @@ void entry_done(struct entry *e)
 	buf_done(&e->extra);
 }
 
-/* One step of those that take no data of the file; how many bytes it took. */
+/* Do one step that consumes no file data; return how many bytes it consumed. */
 static int tar_entry_step(struct entry *e, const char *data, size_t n, size_t *ret_used)
 {
 	size_t take = n;

@@ -31,7 +31,7 @@ static const char *const cap_names[] = {
 	[CAP_SETFCAP] = "CAP_SETFCAP",
 };
 
-/* Of pid 1, and so the most that anything inside can have. */
+/* The capabilities of pid 1 are the maximum for all processes inside. */
 static json_t *bundle_capabilities(void)
 {
 	json_t *list = json_array(), *sets = json_object();
@@ -55,7 +55,7 @@ static int bundle_add_env(json_t *list, const char *const *env, struct warren_er
 	return 0;
 }
 
-/* The last of a name counts, here as with runsc. */
+/* The last variable of a name counts, as in runsc. */
 static int bundle_environment(const struct gvisor_making *m, json_t *list,
 			      struct warren_error *err)
 {
@@ -76,10 +76,7 @@ static const char *bundle_workdir(const struct gvisor_making *m)
 		       : "/";
 }
 
-/*
- * The user is not pid 1's, which is root's, but noted there for exec.c. The limits hold
- * for every exec.
- */
+/* pid 1 runs as root; this user is stored for exec.c. The limits apply to every exec. */
 static json_t *bundle_process(const struct gvisor_making *m, json_t *env)
 {
 	json_t *groups = json_array();

@@ -32,11 +32,14 @@
 #define ROOM       (128U << 20)
 #define SLACK      (8U << 20)
 #define END_LOOKS  1000                    /* 10 ms apart */
-#define IMAGE_NAME "bundle/checkpoint.img" /* as runsc wants it called */
+#define IMAGE_NAME "bundle/checkpoint.img" /* the name that runsc expects */
 
 /* -------------------------------------------------------------------------- looking */
 
-/* In its own process: the errand's output goes to @out, and its status is ours. */
+/*
+ * Runs in a separate process: the output goes to @out, and the exit status is that of the
+ * program inside.
+ */
 __attribute__((noreturn)) static void run_errand(struct shim_sandbox *p, int of, int out)
 {
 	char number[16];
@@ -54,7 +57,7 @@ __attribute__((noreturn)) static void run_errand(struct shim_sandbox *p, int of,
 	gvisor_exec(p, &e);
 }
 
-/* "S 16 sleep": what it calls itself is its own affair, and no more than that. */
+/* "S 16 sleep": the name is chosen by the process, so it is only quoted. */
 static int explain_held(const struct shim_sandbox *p, char *said,
 			struct warren_error *err)
 {
@@ -68,7 +71,10 @@ static int explain_held(const struct shim_sandbox *p, char *said,
 			*c = '\0';
 		else if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
 			*c = '?';
-	/* Also one that has none of our streams any more: we wait for its end. */
+	/*
+	 * This includes a command that no longer uses these streams, because the shim
+	 * waits for its end.
+	 */
 	if (said[0] == 'C')
 		return error_set(
 			err, EBUSY,
@@ -102,7 +108,7 @@ int gvisor_savable(struct shim_sandbox *p, int of, struct warren_error *err)
 			"it ends, or stop it",
 			p->name);
 	if (pipe2(ends, O_CLOEXEC) < 0)
-		return error_errno(err, errno, "%s: make a pipe", p->name);
+		return error_errno(err, errno, "%s: create a pipe", p->name);
 	hear = ends[0];
 	pid = fork();
 	if (pid == 0)
@@ -116,18 +122,18 @@ int gvisor_savable(struct shim_sandbox *p, int of, struct warren_error *err)
 		return 0;
 	return status > 0 && !said.failed && said.data[0]
 		       ? explain_held(p, said.data, err)
-		       : error_set(err, status < 0 ? -status : EIO,
-				   "%s: inspect the processes of the sandbox: Warren's "
-				   "program inside did not do it",
-				   p->name);
+		       : error_set(
+				 err, status < 0 ? -status : EIO,
+				 "%s: inspect the processes of the sandbox: Warren's program inside failed",
+				 p->name);
 }
 
 /* --------------------------------------------------------------------------- saving */
 
 /*
- * The sentry takes memory to write itself, and to read: within the sandbox's limit it
- * would not survive that if the sandbox has used much of it. What is inside stands still
- * in the meantime.
+ * The sentry needs memory to save and to restore itself: within the sandbox's limit, it
+ * would not survive this if the sandbox uses much memory. The processes inside are
+ * stopped in the meantime.
  */
 static int set_room(const struct shim_sandbox *p, const struct cgroup_root *cgroups,
 		    bool more, struct warren_error *err)
@@ -144,8 +150,8 @@ static int set_room(const struct shim_sandbox *p, const struct cgroup_root *cgro
 }
 
 /*
- * Will it fit again? A sentry that has read itself has as much garbage as there was to
- * read, up to GARBAGE, for minutes (measured: 70 MB, of 85 MB as of 450).
+ * Will it fit again after a restore? A restored sentry has as much garbage as it has
+ * read, up to GARBAGE, for minutes (measured: 70 MB, both of 85 MB and of 450 MB).
  */
 static int checkpoint_check_fits(const struct shim_sandbox *p, uint64_t used,
 				 struct warren_error *err)
@@ -162,7 +168,7 @@ static int checkpoint_check_fits(const struct shim_sandbox *p, uint64_t used,
 	return r;
 }
 
-/* Room for all that it has in memory, before anything has happened. */
+/* Reserve space for all its memory before anything else is done. */
 static int checkpoint_reserve(const struct shim_sandbox *p,
 			      const struct cgroup_root *cgroups, int image,
 			      struct warren_error *err)
@@ -181,7 +187,7 @@ static int checkpoint_reserve(const struct shim_sandbox *p,
 			   (uintmax_t)u.memory + SLACK, p->state_dir);
 }
 
-/* The sentry's words for it are pages of its own memory. */
+/* Shorten the sentry's message, which may contain pages of its memory. */
 static const char *in_words(char *why)
 {
 	why[strcspn(why, "\n")] = '\0';
@@ -209,7 +215,7 @@ static int ask_sentry(const struct shim_sandbox *p, int image, struct warren_err
 		     : 0;
 }
 
-/* Nothing of it runs when this returns 0, and its memory is free. */
+/* If this returns 0, no process of the sandbox is left, and its memory is free. */
 static int checkpoint_end_all(const struct shim_sandbox *p,
 			      const struct cgroup_root *cgroups, struct warren_error *err)
 {
@@ -244,7 +250,7 @@ int gvisor_save(struct shim_sandbox *p, int image, struct warren_error *err)
 		(void)set_room(p, &cgroups, false, &ignored);
 	}
 	cgroup_root_close(&cgroups);
-	/* What it did not need. */
+	/* Free the space that was not needed. */
 	if (r == 0 && fstat(image, &st) == 0)
 		(void)!ftruncate(image, st.st_size);
 	return r < 0 ? error_wrap(err, "%s: save the sandbox", p->name) : 0;
@@ -282,8 +288,8 @@ static int read_network(const struct shim_sandbox *p, bool *ret_none,
 }
 
 /*
- * What runsc remembers of the one before would be in its way; and the file, which has no
- * name, gets one by way of this process, which has it open until runsc is done.
+ * Remove the state that runsc keeps about the earlier sandbox, and give the unnamed file
+ * a name through this process, which keeps it open until runsc has finished.
  */
 static int checkpoint_clear_way(const struct shim_sandbox *p, int image,
 				struct warren_error *err)
@@ -320,7 +326,9 @@ static int start_again(struct gvisor_making *m, struct warren_error *err)
 	(void)unlink(name);
 	if (r == 0)
 		return 0;
-	/* runsc's own word, or the sentry's: it would say the same the next time. */
+	/*
+	 * If runsc or the sentry reported the error, a retry would fail in the same way.
+	 */
 	err->msg[strcspn(err->msg, "\n")] = '\0'; /* goroutines follow */
 	if (r == -EIO)
 		err->code = EREMOTEIO;
@@ -336,7 +344,7 @@ int gvisor_restore(struct shim_sandbox *p, int image, int held, struct warren_er
 
 	if (!m)
 		return error_errno(err, ENOMEM, "%s: restore the sandbox", p->name);
-	/* From its beginning, and to be read alone. */
+	/* Read it from its beginning, with a separate descriptor. */
 	(void)snprintf(file, sizeof(file), "/proc/self/fd/%d", image);
 	m->sandbox = p;
 	m->held = held;
@@ -348,7 +356,7 @@ int gvisor_restore(struct shim_sandbox *p, int image, int held, struct warren_er
 		r = start_again(m, err);
 	if (r == 0)
 		r = set_room(p, &m->cgroups, false, err);
-	/* It is still there: with a higher limit it may go on. */
+	/* The saved state still exists: with a higher limit, it can be restored. */
 	if (r == -EBUSY)
 		r = error_set(err, EBUSY,
 			      "it needs more memory than its limit: raise the limit");

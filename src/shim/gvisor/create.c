@@ -32,12 +32,11 @@
 #define PASSWD_MAX     (1U << 20)
 
 /*
- * Processes inside are bounded inside, by RLIMIT_NPROC for each user. Outside, the sentry
- * has a process for each of them, and each of those in the course of time a thread for
- * every thread of the sentry that ever ran it: the product of the two (measured: 64
- * processes inside, 2,200 threads and growing). So this is no limit for the sandbox,
- * which would not survive it, but what keeps a hostile one from taking all the ids of the
- * machine.
+ * Processes inside are limited inside, by RLIMIT_NPROC for each user. Outside, the sentry
+ * has a process for each of them, and each of these gets, over time, a thread for every
+ * thread of the sentry that ever ran it (measured: 64 processes inside, 2,200 threads and
+ * growing). So this is not a limit of the sandbox, which would not survive reaching it;
+ * it keeps a hostile sandbox from using all process ids of the machine.
  */
 #define HOST_THREADS 32768
 
@@ -95,7 +94,10 @@ static int create_take_limits(struct gvisor_making *m, struct warren_error *err)
 			(uintmax_t)m->limits.memory);
 	if (getrlimit(RLIMIT_NOFILE, &lim) < 0)
 		return error_errno(err, errno, "getrlimit");
-	/* Inside they are the sentry's, which needs none outside for each. */
+	/*
+	 * Open files inside belong to the sentry, which needs no descriptor outside for
+	 * each.
+	 */
 	m->nofile = s->nofile ? s->nofile : NOFILE_DEFAULT;
 	return 0;
 }
@@ -156,7 +158,7 @@ static int write_first(const struct shim_sandbox *p, struct warren_error *err)
 	return r < 0 ? error_errno(err, -r, "write '%s'", path) : 0;
 }
 
-/* For the names of users in execs; as the image has them. */
+/* Copy the names of users for execs from the image. */
 static int copy_names(struct gvisor_making *m, const char *from, const char *to,
 		      struct warren_error *err)
 {
@@ -206,7 +208,7 @@ int gvisor_join(struct gvisor_making *m, struct warren_error *err)
 	return cgroup_join(&m->cgroups, m->sandbox->id, err);
 }
 
-/* For the process that started this one: the namespace in which the root is mounted. */
+/* Send the namespace in which the root is mounted to the parent process. */
 static int create_hand_over(struct gvisor_making *m, struct warren_error *err)
 {
 	AUTO_CLOSE int ns = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
@@ -227,9 +229,7 @@ int gvisor_become_runsc(struct gvisor_making *m, struct warren_error *err)
 	argv[n++] = "--platform=ptrace";
 	argv[n++] = "--ignore-cgroups";
 	argv[n++] = "--network=none";
-	/*
-	 * Loopback is made by runsc when it starts what it has created: see start_root().
-	 */
+	/* runsc creates loopback when it starts a created sandbox: see start_root(). */
 	argv[n++] = m->no_network ? "create" : m->saved < 0 ? "run" : "restore";
 	if (!m->no_network)
 		argv[n++] = "--detach";
@@ -265,12 +265,12 @@ static int run_steps(const struct gvisor_step *steps, size_t n, struct gvisor_ma
 }
 
 static const struct gvisor_step child_steps[] = {
-	{ "enter the cgroup",
-	  gvisor_join },                  /* before anything that memory is taken for */
-	{ "copy the mounts", root_copy }, /* which are this namespace's */
+	{ "enter the cgroup", gvisor_join }, /* before memory is allocated */
+	{ "copy the mounts", root_copy },    /* they belong to this namespace */
 	{ "mount the root", root_mount },
-	{ "write the bundle", write_bundle },       /* it says what was mounted */
-	{ "pass on the mounts", create_hand_over }, /* for when nothing of it runs */
+	{ "write the bundle", write_bundle }, /* it lists the mounts */
+	{ "pass on the mounts",
+	  create_hand_over }, /* for the time when no process of the sandbox runs */
 	{ "start runsc", gvisor_become_runsc },
 };
 
@@ -294,7 +294,7 @@ create_child_main(struct gvisor_making *m, const struct gvisor_step *in_child, s
 
 /* ------------------------------------------------------------------------ starting */
 
-/* What the client asked for, and not runsc, is at fault. */
+/* Is the client's request the cause, not runsc? */
 static bool is_refusal(const char *msg)
 {
 	static const char *const words[] = { "initial working directory",
@@ -306,7 +306,7 @@ static bool is_refusal(const char *msg)
 	return false;
 }
 
-/* What runsc says last in its log: lines of {"msg": ..., "level": "error"}. */
+/* Find the last error in runsc's log: lines of {"msg": ..., "level": "error"}. */
 static int create_explain(const struct shim_sandbox *p, struct warren_error *err)
 {
 	char path[GVISOR_PATH_MAX];
@@ -330,7 +330,7 @@ static int create_explain(const struct shim_sandbox *p, struct warren_error *err
 	return r;
 }
 
-/* For as long as a step may take. */
+/* Wait as long as a step may take. */
 static int await_word(int fd, struct warren_error *err)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -477,7 +477,8 @@ static void create_report(const struct gvisor_making *m)
 			     "%ju for each user inside; %ju threads on the host by %s",
 			     (uintmax_t)m->pids, (uintmax_t)m->limits.pids, by);
 	shim_sandbox_enforce(p, "disk", true, "%ju bytes, in memory", (uintmax_t)m->disk);
-	shim_sandbox_enforce(p, "nofile", true, "%ju a process", (uintmax_t)m->nofile);
+	shim_sandbox_enforce(p, "nofile", true, "%ju for each process",
+			     (uintmax_t)m->nofile);
 	if (m->spec->read_only)
 		shim_sandbox_enforce(p, "read_only", true, "the root");
 }
@@ -490,7 +491,7 @@ int gvisor_create(struct shim_sandbox *p, const struct warren_spec *spec,
 	int r;
 
 	if (!m)
-		return error_errno(err, ENOMEM, "%s: make a sandbox", p->name);
+		return error_errno(err, ENOMEM, "%s: allocate a sandbox", p->name);
 	m->sandbox = p;
 	m->spec = spec;
 	m->no_network = spec->network == WARREN_NETWORK_NONE;
@@ -503,8 +504,8 @@ int gvisor_create(struct shim_sandbox *p, const struct warren_spec *spec,
 	else if (r != -EEXIST)
 		(void)gvisor_unmake(p, &m->cgroups, &ignored);
 	/*
-	 * What an image has open is what locks it in the store: it stays so for as long
-	 * as this process lives, which is the sandbox's shim.
+	 * The open descriptors of an image lock it in the store, so they stay open as
+	 * long as this process, the sandbox's shim, lives.
 	 */
 	if (m->has_image && r < 0)
 		image_close(&m->image);

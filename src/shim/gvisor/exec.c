@@ -23,7 +23,7 @@
 #include "shim/gvisor/sentry_rpc.h"
 
 #define WORD_MAX      131071 /* Linux's MAX_ARG_STRLEN, with the NUL */
-#define TO_FOREGROUND 2      /* of the ways that the sentry delivers a signal */
+#define TO_FOREGROUND 2      /* one of the sentry's ways to deliver a signal */
 
 static const int keys[] = { SIGINT, SIGQUIT, SIGTSTP, SIGHUP, SIGWINCH };
 
@@ -76,7 +76,9 @@ static int exec_find_user(struct shim_sandbox *p, const struct shim_exec *e,
 static int add_strings(json_t *list, const char *const *strings, struct warren_error *err)
 {
 	for (; strings && *strings; strings++) {
-		/* gVisor would take it; what works in one sandbox is to work in any. */
+		/*
+		 * gVisor would accept it, but what works in one sandbox must work in all.
+		 */
 		if (strlen(*strings) > WORD_MAX)
 			return error_set(
 				err, E2BIG,
@@ -120,7 +122,9 @@ static int make_call(struct shim_sandbox *p, const struct shim_exec *e,
 	char inside[4096 + 4];
 	int r = exec_find_user(p, e, process, &user, err);
 
-	/* What is no directory has no "." (gVisor itself does not look). */
+	/*
+	 * A path that is not a directory has no "." (gVisor itself does not check this).
+	 */
 	if (snprintf(inside, sizeof(inside), "%s/.", e->cwd ? e->cwd : cwd) >=
 	    (int)sizeof(inside))
 		r = error_errno(err, ENAMETOOLONG, "name the directory");
@@ -147,12 +151,12 @@ static int make_call(struct shim_sandbox *p, const struct shim_exec *e,
 
 /* ------------------------------------------------------------------------ starting */
 
-/* The sentry's words for what went wrong. */
+/* Error messages of the sentry. */
 static const struct {
 	const char *text;
 	int code;
 } reasons[] = {
-	{ "working directory", ENOTDIR }, /* whatever is wrong with it */
+	{ "working directory", ENOTDIR }, /* for any reason */
 	{ "no such file or directory", ENOENT },
 	{ "executable file not found", ENOENT },
 	{ "permission denied", EACCES },
@@ -162,9 +166,9 @@ static const struct {
 	{ "argument list too long", E2BIG },
 	{ "cannot allocate memory", ENOMEM },
 	{ "resource temporarily unavailable", EAGAIN },
-	{ "try again", EAGAIN }, /* gVisor's own word for it: too many processes */
+	{ "try again", EAGAIN }, /* gVisor's message for too many processes */
 	{ "too many levels of symbolic links", ELOOP },
-	{ "failed to load", ENOEXEC }, /* for whatever other reason */
+	{ "failed to load", ENOEXEC }, /* for any other reason */
 };
 
 static int exec_reason(const struct warren_error *err)
@@ -189,7 +193,7 @@ static int gvisor_exec_start(struct shim_sandbox *p, const struct shim_exec *e,
 
 	gvisor_path(p, "bundle/config.json", path);
 	config = json_load_file(path, 0, &why);
-	/* Not by its errno, which would speak of the command. */
+	/* Do not use its errno, which would be about the command. */
 	if (!config)
 		return error_set(err, EIO, "read '%s': %s", path, why.text);
 	r = make_call(p, e, json_object_get(config, "process"), &call, err);
@@ -210,7 +214,7 @@ static int gvisor_exec_start(struct shim_sandbox *p, const struct shim_exec *e,
 
 /* ------------------------------------------------------------------------- waiting */
 
-/* By its own connection: the other one is waiting for the end. */
+/* Use another connection: this one waits for the end. */
 static void exec_pass_on(const struct shim_sandbox *p, int pid, int sig)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -224,7 +228,7 @@ static void exec_pass_on(const struct shim_sandbox *p, int pid, int sig)
 				   NULL, &ignored);
 }
 
-/* Until the sentry has said something, or is gone. SIGTERM ends us in any case. */
+/* Wait until the sentry answers or ends. SIGTERM ends us in any case. */
 static void exec_attend(const struct shim_sandbox *p, int pid, int sentry, int signals)
 {
 	struct pollfd fds[] = { { .fd = sentry, .events = POLLIN },
@@ -245,7 +249,7 @@ static void exec_attend(const struct shim_sandbox *p, int pid, int sentry, int s
 	}
 }
 
-/* Blocked, and read from a descriptor. */
+/* The signals are blocked, and read from a descriptor. */
 static int catch_signals(const struct shim_exec *e)
 {
 	sigset_t set;
@@ -264,7 +268,7 @@ static void gvisor_exec_read_outcome(const struct shim_sandbox *p, int sentry,
 	json_t *status = NULL;
 	int r = control_receive(sentry, true, &status, &ret->err), s;
 
-	/* With the sandbox goes what runs in it. */
+	/* If the sandbox ends, its commands end with it. */
 	*ret = (struct shim_outcome){ .verdict = SHIM_SIGNALED, .code = SIGKILL };
 	if (r < 0) {
 		if (gvisor_was_oom(p))

@@ -87,7 +87,7 @@ static int gvisor_destroy(struct shim_sandbox *p, struct warren_error *err)
 }
 
 /*
- * The processes of it that runsc remembers: the sentry, and the gofer, which has its
+ * The processes that runsc has recorded: the sentry, and the gofer, which serves its
  * files. 0: not known.
  */
 struct members {
@@ -117,7 +117,7 @@ static bool gvisor_has_process(struct shim_sandbox *p, int pid)
 	return pid == m.sentry || pid == m.gofer;
 }
 
-/* One of them; -1: it is not known, or gone. */
+/* One of these processes; -1: not known, or gone. */
 struct member {
 	int pidfd;
 	int dir; /* in /proc */
@@ -144,7 +144,7 @@ static void member_close(struct member *m)
 		(void)close(m->dir);
 }
 
-/* A sentry that was restored does not notice the other's end. */
+/* A restored sentry does not notice the end of the gofer. */
 static void open_both(const struct shim_sandbox *p, struct member *ret_sentry,
 		      struct member *ret_gofer)
 {
@@ -198,8 +198,9 @@ static int wait_end(int fd, const struct member *sentry, const struct member *go
 	while (poll(either, ARRAY_SIZE(either), -1) < 0 && errno == EINTR)
 		;
 	/*
-	 * A sentry that does not notice, at once, before those inside do. Not all that is
-	 * in the cgroup: that may be another sentry's by now.
+	 * Kill a sentry that does not notice it at once, before the processes inside
+	 * notice it. Do not kill the whole cgroup, which may belong to another sentry by
+	 * now.
 	 */
 	if (!either[0].revents && sentry->pidfd >= 0 &&
 	    (sentry->dir < 0 || !proc_is_ending(sentry->dir)))
@@ -237,7 +238,7 @@ static int gvisor_wait(struct shim_sandbox *p, struct warren_error *err)
 	return r;
 }
 
-/* The sentry does not survive a want of memory, its cgroup does. */
+/* The sentry does not survive a lack of memory, but its cgroup does. */
 bool gvisor_was_oom(const struct shim_sandbox *p)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -266,7 +267,10 @@ static void gvisor_explain(struct shim_sandbox *p, struct warren_error *ret)
 
 /* ---------------------------------------------------------------- while it lives */
 
-/* All of it, the sentry too: a paused sandbox takes no time at all. */
+/*
+ * Freeze everything, including the sentry, so that a paused sandbox uses no processor
+ * time.
+ */
 static int gvisor_pause(struct shim_sandbox *p, bool paused, struct warren_error *err)
 {
 	struct cgroup_root cgroups;
@@ -291,7 +295,10 @@ static int gvisor_silent(struct shim_sandbox *p, struct warren_error *err)
 	return frozen ? error_set(err, EBUSY, "%s: the sandbox is paused", p->name) : 0;
 }
 
-/* Threads inside. Outside there are more: the sentry's, and two for each. */
+/*
+ * Threads inside. There are more processes outside: those of the sentry, and two for each
+ * inside.
+ */
 static int count_inside(const struct shim_sandbox *p, uint64_t *ret,
 			struct warren_error *err)
 {
@@ -321,7 +328,7 @@ static int gvisor_stats(struct shim_sandbox *p, struct warren_stats *ret,
 
 	cgroup_root_open(&cgroups);
 	r = cgroup_read_usage(&cgroups, p->id, &u, err);
-	/* A paused sentry does not count, and that of a saved sandbox is not there. */
+	/* A paused sentry cannot answer, and a saved sandbox has none. */
 	if (r == 0 && u.pids > 0 && !cgroup_frozen(&cgroups, p->id))
 		r = count_inside(p, &pids, err);
 	cgroup_root_close(&cgroups);

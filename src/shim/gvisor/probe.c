@@ -17,8 +17,7 @@
 #define FIX_RUNSC   "apt-get install runsc"
 #define VERSION_MAX 100
 /*
- * The last one that was seen to refuse a flag of stat(2)'s that coreutils have used since
- * 9.0.
+ * The last version known to refuse a flag of stat(2) that coreutils have used since 9.0.
  */
 #define STRICT_STAT 20221219
 
@@ -64,7 +63,7 @@ static bool probe_say(struct warren_feature *f, bool ok, const char *fmt, ...)
 	return ok;
 }
 
-/* The first line of `runsc --version`, into @text. */
+/* Write the first line of `runsc --version` to @text. */
 static void ask_version(const char *runsc, char *text, size_t size)
 {
 	const char *argv[] = { "runsc", "--version", NULL };

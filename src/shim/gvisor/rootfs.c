@@ -33,7 +33,7 @@
 #include "shim/gvisor/gvisor.h"
 
 #define PLAIN (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID)
-/* An id without a user, for the trees whose owners must not exist. */
+/* An id without a user, for trees whose owners must not exist inside. */
 #define UNUSED_ID 0xfffffffdU
 
 /* ----------------------------------------------------- before the mount namespace */
@@ -77,8 +77,8 @@ static int rootfs_copy_volume(struct gvisor_making *m, const struct warren_mount
 			      struct warren_error *err)
 {
 	/*
-	 * Opened once, here or by the process that checked it: what was checked is what
-	 * is mounted.
+	 * The source is opened only once, here or by the process that checked it, so the
+	 * checked file is the mounted one.
 	 */
 	AUTO_CLOSE int at = v->source_fd ? fcntl(v->source_fd, F_DUPFD_CLOEXEC, 3)
 					 : open(v->source, O_PATH | O_CLOEXEC),
@@ -135,7 +135,8 @@ static int mount_scratch(const struct gvisor_making *m, struct warren_error *err
 	gvisor_path(m->sandbox, "scratch", path);
 	(void)snprintf(size, sizeof(size), "%ju", (uintmax_t)m->disk);
 	/*
-	 * One for every 4 KiB: small files must not cost the host more than large ones.
+	 * One inode for every 4 KiB, so that small files do not cost the host more than
+	 * large ones.
 	 */
 	(void)snprintf(inodes, sizeof(inodes), "%ju", (uintmax_t)(m->disk / 4096 + 1024));
 	r = mount_new("tmpfs", options, PLAIN, &fd, err);
@@ -146,7 +147,7 @@ static int mount_scratch(const struct gvisor_making *m, struct warren_error *err
 	return r;
 }
 
-/* At @name, which becomes a directory or a file as what @fd shows is one. */
+/* Attach it at @name, which becomes a directory or a file like @fd. */
 static int attach_copy(int fd, const char *name, struct warren_error *err)
 {
 	struct stat st;
@@ -314,7 +315,7 @@ static int gvisor_rootfs_mount_at_depth(struct gvisor_making *m, unsigned depth,
 	return 0;
 }
 
-/* What is nearer to the root first, in whatever order it was asked for. */
+/* Mounts closer to the root come first, whatever their order in the spec. */
 static int mount_volumes(struct gvisor_making *m, struct warren_error *err)
 {
 	size_t left = m->spec->n_mounts;
@@ -334,8 +335,9 @@ static bool is_target(const struct gvisor_making *m, const char *path)
 }
 
 /*
- * A directory of the root as its own mount, @name: where the root is read-only and
- * this is not, or where runsc would put something else. One that is none is left alone.
+ * Make a directory of the root a separate mount, @name: if the root is read-only and this
+ * is not, or if runsc would mount something else there. A path that is not a directory is
+ * skipped.
  */
 static int set_apart(struct gvisor_making *m, const char *path, const char *name,
 		     bool read_only, struct warren_error *err)
@@ -390,8 +392,8 @@ int root_mount(struct gvisor_making *m, struct warren_error *err)
 	if (r == 0 && m->spec->read_only)
 		r = make_points(m, err);
 	/*
-	 * What is of the root before what is asked for: that may be below it, and must be
-	 * on top.
+	 * Mount the parts of the root before the requested mounts, which may be below
+	 * them and must be on top.
 	 */
 	if (r == 0)
 		r = set_apart(m, "/tmp", "t", m->spec->read_only, err);

@@ -16,7 +16,7 @@
 /* Descriptors go with the first bytes; the rest may come in any number of pieces. */
 #define FIRST 4096
 
-/* Where the socket is; it has moved in the course of time. */
+/* The address of the socket, which differs between versions. */
 enum address {
 	ABSTRACT_NUL, /* @runsc-sandbox.<id>@, until 2023 */
 	ABSTRACT,
@@ -43,7 +43,7 @@ static socklen_t make_address(enum address kind, const char *root, const char *i
 }
 
 /*
- * Any process may take a free abstract name. The sentry runs as `nobody`; its creator was
+ * Any process may bind a free abstract name. The sentry runs as `nobody`; its creator was
  * root.
  */
 static bool is_sentry(int fd)
@@ -67,7 +67,7 @@ int control_open(const char *runsc_root, const char *id, struct warren_error *er
 			continue;
 		fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		if (fd < 0)
-			return error_errno(err, errno, "make a socket");
+			return error_errno(err, errno, "create a socket");
 		if (connect(fd, (const struct sockaddr *)&to, size) == 0)
 			return is_sentry(fd)
 				       ? TAKE_FD(fd)
@@ -89,7 +89,7 @@ int control_send(int fd, const char *method, json_t *arg, const int *fds, size_t
 	json_decref(call);
 	if (!text)
 		return error_errno(err, ENOMEM, "send a request to the sandbox");
-	/* Into an empty buffer that is larger than this: all of it or nothing. */
+	/* The buffer is empty and larger than this, so all or nothing is written. */
 	r = fd_send(fd, text, first, fds, n_fds);
 	if (r == 0)
 		r = fd_write_all(fd, text + first, n - first);
@@ -118,7 +118,7 @@ static size_t sentry_rpc_read_some(void *buffer, size_t size, void *ctx)
 	return (size_t)n;
 }
 
-/* No object came: why. */
+/* No object was received: explain why. */
 static int sentry_rpc_no_answer(const struct answer *a, struct warren_error *err)
 {
 	if (a->left == 0)
