@@ -24,6 +24,12 @@
 #define EGRESS_PORT_PROXY 3128
 #define EGRESS_PORT_SOCKS 1080
 
+/* Memory for the buffers of all flows of a sandbox, and for what they have to parse. */
+#define EGRESS_BUFFERS   (16U << 20)
+#define EGRESS_HEADS     (64U << 20)
+#define EGRESS_HEAD_MAX  (CLIENT_HELLO_WIRE_MAX + 1024)
+#define EGRESS_SHARE_MIN 4096
+
 /* Times, in ms. */
 #define EGRESS_CONNECT_MS 10000
 #define EGRESS_FIRST_MS   10000 /* for the first bytes of a client */
@@ -149,6 +155,26 @@ struct egress_flow {
 
 	uint64_t since, bytes_in, bytes_out;
 };
+
+/* The share of one flow: the more flows there are, the less each of them may hold. */
+static inline size_t egress_share(const struct egress_sandbox *sb, size_t all, size_t max)
+{
+	size_t share = all / (sb->n_flows + 1);
+
+	if (share > max)
+		return max;
+	return share < EGRESS_SHARE_MIN ? EGRESS_SHARE_MIN : share;
+}
+/* How much may be read at a time. */
+static inline size_t egress_buffer_max(const struct egress_sandbox *sb)
+{
+	return egress_share(sb, EGRESS_BUFFERS, EGRESS_SCRATCH);
+}
+/* How long a ClientHello or the head of a request may be. */
+static inline size_t egress_head_max(const struct egress_sandbox *sb)
+{
+	return egress_share(sb, EGRESS_HEADS, EGRESS_HEAD_MAX);
+}
 
 /* ---------------------------------------------------------------------- egress.c */
 

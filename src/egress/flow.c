@@ -15,7 +15,7 @@
 #include "egress/egress_internal.h"
 #include "egress/first.h"
 
-#define FLOW_FIRST_MAX (CLIENT_HELLO_WIRE_MAX + 1024)
+#define FLOW_READ 16384U /* first bytes that are read at a time */
 
 /* --------------------------------------------------------------------------- ends */
 
@@ -154,7 +154,8 @@ static bool egress_flow_wants_client(const struct egress_flow *f)
 		return false;
 	switch (f->state) {
 	case EGRESS_FLOW_OPEN:
-		return f->first.len < FLOW_FIRST_MAX && f->reply == FRONT_OWES_NOTHING;
+		return f->first.len < egress_head_max(f->sandbox) &&
+		       f->reply == FRONT_OWES_NOTHING;
 	case EGRESS_FLOW_RAW:
 		return f->upstream == UPSTREAM_READY && !end_has_queue(&f->server) &&
 		       (!f->pipe_out || !f->pipe_out->held);
@@ -467,11 +468,11 @@ static void egress_flow_classify(struct egress_flow *f)
 
 static void egress_flow_read_first(struct egress_flow *f)
 {
-	size_t want = FLOW_FIRST_MAX - f->first.len;
+	size_t max = egress_head_max(f->sandbox), want = max - f->first.len;
 	char *at;
 	ssize_t n;
 
-	want = egress_allowance(f, want < 16384 ? want : 16384);
+	want = egress_allowance(f, want < FLOW_READ ? want : FLOW_READ);
 	if (want == 0)
 		return;
 	at = buf_reserve(&f->first, want);
@@ -487,7 +488,7 @@ static void egress_flow_read_first(struct egress_flow *f)
 		egress_flow_end(f); /* the client has changed its mind */
 		return;
 	}
-	if (f->first.len >= FLOW_FIRST_MAX)
+	if (f->first.len >= max)
 		egress_flow_judge_raw(f, RULE_TCP);
 	else
 		egress_flow_classify(f);
@@ -603,7 +604,7 @@ void egress_flow_accept(struct egress_sandbox *sb, int fd)
 	}
 	f->sandbox = sb;
 	f->server = (struct end)END_INIT;
-	f->first = (struct buf)BUF_INIT(FLOW_FIRST_MAX + 16384);
+	f->first = (struct buf)BUF_INIT(EGRESS_HEAD_MAX + FLOW_READ);
 	f->since = loop_now(sb->egress->loop);
 	if (end_open(&f->client, sb->egress->loop, fd, egress_flow_on_client, f) < 0) {
 		free(f);

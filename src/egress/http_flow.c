@@ -464,7 +464,7 @@ bool http_flow_wants_client(const struct egress_flow *f)
 void http_flow_from_client(struct egress_flow *f)
 {
 	struct http_flow *h = f->http;
-	size_t want = egress_allowance(f, HTTP_FLOW_READ);
+	size_t want = egress_allowance(f, egress_buffer_max(f->sandbox));
 	char *at;
 	ssize_t n;
 
@@ -645,7 +645,7 @@ static void http_flow_server_end(struct egress_flow *f)
 void http_flow_from_server(struct egress_flow *f)
 {
 	struct egress *e = f->sandbox->egress;
-	size_t want = egress_allowance(f, EGRESS_SCRATCH), at = 0;
+	size_t want = egress_allowance(f, egress_buffer_max(f->sandbox)), at = 0;
 	ssize_t n = want ? end_read(&f->server, e->scratch, want) : -EAGAIN;
 
 	if (n == -EAGAIN)
@@ -692,6 +692,7 @@ bool http_flow_start(struct egress_flow *f, bool proxy)
 		h->parser.port = f->q.port;
 		h->parser.tls = f->client.tls != NULL;
 	}
+	h->parser.bytes.max = egress_share(f->sandbox, EGRESS_HEADS, REQUEST_HEAD_MAX);
 	f->http = h;
 	f->state = EGRESS_FLOW_HTTP;
 	f->q.protocol = proxy ? 0 : f->client.tls ? RULE_HTTPS : RULE_HTTP;

@@ -99,7 +99,8 @@ static bool relay_received(const struct relay *r, ssize_t n)
 static void relay_copy(const struct relay *r)
 {
 	struct egress *e = r->flow->sandbox->egress;
-	size_t want = egress_allowance(r->flow, EGRESS_SCRATCH);
+	size_t size = egress_buffer_max(r->flow->sandbox);
+	size_t want = egress_allowance(r->flow, size);
 	ssize_t n;
 
 	if (want == 0)
@@ -112,7 +113,7 @@ static void relay_copy(const struct relay *r)
 		return;
 	if (end_write(r->to, e->scratch, (size_t)n) < 0)
 		relay_break(r);
-	else if ((size_t)n == EGRESS_SCRATCH && !end_has_queue(r->to) && !r->from->tls &&
+	else if ((size_t)n == size && !end_has_queue(r->to) && !r->from->tls &&
 		 !r->to->tls)
 		*r->pipe = pipes_take(e->pipes);
 }
