@@ -163,10 +163,17 @@ static void control_on_timer(void *ctx)
 
 /* ------------------------------------------------------------------------ requests */
 
+static void control_wipe(char **policy)
+{
+	if (*policy)
+		explicit_bzero(*policy, strlen(*policy));
+	free(*policy);
+}
+
 static int control_set_policy(struct control *c, int *fds, struct warren_error *err)
 {
 	const struct egress_request *q = &c->in.request;
-	AUTO_FREE char *policy = NULL;
+	CLEANUP(control_wipe) char *policy = NULL; /* may contain secrets */
 	size_t n = 0;
 	int r = egress_proto_read_memfd(fds[EGRESS_ADD_POLICY], EGRESS_POLICY_MAX,
 					&policy, &n, err);

@@ -144,6 +144,21 @@ int secret_read(struct service *s, const char *tenant, const char *name,
 			     err);
 }
 
+int secret_lookup(void *ctx, const char *name, char value[SECRET_VALUE_MAX + 1],
+		  struct warren_error *err)
+{
+	const struct secret_source *source = ctx;
+	size_t n = 0;
+	int r = secret_read(source->service, source->tenant, name, value, &n, err);
+
+	if (r == -ENOENT)
+		return error_set(err, EINVAL,
+				 "there is no secret '%s'; 'warren secret set %s' "
+				 "creates it",
+				 name, name);
+	return r;
+}
+
 void secret_on_change(struct service *s,
 		      void (*fn)(void *ctx, const char *tenant, const char *name),
 		      void *ctx)

@@ -34,6 +34,16 @@ int secret_read(struct service *s, const char *tenant, const char *name,
 		char ret[SECRET_VALUE_MAX + 1], size_t *ret_n,
 		struct warren_error *err) MUST_CHECK;
 /*
+ * The same as a lookup for policy_resolve_secrets() (network/header.h): @ctx is a struct
+ * secret_source.
+ */
+struct secret_source {
+	struct service *service;
+	const char *tenant;
+};
+int secret_lookup(void *ctx, const char *name, char value[SECRET_VALUE_MAX + 1],
+		  struct warren_error *err) MUST_CHECK;
+/*
  * Call @fn after each secret that was set or deleted, so that policies that use it can be
  * resolved again. A second call replaces @fn.
  */
