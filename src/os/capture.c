@@ -20,7 +20,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 /* After those of the C library, which otherwise define the same things again. */
@@ -28,7 +30,9 @@
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <linux/nsfs.h>
 #include <linux/rtnetlink.h>
+#include <linux/sockios.h>
 
 #include "base/fd.h"
 #include "os/ns.h"
@@ -452,9 +456,20 @@ static int capture_here(struct capture *ret, struct warren_error *err)
 
 /* --------------------------------------------------------------------- entering */
 
+#define CAPTURE_SELF "/proc/thread-self/ns/net"
+
+/* Whether this thread is in the namespace @home. If that is unknown, yes. */
+static bool capture_is_home(int home)
+{
+	struct stat here, there;
+
+	return stat(CAPTURE_SELF, &here) < 0 || fstat(home, &there) < 0 ||
+	       (here.st_ino == there.st_ino && here.st_dev == there.st_dev);
+}
+
 int capture_open(int pidfd, struct capture *ret, struct warren_error *err)
 {
-	AUTO_CLOSE int home = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+	AUTO_CLOSE int home = open(CAPTURE_SELF, O_RDONLY | O_CLOEXEC);
 	int r;
 
 	*ret = (struct capture)CAPTURE_INIT;
@@ -462,6 +477,10 @@ int capture_open(int pidfd, struct capture *ret, struct warren_error *err)
 		return error_errno(err, errno, "open the network namespace");
 	if (setns(pidfd, CLONE_NEWNET) < 0)
 		return error_errno(err, errno, "enter the sandbox's network");
+	/* A process that has no network of its own yet is in that of the host. */
+	if (capture_is_home(home))
+		return error_set(err, EINVAL,
+				 "the process is in the network of its creator");
 	r = capture_here(ret, err);
 	/* A thread that stays inside would do its next work in the wrong place. */
 	if (setns(home, CLONE_NEWNET) < 0)
@@ -476,21 +495,29 @@ struct capture_report {
 	struct warren_error err;
 };
 
-static void capture_child(int pidfd, int sock)
+static int capture_enter_of(int inside, struct warren_error *err)
+{
+	AUTO_CLOSE int net = ioctl(inside, SIOCGSKNS);
+	AUTO_CLOSE int user = net < 0 ? -1 : ioctl(net, NS_GET_USERNS);
+
+	if (user < 0 || setns(user, CLONE_NEWUSER) < 0 || setns(net, CLONE_NEWNET) < 0)
+		return error_errno(err, errno, "enter the sandbox's network");
+	return 0;
+}
+
+static void capture_child(int inside, int sock)
 {
 	struct capture c = CAPTURE_INIT;
 	struct capture_report report = { .err = WARREN_ERROR_INIT };
 
-	if (setns(pidfd, CLONE_NEWUSER | CLONE_NEWNET) < 0)
-		report.result =
-			error_errno(&report.err, errno, "enter the sandbox's network");
-	else
+	report.result = capture_enter_of(inside, &report.err);
+	if (report.result == 0)
 		report.result = capture_here(&c, &report.err);
 	(void)fd_send(sock, &report, sizeof(report), &c.tcp, report.result == 0 ? 2 : 0);
 	_exit(0);
 }
 
-int capture_open_as_user(int pidfd, struct capture *ret, struct warren_error *err)
+int capture_open_as_user(int sock, struct capture *ret, struct warren_error *err)
 {
 	struct capture_report report = { .result = -EIO, .err = WARREN_ERROR_INIT };
 	int pair[2], fds[2] = { -1, -1 };
@@ -503,7 +530,7 @@ int capture_open_as_user(int pidfd, struct capture *ret, struct warren_error *er
 		return error_errno(err, errno, "socketpair");
 	pid = fork();
 	if (pid == 0)
-		capture_child(pidfd, pair[1]);
+		capture_child(sock, pair[1]);
 	(void)close(pair[1]);
 	n = pid < 0 ? -errno : fd_recv(pair[0], &report, sizeof(report), fds, &n_fds, 0);
 	(void)close(pair[0]);

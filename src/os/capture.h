@@ -54,14 +54,17 @@ struct capture {
  * Capture the network of the process @pidfd, which needs the capabilities SYS_ADMIN and
  * NET_ADMIN in the namespace. If it is already captured, only new sockets are made.
  * -EADDRINUSE: the sockets of an earlier call are still open, or a process inside uses
- * one of the ports. The calling thread enters the namespace and comes back.
+ * one of the ports; -EINVAL: it is in the namespace of the caller. The calling thread
+ * enters the namespace and comes back.
  */
 int capture_open(int pidfd, struct capture *ret, struct warren_error *err);
 /*
- * Like capture_open(), for an ordinary user: a child process enters the user namespace
- * first, where it has the capabilities.
+ * Like capture_open(), for an ordinary user who owns the user namespace: a child process
+ * enters it first, and has the capabilities there. The namespaces are those of @sock, any
+ * socket that was created inside: a process that cannot be inspected (init) does not show
+ * them to its user.
  */
-int capture_open_as_user(int pidfd, struct capture *ret, struct warren_error *err);
+int capture_open_as_user(int sock, struct capture *ret, struct warren_error *err);
 void capture_done(struct capture *c);
 
 #endif /* OS_CAPTURE_H */

@@ -3,9 +3,12 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <sys/pidfd.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #include "lib/native-sandbox.h"
+#include "os/capture.h"
 
 #define WAIT_MS 20000
 
@@ -277,6 +280,37 @@ TEST(the_callers_own_network_is_untouched)
 	OK(before[0]);
 	close_all(fds);
 	END();
+}
+
+/* Its creation is not complete when warren_create() returns. */
+TEST(a_sandbox_for_one_exec_is_awaited_first)
+{
+	int fds[WARREN_CAPTURE_FDS];
+
+	for (int i = 0; i < 10; i++) {
+		BEGIN(.one_shot = true);
+		capture(sb, fds);
+		expect_connection(sb, fds[0], "8.8.8.8", "22");
+		close_all(fds);
+		END();
+	}
+}
+
+TEST(the_network_of_the_caller_is_refused)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct capture c;
+	int status = 0;
+	pid_t pid = fork();
+
+	/* In a network of its own, in case that it is captured. */
+	if (pid == 0)
+		_exit(unshare(CLONE_NEWNET) == 0 && capture_open(pidfd_open(getpid(), 0),
+								 &c, &err) == -EINVAL
+			      ? 0
+			      : 1);
+	OK(pid > 0 && waitpid(pid, &status, 0) == pid);
+	EQ(status, 0);
 }
 
 TEST_MAIN()

@@ -29,6 +29,7 @@
 #include <string.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -193,6 +194,19 @@ static int copy_cgroups(struct native_plan *p, struct warren_error *err)
 		p->cgroups[create_cgroup_role(&p->engine->cgroups, &handles[i]) -
 			   PROTO_ROLE_DIRS] = handles[i].fd;
 	return 0;
+}
+
+/* For capture_open_as_user(). */
+static int send_network(struct native_plan *p, struct warren_error *err)
+{
+	AUTO_CLOSE int sock = -1;
+	int r;
+
+	if (p->network < 0)
+		return 0;
+	sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	r = sock < 0 ? -errno : fd_send(p->network, "", 1, &sock, 1);
+	return r < 0 ? error_errno(err, -r, "send a socket of the network") : 0;
 }
 
 /* Move it above the numbers that init uses. */
@@ -410,6 +424,7 @@ static const struct inside_row steps[] = {
 	  rootfs_mounts }, /* the image chooses their targets */
 	{ "seal the root", ASIDE,
 	  rootfs_seal }, /* read-only, after everything is created in it */
+	{ "pass on the network", AFTER, send_network },
 	{ "arrange the descriptors", AFTER,
 	  tidy_descriptors }, /* the child's own descriptors were among them */
 	{ "start init", AFTER, start_init },

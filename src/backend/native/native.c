@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysinfo.h>
@@ -111,6 +112,29 @@ static int native_stats(void *state, struct backend_sandbox *base,
 	return 0;
 }
 
+/* Take the socket that the child has sent. */
+static int native_take_network(struct native_sandbox *sandbox, struct warren_error *err)
+{
+	int fd = -1;
+	size_t n_fds = 1;
+	ssize_t n;
+	char byte;
+
+	if (sandbox->has_network)
+		return 0;
+	if (sandbox->network < 0)
+		return error_set(err, ENOTSUP,
+				 "an ordinary user can do this only in the process that "
+				 "created the sandbox");
+	n = fd_recv(sandbox->network, &byte, 1, &fd, &n_fds, MSG_DONTWAIT);
+	if (n < 0 || n_fds != 1)
+		return error_errno(err, n < 0 ? (int)-n : EIO, "get a socket of it");
+	(void)close(sandbox->network);
+	sandbox->network = fd;
+	sandbox->has_network = true;
+	return 0;
+}
+
 static int native_capture_network(void *state, struct backend_sandbox *base,
 				  int ret_fds[WARREN_CAPTURE_FDS],
 				  struct warren_error *err)
@@ -118,12 +142,20 @@ static int native_capture_network(void *state, struct backend_sandbox *base,
 	struct native *n = state;
 	struct native_sandbox *sandbox = (struct native_sandbox *)base;
 	struct capture c;
-	int r;
+	int r = 0;
 
 	if (sandbox->pidfd < 0)
 		return error_set(err, ESRCH, "its init is not known");
-	r = n->privileged ? capture_open(sandbox->pidfd, &c, err)
-			  : capture_open_as_user(sandbox->pidfd, &c, err);
+	/* A sandbox for one exec may still be in the making, in the host's network. */
+	if (sandbox->one_shot && !sandbox->ready) {
+		r = client_wait_ready(native_talk(sandbox), err);
+		sandbox->ready = r == 0;
+	}
+	if (r == 0 && !n->privileged)
+		r = native_take_network(sandbox, err);
+	if (r == 0)
+		r = n->privileged ? capture_open(sandbox->pidfd, &c, err)
+				  : capture_open_as_user(sandbox->network, &c, err);
 	if (r < 0)
 		return r;
 	ret_fds[0] = c.tcp;
