@@ -32,6 +32,7 @@
 	X(rm, "Delete sandboxes with their processes and data.") \
 	X(wait, "Wait for a sandbox, or for a command in it.") \
 	X(port, "Forward a port of a sandbox.") \
+	X(network, "Show or change what a sandbox may reach.") \
 	X(mcp, "Serve sandboxes as tools for an agent (MCP) on stdin and stdout.") \
 	X(token, "Create, list and revoke tokens.") \
 	X(secret, "Set, list and delete secrets.") \

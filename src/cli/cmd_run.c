@@ -3,9 +3,10 @@
  * cmd_run.c - warren run: run a command in a new sandbox
  *
  * The steps, in order: block signals; create the sandbox (pull its image first if it is
- * missing); start the command; move its streams until it ends (run_io.c); destroy the
- * sandbox; drain the streams; report the result. If a step fails, the sandbox is
- * destroyed and the terminal is restored.
+ * missing); connect it to the outside if it has a network policy (run_network.c); start
+ * the command; move its streams until it ends (run_io.c); destroy the sandbox; drain the
+ * streams; report the result. If a step fails, the sandbox is destroyed and the terminal
+ * is restored.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 #include "cli/cli.h"
 #include "cli/exec_helper.h"
 #include "cli/run_io.h"
+#include "cli/run_network.h"
 #include "cli/run_options.h"
 #include "cli/run_pull.h"
 #include "cli/run_result.h"
@@ -35,6 +37,7 @@ struct run {
 	struct warren *w;
 	struct warren_sandbox *sb;
 	struct warren_exec *ex;
+	struct run_network network;
 	struct run_io io;
 	struct warren_result result;
 	struct run_report report;
@@ -92,7 +95,7 @@ static int run_make_sandbox(struct run *run, struct warren_error *err)
 		.workdir = o->workdir,
 		.mounts = o->mounts.v,
 		.n_mounts = o->mounts.n,
-		.network = o->network,
+		.network = network_options_mode(&o->network),
 		.read_only = o->read_only,
 		.one_shot = true,
 	};
@@ -216,15 +219,23 @@ static int run_finish(struct run *run)
 	int sig, r;
 
 	if (o->json) {
+		size_t n = 0;
+		const struct warren_enforcement *e =
+			run_network_enforced(&run->network, run->sb, &n);
+
 		report_result(&run->report, warren_id(run->sb), &run->result);
-		report_enforced(&run->report, run->sb);
+		report_enforced(&run->report, e, n);
 	}
 	r = run_destroy(run, &err);
 	sig = run_io_drain(&run->io);
 	tty_restore();
-	if (o->json)
+	run_network_close(&run->network);
+	if (o->json) {
+		run_network_write(&run->network, &run->report.json);
 		report_output(&run->report, &run->io.out, &run->io.err);
+	}
 	result_say_end(o, &run->result);
+	run_network_say(&run->network, o->quiet || o->json);
 	if (r < 0) {
 		int failed = run_fail(run, &err, STATUS_FAILED);
 
@@ -234,6 +245,20 @@ static int run_finish(struct run *run)
 	    !run_delivered(&run->io.err, "stderr"))
 		status = status ? status : STATUS_FAILED;
 	return sig ? STATUS_SIGNAL + sig : status;
+}
+
+/* Say what is enforced, after all of it is. */
+static int run_connect_sandbox(struct run *run, struct warren_error *err)
+{
+	const struct warren_enforcement *e;
+	size_t n = 0;
+	int r = run_network_open(&run->network, run->sb, err);
+
+	if (r < 0)
+		return r;
+	e = run_network_enforced(&run->network, run->sb, &n);
+	result_say_sandbox(&run->options, run->sb, e, n);
+	return 0;
 }
 
 static int run_sandbox(struct run *run)
@@ -254,7 +279,8 @@ static int run_sandbox(struct run *run)
 				"interrupted before the command was started");
 		return run_fail(run, &err, STATUS_SIGNAL + sig);
 	}
-	result_say_sandbox(o, run->sb);
+	if (run_connect_sandbox(run, &err) < 0)
+		return run_fail(run, &err, STATUS_FAILED);
 	run->io.tty = o->tty;
 	run->io.raw = o->tty && o->interactive;
 	if (run->io.raw && tty_raw(STDIN_FILENO, &err) < 0)
@@ -278,6 +304,7 @@ static int run_done(struct run *run, int status)
 	if (run_destroy(run, &err) < 0)
 		message_say("run", "%s", err.msg);
 	run_io_done(&run->io);
+	run_network_done(&run->network);
 	run->w = warren_close(run->w);
 	if (run->signals >= 0)
 		(void)close(run->signals);
@@ -321,6 +348,7 @@ static int cmd_run(int argc, char **argv)
 {
 	struct run run = {
 		.signals = -1,
+		.network = RUN_NETWORK_INIT,
 		.io = { .in = PUMP_IDLE, .out = PUMP_IDLE, .err = PUMP_IDLE },
 	};
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -343,6 +371,8 @@ static int cmd_run(int argc, char **argv)
 	}
 	if (r == OPTS_OK)
 		r = run_options_finish(&run.options, &err);
+	if (r == OPTS_OK)
+		r = run_network_init(&run.network, &run.options.network, &err);
 	if (run.options.json)
 		report_init(&run.report);
 	if (r < 0)

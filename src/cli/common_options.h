@@ -2,7 +2,7 @@
 /*
  * common_options.h - options that several commands share
  *
- *	{ "Computer", OPT_NETWORK(FIELD(network)) },
+ *	{ "Computer", OPT_READ_ONLY(FIELD(read_only)) },
  *
  * The parts that differ between commands are arguments: an example value and the help
  * text.
@@ -36,9 +36,6 @@
 #define OPT_HOSTNAME(says, at) \
 	"hostname", 0, "NAME", "burrow", \
 	(says), value_hostname, (at)
-#define OPT_NETWORK(at) \
-	"network", 0, "MODE", "none", \
-	"loopback (the default), or none", value_network, (at)
 #define OPT_READ_ONLY(at) \
 	"read-only", 0, NULL, NULL, \
 	"make the root filesystem read-only", opt_flag, (at)

@@ -53,7 +53,9 @@ static const struct opt run_table[] = {
 	  run_set_publish, FIELD(publish) },
 	{ NULL, OPT_PLATFORM(FIELD(platform)) },
 	{ NULL, OPT_HOSTNAME("host name inside (default: the sandbox's id)", FIELD(hostname)) },
-	{ NULL, OPT_NETWORK(FIELD(network)) },
+	{ NULL, OPT_NETWORK(FIELD(network.mode)) },
+	{ NULL, OPT_ALLOW(FIELD(network.rules)) },
+	{ NULL, OPT_DENY(FIELD(network.rules)) },
 	{ NULL, OPT_READ_ONLY(FIELD(read_only)) },
 	{ NULL, OPT_VOLUME("./data:/data:ro", "mount a host file or directory at DST",
 		FIELD(mounts)) },
@@ -199,6 +201,8 @@ int run_options_finish(struct run_options *o, struct warren_error *err)
 	r = check_pull(o, err);
 	if (r == 0)
 		r = check_service(o, err);
+	if (r == 0)
+		r = network_options_check(&o->network, err);
 	if (r < 0)
 		return r;
 	if (o->tty && o->interactive && !o->detach && !isatty(STDIN_FILENO))
@@ -222,4 +226,5 @@ void run_options_done(struct run_options *o)
 	env_list_done(&o->env_file);
 	env_list_done(&o->env_option);
 	mount_list_done(&o->mounts);
+	network_options_done(&o->network);
 }

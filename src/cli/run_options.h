@@ -3,6 +3,7 @@
 #ifndef CLI_RUN_OPTIONS_H
 #define CLI_RUN_OPTIONS_H
 
+#include "cli/network_options.h"
 #include "cli/opts.h"
 #include "cli/run_env.h"
 #include "cli/values.h"
@@ -31,7 +32,7 @@ struct run_options {
 	struct env_list env_file;
 	struct env_list env_option; /* overrides env_file, in any order */
 	struct mount_list mounts;
-	enum warren_network network;
+	struct network_options network;
 	uint64_t limits[SPEC_LIMIT_MAX];
 	uint64_t timeout_ms;
 	bool read_only;

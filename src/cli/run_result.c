@@ -87,11 +87,9 @@ void result_say_enforced(const char *command, const struct warren_enforcement *e
 			    names.data);
 }
 
-void result_say_sandbox(const struct run_options *o, const struct warren_sandbox *sb)
+void result_say_sandbox(const struct run_options *o, const struct warren_sandbox *sb,
+			const struct warren_enforcement *e, size_t n)
 {
-	size_t n = 0;
-	const struct warren_enforcement *e = warren_enforced(sb, &n);
-
 	if (o->verbose)
 		message_say("run", "sandbox %s", warren_id(sb));
 	if (!o->quiet)
@@ -204,13 +202,9 @@ void report_result(struct run_report *r, const char *id, const struct warren_res
 	run_result_put_account(j, "written_bytes", res->written_bytes, json_u64);
 }
 
-void report_enforced(struct run_report *r, const struct warren_sandbox *sb)
+void report_enforced(struct run_report *r, const struct warren_enforcement *e, size_t n)
 {
-	struct json *j = &r->json;
-	size_t n = 0;
-	const struct warren_enforcement *e = warren_enforced(sb, &n);
-
-	spec_put_enforced(j, "enforced", e, n);
+	spec_put_enforced(&r->json, "enforced", e, n);
 }
 
 /*

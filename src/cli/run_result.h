@@ -26,7 +26,8 @@ int result_exec_status(int code);
 void result_say_enforced(const char *command, const struct warren_enforcement *e,
 			 size_t n, bool verbose);
 /* With --verbose: print what is enforced, and how long each step of the creation took. */
-void result_say_sandbox(const struct run_options *o, const struct warren_sandbox *sb);
+void result_say_sandbox(const struct run_options *o, const struct warren_sandbox *sb,
+			const struct warren_enforcement *e, size_t n);
 /* Print which limits the command reached; with --verbose, also its resource usage. */
 void result_say_end(const struct run_options *o, const struct warren_result *res);
 
@@ -34,7 +35,7 @@ void report_init(struct run_report *r);
 void report_done(struct run_report *r);
 /* Must be followed by report_enforced(), which adds the array `enforced`. */
 void report_result(struct run_report *r, const char *id, const struct warren_result *res);
-void report_enforced(struct run_report *r, const struct warren_sandbox *sb);
+void report_enforced(struct run_report *r, const struct warren_enforcement *e, size_t n);
 void report_output(struct run_report *r, const struct splice *out,
 		   const struct splice *err);
 void report_error(struct run_report *r, const struct warren_error *err, int status);

@@ -153,22 +153,6 @@ int value_workdir(void *field, const char *value, struct warren_error *err)
 	return r;
 }
 
-int value_network(void *field, const char *value, struct warren_error *err)
-{
-	static const char *const names[] = {
-		[WARREN_NETWORK_LOOPBACK] = "loopback",
-		[WARREN_NETWORK_NONE] = "none",
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		if (strcmp(names[i], value) == 0) {
-			*(enum warren_network *)field = (enum warren_network)i;
-			return 0;
-		}
-	}
-	return error_set(err, EINVAL, "'%s' is neither none nor loopback", value);
-}
-
 static int values_set_count(uint64_t *field, const char *value, uint64_t min,
 			    uint64_t max, struct warren_error *err)
 {

@@ -34,7 +34,6 @@ value_fn value_platform; /* const char *; checked by the program that pulls */
 value_fn value_hostname; /* const char * */
 value_fn value_user;     /* const char *: a name, uid or uid:gid */
 value_fn value_workdir;  /* const char *: an absolute, normalised path */
-value_fn value_network;  /* enum warren_network */
 value_fn value_size;     /* uint64_t, at least 1m */
 value_fn value_number;   /* uint64_t, may be 0 */
 value_fn value_count;    /* uint64_t, at least 1 */

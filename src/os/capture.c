@@ -477,7 +477,7 @@ int capture_open(int pidfd, struct capture *ret, struct warren_error *err)
 		return error_errno(err, errno, "open the network namespace");
 	if (setns(pidfd, CLONE_NEWNET) < 0)
 		return error_errno(err, errno, "enter the sandbox's network");
-	/* A process that has no network of its own yet is in that of the host. */
+	/* A process that has not left the network of its creator yet. */
 	if (capture_is_home(home))
 		return error_set(err, EINVAL,
 				 "the process is in the network of its creator");

@@ -303,7 +303,7 @@ TEST(the_network_of_the_caller_is_refused)
 	int status = 0;
 	pid_t pid = fork();
 
-	/* In a network of its own, in case that it is captured. */
+	/* A new network, in case that it is captured. */
 	if (pid == 0)
 		_exit(unshare(CLONE_NEWNET) == 0 && capture_open(pidfd_open(getpid(), 0),
 								 &c, &err) == -EINVAL

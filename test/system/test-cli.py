@@ -95,7 +95,21 @@ BAD = [
     (["--timeout", "30x", "true"], "--timeout: '30x' is not a duration: use seconds, or a number with ms, s, m or h (example: --timeout 30s)"),
     (["--timeout", "0s", "true"], "--timeout: duration '0s' is less than 1ms (example: --timeout 30s)"),
     (["--timeout", "999999999999h", "true"], "--timeout: duration '999999999999h' is too long (example: --timeout 30s)"),
-    (["--network", "host", "true"], "--network: 'host' is neither none nor loopback (example: --network none)"),
+    (["--network", "host", "true"], "--network: 'host' is not a network capability; known: none, packages, git, web; or loopback, learn"),
+    (["--network", "a b", "true"], "--network: 'a b' is not loopback, none, learn, or a list of capabilities "
+                                   "(example: --network packages,git)"),
+    (["--network", "", "true"], "--network: '' is not loopback, none, learn, or a list of capabilities "
+                                "(example: --network packages,git)"),
+    (["--network", "git,none", "true"], "--network: 'none' cannot be combined with other words (example: --network packages,git)"),
+    (["--network", "learn,git", "true"], "--network: 'learn' cannot be combined with other words (example: --network packages,git)"),
+    (["--network", "none", "--allow", "a.example", "true"],
+     "--allow 'a.example' and --network none contradict each other: leave one of them out"),
+    (["--deny", "a.example", "true"], "--deny 'a.example': nothing is allowed that it could deny; give --network or --allow, too "
+                                      "(example: --network web --deny 'a.example')"),
+    (["--allow", "a..example", "true"], "--allow: 'a..example': has an empty label (example: --allow example.com:443)"),
+    (["--allow", "a.example:0", "true"], "--allow: 'a.example:0': '0' is not a port from 1 to 65535 (example: --allow example.com:443)"),
+    (["--deny", "a.*.example", "true"], "--deny: 'a.*.example': a wildcard is only possible in front: '*.example.com' "
+                                        "(example: --deny '*.example.com')"),
     (["--image", "", "true"], "--image: '' is not an image (example: --image dir:./rootfs)"),
     (["--image", "--", "true"], "--image: '--' is not an image (example: --image dir:./rootfs)"),
     (["--pull", "never", "--image", "no such", "true"],
@@ -282,7 +296,7 @@ def every_option_has_a_test():
     positive = ""
     # The last ones: what matters for images of registries only, or the service.
     for other in ("test-cli-options.py", "test-cli-terminal.py", "test-oci.py", "test-client-run.py",
-                  "test-docker-words.py"):
+                  "test-docker-words.py", "test-network-run.py"):
         with open(f"{SOURCE}/test/system/{other}", encoding="utf-8") as f:
             positive += f.read()
     for name in long_options(help_text("run", "--help")) - {"help"}:

@@ -15,6 +15,7 @@
 #include "cli/client/bridge.h"
 #include "cli/client/commands.h"
 #include "cli/common_options.h"
+#include "cli/network_options.h"
 
 #define MCP_OUT_HIGH  (16U << 20) /* of answers that were not read yet */
 #define MCP_OUT_MAX   (256U << 20)
@@ -36,9 +37,9 @@ static const struct opt mcp_table[] = {
 	  "keep the sandbox at the end", opt_flag, FIELD(keep) },
 	{ NULL, "image", 0, "IMAGE", "python:3.12",
 	  "image of the sandbox", mcp_value_image, FIELD(image) },
-	{ NULL, "network", 0, "MODE", "none",
-	  "network of the sandbox: loopback (the default), or none", mcp_value_network,
-	  FIELD(network) },
+	{ NULL, "network", 0, "NETWORK", "packages",
+	  "network of the sandbox: loopback (the default), none, or capabilities",
+	  mcp_value_network, FIELD(network) },
 	{ NULL, "project", 0, "DIR", ".",
 	  "mount this directory at the same path, and start there", mcp_value_project,
 	  FIELD(project) },
@@ -80,14 +81,9 @@ static int mcp_value_image(void *field, const char *value, struct warren_error *
 
 static int mcp_value_network(void *field, const char *value, struct warren_error *err)
 {
-	enum warren_network mode;
 	int r = mcp_check_text(value, err);
 
-	if (r == 0)
-		r = value_network(&mode, value, err);
-	if (r == 0)
-		*(const char **)field = value;
-	return r;
+	return r < 0 ? r : value_network(field, value, err);
 }
 
 static int mcp_value_project(void *field, const char *value, struct warren_error *err)

@@ -11,7 +11,8 @@
 #include "cli/run_signal.h"
 #include "spec/spec.h"
 
-#define SLICE_MS 500 /* how soon a signal is seen */
+#define SLICE_MS       500 /* how soon a signal is seen */
+#define SPEC_RULES_MAX (16U << 20)
 
 void spec_put_number(json_t *object, const char *key, uint64_t value)
 {
@@ -77,6 +78,54 @@ void spec_put_limits(json_t *object, const uint64_t limits[SPEC_LIMIT_MAX])
 	json_decref(given);
 }
 
+static json_t *spec_rules_json(const struct rules *rules)
+{
+	AUTO_BUF struct buf text = BUF_INIT(SPEC_RULES_MAX);
+	struct json j = { .out = &text };
+
+	json_open(&j, NULL, '[');
+	for (size_t i = 0; i < rules->n; i++)
+		rule_write(&rules->list[i], &j, NULL);
+	json_close(&j, ']');
+	return text.failed ? NULL : json_loads(text.data, 0, NULL);
+}
+
+/* The words of --network, as an array. */
+static json_t *spec_capabilities_json(const char *list)
+{
+	json_t *array = json_array();
+
+	for (const char *word = list;; word++) {
+		size_t n = strcspn(word, ",");
+
+		(void)json_array_append_new(array, json_stringn(word, n));
+		word += n;
+		if (!*word)
+			return array;
+	}
+}
+
+void spec_put_network(json_t *object, const struct network_options *o)
+{
+	json_t *network;
+
+	if (o->rules.allow.n == 0 && o->rules.deny.n == 0) {
+		spec_put_text(object, "network", o->mode);
+		return;
+	}
+	network = json_object();
+	if (o->mode && strcmp(o->mode, "loopback") != 0)
+		(void)json_object_set_new(network, "capabilities",
+					  spec_capabilities_json(o->mode));
+	if (o->rules.allow.n)
+		(void)json_object_set_new(network, "allow",
+					  spec_rules_json(&o->rules.allow));
+	if (o->rules.deny.n)
+		(void)json_object_set_new(network, "deny",
+					  spec_rules_json(&o->rules.deny));
+	(void)json_object_set_new(object, "network", network);
+}
+
 json_t *spec_json(const struct run_options *o)
 {
 	static const char *const pulls[] = {
@@ -94,7 +143,7 @@ json_t *spec_json(const struct run_options *o)
 	spec_put_text(spec, "hostname", o->hostname);
 	spec_put_text(spec, "user", o->user);
 	spec_put_text(spec, "workdir", o->workdir);
-	spec_put_text(spec, "network", o->network == WARREN_NETWORK_NONE ? "none" : NULL);
+	spec_put_network(spec, &o->network);
 	if (o->read_only)
 		(void)json_object_set_new(spec, "read_only", json_true());
 	spec_put_limits(spec, o->limits);

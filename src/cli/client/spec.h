@@ -12,6 +12,8 @@ json_t *env_json(const struct env_list *env);
 json_t *spec_json(const struct run_options *o);
 /* Set `limits` to the limits that are not 0, if any. */
 void spec_put_limits(json_t *object, const uint64_t limits[SPEC_LIMIT_MAX]);
+/* Set `network` to the string or to the object that the options mean, if any. */
+void spec_put_network(json_t *object, const struct network_options *o);
 /* Set @key unless @value is 0 or NULL. */
 void spec_put_number(json_t *object, const char *key, uint64_t value);
 void spec_put_text(json_t *object, const char *key, const char *value);
