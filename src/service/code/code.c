@@ -58,9 +58,9 @@ struct sandbox *code_use_sandbox(struct code_run *run)
 	return sandbox;
 }
 
-static void code_delete_sandbox(const struct code_run *run)
+static void code_delete_sandbox(struct service *s, const char *id)
 {
-	struct sandbox *sandbox = sandbox_find(run->service, NULL, run->id);
+	struct sandbox *sandbox = sandbox_find(s, NULL, id);
 
 	if (sandbox && sandbox->row.state != SANDBOX_DELETING)
 		sandbox_delete_for(sandbox, "code", service_ignore, NULL);
@@ -90,7 +90,7 @@ void code_fail(struct code_run *run, const struct warren_error *err)
 		return;
 	run->done = true;
 	code_stop(run);
-	code_delete_sandbox(run);
+	code_delete_sandbox(run->service, run->id);
 	run->on.done(run->ctx, NULL, err);
 }
 
@@ -110,6 +110,11 @@ void code_fail_used(struct code_run *run, const struct warren_error *err)
 
 void code_finish(struct code_run *run)
 {
+	struct code_recipe *next = NULL;
+	struct service *s = run->service;
+	size_t tool = run->tool;
+	char id[sizeof(run->id)];
+
 	if (run->done)
 		return;
 	/* Truncate output only after a complete character. */
@@ -121,9 +126,15 @@ void code_finish(struct code_run *run)
 	}
 	run->done = true;
 	code_stop(run);
-	code_delete_sandbox(run);
-	code_warm_next(run->service, TAKE_PTR(run->recipe), run->tool);
+	next = TAKE_PTR(run->recipe);
+	(void)memcpy(id, run->id, sizeof(id));
+	/*
+	 * The client need not wait for the deletion to be recorded. It begins before any
+	 * other request is read, so that the next run of the client finds it in progress.
+	 */
 	run->on.done(run->ctx, &run->result, NULL);
+	code_delete_sandbox(s, id);
+	code_warm_next(s, next, tool);
 }
 
 bool code_lease(struct code_run *run, size_t more)
@@ -157,7 +168,7 @@ struct code_run *code_cancel(struct code_run *run)
 		return NULL;
 	if (!run->done) {
 		code_stop(run);
-		code_delete_sandbox(run);
+		code_delete_sandbox(run->service, run->id);
 	}
 	for (size_t i = 0; i < run->result.n_artifacts; i++) {
 		free(run->result.artifacts[i].path);
