@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/fd.h"
 #include "cli/client/commands.h"
@@ -115,7 +114,10 @@ static void network_cell_target(struct table *t, const json_t *of)
 	const char *host = print_text_of(of, "host");
 
 	table_cell(t, "%s", *host ? host : "-");
-	table_cell(t, "%" PRIu64, network_number(of, "port"));
+	if (json_object_get(of, "port"))
+		table_cell(t, "%" PRIu64, network_number(of, "port"));
+	else
+		table_cell(t, "-");
 	table_cell(t, "%s",
 		   *print_text_of(of, "protocol") ? print_text_of(of, "protocol") : "-");
 }
@@ -145,15 +147,14 @@ static void network_put_denials(struct buf *out, const json_t *denials)
 {
 	AUTO_TABLE struct table t =
 		TABLE_INIT("DENIED", "PORT", "PROTOCOL", "WHEN", "WHY");
-	time_t now = time(NULL);
-	char text[HUMAN_MAX];
 
 	for (size_t i = 0; i < json_array_size(denials); i++) {
 		const json_t *denial = json_array_get(denials, i);
-		double then = json_number_value(json_object_get(denial, "time"));
+		AUTO_BUF struct buf ago = BUF_INIT(256);
 
+		put_ago(&ago, print_text_of(denial, "time"));
 		network_cell_target(&t, denial);
-		table_cell(&t, "%s", human_ago((time_t)then, now, text));
+		table_cell(&t, "%s", ago.data ? ago.data : "-");
 		table_cell(&t, "%s", print_text_of(denial, "reason"));
 	}
 	if (t.n == 0)
@@ -164,16 +165,17 @@ static void network_put_denials(struct buf *out, const json_t *denials)
 
 static void network_put_usage(struct buf *out, const json_t *network)
 {
-	char in[HUMAN_MAX], sent[HUMAN_MAX];
+	const json_t *usage = json_object_get(network, "usage");
+	char text[HUMAN_MAX];
 
 	buf_printf(out, "connections:  %" PRIu64 " (%" PRIu64 " live)\n",
-		   network_number(network, "connections"),
+		   network_number(usage, "connections"),
 		   network_number(network, "live_count"));
-	buf_printf(out, "denied:       %" PRIu64 "\n", network_number(network, "denied"));
+	buf_printf(out, "denied:       %" PRIu64 "\n", network_number(usage, "denied"));
 	buf_printf(out, "received:     %s\n",
-		   human_size(network_number(network, "bytes_in"), in));
+		   human_size(network_number(usage, "bytes_in"), text));
 	buf_printf(out, "sent:         %s\n",
-		   human_size(network_number(network, "bytes_out"), sent));
+		   human_size(network_number(usage, "bytes_out"), text));
 }
 
 static int network_print(const json_t *network)

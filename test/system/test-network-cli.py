@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-network-cli.py - what commands send to the service about networks, and how they show them
+
+The service is played by the test, which records requests and has fixed responses.
+"""
+import http.server
+import json
+import os
+import sys
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from checks import eq, ok, run_tests, test, warren  # noqa: E402
+
+ID = "k3f9x2m7qd1w"
+SANDBOX = {"id": ID, "state": "running", "enforced": [], "network": "policy"}
+NETWORK = {
+    "network": "policy",
+    "policy": {"allow": [{"host": "a.example", "ports": [443, "8000-8001"], "protocols": ["https"]}, {"public": True}],
+               "deny": [{"host": "*.b.example"}], "limits": {}},
+    "usage": {"connections": 7, "denied": 2, "bytes_in": 1500000, "bytes_out": 20},
+    "live_count": 1,
+    "live": [{"host": "a.example", "port": 443, "protocol": "tls", "address": "1.2.3.4", "bytes_in": 10, "bytes_out": 20,
+              "age_ms": 3000}],
+    "denials": [{"time": "2025-01-20T15:04:05.123Z", "host": "c.example", "port": 80, "protocol": "http",
+                 "reason": "no rule allows c.example:80 (http)\x1b[2J\nrm -rf", "rule": {"host": "c.example", "ports": [80]}},
+                {"time": "2025-01-20T15:04:06.123Z", "host": "x.b.example", "reason": "the rule for *.b.example denies it"},
+                {"host": "d e", "reason": "bad", "rule": {"host": "$(reboot)"}}],
+    "used": {"allow": [{"host": "a.example", "ports": [443], "protocols": ["tls"]}, {"host": "2600::1", "ports": [22]}]},
+    "used_complete": True,
+}
+
+
+class Played(http.server.ThreadingHTTPServer):
+    """The service."""
+
+    def __init__(self):
+        self.requests = []
+        played = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def answer(self):
+                n = int(self.headers.get("Content-Length", 0))
+                played.requests.append((self.command, self.path, json.loads(self.rfile.read(n)) if n else None))
+                data = json.dumps(NETWORK if self.path.endswith("/network") else SANDBOX).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            do_GET = do_POST = do_PATCH = do_DELETE = answer
+
+            def log_message(self, *_):
+                pass
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def call(self, *args, status=0, **kw):
+        env = {**os.environ, "WARREN_HOST": f"http://127.0.0.1:{self.server_port}"}
+        p = warren(*args, env=env, **kw)
+        eq(p.returncode, status, f"status of {args}, which said {p.stderr!r},")
+        return p
+
+    def sent(self, method, *args):
+        """The `network` that a command sends."""
+        self.requests.clear()
+        self.call(*args)
+        found = [body for m, _, body in self.requests if m == method]
+        eq(len(found), 1, f"{method} requests of {args}")
+        return found[0].get("network")
+
+
+SERVICE = Played()
+
+# Options, and the member `network` that they become.
+BODIES = [
+    ([], None),
+    (["--network", "loopback"], "loopback"),
+    (["--network", "none"], "none"),
+    (["--network", "packages"], "packages"),
+    (["--network", "packages,of-the-service"], "packages,of-the-service"),
+    (["--allow", "a.example:443"], {"allow": [{"host": "a.example", "ports": [443]}]}),
+    (["--network", "loopback", "--allow", "a.example"], {"allow": [{"host": "a.example"}]}),
+    (["--network", "packages,git", "--allow", "10.0.0.0/8", "--deny", "*.b.example", "--deny", "[2600::1]:22"],
+     {"capabilities": ["packages", "git"], "allow": [{"host": "10.0.0.0/8"}],
+      "deny": [{"host": "*.b.example"}, {"host": "2600::1", "ports": [22]}]}),
+]
+
+
+@test
+def create_and_run_send_the_network():
+    for options, want in BODIES:
+        eq(SERVICE.sent("POST", "create", *options), want, f"create {options}")
+        eq(SERVICE.sent("POST", "run", "-d", *options, "--image", "host", "--", "true"), want, f"run {options}")
+
+
+@test
+def network_changes_a_sandbox():
+    for options, want in BODIES[1:]:
+        eq(SERVICE.sent("PATCH", "network", *options, ID), want, f"{options}")
+    SERVICE.requests.clear()
+    SERVICE.call("network", ID)
+    eq([r for r in SERVICE.requests if r[0] != "GET"], [], "without options")
+
+
+@test
+def contradictions_are_refused_before_the_service_is_asked():
+    for command in (["create"], ["network", ID]):
+        for options, why in ((["--network", "none", "--allow", "a.example"], b"contradict each other"),
+                             (["--deny", "a.example"], b"nothing is allowed that it could deny"),
+                             (["--allow", "a.example:99999"], b"is not a port"),
+                             (["--network", "a,,b"], b"is not loopback, none, learn, or a list of capabilities")):
+            SERVICE.requests.clear()
+            p = SERVICE.call(*command, *options, status=125)
+            ok(why in p.stderr, f"{command} {options}: {p.stderr}")
+            eq([r for r in SERVICE.requests if r[0] != "GET"], [], f"{command} {options}")
+    SERVICE.call("network", "--suggest", "--allow", "a.example", ID, status=125)
+
+
+@test
+def network_prints_tables():
+    text = SERVICE.call("network", ID).stdout.decode()
+    for line in ("network:      policy", "connections:  7 (1 live)", "denied:       2", "received:     1.50MB",
+                 "sent:         20B"):
+        ok(line + "\n" in text, f"{line}: {text}")
+    rows = [line.split() for line in text.splitlines()]
+    for row in (["RULE", "HOST", "PORTS", "PROTOCOLS", "METHODS", "PATHS"],
+                ["allow", "a.example", "443,8000-8001", "https", "-", "-"],
+                ["allow", "(every", "public", "host)", "-", "-", "-", "-"],
+                ["deny", "*.b.example", "-", "-", "-", "-"],
+                ["a.example", "443", "tls", "1.2.3.4", "10B", "20B", "3"]):
+        ok(row in rows, f"{row}: {text}")
+    ok("c.example     80     http" in text and "ago" in text, text)
+    ok("\x1b" not in text and "\nrm" not in text, "control characters of a sandbox")
+
+
+@test
+def network_prints_json():
+    eq(json.loads(SERVICE.call("network", "--json", ID).stdout), NETWORK)
+
+
+@test
+def suggest_prints_options_and_a_policy():
+    want = ("--allow a.example:443 --allow [2600::1]:22\n"
+            "# denied: no rule allows c.example:80 (http)?[2J?rm -rf\n--allow c.example:80\n"
+            "# denied: the rule for *.b.example denies it\n# denied: bad\n")
+    eq(SERVICE.call("network", "--suggest", ID).stdout.decode(), want)
+    policy = json.loads(SERVICE.call("network", "--suggest", "--json", ID).stdout)
+    eq(policy["allow"], NETWORK["used"]["allow"] + [{"host": "c.example", "ports": [80]}])
+    SERVICE.requests.clear()
+    record = json.dumps(NETWORK).encode()
+    eq(SERVICE.call("network", "--suggest", "-", input=record).stdout.decode(), want)
+    eq(SERVICE.requests, [], "requests for a record on stdin")
+    eq(SERVICE.call("network", "--suggest", "-", input=b"{}").stdout, b"# no connections\n")
+    p = SERVICE.call("network", "--suggest", "-", input=b"[", status=125)
+    ok(b"stdin is not the output of 'warren network --json'" in p.stderr, f"{p.stderr}")
+    bad = json.dumps({"used": {"allow": [{"host": "; reboot"}]}}).encode()
+    SERVICE.call("network", "--suggest", "-", input=bad, status=125)
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests())
