@@ -17,7 +17,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,14 +60,12 @@ static int egress_main_confine(struct warren_error *err)
 					     "/usr/share/ca-certificates",
 					     "/dev/urandom",
 					     NULL };
-	int r = 0;
+	int r;
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return error_errno(err, errno, "prctl");
-	/* An ordinary user has none, and may not shrink the bounding set. */
-	if (caps_have(CAP_SETPCAP))
-		r = caps_reduce(0, err);
+	r = caps_drop_all(err);
 	if (r == 0)
 		r = landlock_restrict_files(paths, err);
 	return r < 0 ? r : seccomp_load(err);

@@ -19,6 +19,20 @@ const uint64_t caps_kept = BIT(CAP_CHOWN) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_FOWN
 			   BIT(CAP_SETFCAP) | BIT(CAP_SETGID) | BIT(CAP_SETPCAP) |
 			   BIT(CAP_SETUID) | BIT(CAP_SYS_CHROOT);
 
+int caps_drop_all(struct warren_error *err)
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[2] = { 0 };
+	long r;
+
+	if (caps_have(CAP_SETPCAP))
+		return caps_reduce(0, err);
+	r = SYS_2(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL);
+	if (r == 0)
+		r = SYS_2(SYS_capset, &h, none);
+	return r < 0 ? error_errno(err, (int)-r, "drop all capabilities") : 0;
+}
+
 int caps_reduce(uint64_t keep, struct warren_error *err)
 {
 	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };

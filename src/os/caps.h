@@ -20,6 +20,12 @@ extern const uint64_t caps_kept;
 int caps_reduce(uint64_t keep, struct warren_error *err);
 
 /*
+ * Drop all capabilities. An ordinary user, who may not change the bounding set, keeps it;
+ * with no_new_privs, nothing can be gained from it.
+ */
+int caps_drop_all(struct warren_error *err);
+
+/*
  * Make @keep effective and ambient, so that it survives an execve(2) by a user other than
  * root. Does not change errno.
  */

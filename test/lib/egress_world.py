@@ -5,15 +5,19 @@ The test itself enters a namespace without interfaces, in which it assigns publi
 the outside. Servers listen there, and warren-egress runs there. Each sandbox is another namespace,
 which egress_capture.c creates.
 """
+import atexit
 import contextlib
 import ctypes
+import functools
 import json
 import os
 import queue
+import shutil
 import socket
 import ssl
 import struct
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -26,6 +30,7 @@ HEADER = "=IIQ"
 ERROR_SIZE = 512
 SELF = "198.18.0.1"
 NAMESERVER = "9.9.9.9"
+NOBODY = 65534
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -259,17 +264,32 @@ class Refused(Exception):
     pass
 
 
-class Egress:
-    """The program, and its protocol."""
+@functools.cache
+def program():
+    """A copy of warren-egress that an ordinary user can execute."""
+    directory = tempfile.mkdtemp(prefix="warren-test-")
+    atexit.register(shutil.rmtree, directory)
+    os.chmod(directory, 0o755)
+    return shutil.copy(os.path.join(BUILD, "warren-egress"), directory)
 
-    def __init__(self, *args):
+
+class Egress:
+    """The program, run by @user, and its protocol. Arguments name files of the test, which are root's."""
+
+    def __init__(self, *args, user=None):
+        if user is None:
+            user = 0 if args else NOBODY
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.settimeout(20)
 
         def become():
             os.dup2(theirs.fileno(), 3, inheritable=True)
+            if user:
+                os.setgroups([])
+                os.setresgid(user, user, user)
+                os.setresuid(user, user, user)
 
-        self.process = subprocess.Popen([os.path.join(BUILD, "warren-egress"), "--dns-servers", NAMESERVER, *args],
+        self.process = subprocess.Popen([program(), "--dns-servers", NAMESERVER, *args],
                                         preexec_fn=become, pass_fds=(3,), close_fds=True)
         theirs.close()
         self.cookie, self.denied, self.usage = 0, [], {}

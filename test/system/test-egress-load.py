@@ -152,12 +152,20 @@ def a_message_that_is_not_valid_ends_it():
 
 
 @test
-def it_confines_itself():
-    with world(TCP_A) as w:
-        with open(f"/proc/{w.egress.process.pid}/status", encoding="ascii") as f:
+def it_confines_itself_for_every_user():
+    for user, bounding in ((0, {0}), (ew.NOBODY, None)):
+        e = ew.Egress(user=user)
+        try:
+            e.request(ew.QUERY, ID)
+            ok(False, "a sandbox that was never added was found")
+        except ew.Refused:
+            pass  # it answers, so it has confined itself
+        with open(f"/proc/{e.process.pid}/status", encoding="ascii") as f:
             status = {line.partition(":")[0]: line.partition(":")[2].strip() for line in f}
-        eq((status["NoNewPrivs"], status["Seccomp"], int(status["CapEff"], 16), int(status["CapPrm"], 16),
-            int(status["CapBnd"], 16)), ("1", "2", 0, 0, 0))
+        eq((status["NoNewPrivs"], status["Seccomp"], int(status["CapEff"], 16), int(status["CapPrm"], 16)),
+           ("1", "2", 0, 0), f"the privileges for user {user}")
+        ok(bounding is None or int(status["CapBnd"], 16) in bounding, status["CapBnd"])
+        eq(e.close(), 0)
 
 
 if __name__ == "__main__":
