@@ -56,7 +56,7 @@ static size_t host_length(const char *host)
 	return end ? (size_t)(end + 1 - host) : strcspn(host, ":");
 }
 
-/* An address, localhost, or our domain and what is below it. */
+/* An address, localhost, or the service's domain and names below it. */
 static bool host_is_ours(const char *domain, const char *host)
 {
 	size_t n = host_length(host), d = strlen(domain);

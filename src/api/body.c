@@ -17,10 +17,10 @@
 #include "base/parse.h"
 #include "spec/spec.h"
 
-/* What an operation without a body takes. */
+/* The schema of an operation without a body. */
 static const struct api_schema nothing = { .types = API_OBJECT, .max_len = UINT32_MAX };
 
-/* How deep, and how many values, without looking at what they are. */
+/* Check the depth and the number of values, without looking at the values. */
 static int body_scan(const char *data, size_t size, struct api_error *err)
 {
 	size_t depth = 0, values = 1;
@@ -114,7 +114,7 @@ int body_read(const struct api_op *op, const char *data, size_t size, struct bod
 	if (size == 0 && op->body_required)
 		return api_error_set(err, API_ERR_INVALID_REQUEST,
 				     "this operation needs a body of %s", op->body_type);
-	/* Where a body may be left out, the description requires no field of it. */
+	/* If a body may be omitted, the description requires none of its fields. */
 	if (size == 0) {
 		*ret = (struct body){ .schema = schema };
 		return 0;
@@ -146,7 +146,7 @@ static const struct api_schema *schema_of(const struct body *b, const char *fiel
 	return s;
 }
 
-/* The value of a field; NULL: left out, or null. */
+/* The value of a field; NULL: omitted, or null. */
 static json_t *body_get(const struct body *b, const char *field)
 {
 	json_t *j = json_object_get(b->json, field);

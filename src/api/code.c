@@ -14,7 +14,7 @@
 
 #define CODE_GRACE_MS 660000 /* to create it, and to collect the artifacts */
 
-/* The languages and images of the configuration, as the planner wants them. */
+/* The languages and images of the configuration, in the form that the planner needs. */
 struct api_code_config {
 	struct code_settings settings;
 	struct code_image images[CONFIG_LIST_MAX];
@@ -157,7 +157,7 @@ static int api_code_place(const struct code_client *where, const struct code_req
 	return 0;
 }
 
-/* As clients see it, and for the next process, which deletes it. */
+/* Write it as clients see it, also for the next process, which deletes it. */
 static void api_code_write_spec(struct api_code_made *m)
 {
 	const struct warren_spec *s = &m->spec;
@@ -232,7 +232,7 @@ static int api_code_make(const struct code_client *where, const struct code_requ
 	r = policy_check(where->policy, &m->spec, &why);
 	if (r < 0)
 		return api_error_policy(err, &why);
-	/* Images that the client names are for those who may pull. */
+	/* An image that the client names may be pulled only with the scope for it. */
 	m->source.may_not_pull = q->image && !access_may(where->caller, "pull");
 	m->spec.no_pull = m->source.may_not_pull;
 	api_code_write_spec(m);
@@ -253,7 +253,7 @@ static int api_code_make(const struct code_client *where, const struct code_requ
 	return 0;
 }
 
-/* Errors of the core have their meaning from api_error_from(). */
+/* api_error_from() maps errors of the core. */
 static int api_code_start(const struct code_client *where, struct code_plan *p,
 			  struct api_code_made *m, const struct code_callbacks *callbacks,
 			  void *ctx, struct code_run **ret, struct api_error *err)

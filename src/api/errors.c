@@ -47,7 +47,7 @@ static const struct {
 	{ EBADMSG, API_ERR_CONFLICT }, /* a damaged secret */
 	{ ESTALE, API_ERR_WRONG_STATE },
 	{ ESRCH, API_ERR_WRONG_STATE },
-	{ EPIPE, API_ERR_WRONG_STATE }, /* the sandbox has ended under way */
+	{ EPIPE, API_ERR_WRONG_STATE }, /* the sandbox ended in the meantime */
 	{ ENOEXEC, API_ERR_COMMAND_NOT_EXECUTABLE },
 	{ EOPNOTSUPP, API_ERR_NOT_SUPPORTED },
 	{ ENOSYS, API_ERR_NOT_SUPPORTED },
@@ -164,7 +164,7 @@ enum api_code api_code_refused(int status)
 	return API_ERR_INTERNAL;
 }
 
-/* In milliseconds; 0: there is no use in it. Who refused need not have said. */
+/* In milliseconds; 0: retrying is useless. The error need not contain a time. */
 static uint64_t retry_after(const struct api_error *err, bool *ret_said)
 {
 	int status = api_code_status(err->code);

@@ -22,7 +22,7 @@
 #define DIGITS  "0123456789"
 #define IDS_MAX 65536 /* a sandbox has as many users and groups */
 
-/* All of @s, and at least one, in @set. */
+/* Does @s consist of at least one character, all in @set? */
 static bool made_of(const char *s, const char *set)
 {
 	size_t n = strspn(s, set);
@@ -35,7 +35,7 @@ static bool is_base64(const char *s)
 	return base64_valid(s, strlen(s));
 }
 
-/* As our own clocks write it; what the numbers say is not looked at. */
+/* The format that Warren writes; the values of the numbers are not checked. */
 static bool is_date_time(const char *s)
 {
 	static const char shape[] = "0000-00-00T00:00:00";
@@ -69,7 +69,7 @@ static bool is_hostname(const char *s)
 	}
 }
 
-/* References are parsed where images are; no path of this machine gets there. */
+/* References are parsed by the image code; no path of this machine gets there. */
 static bool is_image(const char *s)
 {
 	return made_of(s, LETTERS DIGITS "._:/@+-[]") && s[0] != '-' && s[0] != '/' &&
@@ -89,7 +89,7 @@ static bool is_label_key(const char *s)
 	return made_of(s, LETTERS DIGITS "._/-") && strspn(s, LETTERS DIGITS) > 0;
 }
 
-/* No control characters, neither of ASCII nor (c2 80 to c2 9f) of what came after it. */
+/* No control characters: neither of ASCII nor of Unicode (c2 80 to c2 9f). */
 static bool is_line(const char *text)
 {
 	for (const unsigned char *s = (const unsigned char *)text; *s; s++)
@@ -119,7 +119,7 @@ static bool format_is_name(const char *s)
 	return made_of(s, LOWER DIGITS "-") && s[0] != '-' && s[strlen(s) - 1] != '-';
 }
 
-/* As docker has them; "batch" would be hidden by a path of the API. */
+/* As in docker; "batch" would be hidden by a path of the API. */
 static bool is_sandbox_name(const char *s)
 {
 	return made_of(s, LETTERS DIGITS "_.-") && strspn(s, LETTERS DIGITS) > 0 &&
@@ -131,7 +131,7 @@ static bool is_page_cursor(const char *s)
 	return made_of(s, LETTERS DIGITS "_-");
 }
 
-/* What a path means must not depend on what is there: no "." and no ".." in it. */
+/* The meaning of a path must not depend on the file system: no "." and no ".." in it. */
 static bool is_path(const char *s)
 {
 	if (*s != '/')
@@ -201,7 +201,7 @@ static bool is_size(const char *s)
 	return parse_size(s, &bytes, &err) == 0;
 }
 
-/* A name is looked up in the image's passwd(5), later and inside. */
+/* A name is looked up later, in the image's passwd(5). */
 static bool is_user(const char *s)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

@@ -10,22 +10,22 @@
 #include "service/core/service.h"
 
 /*
- * One tenant has up to fifteen times what is free: fifteen of sixteen connections while
- * it is alone. That leaves others some, and is enough for two thousand streams where the
- * limit of open files is 20,000 (and connections an eighth of that).
+ * While it is alone, one tenant can use fifteen of sixteen connections. That leaves
+ * others some, and is enough for two thousand streams where the limit of open files is
+ * 20,000 (and connections an eighth of that).
  */
 #define TCP_WEIGHT 15
 
-#define STEP_MS 1000 /* timers sleep with the machine, tokens do not: look this often */
+#define STEP_MS 1000 /* check this often, also after sleep */
 
 struct live {
 	struct net_loop *loop;
 	struct db *db;
 	struct live_request all;  /* the head of the list */
-	struct loop_task task;    /* looks at those that are doubtful */
-	struct loop_timer *timer; /* for the next that expires */
-	int64_t due;              /* when that is; 0: none does */
-	struct fair_quota tcp;    /* connections that are busy */
+	struct loop_task task;    /* checks requests whose token may have changed */
+	struct loop_timer *timer; /* fires when the next token expires */
+	int64_t due;              /* time of the next expiry; 0: none */
+	struct fair_quota tcp;    /* busy connections */
 };
 
 static void live_arm(struct live *l)
@@ -43,12 +43,15 @@ static void live_cut(struct live_request *r, const char *why)
 
 	live_leave(r);
 	if (req)
-		http_cut(req, 401, why); /* @r may be gone now, and others with it */
+		http_cut(req, 401, why); /* @r and other requests may be freed now */
 	else if (ended)
 		ended(r);
 }
 
-/* The first for which @fn says why it must end; they change while they end. */
+/*
+ * Find the first request that must end, for which @fn returns the reason; the list
+ * changes while requests end.
+ */
 static struct live_request *
 live_find(struct live *l, int64_t now, const char **ret_why,
 	  const char *(*fn)(struct live *l, struct live_request *r, int64_t now))
@@ -69,7 +72,7 @@ static const char *live_is_worthless(struct live *l, struct live_request *r,
 		return NULL;
 	r->doubtful = false;
 	state = db_check_token(l->db, r->caller->token, &err);
-	/* What cannot be looked up is not relied on. */
+	/* A token that cannot be looked up is treated as invalid. */
 	return state == 0 ? NULL : "the token was revoked";
 }
 
@@ -113,7 +116,7 @@ static void live_on_timer(void *ctx)
 		live_arm(l);
 }
 
-/* In the middle of a statement of the database: it is asked later. */
+/* This is called within a statement of the database, so it is queried later. */
 static void live_on_token(void *ctx, uint64_t seq)
 {
 	struct live *l = ctx;

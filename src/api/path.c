@@ -14,7 +14,7 @@ bool api_path(const char *workdir, const char *path, char out[API_PATH_MAX])
 
 	if (n < 0 || n >= API_PATH_MAX)
 		return false;
-	/* Word by word; ".." takes the last one back, as far as there is one. */
+	/* Handle each component; ".." removes the previous one, if there is one. */
 	for (char *p = whole; *p;) {
 		size_t word = strcspn(p, "/");
 

@@ -22,7 +22,8 @@ struct pair {
 };
 
 /*
- * The next name=value; 1, 0 at the end, or a refusal. Empty ones ("&&") are passed over.
+ * Get the next name=value; returns 1, 0 at the end, or an error. Empty pairs ("&&") are
+ * skipped.
  */
 static int next_pair(const char **text, const char *end, struct pair *ret,
 		     struct api_error *err)
@@ -42,7 +43,7 @@ static int next_pair(const char **text, const char *end, struct pair *ret,
 	if (n == -EINVAL)
 		return api_error_set(err, API_ERR_INVALID_REQUEST,
 				     "the query is not percent-encoded UTF-8");
-	if (n < 0) /* longer than any that is known */
+	if (n < 0) /* longer than every known name */
 		ret->name[NAME_MAX_LEN - 1] = '\0';
 	ret->value = equals ? equals + 1 : stop;
 	ret->len = (size_t)(stop - ret->value);
@@ -98,7 +99,7 @@ static int refuse_param(const struct api_param *p, const char *why, struct api_e
 	return -EBADMSG;
 }
 
-/* Every value of @p, which may be given several times. */
+/* Read every value of @p, which may be given several times. */
 static int read_items(const struct api_param *p, const char *text, const char *end,
 		      struct api_query *q, struct api_value *v, struct api_error *err)
 {
@@ -136,7 +137,9 @@ static int read_once(const struct api_param *p, const struct pair *pair,
 	return r;
 }
 
-/* Defaults for what was not given, and a refusal if it had to be. */
+/*
+ * Set defaults for omitted parameters, and refuse the query if a required one is missing.
+ */
 static int fill_in(const struct api_op *op, struct api_query *q, struct api_error *err)
 {
 	for (size_t i = 0; i < op->n_query_params; i++) {
@@ -152,7 +155,7 @@ static int fill_in(const struct api_op *op, struct api_query *q, struct api_erro
 	return 0;
 }
 
-/* Each takes a byte at least, and one that parts it from the next. */
+/* Each item takes at least one byte and a separator. */
 static size_t items_of(size_t len)
 {
 	size_t n = (len + 1) / 2;
@@ -160,7 +163,9 @@ static size_t items_of(size_t len)
 	return n < QUERY_ITEMS_MAX ? n : QUERY_ITEMS_MAX;
 }
 
-/* Decoded, a value is no longer than before, and its NUL is where its name or '=' was. */
+/*
+ * A decoded value is not longer than before, and its NUL fits where the name or '=' was.
+ */
 static size_t query_text_of(size_t len)
 {
 	return len < QUERY_TEXT_MAX ? len : QUERY_TEXT_MAX;

@@ -14,7 +14,10 @@
 #include "api/validate.h"
 #include "base/percent.h"
 
-/* HEAD is GET; the others that are known serve operations that take any method. */
+/*
+ * HEAD is treated as GET; the other known methods are for operations that accept any
+ * method.
+ */
 static const struct {
 	const char *name;
 	enum api_method method;
@@ -35,7 +38,7 @@ static int not_found(struct api_error *err, const char *path, size_t len)
 			     (int)(len < 200 ? len : 200), path, len < 200 ? "" : "...");
 }
 
-/* Among the children of @node that are words; 0: none of them. */
+/* Find a word among the children of @node; 0: none. */
 static size_t find_word(const struct api_node *nodes, const struct api_node *node,
 			const char *word, size_t len)
 {
@@ -55,7 +58,7 @@ static size_t find_word(const struct api_node *nodes, const struct api_node *nod
 	return 0;
 }
 
-/* The node below @node for a segment, which becomes a parameter unless it is a word. */
+/* The node below @node for a segment, which is a parameter unless it is a known word. */
 static const struct api_node *route_descend(const struct api_face *face,
 					    const struct api_node *node,
 					    const char *segment, size_t len, size_t *used,

@@ -18,14 +18,14 @@
 #include "base/parse.h"
 #include "base/utf8.h"
 
-#define SHOWN 64 /* bytes of a value in a message */
+#define SHOWN 64 /* maximum bytes of a value in a message */
 
 struct json_location {
 	const struct json_location *up;
-	const char *key;       /* a field; NULL: an element */
-	size_t index;          /* of an element */
-	const char *parameter; /* the first of a chain may be a parameter, and has nothing
-				  below */
+	const char *key; /* a field; NULL: an element */
+	size_t index;    /* of an element */
+	const char
+		*parameter; /* the first of a chain may be a parameter without members */
 };
 
 /* --------------------------------------------------------------------- words */
@@ -79,7 +79,7 @@ static void type_words(uint8_t types, char *out, size_t size)
 	size_t n = 0;
 
 	out[0] = '\0';
-	/* null last, as people say it */
+	/* null comes last */
 	for (size_t i = 1; i <= ARRAY_SIZE(words) && n < size; i++) {
 		size_t word = i % ARRAY_SIZE(words);
 
@@ -173,7 +173,7 @@ static int refuse_word(const struct api_schema *s, const char *text,
 			       SHOWN, text);
 }
 
-/* @ret: the number that it stands for, if it does. */
+/* @ret: the number that the string represents, if any. */
 static int check_string(const struct api_schema *s, const char *text, size_t len,
 			const struct json_location *at, int64_t *ret,
 			struct api_error *err)
@@ -185,9 +185,7 @@ static int check_string(const struct api_schema *s, const char *text, size_t len
 		*ret = schema_word(s, text);
 		return *ret < 0 ? refuse_word(s, text, at, err) : 0;
 	}
-	/*
-	 * Characters are counted where bytes do not settle it: there are at most as many.
-	 */
+	/* Characters are counted only if the number of bytes does not decide it. */
 	if (len > s->max_len || len < 4 * (size_t)s->min_len) {
 		r = check_count(s, utf8_count(text, len), "characters", at, err);
 		if (r < 0)
@@ -229,7 +227,7 @@ static int check_array(const struct api_schema *s, const json_t *value,
 	return r;
 }
 
-/* Names of all kinds, and values of one. */
+/* A map has any names, and values of one type. */
 static int check_map(const struct api_schema *s, json_t *value,
 		     const struct json_location *at, struct api_error *err)
 {
@@ -276,7 +274,7 @@ const struct api_schema *schema_field(const struct api_schema *s, const char *na
 	return i < 0 ? NULL : s->fields[i].schema;
 }
 
-/* The names of the fields in @mask, with @between in between. */
+/* Write the names of the fields in @mask, separated by @between. */
 static void field_words(const struct api_schema *s, uint64_t mask, const char *between,
 			struct buf *out)
 {
@@ -297,7 +295,7 @@ static int validate_refuse_unknown(const struct api_schema *s,
 			       list.len ? list.data : "");
 }
 
-/* Whether the fields that are there, @seen, are those that must be. */
+/* Are all required fields among those in @seen? */
 static int check_presence(const struct api_schema *s, uint64_t seen,
 			  const struct json_location *at, struct api_error *err)
 {
@@ -380,10 +378,7 @@ static int validate_check(const struct api_schema *s, const json_t *value,
 	if (type == API_ARRAY)
 		return check_array(s, value, at, err);
 	if (type == API_OBJECT)
-		/*
-		 * Iterating asks for an object that may be changed, and does not change
-		 * it.
-		 */
+		/* Iterating needs a mutable object, but does not change it. */
 		return check_object(s, (json_t *)(uintptr_t)value, at, err);
 	return 0;
 }

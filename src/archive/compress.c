@@ -9,9 +9,8 @@
 #include "archive/tar.h"
 #include "archive/zip.h"
 
-#define WINDOW_LOG_MAX \
-	23 /* 8 MiB, as RFC 8878 recommends: who sends it makes us hold it */
-#define ROOM 65536U
+#define WINDOW_LOG_MAX 23 /* 8 MiB, as RFC 8878 recommends */
+#define ROOM           65536U
 
 struct pack {
 	enum pack_kind kind;
@@ -34,7 +33,10 @@ int pack_new(enum pack_kind kind, struct pack **ret, struct warren_error *err)
 
 	if (p)
 		p->kind = kind;
-	/* 16: with the header of gzip. The fastest level: it is for transport. */
+	/*
+	 * 16: with the header of gzip. Use the fastest level, because it is only for
+	 * transport.
+	 */
 	if (p && kind == PACK_GZIP)
 		made = deflateInit2(&p->z, 1, Z_DEFLATED, 15 + 16, 8,
 				    Z_DEFAULT_STRATEGY) == Z_OK;
@@ -170,7 +172,7 @@ static int take_gzip(struct unpack *u, const char *data, size_t n, size_t *ret_u
 {
 	int r;
 
-	/* Several in a row are one. */
+	/* Several consecutive streams are one. */
 	if (u->whole && n > 0 && inflateReset(&u->z) != Z_OK)
 		return -EIO;
 	if (u->whole && n == 0)

@@ -61,7 +61,7 @@ static int tar_read_field(const char *p, size_t n, uint64_t *ret)
 	return 0;
 }
 
-/* Decimal, of all @n bytes; a fraction is cut off where @fraction. */
+/* Parse a decimal number of @n bytes; a fraction is dropped if @fraction. */
 static int tar_read_decimal(const char *p, size_t n, bool fraction, uint64_t *ret)
 {
 	uint64_t v = 0;
@@ -80,7 +80,7 @@ static int tar_read_decimal(const char *p, size_t n, bool fraction, uint64_t *re
 
 /* ------------------------------------------------------------------------ names */
 
-/* Relative and tidy; -EINVAL if it is absolute, climbs or has a NUL in it. */
+/* Normalise the name; -EINVAL if it is absolute, contains ".." or a NUL. */
 static int clean_name(const char *p, size_t n, char *out, size_t size)
 {
 	size_t len = 0;
@@ -272,7 +272,7 @@ static int tar_read_names(struct tar_reader *r, const char *b, struct warren_err
 	if (r->has_name) {
 		s = clean_name(r->name, strlen(r->name), e->name, sizeof(e->name));
 	} else {
-		/* What GNU has in place of the prefix is something else. */
+		/* GNU tar uses the field of the prefix for something else. */
 		if (memcmp(b + 257, "ustar", 6) != 0)
 			prefix = 0;
 		(void)memcpy(raw, b + 345, prefix);
@@ -280,10 +280,7 @@ static int tar_read_names(struct tar_reader *r, const char *b, struct warren_err
 			raw[prefix++] = '/';
 		(void)memcpy(raw + prefix, b, n);
 		s = clean_name(raw, prefix + n, e->name, sizeof(e->name));
-		/*
-		 * A file whose name ends in a slash is a directory, to those from before
-		 * ustar.
-		 */
+		/* Before ustar, a file whose name ends in a slash was a directory. */
 		if (e->type == TAR_FILE && n > 0 && b[n - 1] == '/')
 			e->type = TAR_DIRECTORY;
 	}
@@ -334,7 +331,7 @@ static int read_numbers(struct tar_reader *r, const char *b, struct warren_error
 	return 0;
 }
 
-/* A whole header: an event, or -errno. */
+/* Parse a complete header: an event, or -errno. */
 static int tar_read_header(struct tar_reader *r, struct warren_error *err)
 {
 	const char *b = r->block;
@@ -446,7 +443,7 @@ bool tar_is_whole(const struct tar_reader *r)
 {
 	if (r->state == TAR_AT_END)
 		return true;
-	/* Some writers leave out the end, or what fills the last block. */
+	/* Some writers omit the end, or the padding of the last block. */
 	return (r->state == TAR_AT_HEADER && r->have == 0 && !r->has_name &&
 		!r->has_link && !r->has_size) ||
 	       (r->state == TAR_AT_PAD && r->entry.name[0]);

@@ -6,7 +6,7 @@
 
 #include "archive/tar.h"
 
-/* As POSIX has it: all text, numbers in octal. */
+/* The POSIX format: all fields are text, numbers are octal. */
 struct ustar {
 	char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], sum[8];
 	char type, link[100], magic[6], version[2], user[32], group[32];

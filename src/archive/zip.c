@@ -24,7 +24,7 @@
 #define SIG_END      0x06054b50U
 #define SIG_END_64   0x06064b50U
 #define FLAG_CRYPT   (1U << 0)
-#define FLAG_AFTER   (1U << 3) /* sizes stand behind the data */
+#define FLAG_AFTER   (1U << 3) /* sizes follow the data */
 #define FLAG_STRONG  (1U << 6)
 #define METHOD_STORE 0
 #define METHOD_FLATE 8
@@ -43,7 +43,8 @@ struct zip {
 	size_t sent; /* of it */
 	unsigned method;
 	uint32_t sum, want_sum;
-	uint64_t packed, left; /* bytes of data: still to come, still to be made of it */
+	uint64_t packed,
+		left; /* bytes of compressed data and of output that are still to come */
 	z_stream z;
 	bool inflating;
 	uint64_t size;
@@ -102,7 +103,7 @@ static int zip_broken(const char *what, struct warren_error *err)
 	return error_set(err, EBADMSG, "the archive is damaged: %s", what);
 }
 
-/* Up to @want bytes of the head are there? */
+/* Collect up to @want bytes of the header; true: they are complete. */
 static bool zip_collect(struct zip *z, size_t want, const char *data, size_t n,
 			size_t *used)
 {
@@ -113,7 +114,7 @@ static bool zip_collect(struct zip *z, size_t want, const char *data, size_t n,
 	return z->head.len == want;
 }
 
-/* Sizes of 64 bits, which come in the order in which they were put off. */
+/* Read 64-bit sizes, in the order of the fields that refer to them. */
 static int zip_read_extra(struct zip *z, const char *p, size_t n,
 			  struct warren_error *err)
 {
@@ -205,7 +206,7 @@ static int zip_read_header(struct zip *z, struct warren_error *err)
 	return 0;
 }
 
-/* The first four bytes tell what it is. */
+/* The first four bytes identify the header. */
 static int zip_take_header(struct zip *z, const char *data, size_t n, size_t *used,
 			   struct warren_error *err)
 {
@@ -265,7 +266,7 @@ static int inflate_some(struct zip *z, const char *data, size_t n, size_t *used,
 		return zip_broken("its compressed data is not valid", err);
 	if (*made > z->left)
 		return zip_broken("an entry is larger than its declared size", err);
-	/* All that there is of it, and more would be made. */
+	/* All input was used, but the output is incomplete. */
 	if (r != Z_STREAM_END && *used == z->packed && *made == 0)
 		return zip_broken("its compressed data ends too soon", err);
 	return r == Z_STREAM_END;
@@ -311,7 +312,9 @@ int zip_take(struct zip *z, const char *data, size_t n, size_t *ret_used, char *
 	int r = 0;
 
 	*ret_used = *ret_made = 0;
-	/* Some steps make nothing: they are taken until one does, or there is no more. */
+	/*
+	 * Some steps produce no data: continue until one does, or there is no more input.
+	 */
 	while (r == 0 && *ret_made == 0) {
 		size_t used = 0;
 

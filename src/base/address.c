@@ -25,9 +25,9 @@
 	}
 
 /*
- * What the registry of special-purpose addresses (RFC 6890) does not call globally
- * reachable, and the metadata servers of clouds. The first block that has an address
- * names it.
+ * Blocks that the registry of special-purpose addresses (RFC 6890) does not list as
+ * globally reachable, and metadata servers of clouds. The first block that contains an
+ * address gives it its name.
  */
 static const struct {
 	struct address_net net;
@@ -65,7 +65,7 @@ static const struct {
 	{ V6(48, 0x26, 0x20, 0x00, 0x4f, 0x80), "AS112" },
 	{ V6(16, 0x3f, 0xfe), "6bone" },
 	{ V6(20, 0x3f, 0xff, 0x00), "documentation" },
-	/* Only 2000::/3 is global unicast: the rest of the table is what is outside. */
+	/* Only 2000::/3 is global unicast: everything outside is special. */
 	{ V6(128, 0), "unspecified" },
 	{ V6(128, [15] = 1), "loopback" },
 	{ V6(48, 0x00, 0x64, 0xff, 0x9b, 0x00, 0x01), "NAT64" },
@@ -107,7 +107,7 @@ const char *address_net_special(const struct address_net *net)
 	return NULL;
 }
 
-/* The address of version 4 in the last four bytes of one that maps or translates it. */
+/* Does it map or translate an IPv4 address in its last four bytes? */
 static bool address_embeds4(const uint8_t *a)
 {
 	static const uint8_t nat64[12] = { 0x00, 0x64, 0xff, 0x9b };
@@ -190,7 +190,7 @@ bool address_parse(const char *host, struct sockaddr_storage *ret)
 	n = strlen(text);
 	if (n > 0 && text[n - 1] == '.') /* of a name that is complete */
 		text[n - 1] = '\0';
-	/* inet_aton(3) passes over what is behind a blank: there is none in a host. */
+	/* inet_aton(3) ignores text after a blank, which a host must not contain. */
 	if (strpbrk(text, " \t\n\v\f\r") || inet_aton(text, &in.sin_addr) == 0)
 		return false;
 	(void)memcpy(ret, &in, sizeof(in));

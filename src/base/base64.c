@@ -57,7 +57,7 @@ static int32_t base64_quad(const char *text, size_t pad)
 	return bits;
 }
 
-/* One or two at the very end. */
+/* One or two characters at the end. */
 static size_t base64_padding(const char *text, size_t n)
 {
 	if (n < 4 || text[n - 1] != '=')

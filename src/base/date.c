@@ -16,7 +16,7 @@ struct date {
 	unsigned hour, minute, second;
 };
 
-/* @s is not before the year 0: one era of 400 years is added, and taken off again. */
+/* @s is not before the year 0: an era of 400 years is added, and subtracted again. */
 static struct date date_split(int64_t s)
 {
 	uint64_t since = (uint64_t)(s - FIRST), day = since / DAY;
@@ -43,7 +43,7 @@ static int64_t date_within(int64_t s)
 	return s < FIRST ? FIRST : s > LAST ? LAST : s;
 }
 
-/* @n digits of @value and the character behind them. */
+/* Write @n digits of @value and the next character. */
 static char *date_put(char *p, unsigned value, int n, char then)
 {
 	for (int i = n; i > 0; value /= 10)

@@ -13,7 +13,10 @@ static size_t did_you_mean_min3(size_t a, size_t b, size_t c)
 	return m < c ? m : c;
 }
 
-/* Insertions, deletions, replacements, and two neighbours exchanged, each one edit. */
+/*
+ * Insertions, deletions, replacements, and swaps of two neighbours each count as one
+ * edit.
+ */
 static size_t did_you_mean_edits(const char *a, size_t na, const char *b, size_t nb)
 {
 	size_t d[WORD_MAX + 1][WORD_MAX + 1];

@@ -56,7 +56,10 @@ int fd_write_file_at(int dirfd, const char *name, const char *text)
 
 	if (fd < 0)
 		return -errno;
-	/* One write: these are kernel files, where a second one is a second order. */
+	/*
+	 * Use a single write: in these kernel files, a second write would be a second
+	 * command.
+	 */
 	w = write(fd, text, n);
 	if (w < 0)
 		return -errno;
@@ -236,7 +239,7 @@ int fd_send_within(int sock, const void *data, size_t n, const int *fds, size_t 
 	return r;
 }
 
-/* How many came; more than @max are closed, and counted. */
+/* The number of received descriptors; those beyond @max are closed, but counted. */
 static size_t take_fds(struct msghdr *msg, int *fds, size_t max)
 {
 	size_t count = 0, all = 0;

@@ -30,7 +30,7 @@ int hosts_write(const char *upper, const char *hostname)
 	AUTO_CLOSE int fd = -1;
 	int n;
 
-	/* A name with a domain is known without it, too. */
+	/* A name with a domain also resolves without it. */
 	n = hostname[label]
 		    ? snprintf(text, sizeof(text), LOOPBACK "127.0.0.1\t%s %.*s\n",
 			       hostname, (int)label, hostname)

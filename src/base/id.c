@@ -24,7 +24,7 @@ void id_random(uint64_t *bits, size_t n)
 	ssize_t size = (ssize_t)(n * sizeof(*bits));
 
 	if (getrandom(bits, (size_t)size, 0) != size)
-		abort(); /* up to 256 bytes cannot fail on a kernel that has started */
+		abort(); /* up to 256 bytes never fail after the kernel has started */
 }
 
 void id_from(uint64_t bits, char id[ID_LEN + 1])
@@ -33,7 +33,7 @@ void id_from(uint64_t bits, char id[ID_LEN + 1])
 		unsigned n = bits & 31;
 
 		/*
-		 * 31 letters serve: the first letter is never a digit, so ids are host
+		 * 31 letters are enough: the first one is never a digit, so ids are host
 		 * names.
 		 */
 		if (i == 0)

@@ -9,15 +9,15 @@
 #include "base/hex.h"
 #include "base/utf8.h"
 
-/* What stands in a string as it is. */
+/* Characters that need no escape in a string. */
 static bool json_is_plain(unsigned char c)
 {
 	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
 /*
- * A string is put together in pieces: output of one character a line would otherwise cost
- * two additions to the buffer for each of them.
+ * A string is collected in pieces: otherwise, output with many line breaks would need two
+ * additions to the buffer for each.
  */
 struct json_piece {
 	struct buf *out;
@@ -55,7 +55,10 @@ static void json_piece_escape(struct json_piece *p, unsigned char c)
 		['\n'] = 'n', ['\r'] = 'r',  ['\t'] = 't',
 	};
 
-	/* Not by printf(3): a stranger may send nothing else, and many of them. */
+	/*
+	 * Do not use printf(3), because a client may send a string that consists only of
+	 * such characters.
+	 */
 	if (short_escapes[c & 0x7f])
 		json_piece_add(p, (const char[]){ '\\', short_escapes[c & 0x7f] }, 2);
 	else
@@ -65,7 +68,7 @@ static void json_piece_escape(struct json_piece *p, unsigned char c)
 			       6);
 }
 
-/* Long runs that need nothing done are the rule: they are added at once. */
+/* Long runs without escapes are common, so they are added at once. */
 static void put_string(struct buf *out, const char *text, size_t size)
 {
 	struct json_piece p;

@@ -4,7 +4,9 @@
 
 #include "base/macro.h"
 
-/* By the first byte; the second has bounds of its own, the others are 80..bf. */
+/*
+ * The first byte selects the row; the second has its own bounds, the others are 80..bf.
+ */
 static const struct {
 	unsigned char first, last, low, high, len;
 } forms[] = {

@@ -27,7 +27,7 @@ static int backends_spawn(const char *path, const char *const *argv, int out,
 		return -r;
 	r = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null",
 					     O_RDONLY, 0);
-	/* What it says is either what was asked for, or why not. */
+	/* The output is either the result or an error message. */
 	if (r == 0)
 		r = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
 	if (r == 0)
@@ -39,7 +39,7 @@ static int backends_spawn(const char *path, const char *const *argv, int out,
 	return -r;
 }
 
-/* All that it says; its status, or -errno. */
+/* Read all output; returns its status, or -errno. */
 static int backends_ask(const char *const *argv, struct buf *out,
 			struct warren_error *err)
 {
@@ -69,7 +69,7 @@ static int backends_ask(const char *const *argv, struct buf *out,
 	return WIFEXITED(status) ? WEXITSTATUS(status) : STATUS_FAILED;
 }
 
-/* The next word of a line, which a blank ends; the rest of it for the last. */
+/* The next word of a line, or the rest of the line for the last one. */
 static const char *backends_next_word(char **at, bool last)
 {
 	char *word = *at, *blank = last ? NULL : strchr(word, ' ');

@@ -13,7 +13,7 @@
 #include "cli/common_options.h"
 
 #define OUTPUT_MAX   (256U << 10)
-#define STATUS_UNFIT 1 /* something that nothing runs without is missing */
+#define STATUS_UNFIT 1 /* a required feature is missing */
 
 struct doctor_options {
 	bool json;
@@ -48,7 +48,7 @@ static struct findings doctor_count(const struct warren_feature *v, size_t n)
 	return f;
 }
 
-/* Signs are for terminals that can show them; words for everything else. */
+/* Use symbols if the terminal can show them, words otherwise. */
 static bool can_show_signs(void)
 {
 	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
@@ -74,7 +74,7 @@ static const char *doctor_mark(const struct warren_feature *f, bool signs)
 	return signs ? "\xe2\x80\x93" : "missing ";
 }
 
-/* With @least only what stands in the way. */
+/* With @least, list only what is missing and required. */
 static void doctor_put_table(const struct findings *f, bool least, struct buf *out)
 {
 	bool signs = can_show_signs();
@@ -129,7 +129,7 @@ static void doctor_put_features(struct json *j, const struct findings *f)
 
 /* ------------------------------------------------------------- other backends */
 
-/* What a doctor without the service's program knows of. */
+/* The backends that are known without the service's program. */
 static void doctor_usual_backends(struct cli_backends *ret)
 {
 	*ret = (struct cli_backends){ 0 };
@@ -143,7 +143,7 @@ static void doctor_usual_backends(struct cli_backends *ret)
 	}
 }
 
-/* One backend, asked; what it cannot be asked for is in @err. */
+/* Ask one backend; @err has the reason if it cannot be asked. */
 static void doctor_put_backend(const struct cli_backend *p, struct buf *text,
 			       struct json *j)
 {
@@ -174,7 +174,7 @@ static void doctor_put_backend(const struct cli_backend *p, struct buf *text,
 	w = warren_close(w);
 }
 
-/* Those of the configuration, without the native one, which has been asked. */
+/* The configured backends except the native one, which was already asked. */
 static void doctor_put_backends(struct buf *text, struct json *j)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;

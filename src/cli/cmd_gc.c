@@ -10,7 +10,7 @@
 #include "cli/common_options.h"
 
 #define OUTPUT_MAX  (4U << 20)
-#define STATUS_LEFT 1 /* something could not be removed, or was not to be */
+#define STATUS_LEFT 1 /* something was not removed */
 
 struct gc_options {
 	bool yes, json;
@@ -59,7 +59,7 @@ static void put_orphan(struct json *j, const struct warren_orphan *o, bool remov
 	json_close(j, '}');
 }
 
-/* Of the list those that are in @only, if that has any; how many. */
+/* Keep only those that are in @only, unless it is empty; returns their number. */
 static size_t keep_named(struct warren_orphan *v, size_t n, char *const *only)
 {
 	size_t kept = 0;
@@ -75,7 +75,7 @@ static size_t keep_named(struct warren_orphan *v, size_t n, char *const *only)
 	return kept;
 }
 
-/* How many are left. */
+/* Returns how many are left. */
 static size_t gc_remove_all(struct warren *w, const struct warren_orphan *v, size_t n,
 			    bool wanted, struct json *j)
 {

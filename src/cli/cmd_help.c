@@ -5,9 +5,7 @@
 #include "cli/cli.h"
 #include "cli/exec_helper.h"
 
-/*
- * "image pull" as "image --help pull", so that a word that is no verb is said to be none.
- */
+/* Pass "image pull" as "image --help pull", so that an unknown verb is reported. */
 static int help_elsewhere(const struct command *cmd, char **argv)
 {
 	char help[] = "--help";

@@ -43,7 +43,7 @@ struct run {
 	struct run_report report;
 };
 
-/* A failure that ends the run, told in every form that was asked for. */
+/* Report a failure that ends the run, in every requested form. */
 static int run_fail(struct run *run, const struct warren_error *err, int status)
 {
 	tty_restore();
@@ -54,7 +54,9 @@ static int run_fail(struct run *run, const struct warren_error *err, int status)
 	return status;
 }
 
-/* Only users who choose a backend or a tier pay for finding it. */
+/*
+ * A backend or tier is looked up only if the user chooses one, because this takes time.
+ */
 static int run_open_engine(struct run *run, struct warren_error *err)
 {
 	const struct run_options *o = &run->options;
@@ -76,7 +78,7 @@ static int choose_backend(struct run *run, struct warren_error *err)
 	return cli_backends_choose(o->backend, o->tier, &run->backends, err);
 }
 
-/* Does it make sandboxes of images of its own, which we have no part in? */
+/* Does the backend use its own images? */
 static bool has_own_images(const struct run *run)
 {
 	const struct backend_kind *kind =
@@ -155,7 +157,7 @@ static int start_command(struct run *run, struct warren_error *err)
 	return warren_exec(run->sb, &spec, &run->ex, err);
 }
 
-/* A program of this machine's is not in the sandbox, however near it is here. */
+/* A program of this machine is not in the sandbox. */
 static void run_advise(const struct run *run, struct warren_error *err)
 {
 	const char *program = run->argv[0];
@@ -175,15 +177,15 @@ static void run_advise(const struct run *run, struct warren_error *err)
 }
 
 /*
- * The status when the command could not be started. ENOTDIR is also what a
- * --workdir that cannot be entered gives, and that is not the command's fault.
+ * The status when the command could not be started. ENOTDIR can also mean that --workdir
+ * cannot be entered, which is not the command's fault.
  */
 static int run_exec_status(const struct run_options *o, int code)
 {
 	return code == ENOTDIR && o->workdir ? STATUS_FAILED : result_exec_status(code);
 }
 
-/* One that came before there was a command to pass it on to; 0: none did. */
+/* A signal that came before there was a command; 0: none. */
 static int early_signal(const struct run *run)
 {
 	int sig = signals_next(run->signals);
@@ -193,7 +195,7 @@ static int early_signal(const struct run *run)
 	return sig;
 }
 
-/* After this there is nothing of the sandbox left but what its pipes hold. */
+/* After this, nothing is left of the sandbox except data in its pipes. */
 static int run_destroy(struct run *run, struct warren_error *err)
 {
 	struct warren_sandbox *sb = TAKE_PTR(run->sb);
@@ -202,7 +204,7 @@ static int run_destroy(struct run *run, struct warren_error *err)
 	return sb ? warren_destroy(sb, err) : 0;
 }
 
-/* Output that could not be delivered is not a success, a reader that left is no error. */
+/* Output that could not be delivered is a failure; a reader that left is not. */
 static bool run_delivered(const struct splice *p, const char *name)
 {
 	if (p->error == 0 || p->error == EPIPE)
@@ -317,7 +319,7 @@ static int run_done(struct run *run, int status)
 	return status;
 }
 
-/* A limit that cannot be reached is no limit: that is said, and the command runs. */
+/* A limit that cannot be reached has no effect: report that, and run the command. */
 static void run_note_limits(const struct run_options *o)
 {
 	uint64_t pages = (uint64_t)sysconf(_SC_PHYS_PAGES);
@@ -335,13 +337,13 @@ static void run_note_limits(const struct run_options *o)
 			    (uintmax_t)(millis / 1000));
 }
 
-/* A command that needs no arguments from us: the image's, or the given entrypoint. */
+/* Can the command run without arguments: the image's, or the given entrypoint? */
 static bool has_own_command(const struct run_options *o)
 {
 	return run_options_stored(o) || (o->entrypoint && o->entrypoint[0]) || o->detach;
 }
 
-/* With --daemon: the same words for the program that speaks to the service. */
+/* With --daemon, the client program gets the same words. */
 static const struct command by_service = { .name = "run", .program = "warren-client" };
 
 static int cmd_run(int argc, char **argv)

@@ -28,7 +28,7 @@ bool command_options(const struct command *cmd, int argc, char **argv, void *tar
 	return false;
 }
 
-/* The first of the operands that is not there: "DST" of "SRC DST" after one. */
+/* The first missing operand: "DST" of "SRC DST" after one. */
 static const char *command_missing(const struct opts *o, int given)
 {
 	const char *at = o->operands;
@@ -106,7 +106,7 @@ bool command_verbs(const struct command *of, int argc, char **argv, void *target
 
 	*ret_status = STATUS_FAILED;
 	*ret = NULL;
-	/* As 'warren help' asks the program that has the verbs. */
+	/* 'warren help' calls the program with the verbs like this. */
 	if (of->name && argc > 2 && strcmp(argv[1], "--help") == 0) {
 		const struct command *verb = command_verb(of, argv[2]);
 

@@ -24,7 +24,7 @@ static void put_options(const struct opts *o, struct buf *out)
 	buf_puts(out, "--help\tshow this help\n");
 }
 
-/* The option that @word is, if its value is the next word. */
+/* The option of @word, if its value is the next word. */
 static const struct opt *takes_next(const struct opts *o, const char *word)
 {
 	size_t n = strlen(word);
@@ -42,7 +42,10 @@ static const struct opt *takes_next(const struct opts *o, const char *word)
 	return NULL;
 }
 
-/* After the command's own name: how many operands, and whether a value is being typed. */
+/*
+ * After the name of the command: count operands, and check whether a value is being
+ * typed.
+ */
 static void put_for(const struct command *c, int argc, char **argv, struct buf *out)
 {
 	int operands = 0;

@@ -12,7 +12,7 @@ const char *human_size(uint64_t bytes, char text[HUMAN_MAX])
 	double value = (double)bytes;
 	size_t unit = 0;
 
-	/* What would be shown as 1000 is one of the next. */
+	/* A value that would be shown as 1000 uses the next unit. */
 	for (; value >= 999.5 && unit + 1 < ARRAY_SIZE(units); unit++)
 		value /= 1000;
 	(void)snprintf(text, HUMAN_MAX, "%.*f%s",

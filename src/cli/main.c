@@ -28,7 +28,7 @@ static const struct command *const commands[] = {
 	&command_completion,
 	&command_version,
 	&command_help,
-	/* What docker and podman call them. */
+	/* Names that docker and podman use. */
 	ALIAS("ps", "ls"),
 	ALIAS("inspect", "show"),
 	ALIAS("stats", "top"),
@@ -45,7 +45,7 @@ static const struct command *const commands[] = {
 };
 /* clang-format on */
 
-/* Words of theirs for what sandboxes do not do, and what to do instead. */
+/* Commands of docker that sandboxes do not have, and what to do instead. */
 static const struct {
 	const char *word, *instead;
 } absent[] = {
@@ -73,7 +73,7 @@ const struct command command_warren = {
 	.verbs = commands,
 };
 
-/* Word @at becomes what it is an alias of, if it is one. */
+/* Replace word @at by the command that it is an alias of. */
 static int alias_expand(int at, int *argc, char ***argv)
 {
 	const struct command *cmd = command_among(commands, (*argv)[at], NULL);
@@ -104,8 +104,7 @@ static int alias_expand(int at, int *argc, char ***argv)
 }
 
 /*
- * What was typed after "warren", with aliases in full: of a help or a completion, the
- * word after that.
+ * Expand aliases in the words after "warren"; for help and completion, in the next word.
  */
 static int main_expand(int *argc, char ***argv)
 {
@@ -117,7 +116,7 @@ static int main_expand(int *argc, char ***argv)
 	return *argc - completes > at ? alias_expand(at, argc, argv) : 0;
 }
 
-/* Says what to do instead of @word, if it is one of these. */
+/* Print what to do instead of @word, if it is in the table. */
 static bool absent_say(const char *word)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(absent); i++)
@@ -129,7 +128,7 @@ static bool absent_say(const char *word)
 	return false;
 }
 
-/* For shells. A command of another program: that one knows its options. */
+/* For shells. A command of another program, which knows its options. */
 static int cli_complete(int argc, char **argv)
 {
 	char word[] = COMPLETE_WORD;
@@ -139,7 +138,10 @@ static int cli_complete(int argc, char **argv)
 
 		if (!(*c)->program || strcmp((*c)->name, argv[0]) != 0)
 			continue;
-		/* The client's table has all its commands, the others are one each. */
+		/*
+		 * The client's table contains all its commands; other programs have one
+		 * command each.
+		 */
 		if (strcmp(helper_program(*c), "warren-client") == 0)
 			from--;
 		*from = word;

@@ -26,8 +26,8 @@ void message_say(const char *command, const char *fmt, ...)
 	if (len > max)
 		len = max;
 	/*
-	 * What people typed is quoted in it: it must stay one line, and not drive a
-	 * terminal.
+	 * The message quotes what users typed: it must stay on one line, and must not
+	 * control a terminal.
 	 */
 	for (size_t i = 0; i < len; i++)
 		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)

@@ -11,7 +11,7 @@
 #include "base/did_you_mean.h"
 #include "base/parse.h"
 
-/* How much of a quoted word or of an inner error a complaint repeats. */
+/* How much of a quoted word or of an inner error a message repeats. */
 #define QUOTE_MAX 120
 #define INNER_MAX 360
 
@@ -89,7 +89,7 @@ static int opts_apply(struct parser *p, const struct opt *opt, const char *value
 			 INNER_MAX, inner.msg, opt->name, opt->example);
 }
 
-/* The value of @opt: the rest of the same argument, else the next one. */
+/* The value of @opt: the rest of the same argument, or the next one. */
 static int apply_value(struct parser *p, const struct opt *opt, const char *rest,
 		       struct warren_error *err)
 {
@@ -161,7 +161,7 @@ static int check_conflicts(const struct parser *p, struct warren_error *err)
 	return 0;
 }
 
-/* The words from @from up to the next go in front of the operands that were skipped. */
+/* Move the words from @from up to the current one in front of the skipped operands. */
 static void move_forward(struct parser *p, int from)
 {
 	for (int i = from; i < p->at && p->skipped > 0; i++) {

@@ -23,7 +23,9 @@ static char **run_env_find(const struct env_list *env, const char *name, size_t 
 	return NULL;
 }
 
-/* Where the next one goes, with room for the NULL after it; NULL: no memory. */
+/*
+ * The place for the next variable, with space for the NULL after it; NULL: out of memory.
+ */
 static char **run_env_find_room(struct env_list *env)
 {
 	size_t cap = env->cap ? env->cap * 2 : 16;
@@ -40,7 +42,7 @@ static char **run_env_find_room(struct env_list *env)
 	return &v[env->n];
 }
 
-/* Of a variable that is set twice the last value counts. */
+/* If a variable is set twice, the last value counts. */
 static int env_list_set(struct env_list *env, const char *name, size_t len,
 			const char *value, struct warren_error *err)
 {
@@ -73,7 +75,7 @@ int env_list_add(struct env_list *env, const char *text, struct warren_error *er
 	return value ? env_list_set(env, text, len, value, err) : 0;
 }
 
-/* The lines of @text, which is changed. */
+/* Read the lines of @text, which is changed. */
 static int run_env_add_lines(struct env_list *env, char *text, size_t n, const char *path,
 			     struct warren_error *err)
 {
@@ -106,7 +108,7 @@ static int run_env_add_lines(struct env_list *env, char *text, size_t n, const c
 int env_list_add_file(struct env_list *env, const char *path, struct warren_error *err)
 {
 	AUTO_FREE char *text = malloc(FILE_MAX + 1);
-	/* May wait: a shell's <(...) is a pipe. */
+	/* This may block: a shell's <(...) is a pipe. */
 	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n;
 

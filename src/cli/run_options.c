@@ -119,8 +119,10 @@ bool run_options_stored(const struct run_options *o)
 	       strncmp(o->image, "dir:", 4) != 0;
 }
 
-/* "python:3.12", "host.example/tool@sha256:..."; no path, and nothing that a reference
- * cannot have. */
+/*
+ * Is it like "python:3.12" or "host.example/tool@sha256:..."? A path is not, nor is
+ * anything else that a reference cannot contain.
+ */
 static bool run_is_image(const char *word)
 {
 	static const char letters[] =

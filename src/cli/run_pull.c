@@ -25,7 +25,7 @@
 struct pull {
 	pid_t pid;
 	int pidfd;  /* -1 */
-	int words;  /* its stderr, when we speak for it; -1: it speaks for itself */
+	int words;  /* its stderr, if it is captured; -1: it is not */
 	int signal; /* that came for us, 0: none */
 	int status; /* as waitpid(2) has it */
 	size_t len;
@@ -44,7 +44,7 @@ bool run_pull_after(const struct run_options *o, int code)
 	       code == -ENOENT;
 }
 
-/* Progress is for people; a program that asked for JSON gets one error, there. */
+/* Progress is for users; a program that requested JSON gets one error there. */
 static bool in_silence(const struct run_options *o)
 {
 	return o->quiet || o->json;
@@ -67,7 +67,7 @@ static int run_pull_spawn(struct pull *p, const char *path, const char *const *a
 	}
 	r = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null",
 					     O_RDONLY, 0);
-	/* Our stdout is the command's. */
+	/* stdout belongs to the command. */
 	if (r == 0)
 		r = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null",
 						     O_WRONLY, 0);
@@ -119,7 +119,7 @@ static int run_pull_start(struct pull *p, const struct run_options *o,
 	return 0;
 }
 
-/* The beginning of what it says is enough, but it must never wait for us. */
+/* Keep only the beginning of its messages, but never let it wait. */
 static void listen_to(struct pull *p)
 {
 	char dropped[256];

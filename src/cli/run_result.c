@@ -13,9 +13,7 @@
 #include "base/errno_names.h"
 #include "spec/spec.h"
 
-/*
- * Two captures, each byte of them escaped at worst as \u0000, and the rest of the report.
- */
+/* Two captures, each byte escaped at worst as \u0000, and the rest of the report. */
 #define REPORT_MAX (16U << 20)
 
 int result_status(const struct warren_result *res)
@@ -27,7 +25,10 @@ int result_status(const struct warren_result *res)
 
 int result_exec_status(int code)
 {
-	/* As shells have it. What is not about the command itself is our failure. */
+	/*
+	 * The statuses that shells use. Errors that are not about the command are
+	 * failures of Warren.
+	 */
 	static const struct {
 		int code, status;
 	} table[] = {
@@ -109,7 +110,7 @@ static void say_timeout(uint64_t ms)
 		message_say("run", "timed out after %" PRIu64 "s", ms / 1000);
 }
 
-/* What is not known is left out. */
+/* Unknown values are omitted. */
 static void run_result_put_time(struct buf *b, const char *name, uint64_t usec)
 {
 	if (usec == WARREN_UNKNOWN)
@@ -208,9 +209,9 @@ void report_enforced(struct run_report *r, const struct warren_enforcement *e, s
 }
 
 /*
- * Bytes that may have NULs among them, which the writer of strings cannot take:
- * what lies between them is written as strings, and the quotes where two meet
- * give way to the escape of a NUL.
+ * Write bytes that may include NULs, which the string writer does not accept: the parts
+ * between them are written as strings, and an escaped NUL replaces the quotes between two
+ * parts.
  */
 static void run_result_put_bytes(struct json *j, const char *key, const struct buf *b)
 {

@@ -22,9 +22,7 @@ static const struct {
 	{ SIGUSR1, false, true },
 	{ SIGUSR2, false, true },
 	{ SIGCONT, false, false },
-	/*
-	 * Without its own terminal for the command, ^Z stops us as it stops anyone.
-	 */
+	/* If the command has no terminal, ^Z stops this process as usual. */
 	{ SIGTSTP, true, false },
 	{ SIGWINCH, true, false },
 };
@@ -38,7 +36,7 @@ void signals_block(bool tty, sigset_t *ret_set)
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
 		if (signals[i].tty && !tty)
 			continue;
-		/* Blocked it would be queued, and seen, although it is ignored. */
+		/* A blocked signal would be queued and read, although it is ignored. */
 		if (sigaction(signals[i].sig, NULL, &sa) == 0 && sa.sa_handler == SIG_IGN)
 			continue;
 		(void)sigaddset(ret_set, signals[i].sig);

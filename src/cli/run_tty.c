@@ -9,7 +9,7 @@
 
 #include "base/macro.h"
 
-/* What ends a process by default and is not forwarded to the command. */
+/* Signals that end a process by default and are not forwarded to the command. */
 static const int fatal_signals[] = {
 	SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS, SIGXCPU, SIGXFSZ, SIGALRM,
 };
@@ -18,7 +18,7 @@ static struct termios saved;
 static volatile sig_atomic_t raw_fd = -1;
 static bool armed;
 
-/* Safe in a handler of a signal. */
+/* Can be called in a signal handler. */
 void tty_restore(void)
 {
 	int fd = raw_fd;
@@ -26,7 +26,10 @@ void tty_restore(void)
 
 	if (fd < 0)
 		return;
-	/* In the background it would stop us here, with the terminal left as it is. */
+	/*
+	 * In the background, this call would stop the process and leave the terminal
+	 * unrestored.
+	 */
 	(void)sigemptyset(&ttou);
 	(void)sigaddset(&ttou, SIGTTOU);
 	(void)sigprocmask(SIG_BLOCK, &ttou, &before);
@@ -58,7 +61,7 @@ int tty_raw(int fd, struct warren_error *err)
 {
 	struct termios raw;
 
-	if (raw_fd >= 0) /* someone may have changed it while we were stopped */
+	if (raw_fd >= 0) /* it may have been changed while this process was stopped */
 		raw = saved;
 	else if (tcgetattr(fd, &raw) < 0)
 		return error_errno(err, errno, "read the terminal's settings");

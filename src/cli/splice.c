@@ -26,7 +26,10 @@
 
 #define SPLICE_SIZE (1U << 20)
 #define COPY_SIZE   (64U << 10)
-/* Rounds of one step: enough to be worth a poll(2), few enough to hear signals. */
+/*
+ * Number of steps in one round: enough for each poll(2), but few enough to handle
+ * signals.
+ */
 #define ROUNDS 16
 
 static const struct splice idle = PUMP_IDLE;
@@ -137,7 +140,7 @@ static void start_copy(struct splice *p)
 	p->sink = open_anew(p->to);
 	if (p->sink < 0) {
 		p->sink = p->to;
-		p->chunk = PIPE_BUF; /* what fits when poll(2) says that anything does */
+		p->chunk = PIPE_BUF; /* the size that fits when poll(2) reports space */
 	}
 }
 
@@ -145,7 +148,7 @@ static void splice_decide(struct splice *p)
 {
 	struct stat st = { 0 };
 
-	/* If it is not a pipe that we created, splice(2) will say so. */
+	/* If it is not a pipe of this process, splice(2) reports it. */
 	if (p->own_to ||
 	    (fstat(p->to, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode) ||
 					st.st_rdev == makedev(1, 3))))
@@ -156,7 +159,7 @@ static void splice_decide(struct splice *p)
 
 static void step_splice(struct splice *p)
 {
-	/* Only for a pipe that we created is it certain that a resize does not block. */
+	/* Only a pipe of this process certainly does not block. */
 	unsigned rounds = p->own_from ? ROUNDS : 1;
 
 	for (unsigned i = 0; i < rounds; i++) {
@@ -170,14 +173,14 @@ static void step_splice(struct splice *p)
 			return;
 		} else if (errno == EAGAIN) {
 			/*
-			 * It was not the end that we had waited for: then it is the
-			 * other.
+			 * This was not the end that was full or empty, so it is the other
+			 * one.
 			 */
 			p->state = i == 0 && p->state == PUMP_WAIT_IN ? PUMP_WAIT_OUT
 								      : PUMP_WAIT_IN;
 			return;
 		} else if (errno == EINVAL) {
-			/* Opened to append, or no pipe at either end. */
+			/* One end was opened for appending, or neither is a pipe. */
 			start_copy(p);
 			return;
 		} else if (errno != EINTR) {
@@ -187,7 +190,7 @@ static void step_splice(struct splice *p)
 	}
 }
 
-/* Returns false when there is nothing to write: the end, or too early. */
+/* Returns false if there is nothing to write: the end, or no data yet. */
 static bool splice_copy_in(struct splice *p)
 {
 	char *room = buf_reserve(&p->data, COPY_SIZE);
@@ -230,7 +233,7 @@ static void step_copy(struct splice *p)
 		if (!splice_copy_in(p))
 			return;
 		p->state = PUMP_WAIT_OUT;
-		if (p->chunk < COPY_SIZE) /* only poll(2) knows whether it would wait */
+		if (p->chunk < COPY_SIZE) /* only poll(2) knows whether it would block */
 			return;
 	}
 	n = splice_copy_out(p);
@@ -254,7 +257,7 @@ void splice_keep(struct splice *p, const void *data, size_t n)
 	if (keep > n)
 		keep = n;
 	buf_add(&p->data, data, keep);
-	if (p->data.failed) { /* no memory: what is there stays, the rest is counted */
+	if (p->data.failed) { /* count the rest */
 		p->data.failed = false;
 		p->data.max = p->data.len;
 		keep = 0;
@@ -280,7 +283,7 @@ void splice_step(struct splice *p, short revents)
 {
 	if (p->state == PUMP_DONE)
 		return;
-	/* The end, and nothing before it: the sink is not even looked at. */
+	/* The end without data: the destination is not checked. */
 	if (p->state == PUMP_WAIT_IN && (revents & (POLLIN | POLLHUP)) == POLLHUP) {
 		splice_stop(p);
 		return;

@@ -20,12 +20,12 @@
 #define LABEL_MAX    63         /* of DNS */
 #define USER_MAX     32         /* of useradd(8) */
 #define IDS_MAX      65536      /* a sandbox has as many */
-#define SIZE_MIN     (1U << 20) /* what no process or root gets by with */
+#define SIZE_MIN     (1U << 20) /* the minimum for a process or a root */
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define DIGITS  "0123456789"
 
-/* "host", "dir:PATH" with a directory that is there, or what the store is asked for. */
+/* "host", "dir:PATH" with an existing directory, or a name for the store. */
 int value_image(void *field, const char *value, struct warren_error *err)
 {
 	char **image = field;
@@ -67,7 +67,7 @@ int value_pull(void *field, const char *value, struct warren_error *err)
 			 value);
 }
 
-/* Judged by who pulls. */
+/* The program that pulls checks it. */
 int value_platform(void *field, const char *value, struct warren_error *err)
 {
 	if (!strchr(value, '/'))
@@ -100,7 +100,7 @@ int value_hostname(void *field, const char *value, struct warren_error *err)
 	return 0;
 }
 
-/* A name is looked up in the image's passwd(5), later and inside. */
+/* A name is looked up later, in the image's passwd(5). */
 int value_user(void *field, const char *value, struct warren_error *err)
 {
 	uint32_t uid, gid;
@@ -124,7 +124,7 @@ int value_user(void *field, const char *value, struct warren_error *err)
 	return 0;
 }
 
-/* The first @n bytes of @path: what it means must not depend on what is there. */
+/* The meaning of the first @n bytes of @path must not depend on the file system. */
 static int check_inside(const char *path, size_t n, struct warren_error *err)
 {
 	if (path[0] != '/')
@@ -233,7 +233,7 @@ int value_env_file(void *field, const char *value, struct warren_error *err)
 	return env_list_add_file(field, value, err);
 }
 
-/* One more, at the first @n bytes of @target; NULL: it was refused. */
+/* Add a mount at the first @n bytes of @target; NULL: it was refused. */
 static struct warren_mount *mount_list_add(struct mount_list *list, const char *target,
 					   size_t n, struct warren_error *err)
 {
@@ -259,8 +259,8 @@ static struct warren_mount *mount_list_add(struct mount_list *list, const char *
 }
 
 /*
- * Opened once: what is mounted is what the path led to now, whatever is put on the way
- * in the meantime. Its name is what the kernel calls it.
+ * The source is opened once, so the file that is mounted is the one that the path names
+ * now. Its name is the kernel's name for it.
  */
 static int set_source(struct warren_mount *m, const char *path, struct warren_error *err)
 {
@@ -268,8 +268,8 @@ static int set_source(struct warren_mount *m, const char *path, struct warren_er
 	ssize_t n;
 
 	/*
-	 * A bare word is the name of a volume elsewhere: a directory must not be meant by
-	 * chance.
+	 * A bare word is the name of a volume in docker, so it is not used as a directory
+	 * by mistake.
 	 */
 	if (!strchr(path, '/') && strcmp(path, ".") != 0 && strcmp(path, "..") != 0)
 		return error_set(err, EINVAL, "'%s' is not a path: write ./%s", path,

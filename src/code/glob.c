@@ -20,7 +20,7 @@ static size_t glob_char(const char *s)
 	return n ? n : 1;
 }
 
-/* The end of the set at @at, behind its bracket; NULL: it is not closed. */
+/* The position after the bracket that ends the set at @at; NULL: it is not closed. */
 static const char *glob_set_end(const char *at)
 {
 	const char *p = at + 1 + (at[1] == '!' || at[1] == '^');
@@ -30,7 +30,7 @@ static const char *glob_set_end(const char *at)
 	return *p ? p + 1 : NULL;
 }
 
-/* Whether the character of @n bytes at @c is in the set from @at to @end. */
+/* Is the character of @n bytes at @c in the set from @at to @end? */
 static bool glob_set_has(const char *at, const char *end, const char *c, size_t n)
 {
 	bool inverse = at[1] == '!' || at[1] == '^', found = false;
@@ -60,7 +60,7 @@ struct glob_states {
 
 /*
  * Follow the state at @p of @now over the character of @n bytes at @c (n is 0 at the end
- * of the path). @fresh: a name begins with it.
+ * of the path). @fresh: it is at the beginning of a name.
  */
 static void glob_follow(const char *glob, size_t p, struct glob_states *now,
 			struct glob_states *next, const char *c, size_t n, bool fresh)

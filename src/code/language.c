@@ -61,7 +61,7 @@ const struct code_language code_languages[] = {
 	  .file = "main.go",
 	  .compile = LIST("go|/usr/local/go/bin/go", "build", "-o", ".program", "{file}"),
 	  .run = LIST("./.program"),
-	  /* A Go from 1.20 on compiles its library, too: more than /tmp can hold. */
+	  /* Go since 1.20 also compiles its library, which is more than /tmp can hold. */
 	  .env = LIST("GOFLAGS=-mod=mod", "GOTOOLCHAIN=local",
 		      "GOCACHE=/sandbox/.program.cache", "GOTMPDIR=/sandbox"),
 	  .package = "golang-go" },

@@ -59,7 +59,7 @@ static int plan_language(const struct code_settings *s, const struct code_reques
 	return 0;
 }
 
-/* Whether the @n bytes at @line are a statement that only an ES module may have. */
+/* Are the @n bytes at @line a statement that only an ES module may contain? */
 static bool plan_is_module_line(const char *line, size_t n)
 {
 	static const char *const words[] = { "import", "export" };
@@ -71,7 +71,7 @@ static bool plan_is_module_line(const char *line, size_t n)
 		    strchr(" \t{*'\"", line[len]))
 			return true;
 	}
-	/* A line that is not indented is in no function, as most people write. */
+	/* A line without indentation is usually outside of functions. */
 	return line && n > 6 && line[0] != ' ' && line[0] != '\t' && line[0] != '}' &&
 	       line[0] != '/' && !memmem(line, n, "async", 5) &&
 	       memmem(line, n, "await ", 6);
@@ -195,7 +195,7 @@ static const char *plan_bad_name(const char *name)
 	return depth >= CODE_DEPTH_MAX ? "is too deep" : NULL;
 }
 
-/* One is the other, or a directory of it. */
+/* Are they equal, or is one a directory of the other? */
 static bool plan_names_collide(const char *a, const char *b)
 {
 	size_t n = strlen(a), m = strlen(b);
@@ -205,7 +205,7 @@ static bool plan_names_collide(const char *a, const char *b)
 	return strncmp(a, b, n) == 0 && (!b[n] || b[n] == '/');
 }
 
-/* Whether one of @words, or what follows its "=", is @name or a directory of it. */
+/* Is one of @words, or the text after its "=", @name or a directory of it? */
 static bool plan_words_name(const char *const *words, const char *name)
 {
 	for (size_t i = 0; words && words[i]; i++) {
@@ -223,7 +223,7 @@ static bool plan_words_name(const char *const *words, const char *name)
 	return false;
 }
 
-/* Whether the compiler writes it: its step or its variables have such a name. */
+/* Does the compiler write it: is such a name in its step or its variables? */
 static bool plan_is_made(const struct code_plan *p, const char *name)
 {
 	return p->language->compile && (plan_words_name(p->language->compile, name) ||
@@ -256,7 +256,7 @@ static int plan_check_file(const struct code_plan *p, size_t i, struct warren_er
 	return 0;
 }
 
-/* The program as it is written; a language may want an opening. */
+/* The program as it is written to the file; some languages need an opening line. */
 static int plan_program(const struct code_request *q, struct code_plan *p,
 			struct warren_error *err)
 {
@@ -271,7 +271,7 @@ static int plan_program(const struct code_request *q, struct code_plan *p,
 	p->files[0] = (struct code_file){ l->file, q->code, q->code_size };
 	if (l->module_file && plan_is_module(q->code, q->code_size))
 		p->files[0].name = l->module_file;
-	/* "<?php ": what comes before its space is looked for. */
+	/* "<?php ": search for the part before its space. */
 	if (n == 0 || memmem(q->code, q->code_size, l->opening, n - 1))
 		return 0;
 	p->opened = malloc(n + q->code_size + 1);
@@ -364,7 +364,7 @@ struct plan_bound {
 	uint64_t asked, normal, least, most; /* most 0: none */
 };
 
-/* What was asked for, or the default as far as it is allowed. */
+/* The requested value, or the default within the maximum. */
 static int plan_bound(const struct plan_bound *b, uint64_t *ret, struct warren_error *err)
 {
 	uint64_t value = b->asked ? b->asked : b->normal;
@@ -390,8 +390,8 @@ static uint64_t plan_most(uint64_t configured, uint64_t ours)
 }
 
 /*
- * Files in memory count as memory: with less memory than usual, there is less room for
- * them, unless the request says how much.
+ * Files in memory count as memory: with less memory, there is less space for them, unless
+ * the request sets it.
  */
 static void plan_fit_disk(const struct code_request *q, struct code_plan *p)
 {

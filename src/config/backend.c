@@ -47,7 +47,7 @@ static void backend_put_list(char *out, size_t size, const char *const *list)
 	}
 }
 
-/* Names of kinds: of all, or of those that are offered. */
+/* Write the names of kinds: all, or those that are offered. */
 static void backend_put_kinds(struct buf *out, bool offered, const char *last)
 {
 	size_t n = 0, left = 0;
@@ -71,7 +71,7 @@ static bool backend_among(const char *const *list, const char *word, size_t n)
 	return false;
 }
 
-/* A setting under way: where it stands, for complaints. */
+/* The position of a setting, for error messages. */
 struct where {
 	const struct yaml *y;
 	const json_t *in; /* the backend's mapping */
@@ -79,7 +79,10 @@ struct where {
 	const struct backend_setting *setting;
 };
 
-/* The places in one word; *@has becomes true with one that the template needs. */
+/*
+ * Check the placeholders in one word; *@has becomes true if one is required by the
+ * template.
+ */
 static int check_places(const struct where *w, const json_t *list, size_t index,
 			bool *has, struct warren_error *err)
 {
@@ -92,7 +95,7 @@ static int check_places(const struct where *w, const json_t *list, size_t index,
 		size_t n = strcspn(open + 1, "}");
 
 		if (open[1] == '{') {
-			close = open + 2; /* a brace, and no more */
+			close = open + 2; /* an escaped brace */
 			continue;
 		}
 		close = open + 1 + n;
@@ -232,7 +235,7 @@ static int check_settings(const struct yaml *y, const json_t *in, const char *ba
 	return 0;
 }
 
-/* What opens it reads this: its settings, its kind and its name. */
+/* The text that opens a backend: its settings, kind and name. */
 static char *settings_text(const char *name, const struct backend_kind *kind,
 			   const json_t *in)
 {
@@ -282,7 +285,7 @@ static int backend_add(struct config *c, const char *name,
 	return 0;
 }
 
-/* The kind of the backend @name, which stands in @in. */
+/* Read the kind of the backend @name in @in. */
 static int read_kind(const struct yaml *y, const json_t *in, const char *name,
 		     const struct backend_kind **ret, struct warren_error *err)
 {
@@ -453,7 +456,7 @@ enum tier config_min_tier(const struct config *c, const char *tenant)
 	return min;
 }
 
-/* The default one if its tier is strong enough, else the weakest that is. */
+/* The default backend if its tier is strong enough, otherwise the weakest that is. */
 static const struct config_backend *backend_choose(const struct config *c, enum tier tier)
 {
 	const struct config_backend *best = config_backend(c, c->backend);
@@ -603,7 +606,7 @@ void config_manual_backends(struct buf *out)
 	}
 }
 
-/* As it would be written in the file: JSON is YAML. */
+/* In the format of the file: JSON is YAML. */
 static void show_settings(const struct config_backend *b, struct buf *out)
 {
 	json_t *all = b->settings ? json_loads(b->settings, 0, NULL)

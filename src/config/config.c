@@ -250,7 +250,7 @@ static bool was_given(const struct config *c, const struct config_key *key)
 	return c->given & UINT64_C(1) << (key - config_keys);
 }
 
-/* The directories for ordinary users, and for those who request it: as in the library. */
+/* The directories of ordinary users, or of those who request it, as in the library. */
 static int config_own_dir(const char *name, char **ret, struct warren_error *err)
 {
 	const char *state = getenv("WARREN_STATE");
@@ -263,7 +263,7 @@ static int config_own_dir(const char *name, char **ret, struct warren_error *err
 	return *ret ? 0 : error_errno(err, ENOMEM, "read the configuration");
 }
 
-/* The default of @key as it is for us, in its own word. */
+/* Write the default of @key for this user. */
 static int default_word(const struct config *c, const struct config_key *key, char **ret,
 			struct warren_error *err)
 {
@@ -286,7 +286,7 @@ static int default_word(const struct config *c, const struct config_key *key, ch
 	return error_errno(err, ENOMEM, "read the configuration");
 }
 
-/* Those that mention another (@holes) come after those that do not. */
+/* Defaults that refer to other keys (@holes) come after those that do not. */
 static int set_defaults(struct config *c, bool holes, struct warren_error *err)
 {
 	for (size_t i = 0; i < config_n_keys; i++) {
@@ -307,7 +307,7 @@ static int set_defaults(struct config *c, bool holes, struct warren_error *err)
 
 /* ------------------------------------------------------------------- rules */
 
-/* What a sandbox gets must be what it may ask for. */
+/* A default must not exceed the maximum. */
 #define WITHIN_MAX(id, field, life, unit, word, ...) { "defaults." word, "max." word },
 
 static const struct {
@@ -326,7 +326,7 @@ static uint64_t number_of(const struct config *c, const char *name)
 
 static int check_within(struct config *c, struct warren_error *err)
 {
-	/* With a greatest age, and no other default, that is the default. */
+	/* If there is a maximum age and no default, the maximum is the default. */
 	if (c->defaults.ttl_ms == 0)
 		c->defaults.ttl_ms = c->max.ttl_ms;
 	for (size_t i = 0; i < ARRAY_SIZE(within); i++) {
@@ -378,7 +378,7 @@ static int check_shared(struct config *c, struct warren_error *err)
 	return 0;
 }
 
-/* Of other paths an empty one is none. */
+/* For other paths, an empty one means none. */
 static int config_check_dirs(const struct config *c, struct warren_error *err)
 {
 	if (!c->state_dir[0] || !c->run_dir[0])

@@ -38,7 +38,7 @@ const struct config_section config_sections[] = {
 };
 const size_t config_n_sections = ARRAY_SIZE(config_sections);
 
-/* What a unit of spec/limits.h is here. */
+/* Map units of spec/limits.h to types of keys. */
 #define TYPE_OF_BYTES  TYPE_SIZE
 #define TYPE_OF_MILLIS TYPE_CPUS
 #define TYPE_OF_COUNT  TYPE_NUMBER

@@ -32,7 +32,7 @@ static bool is_loopback6(const struct in6_addr *a)
 	       (IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] == 127);
 }
 
-/* "HOST:PORT" with HOST a number, in brackets where it has colons, or "localhost". */
+/* "HOST:PORT", where HOST is an address (in brackets if it has colons) or "localhost". */
 static int listen_parse_address(const char *text, struct config_listener *l,
 				struct warren_error *err)
 {
@@ -138,7 +138,10 @@ int check_listener(const char *text, struct warren_error *err)
 
 /* ------------------------------------------------------------------ mounts */
 
-/* Absolute, and without empty, "." and ".." parts, which hide where it leads. */
+/*
+ * The path must be absolute, without empty, "." and ".." parts, which hide where it
+ * leads.
+ */
 static bool is_clean_path(const char *path, size_t n)
 {
 	if (n == 0 || path[0] != '/')
@@ -156,7 +159,7 @@ static bool is_clean_path(const char *path, size_t n)
 	return n == 1 || path[n - 1] != '/';
 }
 
-/* The length of the path of "/PATH:ro"; 0 if it is not that. */
+/* The length of the path of "/PATH:ro"; 0 if the form is wrong. */
 static size_t mount_path(const char *text, bool *ret_write)
 {
 	const char *colon = strrchr(text, ':');
@@ -233,7 +236,7 @@ int check_name(const char *text, struct warren_error *err)
 	return 0;
 }
 
-/* As in openapi.yaml, and short enough to be a part of an engine's name. */
+/* As in openapi.yaml, and short enough for the name of an engine. */
 int check_backend_name(const char *text, struct warren_error *err)
 {
 	size_t n = strlen(text);

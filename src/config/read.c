@@ -21,7 +21,7 @@ struct reader {
 	uint64_t given;
 };
 
-/* Whether @name is a section: there are keys that begin with it and a dot. */
+/* Is @name a section: are there keys that begin with it and a dot? */
 static bool is_section(const char *name)
 {
 	for (size_t i = 0; i < config_n_sections; i++)
@@ -31,7 +31,7 @@ static bool is_section(const char *name)
 	return false;
 }
 
-/* The nearest of the words that could stand in section @section. */
+/* The most similar word in section @section. */
 static const char *read_nearest(const char *section, const char *name)
 {
 	struct suggestion s = { .word = name };
@@ -65,7 +65,7 @@ static int unknown_key(const struct reader *rd, const json_t *in, const char *se
 			  near);
 }
 
-/* A scalar as a word, if it is of a kind that keys of @type have. */
+/* Convert a scalar to a word, if keys of @type may have it. */
 static int scalar_word(const json_t *value, enum config_type type, char *out, size_t size)
 {
 	bool number = type == TYPE_NUMBER || type == TYPE_SIZE || type == TYPE_CPUS;
@@ -83,13 +83,13 @@ static int scalar_word(const json_t *value, enum config_type type, char *out, si
 	return n < 0 || (size_t)n >= size ? -EINVAL : 0;
 }
 
-/* The form of a key's values, for complaints. */
+/* The form of a key's values, for error messages. */
 static const char *form_of(const struct config_key *key)
 {
 	return config_type_form(key->type == TYPE_LIST ? TYPE_TEXT : key->type);
 }
 
-/* @value stands in @in, as @name or as number @index. */
+/* @value is in @in, with the name @name or the number @index. */
 static int read_scalar(struct reader *rd, const struct config_key *key, const json_t *in,
 		       const char *name, size_t index, struct warren_error *err)
 {
@@ -128,7 +128,7 @@ static int read_key(struct reader *rd, const struct config_key *key, const json_
 	return r;
 }
 
-/* All of a section's mapping; "": of the file's. */
+/* Read the mapping of a section; "": of the file. */
 static int read_mapping(struct reader *rd, const json_t *in, const char *section,
 			struct warren_error *err)
 {
@@ -156,7 +156,7 @@ static int read_mapping(struct reader *rd, const json_t *in, const char *section
 			r = unknown_key(rd, in, section, name, err);
 		else if (json_is_object(value))
 			r = read_mapping(rd, value, name, err);
-		/* A section of which everything is commented out is null. */
+		/* A section whose keys are all commented out is null. */
 		else if (!json_is_null(value))
 			r = yaml_error(rd->y, in, name, 0, err,
 				       "%s: must be a section of keys", name);
@@ -214,7 +214,7 @@ static int read_flag(struct config *c, const struct config_key *key, const char 
 	uint64_t bit = UINT64_C(1) << (key - config_keys);
 	char flag[CONFIG_FLAG_SIZE];
 
-	/* The first of a list takes the place of what the file has. */
+	/* The first item of a list replaces the list of the file. */
 	if (key->type == TYPE_LIST && !(*seen & bit))
 		config_list_clear(config_field(c, key));
 	*seen |= bit;

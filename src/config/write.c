@@ -9,7 +9,7 @@
 
 #define EXAMPLE_COLUMNS 90
 
-/* The keys of section @section, one after the other; NULL at the end. */
+/* The keys of section @section, one after another; NULL at the end. */
 static const struct config_key *next_of(const char *section, const struct config_key *key)
 {
 	size_t n = strlen(section);
@@ -25,7 +25,7 @@ static const struct config_key *next_of(const char *section, const struct config
 	return NULL;
 }
 
-/* What it is, and what may stand there, in sentences. */
+/* Describe the key and its values in sentences. */
 static void write_describe(const struct config_key *key, struct buf *out)
 {
 	char min[32], max[32];
@@ -45,7 +45,7 @@ static void write_describe(const struct config_key *key, struct buf *out)
 		buf_puts(out, key->none ? ", or none." : ".");
 }
 
-/* The default as root has it. */
+/* Write the default for root. */
 static void put_default(const struct config_key *key, struct buf *out)
 {
 	static const char hole[] = "{run_dir}";
@@ -60,7 +60,7 @@ static void put_default(const struct config_key *key, struct buf *out)
 	}
 }
 
-/* @text in lines of at most EXAMPLE_COLUMNS that begin with @lead. */
+/* Write @text in lines of at most EXAMPLE_COLUMNS that begin with @lead. */
 static void write_wrap(struct buf *out, const char *lead, const char *text)
 {
 	size_t room = EXAMPLE_COLUMNS - strlen(lead);
@@ -83,7 +83,7 @@ static void write_wrap(struct buf *out, const char *lead, const char *text)
 
 /* ----------------------------------------------------------------- example */
 
-/* A word as YAML has it: in quotes where it would be something else without. */
+/* Write a word as YAML, in quotes if necessary. */
 static void write_put_word(struct buf *out, const struct config_key *key,
 			   const char *word)
 {
@@ -162,7 +162,7 @@ void config_example(struct buf *out)
 
 /* ------------------------------------------------------------------ manual */
 
-/* Text for mdoc: each sentence on its own line, and no line that is a request. */
+/* Text for mdoc: each sentence on its own line, and no line that looks like a request. */
 static void manual_text(struct buf *out, const char *text)
 {
 	bool start = true;

@@ -22,7 +22,7 @@
 #define VALUES_MAX 65536
 #define QUOTE_MAX  60
 
-/* Where a value stands: in which container, and as what. */
+/* The position of a value: its container, and its key or index. */
 struct yaml_location {
 	const json_t *parent;
 	size_t index; /* its number in order, in a mapping as well */
@@ -38,7 +38,7 @@ struct yaml {
 
 struct open_container {
 	json_t *value;
-	char *key; /* of a mapping: the key that waits for its value */
+	char *key; /* in a mapping: the key that waits for its value */
 	unsigned key_line;
 };
 
@@ -63,7 +63,7 @@ static int no_memory(struct warren_error *err)
 
 /* ----------------------------------------------------------------- scalars */
 
-/* JSON's grammar of a number; *@ret_real: it has a fraction or an exponent. */
+/* Is it a JSON number? *@ret_real: it has a fraction or an exponent. */
 static bool looks_like_number(const char *s, bool *ret_real)
 {
 	const char *p = s + (*s == '-');
@@ -92,7 +92,7 @@ static bool looks_like_number(const char *s, bool *ret_real)
 	return *p == '\0';
 }
 
-/* NULL with errno ERANGE: a number that no 64 bits hold. */
+/* NULL with errno ERANGE: the number does not fit into 64 bits. */
 static json_t *plain_value(const char *s)
 {
 	static const char *const nulls[] = { "", "~", "null", "Null", "NULL" };
@@ -111,7 +111,7 @@ static json_t *plain_value(const char *s)
 	if (real) {
 		double d = strtod(s, NULL);
 
-		/* What is too small for a double is 0, and no error. */
+		/* A value that is too small for a double is 0, not an error. */
 		return errno == ERANGE && d != 0 && (d > 1 || d < -1) ? NULL
 								      : json_real(d);
 	}
@@ -147,7 +147,7 @@ static int yaml_remember(struct yaml *y, const json_t *parent, unsigned line,
 	return 0;
 }
 
-/* Put @value where it belongs; takes it, on failure too. */
+/* Add @value to its container; takes it, even on failure. */
 static int yaml_put_value(struct builder *b, json_t *value, unsigned line,
 			  struct warren_error *err)
 {
@@ -187,7 +187,7 @@ static int take_key(struct builder *b, const yaml_event_t *e, unsigned line,
 	return in->key ? 0 : no_memory(err);
 }
 
-/* Whether a key comes next. */
+/* Does a key come next? */
 static bool wants_key(const struct builder *b)
 {
 	const struct open_container *in = b->depth > 0 ? &b->stack[b->depth - 1] : NULL;
@@ -275,7 +275,7 @@ static int yaml_on_event(struct builder *b, const yaml_event_t *e,
 	return yaml_complain(b->y, line, err, "cannot parse this");
 }
 
-/* What libyaml has against the text. */
+/* Report an error of libyaml. */
 static int parser_error(const struct yaml *y, const yaml_parser_t *p,
 			struct warren_error *err)
 {
@@ -283,7 +283,7 @@ static int parser_error(const struct yaml *y, const yaml_parser_t *p,
 		return no_memory(err);
 	if (p->error == YAML_READER_ERROR)
 		return error_set(err, EINVAL, "%s: %s", y->name, p->problem);
-	/* Most often it is a tab, which cannot be seen. */
+	/* The usual cause is a tab, which is invisible. */
 	if (p->problem && strstr(p->problem, "cannot start any token"))
 		return yaml_complain(y, p->problem_mark.line + 1, err,
 				     "a word begins with a tab, or with one of @ ` %: "
@@ -308,7 +308,7 @@ static int yaml_build(struct builder *b, yaml_parser_t *p, struct warren_error *
 	return r;
 }
 
-/* The top: a mapping, or nothing at all. */
+/* The top must be a mapping, or empty. */
 static int yaml_settle(struct yaml *y, struct warren_error *err)
 {
 	if (json_is_null(y->root)) {

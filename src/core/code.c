@@ -21,7 +21,7 @@
 
 #define CODE_TIMED_OUT  124
 #define CODE_PIECE      65536
-#define CODE_BAD_OPTION 9 /* what node exits with if it does not know an option */
+#define CODE_BAD_OPTION 9 /* exit code of node for an unknown option */
 
 struct code_job {
 	struct warren_sandbox *sb;
@@ -35,7 +35,7 @@ struct code_job {
 
 /* ------------------------------------------------------------------ streams */
 
-/* Some output; false: the stream has ended. */
+/* Read some output; false: the stream has ended. */
 static bool code_job_read(struct code_job *j, int i, int fd)
 {
 	struct buf *out = &j->output[i];
@@ -55,7 +55,7 @@ static bool code_job_read(struct code_job *j, int i, int fd)
 	return true;
 }
 
-/* Some of stdin; false: that was all, or it does not read any more. */
+/* Write some of stdin; false: everything was written, or it is no longer read. */
 static bool code_job_write(struct code_job *j, int fd)
 {
 	ssize_t n = 0;
@@ -69,7 +69,10 @@ static bool code_job_write(struct code_job *j, int fd)
 	return j->fed < j->plan.input_size;
 }
 
-/* Until the first process has ended; what it left running is not waited for. */
+/*
+ * Serve the streams until the first process has ended; do not wait for processes that it
+ * left.
+ */
 static int code_job_pump(struct code_job *j, struct warren_exec *ex,
 			 struct warren_result *ret, struct warren_error *err)
 {
@@ -133,7 +136,7 @@ static int code_job_missing(const struct code_job *j, const char *tools,
 	return code_job_refuse(&why, err);
 }
 
-/* Run a step with the first of its tools that the image has. 1: it has none of them. */
+/* Run a step with the first of its tools that exists in the image. 1: none exists. */
 static int code_job_step(struct code_job *j, char **step, bool program,
 			 struct warren_error *err)
 {

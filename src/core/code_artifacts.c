@@ -39,7 +39,7 @@ static bool artifact_wanted(const struct artifact_search *s)
 	return r > 0;
 }
 
-/* All of the file, if it fits; 0: it does not, or is gone. */
+/* Read the whole file, if it fits; 0: it does not fit, or is gone. */
 static int artifact_load(const struct artifact_search *s, int fd, char **ret,
 			 size_t *ret_size)
 {
@@ -56,7 +56,7 @@ static int artifact_load(const struct artifact_search *s, int fd, char **ret,
 	data = malloc((size_t)st.st_size + 1);
 	if (!data)
 		return -ENOMEM;
-	/* What grows in between is cut where it was. */
+	/* Data that is appended in the meantime is ignored. */
 	while (n < (size_t)st.st_size) {
 		ssize_t r = read(fd, data + n, (size_t)st.st_size - n);
 
@@ -108,7 +108,10 @@ static int artifact_look(struct artifact_search *s, int dir, const char *name)
 		dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	struct stat st;
 
-	/* One that is gone by now, or a link, is none; what cannot be read may be one. */
+	/*
+	 * A file that is gone or a link is not an artifact; a file that cannot be read
+	 * may be one.
+	 */
 	if (fd < 0 && errno != ENOENT && errno != ELOOP && errno != ENXIO)
 		s->to->artifacts_complete = false;
 	if (fd < 0 || fstat(fd, &st) < 0)

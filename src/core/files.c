@@ -45,7 +45,7 @@ int warren_connect(struct warren_sandbox *sb, uint16_t port, int *ret_fd,
 	return ops->connect(sb->engine->state, sb->sandbox, port, ret_fd, err);
 }
 
-/* All of @fd into @out, at most its maximum. */
+/* Read all of @fd into @out, up to its maximum. */
 static int files_slurp(int fd, const char *path, struct buf *out,
 		       struct warren_error *err)
 {
@@ -75,7 +75,7 @@ static int files_slurp(int fd, const char *path, struct buf *out,
 	}
 }
 
-/* Wait for a helper command; its complaint, if it had one, becomes the error. */
+/* Wait for a helper command; its error message becomes the error. */
 static int files_finish(struct warren_exec *ex, const char *what, const char *path,
 			struct warren_error *err)
 {
@@ -107,8 +107,8 @@ static int read_over_exec(struct warren_sandbox *sb, const char *path, struct bu
 	if (r < 0)
 		return error_wrap(err, "read '%s'", path);
 	r = files_slurp(warren_exec_fd(ex, 1), path, out, err);
-	(void)close(
-		warren_exec_take_fd(ex, 1)); /* a reader of a part ends it by SIGPIPE */
+	(void)close(warren_exec_take_fd(
+		ex, 1)); /* reading only a part ends it with SIGPIPE */
 	if (r == 0)
 		r = files_finish(ex, "read", path, err);
 	else

@@ -42,14 +42,14 @@
 #include "service/modules.h"
 
 /*
- * A stop, in ms: what runs is waited for; but not for clients that do not take the end of
- * their stream, and from some time on what waits is answered with what is known.
+ * Timeouts of a stop, in ms: running requests are waited for, but not clients that do not
+ * read; later, waiting requests are answered with what is known.
  */
 #define DRAIN_CUT_MS  1000
 #define DRAIN_LAST_MS 5000
 #define DRAIN_MS      10000
 #define DRAIN_STEP_MS 20
-#define SLOW_TOLD_NS  1000000000 /* between two lines about turns that took too long */
+#define SLOW_TOLD_NS  1000000000 /* between two log lines about slow turns */
 
 struct api {
 	const struct api_birth *birth;
@@ -67,10 +67,9 @@ struct api {
 	struct loop_timer *drain, *chores;
 	int signal_fd, journals;
 	uint64_t drain_since; /* ns */
-	uint64_t drain_cut; /* ms since then, when clients are looked at that take nothing
-			     */
-	bool drain_last;    /* what waits was answered */
-	bool deleting;      /* sandboxes, before it stops */
+	uint64_t drain_cut;   /* ms until unread clients are cut */
+	bool drain_last;      /* waiting requests were answered */
+	bool deleting;        /* sandboxes, before it stops */
 	int status;
 };
 
@@ -80,7 +79,7 @@ static int drop_privileges(const struct api_birth *b, struct warren_error *err)
 {
 	if (geteuid() == 0 && b->uid != 0) {
 		/*
-		 * All but what the next three calls need; with the last of them these go,
+		 * Keep only what the next three calls need; the last of them drops these,
 		 * too.
 		 */
 		int r = caps_reduce(1ULL << CAP_SETUID | 1ULL << CAP_SETGID, err);
@@ -94,7 +93,10 @@ static int drop_privileges(const struct api_birth *b, struct warren_error *err)
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return error_errno(err, errno, "prctl");
-	/* Without a warden it can do nothing, and the next pair must not wait for it. */
+	/*
+	 * Without a warden this process is useless, and the next pair must not wait for
+	 * it.
+	 */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		return error_errno(err, errno, "prctl");
 	return 0;
@@ -182,7 +184,7 @@ static void on_note(void *ctx UNUSED, const char *text)
 	log_line(LOG_LEVEL_WARNING, "%s", text);
 }
 
-/* Without a warden nothing can be made or destroyed; the next pair goes on. */
+/* Without a warden nothing can be created or destroyed; the next pair continues. */
 static void on_warden_end(void *ctx)
 {
 	struct api *a = ctx;
@@ -218,7 +220,10 @@ static void on_chores(void *ctx)
 	loop_timer_set(a->chores, 1000);
 }
 
-/* During a long turn, the loop served no client. Each is counted; some are logged. */
+/*
+ * During a long turn, the loop served no client. Each slow turn is counted; some are
+ * logged.
+ */
 static void on_slow_turn(void *ctx UNUSED, const char *name, uint64_t usec,
 			 uint64_t cpu_usec)
 {
@@ -268,9 +273,7 @@ static int api_open_store(struct api *a, struct warren_error *err)
 		a->secret_key = NULL;
 		return error_errno(err, ENOMEM, "open the database");
 	}
-	/*
-	 * The api of a warden that was killed may be about to end: it is given a moment.
-	 */
+	/* The api of a killed warden may still be ending: wait a moment. */
 	for (int i = 0; (r = db_open(a->db_path, &a->db, err)) == -EBUSY && i < 60; i++) {
 		*err = (struct warren_error)WARREN_ERROR_INIT;
 		(void)usleep(50000);
@@ -323,7 +326,7 @@ static int api_admit(struct api *a, struct api_word *word, struct warren_error *
 	return db_make_token(a->db, &row, id, word->secret, err);
 }
 
-/* Nothing of it is known but who sent it and what was wrong. */
+/* Only the sender and the error are known. */
 static void log_unreadable(const struct api_record *r)
 {
 	const struct log_field fields[] = {
@@ -336,7 +339,7 @@ static void log_unreadable(const struct api_record *r)
 		   ARRAY_SIZE(fields));
 }
 
-/* What changes something is worth a line, and what failed by our fault a loud one. */
+/* Log changes, and log errors of the service with a higher level. */
 static void log_answered(const struct api_record *r)
 {
 	bool looks = strcmp(r->method, "GET") == 0 || strcmp(r->method, "HEAD") == 0;
@@ -384,9 +387,9 @@ static void on_refused(const struct http_refusal *refusal, struct buf *body, voi
 }
 
 /*
- * Of the descriptors that the process may have, those of clients and those that are held
- * for sandboxes are apart, so that neither can use up the others'. A client's connection
- * may need a second one, for a port or a file; some are for the service itself.
+ * Descriptors of clients and of sandboxes have separate limits, so that neither can use
+ * up the other's. A client's connection may need a second one, for a port or a file; some
+ * are for the service itself.
  */
 #define DESCRIPTORS_OWN 256U
 
@@ -406,7 +409,7 @@ static uint64_t connections_max(const struct config *c)
 	return c->request_connections < most ? c->request_connections : most;
 }
 
-/* Of those, for unix sockets, and as many for clients that show a token. */
+/* Reserved connections: for unix sockets, and as many for clients with a token. */
 static uint64_t connections_reserve(const struct config *c)
 {
 	return (connections_max(c) + 7) / 8;
@@ -462,8 +465,9 @@ static int watch_signals(struct api *a, struct warren_error *err)
 	(void)sigaddset(&set, SIGINT);
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	(void)signal(SIGPIPE, SIG_IGN);
-	(void)signal(SIGIO, SIG_IGN); /* of leases (journal_pool.c), which ask, and wait
-					 for nothing */
+	(void)signal(
+		SIGIO,
+		SIG_IGN); /* signals of leases (journal_pool.c), which are only queried */
 	a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (a->signal_fd < 0)
 		return error_errno(err, errno, "watch for signals");
@@ -475,7 +479,7 @@ static int watch_signals(struct api *a, struct warren_error *err)
 	return r < 0 ? error_errno(err, -r, "watch for signals") : 0;
 }
 
-/* By the kernel, for the user that it is: here, and in the machine as a whole. */
+/* The kernel's limit for this user, here and on the whole machine. */
 static uint64_t inotify_limit(const char *here, const char *all)
 {
 	uint64_t a = 0, b = 0;
@@ -485,7 +489,7 @@ static uint64_t inotify_limit(const char *here, const char *all)
 	return a && (!b || a < b) ? a : b;
 }
 
-/* "": it cannot be told. */
+/* "": it is not known. */
 static void read_boot_id(char *ret, size_t size)
 {
 	AUTO_CLOSE int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -511,7 +515,7 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 	char boot[64];
 	int r = 0;
 
-	/* Before it is confined to where these are not. */
+	/* A confined process cannot read these files. */
 	read_boot_id(boot, sizeof(boot));
 	options.watches_max = inotify_limit("/proc/sys/user/max_inotify_instances",
 					    "/proc/sys/fs/inotify/max_user_instances");
@@ -541,7 +545,7 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 		r = watch_signals(a, err);
 	if (r < 0)
 		return r;
-	db_sync_later(a->db); /* nothing waits for the disk while others are served */
+	db_sync_later(a->db); /* no commit waits for the disk while clients are served */
 	options.loop = a->loop;
 	options.db = a->db;
 	options.journals = a->journals;

@@ -16,7 +16,7 @@
 #include "config/config.h"
 #include "net/tls.h"
 
-/* What is there of @path, or of the way to it, is a directory that we may write to. */
+/* @path, or its first existing parent, must be a directory that can be written. */
 static int check_dir(const char *key, const char *path, const char *example,
 		     struct warren_error *err)
 {

@@ -68,7 +68,7 @@ static int listen_tcp(const struct config_listener *l, const char *text,
 	return TAKE_FD(fd);
 }
 
-/* The api of a warden that was killed may be about to end: it is given a moment. */
+/* The api of a killed warden may still be ending: wait a moment. */
 static int listen_at(const struct config_listener *l, const char *text,
 		     struct warren_error *err)
 {
@@ -92,7 +92,7 @@ union address {
 	struct sockaddr_in6 in6;
 };
 
-/* Those that systemd passes to this process: 3 and on. */
+/* The sockets that systemd passes to this process: 3 and following. */
 static int take_activated(int *fds, size_t *ret_n, struct warren_error *err)
 {
 	const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
@@ -136,7 +136,7 @@ static bool is_at(int fd, const struct config_listener *l)
 		      sizeof(a.in6.sin6_addr)) == 0;
 }
 
-/* The one of @fds that is there, taken out of them; -1: none is. */
+/* Find and take the matching socket of @fds; -1: there is none. */
 static int find_activated(int *fds, size_t n, const struct config_listener *l)
 {
 	for (size_t i = 0; i < n; i++)
@@ -145,7 +145,7 @@ static int find_activated(int *fds, size_t n, const struct config_listener *l)
 	return -1;
 }
 
-/* As `listen` would name it. */
+/* The name in the form of `listen`. */
 static void name_socket(int fd, char *out, size_t size)
 {
 	union address a = { 0 };

@@ -59,7 +59,7 @@ static void log_put_json(struct buf *out, const char *when, enum log_level level
 	json_close(&j, '}');
 }
 
-/* A line stays one, and drives no terminal, whatever a stranger put into it. */
+/* A log entry stays on one line and does not control a terminal, whatever its text. */
 static void log_put_text(struct buf *out, const char *when, enum log_level level,
 			 const char *request_id, const char *text,
 			 const struct log_field *fields, size_t n)

@@ -49,7 +49,7 @@ int private_parse(const char *text, int *ret_fd, struct warren_error *err)
 
 /* ---------------------------------------------------------------- directories */
 
-/* The api's user passes through; only the owner can list it or create anything. */
+/* The api's user may pass through; only the owner can list it or create files. */
 static int private_dir_mode(int fd)
 {
 	return fchmod(fd, geteuid() == 0 ? 0711 : 0700);
@@ -95,7 +95,7 @@ static bool private_take(struct private_service *p, const char *name)
 	return true;
 }
 
-/* What a killed service left comes first, so that it does not stay for long. */
+/* Leftovers of a killed service are used first, so that they do not stay for long. */
 static bool private_take_left(struct private_service *p)
 {
 	int copy = openat(p->all, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -145,8 +145,8 @@ static void private_free(struct private_service *p)
 }
 
 /*
- * The socket is named by its directory's descriptor: the path of the state directory may
- * be longer than the name of a socket can be.
+ * The socket is named through its directory's descriptor, because the path may be too
+ * long for a socket.
  */
 static int private_configure(const struct private_service *p, struct config *c,
 			     struct warren_error *err)
@@ -210,7 +210,10 @@ const char *private_dir(const struct private_service *p)
 
 /* ---------------------------------------------------------------------- close */
 
-/* Whether none of the native sandboxes is left: an api that was killed deleted none. */
+/*
+ * Destroy remaining native sandboxes; returns whether none is left, because a killed api
+ * deleted none.
+ */
 static bool private_destroy_left(const struct private_service *p, const struct config *c)
 {
 	const struct warren_options options = { .state_dir = c->state_dir,
@@ -273,7 +276,7 @@ void private_close(struct private_service *p, const struct config *c)
 		return;
 	(void)unlinkat(p->fd, "sock", 0);
 	copy_remove_tree(p->fd, "serve");
-	/* What is left of a sandbox is for the next service of this name. */
+	/* Leftovers of a sandbox are for the next service of this name. */
 	if (private_destroy_left(p, c) && private_remove_engines(p, c))
 		(void)unlinkat(p->all, p->number, AT_REMOVEDIR);
 	private_free(p);

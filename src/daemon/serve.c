@@ -43,8 +43,8 @@
 #define ENGINE_NAME    "serve"
 #define RESTART_MS_MIN 100
 #define RESTART_MS_MAX 5000
-#define STOP_MS        20000 /* for the api to end after SIGTERM; then it is killed */
-#define JOIN_MS        10000 /* for requests under way, before we leave without them */
+#define STOP_MS        20000 /* time for the api to end after SIGTERM, before it is killed */
+#define JOIN_MS        10000 /* time for requests in progress at the end */
 
 /* ------------------------------------------------------------------- options */
 
@@ -62,7 +62,7 @@ static const char help_head[] =
 
 struct options {
 	const char *file;
-	const char *backend; /* whose settings are asked for; NULL: nobody's */
+	const char *backend; /* backend whose settings are requested; NULL: none */
 	bool backends;       /* for all users */
 	bool check, example, help;
 	int life; /* connection to the client of a private service; 0: none */
@@ -105,7 +105,8 @@ static int read_option(struct options *o, int argc, char **argv, int *at,
 }
 
 /*
- * Ours first, for the name of the file; then the file; then the flags, which count more.
+ * First the defaults, for the name of the file; then the file; then the options, which
+ * take precedence.
  */
 static int serve_read_config(struct config *c, struct options *o, int argc, char **argv,
 			     struct warren_error *err)
@@ -143,10 +144,7 @@ static int serve_read_config(struct config *c, struct options *o, int argc, char
 
 /* ------------------------------------------------------------------- files */
 
-/*
- * As that user: the first directory on the way to @path that it may not pass; 0: it may
- * all.
- */
+/* As that user: find the first directory of @path that it may not enter; 0: none. */
 static int check_way(const char *path, uid_t uid, gid_t gid, struct warren_error *err)
 {
 	gid_t old_gid = (gid_t)setfsgid(gid);
@@ -172,8 +170,8 @@ static int check_way(const char *path, uid_t uid, gid_t gid, struct warren_error
 }
 
 /*
- * The api's own directory, in one that it must get through, whatever umask that was made
- * with.
+ * The api's own directory, in a directory that it must be able to enter, whatever the
+ * umask was.
  */
 static int serve_own_dir(const char *state_dir, const char *path, uid_t uid, gid_t gid,
 			 struct warren_error *err)
@@ -267,10 +265,10 @@ struct pair {
 	struct private_service *own; /* NULL: it is not private */
 	bool stopping;
 	uint64_t stop_by; /* ns, monotonic: when an api that is stopping is killed */
-	bool stuck;       /* a request under way does not end */
+	bool stuck;       /* a request in progress does not end */
 };
 
-/* The token that it had to make is for the owner's eyes. */
+/* The token is only for the owner. */
 static void keep_secret(const struct config *c, const struct api_word *word)
 {
 	char path[4200];
@@ -294,7 +292,7 @@ static int by_number(const void *a, const void *b)
 	return *(const int *)a - *(const int *)b;
 }
 
-/* The engine's locks and all else of the warden's are none of the api's business. */
+/* Close the engine's locks and all other descriptors of the warden in the api. */
 static void keep_only(const struct api_birth *b)
 {
 	int keep[API_LISTENERS_MAX + 5] = { 0, 1, 2, b->warden, b->told };
@@ -312,7 +310,7 @@ static void keep_only(const struct api_birth *b)
 	(void)close_range(from, ~0U, 0);
 }
 
-/* We are told to stop: so is the api. */
+/* Stop the api, too. */
 static void serve_stop(struct pair *p, int pidfd)
 {
 	if (!p->stopping)
@@ -363,7 +361,7 @@ static void serve_await(struct pair *p, int pidfd, int fd)
 	}
 }
 
-/* What the api says when it is ready. */
+/* Read the message of the api when it is ready. */
 static bool hear_word(struct pair *p, int pidfd, int told, struct api_word *word)
 {
 	size_t have = 0;
@@ -416,7 +414,9 @@ static int start_api(struct pair *p, int *ret_pidfd, int *ret_sock,
 	}
 	*ret_pidfd = pidfd_open(pid, 0);
 	*ret_sock = ends[0];
-	/* It asks us for what it finds again, so we serve before it is ready. */
+	/*
+	 * The api asks the warden for existing sandboxes, so serve it before it is ready.
+	 */
 	if (*ret_pidfd < 0 || warden_serve(p->warden, ends[0], err) < 0 ||
 	    !hear_word(p, *ret_pidfd, told[0], &word))
 		(void)error_set(&word.err, ECHILD, "the api died before it was ready");
@@ -430,7 +430,7 @@ static int start_api(struct pair *p, int *ret_pidfd, int *ret_sock,
 	return 0;
 }
 
-/* One api from its birth to its end. */
+/* Run one api from its start to its end. */
 static int live_once(struct pair *p, bool first, struct warren_error *err)
 {
 	AUTO_CLOSE int pidfd = -1, sock = -1;
@@ -511,10 +511,7 @@ static int serve_prepare(struct pair *p, const struct backend_list *list,
 	sigset_t set;
 	int r;
 
-	/*
-	 * Of the api one for each sandbox, each stream and each client; of the warden for
-	 * parts.
-	 */
+	/* The api needs one for each sandbox, stream and client; the warden for parts. */
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		(void)setrlimit(RLIMIT_NOFILE, &files);
@@ -546,7 +543,7 @@ static int serve_prepare(struct pair *p, const struct backend_list *list,
 	return r;
 }
 
-/* As a list with a NULL behind it; the strings stay the configuration's. */
+/* A NULL-terminated list; the strings belong to the configuration. */
 static const char **serve_copy_list(const struct config_list *list)
 {
 	const char **copy = calloc(list->n + 1, sizeof(*copy));
@@ -573,7 +570,7 @@ static int serve_run(const struct config *c, int life, struct private_service *o
 	const char **trusted = serve_copy_list(&c->trusted_registries);
 	int r = 0;
 
-	/* warren-image finds our store by it. */
+	/* warren-image finds the store with it. */
 	if (!mounts || !insecure || !trusted ||
 	    setenv("WARREN_STATE", c->state_dir, 1) < 0)
 		r = error_errno(err, ENOMEM, "start");
@@ -595,10 +592,7 @@ static int serve_run(const struct config *c, int life, struct private_service *o
 		r = serve_prepare(&p, &list, &policy, dir, sizeof(dir), err);
 	if (r == 0)
 		r = serve_main(&p, err);
-	/*
-	 * Sandboxes go on as they are, and the next service finds them; nothing is lost
-	 * with us.
-	 */
+	/* Sandboxes continue, and the next service finds them; nothing is lost. */
 	if (p.stuck) {
 		log_line(LOG_LEVEL_WARNING, "a request is still in progress, ignoring");
 		private_close(own, c);
@@ -611,7 +605,7 @@ static int serve_run(const struct config *c, int life, struct private_service *o
 	return r;
 }
 
-/* For shells, as `warren __complete` asks: the options of the help, one on a line. */
+/* For shell completion: the options of the help, one on each line. */
 static void serve_complete(struct buf *out)
 {
 	AUTO_BUF struct buf help = BUF_INIT(1U << 20);
@@ -711,7 +705,7 @@ int main(int argc, char **argv)
 	}
 	if (r == 0 && out.len > 0) {
 		r = fd_write_all(1, out.data, out.len);
-		/* Who reads no more has had enough. */
+		/* If the reader closed the pipe, that is not an error. */
 		r = r < 0 && r != -EPIPE ? error_errno(&err, -r, "write to stdout") : 0;
 	}
 	if (r == 0 && o.check)

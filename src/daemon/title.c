@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 static struct {
-	char *at; /* where argv[0] was; NULL: it is to stay as it is */
+	char *at; /* position of argv[0]; NULL: it is not changed */
 	size_t size;
-	char **words, **env; /* the copies: they stay, as the process does */
+	char **words, **env; /* the copies, which are never freed */
 } title_room;
 
-/* Copies of the strings; NULL: no memory. */
+/* Copy the strings; NULL: out of memory. */
 static char **title_copy(char **list, size_t n)
 {
 	char **copy = calloc(n + 1, sizeof(*copy));
@@ -43,8 +43,10 @@ char **title_open(int argc, char **argv)
 	title_room.env = words ? title_copy(environ, n) : NULL;
 	if (!title_room.env)
 		return argv;
-	/* The variables stand behind the words: there is room for a title where few were
-	 * given. */
+	/*
+	 * The variables follow the arguments, so there is space for a title even with few
+	 * arguments.
+	 */
 	for (size_t i = 0; i < n && environ[i] == end + 1; i++)
 		end = environ[i] + strlen(environ[i]);
 	environ = title_room.env;

@@ -17,7 +17,7 @@
 #include "db/db_internal.h"
 
 /*
- * Pages of 4 KiB in the log: when a checkpoint is wanted, and when it is not waited for.
+ * Pages of 4 KiB in the log: when a checkpoint is started, and when writers wait for it.
  */
 #define WAL_PAGES_WANTED 1000
 #define WAL_PAGES_MAX    16384
@@ -36,7 +36,7 @@ static const char pragmas[] = "PRAGMA journal_mode = WAL;"
 
 #define BUSY_MS 2000 /* another process is using the file */
 
-/* The lock is on its own file: SQLite's locks come and go on the other one. */
+/* The lock is on a separate file, because SQLite's locks on the database come and go. */
 static int lock_beside(const char *path, struct warren_error *err)
 {
 	AUTO_FREE char *name = NULL;
@@ -56,14 +56,14 @@ static int lock_beside(const char *path, struct warren_error *err)
 		return error_set(err, EBUSY, "process %s uses it",
 				 pid[0] ? pid : "of another");
 	}
-	/* For the message above, and for people: the lock does not depend on it. */
+	/* For the message above, and for users: the lock does not depend on it. */
 	(void)snprintf(pid, sizeof(pid), "%d\n", getpid());
 	if (ftruncate(fd, 0) == 0)
 		(void)!pwrite(fd, pid, strlen(pid), 0);
 	return TAKE_FD(fd);
 }
 
-/* SQLite would make it readable for all users; its log gets the mode of the file. */
+/* SQLite would make it readable for all users; the log gets the mode of the file. */
 static int db_make_file(const char *path, struct warren_error *err)
 {
 	AUTO_CLOSE int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -98,7 +98,7 @@ static int connect_file(const char *path, sqlite3 **ret, struct warren_error *er
 	return r;
 }
 
-/* After each commit. A checkpoint that fails is tried again after the next one. */
+/* After each commit. A failed checkpoint is tried again after the next commit. */
 static int on_commit(void *ctx, sqlite3 *sql, const char *name, int pages)
 {
 	struct db *db = ctx;
@@ -167,7 +167,7 @@ int db_open(const char *path, struct db **ret_db, struct warren_error *err)
 		db = db_close(db);
 		return error_wrap(err, "open the database '%s'", path);
 	}
-	/* Without it a full disk is worse; db_reserve() is asked again. */
+	/* A full disk is worse without it; db_reserve() is called again later. */
 	(void)db_reserve(db);
 	*ret_db = db;
 	return 0;
@@ -233,14 +233,14 @@ int db_checkpoint(const char *path, struct warren_error *err)
 		return error_wrap(err, "checkpoint the database '%s'", path);
 	rc = sqlite3_wal_checkpoint_v2(sql, "main", SQLITE_CHECKPOINT_PASSIVE, NULL,
 				       NULL);
-	/* Busy: a reader holds back the rest, and the next one will have it. */
+	/* Busy: a reader holds back the rest, which the next checkpoint handles. */
 	if (rc != SQLITE_OK && rc != SQLITE_BUSY)
 		r = sql_error(sql, rc, err, "checkpoint the database");
 	(void)sqlite3_close(sql);
 	return r;
 }
 
-/* The first row of @text is the verdict: nothing or "ok" is good. */
+/* The first row of @text is the result: no row or "ok" is good. */
 static int check_by(sqlite3 *sql, const char *text, struct warren_error *err)
 {
 	sqlite3_stmt *stmt = NULL;

@@ -11,7 +11,7 @@
 
 #include "db/db_internal.h"
 
-#define META_BASE "event_base" /* ids begin after it */
+#define META_BASE "event_base" /* ids start after it */
 
 enum column {
 	COL_ID,
@@ -24,7 +24,7 @@ enum column {
 	COL_IMAGE,
 	COL_STATE,
 	COL_REASON,
-	COL_RESULT, /* and what follows it */
+	COL_RESULT, /* and the following columns */
 };
 
 int db_insert_event(struct db *db, const struct event_row *row, struct warren_error *err)

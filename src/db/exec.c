@@ -4,7 +4,7 @@
 
 #include "db/db_internal.h"
 
-/* The owner of @sandbox has @n more execs that run. */
+/* Charge the owner of @sandbox for @n more running execs. */
 static int exec_charge(struct db *db, const char *sandbox, int64_t n,
 		       struct warren_error *err)
 {
@@ -128,9 +128,7 @@ int db_get_exec(struct db *db, const char *sandbox, const char *id, struct exec_
 	return 0;
 }
 
-/*
- * What came out of a sandbox may be any number: what no clock or counter reaches is cut.
- */
+/* A sandbox may report any number: impossible values are limited. */
 static void query_count(struct query *q, uint64_t n)
 {
 	query_u64(q, n > INT64_MAX ? INT64_MAX : n);

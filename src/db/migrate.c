@@ -18,20 +18,19 @@
 
 #include "db/db_internal.h"
 
-/* "wrrn": what file(1) and we tell our file by. */
+/* "wrrn": identifies the file for file(1) and for Warren. */
 #define APPLICATION_ID 0x7772726e
 
-/* The number after the last step that a program of before would not understand. */
+/* The number of the last step that an older program would not understand. */
 #define MUST_KNOW 3
 
 static const char *const steps[] = {
 	/*
-	 * Each page of the file that a commit touches costs two writes, so there are
-	 * no more tables and indexes than calls need: seq is made by sandbox.c, not
-	 * by AUTOINCREMENT, and labels go by what the row says of them. They carry
-	 * their owner first, so that a tenant's listing walks over nothing of other
-	 * tenants; and the index of owners has the state, so that a listing by state
-	 * reads the rows that it shows, and no others.
+	 * Each page that a commit changes costs two writes, so there are only the tables
+	 * and indexes that calls need: sandbox.c creates seq, not AUTOINCREMENT, and
+	 * labels are also part of the row. Indexes begin with the owner, so that a
+	 * tenant's listing does not read rows of others; and the index of owners has the
+	 * state, so that a listing by state reads only the rows that it returns.
 	 */
 	"CREATE TABLE meta ("
 	"  key TEXT PRIMARY KEY,"
@@ -123,22 +122,19 @@ static const char *const steps[] = {
 	"          9223372036854775807, 9223372036854775807, 9223372036854775807,"
 	"          9223372036854775807);",
 
-	/* There was one backend before, and this was its tier. */
+	/* Before this, there was only one backend, with this tier. */
 	"ALTER TABLE sandboxes ADD COLUMN tier TEXT NOT NULL DEFAULT 'namespace';",
 
-	/*
-	 * Sessions that are known by a name; tokens that open one sandbox, and go with
-	 * it.
-	 */
+	/* Sessions with a name; tokens for one sandbox, which are deleted with it. */
 	"ALTER TABLE sessions ADD COLUMN name TEXT;"
 	"ALTER TABLE tokens ADD COLUMN sandbox TEXT"
 	"  REFERENCES sandboxes (id) ON DELETE CASCADE;"
 	"CREATE INDEX tokens_of_sandbox ON tokens (sandbox) WHERE sandbox IS NOT NULL;",
 
 	/*
-	 * Events that outlive the process. `clock` is the time they are forgotten by. Ids
-	 * begin with the time, so that a cursor of before is older than all of them. Of
-	 * an exec whose sandbox failed it is written down that its end was told.
+	 * Events that outlive the process. `clock` is the time by which they are deleted.
+	 * Ids begin with the time, so that an older cursor is below all of them. For an
+	 * exec whose sandbox failed, it is recorded that its end was reported.
 	 */
 	"CREATE TABLE events ("
 	"  id INTEGER PRIMARY KEY,"
@@ -155,7 +151,7 @@ static const char *const steps[] = {
 	"UPDATE execs SET lost = 1 WHERE ended_at IS NULL AND sandbox IN"
 	"  (SELECT id FROM sandboxes WHERE state = 4);",
 
-	/* Idempotency keys that outlive what they made; what tokens are pruned by. */
+	/* Idempotency keys that outlive their sandboxes; an index to prune tokens. */
 	"CREATE TABLE requests ("
 	"  seq INTEGER PRIMARY KEY,"
 	"  owner TEXT NOT NULL REFERENCES tenants (name) ON DELETE CASCADE,"
@@ -170,8 +166,8 @@ static const char *const steps[] = {
 	"CREATE INDEX tokens_expiring ON tokens (expires_at) WHERE expires_at <> 0;",
 
 	/*
-	 * A tenant's names are unique. Of sandboxes that shared one, the oldest keeps it
-	 * and the others get their id behind it. A program of before that reuses a name
+	 * A tenant's names are unique. Of sandboxes with the same name, the oldest keeps
+	 * it, and the others get their id appended. An older program that reuses a name
 	 * gets an error.
 	 */
 	"UPDATE sandboxes SET name = substr(name, 1, 50) || '-' || id WHERE seq IN"
@@ -181,17 +177,14 @@ static const char *const steps[] = {
 	"CREATE UNIQUE INDEX sandboxes_by_name ON sandboxes (name, owner)"
 	"  WHERE name IS NOT NULL;",
 
-	/*
-	 * What a sandbox is for: its command, what its end means, and the exec that it
-	 * last was.
-	 */
+	/* The main command of a sandbox, what its end means, and its last exec. */
 	"ALTER TABLE sandboxes ADD COLUMN command TEXT;"
 	"ALTER TABLE sandboxes ADD COLUMN on_exit INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE sandboxes ADD COLUMN main_exec TEXT;",
 
 	/*
 	 * A stopped sandbox (state 3) is charged like a running one, since its files may
-	 * be in memory; only a failed one (4) is not. Counted anew, whatever was charged.
+	 * be in memory; only a failed one (4) is not. Compute the charges again.
 	 */
 	"UPDATE tenants SET (memory, cpu_millis) ="
 	"  (SELECT coalesce(sum(s.memory), 0), coalesce(sum(s.cpu_millis), 0)"
@@ -207,7 +200,7 @@ static const char *const steps[] = {
 	") STRICT, WITHOUT ROWID;",
 };
 
-/* The value of a pragma; values of them cannot be bound, and ours are constants. */
+/* Get the value of a pragma; values cannot be bound, and these are constants. */
 static int migrate_pragma(sqlite3 *sql, const char *text, int *ret,
 			  struct warren_error *err)
 {

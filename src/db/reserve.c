@@ -22,11 +22,11 @@
 #define LOG_BYTES  (8LL << 20) /* twice what it has when a checkpoint is wanted */
 #define FILE_BYTES (2LL << 20) /* beyond its end */
 /*
- * Where blocks are smaller than pages, not all of what is mapped has any, and a write to
- * it is a SIGBUS.
+ * If blocks are smaller than pages, parts of the mapping have no block, and a write there
+ * causes SIGBUS.
  */
 #define SHARED_BYTES (64LL << 10)
-#define OPEN_BYTES   (1U << 20) /* what it takes to open the store */
+#define OPEN_BYTES   (1U << 20) /* space to open the database */
 
 /*
  * A descriptor of SQLite's file must not be closed while SQLite has it: that would drop
@@ -69,7 +69,7 @@ static int reserve_all(struct db *db)
 	return r == 0 ? reserve_range(db->reserve[1], 0, st.st_size + FILE_BYTES) : r;
 }
 
-/* Given up, or had again. */
+/* Release or reserve the spare space. */
 static int reserve_spare(struct db *db, bool have)
 {
 	AUTO_CLOSE int fd = reserve_open(db->path, ".reserve", O_CREAT);
@@ -91,8 +91,8 @@ int db_reserve(struct db *db)
 }
 
 /*
- * SQLite empties the file of its shared memory when it opens the store, and needs room
- * for it again.
+ * SQLite truncates the file of its shared memory when it opens the database, and needs
+ * space for it again.
  */
 void db_make_room(struct db *db)
 {

@@ -18,7 +18,7 @@
 
 static const struct {
 	const char *name;
-	uint32_t next;   /* what it may become */
+	uint32_t next;   /* the possible next states */
 	bool live, disk; /* charged for memory and processors, for disk */
 } states[] = {
 	[SANDBOX_CREATING] = { "creating",
@@ -32,7 +32,7 @@ static const struct {
 			     .live = true, .disk = true },
 	[SANDBOX_STOPPED] = { "stopped",
 			      CAN(CREATING) | CAN(RUNNING) | CAN(FAILED) | CAN(DELETING),
-			      /* Its files may be in memory, and a start never fails. */
+			      /* Its files may be in memory, and a start must not fail. */
 			      .live = true, .disk = true },
 	[SANDBOX_FAILED] = { "failed", CAN(DELETING) },
 	[SANDBOX_DELETING] = { "deleting", 0, .live = true, .disk = true },
@@ -96,7 +96,7 @@ int sandbox_charged(struct db *db, const char *id, struct charged *ret,
 	return 0;
 }
 
-/* From one cost to another; nothing is written where they are the same. */
+/* Change the charge; nothing is written if it is the same. */
 static int sandbox_recharge(struct db *db, const char *owner,
 			    const int64_t before[DB_QUOTA_MAX],
 			    const int64_t after[DB_QUOTA_MAX], struct warren_error *err)
@@ -131,7 +131,7 @@ static int pack_labels(const struct db_label *labels, size_t n, struct buf *out,
 	return 0;
 }
 
-/* Into the table that is searched, or out of it, as @which says. */
+/* Add to or remove from the table that is searched, according to @which. */
 static int write_labels(struct db *db, enum db_stmt which, const struct sandbox_row *row,
 			struct warren_error *err)
 {
@@ -152,9 +152,8 @@ static int write_labels(struct db *db, enum db_stmt which, const struct sandbox_
 /* --------------------------------------------------------------- inserting */
 
 /*
- * Microseconds since 1970, or one more than the last: greater than all that
- * there are, and than those that are gone, so that a page's cursor never comes
- * to stand for a newer row.
+ * Microseconds since 1970, or one more than the last: greater than all existing and
+ * deleted ones, so that a cursor never refers to a newer row.
  */
 static uint64_t next_seq(struct db *db)
 {
@@ -167,7 +166,7 @@ static uint64_t next_seq(struct db *db)
 	return db->seq;
 }
 
-/* The index would refuse it too, but not in words for people. */
+/* The index would refuse it too, but without an explanation. */
 static int sandbox_check_name(struct db *db, const char *owner, const char *name,
 			      const char *id, struct warren_error *err)
 {
@@ -245,7 +244,7 @@ static int charge_rows(struct db *db, const struct sandbox_row *rows, size_t n,
 	int r;
 
 	for (size_t i = 0; i < n; i++) {
-		/* Far from overflowing a sum, and beyond any machine. */
+		/* Far below an overflow of a sum, and above any machine. */
 		const uint64_t max = DB_UNLIMITED / 4096;
 		int64_t limits[] = { (int64_t)rows[i].memory, (int64_t)rows[i].cpu_millis,
 				     (int64_t)rows[i].disk };
@@ -259,7 +258,10 @@ static int charge_rows(struct db *db, const struct sandbox_row *rows, size_t n,
 		execs += rows[i].command ? 1 : 0;
 	}
 	r = tenant_charge(db, rows[0].owner, charge, err);
-	/* Its command is charged when it is started; without room there is no point. */
+	/*
+	 * The command is charged when it is started; without quota, the sandbox would be
+	 * useless.
+	 */
 	if (r == 0 && execs > 0)
 		r = tenant_allows(db, rows[0].owner, DB_QUOTA_EXECS, execs, err);
 	return r;
@@ -470,7 +472,7 @@ int db_touch_sandbox(struct db *db, const char *id, int64_t last_used,
 	return sandbox_change_one(&q, id, err);
 }
 
-/* What runs in it, which its owner is charged for as well. */
+/* Count running execs, which are charged to its owner, too. */
 static int count_running(struct db *db, const char *id, int64_t *ret,
 			 struct warren_error *err)
 {
@@ -505,7 +507,7 @@ int db_delete_sandbox(struct db *db, const char *id, struct warren_error *err)
 	r = sandbox_recharge(db, row.owner, before, after, err);
 	if (r == 0)
 		r = write_labels(db, STMT_DELETE_LABEL, &row, err);
-	/* What was never there may be asked for again. */
+	/* The key of a sandbox that was never created may be used again. */
 	if (r == 0 && !row.enforced)
 		r = request_release(db, row.owner, id, err);
 	if (r < 0)

@@ -35,7 +35,7 @@ enum column {
 	COL_MAIN_EXEC,
 };
 
-/* "key\0value\0key\0value\0"; what is not exactly that has no labels. */
+/* "key\0value\0key\0value\0"; another format means no labels. */
 static size_t unpack_labels(const struct query *q, struct db_label labels[DB_LABELS_MAX])
 {
 	const char *p = sqlite3_column_blob(q->stmt, COL_LABELS);
@@ -52,7 +52,7 @@ static size_t unpack_labels(const struct query *q, struct db_label labels[DB_LAB
 	return n / 2;
 }
 
-/* Into a row that borrows from the statement, and its labels from the caller. */
+/* Read into a row that borrows strings from the statement, and labels from the caller. */
 static int sandbox_read_row(const struct query *q, struct sandbox_row *row,
 			    struct db_label labels[DB_LABELS_MAX],
 			    struct warren_error *err)
@@ -95,7 +95,7 @@ static int sandbox_read_row(const struct query *q, struct sandbox_row *row,
 	return 0;
 }
 
-/* The row with strings and labels of its own. */
+/* Copy the strings and labels of the row. */
 static int own_row(struct sandbox_row *row, struct warren_error *err)
 {
 	const char **at[11 + 2 * DB_LABELS_MAX] = {
@@ -153,7 +153,7 @@ int db_get_sandbox(struct db *db, const char *owner, const char *id,
 	return 0;
 }
 
-/* The only row's id; 0: there is none. -ENOTUNIQ: there is another. */
+/* The id of the only row; 0: there is none. -ENOTUNIQ: there are more. */
 static int sandbox_read_only_id(struct query *q, char ret_id[ID_LEN + 1],
 				struct warren_error *err)
 {

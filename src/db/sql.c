@@ -25,9 +25,9 @@ static const struct {
 };
 
 /*
- * Reasons of the system's that are passed on. Others are not believed: SQLite
- * looks at errno late, and may find that of a later call (an ENOENT, mostly).
- * A user's disk quota is not to be taken for a tenant's: EDQUOT is ENOSPC.
+ * System errors that are passed on. Others are not reliable: SQLite reads errno late, and
+ * may find that of a later call (usually ENOENT). A user's disk quota must not look like
+ * a tenant's quota, so EDQUOT becomes ENOSPC.
  */
 static const struct {
 	int sys;
@@ -57,10 +57,7 @@ int sql_error(sqlite3 *sql, int rc, struct warren_error *err, const char *what)
 {
 	int code = sql_errno(sql, rc);
 
-	/*
-	 * What a person can do something about is the system's reason, where there is
-	 * one.
-	 */
+	/* Prefer the system's reason, because users can act on it. */
 	if (code == ENOSPC || code == EROFS || code == ENOMEM || code == EACCES)
 		return error_errno(err, code, "%s", what);
 	return error_set(err, code, "%s: %s", what,
@@ -79,9 +76,7 @@ void query_done(struct query *q)
 	if (!q->stmt)
 		return;
 	(void)sqlite3_reset(q->stmt);
-	/*
-	 * The strings that were bound are the caller's, and may be gone at the next use.
-	 */
+	/* Bound strings belong to the caller, and may be freed before the next use. */
 	(void)sqlite3_clear_bindings(q->stmt);
 	q->stmt = NULL;
 }
@@ -205,10 +200,10 @@ int strings_own(const char **const *at, size_t n, void **ret_block,
 }
 
 /*
- * With an owner, the first label leads: its rows are in the order of pages, so
- * that a page costs what it has, however many sandboxes there are. Each further
- * label is a look-up for each row. Parameters: before, states, owner, the
- * labels' keys and values, the size of the page.
+ * With an owner, the first label comes first: its rows are in the order of pages, so that
+ * the cost depends only on the size of the page. Each further label is a look-up for each
+ * row. Parameters: before, states, owner, the labels' keys and values, the size of the
+ * page.
  */
 static void list_text(struct buf *text, bool owned, size_t n_labels)
 {
@@ -279,7 +274,7 @@ static int set_safety(struct db *db, enum db_safety safety, struct warren_error 
 	return 0;
 }
 
-/* Single writes pay for no fsync; if that cannot be had back, they do for a while. */
+/* Single writes do not sync; if this mode cannot be restored, they do for a while. */
 static void sql_relax(struct db *db)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;

@@ -113,7 +113,7 @@ int db_delete_tenant(struct db *db, const char *name, struct warren_error *err)
 	return r < 0 ? r : db_commit(&tx, err);
 }
 
-/* What is given back is given back whatever the limit is: it may have been lowered. */
+/* Resources are always returned, even if the limit was lowered. */
 static int add_charge(struct db *db, const struct tenant_row *row, enum db_quota quota,
 		      int64_t delta, int64_t *ret, struct warren_error *err)
 {
@@ -171,7 +171,7 @@ int tenant_allows(struct db *db, const char *tenant, enum db_quota quota, int64_
 
 /* ------------------------------------------------------------------- check */
 
-/* What @tenant should be charged with, by what it has. */
+/* Compute the correct charge of @tenant from its rows. */
 static int sum_up(struct db *db, const char *tenant, int64_t charge[DB_QUOTA_MAX],
 		  struct warren_error *err)
 {

@@ -19,7 +19,7 @@
 
 #define SECRET_PREFIX "wrn_"
 #define SECRET_BYTES  32
-#define TOKENS_SHOWN  256 /* a power of two, of at most as many as a byte tells apart */
+#define TOKENS_SHOWN  256 /* a power of two, at most 256 */
 
 _Static_assert(DB_SECRET_LEN == sizeof(SECRET_PREFIX) - 1 + 2 * (size_t)SECRET_BYTES,
 	       "the length of a secret");
@@ -59,10 +59,7 @@ void tokens_forget(struct db *db)
 		token_row_done(&db->shown[i].row);
 }
 
-/*
- * A row has changed, by any statement: about tokens, or one that deletes them with
- * others.
- */
+/* Called for every changed row: of tokens, or of rows that are deleted with them. */
 static void on_change(void *ctx, int what, const char *file UNUSED, const char *table,
 		      sqlite3_int64 row)
 {
@@ -176,7 +173,7 @@ static int token_own(struct token_row *row, struct warren_error *err)
 			   4, &row->block, err);
 }
 
-/* The row of a hash, read into its place among those that were shown. */
+/* Read the row of a hash into its place in the cache. */
 static int read_shown(struct db *db, const unsigned char hash[DB_HASH_SIZE],
 		      struct db_shown *at, struct warren_error *err)
 {

@@ -20,17 +20,19 @@
 #include "base/id.h"
 #include "image/copy.h"
 
-#define SKEL_VERSION 7 /* of the tables below: a change makes a new layer */
+#define SKEL_VERSION 7 /* of the tables below: a change creates a new layer */
 
 struct entry {
 	const char *path;
 	mode_t mode;      /* with S_IFDIR, S_IFREG or S_IFLNK */
-	const char *text; /* of a file: what it holds; of a link: where it points */
+	const char *text; /* content of a file, or target of a link */
 };
 
 static const struct entry common[] = {
 	{ "proc", S_IFDIR | 0755, NULL },
-	/* The nodes are the machine's, bound over these; pts and shm are mounts. */
+	/*
+	 * The device nodes of the machine are bound over these; pts and shm are mounts.
+	 */
 	{ "dev", S_IFDIR | 0755, NULL },
 	{ "dev/null", S_IFREG | 0666, "" },
 	{ "dev/zero", S_IFREG | 0666, "" },
@@ -51,10 +53,7 @@ static const struct entry common[] = {
 	{ "etc/hosts", S_IFREG | 0644,
 	  "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost\n" },
 	{ "etc/resolv.conf", S_IFREG | 0644, "" },
-	/*
-	 * In place of sysfs: what C libraries, JVMs and allocators look for, and nothing
-	 * else.
-	 */
+	/* Replaces sysfs: only what C libraries, JVMs and allocators read. */
 	{ "sys", S_IFDIR | 0755, NULL },
 	{ "sys/fs", S_IFDIR | 0755, NULL },
 	{ "sys/fs/cgroup", S_IFDIR | 0755, NULL },
@@ -85,10 +84,10 @@ static const struct entry host[] = {
 	{ "etc/ssl", S_IFDIR | 0755, NULL },
 };
 
-/* What an image has in these is not shown at all. */
+/* The image's contents of these directories are not shown. */
 static const char *const opaque[] = { "dev", "proc", "sys" };
 
-/* Copied from the machine as they are at the time, a few bytes each. */
+/* Small files that are copied from the machine. */
 static const char *const common_copies[] = {
 	"sys/devices/system/cpu/online",
 	"sys/devices/system/cpu/possible",
@@ -98,12 +97,12 @@ static const char *const common_copies[] = {
 };
 
 /*
- * Of the machine's /etc, by name: what compilers, interpreters and shells
- * configure themselves from. Nothing that holds a key, a password, a token, an
- * address or a name of a person; what is not world-readable is left out anyway.
+ * Files of the machine's /etc, by name, with which compilers, interpreters and shells are
+ * configured. No file with a key, password, token, address or person's name; files that
+ * are not world-readable are never copied.
  */
 static const char *const host_copies[] = {
-	/* Not its Renviron.site and Rprofile.site: people keep tokens there. */
+	/* Without Renviron.site and Rprofile.site, because users keep tokens there. */
 	"etc/R/Makeconf",
 	"etc/R/Renviron",
 	"etc/R/ldpaths",
@@ -158,10 +157,7 @@ static const char *const host_copies[] = {
 	"etc/xattr.conf",
 };
 
-/*
- * Links of a machine whose /bin and /lib are in /usr; directories become trees of the
- * image.
- */
+/* Links of a machine with a merged /usr; directories become trees of the image. */
 static const char *const host_links[] = {
 	"bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "opt",
 };
@@ -178,7 +174,7 @@ static void base_layer_mix(uint64_t *h, const void *data, size_t n)
 	const unsigned char *p = data;
 
 	for (; n > 0; n--, p++)
-		*h = (*h ^ *p) * 0x100000001b3ULL; /* FNV-1a: a name, not a promise */
+		*h = (*h ^ *p) * 0x100000001b3ULL; /* FNV-1a: only a name */
 }
 
 static void mix_stat(uint64_t *h, const char *path)
@@ -244,7 +240,7 @@ static int make_entries(int root, const struct entry *e, size_t n,
 
 /*
  * The system accounts (ids below 1,000, and `nobody`) of the machine: packages expect
- * them. People, their names and their homes are not shown; nor who is in a group.
+ * them. People, their names and homes, and the members of groups are not shown.
  */
 static int make_accounts(int root, const char *path, bool passwd,
 			 struct warren_error *err)
@@ -328,7 +324,7 @@ static int make_opaque(int root, struct warren_error *err)
 
 		/*
 		 * A state directory without attributes shows the image's entries next to
-		 * ours.
+		 * Warren's.
 		 */
 		if (fd < 0 || (fsetxattr(fd, "user.overlay.opaque", "y", 1, 0) < 0 &&
 			       errno != EOPNOTSUPP))
@@ -394,7 +390,7 @@ static int base_layer_open_locked(int dir, const char *name)
 		return -errno;
 	if (flock(fd, LOCK_SH) < 0)
 		return -errno;
-	/* Discarded between the two calls: it is of no use any more. */
+	/* It was discarded between the two calls. */
 	if (fstatat(dir, name, &st, 0) < 0)
 		return -ENOENT;
 	return TAKE_FD(fd);
@@ -416,7 +412,7 @@ static int make_layer(int dir, const char *name, enum skel_kind kind,
 		r = error_errno(err, errno, "open a new layer");
 	else
 		r = base_layer_build(fd, kind, err);
-	/* Another process was faster: its layer is as good. */
+	/* Another process was faster: its layer is the same. */
 	if (r == 0 && renameat2(dir, temp, dir, name, RENAME_NOREPLACE) < 0 &&
 	    errno != EEXIST)
 		r = error_errno(err, errno, "move a new layer into place");

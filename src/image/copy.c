@@ -58,7 +58,7 @@ static int image_copy_file(int from, int to, const char *name, mode_t mode)
 	return fchmod(out, mode & 0755) < 0 ? -errno : 0;
 }
 
-/* Made with @mode, whatever our umask, or found; open. */
+/* Create with @mode, whatever the umask, or find it; returns it open. */
 static int copy_make_dir(int at, const char *name, mode_t mode)
 {
 	bool made = mkdirat(at, name, 0700) == 0;
@@ -120,9 +120,7 @@ int copy_from_host(int root, const char *path)
 	if (strlen(path) >= sizeof(parts))
 		return -ENAMETOOLONG;
 	(void)strcpy(parts, path);
-	/*
-	 * First that it is there: a layer is not to have empty directories for nothing.
-	 */
+	/* Check first that it exists, so that no empty directory is created. */
 	if (fstatat(from, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	for (part = strtok_r(parts, "/", &save); part; part = next) {
@@ -153,7 +151,7 @@ void copy_remove_tree(int at, const char *name)
 
 	if (unlinkat(at, name, 0) == 0 || (errno != EISDIR && errno != EPERM))
 		return;
-	/* A directory of an image need not let its owner in. */
+	/* A directory of an image may deny access to its owner. */
 	if (geteuid() != 0)
 		(void)!fchmodat(at, name, 0700, 0);
 	fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

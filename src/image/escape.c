@@ -30,7 +30,7 @@ void encode_name(struct buf *out, const char *text)
 	escape_encode(out, text, true);
 }
 
-/* As we write them, in lower case alone. */
+/* Only lower case, as written here. */
 static int escape_digit(char c)
 {
 	return c >= 'A' && c <= 'F' ? -1 : hex_value(c);

@@ -22,7 +22,7 @@ static int open_stored_image(const char *ref, const char *state_dir, struct imag
 
 static const struct {
 	const char *prefix;
-	bool whole; /* the prefix is all of the reference */
+	bool whole; /* the prefix is the whole reference */
 	int (*open)(const char *rest, const char *state_dir, struct image *image,
 		    struct warren_error *err);
 } kinds[] = {
@@ -32,8 +32,8 @@ static const struct {
 };
 
 /*
- * What of the machine's root `host` shows, besides what base_layer.c copies: code, no
- * state.
+ * Directories of the machine that `host` shows, besides the files of base_layer.c: code,
+ * no state.
  */
 static const char *const host_trees[] = {
 	"usr", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32",
@@ -103,7 +103,7 @@ static int open_dir_image(const char *path, const char *state_dir, struct image 
 		r = image_add_mount(image, "", path, 0, err);
 	if (r < 0)
 		return r;
-	/* Judged by what was opened, which is what is mounted. */
+	/* Check the opened directory, which is the one that is mounted. */
 	dir = &image->mounts[image->n_mounts - 1];
 	if (image_holds(dir->fd, state_dir))
 		return error_set(
@@ -127,7 +127,8 @@ static int open_host_image(const char *path UNUSED, const char *state_dir,
 		(void)strncat(dir, host_trees[i], sizeof(dir) - 2);
 		r = image_add_mount(image, host_trees[i], dir, O_NOFOLLOW, &why);
 		/*
-		 * A link (/bin on a merged /usr) is in the layer, and absent is absent.
+		 * A link (/bin on a merged /usr) is in the layer, and a missing one is
+		 * skipped.
 		 */
 		if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
 			r = 0;
@@ -137,7 +138,7 @@ static int open_host_image(const char *path UNUSED, const char *state_dir,
 	return r;
 }
 
-/* The layers, each once in the store, from the top down. */
+/* The layers, each once in the store, from top to bottom. */
 static int stack_layers(const struct store *s, struct image *image,
 			struct warren_error *err)
 {
@@ -170,10 +171,7 @@ static int open_stored_image(const char *ref, const char *state_dir, struct imag
 	if (r == -ENOENT) {
 		struct ref parsed;
 
-		/*
-		 * The same words as with a store: what names no image is not just
-		 * missing.
-		 */
+		/* Report an invalid reference as with a store, not as a missing image. */
 		r = ref_parse(ref, &parsed, err);
 		return r < 0 ? r
 			     : error_set(err, ENOENT,
@@ -223,7 +221,7 @@ void image_close(struct image *image)
 	*image = (struct image){ 0 };
 }
 
-/* Found without opening it: to open a device may be to act on it. */
+/* Find it without opening it, because opening a device may have effects. */
 static int open_regular(int dir, const char *path)
 {
 	AUTO_CLOSE int at = mount_openat2(dir, path, O_PATH, 0,

@@ -15,7 +15,7 @@
 #include "image/store_write.h"
 #include "image/unpack_queue.h"
 
-#define PAUSE_MS 20 /* between two looks at a lock */
+#define PAUSE_MS 20 /* between two tries to get a lock */
 
 const char *oci_platform(void)
 {
@@ -70,7 +70,7 @@ int oci_lock(const struct store *s, const struct oci_options *o, struct warren_e
 	return r < 0 ? error_errno(err, -r, "lock the store") : 0;
 }
 
-/* The sum of its layers, then the record, then the name. */
+/* Write the sum of its layers, then the record, then the name. */
 int oci_record(const struct store *s, struct store_image *image, const char *manifest,
 	       const char *config, const struct ref *name, struct warren_error *err)
 {
@@ -122,7 +122,7 @@ static void pull_done(struct pull *p)
 	p->registry = registry_close(p->registry);
 }
 
-/* The manifest for our platform: by the tag or digest, perhaps through an index. */
+/* Get the manifest for this platform: by tag or digest, possibly through an index. */
 static int oci_fetch_manifest(struct pull *p, const struct ref *ref, const char *platform,
 			      struct warren_error *err)
 {
@@ -167,7 +167,7 @@ static int fetch_config(struct pull *p, const struct store *s, struct warren_err
 	return oci_parse_config(p->config, &p->image, err);
 }
 
-/* What is missing, as blobs to fetch. */
+/* List the missing layers as blobs to fetch. */
 static int list_blobs(struct pull *p, const struct store *s, struct warren_error *err)
 {
 	p->blobs = calloc(p->m.n_layers + 1, sizeof(*p->blobs));
@@ -194,7 +194,7 @@ static int list_blobs(struct pull *p, const struct store *s, struct warren_error
 	return 0;
 }
 
-/* While blobs come in, those that are whole are unpacked. */
+/* Complete blobs are unpacked while others are downloaded. */
 static int on_progress(void *ctx, const struct registry_blob *blobs, size_t n)
 {
 	struct pull *p = ctx;
@@ -232,7 +232,7 @@ static int fetch_layers(struct pull *p, struct warren_error *err)
 	return oci_work_finish(&p->work, err);
 }
 
-/* What did not come from an index says only now what it is for. */
+/* An image without an index states its platform only in its configuration. */
 static int check_platform(const struct pull *p, const char *wanted,
 			  struct warren_error *err)
 {

@@ -74,7 +74,7 @@ static bool ends_with(const char *s, const char *end)
 	return n >= k && strcmp(s + n - k, end) == 0;
 }
 
-/* A layer that is not one (an attestation, a helm chart, a layer kept elsewhere). */
+/* It is not a layer (an attestation, a helm chart, a layer stored elsewhere). */
 static bool layer_type(const char *type)
 {
 	static const char *const known[] = { "layer.v1.tar",
@@ -161,7 +161,7 @@ static void platform_text(const json_t *p, char *out, size_t size)
 		       variant ? "/" : "", variant ? variant : "");
 }
 
-/* "linux/arm64" matches "linux/arm64/v8"; a variant that is asked for is meant. */
+/* "linux/arm64" matches "linux/arm64/v8"; a requested variant must match. */
 static bool platform_matches(const char *has, const char *want)
 {
 	size_t n = strlen(want);
@@ -191,7 +191,7 @@ int oci_choose(const char *json, const char *platform, char ret[REF_DIGEST_LEN +
 		if (!digest || !ref_digest_valid(digest))
 			return oci_json_bad(
 				err, "its index has a manifest without a sha256 digest");
-		/* An index of one without a platform (an OCI layout) is what it is. */
+		/* An index entry without a platform (an OCI layout) is accepted. */
 		if (p)
 			platform_text(p, has, sizeof(has));
 		if ((!p && json_array_size(list) == 1) ||

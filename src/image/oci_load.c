@@ -50,7 +50,7 @@ struct loading {
 	void (*loaded)(void *ctx, const char *id, const char *ref);
 };
 
-/* A file of the archive: regular, and reached through no link. */
+/* Open a regular file of the archive, without following links. */
 static int open_member(int dir, const char *name, struct warren_error *err)
 {
 	AUTO_CLOSE int fd = mount_openat2(dir, name, O_RDONLY | O_NONBLOCK, 0,
@@ -176,7 +176,7 @@ static int name_image(const struct loading *l, const struct store_image *image,
 		struct ref ref;
 		int r;
 
-		/* A layout's name is often a tag alone, which names nothing. */
+		/* The name in a layout is often only a tag, which is not a reference. */
 		if (ref_parse(*names, &ref, &ignored) < 0)
 			continue;
 		r = store_tag(l->store, &ref, image->id, err);
@@ -192,7 +192,7 @@ static int name_image(const struct loading *l, const struct store_image *image,
 	return 0;
 }
 
-/* An image whose layers are in the store; nothing names it yet. */
+/* An image whose layers are in the store; it has no name yet. */
 struct prepared {
 	struct store_image image;
 	char *manifest, *config;
@@ -273,7 +273,10 @@ static int prepare_layout(const struct loading *l, const struct oci_entry *e,
 	return r;
 }
 
-/* First all that may fail because of the archive: it comes whole or not at all. */
+/*
+ * First do everything that may fail because of the archive, so that it is loaded
+ * completely or not at all.
+ */
 static int load_entries(const struct loading *l, const struct oci_entry *entries,
 			size_t n, const char *docker, struct warren_error *err)
 {
@@ -311,7 +314,9 @@ static int load_dir(const struct loading *l, struct warren_error *err)
 			"it is neither a 'docker save' archive nor an OCI archive: it "
 			"has no manifest.json and no oci-layout ('warren image "
 			"import' accepts a plain root filesystem)");
-	/* docker save writes both since version 25; its own has the names. */
+	/*
+	 * docker save writes both formats since version 25; its own format has the names.
+	 */
 	layout = !docker;
 	r = read_member(l->dir, layout ? "index.json" : "manifest.json", &json, err);
 	if (r == 0)
@@ -347,7 +352,7 @@ int oci_load(const struct store *s, int fd, const struct oci_options *o,
 	     void (*loaded)(void *ctx, const char *id, const char *ref),
 	     struct warren_error *err)
 {
-	/* A layer, unpacked, may be as large as all of the archive. */
+	/* An unpacked layer may be as large as the whole archive. */
 	const struct oci_options limited = with_limit(o);
 	struct loading l = { .store = s, .options = &limited, .loaded = loaded };
 	struct unpack_watch watch = { oci_unpack_cancelled, (void *)(uintptr_t)o };
@@ -373,7 +378,7 @@ int oci_load(const struct store *s, int fd, const struct oci_options *o,
 
 /* ------------------------------------------------------------------ importing */
 
-#define PACK_LARGE 2 /* a directory's tar would be larger than it may be */
+#define PACK_LARGE 2 /* the tar of the directory would be too large */
 
 static int too_large(uint64_t most, struct warren_error *err)
 {
@@ -381,7 +386,7 @@ static int too_large(uint64_t most, struct warren_error *err)
 			 (uintmax_t)most);
 }
 
-/* A directory as a tar, written into @out by its own process. */
+/* Write a directory as a tar to @out, in a separate process. */
 __attribute__((noreturn)) static void pack_dir(int dir, int out, uint64_t most)
 {
 	const struct rlimit size = { most, most };
@@ -391,7 +396,7 @@ __attribute__((noreturn)) static void pack_dir(int dir, int out, uint64_t most)
 	int r = ARCHIVE_OK;
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	(void)signal(SIGXFSZ, SIG_IGN); /* it is an error of write(2) then */
+	(void)signal(SIGXFSZ, SIG_IGN); /* it becomes an error of write(2) */
 	if (setrlimit(RLIMIT_FSIZE, &size) < 0)
 		_exit(1);
 	if (!a || !disk || fchdir(dir) < 0 ||
@@ -433,7 +438,7 @@ __attribute__((noreturn)) static void pack_dir(int dir, int out, uint64_t most)
 	_exit(r == ARCHIVE_EOF && archive_write_close(a) == ARCHIVE_OK ? 0 : 1);
 }
 
-/* Its status, as waitpid(2) has it; killed when the caller has had enough. */
+/* Its wait status; it is killed if the caller cancels. */
 static int await_packer(pid_t pid, const struct oci_options *o, struct warren_error *err)
 {
 	int status = 0, r = 0;

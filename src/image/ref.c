@@ -82,7 +82,7 @@ static int ref_bad(struct warren_error *err, const char *text, const char *why)
 			 text, why);
 }
 
-/* Into a field of which @from was measured to fit. */
+/* Copy into a field; the length of @from was checked before. */
 static void ref_set(char *to, size_t size, const char *from)
 {
 	(void)snprintf(to, size, "%s", from);
@@ -107,7 +107,7 @@ static int split_name(char *rest, const char *text, struct ref *r,
 			*slash = '/';
 		}
 	}
-	/* "index." was the default registry's older name. */
+	/* "index." is an older name of the default registry. */
 	if (strcmp(r->registry, "index." DEFAULT_REGISTRY) == 0)
 		ref_set(r->registry, sizeof(r->registry), DEFAULT_REGISTRY);
 	if (strcmp(r->registry, DEFAULT_REGISTRY) == 0 && !strchr(rest, '/'))

@@ -35,7 +35,7 @@ static const char *const manifest_types[] = {
 	OCI_INDEX, OCI_MANIFEST, DOCKER_LIST, DOCKER_MANIFEST, NULL,
 };
 
-/* What servers say that do not look into what they serve. */
+/* Types of servers that do not know what they serve. */
 static const char *const generic_types[] = {
 	"",
 	"application/json",
@@ -52,10 +52,7 @@ static void start_curl(void)
 	curl_ready = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
 }
 
-/*
- * A file without certificates would only be noticed later, as a server that is not
- * trusted.
- */
+/* Check it now: a file without certificates would later look like an untrusted server. */
 static int check_ca_file(const char *file, struct warren_error *err)
 {
 	X509_STORE *store = X509_STORE_new();
@@ -164,7 +161,7 @@ static bool is_index(const char *type)
 	return strcmp(type, OCI_INDEX) == 0 || strcmp(type, DOCKER_LIST) == 0;
 }
 
-/* What a manifest is that does not say: OCI leaves that to the header. */
+/* Guess the type of a manifest that does not state it: OCI leaves that to the header. */
 static const char *guess_type(const json_t *root)
 {
 	if (json_is_array(json_object_get(root, "manifests")))
@@ -175,8 +172,8 @@ static const char *guess_type(const json_t *root)
 }
 
 /*
- * One type, on which header and body agree. A document that is an index to one
- * reader and a manifest to another was an attack on those who sign or scan them.
+ * Determine the type, on which header and body must agree. A document that is an index to
+ * one reader and a manifest to another was an attack on those who sign or scan them.
  */
 static int settle_type(const json_t *root, char type[128], struct warren_error *err)
 {

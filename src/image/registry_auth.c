@@ -73,7 +73,7 @@ static int registry_auth_refused(const struct http *h, struct warren_error *err)
 		reg->public_only ? "" : c->note);
 }
 
-/* One token: visible characters, so that it is one header. */
+/* A token must consist of visible characters, so that it fits into one header. */
 static bool token_ok(const char *s)
 {
 	size_t n = s ? strlen(s) : 0;
@@ -177,7 +177,7 @@ static int prepare_token(struct http *h, const struct challenge *c,
 	else if (reg->ref.name[0])
 		(void)snprintf(scope, sizeof(scope), "repository:%s:pull", reg->ref.name);
 	else
-		scope[0] = '\0'; /* a login is checked, and nothing is pulled */
+		scope[0] = '\0'; /* only check a login, without pulling */
 	h->body_max = REGISTRY_TOKEN_BODY_MAX;
 	if (reg->creds.identity) {
 		h->absolute = strdup(c->realm);
@@ -210,7 +210,7 @@ static int fetch_token(struct registry *reg, const struct challenge *c,
 	if (code < 0)
 		return code;
 	code = http_run(&h, err);
-	/* Some answer 400 to a wrong refresh token. */
+	/* Some servers answer 400 to a wrong refresh token. */
 	if (code < 0 &&
 	    (h.status == 401 || h.status == 403 || (h.status == 400 && h.form)))
 		return registry_auth_refused(&h, err);
@@ -262,7 +262,7 @@ int auth_answer(struct http *h, struct warren_error *err)
 
 	if (h->location && !h->login_sent)
 		return registry_auth_refused(
-			h, err); /* by where a redirect led: no login is for them */
+			h, err); /* the target of a redirect gets no login */
 	if (h->logins != reg->logins)
 		return 0; /* another request has logged in since */
 	if (h->login_renewed)

@@ -46,7 +46,7 @@ static void skip_blank(const char **p)
 	*p += strspn(*p, BLANK);
 }
 
-/* Word or quoted string into @to, which is too short for none that we accept. */
+/* Read a word or quoted string into @to, which is long enough for all accepted values. */
 static int read_value(const char **p, char *to, size_t size)
 {
 	const char *s = *p;
@@ -120,7 +120,7 @@ static bool at_param(const char *p)
 	return *p != '\0' && *p != ',' && *p != '=';
 }
 
-/* After a comma or at the end: 0, and *p is at what follows. */
+/* After a comma or at the end: 0, and *p is at the following text. */
 static int read_separator(const char **p)
 {
 	skip_blank(p);
@@ -143,8 +143,7 @@ static int read_challenge(const char **p, struct challenge *ret)
 	*p += n;
 	if (**p == ' ') {
 		skip_blank(p);
-		if (!at_param(*p)) { /* a token68, of a scheme that is not ours; or
-					nothing */
+		if (!at_param(*p)) { /* a token68 of another scheme, or nothing */
 			*p += strspn(*p, TOKEN68);
 			*p += strspn(*p, "=");
 		}
@@ -157,7 +156,7 @@ static int read_challenge(const char **p, struct challenge *ret)
 		next = *p;
 		if (read_separator(&next) < 0)
 			return -EINVAL;
-		if (at_param(next)) /* else what follows the comma is another challenge */
+		if (at_param(next)) /* otherwise another challenge follows the comma */
 			*p = next;
 	}
 	*ret = c;

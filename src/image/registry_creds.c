@@ -19,9 +19,9 @@
 #define CONFIG_MAX (1 << 20)
 #define DOCKER_HUB "docker.io"
 #define DOCKER_HUB_LOGIN \
-	"https://index.docker.io/v1/" /* what its logins are stored under */
+	"https://index.docker.io/v1/" /* the name under which its logins are stored */
 #define TOKEN_USER \
-	"<token>" /* by this name a helper says: the secret is a refresh token */
+	"<token>" /* with this name, the secret of a helper is a refresh token */
 
 void creds_free_secret(char **s)
 {

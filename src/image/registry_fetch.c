@@ -19,13 +19,13 @@
 #include "image/registry_internal.h"
 
 #define READ_SIZE    (1U << 20)
-#define GREW         (1U << 20) /* so much in one try, and retries are counted anew */
+#define GREW         (1U << 20) /* progress in one try after which retries are counted again */
 #define NS_PER_MS    1000000ULL
 #define SHORT_DIGEST 19 /* "sha256:" and 12 digits, for sentences */
 
 enum job_state {
-	JOB_WAITING, /* not begun; or to begin again at http.not_before */
-	JOB_RUNNING, /* http is under way */
+	JOB_WAITING, /* not started, or to be started again at http.not_before */
+	JOB_RUNNING, /* http is in progress */
 	JOB_DONE,    /* the blob is verified */
 };
 
@@ -35,9 +35,9 @@ struct job {
 	struct registry_blob *blob;
 	struct http http;
 	EVP_MD_CTX *md;    /* of the first blob->done bytes */
-	uint64_t at_begin; /* blob->done when this try began */
+	uint64_t at_begin; /* blob->done at the start of this try */
 	bool checked;      /* the head of the answer */
-	bool restart;      /* the answer does not continue what there is */
+	bool restart;      /* the answer does not continue the existing data */
 	bool mismatched;   /* the digest was wrong once */
 	char noun[40];
 	struct warren_error err; /* why the sink refused */
@@ -88,7 +88,7 @@ static bool range_continues(const char *range, uint64_t offset)
 	return strncasecmp(range, start, strlen(start)) == 0;
 }
 
-/* The first bytes are here: of what? */
+/* The first bytes have arrived: check the answer. */
 static int check_head(struct job *job)
 {
 	struct http *h = &job->http;
@@ -106,7 +106,7 @@ static int check_head(struct job *job)
 		job->restart = true;
 		return -EAGAIN;
 	}
-	if (h->status == 200 && blob->done > 0) { /* it does not do ranges */
+	if (h->status == 200 && blob->done > 0) { /* it does not support ranges */
 		int code = start_over(job, &job->err);
 
 		if (code < 0)
@@ -145,7 +145,7 @@ static int on_blob(struct http *h, const char *data, size_t n)
 	return 0;
 }
 
-/* All bytes are here. 1: and they are the right ones; 0: once more from the start. */
+/* All bytes have arrived. 1: they are correct; 0: start again. */
 static int registry_fetch_verify(struct job *job, struct warren_error *err)
 {
 	unsigned char sum[EVP_MAX_MD_SIZE];
@@ -174,7 +174,7 @@ static int registry_fetch_verify(struct job *job, struct warren_error *err)
 	return 0;
 }
 
-/* Hash what an earlier try has left in the file. */
+/* Hash the data that an earlier try left in the file. */
 static int hash_file(struct job *job, uint64_t size, struct warren_error *err)
 {
 	AUTO_FREE char *data = malloc(READ_SIZE);
@@ -238,7 +238,7 @@ static int job_begin(struct job *job, struct registry *r, struct warren_error *e
 
 	if (!job->prepared) {
 		code = registry_fetch_prepare(job, r, err);
-		/* Whole already; if it is not right after all, from the start. */
+		/* Already complete; if it is wrong, start again. */
 		if (code == 0 && job->blob->done == job->blob->size)
 			code = registry_fetch_verify(job, err);
 		if (code != 0)
@@ -251,7 +251,7 @@ static int job_begin(struct job *job, struct registry *r, struct warren_error *e
 	return http_begin(&job->http, err);
 }
 
-/* The exchange ended without all of the blob, or with something else. */
+/* The exchange ended without the complete blob, or with other data. */
 static int registry_fetch_judge(struct job *job, struct warren_error *err)
 {
 	struct http *h = &job->http;
@@ -292,7 +292,7 @@ static int job_finish(struct job *job, struct warren_error *err)
 
 	if (job->err.code) {
 		*err = job->err;
-		/* What lies there is no part of the blob. */
+		/* The existing data is not part of the blob. */
 		if (err->code == EBADMSG && ftruncate(job->blob->fd, 0) == 0)
 			job->blob->done = 0;
 		return -err->code;
@@ -304,8 +304,8 @@ static int job_finish(struct job *job, struct warren_error *err)
 }
 
 /*
- * Begin what may begin. Returns how many are not done, with the time to look again in
- * *@wait_ms.
+ * Start the jobs that may start. Returns how many are not done, and the time until the
+ * next check in *@wait_ms.
  */
 static int begin_jobs(struct registry *r, struct job *jobs, size_t n, unsigned *wait_ms,
 		      struct warren_error *err)

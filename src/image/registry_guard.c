@@ -47,7 +47,7 @@ static bool same_host(const char *a, size_t n, const char *b)
 	       memcmp(&x, &y, sizeof(x)) == 0;
 }
 
-/* "HOST" is its usual port by that scheme; "HOST:PORT", that one. */
+/* "HOST" means the default port of that scheme; "HOST:PORT" that port. */
 static bool list_has(const char *const *list, const char *host, const char *port,
 		     const char *usual)
 {
@@ -125,7 +125,7 @@ static bool net_has(const char *net, const char *slash, const struct sockaddr_st
 	return bits % 8 == 0 || (x[i] ^ y[i]) >> (8 - bits % 8) == 0;
 }
 
-/* One word of NO_PROXY: a name with all below it, an address, or a network. */
+/* One word of NO_PROXY: a name with all names below it, an address, or a network. */
 static bool word_has(const char *word, const char *host, const struct sockaddr_storage *a)
 {
 	const char *slash = strchr(word, '/');
@@ -143,11 +143,11 @@ static bool word_has(const char *word, const char *host, const struct sockaddr_s
 	       host[h - n - 1] == '.';
 }
 
-/* The proxy that the environment has for @url; NULL: none. */
+/* The proxy in the environment for @url; NULL: none. */
 static const char *proxy_for(const char *url, const char *host,
 			     const struct sockaddr_storage *a)
 {
-	/* HTTP_PROXY is not among them: a CGI script has it from its client. */
+	/* HTTP_PROXY is not used: a CGI script gets it from its client. */
 	static const char *const plain[] = { "http_proxy", "all_proxy", "ALL_PROXY",
 					     NULL };
 	static const char *const tls[] = { "https_proxy", "HTTPS_PROXY", "all_proxy",
@@ -179,7 +179,7 @@ static curl_socket_t registry_guard_on_socket(void *ctx, curlsocktype purpose,
 	return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
 }
 
-/* A name that this machine, and a proxy too, has for itself. */
+/* A name that refers to the machine itself, also on a proxy. */
 static bool is_localhost(const char *host)
 {
 	static const char name[] = "localhost";
@@ -215,7 +215,7 @@ int guard_hop(struct http *h, const char *url, struct warren_error *err)
 			host);
 	proxy = proxy_for(url, host, number ? &a : NULL);
 	h->any_address = listed || proxy;
-	/* curl is left no choice: "" is no proxy, whatever the environment says. */
+	/* Set it explicitly: "" means no proxy, whatever the environment contains. */
 	(void)curl_easy_setopt(h->easy, CURLOPT_PROXY, proxy ? proxy : "");
 	(void)curl_easy_setopt(h->easy, CURLOPT_NOPROXY, "");
 	(void)curl_easy_setopt(h->easy, CURLOPT_OPENSOCKETFUNCTION,
@@ -226,7 +226,10 @@ int guard_hop(struct http *h, const char *url, struct warren_error *err)
 
 /* ------------------------------------------------------------------- errors */
 
-/* What is about the image or about us; everything else is about the way there. */
+/*
+ * Errors about the image or this machine may be reported; others would reveal the
+ * network.
+ */
 static bool may_tell(int code)
 {
 	static const int codes[] = { ENOENT, EACCES, EBUSY,  EBADMSG,    EFBIG,

@@ -92,7 +92,7 @@ static int registry_helper_read_output(int fd, const struct helper_watch *watch,
 	}
 }
 
-/* Its exit status, -1 for one that was killed: by itself or, at the deadline, by us. */
+/* Its exit status; -1: it was killed, by itself or at the deadline. */
 static int registry_helper_reap(pid_t pid, uint64_t deadline)
 {
 	int status = 0;
@@ -132,7 +132,7 @@ int helper_call(const char *name, const char *verb, const char *input,
 		return error_errno(err, EFBIG, "%s", program);
 	if (pipe2(in, O_CLOEXEC) < 0)
 		return error_errno(err, errno, "%s", program);
-	/* It fits in the pipe, whether the helper reads it or not. */
+	/* The input fits into the pipe, whether the helper reads it or not. */
 	code = fd_write_all(in[1], input, strlen(input));
 	(void)close(in[1]);
 	if (code == 0 && pipe2(from, O_CLOEXEC) < 0)

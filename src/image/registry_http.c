@@ -167,8 +167,7 @@ static size_t registry_http_on_body(char *data, size_t size, size_t count, void 
 }
 
 /*
- * The value of the header @name in @line without the space around it, if that is what it
- * is.
+ * The value of the header @name in @line, without blanks around it; NULL: another header.
  */
 static const char *header_value(const char *line, size_t n, const char *name,
 				size_t *ret_n)
@@ -204,8 +203,8 @@ static size_t registry_http_on_header(char *line, size_t size, size_t count, voi
 	size_t n = size * count, len;
 	const char *value;
 
-	if (n > 5 &&
-	    strncmp(line, "HTTP/", 5) == 0) { /* a 100, or a proxy's, came before */
+	if (n > 5 && strncmp(line, "HTTP/", 5) ==
+			     0) { /* a 100, or the answer of a proxy, came before */
 		h->type[0] = h->range[0] = '\0';
 		buf_done(&h->challenge);
 	}
@@ -252,7 +251,7 @@ static int set_headers(struct http *h, const char *url, struct warren_error *err
 	h->headers = NULL;
 	for (size_t i = 0; fine && h->accept && h->accept[i]; i++)
 		fine = registry_http_add_header(h, "Accept", h->accept[i]);
-	/* A digest is of the bytes as they are stored. */
+	/* The digest is that of the stored bytes. */
 	fine = fine && registry_http_add_header(h, "Accept-Encoding", "identity");
 	h->login_sent = fine && login && http_same_origin(url, home);
 	h->logins = h->reg->logins;
@@ -291,7 +290,7 @@ static void registry_http_set_options(struct http *h, const char *url)
 	(void)curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	(void)curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
 #if LIBCURL_VERSION_NUM >= 0x075700
-	/* Who gives up is not to wait for a name server that does not answer. */
+	/* A cancelled request must not wait for a name server that does not answer. */
 	(void)curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
 #endif
 	(void)curl_easy_setopt(e, CURLOPT_USERAGENT, "warren/" WARREN_VERSION);
@@ -312,7 +311,7 @@ static void registry_http_set_options(struct http *h, const char *url)
 	if (reg->ca_file) {
 		const char *system = curl_version_info(CURLVERSION_NOW)->cainfo;
 
-		/* A machine without certificates can do with ours. */
+		/* A machine without certificates can use ours. */
 		if (system && access(system, R_OK) < 0)
 			(void)curl_easy_setopt(e, CURLOPT_CAINFO, NULL);
 		(void)curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_tls);

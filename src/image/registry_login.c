@@ -51,7 +51,7 @@ static int login_ask(struct registry *reg, struct warren_error *err)
 	code = http_run(&h, err);
 	if (code < 0)
 		return code;
-	return reg->logins == 0; /* it answered without asking who we are */
+	return reg->logins == 0; /* it answered without requiring a login */
 }
 
 int registry_check_login(const char *registry, const struct registry_options *options,
@@ -80,7 +80,7 @@ int registry_check_login(const char *registry, const struct registry_options *op
 
 /* The user's configuration, locked while it is changed. */
 struct login_file {
-	char path[CREDS_PATH_MAX]; /* behind symbolic links, which stay */
+	char path[CREDS_PATH_MAX]; /* with symbolic links resolved; the links stay */
 	int lock;                  /* of its folder; -1 */
 	bool exists;
 	uid_t uid;
@@ -94,7 +94,7 @@ static void login_file_close(struct login_file *f)
 	close_p(&f->lock);
 }
 
-/* Where it is, or will be. */
+/* The path where it is or will be. */
 static int login_file_find(struct login_file *f, struct warren_error *err)
 {
 	char path[CREDS_PATH_MAX];
@@ -114,7 +114,7 @@ static int login_file_find(struct login_file *f, struct warren_error *err)
 	return 0;
 }
 
-/* @make: its folder, if there is none; else -ENOENT without that. */
+/* @make: create its directory if it is missing; otherwise -ENOENT. */
 static int login_file_open(struct login_file *f, bool make, struct warren_error *err)
 {
 	char copy[CREDS_PATH_MAX];
@@ -187,7 +187,7 @@ static int login_file_save(const struct login_file *f, struct warren_error *err)
 			: 0;
 }
 
-/* The member @key of @of, made if it is missing; NULL: it is something else. */
+/* The member @key of @of, created if it is missing; NULL: it has another type. */
 static json_t *login_object(json_t *of, const char *key)
 {
 	json_t *value = json_object_get(of, key);
@@ -197,7 +197,7 @@ static json_t *login_object(json_t *of, const char *key)
 	return json_is_object(value) ? value : NULL;
 }
 
-/* An entry without what it says of a login; what else is in it stays. */
+/* Remove the login from an entry, and keep everything else. */
 static bool login_entry_clear(json_t *entry)
 {
 	static const char *const secrets[] = { "auth", "identitytoken", "registrytoken",
@@ -235,8 +235,8 @@ static int login_file_set(struct login_file *f, const char *registry,
 }
 
 /*
- * Its entries, @whole or only their secrets: docker leaves one without for what a helper
- * has. 1: there was something to remove.
+ * Remove its entries, @whole or only their secrets: docker keeps an entry without a
+ * secret if a helper has it. 1: something was removed.
  */
 static int login_file_drop(struct login_file *f, const char *registry, bool whole)
 {
@@ -258,7 +258,7 @@ static int login_file_drop(struct login_file *f, const char *registry, bool whol
 
 /* ------------------------------------------------------------------- helpers */
 
-/* What a helper says when it fails, for one line. */
+/* The error message of a helper, on one line. */
 static void login_helper_said(const char *output, char said[128])
 {
 	size_t n = 0;
@@ -269,7 +269,7 @@ static void login_helper_said(const char *output, char said[128])
 	said[n] = '\0';
 }
 
-/* 0; 1: it has none to erase; or an error. */
+/* 0; 1: there is nothing to erase; or an error. */
 static int login_helper(const char *name, const char *verb, const char *input,
 			const struct helper_watch *watch, struct warren_error *err)
 {

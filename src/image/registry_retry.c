@@ -11,7 +11,7 @@
 
 #define NS_PER_MS 1000000ULL
 
-/* What may pass by itself, and what it is called until then. */
+/* Temporary failures, and their messages. */
 struct failure {
 	CURLcode result;
 	int code;
@@ -53,7 +53,7 @@ static const struct failure *failure_of(CURLcode result)
 	return &other_failure;
 }
 
-/* Printable ASCII, for a terminal: what a stranger says must not move its cursor. */
+/* Keep printable ASCII only, because text of a server must not control the terminal. */
 static void add_plain(char *to, size_t size, const char *s)
 {
 	size_t n = strlen(to);
@@ -72,7 +72,7 @@ void http_message(const struct http *h, char text[128])
 	const char *message = json_string_value(json_object_get(first, "message"));
 	const char *code = json_string_value(json_object_get(first, "code"));
 
-	if (!message) /* as token servers put it */
+	if (!message) /* the format of token servers */
 		message = json_string_value(json_object_get(root, "details"));
 	if (!message)
 		message = json_string_value(json_object_get(root, "message"));
@@ -95,7 +95,7 @@ static uint64_t registry_retry_jitter(uint64_t n)
 	return n / 2 + n * random / UINT32_MAX;
 }
 
-/* Back to the start: what a redirect named may have expired. */
+/* Start again from the beginning, because the target of a redirect may have expired. */
 static void rewind_request(struct http *h)
 {
 	free(TAKE_PTR(h->location));
@@ -138,8 +138,8 @@ static bool registry_retry_begins_with(const char *s, const char *start)
 }
 
 /*
- * It was TLS, at a registry that may be asked without and has not answered yet;
- * or another request, begun at the same time, was the one to find out.
+ * True if TLS failed, and the registry may be used without TLS and has not answered yet,
+ * or another request has already switched.
  */
 static bool try_plain(const struct http *h, const struct failure *f)
 {
@@ -161,14 +161,17 @@ static enum http_verdict judge_failure(struct http *h, const char *url,
 
 	if (try_plain(h, f))
 		return HTTP_AGAIN;
-	/* Neither way: the next try starts with TLS again. */
+	/* Neither worked: the next try starts with TLS again. */
 	if (!h->reg->answered && !h->absolute)
 		h->reg->plain = false;
 
 	http_peer(url, peer);
 	(void)curl_easy_getinfo(h->easy, CURLINFO_OS_ERRNO, &os_error);
 	(void)snprintf(what, sizeof(what), "%s%s%s", f->before, peer, f->after);
-	/* Guarded, the code must not tell a closed port from a filtered one. */
+	/*
+	 * In guarded mode, the error must not distinguish a closed port from a filtered
+	 * one.
+	 */
 	if (h->result == CURLE_COULDNT_CONNECT && os_error > 0 && !h->reg->public_only &&
 	    strerrordesc_np((int)os_error))
 		(void)error_errno(err, (int)os_error, "%s", what);
@@ -183,7 +186,10 @@ static enum http_verdict judge_failure(struct http *h, const char *url,
 static enum http_verdict judge_redirect(struct http *h, const char *url,
 					struct warren_error *err)
 {
-	/* From TLS to none only where that is configured, loopback or not. */
+	/*
+	 * A redirect from TLS to plain HTTP is allowed only if configured, even on
+	 * loopback.
+	 */
 	bool plain_ok = h->reg->insecure || registry_retry_begins_with(url, "http:");
 	char from[300], to[300];
 	char *next = NULL;

@@ -26,7 +26,7 @@ int store_state_dir(char **ret, struct warren_error *err)
 	const char *asked = getenv("WARREN_STATE");
 	int r;
 
-	/* Not taken for the default by mistake: what is removed there is gone. */
+	/* Do not use the default by mistake, because removed data is lost. */
 	if (asked && asked[0] != '/')
 		return error_set(err, EINVAL,
 				 "WARREN_STATE, '%s', is not an absolute path", asked);
@@ -46,8 +46,7 @@ static int open_dir(int at, const char *name, bool make)
 
 	if (fd < 0 && errno == ENOENT && make) {
 		/*
-		 * Layers contain set-id files of root: no other user of this machine may
-		 * reach them.
+		 * Layers contain set-id files of root, so no other user may access them.
 		 */
 		if (mkdirat(at, name, 0700) < 0 && errno != EEXIST)
 			return -errno;
@@ -281,7 +280,7 @@ static int load_image(const struct store *s, const char *hex, struct store_image
 		return -ENOMEM;
 	if (dir < 0 || flock(dir, LOCK_SH) < 0)
 		return -errno;
-	/* Removed between the two: gone is gone. */
+	/* It was removed between the two calls. */
 	if (fstatat(s->images, hex, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	n = fd_read_file_at(dir, "record", text, RECORD_MAX);

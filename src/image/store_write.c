@@ -51,7 +51,10 @@ int store_lock_layer(const struct store *s, const char *diff_id)
 			return -errno;
 		if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 			return -errno;
-		/* Collected while we waited: another one may have made it anew. */
+		/*
+		 * It was removed while this waited: another process may have created it
+		 * again.
+		 */
 		if (fstat(fd, &a) == 0 && fstatat(s->layers, name, &b, 0) == 0 &&
 		    a.st_ino == b.st_ino)
 			return TAKE_FD(fd);
@@ -109,7 +112,7 @@ int store_keep_layer(const struct store *s, struct store_new *layer, const char 
 	char name[STORE_SHORT_LEN + 1], target[16], text[32], file[80];
 	int r;
 
-	/* One flush for all files of it; then the names may be seen. */
+	/* Sync all its files once; then the names may become visible. */
 	if (syncfs(layer->fd) < 0)
 		return error_errno(err, errno, "write a layer to disk");
 	do {
@@ -169,7 +172,7 @@ int store_put_image(const struct store *s, const struct store_image *image,
 		r = write_whole(dir, "config.json", config, strlen(config));
 	if (r == 0 && fsync(dir) < 0)
 		r = -errno;
-	/* The same image, pulled before or by another: theirs is as good. */
+	/* The same image was already pulled, possibly by another process. */
 	if (r == 0 &&
 	    renameat2(s->images, temp, s->images, image->id + 7, RENAME_NOREPLACE) < 0 &&
 	    errno != EEXIST)
@@ -230,7 +233,7 @@ int store_remove_image(const struct store *s, const char *id)
 		return -errno;
 	if (flock(dir, LOCK_EX | LOCK_NB) < 0)
 		return errno == EWOULDBLOCK ? -EBUSY : -errno;
-	/* Out of sight first: it is whole, or it is garbage. */
+	/* Rename it first: it is either complete or garbage. */
 	id_make(random);
 	(void)snprintf(temp, sizeof(temp), NEW_PREFIX "%s", random);
 	if (renameat(s->images, id + 7, s->images, temp) < 0)
@@ -405,7 +408,7 @@ static unsigned remove_recordless(const struct store *s)
 	return n;
 }
 
-/* "<hex>.size" of a layer that is not used; its name may never have been made. */
+/* "<hex>.size" of an unused layer, whose name may never have been created. */
 static bool is_size_of_unused(const struct names *used, const char *name)
 {
 	char hex[65];
@@ -416,7 +419,7 @@ static bool is_size_of_unused(const struct names *used, const char *name)
 	return hex_is(hex, STORE_HEX_LEN) && !store_write_noted(used, hex);
 }
 
-/* Names of layers first, then directories that no name leads to. */
+/* Remove names of layers first, then directories without a name. */
 static void remove_layers(const struct store *s, const struct names *used,
 			  struct store_collected *ret)
 {

@@ -29,10 +29,9 @@
 
 struct pipeline {
 	struct unpack_child inflate, untar;
-	int in;         /* the plain archive, from the decompressor or the file itself */
-	int out, drain; /* untar's pipe, both ends; -1: it reads the file itself */
-	int wait; /* ms for the next byte; -1 when the archive comes from who knows where
-		   */
+	int in; /* the uncompressed archive, from the decompressor or the file itself */
+	int out, drain; /* both ends of untar's pipe; -1: it reads the file itself */
+	int wait;       /* ms to wait for the next byte; -1: no limit */
 	const struct unpack_watch *watch; /* NULL: no progress is reported */
 	EVP_MD_CTX *digest;               /* NULL: not wanted */
 	uint64_t bytes, max;
@@ -40,7 +39,7 @@ struct pipeline {
 };
 
 #define WATCH_MS 100
-#define ENDED    1 /* untar is gone before its time: it will have said why */
+#define ENDED    1 /* untar ended early: it has reported the reason */
 
 static struct pipeline new_pipeline(uint64_t max, const struct unpack_watch *watch)
 {
@@ -70,7 +69,7 @@ static int unpack_make_pipe(int ret[2], struct warren_error *err)
 {
 	if (pipe2(ret, O_CLOEXEC) < 0)
 		return error_errno(err, errno, "create a pipe");
-	/* As large as they come without privileges; a smaller one works too. */
+	/* The maximum size without privileges; a smaller one works too. */
 	(void)fcntl(ret[0], F_SETPIPE_SZ, UNPACK_PIPE);
 	return 0;
 }
@@ -104,7 +103,7 @@ int unpack_poll(struct pollfd *fds, size_t n, int ms, const struct unpack_watch 
 	}
 }
 
-/* Until @fd is ready or untar is gone (ENDED). */
+/* Wait until @fd is ready, or untar has ended (ENDED). */
 static int unpack_await(const struct pipeline *p, int fd, short events, int ms,
 			struct warren_error *err)
 {
@@ -121,7 +120,9 @@ static int unpack_await(const struct pipeline *p, int fd, short events, int ms,
 	return fds[1].revents ? ENDED : 0;
 }
 
-/* How much is in the block now, 0 at the end, -errno; ENDED through @ended. */
+/*
+ * Returns the number of bytes in the block, 0 at the end, -errno; ENDED through @ended.
+ */
 static ssize_t image_unpack_take(struct pipeline *p, bool *ended,
 				 struct warren_error *err)
 {
@@ -193,7 +194,7 @@ static int unpack_pump(struct pipeline *p, struct warren_error *err)
 
 /* ------------------------------------------------------------- the pipeline */
 
-/* The same file, read-only and with its own position; -errno where we may not. */
+/* Open the same file read-only, with a separate position; -errno if not permitted. */
 static int unpack_open_again(int fd)
 {
 	char path[32];
@@ -220,7 +221,10 @@ static int open_blob(int blob, bool *ret_regular, bool *ret_plain,
 	*ret_regular = S_ISREG(st.st_mode);
 	*ret_plain = false;
 	fd = *ret_regular ? unpack_open_again(blob) : -1;
-	/* A pipe; or a file that we may read, being given it, but not open. */
+	/*
+	 * It is a pipe, or a file that can be read through this descriptor but not
+	 * opened.
+	 */
 	if (fd < 0)
 		fd = fcntl(blob, F_DUPFD_CLOEXEC, 3);
 	if (fd < 0 || (*ret_regular && lseek(fd, 0, SEEK_SET) < 0))
@@ -254,7 +258,7 @@ static int start_untar(struct pipeline *p, int in, int dir,
 				  &p->untar, err);
 }
 
-/* Behind a pipe, from the file or from who decompresses it. */
+/* Feed it through a pipe, from the file or from the decompressor. */
 static int start_piped(struct pipeline *p, int *blob, bool plain, int dir,
 		       const struct unpack_rules *rules, struct warren_error *err)
 {
@@ -305,7 +309,7 @@ static int unpack_run(struct pipeline *p, struct unpack_report *ret,
 		return r < 0 ? r
 			     : error_set(err, EPROTO, "unpack: the process ended early");
 	}
-	/* An archive that could not be decompressed has no end that untar should see. */
+	/* If decompression failed, untar must not see the end of the archive. */
 	if (r == 0 && p->inflate.pid > 0)
 		r = unpack_child_finish(&p->inflate, p->watch, &ignored, err);
 	if (r < 0)

@@ -41,7 +41,7 @@
 	(MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC | \
 	 MOUNT_ATTR_NOSYMFOLLOW)
 
-/* Where a child has its descriptors; 2 is /dev/null, and so is 1 of who has no output. */
+/* The descriptors of a child; 2 is /dev/null, and so is 1 if there is no output. */
 enum {
 	FD_IN = 0,
 	FD_OUT = 1,
@@ -75,13 +75,13 @@ static int unpack_child_leave_session(struct setup *s, struct warren_error *err)
 	if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
 		return error_errno(err, errno, "sigprocmask");
 	(void)signal(SIGCHLD, SIG_DFL);
-	/* An error of write(2) says it better. */
+	/* The error of write(2) is more precise. */
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)signal(SIGXFSZ, SIG_IGN);
 	return 0;
 }
 
-/* Ours are on any numbers: first out of the way of the new ones, then onto those. */
+/* Move the descriptors away from the new numbers first, then to these numbers. */
 static int unpack_child_dup_fds(struct setup *s, struct warren_error *err)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -113,7 +113,7 @@ static int unpack_child_dup_fds(struct setup *s, struct warren_error *err)
 static int unpack_child_make_namespaces(struct setup *s, struct warren_error *err)
 {
 	/*
-	 * The copy of the mounts takes the working directory along: that names it there.
+	 * The copied mount namespace keeps the working directory, which names it there.
 	 */
 	if (s->job->dir >= 0 && fchdir(FD_DIR) < 0)
 		return error_errno(err, errno, "enter the directory");
@@ -123,7 +123,7 @@ static int unpack_child_make_namespaces(struct setup *s, struct warren_error *er
 	return 0;
 }
 
-/* One byte: our ids are mapped. With it, if we are to have one, the mount. */
+/* One byte means that the ids are mapped. The mount comes with it, if there is one. */
 static int await_maps(struct setup *s, struct warren_error *err)
 {
 	char byte;
@@ -162,7 +162,7 @@ static int mount_root(struct setup *s, struct warren_error *err)
 		r = mount_new("tmpfs", nothing, PLAIN | MOUNT_ATTR_RDONLY, &s->root, err);
 	else if (s->root < 0)
 		r = mount_copy(AT_FDCWD, "", false, PLAIN, -1, &s->root, err);
-	/* Over our copy of the machine's root: a place that is always there. */
+	/* Mount it over the copied root, which always exists. */
 	return r < 0 ? r : mount_attach(s->root, AT_FDCWD, "/", err);
 }
 
@@ -210,7 +210,10 @@ static int unpack_child_drop_capabilities(struct setup *s, struct warren_error *
 {
 	uint64_t keep = 0;
 
-	/* To write into what is read-only, and to give it its mode in the end. */
+	/*
+	 * Capabilities to write into read-only directories, and to set their modes at the
+	 * end.
+	 */
 	if (s->job->dir >= 0)
 		keep = CAP_BIT(CAP_DAC_OVERRIDE) | CAP_BIT(CAP_FOWNER);
 	if (s->job->dir >= 0 && s->job->rules->own_ids)
@@ -237,12 +240,12 @@ static const struct {
 	{ "create the namespaces", unpack_child_make_namespaces },
 	{ "wait for the id maps", await_maps },
 	{ "become root inside",
-	  unpack_child_become_root }, /* so that what we make is root's */
+	  unpack_child_become_root }, /* so that created files belong to root */
 	{ "mount the root", mount_root },
-	{ "change the root", change_root }, /* from here on every path ends inside */
+	{ "change the root", change_root }, /* from here on, every path leads inside */
 	{ "set the limits", unpack_child_set_limits },
 	{ "drop the capabilities",
-	  unpack_child_drop_capabilities }, /* nothing below may need them */
+	  unpack_child_drop_capabilities }, /* no later step needs them */
 	{ "load the filter",
 	  unpack_child_load_filter }, /* it forbids most of the above */
 };
@@ -260,7 +263,7 @@ static int do_job(const struct unpack_job *job, struct unpack_report *ret,
 	return unpack_untar(FD_IN, root, job->rules, ret, err);
 }
 
-/* People keep passwords there. It is ours alone, being a copy. */
+/* The environment may contain passwords. This process has its own copy. */
 static void forget_environment(void)
 {
 	for (char **e = environ; e && *e; e++)
@@ -357,7 +360,7 @@ int unpack_child_start(const struct unpack_job *job, struct unpack_child *ret,
 	return r;
 }
 
-/* How it ended that did not say so itself. */
+/* Explain the end of a child that reported nothing. */
 static int unpack_child_died(struct unpack_child *c, struct warren_error *err)
 {
 	siginfo_t info = { 0 };
@@ -369,7 +372,7 @@ static int unpack_child_died(struct unpack_child *c, struct warren_error *err)
 	return error_set(err, EPIPE, "%s: the process ended without a message", c->name);
 }
 
-/* A message for a terminal, from a process that may be compromised. */
+/* Make a message printable, because the process may be compromised. */
 static int unpack_child_pass_on(const struct unpack_child *c,
 				struct unpack_report *report, struct warren_error *err)
 {

@@ -47,7 +47,7 @@ struct inflater {
 	uint8_t block[UNPACK_BLOCK], plain[UNPACK_BLOCK];
 };
 
-/* The next bytes: how many, 0 at the end, -errno. */
+/* Read the next bytes: their number, 0 at the end, -errno. */
 static ssize_t unpack_inflate_fill(struct inflater *f)
 {
 	ssize_t n;
@@ -92,7 +92,7 @@ static int copy_plain(struct inflater *f, struct warren_error *err)
 
 /* ---------------------------------------------------------------------- gzip */
 
-/* More input if there is none left; 0 at its end. */
+/* Read more input if none is left; 0 at its end. */
 static ssize_t gzip_more(struct inflater *f, struct inflate_state *s)
 {
 	ssize_t n;
@@ -128,7 +128,7 @@ static int gzip_member(struct inflater *f, struct inflate_state *s,
 			if (r < 0)
 				return r;
 		} else if (s->avail_in == before && s->block_state != ISAL_BLOCK_FINISH) {
-			/* It took nothing and gave nothing. */
+			/* It made no progress. */
 			return unpack_inflate_corrupt(f, n == 0 ? "truncated" : "corrupt",
 						      err);
 		}
@@ -136,7 +136,7 @@ static int gzip_member(struct inflater *f, struct inflate_state *s,
 	return 0;
 }
 
-/* Members one after the other; then nothing but zeros, with which some pad. */
+/* Several members, then only zeros, which some tools add as padding. */
 static int unpack_inflate_gzip(struct inflater *f, struct warren_error *err)
 {
 	static struct inflate_state s;
@@ -172,7 +172,7 @@ static la_ssize_t unpack_inflate_feed(struct archive *a, void *ctx, const void *
 	struct inflater *f = ctx;
 	ssize_t n = (ssize_t)f->n;
 
-	/* What was read to see what it is goes first. */
+	/* The bytes that were read to detect the format come first. */
 	f->n = 0;
 	if (n == 0)
 		n = unpack_inflate_fill(f);
@@ -250,7 +250,7 @@ int unpack_inflate(int in, int out, struct warren_error *err)
 	f.in = in;
 	f.out = out;
 	f.n = 0;
-	/* A pipe gives what it has: enough to see what it is, if there is that much. */
+	/* Read enough from a pipe to detect the format, if there is that much. */
 	while (f.n < UNPACK_SNIFF) {
 		ssize_t n = read(in, f.block + f.n, sizeof(f.block) - f.n);
 

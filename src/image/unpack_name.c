@@ -64,7 +64,7 @@ int unpack_clean_name(const char *name, size_t depth_max, char ret[4096],
 struct walk {
 	int root;
 	int at;         /* the last directory that is there; -1: the root */
-	size_t missing; /* components behind it that are not */
+	size_t missing; /* number of missing components after it */
 	int links, steps;
 	size_t len;
 	char *name; /* so far; 4096 bytes */
@@ -113,7 +113,7 @@ static int go_down(struct walk *w, const char *part)
 	return 0;
 }
 
-/* If @part is a link: where it points to, before what is left of the way. 1: it is. */
+/* If @part is a link, put its target before the rest of the path. 1: it is a link. */
 static int unpack_name_follow(struct walk *w, const char *part)
 {
 	char target[4096];

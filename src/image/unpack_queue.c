@@ -14,8 +14,7 @@
 #define WORKERS 2
 
 /*
- * Locks in the order of the digests, whatever image they are of: no two wait for each
- * other.
+ * Take locks in the order of the digests, so that no two processes wait for each other.
  */
 static size_t next_by_name(const struct oci_work *w, const char *after)
 {
@@ -60,11 +59,13 @@ static int lock_layers(struct oci_work *w, struct warren_error *err)
 		if (fd < 0)
 			return fd;
 		w->state[i].lock = fd;
-		/* Another process was working on it, and is done. */
+		/* Another process has finished it. */
 		if (store_layer(w->store, w->layers[i].diff_id, name) == 0)
 			w->layers[i].state = OCI_PRESENT;
 	}
-	/* A layer may stand twice in an image: it is unpacked for the first. */
+	/*
+	 * A layer may occur twice in an image: it is unpacked for the first occurrence.
+	 */
 	for (size_t i = 0; i < w->n; i++)
 		for (size_t k = 0; k < i; k++)
 			if (strcmp(w->layers[i].diff_id, w->layers[k].diff_id) == 0)
@@ -134,7 +135,7 @@ static int start_worker(struct oci_work *w, size_t i, struct warren_error *err)
 	return r;
 }
 
-/* Has the worker of layer @i ended? Its word is in its pipe. */
+/* Has the worker of layer @i ended? Its report is in its pipe. */
 static int take_in(struct oci_work *w, size_t i, struct warren_error *err)
 {
 	struct oci_work_layer *st = &w->state[i];

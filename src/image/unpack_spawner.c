@@ -23,14 +23,14 @@
 #include "image/store_write.h"
 #include "image/unpack.h"
 
-#define LAYER_MAX (1ULL << 40) /* bytes, unpacked: larger is no layer but an attack */
+#define LAYER_MAX (1ULL << 40) /* bytes, unpacked: a larger layer is an attack */
 
 struct order {
 	char diff_id[REF_DIGEST_LEN + 1];
 	uint64_t max_bytes;
 };
 
-/* What comes with it, in this order; the lock may be missing. */
+/* Descriptors of a request, in this order; the lock may be missing. */
 enum {
 	BLOB,
 	REPORT,
@@ -40,12 +40,12 @@ enum {
 
 /* --------------------------------------------------------- the foreman's side */
 
-/* From the archive to a layer of the store; or to an error, and nothing. */
+/* Unpack an archive into a layer of the store; on failure, nothing is left. */
 static int unpack_layer(const struct store *s, const char *diff_id, uint64_t max_bytes,
 			int blob, struct warren_error *err)
 {
 	struct store_new layer = { .fd = -1 };
-	/* It is in the store: a file without a name, or one that was spooled there. */
+	/* The file is in the store: it has no name, or was spooled there. */
 	const struct unpack_options options = { .diff_id = diff_id,
 						.overlay = true,
 						.settled = true,
@@ -78,7 +78,7 @@ _Noreturn static void unpack_spawner_work(const struct store *s,
 	_exit(0);
 }
 
-/* A worker that cannot be started has its report closed, which says as much. */
+/* If a worker cannot be started, its report pipe is closed, which is the error. */
 static void unpack_spawner_carry_out(const struct store *s, const struct order *order,
 				     const int *fds, size_t n, int control)
 {
@@ -99,7 +99,7 @@ _Noreturn static void unpack_spawner_lead(const struct store *s, int control)
 	(void)setpgid(0, 0);
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	(void)signal(SIGTERM, SIG_IGN); /* it is what we end the others with */
+	(void)signal(SIGTERM, SIG_IGN); /* SIGTERM ends the other processes */
 	for (size_t i = 0; i < ARRAY_SIZE(usual); i++)
 		(void)signal(usual[i], SIG_DFL);
 	for (;;) {

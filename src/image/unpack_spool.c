@@ -117,7 +117,7 @@ int untar_spool_entry(struct untar *u, struct archive_entry *e, struct warren_er
 	}
 }
 
-/* In rounds, since a link may point to one that comes later. */
+/* In several passes, because a link may point to a later one. */
 int untar_spool_links(struct untar *u, struct warren_error *err)
 {
 	for (bool progress = true; progress;) {

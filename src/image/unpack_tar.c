@@ -35,9 +35,8 @@ void unpack_warm_up(void)
 
 	(void)setlocale(LC_ALL, "C");
 	/*
-	 * The one conversion that libarchive will ask for. The C library reads its
-	 * table of modules on first use: that must be the machine's, not a file that
-	 * the archive has put in its place.
+	 * The only conversion that libarchive needs. The C library reads its table of
+	 * modules on first use: it must be the machine's, not a file of the archive.
 	 */
 	cd = iconv_open("ANSI_X3.4-1968", "UTF-8");
 	if (cd != (iconv_t)-1)
@@ -46,7 +45,7 @@ void unpack_warm_up(void)
 
 /* ------------------------------------------------------------------- reading */
 
-/* At the end: what is missing of the last block, once. */
+/* At the end, pad the last block once. */
 static la_ssize_t fill_up(struct untar *u)
 {
 	size_t n = u->padded ? 0 : (size_t)(-u->got % TAR_BLOCK);
@@ -73,7 +72,7 @@ static la_ssize_t unpack_tar_feed(struct archive *a, void *ctx, const void **ret
 	return n < 0 ? ARCHIVE_FATAL : n;
 }
 
-/* Does what libarchive has taken, and @n bytes more, end behind what there was? */
+/* Has libarchive, with @n more bytes, read beyond the real data? */
 static bool made_up(const struct untar *u, size_t n)
 {
 	return u->padded && (uint64_t)archive_filter_bytes(u->a, 0) + n > u->got;
@@ -150,7 +149,7 @@ int untar_data(struct untar *u, struct archive_entry *e, const char *name, int f
 	}
 	if (r != ARCHIVE_EOF)
 		return unpack_tar_damaged(u, name, err);
-	/* A hole at the end. */
+	/* The file ends with a hole. */
 	if (end < size && ftruncate(fd, size) < 0)
 		return error_errno(err, errno, "resize '%.200s' to %jd bytes", name,
 				   (intmax_t)size);
@@ -172,17 +171,16 @@ static void read_meta(struct untar *u, struct archive_entry *e, struct unpack_me
 		.mtime = { archive_entry_mtime(e),
 			   nsec >= 0 && nsec < 1000000000 ? nsec : 0 },
 	};
-	/* A set-id file must not run as a different user than it was meant for. */
+	/* A set-id file must not run as another user than intended. */
 	if (!known || !u->rules->own_ids)
 		ret->mode &= (mode_t) ~(S_ISUID | S_ISGID);
 	u->ret->remapped += !known && u->rules->own_ids;
 }
 
 /*
- * A user's own attributes, but not those with which overlay steers itself, and file
- * capabilities, which become those of the namespace's root and are inert where the
- * mount is nosuid. The rest (trusted.*, labels, ACLs) is for a machine to set, not for
- * an archive.
+ * Keep user attributes except those that control overlay, and file capabilities, which
+ * belong to the namespace's root and have no effect on a nosuid mount. An archive must
+ * not set others (trusted.*, labels, ACLs).
  */
 static bool keeps_xattr(const struct untar *u, const char *name)
 {
@@ -207,7 +205,8 @@ static int set_xattrs(struct untar *u, struct archive_entry *e, const char *path
 		if (fsetxattr(fd, name, value, n, 0) == 0)
 			continue;
 		/*
-		 * Not on this filesystem, or not what the kernel takes for a capability.
+		 * The filesystem does not support it, or the kernel does not accept it as
+		 * a capability.
 		 */
 		if (errno != EOPNOTSUPP && errno != EPERM && errno != EINVAL)
 			return error_errno(err, errno,
@@ -259,7 +258,7 @@ static int make_symlink(struct untar *u, struct archive_entry *e, const char *na
 	return r < 0 ? r : set_xattrs(u, e, name, -1, err);
 }
 
-/* Components with which no name may begin but those of whiteouts. */
+/* Only whiteouts may have names that begin with this. */
 static const char *find_whiteout(const char *name)
 {
 	if (strncmp(name, ".wh.", 4) == 0)
@@ -279,7 +278,7 @@ static int make_hardlink(struct untar *u, const char *name, const char *to,
 	return unpack_tree_hardlink(&u->tree, name, target, err);
 }
 
-/* @mark: where in @name the ".wh." is. */
+/* @mark: position of ".wh." in @name. */
 static int make_whiteout(struct untar *u, char *name, const char *mark,
 			 struct warren_error *err)
 {
@@ -295,7 +294,7 @@ static int make_whiteout(struct untar *u, char *name, const char *mark,
 		name[at > 0 ? at - 1 : 0] = '\0';
 		return unpack_tree_opaque(&u->tree, name, err);
 	}
-	/* Aufs kept house under such names. */
+	/* Names that aufs used for itself. */
 	if (strncmp(hidden, ".wh.", 4) == 0) {
 		u->ret->skipped++;
 		return 0;

@@ -91,7 +91,7 @@ static int set_opaque(int dir, const char *name, struct warren_error *err)
 
 /* ------------------------------------------------------------------ removing */
 
-/* Remove what is no directory or an empty one. -ENOTEMPTY: neither. */
+/* Remove a file or an empty directory. -ENOTEMPTY: it is neither. */
 static int unpack_tree_remove_one(int at, const char *name)
 {
 	if (unlinkat(at, name, 0) == 0)
@@ -102,8 +102,8 @@ static int unpack_tree_remove_one(int at, const char *name)
 }
 
 /*
- * Remove all in @at that can be, up to a directory that has something in it:
- * that is opened as *@ret_child. -1 there: @at is empty.
+ * Remove everything in @at up to a directory that is not empty, which is opened as
+ * *@ret_child. -1: @at is empty.
  */
 static int empty_dir(int at, int *ret_child)
 {
@@ -132,8 +132,8 @@ static int empty_dir(int at, int *ret_child)
 }
 
 /*
- * Go down and up again with one descriptor, however deep the tree is. ".." is the
- * directory that we came from: no other process changes this tree.
+ * Go down and up again with one descriptor, whatever the depth. ".." is the parent,
+ * because no other process changes this tree.
  */
 static int unpack_tree_remove(int dir, const char *name)
 {
@@ -176,7 +176,7 @@ static int unpack_tree_clear(const struct tree_location *at, bool *ret_whiteout,
 			       ? 0
 			       : error_errno(err, errno, "inspect '%s'", at->base);
 	*ret_whiteout = is_whiteout(&st);
-	/* The directory used last is the one that this is in: it is not removed along. */
+	/* The last used directory contains this one, so it is not removed. */
 	if (S_ISDIR(st.st_mode))
 		r = unpack_tree_remove(at->dir, at->base);
 	else if (unlinkat(at->dir, at->base, 0) < 0)
@@ -186,7 +186,7 @@ static int unpack_tree_clear(const struct tree_location *at, bool *ret_whiteout,
 
 /* ------------------------------------------------------------------- finding */
 
-/* What stands where a directory should: a whiteout may go, nothing else. */
+/* Only a whiteout may be removed to make room for a directory. */
 static int make_way(int at, const char *name, struct warren_error *err)
 {
 	struct stat st;
@@ -201,7 +201,10 @@ static int make_way(int at, const char *name, struct warren_error *err)
 	return 0;
 }
 
-/* One directory right below @at, made if it is missing. A whiteout becomes opaque. */
+/*
+ * Open a directory directly below @at, and create it if it is missing. A whiteout becomes
+ * opaque.
+ */
 static int make_step(struct unpack_tree *t, int at, const char *name,
 		     struct warren_error *err)
 {
@@ -251,7 +254,7 @@ static int unpack_tree_make_dirs(struct unpack_tree *t, const char *name,
 	return TAKE_FD(at);
 }
 
-/* @fd, the directory @name, is the one used last from now on. */
+/* @fd, the directory @name, becomes the last used one. */
 static void remember_dir(struct unpack_tree *t, const char *name, int fd)
 {
 	forget_dir(t);
@@ -260,14 +263,14 @@ static void remember_dir(struct unpack_tree *t, const char *name, int fd)
 	(void)snprintf(t->dir_name, sizeof(t->dir_name), "%s", name);
 }
 
-/* The same for what is right below the one used last. */
+/* The same for a directory directly below the last used one. */
 static int remember_child(struct unpack_tree *t, const char *base, int fd)
 {
 	char name[sizeof(t->dir_name)];
 	int n = snprintf(name, sizeof(name), "%s%s%s", t->dir_name,
 			 *t->dir_name ? "/" : "", base);
 
-	/* Behind links a place may be deeper than its name is long. */
+	/* With links, a path may be longer than its name. */
 	if (n < 0 || (size_t)n >= sizeof(name)) {
 		(void)close(fd);
 		return -ENAMETOOLONG;
@@ -276,7 +279,7 @@ static int remember_child(struct unpack_tree *t, const char *base, int fd)
 	return 0;
 }
 
-/* Go to the directory @name: t->dir is it then. -errno when it is not there. */
+/* Enter the directory @name, which becomes t->dir. -errno if it does not exist. */
 static int unpack_tree_enter(struct unpack_tree *t, const char *name)
 {
 	size_t n = strlen(t->dir_name);
@@ -363,7 +366,7 @@ int unpack_apply(const struct unpack_tree *t, int fd, const struct unpack_meta *
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	/* The owner first: a change of it takes set-id bits away from files. */
+	/* Set the owner first, because that clears set-id bits. */
 	if (t->own_ids && (st.st_uid != meta->uid || st.st_gid != meta->gid)) {
 		if (fchown(fd, meta->uid, meta->gid) < 0)
 			return -errno;
@@ -376,7 +379,7 @@ int unpack_apply(const struct unpack_tree *t, int fd, const struct unpack_meta *
 	return 0;
 }
 
-/* Of what cannot be opened: links and pipes. */
+/* For files that cannot be opened: links and pipes. */
 static int apply_at(const struct unpack_tree *t, const struct tree_location *at,
 		    const struct unpack_meta *meta)
 {
@@ -431,7 +434,7 @@ int unpack_tree_settle(struct unpack_tree *t, struct warren_error *err)
 		const char *name = t->names + t->late[i].name;
 		int r = unpack_tree_enter(t, name);
 
-		/* Replaced by something else since. */
+		/* It was replaced by something else. */
 		if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
 			continue;
 		if (r < 0 || futimens(t->dir, times) < 0)
@@ -443,7 +446,7 @@ int unpack_tree_settle(struct unpack_tree *t, struct warren_error *err)
 
 /* -------------------------------------------------------------------- making */
 
-/* Make, or find, the directory at @at. */
+/* Create or find the directory at @at. */
 static int unpack_tree_make_dir(const struct tree_location *at, mode_t mode,
 				struct warren_error *err)
 {
@@ -559,7 +562,7 @@ int unpack_tree_fifo(struct unpack_tree *t, const char *name,
 	r = mknodat(at.dir, at.base, S_IFIFO | (meta->mode & 0777), 0) < 0 ? -errno : 0;
 	if (r == 0)
 		r = apply_at(t, &at, meta);
-	/* Made a moment ago, and no link: there is nothing to follow. */
+	/* It was just created, and is not a link: there is nothing to follow. */
 	if (r == 0 && (meta->mode & 07000) &&
 	    fchmodat(at.dir, at.base, meta->mode, 0) < 0)
 		r = -errno;
@@ -588,7 +591,7 @@ int unpack_tree_hardlink(struct unpack_tree *t, const char *name, const char *ta
 	r = find_new(t, name, &at, err);
 	if (r < 0)
 		return r;
-	/* The link itself, if the target is one: flags without AT_SYMLINK_FOLLOW. */
+	/* Link the link itself, not its target: flags without AT_SYMLINK_FOLLOW. */
 	if (linkat(from, to.base, at.dir, at.base, 0) == 0)
 		return 0;
 	if (errno != EEXIST)
@@ -613,12 +616,12 @@ int unpack_tree_whiteout(struct unpack_tree *t, const char *name,
 
 	if (r < 0)
 		return r;
-	/* The kernel lets anyone make this one device, 0/0, since Linux 5.8. */
+	/* Since Linux 5.8, every user may create this device, 0/0. */
 	if (mknodat(at.dir, at.base, S_IFCHR, makedev(0, 0)) == 0)
 		return 0;
 	if (errno != EEXIST || fstatat(at.dir, at.base, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return error_errno(err, errno, "create the whiteout of '%.200s'", name);
-	/* A file of this layer hides those below anyway; a directory would be merged. */
+	/* A file of this layer hides lower ones anyway; a directory would be merged. */
 	return S_ISDIR(st.st_mode) ? unpack_tree_opaque(t, name, err) : 0;
 }
 

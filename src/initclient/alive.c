@@ -24,14 +24,14 @@
 #include "initclient/sandbox_socket.h"
 
 #define STAT_MAX   1024
-#define ANSWER_MS  500  /* for all of a batch to say what they are */
-#define DYING_MS   2000 /* for those that end with their maker to end */
-#define UNASKED    16   /* messages other than WELCOME, before the peer is given up */
-#define FIELD_TIME 20   /* of stat(5) behind the name in parentheses: starttime */
+#define ANSWER_MS  500  /* time for all of a batch to report their state */
+#define DYING_MS   2000 /* time for those that end with their creator */
+#define UNASKED    16   /* messages other than WELCOME before the connection is closed */
+#define FIELD_TIME 20   /* index in stat(5) after the name: starttime */
 
 /*
- * When process @pid began, in ticks since the machine did. -ESRCH: it is gone; any other
- * error says nothing about it.
+ * Start time of process @pid, in ticks since boot. -ESRCH: it is gone; other errors mean
+ * nothing.
  */
 static int start_time(pid_t pid, uint64_t *ret)
 {
@@ -43,7 +43,7 @@ static int start_time(pid_t pid, uint64_t *ret)
 	r = (int)fd_read_file_at(AT_FDCWD, path, text, sizeof(text));
 	if (r < 0)
 		return r == -ENOENT ? -ESRCH : r;
-	/* The name may hold anything; what is behind its end has no parenthesis. */
+	/* The name may contain anything, but there is no parenthesis after its end. */
 	p = strrchr(text, ')');
 	for (int i = 0; p && i < FIELD_TIME; i++)
 		p = strchr(p + 1, ' ');
@@ -60,7 +60,7 @@ void sandbox_socket_note_init(struct initclient_sandbox *sandbox)
 				    : 0;
 }
 
-/* Of a state that was written before processes were noted in it. */
+/* For a state file from before processes were recorded in it. */
 static int find_by_socket(int sandboxes, struct initclient_sandbox *sandbox,
 			  uid_t *ret_uid, struct warren_error *err)
 {
@@ -96,7 +96,10 @@ int sandbox_socket_find_init(int sandboxes, struct initclient_sandbox *sandbox,
 	r = fd < 0 ? -ESRCH : start_time(pid, &start);
 	if (r == 0 && start != sandbox->init_start)
 		r = -ESRCH;
-	/* By the status of the process, whose file is root's when it cannot be dumped. */
+	/*
+	 * Use the status of the process, whose files belong to root if it is not
+	 * dumpable.
+	 */
 	(void)snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	if (r == 0 && stat(path, &st) < 0)
 		r = errno == ENOENT ? -ESRCH : -errno;
@@ -131,7 +134,7 @@ static void alive_ask(int sandboxes, struct sandbox_socket_look *look)
 	sandbox.control = look->fd;
 	r = sandbox_socket_identify(&sandbox, &uid, &ignored);
 	if (r < 0) {
-		/* Dead already, if it says so: the socket outlives it in backlogs. */
+		/* It is dead if this says so: the socket may outlive it in a backlog. */
 		look->alive = r != -ESRCH;
 		return;
 	}
@@ -142,7 +145,7 @@ static void alive_ask(int sandboxes, struct sandbox_socket_look *look)
 		look->asked = fd_send_now(look->fd, &msg, sizeof(msg), NULL, 0) == 0;
 }
 
-/* What it says, if it does now: 1 when that is known. */
+/* Read its answer, if there is one: true if it is complete. */
 static bool alive_hear(struct sandbox_socket_look *look)
 {
 	for (int i = 0; i < UNASKED; i++) {
@@ -162,7 +165,7 @@ static bool alive_hear(struct sandbox_socket_look *look)
 			return true;
 		}
 		if (a.m.h.type == PROTO_REPLY)
-			return true; /* it has all its connections: it is alive */
+			return true; /* busy, so it is alive */
 	}
 	return true;
 }
@@ -195,7 +198,7 @@ static void await_answers(struct sandbox_socket_look *look, size_t n)
 	}
 }
 
-/* Its maker is dead: without KEEP it sees that, and ends. */
+/* Its creator is dead: without KEEP it notices that, and ends. */
 static void await_ends(struct sandbox_socket_look *look, size_t n)
 {
 	uint64_t deadline = clock_now() + DYING_MS * 1000000ULL;

@@ -19,8 +19,8 @@
 #include "initclient/initclient.h"
 
 #define ANSWER_MS 20000                      /* requests take microseconds */
-#define READY_MS  60000                      /* for a child to become an init */
-#define LONG_MS   (UINT64_C(30) * 60 * 1000) /* for a shim that says that it is at it */
+#define READY_MS  60000                      /* time for a child to become an init */
+#define LONG_MS   (UINT64_C(30) * 60 * 1000) /* for a shim that reports progress */
 #define UNASKED_MAX                                                        \
 	(2 * PROTO_EXECS_MAX) /* messages between a request and its answer \
 			       */
@@ -31,7 +31,7 @@ static void note_exit(struct initclient_sandbox *sandbox, const struct proto_exi
 		if (ex->id == msg->exec && !ex->done) {
 			ex->result = *msg;
 			ex->done = true;
-			/* The whole sandbox's cgroup adds up by itself. */
+			/* The cgroup of the whole sandbox counts them itself. */
 			if (!ex->accounts_sandbox && !sandbox->base.durable)
 				sandbox->oom_kills += msg->oom_kills;
 			if (ex->ready >= 0)
@@ -41,7 +41,7 @@ static void note_exit(struct initclient_sandbox *sandbox, const struct proto_exi
 	}
 }
 
-/* 1: there is something to read, or room to write; 0: not before @deadline. */
+/* 1: readable or writable; 0: not before @deadline. */
 static int client_await(const struct initclient_sandbox *sandbox, short events,
 			uint64_t deadline)
 {
@@ -68,7 +68,7 @@ static int too_late(struct warren_error *err)
 	return error_set(err, ETIMEDOUT, "the sandbox's init does not answer");
 }
 
-/* Asked before it was up: what it says first is of the making. */
+/* It was not ready when asked: its first message is about its creation. */
 static int hear_ready(struct initclient_sandbox *sandbox, struct warren_error *err)
 {
 	int r = sandbox->ready ? 0 : client_wait_ready(sandbox, err);
@@ -81,7 +81,7 @@ static int hear_ready(struct initclient_sandbox *sandbox, struct warren_error *e
 	return -EREMOTEIO;
 }
 
-/* What it says unasked: that there is no room for us, or why it is no more. */
+/* An unsolicited message: it has no room, or why it ended. */
 static int client_refused(const struct init_reply *a, struct warren_error *err)
 {
 	int code = reply_code(&a->m.reply);
@@ -92,7 +92,7 @@ static int client_refused(const struct init_reply *a, struct warren_error *err)
 			 PROTO_CONNECTIONS_MAX);
 }
 
-/* It hung up on us before it heard us: did it say why? */
+/* It closed the connection before it read the request: has it sent the reason? */
 static int turned_away(const struct initclient_sandbox *sandbox, struct warren_error *err)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -106,7 +106,7 @@ static int turned_away(const struct initclient_sandbox *sandbox, struct warren_e
 	return -err->code;
 }
 
-/* No answer yet, but a sign of life, of one that may need long. */
+/* Not an answer yet, but a sign of progress. */
 static bool still_at_it(const struct initclient_sandbox *sandbox,
 			const struct init_reply *a)
 {
@@ -114,7 +114,7 @@ static bool still_at_it(const struct initclient_sandbox *sandbox,
 	       a->m.h.seq == sandbox->seq && reply_code(&a->m.reply) == EINPROGRESS;
 }
 
-/* A socket whose other end does not read takes no more at some point. */
+/* A socket whose other end does not read becomes full at some point. */
 static int client_send_by(struct initclient_sandbox *sandbox,
 			  const struct init_request *q, uint64_t deadline,
 			  struct warren_error *err)
@@ -130,7 +130,7 @@ static int client_send_by(struct initclient_sandbox *sandbox,
 	return r;
 }
 
-/* What came is not the answer: 0 if it may be said nevertheless. */
+/* This is not the answer: 0 if the message is permitted. */
 static int judge_other(struct initclient_sandbox *sandbox, struct init_reply *a,
 		       struct warren_error *err)
 {
@@ -141,14 +141,14 @@ static int judge_other(struct initclient_sandbox *sandbox, struct init_reply *a,
 	}
 	if (a->m.h.type == PROTO_REPLY && a->m.h.seq == 0)
 		return client_refused(a, err);
-	/* The answer to a request that was given up. */
+	/* The answer to an abandoned request. */
 	if (a->m.h.type == PROTO_REPLY && (int32_t)(a->m.h.seq - sandbox->seq) < 0)
 		return 0;
 	return error_set(err, EPROTO,
 			 "the sandbox's init sent an answer without a request");
 }
 
-/* The other end is gone. The child before init, if it was that, has said why. */
+/* The other end is gone. If it was the child before init, it has reported the reason. */
 static int sent_to_nobody(struct initclient_sandbox *sandbox, struct warren_error *err)
 {
 	struct warren_error told = WARREN_ERROR_INIT;
@@ -233,10 +233,7 @@ int client_pump(struct initclient_sandbox *sandbox, int64_t timeout_ms,
 			sandbox->control, &a,
 			timeout_ms < 0 && count == 0 ? 0 : MSG_DONTWAIT, err);
 
-		/*
-		 * Its end is for the next call to tell, if it had something to say
-		 * before.
-		 */
+		/* The next call reports its end, if there were messages before it. */
 		if (r < 0)
 			return count > 0 ? 1 : r;
 		if (r > 0) {
@@ -261,8 +258,8 @@ int client_pump(struct initclient_sandbox *sandbox, int64_t timeout_ms,
 }
 
 /*
- * Before READY the child may say FAILED, in words; it is our own code until it execs
- * init.
+ * Before READY, the child may send FAILED with a message; it runs our own code until it
+ * executes init.
  */
 int client_wait_ready(struct initclient_sandbox *sandbox, struct warren_error *err)
 {

@@ -19,8 +19,8 @@
 #include "base/list.h"
 #include "initclient/initclient.h"
 
-#define GRACE_MS 5000 /* for init to enforce a deadline before we call it hung */
-#define TRIES    64   /* at a number that no other user of the sandbox has taken */
+#define GRACE_MS 5000 /* for init to enforce a deadline */
+#define TRIES    64   /* tries to find an unused number */
 
 static int open_in_sandbox(void *ctx, const char *path)
 {
@@ -67,9 +67,7 @@ void initclient_base(const struct initclient_sandbox *sandbox,
 	};
 }
 
-/*
- * The file that the caller gave, or a new one; and the eventfd that reports its growth.
- */
+/* The file of the caller, or a new one; and the eventfd that reports its growth. */
 static int initclient_exec_open_journal(struct initclient_exec *ex,
 					const struct warren_exec_spec *spec,
 					struct init_request_streams *st,
@@ -89,7 +87,7 @@ static int initclient_exec_open_journal(struct initclient_exec *ex,
 	return 0;
 }
 
-/* Ask for it under its own number; others may start execs in the same sandbox. */
+/* Request it with its own number; others may start execs in the same sandbox. */
 static int initclient_exec_ask(struct initclient_sandbox *sandbox,
 			       struct initclient_exec *ex, const struct init_request *q,
 			       struct init_reply *a, struct warren_error *err)
@@ -119,7 +117,9 @@ static int initclient_exec_start(struct initclient_sandbox *sandbox,
 	struct initclient_user user;
 	int r;
 
-	/* It would freeze between its start and its exec, and init would wait for it. */
+	/*
+	 * It would be frozen between its start and its exec, and init would wait for it.
+	 */
 	r = sandbox->paused
 		    ? error_set(err, EBUSY, "the sandbox is paused: resume it first")
 		    : initclient_user_find(sandbox, spec->user, &user, err);
@@ -133,7 +133,7 @@ static int initclient_exec_start(struct initclient_sandbox *sandbox,
 	(void)memcpy(ex->base.fd, st.fd, sizeof(st.fd));
 	if (r < 0)
 		return r;
-	/* Known before the request: its end may be told before the reply is read. */
+	/* Add it before the request: its end may be reported before the reply is read. */
 	ex->sandbox = sandbox;
 	ex->next = sandbox->execs;
 	sandbox->execs = ex;
@@ -189,7 +189,7 @@ int initclient_exec(void *state UNUSED, struct backend_sandbox *base,
 	return 0;
 }
 
-/* What the file says of its end, if it says so. */
+/* Read the result from the file, if it has one. */
 static bool take_result(struct initclient_exec *ex, enum journal_state *ret_state)
 {
 	if (ex->journal < 0 || journal_result(ex->journal, ret_state, &ex->result) <= 0)
@@ -212,7 +212,7 @@ static int initclient_attach(struct initclient_sandbox *sandbox,
 		return r;
 	r = reply_code(&a.m.reply);
 	/*
-	 * Asked first, looked second: if it ended in between, that is in the file by now.
+	 * Ask first, then read: if it ended in between, the file has the result by now.
 	 */
 	if (take_result(ex, &state) && state == JOURNAL_FAILED)
 		return error_errno(err,
@@ -284,8 +284,8 @@ void initclient_exec_free(struct backend_exec *base)
 }
 
 /*
- * Readable when init has said something, or when what it said of this exec was
- * heard while another was waited for.
+ * Readable when init has sent something, or when the end of this exec was received while
+ * waiting for another.
  */
 int initclient_exec_wait_fd(struct backend_exec *base)
 {
@@ -305,10 +305,7 @@ int initclient_exec_wait_fd(struct backend_exec *base)
 	return ex->poll;
 }
 
-/*
- * How long to wait at most: what the caller said, and init's own deadline with some
- * grace.
- */
+/* The maximum time to wait: the caller's, and init's deadline plus some grace. */
 static int64_t wait_span(const struct initclient_exec *ex, int64_t timeout_ms)
 {
 	uint64_t t = clock_now();
@@ -338,7 +335,9 @@ int initclient_exec_wait(struct backend_exec *base, int64_t timeout_ms,
 		if (!ex->sandbox)
 			return error_set(err, ESRCH, "the sandbox is gone");
 		r = client_pump(ex->sandbox, wait_span(ex, timeout_ms), err);
-		/* A connection may end before an exec does, and the file knows more. */
+		/*
+		 * A connection may end before an exec does, and the file has the result.
+		 */
 		if (r < 0 && !(ex->kept && take_result(ex, &(enum journal_state){ 0 })))
 			return r;
 		t = clock_now();
@@ -357,7 +356,7 @@ int initclient_exec_wait(struct backend_exec *base, int64_t timeout_ms,
 	return 1;
 }
 
-/* A request about @ex whose reply is a status. */
+/* Send a request about @ex whose reply is a status. */
 static int exec_tell(struct initclient_exec *ex, const void *msg, size_t size,
 		     const char *what, struct warren_error *err)
 {
@@ -409,7 +408,7 @@ int initclient_exec_close_input(struct backend_exec *base, struct warren_error *
 	return ex->kept ? exec_tell(ex, &msg, sizeof(msg), "close its input", err) : 0;
 }
 
-/* Not answered, so not waited for. */
+/* There is no answer to wait for. */
 int initclient_exec_ack(struct backend_exec *base, uint64_t cursor,
 			struct warren_error *err)
 {

@@ -16,12 +16,9 @@
 #include "base/fd.h"
 
 #define PATH_DEFAULT "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-/*
- * As docker's images have it: text is UTF-8. Where a C library does not know it, it stays
- * at C.
- */
+/* As in docker's images: text is UTF-8. A C library that does not know it uses C. */
 #define LANG_DEFAULT "LANG=C.UTF-8"
-#define TERM_DEFAULT "TERM=xterm" /* at a terminal, as docker has it */
+#define TERM_DEFAULT "TERM=xterm" /* at a terminal, as in docker */
 #define PIPE_SIZE    (1 << 20)
 
 /* --------------------------------------------------------------- any message */
@@ -76,8 +73,8 @@ int init_request_send(const struct init_request *q, int sock, uint32_t seq,
 /* --------------------------------------------------------------------- SPAWN */
 
 /*
- * Our defaults, then the sandbox's, then the exec's own; the last of a name counts. Or
- * that only.
+ * First the defaults, then the sandbox's variables, then the exec's; the last one of a
+ * name counts. Or that only.
  */
 static void request_add_env(struct buf *out, uint32_t *n,
 			    const struct init_request_base *base,
@@ -186,8 +183,8 @@ static int request_open_pipe(struct init_request *q, struct proto_spawn *head, i
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_errno(err, errno, "create a pipe");
 	/*
-	 * Larger pipes mean fewer wake-ups; where the quota is used up, the default
-	 * serves.
+	 * Larger pipes need fewer wake-ups; if the quota is used up, the default size is
+	 * used.
 	 */
 	if (which == 1)
 		(void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_SIZE);
@@ -301,9 +298,7 @@ static int request_receive(int sock, struct init_reply *a, void *data, size_t si
 	}
 	if (r <= 0) {
 		a->n_fds = 0;
-		/*
-		 * Memory that is short for a moment says nothing about init: look again.
-		 */
+		/* A temporary lack of memory says nothing about init: try again. */
 		if (r == -EAGAIN || r == -ENOMEM || r == -ENOBUFS)
 			return 0;
 		if (r == 0 || r == -ECONNRESET)
@@ -316,10 +311,7 @@ static int request_receive(int sock, struct init_reply *a, void *data, size_t si
 	}
 	if (reply->h.type != PROTO_REPLY)
 		init_reply_done(a);
-	/*
-	 * That we are out of descriptors, or got more than was asked for, fails this
-	 * request alone.
-	 */
+	/* A lack of descriptors, or unexpected ones, fails only this request. */
 	a->lost = lost && reply->h.type == PROTO_REPLY && reply->status == 0;
 	if (a->lost)
 		reply->status = -EMFILE;
@@ -357,7 +349,8 @@ int init_request_receive_into(int sock, struct init_reply *a, char *room, int fl
 }
 
 /*
- * Is @fd of a kind that @bit stands for? What is written to must not be a file or worse.
+ * Is @fd of the kind of @bit? A descriptor for writing must not be a file or something
+ * worse.
  */
 static bool is_kind(int fd, uint32_t bit)
 {

@@ -28,7 +28,10 @@ static void state_name(char name[SANDBOX_NAME_SIZE], const char *id, const char 
 	(void)snprintf(name, SANDBOX_NAME_SIZE, "%s.state%s", id, suffix);
 }
 
-/* By way of /proc: the name of a socket has 107 characters, that of a directory more. */
+/*
+ * Use /proc, because the name of a socket has at most 107 characters, and a directory may
+ * have more.
+ */
 static void socket_name(int sandboxes, const char *id, struct sockaddr_un *ret)
 {
 	*ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
@@ -102,8 +105,8 @@ int sandbox_socket_identify(struct initclient_sandbox *sandbox, uid_t *ret_uid,
 	if (cred.pid <= 0)
 		return error_set(err, ESRCH, "its init is gone");
 	/*
-	 * On older kernels by number, which is the right one if init answers afterwards
-	 * (sandbox_socket_hello()): it had it all the time.
+	 * Older kernels report only the number, which is right if init answers afterwards
+	 * (sandbox_socket_hello()).
 	 */
 	if (getsockopt(sandbox->control, SOL_SOCKET, SO_PEERPIDFD, &fd, &fd_len) < 0)
 		fd = pidfd_open(cred.pid, 0);
@@ -245,9 +248,7 @@ int sandbox_socket_write_state(int sandboxes, const struct initclient_sandbox *s
 	fd = openat(sandboxes, fresh,
 		    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	r = fd < 0 ? -errno : fd_write_all(fd, text.data, text.len);
-	/*
-	 * It speaks of processes of this boot: whole or not there is enough, no fsync(2).
-	 */
+	/* It describes processes of this boot, so it needs no fsync(2). */
 	if (r == 0 && renameat(sandboxes, fresh, sandboxes, name) < 0)
 		r = -errno;
 	if (r < 0)
@@ -288,7 +289,7 @@ void sandbox_socket_remove(int sandboxes, const char *id)
 {
 	char name[SANDBOX_NAME_SIZE];
 
-	/* The state before the socket: without it, what is left is no sandbox. */
+	/* Remove the state before the socket: without it, the rest is not a sandbox. */
 	state_name(name, id, "");
 	(void)unlinkat(sandboxes, name, 0);
 	state_name(name, id, ".new");

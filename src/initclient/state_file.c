@@ -42,7 +42,7 @@ static const struct state_field shared[] = {
 _Static_assert(ARRAY_SIZE(shared) < STATE_FIELDS_MAX,
 	       "a backend needs room for fields of its own");
 
-/* The shared ones, then the backend's own; NULL behind the last. */
+/* The shared fields, then those of the backend; NULL after the last. */
 static const struct state_field *field_at(const struct state_table *more, size_t i)
 {
 	if (i < ARRAY_SIZE(shared))
@@ -153,7 +153,7 @@ static int state_file_bad(struct warren_error *err, const char *key, const char 
 			 why);
 }
 
-/* Lists grow by one: doubling where the length is a power of two. */
+/* Lists grow by one; the memory doubles at each power of two. */
 static int state_file_append(char ***list, const char *value)
 {
 	size_t n = 0;
@@ -269,7 +269,7 @@ static int state_file_take(struct initclient_sandbox *sandbox,
 	return -EINVAL;
 }
 
-/* The one that has the name @key, and which it is; NULL: none has. */
+/* The field named @key, and its index; NULL: none. */
 static const struct state_field *state_file_find(const struct state_table *more,
 						 const char *key, size_t *ret_i)
 {
@@ -294,7 +294,10 @@ static bool may_lack(const struct state_field *f)
 	       f->kind == STATE_MAYBE64;
 }
 
-/* The next "key=value" of @at: its value, with the key ended; NULL when there is none. */
+/*
+ * The next "key=value" of @at: returns its value, and terminates the key; NULL: there is
+ * none.
+ */
 static char *state_file_next(char **at, const char *end, char **ret_key)
 {
 	char *key = *at, *stop = memchr(key, '\0', (size_t)(end - key)), *value;

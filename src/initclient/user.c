@@ -14,8 +14,7 @@
 #define FILE_MAX (1U << 20)
 
 /*
- * The text of /etc/passwd or /etc/group; a file that is missing or no file is an empty
- * one.
+ * The text of /etc/passwd or /etc/group; a missing or special file is treated as empty.
  */
 static ssize_t user_read_text(const char *path, user_open_fn open_file, void *ctx,
 			      char **ret)
@@ -76,7 +75,7 @@ static int resolve_name(const char *name, const char *passwd, size_t size,
 		if (r < 0)
 			return r;
 		/*
-		 * A number needs no entry; without one it is in root's group, as with
+		 * A number needs no entry; without one, its group is root's, as in
 		 * docker.
 		 */
 		if (passwd_find(passwd, size, NULL, (uint32_t)uid, &e) < 0) {
@@ -91,7 +90,7 @@ static int resolve_name(const char *name, const char *passwd, size_t size,
 	return 0;
 }
 
-/* Root is by far the commonest, and the same in every image. */
+/* Root is the most common user, and the same in every image. */
 bool user_needs_files(const char *text)
 {
 	return text && strcmp(text, "root") != 0 && strcmp(text, "0") != 0 &&

@@ -16,7 +16,7 @@
 
 #define REFUSAL_MAX (64U << 10)
 
-/* The server's to set. */
+/* Headers that only the server sets. */
 static const char *const own_headers[] = {
 	"connection",
 	"content-length",
@@ -44,10 +44,7 @@ static void http_answer_put_u64(struct buf *b, uint64_t v)
 
 #define PUT(b, literal) buf_add(b, literal, sizeof(literal) - 1)
 
-/*
- * When to come again, of a refusal that another time would not be one; unless who refuses
- * knows better.
- */
+/* Tell the client when to retry a temporary refusal, unless the caller has set it. */
 static void put_retry(struct buf *b, int status, const struct http_header *headers,
 		      size_t n)
 {
@@ -59,7 +56,7 @@ static void put_retry(struct buf *b, int status, const struct http_header *heade
 	PUT(b, "Retry-After: 1\r\n");
 }
 
-/* Status line and headers; those that frame the body follow by put_framing(). */
+/* Write the status line and headers; put_framing() adds those of the body. */
 static int http_answer_put_head(struct buf *b, struct http_server *s, int status,
 				const struct http_header *headers, size_t n)
 {
@@ -109,7 +106,8 @@ static void put_framing(struct buf *b, struct request *r, int status, int64_t le
 
 /*
  * Write the head of an answer to the scratch buffer; NULL: it failed, and that was
- * handled. @ours: the answer is Warren's, not a proxied one, to which nothing is added.
+ * handled. @ours: the answer is from Warren, not from a proxied server, to which nothing
+ * is added.
  */
 static struct buf *http_answer_begin(struct request *r, int status,
 				     const struct http_header *headers, size_t n,

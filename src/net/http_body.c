@@ -54,7 +54,7 @@ static int size_byte(struct http_body *b, char c)
 	return c == ';' ? EXTENSION : -EBADMSG;
 }
 
-/* Text of a line that is skipped: its CR, its bytes, or what must not be in it. */
+/* A byte of a skipped line: its CR, its text, or an invalid byte. */
 static int skipped_byte(char c, int inside, int at_cr)
 {
 	if (c == '\r')
@@ -62,7 +62,7 @@ static int skipped_byte(char c, int inside, int at_cr)
 	return (unsigned char)c < ' ' && c != '\t' ? -EBADMSG : inside;
 }
 
-/* One byte of framing: the next state, or -EBADMSG. */
+/* One byte of framing: returns the next state, or -EBADMSG. */
 static int framing_byte(struct http_body *b, char c)
 {
 	if (++b->line > LINE_MAX_BYTES)
@@ -81,7 +81,7 @@ static int framing_byte(struct http_body *b, char c)
 		b->line = 0;
 		return c == '\n' ? SIZE : -EBADMSG;
 	case TRAILER:
-		/* A trailer is a field: a name and a colon come before what it says. */
+		/* A trailer is a field: a name and a colon precede the value. */
 		if (c == '\r')
 			return LAST_LF;
 		return http_is_token((char[]){ c, '\0' }) ? TRAILER_NAME : -EBADMSG;

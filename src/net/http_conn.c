@@ -25,7 +25,7 @@
 #include "net/stream_internal.h"
 #include "net/tls_internal.h"
 
-#define CHEAP_BODY (64U << 10) /* rather read than have the client connect again */
+#define CHEAP_BODY (64U << 10) /* reading this is cheaper than a new connection */
 
 void http_conn_close_request(struct http_conn *c, int why)
 {
@@ -81,7 +81,7 @@ static const char *http_conn_moved(const char *p, const char *from, const char *
 	return to + (p - from);
 }
 
-/* A request with copies of its own of all that the head says. */
+/* Create a request with copies of all strings of the head. */
 static struct request *new_request(struct http_conn *c, const struct http_head *h,
 				   const char *data, size_t n)
 {
@@ -142,8 +142,8 @@ static void start_request(struct http_conn *c, const struct http_head *h,
 	c->used = true;
 	c->close_after = !r->keep_alive;
 	/*
-	 * Not among the idle ones any more: those may be ended from anywhere, handlers
-	 * included.
+	 * It is no longer idle: idle connections may be closed from anywhere, even in
+	 * handlers.
 	 */
 	http_server_set_deadline(c, DEADLINE_NONE);
 	o->request(&r->pub, o->ctx);
@@ -182,7 +182,7 @@ static size_t http_conn_take_head(struct http_conn *c, char *data, size_t n)
 
 /* ------------------------------------------------------------------ bodies */
 
-/* Of an answered request: read so that the next one can be. */
+/* Skip the body of an answered request, so that the next request can be read. */
 static size_t drop_body(struct http_conn *c, const char *data, size_t n)
 {
 	const char *piece = NULL;
@@ -243,7 +243,7 @@ static size_t take_body(struct http_conn *c, const char *data, size_t n)
 	return (size_t)used;
 }
 
-/* Tell the handler that there is no more of the body. */
+/* Tell the handler that the body is complete. */
 static void tell_end(struct http_conn *c)
 {
 	struct request *r = c->req;
@@ -258,7 +258,7 @@ static void tell_end(struct http_conn *c)
 	} else {
 		buf_add(&r->collected, "", 0); /* there is a NUL even behind nothing */
 		r->fn(&r->pub, r->collected.data, r->collected.len);
-		/* Not for as long as the answer takes. */
+		/* Free it now, not when the answer ends. */
 		buf_done(&r->collected);
 		http_account_give(http_server_accounts(c->server), HTTP_BODIES, r);
 	}
@@ -266,7 +266,7 @@ static void tell_end(struct http_conn *c)
 
 /* ------------------------------------------------------------------ progress */
 
-/* What can be done without further bytes: an answer that is complete, a body that is. */
+/* Do what needs no further bytes: complete answers and bodies. */
 static void http_conn_settle(struct http_conn *c, bool bytes_left)
 {
 	struct request *r = c->req;
@@ -331,7 +331,7 @@ static enum deadline wanted_deadline(const struct http_conn *c)
 static void http_conn_arm(struct http_conn *c)
 {
 	enum deadline d = wanted_deadline(c);
-	/* A client that sends but does not receive makes no progress with our data. */
+	/* A client that sends but does not read makes no progress. */
 	uint64_t progress =
 		c->stream.sent + (d == DEADLINE_WRITE ? 0 : c->stream.received);
 	bool absolute = d == DEADLINE_HEAD || d == DEADLINE_LINGER || d == DEADLINE_NONE;
@@ -392,7 +392,7 @@ static size_t on_data(void *ctx, char *data, size_t n)
 	return http_conn_work(ctx, data, n);
 }
 
-/* What comes behind the body is another request's: whose room this is must not see it. */
+/* The bytes after the body belong to the next request, and must not be in this buffer. */
 static char *http_conn_on_room(void *ctx, size_t *size)
 {
 	struct http_conn *c = ctx;
@@ -411,7 +411,10 @@ static char *http_conn_on_room(void *ctx, size_t *size)
 	return room;
 }
 
-/* Nothing more comes from the client. What does not need more goes on. */
+/*
+ * The client has ended its half of the connection. Requests that need no more data
+ * continue.
+ */
 static void http_conn_on_ended(void *ctx, bool drained)
 {
 	struct http_conn *c = ctx;
@@ -449,8 +452,8 @@ static void http_conn_on_drained(void *ctx)
 }
 
 /*
- * An answer is written by handlers, timers and workers: the deadline is set wherever that
- * was.
+ * Handlers, timers and workers may write an answer, so the deadline is set wherever that
+ * happens.
  */
 static void on_queued(void *ctx)
 {

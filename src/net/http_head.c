@@ -22,7 +22,7 @@ enum {
 };
 
 /*
- * Letters, digits and !#$%&'*+-.^_`|~ are tokens; a target is what is visible, but for
+ * Letters, digits and !#$%&'*+-.^_`|~ are tokens; a target has visible characters except
  * '#'.
  */
 #define T  (C_TOKEN | C_VALUE | C_TARGET)
@@ -66,7 +66,7 @@ bool http_is_value(const char *s)
 
 long http_head_find(const char *data, size_t n, size_t *scanned)
 {
-	size_t start = *scanned; /* of the line that is not finished */
+	size_t start = *scanned; /* beginning of the unfinished line */
 
 	if (n > 0 && data[0] != '\r' && !(class_of[(unsigned char)data[0]] & C_TOKEN))
 		return -1;
@@ -82,7 +82,7 @@ long http_head_find(const char *data, size_t n, size_t *scanned)
 		if (len == 0 || lf[-1] != '\r')
 			return -1;
 		start += len + 1;
-		/* An empty line ends it, except in front. */
+		/* An empty line ends it, except at the beginning. */
 		if (len == 1 && start > 2)
 			return (long)start;
 	}
@@ -112,7 +112,7 @@ bool http_list_has(const char *list, const char *token)
 	return false;
 }
 
-/* What a field may mean to us. The table is also the list of what may not be repeated. */
+/* Known fields. The table also lists fields that must not be repeated. */
 enum known {
 	K_OTHER,
 	K_HOST,
@@ -120,8 +120,7 @@ enum known {
 	K_ENCODING,
 	K_CONNECTION,
 	K_EXPECT,
-	K_SINGLE, /* nothing to us, but programs behind us differ in which of two they
-		     take */
+	K_SINGLE, /* not used here, but other programs differ in which of two they use */
 	K_MAX
 };
 
@@ -171,7 +170,7 @@ static int take_length(struct http_head *h, const char *s)
 	return 0;
 }
 
-/* "name", "name:80", "[::1]:80": a host and, perhaps, one port. */
+/* "name", "name:80", "[::1]:80": a host and optionally a port. */
 static bool is_host(const char *s)
 {
 	static const char others[] = "-._~%!$&'()*+,;="; /* of names, by RFC 3986 */
@@ -228,7 +227,7 @@ static int take_known(struct http_head *h, enum known known, const char *value)
 	return 0;
 }
 
-/* One line, "name: value", NUL in place of its CR. */
+/* Parse one line, "name: value", with a NUL instead of its CR. */
 static int take_field(struct http_head *h, char *line, char *end, unsigned *seen)
 {
 	char *colon = (char *)(uintptr_t)http_head_span(line, C_TOKEN);
@@ -267,7 +266,7 @@ static int take_field(struct http_head *h, char *line, char *end, unsigned *seen
 	return take_known(h, known_fields[known].known, value);
 }
 
-/* The lines from @p to @end, which is where the empty one begins. */
+/* Parse the lines from @p to @end, where the empty line begins. */
 static int take_fields(struct http_head *h, char *p, char *end)
 {
 	unsigned seen = 0;
@@ -293,7 +292,7 @@ static int take_fields(struct http_head *h, char *p, char *end)
 	return 0;
 }
 
-/* "HTTP/1.x": 0, or what to refuse it with. */
+/* Parse "HTTP/1.x": 0, or the status of a refusal. */
 static int take_version(struct http_head *h, const char *s, size_t n)
 {
 	if (n != 8 || strncmp(s, "HTTP/", 5) != 0 || s[6] != '.' ||
@@ -309,7 +308,7 @@ static int take_version(struct http_head *h, const char *s, size_t n)
 
 static void http_head_start(struct http_head *h)
 {
-	/* Not the table of fields: clearing it costs more than parsing does. */
+	/* Do not clear the table of fields, which would take longer than parsing. */
 	h->method = h->target = h->authority = h->why = NULL;
 	h->https = false;
 	h->status = h->minor = 0;
@@ -319,7 +318,7 @@ static void http_head_start(struct http_head *h)
 	h->close = h->keep_alive = h->upgrade = h->expect_continue = false;
 }
 
-/* The first line without its CR LF, which become NULs; NULL when there is none. */
+/* The first line, with its CR LF replaced by NULs; NULL: there is none. */
 static char *first_line(char *data, size_t n, char **ret_next)
 {
 	char *lf = memchr(data, '\n', n);
@@ -333,10 +332,9 @@ static char *first_line(char *data, size_t n, char **ret_next)
 }
 
 /*
- * "http://host/path": as a client of a proxy sends it, which servers must take as well
- * (RFC 9112, 3.2.2). The target becomes the path, and what is before it is the host,
- * whatever the field of that name says: the text is moved to the front, where @target
- * began.
+ * "http://host/path": the form for proxies, which servers must also accept (RFC 9112,
+ * 3.2.2). The target becomes the path, and the part before it is the host, whatever the
+ * Host field contains: the text is moved to the front of @target.
  */
 static int split_target(struct http_head *h, char *target)
 {

@@ -31,12 +31,12 @@
 #define PIPE_ENDED_MS   60000
 #define TUNNEL_ENDED_MS 600000
 #define HEAD_MAX        (64U << 10)
-#define INTERIM_MAX     64 /* a server that says no more than "103" would go on forever */
+#define INTERIM_MAX     64 /* a server that sends only "103" would never end */
 
 enum state {
-	STATE_HEAD, /* the answer's head has not come */
+	STATE_HEAD, /* the head of the answer has not arrived */
 	STATE_BODY,
-	STATE_PIPE, /* upgraded: bytes both ways */
+	STATE_PIPE, /* upgraded: bytes in both directions */
 	STATE_DONE, /* the answer is complete, or cannot be completed */
 };
 
@@ -48,21 +48,21 @@ struct proxy {
 	uint64_t progress; /* when the timer was set */
 	size_t scanned;
 	unsigned head_ms, ended_ms;
-	unsigned interim; /* answers before the one */
+	unsigned interim; /* interim answers so far */
 	void (*closed)(void *ctx, int why);
 	void *ctx;
 	struct http_header with; /* of the answer; name NULL: none */
 	const char *const *answer_without;
 	uint8_t state; /* enum state */
-	bool chunked;  /* the request's body is sent so */
+	bool chunked;  /* the body of the request is chunked */
 	bool wants_upgrade;
 	bool half_ended;     /* of a pipe */
-	bool answered_early; /* the server takes no more of the body */
+	bool answered_early; /* the server reads no more of the body */
 };
 
 /* ------------------------------------------------------------------ headers */
 
-/* For one connection, not for the next. Those that Connection names come on top. */
+/* Headers for one connection only. Connection may name more of them. */
 static const char *const hop_by_hop[] = {
 	"connection",
 	"keep-alive",
@@ -73,7 +73,7 @@ static const char *const hop_by_hop[] = {
 	"trailer",
 	"transfer-encoding",
 	"upgrade",
-	"content-length", /* written anew, from what was understood */
+	"content-length", /* written again from the parsed values */
 };
 
 /* Ours to say. */
@@ -309,10 +309,7 @@ static void start_answer(struct proxy *p, const struct http_head *h)
 
 static size_t take_answer_head(struct proxy *p, char *data, size_t n)
 {
-	/*
-	 * Not that of the connection: its own head, which may be parsed inside a
-	 * callback.
-	 */
+	/* Use a separate head, because this may be called within a callback. */
 	struct http_head h;
 	long len = http_head_find(data, n, &p->scanned);
 
@@ -338,7 +335,7 @@ static size_t take_answer_head(struct proxy *p, char *data, size_t n)
 		http_proxy_refuse(
 			p, 502,
 			"the server sent too many interim answers and no final one");
-	return (size_t)len; /* other interim answers are between the two of us */
+	return (size_t)len; /* other interim answers are not forwarded */
 }
 
 static size_t take_answer_body(struct proxy *p, const char *data, size_t n)
@@ -463,7 +460,7 @@ static void request_closed(struct http_request *req, int why)
 	stream_close(&p->up);
 }
 
-/* Everything that can fail before the request is ours. */
+/* Do everything that can fail before taking over the request. */
 static struct proxy *new_proxy(struct http_request *req, int fd,
 			       const struct http_proxy_options *o)
 {
@@ -477,8 +474,8 @@ static struct proxy *new_proxy(struct http_request *req, int fd,
 	p->head_ms = o->head_ms ? o->head_ms : HEAD_MS;
 	p->ended_ms = PIPE_ENDED_MS;
 	/*
-	 * What was worth a write to the client is worth a packet. Not TCP: then there are
-	 * none.
+	 * Send each write at once, as the server did. If it is not TCP, this has no
+	 * effect.
 	 */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	p->closed = o->closed;
@@ -495,7 +492,7 @@ static struct proxy *new_proxy(struct http_request *req, int fd,
 	return p;
 }
 
-/* NULL: there is no memory, and it has been told. */
+/* NULL: out of memory, which was reported. */
 static struct proxy *http_proxy_take(struct http_request *req, int fd,
 				     const struct http_proxy_options *options)
 {

@@ -30,10 +30,10 @@
 #define ANSWER_HEAD_MAX (64U << 10)
 #define LISTENERS_MAX   16
 #define BACKLOG         1024
-#define ACCEPTS_MAX     64 /* in a row, before connections have their turn */
+#define ACCEPTS_MAX     64 /* accepts in a row before connections have their turn */
 #define LINGER_MS       2000
 #define RETRY_MS        100 /* after descriptors or memory ran out */
-#define TIMER_GRAIN_MS  50  /* deadlines are late by up to so much */
+#define TIMER_GRAIN_MS  50  /* deadlines may be late by this time */
 #define REFUSED_MAX     64  /* connections that stay to read their 503 */
 
 union address {
@@ -57,20 +57,20 @@ struct http_server {
 	struct listener listeners[LISTENERS_MAX];
 	size_t n_listeners;
 	struct link conns;
-	size_t n_conns;     /* all of them, but not those that are refused */
-	size_t n_tcp;       /* of them, by TCP */
-	size_t n_strangers; /* of those, whose client is not known */
+	size_t n_conns;     /* all connections except refused ones */
+	size_t n_tcp;       /* of these, TCP connections */
+	size_t n_strangers; /* of those, unauthenticated ones */
 	size_t n_refused;
 	struct http_accounts accounts;
 	struct link queues[DEADLINE_MAX];
 	struct loop_timer *timer; /* for the earliest deadline */
-	uint64_t timer_due;       /* 0: it does not run */
+	uint64_t timer_due;       /* 0: not running */
 	struct loop_timer *retry; /* to accept again */
 	bool draining;
 	bool freeing;
 	time_t date_of;
 	char date[64];
-	uint64_t random[ID_RANDOM_MAX]; /* the first n_random are for ids to come */
+	uint64_t random[ID_RANDOM_MAX]; /* the first n_random values are for new ids */
 	size_t n_random;
 	struct http_head head;
 	struct buf scratch;
@@ -228,7 +228,7 @@ static bool is_tcp(const struct http_conn *c)
 	return c->peer.kind == HTTP_PEER_TCP;
 }
 
-/* The first of those with that deadline, which has it longest. */
+/* The connection that has had this deadline for the longest time. */
 static struct http_conn *http_server_first_of(struct http_server *s, enum deadline d)
 {
 	struct link *q = &s->queues[d];
@@ -236,7 +236,7 @@ static struct http_conn *http_server_first_of(struct http_server *s, enum deadli
 	return q->next == q ? NULL : CONTAINER(q->next, struct http_conn, queue);
 }
 
-/* Who has waited longest, of two that wait for their clients; either may be NULL. */
+/* The one that has waited longer for its client; either may be NULL. */
 static struct http_conn *http_server_longer(const struct http_server *s,
 					    struct http_conn *a, struct http_conn *b)
 {
@@ -248,8 +248,10 @@ static struct http_conn *http_server_longer(const struct http_server *s,
 		       : b;
 }
 
-/* A stranger's that has no request under way. Unix sockets and known clients rarely have
- * an unfinished head, so there are few of them to be passed over. */
+/*
+ * An unauthenticated connection without a request in progress. Unix sockets and known
+ * clients rarely have an unfinished head, so few are skipped.
+ */
 static struct http_conn *waiting_stranger(struct http_server *s)
 {
 	struct link *heads = &s->queues[DEADLINE_HEAD];
@@ -260,7 +262,7 @@ static struct http_conn *waiting_stranger(struct http_server *s)
 
 		head = c->known ? NULL : c;
 	}
-	/* Of two that began to wait at the same time, the one that has had an answer. */
+	/* If both began to wait at the same time, prefer the one that had an answer. */
 	return http_server_longer(s, http_server_first_of(s, DEADLINE_IDLE), head);
 }
 
@@ -274,7 +276,7 @@ static bool is_any(const struct http_conn *c UNUSED)
 	return true;
 }
 
-/* The one that has been in a queue for longest, of those that would make room. */
+/* The oldest connection in a queue that would make room. */
 static struct http_conn *oldest_in(struct http_server *s, enum deadline queue,
 				   bool (*fits)(const struct http_conn *c))
 {
@@ -290,9 +292,9 @@ static struct http_conn *oldest_in(struct http_server *s, enum deadline queue,
 }
 
 /*
- * Is there space for one more connection, or one that can be closed for it? First
- * strangers that wait are closed, then clients that have ended their half, because these
- * are usually gone.
+ * Is there space for one more connection, or one that can be closed for it? Waiting
+ * unauthenticated connections are closed first, then half-closed ones, whose clients are
+ * usually gone.
  */
 static bool http_server_make_room(struct http_server *s, bool tcp)
 {
@@ -405,7 +407,7 @@ int http_server_adopt(struct http_server *s, int fd, struct tls *tls)
 	return net_http_server_adopt(s, fd, tls, &a, false);
 }
 
-/* True when there may be more to accept. */
+/* True: there may be more to accept. */
 static bool accept_one(struct listener *l)
 {
 	struct http_server *s = l->server;
@@ -418,8 +420,8 @@ static bool accept_one(struct listener *l)
 			return true;
 		if (errno != EAGAIN) {
 			/*
-			 * Out of something: the socket stays ready, and would keep us
-			 * busy.
+			 * A resource ran out: the socket stays readable, and would keep
+			 * the loop busy.
 			 */
 			listen_again(s, false);
 			loop_timer_set(s->retry, RETRY_MS);
@@ -431,7 +433,7 @@ static bool accept_one(struct listener *l)
 	else if (s->n_refused < REFUSED_MAX && !l->tls)
 		(void)net_http_server_adopt(s, fd, NULL, &a, true);
 	else
-		(void)close(fd); /* TLS has nothing to say before its handshake */
+		(void)close(fd); /* nothing can be sent before the TLS handshake */
 	return true;
 }
 
@@ -522,7 +524,7 @@ int http_server_listen_unix(struct http_server *s, const char *path, mode_t mode
 	return 0;
 }
 
-/* "host:port", where host is a number and brackets are around one of version 6. */
+/* "host:port", where host is an address, in brackets for IPv6. */
 static int http_server_parse_address(const char *text, union address *a,
 				     struct warren_error *err)
 {

@@ -15,9 +15,7 @@
 
 #include "net/loop_internal.h"
 
-#define TASK_ROUNDS                                                        \
-	16 /* of tasks that make tasks, before descriptors have their turn \
-	    */
+#define TASK_ROUNDS 16 /* before descriptors have their turn */
 
 struct loop_watch {
 	uv_poll_t poll;
@@ -71,8 +69,8 @@ static void run_tasks(struct net_loop *loop)
 	for (int round = 0; round < TASK_ROUNDS && !ring_is_empty(&loop->tasks);
 	     round++) {
 		/*
-		 * Those there now, in their own ring: what they defer is for the
-		 * next round.
+		 * Move the current tasks to a separate ring: tasks that they add are for
+		 * the next round.
 		 */
 		struct loop_task now = { .next = loop->tasks.next,
 					 .prev = loop->tasks.prev };

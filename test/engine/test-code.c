@@ -167,7 +167,7 @@ TEST(output_over_the_limit_is_truncated)
 	finish();
 }
 
-/* What it leaves running does not hold the call up, and ends. */
+/* Processes that it leaves running do not delay the call, and are ended. */
 TEST(a_leftover_process_is_ended)
 {
 	struct warren_code_result r;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-contract-life.c - what every backend must do: sandboxes and handles, files,
- * refusals
+ * test-contract-life.c - what every backend must do: sandboxes and handles, files, errors
  */
 #include <pthread.h>
 #include <sys/stat.h>
@@ -58,7 +57,7 @@ CONTRACT(files_stay_between_execs)
 	END();
 }
 
-/* Everything of it is gone: the write end of what it wrote to is closed. */
+/* Everything of it is gone: the write end of its pipe is closed. */
 CONTRACT(destroy_ends_running_execs)
 {
 	struct warren_exec_spec spec = {
@@ -98,7 +97,7 @@ CONTRACT(handles_of_execs_outlive_the_sandbox)
 	EQ(warren_exec_wait(done, 0, &res, &err), 1);
 	EQ(res.exit_code, 7);
 	/*
-	 * It was killed, or nothing is known of it any more; in no case is it waited for.
+	 * It was killed, or nothing is known about it; in no case does this wait for it.
 	 */
 	(void)alarm(20);
 	OK(warren_exec_wait(running, -1, &res, &err) != 0);
@@ -126,7 +125,10 @@ static void check_beats(struct warren_sandbox *sb, const char *beats)
 	STREQ(sandbox_says(sb, script), "beats");
 }
 
-/* With a file system of its own all of it is gone; on the machine's, it stands still. */
+/*
+ * With a separate file system all of it is gone; on the machine's, the file no longer
+ * changes.
+ */
 static void check_still(const char *beats)
 {
 	struct stat first, later;
@@ -138,7 +140,10 @@ static void check_still(const char *beats)
 	EQ(later.st_size, first.st_size);
 }
 
-/* What its caller freed while it ran, and what an exec left running, go on until then. */
+/*
+ * Execs whose handles were freed while they ran, and processes that an exec left,
+ * continue until then.
+ */
 CONTRACT(all_processes_end_with_their_sandbox)
 {
 	AUTO_FREE char *freed = NULL, *left = NULL;
@@ -157,7 +162,7 @@ CONTRACT(all_processes_end_with_their_sandbox)
 		       ": >'%s'; (while :; do echo x >>'%s'; sleep 0.02; done) "
 		       ">/dev/null 2>&1 &",
 		       left, left);
-	/* One without any wall knows of its execs, and of nothing else. */
+	/* A backend without isolation knows only its execs. */
 	if (strcmp(how, "null") != 0) {
 		EQ(sandbox_sh(sb, script).res.exit_code, 0);
 		check_beats(sb, left);
@@ -169,7 +174,7 @@ CONTRACT(all_processes_end_with_their_sandbox)
 	w = warren_close(w);
 }
 
-/* In any order: execs before the sandbox, after it, after the engine. */
+/* Free them in any order: execs before the sandbox, after it, and after the engine. */
 CONTRACT(handles_can_be_freed_in_any_order)
 {
 	struct warren_exec *ex[6];
@@ -238,7 +243,7 @@ CONTRACT(two_engines_in_one_process_are_independent)
 	other = warren_close(other);
 }
 
-/* A handle for one thread at a time; different sandboxes by different threads. */
+/* One thread uses a handle at a time; different threads use different sandboxes. */
 static void *run_many(void *sandbox)
 {
 	for (int i = 0; i < some(50, 4); i++) {
@@ -271,7 +276,7 @@ CONTRACT(sandboxes_can_be_used_in_several_threads)
 	END();
 }
 
-/* One of each in one process, neither of which knows of the other. */
+/* One of each kind in one process; they are independent. */
 TEST(two_backends_in_one_process_are_independent)
 {
 	struct warren *a = sandbox_engine("null"), *b = sandbox_engine("native");
@@ -351,7 +356,7 @@ CONTRACT(invalid_specs_are_refused)
 	END();
 }
 
-/* What is asked for is enforced or refused; what is not supported is said by name. */
+/* A requested feature is enforced or refused; the error names it. */
 TEST(the_null_backend_refuses_limits_it_cannot_enforce)
 {
 	static const struct warren_mount tmp = { .target = "/x" };
@@ -399,7 +404,7 @@ TEST(the_null_backend_reports_that_it_enforces_nothing)
 	w = warren_close(w);
 }
 
-/* Works, or is refused by name, or for what it needs and the machine has not. */
+/* It works, or is refused with its name, or with what the machine lacks. */
 static void works_or_not(int r, const struct warren_error *err, const char *how)
 {
 	char refusal[64];
@@ -463,7 +468,8 @@ CONTRACT(files_may_have_any_content)
 	EQ(back[n], '\0');
 	EQ(sandbox_count_fds(), before);
 	/*
-	 * Not every kernel inside knows what stat(1) asks for, nor every find(1) -printf.
+	 * Not every kernel inside supports what stat(1) needs, and not every find(1) has
+	 * -printf.
 	 */
 	STREQ(sandbox_run(
 		      sb,
@@ -513,7 +519,7 @@ CONTRACT(a_file_larger_than_the_given_maximum_is_refused)
 	FAILS(EFBIG, warren_file_read(sb, path, 9, &back, &n, &err));
 	FAILS(EFBIG, warren_file_read(sb, path, 0, &back, &n, &err));
 	OK(!back && n == 77);
-	/* Endless ones as well. */
+	/* Endless files, too. */
 	OK(warren_file_read(sb, "/dev/zero", 1000, &back, &n, &err) < 0);
 	OK(!back && n == 77);
 	END();
@@ -539,9 +545,7 @@ CONTRACT(missing_files_are_reported)
 	END();
 }
 
-/*
- * Nothing that a caller forgot stays with the caller: no process of ours, dead or alive.
- */
+/* Nothing is left in the caller's process: no child, dead or alive. */
 CONTRACT(an_exec_that_is_not_waited_for_leaves_no_zombie)
 {
 	size_t n = 0;

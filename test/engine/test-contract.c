@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-contract.c - what every backend must do, and do alike: execs, their streams, their
- * ends
+ * test-contract.c - what every backend must do in the same way: execs, their streams and
+ * their ends
  */
 #include <inttypes.h>
 #include <sys/time.h>
@@ -74,7 +74,7 @@ CONTRACT(time_and_memory_of_an_exec_are_reported)
 	END();
 }
 
-/* Signals that the caller blocks or ignores are the caller's own business. */
+/* Signals that the caller blocks or ignores do not affect the command. */
 CONTRACT(a_command_starts_with_default_signal_dispositions)
 {
 	uint64_t blocked = 1, ignored = 1;
@@ -94,9 +94,8 @@ CONTRACT(a_command_starts_with_default_signal_dispositions)
 	   2);
 	EQ(blocked, 0);
 	/*
-	 * A posix_spawn(3) of glibc leaves its own two ignored, and make(1) calls it: a
-	 * dockerd or an sshd below make has them so, and what those start has them from
-	 * there.
+	 * posix_spawn(3) of glibc leaves two of its signals ignored, and make(1) uses it:
+	 * a dockerd or sshd that was started by make passes this on to its children.
 	 */
 	if (sandbox_other)
 		ignored &= ~(3ULL << 31);
@@ -187,7 +186,7 @@ CONTRACT(a_command_has_exactly_three_descriptors)
 	BEGIN();
 	extra = dup(2); /* one that is not close-on-exec */
 	OK(extra > 2);
-	/* Three, and the folder that the shell looks at. */
+	/* Three descriptors, and the directory that the shell reads. */
 	STREQ(sandbox_says(sb, "cd /proc/self/fd && echo *"), "0 1 2 3");
 	END();
 }
@@ -211,10 +210,10 @@ CONTRACT(a_command_gets_the_given_environment)
 			.argv = SH("echo \"$A,$B,$C,$EMPTY,$EQ,$SPACE,${LEAK-none}\""),
 			.env = own });
 	STREQ(s.out, "1,3,4,,a=b,x y\nz,none\n");
-	/* Of the exec alone: the next has the sandbox's. */
+	/* For this exec only: the next one has the sandbox's environment. */
 	STREQ(sandbox_says(sb, "echo \"$A,$B,${C-none}\""), "1,2,none");
 	/*
-	 * Each name once, whatever the order; programs differ in which of two they take.
+	 * Each name occurs once, in any order; programs differ in which of two they use.
 	 */
 	s = sandbox_run_spec(
 		sb, (struct warren_exec_spec){ .argv = ARGV("env"), .env = own });
@@ -276,7 +275,7 @@ CONTRACT(a_command_starts_in_the_given_directory)
 				  &(struct warren_exec_spec){ .argv = ARGV("true"),
 							      .cwd = "/usr/.." },
 				  &ex, &err));
-	/* Told apart from a command that is missing, and named. */
+	/* The error differs from that for a missing command, and names the directory. */
 	EQ(warren_exec(
 		   sb,
 		   &(struct warren_exec_spec){ .argv = ARGV("true"), .cwd = "/no/where" },
@@ -386,7 +385,7 @@ CONTRACT(two_hundred_kilobytes_of_arguments_are_accepted)
 	END();
 }
 
-/* More than the kernel takes: an error, and the sandbox goes on. */
+/* More than the kernel accepts: an error, and the sandbox continues. */
 CONTRACT(too_many_arguments_are_refused)
 {
 	static char word[1000001];
@@ -424,7 +423,8 @@ CONTRACT(a_thousand_execs_leave_no_open_descriptor)
 		ex = warren_exec_free(ex);
 	}
 	/*
-	 * Those that were let go keep theirs until they end, and the next exec sees that.
+	 * Execs without a handle keep their descriptors until they end, and the next exec
+	 * notices that.
 	 */
 	for (int i = 0; i < 1000 && sandbox_count_fds() != before; i++)
 		EQ(sandbox_run(sb, ARGV("sleep", "0.01")).res.exit_code, 0);
@@ -432,7 +432,9 @@ CONTRACT(a_thousand_execs_leave_no_open_descriptor)
 	END();
 }
 
-/* What an exec leaves running takes nothing from those that come after it, for long. */
+/*
+ * Processes that an exec leaves running do not take resources from later execs for long.
+ */
 CONTRACT(seven_hundred_execs_can_leave_processes_running)
 {
 	BEGIN();
@@ -462,7 +464,7 @@ CONTRACT(wait_returns_at_once_or_after_its_timeout)
 	(void)close(warren_exec_take_fd(ex, 0));
 	EQ(warren_exec_wait(ex, SANDBOX_PATIENCE * 1000, &res, &err), 1);
 	EQ(res.exit_code, 0);
-	for (int i = -1; i < 2; i++) { /* as often as one likes */
+	for (int i = -1; i < 2; i++) { /* any number of times */
 		res.exit_code = 77;
 		EQ(warren_exec_wait(ex, i, &res, &err), 1);
 		EQ(res.exit_code, 0);
@@ -472,7 +474,7 @@ CONTRACT(wait_returns_at_once_or_after_its_timeout)
 	END();
 }
 
-/* Another one's end, or a signal, is not the end of our patience. */
+/* The end of another exec, or a signal, does not shorten the wait. */
 CONTRACT(wait_is_not_shortened_by_other_execs)
 {
 	struct warren_result res;
@@ -535,7 +537,10 @@ CONTRACT(an_unlimited_wait_does_not_overflow)
 	END();
 }
 
-/* What becomes readable must do so for each of several, whoever was waited for before. */
+/*
+ * The descriptor must become readable for each of several execs, whichever was waited for
+ * before.
+ */
 CONTRACT(wait_fd_becomes_readable)
 {
 	struct warren_exec *ex[3];
@@ -545,7 +550,7 @@ CONTRACT(wait_fd_becomes_readable)
 		ex[i] = sandbox_start(
 			sb, &(struct warren_exec_spec){ .argv = ARGV("sleep", "0.1") });
 	(void)usleep(
-		300000); /* so that all three have ended when the first is asked for */
+		300000); /* so that all three have ended before the first is waited for */
 	for (int i = 0; i < 3; i++) {
 		struct pollfd p = { .fd = warren_exec_wait_fd(ex[i]), .events = POLLIN };
 		struct warren_result res;
@@ -553,8 +558,7 @@ CONTRACT(wait_fd_becomes_readable)
 
 		OK(p.fd >= 0);
 		/*
-		 * It may be readable for another's sake, on a machine on which they have
-		 * not all ended.
+		 * It may be readable because of another exec, if not all have ended yet.
 		 */
 		for (int tries = 0; r == 0 && tries < 10; tries++) {
 			EQ(poll(&p, 1, 10000), 1);
@@ -581,7 +585,7 @@ CONTRACT(several_execs_run_at_the_same_time)
 							.out = WARREN_STDIO_PIPE });
 	}
 	for (int i = 19; i >= 0;
-	     i--) { /* each is fed alone, and none of them by another's input */
+	     i--) { /* each is fed separately, and none gets the input of another */
 		char word[16];
 		struct said s;
 
@@ -595,7 +599,7 @@ CONTRACT(several_execs_run_at_the_same_time)
 
 /* ------------------------------------------------------------------ ends */
 
-/* Does the process named by the number in @path still run? Asked inside. */
+/* Is the process whose number is in @path still running? Asked inside. */
 static bool runs(struct warren_sandbox *sb, const char *path)
 {
 	struct said s = sandbox_run(
@@ -617,7 +621,7 @@ static void await_end(struct warren_sandbox *sb, const char *path)
 	TAP_FAIL("it still runs");
 }
 
-/* A tree: a shell, a child of it and a grandchild whose number is in @path. */
+/* Start a tree: a shell, a child and a grandchild, whose number is in @path. */
 static struct warren_exec *start_tree(struct warren_sandbox *sb, const char *path,
 				      uint64_t timeout)
 {
@@ -634,9 +638,7 @@ static struct warren_exec *start_tree(struct warren_sandbox *sb, const char *pat
 	return ex;
 }
 
-/*
- * The same with a timeout, in which all of it is there: as long a one as that takes here.
- */
+/* The same with a timeout that is long enough for all of it to start. */
 static struct warren_exec *start_doomed(struct warren_sandbox *sb, const char *path)
 {
 	for (uint64_t timeout = 500; timeout < SANDBOX_PATIENCE * 1000; timeout *= 2) {
@@ -665,7 +667,7 @@ CONTRACT(a_timeout_kills_the_tree)
 
 	BEGIN();
 	pid = place(sb, "pid");
-	ex = start_tree(sb, pid, 0); /* without one it stays: the control */
+	ex = start_tree(sb, pid, 0); /* without a timeout it stays: the control */
 	sandbox_expect(warren_exec_fd(ex, 1), "up\n");
 	EQ(warren_exec_wait(ex, 500, &res, &err), 0);
 	OK(runs(sb, pid));

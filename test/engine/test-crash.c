@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-crash.c - a process of ours is killed at any point, and the next one finds and
- * removes it all
+ * test-crash.c - a process is killed at any point, and the next engine finds and removes
+ * everything
  *
- * Each time: the processes of all its sandboxes end by themselves, soon; then an engine
- * is opened and closed over the same folders, and everything that can be counted is as it
- * was before.
+ * Each time, the processes of all its sandboxes end by themselves; then an engine is
+ * opened and closed on the same directories, and all counts are as before.
  */
 #include "backend/native/native.h"
 #include "core/handle.h"
@@ -18,7 +17,7 @@
 static struct counts before;
 static struct warren_mount volumes[VOLUMES];
 
-/* A world with its folders and layers made, and the counts of it taken. */
+/* A world with its directories and layers, and the counts at the start. */
 static void begin(void)
 {
 	struct warren *w;
@@ -40,7 +39,8 @@ static void begin(void)
 }
 
 /*
- * What the dead left is gone: its processes by themselves, the rest by the next engine.
+ * What the killed process left is gone: its processes ended by themselves, and the next
+ * engine removed the rest.
  */
 static void check_recovery(const char *when)
 {
@@ -52,7 +52,7 @@ static void check_recovery(const char *when)
 	(void)alarm(SECONDS);
 	w = warren_close(w);
 	world_check(&before, when);
-	w = sandbox_engine("native"); /* and all works as ever */
+	w = sandbox_engine("native"); /* and everything still works */
 	(void)alarm(SECONDS);
 	sb = sandbox_make(w, NULL);
 	STREQ(sandbox_says(sb, "echo fine"), "fine");
@@ -78,7 +78,7 @@ static size_t outside_steps(void)
 
 /* ------------------------------------------------------------ at every step */
 
-/* Never returns: dies by its own hand before step @step, or by ours if it does not. */
+/* Never returns: kills itself before step @step, or is killed by the test otherwise. */
 __attribute__((noreturn)) static void die_at(size_t step, size_t n_mounts, bool others)
 {
 	struct warren *w = sandbox_engine("native");
@@ -97,7 +97,10 @@ __attribute__((noreturn)) static void die_at(size_t step, size_t n_mounts, bool 
 	(void)warren_create(
 		w, &(struct warren_spec){ .mounts = volumes, .n_mounts = n_mounts }, &sb,
 		&err);
-	/* A step inside: only the child died. Then we do, without tidying. */
+	/*
+	 * For a step inside, only the child died. Then this process dies, too, without a
+	 * cleanup.
+	 */
 	(void)kill(getpid(), SIGKILL);
 	_exit(1);
 }
@@ -133,8 +136,8 @@ TEST(an_engine_killed_at_any_step_is_cleaned_up)
 /* ------------------------------------------------------- at any other moment */
 
 /*
- * Live sandboxes with stubborn processes, and more made and unmade, until somebody kills
- * us.
+ * Create live sandboxes with stubborn processes, and create and destroy more, until this
+ * process is killed.
  */
 __attribute__((noreturn)) static void work(unsigned seed)
 {
@@ -186,7 +189,7 @@ TEST(an_engine_killed_at_any_moment_is_cleaned_up)
 	}
 }
 
-/* Helpers of a create are processes as well: none may outlive who started it. */
+/* Helper processes of a create must not outlive the process that started them. */
 TEST(an_engine_killed_while_mapping_volumes_is_cleaned_up)
 {
 	unsigned seed = (unsigned)time(NULL) ^ (unsigned)clock();
@@ -215,7 +218,7 @@ TEST(an_engine_killed_while_mapping_volumes_is_cleaned_up)
 	}
 }
 
-/* Runs @child, which says when it is ready by closing its end, and kills it then. */
+/* Run @child, which closes its end when it is ready, and then kill it. */
 static void kill_when_ready(void (*child)(void))
 {
 	int ready[2];
@@ -250,14 +253,14 @@ static void make_paused(void)
 	GOOD(warren_pause(sb, &err));
 }
 
-/* The frozen do not die on v1: who finds them must thaw them. */
+/* Frozen processes do not die on v1, so the next engine must thaw them. */
 TEST(the_paused_sandbox_of_a_killed_engine_is_cleaned_up)
 {
 	struct warren *w;
 
 	begin();
 	kill_when_ready(make_paused);
-	for (int i = 0; i < 50; i++) /* what can end by itself does */
+	for (int i = 0; i < 50; i++) /* give processes time to end by themselves */
 		sandbox_nap();
 	w = sandbox_engine("native");
 	(void)alarm(SECONDS);
@@ -279,10 +282,10 @@ static void make_on_disk(void)
 TEST(the_disk_file_of_a_killed_engine_is_cleaned_up)
 {
 	begin();
-	kill_when_ready(make_on_disk); /* makes the template, which is kept */
+	kill_when_ready(make_on_disk); /* creates the template, which is kept */
 	world_await_processes(before.processes, "the first time");
 	before.files =
-		world_count().files - 2; /* the link and the engine's file, still there */
+		world_count().files - 2; /* the link and the engine's file still exist */
 	check_recovery("the first time");
 	kill_when_ready(make_on_disk);
 	check_recovery("the second time");
@@ -298,7 +301,7 @@ static void make_two(void)
 			&(struct warren_exec_spec){ .argv = ARGV("sleep", "60") });
 }
 
-/* What lives is not taken for dead, and what is dead is not spared for the living. */
+/* Live sandboxes are kept, and dead ones are removed. */
 TEST(other_sandboxes_continue_when_an_engine_is_killed)
 {
 	struct warren_sandbox *mine;
@@ -312,7 +315,7 @@ TEST(other_sandboxes_continue_when_an_engine_is_killed)
 	STREQ(sandbox_says(mine, "echo x > /tmp/kept; echo made"), "made");
 	with_mine = world_count();
 	kill_when_ready(make_two);
-	/* Not all children may be waited for: one of them is the live one's init. */
+	/* Do not wait for all children: one of them is the init of the live sandbox. */
 	for (int i = 0;
 	     i < SANDBOX_TRIES && world_count().namespaces > with_mine.namespaces; i++)
 		sandbox_nap();
@@ -329,7 +332,7 @@ TEST(other_sandboxes_continue_when_an_engine_is_killed)
 
 /* ------------------------------------------------------- the other way round */
 
-/* init is killed from outside: its sandbox is lost, and that is all. */
+/* init is killed from outside: only its sandbox is lost. */
 TEST(the_death_of_an_init_affects_only_its_sandbox)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

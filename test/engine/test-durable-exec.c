@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-durable-exec.c - execs of durable sandboxes: no byte of output, no exit code and
- * no input is lost, whoever is killed
+ * test-durable-exec.c - execs of durable sandboxes: no output, exit code or input is
+ * lost, whichever process is killed
  */
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
@@ -10,7 +10,8 @@
 
 #include "lib/durable-one.h"
 
-static uint32_t *number; /* shared with those that are killed: the exec they started */
+static uint32_t
+	*number; /* shared with the killed processes: the exec that they started */
 
 static void begin(void)
 {
@@ -20,7 +21,7 @@ static void begin(void)
 	OK(number != MAP_FAILED);
 }
 
-/* The next engine, with the sandbox that the dead one left. */
+/* Open the next engine, with the sandbox that the killed one left. */
 static void come_back(void)
 {
 	char id[ID_LEN + 1];
@@ -42,7 +43,10 @@ static struct warren_exec *attach(void)
 	return ex;
 }
 
-/* For who is killed then: a sandbox and an exec with its journal in a file. */
+/*
+ * For a process that is killed then: create a sandbox, and an exec with its journal in a
+ * file.
+ */
 static struct warren_exec *start(struct warren_exec_spec spec)
 {
 	struct warren_exec *ex;
@@ -73,7 +77,7 @@ TEST(an_exec_ends_while_no_client_is_connected)
 
 	begin();
 	killed_after(start_short);
-	/* By the file alone, without any engine. */
+	/* Read only the file, without an engine. */
 	fd = journal_file("journal");
 	for (int i = 0; i < SANDBOX_TRIES; i++, sandbox_nap()) {
 		enum journal_state state;
@@ -109,7 +113,7 @@ static void start_long(void)
 	hear_until(ex, &h, 1, "one\n");
 }
 
-/* It goes on as if nothing had been: the same process, and heard as before. */
+/* The exec continues: the same process, with its output as before. */
 TEST(an_exec_can_be_attached_to_after_a_restart)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -142,7 +146,7 @@ static void start_nothing(void)
 	FAILS(ENOENT, warren_exec(make_durable(engine()), &spec, &ex, &err));
 }
 
-/* That it never started is in the file as well, and so is that it was never asked for. */
+/* The file also shows that it never started, or that it was never requested. */
 TEST(attaching_to_an_exec_that_never_started_fails)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -251,7 +255,7 @@ TEST(attaching_to_a_terminal_again_returns_its_earlier_output)
 	say(ex, 0, "\003echo inter-$((3 * 4))\n"); /* job control works */
 	hear_until(ex, &h, 1, "inter-12");
 	FAILS(EINVAL,
-	      warren_exec_close_input(ex, &err)); /* of a terminal that is a character: */
+	      warren_exec_close_input(ex, &err)); /* a terminal ends with a character: */
 	end();
 }
 
@@ -271,7 +275,7 @@ TEST(output_of_a_terminal_is_kept_or_counted_as_lost)
 	EQ(h.size[1], 108894);
 	OK(strncmp(h.text[1], "1\n2\n3\n", 6) == 0);
 	OK(strcmp(h.text[1] + h.size[1] - 12, "19999\n20000\n") == 0);
-	/* And with a ring that holds a part. */
+	/* And with a ring that holds only a part. */
 	h = (struct heard){ 0 };
 	ex = sandbox_start(sb, &(struct warren_exec_spec){ .argv = SH("seq 1 40000"),
 							   .pty = true,
@@ -309,7 +313,7 @@ TEST(a_result_is_reported_after_the_output_of_its_command)
 		say(ex, 3, "go\n");
 		(void)snprintf(said, sizeof(said), "%d 0 go\n", i);
 		want += 50000;
-		/* Piece by piece: when the word is there, all output is. */
+		/* Read piece by piece: when the result is there, all output is. */
 		hear_until(ex, &h, 3, said);
 		if (h.size[1] != want || h.size[2] != 2 * (size_t)i)
 			TAP_FAIL("%d: %zu bytes of %zu, %zu errors", i, h.size[1], want,
@@ -346,7 +350,7 @@ TEST(a_shell_continues_when_its_client_is_killed)
 	come_back();
 	ex = attach();
 	hear_until(ex, &h, 3, "1 0 a\n");
-	/* The file is handed out as well, by the protocol. */
+	/* The protocol also passes on the file. */
 	fd = dial_init(sb);
 	SEND(fd, proto_attach, 5, .h.type = PROTO_ATTACH, .exec = *number);
 	EQ(next_message(fd, &a), 1);
@@ -363,7 +367,7 @@ TEST(a_shell_continues_when_its_client_is_killed)
 	end();
 }
 
-/* A flood in the background does not keep the word of a command back for ever. */
+/* A flood in the background does not delay the result of a command forever. */
 TEST(a_flood_of_output_does_not_delay_a_result)
 {
 	struct warren_exec *ex;
@@ -422,7 +426,7 @@ TEST(control_descriptors_must_have_unused_numbers)
 	FAILS(EINVAL, warren_exec(sb, &spec, &ex, &err));
 	spec.child_wakeup_fd = 100;
 	FAILS(EINVAL, warren_exec(sb, &spec, &ex, &err));
-	spec.child_wakeup_fd = 0; /* any of them alone is fine */
+	spec.child_wakeup_fd = 0; /* each of them alone is allowed */
 	GOOD(warren_exec(sb, &spec, &ex, &err));
 	end();
 }
@@ -441,7 +445,7 @@ TEST(a_holding_reader_receives_all_output)
 	unsigned long expect = 1;
 
 	begin_with_sandbox();
-	/* The control: without, most of it is dropped. */
+	/* The control: without a hold, most of it is dropped. */
 	ex = sandbox_start(sb, &spec);
 	EQ(sandbox_wait(ex).exit_code, 9);
 	hear_all(ex, &h);
@@ -455,7 +459,7 @@ TEST(a_holding_reader_receives_all_output)
 		if (h.end)
 			break;
 		await_output(ex);
-		sandbox_nap(); /* slower than it by far */
+		sandbox_nap(); /* much slower than the writer */
 		(void)hear(ex, &h);
 		GOOD(warren_exec_ack(ex, h.cursor, &err));
 	}
@@ -471,10 +475,7 @@ TEST(a_holding_reader_receives_all_output)
 	end();
 }
 
-/*
- * Who holds and goes away holds no longer: what he has not read is dropped like any
- * other.
- */
+/* A hold ends with its connection: unread output is then dropped as usual. */
 TEST(a_hold_is_released_when_its_connection_closes)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -501,7 +502,7 @@ TEST(a_hold_is_released_when_its_connection_closes)
 
 /* ------------------------------------------------------------------ the rest */
 
-/* Nothing of all this is seen inside. */
+/* Nothing of this is visible inside. */
 TEST(a_command_starts_with_only_three_descriptors)
 {
 	begin_with_sandbox();
@@ -509,7 +510,7 @@ TEST(a_command_starts_with_only_three_descriptors)
 	end();
 }
 
-/* A slot is in use while its exec lives, and no longer. */
+/* A slot is in use only while its exec runs. */
 TEST(exec_slots_are_reused)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -534,7 +535,9 @@ TEST(exec_slots_are_reused)
 	end();
 }
 
-/* A SPAWN of a shell with @command, behind a gate; the other end of that. */
+/*
+ * Send a SPAWN of a shell with @command, behind a gate; return the other end of the gate.
+ */
 static int spawn_behind_gate(int fd, uint32_t exec, const char *command, int slot)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -559,7 +562,7 @@ static int spawn_behind_gate(int fd, uint32_t exec, const char *command, int slo
 	return ends[1];
 }
 
-/* What must be done before an exec is done while it starts. */
+/* Work that must precede an exec is done while it starts. */
 TEST(no_command_is_executed_if_the_gate_is_closed)
 {
 	struct init_reply a = { 0 };
@@ -583,14 +586,14 @@ TEST(no_command_is_executed_if_the_gate_is_closed)
 	STREQ(sandbox_says(sb, "test -e /tmp/opened && echo yes"), "yes");
 	(void)close(gate);
 
-	/* Whoever asked is gone, or thought better of it. */
+	/* The client is gone, or has cancelled the start. */
 	gate = spawn_behind_gate(p.fd, 102, "echo >/tmp/closed", -1);
 	(void)close(gate);
 	EQ(next_message(p.fd, &a), 1);
 	EQ(a.m.reply.status, -ECANCELED);
 	STREQ(sandbox_says(sb, "test -e /tmp/closed || echo no"), "no");
 
-	/* A descriptor that did not come is no gate. */
+	/* A descriptor that did not arrive is not a gate. */
 	gate = spawn_behind_gate(p.fd, 103, "echo >/tmp/none", 99);
 	EQ(next_message(p.fd, &a), 1);
 	EQ(a.m.reply.status, -EPROTO);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-durable-users.c - several users of one init: signals, connections, and no harm to
- * each other
+ * test-durable-users.c - several clients of one init: signals and connections; they do
+ * not affect each other
  */
 #include "lib/durable-one.h"
 
@@ -24,7 +24,7 @@ TEST(a_signal_reaches_every_process_of_an_exec)
 	ex = sandbox_start(sb, &(struct warren_exec_spec){ .argv = SH(script),
 							   .out = WARREN_STDIO_JOURNAL });
 	hear_until(ex, &h, 1, "up\nup\n");
-	/* All but the first. */
+	/* All except the first. */
 	GOOD(warren_exec_signal_to(ex, SIGTERM, WARREN_WHOM_REST, &err));
 	hear_all(ex, &h);
 	OK(strstr(h.text[1], "child\n") && strstr(h.text[1], "other\n"));
@@ -45,7 +45,7 @@ TEST(a_signal_reaches_every_process_of_an_exec)
 	end();
 }
 
-/* A command is interrupted, and the jobs that earlier ones left run on. */
+/* A command is interrupted, and the jobs of earlier commands continue. */
 TEST(a_signal_to_the_newest_command_spares_earlier_jobs)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -65,7 +65,7 @@ TEST(a_signal_to_the_newest_command_spares_earlier_jobs)
 	put_command(command, "echo begun; sh -c 'sleep 600; true'");
 	say(ex, 3, "b\n");
 	hear_until(ex, &h, 1, "begun\n");
-	/* Until they are there: the shell forks after it has spoken. */
+	/* Wait until they exist: the shell forks after its message. */
 	while (warren_exec_signal_to(ex, SIGKILL, WARREN_WHOM_NEW, &err) < 0) {
 		EQ(err.code, ESRCH);
 		sandbox_nap();
@@ -116,7 +116,7 @@ TEST(processes_are_listed_and_signalled_by_number)
 	}
 	OK(first > 1 && asleep > 1);
 	EQ(p[first == p[0].pid].ppid, first);
-	/* Not one of another exec, though there is such a process. */
+	/* A process of another exec is not signalled. */
 	msg.exec = warren_exec_number(other);
 	msg.pid = asleep;
 	EQ(fd_send(fd, &msg, sizeof(msg), NULL, 0), 0);
@@ -189,7 +189,8 @@ TEST(the_end_of_an_exec_is_sent_only_to_clients_that_asked_for_it)
 }
 
 /*
- * A connection that does not read is not read from either: it waits, and delays no other.
+ * Requests of a connection that does not read are not read either: it waits, and delays
+ * no other.
  */
 TEST(a_connection_that_does_not_read_delays_no_other)
 {
@@ -209,9 +210,9 @@ TEST(a_connection_that_does_not_read_delays_no_other)
 	for (; answers < sent; answers++)
 		EQ(next_message(deaf, &a), 1);
 	EQ(poll(&(struct pollfd){ .fd = deaf, .events = POLLIN }, 1, 0), 0);
-	(void)hello(deaf, 0); /* and is heard again */
+	(void)hello(deaf, 0); /* and its requests are read again */
 	(void)close(deaf);
-	GOOD(warren_connection(sb, &deaf, &err)); /* and may come again */
+	GOOD(warren_connection(sb, &deaf, &err)); /* and may connect again */
 	end();
 }
 
@@ -240,7 +241,7 @@ TEST(invalid_messages_do_not_affect_other_clients)
 			for (size_t k = 0; k < n; k++)
 				msg[k] = rand_r(&seed) % 3 ? 0
 							   : (unsigned char)rand_r(&seed);
-			/* KEEP and what the machine's owner may ask are not garbage. */
+			/* KEEP and requests of the machine's owner are valid. */
 			if (h.type == PROTO_SIGNAL)
 				h.type = PROTO_ACK;
 			(void)memcpy(msg, &h, sizeof(h));
@@ -255,7 +256,7 @@ TEST(invalid_messages_do_not_affect_other_clients)
 		(void)close(fd);
 	}
 	STREQ(sandbox_says(sb, "echo fine"), "fine");
-	/* Nothing of it was kept open in init. */
+	/* init has kept none of the descriptors open. */
 	for (int i = 0; i < SANDBOX_TRIES; i++, sandbox_nap()) {
 		AUTO_FREE char *path = NULL;
 		size_t n = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-durable.c - sandboxes outlive who made them, and are found, adopted and removed
+ * test-durable.c - sandboxes outlive their creator, and are found, adopted and removed
  *
- * What is complete stays whatever is killed; what is not is gone with the next engine of
- * the same name; and everything that can be counted is in the end as it was before.
+ * Complete sandboxes survive every kill; the next engine of the same name removes
+ * incomplete ones; and at the end all counts are as before.
  */
 #include "lib/durable-sandbox.h"
 
@@ -17,7 +17,7 @@ static void begin(void)
 
 	world_enter(SECONDS);
 	w = engine();
-	/* Makes the folders and the layers and, where they are needed, the disks. */
+	/* Create the directories and the layers and, if needed, the disks. */
 	sandbox_destroy(make_durable(w));
 	sandbox_destroy(sandbox_make(w, &(struct warren_spec){ .memory = 64 * MIB }));
 	w = warren_close(w);
@@ -96,7 +96,7 @@ TEST(a_released_sandbox_can_be_adopted_again)
 	finish(w, "at the end");
 }
 
-/* What is not durable goes with its engine, be it one with a name. */
+/* A sandbox that is not durable ends with its engine, even if the engine has a name. */
 TEST(a_sandbox_that_is_not_durable_ends_with_its_engine)
 {
 	struct warren *w;
@@ -122,7 +122,10 @@ TEST(two_engines_cannot_have_the_same_name)
 	sb = make_durable(w);
 	pid = init_pid(sb);
 	FAILS(EBUSY, open_named("shim", &other, &err));
-	/* Neither another name nor none takes what lives for dead, nor sees it. */
+	/*
+	 * An engine with another name, or without one, neither sees nor removes a live
+	 * sandbox.
+	 */
 	GOOD(open_named("other", &other, &err));
 	EQ(count_durable(other, id), 0);
 	FAILS(ENOENT, warren_adopt(other, warren_id(sb), &none, &err));
@@ -224,7 +227,7 @@ TEST(a_durable_engine_killed_at_any_step_is_cleaned_up)
 		EQ(count_durable(w, id), 0);
 		finish(w, when);
 	}
-	/* The control: beyond the last step it is complete. */
+	/* The control: after the last step it is complete. */
 	killed_after(make_and_crash);
 	w = engine();
 	EQ(count_durable(w, id), 1);
@@ -232,7 +235,10 @@ TEST(a_durable_engine_killed_at_any_step_is_cleaned_up)
 	finish(w, "after the last step");
 }
 
-/* Makes and unmakes; each id is told after its create and before its destroy. */
+/*
+ * Create and destroy sandboxes; each id is reported after its create and before its
+ * destroy.
+ */
 __attribute__((noreturn)) static void work(int tell)
 {
 	struct warren *w = engine();
@@ -256,7 +262,9 @@ __attribute__((noreturn)) static void work(int tell)
 	_exit(1);
 }
 
-/* Every one that was made and not unmade is there; of a last '-' it is not known. */
+/*
+ * Every sandbox that was created and not destroyed exists; for a last '-' it is unknown.
+ */
 static void check_round(int heard, size_t *ret_n)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -273,7 +281,7 @@ static void check_round(int heard, size_t *ret_n)
 	(void)close(heard);
 	while (ids[n])
 		n++;
-	/* One more may be complete and untold, or be half unmade. */
+	/* One more may be complete and unreported, or partly destroyed. */
 	if (n < told || n > told + 1)
 		TAP_FAIL("%zu are there, of %zu", n, told);
 	for (size_t i = 0; i < n; i++) {
@@ -310,12 +318,14 @@ TEST(a_durable_engine_killed_at_any_moment_is_cleaned_up)
 		EQ(waitpid(pid, NULL, 0), pid);
 		check_round(pipes[0], &n);
 	}
-	OK(n > 0); /* the control: some were there */
+	OK(n > 0); /* the control: some existed */
 }
 
 /* ------------------------------------------------------------------- the dead */
 
-/* A process of ours in a cgroup of sandbox @id, which cannot be removed with it. */
+/*
+ * A process of this test in a cgroup of sandbox @id, which therefore cannot be removed.
+ */
 static pid_t stay_in_cgroup(const char *id)
 {
 	char find[128], dir[4096], *path;
@@ -339,7 +349,7 @@ static pid_t stay_in_cgroup(const char *id)
 	return pid;
 }
 
-/* It is not told that it is gone while something of it is there. */
+/* It is not reported as gone while something of it exists. */
 TEST(a_failed_removal_is_retried)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -418,7 +428,10 @@ static void make_paused(void)
 	GOOD(warren_pause(sb, &err));
 }
 
-/* Not our child: killed and waited for all the same, with everything in it. */
+/*
+ * It is not a child of this process: it is killed and waited for anyway, with all its
+ * processes.
+ */
 TEST(an_adopted_sandbox_can_be_destroyed)
 {
 	char id[ID_LEN + 1];
@@ -488,7 +501,7 @@ TEST(an_invalid_state_file_is_refused)
 	EQ(pwrite(fd, "warren-sandbox=9", 16, 0), 16);
 	FAILS(EPROTONOSUPPORT, warren_adopt(w, id, &none, &err));
 	EQ(pwrite(fd, text, (size_t)n, 0), n);
-	EQ(count_durable(w, id), 1); /* nothing of this harmed it */
+	EQ(count_durable(w, id), 1); /* none of this affected it */
 	sb = warren_release(sb);
 	sb = adopt(w, id);
 	STREQ(sandbox_says(sb, "echo fine"), "fine");
@@ -529,7 +542,7 @@ TEST(limits_can_be_raised_and_lowered)
 			   &err));
 	EQ(strtoull(in_force(sb, "memory"), NULL, 10), 512 * MIB);
 	EQ(strtoull(in_force(sb, "pids"), NULL, 10), 20);
-	/* Eighty million bytes fit now, and are then in the way. */
+	/* Eighty million bytes fit now, and prevent a lower limit. */
 	STREQ(sandbox_says(sb,
 			   "{ x=$(head -c 80000000 /dev/zero | tr '\\0' a); touch /held;"
 			   " while test -e /held; do sleep 0.01; done; }"
@@ -545,12 +558,12 @@ TEST(limits_can_be_raised_and_lowered)
 			   "rm /held; while pgrep -x sh | grep -v $$; do sleep 0.01; done"
 			   " > /dev/null; echo empty"),
 	      "empty");
-	/* Below what its tmpfs may hold, though nothing is in them. */
+	/* Below the size of its tmpfs, although they are empty. */
 	FAILS(EBUSY,
 	      warren_update(sb, &(struct warren_limits){ .memory = 63 * MIB }, &err));
 	GOOD(warren_update(sb, &(struct warren_limits){ .memory = 64 * MIB }, &err));
 	EQ(sandbox_run(sb, ARGV("tail", "/dev/zero")).res.oom, true);
-	/* They are as they were left when another engine comes. */
+	/* The limits are unchanged when another engine opens the sandbox. */
 	(void)strcpy(id, warren_id(sb));
 	w = warren_close(w);
 	w = engine();
@@ -576,12 +589,12 @@ TEST(processor_and_process_limits_can_be_changed)
 	begin();
 	w = engine();
 	sb = make_durable(w);
-	/* Without a limit at first: one that comes later holds as well. */
+	/* Without a limit at first: a limit that is set later is also enforced. */
 	GOOD(warren_update(sb, &(struct warren_limits){ .cpu_millis = 200 }, &err));
 	OK(strncmp(in_force(sb, "cpus"), "0.200", 5) == 0);
 	s = sandbox_sh(sb, "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done");
 	EQ(s.res.exit_code, 0);
-	/* A fifth of a processor: five times as long as it computed, give or take. */
+	/* A fifth of a processor: about five times as long as the processor time. */
 	OK(s.res.wall_usec > 2 * (s.res.user_usec + s.res.system_usec));
 	GOOD(warren_update(sb, &(struct warren_limits){ .cpu_millis = WARREN_UNLIMITED },
 			   &err));

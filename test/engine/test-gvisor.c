@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-gvisor.c - sandboxes of gVisor's: whose kernel it is, what its limits do, what is
- * left
+ * test-gvisor.c - sandboxes of gVisor: their kernel, their limits, and leftovers
  *
- * What every backend must do is in the contract suites; here is what only this one
- * promises. A sandbox is looked at from outside by its cgroup, in which all of its
- * processes are.
+ * The contract suites test what every backend must do; this file tests what only gVisor
+ * provides. A sandbox is inspected from outside by its cgroup, which contains all its
+ * processes.
  */
 #include <sys/ioctl.h>
 #include <sys/sysinfo.h>
@@ -38,7 +37,7 @@ struct outside {
 	pid_t pids[PROCESSES_MAX];
 };
 
-/* The processes of the sandbox @id, or none when it has no cgroup. */
+/* The processes of the sandbox @id; none if it has no cgroup. */
 static struct outside look(const char *id)
 {
 	struct outside o = { 0 };
@@ -61,7 +60,7 @@ static struct outside look(const char *id)
 	return o;
 }
 
-/* The one of them that is called so: runsc's, by the beginning of its command line. */
+/* The process with this name: one of runsc's, by the beginning of its command line. */
 static pid_t called(const struct outside *o, const char *name)
 {
 	for (size_t i = 0; i < o->n; i++) {
@@ -112,9 +111,7 @@ static void check_nothing_left(const struct outside *before, const char *id)
 
 /* ------------------------------------------------------------------ whose kernel */
 
-/*
- * The same questions to the native backend, whose kernel is the machine's: the control.
- */
+/* The same checks on the native backend, which uses the machine's kernel: the control. */
 TEST(a_gvisor_sandbox_does_not_use_the_hosts_kernel)
 {
 	static const char question[] = "uname -r; dmesg 2>&1 | head -1";
@@ -153,7 +150,7 @@ TEST(root_inside_is_unprivileged_outside)
 	OK(strstr(text, "\nUid:\t65534\t65534\t65534\t65534\n"));
 	OK(strstr(text, "\nNoNewPrivs:\t1\n"));
 	OK(strstr(text, "\nSeccomp:\t2\n"));
-	/* And has there what root is to have, others nothing. */
+	/* Root has its capabilities there, other users have none. */
 	STREQ(sandbox_says(sb, "grep -E 'CapEff|CapBnd' /proc/self/status"),
 	      "CapEff:\t00000000800405fb\nCapBnd:\t00000000800405fb");
 	STREQ(sandbox_run_spec(
@@ -165,7 +162,7 @@ TEST(root_inside_is_unprivileged_outside)
 	END();
 }
 
-/* Of the machine's own trees, what everybody may read. */
+/* Files of the machine's trees that all users may read. */
 TEST(root_inside_cannot_read_private_files_of_the_hosts_root)
 {
 	char path[] = "/opt/warren-test-XXXXXX";
@@ -194,7 +191,7 @@ TEST(the_disk_has_the_requested_size)
 	struct said s;
 
 	BEGIN(.disk = 8 * MIB);
-	/* /tmp is part of it, and not a disk of its own. */
+	/* /tmp is part of it, not a separate disk. */
 	EQ(sandbox_sh(sb, "head -c 3000000 /dev/zero >/root/a && "
 			  "head -c 3000000 /dev/zero >/tmp/b")
 		   .res.exit_code,
@@ -225,7 +222,7 @@ TEST(processes_and_open_files_are_limited)
 	END();
 }
 
-/* It is the whole sandbox that dies of it, and nobody else. */
+/* Only this sandbox ends because of it. */
 TEST(memory_is_limited)
 {
 	struct warren_exec *ex = NULL;
@@ -440,7 +437,7 @@ TEST(a_destroyed_gvisor_sandbox_leaves_nothing_behind)
 	check_nothing_left(&o, id);
 }
 
-/* Whichever of its processes somebody kills. */
+/* Kill either of its processes. */
 static void check_killed(const char *name)
 {
 	struct warren_result res;
@@ -454,7 +451,7 @@ static void check_killed(const char *name)
 	(void)strcpy(id, warren_id(sb));
 	o = look(id);
 	EQ(kill(called(&o, name), SIGKILL), 0);
-	/* How the command ended nobody knows. */
+	/* It is unknown how the command ended. */
 	EQ(warren_exec_wait(ex, -1, &res, &err), -EPIPE);
 	err = (struct warren_error)WARREN_ERROR_INIT;
 	ex = warren_exec_free(ex);
@@ -485,7 +482,7 @@ TEST(a_paused_gvisor_sandbox_can_be_destroyed)
 	check_nothing_left(&o, id);
 }
 
-/* As a shim leaves it that is killed while it ends its sandbox. */
+/* The state that a shim leaves if it is killed while it ends its sandbox. */
 TEST(a_sandbox_frozen_by_another_process_can_be_destroyed)
 {
 	char id[ID_LEN + 1];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-mount-race.c - directories of this machine that sandboxes may mount, and who is on
- * the way
+ * test-mount-race.c - directories of this machine that sandboxes may mount, while a
+ * process exchanges them
  *
- * What the configuration allows is a name; what is mounted is a directory. A sandbox that
- * can write below the name exchanges a directory of its own and a link to another, as
- * fast as it can, and hopes to be looked at with the one and mounted with the other.
+ * The configuration allows a name, but a directory is mounted. A sandbox that can write
+ * below the name keeps exchanging a directory and a link to another one, so that the
+ * first is checked and the second is mounted.
  */
 #include "lib/warden-api.h"
 
@@ -19,14 +19,12 @@
 #endif
 
 #define ID          "mmmmmmmmmmmm"
-#define GRANTED_MIN 150 /* sandboxes that are looked into */
+#define GRANTED_MIN 150 /* number of sandboxes to inspect */
 #define REFUSED_MIN 20
-#define TRIES       1000000 /* a refusal takes microseconds: many may come in a row */
-#define CONTROL     200000  /* by then any race was won */
+#define TRIES       1000000 /* a refusal takes microseconds, so there may be many in a row */
+#define CONTROL     200000 /* enough time to win any race */
 
-/*
- * allowed/x is a directory, or a link to secret; each has a file that says which it is.
- */
+/* allowed/x is a directory, or a link to secret; a file in each tells them apart. */
 static char *allowed, *x, *other, *secret;
 static bool stop;
 
@@ -83,7 +81,7 @@ static bool has(int dir, const char *name)
 	return faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* What is at /m inside, seen from outside by the process of its init; -1: nothing. */
+/* Open /m inside from outside, through its init; -1: nothing. */
 static int look_inside(int line)
 {
 	struct ucred cred = { 0 };
@@ -115,7 +113,7 @@ static void forget(void)
 
 /* ---------------------------------------------------------------------------- rules */
 
-/* A rule as it stands in the configuration. */
+/* A rule in the form of the configuration. */
 static const char *rule(const char *dir, const char *end)
 {
 	char *text = NULL;
@@ -145,7 +143,8 @@ TEST(rules_with_rw_permit_writing_and_those_with_ro_do_not)
 	REFUSED(EPERM, create_with(ro, false));
 	REFUSED(EPERM, create_with(secret, true));
 	REFUSED(EPERM, create_with("/", true));
-	REFUSED(EPERM, create_with(beside, true)); /* a name that only begins alike */
+	REFUSED(EPERM,
+		create_with(beside, true)); /* a name that only begins in the same way */
 	warden_end();
 }
 
@@ -163,15 +162,15 @@ TEST(no_component_of_a_mount_path_leads_outside)
 	EQ(symlink("/proc/self/root", magic), 0);
 	EQ(symlink("x", inner), 0);
 	mount_rules[0] = rule(allowed, ":rw");
-	mount_rules[1] =
-		rule(absolute, ":ro"); /* below a rule: a link there may be anybody's */
+	mount_rules[1] = rule(
+		absolute, ":ro"); /* below a rule, any user may have created the link */
 	warden_begin();
 	REFUSED(EPERM, create_with(up, true));
 	REFUSED(EPERM, create_with(link, true));
 	REFUSED(EPERM, create_with(below, true));
 	REFUSED(EPERM, create_with(absolute, true));
 	REFUSED(EPERM, create_with(magic, true));
-	/* A link that stays within is followed. */
+	/* A link that stays inside is followed. */
 	GRANTED(create_with(inner, false));
 	OK(has(look_inside(api.fd), "fine"));
 	forget();
@@ -181,8 +180,7 @@ TEST(no_component_of_a_mount_path_leads_outside)
 /* ---------------------------------------------------------------------------- races */
 
 /*
- * Looked at by name and opened by name: the race that there was, and that a test must be
- * able to see.
+ * Check by name and open by name: the race existed, and a test must be able to detect it.
  */
 static bool lose_once(void)
 {
@@ -239,15 +237,12 @@ TEST(exchanging_directories_does_not_defeat_the_warden)
 		forget();
 	}
 	exchange_end(thread);
-	OK(granted >= GRANTED_MIN); /* it had its directory */
-	OK(refused >= REFUSED_MIN); /* and was on the way */
+	OK(granted >= GRANTED_MIN); /* it saw the directory */
+	OK(refused >= REFUSED_MIN); /* and the exchange happened */
 	warden_end();
 }
 
-/*
- * The descriptor is what counts, in a library call as well: whatever its name leads to by
- * then.
- */
+/* The descriptor counts, also in a library call, whatever its name leads to by then. */
 TEST(a_volume_is_mounted_by_its_descriptor_not_its_name)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -268,7 +263,7 @@ TEST(a_volume_is_mounted_by_its_descriptor_not_its_name)
 	s = sandbox_run(sb, SH("ls /m"));
 	STREQ(s.out, "fine\n");
 	GOOD(warren_destroy(sb, &err));
-	/* Without one it is the name. */
+	/* Without a descriptor, the name counts. */
 	mount.source_fd = 0;
 	GOOD(warren_create(w, &(struct warren_spec){ .mounts = &mount, .n_mounts = 1 },
 			   &sb, &err));
@@ -283,8 +278,8 @@ TEST(a_volume_is_mounted_by_its_descriptor_not_its_name)
 }
 
 /*
- * A shim is another process: it is told which file it is, and takes no other of that
- * name.
+ * A shim is another process: it is told which file it is, and accepts no other file of
+ * that name.
  */
 TEST(a_shim_uses_only_the_file_that_was_checked)
 {
@@ -304,7 +299,9 @@ TEST(a_shim_uses_only_the_file_that_was_checked)
 	mount.source = x;
 	mount.source_fd = open(x, O_PATH | O_CLOEXEC);
 	GOOD(warren_open(&options, &w, &err));
-	/* It is the one; that this backend mounts nothing is said only then. */
+	/*
+	 * It is the right file; only then does this backend report that it cannot mount.
+	 */
 	FAILS(EOPNOTSUPP, warren_create(w, &spec, &sb, &err));
 	EQ(syscall(SYS_renameat2, AT_FDCWD, x, AT_FDCWD, other, RENAME_EXCHANGE), 0);
 	FAILS(ESTALE, warren_create(w, &spec, &sb, &err));

@@ -52,7 +52,7 @@ TEST(a_descriptor_is_passed_to_the_client)
 	END();
 }
 
-/* The umask is nobody's business; what was asked for is what is made. */
+/* The umask has no effect; files get the requested mode. */
 TEST(a_file_is_opened_with_the_requested_mode)
 {
 	static const mode_t modes[] = { 0600, 0640, 0666, 0755, 0777, 0444, 0 };
@@ -71,7 +71,7 @@ TEST(a_file_is_opened_with_the_requested_mode)
 	END();
 }
 
-/* Links of every kind that lead out of a root end inside it. */
+/* Links of every kind that lead out of a root are resolved inside. */
 TEST(links_are_resolved_inside_the_sandbox)
 {
 	char *host = sandbox_path("outside");
@@ -95,7 +95,8 @@ TEST(links_are_resolved_inside_the_sandbox)
 	STREQ(read_file(sb, "/tmp/good"), read_file(sb, "/etc/passwd"));
 	OK(open_file(sb, "/tmp/proc/etc/marker", O_RDONLY, 0, NULL) < 0);
 	/*
-	 * Writing through one makes a file inside, where the link says, and none outside.
+	 * Writing through a link creates a file inside, at the target of the link, and
+	 * none outside.
 	 */
 	OK(sandbox_sh(sb, "mkdir -p /tmp/d; ln -s /made-by-link /tmp/d/l")
 		   .res.exit_code == 0);
@@ -105,7 +106,7 @@ TEST(links_are_resolved_inside_the_sandbox)
 	END();
 }
 
-/* While a link is swapped to and fro under us, all that is ever opened is inside. */
+/* While a link is exchanged repeatedly, every opened file is inside. */
 TEST(a_link_swapped_during_a_check_does_not_lead_outside)
 {
 	char *host = sandbox_path("swapped");
@@ -160,7 +161,7 @@ TEST(files_below_proc_are_refused)
 		if (r != -EACCES && r != -ELOOP && r != -EPERM)
 			TAP_FAIL("%s gives %d", paths[i], r);
 	}
-	/* Through a link as well; and a command of the sandbox's own may read it. */
+	/* Also through a link; and a command of the sandbox may read it. */
 	OK(sandbox_sh(sb, "ln -s /proc/self/environ /tmp/e; cat /proc/version")
 		   .res.exit_code == 0);
 	EQ(open_file(sb, "/tmp/e", O_RDONLY, 0, NULL), -EACCES);
@@ -188,7 +189,7 @@ TEST(opening_special_files_does_not_block)
 	FAILS(EISDIR, warren_file_read(sb, "/tmp", 100, &text, &n, &err));
 	FAILS(EINVAL, warren_file_read(sb, "/dev/zero", 100, &text, &n, &err));
 	fd = open_file(sb, "/dev/tty", O_RDWR, 0, NULL);
-	OK(fd < 0); /* neither init nor we get a terminal by it */
+	OK(fd < 0); /* neither init nor the engine gets a controlling terminal */
 	END();
 }
 
@@ -218,12 +219,12 @@ TEST(files_are_opened_with_the_rights_of_an_ordinary_user)
 	OK(fd >= 0);
 	STREQ(sandbox_says(sb, "stat -c %u:%g /tmp/mine"), "1000:1000");
 	OK(open_file(sb, "/tmp/mine", O_RDONLY, 0, "1001") == -EACCES);
-	/* The rights of root are back after each: init has not lost them. */
+	/* init has the rights of root again after each request. */
 	OK(open_file(sb, "/root/secret", O_RDONLY, 0, "root") >= 0);
 	END();
 }
 
-/* Groups beside the first are as good for a file as for a command. */
+/* Supplementary groups apply to files as they do to commands. */
 TEST(files_of_a_supplementary_group_can_be_opened)
 {
 	BEGIN(0);
@@ -253,7 +254,7 @@ static void check_disk(struct warren_sandbox *sb, unsigned size)
 	OK(strstr(s.err, "No space left"));
 	OK(strtoull(sandbox_says(sb, "stat -c %s /tmp/big"), NULL, 10) <= size);
 	FAILS(ENOSPC, warren_file_write(sb, "/tmp/more", data, sizeof(data), 0600, &err));
-	/* What is freed can be used again; wherever it is written, it is one sum. */
+	/* Freed space can be used again; the limit is the sum of all writes. */
 	STREQ(sandbox_says(sb,
 			   "rm /tmp/big /tmp/more; echo x > /etc/new && cat /etc/new"),
 	      "x");
@@ -270,7 +271,7 @@ TEST(the_disk_limit_is_enforced)
 	END();
 }
 
-/* More than memory may hold: in a file then. */
+/* More than memory may hold, so it is in a file. */
 TEST(a_disk_larger_than_memory_is_kept_in_a_file)
 {
 	struct warren_sandbox *sb = NULL;
@@ -281,7 +282,7 @@ TEST(a_disk_larger_than_memory_is_kept_in_a_file)
 			  &(struct warren_spec){ .memory = 24 * MIB, .disk = 64 * MIB },
 			  &sb, &err) < 0)
 		SKIP("no disk in a file here: %.200s", err.msg);
-	/* All of it, with a third of it as memory. */
+	/* All of it can be used, with a third of it as memory. */
 	STREQ(sandbox_says(sb, "head -c 45000000 /dev/zero > /tmp/f && stat -c %s /tmp/f;"
 			       " rm /tmp/f"),
 	      "45000000");
@@ -352,7 +353,8 @@ static char *make_volume(const char *name, uid_t owner)
 }
 
 /*
- * What @owner has outside is @user's inside, and what that one makes is @owner's outside.
+ * Files of @owner outside belong to @user inside, and files that @user creates belong to
+ * @owner outside.
  */
 static void check_ownership(const char *name, uid_t owner, const char *user,
 			    const char *seen)
@@ -409,7 +411,7 @@ TEST(root_owns_a_volume_of_a_user_with_a_large_id)
 	check_ownership("large", 1000000, NULL, "0:0");
 }
 
-/* Nothing that root inside does to a person's directory makes a file of root's there. */
+/* Nothing that root inside does creates a file of root in a user's directory. */
 TEST(root_inside_creates_no_file_of_root_in_a_users_volume)
 {
 	char *path = make_volume("plant", 1000);
@@ -467,7 +469,7 @@ TEST(a_volume_can_be_a_single_file)
 	}
 }
 
-/* Below another, over a link of the image's, with a name that is not plain. */
+/* Below another volume, over a link of the image, and with an unusual name. */
 TEST(volume_targets_may_be_nested_but_not_contain_dots)
 {
 	char *a = make_volume("target-a", 0), *b = make_volume("target b", 0);
@@ -497,8 +499,7 @@ TEST(impossible_volumes_are_refused_and_leave_nothing_open)
 	struct warren *w = native_engine();
 	size_t before;
 
-	sandbox_destroy(
-		sandbox_make(w, NULL)); /* the image stays open from the first on */
+	sandbox_destroy(sandbox_make(w, NULL)); /* the image stays open from now on */
 	before = sandbox_count_fds();
 	FAILS(ENOENT,
 	      warren_create(w, &(struct warren_spec){ .mounts = &m, .n_mounts = 1 }, &sb,
@@ -603,7 +604,7 @@ TEST(the_user_of_a_sandbox_is_the_default_of_its_execs)
 	END();
 }
 
-/* The folder of work is made if it is missing, whoever the user is. */
+/* The working directory is created if it is missing, whatever the user. */
 TEST(a_missing_working_directory_is_created)
 {
 	struct warren *w = native_engine();
@@ -669,7 +670,7 @@ TEST(a_client_can_connect_to_a_port)
 	END();
 }
 
-/* A neighbour, and the host, have a port of that number of their own, or none. */
+/* Another sandbox and the host have a separate port of that number, or none. */
 TEST(each_sandbox_has_separate_ports)
 {
 	struct sockaddr_in6 any = { .sin6_family = AF_INET6 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-native.c - the native backend: limits, ends, accounts, pauses and terminals */
+/* test-native.c - the native backend: limits, ends, accounting, pauses and terminals */
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <termios.h>
@@ -8,7 +8,7 @@
 
 /* ---------------------------------------------------------- pause and resume */
 
-/* Says a dot every 10 ms, for a minute at most. */
+/* Prints a dot every 10 ms, for at most a minute. */
 #define TICKER \
 	SH("i=0; while [ $i -lt 6000 ]; do printf .; sleep 0.01; i=$((i + 1)); done")
 
@@ -46,9 +46,7 @@ TEST(a_paused_sandbox_does_nothing_until_it_is_resumed)
 	END();
 }
 
-/*
- * A child that froze before its execve(2) would make init wait for it, and us for init.
- */
+/* A child that was frozen before its execve(2) would block init and the engine. */
 TEST(an_exec_in_a_paused_sandbox_is_refused)
 {
 	struct warren_exec *ex = NULL;
@@ -83,8 +81,8 @@ TEST(a_paused_sandbox_can_be_destroyed)
 }
 
 /*
- * The deadline passes while it is frozen: it dies when it thaws, and nobody calls init
- * hung.
+ * The deadline passes while it is frozen: it is killed after the thaw, and init is not
+ * reported as hung.
  */
 TEST(an_exec_whose_deadline_passed_during_a_pause_is_killed_after_it)
 {
@@ -167,8 +165,7 @@ TEST(resource_usage_is_counted_for_each_exec)
 }
 
 /*
- * The account is of the tree: of children that were waited for and of those that were
- * not.
+ * The accounting covers the tree: children that were waited for, and those that were not.
  */
 TEST(resource_usage_includes_all_processes_of_an_exec)
 {
@@ -201,7 +198,7 @@ TEST(a_single_exec_has_the_resource_usage_of_its_sandbox)
 
 /* -------------------------------------------------------------------- memory */
 
-/* tail(1) of an endless line holds all of it. */
+/* tail(1) keeps an endless line in memory. */
 #define HOG ARGV("tail", "/dev/zero")
 
 TEST(an_out_of_memory_kill_is_reported_for_its_exec)
@@ -215,11 +212,11 @@ TEST(an_out_of_memory_kill_is_reported_for_its_exec)
 	EQ(s.res.signal, SIGKILL);
 	EQ(s.res.timed_out, false);
 	OK(s.res.max_memory <= 64 * MIB && s.res.max_memory > 40 * MIB);
-	/* A child of the command is as good. */
+	/* A child of the command counts, too. */
 	s = sandbox_sh(sb, "tail /dev/zero; exit 3");
 	EQ(s.res.oom, true);
 	EQ(s.res.exit_code, 3);
-	/* The next one is as if nothing had been. */
+	/* The next exec is not affected. */
 	s = sandbox_sh(sb, "echo next");
 	EQ(s.res.oom, false);
 	STREQ(s.out, "next\n");
@@ -241,7 +238,7 @@ TEST(an_out_of_memory_kill_is_reported_for_a_single_exec)
 	END();
 }
 
-/* Who dies of it is the hog, and not its neighbour. */
+/* Only the process that uses the memory dies, not its neighbour. */
 TEST(an_out_of_memory_kill_affects_only_its_sandbox)
 {
 	struct warren_exec *ex;
@@ -303,8 +300,8 @@ TEST(the_process_limit_is_enforced)
 }
 
 /*
- * Who is started from outside counts like who is forked inside; init stays able to
- * answer.
+ * Processes that are started from outside count like those that are forked inside; init
+ * can still answer.
  */
 TEST(execs_count_as_processes)
 {
@@ -327,7 +324,7 @@ TEST(execs_count_as_processes)
 	END();
 }
 
-/* A bomb of a hundred, where twenty fit. */
+/* A fork bomb of a hundred processes, where twenty are allowed. */
 TEST(a_fork_beyond_the_process_limit_fails)
 {
 	struct said s;
@@ -341,7 +338,7 @@ TEST(a_fork_beyond_the_process_limit_fails)
 	END();
 }
 
-/* An exec can have less than its sandbox, and the next one is none the poorer. */
+/* An exec can have lower limits than its sandbox, and the next exec is not affected. */
 TEST(an_exec_can_have_lower_limits_than_its_sandbox)
 {
 	const char *hog = "head -c 64m /dev/zero | tail | wc -c";
@@ -395,7 +392,7 @@ static void check_tree_killed(bool accounts_sandbox)
 	res = sandbox_wait(ex);
 	EQ(res.timed_out, true);
 	EQ(res.signal, SIGKILL);
-	/* The only exec takes init along, which is then a zombie of ours. */
+	/* The only exec ends init, which is then a zombie of this process. */
 	await_processes(sb, 1);
 	if (!accounts_sandbox)
 		STREQ(sandbox_says(sb, "echo alive"), "alive");
@@ -436,7 +433,10 @@ TEST(other_execs_survive_a_killed_one)
 
 #define BOMB "(f() { f & f & sleep 300; }; f) 2>/dev/null & while :; do :; done"
 
-/* Whatever it is doing when its time is up: beginning, forking, or held by the limit. */
+/*
+ * Whatever it is doing when its time is over: starting, forking, or waiting because of
+ * the limit.
+ */
 TEST(a_timeout_kills_a_fork_bomb)
 {
 	static const unsigned timeouts[] = { 1, 5, 20, 60, 200 };
@@ -446,7 +446,7 @@ TEST(a_timeout_kills_a_fork_bomb)
 	ex = sandbox_start(sb, &(struct warren_exec_spec){ .argv = SH(BOMB) });
 	for (int i = 0; i < SANDBOX_TRIES && count_processes(sb) < 20; i++)
 		sandbox_nap();
-	OK(count_processes(sb) >= 20); /* the control: it does multiply */
+	OK(count_processes(sb) >= 20); /* the control: it does fork */
 	GOOD(warren_exec_signal(ex, SIGKILL, &err));
 	EQ(sandbox_wait(ex).signal, SIGKILL);
 	await_processes(sb, 1);
@@ -475,8 +475,8 @@ TEST(background_processes_run_until_the_sandbox_ends)
 }
 
 /*
- * A tree of thousands: none is missed because the list of them is a long one. Frozen
- * while they are killed, so that none of them leaves the list meanwhile.
+ * A tree of thousands of processes: none is missed because the list is long. They are
+ * frozen while they are killed, so that none leaves the list.
  */
 TEST(a_tree_of_five_thousand_processes_is_killed)
 {
@@ -611,7 +611,7 @@ TEST(a_terminal_sends_signals_for_control_keys)
 	END();
 }
 
-/* The foreground is the terminal's: a background job is stopped when it reads. */
+/* A background job is stopped when it reads from the terminal. */
 TEST(a_terminal_has_job_control)
 {
 	struct warren_exec *ex;
@@ -721,14 +721,14 @@ TEST(the_processor_limit_is_enforced)
 	s = sandbox_sh(sb, "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done");
 	wall = s.res.wall_usec;
 	cpu = s.res.user_usec + s.res.system_usec;
-	OK(cpu * 3 < wall); /* a tenth, with all allowance */
+	OK(cpu * 3 < wall); /* a tenth, with a large tolerance */
 	EQ(strncmp(enforced(sb, "cpus"), "0.100 by cgroup", 15), 0);
 	END();
 }
 
 /* ------------------------------------------------------------- our descriptors */
 
-/* How many descriptors the table of a process has room for: it never shrinks. */
+/* The size of a process's descriptor table, which never shrinks. */
 static uint64_t table_size(pid_t pid)
 {
 	char path[64], text[8192], *line;
@@ -751,8 +751,7 @@ static void allow_descriptors(rlim_t n)
 }
 
 /*
- * What there is for those that are alive is neither copied for one more nor kept by its
- * init.
+ * Descriptors for live sandboxes are neither copied for a new one nor kept by its init.
  */
 TEST(a_new_child_gets_no_descriptors_of_other_sandboxes)
 {
@@ -772,7 +771,7 @@ TEST(a_new_child_gets_no_descriptors_of_other_sandboxes)
 	(void)close(high);
 }
 
-/* A program that has many of its own leaves no room below. */
+/* A program that has many descriptors leaves no low numbers. */
 TEST(a_program_with_many_open_descriptors_can_create_sandboxes)
 {
 	int last = 0, before = dup(0);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-prepared.c - what is made ahead becomes the same sandbox as one that is made at
+ * test-prepared.c - a sandbox from a prepared part is the same as one that is created at
  * once
  *
- * From inside no difference may be seen, whatever the spec; and a part leaves
- * nothing behind, whenever it, its maker or its init ends.
+ * There is no visible difference inside, whatever the spec; and a part leaves nothing
+ * behind, whenever it, its creator or its init ends.
  */
 #include <sys/socket.h>
 
@@ -18,7 +18,7 @@ static void begin(void)
 
 	world_enter(SECONDS);
 	w = engine();
-	/* Makes the folders and the layers, and those for disks. */
+	/* Create the directories and the layers, and those for disks. */
 	sandbox_destroy(make_durable(w));
 	sandbox_destroy(sandbox_make(
 		w, &(struct warren_spec){ .memory = 64 * MIB, .disk = 96 * MIB }));
@@ -44,7 +44,10 @@ static void prepare(struct warren *w, char id[ID_LEN + 1])
 
 /* ---------------------------------------------------------------- no difference */
 
-/* What a process sees of where it is; numbers that differ between any two are cut out. */
+/*
+ * What a process sees of its environment; numbers that differ between any two are
+ * removed.
+ */
 static const char *const look =
 	"( hostname; pwd; id; env | sort; umask; ls -l /proc/self/fd | cut -c1-10,40-;"
 	" cut -d' ' -f4- /proc/self/mountinfo | sed 's/^\\(.m.[df] .*\\) ro.*/\\1/' | sort;"
@@ -58,7 +61,7 @@ static const char *const look =
 	" s/(uid|gid)=[0-9]{4,}/\\1/g; s#/proc/[0-9]+/#/proc/N/#; s/^(sh: )[0-9]+/\\1/;"
 	" s#/dev/loop[0-9]+#/dev/loop#'";
 
-/* Where init itself is: what it opens for others, and seen from outside. */
+/* Where init itself is: by what it opens for clients, and from outside. */
 static void check_init(struct warren_sandbox *sb)
 {
 	static const char *const links[] = { "root", "cwd" };
@@ -179,7 +182,7 @@ TEST(a_prepared_durable_sandbox_outlives_its_engine)
 	w = warren_close(w);
 	w = engine();
 	EQ(count_durable(w, found), 1);
-	STREQ(found, id); /* without an id any part will do */
+	STREQ(found, id); /* without an id, any part is used */
 	STREQ(sandbox_says(adopt(w, id), "cat /tmp/x"), "kept");
 	sandbox_destroy(adopt(w, id));
 	finish(w, "outlived");
@@ -254,7 +257,7 @@ static void crash_at_step(void)
 	(void)try_step(engine(), &err);
 }
 
-/* First number, and how many: of making, of finishing, and of both processes inside. */
+/* First number and count: of creating, of finishing, and of both processes inside. */
 static const struct {
 	int first, n;
 } ranges[] = { { 1001, 8 }, { 1101, 13 }, { 1201, 24 } };
@@ -274,8 +277,8 @@ TEST(a_failure_or_kill_at_any_step_leaves_nothing_behind)
 			crash_now = false;
 			w = engine();
 			/*
-			 * What fails in the mounter before the spec is there is told when
-			 * it is.
+			 * A failure of the mounting process before the spec is known is
+			 * reported later.
 			 */
 			if (try_step(w, &err) != -EIO || !strstr(err.msg, "injected"))
 				TAP_FAIL("step %d: %s", step_now, err.msg);
@@ -292,7 +295,7 @@ TEST(a_failure_or_kill_at_any_step_leaves_nothing_behind)
 		}
 }
 
-/* A part that died while it waited is not missed. */
+/* A part that died while it waited is replaced. */
 TEST(a_prepared_part_that_died_is_replaced)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-shimmed.c - sandboxes with a shim: what its death, its tools' failures and its
- * engine's absence leave, which is what they should
+ * test-shimmed.c - sandboxes with a shim: what remains after its death, failures of its
+ * tools, and the end of its engine
  *
  * The tools are shell commands on this machine: `create` makes a file named by the
- * sandbox's id, `destroy` removes it. So what a platform has left is to be seen.
+ * sandbox's id, `destroy` removes it. So leftovers of a platform can be seen.
  */
 #include "lib/durable-sandbox.h"
 
-/* The configuration with a folder for those files; more settings go before the rest. */
+/* The configuration with a directory for these files; more settings come first. */
 static char *settings(const char *more)
 {
 	char *text = NULL;
@@ -46,7 +46,7 @@ static struct warren *kept_engine(const char *name)
 	return w;
 }
 
-/* How many names in the folder end in @end: "" counts them all. */
+/* The number of names in the directory that end in @end; "": all. */
 static size_t count_names(const char *folder, const char *end)
 {
 	AUTO_FREE char *path = sandbox_path("%s", folder);
@@ -64,7 +64,7 @@ static size_t count_names(const char *folder, const char *end)
 	return n;
 }
 
-/* Folders of engines that had no name, which go with them. */
+/* Directories of engines without a name, which are removed with them. */
 static size_t count_unnamed(void)
 {
 	AUTO_FREE char *path = sandbox_path("run/kept");
@@ -81,7 +81,7 @@ static size_t count_unnamed(void)
 	return n;
 }
 
-/* Nothing of any sandbox is there: not of the tools', not of ours, no shim. */
+/* Nothing is left of any sandbox: no file of the tools or of Warren, and no shim. */
 static void nothing_left(const char *engine)
 {
 	AUTO_FREE char *folder = NULL;
@@ -92,7 +92,10 @@ static void nothing_left(const char *engine)
 	OK(count_names(folder, "") <= 1); /* the lock */
 }
 
-/* Processes that were told of our folder, this one aside: shims and what they forked. */
+/*
+ * Processes with our directory in their arguments, except this one: shims and their
+ * children.
+ */
 static size_t count_shims(void)
 {
 	DIR *d = opendir("/proc");
@@ -191,7 +194,9 @@ TEST(an_engine_removes_the_leftovers_of_a_killed_engine)
 	struct warren *w;
 
 	killed_after(die_with_one);
-	/* Its shim sees the end of its connection, and unmakes the sandbox by itself. */
+	/*
+	 * The shim notices the end of its connection, and destroys the sandbox by itself.
+	 */
 	for (int i = 0; i < SANDBOX_TRIES && count_names("", ".made") > 0; i++)
 		sandbox_nap();
 	EQ(count_names("", ".made"), 0);
@@ -381,8 +386,7 @@ TEST(a_full_disk_inside_is_reported_to_the_writer)
 	static char data[300000];
 
 	/*
-	 * /dev/full is what a full disk is like; a shell that cannot write says so as
-	 * well.
+	 * /dev/full behaves like a full disk; a shell that cannot write reports it, too.
 	 */
 	OK(warren_file_write(sb, "/dev/full", data, sizeof(data), 0600, &err) < 0);
 	EQ(sandbox_sh(sb, "mkdir -p /tmp/warren-full && mount -t tmpfs -o size=64k none"

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-soak.c - two thousand sandboxes, a tenth of which fail half-way, and nothing is
- * left
+ * test-soak.c - two thousand sandboxes, a tenth of which fail during creation, leave
+ * nothing
  *
  * Counted before and after: processes, mounts, cgroups, namespaces, loop devices,
- * descriptors and files. Two processes at once, each with an engine of its own over the
- * same folders.
+ * descriptors and files. Two processes run at the same time, each with its own engine on
+ * the same directories.
  */
 #include "backend/native/native.h"
 #include "core/handle.h"
 #include "lib/world.h"
 
-#define CYCLES  1000 /* of each of the two */
+#define CYCLES  1000 /* for each of the two */
 #define WORKERS 2
 #define SECONDS 240
 
@@ -163,7 +163,7 @@ static void worker(int number, int go)
 	(void)alarm(SECONDS);
 	n_steps = outside_steps(w) + inside_n_steps();
 	before = sandbox_count_fds();
-	OK(read(go, &c, 1) >= 0); /* both begin at once */
+	OK(read(go, &c, 1) >= 0); /* both start at the same time */
 	for (size_t i = 0; i < CYCLES; i++)
 		cycle(w, i + (size_t)number * 5, n_steps, &v);
 	EQ(sandbox_count_fds() - before, 0);
@@ -182,7 +182,8 @@ TEST(two_thousand_cycles_leave_nothing)
 	(void)volume("volume");
 	w = sandbox_engine("native");
 	(void)alarm(SECONDS);
-	sandbox_destroy(sandbox_make(w, NULL)); /* makes the layers and the folders */
+	sandbox_destroy(
+		sandbox_make(w, NULL)); /* creates the layers and the directories */
 	w = warren_close(w);
 	before = world_count();
 	EQ(pipe(go), 0);
@@ -205,7 +206,7 @@ TEST(two_thousand_cycles_leave_nothing)
 	world_check(&before, "after all");
 }
 
-/* A failure of any step, outside or inside, says so and leaves nothing, at once. */
+/* A failure of any step, outside or inside, is reported and leaves nothing behind. */
 static void check_steps(bool crash)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -241,7 +242,7 @@ static void check_steps(bool crash)
 		}
 		n->inject.step = 0;
 		world_check(&before, when);
-		sb = sandbox_make(w, NULL); /* and the next one is as good as ever */
+		sb = sandbox_make(w, NULL); /* and the next one works */
 		run_plain(sb);
 		sandbox_destroy(sb);
 		world_check(&before, when);
@@ -259,8 +260,11 @@ TEST(the_death_of_the_child_at_any_step_leaves_nothing)
 	check_steps(true);
 }
 
-/* A disk in a file takes a loop device: it goes with the sandbox, made or half-made. */
-/* The control of all others: what is left is counted, and what is not ours is not. */
+/*
+ * A disk in a file needs a loop device, which is removed with the sandbox, even if that
+ * is incomplete.
+ */
+/* The control of all others: leftovers are counted, and files of others are not. */
 TEST(leftovers_are_counted)
 {
 	AUTO_FREE char *run = NULL, *left = NULL, *state = NULL, *layer = NULL;
@@ -299,7 +303,7 @@ TEST(disks_in_files_leave_nothing)
 	n = w->state;
 	if (warren_create(w, &spec, &sb, &err) < 0)
 		SKIP("no disk in a file here: %.200s", err.msg);
-	EQ(world_count_loops(), 1); /* the control: it is seen */
+	EQ(world_count_loops(), 1); /* the control: it is detected */
 	run_plain(sb);
 	sandbox_destroy(sb);
 	before = world_count();

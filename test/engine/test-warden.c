@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-warden.c - an api that was taken over against a real warden
+ * test-warden.c - a compromised api against a real warden
  *
- * Every request of the table, with what an honest api would never send: other sizes,
- * strings without an end, options for names, limits above all maxima, ids of others, the
- * same thing twice at once. Beside each refusal stands what is granted, so that a dead
- * warden passes nothing.
+ * Every request of the table, with contents that an honest api would never send: wrong
+ * sizes, unterminated strings, options instead of names, limits above all maxima, ids of
+ * others, the same request twice at once. Next to each refusal is a request that is
+ * granted, so that a dead warden does not pass.
  */
 #include "lib/warden-api.h"
 
@@ -18,7 +18,7 @@
 #define ID_B "cccccccccc33"
 #define ID_C "cccccccccccc"
 
-/* The warden answers, and does what it is there for. */
+/* The warden answers and works. */
 static void is_well(void)
 {
 	struct warren_spec spec = modest();
@@ -40,7 +40,7 @@ TEST(empty_messages_do_not_end_a_thread)
 	for (int i = 0; i < 64; i++) {
 		api_say("", 0, NULL, 0);
 		api_say("x", 1, NULL, 0);
-		api_say("", 0, pair, 2); /* descriptors that nobody asked for */
+		api_say("", 0, pair, 2); /* unexpected descriptors */
 		api_say("x", 1, pair, 2);
 	}
 	(void)close(pair[1]);
@@ -50,7 +50,7 @@ TEST(empty_messages_do_not_end_a_thread)
 	warden_end();
 }
 
-/* Sizes of each request, as wire.h has them. */
+/* Sizes of each request, as in wire.h. */
 static const size_t sizes[WIRE_TYPE_MAX] = {
 	[WIRE_CREATE] = sizeof(struct warden_proto_create),
 	[WIRE_CONNECT] = sizeof(struct warden_proto_sandbox),
@@ -88,7 +88,9 @@ TEST(a_request_with_a_wrong_size_or_type_is_refused)
 			REFUSED(EPROTO, api_ask(msg, tries[i]));
 		}
 	}
-	/* What is longer than any request is dropped, and nobody waits for it. */
+	/*
+	 * A message that is longer than any request is dropped, and nothing waits for it.
+	 */
 	(void)fd_send(api.sock, msg, sizeof(msg), NULL, 0);
 	is_well();
 	warden_end();
@@ -151,7 +153,7 @@ TEST(unterminated_strings_and_unknown_bits_are_refused)
 	c->network = 77;
 	REFUSED(EINVAL, api_ask(msg.data, msg.len));
 	c->network = 0;
-	GRANTED(api_ask(msg.data, msg.len)); /* and as it was it is fine */
+	GRANTED(api_ask(msg.data, msg.len)); /* and unchanged it is accepted */
 	GRANTED(api_sandbox(WIRE_DESTROY, "native", ID_A));
 	buf_done(&msg);
 	warden_end();
@@ -178,7 +180,8 @@ TEST(an_image_name_is_never_treated_as_an_option)
 			   WARREN_LIMIT_DISK | WARREN_LIMIT_NOFILE;
 	warden_begin();
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
-		bool named = strcmp(options[i], "dir") == 0; /* a fine name, of nothing */
+		bool named = strcmp(options[i], "dir") ==
+			     0; /* a valid name of a missing image */
 
 		spec.image = options[i];
 		if (!named)
@@ -194,7 +197,7 @@ TEST(an_image_name_is_never_treated_as_an_option)
 	spec.image = "dir:/";
 	REFUSED(EPERM, create("native", ID_A, &spec));
 	REFUSED(EPERM, create("toy", ID_A, &spec));
-	/* And a name reaches it, as one word. */
+	/* And a valid name reaches it, as one word. */
 	spec.image = "elsewhere.example.com/some/thing:1.2"; /* which nobody lists */
 	REFUSED(EPERM, create("toy", ID_A, &spec));
 	OK(!strstr(toy_calls(), "create"));
@@ -222,7 +225,7 @@ TEST(a_platform_name_is_never_treated_as_an_option)
 	warden_end();
 }
 
-/* Other texts of a spec: none is taken that a tool or a path could be fooled by. */
+/* Other texts of a spec: none that could mislead a tool or a path is accepted. */
 TEST(text_in_a_spec_is_never_treated_as_an_option)
 {
 	static const char *const wicked[] = {
@@ -292,7 +295,7 @@ TEST(the_warden_enforces_the_configured_maxima)
 			REFUSED(EPERM, create("native", ID_A, &spec));
 			REFUSED(EPERM, create("toy", ID_A, &spec));
 		}
-		/* None at all is "unlimited" to some backends. */
+		/* For some backends, no limit means unlimited. */
 		spec = modest();
 		*(uint64_t *)(void *)((char *)&spec + limits[i].at) = 0;
 		REFUSED(EINVAL, create("native", ID_A, &spec));
@@ -323,7 +326,7 @@ TEST(a_memory_limit_above_the_machines_is_refused)
 	REFUSED(EINVAL, create("native", ID_A, &spec));
 	spec.memory = UINT64_MAX;
 	REFUSED(EINVAL, create("native", ID_A, &spec));
-	/* By an update neither. */
+	/* Nor by an update. */
 	spec = modest();
 	GRANTED(create("native", ID_A, &spec));
 	REFUSED(EINVAL, update(ID_A, 1ULL << 60, 0, 0));
@@ -353,7 +356,7 @@ TEST(the_warden_enforces_the_maximum_number_of_sandboxes)
 	policy.max_sandboxes = 3;
 	warden_begin();
 	spec.pids = 0;
-	for (int i = 0; i < 10; i++) /* what fails is not counted */
+	for (int i = 0; i < 10; i++) /* failed creates are not counted */
 		REFUSED(EINVAL, create("native", ID_A, &spec));
 	spec = modest();
 	spec.image = "no/such:image";
@@ -364,7 +367,7 @@ TEST(the_warden_enforces_the_maximum_number_of_sandboxes)
 		GRANTED(create("native", ids[i], &spec));
 	REFUSED(EDQUOT, create("native", ID_A, &spec));
 	REFUSED(EDQUOT, create("toy", ID_A, &spec));
-	/* One that is destroyed twice leaves room for one. */
+	/* Destroying one twice frees only one place. */
 	for (int i = 0; i < 5; i++)
 		GRANTED(api_sandbox(WIRE_DESTROY, "native", ids[0]));
 	GRANTED(create("native", ID_A, &spec));
@@ -399,7 +402,7 @@ TEST(a_list_continues_after_a_given_id)
 	GRANTED(api_ask(&m, sizeof(m)));
 	EQ(api.size, 2 * (ID_LEN + 1));
 	OK(strcmp(reply->data, reply->data + ID_LEN + 1) < 0);
-	/* After the first one there is the second, and after that none. */
+	/* After the first id comes the second, and then none. */
 	(void)memcpy(m.after, reply->data, ID_LEN + 1);
 	GRANTED(api_ask(&m, sizeof(m)));
 	EQ(api.size, ID_LEN + 1);
@@ -429,7 +432,7 @@ TEST(an_id_in_use_is_refused_on_every_backend)
 			EQ(count_listed(all[owner]), 1);
 			if (i == owner)
 				continue;
-			/* Asked of another backend, it is not there. */
+			/* Another backend does not have it. */
 			OK(api_sandbox(WIRE_STATS, all[i], ID_A) < 0);
 			OK(api_sandbox(WIRE_PAUSE, all[i], ID_A) < 0);
 			OK(!lives(all[i], ID_A));
@@ -439,13 +442,13 @@ TEST(an_id_in_use_is_refused_on_every_backend)
 		GRANTED(api_sandbox(WIRE_DESTROY, all[owner], ID_A));
 		EQ(count_listed(all[owner]), 0);
 	}
-	/* Its tool was asked to destroy no more than it had created. */
+	/* Its tool was asked to destroy only what it had created. */
 	EQ(strstr(toy_calls(), "destroy " ID_A "\n") != NULL, true);
 	is_well();
 	warden_end();
 }
 
-/* All at once: what one of them makes the others do not undo. */
+/* All at once: one must not undo what another creates. */
 TEST(concurrent_creates_with_one_id_create_one_sandbox)
 {
 	enum {
@@ -518,7 +521,7 @@ TEST(concurrent_changes_of_one_sandbox_leave_it_intact)
 		OK(api.err.code == 0 || api.err.code == EBUSY);
 	}
 	OK(lives("native", ID_A));
-	/* Destroyed as often as one likes: gone once. */
+	/* It can be destroyed any number of times. */
 	for (int i = 0; i < TIMES; i++) {
 		struct warden_proto_sandbox m = { .h = { .type = WIRE_DESTROY,
 							 .backend = "native",
@@ -548,7 +551,7 @@ TEST(the_number_of_image_helper_programs_is_limited)
 	int held[TIMES], tries;
 	size_t n = 0, busy = 0;
 
-	/* It ends when nobody reads any more. */
+	/* It ends when its output is not read any longer. */
 	write_script("images", "#!/bin/sh\nwhile echo x; do sleep 0.05; done\n");
 	policy.image_program = sandbox_path("images");
 	warden_begin();
@@ -561,7 +564,7 @@ TEST(the_number_of_image_helper_programs_is_limited)
 	}
 	EQ(n, WARDEN_PULLS_MAX);
 	EQ(n + busy, TIMES);
-	/* Other questions still have room, but not without end. */
+	/* Other requests are still accepted, up to a limit. */
 	m.verb = WIRE_IMAGE_INSPECT;
 	for (int i = 0; i < TIMES; i++)
 		if (api_ask(&m, sizeof(m)) == 0)
@@ -573,7 +576,7 @@ TEST(the_number_of_image_helper_programs_is_limited)
 		(void)close(held[--n]);
 	for (tries = 0; tries < SANDBOX_TRIES && api_ask(&m, sizeof(m)) != 0; tries++)
 		sandbox_nap();
-	OK(tries < SANDBOX_TRIES); /* those that have ended leave their places */
+	OK(tries < SANDBOX_TRIES); /* ended ones free their places */
 	is_well();
 	warden_end();
 }
@@ -604,7 +607,7 @@ TEST(many_clients_can_request_features_at_the_same_time)
 
 /* -------------------------------------------------------------------------- streams */
 
-/* SPAWN of `echo` with @out as its stdout: what the shim says of it, 0 or -errno. */
+/* SPAWN `echo` with @out as its stdout; the result of the shim, 0 or -errno. */
 static int spawn_to(int line, uint32_t exec, int out)
 {
 	static const char strings[] = "/\0echo\0word";
@@ -638,7 +641,7 @@ static int spawn_to(int line, uint32_t exec, int out)
 	}
 }
 
-/* A shim is root, and whoever reads a socket is told so. */
+/* A shim is root, and a socket would tell its reader that. */
 TEST(a_shim_accepts_only_pipes_files_and_eventfds_as_streams)
 {
 	struct warren_spec toy = toy_spec();

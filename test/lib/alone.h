@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* alone.h - processes, mounts and a /proc for one test alone */
+/* alone.h - separate processes, mounts and a /proc for one test */
 #ifndef TEST_ALONE_H
 #define TEST_ALONE_H
 
@@ -11,8 +11,8 @@
 #include "lib/tap.h"
 
 /*
- * Goes on twice: in a child that is pid 1 there (0), and in us, with its number. -errno:
- * not allowed.
+ * Returns twice: in a child that is pid 1 there (0), and in this process, with its
+ * number. -errno: not allowed.
  */
 static inline pid_t alone_fork(void)
 {
@@ -32,7 +32,7 @@ static inline pid_t alone_fork(void)
 	return 0;
 }
 
-/* What the child came to is what we come to. */
+/* The result of the child becomes the result of this process. */
 __attribute__((noreturn)) static inline void alone_end(int status)
 {
 	if (WIFSIGNALED(status))

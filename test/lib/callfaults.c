@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * callfaults.c - preloaded into the service: one call of the system, and one error of it,
- * at a time
+ * callfaults.c - preloaded into the service: one system call fails with one error at a
+ * time
  *
- * faults.c has what happens together (a full disk, no memory). Here a test goes through
- * all that api and warden call, one after the other (test-every-call.py, which reads the
- * table below): in a page that both have mapped ($WARREN_FAULTS names its file) it says
- * which is to fail, how and how often, and it finds there how often each was called, and
- * failed.
+ * faults.c simulates combined failures (a full disk, no memory). Here a test goes through
+ * all calls of api and warden, one after the other (test-every-call.py, which reads the
+ * table below): a shared page ($WARREN_FAULTS names its file) says which call must fail,
+ * how and how often, and counts how often each was called and failed.
  *
- * All wrappers are alike: what goes to the system is at most seven words, which are
- * handed on as they came, whatever the declaration says of them.
+ * All wrappers are alike: a system call has at most seven words, which are passed on
+ * unchanged.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,7 +20,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* How it fails; CLOSES has happened in any case. */
+/* How it fails; CLOSES: the call was made in any case. */
 enum style {
 	MINUS,
 	NONE,
@@ -30,7 +29,7 @@ enum style {
 };
 
 /*
- * CALL(name, how it fails, with what): the classes are of test-every-call.py.
+ * CALL(name, how it fails, with which errors): test-every-call.py uses the classes.
  *	FD	makes a descriptor	FILE	needs room on a disk, or a disk that works
  *	WAIT	may be interrupted	MEM	needs memory of the kernel
  *	SOCK	a socket that is full or empty, or has no memory
@@ -157,14 +156,14 @@ enum call {
 		CALL_MAX,
 };
 
-#define ROOM 256 /* as the test has it */
+#define ROOM 256 /* as the test sets it */
 _Static_assert(CALL_MAX <= ROOM, "the page is too small");
 
 static struct control {
-	uint32_t call; /* one more than its place in the table; 0: none fails */
+	uint32_t call; /* 1 + the index in the table; 0: none fails */
 	int32_t code;
 	uint32_t one_in, unused;
-	uint64_t seed; /* moves on with each draw */
+	uint64_t seed; /* changes with each draw */
 	uint64_t called[ROOM], failed[ROOM];
 } off, *control = &off;
 
@@ -187,7 +186,7 @@ __attribute__((constructor)) static void begin(void)
 	for (int i = 0; i < CALL_MAX; i++)
 		*(void **)(&real[i]) = dlsym(RTLD_NEXT, names[i]);
 	*(void **)(&open_real) = dlsym(RTLD_NEXT, "open");
-	/* What the service starts is another matter. */
+	/* Programs that the service starts are not affected. */
 	if (path && strcmp(program_invocation_short_name, "warren-serve") == 0)
 		fd = open_real(path, O_RDWR | O_CLOEXEC);
 	if (fd >= 0) {
@@ -200,7 +199,7 @@ __attribute__((constructor)) static void begin(void)
 	}
 }
 
-/* splitmix64: each draw takes the next number, whichever thread it is in. */
+/* splitmix64: each draw takes the next number, in any thread. */
 static uint64_t draw(void)
 {
 	uint64_t x = __atomic_add_fetch(&control->seed, 0x9e3779b97f4a7c15ULL,
@@ -212,8 +211,8 @@ static uint64_t draw(void)
 }
 
 /*
- * Could it fail so? A pipe has no disk, and of all that fcntl(2) does one makes a
- * descriptor.
+ * Can it fail in this way? A pipe has no disk, and only one operation of fcntl(2) creates
+ * a descriptor.
  */
 static int may_fail(enum call call, long a, long b)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * clock_set.c - preloaded into the service: the time of day is another one, as a test
- * says
+ * clock_set.c - preloaded into the service: the test changes the system time
  *
  * The test has the same page mapped ($WARREN_CLOCK names its file): seconds to add to the
- * time of day. The clocks that nobody can set are left alone.
+ * system time. Clocks that cannot be set are not changed.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
 /*
  * contract.h - for the suites that run against every backend
  *
- * What is in them may not know which backend it runs against, but for what a backend says
- * itself: that it does not support something, by name.
+ * These suites must not know which backend they test, except for features that the
+ * backend itself reports as not supported.
  */
 #ifndef TEST_CONTRACT_H
 #define TEST_CONTRACT_H
@@ -11,9 +11,9 @@
 #include "lib/sandbox.h"
 
 /*
- * A test once for each backend; this is the list of them. With $WARREN_OTHER_KIND they
- * run against that one instead, as $WARREN_OTHER_CONFIG has it configured: what needs
- * servers to talk to is run by who starts those (test-contract-others.py).
+ * Define a test for each backend; this is the list of backends. With $WARREN_OTHER_KIND
+ * they run against that backend instead, with the configuration $WARREN_OTHER_CONFIG:
+ * test-contract-others.py starts the servers that it needs.
  */
 #define CONTRACT(n)                                                         \
 	static void check_##n(const char *how);                             \
@@ -55,16 +55,13 @@ static inline void contract_add(struct tap_test t[4])
 	}
 }
 
-/*
- * @n of something, or @few: a backend that goes through other programs takes long for
- * each.
- */
+/* @n of something, or @few: a backend that uses other programs is slow. */
 static inline int some(int n, int few)
 {
 	return getenv("WARREN_OTHER_KIND") ? few : n;
 }
 
-/* An engine, a sandbox in it with the defaults, and the room for an error. */
+/* An engine, a sandbox with the defaults, and space for an error. */
 #define BEGIN()                                             \
 	struct warren_error err UNUSED = WARREN_ERROR_INIT; \
 	struct warren *w = sandbox_engine(how);             \
@@ -76,8 +73,8 @@ static inline int some(int n, int few)
 	} while (0)
 
 /*
- * A path that can be written inside. Of a backend without a filesystem of its own it is
- * the machine's, so it lies in the program's folder, which is removed in the end.
+ * A path that can be written inside. A backend without its own filesystem uses the
+ * machine's, so it is in the program's directory, which is removed at the end.
  */
 static inline char *place(struct warren_sandbox *sb, const char *name)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * docker_drive.c - the platform "docker" by itself, one call a run, for test-docker.py
+ * docker_drive.c - call the docker driver directly, one operation for each run, for
+ * test-docker.py
  *
  *	docker_drive ID DIR CONFIG create SPEC	both JSON; says what is in force
  *	docker_drive ID DIR CONFIG exec [-i] [-t] [-u USER] [-w DIR] [-e VAR]... --
@@ -10,9 +11,9 @@
  *	docker_drive ID DIR CONFIG read PATH OFFSET SIZE	to stdout
  *	docker_drive ID DIR CONFIG write PATH SIZE MODE UID GID	from stdin
  *
- * It plays the shim: what goes wrong is told on stderr as "CODE message", with exit
- * status 125, or 126 for a create() that may have left something; the outcome of an exec
- * on stderr as "outcome VERDICT CODE message", where that is not an exit.
+ * It replaces the shim: an error is printed on stderr as "CODE message", with exit status
+ * 125, or 126 for a create() that may have left something; the outcome of an exec is
+ * printed on stderr as "outcome VERDICT CODE message", unless it exited.
  */
 #include <errno.h>
 #include <fcntl.h>

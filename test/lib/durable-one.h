@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * durable-one.h - for tests with one durable sandbox each, and perhaps a shell that takes
- * orders
+ * durable-one.h - for tests with one durable sandbox, and optionally a shell that runs
+ * commands
  */
 #ifndef TEST_DURABLE_ONE_H
 #define TEST_DURABLE_ONE_H
@@ -26,7 +26,7 @@ static inline void end(void)
 	w = warren_close(w);
 }
 
-/* A shell that takes a wakeup as an order to run the file, and says so on 7. */
+/* A shell that runs the file at each wakeup, and reports it on descriptor 7. */
 #define SERVANT                                                            \
 	SH("n=0; while read -r x <&6; do . /proc/self/fd/8; n=$((n + 1));" \
 	   " echo \"$n $? $x\" >&7; done")

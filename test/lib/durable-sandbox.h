@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * durable-sandbox.h - for tests of durable sandboxes: engines with a name, in a world of
- * their own
+ * durable-sandbox.h - for tests of durable sandboxes: named engines in a separate world
  *
- * Whatever a test that fails leaves alive dies with its world (world.h): nobody else
- * would remove it.
+ * Everything that a failed test leaves ends with its world (world.h), because nothing
+ * else would remove it.
  */
 #ifndef TEST_DURABLE_BOX_H
 #define TEST_DURABLE_BOX_H
@@ -57,7 +56,7 @@ static inline struct warren_sandbox *adopt(struct warren *w, const char *id)
 	return sb;
 }
 
-/* How many durable sandboxes there are; the first one's id. */
+/* The number of durable sandboxes; the id of the first. */
 static inline size_t count_durable(struct warren *w, char id[ID_LEN + 1])
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -78,7 +77,7 @@ static inline pid_t init_pid(const struct warren_sandbox *sb)
 	return ((const struct native_sandbox *)sb->sandbox)->pid;
 }
 
-/* The dead that fell to us are buried, so that the counts are of the living. */
+/* Reap orphans of this process, so that only live processes are counted. */
 static inline void bury(void)
 {
 	for (int i = 0; i < 20; i++) {
@@ -88,7 +87,7 @@ static inline void bury(void)
 	}
 }
 
-/* What @child does in a process of its own that then dies by SIGKILL. */
+/* Run @child in a separate process, which is then killed with SIGKILL. */
 static inline void killed_after(void (*child)(void))
 {
 	int status = 0;
@@ -104,7 +103,7 @@ static inline void killed_after(void (*child)(void))
 		TAP_FAIL("it ended by itself: %x", (unsigned)status);
 }
 
-/* A file for a journal, in the folder of the test. */
+/* A file for a journal, in the directory of the test. */
 static inline int journal_file(const char *name)
 {
 	AUTO_FREE char *path = sandbox_path("%s", name);
@@ -116,7 +115,7 @@ static inline int journal_file(const char *name)
 
 /* ------------------------------------------------------------------ output */
 
-/* What came of each stream, NUL-terminated, and how far it was read. */
+/* The data of each stream, NUL-terminated, and how far it was read. */
 struct heard {
 	char *text[4];
 	size_t size[4];
@@ -134,7 +133,7 @@ static inline void hear_piece(struct heard *h, int stream, const char *data, siz
 	h->text[stream][h->size[stream]] = '\0';
 }
 
-/* All there is at present; true when something came or it has ended. */
+/* Read what is there now; true if something arrived or it has ended. */
 static inline bool hear(struct warren_exec *ex, struct heard *h)
 {
 	static char piece[JOURNAL_CHUNK];
@@ -164,7 +163,7 @@ static inline void await_output(struct warren_exec *ex)
 	(void)!read(p.fd, &n, sizeof(n));
 }
 
-/* Until stream @stream has @text in it. */
+/* Read until stream @stream contains @text. */
 static inline void hear_until(struct warren_exec *ex, struct heard *h, int stream,
 			      const char *text)
 {
@@ -207,7 +206,7 @@ static inline int dial_init(struct warren_sandbox *sb)
 	return fd;
 }
 
-/* The next message, within the patience; 0 at the end. */
+/* Receive the next message in time; 0 at the end. */
 static inline int next_message(int fd, struct init_reply *a)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -231,7 +230,7 @@ static inline int next_message(int fd, struct init_reply *a)
 		EQ(fd_send((fd), &msg_, sizeof(msg_), NULL, 0), 0); \
 	} while (0)
 
-/* HELLO is answered: it is there, and as it should be. */
+/* HELLO is answered: init exists and works. */
 static inline struct proto_welcome hello(int fd, uint32_t flags)
 {
 	struct init_reply a = { 0 };

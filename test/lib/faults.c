@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * faults.c - preloaded into the service: calls that fail, one in so many, as long as a
- * test wants
+ * faults.c - preloaded into the service: one in so many calls fails, as long as the test
+ * wants
  *
- * The test has the same page mapped ($WARREN_FAULTS names its file), in which it says
- * what is to fail and how often, and reads how often it did. Which call fails is drawn
- * from the test's seed, so that one that found something can be run again, as far as
- * threads allow.
+ * The test has the same page mapped ($WARREN_FAULTS names its file): it sets what must
+ * fail and how often, and reads how often it did. The test's seed determines which calls
+ * fail, so that a run can be repeated, as far as threads allow.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -29,22 +28,22 @@
 #include <unistd.h>
 
 enum kind {
-	MEMORY,      /* ENOMEM of malloc(3) and its kin */
-	DESCRIPTORS, /* EMFILE of whatever makes one */
-	SPACE,       /* ENOSPC of what writes to files, and makes them */
-	DISK,        /* EIO of the same */
+	MEMORY,      /* ENOMEM of malloc(3) and similar functions */
+	DESCRIPTORS, /* EMFILE of calls that create a descriptor */
+	SPACE,       /* ENOSPC of calls that write to or create files */
+	DISK,        /* EIO of the same calls */
 	MESSAGES,    /* of messages between processes: one of `passing` */
 	SIGNALS,     /* a signal is not delivered: one of `passing` */
-	INTERRUPTS,  /* EINTR of what waits, reads and writes */
+	INTERRUPTS,  /* EINTR of calls that wait, read or write */
 	KIND_MAX,
 };
 
 static struct control {
-	uint32_t kinds; /* a bit each; 0: nothing fails */
+	uint32_t kinds; /* bit mask; 0: nothing fails */
 	uint32_t one_in;
-	uint64_t seed; /* moves on with each draw */
+	uint64_t seed; /* changes with each draw */
 	uint64_t count[KIND_MAX];
-	int64_t clock_shift; /* seconds that the time of day is ahead */
+	int64_t clock_shift; /* seconds by which the system time is ahead */
 } off, *control = &off;
 
 __attribute__((constructor)) static void begin(void)
@@ -61,7 +60,7 @@ __attribute__((constructor)) static void begin(void)
 		(void)close(fd);
 }
 
-/* splitmix64: each draw takes the next number, whichever thread it is in. */
+/* splitmix64: each draw takes the next number, in any thread. */
 static uint64_t draw(void)
 {
 	uint64_t x = __atomic_add_fetch(&control->seed, 0x9e3779b97f4a7c15ULL,
@@ -72,7 +71,7 @@ static uint64_t draw(void)
 	return x ^ x >> 31;
 }
 
-/* Sets errno when it is to fail. */
+/* Sets errno if the call must fail. */
 static int fails(enum kind kind)
 {
 	static const int codes[KIND_MAX] = { ENOMEM, EMFILE, ENOSPC, EIO, 0, 0, EINTR };
@@ -91,7 +90,7 @@ static int fails(enum kind kind)
 
 /* ------------------------------------------------------------------------ memory */
 
-/* glibc's own, by the names that it exports for this. */
+/* glibc's own functions, by the names that it exports for this. */
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t n);
@@ -113,7 +112,7 @@ void *realloc(void *p, size_t n)
 
 /* ------------------------------------------------------------------------- calls */
 
-/* One that is called as it is declared, and fails with -1. */
+/* A function that is called as declared, and fails with -1. */
 #define WRAP(kind, type, name, params, ...)                          \
 	type name params                                             \
 	{                                                            \
@@ -172,7 +171,7 @@ static int is_message_socket(int fd)
 	       type == SOCK_SEQPACKET;
 }
 
-/* Between api, warden and inits; a client's connection is a stream. */
+/* Between api, warden and inits; connections of clients are streams. */
 #define MESSAGE(name, params)                                                        \
 	ssize_t name params                                                          \
 	{                                                                            \
@@ -193,7 +192,7 @@ WRAP(DISK, int, fdatasync, (int fd), fd)
 WRAP(DISK, int, ftruncate64, (int fd, off64_t n), fd, n)
 WRAP(DISK, ssize_t, pread64, (int fd, void *data, size_t n, off64_t at), fd, data, n, at)
 
-/* Sockets and pipes have no disk to be full. */
+/* Sockets and pipes have no disk that can be full. */
 #define WRITES(name, params, ...)                                                 \
 	ssize_t name params                                                       \
 	{                                                                         \
@@ -210,7 +209,7 @@ WRAP(DISK, ssize_t, pread64, (int fd, void *data, size_t n, off64_t at), fd, dat
 WRITES(write, (int fd, const void *data, size_t n), fd, data, n)
 WRITES(pwrite64, (int fd, const void *data, size_t n, off64_t at), fd, data, n, at)
 
-/* What makes a file may also find no room for it. */
+/* A call that creates a file may also find no space. */
 static int open_fails(int flags)
 {
 	return fails(DESCRIPTORS) || (flags & O_CREAT && (fails(SPACE) || fails(DISK)));

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hostile-init.c - plays the init of a durable sandbox, and not as it should
+ * hostile-init.c - a hostile init of a durable sandbox
  *
  *	hostile-init SOCKET UID MODE
  *
- * Binds SOCKET, becomes user UID and listens, so that it is what an init that was taken
- * over would be to the service: the right user on the right socket. It prints "ready"
- * then, and says on stdout what it is asked, a number a line, for the test to know that
- * it was. Modes:
+ * Binds SOCKET, becomes user UID and listens, like an init that was taken over: the right
+ * user on the right socket. Then it prints "ready", and the number of each request on its
+ * own line, so that the test knows what was received. Modes:
  *
  *	mute		takes connections, and never answers
  *	deaf		takes none, and has all that may wait for it waiting
@@ -76,7 +75,7 @@ static void welcome(int fd, uint32_t seq, uint32_t flags)
 	say(fd, &msg, sizeof(msg));
 }
 
-/* The journal that came with SPAWN, filled as the mode says. */
+/* The journal that came with SPAWN, filled according to the mode. */
 static void write_journal(int journal)
 {
 	struct journal_header h = { .magic = JOURNAL_MAGIC,
@@ -218,7 +217,7 @@ int main(int argc, char **argv)
 	if (listener < 0 || bind(listener, (struct sockaddr *)&name, sizeof(name)) < 0)
 		err(1, "bind '%s'", argv[1]);
 	if (is("deaf")) {
-		/* As root, who may: what waits is more than a listener takes. */
+		/* As root: the queue is longer than a listener accepts. */
 		if (listen(listener, 1) < 0)
 			err(1, "listen");
 		for (int i = 0; i < 8; i++) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * net-server.c - a server with a handler for each thing that src/net can do, for tests to
- * drive
+ * net-server.c - a server for tests, with a handler for each feature of src/net
  *
  *	net-server [OPTION VALUE]...
  *
@@ -110,7 +109,7 @@ static void about(struct http_request *req)
 	(void)http_respond(req, 200, NULL, 0, b.data, b.len);
 }
 
-/* A header with whatever the query says, line ends included. */
+/* A header with the text of the query, including line breaks. */
 static void inject(struct http_request *req)
 {
 	char value[256] = "";

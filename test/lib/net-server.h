@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net-server.h - what the files of the test server share */
+/* net-server.h - definitions that the files of the test server share */
 #ifndef TEST_NET_SERVER_H
 #define TEST_NET_SERVER_H
 
@@ -20,7 +20,7 @@ extern struct http_server *the_server;
 extern struct counts counts;
 
 void count_closed(struct http_request *req, int why);
-/* "/ws": an echo; "/proxy/PORT/...": what a server on loopback says. */
+/* "/ws": an echo; "/proxy/PORT/...": the answer of a server on loopback. */
 void serve_ws(struct http_request *req);
 void serve_proxy(struct http_request *req);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * probe-calls.c - run inside a sandbox: each line is the name of an attempt and what came
- * of it
+ * probe-calls.c - run inside a sandbox: each line is the name of an attempt and its
+ * result
  *
- * "ok", or the errno's name. test-probe.py knows what is right. Pointers are
- * NULL where the kernel would come to them only after the check that is meant.
+ * "ok", or the errno's name. test-probe.py knows the expected results. Pointers are NULL
+ * if the kernel would read them only after the check that is tested.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -71,7 +71,7 @@ static void say(const char *name, long r)
 	(void)fflush(stdout);
 }
 
-/* The number of a call, or -1 where this machine's headers do not know it. */
+/* The number of a call, or -1 if this machine's headers do not define it. */
 static const struct {
 	const char *name;
 	long nr;
@@ -220,7 +220,7 @@ static void sockets(void)
 		if (fd >= 0)
 			(void)close(fd);
 	}
-	/* The kernel reads an int: what is in the upper half must not matter. */
+	/* The kernel reads an int: the upper half must have no effect. */
 	say("socket-packet-garbage", syscall(SYS_socket, 0x1100000011UL, SOCK_RAW, 0));
 	say("socket-vsock", socket(AF_VSOCK, SOCK_STREAM, 0));
 	say("socket-alg", socket(AF_ALG, SOCK_SEQPACKET, 0));
@@ -274,8 +274,7 @@ static void traced(void)
 	(void)waitpid(pid, &status, 0);
 	say("process_vm_readv-child", process_vm_readv(pid, &local, 1, &remote, 1, 0));
 	/*
-	 * A tracer of a stopped child may not step around the filter by the child's hand
-	 * either.
+	 * A tracer of a stopped child cannot bypass the filter through the child either.
 	 */
 	say("ptrace-detach", ptrace(PTRACE_DETACH, pid, NULL, NULL));
 	(void)kill(pid, SIGKILL);
@@ -403,7 +402,7 @@ static void needed(void)
 	    connect(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), (void *)&at, len));
 }
 
-/* The classic: a chroot below the working directory, and out through it. */
+/* The classic attempt: a chroot below the working directory, and then out through it. */
 static void chroot_tricks(void)
 {
 	struct stat first, st;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * probe-engine.c - one exec that means harm, and others beside it; linked with the
- * library
+ * probe-engine.c - one hostile exec, and others at the same time; linked with the library
  *
- * probe-engine SCRIPT: runs the Python script in a sandbox with a timeout of
- * three seconds, meanwhile starts others, waits for the first, destroys. Says
- * what took how long. An engine that hangs is ended by SIGALRM.
+ * probe-engine SCRIPT: runs the Python script in a sandbox with a timeout of three
+ * seconds, meanwhile starts others, waits for the first, destroys. Prints the time of
+ * each step. An engine that hangs is ended by SIGALRM.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -68,7 +67,10 @@ int main(int argc, char **argv)
 			break;
 	}
 	printf("started %d\nlongest %.2f\n", started, longest);
-	/* A 0 may come before the time is up when others end: ask until it is. */
+	/*
+	 * 0 may be returned before the time is over when others end: repeat it until
+	 * then.
+	 */
 	while (r == 0 && now() - begin < 60)
 		r = warren_exec_wait(first, 1000, &res, &err);
 	printf("waited %d\ntimed_out %d\nafter %.2f\n", r, r == 1 && res.timed_out,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox.h - for tests that make sandboxes: an engine in folders of its own, commands,
- * what they said
+ * sandbox.h - for tests that create sandboxes: an engine in separate directories,
+ * commands, and their output
  *
  * Each program gets a folder in /tmp, for the state and run directories and for the
  * tests' own files. When the program ends, an engine is opened once more, so that
- * whatever a test that died left behind is removed, and the folder goes. A test that
+ * leftovers of failed tests are removed, and then the directory is removed. A test that
  * hangs is ended by an alarm.
  */
 #ifndef TEST_BOX_H
@@ -25,21 +25,21 @@
 #include "lib/tap.h"
 #include "warren.h"
 
-#define SANDBOX_PATIENCE 60  /* seconds that no test takes */
-#define SANDBOX_OTHERS   3   /* times that: of those that go through other programs */
-#define SANDBOX_TRIES    600 /* of sandbox_nap(), where something is waited for */
+#define SANDBOX_PATIENCE 60  /* a limit that no test reaches */
+#define SANDBOX_OTHERS   3   /* factor for tests that use other programs */
+#define SANDBOX_TRIES    600 /* calls of sandbox_nap() while waiting */
 #define SANDBOX_SAID_MAX (64U << 20)
 
 #define SH(script) ((const char *[]){ "sh", "-c", (script), NULL })
 #define ARGV(...)  ((const char *[]){ __VA_ARGS__, NULL })
 
-/* The call must succeed; if not, its own words say why. */
+/* The call must succeed; otherwise its error is printed. */
 #define GOOD(call)                                                         \
 	do {                                                               \
 		if ((call) < 0)                                            \
 			TAP_FAIL("%s: %s (%d)", #call, err.msg, err.code); \
 	} while (0)
-/* The call must fail with that errno, and explain itself. */
+/* The call must fail with that errno and a message. */
 #define FAILS(code_, call)                                                        \
 	do {                                                                      \
 		int r_ = (call);                                                  \
@@ -49,16 +49,20 @@
 		err = (struct warren_error)WARREN_ERROR_INIT;                     \
 	} while (0)
 
-/* What a command wrote and how it ended; NUL-terminated, never freed: a test is short. */
+/*
+ * The output of a command and how it ended; NUL-terminated, never freed, because a test
+ * is short.
+ */
 struct said {
 	char *out, *err;
 	size_t n_out, n_err;
 	struct warren_result res;
 };
 
-static char sandbox_dir[64]; /* "" when there is none */
+static char sandbox_dir[64]; /* "" if there is none */
 static pid_t sandbox_owner;
-static bool sandbox_other; /* the engine that was opened last is of $WARREN_OTHER_KIND */
+static bool
+	sandbox_other; /* the engine that was opened last is that of $WARREN_OTHER_KIND */
 
 static inline int sandbox_remove_one(const char *path, const struct stat *st UNUSED,
 				     int type UNUSED, struct FTW *ftw UNUSED)
@@ -86,9 +90,7 @@ __attribute__((format(printf, 1, 2))) static inline char *sandbox_path(const cha
 	return path;
 }
 
-/*
- * Backends with a configuration: the name that a test has for it, its kind, its settings.
- */
+/* Backends with a configuration: the name in tests, the kind, and the settings. */
 static const struct {
 	const char *how, *kind, *config;
 } sandbox_ways[] = {
@@ -134,7 +136,7 @@ static inline void sandbox_nap(void)
 	(void)nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 }
 
-/* Does a sandbox of a test that died still have its link? */
+/* Does a sandbox of a failed test still have its link? */
 static inline bool sandbox_has_leftovers(void)
 {
 	AUTO_FREE char *ids = sandbox_path("run/ids");
@@ -152,7 +154,7 @@ __attribute__((destructor)) static inline void sandbox_cleanup(void)
 {
 	if (getpid() != sandbox_owner || !sandbox_dir[0])
 		return;
-	/* More than once: its processes may be on their way out. */
+	/* Try more than once: its processes may still be ending. */
 	for (int i = 0; i < SANDBOX_TRIES && sandbox_has_leftovers(); i++) {
 		struct warren_error ignored = WARREN_ERROR_INIT;
 		struct warren *w = NULL;
@@ -175,7 +177,7 @@ static inline size_t sandbox_count_fds(void)
 	return n;
 }
 
-/* A file of ours on the host. */
+/* A file of this test on the host. */
 static inline void sandbox_put(const char *path, const char *text, mode_t mode)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -188,7 +190,7 @@ static inline void sandbox_put(const char *path, const char *text, mode_t mode)
 
 /* ------------------------------------------------------ engines and sandboxes */
 
-/* Where this machine lacks what the backend cannot do without. */
+/* This machine lacks something that the backend needs. */
 static inline void sandbox_skip_unless_ready(struct warren *w)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -200,7 +202,7 @@ static inline void sandbox_skip_unless_ready(struct warren *w)
 		SKIP_UNLESS(f[i].ok || !f[i].required, "%s: %s", f[i].name, f[i].detail);
 }
 
-/* An engine with @backend; skips the test where it cannot work. */
+/* Open an engine with @backend; skip the test if it cannot work. */
 static inline struct warren *sandbox_engine(const char *backend)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -223,7 +225,7 @@ static inline struct warren_sandbox *sandbox_make(struct warren *w,
 	struct warren_sandbox *sb = NULL;
 	struct warren_spec copy = spec ? *spec : (struct warren_spec){ 0 };
 
-	/* Not every backend has an image to be had by default. */
+	/* Not every backend has a default image. */
 	if (!copy.image && sandbox_other)
 		copy.image = getenv("WARREN_OTHER_IMAGE");
 	GOOD(warren_create(w, &copy, &sb, &err));
@@ -231,7 +233,9 @@ static inline struct warren_sandbox *sandbox_make(struct warren *w,
 	return sb;
 }
 
-/* Does it say that it does so? What it says nothing of, it does. */
+/*
+ * Does the backend report this feature? It supports everything that it does not report.
+ */
 static inline bool sandbox_enforces(struct warren_sandbox *sb, const char *name)
 {
 	size_t n = 0;
@@ -273,7 +277,7 @@ static inline struct warren_result sandbox_wait(struct warren_exec *ex)
 
 /* ------------------------------------------------------------------- output */
 
-/* What there is to read now, added to @data; false at the end. */
+/* Append the data that can be read now to @data; false at the end. */
 static inline bool sandbox_read(int fd, char **data, size_t *n)
 {
 	char block[65536];
@@ -292,7 +296,7 @@ static inline bool sandbox_read(int fd, char **data, size_t *n)
 	return true;
 }
 
-/* Feed a part of @in; false when all is said or nobody listens. */
+/* Write a part of @in; false if everything was written or nobody reads. */
 static inline bool sandbox_feed(int fd, const char *in, size_t size, size_t *at)
 {
 	ssize_t r = *at < size ? write(fd, in + *at, size - *at) : 0;
@@ -305,7 +309,7 @@ static inline bool sandbox_feed(int fd, const char *in, size_t size, size_t *at)
 	return *at < size;
 }
 
-/* Feeds the streams of @ex until they end, then waits for it. Frees it. */
+/* Serve the streams of @ex until they end, then wait for it. Frees it. */
 static inline struct said sandbox_finish(struct warren_exec *ex, const void *in,
 					 size_t n_in)
 {
@@ -357,7 +361,7 @@ static inline struct said sandbox_sh(struct warren_sandbox *sb, const char *scri
 	return sandbox_run(sb, SH(script));
 }
 
-/* What @script prints, which must be all and must succeed; without the last newline. */
+/* The whole output of @script, which must succeed; without the last newline. */
 static inline char *sandbox_says(struct warren_sandbox *sb, const char *script)
 {
 	struct said s = sandbox_sh(sb, script);
@@ -370,7 +374,9 @@ static inline char *sandbox_says(struct warren_sandbox *sb, const char *script)
 	return s.out;
 }
 
-/* Is the same said to the caller while @ex runs? Waits until @fd has given @text. */
+/*
+ * Is the same reported to the caller while @ex runs? Wait until @text was read from @fd.
+ */
 static inline void sandbox_expect(int fd, const char *text)
 {
 	size_t want = strlen(text), got = 0;

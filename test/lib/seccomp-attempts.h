@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * seccomp-attempts.h - for tests of the system call filter: calls made without it and
- * under it
+ * seccomp-attempts.h - for tests of the system call filter: calls without it and with it
  */
 #ifndef TEST_SECCOMP_ATTEMPTS_H
 #define TEST_SECCOMP_ATTEMPTS_H
@@ -67,7 +66,7 @@ static inline void attempt_all(const struct attempt *list, size_t n)
 	int expect[64];
 
 	OK(n <= ARRAY_SIZE(expect));
-	no_new_privs(); /* is not what is compared */
+	no_new_privs(); /* the result is not compared */
 	for (size_t i = 0; i < n; i++) {
 		expect[i] = list[i].expect;
 		if (expect[i] == SAME)

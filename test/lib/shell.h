@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shell.h - a real shell on pipes, driven through src/shellproto as a backend would
+ * shell.h - a real shell on pipes, used through src/shellproto like by a backend
  *
  *	struct shell sh;
  *	shell_open(&sh, SHELLPROTO_CONTROL, "dash");
@@ -46,14 +46,11 @@ struct shell {
 	char cwd[PATH_MAX];
 };
 
-/* Some exec streams are none that could be opened by their name in /proc. */
+/* Some streams of execs cannot be opened by their name in /proc. */
 static bool shell_by_socket;
-/* What is told a session before it starts; NULL: nothing. */
+/* Prepares a session before it starts; NULL: nothing. */
 static void (*shell_prepare)(struct shellproto *s);
-/*
- * A result that does not add up ends the shell, as the service does it; else it is a
- * failure.
- */
+/* An inconsistent result ends the shell, as in the service; otherwise it is a failure. */
 static bool shell_may_break;
 
 static inline void shell_on_output(void *arg, enum shellproto_stream stream,
@@ -83,7 +80,7 @@ static const struct shellproto_events shell_events = {
 	.result = shell_on_result,
 };
 
-/* In the child: @fds become 0, 1, 2 and, for control, 6 and 7; nothing else stays. */
+/* In the child: @fds become 0, 1, 2 and, for control, 6 and 7; all others are closed. */
 static inline void shell_exec(enum shellproto_transport t, const char *program, int in,
 			      int out, int err, int results)
 {
@@ -116,7 +113,7 @@ static inline void shell_wait(struct shell *sh)
 		shell_pump(sh, -1);
 }
 
-/* In the child: a terminal is all it has. */
+/* In the child: it has only a terminal. */
 static inline void shell_exec_terminal(const char *path)
 {
 	int fd;
@@ -124,7 +121,7 @@ static inline void shell_exec_terminal(const char *path)
 	(void)setsid();
 	for (int i = 1; i < NSIG; i++)
 		(void)signal(i, SIG_DFL);
-	fd = open(path, O_RDWR); /* it becomes that of the new session */
+	fd = open(path, O_RDWR); /* it becomes the terminal of the new session */
 	for (int i = 0; i < 3; i++)
 		(void)dup2(fd, i);
 	(void)close_range(3, ~0U, 0);
@@ -202,7 +199,7 @@ static inline void shell_open(struct shell *sh, enum shellproto_transport t,
 	shell_wait(sh);
 }
 
-/* All that can be read now; stdout and stderr go before results. */
+/* Read everything that can be read now; stdout and stderr before results. */
 static inline void shell_drain(struct shell *sh, int which)
 {
 	static char chunk[65536];
@@ -225,7 +222,8 @@ static inline void shell_drain(struct shell *sh, int which)
 				TAP_FAIL("%s", err.msg);
 			(void)kill(sh->pid, SIGKILL);
 		}
-		if (which == 2) /* a result: look at the others again before the next */
+		if (which ==
+		    2) /* a result: check the other streams again before the next one */
 			return;
 	}
 }
@@ -235,7 +233,7 @@ static inline void shell_send(struct shell *sh)
 	ssize_t n = write(sh->in, sh->unsent.data + sh->sent, sh->unsent.len - sh->sent);
 
 	if (n < 0 && errno == EPIPE)
-		n = (ssize_t)(sh->unsent.len - sh->sent); /* its exit says it all */
+		n = (ssize_t)(sh->unsent.len - sh->sent); /* its exit status is enough */
 	if (n > 0)
 		sh->sent += (size_t)n;
 	if (sh->sent == sh->unsent.len)
@@ -270,7 +268,7 @@ static inline void shell_pump(struct shell *sh, int timeout_ms)
 	}
 }
 
-/* The clock that start times of processes are in. */
+/* The clock that start times of processes use. */
 static inline uint64_t shell_ticks(void)
 {
 	struct timespec ts;
@@ -333,7 +331,7 @@ static inline bool shell_process(int pid, struct shellproto_process *ret)
 	return true;
 }
 
-/* The shell and what descends from it, as a cgroup would list them. */
+/* The shell and its descendants, as a cgroup would list them. */
 static inline size_t shell_processes(struct shell *sh, struct shellproto_process *procs)
 {
 	DIR *d = opendir("/proc");
@@ -359,7 +357,7 @@ static inline size_t shell_processes(struct shell *sh, struct shellproto_process
 		if (pid == sh->pid) {
 			struct shellproto_process p = procs[i];
 
-			procs[i] = procs[kept]; /* nobody's parent is lost */
+			procs[i] = procs[kept]; /* every process keeps its parent */
 			procs[kept++] = p;
 		}
 	}
@@ -378,7 +376,7 @@ static inline void shell_step(struct shell *sh, enum shellproto_step step)
 		(void)kill(pids[i], sig);
 }
 
-/* The same from inside. */
+/* The same, done by a script inside. */
 static inline void shell_step_script(struct shell *sh, enum shellproto_step step)
 {
 	AUTO_BUF struct buf script = BUF_INIT(65536);
@@ -404,7 +402,7 @@ static inline bool shell_patience(struct shell *sh, unsigned ms)
 	return sh->got;
 }
 
-/* All steps that are needed, as a timeout takes them; returns the last. */
+/* Do all necessary steps, like after a timeout; returns the last one. */
 static inline enum shellproto_step shell_stop(struct shell *sh, bool by_script)
 {
 	void (*take)(struct shell *, enum shellproto_step) =
@@ -426,7 +424,8 @@ static inline enum shellproto_step shell_stop(struct shell *sh, bool by_script)
 }
 
 /*
- * Whatever it started, jobs with groups of their own and orphans too: all have its sid.
+ * Kill everything that it started, also jobs with their own groups and orphans: all have
+ * its sid.
  */
 static inline void shell_kill_all(struct shell *sh)
 {

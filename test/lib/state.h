@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state.h - a state file in a directory of its own, and rows to put into it */
+/* state.h - a database in a separate directory, and rows for it */
 #ifndef TEST_STATE_H
 #define TEST_STATE_H
 
@@ -27,7 +27,7 @@ static void state_remove(void)
 	(void)rmdir(state_dir);
 }
 
-/* Removed at the end of the test's process; a child of it must leave by _exit(2). */
+/* Removed at the end of the test's process; a child must exit with _exit(2). */
 static void state_make(void)
 {
 	(void)strcpy(state_dir, "/tmp/test-store-XXXXXX");
@@ -45,7 +45,7 @@ static struct db *state_open(void)
 	return db;
 }
 
-/* GOOD(call): it succeeds, or the test says why it did not. */
+/* GOOD(call): it must succeed; otherwise the test prints the reason. */
 #define GOOD(expr)                                                    \
 	do {                                                          \
 		int r_ = (expr);                                      \
@@ -102,7 +102,10 @@ static inline struct tenant_row tenant(struct db *db, const char *name)
 	return row;
 }
 
-/* Tenant @name with these limits on sandboxes, execs and memory, and none on the rest. */
+/*
+ * Create tenant @name with these limits for sandboxes, execs and memory, and no other
+ * limits.
+ */
 static inline void put_tenant(struct db *db, const char *name, uint64_t sandboxes,
 			      uint64_t execs, uint64_t memory)
 {

@@ -6,8 +6,8 @@
  *	TEST(needs_root) { SKIP_UNLESS(geteuid() == 0, "needs root"); ... }
  *	TEST_MAIN()
  *
- * Each test runs in its own process, so one that crashes or changes namespaces
- * does not take the rest along. Names given as arguments run those tests alone.
+ * Each test runs in its own process, so a test that crashes or changes namespaces does
+ * not affect the others. With names as arguments, only these tests run.
  */
 #ifndef TEST_TAP_H
 #define TEST_TAP_H
@@ -31,7 +31,7 @@ struct tap_test {
 };
 
 static struct tap_test *tap_first, **tap_last = &tap_first;
-static char *tap_why; /* shared with the test's process: why it skips itself */
+static char *tap_why; /* shared with the test's process: why it is skipped */
 
 #define TEST(n)                                                             \
 	static void test_##n(void);                                         \
@@ -95,7 +95,7 @@ static inline bool tap_wanted(const char *name, char **names)
 	return false;
 }
 
-/* Run @t in a process of its own; returns its wait status, -1 if there is none. */
+/* Run @t in a separate process; returns its wait status, -1 if there is none. */
 static inline int tap_run(const struct tap_test *t)
 {
 	int status = 0;

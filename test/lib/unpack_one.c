@@ -4,9 +4,9 @@
  *
  *	unpack_one [-s] [-o] [-f] [-d DIFF_ID] [-m MAX_BYTES] DIRECTORY < ARCHIVE
  *
- * -o translates whiteouts, -s spools an outer archive, -f says that the file stays as it
- * is. Prints what came of it as
- * "key value" lines, or the error on stderr, with its code as the exit status.
+ * -o translates whiteouts, -s spools an outer archive, -f means that the file does not
+ * change. Prints the result as "key value" lines, or the error on stderr, with its code
+ * as the exit status.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * warden-api.h - an api that was taken over, and the warden that it speaks to
+ * warden-api.h - a compromised api, and the warden that it talks to
  *
- * The warden is the real one, with threads of its own in this process and real sandboxes;
- * what an api would be is the test: it has the other end of the connection, and says what
- * it likes.
+ * The warden is real, with its own threads in this process and real sandboxes; the test
+ * plays the api: it has the other end of the connection, and can send anything.
  *
- * Backends: `native`; `toy` and `toy2`, of kind command, whose tool writes down the words
- * that it was called with (toy_calls()).
+ * Backends: `native`; `toy` and `toy2` of kind command, whose tool records its arguments
+ * (toy_calls()).
  */
 #ifndef TEST_WARDEN_API_H
 #define TEST_WARDEN_API_H
@@ -28,7 +27,7 @@ struct hostile {
 	int served;
 	uint32_t seq;
 	struct warren_error err; /* of the last reply */
-	int fd;                  /* that came with it; -1: none */
+	int fd;                  /* descriptor of the reply; -1: none */
 	uint32_t of;             /* its seq */
 	size_t size;
 	char data[2 * WIRE_MESSAGE_MAX];
@@ -40,7 +39,7 @@ static struct warden_policy policy;
 static const char *const trusted[] = { "reg.example.com:5000", NULL };
 
 static bool without_max; /* the configuration says `none` for memory */
-/* The rules that a test has before it begins. */
+/* The rules that a test sets before it begins. */
 static const char *mount_rules[8];
 
 static inline char *toy_settings(const char *name)
@@ -75,7 +74,7 @@ static inline void write_tool(void)
 	free(text);
 }
 
-/* What the tool was called with, all calls of it; "" is none. */
+/* The arguments of all calls of the tool; "": none. */
 static inline const char *toy_calls(void)
 {
 	static char text[65536];
@@ -87,10 +86,10 @@ static inline const char *toy_calls(void)
 	return text;
 }
 
-/* A warden with policy of the test's making, in a world of its own. */
+/* Start a warden with the test's policy, in a separate world. */
 static inline void warden_begin(void)
 {
-	/* Never freed: the warden opens engines by them when it is asked for one. */
+	/* Never freed: the warden opens engines with them on demand. */
 	struct warren_options options = { .state_dir = sandbox_path("state"),
 					  .run_dir = sandbox_path("run"),
 					  .engine_name = "serve" };
@@ -124,7 +123,7 @@ static inline void warden_begin(void)
 	GOOD(warden_serve(api.warden, ends[1], &err));
 }
 
-/* The api goes; the warden must end as it should. */
+/* The api disconnects; the warden must end normally. */
 static inline void warden_end(void)
 {
 	(void)close(api.sock);
@@ -134,13 +133,13 @@ static inline void warden_end(void)
 	(void)close(api.served);
 }
 
-/* As it is, with descriptors beside it. */
+/* Send it unchanged, with descriptors. */
 static inline void api_say(const void *msg, size_t size, const int *fds, size_t n_fds)
 {
 	EQ(fd_send(api.sock, msg, size, fds, n_fds), 0);
 }
 
-/* The next reply, whatever it is to; what the warden says of its stock is passed over. */
+/* Receive the next reply to any request; messages about the pool are skipped. */
 static inline void api_hear(void)
 {
 	const struct warden_proto_reply *r = (const void *)api.data;
@@ -166,7 +165,7 @@ static inline const char *reply_data(void)
 	return api.data + sizeof(struct warden_proto_reply);
 }
 
-/* Ask and wait: 0 or -errno, as the reply says. */
+/* Send a request and wait: 0 or -errno from the reply. */
 static inline int api_ask(void *msg, size_t size)
 {
 	struct warden_proto_header *h = msg;
@@ -193,7 +192,7 @@ static inline int api_ask(void *msg, size_t size)
 			TAP_FAIL("%s is %d \"%s\"", #call, r_, api.err.msg); \
 	} while (0)
 
-/* What any sandbox may have. */
+/* Limits that every sandbox may have. */
 static inline struct warren_spec modest(void)
 {
 	return (struct warren_spec){ .image = "host",
@@ -233,7 +232,7 @@ static inline int api_sandbox(enum warden_proto_type type, const char *backend,
 	return api_ask(&m, sizeof(m));
 }
 
-/* How many the backend has. */
+/* The number of sandboxes of the backend. */
 static inline size_t count_listed(const char *backend)
 {
 	struct warden_proto_list m = { .h = { .type = WIRE_LIST } };
@@ -243,7 +242,7 @@ static inline size_t count_listed(const char *backend)
 	return api.size / (ID_LEN + 1);
 }
 
-/* Is it there, and does its init answer? Then api.fd is a connection to it. */
+/* Does it exist, and does its init answer? If so, api.fd is a connection to it. */
 static inline bool lives(const char *backend, const char *id)
 {
 	return api_sandbox(WIRE_CONNECT, backend, id) == 0 && api.fd >= 0;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * world.h - a part of the machine for one test alone, where everything can be counted
+ * world.h - a separate part of the machine for one test, where everything can be counted
  *
- * A test that counts processes, mounts, namespaces and cgroups cannot do so on a machine
- * where others are at work. world_enter() goes on in a child with pid and mount
- * namespaces of its own, a /proc to match, and below /sys/fs/cgroup one directory of each
- * hierarchy for the whole of it. The child is pid 1 there: what loses its parent becomes
- * its child, and nothing outlives it.
+ * A test cannot count processes, mounts, namespaces and cgroups on a machine that others
+ * use. So world_enter() continues in a child with its own pid and mount namespaces, a
+ * matching /proc, and one directory of each hierarchy below /sys/fs/cgroup. The child is
+ * pid 1 there: it adopts orphans, and nothing outlives it.
  */
 #ifndef TEST_WORLD_H
 #define TEST_WORLD_H
@@ -20,7 +19,7 @@
 
 #define WORLD_NAMES 4096
 
-/* What there is at a moment. */
+/* The counts at one time. */
 struct counts {
 	size_t processes, mounts, cgroups, namespaces, loops, fds, files;
 };
@@ -51,7 +50,7 @@ static inline size_t world_n_cgroups(void)
 	return world_is_v2() ? 1 : ARRAY_SIZE(world_hierarchies);
 }
 
-/* A directory of ours in each hierarchy, over the hierarchy itself. */
+/* Mount a directory of this test in each hierarchy over the hierarchy itself. */
 static inline void world_take_cgroups(const char *name)
 {
 	for (size_t i = 0; i < world_n_cgroups(); i++) {
@@ -66,7 +65,7 @@ static inline void world_take_cgroups(const char *name)
 	}
 }
 
-/* Frozen processes do not die on v1: whatever a failed test left so is thawed. */
+/* Frozen processes do not die on v1, so those of a failed test are thawed. */
 static inline int world_thaw_one(const char *path, const struct stat *st UNUSED,
 				 int type UNUSED, struct FTW *ftw)
 {
@@ -103,7 +102,7 @@ static inline void world_leave_cgroups(const char *name, bool remove)
 
 /* ---------------------------------------------------------------- the world */
 
-/* Its memory is gone already. */
+/* Its memory is already freed. */
 static inline bool world_has_ended(pid_t pid)
 {
 	char path[64], text[8] = "";
@@ -122,7 +121,7 @@ __attribute__((noreturn)) static inline void world_watch(pid_t pid, const char *
 {
 	int status = 0;
 
-	/* One that has ended and is not gone waits for somebody who is frozen. */
+	/* A process that has ended but still exists waits for a frozen one. */
 	while (waitpid(pid, &status, WNOHANG) != pid) {
 		if (world_has_ended(pid))
 			world_leave_cgroups(name, false);
@@ -134,7 +133,7 @@ __attribute__((noreturn)) static inline void world_watch(pid_t pid, const char *
 
 /* ------------------------------------------------------------------ mounts */
 
-static uint64_t world_found_mounts[WORLD_NAMES]; /* those of the machine */
+static uint64_t world_found_mounts[WORLD_NAMES]; /* mounts of the machine */
 static size_t world_n_found_mounts;
 
 static inline bool world_mount_is_new(uint64_t hash)
@@ -146,9 +145,9 @@ static inline bool world_mount_is_new(uint64_t hash)
 }
 
 /*
- * Mounts since world_enter(). What others had mounted then can go at any time, also here:
- * the kernel removes a mount in every namespace when its directory is removed. A mount is
- * known by its ids, device, root and directory. @note: they are the machine's.
+ * Mounts since world_enter(). Mounts of others may disappear at any time, also here: the
+ * kernel removes a mount in every namespace when its directory is removed. A mount is
+ * identified by its ids, device, root and directory. @note: they belong to the machine.
  */
 static inline size_t world_look_at_mounts(bool note)
 {
@@ -176,7 +175,7 @@ static inline size_t world_look_at_mounts(bool note)
 	return n;
 }
 
-/* Returns in the child. @seconds is what the test may take. */
+/* Returns in the child. @seconds is the time limit of the test. */
 static inline void world_enter(unsigned seconds)
 {
 	char name[64];
@@ -197,7 +196,9 @@ static inline void world_enter(unsigned seconds)
 		world_watch(pid, name);
 	(void)alarm(seconds);
 	(void)signal(SIGPIPE, SIG_IGN);
-	/* Folders of its own, too: what another test left is not to be found here. */
+	/*
+	 * Use separate directories, too, so that leftovers of other tests are not found.
+	 */
 	(void)snprintf(sandbox_dir + strlen(sandbox_dir),
 		       sizeof(sandbox_dir) - strlen(sandbox_dir), "/%s", name + 12);
 	EQ(mkdir(sandbox_dir, 0755), 0);
@@ -258,13 +259,13 @@ static inline size_t world_count_loops(void)
 	return n;
 }
 
-/* A layer with what /etc holds: another is made when /etc changes. */
+/* A layer with the contents of /etc: another one is created when /etc changes. */
 static inline bool world_is_layer(const char *name)
 {
 	return strncmp(name, "host-", 5) == 0 || strncmp(name, "skel-", 5) == 0;
 }
 
-/* In the state folder, those that are no layer. */
+/* Entries of the state directory that are not layers. */
 static inline size_t world_count_files(void)
 {
 	AUTO_FREE char *run = sandbox_path("run"), *state = sandbox_path("state");
@@ -279,7 +280,7 @@ static inline size_t world_count_files(void)
 	return world_found;
 }
 
-/* The namespaces that processes are in, each once. */
+/* The namespaces of all processes, each counted once. */
 static inline void world_note_namespaces(const char *pid, char names[][32], size_t *n)
 {
 	static const char *const kinds[] = { "user", "mnt", "pid",   "net",
@@ -331,7 +332,7 @@ static inline struct counts world_count(void)
 				 before->what);                                 \
 	} while (0)
 
-/* All is as it was. */
+/* Check that everything is as before. */
 static inline void world_check(const struct counts *before, const char *when)
 {
 	struct counts now = world_count();
@@ -345,7 +346,7 @@ static inline void world_check(const struct counts *before, const char *when)
 	WORLD_SAME(files);
 }
 
-/* For who reads of a failure: who is still there, its parent, state and program. */
+/* For a failure message: remaining processes with parent, state and program. */
 static inline void world_show_processes(void)
 {
 	DIR *d = opendir("/proc");
@@ -368,9 +369,7 @@ static inline void world_show_processes(void)
 		(void)closedir(d);
 }
 
-/*
- * Bury the dead, until as many processes as before are left; what there is if that fails.
- */
+/* Reap children until the number of processes is as before; print them if that fails. */
 static inline void world_await_processes(size_t n, const char *when)
 {
 	size_t seen = 0;

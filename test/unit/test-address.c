@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * test-address.c - public addresses and all others, in every way that they can be written
- */
+/* test-address.c - public addresses and all others, in every notation */
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <string.h>
@@ -19,7 +17,7 @@ static bool is_public(const char *text)
 
 TEST(addresses_are_classified)
 {
-	/* Each beside its neighbour, just outside of the block. */
+	/* Each address next to its neighbour, just outside of the block. */
 	static const struct {
 		const char *inside, *outside;
 	} blocks[] = {
@@ -102,7 +100,7 @@ TEST(addresses_are_accepted_in_every_notation)
 	EQ(is_public("134744072"), true); /* 8.8.8.8 */
 }
 
-/* A network is in a block, or it has one in it, or it is apart. */
+/* A network is in a block, contains one, or is separate. */
 TEST(a_network_is_special_if_all_its_addresses_are)
 {
 	static const struct {

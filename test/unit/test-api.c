@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-api.c - the description holds against itself: every example passes its own schema
+ * test-api.c - the description is consistent: every example matches its own schema
  *
- * That the description is well-formed, and that it says a type, bounds, a description and
- * an example of everything, tools/gen/gen-api has seen to when this was built.
+ * tools/gen/gen-api has checked during the build that the description is well-formed, and
+ * that everything in it has a type, bounds, a description and an example.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 
 static struct api_error error;
 
-/* From a schema down to a field: "limits/memory/". */
+/* Walk from a schema down to a field: "limits/memory/". */
 static const struct api_schema *descend(const char *root, const char *steps)
 {
 	const struct api_schema *s = v1_schema(root);
@@ -89,7 +89,7 @@ TEST(every_example_of_a_parameter_is_valid)
 #undef PARAMETER
 }
 
-/* The control of the two above: what is no example is refused by the same road. */
+/* The control of the two tests above: an invalid example is refused in the same way. */
 TEST(a_wrong_example_is_noticed)
 {
 	json_t *json = json_loads("{\"memory\":1}", 0, NULL);
@@ -109,13 +109,13 @@ TEST(the_tables_fit_the_structs)
 		OK(op->n_query_params <= QUERY_PARAMS_MAX);
 		OK((op->body == API_BODY_JSON) == (op->schema != NULL));
 		OK(op->body != API_BODY_JSON || op->max_body > 0);
-		/* What changes something needs a token, whatever else is forgotten. */
+		/* An operation that changes something needs a token. */
 		OK(op->method == API_GET || op->scope);
 		OK(op->scope || strncmp(op->path, "/v1/", 4) != 0);
 	}
 }
 
-/* What tables of handlers are made with names every operation, in its this_sandbox. */
+/* The macro for tables of handlers names every operation, in its place. */
 TEST(the_generated_list_names_every_operation)
 {
 #define X(ID, id) [V1_##ID] = #id,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-base64.c - bytes as base64 and back; what is not base64 is refused */
+/* test-base64.c - encode and decode base64; invalid base64 is refused */
 #include "base/base64.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-buf.c - a buffer grows to its maximum and no further, and errors are said once, at
- * the end
+ * test-buf.c - a buffer grows to its maximum and no further, and errors are reported
+ * once, at the end
  */
 #include "base/buf.h"
 
@@ -48,7 +48,7 @@ TEST(a_failed_buffer_stays_failed)
 	buf_puts(&b, "ab");
 	buf_puts(&b, "cde");
 	OK(b.failed);
-	buf_puts(&b, "c"); /* would fit, but then a piece would be missing in between */
+	buf_puts(&b, "c"); /* it would fit, but then a piece would be missing before it */
 	STREQ(b.data, "ab");
 	EQ(b.len, 2);
 	OK(!buf_reserve(&b, 1));
@@ -102,7 +102,7 @@ TEST(formatted_text_is_appended)
 	OK(!b.failed);
 }
 
-/* A cut text would be a wrong one. */
+/* A truncated text would be wrong. */
 TEST(a_print_that_does_not_fit_fails)
 {
 	AUTO_BUF struct buf b = BUF_INIT(1 << 20);
@@ -127,7 +127,7 @@ TEST(space_can_be_reserved)
 	OK(b.failed);
 }
 
-/* No maximum at all: what cannot be had is refused, not tried for ever. */
+/* Without a maximum, an impossible size is refused. */
 TEST(a_size_that_overflows_is_refused)
 {
 	AUTO_BUF struct buf b = BUF_INIT(SIZE_MAX);
@@ -186,7 +186,7 @@ TEST(a_long_error_message_is_truncated)
 	STREQ(s.guard, "guard");
 }
 
-/* A format in a message from elsewhere is text. */
+/* A format string in a message from elsewhere is only text. */
 TEST(an_error_is_not_a_format_string)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

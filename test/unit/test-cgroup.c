@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-cgroup.c - cgroups of this machine: made, limited, read, frozen, removed */
+/* test-cgroup.c - cgroups of this machine: created, limited, read, frozen, removed */
 #include "os/cgroup.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 static struct cgroup_root root;
 static char id[ID_LEN + 1];
 
-/* Every test has a cgroup name of its own; whatever it leaves is removed at its end. */
+/* Every test has its own cgroup name; its leftovers are removed at the end. */
 static void remove_it(void)
 {
 	(void)cgroup_remove(&root, id);
@@ -40,7 +40,7 @@ static void make(const struct cgroup_limits *limits)
 		TAP_FAIL("%s", err.msg);
 }
 
-/* The directory that holds the limits. */
+/* The directory with the limits. */
 static int sandbox_dir(enum cgroup_controller c)
 {
 	char path[64];
@@ -58,7 +58,7 @@ static bool exists(enum cgroup_controller c)
 	return faccessat(root.dir[c], id, F_OK, 0) == 0;
 }
 
-/* A process of ours in the cgroup, which does nothing. */
+/* A process of this test in the cgroup, which does nothing. */
 static pid_t occupy(int dir)
 {
 	bool v2 = root.mode == CGROUP_V2;
@@ -123,9 +123,7 @@ TEST(limits_are_written_to_the_cgroup_files)
 			  v2 ? "memory.max" : "memory.limit_in_bytes", &n),
 	   0);
 	EQ(n, 64 * MIB);
-	/*
-	 * Swap adds nothing. Where the kernel does not account it, there is no such file.
-	 */
+	/* Swap adds nothing. If the kernel does not count it, the file does not exist. */
 	if (fd_read_u64_at(sandbox_dir(CGROUP_MEMORY),
 			   v2 ? "memory.swap.max" : "memory.memsw.limit_in_bytes",
 			   &n) == 0)
@@ -151,7 +149,7 @@ TEST(a_cgroup_without_limits_is_unlimited)
 	EQ(fd_read_u64_at(sandbox_dir(CGROUP_PIDS), "pids.max", &n), -EINVAL); /* "max" */
 }
 
-/* Nobody inside may lift a limit: the directory is given away, its files are not. */
+/* No process inside can lift a limit: it owns the directory, but not the files. */
 TEST(the_limit_files_stay_owned_by_root)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -174,7 +172,7 @@ TEST(the_limit_files_stay_owned_by_root)
 	EQ(st.st_mode & 022, 0);
 }
 
-/* What the kernel refuses is an error in words, and no half of a cgroup stays. */
+/* If the kernel refuses a limit, the error explains it, and no partial cgroup stays. */
 TEST(a_refused_limit_leaves_no_cgroup_behind)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -188,9 +186,7 @@ TEST(a_refused_limit_leaves_no_cgroup_behind)
 		OK(!cgroup_has(&root, c) || !exists(c));
 }
 
-/*
- * Another's name is not taken over; above all, its cgroup is not removed by our failure.
- */
+/* An existing cgroup is not taken over and, above all, not removed after a failure. */
 TEST(an_id_in_use_is_refused)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -270,7 +266,7 @@ static char state_of(pid_t pid)
 	return p[2];
 }
 
-/* A process that counts stands still, and goes on. */
+/* A process that counts is stopped, and continues. */
 TEST(processes_are_frozen_and_thawed)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -310,10 +306,8 @@ TEST(processes_are_frozen_and_thawed)
 	end(pid);
 }
 
-/* One that is gone is an error: without its handles nothing would be limited. */
-/*
- * Who joins is in it with all that it starts; who kills gets all of them, frozen or not.
- */
+/* A missing cgroup is an error: without its handles nothing would be limited. */
+/* A process joins with all its children; a kill ends all of them, frozen or not. */
 static void check_kill(bool frozen)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -343,7 +337,7 @@ static void check_kill(bool frozen)
 	EQ(cgroup_kill(&root, id, &err), 0);
 	EQ(waitpid(pid, &status, 0), pid);
 	EQ(WTERMSIG(status), SIGKILL);
-	/* The other one held the pipe, too. */
+	/* The other process also had the pipe open. */
 	EQ(read(pipe_ends[0], &c, 1), 0);
 	EQ(cgroup_remove(&root, id), 0);
 	EQ(cgroup_kill(&root, id, &err), 0); /* nothing */
@@ -376,7 +370,9 @@ TEST(handles_allow_joining_and_creating_cgroups)
 		EQ(fcntl(h[i].fd, F_GETFD), FD_CLOEXEC);
 		EQ(S_ISDIR(st.st_mode), h[i].kind == CGROUP_HANDLE_DIR);
 		dirs += S_ISDIR(st.st_mode);
-		/* Nothing is above it, and something can be made below it. */
+		/*
+		 * Nothing above it can be reached, and a cgroup can be created below it.
+		 */
 		if (S_ISDIR(st.st_mode)) {
 			EQ(fstatat(h[i].fd, "../../..", &up, 0), 0);
 			OK(up.st_dev == st.st_dev && up.st_ino == st.st_ino);
@@ -418,7 +414,7 @@ TEST(a_copied_directory_handle_does_not_lead_outside)
 	OK(cgroup_copy_dirs(&root, id, h, &n, &err) < 0 || n == 0);
 }
 
-/* A sandbox's ids cannot pass through the directory that all cgroups are in. */
+/* A sandbox's ids cannot enter the directory of all cgroups. */
 TEST(only_the_owner_can_enter_the_parent_directory)
 {
 	begin();

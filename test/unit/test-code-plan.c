@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-code-plan.c - requests to run code become plans, or are refused by field */
+/*
+ * test-code-plan.c - requests to run code become plans, or are refused with the name of
+ * the field
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -230,7 +233,7 @@ TEST(globs_match_paths)
 	}
 }
 
-/* Whether @path is an artifact of a program in C. */
+/* Is @path an artifact of a program in C? */
 static int wanted(const char *glob, const char *path)
 {
 	AUTO_CODE_PLAN struct code_plan p = { 0 };
@@ -253,7 +256,7 @@ TEST(matching_a_glob_takes_bounded_time)
 		(void)memcpy(glob + i, "*?", 2);
 	glob[600] = '\0';
 	EQ(wanted(glob, path), -E2BIG);
-	/* Common ones do not come close, for the longest paths too. */
+	/* Common globs are far below the limit, even for the longest paths. */
 	EQ(wanted("**/*.txt", path), 0);
 	EQ(wanted("**/*a", path), 1);
 	EQ(wanted("out/**/x*", path), 0);

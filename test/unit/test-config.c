@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * test-config.c - YAML that means one thing, keys that are known, and listeners that are
- * safe
- */
+/* test-config.c - unambiguous YAML, known keys, and safe listeners */
 #include <errno.h>
 #include <fcntl.h>
 
@@ -37,7 +34,7 @@ TEST(yaml_is_read_as_json)
 		  "{\"a\":[1,{\"x\":\"y\",\"z\":[1,\"q\"]}]}" },
 		{ "a: true\nb: false\nc: null\nd: ~\ne:\n",
 		  "{\"a\":true,\"b\":false,\"c\":null,\"d\":null,\"e\":null}" },
-		/* What other readers take for something else is what it looks like. */
+		/* Values that other parsers interpret differently are plain strings. */
 		{ "a: yes\nb: No\nc: on\nd: True\n",
 		  "{\"a\":\"yes\",\"b\":\"No\",\"c\":\"on\",\"d\":\"True\"}" },
 		{ "a: 0755\nb: 0x1f\nc: 1_000\nd: 12:30:45\ne: +1\nf: .5\ng: 1.\n",
@@ -156,7 +153,7 @@ static struct config *read_text(const char *text)
 	return c;
 }
 
-/* It is refused, by the reader or by the rules, with these words. */
+/* It is refused, by the parser or by the rules, with these words. */
 static void refused(const char *text, const char *words)
 {
 	AUTO_CONFIG struct config *c = NULL;
@@ -482,7 +479,7 @@ TEST(backends_are_listed_added_and_removed)
 	STREQ(json_string_value(json_object_get(settings, "name")), "build-host");
 	EQ(json_array_size(json_object_get(settings, "exec")), 3);
 	json_decref(settings);
-	/* What is shown can be read again. */
+	/* The printed configuration can be read again. */
 	config_show(c, &shown);
 	again = read_text(shown.data);
 	STREQ(config_backend(again, "build-host")->settings,
@@ -542,7 +539,7 @@ TEST(an_invalid_backend_is_refused_with_its_line)
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		refused(cases[i].text, cases[i].words);
-	/* A doubled brace is one; there may be nothing to make or unmake. */
+	/* A doubled brace is a brace; create and destroy may be empty. */
 	config_free(read_text("backends:\n  x:\n    kind: command\n    timeout: 5\n"
 			      "    exec: [jq, '{{}', '{{x', '{argv}']\n"));
 }
@@ -633,7 +630,7 @@ TEST(the_example_configuration_shows_the_defaults)
 	example = read_text(made.data);
 	EQ(example->given, 0);
 	config_show(plain, &a);
-	/* What is in force can be read back, and is then the same. */
+	/* The settings in effect can be read back, and are then the same. */
 	full = read_text(a.data);
 	config_show(full, &b);
 	STREQ(a.data, b.data);
@@ -643,7 +640,7 @@ TEST(the_example_configuration_shows_the_defaults)
 	OK(strstr(made.data, "--log-level word (info)"));
 }
 
-/* The example with its keys no longer comments is a whole configuration. */
+/* The uncommented example is a complete configuration. */
 TEST(the_uncommented_example_configuration_is_valid)
 {
 	AUTO_BUF struct buf made = BUF_INIT(1U << 20), text = BUF_INIT(1U << 20);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-date.c - times as text are those of the C library, from the year 0 to 9999 */
+/* test-date.c - dates match those of the C library, from the year 0 to 9999 */
 #include "base/date.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ static bool agrees(int64_t s, unsigned ms)
 	size_t n;
 
 	(void)gmtime_r(&t, &tm);
-	/* %Y has no zeros in front. */
+	/* %Y writes no leading zeros. */
 	n = (size_t)snprintf(want_iso, sizeof(want_iso), "%04d", tm.tm_year + 1900);
 	n += strftime(want_iso + n, sizeof(want_iso) - n, "-%m-%dT%H:%M:%S", &tm);
 	(void)snprintf(want_iso + n, sizeof(want_iso) - n, ".%03uZ", ms);

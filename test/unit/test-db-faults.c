@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-db-faults.c - what was acknowledged stays, whatever dies, fills up or fails
+ * test-db-faults.c - acknowledged writes survive every kill, full disk or failure
  *
- * SQLite lets its system calls be replaced, so that call number N fails; fsync
- * is replaced by being defined here, and counted.
+ * SQLite allows its system calls to be replaced, so that call number N fails; fsync is
+ * defined here, and counted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +17,8 @@
 
 #include "lib/state.h"
 
-static int syncs;      /* how many there were */
-static int sync_error; /* what they fail with */
+static int syncs;      /* number of calls */
+static int sync_error; /* the error */
 
 int fdatasync(int fd) __attribute__((visibility("default")));
 int fsync(int fd) __attribute__((visibility("default")));
@@ -101,7 +101,7 @@ TEST(unsynced_data_is_not_acknowledged)
 
 #define NOTE_SIZE (1 + ID_LEN)
 
-/* '+' it is there, '?' it may be going, '-' it is gone. */
+/* '+' it exists, '?' it may be being deleted, '-' it is gone. */
 static void note(int fd, char what, const char *id)
 {
 	char text[NOTE_SIZE + 1];
@@ -156,7 +156,7 @@ static void check_note(struct db *db, const char *text, const char *next, size_t
 	}
 }
 
-/* One life of a writer; how many acknowledged things were looked for. */
+/* One run of a writer; returns how many acknowledged objects were checked. */
 static size_t one_life(useconds_t us)
 {
 	static char notes[1 << 20];
@@ -172,9 +172,7 @@ static size_t one_life(useconds_t us)
 	if (pid == 0)
 		write_for_ever(p[1]);
 	(void)close(p[1]);
-	/*
-	 * Not while it opens: that the first one is whole is what the others start from.
-	 */
+	/* Not while it opens, because the others start from a complete first state. */
 	EQ(read(p[0], notes, NOTE_SIZE), NOTE_SIZE);
 	size = NOTE_SIZE;
 	(void)usleep(us);
@@ -208,7 +206,7 @@ TEST(acknowledged_writes_survive_kill_9)
 
 /* --------------------------------------------------- system calls that fail */
 
-/* Call number fail_at of SQLite's fails with fail_code; 0: none does. */
+/* Call number fail_at of SQLite fails with fail_code; 0: none fails. */
 static int calls, fail_at, fail_code;
 
 static bool fails(void)
@@ -251,7 +249,7 @@ static void replace_calls(void)
 		OK(vfs->xSetSystemCall(vfs, fakes[i].name, fakes[i].fn) == SQLITE_OK);
 }
 
-/* All that happens to a sandbox, up to the first thing that fails. */
+/* All operations on a sandbox, up to the first that fails. */
 static int a_life(struct db *db, const struct sandbox_row *row)
 {
 	const struct warren_result result = { .exit_code = 0 };
@@ -330,8 +328,8 @@ TEST(each_failed_call_while_opening_is_reported_and_does_no_harm)
 		if (r == 0 && calls < at)
 			break;
 		/*
-		 * What cannot be opened for writing, SQLite opens for reading; that does
-		 * not do.
+		 * SQLite opens a file that cannot be written read-only, which is not
+		 * enough.
 		 */
 		if (r != 0 && r != -EMFILE && r != -EROFS && r != -EIO)
 			TAP_FAIL("call %d: %d, %s", at, r, err.msg);
@@ -347,7 +345,7 @@ TEST(each_failed_call_while_opening_is_reported_and_does_no_harm)
 
 /* ------------------------------------------------------------- disk full */
 
-/* A filesystem of its own for this process, gone with it. */
+/* A separate filesystem for this process, which disappears with it. */
 static void small_disk(const char *options)
 {
 	SKIP_UNLESS(geteuid() == 0, "mounting needs root");

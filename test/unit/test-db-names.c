@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-db-names.c - a tenant's sandboxes have names of their own, and are found by them
+ * test-db-names.c - names of sandboxes are unique within a tenant, and sandboxes are
+ * found by them
  */
 #include <errno.h>
 #include <sqlite3.h>
@@ -65,7 +66,10 @@ TEST(an_id_prefix_or_name_matches_at_most_one_sandbox)
 	STREQ(id, b.id);
 	GOOD(db_find_sandbox(db, "bob", false, "bc", id, &err));
 	STREQ(id, b.id);
-	/* An administrator's own; others' by their whole id only. */
+	/*
+	 * An administrator's own sandboxes by name; those of others only by their full
+	 * id.
+	 */
 	GOOD(db_find_sandbox(db, "alice", true, "one", id, &err));
 	STREQ(id, a.id);
 	GOOD(db_find_sandbox(db, "alice", true, "b", id, &err));
@@ -86,7 +90,7 @@ TEST(an_id_prefix_or_name_matches_at_most_one_sandbox)
 	db_close(db);
 }
 
-/* As a program of before could write it, which had no unique names. */
+/* A database of an earlier version, which allowed duplicate names. */
 TEST(duplicate_names_become_unique_after_migration)
 {
 	AUTO_SANDBOX_ROW struct sandbox_row first = { 0 }, second = { 0 }, other = { 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-db-rows.c - what tenants are charged; execs, sessions, tokens; transactions */
+/* test-db-rows.c - charges of tenants; execs, sessions, tokens; transactions */
 #include <errno.h>
 #include <sqlite3.h>
 
@@ -20,7 +20,7 @@ TEST(a_quota_is_exact_and_the_error_names_it)
 	GOOD(insert(db, &rows[0]));
 	rows[1].memory = UINT64_C(1) << 30;
 	rows[2].memory = 1;
-	/* All or none, and the one that fits does not slip in. */
+	/* All or none of a batch is created. */
 	EQ(db_insert_sandboxes(db, &rows[1], 2, NULL, &err), -EDQUOT);
 	EQ(db_denied(db)->quota, DB_QUOTA_MEMORY);
 	EQ(db_denied(db)->used, 512U << 20);
@@ -72,7 +72,7 @@ TEST(a_stopped_sandbox_is_charged_like_a_running_one)
 	db_close(db);
 }
 
-/* Files of a version that gave the memory of a stopped sandbox back. */
+/* A database of a version that did not charge the memory of stopped sandboxes. */
 TEST(existing_stopped_sandboxes_are_charged)
 {
 	struct sandbox_row row = a_sandbox("alice"), failed = a_sandbox("alice");
@@ -440,7 +440,7 @@ TEST(a_cached_token_matches_the_database)
 	put_tenant(db, "alice", 1, 1, 1);
 	GOOD(db_make_token(db, &row, id, secret, &err));
 	GOOD(db_find_token(db, secret, NOW, &got, &err));
-	/* A revocation that is undone was none. */
+	/* A revocation that is rolled back has no effect. */
 	GOOD(db_begin(db, DB_POWER_SAFE, &tx, &err));
 	GOOD(db_revoke_token(db, NULL, id, NOW, &err));
 	EQ(db_find_token(db, secret, NOW, &row, &err), -EKEYREVOKED);
@@ -481,7 +481,7 @@ TEST(changes_of_a_token_are_reported)
 	GOOD(db_make_token(db, &row, id, secret, &err));
 	GOOD(db_find_token(db, secret, NOW, &got, &err));
 	GOOD(db_touch_token(db, &got, NOW + 2 * DB_LAZY_MS, &err));
-	EQ(heard.n, 0U); /* neither is a change of what it is worth */
+	EQ(heard.n, 0U); /* neither has a change of its scopes */
 	GOOD(db_check_token(db, id, &err));
 	GOOD(db_make_token(db, &row, other, secret, &err));
 	GOOD(db_revoke_token(db, NULL, id, NOW, &err));
@@ -489,7 +489,7 @@ TEST(changes_of_a_token_are_reported)
 	EQ(heard.seq, got.seq);
 	EQ(db_check_token(db, id, &err), -EKEYREVOKED);
 	GOOD(db_check_token(db, other, &err));
-	/* Deleted by the file itself, with the tenant. */
+	/* The database itself deletes it with the tenant. */
 	GOOD(db_delete_tenant(db, "alice", &err));
 	EQ(heard.n, 3U);
 	EQ(db_check_token(db, other, &err), -ENOENT);
@@ -571,7 +571,7 @@ TEST(nested_transactions_commit_or_roll_back_together)
 	EQ(db_commit(&outer, &err), -ECANCELED);
 	EQ(db_get_sandbox(db, NULL, row.id, &got, &err), -ENOENT);
 
-	/* A failed part cannot be passed over. */
+	/* A failed part cannot be ignored. */
 	GOOD(db_begin(db, DB_CRASH_SAFE, &outer, &err));
 	GOOD(insert(db, &row));
 	EQ(db_insert_exec(db, &(struct exec_row){ .sandbox = "none", .argv = "" }, &err),

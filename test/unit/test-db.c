@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-db.c - rows come back as they were, and only what may happen happens to them */
+/* test-db.c - rows are restored unchanged, and only permitted changes happen */
 #include <errno.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
@@ -93,7 +93,7 @@ static int version_of_state(void)
 	return version;
 }
 
-/* What the steps after the third added. */
+/* The tables of the steps after the third. */
 #define TO_VERSION_3                                                                                    \
 	"DROP TABLE secrets; DROP TABLE events; DELETE FROM meta WHERE key IN ('event_base', 'steps');" \
 	"ALTER TABLE execs DROP COLUMN lost; DROP TABLE requests;"                                      \
@@ -125,8 +125,8 @@ TEST(a_newer_schema_is_refused_and_not_changed)
 }
 
 /*
- * What a newer program only adds does not keep an older one from going on: an update can
- * be taken back.
+ * Additions of a newer version do not prevent an older one from working: an update can be
+ * undone.
  */
 TEST(a_database_with_unknown_columns_can_be_used)
 {
@@ -412,7 +412,7 @@ TEST(a_repeated_request_is_recognised)
 	EQ(db_insert_sandboxes(db, &again, 1, &request, &err), 1);
 	request.hash[31] = 1;
 	EQ(db_insert_sandboxes(db, &again, 1, &request, &err), -EEXIST);
-	/* Another's keys are his own. */
+	/* Keys of another tenant are independent. */
 	EQ(db_insert_sandboxes(db, &other, 1, &request, &err), 0);
 	GOOD(db_count_sandboxes(db, count, &err));
 	EQ(count[SANDBOX_CREATING], 4);

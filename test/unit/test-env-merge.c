@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-env-merge.c - the last variable of a name counts, and many variables take no time
+/* test-env-merge.c - the last variable of a name counts, and many variables take little
+ * time
  */
 #include "base/env_merge.h"
 
@@ -63,7 +64,7 @@ TEST(says_if_there_is_too_much)
 	OK(out.failed && out.full);
 }
 
-/* Each was compared with all that came after it, byte by byte. */
+/* An earlier version compared each with all that came after it. */
 TEST(many_long_names_are_merged)
 {
 	AUTO_STRV char **list = calloc(MANY + 1, sizeof(*list));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-fair-quota.c - nobody can take so much that others get nothing */
+/* test-fair-quota.c - no tenant can take so much that others get nothing */
 #include "service/core/fair_quota.h"
 
 #include <errno.h>
@@ -86,13 +86,13 @@ TEST(a_lease_is_all_or_nothing)
 	EQ(fair_quota_lease(&s, "a", 51, &a), -EDQUOT);
 	EQ(fair_quota_lease(&s, "a", 50, &a), 0);
 	EQ(s.used, 50U);
-	/* More than before is judged by the difference, less is always had. */
+	/* An increase is checked by the difference; a decrease always succeeds. */
 	EQ(fair_quota_lease(&s, "a", 51, &a), -EDQUOT);
 	EQ(a.n, 50U);
 	EQ(fair_quota_lease(&s, "a", 20, &a), 0);
 	EQ(fair_quota_lease(&s, "b", 40, &b), 0);
 	EQ(s.used, 60U);
-	/* What is there already is counted beyond the limit, and leaves nothing. */
+	/* Existing use beyond the limit is counted, and leaves nothing. */
 	EQ(fair_quota_force(&s, "b", 200, &b), 0);
 	EQ(fair_quota_take(&s, "c"), -EDQUOT);
 	fair_quota_end(&s, &b);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-fd.c - whole reads and writes, small files, descriptors over sockets */
+/* test-fd.c - complete reads and writes, small files, descriptors over sockets */
 #include "base/fd.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ static size_t count_fds(void)
 	return n;
 }
 
-/* A file with @text in it; what is read from it does not depend on our this_sandbox. */
+/* A file with @text in it, whatever the current position. */
 static char *file_of(const char *text, size_t n)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC);
@@ -205,7 +205,7 @@ TEST(a_message_can_have_no_descriptors)
 	EQ(fd_recv(ends[1], buf, sizeof(buf), &fd, &n, 0), 0); /* the end */
 }
 
-/* Too long, with descriptors along: refused, and nothing stays open. */
+/* A message that is too long, with descriptors: refused, and nothing stays open. */
 TEST(a_message_that_is_too_long_leaves_nothing_open)
 {
 	int ends[2], in[2], fds[4];
@@ -220,11 +220,12 @@ TEST(a_message_that_is_too_long_leaves_nothing_open)
 	EQ(fd_recv(ends[1], buf, sizeof(buf), fds, &n, 0), -EMSGSIZE);
 	EQ(count_fds(), before);
 	n = 4;
-	EQ(fd_recv(ends[1], buf, sizeof(buf), fds, &n, 0), 4); /* the next one is whole */
+	EQ(fd_recv(ends[1], buf, sizeof(buf), fds, &n, 0),
+	   4); /* the next one is complete */
 	EQ(n, 0);
 }
 
-/* More descriptors than asked for: a whole set or none. */
+/* More descriptors than requested: all or none are received. */
 TEST(too_many_descriptors_leave_nothing_open)
 {
 	int ends[2], in[2], fds[2] = { -1, -1 };
@@ -259,7 +260,7 @@ TEST(the_maximum_number_of_descriptors_can_be_sent)
 	EQ(fd_send(ends[0], "x", 1, fds, FD_SEND_MAX), 0);
 	EQ(fd_recv(ends[1], buf, sizeof(buf), got, &n, 0), 1);
 	EQ(n, FD_SEND_MAX);
-	/* A sender that is not ours may send more than that. */
+	/* Another sender may send more than that. */
 	while (n > 0)
 		(void)close(got[--n]);
 	before = count_fds();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-guest-client.c - who is ours inside is believed as little as an init: what it
- * answers is an answer, or an error
+ * test-guest-client.c - the guest agent is trusted as little as an init: its answers are
+ * valid, or errors
  */
 #include "shim/core/guest_client.h"
 
@@ -12,12 +12,12 @@
 #include "base/fd.h"
 #include "lib/tap.h"
 
-#define ASKED_MAX 3 /* then it hangs up: nobody asks so often */
+#define ASKED_MAX 3 /* then it closes the connection */
 
 struct shim_sandbox this_sandbox = { .name = "here", .within = -1 };
 
 static const struct shim_driver silent_one;
-static int signs[2] = { -1, -1 }; /* a byte for each that it takes longer */
+static int signs[2] = { -1, -1 }; /* one byte for each report that it takes longer */
 static struct {
 	int status;
 	uint32_t seq, value;
@@ -49,7 +49,7 @@ void work_send(const struct work *w UNUSED, const void *msg, size_t size, int fd
 	heard.has_fd = fd >= 0;
 }
 
-/* What it says to the request that comes next; false: none does. */
+/* Answer the next request; false: there is none. */
 static bool answer_one(int sock, int status, uint32_t value, int fd)
 {
 	static _Alignas(8) char msg[PROTO_MESSAGE_MAX];
@@ -65,7 +65,7 @@ static bool answer_one(int sock, int status, uint32_t value, int fd)
 	return fd_send(sock, &r, sizeof(r), &fd, fd >= 0) == 0;
 }
 
-/* A process that stands for who is inside, and its end of the connection there. */
+/* A process that plays the guest agent, and its end of the connection. */
 static pid_t begin_inside(int *ret_sock)
 {
 	int ends[2];
@@ -86,7 +86,7 @@ static pid_t begin_inside(int *ret_sock)
 	return pid;
 }
 
-/* One that says @status to whatever it is asked, with @fd. Its pid. */
+/* One that answers every request with @status and @fd. Its pid. */
 static pid_t start(int status, int fd)
 {
 	int sock;
@@ -121,7 +121,7 @@ static void end(pid_t pid)
 	EQ(status, 0);
 }
 
-/* Whether nobody has the other end of @fd any more. */
+/* Is the other end of @fd closed everywhere? */
 static bool has_ended(int fd)
 {
 	char c;
@@ -145,7 +145,7 @@ TEST(answers_of_the_guest_agent_are_forwarded)
 	}
 }
 
-/* It was not too late, and nobody says that it takes longer but us. */
+/* It was not too late, and only the shim reports that it takes longer. */
 TEST(a_wrong_answer_is_not_retried)
 {
 	const int lies[] = { -ECANCELED, -EINPROGRESS };
@@ -162,7 +162,7 @@ TEST(a_wrong_answer_is_not_retried)
 		EQ(heard.status, -EPROTO);
 		EQ(heard.value, 0U);
 		OK(!heard.has_fd);
-		OK(has_ended(ends[0])); /* what came along is closed */
+		OK(has_ended(ends[0])); /* the descriptor is closed */
 		(void)close(ends[0]);
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-hex.c - hexadecimal digits are written in lower case, and read in either */
+/* test-hex.c - hexadecimal digits are written in lower case, and read in either case */
 #include "base/hex.h"
 
 #include "lib/tap.h"

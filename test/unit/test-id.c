@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-id.c - ids are valid, are host names, and are never the same */
+/* test-id.c - ids are valid, are host names, and are always different */
 #include "base/id.h"
 
 #include "base/macro.h"
@@ -36,7 +36,7 @@ TEST(ids_differ)
 		OK(strcmp(ids[i - 1], ids[i]) != 0);
 }
 
-/* Two processes that were one a moment ago. */
+/* Two processes after a fork. */
 TEST(ids_differ_after_a_fork)
 {
 	char a[ID_LEN + 1], b[ID_LEN + 1] = "";
@@ -58,7 +58,7 @@ TEST(ids_differ_after_a_fork)
 	OK(strcmp(a, b) != 0);
 }
 
-/* An id is part of paths: nothing that leads elsewhere is one. */
+/* An id is part of paths: a text that leads elsewhere is not an id. */
 TEST(invalid_ids_are_refused)
 {
 	static const char *const bad[] = {

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-idmap.c - which id is which: properties that must hold for every owner and every
- * user
+ * test-idmap.c - id maps: properties that must hold for every owner and every user
  *
- * A map of a volume is read as the kernel reads it for an id-mapped mount: `inside` is
- * the id on disk, `outside` the id it has on this machine, of which those of the sandbox
- * are a range.
+ * A map of a volume is interpreted as the kernel does for an id-mapped mount: `inside` is
+ * the id on disk, `outside` the id on this machine, where a sandbox has a range.
  */
 #include "backend/native/native.h"
 #include "lib/tap.h"
@@ -17,7 +15,7 @@ static const uint32_t owners[] = { 0,     1,      2,       999,        1000,
 				   65537, 100000, 1000000, 4294967293, 4294967294 };
 static const uint32_t members[] = { 0, 1, 2, 999, 1000, 1001, 65533, 65534, 65535 };
 
-/* What @id on disk is on the machine; false: it has no place there. */
+/* The id on the machine for @id on disk; false: it is not mapped. */
 static bool up(const struct ns_map *map, size_t n, uint32_t id, uint32_t *ret)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -30,8 +28,8 @@ static bool up(const struct ns_map *map, size_t n, uint32_t id, uint32_t *ret)
 }
 
 /*
- * No two lines share an id on either side: else the kernel refuses the map, or two are
- * one.
+ * No two lines share an id on either side: otherwise the kernel refuses the map, or two
+ * ids become one.
  */
 static bool injective(const struct ns_map *map, size_t n)
 {
@@ -73,7 +71,7 @@ static void check_volume(const struct ns_map *map, size_t n, uint32_t owner,
 	if (owner != 0 && up(map, n, 0, &id))
 		TAP_FAIL("owner %u, user %u: root on disk is %u inside", owner, user,
 			 id - BASE);
-	/* Nobody else's files are anybody's. */
+	/* Files of other users stay inaccessible. */
 	for (size_t i = 0; i < ARRAY_SIZE(owners); i++)
 		if (owners[i] != owner && up(map, n, owners[i], &id))
 			TAP_FAIL("owner %u, user %u: %u is %u inside", owner, user,
@@ -96,7 +94,7 @@ TEST(a_volume_keeps_its_owner)
 	}
 }
 
-/* Users and groups are two questions. */
+/* Users and groups are mapped separately. */
 TEST(user_and_group_ids_are_mapped_separately)
 {
 	struct native_sandbox sandbox = { .base_id = BASE,
@@ -113,7 +111,7 @@ TEST(user_and_group_ids_are_mapped_separately)
 	check_volume(maps.gid, maps.n_gid, 1000, 0);
 }
 
-/* The kernel has the last word. */
+/* Check it with the kernel. */
 TEST(the_kernel_accepts_every_map)
 {
 	SKIP_UNLESS(geteuid() == 0, "needs root");
@@ -163,7 +161,7 @@ static void check_own(const struct ns_map *map, size_t n, const struct ns_map *s
 		TAP_FAIL("user %u with %u ids: not a map", user, sub->count);
 	OK(up(map, n, user, &id));
 	EQ(id, own);
-	/* Nothing of the machine's but our own id and the range that is ours. */
+	/* Of the machine's ids, only the user's own id and range are mapped. */
 	for (size_t i = 0; i < n; i++)
 		if (!(map[i].outside == own && map[i].count == 1) &&
 		    (map[i].outside < sub->outside ||
@@ -171,7 +169,10 @@ static void check_own(const struct ns_map *map, size_t n, const struct ns_map *s
 			TAP_FAIL("user %u: %u is nobody's to give", user, map[i].outside);
 }
 
-/* An ordinary user: his id is the sandbox's user, his subordinate ids are the others. */
+/*
+ * For an ordinary user: the user's id is the sandbox's user, and the subordinate ids are
+ * the others.
+ */
 TEST(an_ordinary_users_ids_are_mapped)
 {
 	static const uint32_t counts[] = { 0, 1, 2, 1000, 65535, 65536, 100000 };

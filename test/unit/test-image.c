@@ -20,7 +20,7 @@ static struct image open_image(const char *ref)
 	return image;
 }
 
-/* The whole of a file of the image, or NULL. */
+/* The content of a file of the image, or NULL. */
 static char *text_of(const struct image *image, const char *path)
 {
 	int fd = image_open_file(image, path);
@@ -113,7 +113,10 @@ TEST(the_host_image_has_no_secrets)
 	   access("/etc/nsswitch.conf", F_OK) < 0);
 }
 
-/* No file of the layer that others may not read on the machine, no set-id, no device. */
+/*
+ * The layer has no file that other users may not read on the machine, no set-id file and
+ * no device.
+ */
 static int check_entry(const char *path, const struct stat *st, int type,
 		       struct FTW *ftw UNUSED)
 {
@@ -144,7 +147,7 @@ TEST(the_host_image_has_only_regular_files)
 	EQ(nftw(image.mounts[0].path, check_entry, 32, FTW_PHYS), 0);
 }
 
-/* System accounts are kept, as packages expect them; people are not shown. */
+/* System accounts are kept, because packages expect them; people are not shown. */
 TEST(the_host_image_shows_no_user_accounts)
 {
 	struct image image = open_image("host");
@@ -167,7 +170,7 @@ TEST(the_host_image_shows_no_user_accounts)
 	OK(n > 0);
 	save = NULL;
 	for (char *l = strtok_r(group, "\n", &save); l; l = strtok_r(NULL, "\n", &save))
-		OK(l[strlen(l) - 1] == ':'); /* nor who is in a group */
+		OK(l[strlen(l) - 1] == ':'); /* nor the members of a group */
 }
 
 TEST(a_layer_is_built_once_and_shared)
@@ -180,9 +183,7 @@ TEST(a_layer_is_built_once_and_shared)
 	image_close(&b);
 }
 
-/*
- * A half-made layer of somebody who died is removed when one is made, a used one is not.
- */
+/* Creating a layer removes an incomplete one of a dead process, but not one in use. */
 TEST(an_outdated_layer_is_removed)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -203,7 +204,7 @@ TEST(an_outdated_layer_is_removed)
 
 /* ------------------------------------------------------------- a directory */
 
-/* A rootfs with passwd as given; "" makes none. */
+/* A rootfs with this passwd; "": none. */
 static char *make_root(const char *name)
 {
 	char *root = sandbox_path("%s", name);
@@ -234,7 +235,7 @@ TEST(a_directory_can_be_an_image)
 	STREQ(image.lowers, "la:lb"); /* ours on top */
 	STREQ(text_of(&image, "/etc/passwd"), "dev:x:7:8::/d:/bin/sh\n");
 	hosts = text_of(&image, "/etc/hosts");
-	OK(hosts && strstr(hosts, "localhost")); /* ours is on top */
+	OK(hosts && strstr(hosts, "localhost")); /* Warren's layer is on top */
 	image_close(&image);
 }
 
@@ -249,7 +250,7 @@ TEST(a_directory_without_etc_can_be_an_image)
 	image_close(&image);
 }
 
-/* Links of the image lead nowhere but into the image. */
+/* Links of the image lead only into the image. */
 TEST(links_do_not_lead_outside_the_image)
 {
 	struct image image;
@@ -268,7 +269,7 @@ TEST(links_do_not_lead_outside_the_image)
 	EQ(image_open_file(&image, "/etc/group"), -ENOENT);
 	EQ(image_open_file(&image, "/root/../../../secret"), -ENOENT);
 	OK(image_open_file(&image, "/magic") < 0);
-	text = text_of(&image, "/good"); /* and a good one is followed */
+	text = text_of(&image, "/good"); /* and a valid one is followed */
 	STREQ(text, "inside");
 	text = text_of(&image, "/root/root/good");
 	STREQ(text, "inside");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-journal-bytes.c - journals of millions of records, as an exec makes that writes
- * single bytes
+ * test-journal-bytes.c - journals of millions of records, from an exec that writes single
+ * bytes
  *
- * What counts is how many reads a reader makes before it lets others go on, not how long
- * it takes here: /proc/thread-self/io tells the reads of this thread.
+ * The test counts how many reads a reader makes before others have their turn, not the
+ * time: /proc/thread-self/io has the reads of this thread.
  */
 #include "proto/journal.h"
 
@@ -17,7 +17,7 @@
 
 #define CAPACITY    (16ULL << 20)
 #define RECORDS     (CAPACITY / 16) /* of one byte each */
-#define SLICE_READS 400U /* some 128 of 16 KiB to find it, and as many to hand it out */
+#define SLICE_READS 400U /* about 128 of 16 KiB to find it, and as many to return it */
 
 static char buf[JOURNAL_CHUNK];
 
@@ -35,8 +35,8 @@ static uint64_t reads(void)
 }
 
 /*
- * Of single bytes, stream 1 but for every 100,000th. @index: as an init keeps it, or not
- * at all.
+ * Single bytes of stream 1, except for every 100,000th. @index: like that of init, or
+ * none.
  */
 static int make(struct journal_header *h, bool index)
 {
@@ -75,7 +75,7 @@ static int make(struct journal_header *h, bool index)
 	return fd;
 }
 
-/* Many small ones come as one piece, of one stream. */
+/* Many small records are returned as one piece of one stream. */
 TEST(small_records_are_read_together)
 {
 	struct journal_header h;
@@ -100,7 +100,7 @@ TEST(small_records_are_read_together)
 	(void)close(fd);
 }
 
-/* With an index, any place is found at once, and the end without a look. */
+/* With an index, any position is found at once, and the end without a search. */
 TEST(a_position_is_found_by_the_index)
 {
 	struct journal_header h;
@@ -123,7 +123,7 @@ TEST(a_position_is_found_by_the_index)
 	(void)close(fd);
 }
 
-/* Without one it is walked to, and the walk stops to let others go on. */
+/* Without an index it is searched, and the search pauses to let others continue. */
 TEST(a_position_without_an_index_is_searched_in_slices)
 {
 	struct journal_header h;
@@ -143,7 +143,7 @@ TEST(a_position_without_an_index_is_searched_in_slices)
 	OK(slices > 3);
 	EQ(o.size, 5);
 	EQ(o.cursor, RECORDS);
-	/* Who may wait is not stopped. */
+	/* A caller that may wait is not interrupted. */
 	EQ(journal_read(fd, RECORDS - 5, NULL, buf, sizeof(buf), &o), 0);
 	EQ(o.size, 5);
 	(void)close(fd);
@@ -170,17 +170,14 @@ TEST(a_missing_end_is_searched_in_slices)
 	(void)close(fd);
 }
 
-/*
- * A writer that lies about where things are harms who reads its own output, and nobody
- * for long.
- */
+/* A writer with a wrong index harms only readers of its own output, and not for long. */
 TEST(a_wrong_index_does_no_harm)
 {
 	static const struct journal_slot bad[] = {
 		{ .at = 8, .cursor = 1 },            /* in the middle of a record */
 		{ .at = 3, .cursor = 1 },            /* not aligned */
 		{ .at = CAPACITY + 8, .cursor = 1 }, /* after the tail */
-		{ .at = 16, .cursor = UINT64_MAX },  /* more bytes than there is room */
+		{ .at = 16, .cursor = UINT64_MAX },  /* more bytes than fit */
 		{ .at = UINT64_MAX - 7, .cursor = 500000 },
 	};
 	struct journal_header h;
@@ -203,7 +200,7 @@ TEST(a_wrong_index_does_no_harm)
 	(void)close(fd);
 }
 
-/* A record of nothing would be walked over for ever. */
+/* An empty record would cause an endless search. */
 TEST(an_empty_record_is_refused)
 {
 	struct journal_header h;
@@ -219,7 +216,7 @@ TEST(an_empty_record_is_refused)
 
 /* ---------------------------------------------------------------- with init */
 
-/* What init keeps: an end that is told, and an index by which each cursor is found. */
+/* What init writes: a reported end, and an index that finds each cursor. */
 TEST(init_writes_an_index)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

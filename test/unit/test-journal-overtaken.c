@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-journal-overtaken.c - a reader whom the writer overtakes misses only what is gone
+ * test-journal-overtaken.c - a reader that the writer overtakes loses only what is gone
  *
- * The reader is compiled with a pread(2) that lets the writer work in between.
+ * The reader is compiled with a pread(2) that lets the writer run in between.
  */
 #include <stdint.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static ssize_t overtaken_pread(int fd, void *data, size_t size, off_t at);
 
 static char buf[JOURNAL_CHUNK];
 static struct journal_header header;
-static unsigned reads, write_at; /* the read before which the writer works */
+static unsigned reads, write_at; /* number of the read before which the writer runs */
 
 static void publish(int fd)
 {
@@ -40,7 +40,7 @@ static void put(int fd, uint32_t stream, char letter, uint32_t size)
 	publish(fd);
 }
 
-/* As the writer does when it needs space. */
+/* What the writer does when it needs space. */
 static void drop(int fd)
 {
 	struct journal_record rec;
@@ -53,8 +53,8 @@ static void drop(int fd)
 }
 
 /*
- * The end of the ring is near: a pad, and for it and the output after it all that was
- * read goes, the pad too.
+ * The end of the ring is near: for a pad and the output after it, everything that was
+ * read is dropped, including the pad.
  */
 static void pass_the_end(int fd)
 {
@@ -91,7 +91,7 @@ TEST(a_reader_that_is_up_to_date_loses_nothing)
 {
 	struct warren_output o = { 0 };
 
-	/* Before each of the reads that it takes when nothing is written. */
+	/* Before each of the reads that are needed when nothing is written. */
 	for (write_at = 1; write_at <= 2; write_at++) {
 		int fd = begin();
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-journal.c - what an exec writes, kept by init and read by cursor
+ * test-journal.c - output of an exec, stored by init and read by cursor
  *
- * First the reader alone over files that a hostile writer could have made, then both ends
- * with real execs.
+ * First the reader alone, with files that a hostile writer could create, then both with
+ * real execs.
  */
 #include "proto/journal.h"
 
@@ -18,7 +18,7 @@ static char buf[JOURNAL_CHUNK];
 
 /* ------------------------------------------------------------- made by hand */
 
-/* A journal of @capacity with nothing in it; the file is as large as a full one. */
+/* An empty journal of @capacity; the file is as large as a full one. */
 static int new_journal(uint64_t capacity, struct journal_header *h)
 {
 	int fd = memfd_create("journal", MFD_CLOEXEC);
@@ -157,9 +157,7 @@ TEST(an_inconsistent_record_is_refused)
 	}
 }
 
-/*
- * A record larger than any that init writes must not be more than the buffer of a caller.
- */
+/* A record larger than any of init's must not overflow the caller's buffer. */
 TEST(a_record_never_overflows_the_buffer_of_the_caller)
 {
 	struct journal_header h;
@@ -187,15 +185,15 @@ TEST(an_invalid_cursor_is_refused)
 	put(fd, &h, 1, "hello", 5);
 	EQ(journal_read(fd, h.tail + 8, NULL, buf, sizeof(buf), &o), -EINVAL);
 	EQ(journal_read(fd, UINT64_MAX, NULL, buf, sizeof(buf), &o), -EINVAL);
-	for (uint64_t c = 1; c < h.tail; c++) { /* never a crash, never too much */
+	for (uint64_t c = 1; c < h.tail; c++) { /* no crash, and never too much data */
 		r = journal_read(fd, c, NULL, buf, sizeof(buf), &o);
 		OK(r < 0 || o.size <= sizeof(buf));
 	}
 }
 
 /*
- * A file of holes reads as pads of eight bytes, 2^37 of them: a reader must not walk them
- * all.
+ * A sparse file reads as 2^37 pads of eight bytes: a reader must not go through all of
+ * them.
  */
 TEST(a_sparse_journal_does_not_block_clients)
 {
@@ -225,7 +223,10 @@ TEST(the_extent_is_read_from_the_last_position)
 	put(fd, &h, 2, "two", 3);
 	EQ(journal_extent(fd, &hint, &from, &to), 0);
 	OK(from == 0 && to == 6);
-	/* What was walked over is not looked at again; who comes anew must. */
+	/*
+	 * The part that was searched is not searched again; a new reader starts from the
+	 * beginning.
+	 */
 	h.tail = 0;
 	put(fd, &h, 7, NULL, 3);
 	h.tail += journal_span(3);
@@ -233,7 +234,7 @@ TEST(the_extent_is_read_from_the_last_position)
 	EQ(journal_extent(fd, &hint, &from, &to), 0);
 	OK(from == 0 && to == 7);
 	EQ(journal_extent(fd, &none, &from, &to), -EPROTO);
-	/* Where it was has been dropped. */
+	/* Its position has been dropped. */
 	h.head = h.tail;
 	h.lost = 100;
 	put(fd, &h, 1, "four", 4);
@@ -254,7 +255,7 @@ struct reading {
 	int last;
 };
 
-/* Take all there is now; true at the end. */
+/* Read everything that is there now; true at the end. */
 static bool take(struct warren_exec *ex, struct reading *r)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -281,7 +282,7 @@ static bool take(struct warren_exec *ex, struct reading *r)
 	}
 }
 
-/* Until the end, woken by the eventfd alone. */
+/* Read to the end, woken only by the eventfd. */
 static struct reading take_all(struct warren_exec *ex)
 {
 	struct reading r = { .out = { NULL, calloc(1, 1), calloc(1, 1) } };
@@ -324,9 +325,7 @@ TEST(stdout_and_stderr_are_kept_apart)
 	w = warren_close(w);
 }
 
-/*
- * Each word is written after the one before it was read: the order is then no accident.
- */
+/* Each word is written after the previous one was read, so the order is certain. */
 TEST(output_is_kept_in_the_order_of_arrival)
 {
 	struct warren *w = sandbox_engine("native");
@@ -382,7 +381,8 @@ TEST(binary_output_is_kept_unchanged)
 }
 
 /*
- * The oldest is dropped, the newest is kept, and what is dropped is counted to the byte.
+ * The oldest output is dropped, the newest is kept, and dropped bytes are counted
+ * exactly.
  */
 TEST(a_journal_is_bounded_and_counts_dropped_bytes)
 {
@@ -402,7 +402,9 @@ TEST(a_journal_is_bounded_and_counts_dropped_bytes)
 	w = warren_close(w);
 }
 
-/* One byte a write: the count is of what was written, not of how it was kept. */
+/*
+ * One byte in each write: written bytes are counted, whatever their form in the journal.
+ */
 TEST(dropped_small_pieces_are_counted_to_the_byte)
 {
 	struct warren *w = sandbox_engine("native");
@@ -435,13 +437,10 @@ TEST(a_stream_continues_from_a_cursor)
 	EQ(first.size, 4);
 	EQ(write(warren_exec_fd(ex, 0), "\n", 1), 1);
 	(void)take_all(ex);
-	/*
-	 * From the start and from the middle, as often as one likes, after the end as
-	 * well.
-	 */
+	/* From the start and from the middle, repeatedly, also after the end. */
 	for (int i = 0; i < 2; i++) {
 		GOOD(warren_exec_output(ex, 0, buf, sizeof(buf), &again, &err));
-		EQ(memcmp(buf, "one\ntwo\n", 8), 0); /* both are there by now */
+		EQ(memcmp(buf, "one\ntwo\n", 8), 0); /* both exist now */
 		EQ(again.cursor, first.cursor + 4);
 		GOOD(warren_exec_output(ex, first.cursor, buf, sizeof(buf), &o, &err));
 		EQ(memcmp(buf, "two\n", 4), 0);
@@ -451,8 +450,8 @@ TEST(a_stream_continues_from_a_cursor)
 }
 
 /*
- * The result comes when the command ends; the journal ends when nobody can write any
- * more.
+ * The result arrives when the command ends; the journal ends when no process can write
+ * any longer.
  */
 TEST(the_end_waits_for_writers)
 {
@@ -473,7 +472,7 @@ TEST(the_end_waits_for_writers)
 	w = warren_close(w);
 }
 
-/* What a command wrote before it ended is there when its end is told. */
+/* When the end of a command is reported, its output is there. */
 TEST(all_output_is_written_when_the_end_is_reported)
 {
 	struct warren *w = sandbox_engine("native");
@@ -545,7 +544,7 @@ TEST(a_limit_above_every_maximum_is_refused)
 	w = warren_close(w);
 }
 
-/* The output of a sandbox that is gone can still be read. */
+/* The output of a deleted sandbox can still be read. */
 TEST(output_outlives_the_sandbox)
 {
 	struct warren *w = sandbox_engine("native");

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-json.c - what is written is JSON, whatever the strings hold */
+/* test-json.c - the output is valid JSON, whatever the strings contain */
 #include "base/json.h"
 
 #include "lib/tap.h"
 
 #define REPLACED "\xef\xbf\xbd"
 
-/* @text as a JSON string, as the writer has it. */
+/* @text as a JSON string, as written by the writer. */
 static char *as_json(const char *text)
 {
 	struct buf out = BUF_INIT(1U << 20);
@@ -49,7 +49,7 @@ TEST(an_object_is_written)
 	      "\"last\":true}");
 }
 
-/* However many characters there are, and wherever those are that need an escape. */
+/* Any number of characters, with escapes at any position. */
 TEST(strings_of_every_length_are_escaped)
 {
 	static const struct {
@@ -125,7 +125,7 @@ TEST(utf8_is_written_unchanged)
 	}
 }
 
-/* What is not UTF-8 is replaced, and what comes after it is kept. */
+/* Invalid UTF-8 is replaced, and what follows is kept. */
 TEST(bytes_that_are_not_utf8_are_replaced)
 {
 	static const struct {

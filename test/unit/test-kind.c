@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-kind.c - what the kinds of backends say of themselves is complete */
+/* test-kind.c - the descriptors of all kinds of backends are complete */
 #include "backend/kind.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ TEST(every_kind_can_be_found_and_opened_by_its_name)
 		OK(backend_by_name(k->name));
 		STREQ(backend_by_name(k->name)->name, k->name);
 	}
-	OK(!backend_kind_find("null")); /* for tests: no configuration may name it */
+	OK(!backend_kind_find("null")); /* for tests: a configuration cannot name it */
 	OK(backend_by_name("null"));
 	OK(!backend_kind_find("nosuch"));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-landlock.c - what a process can do before it gives its neighbours up, and after */
+/* test-landlock.c - what a process can do before and after it confines itself */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -83,7 +83,7 @@ static int try_abstract(const struct world *w)
 	return r;
 }
 
-/* What was there before: an open socket goes on. */
+/* An open socket from before continues to work. */
 static int try_accept(const struct world *w)
 {
 	return listen(w->listener, 8) < 0 ? errno : 0;
@@ -92,8 +92,8 @@ static int try_accept(const struct world *w)
 static const struct {
 	const char *name;
 	int (*try)(const struct world *w);
-	int after;      /* its errno once it is restricted */
-	unsigned since; /* by which version of landlock */
+	int after;      /* its errno after the restriction */
+	unsigned since; /* the version of landlock that restricts it */
 } tries[] = {
 	{ "a file of the machine's", try_open, EACCES, 1 },
 	{ "a file of its own", try_own, 0, 1 },
@@ -120,7 +120,7 @@ static void world_open(struct world *w)
 	w->port = ntohs(a.sin_port);
 	w->abstract = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	w->name.sun_family = AF_UNIX;
-	/* The kernel gives it an abstract name that is free. */
+	/* The kernel assigns a free abstract name. */
 	EQ(bind(w->abstract, (struct sockaddr *)&w->name, sizeof(sa_family_t)), 0);
 	w->name_len = sizeof(w->name);
 	EQ(getsockname(w->abstract, (struct sockaddr *)&w->name, &w->name_len), 0);

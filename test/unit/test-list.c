@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-list.c - lists and queues of structs, and those who wait in one */
+/* test-list.c - lists and queues of structs, and waiters */
 #include "base/list.h"
 
 #include "base/macro.h"
@@ -12,7 +12,7 @@ struct item {
 	struct item *other;
 };
 
-/* Their numbers as one: 1, 2, 3 is 123. */
+/* Their numbers as one number: 1, 2, 3 is 123. */
 static int order(const struct item *list)
 {
 	int all = 0;
@@ -98,7 +98,7 @@ TEST(linked_items_are_removed_without_a_walk)
 struct guest {
 	struct waiter w;
 	int told;
-	struct guest *cancels; /* when it is told */
+	struct guest *cancels; /* when it is called */
 	struct guest *adds;
 };
 
@@ -144,7 +144,7 @@ TEST(a_called_waiter_may_cancel_itself_and_the_next)
 	struct waiters list = { 0 };
 	struct guest g[4] = { 0 };
 
-	guests_wait(&list, g, 4); /* told from the last to the first */
+	guests_wait(&list, g, 4); /* called from the last to the first */
 	g[3].cancels = &g[2];
 	g[1].cancels = &g[1];
 	waiters_tell(&list);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * test-loop.c - one loop serves everyone: work in slices, work elsewhere, turns that take
- * too long
- */
+/* test-loop.c - one loop serves everyone: work in slices, work on threads, slow turns */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -26,7 +23,7 @@ static void start(void)
 	(void)alarm(60);
 }
 
-/* Time that the processor works: a machine that does other things does not count. */
+/* Processor time, which does not depend on other processes. */
 static void compute(uint64_t ns)
 {
 	struct timespec ts;
@@ -74,15 +71,14 @@ static void on_event(void *ctx, unsigned what)
 }
 
 /*
- * All of them always have more to do, and yet a descriptor is served after a share of a
- * turn.
+ * All of them always have more to do, but a descriptor is served after a share of a turn.
  */
 TEST(many_streams_do_not_starve_other_events)
 {
 	unsigned least = UINT32_MAX, most = 0;
 
 	start();
-	event_fd = eventfd(1, EFD_CLOEXEC); /* is readable, and stays so */
+	event_fd = eventfd(1, EFD_CLOEXEC); /* is always readable */
 	EQ(loop_watch(loop, event_fd, LOOP_READ, on_event, NULL, &watch), 0);
 	for (size_t i = 0; i < STREAMS; i++) {
 		streams[i].task =
@@ -97,11 +93,11 @@ TEST(many_streams_do_not_starve_other_events)
 	}
 	EQ(events, 100);
 	/*
-	 * A quarter of a millisecond each: never more than the share, and one that
-	 * overruns it.
+	 * A quarter of a millisecond each: no more than the share, except for one that
+	 * exceeds it.
 	 */
 	OK(most_since_event <= LOOP_LATER_MS * 4 + 1);
-	OK(slices > 100);      /* and they do get on */
+	OK(slices > 100);      /* and they make progress */
 	OK(most - least <= 1); /* in turn */
 	watch = loop_watch_free(watch);
 	loop = loop_free(loop);
@@ -169,7 +165,7 @@ TEST(work_is_done_on_another_thread)
 	EQ(loop_work(loop, NULL, on_work, on_done, &worked), 0);
 	loop_run(loop);
 	OK(was_done);
-	/* What blocks there does not make a turn of ours long. */
+	/* Work that blocks on a thread does not make a turn long. */
 	EQ(loop_turns(loop)->slow, 0);
 	loop = loop_free(loop);
 }
@@ -303,7 +299,7 @@ TEST(a_turn_that_takes_too_long_is_counted_by_name)
 	OK(loop_turns(loop)->longest_cpu_usec >= (LOOP_SLOW_MS + 10) * 1000U);
 	OK(strstr(loop_turns(loop)->by[0].name, "test-loop.c:on_step"));
 	EQ(count_of("an_operation"), 1);
-	/* The last one slept: that it did not compute can be seen. */
+	/* The last one slept: it is visible that it did not compute. */
 	STREQ(told, "an_operation");
 	OK(told_usec >= (LOOP_SLOW_MS + 20) * 1000U);
 	OK(told_cpu < told_usec / 2);
@@ -320,7 +316,7 @@ static void on_short_step(void *ctx)
 	loop_timer_set(timer, 1);
 }
 
-/* Many short turns are not one long one. */
+/* Many short turns are not counted as a long one. */
 TEST(short_turns_are_not_counted)
 {
 	start();
@@ -333,7 +329,7 @@ TEST(short_turns_are_not_counted)
 	loop = loop_free(loop);
 }
 
-/* What it costs: for a turn, two looks at a clock that is no system call. */
+/* The cost for a turn: reading a clock twice, without a system call. */
 TEST(the_watchdog_uses_little_time)
 {
 	struct loop_task task = { .fn = count_slice, .ctx = &streams[0] };
@@ -350,7 +346,7 @@ TEST(the_watchdog_uses_little_time)
 	}
 	took = clock_now() - began;
 	EQ(streams[0].slices, TURNS);
-	OK(took / TURNS < 20000); /* ns; some hundreds where nobody else computes */
+	OK(took / TURNS < 20000); /* ns; some hundreds on an idle machine */
 	loop = loop_free(loop);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-ns.c - a child with a copy of our memory, and one with our memory */
+/* test-ns.c - a child with a copy of the parent's memory, and one that shares it */
 #include "os/ns.h"
 
 #include <errno.h>
@@ -49,7 +49,7 @@ static void look(void *ctx)
 	_exit(7);
 }
 
-/* It ran to its end before we went on, and knew what we know of it. */
+/* It ran to its end before the parent continued, and had its data. */
 TEST(a_child_can_share_the_parents_memory)
 {
 	struct seen seen = { .fd = dup(STDERR_FILENO) };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-parse.c - numbers with units: all of the word, within range, or an error with a
+ * test-parse.c - numbers with units: the whole word, within its range, or an error with a
  * reason
  */
 #include "base/parse.h"
@@ -36,7 +36,7 @@ static void check_good(parse_fn parse, const struct good *g, size_t n)
 	}
 }
 
-/* A failure has its errno, names the word, and leaves the result alone. */
+/* A failure has its errno, names the word, and does not change the result. */
 static void check_bad(parse_fn parse, const struct bad *b, size_t n)
 {
 	for (; n > 0; n--, b++) {
@@ -243,7 +243,7 @@ TEST(user_and_group_ids_are_parsed)
 
 	EQ(parse_ids("1000", &uid, &gid, &err), 0);
 	EQ(uid, 1000);
-	EQ(gid, 88); /* not given, not touched */
+	EQ(gid, 88); /* not given, not changed */
 	EQ(parse_ids("0:5", &uid, &gid, &err), 1);
 	EQ(uid, 0);
 	EQ(gid, 5);
@@ -276,7 +276,7 @@ TEST(malformed_user_and_group_ids_are_refused)
 	}
 }
 
-/* A word of any length fits no buffer of ours, and must not need one. */
+/* A word may be longer than any buffer. */
 TEST(an_argument_of_a_megabyte_is_refused)
 {
 	static char word[1 << 20];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-passwd.c - users and groups from text that somebody else wrote */
+/* test-passwd.c - users and groups from untrusted text */
 #include "base/passwd.h"
 
 #include <errno.h>
@@ -22,7 +22,10 @@ static const char groups[] = "root:x:0:\n"
 
 static int find(const char *text, const char *name, uint32_t uid, struct passwd_entry *e)
 {
-	/* No spare byte behind the text: a sanitizer then sees a read past its end. */
+	/*
+	 * There is no spare byte after the text, so a sanitizer detects a read past its
+	 * end.
+	 */
 	size_t n = strlen(text);
 	char *exact = malloc(n ? n : 1);
 	int r;
@@ -74,7 +77,7 @@ TEST(missing_users_are_not_found)
 	EQ(e.uid, 77); /* untouched */
 }
 
-/* Each of these once made somebody root who was not. */
+/* Each of these once made a user root by mistake. */
 TEST(a_malformed_line_is_skipped)
 {
 	static const char *const lines[] = {
@@ -91,8 +94,8 @@ TEST(a_malformed_line_is_skipped)
 		"evil:x:0 :0::/:/bin/sh",
 		"evil:x:0x0:0::/:/bin/sh",
 		"evil:x:zero:0::/:/bin/sh",
-		"evil:x:4294967295:0::/:/bin/sh", /* -1 is "none" to setresuid(2) */
-		"evil:x:4294967296:0::/:/bin/sh", /* 0, for who forgets the high bits */
+		"evil:x:4294967295:0::/:/bin/sh", /* -1: no change in setresuid(2) */
+		"evil:x:4294967296:0::/:/bin/sh", /* 0, if the high bits are ignored */
 		"evil:x:18446744073709551616:0::/:/bin/sh",
 		"evil:x:00000000000:0::/:/bin/sh",
 		"evil:x:0:4294967295::/:/bin/sh",
@@ -147,7 +150,7 @@ TEST(a_home_that_is_relative_or_too_long_becomes_the_root)
 	(void)strcpy(text + 1000, ":/bin/sh\n");
 	EQ(find(text, "a", 0, &e), 0);
 	STREQ(e.home, "/");
-	(void)strcpy(text + 9 + 511, ":/bin/sh\n"); /* the longest that fits */
+	(void)strcpy(text + 9 + 511, ":/bin/sh\n"); /* the longest one that fits */
 	EQ(find(text, "a", 0, &e), 0);
 	EQ(strlen(e.home), 511);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-ref.c - references: docker's normal form, its short form, and what is none */
+/* test-ref.c - references: docker's normal form, its short form, and invalid ones */
 #include "image/ref.h"
 
 #include <errno.h>
@@ -148,7 +148,7 @@ TEST(invalid_references_are_refused)
 	}
 }
 
-/* "library/" is put in front of a short name, and counts. */
+/* "library/" is added to a short name, and counts. */
 TEST(a_name_up_to_the_maximum_length_is_accepted)
 {
 	static const char *const prefixes[] = { "", "docker.io/", "index.docker.io/" };

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-registry.c - who is alive, whose id range is whose, and what the dead left */
+/*
+ * test-registry.c - live engines, the owners of id ranges, and leftovers of dead engines
+ */
 #include <dirent.h>
 
 #include "backend/native/native.h"
@@ -19,7 +21,7 @@ static size_t count_entries(const char *path)
 	return n;
 }
 
-/* Where a sandbox's cgroup is, by the first controller there is. */
+/* The path of a sandbox's cgroup, of the first available controller. */
 static bool has_cgroup(const struct cgroup_root *root, const char *id)
 {
 	for (int c = 0; c < CGROUP_CONTROLLER_MAX; c++)
@@ -79,7 +81,7 @@ TEST(closing_destroys_live_sandboxes)
 		OK(!has_cgroup(&root, ids[i]));
 }
 
-/* The second must not take what the first has for a dead one's. */
+/* The second engine must not treat the first one's files as leftovers. */
 TEST(two_engines_do_not_affect_each_other)
 {
 	char *run = sandbox_path("two");
@@ -128,7 +130,7 @@ TEST(ids_and_ranges_are_unique)
 
 /* ------------------------------------------------------- what the dead left */
 
-/* An engine that is no more, with one sandbox, in the folder @run. */
+/* A dead engine with one sandbox, in the directory @run. */
 static void make_dead(const char *run, const char *name, const char *sandbox,
 		      const char *slot)
 {
@@ -146,7 +148,7 @@ static void make_dead(const char *run, const char *name, const char *sandbox,
 	EQ(symlink(target, path), 0);
 }
 
-/* A cgroup such as a sandbox has, removed at the end of the test whatever happens. */
+/* A cgroup like that of a sandbox, removed at the end of the test in any case. */
 static struct {
 	struct cgroup_root root;
 	char id[ID_LEN + 1];
@@ -169,7 +171,7 @@ static void make_cgroup(void)
 	(void)atexit(remove_cgroup);
 }
 
-/* A process of ours in the cgroup @id, which does nothing. */
+/* A process of this test in the cgroup @id, which does nothing. */
 static pid_t occupy(const char *id)
 {
 	char path[64], text[16];
@@ -201,7 +203,7 @@ TEST(leftovers_of_dead_engines_are_removed)
 	w = warren_close(w);
 }
 
-/* What cannot be removed yet is tried again by the next, and by the one after it. */
+/* Leftovers that cannot be removed yet are tried again by the next engines. */
 TEST(busy_entries_are_removed_later)
 {
 	char *run = sandbox_path("busy");
@@ -224,10 +226,7 @@ TEST(busy_entries_are_removed_later)
 	OK(!has_cgroup(&left.root, left.id));
 }
 
-/*
- * Names in the folder are ours only when they look like it; the rest is nobody's to
- * remove.
- */
+/* Only names with the right form belong to Warren; others are not removed. */
 TEST(unknown_links_are_not_removed)
 {
 	char *run = sandbox_path("strange");
@@ -245,7 +244,10 @@ TEST(unknown_links_are_not_removed)
 	EQ(access(sandbox_path("strange/engines/README"), F_OK), 0);
 }
 
-/* A destroy that could not remove all says so, and the next engine removes it. */
+/*
+ * A destroy that could not remove everything reports it, and the next engine removes the
+ * rest.
+ */
 TEST(leftovers_of_a_destroy_are_removed_later)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -310,7 +312,7 @@ TEST(a_file_instead_of_a_folder_is_an_error)
 	OK(!w);
 }
 
-/* Folders that only root may enter are no hindrance to root. */
+/* Directories that only root may enter are accepted. */
 TEST(a_run_directory_can_be_in_a_private_directory)
 {
 	struct warren_sandbox *sb;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-route.c - every path leads to its operation, and nothing else leads anywhere */
+/* test-route.c - every path leads to its operation, and no other path leads anywhere */
 #include "api/route.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static enum api_code refused(const char *method, const char *path)
 	return find(method, path) < 0 ? error.code : API_ERR_COUNT;
 }
 
-/* The path of @op with something fitting in place of each parameter. */
+/* The path of @op with a valid value for each parameter. */
 static void fill(const struct api_op *op, char *out, size_t size)
 {
 	size_t n = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-seccomp-memory.c - the filter refuses what takes kernel memory that no cgroup is
- * charged for
+ * test-seccomp-memory.c - the filter refuses calls that use kernel memory which is
+ * charged to no cgroup
  */
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -11,7 +11,7 @@
 
 #include "lib/seccomp-attempts.h"
 
-/* What a process can keep in the kernel without being charged for it. */
+/* What a process can store in the kernel without being charged. */
 TEST(calls_that_use_uncharged_kernel_memory_are_refused)
 {
 	static char value[8192];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-seccomp.c - what the syscall filter refuses, and what it lets through
+ * test-seccomp.c - what the system call filter refuses and allows
  *
- * Most tests make the call: refused ones with arguments that would fail even unfiltered,
- * as the tests may run as root on somebody's machine. What is let through must
- * give the same answer under the filter as it gave before.
+ * Most tests make the call: refused ones with arguments that would fail even without the
+ * filter, because the tests may run as root. An allowed call must have the same result
+ * with the filter as without it.
  *
- * What cannot be called here (another architecture's ABI, calls newer than the kernel)
- * is asked of the program itself, with the small interpreter below.
+ * Calls that cannot be made here (of another architecture, or newer than the kernel) are
+ * checked with the small interpreter below.
  */
 #include "os/seccomp.h"
 
@@ -39,7 +39,7 @@
 #include "lib/tap.h"
 
 #define X32_BIT    0x40000000U
-#define GARBAGE    0xdeadbeef00000000UL /* where the kernel does not look */
+#define GARBAGE    0xdeadbeef00000000UL /* the kernel does not read this */
 #define RET_EPERM  (SECCOMP_RET_ERRNO | EPERM)
 #define RET_ENOSYS (SECCOMP_RET_ERRNO | ENOSYS)
 #define MPTCP      262
@@ -72,7 +72,7 @@ static int filtered_child(void (*fn)(void), bool filtered)
 	return status;
 }
 
-/* What the filter says, by interpreting it the way the kernel does. */
+/* The decision of the filter, interpreted as by the kernel. */
 static uint32_t judge(struct seccomp_data data)
 {
 	const struct sock_fprog *prog = seccomp_program();
@@ -165,7 +165,7 @@ TEST(every_system_call_number_is_decided)
 	OK(allowed > 240 && allowed < 340);
 	OK(refused > 40 && refused < 70);
 	EQ(allowed + refused + unknown, 2000);
-	OK(seccomp_program()->len < 200); /* loading takes time in proportion */
+	OK(seccomp_program()->len < 200); /* loading takes proportional time */
 }
 
 TEST(calls_of_foreign_architectures_kill_the_process)
@@ -335,7 +335,7 @@ TEST(calls_that_change_the_machine_are_refused)
 	};
 	struct timex tx = { .modes = 0 };
 
-	(void)setsid(); /* so that vhangup has no terminal, should it get through */
+	(void)setsid(); /* so that vhangup has no terminal if it is not refused */
 	attempt_all(list, ARRAY_SIZE(list));
 	OK(adjtimex(&tx) >= 0);
 }
@@ -355,7 +355,7 @@ TEST(unknown_new_calls_are_refused)
 	};
 
 	attempt_all(list, ARRAY_SIZE(list));
-	/* Allowed, so that the result which a tracer has put there stays. */
+	/* Allowed, so that a result which a tracer has set is kept. */
 	EQ(judge_nr(NATIVE, 0xffffffffU), SECCOMP_RET_ALLOW);
 }
 
@@ -390,7 +390,7 @@ TEST(new_harmless_calls_are_allowed)
 	allowed_all(numbers, ARRAY_SIZE(numbers));
 }
 
-/* pid 1 of a sandbox runs under the same filter as everything else in it. */
+/* pid 1 of a sandbox has the same filter as all other processes in it. */
 TEST(calls_that_init_needs_are_allowed)
 {
 	static const unsigned numbers[] = {
@@ -443,7 +443,9 @@ TEST(socket_allows_common_protocols)
 	attempt_all(list, ARRAY_SIZE(list));
 }
 
-/* What a kernel without it says: with EPERM useradd, su and sudo refuse to work. */
+/*
+ * The answer of a kernel without audit: with EPERM, useradd, su and sudo refuse to work.
+ */
 TEST(audit_sockets_are_refused)
 {
 	static const struct attempt list[] = {
@@ -584,7 +586,7 @@ TEST(unshare_cannot_create_namespaces)
 		{ CALL(unshare), { GARBAGE }, EPERM },
 		{ CALL(unshare),
 		  { CLONE_PARENT_SETTID },
-		  EPERM }, /* means more one day */
+		  EPERM }, /* may get another meaning */
 		{ CALL(unshare), { 0 }, 0 },
 		{ CALL(unshare), { CLONE_FILES | CLONE_FS | CLONE_SYSVSEM }, 0 },
 	};
@@ -615,7 +617,7 @@ TEST(clone_cannot_create_namespaces)
 	attempt_all(list, ARRAY_SIZE(list));
 }
 
-/* The filter lets clone's bit 0x80 through; this is why it may. */
+/* The filter allows clone's bit 0x80; this is why that is safe. */
 TEST(clone_cannot_create_a_time_namespace)
 {
 	char ours[64] = "", theirs[64] = "";
@@ -711,10 +713,10 @@ TEST(calls_that_agents_need_are_allowed)
 	};
 
 	attempt_all(list, ARRAY_SIZE(list));
-	filter_on(); /* seccomp inside: filters stack */
+	filter_on(); /* seccomp inside: filters are combined */
 }
 
-/* A filter added inside cannot give back what this one refuses. */
+/* A filter that is added inside cannot allow what this one refuses. */
 TEST(a_loaded_filter_cannot_be_weakened)
 {
 	struct sock_filter allow[] = { { BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW } };

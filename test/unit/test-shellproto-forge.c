@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-shellproto-forge.c - a command cannot say how it ended before it has
+ * test-shellproto-forge.c - a command cannot forge its result
  *
- * The tests know what results are known by, as the commands in them must not: so a test
- * can look for it in all that a command finds, and can show that a forged result would be
- * believed if the command knew.
+ * The tests know the secret by which results are recognised, and the commands must not:
+ * so a test can search for it in everything that a command sees, and can show that a
+ * result with the secret would be accepted.
  */
 #include "lib/shell.h"
 
@@ -12,7 +12,7 @@
 
 static const char *const shells[] = { "bash", "dash", "busybox" };
 
-/* Not the same for two commands, and known to the test alone. */
+/* It differs between commands, and only the test knows it. */
 static void known_bits(void *arg UNUSED, uint64_t serial,
 		       uint8_t ret[SHELLPROTO_MARKER_SIZE])
 {
@@ -26,10 +26,7 @@ static void know(struct shellproto *s)
 	shellproto_name(s, NAME);
 }
 
-/*
- * What the result of command @serial is known by, in this transport; as the shell says
- * it.
- */
+/* The secret of the result of command @serial, in this transport. */
 static void secret(enum shellproto_transport t, uint64_t serial, char *ret, size_t size)
 {
 	static const char digits[] =
@@ -44,16 +41,13 @@ static void secret(enum shellproto_transport t, uint64_t serial, char *ret, size
 		ret[n] = '\0';
 		return;
 	}
-	/* The second half: a terminal shows the first to its command. */
+	/* The second half: a terminal shows the first one to its command. */
 	for (size_t i = SHELLPROTO_MARKER_SIZE / 2; i < SHELLPROTO_MARKER_SIZE;
 	     i++, n += 2)
 		(void)snprintf(ret + n, size - n, "%02x", bits[i]);
 }
 
-/*
- * To every descriptor that there may be: of the shell's, and those of it that /proc
- * shows.
- */
+/* Write to every possible descriptor: those of the shell, and those that /proc shows. */
 static void add_forgery(struct buf *text, const char *record)
 {
 	buf_printf(text,
@@ -78,7 +72,7 @@ static void open_shell(struct shell *sh, enum shellproto_transport t, const char
 	EQ(sh->outcome, SHELLPROTO_READY);
 }
 
-/* The text claims success and fails a while later: what is heard of it? */
+/* The text claims success and fails a while later: what is reported? */
 static void forge(enum shellproto_transport t, const char *program, const char *record,
 		  bool is_believed)
 {
@@ -102,8 +96,8 @@ TEST(a_guessed_marker_is_not_accepted)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(shells); i++) {
 		/*
-		 * As records were known by once, and the keys of the start and of the
-		 * next.
+		 * The keys of earlier versions, and those of the start and of the next
+		 * command.
 		 */
 		forge(SHELLPROTO_CONTROL, shells[i], "1 0 d0  1 hB /\\000", false);
 		forge(SHELLPROTO_FRAMED, shells[i], "1 0 d0  1 hB /\\000", false);
@@ -118,7 +112,7 @@ TEST(a_guessed_marker_is_not_accepted)
 	}
 }
 
-/* So the descriptors are the right ones, and nothing but the secret is in the way. */
+/* So the descriptors are right, and only the secret is missing. */
 TEST(a_result_without_the_secret_is_not_accepted)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(shells); i++) {
@@ -130,7 +124,7 @@ TEST(a_result_without_the_secret_is_not_accepted)
 	}
 }
 
-/* A process that the first command left behind answers for the second. */
+/* A process of the first command answers for the second. */
 TEST(an_earlier_command_cannot_forge_a_later_result)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(shells); i++)
@@ -153,7 +147,7 @@ TEST(an_earlier_command_cannot_forge_a_later_result)
 		}
 }
 
-/* All that a shell tells of itself, and what /proc does. */
+/* Everything that a shell shows about itself, and what /proc shows. */
 static const char everything[] =
 	"set; env; export -p; trap; alias; jobs -l; times\n"
 	"{ history; fc -l -100; fc -ln; command trap -p; declare -p; declare -f; shopt; } 2>&1\n"
@@ -178,7 +172,7 @@ static void look(enum shellproto_transport t, const char *program, const char *b
 	if (!strstr(sh.text[0].data, "end of it"))
 		TAP_FAIL("%s, transport %d: %s, code %d", program, (int)t,
 			 session_outcome_names[sh.outcome], sh.code);
-	/* That of a command that has ended serves nobody, and shows that one can look. */
+	/* The secret of an ended command is useless, and shows that the search works. */
 	if (!strstr(sh.text[0].data, last) && t != SHELLPROTO_TERMINAL)
 		TAP_FAIL("%s, transport %d: the last one is not found", program, (int)t);
 	if (strstr(sh.text[0].data, own))
@@ -202,7 +196,7 @@ TEST(a_command_cannot_find_its_own_marker)
 	}
 }
 
-/* What it can say there is that an error stopped it. */
+/* It can only report that an error stopped it. */
 TEST(a_command_at_a_terminal_cannot_forge_success)
 {
 	static const struct {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-shellproto-stop.c - a command is stopped, the shell and its state live on */
+/* test-shellproto-stop.c - a command is stopped, and the shell keeps its state */
 #include "lib/alone.h"
 #include "lib/shell.h"
 
 static const char *const shells[] = { "bash", "dash", "busybox" };
 
 /*
- * Goes on in a child with processes and a /proc of its own, where it may: a stop from
- * inside reads of all there are, and a machine that is shared has many.
+ * Runs in a child with separate processes and a /proc, if permitted: a stop from inside
+ * reads all processes, and a shared machine has many.
  */
 static void be_alone(void)
 {
@@ -21,8 +21,8 @@ static void be_alone(void)
 }
 
 /*
- * The command ends, what would follow does not run, and the state is there. By control we
- * signal as init does; framed, by a script from inside.
+ * The command ends, the following commands do not run, and the state is kept. With
+ * control, signals are sent like by init; framed, by a script inside.
  */
 static void check_stop(const char *program, int transport, const char *text,
 		       enum shellproto_step most)
@@ -32,7 +32,7 @@ static void check_stop(const char *program, int transport, const char *text,
 
 	shell_open(&sh, (enum shellproto_transport)transport, program);
 	shell_run(&sh, "kept=yes; sleep 40 & job=$!; cd /usr");
-	(void)usleep(20000); /* the clock of start times goes by hundredths */
+	(void)usleep(20000); /* start times have a resolution of hundredths */
 	shell_feed(&sh, text, strlen(text));
 	OK(!shell_patience(&sh, 60));
 	last = shell_stop(&sh, transport == SHELLPROTO_FRAMED);
@@ -116,7 +116,7 @@ TEST(a_shell_that_cannot_be_stopped_is_ended)
 	shell_close(&sh);
 }
 
-/* By which the record below is known. */
+/* The key of the record below. */
 static void known_bits(void *arg UNUSED, uint64_t serial UNUSED,
 		       uint8_t ret[SHELLPROTO_MARKER_SIZE])
 {

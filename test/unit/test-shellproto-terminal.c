@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * test-shellproto-terminal.c - a stateful shell at a terminal: what is typed, and what is
- * shown
- */
+/* test-shellproto-terminal.c - a stateful shell at a terminal: input and output */
 #include "lib/shell.h"
 
 struct line {
 	const char *text;
 	enum shellproto_outcome outcome;
 	int code;
-	const char
-		*out; /* as a terminal has it: lines end in CR LF. NULL: not looked at */
+	const char *out; /* as at a terminal: lines end in CR LF. NULL: not checked */
 };
 
 static void check(struct shell *sh, const struct line *lines, size_t n)
@@ -80,7 +76,7 @@ TEST(commands_may_change_the_shell_settings)
 	shell_close(&sh);
 }
 
-/* Lines are short, and hold nothing that a terminal would take for itself. */
+/* Lines are short, and contain nothing that a terminal would interpret. */
 TEST(a_long_command_is_typed_in_short_lines)
 {
 	AUTO_BUF struct buf text = BUF_INIT(4U << 20);
@@ -122,7 +118,7 @@ TEST(an_interrupt_key_ends_the_command)
 		   0);
 		while (sh.text[0].len == 0)
 			shell_pump(&sh, -1);
-		/* A shell that is about to start something does not hear the first. */
+		/* A shell that is about to start a program may miss the first one. */
 		while (!sh.got) {
 			uint64_t until = clock_now() + 500000000;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-shellproto-typed.c - a command means what it would if its lines were typed, one
+ * test-shellproto-typed.c - a command has the same effect as if its lines were typed one
  * after the other
  *
- * Every shell, both ways. What is around a command is ours, and is not to be seen: in no
- * message, in no trap, in no count of lines.
+ * Every shell, with both transports. The code around a command must not be visible: in no
+ * message, trap or line number.
  */
 #include "lib/shell.h"
 
@@ -24,7 +24,7 @@ static void open_named(struct shell *sh, enum shellproto_transport t, const char
 	EQ(sh->outcome, SHELLPROTO_READY);
 }
 
-/* What was said of @text; none of it may be ours. */
+/* The output for @text; none of it may come from the code around it. */
 static void check(struct shell *sh, const char *text, enum shellproto_outcome outcome,
 		  int code, const char *out, const char *err)
 {
@@ -78,7 +78,7 @@ TEST(break_and_continue_outside_of_a_loop_do_no_harm)
 	EACH(sh, i, t)
 	{
 		bool bash = i == 0;
-		/* Whatever a shell says of it, it goes on. */
+		/* Whatever a shell reports, it continues. */
 		check(&sh, "break; echo on", SHELLPROTO_DONE, 0, "on\n",
 		      bash ? "only meaningful" : NULL);
 		check(&sh, "continue 3; echo on", SHELLPROTO_DONE, 0, "on\n",
@@ -88,10 +88,7 @@ TEST(break_and_continue_outside_of_a_loop_do_no_harm)
 	}
 }
 
-/*
- * A command that a SIGINT ends has written what it has written, and no newline of the
- * shell's.
- */
+/* A command that SIGINT ends keeps its output, and the shell adds no newline. */
 TEST(an_interrupt_adds_nothing_to_the_output)
 {
 	static const char *const texts[] = {
@@ -127,10 +124,7 @@ TEST(an_error_message_shows_only_the_users_text)
 	shell_prepare = name;
 	EACH_BASH(sh, t)
 	{
-		/*
-		 * Again and again, and after whatever has been: a text begins with line
-		 * 1.
-		 */
+		/* Repeatedly, and after anything: a text begins with line 1. */
 		for (int i = 0; i < 3; i++) {
 			check(&sh, "fi", SHELLPROTO_SYNTAX, 2, "",
 			      "line 1: syntax error near unexpected token `fi'");
@@ -167,7 +161,7 @@ TEST(a_debug_trap_applies_only_to_the_users_commands)
 	}
 }
 
-/* A list of so many commands is more than a shell's stack holds, if it is one. */
+/* A list of so many commands would exceed a shell's stack. */
 TEST(every_line_of_a_text_is_run)
 {
 	enum {
@@ -195,7 +189,7 @@ TEST(a_text_may_be_empty_or_end_without_a_newline)
 		check(&sh, "echo a \\", SHELLPROTO_DONE, 0, NULL, "");
 		OK(strncmp(sh.text[0].data, "a", 1) == 0);
 		check(&sh, "cat <<E\nx\nE", SHELLPROTO_DONE, 0, "x\n", "");
-		/* Without its end it ends with the text; bash warns. */
+		/* Without its end marker it ends with the text; bash warns. */
 		check(&sh, "cat <<E\nx", SHELLPROTO_DONE, 0, NULL, NULL);
 		OK(strncmp(sh.text[0].data, "x", 1) == 0);
 		check(&sh, "false", SHELLPROTO_DONE, 1, "", "");
@@ -203,7 +197,7 @@ TEST(a_text_may_be_empty_or_end_without_a_newline)
 	}
 }
 
-/* -e is for what fails, not for what was asked. */
+/* -e applies to failures, not to a requested exit status. */
 TEST(a_nonzero_exit_status_is_not_a_failure)
 {
 	struct shell sh;
@@ -218,7 +212,7 @@ TEST(a_nonzero_exit_status_is_not_a_failure)
 	}
 }
 
-/* Where results go is put away under numbers that a text can close. */
+/* The descriptors for results have numbers that a text can close. */
 TEST(a_text_may_close_internal_descriptors)
 {
 	static const char *const texts[] = { "exec 10>&-", "exec 11>&-", "exec 12>&-",
@@ -237,10 +231,7 @@ TEST(a_text_may_close_internal_descriptors)
 		OK(strncmp(sh.text[0].data, "0 1 2 3", 7) == 0);
 		shell_close(&sh);
 	}
-	/*
-	 * Both, or the one that there is in a stream: that is the end, and is told as
-	 * one.
-	 */
+	/* Both, or the only one of a stream: this is the end, and is reported. */
 	for (size_t i = 0; i < 2; i++) {
 		open_named(&sh, i ? SHELLPROTO_FRAMED : SHELLPROTO_CONTROL, "bash");
 		shell_run(&sh, i ? "exec 10>&-" : "exec 10>&- 11>&-");
@@ -267,8 +258,8 @@ TEST(a_program_that_is_not_a_shell_is_detected)
 	struct shell sh;
 
 	/*
-	 * What zsh is known by; a real one reads its script to the end first, and never
-	 * begins.
+	 * How zsh is recognised; a real one reads its script to the end first, and never
+	 * starts.
 	 */
 	OK(setenv("ZSH_VERSION", "5.9", 1) == 0);
 	for (int t = SHELLPROTO_CONTROL; t <= SHELLPROTO_FRAMED; t++) {
@@ -283,7 +274,7 @@ TEST(a_program_that_is_not_a_shell_is_detected)
 	shell_close(&sh);
 }
 
-/* Another bash takes the place of the shell, and is one of ours. */
+/* Another bash replaces the shell, and is used. */
 TEST(a_shell_that_replaces_the_shell_is_used)
 {
 	static const char *const texts[] = { "exec bash", "x=1; exec bash --norc",
@@ -307,7 +298,7 @@ TEST(a_shell_that_replaces_the_shell_is_used)
 		EQ(sh.code, 3);
 		shell_close(&sh);
 	}
-	/* What only looks like it is nothing else than it is. */
+	/* A text that only looks similar is not affected. */
 	shell_open_terminal(&sh);
 	shell_run(&sh, "kept=5; false && exec bash");
 	EQ(sh.outcome, SHELLPROTO_DONE);

@@ -17,7 +17,7 @@ static const struct {
 	int bit;
 } shells[] = { { "bash", BASH }, { "dash", DASH }, { "busybox", BUSYBOX } };
 
-/* One command and what comes of it; NULL: not looked at. */
+/* One command and its result; NULL: not checked. */
 struct line {
 	const char *text;
 	enum shellproto_outcome outcome;
@@ -28,7 +28,7 @@ struct line {
 
 struct talk {
 	int shells;
-	struct line lines[8]; /* up to one without a text */
+	struct line lines[8]; /* up to the entry without a text */
 };
 
 #define DONE    SHELLPROTO_DONE
@@ -37,8 +37,7 @@ struct talk {
 #define ENDED   SHELLPROTO_ENDED
 
 /*
- * A long text goes another way to some shells: a comment before it makes any of them
- * long.
+ * Some shells read a long text in another way: a comment before it makes any text long.
  */
 static void run_line(struct shell *sh, const char *text, bool padded)
 {
@@ -169,7 +168,8 @@ TEST(unparsable_input_is_a_syntax_error)
 }
 
 /*
- * The first talk's message differs between shells, so it is bash's alone in the second.
+ * The message of the first one differs between shells, so the second has that of bash
+ * only.
  */
 TEST(an_error_ends_only_the_command)
 {
@@ -180,8 +180,8 @@ TEST(an_error_ends_only_the_command)
 		  { "readonly q=1; q=2; echo no", DONE, -1, "", "q" },
 		  { "echo alive", DONE, 0, "alive\n", "" } } },
 	      /*
-	       * As typed: a line that fails is not the end of what follows, but in dash
-	       * it is of eval.
+	       * As typed: a failed line does not end the following lines, except those of
+	       * eval in dash.
 	       */
 	      { BASH,
 		{ { "echo ${nope?msg}\necho next", DONE, 0, "next\n", "msg" },
@@ -222,7 +222,8 @@ TEST(the_end_of_the_shell_is_reported)
 TEST(commands_cannot_use_internal_descriptors)
 {
 	/*
-	 * By its path: busybox runs its own `ls` in the shell. 3 is the listing itself.
+	 * By its path, because busybox runs its own `ls` in the shell. 3 is the listing
+	 * itself.
 	 */
 	static const char list[] = "echo $(/bin/ls /proc/self/fd)";
 	static const char three[] = "0 1 2 3\n";
@@ -242,7 +243,8 @@ TEST(commands_cannot_use_internal_descriptors)
 }
 
 /*
- * All of them, also where the shell keeps ours: it ends, or is cut off, and that is told.
+ * All descriptors, including the internal ones: the shell ends or is cut off, and this is
+ * reported.
  */
 TEST(a_shell_that_closes_all_descriptors_is_reported_as_ended)
 {
@@ -364,12 +366,12 @@ TEST(large_commands_and_output_are_complete)
 	free(text);
 }
 
-/* A text that bash would read byte by byte from its script it is told to `read`. */
+/* A text that bash would read byte by byte from its script is read with `read`. */
 TEST(long_commands_are_read_without_delay)
 {
 	static const char way[] = " read -ru6 -N";
 	enum {
-		SIZE = 200000 /* more than a variable of the environment may have */
+		SIZE = 200000 /* larger than an environment variable may be */
 	};
 	char *text = malloc(SIZE + 64);
 
@@ -406,7 +408,7 @@ TEST(background_jobs_continue_between_commands)
 			shell_run(&sh, "f=$(mktemp); (while :; do echo tick; echo >>$f; "
 				       "sleep 0.01; done) & j=$!");
 			EQ(sh.outcome, DONE);
-			/* Between two lines of the file lies one of the output. */
+			/* There is a line of output between two lines of the file. */
 			shell_run(&sh,
 				  ": >$f; until [ $(wc -l <$f) -ge 2 ]; do sleep 0.01; "
 				  "done; rm -f $f; kill -0 $j && echo there");
@@ -445,7 +447,7 @@ TEST(several_shells_work_at_the_same_time)
 		shell_close(&sh[i]);
 }
 
-/* In images where bash is /bin/sh, and nothing but that. */
+/* For images in which /bin/sh is bash. */
 TEST(bash_can_be_used_as_sh)
 {
 	for (int t = SHELLPROTO_CONTROL; t <= SHELLPROTO_FRAMED; t++) {
@@ -511,7 +513,7 @@ TEST(a_command_that_cannot_be_sent_is_refused)
 	shell_close(&sh);
 }
 
-/* Each a byte of its own, by the number of the command. */
+/* A separate byte for each, by the number of the command. */
 static void known_marker(void *arg UNUSED, uint64_t serial,
 			 uint8_t ret[SHELLPROTO_MARKER_SIZE])
 {
@@ -520,7 +522,7 @@ static void known_marker(void *arg UNUSED, uint64_t serial,
 
 #define KEY "0000000000" /* what it gives for serial 0 */
 
-/* What a shell could send if it were none of ours. */
+/* What another program could send. */
 TEST(inconsistent_results_are_refused)
 {
 	static const struct {
@@ -532,7 +534,7 @@ TEST(inconsistent_results_are_refused)
 		RECORD(KEY " 0   1 hB /\0", 0),
 		RECORD(KEY " 0 d7 12 1 hB /\0", 0),
 		RECORD("0 0   1 hB /\0",
-		       -EPROTO), /* as it was when the serial served for a key */
+		       -EPROTO), /* the format when the serial was the key */
 		RECORD("0000000001 0   1 hB /\0", -EPROTO),
 		RECORD("000000000 0   1 hB /\0", -EPROTO),
 		RECORD(KEY " 256   1 hB /\0", -EPROTO),
@@ -576,7 +578,7 @@ TEST(another_service_can_continue_a_framed_session)
 	shellproto_markers(sh.s, known_marker);
 	shellproto_resume(sh.s, 2);
 	OK(shellproto_running(sh.s));
-	/* What an earlier command ended with is none of it. */
+	/* The result of an earlier command does not count. */
 	EQ(shellproto_on_bytes(sh.s, SHELLPROTO_STDOUT, before, sizeof(before) - 1, &err),
 	   0);
 	OK(!sh.got);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-spec.c - every encoding of a spec has all limits and fields of the table, and no
- * other
+ * test-spec.c - every encoding of a spec has exactly the limits and fields of the table
  */
 #include "spec/spec.h"
 
@@ -15,7 +14,7 @@
 
 #include "lib/tap.h"
 
-/* A value for each limit that no other has. */
+/* A different value for each limit. */
 static uint64_t value_of(size_t id)
 {
 	return (id + 1) * 1000003;
@@ -136,7 +135,7 @@ static const struct api_schema *api_field(const struct api_schema *s, const char
 	return NULL;
 }
 
-/* `limits` of what @op is sent has the first @n limits of the table, and no other. */
+/* `limits` in the body of @op has exactly the first @n limits of the table. */
 static void check_schema(enum v1_op op, size_t n)
 {
 	const struct api_schema *limits = api_field(v1_face.ops[op].schema, "limits");
@@ -149,7 +148,7 @@ static void check_schema(enum v1_op op, size_t n)
 
 		OK(s);
 		EQ(s->format == API_FORMAT_SIZE, l->unit == SPEC_BYTES);
-		if (l->unit != SPEC_MILLIS) /* which people give as a fraction */
+		if (l->unit != SPEC_MILLIS) /* which users give as a fraction */
 			EQ(s->min, l->min);
 		if (l->unit == SPEC_COUNT)
 			EQ(s->max, l->max);

@@ -176,7 +176,7 @@ TEST(the_first_expected_pattern_is_found)
 	(void)expect_free(e);
 }
 
-/* What a stranger wants looked for in what a stranger shows is bounded. */
+/* Searches of a client's patterns in a program's output are bounded. */
 TEST(the_cost_of_expected_patterns_is_limited)
 {
 	static const char *const large[] = { "(a?){150}b", "(c?){150}d" };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-template.c - argv templates: a value of a request is never an option of the tool
+ * test-template.c - argv templates: a value of a request never becomes an option of the
+ * tool
  */
 #include "shim/command/template.h"
 
@@ -9,7 +10,10 @@
 #include "base/macro.h"
 #include "lib/tap.h"
 
-/* Fill one template with {x}; the words with '|' between them, or NULL: it is refused. */
+/*
+ * Fill one template with {x}; return the words separated by '|', or NULL if it is
+ * refused.
+ */
 static const char *fill(const char *json, const char *x, bool option)
 {
 	static char text[4096];

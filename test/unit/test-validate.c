@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-validate.c - bodies and queries: what is right passes, what is wrong is named */
+/* test-validate.c - bodies and queries: valid ones pass, and errors name the field */
 #include "api/validate.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ static const struct api_op *op(enum v1_op id)
 	return &v1_face.ops[id];
 }
 
-/* NULL: it was accepted; else the message. */
+/* NULL: it was accepted; otherwise the message. */
 static const char *judge(enum v1_op id, const char *text)
 {
 	AUTO_BODY struct body body = { 0 };
@@ -153,8 +153,8 @@ TEST(lengths_count_characters)
 	char text[4096];
 
 	/*
-	 * 63 characters of two bytes are too many for a host name only because of what
-	 * they are.
+	 * 63 characters of two bytes each are not a host name only because of the
+	 * characters.
 	 */
 	(void)snprintf(text, sizeof(text), "{\"name\":\"%0*d\"}", 63, 0);
 	ACCEPTED(V1_CREATE_SANDBOX, text);
@@ -346,7 +346,7 @@ TEST(nesting_is_limited)
 	EQ(error.code, API_ERR_INVALID_JSON);
 }
 
-/* Small as text and large in memory: refused before it is that. */
+/* Small as text but large in memory: refused before parsing. */
 TEST(a_body_with_too_many_values_is_refused)
 {
 	AUTO_BUF struct buf text = BUF_INIT(4U << 20);
@@ -475,7 +475,8 @@ static const char *ask(enum v1_op id, const char *text)
 	size_t len = strlen(text);
 
 	free(room);
-	room = malloc(query_room(len)); /* not a byte more: sanitizers see the next one */
+	room = malloc(query_room(
+		len)); /* no spare byte, so that sanitizers detect reading the next one */
 	error = (struct api_error){ 0 };
 	return query_read(op(id), text, len, room, &query, &error) < 0 ? error.message
 								       : NULL;

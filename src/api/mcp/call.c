@@ -8,7 +8,7 @@
 #include "api/mcp/internal.h"
 #include "base/list.h"
 
-#define ERROR_MAX 8192 /* bytes of a message with an error */
+#define ERROR_MAX 8192 /* maximum size of an error message */
 
 static const char *const level_names[] = { "debug", "info",     "notice", "warning",
 					   "error", "critical", "alert",  "emergency" };
@@ -95,7 +95,7 @@ void mcp_call_detach(struct mcp_call *c)
 	mcp_exchange_unref(x);
 }
 
-/* It is done: out of all lists, and its work has ended. */
+/* The call has ended: remove it from all lists. */
 static void call_finish(struct mcp_call *c)
 {
 	if (c->session) {
@@ -198,7 +198,7 @@ bool mcp_list_open(struct mcp_call *c, struct json *j, const char *name)
 	return true;
 }
 
-/* A large result, as it is. */
+/* Send a large result without changes. */
 static void call_send_large(struct mcp_call *c, struct buf *result)
 {
 	struct mcp_exchange *x = c->exchange;

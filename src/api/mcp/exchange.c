@@ -167,7 +167,8 @@ bool mcp_exchange_notify(struct mcp_exchange *x, const struct buf *message)
 	return true;
 }
 
-/* An answer as an event, the last one or not. While the client does not read, it waits.
+/* Send an answer as an event, which may be the last one. It waits while the client does
+ * not read.
  */
 static void exchange_send(struct mcp_exchange *x, const struct buf *message, bool last)
 {
@@ -216,7 +217,7 @@ static void exchange_put_large(struct mcp_exchange *x, const json_t *id,
 	rpc_write_result(&x->out, id, "", 0);
 	if (x->out.failed)
 		return;
-	x->out.len--; /* its last brace follows the result */
+	x->out.len--; /* the closing brace follows the result */
 	exchange_keep(x, &x->out);
 	exchange_keep(x, result);
 	buf_puts(&x->out, "}");
@@ -291,7 +292,7 @@ void mcp_exchange_collected(struct mcp_exchange *x)
 	exchange_respond_parts(x);
 }
 
-/* One of several answers; the last one sends them all. */
+/* Store one of several answers; the last one sends all of them. */
 static void exchange_collect(struct mcp_exchange *x, const struct buf *message)
 {
 	buf_puts(&x->out, x->n++ ? "," : "[");

@@ -92,7 +92,7 @@ static void filing_on_begun(void *ctx, struct files *f, const struct warren_erro
 	mcp_call_unref(c);
 }
 
-/* Begin as the sandbox's user, and go on with @begun. */
+/* Start as the sandbox's user, and continue with @begun. */
 static void filing_begin(struct mcp_filing *k, struct sandbox *sandbox,
 			 void (*begun)(struct mcp_filing *k))
 {
@@ -112,7 +112,7 @@ static void filing_on_open(void *ctx, struct files_answer *a,
 		return;
 	}
 	k->fd = TAKE_FD(a->fd);
-	/* Only a regular file neither blocks nor lies about its size. */
+	/* Only a regular file never blocks and has a reliable size. */
 	if (fstat(k->fd, &k->st) < 0 || !S_ISREG(k->st.st_mode)) {
 		filing_fail_errno(k, S_ISDIR(k->st.st_mode) ? EISDIR : ENXIO, "read");
 		return;
@@ -175,7 +175,7 @@ static void filing_on_owned(void *ctx, struct files_answer *a UNUSED,
 	filing_rename(ctx);
 }
 
-/* The first request that names a copy says whether it could be written. */
+/* The first request that names a copy reports whether it could be written. */
 static void filing_on_arrived(void *ctx, struct files_answer *a UNUSED,
 			      const struct warren_error *err)
 {
@@ -194,7 +194,7 @@ static void filing_on_arrived(void *ctx, struct files_answer *a UNUSED,
 		filing_rename(k);
 }
 
-/* All bytes are on their way, in order. */
+/* All bytes were sent, in order. */
 static void filing_finish(struct mcp_filing *k)
 {
 	bool give = k->place.exists && files_uid(k->files) == 0;
@@ -252,7 +252,7 @@ static void filing_write_piece(void *ctx)
 
 static void filing_open_named(struct mcp_filing *k);
 
-/* What open(2) says where there are no files without a name. */
+/* The errors of open(2) on a file system that does not support files without a name. */
 static bool filing_needs_name(int code)
 {
 	return code == EOPNOTSUPP || code == EISDIR || code == EINVAL || code == ENOENT;

@@ -43,7 +43,7 @@ static void place_stop(struct mcp_call *c)
 	free(p);
 }
 
-/* It runs, or was woken for this. The call has a reference for this function. */
+/* The sandbox runs, or was woken for this. The call has a reference for this function. */
 static void place_on_usable(void *ctx, int r, const struct warren_error *err)
 {
 	struct mcp_call *c = ctx;
@@ -79,7 +79,8 @@ static void place_use(struct mcp_call *c, struct sandbox *sandbox)
 }
 
 /*
- * The sandbox cannot be used. If it is that of the session, the next call gets another.
+ * The sandbox cannot be used. If it is the sandbox of the session, the next call creates
+ * another one.
  */
 static bool place_forget(struct mcp_call *c)
 {
@@ -181,7 +182,7 @@ static struct sandbox *place_of_session(struct mcp_call *c)
 	return sandbox;
 }
 
-/* The one that is named: by the argument, the client's headers, or the token. */
+/* The sandbox that is named by the argument, the client's headers, or the token. */
 static const char *place_word(const struct mcp_call *c)
 {
 	const char *word = mcp_arg_text(c, "sandbox");

@@ -124,7 +124,7 @@ static bool prompt_check(struct mcp_call *c, const struct prompt_row *p, json_t 
 	return true;
 }
 
-/* The text with its arguments. */
+/* Write the text with its arguments. */
 static void prompt_fill(struct buf *out, const struct prompt_row *p, const json_t *args)
 {
 	for (const char *at = p->text; *at;) {
@@ -226,7 +226,7 @@ static void prompt_complete_sandboxes(struct mcp_call *c, struct completing *k)
 	};
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	/* What cannot be read is not proposed. */
+	/* Sandboxes that cannot be read are not proposed. */
 	if (access_may(&c->caller, "read") &&
 	    db_list_sandboxes(service_db(c->mcp->service), &filter,
 			      prompt_complete_sandbox, k, &err) < 0)

@@ -102,7 +102,7 @@ void mcp_resource_error(struct mcp_call *c, const char *text)
 
 /* --------------------------------------------------------------------- reading */
 
-/* The result; on any thread. */
+/* Write the result; may run on any thread. */
 static void resource_write(enum rpc_era era, const char *uri, const char *type,
 			   const struct buf *data, struct buf *out)
 {

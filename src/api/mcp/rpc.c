@@ -126,7 +126,7 @@ enum rpc_era rpc_era(const char *version, const json_t *body)
 								 : RPC_LEGACY;
 }
 
-/* Whether the header, which may be encoded, is @text. */
+/* Is the header, which may be encoded, equal to @text? */
 static bool rpc_name_is(const char *header, const char *text)
 {
 	static const char begin[] = "=?base64?", end[] = "?=";

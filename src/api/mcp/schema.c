@@ -48,7 +48,10 @@ static void schema_write_values(struct json *j, bool integers)
 	if (!integers) {
 		json_str(j, "type", "string");
 	} else {
-		/* Not a list of types: some clients know only one type at a time. */
+		/*
+		 * Do not write a list of types: some clients support only one type at a
+		 * time.
+		 */
 		json_open(j, "anyOf", '[');
 		for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
 			json_open(j, NULL, '{');
@@ -202,7 +205,7 @@ static bool schema_check_field(const struct mcp_field *f, const json_t *value,
 			   type_names[f->type]);
 		return false;
 	}
-	/* One of these is 0. What follows takes time for each member. */
+	/* One of these is 0. The following checks take time for each member. */
 	if (f->max && json_object_size(value) + json_array_size(value) > (size_t)f->max) {
 		buf_printf(why, "%s: has %zu members; the maximum is %" PRId64, f->name,
 			   json_object_size(value) + json_array_size(value), f->max);

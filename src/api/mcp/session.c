@@ -18,7 +18,9 @@
 
 #define SESSION_WEIGHT 15 /* one tenant may have 15 of 16 while it is alone */
 #define LOOK_MS        30000
-/* Without a request and without a stream. A local client may wait for its user. */
+/*
+ * A session without a request and without a stream. A local client may wait for its user.
+ */
 #define IDLE_MS       (60ULL * 60 * 1000)
 #define IDLE_LOCAL_MS (24ULL * 60 * 60 * 1000)
 
@@ -69,7 +71,7 @@ int mcp_wishes_read(const struct http_request *req, struct mcp_wishes *ret,
 	return 0;
 }
 
-/* What later requests repeat must be what the first one said. */
+/* Later requests must repeat the values of the first one. */
 static int wishes_compare(const struct mcp_wishes *had, const struct mcp_wishes *has,
 			  struct rpc_error *err)
 {
@@ -381,7 +383,7 @@ void mcp_restore(struct mcp *mcp)
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct mcp_leftover *list = NULL, *one;
 
-	/* What cannot be read now is deleted by the next start. */
+	/* Sandboxes that cannot be read now are deleted by the next start. */
 	if (db_each_sandbox(service_db(mcp->service), session_add_leftover, &list, &err) <
 	    0)
 		service_metrics(mcp->service)->store_errors++;

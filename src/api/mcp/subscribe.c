@@ -21,10 +21,10 @@
 
 struct mcp_sub {
 	struct mcp_sub *next;
-	struct mcp_subs *of; /* NULL: it was removed */
+	struct mcp_subs *of; /* NULL: removed */
 	unsigned refs;
 	struct mcp *mcp;
-	struct mcp_call *opener; /* a reference, until it is open; then NULL */
+	struct mcp_call *opener; /* a reference until it is open, then NULL */
 	char *uri;
 	char path[API_PATH_MAX], dir[API_PATH_MAX];
 	struct files *files;
@@ -34,7 +34,7 @@ struct mcp_sub {
 	struct waiter output;
 	struct loop_timer *timer;
 	bool armed; /* the timer is set */
-	/* The watch must not be freed from its callbacks: then sub_on_task() goes on. */
+	/* The watch must not be freed in its callbacks: sub_on_task() continues then. */
 	struct loop_task task;
 	bool failed;
 	char why[512];
@@ -69,7 +69,7 @@ static void sub_close(struct mcp_sub *s)
 		mcp_call_unref(opener);
 }
 
-/* It is open (@why NULL), or cannot be; then it is closed. */
+/* It is open (@why is NULL), or failed and is closed. */
 static void sub_settle(struct mcp_sub *s, const char *why)
 {
 	struct mcp_call *c = s->opener;
@@ -90,7 +90,7 @@ static void sub_settle(struct mcp_sub *s, const char *why)
 
 static void sub_on_timer(void *ctx);
 
-/* A timer that is set is left alone: changes that never pause would put it off forever.
+/* Do not set a timer again: continuous changes would postpone it forever.
  */
 static void sub_arm(struct mcp_sub *s)
 {
@@ -266,7 +266,9 @@ int mcp_subs_add(struct mcp_subs *of, struct mcp_call *c, const char *uri, char 
 	else
 		r = sub_open_file(s, sandbox, rpc_text(args, "path"), why, size);
 	json_decref(args);
-	/* A file that is being opened settles later, or has by now, and is closed. */
+	/*
+	 * A file that is being opened is settled later, or is already settled and closed.
+	 */
 	if (r < 0)
 		sub_close(s);
 	else if (is_log)
@@ -346,7 +348,7 @@ static void listen_stop(struct mcp_call *c)
 	free(l);
 }
 
-/* The first message: which of the wishes are fulfilled. */
+/* The first message reports which of the requested subscriptions are active. */
 static void listen_acknowledge(struct mcp_call *c, struct mcp_listening *l)
 {
 	AUTO_BUF struct buf out = BUF_INIT(512U << 10);

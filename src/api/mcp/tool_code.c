@@ -124,7 +124,7 @@ static const char *code_tool_read(struct mcp_code *k)
 	return code_tool_files(k);
 }
 
-/* The limits that there are, as integers. */
+/* Check that the limits are integers. */
 static const char *code_tool_bad_limit(const json_t *limits)
 {
 	static const char *const names[] = { "memory", "disk", "pids" };

@@ -48,7 +48,7 @@ static void exec_tool_stop(struct mcp_call *c)
 
 static void exec_tool_on_progress(void *ctx);
 
-/* A timer that is set is left alone: output that never pauses would put it off forever.
+/* Do not set a timer again: continuous output would postpone it forever.
  */
 static void exec_tool_arm(struct mcp_command *k, uint64_t ms)
 {
@@ -60,7 +60,7 @@ static void exec_tool_arm(struct mcp_command *k, uint64_t ms)
 	loop_timer_set(k->timer, ms);
 }
 
-/* What was written since the last time; of much output, a part at a time. */
+/* Report new output; a large output is reported in parts. */
 static void exec_tool_on_progress(void *ctx)
 {
 	struct mcp_command *k = ctx;

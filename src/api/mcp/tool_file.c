@@ -130,7 +130,7 @@ static void file_lines_add(struct file_lines *l, const char *data, size_t n)
 	}
 }
 
-/* The lines that were asked for; -E2BIG: they are too far into the file. */
+/* Read the requested lines; -E2BIG: they are too far into the file. */
 static int file_lines_read(int fd, struct file_lines *l)
 {
 	char piece[65536];
@@ -290,7 +290,7 @@ static void file_write_stored(struct mcp_filing *k, bool created)
 	mcp_tool_result(k->call, &text, false);
 }
 
-/* Take what a thread has made, to write it. */
+/* Take the content that a thread has created, to write it. */
 static void file_take_content(struct mcp_filing *k, struct file_job *job)
 {
 	buf_done(&k->data);
@@ -317,7 +317,7 @@ void mcp_tool_write_file(struct mcp_call *c)
 	mcp_place(c, file_write_placed);
 }
 
-/* Octal digits, 1 to 4 of them; -1: something else. */
+/* Parse 1 to 4 octal digits; -1: invalid. */
 static int file_mode_parse(const char *text)
 {
 	size_t n = strlen(text);
@@ -377,7 +377,7 @@ void mcp_tool_upload(struct mcp_call *c)
 
 /* --------------------------------------------------------------------- edit_file */
 
-/* On another thread; the call keeps its arguments. */
+/* Runs on another thread; the call keeps its arguments alive. */
 static void file_edit_work(struct file_job *job)
 {
 	AUTO_BUF struct buf old = BUF_INIT(MCP_EDIT_MAX + 65536);

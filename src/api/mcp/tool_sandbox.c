@@ -52,7 +52,7 @@ struct mcp_creation {
 	bool given; /* the client knows the sandbox */
 };
 
-/* A client that leaves before it knows the id leaves nothing behind. */
+/* If a client leaves before it knows the id, the sandbox is removed. */
 static void sandbox_create_stop(struct mcp_call *c)
 {
 	struct mcp_creation *k = c->state;
@@ -80,7 +80,7 @@ static void sandbox_create_on_made(struct sandbox_waiter *w, struct sandbox *san
 	} else if (!sandbox || state == SANDBOX_GONE) {
 		mcp_tool_error(c, "the sandbox was deleted in the meantime");
 	} else {
-		/* Without a client that waits, it would be lost. */
+		/* If no client waited for it, the sandbox would be lost. */
 		k->given = c->exchange != NULL;
 		if (k->given && !c->exchange->is_get)
 			(void)strcpy(c->exchange->created, k->id);
@@ -242,7 +242,7 @@ void mcp_tool_sandbox_resume(struct mcp_call *c)
 
 /* ---------------------------------------------------------------------- port_url */
 
-/* By host name, every server in a sandbox is its own origin; by path, it works always. */
+/* With a host name, every server in a sandbox has its own origin; a path always works. */
 static void port_tool_url(struct mcp_call *c, char *url, size_t size)
 {
 	const char *domain = c->mcp->config->domain, *scheme = c->tls ? "https" : "http";

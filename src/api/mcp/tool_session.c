@@ -50,7 +50,7 @@ static void shell_stop(struct mcp_call *c)
 	if (c->cancelled && k->session[0] && sandbox)
 		session = session_find(sandbox, k->session);
 	session_forget(&k->command);
-	/* A loop of the shell heeds only an interrupt, and a program may ignore it. */
+	/* A loop of the shell reacts only to an interrupt, which a program may ignore. */
 	if (session) {
 		session_interrupt(session, SIGINT);
 		session_interrupt(session, SIGKILL);
@@ -143,7 +143,7 @@ static void shell_on_opened(void *ctx, struct session *session,
 	shell_name(c, name);
 	sandbox = session ? sandbox_find(c->mcp->service, NULL, c->sandbox) : NULL;
 	first = sandbox ? shell_find(sandbox, name) : NULL;
-	/* Two calls may open the same one at once: the older one stays. */
+	/* Two calls may open the same session at once: the older one is kept. */
 	if (first && first != session)
 		session_close(session, mcp_ignore, NULL);
 	if (!c->done && first)

@@ -127,7 +127,7 @@ void mcp_tool_wrap(enum rpc_era era, const struct buf *structured, bool failed,
 	tools_write_result(era, structured, structured, failed, out);
 }
 
-/* A result to be written; a large one, which takes long, on another thread. */
+/* A result that must be written; a large one is written on another thread. */
 struct mcp_wrap {
 	struct mcp_call *call; /* a reference */
 	enum rpc_era era;

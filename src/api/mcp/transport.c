@@ -142,7 +142,7 @@ static void transport_legacy(struct mcp_exchange *x, json_t *json)
 	}
 }
 
-/* What cannot be called has its place among the answers. */
+/* An invalid call also has an answer in the array. */
 static void transport_collect_error(struct mcp_exchange *x, const struct rpc_message *m,
 				    const struct rpc_error *err)
 {
@@ -274,7 +274,7 @@ static void transport_on_json(struct mcp_exchange *x, json_t *json,
 
 /* ----------------------------------------------------------------------- bodies */
 
-/* A large body, which takes long to be parsed: on another thread. */
+/* A large body, which is parsed on another thread. */
 struct mcp_parse {
 	struct mcp_exchange *x; /* a reference */
 	struct buf text;
@@ -340,7 +340,7 @@ static void transport_on_body(struct http_request *req, const char *data, size_t
 
 /* ---------------------------------------------------------------------- methods */
 
-/* Whether the value of a header is this type, with or without parameters. */
+/* Is the value of a header this type, with or without parameters? */
 static bool transport_is_type(const char *value, size_t n, const char *type)
 {
 	while (n > 0 && (*value == ' ' || *value == '\t')) {
@@ -351,7 +351,7 @@ static bool transport_is_type(const char *value, size_t n, const char *type)
 	return n == strlen(type) && strncasecmp(value, type, n) == 0;
 }
 
-/* Whether the client accepts answers of this type. Without Accept, it accepts all. */
+/* Does the client accept answers of this type? Without Accept, it accepts every type. */
 static bool transport_accepts(const struct http_request *req, const char *type,
 			      const char *range)
 {
@@ -547,7 +547,7 @@ static void transport_on_closed(struct http_request *req, int why)
 	mcp_exchange_unref(x);
 }
 
-/* GET and DELETE exist only for sessions. */
+/* GET and DELETE are allowed only for sessions. */
 static bool transport_has_method(struct mcp_exchange *x)
 {
 	const char *version = NULL;
@@ -604,8 +604,8 @@ void mcp_request(struct http_request *req, struct mcp *mcp)
 /* --------------------------------------------------------------------- stopping */
 
 /*
- * Streams without an end of their own end at once; calls go on until the last moment. A
- * session outlives its stream then, or its calls would be cancelled.
+ * Streams without an end end at once; calls continue as long as possible. The session
+ * then outlives its stream; otherwise its calls would be cancelled.
  */
 static void transport_stop_one(struct mcp_exchange *x, bool last)
 {

@@ -120,7 +120,7 @@ bool field_is_word(const char *words, const char *text, size_t n)
 	return false;
 }
 
-/* Of a text, or of one among several. */
+/* For a string, or one of several strings. */
 static bool has_nul(const json_t *v)
 {
 	if (json_is_string(v))
@@ -199,7 +199,7 @@ int64_t field_ms(const json_t *body, const char *name)
 
 	if (!json_is_number(v))
 		return -1;
-	/* A part of one counts as one. */
+	/* Round up. */
 	return ms < 0 ? 0 : (int64_t)ms + (ms > (double)(int64_t)ms);
 }
 

@@ -32,7 +32,7 @@ static const char *const error_names[] = {
 
 _Static_assert(ARRAY_SIZE(error_names) == ERRORS_MAX, "an error handler has no name");
 
-/* What the front of the bytes is. */
+/* The first character of the bytes. */
 struct taken {
 	size_t n;        /* bytes */
 	uint32_t c;      /* the character, if why is NULL */
@@ -66,8 +66,7 @@ static struct taken take_utf8(const unsigned char *p, size_t n)
 		if (i == n)
 			return codec_bad(n, "unexpected end of data");
 		/*
-		 * No form that is too long, no surrogate, nothing above the last
-		 * character.
+		 * Refuse overlong forms, surrogates, and values above the last character.
 		 */
 		if (i == 1 && p[0] == 0xe0)
 			low = 0xa0;
@@ -172,15 +171,13 @@ static struct taken take_utf32be(const unsigned char *p, size_t n)
 	return take_utf32(p, n, true);
 }
 
-/*
- * Names are compared without their punctuation, which is all that most aliases differ in.
- */
+/* Names are compared without punctuation, because most aliases differ only in that. */
 static const struct codec_encoding {
 	const char *names; /* with a blank on each side */
-	const char *codec; /* as messages say it */
+	const char *codec; /* the name in messages */
 	take_fn take;
-	const char *mark; /* that it may begin with, and that is no text */
-	take_fn other;    /* for a mark the other way round */
+	const char *mark; /* byte order mark, which is not part of the text */
+	take_fn other;    /* decoder for a mark in the other byte order */
 } encodings[] = {
 	{ " utf8 u8 utf cp65001 ", "utf-8", take_utf8, NULL, NULL },
 	{ " utf8sig ", "utf-8", take_utf8, "\xef\xbb\xbf", NULL },
@@ -248,7 +245,7 @@ static int codec_complain(const struct codec_encoding *e, const unsigned char *p
 			 e->codec, at, at + n - 1, why);
 }
 
-/* What is done about @n bytes that are no character; -EILSEQ for strict. */
+/* Handle @n bytes that are not a character; -EILSEQ for strict. */
 static int deal_with(enum errors errors, const unsigned char *p, size_t n,
 		     struct buf *out)
 {
@@ -279,7 +276,7 @@ static int find_errors(const char *name, enum errors *ret, struct warren_error *
 	return error_set(err, ENOSYS, "unknown error handler name '%.40s'", name);
 }
 
-/* The mark at the front is passed over; it may say that the order is the other one. */
+/* Skip the byte order mark; it may select the other byte order. */
 static size_t skip_mark(const struct codec_encoding *e, const unsigned char *p, size_t n,
 			take_fn *take)
 {
@@ -322,8 +319,8 @@ int codec_next(struct codec *c, size_t n, struct buf *out, struct warren_error *
 	while (c->at < until && !out->failed) {
 		const unsigned char *p = c->data + c->at;
 		/*
-		 * With all that follows: a character may be longer than what is asked
-		 * for.
+		 * Pass all remaining bytes: a character may be longer than the requested
+		 * size.
 		 */
 		struct taken t = c->take(p, c->size - c->at);
 
@@ -336,7 +333,7 @@ int codec_next(struct codec *c, size_t n, struct buf *out, struct warren_error *
 			codec_put(out, t.c == '\r' ? '\n' : t.c);
 			c->after_cr = t.c == '\r';
 		} else {
-			c->after_cr = false; /* the pair was one end */
+			c->after_cr = false; /* the pair was one line end */
 		}
 		c->at += t.n;
 	}
@@ -350,7 +347,7 @@ int codec_check(struct codec c, struct warren_error *err)
 	char room[4096];
 	int r = c.errors == ERRORS_STRICT;
 
-	/* At most four bytes become of one. */
+	/* One byte becomes at most four. */
 	while (r > 0) {
 		struct buf out = BUF_IN(room);
 

@@ -13,9 +13,9 @@
 #include "api/swerex/internal.h"
 #include "api/swerex/pyrepr.h"
 
-#define STATUS_RAISED 511 /* which SWE-ReX has chosen for it */
+#define STATUS_RAISED 511 /* the status that SWE-ReX uses for it */
 #define SO_FAR_MAX    4096
-#define MESSAGE_MAX   (16U << 20) /* without what a program wrote */
+#define MESSAGE_MAX   (16U << 20) /* without the output of a program */
 
 static const struct {
 	int errnum;
@@ -78,7 +78,7 @@ void raise_put_so_far(struct buf *message, const char *shown, size_t n)
 	size_t last = n < SO_FAR_MAX ? n : SO_FAR_MAX;
 	const char *end = n > 0 ? shown + n - last : "";
 
-	/* Not from the middle of a character. */
+	/* Do not start in the middle of a character. */
 	for (int i = 0; i < 3 && last < n && ((unsigned char)*end & 0xc0) == 0x80; i++)
 		end++, last--;
 	if (n == 0)

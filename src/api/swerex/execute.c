@@ -19,7 +19,7 @@
 #include "net/loop.h"
 
 #define OUTPUT_MAX (64U << 20) /* bytes that are kept of both streams */
-#define AT_ONCE    (32U << 10) /* that are read and quoted without another thread */
+#define AT_ONCE    (32U << 10) /* maximum size that is handled without another thread */
 
 static const char *const default_dirs[] = { "/bin/", "/usr/bin/" };
 
@@ -29,8 +29,8 @@ struct executing {
 	const char **argv;
 	char **env;
 	char cwd[4096];
-	const char *program; /* as it was asked for */
-	char path[4096];     /* as it is tried in the default directories */
+	const char *program; /* as requested */
+	char path[4096];     /* the path in one of the default directories */
 	size_t tried;        /* of them */
 	bool no_path;
 	struct exec_start start;
@@ -45,7 +45,10 @@ static void executing_free(struct executing *x)
 
 /* --------------------------------------------------------------------- answers */
 
-/* Where they are missing. Of which stream they are is not known: each may lack them. */
+/*
+ * Write a note where output is missing. It is not known which stream they belong to, so
+ * both get the note.
+ */
 static void execute_put_hole(struct reply *r, bool merged, uint64_t n)
 {
 	for (int i = 0; i < (merged ? 1 : 2); i++)
@@ -54,7 +57,7 @@ static void execute_put_hole(struct reply *r, bool merged, uint64_t n)
 			   (uintmax_t)n, OUTPUT_MAX);
 }
 
-/* Both streams, or one after the other in one. */
+/* Read both streams, or one after the other into one. */
 static void execute_read_output(int journal, bool merged, struct reply *r)
 {
 	char piece[65536];
@@ -116,7 +119,7 @@ static void put_streams(struct reply *r)
 	buf_puts(&r->json, "\"");
 }
 
-/* As subprocess.TimeoutExpired has them, both streams as far as they came. */
+/* Like subprocess.TimeoutExpired: both streams as far as they were read. */
 static void execute_write_timeout(struct reply *r, const json_t *body)
 {
 	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
@@ -141,9 +144,7 @@ static void execute_write_result(struct reply *r, int code)
 	buf_printf(&r->json, ",\"exit_code\":%d}", code);
 }
 
-/*
- * An answer that is made, perhaps on another thread: the job's body is only read there.
- */
+/* An answer that may be built on another thread, which only reads the job's body. */
 struct answer {
 	struct job *job;
 	int journal, code;
@@ -185,7 +186,7 @@ static void answer_free(struct answer *a)
 	free(a);
 }
 
-/* Much output takes long to be read: others are served in the meantime. */
+/* Reading much output takes long, so other clients are served in between. */
 static void execute_answer(struct job *job, struct exec *exec,
 			   const struct warren_result *res)
 {
@@ -246,7 +247,7 @@ static void execute_on_started(void *ctx, struct exec *exec,
 		return;
 	if (!exec) {
 		/*
-		 * ENOENT is kept for the program: a directory that is not there is
+		 * ENOENT means that the program is missing: a missing directory is
 		 * ENOTDIR.
 		 */
 		struct warren_error why = *err;
@@ -265,7 +266,7 @@ static void execute_on_started(void *ctx, struct exec *exec,
 		exec_wait(exec, &x->waiter);
 }
 
-/* In the next of the default directories, if there is one, and they count. */
+/* Try the next default directory, if there is one. */
 static bool execute_try_next(struct executing *x)
 {
 	struct sandbox *sandbox =
@@ -280,7 +281,7 @@ static bool execute_try_next(struct executing *x)
 	return true;
 }
 
-/* What shell and merge_output_streams mean is in the arguments. */
+/* Convert shell and merge_output_streams to arguments. */
 static int make_argv(struct executing *x, const json_t *body)
 {
 	static const char *const merge[] = { "/bin/sh", "-c", "exec \"$@\" 2>&1", "sh" };
@@ -296,10 +297,7 @@ static int make_argv(struct executing *x, const json_t *body)
 		return -ENOMEM;
 	for (size_t i = 0; merged && i < ARRAY_SIZE(merge); i++)
 		x->argv[at++] = merge[i];
-	/*
-	 * The shell that runs the text is the same either way: its $0 is its own name,
-	 * not the text.
-	 */
+	/* In both cases, the $0 of the shell is its own name, not the text. */
 	for (size_t i = 0; shell && i < ARRAY_SIZE(in_shell); i++)
 		x->argv[at++] = in_shell[i];
 	for (size_t i = 0; i < n; i++) {

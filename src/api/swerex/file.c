@@ -97,9 +97,7 @@ static int file_read_all(int fd, size_t size, struct buf *out)
 	return 0;
 }
 
-/*
- * On another thread: what comes of a file may take long to be read, and to be looked at.
- */
+/* Runs on another thread: reading and decoding a file may take long. */
 static void file_read_text(void *ctx)
 {
 	struct filing *k = ctx;
@@ -154,7 +152,7 @@ static void file_on_open(void *ctx, struct files_answer *a,
 	}
 	k->fd = TAKE_FD(a->fd);
 	/*
-	 * Whatever init passed on: only a regular file neither blocks nor lies about its
+	 * Check what init passed on: only a regular file never blocks and has a reliable
 	 * size.
 	 */
 	if (fstat(k->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
@@ -165,7 +163,7 @@ static void file_on_open(void *ctx, struct files_answer *a,
 		file_fail_errno(k, EFBIG);
 		return;
 	}
-	/* Files of /proc have no size until they are read. */
+	/* Files in /proc have no size before they are read. */
 	k->size = st.st_size > 0 ? (size_t)st.st_size : 1U << 20;
 	k->reply = reply_new(k->job->sx);
 	if (k->reply && !reply_charge(k->reply, k->job->tenant, k->size)) {

@@ -73,7 +73,8 @@ static void idempotency_forget(struct job *job)
 }
 
 /*
- * The oldest make room for the answer of @job: those of its sandbox, then those of all.
+ * Remove the oldest answers to make room for that of @job: first of its sandbox, then of
+ * all.
  */
 static void idempotency_make_room(struct job *job)
 {

@@ -51,7 +51,7 @@ static int multipart_broken(const char *what, struct warren_error *err)
 	return error_set(err, EBADMSG, "the form is damaged: %s", what);
 }
 
-/* Data up to the mark. */
+/* Read data up to the boundary. */
 static int multipart_take_data(struct multipart *m, const char *data, size_t n,
 			       size_t *used, const char **ret_data, size_t *ret_size)
 {
@@ -82,13 +82,13 @@ static int multipart_take_data(struct multipart *m, const char *data, size_t n,
 	return MULTIPART_DATA;
 }
 
-/* "--" and it is over, or the end of the line and a part begins. */
+/* "--" ends the form; the end of the line starts a part. */
 static int take_tail(struct multipart *m, const char *data, size_t *used,
 		     struct warren_error *err)
 {
 	m->head[m->have++] = data[0];
 	*used = 1;
-	/* Blanks may stand before the line's end. */
+	/* There may be blanks before the end of the line. */
 	if (m->have == 1 && (data[0] == ' ' || data[0] == '\t')) {
 		m->have = 0;
 		return MULTIPART_MORE;
@@ -108,7 +108,7 @@ static int take_tail(struct multipart *m, const char *data, size_t *used,
 	return MULTIPART_MORE;
 }
 
-/* The value of a parameter of Content-Disposition; -1: it is not there or too long. */
+/* The value of a parameter of Content-Disposition; -1: missing or too long. */
 static int get_param(const char *line, const char *name, char *out, size_t size)
 {
 	size_t len = strlen(name), n = 0;
@@ -154,12 +154,12 @@ static int read_head(struct multipart *m, struct warren_error *err)
 		return multipart_broken("a part has no name", err);
 	m->have = 0;
 	m->state = MULTIPART_AT_DATA;
-	/* The line's end that closes the head may be the one before a boundary. */
+	/* The line end that closes the header may also be the one before a boundary. */
 	m->matched = m->assumed = 2;
 	return MULTIPART_PART;
 }
 
-/* Up to the empty line. */
+/* Read up to the empty line. */
 static int multipart_take_head(struct multipart *m, const char *data, size_t n,
 			       size_t *used, struct warren_error *err)
 {

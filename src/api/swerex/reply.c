@@ -15,7 +15,7 @@
 #include "base/utf8.h"
 
 #define SLICE        (4U << 10)   /* bytes that are decoded and escaped in one go */
-#define SLICE_MAX    (256U << 10) /* of what becomes of them */
+#define SLICE_MAX    (256U << 10) /* size of the result */
 #define BYTES_A_TURN (32U << 10)
 
 struct reply *reply_new(struct swerex *sx)
@@ -59,7 +59,7 @@ static struct reply_part *add_part(struct reply *r)
 	return &r->part[r->n++];
 }
 
-/* What was written to @json since the last part is one. */
+/* Make a part of the data that was written to @json since the last part. */
 static void end_json(struct reply *r)
 {
 	if (r->json.len > r->json_done)
@@ -96,7 +96,7 @@ size_t reply_size(const struct reply *r)
 
 /* ------------------------------------------------------------------ its slices */
 
-/* Inside the quotes of a JSON string. */
+/* Write text inside the quotes of a JSON string. */
 static void reply_put_escaped(struct buf *out, const struct buf *text)
 {
 	AUTO_BUF struct buf quoted = BUF_INIT(SLICE_MAX);
@@ -110,7 +110,7 @@ static void reply_put_escaped(struct buf *out, const struct buf *text)
 	out->failed |= quoted.failed || text->failed;
 }
 
-/* The next slice of a part that is bytes of a program's. */
+/* Write the next slice of a part that contains a program's output. */
 static void put_slice(struct reply_reader *rd, const struct reply_part *part,
 		      struct buf *out)
 {
@@ -128,7 +128,7 @@ static void put_slice(struct reply_reader *rd, const struct reply_part *part,
 		reply_put_escaped(out, &text);
 		return;
 	}
-	/* It ends where a character does. */
+	/* A slice ends after a complete character. */
 	if (n < left)
 		n -= utf8_cut(data, n);
 	rd->at += n;
@@ -141,7 +141,7 @@ static void put_slice(struct reply_reader *rd, const struct reply_part *part,
 	reply_put_escaped(out, part->form == REPLY_REPR ? &repr : &text);
 }
 
-/* Whether there is more. */
+/* Returns whether there is more. */
 static bool reply_put_next(struct reply_reader *rd, struct buf *out)
 {
 	const struct reply *r = rd->reply;
@@ -192,7 +192,7 @@ static void reader_turn(void *ctx)
 		more = reply_put_next(rd, &out);
 		bytes += out.len;
 		if (out.failed) {
-			/* It must not look whole. */
+			/* An incomplete answer must not look complete. */
 			http_abort(req);
 			return;
 		}
@@ -243,7 +243,7 @@ void reply_left(struct ask *ask)
 		return;
 	loop_task_cancel(&ask->reader.turn);
 	ask->reader.reply = NULL;
-	/* What is kept to be asked for again has its own bound. */
+	/* Answers that are kept for repeated requests have a separate limit. */
 	if (--r->readers == 0)
 		fair_quota_end(r->account, &r->lease);
 	reply_unref(r);

@@ -10,13 +10,13 @@
 #include "service/session/expect.h"
 #include "service/session/session_terminal.h"
 
-/* What a prompt is called by a server of SWE-ReX; ours is not that. */
+/* The prompt of a SWE-ReX server; Warren's prompt differs. */
 #define PROMPT "SHELLPS1PREFIX"
 
 #define INTERRUPT_MS    200
 #define INTERRUPT_TRIES 3
 #define STARTUP_MS      1000
-#define JOURNAL         (16U << 20)  /* bytes that a command may be ahead of us */
+#define JOURNAL         (16U << 20) /* bytes that a command may write before they are read */
 #define TOLD_SMALL      (512U << 10) /* bytes of an answer that are always reported */
 
 enum check {
@@ -40,7 +40,9 @@ static struct session_terminal *find_console(struct job *job, struct sandbox *sa
 	return NULL;
 }
 
-/* It is over. Whether it never began: the job has been told then. */
+/*
+ * It is over. Was the act refused before it started? Then the job was already answered.
+ */
 static bool was_refused(struct job *job, const struct session_terminal_result *r)
 {
 	job->session_terminal = NULL;
@@ -53,12 +55,12 @@ static bool was_refused(struct job *job, const struct session_terminal_result *r
 /* ------------------------------------------------------------------ observations */
 
 /*
- * The outcome of an act, and its encoding. If it is large, another thread encodes it, and
+ * The result of an act, and its encoding. If it is large, another thread encodes it, and
  * only reads the job's body.
  */
 struct telling {
 	struct job *job;
-	struct reply *reply; /* its first bytes are what a person reads of the screen */
+	struct reply *reply; /* its first bytes are the readable form of the screen */
 	struct buf screen;
 	uint64_t cut, dropped;
 	int exit_code;
@@ -82,7 +84,8 @@ static void tell_give(void *ctx)
 	size_t n = reply_size(r);
 
 	/*
-	 * Its lease is that of the screen; an exception may contain a long command, too.
+	 * Its memory is charged to the screen; but an exception may also contain a long
+	 * command.
 	 */
 	if (n > TOLD_SMALL && n > r->lease.n && !reply_charge(r, t->job->tenant, n)) {
 		job_crowded(t->job, "the command has ended, but its result is not known");
@@ -193,7 +196,7 @@ static void write_ended(struct telling *t)
 	raise_close(t->reply);
 }
 
-/* With what it has shown until then, which the next interrupt shows again. */
+/* Report the output so far, which the next interrupt reports again. */
 static void raise_with_output(struct telling *t, struct buf *text)
 {
 	struct reply *r = t->reply;
@@ -298,7 +301,7 @@ void job_withdraw(struct job *job)
 	session_terminal_withdraw(job->session_terminal, job);
 }
 
-/* A program may show again what was typed to it. */
+/* A program may echo what was typed. */
 static void without_echo(const struct job *job, const char **text, size_t *n)
 {
 	const char *command = field_text(job->body, "command", "");

@@ -18,12 +18,12 @@
 #include "config/config.h"
 
 #define PREFIX    "/swerex/"
-#define FILE_BODY (16U << 20) /* bytes of a body that holds a file's text */
+#define FILE_BODY (16U << 20) /* maximum size of a body with the text of a file */
 
 #define PARSE_AT_ONCE (64U << 10)
-#define BODIES_MAX    (256U << 20) /* of requests under way: half for a tenant alone */
+#define BODIES_MAX    (256U << 20) /* of requests; half for one tenant */
 #define BODY_SMALL    (16U << 10)  /* is not counted */
-#define BODY_COPIES   2            /* of a text: as JSON, and for what it is given to */
+#define BODY_COPIES   2            /* as JSON, and as the operation needs it */
 #define BODY_FLAGS    (JSON_ALLOW_NUL | JSON_DECODE_ANY)
 
 /* clang-format off */
@@ -114,7 +114,7 @@ bool swerex_wants(const struct http_request *req)
 
 /*
  * The part of the path after the sandbox, whose id, name or beginning of an id goes to
- * @ret_word ("": the token selects the sandbox). NULL: no sandbox can be called that.
+ * @ret_word ("": the token selects the sandbox). NULL: no sandbox can have this name.
  */
 static const char *read_prefix(const struct ask *ask, char ret_word[DB_NAME_MAX + 1])
 {
@@ -133,7 +133,7 @@ static const char *read_prefix(const struct ask *ask, char ret_word[DB_NAME_MAX 
 	return path[n] ? path + n : "/";
 }
 
-/* The sandbox that @word means for the caller. */
+/* The sandbox that @word names for the caller. */
 static int swerex_resolve(struct ask *ask, const char *word, struct api_error *err)
 {
 	const struct caller *c = &ask->caller;
@@ -147,9 +147,9 @@ static int swerex_resolve(struct ask *ask, const char *word, struct api_error *e
 }
 
 /*
- * 0, or the status of the refusal. @word: the sandbox in the path, "": the token selects
- * it; NULL: there can be no such sandbox. The token is checked first: without one, a
- * client does not learn which sandboxes exist.
+ * Returns 0, or the status of the refusal. @word: the sandbox in the path, "": the token
+ * selects it; NULL: there can be no such sandbox. The token is checked first: without
+ * one, a client does not learn which sandboxes exist.
  */
 static int swerex_admit(struct ask *ask, const char *word, struct api_error *err)
 {
@@ -217,7 +217,7 @@ static void refuse_fields(struct ask *ask, const struct buf *detail)
 	ask_answer(ask, 422, &out);
 }
 
-/* It runs, or it was woken for this. */
+/* The sandbox runs, or was woken for this. */
 static void swerex_on_usable(void *ctx, int r, const struct warren_error *err)
 {
 	struct job *job = ctx;
@@ -229,10 +229,7 @@ static void swerex_on_usable(void *ctx, int r, const struct warren_error *err)
 		job->call->handler(job, sandbox);
 }
 
-/*
- * What it asks for may outlive the request and its client: the tenant has a share of
- * that.
- */
+/* A request may outlive its connection, so its memory is charged to the tenant. */
 static bool charge_body(const struct ask *ask, struct job *job)
 {
 	return ask->body_size <= BODY_SMALL ||
@@ -291,7 +288,7 @@ static void refuse_json(struct ask *ask, const char *why)
 	refuse_fields(ask, &detail);
 }
 
-/* Takes @body; NULL: @why. */
+/* Takes @body; if it is NULL, @why has the reason. */
 static void on_parsed(struct ask *ask, json_t *body, const struct api_error *why)
 {
 	AUTO_BUF struct buf detail = BUF_INIT(1U << 20);
@@ -309,7 +306,7 @@ static void on_parsed(struct ask *ask, json_t *body, const struct api_error *why
 	}
 }
 
-/* A large body, which takes a tenth of a second to be parsed: on another thread. */
+/* A large body takes a tenth of a second to parse, so it is parsed on another thread. */
 struct parse {
 	struct ask *ask; /* NULL: gone */
 	struct buf text;
@@ -345,7 +342,7 @@ static void parse_apart(struct ask *ask, size_t n)
 
 	if (p)
 		p->ask = ask;
-	/* Its bytes are counted until the request is over. */
+	/* Its bytes are charged until the request ends. */
 	if (p && http_keep(ask->req, n))
 		p->text = http_take_body(ask->req);
 	if (p && p->text.data &&

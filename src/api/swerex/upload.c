@@ -23,12 +23,12 @@
 #define VALUE_MAX 4096         /* of any other field */
 #define PIECE     (256U << 10)
 
-/* As a server of SWE-ReX reads a boolean of a form. */
+/* The words that a SWE-ReX server accepts as true in a form. */
 #define TRUE_WORDS " true True TRUE 1 on yes y t "
 
 struct upload {
 	struct ask *ask; /* NULL: the client is gone */
-	struct job *job; /* once all has arrived */
+	struct job *job; /* set when everything has arrived */
 	struct multipart form;
 	struct buf value, target, unzip;
 	bool has_file;
@@ -144,7 +144,7 @@ static void upload_on_more(void *ctx)
 	loop_timer_set(((struct upload *)ctx)->timer, 0);
 }
 
-/* From within untar, which is not to be freed there. */
+/* Called by untar, which must not be freed here. */
 static void upload_on_unpacked(void *ctx, uint64_t entries UNUSED, uint64_t bytes UNUSED,
 			       const struct warren_error *err)
 {
@@ -260,7 +260,7 @@ static void upload_refuse(struct upload *u, int status, const char *why)
 	upload_free(u);
 }
 
-/* All of the form is there. */
+/* The form is complete. */
 static void upload_complete(struct upload *u)
 {
 	struct ask *ask = u->ask;

@@ -30,8 +30,7 @@ int access_sandbox(struct v1 *v1, const struct caller *caller, const char *word,
 }
 
 /*
- * The sandbox that the path names, by its id from here on. One that is not there is
- * refused later.
+ * Replace the sandbox that the path names by its id. A missing sandbox is refused later.
  */
 static int resolve_route(struct v1 *v1, struct route *route, const struct caller *caller,
 			 struct api_error *err)
@@ -72,16 +71,13 @@ int access_check(struct v1 *v1, struct http_request *req, struct route *route,
 	*ret = (struct caller){ .tenant = DB_LOCAL };
 	if (r < 0)
 		return r;
-	/* What is passed on to a server in a sandbox may be meant for that one. */
+	/* Headers for a server in a sandbox may be meant for that server. */
 	if (auth && op->any_method && access_is_owner(v1->owner, req->peer) &&
 	    !access_is_token(auth))
 		auth = NULL;
 	if (auth) {
 		r = read_token(v1, auth, ret, err);
-		/*
-		 * What is open to all is open to who shows something that is worth
-		 * nothing.
-		 */
+		/* A public operation is also allowed with an invalid token. */
 		if (r < 0 && op->scope)
 			return r;
 		if (r < 0)

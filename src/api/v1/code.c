@@ -36,7 +36,7 @@ void code_call_send(struct code_call *k)
 		if (r == 0 && k->stream)
 			buf_puts(&out, k->sse ? "}\n\n" : "}\n");
 		if (out.failed) {
-			/* It must not look whole. */
+			/* An incomplete answer must not look complete. */
 			http_abort(req);
 			return;
 		}
@@ -118,8 +118,8 @@ static void code_call_done(void *ctx, const struct code_result *result,
 }
 
 /*
- * A run ends with the service; the client may run it again. One that waits for quota is
- * not started any more.
+ * A run ends with the service; the client may run it again. A run that waits for its
+ * quota is no longer started.
  */
 static void code_call_stop(struct call *c, bool last)
 {
@@ -137,7 +137,7 @@ static void code_call_stop(struct call *c, bool last)
 
 /* ----------------------------------------------------------------- handlers */
 
-/* A sandbox is created for it, so the token must be allowed to create one. */
+/* The token must be allowed to create a sandbox, because one is created for the run. */
 static bool code_may_run(struct call *c)
 {
 	struct api_error err = { 0 };

@@ -51,7 +51,7 @@ static void code_put_fields(const struct code_answer *a, struct buf *out)
 	out->failed = out->failed || r->enforced.failed;
 }
 
-/* A slice of a string; whether it was the last. */
+/* Write a slice of a string; returns whether it was the last. */
 static bool code_put_slice(struct code_answer *a, struct buf *out, const char *data,
 			   size_t size)
 {
@@ -70,7 +70,7 @@ static bool code_put_slice(struct code_answer *a, struct buf *out, const char *d
 	return a->at >= size;
 }
 
-/* Whether it is text is known, in ->base64; otherwise there is more to check. */
+/* Check whether it is text, which ->base64 records; false: there is more to check. */
 static bool code_check_slice(struct code_answer *a, const char *data, size_t size)
 {
 	size_t n = size - a->at < CODE_CHECK ? size - a->at : CODE_CHECK;
@@ -104,7 +104,7 @@ static void code_open_output(const struct code_answer *a, struct buf *out)
 		   a->base64 ? "base64" : "utf-8", name);
 }
 
-/* A slice of stdout, stderr or an artifact. */
+/* Write a slice of stdout, stderr or an artifact. */
 static void code_put_string(struct code_answer *a, struct buf *out)
 {
 	size_t i = a->part - CODE_PART_ARTIFACTS;

@@ -9,7 +9,7 @@
 #define CODE_HEARTBEAT_MS 15000
 #define CODE_EVENT_MAX    (1U << 20)
 
-/* Whether the client has to take it first. */
+/* Returns whether the client must read it first. */
 static bool code_put_event(struct code_call *k, const struct buf *json)
 {
 	AUTO_BUF struct buf out = BUF_INIT(CODE_EVENT_MAX + 64);
@@ -20,7 +20,10 @@ static bool code_put_event(struct code_call *k, const struct buf *json)
 	buf_puts(&out, k->sse ? "\n\n" : "\n");
 	k->broken = k->broken || json->failed || out.failed;
 	if (k->broken) {
-		/* Not at once: that would free what the caller works with. */
+		/*
+		 * Do not do this at once, because it would free data that the caller
+		 * uses.
+		 */
 		loop_defer(service_loop(k->call->v1->service), &k->turn);
 		return true;
 	}
@@ -78,7 +81,7 @@ bool code_stream_output(void *ctx, int stream, const char *data, size_t n)
 	char *begin = k->kept[stream - 1].data;
 	bool blocked = false;
 
-	/* A few bytes complete what was kept; the rest begins anew. */
+	/* A few bytes complete a kept character; the rest is handled separately. */
 	while (*kept > 0 && n > 0) {
 		(void)memcpy(joined, begin, *kept);
 		joined[(*kept)++] = *data++;
@@ -89,7 +92,7 @@ bool code_stream_output(void *ctx, int stream, const char *data, size_t n)
 		(void)memcpy(begin, joined + *kept - cut, cut);
 		*kept = cut;
 	}
-	/* A compiler's output may come as a whole. */
+	/* The output of a compiler may arrive in one piece. */
 	while (n > 0) {
 		size_t piece = n < 65536 ? n : 65536;
 
@@ -120,7 +123,7 @@ void code_stream_done(struct code_call *k, const struct code_result *result,
 		k->kept[i].n = 0;
 	}
 	if (k->broken)
-		return; /* it ends in a moment */
+		return; /* it ends soon */
 	if (!result) {
 		api_code_failed(&refusal, err);
 		buf_puts(&json, "{\"type\":\"error\",\"error\":");
@@ -130,7 +133,7 @@ void code_stream_done(struct code_call *k, const struct code_result *result,
 		(void)http_end(k->call->req);
 		return;
 	}
-	/* The result follows, in slices, with what closes the event. */
+	/* The result follows in slices, and then the end of the event. */
 	buf_printf(&json, "%s{\"type\":\"exit\",\"result\":", k->sse ? "data: " : "");
 	k->blocked = http_write(k->call->req, json.data, json.len) != 0;
 	if (!k->blocked)

@@ -114,7 +114,7 @@ static int create_request_read_mounts(const struct body *body, struct wanted *w)
 	return 0;
 }
 
-/* The way it is shown, and all that a later look at it needs. */
+/* Write the spec as it is shown, with everything that is needed later. */
 static void create_request_write_spec(const struct body *body, struct wanted *w)
 {
 	const struct warren_spec *s = &w->spec;
@@ -139,10 +139,7 @@ static void create_request_write_spec(const struct body *body, struct wanted *w)
 	json_close(&j, '}');
 }
 
-/*
- * What a backend does not have cannot be chosen; nothing that was asked for is passed
- * over.
- */
+/* Refuse fields that the backend does not support; no requested field is ignored. */
 static int check_fields(const struct config_backend *b, const struct body *body,
 			struct wanted *w, struct api_error *err)
 {

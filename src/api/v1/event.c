@@ -9,7 +9,7 @@
 #include "net/loop.h"
 
 #define HEARTBEAT_MS 15000
-#define AT_ONCE      64 /* events that are read in one turn */
+#define AT_ONCE      64 /* events to read in one turn */
 
 struct listening {
 	struct call *call;
@@ -17,7 +17,7 @@ struct listening {
 	struct loop_timer *timer;
 	uint64_t last;
 	bool sse, blocked, all;
-	char sandbox[ID_LEN + 1]; /* only of this one; "": of all */
+	char sandbox[ID_LEN + 1]; /* only events of this sandbox; "": of all */
 };
 
 static void listening_gone(struct call *c)
@@ -120,7 +120,7 @@ static void tell_missed(struct listening *l)
 	event_put_line(l, &json);
 }
 
-/* Others have their turn in between. */
+/* Other clients have their turn in between. */
 static void event_go_on(struct listening *l)
 {
 	const struct event *e;
@@ -141,7 +141,7 @@ static void event_heard(struct waiter *listener, void *of UNUSED)
 {
 	struct listening *l = listener->ctx;
 
-	/* Not from within who emitted it. */
+	/* Do not send it within the call that emitted it. */
 	if (!l->blocked)
 		loop_timer_set(l->timer, 0);
 }
@@ -156,7 +156,7 @@ static void event_on_drained(struct http_request *req)
 	event_go_on(l);
 }
 
-/* Also for the cursor in it. */
+/* A heartbeat also contains the cursor. */
 static void put_heartbeat(struct listening *l)
 {
 	AUTO_BUF struct buf json = BUF_INIT(256);
@@ -168,7 +168,7 @@ static void put_heartbeat(struct listening *l)
 	event_put_line(l, &json);
 }
 
-/* A client that comes back with the last id misses nothing. */
+/* A client that reconnects with the last id loses nothing. */
 static void event_on_stop(struct call *c, bool last UNUSED)
 {
 	struct listening *l = c->state;
@@ -197,7 +197,7 @@ static void v1_event_on_timer(void *ctx)
 	put_heartbeat(l);
 }
 
-/* One that is gone has events, too: by its id. False: refused. */
+/* A deleted sandbox also has events, which are found by its id. False: refused. */
 static bool read_sandbox(struct call *c, const char *word, char ret[ID_LEN + 1])
 {
 	struct api_error err = { 0 };

@@ -140,7 +140,9 @@ static void exec_ignore(void *ctx UNUSED, int r UNUSED,
 {
 }
 
-/* What the request has for stdin; a command that does not read it is no failure. */
+/*
+ * Write the request's input to stdin; it is not an error if the command does not read it.
+ */
 static void feed_input(struct call *c, struct exec *exec)
 {
 	struct exec_wanted w = { 0 };
@@ -165,7 +167,7 @@ void call_fail_start(struct call *c, const struct warren_error *why)
 		{ EOPNOTSUPP, API_ERR_LIMIT_REFUSED },
 	};
 
-	/* Limits have their own word, in requests that have them at all. */
+	/* Errors about limits have a separate code, if the request contains limits. */
 	bool limits = json_object_get(c->body.json, "limits") != NULL;
 
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
@@ -222,7 +224,7 @@ struct running {
 	struct loop_timer *timer;
 	bool waited; /* a client waits for the answer */
 	uint64_t wait_ms;
-	/* What is read for the answer, and how far it is. */
+	/* State of reading the output for the answer. */
 	uint64_t from, end, cursor;
 	struct journal_hint hint;
 	uint64_t lost[2];
@@ -243,14 +245,17 @@ static void exec_running_gone(struct call *c)
 	struct running *k = c->state;
 
 	c->state = NULL;
-	/* Not started yet: on_running() will see that no client waits. */
+	/* If it has not started yet, on_running() notices that no client waits. */
 	if (k && k->exec)
 		running_free(k);
 	else if (k)
 		k->waited = false;
 }
 
-/* Of a stream, out of the journal. Each is looked for in all of it. */
+/*
+ * Read the output of a stream from the journal. Each stream is searched in the whole
+ * journal.
+ */
 static int next_output(struct pieces *p, int stream, const char **ret_data, size_t *ret_n)
 {
 	static char piece[65536];
@@ -273,7 +278,7 @@ static int next_output(struct pieces *p, int stream, const char **ret_data, size
 		return 0;
 	k->lost[stream] += o.lost;
 	k->cursor = o.cursor;
-	/* Output that is written after this is for the next request. */
+	/* Output that is written later belongs to the next request. */
 	if (k->cursor > k->end)
 		o.size -= k->cursor - k->end < o.size ? (size_t)(k->cursor - k->end)
 						      : o.size;
@@ -282,7 +287,7 @@ static int next_output(struct pieces *p, int stream, const char **ret_data, size
 	return 1;
 }
 
-/* What was dropped before both were read is in one of them, but is not in both. */
+/* Write how much output was dropped before both streams were read. */
 static void put_lost(struct pieces *p, struct buf *out)
 {
 	const struct running *k = (const struct running *)p;
@@ -291,7 +296,7 @@ static void put_lost(struct pieces *p, struct buf *out)
 		   (uintmax_t)(k->lost[0] > k->lost[1] ? k->lost[0] : k->lost[1]));
 }
 
-/* With its output; the last of it, if it is much. */
+/* Answer with the output; if it is large, with the end of it. */
 static void answer_running(struct running *k)
 {
 	AUTO_BUF struct buf out = BUF_INIT(32U << 20);
@@ -306,7 +311,7 @@ static void answer_running(struct running *k)
 		return;
 	}
 	if (r == 1)
-		k->end = UINT64_MAX; /* not known: to where there is no more */
+		k->end = UINT64_MAX; /* not known: read to the end */
 	else if (k->end - k->from > ANSWER_MAX)
 		k->from = k->end - ANSWER_MAX;
 	k->stream = -1;
@@ -473,7 +478,7 @@ void v1_get_exec(struct call *c)
 		loop_timer_set(k->timer, ms);
 }
 
-/* The store must not be asked from within its own walk: ids first. */
+/* The database cannot be queried during its own walk, so collect the ids first. */
 struct ids {
 	size_t n, max;
 	char (*id)[ID_LEN + 1];

@@ -75,18 +75,18 @@ void file_fail(struct call *c, const struct warren_error *engine)
 	case ENODEV:
 		(void)api_error_set(&err, API_ERR_SPECIAL_FILE, "%s", engine->msg);
 		break;
-	case ENOBUFS: /* of the sandbox's memory limit */
+	case ENOBUFS: /* the sandbox's memory limit was reached */
 		(void)api_error_set(&err, API_ERR_OUT_OF_MEMORY, "%s", engine->msg);
 		break;
 	case EDQUOT:
 	case EFBIG:
 		(void)api_error_set(&err, API_ERR_DISK_FULL, "%s", engine->msg);
 		break;
-	case EPIPE: /* files have no stdin: the sandbox has ended under way */
+	case EPIPE: /* files have no stdin, so the sandbox has ended */
 		(void)api_error_set(&err, API_ERR_SANDBOX_FAILED, "%s", engine->msg);
 		break;
 	case ETXTBSY:
-	case EAGAIN: /* a race under way about the path */
+	case EAGAIN: /* a process is changing the path */
 	case EBUSY:
 		(void)api_error_set(&err, API_ERR_CONFLICT, "%s", engine->msg);
 		break;
@@ -116,7 +116,7 @@ void show_etag(char out[80], uint64_t ino, int64_t sec, uint32_t nsec, uint64_t 
 		       nsec, (uintmax_t)size);
 }
 
-/* In the order of FileType in the description. */
+/* The order is that of FileType in the description. */
 static const struct {
 	mode_t type;
 	const char *name;
@@ -145,7 +145,7 @@ void show_file(struct json *j, const char *path, const struct proto_found *found
 	char text[80];
 	int64_t sec = is->mtime_sec;
 
-	/* Dates are of four digits, whatever the sandbox has made of them. */
+	/* Dates have four-digit years, whatever the sandbox has set. */
 	if (sec < 0 || sec > 253402300799)
 		sec = sec < 0 ? 0 : 253402300799;
 	json_open(j, NULL, '{');

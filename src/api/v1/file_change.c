@@ -72,7 +72,7 @@ void v1_stat_file(struct call *c)
 
 /* ----------------------------------------------------------------------- mkdir */
 
-/* What is there already must be a directory; a link to one is. */
+/* An existing file must be a directory or a link to one. */
 static void on_existing(void *ctx, struct files_answer *a, const struct warren_error *err)
 {
 	struct changing *g = ctx;
@@ -195,7 +195,7 @@ static void begin_tree(struct changing *g)
 	tree_change(g->fc.files, g->fc.path, &g->change, on_tree, g, &g->tree);
 }
 
-/* A directory after all. */
+/* It is a directory. */
 static void on_unlinked(void *ctx, struct files_answer *a, const struct warren_error *err)
 {
 	struct changing *g = ctx;

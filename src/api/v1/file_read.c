@@ -15,7 +15,7 @@ struct range {
 	bool partial;
 };
 
-/* Digits, at most what fits; -1: none or too many. */
+/* Parse digits; -1: none or too many. */
 static int64_t file_read_number(const char **at)
 {
 	int64_t n = 0;
@@ -30,8 +30,8 @@ static int64_t file_read_number(const char **at)
 }
 
 /*
- * One range of bytes. A header that is not understood, or asks for several, is
- * as if it were not there (RFC 9110, 14.2); -ERANGE: it is not within the file.
+ * Parse one range of bytes. A header that is invalid or contains several ranges is
+ * ignored (RFC 9110, 14.2); -ERANGE: it is not within the file.
  */
 static int range_parse(const char *text, uint64_t size, struct range *ret)
 {
@@ -122,7 +122,7 @@ static void file_read_send(struct call *c, int fd, const struct stat *st)
 
 struct reading {
 	struct file_call fc;
-	bool known; /* it is a copy that we will get, and of this: */
+	bool known; /* the answer will be a copy, of this file: */
 	struct proto_entry is;
 };
 
@@ -139,7 +139,7 @@ static void file_read_on_open(void *ctx, struct files_answer *a,
 		return;
 	}
 	/*
-	 * Whatever init passed on: only a regular file neither blocks nor lies about its
+	 * Check what init passed on: only a regular file never blocks and has a reliable
 	 * size.
 	 */
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
@@ -157,7 +157,7 @@ static void file_read_on_open(void *ctx, struct files_answer *a,
 	file_read_send(fc->call, TAKE_FD(fd), &st);
 }
 
-/* What a copy is of, by which a client knows it again. */
+/* Get the metadata of the original file, by which a client recognises it. */
 static void file_read_on_look(void *ctx, struct files_answer *a,
 			      const struct warren_error *err)
 {

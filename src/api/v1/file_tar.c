@@ -24,9 +24,9 @@ struct taking {
 	struct pack *pack;
 	enum pack_kind kind;
 	struct loop_task turn;
-	size_t skip; /* of a path: what names leave out */
+	size_t skip; /* length of the path prefix that names omit */
 	struct proto_entry is;
-	char *name; /* of the file that is sent */
+	char *name; /* name of the current file */
 	int fd;
 	uint64_t size, sent;
 	bool begun, blocked, ended, alone;
@@ -53,7 +53,7 @@ static void file_tar_broken(struct taking *t, const struct warren_error *err)
 		file_fail(t->fc.call, err);
 }
 
-/* Compressed, to the client; -errno when it cannot go on. */
+/* Compress data and send it to the client; -errno if this fails. */
 static int file_tar_put(struct taking *t, const struct buf *tar, bool end)
 {
 	static const char *const types[] = { [PACK_NONE] = "application/x-tar",
@@ -95,7 +95,7 @@ static void entry_over(struct taking *t)
 		walk_go_on(t->walk, WALK_ON);
 }
 
-/* The data of a file, as fast as it is taken, a piece in each turn. */
+/* Send the data of a file as fast as the client reads it, one piece in each turn. */
 static void file_tar_pump(struct taking *t)
 {
 	if (!t->blocked && !t->ended && t->fd >= 0) {
@@ -151,7 +151,7 @@ static void on_file(void *ctx, struct files_answer *a, const struct warren_error
 	AUTO_BUF struct buf tar = BUF_INIT(1U << 20);
 	struct stat st;
 
-	/* Gone since it was listed; or something else is there now. */
+	/* The file is gone since it was listed, or something else has its name now. */
 	if (err && (err->code == ENOENT || err->code == ELOOP) && !t->alone) {
 		entry_over(t);
 		return;
@@ -174,7 +174,7 @@ static void on_file(void *ctx, struct files_answer *a, const struct warren_error
 		file_tar_pump(t);
 }
 
-/* A header without data is sent at once; when the client is slow, the walk waits. */
+/* A header without data is sent at once; if the client is slow, the walk waits. */
 static enum walk_say file_tar_on_entry(void *ctx, const struct walk_entry *e)
 {
 	struct taking *t = ctx;
@@ -227,7 +227,7 @@ static void file_tar_on_walked(void *ctx, int r, const struct warren_error *err)
 	if (r == 0) {
 		file_tar_finish(t);
 	} else if (r == -ENOTDIR && !t->begun) {
-		t->alone = true; /* one file, by its own name */
+		t->alone = true; /* one file, with its own name */
 		files_stat(t->fc.files, -1, t->fc.path, true, file_tar_on_stat, t);
 	} else {
 		file_tar_broken(t, err);

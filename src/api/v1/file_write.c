@@ -16,7 +16,7 @@
 #include "api/v1/file.h"
 #include "service/files/file_writer.h"
 
-#define GATHER_LEAST (32U << 10) /* room that is worth to be waited for */
+#define GATHER_LEAST (32U << 10) /* space for which it is worth waiting */
 
 struct writing {
 	struct file_call fc;
@@ -24,15 +24,15 @@ struct writing {
 	struct file_target target;
 	bool append, parents;
 	bool nameless; /* O_TMPFILE */
-	bool made;     /* the file under its own name */
+	bool made;     /* the file has its final name */
 	unsigned mode;
 	int fd;
-	struct file_writer *writer; /* what is under way, of a thread; NULL: nothing */
+	struct file_writer *writer; /* the write that a thread is doing; NULL: none */
 	uint32_t stream;
 	unsigned under_way; /* pieces */
-	const char *room;   /* where the next piece comes to be; NULL: nowhere */
+	const char *room;   /* buffer for the next piece; NULL: none */
 	size_t room_size;
-	size_t gathered; /* in it, not under way */
+	size_t gathered; /* bytes in it that are not being written yet */
 	bool ended;      /* there are no more */
 	char name[64];   /* in the directory */
 };
@@ -120,7 +120,7 @@ static void give_it(struct writing *w)
 }
 
 /*
- * Of a copy, the first request that names it says whether it could be written; see
+ * For a copy, the first request that names it reports whether it could be written; see
  * on_owned().
  */
 static void on_arrived(void *ctx, struct files_answer *a UNUSED,
@@ -134,7 +134,7 @@ static void on_arrived(void *ctx, struct files_answer *a UNUSED,
 		give_it(w);
 }
 
-/* All of it has arrived. */
+/* All data has arrived. */
 static void file_write_complete(struct writing *w)
 {
 	bool give = w->target.exists && files_uid(w->fc.files) == 0;
@@ -164,7 +164,7 @@ static void file_write_complete(struct writing *w)
 static void file_write_on_piece_written(void *ctx, struct files_answer *a,
 					const struct warren_error *err);
 
-/* False: it failed, or is done with, and so is the request. */
+/* False: it failed or has ended, and so has the request. */
 static bool write_piece(struct writing *w, const char *data, size_t n)
 {
 	struct call *c = w->fc.call;
@@ -209,9 +209,8 @@ static void file_write_on_piece_written(void *ctx, struct files_answer *a UNUSED
 }
 
 /*
- * What comes while others are under way is gathered, as far as there is room: a client
- * may send little at a time, and each request to a worker costs as much as to write many
- * pages.
+ * Data that arrives during a write is gathered while there is space: a client may send
+ * small pieces, and each request to a worker costs as much as writing many pages.
  */
 static void file_write_on_piece(struct http_request *req, const char *data, size_t n)
 {
@@ -223,7 +222,7 @@ static void file_write_on_piece(struct http_request *req, const char *data, size
 		return;
 	if (n == 0) {
 		w->ended = true;
-		/* A file without a name gets one behind the last piece, or not at all. */
+		/* A file without a name gets one after the last piece, or never. */
 		if (write_gathered(w) && (w->nameless || w->under_way == 0))
 			file_write_complete(w);
 		return;
@@ -260,7 +259,7 @@ static char *file_write_on_room(struct http_request *req, size_t *size)
 
 static void open_named(struct writing *w);
 
-/* What open(2) says where there are no files without a name. */
+/* The errors of open(2) on a file system that does not support files without a name. */
 static bool file_write_needs_name(int code)
 {
 	return code == EOPNOTSUPP || code == EISDIR || code == EINVAL || code == ENOENT;

@@ -64,7 +64,7 @@ static void show_image(struct buf *out, json_t *image)
 
 /* -------------------------------------------------------------------- listing */
 
-/* The id without "sha256:", which would not be taken back as a cursor. */
+/* The id without "sha256:", which would not be accepted as a cursor. */
 static const char *cursor_of(json_t *image)
 {
 	const char *id = image_text_of(image, "id");
@@ -77,9 +77,7 @@ static int by_id(const void *a, const void *b)
 	return strcmp(cursor_of(*(json_t *const *)a), cursor_of(*(json_t *const *)b));
 }
 
-/*
- * In the order of their ids, so that a page begins where the last ended, come what may.
- */
+/* Images are sorted by id, so that a page begins where the last one ended. */
 static void answer_list(struct call *c, json_t *all)
 {
 	AUTO_BUF struct buf out = BUF_INIT(64U << 20);
@@ -194,12 +192,12 @@ void v1_remove_image(struct call *c)
 
 struct pulling {
 	struct call *call;
-	const char *backend; /* that has images of its own; NULL: it is our store */
+	const char *backend; /* backend that has its own images; NULL: Warren's store */
 	struct image_waiter waiter;
 	struct loop_timer *timer;
-	uint64_t told; /* the last change of a layer that was */
+	uint64_t told; /* time of the last reported change of a layer */
 	bool sse;
-	bool blocked; /* the client has to take what was sent */
+	bool blocked; /* the client must read what was sent */
 	bool ended;
 };
 
@@ -289,7 +287,7 @@ static void on_here(void *ctx, int r, const char *json, size_t size,
 	json_t *all = r == 0 ? json_loadb(json, size, 0, NULL) : NULL;
 
 	if (p && p->ended)
-		p = NULL; /* the service stops, and has said so */
+		p = NULL; /* the service is stopping, and has reported it */
 	if (p && r < 0) {
 		end_failed(p, err);
 	} else if (p) {
@@ -319,8 +317,8 @@ static void on_pull(struct image_waiter *w, int r, const struct warren_error *er
 }
 
 /*
- * A registry takes as long as it likes: there is time for what is almost done, and no
- * more.
+ * A registry may be slow: there is only a limited time for pulls that are almost
+ * complete.
  */
 static void pulling_stop(struct call *c, bool last)
 {
@@ -333,7 +331,7 @@ static void pulling_stop(struct call *c, bool last)
 	(void)error_set(&why, ESHUTDOWN,
 			"the service is stopping and the pull is not complete: pull "
 			"the image again after the restart");
-	p->backend = NULL; /* it is not its error */
+	p->backend = NULL; /* the error is not the backend's */
 	end_failed(p, &why);
 }
 

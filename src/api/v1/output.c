@@ -30,12 +30,13 @@ struct tail {
 	struct exec *exec;
 	struct waiter watcher;
 	struct exec_holder holder;
-	struct waiter waiter;     /* for its end, where its output has ended before */
+	struct waiter waiter; /* for the end of the exec, if its output ended before */
 	struct loop_timer *timer; /* of the heartbeat */
-	struct loop_task turn;    /* more is there, and others have their turn first */
+	struct loop_task
+		turn; /* there is more output, but others have their turn first */
 	struct journal_hint hint;
-	uint64_t at;     /* what was read of the journal */
-	uint64_t cursor; /* what was told: where the next piece begins */
+	uint64_t at;     /* position in the journal that was read */
+	uint64_t cursor; /* position that was sent: where the next piece begins */
 	uint64_t first;  /* where it began */
 	uint64_t left;   /* of max_bytes */
 	int only;        /* one stream; 0: all */
@@ -45,10 +46,10 @@ struct tail {
 		AS_RAW
 	} form;
 	bool base64, follow, bounded;
-	bool blocked; /* the client has to take what was sent */
-	bool again;   /* the timer is for another look, not for a heartbeat */
+	bool blocked; /* the client must read what was sent */
+	bool again;   /* the timer is for another check, not for a heartbeat */
 	bool ended;
-	bool broken; /* there was no memory for an event: it must not look whole */
+	bool broken; /* an event is missing */
 	unsigned looks;
 	/* The beginning of a character whose end is still to come. */
 	char kept[4];
@@ -72,13 +73,13 @@ static void tail_gone(struct call *c)
 	free(t);
 }
 
-/* In this stream's turn. */
+/* Continue in the next turn of this stream. */
 static void output_wait_turn(struct tail *t)
 {
 	loop_later(service_loop(t->call->v1->service), &t->turn);
 }
 
-/* 0: go on; 1: the client has to take it first. */
+/* 0: continue; 1: the client must read it first. */
 static int output_put_event(struct tail *t, const struct buf *json)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
@@ -133,7 +134,7 @@ static int output_put_piece(struct tail *t, int stream, const char *data, size_t
 	return output_put_event(t, &json);
 }
 
-/* It cannot go on, and must not look as if it had ended. */
+/* The stream cannot continue, and must not look complete. */
 static void break_off(struct tail *t)
 {
 	t->ended = true;
@@ -168,7 +169,7 @@ static void output_finish(struct tail *t)
 		(void)http_end(t->call->req);
 }
 
-/* What was kept for its end, which does not come. */
+/* Write the kept bytes of a character whose end does not come. */
 static int output_put_kept(struct tail *t)
 {
 	size_t n = t->n_kept;
@@ -178,7 +179,7 @@ static int output_put_kept(struct tail *t)
 	return n > 0 ? output_put_piece(t, t->kept_stream, t->kept, n) : 0;
 }
 
-/* @data has room for what was kept in front of it. */
+/* @data has space for the kept bytes in front of it. */
 static int output_put(struct tail *t, const struct warren_output *o, char *data)
 {
 	size_t n = o->size, cut;
@@ -203,7 +204,7 @@ static int output_put(struct tail *t, const struct warren_output *o, char *data)
 	data -= t->n_kept;
 	n += t->n_kept;
 	(void)memcpy(data, t->kept, t->n_kept);
-	/* A piece ends where a character does. */
+	/* A piece ends after a complete character. */
 	cut = t->form == AS_RAW || t->base64 ? 0 : utf8_cut(data, n);
 	t->n_kept = cut;
 	t->kept_stream = o->stream;
@@ -212,14 +213,14 @@ static int output_put(struct tail *t, const struct warren_output *o, char *data)
 	return n > cut ? r | output_put_piece(t, o->stream, data, n - cut) : r;
 }
 
-/* Nothing more is there at present. */
+/* There is no more output at present. */
 static void output_at_end(struct tail *t, const struct warren_output *o)
 {
 	if (o->lost > 0) {
 		t->at = t->cursor = o->cursor;
 		(void)output_put_gap(t, o->lost);
 	}
-	/* The rest of a character may still come. */
+	/* The rest of a character may still arrive. */
 	if (o->end) {
 		(void)output_put_kept(t);
 	} else if (t->follow) {
@@ -272,8 +273,8 @@ static void output_go_on(struct tail *t)
 			exec_hold_move(&t->holder, t->at);
 		if (t->bounded && t->left == 0) {
 			/*
-			 * Too small for one character: cut it, or the client would make
-			 * no progress.
+			 * The piece is too small for one character: split it, or the
+			 * client would make no progress.
 			 */
 			if (t->cursor == t->first)
 				(void)output_put_kept(t);
@@ -329,7 +330,7 @@ static void on_ws_drained(struct ws *ws)
 static void on_ws_message(struct ws *ws UNUSED, bool text UNUSED, const char *data UNUSED,
 			  size_t n UNUSED)
 {
-	/* There is nothing to say here. */
+	/* Nothing to do. */
 }
 
 static void on_ws_closed(struct ws *ws, unsigned code UNUSED)
@@ -434,7 +435,7 @@ static struct tail *tail_new(struct call *c, struct exec *exec, uint64_t from)
 	return t;
 }
 
-/* Nothing can be read from behind the end: said before anything else is. */
+/* Reading beyond the end is an error, which is reported first. */
 static bool is_within(struct call *c, struct exec *exec, uint64_t from)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

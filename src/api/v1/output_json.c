@@ -12,9 +12,9 @@
 
 #define PIECES_A_TURN 16          /* or */
 #define BYTES_A_TURN  (64U << 10) /* of JSON */
-#define PIECE_MAX     (8U << 20)  /* as JSON; what is read at once is 64 kB */
+#define PIECE_MAX     (8U << 20)  /* as JSON; at most 64 kB are read at once */
 
-/* Bytes of a string, without its quotes. */
+/* Write bytes of a string, without its quotes. */
 static void output_json_put_bytes(struct buf *out, const char *data, size_t n,
 				  bool base64)
 {
@@ -28,7 +28,7 @@ static void output_json_put_bytes(struct buf *out, const char *data, size_t n,
 		buf_add(out, quoted.data + 1, quoted.len - 2);
 }
 
-/* A piece ends where a character does, or three bytes of base64. */
+/* A piece ends after a complete character, or after three bytes in base64. */
 static void output_json_put_piece(struct pieces *p, struct buf *out, const char *data,
 				  size_t n)
 {
@@ -36,8 +36,8 @@ static void output_json_put_piece(struct pieces *p, struct buf *out, const char 
 	size_t cut;
 
 	/*
-	 * What was kept is completed by a few bytes of this one; what follows begins
-	 * anew.
+	 * A few bytes of this piece complete the kept character; the rest is handled
+	 * separately.
 	 */
 	while (p->n_kept > 0 && n > 0) {
 		(void)memcpy(joined, p->kept, p->n_kept);
@@ -57,7 +57,7 @@ static void output_json_put_piece(struct pieces *p, struct buf *out, const char 
 	p->n_kept = cut;
 }
 
-/* What comes next of the answer; 1: there is more, 0: that was all, or -errno. */
+/* Write the next part of the answer; 1: there is more, 0: that was all, or -errno. */
 static int output_json_put_next(struct pieces *p, struct buf *out)
 {
 	static const char *const names[] = { ",\"stdout\":\"", ",\"stderr\":\"" };
@@ -106,7 +106,7 @@ static void output_json_go_on(struct pieces *p)
 			break;
 		bytes += out.len;
 		if (r < 0 || out.failed) {
-			/* It must not look whole. */
+			/* An incomplete answer must not look complete. */
 			http_abort(req);
 			return;
 		}
@@ -164,7 +164,7 @@ static void answer_at_once(struct pieces *p, struct buf *out)
 		call_json(p->call, 200, out);
 		return;
 	}
-	/* It is little, but far away. */
+	/* The output is short, but far into the journal. */
 	if (r == -EINPROGRESS) {
 		answer_in_pieces(p, out);
 		return;

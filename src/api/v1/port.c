@@ -26,7 +26,7 @@
 
 /* ------------------------------------------------------------- by host name */
 
-/* "8080-k3f9x2m7qd1w", and behind it what must be "." and the domain. */
+/* Parse "8080-k3f9x2m7qd1w"; it must be followed by "." and the domain. */
 static const char *read_label(const char *host, int64_t *ret_port, char id[ID_LEN + 1])
 {
 	unsigned port = 0;
@@ -84,7 +84,8 @@ bool port_route(struct call *c)
 
 struct engaged {
 	char id[ID_LEN + 1];
-	void (*go_on)(struct call *c, int fd); /* when it is connected; takes @fd */
+	void (*go_on)(struct call *c,
+		      int fd); /* called when it is connected; takes @fd */
 };
 
 static void on_proxied(void *ctx, int why UNUSED)
@@ -93,9 +94,8 @@ static void on_proxied(void *ctx, int why UNUSED)
 }
 
 /*
- * What a server in a sandbox has begun to say, and what goes through a tunnel, has no end
- * that we know of: there is some time for it, and no more. What has not begun is refused
- * (net/http.h).
+ * The end of a proxied answer or a tunnel is unknown: it gets a limited time. Requests
+ * that have not started are refused (net/http.h).
  */
 static void port_stop(struct call *c, bool last)
 {
@@ -103,7 +103,7 @@ static void port_stop(struct call *c, bool last)
 		http_cut(c->req, 503, "the service is stopping");
 }
 
-/* The sandbox was in use for as long as this took. */
+/* The sandbox was in use during this time. */
 static void port_gone(struct call *c)
 {
 	struct engaged *e = c->state;
@@ -116,8 +116,8 @@ static void port_gone(struct call *c)
 }
 
 /*
- * A token is for this service. A client of the unix socket may send none; then the
- * header is the server's. X-API-Key is where clients of SWE-ReX have it.
+ * A token is for this service. A client of the unix socket need not send a token; then
+ * the header belongs to the server. Clients of SWE-ReX send it in X-API-Key.
  */
 static bool shows_token(const struct http_request *req, const char *name)
 {
@@ -129,9 +129,9 @@ static bool shows_token(const struct http_request *req, const char *name)
 }
 
 /*
- * What a browser keeps for, or does to, the whole host that an answer came from. By path
- * that is the API's own, and that of all other sandboxes: a server inside has no say in
- * it.
+ * Headers that change what a browser stores or does for the whole host. With a path, the
+ * host is that of the API and of all other sandboxes, so a server inside must not set
+ * them.
  */
 static const char *const of_the_host[] = {
 	"Accept-CH",
@@ -188,7 +188,7 @@ static void port_pass_on(struct call *c, int fd)
 		return;
 	}
 	c->answered = true;
-	c->req->closed = NULL; /* the proxy tells, in any case */
+	c->req->closed = NULL; /* the proxy reports the end in any case */
 	http_proxy(c->req, fd, &options);
 }
 

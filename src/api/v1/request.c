@@ -10,7 +10,7 @@
 #include "net/loop.h"
 #include "net/ws.h"
 
-#define LAST_EVENT_MAX 9007199254740991ULL /* as of the parameters that it stands for */
+#define LAST_EVENT_MAX 9007199254740991ULL /* the same maximum as for the parameter */
 
 struct call *call_ref(struct call *c)
 {
@@ -24,7 +24,7 @@ static void body_drop(void *ctx)
 	free(ctx);
 }
 
-/* 100,000 values take some milliseconds to be freed. */
+/* Freeing 100,000 values takes some milliseconds. */
 void call_drop_body(struct call *c)
 {
 	struct body *b = c->body_is_large ? malloc(sizeof(*b)) : NULL;
@@ -49,7 +49,7 @@ void call_unref(struct call *c)
 	free(c);
 }
 
-/* Headers that every answer has, then those of this one. */
+/* The common headers of all answers, then those of this one. */
 #define COMMON(c)                                      \
 	{ "X-Request-Id", http_request_id((c)->req) }, \
 	{                                              \
@@ -147,7 +147,7 @@ void call_refuse(struct call *c, enum api_code code, const char *fmt, ...)
 	call_error(c, &err);
 }
 
-/* The state that stands against it, of the sandbox or, if that runs, of the exec. */
+/* The state that prevents it: of the sandbox or, if that runs, of the exec. */
 static void tell_state(struct call *c, struct api_error *err)
 {
 	const struct sandbox *sandbox =
@@ -209,7 +209,7 @@ bool call_last_event(struct call *c, uint64_t *ret)
 	const char *last = http_header(c->req, "Last-Event-ID");
 	struct warren_error why = WARREN_ERROR_INIT;
 
-	/* Some who have seen none send it empty. */
+	/* Some clients that have seen no event send an empty header. */
 	if (!last || !*last || parse_u64(last, LAST_EVENT_MAX, ret, &why) == 0)
 		return true;
 	call_refuse(c, API_ERR_INVALID_REQUEST,

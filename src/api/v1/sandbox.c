@@ -16,8 +16,8 @@ struct creating {
 };
 
 /*
- * A client that leaves before the answer knows no id; with an idempotency key it can ask
- * again.
+ * A client that leaves before the answer does not know the id; with an idempotency key it
+ * can ask again.
  */
 static void sandbox_leave(struct call *c, struct sandbox_waiter *w)
 {
@@ -116,7 +116,7 @@ static void sandbox_on_made(struct sandbox_waiter *w, struct sandbox *sandbox, i
 	}
 }
 
-/* What runs a command needs the scope of commands, too. */
+/* An operation that runs a command also needs the scope for commands. */
 static bool sandbox_may_run(struct call *c, const char *what)
 {
 	struct api_error err = { 0 };
@@ -131,7 +131,7 @@ static bool sandbox_may_run(struct call *c, const char *what)
 	return false;
 }
 
-/* The main command, as the store keeps it and as it is shown. 0, or it was refused. */
+/* Read the main command in the form of the database. Returns 0, or it was refused. */
 static int sandbox_read_main(struct call *c, struct buf *text, struct sandbox_row *row)
 {
 	struct body command = body_object(&c->body, "main");
@@ -426,7 +426,7 @@ static int sandbox_list_one(void *ctx, const struct sandbox_row *row)
 	return 0;
 }
 
-/* "key=value" or "key" of each parameter, taken apart in place. */
+/* Split "key=value" or "key" of each parameter in place. */
 static size_t sandbox_read_labels(struct api_value *v, struct db_label *labels,
 				  struct listing *l)
 {
@@ -550,7 +550,7 @@ static void sandbox_on_started(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;
 
-	/* Of the state there are words of their own. */
+	/* Errors about the state have their own messages. */
 	if (c->req && r < 0 && r != -ESTALE && r != -EDQUOT) {
 		call_fail_start(c, err);
 		call_unref(c);
@@ -573,7 +573,7 @@ static void sandbox_on_deleted(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;
 
-	/* Gone already is as it should be. */
+	/* It is not an error if it is already gone. */
 	if (c->req && r < 0 && r != -ESTALE)
 		call_fail(c, err);
 	else if (c->req)

@@ -44,7 +44,7 @@ void v1_set_secret(struct call *c)
 
 	secret_set(c->v1->service, c->caller.tenant, c->route.param[0], value, n,
 		   secret_on_set, call_ref(c));
-	/* The parsed body is ours until the call is over. */
+	/* The parsed body belongs to the call until it ends. */
 	explicit_bzero((char *)(uintptr_t)value, n);
 }
 

@@ -88,7 +88,7 @@ struct asking {
 	} one[CONFIG_BACKENDS_MAX];
 };
 
-/* The first of what it cannot do without, if that is missing. */
+/* Report the first required feature that is missing. */
 static void service_judge(struct one_asked *one)
 {
 	size_t i;
@@ -210,7 +210,7 @@ static void put_counter(struct buf *out, const char *name, const char *help,
 		   name, (uintmax_t)value);
 }
 
-/* One line for each backend, also where it has none. */
+/* One line for each backend, even if it has no sandboxes. */
 static void put_by_backend(struct buf *out, const struct v1 *v1)
 {
 	const struct config *cfg = v1->config;
@@ -224,7 +224,7 @@ static void put_by_backend(struct buf *out, const struct v1 *v1)
 			   service_count_at(v1->service, cfg->backends[i].name));
 }
 
-/* Turns of the loop that served no client, by what they did. */
+/* Slow turns of the loop, by what they did. */
 static void put_turns(struct buf *out, const struct loop_turns *t)
 {
 	buf_printf(

@@ -118,8 +118,8 @@ void v1_get_session(struct call *c)
 }
 
 /*
- * The newest of those that are older than @number. A number stays when its session is
- * gone.
+ * The newest session that is older than @number. A number remains valid when its session
+ * is gone.
  */
 static struct session *older_than(struct sandbox *sandbox, uint64_t number)
 {
@@ -163,7 +163,7 @@ static void session_on_closed(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;
 
-	/* Ended by itself in the meantime: as it should be. */
+	/* It ended by itself in the meantime, which is not an error. */
 	if (c->req && r < 0 && r != -ESRCH)
 		call_fail(c, err);
 	else if (c->req)
@@ -193,37 +193,36 @@ void v1_interrupt_session(struct call *c)
 
 /* -------------------------------------------------------------------- running */
 
-#define GAPS_MAX \
-	64 /* that are told apart; what is missing after that counts with the last */
+#define GAPS_MAX 64 /* separate gaps; later ones are added to the last */
 
-/* A hole in the output of a command, and what of each stream is before it. */
+/* A gap in the output of a command, and the position in each stream. */
 struct gap {
 	size_t at[2];
-	int stream; /* of which it is; 0: not known */
+	int stream; /* the stream; 0: not known */
 	uint64_t lost;
 };
 
 struct running {
 	struct pieces pieces;
 	struct session_command command;
-	struct buf text[2]; /* stdout, stderr; of a command whose answer is no stream */
-	size_t at;          /* of one of them, in the answer */
+	struct buf text[2]; /* stdout and stderr, if the answer is not a stream */
+	size_t at;          /* position in one of them */
 	struct buf tail;    /* of that */
-	bool full[2];       /* there was no room for something of it, nor is for more */
-	struct gap *gaps;   /* GAPS_MAX of them, once there is one */
+	bool full[2];       /* something did not fit, so nothing more is added */
+	struct gap *gaps;   /* GAPS_MAX entries, allocated for the first gap */
 	size_t n_gaps;
 	uint64_t lost;
-	uint64_t cursor; /* what was read of the shell's output */
+	uint64_t cursor; /* position in the shell's output */
 	bool stream, sse;
-	bool broken; /* an event is missing: it must not look whole */
-	/* Of a stream: the beginning of a character whose end is still to come. */
+	bool broken; /* an event is missing: the stream must not look complete */
+	/* For a stream: the beginning of a character whose end has not arrived. */
 	char kept[4];
 	size_t n_kept;
 	int kept_stream;
 };
 
 #define KEPT_MAX  (64U << 20)
-#define KEPT_FREE (16U << 10) /* of each, whatever others have */
+#define KEPT_FREE (16U << 10) /* of each session, whatever others use */
 
 static void session_running_gone(struct call *c)
 {
@@ -241,7 +240,7 @@ static void session_running_gone(struct call *c)
 	free(k);
 }
 
-/* What comes before the output. */
+/* Write the part before the output. */
 static void session_put_head(struct buf *out, const struct session_result *r)
 {
 	struct json j = { .out = out };
@@ -273,7 +272,7 @@ static void put_gaps(struct json *j, const struct running *k)
 	json_close(j, ']');
 }
 
-/* What comes after it, without the closing brace. */
+/* Write the part after the output, without the closing brace. */
 static void put_tail(struct buf *out, const struct running *k,
 		     const struct session_result *r)
 {
@@ -347,7 +346,7 @@ static void session_put_piece(struct running *k, int stream, const char *data, s
 	session_put_event(k, &json);
 }
 
-/* What was kept for its end, which does not come. */
+/* Write the kept bytes of a character whose end does not come. */
 static void session_put_kept(struct running *k)
 {
 	size_t n = k->n_kept;
@@ -357,7 +356,7 @@ static void session_put_kept(struct running *k)
 		session_put_piece(k, k->kept_stream, k->kept, n);
 }
 
-/* A piece ends where a character does. */
+/* A piece ends after a complete character. */
 static void v1_session_put_output(struct running *k, int stream, const char *data,
 				  size_t n)
 {
@@ -384,7 +383,7 @@ static void v1_session_put_output(struct running *k, int stream, const char *dat
 		session_put_piece(k, stream, data, n - cut);
 }
 
-/* @lost bytes are missing here, of @stream (0: of which is not known). */
+/* @lost bytes of @stream are missing here (0: the stream is not known). */
 static void note_gap(struct running *k, int stream, uint64_t lost)
 {
 	struct gap *g;
@@ -393,10 +392,12 @@ static void note_gap(struct running *k, int stream, uint64_t lost)
 	if (!k->gaps)
 		k->gaps = calloc(GAPS_MAX, sizeof(*k->gaps));
 	if (!k->gaps) {
-		k->tail.failed = true; /* rather no answer than one without it */
+		k->tail.failed = true; /* it is better to fail than to omit a gap */
 		return;
 	}
-	/* The end of a stream grows; so does the last of too many. */
+	/*
+	 * A gap at the end of a stream grows; so does the last one if there are too many.
+	 */
 	for (size_t i = 0; i < k->n_gaps; i++)
 		if (k->gaps[i].stream == stream && stream != 0) {
 			k->gaps[i].lost += lost;
@@ -448,12 +449,14 @@ static void v1_session_on_output(struct session_command *command, int stream,
 		v1_session_put_output(k, stream, data, n);
 		return;
 	}
-	/* Those of all sessions together are bounded, too; but nobody's few lines. */
+	/*
+	 * The output of all sessions together is limited, too, except for small outputs.
+	 */
 	if (k->text[0].len + k->text[1].len + take > KEPT_FREE &&
 	    !http_keep(k->pieces.call->req, take))
 		k->full[stream - 1] = true;
 	if (k->full[stream - 1])
-		take = 0; /* the rest, too: there is no hole in the middle */
+		take = 0; /* drop the rest, too, so that there is no gap in the middle */
 	buf_add(text, data, take);
 	if (take < n)
 		note_gap(k, stream, n - take);
@@ -489,8 +492,8 @@ static void v1_session_on_result(struct session_command *command,
 }
 
 /*
- * The command goes on; its output can be read on from the cursor, as that of the
- * session's exec.
+ * The command continues; its further output can be read from the cursor, as the output of
+ * the session's exec.
  */
 static void session_on_stop(struct call *c, bool last)
 {

@@ -9,7 +9,7 @@ struct writing {
 	struct call *call;
 	struct exec *exec;
 	uint64_t written;
-	size_t piece; /* on its way into the pipe */
+	size_t piece; /* being written to the pipe */
 	bool ended;   /* the body has */
 };
 

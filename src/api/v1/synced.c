@@ -7,7 +7,7 @@
 #include "api/v1/v1.h"
 #include "net/loop.h"
 
-/* An answer that is sent once its change survives a power cut. */
+/* An answer that is sent when its change survives a power cut. */
 struct promise {
 	struct call *call;
 	int fd, status, error;
@@ -43,7 +43,7 @@ static void promise_keep(void *ctx)
 	free(p);
 }
 
-/* The disk may take its time, and others are served in the meantime. */
+/* Syncing the disk may take long, so other clients are served in between. */
 void call_synced(struct call *c, int status, const struct buf *out)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

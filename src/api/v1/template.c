@@ -10,9 +10,9 @@
 #include "base/json.h"
 #include "config/config.h"
 
-/* Of one request alone. */
+/* These fields belong to a single request. */
 static const char *const own[] = { "name", "template", "idempotency_key", "wait_ms" };
-/* Of these each entry counts by itself. */
+/* In these maps, each entry is merged separately. */
 static const char *const maps[] = { "env", "labels", "limits" };
 
 int v1_check_templates(const struct config *cfg, struct warren_error *err)

@@ -20,16 +20,18 @@
 #include "net/ws.h"
 
 #define MESSAGE_MAX 262144
-/* The shell is gone, and what it left behind may hold the terminal open forever. */
+/*
+ * After the end of the shell, processes that it left may keep the terminal open forever.
+ */
 #define LAST_WORDS_MS 200
 
-/* Reasons to close, as of RFC 6455. */
+/* Close codes of RFC 6455. */
 enum goodbye {
 	BYE_ENDED = 1000,
 	BYE_GONE = 1001,
 	BYE_REFUSED = 1008,
 	BYE_BROKEN = 1011,
-	BYE_RESTART = 1012, /* come again: the shell goes on */
+	BYE_RESTART = 1012, /* reconnect: the shell continues */
 };
 
 struct terminal {
@@ -38,14 +40,14 @@ struct terminal {
 	struct exec *exec;
 	struct waiter watcher;
 	struct waiter waiter;
-	struct loop_timer *timer; /* for the last words */
+	struct loop_timer *timer; /* for the last output */
 	struct loop_task turn;
 	struct journal_hint hint;
 	uint64_t cursor;
-	uint16_t rows, cols; /* as the client was told */
+	uint16_t rows, cols; /* the size that the client was told */
 	bool read_only;
-	bool blocked; /* the client has to take what was sent */
-	bool late;    /* the time for last words is over */
+	bool blocked; /* the client must read what was sent */
+	bool late;    /* the time for the last output is over */
 	bool ended;
 };
 
@@ -123,7 +125,7 @@ static void terminal_finish(struct terminal *t)
 
 /* --------------------------------------------------------------------- output */
 
-/* Nothing more is there at present. */
+/* There is no more output at present. */
 static void terminal_at_end(struct terminal *t, const struct warren_output *o)
 {
 	bool over = exec_row(t->exec)->ended || exec_lost(t->exec);
@@ -149,7 +151,7 @@ static void terminal_put_output(struct terminal *t, const struct warren_output *
 		t->blocked = true;
 }
 
-/* More is there, and others have their turn first. */
+/* There is more output, but others have their turn first. */
 static void terminal_wait_turn(struct terminal *t)
 {
 	loop_later(service_loop(t->call->v1->service), &t->turn);
@@ -234,8 +236,7 @@ static void terminal_refuse(struct terminal *t, const char *why)
 }
 
 /*
- * Data that could not be written was for a shell that has ended; the client will learn
- * that.
+ * Data that could not be written was for a shell that has ended; the client will be told.
  */
 static void terminal_on_fed(void *ctx, int r UNUSED,
 			    const struct warren_error *err UNUSED)
@@ -286,7 +287,7 @@ static void terminal_on_message(struct ws *ws, bool text, const char *data, size
 	} else if (text) {
 		on_control(t, data, n);
 	} else if (n > 0) {
-		/* The next message when this one is in the terminal. */
+		/* Read the next message after this one was written to the terminal. */
 		ws_pause(ws);
 		exec_feed(t->exec, data, n, false, terminal_on_fed, call_ref(t->call));
 	}
@@ -386,7 +387,7 @@ static void terminal_on_opened(void *ctx, struct exec *exec,
 {
 	struct call *c = ctx;
 
-	if (!c->req && exec) /* no client will ever learn of it */
+	if (!c->req && exec) /* no client will learn about it */
 		exec_signal(exec, SIGKILL, WARREN_WHOM_TREE, terminal_ignore, NULL);
 	else if (c->req && !exec)
 		call_fail_start(c, err);

@@ -45,7 +45,7 @@ static void show_token(struct buf *out, const struct token_row *row, const char 
 	json_close(&j, '}');
 }
 
-/* A tenant is made with its first token, with the service's quota. */
+/* A tenant is created with its first token, with the configured quota. */
 static int make_tenant(struct call *c, const char *name, struct warren_error *err)
 {
 	struct tenant_row row;
@@ -57,7 +57,7 @@ static int make_tenant(struct call *c, const char *name, struct warren_error *er
 	return db_put_tenant(service_db(c->v1->service), name, c->v1->quota, err);
 }
 
-/* The sandbox that the token is for, by its id in @ret; false: refused. */
+/* Write the id of the token's sandbox to @ret; false: refused. */
 static bool find_token_sandbox(struct call *c, struct token_row *row,
 			       char ret[ID_LEN + 1])
 {
@@ -193,7 +193,9 @@ void v1_revoke_token(struct call *c)
 	else if (r < 0)
 		call_fail(c, &err);
 	else {
-		/* Whose it was: none may outlive it, and new ones take milliseconds. */
+		/*
+		 * No warm interpreter may outlive the token; new ones take milliseconds.
+		 */
 		code_warm_drop_of(c->v1->service, NULL);
 		call_synced(c, 204, NULL);
 	}

@@ -19,11 +19,11 @@
 struct update_op {
 	struct call *call; /* a reference; its client may be gone */
 	struct warren_limits before;
-	bool more;               /* than limits is to change */
-	struct warren_error err; /* why they are to be as before */
+	bool more;               /* more than the limits changes */
+	struct warren_error err; /* why the old limits must be restored */
 };
 
-/* Labels as they are, with the changes: a null removes one. */
+/* The current labels with the changes: a null removes one. */
 static int update_read_labels(const struct body *body, const struct sandbox_row *row,
 			      struct db_label labels[DB_LABELS_MAX], size_t *ret_n,
 			      struct warren_error *err)
@@ -65,7 +65,7 @@ static void update_read_times(const struct body *body, const struct sandbox_row 
 			     change->idle_timeout_ms != row->idle_timeout_ms;
 }
 
-/* What the request changes in the database, done or (@try) only tried. */
+/* Make the requested changes in the database, or (@try) only check them. */
 static int update_change(const struct body *body, struct sandbox *sandbox, bool try,
 			 struct warren_error *err)
 {
@@ -124,13 +124,13 @@ static void on_limits(void *ctx, int r, const struct warren_error *err)
 	struct call *c = op->call;
 	struct sandbox *sandbox = sandbox_find(c->v1->service, NULL, c->route.param[0]);
 
-	/* What a client that is gone sent is not kept: nothing of it, then. */
+	/* If the client is gone, its request is not kept, so nothing is changed. */
 	if (r == 0 && sandbox && op->more &&
 	    (!c->req || update_change(&c->body, sandbox, false, &op->err) < 0)) {
 		sandbox_update(sandbox, &op->before, update_on_restored, op);
 		return;
 	}
-	/* Memory that is in use: the kernel does not take it away. */
+	/* The memory is in use, and the kernel does not reclaim it. */
 	if (c->req && r == -EBUSY)
 		call_refuse(c, API_ERR_LIMIT_REFUSED, "%s", err->msg);
 	else if (c->req && r < 0)
@@ -152,7 +152,7 @@ static void update_limits(struct call *c, struct sandbox *sandbox,
 		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		return;
 	}
-	/* It may wait; what a client that is gone sent is not kept. */
+	/* It may wait; if the client disconnects, its body is freed. */
 	c->gone = call_drop_body;
 	op->call = call_ref(c);
 	op->more = json_object_size(c->body.json) > 1;

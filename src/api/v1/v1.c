@@ -34,7 +34,7 @@ static void v1_handle(struct call *c)
 	service_permit(s, NULL, 0);
 }
 
-/* A large body, which takes a tenth of a second to be parsed: on another thread. */
+/* A large body takes a tenth of a second to parse, so it is parsed on another thread. */
 struct body_parse {
 	struct call *call; /* a reference; its client may be gone */
 	struct buf text;
@@ -76,7 +76,7 @@ static void body_parse_apart(struct call *c, size_t n)
 
 	if (p)
 		p->call = c;
-	/* Its bytes are counted until the request is over. */
+	/* Its bytes are charged until the request ends. */
 	if (p && http_keep(c->req, n))
 		p->text = http_take_body(c->req);
 	if (p && p->text.data &&
@@ -106,7 +106,7 @@ static void v1_on_body(struct http_request *req, const char *data, size_t n)
 		v1_handle(c);
 }
 
-/* JSON, or nothing said about it: a form of a foreign page can be neither. */
+/* JSON, or no type: a form of a foreign page can have neither. */
 static bool is_json(const struct http_request *req)
 {
 	const char *type = http_header(req, "Content-Type");
@@ -180,7 +180,7 @@ void v1_stop(struct v1 *v1, bool last)
 	v1->calls = NULL;
 	if (left)
 		left->prev = &left;
-	/* Any of them may go in the meantime. */
+	/* Any of them may end in the meantime. */
 	while (left) {
 		struct call *c = call_ref(left);
 
@@ -210,7 +210,9 @@ static void v1_on_closed(struct http_request *req, int why UNUSED)
 	call_closed(req->user);
 }
 
-/* Whose it is and what it asks for. What is passed on is not ours to take apart. */
+/*
+ * Identify the caller and the operation. The body of a forwarded request is not parsed.
+ */
 static int v1_admit(struct call *c, struct api_error *err)
 {
 	const struct http_request *req = c->req;
@@ -256,7 +258,7 @@ void v1_request(struct http_request *req, void *ctx)
 		(void)http_refuse(req, 503, "overloaded", "out of memory");
 		return;
 	}
-	/* Not the query, which has its own beginning. */
+	/* Do not clear the query, which is initialised separately. */
 	c->v1 = ctx;
 	c->req = req;
 	c->refs = 1;
@@ -280,7 +282,7 @@ void v1_request(struct http_request *req, void *ctx)
 		v1_read_body(c);
 }
 
-/* By the name that it was given here, or by its status. */
+/* Use the code that was set here, or map the status. */
 static enum api_code refusal_code(const struct http_refusal *refusal)
 {
 	for (int code = 0; code < API_ERR_COUNT; code++)
@@ -290,7 +292,7 @@ static enum api_code refusal_code(const struct http_refusal *refusal)
 	return api_code_refused(refusal->status);
 }
 
-/* What could not be read has no call, which would have told of its end. */
+/* A request that could not be read has no call, which would log its end. */
 static void record_refusal(const struct v1 *v1, const struct http_refusal *refusal)
 {
 	char peer[96];

@@ -36,10 +36,10 @@ struct attached {
 	struct request *out, *in;
 	uint64_t cursor;
 	bool ended;
-	bool in_open; /* our stdin has more for it */
-	bool deaf;    /* our stdout has no reader any more */
+	bool in_open; /* stdin has more data */
+	bool deaf;    /* stdout has no reader any longer */
 	bool raw;
-	int failure; /* errno of writing to ours */
+	int failure; /* errno of a failed write to stdout */
 	int signals; /* descriptor; -1 */
 	sigset_t set;
 	struct warren_result result;
@@ -103,11 +103,11 @@ static void take_output(struct attached *t, json_t *event)
 		t->failure = -r;
 }
 
-/* Said where it is, as far as two streams that are apart have one place. */
+/* Report it at its position, as far as two separate streams have a common one. */
 static void take_gap(struct attached *t, uint64_t lost)
 {
 	if (t->a->keep)
-		t->a->keep[0].lost += lost; /* its owner is unknown */
+		t->a->keep[0].lost += lost; /* the stream is unknown */
 	else if (!t->a->quiet)
 		message_say(t->a->command,
 			    "%" PRIu64 " bytes of output were dropped here", lost);
@@ -245,7 +245,7 @@ static int attach_read_input(struct attached *t, struct warren_error *err)
 	return r < 0 ? r : request_start(t->in, err);
 }
 
-/* A piece was accepted, or the reader has gone. */
+/* A piece was accepted, or the reader is gone. */
 static void after_input(struct attached *t)
 {
 	if (t->in->err.code != 0) {
@@ -271,10 +271,7 @@ static void attach_resize(const struct attached *t)
 	(void)!client_call(t->a->client, "POST", path.data, size, NULL, &ignored);
 }
 
-/*
- * Where the command has ended the stream is about to say so, and the signal is of no
- * interest.
- */
+/* If the command has ended, the stream will report it, and the signal does not matter. */
 static void attach_pass_on(const struct attached *t, int sig)
 {
 	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
@@ -382,7 +379,7 @@ int attach_run(const struct attach *a, struct warren_result *ret_result, bool *r
 	t.in = request_free(t.in);
 	t.out = request_free(t.out);
 	tty_restore();
-	/* They stay blocked: what is left to do, such as a deletion, is done. */
+	/* They stay blocked, so that the remaining work, such as a deletion, is done. */
 	if (t.signals >= 0)
 		(void)close(t.signals);
 	if (r < 0)

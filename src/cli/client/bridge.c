@@ -10,8 +10,8 @@
 
 #define VERSION_KEY "io.modelcontextprotocol/protocolVersion"
 #define VERSION_MAX 64
-#define STREAM_MS   1000 /* before a stream that ended is opened again */
-#define CANCEL_MS   100  /* before a cancellation is sent again; then twice as long */
+#define STREAM_MS   1000 /* time before a stream that ended is opened again */
+#define CANCEL_MS   100  /* time before a cancellation is repeated; doubled each time */
 #define CANCELS_MAX 8
 #define DELETE_MS   2000
 #define TURN_MAX_MS 100
@@ -23,7 +23,10 @@ static uint64_t bridge_now(void)
 
 /* --------------------------------------------------------------------- service */
 
-/* The service is looked for when the first message comes: many start us for nothing. */
+/*
+ * Connect when the first message arrives, because many agents start this program without
+ * using it.
+ */
 static int bridge_connect(struct bridge *b, struct warren_error *err)
 {
 	const struct private_options own = { .mount = b->o->project };
@@ -59,7 +62,7 @@ static const char *bridge_version(const json_t *message)
 		       : NULL;
 }
 
-/* Whether @text can be the value of a header as it is. */
+/* Can @text be the value of a header without encoding? */
 static bool bridge_is_plain(const char *text)
 {
 	size_t n = strlen(text);
@@ -93,8 +96,8 @@ static struct bridge_call *bridge_find(const struct bridge *b, const json_t *id)
 }
 
 /*
- * Tell the service of a legacy client. On another connection the request may arrive
- * later than its cancellation, which then has no effect: so it is repeated.
+ * Tell the service of a legacy client. On another connection, the request may arrive
+ * after its cancellation, which then has no effect: so repeat it.
  */
 static void bridge_send_cancel(struct bridge_call *of)
 {
@@ -113,7 +116,7 @@ static void bridge_send_cancel(struct bridge_call *of)
 		bridge_start(c);
 }
 
-/* For a modern service the end of the connection is the cancellation. */
+/* For a modern service, closing the connection cancels the request. */
 static void bridge_cancel(struct bridge *b, const json_t *message)
 {
 	const json_t *params = json_object_get(message, "params");
@@ -153,7 +156,7 @@ static bool bridge_admit(struct bridge *b, const json_t *message, size_t n)
 	return false;
 }
 
-/* Keep what opens the session, to open it again. */
+/* Keep the message that opens the session, to open it again. */
 static void bridge_keep_initialize(struct bridge *b, const struct bridge_call *c)
 {
 	free(b->initialize);
@@ -223,7 +226,7 @@ static void bridge_set(char **what, char *value)
 	*what = value;
 }
 
-/* The answer to `initialize` has come: what waited for it can go. */
+/* The answer to `initialize` has arrived: send the messages that waited for it. */
 static void bridge_opened(struct bridge *b, struct bridge_call *c)
 {
 	const char *session = bridge_call_header(c, "Mcp-Session-Id");
@@ -234,13 +237,16 @@ static void bridge_opened(struct bridge *b, struct bridge_call *c)
 		return;
 	bridge_set(&b->session, session ? strdup(session) : NULL);
 	bridge_set(&b->version, bridge_result_version(c));
-	/* A stream without this session stays open, and another one is opened. */
+	/* A stream of another session stays open, and another stream is opened. */
 	b->stream = NULL;
 	b->no_stream = false;
 	b->stream_at = 0;
 }
 
-/* The service does not know the session any more. Whether @c is repeated in another. */
+/*
+ * The service no longer knows the session. Returns whether @c is repeated in another
+ * session.
+ */
 static bool bridge_reopen(struct bridge *b, struct bridge_call *c)
 {
 	struct bridge_call *open;
@@ -253,7 +259,10 @@ static bool bridge_reopen(struct bridge *b, struct bridge_call *c)
 	c->reply.len = c->event.len = 0;
 	c->has_type = c->is_stream = false;
 	c->again = true;
-	/* Another message was first, and the session is or was opened again for it. */
+	/*
+	 * Another message was faster, and the session was or is being opened again for
+	 * it.
+	 */
 	if (b->opening || c->epoch != b->epoch)
 		return true;
 	b->opening = true;
@@ -289,7 +298,7 @@ static void bridge_open_stream(struct bridge *b)
 		(void)bridge_call_free(c);
 }
 
-/* A session that is not known is opened again with the next message. */
+/* An unknown session is opened again with the next message. */
 static void bridge_stream_ended(struct bridge *b, const struct bridge_call *c)
 {
 	long status = c->request->status;
@@ -323,7 +332,7 @@ static struct bridge_call *bridge_next_ended(const struct bridge *b)
 	return c;
 }
 
-/* The first that waits for the session, now that there is one or none will come. */
+/* The first message that waits for the session, if the session is open or has failed. */
 static struct bridge_call *bridge_next_waiting(const struct bridge *b)
 {
 	struct bridge_call *c = b->opening ? NULL : b->calls;
@@ -371,7 +380,7 @@ bool bridge_is_busy(const struct bridge *b)
 
 /* -------------------------------------------------------------------------- end */
 
-/* Not for a private service, which ends with everything it has. */
+/* Not needed for a private service, which ends with all its sandboxes. */
 static void bridge_delete(struct bridge *b)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

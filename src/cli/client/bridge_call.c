@@ -74,7 +74,7 @@ const char *bridge_call_header(const struct bridge_call *c, const char *name)
 
 /* -------------------------------------------------------------------- answers */
 
-/* One message of the service. Whether it is the answer is in it. */
+/* One message of the service. The message itself shows whether it is the answer. */
 static void bridge_call_take(struct bridge_call *c, const char *text, size_t n)
 {
 	AUTO_JSON json_t *message = NULL;
@@ -93,7 +93,9 @@ static void bridge_call_take(struct bridge_call *c, const char *text, size_t n)
 		bridge_put(c->bridge, text, n);
 }
 
-/* "data: ..." collects, an empty line ends the event; other fields do not matter. */
+/*
+ * "data: ..." is collected, and an empty line ends the event; other fields are ignored.
+ */
 static void bridge_call_line(struct bridge_call *c, const char *line, size_t n)
 {
 	if (n > 0 && line[n - 1] == '\r')
@@ -129,7 +131,7 @@ static void bridge_call_events(struct bridge_call *c, const char *data, size_t n
 	}
 }
 
-/* A part of an answer below 400. */
+/* Handle a part of an answer with a status below 400. */
 static int bridge_call_on_data(void *arg, const char *data, size_t n)
 {
 	struct bridge_call *c = arg;
@@ -147,7 +149,10 @@ static int bridge_call_on_data(void *arg, const char *data, size_t n)
 	return c->reply.failed || c->event.failed ? -1 : 0;
 }
 
-/* An answer from 400 on: an error of the protocol as it is, any other one as such. */
+/*
+ * An answer with a status of 400 or more: pass on an error of the protocol, and convert
+ * any other.
+ */
 static void bridge_call_refused(struct bridge_call *c)
 {
 	const struct request *r = c->request;
@@ -205,7 +210,7 @@ static int bridge_add(struct request *r, const char *name, const char *value,
 	return request_add_header(r, line, err);
 }
 
-/* Text that would not survive as a header is encoded. */
+/* Encode text that cannot be sent as a header. */
 static int bridge_add_name(struct request *r, const char *value, struct warren_error *err)
 {
 	static const char head[] = "=?base64?";
@@ -226,7 +231,7 @@ static int bridge_add_name(struct request *r, const char *value, struct warren_e
 	return bridge_add(r, "Mcp-Name", coded, err);
 }
 
-/* What the transport of the modern era repeats in headers. */
+/* Add the headers that the modern transport requires. */
 static int bridge_add_modern(const struct bridge_call *c, struct warren_error *err)
 {
 	static const struct {
@@ -267,7 +272,7 @@ static int bridge_add_legacy(const struct bridge_call *c, struct warren_error *e
 	return r;
 }
 
-/* What the options say of the sandbox. */
+/* Add the options for the sandbox. */
 static int bridge_add_options(const struct bridge_call *c, struct warren_error *err)
 {
 	const struct bridge_options *o = c->bridge->o;

@@ -11,7 +11,7 @@
 #include "cli/client/bridge.h"
 
 #define READ_SIZE  (64U << 10)
-#define WRITE_SIZE 4096U /* which a pipe that poll(2) reports takes without waiting */
+#define WRITE_SIZE 4096U /* accepted by a pipe without blocking */
 #define TEXT_MAX   1024
 
 /* ---------------------------------------------------------------------- stdin */
@@ -62,7 +62,7 @@ void bridge_read(struct bridge *b)
 		bridge_take(b, data, (size_t)n);
 	else if (n == 0 || (errno != EINTR && errno != EAGAIN))
 		b->in.ended = true;
-	/* A message without a line break at its end is one all the same. */
+	/* A last line without a line break is also a message. */
 	if (b->in.ended && (b->in.line.len || b->in.skipping))
 		bridge_end_line(b);
 }
@@ -74,7 +74,7 @@ void bridge_put(struct bridge *b, const char *json, size_t n)
 	size_t begin = b->out.len;
 
 	buf_add(&b->out, json, n);
-	/* A JSON string has no line break, so each is between two tokens. */
+	/* A JSON string contains no line break, so each is between two tokens. */
 	for (size_t i = begin; !b->out.failed && i < b->out.len; i++)
 		if (b->out.data[i] == '\n' || b->out.data[i] == '\r')
 			b->out.data[i] = ' ';

@@ -27,7 +27,7 @@ static int use_socket(struct client *c, const char *path, struct warren_error *e
 	return 0;
 }
 
-/* "http://host:port", and nothing behind it. */
+/* Parse "http://host:port" without a path. */
 static int use_url(struct client *c, const char *text, struct warren_error *err)
 {
 	const char *host = strstr(text, "://") + 3;
@@ -43,7 +43,7 @@ static int use_url(struct client *c, const char *text, struct warren_error *err)
 	return c->host ? 0 : error_errno(err, ENOMEM, "find the service");
 }
 
-/* What is not there yet is nobody's: then no service is there, and that is said later. */
+/* If the socket does not exist, no service is running, which is reported later. */
 static int use_default(struct client *c, struct warren_error *err)
 {
 	AUTO_FREE char *dir = NULL, *path = NULL;
@@ -83,7 +83,10 @@ static int use_token(struct client *c, struct warren_error *err)
 
 	if (!token || !*token)
 		return 0;
-	/* It becomes a line of a head: what could end that line is no token. */
+	/*
+	 * The token becomes a header, so it must not contain a character that ends the
+	 * line.
+	 */
 	for (const char *p = token; *p; p++)
 		if (*p <= ' ' || *p > '~')
 			return error_set(

@@ -86,7 +86,7 @@ struct change {
 	const struct change_options *o;
 	struct client *client;
 	struct buf out;
-	json_t *ids;    /* those that were not named but meant */
+	json_t *ids;    /* ids that were selected by --all or --label */
 	char owner[80]; /* of the first of them */
 	bool others;    /* there are more owners */
 	int failed;
@@ -105,7 +105,7 @@ static int change_post(struct change *ch, const char *id, const char *word, json
 	return client_call(ch->client, "POST", path, body, ret, err);
 }
 
-/* "DELETE" of the sandbox itself, or "POST" of the command's own word below it. */
+/* DELETE the sandbox itself, or POST to the command's path below it. */
 static int change_id(struct change *ch, const char *id, json_t **ret,
 		     struct warren_error *err)
 {
@@ -160,7 +160,7 @@ static int change_note(void *arg, json_t *sandbox)
 	return 0;
 }
 
-/* At a terminal a person is asked; a program knows what it does. */
+/* Ask only at a terminal; a program does not need a confirmation. */
 static bool change_confirm(const struct change *ch)
 {
 	size_t n = json_array_size(ch->ids);
@@ -178,7 +178,7 @@ static bool change_confirm(const struct change *ch)
 	return false;
 }
 
-/* Those with all the labels, noted before the first of them is changed. */
+/* Collect all sandboxes with all the labels before the first is changed. */
 static void change_matching(struct change *ch)
 {
 	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);

@@ -150,7 +150,7 @@ static int code_read_file(const char *path, struct buf *out, struct warren_error
 		      : code_read_all(fd, path, out, err);
 }
 
-/* As text if it is text, else under the same name with "_base64". */
+/* Store it as text if possible, otherwise in the field with "_base64". */
 static int code_put_bytes(json_t *to, json_t *to_base64, const char *key,
 			  const char *key_base64, const struct buf *data,
 			  struct warren_error *err)
@@ -298,7 +298,7 @@ static char *code_bytes(const json_t *object, const char *key, const char *encod
 	return data;
 }
 
-/* Whether the service says a name that stays within the directory. */
+/* Does the name of the service stay within the directory? */
 static bool code_good_path(const char *path)
 {
 	for (const char *at = path;; at++) {

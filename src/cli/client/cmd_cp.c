@@ -61,17 +61,20 @@ struct copy {
 	char sandbox[ID_LEN + 1];
 	const char *inside;  /* the path in the sandbox */
 	const char *outside; /* the path of this machine, or "-" */
-	int fd;              /* bytes come from here or go there; -1 */
-	uint64_t bytes;      /* that came or went; of a tree, of its archive */
+	int fd;              /* source or destination of the bytes; -1 */
+	uint64_t bytes;      /* copied bytes; for a tree, of its archive */
 	bool tree;
 	struct tar tar;
-	bool packing; /* fd is an archive in the making: its end counts */
+	bool packing; /* a process writes the archive to fd: its exit status counts */
 	int failure;
 };
 
 /* ----------------------------------------------------------------- paths */
 
-/* The last part of @path, without slashes behind it; "" of "/" and what ends in "/.". */
+/*
+ * The last component of @path, without trailing slashes; "" for "/" and names that end in
+ * "/.".
+ */
 static void last_part(const char *path, char part[NAME_MAX + 1])
 {
 	size_t n = strlen(path);
@@ -118,7 +121,7 @@ static void cp_put_path(struct buf *out, const struct copy *cp, const char *what
 		put_query(out, "user", cp->o->user);
 }
 
-/* What is at @path inside; *@ret NULL: nothing. */
+/* Get the file at @path inside; *@ret NULL: it does not exist. */
 static int look_inside(const struct copy *cp, const char *path, json_t **ret,
 		       struct warren_error *err)
 {
@@ -153,7 +156,7 @@ static ssize_t from_fd(void *arg, char *data, size_t n)
 		cp->failure = errno;
 	else
 		cp->bytes += (uint64_t)got;
-	/* Half an archive must not look whole. */
+	/* A partial archive must not look complete. */
 	if (got == 0 && cp->packing && client_tar_end(&cp->tar, &err) < 0) {
 		cp->failure = EIO;
 		return -1;
@@ -251,7 +254,7 @@ static int cp_copy_in(struct copy *cp, struct warren_error *err)
 			return cp_put(cp, "/tar", cp->inside, ARCHIVE, -1, NULL, err);
 		if (fstat(STDIN_FILENO, &st) < 0)
 			return error_errno(err, errno, "inspect stdin");
-		/* Of a file that is stdin, what was read of it already does not count. */
+		/* If stdin is a file, data that was already read does not count. */
 		st.st_mode = (st.st_mode & ~(mode_t)S_IFMT) | S_IFIFO;
 		return cp_put_file(cp, &st, err);
 	}
@@ -301,10 +304,7 @@ static int cp_get(struct copy *cp, const char *what, const char *path,
 	return r;
 }
 
-/*
- * Into what is no file, such as a device or a pipe: it is written to, and stays what it
- * is.
- */
+/* Write to an existing device or pipe, which stays what it is. */
 static int get_into(struct copy *cp, const char *path, struct warren_error *err)
 {
 	cp->fd = open(path, O_WRONLY | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
@@ -492,7 +492,7 @@ static int cp_step(const struct cp_options *o, const char *sandbox, const char *
 	return r;
 }
 
-/* From one sandbox to another: by a directory of this machine that only we can enter. */
+/* Copy from one sandbox to another through a private directory of this machine. */
 static int cp_between(const struct cp_options *o, const char *from_box, const char *from,
 		      const char *to_box, const char *to)
 {

@@ -13,7 +13,7 @@
 #define COUNT_MAX 1000 /* of the API */
 
 struct create_options {
-	struct run_options sandbox; /* the part that `warren run` has too */
+	struct run_options sandbox; /* the options that `warren run` also has */
 	const char *name;
 	const char *template;
 	const char *on_idle;
@@ -150,7 +150,7 @@ static void put_waiting(json_t *body, const struct create_options *o)
 		(void)json_object_set_new(body, "wait_ms", json_integer(0));
 }
 
-/* The id of each on a line; one that failed is said, and makes the status ours. */
+/* Print the id of each on a line; report failed ones, and return a failure then. */
 static int print_made(const json_t *sandboxes, const struct create_options *o)
 {
 	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
@@ -189,7 +189,10 @@ static int create_many(struct client *c, json_t *spec, const struct create_optio
 		     : print_made(json_object_get(made, "sandboxes"), o);
 }
 
-/* Features of the image that do not work there: its tools give no hint of that. */
+/*
+ * Report features of the image that do not work there, because its tools do not report
+ * them.
+ */
 static void say_broken(const json_t *sandbox)
 {
 	const json_t *enforced = json_object_get(sandbox, "enforced");

@@ -50,7 +50,7 @@ static const struct opts events_opts = {
 struct following {
 	const struct events_options *o;
 	uint64_t last, seen;
-	bool any; /* there was one: @last is its number */
+	bool any; /* there was an event: @last is its number */
 	bool done;
 	int failure;
 };
@@ -127,7 +127,10 @@ static int events_follow(struct client *c, const char *id, struct following *f,
 	return r < 0 ? r : request_wait(request, err);
 }
 
-/* Ends with the reader of stdout, with --count, or when the service stays away. */
+/*
+ * Ends when stdout is closed, after --count events, or when the service does not come
+ * back.
+ */
 static int follow_on(struct client *c, const char *id, struct following *f)
 {
 	static const struct timespec pause = { .tv_nsec = AGAIN_NS };
@@ -144,8 +147,8 @@ static int follow_on(struct client *c, const char *id, struct following *f)
 		if (f->last != before)
 			tries = 0;
 		/*
-		 * If the stream breaks off, continue where it was; if the first request
-		 * is refused, do not.
+		 * If the stream breaks, continue from the last event; if the first
+		 * request is refused, stop.
 		 */
 		if (f->failure || (r < 0 && r != -ECONNRESET && !f->any) ||
 		    tries == TRIES || (r < 0 && r != -ECONNRESET && r != -ECONNREFUSED))

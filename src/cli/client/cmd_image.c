@@ -59,7 +59,7 @@ static const struct opt_conflict pull_conflicts[] = {
 	{ "missing", "backend", "the service can inspect only its own store" },
 };
 
-/* What needs the files or the programs of the machine that has the images. */
+/* Commands that need files or programs of the machine with the images. */
 static const struct {
 	const char *word, *why;
 } image_local[] = {
@@ -98,7 +98,7 @@ static bool remote_fits(const json_t *image, const char *platform)
 	       (strncmp(have, platform, n) == 0 && (have[n] == '\0' || have[n] == '/'));
 }
 
-/* Fetched, or found where --missing is satisfied with that. */
+/* Pull the image, or find it with --missing. */
 static int remote_get(struct client *c, const char *name, const struct image_options *o,
 		      json_t **ret, struct warren_error *err)
 {
@@ -275,7 +275,7 @@ static int remote_remove(struct client *c, const char *image, bool force,
 		put_query(&path, "force", "true");
 	if (path.failed)
 		return error_errno(err, ENAMETOOLONG, "remove image '%.100s'", image);
-	/* By force the service says of any image that it is gone. */
+	/* With force, the service reports every image as removed. */
 	if (force && remote_find(c, image, NULL, err) < 0)
 		return -err->code;
 	return client_call(c, "DELETE", path.data, NULL, NULL, err);

@@ -76,9 +76,9 @@ static const struct opts logs_opts = {
 /* ------------------------------------------------------------------- --tail */
 
 struct logs_tail {
-	uint64_t *starts; /* cursors that lines begin at, a ring */
+	uint64_t *starts; /* ring of cursors at which lines begin */
 	uint64_t n, seen, end;
-	bool at_start; /* what comes next begins a line */
+	bool at_start; /* the next output begins a line */
 };
 
 static void logs_tail_note(struct logs_tail *t, uint64_t at)
@@ -104,7 +104,7 @@ static int logs_tail_event(void *arg, const char *line, size_t n)
 	return 0;
 }
 
-/* Where the last lines begin, of what there is now. */
+/* Find where the last lines of the current output begin. */
 static int logs_find_tail(struct client *c, const char *id, const char *exec,
 			  struct logs_options *o, struct warren_error *err)
 {
@@ -167,9 +167,8 @@ static int64_t logs_time_of(const json_t *exec, const char *key)
 }
 
 /*
- * Stored output has no times, but its command has: 1: all of it is since then, 0:
- * nothing; what began before and went on is refused, rather than shown in part by
- * guessing.
+ * Stored output has no times, but its command has: 1: all of it is newer, 0: none is; a
+ * command that started before and continued is refused.
  */
 static int logs_is_since(struct client *c, const char *id, const char *exec,
 			 const struct logs_options *o, struct warren_error *err)
@@ -232,7 +231,7 @@ static int logs_pass(void *arg, const char *data, size_t n)
 	return -*failure;
 }
 
-/* The stream as it is: NDJSON. */
+/* Print the stream without changes: NDJSON. */
 static int logs_json(struct client *c, const char *id, const char *exec,
 		     const struct logs_options *o)
 {
@@ -289,8 +288,7 @@ static int logs_text(struct client *c, const char *id, const char *exec,
 	return ended && o->follow ? result_status(&result) : 0;
 }
 
-/* The one that was named; else the sandbox's main command, or the one that was started
- * last. */
+/* The exec that was named; otherwise the sandbox's main command, or the newest exec. */
 static int logs_find_exec(struct client *c, const char *id, const char *word,
 			  char ret[ID_LEN + 1], struct warren_error *err)
 {

@@ -129,7 +129,7 @@ static int add_exec(void *arg, json_t *exec)
 	table_cell(l->table, "%s",
 		   *print_text_of(exec, "user") ? print_text_of(exec, "user") : "-");
 	cell_ago(l->table, print_text_of(exec, "started_at"));
-	/* Its shell is a detail: what was opened is a session. */
+	/* The shell is a detail: the user opened a session. */
 	if (session)
 		buf_printf(&argv, "session %s (%s)", print_text_of(session, "id"),
 			   print_text_of(session, "shell"));
@@ -220,7 +220,7 @@ static int ls_list(const struct ls_options *o, const char *sandbox)
 	return status;
 }
 
-/* Whether there is anything that means sandboxes, not what was run in one. */
+/* Are there options that apply only to lists of sandboxes? */
 static bool ls_chooses(const struct ls_options *o)
 {
 	return o->labels || o->states || o->name || o->owner || o->backend || o->tier ||

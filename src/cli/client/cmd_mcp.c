@@ -107,7 +107,7 @@ static int mcp_value_project(void *field, const char *value, struct warren_error
 	return 0;
 }
 
-/* A private service has no sandbox that could be used, and keeps none. */
+/* A private service has no existing sandbox to use, and keeps none. */
 static int mcp_check(const struct bridge_options *o, struct warren_error *err)
 {
 	bool runs = false;
@@ -148,7 +148,7 @@ static int mcp_wait(struct bridge *b, struct curl_waitfd *fds, unsigned n, int m
 
 	if (b->client && b->out.len < MCP_OUT_HIGH)
 		return client_turn(b->client, fds, n, ms, err);
-	/* Nothing more is read from the service before the client reads its answers. */
+	/* Nothing more is read from the service until the client reads its answers. */
 	for (unsigned i = 0; i < n; i++)
 		same[i] = (struct pollfd){ .fd = fds[i].fd, .events = fds[i].events };
 	if (poll(same, n, ms) < 0 && errno != EINTR)
@@ -159,8 +159,8 @@ static int mcp_wait(struct bridge *b, struct curl_waitfd *fds, unsigned n, int m
 }
 
 /*
- * Until the client closes stdin, or a signal comes. Answers that are on their way at the
- * end of stdin are awaited for a moment, while stdout is open.
+ * Until the client closes stdin, or a signal comes. At the end of stdin, wait a moment
+ * for pending answers, while stdout is open.
  */
 static int mcp_loop(struct bridge *b, int signals, struct warren_error *err)
 {

@@ -89,7 +89,7 @@ static int listen_on(struct forward *f, const struct port_options *o)
 	return client_fail(&client_port, &err);
 }
 
-/* Below the API, for those who speak HTTP to the service themselves. */
+/* The path below the API, for clients that use HTTP themselves. */
 static int print_address(const struct forward *f, const struct port_options *o)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1024);

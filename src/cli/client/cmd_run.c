@@ -18,7 +18,7 @@
 #include "cli/run_result.h"
 #include "cli/run_signal.h"
 
-/* The words to run: those given, or the image's own; owned by *@ret. */
+/* The command to run: the given words, or the image's command; *@ret owns them. */
 static int command_of(struct client *c, const struct run_options *o, char **words,
 		      json_t **ret, struct warren_error *err)
 {
@@ -50,7 +50,7 @@ static int command_of(struct client *c, const struct run_options *o, char **word
 	return 0;
 }
 
-/* For exec.h; the strings are @from's. */
+/* For exec.h; the strings belong to @from. */
 static char **run_words_of(const json_t *from)
 {
 	size_t n = json_array_size(from);
@@ -61,7 +61,7 @@ static char **run_words_of(const json_t *from)
 	return words;
 }
 
-/* With --json as one object, too, as of a run without the service. */
+/* With --json, also print one object, as a run without the service does. */
 static int cmd_run_fail(const struct run_options *o, const struct warren_error *err,
 			int status)
 {
@@ -78,7 +78,7 @@ static int cmd_run_fail(const struct run_options *o, const struct warren_error *
 	return status;
 }
 
-/* The object of `warren run --json`, of what the service tells. */
+/* Write the object of `warren run --json` from the service's data. */
 static int cmd_run_report(const json_t *sandbox, const struct warren_result *result,
 			  const struct splice keep[2], int status)
 {
@@ -156,7 +156,7 @@ static int run_all(struct client *c, const struct run_options *o, char **words)
 
 /* ------------------------------------------------------------ in the background */
 
-/* The command may be the image's own, so the image has to be there first. */
+/* The command may come from the image, so the image must be present first. */
 static int run_pull_image(struct client *c, const struct run_options *o,
 			  struct warren_error *err)
 {
@@ -167,7 +167,7 @@ static int run_pull_image(struct client *c, const struct run_options *o,
 	return pull_image(c, &request, NULL, err);
 }
 
-/* A program's name looks like an image's. */
+/* The name of a program may look like an image. */
 static void run_explain_image(const struct run_options *o, struct warren_error *err)
 {
 	struct warren_error why = *err;
@@ -198,7 +198,7 @@ static int run_main_words(struct client *c, const struct run_options *o, char **
 	return r;
 }
 
-/* Sandbox and command in one request: the service starts both, or neither is there. */
+/* Sandbox and command in one request: the service starts both or neither. */
 static json_t *run_detached_spec(const struct run_options *o, json_t *argv)
 {
 	json_t *spec = spec_json(o), *env = env_json(&o->env);

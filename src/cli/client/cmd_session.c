@@ -130,7 +130,7 @@ static int session_consider(void *arg, json_t *session)
 	return 0;
 }
 
-/* The one that was named, the only one there is, or a new one. */
+/* The session that was named, the only one, or a new one. */
 static int session_choose(struct client *c, const char *sandbox,
 			  const struct session_options *o, char ret_id[ID_LEN + 1],
 			  struct warren_error *err)
@@ -160,7 +160,7 @@ static int session_choose(struct client *c, const char *sandbox,
 	return 0;
 }
 
-/* The words of a command, as a shell joins them: one is taken as it is. */
+/* Join the words of a command with spaces; a single word is used unchanged. */
 static char *cmd_session_join(char **words)
 {
 	AUTO_BUF struct buf text = BUF_INIT(1U << 20);
@@ -210,7 +210,9 @@ static int session_on_event(void *arg, const char *line, size_t n)
 	return r;
 }
 
-/* Not by a request that is waited for here: of the command we still want to hear. */
+/*
+ * Do not wait for this request here, because the result of the command is still needed.
+ */
 static void cmd_session_interrupt(struct client *c, const char *at)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -324,7 +326,7 @@ static int session_run_command(struct client *c, const char *sandbox, const char
 	return status;
 }
 
-/* Without a command: one a line, from a person or a pipe, until the end of either. */
+/* Without a command, read one command from each line, at a terminal or from a pipe. */
 static int session_interactive(const char *name, const struct session_options *o)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

@@ -130,7 +130,7 @@ static int show_get(struct client *c, const char *word, json_t **ret,
 	return client_call(c, "GET", path, NULL, ret, err);
 }
 
-/* The sandbox that @word means: into @all, and as a table into @out. */
+/* Add the sandbox that @word names to @all, and as a table to @out. */
 static int show_add(struct client *c, const char *word, json_t *all, struct buf *out,
 		    struct warren_error *err)
 {

@@ -90,7 +90,7 @@ static int top_look(struct client *c, const struct top_options *o, struct look *
 		if (r == 0)
 			(void)json_object_set_new(sandbox, "stats", stats);
 		else if (r == -ECONNREFUSED || r == -ECONNRESET)
-			return r; /* else it is gone by now */
+			return r; /* otherwise it is gone */
 	}
 	return 0;
 }
@@ -101,7 +101,7 @@ static json_int_t stat_of(const json_t *sandbox, const char *key)
 		json_object_get(json_object_get(sandbox, "stats"), key));
 }
 
-/* The same sandbox in the look before. */
+/* The same sandbox in the previous sample. */
 static const json_t *top_before(const struct look *old, const json_t *sandbox)
 {
 	for (size_t i = 0; i < json_array_size(old->sandboxes); i++) {
@@ -178,7 +178,7 @@ static int print_once(struct client *c, const struct top_options *o)
 	return status;
 }
 
-/* Whether there was a key that leaves, within @ms. */
+/* Was a key pressed within @ms that quits? */
 static bool key_leaves(int ms)
 {
 	struct pollfd key = { .fd = STDIN_FILENO, .events = POLLIN };

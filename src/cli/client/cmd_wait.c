@@ -51,7 +51,7 @@ static const struct opts wait_opts = {
 	.mixed = true,
 };
 
-/* What is left of the time, as one request may ask for it; 0: nothing. */
+/* The rest of the time, limited to what one request allows; 0: none. */
 static uint64_t wait_slice(const struct wait_options *o, uint64_t begun)
 {
 	uint64_t gone = (clock_now() - begun) / 1000000;

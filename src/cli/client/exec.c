@@ -75,7 +75,7 @@ static int client_exec_start(struct client *c, const char *sandbox,
 	AUTO_JSON json_t *body = exec_json(o, argv, n);
 	char path[64];
 
-	/* We are about to read it, from its first byte on. */
+	/* Request a hold, because all output will be read from the first byte. */
 	if (!o->detach)
 		(void)json_object_set_new(body, "hold", json_true());
 	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/execs", sandbox);
@@ -109,7 +109,7 @@ int exec_start_and_attach(struct client *c, const char *sandbox,
 	return r;
 }
 
-/* All of our stdin, as it goes along with a request. */
+/* Add all of stdin to the request. */
 static int put_input(json_t *body, struct warren_error *err)
 {
 	AUTO_FREE char *input = malloc(INPUT_MAX + 1);
@@ -132,7 +132,7 @@ static int put_input(json_t *body, struct warren_error *err)
 	return 0;
 }
 
-/* As one call, for --json: *@ret is the outcome. */
+/* One call for --json: *@ret is the result. */
 static int exec_outcome(struct client *c, const char *sandbox,
 			const struct exec_options *o, char *const *argv, size_t n,
 			json_t **ret, struct warren_error *err)

@@ -102,12 +102,12 @@ int forward_listen(struct forward *f, const char *where, struct warren_error *er
 	return 0;
 }
 
-/* Children end with us. */
+/* Child processes end with this process. */
 int forward_run(const struct forward *f, struct warren_error *err)
 {
 	pid_t self = getpid();
 
-	(void)signal(SIGCHLD, SIG_IGN); /* they are not waited for */
+	(void)signal(SIGCHLD, SIG_IGN); /* children are not waited for */
 	for (;;) {
 		AUTO_CLOSE int fd = accept4(f->listener, NULL, NULL, SOCK_CLOEXEC);
 
@@ -207,14 +207,14 @@ static void publish_watch(struct client *c, const char *id)
 			if (client_said(c, "sandbox_not_found") ||
 			    client_said(c, "unauthorized") || client_said(c, "forbidden"))
 				return;
-			(void)sleep(1); /* the service is restarted, or busy */
+			(void)sleep(1); /* the service is restarting, or busy */
 		} else if (json_is_true(json_object_get(answer, "reached"))) {
 			return;
 		}
 	}
 }
 
-/* Nothing of the caller's stays open or is written to. */
+/* Close all descriptors of the caller. */
 static void publish_detach(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);

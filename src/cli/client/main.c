@@ -7,7 +7,7 @@
 #include "cli/client/commands.h"
 #include "spec/spec.h"
 
-#define SAID_MAX 400 /* of what the service says, so that the example has room */
+#define SAID_MAX 400 /* leaves space for the example */
 
 #define CLIENT_LISTED(word, says) &client_##word,
 
@@ -38,7 +38,7 @@ bool command_in_sandbox(const struct command *cmd, int argc, char **argv, void *
 	if (!command_operands(cmd, argc, argv, target, 2, 0, &words, ret_status))
 		return false;
 	*ret_sandbox = *words++;
-	/* Options ended at the sandbox, so the dashes came through. */
+	/* Options ended at the sandbox, so the dashes are still here. */
 	if (strcmp(*words, "--") == 0)
 		words++;
 	*ret_words = words;
@@ -49,7 +49,7 @@ bool command_in_sandbox(const struct command *cmd, int argc, char **argv, void *
 	return false;
 }
 
-/* What the service calls otherwise than an option is called. */
+/* Fields of the service whose options have another name. */
 static const struct {
 	const char *field, *option;
 } called[] = {
@@ -77,7 +77,7 @@ static const struct opt *option_of(const struct command *cmd, const char *field,
 	return opts_find(cmd->opts, field, n);
 }
 
-/* Whether @field is an operand: "name" of "NAME", which goes to @word. */
+/* Is @field an operand: "name" for "NAME", which is written to @word? */
 static bool is_operand(const struct command *cmd, const char *field, size_t n,
 		       char word[32])
 {

@@ -20,7 +20,7 @@
 #include "base/libexec.h"
 
 #define PRIVATE_FD  3
-#define START_MS    20000 /* on a machine that is very busy */
+#define START_MS    20000 /* for a machine that is very busy */
 #define END_MS      20000 /* it deletes its sandboxes */
 #define MOUNTS_MAX  4200
 #define ADDRESS_MAX 64
@@ -36,8 +36,8 @@ struct private_service {
 /* ---------------------------------------------------------------------- child */
 
 /*
- * In a new session: a signal to all of our group, from a terminal or a client
- * that gives up, must not keep it from its cleanup.
+ * Use a new session: a signal to the whole group, from a terminal or a client that gives
+ * up, must not prevent its cleanup.
  */
 __attribute__((noreturn)) static void private_child(const char *program, char **argv,
 						    int life)
@@ -53,7 +53,7 @@ __attribute__((noreturn)) static void private_child(const char *program, char **
 	(void)setsid();
 	for (size_t i = 0; i < ARRAY_SIZE(unwanted); i++)
 		(void)unsetenv(unwanted[i]);
-	/* What we write to stdout is ours alone. */
+	/* Only this process writes to stdout. */
 	if (null >= 0 && dup2(null, STDIN_FILENO) == STDIN_FILENO &&
 	    dup2(null, STDOUT_FILENO) == STDOUT_FILENO &&
 	    (life == PRIVATE_FD ? fcntl(life, F_SETFD, 0) == 0
@@ -166,7 +166,7 @@ struct private_service *private_service_end(struct private_service *p)
 	if (p->life >= 0)
 		(void)close(p->life);
 	if (p->pid > 0) {
-		/* One that hangs is not waited for forever, and ends when it can. */
+		/* Do not wait forever for a service that hangs; it ends when it can. */
 		if (p->pidfd < 0 ||
 		    private_await(p->pidfd, clock_now() + END_MS * 1000000ULL) > 0)
 			(void)waitpid(p->pid, NULL, 0);
@@ -187,7 +187,7 @@ static bool client_is_served(const struct client *c)
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	/* Too long to be listened on, or no descriptor is left: the request says it. */
+	/* The path is too long, or no descriptor is left: the request reports it. */
 	if (fd < 0 || strlen(c->socket) >= sizeof(addr.sun_path))
 		return true;
 	(void)strcpy(addr.sun_path, c->socket);

@@ -101,13 +101,13 @@ bool client_trusts(struct client *c, int fd)
 	return !c->stranger;
 }
 
-/* It is connected, and nothing was sent yet. */
+/* The connection is open, and nothing was sent yet. */
 static int request_on_connected(void *arg, char *peer UNUSED, char *own UNUSED,
 				int peer_port UNUSED, int own_port UNUSED)
 {
 	struct request *r = arg;
 
-	/* One that is used again was looked at when it was new. */
+	/* A reused connection was checked when it was new. */
 	return r->fd < 0 || client_trusts(r->client, r->fd) ? CURL_PREREQFUNC_OK
 							    : CURL_PREREQFUNC_ABORT;
 }
@@ -121,7 +121,7 @@ static curl_socket_t request_on_socket(void *arg, curlsocktype purpose UNUSED,
 	return r->fd < 0 ? CURL_SOCKET_BAD : r->fd;
 }
 
-/* What every request has, whatever it asks for. */
+/* Options of every request. */
 static int request_set_up(struct request *r, const char *method, const char *url,
 			  struct warren_error *err)
 {
@@ -144,7 +144,7 @@ static int request_set_up(struct request *r, const char *method, const char *url
 	if (c->socket) {
 		bad |= curl_easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, c->socket) !=
 		       CURLE_OK;
-		/* A proxy of the environment is for the network. */
+		/* Proxies in the environment are only for the network. */
 		(void)curl_easy_setopt(e, CURLOPT_PROXY, "");
 	}
 	if (c->own) {
@@ -161,7 +161,7 @@ static int request_set_up(struct request *r, const char *method, const char *url
 		return error_set(err, EINVAL, "build a request to %s", c->host);
 	if (c->authority && request_add_header(r, c->authority, err) < 0)
 		return -err->code;
-	/* No waiting for leave to send: an error comes as soon as without it. */
+	/* Do not wait for permission to send: an error arrives just as soon. */
 	return request_add_header(r, "Expect:", err);
 }
 
@@ -181,7 +181,7 @@ int request_new(struct client *c, const char *method, const char *path,
 		return error_errno(err, ENOMEM, "start a request");
 	if (request_set_up(r, method, url, err) < 0)
 		return -err->code;
-	/* Else curl reads the answer to a HEAD and the like wrongly; bodies change it. */
+	/* Otherwise, curl misreads the answer to a HEAD; a body changes the method. */
 	(void)curl_easy_setopt(r->easy, CURLOPT_HTTPGET, 1L);
 	(void)curl_easy_setopt(r->easy, CURLOPT_CUSTOMREQUEST, method);
 	*ret = TAKE_PTR(r);
@@ -259,7 +259,7 @@ int request_start(struct request *r, struct warren_error *err)
 
 /* -------------------------------------------------------------------- ends */
 
-/* The service's own words, or what there is in their place. */
+/* Use the error message of the service, or a replacement. */
 static void take_error(struct request *r)
 {
 	json_t *body =
@@ -312,7 +312,7 @@ static void request_end(struct request *r, CURLcode why)
 	r->ended = true;
 	(void)curl_easy_getinfo(r->easy, CURLINFO_RESPONSE_CODE, &r->status);
 	if (r->status >= FIRST_ERROR)
-		take_error(r); /* curl may complain that not all was sent: that is why */
+		take_error(r); /* the reason for an incomplete upload */
 	else if (why != CURLE_OK)
 		take_failure(r, why);
 }

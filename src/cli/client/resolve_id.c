@@ -53,7 +53,7 @@ static int resolve_id_judge(const struct search *s, const char *what,
 	return 0;
 }
 
-/* What can stand in a path as it is; the service says whether it is one. */
+/* Can it be part of a path? The service decides whether it is a name. */
 static bool resolve_id_is_name(const char *word)
 {
 	size_t n = strlen(word);
@@ -92,8 +92,8 @@ static int find_listed(struct client *c, const char *path, const char *what,
 	char list[32];
 
 	/*
-	 * An empty prefix, such as a variable without a value, would match all: that is
-	 * never meant.
+	 * An empty prefix, such as an empty variable, would match everything, which is
+	 * never intended.
 	 */
 	if (word && !*word)
 		return error_set(err, EINVAL, "'' is not the id of %s %s",

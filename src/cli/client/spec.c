@@ -21,8 +21,8 @@ void spec_put_number(json_t *object, const char *key, uint64_t value)
 }
 
 /*
- * What is not UTF-8 is kept here and refused when the request is written: nothing is
- * dropped.
+ * Text that is not UTF-8 is kept here and refused when the request is written, so nothing
+ * is dropped.
  */
 void spec_put_text(json_t *object, const char *key, const char *value)
 {
@@ -198,7 +198,7 @@ int delete_sandbox(struct client *c, const char *id, struct warren_error *err)
 	return client_call(c, "DELETE", path, NULL, NULL, err);
 }
 
-/* A sandbox whose creation failed is of no use. */
+/* Report a sandbox whose creation failed. */
 static int check_made(struct client *c, const json_t *made, struct warren_error *err)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -211,7 +211,7 @@ static int check_made(struct client *c, const json_t *made, struct warren_error 
 	return r;
 }
 
-/* For the line of progress; one at a time. */
+/* The text for the progress line. */
 static const char *spec_about(const json_t *spec)
 {
 	static char text[128];
@@ -238,7 +238,7 @@ int spec_make_sandbox(struct client *c, const json_t *spec, json_t **ret,
 	return r;
 }
 
-/* Until it runs or failed: *@sandbox is what it is then. */
+/* Wait until it runs or has failed: *@sandbox is its state then. */
 static int wait_made(struct client *c, int signals, json_t **sandbox,
 		     struct warren_error *err)
 {

@@ -40,7 +40,10 @@ static void table_measure(const struct table *t, size_t n, size_t *width)
 			width[i % n] = strlen(cell);
 }
 
-/* One line of cells from @cell on (NULL: the head); returns what comes after them. */
+/*
+ * Write one line of cells starting at @cell (NULL: the header); returns what follows
+ * them.
+ */
 static const char *table_put_line(const struct table *t, const size_t *width, size_t n,
 				  const char *cell, size_t max, struct buf *out)
 {

@@ -16,7 +16,9 @@
 
 #define BLOCK (256U << 10)
 
-/* Nothing that climbs, follows a link on the way, or replaces a directory by one. */
+/*
+ * Refuse names with "..", do not follow links, and do not replace a directory by a link.
+ */
 #define UNPACK_FLAGS                                              \
 	(ARCHIVE_EXTRACT_TIME | ARCHIVE_EXTRACT_SECURE_NODOTDOT | \
 	 ARCHIVE_EXTRACT_SECURE_SYMLINKS | ARCHIVE_EXTRACT_SECURE_NOABSOLUTEPATHS)
@@ -58,7 +60,7 @@ static int tar_copy_file(struct archive *disk, struct archive *out)
 	return r == ARCHIVE_EOF ? 0 : -1;
 }
 
-/* The name in the archive: @name in place of @path. False: it would have none. */
+/* The name in the archive: @name in place of @path. False: its name would be empty. */
 static bool rename_entry(struct archive_entry *e, const char *path, const char *name)
 {
 	const char *below = archive_entry_pathname(e) + strlen(path);
@@ -84,7 +86,7 @@ static int client_tar_pack(const char *path, const char *name, int fd)
 	int r;
 
 	(void)archive_write_set_format_pax_restricted(out);
-	/* Names are bytes; else what no locale can read would be refused. */
+	/* Names are bytes; otherwise, names that no locale can read would be refused. */
 	(void)archive_write_set_options(out, "hdrcharset=BINARY");
 	(void)archive_write_set_bytes_per_block(out, BLOCK);
 	(void)archive_write_set_bytes_in_last_block(out, 1);
@@ -225,6 +227,6 @@ int client_tar_end(struct tar *t, struct warren_error *err)
 	if (status == 0)
 		return 0;
 	err->code = EIO;
-	err->msg[0] = '\0'; /* it said why itself */
+	err->msg[0] = '\0'; /* it has reported the reason itself */
 	return -EIO;
 }

@@ -29,12 +29,12 @@ struct flow {
 	char *data;
 	size_t at, len; /* bytes @at to @len have yet to be drained */
 	bool ended;     /* nothing more comes */
-	bool passed_on; /* and the other side was told */
+	bool passed_on; /* and the other side was notified */
 };
 
 struct tunnel {
 	struct request *request;
-	curl_socket_t there; /* to the service: for poll(2) alone */
+	curl_socket_t there; /* socket to the service, only for poll(2) */
 	int here;
 	struct flow down, up; /* to @here, and to the service */
 };
@@ -63,8 +63,8 @@ static ssize_t put_there(struct tunnel *t, const char *data, size_t n)
 }
 
 /*
- * End our half towards the service. With TLS that is a record, which curl has no word
- * for, but OpenSSL has; without it an end looks like an attack and is one.
+ * Close this direction towards the service. With TLS, this needs a close_notify record,
+ * which curl does not support, but OpenSSL does; without it, an end looks like an attack.
  */
 static int end_there(struct tunnel *t)
 {
@@ -113,7 +113,7 @@ static bool tunnel_blocked(ssize_t r)
 	return r == -EAGAIN || r == -EINTR;
 }
 
-/* As far as it goes without waiting; -errno when a side is broken. */
+/* Move data without blocking; -errno if a side failed. */
 static int tunnel_move(struct tunnel *t, struct flow *f, const struct way *way)
 {
 	ssize_t n;
@@ -149,7 +149,7 @@ static short events_of(const struct flow *in, const struct flow *out)
 
 /*
  * A side that is neither read nor written now is not watched, because its hangup would
- * wake us forever; once its own half is over, its end is the only event left.
+ * wake this process again and again; after the end of its own half, only its end is left.
  */
 static int wait_for_more(const struct tunnel *t)
 {
@@ -225,7 +225,7 @@ static int tunnel_ask(struct tunnel *t, const char *sandbox, unsigned port)
 	return 0;
 }
 
-/* Whether there are @need bytes more, 0 meaning whatever comes next. */
+/* Read @need more bytes; 0: whatever arrives next. */
 static int tunnel_read_more(struct tunnel *t, size_t need)
 {
 	struct flow *f = &t->down;
@@ -247,7 +247,7 @@ static int tunnel_read_more(struct tunnel *t, size_t need)
 	return 0;
 }
 
-/* What an error of the service says; its body may not be here yet. */
+/* Report an error of the service; its body may not have arrived yet. */
 static int tunnel_refused(struct tunnel *t, const char *body, struct warren_error *err)
 {
 	const char *length = strcasestr(t->down.data, "\r\nContent-Length:");
@@ -263,7 +263,7 @@ static int tunnel_refused(struct tunnel *t, const char *body, struct warren_erro
 	return error_set(err, EREMOTEIO, "%s", message ? message : "it was refused");
 }
 
-/* The head of the answer; what comes behind it is the first that the port has to say. */
+/* Read the header of the answer; the data after it is the first output of the port. */
 static int take_answer(struct tunnel *t, struct warren_error *err)
 {
 	const char *end = NULL;

@@ -69,14 +69,14 @@ static void take_layer(struct theirs *t, const json_t *line)
 	for (size_t i = 0; i < ARRAY_SIZE(phases); i++)
 		if (strcmp(phases[i].phase, phase) == 0)
 			l->state = phases[i].state;
-	/* Once it has all of it the daemon says no more how much that was. */
+	/* After a layer is complete, the daemon no longer reports its size. */
 	if (total > 0) {
 		l->size = (uint64_t)total;
 		l->done = (uint64_t)json_integer_value(json_object_get(line, "done"));
 	}
 	/*
-	 * Nothing is shown before all are known: they are told of one by one, and then
-	 * begun.
+	 * Nothing is shown before all layers are known: they are listed one by one, and
+	 * then started.
 	 */
 	t->begun |= l->state == OCI_DOWNLOADING || l->state == OCI_UNPACKING;
 	if (t->begun)

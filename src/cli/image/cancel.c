@@ -23,7 +23,7 @@ void cancel_arm(void)
 		struct sigaction sa = { .sa_handler = cancel_remember };
 
 		sa.sa_flags = (int)SA_RESETHAND;
-		/* What the caller ignores (nohup) stays ignored. */
+		/* Signals that the caller ignores (nohup) stay ignored. */
 		if (sigaction(signals[i], NULL, &before) == 0 &&
 		    before.sa_handler != SIG_IGN)
 			(void)sigaction(signals[i], &sa, NULL);

@@ -19,7 +19,7 @@ struct reading {
 	struct warren_error *err;
 };
 
-/* Room for one more of @size in a list of @n, which grows by doubling. */
+/* Make room for one more of @size in a list of @n, which grows by doubling. */
 static void *catalog_grow(void *list, size_t n, size_t size)
 {
 	if (n & (n - 1) || (n > 0 && n < 16))
@@ -172,7 +172,7 @@ static void catalog_put_list(struct json *j, const char *key, char **list)
 	json_close(j, ']');
 }
 
-/* When it came here: its directory is written once. */
+/* The time of arrival: its directory is written once. */
 static void put_arrival(const struct store *s, const char *id, struct json *j)
 {
 	char text[32];

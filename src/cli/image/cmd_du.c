@@ -57,7 +57,7 @@ static struct use use_of(const struct store *s, const struct catalog *c,
 	return u;
 }
 
-/* By the names in the store, not by the images: some layers have none. */
+/* Count by the names in the store, because some layers have no image. */
 static int add_up(const struct store *s, const struct catalog *c, struct totals *t)
 {
 	int fd = openat(s->layers, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -83,7 +83,7 @@ static int add_up(const struct store *s, const struct catalog *c, struct totals 
 	return 0;
 }
 
-/* The first of its names, or what there is in its place. */
+/* Its first name, or a replacement. */
 static const char *du_name_of(const struct catalog *c, const char *id,
 			      char text[REF_TEXT_MAX])
 {

@@ -44,7 +44,7 @@ static bool is_layout(int fd)
 	       fstatat(fd, "index.json", &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* One more name for the one image that came. */
+/* Add a name to the only image that was imported. */
 static int name_it(const struct store *s, const struct ref *name, struct loaded *loaded,
 		   struct warren_error *err)
 {

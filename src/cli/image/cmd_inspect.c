@@ -14,7 +14,7 @@ static const struct opts inspect_opts = {
 	.mixed = true,
 };
 
-/* JSON as it came, without what ends its last line. */
+/* Write JSON without changes, except for its final line break. */
 static void put_raw(struct json *j, const char *key, const char *text)
 {
 	size_t n = strlen(text);

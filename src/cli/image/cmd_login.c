@@ -63,7 +63,7 @@ static int login_progress(void *ctx, const struct registry_blob *blobs, size_t n
 	return cancel_signal() != 0;
 }
 
-/* HOST[:PORT], also as a URL without a path, in the words that references have for it. */
+/* Parse HOST[:PORT], or a URL without a path, into the form of references. */
 static int login_registry(const char *text, struct ref *ret, struct warren_error *err)
 {
 	static const char *const paths[] = { "", "/", "/v1/", "/v2/" };
@@ -94,7 +94,7 @@ static int login_registry(const char *text, struct ref *ret, struct warren_error
 
 /* ----------------------------------------------------------------- what is typed */
 
-/* Something to read, or a signal: also one that comes just before the wait. */
+/* Wait for input or a signal, even one that arrives just before the wait. */
 static int login_wait(void)
 {
 	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
@@ -109,7 +109,7 @@ static int login_wait(void)
 	return cancel_signal() ? -ECANCELED : r;
 }
 
-/* One line, or with @all everything, without the end of the line. */
+/* Read one line, or with @all everything, without the final line break. */
 static int login_read(char *text, size_t size, bool all)
 {
 	size_t n = 0;
@@ -139,7 +139,7 @@ static int login_read(char *text, size_t size, bool all)
 	return strlen(text) == n ? 0 : -EINVAL;
 }
 
-/* Ask at the terminal; what is typed as a @secret is not shown. */
+/* Ask at the terminal; a @secret is not echoed. */
 static int login_prompt(const char *prompt, bool secret, char *text, size_t size)
 {
 	struct termios before, quiet;
@@ -155,7 +155,9 @@ static int login_prompt(const char *prompt, bool secret, char *text, size_t size
 	quiet.c_lflag &= ~(tcflag_t)ECHO;
 	if (tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet) < 0)
 		return -errno;
-	/* Only now, so that users do not type into a terminal that still echoes. */
+	/*
+	 * Print the prompt after echo was disabled, so that users do not type too early.
+	 */
 	(void)fd_write_all(STDERR_FILENO, prompt, strlen(prompt));
 	r = login_read(text, size, false);
 	(void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
@@ -197,7 +199,7 @@ static int login_input(const struct login_options *o, char user[USER_MAX],
 		r = -EFBIG;
 	if (r < 0)
 		return login_wrong(r, "name", USER_MAX, err);
-	/* A colon ends the name where a login is sent. */
+	/* A colon ends the name when a login is sent. */
 	if (!*user || strchr(user, ':'))
 		return error_set(err, EINVAL, "the name '%.100s' %s", user,
 				 *user ? "contains a colon" : "is empty");

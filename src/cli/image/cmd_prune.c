@@ -38,7 +38,7 @@ struct pruned {
 	struct buf ids; /* of the images, a line each */
 };
 
-/* Names that lead nowhere. */
+/* Remove names that lead nowhere. */
 static int remove_names(const struct store *s, const struct catalog *c, struct pruned *p,
 			struct warren_error *err)
 {
@@ -80,7 +80,7 @@ static int remove_images(const struct store *s, const struct catalog *c, bool al
 	return 0;
 }
 
-/* Images first, then the names that lead nowhere by then, then layers. */
+/* Remove images first, then names that lead nowhere, then layers. */
 static int image_cmd_prune(const struct store *s, bool all, struct pruned *p,
 			   struct warren_error *err)
 {

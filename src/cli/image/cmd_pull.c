@@ -25,7 +25,7 @@ struct pull_options {
 	bool json;
 };
 
-/* OS/ARCH[/VARIANT], in the words of the image format. */
+/* OS/ARCH[/VARIANT], in the terms of the image format. */
 static int set_platform(void *field, const char *value, struct warren_error *err)
 {
 	size_t n = strlen(value), slashes = 0;
@@ -77,7 +77,7 @@ static const struct opts pull_opts = {
 	.mixed = true,
 };
 
-/* What is said elsewhere, besides what was said here. */
+/* Add the settings of the files to those of the options. */
 static int add_settings(struct pull_options *o, const struct settings *s,
 			struct warren_error *err)
 {
@@ -98,7 +98,7 @@ static bool platform_fits(const char *have, const char *want)
 	return strncmp(have, want, n) == 0 && (have[n] == '\0' || have[n] == '/');
 }
 
-/* Whole, and of the platform that is asked for? Then its id is in @id. */
+/* Is the image complete, and for the requested platform? If so, its id is in @id. */
 static bool is_here(const struct store *s, const char *text, const struct pull_options *o,
 		    char id[REF_DIGEST_LEN + 1])
 {
@@ -183,7 +183,7 @@ static void pull_describe(const struct store *s, const char *text,
 	buf_puts(out, "\n");
 }
 
-/* What is for us to say is not for their daemon to hear. */
+/* Refuse options that do not apply to the daemon's pulls. */
 static int pull_theirs(const char *text, const struct pull_options *o, struct buf *out,
 		       struct warren_error *err)
 {

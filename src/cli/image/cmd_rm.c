@@ -65,7 +65,7 @@ static int rm_untag(struct removal *rm, const char *ref, const char *id,
 	return 0;
 }
 
-/* The one name that was meant, or all names when it was the id. */
+/* Remove the given name, or all names if the id was given. */
 static int untag_all(struct removal *rm, const struct catalog *c, const char *text,
 		     const char *id, struct warren_error *err)
 {
@@ -95,7 +95,7 @@ static int count_ref(void *ctx, const char *ref, const char *id)
 	return strcmp(id, ctx) == 0;
 }
 
-/* The image itself, when that was its last name. */
+/* Remove the image itself if that was its last name. */
 static int remove_nameless(struct removal *rm, const char *text, char *id,
 			   struct warren_error *err)
 {

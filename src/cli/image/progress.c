@@ -16,7 +16,7 @@
 #define BAR_MAX      40
 #define NARROW       60 /* columns below which there is no bar */
 #define SCREEN_MAX   (1U << 20)
-#define SPEED_NS     500000000 /* over at least so long a time it is measured */
+#define SPEED_NS     500000000 /* minimum time over which it is measured */
 
 struct progress_layer {
 	enum oci_state state;
@@ -137,7 +137,7 @@ static void screen_size(size_t *rows, size_t *columns)
 	*columns = ws.ws_col ? ws.ws_col : 80;
 }
 
-/* Of more layers than rows: those that are at work, those that wait, and a count. */
+/* If there are more layers than rows, show active ones, waiting ones, and a count. */
 static size_t put_some(struct progress *p, struct buf *screen,
 		       const struct oci_layer *layers, size_t rows, size_t columns)
 {

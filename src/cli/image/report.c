@@ -66,7 +66,7 @@ static void report_put_layer(struct buf *out, const struct oci_layer *l)
 	buf_puts(out, "\n");
 }
 
-/* A pipe whose other end is closed shows an error. */
+/* Is the other end of the pipe still open? */
 static bool listened_to(void)
 {
 	struct pollfd fd = { .fd = STDOUT_FILENO };
