@@ -18,7 +18,7 @@
 #define CONTROL_QUEUE_MAX 64
 #define CONTROL_TURN      16   /* requests per callback */
 #define CONTROL_USAGE_MS  1000 /* between two reports */
-#define CONTROL_DENIED    100  /* denials that are reported between two reports */
+#define CONTROL_DENIED    1000 /* denials that are reported between two reports */
 
 struct control_message {
 	struct control_message *next;

@@ -12,6 +12,7 @@
 
 #define EGRESS_ACCEPT_TURN  16  /* connections per callback */
 #define EGRESS_ACCEPT_PAUSE 50  /* ms, when there are no descriptors left */
+#define EGRESS_TOLD_MAX     16  /* denials that are reported per second */
 #define EGRESS_RESUME_TURN  64  /* flows that get new tokens at a time */
 #define EGRESS_LIVE_MAX     256 /* flows that egress_write_json() lists */
 #define EGRESS_DESCRIPTORS  512 /* not for flows */
@@ -40,6 +41,18 @@ size_t egress_take_usage(struct egress *e, struct egress_usage_row *rows, size_t
 	return got;
 }
 
+/* A sandbox that is denied all the time must not drown the reports of the others. */
+static bool egress_may_tell(struct egress_sandbox *sb)
+{
+	uint64_t now = loop_now(sb->egress->loop);
+
+	if (now >= sb->told_since + 1000) {
+		sb->told_since = now;
+		sb->n_told = 0;
+	}
+	return sb->n_told++ < EGRESS_TOLD_MAX;
+}
+
 void egress_denied(struct egress_sandbox *sb, const struct request *q,
 		   const struct decision *d, const char *why)
 {
@@ -50,7 +63,7 @@ void egress_denied(struct egress_sandbox *sb, const struct request *q,
 	if (q->host.kind == HOST_NAME && !q->host.name)
 		return; /* a request to the proxy that names no host */
 	json = record_denial(&sb->record, q, d, why);
-	if (json && sb->egress->options.denied)
+	if (json && sb->egress->options.denied && egress_may_tell(sb))
 		sb->egress->options.denied(sb->egress->options.ctx, sb->id, json);
 }
 

@@ -52,7 +52,10 @@ struct egress_options {
 	const char *dns_servers;
 	/* Terminates TLS; borrowed. NULL: no TLS is terminated (terminate.h). */
 	struct terminate *terminate;
-	/* Called for denials, with the JSON that egress_write_json() lists. */
+	/*
+	 * Called for denials, with the JSON that egress_write_json() lists; not for all,
+	 * if a sandbox has many in a second.
+	 */
 	void (*denied)(void *ctx, const char *id, const char *json);
 	void *ctx;
 };

@@ -69,6 +69,8 @@ struct egress_sandbox {
 	struct egress_flow *waiting, **waiting_tail; /* flows that wait for tokens */
 	struct egress_flow *lookups, **lookups_tail; /* flows that wait for a lookup */
 	struct dns_op *dns_ops;
+	uint64_t told_since; /* ms; when the first of @n_told denials was reported */
+	unsigned n_told;
 	char *dns_denied; /* the last name that was denied; it is asked for twice */
 };
 
