@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""api_schema.py - is an answer what openapi.yaml says it is?
+"""api_schema.py - check that an answer matches openapi.yaml
 
-Every answer that a test's client reads (serve_world.Client.ask) is held against the schema of its operation and
-status; the events of a stream are, one by one.
+Every answer that a test's client reads (serve_world.Client.ask) is checked against the schema of its operation and
+status; so is each event of a stream.
 """
 import functools
 import json
@@ -28,7 +28,7 @@ def validator(ref):
 
 
 def wrong(schema, value):
-    """What is wrong with it; None: nothing."""
+    """The error, or None."""
     error = jsonschema.exceptions.best_match(validator(f"#/components/schemas/{schema}").iter_errors(value))
     return f"{error.json_path}: {error.message[:300]}" if error else None
 
@@ -69,7 +69,7 @@ def pieces_of(kind, body):
 
 
 def check(method, path, status, headers, body):
-    """Raises AssertionError unless the answer is as it is described."""
+    """Raises AssertionError unless the answer matches its description."""
     kind = headers.get("content-type", "").partition(";")[0]
     if kind not in (JSON, LINES, EVENTS):
         return

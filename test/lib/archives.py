@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""archives.py - tar archives as tests want them, also such as no program writes"""
+"""archives.py - tar archives for tests, including some that no program writes"""
 import io
 import tarfile
 
@@ -41,7 +41,7 @@ def tar(*members, form=tarfile.PAX_FORMAT):
 
 
 def header(name, size=b"00000000000\0", kind=b"0", to=b""):
-    """A ustar header whose fields are bytes of our choosing."""
+    """A ustar header with arbitrary bytes in its fields."""
     h = bytearray(512)
     h[0:len(name)] = name
     h[100:108], h[108:116], h[116:124] = b"0000644\0", b"0000000\0", b"0000000\0"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""call_world.py - a service of which one system call at a time fails, in one way (callfaults.c)"""
+"""call_world.py - a service in which one system call at a time fails, in one way (callfaults.c)"""
 import errno
 import mmap
 import os
@@ -25,7 +25,7 @@ CLASSES = {
 
 
 def table():
-    """What callfaults.c has: (name, errors, one in so many), by their places."""
+    """The table of callfaults.c: (name, errors, one in so many), by position."""
     with open(f"{SOURCE}/test/lib/callfaults.c", encoding="utf-8") as f:
         found = re.findall(r"^\tCALL\((\w+), (?:MINUS|NONE|CODE|CLOSES), ([A-Z ]+)\)", f.read(), re.M)
     return [(name, tuple(dict.fromkeys(e for c in classes.split() for e in CLASSES[c])), 100 if "RARE" in classes else 3)
@@ -33,7 +33,7 @@ def table():
 
 
 class Page:
-    """What callfaults.c looks at."""
+    """The page that callfaults.c reads."""
 
     SIZE = 24 + 16 * ROOM
 
@@ -75,5 +75,5 @@ class CallWorld(World):
         self.page.set(next(i for i, (call, _, _) in enumerate(table()) if call == name), code, one_in, 1)
 
     def failed(self, name):
-        """How often it has."""
+        """How often it has failed."""
         return self.page.counts()[1][next(i for i, (call, _, _) in enumerate(table()) if call == name)]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""checks.py - what the tests in Python share: where things are, the list of tests, TAP
+"""checks.py - code that the tests in Python share: paths, the list of tests, TAP
 
-A test is a function; its name says what must be true. A failed check raises; Skip says why not.
+A test is a function; its name says what must be true. A failed check raises; Skip has a reason.
 """
 import atexit
 import contextlib
@@ -32,12 +32,12 @@ PR_SET_CHILD_SUBREAPER = 36
 
 tests = []
 
-# A background job of a shell has these ignored, and so would all that it starts.
+# A background job of a shell ignores these signals, and its children would, too.
 for _sig in (signal.SIGINT, signal.SIGQUIT):
     signal.signal(_sig, signal.SIG_DFL)
 
 
-# Who is asked to end leaves nothing behind; a child that a test forks just ends.
+# A process that is asked to end leaves nothing behind; a forked child of a test just ends.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
 
@@ -85,7 +85,7 @@ def scratch():
 
 
 def free_port():
-    """One of loopback's that nobody has, and that the kernel gives to nobody who does not ask for it by number."""
+    """A port of loopback that is free, and that the kernel assigns only on explicit request."""
     while True:
         with contextlib.suppress(OSError), socket.socket() as s:
             s.bind(("127.0.0.1", random.randrange(10000, 32768)))
@@ -93,7 +93,7 @@ def free_port():
 
 
 def warren(*args, **kw):
-    """The program to its end, in 30 s at most."""
+    """Run the program to its end, in at most 30 s."""
     kw.setdefault("stdin", subprocess.DEVNULL)
     if "input" in kw:
         kw.pop("stdin")
@@ -120,9 +120,9 @@ def check_isolated():
 
 
 def be_alone():
-    """Mounts, a run directory and cgroups of our own: what others do meanwhile is not seen there.
+    """Separate mounts, run directory and cgroups, where other processes are not visible.
 
-    Nothing happens for who is not root: his directories are his own, and cgroups he has none.
+    Does nothing for an ordinary user, who has separate directories and no cgroups.
     """
     if not ROOT:
         return
@@ -133,12 +133,12 @@ def be_alone():
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0700", "warren-test", RUN_DIR], check=True)
     take_cgroups()
-    # Whatever is left running comes to us.
+    # Remaining processes are adopted by this one.
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def take_cgroups():
-    """Over the top of each hierarchy that sandboxes are in, for us, a cgroup of our own."""
+    """Mount a separate cgroup over the top of each hierarchy that sandboxes use."""
     v2 = os.path.exists(f"{CGROUPS}/cgroup.controllers")
     tops = [CGROUPS] if v2 else [f"{CGROUPS}/{name}" for name in ("cpu", "cpuacct", "memory", "pids", "freezer")]
     for top in {os.path.realpath(d) for d in tops if os.path.isdir(d)}:
@@ -151,7 +151,7 @@ def take_cgroups():
 
 
 def try_leave(top):
-    """Is it gone, and all below it?"""
+    """Is it gone, with everything below it?"""
     try:
         for _, below, _, fd in os.fwalk(OWN_CGROUP, topdown=False, dir_fd=top):
             for name in below:
@@ -166,7 +166,7 @@ def try_leave(top):
 
 
 def leave_cgroup(top):
-    """At our exit, whose status is settled by then: what makes it a failure is the word."""
+    """Called at exit, when the status is already decided: the text makes it a failure."""
     deadline = time.monotonic() + 10  # somebody may be ending in it
     while not try_leave(top):
         if time.monotonic() > deadline:
@@ -176,7 +176,7 @@ def leave_cgroup(top):
 
 
 def lives(pid):
-    """Not gone, and not a zombie either: those come to us, and we are no init."""
+    """Not gone, and not a zombie: zombies are adopted by this process, which is no init."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
             return f.read().rpartition(")")[2].split()[0] not in "ZX"
@@ -185,13 +185,13 @@ def lives(pid):
 
 
 def left_cgroups(owned=()):
-    """Those of sandboxes but @owned, for who is alone."""
+    """Those of sandboxes except @owned, for a test that runs alone."""
     found = [d for pattern in ("*/warren/*/", "warren/*/") for d in glob.glob(f"{CGROUPS}/{pattern}")]
     return {d for d in found if ROOT and os.path.basename(d[:-1]) not in owned}
 
 
 def explain(why):
-    """Where and why, as a comment of TAP; with the last words of a program that failed."""
+    """Where and why, as a TAP comment, with the last output of a program that failed."""
     where = [f"{os.path.basename(f.filename)}:{f.lineno}"
              for f in traceback.extract_tb(why.__traceback__) if f.filename.startswith(SOURCE)]
     text = f"{type(why).__name__}: {why}".replace("\n", "\n# ")
@@ -207,7 +207,7 @@ def attempt(t):
 
 
 def run_tests(around=lambda t: t()):
-    """Those named as arguments, or all, each by @around(test). Returns the exit status."""
+    """Run the tests named as arguments, or all, each through @around(test). Returns the exit status."""
     # Under nohup, or in the background of a script, these are ignored, and all that a test starts would inherit it.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

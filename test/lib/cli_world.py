@@ -67,7 +67,7 @@ def is_alive(pid):
 
 
 def leftovers():
-    """What nobody owns, or one of our own processes."""
+    """A leftover without an owner, or of one of our own processes."""
     locked = locked_inodes()
     left, owned = set(), set()
     for path in glob.glob(f"{RUN_DIR}/engines/*"):
@@ -90,7 +90,7 @@ def leftovers():
 
 
 def check_nothing_left(before, seconds=10):
-    """Removal may go on for a moment after a SIGKILL of ours."""
+    """Removal may continue for a moment after SIGKILL."""
     left = leftovers() - before
     deadline = time.monotonic() + seconds
     while left and time.monotonic() < deadline:
@@ -106,7 +106,7 @@ def and_nothing_left(t):
 
 
 def main():
-    # Whoever starts this may ignore signals (nohup does), and children would, too.
+    # The caller may ignore signals (like nohup), and children would, too.
     for ignored in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(ignored, signal.SIG_DFL)
     os.environ.pop("TERM", None)

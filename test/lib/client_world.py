@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""client_world.py - a service, and the commands that it answers"""
+"""client_world.py - a service and the commands that use it"""
 import contextlib
 import json
 import os
@@ -32,7 +32,7 @@ def environ(**more):
 
 
 def call(*args, status=0, stderr=b"", env=None, **kw):
-    """A command to its end. stderr: exactly this, a pattern, or None for anything."""
+    """Run a command to its end. stderr: exactly this, a pattern, or None for anything."""
     p = warren(*args, env=environ(**(env or {})), **kw)
     eq(p.returncode, status, f"status of {args}, which said {p.stderr[-500:]!r},")
     if isinstance(stderr, re.Pattern):
@@ -64,7 +64,7 @@ def sandbox(*options):
 
 
 def served(*path):
-    """Skip where the service does not have it."""
+    """Skip if the service does not have it."""
     r = w().ask("GET", "/".join(path))
     if r.status == 501:
         raise Skip(f"the service does not have it: {r.json()['message']}")

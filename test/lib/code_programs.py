@@ -158,5 +158,5 @@ FULL = ("bash", "python", "javascript", "typescript")
 # The tool that an image must have; those of a compiler come first.
 TOOLS = {"bash": "bash", "python": "python3", "javascript": "node", "typescript": "esbuild", "c": "gcc", "c++": "g++", "perl": "perl",
          "ruby": "ruby", "php": "php", "lua": "lua", "java": "java", "go": "go", "rust": "rustc", "r": "Rscript"}
-# What install-deps installs for tests is there in any case; the others are tried where the machine has them.
+# Languages that install-deps installs are always tested; the others only if the machine has them.
 ALWAYS = (*FULL, "c", "c++", "perl", "ruby", "php", "lua")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dockerd.py - a dockerd of a test's own
+"""dockerd.py - a separate dockerd for a test
 
-Its folders, its socket, its /etc and its mounts are its own; it has no network and changes none.
+Its directories, socket, /etc and mounts are separate; it has no network and changes none.
 """
 import os
 import re
@@ -15,7 +15,7 @@ PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
 
 
 class Docker:
-    """A dockerd of our own, and its client."""
+    """A separate dockerd and its client."""
 
     def __init__(self):
         if not ROOT:
@@ -47,7 +47,7 @@ class Docker:
                                     stderr=log, env={"PATH": PATH, "HOME": self.dir}, start_new_session=True)
 
     def restart(self):
-        """Ended at once, as by a crash; then another one on the same folders."""
+        """Kill it, like a crash; then start another one on the same directories."""
         self.process.kill()
         self.process.wait()
         for pid in ("pid", "exec/containerd/containerd.pid"):
@@ -69,7 +69,7 @@ class Docker:
                               timeout=WAIT, env={"PATH": PATH, "HOME": self.dir, "DOCKER_BUILDKIT": "0"}, **kw)
 
     def call(self, *args, **kw):
-        """What it prints, as bytes."""
+        """Its output, as bytes."""
         p = self.client(*args, **kw)
         ok(p.returncode == 0, f"docker {args}: {p.stderr[-400:]!r}")
         return p.stdout
@@ -88,7 +88,7 @@ class Docker:
         return left
 
     def processes(self):
-        """All that were told of our folder: containerd is."""
+        """All processes with our directory in their arguments, including containerd."""
         found = []
         for n in os.listdir("/proc"):
             with contextlib.suppress(OSError):
@@ -110,7 +110,7 @@ _shared = []
 
 
 def shared(prepare):
-    """The daemon of most points of a test, made ready by @prepare; run() ends it."""
+    """The daemon of most tests of a program, prepared by @prepare; run() ends it."""
     if not _shared:
         d = Docker()
         _shared.append(d)

@@ -18,7 +18,7 @@ CLOCK_AT = 16 + len(KINDS) * 8  # where faults.c has the shift of its clock, in 
 
 
 class Faults:
-    """The page that faults.c looks at."""
+    """The page that faults.c reads."""
 
     def __init__(self, path):
         self.path = path
@@ -33,12 +33,12 @@ class Faults:
         self.page[:4] = struct.pack("=I", kinds)
 
     def off(self):
-        """How often each kind has struck."""
+        """How often each kind of fault has occurred."""
         self.page[:4] = struct.pack("=I", 0)
         return struct.unpack(f"={len(KINDS)}Q", self.page[16:CLOCK_AT])
 
     def shift_clock(self, seconds):
-        """What the service takes for the time of day is so much later."""
+        """Shift the system time that the service sees."""
         self.page[CLOCK_AT:CLOCK_AT + 8] = struct.pack("=q", seconds)
 
 

@@ -6,9 +6,9 @@
         at_once(8, download)
     probe.close()
 
-One event loop serves all clients. So the probe, a process apart, asks /healthz all the time. What it waits for is held
-against what the same process waits for a mere sleep (a busy machine is late with both), and the service's watchdog tells
-what the loop itself did.
+One event loop serves all clients. So the probe, a separate process, requests /healthz all the time. Its waiting
+time is compared with that of a sleep in the same process (a busy machine delays both), and the service's watchdog
+reports what the loop did.
 """
 import concurrent.futures
 import contextlib
@@ -28,7 +28,7 @@ EVERY = 0.003    # between two questions of the probe
 
 
 def stolen():
-    """Seconds that this machine's processors were another's, so far. The kernel counts them as computing."""
+    """Seconds of processor time that other machines have taken so far. The kernel counts them as computing."""
     with open("/proc/stat", encoding="ascii") as f:
         return int(f.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
 
@@ -130,7 +130,8 @@ class Probe:
 
     @contextlib.contextmanager
     def bounded(self, what, most=CPU):
-        """Nobody waits for long beside it, and the loop does not compute for long. What it yields has the slow turns then."""
+        """No client waits for long at the same time, and the loop does not compute for long. What it yields has the
+        slow turns then."""
         before, longest = self.turns()
         lost = stolen()
         slow = {}

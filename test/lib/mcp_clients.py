@@ -19,7 +19,7 @@ INSTALL_SECONDS = 300
 
 
 def attempt(*command, **kw):
-    """Why it failed, or None."""
+    """The reason of the failure, or None."""
     try:
         r = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                            timeout=INSTALL_SECONDS, check=False, **kw)

@@ -101,7 +101,7 @@ class Wire:
         return self.world.client(token=self.token, tcp=self.tcp, timeout=timeout)
 
     def send(self, client, body, method="POST", headers=None):
-        """The answer with its body unread."""
+        """The answer, with its body unread."""
         h = {"Accept": BOTH, "Content-Type": "application/json", **self.own, **(headers or {})}
         h = {k: v for k, v in h.items() if v is not None}
         return client.send(method, "/mcp", body if isinstance(body, (bytes, str, type(None))) else json.dumps(body), h)

@@ -82,7 +82,7 @@ class Server:
             return json.loads(c.ask("GET", "/stats").body)
 
     def until(self, condition, what):
-        """Wait for what stats() say."""
+        """Wait until stats() match."""
         end = time.monotonic() + WAIT
         while not condition(stats := self.stats()):
             ok(time.monotonic() < end, f"{what}: {stats}")
@@ -90,7 +90,7 @@ class Server:
         return stats
 
     def until_read(self, *clients):
-        """Wait until the server has taken all that these have sent: nothing of it is on its way or in a queue."""
+        """Wait until the server has read everything that these have sent."""
         ends = {frozenset((self.port, c.sock.getsockname()[1])) for c in clients}
         end = time.monotonic() + WAIT
         while True:
@@ -200,7 +200,7 @@ class Client:
         return self.answer(method)
 
     def closed(self, seconds=WAIT):
-        """Does the server end the connection, having said no more?"""
+        """Does the server close the connection without sending more?"""
         if self.buffer:
             return False
         ready, _, _ = select.select([self.sock], [], [], seconds)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""oci_world.py - what the tests of images share: images made by hand, a registry, stores, checks
+"""oci_world.py - code that the tests of images share: images made by hand, a registry, stores, checks
 
-Each test has a store of its own. The registry is Debian's docker-registry on loopback; images get
+Each test has a separate store. The registry is Debian's docker-registry on loopback; images get
 there byte by byte over its protocol, so that a test can have any media type and any archive.
 """
 import atexit
@@ -203,7 +203,8 @@ def skopeo(*args):
 
 
 class Registry(registry_server.Registry):
-    """Debian's, on a free port; images come by its own protocol, over TLS and with a login if it is so."""
+    """Debian's registry, on a free port; images are pushed with its own protocol, over TLS and with a login if
+    configured."""
 
     def __init__(self, storage=None, login=None, ca=None, **kw):
         for tool in ("docker-registry", *(["htpasswd"] if login else [])):
@@ -240,7 +241,7 @@ class Registry(registry_server.Registry):
         self.call("PUT", f"{where}&digest={digest(data)}", data, {"Content-Type": "application/octet-stream"})
 
     def push(self, image, name, tag=None):
-        """The image, by its tag or its digest; returns how to call it."""
+        """Push the image by tag or digest; returns its reference."""
         for blob in image.blobs().values():
             self.push_blob(name, blob)
         return self.push_manifest(name, tag or image.digest, image.type, image.manifest)
@@ -263,7 +264,7 @@ def registry():
 
 
 class Store:
-    """A state directory, and the program with it."""
+    """A state directory, and the program that uses it."""
 
     def __init__(self, path=None, prefix=(), program=WARREN):
         self.path = path or folder()
@@ -298,7 +299,7 @@ class Store:
         return out
 
     def bad(self, *args, words=(), status=125, **kw):
-        """It fails with one line in the end; returns that."""
+        """It must fail with one line at the end; returns that line."""
         got, out, err = self.call(*args, **kw)
         lines = [x for x in err.splitlines() if x.startswith("warren")]
         ok(got == status and len(lines) == 1 and err.endswith(lines[0] + "\n"),
@@ -329,7 +330,7 @@ class Store:
         return []
 
     def empty(self):
-        """Nothing stored, once pruned; and what prune found is no image."""
+        """Nothing is stored after a prune, which found no image."""
         eq(self.ls(), [], "images")
         self.image("prune")
         eq(self.directories(), [], "layers")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""registry_harness.py - what the tests of the registry client share
+"""registry_harness.py - code that the tests of the registry client share
 
 The program under test is registry-pull: the manifest and the blobs of a reference, into a folder.
 """
@@ -46,7 +46,7 @@ def pull(ref, *args, into=None, env=None, config=None, backoff=10):
 
 
 def good(image, ref, *args, **kw):
-    """A pull that works: everything there, and everything right."""
+    """A pull that works: everything is there and correct."""
     got = pull(ref, *args, **kw)
     eq((got.status, got.error), (0, ""), "status and error")
     eq(got.file("manifest.json"), image.manifest, "manifest")
@@ -57,7 +57,7 @@ def good(image, ref, *args, **kw):
 
 
 def bad(errno, pattern, ref, *args, **kw):
-    """A pull that fails with one line, that names the reference."""
+    """A pull that fails with one line, which names the reference."""
     got = pull(ref, *args, **kw)
     eq(got.status, 1, f"status ({got.error})")
     whole = ref if re.search(r":[\w.-]+$|@", ref.split("/", 1)[1]) else ref + ":latest"

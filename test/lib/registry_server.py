@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """registry_server.py - registries for the tests of the client: Debian's real one, and one that
-misbehaves as told. Both listen on loopback only, and are stopped by who started them."""
+misbehaves as told. Both listen only on loopback, and are stopped by the process that started them."""
 import base64
 import hashlib
 import http.server
@@ -43,7 +43,7 @@ class Image:
 
 
 class Seen:
-    """A request as it was: the handler goes on to the next one of its connection."""
+    """A copy of a request: the handler continues with the next one of its connection."""
 
     def __init__(self, handler):
         self.command, self.path, self.headers = handler.command, handler.path, handler.headers
@@ -54,7 +54,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def handle(self):
-        # TLS to a server that has none: real ones notice and hang up.
+        # TLS to a server without TLS: real ones notice it and close the connection.
         try:
             if not self.server.tls and self.connection.recv(1, socket.MSG_PEEK) == b"\x16":
                 self.server.hellos += 1
@@ -85,7 +85,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.connection.shutdown(socket.SHUT_RDWR)
 
     def blob(self, digest):
-        """As a good registry does, ranges included."""
+        """Answer like a correct registry, with ranges."""
         data, status, headers = self.server.image.blobs[digest], 200, {}
         want = self.headers.get("Range")
         if want:

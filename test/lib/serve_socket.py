@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""serve_socket.py - the client's side of a WebSocket, as small as it can be, for tests of the service"""
+"""serve_socket.py - a minimal WebSocket client, for tests of the service"""
 import base64
 import json
 import os
@@ -14,7 +14,7 @@ WAIT = 30
 
 
 class Refused(Exception):
-    """The handshake was answered otherwise; with the status and the body."""
+    """The handshake was refused; with the status and the body."""
 
     def __init__(self, status, body):
         super().__init__(f"{status} {body!r}")
@@ -123,7 +123,7 @@ class Socket:
         return seen, events
 
     def close_code(self):
-        """After everything else that comes: the code of its goodbye."""
+        """After all other messages: the close code."""
         while True:
             opcode, data = self.read()
             if opcode == CLOSE:

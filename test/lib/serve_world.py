@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""serve_world.py - a service of one's own for a test: started, killed, started again, and counted after
+"""serve_world.py - a separate service for a test: started, killed, started again, and checked for leftovers
 
     with World() as w:                   # warren-serve on private directories
         box = w.create(labels={"a": "b"})
@@ -7,8 +7,8 @@
         w.kill("api", "warden")          # kill -9, at once
         w.start()
 
-At the end all sandboxes are deleted and the service is stopped; then nothing may be left of it. As the
-test adopts orphans (it is a subreaper), whatever runs below it was started by its own service.
+At the end, all sandboxes are deleted and the service is stopped; then nothing may be left. The test adopts orphans
+(it is a subreaper), so all processes below it were started by its own service.
 """
 import concurrent.futures
 import contextlib
@@ -91,20 +91,20 @@ def has(thing):
 
 
 def fitted(spec):
-    """What a sandbox is asked for with: what the backend of the whole test does not have is left out."""
+    """A request for a sandbox, without fields that the backend of the test does not support."""
     spec = {field: value for field, value in spec.items() if has(field)}
     return {**spec, "image": IMAGES[BACKEND]} if BACKEND in IMAGES else spec
 
 
 def needs(*things):
-    """Skip a test of what the backend of the whole test does not have."""
+    """Skip a test of a feature that the backend of the test does not have."""
     for thing in things:
         if not has(thing):
             raise Skip(f"backend {BACKEND} has no {thing}")
 
 
 def until(condition, what, seconds=WAIT):
-    """Wait for it to be true; returns what it said."""
+    """Wait until it is true; returns its value."""
     end = time.monotonic() + seconds
     while not (said := condition()):
         ok(time.monotonic() < end, f"not after {seconds} s: {what() if callable(what) else what}")
@@ -144,7 +144,7 @@ FIRST_ID, IDS = 0x10000000, 65536  # where the ids of sandboxes begin, and how m
 
 
 def uid_of(pid):
-    """Whose process it is; -1: nobody's any more."""
+    """The owner of a process; -1: it is gone."""
     try:
         return int(slurp(f"/proc/{pid}/status").partition("\nUid:")[2].split()[0])
     except OSError:
@@ -177,7 +177,7 @@ def running(*argv):
 
 
 def is_apart(pid):
-    """Has it a pid namespace of its own? Who is gone has none."""
+    """Does it have a separate pid namespace? A process that is gone has none."""
     try:
         return os.readlink(f"/proc/{pid}/ns/pid") != os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -222,7 +222,7 @@ os.register_at_fork(after_in_child=lambda: setattr(StartedProcess, "lock", threa
 
 
 def reap_orphans():
-    """End the zombies that came to us from a dead service; those that we forked have our own id."""
+    """Reap zombies of a dead service; processes that the test forked have its own id."""
     with StartedProcess.lock:
         ours = {p.pid for p in StartedProcess.all if p.returncode is None}
         for listing in glob.glob("/proc/self/task/*/children"):
@@ -241,7 +241,7 @@ def keep_reaping():
 
 
 def together(n, f):
-    """f(0) to f(n - 1), each in a thread of its own; what they returned."""
+    """Run f(0) to f(n - 1), each in its own thread; returns their results."""
     results, gate = [None] * n, threading.Barrier(n)
 
     def one(i):
@@ -284,7 +284,7 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class Client:
-    """A connection that is kept; by the unix socket, or by TCP with a token."""
+    """A persistent connection, over the unix socket, or over TCP with a token."""
 
     def __init__(self, where, token=None, timeout=WAIT):
         self.token, self.where, self.timeout = token, where, timeout
@@ -335,7 +335,7 @@ class Client:
 
 
 def check_error(reply, status, code=None):
-    """An error has one shape. Returns it."""
+    """All errors have the same shape. Returns it."""
     eq(reply.status, status, f"status of {reply}")
     e = reply.json()
     eq(sorted(e), ["code", "detail", "message", "request_id"], "fields of an error")
@@ -454,7 +454,7 @@ class World:
         self.look()
 
     def stop(self):
-        """As an administrator does."""
+        """As an administrator would do it."""
         self.process.terminate()
         try:
             status = self.process.wait(WAIT)
@@ -473,7 +473,7 @@ class World:
         return Client(("127.0.0.1", self.port) if tcp else self.socket, token, timeout)
 
     def ask(self, method, path, body=None, token=None, tcp=False, status=None, **kw):
-        """On a connection that each thread keeps for itself. With @status: it is checked."""
+        """On a connection that each thread keeps for itself. @status is checked if it is given."""
         clients = self.local.__dict__.setdefault("clients", {})
         c = clients.setdefault((token, tcp), self.client(token, tcp))
         if c.http and c.http.sock and select.select([c.http.sock], [], [], 0)[0]:
@@ -523,12 +523,12 @@ class World:
         return self.get(f"/v1/sandboxes/{box}", **kw)
 
     def run(self, box, command, token=None, **spec):
-        """A command to its end; an exec with its output and result."""
+        """Run a command to its end; returns the exec with its output and result."""
         spec["argv" if isinstance(command, (list, tuple)) else "command"] = command
         return self.post(f"/v1/sandboxes/{box}/run", spec, token=token)
 
     def exec(self, box, command, token=None, **spec):
-        """A command begun; its id."""
+        """Start a command; returns its id."""
         spec["argv" if isinstance(command, (list, tuple)) else "command"] = command
         return self.post(f"/v1/sandboxes/{box}/execs", spec, status=201, token=token)["id"]
 
@@ -538,7 +538,7 @@ class World:
         return e["result"]
 
     def events(self, path, client=None, **query):
-        """The objects of a stream, as they come. The connection ends with the generator."""
+        """The objects of a stream, as they arrive. The connection ends with the generator."""
         c = client or self.client()
         with c:
             r = c.send("GET", path, query=query)
@@ -588,7 +588,7 @@ class World:
             eq(db.execute("PRAGMA foreign_key_check").fetchall(), [], "broken references in the database")
 
     def slots(self):
-        """Which range of ids is whose."""
+        """The owner of each range of ids."""
         found = {}
         for link in glob.glob(f"{self.run_dir}/ids/*"):
             with contextlib.suppress(OSError):
@@ -599,7 +599,7 @@ class World:
         return {os.path.basename(p) for p in glob.glob(f"{self.run_dir}/boxes/" + "?" * 12)}
 
     def parts(self):
-        """What the service has made ahead, and is nobody's sandbox."""
+        """Prepared parts of the service, which belong to no sandbox."""
         if not self.alive():
             return set()
         ready = self.boxes() | set(self.slots().values())
@@ -613,14 +613,14 @@ class World:
         return set(self.slots().values()) - self.parts()
 
     def look(self):
-        """Remember the sandboxes that there are, so that what is left of them can be found."""
+        """Remember the existing sandboxes, so that their leftovers can be found."""
         with contextlib.suppress(sqlite3.Error):
             self.seen |= {r[0] for r in self.rows("SELECT id FROM sandboxes")}
         self.seen |= self.linked()
         self.seen |= self.boxes()
 
     def processes(self):
-        """What runs below the test but services: sandboxes, and programs of ours."""
+        """Processes below the test except services: sandboxes, and programs of the test."""
         services = {p for world in World.worlds if world.alive() for p in (world.warden, world.api)}
         ranges = []
         for world in World.worlds:
@@ -657,7 +657,7 @@ class World:
         }
 
     def settled(self):
-        """objects(), once nothing is being made ahead any more."""
+        """objects(), after the service has finished preparing parts."""
         found = [None]
 
         def same():
@@ -679,7 +679,7 @@ class World:
               + self.said(self.boxes() - self.parts()), seconds)
 
     def match(self, seconds=WAIT):
-        """Sandboxes by the API, by the database and on the machine are the same."""
+        """The sandboxes in the API, in the database and on the machine are the same."""
         def differences():
             self.look()
             told = {s["id"] for s in self.sandboxes() if s["state"] in ("running", "paused")}
@@ -723,7 +723,7 @@ class World:
             ok(r.status in (204, 404), f"delete: {r}")
 
     def discard(self):
-        """Whatever is left of it goes."""
+        """Remove everything that is left of it."""
         self.look()
         if self.alive():
             self.kill("api", "warden")

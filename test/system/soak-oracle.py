@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""soak-oracle.py - nothing that was acknowledged is lost, whatever happens to the service meanwhile
+"""soak-oracle.py - nothing that was acknowledged is lost, whatever happens to the service
 
-Clients make sandboxes, run execs and sessions, write files, make tokens and take all of it away again, and each notes what
-it was told. Meanwhile the api and the warden are killed or stopped, system calls fail, the disk fills up and the
-time of day jumps. In the end everything that was acknowledged is held against what there is. Speaks TAP, and ends with
+Clients create sandboxes, run execs and sessions, write files, create tokens and delete all of it again, and each
+records what was acknowledged. At the same time, api and warden are killed or stopped, system calls fail, the disk
+fills up and the system time jumps. At the end, everything that was acknowledged is compared with what exists.
+Speaks TAP, and ends with
 a table. It takes $WARREN_SOAK_SECONDS (20; ten minutes with WARREN_SOAK, as `make soak` sets it), on the backend that
 $WARREN_TEST_BACKEND names (native); for docker it starts a daemon of its own.
 """

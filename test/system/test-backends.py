@@ -155,7 +155,7 @@ def a_tier_is_provided_or_refused_with_its_name():
         ok("there is no backend 'nosuch' here" in e["message"] and e["detail"]["backend"] == "nosuch", e)
         check_error(w.ask("POST", "/v1/sandboxes", {"tier": "strong"}), 400, "invalid_request")
         w.check_empty()
-        # All or none of a batch.
+        # All or none of a batch is created.
         check_error(w.ask("POST", "/v1/sandboxes/batch", {"sandboxes": [{}, {"tier": "vm"}]}), 422, "tier_unavailable")
         eq(w.sandboxes(), [], "sandboxes")
 

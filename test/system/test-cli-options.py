@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-cli-options.py - the options of `warren run` at work
 
-Speaks TAP. $WARREN is the program (default build/warren). After every test nothing may be left of
-a sandbox. What would be hostile outside of a sandbox is bounded by itself, and nothing is run at
-all before a probe has shown that commands are isolated.
+Speaks TAP. $WARREN is the program (default build/warren). After every test, nothing may be left of a sandbox.
+Hostile commands limit themselves, and none is run before a probe has shown that commands are isolated.
 """
 import contextlib
 import os

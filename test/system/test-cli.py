@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-cli.py - the program as its users meet it: arguments, help, doctor
+"""test-cli.py - the program from its users' view: arguments, help, doctor
 
-Speaks TAP. $WARREN is the program (default build/warren). After every test nothing may be left of
-a sandbox. What would be hostile outside of a sandbox is bounded by itself, and nothing is run at
-all before a probe has shown that commands are isolated.
+Speaks TAP. $WARREN is the program (default build/warren). After every test, nothing may be left of a sandbox.
+Hostile commands limit themselves, and none is run before a probe has shown that commands are isolated.
 """
 import json
 import os
@@ -20,7 +19,7 @@ from cli_world import WAIT, run, leftovers, check_nothing_left, main  # pylint: 
 
 @test
 def the_reason_for_a_failed_create_is_always_reported():
-    """Its first process may be gone before it is asked for anything."""
+    """Its first process may have ended before it gets a request."""
     for _ in range(30):
         p = warren("run", "--quiet", "--tmpfs", "/usr/x", "--", "true")
         eq((p.returncode, b"mount point '/usr/x': Read-only file system" in p.stderr), (125, True), p.stderr)

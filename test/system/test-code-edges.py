@@ -41,7 +41,7 @@ def a_program_of_any_size_arrives_whole():
 
 @test
 def large_base64_requests_keep_turns_short():
-    """A body was decoded in one turn, and output was checked in another: 16 MB each."""
+    """Earlier versions decoded a body of 16 MB in one turn, and checked the output in another."""
     body = {"language": "python", "code": "import sys; d = sys.stdin.buffer.read(); print(len(d), len(open('f', 'rb').read()));"
             " sys.stderr.write('\u00e9' * 8000000 + 'x')", "stdin_base64": base64.b64encode(bytes(range(256)) * 31000).decode(),
             "files_base64": {"f": base64.b64encode(b"\xff" * 8000000).decode()}, "max_output": "16m", "limits": {"memory": "256m"}}

@@ -99,7 +99,7 @@ def no_interpreter_is_started_early_in_an_image_without_it():
 
 @test
 def unreadable_artifacts_are_omitted_and_reported():
-    """By the image's own user, who is not root: a directory and a file without permissions."""
+    """As the image's user, who is not root: a directory and a file without permissions."""
     ref = registry().push(simple("user", config={"User": "app"}), "code/user", "1")
     with service() as w:
         for text, paths, complete in (("mkdir d; echo 1 >d/g; chmod 0 d", ["a/b", "f"], False), ("echo 2 >h; chmod 0 h", ["a/b", "f"], False),

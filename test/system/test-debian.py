@@ -100,7 +100,7 @@ def first_stage(root, base):
 
 @test
 def the_audit_service_appears_to_be_absent():
-    """Not refused: that programs take for a service that is there and cannot be reached."""
+    """An error like "refused" would mean that the service exists but cannot be reached."""
     code = ("import errno, socket\n"
             "for protocol in (9, 8, 12, 0):\n"
             "    try:\n"

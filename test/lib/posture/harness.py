@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""harness.py - what the tests of isolation share: running sandboxes, looking at them, counting leftovers
+"""harness.py - code that the tests of isolation share: run sandboxes, inspect them, count leftovers
 
 A test is a function; its name says what must be true. Nothing hostile is run before a probe has
 shown that commands are isolated, and every command has a time limit.
@@ -125,7 +125,7 @@ def unescape(field):
 
 
 def mountinfo(text):
-    """One dict a mount."""
+    """One dict for each mount."""
     rows = []
     for line in text.splitlines():
         left, right = line.split(" - ", 1)
@@ -169,7 +169,7 @@ def leftovers():
 
 
 def check_nothing_left(before):
-    """Whoever else uses the machine comes and goes; what stays is ours."""
+    """Other users' processes come and go; what stays is ours."""
     new = leftovers() - before
     deadline = time.monotonic() + 20
     while new and time.monotonic() < deadline:
@@ -179,7 +179,7 @@ def check_nothing_left(before):
 
 
 def fingerprint(top):
-    """All that can be seen of a tree but access times."""
+    """Everything that is visible of a tree except access times."""
     h = hashlib.sha256()
     entries = [top]
     for base, dirs, files in os.walk(top):
