@@ -270,6 +270,8 @@ static int run_sandbox(struct run *run)
 	int sig;
 
 	signals_block(o->tty, &run->signal_set);
+	if (run_network_start(&run->network, &err) < 0)
+		return run_fail(run, &err, STATUS_FAILED);
 	sig = pull_and_make(run, &err);
 	if (sig < 0 || open_signals(run, &err) < 0)
 		return run_fail(run, &err, STATUS_FAILED);

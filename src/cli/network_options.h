@@ -37,6 +37,10 @@ value_fn value_network, value_allow, value_deny;
 	"deny connections to a host that is allowed otherwise", value_deny, (at)
 /* clang-format on */
 
+/* Messages before the hosts that were used, or denied. */
+#define NETWORK_SAY_LEARN  "the command used this network:"
+#define NETWORK_SAY_DENIED "the network policy denied %ju of its requests:"
+
 /* Check combinations of the options. */
 int network_options_check(const struct network_options *o,
 			  struct warren_error *err) MUST_CHECK;

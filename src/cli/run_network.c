@@ -93,12 +93,15 @@ _Noreturn static void egress_child_run(int control, int program, const char *pat
 	egress_child_fail(control, "start " EGRESS_PROGRAM);
 }
 
-static int run_network_spawn(struct run_network *n, struct warren_error *err)
+int run_network_start(struct run_network *n, struct warren_error *err)
 {
 	AUTO_CLOSE int program = -1, other = -1;
 	char path[PATH_MAX];
-	int fds[2], r = libexec_find(EGRESS_PROGRAM, path, err);
+	int fds[2], r;
 
+	if (!run_network_is_on(n))
+		return 0;
+	r = libexec_find(EGRESS_PROGRAM, path, err);
 	if (r < 0)
 		return r;
 	program = open(path, O_PATH | O_CLOEXEC);
@@ -231,8 +234,6 @@ int run_network_open(struct run_network *n, struct warren_sandbox *sb,
 		return r;
 	fds[EGRESS_ADD_POLICY] = run_network_policy_fd(&n->policy, err);
 	r = fds[EGRESS_ADD_POLICY];
-	if (r >= 0)
-		r = run_network_spawn(n, err);
 	if (r >= 0)
 		r = run_network_add(n, fds, err);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
@@ -398,10 +399,9 @@ void run_network_say(const struct run_network *n, bool quiet)
 	if (!n->learn && (quiet || denied == 0))
 		return;
 	if (n->learn)
-		message_say("run", "the command used this network:");
+		message_say("run", NETWORK_SAY_LEARN);
 	else
-		message_say("run", "the network policy denied %ju of its requests:",
-			    (uintmax_t)denied);
+		message_say("run", NETWORK_SAY_DENIED, (uintmax_t)denied);
 	record = egress_proto_memfd(n->record, strlen(n->record), &err);
 	if (record >= 0)
 		(void)lseek(record, 0, SEEK_SET);

@@ -36,7 +36,9 @@ struct run_network {
 /* Build the policy. Without one, the other functions do nothing. */
 int run_network_init(struct run_network *n, const struct network_options *o,
 		     struct warren_error *err) MUST_CHECK;
-/* Start warren-egress, and connect @sb to it. */
+/* Start warren-egress; it loads while the sandbox is created. */
+int run_network_start(struct run_network *n, struct warren_error *err) MUST_CHECK;
+/* Connect @sb to it. */
 int run_network_open(struct run_network *n, struct warren_sandbox *sb,
 		     struct warren_error *err) MUST_CHECK;
 /* Like warren_enforced(), but the row of the network describes the policy. */

@@ -14,7 +14,8 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from checks import BUILD, ROOT, WARREN, be_alone, check_isolated, eq, needs_root, ok, run_tests, test, tests, warren  # noqa: E402
+from checks import (BUILD, ROOT, Skip, WARREN, be_alone, check_isolated, eq, needs_root, ok,  # noqa: E402
+                    run_tests, test, tests, warren)
 from cli_world import and_nothing_left, finish, is_alive, run, run_json  # noqa: E402
 import egress_world as ew  # noqa: E402
 
@@ -242,6 +243,15 @@ def only_a_policy_needs_warren_egress():
         p = warren("run", "--allow", "a.example", "--", "echo", "hello", env=env)
         eq((p.returncode, p.stdout), (125, b""))
         ok(b"warren-egress" in p.stderr, f"{p.stderr}")
+
+
+@test
+def a_backend_without_policies_is_named():
+    p = warren("run", "--backend", "gvisor", "--", "true")
+    if p.returncode != 0:
+        raise Skip("needs gVisor")
+    p = warren("run", "--backend", "gvisor", "--allow", "a.example", "--", "echo", "hello")
+    eq((p.returncode, p.stdout, p.stderr), (125, b"", b"warren run: a network policy is not supported by backend 'gvisor'\n"))
 
 
 @test

@@ -13,6 +13,7 @@
 #include "cli/client/commands.h"
 #include "cli/client/exec.h"
 #include "cli/client/forward.h"
+#include "cli/client/network_suggest.h"
 #include "cli/client/pull.h"
 #include "cli/client/spec.h"
 #include "cli/run_result.h"
@@ -78,10 +79,55 @@ static int cmd_run_fail(const struct run_options *o, const struct warren_error *
 	return status;
 }
 
-/* Write the object of `warren run --json` from the service's data. */
-static int cmd_run_report(const json_t *sandbox, const struct warren_result *result,
-			  const struct splice keep[2], int status)
+/* Get the network of a sandbox with a policy; NULL: unknown. */
+static json_t *cmd_run_network(struct client *c, const json_t *sandbox,
+			       const struct run_options *o)
 {
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	json_t *network = NULL;
+	char path[96];
+
+	if (!network_options_has_policy(&o->network))
+		return NULL;
+	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/network",
+		       print_text_of(sandbox, "id"));
+	(void)!client_call(c, "GET", path, NULL, &network, &ignored);
+	return network;
+}
+
+/* Print the same messages as without the service. */
+static void cmd_run_say_network(const json_t *network, const struct run_options *o)
+{
+	AUTO_BUF struct buf text = BUF_INIT(OUTPUT_MAX);
+	struct warren_error err = WARREN_ERROR_INIT;
+	json_int_t denied = json_integer_value(
+		json_object_get(json_object_get(network, "usage"), "denied"));
+	bool learn = network_options_learn(&o->network);
+
+	if (!network || (!learn && (denied == 0 || o->quiet || o->json)))
+		return;
+	if (network_suggest_options(network, &text, &err) < 0) {
+		client_say(&client_run, &err);
+		return;
+	}
+	if (learn)
+		message_say(client_run.name, NETWORK_SAY_LEARN);
+	else
+		message_say(client_run.name, NETWORK_SAY_DENIED, (uintmax_t)denied);
+	(void)fputs(text.data, stderr);
+}
+
+/* Write the object of `warren run --json` from the service's data. */
+static int cmd_run_report(const json_t *sandbox, const json_t *network,
+			  const struct warren_result *result, const struct splice keep[2],
+			  int status)
+{
+	AUTO_JSON json_t *part =
+		network ? json_pack("{s:O?, s:O?}", "policy",
+				    json_object_get(network, "policy"), "usage",
+				    json_object_get(network, "usage"))
+			: NULL;
+	AUTO_FREE char *used = part ? json_dumps(part, JSON_COMPACT) : NULL;
 	AUTO_FREE char *enforced = json_dumps(json_object_get(sandbox, "enforced"), 0);
 	struct run_report r;
 
@@ -89,6 +135,8 @@ static int cmd_run_report(const json_t *sandbox, const struct warren_result *res
 	report_result(&r, print_text_of(sandbox, "id"), result);
 	json_raw(&r.json, "enforced", enforced ? enforced : "[]",
 		 enforced ? strlen(enforced) : 2);
+	if (used)
+		json_raw(&r.json, "network", used, strlen(used));
 	report_output(&r, &keep[0], &keep[1]);
 	status = report_print(&r, status);
 	report_done(&r);
@@ -102,6 +150,7 @@ static int cmd_run_in(struct client *c, const json_t *sandbox,
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren_result result = { 0 };
 	struct splice keep[2] = { PUMP_IDLE, PUMP_IDLE };
+	AUTO_JSON json_t *network = NULL;
 	int status = STATUS_FAILED, r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(keep); i++)
@@ -109,12 +158,16 @@ static int cmd_run_in(struct client *c, const json_t *sandbox,
 	x->keep = o->json ? keep : NULL;
 	r = exec_start_and_attach(c, print_text_of(sandbox, "id"), x, argv, n, &result,
 				  &status, &err);
+	if (r == 0)
+		network = cmd_run_network(c, sandbox, o);
 	if (r < 0)
 		status = cmd_run_fail(o, &err, status);
 	else if (o->json)
-		status = cmd_run_report(sandbox, &result, keep, status);
-	if (r == 0)
+		status = cmd_run_report(sandbox, network, &result, keep, status);
+	if (r == 0) {
 		result_say_end(o, &result);
+		cmd_run_say_network(network, o);
+	}
 	x->keep = NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(keep); i++)
 		splice_done(&keep[i]);
