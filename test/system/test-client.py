@@ -14,8 +14,8 @@ from client_world import w, environ, call, call_json, sandbox, main  # pylint: d
 
 CLIENT = ("create", "ls", "show", "exec", "shell", "session", "cp", "logs", "top", "events", "pause", "resume", "rm",
           "wait", "port", "token", "backends", "attach", "stop", "start", "restart", "kill", "rename", "mcp",
-          "code")
-VERBS = {"session": ("open", "run", "ls", "close"), "token": ("create", "ls", "rm")}
+          "code", "network", "secret")
+VERBS = {"session": ("open", "run", "ls", "close"), "token": ("create", "ls", "rm"), "secret": ("set", "ls", "rm")}
 
 
 # ------------------------------------------------------------------ words and help
@@ -239,9 +239,9 @@ def help_and_manual_agree():
 def every_command_has_machine_readable_output():
     images = [("image", v) for v in re.findall(r"^  ([a-z]+) +[A-Z]", help_text("image"), re.M)]
     ok(("image", "load") in images, images)
-    # A terminal is for people; what is inspected, and messages of MCP, are always JSON.
+    # A terminal is for people; what is inspected, and messages of MCP, are always JSON. The others print nothing.
     for words in [*every_command(), *images, ("run",), ("doctor",), ("version",)]:
-        if words not in (("shell",), ("attach",), ("mcp",), ("image", "inspect")):
+        if words not in (("shell",), ("attach",), ("mcp",), ("image", "inspect"), ("secret", "set"), ("secret", "rm")):
             ok("json" in options(help_text(*words)), f"--json of {words}")
     eq(list(json.loads(warren("version", "--json").stdout)), ["version"])
 
