@@ -82,6 +82,8 @@ BODIES = [
     (["--network", "none"], "none"),
     (["--network", "packages"], "packages"),
     (["--network", "packages,of-the-service"], "packages,of-the-service"),
+    (["--network", "learn"], {"allow": [{"public": True}]}),
+    (["--network", "learn", "--deny", "b.example"], {"allow": [{"public": True}], "deny": [{"host": "b.example"}]}),
     (["--allow", "a.example:443"], {"allow": [{"host": "a.example", "ports": [443]}]}),
     (["--network", "loopback", "--allow", "a.example"], {"allow": [{"host": "a.example"}]}),
     (["--network", "packages,git", "--allow", "10.0.0.0/8", "--deny", "*.b.example", "--deny", "[2600::1]:22"],

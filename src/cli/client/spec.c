@@ -107,22 +107,28 @@ static json_t *spec_capabilities_json(const char *list)
 
 void spec_put_network(json_t *object, const struct network_options *o)
 {
+	bool learn = network_options_learn(o);
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	AUTO_POLICY struct policy open = { 0 };
+	const struct policy *rules = learn ? &open : &o->rules;
 	json_t *network;
 
-	if (o->rules.allow.n == 0 && o->rules.deny.n == 0) {
+	/* `learn` is a word of the command line; the service gets its rule. */
+	if (learn && network_options_policy(o, &open, &ignored) < 0)
+		return;
+	if (rules->allow.n == 0 && rules->deny.n == 0) {
 		spec_put_text(object, "network", o->mode);
 		return;
 	}
 	network = json_object();
-	if (o->mode && strcmp(o->mode, "loopback") != 0)
+	if (o->mode && !learn && strcmp(o->mode, "loopback") != 0)
 		(void)json_object_set_new(network, "capabilities",
 					  spec_capabilities_json(o->mode));
-	if (o->rules.allow.n)
+	if (rules->allow.n)
 		(void)json_object_set_new(network, "allow",
-					  spec_rules_json(&o->rules.allow));
-	if (o->rules.deny.n)
-		(void)json_object_set_new(network, "deny",
-					  spec_rules_json(&o->rules.deny));
+					  spec_rules_json(&rules->allow));
+	if (rules->deny.n)
+		(void)json_object_set_new(network, "deny", spec_rules_json(&rules->deny));
 	(void)json_object_set_new(object, "network", network);
 }
 
