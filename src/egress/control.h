@@ -8,10 +8,10 @@
 struct control;
 
 /*
- * Takes @fd. When the connection ends, the loop is stopped. @options: the servers and TLS
+ * Takes @fd. When the connection ends, the loop is stopped. @given: the servers and TLS
  * to use; the rest is set here.
  */
-int control_new(struct net_loop *loop, int fd, const struct egress_options *options,
+int control_new(struct net_loop *loop, int fd, const struct egress_options *given,
 		struct control **ret, struct warren_error *err) MUST_CHECK;
 struct control *control_free(struct control *c);
 

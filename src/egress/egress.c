@@ -10,12 +10,12 @@
 #include "egress/egress_internal.h"
 #include "network/policy_json.h"
 
-#define EGRESS_ACCEPT_TURN  16  /* connections per callback */
-#define EGRESS_ACCEPT_PAUSE 50  /* ms, when there are no descriptors left */
-#define EGRESS_TOLD_MAX     16  /* denials that are reported per second */
-#define EGRESS_RESUME_TURN  64  /* flows that get new tokens at a time */
-#define EGRESS_LIVE_MAX     256 /* flows that egress_write_json() lists */
-#define EGRESS_DESCRIPTORS  512 /* not for flows */
+#define EGRESS_ACCEPT_TURN  16            /* connections per callback */
+#define EGRESS_ACCEPT_PAUSE 50            /* ms, when there are no descriptors left */
+#define EGRESS_TOLD_MAX     16            /* denials that are reported per second */
+#define EGRESS_RESUME_TURN  64            /* flows that get new tokens at a time */
+#define EGRESS_LIVE_MAX     256           /* flows that egress_write_json() lists */
+#define EGRESS_DESCRIPTORS  UINT64_C(512) /* not for flows */
 
 static void egress_on_tcp(void *ctx, unsigned events);
 
@@ -31,9 +31,8 @@ size_t egress_take_usage(struct egress *e, struct egress_usage_row *rows, size_t
 {
 	size_t got = 0;
 
-	while (e->changed && got < n) {
-		struct egress_sandbox *sb = e->changed;
-
+	for (struct egress_sandbox *sb;
+	     (sb = e->changed) && sb->changed_prev && got < n;) {
 		DLIST_REMOVE_BY(sb, changed_next, changed_prev);
 		(void)memcpy(rows[got].id, sb->id, sizeof(sb->id));
 		rows[got++].usage = sb->account.usage;

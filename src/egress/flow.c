@@ -221,7 +221,8 @@ static void egress_flow_on_client(void *ctx, unsigned events)
 		terminate_continue(f);
 	if (events & LOOP_WRITE)
 		relay_push_client(f);
-	if (!f->over && (events & LOOP_READ) && egress_flow_wants_client(f))
+	if (!f->over && (events & LOOP_READ) && egress_flow_wants_client(f) &&
+	    f->state < EGRESS_FLOW_STATES)
 		flow_readers[f->state](f);
 	if (!f->over && f->state == EGRESS_FLOW_LINGER && f->client.ended &&
 	    !end_has_queue(&f->client))
@@ -591,7 +592,7 @@ void egress_flow_accept(struct egress_sandbox *sb, int fd)
 {
 	struct egress_flow *f = calloc(1, sizeof(*f));
 	struct end refused = { .fd = fd };
-	union resolver_address local;
+	union resolver_address local = { 0 };
 	socklen_t size = sizeof(local);
 	struct address_net to;
 	const int on = 1;

@@ -20,8 +20,9 @@
 #include "network/request_flow.h"
 
 #define HTTP_FLOW_READ 65536U /* bytes of a client that wait */
-#define HTTP_FLOW_UNSENT \
-	(8U * REQUEST_HEAD_MAX) /* the client's head, and RULE_HEADERS_MAX more */
+#define HTTP_FLOW_UNSENT                                                               \
+	((size_t)8 * REQUEST_HEAD_MAX) /* the client's head, and RULE_HEADERS_MAX more \
+					*/
 
 struct http_flow {
 	struct request_flow parser;
@@ -702,7 +703,7 @@ bool http_flow_start(struct egress_flow *f, bool proxy)
 	h->pending.max = f->first.len > HTTP_FLOW_READ ? f->first.len : HTTP_FLOW_READ;
 	buf_add(&h->pending, f->first.data ? f->first.data : "", f->first.len);
 	buf_done(&f->first);
-	f->first = (struct buf)BUF_INIT(HTTP_FLOW_READ * 2);
+	f->first = (struct buf)BUF_INIT((size_t)2 * HTTP_FLOW_READ);
 	if (h->pending.len)
 		http_flow_parse(f);
 	return true;

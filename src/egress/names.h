@@ -39,10 +39,10 @@ int names_new(struct names **ret) MUST_CHECK; /* -ENOMEM */
 struct names *names_free(struct names *t);
 
 /*
- * Get the number of a name in lower case; a new name gets a number. -EBUSY: each known
- * name has connections; -ENOMEM.
+ * Get the number of the name @text, in lower case; a new name gets a number. -EBUSY: each
+ * known name has connections; -ENOMEM.
  */
-int names_put(struct names *t, const char *name, uint32_t *ret_number) MUST_CHECK;
+int names_put(struct names *t, const char *text, uint32_t *ret_number) MUST_CHECK;
 /* Get the name with a number, and mark it as used; NULL: there is none. */
 const char *names_get(struct names *t, uint32_t number);
 /* Protect a number from replacement while it has connections. */

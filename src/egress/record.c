@@ -69,7 +69,7 @@ static void record_write_suggestion(const struct request *q, const struct decisi
 const char *record_denial(struct record *r, const struct request *q,
 			  const struct decision *d, const char *why)
 {
-	AUTO_BUF struct buf out = BUF_INIT(4U * RECORD_TEXT_MAX);
+	AUTO_BUF struct buf out = BUF_INIT((size_t)4 * RECORD_TEXT_MAX);
 	AUTO_BUF struct buf text = BUF_INIT(RECORD_TEXT_MAX);
 	struct json j = { .out = &out };
 	struct timespec now;
@@ -173,7 +173,7 @@ static int record_policy(const struct record *r, struct policy *p,
 {
 	struct rule *rule = NULL;
 
-	for (size_t i = 0; i < r->n_uses; i++) {
+	for (size_t i = 0; r->uses && i < r->n_uses; i++) {
 		const struct record_use *u = &r->uses[i], *last = i ? u - 1 : NULL;
 		int e = 0;
 
