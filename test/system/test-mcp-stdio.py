@@ -198,7 +198,7 @@ def errors_of_the_service_become_answers():
     with Played(refusing) as s, bridge(s) as b:
         b.initialize()
         for kind, code, words in (("rpc", -32602, "bad"), ("api", -32603, "no such token"), ("page", -32603, "502"),
-                                  ("short", -32603, "no answer"), ("gone", -32603, "connection")):
+                                  ("short", -32603, "did not answer"), ("gone", -32603, "connection")):
             m = b.answer(b.request("x", {"kind": kind}))
             eq(m["error"]["code"], code, kind)
             ok(words in m["error"]["message"], f"{kind}: {m}")

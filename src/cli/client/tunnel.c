@@ -149,7 +149,7 @@ static short events_of(const struct flow *in, const struct flow *out)
 
 /*
  * A side that is neither read nor written now is not watched, because its hangup would
- * wake this process again and again; after the end of its own half, only its end is left.
+ * wake this process again and again; after its own half has ended, only its end is left.
  */
 static int wait_for_more(const struct tunnel *t)
 {
