@@ -62,6 +62,7 @@ struct backend_kind {
 	bool offered;     /* a backend of this name exists without configuration */
 	bool only_one;    /* at most one backend of this kind, without settings */
 	bool network;     /* the backend controls the network of its sandboxes */
+	bool policies;    /* its sandboxes can have a network policy */
 	bool here;        /* the sandboxes use the memory of this machine */
 	/* NONE becomes THEIRS if the settings of the backend use {image}. */
 	enum backend_images images;

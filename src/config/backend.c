@@ -271,6 +271,7 @@ static int backend_add(struct config *c, const char *name,
 		.settings = kind->only_one ? NULL : settings_text(name, kind, in),
 		.images = kind->images,
 		.network = kind->network,
+		.policies = kind->policies,
 		.off = json_is_false(in),
 	};
 	if (!b->name || (!b->settings && !kind->only_one)) {

@@ -50,6 +50,7 @@ struct config *config_free(struct config *c)
 	}
 	config_backends_clear(c);
 	config_templates_clear(c);
+	config_network_clear(c);
 	config_code_clear(c);
 	free(c);
 	return NULL;

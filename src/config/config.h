@@ -78,6 +78,7 @@ struct config_backend {
 	enum tier tier;
 	enum backend_images images;
 	bool network;   /* the backend controls the network of its sandboxes */
+	bool policies;  /* its sandboxes can have a network policy */
 	char *settings; /* JSON for warren_options.backend_config; NULL: none */
 	bool off;       /* a default backend that is switched off */
 };
@@ -99,6 +100,7 @@ struct config {
 	struct config_backend *backends;
 	size_t n_backends;
 	struct json_t *templates; /* templates by name; NULL: none */
+	struct json_t *network;   /* the section `network`; NULL: none */
 	/* Code runs: LANGUAGE=IMAGE, defaults, and rows of code/language.h. */
 	struct config_list code_images;
 	bool code_pull;
@@ -235,5 +237,8 @@ void config_manual(struct buf *out);
 void config_help(struct buf *out);
 /* The effective configuration as YAML, for --check. */
 void config_show(const struct config *c, struct buf *out);
+
+/* The DNS servers for sandboxes; NULL: those of the machine. */
+const char *config_dns_servers(const struct config *c);
 
 #endif /* CONFIG_CONFIG_H */

@@ -97,6 +97,13 @@ void config_templates_clear(struct config *c);
 void config_show_templates(const struct config *c, struct buf *out);
 void config_example_templates(struct buf *out);
 void config_manual_templates(struct buf *out);
+/* network.c: read the section `network`. */
+int config_read_network(struct config *c, const struct yaml *y, const json_t *in,
+			struct warren_error *err);
+void config_network_clear(struct config *c);
+void config_show_network(const struct config *c, struct buf *out);
+void config_example_network(struct buf *out);
+void config_manual_network(struct buf *out);
 /* code.c: read and check the section `code.languages`. */
 int config_read_languages(struct config *c, const struct yaml *y, const json_t *in,
 			  struct warren_error *err);

@@ -150,6 +150,8 @@ static int read_mapping(struct reader *rd, const json_t *in, const char *section
 			r = config_read_backends(rd->c, rd->y, in, err);
 		else if (strcmp(path, "templates") == 0)
 			r = config_read_templates(rd->c, rd->y, in, err);
+		else if (strcmp(path, "network") == 0)
+			r = config_read_network(rd->c, rd->y, in, err);
 		else if (strcmp(path, "code.languages") == 0)
 			r = config_read_languages(rd->c, rd->y, in, err);
 		else if (section[0] || !is_section(name))

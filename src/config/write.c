@@ -158,6 +158,7 @@ void config_example(struct buf *out)
 	}
 	config_example_backends(out);
 	config_example_templates(out);
+	config_example_network(out);
 }
 
 /* ------------------------------------------------------------------ manual */
@@ -261,6 +262,7 @@ void config_manual(struct buf *out)
 	}
 	config_manual_backends(out);
 	config_manual_templates(out);
+	config_manual_network(out);
 	config_manual_languages(out);
 	buf_puts(out, ".Sh FILES\n"
 		      ".Bl -tag -width Ds\n"
@@ -330,4 +332,5 @@ void config_show(const struct config *c, struct buf *out)
 	}
 	config_show_backends(c, out);
 	config_show_templates(c, out);
+	config_show_network(c, out);
 }

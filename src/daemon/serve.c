@@ -531,6 +531,8 @@ static int serve_prepare(struct pair *p, const struct backend_list *list,
 		(void)snprintf(dir, size, "%s/serve", c->state_dir);
 	if (r == 0)
 		r = serve_own_dir(c->state_dir, dir, p->birth.uid, p->birth.gid, err);
+	policy->uid = p->birth.uid;
+	policy->gid = p->birth.gid;
 	if (r == 0)
 		r = warden_open(&options, list->native, list->others, list->n_others,
 				policy, &p->warden, err);
@@ -564,7 +566,8 @@ static int serve_run(const struct config *c, int life, struct private_service *o
 					.host_image = c->host_image,
 					.parts_min = c->pool_min,
 					.parts_max = c->pool_max,
-					.image_program = program };
+					.image_program = program,
+					.dns_servers = config_dns_servers(c) };
 	const char **mounts = serve_copy_list(&c->mounts);
 	const char **insecure = serve_copy_list(&c->insecure_registries);
 	const char **trusted = serve_copy_list(&c->trusted_registries);
@@ -688,6 +691,8 @@ int main(int argc, char **argv)
 		r = serve_read_config(c, &o, argc, argv, &err);
 	if (r == 0)
 		r = v1_check_templates(c, &err);
+	if (r == 0)
+		r = v1_check_network(c, &err);
 	if (r == 0 && o.help) {
 		buf_puts(&out, help_head);
 		config_help(&out);

@@ -304,6 +304,8 @@ struct sandbox_row {
 	const char *backend, *tier; /* never NULL; the next four may be NULL */
 	const char *image, *network, *name, *template;
 	const char *spec; /* JSON: the accepted request */
+	/* For db_insert_sandboxes(): its network policy; db_get_policy() returns it. */
+	const char *policy;
 	/* JSON: the enforced limits and isolation; NULL during creation. */
 	const char *enforced;
 	const char *error; /* reason for SANDBOX_FAILED */
@@ -393,6 +395,19 @@ int db_set_times(struct db *db, const char *id, int64_t expires_at,
 /* Change limits, spec and enforced, and charge the difference of the limits (-EDQUOT). */
 int db_set_limits(struct db *db, const char *id, const struct sandbox_row *row,
 		  struct warren_error *err) MUST_CHECK;
+/* The network policy of a sandbox, as JSON; NULL: none. */
+int db_set_policy(struct db *db, const char *id, const char *policy,
+		  struct warren_error *err) MUST_CHECK;
+/* The caller frees it. -ENOENT: the sandbox has none. */
+int db_get_policy(struct db *db, const char *id, char **ret,
+		  struct warren_error *err) MUST_CHECK;
+/* What a sandbox with a policy used: connections, denials, bytes in, bytes out. */
+#define DB_NETWORK_MAX 4
+int db_set_network(struct db *db, const char *id, const uint64_t used[DB_NETWORK_MAX],
+		   struct warren_error *err) MUST_CHECK;
+/* -ENOENT: it never had a policy. */
+int db_get_network(struct db *db, const char *id, uint64_t ret[DB_NETWORK_MAX],
+		   struct warren_error *err) MUST_CHECK;
 int db_touch_sandbox(struct db *db, const char *id, int64_t last_used,
 		     struct warren_error *err) MUST_CHECK;
 

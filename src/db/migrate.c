@@ -198,6 +198,14 @@ static const char *const steps[] = {
 	"  created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL,"
 	"  PRIMARY KEY (tenant, name)"
 	") STRICT, WITHOUT ROWID;",
+
+	/* The network policy of a sandbox, as JSON, and what it has used. */
+	"CREATE TABLE networks ("
+	"  sandbox TEXT PRIMARY KEY NOT NULL REFERENCES sandboxes (id) ON DELETE CASCADE,"
+	"  policy TEXT,"
+	"  connections INTEGER NOT NULL DEFAULT 0, denied INTEGER NOT NULL DEFAULT 0,"
+	"  bytes_in INTEGER NOT NULL DEFAULT 0, bytes_out INTEGER NOT NULL DEFAULT 0"
+	") STRICT, WITHOUT ROWID;",
 };
 
 /* Get the value of a pragma; values cannot be bound, and these are constants. */

@@ -286,8 +286,11 @@ int db_insert_sandboxes(struct db *db, const struct sandbox_row *rows, size_t n,
 		return r < 0 ? r : 1;
 	}
 	r = charge_rows(db, rows, n, err);
-	for (size_t i = 0; r == 0 && i < n; i++)
+	for (size_t i = 0; r == 0 && i < n; i++) {
 		r = insert_row(db, &rows[i], request, err);
+		if (r == 0 && rows[i].policy)
+			r = db_set_policy(db, rows[i].id, rows[i].policy, err);
+	}
 	if (r == 0)
 		r = request_remember(db, rows[0].owner, request, rows[0].created_at, err);
 	return r < 0 ? r : db_commit(&tx, err);
@@ -409,6 +412,7 @@ int db_set_limits(struct db *db, const char *id, const struct sandbox_row *row,
 		query_int(&q, limits[i]);
 	query_text(&q, row->spec);
 	query_text(&q, row->enforced);
+	query_text(&q, row->network);
 	query_text(&q, id);
 	r = query_run(&q, err);
 	return r < 0 ? r : db_commit(&tx, err);

@@ -136,9 +136,17 @@ const char *const statement_texts[STMT_MAX] = {
 	[STMT_SET_LABELS] = "UPDATE sandboxes SET labels = ? WHERE id = ?",
 	[STMT_SET_TIMES] =
 		"UPDATE sandboxes SET expires_at = ?, idle_timeout_ms = ? WHERE id = ?",
-	[STMT_SET_LIMITS] =
-		"UPDATE sandboxes SET memory = ?, cpu_millis = ?, disk = ?, "
-		"spec = coalesce(?, spec), enforced = coalesce(?, enforced) WHERE id = ?",
+	[STMT_SET_LIMITS] = "UPDATE sandboxes SET memory = ?, cpu_millis = ?, disk = ?, "
+			    "spec = coalesce(?, spec), enforced = coalesce(?, enforced), "
+			    "network = coalesce(?, network) WHERE id = ?",
+	[STMT_GET_NETWORK] = "SELECT connections, denied, bytes_in, bytes_out "
+			     "FROM networks WHERE sandbox = ?",
+	[STMT_SET_NETWORK] = "UPDATE networks SET connections = ?, denied = ?, "
+			     "bytes_in = ?, bytes_out = ? WHERE sandbox = ?",
+	[STMT_GET_POLICY] = "SELECT policy FROM networks WHERE sandbox = ?",
+	[STMT_SET_POLICY] =
+		"INSERT INTO networks (sandbox, policy) VALUES (?, ?) "
+		"ON CONFLICT (sandbox) DO UPDATE SET policy = excluded.policy",
 	[STMT_TOUCH_SANDBOX] = "UPDATE sandboxes SET last_used = ? WHERE id = ?",
 	[STMT_DELETE_SANDBOX] = "DELETE FROM sandboxes WHERE id = ?",
 	[STMT_COUNT_SANDBOXES] = "SELECT state, count(*) FROM sandboxes GROUP BY state",

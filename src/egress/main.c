@@ -2,10 +2,12 @@
 /*
  * main.c - warren-egress: the process that connects sandboxes to the outside
  *
- *	warren-egress [--dns-servers LIST] [--authority FILE] [--ca-file FILE]
+ *	warren-egress [--user UID:GID] [--dns-servers LIST] [--authority FILE]
+ *		[--ca-file FILE]
  *
- * LIST is ADDRESS[:PORT],... --authority is the file of the certificate authority
- * (authority.h), which is created if it is missing; without it, no TLS is terminated.
+ * --user: the user to become, if root starts it. LIST is ADDRESS[:PORT],... --authority
+ * is the file of the certificate authority (authority.h), which is created if it is
+ * missing; without it, no TLS is terminated.
  * --ca-file has certificates of authorities that servers may have, in addition to those
  * of the system.
  *
@@ -17,11 +19,14 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "egress/authority.h"
@@ -72,6 +77,7 @@ static int egress_main_confine(struct warren_error *err)
 }
 
 struct egress_main_words {
+	const char *user;
 	const char *dns_servers, *authority, *ca_file;
 };
 
@@ -126,6 +132,7 @@ static bool egress_main_parse(int argc, char **argv, struct egress_main_words *w
 		const char *name;
 		const char **value;
 	} table[] = {
+		{ "--user", &w->user },
 		{ "--dns-servers", &w->dns_servers },
 		{ "--authority", &w->authority },
 		{ "--ca-file", &w->ca_file },
@@ -143,14 +150,37 @@ static bool egress_main_parse(int argc, char **argv, struct egress_main_words *w
 	return true;
 }
 
+/* Become "UID:GID", if root starts us. */
+static int egress_main_user(const char *text, struct warren_error *err)
+{
+	unsigned uid, gid;
+	char rest;
+	int r;
+
+	if (sscanf(text, "%u:%u%c", &uid, &gid, &rest) != 2)
+		return error_set(err, EINVAL, "--user: '%.40s' is not UID:GID", text);
+	if (geteuid() != 0 || uid == 0)
+		return 0;
+	r = caps_reduce(1ULL << CAP_SETUID | 1ULL << CAP_SETGID, err);
+	if (r < 0)
+		return r;
+	if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
+	    setresuid(uid, uid, uid) < 0)
+		return error_errno(err, errno, "become user %u", uid);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct egress_main_words w = { 0 };
+	int r = 0;
 
 	if (!egress_main_parse(argc, argv, &w)) {
-		(void)fprintf(stderr, "usage: warren-egress [--dns-servers LIST] "
-				      "[--authority FILE] [--ca-file FILE]\n");
+		(void)fprintf(
+			stderr,
+			"usage: warren-egress [--user UID:GID] "
+			"[--dns-servers LIST] [--authority FILE] [--ca-file FILE]\n");
 		return 2;
 	}
 	(void)signal(SIGPIPE, SIG_IGN);
@@ -158,7 +188,11 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "warren-egress: the service starts this program\n");
 		return 2;
 	}
-	if (egress_main_serve(&w, &err) < 0) {
+	if (w.user)
+		r = egress_main_user(w.user, &err);
+	if (r == 0)
+		r = egress_main_serve(&w, &err);
+	if (r < 0) {
 		(void)fprintf(stderr, "warren-egress: %s\n", err.msg);
 		return 1;
 	}

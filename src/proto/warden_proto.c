@@ -26,6 +26,7 @@ static const struct {
 	[WIRE_IMAGE] = { sizeof(struct warden_proto_image), false, false },
 	[WIRE_PROBE] = { sizeof(struct warden_proto_header), false, false },
 	[WIRE_HEALTH] = { sizeof(struct warden_proto_header), false, false },
+	[WIRE_EGRESS] = { sizeof(struct warden_proto_header), false, false },
 	[WIRE_CAPTURE] = { sizeof(struct warden_proto_sandbox), false, true },
 };
 

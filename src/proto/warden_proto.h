@@ -46,6 +46,7 @@ enum warden_proto_type {
 	WIRE_PROBE,   /* struct warden_proto_header; reply: JSON */
 	WIRE_HEALTH,  /* struct warden_proto_header; reply: nothing */
 	WIRE_CAPTURE, /* struct warden_proto_sandbox; reply: a bundle of its sockets */
+	WIRE_EGRESS,  /* struct warden_proto_header; reply: a connection to it */
 	WIRE_TYPE_MAX,
 	WIRE_REPLY = 64,
 	/* Sent without a request: struct warden_proto_pool. */

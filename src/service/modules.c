@@ -8,10 +8,11 @@
 #include "service/code/code.h"
 #include "service/exec/exec.h"
 #include "service/files/files.h"
+#include "service/network/network.h"
 #include "service/session/session.h"
 
 const struct service_module *const service_modules[] = {
-	&exec_hooks,  &session_hooks, /* sessions are execs */
-	&files_hooks, &code_hooks,    /* code runs use execs and files */
-	NULL,
+	&exec_hooks,    &session_hooks, /* sessions are execs */
+	&files_hooks,   &code_hooks,    /* code runs use execs and files */
+	&network_hooks, NULL,
 };

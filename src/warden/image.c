@@ -15,8 +15,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -129,49 +127,15 @@ static void put_args(const struct warden_policy *policy,
 	argv[n] = NULL;
 }
 
-/* It has children to wait for, and must receive the signal to end. @in -1: no input. */
+/* @in -1: no input. */
 static int image_spawn(const char *program, const char *const *argv, int in, int out,
 		       int alive)
 {
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attr;
-	sigset_t none, usual;
-	pid_t pid;
-	int r;
+	const struct warden_fd fds[] = {
+		{ in, 0 }, { out, 1 }, { -1, 2 }, { alive, FD_ALIVE }
+	};
 
-	(void)sigemptyset(&none);
-	(void)sigemptyset(&usual);
-	(void)sigaddset(&usual, SIGCHLD);
-	(void)sigaddset(&usual, SIGPIPE);
-	if (posix_spawn_file_actions_init(&actions) != 0)
-		return -ENOMEM;
-	if (posix_spawnattr_init(&attr) != 0) {
-		(void)posix_spawn_file_actions_destroy(&actions);
-		return -ENOMEM;
-	}
-	r = in < 0 ? posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY,
-						      0)
-		   : posix_spawn_file_actions_adddup2(&actions, in, 0);
-	if (r == 0)
-		r = posix_spawn_file_actions_adddup2(&actions, out, 1);
-	if (r == 0)
-		r = posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY,
-						     0);
-	if (r == 0)
-		r = posix_spawn_file_actions_adddup2(&actions, alive, FD_ALIVE);
-	if (r == 0)
-		r = posix_spawnattr_setsigmask(&attr, &none);
-	if (r == 0)
-		r = posix_spawnattr_setsigdefault(&attr, &usual);
-	if (r == 0)
-		r = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK |
-							    POSIX_SPAWN_SETSIGDEF);
-	if (r == 0)
-		r = posix_spawn(&pid, program, &actions, &attr,
-				(char *const *)(uintptr_t)argv, environ);
-	(void)posix_spawnattr_destroy(&attr);
-	(void)posix_spawn_file_actions_destroy(&actions);
-	return -r;
+	return warden_spawn(program, argv, fds, ARRAY_SIZE(fds));
 }
 
 /* The settings of a backend, as a file to be read. */

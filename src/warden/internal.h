@@ -107,4 +107,21 @@ int images_start(struct images *all, const struct warden_policy *policy,
 		 const struct warden_backend *backend, const struct warden_proto_image *m,
 		 int *ret_fd, struct warren_error *err);
 
+/* spawn.c */
+struct warden_fd {
+	int fd; /* -1: /dev/null */
+	int as; /* its number in the program */
+};
+
+/*
+ * Start a program with these descriptors; others with close-on-exec are closed. No @fd
+ * may be the number of a later one. 0 or -errno.
+ */
+int warden_spawn(const char *program, const char *const *argv,
+		 const struct warden_fd *fds, size_t n);
+
+/* egress.c: start warren-egress; *@ret_fd is a connection of egress_proto.h. */
+int egress_start(const struct warden_policy *policy, int *ret_fd,
+		 struct warren_error *err);
+
 #endif /* WARDEN_INTERNAL_H */

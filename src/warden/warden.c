@@ -238,6 +238,12 @@ static int warden_do_capture(struct work *k, const void *msg, struct warren_erro
 	return k->fd < 0 ? error_errno(err, -k->fd, "pass on the sockets") : 0;
 }
 
+static int warden_do_egress(struct work *k, const void *msg UNUSED,
+			    struct warren_error *err)
+{
+	return egress_start(&k->w->policy, &k->fd, err);
+}
+
 static int warden_do_update(struct work *k, const void *msg, struct warren_error *err)
 {
 	const struct warden_proto_update *u = msg;
@@ -335,6 +341,7 @@ static const struct {
 	[WIRE_IMAGE] = { do_image, false },
 	[WIRE_PROBE] = { warden_do_probe, false },
 	[WIRE_HEALTH] = { do_health, false },
+	[WIRE_EGRESS] = { warden_do_egress, false },
 	[WIRE_CAPTURE] = { warden_do_capture, true },
 };
 
@@ -380,6 +387,12 @@ void warden_reply(int sock, struct warden_proto_reply *reply, const struct buf *
 	}
 }
 
+/* Such a request concerns no backend. */
+static bool warden_has_no_engine(uint32_t type)
+{
+	return type == WIRE_IMAGE || type == WIRE_HEALTH || type == WIRE_EGRESS;
+}
+
 static void warden_answer(struct work *k, const void *msg, size_t size)
 {
 	const struct warden_proto_header *h = msg;
@@ -389,7 +402,7 @@ static void warden_answer(struct work *k, const void *msg, size_t size)
 	if (r < 0)
 		(void)error_set(&reply.err, EPROTO,
 				"the warden does not permit such a request");
-	else if (h->type != WIRE_IMAGE && h->type != WIRE_HEALTH)
+	else if (!warden_has_no_engine(h->type))
 		r = engines_get(k->w->engines, h->backend, &k->engine, &reply.err);
 	if (r == 0)
 		r = carry_out_one(k, msg, &reply.err);
@@ -417,8 +430,8 @@ static bool is_slow(const void *msg, size_t size)
 {
 	const struct warden_proto_header *h = msg;
 
-	return warden_proto_check(msg, size) == 0 && h->type != WIRE_IMAGE &&
-	       h->type != WIRE_HEALTH && strcmp(h->backend, WIRE_NATIVE) != 0;
+	return warden_proto_check(msg, size) == 0 && !warden_has_no_engine(h->type) &&
+	       strcmp(h->backend, WIRE_NATIVE) != 0;
 }
 
 static bool put_aside(void *ctx, const void *msg, size_t size, int sock)

@@ -64,6 +64,8 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
 	[WIRE_IMAGE] = sizeof(struct warden_proto_image),
 	[WIRE_PROBE] = sizeof(struct warden_proto_header),
 	[WIRE_HEALTH] = sizeof(struct warden_proto_header),
+	[WIRE_CAPTURE] = sizeof(struct warden_proto_sandbox),
+	[WIRE_EGRESS] = sizeof(struct warden_proto_header),
 };
 
 TEST(a_request_with_a_wrong_size_or_type_is_refused)

@@ -442,6 +442,15 @@ class World:
                     return p
         return None
 
+    @property
+    def egress(self):
+        """The warren-egress that the warden started; None: it does not run."""
+        for p, (parent, state) in family().items():
+            with contextlib.suppress(OSError):
+                if parent == self.warden and state not in "ZX" and slurp(f"/proc/{p}/comm").startswith("warren-egress"):
+                    return p
+        return None
+
     def kill(self, *who):
         """kill -9 of "api", "warden" or both, as nearly at once as two calls are."""
         pids = [getattr(self, name) for name in who]
@@ -621,7 +630,7 @@ class World:
 
     def processes(self):
         """Processes below the test except services: sandboxes, and programs of the test."""
-        services = {p for world in World.worlds if world.alive() for p in (world.warden, world.api)}
+        services = {p for world in World.worlds if world.alive() for p in (world.warden, world.api, world.egress)}
         ranges = []
         for world in World.worlds:
             parts = world.parts()

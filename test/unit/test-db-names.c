@@ -106,6 +106,7 @@ TEST(duplicate_names_become_unique_after_migration)
 	db = db_close(db);
 	EQ(sqlite3_open(state_path, &sql), SQLITE_OK);
 	EQ(sqlite3_exec(sql,
+			"DROP TABLE networks; DROP TABLE secrets;"
 			"DROP INDEX sandboxes_by_name;"
 			"ALTER TABLE sandboxes DROP COLUMN command;"
 			"ALTER TABLE sandboxes DROP COLUMN on_exit;"

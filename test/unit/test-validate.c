@@ -139,13 +139,13 @@ TEST(missing_required_fields_are_refused)
 
 TEST(only_listed_words_are_accepted)
 {
-	ACCEPTED(V1_CREATE_SANDBOX, "{\"network\":\"none\"}");
-	REFUSED(V1_CREATE_SANDBOX, "{\"network\":\"host\"}",
-		"/network: must be one of loopback, none; is 'host'");
-	REFUSED(V1_CREATE_SANDBOX, "{\"network\":\"None\"}",
-		"/network: must be one of loopback, none; is 'None'");
-	REFUSED(V1_CREATE_SANDBOX, "{\"network\":\"\"}",
-		"/network: must be one of loopback, none; is ''");
+	ACCEPTED(V1_CREATE_SANDBOX, "{\"on_idle\":\"delete\"}");
+	REFUSED(V1_CREATE_SANDBOX, "{\"on_idle\":\"host\"}",
+		"/on_idle: must be one of pause, delete; is 'host'");
+	REFUSED(V1_CREATE_SANDBOX, "{\"on_idle\":\"None\"}",
+		"/on_idle: must be one of pause, delete; is 'None'");
+	REFUSED(V1_CREATE_SANDBOX, "{\"on_idle\":\"\"}",
+		"/on_idle: must be one of pause, delete; is ''");
 }
 
 TEST(lengths_count_characters)
@@ -433,7 +433,7 @@ TEST(omitted_objects_have_defaults)
 	limits = body_object(&b, "limits");
 	OK(!body_has(&limits, "memory"));
 	EQ(body_size(&limits, "memory"), 0);
-	EQ(body_word(&b, "network"), V1_NETWORK_LOOPBACK);
+	EQ(body_word(&b, "on_idle"), V1_ON_IDLE_PAUSE);
 	EQ(body_bool(&b, "wake_on_use"), true);
 	OK(body_json(&b, "mounts") == NULL);
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/v1/network.h"
 #include "api/v1/sandbox.h"
 #include "base/json.h"
 #include "base/strv.h"
@@ -132,7 +133,7 @@ static void create_request_write_spec(const struct body *body, struct wanted *w)
 		json_str(&j, name, json_string_value(value));
 	json_close(&j, '}');
 	spec_put_resources(&j, s);
-	json_str(&j, "network", v1_network_names[body_word(body, "network")]);
+	json_str(&j, "network", v1_network_names[w->network]);
 	json_bool(&j, "read_only", s->read_only);
 	json_str(&j, "on_idle", w->delete_when_idle ? "delete" : "pause");
 	json_bool(&j, "wake_on_use", w->wake_on_use);
@@ -206,6 +207,7 @@ static int create_request_read_backend(const struct config *cfg, const char *ten
 	}
 	w->row.backend = b->name;
 	w->row.tier = tier_names[b->tier];
+	w->backend = b;
 	w->source.theirs = b->images != BACKEND_IMAGES_OURS;
 	return check_fields(b, body, w, err);
 }
@@ -270,9 +272,6 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 		.hostname = body_text(body, "hostname"),
 		.user = body_text(body, "user"),
 		.workdir = body_text(body, "workdir"),
-		.network = body_word(body, "network") == V1_NETWORK_NONE
-				   ? WARREN_NETWORK_NONE
-				   : WARREN_NETWORK_LOOPBACK,
 		.read_only = body_bool(body, "read_only"),
 	};
 	w->source = (struct sandbox_source){ .pull = (enum sandbox_pull)body_word(body,
@@ -280,7 +279,13 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 					     .platform = body_text(body, "platform") };
 	w->delete_when_idle = body_word(body, "on_idle") == V1_ON_IDLE_DELETE;
 	w->wake_on_use = body_bool(body, "wake_on_use");
+	w->policy = (struct buf)BUF_INIT(16U << 20);
 	r = create_request_read_backend(cfg, caller->tenant, body, w, err);
+	if (r == 0)
+		r = network_read(v1, caller->tenant, body, w->backend, &w->policy,
+				 &w->network, err);
+	if (w->network == V1_NETWORK_NONE)
+		w->spec.network = WARREN_NETWORK_NONE;
 	if (r == 0)
 		r = read_pull(caller, asked, w, err);
 	if (r == 0)
@@ -303,7 +308,8 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 	w->row.state = SANDBOX_CREATING;
 	w->row.owner = caller->tenant;
 	w->row.image = w->spec.image;
-	w->row.network = v1_network_names[body_word(body, "network")];
+	w->row.network = v1_network_names[w->network];
+	w->row.policy = w->network == V1_NETWORK_POLICY ? w->policy.data : NULL;
 	w->row.name = body_text(body, "name");
 	w->row.template = body_text(body, "template");
 	w->row.spec = w->text.data;
@@ -320,6 +326,7 @@ void wanted_done(struct wanted *w)
 	free(w->mounts);
 	free(w->labels);
 	buf_done(&w->text);
+	buf_done(&w->policy);
 	body_done(&w->merged);
 }
 

@@ -17,6 +17,9 @@ struct wanted {
 	char **env_texts;
 	struct warren_mount *mounts;
 	struct db_label *labels;
+	const struct config_backend *backend;
+	enum v1_network network;
+	struct buf policy;  /* JSON, for V1_NETWORK_POLICY */
 	struct body merged; /* the request merged with its template */
 };
 

@@ -12,8 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/v1/network.h"
 #include "api/v1/v1.h"
 #include "config/config.h"
+#include "service/network/network.h"
 #include "spec/spec.h"
 
 struct update_op {
@@ -161,6 +163,99 @@ static void update_limits(struct call *c, struct sandbox *sandbox,
 	sandbox_update(sandbox, want, on_limits, op);
 }
 
+/* -------------------------------------------------------------------- network */
+
+struct update_network_op {
+	struct call *call; /* a reference; its client may be gone */
+	char *before;      /* the policy before; NULL: none */
+	struct warren_error err;
+};
+
+static void update_network_op_end(struct update_network_op *op)
+{
+	call_unref(op->call);
+	free(op->before);
+	free(op);
+}
+
+static void update_on_network_restored(void *ctx, int r UNUSED,
+				       const struct warren_error *err UNUSED)
+{
+	struct update_network_op *op = ctx;
+
+	if (op->call->req)
+		call_fail(op->call, &op->err);
+	update_network_op_end(op);
+}
+
+static void update_on_network(void *ctx, int r, const struct warren_error *err)
+{
+	struct update_network_op *op = ctx;
+	struct call *c = op->call;
+	struct sandbox *sandbox = sandbox_find(c->v1->service, NULL, c->route.param[0]);
+
+	if (r == 0 && sandbox && c->req &&
+	    update_change(&c->body, sandbox, false, &op->err) < 0) {
+		network_change(sandbox, op->before, update_on_network_restored, op);
+		return;
+	}
+	if (c->req && r < 0)
+		call_fail(c, err);
+	else if (c->req && !sandbox)
+		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
+			    "it was deleted in the meantime");
+	else if (c->req)
+		update_answer(c, sandbox);
+	update_network_op_end(op);
+}
+
+static int update_read_network(struct call *c, const struct sandbox *sandbox,
+			       struct buf *policy, struct api_error *refusal)
+{
+	const struct sandbox_row *row = sandbox_row(sandbox);
+	const struct config_backend *b = NULL;
+	struct warren_error err = WARREN_ERROR_INIT;
+	enum v1_network network;
+	int r = config_select_backend(c->v1->config, row->owner, row->backend, TIER_NONE,
+				      &b, &err);
+
+	if (r < 0)
+		return api_error_set(refusal, API_ERR_BACKEND_UNAVAILABLE, "%s", err.msg);
+	r = network_read(c->v1, row->owner, &c->body, b, policy, &network, refusal);
+	if (r == 0 && network == V1_NETWORK_NONE)
+		r = api_error_set(
+			refusal, API_ERR_INVALID_REQUEST,
+			"/network: 'none' can only be chosen when a sandbox is "
+			"created; 'loopback' ends all connections to the outside");
+	return r;
+}
+
+static void update_network(struct call *c, struct sandbox *sandbox)
+{
+	AUTO_BUF struct buf policy = BUF_INIT(16U << 20);
+	const char *before = network_policy(sandbox);
+	struct api_error refusal = { 0 };
+	struct update_network_op *op;
+
+	if (update_read_network(c, sandbox, &policy, &refusal) < 0) {
+		call_error(c, &refusal);
+		return;
+	}
+	op = calloc(1, sizeof(*op));
+	if (op && before)
+		op->before = strdup(before);
+	if (!op || (before && !op->before)) {
+		free(op);
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
+		return;
+	}
+	c->gone = call_drop_body;
+	op->call = call_ref(c);
+	op->err = (struct warren_error)WARREN_ERROR_INIT;
+	network_change(sandbox, policy.len > 0 ? policy.data : NULL, update_on_network,
+		       op);
+}
+
 static bool update_above_max(const struct config *cfg, const struct warren_limits *want)
 {
 	for (size_t i = 0; i < SPEC_LIVE_MAX; i++)
@@ -176,7 +271,7 @@ void v1_update_sandbox(struct call *c)
 	struct warren_limits want = { 0 };
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct sandbox *sandbox = call_sandbox_to_use(c);
-	bool live;
+	bool live, network;
 
 	if (!sandbox)
 		return;
@@ -195,8 +290,14 @@ void v1_update_sandbox(struct call *c)
 		return;
 	}
 	live = spec_live_any(&want);
-	if (update_change(&c->body, sandbox, live, &err) < 0)
+	network = json_object_get(c->body.json, "network");
+	if (live && network)
+		call_refuse(c, API_ERR_INVALID_REQUEST,
+			    "/network: change it and the limits in two requests");
+	else if (update_change(&c->body, sandbox, live || network, &err) < 0)
 		call_fail(c, &err);
+	else if (network)
+		update_network(c, sandbox);
 	else if (live)
 		update_limits(c, sandbox, &want);
 	else

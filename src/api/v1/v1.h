@@ -180,6 +180,8 @@ int v1_create_for(void *ctx, const struct caller *caller, json_t *request,
 
 /* template.c: whether the templates of the configuration are valid requests. */
 int v1_check_templates(const struct config *cfg, struct warren_error *err) MUST_CHECK;
+/* Check the policies of the section `network`. */
+int v1_check_network(const struct config *cfg, struct warren_error *err) MUST_CHECK;
 
 /*
  * Declare a handler for each operation of openapi.yaml, with the name of the operation.

@@ -274,6 +274,7 @@ const struct backend_kind backend_kind_native = {
 	.offered = true,
 	.only_one = true,
 	.network = true,
+	.policies = true,
 	.here = true,
 	.images = BACKEND_IMAGES_OURS,
 	.limits = SPEC_LIMIT_BITS, /* create.c checks it */

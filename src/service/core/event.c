@@ -42,6 +42,7 @@ static const char *const names[] = {
 	[EVENT_IMAGE_REMOVED] = "image.removed",
 	[EVENT_SECRET_SET] = "secret.set",
 	[EVENT_SECRET_DELETED] = "secret.deleted",
+	[EVENT_NETWORK_DENIED] = "network.denied",
 };
 
 _Static_assert(ARRAY_SIZE(names) == EVENT_TYPE_MAX, "an event has no name");

@@ -2,11 +2,11 @@
 /*
  * hooks.h - how a module takes part in the life of the service and of each sandbox
  *
- * The core manages sandboxes. The modules exec, session, files and code manage the
- * commands, shells, files and code runs in them. Modules use the core; the core calls a
- * module only through the hooks in its struct service_module. service/modules.c lists the
- * modules, and the core calls their hooks in that order, so a module can rely on those
- * before it. Any hook may be NULL.
+ * The core manages sandboxes. The modules exec, session, files, code and network manage
+ * the commands, shells, files, code runs and network policies of them. Modules use the
+ * core; the core calls a module only through the hooks in its struct service_module.
+ * service/modules.c lists the modules, and the core calls their hooks in that order, so a
+ * module can rely on those before it. Any hook may be NULL.
  *
  * The core allocates zeroed memory for the state of each module, for the service and for
  * each sandbox, and frees it after close() and gone().
@@ -24,6 +24,7 @@ enum service_room_number {
 	MODULE_SESSION,
 	MODULE_FILES,
 	MODULE_CODE,
+	MODULE_NETWORK,
 	MODULE_MAX,
 };
 
@@ -44,6 +45,11 @@ struct service_module {
 	/* Called while service.n_unsaved is not 0: try again to record those results. */
 	void (*save)(struct service *s);
 
+	/*
+	 * The warden has created the sandbox, which does not run yet. The module calls
+	 * @done once; if it reports a failure, the creation fails.
+	 */
+	void (*prepare)(struct sandbox *sandbox, service_done_fn done, void *ctx);
 	/* The sandbox was just created and is running. */
 	void (*created)(struct sandbox *sandbox);
 	/*

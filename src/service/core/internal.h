@@ -81,19 +81,6 @@ void disk_close(struct service *s);
 /* warden_conn.c */
 int warden_conn_open(struct service *s, int sock, struct warren_error *err);
 void warden_conn_close(struct service *s);
-/* Returns -ESHUTDOWN if the warden is gone, or -ENOMEM; then @fn is not called. */
-int warden_conn_ask(struct service *s, void *msg, size_t size,
-		    void (*fn)(void *ctx, const struct warren_error *err,
-			       const char *data, size_t size, int fd),
-		    void *ctx);
-/*
- * Like warden_conn_ask(), for a request about a sandbox. @msg begins with struct
- * warden_proto_sandbox, which gets the sandbox's id and backend.
- */
-int warden_conn_ask_of(const struct sandbox *sandbox, void *msg, size_t size,
-		       void (*fn)(void *ctx, const struct warren_error *err,
-				  const char *data, size_t size, int fd),
-		       void *ctx);
 
 /* pool_ids.c */
 struct warden_proto_pool;

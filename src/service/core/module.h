@@ -284,4 +284,24 @@ typedef void (*file_answer_fn)(void *ctx, struct init_reply *a,
 void file_queue_ask(struct sandbox *sandbox, const void *order,
 		    struct init_request *request, file_answer_fn fn, void *ctx);
 
+/* warden_conn.c */
+/* Returns -ESHUTDOWN if the warden is gone, or -ENOMEM; then @fn is not called. */
+int warden_conn_ask(struct service *s, void *msg, size_t size,
+		    void (*fn)(void *ctx, const struct warren_error *err,
+			       const char *data, size_t size, int fd),
+		    void *ctx);
+/*
+ * Like warden_conn_ask(), for a request about a sandbox. @msg begins with struct
+ * warden_proto_sandbox, which gets the sandbox's id and backend.
+ */
+int warden_conn_ask_of(const struct sandbox *sandbox, void *msg, size_t size,
+		       void (*fn)(void *ctx, const struct warren_error *err,
+				  const char *data, size_t size, int fd),
+		       void *ctx);
+
+/* sandbox_spec.c */
+/* Change the policy in the database; NULL: no network outside. */
+int spec_set_network(struct sandbox *sandbox, const char *policy,
+		     struct warren_error *err);
+
 #endif /* SERVICE_CORE_MODULE_H */

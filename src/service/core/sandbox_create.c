@@ -27,7 +27,11 @@ struct create_op {
 	bool theirs; /* the backend has its own images: the service cannot pull them */
 	bool may_not_pull;
 	bool pulled;
-	struct warren_error missing; /* the first error of the warden */
+	struct warren_error missing;    /* the first error of the warden */
+	struct buf made;                /* the warden's description of the sandbox */
+	int conn;                       /* the connection to its init; -1: none */
+	size_t preparing;               /* modules that prepare it, and ourselves */
+	struct warren_error unprepared; /* why a module could not */
 	struct image_waiter waiter;
 };
 
@@ -38,6 +42,9 @@ static void create_op_free(struct create_op *m)
 	if (!m)
 		return;
 	buf_done(&m->msg);
+	buf_done(&m->made);
+	if (m->conn >= 0)
+		(void)close(m->conn);
 	free(m->image);
 	free(m->platform);
 	free(m);
@@ -169,13 +176,65 @@ static void on_not_taken(void *ctx UNUSED, const struct warren_error *failure UN
 		(void)close(fd);
 }
 
+/* All modules are done: the sandbox begins to run. */
+static void sandbox_create_finish(struct create_op *m)
+{
+	struct service *s = m->service;
+	struct sandbox *sandbox = sandbox_find(s, NULL, m->id);
+	struct warren_error err = m->unprepared;
+
+	/* See sandbox_create_on_created(). */
+	if (!sandbox || s->closing) {
+		create_op_free(m);
+		return;
+	}
+	if (err.code || sandbox_create_take_over(sandbox, m->made.data, m->made.len,
+						 TAKE_FD(m->conn), &err) < 0) {
+		sandbox_create_fail_made(m, true, &err);
+		return;
+	}
+	sandbox->moving = false;
+	s->metrics.created++;
+	/* The time of a pull does not count. */
+	if (!m->pulled)
+		figure_add(s, FIGURE_CREATE, (clock_now() - sandbox->created) / 1000);
+	create_op_free(m);
+	ROOMS_CALL(s, created, sandbox);
+	loop_defer(s->loop, &sandbox->waiters_task);
+	sandbox_arm(sandbox);
+	sandbox_next_job(sandbox);
+}
+
+static void sandbox_create_on_prepared(void *ctx, int r, const struct warren_error *err)
+{
+	struct create_op *m = ctx;
+
+	if (r < 0 && !m->unprepared.code)
+		m->unprepared = *err;
+	if (--m->preparing == 0)
+		sandbox_create_finish(m);
+}
+
+static void sandbox_create_prepare(struct create_op *m, struct sandbox *sandbox)
+{
+	const struct service_module *const *modules = m->service->hooks;
+
+	m->preparing = 1;
+	for (size_t i = 0; modules[i]; i++) {
+		if (!modules[i]->prepare)
+			continue;
+		m->preparing++;
+		modules[i]->prepare(sandbox, sandbox_create_on_prepared, m);
+	}
+	sandbox_create_on_prepared(m, 0, NULL);
+}
+
 static void sandbox_create_on_created(void *ctx, const struct warren_error *failure,
 				      const char *data, size_t size, int fd)
 {
 	struct create_op *m = ctx;
 	struct service *s = m->service;
 	struct sandbox *sandbox = sandbox_find(s, NULL, m->id);
-	struct warren_error err = WARREN_ERROR_INIT;
 
 	/*
 	 * It is unknown whether the warden created it: in state `creating`, it is
@@ -205,20 +264,15 @@ static void sandbox_create_on_created(void *ctx, const struct warren_error *fail
 			sandbox,
 			&(struct warden_proto_sandbox){ .h = { .type = WIRE_DESTROY } },
 			sizeof(struct warden_proto_sandbox), on_not_taken, NULL);
-	if (failure || sandbox_create_take_over(sandbox, data, size, fd, &err) < 0) {
-		sandbox_create_fail_made(m, !failure, failure ? failure : &err);
+	if (failure) {
+		sandbox_create_fail_made(m, false, failure);
 		return;
 	}
-	sandbox->moving = false;
-	s->metrics.created++;
-	/* The time of a pull does not count. */
-	if (!m->pulled)
-		figure_add(s, FIGURE_CREATE, (clock_now() - sandbox->created) / 1000);
-	create_op_free(m);
-	ROOMS_CALL(s, created, sandbox);
-	loop_defer(s->loop, &sandbox->waiters_task);
-	sandbox_arm(sandbox);
-	sandbox_next_job(sandbox);
+	m->conn = fd;
+	buf_add(&m->made, data, size);
+	if (m->made.failed)
+		(void)error_errno(&m->unprepared, ENOMEM, "create a sandbox");
+	sandbox_create_prepare(m, sandbox);
 }
 
 static void ask_warden(struct create_op *m)
@@ -253,6 +307,8 @@ void sandbox_make(struct sandbox *sandbox, const struct warren_spec *spec,
 	*m = (struct create_op){
 		.service = sandbox->service,
 		.msg = BUF_INIT(WIRE_MESSAGE_MAX),
+		.made = BUF_INIT(2UL * WIRE_MESSAGE_MAX),
+		.conn = -1,
 		.image = spec->image ? strdup(spec->image) : NULL,
 		.platform = source->platform ? strdup(source->platform) : NULL,
 		.pull = source->may_not_pull ? BOX_PULL_NEVER : source->pull,

@@ -40,6 +40,7 @@ struct sandbox_job {
 	/* Set by a stop in progress: shortens its grace period to @grace_ms from now. */
 	void (*hurry)(struct sandbox_job *job, uint64_t grace_ms);
 	struct warren_limits limits, old;
+	char *text;               /* for a change of the network: its policy */
 	struct warren_error lost; /* for sandbox_end(): the reason */
 	struct permit permit;     /* permit of the client's request */
 	bool waited;              /* the job had to wait before it began */

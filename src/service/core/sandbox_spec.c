@@ -28,7 +28,8 @@ void spec_read_idle(struct sandbox *sandbox)
 	json_decref(spec);
 }
 
-static int store_spec(const struct sandbox *sandbox, json_t *spec,
+/* @network NULL: unchanged, as limits that are not given. */
+static int store_spec(const struct sandbox *sandbox, json_t *spec, const char *network,
 		      const struct warren_limits *limits, struct warren_error *err)
 {
 	struct sandbox_row row = sandbox->row;
@@ -38,6 +39,8 @@ static int store_spec(const struct sandbox *sandbox, json_t *spec,
 	if (!text)
 		return error_errno(err, ENOMEM, "change the sandbox");
 	row.spec = text;
+	if (network)
+		row.network = network;
 	if (limits && limits->memory)
 		row.memory = limits->memory;
 	if (limits && limits->cpu_millis)
@@ -77,7 +80,7 @@ int spec_set_limits(struct sandbox *sandbox, const struct warren_limits *limits,
 			(void)json_object_set_new(old, spec_limits[i].name,
 						  json_integer((json_int_t)value));
 	}
-	r = store_spec(sandbox, spec, limits, err);
+	r = store_spec(sandbox, spec, NULL, limits, err);
 	json_decref(spec);
 	return r < 0 ? r : sandbox_refresh(sandbox, err);
 }
@@ -94,7 +97,27 @@ int spec_write_idle(const struct sandbox *sandbox, const char *on_idle, int wake
 		(void)json_object_set_new(spec, "on_idle", json_string(on_idle));
 	if (wake_on_use >= 0)
 		(void)json_object_set_new(spec, "wake_on_use", json_boolean(wake_on_use));
-	r = store_spec(sandbox, spec, NULL, err);
+	r = store_spec(sandbox, spec, NULL, NULL, err);
 	json_decref(spec);
 	return r;
+}
+
+int spec_set_network(struct sandbox *sandbox, const char *policy,
+		     struct warren_error *err)
+{
+	const char *network = policy ? "policy" : "loopback";
+	json_t *spec = sandbox_spec_load(sandbox->row.spec);
+	AUTO_DB_TX struct db_tx tx = { 0 };
+	int r = json_object_set_new(spec, "network", json_string(network)) < 0
+			? error_errno(err, ENOMEM, "change the network")
+			: db_begin(sandbox->service->db, DB_CRASH_SAFE, &tx, err);
+
+	if (r == 0)
+		r = db_set_policy(sandbox->service->db, sandbox->row.id, policy, err);
+	if (r == 0)
+		r = store_spec(sandbox, spec, network, NULL, err);
+	json_decref(spec);
+	if (r == 0)
+		r = db_commit(&tx, err);
+	return r < 0 ? r : sandbox_refresh(sandbox, err);
 }

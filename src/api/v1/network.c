@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * network.c - the network of a sandbox: read a policy from a request, show it, change it
+ */
+#include "service/network/network.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/v1/network.h"
+#include "api/v1/v1.h"
+#include "base/date.h"
+#include "base/json.h"
+#include "base/strv.h"
+#include "config/config.h"
+#include "network/capability.h"
+#include "network/header.h"
+#include "network/policy_json.h"
+#include "network/within.h"
+#include "service/core/secret.h"
+
+#define CAPABILITIES_MAX 256
+
+/* ------------------------------------------------------------- the configuration */
+
+/* The capabilities of the configuration. */
+struct network_capabilities {
+	struct capability_row rows[CAPABILITIES_MAX];
+	struct policy policies[CAPABILITIES_MAX];
+	size_t n;
+};
+
+static void network_capabilities_done(struct network_capabilities *all)
+{
+	for (size_t i = 0; i < all->n; i++)
+		policy_done(&all->policies[i]);
+}
+
+static int network_read_capabilities(const struct config *cfg,
+				     struct network_capabilities *ret,
+				     struct warren_error *err)
+{
+	json_t *in = json_object_get(cfg->network, "capabilities"), *value;
+	const char *name;
+	int r = 0;
+
+	ret->n = 0;
+	json_object_foreach(in, name, value)
+	{
+		char at[128];
+
+		if (ret->n == CAPABILITIES_MAX)
+			return error_set(err, E2BIG, "network.capabilities: at most %d",
+					 CAPABILITIES_MAX);
+		(void)snprintf(at, sizeof(at), "network.capabilities.%.60s", name);
+		ret->policies[ret->n] = (struct policy){ 0 };
+		r = policy_read(value, at, &ret->policies[ret->n], err);
+		if (r < 0)
+			return r;
+		ret->rows[ret->n] =
+			(struct capability_row){ name, &ret->policies[ret->n] };
+		ret->n++;
+	}
+	return 0;
+}
+
+/* What the administrator permits; without a word from them, every public address. */
+static int network_read_permit(const struct config *cfg, struct policy *ret,
+			       struct warren_error *err)
+{
+	const json_t *permit = json_object_get(cfg->network, "permit");
+	const struct host everything = { .kind = HOST_PUBLIC };
+	struct rule *rule;
+	int r;
+
+	if (permit)
+		return policy_read(permit, "network.permit", ret, err);
+	r = policy_add(ret, &ret->allow, &everything, &rule, err);
+	return r < 0 ? r : rule_finish(rule, err);
+}
+
+int v1_check_network(const struct config *cfg, struct warren_error *err)
+{
+	struct network_capabilities *all = malloc(sizeof(*all));
+	AUTO_POLICY struct policy permit = { 0 };
+	int r;
+
+	if (!all)
+		return error_errno(err, ENOMEM, "read the section 'network'");
+	r = network_read_capabilities(cfg, all, err);
+	if (r == 0)
+		r = network_read_permit(cfg, &permit, err);
+	network_capabilities_done(all);
+	free(all);
+	return r;
+}
+
+/* ------------------------------------------------------------------- a request */
+
+static int network_add_capabilities(const struct config *cfg, const json_t *in,
+				    struct policy *p, struct warren_error *err)
+{
+	struct network_capabilities *all = malloc(sizeof(*all));
+	AUTO_BUF struct buf list = BUF_INIT(1U << 16);
+	size_t i;
+	json_t *value;
+	int r = all ? network_read_capabilities(cfg, all, err)
+		    : error_errno(err, ENOMEM, "read the policy");
+
+	if (json_is_string(in))
+		buf_puts(&list, json_string_value(in));
+	json_array_foreach(in, i, value)
+		buf_printf(&list, "%s%s", i > 0 ? "," : "", json_string_value(value));
+	if (r == 0 && list.failed)
+		r = error_errno(err, ENOMEM, "read the policy");
+	if (r == 0 && list.len > 0) {
+		const struct capability_table table = { all->rows, all->n };
+
+		r = policy_option_network(p, &table, list.data, err);
+		if (r < 0)
+			(void)error_wrap(err, "/network%s",
+					 json_is_array(in) ? "/capabilities" : "");
+	}
+	if (all)
+		network_capabilities_done(all);
+	free(all);
+	return r;
+}
+
+/* Read the rules of an object; the capabilities are not among the fields of a policy. */
+static int network_read_rules(const json_t *in, struct policy *p,
+			      struct warren_error *err)
+{
+	json_t *copy = json_copy((json_t *)(uintptr_t)in);
+	int r;
+
+	if (!copy)
+		return error_errno(err, ENOMEM, "read the policy");
+	(void)json_object_del(copy, "capabilities");
+	r = policy_read(copy, "/network", p, err);
+	json_decref(copy);
+	return r;
+}
+
+/* Names that a policy gives to tenants, which they must have. */
+static int network_check_secrets(struct service *s, const char *tenant,
+				 const struct policy *p, struct warren_error *err)
+{
+	AUTO_STRV char **names = NULL;
+	char value[SECRET_VALUE_MAX + 1];
+	size_t n = 0;
+	int r = policy_secret_names(p, &names, err);
+
+	for (char **name = names; r == 0 && name && *name; name++)
+		r = secret_read(s, tenant, *name, value, &n, err);
+	explicit_bzero(value, sizeof(value));
+	return r < 0 ? error_wrap(err, "/network") : 0;
+}
+
+static int network_read_policy(struct v1 *v1, const char *tenant, const json_t *in,
+			       struct buf *out, struct warren_error *err)
+{
+	AUTO_POLICY struct policy p = { 0 }, permit = { 0 };
+	struct json j = { .out = out };
+	int r = 0;
+
+	if (json_is_object(in))
+		r = network_read_rules(in, &p, err);
+	if (r == 0)
+		r = network_add_capabilities(
+			v1->config,
+			json_is_object(in) ? json_object_get(in, "capabilities") : in, &p,
+			err);
+	if (r == 0)
+		r = network_check_secrets(v1->service, tenant, &p, err);
+	if (r == 0)
+		r = network_read_permit(v1->config, &permit, err);
+	if (r < 0)
+		return r;
+	r = policy_within(&permit, &p, err);
+	if (r == 0)
+		return error_set(err, EPERM,
+				 "/network: the service's configuration (network.permit) "
+				 "does not permit it: %s",
+				 err->msg);
+	policy_write(&p, &j, NULL);
+	if (r > 0 && out->failed)
+		r = error_errno(err, ENOMEM, "read the policy");
+	return r < 0 ? r : 1;
+}
+
+int network_read(struct v1 *v1, const char *tenant, const struct body *body,
+		 const struct config_backend *backend, struct buf *out,
+		 enum v1_network *ret, struct api_error *err)
+{
+	const json_t *in = json_object_get(body->json, "network");
+	const char *text = json_string_value(in);
+	struct warren_error why = WARREN_ERROR_INIT;
+	int r;
+
+	*ret = V1_NETWORK_LOOPBACK;
+	if (!in || (text && strcmp(text, v1_network_names[V1_NETWORK_LOOPBACK]) == 0))
+		return 0;
+	*ret = V1_NETWORK_NONE;
+	if (text && strcmp(text, v1_network_names[V1_NETWORK_NONE]) == 0)
+		return 0;
+	*ret = V1_NETWORK_POLICY;
+	if (!backend->policies) {
+		(void)api_error_set(
+			err, API_ERR_NOT_SUPPORTED,
+			"/network: backend '%s' cannot enforce a network policy",
+			backend->name);
+		api_error_text(err, "pointer", "/network");
+		api_error_text(err, "backend", "%s", backend->name);
+		return -EBADMSG;
+	}
+	r = network_read_policy(v1, tenant, in, out, &why);
+	if (r > 0)
+		return 0;
+	(void)api_error_set(err,
+			    r == -EPERM    ? API_ERR_POLICY_REFUSED
+			    : r == -ENOMEM ? API_ERR_OVERLOADED
+					   : API_ERR_INVALID_REQUEST,
+			    "%s", why.msg);
+	api_error_text(err, "pointer", "%.*s", (int)strcspn(why.msg, ":"), why.msg);
+	return -EBADMSG;
+}
+
+/* --------------------------------------------------------------------- showing */
+
+/* @in is newer than @u, if it could be asked for. */
+static void network_write_usage(struct json *j, const struct egress_usage *u, json_t *in)
+{
+	const struct {
+		const char *name;
+		uint64_t value;
+	} members[] = {
+		{ "connections", u->connections },
+		{ "denied", u->denied },
+		{ "bytes_in", u->bytes_in },
+		{ "bytes_out", u->bytes_out },
+	};
+
+	json_open(j, "usage", '{');
+	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
+		json_t *now = json_object_get(in, members[i].name);
+
+		json_u64(j, members[i].name,
+			 now ? (uint64_t)json_integer_value(now) : members[i].value);
+	}
+	json_close(j, '}');
+}
+
+/* What warren-egress answers, with times as the API has them. */
+static void network_put_answer(struct json *j, json_t *in)
+{
+	static const char *const members[] = { "live_count", "live", "denials", "used",
+					       "used_complete" };
+	json_t *value;
+	size_t i;
+
+	json_array_foreach(json_object_get(in, "denials"), i, value)
+	{
+		char time[DATE_SIZE];
+
+		date_iso(time,
+			 (int64_t)(json_number_value(json_object_get(value, "time")) *
+				   1000));
+		(void)json_object_set_new(value, "time", json_string(time));
+	}
+	for (i = 0; i < ARRAY_SIZE(members); i++) {
+		json_t *m = json_object_get(in, members[i]);
+		char *dump = m ? json_dumps(m, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+
+		if (dump)
+			json_raw(j, members[i], dump, strlen(dump));
+		free(dump);
+	}
+}
+
+static void network_respond(struct call *c, const struct sandbox *sandbox,
+			    const char *text, size_t n)
+{
+	AUTO_BUF struct buf out = BUF_INIT(32U << 20);
+	const char *policy = network_policy(sandbox);
+	struct json j = { .out = &out };
+	json_t *in = text ? json_loadb(text, n, 0, NULL) : NULL;
+
+	json_open(&j, NULL, '{');
+	json_str(&j, "network", sandbox_row(sandbox)->network);
+	if (policy)
+		json_raw(&j, "policy", policy, strlen(policy));
+	network_write_usage(&j, network_usage(sandbox), in);
+	network_put_answer(&j, in);
+	json_close(&j, '}');
+	json_decref(in);
+	call_json(c, 200, &out);
+}
+
+static void network_on_queried(void *ctx, int r, const char *json, size_t n,
+			       const struct warren_error *err UNUSED)
+{
+	struct call *c = ctx;
+	const struct sandbox *sandbox =
+		sandbox_find(c->v1->service, NULL, c->route.param[0]);
+
+	if (c->req && !sandbox)
+		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
+			    "it was deleted in the meantime");
+	else if (c->req)
+		network_respond(c, sandbox, r < 0 ? NULL : json, n);
+	call_unref(c);
+}
+
+void v1_get_network(struct call *c)
+{
+	struct sandbox *sandbox = call_sandbox(c);
+
+	if (!sandbox)
+		return;
+	if (network_policy(sandbox))
+		network_query(sandbox, network_on_queried, call_ref(c));
+	else
+		network_respond(c, sandbox, NULL, 0);
+}

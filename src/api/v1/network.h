@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* network.h - network policies in requests */
+#ifndef API_V1_NETWORK_H
+#define API_V1_NETWORK_H
+
+#include "api/v1/v1.h"
+
+struct config_backend;
+
+/*
+ * Read the field `network` of a request of @tenant, and check it against the
+ * configuration. With a policy, @out gets it as JSON, with the rules of its capabilities.
+ * -EBADMSG: @err says why not.
+ */
+int network_read(struct v1 *v1, const char *tenant, const struct body *body,
+		 const struct config_backend *backend, struct buf *out,
+		 enum v1_network *ret, struct api_error *err) MUST_CHECK;
+
+#endif /* API_V1_NETWORK_H */

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * network.c - the section `network`: what policies of sandboxes may allow
+ *
+ *	network:
+ *	  permit: { allow: [{ public: true }, { host: 10.1.0.0/16 }] }
+ *	  capabilities:
+ *	    mirror: { allow: [{ host: mirror.example.com, ports: [443] }] }
+ *	  dns_servers: 192.0.2.53
+ *
+ * The API, which reads policies, checks them.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "config/config_internal.h"
+#include "config/yaml.h"
+
+static const char *const fields[] = { "permit", "capabilities", "dns_servers" };
+
+static bool network_has_field(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+		if (strcmp(name, fields[i]) == 0)
+			return true;
+	return false;
+}
+
+int config_read_network(struct config *c, const struct yaml *y, const json_t *in,
+			struct warren_error *err)
+{
+	json_t *all = json_object_get(in, "network"), *value;
+	const char *name;
+
+	if (json_is_null(all))
+		return 0;
+	if (!json_is_object(all))
+		return yaml_error(y, in, "network", 0, err, "network: must be a mapping");
+	json_object_foreach(all, name, value)
+	{
+		if (!network_has_field(name))
+			return yaml_error(y, all, name, 0, err,
+					  "network: there is no key '%.60s'; available: "
+					  "permit, capabilities, dns_servers",
+					  name);
+		if (strcmp(name, "dns_servers") == 0 ? !json_is_string(value)
+						     : !json_is_object(value))
+			return yaml_error(y, all, name, 0, err, "network.%s: must be %s",
+					  name,
+					  strcmp(name, "dns_servers") == 0
+						  ? "text, such as 192.0.2.53"
+						  : "a mapping");
+	}
+	json_decref(c->network);
+	c->network = json_deep_copy(all);
+	return c->network ? 0 : error_errno(err, ENOMEM, "read the section 'network'");
+}
+
+void config_network_clear(struct config *c)
+{
+	json_decref(c->network);
+	c->network = NULL;
+}
+
+const char *config_dns_servers(const struct config *c)
+{
+	return json_string_value(json_object_get(c->network, "dns_servers"));
+}
+
+void config_show_network(const struct config *c, struct buf *out)
+{
+	char *text = c->network ? json_dumps(c->network, JSON_COMPACT) : NULL;
+
+	if (text)
+		buf_printf(out, "network: %s\n", text);
+	free(text);
+}
+
+void config_example_network(struct buf *out)
+{
+	buf_puts(
+		out,
+		"\n"
+		"# The network of sandboxes. A policy of a sandbox must not allow more than 'permit';\n"
+		"# the default is every public address, on every port. Addresses that are not public\n"
+		"# must be listed here. 'capabilities' are named policies, next to the built-in\n"
+		"# packages, git, web and none. 'dns_servers' are used instead of the machine's.\n"
+		"network:\n"
+		"  #permit: { allow: [{ public: true }, { host: 10.1.0.0/16 }] }\n"
+		"  #capabilities:\n"
+		"  #  mirror: { allow: [{ host: mirror.example.com, ports: [443] }] }\n"
+		"  #dns_servers: '192.0.2.53'\n");
+}
+
+void config_manual_network(struct buf *out)
+{
+	buf_puts(
+		out,
+		".Ss Network\n"
+		"The section\n"
+		".Cm network\n"
+		"restricts the network policies of sandboxes.\n"
+		"A policy has the fields\n"
+		".Cm allow\n"
+		"and\n"
+		".Cm deny ,\n"
+		"which are lists of rules;\n"
+		".Xr warren 1\n"
+		"describes them.\n"
+		".Bl -tag -width Ds\n"
+		".It Cm permit\n"
+		"A policy.\n"
+		"The policy of a sandbox must not allow more than this.\n"
+		"The default allows every public address, on every port.\n"
+		"Loopback, link-local, private and metadata addresses must be listed here before a\n"
+		"sandbox can use them.\n"
+		".It Cm capabilities\n"
+		"Named policies, which requests can use by name, like the built-in\n"
+		".Cm packages ,\n"
+		".Cm git ,\n"
+		".Cm web\n"
+		"and\n"
+		".Cm none .\n"
+		".It Cm dns_servers\n"
+		"The DNS servers that resolve names for sandboxes, separated by commas.\n"
+		"The default is the DNS servers of this machine.\n"
+		".El\n"
+		".Bd -literal -offset indent\n"
+		"network:\n"
+		"  permit: { allow: [{ public: true }, { host: 10.1.0.0/16 }] }\n"
+		"  capabilities:\n"
+		"    mirror: { allow: [{ host: mirror.example.com, ports: [443] }] }\n"
+		".Ed\n");
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * egress_conn.c - the connection to warren-egress: start it, send requests, hear its
+ * replies and reports
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "proto/warden_proto.h"
+#include "service/network/internal.h"
+
+#define WAIT_MS_MIN 50
+#define WAIT_MS_BAD 400 /* after some attempts in a row */
+#define WAIT_MS_MAX 5000
+#define READ_MAX    64    /* messages per turn */
+#define WELL_MS     10000 /* a process that ran this long did not fail at its start */
+
+struct egress_ask {
+	struct egress_ask *next;
+	uint64_t cookie;
+	egress_answer_fn fn;
+	void *ctx;
+};
+
+static void egress_conn_fail_all(struct egress_conn *c)
+{
+	struct warren_error gone = WARREN_ERROR_INIT;
+	struct egress_ask *all = c->asks;
+
+	(void)error_set(&gone, ECONNRESET, "warren-egress has ended; try again");
+	c->asks = NULL;
+	c->asks_tail = &c->asks;
+	while (all) {
+		struct egress_ask *a = all;
+
+		all = a->next;
+		a->fn(a->ctx, &gone, NULL, 0);
+		free(a);
+	}
+}
+
+static void egress_conn_end(struct egress_conn *c)
+{
+	c->watch = loop_watch_free(c->watch);
+	if (c->sock >= 0)
+		(void)close(TAKE_FD(c->sock));
+	egress_conn_fail_all(c);
+}
+
+/* Its sockets are closed with it: no sandbox reaches anything until it runs again. */
+static void egress_conn_lost(struct egress_conn *c)
+{
+	if (loop_now(c->service->loop) - c->started_at > WELL_MS)
+		c->wait_ms = 0;
+	c->wait_ms = c->wait_ms ? c->wait_ms * 2 : WAIT_MS_MIN;
+	if (c->wait_ms > WAIT_MS_MAX)
+		c->wait_ms = WAIT_MS_MAX;
+	/* Who waits for it gets an error; it is still tried again, for those that exist.
+	 */
+	if (c->wait_ms >= WAIT_MS_BAD && !c->failure.code)
+		(void)error_set(&c->failure, ECHILD,
+				"warren-egress ends as soon as it is started; the log of "
+				"the service says why");
+	egress_conn_end(c);
+	network_all_step(c->service, false);
+	loop_timer_set(c->timer, c->wait_ms);
+}
+
+static void egress_conn_hear_reply(struct egress_conn *c,
+				   const struct egress_reply *reply, int fd)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct egress_ask **p, *a;
+	AUTO_FREE char *text = NULL;
+	const char *data = reply->data;
+	size_t n = reply->size;
+
+	for (p = &c->asks; *p && (*p)->cookie != reply->h.cookie;)
+		p = &(*p)->next;
+	a = *p;
+	if (!a)
+		return;
+	*p = a->next;
+	if (c->asks_tail == &a->next)
+		c->asks_tail = p;
+	c->failure = (struct warren_error)WARREN_ERROR_INIT; /* it works */
+	if (reply->err.code)
+		err = reply->err;
+	else if (fd >= 0 &&
+		 egress_proto_read_memfd(fd, EGRESS_ANSWER_MAX, &text, &n, &err) == 0)
+		data = text;
+	a->fn(a->ctx, err.code ? &err : NULL, data, n);
+	free(a);
+}
+
+static void egress_conn_hear(struct egress_conn *c, const void *msg, size_t size, int fd)
+{
+	const struct egress_header *h = msg;
+
+	if (egress_proto_check_event(msg, size, fd >= 0) < 0)
+		return;
+	switch (h->type) {
+	case EGRESS_REPLY:
+		egress_conn_hear_reply(c, msg, fd);
+		break;
+	case EGRESS_USAGE:
+		network_hear_usage(c->service, msg);
+		break;
+	case EGRESS_DENIED:
+		network_hear_denied(c->service, msg);
+		break;
+	default:
+		break;
+	}
+}
+
+static void on_egress(void *ctx, unsigned events UNUSED)
+{
+	static _Alignas(8) char msg[EGRESS_MESSAGE_MAX];
+	struct egress_conn *c = ctx;
+
+	for (int i = 0; i < READ_MAX && c->sock >= 0; i++) {
+		size_t n_fds = 1;
+		int fd = -1;
+		ssize_t n = fd_recv(c->sock, msg, sizeof(msg), &fd, &n_fds, MSG_DONTWAIT);
+
+		if (n == -EAGAIN || n == -EINTR)
+			return;
+		if (n == -ENOMEM || n == -ENOBUFS || n == -EMSGSIZE)
+			continue;
+		if (n <= 0) {
+			egress_conn_lost(c);
+			return;
+		}
+		egress_conn_hear(c, msg, (size_t)n, n_fds > 0 ? fd : -1);
+		if (n_fds > 0 && fd >= 0)
+			(void)close(fd);
+	}
+}
+
+static void on_egress_started(void *ctx, const struct warren_error *failure,
+			      const char *data UNUSED, size_t size UNUSED, int fd)
+{
+	struct service *s = ctx;
+	struct egress_conn *c = &service_network(s)->conn;
+	int r;
+
+	c->starting = false;
+	if (s->closing) {
+		if (fd >= 0)
+			(void)close(fd);
+		return;
+	}
+	c->started_at = loop_now(s->loop);
+	if (failure || fd < 0) {
+		if (failure)
+			c->failure = *failure;
+		egress_conn_lost(c);
+		return;
+	}
+	c->sock = fd;
+	r = loop_watch(s->loop, fd, LOOP_READ, on_egress, c, &c->watch);
+	if (r < 0) {
+		(void)error_errno(&c->failure, -r, "watch warren-egress");
+		egress_conn_lost(c);
+		return;
+	}
+	network_all_step(s, true);
+}
+
+static void egress_conn_on_timer(void *ctx)
+{
+	struct egress_conn *c = ctx;
+
+	network_all_step(c->service, false); /* starts it, if a sandbox needs it */
+}
+
+void egress_conn_start(struct service *s)
+{
+	struct egress_conn *c = &service_network(s)->conn;
+	struct warden_proto_header msg = { .type = WIRE_EGRESS };
+	int r;
+
+	if (c->sock >= 0 || c->starting || s->closing)
+		return;
+	if (c->wait_ms && loop_now(s->loop) - c->started_at < c->wait_ms) {
+		loop_timer_set(c->timer, c->wait_ms);
+		return;
+	}
+	r = warden_conn_ask(s, &msg, sizeof(msg), on_egress_started, s);
+	c->starting = r == 0;
+	if (r < 0 && r != -ESHUTDOWN)
+		loop_timer_set(c->timer, WAIT_MS_MAX);
+}
+
+int egress_conn_open(struct service *s, struct warren_error *err)
+{
+	struct egress_conn *c = &service_network(s)->conn;
+	int r;
+
+	*c = (struct egress_conn){ .service = s, .sock = -1, .asks_tail = &c->asks };
+	r = loop_timer_new(s->loop, egress_conn_on_timer, c, &c->timer);
+	return r < 0 ? error_errno(err, -r, "start the service") : 0;
+}
+
+void egress_conn_close(struct service *s)
+{
+	struct egress_conn *c = &service_network(s)->conn;
+
+	if (!c->service)
+		return;
+	egress_conn_end(c);
+	c->timer = loop_timer_free(c->timer);
+}
+
+int egress_conn_ask(struct service *s, void *msg, size_t size, const int *fds,
+		    size_t n_fds, egress_answer_fn fn, void *ctx)
+{
+	struct egress_conn *c = &service_network(s)->conn;
+	struct egress_header *h = msg;
+	struct egress_ask *a;
+	int r;
+
+	if (c->sock < 0)
+		return -ENOTCONN;
+	a = malloc(sizeof(*a));
+	if (!a)
+		return -ENOMEM;
+	h->cookie = ++c->cookie;
+	*a = (struct egress_ask){ .cookie = h->cookie, .fn = fn, .ctx = ctx };
+	r = fd_send_now(c->sock, msg, size, fds, n_fds);
+	if (r < 0) {
+		free(a);
+		return fd_may_send_again(r) ? -EAGAIN : -ENOTCONN;
+	}
+	*c->asks_tail = a;
+	c->asks_tail = &a->next;
+	return 0;
+}

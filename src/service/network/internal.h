@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* internal.h - shared by the files of the module */
+#ifndef SERVICE_NETWORK_INTERNAL_H
+#define SERVICE_NETWORK_INTERNAL_H
+
+#include "net/loop.h"
+#include "service/core/module.h"
+#include "service/network/network.h"
+
+typedef void (*egress_answer_fn)(void *ctx, const struct warren_error *err,
+				 const char *data, size_t n);
+
+/* egress_conn.c: the connection to warren-egress. */
+struct egress_conn {
+	struct service *service;
+	int sock;      /* -1: it does not run */
+	bool starting; /* the warden is asked to start it */
+	struct loop_watch *watch;
+	struct loop_timer *timer; /* for the next start */
+	uint64_t wait_ms;         /* before the next start; 0: it has not failed lately */
+	uint64_t started_at;      /* ms of the loop's clock */
+	uint64_t cookie;
+	struct egress_ask *asks, **asks_tail;
+	struct warren_error failure; /* why it could not be started */
+};
+
+/* The module's state for the service. */
+struct service_network {
+	struct egress_conn conn;
+};
+
+struct network_wait {
+	struct network_wait *next;
+	service_done_fn done;
+	void *ctx;
+};
+
+/* The module's state for a sandbox. */
+struct sandbox_network {
+	struct sandbox *sandbox;
+	char *policy;  /* JSON; NULL: none */
+	bool attached; /* warren-egress serves it */
+	bool changed;  /* warren-egress has an older policy */
+	bool busy;     /* a request for it is in progress */
+	unsigned tries;
+	struct loop_timer *timer; /* for another attempt */
+	struct egress_usage usage;
+	uint64_t denied_at; /* ms of the loop's clock: the last event of a denial */
+	struct network_wait *waits;
+};
+
+static inline struct service_network *service_network(const struct service *s)
+{
+	return s->modules[MODULE_NETWORK];
+}
+
+static inline struct sandbox_network *sandbox_network(const struct sandbox *sandbox)
+{
+	return sandbox->modules[MODULE_NETWORK];
+}
+
+int egress_conn_open(struct service *s, struct warren_error *err);
+void egress_conn_close(struct service *s);
+/* Start warren-egress, unless it runs; network_all_step() is called when it does. */
+void egress_conn_start(struct service *s);
+static inline bool egress_conn_is_up(const struct service *s)
+{
+	return service_network(s)->conn.sock >= 0;
+}
+/*
+ * Send a request; its cookie is set. Calls @fn once with the reply. -EAGAIN: the
+ * connection is full; -ENOTCONN: it is closed; then @fn is not called.
+ */
+int egress_conn_ask(struct service *s, void *msg, size_t size, const int *fds,
+		    size_t n_fds, egress_answer_fn fn, void *ctx);
+
+/* network.c: warren-egress has started or ended. */
+void network_all_step(struct service *s, bool started);
+void network_hear_usage(struct service *s, const struct egress_usage_report *report);
+void network_hear_denied(struct service *s, const struct egress_denied *denied);
+
+#endif /* SERVICE_NETWORK_INTERNAL_H */

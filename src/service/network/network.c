@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * network.c - bring warren-egress into agreement with the policies of all sandboxes
+ *
+ * network_step() compares what a sandbox should have with what warren-egress serves, and
+ * sends the next request; each reply calls it again. So it does not matter which of the
+ * processes ended in between.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/json.h"
+#include "network/header.h"
+#include "network/policy_json.h"
+#include "proto/warden_proto.h"
+#include "service/core/sandbox_job.h"
+#include "service/core/secret.h"
+#include "service/network/internal.h"
+
+#define AGAIN_MS  20   /* the sockets of the last process may still be open */
+#define TRIES_MAX 250  /* of these */
+#define DENIED_MS 1000 /* between two events for a sandbox */
+#define LATER_MS  1000 /* after another failure, if no request waits for it */
+
+static void network_step(struct sandbox *sandbox);
+
+/* A request in progress; the sandbox may be gone when its reply arrives. */
+struct network_op {
+	struct service *service;
+	char id[ID_LEN + 1];
+};
+
+static struct network_op *network_op_new(const struct sandbox *sandbox)
+{
+	struct network_op *op = malloc(sizeof(*op));
+
+	if (!op)
+		return NULL;
+	op->service = sandbox->service;
+	(void)memcpy(op->id, sandbox->row.id, sizeof(op->id));
+	return op;
+}
+
+static struct sandbox *network_op_done(struct network_op *op)
+{
+	struct sandbox *sandbox = sandbox_find(op->service, NULL, op->id);
+
+	free(op);
+	if (sandbox)
+		sandbox_network(sandbox)->busy = false;
+	return sandbox;
+}
+
+/* ------------------------------------------------------------------ the outcome */
+
+static void network_finish(struct sandbox *sandbox, int r, const struct warren_error *err)
+{
+	struct sandbox_network *n = sandbox_network(sandbox);
+	struct network_wait *all = n->waits;
+	bool waited = all;
+
+	n->waits = NULL;
+	n->tries = 0;
+	if (r < 0 && !waited)
+		loop_timer_set(n->timer, LATER_MS);
+	if (r < 0 && !waited && sandbox->service->note) {
+		AUTO_BUF struct buf text = BUF_INIT(1024);
+
+		buf_printf(&text, "open the network of sandbox '%s': %s, trying again",
+			   sandbox->row.id, err->msg);
+		if (!text.failed)
+			sandbox->service->note(sandbox->service->note_ctx, text.data);
+	}
+	while (all) {
+		struct network_wait *w = all;
+
+		all = w->next;
+		w->done(w->ctx, r, err);
+		free(w);
+	}
+}
+
+static void network_fail(struct sandbox *sandbox, int r, const char *what)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	network_finish(sandbox, error_errno(&err, -r, "%s", what), &err);
+}
+
+static void network_again(struct sandbox *sandbox)
+{
+	loop_timer_set(sandbox_network(sandbox)->timer, AGAIN_MS);
+}
+
+static void network_on_timer(void *ctx)
+{
+	network_step(ctx);
+}
+
+/* --------------------------------------------------------------- the policy */
+
+static int network_look_up(void *ctx, const char *name, char value[POLICY_SECRET_MAX + 1],
+			   struct warren_error *err)
+{
+	const struct sandbox *sandbox = ctx;
+	size_t n = 0;
+
+	return secret_read(sandbox->service, sandbox->row.owner, name, value, &n, err);
+}
+
+/* The policy with its secrets, for warren-egress alone. */
+static int network_policy_memfd(struct sandbox *sandbox, struct warren_error *err)
+{
+	AUTO_BUF struct buf out = BUF_INIT(EGRESS_POLICY_MAX);
+	AUTO_POLICY struct policy p = { 0 };
+	struct json j = { .out = &out };
+	json_t *in = json_loads(sandbox_network(sandbox)->policy, 0, NULL);
+	int r = in ? policy_read(in, "/network", &p, err)
+		   : error_errno(err, ENOMEM, "read the policy");
+
+	json_decref(in);
+	if (r == 0)
+		r = policy_resolve_secrets(&p, network_look_up, sandbox, err);
+	if (r < 0)
+		return r;
+	policy_write_secrets(&p, &j, NULL);
+	r = out.failed ? error_errno(err, ENOMEM, "write the policy")
+		       : egress_proto_memfd(out.data, out.len, err);
+	if (out.data)
+		explicit_bzero(out.data, out.len);
+	return r;
+}
+
+/* ------------------------------------------------------------------- requests */
+
+static void network_on_added(void *ctx, const struct warren_error *failure,
+			     const char *data UNUSED, size_t size UNUSED)
+{
+	struct sandbox *sandbox = network_op_done(ctx);
+
+	if (!sandbox)
+		return;
+	if (!failure) {
+		sandbox_network(sandbox)->attached = true;
+	} else if (failure->code != ECONNRESET) {
+		network_finish(sandbox, -failure->code, failure);
+		return;
+	}
+	network_step(sandbox);
+}
+
+static void network_on_changed(void *ctx, const struct warren_error *failure,
+			       const char *data UNUSED, size_t size UNUSED)
+{
+	struct sandbox *sandbox = network_op_done(ctx);
+
+	if (!sandbox)
+		return;
+	if (failure && failure->code != ECONNRESET)
+		network_finish(sandbox, -failure->code, failure);
+	else
+		network_step(sandbox);
+}
+
+static void network_ignore(void *ctx UNUSED, const struct warren_error *err UNUSED,
+			   const char *data UNUSED, size_t n UNUSED)
+{
+}
+
+/* Send a request with the policy, and with the sockets if it is an ADD. */
+static void network_send(struct sandbox *sandbox, int *sockets)
+{
+	struct sandbox_network *n = sandbox_network(sandbox);
+	struct network_op *op = network_op_new(sandbox);
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct egress_add add;
+	struct egress_request change;
+	int fds[EGRESS_FDS_MAX] = { -1 };
+	int r = op ? 0 : error_errno(&err, ENOMEM, "open the network");
+
+	if (r == 0)
+		r = fds[0] = network_policy_memfd(sandbox, &err);
+	if (r >= 0 && sockets) {
+		egress_proto_add(&add, 0, sandbox->row.id, &n->usage);
+		fds[EGRESS_ADD_TCP] = sockets[0];
+		fds[EGRESS_ADD_UDP] = sockets[1];
+		r = egress_conn_ask(sandbox->service, &add, sizeof(add), fds, 3,
+				    network_on_added, op);
+	} else if (r >= 0) {
+		egress_proto_request(&change, EGRESS_CHANGE, 0, sandbox->row.id);
+		r = egress_conn_ask(sandbox->service, &change, sizeof(change), fds, 1,
+				    network_on_changed, op);
+	}
+	if (fds[0] >= 0)
+		(void)close(fds[0]);
+	n->changed = n->changed && r < 0;
+	n->busy = r == 0;
+	if (r == 0)
+		return;
+	free(op);
+	if (r == -EAGAIN)
+		network_again(sandbox);
+	else if (r != -ENOTCONN)
+		network_finish(sandbox, r, &err);
+}
+
+static void network_on_captured(void *ctx, const struct warren_error *failure,
+				const char *data UNUSED, size_t size UNUSED, int fd)
+{
+	struct sandbox *sandbox = network_op_done(ctx);
+	int sockets[WARREN_CAPTURE_FDS];
+	int r = fd < 0 ? -EIO : fd_unbundle(fd, sockets, ARRAY_SIZE(sockets));
+
+	if (sandbox && failure && failure->code == EADDRINUSE &&
+	    sandbox_network(sandbox)->tries++ < TRIES_MAX)
+		network_again(sandbox);
+	else if (sandbox && failure)
+		network_finish(sandbox, -failure->code, failure);
+	else if (sandbox && r < 0)
+		network_fail(sandbox, r, "open the network");
+	else if (sandbox)
+		network_send(sandbox, sockets);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(sockets); i++)
+		(void)close(sockets[i]);
+}
+
+static void network_capture(struct sandbox *sandbox)
+{
+	struct warden_proto_sandbox msg = { .h = { .type = WIRE_CAPTURE } };
+	struct network_op *op = network_op_new(sandbox);
+	int r = -ENOMEM;
+
+	if (op)
+		r = warden_conn_ask_of(sandbox, &msg, sizeof(msg), network_on_captured,
+				       op);
+	sandbox_network(sandbox)->busy = r == 0;
+	if (r == 0)
+		return;
+	free(op);
+	network_fail(sandbox, r, "send a request to the warden");
+}
+
+static void network_remove(struct sandbox *sandbox)
+{
+	struct egress_request msg;
+
+	sandbox_network(sandbox)->attached = false;
+	egress_proto_request(&msg, EGRESS_REMOVE, 0, sandbox->row.id);
+	/* If it is full, its end and that of the sandbox do the same. */
+	(void)egress_conn_ask(sandbox->service, &msg, sizeof(msg), NULL, 0,
+			      network_ignore, NULL);
+}
+
+static void network_step(struct sandbox *sandbox)
+{
+	struct sandbox_network *n = sandbox_network(sandbox);
+	struct service *s = sandbox->service;
+
+	if (n->busy)
+		return;
+	if (!n->policy) {
+		if (n->attached)
+			network_remove(sandbox);
+		network_finish(sandbox, 0, NULL);
+	} else if (!egress_conn_is_up(s)) {
+		const struct warren_error *why = &service_network(s)->conn.failure;
+
+		if (why->code && n->waits)
+			network_finish(sandbox, -why->code, why);
+		egress_conn_start(s);
+	} else if (!n->attached) {
+		network_capture(sandbox);
+	} else if (n->changed) {
+		network_send(sandbox, NULL);
+	} else {
+		network_finish(sandbox, 0, NULL);
+	}
+}
+
+void network_all_step(struct service *s, bool started)
+{
+	for (size_t i = 0; i < SANDBOX_BUCKETS; i++)
+		for (struct sandbox *sandbox = s->sandboxes[i], *next; sandbox;
+		     sandbox = next) {
+			struct sandbox_network *n = sandbox_network(sandbox);
+
+			next = sandbox->hash_next;
+			if (!n || !n->policy)
+				continue;
+			n->attached = false;
+			if (started || sandbox_is_made(sandbox) || n->waits)
+				network_step(sandbox);
+		}
+}
+
+static void network_await(struct sandbox *sandbox, service_done_fn done, void *ctx)
+{
+	struct network_wait *w = malloc(sizeof(*w));
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!w) {
+		done(ctx, error_errno(&err, ENOMEM, "open the network"), &err);
+		return;
+	}
+	*w = (struct network_wait){ .next = sandbox_network(sandbox)->waits,
+				    .done = done,
+				    .ctx = ctx };
+	sandbox_network(sandbox)->waits = w;
+	network_step(sandbox);
+}
+
+/* ---------------------------------------------------------------------- reports */
+
+void network_hear_usage(struct service *s, const struct egress_usage_report *report)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	AUTO_DB_TX struct db_tx tx = { 0 };
+
+	survive(s, db_begin(s->db, DB_CRASH_SAFE, &tx, &ignored));
+	for (size_t i = 0; i < report->n; i++) {
+		struct sandbox *sandbox = sandbox_find(s, NULL, report->rows[i].id);
+		const struct egress_usage *u = &report->rows[i].usage;
+		const uint64_t row[DB_NETWORK_MAX] = { u->connections, u->denied,
+						       u->bytes_in, u->bytes_out };
+
+		if (!sandbox || !sandbox_network(sandbox))
+			continue;
+		sandbox_network(sandbox)->usage = *u;
+		survive(s, db_set_network(s->db, sandbox->row.id, row, &ignored));
+	}
+	survive(s, tx.db ? db_commit(&tx, &ignored) : 0);
+}
+
+void network_hear_denied(struct service *s, const struct egress_denied *denied)
+{
+	struct sandbox *sandbox = sandbox_find(s, NULL, denied->id);
+	uint64_t now = loop_now(s->loop);
+
+	/* A sandbox decides how many denials there are; network_query() lists them. */
+	if (!sandbox || now - sandbox_network(sandbox)->denied_at < DENIED_MS)
+		return;
+	sandbox_network(sandbox)->denied_at = now;
+	event_emit(s, EVENT_NETWORK_DENIED, sandbox, NULL, NULL);
+}
+
+/* ------------------------------------------------------------------- interface */
+
+const char *network_policy(const struct sandbox *sandbox)
+{
+	return sandbox_network(sandbox)->policy;
+}
+
+const struct egress_usage *network_usage(const struct sandbox *sandbox)
+{
+	return &sandbox_network(sandbox)->usage;
+}
+
+struct network_query_op {
+	network_query_fn fn;
+	void *ctx;
+};
+
+static void network_on_answer(void *ctx, const struct warren_error *failure,
+			      const char *data, size_t n)
+{
+	struct network_query_op op = *(struct network_query_op *)ctx;
+
+	free(ctx);
+	op.fn(op.ctx, failure ? -failure->code : 0, data, n, failure);
+}
+
+void network_query(struct sandbox *sandbox, network_query_fn fn, void *ctx)
+{
+	struct network_query_op *op = malloc(sizeof(*op));
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct egress_request msg;
+	int r = op ? -EAGAIN : -ENOMEM;
+
+	egress_proto_request(&msg, EGRESS_QUERY, 0, sandbox->row.id);
+	if (op) {
+		*op = (struct network_query_op){ fn, ctx };
+		if (sandbox_network(sandbox)->attached)
+			r = egress_conn_ask(sandbox->service, &msg, sizeof(msg), NULL, 0,
+					    network_on_answer, op);
+	}
+	if (r == 0)
+		return;
+	free(op);
+	(void)error_set(&err, EAGAIN, "warren-egress is being started; try again");
+	fn(ctx, -EAGAIN, NULL, 0, &err);
+}
+
+static int network_set(struct sandbox *sandbox, const char *policy,
+		       struct warren_error *err)
+{
+	struct sandbox_network *n = sandbox_network(sandbox);
+	char *copy = policy ? strdup(policy) : NULL;
+
+	if (policy && !copy)
+		return error_errno(err, ENOMEM, "change the network");
+	free(n->policy);
+	n->policy = copy;
+	n->changed = true;
+	return 0;
+}
+
+static void network_on_applied(void *ctx, int r, const struct warren_error *err)
+{
+	struct sandbox_job *job = ctx;
+
+	if (r == 0)
+		event_emit(job->sandbox->service, EVENT_SANDBOX_UPDATED, job->sandbox,
+			   NULL, NULL);
+	sandbox_job_end(job, r, err);
+}
+
+static void network_begin_change(struct sandbox_job *job)
+{
+	struct sandbox *sandbox = job->sandbox;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = sandbox_is_made(sandbox) ? 0 : sandbox_wrong_state(sandbox, &err);
+
+	if (r == 0)
+		r = spec_set_network(sandbox, job->text, &err);
+	if (r == 0)
+		r = network_set(sandbox, job->text, &err);
+	free(job->text);
+	job->text = NULL;
+	if (r < 0)
+		sandbox_job_end(job, r, &err);
+	else
+		network_await(sandbox, network_on_applied, job);
+}
+
+void network_change(struct sandbox *sandbox, const char *policy, service_done_fn done,
+		    void *ctx)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	char *copy = policy ? strdup(policy) : NULL;
+
+	if (policy && !copy)
+		done(ctx, error_errno(&err, ENOMEM, "change the network"), &err);
+	else
+		sandbox_job_add(sandbox,
+				(struct sandbox_job){ .begin = network_begin_change,
+						      .text = copy,
+						      .kind = JOB_CHANGE,
+						      .permit = sandbox->service->permit,
+						      .done = done,
+						      .ctx = ctx });
+}
+
+/* ----------------------------------------------------------------------- hooks */
+
+/* Read the policy of a sandbox from the database. */
+static int network_load(struct sandbox *sandbox)
+{
+	struct sandbox_network *n = sandbox_network(sandbox);
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	uint64_t used[DB_NETWORK_MAX] = { 0 };
+
+	n->sandbox = sandbox;
+	if (!n->timer && loop_timer_new(sandbox->service->loop, network_on_timer, sandbox,
+					&n->timer) < 0)
+		return -ENOMEM;
+	if (n->policy || !sandbox->row.network ||
+	    strcmp(sandbox->row.network, NETWORK_POLICY) != 0)
+		return 0;
+	if (db_get_policy(sandbox->service->db, sandbox->row.id, &n->policy, &ignored) <
+	    0)
+		return -ENOMEM;
+	if (db_get_network(sandbox->service->db, sandbox->row.id, used, &ignored) == 0)
+		n->usage = (struct egress_usage){ used[0], used[1], used[2], used[3] };
+	return 0;
+}
+
+static void network_prepare(struct sandbox *sandbox, service_done_fn done, void *ctx)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (network_load(sandbox) < 0)
+		done(ctx, error_errno(&err, ENOMEM, "open the network"), &err);
+	else if (sandbox_network(sandbox)->policy)
+		network_await(sandbox, done, ctx);
+	else
+		done(ctx, 0, NULL);
+}
+
+/* The service becomes ready even if a network takes long, or cannot be opened yet. */
+static void network_restore(struct sandbox *sandbox)
+{
+	if (network_load(sandbox) == 0 && sandbox_network(sandbox)->policy)
+		network_step(sandbox);
+}
+
+static void network_gone(struct sandbox *sandbox)
+{
+	struct sandbox_network *n = sandbox_network(sandbox);
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (n->attached)
+		network_remove(sandbox);
+	(void)error_set(&err, ENOENT, "the sandbox was deleted");
+	n->busy = false;
+	while (n->waits) {
+		struct network_wait *w = n->waits;
+
+		n->waits = w->next;
+		w->done(w->ctx, -ENOENT, &err);
+		free(w);
+	}
+	n->timer = loop_timer_free(n->timer);
+	free(n->policy);
+	n->policy = NULL;
+}
+
+static void network_on_secret(void *ctx, const char *tenant, const char *name UNUSED)
+{
+	struct service *s = ctx;
+
+	for (size_t i = 0; i < SANDBOX_BUCKETS; i++)
+		for (struct sandbox *sandbox = s->sandboxes[i]; sandbox;
+		     sandbox = sandbox->hash_next) {
+			struct sandbox_network *n = sandbox_network(sandbox);
+
+			if (!n || !n->policy || strcmp(sandbox->row.owner, tenant) != 0 ||
+			    !strstr(n->policy, "${secret."))
+				continue;
+			n->changed = true;
+			network_step(sandbox);
+		}
+}
+
+static int network_open(struct service *s, const struct service_options *options UNUSED,
+			struct warren_error *err)
+{
+	secret_on_change(s, network_on_secret, s);
+	return egress_conn_open(s, err);
+}
+
+const struct service_module network_hooks = {
+	.number = MODULE_NETWORK,
+	.service_size = sizeof(struct service_network),
+	.sandbox_size = sizeof(struct sandbox_network),
+	.open = network_open,
+	.close = egress_conn_close,
+	.prepare = network_prepare,
+	.restore = network_restore,
+	.gone = network_gone,
+};

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * network.h - the network policies of sandboxes, which warren-egress applies
+ *
+ * Before a sandbox with a policy counts as created, the warden captures its network
+ * (os/capture.h), and the sockets go to warren-egress with the policy. If warren-egress
+ * ends, the network of all sandboxes is closed; it is started again, and gets the same
+ * policies.
+ */
+#ifndef SERVICE_NETWORK_NETWORK_H
+#define SERVICE_NETWORK_NETWORK_H
+
+#include "proto/egress_proto.h"
+#include "service/core/hooks.h"
+
+extern const struct service_module network_hooks;
+
+#define NETWORK_POLICY "policy" /* sandbox_row.network of a sandbox with a policy */
+
+/*
+ * Change the network of a running sandbox: store it in its spec and apply it. @policy is
+ * JSON as policy_write() writes it; NULL: no network outside. Calls @done when
+ * warren-egress has applied it, and live connections that it forbids have ended.
+ */
+void network_change(struct sandbox *sandbox, const char *policy, service_done_fn done,
+		    void *ctx);
+/* The policy as JSON; NULL: the sandbox has none. */
+const char *network_policy(const struct sandbox *sandbox);
+/* What the sandbox has used so far. */
+const struct egress_usage *network_usage(const struct sandbox *sandbox);
+/*
+ * Ask warren-egress for its live connections, denials and so on. @fn gets an object as
+ * JSON, or an error: -EAGAIN: it is being started.
+ */
+typedef void (*network_query_fn)(void *ctx, int r, const char *json, size_t n,
+				 const struct warren_error *err);
+void network_query(struct sandbox *sandbox, network_query_fn fn, void *ctx);
+
+#endif /* SERVICE_NETWORK_NETWORK_H */

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * egress.c - start warren-egress, which connects sandboxes to the network
+ *
+ * The api asks for it when the first sandbox needs it, and again when it has ended. It
+ * ends with its connection, so the warden keeps nothing of it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+#include "base/fd.h"
+#include "base/libexec.h"
+#include "proto/egress_proto.h"
+#include "warden/internal.h"
+
+static int egress_spawn(const char *program, const char *user, const char *dns_servers,
+			int sock)
+{
+	const char *argv[] = {
+		"warren-egress", "--user", user, dns_servers ? "--dns-servers" : NULL,
+		dns_servers,     NULL
+	};
+	const struct warden_fd fds[] = { { -1, 0 }, { -1, 1 }, { sock, EGRESS_FD } };
+
+	return warden_spawn(program, argv, fds, ARRAY_SIZE(fds));
+}
+
+int egress_start(const struct warden_policy *policy, int *ret_fd,
+		 struct warren_error *err)
+{
+	AUTO_CLOSE int ours = -1, theirs = -1;
+	char program[PATH_MAX], user[32];
+	int ends[2];
+	int r = libexec_find("warren-egress", program, err);
+
+	if (r < 0)
+		return r;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return error_errno(err, errno, "make a connection");
+	ours = ends[0];
+	/* Not the number that it gets in the program: dup2(2) would leave it closed. */
+	theirs = fcntl(ends[1], F_DUPFD_CLOEXEC, EGRESS_FD + 1);
+	(void)close(ends[1]);
+	if (theirs < 0)
+		return error_errno(err, errno, "make a connection");
+	(void)snprintf(user, sizeof(user), "%u:%u", policy->uid, policy->gid);
+	r = egress_spawn(program, user, policy->dns_servers, theirs);
+	if (r < 0)
+		return error_errno(err, -r, "start '%s'", program);
+	*ret_fd = TAKE_FD(ours);
+	return 0;
+}

@@ -1,0 +1,323 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-network.py - a sandbox of the service reaches what its network policy allows, and nothing else"""
+import os
+import signal
+import socket
+import struct
+import sys
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from serve_world import World, refused, until  # pylint: disable=wrong-import-position
+
+w = None  # pylint: disable=invalid-name
+HERE = {"host": "127.0.0.0/8"}  # the servers of this test have no public addresses
+
+
+class Dns(threading.Thread):
+    """Answers every name that ends in .test with 127.0.0.1; there are no others."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.sock.bind(("127.0.0.1", 0))
+        self.port = self.sock.getsockname()[1]
+        self.start()
+
+    def run(self):
+        while True:
+            query, client = self.sock.recvfrom(4096)
+            end = 12
+            while query[end]:
+                end += query[end] + 1
+            kind = struct.unpack(">H", query[end + 1:end + 3])[0]
+            known = query[12:end].endswith(b"\x04test")
+            answer = b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 0, 4) + bytes((127, 0, 0, 1)) if known and kind == 1 else b""
+            flags = 0x8180 if known else 0x8183
+            self.sock.sendto(query[:2] + struct.pack(">HHHHH", flags, 1, bool(answer), 0, 0) + query[12:end + 5] + answer,
+                             client)
+
+
+class Server(threading.Thread):
+    """Greets each connection, and then sends back what it gets."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.sock = socket.create_server(("127.0.0.1", 0))
+        self.port = self.sock.getsockname()[1]
+        self.accepted = 0
+        self.start()
+
+    def run(self):
+        while True:
+            c, _ = self.sock.accept()
+            self.accepted += 1
+            threading.Thread(target=self.serve, args=(c,), daemon=True).start()
+
+    def serve(self, c):
+        try:
+            c.sendall(b"hello\n")
+            while data := c.recv(65536):
+                c.sendall(data)
+        except OSError:
+            pass
+        c.close()
+
+
+dns, server, other = Dns(), Server(), Server()
+
+# Connects, and prints what the server says; then prints each line that it sends and gets back, or how it ended.
+CLIENT = """
+import socket, sys
+try:
+    c = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=30)
+    c.settimeout(None)
+    f = c.makefile("rb")
+    line = f.readline()
+    print(line.decode().strip() or "closed", flush=True)
+    for line in sys.stdin:
+        c.sendall(line.encode())
+        print(f.readline().decode().strip() or "closed", flush=True)
+except socket.gaierror:
+    print("unknown")
+except OSError as e:
+    print("refused" if isinstance(e, (ConnectionRefusedError, ConnectionResetError)) else e.strerror)
+"""
+
+
+def reach(box, host, port):
+    """What a client in the sandbox sees."""
+    return w.run(box, ["python3", "-c", CLIENT, host, str(port)])["stdout"].strip()
+
+
+class Live:
+    """A connection from inside that stays."""
+
+    def __init__(self, box, host, port):
+        self.box = box
+        self.id = w.exec(box, ["python3", "-c", CLIENT, host, str(port)], stdin=True)
+        self.lines = 0
+        eq(self.next(), "hello")
+
+    def out(self):
+        return w.raw(self.box, self.id, follow="false").decode().splitlines()
+
+    def next(self):
+        self.lines += 1
+        return until(lambda: len(self.out()) >= self.lines, self.out) and self.out()[self.lines - 1]
+
+    def say(self, text):
+        w.ask("POST", f"/v1/sandboxes/{self.box}/execs/{self.id}/stdin", f"{text}\n".encode(),
+              headers={"Content-Type": "application/octet-stream"})
+        return self.next()
+
+
+def policy(*hosts, **more):
+    return {"allow": [{"host": h, "ports": [server.port]} for h in hosts] + [HERE], **more}
+
+
+def open_box(*hosts, **more):
+    return w.create(image="host", network=policy(*hosts, **more))
+
+
+def shown(box):
+    return w.get(f"/v1/sandboxes/{box}/network")
+
+
+@test
+def a_sandbox_reaches_what_its_policy_names_and_nothing_else():
+    box = open_box("a.test", "*.deep.test")
+    eq(w.show(box)["network"], "policy")
+    eq(reach(box, "a.test", server.port), "hello")
+    eq(reach(box, "x.deep.test", server.port), "hello")
+    before = server.accepted, other.accepted
+    eq(reach(box, "b.test", server.port), "unknown")
+    eq(reach(box, "deep.test", server.port), "unknown")
+    eq(reach(box, "a.test", other.port), "refused")
+    eq(reach(box, "8.8.8.8", server.port), "refused")
+    eq((server.accepted, other.accepted), before)
+    w.delete(box)
+
+
+@test
+def a_sandbox_without_a_policy_reaches_nothing():
+    for network in ("loopback", "none"):
+        box = w.create(image="host", network=network)
+        eq(shown(box), {"network": network, "usage": {"connections": 0, "denied": 0, "bytes_in": 0, "bytes_out": 0}})
+        ok(reach(box, "8.8.8.8", server.port) in ("Network is unreachable", "refused"), network)
+        w.delete(box)
+
+
+@test
+def a_change_of_the_policy_ends_what_it_forbids():
+    box = open_box("a.test", "b.test")
+    a, b = Live(box, "a.test", server.port), Live(box, "b.test", server.port)
+    w.ask("PATCH", f"/v1/sandboxes/{box}", {"labels": {"unrelated": "1"}}, status=200)
+    eq((a.say("one"), b.say("two")), ("one", "two"))
+    w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": policy("b.test")}, status=200)
+    eq(b.say("three"), "three")
+    ok(a.say("four") in ("refused", "closed"), a.out())
+    eq(reach(box, "a.test", server.port), "unknown")
+    eq(reach(box, "b.test", server.port), "hello")
+    w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": "loopback"}, status=200)
+    eq((w.show(box)["network"], reach(box, "b.test", server.port)), ("loopback", "unknown"))
+    w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": policy("b.test")}, status=200)
+    eq(reach(box, "b.test", server.port), "hello")
+    w.delete(box)
+
+
+@test
+def a_sandbox_gets_its_first_policy_while_it_runs():
+    box = w.create(image="host")
+    eq(reach(box, "a.test", server.port), "unknown")
+    w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": policy("a.test")}, status=200)
+    eq(reach(box, "a.test", server.port), "hello")
+    w.delete(box)
+
+
+@test
+def the_network_is_closed_while_egress_is_down_and_the_same_afterwards():
+    box = open_box("a.test")
+    live = Live(box, "a.test", server.port)
+    pid = w.egress
+    ok(pid, "warren-egress does not run")
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: w.egress not in (None, pid), "warren-egress runs again")
+    until(lambda: reach(box, "a.test", server.port) == "hello", "the network is open again")
+    eq((reach(box, "b.test", server.port), reach(box, "a.test", other.port)), ("unknown", "refused"))
+    ok(live.say("gone") in ("refused", "closed"), live.out())
+    w.delete(box)
+
+
+@test
+def the_policy_survives_each_process_of_the_service():
+    box = open_box("a.test")
+    eq(reach(box, "a.test", server.port), "hello")
+    until(lambda: shown(box)["usage"]["bytes_in"] >= 6, "usage")
+    used = shown(box)["usage"]
+    for who in (("api",), ("warden",), ("api", "warden")):
+        w.kill(*who)
+        if "warden" in who:
+            w.start()
+        w.ready()
+        until(lambda: reach(box, "a.test", server.port) == "hello", "the network is open again")
+        eq((reach(box, "b.test", server.port), reach(box, "a.test", other.port)), ("unknown", "refused"))
+        eq(shown(box)["policy"]["allow"][0], {"host": "a.test", "ports": [server.port]})
+        ok(shown(box)["usage"]["connections"] >= used["connections"], "usage became less")
+    w.delete(box)
+
+
+@test
+def denials_say_what_would_have_allowed_them():
+    box = open_box("a.test")
+    eq(reach(box, "a.test", server.port), "hello")
+    eq(reach(box, "b.test", server.port), "unknown")
+    eq(reach(box, "a.test", other.port), "refused")
+    n = shown(box)
+    eq([(d["host"], d.get("rule", {}).get("host")) for d in n["denials"]], [("b.test", "b.test"), ("a.test", "a.test")])
+    ok(str(other.port) in n["denials"][1]["reason"], n["denials"])
+    eq([r["host"] for r in n["used"]["allow"]], ["a.test"])
+    eq((n["usage"]["denied"] >= 2, n["live"], n["used_complete"]), (True, [], True))
+    for event in w.events("/v1/events", since=0, type="network.denied", format="ndjson"):
+        if event.get("sandbox_id") == box:
+            break
+    w.delete(box)
+
+
+@test
+def limits_end_connections():
+    box = open_box("a.test", limits={"total_bytes": 100000})
+    eq(reach(box, "a.test", server.port), "hello")
+    r = w.run(box, ["python3", "-c", CLIENT.replace("for line in sys.stdin:", "for line in ['x' * 200000 + chr(10)] * 9:"),
+                    "a.test", str(server.port)])
+    ok(r["stdout"].split()[-1][:7] in ("refused", "closed"), r["stdout"][-100:])
+    eq(reach(box, "a.test", server.port), "refused")
+    ok(shown(box)["usage"]["bytes_out"] <= 100000, shown(box)["usage"])
+    w.delete(box)
+
+
+@test
+def capabilities_come_from_the_configuration():
+    box = w.create(image="host", network="here,git")
+    eq(reach(box, "a.test", server.port), "hello")
+    eq(reach(box, "b.test", server.port), "unknown")
+    w.delete(box)
+    box = w.create(image="host", network={"capabilities": ["here"], "deny": [{"host": "a.test"}]})
+    eq(reach(box, "a.test", server.port), "unknown")
+    w.delete(box)
+    refused(w.ask("POST", "/v1/sandboxes", {"network": "nowhere"}), 400, "invalid_request", "/network", "nowhere", "here")
+
+
+@test
+def a_policy_that_is_not_valid_or_not_permitted_is_refused():
+    for network, words in (
+            ({"allow": [{"host": ""}]}, ["/network/allow/0/host"]),
+            ({"allow": [{"host": "*"}]}, ["/network/allow/0/host"]),
+            ({"allow": [{"host": "a.*.test"}]}, ["/network/allow/0/host"]),
+            ({"allow": [{"host": "a.test."}]}, ["/network/allow/0/host"]),
+            ({"allow": [{"host": "user@a.test"}]}, ["/network/allow/0/host"]),
+            ({"allow": [{"host": "a.test", "ports": [0]}]}, ["/network/allow/0/ports/0"]),
+            ({"allow": [{"host": "a.test", "ports": ["9-1"]}]}, ["/network/allow/0/ports/0"]),
+            ({"allow": [{"host": "a.test", "more": 1}]}, ["/network/allow/0", "more"]),
+            ({"allowed": []}, ["/network", "allowed"]),
+            ({"allow": [{}]}, ["/network/allow/0"]),
+            ({"allow": [{"host": "a.test", "headers": {"X-Key": "${secret.NOT_SET}"}}]}, ["/network", "NOT_SET"]),
+            (7, ["/network"])):
+        refused(w.ask("POST", "/v1/sandboxes", {"image": "host", "network": network}), 400, "invalid_request", *words)
+    for host in ("10.0.0.0/8", "169.254.169.254", "::1"):
+        refused(w.ask("POST", "/v1/sandboxes", {"image": "host", "network": {"allow": [{"host": host}]}}), 403,
+                "policy_refused", "/network", "network.permit")
+    box = open_box("a.test")
+    refused(w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": {"allow": [{"host": "10.0.0.1"}]}}), 403, "policy_refused")
+    refused(w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": "none"}), 400, "invalid_request")
+    refused(w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": "loopback", "limits": {"pids": 99}}), 400, "invalid_request")
+    eq(reach(box, "a.test", server.port), "hello")
+    w.delete(box)
+
+
+@test
+def two_sandboxes_do_not_reach_each_other():
+    one, two = open_box("a.test"), open_box("a.test")
+    w.exec(one, ["python3", "-c", "import socket; s = socket.create_server(('', 8123)); s.accept()[0].sendall(b'one')"])
+    until(lambda: reach(one, "127.0.0.1", 8123) == "one", "the server inside")
+    w.exec(one, ["python3", "-c", "import socket; s = socket.create_server(('', 8123)); s.accept()[0].sendall(b'one')"])
+    for address in ("198.18.0.1", "127.0.0.1", "fd77:6172:7265:6e::1"):
+        eq(reach(two, address, 8123), "refused")
+    w.delete(one)
+    w.delete(two)
+
+
+@test
+def a_sandbox_with_connections_is_deleted():
+    box = open_box("a.test")
+    live = [Live(box, "a.test", server.port) for _ in range(3)]
+    eq([c.say("x") for c in live], ["x"] * 3)
+    w.delete(box)
+    w.check_empty()
+
+
+CONFIG = """
+backends:
+  native: {}
+network:
+  permit: {{ allow: [{{ public: true }}, {{ host: 127.0.0.0/8 }}] }}
+  capabilities:
+    here: {{ allow: [{{ host: a.test, ports: [{port}] }}, {{ host: 127.0.0.0/8 }}] }}
+  dns_servers: '127.0.0.1:{dns}'
+"""
+
+
+def main():
+    global w  # pylint: disable=global-statement
+    try:
+        with World(config=CONFIG.replace("native: {}", "native: {{}}").format(port=server.port, dns=dns.port)) as w:
+            return run_tests()
+    except Skip as why:
+        print(f"1..0 # SKIP {why}")
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
