@@ -268,7 +268,7 @@ def a_policy_that_is_not_valid_or_not_permitted_is_refused():
         refused(w.ask("POST", "/v1/sandboxes", {"image": "host", "network": network}), 400, "invalid_request", *words)
     for host in ("10.0.0.0/8", "169.254.169.254", "::1"):
         refused(w.ask("POST", "/v1/sandboxes", {"image": "host", "network": {"allow": [{"host": host}]}}), 403,
-                "policy_refused", "/network", "network.permit")
+                "policy_refused", "/network", "network.permit", host)
     box = open_box("a.test")
     refused(w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": {"allow": [{"host": "10.0.0.1"}]}}), 403, "policy_refused")
     refused(w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": "none"}), 400, "invalid_request")

@@ -163,6 +163,7 @@ static int network_read_policy(struct v1 *v1, const char *tenant, const json_t *
 {
 	AUTO_POLICY struct policy p = { 0 }, permit = { 0 };
 	struct json j = { .out = out };
+	struct warren_error why = WARREN_ERROR_INIT;
 	int r = 0;
 
 	if (json_is_object(in))
@@ -178,12 +179,14 @@ static int network_read_policy(struct v1 *v1, const char *tenant, const json_t *
 		r = network_read_permit(v1->config, &permit, err);
 	if (r < 0)
 		return r;
-	r = policy_within(&permit, &p, err);
+	r = policy_within(&permit, &p, &why);
 	if (r == 0)
 		return error_set(err, EPERM,
 				 "/network: the service's configuration (network.permit) "
 				 "does not permit it: %s",
-				 err->msg);
+				 why.msg);
+	if (r < 0)
+		*err = why;
 	policy_write(&p, &j, NULL);
 	if (r > 0 && out->failed)
 		r = error_errno(err, ENOMEM, "read the policy");
