@@ -238,7 +238,7 @@ void config_help(struct buf *out);
 /* The effective configuration as YAML, for --check. */
 void config_show(const struct config *c, struct buf *out);
 
-/* The DNS servers for sandboxes; NULL: those of the machine. */
-const char *config_dns_servers(const struct config *c);
+/* The text `network.NAME`; NULL: not configured. */
+const char *config_network_text(const struct config *c, const char *name);
 
 #endif /* CONFIG_CONFIG_H */

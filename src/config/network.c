@@ -16,12 +16,14 @@
 #include "config/config_internal.h"
 #include "config/yaml.h"
 
-static const char *const fields[] = { "permit", "capabilities", "dns_servers" };
+/* Text or mappings. */
+static const char *const texts[] = { "dns_servers", "ca_file" };
+static const char *const mappings[] = { "permit", "capabilities" };
 
-static bool network_has_field(const char *name)
+static bool network_lists(const char *const *list, size_t n, const char *name)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
-		if (strcmp(name, fields[i]) == 0)
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(name, list[i]) == 0)
 			return true;
 	return false;
 }
@@ -38,18 +40,16 @@ int config_read_network(struct config *c, const struct yaml *y, const json_t *in
 		return yaml_error(y, in, "network", 0, err, "network: must be a mapping");
 	json_object_foreach(all, name, value)
 	{
-		if (!network_has_field(name))
+		bool text = network_lists(texts, ARRAY_SIZE(texts), name);
+
+		if (!text && !network_lists(mappings, ARRAY_SIZE(mappings), name))
 			return yaml_error(y, all, name, 0, err,
 					  "network: there is no key '%.60s'; available: "
-					  "permit, capabilities, dns_servers",
+					  "permit, capabilities, dns_servers, ca_file",
 					  name);
-		if (strcmp(name, "dns_servers") == 0 ? !json_is_string(value)
-						     : !json_is_object(value))
+		if (text ? !json_is_string(value) : !json_is_object(value))
 			return yaml_error(y, all, name, 0, err, "network.%s: must be %s",
-					  name,
-					  strcmp(name, "dns_servers") == 0
-						  ? "text, such as 192.0.2.53"
-						  : "a mapping");
+					  name, text ? "text" : "a mapping");
 	}
 	json_decref(c->network);
 	c->network = json_deep_copy(all);
@@ -62,9 +62,9 @@ void config_network_clear(struct config *c)
 	c->network = NULL;
 }
 
-const char *config_dns_servers(const struct config *c)
+const char *config_network_text(const struct config *c, const char *name)
 {
-	return json_string_value(json_object_get(c->network, "dns_servers"));
+	return json_string_value(json_object_get(c->network, name));
 }
 
 void config_show_network(const struct config *c, struct buf *out)
@@ -84,12 +84,14 @@ void config_example_network(struct buf *out)
 		"# The network of sandboxes. A policy of a sandbox must not allow more than 'permit';\n"
 		"# the default is every public address, on every port. Addresses that are not public\n"
 		"# must be listed here. 'capabilities' are named policies, next to the built-in\n"
-		"# packages, git, web and none. 'dns_servers' are used instead of the machine's.\n"
+		"# packages, git, web and none. 'dns_servers' are used instead of the machine's. Servers\n"
+		"# whose TLS is terminated, to add headers, may also have certificates from 'ca_file'.\n"
 		"network:\n"
 		"  #permit: { allow: [{ public: true }, { host: 10.1.0.0/16 }] }\n"
 		"  #capabilities:\n"
 		"  #  mirror: { allow: [{ host: mirror.example.com, ports: [443] }] }\n"
-		"  #dns_servers: '192.0.2.53'\n");
+		"  #dns_servers: '192.0.2.53'\n"
+		"  #ca_file: /etc/warren/authorities.pem\n");
 }
 
 void config_manual_network(struct buf *out)
@@ -124,6 +126,10 @@ void config_manual_network(struct buf *out)
 		".It Cm dns_servers\n"
 		"The DNS servers that resolve names for sandboxes, separated by commas.\n"
 		"The default is the DNS servers of this machine.\n"
+		".It Cm ca_file\n"
+		"A file with certificates of authorities, in addition to those of this machine.\n"
+		"Servers whose TLS is terminated, so that headers can be added to requests, must have a\n"
+		"certificate from one of them.\n"
 		".El\n"
 		".Bd -literal -offset indent\n"
 		"network:\n"

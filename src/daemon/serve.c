@@ -41,6 +41,7 @@
 
 #define CONFIG_FILE    "/etc/warren/warren.yaml"
 #define ENGINE_NAME    "serve"
+#define AUTHORITY_SIZE 4300
 #define RESTART_MS_MIN 100
 #define RESTART_MS_MAX 5000
 #define STOP_MS        20000 /* time for the api to end after SIGTERM, before it is killed */
@@ -500,7 +501,7 @@ static void serve_list_backends(const struct config *c, struct backend_list *ret
 
 static int serve_prepare(struct pair *p, const struct backend_list *list,
 			 struct warden_policy *policy, char *dir, size_t size,
-			 struct warren_error *err)
+			 char authority[AUTHORITY_SIZE], struct warren_error *err)
 {
 	const struct config *c = p->config;
 	struct warren_options options = { .state_dir = c->state_dir,
@@ -531,6 +532,7 @@ static int serve_prepare(struct pair *p, const struct backend_list *list,
 		(void)snprintf(dir, size, "%s/serve", c->state_dir);
 	if (r == 0)
 		r = serve_own_dir(c->state_dir, dir, p->birth.uid, p->birth.gid, err);
+	(void)snprintf(authority, AUTHORITY_SIZE, "%s/authority.pem", dir);
 	policy->uid = p->birth.uid;
 	policy->gid = p->birth.gid;
 	if (r == 0)
@@ -559,7 +561,7 @@ static int serve_run(const struct config *c, int life, struct private_service *o
 		     struct warren_error *err)
 {
 	struct pair p = { .config = c, .signals = -1, .life = life, .own = own };
-	char program[4200], dir[4200];
+	char program[4200], dir[4200], authority[AUTHORITY_SIZE];
 	struct backend_list list;
 	struct warden_policy policy = { .max_sandboxes = c->max_sandboxes,
 					.min_tier = (enum tier)c->min_tier,
@@ -567,7 +569,10 @@ static int serve_run(const struct config *c, int life, struct private_service *o
 					.parts_min = c->pool_min,
 					.parts_max = c->pool_max,
 					.image_program = program,
-					.dns_servers = config_dns_servers(c) };
+					.dns_servers =
+						config_network_text(c, "dns_servers"),
+					.ca_file = config_network_text(c, "ca_file"),
+					.authority = authority };
 	const char **mounts = serve_copy_list(&c->mounts);
 	const char **insecure = serve_copy_list(&c->insecure_registries);
 	const char **trusted = serve_copy_list(&c->trusted_registries);
@@ -592,7 +597,7 @@ static int serve_run(const struct config *c, int life, struct private_service *o
 	serve_list_backends(c, &list);
 	policy.native_tier = list.native_tier;
 	if (r == 0)
-		r = serve_prepare(&p, &list, &policy, dir, sizeof(dir), err);
+		r = serve_prepare(&p, &list, &policy, dir, sizeof(dir), authority, err);
 	if (r == 0)
 		r = serve_main(&p, err);
 	/* Sandboxes continue, and the next service finds them; nothing is lost. */

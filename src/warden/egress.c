@@ -15,15 +15,28 @@
 #include "proto/egress_proto.h"
 #include "warden/internal.h"
 
-static int egress_spawn(const char *program, const char *user, const char *dns_servers,
-			int sock)
+static int egress_spawn(const char *program, const struct warden_policy *p, int sock)
 {
-	const char *argv[] = {
-		"warren-egress", "--user", user, dns_servers ? "--dns-servers" : NULL,
-		dns_servers,     NULL
+	char user[32];
+	const struct {
+		const char *option, *value;
+	} options[] = {
+		{ "--user", user },
+		{ "--dns-servers", p->dns_servers },
+		{ "--authority", p->authority },
+		{ "--ca-file", p->ca_file },
 	};
+	const char *argv[2 + 2 * ARRAY_SIZE(options)] = { "warren-egress" };
 	const struct warden_fd fds[] = { { -1, 0 }, { -1, 1 }, { sock, EGRESS_FD } };
+	size_t n = 1;
 
+	(void)snprintf(user, sizeof(user), "%u:%u", p->uid, p->gid);
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+		if (!options[i].value)
+			continue;
+		argv[n++] = options[i].option;
+		argv[n++] = options[i].value;
+	}
 	return warden_spawn(program, argv, fds, ARRAY_SIZE(fds));
 }
 
@@ -31,7 +44,7 @@ int egress_start(const struct warden_policy *policy, int *ret_fd,
 		 struct warren_error *err)
 {
 	AUTO_CLOSE int ours = -1, theirs = -1;
-	char program[PATH_MAX], user[32];
+	char program[PATH_MAX];
 	int ends[2];
 	int r = libexec_find("warren-egress", program, err);
 
@@ -45,8 +58,7 @@ int egress_start(const struct warden_policy *policy, int *ret_fd,
 	(void)close(ends[1]);
 	if (theirs < 0)
 		return error_errno(err, errno, "make a connection");
-	(void)snprintf(user, sizeof(user), "%u:%u", policy->uid, policy->gid);
-	r = egress_spawn(program, user, policy->dns_servers, theirs);
+	r = egress_spawn(program, policy, theirs);
 	if (r < 0)
 		return error_errno(err, -r, "start '%s'", program);
 	*ret_fd = TAKE_FD(ours);

@@ -33,8 +33,12 @@ struct warden_policy {
 	bool dir_image;
 	size_t parts_min, parts_max; /* number of parts prepared in advance; see pool.h */
 	const char *image_program;   /* path of warren-image */
-	const char *dns_servers;     /* for warren-egress; NULL: the machine's */
-	uid_t uid;                   /* user of warren-egress: that of the api */
+	/* For warren-egress; NULL: the machine's. */
+	const char *dns_servers;
+	const char *ca_file; /* for warren-egress; NULL: none */
+	const char *
+		authority; /* file of the certificate authority; see egress/authority.h */
+	uid_t uid;         /* user of warren-egress: that of the api */
 	gid_t gid;
 	/* Registries to contact without TLS; NULL-terminated. */
 	const char *const *insecure_registries;

@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test-network.py - a sandbox of the service reaches what its network policy allows, and nothing else"""
+import http.server
 import os
 import signal
 import socket
+import ssl
 import struct
+import subprocess
 import sys
+import tempfile
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from serve_world import World, refused, until  # pylint: disable=wrong-import-position
+from serve_world import World, refused, slurp, until  # pylint: disable=wrong-import-position
 
 w = None  # pylint: disable=invalid-name
 HERE = {"host": "127.0.0.0/8"}  # the servers of this test have no public addresses
@@ -66,7 +70,44 @@ class Server(threading.Thread):
         c.close()
 
 
+class TlsServer(threading.Thread):
+    """Serves https as a.test, with a certificate of an authority that only this test has; keeps a header of each request."""
+
+    def __init__(self, folder):
+        super().__init__(daemon=True)
+        self.keys = keys = []
+        self.authority = f"{folder}/ca.pem"
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):  # pylint: disable=invalid-name
+                keys.append(self.headers.get_all("X-Key"))
+                self.send_response(200)
+                self.send_header("Content-Length", "3")
+                self.end_headers()
+                self.wfile.write(b"ok\n")
+
+            def log_message(self, *_):  # pylint: disable=arguments-differ
+                pass
+
+        openssl = ["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-x509", "-days", "2"]
+        subprocess.run([*openssl, "-subj", "/CN=test authority", "-keyout", f"{folder}/ca.key", "-out", self.authority],
+                       check=True, capture_output=True)
+        subprocess.run([*openssl, "-subj", "/CN=a.test", "-addext", "subjectAltName=DNS:a.test", "-addext",
+                        "basicConstraints=CA:FALSE", "-CA", self.authority, "-CAkey", f"{folder}/ca.key",
+                        "-keyout", f"{folder}/a.key", "-out", f"{folder}/a.pem"], check=True, capture_output=True)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(f"{folder}/a.pem", f"{folder}/a.key")
+        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.socket = context.wrap_socket(self.http.socket, server_side=True)
+        self.port = self.http.socket.getsockname()[1]
+        self.start()
+
+    def run(self):
+        self.http.serve_forever()
+
+
 dns, server, other = Dns(), Server(), Server()
+tls = None  # pylint: disable=invalid-name
 
 # Connects, and prints what the server says; then prints each line that it sends and gets back, or how it ended.
 CLIENT = """
@@ -298,22 +339,50 @@ def a_sandbox_with_connections_is_deleted():
     w.check_empty()
 
 
+@test
+def a_secret_is_added_outside_and_never_seen_inside():
+    value = "s3cret-value"
+    w.ask("PUT", "/v1/secrets/KEY", {"value": value}, status=201)
+    rule = {"host": "a.test", "ports": [tls.port], "headers": {"X-Key": "Bearer ${secret.KEY}"}}
+    box = w.create(image="host", network={"allow": [rule, HERE]})
+    trusted = subprocess.run(["openssl", "x509", "-in", f"{w.state}/serve/authority.pem"], check=True, capture_output=True)
+    w.ask("PUT", f"/v1/sandboxes/{box}/files", trusted.stdout, query={"path": "/tmp/ca.pem"}, status=201)
+    fetch = ["curl", "-sS", "-m", "50", f"https://a.test:{tls.port}/"]
+
+    # Without the certificate, a client inside does not trust what it sees, and sends nothing.
+    ok(w.run(box, fetch)["result"]["exit_code"] == 60 and not tls.keys, tls.keys)
+    r = w.run(box, [*fetch, "--cacert", "/tmp/ca.pem", "-H", "X-Key: mine"])
+    eq((r["stdout"], tls.keys), ("ok\n", [[f"Bearer {value}"]]), r)
+    w.ask("PUT", "/v1/secrets/KEY", {"value": value + "-2"}, status=204)
+    until(lambda: w.run(box, [*fetch, "--cacert", "/tmp/ca.pem"])["stdout"] == "ok\n"
+          and tls.keys[-1] == [f"Bearer {value}-2"], lambda: tls.keys)
+    looked = w.run(box, ["sh", "-c", "env; cat /proc/self/mountinfo; cat /proc/[0-9]*/environ"])["stdout"]
+    ok(value not in looked and "PATH=" in looked, looked)
+    ok(value not in str(shown(box)) and "secret.KEY" in str(shown(box)), shown(box))
+    ok(value not in slurp(w.log_path), "the log contains the value")
+    w.delete(box)
+
+
 CONFIG = """
 backends:
-  native: {}
+  native: {{}}
 network:
   permit: {{ allow: [{{ public: true }}, {{ host: 127.0.0.0/8 }}] }}
   capabilities:
     here: {{ allow: [{{ host: a.test, ports: [{port}] }}, {{ host: 127.0.0.0/8 }}] }}
   dns_servers: '127.0.0.1:{dns}'
+  ca_file: {authority}
 """
 
 
 def main():
-    global w  # pylint: disable=global-statement
+    global tls, w  # pylint: disable=global-statement
     try:
-        with World(config=CONFIG.replace("native: {}", "native: {{}}").format(port=server.port, dns=dns.port)) as w:
-            return run_tests()
+        with tempfile.TemporaryDirectory(prefix="test-network-") as folder:
+            os.chmod(folder, 0o755)
+            tls = TlsServer(folder)
+            with World(config=CONFIG.format(port=server.port, dns=dns.port, authority=tls.authority)) as w:
+                return run_tests()
     except Skip as why:
         print(f"1..0 # SKIP {why}")
         return 0
