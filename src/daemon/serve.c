@@ -41,7 +41,6 @@
 
 #define CONFIG_FILE    "/etc/warren/warren.yaml"
 #define ENGINE_NAME    "serve"
-#define AUTHORITY_SIZE 4300
 #define RESTART_MS_MIN 100
 #define RESTART_MS_MAX 5000
 #define STOP_MS        20000 /* time for the api to end after SIGTERM, before it is killed */
@@ -499,9 +498,23 @@ static void serve_list_backends(const struct config *c, struct backend_list *ret
 	}
 }
 
+/* Files for TLS that warren-egress terminates. */
+struct trust_files {
+	char authority[4300];
+	char bundle[4300];
+	char mount[4310]; /* lets sandboxes mount the directory of the bundle */
+};
+
+static void serve_name_trust(struct trust_files *t, const char *dir)
+{
+	(void)snprintf(t->authority, sizeof(t->authority), "%s/authority.pem", dir);
+	(void)snprintf(t->bundle, sizeof(t->bundle), "%s/trust/ca-certificates.crt", dir);
+	(void)snprintf(t->mount, sizeof(t->mount), "%s/trust:ro", dir);
+}
+
 static int serve_prepare(struct pair *p, const struct backend_list *list,
 			 struct warden_policy *policy, char *dir, size_t size,
-			 char authority[AUTHORITY_SIZE], struct warren_error *err)
+			 struct trust_files *trust, struct warren_error *err)
 {
 	const struct config *c = p->config;
 	struct warren_options options = { .state_dir = c->state_dir,
@@ -532,7 +545,7 @@ static int serve_prepare(struct pair *p, const struct backend_list *list,
 		(void)snprintf(dir, size, "%s/serve", c->state_dir);
 	if (r == 0)
 		r = serve_own_dir(c->state_dir, dir, p->birth.uid, p->birth.gid, err);
-	(void)snprintf(authority, AUTHORITY_SIZE, "%s/authority.pem", dir);
+	serve_name_trust(trust, dir);
 	policy->uid = p->birth.uid;
 	policy->gid = p->birth.gid;
 	if (r == 0)
@@ -547,10 +560,10 @@ static int serve_prepare(struct pair *p, const struct backend_list *list,
 	return r;
 }
 
-/* A NULL-terminated list; the strings belong to the configuration. */
+/* A NULL-terminated list with space for one more; the strings are the configuration's. */
 static const char **serve_copy_list(const struct config_list *list)
 {
-	const char **copy = calloc(list->n + 1, sizeof(*copy));
+	const char **copy = calloc(list->n + 2, sizeof(*copy));
 
 	for (size_t i = 0; copy && i < list->n; i++)
 		copy[i] = list->items[i];
@@ -561,7 +574,8 @@ static int serve_run(const struct config *c, int life, struct private_service *o
 		     struct warren_error *err)
 {
 	struct pair p = { .config = c, .signals = -1, .life = life, .own = own };
-	char program[4200], dir[4200], authority[AUTHORITY_SIZE];
+	char program[4200], dir[4200];
+	struct trust_files trust;
 	struct backend_list list;
 	struct warden_policy policy = { .max_sandboxes = c->max_sandboxes,
 					.min_tier = (enum tier)c->min_tier,
@@ -572,7 +586,8 @@ static int serve_run(const struct config *c, int life, struct private_service *o
 					.dns_servers =
 						config_network_text(c, "dns_servers"),
 					.ca_file = config_network_text(c, "ca_file"),
-					.authority = authority };
+					.authority = trust.authority,
+					.bundle = trust.bundle };
 	const char **mounts = serve_copy_list(&c->mounts);
 	const char **insecure = serve_copy_list(&c->insecure_registries);
 	const char **trusted = serve_copy_list(&c->trusted_registries);
@@ -590,6 +605,8 @@ static int serve_run(const struct config *c, int life, struct private_service *o
 				      : "trusted",
 			      WARDEN_REGISTRIES_MAX);
 	(void)memcpy(policy.max, c->max.limits, sizeof(policy.max));
+	if (mounts)
+		mounts[c->mounts.n] = trust.mount;
 	policy.mounts = mounts;
 	policy.insecure_registries = insecure;
 	policy.trusted_registries = trusted;
@@ -597,7 +614,7 @@ static int serve_run(const struct config *c, int life, struct private_service *o
 	serve_list_backends(c, &list);
 	policy.native_tier = list.native_tier;
 	if (r == 0)
-		r = serve_prepare(&p, &list, &policy, dir, sizeof(dir), authority, err);
+		r = serve_prepare(&p, &list, &policy, dir, sizeof(dir), &trust, err);
 	if (r == 0)
 		r = serve_main(&p, err);
 	/* Sandboxes continue, and the next service finds them; nothing is lost. */

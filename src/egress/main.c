@@ -3,13 +3,13 @@
  * main.c - warren-egress: the process that connects sandboxes to the outside
  *
  *	warren-egress [--user UID:GID] [--dns-servers LIST] [--authority FILE]
- *		[--ca-file FILE]
+ *		[--ca-file FILE] [--bundle FILE]
  *
  * --user: the user to become, if root starts it. LIST is ADDRESS[:PORT],... --authority
  * is the file of the certificate authority (authority.h), which is created if it is
  * missing; without it, no TLS is terminated.
  * --ca-file has certificates of authorities that servers may have, in addition to those
- * of the system.
+ * of the system. --bundle: write the certificates that sandboxes trust to this file.
  *
  * The service, or `warren run`, starts it with descriptor EGRESS_FD, over which it gets
  * its requests (proto/egress_proto.h). It exits when that connection ends. It parses what
@@ -32,6 +32,7 @@
 #include "egress/authority.h"
 #include "egress/control.h"
 #include "egress/terminate.h"
+#include "egress/trust.h"
 #include "os/caps.h"
 #include "os/landlock.h"
 #include "os/seccomp.h"
@@ -78,7 +79,7 @@ static int egress_main_confine(struct warren_error *err)
 
 struct egress_main_words {
 	const char *user;
-	const char *dns_servers, *authority, *ca_file;
+	const char *dns_servers, *authority, *ca_file, *bundle;
 };
 
 /* Read what the process cannot open later. */
@@ -92,6 +93,8 @@ static int egress_main_terminate(const struct egress_main_words *w,
 	if (!w->authority)
 		return 0;
 	r = authority_create(w->authority, err);
+	if (r == 0 && w->bundle)
+		r = trust_write(w->bundle, w->authority, err);
 	if (r < 0)
 		return r;
 	n = fd_read_file_at(AT_FDCWD, w->authority, pem, sizeof(pem));
@@ -132,10 +135,9 @@ static bool egress_main_parse(int argc, char **argv, struct egress_main_words *w
 		const char *name;
 		const char **value;
 	} table[] = {
-		{ "--user", &w->user },
-		{ "--dns-servers", &w->dns_servers },
-		{ "--authority", &w->authority },
-		{ "--ca-file", &w->ca_file },
+		{ "--user", &w->user },           { "--dns-servers", &w->dns_servers },
+		{ "--authority", &w->authority }, { "--ca-file", &w->ca_file },
+		{ "--bundle", &w->bundle },
 	};
 
 	for (int i = 1; i < argc; i += 2) {
@@ -180,7 +182,7 @@ int main(int argc, char **argv)
 		(void)fprintf(
 			stderr,
 			"usage: warren-egress [--user UID:GID] "
-			"[--dns-servers LIST] [--authority FILE] [--ca-file FILE]\n");
+			"[--dns-servers LIST] [--authority FILE] [--ca-file FILE] [--bundle FILE]\n");
 		return 2;
 	}
 	(void)signal(SIGPIPE, SIG_IGN);

@@ -7,13 +7,18 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/libexec.h"
 #include "proto/egress_proto.h"
 #include "warden/internal.h"
+
+#define BUNDLE_MS 10000
 
 static int egress_spawn(const char *program, const struct warden_policy *p, int sock)
 {
@@ -25,6 +30,7 @@ static int egress_spawn(const char *program, const struct warden_policy *p, int 
 		{ "--dns-servers", p->dns_servers },
 		{ "--authority", p->authority },
 		{ "--ca-file", p->ca_file },
+		{ "--bundle", p->bundle },
 	};
 	const char *argv[2 + 2 * ARRAY_SIZE(options)] = { "warren-egress" };
 	const struct warden_fd fds[] = { { -1, 0 }, { -1, 1 }, { sock, EGRESS_FD } };
@@ -63,4 +69,30 @@ int egress_start(const struct warden_policy *policy, int *ret_fd,
 		return error_errno(err, -r, "start '%s'", program);
 	*ret_fd = TAKE_FD(ours);
 	return 0;
+}
+
+/* It writes the file before it reads its connection, whose end then ends it. */
+int egress_need_bundle(const struct warden_policy *policy,
+		       const struct warren_mount *mounts, size_t n,
+		       struct warren_error *err)
+{
+	struct pollfd p = { .events = POLLIN };
+	bool needed = false;
+	int r;
+
+	for (size_t i = 0; policy->bundle && i < n; i++)
+		needed = needed || (mounts[i].source &&
+				    strcmp(mounts[i].source, policy->bundle) == 0);
+	if (!needed || access(policy->bundle, R_OK) == 0)
+		return 0;
+	r = egress_start(policy, &p.fd, err);
+	if (r < 0)
+		return r;
+	(void)shutdown(p.fd, SHUT_WR);
+	while (poll(&p, 1, BUNDLE_MS) < 0 && errno == EINTR)
+		;
+	(void)close(p.fd);
+	return access(policy->bundle, R_OK) < 0
+		       ? error_errno(err, errno, "create '%s'", policy->bundle)
+		       : 0;
 }

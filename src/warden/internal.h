@@ -123,5 +123,10 @@ int warden_spawn(const char *program, const char *const *argv,
 /* egress.c: start warren-egress; *@ret_fd is a connection of egress_proto.h. */
 int egress_start(const struct warden_policy *policy, int *ret_fd,
 		 struct warren_error *err);
+/* Create the file warden_policy.bundle, if one of the mounts needs it and it is missing.
+ */
+int egress_need_bundle(const struct warden_policy *policy,
+		       const struct warren_mount *mounts, size_t n,
+		       struct warren_error *err);
 
 #endif /* WARDEN_INTERNAL_H */

@@ -137,7 +137,9 @@ static int do_create(struct work *k, const void *msg, struct warren_error *err)
 				 "this machine has %ju sandboxes, the maximum that the "
 				 "service's configuration (max.sandboxes) allows",
 				 (uintmax_t)k->w->policy.max_sandboxes);
-	r = policy_open_mounts(&k->w->policy, mounts, spec.n_mounts, err);
+	r = egress_need_bundle(&k->w->policy, mounts, spec.n_mounts, err);
+	if (r == 0)
+		r = policy_open_mounts(&k->w->policy, mounts, spec.n_mounts, err);
 	if (r == 0) {
 		r = create_judged(k, &spec, err);
 		policy_close_mounts(mounts, spec.n_mounts);

@@ -36,9 +36,14 @@ struct warden_policy {
 	/* For warren-egress; NULL: the machine's. */
 	const char *dns_servers;
 	const char *ca_file; /* for warren-egress; NULL: none */
-	const char *
-		authority; /* file of the certificate authority; see egress/authority.h */
-	uid_t uid;         /* user of warren-egress: that of the api */
+	/* File of the certificate authority of warren-egress; see egress/authority.h. */
+	const char *authority;
+	/*
+	 * File with all certificates that sandboxes trust whose TLS may be terminated.
+	 * Its directory is one of @mounts. warren-egress writes it.
+	 */
+	const char *bundle;
+	uid_t uid; /* user of warren-egress: that of the api */
 	gid_t gid;
 	/* Registries to contact without TLS; NULL-terminated. */
 	const char *const *insecure_registries;

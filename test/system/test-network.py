@@ -345,21 +345,41 @@ def a_secret_is_added_outside_and_never_seen_inside():
     w.ask("PUT", "/v1/secrets/KEY", {"value": value}, status=201)
     rule = {"host": "a.test", "ports": [tls.port], "headers": {"X-Key": "Bearer ${secret.KEY}"}}
     box = w.create(image="host", network={"allow": [rule, HERE]})
-    trusted = subprocess.run(["openssl", "x509", "-in", f"{w.state}/serve/authority.pem"], check=True, capture_output=True)
-    w.ask("PUT", f"/v1/sandboxes/{box}/files", trusted.stdout, query={"path": "/tmp/ca.pem"}, status=201)
     fetch = ["curl", "-sS", "-m", "50", f"https://a.test:{tls.port}/"]
 
-    # Without the certificate, a client inside does not trust what it sees, and sends nothing.
-    ok(w.run(box, fetch)["result"]["exit_code"] == 60 and not tls.keys, tls.keys)
-    r = w.run(box, [*fetch, "--cacert", "/tmp/ca.pem", "-H", "X-Key: mine"])
+    # A client that does not trust the service's authority sends nothing.
+    r = w.run(box, [*fetch, "--cacert", "/etc/ssl/certs/ca-certificates.crt"])
+    eq((r["result"]["exit_code"], tls.keys), (60, []), r)
+    r = w.run(box, [*fetch, "-H", "X-Key: mine"])
     eq((r["stdout"], tls.keys), ("ok\n", [[f"Bearer {value}"]]), r)
+    r = w.run(box, ["python3", "-c", f"import urllib.request as u; print(u.urlopen('{fetch[-1]}').read())"])
+    eq((r["stdout"], len(tls.keys)), ("b'ok\\n'\n", 2), r)
     w.ask("PUT", "/v1/secrets/KEY", {"value": value + "-2"}, status=204)
-    until(lambda: w.run(box, [*fetch, "--cacert", "/tmp/ca.pem"])["stdout"] == "ok\n"
+    until(lambda: w.run(box, fetch)["stdout"] == "ok\n"
           and tls.keys[-1] == [f"Bearer {value}-2"], lambda: tls.keys)
     looked = w.run(box, ["sh", "-c", "env; cat /proc/self/mountinfo; cat /proc/[0-9]*/environ"])["stdout"]
     ok(value not in looked and "PATH=" in looked, looked)
     ok(value not in str(shown(box)) and "secret.KEY" in str(shown(box)), shown(box))
     ok(value not in slurp(w.log_path), "the log contains the value")
+    eq(w.show(box)["mounts"], [])
+    w.delete(box)
+
+
+@test
+def only_a_sandbox_whose_tls_is_terminated_trusts_the_authority():
+    look = ["sh", "-c", "echo $SSL_CERT_FILE; ls /etc/warren"]
+    box = open_box("a.test")
+    eq(w.run(box, look)["stdout"], "\n")
+    w.delete(box)
+    box = w.create(image="host", read_only=True, env={"PIP_CERT": "mine"},
+                   network={"allow": [{"host": "a.test", "protocols": ["https"], "methods": ["GET"]}, HERE]})
+    eq(w.run(box, look)["stdout"], "/etc/warren/ca-certificates.crt\nca-certificates.crt\n")
+    r = w.run(box, ["sh", "-c", "echo x >>$SSL_CERT_FILE; echo $PIP_CERT; grep -c BEGIN $SSL_CERT_FILE"])
+    eq(r["stdout"].split()[0], "mine")
+    ok(int(r["stdout"].split()[1]) > 1 and "Read-only" in r["stderr"], r)
+    fetch = ["curl", "-sS", "-m", "50", "-o", "/dev/null", "-w", "%{http_code}", f"https://a.test:{tls.port}/"]
+    eq(w.run(box, fetch)["stdout"], "200")
+    eq(w.run(box, [*fetch, "-X", "POST"])["stdout"], "403")
     w.delete(box)
 
 

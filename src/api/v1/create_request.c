@@ -19,6 +19,9 @@
 #include "config/config.h"
 #include "proto/warden_proto.h"
 #include "spec/spec.h"
+
+/* Where a sandbox whose TLS may be terminated finds the certificates that it trusts. */
+#define TRUST_TARGET "/etc/warren/ca-certificates.crt"
 #include "warden/warden.h"
 
 static int refuse_above(struct api_error *err, const char *pointer, uint64_t asked,
@@ -55,19 +58,37 @@ static int read_limits(const struct config *cfg, const struct body *body,
 	return 0;
 }
 
+/* Programs find the certificates that they trust by one of these. */
+static const char *const trust_names[] = {
+	"SSL_CERT_FILE",  "CURL_CA_BUNDLE",    "REQUESTS_CA_BUNDLE",  "PIP_CERT",
+	"GIT_SSL_CAINFO", "CARGO_HTTP_CAINFO", "NODE_EXTRA_CA_CERTS", "npm_config_cafile",
+	"AWS_CA_BUNDLE",  "DENO_CERT",
+};
+
 static int create_request_read_env(const struct body *body, struct wanted *w)
 {
 	json_t *env = body_json(body, "env"), *value;
 	size_t n = json_object_size(env), i = 0;
 	const char *name;
 
-	w->env = calloc(n + 1, sizeof(*w->env));
-	w->env_texts = calloc(n + 1, sizeof(*w->env_texts));
+	w->env = calloc(n + ARRAY_SIZE(trust_names) + 1, sizeof(*w->env));
+	w->env_texts = calloc(n + ARRAY_SIZE(trust_names) + 1, sizeof(*w->env_texts));
 	if (!w->env || !w->env_texts)
 		return -ENOMEM;
 	json_object_foreach(env, name, value)
 	{
 		if (asprintf(&w->env_texts[i], "%s=%s", name, json_string_value(value)) <
+		    0) {
+			w->env_texts[i] = NULL;
+			return -ENOMEM;
+		}
+		w->env[i] = w->env_texts[i];
+		i++;
+	}
+	for (size_t k = 0; w->terminates && k < ARRAY_SIZE(trust_names); k++) {
+		if (json_object_get(env, trust_names[k]))
+			continue;
+		if (asprintf(&w->env_texts[i], "%s=%s", trust_names[k], TRUST_TARGET) <
 		    0) {
 			w->env_texts[i] = NULL;
 			return -ENOMEM;
@@ -97,7 +118,7 @@ static int create_request_read_mounts(const struct body *body, struct wanted *w)
 {
 	size_t n = json_array_size(body_json(body, "mounts"));
 
-	w->mounts = calloc(n + 1, sizeof(*w->mounts));
+	w->mounts = calloc(n + 2, sizeof(*w->mounts));
 	if (!w->mounts)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
@@ -283,7 +304,7 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 	r = create_request_read_backend(cfg, caller->tenant, body, w, err);
 	if (r == 0)
 		r = network_read(v1, caller->tenant, body, w->backend, &w->policy,
-				 &w->network, err);
+				 &w->network, &w->terminates, err);
 	if (w->network == V1_NETWORK_NONE)
 		w->spec.network = WARREN_NETWORK_NONE;
 	if (r == 0)
@@ -302,6 +323,11 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 	if (r < 0)
 		return api_error_policy(err, &why);
 	create_request_write_spec(body, w);
+	if (w->terminates)
+		w->mounts[w->spec.n_mounts++] =
+			(struct warren_mount){ .source = v1->policy->bundle,
+					       .target = TRUST_TARGET,
+					       .read_only = true };
 	if (w->text.failed)
 		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
 	id_make(w->row.id);

@@ -159,7 +159,8 @@ static int network_check_secrets(struct service *s, const char *tenant,
 }
 
 static int network_read_policy(struct v1 *v1, const char *tenant, const json_t *in,
-			       struct buf *out, struct warren_error *err)
+			       struct buf *out, bool *ret_terminates,
+			       struct warren_error *err)
 {
 	AUTO_POLICY struct policy p = { 0 }, permit = { 0 };
 	struct json j = { .out = out };
@@ -181,8 +182,11 @@ static int network_read_policy(struct v1 *v1, const char *tenant, const json_t *
 		return r;
 	policy_write(&p, &j, NULL);
 	/* The administrator permits hosts; the headers are the tenant's own secrets. */
-	for (size_t i = 0; i < p.allow.n; i++)
+	for (size_t i = 0; i < p.allow.n; i++) {
+		*ret_terminates = *ret_terminates || p.allow.list[i].n_headers > 0 ||
+				  rule_is_limited(&p.allow.list[i]);
 		rule_headers_done(&p.allow.list[i]);
+	}
 	r = policy_within(&permit, &p, &why);
 	if (r == 0)
 		return error_set(err, EPERM,
@@ -198,13 +202,14 @@ static int network_read_policy(struct v1 *v1, const char *tenant, const json_t *
 
 int network_read(struct v1 *v1, const char *tenant, const struct body *body,
 		 const struct config_backend *backend, struct buf *out,
-		 enum v1_network *ret, struct api_error *err)
+		 enum v1_network *ret, bool *ret_terminates, struct api_error *err)
 {
 	const json_t *in = json_object_get(body->json, "network");
 	const char *text = json_string_value(in);
 	struct warren_error why = WARREN_ERROR_INIT;
 	int r;
 
+	*ret_terminates = false;
 	*ret = V1_NETWORK_LOOPBACK;
 	if (!in || (text && strcmp(text, v1_network_names[V1_NETWORK_LOOPBACK]) == 0))
 		return 0;
@@ -221,7 +226,7 @@ int network_read(struct v1 *v1, const char *tenant, const struct body *body,
 		api_error_text(err, "backend", "%s", backend->name);
 		return -EBADMSG;
 	}
-	r = network_read_policy(v1, tenant, in, out, &why);
+	r = network_read_policy(v1, tenant, in, out, ret_terminates, &why);
 	if (r > 0)
 		return 0;
 	(void)api_error_set(err,

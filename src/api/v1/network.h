@@ -10,10 +10,11 @@ struct config_backend;
 /*
  * Read the field `network` of a request of @tenant, and check it against the
  * configuration. With a policy, @out gets it as JSON, with the rules of its capabilities.
- * -EBADMSG: @err says why not.
+ * *@ret_terminates: it needs to see what is inside TLS. -EBADMSG: @err says why not.
  */
 int network_read(struct v1 *v1, const char *tenant, const struct body *body,
 		 const struct config_backend *backend, struct buf *out,
-		 enum v1_network *ret, struct api_error *err) MUST_CHECK;
+		 enum v1_network *ret, bool *ret_terminates,
+		 struct api_error *err) MUST_CHECK;
 
 #endif /* API_V1_NETWORK_H */

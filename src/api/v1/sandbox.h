@@ -20,6 +20,7 @@ struct wanted {
 	const struct config_backend *backend;
 	enum v1_network network;
 	struct buf policy;  /* JSON, for V1_NETWORK_POLICY */
+	bool terminates;    /* the policy needs TLS to be terminated */
 	struct body merged; /* the request merged with its template */
 };
 

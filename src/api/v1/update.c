@@ -216,12 +216,14 @@ static int update_read_network(struct call *c, const struct sandbox *sandbox,
 	const struct config_backend *b = NULL;
 	struct warren_error err = WARREN_ERROR_INIT;
 	enum v1_network network;
+	bool terminates;
 	int r = config_select_backend(c->v1->config, row->owner, row->backend, TIER_NONE,
 				      &b, &err);
 
 	if (r < 0)
 		return api_error_set(refusal, API_ERR_BACKEND_UNAVAILABLE, "%s", err.msg);
-	r = network_read(c->v1, row->owner, &c->body, b, policy, &network, refusal);
+	r = network_read(c->v1, row->owner, &c->body, b, policy, &network, &terminates,
+			 refusal);
 	if (r == 0 && network == V1_NETWORK_NONE)
 		r = api_error_set(
 			refusal, API_ERR_INVALID_REQUEST,
