@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import ssl
-import struct
 import subprocess
 import sys
 import tempfile
@@ -14,34 +13,11 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from loopback_dns import Dns  # pylint: disable=wrong-import-position
 from serve_world import World, refused, slurp, until  # pylint: disable=wrong-import-position
 
 w = None  # pylint: disable=invalid-name
 HERE = {"host": "127.0.0.0/8"}  # the servers of this test have no public addresses
-
-
-class Dns(threading.Thread):
-    """Answers every name that ends in .test with 127.0.0.1; there are no others."""
-
-    def __init__(self):
-        super().__init__(daemon=True)
-        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.sock.bind(("127.0.0.1", 0))
-        self.port = self.sock.getsockname()[1]
-        self.start()
-
-    def run(self):
-        while True:
-            query, client = self.sock.recvfrom(4096)
-            end = 12
-            while query[end]:
-                end += query[end] + 1
-            kind = struct.unpack(">H", query[end + 1:end + 3])[0]
-            known = query[12:end].endswith(b"\x04test")
-            answer = b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 0, 4) + bytes((127, 0, 0, 1)) if known and kind == 1 else b""
-            flags = 0x8180 if known else 0x8183
-            self.sock.sendto(query[:2] + struct.pack(">HHHHH", flags, 1, bool(answer), 0, 0) + query[12:end + 5] + answer,
-                             client)
 
 
 class Server(threading.Thread):

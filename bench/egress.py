@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""egress.py - what a network policy costs: creation, requests, bytes and memory, next to the same client without one
+
+Called by bench/run. The client is the same program inside a sandbox, through warren-egress, and on the host, directly;
+the server is nginx on loopback.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "test/lib"))
+import net  # noqa: E402
+import serve  # noqa: E402
+
+REQUESTS, SANDBOXES = 2000, 200
+CONFIG = """
+network:
+  permit: {{ allow: [{{ public: true }}, {{ host: 127.0.0.0/8 }}] }}
+  dns_servers: '127.0.0.1:{dns}'
+"""
+POLICY = {"allow": [{"host": "a.test"}, {"host": "127.0.0.0/8"}]}
+
+# Requests on one connection, in microseconds each, then a large file, in GB/s.
+CLIENT = """
+import json, socket, sys, time
+host, port, n, path, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], int(sys.argv[5])
+c = socket.create_connection((host, port))
+c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+request = f"GET /hello HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n".encode()
+took = []
+for _ in range(n):
+    start = time.perf_counter()
+    c.sendall(request)
+    data = c.recv(4096)
+    while not data.endswith(b"hello\\n"):
+        data += c.recv(4096)
+    took.append((time.perf_counter() - start) * 1e6)
+c = socket.create_connection((host, port))
+c.sendall(f"GET /file{path} HTTP/1.1\\r\\nHost: {host}:{port}\\r\\nConnection: close\\r\\n\\r\\n".encode())
+buffer, got, start = bytearray(1 << 20), 0, time.perf_counter()
+while more := c.recv_into(buffer):
+    got += more
+assert got > size, got
+print(json.dumps({"took": took, "rate": got / (time.perf_counter() - start) / 1e9}))
+"""
+
+
+def creation(client, rounds):
+    """By turns, so that what else the machine does concerns both."""
+    values = {"without a policy": [], "with a policy": []}
+    for _ in range(rounds):
+        for name, spec in (("without a policy", {}), ("with a policy", {"network": POLICY})):
+            made = []
+            values[name].append(serve.timed(lambda s=spec, m=made: m.append(json.loads(
+                client.ask("POST", "/v1/sandboxes", json.dumps({"image": "host", **s}))))) * 1e6)
+            client.ask("DELETE", f"/v1/sandboxes/{made[0]['id']}")
+    return [row(f"create {name}", v) for name, v in values.items()]
+
+
+def row(name, values):
+    p50, p99 = serve.percentile(values, 50), serve.percentile(values, 99)
+    print(f"  {name:44} {p50 / 1e3:8.3f} {p99 / 1e3:8.3f} ms {len(values):6}", flush=True)
+    return serve.entry(name, "us", p50=round(p50, 1), p99=round(p99, 1), n=len(values))
+
+
+def amount(name, value, unit):
+    print(f"  {name:44} {value:8.2f} {unit}", flush=True)
+    return serve.entry(name, unit, value=value)
+
+
+def traffic(client, server, big):
+    argv = ["python3", "-c", CLIENT]
+    rest = [str(server.port), str(REQUESTS), str(big), str(net.AMOUNT)]
+    box = json.loads(client.ask("POST", "/v1/sandboxes", json.dumps({"image": "host", "network": POLICY})))["id"]
+    figures = {"host": [], "sandbox": []}
+    for _ in range(3):
+        figures["host"].append(json.loads(subprocess.run([*argv, "127.0.0.1", *rest], check=True, capture_output=True).stdout))
+        answer = json.loads(client.ask("POST", f"/v1/sandboxes/{box}/run", json.dumps({"argv": [*argv, "a.test", *rest]})))
+        if answer["result"]["exit_code"] != 0:
+            raise RuntimeError(answer["stderr"])
+        figures["sandbox"].append(json.loads(answer["stdout"]))
+    client.ask("DELETE", f"/v1/sandboxes/{box}")
+    rows = []
+    for name, runs in figures.items():
+        rows.append(row(f"request, {name}", [t for r in runs for t in r["took"]]))
+        rows.append(amount(f"one stream, {name}", max(r["rate"] for r in runs), "GB/s"))
+    return rows
+
+
+def memory(client, world):
+    def resident():
+        with open(f"/proc/{world.egress}/status", encoding="ascii") as f:
+            return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:"))
+
+    boxes = []
+    before = None
+    for _ in range(SANDBOXES):
+        boxes.append(json.loads(client.ask("POST", "/v1/sandboxes", json.dumps({"image": "host", "network": POLICY})))["id"])
+        before = before or resident()
+    each = (resident() - before) / (SANDBOXES - 1)
+    for box in boxes:
+        client.ask("DELETE", f"/v1/sandboxes/{box}")
+    return [amount("memory of warren-egress per sandbox", each, "KiB")]
+
+
+def section(folder, rounds=200):
+    """Print the section; its figures, and 1 if something of ours failed."""
+    from checks import Skip  # pylint: disable=import-outside-toplevel
+    from loopback_dns import Dns  # pylint: disable=import-outside-toplevel
+    from serve_world import World  # pylint: disable=import-outside-toplevel
+    print(f"\n{'Network policies':46} {'p50':>8} {'p99':>8} {'n':>9}", flush=True)
+    server = net.start_nginx(folder)
+    if not server:
+        print("  nginx is not installed")
+        return [], 0
+    big = pathlib.Path(folder) / "big"
+    with open(big, "wb") as f:
+        f.truncate(net.AMOUNT)
+    pathlib.Path(folder).chmod(0o755)
+    try:
+        with World("--log-level", "error", "--quota-sandboxes", "none", config=CONFIG.format(dns=Dns().port)) as world:
+            client = serve.Client(world)
+            figures = [*creation(client, rounds), *traffic(client, server, big), *memory(client, world)]
+        return [f | {"bench": "network"} for f in figures], 0
+    except Skip as why:
+        print(f"  {why}")
+        return [], 0
+    except (RuntimeError, OSError, AssertionError, subprocess.SubprocessError) as why:
+        print(f"  failed: {why}")
+        return [], 1
+    finally:
+        server.stop()
