@@ -10,6 +10,8 @@
 #include <sys/mount.h>
 #include <sys/syscall.h>
 
+#define OPENAT2_TRIES 256
+
 /*
  * The kernel explains a refused option in words, read from the filesystem's descriptor.
  */
@@ -157,7 +159,13 @@ int mount_openat2(int dirfd, const char *path, uint64_t flags, uint64_t mode,
 	struct open_how how = { .flags = flags | O_CLOEXEC,
 				.mode = mode,
 				.resolve = resolve };
-	long fd = syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
+	long fd = -1;
 
+	/* EAGAIN: a rename or a mount kept the kernel from checking a "..". */
+	for (int tries = 0; tries < OPENAT2_TRIES; tries++) {
+		fd = syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
+		if (fd >= 0 || errno != EAGAIN)
+			break;
+	}
 	return fd < 0 ? -errno : (int)fd;
 }

@@ -21,7 +21,8 @@
 
 #include "agent/core/agent.h"
 
-#define DIRENTS_SIZE 8192
+#define DIRENTS_SIZE  8192
+#define RESOLVE_TRIES 256
 
 #ifndef SYS_fchmodat2
 #define SYS_fchmodat2 452
@@ -72,7 +73,17 @@ long files_resolve(int at, const char *path, int flags, uint32_t mode)
 		how.flags |= O_NONBLOCK | O_NOCTTY;
 	if (flags & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY)))
 		how.mode = mode & 07777;
-	return SYS_4(SYS_openat2, at, path, &how, sizeof(how));
+	/*
+	 * While anything on the machine is renamed or mounted, the kernel may be unable
+	 * to check a ".." on the way: it asks to be called again.
+	 */
+	for (int tries = 0; tries < RESOLVE_TRIES; tries++) {
+		long fd = SYS_4(SYS_openat2, at, path, &how, sizeof(how));
+
+		if (fd != -EAGAIN)
+			return fd;
+	}
+	return -EAGAIN;
 }
 
 bool on_proc(int fd)
