@@ -15,6 +15,7 @@
 #include <netinet/ip.h>
 #include <netinet/ip6.h>
 #include <netinet/ip_icmp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -467,27 +468,54 @@ static bool capture_is_home(int home)
 	       (here.st_ino == there.st_ino && here.st_dev == there.st_dev);
 }
 
+struct capture_op {
+	int pidfd, home;
+	struct capture sockets;
+	struct warren_error err;
+	int result;
+};
+
+/* Enters the namespace and ends there, so that no thread can be left in it by a failure.
+ */
+static void *capture_thread(void *ctx)
+{
+	struct capture_op *op = ctx;
+
+	if (setns(op->pidfd, CLONE_NEWNET) < 0)
+		op->result = error_errno(&op->err, errno, "enter the sandbox's network");
+	else if (capture_is_home(op->home))
+		/* The process has not left the network of its creator yet. */
+		op->result = error_set(&op->err, EINVAL,
+				       "the process is in the network of its creator");
+	else
+		op->result = capture_here(&op->sockets, &op->err);
+	return NULL;
+}
+
 int capture_open(int pidfd, struct capture *ret, struct warren_error *err)
 {
 	AUTO_CLOSE int home = open(CAPTURE_SELF, O_RDONLY | O_CLOEXEC);
+	struct capture_op op = { .pidfd = pidfd,
+				 .home = home,
+				 .sockets = CAPTURE_INIT,
+				 .err = WARREN_ERROR_INIT };
+	pthread_t thread;
 	int r;
 
 	*ret = (struct capture)CAPTURE_INIT;
 	if (home < 0)
 		return error_errno(err, errno, "open the network namespace");
-	if (setns(pidfd, CLONE_NEWNET) < 0)
-		return error_errno(err, errno, "enter the sandbox's network");
-	/* A process that has not left the network of its creator yet. */
-	if (capture_is_home(home))
-		return error_set(err, EINVAL,
-				 "the process is in the network of its creator");
-	r = capture_here(ret, err);
-	/* A thread that stays inside would do its next work in the wrong place. */
-	if (setns(home, CLONE_NEWNET) < 0)
-		abort();
-	if (r < 0)
-		capture_done(ret);
-	return r;
+	r = pthread_create(&thread, NULL, capture_thread, &op);
+	if (r != 0)
+		return error_errno(err, r, "start a thread");
+	(void)pthread_join(thread, NULL);
+	if (op.result < 0) {
+		*err = op.err;
+		capture_done(&op.sockets);
+		return op.result;
+	}
+	*ret = op.sockets;
+	return 0;
 }
 
 struct capture_report {

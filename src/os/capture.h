@@ -54,8 +54,8 @@ struct capture {
  * Capture the network of the process @pidfd, which needs the capabilities SYS_ADMIN and
  * NET_ADMIN in the namespace. If it is already captured, only new sockets are made.
  * -EADDRINUSE: the sockets of an earlier call are still open, or a process inside uses
- * one of the ports; -EINVAL: it is in the namespace of the caller. The calling thread
- * enters the namespace and comes back.
+ * one of the ports; -EINVAL: it is in the namespace of the caller. A new thread
+ * enters the namespace, and ends there.
  */
 int capture_open(int pidfd, struct capture *ret, struct warren_error *err);
 /*

@@ -131,6 +131,7 @@ enum style {
 	CALL(sendfile64, MINUS, SOCK WAIT) \
 	CALL(sendmsg, MINUS, SOCK WAIT) \
 	CALL(sendto, MINUS, SOCK WAIT) \
+	CALL(setns, MINUS, MEM) \
 	CALL(setsockopt, MINUS, MEM) \
 	CALL(socket, MINUS, FD) \
 	CALL(socketpair, MINUS, FD) \

@@ -19,7 +19,7 @@ from dockerd import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-
 SUITES = ("test-contract", "test-contract-life")
 LIMIT = 900  # seconds for both suites, of a machine with much else to do
 # Where the image is busybox: its sh ignores SIGQUIT, and so does what it runs.
-BUSYBOX = ("a_command_starts_with_default_signal_dispositions", "signals")
+BUSYBOX = ("a_command_starts_with_default_signal_dispositions", "the_signal_that_ended_a_command_is_reported")
 
 
 class Suite:
