@@ -136,13 +136,32 @@ static int network_policy_memfd(struct sandbox *sandbox, struct warren_error *er
 
 /* ------------------------------------------------------------------- requests */
 
+static void network_ignore(void *ctx UNUSED, const struct warren_error *err UNUSED,
+			   const char *data UNUSED, size_t n UNUSED)
+{
+}
+
+/* If the connection is full, its end and that of the sandbox do the same. */
+static void network_remove_id(struct service *service, const char *id)
+{
+	struct egress_request msg;
+
+	egress_proto_request(&msg, EGRESS_REMOVE, 0, id);
+	(void)egress_conn_ask(service, &msg, sizeof(msg), NULL, 0, network_ignore, NULL);
+}
+
 static void network_on_added(void *ctx, const struct warren_error *failure,
 			     const char *data UNUSED, size_t size UNUSED)
 {
+	struct network_op op = *(struct network_op *)ctx;
 	struct sandbox *sandbox = network_op_done(ctx);
 
-	if (!sandbox)
+	if (!sandbox) {
+		/* It was deleted before warren-egress knew it. */
+		if (!failure)
+			network_remove_id(op.service, op.id);
 		return;
+	}
 	if (!failure) {
 		sandbox_network(sandbox)->attached = true;
 	} else if (failure->code != ECONNRESET) {
@@ -163,11 +182,6 @@ static void network_on_changed(void *ctx, const struct warren_error *failure,
 		network_finish(sandbox, -failure->code, failure);
 	else
 		network_step(sandbox);
-}
-
-static void network_ignore(void *ctx UNUSED, const struct warren_error *err UNUSED,
-			   const char *data UNUSED, size_t n UNUSED)
-{
 }
 
 /* Send a request with the policy, and with the sockets if it is an ADD. */
@@ -245,13 +259,8 @@ static void network_capture(struct sandbox *sandbox)
 
 static void network_remove(struct sandbox *sandbox)
 {
-	struct egress_request msg;
-
 	sandbox_network(sandbox)->attached = false;
-	egress_proto_request(&msg, EGRESS_REMOVE, 0, sandbox->row.id);
-	/* If it is full, its end and that of the sandbox do the same. */
-	(void)egress_conn_ask(sandbox->service, &msg, sizeof(msg), NULL, 0,
-			      network_ignore, NULL);
+	network_remove_id(sandbox->service, sandbox->row.id);
 }
 
 static void network_step(struct sandbox *sandbox)
