@@ -38,8 +38,9 @@ value_fn value_network, value_allow, value_deny;
 /* clang-format on */
 
 /* Messages before the hosts that were used, or denied. */
-#define NETWORK_SAY_LEARN  "the command used this network:"
-#define NETWORK_SAY_DENIED "the network policy denied %ju of its requests:"
+#define NETWORK_SAY_LEARN "the command used this network:"
+#define NETWORK_SAY_DENIED \
+	"the network policy denied %ju of its requests; with these options, it allows all:"
 
 /* Check combinations of the options. */
 int network_options_check(const struct network_options *o,

@@ -121,7 +121,7 @@ def denied(*options, to):
 @test
 def denials_are_explained_with_the_option_that_allows_them():
     said = denied("--allow", "a.example:80", to=("b.example",))
-    eq(said, "warren run: the network policy denied 1 of its requests:\n# denied: no rule allows b.example\n--allow b.example\n")
+    eq(said, "warren run: the network policy denied 1 of its requests; with these options, it allows all:\n# denied: no rule allows b.example\n--allow b.example\n")
     eq(denied("--allow", "a.example:80", to=("a.example",)), "")
     eq(denied("-q", "--allow", "a.example:80", to=("b.example",)), "")
     eq(talk("--allow", "a.example:80", "--allow", "b.example", to=("b.example",)), HTTP_OK, "the option works")
