@@ -10,7 +10,7 @@ import time
 
 from checks import be_alone, check_isolated, eq, left_cgroups, ok, RUN_DIR, run_tests, WARREN, warren
 
-WAIT = 20  # seconds that nothing here takes
+WAIT = 20  # seconds; no operation here takes as long
 
 
 def run(*args, status=0, stderr=b"", **kw):

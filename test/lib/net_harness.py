@@ -14,7 +14,7 @@ import traceback
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("WARREN_BUILD", os.path.join(SOURCE, "build"))
 SERVER = os.path.join(BUILD, "test", "net-server")
-WAIT = 20  # seconds that nothing here takes
+WAIT = 20  # seconds; no operation here takes as long
 MIB = 1 << 20
 
 tests = []

@@ -34,7 +34,7 @@ import api_schema
 from checks import BUILD, Skip, eq, free_port, ok
 
 SERVE = os.path.join(BUILD, "warren-serve")
-WAIT = 30  # seconds that nothing here takes
+WAIT = 30  # seconds; no operation here takes as long
 NOBODY = "k3f9x2m7qd1w"  # an id that nothing has
 PR_SET_CHILD_SUBREAPER = 36
 

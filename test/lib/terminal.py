@@ -12,7 +12,7 @@ import time
 
 from checks import WARREN, eq, ok
 
-WAIT = 20  # seconds that nothing here takes
+WAIT = 20  # seconds; no operation here takes as long
 
 
 class Terminal:

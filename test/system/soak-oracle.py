@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""soak-oracle.py - nothing that was acknowledged is lost, whatever happens to the service
+"""soak-oracle.py - no acknowledged change is lost, whatever happens to the service
 
 Clients create sandboxes, run execs and sessions, write files, create tokens and delete all of it again, and each
 records what was acknowledged. At the same time, api and warden are killed or stopped, system calls fail, the disk
-fills up and the system time jumps. At the end, everything that was acknowledged is compared with what exists.
-Speaks TAP, and ends with
-a table. It takes $WARREN_SOAK_SECONDS (20; ten minutes with WARREN_SOAK, as `make soak` sets it), on the backend that
-$WARREN_TEST_BACKEND names (native); for docker it starts a daemon of its own.
+fills up and the system time jumps. At the end, everything that was acknowledged is compared with what exists. Prints
+TAP, and a table at the end. It takes $WARREN_SOAK_SECONDS (default 20; ten minutes with WARREN_SOAK, as in `make
+soak`), on the backend in $WARREN_TEST_BACKEND (default native). For docker, it starts a separate daemon.
 """
 import collections
 import concurrent.futures
@@ -29,18 +28,19 @@ from serve_world import BACKEND, IMAGES, Client, fitted, until  # pylint: disabl
 LONG = bool(os.environ.get("WARREN_SOAK"))
 SECONDS = int(os.environ.get("WARREN_SOAK_SECONDS", 600 if LONG else 20))
 SEED = int(os.environ.get("WARREN_SEED", time.time_ns() % (1 << 48)))
-# Execs that live through all of it, and sandboxes at a time: elsewhere each of them is several processes and more memory.
+# How many execs run during the whole test, and how many sandboxes exist at a time. On other backends, each needs
+# several processes and more memory.
 CROWD, BOXES_MAX = (300 if LONG else 40, 24) if BACKEND == "native" else (60 if LONG else 20, 8)
 DAY = 86400
-ONLY = os.environ.get("WARREN_TROUBLE", "").split()  # methods of Trouble, to find out what a loss is from
+ONLY = os.environ.get("WARREN_TROUBLE", "").split()  # methods of Trouble to use, to find the cause of a loss
 BROKEN = (OSError, http.client.HTTPException, ValueError)
-# Where an operation takes longer there are fewer calls in a moment, so more of them fail.
+# If operations are slower, there are fewer calls per second, so a larger share of them fails.
 FEWER = 1 if BACKEND == "native" else 3
 FAULTS = ((MEMORY, 600), (DESCRIPTORS, 40), (SPACE, 20), (DISK, 40), (MESSAGES, 8), (SIGNALS, 3), (INTERRUPTS, 15))
 
 
 class Oracle:
-    """What was acknowledged, by kind; and what turned out not to be true."""
+    """The acknowledged changes by kind, and those that turned out to be lost."""
 
     def __init__(self, w):
         self.w, self.over, self.lock = w, threading.Event(), threading.Lock()
@@ -56,7 +56,7 @@ class Oracle:
             return self.n
 
     def ask(self, what, method, at, body=None, **query):
-        """The answer if it was acknowledged, else None."""
+        """Returns the answer if the change was acknowledged, else None."""
         try:
             with Client(self.w.socket, timeout=60) as c:
                 r = c.ask(method, at, body, query=query)
@@ -65,14 +65,14 @@ class Oracle:
                 self.lost.append(f"{method} {at}: no answer in a minute")
             self.counts["broken"] += 1
             return None
-        # http.client accepts a head that broke off; such a head does not say, or not wholly, where the body ends.
+        # http.client accepts a truncated head, which may lack the length of the body.
         if r.status != 204 and not r.headers.get("content-length", "").isdigit() \
                 and r.headers.get("transfer-encoding") != "chunked":
             self.counts["broken"] += 1
             return None
         if r.status >= 400:
             self.counts["refused"] += 1
-            # What was acknowledged cannot be unknown; what is about to go may be.
+            # An acknowledged object must be found, unless it is about to be deleted.
             if r.status == 404 and method != "DELETE":
                 with self.lock:
                     if not any(b in at for b in self.doomed):
@@ -131,7 +131,7 @@ class Oracle:
             n = self.number()
             if self.ask("commands", "POST", at + "/run", {"command": f"V{n}={n}"}):
                 last.append(n)
-        lines = random.choice([100, 20000, 1500000 if LONG else 150000])  # the last is 10 MB
+        lines = random.choice([100, 20000, 1500000 if LONG else 150000])  # the last one prints 10 MB
         r = self.ask("commands", "POST", at + "/run", {"command": f"seq 1 {lines}", "timeout_ms": 50000})
         if r:
             e = r.json()
@@ -216,14 +216,14 @@ class Oracle:
             if box in alive:
                 by_session[at].append(n)
         for at, numbers in by_session.items():
-            # The last command may still run: its client went with the service.
+            # The last command may still run: the service was killed while its client waited.
             until(lambda at=at: self.w.get(at)["state"] != "busy", f"{at} is busy", 60)
             r = self.w.ask("POST", at + "/run", {"command": " ; ".join(f"echo $V{n}" for n in numbers)})
             self.judge(at, r.status == 200 and r.json()["stdout"].split() == [str(n) for n in numbers], r)
 
 
 class Crowd:
-    """A sandbox with many execs that live through all of it."""
+    """A sandbox with many execs that run during the whole test."""
 
     def __init__(self, w):
         self.w = w
@@ -276,7 +276,7 @@ class Trouble:
         self.w.start()
 
     def faults(self):
-        # Each once in every round of them, too.
+        # Uses each kind of fault once per round.
         self.fault_kinds = self.fault_kinds or random.sample(FAULTS, len(FAULTS))
         kinds, one_in = self.fault_kinds.pop()
         self.w.faults.set(kinds, max(1, one_in // FEWER), random.getrandbits(48))
@@ -298,7 +298,7 @@ class Trouble:
         self.counts["clock jumps"] += 1
 
     def all(self):
-        """Each once in every round, in any order."""
+        """Causes each kind of trouble once per round, in random order."""
         while True:
             kinds = [self.kill_api, self.kill_warden, self.kill_both, self.stop, self.faults, self.faults, self.full_disk,
                      self.clock]
@@ -358,7 +358,7 @@ def no_acknowledged_operation_is_lost():
 
 
 def with_daemon():
-    """The same once more, beside a dockerd that has the image."""
+    """Runs this test again with a separate dockerd that has the image."""
     from dockerd import Docker, Skip, host_like, tar  # pylint: disable=import-outside-toplevel
     try:
         daemon = Docker()

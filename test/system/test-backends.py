@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-backends.py - many backends behind one service: which there are, which one is taken, what is refused
+"""test-backends.py - several backends in one service: which exist, which one is chosen, what is refused
 
-Speaks TAP.
+Prints TAP.
 """
 import contextlib
 import importlib
@@ -71,7 +71,7 @@ def unsupported_features_of_a_backend_are_shown_and_refused():
 
 @contextlib.contextmanager
 def docker_like(runtime):
-    """A socket where whatever is asked is answered as /info of a daemon with that runtime."""
+    """Listens at a socket, and answers every request like /info of a daemon with that runtime."""
     body = json.dumps({"ServerVersion": "20", "Driver": "overlay2", "DefaultRuntime": runtime}).encode()
     with scratch() as d, socket.socket(socket.AF_UNIX) as s:
         s.bind(f"{d}/s")
@@ -94,7 +94,8 @@ def docker_like(runtime):
 
 @test
 def the_features_of_docker_depend_on_its_runtime():
-    """A guest agent comes to a container of runc's, and can watch; one of a kernel of its own cannot."""
+    """The guest agent enters containers of runc and can watch files; containers with a separate kernel cannot be
+    entered."""
     for runtime, can in (("runc", True), ("crun", True), ("youki", True), ("runsc", False), ("kata-runtime", False)):
         with docker_like(runtime) as path:
             p = subprocess.run([SHIM, "probe", "docker"], input=json.dumps({"socket": path}).encode(), capture_output=True,
@@ -106,7 +107,8 @@ def the_features_of_docker_depend_on_its_runtime():
 
 @test
 def a_shim_reports_how_long_a_step_may_take():
-    """As long as its backend is configured to, and docker's daemon has some seconds less than that."""
+    """The time is the one that the backend is configured with; the time for docker's daemon is some seconds
+    shorter."""
     for kind, config, secs in (("command", {"exec": ["true", "{argv}"]}, 180), ("docker", {"socket": "/nowhere"}, 180),
                                ("command", {"exec": ["true", "{argv}"], "timeout": 86400}, 3 * 86400),
                                ("docker", {"socket": "/nowhere", "timeout": 3600}, 3 * 3610)):
@@ -155,7 +157,7 @@ def a_tier_is_provided_or_refused_with_its_name():
         ok("there is no backend 'nosuch' here" in e["message"] and e["detail"]["backend"] == "nosuch", e)
         check_error(w.ask("POST", "/v1/sandboxes", {"tier": "strong"}), 400, "invalid_request")
         w.check_empty()
-        # All or none of a batch is created.
+        # A batch creates all of its sandboxes or none.
         check_error(w.ask("POST", "/v1/sandboxes/batch", {"sandboxes": [{}, {"tier": "vm"}]}), 422, "tier_unavailable")
         eq(w.sandboxes(), [], "sandboxes")
 
@@ -191,7 +193,7 @@ def the_service_can_require_a_tier():
 
 
 def serve(text, *options):
-    """warren-serve with this configuration, which is not to serve."""
+    """Runs warren-serve with this configuration, which must make it exit."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
         f.write(text)
         f.flush()
@@ -232,7 +234,7 @@ def example(name):
 
 
 def works(w, **spec):
-    """All that a sandbox is for, once; returns it."""
+    """Uses each feature of a sandbox once; returns the sandbox."""
     box = w.create(**spec)
     at = f"/v1/sandboxes/{box}"
     e = w.run(box, "echo out; echo err >&2; pwd; echo $X; exit 3", cwd="/tmp", env={"X": "a b"})

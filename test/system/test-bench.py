@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-bench.py - what we are compared with is what it claims to be
+"""test-bench.py - the reference sandboxes of warren-bench are confined as it claims
 
-The floor of warren-bench says what the kernel takes for sandboxes like ours: it must be confined as
-ours are, or it would be a floor of something else. Speaks TAP.
+The "floor" of warren-bench measures the kernel's share of the cost of a sandbox. Its sandboxes must be confined like
+Warren's, or the comparison would be wrong. Prints TAP.
 """
 import os
 import re
@@ -22,12 +22,12 @@ SAME = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp
 
 
 def loopback(fib_trie):
-    """Is loopback up? An interface that is down is there, and has no address."""
+    """Whether loopback is up. An interface that is down exists, but has no address."""
     return "127.0.0.1" in fib_trie
 
 
 def limits(root):
-    """What the cgroups of the sandbox whose root is the user @root may take, whichever version they are of."""
+    """The limits of the cgroups that belong to the user @root, for both versions of cgroups."""
     found = {}
     for d in left_cgroups():
         for name in ("memory.limit_in_bytes", "pids.max", "box/memory.max", "box/pids.max"):
@@ -37,7 +37,7 @@ def limits(root):
 
 
 def posture(pid):
-    """What a process is confined by, seen from outside; without what differs from one sandbox to the next."""
+    """How a process is confined, seen from outside, without values that differ between sandboxes."""
     status = dict(re.findall(r"^(\w+):\s*(.*)$", slurp(f"/proc/{pid}/status"), re.M))
     mounts = []
     for line in slurp(f"/proc/{pid}/mountinfo").splitlines():
@@ -67,8 +67,8 @@ def program(pid):
 
 
 def look_at(bench, name):
-    """The posture of the first of two children that are @name's program by now: all of it is made; the bench stands
-    still meanwhile."""
+    """Returns the posture of the first of two children that execute @name, so that it is complete. The bench is
+    stopped while it is inspected."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and bench.poll() is None:
         os.kill(bench.pid, signal.SIGSTOP)
@@ -86,7 +86,7 @@ def look_at(bench, name):
 @needs_root
 def the_baseline_is_confined_like_warren():
     with subprocess.Popen([BENCH, "--alive", "8", "alive"], stdout=subprocess.PIPE, text=True) as bench:
-        ours, floor = look_at(bench, "init"), look_at(bench, "warren-bench-idle")  # in this order
+        ours, floor = look_at(bench, "init"), look_at(bench, "warren-bench-idle")  # the order matters
         out = bench.communicate(timeout=240)[0]
     eq(bench.returncode, 0, f"status of the bench; it said {out}")
     eq(ours["namespaces"], list(NAMESPACES), "our own namespaces")
@@ -94,7 +94,7 @@ def the_baseline_is_confined_like_warren():
     ok(ours["loopback"], "our own loopback is down")
     down = subprocess.run(["unshare", "-n", "cat", "/proc/self/net/fib_trie"], capture_output=True, text=True, check=True)
     ok(not loopback(down.stdout), f"loopback that is down looks as one that is up: {down.stdout}")
-    # So cgroups are seen where others, below, are not.
+    # This shows that cgroups are visible, so that a missing limit below is not just invisible.
     ok(any("memory" in name for name in ours["limits"]) and "1024" in ours["limits"].values(), f"our own limits: {ours['limits']}")
     for what in ours:
         eq(floor[what], ours[what], f"of the floor: {what}")
@@ -117,7 +117,7 @@ def the_baseline_is_measured_and_leaves_nothing_behind():
 @test
 @needs_root
 def creates_with_other_steps_are_reported_but_not_counted():
-    """As of parts that were claimed before they were ready: which are depends on how fast this machine is."""
+    """Prepared parts may be claimed before they are ready; how many depends on the speed of the machine."""
     p = subprocess.run([BENCH, "--rounds", "40", "--warmup", "1", "--seconds", "10", "ahead"],
                        capture_output=True, text=True, timeout=240, check=False)
     eq((p.returncode, p.stderr), (0, ""), "status and errors")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-cli-options.py - the options of `warren run` at work
+"""test-cli-options.py - the options of `warren run`
 
-Speaks TAP. $WARREN is the program (default build/warren). After every test, nothing may be left of a sandbox.
-Hostile commands limit themselves, and none is run before a probe has shown that commands are isolated.
+Prints TAP. $WARREN is the program (default build/warren). After every test, no trace of a sandbox may remain. Hostile
+commands limit themselves, and none runs before a probe has shown that commands are isolated.
 """
 import contextlib
 import os
@@ -138,7 +138,7 @@ def hostname_sets_the_hostname():
 
 @needs_root
 def memory():
-    # Bounded: 256 MiB at most, wherever it runs.
+    # It uses at most 256 MiB, even if the limit does not work.
     hog = "head -c 256M /dev/zero | exec tail"
     r = run_json("--memory", "64m", "sh", "-c", hog, status=137, stderr=None)
     eq((r["oom"], r["timed_out"]), (True, False))
@@ -160,7 +160,7 @@ def cpus():
         return (r["user_ms"] + r["system_ms"]) / r["wall_ms"]
     held = share("--cpus", "0.2")
     ok(held < 0.5, f"{held} of a processor, with a fifth of one")
-    # The control has what the machine has to give, which may not be much at a time.
+    # The control gets what the machine has available, which may be little at times.
     free = []
     while not free or max(free) <= held:
         free.append(share())
@@ -172,7 +172,7 @@ test(cpus)
 
 @needs_root
 def pids():
-    # Bounded: 30 processes, wherever it runs.
+    # It starts at most 30 processes, even if the limit does not work.
     many = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do sleep 3 & done; echo all"
     p = warren("run", "--pids", "8", "sh", "-c", many)
     ok(b"ork" in p.stderr and b"all" not in p.stdout, f"8 processes are enough: {p}")
@@ -218,7 +218,7 @@ def timeout_ends_the_command():
 @test
 def timeout_ends_a_command_whose_output_is_not_read():
     p = start("--timeout", "500ms", "cat", "/dev/zero")
-    time.sleep(1.5)  # nobody reads, and yet it must be over
+    time.sleep(1.5)  # no process reads the output, but the timeout must still end it
     eq(p.poll(), None, "the last output waits for its reader")
     status, out, err = finish(p)
     eq((status, err), (124, b"warren run: timed out after 500ms\n"))
@@ -250,7 +250,7 @@ def volume_mounts_a_directory():
 
 @needs_root
 def volume_of_another_user():
-    """The owner of the source is the sandbox's user inside; everybody else is nobody."""
+    """The owner of the source directory is the sandbox's user inside; all other owners appear as the user nobody."""
     with scratch() as d:
         os.chmod(d, 0o700)
         os.chown(d, 1000, 1001)
@@ -304,7 +304,7 @@ def image_selects_the_root_file_system():
         os.mkdir(f"{d}/bin")
         if not busybox or b"statically" not in subprocess.run(
                 ["file", "-L", busybox], capture_output=True, check=False).stdout:
-            # Whatever it takes to run one program.
+            # Copy all files that one program needs.
             for path in {"/bin/sh", *re.findall(r"(/\S+) \(0x", subprocess.run(
                     ["ldd", "/bin/sh"], capture_output=True, check=True).stdout.decode())}:
                 os.makedirs(d + os.path.dirname(path), exist_ok=True)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-cli-streams.py - output and signals of `warren run`
 
-Speaks TAP. $WARREN is the program (default build/warren). After every test, nothing may be left of a sandbox.
-Hostile commands limit themselves, and none is run before a probe has shown that commands are isolated.
+Prints TAP. $WARREN is the program (default build/warren). After every test, no trace of a sandbox may remain. Hostile
+commands limit themselves, and none runs before a probe has shown that commands are isolated.
 """
 import fcntl
 import os
@@ -40,7 +40,7 @@ def background_processes_do_not_delay_the_end():
 @test
 @needs_root
 def the_callers_umask_does_not_affect_the_sandbox():
-    """The layer of 'host' is made once, by whoever comes first."""
+    """The layer of 'host' is created once, by the first run."""
     with scratch() as d:
         for mask in (0o077, 0o002):
             p = warren("run", "-u", "1000", "--", "sh", "-c", "stat -c %a / /etc /etc/alternatives /tmp; umask",
@@ -96,7 +96,7 @@ def a_slow_reader_receives_all_output():
 @test
 def a_slow_reader_does_not_delay_signals():
     p = start("cat", "/dev/zero")
-    time.sleep(0.5)  # by now every pipe is full
+    time.sleep(0.5)  # every pipe is full now
     p.send_signal(signal.SIGTERM)
     status, out, err = finish(p)
     eq((status, err), (143, b""))
@@ -107,9 +107,9 @@ def a_slow_reader_does_not_delay_signals():
 def a_signal_ends_a_run_whose_reader_never_reads():
     p = start("sh", "-c", "head -c 8M /dev/zero")
     time.sleep(0.5)
-    p.send_signal(signal.SIGTERM)  # to head or sh, whichever it is now
+    p.send_signal(signal.SIGTERM)  # reaches head or sh, depending on the moment
     time.sleep(0.5)
-    p.send_signal(signal.SIGTERM)  # it is over, what is left cannot be written: this is for us
+    p.send_signal(signal.SIGTERM)  # the command has ended, but its output cannot be written: this signal ends the program
     eq(p.wait(WAIT), 143)
     finish(p)
 
@@ -219,7 +219,7 @@ def a_signal_at_any_moment_leaves_nothing_behind():
         time.sleep(i * 0.0003)
         p.send_signal(signal.SIGTERM)
         status, _, err = finish(p)
-        # Before main() had a chance the signal ends the program itself.
+        # If main() has not started yet, the signal ends the program itself.
         ok(status in (143, -signal.SIGTERM), f"status {status} after {i}: {err!r}")
 
 
@@ -234,7 +234,7 @@ def killing_the_program_kills_the_sandbox():
                               check=False).returncode == 0
 
     deadline = time.monotonic() + WAIT
-    while not alive():  # the control: it can be seen from outside, once the shell's child is a sleep
+    while not alive():  # the control: the command is visible from outside as soon as the shell has started sleep
         ok(time.monotonic() < deadline, "the command is not seen from outside")
         time.sleep(0.01)
     p.kill()
@@ -243,7 +243,7 @@ def killing_the_program_kills_the_sandbox():
     while alive():
         ok(time.monotonic() < deadline, "the command outlived the program")
         time.sleep(0.01)
-    run("true")  # finds and removes what is left
+    run("true")  # finds and removes leftovers
 
 
 if __name__ == "__main__":

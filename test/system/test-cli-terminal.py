@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-cli-terminal.py - `warren run` at a terminal
 
-Speaks TAP. $WARREN is the program (default build/warren). After every test, nothing may be left of a sandbox.
-Hostile commands limit themselves, and none is run before a probe has shown that commands are isolated.
+Prints TAP. $WARREN is the program (default build/warren). After every test, no trace of a sandbox may remain. Hostile
+commands limit themselves, and none runs before a probe has shown that commands are isolated.
 """
 import os
 import re
@@ -55,7 +55,7 @@ def a_new_terminal_size_is_passed_on():
                   rows=20, cols=70) as t:
         t.expect(b"ready")
         t.resize(44, 111)
-        os.kill(t.p.pid, signal.SIGWINCH)  # the kernel sends it to the group in the foreground, too
+        os.kill(t.p.pid, signal.SIGWINCH)  # the kernel also sends it to the foreground process group
         t.expect(rb"44 111\r\n")
         eq(t.wait(), 0)
 
@@ -159,7 +159,7 @@ def stdin_can_be_a_terminal_without_tty():
         t.expect(b"pipe\r\n")
         ok(not t.raw(), "the terminal is raw")
         t.type(b"line\r")
-        t.expect(b"line\r\nline\r\n")  # echoed by our terminal
+        t.expect(b"line\r\nline\r\n")  # echoed by the test's terminal
         t.type(b"\x04")
         eq(t.wait(), 0, "status after ^D")
 
@@ -182,7 +182,7 @@ def a_large_output_on_a_terminal_is_complete():
 
 @test
 def an_interrupt_from_the_keyboard_is_delivered_once():
-    # No terminal inside: ^C goes to our group as a signal, and on to the command, not both ways.
+    # There is no terminal inside: ^C sends a signal to the program's process group, and the program forwards it once.
     with Terminal("sh", "-c", "trap 'echo int' INT; echo ready; sleep 1 & wait; wait; echo end") as t:
         t.expect(b"ready")
         t.type(b"\x03")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-cli.py - the program from its users' view: arguments, help, doctor
+"""test-cli.py - the command line for users: arguments, help, doctor
 
-Speaks TAP. $WARREN is the program (default build/warren). After every test, nothing may be left of a sandbox.
-Hostile commands limit themselves, and none is run before a probe has shown that commands are isolated.
+Prints TAP. $WARREN is the program (default build/warren). After every test, no trace of a sandbox may remain. Hostile
+commands limit themselves, and none runs before a probe has shown that commands are isolated.
 """
 import json
 import os
@@ -19,7 +19,7 @@ from cli_world import WAIT, run, leftovers, check_nothing_left, main  # pylint: 
 
 @test
 def the_reason_for_a_failed_create_is_always_reported():
-    """Its first process may have ended before it gets a request."""
+    """The sandbox's first process may have ended before it gets a request."""
     for _ in range(30):
         p = warren("run", "--quiet", "--tmpfs", "/usr/x", "--", "true")
         eq((p.returncode, b"mount point '/usr/x': Read-only file system" in p.stderr), (125, True), p.stderr)
@@ -28,13 +28,13 @@ def the_reason_for_a_failed_create_is_always_reported():
 @test
 def a_volume_that_cannot_be_mapped_is_named():
     p = warren("run", "-v", "/proc:/x", "--", "true")
-    ok(p.returncode in (0, 125), p.stderr)  # a newer kernel may map it
+    ok(p.returncode in (0, 125), p.stderr)  # a newer kernel may support id maps for it
     ok(p.returncode == 0 or (b"volume '/proc'" in p.stderr and b"''" not in p.stderr), p.stderr)
 
 
 @test
 def leftovers_would_be_detected():
-    """The control for the check after every other test."""
+    """A control for the check that runs after every other test."""
     bases = [d for d in ("/sys/fs/cgroup/memory/warren", "/sys/fs/cgroup/warren") if os.path.isdir(d)]
     if not ROOT or not bases:
         raise Skip("no cgroups of Warren's to make one in")
@@ -56,7 +56,7 @@ def leftovers_would_be_detected():
 EXAMPLE = "warren run -m 512m --timeout 30s -- make test"
 MANY = "x" * 300
 
-# Arguments of `warren run` and the line that answers them, each with status 125.
+# Arguments of `warren run` and the expected error message; the status is always 125.
 BAD = [
     ([], "no command to run (example: warren run -- uname -n)"),
     ([""], "no command to run (example: warren run -- uname -n)"),
@@ -275,7 +275,7 @@ def every_option_is_in_the_manual():
 
 @test
 def every_command_has_a_manual_page():
-    """`man warren-exec` leads somewhere: to a page with that name, which has an entry for it."""
+    """`man warren-exec` opens a page with that name that describes the command."""
     with open(os.path.join(SOURCE, "man/warren-client.1"), encoding="utf-8") as f:
         client = f.read()
     own = {"run", "image", "doctor", "gc", "serve"}
@@ -293,7 +293,7 @@ def every_command_has_a_manual_page():
 @test
 def every_option_has_a_test():
     positive = ""
-    # The last ones: what matters for images of registries only, or the service.
+    # The last ones test options that only matter for images of registries or with the service.
     for other in ("test-cli-options.py", "test-cli-terminal.py", "test-oci.py", "test-client-run.py",
                   "test-docker-words.py", "test-network-run.py"):
         with open(f"{SOURCE}/test/system/{other}", encoding="utf-8") as f:
@@ -357,7 +357,7 @@ def doctor_prints_text_and_json():
 def doctor_works_for_every_user():
     if not ROOT:
         raise Skip("is not root anyway")
-    with scratch() as d:  # the program may lie where only root can see it
+    with scratch() as d:  # the program may be in a directory that only root can access
         os.chmod(d, 0o755)
         copy = shutil.copy(WARREN, os.path.join(d, "warren"))
         p = subprocess.run([copy, "doctor", "--json"], stdin=subprocess.DEVNULL, capture_output=True,

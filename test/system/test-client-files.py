@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-client-files.py - `warren cp`: files and trees go in and out"""
+"""test-client-files.py - `warren cp` copies files and trees into and out of sandboxes"""
 import os
 import re
 import stat
@@ -121,7 +121,7 @@ def files_copied_from_a_sandbox_stay_in_their_directory():
         eq(os.stat(f"{d}/got/s").st_mode & 0o7000, 0, "no rights to become somebody")
         ok(not os.path.exists(f"{d}/got/pipe"), "no special files")
         eq(os.readlink(f"{d}/got/out"), f"{d}/victim", "a link is a link")
-        # The same tree again, with a directory where the link was: not through it either.
+        # The same tree again, with a directory in place of the link: the copy does not follow the old link.
         call("exec", box, "sh", "-c", "cd /tmp/x; rm out; mkdir out; echo evil > out/evil")
         os.rename(f"{d}/got", f"{d}/x")
         warren("cp", f"{box}:/tmp/x", d, env=environ())
@@ -146,7 +146,7 @@ def a_copy_does_not_replace_something_that_is_not_a_file():
             call("cp", f"{box}:/tmp/hello", f"{d}/full", status=125,
                  stderr=re.compile(rb"\Awarren cp: write to '[^']*/full': No space left on device\n\Z"))
             ok(stat.S_ISCHR(os.lstat(f"{d}/full").st_mode), "a device stays one")
-        # One to a file may have come out of a sandbox: its target is not what was named.
+        # A link to a file may have been copied out of a sandbox: the user did not name its target.
         for name, target in (("link", f"{d}/target"), ("dangling", f"{d}/nowhere")):
             os.symlink(target, f"{d}/{name}")
         with open(f"{d}/target", "w", encoding="ascii") as f:

@@ -40,8 +40,8 @@ def a_port_of_a_sandbox_can_be_forwarded():
             c.close()
 
 
-# Of one's own protocol: it speaks first, says back what comes, and at the end how much that was. "flood" makes it
-# send 16 MB while it reads as much, neither waiting for the other.
+# A server with its own protocol: it speaks first, echoes its input, and at the end sends the number of bytes. "flood"
+# makes it send 16 MB while it reads as much, without waiting for either.
 PEER = r'''
 import socketserver, struct, threading
 
@@ -70,7 +70,7 @@ class Server(socketserver.ThreadingTCPServer):
 Server(("127.0.0.1", 9000), Handler).serve_forever()
 '''
 
-# HTTP/1.1 that keeps its connections and says what it was asked.
+# An HTTP/1.1 server with persistent connections that answers with the request.
 SHIM = r'''
 import http.server
 
@@ -89,7 +89,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", 9001), Handler).serve_forever()
 
 @contextlib.contextmanager
 def forwarded(box, port, env=None):
-    """warren port --listen for the time of the block; where it listens."""
+    """Runs warren port --listen while the block runs; yields the address it listens on."""
     p = start("port", box, str(port), "--listen", "127.0.0.1:0", "--json", env=env)
     try:
         where = json.loads(p.stdout.readline())
@@ -107,7 +107,7 @@ def forwarded(box, port, env=None):
 
 
 def dialogue(port, data, flood=False):
-    """All that the peer says to @data, which is sent before any of it is read."""
+    """Sends all of @data, and then returns everything that the peer sends."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as s:
         if flood:
             s.sendall(b"flood")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-client-images.py - warren image where WARREN_HOST is set: the images of that service, and no others"""
+"""test-client-images.py - warren image with WARREN_HOST uses the images of that service, and no others"""
 import os
 import sys
 
@@ -18,7 +18,7 @@ class Service(World):
 
 
 class Remote(Store):
-    """Our program with a store of its own, which must stay empty, and WARREN_HOST."""
+    """The program with WARREN_HOST and a separate store, which must stay empty."""
 
     def __init__(self):
         super().__init__()
@@ -47,7 +47,7 @@ def an_image_is_pulled_listed_shown_and_removed_by_the_service():
     eq(row[:3], [ref.rsplit(":", 1)[0], "1", image.id[7:19]])
     eq(s.good("images", "-q"), image.id[7:19] + "\n")
     eq(s.good("images", "-q", "--no-trunc"), image.id + "\n")
-    # Where the variable is empty or missing, the images are this machine's.
+    # If the variable is empty or missing, the command uses this machine's images.
     for env in ({}, {"WARREN_HOST": ""}):
         eq(s.local.good("images", "-q", env=env), "")
     eq(s.good("rmi", ref), f"Removed: {ref}\n")

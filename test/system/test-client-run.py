@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-client-run.py - `warren exec`, `shell`, `session` and `run --daemon`, and what commands leave to be read"""
+"""test-client-run.py - `warren exec`, `shell`, `session`, `run --daemon`, and the output that commands leave"""
 import json
 import os
 import re
@@ -156,7 +156,7 @@ def output_of_leftover_processes_is_kept():
         left = call("exec", "-d", box, "sh", "-c", script).decode().strip()
         call("wait", "--exec", left, box, status=3)
         eq(call("logs", "-f", box, left, status=3), b"early\nlate\n", "who comes after the end of the first process")
-        for _ in range(40):  # the end of the output and of the command in any order
+        for _ in range(40):  # the end of the output and the end of the command arrive in any order
             call("exec", box, "sh", "-c", "exit 3", status=3)
         left = call("exec", "-d", box, "sh", "-c", "sleep 60 & exit 3").decode().strip()
         call("wait", "--exec", left, box, status=3)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-client.py - the commands that the service answers: words, help, sandboxes"""
+"""test-client.py - the commands that use the service: arguments, help, sandboxes"""
 import json
 import os
 import re
@@ -137,7 +137,7 @@ def serve_check_reports_what_would_make_a_start_fail():
         os.mkdir(f"{d}/locked", 0o755)
         with open(f"{d}/file", "w", encoding="ascii"):
             pass
-        program = shutil.copy(f"{BUILD}/warren-serve", d)  # it may lie where only root can see it
+        program = shutil.copy(f"{BUILD}/warren-serve", d)  # the build may be in a directory that only root can access
         usual = {"--state-dir": f"{d}/s/t", "--run-dir": f"{d}/r"}
 
         def serve(*check, user=None, **changed):
@@ -165,12 +165,13 @@ def serve_check_reports_what_would_make_a_start_fail():
 
 @test
 def no_option_accepts_an_invalid_value():
-    """Each option of each command with a value that is none: whoever judges it, one line that names the option."""
-    # Any bytes are a variable's name, a program's, or that of something that is not there.
+    """Gives each option of each command an invalid value. Client or service must answer with one line that names the
+    option."""
+    # These options accept any bytes: names of variables, programs, or objects that may not exist.
     any_bytes = {"env", "env-file", "shell", "exec", "session", "sandbox"}
     with sandbox() as box:
         call("exec", box, "true")
-        # What follows a command, so that its options are all that is wrong.
+        # The arguments that a command needs, so that only its options are invalid.
         after = {"exec": [box, "true"], "session run": [box, "true"], "session open": [box], "logs": [box], "wait": [box],
                  "port": [box, "80"], "cp": ["/etc/passwd", f"{box}:/tmp/x"], "token create": ["--scope", "read", "mine"], "kill": [box],
                  "code": ["bash", "/dev/null"]}
@@ -239,7 +240,7 @@ def help_and_manual_agree():
 def every_command_has_machine_readable_output():
     images = [("image", v) for v in re.findall(r"^  ([a-z]+) +[A-Z]", help_text("image"), re.M)]
     ok(("image", "load") in images, images)
-    # A terminal is for people; what is inspected, and messages of MCP, are always JSON. The others print nothing.
+    # Terminals are for people; inspect and MCP always print JSON. The others print nothing.
     for words in [*every_command(), *images, ("run",), ("doctor",), ("version",)]:
         if words not in (("shell",), ("attach",), ("mcp",), ("image", "inspect"), ("secret", "set"), ("secret", "rm")):
             ok("json" in options(help_text(*words)), f"--json of {words}")
@@ -260,7 +261,7 @@ def completion_is_generated_from_the_tables():
     for command, verbs in VERBS.items():
         eq(completed(command, ""), set(verbs), f"commands of {command}")
     for words in [*every_command(), ("run",), ("doctor",), ("image", "pull"), ("image", "ls")]:
-        host = {"WARREN_HOST": ""} if words[0] == "image" else {}  # this machine's, as of the help
+        host = {"WARREN_HOST": ""} if words[0] == "image" else {}  # the help lists the options for this machine's images
         eq(completed(*words, "-", **host), {f"--{o}" for o in options(help_text(*words))}, f"options of {words}")
     serve = completed("serve", "--")
     ok({"--listen", "--log-level", "--config", "--help"} <= serve, serve)
@@ -275,7 +276,8 @@ def completion_is_generated_from_the_tables():
 
 @test
 def docker_commands_work_or_name_the_alternative():
-    """An alias is its command, help and completion included; what sandboxes do not do says what to do instead."""
+    """An alias works like its command, including help and completion; commands that sandboxes do not support name the
+    alternative."""
     with sandbox("--name", "known") as box:
         eq(call("ps", "-aq"), call("ls", "-q"))
         eq(json.loads(call("inspect", "--json", box))["id"], box)
@@ -365,7 +367,7 @@ def a_sandbox_is_found_by_name_or_unique_prefix():
 
 @test
 def an_empty_argument_matches_nothing():
-    """As of a script whose variable has no value: never the only one there is."""
+    """An empty argument, such as an unset variable of a script, must not match the only object that exists."""
     with sandbox() as box:
         session = call("session", "open", box).decode().strip()
         call("exec", box, "true")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Run code at its limits: artifacts, processes that are left, and a service or client that ends in the middle"""
+"""Run code at its limits: artifacts, remaining processes, and a service or client that ends during a run"""
 import base64
 import contextlib
 import hashlib
@@ -17,7 +17,7 @@ from loop_probe import Probe  # pylint: disable=wrong-import-position
 from serve_world import WAIT, World, check_error, together, until  # pylint: disable=wrong-import-position
 
 w = None
-LONG = 60000  # ms that no program here takes, on a loaded machine either
+LONG = 60000  # ms; no program here takes as long, even on a loaded machine
 
 
 def code(language, text, **more):
@@ -26,7 +26,7 @@ def code(language, text, **more):
 
 @test
 def a_program_of_any_size_arrives_whole():
-    # A short one comes with the exec, a long one is written before; the mode and the owner are the same.
+    # A short program is sent with the exec, a long one is written before; mode and owner are the same.
     seen = set()
     for size in (40, 30000, 65535, 65536, 65537, 1 << 20):
         text = "sha256sum <$0; stat -c '%a %u %g' $0; ls -A\nexit 3\n"
@@ -60,7 +60,7 @@ def artifacts_are_bounded_and_never_follow_links_outside():
     eq(([a["path"] for a in r["artifacts"]], r["artifacts_complete"]), (["small"], False), "too large")
     r = code("bash", "p=.; for i in $(seq 70); do p=$p/d; mkdir $p; echo $i >$p/f; done", artifacts=["**"])
     eq((max(a["path"].count("/") for a in r["artifacts"]) < 64, r["artifacts_complete"]), (True, False), "too deep")
-    # A process that the program leaves replaces a directory by a link, over and over.
+    # A process that outlives the program replaces a directory by a link, again and again.
     r = code("bash", "mkdir -p d real; echo mine >d/passwd; (while :; do mv d e; ln -s /etc d; rm d; mv e d; done) >/dev/null 2>&1 &\n"
              "for i in $(seq 200); do echo $i >real/$i; done", artifacts=["**"])
     for a in r["artifacts"]:
@@ -76,12 +76,12 @@ def artifacts_with_unusable_names_are_omitted_and_reported():
                            ("bash", "touch .program.txt")):
         eq([a["path"] for a in code(language, text, files={"in": ""}, artifacts=["**"])["artifacts"]], [".program.txt", "in"], language)
     check_error(w.ask("POST", "/v1/code", {"language": "c", "code": "", "files": {".program": ""}}), 400, "invalid_request")
-    # A pattern that takes too long for a name leaves it out, and says so.
+    # A name is omitted if the pattern takes too long to match it, and the answer reports that.
     r = code("bash", f"touch {'a' * 250} {'b' * 20}", artifacts=["*?" * 120])
     eq(([a["path"] for a in r["artifacts"]], r["artifacts_complete"]), ([], False), "a pattern that is too complicated")
 
 
-# Stops all others, the file worker among them, and lets them go on for a moment now and then.
+# Stops all other processes, including the file worker, and continues them for a moment now and then.
 HOLDS = """
 import os, signal, time
 for i in range(250):
@@ -113,7 +113,7 @@ def a_leftover_process_does_not_delay_the_answer():
 
 
 def in_the_middle(work):
-    """Call work() with the id of the sandbox of a program that is running; the answer to that run."""
+    """Call work() with the id of the sandbox of a running program; returns the answer to that run."""
     answer = []
 
     def run():
@@ -251,7 +251,7 @@ def the_code_command_runs_code():
 
 
 def ordinary(home, *words):
-    """The command of a user who may not create cgroups."""
+    """Runs a command as a user who may not create cgroups."""
     return subprocess.run([WARREN, *words], input=b"echo out", capture_output=True, check=False, cwd="/", user=65534, group=65534,
                           extra_groups=[], env={"PATH": os.environ["PATH"], "HOME": home})
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-code-images.py - runs of code in images: pulled ahead, and without the tools that a language needs"""
+"""test-code-images.py - code runs in images: pulled in advance, and without the tools that a language needs"""
 import os
 import sys
 
@@ -10,7 +10,7 @@ from oci_world import *  # noqa: F401,F403 pylint: disable=wildcard-import,unuse
 from code_programs import TOOLS  # pylint: disable=wrong-import-position
 from serve_world import World, check_error, slurp, until  # pylint: disable=wrong-import-position
 
-# What a node says to which options: a new one, and one that does not know them.
+# Two versions of node: one that knows the options, and one that does not.
 NEW_NODE = """#!/bin/sh
 [ "$1" = --experimental-transform-types ] || exit 5
 while [ "${1#-}" != "$1" ]; do shift; done
@@ -51,7 +51,7 @@ def images_are_pulled_when_the_service_starts():
         until(lambda: names(w) == sorted([shell, other]), lambda: f"images: {names(w)}")
         eq(ask(w, "bash", "cat /text").json()["stdout"], "shell", "a run in it")
         eq(ask(w, "cat", "as it is").json()["stdout"], "as it is", "a run in the other")
-    # One that cannot be pulled harms nothing; a run that needs it says why.
+    # An image that cannot be pulled affects only runs that need it, and they report the reason.
     with service(f"code:\n  images: ['bash={registry().host}/code/none:1']\n  pull: true\n") as w:
         eq(ask(w, "python", "print(1)").json()["stdout"], "1\n", "a run with another image")
         r = ask(w, "bash", "true")
@@ -68,7 +68,7 @@ def a_tool_missing_in_the_image_is_named():
                 eq((r.status, r.json().get("stdout")), (200, "1\n"), f"control: sh is there: {r}")
                 continue
             check_error(r, 422, "command_not_found")
-            # Without esbuild, node could do it alone, but that is not there either.
+            # Without esbuild, node could strip the types, but node is missing, too.
             ok(f"'{'node' if language == 'typescript' else tool}'" in r.json()["message"] and ref in r.json()["message"], f"{language}: {r.json()}")
 
 
@@ -85,7 +85,8 @@ def node_strips_types_if_esbuild_is_missing():
 
 @test
 def no_interpreter_is_started_early_in_an_image_without_it():
-    """With code.warm, in an image without python: each run says so, and no sandbox is left to wait."""
+    """With code.warm and an image without python: each run reports the missing tool, and no waiting sandbox is
+    left."""
     ref = push("warm")
     with service("code:\n  warm: 2\n") as w:
         for _ in range(3):
@@ -99,7 +100,7 @@ def no_interpreter_is_started_early_in_an_image_without_it():
 
 @test
 def unreadable_artifacts_are_omitted_and_reported():
-    """As the image's user, who is not root: a directory and a file without permissions."""
+    """The image's user is not root, and cannot read a directory and a file without permissions."""
     ref = registry().push(simple("user", config={"User": "app"}), "code/user", "1")
     with service() as w:
         for text, paths, complete in (("mkdir d; echo 1 >d/g; chmod 0 d", ["a/b", "f"], False), ("echo 2 >h; chmod 0 h", ["a/b", "f"], False),

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Run code in each language that this machine has: how programs succeed and fail, and what bounds them
+"""Run code in each language that this machine has: how programs succeed and fail, and how they are limited
 
 The programs are in lib/code_programs.py. The four main languages have all cases; the others have those that depend on
-the language. One that the machine lacks is skipped, after a check that its error names the tool.
+the language. If the machine lacks a language, its tests are skipped, after a check that the error names the tool.
 """
 import base64
 import os
@@ -17,8 +17,8 @@ from code_programs import ALWAYS, FULL, PROGRAMS, TOOLS  # pylint: disable=wrong
 from serve_world import World, check_error, together  # pylint: disable=wrong-import-position
 
 w = None
-LONG = 120000  # ms that no program here takes, on a loaded machine either
-ROOM = {"memory": "1g", "disk": "200m", "pids": 100}  # of compilers
+LONG = 120000  # ms; no program here takes as long, even on a loaded machine
+ROOM = {"memory": "1g", "disk": "200m", "pids": 100}  # enough for compilers
 here = {}  # language: whether the machine has it
 
 
@@ -27,7 +27,7 @@ def code(language, text, **more):
 
 
 def has(language):
-    """Whether this machine has the language. If not, the error says so, and names the tool."""
+    """Whether this machine has the language. If not, it checks that the error names the missing tool."""
     if language not in here:
         r = w.ask("POST", "/v1/code", {"language": language, "code": "", "timeout_ms": LONG})
         here[language] = r.status == 200
@@ -39,14 +39,14 @@ def has(language):
 
 
 def each(case, check, at_once=2):
-    """check(language, program) for each language that has the case."""
+    """Calls check(language, program) for each language that has the case."""
     languages = [language for language in PROGRAMS if case in PROGRAMS[language] and has(language)]
     ok(set(FULL) <= set(languages), languages)
     together(at_once, lambda i: [check(language, PROGRAMS[language][case]) for language in languages[i::at_once]])
 
 
 def must_have(language):
-    """A test for one language, so that a language which is not tested counts as skipped."""
+    """Adds a test for one language, so that a language which is not tested counts as skipped."""
     def is_here():
         if not has(language):
             raise Skip(f"this machine has no '{TOOLS[language]}'")
@@ -86,11 +86,11 @@ def every_language_reports_syntax_errors():
 @test
 def every_language_is_ended_by_a_timeout():
     def check(language, text):
-        # Enough to compile and to begin, on a loaded machine too; the program itself never ends.
+        # The time is enough to compile and to begin, even on a loaded machine; the program itself never ends.
         r = code(language, text, timeout_ms=20000)
         eq((r["exit_code"], r["timed_out"], r["phase"], r["stdout"].strip()), (124, True, "run", "so far"), f"{language}: {r}")
         ok("Execution timed out" in r["stderr"], f"{language}: {r}")
-    # They wait, or compute: all at the same time.
+    # The programs wait or compute, all at the same time.
     each("forever", check, at_once=len(PROGRAMS))
     w.empty()
 
@@ -98,7 +98,7 @@ def every_language_is_ended_by_a_timeout():
 @test
 def every_language_has_a_memory_limit():
     def check(language, text):
-        # A compiler has to fit in, too.
+        # The limits must be large enough for the compiler, too.
         r = code(language, text, limits={"memory": "190m", "disk": "32m"})
         said = r["stderr"] + r["stdout"]
         ok(r["exit_code"] != 0 and r["phase"] == "run" and (r["oom"] or "memory" in said.lower() or "bad_alloc" in said), f"{language}: {r}")
@@ -126,7 +126,7 @@ def no_language_has_network_access():
         def check(language, text):
             r = code(language, text.replace("{port}", port))
             ok(r["exit_code"] != 0 and "connected" not in r["stdout"], f"{language}: {r}")
-            if language in outside:  # the same program connects where there is a network
+            if language in outside:  # the same program can connect if there is a network
                 p = subprocess.run([*outside[language], text.replace("{port}", port)], capture_output=True, text=True, check=False)
                 eq(p.stdout, "connected\n", f"{language} outside: {p}")
         each("connect", check)

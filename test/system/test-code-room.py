@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Run code while a run waits for quota: the client leaves, the service stops or is killed, and nothing is left
+"""Run code while a run waits for quota: the client leaves, the service stops or is killed, and nothing is left behind
 
 A run waits as long as the sandbox of an earlier run is being deleted. Here the warden is stopped, so that the deletion does
 not end, and a quota of one sandbox is used up.
@@ -18,11 +18,11 @@ from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-posit
 from serve_world import WAIT, World, slurp, until  # pylint: disable=wrong-import-position
 
 CONFIG = "quota: { sandboxes: 1 }\n"
-TRIES = 5  # a run waits for five seconds, in which a busy machine may not come to the point
+TRIES = 5  # a run waits for at most five seconds, which may not be enough on a busy machine
 
 
 class Run:
-    """A request to run code, without waiting for its answer."""
+    """A request to run code; its answer is read later."""
 
     def __init__(self, w, code):
         self.socket = socket.socket(socket.AF_UNIX)
@@ -39,7 +39,7 @@ class Run:
         return bool(select.select([self.socket], [], [], 0)[0])
 
     def answer(self):
-        """Its status and body; (0, b"") if the connection ends without an answer."""
+        """The status and body of the answer; (0, b"") if the connection ends without an answer."""
         data = b""
         with contextlib.suppress(ConnectionError), self.socket:
             while more := self.socket.recv(65536):
@@ -54,7 +54,7 @@ def is_deleting(w):
 
 @contextlib.contextmanager
 def held(w):
-    """The quota is used up by the sandbox of a run that has ended, as long as the block runs or release() is not called."""
+    """The sandbox of a run that has ended uses up the quota until the block ends or release() is called."""
     until(lambda: w.sandboxes() == [], "sandboxes of an earlier test")
     first = Run(w, "sleep 600")
     until(lambda: [s["id"] for s in w.sandboxes() if s["state"] == "running" and w.get(f"/v1/sandboxes/{s['id']}/execs")["execs"]],
@@ -72,11 +72,11 @@ def held(w):
 
 
 def waiting(w, work, code="echo mine"):
-    """work(run, release) while a run waits for quota. Returns what it returns."""
+    """Calls work(run, release) while a run waits for quota. Returns its result."""
     for _ in range(TRIES):
         with held(w) as release:
             run = Run(w, code)
-            for _ in range(3):  # by then the loop has seen the request, too
+            for _ in range(3):  # after that, the loop has seen the request, too
                 w.get("/version")
             ok(is_deleting(w), "a run that waits has no sandbox")
             if not run.is_answered():
@@ -115,7 +115,7 @@ def a_run_that_waits_too_long_is_refused():
 
 
 def ended(w):
-    """What the log says of requests to run code that are over."""
+    """The log entries of completed requests to run code."""
     return [line for line in slurp(w.log_path).splitlines() if "path=/v1/code " in line]
 
 
@@ -137,7 +137,7 @@ def a_client_that_leaves_while_its_run_waits_leaves_nothing():
 def a_service_that_stops_refuses_the_run_that_waits():
     with World(config=CONFIG) as w:
         def work(run, release):
-            os.kill(w.api, signal.SIGTERM)  # as the warden does that is asked to stop
+            os.kill(w.api, signal.SIGTERM)  # like the warden when it is asked to stop
             answer = run.answer()
             w.process.terminate()
             release()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-code-warm.py - interpreters that are started before there is a program for them (code.warm)
+"""test-code-warm.py - interpreters that are started before their program arrives (code.warm)
 
-A program must not be able to tell, but by the time that its process has existed. Speaks TAP.
+A program must not notice the difference, except by the age of its process. Prints TAP.
 """
 import json
 import os
@@ -15,9 +15,10 @@ from checks import Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import
 from serve_world import World, check_error, together, until  # pylint: disable=wrong-import-position
 
 EACH = 2
-TICK_MS = 10  # of the kernel, in which it says when a process began
+TICK_MS = 10  # resolution of the start time that the kernel reports
 
-# What it is allowed, where it is, and what it was given. When its process began, in ms, comes first.
+# Prints the process's start time in ms, and then its privileges, working directory and environment. Times come from
+# /proc/self/stat.
 POSTURE = """
 import json, os, re, resource, sys
 status = dict(line.split(":\\t", 1) for line in open("/proc/self/status").read().splitlines())
@@ -50,12 +51,12 @@ def code(text, language="python", w=None, **more):
 
 
 def waiting(w=None):
-    """The ids of sandboxes that run, of which none is a client's."""
+    """The ids of running sandboxes; none of them belongs to a client."""
     return {b["id"] for b in (w or world).sandboxes() if b["state"] == "running"}
 
 
 def warm_up(w=None):
-    """Have an interpreter that has loaded and waits."""
+    """Wait until an interpreter has loaded and waits for a program."""
     code("1", w=w)
     until(lambda: waiting(w), "no interpreter waits")
     begin = uptime_ms()
@@ -63,7 +64,7 @@ def warm_up(w=None):
 
 
 def posture(w=None, **more):
-    """Whether its process began before it was asked for; and all the rest."""
+    """Whether the process is older than the request; and the rest of the posture."""
     sent = uptime_ms()
     r = (w or world).post("/v1/code", {"language": "python", "code": POSTURE}, **more)
     eq(r["exit_code"], 0, r["stderr"])
@@ -72,7 +73,8 @@ def posture(w=None, **more):
 
 
 def waited_posture():
-    """Of a program whose interpreter has waited: the one before may have come while it was still loading."""
+    """The posture of a program whose interpreter has waited. The interpreter before it may still have been
+    loading."""
     return until(lambda: (lambda waited, found: waited and found)(*posture()), "no program had an interpreter that waited")
 
 
@@ -180,7 +182,7 @@ def idle_interpreters_are_ended_for_other_runs():
     with World(config=f"code:\n  warm: {EACH}\nquota:\n  sandboxes: {EACH + 1}\n") as small:
         code("1", w=small)
         until(lambda: len(waiting(small)) == EACH, "no interpreter waits")
-        # The first run's sandbox may still be on its way out.
+        # The first run's sandbox may still be being deleted.
         until(lambda: small.ask("POST", "/v1/sandboxes", {}).status == 201, "no room for a sandbox")
         eq(small.ask("POST", "/v1/code", {"language": "bash", "code": "echo 1"}).status, 200, "a run of another language")
 

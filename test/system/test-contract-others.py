@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-contract-others.py - the contract of all backends, against those that are not of this machine's kernel alone
+"""test-contract-others.py - run the contract of all backends against backends with servers or other kernels
 
-Speaks TAP. Each backend is one test here: the suites of test-contract.c and test-contract-life.c, run with
-that backend's configuration. What cannot be alike is named below, with the reason. The servers are this test's own, on loopback.
+Prints TAP. Each backend is one test here: it runs the suites test-contract.c and test-contract-life.c with that
+backend's configuration. Tests that cannot pass on a backend are listed below, with the reason. The test starts the
+servers itself, on loopback.
 """
 import json
 import os
@@ -17,17 +18,18 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from dockerd import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
 
 SUITES = ("test-contract", "test-contract-life")
-LIMIT = 900  # seconds for both suites, of a machine with much else to do
-# Where the image is busybox: its sh ignores SIGQUIT, and so does what it runs.
+LIMIT = 900  # seconds for both suites, on a loaded machine
+# With busybox as the image: its sh ignores SIGQUIT, and so do its children.
 BUSYBOX = ("a_command_starts_with_default_signal_dispositions", "the_signal_that_ended_a_command_is_reported")
 
 
 class Suite:
-    """A suite under way. What a point had to say is told with it; what is under way when the time is up, by what was before."""
+    """A running suite. The output before a result belongs to that test; output without a result shows what was
+    running when the time was up."""
 
     def __init__(self, name, env):
         self.name, self.passed, self.failed = name, 0, {}
-        # Each program has folders of its own, so they do not meet.
+        # Each program has separate directories, so they do not conflict.
         self.process = subprocess.Popen([f"{BUILD}/test/{name}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env)
 
     def finish(self, deadline):
@@ -39,7 +41,7 @@ class Suite:
             output, _ = self.process.communicate()
             late = f"not done in {LIMIT} s, "
         self.read(output.decode(errors="replace").splitlines())
-        # A failed point is exit status 1, and is told by itself.
+        # Exit status 1 means that a test failed, which its own line reports.
         if late or self.process.returncode not in (0, 1):
             self.failed[self.name] = [f"{late}exit status {self.process.returncode}"]
 
@@ -55,13 +57,13 @@ class Suite:
                 said.append(line)
                 continue
             said = []
-        # Of one that was cut short.
+        # The output of a test that was interrupted.
         if said and not said[-1].startswith("1.."):
             self.failed[f"{self.name}, at its end"] = said
 
 
 def contract(kind, config, image=None, but=()):
-    """Both suites at once; every test must pass, but those named, which must fail (or they are no exception)."""
+    """Runs both suites at the same time. Every test must pass, except those in @but, which must fail."""
     env = dict(os.environ, WARREN_OTHER_KIND=kind, WARREN_OTHER_CONFIG=json.dumps(config),
                WARREN_OTHER_NAME=config.get("name", kind), WARREN_LIBEXEC=BUILD, PATH=PATH)
     if image:
@@ -79,7 +81,7 @@ def contract(kind, config, image=None, but=()):
 
 
 class Sshd:
-    """An sshd of our own on loopback: its keys, its port, root allowed by one key."""
+    """A separate sshd on loopback, with its own keys and port, that lets root in with one key."""
 
     def __init__(self):
         if not ROOT:
@@ -112,7 +114,7 @@ class Sshd:
         raise Skip("sshd does not start here")
 
     def config(self):
-        """A connection for each sandbox, which ssh keeps."""
+        """Each sandbox has one persistent ssh connection."""
         options = ["-F", "none", "-i", f"{self.dir}/key", "-o", f"UserKnownHostsFile={self.dir}/known", "-o", "BatchMode=yes",
                    "-o", "ControlMaster=auto", "-o", f"ControlPath={self.dir}/{{id}}", "-o", "ControlPersist=60", "-p", str(self.port)]
         return {"kind": "command", "name": "ssh", "tty": "-tt", "exec": ["ssh", "{tty}", *options, "root@127.0.0.1", "--", "{command}"],

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-debian.py - a Debian system in a sandbox: accounts, su and sudo work, and packages can be installed
 
-Speaks TAP. The packages come from where this machine has its own (apt-get in directories of the test's, nothing is
-installed here) and are kept in the build folder for the next time. A sandbox has no network: it gets them by a volume.
-The root is made in the sandbox itself, as the second stage of debootstrap(8) does it.
+Prints TAP. The packages come from this machine's package sources (apt-get uses directories of the test; nothing is
+installed here) and are cached in the build folder. A sandbox has no network: it gets the packages through a volume.
+The root is created in the sandbox itself, like the second stage of debootstrap(8) does it.
 """
 import fcntl
 import os
@@ -30,7 +30,7 @@ dpkg --force-unsafe-io --force-depends -i /debs/base/*.deb
 apt-get -y -o Dpkg::Options::=--force-unsafe-io install /debs/more/*.deb
 """
 
-# One line of output for each thing that works; what it says besides goes to stderr.
+# One line of output for each feature that works; all other output goes to stderr.
 USE = r"""
 say() { echo "$1: $(eval "$2")"; }
 say installed "dpkg-query -W -f='\${Package}=\${Status} ' postgresql redis-server openssh-server dbus sudo"
@@ -72,13 +72,13 @@ def apt(cache, *args):
 
 
 def download(empty):
-    """Names of the packages of the base, and of all the others."""
+    """The names of the base packages, and of all packages."""
     for d in (f"{CACHE}/state/lists/partial", f"{CACHE}/archives/partial", f"{empty}/archives/partial"):
         os.makedirs(d, exist_ok=True)
     with open(f"{CACHE}/status", "wb"):
         pass
     apt(CACHE, "update")
-    # Into a cache that is empty: what is there already is not listed.
+    # The cache must be empty, because apt-get does not list packages that it already has.
     base = [line.split()[1] for line in apt(empty, "--print-uris", "-y", "install", *BASE).splitlines()]
     every = [line.split()[1] for line in apt(empty, "--print-uris", "-y", "install", *BASE, *MORE).splitlines()]
     apt(CACHE, "--download-only", "-y", "install", *BASE, *MORE)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-docker-hard.py - the docker backend against images and neighbours that mislead it
+"""test-docker-hard.py - the docker backend with misleading images and interference from other users of the daemon
 
-Speaks TAP. The daemon is this test's own. An image declares volumes; somebody replaces a container by another of the same
-name; a container is killed behind the service's back; the daemon is not there.
+Prints TAP. The test starts a separate daemon. An image declares volumes; a container is replaced by another one of
+the same name; a container is killed without the service; the daemon is missing.
 """
 import os
 import signal
@@ -52,11 +52,11 @@ def a_volume_is_as_read_only_as_the_root():
         got = w.run(x, "for f in /x /data/x /var/lib/db/x; do echo x 2>/dev/null >$f && echo wrote $f; done; cat /data/from-image")
         eq(got["stdout"], "kept\n", got)
         eq((enforced(w, x)["read_only"][0], enforced(w, x)["disk"][0]), (True, True))
-        # Somebody who wants to write there says so.
+        # A sandbox can ask for a writable mount there.
         y = make(w, VOLUMES, read_only=True, mounts=[{"target": "/data", "size": 1 << 20}])
         got = w.run(y, "echo x >/data/x && echo wrote; echo x >/var/lib/db/x || echo refused")
         eq(got["stdout"], "wrote\nrefused\n", got)
-        # The control: without read_only the same image can be written to.
+        # The control: without read_only, the same image is writable.
         z = make(w, VOLUMES)
         eq(w.run(z, "echo x >/data/x && echo x >/var/lib/db/x && echo wrote")["stdout"], "wrote\n")
         for each in (x, y, z):
@@ -77,7 +77,7 @@ def a_container_with_the_same_name_is_not_used():
         d.call("rename", ours, "elsewhere")
         theirs = d.call("run", "-d", "--net=none", "--name", f"warren-{x}", "--label", f"warren.id={x}", IMAGE, "sh", "-c",
                         "echo theirs >/mark; sleep 1000").decode().strip()
-        # Every way to it leads to the one that was made, by whatever name.
+        # Every operation uses the container that was created, not the one that has its name now.
         got = w.run(x, "cat /mark 2>/dev/null; echo still $?")
         eq(got["stdout"], "still 1\n", got)
         limit = 123 << 20
@@ -88,7 +88,7 @@ def a_container_with_the_same_name_is_not_used():
         w.ask("POST", f"/v1/sandboxes/{x}/pause", status=None)
         eq([d.call("inspect", "--format", "{{.State.Paused}}", c).decode().strip() for c in (ours, theirs)], ["true", "false"])
         w.ask("POST", f"/v1/sandboxes/{x}/resume", status=None)
-        # Ours goes; the other is nobody we know, and answers for nothing.
+        # When the original container is gone, the sandbox fails; the other container is left alone.
         d.call("rm", "-f", ours)
         until(lambda: w.ask("GET", f"/v1/sandboxes/{x}").json()["state"] != "running", "it is still said to run")
         w.ask("DELETE", f"/v1/sandboxes/{x}", status=204)
@@ -130,7 +130,7 @@ def a_command_that_ended_with_its_container_is_lost():
             until(lambda: w.ask("GET", f"/v1/sandboxes/{x}").json()["state"] == "failed", f"{how}: it is still said to run")
             got = [w.ask("GET", f"/v1/sandboxes/{x}/execs/{e}").json() for e in ids]
             eq([(g["state"], g["result"]) for g in got[:2]], [("lost", None)] * 2, (how, got))
-            # The control: whose end is known keeps it, one that was killed by itself as well.
+            # The control: an exec whose end is known keeps its result, even if it was killed by a signal.
             eq([(g["state"], g["result"]["signal"] or 0, g["result"]["exit_code"]) for g in got[2:]],
                [("exited", signal.SIGKILL, -1), ("exited", 0, 7)], got)
             w.ask("DELETE", f"/v1/sandboxes/{x}", status=204)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-docker-serve.py - the service on the docker backend, and what is done to containers behind its back
+"""test-docker-serve.py - the service with the docker backend, and containers that are changed without the service
 
-Speaks TAP. The daemon is this test's own. What holds on any backend is in test-docker-suites.py.
+Prints TAP. The test starts a separate daemon. test-docker-suites.py has the tests that apply to all backends.
 """
 import errno
 import glob
@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from dockerd import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
 from serve_world import World, until  # pylint: disable=wrong-import-position
 
-IMAGE = "host-like:1"  # as serve_world.py has it
+IMAGE = "host-like:1"  # the same as in serve_world.py
 
 
 def docker():
@@ -30,7 +30,7 @@ def world(d):
 
 
 def traces(run_dir, but=()):
-    """Of sandboxes with a shim, below the directory of the living."""
+    """The files of sandboxes with a shim in the run directory."""
     found = glob.glob(f"{run_dir}/kept/*/*") + glob.glob(f"{run_dir}/boxes/*")
     return [p for p in found if os.path.basename(p).partition(".")[0] not in {"lock", *but}]
 
@@ -71,9 +71,9 @@ def a_sandbox_fails_when_its_container_is_killed():
         for x in (dies, goes):
             until(lambda x=x: w.ask("GET", f"/v1/sandboxes/{x}").json().get("state") != "running", f"{x} is still said to run")
         r = w.ask("GET", f"/v1/sandboxes/{dies}/execs/{e}").json()
-        # How it would have ended nobody knows; of one that ended before, it is known.
+        # The result of a running exec is unknown; an exec that ended before has its result.
         eq((r["state"], r["result"]), ("lost", None), r)
-        # The other one does not notice.
+        # The other sandbox is not affected.
         eq(w.run(lives, "echo on")["stdout"], "on\n")
         for x in (lives, dies, goes):
             w.ask("DELETE", f"/v1/sandboxes/{x}", status=204)
@@ -82,7 +82,7 @@ def a_sandbox_fails_when_its_container_is_killed():
 
 @test
 def a_container_can_resolve_its_name():
-    """Without a network the daemon does not write it into /etc/hosts by itself."""
+    """Without a network, the daemon does not add the name to /etc/hosts."""
     d = docker()
     with world(d) as w:
         for hostname, expected in ((None, ()), ("node7.example.org", ("node7.example.org", "node7"))):
@@ -96,7 +96,7 @@ def a_container_can_resolve_its_name():
 
 
 def bare(d):
-    """An image of one program, which is of no use to anybody but who calls it by its name, and of a user that is not root."""
+    """An image with one program, which only works if it is called by its name, and a user that is not root."""
     if "bare" not in d.call("images", "--format", "{{.Repository}}").decode().split():
         with open("/bin/busybox", "rb") as f:
             d.call("import", "--change", "USER app", "--change", "WORKDIR /home/app", "-", "bare:1", input=tar({
@@ -107,7 +107,8 @@ def bare(d):
 
 @test
 def commands_run_in_an_image_without_a_shell():
-    """Commands run, are told apart from those that cannot, and end when they are told to; the rest says what it lacks."""
+    """Commands run and can be ended, missing commands are reported, and operations that need a shell report what is
+    missing."""
     d = docker()
     bare(d)
     with world(d) as w:
@@ -118,7 +119,7 @@ def commands_run_in_an_image_without_a_shell():
         eq(w.post(f"{at}/run", {"argv": ["/busybox", "echo", "said"]})["stdout"], "said\n")
         r = w.ask("POST", f"{at}/run", {"argv": ["/no/such"]})
         eq((r.status, r.json()["code"]), (422, "command_not_found"), r.body)
-        # Out of time, or told to end: it is the process inside that ends.
+        # A timeout and a signal end the process inside.
         r = w.post(f"{at}/run", {"argv": ["/busybox", "sleep", "1001"], "timeout_ms": 500})
         eq((r["result"]["timed_out"], r["result"]["signal"]), (True, signal.SIGKILL), r)
         e = w.post(f"{at}/execs", {"argv": ["/busybox", "sleep", "1002"]}, status=201)["id"]
@@ -133,7 +134,7 @@ def commands_run_in_an_image_without_a_shell():
 
 @test
 def files_and_ports_work_in_an_image_without_a_shell():
-    """By the guest agent: nothing of the image's is asked to do it."""
+    """The guest agent does the work; no program of the image is needed."""
     d = docker()
     bare(d)
     with world(d) as w:
@@ -151,12 +152,12 @@ def files_and_ports_work_in_an_image_without_a_shell():
         eq((s["type"], s["size"], s["mode"], s["uid"], s["gid"]), ("file", len(data), "0640", 1234, 1235), s)
         eq(w.post(f"{at}/run", {"argv": ["/busybox", "sha256sum", "new"]})["stdout"].split()[0],
            hashlib.sha256(data).hexdigest(), "and it is the same inside")
-        # As the sandbox's user, and no other.
+        # File requests have the permissions of the sandbox's user.
         eq(ask("GET", path="/home/app/mine").body, b"mine")
         eq(ask("GET", path="/home/app/mine", user="99", status=403).json()["code"], "permission_denied")
         eq(ask("PUT", "", b"x", path="/etc/text", status=403).json()["code"], "permission_denied")
         eq(ask("PUT", "", b"x", path="/etc/text", user="0").json()["size"], 1, "root may")
-        # Trees, changes, search, and what is told of changes.
+        # Trees, changes, search, and watching for changes.
         with w.client() as c:
             r = c.send("GET", f"{at}/files/watch", query={"path": "/home/app"})
             eq(r.readline(), b'{"type":"ready"}\n')
@@ -175,7 +176,7 @@ def files_and_ports_work_in_an_image_without_a_shell():
         w.post(f"{at}/execs", {"argv": ["/busybox", "httpd", "-f", "-p", "127.0.0.1:8000", "-h", "/etc"]}, status=201)
         until(lambda: w.ask("GET", f"{at}/ports/8000/text").status == 200, "nobody answers")
         eq(w.ask("GET", f"{at}/ports/8000/text").body, b"x")
-        # Whoever else comes to the door, which is still there, finds nobody.
+        # The socket still exists, but refuses other clients.
         (door,) = glob.glob(f"{w.run_dir}/kept/*/{box}/door")
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
             eq(s.connect_ex(door), errno.ECONNREFUSED, door)
@@ -185,7 +186,7 @@ def files_and_ports_work_in_an_image_without_a_shell():
 
 @test
 def a_sandbox_can_have_no_network_and_a_read_only_root():
-    """Each beside one that has it."""
+    """Each sandbox is compared with one that has the network or a writable root."""
     d = docker()
     bare(d)
     with world(d) as w:
@@ -201,7 +202,7 @@ def a_sandbox_can_have_no_network_and_a_read_only_root():
             r = w.ask("PUT", f"{at}/files", b"x", query={"path": "/etc/put"})
             eq((r.status, r.json().get("code")), (409, "read_only") if shut else (201, None), r)
             eq(run(box, "ls", "/etc/new", "/etc/put")["result"]["exit_code"] != 0, shut)
-            # What is mounted there is another matter.
+            # Mounted file systems are not affected.
             w.ask("PUT", f"{at}/files", b"x", query={"path": "/tmp/x"}, status=201)
             w.post(f"{at}/execs", {"argv": ["/busybox", "httpd", "-f", "-p", "8000", "-h", "/etc"]}, status=201)
             until(lambda box=box: ":8000 " in run(box, "netstat", "-ltn")["stdout"], "nobody listens")
@@ -221,7 +222,7 @@ def a_service_finds_only_its_own_containers():
         mine.start()
         eq(mine.run(boxes[0], "cat /tmp/x")["stdout"], "kept\n")
         eq([[x["id"] for x in w.get("/v1/sandboxes")["sandboxes"]] for w in (mine, theirs)], [boxes[:1], boxes[1:]])
-        # What another's engine made has its mark, and is not taken for what is left of ours.
+        # Containers of another engine have its label, and are not mistaken for leftovers of this one.
         eq(len({json.loads(d.call("inspect", f"warren-{x}"))[0]["Config"]["Labels"]["warren.engine"] for x in boxes}), 2)
         mine.delete(boxes[0])
         mine.delete(mine.post("/v1/sandboxes", {"backend": "docker", "image": IMAGE}, status=201)["id"])
@@ -232,7 +233,8 @@ def a_service_finds_only_its_own_containers():
 
 @test
 def file_requests_for_a_frozen_container_are_refused():
-    """Behind the service's back: that is said, and what was given up is not done when it goes on."""
+    """The container is frozen without the service: requests report it, and a request that was given up is not carried
+    out later."""
     d = docker()
     with world(d) as w:
         box = w.post("/v1/sandboxes", {"backend": "docker", "image": IMAGE}, status=201)["id"]
@@ -249,7 +251,7 @@ def file_requests_for_a_frozen_container_are_refused():
 
 @test
 def requests_are_answered_when_the_daemon_restarts():
-    """Of a command, of one in a session, and of a create: each is told how it ended, and nothing is left."""
+    """An exec, a session command and a create are under way: each is answered, and nothing is left behind."""
     with Docker() as d:
         d.call("import", "-", IMAGE, input=tar(host_like()))
         with world(d) as w:
@@ -278,7 +280,7 @@ def requests_are_answered_when_the_daemon_restarts():
             ok(r.status >= 400 or r.json()["exit_code"] != 0, r)
             r = answers["create"]
             ok(r.status == 201 or (r.status >= 500 and "docker: " in r.json()["message"]), r)
-            # It is as good as new.
+            # The service works as before.
             fresh = w.post("/v1/sandboxes", {"backend": "docker", "image": IMAGE}, status=201)["id"]
             eq(w.run(fresh, "echo on")["stdout"], "on\n")
             for x in w.get("/v1/sandboxes")["sandboxes"]:
@@ -289,7 +291,7 @@ def requests_are_answered_when_the_daemon_restarts():
 
 @test
 def a_command_for_a_frozen_container_is_refused():
-    """Behind the service's back: why it is not run is said, and it runs when that is over."""
+    """The container is frozen without the service: the error says so, and commands run again afterwards."""
     d = docker()
     with world(d) as w:
         box = w.post("/v1/sandboxes", {"backend": "docker", "image": IMAGE}, status=201)["id"]
@@ -302,7 +304,7 @@ def a_command_for_a_frozen_container_is_refused():
 
 
 class Proxy:
-    """In front of a daemon: it holds back each start of a command while .gate is shut, and notes each pause."""
+    """A proxy for a daemon. It delays each start of a command while .gate is closed, and counts pauses."""
 
     def __init__(self, d):
         self.daemon, self.socket = d.socket, f"{folder()}/p"
@@ -342,7 +344,7 @@ class Proxy:
 
 
 def pause_is_waiting(w, box):
-    """Whether a process has its turn to pause the container alone (container_lock.c)."""
+    """Whether a process holds the exclusive lock to pause the container (container_lock.c)."""
     inode = os.stat(glob.glob(f"{w.run_dir}/kept/*/{box}/docker")[0]).st_ino
     with open("/proc/locks", encoding="ascii") as f:
         return any(line.split()[1:4:2] == ["OFDLCK", "WRITE"] and line.split()[5].endswith(f":{inode}") for line in f)
@@ -350,7 +352,7 @@ def pause_is_waiting(w, box):
 
 @test
 def a_pause_waits_for_commands_that_are_starting():
-    """Frozen in the middle of its start, a command would hold up the daemon, and the sandbox's deletion."""
+    """A command that is frozen while it starts would block the daemon, and the sandbox's deletion."""
     with Proxy(docker()) as d, world(d) as w:
         box = w.post("/v1/sandboxes", {"backend": "docker", "image": IMAGE}, status=201)["id"]
         at, answers = f"/v1/sandboxes/{box}", {}
@@ -372,7 +374,7 @@ def a_pause_waits_for_commands_that_are_starting():
         w.post(f"{at}/resume")
         asking[0].join(WAIT)
         eq((answers["run"].status, answers["run"].json()["stdout"]), (200, "on\n"), answers)
-        # Many, again and again: each command runs, or is refused because the sandbox is paused.
+        # Many commands, several times: each runs, or is refused because the sandbox is paused.
         for _ in range(3):
             asking = [threading.Thread(target=ask, args=(i, "run", {"argv": ["echo", "on"]})) for i in range(6)]
             for t in asking:
@@ -422,7 +424,7 @@ def requests_that_docker_cannot_fulfil_are_refused():
 
 @test
 def a_registry_that_is_not_listed_is_not_contacted():
-    """The daemon follows where a registry leads, and cannot be watched: so it is not sent there at all."""
+    """The daemon follows redirects of a registry, and Warren cannot check them, so it sends no such request."""
     d, ref = docker(), registry().push(simple("unlisted"), "docker/unlisted", "1")
     with World(config=f"backends:\n  docker:\n    kind: docker\n    socket: {d.socket}\n") as w:
         with w.client() as c:
@@ -432,18 +434,18 @@ def a_registry_that_is_not_listed_is_not_contacted():
         eq(r.status, 404, r.body)
         ok("trusted_registries" in r.json()["message"], r.body)
         ok(ref not in d.call("images", "--format", "{{.Repository}}:{{.Tag}}").decode().split(), "it was pulled")
-        w.delete(w.create(backend="docker", image=IMAGE))  # the control: what is there already
+        w.delete(w.create(backend="docker", image=IMAGE))  # the control: an image that is present
     with world(d) as w:
         token = w.token("read", "write")
         r = w.ask("POST", "/v1/sandboxes", {"backend": "docker", "image": ref}, token=token)
         eq(r.status, 404, r.body)
         ok("scope 'pull'" in r.json()["message"], r.body)
-        w.delete(w.create(backend="docker", image=ref))  # the control: listed, and by the owner
+        w.delete(w.create(backend="docker", image=ref))  # the control: listed, and requested by the owner
 
 
 @test
 def an_image_is_pulled_with_progress():
-    """By the service, and by the command, which needs none."""
+    """The service pulls it; so does the command, without a service."""
     d = docker()
     refs = [registry().push(simple(f"pulled {i}"), f"docker/told{i}", "1") for i in range(2)]
 
@@ -507,10 +509,11 @@ def out_of_memory_is_reported():
         beside = w.post(f"{at}/execs", {"argv": ["sleep", "1000"]}, status=201)["id"]
         r = w.post(f"{at}/run", {"argv": ["sh", "-c", f"exec sh -c '{hog}; kill -9 $$'"]})["result"]
         eq((r["oom"], r["signal"]), (True, signal.SIGKILL), r)
-        # Killed by somebody, but not for that.
+        # The process is killed, but not because of its memory.
         r = w.post(f"{at}/run", {"argv": ["sh", "-c", "kill -9 $$"]})["result"]
         eq((r["oom"], r["signal"]), (False, signal.SIGKILL), r)
-        # One beside others is not told of what may be theirs; alone, a child's end is its own.
+        # With several execs, an OOM kill cannot be attributed to one; a single exec reports the OOM kill of its
+        # child.
         w.post(f"{at}/execs/{beside}/signal", {"signal": "KILL"}, status=204)
         until(lambda: w.get(f"{at}/execs/{beside}")["state"] == "exited", "it does not end")
         r = w.post(f"{at}/run", {"argv": ["sh", "-c", f"{hog}; exit 3"]})["result"]

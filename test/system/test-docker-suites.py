@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-docker-suites.py - the suites of the service as they are, with docker for the default backend
+"""test-docker-suites.py - run the unchanged suites of the service with docker as the default backend
 
-Speaks TAP: a point for each suite. The daemon is this test's own, and the image has the machine's own tools.
+Prints TAP, with one result for each suite. The test starts a separate daemon, and its image has this machine's tools.
 """
 import os
 import sys
@@ -13,8 +13,8 @@ sys.path.insert(0, os.path.join(HERE, "../lib"))
 from dockerd import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
 from serve_world import IMAGES  # pylint: disable=wrong-import-position
 
-SECONDS = 600  # for a suite, of a machine with much else to do
-# Of those that take long, the points that are another matter on this backend than on others.
+SECONDS = 600  # for a suite, on a loaded machine
+# For long suites: the tests whose code differs between this backend and others.
 FILES = ("a_file_is_written_and_read", "a_killed_service_leaves_no_partial_files", "links_are_followed_inside",
          "users_have_their_own_rights", "an_archive_is_uploaded_and_downloaded", "changes_are_reported")
 EXECS = ("results_are_exact", "directory_user_and_environment_are_set", "a_timeout_kills_the_whole_tree",
@@ -47,7 +47,7 @@ def suite(name, *points):
         p = subprocess.run([sys.executable, f"{HERE}/{name}.py", *points], env=env, timeout=SECONDS, stdin=subprocess.DEVNULL,
                            capture_output=True, check=False)
     except subprocess.TimeoutExpired:
-        # What it leaves is not the next one's fault.
+        # Remove leftovers, so that they do not affect the next suite.
         for left in d.call("ps", "-aq").split():
             d.call("rm", "-f", left.decode())
         raise

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-docker-words.py - what docker users type works, with and without the service
+"""test-docker-words.py - commands that docker users type work, with and without the service
 
-Speaks TAP.
+Prints TAP.
 """
 import contextlib
 import json
@@ -52,7 +52,7 @@ def state(box):
 
 
 def an_image():
-    """A small one, in the store that both the service and a run without it use."""
+    """A small image in the store that the service and runs without it share."""
     if not os.path.exists(BUSYBOX):
         raise Skip("busybox-static is not installed")
     root = f"{w.dir}/rootfs"
@@ -63,7 +63,7 @@ def an_image():
             os.symlink("busybox", f"{root}/bin/{name}")
         with open(f"{root}/mark", "w", encoding="ascii") as f:
             f.write("small\n")
-        call("image", "import", root, IMAGE, env={"WARREN_HOST": ""})  # as on the service's machine
+        call("image", "import", root, IMAGE, env={"WARREN_HOST": ""})  # like on the service's machine
     return IMAGE
 
 
@@ -80,7 +80,7 @@ def an_image_as_the_first_word_is_recognised_by_its_form():
         eq(said("run", *service, "--image", image, "cat", "/mark"), "small\n", "--image")
         eq(said("run", *service, "echo", image), f"{image}\n", "only the first word")
     eq(said("run", f"dir:{w.dir}/rootfs", "cat", "/mark"), "small\n", "a directory")
-    # With --image, or behind dashes, the word is a program, whatever its form.
+    # With --image or after --, the word is a program, whatever its form.
     fails("run", "--image", image, image, status=127, has=[image])
     fails("run", "--", image, status=127, has=[image])
 
@@ -112,14 +112,14 @@ def run_detached_prints_an_id_and_continues():
     call("rm", "-f", "worker")
     eq(state(box), "gone")
     call("rm", "-f", "worker")
-    # With --rm it goes with its command.
+    # With --rm, the sandbox is deleted when its command ends.
     box = said("run", "-d", "--rm", "host", "true").strip()
     until(lambda: state(box) == "gone", "it is gone")
     box = said("run", "--detach", "host", "sh", "-c", "exit 4").strip()
     until(lambda: state(box) == "stopped", "it is stopped")
     eq(call("attach", box, status=4).stdout, "")
     call("rm", box)
-    # The image's own command.
+    # The command of the image.
     box = said("run", "-d", an_image(), "sh", "-c", "cat /mark; sleep 2002").strip()
     until(lambda: said("logs", box) == "small\n", "its output")
     call("rm", box)
@@ -202,7 +202,7 @@ def exec_takes_dockers_options():
     e = said("exec", "-d", box, "sleep", "2006").strip()
     until(lambda: running("sleep", "2006"), "it runs in the background")
     eq(w.get(f"/v1/sandboxes/{box}/execs/{e}")["state"], "running")
-    # At a terminal: -it together.
+    # -it works at a terminal.
     got = subprocess.run(["script", "-qec", f"{WARREN} exec -it {box} sh -c 'tty >/dev/null && echo a terminal'", "/dev/null"],
                          stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environ(), timeout=60, check=False)
     ok("a terminal" in got.stdout, got)
@@ -312,7 +312,7 @@ def aliases_are_listed_as_aliases():
 
 
 def mini_python():
-    """Made once, beside the build."""
+    """Created once, in the build directory."""
     python, wanted = f"{VENV}/bin/python", os.path.join(SOURCE, "test/lib/mini-swe-agent-requirements.txt")
     if os.path.exists(f"{VENV}/ready"):
         return python

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-docker.py - the platform "docker" by itself, with a dockerd of its own, and with podman
+"""test-docker.py - the docker driver without the service, with a separate dockerd, and with podman
 
-Speaks TAP. docker_drive.c calls the platform's functions one at a time, as the shim does. What is
-asserted of a container is seen from outside by the daemon's own client, or from inside by a command.
+Prints TAP. docker_drive.c calls the driver's functions one at a time, like the shim does. Containers are inspected
+from outside with the daemon's own client, or from inside with a command.
 """
 import hashlib
 import os
@@ -33,7 +33,7 @@ def new_id():
 
 
 class Box:
-    """A sandbox of the platform, by its id alone."""
+    """A sandbox of the driver, which has only its id."""
 
     def __init__(self, socket_path, image="base:1", engine=None, create=True, config=None, **spec):
         self.id, self.dir = new_id(), engine or folder()
@@ -44,7 +44,7 @@ class Box:
             self.enforced = {w[0]: (w[1] == "1", w[2]) for w in (line.split(" ", 2) for line in out.splitlines())}
 
     def made(self):
-        """As if it had been created: which container it is, is written down."""
+        """Act as if the container had been created: write its id to the file."""
         os.makedirs(f"{self.dir}/{self.id}", exist_ok=True)
         with open(f"{self.dir}/{self.id}/docker", "w", encoding="ascii") as f:
             f.write("cd" * 32)
@@ -71,14 +71,14 @@ class Box:
         return p.stdout
 
     def bad(self, *args, code, words, **kw):
-        """The call fails with that error, which says all of those words."""
+        """The call must fail with this error code, and its message must have all of these words."""
         p = self.run(*args, **kw)
         eq((p.returncode, p.stderr.decode().split(" ", 1)[0]), (125, code), f"{args}: {p.stderr!r}")
         for word in words:
             ok(word in p.stderr.decode(), f"{word!r} is not in {p.stderr!r}")
 
     def sh(self, script, *options, **kw):
-        """What the script prints."""
+        """Returns the output of the script."""
         return self.call("exec", *options, "--", "sh", "-c", script, **kw).decode()
 
     def __enter__(self):
@@ -90,7 +90,7 @@ class Box:
 
 
 def two_images(d):
-    """One to work in, one without anything."""
+    """One image with tools, and one without any."""
     for name, data in (("base:1", tar(members())), ("empty:1", tar({"etc": directory(), "etc/x": "x\n"}))):
         d.call("import", "-", name, input=data)
 
@@ -115,10 +115,10 @@ def streams_and_exit_codes_are_returned():
             eq(b.run("exec", "--", "sh", "-c", f"exit {code}").returncode, code)
         p = b.run("exec", "--", "sh", "-c", "kill -9 $$")
         eq((p.returncode, p.stderr), (137, b"outcome signal 9 \n"))
-        # Output that looks like the daemon's way to say that nothing was started.
+        # Output that looks like the daemon's message that a command could not be started.
         p = b.run("exec", "--", "sh", "-c", "printf 'OCI runtime exec failed: no\\r\\n'; exit 126")
         eq((p.returncode, p.stdout, p.stderr), (126, b"OCI runtime exec failed: no\r\n", b""))
-        # It closes its streams, and ends later.
+        # The command closes its streams, and ends later.
         eq(b.run("exec", "--", "sh", "-c", "exec >&- 2>&-; sleep 1; exit 9").returncode, 9)
 
 
@@ -143,13 +143,13 @@ def large_binary_input_is_passed_unchanged():
     with Box(docker().socket) as b:
         p = b.run("exec", "-i", "--", "cat", data=data)
         eq((p.returncode, hashlib.sha256(p.stdout).digest()), (0, hashlib.sha256(data).digest()))
-        # The end of our input is the end of its own; without any it has none.
+        # The command's input ends with the caller's; without -i it is empty.
         eq(b.call("exec", "-i", "--", "sh", "-c", "cat; echo end", data=b"in"), b"inend\n")
         eq(b.sh("cat; echo none"), "none\n")
-        # Who does not read its input still writes, and is not waited for.
+        # A command that does not read its input can still write, and the input does not delay its end.
         p = b.run("exec", "-i", "--", "sh", "-c", "seq 100000 | tail -n 1 2>/dev/null || echo 100000", data=data[:4 * MIB])
         eq((p.returncode, p.stdout[-7:]), (0, b"100000\n"))
-        # Both streams, mixed and large: each in its own order.
+        # Both streams are large and mixed; each keeps its order.
         p = b.run("exec", "--", "sh", "-c", "for i in $(seq 3000); do echo out $i; echo err $i >&2; done")
         eq(p.stdout.decode().split()[1::2], [str(i) for i in range(1, 3001)])
         eq(p.stderr.decode().split()[1::2], [str(i) for i in range(1, 3001)])
@@ -157,7 +157,7 @@ def large_binary_input_is_passed_unchanged():
 
 @test
 def a_command_continues_when_its_reader_is_gone():
-    """The command goes on to its end; and what it writes meanwhile stops nobody."""
+    """The command runs to its end; its unread output blocks no other process."""
     with Box(docker().socket) as b:
         p = b.start("exec", "--", "sh", "-c", "seq 200000; echo done > /tmp/done")
         p.stdout.close()
@@ -168,7 +168,7 @@ def a_command_continues_when_its_reader_is_gone():
 
 @test
 def unread_stdout_does_not_block_stderr():
-    """A caller that reads nothing from stdout before a line on stderr gets that line, and then all of stdout."""
+    """A caller that waits for a line on stderr before it reads stdout gets that line, and then all of stdout."""
     size = 8 * MIB
     with Box(docker().socket) as b:
         p = b.start("exec", "--", "sh", "-c", f"head -c {size} /dev/zero; echo started >&2; seq 100000; echo more >&2")
@@ -186,13 +186,14 @@ def unread_stdout_does_not_block_stderr():
 @test
 def user_directory_and_environment_are_set():
     with Box(docker().socket, user="app", workdir="/made/here", env=["A=of sandbox", "B=b"], hostname="burrow") as b:
-        # Who commands are is remembered by the shim; the first process is root, and opens files for it.
+        # The shim remembers the user of commands; the first process is root, and opens files for that user.
         eq(b.sh("id -u; id -g; pwd; echo $A $B; hostname", "-u", "app"), "1234\n1235\n/made/here\nof sandbox b\nburrow\n")
         eq(b.sh("id -u; pwd; echo $A $B", "-u", "0:0", "-w", "/tmp", "-e", "A=of exec"), "0\n/tmp\nof exec b\n")
 
 
 def on_terminal(b, script, keys=b"", resize=None):
-    """What appears on a terminal of 31 by 99 while the script runs; once it says "ready" comes the rest."""
+    """What appears on a terminal of 31 by 99 characters while the script runs. After "ready", the keys and the new
+    size are sent."""
     ours, theirs = pty.openpty()
     termios_size(theirs, 31, 99)
     p = b.start("exec", "-t", "--", "sh", "-c", script, stdin=theirs, stdout=theirs, stderr=theirs)
@@ -226,7 +227,7 @@ def terminals_have_a_size_and_pass_keys_on():
         eq((code, seen), (5, b"/dev/pts/0\r\n31 99\r\n"))
         code, seen = on_terminal(b, "echo ready; " + wait_for.format("40 120") + "stty size", resize=(40, 120))
         eq((code, seen), (0, b"ready\r\n40 120\r\n"))
-        # Keys arrive as they are: those by which docker's client would leave, and an interrupt.
+        # Keys arrive unchanged, including docker's detach keys and the interrupt character.
         keys = bytes(c for c in range(256) if c != 0x1e) + b"\x10\x11\x10\x11"
         code, seen = on_terminal(b, f"stty raw -echo; echo ready; head -c {len(keys)}", keys=keys)
         eq((code, seen), (0, b"ready\n" + keys))
@@ -248,7 +249,7 @@ def a_killed_relay_does_no_harm():
 
 @test
 def clients_do_not_wait_for_each_other():
-    """One that nobody reads from, and thirty beside it."""
+    """One command whose output is not read, and thirty others."""
     with Box(docker().socket) as b:
         stuck = b.start("exec", "--", "sh", "-c", "while :; do echo y; done")
         results = []
@@ -272,7 +273,7 @@ def containers_are_identified_by_name_and_labels():
         (told,) = json.loads(d.call("inspect", f"warren-{b.id}"))
         eq(told["Config"]["Labels"], {"warren.id": b.id, "warren.engine": b.dir})
     eq(containers(d), [])
-    # One of that name that is another's: it is left alone.
+    # A container with that name that belongs to another engine is left alone.
     b = Box(d.socket, create=False)
     for labels in ([], ["--label", f"warren.id={b.id}", "--label", "warren.engine=/elsewhere"]):
         d.call("create", "--name", f"warren-{b.id}", *labels, "base:1", "true")
@@ -297,7 +298,7 @@ def a_container_has_the_expected_restrictions():
             "NoNewPrivs:", "1", "Seccomp:", "2"])
         eq(b.sh("grep -E '^Cap(Prm|Eff)' /proc/self/status", "-u", "1234").split()[1::2], ["0" * 16] * 2)
         eq(b.sh("ls /sys/class/net; cat /sys/class/net/lo/flags"), "lo\n0x9\n")
-        # Of us there is one file, and the name of a socket, which nobody can change, on no layer of the image.
+        # Warren adds one file and a socket, which cannot be changed and are in no layer of the image.
         eq(b.sh("touch /dev/.warren 2>&1 | wc -l; busybox mv /dev/.warren-door /dev/x 2>&1 | wc -l; kill -9 1; ls -A /"), "1\n1\n" + b.sh("ls -A /"))
         changed = {line.split()[1] for line in d.call("diff", f"warren-{b.id}").decode().splitlines()}
         ok(not any("warren" in path for path in changed), changed)
@@ -305,7 +306,7 @@ def a_container_has_the_expected_restrictions():
             ok(b.enforced[name][0], f"{name}: {b.enforced}")
         for name in ("ids", "disk"):
             ok(not b.enforced[name][0], f"{name}: {b.enforced}")
-    # Without even that.
+    # Without even loopback.
     with Box(d.socket, network=1) as b:
         eq((b.sh("ls /sys/class/net; cat /sys/class/net/lo/flags"), b.enforced["network"]), ("lo\n0x8\n", (True, "none")))
     eq(containers(d), [])
@@ -330,7 +331,7 @@ def limits_are_enforced_by_docker():
            [64 * MIB, 64 * MIB, 100000, 150000, 20])
         eq(b.sh("ulimit -n"), "77\n")
         eq((b.enforced["memory"][0], b.enforced["cpus"][0], b.enforced["pids"][0]), (True, True, True))
-        # Positive control beside each: what is within the limit works.
+        # Each limit has a positive control: usage within the limit works.
         eq(b.sh("dd if=/dev/zero of=/dev/null bs=32M count=1 2>/dev/null && echo fits"), "fits\n")
         eq(b.run("exec", "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=256M", "count=1").returncode, 137)
         ok(b.run("exec", "--", "sh", "-c", "for i in $(seq 40); do sleep 2 & done; wait").returncode != 0, "forty processes")
@@ -358,7 +359,7 @@ def unsupported_options_are_refused():
         c = Box(d.socket, create=False, config=config)
         c.bad("create", '{"image": "base:1"}', code="EINVAL", words=[words])
     eq(containers(d), [])
-    # A wish, and what makes it true in another way.
+    # A soft limit, and a limit that is fulfilled in another way.
     with Box(d.socket, disk=64 * MIB, soft_limits=8) as b:
         eq(b.enforced["disk"][0], False)
     with Box(d.socket, disk=64 * MIB, read_only=True) as b:
@@ -384,7 +385,7 @@ def mounts_are_created():
 
 @test
 def the_checked_file_is_the_mounted_file():
-    """The daemon looks a path up by itself: whatever else is there by then is refused before anything runs."""
+    """The daemon resolves a path again: if the file has changed since the check, nothing is run."""
     path, other = folder(), folder()
     with open(f"{path}/f", "w", encoding="ascii") as f:
         f.write("host\n")
@@ -418,7 +419,7 @@ def an_empty_image_can_be_used():
         p = b.run("exec", "--", "sh")
         ok(p.returncode == 126 and b'"sh"' in p.stderr, p.stderr)
         eq(b.run("exec", "--", "/dev/.warren", "nothing").returncode, 1)
-        # Files go in and come out without anything inside.
+        # Files are written and read without tools of the image.
         data = noise(3 * MIB + 17)
         b.call("write", "/etc/new", str(len(data)), "640", "12", "3000000", data=data)
         eq(b.call("read", "/etc/new", "0", str(1 << 40)), data)
@@ -439,7 +440,7 @@ def files_are_copied_as_archives():
         for path, code in (("/tmp/none", "ENOENT"), ("/tmp/d", "EISDIR"), ("/tmp/loop", "ELOOP"), ("/tmp/none/x", "ENOENT")):
             b.bad("read", path, "0", "10", code=code, words=["docker: read"])
         b.bad("write", "/tmp/none/x", "1", "644", "0", "0", data=b"x", code="ENOENT", words=["docker: write a file"])
-        # Less than was promised is told.
+        # A write with fewer bytes than announced fails.
         eq(b.run("write", "/tmp/half", "100", "644", "0", "0", data=b"half").returncode, 125)
 
 
@@ -462,7 +463,7 @@ def images_are_pulled_on_request():
     b = Box(d.socket, create=False)
     for name, code in ((f"{registry().host}/no/such:1", "ENOMEDIUM"), ("No Image", "EINVAL")):
         b.bad("create", json.dumps({"image": name}), code=code, words=["docker: ", name])
-    # A tag that was moved is looked for again only if that is configured.
+    # A tag that has moved is pulled again only if the configuration says so.
     registry().push(simple("moved"), "docker/x", "1")
     for pull, text in (("missing", "pulled"), ("always", "moved")):
         with Box(d.socket, image=ref, config={"pull": pull}) as b:
@@ -542,7 +543,7 @@ def a_missing_daemon_is_reported():
 
 
 class Silent:
-    """A daemon that takes every connection and says @first, and then @again for ever; or nothing."""
+    """A daemon that accepts every connection, sends @first, and then @again without end; or sends nothing."""
 
     def __init__(self, first=b"", again=b""):
         self.path, self.first, self.again, self.done = f"{folder()}/s", first, again, threading.Event()
@@ -578,7 +579,7 @@ class Silent:
 
 @test
 def a_silent_daemon_causes_a_timeout():
-    """Each step ends by itself, with its name; what was never asked for need not be removed."""
+    """Each step times out with an error that names it; a container that was never requested need not be removed."""
     head = b"HTTP/1.1 200 OK\r\n"
     for words in ((), (head + b"\r\n", b"["), (head, b"X: y\r\n")):
         with Silent(*words) as d:
@@ -594,7 +595,8 @@ def a_silent_daemon_causes_a_timeout():
 
 @test
 def a_daemon_that_stops_answering_is_reported():
-    """After it said that there is an exec: whether it runs is then not known, but it was not started."""
+    """The daemon confirms an exec and then stops answering: its state is unknown, and it is not reported as
+    started."""
     path = f"{folder()}/s"
     made = http(b'{"Id":"' + b"ab" * 32 + b'"}', "201 Created")
     b = Box(path, create=False, config={"timeout": 1})
@@ -619,7 +621,7 @@ def a_daemon_that_stops_answering_is_reported():
 
 
 def answers(path, *replies):
-    """A daemon that says those bytes, one reply a connection, and nothing else."""
+    """A daemon that sends these bytes, one reply per connection, and nothing else."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     s = socket.socket(socket.AF_UNIX)
@@ -656,7 +658,7 @@ def answers_that_are_not_from_docker_are_refused():
         p = b.run("exec", "--", "true")
         ok(p.returncode == 126 and b"outcome not-started" in p.stderr and words in p.stderr, f"{replies[-1][:60]!r}: {p.stderr!r}")
         t.join(WAIT)
-    # A frame that is none ends the streams; the result counts.
+    # An invalid frame ends the streams, but the result is still used.
     up = b"HTTP/1.1 101 UPGRADED\r\nUpgrade: tcp\r\n\r\n"
     result = http(b'{"Running":false,"ExitCode":4,"Pid":7}')
     t = answers(path, made, up + b"\x01\0\0\0\0\0\0\x03abc\x07\x07\x07\x07more", result)
@@ -667,7 +669,7 @@ def answers_that_are_not_from_docker_are_refused():
 
 @test
 def a_daemon_without_disk_space_is_reported():
-    """Whatever it was doing: that is no fault of the image's, nor of the request's."""
+    """The error does not blame the image or the request, whatever the operation."""
     path = f"{folder()}/s"
     full = b'{"message":"mkdir /var/lib/docker/overlay2/x: no space left on device"}'
     none = http(b'{"message":"No such image"}', "404 No")
@@ -699,7 +701,7 @@ def a_restarted_daemon_is_handled():
         eq(waiter.wait(timeout=WAIT), 0)
         waiter.communicate()
         ok(b"is not running" in b.run("exec", "--", "true").stderr, "exec on a stopped container")
-        # Another of the same engine takes along what has no directory any more, and nothing else.
+        # The next sandbox of the same engine removes containers without a directory, and no others.
         kept, gone = Box(d.socket, engine=b.dir), Box(d.socket, engine=b.dir)
         other = Box(d.socket)
         for x in (kept, gone, other):
@@ -730,7 +732,7 @@ def podman_can_be_used_instead_of_docker():
         raise Skip("podman is not installed, or we are not root")
     path = folder()
     env = {"PATH": os.environ["PATH"], "HOME": path}
-    # Its usual runtime, crun, refuses machines with both versions of cgroups.
+    # Podman's usual runtime, crun, does not support machines with both versions of cgroups.
     common = ["podman", *(["--runtime", "runc"] if shutil.which("runc") else []), "--root", f"{path}/root", "--runroot", f"{path}/run", "--tmpdir", f"{path}/tmp", "--cgroup-manager", "cgroupfs",
               "--storage-driver", "vfs", "--events-backend", "file"]
     p = subprocess.run([*common, "import", "-", "localhost/base:1"], input=tar(members()), capture_output=True, timeout=WAIT, check=False,

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-drain-bounds.py - what has no end of its own has one when the service is stopping: pulls, uploads, downloads, tunnels
+"""test-drain-bounds.py - a stopping service ends operations that could last forever: pulls, uploads, downloads,
+tunnels
 
-Speaks TAP. SIGTERM gives ten seconds to all that goes on, half of them to what would otherwise take as long as somebody
-else likes. What ends then says so in its own form, and nothing half done is taken for whole.
+Prints TAP. After SIGTERM, requests have ten seconds to end; those whose duration depends on the peer have five. Each
+ends with the error of its protocol, and no partial result looks complete.
 """
 import contextlib
 import json
@@ -17,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from checks import eq, free_port, ok, run_tests, test  # pylint: disable=wrong-import-position
 from serve_world import World, until  # pylint: disable=wrong-import-position
 
-ALL = 9  # seconds: a stop that takes this long has waited for the end of its time
+ALL = 9  # seconds: a stop that takes this long has waited for its time limit
 ECHO = r"""
 import socketserver, sys
 
@@ -34,7 +35,7 @@ Server(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 
 
 def stop(w):
-    """Stop it; how long that took."""
+    """Stops the service; returns how long that took."""
     begun = time.monotonic()
     w.stop()
     return time.monotonic() - begun
@@ -55,7 +56,7 @@ def head_of(s):
 
 
 def rest_of(s):
-    """To its end, or to where it was cut."""
+    """Reads until the end of the connection, or until it breaks."""
     data = b""
     with contextlib.suppress(OSError):
         while more := s.recv(65536):
@@ -64,7 +65,7 @@ def rest_of(s):
 
 
 def dribble(s, over, data=b"x"):
-    """Something, again and again: it is not idle."""
+    """Sends data again and again, so that the connection is not idle."""
     with contextlib.suppress(OSError):
         while not over.wait(0.1):
             s.sendall(data)
@@ -109,14 +110,14 @@ def a_tunnel_ends_when_the_service_stops():
             rest_of(s)
             s.close()
         w.start()
-        # The server inside was not touched: the next tunnel reaches it.
+        # The server inside still runs: the next tunnel reaches it.
         s = opened_tunnel(w, box)
         s.close()
 
 
 @test
 def a_pull_ends_when_the_service_stops():
-    """Of a registry that takes the connection and says nothing."""
+    """The registry accepts the connection and sends nothing."""
     with socket.create_server(("127.0.0.1", free_port())) as silent:
         where = f"127.0.0.1:{silent.getsockname()[1]}"
         with World("--trusted-registries", where, "--insecure-registries", where) as w, w.client() as c:

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-edges.py - requests at the edge of what there is: answered, at once, and for good
+"""test-edges.py - requests at the limits of resources are answered at once, with a final answer
 
-Speaks TAP. A request that cannot be granted has an answer that says why; one that would fail again is not called "later".
+Prints TAP. A request that cannot be granted gets an answer with the reason; if a retry cannot succeed, the answer
+does not suggest one.
 """
 import io
 import os
@@ -36,7 +37,7 @@ def missing_directories_of_a_deep_path_are_created():
         eq((r.status, r.json()), (200, {"entries": 2, "bytes": 2}), f"{n} directories: {r.body}")
         got = w.run(box, f"cd /tmp/t{n}; i=0; while [ -d d ]; do cd -P d; i=$((i+1)); done; echo $i; cat f g")
         eq(got["stdout"], f"{n}\nxx", got)
-    # More than a path can have is refused for good.
+    # A path that is too long is refused permanently.
     r = w.ask("PUT", f"/v1/sandboxes/{box}/files/tar?path=/tmp/t", archive(deep(2100)))
     eq((r.status, r.headers.get("retry-after")), (400, None), r.body)
     w.delete(box)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-egress-clients.py - programs that know nothing of Warren reach what a policy allows"""
+"""test-egress-clients.py - unmodified programs reach what a policy allows"""
 import functools
 import http.server
 import os
@@ -42,8 +42,8 @@ class Files(http.server.SimpleHTTPRequestHandler):
 
 
 def serve_files(w, directory, address, port, context=None):
-    """The files of a directory, over HTTP or TLS."""
-    class Quiet:  # what a handler needs of a server
+    """Serves the files of a directory over HTTP or TLS."""
+    class Quiet:  # the attributes of a server that a handler needs
         server_name, server_port = address, port
 
     def handle(_, s):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-egress-http.py - HTTP of a sandbox: each request is judged, and written anew"""
+"""test-egress-http.py - HTTP of a sandbox: each request is checked, and written again"""
 import os
 import socket
 import sys
@@ -15,7 +15,7 @@ ONLY_GET = {"host": "a.example", "protocols": ["http"], "methods": ["GET"], "pat
 
 
 def head(s):
-    """(status, fields, body) of the next response."""
+    """Returns (status, fields, body) of the next response."""
     data = b""
     while not data.endswith(b"\r\n\r\n"):
         piece = s.recv(1)
@@ -133,7 +133,7 @@ def requests_cannot_be_smuggled():
                 s.sendall(b"POST /ok HTTP/1.1\r\nHost: a.example\r\n" + fields + b"\r\n" + body)
                 read_all(s)
         ok(b"/hidden" not in server.received, server.received)
-        # The same bytes are a body where the length says so, and are carried as one.
+        # The control: with a length, the same bytes are a body, and are forwarded as one.
         with w.connect("a.example", 80) as s:
             eq(ask(s, "POST", "/ok", more=f"Content-Length: {len(hidden)}\r\n", body=hidden)[0], 200)
             eq(ask(s, path="/ok/after")[0], 200)

@@ -38,7 +38,7 @@ def resolve(inside, name):
 
 
 def open_many(inside, address, port, n):
-    """Connections that are under way; nothing is waited for."""
+    """Opens connections without waiting for them."""
     def connect_all():
         opened = []
         for _ in range(n):
@@ -66,7 +66,7 @@ def ten_thousand_connections_do_not_stop_another_sandbox():
         address = resolve(inside, "a.example")
         opened = []
         for _ in range(10):
-            # Connections that send nothing stay until they time out, and the others are reset.
+            # Connections that send nothing stay open until they time out; the others are reset.
             opened += open_many(w.inside, "1.2.3.4", 7000, MANY // 10)
             with inside.connect(address, 80) as s:
                 s.sendall(b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n")
@@ -126,7 +126,7 @@ def its_death_closes_the_network_and_its_restart_opens_the_same():
             eq(server.n, n, "connections while it is dead")
             w.egress = ew.Egress()
             w.egress.add(ID, policy, w.inside, usage=usage)
-            # The address was given by the process before: the client must ask again.
+            # The previous process assigned the address: the client must resolve the name again.
             ok(is_reset(s), "a connection to a name that is not known any more")
         eq(w.lookup("b.example")[0], 3)
         with w.connect("a.example", 7000) as s:
@@ -159,7 +159,7 @@ def it_confines_itself_for_every_user():
             e.request(ew.QUERY, ID)
             ok(False, "a sandbox that was never added was found")
         except ew.Refused:
-            pass  # it answers, so it has confined itself
+            pass  # it has confined itself, because it answers
         with open(f"/proc/{e.process.pid}/status", encoding="ascii") as f:
             status = {line.partition(":")[0]: line.partition(":")[2].strip() for line in f}
         eq((status["NoNewPrivs"], status["Seccomp"], int(status["CapEff"], 16), int(status["CapPrm"], 16)),

@@ -35,7 +35,7 @@ def make_ca(name):
 
 
 def server_context(host, ca="trusted"):
-    """The settings of a server with a certificate for the host."""
+    """The TLS context of a server with a certificate for the host."""
     at = path(f"{ca}-{host}")
     if not os.path.exists(at + ".crt"):
         run("openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", at + ".key",
@@ -81,7 +81,7 @@ def client(w, host="a.example", port=443, alpn=("http/1.1",), trust=None, raw=No
 
 
 def head(s):
-    """(status, fields, body) of the next response."""
+    """Returns (status, fields, body) of the next response."""
     data = b""
     while not data.endswith(b"\r\n\r\n"):
         piece = s.recv(1)
@@ -102,7 +102,7 @@ def ask(s, method="GET", target="/", host="a.example", more="", body=b""):
 
 
 def quiet(server, s):
-    """Like http(), but what arrived is not in the answer."""
+    """Like http(), but the answer does not contain the request."""
     while True:
         data = read_until(s, b"\r\n\r\n")
         if not data:

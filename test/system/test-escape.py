@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-escape.py - no path that a client or an image names leads out through a descriptor
 
-A path such as /proc/self/fd/8 names a descriptor of the process that resolves it. If that is one of
-Warren's own processes, and the descriptor is a directory of the host's, code ends up outside its root
-(CVE-2024-21626). So every place where a path enters is tried with every number, by every name that leads to
-descriptors, on the backend of WARREN_TEST_BACKEND. What starts nevertheless must be inside: from its working
-directory the way up ends at its own root, and the kernel calls its directory by a name with a slash in front.
+A path such as /proc/self/fd/8 names a descriptor of the process that resolves it. If it is one of Warren's own
+processes, and the descriptor is a directory of the host, code can escape from its root (CVE-2024-21626). So each path
+of a request is tried with every descriptor number, and every name that leads to descriptors, on the backend in
+WARREN_TEST_BACKEND. A process that starts nevertheless must be inside: its root is above its working directory, and
+the kernel reports a path that begins with a slash.
 
-A backend whose exec takes long gets every number as the directory of an exec, by one of the names, and elsewhere the
-first 64; `make soak` tries all.
+A backend with slow execs uses every number only for the directory of an exec, with one name for each, and the first
+64 elsewhere; `make soak` tries all.
 """
 import contextlib
 import json
@@ -28,18 +28,18 @@ from serve_world import BACKEND, World, below, fitted, has, needs, slurp, until 
 NUMBERS = range(256)
 PREFIXES = ["/proc/self/fd", "/proc/thread-self/fd", "/dev/fd", "/proc/1/fd"]
 if BACKEND == "chroot":
-    PREFIXES = PREFIXES[:3]  # it has the machine's own /proc, in which number 1 is none of ours
+    PREFIXES = PREFIXES[:3]  # it has the machine's /proc, in which process 1 is not Warren's
 FAST, SOAK = BACKEND == "native", bool(os.environ.get("WARREN_SOAK"))
 UP = "../" * 12
-# Does the way up from the working directory end at the root, and what does the kernel call that directory? By the
-# shell alone: a tool may be what another kernel does not know all calls of.
+# Whether the root is above the working directory, and the kernel's path for that directory. It uses only the shell:
+# external tools may need system calls that another kernel does not have.
 LOOK = f'[ / -ef {UP}. ] && echo "same $(pwd -P)" || echo "other $(pwd -P)"'
 
 world = box = None
 
 
 def paths(tail="", every=False):
-    """Every number by every name; or fewer of them, each by one of the names, in turn by all."""
+    """Every number with every name, or fewer numbers with one name each, in turn."""
     whole = FAST or SOAK
     for n in NUMBERS if whole or every else NUMBERS[:64]:
         for prefix in PREFIXES if whole else [PREFIXES[n % len(PREFIXES)]]:
@@ -51,7 +51,7 @@ def check_inside(said, what):
 
 
 def judge(reply, what):
-    """Either nothing was started, or what was started is inside; whether it was refused."""
+    """Checks that nothing was started, or that it is inside; returns whether the request was refused."""
     if reply.status >= 400:
         ok(reply.status < 500 or reply.status == 511, f"{what}: {reply}")
         return True
@@ -73,12 +73,13 @@ def run_at(cwd, sandbox=None, **spec):
 
 
 def program_refused(what, name, **spec):
-    """The shell by another name."""
+    """Runs the shell by another name."""
     return judge(ask_run(argv=[name, "-c", LOOK], **spec), what)
 
 
 def all_refused(refused):
-    """Here no name that leads through a descriptor is followed. Elsewhere what is started is inside."""
+    """The native backend must refuse every name that leads through a descriptor. On other backends, a process that
+    starts must be inside."""
     seen = list(refused)
     ok(len(seen) >= 64, f"only {len(seen)} were tried")
     if BACKEND == "native":
@@ -87,7 +88,7 @@ def all_refused(refused):
 
 @test
 def the_check_detects_an_escape():
-    """The positive control: a process whose working directory is not below its root."""
+    """A positive control: a process whose working directory is not below its root."""
     with scratch() as d:
         for name in ("bin", "proc"):
             os.mkdir(f"{d}/{name}")
@@ -115,7 +116,7 @@ def the_check_detects_an_escape():
 
 @test
 def directories_inside_can_be_entered():
-    """What is refused below is refused for what it is."""
+    """A control: paths inside are accepted, so the refusals below have the expected reason."""
     world.run(box, ["sh", "-c", "mkdir -p /tmp/link && ln -sfn /usr/bin /tmp/link/good"])
     for cwd in ("/", "/tmp", "/usr/bin", "/tmp/link/good"):
         ok(not run_at(cwd), f"{cwd} is refused")
@@ -261,7 +262,7 @@ def file_paths_cannot_lead_outside():
 
 
 def inits(sandbox):
-    """Its init, by the directory that is named after the sandbox."""
+    """The sandbox's init, found by its directory, which has the sandbox's name."""
     b = world.run(sandbox, ["cat", "/proc/sys/kernel/hostname"])["stdout"].strip()
     for pid in below(world.warden):
         with contextlib.suppress(OSError):
@@ -273,13 +274,13 @@ def inits(sandbox):
 
 
 def as_user(uid, *argv, **kw):
-    """Below a shell of ours: whoever is somebody else's is taken for the service's by the test, and reaped."""
+    """Runs a command below a shell, because the test reaps children of other users as processes of the service."""
     return subprocess.run(["sh", "-c", '"$@"; exit', "sh", "setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups", *argv],
                           capture_output=True, text=True, check=False, **kw)
 
 
 def leads_out(pid, fd):
-    """Whether the descriptor is a directory with something above it."""
+    """Whether the descriptor is a directory with a parent outside."""
     link = f"/proc/{pid}/fd/{fd}"
     st = os.stat(link)
     if not stat.S_ISDIR(st.st_mode):
@@ -301,7 +302,7 @@ def init_has_no_access_to_the_outside():
         ok(leads_out(os.getpid(), fd), "the check does not see a directory")
         os.close(fd)
     ids = int(slurp(f"/proc/{pid}/uid_map").split()[1])
-    for fd in directories:  # as somebody of the sandbox's own ids, whatever mount it is on
+    for fd in directories:  # with a user id of the sandbox, for each descriptor
         p = as_user(ids, "stat", f"/sys/fs/cgroup/memory/warren/{box}")
         ok(p.returncode != 0 and "Permission denied" in p.stderr, f"{p.stdout}{p.stderr}")
 
@@ -319,7 +320,8 @@ time.sleep(60)
 
 @test
 def nothing_of_init_is_visible_between_fork_and_execve():
-    """A lease on the program holds up execve(2): that is when its path was looked up, and what could be found."""
+    """A lease on the program delays execve(2) after the path lookup, so that the child's descriptors can be
+    inspected."""
     needs("init")
     b = world.create()
     try:
@@ -334,7 +336,7 @@ def nothing_of_init_is_visible_between_fork_and_execve():
                            {"Content-Type": "application/json"})
 
             def held():
-                """The child of init that the lease holds up: it sleeps, and where it sleeps now it slept before."""
+                """The child of init that waits for the lease: it sleeps in the same system call for some time."""
                 for p in set(below(pid)) - before:
                     with contextlib.suppress(OSError):
                         at = slurp(f"/proc/{p}/syscall").split()
@@ -359,7 +361,7 @@ def nothing_of_init_is_visible_between_fork_and_execve():
 
 @test
 def sandboxes_of_an_ordinary_user_cannot_be_left():
-    """The same of `warren run` by somebody who is not root."""
+    """The same for `warren run` by an ordinary user."""
     needs("init")
     uid = 54321
     with scratch() as d:
@@ -394,7 +396,7 @@ print(tried("/fresh", "/fresher"), tried("/dev", "/tmp/dev"), tried("/dev/pts", 
 
 @test
 def paths_that_init_opens_stay_inside():
-    """init opens the terminal and looks at processes by names in /dev and /proc: root inside cannot put links there."""
+    """init opens the terminal in /dev and reads /proc: root inside cannot place links there."""
     needs("init")
     eq(world.run(box, ["python3", "-c", MOVE])["stdout"], "done EXDEV EBUSY EBUSY\n", "renames")
 

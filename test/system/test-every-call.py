@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-every-call.py - each system call of api and warden fails, one after the other, with each error it may have
+"""test-every-call.py - each system call of api and warden fails, one after the other, with each of its errors
 
-Speaks TAP. callfaults.c makes them fail and has the table of calls; those that are left out are below, with the reason, and a
-call that is in neither is a failure. While one fails, a client makes a sandbox, runs a command, a session and a
-file operation, makes a token, pauses, deletes. Then it fails no more, and: what was acknowledged is so, the warden is the same
-process, and the service works. With WARREN_SOAK it is each error of each call, else one of each.
-$WARREN_CALLS names the calls to try (all).
+Prints TAP. callfaults.c makes the calls fail and has their table. Calls that are not tested are listed below, with
+the reason; a call that is in neither list is a failure. While a call fails, a client creates a sandbox, runs a
+command, a session and a file operation, creates a token, pauses and deletes. Afterwards, acknowledged changes must be
+present, the warden must be the same process, and the service must work. With WARREN_SOAK, each error of each call is
+tested, otherwise one error of each call. $WARREN_CALLS names the calls to test (default: all).
 """
 import collections
 import contextlib
@@ -28,7 +28,7 @@ ONLY = os.environ.get("WARREN_CALLS", "").split()
 LONG = bool(os.environ.get("WARREN_SOAK"))
 BROKEN = (OSError, http.client.HTTPException)
 
-# What cannot fail as that list has it, or is no matter of a service that runs.
+# Calls that cannot fail like those of the table, or that a running service does not make.
 LEFT_OUT = {
     "asks the kernel for what it always has": "clock_gettime getegid geteuid getpid getrandom getrlimit64 isatty sysconf sysinfo time uname",
     "changes only its own process, and cannot fail": "_exit abort exit raise sched_yield signal sigaction sigprocmask pthread_sigmask "
@@ -42,7 +42,7 @@ LEFT_OUT = {
     "waits, and is only late": "usleep sleep",
 }
 LIBRARIES = ("libuv.so.1", "libsqlite3.so.0")
-# All functions of the C library that are a system call, or little more; of those the service uses some.
+# All functions of the C library that are thin wrappers of system calls; the service uses some of them.
 SYSTEM = """_Fork __open64_2 accept4 access bind chdir chmod chown clock_gettime clone close close_range connect copy_file_range dup2 dup3
 epoll_create1 epoll_ctl epoll_pwait epoll_wait eventfd execve execvp faccessat fallocate64 fchdir fchmod fchmodat fchown fchownat fcntl64
 fdatasync fdopen fdopendir flock fopen64 fork fsconfig fsetxattr fsmount fsopen fspick fstat64 fstatat64 fstatfs64 fstatvfs64 fsync
@@ -56,7 +56,7 @@ timerfd_settime umount2 uname unlink unlinkat unshare utimensat vmsplice wait4 w
 
 
 class Acknowledged:
-    """What a client was told while calls failed, to be held against what there is."""
+    """The changes that were acknowledged while calls failed, to be compared with the state of the service."""
 
     def __init__(self, w):
         self.w, self.done, self.not_done = w, 0, 0
@@ -109,7 +109,7 @@ class Acknowledged:
         there = {s["id"]: s["state"] for s in w.sandboxes()}
         for box in self.boxes:
             ok(there.get(box) in ("running", "paused", "deleting"), f"{box} was made, and is {there.get(box)}: {w.said([box])}")
-            if there[box] == "paused":  # its resume was not acknowledged
+            if there[box] == "paused":  # the client got no answer to its resume request
                 w.post(f"/v1/sandboxes/{box}/resume")
         ok(not set(self.gone) & set(there), f"deleted, and there: {set(self.gone) & set(there)}")
         alive = {b for b in self.boxes if there[b] != "deleting"}
@@ -138,7 +138,7 @@ def healthy(w):
 
 
 def try_one(w, place, code, one_in, seed):
-    """One call that fails in one way. Returns how often it did, and what was acknowledged."""
+    """Makes one call fail in one way. Returns how often it failed, and what was acknowledged."""
     before, api = w.page.counts()[1][place], w.api
     a = Acknowledged(w)
     w.page.set(place, code, one_in, seed)
@@ -169,7 +169,7 @@ def every_call_of_the_service_is_in_the_table():
 
 @test
 def a_failure_of_any_system_call_does_no_harm():
-    # All of them in the soak; else one of each call, another each time.
+    # The soak tries all errors; otherwise each call has one error, another one for each seed.
     ways = [(place, name, code, one_in) for place, (name, codes, one_in) in enumerate(table())
             for code in (codes if LONG or ONLY else [codes[(SEED + place) % len(codes)]]) if not ONLY or name in ONLY]
     failures, counts, struck = [], collections.Counter(), {}

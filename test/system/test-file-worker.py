@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-file-worker.py - who works on the files of a sandbox: inside its memory limit, beside its init, out of reach
+"""test-file-worker.py - the process that handles files of a sandbox: within its memory limit, and isolated from its
+code
 
-Speaks TAP. File calls of the API are done by a child of the sandbox's init. What it writes counts as the sandbox's memory; a
-call that code inside holds up holds up nobody else; and nothing inside reaches the process, but for root, who may kill it.
+Prints TAP. A child of the sandbox's init carries out file requests. Its writes count as the sandbox's memory. A
+request that code inside delays does not delay others. Only root inside can affect the process, by killing it.
 """
 import contextlib
 import ctypes
@@ -41,7 +42,7 @@ def state(box):
 
 
 def workers(box):
-    """The file workers of a sandbox, outside: they are in its memory cgroup."""
+    """The pids of a sandbox's file workers on the host: they are in its memory cgroup."""
     found = []
     for pid in family():
         with contextlib.suppress(OSError):
@@ -64,7 +65,7 @@ def written_files_are_charged_to_the_sandboxs_memory():
         have = memory(box)
         eq(put(box, path, os.urandom(size)).status, 201, path)
         ok(memory(box) - have >= size * 3 // 4, f"{size} bytes to {path}: from {have} to {memory(box)}")
-    # What is removed is given back.
+    # The memory of removed files is freed.
     for path in sizes:
         w.ask("DELETE", f"/v1/sandboxes/{box}/files", query={"path": path}, status=204)
     until(lambda: memory(box) < before + 16 * MIB, lambda: f"{memory(box)} bytes are left")
@@ -81,7 +82,7 @@ def a_write_that_does_not_fit_fails_and_kills_no_process():
     ok("memory" in said["message"], said)
     eq(w.get(path)["state"], "running", "who was there before")
     eq((state(box), stat(box, "/tmp/large").status), ("running", 404), "nothing is left of it")
-    # What fits is written, by another worker.
+    # A file that fits is written, by another worker.
     eq(put(box, "/tmp/small", b"x" * MIB).status, 201, "what fits")
     eq(w.run(box, "wc -c < /tmp/small")["stdout"], f"{MIB}\n")
     w.delete(box)
@@ -131,7 +132,7 @@ def a_file_that_is_locked_inside_delays_no_other_call():
     for t in threads:
         t.join()
     ok(took < 1 or others > took, f"{others} other calls in {took:.1f} s")
-    # Each was done, or given up in time.
+    # Each request was carried out, or given up in time.
     eq(sorted((verb, s in (200, 204, 504)) for verb, s in seen), [("append", True), ("chmod", True)], f"held: {seen}")
     eq(state(box), "running", "the sandbox")
     w.delete(box)
@@ -141,7 +142,7 @@ def a_file_that_is_locked_inside_delays_no_other_call():
 
 
 def instances_of(pid):
-    """How many inotify instances whoever has the user of process @pid can still have."""
+    """How many more inotify instances the user of process @pid can create."""
     ids = [int(x) for key in ("Uid", "Gid") for x in slurp(f"/proc/{pid}/status").partition(f"\n{key}:")[2].split()[:1]]
     said, say = os.pipe()
     child = os.fork()
@@ -177,12 +178,12 @@ def watches_belong_to_one_sandbox():
     eq(instances_of(w.api), before, "what is left for the api's user")
     put(box, "/w/x", b"x")
     for _, r in clients:
-        while json.loads(r.readline())["path"] != "/w/x":  # it had another name before
+        while json.loads(r.readline())["path"] != "/w/x":  # the file had another name before
             pass
-    # A client that does not read holds up itself, and nobody else.
+    # A client that does not read blocks only its own stream.
     w.run(box, "cd /w; for i in $(seq 3000); do : > f$i; done; rm -f f*")
     eq((stat(box, "/w").status, w.ask("GET", "/healthz").status), (200, 200))
-    # Whoever kills what hands on the events ends the streams, and no more.
+    # Killing the processes that forward the events ends the streams, and has no other effect.
     got = w.run(box, "for p in $(grep -lx watch /proc/[0-9]*/comm | cut -d/ -f3); do kill -9 $p; echo $?; done")
     eq(got["stdout"].split(), ["0"] * 10, "root's kill")
     for c, r in clients:
@@ -246,14 +247,14 @@ def processes_inside_cannot_access_a_worker():
     lines = w.run(box, "python3 /tmp/reach.py")["stdout"].splitlines()
     ok(lines and lines[0] != "workers 0", f"inside: {lines}")
     eq(lines[1:], ["ids 65536", "reached", "control"], "from root inside")
-    # A user inside cannot even signal it; root can, and the next call has another.
+    # An ordinary user inside cannot even signal the worker; root can kill it, and the next request gets another one.
     got = w.run(box, "for p in $(grep -lx files /proc/[0-9]*/comm | cut -d/ -f3); do kill -0 $p; echo $?; done", user="1000")
     ok(set(got["stdout"].split()) == {"1"}, f"a signal of a user's: {got}")
     got = w.run(box, "for p in $(grep -lx files /proc/[0-9]*/comm | cut -d/ -f3); do kill -9 $p; echo $?; done")
     ok(set(got["stdout"].split()) == {"0"}, f"root's: {got}")
     until(lambda: stat(box, "/").status == 200, "a call after that")
     eq((put(box, "/tmp/x", b"x").status, state(box)), (201, "running"))
-    # One that root has stopped holds up its call alone.
+    # A worker that root has stopped delays only its own request.
     w.run(box, "for p in $(grep -lx files /proc/[0-9]*/comm | cut -d/ -f3); do kill -STOP $p; done")
     done = []
 
@@ -262,14 +263,14 @@ def processes_inside_cannot_access_a_worker():
             done.append(c.ask("GET", f"/v1/sandboxes/{box}/files/stat", query={"path": "/"}).status)
     t = threading.Thread(target=held)
     t.start()
-    time.sleep(1)  # until it is with the one that is stopped
+    time.sleep(1)  # until the stopped worker has the request
     begun = time.monotonic()
     eq(stat(box, "/tmp").status, 200, "a call beside it")
     ok(time.monotonic() - begun < 15, "in time")
     w.run(box, "for p in $(grep -lx files /proc/[0-9]*/comm | cut -d/ -f3); do kill -CONT $p; done")
     t.join()
     eq(done, [200], "the call that was held up")
-    # One that is killed under way says so.
+    # A request whose worker is killed reports that.
     w.run(box, "for p in $(grep -lx files /proc/[0-9]*/comm | cut -d/ -f3); do kill -STOP $p; done")
     t = threading.Thread(target=held)
     t.start()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-files.py - files of a sandbox over HTTP: what the API says of them, and what hostile ones do
+"""test-files.py - files of a sandbox over HTTP: the documented behavior, and hostile files
 
-No tool of the image has a part in it: one of the sandboxes has an image with nothing in it.
+The API uses no tool of the image: one of the sandboxes has an empty image.
 """
 import contextlib
 import gzip
@@ -91,7 +91,7 @@ os.write(1, b'go')
 
 @test
 def a_file_that_is_locked_inside_delays_only_its_writer():
-    """write(2) waits for those inside who write to the same file; nobody else does."""
+    """write(2) waits for processes inside that write to the same file; other requests do not wait."""
     needs("init")
     with Files(limits={"memory": "512m", "disk": "256m", "pids": 500, "cpu_millis": 1000}) as f:
         world.exec(f.box, ["python3", "-c", LOCKERS])
@@ -115,7 +115,7 @@ def a_file_that_is_locked_inside_delays_only_its_writer():
                 answers += not ended.is_set()
         took = time.monotonic() - begun
         t.join()
-        # It is given up after half a minute, and may have been done all the same.
+        # The request is given up after half a minute, but may still have been carried out.
         ok(seen in ([200], [504]), f"the append: {seen}")
         ok(took < 1 or answers > 10 * took, f"{answers} answers in {took:.1f} s")
 
@@ -186,7 +186,7 @@ def the_working_directory_of_init_is_its_root():
 
 
 def uploads():
-    """Files that the api has open and that have no name."""
+    """The unnamed files that the api has open."""
     found = []
     for fd in os.listdir(f"/proc/{world.api}/fd"):
         with contextlib.suppress(OSError):
@@ -195,7 +195,7 @@ def uploads():
 
 
 def begin_upload(f, path, whole, part):
-    """A PUT of which only a part has come, and arrived."""
+    """Starts a PUT, and waits until a part of its body has arrived."""
     before = len(uploads())
     s = socket.socket(socket.AF_UNIX)
     s.connect(world.socket)
@@ -343,7 +343,7 @@ def a_move_replaces_its_target_and_never_moves_into_it():
         check_error(f.ask("POST", "/move", {"from": "/m/d", "to": "/m/d/e"}), 400, "invalid_request")
         eq(f.stat("/m/empty")["type"], "directory", "a directory that was moved to itself")
         eq(f.stat("/m/d/e")["type"], "directory", "the target of a move that was refused")
-        for path, link in (("/m/file", "/m/link"), ("/m/file2", "/tmp/link")):  # /tmp: another filesystem
+        for path, link in (("/m/file", "/m/link"), ("/m/file2", "/tmp/link")):  # /tmp is another file system
             f.post("move", 200, **{"from": path, "to": link})
             eq(f.stat(link)["type"], "file", f"{link}, which was a link to a directory")
         eq(f.list("/m/target")["entries"], [], "the directory that the links pointed to")
@@ -411,7 +411,7 @@ def many_requests_at_once_do_not_interfere():
 
 
 def archive(entries, kind=""):
-    """(name, content or (type, link)) ... as a tar."""
+    """A tar archive of (name, content) or (name, (type, link))."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode=f"w:{kind}", format=tarfile.PAX_FORMAT) as tar:
         for name, what in entries:
@@ -471,7 +471,7 @@ def an_archive_is_uploaded_and_downloaded():
 
 @test
 def an_archive_that_is_cut_short_by_a_kill_can_be_sent_again():
-    """Nothing of it was promised: entries that had come are there, none that had not, and the next one is as any."""
+    """The upload was not acknowledged: the entries received so far exist, no others do, and the next upload works."""
     data = archive([("a", b"whole"), ("old", b"new"), ("b", noise(900000)), ("d/b", noise(900000)), ("c", b"last")])
     with Files() as f:
         f.put("/up/other", b"other")
@@ -487,7 +487,7 @@ def an_archive_that_is_cut_short_by_a_kill_can_be_sent_again():
                 if "warden" in who:
                     world.start()
                 world.ready()
-            # What replaces a file does so when all of it is there.
+            # A file is replaced only when the new one is complete.
             eq([f.get(f"/up/{n}").body for n in ("a", "b", "other")], [b"whole", b"kept", b"other"],
                f"after kill -9 of {who}")
             until(lambda: sorted(f.names("/up")) == ["/up/a", "/up/b", "/up/old", "/up/other"],
@@ -550,7 +550,7 @@ def hostile_archives_stay_inside():
             eq(f.get("/outside/victim").body, b"safe", what)
             eq(f.names("/outside"), ["/outside/victim"], what)
             f.remove("/in", status=None, recursive=True)
-        # What replaces a link does not write through it.
+        # An entry that replaces a link does not write to the link's target.
         r = f.ask("PUT", "/tar", archive([("x", (SYM, "/outside/victim")), ("x", b"mine")]), path="/in")
         eq((r.status, f.get("/outside/victim").body, f.get("/in/x").body), (200, b"safe", b"mine"), f"{r}")
         eq(f.ask("PUT", "/tar", good, path="/in").status, 200, "a good one")
@@ -558,8 +558,8 @@ def hostile_archives_stay_inside():
 
 @test
 def the_compression_window_is_bounded():
-    """What an archive has the service hold while it is unpacked, and says in its first bytes."""
-    def zstd(data, window):  # in blocks that are not compressed
+    """The beginning of an archive says how much memory its decompression needs."""
+    def zstd(data, window):  # in uncompressed blocks
         head = b"\x28\xb5\x2f\xfd\x00" + bytes([(window - 10) << 3])
         return head + (len(data) << 3 | 1).to_bytes(3, "little") + data
     data = archive([("x", b"1")])

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-full-disk.py - the disk with the service's state is full: nothing acknowledged becomes untrue, and room can be made
+"""test-full-disk.py - the disk with the service's state is full: acknowledged changes stay, and space can be freed
 
-Speaks TAP. The state directory is a small file system of the test's own, which is filled to the last byte.
+Prints TAP. The state directory is a small separate file system, which is filled to the last byte.
 """
 import contextlib
 import os
@@ -48,7 +48,7 @@ def restart(w):
 
 
 def results_and_output(kind):
-    """What was begun before ends with its own result, and loses no byte."""
+    """Execs that have already begun end with their own results, and lose no output."""
     with world(kind) as (w, at):
         eq(health(w), (200, {"store": True, "warden": True, "disk": True}), "health before")
         box = w.create()
@@ -58,7 +58,7 @@ def results_and_output(kind):
         brief = [w.exec(box, f"read x; exit {i}", stdin=True, output_limit=65536) for i in range(20)]
         tty = w.exec(box, "read x; seq 1 2000; exit 9", pty=True, output_limit=MIB)
         full(w, at)
-        # Nothing new, in words.
+        # New requests get an error that says what to do.
         e = check_error(w.ask("POST", f"/v1/sandboxes/{box}/run", {"command": "true"}), 507, "disk_full")
         ok("delete" in e["message"], f"it does not say what to do: {e}")
         check_error(w.ask("POST", "/v1/sandboxes", {}), 507, "disk_full")
@@ -89,7 +89,7 @@ def results_and_output(kind):
 
 
 def deletes_and_ttls(kind):
-    """Room can be made by deleting, and what is due is done."""
+    """Deleting sandboxes frees space, and timers still take effect."""
     with world(kind) as (w, at):
         boxes = [w.create() for _ in range(12)]
         mortal = w.create(ttl_ms=3000)
@@ -117,17 +117,18 @@ def deletes_and_ttls(kind):
 
 @test
 def the_service_starts_on_a_full_disk():
-    """What the last process gave back is taken by others: the next one finds all that there was, at its first start."""
+    """Other programs take the space that the last process freed: the next process still loads the whole state at
+    once."""
     with world("ext4") as (w, at):
         box = w.create()
         e = w.exec(box, "yes | head -c 400000; read x; exit 7", stdin=True, output_limit=512 << 10)
         full(w, at)
         w.look()
         for _ in range(3):
-            # Not by w.kill(), which opens the store itself, and needs room for that.
+            # w.kill() is not used, because it opens the database, which needs space.
             pids = w.warden, w.api
             for pid in pids:
-                with contextlib.suppress(ProcessLookupError):  # it ends with the other
+                with contextlib.suppress(ProcessLookupError):  # each process ends when the other one is killed
                     os.kill(pid, signal.SIGKILL)
             w.process.wait(60)
             w.local = threading.local()
@@ -138,13 +139,13 @@ def the_service_starts_on_a_full_disk():
         w.ask("POST", f"/v1/sandboxes/{box}/execs/{e}/stdin", b"go\n", status=200)
         eq(w.result(box, e)["exit_code"], 7, "a result on such a disk")
         with open(w.log_path, encoding="utf-8") as f:
-            # The api may see that the warden was killed before it is killed itself.
+            # The api may notice the death of the warden before it is killed itself.
             bad = [line for line in f if " error " in line and "healthz" not in line and "the warden has ended" not in line]
         eq(bad, [], "what the service complained of")
 
 
 def init_of(w, box):
-    """The host's number of the sandbox's init: the parent of what is started in it."""
+    """The host's pid of the sandbox's init: the parent of processes that are started in it."""
     seconds = str(10000000 + os.getpid())
     e = w.exec(box, ["sleep", seconds])
     pid = until(lambda: next((p for p in below(os.getpid()) if cmdline(p) == ["sleep", seconds]), None), "it is not started")
@@ -162,7 +163,7 @@ def cmdline(pid):
 
 # Programs that wait for a signal from outside, and then write.
 AWAITS = "trap go=1 USR1; until [ $go ]; do sleep 0.05; done\n"
-PROGRAMS = {  # by their argument: what they do, and the language
+PROGRAMS = {  # argument: language and program
     "silent": ("bash", AWAITS + "exit 5"),
     "brief": ("bash", AWAITS + "echo last words; exit 5"),
     "long": ("bash", AWAITS + "seq 1 500000"),
@@ -176,7 +177,7 @@ code:
 
 
 def code_runs(kind):
-    """A run either has a complete result or says what is wrong; none is left, and there are others when there is space."""
+    """A run has a complete result or an error; none is left behind, and runs work again when there is space."""
     needs("init")
     if kind != "tmpfs" and not shutil.which("mkfs.ext4"):
         raise Skip("mkfs.ext4 is not installed")
@@ -205,7 +206,7 @@ def code_runs(kind):
         eq((answers["silent"].status, answers["silent"].json()["exit_code"]), (200, 5), "a program without output")
         for name in ("long", "compiles"):
             check_error(answers[name], 507, "disk_full")
-        if answers["brief"].status == 200:  # there may be space for a few bytes where another journal was
+        if answers["brief"].status == 200:  # a deleted journal may have left space for a few bytes
             eq((answers["brief"].json()["exit_code"], answers["brief"].json()["stdout"]), (5, "last words\n"), "a result on a full disk")
         else:
             check_error(answers["brief"], 507, "disk_full")
@@ -228,7 +229,7 @@ def code_runs_report_a_full_disk():
 
 
 def is_trapping(pid):
-    """Whether the shell has come so far that a signal does not end it."""
+    """Whether the shell already catches the signal."""
     with contextlib.suppress(OSError):
         return int(slurp(f"/proc/{pid}/status").partition("\nSigCgt:")[2].split()[0], 16) >> (signal.SIGUSR1 - 1) & 1
     return 0
@@ -236,7 +237,7 @@ def is_trapping(pid):
 
 @test
 def a_session_outlives_its_commands_timeout():
-    """The result is behind output for which there is no room: the shell obeyed, and is not to be ended."""
+    """The result follows output that cannot be written: the shell reacted to the timeout, and must not be killed."""
     with world("tmpfs") as (w, at):
         box = w.create()
         init = init_of(w, box)
@@ -251,9 +252,9 @@ def a_session_outlives_its_commands_timeout():
             go = w.exec(box, "read x; echo go >/tmp/go", stdin=True)
             full(w, at)
             w.ask("POST", f"/v1/sandboxes/{box}/execs/{go}/stdin", b"go\n", status=200)
-            time.sleep(12)  # longer than all the steps by which a command is stopped take
+            time.sleep(12)  # longer than all steps that stop a command
             ok(t.is_alive() and not got, f"it was answered although nothing could be written: {got}")
-            # On a busy machine it takes time until the output moves again.
+            # On a busy machine, it takes time until output is written again.
             os.kill(init, signal.SIGSTOP)
             try:
                 free(at)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A machine with cgroup v2 alone and Debian's own kernel, in an emulator: the same program there.
+"""Run the program on a machine with only cgroup v2 and Debian's kernel, in an emulator.
 
-Builds a small ext4 root from busybox, the program and its libraries, boots Debian's kernel with it
-in qemu without acceleration, and passes on the TAP that guest/init prints on the console.
+The test builds a small ext4 root from busybox, the program and its libraries, boots Debian's kernel with it in qemu
+without acceleration, and forwards the TAP that guest/init prints on the console.
 
-A machine of another kind (make arm64) is $WARREN_GUEST, and what of Debian it needs is in the folder
-$WARREN_GUEST_ROOT; programs of tests in $WARREN_GUEST_TESTS run there as well.
+$WARREN_GUEST selects another architecture (make arm64), $WARREN_GUEST_ROOT is the folder with its Debian files, and
+the test programs in $WARREN_GUEST_TESTS run there as well.
 """
 import glob, os, platform, re, shutil, subprocess, sys, tempfile
 
@@ -16,7 +16,7 @@ MACHINES = {
     "x86_64": ("qemu-system-x86_64", ["-machine", "q35", "-cpu", "max"], "ttyS0", "amd64"),
     "aarch64": ("qemu-system-aarch64", ["-machine", "virt", "-cpu", "max"], "ttyAMA0", "arm64"),
 }
-DEBIAN = os.environ.get("WARREN_GUEST_ROOT", "")  # before each path of what is copied
+DEBIAN = os.environ.get("WARREN_GUEST_ROOT", "")  # prefix of all paths that are copied
 TESTS = os.environ.get("WARREN_GUEST_TESTS", "").split()
 MODULES = ["virtio_pci", "virtio_blk", "ext4", "overlay", "loop"]
 
@@ -27,7 +27,7 @@ def skip(why):
 
 
 def copy_program(root, path, where):
-    """The program and every library that the loader would map, at the same places."""
+    """Copies the program and every library that the loader would map, to the same paths."""
     os.makedirs(f"{root}/{where}", exist_ok=True)
     shutil.copy(path, f"{root}/{where}/")
     for lib in foreign_libraries(path) if DEBIAN else own_libraries(path):
@@ -42,7 +42,7 @@ def own_libraries(path):
 
 
 def foreign_libraries(path):
-    """By what its sections say: its loader does not run here."""
+    """Reads the ELF sections, because the loader of another architecture does not run here."""
     said = subprocess.run(["readelf", "-Wld", path], capture_output=True, text=True, check=True).stdout
     found = re.findall(r"interpreter: (/\S+)\]", said)
     for name in re.findall(r"\(NEEDED\).*\[(\S+)\]", said):
@@ -67,7 +67,7 @@ def make_root(root):
     link_busybox(root)
     for d in ("proc", "sys", "dev", "run", "tmp", "etc", "root", "var/lib", "opt"):
         os.makedirs(f"{root}/{d}", exist_ok=True)
-    # Another root filesystem, to run from.
+    # A second root file system, for --image.
     os.makedirs(f"{root}/srv/root/old")
     link_busybox(f"{root}/srv/root")
     with open(f"{root}/srv/root/old/moved", "w"):
@@ -86,7 +86,7 @@ def make_root(root):
 
 
 def make_initrd(tmp, version):
-    """Just enough to load the disk's driver and its filesystem, and to go on from there."""
+    """An initrd that loads the drivers of the disk and its file system, and continues from there."""
     root = f"{tmp}/initrd"
     for d in ("bin", "proc", "dev", "new", "m"):
         os.makedirs(f"{root}/{d}")

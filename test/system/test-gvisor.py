@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-gvisor.py - the wall of gVisor's through the service: chosen by tier, proven inside, gone when it is over
+"""test-gvisor.py - the gVisor tier through the service: selection, isolation, and cleanup
 
-What the suites of the service check on any backend is run on this one by WARREN_TEST_BACKEND=gvisor.
+WARREN_TEST_BACKEND=gvisor runs the general suites of the service on this backend.
 """
 import glob
 import io
@@ -25,7 +25,7 @@ CGROUP = "/sys/fs/cgroup"
 
 
 def processes_of(box):
-    """What the sandbox is outside, by its cgroup: process ids by the name that they have."""
+    """The sandbox's processes on the host, by its cgroup: pids by name."""
     found = {}
     for base in (f"{CGROUP}/freezer/warren/{box}", f"{CGROUP}/warren/{box}/box/e0"):
         if os.path.exists(f"{base}/cgroup.procs"):
@@ -50,14 +50,14 @@ def a_sandbox_has_the_requested_tier():
     inside = w.run(box, QUESTION)["stdout"]
     ok("Starting gVisor" in inside, inside)
     ok(not inside.startswith(platform.release()), inside)
-    # The same question behind the other wall: a dead check would pass here, too.
+    # The control: the other tier gives a different answer.
     other = w.run(w.create(backend="native"), QUESTION)["stdout"]
     ok(other.startswith(platform.release()) and "gVisor" not in other, other)
 
 
 @test
 def tools_that_do_not_work_in_gvisor_are_reported():
-    """By what happens in this image, in `show`, when it is created, and by `warren run`: not in doctor alone."""
+    """The report depends on the tools of this image, and appears in `show`, at creation, and in `warren run`."""
     box = w.create(backend="gvisor")
     fails = w.run(box, "ls -d /")["result"]["exit_code"] != 0
     told = [e for e in w.show(box)["enforced"] if e["name"] == "stat"]
@@ -68,7 +68,7 @@ def tools_that_do_not_work_in_gvisor_are_reported():
     eq("'ls' and 'stat'" in said.stderr, fails, said.stderr)
     w.delete(said.stdout.strip())
     w.delete(box)
-    # In an image whose tools ask for less there is nothing to tell.
+    # If the tools of an image need no such feature, nothing is reported.
     root = f"{w.dir}/plain"
     os.makedirs(f"{root}/bin")
     shutil.copy(shutil.which("busybox"), f"{root}/bin/busybox")
@@ -110,7 +110,7 @@ def sessions_and_files_work_in_gvisor():
 
 @test
 def an_archive_is_read_without_a_program_for_each_file():
-    """To start one takes milliseconds in gVisor: the guest agent makes the system calls."""
+    """Starting a program takes milliseconds in gVisor, so the guest agent makes the system calls."""
     box = w.create(backend="gvisor")
 
     def last_pid():
@@ -205,7 +205,7 @@ def a_damaged_state_is_reported_and_removed():
         w.delete(box)
         until(lambda f=found: gone(f), lambda f=found, n=what: f"left without {n!r}: {f}")
         until(lambda b=box: not cgroups_of(b), lambda b=box: f"left: {cgroups_of(b)}")
-    # What is in the way of that is told, and nothing is forgotten.
+    # If the deletion fails, the error is reported, and the sandbox is kept.
     box = w.create(backend="gvisor")
     found = processes_of(box)
     place, = glob.glob(f"{w.run_dir}/kept/gvisor.*/{box}")
@@ -235,7 +235,7 @@ COUNTER = ("(i=100; while :; do i=$((i+1)); echo $i >/root/next && mv /root/next
 
 
 def fill(mib):
-    """A shell's variable of so many MiB, without a pipe: that would be 128 bytes at a time."""
+    """A shell variable of @mib MiB, built without a pipe, which would move only 128 bytes at a time."""
     return f"x={'x' * mib}; for i in {' '.join('x' * 20)}; do x=$x$x; done"
 
 
@@ -250,20 +250,20 @@ def save(box, **kw):
 
 
 def begin_save(c, box):
-    """Over the connection @c: asked for, and under way."""
+    """Sends the request over the connection @c, and waits until it is under way."""
     c.open().request("POST", f"/v1/sandboxes/{box}/pause", '{"checkpoint": true}', {"Content-Type": "application/json"})
     until(images, "it does not begin")
 
 
 def counts_on(box, n):
-    """From there: a new one would begin with 101."""
+    """The counter continues from @n; a new one would begin with 101."""
     ok(count(box) >= n, "it began anew")
     n = count(box)
     until(lambda: count(box) > n, "it does not count on")
 
 
 def images():
-    """The files without a name that shims have open in the state directory: paths by which to get at them."""
+    """The unnamed files that shims have open in the state directory, as paths in /proc."""
     found = []
     for path in glob.glob("/proc/[0-9]*/fd/*"):
         try:
@@ -276,7 +276,7 @@ def images():
 
 
 def workers(shim):
-    """Those below it that have such a file."""
+    """The children of the shim that have such a file open."""
     pids = {path.split("/")[2] for path in images()}
     return [int(pid) for pid in pids if stat_of(pid)[1] == str(shim)]
 
@@ -287,7 +287,7 @@ def a_saved_sandbox_needs_no_memory_and_continues():
         box = w.create(backend="gvisor", network=network, limits={"memory": "300m", "disk": "50m"}, labels={"a": "b"})
         before = w.show(box)
         w.run(box, COUNTER)
-        # 60 MB of memory, which no file has
+        # 60 MB of memory that is in no file
         w.run(box, f"({fill(60)}; while :; do sleep 1; echo ${{#x}} >/root/size; done) "
                    "</dev/null >/dev/null 2>&1 & until [ -s /root/size ]; do sleep 0.1; done; echo kept >/srv/file; rm /root/size")
         w.ask("PUT", f"/v1/sandboxes/{box}/files", b"blob", query={"path": "/root/blob"}, status=201)
@@ -302,7 +302,7 @@ def a_saved_sandbox_needs_no_memory_and_continues():
         ok(stats["memory"] < used / 2 and stats["pids"] == 0, f"{stats}, before: {used}")
         eq([b["checkpoint"] for b in w.sandboxes() if b["id"] == box], [True], "in the list")
         p = subprocess.run([WARREN, "pause", "--checkpoint", "--json", box], check=True, timeout=60, stdout=subprocess.PIPE,
-                           env={**os.environ, "WARREN_HOST": f"unix:{w.socket}"})  # again changes nothing
+                           env={**os.environ, "WARREN_HOST": f"unix:{w.socket}"})  # a second time changes nothing
         ok(json.loads(p.stdout)["checkpoint"], p.stdout)
         for method, path, body in (("POST", "run", {"argv": ["true"]}), ("POST", "sessions", {}), ("GET", "files?path=/root/blob", None)):
             check_error(w.ask(method, f"/v1/sandboxes/{box}/{path}", body), 409)
@@ -319,7 +319,7 @@ def a_saved_sandbox_needs_no_memory_and_continues():
         eq({k: after[k] for k in ("labels", "limits", "network")},
            {"labels": {"a": "b"}, "limits": {**before["limits"], "memory": 400 << 20}, "network": network}, "what it is")
         eq(images(), [], "files of what was saved")
-        # And once more, with all that was restored.
+        # A restored sandbox can be saved again.
         n = count(box)
         save(box, status=200)
         w.post(f"/v1/sandboxes/{box}/resume")
@@ -364,11 +364,11 @@ def a_process_that_cannot_be_saved_is_named_and_nothing_changes():
     refused("tail", "removed")
     w.run(box, "kill $(cat /root/pid)")
     w.run(box, "until ! grep -qx tail /proc/[0-9]*/comm; do sleep 0.1; done")
-    # Nor is what would not fit any more.
+    # A sandbox whose image would not fit into its limit is refused, too.
     w.ask("PATCH", f"/v1/sandboxes/{box}", {"limits": {"memory": w.get(f"/v1/sandboxes/{box}/stats")["memory"] + (8 << 20)}}, status=200)
     refused("memory", "limit")
     w.ask("PATCH", f"/v1/sandboxes/{box}", {"limits": {"memory": "512m"}}, status=200)
-    # With nothing of all that it can be done.
+    # Without these obstacles, the checkpoint works.
     n = count(box)
     save(box, status=200)
     w.post(f"/v1/sandboxes/{box}/resume")
@@ -394,7 +394,7 @@ def a_saved_sandbox_outlives_the_service():
     eq((w.show(box)["state"], w.show(box)["checkpoint"]), ("paused", True), "after the service was killed")
     w.post(f"/v1/sandboxes/{box}/resume")
     counts_on(box, n)
-    # Nobody is left to hear of it.
+    # The service is killed, so the result of the checkpoint is lost.
     n = count(box)
     with w.client() as c:
         begin_save(c, box)
@@ -424,7 +424,7 @@ def a_damaged_checkpoint_is_reported():
     w.delete(box)
     until(lambda: not cgroups_of(box), lambda: f"left: {cgroups_of(box)}")
     eq(images(), [], "what is left of it")
-    # One that gets past the look beforehand: it is lost, and says so.
+    # A sandbox that passes the checks, but cannot be saved: it is lost, and the error says so.
     box = w.create(backend="gvisor")
     w.run(box, "mkdir /root/d; cd /root/d; sleep 1000 </dev/null >/dev/null 2>&1 & rmdir /root/d")
     e = check_error(save(box), 502, "sandbox_failed")
@@ -432,7 +432,7 @@ def a_damaged_checkpoint_is_reported():
     until(lambda: w.show(box)["state"] == "failed", lambda: w.show(box))
     ok("could not be saved" in w.show(box)["error"], w.show(box)["error"])
     w.delete(box)
-    # And one whose shim is killed, who had it.
+    # A saved sandbox whose shim, which holds the image, is killed.
     box = w.create(backend="gvisor")
     save(box, status=200)
     path, = images()
@@ -444,7 +444,8 @@ def a_damaged_checkpoint_is_reported():
 
 @test
 def a_killed_checkpoint_does_not_harm_the_sandbox():
-    """In the middle of that: its kernel is stopped before. When nobody is killed it goes on."""
+    """The checkpoint is under way, with the sandbox's kernel stopped. If no process is killed, the sandbox
+    continues."""
     for whom in (None, "warren-worker", "warren-shim"):
         box = w.create(backend="gvisor")
         w.run(box, COUNTER)
@@ -479,7 +480,7 @@ def a_killed_checkpoint_does_not_harm_the_sandbox():
         eq(images(), [], "what is left of it")
 
 
-# In a pid namespace of its own, with which all ends that runsc leaves.
+# It runs in a separate pid namespace, so that all processes of runsc end with it.
 CHECKPOINT = r"""
 cd "$1" || exit
 r() { runsc --root "$PWD/state" --platform=ptrace --network=none --ignore-cgroups "$@"; }
@@ -505,7 +506,7 @@ head -1 said
 
 @test
 def a_checkpoint_refuses_processes_with_a_stream_from_outside():
-    """What is said of runsc, by runsc: a process is restored, and none that has a descriptor from outside."""
+    """Checks with runsc that a process is restored, unless it has a descriptor from outside."""
     d = f"{w.dir}/checkpoint"
     for name in ("a", "b", "bundle/rootfs/bin", "bundle/rootfs/proc"):
         os.makedirs(f"{d}/{name}")
@@ -525,7 +526,7 @@ def a_checkpoint_refuses_processes_with_a_stream_from_outside():
 
 @test
 def a_full_disk_is_reported_and_nothing_changes():
-    empty()  # what is left is looked for among all processes of the test
+    empty()  # the check for leftovers looks at all processes of the test
     state = f"{w.dir}/small"
     os.mkdir(state)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", state], check=True)
@@ -537,7 +538,7 @@ def a_full_disk_is_reported_and_nothing_changes():
             e = check_error(other.ask("POST", f"/v1/sandboxes/{box}/pause", {"checkpoint": True}), 507, "disk_full")
             ok("reserve" in e["message"] and state in e["message"], e)
             until(lambda: other.run(box, "test -e /root/there")["result"]["exit_code"] == 0, "it does not go on")
-            # Nor is a copy of a file made to the last byte that there is.
+            # A copy of a file is refused, too, if it would fill the disk.
             other.run(box, "head -c 70000000 /dev/zero >/root/large; echo small >/root/small")
             files = f"/v1/sandboxes/{box}/files"
             e = check_error(other.ask("GET", files, query={"path": "/root/large"}), 507, "disk_full")
@@ -567,7 +568,7 @@ def a_port_can_be_used_without_tools_in_the_image():
     r = until(lambda: (r := w.ask("GET", f"{at}/8000/page")).status == 200 and r, "nothing at port 8000")
     ok(r.body == bytes(range(256)) * 4096, f"{len(r.body)} bytes, others than there are")
     eq(w.ask("GET", f"{at}/8000/none").status, 404, "the server's own word")
-    # Beside our first process and servers, somebody is inside for each connection, as long as it is open.
+    # Each open connection has one process inside, besides the first process and the servers.
     def pids():
         return w.get(f"/v1/sandboxes/{box}/stats")["pids"]
     until(lambda: pids() <= 2, lambda: f"{pids()} processes when all was answered")
@@ -585,7 +586,7 @@ def a_port_can_be_used_without_tools_in_the_image():
 
 @test
 def a_runsc_that_dies_is_reported():
-    empty()  # what is left is looked for among all processes of the test
+    empty()  # the check for leftovers looks at all processes of the test
     path = os.path.join(w.dir, "runsc")
     with open(path, "w", encoding="ascii") as f:
         f.write("#!/bin/sh\ncase $1 in --version) exec runsc --version;; esac\nkill -9 $$\n")
@@ -605,7 +606,7 @@ def empty():
 
 @test
 def a_missing_runsc_is_named_in_the_error():
-    empty()  # what is left is looked for among all processes of the test
+    empty()  # the check for leftovers looks at all processes of the test
     with World(config="backends:\n  gvisor:\n    runsc: /nowhere/runsc\n") as other:
         for spec in ({"backend": "gvisor"}, {"tier": "gvisor"}):
             r = other.ask("POST", "/v1/sandboxes", spec)

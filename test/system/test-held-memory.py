@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-held-memory.py - what the service holds for a tenant while it waits: for its turn, for a client to read
+"""test-held-memory.py - memory that the service uses for requests that wait for their turn or for their client
 
-What waits is counted against its tenant, has a bound, and begins only while its token is good; and whatever one
-tenant leaves unread or unsent, another one is served as if it were alone.
+Waiting requests count against their tenant, are limited, and start only while their token is valid. Unread or unsent
+data of one tenant does not affect others.
 
-Speaks TAP. Bounds are of orders of magnitude.
+Prints TAP. Limits are checked by order of magnitude.
 """
 import contextlib
 import glob
@@ -28,7 +28,7 @@ w = None  # pylint: disable=invalid-name
 
 
 def tenant(name):
-    """A token of its own, a sandbox, and a session of SWE-ReX in it."""
+    """A new token, a sandbox, and a session of SWE-ReX in it."""
     token = w.token("read", "write", "exec", "files", tenant=name)
     box = w.create(token=token)
     face = Face(w, box, token)
@@ -37,7 +37,7 @@ def tenant(name):
 
 
 def sent(token, path, body, data=None):
-    """A request whose answer nobody reads; @data: what is sent of the body."""
+    """Sends a request and does not read the answer; @data replaces the body."""
     s = socket.create_connection(("127.0.0.1", w.port))
     data = json.dumps(body).encode() if data is None else data
     s.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {token}\r\nAuthorization: Bearer {token}\r\n"
@@ -83,7 +83,7 @@ def a_waiting_command_does_not_start_when_its_token_is_revoked():
 
 
 def waiting(secret, box, command, number=None, patience=0.2):
-    """A command behind another one, from a client that leaves at once."""
+    """Sends a command that waits for another one, and disconnects."""
     body = json.dumps(bash(command)).encode()
     s = socket.create_connection(("127.0.0.1", w.port))
     s.sendall(f"POST /swerex/{box}/run_in_session HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {secret}\r\n".encode() +
@@ -105,8 +105,8 @@ def a_waiting_command_is_dropped_when_its_client_disconnects():
     for _ in range(40):
         eq(waiting(token, box, "touch /tmp/left; true " + "x" * 4_000_000), b"", "answer")
     until(lambda: rss(w.api) - before < 200 * MIB, "memory is held for clients that are gone")
-    time.sleep(5)  # a client that has only ended its half of the connection would be waited for
-    waiting(token, box, "touch /tmp/asked-again; echo result", number="again")  # this one can be asked for again
+    time.sleep(5)  # the service would wait for a client that only shut down its sending half
+    waiting(token, box, "touch /tmp/asked-again; echo result", number="again")  # this one can be repeated
     w.run(box, "touch /tmp/go")
     eq(face.good("/run_in_session", bash("touch /tmp/asked-again; echo result"), X_Request_ID="again")["output"].strip(), "result")
     ok(is_there(box, "/tmp/asked-again"), "a command that can be asked for again did not run")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-hostile-init.py - a service whose sandbox has a hostile init: mute, late, babbling, lying, or gone
+"""test-hostile-init.py - a service whose sandbox has a hostile init: silent, slow, talkative, lying, or dead
 
-Speaks TAP. The init of a sandbox is killed while the service is stopped, and test/hostile-init takes its
-place: the same user, the same socket. Then the service starts, and must find it out: it answers
-its other clients as before, ends the hostile process before it calls the sandbox failed, and
-removes all of it. What runs beside it is asked all the time and must not notice.
+Prints TAP. The init of a sandbox is killed while the service is stopped, and test/hostile-init replaces it: with the
+same user and the same socket. Then the service starts, and must detect it: it serves its other clients as before,
+ends the hostile process before the sandbox becomes failed, and removes everything. A neighbour gets requests all the
+time, and must not be affected.
 """
 import contextlib
 import http.client
@@ -23,8 +23,8 @@ from checks import BUILD, eq, ok, run_tests, test  # pylint: disable=wrong-impor
 from serve_world import WAIT, World, cgroups_of, start_time, stat_of, until  # pylint: disable=wrong-import-position
 
 PROGRAM = os.path.join(BUILD, "test", "hostile-init")
-SOON = 10  # seconds, for what takes milliseconds: others load this machine, too
-MUTE = 40  # seconds, for an init that does not answer to count as dead (it has 20)
+SOON = 10  # seconds, for operations that take milliseconds on an idle machine
+MUTE = 40  # seconds until an init that does not answer counts as dead (its limit is 20)
 
 if os.geteuid() != 0:
     print("1..0 # SKIP a process that takes another user needs root")
@@ -48,7 +48,7 @@ def ended(pid, start):
 
 
 class Hostile:
-    """In place of the init of @box."""
+    """A hostile process in place of the init of @box."""
 
     def __init__(self, w, box, mode):
         state = read_state(w, box)
@@ -82,7 +82,7 @@ class Hostile:
 
 @contextlib.contextmanager
 def hostile(mode, n=1):
-    """A service, a neighbour that runs, and sandboxes whose inits are hostile."""
+    """A service, a running neighbour, and sandboxes with hostile inits."""
     w = World()
     found = []
     try:
@@ -116,7 +116,7 @@ def timed(what, f, *args, **kw):
 
 
 def fine(w, neighbour):
-    """Others are served as ever."""
+    """Others are served as before."""
     eq(timed("a neighbour's exec", w.run, neighbour, "echo here")["stdout"], "here\n", "a neighbour's output")
     other = timed("a neighbour's create", w.create)
     timed("a neighbour's stats", w.get, f"/v1/sandboxes/{other}/stats")
@@ -125,7 +125,7 @@ def fine(w, neighbour):
 
 
 def gone(w, box):
-    """It can be deleted, and nothing is left of it."""
+    """The sandbox can be deleted without leftovers."""
     if w.ask("GET", f"/v1/sandboxes/{box}").status != 404:
         timed("the delete", w.delete, box)
     eq([x for x in os.listdir(f"{w.run_dir}/boxes") if x.startswith(box)], [], "what is left of it in boxes")
@@ -133,7 +133,7 @@ def gone(w, box):
 
 
 def fails(w, box, h, seconds):
-    """`failed`, and then it is dead: at once, as that comes first."""
+    """When the state is `failed`, the process must already be dead, because it is ended first."""
     end = time.monotonic() + seconds
     while w.show(box)["state"] != "failed":
         ok(time.monotonic() < end, f"it is {w.show(box)['state']} after {seconds} s: {w.said()}")
@@ -143,7 +143,7 @@ def fails(w, box, h, seconds):
 
 
 def ask_in_vain(w, box, seconds):
-    """An exec, which gets an error in time."""
+    """Starts an exec, which must get an error in time."""
     begun = time.monotonic()
     with w.client(timeout=seconds) as c:
         r = c.ask("POST", f"/v1/sandboxes/{box}/run", {"command": "true"})
@@ -223,7 +223,7 @@ def many_silent_inits_do_not_delay_clients():
             w.delete(box)
         ok(time.monotonic() - begun < SOON, "six deletes")
         ok(all(h.dead() for h in found[:6]), "some live")
-        # Once more: nothing waits for those that are left.
+        # The next start does not wait for the remaining ones.
         w.stop()
         begun = time.monotonic()
         w.start()
@@ -233,7 +233,7 @@ def many_silent_inits_do_not_delay_clients():
 
 @test
 def the_service_can_be_stopped_while_it_starts():
-    """SIGTERM is heard at any moment, mute inits or not."""
+    """SIGTERM works at any moment, even if inits do not answer."""
     with hostile("mute", 4) as (w, _, _, _):
         w.stop()
         for wait in (0, 0.05, 0.2, 0.6):
@@ -264,7 +264,8 @@ def a_warden_that_hangs_is_not_healthy():
 
 
 def limit_files(pid, box, w, to=None):
-    """As init's user, who may without CAP_SYS_RESOURCE; that of the machine, not of the sandbox."""
+    """Sets the limit as init's user, who may do so without CAP_SYS_RESOURCE; it is a user id of the host, outside the
+    sandbox."""
     user = int(fields(read_state(w, box))[b"base_id"]) + 65536
     r, t = os.pipe()
     child = os.fork()
@@ -278,14 +279,14 @@ def limit_files(pid, box, w, to=None):
     os.close(t)
     with os.fdopen(r) as f:
         was = tuple(int(x) for x in f.read().split())
-    with contextlib.suppress(ChildProcessError):  # another thread reaps, too
+    with contextlib.suppress(ChildProcessError):  # another thread reaps children, too
         os.waitpid(child, 0)
     return was
 
 
 @test
 def an_init_without_descriptors_does_not_spin():
-    """And takes connections again when it has some."""
+    """It accepts connections again when it has descriptors."""
     w = World()
     try:
         box = w.create()
@@ -315,7 +316,7 @@ def an_init_without_descriptors_does_not_spin():
         w.discard()
 
 
-# A create waits while the file `hang` is there.
+# A create waits while the file `hang` exists.
 HANGS = """
 backends:
   docker: false
@@ -340,7 +341,7 @@ def hanging_creates_do_not_block_other_requests():
         for t in threads:
             t.start()
         until(lambda: len(w.get("/v1/sandboxes", token=greedy, query={"state": "creating"})["sandboxes"]) >= 36, "36 creates")
-        # By the warden, and by threads: a refusal because the backend has no statistics is an answer.
+        # The warden and its threads still answer; an error because the backend has no statistics is an answer, too.
         timed("stats of another tenant", w.ask, "GET", f"/v1/sandboxes/{box}/stats", token=modest)
         timed("a delete of another tenant", w.delete, box, token=modest)
         os.unlink(f"{w.dir}/hang")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-hostile.py - root filesystems and volumes made to fool whoever mounts them, and hostile commands
+"""test-hostile.py - hostile root filesystems and volumes, and hostile commands
 
-Speaks TAP. Each tree is used by `--image dir:`. A run must end in time, either work or say in one
-line why not (status 125, or the command's own 126 and 127), and leave the machine untouched: a
-canary tree that every crafted link points at has the same fingerprint before and after.
+Prints TAP. Each tree is used with `--image dir:`. A run must end in time, and either work or print one line with the
+reason (status 125, or the command's own 126 and 127). It must not change the machine: a canary tree, the target of
+every crafted link, has the same fingerprint before and after.
 """
 import os
 import signal
@@ -16,11 +16,11 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib/posture"))
 from harness import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
 
-LIMIT = 15  # seconds a run may take at the very most
+LIMIT = 15  # maximum number of seconds for a run
 
 
 def make_root(path, extra=()):
-    """A root filesystem of one static program."""
+    """A root filesystem with one static program."""
     os.makedirs(f"{path}/bin")
     shutil.copy(need("busybox"), f"{path}/bin/busybox")
     for name in ("sh", "ls", "cat", "id", "sleep", "true", "touch", "stat", "mkdir", "echo", "pwd", "readlink", *extra):
@@ -29,7 +29,7 @@ def make_root(path, extra=()):
 
 
 class Place:
-    """A scratch directory with a canary; .check() after each run."""
+    """A scratch directory with a canary; call .check() after each run."""
 
     def __init__(self):
         self.dir = tempfile.mkdtemp(prefix="warren-test-")
@@ -57,7 +57,7 @@ class Place:
 
 
 def attempt(place, root, *args, command=("/bin/sh", "-c", "echo inside; cat /proc/1/comm"), may_fail=True, what=""):
-    """Run it; True if it worked. A refusal is one line and one of our statuses."""
+    """Run it; returns True if it worked. A refusal must be one line and a status of Warren."""
     try:
         p = warren("run", "--image", f"dir:{root}", *args, "--", *command, timeout=LIMIT)
     except subprocess.TimeoutExpired:
@@ -72,7 +72,7 @@ def attempt(place, root, *args, command=("/bin/sh", "-c", "echo inside; cat /pro
 
 
 def put(path, kind, canary):
-    """Something in place of what is expected at @path."""
+    """Replaces the file at @path by something unexpected."""
     if os.path.lexists(path):
         if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path)
@@ -141,8 +141,8 @@ def links_in_an_image_do_not_replace_standard_mounts():
 
 @test
 def users_are_looked_up_inside():
-    """/etc/passwd is read from outside, before there is an inside: it must not lead out, block or be opened
-    when it is no file."""
+    """Warren reads /etc/passwd before the sandbox exists: the file must not lead outside, block, or be opened if it
+    is no regular file."""
     with Place() as place:
         root = place.root()
         put(f"{root}/etc/passwd", "file", place.canary)
@@ -164,7 +164,7 @@ def users_are_looked_up_inside():
 
 @test
 def a_device_in_an_image_is_never_opened():
-    """To open one is to act on it: a watchdog starts, a tape rewinds."""
+    """Opening a device has effects: it starts a watchdog, or rewinds a tape."""
     with Place() as place:
         root = place.root()
         put(f"{root}/etc/passwd", "device", place.canary)
@@ -328,7 +328,7 @@ def nearly_empty_roots_can_be_used():
 
 @test
 def a_root_may_change_during_use():
-    """Its owner swaps what we look at, in a loop, while sandboxes are made from it."""
+    """Its owner exchanges files in a loop, while sandboxes are created from it."""
     with Place() as place:
         root = place.root()
         os.mkdir(f"{place.dir}/vol")
@@ -368,7 +368,7 @@ def a_root_may_change_during_use():
 
 @test
 def a_volumes_source_is_opened_only_once():
-    """Between looking at its owner and mounting it, its owner may put something else there."""
+    """The owner may replace the directory between the check of its owner and the mount."""
     with Place() as place:
         os.mkdir(f"{place.dir}/mine")
         os.chown(f"{place.dir}/mine", 1000, 1000)
@@ -435,7 +435,7 @@ def an_endless_number_of_processes_is_limited():
     ends("--pids", "64", "-m", "128m", "--timeout", "2s", "--", "sh", "-c", "f() { f | f & }; f; sleep 60", status=124)
     ends("--pids", "128", "-m", "256m", "--timeout", "3s", "--", "sh", "-c",
          "while :; do (setsid sh -c 'while :; do setsid true; done' &) 2>/dev/null; done", status=(124, 2))
-    # Zombies that nobody waits for.
+    # Zombies that are never reaped.
     ends("--pids", "1000", "--timeout", "5s", "--", need("python3"), "-c",
          "import os, time\nn = 0\ntry:\n  while n < 5000:\n    if os.fork() == 0: os._exit(0)\n    n += 1\nexcept OSError: pass\n"
          "print(n > 500)\ntime.sleep(60)", status=124)
@@ -468,7 +468,7 @@ def endless_output_does_not_increase_memory():
     ok(peak < 64 << 10, f"we grew to {peak} kB")
     p = ends("--timeout", "2s", "--json", "--", "sh", "-c", "yes & yes >&2", status=124)
     ok(len(p.stdout) < 16 << 20, f"{len(p.stdout)} bytes of JSON")
-    # Nobody reads us.
+    # The output is not read.
     q = subprocess.Popen([WARREN, "run", "--timeout", "1s", "--", "yes"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         time.sleep(3)
@@ -508,8 +508,8 @@ def deep_directory_trees_do_not_block_the_end_of_a_run():
 
 @test
 def a_command_cannot_imitate_init():
-    """Whatever descriptors it finds, it does not find the connection to whoever made the sandbox."""
-    forged = struct.pack("<HHIIIiI6Q", 1, 67, 0, 1, 0, 0, 0, *[0] * 6)  # EXITED, status 0
+    """Among its descriptors, a command does not find init's connection to the engine."""
+    forged = struct.pack("<HHIIIiI6Q", 1, 67, 0, 1, 0, 0, 0, *[0] * 6)  # message EXITED with status 0
     script = ("import os, socket, stat, time\n"
               "for fd in range(3, 256):\n"
               "    try: st = os.fstat(fd)\n"
@@ -523,7 +523,7 @@ def a_command_cannot_imitate_init():
 
 HOSTILE = {
     "nothing": "import time\ntime.sleep(60)",
-    # Whoever holds a child of init's up before its exec must not hold init up.
+    # A process that stops a child of init before its exec must not block init.
     "SIGSTOP to all new processes": (
         "import os, signal\nwhile True:\n  for p in range(os.getpid() + 1, os.getpid() + 3000):\n"
         "    try: os.kill(p, signal.SIGSTOP)\n    except OSError: pass\n"),
@@ -558,7 +558,7 @@ def an_exec_does_not_block_the_engine():
                 failures.append(f"{what}: the engine {'hangs' if p.returncode == -signal.SIGALRM else p.returncode}, {got}")
             elif (got["waited"], got["timed_out"], got["destroyed"]) != ("1", "1", "0"):
                 failures.append(f"{what}: the timeout of the hostile exec is not kept, {got}")
-            elif max(float(got[k]) for k in ("longest", "after", "in")) > 30:  # a lease is broken after 45
+            elif max(float(got[k]) for k in ("longest", "after", "in")) > 30:  # a lease is broken after 45 seconds
                 failures.append(f"{what}: held up, {got}")
     ok(not failures, "\n".join(failures))
 
@@ -580,7 +580,7 @@ def a_killed_engine_leaves_nothing_running():
     while any(lives(q) for q in everyone):
         ok(time.monotonic() < deadline, "they live on")
         time.sleep(0.02)
-    warren("run", "true")  # sweeps the registry
+    warren("run", "true")  # removes leftovers from the registry of engines
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-http-upgrade.py - TLS, WebSockets, connections taken over, and the proxy
+"""test-http-upgrade.py - TLS, WebSockets, upgraded connections, and the proxy
 
-Speaks TAP. Everything is on loopback; servers behind the proxy are threads of this program, and
+Prints TAP. Everything is on loopback; servers behind the proxy are threads of this program, and
 most of them are hostile.
 """
 import base64
@@ -23,7 +23,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from net_harness import MIB, WAIT, Client, Server, Skip, eq, main, ok, test, work  # pylint: disable=wrong-import-position
 
-# A client that others wrote, by Debian's own Python: what is on the PATH may be another one.
+# An independent client, run by Debian's Python: the one on the PATH may be another.
 PYTHON = "/usr/bin/python3"
 TALK = """
 import asyncio, sys, websockets
@@ -88,7 +88,7 @@ def requests_are_served_over_tls():
                 eq(c.ask("GET", f"/file{path}?off=100&n=50").body, program[100:150], "a part of it")
                 eq(c.ask("GET", "/hello", "Connection: close").status, 200)
                 eq(c.rest(), b"", "after the end")
-        with server.connect() as c:  # the plain port beside it
+        with server.connect() as c:  # the plain port of the same server
             eq(c.ask("GET", "/about/").json()["tls"], False)
 
 
@@ -105,7 +105,7 @@ def invalid_tls_connections_are_refused():
         old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
         with contextlib.suppress(ValueError), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it is deprecated is the point
+            warnings.simplefilter("ignore")  # the test uses a deprecated version on purpose
             old.minimum_version = ssl.TLSVersion.TLSv1
             old.maximum_version = ssl.TLSVersion.TLSv1_1
         try:
@@ -119,7 +119,8 @@ def invalid_tls_connections_are_refused():
 
 @test
 def tls_1_2_has_forward_secrecy_and_authenticated_ciphers():
-    """No static RSA, no CBC. Each is tried as the only one that a client has, with a certificate that it would fit."""
+    """Static RSA and CBC are refused. Each cipher is offered as the only one, with a certificate of the right
+    type."""
     rsa, rsa_key = os.path.join(work.name, "rsa.pem"), os.path.join(work.name, "rsa.key")
     subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", rsa_key, "-out", rsa, "-days", "2",
                     "-subj", "/CN=localhost"], check=True, stderr=subprocess.DEVNULL)
@@ -178,7 +179,7 @@ def tls_memory_is_bounded():
         each = (server.rss() - before) / (len(clients) - have) / 1024
         print(f"# TLS streams: {each:.1f} kB each")
         ok(server.sanitized() or each < 64, f"{each} kB each")
-        with tls_client(server, cert) as c:  # back-pressure as without TLS
+        with tls_client(server, cert) as c:  # back-pressure works like without TLS
             before = server.rss()
             c.send(b"GET /chunks?n=4000000000 HTTP/1.1\r\nHost: a\r\n\r\n")
             time.sleep(0.3)
@@ -308,7 +309,7 @@ def fragmented_messages_and_control_frames_are_accepted():
         eq(c.read(), (PONG, b"between"))
         eq(c.read(), (TEXT, b"abc"))
         euro = "€".encode()
-        c.send(frame(TEXT, euro[:1], fin=False) + frame(0, euro[1:]))  # cut inside a character
+        c.send(frame(TEXT, euro[:1], fin=False) + frame(0, euro[1:]))  # split inside a character
         eq(c.read(), (TEXT, euro))
         data = frame(BINARY, b"slow")
         for i in range(len(data)):
@@ -374,7 +375,7 @@ def silent_websockets_are_probed():
 def websockets_have_back_pressure():
     with Server() as server:
         before = server.rss()
-        with web_socket(server) as c:  # one that does not read its echo, nor its pongs
+        with web_socket(server) as c:  # a client that reads neither its echo nor its pongs
             data = frame(BINARY, b"x" * 60000) + frame(PING, b"p" * 100) * 50
             c.sock.settimeout(0.5)
             try:
@@ -406,7 +407,7 @@ def the_websockets_package_works_as_a_client():
 # ----------------------------------------------------------------- the proxy
 
 class Upstream:
-    """A server that reads a head, records it, and does what it is told."""
+    """A server that reads and records a head, and then calls @act."""
 
     def __init__(self, act):
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -513,7 +514,7 @@ def hostile_responses_are_refused():
                      b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nxyz\r\n"):
             with Upstream(says(good + data)) as upstream, server.connect() as d:
                 d.send(f"GET /proxy/{upstream.port}/ HTTP/1.1\r\nHost: a\r\n\r\n".encode())
-                try:  # what has begun cannot be taken back, but must not look complete
+                try:  # a partial response cannot be withdrawn, but must not look complete
                     reply = d.answer()
                     raise AssertionError(f"{data}: {reply.body}")
                 except EOFError:
@@ -652,7 +653,7 @@ def upgrades_are_forwarded():
         with web_socket(server, f"/proxy/{upstream.port}/") as c:
             eq(c.take(5), b"early")
         server.until(lambda s: s["open"] == 1, "over")
-    with Server() as server:  # our own, through ourselves
+    with Server() as server:  # the server as its own proxy
         with web_socket(server, f"/proxy/{server.port}/ws") as c:
             c.send(frame(TEXT, b"around the corner"))
             eq(c.read(), (TEXT, b"around the corner"))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-http.py - the HTTP server: what it refuses, what it bounds, and what it must get right
+"""test-http.py - the HTTP server: what it refuses, what it limits, and what it must handle correctly
 
-Speaks TAP. Everything is on loopback; each test has a server of its own.
+Prints TAP. Everything is on loopback; each test has a separate server.
 """
 import contextlib
 import email.utils
@@ -187,7 +187,7 @@ def bodies_too_large_are_refused():
             c.send(b"POST /echo?max=10 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
                    b"9\r\n123456789\r\n2\r\nab\r\n")
             is_refusal(c.answer(), 413, "11 bytes in chunks")
-        with server.connect() as c:  # a length that is never sent is refused before it is
+        with server.connect() as c:  # a body that is too long is refused before it is sent
             c.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 9999999999\r\n\r\n")
             is_refusal(c.answer(), 413, "10 GB")
         with server.connect() as c:
@@ -203,15 +203,15 @@ def all_bodies_together_are_bounded():
             c.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % (2 * n) + b"x" * n)
             return c
         held = [half(300000) for _ in range(3)]
-        server.until_read(*held)  # so that the fourth is the one too many
+        server.until_read(*held)  # so that the fourth exceeds the limit
         is_refusal(half(300000).answer(), 503, "a fourth")
-        # Who asks for little is heard, and who was first is served.
+        # Small requests are accepted, and the first requests are served.
         with server.connect() as c:
             eq(len(c.ask("POST", "/echo", body=b"x" * 16000).body), 16000, "a small one")
         held[0].sock.close()
         held[1].send(b"x" * 300000)
         eq(len(held[1].answer().body), 600000, "one of the first")
-        # Their room is others'.
+        # Their memory is free for others again.
         with server.connect() as c:
             eq(len(c.ask("POST", "/echo", body=b"x" * 500000).body), 500000, "a large one")
 
@@ -231,9 +231,9 @@ def response_headers_cannot_be_split():
 @test
 def slow_request_heads_end_the_connection():
     with Server("--header-ms", 300) as server:
-        with server.connect() as c:  # nothing at all: nothing said
+        with server.connect() as c:  # no request: no answer
             ok(c.closed(), "still open")
-        with server.connect() as c:  # a trickle does not help
+        with server.connect() as c:  # sending slowly does not help
             c.send(b"GET /hello HTTP/1.1\r\n")
             try:
                 for _ in range(200):
@@ -267,7 +267,7 @@ def slow_bodies_end_the_connection():
             with server.connect() as c:
                 c.send(f"POST /{where} HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n123".encode())
                 is_refusal(c.answer(), 408, "a body that stops")
-        with server.connect() as c:  # one that the server itself delays is not slow
+        with server.connect() as c:  # a client is not slow if the server delays it
             c.send(b"POST /sum?pause=500 HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\n123")
             time.sleep(0.4)
             c.send(b"456")
@@ -317,7 +317,7 @@ def http_1_0_clients_are_served():
             eq(c.ask("GET", "/hello", version="1.0").body, b"hello\n")
             ok(c.closed(), "still open")
         with server.connect() as c:
-            c.send(b"GET /hello HTTP/1.0\r\n\r\n")  # they need no Host
+            c.send(b"GET /hello HTTP/1.0\r\n\r\n")  # HTTP/1.0 requests need no Host
             eq(c.answer().body, b"hello\n")
         with server.connect() as c:
             reply = c.ask("GET", "/hello", "Connection: keep-alive", version="1.0")
@@ -360,7 +360,7 @@ def unread_pipelined_requests_use_little_memory():
         except TimeoutError:
             pass
         ok(server.sanitized() or server.rss() - before < 6 * MIB, "memory grew")
-        with server.connect() as d:  # the others do not notice
+        with server.connect() as d:  # the others are not affected
             eq(d.ask("GET", "/hello").body, b"hello\n")
 
 
@@ -381,7 +381,7 @@ def an_unused_body_is_skipped():
             c.send(b"POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\nabc")
             eq(c.answer().headers["connection"], "close")
             ok(c.closed(), "still open")
-        with server.connect() as c:  # nor is one inside a body a request
+        with server.connect() as c:  # a request inside a body is not a request
             body = GET * 3
             eq(c.ask("POST", "/hello", body=body).body, b"hello\n")
             c.sock.settimeout(0.2)
@@ -435,7 +435,7 @@ def a_client_that_disconnects_is_noticed():
                     c.until(b"first")
                 server.until(lambda s: s["open"] == 2, f"{what} is open")
             server.until(lambda s: s["lost"] == lost + 1 and s["open"] == 1, what)
-        with server.connect() as c:  # with more sent ahead than will ever be read
+        with server.connect() as c:  # with more requests in the pipeline than are ever read
             c.send(b"GET /hang HTTP/1.1\r\nHost: a\r\n\r\n" + GET * 10)
             server.until(lambda s: s["open"] == 2, "the one ahead is open")
         server.until(lambda s: s["open"] == 1, "the one ahead")
@@ -448,7 +448,7 @@ def a_client_that_disconnects_is_noticed():
 
 @test
 def a_closed_connection_frees_its_slot():
-    """A client that has ended its half may wait for its answer; but not in the way of one who is there."""
+    """A client that has shut down its sending half may wait for its answer, unless a new client needs the slot."""
     with Server("--connections", 10, "--half-close-ms", 60000) as server:
         def stream():
             c = server.connect()
@@ -457,7 +457,7 @@ def a_closed_connection_frees_its_slot():
 
         for _ in range(3):
             now, again = [], time.monotonic() + 20
-            while len(now) < 10:  # the server may hear of the new one before it hears that the old ones have gone
+            while len(now) < 10:  # the server may see the new connection before it sees the end of the old ones
                 now += filter(None, [stream()])
                 ok(time.monotonic() < again, "there is room, and no answer")
             ok(not stream(), "one too many while all are there")
@@ -534,7 +534,7 @@ def streams_have_back_pressure():
             c.send(b"GET /chunks?n=4000000000 HTTP/1.1\r\nHost: a\r\n\r\n")
             d.send(b"PUT /sum?pause=50 HTTP/1.1\r\nHost: a\r\nContent-Length: 4000000000\r\n\r\n")
             d.sock.settimeout(0.3)
-            try:  # a body that never ends, and a reader that takes its time
+            try:  # an endless body, and a slow reader
                 feed(d, 4000000000)
             except TimeoutError:
                 pass
@@ -593,7 +593,7 @@ def idle_connections_are_cheap():
 
 @test
 def request_targets_may_be_absolute():
-    """As a client of a proxy sends them: the host is the target's, whatever the field says."""
+    """Like requests to a proxy: the host of the target overrides the header field."""
     with Server() as server, server.connect() as c:
         for target, path, query, host in (("http://b/about/x?q=1", "/about/x", "q=1", "b"), ("HTTP://b:81/about/", "/about/", None, "b:81"),
                                           ("https://[::1]:81/about/?", "/about/", "", "[::1]:81")):
@@ -612,7 +612,7 @@ def the_number_of_connections_is_limited():
         idle = [server.connect() for _ in range(10)]
         for c in idle:
             eq(c.ask("GET", "/hello").status, 200)
-        with server.connect() as c:  # the one that idled longest makes room
+        with server.connect() as c:  # the longest idle connection is closed
             eq(c.ask("GET", "/hello").status, 200)
             ok(idle[0].closed(), "the first is still there")
             eq(idle[9].ask("GET", "/hello").status, 200, "a younger one")
@@ -620,14 +620,14 @@ def the_number_of_connections_is_limited():
         for c in busy:
             c.send(b"GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
             c.until(b"first")
-        with server.connect() as c:  # none idles: it is told so, at once
+        with server.connect() as c:  # none is idle: the new one gets an error at once
             c.send(GET)
             r = c.answer()
             eq(r.status, 503, "one more")
             ok(int(r.headers["retry-after"]) > 0, r.headers)
         busy[3].sock.close()
         again = time.monotonic() + 10
-        while True:  # and is served as soon as there is room
+        while True:  # it is served as soon as there is room
             with server.connect() as c:
                 if c.ask("GET", "/hello").status == 200:
                     break
@@ -638,7 +638,7 @@ def the_number_of_connections_is_limited():
 
 @test
 def unauthenticated_connections_replace_each_other():
-    """Of 16 connections 2 are for unix sockets and 2 for clients that are known."""
+    """Of 16 connections, 2 are reserved for unix sockets and 2 for authenticated clients."""
     path = os.path.join(work.name, "reserved")
     with Server("--unix", path, "--connections", 16, "--reserve", 2) as server:
         known = server.connect()
@@ -660,7 +660,7 @@ def busy_connections_leave_slots_for_unix_sockets():
     path = os.path.join(work.name, "own")
     with Server("--unix", path, "--connections", 16, "--reserve", 2) as server:
         busy = []
-        for _ in range(14):  # one after another: until they are known they are strangers, of which there may be 12
+        for _ in range(14):  # one after another: unauthenticated connections are limited to 12
             busy.append(server.connect())
             busy[-1].send(b"GET /events HTTP/1.1\r\nHost: a\r\nX-Known: yes\r\n\r\n")
             busy[-1].until(b"first")
@@ -708,7 +708,7 @@ def unix_sockets_are_served():
     stale = socket.socket(socket.AF_UNIX)
     stale.bind(path)
     stale.close()
-    with Server("--unix", path):  # one that nobody listens on is replaced
+    with Server("--unix", path):  # a stale socket is replaced
         s = socket.socket(socket.AF_UNIX)
         s.connect(path)
         with Client(s) as c:

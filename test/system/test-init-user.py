@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-init-user.py - nothing inside a sandbox can be its init's user, or change its init by any call
+"""test-init-user.py - no process inside a sandbox can become the user of its init, or affect it by a system call
 
-Speaks TAP. A program inside takes every user id from 0 to one past init's, with all capabilities
-that root inside has, and tries on pid 1 each call that the kernel permits by user id: limits,
-priorities, scheduling, processors, memory placement, tracing, /proc. The same calls on a process
-of its own must work, so that a call that works on nobody is not taken for a refusal.
+Prints TAP. A program inside takes every user id from 0 to one above that of init, with all capabilities of root
+inside, and tries each call on pid 1 that the kernel permits by user id: limits, priorities, scheduling, processors,
+memory placement, tracing, /proc. The same calls must work on a child of the program, so that a call that always fails
+does not count as refused.
 """
 import os
 import subprocess
@@ -175,7 +175,7 @@ def run_inside(*args, program=INSIDE):
 
 
 def judge(lines, ids):
-    """Nothing reached init, the controls worked, and it went through all ids."""
+    """Checks that no call affected init, that the controls worked, and that all ids were tried."""
     bad = [line for line in lines if line.startswith(("reached", "became", "control"))]
     eq(bad, [], "what reached init, or a control that did not work")
     took = [int(line.split()[1]) for line in lines if line.startswith("took")]
@@ -209,7 +209,7 @@ def the_last_ids_belong_to_ordinary_users():
 @test
 @needs_root
 def an_image_cannot_name_the_user_of_init():
-    """By its passwd, as the user of an exec."""
+    """An entry in the image's passwd names init's id as the user of an exec."""
     with scratch() as d:
         os.chmod(d, 0o755)
         os.makedirs(f"{d}/root/bin")

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-left-alive.py - a creation or deletion that fails half way leaves nothing alive, and needs no restart for that
+"""test-left-alive.py - a failed create or delete leaves no process behind, without a restart of the service
 
-Speaks TAP. Calls of the service fail as callfaults.c makes them, and a platform refuses to destroy as long as the test wants.
+Prints TAP. callfaults.c makes system calls of the service fail, and a platform refuses to destroy as long as the test
+wants.
 """
 import errno
 import os
@@ -15,7 +16,7 @@ from call_world import PRELOAD, CallWorld  # pylint: disable=wrong-import-positi
 from checks import Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
 from serve_world import World, cgroups_of, check_error, slurp, stat_of, until  # pylint: disable=wrong-import-position
 
-# A sandbox is a directory. Creating one fails after that while there is the file `bad`, and destroying one while there is `deny`.
+# A sandbox is a directory. A create fails afterwards if the file `bad` exists, and a destroy fails if `deny` exists.
 PLATFORM = """
 backends:
   dirs:
@@ -48,7 +49,7 @@ def faulty():
 
 
 def init_of(w, box):
-    """The init or shim of a sandbox: the process that its state names."""
+    """The init or shim of a sandbox: the process that its state file names."""
     state = dict(field.split("=", 1) for field in slurp(f"{w.run_dir}/boxes/{box}.state").split("\0") if field)
     return int(state["init_pid"])
 
@@ -147,7 +148,7 @@ def a_sandbox_is_gone_only_after_its_platform_destroyed_it():
 
 
 def one_look(w):
-    """An orphan that is gone has been looked for: then every other sandbox was looked at, too."""
+    """Creates an orphan and waits until it is removed: then the service has checked every other sandbox, too."""
     w.let("bad", True)
     w.let("deny", True)
     known = w.platform()

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-login.py - warren login and logout: checked at the registry, stored for pulls, and removed again
 
-Speaks TAP. The registries are on loopback: Debian's with a password, and one of ours with a token server.
+Prints TAP. The registries are on loopback: Debian's with a password, and a test server with a token server.
 """
 import os
 import signal
@@ -30,7 +30,7 @@ esac
 
 
 class Home:
-    """A folder with a docker configuration, and our program with it."""
+    """A folder with a docker configuration, and the program that uses it."""
 
     def __init__(self, config=None, mode=0o644):
         self.dir, self.store = folder(), Store()
@@ -86,7 +86,7 @@ def a_login_is_checked_stored_used_and_removed():
         h.check_file()
         eq(stat.S_IMODE(os.stat(os.path.dirname(h.path)).st_mode), 0o700, "mode of the folder")
         eq(h.store.pull(ref, env=h.env), image.id)
-        # What a refused login finds there stays.
+        # A refused login does not change the file.
         before = h.read()
         h.refused(r.host, password="guess", words=["login refused"])
         eq(h.read(), before)
@@ -112,13 +112,13 @@ def other_contents_of_the_file_are_kept():
         eq(h.read(), config)
         eq(list(h.read()), list(config), "the order of its keys")
         h.check_file()
-        # Whatever a pull would take for this registry goes; nothing else does.
+        # Logout removes every login that a pull from this registry would use, and no other.
         config["auths"][f"https://{r.host}/v1/"] = {"auth": "eDp5"}
         h.write(json.dumps(config))
         h.logout(r.host)
         config["auths"] = {"other.test": other}
         eq(h.read(), config)
-        # A link to the file stays a link, and a file that is not understood is not replaced.
+        # A link to the file stays a link, and a file that cannot be parsed is not replaced.
         os.rename(h.path, f"{h.dir}/real.json")
         os.symlink(f"{h.dir}/real.json", h.path)
         h.login(r.host)
@@ -187,7 +187,7 @@ def an_unchecked_login_is_stored_with_a_warning():
         eq(json.loads(h.login("--json", r.host))["checked"], False)
         ok(f"{r.host} does not require a login" in h.store.said, h.store.said)
         eq(sorted(h.read()["auths"]), sorted([host, r.host]))
-    # An answer that is no yes is a no.
+    # Any other answer counts as a refusal.
     with Evil(ServerImage(), lambda x, _: x.answer(404, b"{}") or True) as server:
         h = Home()
         h.refused(server.host, words=["(404"])
@@ -228,7 +228,7 @@ def a_terminal_does_not_show_the_password():
             ok(LOGIN[1].encode() not in seen + t.seen and b"stored in" in t.seen, t.seen)
             t.restored()
         eq(h.read()["auths"][r.host]["auth"], basic(*LOGIN).split()[1])
-        # Whoever runs the tests may ignore the signal, and what is ignored stays so.
+        # The test's parent may ignore the signal, and children inherit that.
         with Terminal("-u", "me", r.host, command=("login",), env=env,
                       before=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as t:
             t.expect(b"Password: ")

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-loop-load.py - every operation at its largest, and everyone else is served meanwhile
+"""test-loop-load.py - every operation at its maximum size, while other clients are served
 
-One event loop serves all clients. So beside each operation of openapi.yaml, as large as it can be asked for, a probe
-asks /healthz all the time from a process of its own. What it waits for is held against what the same process waits for a
-mere sleep (a busy machine is late with both), and the service's watchdog tells what the loop itself did.
+One event loop serves all clients. So while each operation of openapi.yaml runs at its maximum size, a probe in a
+separate process requests /healthz all the time. Its waiting time is compared with that of a plain sleep in the same
+process (a busy machine delays both), and the service's watchdog reports the turns of the loop.
 
-Speaks TAP. Bounds are of orders of magnitude: what is looked for are turns of a second, not of ten milliseconds.
+Prints TAP. Limits are checked by order of magnitude: the tests look for turns of a second, not of ten milliseconds.
 """
 import concurrent.futures
 import contextlib
@@ -50,7 +50,7 @@ def files(box, verb=""):
 
 
 class Things:
-    """Made once, in two sandboxes: what operations are large for."""
+    """The objects that operations need at their maximum size, created once in two sandboxes."""
 
     def __init__(self):
         self.box = w.create(limits={"memory": "2g", "disk": "1g"})
@@ -67,7 +67,7 @@ class Things:
         return f"{w.state}/serve/journals/{exec_id}"
 
     def fill(self, exec_id, size, index=False):
-        """The journal of an exec, full of single bytes: as of an init that keeps no index, or of one that does."""
+        """Fills the journal of an exec with single bytes, like an init with or without an index."""
         n = size // 16
         with open(self.journal(exec_id), "r+b") as f:
             head = f.read(80)
@@ -100,7 +100,7 @@ def drive(*names):
 
 
 def many(method, path, body=None, n=40, statuses=(200, 201, 204)):
-    """The same request from many at once."""
+    """The same request from many clients at once."""
     def ask(_):
         r = w.ask(method, path() if callable(path) else path, body)
         ok(r.status in statuses, r)
@@ -140,14 +140,14 @@ def many_sandboxes():
 
 @drive("delete_sandbox")
 def delete_large_journals():
-    """Each has as much to give back as it may have written; it was a tenth of a second for each of them."""
+    """Each journal has its maximum size; freeing one took a tenth of a second."""
     box = w.create()
     for _ in range(8):
         w.result(box, w.exec(box, "head -c 250m /dev/zero", output_limit="256m"))
     w.delete(box)
 
     def size(path):
-        with contextlib.suppress(FileNotFoundError):  # it is removed just now
+        with contextlib.suppress(FileNotFoundError):  # the service may have just removed it
             return os.stat(path).st_size
         return 0
 
@@ -174,7 +174,7 @@ def large_output():
 
 @drive("get_exec", "list_execs")
 def exec_of_single_bytes():
-    """16 million records, without an index: one GET took a second, and sixteen took eight."""
+    """16 million records without an index: one GET took a second, and sixteen took eight."""
     at.fill(at.exec, 256 * MIB)
     at_once(16, lambda i: w.ask("GET", f"{at.path}/execs/{at.exec}", status=200))
     at_once(4, lambda i: w.ask("GET", f"{at.path}/execs", query={"limit": 1000}, status=200))
@@ -203,7 +203,7 @@ def large_sessions():
     w.post(f"{path}/run", {"command": "#" + BIG_TEXT + "\ntrue"})
     at_once(10, lambda i: w.ask("GET", path, status=200))
     at_once(10, lambda i: w.ask("GET", f"{at.path}/sessions", query={"limit": 1000}, status=200))
-    # A shell that does not read what it is sent: it was written to until it did, and nobody was served meanwhile.
+    # A shell that does not read its input: the loop wrote until the shell read it, and served no other client.
     pid = w.post(f"{path}/run", {"command": "echo $$"})["stdout"].strip()
     w.run(at.box, f"kill -STOP {pid}")
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -218,7 +218,7 @@ def large_sessions():
 
 @drive("run_code", "stream_code")
 def large_code():
-    """Output, artifacts and files at their largest, for clients that read them all at the same time."""
+    """Output, artifacts and files of maximum size, for clients that read them all at the same time."""
     program = {"language": "bash", "code": "cat in in in in; head -c 12000000 /dev/zero | tee out.bin >&2",
                "files": {"in": "x" * 3000000}, "artifacts": ["out.bin"], "max_output": "16m", "limits": {"memory": "256m"}}
     for r in at_once(3, lambda i: w.post("/v1/code", program)):
@@ -242,7 +242,7 @@ def large_uploads():
         w.ask("PUT", files(at.box), data, query={"path": f"/deep/{name}"}, status=201)
     w.ask("POST", files(at.box, "/append"), data, query={"path": "/deep/up"}, status=200)
     at_once(10, lambda i: w.ask("GET", files(at.box, "/stat"), query={"path": "/deep/up"}, status=200))
-    # One that is given up half way has its blocks freed by whoever closes it.
+    # An upload that is aborted halfway: closing the file frees its blocks.
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as s:
         s.connect(w.socket)
         s.sendall(f"PUT {files(at.box)}?path=/deep/never HTTP/1.1\r\nHost: x\r\nContent-Length: {256 * MIB}\r\n\r\n".encode())
@@ -389,7 +389,7 @@ def about():
 
 @test
 def each_operation_at_its_largest_keeps_turns_short():
-    """Those of the description, so that a new one without a drive of its own is noticed."""
+    """Compares with the API description, so that a new operation without a drive is noticed."""
     described = w.get("/openapi.json")
     names = {op["operationId"] for path in described["paths"].values() for op in path.values() if "operationId" in op}
     eq(names - set(drives), set(), "operations without a drive")
@@ -406,12 +406,12 @@ def each_operation_at_its_largest_keeps_turns_short():
 
 # ---------------------------------------------------------------- SWE-ReX's face
 
-BYTES = {"one": "\\001", "high": "\\200"}  # six bytes of JSON each, and five
+BYTES = {"one": "\\001", "high": "\\200"}  # six and five bytes of JSON each
 SIZE = 30000000
 
 
 def face(path, body, most=None):
-    """By the owner. @most: bytes of the answer that are taken."""
+    """Sends a request as the owner. @most: how many bytes of the answer are read."""
     with w.client(timeout=4 * WAIT) as c:
         r = c.send("POST", f"/swerex/{at.box}{path}", body)
         return r.status, r.read(most)
@@ -424,7 +424,7 @@ def fill_files():
 
 @test
 def the_largest_swerex_answers_keep_turns_short():
-    """Each was made in one turn: ten files stopped everyone for half a minute, and took 2 GB."""
+    """Each answer was created in one turn: ten files blocked all clients for half a minute, and took 2 GB."""
     fill_files()
     for name, want in (("one", 6 * SIZE), ("high", 5 * SIZE)):
         with bounded(f"SWE-ReX read_file of {name}"):
@@ -440,7 +440,7 @@ def the_largest_swerex_answers_keep_turns_short():
 
 @test
 def the_largest_swerex_output_keeps_turns_short():
-    """64 MB of what JSON escapes was refused as if it were a matter of time."""
+    """64 MB of text that JSON escapes was refused with a timeout error."""
     fill_files()
     for name, each in (("one", 6), ("high", 5)):
         with bounded(f"SWE-ReX execute, {name}"):
@@ -458,9 +458,9 @@ def the_largest_swerex_output_keeps_turns_short():
 
 @test
 def swerex_commands_that_time_out_together_keep_turns_short():
-    """What each has shown so far, 60 MB, was copied in the turn that ended it; it stays on the screen all the same."""
+    """The output so far, 60 MB each, was copied in the turn that ended the command; it stays on the screen."""
     w.run(at.box, f"head -c {2 * SIZE} /dev/zero | tr '\\0' x >/deep/x", wait_ms=60000)
-    names = [f"t{i}" for i in range(2)]  # of whose screens and answers a tenant's share holds all
+    names = [f"t{i}" for i in range(2)]  # a tenant's quota is enough for all of their screens and answers
     for name in names:
         eq(face("/create_session", {"startup_timeout": 20, "session": name})[0], 200, "status of create_session")
     command = {"command": "cat /deep/x; sleep 100", "action_type": "bash", "timeout": 10}
@@ -469,7 +469,7 @@ def swerex_commands_that_time_out_together_keep_turns_short():
     with concurrent.futures.ThreadPoolExecutor(len(names)) as pool:
         told = [pool.submit(face, "/run_in_session", {**command, "session": name}, MIB) for name in names]
         time.sleep(9)
-        # So that all are due at once.
+        # This makes all of them time out at once.
         os.kill(w.api, 19)
         time.sleep(2)
         os.kill(w.api, 18)
@@ -491,7 +491,7 @@ def swerex_commands_that_time_out_together_keep_turns_short():
 
 @test
 def swerex_clients_that_do_not_read_share_their_memory_quota():
-    """Ten at once: some get a 503, nobody else waits, and what they held is free again."""
+    """Ten at once: some get a 503, other clients do not wait, and their memory is freed again."""
     fill_files()
     w.run(at.box, "echo small >/deep/small")
     with w.client() as c:
@@ -515,7 +515,7 @@ def swerex_clients_that_do_not_read_share_their_memory_quota():
 
 @test
 def the_largest_bodies_keep_turns_short():
-    """As many values as a body may have, of several clients: 18 ms for each MB were parsed in one turn after another."""
+    """The maximum number of values in a body, from several clients: parsing took 18 ms per MB in one turn."""
     argv = json.dumps({"command": ["x" * 36] * 90000}).encode()
     env = json.dumps({"command": "true", "env": {f"E{i:06}": "x" * 24 for i in range(90000)}}).encode()
     wrong = b'{"command": [' + b"[[],[],[]]," * 24000 + b'1], "no_such_field": "' + b"x" * (3 * MIB) + b'"}'
@@ -528,7 +528,7 @@ def the_largest_bodies_keep_turns_short():
                                                         headers={"Content-Type": "application/json"}).status)
             ok(set(got) <= set(statuses), f"{name}: {got}")
         ok(slow.get("start_exec", 0) < 4, f"{name}: {slow}")
-    # One whose client goes while it is parsed.
+    # A client that disconnects while its body is parsed.
     for _ in range(4):
         with contextlib.closing(socket.socket(socket.AF_UNIX)) as s:
             s.connect(w.socket)
@@ -537,7 +537,7 @@ def the_largest_bodies_keep_turns_short():
 
 
 def raw(request):
-    """The pieces of what is answered until the connection ends."""
+    """Returns the parts of the answer until the connection ends."""
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as s:
         s.settimeout(4 * WAIT)
         s.connect(w.socket)
@@ -548,7 +548,7 @@ def raw(request):
 
 @test
 def the_largest_directory_keeps_turns_short():
-    """More names than are asked for were sorted in one turn."""
+    """More names than requested were sorted in one turn."""
     r = w.run(at.box, ["python3", "-c", "import os; os.mkdir('/huge'); os.chdir('/huge'); [os.close(os.open(f'f{i * 7919 % 200000:06}', "
                        "os.O_CREAT | os.O_WRONLY)) for i in range(200000)]; print(len(os.listdir()))"], timeout_ms=120000, wait_ms=120000)
     eq(r["stdout"], "200000\n", f"what makes the files: {r}")
@@ -558,7 +558,7 @@ def the_largest_directory_keeps_turns_short():
         r = json.loads(body.partition(b"\r\n\r\n")[2])
         eq((len(r["entries"]), r["truncated"]), (limit, True), "entries")
         eq([e["path"] for e in r["entries"]], [f"/huge/f{i:06}" for i in range(limit)], "the first ones, in order")
-    # Whose client goes while they are sorted.
+    # A client that disconnects while the names are sorted.
     for pause in (0.3, 0.6, 0.9):
         with contextlib.closing(socket.socket(socket.AF_UNIX)) as s:
             s.connect(w.socket)
@@ -570,7 +570,7 @@ def the_largest_directory_keeps_turns_short():
 
 @test
 def the_probe_detects_long_turns():
-    """A control: a service that is stopped for a second is seen by the probe, and its watchdog names the turn."""
+    """A control: the probe detects a service that is stopped for a second, and the watchdog reports the turn."""
     with probe:
         os.kill(w.api, 19)
         time.sleep(1)
@@ -579,7 +579,7 @@ def the_probe_detects_long_turns():
 
 
 def flood_readers(n, reads):
-    """Readers of what never ends; those that do not read are there all the same."""
+    """Opens readers of endless output; with reads=False, they stay connected without reading."""
     e = w.exec(at.box, "yes", output_limit=16 * MIB)
     with contextlib.ExitStack() as stack:
         stack.callback(lambda: w.ask("POST", f"{at.path}/execs/{e}/signal", {"signal": "KILL"}))
@@ -601,7 +601,7 @@ def flood_readers(n, reads):
 
 @test
 def readers_of_a_flood_do_not_starve_other_clients():
-    """It was a second for twenty readers, and twelve for two hundred that do not read."""
+    """Others waited for a second with twenty readers, and for twelve seconds with two hundred that do not read."""
     for n, reads in ((1, True), (20, True), (200, False)):
         with bounded(f"{n} readers of a flood, reading: {reads}"):
             flood_readers(n, reads)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-many-execs.py - as many live execs and sessions as a sandbox can have survive every restart
+"""test-many-execs.py - the maximum number of running execs and sessions of a sandbox survives every restart
 
-Speaks TAP. $WARREN_RESTARTS says how often the service is ended (6; the soak does 100).
+Prints TAP. $WARREN_RESTARTS is the number of restarts (default 6; the soak does 100).
 """
 import concurrent.futures
 import contextlib
@@ -23,18 +23,18 @@ EXECS_MAX = 512  # PROTO_EXECS_MAX
 SESSIONS = 64
 SYS_PIDFD_GETFD = 438
 RESTARTS = int(os.environ.get("WARREN_RESTARTS", 6))
-KEPT = 65536  # bytes of output: 512 journals of the default size are more than a sandbox may have
+KEPT = 65536  # bytes of output: 512 journals of the default size would exceed the sandbox's quota
 
 
 def init_of(w, box):
-    """The process number of its init, as its socket tells it."""
+    """The pid of the sandbox's init, from the credentials of its socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
         s.connect(f"{w.run_dir}/boxes/{box}")
         return struct.unpack("3i", s.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
 
 
 def begin(w, box, n):
-    """Execs that wait for a line on stdin and then say which they are."""
+    """Starts execs that wait for a line on stdin, and then print it."""
     def one(i):
         return i, w.exec(box, f"read x; echo $x; exit {i % 100}", stdin=True, output_limit=KEPT)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -51,7 +51,7 @@ def sessions_of(w, box, n):
 
 
 def states(w, box):
-    """How many execs are in which state."""
+    """The number of execs in each state."""
     found, cursor = {}, None
     while True:
         page = w.get(f"/v1/sandboxes/{box}/execs", query={"limit": 1000, **({"cursor": cursor} if cursor else {})})
@@ -68,14 +68,14 @@ def restart(w, how):
         w.start()
     elif how == "api":
         w.kill("api")
-        w.ready()  # the warden has started another
+        w.ready()  # the warden has started another one
     else:
         w.kill(*how.split("+"))
         w.start()
 
 
 def end(w, box, execs):
-    """Each gets its line, and ends with its own number."""
+    """Sends each exec its line, and checks that it ends with its own number."""
     def one(item):
         i, e = item
         at = f"/v1/sandboxes/{box}/execs/{e}"
@@ -104,7 +104,7 @@ def every_exec_and_session_survives_restarts():
             r = w.post(f"/v1/sandboxes/{box}/sessions/{s}/run", {"command": "echo $X"})
             eq(r["stdout"], f"{i}\n", "the variable of a session")
         end(w, box, execs)
-        # All at once: their ends are more than a connection holds.
+        # All at the same time: the messages about their ends do not fit into a socket buffer.
         execs = begin(w, box, 400)
         restart(w, "api+warden")
         end(w, box, execs)
@@ -120,7 +120,7 @@ def an_exec_over_the_limit_is_refused_with_the_limits_name():
                         "quota_exceeded")
         ok(str(EXECS_MAX) in e["message"] and "execs" in e["message"], f"the limit is not named: {e}")
         eq((e["detail"]["quota"], e["detail"]["maximum"]), ("running execs", EXECS_MAX), "its detail")
-        # One that ends makes room for the next.
+        # The end of an exec makes room for the next one.
         i, first = next(iter(execs.items()))
         w.ask("POST", f"/v1/sandboxes/{box}/execs/{first}/stdin", b"x\n", status=200)
         eq(w.result(box, first)["exit_code"], i % 100, "of the first")
@@ -131,7 +131,7 @@ def an_exec_over_the_limit_is_refused_with_the_limits_name():
 
 @test
 def the_ends_of_hundreds_of_execs_reach_a_slow_reader():
-    """The api is stopped while hundreds of execs end: init keeps what it has to say."""
+    """The api is stopped while hundreds of execs end: init keeps its messages."""
     needs("init")
     with World() as w:
         box = w.create(limits={"pids": 2048})
@@ -149,7 +149,7 @@ def the_ends_of_hundreds_of_execs_reach_a_slow_reader():
 
 
 def cut_line(w, box):
-    """Shut down the api's connection to the init of @box, from outside of both."""
+    """Shut down the api's connection to the init of @box, from a third process."""
     libc = ctypes.CDLL(None, use_errno=True)
     api = w.api
     pidfd = os.pidfd_open(api)
@@ -193,7 +193,7 @@ def a_broken_connection_is_reopened():
         for e, code in ((feed, 5), (ended, 6)):
             w.ask("POST", f"/v1/sandboxes/{box}/execs/{e}/stdin", b"", query={"close": "true"}, status=200)
             eq(w.result(box, e)["exit_code"], code, "an exec that began before")
-        # Whose init is gone is lost, and soon.
+        # A sandbox whose init is gone fails soon.
         os.kill(init_of(w, box), signal.SIGKILL)
         until(lambda: w.show(box)["state"] == "failed", "a sandbox whose init was killed has not failed")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-mcp-bridge.py - warren mcp with a service, and with a private one: what it does, and what it leaves"""
+"""test-mcp-bridge.py - warren mcp with a shared service and with a private one: operation and cleanup"""
 import contextlib
 import errno
 import glob
@@ -18,7 +18,7 @@ from checks import test, ok, eq, scratch, warren, RUN_DIR, Skip, WARREN  # pylin
 from mcp_stdio import Bridge, environ, LEGACY, WAIT, run_alone  # pylint: disable=wrong-import-position
 from serve_world import World, until, running, below, is_apart  # pylint: disable=wrong-import-position
 
-STATE = tempfile.mkdtemp(prefix="warren-test-")  # of private services; short-lived, but with an image store
+STATE = tempfile.mkdtemp(prefix="warren-test-")  # state of private services, which are short-lived but have an image store
 os.chmod(STATE, 0o755)
 WORLD = []
 
@@ -45,7 +45,7 @@ def alive(pid):
 
 
 def leftovers():
-    """What is left of private services: directories, sandboxes, locks, processes."""
+    """Leftovers of private services: directories, sandboxes, locks, processes."""
     found = [p for pattern in (f"{STATE}/private/*", f"{RUN_DIR}/boxes/*", f"{RUN_DIR}/ids/*", f"{RUN_DIR}/engines/*",
                                f"{RUN_DIR}/kept/*") for p in glob.glob(pattern)]
     services = [pid for world in WORLD for pid in (world.warden, world.api)]
@@ -65,7 +65,7 @@ def w():
 
 
 def shared(*options, **kw):
-    """A bridge with a service that others use, too."""
+    """A bridge with a shared service."""
     return Bridge(*options, env=environ(WARREN_HOST=f"unix:{w().socket}"), **kw)
 
 
@@ -148,7 +148,7 @@ def a_private_service_removes_the_leftovers_of_a_killed_one():
         b.process.send_signal(signal.SIGSTOP)
         try:
             for pid in service:
-                with contextlib.suppress(ProcessLookupError):  # one ends with the other
+                with contextlib.suppress(ProcessLookupError):  # each process ends when the other one is killed
                     os.kill(pid, signal.SIGKILL)
             until(lambda: not any(alive(pid) for pid in service), "they are not killed")
         finally:

@@ -19,7 +19,7 @@ SECONDS = 300
 STATE = tempfile.mkdtemp(prefix="warren-test-")
 os.chmod(STATE, 0o755)
 ENV = {"PATH": os.environ["PATH"], "WARREN_STATE": STATE}
-HOME = os.path.join(STATE, "home")  # of programs that want one
+HOME = os.path.join(STATE, "home")  # for programs that need one
 WORLD = []
 
 
@@ -37,7 +37,7 @@ def program(*command, **env):
 
 
 def check(text, version=None):
-    """What client.py and client.mjs print."""
+    """Checks the output of client.py and client.mjs."""
     out = json.loads(text.splitlines()[-1])
     ok({"run_command", "read_file", "write_file"} <= set(out["tools"]), f"{out['tools']}")
     ok(not out["write"]["error"] and not out["read"]["error"], f"{out['write']} {out['read']}")
@@ -141,7 +141,7 @@ def the_command_line_of_the_inspector_works():
     r = json.loads(program(*inspector, WARREN, "mcp", "--method", "tools/call", "--tool-name", "run_command",
                            "--tool-arg", "command=echo inspected"))
     eq(r["structuredContent"]["stdout"], "inspected\n")
-    # As doc/mcp.md says.
+    # The example of doc/mcp.md.
     token = program(WARREN, "token", "create", "--scope", "read", "--scope", "write", "--scope", "exec", "--scope", "files",
                     "agent", WARREN_HOST=f"unix:{w().socket}").strip()
     r = json.loads(program(*inspector, f"http://127.0.0.1:{w().port}/mcp", "--transport", "http", "--header",

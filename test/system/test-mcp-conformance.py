@@ -20,7 +20,7 @@ SECONDS = 300
 # 2024-11-05 has no scenarios; "draft" is the same as the newest revision.
 REVISIONS = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
 
-# Why a scenario cannot pass. Each of these was seen to fail only for this reason.
+# Why a scenario cannot pass. Each was verified to fail only for this reason.
 IMAGES = "needs a sound in an answer, several kinds of content, or an image in a prompt; Warren's tools answer with text and one file"
 ASKS = "needs a tool that asks the client (sampling, elicitation, roots); Warren never does, and needs no such capability"
 SCHEMA = "needs a tool whose schema has $defs and other words of JSON Schema that Warren's schemas do not use"
@@ -83,7 +83,7 @@ def suite(*arguments):
 
 
 def outcomes(url, revision):
-    """Of each scenario of a revision: the ids of its checks, by their status."""
+    """For each scenario of a revision: the ids of its checks, by their status."""
     found = {}
     with tempfile.TemporaryDirectory(prefix="warren-test-") as results:
         said = suite("server", "--url", url, "--spec-version", revision, "--suite", "all", "--timeout", "30000",
@@ -99,7 +99,7 @@ def outcomes(url, revision):
 
 
 def judge(revision, name, by_status):
-    """It passes, or fails as the table says."""
+    """Checks that the scenario passes, or fails as the table says."""
     failed = set().union(*(ids for status, ids in by_status.items() if status not in ("SUCCESS", "INFO")))
     passed = by_status["SUCCESS"] - {"wire-schema-valid"} - failed
     print(f"# {revision} {name}: {len(passed)} passed, {len(failed)} not")

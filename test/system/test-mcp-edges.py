@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""MCP at its edges: malformed messages, foreign tokens, cancellation, clients that leave, many sessions, a killed service."""
+"""MCP in unusual situations: malformed messages, foreign tokens, cancellation, clients that leave, many sessions, a
+killed service."""
 import json
 import os
 import socket
@@ -13,7 +14,7 @@ from serve_world import World, together, until  # pylint: disable=wrong-import-p
 
 WORLD = World(tcp=True)
 ADMIN = WORLD.token("admin")
-MISSING = "k3f9x2m7qd1w"  # an id that no sandbox has
+MISSING = "k3f9x2m7qd1w"  # an id that does not exist
 
 
 def token_of(tenant, *scopes, **spec):
@@ -54,7 +55,7 @@ def malformed_messages_are_refused():
     m.error("nonsense", code=-32601, status=200)
     m.error("server/discover", code=-32601, status=200)
     m.error("tasks/list", code=-32601, status=200)
-    # Without the capability, the wish for a task is ignored.
+    # Without the capability, a request for a task is ignored.
     r = m.result("tools/call", {"name": "sandbox_list", "arguments": {}, "task": {"ttl": 1000}})
     ok("task" not in r and "sandboxes" in r["structuredContent"], r)
     m.error("tools/call", {}, code=-32602, status=200)
@@ -94,7 +95,7 @@ def a_session_can_end_in_the_middle_of_an_array():
         c.open().request("POST", "/mcp", json.dumps(messages), {"Accept": "application/json", "Content-Type": "application/json", **m.own})
         eq(m.close(), 204)
         answers = json.loads(c.http.getresponse().read())
-    if isinstance(answers, list):  # or it ended before
+    if isinstance(answers, list):  # or the connection ended before
         eq(sorted(a["id"] for a in answers), sorted(x["id"] for x in messages))
     eq(WORLD.api, api, "the service has crashed")
 
@@ -124,7 +125,7 @@ def modern_requests_are_checked_in_order():
     code(ask(method="tools/call", name="run_command", headers={"Mcp-Name": "x"}), 400, -32020)
     e = code(ask(lambda x: x.update({META + "protocolVersion": "2099-01-01"}), {"MCP-Protocol-Version": "2099-01-01"}), 400, -32022)
     eq(e["data"], {"supported": [MODERN], "requested": "2099-01-01"})
-    # Methods that were removed, that are of extensions which are not declared, and that never were.
+    # Removed methods, methods of undeclared extensions, and methods that never existed.
     for unknown in ("initialize", "ping", "logging/setLevel", "resources/subscribe", "tasks/get", "tasks/cancel", "skills/list", "nonsense"):
         code(ask(method=unknown), 404, -32601)
     ok("extensions" not in ask(method="server/discover").last["result"]["capabilities"], "an extension is declared")
@@ -211,7 +212,7 @@ def tenants_do_not_see_each_other():
         eq(foreign.replace(box, "X"), missing.replace(MISSING, "X"), tool)
     eq(b.good("sandbox_list")["sandboxes"], [])
     eq([s["sandbox"] for s in a.good("sandbox_list")["sandboxes"]], [box], "positive control")
-    # A session is that of its token.
+    # A session belongs to its token.
     for other in (two, ADMIN, token_of("one", "read")["secret"]):
         w = Wire(WORLD, other, headers={"Mcp-Session-Id": a.session})
         for method, body in (("POST", w.message("tools/list")), ("GET", None), ("DELETE", None)):
@@ -262,7 +263,7 @@ def a_session_ends_with_its_token():
 
 
 def begin(m, c, tool, arguments):
-    """Start a call whose process says that it runs; returns the response, unread, and the id."""
+    """Start a call whose process reports that it runs; returns the unread response and the id."""
     message = m.message("tools/call", {"name": tool, "arguments": arguments, "_meta": {"progressToken": "p"}})
     r = m.send(c, message, headers=m.headers_for(message))
     it = events(r)
@@ -282,7 +283,7 @@ def cancellation_kills_the_process():
         with m.client() as c:
             command = long("cancel") if tool == "run_command" else long("cancel").replace("exec bash", "bash")
             it, ident = begin(m, c, tool, {"command": command})
-            # In the middle of an execve(2), a process has no arguments.
+            # During execve(2), a process has no arguments.
             until(lambda: is_running(m, box, "cancel"), "positive control: it runs")
             eq(m.notify("notifications/cancelled", {"requestId": "other"}).status, 202)
             eq(m.notify("notifications/cancelled", {"requestId": str(ident)}).status, 202)

@@ -15,7 +15,7 @@ from serve_world import World, until  # pylint: disable=wrong-import-position
 
 PORT = free_port()
 REGISTRY = f"127.0.0.1:{PORT}"
-SHARED = "shared"  # a directory of this machine that sandboxes have
+SHARED = "shared"  # a directory of this machine that sandboxes mount
 
 
 def world():
@@ -40,7 +40,7 @@ def touch(name):
 
 
 class Call:
-    """A call that has been sent: its response, unread. Its command waits for a file of this machine."""
+    """A call that has been sent, with its unread response. Its command waits for a file on this machine."""
 
     def __init__(self, m, name, progress=True, **arguments):
         self.client, self.name = m.client(timeout=60), name
@@ -55,7 +55,7 @@ class Call:
         until(lambda: os.path.exists(shared(name) + ".begun"), "the command does not begin")
 
     def answer(self):
-        """The response, whatever form it has."""
+        """The response in any of its forms."""
         with contextlib.closing(self.client), self.client.http.getresponse() as r:
             eq(r.status, 200)
             is_stream = r.getheader("Content-Type") == "text/event-stream"
@@ -80,7 +80,7 @@ def a_stopping_service_ends_streams_and_answers_calls():
     with contextlib.ExitStack() as stack:
         streams = []
         for m in (plain, held):
-            # The holder of a session keeps its stream open.
+            # The owner of a session keeps its stream open.
             stream = m.send(stack.enter_context(m.client(timeout=60)), None, "GET")
             eq(stream.status, 200)
             streams.append(stream)
@@ -91,7 +91,7 @@ def a_stopping_service_ends_streams_and_answers_calls():
             ((plain, {}), (held, {}), (modern, {"sandbox": box}))) for progress in (True, False)]
         slow = [Call(plain, "never-1"), Call(held, "never-2", False), Call(modern, "never-3", False, sandbox=box)]
         WORLD.process.terminate()
-        # Streams without an end end at once, as the protocol says.
+        # Endless streams end at once, as the protocol requires.
         for stream in streams:
             eq(stream.read(), b"")
         last = list(heard)
@@ -125,7 +125,8 @@ def created_so_far():
 
 @contextlib.contextmanager
 def being_created(m):
-    """A call of sandbox_create whose image comes from a registry that does not answer: its client, and the sandbox."""
+    """A call of sandbox_create whose image comes from a registry that does not answer; yields its client and the
+    sandbox."""
     before = {b["id"] for b in WORLD.sandboxes()}
     with socket.create_server(("127.0.0.1", PORT)) as silent, m.client() as c:
         message = m.message("tools/call", {"name": "sandbox_create", "arguments": {"image": f"{REGISTRY}/a/b:1"}})
@@ -157,7 +158,7 @@ def a_session_that_ends_during_a_create_leaves_nothing_behind():
 
 @test
 def a_client_that_does_not_wait_for_its_answer_leaves_nothing_behind():
-    """It leaves at no known moment: before, during or after the creation."""
+    """It leaves at a random moment: before, during or after the creation."""
     before = sorted(b["id"] for b in WORLD.sandboxes())
     m = Modern(WORLD)
     message = m.message("tools/call", {"name": "sandbox_create", "arguments": {}})

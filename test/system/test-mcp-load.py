@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""MCP at its largest: other clients are served at the same time, and answers are complete.
+"""MCP with messages of maximum size: other clients are served at the same time, and answers are complete.
 
-Bounds are of orders of magnitude, as in test-loop-load.py: large answers were copied in one turn of the loop, which took
-0.1 seconds of computing and made others wait for 3.7 seconds on a busy machine.
+Limits are checked by order of magnitude, as in test-loop-load.py. Large answers were copied in one turn of the loop,
+which took 0.1 seconds of processor time and delayed others by 3.7 seconds on a busy machine.
 """
 import base64
 import hashlib
@@ -17,7 +17,7 @@ from loop_probe import Probe, at_once  # pylint: disable=wrong-import-position
 from mcp_world import Legacy, Modern  # pylint: disable=wrong-import-position
 from serve_world import World  # pylint: disable=wrong-import-position
 
-TURN = 0.05  # seconds that the loop may compute in one turn
+TURN = 0.05  # seconds of processor time that one turn of the loop may take
 CLIENTS = 8
 WORLD = World()
 BOX = WORLD.create(limits={"memory": "1g", "disk": "512m"})
@@ -25,7 +25,7 @@ PROBE = Probe(WORLD)
 
 
 def large(what, method, params, check, clients=CLIENTS):
-    """The same call of several clients at once; check(result) raises."""
+    """Makes the same call from several clients at once; check(result) raises."""
     def one(_):
         return Modern(WORLD).result(method, params)
     with PROBE.bounded(what, most=TURN):
@@ -50,7 +50,8 @@ def the_largest_files_keep_turns_short():
     # Each byte takes six in JSON; the service keeps at most 128 MiB of answers.
     large("a resource", "resources/read", {"uri": f"warren://{BOX}/ones"},
           lambda r: eq(len(r["contents"][0]["text"]), 4 * MIB), clients=4)
-    # They were copied as a whole, several times in one turn; now in pieces, which must arrive in their order.
+    # Files were copied as a whole, several times in one turn; now they are copied in pieces, which must arrive in
+    # order.
     data, text = noise(5 * MIB), noise(7 * MIB // 2).hex()
     tool("upload", lambda s, _: eq(s["size"], 5 * MIB), path="/up", data=base64.b64encode(data).decode())
     tool("write_file", lambda s, _: eq(s["size"], 7 * MIB), path="/wr", content=text)
@@ -93,7 +94,7 @@ def the_largest_arrays_keep_turns_short():
 
 @test
 def the_largest_bodies_are_refused_in_short_turns():
-    """What is refused; forty thousand variables took forty seconds."""
+    """The requests are refused; forty thousand variables took forty seconds."""
     m = Modern(WORLD)
     for what, more in (("values", {"x": [[]] * 90000}), ("variables", {"env": {f"E{i:05}": "x" * 24 for i in range(40000)}}),
                        ("text", {"x": "\u00e4" * (3 * MIB)})):
@@ -103,7 +104,7 @@ def the_largest_bodies_are_refused_in_short_turns():
             answers = at_once(CLIENTS, lambda _, body=body, h=m.headers_for(message): Modern(WORLD).raw(body, headers=h))
         for a in answers:
             ok("error" in a.last or a.last["result"]["isError"], f"{what}: {a}")
-    # As many variables as are allowed.
+    # The maximum number of variables.
     large("variables", "tools/call", {"name": "run_command", "arguments": {
         "sandbox": BOX, "command": "echo $E01023", "env": {f"E{i:05}": "x" * 1000 for i in range(1024)}}},
         lambda r: eq(r["structuredContent"]["stdout"], "x" * 1000 + "\n"), clients=2)

@@ -45,7 +45,7 @@ class Old(Wire):
         return m["id"]
 
     def wait(self, ident):
-        """The response to this request; other messages are kept in `seen`."""
+        """Returns the response to this request; other messages are kept in `seen`."""
         for m in self.seen:
             if m.get("id") == ident and "method" not in m:
                 self.seen.remove(m)
@@ -80,7 +80,7 @@ def all_responses_arrive_on_the_stream():
         eq(len(m.wait(m.post("tools/list"))["result"]["tools"]), 16)
         first = m.good_run("echo hello")
         eq(first["stdout"], "hello\n")
-        # Requests overlap: the second one lets the first one end.
+        # Requests overlap: the second one makes the first one end.
         waits = m.run("until [ -e /go ]; do sleep 0.02; done; echo went")
         eq(m.good_run("touch /go; echo other")["stdout"], "other\n")
         eq(m.wait(waits)["result"]["structuredContent"]["stdout"], "went\n")
@@ -194,7 +194,7 @@ def a_stopping_service_answers_calls():
 
 @test
 def streams_cannot_be_resumed():
-    """No event has an id, so no client asks for it; one that does is refused."""
+    """Events have no ids, so clients cannot resume; a client that tries is refused."""
     with Legacy(WORLD) as m:
         a = m.raw(None, "GET", {"Last-Event-ID": "1"})
         eq(a.status, 400)

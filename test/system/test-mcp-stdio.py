@@ -24,7 +24,7 @@ def opened(r, message):
 
 
 def common(r, message):
-    """What every session needs. Whether that was it."""
+    """Answers the first messages of a session. Returns whether it was one of them."""
     if r.command == "GET":
         r.json({"code": "no", "message": "no stream here"}, 405)
     elif r.command == "DELETE":
@@ -173,7 +173,7 @@ def invalid_lines_are_answered_with_an_error():
             eq((m["id"], m["error"]["code"]), (None, code), f"answer to {line[:20]!r}")
         b.write(b"\r\n  \n\n")
         eq(b.call("ping")["method"], "ping")
-        # As long as is allowed.
+        # A message of the maximum length.
         start, end = b'{"jsonrpc":"2.0","id":"long","method":"x","params":{"y":"', b'"}}'
         b.write(start + b"z" * ((8 << 20) - len(start) - len(end)) + end + b"\n")
         eq(b.answer("long")["result"]["method"], "x")
@@ -297,7 +297,7 @@ def a_modern_request_is_cancelled_by_the_end_of_its_connection():
 
 
 def ends(how):
-    """A call is under way, and never ends."""
+    """A call is under way and never ends."""
     def hanging(r, message):
         if message and message.get("method") == "tools/call":
             r.connection.settimeout(WAIT)

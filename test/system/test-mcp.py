@@ -123,7 +123,7 @@ def a_command_returns_its_output_and_result():
 
 
 def streamed(m, arguments, meta, act):
-    """Call run_command; act(message) sees each message before the response. All messages."""
+    """Call run_command; act(message) is called for each message before the response. Returns all messages."""
     message = m.message("tools/call", {"name": "run_command", "arguments": arguments, "_meta": meta})
     seen = []
     with m.client() as c:
@@ -141,7 +141,7 @@ def streamed(m, arguments, meta, act):
 def progress_messages_contain_the_output_so_far():
     for m in (Legacy(WORLD), Modern(WORLD, headers={"Warren-Session": "progress"})):
         for token in (0, "text"):
-            # The command goes on when its first output has arrived.
+            # The command continues when its first output has arrived.
             seen = streamed(m, {"command": "rm -f /go; echo one; until [ -e /go ]; do sleep 0.02; done; echo two"},
                             {"progressToken": token}, lambda _: m.good("write_file", path="/go", content=""))
             p = [x["params"] for x in seen[:-1]]
@@ -164,7 +164,7 @@ def code_can_run_without_an_existing_sandbox():
     eq(r["artifacts"], [{"path": "b.bin", "size": 1, "base64": "/w=="}, {"path": "o.txt", "size": 1, "text": "x"}])
     r = m.bad("code_run", language="bash", code="echo so far; exit 3")
     eq((r.data["stdout"], r.data["exit_code"]), ("so far\n", 3))
-    # The text is for an agent, which pays for each word: it has all but the list of what is enforced.
+    # The text is for an agent, which pays for each word: it has everything except the list of enforced limits.
     ok(r.data.pop("enforced") and "enforced" not in r.text, f"the text of {r}")
     eq(json.loads(r.text), r.data, "the rest of the text")
     r = m.tool("code_run", language="bash", code="head -c 100000 /dev/zero | tr '\\0' x", max_output=100000)
@@ -356,7 +356,7 @@ def files_logs_and_sandboxes_are_resources():
 
 
 def updates(it, act, uri, earlier=None):
-    """Change it, and wait for the message about it; there may be another one about an earlier change."""
+    """Changes the file, and waits for the message about it; a message about an earlier change may come first."""
     act()
     for got in it:
         if got.get("method") == "notifications/resources/updated":
@@ -381,7 +381,7 @@ def subscribers_get_messages_about_output():
 
 @test
 def steady_output_does_not_delay_messages():
-    """The time to the next message does not begin anew with each line."""
+    """A line does not reset the time until the next message."""
     steady = "until [ -e /go ]; do echo x; sleep 0.01; done"
     with Legacy(WORLD) as m, m.client() as c:
         seen = streamed(m, {"command": steady}, {"progressToken": 1}, lambda _: m.good("write_file", path="/go", content=""))

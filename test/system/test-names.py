@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-names.py - a sandbox knows its own name, and the variables that programs expect are set
+"""test-names.py - a sandbox can resolve its own name, and the usual environment variables are set
 
-Speaks TAP. WARREN_TEST_BACKEND is the backend (default: native).
+Prints TAP. WARREN_TEST_BACKEND is the backend (default: native).
 """
 import os
 import sys
@@ -31,7 +31,7 @@ def a_sandbox_resolves_its_own_name():
     eq(said(box, "cat /etc/hosts"), [*HOSTS, f"127.0.0.1\t{box}", ""])
     eq(said(box, "python3 -c 'import os\nfor p in (\"/etc\", \"/etc/hosts\"):\n  s = os.stat(p)\n  print(oct(s.st_mode), s.st_uid, s.st_gid)'"),
        ["0o40755 0 0", "0o100644 0 0", ""])
-    # It is a file like any other: a name can be added, and is found.
+    # It is an ordinary file: a name can be added and resolved.
     eq(said(box, "echo 127.0.0.9 other >> /etc/hosts; getent hosts other | tr -s ' '"), ["127.0.0.9 other", ""])
     w.delete(box)
 
@@ -47,7 +47,7 @@ def a_sandbox_resolves_its_given_hostname():
 
 @test
 def a_name_resolves_with_a_read_only_root_and_with_a_disk():
-    """Where the layer with /etc/hosts is sealed, and where it is in a file."""
+    """Two cases: the layer with /etc/hosts is sealed, or it is in a file."""
     box = w.create(read_only=True)
     eq(said(box, f"python3 -c '{RESOLVE}'; touch /etc/hosts 2>/dev/null || echo sealed"), [f"{box} 127.0.0.1 {box}", "sealed", ""])
     w.delete(box)
@@ -65,7 +65,7 @@ def the_locale_is_utf_8_and_a_terminal_has_a_type():
     eq(w.result(box, e)["exit_code"], 0)
     got = w.ask("GET", f"/v1/sandboxes/{box}/execs/{e}/output?format=raw&follow=false", status=200).body.decode()
     eq(got.split(), ["C.UTF-8", "xterm"])
-    # What somebody says counts.
+    # Explicit values override the defaults.
     eq(said(box, "echo $LANG $TERM", env={"LANG": "C", "TERM": "dumb"}), ["C dumb", ""])
     w.delete(box)
     box = w.create(env={"LANG": "en_GB.UTF-8"})

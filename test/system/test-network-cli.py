@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-network-cli.py - what commands send to the service about networks, and how they show them
+"""test-network-cli.py - what commands send to the service about networks, and how they show the answers
 
-The service is played by the test, which records requests and has fixed responses.
+The test acts as the service: it records requests and sends fixed responses.
 """
 import http.server
 import json
@@ -75,7 +75,7 @@ class Played(http.server.ThreadingHTTPServer):
 
 SERVICE = Played()
 
-# Options, and the member `network` that they become.
+# Options, and the resulting member `network`.
 BODIES = [
     ([], None),
     (["--network", "loopback"], "loopback"),

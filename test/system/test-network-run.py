@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-network-run.py - `warren run` with a network policy, without a service
 
-The test enters a network namespace, in which it runs servers for names, HTTP, TLS and TCP: the
-outside. Every refusal has a control that differs in nothing but the policy.
+The test enters a network namespace, in which it runs servers for DNS, HTTP, TLS and TCP: the outside. Every refusal
+has a control that differs only in the policy.
 """
 import json
 import os
@@ -19,11 +19,11 @@ from checks import (BUILD, ROOT, Skip, WARREN, be_alone, check_isolated, eq, nee
 from cli_world import and_nothing_left, finish, is_alive, run, run_json  # noqa: E402
 import egress_world as ew  # noqa: E402
 
-UID = 53000 + os.getpid() % 1000  # of an ordinary user that no other test has
+UID = 53000 + os.getpid() % 1000  # an ordinary user that no other test uses
 UNPRIVILEGED = 65534
-OUTSIDE = []  # the servers, once they are there
+OUTSIDE = []  # the servers, once they are started
 
-# Speaks to a host, and prints the answer or the name of the error.
+# Sends a request to a host, and prints the answer or the name of the error.
 CLIENT = """
 import socket, ssl, sys
 host, port, how = sys.argv[1], int(sys.argv[2]), sys.argv[3]
@@ -54,7 +54,7 @@ def client(host, port=80, how="http"):
 
 
 def talk(*options, to=("a.example",), **kw):
-    """What a client in a sandbox with these options gets."""
+    """The answer that a client gets in a sandbox with these options."""
     return run("-q", *options, *client(*to), **kw).decode().strip()
 
 
@@ -177,7 +177,7 @@ def status_of(pid):
 
 
 def waiting(*options, prefix=(), program=WARREN, **kw):
-    """A run whose client has spoken once, and waits."""
+    """A run whose client has sent one request, and waits."""
     p = subprocess.Popen([*prefix, program, "run", "-i", *options, *client("a.example", 80, "twice")],
                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kw)
     line = p.stdout.readline().decode().strip()

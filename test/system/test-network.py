@@ -21,7 +21,7 @@ HERE = {"host": "127.0.0.0/8"}  # the servers of this test have no public addres
 
 
 class Server(threading.Thread):
-    """Greets each connection, and then sends back what it gets."""
+    """Greets each connection, and then echoes its input."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -47,7 +47,7 @@ class Server(threading.Thread):
 
 
 class TlsServer(threading.Thread):
-    """Serves https as a.test, with a certificate of an authority that only this test has; keeps a header of each request."""
+    """An https server for a.test with a certificate of a test authority; it records a header of each request."""
 
     def __init__(self, folder):
         super().__init__(daemon=True)
@@ -85,7 +85,7 @@ class TlsServer(threading.Thread):
 dns, server, other = Dns(), Server(), Server()
 tls = None  # pylint: disable=invalid-name
 
-# Connects, and prints what the server says; then prints each line that it sends and gets back, or how it ended.
+# Connects, and prints the greeting; then prints each line that is echoed, or how the connection ended.
 CLIENT = """
 import socket, sys
 try:
@@ -105,12 +105,12 @@ except OSError as e:
 
 
 def reach(box, host, port):
-    """What a client in the sandbox sees."""
+    """The output of a client in the sandbox."""
     return w.run(box, ["python3", "-c", CLIENT, host, str(port)])["stdout"].strip()
 
 
 class Live:
-    """A connection from inside that stays."""
+    """A persistent connection from inside."""
 
     def __init__(self, box, host, port):
         self.box = box

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-oci-docker.py - what a real dockerd saves is loaded, and images look as they do there
+"""test-oci-docker.py - images saved by a real dockerd can be loaded, and look the same as there
 
-Speaks TAP. The daemon is started for these tests: its folders, its socket, its /etc and its mounts are
-its own, it has no network and changes none. Nothing is run by it: it builds, saves and exports.
+Prints TAP. The daemon is started for these tests: its folders, socket, /etc and mounts are separate; it has no
+network and changes none. It runs no containers: it builds, saves and exports.
 """
 import os
 import sys
@@ -50,7 +50,7 @@ def archives_of_docker_save_are_loaded():
 
 
 def lines_of_export(data):
-    """What is below t/ in the tar of a container, as ours are listed."""
+    """The entries below t/ in the tar of a container, in the form of our own listing."""
     kinds = {tarfile.REGTYPE: "f", tarfile.LNKTYPE: "f", tarfile.DIRTYPE: "d", tarfile.SYMTYPE: "l", tarfile.FIFOTYPE: "p"}
     found = []
     with tarfile.open(fileobj=io.BytesIO(data)) as t:
@@ -68,7 +68,7 @@ def lines_of_run(s, ref):
 
 @test
 def an_unpacked_image_equals_that_of_docker():
-    """Layers with all that differs between engines: what is shown here is what docker shows."""
+    """Layers with everything that differs between engines: Warren shows the same files as docker."""
     lower = Layer({"t": directory(), "t/usr": directory(), "t/usr/lib": directory(), "t/usr/lib/old": "old", "t/lib": symlink("usr/lib"),
                    "t/lib/same-layer": "x", "t/abs": symlink("/t/usr/lib"), "t/abs/through": "x", "t/etc": directory(0o750, uid=1234),
                    "t/etc/a": "a", "t/gone": "x", "t/opaque": directory(), "t/opaque/x": "x", "t/file": "x", "t/dir": directory(),

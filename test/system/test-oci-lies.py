@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-oci-lies.py - archives whose manifest says something else than what they hold, and those that are too large
+"""test-oci-lies.py - archives whose manifest does not match their content, and archives that are too large
 
-Speaks TAP. Nothing of what is refused stays in the store. A control beside each: the same archive, telling the truth.
+Prints TAP. Refused archives leave nothing in the store. Each has a control: the same archive with a correct manifest.
 """
 import os
 import sys
@@ -13,7 +13,7 @@ from oci_world import *  # noqa: F401,F403 pylint: disable=wildcard-import,unuse
 
 
 class Liar(Image):
-    """An image whose manifest was changed by @change after it was made."""
+    """An image whose manifest was changed by @change."""
 
     def __init__(self, change, *args, **kw):
         super().__init__(*args, **kw)
@@ -31,7 +31,7 @@ def set_size(where, by):
 
 
 def docker_save(image, layers=None):
-    """As docker save writes it; its manifest lists @layers."""
+    """An archive in the form of docker save; its manifest lists @layers."""
     members = {"config.json": image.config, **{f"{i}.tar": x.blob for i, x in enumerate(image.layers)}}
     names = layers if layers is not None else [f"{i}.tar" for i in range(len(image.layers))]
     members["manifest.json"] = json.dumps([{"Config": "config.json", "RepoTags": ["saved:1"], "Layers": names}])

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-oci-registry.py - registries that want TLS, a login or a token, and what is said about them where
+"""test-oci-registry.py - registries that need TLS, a login or a token, and where these are configured
 
-Speaks TAP. The registries are Debian's, on loopback, each with the images of one folder; where one is
-to have a name that is not loopback's, it has that in a mount namespace with an /etc/hosts of its own.
+Prints TAP. The registries are Debian's, on loopback, each with the images of one folder. If a registry needs a name
+that is not loopback's, the test adds it to /etc/hosts in a separate mount namespace.
 """
 import os
 import stat
@@ -22,7 +22,7 @@ _made = {}
 
 
 def certificates():
-    """Files: of the authority, and (certificate, key) of a server."""
+    """The file of the authority, and (certificate, key) of a server."""
     if not shutil.which("openssl"):
         raise Skip("openssl is not installed")
     if not _made:
@@ -41,7 +41,7 @@ def write(path, text, mode=0o644):
 
 
 def docker_config(config, **helpers):
-    """An environment with a docker configuration, and credential helpers by name and script."""
+    """An environment with a docker configuration and credential helpers, given as name=script."""
     d = folder()
     write(f"{d}/config.json", json.dumps(config))
     for name, script in helpers.items():
@@ -50,7 +50,7 @@ def docker_config(config, **helpers):
 
 
 def named(etc=None):
-    """A store whose programs know NAME; @etc are further files there, by name, of an /etc of their own."""
+    """A store whose programs can resolve NAME; @etc has further files of their separate /etc."""
     if not ROOT:
         raise Skip("needs root, to give loopback a name")
     d = folder()
@@ -81,12 +81,12 @@ def tls_works_with_a_private_certificate():
         config = folder()
         write(f"{config}/warren/registries.conf", f"# ours\n\n  ca\t{c['ca']}  # of the registry\n")
         eq(Store().good("run", "--quiet", "--image", ref, env={"XDG_CONFIG_HOME": config}), "over TLS")
-        # A machine that has no certificates at all.
+        # A machine without any certificates.
         if ROOT:
             bare = named({"nsswitch.conf": "hosts: files\n"})
             bare.bad("image", "pull", "-q", f"{NAME}:{r.port}/tls/x:1", words=["no certificates to trust"])
             eq(bare.pull(f"{NAME}:{r.port}/tls/x:1", "--ca", c["ca"]), image.id)
-        # The last word: the option's, then the environment's.
+        # The option overrides the environment, which overrides the configuration.
         env = {"XDG_CONFIG_HOME": config, "WARREN_CA_FILE": c["other"]}
         Store().bad("image", "pull", "-q", ref, env=env, words=["not trusted"])
         eq(Store().pull(ref, "--ca", c["ca"], env=env), image.id)
@@ -131,7 +131,7 @@ def invalid_settings_are_refused():
     write(path, "x" * 100000)
     s.bad("image", "pull", "127.0.0.1:1/x", env=env, words=[path, "File too large"])
     s.bad("image", "pull", "127.0.0.1:1/x", env={"WARREN_INSECURE_REGISTRIES": "a/b"}, words=["WARREN_INSECURE_REGISTRIES: 'a/b'"])
-    # Positive control: with nothing wrong it gets as far as the registry.
+    # Positive control: without errors, the command contacts the registry.
     write(path, "\n  # nothing\n")
     s.bad("image", "pull", "127.0.0.1:1/x", env=env, words=["cannot connect to 127.0.0.1:1"])
     eq(s.ls(), [])
@@ -155,7 +155,7 @@ def a_login_works_over_tls():
             s = Store()
             eq(s.pull(ref, "--ca", c["ca"], env=env), image.id)
             eq(s.run(ref), "logged in")
-        # By its own configuration a run pulls, too.
+        # A run uses this configuration to pull, too.
         eq(Store().good("run", "--quiet", "--image", ref, env={**good[0], "WARREN_CA_FILE": c["ca"]}), "logged in")
         home = folder()
         write(f"{home}/.docker/config.json", json.dumps({"auths": {r.host: plain}}))
@@ -178,7 +178,7 @@ def a_login_works_over_tls():
 
 @test
 def tokens_are_requested_from_the_token_server():
-    """A registry that sends us to a token server, which wants a login for one image and none for another."""
+    """A registry refers to a token server, which requires a login for one image and none for another."""
     c, asked = certificates(), []
 
     def give(h, _):
@@ -224,11 +224,12 @@ def tokens_are_requested_from_the_token_server():
 
 @test
 def errors_name_reference_step_and_cause():
-    """Digests, sizes, types, compressions: one line each, and nothing stored. The good one beside them is pulled."""
+    """Wrong digests, sizes, types and compressions cause one line each, and nothing is stored. The correct image is
+    pulled."""
     image = Image(base(), Layer({"text": "right"}), config={"Cmd": ["cat", "/text"]})
 
     def served(edit=None, blobs=None):
-        """The image with its manifest edited and blobs replaced."""
+        """The image with an edited manifest and replaced blobs."""
         manifest = json.loads(image.manifest)
         if edit:
             edit(manifest)
@@ -279,7 +280,8 @@ def errors_name_reference_step_and_cause():
 
 @test
 def hostile_layers_are_refused_or_confined():
-    """Names that climb, a file for a directory, a bomb of names: refused. Links and devices: confined, left out."""
+    """Names with "..", a file in place of a directory, and too many names are refused. Links are confined, and
+    devices are omitted."""
     s = Store()
     rows = {"climbs": ({"../../x": "x"}, "contains '..'"), "through": ({"f": "x", "f/y": "x"}, "is a file, not a directory"),
             "hard": ({"h": hardlink("/etc/shadow")}, "is a hard link to 'etc/shadow'"), "whiteout": ({".wh..": ""}, "is not a valid whiteout"),

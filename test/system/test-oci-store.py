@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-oci-store.py - the store of images: listing, naming, removing, sharing, and what may go wrong
+"""test-oci-store.py - the store of images: listing, naming, removing, sharing, and failures
 
-Speaks TAP. $WARREN is the program, $WARREN_BUILD where it was built.
+Prints TAP. $WARREN is the program, $WARREN_BUILD where it was built.
 """
 import base64
 import fcntl
@@ -171,7 +171,7 @@ def damaged_images_are_removed():
     for ref in refs:
         s.pull(ref)
     os.unlink(f"{s.path}/images/{broken.id[7:]}/record")
-    # A layer's size that was written when its name was not yet made.
+    # The size of a layer that was written before the layer got its name.
     with open(f"{s.path}/layers/{'ab' * 32}.size", "w", encoding="ascii") as f:
         f.write("1\n")
     eq([x["id"] for x in s.ls()], [whole.id])
@@ -256,7 +256,7 @@ def an_image_in_use_can_be_untagged():
 
 @test
 def concurrent_runs_and_removals_do_no_harm():
-    """Each run either works or says that there is no such image."""
+    """Each run either works or reports that the image does not exist."""
     s, image = Store(), simple("racing")
     ref = registry().push(image, "race/x", "1")
     failed = []
@@ -300,7 +300,7 @@ def a_pull_killed_at_any_moment_does_no_harm():
         state = "whole" if s.call("run", "--pull", "never", "--image", ref)[1] == f"{8 * MIB}\n" else "absent"
         seen.add(state)
         if state == "absent":
-            # Killed before it was given its name, it is whole all the same, and prune's.
+            # If it is killed before the image has a name, the image is complete, and prune removes it.
             eq([i for i in s.ls() if i["names"]], [], "an image that cannot be run")
             s.bad("run", "--pull", "never", "--image", ref, words=["no image"])
         if n % 5 == 4:
@@ -331,7 +331,7 @@ def an_interrupted_pull_leaves_nothing_behind():
 
 
 def catches(pid, sig):
-    """Is it so far that it ends in order?"""
+    """Whether the process has installed its signal handler."""
     with contextlib.suppress(OSError):
         with open(f"/proc/{pid}/status", encoding="ascii") as f:
             return bool(int(re.search(r"^SigCgt:\s*(\w+)", f.read(), re.M)[1], 16) >> (sig - 1) & 1)
@@ -346,7 +346,7 @@ def wait_for(condition, what):
 
 
 def interrupted(s, p, command, ready=lambda: True):
-    """One SIGINT, once it waits for what never comes: it ends in order and leaves nothing."""
+    """Sends one SIGINT while the command waits: it must end cleanly and leave nothing."""
     try:
         wait_for(lambda: p.poll() is not None or (catches(p.pid, signal.SIGINT) and ready()), "what it is to wait for")
         time.sleep(0.2)
@@ -361,7 +361,7 @@ def interrupted(s, p, command, ready=lambda: True):
 
 
 class Silent:
-    """A server that takes connections, reads, and answers with @answer and no more."""
+    """A server that accepts connections, reads, sends @answer, and nothing more."""
 
     def __init__(self, answer=b""):
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -374,7 +374,7 @@ class Silent:
             while True:
                 c, _ = self.listener.accept()
                 self.open.append(c)
-                if c.recv(4096).startswith(b"GET "):  # and not a try of TLS
+                if c.recv(4096).startswith(b"GET "):  # not a TLS handshake
                     self.asked += 1
                     c.sendall(self.answer)
                 else:
@@ -398,13 +398,13 @@ def a_pull_that_waits_for_others_can_be_interrupted():
         fcntl.flock(lock, fcntl.LOCK_EX)
         for args in (("pull", ref), ("import", path), ("load", path)):
             interrupted(s, s.start("image", *args), args[0])
-        fcntl.flock(lock, fcntl.LOCK_SH)  # nobody collects, meanwhile
+        fcntl.flock(lock, fcntl.LOCK_SH)  # no garbage collection can run now
         with open(f"{s.path}/layers/.lock-{image.layers[1].diff_id[7:]}", "w", encoding="ascii") as layer:
             fcntl.flock(layer, fcntl.LOCK_EX)
             interrupted(s, s.start("image", "pull", ref), "pull")
             waiting = s.start("image", "pull", "-q", ref)
             wait_for(lambda: catches(waiting.pid, signal.SIGINT), "the pull")
-        # Positive control: who waited goes on.
+        # Positive control: the process that waited continues.
         out, err = waiting.communicate(timeout=WAIT)
         eq((out.decode().strip(), err), (image.id, b""))
     eq(s.run(ref), "waited for")
@@ -455,7 +455,7 @@ def a_load_that_waits_for_input_can_be_interrupted():
 
 
 def below(pid):
-    """All processes below it, from the top down."""
+    """All descendants of a process, parents first."""
     found = [pid]
     parents = {}
     for n in os.listdir("/proc"):
@@ -476,7 +476,7 @@ def is_confined(pid):
 
 
 def memory(pid):
-    """All that it can read of its own."""
+    """All readable memory of a process."""
     parts = []
     with contextlib.suppress(OSError), open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as maps, \
             open(f"/proc/{pid}/mem", "rb", 0) as f:
@@ -490,7 +490,7 @@ def memory(pid):
 
 @test
 def unpacking_processes_have_no_secrets():
-    """Neither the environment nor a login is in the memory of a process that reads a layer."""
+    """The memory of a process that unpacks a layer contains neither the environment nor a login."""
     if not ROOT:
         raise Skip("only root can look into them")
     s, d = Store(), folder()
@@ -510,7 +510,7 @@ def unpacking_processes_have_no_secrets():
                 os.kill(x, signal.SIGSTOP)
                 found += [(x, w) for w in words if w in memory(x)]
                 looked += 1
-            # Positive control: who pulls knows it.
+            # Positive control: the pulling process has it in memory.
             known = memory(p.pid)
             for x in confined:
                 with contextlib.suppress(OSError):
@@ -577,7 +577,7 @@ def a_full_disk_during_a_pull_is_reported():
 
 
 def on_a_terminal(s, columns, *args):
-    """Its status, and all that it wrote."""
+    """Returns the status and all output."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 10, columns, 0, 0))
     before = termios.tcgetattr(slave)

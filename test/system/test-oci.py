@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-oci.py - images from registries, archives and directories, and runs of them
 
-Speaks TAP. $WARREN is the program, $WARREN_BUILD where it was built.
+Prints TAP. $WARREN is the program, $WARREN_BUILD where it was built.
 """
 import os
 import sys
@@ -27,7 +27,7 @@ def a_tag_is_pulled_and_run():
     eq(s.run(ref), "hello\n")
     eq(s.run(image.id), "hello\n")
     eq(s.run(image.id[7:19]), "hello\n")
-    # Again: nothing is fetched.
+    # The second pull downloads nothing.
     s.image("pull", ref)
     ok("already present" in s.said and "downloading" not in s.said, s.said)
     eq(s.pull(ref), image.id)
@@ -60,7 +60,7 @@ def an_index_selects_this_machines_platform():
         eq(s.run(ref), ARCH)
         eq(s.pull(ref, "--platform", f"linux/{OTHER}"), other.id)
         eq(s.pull(ref, "--platform", "linux/arm/v7"), arm.id)
-        # --missing is of that platform.
+        # --missing applies to that platform.
         eq(s.pull(ref, "--missing", "--platform", f"linux/{ARCH}"), mine.id)
         s.bad("image", "pull", "--platform", "linux/riscv64", ref, words=[ref, "linux/riscv64"])
 
@@ -137,7 +137,7 @@ def the_pull_option_decides_when_to_pull():
     eq(s.good("run", "--image", ref, "--pull", "always"), "two")
     eq(s.good("run", "--pull", "never", "--image", ref), "two")
     eq([x["names"] for x in s.ls() if x["id"] == one.id], [[]], "names of the one that was replaced")
-    # Something else that is missing is not taken for a missing image.
+    # Another missing object is not mistaken for a missing image.
     line = s.bad("run", "--image", ref, "-u", "nobody-there", "--", "true")
     ok("nobody-there" in line, line)
     s.bad("run", "--pull", "sometimes", "--image", ref, words=["missing, always and never"])
@@ -206,7 +206,7 @@ def set_id_bits_have_no_effect():
 @test
 def the_image_configuration_is_applied_as_by_docker():
     s, n = Store(), 0
-    rows = [  # the image's configuration, options, command, output
+    rows = [  # configuration of the image, options, command, output
         ({"Cmd": ["echo", "cmd"]}, [], [], "cmd\n"),
         ({"Cmd": ["echo", "cmd"]}, [], ["echo", "other"], "other\n"),
         ({"Entrypoint": ["echo", "entry"]}, [], [], "entry\n"),
@@ -388,14 +388,15 @@ def layouts_are_imported():
     os.truncate(f"{d}/b/blobs/sha256/{other.layers[1].digest[7:]}", 20)
     s = Store()
     s.bad("image", "import", "-q", f"{d}/b", words=[f"{d}/b"])
-    s.empty()  # nor the first, which was whole
+    s.empty()  # the first image, which was complete, is not stored either
 
 
 # ----------------------------------------------------------------- an ordinary user
 
 
 def as_user(sub):
-    """A store of an ordinary user's; with @sub he has subordinate ids, in files that only his programs see."""
+    """A store of an ordinary user; with @sub, the user has subordinate ids, in files that only the user's programs
+    see."""
     uid, first = 52346, 1_200_000_000
     d = folder()
     for name in ("warren", "warren-image"):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-orphan-identity.py - `warren gc` believes no process that only looks like the init or shim of a sandbox
 
-Speaks TAP. Each imitation listens at sockets that are named with the id of a sandbox, whose files are gone, and calls
+Prints TAP. Each imitation listens at sockets that are named with the id of a sandbox, whose files are gone, and calls
 itself as an init or a shim does. The sandbox that it imitates lives, and must go on living; when its own run
 directory is gone it is an orphan, imitated or not.
 """

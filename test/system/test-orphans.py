@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-orphans.py - a sandbox whose run directory is gone is found and removed; one whose directory is there never is
 
-Speaks TAP. The services are killed and not stopped, as what is looked for is what they leave. `gc` is told the ids of
+Prints TAP. The services are killed and not stopped, as what is looked for is what they leave. `gc` is told the ids of
 this test's own sandboxes: the machine may have other orphans.
 """
 import json

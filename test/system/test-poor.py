@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-poor.py - images that lack tools: what can be done without them is done, the rest names what is missing
 
-Each image is a root with a shell and some of busybox's tools, on a backend that is chroot(8). Speaks TAP.
+Each image is a root with a shell and some of busybox's tools, on a backend that is chroot(8). Prints TAP.
 """
 import io
 import os

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-posture.py - a live sandbox seen from outside, held against posture/expected.json
 
-Speaks TAP. What differs from machine to machine (numbers, sizes, which masks the kernel has files
+Prints TAP. What differs from machine to machine (numbers, sizes, which masks the kernel has files
 for) is normalised or marked optional there; all else must be as committed, no more and no less.
 With --show, prints what there is in the form of that file.
 """

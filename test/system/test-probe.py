@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-probe.py - what code inside a sandbox can and cannot do, by errno, with a control beside each
 
-Speaks TAP. probe-calls.c makes the system calls; scripts do the rest. A refusal is right only with
+Prints TAP. probe-calls.c makes the system calls; scripts do the rest. A refusal is right only with
 the right errno, and what agents need (debuggers, compilers, package managers) must work beside it.
 """
 import os

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-registry-client.py - the registry client: a real registry, logins, TLS, redirects
 
-Speaks TAP. Everything is on loopback, and every server is stopped by who started it.
+Prints TAP. Everything is on loopback, and every server is stopped by who started it.
 """
 import contextlib
 import io

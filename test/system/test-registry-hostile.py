@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-registry-hostile.py - the registry client: manifests, blobs and retries, by hostile servers
 
-Speaks TAP. A server that misbehaves serves the same image well in the same test, or in the one
+Prints TAP. A server that misbehaves serves the same image well in the same test, or in the one
 before it: that is the control.
 """
 import contextlib

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-rootless.py - the same program run by an ordinary user
 
-Speaks TAP. As root, it becomes a throwaway user with directories of its own; as anybody else it is
+Prints TAP. As root, it becomes a throwaway user with directories of its own; as anybody else it is
 that user. Every test is run without and, where newuidmap(1) is installed, with a range of
 subordinate ids (as root only: a line more in /etc/passwd, subuid and subgid, that nobody else sees).
 """

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-run-tests.py - run-tests that is ended lets its tests clean up, and leaves none of them
 
-Speaks TAP. The build folder has one test, a script of ours.
+Prints TAP. The build folder has one test, a script of ours.
 """
 import json
 import os

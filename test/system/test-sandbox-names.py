@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-sandbox-names.py - a sandbox is found by its name and by the beginning of its id, and names are unique
 
-Speaks TAP.
+Prints TAP.
 """
 import contextlib
 import os

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-serve-clock.py - setting the machine's clock neither prolongs nor shortens what has a time
 
-Speaks TAP. The service runs with a library preloaded that adds to the time of day what the test says (clock_set.c).
+Prints TAP. The service runs with a library preloaded that adds to the time of day what the test says (clock_set.c).
 """
 import contextlib
 import datetime

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-serve-drain.py - SIGTERM: streams end where they can be taken up again, requests under way are answered
 
-Speaks TAP. A service that stops has ten seconds, after which it is killed; here it is told apart whether it needs them.
+Prints TAP. A service that stops has ten seconds, after which it is killed; here it is told apart whether it needs them.
 """
 import http.client
 import json

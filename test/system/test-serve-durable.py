@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-serve-durable.py - kill -9 of the service, at any moment, under load: what was acknowledged is true
 
-Speaks TAP. Clients make, run, read and delete while the api, the warden or both are killed again and again;
+Prints TAP. Clients make, run, read and delete while the api, the warden or both are killed again and again;
 then everything that was answered is held against what there is.
 """
 import contextlib

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-serve-events.py - events outlive the service: cursors go on, and every start has its end
 
-Speaks TAP.
+Prints TAP.
 """
 import contextlib
 import os

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-serve-exec.py - execs over the service: started, fed, read from a cursor, signalled, ended
 
-Speaks TAP. One sandbox for most tests.
+Prints TAP. One sandbox for most tests.
 """
 import base64
 import concurrent.futures

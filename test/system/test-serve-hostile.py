@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-serve-hostile.py - requests made to harm the service, floods, and a machine that has run out
 
-Speaks TAP. After each attack the service answers, and what it had is as it was.
+Prints TAP. After each attack the service answers, and what it had is as it was.
 """
 import contextlib
 import json

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-serve-prune.py - what is over is forgotten in time: tokens, shells of closed sessions; and keys not before it
 
-Speaks TAP.
+Prints TAP.
 """
 import contextlib
 import os

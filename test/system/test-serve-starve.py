@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-serve-starve.py - readers of what never ends, and hundreds that do not read: everyone else is answered soon
 
-Speaks TAP. A busy machine is late with everything, so the clock on the wall says little. What is measured is how long the
+Prints TAP. A busy machine is late with everything, so the clock on the wall says little. What is measured is how long the
 api's loop computes between a request and its answer (/proc/PID/schedstat): that is what the request would wait for on a
 machine that does nothing else, and what readers could make longer. So what is asked for is what the api answers alone: while
 somebody else is waited for, the loop may well compute.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-serve.py - the service's sandboxes: made, found, changed, counted, and whose they are
 
-Speaks TAP. One service for all tests, by its unix socket and by TCP. Every answer is checked against the
+Prints TAP. One service for all tests, by its unix socket and by TCP. Every answer is checked against the
 API's own description, which the service serves.
 """
 import contextlib

@@ -3,7 +3,7 @@
 """test-shim-bounds.py - what a sandbox can make its shim take from the machine, outside of its own limits
 
 A shim asks tools of the image what is inside, and root inside can put anything in the place of those tools. On the
-cheapest backend that has a root of its own (a chroot); the shim is the same for gVisor and docker. Speaks TAP.
+cheapest backend that has a root of its own (a chroot); the shim is the same for gVisor and docker. Prints TAP.
 """
 import contextlib
 import os

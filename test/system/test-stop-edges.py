@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-stop-edges.py - main commands, stopped sandboxes and updates: scopes, quotas, and all or nothing
 
-Speaks TAP.
+Prints TAP.
 """
 import os
 import sys

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-stop-jobs.py - what waits behind a stop, a start or a pause of a sandbox: how long, for whom, and how much
 
-Speaks TAP. Bounds are of orders of magnitude.
+Prints TAP. Bounds are of orders of magnitude.
 """
 import contextlib
 import json

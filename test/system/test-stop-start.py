@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-stop-start.py - a sandbox with a main command: started with it, stopped, started again, ended with it
 
-Speaks TAP.
+Prints TAP.
 """
 import os
 import sys

@@ -3,7 +3,7 @@
 """test-templates.py - tools of a command backend that fail, hang, or never stop talking, at each of their steps; and shims
 
 An error names backend and step, comes in time, and leaves the state as it is and nothing behind. The tool is a
-script whose steps do as they are told by files, on this machine itself. Speaks TAP.
+script whose steps do as they are told by files, on this machine itself. Prints TAP.
 """
 import glob
 import os

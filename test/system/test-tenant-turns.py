@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-tenant-turns.py - a tenant that asks for much at once, or for a backend that hangs, delays no other tenant
 
-Speaks TAP. Bounds of time are an order of magnitude above what is usual: machines are busy.
+Prints TAP. Bounds of time are an order of magnitude above what is usual: machines are busy.
 """
 import contextlib
 import json

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-unpack.py - layers and outer archives: what becomes of them, and of those made to do harm
 
-Speaks TAP. Every archive is unpacked by $WARREN_BUILD/test/unpack_one, as root and as an ordinary
+Prints TAP. Every archive is unpacked by $WARREN_BUILD/test/unpack_one, as root and as an ordinary
 user (as root only: it becomes one). A canary beside the directory, at which crafted names and links
 aim, has the same fingerprint before and after; no process of ours is left.
 """

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-upgrade.py - a service of the previous version with live sandboxes is taken over by this one, and back
 
-Speaks TAP. What the previous version is stands in test/previous-version; it is built from the repository's history. Each
+Prints TAP. What the previous version is stands in test/previous-version; it is built from the repository's history. Each
 version in turn finds what the other left: sandboxes with their files, commands that run, results, sessions with their variables,
 what is paused, tokens. Then it makes something of each kind itself, for the other to find.
 """

@@ -6,7 +6,7 @@ The event loop receives a body of known length in memory that a worker of the sa
 the body, which is another request with a token in it, must never be received there; and a body that comes in pieces of
 any size, with pauses, plain or by TLS, is the file.
 
-Speaks TAP.
+Prints TAP.
 """
 import contextlib
 import hashlib

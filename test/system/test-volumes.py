@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-volumes.py - a volume is at its place, whatever else is mounted there, and what is written to it is kept
 
-Speaks TAP. WARREN_TEST_BACKEND is the backend (default: native).
+Prints TAP. WARREN_TEST_BACKEND is the backend (default: native).
 """
 import os
 import sys

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-write-timeout.py - request.write_timeout ends every answer of which nothing is taken, and no other
 
-Speaks TAP. Answers are written by handlers, by timers, by workers in turns and from files: the limit is the same for all.
+Prints TAP. Answers are written by handlers, by timers, by workers in turns and from files: the limit is the same for all.
 """
 import json
 import os

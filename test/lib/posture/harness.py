@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from checks import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-WAIT = 30  # seconds that nothing here takes
+WAIT = 30  # seconds; no operation here takes as long
 libc = ctypes.CDLL(None, use_errno=True)
 
 
