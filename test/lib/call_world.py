@@ -75,5 +75,5 @@ class CallWorld(World):
         self.page.set(next(i for i, (call, _, _) in enumerate(table()) if call == name), code, one_in, 1)
 
     def failed(self, name):
-        """How often it has failed."""
+        """How often the call has failed."""
         return self.page.counts()[1][next(i for i, (call, _, _) in enumerate(table()) if call == name)]

@@ -142,7 +142,7 @@ def take_cgroups():
     v2 = os.path.exists(f"{CGROUPS}/cgroup.controllers")
     tops = [CGROUPS] if v2 else [f"{CGROUPS}/{name}" for name in ("cpu", "cpuacct", "memory", "pids", "freezer")]
     for top in {os.path.realpath(d) for d in tops if os.path.isdir(d)}:
-        if v2:  # as an engine does that finds itself at the top
+        if v2:  # like an engine that is at the top of the hierarchy
             with contextlib.suppress(OSError), open(f"{top}/cgroup.subtree_control", "w", encoding="ascii") as f:
                 f.write("+cpu +memory +pids")
         atexit.register(leave_cgroup, os.open(top, os.O_RDONLY | os.O_DIRECTORY))
@@ -167,7 +167,7 @@ def try_leave(top):
 
 def leave_cgroup(top):
     """Called at exit, when the status is already decided: the text makes it a failure."""
-    deadline = time.monotonic() + 10  # somebody may be ending in it
+    deadline = time.monotonic() + 10  # processes may still be ending in it
     while not try_leave(top):
         if time.monotonic() > deadline:
             print(f"Bail out! processes are left in the cgroup '{OWN_CGROUP}'", flush=True)
@@ -185,7 +185,7 @@ def lives(pid):
 
 
 def left_cgroups(owned=()):
-    """Those of sandboxes except @owned, for a test that runs alone."""
+    """The cgroups of sandboxes except @owned, for a test that runs alone."""
     found = [d for pattern in ("*/warren/*/", "warren/*/") for d in glob.glob(f"{CGROUPS}/{pattern}")]
     return {d for d in found if ROOT and os.path.basename(d[:-1]) not in owned}
 
@@ -208,7 +208,8 @@ def attempt(t):
 
 def run_tests(around=lambda t: t()):
     """Run the tests named as arguments, or all, each through @around(test). Returns the exit status."""
-    # Under nohup, or in the background of a script, these are ignored, and all that a test starts would inherit it.
+    # Under nohup, or in the background of a script, these signals are ignored, and all children of a test would
+    # inherit that.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     failed, names = 0, sys.argv[1:]

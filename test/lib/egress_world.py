@@ -54,7 +54,7 @@ def run(*argv, **kw):
 
 
 class Inside(threading.Thread):
-    """A thread in a namespace of its own; it creates sockets there for the others."""
+    """A thread in a separate namespace; it creates sockets there for the others."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -185,7 +185,7 @@ def banner(server, s):
 
 
 def http(server, s):
-    """Answers each request with its head as the body; keeps what arrived."""
+    """Answers each request with its head as the body; keeps the received data."""
     data = b""
     while True:
         while b"\r\n\r\n" not in data:

@@ -68,7 +68,7 @@ def small_disk(kind, size=128 * MIB):
         else:
             with open(image, "wb") as f:
                 f.truncate(size)
-            # Small blocks, as such a small file system has by itself: a page is four of them.
+            # Small blocks, the default for such a small file system: a page has four of them.
             subprocess.run(["mkfs.ext4", "-q", "-b", "1024", "-m", "0", image], check=True)
             if subprocess.run(["mount", "-o", "loop", image, at], check=False, capture_output=True).returncode != 0:
                 raise Skip("no loop device can be mounted here")
@@ -81,13 +81,13 @@ def small_disk(kind, size=128 * MIB):
 
 
 def fill(at):
-    """All that an ordinary user gets; and then all that there is."""
+    """All space that an ordinary user gets, and then the rest."""
     with open(f"{at}/ballast", "wb", buffering=0) as f:
         for size in (MIB, 4096, 512, 1):
             with contextlib.suppress(OSError):
                 while f.write(bytes(size)):
                     pass
-    # What others have given back meanwhile.
+    # Space that others have freed in the meantime.
     with open(f"{at}/ballast2", "wb", buffering=0) as f, contextlib.suppress(OSError):
         while f.write(bytes(1024)):
             pass

@@ -39,7 +39,8 @@ def at_once(n, work):
 
 
 def probe_main(path, commands, answers):
-    """In a process of its own: "b" begins, "e" ends and tells [questions, worst answer, worst sleep, all answers]."""
+    """Runs in a separate process: "b" begins, "e" ends and prints [requests, longest answer, longest sleep, all
+    answers]."""
     s = socket.socket(socket.AF_UNIX)
     s.settimeout(4 * WAIT)
     s.connect(path)
@@ -88,7 +89,8 @@ class Probe:
         os.close(answers)
 
     def check(self):
-        """The service has been one process all the time, and answered; if not, say why, and go on with a new probe."""
+        """Checks that the service was the same process all the time, and answered; if not, explains why, and starts a
+        new probe."""
         ended = os.waitpid(self.pid, os.WNOHANG)
         if ended == (0, 0) and self.world.api == self.api:
             return
@@ -122,7 +124,7 @@ class Probe:
         os.waitpid(self.pid, 0)
 
     def turns(self):
-        """Turns that took too long, by what they did; and the most that one of them computed."""
+        """The slow turns, by operation, and the most processor time that one of them took."""
         text = self.world.ask("GET", "/metrics", status=200).body.decode()
         f = {m[1]: float(m[2]) for m in re.finditer(r"^(\w+(?:\{[^}]*\})?) ([0-9.e+-]+)$", text, re.M)}
         return ({k.partition('"')[2].rstrip('"}'): v for k, v in f.items() if k.startswith("warren_loop_slow_turns_total")},
@@ -130,8 +132,8 @@ class Probe:
 
     @contextlib.contextmanager
     def bounded(self, what, most=CPU):
-        """No client waits for long at the same time, and the loop does not compute for long. What it yields has the
-        slow turns then."""
+        """No client waits for long at the same time, and the loop does not compute for long. The value it yields gets
+        the slow turns."""
         before, longest = self.turns()
         lost = stolen()
         slow = {}
@@ -139,7 +141,7 @@ class Probe:
             yield slow
         lost = stolen() - lost
         after, cpu = self.turns()
-        cpu = cpu if cpu > longest else 0  # the longest of all was another's: that was told then
+        cpu = cpu if cpu > longest else 0  # an earlier operation had the longest turn, and reported it
         slow.update({k: v - before.get(k, 0) for k, v in after.items() if v > before.get(k, 0)})
         said = (f"{what}: {self.n} answers, the worst after {self.worst:.3f} s where a sleep was late by {self.slept:.3f} s and {lost:.2f} s were stolen; "
                 f"the loop computed for {cpu:.3f} s at most; turns over 50 ms: {slow}")

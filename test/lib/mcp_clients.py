@@ -31,12 +31,12 @@ def attempt(*command, **kw):
 
 
 def install(name, list_name, prepare):
-    """Make WHERE/name by prepare(directory), unless it has what the list says; twice if it must be."""
+    """Create WHERE/name with prepare(directory), unless it matches the list; repeat once if it fails."""
     directory = os.path.join(WHERE, name)
     with open(os.path.join(WANTED, list_name), encoding="utf-8") as f:
         wanted = f.read()
     os.makedirs(WHERE, exist_ok=True)
-    with open(f"{directory}.lock", "w", encoding="ascii") as lock:  # by one test at a time
+    with open(f"{directory}.lock", "w", encoding="ascii") as lock:  # one test at a time
         fcntl.flock(lock, fcntl.LOCK_EX)
         with contextlib.suppress(OSError), open(f"{directory}/wanted", encoding="utf-8") as f:
             if f.read() == wanted:

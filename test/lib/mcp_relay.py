@@ -16,7 +16,8 @@ PROGRESS = "rm -f /enough; until [ -e /enough ]; do echo line; sleep 0.05; done"
 
 
 def substitutes(box):
-    """What the suite calls, and what is called instead: a name, and arguments or a function of the arguments."""
+    """The names that the suite calls, and their replacements: a name, and arguments or a function of the
+    arguments."""
     def run(command):
         return "run_command", {"sandbox": box, "command": command}
     return {
@@ -35,7 +36,7 @@ def substitutes(box):
 
 
 def translate(message, names):
-    """Replace what the message calls."""
+    """Replaces the names in the message."""
     params = message.get("params") if isinstance(message, dict) else None
     if not isinstance(params, dict):
         return

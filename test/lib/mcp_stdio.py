@@ -43,7 +43,7 @@ class Bridge:
         self.end()
 
     def end(self):
-        """As a client does; the exit status and what was written to stderr."""
+        """Ends it like a client does; returns the exit status and the output on stderr."""
         if self.process.stdout.closed:
             return self.process.returncode, b""
         with contextlib.suppress(OSError):
@@ -85,7 +85,7 @@ class Bridge:
         return json.loads(line)
 
     def answer(self, number):
-        """The answer to this request; what else comes before it is kept in `others`."""
+        """The answer to this request; earlier messages are kept in `others`."""
         for m in self.others:
             if m.get("id") == number and "method" not in m:
                 self.others.remove(m)
@@ -146,7 +146,7 @@ class Played:
                 self.wfile.write(data)
 
             def stream(self, *parts):
-                """Bytes of a stream of events, each on its own; then the end."""
+                """The bytes of an event stream, each event separately; then the end."""
                 self.send_response(200)
                 self.send_header("Content-Type", "text/event-stream; charset=utf-8")
                 self.send_header("Connection", "close")

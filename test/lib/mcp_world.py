@@ -64,7 +64,7 @@ TYPES = {"string": str, "integer": int, "boolean": bool, "object": dict, "array"
 
 
 def conform(schema, value, where):
-    """Raises unless the value is as the schema says."""
+    """Raises unless the value matches the schema."""
     ok(type(value) is TYPES[schema["type"]], f"{where} is no {schema['type']}: {value!r}")
     if "enum" in schema:
         ok(value in schema["enum"], f"{where}: {value!r}")

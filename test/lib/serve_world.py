@@ -35,14 +35,14 @@ from checks import BUILD, Skip, eq, free_port, ok
 
 SERVE = os.path.join(BUILD, "warren-serve")
 WAIT = 30  # seconds; no operation here takes as long
-NOBODY = "k3f9x2m7qd1w"  # an id that nothing has
+NOBODY = "k3f9x2m7qd1w"  # an id that does not exist
 PR_SET_CHILD_SUBREAPER = 36
 
-# Backends that a whole test can be run on, by WARREN_TEST_BACKEND: what a service has for a default then. @DIR@ is the
-# test's own directory.
+# Backends on which a whole test can run, by WARREN_TEST_BACKEND: the service's default backend. @DIR@ is the
+# directory of the test.
 CONFIGS = {
     "native": "",
-    # No wall, but a root of its own, so that nothing that a test writes is this machine's.
+    # No isolation, but a separate root, so that tests do not write to this machine.
     "chroot": """
 backend: chroot
 backends:
@@ -63,7 +63,7 @@ backends:
     destroy: [sh, -c, 'if [ -d $0 ]; then umount -R -l $0; rmdir $0; fi', '@DIR@/{id}']
 """,
     "gvisor": "backend: gvisor\n",
-    # A daemon and an image that whoever runs the test has made ready (test-docker-serve.py).
+    # The caller of the test has prepared a daemon and an image (test-docker-serve.py).
     "docker": f"""
 backend: docker
 backends:
@@ -73,16 +73,16 @@ backends:
 """,
 }
 BACKEND = os.environ.get("WARREN_TEST_BACKEND", "native")
-# What cannot be asked for there: the fields of a sandbox, and words for other things.
+# Features that the backend lacks: fields of a sandbox, and names of other features.
 LACKS = {
-    # Of an exec there is no account, and a sandbox does not outlive its want of memory.
+    # Execs have no accounting, and a sandbox does not survive running out of memory.
     "gvisor": {"accounts", "oom_outlived", "control", "watch", "init", "tty_name"},
     "chroot": {"image", "limits", "network", "mounts", "read_only", "hostname", "accounts", "stats", "oom", "walls",
                "pause", "watch", "control", "init"},
-    # Of a platform with walls and images of its own.
+    # A platform with its own isolation and images.
     "docker": {"image", "accounts", "disk", "oom", "control", "init"},
 }
-# Where sandboxes must name an image: the one that they have.
+# Backends whose sandboxes must name an image: the image they use.
 IMAGES = {"docker": "host-like:1"}
 
 
@@ -140,7 +140,7 @@ def family():
     return found
 
 
-FIRST_ID, IDS = 0x10000000, 65536  # where the ids of sandboxes begin, and how many each has
+FIRST_ID, IDS = 0x10000000, 65536  # first id of sandboxes, and number of ids of each
 
 
 def uid_of(pid):
@@ -329,7 +329,7 @@ class Client:
         except BaseException:
             self.close()
             raise
-        if not any(name.lower() == "host" for name in headers or ()):  # or it may be handed on to a port of a sandbox
+        if not any(name.lower() == "host" for name in headers or ()):  # or it may be forwarded to a sandbox
             api_schema.check(method, path, reply.status, reply.headers, reply.body)
         return reply
 
@@ -367,7 +367,7 @@ def shell(text):
 
 
 class World:
-    worlds = []  # one at a time has sandboxes
+    worlds = []  # one test at a time has sandboxes
 
     def __init__(self, *options, tcp=False, state=None, limits=None, start=True, config=""):
         if os.geteuid() != 0:
@@ -375,7 +375,7 @@ class World:
         if not os.access(SERVE, os.X_OK):
             raise Skip("warren-serve is not built")
         self.dir = tempfile.mkdtemp(prefix="warren-serve-")
-        os.chmod(self.dir, 0o755)  # it is no secret, and the api is somebody else
+        os.chmod(self.dir, 0o755)  # it is no secret, and the api has another user
         self.state, self.run_dir = state or f"{self.dir}/state", f"{self.dir}/run"
         self.socket, self.log_path = f"{self.dir}/w.sock", f"{self.dir}/log"
         self.port = free_port() if tcp else None
@@ -482,11 +482,11 @@ class World:
         return Client(("127.0.0.1", self.port) if tcp else self.socket, token, timeout)
 
     def ask(self, method, path, body=None, token=None, tcp=False, status=None, **kw):
-        """On a connection that each thread keeps for itself. @status is checked if it is given."""
+        """Uses one connection per thread. @status is checked if it is given."""
         clients = self.local.__dict__.setdefault("clients", {})
         c = clients.setdefault((token, tcp), self.client(token, tcp))
         if c.http and c.http.sock and select.select([c.http.sock], [], [], 0)[0]:
-            c.close()  # it was ended meanwhile
+            c.close()  # it has ended in the meantime
         r = c.ask(method, path, body, **kw)
         if status is not None:
             eq(r.status, status, f"status of {method} {path}: {r}")
@@ -639,7 +639,7 @@ class World:
                 and not any(first <= uid_of(p) <= first + IDS for first in ranges)]
 
     def objects(self):
-        """How many there are of all that a sandbox is made of."""
+        """The number of objects of each kind that sandboxes consist of."""
         self.look()
         inside = self.processes()
         spaces = set()
@@ -683,7 +683,7 @@ class World:
                              "sandboxes", "execs"), 0)
 
     def check_empty(self, seconds=2 * WAIT):
-        """No sandbox, and nothing of one."""
+        """Checks that there is no sandbox, and no leftover of one."""
         until(lambda: self.objects() == self.NOTHING, lambda: f"left: {self.objects()} of {self.boxes() - self.parts()}; "
               + self.said(self.boxes() - self.parts()), seconds)
 
@@ -706,9 +706,10 @@ class World:
         until(lambda: not differences(), lambda: f"they differ: {differences()}; {self.said()}", seconds)
 
     def beside(self, box, work):
-        """What @work(ms) returns, or raises; meanwhile @box is asked for one command after another, and answers some.
+        """Returns the result of @work(ms), or raises. At the same time, @box runs one command after another, and must
+        answer some.
 
-        For so many milliseconds work that has no end of its own goes on: as a command takes here, time for many.
+        @ms: how long endless work continues; enough time for many commands.
         """
         before, answered = time.monotonic(), 0
         self.run(box, "true")
@@ -736,7 +737,7 @@ class World:
         self.look()
         if self.alive():
             self.kill("api", "warden")
-        self.seen |= set(self.slots().values())  # also what the service had prepared
+        self.seen |= set(self.slots().values())  # including prepared parts
         for pid in below(os.getpid()):
             with contextlib.suppress(OSError):
                 if os.readlink(f"/proc/{pid}/ns/pid") != os.readlink("/proc/self/ns/pid"):
@@ -757,12 +758,12 @@ class World:
             if kind is None:
                 if not self.alive():
                     self.start()
-                self.ready()  # it may have been killed a moment ago
+                self.ready()  # it may just have been killed
                 self.empty()
                 self.check_empty()
                 self.integrity()
                 self.stop()
-                # Another service may be making a part just now, which is nobody's for a moment.
+                # Another service may be creating a part, which has no owner for a moment.
                 until(lambda: not self.processes(), lambda: f"processes are left: {self.processes()}")
         finally:
             said = "" if kind is None else self.said()
@@ -773,6 +774,6 @@ class World:
                         self.empty()
             finally:
                 self.discard()
-            # Last, as it may fail: the reader of the output may be gone.
+            # Comes last, because it may fail: the reader of the output may be gone.
             if kind is not None:
                 print("# " + said.replace("\n", "\n# "), flush=True)

@@ -3,9 +3,8 @@
 
     python swerex_points.py URL TOKEN SCRATCH      (URL may end in a path)
 
-Run by the Python that has the package. Prints one JSON object: of each point what it returned, or the
-exception it raised. The same points run against Warren and against SWE-ReX's own server, so
-what is compared is what clients can tell.
+Run by the Python that has the package. Prints one JSON object: the result of each point, or the exception it raised.
+The same points run against Warren and against SWE-ReX's own server, so the comparison shows what clients can notice.
 """
 import asyncio
 import contextlib
@@ -30,7 +29,7 @@ def point(fn):
 
 
 class Server:
-    """One runtime, and the directory that is this point's own."""
+    """One runtime, and a separate directory for this point."""
 
     def __init__(self, runtime, scratch):
         self.r, self.dir = runtime, scratch
@@ -59,12 +58,12 @@ class Server:
         return (await self.r.write_file(WriteFileRequest(path=path, content=content))).model_dump()
 
     async def raised(self, awaitable):
-        """The exception as a client can tell it."""
+        """The exception as a client sees it."""
         try:
             return ["returned", str(await awaitable)]
         except Exception as e:  # noqa: BLE001: whichever it is, it is looked at
             name, extra = type(e).__module__ + "." + type(e).__name__, sorted(getattr(e, "extra_info", {}))
-            if name.endswith(".CommandTimeoutError"):  # ours tell what was written until then (test-swerex-edges.py)
+            if name.endswith(".CommandTimeoutError"):  # Warren reports the output so far (test-swerex-edges.py)
                 return [name, str(e).partition("\n---- Output so far")[0], []]
             return [name, str(e), extra]
 
@@ -358,7 +357,7 @@ async def main(url, token, scratch):
         server = Server(runtime, f"{scratch}/{name}")
         try:
             await server.execute(["mkdir", "-p", server.dir])
-            with contextlib.redirect_stdout(io.StringIO()):  # which the client prints to
+            with contextlib.redirect_stdout(io.StringIO()):  # the client prints to it
                 said[name] = await fn(server)
         except Exception as e:  # noqa: BLE001
             said[name] = ["raised", type(e).__module__ + "." + type(e).__name__, str(e)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""swerex_world.py - the official client of SWE-ReX, in a Python of its own, and its own server
+"""swerex_world.py - the official client of SWE-ReX, in a separate Python environment, and its own server
 
     python = client_python()               # has the packages of swerex-requirements.txt
     with Reference() as r:                 # SWE-ReX's server, on loopback
@@ -24,8 +24,8 @@ WANTED = os.path.join(SOURCE, "test/lib", "swerex-requirements.txt")
 
 
 def client_python():
-    """Made once, beside the build; anew when other packages are wanted."""
-    with open(f"{VENV}.lock", "w", encoding="ascii") as lock:  # by one test at a time
+    """Created once, in the build directory; again when the required packages change."""
+    with open(f"{VENV}.lock", "w", encoding="ascii") as lock:  # one test at a time
         fcntl.flock(lock, fcntl.LOCK_EX)
         return make_python(f"{VENV}/bin/python", f"{VENV}/wanted")
 
@@ -48,7 +48,7 @@ def make_python(python, stamp):
 
 
 class Face:
-    """The wire, as a client uses it: a token, JSON, a number for each request."""
+    """The protocol as a client uses it: a token, JSON, a number for each request."""
 
     def __init__(self, world, box, token, prefix=True):
         self.world, self.box, self.token, self.prefix = world, box, token, f"/swerex/{box}" if prefix else ""
@@ -97,7 +97,7 @@ class Face:
 
 
 class Reference:
-    """SWE-ReX's own server: as root, so in a directory and with a home of its own."""
+    """SWE-ReX's own server: it runs as root, so with a separate directory and home."""
 
     token = "reference"
 
@@ -127,7 +127,7 @@ class Reference:
 
 
 def points(url, token, scratch):
-    """What the client sees of that server, by point."""
+    """The client's results with that server, by point."""
     r = subprocess.run([client_python(), os.path.join(SOURCE, "test/lib", "swerex_points.py"), url, token, scratch],
                        capture_output=True, text=True)
     if r.returncode != 0:

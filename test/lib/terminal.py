@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""terminal.py - a program of ours in a terminal that the test holds the other end of"""
+"""terminal.py - a program of Warren in a terminal whose other end the test holds"""
 import fcntl
 import os
 import pty
@@ -16,7 +16,7 @@ WAIT = 20  # seconds; no operation here takes as long
 
 
 class Terminal:
-    """A command of warren (run, if no other is named) in a terminal of its own, as a session's leader."""
+    """A command of warren (default: run) in a new terminal, as a session leader."""
 
     def __init__(self, *args, command=("run",), rows=33, cols=99, before=None, **kw):
         self.master, self.slave = pty.openpty()

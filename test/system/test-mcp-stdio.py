@@ -24,7 +24,7 @@ def opened(r, message):
 
 
 def common(r, message):
-    """Answers the first messages of a session. Returns whether it was one of them."""
+    """Answers the messages that every session sends. Returns whether it was one of them."""
     if r.command == "GET":
         r.json({"code": "no", "message": "no stream here"}, 405)
     elif r.command == "DELETE":

@@ -431,7 +431,7 @@ def an_ordinary_user_can_pull_and_run_images():
         s = as_user(sub)
         eq(s.good("run", "--quiet", "--image", ref, "--", "sh", "-c", "cat /text; ls -d /root 2>/dev/null; id -u"), "rootless0\n")
         eq(s.run(ref), "rootless")
-        # Files are his own, whatever the archive says; other users are there with subordinate ids alone.
+        # The user owns all files, whatever the archive says; other users exist only with subordinate ids.
         eq(s.run(ref, "stat", "-c", "%u:%g", "/own"), "0:0\n")
         s.pull(by_app)
         if sub:

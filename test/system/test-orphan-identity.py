@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-orphan-identity.py - `warren gc` believes no process that only looks like the init or shim of a sandbox
+"""test-orphan-identity.py - `warren gc` is not misled by processes that look like the init or shim of a sandbox
 
-Prints TAP. Each imitation listens at sockets that are named with the id of a sandbox, whose files are gone, and calls
-itself as an init or a shim does. The sandbox that it imitates lives, and must go on living; when its own run
-directory is gone it is an orphan, imitated or not.
+Prints TAP. Each imitation listens at sockets that are named with the id of a sandbox, has no files, and uses the
+process name of an init or a shim. The imitated sandbox lives, and must stay alive; when its own run directory is
+gone, it is an orphan, whether imitated or not.
 """
 import contextlib
 import os
@@ -41,12 +41,12 @@ print("ready", flush=True)
 sys.stdin.read()
 """
 
-# Name, who creates the sockets, who holds them.
+# Process name, creator of the sockets, user of the process.
 IMITATIONS = [
     ("warren-shim", 65534, 65534),     # another user
     ("warren-shim", 0, 0),             # root, but another program
-    ("init", 65534, 0x10000000),         # within the ids that sandboxes have
-    ("init", 0, 0x10000000),             # and with a socket of root's
+    ("init", 65534, 0x10000000),         # a user id that sandboxes use
+    ("init", 0, 0x10000000),             # and a socket of root
 ]
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-orphans.py - a sandbox whose run directory is gone is found and removed; one whose directory is there never is
+"""test-orphans.py - a sandbox without its run directory is found and removed; a sandbox with one never is
 
-Prints TAP. The services are killed and not stopped, as what is looked for is what they leave. `gc` is told the ids of
-this test's own sandboxes: the machine may have other orphans.
+Prints TAP. The services are killed, not stopped, so that they leave sandboxes behind. `gc` gets the ids of this
+test's sandboxes, because the machine may have other orphans.
 """
 import json
 import os
@@ -38,7 +38,7 @@ def init_of(w, box):
 
 
 def lives(pid):
-    """One that has ended and that nobody has asked for yet does not."""
+    """Whether the process lives; a zombie does not."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
             return f.read().rpartition(")")[2].split()[0] not in "ZX"
@@ -47,7 +47,7 @@ def lives(pid):
 
 
 def stays(pid):
-    """Does it live for a second more?"""
+    """Whether the process lives for another second."""
     for _ in range(10):
         time.sleep(0.1)
         if not lives(pid):
@@ -56,7 +56,7 @@ def stays(pid):
 
 
 def left_by(w):
-    """Sandboxes whose service was killed: one that is at work, and one that is frozen."""
+    """Two sandboxes of a killed service: one runs a command, and one is frozen."""
     orphans()
     boxes = [w.create() for _ in range(2)]
     w.exec(boxes[0], "sleep 1000")
@@ -66,7 +66,7 @@ def left_by(w):
 
 
 def check_removed(boxes, pids):
-    # A filesystem that a mount namespace of another test has for a moment is not gone yet.
+    # A mount namespace of another test may hold the file system for a moment.
     until(lambda: all(box in orphans() for box in boxes), "they are not listed")
     found = orphans()
     for box in boxes:
@@ -74,7 +74,7 @@ def check_removed(boxes, pids):
         ok("run directory is gone" in found[box]["detail"], found[box])
     text = warren("doctor").stdout
     ok(all(box in text for box in boxes) and "warren gc" in text, text[-500:])
-    # Nobody agreed.
+    # Without --yes, nothing is removed.
     p = warren("gc", *boxes)
     eq(p.returncode, 1, p.stderr)
     ok("--yes" in p.stderr and all(box in p.stdout for box in boxes), p)
@@ -100,11 +100,11 @@ def orphans_are_found_after_their_run_directory_was_deleted():
         try:
             boxes = left_by(w)
             pids = {box: init_of(w, box) for box in boxes}
-            # The service is dead and its sandboxes live: their directory is there, so they are nobody's to remove.
+            # The service is dead and its sandboxes live: their directory exists, so they are not removed.
             ok(not {*boxes, kept} & set(orphans()), "a sandbox is taken for an orphan")
             p = warren("gc", "--yes", "--json", *boxes, kept)
             eq((p.returncode, json.loads(p.stdout)["orphans"]), (0, []), p)
-            # Nor when the directory is elsewhere: it can be used from there.
+            # A directory that was moved can still be used from its new place.
             os.rename(w.run_dir, f"{w.dir}/moved")
             ok(not set(boxes) & set(orphans()), "a sandbox whose directory was moved is taken for an orphan")
             ok(all(lives(pid) for pid in pids.values()), "one is dead")
@@ -113,14 +113,14 @@ def orphans_are_found_after_their_run_directory_was_deleted():
         finally:
             shutil.rmtree(w.dir, ignore_errors=True)
             World.worlds.remove(w)
-        # Neither of the two others noticed.
+        # The other sandboxes are not affected.
         eq(alive.run(kept, "echo on")["stdout"], "on\n")
         ok(kept not in orphans(), "a sandbox of a service that runs is taken for an orphan")
 
 
 @test
 def orphans_are_found_when_the_run_directory_is_a_tmpfs():
-    """A tmpfs, first wiped, then with the sandbox's filesystem mounted nowhere any more."""
+    """The tmpfs is emptied, or it is unmounted everywhere."""
     for end in ("wiped", "unmounted"):
         w = World(start=False)
         os.makedirs(w.run_dir, exist_ok=True)
@@ -146,7 +146,7 @@ def orphans_are_found_when_the_run_directory_is_a_tmpfs():
 
 @test
 def an_init_killed_while_frozen_is_found():
-    """On cgroup v1 it cannot end before the frozen processes of its sandbox do, and has no socket any more."""
+    """On cgroup v1, it cannot end before the frozen processes of its sandbox, and its socket is closed."""
     with World() as alive:
         kept = alive.create()
         w = World()
@@ -174,7 +174,7 @@ def an_init_killed_while_frozen_is_found():
 
 @test
 def a_sandbox_being_deleted_is_not_an_orphan():
-    """An init that ends is not stuck: its own service removes it, paused before or not."""
+    """An init that is ending is not stuck: its service removes it, whether it was paused or not."""
     with World() as w:
         boxes = [w.create() for _ in range(16)]
         for box in boxes[::2]:
@@ -193,7 +193,7 @@ def a_sandbox_being_deleted_is_not_an_orphan():
 
 @test
 def gc_explains_why_it_needs_root():
-    """What is no orphan is never touched, and who is not root is told why nothing is listed."""
+    """Sandboxes that are no orphans are left alone, and an ordinary user gets the reason why none is listed."""
     p = warren("gc", "--frobnicate")
     eq(p.returncode, 125, p)
     p = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "env", "XDG_RUNTIME_DIR=/nonexistent",

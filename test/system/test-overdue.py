@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-overdue.py - execs that run out of time while their sandbox is paused, or about to be
+"""test-overdue.py - execs whose timeout passes while their sandbox is paused, or just before
 
-A pause stops no clock: what is overdue is killed as soon as the sandbox goes on, all of it, and nothing waits for that
-which need not. Speaks TAP; on the backend that $WARREN_TEST_BACKEND names.
+Timeouts continue during a pause: overdue execs are killed as soon as the sandbox resumes, and nothing else waits for
+that. Prints TAP; uses the backend in $WARREN_TEST_BACKEND.
 """
 import concurrent.futures
 import sys
@@ -14,12 +14,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
 from serve_world import BACKEND, World, needs, until  # pylint: disable=wrong-import-position
 
-MANY = {"native": 400, "docker": 120}.get(BACKEND, 300)  # on gVisor, more than a shim's worker has room for
+MANY = {"native": 400, "docker": 120}.get(BACKEND, 300)  # on gVisor, more than a shim's worker can handle at once
 KEPT = 65536  # bytes of output
 
 
 def alive(w, box):
-    """Which of the test's own processes live inside."""
+    """The processes of the test that run inside."""
     r = w.run(box, "grep -ls '991[7]' /proc/[0-9]*/cmdline; true")
     eq(r["result"]["exit_code"], 0, f"of looking: {r}")
     return r["stdout"].split()
@@ -42,7 +42,7 @@ def a_paused_sandbox_with_an_overdue_exec_is_deleted():
         box, other = w.create(), w.create()
         e = overdue(w, box, 1000, "sleep 9917 & sleep 9917")
         w.post(f"/v1/sandboxes/{box}/pause")
-        time.sleep(2)  # its time is up, and whoever is to kill it waits
+        time.sleep(2)  # the timeout has passed, and the kill waits
         eq(w.get(f"/v1/sandboxes/{box}/execs/{e}")["state"], "running", "of what cannot be killed yet")
         w.delete(box)
         eq(w.ask("GET", f"/v1/sandboxes/{box}").status, 404, "of what was deleted")
@@ -51,7 +51,7 @@ def a_paused_sandbox_with_an_overdue_exec_is_deleted():
 
 @test
 def a_pause_during_a_kill_does_not_prevent_it():
-    """The kill takes several looks at the processes inside; a pause may come between any two of them."""
+    """The kill reads the list of processes several times; a pause may come between any two reads."""
     needs("pause")
     tree = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do (trap '' TERM; while :; do sleep 9917; done) & done; wait"
     with World() as w:
@@ -64,7 +64,7 @@ def a_pause_during_a_kill_does_not_prevent_it():
             time.sleep(length)
             w.post(f"/v1/sandboxes/{box}/resume")
             check_timed_out(w, box, [e])
-            # What its exec's end tells must be so.
+            # When the exec has ended, its processes must be gone.
             until(lambda box=box: not alive(w, box), lambda box=box: f"processes live on after a kill {after}: {alive(w, box)}")
             w.delete(box)
 
@@ -77,7 +77,7 @@ def hundreds_of_overdue_execs_are_ended_after_a_restart():
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             begun = time.monotonic()
             list(pool.map(lambda _: overdue(w, box, 600000, "true"), range(16)))
-            # All have begun before their time is up, which is the same moment.
+            # All begin before their timeout, which is at the same moment.
             end = time.monotonic() + max(8, MANY / 16 * 3 * (time.monotonic() - begun))
             begun = time.monotonic()
             execs = list(pool.map(lambda _: overdue(w, box, max(1, int(1000 * (end - time.monotonic())))), range(MANY)))

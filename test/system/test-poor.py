@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-poor.py - images that lack tools: what can be done without them is done, the rest names what is missing
+"""test-poor.py - images without tools: operations work if they can, and otherwise name the missing tool
 
-Each image is a root with a shell and some of busybox's tools, on a backend that is chroot(8). Prints TAP.
+Each image is a root with a shell and some tools of busybox, on a backend that uses chroot(8). Prints TAP.
 """
 import io
 import os
@@ -36,7 +36,7 @@ world = None
 
 
 def make_root(name, tools, shell="dash", extra=()):
-    """dash has nothing but itself; busybox's sh has all of busybox, whatever names there are."""
+    """dash has only builtins; busybox's sh has all of busybox, even without links to it."""
     root = f"{world.dir}/image-{name}"
     for d in ("bin", "tmp", "etc"):
         os.makedirs(f"{root}/{d}", exist_ok=True)
@@ -65,7 +65,7 @@ def make_root(name, tools, shell="dash", extra=()):
 
 
 class Box:
-    """A sandbox of such an image, and every operation on files once."""
+    """A sandbox with such an image, and a method for every file operation."""
 
     def __init__(self, image):
         self.id = world.create(image=image)
@@ -78,7 +78,7 @@ class Box:
         world.delete(self.id)
 
     def outside(self, path):
-        """Where it is on this machine: its root is a directory."""
+        """The path on this machine: the sandbox's root is a directory."""
         return f"{world.dir}/{self.id}{path}"
 
     def ask(self, method, where, body=None, **query):
@@ -89,7 +89,7 @@ class Box:
         ok(r.status < 300, f"{args[:2]} {query}: {r}")
         return r
 
-    # Each returns the answer that says how it went, and checks what it did if it went well.
+    # Each method returns the answer, and checks the effect if the operation succeeded.
 
     def stat(self):
         r = self.ask("GET", "/stat", path="/d/file")
@@ -216,13 +216,13 @@ class Box:
         return r
 
 
-# In this order: what is changed is changed at the end.
+# The order matters: operations that change files come last.
 OPERATIONS = ("stat", "list", "devices", "read", "search", "tree_down", "write", "write_large", "write_program", "mkdir", "move",
               "tree_up", "chmod", "chown", "append", "remove", "remove_tree")
 
 
 def works(box):
-    """What needs a shell and nothing else."""
+    """Operations that need only a shell."""
     e = world.run(box.id, "echo out; echo err >&2; exit 3")
     eq((e["stdout"], e["stderr"], e["result"]["exit_code"]), ("out\n", "err\n", 3), "an exec")
     s = world.post(box.at + "/sessions", {}, status=201)["id"]
@@ -235,7 +235,7 @@ def works(box):
 
 
 def check(box, lacks):
-    """Every operation works, but those that are refused, each of them by a sentence that names what is missing."""
+    """Checks that every operation works, except those in @lacks, whose error names the missing tool."""
     for name in OPERATIONS:
         r = getattr(box, name)()
         if name in lacks:
@@ -248,7 +248,7 @@ def check(box, lacks):
     ok(not left or "remove" in lacks, f"left: {left!r}")
 
 
-# What needs a tool that nothing stands in for.
+# Operations that need a tool without a substitute.
 NEEDS = {
     "mkdir": {"mkdir": "no mkdir", "tree_up": "no mkdir"},
     "mv": {"move": "no mv", "write": "no mv", "write_large": "no mv", "write_program": "no mv",

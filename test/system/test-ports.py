@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-ports.py - servers in a sandbox are reached by path and by host name, and trusted with nothing"""
+"""test-ports.py - servers in a sandbox are reached by path and by host name, and are not trusted"""
 import base64
 import http.client
 import json
@@ -20,11 +20,11 @@ from serve_world import World, check_error, until  # pylint: disable=wrong-impor
 
 DOMAIN = "boxes.test"
 
-# What a browser keeps for the whole host that an answer came from.
+# Headers that a browser applies to the whole host.
 HOST_WIDE = {"Set-Cookie": "a=b; Path=/", "Strict-Transport-Security": "max-age=31536000", "Clear-Site-Data": '"cookies"',
              "Alt-Svc": 'h3=":443"', "Service-Worker-Allowed": "/"}
 
-# What runs inside: python3 of the image "host". It answers with what it was asked.
+# The server that runs inside, with python3 of the image "host". It answers with the request.
 SERVER = f"HOST_WIDE = {HOST_WIDE!r}" + r'''
 import base64, hashlib, http.server, json, socketserver, struct, sys
 
@@ -90,7 +90,7 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
 Server(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 '''
 
-# One answer to whatever comes, byte by byte as it was given; then it hangs up.
+# A server that sends one fixed answer to any request, and disconnects.
 LIAR = r'''
 import base64, socket, sys, zlib
 s = socket.socket()
@@ -108,7 +108,7 @@ while True:
 '''
 
 
-# Speaks first, and bytes that are no text; says them all back, and at the end how many there were.
+# A server that speaks first, in binary, echoes its input, and at the end sends the number of bytes.
 BYTES = r'''
 import socketserver, struct, sys
 
@@ -129,7 +129,7 @@ Server(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 
 
 class Ports:
-    """One service and one sandbox for all tests; made when first asked for."""
+    """One service and one sandbox for all tests, created on first use."""
 
     def __init__(self):
         self.world = World("--domain", DOMAIN, tcp=True)
@@ -203,7 +203,7 @@ def requests_are_forwarded_by_host_name():
         eq((r.status, r.json()["target"]), (200, "/v1/sandboxes?x=1"), "a path that is one of the API's, too")
         eq(headers_of(r, "host"), [ports.host(8000)], "Host")
     eq(by_host("GET", "/", host=ports.host(8000).upper() + ":1234").status, 200, "in capitals, with a port")
-    # What only looks like it is the API's.
+    # Other names that look similar belong to the API.
     for name in (f"8000-{ports.box}x.{DOMAIN}", f"08000-{ports.box}.{DOMAIN}", f"8000-{ports.box}.a.{DOMAIN}",
                  f"70000-{ports.box}.{DOMAIN}", DOMAIN):
         eq(ports.world.ask("GET", "/version", headers={"Host": name}).json()["api"], "v1", name)
@@ -212,7 +212,7 @@ def requests_are_forwarded_by_host_name():
 
 @test
 def host_wide_headers_are_forwarded_only_by_host_name():
-    """By path the host is the API's, and that of all other sandboxes."""
+    """By path, the host is that of the API and of all other sandboxes."""
     by_path, by_name = ports.ask("GET", 8000, "/x"), by_host("GET", "/x")
     eq((by_path.headers["x-inside"], by_name.headers["x-inside"]), ("yes", "yes"), "a header of the server's own")
     for name, value in HOST_WIDE.items():
@@ -227,7 +227,7 @@ def requests_for_other_apis_are_forwarded_by_host_name():
         r = by_host("GET", path, headers=headers)
         eq((r.status, r.json()["target"]), (200, path), f"{path} {headers}")
         eq(headers_of(r, "x-api-key"), [v for v in headers.values() if v != ports.admin], f"{path} {headers}")
-    # By the service's own name it is that face's.
+    # With the service's own host name, the SWE-ReX API gets the header.
     r = ports.world.ask("GET", f"/swerex/{ports.box}/is_alive", tcp=True, headers={"X-API-Key": ports.admin})
     eq((r.status, r.json()["is_alive"]), (200, True), "the face itself")
 
@@ -242,7 +242,7 @@ def a_client_without_a_token_cannot_connect():
         eq(w.ask("GET", path, tcp=True, token=w.token("exec"), headers=headers).status, 200, "with the scope")
         other = w.token("exec", tenant="other")
         check_error(w.ask("GET", path, tcp=True, token=other, headers=headers), 404, "sandbox_not_found")
-    # A page of somebody else's.
+    # A page of another origin.
     r = by_host("GET", "/", headers={"Origin": "http://evil.test"})
     check_error(r, 403, "forbidden")
     eq(by_host("GET", "/", headers={"Origin": "http://" + ports.host(8000)}).status, 200, "its own page")
@@ -257,7 +257,7 @@ def tokens_are_not_forwarded_to_the_sandbox():
     eq((r.status, headers_of(r, "x-api-key")), (200, []), "a token where clients of SWE-ReX have it")
     r = ports.ask("GET", 8000, "/", token=ports.admin)
     eq(headers_of(r, "authorization"), [], "Authorization by the unix socket")
-    # Without a token of ours it is the server's own.
+    # Without a token of Warren, the header is for the server.
     r = ports.ask("GET", 8000, "/", headers={"Authorization": "Basic eDp5"})
     eq(headers_of(r, "authorization"), ["Basic eDp5"], "an authorization that is not for us")
     check_error(ports.ask("GET", 8000, "/", tcp=True, headers={"Authorization": "Basic eDp5"}), 401, "unauthorized")
@@ -290,7 +290,7 @@ def websockets_are_forwarded():
 
 
 def tunnel(port, path=None, headers="Upgrade: tcp\r\nConnection: Upgrade\r\n", token=None, tcp=False):
-    """The connection behind the head of the answer, which comes with it."""
+    """Returns the upgraded connection and the head of the answer."""
     if tcp:
         s = socket.create_connection(("127.0.0.1", ports.world.port), timeout=60)
     else:
@@ -407,7 +407,7 @@ def responses_of_hostile_servers_become_a_502():
                    head + "X: a\x00b\r\n\r\n"):
         r = lie(answer)
         eq((r.status, r.json()["code"]), (502, "bad_gateway"), f"answer to {answer[:60]!r}")
-    # Cut off in the middle: the client must see that.
+    # A truncated answer: the client must notice it.
     try:
         lie(head + "Content-Length: 100\r\n\r\nshort")
         raise AssertionError("a short answer looks whole")
@@ -481,7 +481,7 @@ def a_deleted_sandbox_ends_its_connections():
 def a_connection_keeps_its_sandbox_awake_and_a_request_wakes_it():
     w = ports.world
     box = w.create(image="host", idle_timeout_ms=1000, on_idle="pause")
-    # A server that is no exec of ours any more, so that only connections count.
+    # The server is not an exec of the service, so that only connections count.
     w.run(box, ["sh", "-c", 'setsid python3 -c "$0" 8000 >/dev/null 2>&1 </dev/null &', SERVER])
     path = f"/v1/sandboxes/{box}/ports/8000/ws"
     until(lambda: w.ask("GET", path).status == 200, "it does not listen")

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-posture.py - a live sandbox seen from outside, held against posture/expected.json
+"""test-posture.py - compare a live sandbox, seen from outside, with posture/expected.json
 
-Prints TAP. What differs from machine to machine (numbers, sizes, which masks the kernel has files
-for) is normalised or marked optional there; all else must be as committed, no more and no less.
-With --show, prints what there is in the form of that file.
+Prints TAP. Values that differ between machines (numbers, sizes, masked files of the kernel) are normalised or marked
+optional there; everything else must be equal. With --show, prints the current state in the form of that file.
 """
 import json
 import os
@@ -35,7 +34,7 @@ def namespaces(pid):
 
 
 def credentials(pid):
-    """Ids counted from the sandbox's root."""
+    """Ids relative to the sandbox's root."""
     s, base = status_of(pid), base_of(pid)
     ids = {k: [int(n) - base for n in s[k].split()] for k in ("Uid", "Gid", "Groups")}
     caps = {k: s[k] for k in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")}
@@ -69,16 +68,16 @@ HOST_TREES = ("/usr", "/opt", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/lib
 
 
 def mount_rows(pid):
-    """target -> [type, root, the flags that restrict]"""
+    """target -> [type, root, restricting flags]"""
     rows = {}
     for m in mountinfo(slurp(f"/proc/{pid}/mountinfo")):
         ok(m["target"] not in rows, f"two mounts at {m['target']}")
         ok(not [o for o in m["optional"] if o.startswith(("shared:", "master:"))],
            f"propagates: {m['line']}")
         device = os.path.dirname(m["target"]) == "/dev" and m["target"][5:] in DEVICES
-        # Of a device node's mount only set-user-ID matters; the rest is the machine's own choice.
+        # For the mount of a device node, only set-user-ID matters; the machine decides the rest.
         flags = sorted(m["flags"] & ({"nosuid"} if device else {"ro", "rw", "nosuid", "nodev", "noexec"}))
-        # What `host` shows of the machine has the machine's own filesystem and path.
+        # Trees that `host` shows have the machine's file system and path.
         shown = m["target"] in HOST_TREES and m["type"] != "overlay"
         kind, root = ("host", "") if shown else ("device" if device else m["type"], m["root"])
         rows[m["target"]] = [kind, root, ",".join(flags)]
@@ -94,7 +93,7 @@ def links(pid):
 
 
 def session(pid):
-    """What a child takes over from its parent without being asked, from stat(5) and limits."""
+    """Attributes that a child inherits from its parent, from stat(5) and limits."""
     f = slurp(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()
     s = status_of(pid)
     return {"tty": int(f[4]), "nice": int(f[16]), "policy": int(f[38]),
@@ -272,7 +271,7 @@ def init_runs_from_a_memfd():
 
 
 def read_as_sandbox_root(ns_of, caps, path):
-    """errno of reading @path as root of @ns_of's user namespace with @caps; 0: it worked."""
+    """The errno of reading @path as root of @ns_of's user namespace with @caps; 0 if it worked."""
     ns = os.open(f"/proc/{ns_of}/ns/user", os.O_RDONLY)
     pid = os.fork()
     if pid == 0:
@@ -305,7 +304,7 @@ def init_is_not_dumpable():
         for name in ("environ", "maps", "mem", "auxv"):
             got = read_as_sandbox_root(box.init, caps, f"/proc/{box.init}/{name}")
             ok(got in (errno.EACCES, errno.EPERM), f"init's {name}: {errno_name(got)}")
-    # A user id of its own must not make the shared memory of the starting child dumpable.
+    # A command with another user id must not make the memory of the starting child dumpable.
     with Live("-u", "1000:1000") as box:
         got = read_as_sandbox_root(box.init, caps, f"/proc/{box.init}/environ")
         ok(got in (errno.EACCES, errno.EPERM), f"init's environ after a user's exec: {errno_name(got)}")
@@ -326,13 +325,13 @@ def the_command_does_not_inherit_the_callers_state():
         same("payload_session", {**got, "nice": got["nice"] - os.nice(0)})
     with Live(preexec_fn=worst) as box:
         got = session(box.payload)
-        got.pop("nice")  # the caller's to choose: it only lowers
+        got.pop("nice")  # the caller may only lower it
         same("payload_session", {**got, "nice": 0})
 
 
 @test
 def an_oom_exempt_caller_does_not_exempt_the_command():
-    """Whoever is exempt from the machine's OOM killer starts commands that are not."""
+    """A caller that is exempt from the machine's OOM killer starts commands that are not."""
     def exempt():
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as f:
             f.write("-1000")

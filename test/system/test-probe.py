@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-probe.py - what code inside a sandbox can and cannot do, by errno, with a control beside each
+"""test-probe.py - what code inside a sandbox can and cannot do, by errno, with a control for each case
 
-Prints TAP. probe-calls.c makes the system calls; scripts do the rest. A refusal is right only with
-the right errno, and what agents need (debuggers, compilers, package managers) must work beside it.
+Prints TAP. probe-calls.c makes the system calls; scripts do the rest. A refusal must have the right errno, and
+programs that agents need (debuggers, compilers, package managers) must work.
 """
 import os
 import re
@@ -19,7 +19,7 @@ found = {}
 
 
 def calls(*args):
-    """Attempt to outcome, of probe-calls.c as run inside with @args."""
+    """Runs probe-calls.c inside with @args; returns {attempt: outcome}."""
     if args not in found:
         with scratch() as d:
             program = compile_c(f"{TESTS}/../lib/probe-calls.c", f"{d}/probe", "-static", "-pthread")
@@ -36,7 +36,7 @@ def each(outcome, names, got=None):
 
 
 def inside(script, *args, status=0, **kw):
-    """Lines that a Python script prints inside; `tell(name, f)` prints what became of f()."""
+    """The lines that a Python script prints inside; `tell(name, f)` prints the outcome of f()."""
     head = ("import ctypes, errno, os, socket, subprocess, sys, time\n"
             "libc = ctypes.CDLL(None, use_errno=True)\n"
             "def tell(name, f):\n"
@@ -100,7 +100,8 @@ def only_listed_socket_types_are_allowed():
        {"socket-1-1-0", "socket-1-2-0", "socket-1-3-0", "socket-1-5-0", "socket-2-1-0", "socket-2-2-0",
         "socket-10-1-0", "socket-10-2-0", "socket-16-2-0", "socket-16-3-0", "socket-inet-1-6",
         "socket-inet-2-17", "socket-netlink-0"}, "sockets")
-    # What was answered by the kernel and not by the filter: nothing of another family. The audit service's is the filter's own.
+    # Answers of the kernel, not of the filter: there are none for other families. The answer about the audit service
+    # comes from the filter.
     eq({k: got[k] for k in got if k.startswith("socket-") and got[k] not in ("ok", "EPERM") and k != "socket-inet-2-1"},
        {"socket-1-4-0": got["socket-1-4-0"], "socket-netlink-9": "EPROTONOSUPPORT"}, "sockets that came to the kernel")
     each("EPERM", "socket-packet-garbage socket-vsock socket-alg setsockopt-udp-encap setsockopt-xfrm "
@@ -123,7 +124,7 @@ def init_cannot_be_accessed():
 
 @test
 def a_command_does_not_inherit_the_limits_of_init():
-    """Who may lower init's limits may starve or, by RLIMIT_CPU, kill it."""
+    """A process that could lower init's limits could starve it, or kill it with RLIMIT_CPU."""
     ok(calls()["prlimit-init"] == "EPERM", "the command can set init's limits")
     ok(calls()["sched_setaffinity-init"] == "EPERM", "the command can bind init to a processor")
     got = inside("tell('own', lambda: write('/proc/self/oom_score_adj', '500'))\n"
@@ -263,7 +264,8 @@ def files_that_reveal_the_machine_are_masked():
 
 @test
 def all_other_names_in_proc_are_known():
-    """What shows values of the machine is masked (above), or stands in SECURITY.md; a kernel with something new is noticed here."""
+    """Files that show values of the machine are masked (above), or listed in SECURITY.md; new files of a newer kernel
+    fail here."""
     masked = set("kcore keys key-users kallsyms kmsg slabinfo timer_list timer_stats sched_debug interrupts cmdline config.gz modules "
                  "sysrq-trigger iomem ioports latency_stats acpi scsi asound locks diskstats partitions buddyinfo zoneinfo softirqs "
                  "schedstat pressure bus irq fs".split())
@@ -276,7 +278,7 @@ def all_other_names_in_proc_are_known():
     names = {n for n in sh("ls /proc").split() if not n.isdigit()}
     ok({"self", "meminfo", "stat"} <= names, f"/proc has {sorted(names)}")
     eq(names - masked - closed - own - listed - static, set(), "names in /proc that nobody has decided about")
-    # What is called closed is closed by the machine's own modes.
+    # These files are closed by the machine's own file modes.
     for name in sorted(closed & names):
         ok(sh(f"cat /proc/{name} >/dev/null 2>&1; echo $?") == "1\n", f"/proc/{name} can be read")
 
@@ -357,7 +359,7 @@ def sockets_of_the_machine_cannot_be_used():
         t.bind(("127.0.0.1", 0))
         t.listen(5)
         with socket.socket(socket.AF_UNIX) as u:
-            u.connect(name)  # the control: it is there
+            u.connect(name)  # the control: it exists
         got = inside(f"s = socket.socket(socket.AF_UNIX)\ntell('abstract', lambda: s.connect({name!r}))\n"
                      f"t = socket.socket()\ntell('tcp', lambda: t.connect(('127.0.0.1', {t.getsockname()[1]})))\n"
                      "u = socket.socket()\ntell('outside', lambda: u.connect(('192.0.2.1', 80)))\n"
@@ -386,8 +388,8 @@ def ipc_is_separate():
 
 @test
 def a_greedy_exec_does_not_harm_others():
-    """One sandbox takes all that it gets of what the kernel counts by user or in all; another, and the
-    machine's own root, still get theirs."""
+    """One sandbox takes all it can get of resources that the kernel counts by user or in total; another sandbox and
+    the machine's root still get theirs."""
     greedy = (
         "import ctypes, os, signal, sys, time\nlibc = ctypes.CDLL(None, use_errno=True)\nn = 0\nkeep = []\n"
         "what = sys.argv[1]\n"
@@ -456,7 +458,7 @@ def set_user_id_bits_have_no_effect():
 
 @test
 def a_volume_gives_no_other_users_rights():
-    """What is made in a user's directory belongs to that user: nobody else's set-id file can be planted."""
+    """Files in a user's directory belong to that user: no set-id file of another user can be created there."""
     with scratch() as d:
         os.chmod(d, 0o755)
         os.mkdir(f"{d}/v")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-registry-client.py - the registry client: a real registry, logins, TLS, redirects
 
-Prints TAP. Everything is on loopback, and every server is stopped by who started it.
+Prints TAP. Everything is on loopback, and every server is stopped by the process that started it.
 """
 import contextlib
 import io
@@ -30,7 +30,7 @@ WORK = work.name
 # ----------------------------------------------------------------- the real registry
 
 class Real:
-    """An image made by umoci, and a folder that a registry serves, with the image pushed."""
+    """An image made by umoci, and a folder that a registry serves, to which the image was pushed."""
 
     def __init__(self):
         for tool in REAL:
@@ -156,7 +156,7 @@ def an_invalid_docker_configuration_is_refused():
 
 
 def helper(script):
-    """A folder with docker-credential-test, to be put into PATH."""
+    """A folder with docker-credential-test, for PATH."""
     where = folder()
     path = os.path.join(where, "docker-credential-test")
     with open(path, "w") as f:
@@ -183,7 +183,7 @@ def a_credential_helper_is_used():
             eq(open(where + "/input").read(), server.host, "input")
             eq(open(where + "/args").read(), "get\n", "arguments")
             os.unlink(where + "/input")
-        # It is not asked when it need not be: here it is another registry's.
+        # The helper of another registry is not called.
         bad("EACCES", "docker configuration does not have$", server.ref, env=env, config={"credHelpers": {"other": "test"}})
         ok(not os.path.exists(where + "/input"), "the helper was asked")
 
@@ -199,7 +199,7 @@ def a_credential_helper_is_used():
         for name in ("../test", "a b", "x;y", "/bin/sh"):
             bad("EACCES", "is not the name of a credential helper", server.ref,
                 config={"credsStore": name})
-        # What the helper has not, the file may have.
+        # If the helper has no login, the file may have one.
         good(server.image, server.ref, env=helper("exit 1")[1], config={
             "credsStore": "test", "auths": {server.host: {"username": "me", "password": "secret"}}})
 
@@ -246,7 +246,7 @@ def tokens_work_with_a_real_registry():
 
 
 def tokens(valid):
-    """A registry whose tokens are good for so many requests each; the realm is on itself."""
+    """A registry whose tokens are valid for @valid requests each; the registry itself is the realm."""
     state = {"given": 0, "left": 0}
 
     def behave(r, kind):
@@ -344,7 +344,7 @@ def certificates_of_registries_are_verified():
 
 
 class Proxy(socketserver.ThreadingTCPServer):
-    """Leads every CONNECT to one port, and notes what it was asked for."""
+    """Connects every CONNECT to one port, and records the request."""
     daemon_threads, block_on_close = True, False
 
     def __init__(self, port):
@@ -384,7 +384,7 @@ def plain_http_is_used_only_where_it_is_allowed():
     with Evil(image) as plain, Evil(image, cert=cert) as secure:
         good(image, plain.ref)
         eq(plain.hellos > 0, True, "TLS was tried first")
-        # A name that is not loopback's, through a proxy: with TLS, and never without.
+        # A name that is not loopback's, through a proxy: TLS is always used.
         with Proxy(secure.port) as proxy:
             env = {"https_proxy": proxy.url, "http_proxy": proxy.url}
             good(image, "registry.test/a/b", "--ca", ca, env=env)
@@ -431,7 +431,7 @@ def redirects_do_not_carry_the_login():
             for r in other.seen:
                 eq(r.headers["Authorization"], None, "Authorization at the other")
             ok(all(r.headers["Authorization"] for r in server.requests("blobs")), "none at the first")
-    # On the registry itself the login is kept.
+    # A redirect on the same registry keeps the login.
     def inside(r, kind):
         return behave(r, kind) or (not r.path.endswith("?again") and
                                    redirect(lambda r: r.path + "?again")(r, kind))
@@ -448,7 +448,7 @@ def redirects_do_not_carry_the_login():
         good(image, server.ref)
         ok(all(r.headers["Authorization"] for r in server.requests("blobs") if "?" in r.path),
            "no login at the registry itself")
-    # Nor does a token server pass it on.
+    # A redirect of a token server does not forward the login either.
     with Evil(image, lambda r, kind: not kind and (r.answer(200, b'{"token":"t"}') or True)) as other:
         def ask(r, kind):
             if not kind:

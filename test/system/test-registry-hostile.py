@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-registry-hostile.py - the registry client: manifests, blobs and retries, by hostile servers
+"""test-registry-hostile.py - the registry client with hostile servers: manifests, blobs and retries
 
-Prints TAP. A server that misbehaves serves the same image well in the same test, or in the one
-before it: that is the control.
+Prints TAP. Each server that misbehaves also serves the same image correctly, in the same test or the one before: that
+is the control.
 """
 import contextlib
 import json
@@ -214,7 +214,7 @@ def blobs_with_the_wrong_digest_are_refused():
 
 
 def dropping(at, times, length=True, ranges=True):
-    """Breaks off after so many bytes of an answer, so many times."""
+    """Closes the connection after @at bytes of an answer, @times times."""
     left = [times]
 
     def behave(r, kind):
@@ -250,7 +250,7 @@ def broken_downloads_are_resumed():
         with Evil(image, dropping(MIB // 2, 3, length)) as server:
             good(image, server.ref)
             eq(server.ranges(), [f"bytes={n * MIB // 2}-" for n in (1, 2, 3)], "ranges")
-    # As long as it grows there is hope; one that stands still is given up.
+    # A download is continued as long as it makes progress, and then given up.
     image = Image(noise(12 * MIB))
     with Evil(image, dropping(MIB + 1000, 10)) as server:
         good(image, server.ref)
@@ -269,7 +269,7 @@ def downloads_work_with_a_server_without_ranges():
         eq(server.ranges(), [], "ranges that it saw")
         eq(len([r for r in server.requests("blobs") if of_layer(r, "blobs")]), 3, "tries")
 
-    def elsewhere(r, kind):  # answers with another part than it was asked for
+    def elsewhere(r, kind):  # answers with another range than requested
         if of_layer(r, kind) and r.headers["Range"]:
             r.answer(206, b"x" * 10, {"Content-Range": f"bytes 7-16/{2 * MIB}"})
             return True
@@ -286,10 +286,10 @@ def files_of_an_earlier_attempt_are_reused_or_replaced():
     image = Image(noise(3 * MIB))
     data = image.blobs[image.layer]
     cases = ((data[:MIB], [f"bytes={MIB}-"], 2),		# continued
-             (data, [], 1),					# whole: nothing to fetch
-             (data + b"x", [], 2),				# too long: anew
-             (b"y" * MIB, [f"bytes={MIB}-"], 3),		# bad, as the end shows: anew
-             (b"y" * len(data), [], 2))				# whole and bad: anew
+             (data, [], 1),					# complete: nothing to download
+             (data + b"x", [], 2),				# too long: start again
+             (b"y" * MIB, [f"bytes={MIB}-"], 3),		# wrong digest: start again
+             (b"y" * len(data), [], 2))				# complete, but wrong: start again
     for there, ranges, requests in cases:
         into = folder()
         with open(os.path.join(into, image.layer[7:]), "wb") as f:
@@ -353,7 +353,7 @@ def the_retry_delay_of_the_server_is_used():
     with Evil(image, failing(429, 1, ["blobs"], {"Retry-After": "soon"})) as server:
         ok(good(image, server.ref).seconds < 2, "it waited")
     with Evil(image, failing(503, 3, ["manifests"])) as server:
-        got = good(image, server.ref, backoff=200)  # 200 + 400 + 800 ms, give or take a half
+        got = good(image, server.ref, backoff=200)  # 200 + 400 + 800 ms, plus or minus half
         ok(0.7 <= got.seconds < 5, f"it took {got.seconds} s")
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-relay.py - a stream to a port by the guest agent's program, as it is run in a sandbox; here, without one"""
+"""test-relay.py - the relay of the guest agent, a stream to a port, run without a sandbox"""
 import os
 import socket
 import struct
@@ -18,7 +18,7 @@ WAIT = 60
 
 
 class Relay:
-    """One that runs, with our end of its stream and what it says of connecting."""
+    """A running relay, with the test's end of its stream and the result of the connect."""
 
     def __init__(self, port, address="127.0.0.1"):
         self.stream, theirs = socket.socketpair()
@@ -112,7 +112,7 @@ def data_sent_before_closing_is_delivered():
         sender.join(WAIT)
         c.close()
         eq(r.ends(), 0, "its end")
-    # And what a server said before it hung up on a client that still talks.
+    # The client also gets what a server sent before it closed the connection.
     server, port = listen()
     with server, Relay(port) as r:
         with accept(server) as c:
@@ -137,7 +137,7 @@ def a_disconnect_is_detected_at_once():
 
 
 def fill(s, relay):
-    """As much as fits on the way and stays there, the relay having nothing to do; how much that is."""
+    """Sends as much as fits, until the relay is idle; returns the number of bytes."""
     s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MIB)
     s.setblocking(False)
     sent = idle = 0
@@ -153,9 +153,10 @@ def fill(s, relay):
 
 @test
 def a_client_waits_idle_for_a_slow_server():
-    """It has said all, and the client, too, and has left: nothing happens until the server reads on."""
+    """The server and the client have sent everything, and the client has left: the relay is idle until the server
+    reads."""
     server, port = listen()
-    server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # which does not grow then
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # this disables automatic growth
     with server, Relay(port) as r, accept(server) as c:
         c.shutdown(socket.SHUT_WR)
         eq(all_of(r.stream), b"", "the server's end")
@@ -181,7 +182,7 @@ def impossible_requests_are_reported():
 
 @test
 def a_client_waits_for_a_server_that_does_not_accept():
-    """Its queue is full: connecting is under way, and what is said meanwhile is not lost."""
+    """The server's queue is full: the connect is under way, and data sent until then is not lost."""
     server, port = listen(backlog=0)
     with server, socket.create_connection(("127.0.0.1", port)), Relay(port) as r:
         eq(r.code, 0, "of one that may still be accepted")

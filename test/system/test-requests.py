@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-requests.py - requests reach what they may, for as long as they may: pulls, tokens, connections"""
+"""test-requests.py - which hosts requests reach, and for how long: pulls, tokens, connections"""
 import contextlib
 import http.server
 import json
@@ -25,7 +25,7 @@ LISTED, OTHER, CLOSED = free_port(), free_port(), free_port()
 
 
 class Spy(http.server.ThreadingHTTPServer):
-    """A server of this machine's that remembers what it was asked for; answers come from a function."""
+    """A server on this machine that records its requests; a function gives the answers."""
 
     daemon_threads = True
 
@@ -68,7 +68,7 @@ def refusing(status=404, headers=None):
 
 
 def pull(ref, token=None):
-    """The error that a pull ends with."""
+    """Returns the error of a pull."""
     with world.client(token) as c:
         r = c.send("POST", "/v1/images/pull", {"image": ref})
         eq(r.status, 200, f"status of a pull of {ref}")
@@ -78,7 +78,7 @@ def pull(ref, token=None):
 
 
 def sentence(error, ref):
-    """The message without what the client said itself."""
+    """The message without the names that the client gave."""
     host = ref.split("/")[0]
     return error["code"], error["message"].replace(ref, "REF").replace(host, "HOST")
 
@@ -98,7 +98,7 @@ def a_pull_reaches_no_address_that_is_not_listed():
                 said.add(sentence(e, ref))
         eq(spy.asked, [], "what the server of the inside was asked for")
         eq(len(said), 1, f"sentences for open and closed ports: {said}")
-        # The control: what is listed is asked, without TLS, and its answer is a cause of its own.
+        # The control: a listed registry is contacted, without TLS, and its answer causes another error.
         ref = f"127.0.0.1:{LISTED}/x:1"
         e = pull(ref, token)
         eq(e["code"], "image_not_found", f"a registry that is listed: {e}")
@@ -152,7 +152,7 @@ def a_redirect_and_a_token_server_are_checked_like_the_registry():
         eq(spy.asked, [], "what the server of the inside was asked for")
         eq(len(said), 1, f"sentences: {said}")
         ok("cannot be reached" in next(iter(said))[1], said)
-    # The control: from one that is listed to itself, which is listed.
+    # The control: a redirect from a listed registry to itself.
     hops = []
 
     def answer(path):
@@ -180,7 +180,7 @@ def a_pull_needs_a_separate_scope():
         ok("scope 'pull'" in e["message"], e)
         check_error(world.ask("POST", "/v1/sandboxes", {"image": ref, "pull": "always"}, token=write), 403, "forbidden")
         eq(spy.asked, [], "what the registry was asked for")
-        # The controls: with the scope it is asked; what is here needs none; `images` includes it.
+        # The controls: with the scope, the registry is contacted; a local image needs no scope; `images` includes it.
         check_error(world.ask("POST", "/v1/sandboxes", {"image": ref}, token=both), 404, "image_not_found")
         ok(spy.asked, "the registry is not asked")
         eq(pull(ref, images)["code"], "image_not_found", "with the scope images")
@@ -190,7 +190,7 @@ def a_pull_needs_a_separate_scope():
 
 @test
 def slow_pulls_of_one_tenant_do_not_block_others():
-    """A registry that never answers, and many pulls from it."""
+    """Many pulls from a registry that never answers."""
     slow, other = (world.token("read", "write", "pull", tenant=t) for t in ("slow", "other"))
     clients = []
     with socket.create_server(("127.0.0.1", LISTED), backlog=64):
@@ -208,7 +208,7 @@ def slow_pulls_of_one_tenant_do_not_block_others():
 
 @test
 def a_user_pulls_with_their_own_authority():
-    """warren image pull, which no service runs: loopback as always, without a list."""
+    """warren image pull works without a service: it may use loopback, without a list."""
     env = {**os.environ, "WARREN_STATE": f"{world.dir}/own"}
     warren = os.path.join(os.path.dirname(world.command()[0]), "warren")
     with Spy(OTHER, refusing()) as spy:
@@ -226,7 +226,7 @@ def a_user_pulls_with_their_own_authority():
 
 @test
 def a_proxy_from_the_environment_is_used_only_for_names():
-    """What is written as a number is judged before the proxy sees it; names are the proxy's to resolve."""
+    """Literal addresses are checked before the proxy is used; the proxy resolves names."""
     warren = os.path.join(os.path.dirname(world.command()[0]), "warren")
     with Spy(OTHER, refusing()) as proxy:
         seen = []
@@ -262,7 +262,7 @@ s.serve_forever()
 
 @contextlib.contextmanager
 def two_networks(here, there):
-    """Two network namespaces with a cable between them, by a process in each; their ids."""
+    """Two network namespaces that are connected, with a process in each; yields their pids."""
     held = [subprocess.Popen(["unshare", "--net", "sleep", "120"]) for _ in range(2)]
     try:
         for p in held:
@@ -283,7 +283,8 @@ def two_networks(here, there):
 
 @test
 def a_public_registry_can_be_used():
-    """The control of all refusals: the same machine, the same cable, once with a public address and once with a private one."""
+    """The control for all refusals: the same machine and connection, with a public and then with a private
+    address."""
     for tool in ("unshare", "nsenter", "ip", "openssl"):
         if not shutil.which(tool):
             raise Skip(f"{tool} is not installed")
@@ -315,7 +316,7 @@ def a_public_registry_can_be_used():
 
 
 def ended(sock, what, seconds=5.0):
-    """The server ends it, and soon."""
+    """Checks that the server closes the connection soon."""
     sock.settimeout(seconds)
     begin = time.monotonic()
     try:
@@ -329,7 +330,7 @@ def ended(sock, what, seconds=5.0):
 
 
 def raw(token, head, where=None, body=b"", api_key=False):
-    """A request that is begun; the socket."""
+    """Starts a request; returns the socket."""
     s = socket.socket(socket.AF_UNIX)
     s.settimeout(30)
     s.connect(where or world.socket)
@@ -339,7 +340,7 @@ def raw(token, head, where=None, body=b"", api_key=False):
 
 
 def openers(box, exec_id, session, port):
-    """All that lasts, by name: a function of a token that returns a socket with something under way."""
+    """All long-lived requests, by name: a function that takes a token and returns the socket of a running request."""
     at = f"/v1/sandboxes/{box}"
 
     def terminal(token):
@@ -387,7 +388,7 @@ def openers(box, exec_id, session, port):
 
 
 def served(box):
-    """A port in the sandbox at which something accepts and says nothing."""
+    """A port in the sandbox that accepts connections and sends nothing."""
     script = "import socket,time\ns=socket.socket();s.bind(('127.0.0.1',8099));s.listen(50)\nwhile 1: time.sleep(9)"
     world.exec(box, ["python3", "-c", script])
     until(lambda: world.run(box, "python3 -c \"import socket; socket.create_connection(('127.0.0.1', 8099))\"")["result"]["exit_code"]
@@ -429,7 +430,7 @@ def requests_end_when_their_token_is_revoked():
     world.ask("DELETE", f"/v1/tokens/{doomed['id']}", status=204)
     check_ended(opened, "the token was revoked")
     control.settimeout(0.5)
-    try:  # another token's goes on: events of the sandbox come, and no end
+    try:  # the stream of another token continues: it gets events, and does not end
         while True:
             ok(control.recv(1 << 16), "the stream of another token has ended")
     except TimeoutError:
@@ -454,7 +455,8 @@ def requests_end_when_their_token_expires():
 
 @test
 def requests_end_when_the_sandbox_of_their_token_is_deleted():
-    """A token for one sandbox is deleted with it, by the store itself, as those of a tenant are with the tenant."""
+    """The database deletes a token for one sandbox together with the sandbox, like it deletes the tokens of a
+    tenant."""
     box, other = world.create(), world.create()
     t = world.post("/v1/tokens", {"name": "one", "scopes": ["read", "exec"], "sandbox_id": box}, status=201)["secret"]
     begun = raw(t, f"GET /v1/sandboxes/{box}/wait?state=failed&timeout_ms=60000 HTTP/1.1")
@@ -484,7 +486,7 @@ def a_request_without_an_answer_gets_the_reason():
 
 @test
 def public_operations_stay_public():
-    """A token that is worth nothing takes nothing away; where one is needed it does not help."""
+    """An invalid token does not prevent public requests, and does not permit others."""
     with World(tcp=True) as w:
         for token in ("wrn_" + "0" * 64, "nonsense"):
             for path in ("/healthz", "/version", "/docs"):
@@ -513,7 +515,7 @@ def an_unsupported_encoding_is_refused():
 
 
 def hold(n, port):
-    """So many connections that say nothing."""
+    """Opens @n connections that send nothing."""
     held = []
     for _ in range(n):
         s = socket.socket()
@@ -525,7 +527,7 @@ def hold(n, port):
 
 @test
 def unauthenticated_clients_leave_connections_for_others():
-    """Who holds connections without a token keeps out neither the owner nor who has one."""
+    """Connections without a token exclude neither the owner nor clients with a token."""
     with World("--request-connections", "64", tcp=True) as w:
         token = w.token("admin")
         with w.client(token, tcp=True, timeout=5) as kept:
@@ -546,11 +548,12 @@ def unauthenticated_clients_leave_connections_for_others():
 
 @test
 def a_client_gets_an_answer_when_no_connection_is_free():
-    """All connections are busy with requests of clients that are known: a 503 at once, and the owner has his own."""
+    """All connections are busy with requests of authenticated clients: the answer is a 503 at once, and the owner has
+    reserved ones."""
     with World("--request-connections", "16", tcp=True) as w:
         token = w.token("admin")
         busy = []
-        for _ in range(14):  # of 16, two are for unix sockets
+        for _ in range(14):  # two of 16 are reserved for unix sockets
             s = socket.create_connection(("127.0.0.1", w.port), 10)
             s.sendall(f"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
             ok(s.recv(4096).startswith(b"HTTP/1.1 200"), "a stream of events")
@@ -562,7 +565,7 @@ def a_client_gets_an_answer_when_no_connection_is_free():
             eq(owner.ask("GET", "/v1/sandboxes").status, 200, "the owner")
         ok(time.monotonic() - begin < 3, "they waited")
         busy.pop().close()
-        with Client(("127.0.0.1", w.port), token, timeout=5) as c:  # the control: there is room again
+        with Client(("127.0.0.1", w.port), token, timeout=5) as c:  # the control: a connection is free again
             until(lambda: c.ask("GET", "/v1/sandboxes").status == 200, "there is room, and no answer", 5)
         for s in busy:
             s.close()
@@ -570,7 +573,7 @@ def a_client_gets_an_answer_when_no_connection_is_free():
 
 @test
 def busy_connections_of_one_tenant_leave_some_for_others():
-    """A tenant has fifteen of sixteen connections by TCP at most, and is told so."""
+    """A tenant can use at most fifteen of sixteen TCP connections, and the error says so."""
     with World("--request-connections", "128", tcp=True) as w:
         greedy, modest = (w.token("read", "write", tenant=t) for t in ("greedy", "modest"))
         busy, refused = [], None
@@ -586,13 +589,13 @@ def busy_connections_of_one_tenant_leave_some_for_others():
         ok(refused and refused.startswith(b"HTTP/1.1 429"), f"after {len(busy)} streams: {refused}")
         ok(b"quota_exceeded" in refused and b"requests in progress over TCP" in refused and b"greedy" in refused, refused)
         eq(len(busy), 105, "of the 112 that TCP has")  # 112 * 15 / 16
-        # Others find room, by TCP and by the unix socket, which is not counted.
+        # Others can connect over TCP and over the unix socket, which is not counted.
         for _ in range(3):
             with Client(("127.0.0.1", w.port), modest, timeout=10) as c:
                 eq(c.ask("GET", "/v1/sandboxes").status, 200, "another tenant")
         with w.client(greedy) as c:
             eq(c.ask("GET", "/v1/sandboxes").status, 200, "the same tenant by the unix socket")
-        # What ends gives back.
+        # A closed connection is free for the tenant again.
         busy.pop().close()
         with Client(("127.0.0.1", w.port), greedy, timeout=10) as c:
             until(lambda: c.ask("GET", "/v1/sandboxes").status == 200, "there is room again")

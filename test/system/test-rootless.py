@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-rootless.py - the same program run by an ordinary user
+"""test-rootless.py - an ordinary user runs the same program
 
-Prints TAP. As root, it becomes a throwaway user with directories of its own; as anybody else it is
-that user. Every test is run without and, where newuidmap(1) is installed, with a range of
-subordinate ids (as root only: a line more in /etc/passwd, subuid and subgid, that nobody else sees).
+Prints TAP. If root runs the test, it becomes a temporary user with separate directories; otherwise it uses the
+current user. Every test runs without subordinate ids and, if newuidmap(1) is installed, with a range of them (only as
+root: with another line in /etc/passwd, subuid and subgid, which only the test sees).
 """
 import json
 import os
@@ -14,7 +14,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib/posture"))
 from harness import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
 
-# Of nobody else: not of a test at the same time, and beyond what sandboxes of root are given.
+# No concurrent test uses these ids, and sandboxes of root do not reach them.
 UID = 52000 + os.getpid() % 1000 if ROOT else os.geteuid()
 COUNT = 65536
 SUB = 2_000_000_000 + os.getpid() % 1000 * COUNT
@@ -22,7 +22,7 @@ KEPT = "00000000800405fb"
 
 
 class User:
-    """Who runs it, and where. .sub: with subordinate ids."""
+    """The user of the test, and its directories. .sub: with subordinate ids."""
 
     def __init__(self, sub):
         self.sub = sub
@@ -66,7 +66,7 @@ class User:
 
     @contextlib.contextmanager
     def service(self):
-        """A service of his own, by no option at all."""
+        """Starts a service of the user, without options."""
         for name in ("warren-serve", "warren-client", "warren-shim"):
             shutil.copy(os.path.join(os.path.dirname(os.path.abspath(WARREN)), name), self.dir)
         p = subprocess.Popen([*self.prefix, self.program, "serve"], env=self.env, cwd="/", stdin=subprocess.DEVNULL,
@@ -86,7 +86,7 @@ class User:
             finally:
                 p.kill()
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(f"{self.dir}/run/warren/engines/serve")  # an engine with a name keeps it
+                os.unlink(f"{self.dir}/run/warren/engines/serve")  # an engine with a name does not delete its lock file
 
 
 def users():
@@ -97,7 +97,8 @@ def users():
 
 @contextlib.contextmanager
 def subordinate():
-    """The ranges in the files of the machine as this test alone sees them: it has mounts of its own (be_alone)."""
+    """Adds the ranges to the machine's files, visible only to this test: it has a separate mount namespace
+    (be_alone)."""
     lines = {"/etc/subuid": f"{UID}:{SUB}:{COUNT}\n", "/etc/subgid": f"{UID}:{SUB}:{COUNT}\n",
              "/etc/passwd": f"warren-test-{UID}:x:{UID}:{UID}::/nonexistent:/usr/sbin/nologin\n"}
     with scratch() as d, contextlib.ExitStack() as mounts:
@@ -112,7 +113,7 @@ def subordinate():
 
 
 def both(f):
-    """A test with one user, then with the other kind."""
+    """Runs a test with both kinds of users."""
     for sub in users():
         def wrapped(sub=sub):
             with subordinate() if sub else contextlib.nullcontext():
@@ -167,7 +168,7 @@ def requested_limits_that_cannot_be_enforced_are_refused(u):
 
 @both
 def an_ordinary_user_can_run_a_separate_service(u):
-    """Its defaults are limits, on which nobody insists; who asks for one is refused."""
+    """The limits of its defaults are soft; an explicit limit that cannot be enforced is refused."""
     def call(*args, status=0):
         p = u.warren(*args)
         eq(p.returncode, status, f"{args}, {p.stderr!r}: status")
@@ -202,7 +203,7 @@ def the_sandbox_has_the_expected_restrictions(u):
         ok("nosuid" in m["flags"], f"set-user-ID works: {m['line']}")
         ok("nodev" in m["flags"] or m["target"].startswith("/dev/"), f"devices work: {m['line']}")
         ok(u.dir not in m["line"] and "warren" not in m["line"], f"a path of the machine's: {m['line']}")
-    # sh, and the descriptor by which ls reads the directory
+    # the descriptors of sh, and the one with which ls reads the directory
     eq(re.findall(r"^\d$", out, re.M), ["0", "1", "2", "3"], "descriptors")
     maps = [[int(n) for n in m] for m in re.findall(r"^ +(\d+) +(\d+) +(\d+)$", out, re.M)]
     ok([0, UID, 1] in maps, f"root inside is not the caller outside: {maps}")
@@ -300,7 +301,7 @@ def doctor_works_for_an_ordinary_user(u):
 
 @both
 def directories_of_others_are_not_used(u):
-    """A run directory in a shared place that somebody else has made, or a link to one of the caller's own."""
+    """A run directory in a shared place that belongs to another user, or a link to a directory of the caller."""
     if not ROOT:
         raise Skip("needs root to be somebody else")
     os.mkdir(f"{u.dir}/run/warren", 0o755)
@@ -325,10 +326,10 @@ def mounted(*command_and_target):
 
 @both
 def mounts_in_directories_of_the_machine_are_hidden(u):
-    """It is no part of the image: a sandbox can be made, shows the tree, and an empty place where something is mounted."""
+    """Mounts are not part of the image: a sandbox shows the tree, with an empty directory in place of each mount."""
     if not ROOT:
         raise Skip("needs root to mount something")
-    # Over the machine's own /opt, as this test alone sees it.
+    # Mounted over /opt, visible only to this test.
     with mounted("-t", "tmpfs", "-o", "mode=755", "test", "/opt"), contextlib.ExitStack() as mounts:
         for name in ("plain", "own", "with a space", "file"):
             (os.mkdir if name != "file" else os.mknod)(f"/opt/{name}")
@@ -346,7 +347,7 @@ def mounts_in_directories_of_the_machine_are_hidden(u):
         out = u.run("--", "sh", "-c", "cat /opt/plain/shown; echo; ls -A /opt; ls -A /opt/own /opt/with*; wc -c < /opt/file; "
                     "touch /opt/own/x 2>/dev/null || echo sealed")
         eq(out.split("\n"), ["shown", "file", "own", "plain", "with a space", "/opt/own:", "", "/opt/with a space:", "0", "sealed", ""])
-        # A root directory with something mounted below cannot be had without it: that is said.
+        # A root directory with a mount below it is refused, with the reason.
         p = u.warren("run", "--image", "dir:/opt/own", "--", "true")
         eq(p.returncode, 125, p.stderr)
         ok(b"something is mounted below '/opt/own'" in p.stderr, p.stderr)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-run-tests.py - run-tests that is ended lets its tests clean up, and leaves none of them
+"""test-run-tests.py - when run-tests is ended, its tests clean up, and none is left behind
 
-Prints TAP. The build folder has one test, a script of ours.
+Prints TAP. The build folder has one test, which is a script of this test.
 """
 import json
 import os
@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from checks import SOURCE, eq, ok, run_tests, scratch, test  # pylint: disable=wrong-import-position
 from serve_world import until  # pylint: disable=wrong-import-position
 
-# It has something in another session, as a dockerd is, which it ends by itself.
+# Starts a process in another session, like a dockerd, which the test ends itself.
 SCRIPT = """
 import os, subprocess, sys
 sys.path.insert(0, sys.argv[1])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-sandbox-names.py - a sandbox is found by its name and by the beginning of its id, and names are unique
+"""test-sandbox-names.py - a sandbox is found by its name and by a prefix of its id, and names are unique
 
 Prints TAP.
 """
@@ -25,7 +25,7 @@ def warren(*words, status=0, **env):
 
 @contextlib.contextmanager
 def two_with_one_beginning():
-    """Sandboxes until two ids begin with the same letter; those two."""
+    """Creates sandboxes until two ids begin with the same letter; yields these two."""
     boxes = {}
     try:
         while True:
@@ -86,10 +86,10 @@ def a_unique_prefix_of_an_id_is_enough():
         said = warren("show", a[:n], status=125).stderr
         ok("ambiguous" in said and "more of the id" in said, said)
         eq(warren("exec", a[:n + 1], "--", "sh", "-c", "echo $HOSTNAME; hostname").stdout.split()[-1], a)
-        # A name that is there is never taken for the beginning of an id.
+        # A name takes precedence over a prefix of an id.
         c = w.create(name=a[:n + 1])
         eq(w.get(f"/v1/sandboxes/{a[:n + 1]}")["id"], c)
-        # But nothing stands before an id.
+        # But a full id takes precedence over names.
         d = w.create(name=a)
         eq(w.get(f"/v1/sandboxes/{a}")["id"], a)
         w.delete(c)
@@ -106,7 +106,7 @@ def names_are_unique_for_each_tenant():
     eq(len(w.sandboxes()), before, "sandboxes: all or none")
     said = warren("create", "--name", "one", status=125).stderr
     ok("'one' is in use" in said, said)
-    # Another tenant's names are its own, and no other's.
+    # Each tenant has separate names.
     token = w.token("read", "write", "exec", tenant="other")
     theirs = w.create(name="one", token=token)
     eq(w.get("/v1/sandboxes/one", token=token)["id"], theirs)
@@ -133,7 +133,7 @@ def a_tenants_name_does_not_capture_an_administrators_id():
         eq(w.get(f"/v1/sandboxes/{mine[:n]}")["id"], mine)
         eq(w.get(f"/v1/sandboxes/{mine[:n]}", token=token)["id"], theirs[(4, 11, 12).index(n)], "to its own tenant it is a name")
     eq(warren("exec", mine[:4], "--", "hostname").stdout.strip(), mine)
-    # An own name still comes first; another's name is not found, whatever is gone.
+    # The client's own names take precedence; another tenant's name is never found.
     own = w.create(name=mine[:4])
     eq(w.get(f"/v1/sandboxes/{mine[:4]}")["id"], own)
     w.delete(mine[:4])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-secrets.py - secrets are set, listed and deleted, and their values are never seen again"""
+"""test-secrets.py - secrets are set, listed and deleted, and their values are never shown again"""
 import glob
 import json
 import os

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-serve-clock.py - setting the machine's clock neither prolongs nor shortens what has a time
+"""test-serve-clock.py - changing the machine's clock neither extends nor shortens times
 
-Prints TAP. The service runs with a library preloaded that adds to the time of day what the test says (clock_set.c).
+Prints TAP. A preloaded library (clock_set.c) adds an offset of the test to the service's system time.
 """
 import contextlib
 import datetime
@@ -22,7 +22,7 @@ DAY = 24 * 3600
 
 
 class SetWorld(World):
-    """A service whose time of day is the test's: set(seconds)."""
+    """A service whose system time the test controls: set(seconds)."""
 
     def __init__(self, *args, **kw):
         if not os.path.exists(PRELOAD):
@@ -51,7 +51,7 @@ class SetWorld(World):
         self.page[:] = struct.pack("q", seconds)
 
     def meta(self, change=None):
-        """What is kept of the clock: boot, distance, last time, time of day then."""
+        """The stored state of the clock: boot id, offset, last clock time, and its system time."""
         with contextlib.closing(sqlite3.connect(f"{self.state}/serve/warren.db", timeout=WAIT)) as db, db:
             boot, *numbers = db.execute("SELECT value FROM meta WHERE key = 'clock'").fetchone()[0].split()
             kept = [boot, *map(int, numbers)]
@@ -84,7 +84,7 @@ def a_change_of_the_clock_does_not_change_lifetimes():
             sleepy = w.create(idle_timeout_ms=4000, on_idle="delete")
             ok(not unknown(w, token) and not unknown(w, brief), "tokens that are new")
             w.set(seconds)
-            # What is shown is the time of day, as it is by now.
+            # Times are shown in the current system time.
             left = when(w.show(lasting)["expires_at"]) - (time.time() + seconds)
             ok(3000 < left <= 3600, f"{left} s are left of an hour")
             ok(abs(when(w.show(lasting)["created_at"]) - time.time() - seconds) < 120, w.show(lasting))
@@ -107,7 +107,7 @@ def a_change_of_the_clock_does_not_change_lifetimes():
 def lifetimes_continue_after_a_reboot():
     with SetWorld() as w:
         def reboot(away, seconds):
-            """As after a boot that took so long, with a clock set by @seconds in between."""
+            """Simulates a reboot that took @away, while the clock was changed by @seconds."""
             w.stop()
             before = w.meta()
 
@@ -131,7 +131,7 @@ def lifetimes_continue_after_a_reboot():
         ok(abs(when(w.show(box)["created_at"]) - time.time()) < WAIT, "what is shown is the time of day")
         w.stop()
 
-        # Away for longer than it was to live: over, if not by more than the store knows.
+        # The service was down for longer than the sandbox's lifetime: it has expired.
         w.meta(lambda kept: (kept.__setitem__(0, "another-boot"), kept.__setitem__(3, kept[3] - 2 * 3600 * 1000)))
         w.start()
         until(lambda: gone(w, box), "it outlives its time, over a reboot")
@@ -139,7 +139,7 @@ def lifetimes_continue_after_a_reboot():
 
 @test
 def expiry_times_of_an_older_database_are_kept():
-    """One that has no clock has the times of day."""
+    """A database without a clock has system times."""
     with SetWorld() as w:
         short, long = w.create(ttl_ms=5000), w.create(ttl_ms=3600 * 1000)
         shown = w.show(long)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-serve-drain.py - SIGTERM: streams end where they can be taken up again, requests under way are answered
+"""test-serve-drain.py - SIGTERM: streams end where they can be continued, and requests under way are answered
 
-Prints TAP. A service that stops has ten seconds, after which it is killed; here it is told apart whether it needs them.
+Prints TAP. A stopping service has ten seconds, after which it is killed; these tests check whether it needs them.
 """
 import http.client
 import json
@@ -16,18 +16,18 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
 from serve_world import World, check_error, needs, until  # pylint: disable=wrong-import-position
 
-ALL = 9  # seconds: a stop that takes this long has waited for the end of its time
+ALL = 9  # seconds: a stop that takes this long has waited for its time limit
 
 
 def stop(w):
-    """Stop it; how long that took."""
+    """Stops the service; returns how long that took."""
     begun = time.monotonic()
     w.stop()
     return time.monotonic() - begun
 
 
 class Reader(threading.Thread):
-    """Reads a stream to its end: its lines, and whether the answer was whole."""
+    """Reads a stream to its end: its lines, and whether the answer was complete."""
 
     def __init__(self, w, where, **query):
         super().__init__(daemon=True)
@@ -146,7 +146,7 @@ def the_service_does_not_wait_for_readers_that_do_not_read():
 
 @test
 def a_large_pool_is_removed_at_once():
-    """Not one after the other: that takes as long as to make it did."""
+    """Removing the parts one after the other would take as long as creating them."""
     needs("init")
     with World(config="pool:\n  min: 300\n  max: 300\n") as w:
         begun = time.monotonic()
@@ -170,7 +170,7 @@ def clients_can_reconnect_after_a_restart_under_load():
                 i += 1
                 try:
                     r = c.send("POST", f"/v1/sandboxes/{boxes[n]}/run", {"command": f"echo {i}"})
-                except (OSError, http.client.HTTPException):  # no answer has begun: connect again
+                except (OSError, http.client.HTTPException):  # the answer has not begun: connect again
                     c.close()
                     again[0] += 1
                     time.sleep(0.02)

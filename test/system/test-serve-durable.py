@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-serve-durable.py - kill -9 of the service, at any moment, under load: what was acknowledged is true
+"""test-serve-durable.py - kill -9 of the service, at any moment, under load: no acknowledged change is lost
 
-Prints TAP. Clients make, run, read and delete while the api, the warden or both are killed again and again;
-then everything that was answered is held against what there is.
+Prints TAP. Clients create, run, read and delete while the api, the warden or both are killed again and again; then
+every answer is compared with the state of the service.
 """
 import contextlib
 import http.client
@@ -27,7 +27,7 @@ random.seed(os.environ.get("WARREN_SEED") or 7)
 
 
 def init_of(w, box):
-    """The first process inside, or that which stands for it outside, as (pid, start time)."""
+    """The first process inside, or its counterpart outside, as (pid, start time)."""
     for pid in below(os.getpid()):
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as f:
@@ -44,7 +44,7 @@ def init_of(w, box):
 
 
 class Load:
-    """Clients that never stop; what each was told is written down here."""
+    """Clients that never stop; their answers are recorded here."""
 
     def __init__(self, w):
         self.w, self.over, self.lock = w, threading.Event(), threading.Lock()
@@ -102,7 +102,7 @@ class Load:
         eq(self.wrong, [], "answers")
 
     def check(self):
-        """All that was said is true."""
+        """Checks that all answers were true."""
         w = self.w
         there = {s["id"]: s for s in w.sandboxes()}
         for box in self.made:
@@ -134,7 +134,7 @@ def rounds(who, n):
                 w.start()
             else:
                 w.ready()
-        # However slow the machine is: enough was said to be worth a check.
+        # Even on a slow machine, there are enough answers to check.
         end = time.monotonic() + 2 * WAIT
         while (len(load.made) <= n or len(load.ran) <= n) and time.monotonic() < end:
             time.sleep(0.05)
@@ -226,7 +226,7 @@ def the_ends_of_execs_are_recorded_after_a_restart():
 
 @test
 def a_reported_end_is_recorded_after_a_restart():
-    """An answer comes before its row is written: had the api been killed in between, the journal would have it all."""
+    """The answer is sent before the row is written: if the api is killed in between, the journal has the result."""
     with World() as w:
         box = w.create()
         told = w.run(box, "sleep 0.05; echo x; exit 7")
@@ -253,8 +253,8 @@ def is_frozen(box):
 
 @test
 def a_pause_interrupted_by_a_kill_is_recorded_correctly():
-    """After it the row says what is true, whether the kill came before, in or after it."""
-    needs("pause", "walls")  # a freezer that we can see
+    """Afterwards, the row is correct, whether the kill came before, during or after the pause."""
+    needs("pause", "walls")  # a freezer that is visible from outside
     with World() as w:
         box = w.create()
         at = f"/v1/sandboxes/{box}"
@@ -276,7 +276,7 @@ def a_pause_interrupted_by_a_kill_is_recorded_correctly():
         for verb in ("pause", "resume") * 2:
             if verb == "resume":
                 eq(w.post(f"{at}/pause")["state"], "paused", "state")
-            # The warden does it, and the api cannot write it down.
+            # The warden carries it out, but the api cannot record it.
             with contextlib.closing(sqlite3.connect(f"{w.state}/serve/warren.db", timeout=WAIT, isolation_level=None)) as db:
                 db.execute("BEGIN IMMEDIATE")
                 ask_and_kill(verb, lambda v=verb: until(lambda: is_frozen(box) == (v == "pause"), f"{v} was begun"))
@@ -293,7 +293,7 @@ def a_pause_interrupted_by_a_kill_is_recorded_correctly():
 
 @test
 def an_exec_that_cannot_be_recorded_does_not_run():
-    """Neither when the store fails nor when the api is killed before it can."""
+    """The database fails, or the api is killed before it can write."""
     with World() as w:
         box = w.create()
         at = f"/v1/sandboxes/{box}"
@@ -304,7 +304,7 @@ def an_exec_that_cannot_be_recorded_does_not_run():
                     c.open().request("POST", f"{at}/run", json.dumps({"command": "echo >/tmp/ran"}),
                                      {"Content-Type": "application/json"})
                     if kill:
-                        time.sleep(0.2)  # it waits for the store, for two seconds
+                        time.sleep(0.2)  # it waits up to two seconds for the database
                         w.kill("api", "warden")
                     else:
                         r = c.http.getresponse()
@@ -424,7 +424,7 @@ def a_sandbox_whose_init_dies_has_failed():
         e = w.exec(box, "sleep 100")
         pid = init_of(w, box)[0]
         parent = int(open(f"/proc/{pid}/stat", encoding="ascii").read().rpartition(")")[2].split()[1])
-        os.kill(parent if BACKEND == "native" else pid, signal.SIGKILL)  # its init, or what stands for it
+        os.kill(parent if BACKEND == "native" else pid, signal.SIGKILL)  # its init, or its counterpart outside
         until(lambda: w.show(box)["state"] == "failed", lambda: w.show(box))
         ok(w.show(box)["error"], "no word why")
         eq(w.get(f"/v1/sandboxes/{box}/execs/{e}")["state"], "lost", "state of what ran in it")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-serve-events.py - events outlive the service: cursors go on, and every start has its end
+"""test-serve-events.py - events survive restarts: cursors continue, and every start has its end
 
 Prints TAP.
 """
@@ -21,7 +21,7 @@ ENDS = {end: start for start, end in STARTS.items()}
 
 
 def since(w, cursor, last=lambda e: False, **query):
-    """The events after @cursor up to the one that @last names; without it, up to the first heartbeat."""
+    """The events after @cursor up to the one for which @last is true; without @last, up to the first heartbeat."""
     found = []
     for e in w.events("/v1/events", format="ndjson", since=cursor, **query):
         if e["type"] == "heartbeat":
@@ -37,12 +37,12 @@ def deleted(box):
 
 
 def about(e):
-    """What an event is about: the thing that starts and ends."""
+    """The id of the object that starts or ends."""
     return e.get("exec_id") or e.get("session_id") or e["sandbox_id"]
 
 
 def check_pairs(events):
-    """Each start has one end, after it, and nothing else ends."""
+    """Checks that each start has one end after it, and that nothing else ends."""
     begun, over = {}, {}
     for n, e in enumerate(events):
         if e["type"] in STARTS:
@@ -59,7 +59,7 @@ def check_pairs(events):
 
 
 def newest(w):
-    """The id of an event that has just happened."""
+    """The id of the newest event."""
     box = w.create()
     w.delete(box)
     e = None
@@ -135,7 +135,7 @@ def cursors_outlive_the_service():
                 w.stop()
                 w.start()
             elif how == "api":
-                w.kill("api", "warden")  # the warden ends with its api: both are started again
+                w.kill("api", "warden")  # the warden ends with the api: both are restarted
                 w.start()
             else:
                 w.kill(*({"warden": ["warden"], "both": ["api", "warden"]}[how]))
@@ -150,14 +150,15 @@ def cursors_outlive_the_service():
         seen += since(w, seen[-1]["id"], deleted(box))
         check_pairs(seen)
         eq(seen, since(w, cursor, deleted(box)), "the same once more, from its beginning")
-        # A cursor that nobody gave, and one of before all that is kept: said so, once.
+        # An unknown cursor, and one before the oldest event: each gets one gap.
         for wrong in (seen[-1]["id"] + 1000, 1):
             eq(next(w.events("/v1/events", format="ndjson", since=wrong))["type"], "gap", f"what {wrong} gets")
 
 
 @test
 def kills_of_the_service_under_load_lose_no_event():
-    """Clients start and end things while the service is killed: afterwards all is in pairs, each acknowledged start there."""
+    """Clients start and end things while the service is killed: afterwards, all events come in pairs, and include
+    each acknowledged start."""
     with World() as w:
         cursor = newest(w)
         told, over = [], threading.Event()
@@ -210,7 +211,7 @@ def old_and_excess_events_are_deleted():
     with World() as w:
         cursor = newest(w)
         box = w.create()
-        for n in range(4200):  # more than the service has in memory
+        for n in range(4200):  # more than the service keeps in memory
             w.ask("PATCH", f"/v1/sandboxes/{box}", {"labels": {"n": str(n)}}, status=200)
         events = since(w, cursor, lambda e: e["type"] == "sandbox.updated" and e["id"] >= cursor + 4202)
         eq([e["id"] for e in events], list(range(cursor + 1, cursor + 4203)), "all of them, in their order")
@@ -233,7 +234,7 @@ def old_and_excess_events_are_deleted():
         w.delete(box)
         w.stop()
 
-        # All of it old: the last one stays, so that ids go on.
+        # All events are old: the last one is kept, so that ids continue.
         rows(w, "UPDATE events SET clock = clock - 2 * 3600 * 1000")
         last = rows(w, "SELECT max(id) FROM events")[0][0]
         w.start()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-serve-exec.py - execs over the service: started, fed, read from a cursor, signalled, ended
+"""test-serve-exec.py - execs over the service: start, input, output from a cursor, signals, end
 
-Prints TAP. One sandbox for most tests.
+Prints TAP. Most tests share one sandbox.
 """
 import base64
 import concurrent.futures
@@ -26,7 +26,7 @@ w = b = at = None  # pylint: disable=invalid-name
 
 
 def events(exec_id, **query):
-    """All of an exec's output events but heartbeats; cursors are checked on the way."""
+    """All output events of an exec except heartbeats; cursors are checked as well."""
     found, cursor = [], query.get("from", 0)
     for e in w.output(b, exec_id, **query):
         if e["type"] == "heartbeat":
@@ -76,7 +76,7 @@ def results_are_exact():
 
 
 def as_text(data):
-    """As JSON has it: what is not UTF-8 is U+FFFD, byte by byte."""
+    """The text as in JSON: each byte that is not UTF-8 becomes U+FFFD."""
     out, at = [], 0
     while at < len(data):
         for n in (1, 2, 3, 4):
@@ -94,7 +94,7 @@ def as_text(data):
 
 @test
 def a_long_response_is_complete():
-    """It is made in pieces, which end anywhere; a short one is made at once."""
+    """It is created in pieces, which may end at any byte; a short one is created at once."""
     random.seed(7)
     kinds = {"random": random.randbytes(150001), "controls": bytes(range(1, 32)) * 7000,
              "characters": "x\u00e9\u20ac\U0001f600".encode() * 20011, "cut": "\u20ac".encode() * 30000 + b"\xf0\x9f"}
@@ -157,7 +157,7 @@ def a_timeout_kills_the_whole_tree():
 
 
 def start_and_time_out(box, commands, timeouts):
-    """Each with each, 16 at a time; how many of them timed out. All of them have ended, one way or the other."""
+    """Runs each command with each timeout, 16 at a time; returns how many timed out. All of them have ended."""
     todo = [(command, ms) for command in commands for ms in timeouts]
 
     def one(work):
@@ -172,7 +172,8 @@ def start_and_time_out(box, commands, timeouts):
 
 @test
 def a_timeout_kills_a_command_that_has_just_started():
-    """When its time is up it may not have joined its cgroup yet, or just be about to fork, or to leave its parents."""
+    """At the timeout, the command may not have joined its cgroup yet, or may be about to fork or to leave its
+    parents."""
     mark = f"81{os.getpid()}"
     commands = (f"while :; do :; done; : {mark}", f"exec sleep {mark}", f"trap '' TERM; sleep {mark}; sleep {mark}",
                 f"for i in 1 2 3 4 5 6 7 8; do (while :; do sleep {mark}; done) & done; wait",
@@ -194,7 +195,7 @@ def a_timeout_kills_a_command_that_has_just_started():
     eq(start_and_time_out(box, commands, timeouts), len(commands) * len(timeouts), "commands that timed out")
     until(lambda: not alive(box), lambda: f"these live on: {alive(box)}")
     w.delete(box)
-    if has("accounts"):  # an exec has a cgroup
+    if has("accounts"):  # each exec has a cgroup
         for ms in timeouts[::4]:
             bomb = f"(f() {{ f & f & sleep {mark}; }}; f) & while :; do :; done"
             eq(start_and_time_out(bounded, [bomb], [ms]), 1, "fork bombs that timed out")
@@ -338,7 +339,7 @@ def output_is_read_from_a_cursor():
 
 @test
 def a_client_that_reconnects_loses_no_output():
-    """Readers that vanish anywhere, while it writes, put together every byte by their cursors."""
+    """Readers disconnect at any point while the exec writes, and still get every byte with their cursors."""
     n = 20000
     e = w.exec(b, f"seq 1 {n}; sleep 0.2; seq 1 {n} >&2", output_limit="4m")
     want = "".join(f"{i}\n" for i in range(1, n + 1))
@@ -354,7 +355,7 @@ def a_client_that_reconnects_loses_no_output():
                 pieces[event["stream"]] += base64.b64decode(event["data"])
                 taken += 1
             if taken >= 2:
-                break  # and the connection ends
+                break  # the connection ends here
     ok(turns > 2, f"read in {turns} turns")
     eq(pieces["stdout"].decode() == want, True, "stdout is complete")
     eq(pieces["stderr"].decode() == want, True, "stderr is complete")
@@ -410,7 +411,7 @@ def multibyte_characters_are_never_split():
             got.append(event["data"])
     eq("".join(got), "aéb€🐇!", "text, followed")
     ok("\ufffd" not in "".join(got), got)
-    # The same by reads that do not follow, while it is written.
+    # The same with reads that do not follow, while the exec writes.
     e = w.exec(b, script)
     said, cursor = "", 0
     end = time.monotonic() + WAIT
@@ -420,7 +421,7 @@ def multibyte_characters_are_never_split():
             said += event.get("data", "")
         time.sleep(0.02)
     eq(said, "aéb€🐇!", "text, by single reads")
-    # By pieces of any size.
+    # With pieces of any size.
     for size in (4, 5, 6, 7):
         said, cursor = "", 0
         while not said.endswith("!"):
@@ -430,7 +431,7 @@ def multibyte_characters_are_never_split():
                 said += event.get("data", "")
             ok(cursor > before, f"no progress at {cursor}")
         eq(said, "aéb€🐇!", f"text, {size} bytes at a time")
-    # What is no text at all stays whole as base64, and does not stop the others.
+    # Binary output is complete as base64, and does not block others.
     raw = bytes(range(256))
     octal = "".join(f"\\{n:03o}" for n in raw)
     ran = w.run(b, f"printf '{octal}'", encoding="base64")
@@ -438,14 +439,14 @@ def multibyte_characters_are_never_split():
     eq(w.raw(b, ran["id"]), raw, "bytes, raw")
     eq(base64.b64decode("".join(x["data"] for x in events(ran["id"], encoding="base64") if x["type"] == "output")), raw,
        "bytes, as base64")
-    # An end that never comes is replaced, once the command has ended.
+    # An incomplete character is replaced when the command has ended.
     e = w.run(b, r"printf 'x\303'")
     eq(e["stdout"], "x\ufffd", "a character that has no end")
 
 
 @test
 def readers_do_not_block_each_other():
-    """One that takes nothing, and one that takes all."""
+    """One reader reads nothing, and another one reads everything."""
     e = w.exec(b, "head -c 30000000 /dev/zero | tr '\\0' y; echo end >&2", output_limit="64m")
     with w.client() as stuck:
         stuck.send("GET", f"{at}/execs/{e}/output?format=raw")
@@ -513,7 +514,7 @@ def execs_leave_no_open_descriptors():
         w.result(b, e)
         w.raw(b, e)
     until(lambda: w.descriptors()["api"] <= before["api"] + 3, lambda: f"{before} became {w.descriptors()}")
-    # Fewer when parts were used meanwhile.
+    # There are fewer if prepared parts were used in the meantime.
     ok(w.descriptors()["warden"] <= before["warden"], f"{before} became {w.descriptors()}")
 
 
@@ -522,7 +523,7 @@ def files_for_output_are_prepared():
     kept = pathlib.Path(w.state, "serve/journals")
 
     def taken_over():
-        """Whether the journal of a new exec is a file that was there before."""
+        """Whether the journal of a new exec is a recycled file."""
         ahead = {f.stat().st_ino for f in kept.glob(".blank-*")}
         return (kept / w.run(b, "true")["id"]).stat().st_ino in ahead
     until(taken_over, "an exec whose file was there")
@@ -540,7 +541,7 @@ def files_for_output_are_reused_if_no_process_has_them_open():
         return {f.stat().st_ino: f.stat().st_size for f in kept.glob(".blank-*")}
 
     def left_by_a_deleted_one(look):
-        """The inode of the output of a sandbox that is deleted while @look() has it."""
+        """The inode of the output of a sandbox that is deleted while @look() holds it."""
         other = w.create()
         f = kept / w.run(other, "echo secret; echo secret >&2")["id"]
         with look(f):
@@ -589,7 +590,7 @@ def files_for_output_are_reused_if_no_process_has_them_open():
 def an_exec_with_pty_has_a_terminal():
     e = w.run(b, "test -t 0 && test -t 1 && test -t 2 && stty size; echo err >&2", pty=True, rows=33, cols=77)
     eq(e["stdout"], "33 77\r\nerr\r\n", "output")
-    # By bash, whose read goes on after a trap; that of other shells may end.
+    # With bash, whose read continues after a trap; in other shells, it may end.
     e = w.exec(b, "exec bash -c 'trap \"stty size\" WINCH; stty -echo; echo up; while read -r l; do echo \"<$l>\"; done'",
                pty=True)
     until(lambda: w.raw(b, e, follow="false") == b"up\r\n", "it is up")
@@ -598,7 +599,7 @@ def an_exec_with_pty_has_a_terminal():
     until(lambda: b"<one>" in w.raw(b, e, follow="false"), "a line comes back")
 
     def resized():
-        """Bash runs the trap when a line has come, and a signal may take its time."""
+        """Bash runs the trap after the next line, and a signal may be delayed."""
         w.post(f"{at}/execs/{e}/stdin", "more\n")
         return b"40 100" in w.raw(b, e, follow="false")
     until(resized, lambda: w.raw(b, e, follow="false"))

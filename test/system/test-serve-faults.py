@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-serve-faults.py - memory, descriptors and disk run out, and calls fail for a moment, at random points
+"""test-serve-faults.py - memory, descriptors and disk space run out, and calls fail, at random points
 
-What is asked for meanwhile is done or answered with an error of the API; the service lives, and when there is
-enough again it goes on as if nothing had been, with nothing left over. faults.c makes the calls fail; which ones
-is drawn from a seed ($WARREN_SEED), which is printed.
+Requests are carried out or answered with an error of the API. The service lives, continues as before afterwards, and
+leaves nothing behind. faults.c makes calls fail; a seed ($WARREN_SEED) selects them, and is printed.
 """
 import contextlib
 import http.client
@@ -26,13 +25,13 @@ w = None  # pylint: disable=invalid-name
 
 
 class Patient:
-    """Asks, and takes no for an answer: of the API, or that the connection ends."""
+    """A client that accepts errors of the API and broken connections."""
 
     def __init__(self):
         self.done, self.refused, self.broken = 0, {}, 0
 
     def ask(self, method, at, body=None, **query):
-        """The answer if it worked, else None."""
+        """Returns the answer if it worked, else None."""
         try:
             with Client(w.socket, timeout=20) as c:
                 r = c.ask(method, at, body, query=query)
@@ -55,7 +54,7 @@ class Patient:
 
 
 def one_round(p, number):
-    """What users do, a little of each. What was said to have been done must have been."""
+    """Uses each common operation once. Acknowledged operations must have taken effect."""
     r = p.ask("POST", "/v1/sandboxes", {"labels": {"round": str(number)}})
     if not r:
         return
@@ -91,17 +90,17 @@ def everything_works():
 
 
 def links(pid):
-    """What its descriptors are."""
+    """The targets of a process's descriptors."""
     found = []
     for fd in os.listdir(f"/proc/{pid}/fd"):
         with contextlib.suppress(OSError):
             found.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
-    # SQLite keeps those that it could not close because of a lock, for the next who opens the file.
+    # SQLite keeps descriptors that it could not close because of a lock, for its next open of the file.
     return sorted(name for name in found if not name.endswith("/warren.db"))
 
 
 class Bystander:
-    """A sandbox that has nothing to do with what fails: it is as it was, with all that runs in it."""
+    """A sandbox that is not involved in the faults: it must stay unchanged, with everything that runs in it."""
 
     def __init__(self):
         self.box = w.create(labels={"bystander": "1"})
@@ -114,7 +113,7 @@ class Bystander:
     def check(self):
         at = f"/v1/sandboxes/{self.box}"
         eq(w.show(self.box)["state"], "running", f"a sandbox that did nothing: {w.said([self.box])}")
-        # A connection that broke last may still be on its way back.
+        # The service may still be restoring a connection that broke.
         until(lambda: w.ask("POST", at + "/run", {"command": "true"}).status == 200, "it cannot be used")
         eq(w.post(f"{at}/sessions/{self.session}/run", {"command": "echo $X"})["stdout"], "untouched\n", "its session")
         w.ask("POST", f"{at}/execs/{self.waiting}/stdin", b"line\n", query={"close": "true"}, status=200)
@@ -124,14 +123,14 @@ class Bystander:
 
 
 def storm(kinds, one_in, rounds=60):
-    """@rounds while they fail; then all must be as it was."""
+    """Runs @rounds while calls fail; afterwards, everything must be as before."""
     everything_works()
     before, pids = links(w.api), (w.api, w.warden)
     bystander = Bystander()
     p = Patient()
     w.faults.set(kinds, one_in, SEED)
     try:
-        # A fault can refuse everything for a while: go on until something has worked.
+        # A fault can make everything fail for a while: continue until something has worked.
         for number in range(10 * rounds):
             if number >= rounds and p.done >= rounds / 10:
                 break

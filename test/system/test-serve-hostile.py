@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-serve-hostile.py - requests made to harm the service, floods, and a machine that has run out
+"""test-serve-hostile.py - hostile requests, floods, and a machine without free resources
 
-Prints TAP. After each attack the service answers, and what it had is as it was.
+Prints TAP. After each attack, the service answers, and its state is unchanged.
 """
 import contextlib
 import json
@@ -23,7 +23,7 @@ w = token = None  # pylint: disable=invalid-name
 
 
 def raw(data, tcp=True, seconds=WAIT, wait_close=False):
-    """Send bytes as they are; what comes back until the answer is whole, or the connection ends."""
+    """Sends raw bytes; returns the data until the answer is complete, or the connection ends."""
     if tcp:
         s = socket.create_connection(("127.0.0.1", w.port), seconds)
     else:
@@ -66,7 +66,7 @@ def request(*lines, data=b"", auth=True, host=True):
 
 
 def check_grown(before, most, what=""):
-    """Of memory that was freed a sanitizer keeps its share."""
+    """A sanitizer keeps some memory that was freed."""
     now = rss(w.api)
     ok(now - before < most or "asan" in slurp(f"/proc/{w.api}/maps"), f"memory grew from {before} to {now}{what}")
 
@@ -190,8 +190,8 @@ def without_a_token_nothing_is_revealed():
         eq((status(got), body(got)["code"]), (401, "unauthorized"), f"answer to {path}")
     for path in ("/healthz", "/version"):
         eq(status(raw(request(f"GET {path} HTTP/1.1", auth=False))), 200, f"status of {path}")
-    # Nor to another user of this machine, by the unix socket: it is not his.
-    # He tells by a pipe: who waits for strays here may have waited for him.
+    # Another user of this machine has no access through the unix socket either. The result comes through a pipe,
+    # because reap_orphans() may already have reaped the child.
     said, say = os.pipe()
     if os.fork() == 0:
         try:
@@ -248,7 +248,7 @@ def a_flood_of_output_uses_little_memory():
 
 @test
 def unread_responses_are_not_kept_in_memory():
-    """What a command wrote is six times as long as JSON, and there is one answer for each who waits."""
+    """Output is six times as long in JSON, and each waiting client has a separate answer."""
     b = w.create()
     size = 16 * MIB
     ask = {"command": f"head -c {size} /dev/zero | tr '\\0' '\\1'", "output_limit": "32m"}
@@ -323,7 +323,7 @@ def a_thousand_idle_streams_are_cheap():
 
 @test
 def one_tenant_cannot_use_all_watches():
-    """The kernel counts them for the service, whosever they are."""
+    """The kernel counts watches for the user of the service, for all tenants together."""
     limit = int(slurp("/proc/sys/fs/inotify/max_user_instances"))
     if limit > 1024:
         raise Skip(f"{limit} watches are too many to use up")
@@ -395,7 +395,7 @@ def lack_of_descriptors_causes_typed_errors_and_is_temporary():
                 until(lambda x=x: s.ask("DELETE", f"/v1/sandboxes/{x['id']}").status in (204, 404), "it is deleted")
         eq(s.run(shim, "echo fine")["stdout"], "fine\n", "the one that was there before")
         s.match()
-        s.create()  # and there is room again
+        s.create()  # a new one can be created again
 
 
 @test

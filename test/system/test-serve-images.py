@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-serve-images.py - images by the service: pulled, listed, removed, and pulled for a sandbox that needs one"""
+"""test-serve-images.py - images through the service: pulled, listed, removed, and pulled for a sandbox"""
 import http.client
 import http.server
 import os
@@ -16,12 +16,12 @@ from checks import free_port  # pylint: disable=wrong-import-position
 from serve_world import World, check_error, family, slurp, until  # pylint: disable=wrong-import-position
 
 INSECURE = "registry.lan:5000"
-SLOW_PORT = free_port()  # where each Slow is, as the configuration must list it
+SLOW_PORT = free_port()  # the port of each Slow, which the configuration must list
 world = None
 
 
 class Slow(http.server.ThreadingHTTPServer):
-    """A registry's front that keeps blobs back until it is told to go, and remembers what was asked for."""
+    """A proxy for a registry that delays blobs until .go is set, and records requests."""
 
     daemon_threads = True
 
@@ -81,7 +81,7 @@ class Service(World):
 
 
 def pulling():
-    """The command lines of warren-image below our service."""
+    """The command lines of warren-image processes of the service."""
     found = []
     for pid, (parent, state) in family().items():
         if parent == world.warden and state not in "ZX":
@@ -144,11 +144,11 @@ def changes_of_images_are_reported():
     with world.client(world.token("read", tenant="other")) as c:
         r = c.send("GET", "/v1/events?format=ndjson")
         pull(ref)
-        boxes = [world.create(image=ref)]  # which is here
+        boxes = [world.create(image=ref)]  # the image is present
         world.ask("DELETE", "/v1/images", query={"image": ref}, status=204)
         world.ask("DELETE", "/v1/images", query={"image": ref}, status=404)
         eq(pull(ref.replace("told:1", "nothing:1"))[-1]["type"], "error")
-        boxes.append(world.create(image=ref))  # which is not
+        boxes.append(world.create(image=ref))  # the image is missing
         for b in boxes:
             world.delete(b)
         world.ask("DELETE", "/v1/images", query={"image": ref}, status=204)
@@ -232,7 +232,7 @@ def a_missing_image_is_pulled_for_a_sandbox():
     check_error(world.ask("POST", "/v1/sandboxes", {"image": ref, "pull": "never"}), 404, "image_not_found")
     box = world.create(image=ref)
     eq(world.run(box, ["cat", "/text"])["stdout"], "for a sandbox", "what is in it")
-    # The tag moves on: it is noticed by who asks for that.
+    # The tag moves: only `pull: always` notices it.
     registry().push(simple("a newer one"), "serve/missing", "1")
     same, newer = world.create(image=ref), world.create(image=ref, pull="always")
     eq(world.run(same, ["cat", "/text"])["stdout"], "for a sandbox", "pull: missing")
@@ -240,7 +240,7 @@ def a_missing_image_is_pulled_for_a_sandbox():
     other = registry().push(simple("theirs", arch=OTHER), "serve/platform", "1")
     theirs = world.create(image=other, platform=f"linux/{OTHER}", wait_ms=20000)
     eq(world.show(theirs)["state"], "running", "of another platform")
-    # An image that is in use: its name goes, the sandbox lives.
+    # Removing an image in use removes its name, and the sandbox continues.
     world.ask("DELETE", "/v1/images", query={"image": ref}, status=204)
     eq(world.run(newer, ["cat", "/text"])["stdout"], "a newer one", "after its image was removed")
     for b in (box, same, newer, theirs):
@@ -259,13 +259,13 @@ def many_requests_for_one_image_pull_it_once():
         until(lambda: any("/blobs/" in p for p in slow.asked), "no blob is asked for")
         eq(len(pulling()), 1, f"pulls: {pulling()}")
         ok(INSECURE in pulling()[0], f"{INSECURE} is not in {pulling()[0]}")
-        # One that waits does so as long as it said.
+        # A create waits as long as requested.
         begun = time.monotonic()
         s = world.post("/v1/sandboxes", {"image": ref, "wait_ms": 300}, status=201)
         eq(s["state"], "creating", "after its time")
         ok(time.monotonic() - begun > 0.25, "it did not wait")
         boxes.append(s)
-        # One of them is not wanted any more; it goes at once.
+        # One of them is deleted, at once.
         gone = boxes.pop(0)
         world.delete(gone["id"])
         slow.go.set()
@@ -289,7 +289,7 @@ def the_pull_ends_when_no_client_waits():
         eq(len(pulling()), 1, "pulls")
         world.delete(s["id"])
         until(lambda: not pulling(), "it goes on", 20)
-        # The control: one that was asked for by itself goes on.
+        # The control: an explicit pull continues.
         with world.client() as c:
             eq(c.send("POST", "/v1/images/pull", {"image": slow.ref(ref)}).status, 200)
             until(pulling, "no pull")

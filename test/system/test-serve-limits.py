@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-serve-limits.py - what a sandbox and its tenant can take from the service and the machine, and no more
+"""test-serve-limits.py - limits on what a sandbox and its tenant can use of the service and the machine
 
-Each test takes all that it can get of something, sees that it is refused in time and in words, and that whoever comes
-next finds enough. Beside each refusal stands what is allowed.
+Each test uses as much of a resource as it can get, and checks that it is refused in time with a message, and that
+others still get enough. Each refusal has a control that is allowed.
 """
 import errno
 import os
@@ -34,7 +34,7 @@ def idle_execs_of_one_tenant_leave_descriptors_for_others():
     with World("--defaults-nofile", "64", limits=limited(480), tcp=True) as w:
         greedy, other = (w.token("read", "write", "exec", "files", tenant=t) for t in ("greedy", "other"))
         api, boxes, refused = w.api, [], None
-        for i in range(480):  # a sandbox has 512 execs at most; each of these needs three descriptors
+        for i in range(480):  # a sandbox has at most 512 execs; each of these needs three descriptors
             if i % 40 == 0:
                 r = w.ask("POST", "/v1/sandboxes", {}, token=greedy)
                 if r.status != 201:
@@ -50,7 +50,7 @@ def idle_execs_of_one_tenant_leave_descriptors_for_others():
         e = check_error(refused, 429, "quota_exceeded")
         ok(e["detail"]["quota"] == "open files of the service" and e["detail"]["used"] + 3 > e["detail"]["maximum"] > 50, e)
         ok(descriptors(api) < 480, "descriptors are left")
-        # A create, an exec and a file of somebody else, while nothing has been given back.
+        # Another tenant creates a sandbox, runs a command and writes a file, before anything is freed.
         b = w.create(token=other)
         eq(w.run(b, "echo fine", token=other)["stdout"], "fine\n", "another tenant's command")
         w.ask("PUT", f"/v1/sandboxes/{b}/files", b"x", token=other, status=201, query={"path": "/tmp/x"})
@@ -68,9 +68,9 @@ def next_descriptor(pid):
 
 
 def limit_descriptors(pid, n):
-    """As the user that the process is: for others it takes a capability that root may lack."""
+    """Acts as the user of the process: for other users, this needs a capability that root may lack."""
     ids = [int(x) for key in ("Uid", "Gid") for x in slurp(f"/proc/{pid}/status").partition(f"\n{key}:")[2].split()[:1]]
-    said, say = os.pipe()  # whoever is somebody else is reaped by the world
+    said, say = os.pipe()  # the world reaps children of other users
     if os.fork() == 0:
         try:
             os.setresgid(*[ids[1]] * 3)
@@ -87,14 +87,14 @@ def limit_descriptors(pid, n):
 
 @test
 def a_descriptor_that_cannot_be_received_does_no_harm():
-    """EMFILE while a message brings a descriptor: that request fails, and the connection goes on."""
+    """EMFILE while a message brings a descriptor: that request fails, and the connection continues."""
     with World(tcp=False) as w:
         api, shim = w.api, w.create()
         eq(w.run(shim, "true")["result"]["exit_code"], 0, "positive control")
-        # The connection of the sandbox that the warden makes comes when there is no room for it.
+        # The warden sends the connection of a new sandbox when no descriptor is free.
         answers = []
         for room in (0, 1, 2, 3):
-            w.get("/version")  # this thread's connection is there
+            w.get("/version")  # opens the connection of this thread
             limit_descriptors(api, next_descriptor(api) + room)
             try:
                 answers.append(w.ask("POST", "/v1/sandboxes", {}))
@@ -139,23 +139,23 @@ def all_output_of_a_sandbox_is_bounded():
             x = w.run(b, "head -c 3000000 /dev/zero | tr '\\0' x")
             first = first or x["id"]
             ok(journal_bytes(w) - base <= 4 * MIB + 65536, f"{journal_bytes(w)} bytes of output")
-        # The oldest was forgotten, and says so; the newest is there.
+        # The oldest exec was deleted, and the newest is present.
         check_error(w.ask("GET", f"/v1/sandboxes/{b}/execs/{first}"), 404)
         ok(len(w.raw(b, x["id"])) > 900000, "the newest output")
         ok(MIB < w.get(f"/v1/sandboxes/{b}/stats")["output"] <= 4 * MIB, "stats tell of it")
-        # What runs keeps its room: two of 1.5 MiB leave none for a third.
+        # Running execs keep their reservations: two of 1.5 MiB leave no space for a third.
         runs = [w.exec(b, ["sleep", "600"], output_limit="1536k") for _ in range(2)]
         r = w.ask("POST", f"/v1/sandboxes/{b}/execs", {"argv": ["sleep", "600"], "output_limit": "1536k"})
         e = check_error(r, 429, "quota_exceeded")
         eq((e["detail"]["quota"], e["detail"]["maximum"]), ("bytes of output", 4 * MIB), "what is denied")
         eq(w.get(f"/v1/sandboxes/{b}/execs/{runs[0]}")["state"], "running", "what runs")
-        # Somebody else's sandbox has room of its own; and here there is some when one has ended.
+        # Another sandbox has its own quota; here, the end of an exec frees space.
         other = w.create()
         eq(w.run(other, "echo fine")["stdout"], "fine\n", "in another sandbox")
         w.ask("POST", f"/v1/sandboxes/{b}/execs/{runs[0]}/signal", {"signal": "KILL"})
         w.result(b, runs[0])
         w.exec(b, ["sleep", "600"], output_limit="1536k")
-        # A service that comes back counts the same.
+        # A restarted service counts the same.
         w.kill("api", "warden")
         w.start()
         r = w.ask("POST", f"/v1/sandboxes/{b}/execs", {"argv": ["sleep", "600"], "output_limit": "1536k"})
@@ -183,7 +183,7 @@ def disk_space_for_output_is_shared_among_tenants():
 @test
 def writes_by_the_service_fit_into_the_memory_limit():
     with World("--request-body", "4m") as w:
-        # Sizes that do not fit are refused, each alone and together; those that do are had.
+        # Sizes that do not fit are refused, alone and in total; those that fit are accepted.
         for mounts in ([("/t", "900g")], [("/t", "65m")], [("/t", "40m"), ("/u", "40m")]):
             r = w.ask("POST", "/v1/sandboxes", {"limits": {"memory": "64m", "disk": "8m"},
                                                 "mounts": [{"target": t, "size": s} for t, s in mounts]})
@@ -198,7 +198,7 @@ def writes_by_the_service_fit_into_the_memory_limit():
             for i in range(64):
                 r = w.ask("PUT", f"/v1/sandboxes/{b}/files", chunk, query={"path": f"{place}/f{i}"})
                 if r.status != 201:
-                    # The sandbox has memory for all of it, less what the kernel needs for it.
+                    # The sandbox can use all its memory, minus the kernel's overhead.
                     ok(check_error(r, 507)["code"] in ("disk_full", "out_of_memory"), r)
                     break
                 written[place] = written.get(place, 0) + len(chunk)
@@ -223,7 +223,7 @@ def empty_files_are_bounded_too():
         ok(w.get(f"/v1/sandboxes/{b}/stats")["inodes"] > 5, "stats tell of them")
 
 
-# A stream that nobody reads on each of many pairs; what the kernel keeps, in bytes.
+# Fills the buffers of many connections whose other end is not read; prints the number of bytes.
 TCP = r"""
 import socket, sys
 l = socket.socket(); l.bind(("127.0.0.1", 0)); l.listen(400)
@@ -268,7 +268,7 @@ def buffers_of_sockets_are_bounded():
             now = sum(int(x) for line in slurp("/proc/net/sockstat").splitlines() if line.startswith(name)
                       for x in line.partition(" mem ")[2].split()[:1])
             ok((now - before) * 4096 <= 96 * MIB, f"{name}: {(now - before) * 4096} bytes in buffers of a 64 MiB sandbox")
-            if w.get(at)["state"] == "running":  # nothing was killed for it
+            if w.get(at)["state"] == "running":  # no process was killed
                 ok(int(w.raw(b, x, follow="false").split()[0]) > 0, "some was sent")
                 ok(s["sockets"] > MIB, f"stats tell of it: {s}")
             w.delete(b)
@@ -342,7 +342,7 @@ except OSError as e: print(len(keep), e.errno)
         eq(w.run(b, "tty", pty=True)["stdout"].strip()[:5], "/dev/", "a terminal when they are free again")
 
 
-# Seccomp filters of the greatest size, as many as each process may have.
+# The maximum number of seccomp filters of maximum size per process.
 FILTERS = r"""
 import ctypes, os, signal, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -376,7 +376,7 @@ def compiled_filters_are_charged_as_memory():
         ok(int(one["stdout"].split()[-1]) >= 1, f"a filter of one's own: {one}")
         x = w.run(b, ["python3", "-c", FILTERS, "900"], timeout_ms=60000)
         most = int((x["stdout"].split() or ["0"])[-1])
-        # Each is some 56 kB of machine code and as much of what it was made from, which is counted.
+        # Each filter takes 56 kB of machine code, plus its source, which is counted.
         ok(most * 56 * 1024 <= 128 * MIB, f"{most} filters in 64 MiB")
         eq(w.run(w.create(), "echo fine")["stdout"], "fine\n", "a sandbox and its filter, meanwhile")
 

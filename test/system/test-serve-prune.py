@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-serve-prune.py - what is over is forgotten in time: tokens, shells of closed sessions; and keys not before it
+"""test-serve-prune.py - tokens and shells of closed sessions are deleted when they expire; keys are kept until then
 
 Prints TAP.
 """
@@ -22,7 +22,7 @@ def rows(w, text, *args):
 
 
 def journals(w):
-    """Names of journals that execs have; spare ones are not theirs."""
+    """Names of journals that belong to execs, without spare ones."""
     return set(os.listdir(f"{w.state}/serve/journals")) & {name for name, in rows(w, "SELECT journal FROM execs")}
 
 
@@ -51,12 +51,12 @@ def a_closed_session_leaves_no_exec_and_no_journal():
         kept = w.post(f"/v1/sandboxes/{box}/sessions", {}, status=201)
         for n in range(20):
             s = w.post(f"/v1/sandboxes/{box}/sessions", {}, status=201)
-            command = "exit 3" if n % 2 else "echo hello"  # one that has ended, and one that has not
+            command = "exit 3" if n % 2 else "echo hello"  # one that has ended, and one that still runs
             w.post(f"/v1/sandboxes/{box}/sessions/{s['id']}/run", {"command": command})
             w.ask("DELETE", f"/v1/sandboxes/{box}/sessions/{s['id']}", status=204)
         until(lambda: len(rows(w, "SELECT id FROM execs")) == 1, lambda: rows(w, "SELECT id, session, ended_at FROM execs"))
         eq((rows(w, "SELECT id FROM execs"), len(journals(w))), ([(kept["exec_id"],)], 1), "what is left")
-        # One whose session was closed, and the service killed before its shell was.
+        # A session was closed, and the service was killed before it ended the shell.
         s = w.post(f"/v1/sandboxes/{box}/sessions", {}, status=201)
         w.kill("api", "warden")
         rows(w, "DELETE FROM sessions WHERE id = ?", s["id"])
@@ -81,7 +81,7 @@ def an_idempotency_key_outlives_its_sandbox():
         check_error(w.ask("POST", "/v1/sandboxes", spec), 409, "conflict")
         check_error(w.ask("POST", "/v1/sandboxes", {**spec, "labels": {}}), 409, "idempotency_conflict")
         ok(w.create(idempotency_key="twice") != first, "another key")
-        # What could not be made may be tried again.
+        # A failed create may be tried again.
         broken = {"idempotency_key": "broken", "image": "/nonexistent/root"}
         for _ in range(2):
             eq(w.ask("POST", "/v1/sandboxes", broken).status >= 400, True, "what cannot be made")

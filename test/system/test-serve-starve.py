@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-serve-starve.py - readers of what never ends, and hundreds that do not read: everyone else is answered soon
+"""test-serve-starve.py - clients are answered soon despite readers of endless output and hundreds that do not read
 
-Prints TAP. A busy machine is late with everything, so the clock on the wall says little. What is measured is how long the
-api's loop computes between a request and its answer (/proc/PID/schedstat): that is what the request would wait for on a
-machine that does nothing else, and what readers could make longer. So what is asked for is what the api answers alone: while
-somebody else is waited for, the loop may well compute.
+Prints TAP. A busy machine delays everything, so elapsed time says little. The test measures how long the api's loop
+computes between a request and its answer (/proc/PID/schedstat): a request would wait as long on an idle machine, and
+readers could increase that time. So it only makes requests that the api answers alone: while the api waits for
+another process, the loop may compute for other clients.
 """
 import contextlib
 import subprocess
@@ -17,12 +17,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
 from serve_world import World  # pylint: disable=wrong-import-position
 
-MOST = 0.020  # seconds that the loop computes before it answers, for 99 of 100 requests
+MOST = 0.020  # seconds of processor time before an answer, for 99 of 100 requests
 ASKED = 100
 
 
 def computed(pid):
-    """Seconds of the main thread, which is the loop's."""
+    """Processor time of the main thread, which runs the loop, in seconds."""
     with open(f"/proc/{pid}/schedstat", encoding="ascii") as f:
         return int(f.read().split()[0]) / 1e9
 
@@ -46,7 +46,7 @@ while True:
 
 @contextlib.contextmanager
 def readers(w, path, n, how):
-    """Clients in a process of their own."""
+    """Clients in a separate process."""
     request = f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"
     with subprocess.Popen([sys.executable, "-c", READERS, w.socket, request, str(n), how], stdout=subprocess.PIPE) as p:
         try:
@@ -57,7 +57,7 @@ def readers(w, path, n, how):
 
 
 def worst(w, what):
-    """What 99 of 100 requests have at most: of the loop's time, in seconds."""
+    """The 99th percentile of the loop's processor time per request, in seconds."""
     took, api = [], w.api
     with w.client() as c:
         for i in range(ASKED):

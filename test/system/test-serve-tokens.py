@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-serve-tokens.py - who may do what: tokens, tenants, quotas"""
+"""test-serve-tokens.py - permissions: tokens, tenants, quotas"""
 import json
 import os
 import re
@@ -51,7 +51,7 @@ def expired_and_revoked_tokens_are_refused():
         r = w.ask("GET", "/v1/sandboxes", tcp=True, headers={"Authorization": f"Bearer {x}"})
         check_error(r, 401, "unauthorized")
         eq(r.headers.get("www-authenticate"), "Bearer", "WWW-Authenticate")
-    # A token that is wrong opens nothing on the unix socket either, where none is needed.
+    # A wrong token is refused on the unix socket, too, where no token is needed.
     check_error(w.ask("GET", "/v1/sandboxes", token=u["secret"]), 401, "unauthorized")
     check_error(w.ask("DELETE", f"/v1/tokens/{NOBODY}"), 404)
 
@@ -64,7 +64,7 @@ def no_token_creates_one_with_more_rights():
     check_error(w.ask("POST", "/v1/tokens", {"name": "x", "scopes": ["read"], "tenant": "local"}, token=t), 403)
     u = w.post("/v1/tokens", {"name": "x", "scopes": ["read"]}, token=t, status=201)
     eq((u["tenant"], u["expires_at"]), ("small", None), "tenant and end")
-    # Nor one that outlives it, whatever it may.
+    # A new token cannot outlive the one that created it, whatever its scopes.
     for scope in ("tokens", "admin"):
         m = w.post("/v1/tokens", {"name": "m", "scopes": [scope], "expires_in_ms": 600000}, status=201)
         short = {"name": "x", "scopes": ["tokens"], "expires_in_ms": 60000}
@@ -96,7 +96,7 @@ def objects_of_another_tenant_are_not_found():
                                ("POST", "/sessions", {}), ("GET", "/sessions", None)):
         r, control = w.ask(method, at + path, body, token=b), w.ask(method, none + path, body, token=b)
         eq(r.status, control.status, f"status of {method} {path}")
-        if r.status != 501:  # which says nothing about anybody
+        if r.status != 501:  # a 501 reveals nothing about other tenants
             eq(r.status, 404, f"status of {method} {path}")
 
         def plain(x, name):
@@ -123,7 +123,7 @@ def objects_of_another_tenant_are_not_found():
 
 @test
 def a_tenant_has_the_quota_of_the_configuration():
-    """Whatever it was when the tenant was created; what a tenant has beyond it stays."""
+    """The quota at the creation of the tenant does not matter; sandboxes above a new quota stay."""
     with World("--quota-sandboxes", "2") as q:
         t = q.token("read", "write", "exec", tenant="early")
         q.create(token=t)
@@ -141,7 +141,7 @@ def a_tenant_has_the_quota_of_the_configuration():
             for s in q.get("/v1/sandboxes", token=t)["sandboxes"][:-2]:
                 q.delete(s["id"], token=t)
         eq(q.run(box, "echo here", token=t)["stdout"], "here\n", "a sandbox that was there before")
-        # So has a tenant that comes later, and the machine's owner.
+        # The same applies to later tenants and to the machine's owner.
         late = q.token("read", "write", tenant="late")
         for token in (late, None):
             ids = [q.create(token=token) for _ in range(4)]
@@ -165,7 +165,7 @@ def quotas_are_exact():
                 e = check_error(r, 429, "quota_exceeded")
                 eq((e["detail"]["quota"], e["detail"]["maximum"]), ("sandboxes", 7), "the quota")
                 ok(int(r.headers["retry-after"]) >= 1, r.headers)
-        q.create()  # another tenant has its own
+        q.create()  # another tenant has its own quota
         first = made[0].json()["id"]
         q.delete(first, token=t)
         eq([create(i).status for i in range(2)], [201, 429], "after one was deleted")
@@ -173,7 +173,7 @@ def quotas_are_exact():
         check_error(q.ask("POST", "/v1/sandboxes/batch", {"sandboxes": [{}], "count": 2}, token=t), 429, "quota_exceeded")
         starts = together(20, lambda i: q.ask("POST", f"/v1/sandboxes/{ids[i % 7]}/execs", {"command": "sleep 100"}, token=t))
         eq(sorted(r.status for r in starts), [201] * 5 + [429] * 15, "execs")
-        # What is refused by then was never begun; the service's own account is not the tenant's.
+        # A refused exec never begins; the service's own count is separate from the tenant's.
         check_error(q.ask("POST", f"/v1/sandboxes/{ids[0]}/run", {"command": "echo >/tmp/ran"}, token=t), 429, "quota_exceeded")
         missing = q.ask("GET", f"/v1/sandboxes/{ids[0]}/files/stat?path=/tmp/ran", token=t)
         eq(missing.status, 404, f"what a refused exec made: {missing}")
@@ -184,7 +184,7 @@ def quotas_are_exact():
         eq(q.ask("GET", f"/v1/sandboxes/{ids[0]}/files/stat?path=/tmp/ran", token=t).status, 200, "what one that is not refused makes")
         eq(q.ask("POST", f"/v1/sandboxes/{ids[0]}/execs", {"command": "sleep 100"}, token=t).status, 201, "after one ended")
         check_error(q.ask("POST", "/v1/sandboxes", {"limits": {"memory": "8g"}}), 429, "quota_exceeded")
-        # What is counted is what there is, also after a crash.
+        # The counts match the existing objects, even after a crash.
         q.kill("api", "warden")
         q.start()
         eq(create(0).status, 429, "after a restart")

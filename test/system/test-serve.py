@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-serve.py - the service's sandboxes: made, found, changed, counted, and whose they are
+"""test-serve.py - the service's sandboxes: create, find, change, count, and permissions
 
-Prints TAP. One service for all tests, by its unix socket and by TCP. Every answer is checked against the
-API's own description, which the service serves.
+Prints TAP. All tests share one service, over its unix socket and TCP. Every answer is checked against the API
+description that the service serves.
 """
 import contextlib
 import datetime
@@ -26,7 +26,7 @@ w = None  # pylint: disable=invalid-name
 
 
 class Shape:
-    """As much of JSON Schema as the API's description uses."""
+    """The part of JSON Schema that the API description uses."""
 
     def __init__(self, document):
         self.document = document
@@ -210,7 +210,7 @@ def an_idempotency_key_creates_one_sandbox():
     eq(again["id"], made.copy().pop(), "the sandbox of a repeated request")
     eq(again["state"], "running", "its state")
     check_error(w.ask("POST", "/v1/sandboxes", {**spec, "labels": {"k": "2"}}), 409, "idempotency_conflict")
-    # Another tenant's key is another key.
+    # Another tenant's key is a different key.
     other = w.token("write", tenant="keys")
     theirs = w.post("/v1/sandboxes", spec, status=201, token=other)
     ok(theirs["id"] not in made, "a key of one tenant shows the sandbox of another")
@@ -271,7 +271,7 @@ def lists_are_filtered_and_paged():
     eq(found(name="nr-4", limit=2), [ids[4]], "by name")
     eq(found(owner="local"), newest, "by owner")
     eq(found(owner="nobody"), [], "by another owner")
-    # A cursor stays good while things come and go.
+    # A cursor stays valid while sandboxes are created and deleted.
     page = w.get("/v1/sandboxes", query={"limit": 4})
     w.create()
     w.delete(ids[5])
@@ -279,7 +279,7 @@ def lists_are_filtered_and_paged():
     rest = w.get("/v1/sandboxes", query={"limit": 100, "cursor": page["next_cursor"]})
     eq([s["id"] for s in rest["sandboxes"]], [ids[4], ids[2], ids[1], ids[0]], "the rest of the pages")
     eq(rest["next_cursor"], None, "the last cursor")
-    # What is none is refused, and is not the first page.
+    # An invalid cursor is refused, and does not return the first page.
     for where in ("/v1/sandboxes", f"/v1/sandboxes/{ids[0]}/execs", f"/v1/sandboxes/{ids[0]}/sessions", "/v1/tokens"):
         eq(w.ask("GET", where, query={"cursor": "1"}).status, 200, where)
         for cursor in ("abc", "1x", "-1", "9" * 19, "9" * 30):
@@ -324,7 +324,7 @@ def limits_of_a_running_sandbox_can_be_changed():
         eq(w.run(b, many)["stdout"], "fits\n", "60 processes within 100")
         w.ask("PATCH", at, {"limits": {"pids": 20}}, status=200)
         ok("fits" not in w.run(b, many)["stdout"], "60 processes within 20")
-        # Less than is in use: refused, and the old one stays, also for what came with it.
+        # A limit below the current usage is refused, and nothing else of the request is changed either.
         until(lambda: w.get(at + "/stats")["pids"] == 0, "all has ended")
         eq(w.run(b, "head -c 20000000 /dev/zero > /scratch/big")["result"]["exit_code"], 0, "exit code")
         before = w.show(b)
@@ -359,7 +359,7 @@ def a_sandbox_is_paused_and_resumed():
 
 @test
 def concurrent_changes_leave_a_consistent_state():
-    """Whatever the order, what is acknowledged is true at the end, and nothing hangs."""
+    """In any order, acknowledged changes are visible at the end, and nothing hangs."""
     with w.box() as b:
         at = f"/v1/sandboxes/{b}"
         answers = together(24, lambda i: w.ask("POST", at + ("/pause", "/resume")[i % 2]).status)
@@ -405,7 +405,7 @@ def a_sandbox_is_deleted_when_its_ttl_passes():
     keeps = w.create(ttl_ms=5000)
     b = w.create(ttl_ms=5000)
     w.ask("PATCH", f"/v1/sandboxes/{keeps}", {"ttl_ms": 60000}, status=200)
-    w.exec(b, "sleep 100")  # what runs does not save it
+    w.exec(b, "sleep 100")  # a running command does not extend its lifetime
     r = w.get(f"/v1/sandboxes/{b}/wait", query={"state": "gone", "timeout_ms": 20000})
     ok(r["reached"], r)
     check_error(w.ask("GET", f"/v1/sandboxes/{b}"), 404, "sandbox_not_found")
@@ -425,7 +425,7 @@ def wait_for(b, state, ms=10000):
 @test
 def an_idle_sandbox_is_paused_and_wakes_by_use():
     with w.box(idle_timeout_ms=1000) as b:
-        e = w.exec(b, "sleep 1.5; echo done")  # while it runs, it is not idle
+        e = w.exec(b, "sleep 1.5; echo done")  # a sandbox with a running command is not idle
         time.sleep(1.3)
         eq(w.show(b)["state"], "running", "state while a command runs")
         wait_for(b, "paused")
@@ -433,11 +433,11 @@ def an_idle_sandbox_is_paused_and_wakes_by_use():
         eq(w.run(b, "echo awake")["stdout"], "awake\n", "a command that wakes it")
         eq(w.show(b)["state"], "running", "state after it")
         wait_for(b, "paused")
-        for _ in range(8):  # used by one, woken for all
+        for _ in range(8):  # one request wakes it for all
             answers = together(5, lambda i: w.run(b, "echo awake")["stdout"])
             eq(answers, ["awake\n"] * 5, "commands that wake it")
-            time.sleep(0.95)  # about when it falls asleep
-        # Paused by a request, it is not woken.
+            time.sleep(0.95)  # about when it is paused again
+        # A sandbox that was paused by a request is not woken.
         w.post(f"/v1/sandboxes/{b}/pause")
         check_error(w.ask("POST", f"/v1/sandboxes/{b}/run", {"command": "true"}), 409, "wrong_state")
 
@@ -449,7 +449,7 @@ def an_idle_sandbox_is_treated_as_requested():
         wait_for(b, "gone")
         wait_for(c, "paused")
         check_error(w.ask("POST", f"/v1/sandboxes/{c}/run", {"command": "true"}), 409, "wrong_state")
-        # It is asleep through a restart, and wakes after it.
+        # It stays paused through a restart, and wakes afterwards.
         wait_for(d, "paused")
         w.kill("api")
         w.ready()
@@ -513,7 +513,7 @@ def events_report_each_change_once():
     eq([e["id"] for e in collect(3, since=numbers[4], sandbox_id=b)], numbers[5:8], "events after one of them")
     eq([e["type"] for e in collect(2, since=0, sandbox_id=b, type=["sandbox.oom", "sandbox.paused"])],
        ["sandbox.oom", "sandbox.paused"], "events by type")
-    # As browsers do it.
+    # The form that browsers use.
     with w.client() as c:
         r = c.send("GET", f"/v1/events?sandbox_id={b}", headers={"Last-Event-ID": str(numbers[-2])})
         ok(r.getheader("Content-Type").startswith("text/event-stream"), r.getheaders())
@@ -651,7 +651,7 @@ def parts_of_sandboxes_are_prepared_in_advance():
         boxes = [s.create(hostname=f"h{i}", limits={"memory": "64m"}) for i in range(2)]
         eq(figures(s)["warren_parts_taken_total"], 2, "made of parts")
         eq([s.run(b, command="hostname")["stdout"] for b in boxes], ["h0\n", "h1\n"], "host names")
-        # Too many at once: more are wanted, up to the bound; none of them is any tenant's.
+        # Too many creates at once: the pool grows up to its limit; its parts belong to no tenant.
         boxes += [b["id"] for b in s.post("/v1/sandboxes/batch", {"sandboxes": [{}], "count": 9}, status=201)["sandboxes"]]
         until(lambda: figures(s)[ready] == 3, lambda: f"{figures(s)}")
         ok(figures(s)["warren_parts_missed_total"] >= 6, f"{figures(s)}")
@@ -660,7 +660,7 @@ def parts_of_sandboxes_are_prepared_in_advance():
         eq(len(ahead), 3, "parts")
         for box in ahead:
             eq(s.ask("GET", f"/v1/sandboxes/{box}").status, 404, "a part by its id")
-        # What was ready dies with the warden, and is ready again.
+        # Prepared parts die with the warden, and are prepared again.
         s.kill("api", "warden")
         s.start()
         until(lambda: figures(s)[ready] == 2, lambda: f"{figures(s)}")
@@ -668,7 +668,7 @@ def parts_of_sandboxes_are_prepared_in_advance():
         eq(s.run(boxes[0], command="hostname")["stdout"], "h0\n", "a sandbox of before")
     with World("--pool-max", "24") as s:
         s.post("/v1/sandboxes/batch", {"sandboxes": [{}], "count": 40}, status=201)
-        # More than the few that are made at any time: when nobody has asked for a while.
+        # When there have been no requests for a while, the pool grows further.
         until(lambda: figures(s)[ready] == 24, lambda: f"{figures(s)}")
     with World("--pool-max", "0") as s:
         s.create()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a command of a session writes arrives, all of it, whoever reads it and however slowly; and a hole is told where it is."""
+"""All output of a session command arrives, however slow the reader; and a gap is reported at its position."""
 import contextlib
 import hashlib
 import json
@@ -16,7 +16,7 @@ from serve_world import WAIT, World, has, needs, until  # pylint: disable=wrong-
 
 WORLD = World()
 LINES = 300000
-# Twice as much as a journal keeps; and what it must be, whoever counts.
+# Twice as much output as a journal keeps, and its expected content.
 COMMAND, TEXT = f"seq 1 {LINES}", b"".join(b"%d\n" % i for i in range(1, LINES + 1))
 
 
@@ -35,7 +35,8 @@ class Session:
 
     @contextlib.contextmanager
     def stream(self, command, **spec):
-        """The events of a command, one by one, each as it is described; who does not ask for the next reads nothing."""
+        """The events of a command, one by one, each checked against its schema; the next one is read only when
+        requested."""
         with WORLD.client(timeout=4 * WAIT) as c:
             r = c.send("POST", f"{self.path}/stream", {"command": command, **spec})
             eq(r.status, 200, "status of a stream")
@@ -55,13 +56,13 @@ class Session:
 
 
 def same(got, want, what):
-    """Megabytes are not shown."""
+    """Compares without printing megabytes."""
     where = next((i for i, (a, b) in enumerate(zip(got, want)) if a != b), min(len(got), len(want)))
     ok(got == want, f"{what}: {len(got)} bytes, not {len(want)}; they part at {where}: {got[where - 20:where + 20]!r}")
 
 
 def collect(events, pause=0):
-    """What was written, the gaps, the last event."""
+    """Returns the output, the gaps, and the last event."""
     text, gaps, last = [], [], None
     for e in events:
         last = e
@@ -94,9 +95,9 @@ def a_stream_and_an_answer_have_all_output():
     r = s.run(COMMAND)
     same(r["stdout"].encode(), TEXT, "an answer")
     eq((r["lost"], r["gaps"]), (0, []))
-    # The smallest journal there is, and both streams.
+    # The smallest journal, and both streams.
     small = Session(s.box, output_limit=65536)
-    for i in range(20):  # the ring is passed through many times, and nothing may be missed at its end
+    for i in range(20):  # the ring wraps many times, and no output may be missing
         r = small.run(f"{COMMAND}; {COMMAND} >&2")
         eq((r["lost"], r["gaps"]), (0, []), f"round {i}")
         same(r["stdout"].encode(), TEXT, f"stdout with a small journal, round {i}")
@@ -105,7 +106,7 @@ def a_stream_and_an_answer_have_all_output():
 
 @test
 def output_in_single_bytes_is_complete():
-    """A byte takes sixteen of the ring: the writer is held by far fewer of them, and goes on."""
+    """A byte takes sixteen bytes of the ring: the writer is blocked earlier, and continues."""
     s = Session(output_limit=65536)
     text = s.run("i=0; while [ $i -lt 30000 ]; do printf $((i % 10)); i=$((i + 1)); done")["stdout"]
     same(text.encode(), b"0123456789" * 3000, "single bytes")
@@ -156,7 +157,7 @@ def all_output_arrives_before_the_end_of_the_shell():
 
 @test
 def output_does_not_overwrite_a_result():
-    """What a job in the background writes fills the journal again and again; the result of each command is found."""
+    """A background job fills the journal again and again; the result of each command is found."""
     s = Session(output_limit=65536)
     s.run("while :; do echo flood flood flood flood flood flood; done & J=$!", timeout_ms=1000 * WAIT)
     for i in range(20):
@@ -176,7 +177,7 @@ def output_between_commands_is_not_held():
 
 @test
 def each_piece_of_output_has_a_cursor():
-    needs("control")  # or marks are in the output of the exec
+    needs("control")  # otherwise, the output of the exec has markers
     s = Session()
     with s.stream("printf abc; sleep 0.2; printf def >&2") as events:
         seen = list(events)
@@ -203,12 +204,12 @@ def output_beyond_an_answer_is_reported_with_its_position():
 
 @test
 def a_client_that_does_not_read_keeps_its_session():
-    """The result of a command that is out of time stands behind output that is not taken: the shell obeyed, and stays."""
+    """The result of a command that timed out follows unread output: the shell reacted, and is kept."""
     s = Session(output_limit=65536)
     s.run("X=kept")
     with s.stream("yes", timeout_ms=500) as events:
         next(events)
-        time.sleep(9)  # longer than all the steps by which a command is stopped take
+        time.sleep(9)  # longer than all steps that stop a command
         _, gaps, last = collect(events)
     eq((last["type"], last["session"]["timed_out"], last["session"]["ended"], gaps), ("result", True, False, []))
     eq(s.run("echo $X")["stdout"], "kept\n", "the shell's state")
@@ -216,7 +217,8 @@ def a_client_that_does_not_read_keeps_its_session():
 
 @test
 def a_session_with_an_unread_result_survives_interrupts():
-    """The shell waits in a full pipe with its report: each interrupt fails that write, and it is tried again."""
+    """The shell blocks in a full pipe while it writes its result: each interrupt fails that write, and the shell
+    repeats it."""
     for shell in ("/bin/bash", "/bin/sh"):
         s = Session(output_limit=65536, shell=shell)
         s.run("X=kept")
@@ -241,7 +243,7 @@ def a_stuck_shell_is_ended_despite_slow_output():
 
 @test
 def unread_output_of_a_deleted_sandbox_is_reported_as_lost():
-    """The one hole that is left to a stream: there is nobody any more to wait for its client."""
+    """The only case in which a stream has a gap: the sandbox is gone and cannot wait for the client."""
     s = Session(output_limit="16m")
     with s.stream(f"{COMMAND}; {COMMAND}; {COMMAND}; {COMMAND}; sleep 100") as events:
         first = next(events)
@@ -261,7 +263,7 @@ def unread_output_of_a_deleted_sandbox_is_reported_as_lost():
 
 @test
 def logs_report_dropped_output():
-    """Of an exec that nobody held: the oldest is gone, and that is said before the rest."""
+    """Nothing blocked the exec, so its oldest output is gone, which is reported before the rest."""
     box = WORLD.create()
     e = WORLD.exec(box, COMMAND, output_limit=65536)
     WORLD.result(box, e)
@@ -275,7 +277,7 @@ def logs_report_dropped_output():
 
 @test
 def the_schema_check_detects_invalid_responses():
-    """Positive control: an answer that lacks what its schema requires is none."""
+    """Positive control: an answer without a required member is invalid."""
     result = {"serial": 1, "exit_code": 0, "lost": 0, "cwd": "/", "timed_out": False, "interrupted": False,
               "syntax_error": False, "ended": False, "wall_usec": 1}
     eq(api_schema.wrong("OutputEvent", {"type": "result", "cursor": 1, "session": result}), None)

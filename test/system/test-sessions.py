@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions over HTTP: shells whose state carries from command to command, and outlives the service."""
+"""Sessions over HTTP: shells that keep their state between commands, and survive restarts of the service."""
 import json
 import sys
 import threading
@@ -22,7 +22,7 @@ class Session:
         self.path = f"/v1/sandboxes/{box}/sessions/{self.id}"
 
     def run(self, command, status=200, **spec):
-        # A shell reads a pipe byte by byte, and where each is a system call of gVisor's that takes its time.
+        # A shell reads a pipe byte by byte, and each read is a slow system call in gVisor.
         with WORLD.client(timeout=WAIT if len(command) < 100000 else 10 * WAIT) as c:
             r = c.ask("POST", f"{self.path}/run", {"command": command, **spec})
         eq(r.status, status, f"status of a run: {r}")
@@ -59,7 +59,7 @@ def every_shell_of_an_image_can_be_used():
 
 @test
 def a_missing_shell_is_an_error():
-    """What never gets ready is given up and is gone; zsh, which cannot be one, is refused at once."""
+    """A shell that never gets ready is given up and removed; zsh, which is not supported, is refused at once."""
     box = WORLD.create()
     sessions = f"/v1/sandboxes/{box}/sessions"
     WORLD.run(box, "printf '#!/bin/sh\\nexec sleep 54321\\n' >/tmp/slow; printf '#!/bin/sh\\nexit 3\\n' >/tmp/ends; "
@@ -78,7 +78,7 @@ def a_missing_shell_is_an_error():
 
 @test
 def a_command_works_as_if_it_were_typed():
-    """Of each shell a little on every backend; test-shellproto-typed.c has all of it."""
+    """Some cases for each shell on every backend; test-shellproto-typed.c has all cases."""
     for shell in ("bash", "sh"):
         s = Session(WORLD.create(), shell=shell)
         eq(s.out("alias hi='echo aliased'\nhi"), "aliased\n", "an alias of the line before")
@@ -102,14 +102,14 @@ def a_command_works_as_if_it_were_typed():
 
 @test
 def a_shell_starts_without_output():
-    needs("control")  # or what it reports is among its output
+    needs("control")  # otherwise, its reports are in its output
     for shell in ("bash", "sh"):
         s = Session(WORLD.create(), shell=shell, env={"BASH_ENV": "/nowhere", "ENV": "/nowhere"})
         exec_id = s.show()["exec_id"]
         eq(WORLD.raw(s.box, exec_id, follow="false"), b"", f"output of {shell} before its first command")
         eq(s.run("echo out; echo err >&2; exit 3")["exit_code"], 3)
         eq(sorted(WORLD.raw(s.box, exec_id).split()), [b"err", b"out"], f"output of {shell}")
-        # Positive control: the complaint is there, for whoever wants such a shell.
+        # Positive control: an interactive shell prints the complaint.
         ok("job control" in WORLD.run(s.box, ["bash", "-i", "-c", "true"])["stderr"], "bash has become silent")
 
 
@@ -138,7 +138,7 @@ def a_command_that_times_out_is_stopped_and_the_shell_is_kept():
 def an_interrupt_ends_the_command_and_keeps_the_shell():
     s = Session(WORLD.create())
     command = "sleep 100; echo not reached"
-    # However early it comes: it takes the shell a while to read the second one, before which it has not begun.
+    # An early interrupt works, too: the shell needs a while to read the second command, before it begins.
     for text, at_once in ((command, False), (f"{command} # {'x' * (900000 if has('control') else 90000)}", True), (command, True)):
         got = []
         t = threading.Thread(target=lambda g=got, x=text: g.append(s.run(x)))
@@ -162,7 +162,7 @@ def a_shell_with_a_trap_gets_one_interrupt():
     t.start()
     until(lambda: WORLD.run(box, "cat /tmp/ready 2>&1")["stdout"] == "ready\n", "it has begun")
     WORLD.ask("POST", f"{s.path}/interrupt", {}, status=204)
-    time.sleep(3)  # as long as one that came too early is sent again
+    time.sleep(3)  # for this long, an interrupt that came too early is repeated
     WORLD.run(box, "touch /tmp/go")
     t.join()
     eq(got[0]["stdout"], "ready\ngot\n1\n")
@@ -207,7 +207,7 @@ def large_commands_and_large_output_work():
 
 
 def stays(s, how, shorten):
-    """A command is out of time while it cannot obey: it is stopped when it can, and the shell stays."""
+    """A command times out while it cannot react: it is stopped when it can, and the shell is kept."""
     s.run("X=kept")
     results = []
     with WORLD.client(timeout=4 * WAIT) as c:
@@ -223,7 +223,7 @@ def stays(s, how, shorten):
 
 @test
 def a_timeout_passes_while_the_sandbox_is_paused():
-    """Of execs, too: what is over by then ends when it is resumed, and no other."""
+    """The same for execs: those that are overdue end when the sandbox is resumed, and no others."""
     needs("pause")
     box = WORLD.create()
     at = f"/v1/sandboxes/{box}"
@@ -233,7 +233,7 @@ def a_timeout_passes_while_the_sandbox_is_paused():
         execs[:] = [WORLD.exec(box, "sleep 1000", timeout_ms=5000),
                     WORLD.exec(box, "sleep 5; echo late; exit 3", timeout_ms=600000)]
         WORLD.post(f"{at}/pause")
-        time.sleep(14)  # longer than all the steps by which a command is stopped take
+        time.sleep(14)  # longer than all steps that stop a command
         eq([WORLD.get(f"{at}/execs/{e}")["state"] for e in execs], ["running"] * 2, "while it is paused")
         WORLD.post(f"{at}/resume")
 
@@ -324,7 +324,7 @@ def sessions_outlive_the_service():
 
 @test
 def a_flood_of_output_blocks_no_other_client():
-    """Output that comes faster than it is read: others are answered, and the time of the command counts."""
+    """Output comes faster than it is read: others are answered, and the command's timeout applies."""
     s, other = Session(WORLD.create()), WORLD.create()
     ended = WORLD.beside(other, lambda ms: s.run("yes " + "x" * 1000, timeout_ms=ms))
     ok(ended["timed_out"], f"it was not ended: {str(ended)[:300]}")
@@ -341,7 +341,7 @@ def sessions_are_listed():
         return [s["id"] for s in p["sessions"]], p["next_cursor"]
     found, cursor = page()
     eq(found, [opened[5], opened[4]], "the newest first")
-    # The cursor is that of a session, and stays good when it is gone.
+    # The cursor names a session, and stays valid when that session is gone.
     WORLD.ask("DELETE", f"/v1/sandboxes/{box}/sessions/{found[-1]}", status=204)
     WORLD.ask("DELETE", f"/v1/sandboxes/{box}/sessions/{opened[2]}", status=204)
     found, cursor = page(cursor=cursor)

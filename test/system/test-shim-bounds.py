@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-shim-bounds.py - what a sandbox can make its shim take from the machine, outside of its own limits
+"""test-shim-bounds.py - limits on what a sandbox can make its shim use outside the sandbox's own limits
 
-A shim asks tools of the image what is inside, and root inside can put anything in the place of those tools. On the
-cheapest backend that has a root of its own (a chroot); the shim is the same for gVisor and docker. Prints TAP.
+A shim runs tools of the image to inspect the sandbox, and root inside can replace those tools. The test uses the
+cheapest backend with a separate root (a chroot); gVisor and docker use the same shim. Prints TAP.
 """
 import contextlib
 import os
@@ -19,16 +19,16 @@ from serve_world import CONFIGS, World, below, check_error, rss, slurp, stat_of,
 
 PATIENCE = 5  # seconds that a step of the platform may take
 CONFIG = CONFIGS["chroot"].replace("    kind: command\n", f"    kind: command\n    timeout: {PATIENCE}\n")
-FIRST = 5_000_000  # no process of this machine has such a number: nobody is hit by a signal to it
+FIRST = 5_000_000  # no process of this machine has such a pid, so a signal to it does no harm
 
-DISK = 512  # MiB of a service's disk, where that is its own
+DISK = 512  # MiB of the separate disk of a service
 TERMINALS = 64  # of a sandbox
 
 world = None
 
 
 def hands():
-    """The processes in which shims do what may wait."""
+    """The worker processes of shims, which do what may block."""
     found = []
     for pid in below(os.getpid()):
         try:
@@ -40,7 +40,7 @@ def hands():
 
 
 def busy():
-    """Seconds of processor time that they have taken, all together."""
+    """The processor time of all of them, in seconds."""
     total = 0
     for pid in hands():
         try:
@@ -56,19 +56,19 @@ def put(w, box, path, text):
 
 
 def replace_tools(box, w=None, **tools):
-    """The sandbox's own /bin/sh, which finds these tools (in python) before those of the image."""
+    """Replaces the sandbox's /bin/sh by one that finds these tools (in python) before those of the image."""
     w = w or world
     eq(w.run(box, "mkdir /evil && rm /bin && mkdir /bin && cp /usr/bin/dash /bin/sh")["result"]["exit_code"], 0, "setup")
     for name, text in tools.items():
         put(w, box, f"/evil/{name}", f"#!/usr/bin/python3\nimport os, sys\n{text}")
     put(w, box, "/evil/sh", '#!/usr/bin/dash\nPATH=/evil:$PATH\nexport PATH\nexec /usr/bin/dash "$@"\n')
     eq(w.run(box, ["/usr/bin/mv", "/evil/sh", "/bin/sh"])["result"]["exit_code"], 0, "the shell is another")
-    for pid in hands():  # they have a shell already; whoever is asked next begins a new one
+    for pid in hands():  # they already have a shell; the next request starts a new one
         os.kill(pid, signal.SIGKILL)
 
 
 def chain(n):
-    """Tools that tell of @n processes, each the child of the next, of which the last is the exec's."""
+    """Tools that report @n processes, each the child of the next; the last one belongs to the exec."""
     return {"cat": f"""
 if not any(a.startswith("/proc/") for a in sys.argv): os.execv("/usr/bin/cat", sys.argv)
 sys.stdout.write("".join(f"{{i}} (a) S {{i + 1}}" + " 0" * 17 + " 5 0 0\\n" for i in range({FIRST}, {FIRST + n})))
@@ -132,7 +132,7 @@ def a_worker_that_is_stuck_is_replaced():
 
 @contextlib.contextmanager
 def own_disk():
-    """A service whose state is on a small disk of its own; and how many MiB of that are free, at the least."""
+    """A service whose state is on a small separate disk; yields it and a function that returns the free MiB."""
     with scratch() as state:
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}m", "warren-test", state], check=True)
         try:
@@ -144,7 +144,7 @@ def own_disk():
 
 @contextlib.contextmanager
 def lowest(measure):
-    """The least that it was meanwhile, in a list of one."""
+    """Yields a list with the lowest value of measure() during the block."""
     low, over = [measure()], threading.Event()
 
     def watch():
@@ -197,7 +197,7 @@ def concurrent_copies_leave_space_on_the_disk():
 @test
 @needs_root
 def a_large_copy_leaves_space_for_small_ones():
-    """What it has written is not free any more: it does not count twice. And no sandbox has all the room there is."""
+    """The bytes already written are not free, and do not count twice. No sandbox can reserve all of the space."""
     with own_disk() as (w, _):
         one, other = w.create(), w.create()
         w.run(one, f"truncate -s {DISK * 45 // 100}M /root/big")
@@ -216,7 +216,7 @@ def a_large_copy_leaves_space_for_small_ones():
 @test
 @needs_root
 def a_small_copy_works_during_a_large_one():
-    """However late the shim that writes says how far it is: here it is stopped, and says nothing."""
+    """The shim that writes is stopped, so it does not report its progress."""
     with own_disk() as (w, free):
         one, other = w.create(), w.create()
         size = DISK * 45 // 100
@@ -261,7 +261,7 @@ def an_endless_upload_is_stopped():
         box = w.create()
         files = f"/v1/sandboxes/{box}/files"
         w.ask("PUT", files, bytes(8 * MIB), query={"path": "/root/some"}, status=201)
-        sent = DISK - 24  # just fits, if nobody counts
+        sent = DISK - 24  # fits exactly, unless reservations are counted
         with lowest(free) as low, w.client(timeout=60) as c:
             with contextlib.suppress(OSError):
                 r = c.send("PUT", files, (bytes(MIB) for _ in range(sent)),

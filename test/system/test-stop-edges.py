@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-stop-edges.py - main commands, stopped sandboxes and updates: scopes, quotas, and all or nothing
+"""test-stop-edges.py - main commands, stopped sandboxes and updates: scopes, quotas, and atomic changes
 
 Prints TAP.
 """
@@ -23,7 +23,7 @@ def a_main_command_needs_the_exec_scope():
     eq(w.sandboxes(), [])
     box = w.create(token=whole, **main)
     until(lambda: running("sleep", "1101"), "it runs")
-    # To stop one is to change it, and runs nothing; to start it runs its command.
+    # A stop is a change and runs nothing; a start runs the main command, which needs the scope 'exec'.
     eq(w.post(f"/v1/sandboxes/{box}/stop", token=short)["state"], "stopped")
     refused(w.ask("POST", f"/v1/sandboxes/{box}/start", token=short), 403, "forbidden", "'exec'")
     eq(w.show(box)["state"], "stopped")
@@ -32,7 +32,7 @@ def a_main_command_needs_the_exec_scope():
     until(lambda: running("sleep", "1101"), "it runs again")
     refused(w.ask("POST", f"/v1/sandboxes/{box}/start", token=short), 403, "forbidden", "'exec'")
     w.delete(box, token=short)
-    # One without a main command runs nothing at its start.
+    # A sandbox without a main command runs nothing when it is started.
     plain = w.create(token=short)
     w.post(f"/v1/sandboxes/{plain}/stop", token=short)
     eq(w.post(f"/v1/sandboxes/{plain}/start", token=short)["state"], "running")
@@ -41,7 +41,7 @@ def a_main_command_needs_the_exec_scope():
 
 @test
 def a_stopped_sandbox_keeps_its_charge():
-    # What it wrote may be in memory: stops must not make room for more of it.
+    # Its files may be in memory: a stop must not free the quota for more of them.
     with World(config="quota:\n  memory: 128m\n") as other:
         token = other.token("read", "write", "exec", tenant="small")
         used = "SELECT memory, sandboxes FROM tenants WHERE name = 'small'"
@@ -55,7 +55,7 @@ def a_stopped_sandbox_keeps_its_charge():
         other.start()
         eq((other.show(box)["state"], other.rows(used)[0]), ("stopped", (128 << 20, 1)))
         refused(other.ask("POST", "/v1/sandboxes", spec, token=token), 429, "quota_exceeded", "memory")
-        # So a start finds what it needs, and a deletion gives it back.
+        # So a start has the memory it needs, and a deletion frees it.
         eq(other.post(f"/v1/sandboxes/{box}/start", token=token)["state"], "running")
         eq(other.run(box, "wc -c < /root/f", token=token)["stdout"].strip(), "10000000")
         other.post(f"/v1/sandboxes/{box}/stop", token=token)
@@ -74,7 +74,7 @@ def a_sandbox_is_not_created_if_its_main_command_exceeds_the_quota():
         eq((e["detail"]["quota"], e["detail"]["used"], e["detail"]["maximum"]), ("execs", 1, 1))
         eq([s["id"] for s in other.sandboxes()], [first])
         plain = other.create(token=token)
-        # Those that pass the first check at once: one has its command, the others do not exist.
+        # Several requests pass the first check at once: one gets its command, and the others create nothing.
         other.delete(first)
         replies = together(8, lambda _: other.client(token).ask("POST", "/v1/sandboxes", main))
         made = [r.json() for r in replies if r.status == 201]
@@ -117,7 +117,7 @@ def an_update_takes_effect_as_a_whole_or_not_at_all():
               status=200).json()
     eq((s["name"], s["limits"]["memory"], len(s["labels"]), s["expires_at"], s["on_idle"], s["wake_on_use"]),
        ("new", 100 << 20, 39, None, "delete", False))
-    # Two at once want one name: who does not get it keeps its limits, too.
+    # Two requests for the same name at once: the one that is refused does not change the limits either.
     for i in range(5):
         boxes = [box, other]
         memory = [w.show(b)["limits"]["memory"] for b in boxes]

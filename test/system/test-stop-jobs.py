@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-stop-jobs.py - what waits behind a stop, a start or a pause of a sandbox: how long, for whom, and how much
+"""test-stop-jobs.py - requests that wait for a stop, a start or a pause: how long, in which order, and how many
 
-Prints TAP. Bounds are of orders of magnitude.
+Prints TAP. Limits are checked by order of magnitude.
 """
 import contextlib
 import json
@@ -24,7 +24,7 @@ LONG = 120000  # ms: longer than anything here may take
 
 
 def pids(*argv):
-    """On this machine, of the processes with exactly these arguments."""
+    """The pids on this machine of processes with exactly these arguments."""
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
@@ -39,7 +39,7 @@ def init_of(box):
 
 
 def stubborn(token=None, **spec):
-    """A sandbox whose main command ignores SIGTERM, and says so."""
+    """A sandbox whose main command ignores SIGTERM."""
     main = shell("trap '' TERM; echo ready; while :; do sleep 0.1; done")
     s = w.post("/v1/sandboxes", fitted({"main": main, **spec}), status=201, token=token)
     until(lambda: w.raw(s["id"], s["main"]["exec_id"], follow="false"), "it is ready")
@@ -53,13 +53,13 @@ class Asked:
         self.reply, self.failure = None, None
         self.thread = threading.Thread(target=self.work, args=(method, path, body, token))
         self.thread.start()
-        time.sleep(0.3)  # it is with the service by then
+        time.sleep(0.3)  # the service has received it by then
 
     def work(self, method, path, body, token):
         try:
             with w.client(token) as c:
                 self.reply = c.ask(method, path, body)
-        except OSError as e:  # a token that is revoked takes its connections along
+        except OSError as e:  # revoking a token closes its connections
             self.failure = e
 
     @property
@@ -112,7 +112,7 @@ def a_kill_or_a_shorter_stop_shortens_the_grace_period():
         eq(Asked("POST", f"/v1/sandboxes/{box}/stop", {"timeout_ms": ms}).status(), 200)
         eq((stop.status(), w.state_of(box)), (200, "stopped"))
         w.delete(box)
-    # A longer one does not lengthen it, nor does it shorten it.
+    # A second stop with a longer timeout does not change the first one.
     box = stubborn()
     stop = stopping(box, 3000)
     begun = time.monotonic()
@@ -153,14 +153,14 @@ def leftover_processes_of_an_exec_get_the_grace_period():
     ok(time.monotonic() - begun < 20, "no longer than it needs")
     w.post(f"/v1/sandboxes/{box}/start")
     eq(w.run(box, "cat /tmp/saved")["stdout"], "saved\n")
-    # What has no use for the grace is not waited for: the idle shell of a session, a plain process.
+    # Processes that do not catch the signal are not waited for: the idle shell of a session, a plain process.
     w.post(f"/v1/sandboxes/{box}/sessions", {}, status=201)
     w.run(box, "setsid sleep 1028 </dev/null >/dev/null 2>&1 & sleep 0.1")
     begun = time.monotonic()
     w.post(f"/v1/sandboxes/{box}/stop", {"timeout_ms": 25000})
     ok(time.monotonic() - begun < 15, "at once")
     ok(not pids("sleep", "1028"), "it has ended")
-    # And what does not make use of it in time is killed.
+    # A process that does not end in time is killed.
     w.post(f"/v1/sandboxes/{box}/start")
     w.run(box, "rm /tmp/ready; setsid sh -c \"trap : TERM; touch /tmp/ready; while :; do sleep 0.1; done\" "
                "</dev/null >/dev/null 2>&1 & until [ -e /tmp/ready ]; do sleep 0.1; done")
@@ -178,7 +178,8 @@ def has_stopped(pid):
 
 
 def try_to_stop(pid):
-    """A thread that waits for its child until that execs does not stop, and the child may wait for another thread."""
+    """A thread that waits for the execve of its child (vfork) does not stop, and the child may wait for another
+    thread."""
     os.kill(pid, signal.SIGSTOP)
     end = time.monotonic() + 1
     while time.monotonic() < end:
@@ -191,7 +192,7 @@ def try_to_stop(pid):
 
 @contextlib.contextmanager
 def a_slow_warden():
-    """What the warden is asked for takes until the end of this."""
+    """Requests to the warden wait until the end of the block."""
     pid = w.warden
     try:
         until(lambda: try_to_stop(pid), "it has stopped")
@@ -224,7 +225,7 @@ def a_waiting_job_does_not_start_when_its_token_is_revoked():
         w.reaches(box, "paused")
         ok(w.show(box)["limits"].get("pids") != 77, "no limit was changed")
         w.delete(box)
-    # A start has nothing of the warden to wait for.
+    # A start does not have to wait for the warden.
     for t in (token(), good):
         box = stubborn(token=good["secret"])
         stop, first = stopping(box, 3000), w.show(box)["main"]["exec_id"]
@@ -245,7 +246,7 @@ def an_unused_stopped_sandbox_is_deleted_if_requested():
     for box in (kept, gone):
         w.post(f"/v1/sandboxes/{box}/stop", {"timeout_ms": 0})
     w.reaches(gone, "gone")
-    # One that became idle while no service ran.
+    # A sandbox that became idle while no service ran.
     w.post(f"/v1/sandboxes/{late}/stop", {"timeout_ms": 0})
     w.kill("api", "warden")
     time.sleep(1)
@@ -259,7 +260,7 @@ def an_unused_stopped_sandbox_is_deleted_if_requested():
 
 
 def left_behind(token, method, path, body=None):
-    """A request whose client leaves before the answer; what was answered until then."""
+    """Sends a request and disconnects before the answer; returns what was received until then."""
     data = json.dumps(body).encode() if body is not None else b""
     with socket.socket(socket.AF_UNIX) as s:
         s.connect(w.socket)
@@ -281,7 +282,7 @@ def the_number_of_waiting_jobs_is_limited():
     ok(b" 503 " in said[-1] and b"requests already wait" in said[-1], said[-1])
     e = check_error(w.ask("PATCH", f"/v1/sandboxes/{box}", {"limits": {"pids": 50}}), 503, "overloaded")
     ok("delete the sandbox" in e["message"], e["message"])
-    # It can still be ended.
+    # It can still be stopped.
     w.post(f"/v1/sandboxes/{box}/stop", {"timeout_ms": 0})
     eq(stop.status(), 200)
     until(lambda: w.ask("PATCH", f"/v1/sandboxes/{box}", {"limits": {"pids": 50}}).status != 503, "there is room again")
@@ -305,7 +306,7 @@ def waiting_commands_are_charged_to_the_memory_of_their_tenant():
     eq(said[0], b"", "the first waits")
     refusals = [x for x in said if x]
     ok(refusals and all(b" 429 " in x and b"bytes of the service's memory" in x for x in refusals), refusals[:1])
-    # The control: a neighbour's is started, and there is room again when those are gone.
+    # The control: the exec of another tenant is started, and there is room again afterwards.
     box = w.create(token=other)
     eq(w.ask("POST", f"/v1/sandboxes/{box}/execs", body, token=other).status, 201)
     w.delete(box)
@@ -322,7 +323,7 @@ def waiting_commands_are_charged_to_the_memory_of_their_tenant():
 
 
 def change_rows(*statements):
-    """As a process that was killed at that moment left them."""
+    """Changes the database to the state that a process killed at that moment would leave."""
     w.kill("api", "warden")
     with contextlib.closing(sqlite3.connect(f"{w.state}/serve/warren.db")) as db, db:
         for text, values in statements:
@@ -373,14 +374,15 @@ def a_hanging_start_leaves_nothing_when_the_service_is_killed():
             os.kill(inits[box], signal.SIGSTOP)
         starts = [Asked("POST", f"/v1/sandboxes/{box}/start") for box in inits]
         for box in inits:
-            w.reaches(box, "running")  # and its init has not answered
+            w.reaches(box, "running")  # its init has not answered yet
         ok(all(s.waits for s in starts), f"they wait: {[str(s.reply) for s in starts]}")
         w.kill(*killed)
         if not w.alive():
             w.start()
         os.kill(inits[late], signal.SIGCONT)
         w.ready()
-        # The start was recorded, so an init that goes on carries it out, once. One that does not answer has failed.
+        # The start was recorded, so an init that continues carries it out, once. A sandbox whose init does not answer
+        # has failed.
         until(lambda: pids("sleep", "1042"), "its command runs")
         w.reaches(mute, "failed")
         eq([w.state_of(box) for box in (late, other)], ["running", "running"])

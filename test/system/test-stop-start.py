@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-stop-start.py - a sandbox with a main command: started with it, stopped, started again, ended with it
+"""test-stop-start.py - a sandbox with a main command: start, stop, restart, and the end of the command
 
 Prints TAP.
 """
@@ -15,7 +15,8 @@ from serve_world import BACKEND, World, fitted, refused, running, shell, togethe
 
 
 def sleeps(box, seconds):
-    """Does it run inside? The machine does not see what runs in gVisor, so the sandbox is asked."""
+    """Whether the command runs inside. Processes in gVisor are not visible on the machine, so the sandbox itself is
+    asked."""
     if BACKEND != "gvisor":
         return running("sleep", seconds)
     r = w.ask("POST", f"/v1/sandboxes/{box}/run", {"command": "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"})
@@ -43,7 +44,7 @@ def the_main_command_starts_with_the_sandbox():
 def stop_ends_all_processes_and_keeps_the_files():
     s = w.post("/v1/sandboxes", fitted({"main": shell("echo $$ >> /tmp/runs; exec sleep 1002")}), status=201)
     box = s["id"]
-    # What an exec that has ended left behind, with another group and session, and a shell.
+    # A process that an exec left behind, in another group and session, and a shell.
     w.run(box, "setsid sleep 1003 </dev/null >/dev/null 2>&1 & sleep 0.1")
     w.post(f"/v1/sandboxes/{box}/sessions", {}, status=201)
     other = w.exec(box, "sleep 1004")
@@ -87,7 +88,7 @@ def processes_that_ignore_sigterm_are_killed_later():
 
 @test
 def processes_that_fork_do_not_survive_a_stop():
-    """Each starts its successor and exits, without a pause: a look at all processes misses some."""
+    """Each process starts its successor and exits at once: a single scan of all processes misses some."""
     box = w.create(main={"argv": ["sleep", "1011"]})
     chain = b"trap '' TERM\n: > /tmp/beat\n[ -e /tmp/end ] || sh /tmp/chain &\n"
     w.ask("PUT", f"/v1/sandboxes/{box}/files", chain, query={"path": "/tmp/chain"}, status=201)
@@ -103,7 +104,7 @@ def processes_that_fork_do_not_survive_a_stop():
 
 @test
 def many_clients_can_start_and_stop_one_sandbox():
-    """In whatever order they come: what runs has its command, and what is stopped has none."""
+    """In any order: a running sandbox has its command, and a stopped one has none."""
     box = w.create(main={"argv": ["sleep", "1012"]})
     at = f"/v1/sandboxes/{box}"
 
@@ -131,7 +132,7 @@ def the_end_of_the_main_command_stops_deletes_or_keeps_the_sandbox():
     eq(w.result(box, w.show(box)["main"]["exec_id"])["exit_code"], 3)
     eq(w.run(box, "echo alive")["stdout"], "alive\n")
     w.delete(box)
-    # A stop of one that is deleted at its end.
+    # Stop a sandbox that is deleted when its command ends.
     box = w.post("/v1/sandboxes", fitted({"main": {"argv": ["sleep", "1005"]}, "on_exit": "delete"}), status=201)["id"]
     w.ask("POST", f"/v1/sandboxes/{box}/stop", status=200)
     w.reaches(box, "gone")
@@ -150,12 +151,12 @@ def a_failed_start_leaves_nothing():
             "64 KiB")
     refused(w.ask("POST", "/v1/sandboxes", fitted({"on_exit": "delete"})), 400, "invalid_request", "/main")
     until(lambda: w.sandboxes() == [], "nothing is left")
-    # A start that fails leaves it stopped.
+    # A start that fails leaves the sandbox stopped.
     box = w.create(main=shell("exec sleep 1006"))
     w.run(box, "rm -f /bin/sh 2>/dev/null || rm -f /usr/bin/sh")
     w.post(f"/v1/sandboxes/{box}/stop")
     r = w.ask("POST", f"/v1/sandboxes/{box}/start")
-    if r.status != 200:  # where the image's own files can be removed
+    if r.status != 200:  # if files of the image can be removed
         refused(r, 422, "command_not_found")
         w.reaches(box, "stopped")
     w.delete(box)
@@ -175,7 +176,7 @@ def a_stopped_sandbox_outlives_every_process_of_the_service():
     refused(w.ask("POST", f"/v1/sandboxes/{box}/run", {"command": "true"}), 409, "wrong_state", "stopped")
     w.post("/v1/sandboxes/kept/start")
     until(lambda: w.run(box, "wc -l < /tmp/runs")["stdout"].strip() == "2", "the command ran again")
-    # It ends while no service runs: the next process knows what that means.
+    # The command ends while no service runs: the next process handles its end.
     w.exec(running_box, "sleep 0.5; touch /tmp/end")
     w.kill("api", "warden")
     time.sleep(2)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The face of SWE-ReX at its edges: who asks comes first, errors name no script, output before a timeout is told."""
+"""SWE-ReX in unusual situations: authentication comes first, errors do not show scripts, timeouts include the
+output."""
 import sys
 import threading
 import time
@@ -32,13 +33,13 @@ def a_token_is_checked_before_existence():
         for path, method in (("/is_alive", "GET"), ("/execute", "POST"), ("/nope", "GET"), ("/execute", "GET"), ("", "GET")):
             r = f.ask(path, {"command": ["true"]} if method == "POST" else None, method)
             eq((r.status, r.json()), (401, {"detail": "Invalid API Key"}), f"{method} {f.prefix}{path}")
-    # Positive control: who has one is told what there is not.
+    # Positive control: with a token, missing objects are reported.
     eq(face(box).ask("/is_alive", method="GET").status, 200)
     for f in (face("0" * 12), face("short"), face("x" * 40), face("UPPERCASE123"), face("")):
         eq(f.ask("/is_alive", method="GET").status, 404, f.prefix)
     eq(face(box).ask("/nope", method="GET").status, 404)
     eq(face(box).ask("/execute", method="GET").status, 405)
-    # A token of one sandbox does not stand for a path that names another, or none, and does not tell which.
+    # A token for one sandbox does not reveal whether other sandboxes exist.
     scoped = WORLD.token("exec", sandbox_id=box)
     eq(face("short", scoped).ask("/is_alive", method="GET").status, 401)
     eq(face(box, scoped).ask("/is_alive", method="GET").status, 200)
@@ -59,7 +60,7 @@ def errors_of_a_shell_do_not_repeat_the_script():
         ok(r["stdout"].startswith("before\n") and r["stdout"].endswith("/bin/sh\n"), f"$0 of {r['stdout'][-200:]!r}")
     r = f.good("/execute", {"command": "echo 'unbalanced # a long line", "shell": True, "merge_output_streams": True})
     ok(r["exit_code"] != 0 and r["stdout"].count("a long line") == 0, r)
-    # In order, and as subprocess.run() has it: the words after a text are its $0 and $1.
+    # Output is in order, and arguments work like in subprocess.run(): the words after the script are its $0 and $1.
     eq(f.good("/execute", {"command": "echo a; echo b >&2; echo c", "shell": True, "merge_output_streams": True})["stdout"],
        "a\nb\nc\n")
     for merged in (False, True):
@@ -95,12 +96,12 @@ def a_command_that_times_out_returns_its_output():
     eq(e["extra_info"], {"output": "begun\n"})
     eq(f.interrupt()["exit_code"], 0)
     eq(f.out("echo on"), "on\n")
-    # All of it is there; its end is in the message.
+    # The output is complete; the message has only its end.
     e = f.raised("/run_in_session", {"command": "seq 1 20000; sleep 100", "timeout": 3}, TIMEOUT)
     eq(e["extra_info"]["output"], "".join(f"{i}\n" for i in range(1, 20001)))
     ok(e["message"].endswith("\n19999\n20000\n") and len(e["message"]) < 10000, len(e["message"]))
     f.interrupt()
-    # What is waited for, too.
+    # The same for a command whose expected text does not appear.
     e = f.raised("/run_in_session", {"command": "echo ready; cat", "is_interactive_command": True, "expect": ["never"],
                                      "timeout": 1}, TIMEOUT)
     eq(e["extra_info"], {"output": "ready\n"})
@@ -108,7 +109,7 @@ def a_command_that_times_out_returns_its_output():
 
 @test
 def memory_for_screens_is_shared_among_tenants():
-    """What commands that run have written is in the service's memory: a tenant has its share of that, and others find theirs."""
+    """The output of running commands is in the service's memory: each tenant has a share of it."""
     many = {}
     for name in ("greedy", "modest"):
         token = WORLD.token("read", "write", "exec", "files", tenant=name)
@@ -131,7 +132,7 @@ def memory_for_screens_is_shared_among_tenants():
     many["modest"].open()
     out = many["modest"].out("yes 0123456789 | head -c 20000000")
     eq((len(out.replace("\r", "")), "dropped" in out), (20000000, False), "the output of another tenant")
-    # And it is given back.
+    # The memory is freed afterwards.
     WORLD.delete(many["greedy"].box)
     for t in threads:
         t.join(60)
@@ -149,7 +150,7 @@ def a_command_may_be_any_shell_text():
     eq(f.run("")["exit_code"], 0, "no command")
     eq(f.out("alias hi='echo aliased'\nhi"), "aliased\n")
     eq(f.out("shopt -s extglob\ncase ab in +(a|b)) echo glob;; esac"), "glob\n")
-    # Of several lines nothing runs if one of them cannot be read.
+    # If one of several lines has a syntax error, none is run.
     e = f.raised("/run_in_session", {"command": "touch /tmp/ran\necho 'unbalanced"}, "swerex.exceptions.BashIncorrectSyntaxError")
     ok("unexpected EOF" in e["extra_info"]["bash_stderr"], e)
     e = f.raised("/run_in_session", {"command": "touch /tmp/ran\nfi"}, "swerex.exceptions.BashIncorrectSyntaxError")
@@ -173,7 +174,7 @@ def another_bash_replaces_the_shell():
 
 @test
 def output_larger_than_the_journal_is_complete():
-    """The journal of a session has 16 MB; a command that writes more waits until it was read."""
+    """The journal of a session has 16 MB; a command that writes more waits until the output was read."""
     f = face()
     f.open()
     r = f.run("seq 1 4000000", timeout=300)

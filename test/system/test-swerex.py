@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The face of SWE-ReX: its official client, unchanged; the same points against its own server; the wire."""
+"""The SWE-ReX API: its official client, unchanged; comparison with its own server; and the protocol itself."""
 import hashlib
 import io
 import json
@@ -39,11 +39,11 @@ def face(**kw):
 
 # ------------------------------------------------------------- the official client
 
-# Where the two differ, and why; of each the test below says what ours does.
+# Points in which the two servers differ, and why; the tests below check Warren's behavior.
 DIFFERENT = {
-    "a_session_says_what_it_is",    # what the shell prompted with before it was told not to
-    "a_megabyte",                   # its own server adds some bytes of its prompt
-    "errors_of_files",              # a file in the way of a directory: ENOTDIR, of the whole path
+    "a_session_says_what_it_is",    # the first prompt of the shell, before prompts are disabled
+    "a_megabyte",                   # SWE-ReX's server adds some bytes of its prompt
+    "errors_of_files",              # a file in place of a directory: ENOTDIR, with the whole path
 }
 
 
@@ -174,12 +174,12 @@ def invalid_bodies_are_refused():
 
 
 def peak():
-    """The most memory that the api has had since forget_peak(), in bytes."""
+    """The maximum memory of the api since forget_peak(), in bytes."""
     return int(slurp(f"/proc/{WORLD.api}/status").partition("VmHWM:")[2].split()[0]) << 10
 
 
 def forget_peak():
-    """What it had before does not count: it would hide what comes."""
+    """Resets the maximum, so that earlier usage does not hide later usage."""
     with open(f"/proc/{WORLD.api}/clear_refs", "w", encoding="ascii") as f:
         f.write("5")
 
@@ -203,7 +203,7 @@ def hostile_bodies_are_refused_in_little_memory():
 
 @test
 def costly_expected_patterns_do_not_block_others():
-    """A flood that is looked through for what costs most holds up neither a neighbour nor its own session."""
+    """Matching expensive patterns against a flood of output delays neither other sandboxes nor its own session."""
     f, other = face(), WORLD.create()
     f.open()
     f.raised("/run_in_session", {"command": "true", "expect": ["(a?){150}y", "(a?){150}z"]}, "builtins.ValueError")
@@ -247,7 +247,7 @@ def invalid_forms_are_refused():
     eq(f.form([file, (b'name="target_path"', b"x" * 5000)]).status, 413)
     for kind in ("multipart/form-data", "multipart/form-data; boundary=", "text/plain", "multipart/form-data; boundary=YY"):
         eq(f.form([file, target], Content_Type=kind).status, 422, kind)
-    # The boundary is found wherever the pieces of a body end, and what only looks like it is data.
+    # The boundary is found wherever the body is split, and similar bytes are data.
     data = b"\r\n--X\r\n-\r\n\r--XY\r\r\n--" * 50
     eq(f.upload("/tmp/y", data).status, 200)
     eq(WORLD.run(f.box, "cksum </tmp/y; wc -c </tmp/y")["stdout"].split()[1], str(len(data)))
@@ -282,9 +282,9 @@ def a_repeated_request_gets_the_same_answer():
         f.good("/execute", {"command": ["true"]}, X_Request_ID=str(uuid.uuid4()))
     eq(f.ask("/execute", body, X_Request_ID=number).body, first.body)
     eq(f.good("/execute", {"command": ["cat", "/tmp/ran"]})["stdout"], "ran\n")
-    # Another sandbox's request of the same number is another.
+    # The same request number for another sandbox is a different request.
     eq(face().ask("/execute", {"command": ["echo", "mine"]}, X_Request_ID=number).json()["stdout"], "mine\n")
-    # An exception is an answer, too; and the positive control: without a number it runs again.
+    # An exception is an answer, too. The positive control: without a number, the command runs again.
     for _ in range(2):
         eq(f.ask("/execute", {"command": "echo x >>/tmp/n; exit 3", "shell": True, "check": True},
                  X_Request_ID="same").status, 511)

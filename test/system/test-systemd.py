@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The units under a real systemd: installed, started by the first client, stopped, killed, upgraded.
+"""Test the units under a real systemd: installation, socket activation, stop, kill, upgrade.
 
-systemd/boot makes a machine of namespaces, with cgroups below ours, in which systemd is pid 1 and finds what
-'meson install' has put into a directory.
+systemd/boot creates a machine from namespaces, with cgroups below those of the test, in which systemd is pid 1 and
+finds the result of 'meson install' in a directory.
 """
 import contextlib
 import glob
@@ -25,7 +25,7 @@ NAME = f"warren-systemd-{os.getpid()}"
 
 
 def our_cgroups():
-    """For each hierarchy the cgroup that we are in, as a directory."""
+    """The directory of the test's cgroup in each hierarchy."""
     top = "/sys/fs/cgroup"
     for line in slurp("/proc/self/cgroup").splitlines():
         _, name, path = line.split(":", 2)
@@ -33,7 +33,7 @@ def our_cgroups():
             where = top if os.path.exists(f"{top}/cgroup.procs") else f"{top}/unified"
         else:
             where = f"{top}/{name.removeprefix('name=')}"
-        # Where we are in a cgroup namespace without its mounts, it is nowhere to be seen.
+        # In a cgroup namespace without its own mounts, the path is not visible.
         if os.path.exists(f"{where}{path}/cgroup.procs"):
             yield f"{where}{path}".rstrip("/")
 
@@ -93,7 +93,7 @@ class Machine:
                               capture_output=True, text=True, timeout=40, env=env, **kw)
 
     def call(self, *argv):
-        """To its end, which is a good one. Returns what it printed."""
+        """Runs a command, which must succeed. Returns its output."""
         p = self.ask(*argv)
         ok(p.returncode == 0, f"{' '.join(argv)}: {p.stdout}{p.stderr}{self.journal()}")
         return p.stdout.strip()
@@ -113,7 +113,7 @@ class Machine:
         return int(self.show("warren.service", "MainPID"))
 
     def write(self, path, text):
-        """A file of the machine; its root is in a namespace that we reach by its first process."""
+        """Writes a file of the machine, whose root is accessible through its first process."""
         path = f"/proc/{self.pid}/root{path}"
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as f:
@@ -123,7 +123,7 @@ class Machine:
         os.unlink(f"/proc/{self.pid}/root{path}")
 
     def outer(self, inner):
-        """The number here of the process that has this one there."""
+        """The pid here of the process with this pid inside the machine."""
         for status in glob.glob("/proc/[0-9]*/status"):
             with contextlib.suppress(OSError, StopIteration):
                 numbers = next(line for line in slurp(status).splitlines() if line.startswith("NSpid:")).split()[1:]
@@ -136,7 +136,7 @@ class Machine:
     def end(self):
         if self.process:
             if self.process.poll() is None:
-                self.process.kill()  # and with it, by --kill-child, all of the machine
+                self.process.kill()  # --kill-child ends all processes of the machine, too
             self.process.wait()
             for d in self.cgroups:
                 until(lambda d=d: not slurp(f"{d}/cgroup.procs").split(), f"processes in {d}")
@@ -155,7 +155,7 @@ def attempt_rmdir(d):
 
 
 def marked(text):
-    """The process of this machine, in whatever sandbox, that was started as 'sleep TEXT'."""
+    """The pid, on this machine, of the process that was started as 'sleep TEXT' in any sandbox."""
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             if slurp(path) == f"sleep\0{text}\0":
@@ -164,12 +164,12 @@ def marked(text):
 
 
 M = None
-SECONDS = str(100000 + os.getpid())  # by which the process in a sandbox is known
+SECONDS = str(100000 + os.getpid())  # identifies the process in a sandbox
 BOX = []
 
 
 def box():
-    """One sandbox lives through all of this, and in it a command: started when it is first wanted."""
+    """One sandbox with a command that runs during the whole test; created on first use."""
     if not BOX:
         BOX.append(M.call("warren", "create", "-m", "64m", "--disk", "16m"))
         M.call("warren", "exec", "-d", BOX[0], "--", "sleep", SECONDS)
@@ -179,7 +179,7 @@ def box():
 
 
 def check_box():
-    """It, and what runs in it, was never disturbed, and it can be used."""
+    """Checks that the sandbox and its command were not disturbed, and that the sandbox works."""
     eq(marked(SECONDS), BOX[1], "the command's process")
     eq(start_time(BOX[1]), BOX[2], "its start time")
     eq(M.call("warren", "ls", "-q"), BOX[0])
@@ -191,7 +191,7 @@ def the_unit_files_are_valid():
     p = M.ask("systemd-analyze", "--man=no", "verify", f"{UNITS}/warren.service", f"{UNITS}/warren.socket")
     lines = [line for line in p.stderr.splitlines() if "warren." in line]
     eq((p.returncode, lines), (0, []), "what systemd says of them")
-    # It would say so.
+    # A control: systemd reports a wrong setting.
     bad = M.call("sed", "s/^KillMode=.*/KillMode=never/", f"{UNITS}/warren.service")
     M.write("/etc/systemd/system/warren-bad.service", bad)
     p = M.ask("systemd-analyze", "--man=no", "verify", "/etc/systemd/system/warren-bad.service")
@@ -252,7 +252,8 @@ def without_a_socket_the_error_says_how_to_start_a_service():
 
 @test
 def the_service_is_ready_when_systemd_reports_it():
-    """At a listener that systemd does not hold, where nobody would be made to wait: start returns, and it answers."""
+    """Uses a listener that systemd does not hold, so that connections would fail: start returns, and the service
+    answers."""
     box()
     M.call("ip", "link", "set", "lo", "up")
     M.write("/etc/warren/warren.yaml", "listen:\n  - unix:/run/warren/warren.sock\n  - tcp:127.0.0.1:7070\n")
@@ -317,14 +318,14 @@ def additional_listeners_are_opened():
         p = M.ask("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "http://127.0.0.1:7070/v1/sandboxes")
         eq((p.returncode, p.stdout), (0, "401"), "over TCP a token is wanted")
         check_box()
-        # What systemd holds and nobody has named is refused, with the reason.
+        # A socket of systemd that is not in 'listen' is refused, with the reason.
         M.write("/etc/warren/warren.yaml", "listen: [tcp:127.0.0.1:7070]\n")
         ok(M.ask("systemctl", "restart", "warren.service").returncode != 0, "it starts")
         until(lambda: "systemd passes 'unix:/run/warren/warren.sock', which is not in 'listen'" in M.journal(),
               M.journal)
     finally:
         M.remove("/etc/warren/warren.yaml")
-    # Once that is mended it comes back by itself, and clients have only waited.
+    # After the correction, the service recovers, and clients have only waited.
     check_box()
 
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-templates.py - tools of a command backend that fail, hang, or never stop talking, at each of their steps; and shims
+"""test-templates.py - tools of a command backend that fail, hang, or never stop writing, at each of their steps; and
+shims
 
-An error names backend and step, comes in time, and leaves the state as it is and nothing behind. The tool is a
-script whose steps do as they are told by files, on this machine itself. Prints TAP.
+An error names the backend and the step, comes in time, does not change the state, and leaves nothing behind. The tool
+is a script that runs on this machine itself; files control what its steps do. Prints TAP.
 """
 import glob
 import os
@@ -47,7 +48,7 @@ world = None
 
 
 class Mode:
-    """A step that does as it is told, for as long as that lasts; and how long that was."""
+    """Changes the behavior of a step for the time of the block; measures how long that was."""
 
     def __init__(self, step, mode):
         self.path = f"{world.dir}/mode-{step}"
@@ -69,14 +70,14 @@ def nothing_runs():
 
 
 def nothing_left():
-    """What could not be made is forgotten when it was unmade."""
+    """A sandbox whose create failed is forgotten when its resources are removed."""
     until(lambda: not world.sandboxes() and not glob.glob(f"{world.dir}/made-*"), "something is left")
     nothing_runs()
     world.check_empty()
 
 
 def refused(reply, words, code=None):
-    """An error whose message is that; with bytes of all kinds in it, it is still JSON."""
+    """The reply must be an error with these words; it is valid JSON even if the message contains arbitrary bytes."""
     ok(reply.status >= 500, f"{reply}")
     e = check_error(reply, reply.status, code)
     ok(words in e["message"] and len(e["message"]) < 1000, f"{e['message']!r} does not say {words!r}")
@@ -178,7 +179,7 @@ def a_failing_copy_tool_is_reported():
 
 
 def shim():
-    """The process that stands for the only sandbox's init: the first of its pid namespace."""
+    """The shim of the only sandbox: the first process of its pid namespace."""
     found = [p for p in below(os.getpid()) if slurp(f"/proc/{p}/comm") == "warren-shim\n"
              and slurp(f"/proc/{p}/status").partition("\nNSpid:")[2].split("\n")[0].split()[-1] == "1"]
     eq(len(found), 1, "shims")
@@ -214,7 +215,7 @@ def a_killed_shim_loses_nothing_acknowledged():
     box = world.create()
     eq(world.run(box, "echo on")["stdout"], "on\n", "another, of the same service")
     world.delete(box)
-    for path in glob.glob(f"{world.dir}/.warren-*"):  # of a machine that is nobody's sandbox
+    for path in glob.glob(f"{world.dir}/.warren-*"):  # files on this machine, outside of any sandbox
         os.unlink(path)
 
 

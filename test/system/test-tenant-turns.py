@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-tenant-turns.py - a tenant that asks for much at once, or for a backend that hangs, delays no other tenant
+"""test-tenant-turns.py - a tenant with many requests, or with a backend that hangs, does not delay other tenants
 
-Prints TAP. Bounds of time are an order of magnitude above what is usual: machines are busy.
+Prints TAP. Time limits are an order of magnitude above usual times, because machines are busy.
 """
 import contextlib
 import json
@@ -24,7 +24,7 @@ ASKED = 40
 
 
 def send(w, token, method, path, body=None):
-    """Ask, and do not wait for the answer."""
+    """Sends a request without waiting for the answer."""
     data = json.dumps(body).encode() if body is not None else b""
     s = socket.create_connection(("127.0.0.1", w.port))
     s.sendall(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n"
@@ -39,7 +39,7 @@ def status_of(s):
 
 
 def answered(socks):
-    """Which of them have an answer now."""
+    """How many of them have an answer now."""
     n = 0
     for s in socks:
         s.settimeout(0)
@@ -50,7 +50,7 @@ def answered(socks):
 
 @contextlib.contextmanager
 def silent_daemon():
-    """A server that takes connections and never says a word."""
+    """A server that accepts connections and never sends anything."""
     with tempfile.TemporaryDirectory(prefix="warren-silent-") as d, socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"{d}/sock")
         listener.listen(200)
@@ -91,7 +91,7 @@ def a_hanging_backend_does_not_delay_others():
 
 @test
 def concurrent_requests_share_one_answer():
-    """The positive control: of a machine that answers, everybody hears, and at once."""
+    """The positive control: if the machine answers, all clients get the answer at once."""
     with World(tcp=True) as w:
         token = w.token("read", tenant="modest")
         eq({status_of(s) for s in [send(w, token, "GET", "/v1/backends") for _ in range(40)]}, {200})
@@ -120,7 +120,7 @@ def creates_of_tenants_take_turns():
 
 @test
 def searches_of_tenants_take_turns():
-    """What the api does on other threads: costly searches of one, and a file that another reads."""
+    """The api uses other threads for expensive searches of one tenant and a file that another reads."""
     with World(tcp=True) as w:
         greedy, modest = w.token(*SCOPES, tenant="greedy"), w.token(*SCOPES, tenant="modest")
         theirs, mine = w.create(token=greedy), w.create(token=modest)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-terminals.py - terminals and output over WebSocket: shared, joined again, held, and never in the way"""
+"""test-terminals.py - terminals and output over WebSocket: shared, reconnected, held, and never blocking"""
 import json
 import sys
 import time
@@ -19,7 +19,7 @@ def path(exec_id=None, what="terminals", of=None):
 
 
 def terminal(exec_id=None, of=None, where=None, **query):
-    """A socket, after its first event."""
+    """A WebSocket that has received its first event."""
     query = {"shell": "sh", **query} if not exec_id and "shell" not in query else query
     s = Socket(where or world.socket, path(exec_id, of=of), query={k: v for k, v in query.items() if v is not None})
     s.first = s.event()
@@ -42,7 +42,7 @@ def a_websocket_terminal_is_a_terminal():
         eq((s.first["rows"], s.first["cols"], s.first["cursor"]), (33, 99, 0), "the first event")
         s.send(BINARY, b"tty; [ -t 0 ] && echo ye''s; stty size; echo $TERM; echo end''ed\n")
         seen, _ = s.until(b"ended\r\n")
-        # A kernel of its own may know no name for one that is ours.
+        # A separate kernel may not have a name for a terminal of the host.
         for word in (b"/dev/pts/" if has("tty_name") else b"not a tty\r\n", b"yes\r\n", b"33 99\r\n", b"xterm-256color\r\n"):
             ok(word in seen, f"no {word!r} in {seen!r}")
         execs = world.get(path(what="execs"), query={"pty": "true"})["execs"]
@@ -101,7 +101,7 @@ def a_terminal_continues_when_its_client_reconnects():
     s.send(BINARY, b"x=kept; echo before''\n")
     before, _ = s.until(b"before\r\n")
     s.send(BINARY, b"sleep 0.3; echo meanwhile''\n")
-    s.until(b"meanwhile''\r\n")  # its echo: what is reset before it was read may be lost
+    s.until(b"meanwhile''\r\n")  # wait for its echo: input that is unread at a reset may be lost
     s.sock.close()
     time.sleep(0.6)
     with terminal(s.exec) as again:
@@ -215,7 +215,7 @@ def unread_input_is_held_back():
         other.send(BINARY, b"echo here''\n")
         other.until(b"here\r\n")
         ok(memory() < 60 << 10, f"the api has {memory()} kB")
-        # Killed with input on its way: nothing is left waiting.
+        # The exec is killed while input is pending: no request is left waiting.
         world.post(path(s.exec, "execs") + "/signal", {"signal": "KILL"}, status=204)
         world.result(box, s.exec)
 
@@ -278,7 +278,7 @@ def output_is_sent_as_messages():
 
 @test
 def a_holding_websocket_reader_receives_all_output():
-    # Four journals' worth, read slowly: without holding it would have gaps.
+    # Four times the size of the journal, read slowly: without holding, there would be gaps.
     n = 4 << 20
     command = f"sleep 0.5; yes abcdefg | head -c {n}"
     for socket in (False, True):
@@ -300,7 +300,7 @@ def a_holding_websocket_reader_receives_all_output():
                 if slow > 0:
                     time.sleep(0.02)
         eq(got, n, "bytes")
-    # The control: without it some are gone.
+    # The control: without holding, some output is missing.
     e = world.exec(box, command, output_limit=1 << 20)
     world.result(box, e)
     eq([x["type"] for x in world.output(box, e)][0], "gap", "without holding")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-unpack.py - layers and outer archives: what becomes of them, and of those made to do harm
+"""test-unpack.py - layers and outer archives: how they are unpacked, and hostile ones
 
-Prints TAP. Every archive is unpacked by $WARREN_BUILD/test/unpack_one, as root and as an ordinary
-user (as root only: it becomes one). A canary beside the directory, at which crafted names and links
-aim, has the same fingerprint before and after; no process of ours is left.
+Prints TAP. $WARREN_BUILD/test/unpack_one unpacks every archive, as root and as an ordinary user (only if root runs
+the test: it changes its user). A canary next to the directory, the target of crafted names and links, has the same
+fingerprint before and after; no process is left behind.
 """
 import bz2
 import functools
@@ -32,7 +32,7 @@ EBADMSG, EFBIG = errno.EBADMSG, errno.EFBIG
 
 
 class Place:
-    """A directory to unpack into, a canary beside it, and who does it."""
+    """A directory to unpack into, a canary next to it, and the user who unpacks."""
 
     def __init__(self, user):
         self.user = user
@@ -64,7 +64,7 @@ class Place:
         return [*as_user, self.program, *args, self.dir]
 
     def unpack(self, data, *args, timeout=60):
-        """Into a fresh directory: (status, what it said)."""
+        """Unpacks into a new directory; returns (status, output)."""
         self.fresh()
         with tempfile.TemporaryFile() as f:
             f.write(data)
@@ -74,13 +74,13 @@ class Place:
         return p.returncode, (p.stderr if p.returncode else p.stdout).decode()
 
     def good(self, data, *args):
-        """What it reports, as a dict; it must work."""
+        """Unpacking must work; returns the report as a dict."""
         status, said = self.unpack(data, *args)
         ok(status == 0, f"status {status}: {said}")
         return {k: int(v) if v.isdigit() else v for k, _, v in (line.partition(" ") for line in said.splitlines())}
 
     def bad(self, data, *args, code=EBADMSG, says=""):
-        """It must fail with @code and one line that has @says in it."""
+        """It must fail with @code and one line that matches @says."""
         status, said = self.unpack(data, *args)
         ok(status == code, f"status {status}, not {code}: {said!r}")
         ok(said.count("\n") == 1 and re.search(says, said), f"said {said!r}, not {says!r}")
@@ -98,7 +98,7 @@ class Place:
             return f.read()
 
     def tree(self):
-        """Names and kinds of all that is there."""
+        """Names and types of all files."""
         found = {}
         for base, dirs, files in os.walk(os.fsencode(self.dir)):
             for n in dirs + files:
@@ -118,7 +118,7 @@ class Place:
 
 
 def both(f):
-    """The test as root and as an ordinary user; as the latter only when we are one."""
+    """Runs the test as root and as an ordinary user; only the latter if root does not run it."""
     for user in ([False, True] if ROOT else [False]):
         @functools.wraps(f)
         def run_it(user=user):
@@ -176,7 +176,7 @@ def every_compression_is_supported_and_its_digest_checked(p):
             r = p.good(data, "-d", want, *more)
             eq((r["diff_id"], r["bytes"], len(p.tree())), (want, len(data) if what == "trailing zeros" else len(plain), 30), what)
         eq(p.read("f29"), plain[plain.index(p.read("f29")[:1000]):][:1000 * 29 * 6], f"content of {what}")
-    # What is behind the end marker is part of the digest, and of nothing else.
+    # Data after the end marker is part of the digest, and of nothing else.
     junk = plain + b"junk" * 1000
     eq(p.good(junk)["diff_id"], "sha256:" + hashlib.sha256(junk).hexdigest(), "digest with what follows the end")
     eq(len(p.tree()), 30)
@@ -267,7 +267,7 @@ def only_allowed_attributes_are_kept(p):
     eq(xattrs(p.path("f")), {"user.a": b"value", "user.overlayed": b"kept"}, "attributes")
     eq((xattrs(p.path("bad")), xattrs(p.path("d")), xattrs(p.path("l"))), ({}, {"user.d": b"1"}, {}), "attributes")
     eq(r["skipped"], 2 * len(bad) + 1, "skipped")
-    # A capability: by hand, since its bytes are no text.
+    # A capability is encoded by hand, since its bytes are no text.
     records = pax_record(b"SCHILY.xattr.security.capability", cap)
     data = header(b"pax", b"%011o\0" % len(records), b"x") + pad(records) + header(b"ping", b"%011o\0" % 4) + pad(b"ping") + END
     r = p.good(data)
@@ -338,7 +338,8 @@ def sparse_and_huge_files_are_unpacked(p):
                 f.seek(at)
                 eq(f.read(8192), b"data" * 1024 + bytes(4096), f"data of {form} at {at}")
         os.unlink(p.path("s"))
-    # 8 GiB and more have a size that is not octal; all zeros, so that it is cheap to make and to read. Bounded by -m.
+    # Sizes of 8 GiB and more are not octal; the content is zeros, which are cheap to create and to read. The option
+    # -m limits it.
     p.bad(header(b"big", b"\x80" + (9 << 30).to_bytes(11, "big")) + bytes(1 << 20), "-m", "2000000", says="(?i)truncated")
 
 
@@ -348,7 +349,7 @@ def hard_links_are_unpacked(p):
                hard("b", "a"), file("z", b"2"), hard("z", "a")))
     eq({p.stat(n).st_ino for n in ("b", "c", "d/e", "z")}, {p.stat("a").st_ino}, "inodes")
     eq(os.readlink(p.path("t")), b"a", "a second name of the link itself")
-    # Another entry of the name is another file: what the other name has stays.
+    # A second entry with the same name is a new file: the other link keeps its content.
     p.good(tar(file("a", b"1"), hard("b", "a"), file("b", b"22")))
     eq((p.read("a"), p.read("b")), (b"1", b"22"), "contents")
 
@@ -388,7 +389,8 @@ def names_with_dotdot_are_refused(p):
 
 @both
 def links_in_a_path_stay_inside(p):
-    """As in docker, whose tar is rooted in the layer: what is behind a link is made where that leads, in here."""
+    """The same as in docker, whose tar uses the layer as its root: entries behind a link are created at its target
+    inside."""
     inside = p.canary[1:]
     for to, where in ((p.canary, inside), ("../canary", "canary"), ("/", ""), (".", ""), ("..", ""), ("real", "real"), ("/real/", "real"),
                       ("../../real/./sub/..", "real"), ("real/../new/sub", "new/sub"), ("/proc/self/root", "proc/self/root")):
@@ -402,19 +404,19 @@ def links_in_a_path_stay_inside(p):
         eq(({p.tree()[at(n)] for n in ("soft",)}, p.tree()[at("p")], os.readlink(p.path("l"))), ({"l"}, "p", to.encode()), "links and pipes")
         p.good(tar(entry("real/"), link("l", to), file("l/.wh.file", b""), file("l/.wh..wh..opq", b"")), "-o")
         eq((p.stat(at("file")).st_rdev, xattrs(p.path(where or "."))), (0, {"user.overlay.opaque": b"y"}), f"whiteouts behind {to}")
-        # The last part of a name is replaced, whatever it was.
+        # The last component of a name is replaced, whatever it was.
         p.good(tar(entry("real/"), link("l", to), file("l", b"x")))
         eq(p.read("l"), b"x")
         p.good(tar(entry("real/"), link("l", to), entry("l/"), file("l/file")))
         eq(p.tree(), {"real": "d", "l": "d", "l/file": "-"}, "tree")
-    # The usual case: a /usr that was merged.
+    # The usual case: a merged /usr.
     p.good(tar(entry("usr/"), entry("usr/lib/"), link("lib", "usr/lib"), file("lib/a"), file("lib/b/c"), file("usr/lib/d")))
     eq(set(p.tree()), {"usr", "usr/lib", "lib", "usr/lib/a", "usr/lib/b", "usr/lib/b/c", "usr/lib/d"}, "names")
 
 
 @both
 def links_that_change_during_unpacking_stay_inside(p):
-    """A link to a link, one that a hard link names, one that is replaced between two uses."""
+    """A link to a link, a hard link to a link, and a link that is replaced between two uses."""
     inside = p.canary[1:]
     for first in ((link("a", p.canary), link("b", "a")), (link("a", p.canary), hard("b", "a")), (link("d/a", "../../" + p.canary), link("b", "d/a"))):
         p.good(tar(*first, file("b/file")))
@@ -423,12 +425,12 @@ def links_that_change_during_unpacking_stay_inside(p):
                entry("l/"), file("l/4"), link("l", "x"), file("l/5")))
     eq({n for n in p.tree() if n.count("/") == 1 and n[0] in "xyl"}, {"x/1", "y/2", "x/5"}, "names")
     eq(p.read(f"{inside}/file"), b"new\n", "what is inside")
-    # What a link leads to is removed while it is the way; then the way is made anew.
+    # The target of a link is removed while the link is in use; then it is created again.
     p.good(tar(entry("x/"), link("l", "x"), file("l/1"), file("x", b"flat"), entry("x/"), file("l/2")))
     eq(p.tree(), {"x": "d", "l": "l", "x/2": "-"}, "tree")
     p.good(tar(link("a", f"{p.canary}/file"), hard("b", "a"), file("b", b"x"), file("a", b"y", mode=0o777)))
     p.good(tar(entry("d/"), file("d/x"), link("e", "d"), file("e", b"1"), file("d/y")))
-    # Those that lead nowhere.
+    # Links that lead nowhere.
     for loop in ((link("l", "l"),), (link("l", "m"), link("m", "l")), (link("l", "l/l"),), (link("l", "d/../l"), entry("d/"))):
         p.bad(tar(*loop, file("l/x")), code=errno.ELOOP, says="open the directory 'l'")
     chain = [link(f"c{i}", f"c{i + 1}") for i in range(60)]
@@ -479,7 +481,7 @@ def damaged_archives_are_refused(p):
     for cut in (1, 100, 511, 513, 700, 2000, 3500, 4095, 4097, 4100, 5000, 7095):
         for more in ((), ("-f",)):
             p.bad(good[:cut], *more, says="(?i)truncated|unrecognized|damaged")
-    # What is behind the last byte of the last file may be missing, in part or wholly, compressed or not.
+    # Data after the last byte of the last file may be missing, partly or completely, compressed or not.
     for cut in (7096, 7097, 7100, 7167, 7168, 7169, 7680, 8191, 8192):
         for data in (good[:cut], gzip.compress(good[:cut])):
             eq((p.good(data)["diff_id"], p.read("b")), ("sha256:" + hashlib.sha256(good[:cut]).hexdigest(), b"y" * 3000), f"cut at {cut}")
@@ -505,24 +507,24 @@ def damaged_archives_are_refused(p):
     p.bad(gzip.compress(gzip.compress(good)), says="(?i)unrecognized")
     p.bad(b"7z\xbc\xaf\x27\x1c" + bytes(1000), says="(?i)unrecognized")
     p.bad(b"PK\x03\x04" + bytes(1000), says="(?i)unrecognized|damaged")
-    # A header whose checksum is wrong.
+    # A header with a wrong checksum.
     p.bad(good[:3584] + b"c" + good[3585:], says="(?i)damaged")
     eq(p.good(END)["entries"], 0, "entries of an empty layer")
 
 
 @both
 def the_pax_size_of_an_entry_is_used_and_invalid_sizes_are_refused(p):
-    # The pax header's size wins; a reader that takes the other one would see the second file.
+    # The pax header's size takes precedence; a reader that uses the other one would see the second file.
     inner = tar(file("smuggled"))
     records = pax_record(b"size", str(len(inner)).encode())
     data = header(b"x", b"%011o\0" % len(records), b"x") + pad(records) + header(b"outer", b"%011o\0" % 0) + pad(inner) + END
     p.good(data)
     eq(p.tree(), {"outer": "-"}, "tree")
-    # Sizes that are no numbers, negative, or larger than what follows.
+    # Sizes that are no numbers, negative, or larger than the rest of the archive.
     for size in (b"77777777777\0", b"\x80" + b"\xff" * 11, b"\xff" * 12, b"\x80" + bytes(3) + b"\x7f" + b"\xff" * 7):
         status, said = p.unpack(header(b"f", size) + b"data" + END)
         ok(status in (EBADMSG, EFBIG), f"{size!r}: {status} {said}")
-    # A link with a body, a directory with a body: passed over as such.
+    # Bodies of links and directories are skipped.
     status, _ = p.unpack(header(b"l", b"%011o\0" % 512, b"2", b"to") + pad(b"x" * 512) + header(b"f") + END)
     ok(status in (0, EBADMSG), f"status {status}")
     for records in (b"99999 path=x\n", b"5 path=x\n", b"-1 path=x\n", b"a path=x\n", b"\n" * 512, b"30 path=" + b"x" * 20):
@@ -544,7 +546,7 @@ def decompression_bombs_are_refused(p):
     exact = tar(file("f", bytes(100000)))
     p.good(exact, "-m", str(len(exact)))
     p.bad(exact, "-m", str(len(exact) - 1), code=EFBIG)
-    # A hole of 2 TiB costs nothing here, and somebody else dearly.
+    # A hole of 2 TiB takes no space here, but could take much elsewhere.
     size = str(2 << 40).encode()
     records = (pax_record(b"GNU.sparse.major", b"1") + pax_record(b"GNU.sparse.minor", b"0") +
                pax_record(b"GNU.sparse.name", b"hole") + pax_record(b"GNU.sparse.realsize", size))
@@ -605,7 +607,8 @@ def spooled_archives_are_unpacked(p):
 
 
 def feed_slowly(place, *args):
-    """It runs, and waits for the rest: what it is there can be looked at. Returns it and its children."""
+    """Starts unpacking and keeps it waiting for more input, so that the processes can be inspected. Returns the
+    process and its children."""
     data = gzip.compress(tar(file("f", os.urandom(3 << 20))))
     r, w = os.pipe()
     p = subprocess.Popen(place.command(*args), stdin=r, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=[])
@@ -662,7 +665,7 @@ def the_unpacking_process_is_confined(place):
             if not args:
                 for what, pid in pids.items():
                     check_posture(place, pid, what)
-            # Positive control: it then ends well.
+            # Positive control: it then ends successfully.
             os.write(w, rest)
             os.close(w)
             out, err = p.communicate(timeout=WAIT)
@@ -700,7 +703,7 @@ def a_killed_unpacking_process_is_reported(place):
 
 
 def describe(top):
-    """All that tar keeps of a tree."""
+    """All attributes of a tree that tar keeps."""
     found = {}
     for base, dirs, files in os.walk(top):
         for n in [*dirs, *files, "."] if base == top else [*dirs, *files]:
@@ -733,7 +736,7 @@ def a_real_tree_is_unpacked_as_by_gnu_tar():
         with open(archive, "rb") as f:
             p.good(f.read())
         ours, theirs = describe(p.dir), describe(f"{p.top}/tar")
-        # Directories that no entry names get the time at which they were made.
+        # Directories without an entry have the time of their creation.
         for implicit in ("usr", "usr/share", "usr/lib", "usr/bin", "etc", "."):
             ours.pop(implicit, None), theirs.pop(implicit, None)
         different = [n for n in ours.keys() | theirs.keys() if ours.get(n) != theirs.get(n)]

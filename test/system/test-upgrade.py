@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-upgrade.py - a service of the previous version with live sandboxes is taken over by this one, and back
+"""test-upgrade.py - this version takes over a service of the previous version with live sandboxes, and vice versa
 
-Prints TAP. What the previous version is stands in test/previous-version; it is built from the repository's history. Each
-version in turn finds what the other left: sandboxes with their files, commands that run, results, sessions with their variables,
-what is paused, tokens. Then it makes something of each kind itself, for the other to find.
+Prints TAP. test/previous-version names the previous version, which is built from the repository's history. Each
+version in turn finds what the other left: sandboxes with their files, running commands, results, sessions with their
+variables, paused sandboxes, tokens. Then it creates one of each kind itself, for the other to find.
 """
 import os
 import subprocess
@@ -16,11 +16,11 @@ from checks import BUILD, SOURCE, Skip, eq, ok, run_tests, test  # pylint: disab
 from serve_world import BACKEND, SERVE, World, fitted, has, until  # pylint: disable=wrong-import-position
 
 FOLDER = os.environ.get("WARREN_PREVIOUS", os.path.join(BUILD, "previous"))
-BUILD_SECONDS = 1500  # of a machine with much else to do
+BUILD_SECONDS = 1500  # on a loaded machine
 
 
 def previous():
-    """The folder with the programs of the version before."""
+    """The folder with the programs of the previous version."""
     p = subprocess.run([os.path.join(SOURCE, "tools/run/previous-version"), FOLDER], stdout=subprocess.PIPE, text=True,
                        stderr=subprocess.PIPE, timeout=BUILD_SECONDS, check=False)
     if p.returncode == 77:
@@ -30,7 +30,7 @@ def previous():
 
 
 class Life:
-    """One sandbox of each kind, made by one version; all of it is checked as often as one likes."""
+    """One object of each kind, created by one version; they can be checked repeatedly."""
 
     def __init__(self, w, name):
         self.w, self.name, self.rounds = w, name, 0
@@ -59,7 +59,7 @@ class Life:
         return self.w.raw(self.box, self.ticking, follow="false").decode().split()
 
     def check(self, who):
-        """All that there was is there, and goes on."""
+        """Checks that all objects still exist and work."""
         w, at, about = self.w, f"/v1/sandboxes/{self.box}", f"of what {self.name} made, by {who}"
         shown = w.show(self.box, token=self.secret)
         eq((shown["state"], shown["labels"]), ("running", {"made-by": self.name}), f"sandbox {about}")
@@ -83,7 +83,8 @@ class Life:
             w.post(f"/v1/sandboxes/{self.asleep}/pause")
 
     def ends(self):
-        """What ended while nobody served is told by the next; and what a version takes on it can end."""
+        """Results from the time without a service are reported by the next one; a version can end the execs that it
+        took over."""
         w = self.w
         eq(w.result(self.box, self.ending)["exit_code"], 9, "of what ended while nobody served")
         eq(w.raw(self.box, self.ending), b"over\n", "its output")
@@ -96,7 +97,7 @@ class Life:
 
 @test
 def sandboxes_survive_an_upgrade_and_a_downgrade():
-    """previous, this, previous, this: what each makes outlives all of them."""
+    """previous, this, previous, this: the objects of each version survive all changes."""
     old = os.path.join(previous(), "warren-serve")
     w = World("--log-level", "error", start=False)
     w.program = old
@@ -121,7 +122,7 @@ def sandboxes_survive_an_upgrade_and_a_downgrade():
 
 @test
 def duplicate_names_become_unique_after_an_upgrade():
-    """The previous version let several sandboxes have one name: the oldest keeps it, and all are found."""
+    """The previous version allowed several sandboxes with the same name: the oldest keeps it, and all are found."""
     old = os.path.join(previous(), "warren-serve")
     w = World("--log-level", "error", start=False)
     w.program = old
@@ -133,7 +134,7 @@ def duplicate_names_become_unique_after_an_upgrade():
         eq([w.show(box)["name"] for box in (a, b)], ["same", f"same-{b}"], "names")
         eq(w.get("/v1/sandboxes/same")["id"], a, "whose name it is")
         eq(w.run("same", "echo alive")["stdout"], "alive\n", "a command by the name")
-        # And back: the names stay as they are.
+        # After a downgrade, the names stay the same.
         w.stop()
         w.program = old
         w.start()
@@ -142,7 +143,7 @@ def duplicate_names_become_unique_after_an_upgrade():
 
 @test
 def sandboxes_survive_a_kill_between_versions():
-    """The same without a farewell: kill -9 of the one, then the other."""
+    """The same with kill -9 of one version before the other starts."""
     old = os.path.join(previous(), "warren-serve")
     w = World("--log-level", "error", start=False)
     w.program = old

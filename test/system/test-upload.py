@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-upload.py - the way of a body into a file of a sandbox: received once, whole, and nothing behind it
+"""test-upload.py - the body of an upload becomes a file of a sandbox: received once, complete, and nothing after it
 
-The event loop receives a body of known length in memory that a worker of the sandbox writes from. So what is behind
-the body, which is another request with a token in it, must never be received there; and a body that comes in pieces of
-any size, with pauses, plain or by TLS, is the file.
+The event loop receives a body of known length into memory from which a worker of the sandbox writes. The data after
+the body, which is another request with a token, must never be received there. A body that arrives in pieces of any
+size, with pauses, plain or over TLS, must become the file.
 
 Prints TAP.
 """
@@ -49,7 +49,7 @@ def head(method, path, how, verb="", length=None):
 
 
 def answer(s, rest=b""):
-    """Its head and its body, and what was received behind them. @rest: what was, before."""
+    """Returns the head, the body, and the data received after them. @rest: data that was received before."""
     data = rest
     while b"\r\n\r\n" not in data:
         more = s.recv(65536)
@@ -75,14 +75,14 @@ def digest(path):
 
 
 def written():
-    """Bytes that the api has given to write(2) and its kin so far; those of sockets are not among them."""
+    """The number of bytes that the api has written with write(2) and similar calls, except to sockets."""
     with open(f"/proc/{w.api}/io", encoding="ascii") as f:
         return int(re.search(r"wchar: (\d+)", f.read())[1])
 
 
 @test
 def a_body_is_received_without_a_copy():
-    """It was received, copied into another file, and copied from there: half as fast."""
+    """It used to be received, copied into another file, and copied from there, at half the speed."""
     data = noise(SIZE)
     for how in ("unix", "tcp", "tls"):
         before = written()
@@ -98,7 +98,7 @@ def a_body_is_received_without_a_copy():
 
 @test
 def the_test_detects_a_copy():
-    """A control: a chunked body has framing in it, and is copied."""
+    """A control: a chunked body contains framing, and is copied."""
     data = noise(8 * MIB)
     before = written()
     with connect("unix") as s:
@@ -107,7 +107,8 @@ def the_test_detects_a_copy():
             s.sendall(b"%x\r\n" % MIB + data[i:i + MIB] + b"\r\n")
         s.sendall(b"0\r\n\r\n")
         expect(s, 201)
-    # Not all of it: pieces of up to 16 KiB go to the worker in a message, and how many there are is a matter of speed.
+    # Not everything is copied: pieces of up to 16 KiB are sent to the worker in a message, and their number depends
+    # on the speed.
     copied = written() - before
     ok(copied >= len(data) // 2, f"of {len(data)} bytes, the control copies {copied}")
     eq(digest("/chunked"), hashlib.sha256(data).hexdigest(), "a chunked file")
@@ -115,7 +116,7 @@ def the_test_detects_a_copy():
 
 @test
 def a_body_may_arrive_in_pieces_of_any_size():
-    """Small and large ones, at once and after pauses, to a new file and behind another."""
+    """Small and large pieces, at once and after pauses, to a new file and after another request."""
     rand = random.Random(7)
     for how in ("unix", "tcp", "tls"):
         exists = how != "unix"
@@ -137,7 +138,7 @@ def a_body_may_arrive_in_pieces_of_any_size():
 
 
 def memory_of_api(mark):
-    """Is @mark in a memory that the api shares with workers?"""
+    """Whether @mark is in memory that the api shares with workers."""
     with open(f"/proc/{w.api}/maps", encoding="ascii") as maps, open(f"/proc/{w.api}/mem", "rb", 0) as mem:
         for line in maps:
             if "warren-write" not in line:
@@ -157,7 +158,8 @@ def bytes_after_a_body_are_not_in_the_memory_of_the_body():
     with connect("unix") as s:
         s.sendall(head("PUT", "/behind", "unix", length=len(data) + 1))
         s.sendall(data)
-        # All but a byte: the memory is there, and has what was sent (a control); then the rest and the next one in one write.
+        # All except one byte: the memory exists and contains the body (a control); then the rest and the next request
+        # in one write.
         until(lambda: memory_of_api(mark.replace(b"secret", b"public")), "the body is not in the memory")
         s.sendall(b"x" + head("GET", "/behind", "unix")[:-2] + b"X-Mark: " + mark + b"\r\n\r\n")
         for _ in range(20):
@@ -169,11 +171,11 @@ def bytes_after_a_body_are_not_in_the_memory_of_the_body():
 
 @test
 def an_aborted_upload_leaves_no_memory_or_descriptors():
-    """Nothing of it stays: neither memory nor descriptors."""
+    """No memory and no descriptors stay behind."""
     def held():
         fds = []
         for n in os.listdir(f"/proc/{w.api}/fd"):
-            with contextlib.suppress(FileNotFoundError):  # it is closed just now
+            with contextlib.suppress(FileNotFoundError):  # it was just closed
                 fds.append(os.readlink(f"/proc/{w.api}/fd/{n}"))
         with open(f"/proc/{w.api}/maps", encoding="ascii") as f:
             return sum("warren-write" in x for x in fds) + f.read().count("warren-write")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-userdirs.py - whom a client of an ordinary user speaks to: the user's own service or root's, and nobody else's"""
+"""test-userdirs.py - clients of an ordinary user connect to the user's own service or root's, and to no other"""
 import contextlib
 import os
 import shutil
@@ -12,7 +12,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import BUILD, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
 
-# Of nobody else, not of a test at the same time either.
+# No other user has these ids, and no concurrent test uses them.
 USER = 54000 + os.getpid() % 1000
 STRANGER = USER + 1000
 TOKEN = "wrn_" + "5" * 64
@@ -22,7 +22,7 @@ home = None
 
 
 class Listener:
-    """A service of @uid's at @path, that answers everything with an empty list and remembers what it was sent."""
+    """A service of @uid at @path that answers everything with an empty list and records its input."""
 
     def __init__(self, path, uid):
         self.heard = b""
@@ -30,7 +30,7 @@ class Listener:
         self.sock.bind(path)
         os.chmod(path, 0o777)
         parent, child = socket.socketpair()
-        # Who listens is who the peer is: a child of that user's does.
+        # The peer of a socket is the process that listens, so a child with that user listens.
         self.pid = os.fork()
         if self.pid == 0:
             os.setresgid(uid, uid, uid)
@@ -57,7 +57,7 @@ class Listener:
         self.news.recv(1)
 
     def sent(self):
-        """What clients have sent by now."""
+        """Returns what clients have sent so far."""
         self.news.settimeout(0.3)
         with contextlib.suppress(TimeoutError):
             while data := self.news.recv(1 << 16):
@@ -83,7 +83,7 @@ def directory(path, uid, mode=0o755):
 
 @contextlib.contextmanager
 def tmp_dir(uid):
-    """The name in /tmp that can be guessed, made by @uid."""
+    """The predictable name in /tmp, created by @uid."""
     path = f"/tmp/warren-{USER}"
     try:
         yield directory(path, uid, 0o777 if uid == STRANGER else 0o700)
@@ -104,7 +104,7 @@ def a_directory_in_tmp_is_not_trusted():
             p = warren("ls", **env)
             eq(p.returncode, 125, f"{env}: {p}")
             eq(stranger.sent(), b"", f"{env}: what the stranger was sent")
-        ok(b"not a directory that only you can use" in p.stderr, p.stderr)  # without a home
+        ok(b"not a directory that only you can use" in p.stderr, p.stderr)  # without a home directory
         p = warren("image", "ls")
         ok(p.returncode == 125 and b"not a directory that only you can use" in p.stderr, p)
         p = warren("serve", "--check")
@@ -129,7 +129,7 @@ def the_listener_is_checked_before_anything_is_sent():
             eq(p.returncode, status, p)
             eq(TOKEN.encode() in there.sent(), status == 0, f"whether a listener of {uid} has the token")
             ok(status == 0 or b"belongs to another user" in p.stderr, p.stderr)
-            if uid == STRANGER:  # the control: who names it means it
+            if uid == STRANGER:  # the control: an explicit address is used
                 p = warren("ls", HOME=f"{home}/user", WARREN_HOST=f"unix:{d}/warren/warren.sock")
                 ok(p.returncode == 0 and TOKEN.encode() in there.sent(), p)
 

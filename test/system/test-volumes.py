@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-volumes.py - a volume is at its place, whatever else is mounted there, and what is written to it is kept
+"""test-volumes.py - a volume appears at its target, whatever else is mounted there, and its content is kept
 
 Prints TAP. WARREN_TEST_BACKEND is the backend (default: native).
 """
@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from oci_world import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
 
 BACKEND = os.environ.get("WARREN_TEST_BACKEND", "native")
-# Where something of Warren's or of the image's is mounted, or is not.
+# Targets with and without mounts of Warren or the image.
 PLACES = ["/tmp/vol", "/tmp/deep/er/vol", "/tmp", "/dev/shm/vol", "/run/vol", "/var/tmp/vol", "/srv/vol"]
 
 
@@ -30,7 +30,7 @@ def run(script, *options, image=()):
 
 
 def check_place(d, at, *options, image=()):
-    """Both ways: what was there is seen, and what is written there stays."""
+    """Checks both directions: existing files are visible, and new files are kept."""
     name = at.strip("/").replace("/", "-") + ("-ro" if "--read-only" in options else "")
     source = prepared(d, name)
     eq(run(f"cat {at}/from-outside; echo inside > {at}/from-inside", "-v", f"{source}:{at}", *options, image=image),
@@ -53,7 +53,7 @@ def a_volume_is_writable_with_a_read_only_root():
     with scratch() as d:
         for at in PLACES:
             check_place(d, at, "--read-only")
-        # A file, too, and the rest of /tmp is sealed.
+        # A file works, too, and the rest of /tmp is sealed.
         with open(f"{d}/file", "w", encoding="ascii") as f:
             f.write("a file\n")
         eq(run("cat /tmp/a/file; touch /tmp/else 2>/dev/null || echo sealed", "--read-only", "-v", f"{d}/file:/tmp/a/file"),
@@ -63,7 +63,7 @@ def a_volume_is_writable_with_a_read_only_root():
 @test
 @needs_root
 def nested_volumes_work_in_any_order():
-    """One below the other: the one above does not hide it. (A tmpfs is named after all volumes.)"""
+    """One volume is below the other, and is not hidden by it. (Options for a tmpfs come after all volumes.)"""
     with scratch() as d:
         below, above = prepared(d, "below"), prepared(d, "above")
         os.makedirs(f"{above}/b")

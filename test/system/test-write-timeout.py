@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-write-timeout.py - request.write_timeout ends every answer of which nothing is taken, and no other
+"""test-write-timeout.py - request.write_timeout ends every response that is not read, and no other
 
-Prints TAP. Answers are written by handlers, by timers, by workers in turns and from files: the limit is the same for all.
+Prints TAP. Handlers, timers, workers and files write responses: the limit is the same for all.
 """
 import json
 import os
@@ -18,12 +18,12 @@ from serve_world import World  # pylint: disable=wrong-import-position
 from swerex_world import Face  # pylint: disable=wrong-import-position
 
 LIMIT = 4          # seconds
-LATER = 12         # when all that are late have been cut
+LATER = 12         # when all late responses have been cut off
 SIZE = 20_000_000  # more than the sockets of both sides hold
 
 
 class Held:
-    """A request whose answer is not read until somebody asks for it."""
+    """A request whose answer is read later."""
 
     def __init__(self, w, token, method, path, body=None):
         data = json.dumps(body).encode() if body is not None else b""
@@ -39,7 +39,7 @@ class Held:
         ok(self.sock.recv(1, socket.MSG_PEEK), "there is no answer")
 
     def read(self, pause=0.0, slow_bytes=0):
-        """How many bytes come until the end; of the first @slow_bytes, some now and then."""
+        """Returns how many bytes arrive until the end; reads the first @slow_bytes slowly."""
         self.sock.settimeout(60)
         n = 0
         while True:
@@ -55,7 +55,7 @@ class Held:
 
 
 def answers(w, token, box, run, session):
-    """One of each kind, all larger than SIZE."""
+    """One answer of each kind, all larger than SIZE."""
     v1 = f"/v1/sandboxes/{box}"
     return {
         "file": ("GET", f"{v1}/files?path=/tmp/f"),
@@ -93,12 +93,12 @@ def a_response_that_is_not_read_is_cut_off():
 
 @test
 def a_response_that_is_read_slowly_is_complete():
-    """Some of it each time, well within the limit, for longer than the limit."""
+    """The reader takes parts of it, each well within the limit, for longer than the limit."""
     with World("--request-write-timeout", f"{LIMIT}s", tcp=True) as w:
         known = prepared(w)
         got, threads = {}, []
         for name, ask in answers(w, *known).items():
-            if name.startswith("swerex run"):  # its session has one command at a time
+            if name.startswith("swerex run"):  # its session runs one command at a time
                 continue
             def take(name=name, ask=ask):
                 start = time.monotonic()

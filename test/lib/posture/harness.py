@@ -162,7 +162,7 @@ def leftovers():
     found |= left_cgroups()
     found |= {line.split(" ", 1)[1] for line in slurp("/proc/self/mountinfo").splitlines()}
     for path in glob.glob("/sys/block/loop*/loop/backing_file"):
-        with contextlib.suppress(OSError):  # it went meanwhile
+        with contextlib.suppress(OSError):  # it has just disappeared
             if slurp(path).startswith(STATE_DIR + "/"):
                 found.add(path)
     return found
