@@ -226,7 +226,7 @@ TEST(without_the_sockets_the_network_is_closed)
 	said = sandbox_finish(start_bash(sb, "exec 3<>/dev/tcp/8.8.8.8/22"), NULL, 0);
 	EQ(said.res.exit_code, 1);
 	OK(strstr(said.err, "Connection refused"));
-	/* And opens again with new ones. */
+	/* The network can be captured again with new sockets. */
 	capture(sb, fds);
 	expect_connection(sb, fds[0], "8.8.8.8", "22");
 	close_all(fds);
@@ -303,7 +303,7 @@ TEST(the_network_of_the_caller_is_refused)
 	int status = 0;
 	pid_t pid = fork();
 
-	/* A new network, in case that it is captured. */
+	/* Use a new network namespace, in case the capture succeeds. */
 	if (pid == 0)
 		_exit(unshare(CLONE_NEWNET) == 0 && capture_open(pidfd_open(getpid(), 0),
 								 &c, &err) == -EINVAL

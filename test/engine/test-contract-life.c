@@ -57,7 +57,7 @@ CONTRACT(files_stay_between_execs)
 	END();
 }
 
-/* Everything of it is gone: the write end of its pipe is closed. */
+/* All processes of the sandbox are gone when the write end of the pipe is closed. */
 CONTRACT(destroy_ends_running_execs)
 {
 	struct warren_exec_spec spec = {
@@ -97,7 +97,8 @@ CONTRACT(handles_of_execs_outlive_the_sandbox)
 	EQ(warren_exec_wait(done, 0, &res, &err), 1);
 	EQ(res.exit_code, 7);
 	/*
-	 * It was killed, or nothing is known about it; in no case does this wait for it.
+	 * It was killed, or its result is unknown; in both cases, the wait returns at
+	 * once.
 	 */
 	(void)alarm(20);
 	OK(warren_exec_wait(running, -1, &res, &err) != 0);
@@ -113,7 +114,7 @@ CONTRACT(handles_of_execs_outlive_the_sandbox)
 	running = warren_exec_free(running);
 }
 
-/* Positive control: more than there can be of one that ended with its handle. */
+/* Positive control: the loop writes more beats than an ended exec could have left. */
 static void check_beats(struct warren_sandbox *sb, const char *beats)
 {
 	char script[1024];
@@ -440,7 +441,7 @@ CONTRACT(an_optional_feature_works_or_is_refused_by_name)
 						    .out = WARREN_STDIO_JOURNAL },
 			&ex, &err);
 	works_or_not(r, &err, how);
-	r = warren_connect(sb, 1, &fd, &err); /* nobody listens there */
+	r = warren_connect(sb, 1, &fd, &err); /* nothing listens there */
 	if (r != -ECONNREFUSED)
 		OK(r == -EOPNOTSUPP && strstr(err.msg, how));
 	FAILS(EINVAL, warren_connect(sb, 0, &fd, &err));

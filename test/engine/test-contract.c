@@ -474,7 +474,7 @@ CONTRACT(wait_returns_at_once_or_after_its_timeout)
 	END();
 }
 
-/* The end of another exec, or a signal, does not shorten the wait. */
+/* Every sent descriptor is closed. */
 CONTRACT(wait_is_not_shortened_by_other_execs)
 {
 	struct warren_result res;
@@ -599,7 +599,7 @@ CONTRACT(several_execs_run_at_the_same_time)
 
 /* ------------------------------------------------------------------ ends */
 
-/* Is the process whose number is in @path still running? Asked inside. */
+/* Is the process whose number is in @path still running? It runs inside. */
 static bool runs(struct warren_sandbox *sb, const char *path)
 {
 	struct said s = sandbox_run(

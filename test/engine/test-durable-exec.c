@@ -426,7 +426,7 @@ TEST(control_descriptors_must_have_unused_numbers)
 	FAILS(EINVAL, warren_exec(sb, &spec, &ex, &err));
 	spec.child_wakeup_fd = 100;
 	FAILS(EINVAL, warren_exec(sb, &spec, &ex, &err));
-	spec.child_wakeup_fd = 0; /* each of them alone is allowed */
+	spec.child_wakeup_fd = 0; /* each flag alone is allowed */
 	GOOD(warren_exec(sb, &spec, &ex, &err));
 	end();
 }

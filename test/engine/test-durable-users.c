@@ -212,7 +212,7 @@ TEST(a_connection_that_does_not_read_delays_no_other)
 	EQ(poll(&(struct pollfd){ .fd = deaf, .events = POLLIN }, 1, 0), 0);
 	(void)hello(deaf, 0); /* and its requests are read again */
 	(void)close(deaf);
-	GOOD(warren_connection(sb, &deaf, &err)); /* and may connect again */
+	GOOD(warren_connection(sb, &deaf, &err)); /* and can connect again */
 	end();
 }
 

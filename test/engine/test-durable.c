@@ -263,7 +263,8 @@ __attribute__((noreturn)) static void work(int tell)
 }
 
 /*
- * Every sandbox that was created and not destroyed exists; for a last '-' it is unknown.
+ * Every sandbox that was created and not destroyed exists; the last one marked '-' may or
+ * may not exist.
  */
 static void check_round(int heard, size_t *ret_n)
 {
@@ -553,7 +554,7 @@ TEST(limits_can_be_raised_and_lowered)
 	      warren_update(sb, &(struct warren_limits){ .memory = 64 * MIB, .pids = 50 },
 			    &err));
 	EQ(strtoull(in_force(sb, "memory"), NULL, 10), 512 * MIB);
-	EQ(strtoull(in_force(sb, "pids"), NULL, 10), 20); /* all or none */
+	EQ(strtoull(in_force(sb, "pids"), NULL, 10), 20); /* all or nothing */
 	STREQ(sandbox_says(sb,
 			   "rm /held; while pgrep -x sh | grep -v $$; do sleep 0.01; done"
 			   " > /dev/null; echo empty"),

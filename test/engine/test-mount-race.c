@@ -263,7 +263,10 @@ TEST(a_volume_is_mounted_by_its_descriptor_not_its_name)
 	s = sandbox_run(sb, SH("ls /m"));
 	STREQ(s.out, "fine\n");
 	GOOD(warren_destroy(sb, &err));
-	/* Without a descriptor, the name counts. */
+	/*
+	 * The descriptor counts, even in a library call, whatever its name refers to by
+	 * then.
+	 */
 	mount.source_fd = 0;
 	GOOD(warren_create(w, &(struct warren_spec){ .mounts = &mount, .n_mounts = 1 },
 			   &sb, &err));

@@ -433,10 +433,7 @@ TEST(other_execs_survive_a_killed_one)
 
 #define BOMB "(f() { f & f & sleep 300; }; f) 2>/dev/null & while :; do :; done"
 
-/*
- * Whatever it is doing when its time is over: starting, forking, or waiting because of
- * the limit.
- */
+/* Whatever it does at the timeout: starting, forking, or waiting because of the limit. */
 TEST(a_timeout_kills_a_fork_bomb)
 {
 	static const unsigned timeouts[] = { 1, 5, 20, 60, 200 };

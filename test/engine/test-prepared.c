@@ -323,7 +323,7 @@ TEST(a_prepared_part_that_died_is_replaced)
 	}
 	spec.id = id;
 	GOOD(warren_create(w, &spec, &sb, &err));
-	EQ(err.code, 0); /* nor told of */
+	EQ(err.code, 0); /* and the dead part is not reported */
 	sandbox_destroy(sb);
 	finish(w, "dead while waiting");
 }

@@ -264,7 +264,7 @@ TEST(the_death_of_the_child_at_any_step_leaves_nothing)
  * A disk in a file needs a loop device, which is removed with the sandbox, even if that
  * is incomplete.
  */
-/* The control of all others: leftovers are counted, and files of others are not. */
+/* The control for all others: leftovers are counted, and files of others are not. */
 TEST(leftovers_are_counted)
 {
 	AUTO_FREE char *run = NULL, *left = NULL, *state = NULL, *layer = NULL;

@@ -200,7 +200,7 @@ TEST(an_image_name_is_never_treated_as_an_option)
 	REFUSED(EPERM, create("native", ID_A, &spec));
 	REFUSED(EPERM, create("toy", ID_A, &spec));
 	/* And a valid name reaches it, as one word. */
-	spec.image = "elsewhere.example.com/some/thing:1.2"; /* which nobody lists */
+	spec.image = "elsewhere.example.com/some/thing:1.2"; /* no rule lists this registry */
 	REFUSED(EPERM, create("toy", ID_A, &spec));
 	OK(!strstr(toy_calls(), "create"));
 	spec.image = "reg.example.com:5000/some/thing:1.2";
@@ -328,7 +328,7 @@ TEST(a_memory_limit_above_the_machines_is_refused)
 	REFUSED(EINVAL, create("native", ID_A, &spec));
 	spec.memory = UINT64_MAX;
 	REFUSED(EINVAL, create("native", ID_A, &spec));
-	/* Nor by an update. */
+	/* An update cannot exceed them either. */
 	spec = modest();
 	GRANTED(create("native", ID_A, &spec));
 	REFUSED(EINVAL, update(ID_A, 1ULL << 60, 0, 0));

@@ -30,11 +30,11 @@ enum style {
 
 /*
  * CALL(name, how it fails, with which errors): test-every-call.py uses the classes.
- *	FD	makes a descriptor	FILE	needs room on a disk, or a disk that works
+ *	FD	creates a descriptor	FILE	needs space on a working disk
  *	WAIT	may be interrupted	MEM	needs memory of the kernel
  *	SOCK	a socket that is full or empty, or has no memory
- *	PROC	makes a process or a thread
- *	DISK	reads a disk that may be broken
+ *	PROC	creates a process or a thread
+ *	DISK	reads a disk that may fail
  *	RARE	not every third time: libuv ends the process, and the next one could not
  *		start
  */

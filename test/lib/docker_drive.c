@@ -3,7 +3,7 @@
  * docker_drive.c - call the docker driver directly, one operation for each run, for
  * test-docker.py
  *
- *	docker_drive ID DIR CONFIG create SPEC	both JSON; says what is in force
+ *	docker_drive ID DIR CONFIG create SPEC	both JSON; prints what is enforced
  *	docker_drive ID DIR CONFIG exec [-i] [-t] [-u USER] [-w DIR] [-e VAR]... --
  *		ARGV...
  *	docker_drive ID DIR CONFIG destroy | wait | pause | resume | stats | probe

@@ -115,7 +115,7 @@ static inline int journal_file(const char *name)
 
 /* ------------------------------------------------------------------ output */
 
-/* The data of each stream, NUL-terminated, and how far it was read. */
+/* The data of each stream, NUL-terminated, and the position up to which it was read. */
 struct heard {
 	char *text[4];
 	size_t size[4];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * faults.c - preloaded into the service: one in so many calls fails, as long as the test
- * wants
+ * faults.c - preloaded into the service: a fraction of the calls fails, as long as the
+ * test wants
  *
  * The test has the same page mapped ($WARREN_FAULTS names its file): it sets what must
  * fail and how often, and reads how often it did. The test's seed determines which calls
@@ -32,7 +32,7 @@ enum kind {
 	DESCRIPTORS, /* EMFILE of calls that create a descriptor */
 	SPACE,       /* ENOSPC of calls that write to or create files */
 	DISK,        /* EIO of the same calls */
-	MESSAGES,    /* of messages between processes: one of `passing` */
+	MESSAGES,    /* errors of messages between processes: one of `passing` */
 	SIGNALS,     /* a signal is not delivered: one of `passing` */
 	INTERRUPTS,  /* EINTR of calls that wait, read or write */
 	KIND_MAX,

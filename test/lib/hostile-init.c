@@ -8,22 +8,22 @@
  * user on the right socket. Then it prints "ready", and the number of each request on its
  * own line, so that the test knows what was received. Modes:
  *
- *	mute		takes connections, and never answers
- *	deaf		takes none, and has all that may wait for it waiting
- *	dribble		says something unrelated every second, and no answer
- *	progress	says every second that it is at it
- *	malformed	answers with bytes
+ *	mute		accepts connections, and never answers
+ *	deaf		accepts none, so that its queue fills up
+ *	dribble		sends something unrelated every second, and no answer
+ *	progress	reports progress every second
+ *	malformed	answers with invalid bytes
  *	version		answers in another version
- *	close		takes a connection and closes it
- *	flood		speaks as fast as it can
+ *	close		accepts a connection and closes it
+ *	flood		sends as fast as it can
  *	busy		claims to have no room
  *	unkept		claims that it was never complete
- *	late		answers the first request, and mutes then; so do those below:
+ *	late		answers only the first request; so do those below:
  *	zero		an exec's journal has records of no size
  *	capacity	an exec's journal claims a capacity of a terabyte
  *	overrun		an exec's journal is written to beyond its end
  *	descriptors	an exec starts with a directory for its stdin
- *	unasked		answers what nobody asked
+ *	unasked		answers requests that were never made
  */
 #include <err.h>
 #include <errno.h>

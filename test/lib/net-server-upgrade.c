@@ -11,7 +11,7 @@
 #include "net/ws.h"
 
 struct echo {
-	struct loop_timer *timer; /* a slow one pauses after each message */
+	struct loop_timer *timer; /* a slow echo pauses after each message */
 	struct ws *ws;
 	uint64_t ms;
 };

@@ -67,10 +67,7 @@ int main(int argc, char **argv)
 			break;
 	}
 	printf("started %d\nlongest %.2f\n", started, longest);
-	/*
-	 * 0 may be returned before the time is over when others end: repeat it until
-	 * then.
-	 */
+	/* The wait may return 0 too early when other execs end: repeat it. */
 	while (r == 0 && now() - begin < 60)
 		r = warren_exec_wait(first, 1000, &res, &err);
 	printf("waited %d\ntimed_out %d\nafter %.2f\n", r, r == 1 && res.timed_out,

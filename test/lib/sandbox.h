@@ -375,7 +375,8 @@ static inline char *sandbox_says(struct warren_sandbox *sb, const char *script)
 }
 
 /*
- * Is the same reported to the caller while @ex runs? Wait until @text was read from @fd.
+ * Checks that the caller gets the same information while @ex runs. Wait until @text was
+ * read from @fd.
  */
 static inline void sandbox_expect(int fd, const char *text)
 {

@@ -3,7 +3,7 @@
  * warden-api.h - a compromised api, and the warden that it talks to
  *
  * The warden is real, with its own threads in this process and real sandboxes; the test
- * plays the api: it has the other end of the connection, and can send anything.
+ * acts as the api: it has the other end of the connection, and can send anything.
  *
  * Backends: `native`; `toy` and `toy2` of kind command, whose tool records its arguments
  * (toy_calls()).

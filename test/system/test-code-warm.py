@@ -17,8 +17,7 @@ from serve_world import World, check_error, together, until  # pylint: disable=w
 EACH = 2
 TICK_MS = 10  # resolution of the start time that the kernel reports
 
-# Prints the process's start time in ms, and then its privileges, working directory and environment. Times come from
-# /proc/self/stat.
+# Prints the process's start time in ms, and then its privileges, working directory and environment.
 POSTURE = """
 import json, os, re, resource, sys
 status = dict(line.split(":\\t", 1) for line in open("/proc/self/status").read().splitlines())

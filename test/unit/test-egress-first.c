@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-egress-first.c - the first bytes of a connection: TLS, HTTP or something else */
+/* test-egress-first.c - the first bytes of a connection: TLS, HTTP or another protocol */
 #include "egress/first.h"
 
 #include "lib/tap.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-egress-proto.c - messages of warren-egress: whole ones pass, all others do not */
+/*
+ * test-egress-proto.c - messages of warren-egress: complete ones are accepted, all others
+ * are refused
+ */
 #include <errno.h>
 #include <sys/mman.h>
 

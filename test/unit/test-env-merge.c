@@ -64,7 +64,7 @@ TEST(says_if_there_is_too_much)
 	OK(out.failed && out.full);
 }
 
-/* An earlier version compared each with all that came after it. */
+/* An earlier version compared each variable with all later ones. */
 TEST(many_long_names_are_merged)
 {
 	AUTO_STRV char **list = calloc(MANY + 1, sizeof(*list));

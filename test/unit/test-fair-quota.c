@@ -92,7 +92,7 @@ TEST(a_lease_is_all_or_nothing)
 	EQ(fair_quota_lease(&s, "a", 20, &a), 0);
 	EQ(fair_quota_lease(&s, "b", 40, &b), 0);
 	EQ(s.used, 60U);
-	/* Existing use beyond the limit is counted, and leaves nothing. */
+	/* Existing use above the limit is counted, and leaves nothing. */
 	EQ(fair_quota_force(&s, "b", 200, &b), 0);
 	EQ(fair_quota_take(&s, "c"), -EDQUOT);
 	fair_quota_end(&s, &b);

@@ -145,7 +145,10 @@ TEST(answers_of_the_guest_agent_are_forwarded)
 	}
 }
 
-/* It was not too late, and only the shim reports that it takes longer. */
+/*
+ * Such an answer is invalid: the request was not too late, and only the shim reports that
+ * it takes longer.
+ */
 TEST(a_wrong_answer_is_not_retried)
 {
 	const int lies[] = { -ECANCELED, -EINPROGRESS };

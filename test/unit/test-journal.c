@@ -224,7 +224,7 @@ TEST(the_extent_is_read_from_the_last_position)
 	EQ(journal_extent(fd, &hint, &from, &to), 0);
 	OK(from == 0 && to == 6);
 	/*
-	 * The part that was searched is not searched again; a new reader starts from the
+	 * The searched part is not searched again; a new reader starts from the
 	 * beginning.
 	 */
 	h.tail = 0;

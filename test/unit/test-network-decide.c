@@ -37,8 +37,8 @@ static void world_close(struct world *w)
 }
 
 /*
- * "HOST:PORT PROTOCOL [METHOD PATH]"; HOST may be "NAME=ADDRESS". Port 0 or the protocol
- * "?" is not known, and then the request is opening.
+ * "HOST:PORT PROTOCOL [METHOD PATH]"; HOST may be "NAME=ADDRESS". With port 0 or the
+ * protocol "?", the value is not known yet: the connection is being opened.
  */
 static void request_of(const char *text, struct request *q, char *name, char *path)
 {
@@ -78,7 +78,7 @@ static struct decision decide(const struct world *w, const char *text)
 	return d;
 }
 
-/* Each line: '+' or '-', a blank, and a request. */
+/* Each line: '+' or '-', a space, and a request. */
 static void check(const char *policy, const char *const *requests, size_t n)
 {
 	struct world w;
@@ -139,9 +139,11 @@ TEST(ports_and_protocols)
 	      "+ b 443 https GET /", "+ b 443 tls", "- b 443 http", "- b 443 tcp",
 	      "+ c 443 https GET /", "+ c 443 tls", "- c 443 tcp", "+ d 1 tcp",
 	      "+ d 1 http GET /", "+ d 1 tls", "+ d 1 https GET /",
-	      /* While it opens, what can still become allowed. */
+	      /*
+	       * During the opening, a request is allowed if it can still become allowed.
+	       */
 	      "+ a 80 ?", "- a 81 ?", "+ a 0 ?", "+ b 443 ?", "- e 443 ?");
-	/* What is not looked into may be what is denied. */
+	/* Traffic that is not inspected could be the denied kind. */
 	CHECK("{\"allow\":[{\"host\":\"a\"}],\"deny\":[{\"host\":\"a\",\"protocols\":[\"http\"]}]}",
 	      "- a 80 http GET /", "- a 22 tcp", "+ a 443 tls", "+ a 22 ?");
 }
@@ -176,7 +178,7 @@ TEST(addresses_need_rules_of_their_own)
 	      "- 10.2.0.0 5432 tcp", "+ ::ffff:10.1.2.3 5432 tcp",
 	      "+ 64:ff9b::10.1.2.3 5432 tcp", "+ ::1 1 tcp", "- ::2 1 tcp",
 	      "- 127.0.0.1 1 tcp",
-	      /* By name: a public address needs no rule, a special one does. */
+	      /* By name: a public address needs no rule, but a special one does. */
 	      "+ db.example=8.8.8.8 1 tcp", "+ db.example=2a00::1 1 tcp",
 	      "- db.example=127.0.0.1 1 tcp", "+ db.example=10.1.2.3 5432 tcp",
 	      "- db.example=10.1.2.3 22 tcp", "- db.example=169.254.169.254 80 http",
@@ -185,7 +187,7 @@ TEST(addresses_need_rules_of_their_own)
 	      "- db.example=:: 80 http", "- x=198.35.26.9 1 tcp");
 }
 
-/* Every class that is denied unless it is listed, and how it is listed. */
+/* Every class of addresses that is denied unless it is listed, and how to list it. */
 TEST(special_addresses_are_denied_unless_listed)
 {
 	static const struct {
@@ -297,7 +299,7 @@ TEST(the_rule_is_named)
 		   "{\"allow\":[{\"public\":true},{\"host\":\"*.b\",\"ports\":[1]},"
 		   "{\"host\":\"*.b\",\"ports\":[2]},{\"host\":\"a.b\",\"ports\":[3]}],"
 		   "\"deny\":[{\"host\":\"9.0.0.0/8\"},{\"host\":\"9.9.0.0/16\"}]}");
-	/* The smallest host, then the first in the list. */
+	/* The most specific host wins, then the first rule in the list. */
 	EQ(decide(&w, "a.b 3 tcp").rule - w.policy.allow.list, 3);
 	EQ(decide(&w, "a.b 2 tcp").rule - w.policy.allow.list, 2);
 	EQ(decide(&w, "a.b 1 tcp").rule - w.policy.allow.list, 1);
@@ -311,7 +313,7 @@ TEST(the_rule_is_named)
 	world_close(&w);
 }
 
-/* What is denied, the rule that would allow it, and a sentence about it. */
+/* The denied request, the rule that would allow it, and the message about it. */
 TEST(a_denial_says_what_would_allow_it)
 {
 	static const struct {
@@ -347,7 +349,7 @@ TEST(a_denial_says_what_would_allow_it)
 		  "no rule allows ok:1 (tcp), which is at 10.0.0.1: 10.0.0.1 is a "
 		  "special-purpose address (private)" },
 		{ "a.c 0 ?", "{\"host\":\"a.c\"}", "no rule allows a.c" },
-		/* No rule helps against one that denies. */
+		/* No rule overrides one that denies. */
 		{ "x 1 tcp", "", "the rule for x denies x:1 (tcp)" },
 		{ "ok=9.9.9.9 1 tcp", "",
 		  "the rule for 9.9.9.9 denies ok:1 (tcp), which is at 9.9.9.9" },
@@ -390,7 +392,7 @@ TEST(a_denial_says_what_would_allow_it)
 
 /* ------------------------------------------------------------------------- speed */
 
-/* Of the processor: others may be using it as well. */
+/* Processor time, because other processes use the machine as well. */
 static uint64_t cpu_ns(void)
 {
 	struct timespec t;
@@ -415,7 +417,7 @@ enum {
 	FORMS = 4
 };
 
-/* Of each set, a rule of each form; and a request that each is for. */
+/* Each set has a rule of each form; @request: a request that matches it. */
 static void name_rule(unsigned set, unsigned form, bool request, char out[64])
 {
 	if (form == 0)
@@ -431,7 +433,7 @@ static void name_rule(unsigned set, unsigned form, bool request, char out[64])
 			       request ? "x" : "*", set, set);
 }
 
-/* 10,000 rules of all kinds; each that is asked for is found, and the time is printed. */
+/* 10,000 rules of all kinds: each request finds its rule, and the time is printed. */
 TEST(ten_thousand_rules)
 {
 	AUTO_POLICY struct policy p = { 0 };
@@ -443,7 +445,9 @@ TEST(ten_thousand_rules)
 	for (unsigned i = 0; i < SETS * FORMS; i++) {
 		name_rule(i / FORMS, i % FORMS, false, texts[i]);
 		add_host(&p, i % FORMS == 3 ? &p.deny : &p.allow, texts[i]);
-		/* Not in the order of the rules: no cache knows what comes next. */
+		/*
+		 * The order differs from that of the rules, so that caches do not help.
+		 */
 		name_rule(i * 7919 / FORMS % SETS, i % FORMS, true, texts[i]);
 	}
 	EQ(p.allow.n + p.deny.n, POLICY_RULES_MAX);
@@ -465,7 +469,7 @@ TEST(ten_thousand_rules)
 	EQ(allowed, SETS * (FORMS - 1));
 }
 
-/* The worst host: as many labels as a name can have, each of which is a suffix. */
+/* The worst host: the maximum number of labels, and a rule for each suffix. */
 TEST(the_deepest_name)
 {
 	AUTO_POLICY struct policy p = { 0 };
@@ -500,7 +504,7 @@ TEST(the_deepest_name)
 	EQ(d.allowed, true);
 }
 
-/* Rules for the same host are tried one by one: this is what that costs. */
+/* Rules for the same host are tried one by one: this measures the cost. */
 TEST(ten_thousand_rules_for_one_host)
 {
 	AUTO_POLICY struct policy p = { 0 };

@@ -86,7 +86,7 @@ TEST(a_query_is_parsed)
 	EQ(q.edns, false);
 	EQ(q.udp_size, 512);
 	STREQ(q.name, "PyPI.org");
-	/* Cut anywhere, or with a byte too many, it is none. */
+	/* A truncated query, or one with an extra byte, is refused. */
 	for (size_t n = 0; n < w.n; n++) {
 		AUTO_FREE uint8_t *exact = malloc(n ? n : 1);
 
@@ -117,7 +117,7 @@ TEST(edns_says_how_much_fits)
 		EQ(q.type, DNS_AAAA);
 		EQ(q.recursion, false);
 	}
-	/* Twice is once too often. */
+	/* Two OPT records are refused. */
 	put_opt(&w, 512);
 	w.data[11] = 2;
 	EQ(dns_query_parse(w.data, w.n, &q), DNS_FORMERR);
@@ -149,7 +149,7 @@ TEST(names_have_a_length)
 	char name[260];
 	size_t n = 0;
 
-	/* Three labels of 63 and one of 61: with lengths and end, 255 bytes. */
+	/* Three labels of 63 and one of 61: 255 bytes, with lengths and terminator. */
 	for (unsigned i = 0; i < 4; i++) {
 		size_t len = i < 3 ? 63 : 61;
 
@@ -164,7 +164,7 @@ TEST(names_have_a_length)
 	name[n++] = 'a';
 	ask_name(&w, name, n, DNS_A);
 	EQ(dns_query_parse(w.data, w.n, &q), DNS_FORMERR);
-	/* A label of 64 bytes: 63 is the longest, and what is more is not a length. */
+	/* A label of 64 bytes: the longest is 63, and a larger value is not a length. */
 	name[0] = 63;
 	(void)memset(name + 1, 'a', 64);
 	ask_name(&w, name, 64, DNS_A);
@@ -206,7 +206,7 @@ TEST(compression_pointers_are_not_followed)
 	struct wire w;
 	struct dns_query q;
 
-	/* To itself, into the header, forwards, and behind the end. */
+	/* Pointers to itself, into the header, forwards, and past the end. */
 	static const char *const names[] = { "\300\14", "\300\0", "\300\16", "\377\377",
 					     "\1a\300\14" };
 
@@ -216,7 +216,7 @@ TEST(compression_pointers_are_not_followed)
 		put(&w, "\0\1\0\1", 4);
 		EQ(dns_query_parse(w.data, w.n, &q), DNS_FORMERR);
 	}
-	/* Nor in the name of a record behind it. */
+	/* The name of a later record cannot have a pointer either. */
 	put_header(&w, 0, 1, 0, 1);
 	PUT(&w, "\1a\0\0\1\0\1");
 	PUT(&w, "\300\14\0\51\2\0\0\0\0\0\0\0");
@@ -307,7 +307,7 @@ TEST(errors_have_no_addresses)
 		EQ(ns_msg_getflag(m, ns_f_rcode), codes[i]);
 		EQ(ns_msg_count(m, ns_s_qd), 1);
 		EQ(ns_msg_count(m, ns_s_an), 0);
-		/* Of a query that is not readable, there is no question. */
+		/* If a query cannot be parsed, the answer has no question. */
 		put_header(&w, 0x2800, 7, 0, 0);
 		EQ(dns_query_parse(w.data, w.n, &q), DNS_NOTIMP);
 		read_answer(out, dns_answer(&q, codes[i], &a, 1, 1, out, sizeof(out)),
@@ -317,7 +317,7 @@ TEST(errors_have_no_addresses)
 	}
 }
 
-/* As many as fit are sent, and if one does not, the client is sent to TCP. */
+/* As many addresses as fit are sent; otherwise, the client must use TCP. */
 TEST(answers_that_do_not_fit_are_truncated)
 {
 	struct address_net addresses[100];
@@ -333,7 +333,7 @@ TEST(answers_that_do_not_fit_are_truncated)
 	put_opt(&w, 1232);
 	EQ(dns_query_parse(w.data, w.n, &q), DNS_OK);
 	for (size_t n = 0; n <= ARRAY_SIZE(addresses); n++) {
-		/* Header, question, EDNS, and 16 bytes for each. */
+		/* Header, question, EDNS, and 16 bytes for each address. */
 		size_t full = 12 + 7 + 11 + 16 * n;
 		size_t len = dns_answer(&q, DNS_OK, addresses, n, 1, out, q.udp_size);
 
@@ -342,7 +342,7 @@ TEST(answers_that_do_not_fit_are_truncated)
 		EQ(ns_msg_getflag(m, ns_f_tc), full > 1232);
 		EQ(ns_msg_count(m, ns_s_an), full > 1232 ? 0 : n);
 		EQ(len, full > 1232 ? 30 : full);
-		/* By TCP there is room. */
+		/* Over TCP, all of them fit. */
 		EQ(dns_answer(&q, DNS_OK, addresses, n, 1, out, sizeof(out)), full);
 	}
 	EQ(12 + 7 + 11 + 16 * 75, 1230);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-network-header.c - headers that rules add, the secrets in them, and which policy
- * may add which
+ * test-network-header.c - headers that rules add, their secrets, and which policy may add
+ * which headers
  */
 #include <errno.h>
 
@@ -301,7 +301,7 @@ TEST(only_inspected_requests_get_headers)
 	OK(allows(x, &q) && !policy_headers(x, &q));
 	q = a_request("a", 443, RULE_HTTPS, "GET", "/v2");
 	OK(!allows(x, &q) && !policy_headers(x, &q));
-	/* A path that servers could read differently. */
+	/* A path that servers could interpret differently. */
 	q = a_request("a", 443, RULE_HTTPS, "GET", NULL);
 	OK(!allows(x, &q) && !policy_headers(x, &q));
 	q = a_request("a", 80, RULE_HTTP, "GET", "/v1/x");
@@ -328,7 +328,9 @@ TEST(tls_is_terminated_only_where_a_rule_needs_it)
 		{ A(HX("a", KEY)), "x.a", 443, false },
 		{ A(HX("a", "\"ports\":[443]," KEY)), "a", 8443, false },
 		{ A(HX("a", "\"protocols\":[\"http\"]," KEY)), "a", 443, false },
-		/* Another rule allows all of it, but the headers have to be added. */
+		/*
+		 * Another rule allows the whole request, but the headers must be added.
+		 */
 		{ A(HX("a", KEY) ",{\"host\":\"*.a\"},{\"public\":true}"), "a", 443,
 		  true },
 		{ A(HX("a", KEY) ",{\"public\":true}"), "b", 443, false },
@@ -371,7 +373,7 @@ TEST(a_child_adds_the_headers_of_its_parent)
 		{ A(HX("a", KEY)),
 		  A(HX("a", PATHS("/x") ",\"protocols\":[\"https\"]," KEY)), 1 },
 		{ A(HX("a", PATHS("/x") "," KEY)), A(HX("a", KEY)), 0 },
-		/* A secret that the parent does not give, or gives to another host. */
+		/* A secret that the parent does not have, or has for another host. */
 		{ A("{\"host\":\"a\"}"), A(HX("a", KEY)), 0 },
 		{ A("{\"public\":true}"), A(HX("a", KEY)), 0 },
 		{ A(HX("a", KEY)), A(HX("a", OTHER)), 0 },
@@ -379,7 +381,7 @@ TEST(a_child_adds_the_headers_of_its_parent)
 		{ A(HX("a", "\"protocols\":[\"https\",\"http\"]," KEY)), A(HX("a", KEY)),
 		  1 },
 		{ A(HX("a", KEY)), A(HX("a", "\"protocols\":[\"http\"]," KEY)), 0 },
-		/* Without the header, a client could send its own. */
+		/* Without the header, a client could send one itself. */
 		{ A(HX("a", KEY)), A(HX("a", "\"protocols\":[\"https\"]")), 0 },
 		{ A(HX("a", KEY)),
 		  A(HX("a", "\"protocols\":[\"https\"],\"methods\":[\"GET\"]")), 0 },
@@ -446,7 +448,7 @@ static void random_policy(struct policy *p)
 	buf_done(&text);
 }
 
-/* What becomes of a request: 0: it is denied; or which headers it gets. */
+/* The outcome of a request: 0 if it is denied, otherwise the headers it gets. */
 static int outcome(const struct policy *p, const struct request *q)
 {
 	AUTO_POLICY_INDEX struct policy_index *x = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-network-hello.c - the name in a ClientHello: OpenSSL's, and made by hand, in all
- * pieces that a client can send it in
+ * test-network-hello.c - the name in a ClientHello, of OpenSSL or made by hand, in pieces
+ * of any size
  */
 #include <errno.h>
 #include <openssl/ssl.h>
@@ -11,7 +11,7 @@
 
 /* --------------------------------------------------------------------- OpenSSL's */
 
-/* What a client of OpenSSL sends first. */
+/* The first message of an OpenSSL client. */
 static size_t openssl_hello(const char *name, int max_version, uint8_t *out, size_t size)
 {
 	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
@@ -32,7 +32,7 @@ static size_t openssl_hello(const char *name, int max_version, uint8_t *out, siz
 	return (size_t)n;
 }
 
-/* Fed in pieces of @step bytes; the result is known with the last byte, not before. */
+/* Feeds pieces of @step bytes; the result is known with the last byte, not before. */
 static int feed(struct client_hello *h, const uint8_t *data, size_t n, size_t step)
 {
 	for (size_t at = 0; at < n; at += step) {
@@ -164,19 +164,22 @@ TEST(extensions_are_read_strictly)
 #define E(s) s, sizeof(s) - 1
 		{ E(""), 1, "" },
 		{ E("\0\0\0\10\0\6\0\0\3a.b"), 1, "a.b" },
-		/* GREASE, and one that is not known, in front and behind. */
+		/* GREASE and an unknown extension, before and after the name. */
 		{ E("\12\12\0\0\0\0\0\10\0\6\0\0\3a.b\132\132\0\1\0"), 1, "a.b" },
 		{ E("\377\1\0\1\0"), 1, "" },
-		/* Bytes are kept; what they mean as a name is decided elsewhere. */
+		/* The bytes are kept; they are interpreted elsewhere. */
 		{ E("\0\0\0\10\0\6\0\0\3a\0b"), 1, "a" },
-		/* No name, an empty one, two of them, one of another kind, twice. */
+		/*
+		 * No name, an empty name, two names, a name of another type, two
+		 * extensions.
+		 */
 		{ E("\0\0\0\0"), -EBADMSG, "" },
 		{ E("\0\0\0\2\0\0"), -EBADMSG, "" },
 		{ E("\0\0\0\5\0\3\0\0\0"), -EBADMSG, "" },
 		{ E("\0\0\0\12\0\10\0\0\1a\0\0\1b"), -EBADMSG, "" },
 		{ E("\0\0\0\6\0\4\1\0\1a"), -EBADMSG, "" },
 		{ E("\0\0\0\6\0\4\0\0\1a\0\0\0\6\0\4\0\0\1a"), -EBADMSG, "" },
-		/* Lengths that do not agree. */
+		/* Inconsistent lengths. */
 		{ E("\0\0\0\7\0\4\0\0\1a\0"), -EBADMSG, "" },
 		{ E("\0\0\0\6\0\3\0\0\1a"), -EBADMSG, "" },
 		{ E("\0\0\0\6\0\5\0\0\1a"), -EBADMSG, "" },
@@ -236,7 +239,7 @@ TEST(long_names_are_refused)
 	}
 }
 
-/* Change one thing of a good message at a time. */
+/* Changes one byte of a valid message at a time. */
 TEST(what_is_not_a_hello_is_refused)
 {
 	static const struct {
@@ -248,8 +251,8 @@ TEST(what_is_not_a_hello_is_refused)
 		{ 0, 0x80 }, /* SSL 2 */
 		{ 1, 2 },    /* a version */
 		{ 5, 2 },    /* another message */
-		{ 8, 200 },  /* shorter than it is, so there is something behind it */
-		{ 9, 2 },    /* a version within */
+		{ 8, 200 },  /* too short, so that bytes follow it */
+		{ 9, 2 },    /* another inner version */
 		{ 43, 33 },  /* a session id that is too long */
 		{ 45, 3 },   /* half a cipher suite */
 		{ 48, 0 },   /* no compression method */
@@ -271,7 +274,7 @@ TEST(what_is_not_a_hello_is_refused)
 	}
 }
 
-/* A record that goes on behind the message, whether its rest is there or not yet. */
+/* A record that continues after the message, whether its rest has arrived or not. */
 TEST(nothing_follows_a_hello_in_its_record)
 {
 	static struct wire w;
@@ -286,7 +289,7 @@ TEST(nothing_follows_a_hello_in_its_record)
 	PUT(&w, "\0");
 	EQ(result(&w, &h), -EBADMSG);
 	client_hello_done(&h);
-	/* Another record may. */
+	/* Another record may follow. */
 	w.data[4]--;
 	w.data[w.n - 1] = 23;
 	h = (struct client_hello)CLIENT_HELLO_INIT;
@@ -309,7 +312,7 @@ TEST(records_and_messages_have_a_size)
 	PUT(&w, "\26\3\1\100\1");
 	EQ(result(&w, &h), -EBADMSG);
 	client_hello_done(&h);
-	/* A message that says that it is too long, by one byte. */
+	/* A message whose length exceeds the maximum by one byte. */
 	w.n = 0;
 	PUT(&w, "\26\3\1\0\4\1\0\177\374");
 	EQ(result(&w, &h), 0);
@@ -318,7 +321,7 @@ TEST(records_and_messages_have_a_size)
 	PUT(&w, "\26\3\1\0\4\1\0\177\375");
 	EQ(result(&w, &h), -EMSGSIZE);
 	client_hello_done(&h);
-	/* One byte in each record: the records are too much before the message is. */
+	/* One byte per record: the records exceed their limit before the message does. */
 	w.n = 0;
 	PUT(&w, "\26\3\1\0\4\1\0\177\374");
 	while (w.n + 6 <= CLIENT_HELLO_WIRE_MAX)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-network-http.c - the requests of a connection, one after the other, in any pieces;
- * the names in them agree; what could be framed in two ways is refused
+ * test-network-http.c - the requests of a connection, in pieces of any size; their host
+ * names agree; ambiguous framing is refused
  */
 #include "lib/tap.h"
 #include "network/request_flow.h"
 
-/* What a connection is: a proxy's, or to a host. */
+/* The kind of a connection: to a proxy, or to a host. */
 struct origin {
-	const char *host; /* NULL: a proxy's */
+	const char *host; /* NULL: to a proxy */
 	uint16_t port;
 	bool tls;
 };
@@ -35,8 +35,8 @@ static void log_request(const struct request_flow *f, struct buf *out)
 }
 
 /*
- * All that is reported, as text: "[http GET a.example:80 /](body)." A piece of a body
- * has no marks, so that it does not matter in which pieces it came.
+ * Everything that is reported, as text: "[http GET a.example:80 /](body)." Pieces of a
+ * body are not separated, so that their sizes do not matter.
  */
 static void run(const struct origin *from, const char *text, size_t n, size_t step,
 		struct buf *out)
@@ -75,7 +75,7 @@ static void run(const struct origin *from, const char *text, size_t n, size_t st
 		buf_printf(out, "+%zu", n - fed);
 }
 
-/* The same in one piece and in small ones. */
+/* Checks the input in one piece and in small ones. */
 static void check(const struct origin *from, const char *text, const char *want)
 {
 	static const size_t steps[] = { 1, 2, 3, 7, 100, 100000 };
@@ -105,7 +105,7 @@ TEST(requests_follow_each_other)
 	check(&plain, "GET /x HTTP/1.0\r\n\r\n", "[http GET a.example:80 /x].");
 	check(&plain, "OPTIONS * HTTP/1.1\r\n" HOST "\r\n",
 	      "[http OPTIONS a.example:80 ?].");
-	/* What is not complete is not reported. */
+	/* Incomplete requests are not reported. */
 	check(&plain, "GET / HTTP/1.1\r\n" HOST, "");
 	check(&plain, "PUT / HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\nabc",
 	      "[http PUT a.example:80 /]abc");
@@ -193,7 +193,7 @@ TEST(a_proxy_learns_the_host_from_the_target)
 	      "<400 the host of the request target is malformed>");
 }
 
-/* A second request behind a first that some servers would end elsewhere. */
+/* A second request after a first one that some servers would end elsewhere. */
 TEST(smuggling_is_refused)
 {
 	static const char *const heads[] = {
@@ -228,7 +228,7 @@ TEST(smuggling_is_refused)
 		if (!out.data || out.data[0] != '<')
 			TAP_FAIL("%s: %s", heads[i], out.data);
 	}
-	/* Chunks: sizes and ends are exact. */
+	/* Chunks: sizes and ends must be exact. */
 	check(&plain,
 	      "POST / HTTP/1.1\r\n" HOST
 	      "Transfer-Encoding: chunked\r\n\r\n0x3\r\nabc\r\n0\r\n\r\n",

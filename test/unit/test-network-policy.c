@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-network-policy.c - network policies are read and written in one form, and what is
- * not clear is refused with its place
+ * test-network-policy.c - network policies are read and written in one form, and
+ * ambiguous ones are refused with the position
  */
 #include <errno.h>
 
@@ -34,7 +34,7 @@ static char *written(const struct policy *p)
 	return out.data;
 }
 
-/* Read, write, and read again what was written. */
+/* Reads a policy, writes it, and reads the output again. */
 static void check_round(const char *in, const char *want)
 {
 	AUTO_POLICY struct policy p = { 0 }, again = { 0 };
@@ -69,7 +69,7 @@ TEST(policies_have_one_form)
 	check_round(
 		ALLOW("{\"host\":\"a\",\"protocols\":[\"tcp\",\"http\",\"tls\",\"https\"]}"),
 		ALLOW("{\"host\":\"a\",\"protocols\":[\"http\",\"https\",\"tls\",\"tcp\"]}"));
-	/* Methods and paths are HTTP's. */
+	/* Methods and paths imply HTTP. */
 	check_round(ALLOW("{\"host\":\"a\",\"methods\":[\"POST\",\"GET\"]}"),
 		    ALLOW("{\"host\":\"a\",\"protocols\":[\"http\",\"https\"],"
 			  "\"methods\":[\"GET\",\"POST\"]}"));
@@ -96,7 +96,7 @@ TEST(hosts_have_one_form)
 		{ "2001:DB8::/32", "2001:db8::/32" },
 		{ "2001:db8:0:0::1", "2001:db8::1" },
 		{ "::/0", "::/0" },
-		/* What maps an IPv4 address is that address. */
+		/* An IPv4-mapped address is the IPv4 address. */
 		{ "::ffff:10.0.0.0/104", "10.0.0.0/8" },
 		{ "64:ff9b::10.0.0.1", "10.0.0.1" },
 		{ "_dmarc.example.com", "_dmarc.example.com" },
@@ -206,8 +206,7 @@ TEST(names_have_a_length)
 	text[63] = 'a';
 	EQ(host_parse(text, 127, name, &h, &err), -EINVAL);
 	OK(strstr(err.msg, "the maximum is 63"));
-	/* A suffix of 253 bytes is one that no name is below; it is a suffix all the
-	 * same. */
+	/* No name can be below a suffix of 253 bytes, but it is a valid suffix. */
 	text[63] = '.';
 	(void)memmove(text + 2, text, 253);
 	text[0] = '*';
@@ -360,7 +359,7 @@ TEST(yaml_is_the_same_schema)
 TEST(paths_are_compared_in_one_form)
 {
 	static const struct {
-		const char *in, *out; /* NULL: servers differ */
+		const char *in, *out; /* NULL: servers interpret it differently */
 	} paths[] = {
 		{ "/", "/" },           { "/a/b/", "/a/b/" },
 		{ "/a?b/../c", "/a" },  { "/%41%2d%7E", "/A-~" },

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-network-socks.c - clients of SOCKS 5, in any pieces, and what is not one */
+/* test-network-socks.c - SOCKS 5 clients, in pieces of any size, and invalid ones */
 #include "lib/tap.h"
 #include "network/socks.h"
 
-/* All replies, one behind the other, and the last event. */
+/* All replies, one after the other, and the last event. */
 struct talk {
 	struct socks s;
 	enum socks_event event;
@@ -32,7 +32,7 @@ static void talk(struct talk *t, const char *bytes, size_t n, size_t step)
 
 #define S(s) s, sizeof(s) - 1
 
-/* A request of each kind that is supported, after each greeting. */
+/* A request of each supported kind, after each greeting. */
 TEST(requests_in_any_pieces)
 {
 	static const struct {
@@ -72,7 +72,7 @@ TEST(requests_in_any_pieces)
 		}
 }
 
-/* What follows a request is not the proxy's. */
+/* The bytes after a request are not for the proxy. */
 TEST(bytes_behind_a_request_are_not_used)
 {
 	struct talk t;
@@ -127,7 +127,7 @@ TEST(what_is_not_supported_is_refused)
 		{ S("\5\1\0\5\1\0\3\3a\0b\0\1"), FAIL("\2"), "the name is malformed" },
 		{ S("\5\1\0\5\1\0\3\3*.a\0\1"), FAIL("\2"), "the name is malformed" },
 		{ S("\5\1\0\5\1\0\3\60"
-		    "10.0.0.0/8\0\1") }, /* its length is wrong: more */
+		    "10.0.0.0/8\0\1") }, /* wrong length: waits for more */
 		{ S("\5\1\0\5\1\0\3\12"
 		    "10.0.0.0/8\0\1"),
 		  FAIL("\2"), "the name is malformed" },

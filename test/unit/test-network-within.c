@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-network-within.c - what two policies both allow, and which policy allows more:
- * by example, and by random policies and requests from a small world
+ * test-network-within.c - the intersection of two policies, and which policy allows more:
+ * with examples, and with random policies and requests from a small world
  */
 #include <errno.h>
 
@@ -58,7 +58,7 @@ static const struct {
 	{ A(H("0.0.0.0/0")), A(H("10.0.0.0/8")), 0 },
 	{ A(H("10.0.0.0/8")), A(H("10.1.0.0/16")), 1 },
 	{ A(H("::/0")), A(H("8.8.8.8")), 0 },
-	/* Pieces of the parent are put together, but for hosts. */
+	/* Rules of the parent are combined, except for different hosts. */
 	{ A(HX("a", "\"ports\":[\"1-80\"]") "," HX("a", "\"ports\":[\"81-90\"]")),
 	  A(HX("a", "\"ports\":[\"79-82\"]")), 1 },
 	{ A(HX("a", "\"ports\":[\"1-80\"]") "," HX("*.b", "\"ports\":[\"81-90\"]")),
@@ -74,7 +74,7 @@ static const struct {
 	{ A(HX("a", "\"paths\":[\"/x*\"]")),
 	  A(HX("a", "\"paths\":[\"/x\",\"/xy\",\"/xz*\"]")), 1 },
 	{ A(HX("a", "\"paths\":[\"/x\"]")), A(HX("a", "\"paths\":[\"/x*\"]")), 0 },
-	/* What the parent denies, the child must not allow, or deny as well. */
+	/* The child must not allow what the parent denies, or must deny it as well. */
 	{ AD(H("*.a"), H("x.a")), A(H("y.a")), 1 },
 	{ AD(H("*.a"), H("x.a")), A(H("x.a")), 0 },
 	{ AD(H("*.a"), H("x.a")), A(H("*.a")), 0 },
@@ -89,7 +89,7 @@ static const struct {
 	  A(HX("*.a", "\"paths\":[\"/q\"]")), 1 },
 	{ AD(H("*.a"), HX("x.a", "\"paths\":[\"/p*\"]")),
 	  A(HX("*.a", "\"paths\":[\"/pq\"]")), 0 },
-	/* A name may be at an address that is denied. */
+	/* A name may resolve to a denied address. */
 	{ AD(H("a"), H("8.0.0.0/8")), A(H("a")), 0 },
 	{ AD(H("a"), H("8.0.0.0/8")), AD(H("a"), H("8.0.0.0/7")), 1 },
 	{ AD(H("a"), H("10.0.0.0/8")), A(H("a")), 1 },
@@ -99,7 +99,7 @@ static const struct {
 	{ AD(H("10.0.0.0/8"), PUBLIC), A(H("10.0.0.0/8")), 1 },
 	{ AD(H("0.0.0.0/0"), H("10.0.0.0/8")), A(H("0.0.0.0/0")), 1 },
 	{ AD(H("0.0.0.0/0"), H("8.0.0.0/8")), A(H("0.0.0.0/0")), 0 },
-	/* To deny what is public denies nothing that is special. */
+	/* Denying public addresses does not deny special ones. */
 	{ AD(H("10.0.0.0/8"), H("10.1.0.0/16")), AD(H("10.0.0.0/8"), PUBLIC), 0 },
 	{ AD(H("10.0.0.0/8"), H("0.0.0.0/0")), AD(H("10.0.0.0/8"), PUBLIC), 0 },
 	{ AD(H("8.0.0.0/8"), H("8.8.0.0/16")), AD(H("8.0.0.0/8"), PUBLIC), 1 },
@@ -223,7 +223,7 @@ static unsigned pick(unsigned n)
 	return (unsigned)(seed >> 11) % n;
 }
 
-/* Hosts and paths that often meet, and requests on both sides of every border. */
+/* Hosts and paths that often overlap, and requests on both sides of every boundary. */
 static const char *const rule_hosts[] = {
 	"a",          "b.a",         "*.a",        "*.b.a",     "c.b.a",
 	"*.c",        "8.0.0.0/8",   "8.8.0.0/16", "8.8.8.8",   "0.0.0.0/0",
@@ -286,7 +286,7 @@ static void random_policy(struct policy *p)
 	p->limits.total_bytes = pick(3);
 }
 
-/* Remove something: a rule that allows; or limit one; or deny something. */
+/* Removes a rule that allows, limits one, or denies something. */
 static void random_narrowing(struct policy *p)
 {
 	if (p->allow.n > 0 && pick(2))
@@ -321,8 +321,8 @@ static void random_request(struct request *q, char *name, char *other)
 }
 
 /*
- * The same decision without an index, from the words of the schema alone, one rule and
- * one bit at a time: what policy_decide() must agree with.
+ * The same decision without an index, straight from the schema, one rule and one bit at a
+ * time: policy_decide() must agree with it.
  */
 static bool plain_host(const struct rule *r, const struct host *h, bool deny)
 {
@@ -347,7 +347,10 @@ static bool plain_host(const struct rule *r, const struct host *h, bool deny)
 
 static bool plain_protocol(const struct rule *r, uint8_t protocol, bool deny)
 {
-	/* Plain HTTP, TLS, other: what each word is, in the order of their bits. */
+	/*
+	 * Plain HTTP, TLS, other: the meaning of each protocol, in the order of their
+	 * bits.
+	 */
 	static const uint8_t kinds[] = { 1, 2, 2, 7 };
 	uint8_t means = r->protocols ? 0 : 7, is = 0;
 
@@ -418,7 +421,7 @@ static bool allows(const struct policy *p, const struct policy_index *x,
 		decision_text(q, &d, &why);
 		TAP_FAIL("%s\n# %s", text, why.data);
 	}
-	/* What is allowed in the end was not refused before more of it was known. */
+	/* A request that is allowed in the end was not refused while it was opening. */
 	early.opening = true;
 	early.protocol = 0;
 	early.method = NULL;
@@ -479,7 +482,7 @@ TEST(random_policies_hold_what_is_promised)
 		if (i % 2) {
 			random_policy(&b);
 		} else {
-			/* Close to the first, so that it is often within. */
+			/* Similar to the first policy, so that it is often within it. */
 			for (size_t k = 0; k < a.allow.n; k++)
 				EQ(policy_add_copy(&b, &b.allow, &a.allow.list[k], &err),
 				   0);
@@ -503,7 +506,7 @@ TEST(random_policies_hold_what_is_promised)
 	}
 	(void)printf("# allowed by both %u, by one %u; within %u, not %u\n", n.both,
 		     n.one, n.within, n.apart);
-	/* The world is one in which all of it happens. */
+	/* The small world produces all cases. */
 	OK(n.both > 1000 && n.one > 1000 && n.within > 1000 && n.apart > 1000);
 }
 

@@ -6,7 +6,7 @@
 static const char *const shells[] = { "bash", "dash", "busybox" };
 
 /*
- * Runs in a child with separate processes and a /proc, if permitted: a stop from inside
+ * Runs in a child with separate processes and /proc, if permitted: a stop from inside
  * reads all processes, and a shared machine has many.
  */
 static void be_alone(void)
@@ -32,7 +32,7 @@ static void check_stop(const char *program, int transport, const char *text,
 
 	shell_open(&sh, (enum shellproto_transport)transport, program);
 	shell_run(&sh, "kept=yes; sleep 40 & job=$!; cd /usr");
-	(void)usleep(20000); /* start times have a resolution of hundredths */
+	(void)usleep(20000); /* start times have a resolution of 10 ms */
 	shell_feed(&sh, text, strlen(text));
 	OK(!shell_patience(&sh, 60));
 	last = shell_stop(&sh, transport == SHELLPROTO_FRAMED);

@@ -522,7 +522,7 @@ static void known_marker(void *arg UNUSED, uint64_t serial,
 
 #define KEY "0000000000" /* what it gives for serial 0 */
 
-/* What another program could send. */
+/* Output that another program could send. */
 TEST(inconsistent_results_are_refused)
 {
 	static const struct {
