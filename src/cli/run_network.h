@@ -5,8 +5,8 @@
  * warren-egress runs as a child as long as the sandbox exists. It gets the policy and the
  * two sockets to which the sandbox's network leads (warren_capture_network()), and makes
  * all connections to the outside. If it dies, connections are refused, and the command
- * continues. It parses what strangers send: if root runs the command, warren-egress runs
- * as the user `nobody`.
+ * continues. It parses untrusted data: if root runs the command, warren-egress runs as
+ * the user `nobody`.
  */
 #ifndef CLI_RUN_NETWORK_H
 #define CLI_RUN_NETWORK_H

@@ -42,7 +42,7 @@ void signals_block(bool tty, sigset_t *ret_set)
 		(void)sigaddset(ret_set, signals[i].sig);
 	}
 	blocked = *ret_set;
-	(void)sigaddset(&blocked, SIGPIPE); /* never read: EPIPE says it all */
+	(void)sigaddset(&blocked, SIGPIPE); /* never read: EPIPE is enough */
 	(void)sigprocmask(SIG_BLOCK, &blocked, NULL);
 }
 

@@ -82,7 +82,7 @@ static void run_tasks(struct net_loop *loop)
 	}
 }
 
-/* A share of a turn for all of them; each in its turn, and one at least. */
+/* All these tasks share a part of a turn, in order; at least one runs. */
 static void run_later(struct net_loop *loop)
 {
 	uint64_t until;
@@ -106,7 +106,7 @@ static void on_prepare(uv_prepare_t *prepare)
 
 	run_tasks(loop);
 	run_later(loop);
-	run_tasks(loop); /* what these have made */
+	run_tasks(loop); /* tasks that these have queued */
 	if (!ring_is_empty(&loop->tasks) || !ring_is_empty(&loop->later))
 		(void)uv_idle_start(&loop->idle, on_idle);
 	loop_turn_end(loop);
@@ -145,14 +145,14 @@ struct net_loop *loop_free(struct net_loop *loop)
 	if (!loop)
 		return NULL;
 	run_tasks(loop);
-	/* What other threads do for us is not left half done. */
+	/* Wait for work on other threads, which must not be abandoned. */
 	while (loop->working > 0)
 		(void)uv_run(&loop->uv, UV_RUN_ONCE);
 	uv_close((uv_handle_t *)&loop->prepare, NULL);
 	uv_close((uv_handle_t *)&loop->idle, NULL);
 	/*
-	 * Lets what was freed before this be closed; handles still open are a bug of
-	 * their owner.
+	 * Close the handles that were freed before; handles that are still open are a bug
+	 * of their owner.
 	 */
 	(void)uv_run(&loop->uv, UV_RUN_NOWAIT);
 	(void)uv_loop_close(&loop->uv);
@@ -192,8 +192,8 @@ static void loop_on_poll(uv_poll_t *poll, int status, int events)
 
 	loop_enter(loop);
 	/*
-	 * libuv has stopped watching after an error: the owner will meet it and free
-	 * this.
+	 * After an error, libuv has stopped watching: the owner notices the error and
+	 * frees the watch.
 	 */
 	w->fn(w->ctx, status < 0 ? w->events : (unsigned)events);
 	loop_leave(loop, name);
@@ -272,8 +272,8 @@ int loop_timer_new_named(struct net_loop *loop, void (*fn)(void *ctx), void *ctx
 void loop_timer_set(struct loop_timer *t, uint64_t ms)
 {
 	/*
-	 * A timer that sets itself to 0 would be run again in the same round by libuv
-	 * before 1.45, and again, and nothing else ever.
+	 * Before version 1.45, libuv would run a timer that sets itself to 0 in the same
+	 * round again and again, and nothing else.
 	 */
 	(void)uv_timer_start(&t->timer, loop_on_timer, ms ? ms : 1, 0);
 }

@@ -33,7 +33,7 @@ struct job {
 	const char *name;
 };
 
-/* Of a tenant that has work. */
+/* The queue of a tenant that has work. */
 struct work_queue {
 	struct work_queue *next;
 	uint64_t key;
@@ -43,14 +43,11 @@ struct work_queue {
 
 void loop_work_init(void)
 {
-	/*
-	 * Only the environment tells libuv, which looks when there is work for the first
-	 * time.
-	 */
+	/* libuv reads only the environment, when it gets its first work. */
 	(void)setenv("UV_THREADPOOL_SIZE", WORK_THREADS_TEXT, 1);
 }
 
-/* By the tenant's name; two of one number would share a turn. */
+/* A hash of the tenant's name; two tenants with the same hash share a turn. */
 static uint64_t work_key(const char *tenant)
 {
 	uint64_t key = 14695981039346656037ULL; /* FNV-1a */
@@ -86,7 +83,7 @@ static void work_queue_done(struct net_loop *loop, struct work_queue *q)
 	free(q);
 }
 
-/* The next that may be begun; its tenant's next turn is the last. */
+/* The next job that may begin; its tenant moves to the end of the list. */
 static struct job *work_take(struct net_loop *loop)
 {
 	for (struct work_queue **p = &loop->queues, *q; (q = *p); p = &q->next) {
@@ -117,7 +114,7 @@ static void work_begin(struct net_loop *loop)
 {
 	struct job *job;
 
-	/* It fails only if it is not told what to do. */
+	/* It fails only without a function. */
 	while ((job = work_take(loop)))
 		(void)uv_queue_work(&loop->uv, &job->req, job_work, loop_work_job_done);
 }
@@ -173,7 +170,7 @@ void loop_close(struct net_loop *loop, int fd)
 
 	if (fd < 0)
 		return;
-	/* Whether it has a name is not asked: it may lose it before the next line. */
+	/* Do not check whether the file has a name: it may lose it at any moment. */
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
 	    (uint64_t)st.st_blocks * 512 > CLOSE_AT_ONCE &&
 	    loop_work_named(loop, NULL, close_work, NULL, (void *)(intptr_t)fd,

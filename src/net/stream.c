@@ -31,7 +31,7 @@ static unsigned stream_wanted(const struct stream *s)
 		events |= UV_READABLE;
 	if (!s->hung_up)
 		events |= UV_DISCONNECT;
-	/* A stream that waits for its turn to write need not hear that it could. */
+	/* A stream that waits for its turn to write need not be watched for that. */
 	if ((s->first && !s->flush.next) || s->crossed)
 		events |= UV_WRITABLE;
 	return events;
@@ -67,12 +67,12 @@ void stream_fail(struct stream *s, int error)
 	s->error = error;
 	stream_drop_queue(s);
 	loop_task_cancel(&s->flush);
-	stream_watch(s,
-		     0); /* an error stays: it would wake us until the owner has closed */
+	stream_watch(s, 0); /* an error persists, and would wake the loop until the owner
+			       closes the stream */
 	loop_defer(s->loop, &s->task);
 }
 
-/* A result of SSL_read(), SSL_write() or SSL_do_handshake() that is not a success. */
+/* Convert a failed result of SSL_read(), SSL_write() or SSL_do_handshake(). */
 static int tls_errno(struct stream *s, int result)
 {
 	int e = SSL_get_error(s->ssl, result), code = errno;
@@ -112,7 +112,7 @@ ssize_t stream_send(struct stream *s, const void *data, size_t n)
 	return r < 0 ? -errno : r;
 }
 
-/* Records of TLS are small: as many as fit, for one round of work. */
+/* TLS records are small: read as many as fit, in one round. */
 static ssize_t receive_tls(struct stream *s, char *data, size_t n)
 {
 	size_t got = 0;
@@ -129,7 +129,7 @@ static ssize_t receive_tls(struct stream *s, char *data, size_t n)
 		}
 		got += part;
 	}
-	/* An end or an error behind bytes shows again when they have been dealt with. */
+	/* An end or error that follows these bytes is reported again at the next read. */
 	s->buffered = got > 0 && r != -EAGAIN;
 	return got > 0 ? (ssize_t)got : r;
 }
@@ -146,7 +146,7 @@ ssize_t stream_receive(struct stream *s, void *data, size_t n)
 	return r < 0 ? -errno : r;
 }
 
-/* Put @n bytes behind those that are kept. */
+/* Append @n bytes to the kept ones. */
 static bool stream_keep(struct stream *s, const char *data, size_t n)
 {
 	size_t have = stream_kept(s), need = have + n;
@@ -260,9 +260,9 @@ static int socket_error(int fd)
 }
 
 /*
- * The connection was reset. What came before is in the socket still, and may be an
- * answer: a server that refuses a body it has not read does both. Who has paused reads it
- * later: the watch that starts then ends here again.
+ * The connection was reset. Earlier data is still in the socket, and may be an answer: a
+ * server that refuses a body without reading it does both. If the stream is paused, the
+ * data is read later: the next watch ends here again.
  */
 static void on_reset(struct stream *s)
 {
@@ -309,9 +309,8 @@ static void on_ready(struct stream *s, int status, int events)
 		s->ops->ended(s->ctx, false);
 	}
 	/*
-	 * Whatever is not wanted is not watched, or it would wake us forever. Bytes that
-	 * have just become unwanted may not be followed by others: that is seen when they
-	 * are.
+	 * Stop watching unwanted events, which would wake the loop forever. If bytes have
+	 * just become unwanted, wait until more arrive.
 	 */
 	if (!s->is_closed && (events & (int)~(stream_wanted(s) | (before & UV_READABLE))))
 		stream_watch(s, stream_wanted(s));
@@ -400,7 +399,7 @@ void stream_close(struct stream *s)
 	free(s->kept);
 	s->kept = NULL;
 	s->kept_len = s->kept_off = 0;
-	/* Before the descriptor goes: its number may be another's in a moment. */
+	/* Stop watching first: another file may get the descriptor's number at once. */
 	(void)uv_poll_stop(&s->poll);
 	SSL_free(s->ssl);
 	s->ssl = NULL;

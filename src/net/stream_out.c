@@ -18,7 +18,7 @@
 #include "net/loop_internal.h"
 #include "net/stream_internal.h"
 
-#define ROUND_BYTES  (512U << 10) /* by one stream, before others have their turn */
+#define ROUND_BYTES  (512U << 10) /* sent by one stream, before others have their turn */
 #define FILE_BYTES   (256U << 10) /* by one sendfile(2) */
 #define MUCH         (16U << 10)  /* queued: is sent when it is this stream's turn */
 #define RECORD_BYTES (16U << 10)
@@ -31,7 +31,7 @@ struct stream_segment {
 	uint64_t left;
 	int fd; /* -1: memory */
 	bool no_sendfile;
-	size_t size, start; /* of the memory: @left bytes from @start on */
+	size_t size, start; /* for memory: @left bytes from @start on */
 	char data[];
 };
 
@@ -91,7 +91,7 @@ static bool stream_out_queue(struct stream *s, const char *data, size_t n)
 	return true;
 }
 
-/* To the socket, without a look at the queue; the count or -errno. */
+/* Send to the socket, without the queue; returns the count or -errno. */
 static ssize_t send_iov(struct stream *s, const struct iovec *iov, size_t n)
 {
 	struct msghdr msg = { .msg_iov = (struct iovec *)(uintptr_t)iov,
@@ -129,7 +129,7 @@ static void stream_out_fail(struct stream *s, int error)
 	stream_fail(s, error);
 }
 
-/* Bytes that go out now or into the queue. */
+/* Send bytes now, or queue them. */
 static void send_or_queue(struct stream *s, const struct iovec *iov, size_t n)
 {
 	bool was_idle = stream_idle(s);
@@ -274,7 +274,7 @@ static ssize_t flush_memory(struct stream *s)
 	return sent;
 }
 
-/* Through our memory: for TLS, and for files that sendfile(2) does not take. */
+/* Copy through memory: for TLS, and for files that sendfile(2) does not support. */
 static ssize_t stream_out_copy_file(struct stream *s, struct stream_segment *seg)
 {
 	char data[RECORD_BYTES];
@@ -304,7 +304,7 @@ static ssize_t stream_out_send_file(struct stream *s, struct stream_segment *seg
 		seg->no_sendfile = true;
 		return stream_out_copy_file(s, seg);
 	}
-	/* Shorter than promised: the answer cannot be completed any more. */
+	/* The file is shorter than announced, so the answer cannot be completed. */
 	return r < 0 ? -errno : r == 0 ? -EIO : r;
 }
 

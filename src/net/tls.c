@@ -42,7 +42,10 @@ static void ctx_freep(SSL_CTX **c)
 	SSL_CTX_free(*c);
 }
 
-/* What OpenSSL says, and its queue left empty: what stays there confuses later calls. */
+/*
+ * Report OpenSSL's error, and clear its queue, because old errors would confuse later
+ * calls.
+ */
 static int tls_error(struct warren_error *err, const char *what)
 {
 	unsigned long e = ERR_peek_last_error();
@@ -91,8 +94,8 @@ static SSL_CTX *new_ctx(void)
 		return NULL;
 	(void)SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
 	/*
-	 * Of 1.2 what is as good as 1.3: keys that are forgotten, ciphers that
-	 * authenticate.
+	 * Of TLS 1.2, allow only ciphers that are as good as those of 1.3: with forward
+	 * secrecy and authentication.
 	 */
 	if (SSL_CTX_set_cipher_list(ctx, TLS12_CIPHERS) != 1) {
 		SSL_CTX_free(ctx);
@@ -103,7 +106,7 @@ static SSL_CTX *new_ctx(void)
 					       SSL_OP_IGNORE_UNEXPECTED_EOF);
 	/*
 	 * A retried write may come from another buffer, of another size; an idle
-	 * connection keeps none. Sessions live in tickets, not in our memory.
+	 * connection keeps none. Sessions are kept in tickets, not in memory.
 	 */
 	(void)SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE |
 					    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
@@ -113,7 +116,7 @@ static SSL_CTX *new_ctx(void)
 	return ctx;
 }
 
-/* The first certificate of the text is ours, the others lead to a root. */
+/* The first certificate is the server's; the others lead to a root. */
 static int use_chain(SSL_CTX *ctx, BIO *pem)
 {
 	CLEANUP(x509_freep) X509 *own = PEM_read_bio_X509_AUX(pem, NULL, NULL, NULL);
@@ -130,7 +133,7 @@ static int use_chain(SSL_CTX *ctx, BIO *pem)
 			return -EINVAL;
 		}
 	}
-	/* The end of the text is an error to OpenSSL, a lesser one than others. */
+	/* OpenSSL reports the end of the text as an error, too. */
 	if (ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
 		return -EINVAL;
 	ERR_clear_error();
@@ -143,7 +146,7 @@ static int no_password(char *buf, int size, int writing, void *arg)
 	(void)size;
 	(void)writing;
 	(void)arg;
-	return -1; /* rather than to ask at the terminal */
+	return -1; /* do not ask for a password at the terminal */
 }
 
 int tls_set_pem(struct tls *tls, const void *cert, size_t cert_len, const void *key,

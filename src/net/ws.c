@@ -36,18 +36,18 @@ struct ws {
 	struct loop_timer *timer;
 	const char *feed; /* bytes that wslay may have */
 	size_t feed_len;
-	char *held; /* bytes that came while paused */
+	char *held; /* bytes received while paused */
 	size_t held_len;
-	struct loop_task task;      /* goes on with them */
+	struct loop_task task;      /* processes them later */
 	uint64_t frame_left;        /* of the frame's payload */
 	uint8_t header[HEADER_MAX]; /* of the frame that is being fed */
 	uint8_t header_len;
 	bool paused; /* by the user */
-	bool choked; /* the client does not read what we send it */
-	bool heard;  /* something since the timer was set */
+	bool choked; /* the client does not read */
+	bool heard;  /* something arrived since the timer was set */
 	bool pinged;
-	bool closing; /* we have said goodbye */
-	bool ended;   /* our half is over */
+	bool closing; /* the server has sent a close frame */
+	bool ended;   /* the server's half is closed */
 	bool dead;    /* the request is closed */
 };
 
@@ -85,7 +85,9 @@ static void ws_end_half(struct ws *ws)
 	loop_timer_set(ws->timer, CLOSE_MS);
 }
 
-/* Control frames that wslay has ready; after a goodbye from both sides, the end. */
+/*
+ * Send the control frames that wslay has ready; end after close frames from both sides.
+ */
 static void send_control(struct ws *ws)
 {
 	if (ws->ended || wslay_event_want_write(ws->wslay) == 0)
@@ -97,7 +99,10 @@ static void send_control(struct ws *ws)
 	if (!wslay_event_get_close_sent(ws->wslay))
 		return;
 	ws->closing = true;
-	/* Nothing more is read: theirs was received, or they broke the protocol. */
+	/*
+	 * Nothing more is read: the client has sent a close frame, or violated the
+	 * protocol.
+	 */
 	if (!wslay_event_want_read(ws->wslay))
 		ws_end_half(ws);
 	else
@@ -157,7 +162,7 @@ static uint64_t big_endian(const uint8_t *p, size_t n)
 	return v;
 }
 
-/* How long the header is, as far as its bytes tell. */
+/* The length of the header, as far as the received bytes show. */
 static size_t header_needs(const struct ws *ws)
 {
 	unsigned len = ws->header[1] & 0x7f;
@@ -182,7 +187,10 @@ static void header_complete(struct ws *ws)
 		ws->header_len = 0;
 }
 
-/* wslay's read: never beyond the end of a frame, and no new frame during a pause. */
+/*
+ * The read function for wslay: it never reads past the end of a frame, and no new frame
+ * during a pause.
+ */
 static ssize_t on_recv(wslay_event_context_ptr ctx, uint8_t *buf, size_t len, int flags,
 		       void *user)
 {
@@ -225,7 +233,7 @@ static void ws_on_message(wslay_event_context_ptr ctx,
 			    arg->msg_length);
 }
 
-/* What is not a frame at all is wslay's failure; it would close without a code. */
+/* wslay fails on invalid frames, and would close without a code. */
 static void ws_reject(struct ws *ws)
 {
 	static const unsigned char goodbye[] = { 0x80 | WSLAY_CONNECTION_CLOSE, 2,
@@ -246,7 +254,7 @@ static void ws_feed(struct ws *ws, const char *data, size_t n)
 	    wslay_event_recv(ws->wslay) < 0)
 		ws_reject(ws);
 	send_control(ws);
-	/* A client whose goodbye was answered, or refused, has nothing more to say. */
+	/* If the client's close frame was answered or refused, ignore further data. */
 	if (ws->ended || !wslay_event_want_read(ws->wslay))
 		ws->feed_len = 0;
 }
@@ -261,7 +269,7 @@ static void ws_on_bytes(struct http_request *req, const char *data, size_t n)
 		ws_end_half(ws);
 		return;
 	}
-	if (ws->held) { /* no piece comes while something is held, save this: be safe */
+	if (ws->held) { /* should not happen: nothing is read while bytes are held */
 		http_abort(req);
 		return;
 	}
@@ -382,7 +390,7 @@ void *ws_user(const struct ws *ws)
 
 /* ------------------------------------------------------------------ the handshake */
 
-/* The base64 of 16 bytes: 22 characters and two of padding. */
+/* The base64 encoding of 16 bytes: 22 characters and two of padding. */
 static bool key_ok(const char *key)
 {
 	return key && strlen(key) == KEY_LEN && base64_valid(key, KEY_LEN) &&
@@ -484,10 +492,7 @@ int ws_accept(struct http_request *req, const struct ws_options *options, struct
 		(void)http_refuse(req, 500, NULL, "out of memory");
 		return -ENOMEM;
 	}
-	/*
-	 * Before anything can be sent: a protocol that is not a value is our caller's
-	 * fault.
-	 */
+	/* Nothing was sent yet; an invalid protocol name is an error of the caller. */
 	r = http_upgrade(req, headers, options->protocol ? 3 : 2, ws_on_bytes);
 	if (r < 0 && !request_of(req)->upgraded) {
 		free_ws(ws);

@@ -12,7 +12,8 @@
 #define BIT(cap) (1ULL << (cap))
 
 /*
- * What package managers, servers and shells need inside; all of it ends at the namespace.
+ * The capabilities that package managers, servers and shells need inside; they apply only
+ * to the namespace.
  */
 const uint64_t caps_kept = BIT(CAP_CHOWN) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_FOWNER) |
 			   BIT(CAP_FSETID) | BIT(CAP_KILL) | BIT(CAP_NET_BIND_SERVICE) |
@@ -44,7 +45,10 @@ int caps_reduce(uint64_t keep, struct warren_error *err)
 
 	long r = 0;
 
-	/* Up to what this kernel knows, which may be more than this header does. */
+	/*
+	 * Continue up to the last capability of this kernel, which may be newer than this
+	 * header.
+	 */
 	for (unsigned long cap = 0; r != -EINVAL && cap < 64; cap++) {
 		if (!(keep & BIT(cap)))
 			r = SYS_2(SYS_prctl, PR_CAPBSET_DROP, cap);

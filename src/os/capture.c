@@ -2,9 +2,9 @@
 /*
  * capture.c - deliver all connections of a network namespace to two sockets
  *
- * Addresses, routes and rules are set by netlink messages. The messages are constants but
- * for one port, so they are built here: a library for them would be the only one that
- * libwarren needs.
+ * Addresses, routes and rules are set by netlink messages. The messages are constant
+ * except for one port, so they are built here: a library for them would be the only one
+ * that libwarren needs.
  */
 #include "os/capture.h"
 
@@ -26,7 +26,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-/* After those of the C library, which otherwise define the same things again. */
+/*
+ * Include these after the headers of the C library, which otherwise define the same names
+ * again.
+ */
 #include <linux/icmpv6.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
@@ -51,7 +54,8 @@ static const uint8_t loopback6[16] = { [15] = 1 };
 
 /* ------------------------------------------------------------ netlink messages */
 
-/* Messages for one sendmsg(2). They are constants, so that the size is checked by assert.
+/* They are constant, so an assert checks the size. They are constants, so that the size
+ * is checked by assert.
  */
 struct messages {
 	_Alignas(NLMSG_ALIGNTO) char bytes[MESSAGES_MAX];
@@ -101,7 +105,7 @@ static void attribute_text(struct messages *m, uint16_t type, const char *text)
 	message_attribute(m, type, text, strlen(text) + 1);
 }
 
-/* Numbers of nftables are big-endian. */
+/* nftables uses big-endian numbers. */
 static void attribute_be32(struct messages *m, uint16_t type, uint32_t value)
 {
 	value = htonl(value);
@@ -121,7 +125,7 @@ static void nest_end(struct messages *m, struct nlattr *a)
 	a->nla_len = (uint16_t)(m->bytes + m->n - (char *)a);
 }
 
-/* -EEXIST: all were refused for that reason, or done. */
+/* -EEXIST: some were refused because they already exist; the others are done. */
 static int messages_send(struct messages *m, int protocol, const char *what,
 			 struct warren_error *err)
 {
@@ -132,7 +136,7 @@ static int messages_send(struct messages *m, int protocol, const char *what,
 	if (fd < 0 || send(fd, m->bytes, m->n, 0) < 0)
 		return error_errno(err, errno, "%s", what);
 	while (m->acks > 0) {
-		/* The kernel has answered before send(2) returned. */
+		/* The kernel answers before send(2) returns. */
 		ssize_t n = recv(fd, answer, sizeof(answer), MSG_DONTWAIT);
 
 		if (n < 0)
@@ -171,7 +175,7 @@ static void put_address(struct messages *m, uint8_t family, const void *address,
 	message_end(m);
 }
 
-/* Every address is this machine's own; connections come from @source. */
+/* Make every address local; connections come from @source. */
 static void put_route(struct messages *m, uint8_t family, const void *source, uint8_t n)
 {
 	struct rtmsg *r = message_begin(
@@ -357,7 +361,7 @@ static void put_tcp(struct messages *m, const struct family *f)
 	rule_end(m, list);
 }
 
-/* Otherwise the kernel would answer for every address in the world. */
+/* Otherwise the kernel would answer echo requests to every address. */
 static void put_echo(struct messages *m, const struct family *f)
 {
 	struct nlattr *list = rule_begin(m, CHAIN_INPUT, f, f->icmp);
@@ -459,7 +463,7 @@ static int capture_here(struct capture *ret, struct warren_error *err)
 
 #define CAPTURE_SELF "/proc/thread-self/ns/net"
 
-/* Whether this thread is in the namespace @home. If that is unknown, yes. */
+/* Whether this thread is in the namespace @home. If unknown, true. */
 static bool capture_is_home(int home)
 {
 	struct stat here, there;

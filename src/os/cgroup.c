@@ -48,9 +48,9 @@ bool cgroup_has(const struct cgroup_root *root, enum cgroup_controller c)
 /* ------------------------------------------------------------ finding them */
 
 /*
- * Make and open "warren" in @path; -1 when we may not. Only its owner may pass through
- * it: a sandbox that got hold of its own cgroup's directory could otherwise walk up to
- * the machine's root, or sideways to another sandbox's.
+ * Create and open "warren" in @path; -1 without permission. Only its owner may enter it:
+ * a sandbox that got a descriptor for its cgroup could otherwise reach the root of the
+ * hierarchy, or another sandbox's cgroup.
  */
 static int cgroup_open_parent(const char *path)
 {
@@ -62,12 +62,15 @@ static int cgroup_open_parent(const char *path)
 	if (mkdir(dir, 0700) < 0 && errno != EEXIST)
 		return -1;
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	/* A cgroup "warren" of another user (root's, if we are not root) is of no use. */
+	/*
+	 * A cgroup "warren" of another user (root's, for an ordinary user) cannot be
+	 * used.
+	 */
 	if (fd >= 0 && faccessat(fd, ".", W_OK, AT_EACCESS) < 0) {
 		(void)close(fd);
 		fd = -1;
 	}
-	/* An older version made it for all to pass. */
+	/* An older version created it with access for all users. */
 	if (fd >= 0 && (fstat(fd, &st) < 0 || (st.st_mode & 077)) &&
 	    fchmod(fd, 0700) < 0) {
 		(void)close(fd);
@@ -76,7 +79,7 @@ static int cgroup_open_parent(const char *path)
 	return fd;
 }
 
-/* The controllers that @dirfd hands to its children, turned on if need be. */
+/* Enable the controller @name for the children of @dirfd, if necessary. */
 static bool v2_enable(int dirfd, const char *name)
 {
 	char text[256], word[16];
@@ -89,7 +92,8 @@ static bool v2_enable(int dirfd, const char *name)
 }
 
 /*
- * Where on the v2 tree we may make cgroups: the top as root, else our own, if delegated.
+ * The directory on the v2 tree for cgroups: the top for root, otherwise the process's own
+ * cgroup, if it is delegated.
  */
 static int v2_base(char *path, size_t size)
 {
@@ -190,7 +194,7 @@ void cgroup_root_close(struct cgroup_root *root)
 
 /* ------------------------------------------------------------------ making */
 
-/* A limit: which file of which controller, and what to write for it. */
+/* A limit: the file of a controller, and the value to write. */
 struct setting {
 	enum cgroup_controller controller;
 	const char *file;
@@ -210,7 +214,7 @@ static size_t v1_settings(const struct cgroup_root *root, const struct cgroup_li
 					   false };
 		(void)snprintf(out[n++].text, sizeof(out->text), "%ju",
 			       (uintmax_t)lim->memory);
-		/* No swap: memory and swap together are limited to the same. */
+		/* Without swap: the limit of memory plus swap is the same. */
 		out[n] = (struct setting){ CGROUP_MEMORY, "memory.memsw.limit_in_bytes",
 					   "", true };
 		(void)snprintf(out[n++].text, sizeof(out->text), "%ju",
@@ -280,7 +284,7 @@ static int cgroup_apply(int dir, const struct setting *s, struct warren_error *e
 	return 0;
 }
 
-/* Each costs a mkdir, an rmdir and a move for every process that joins. */
+/* Each controller costs a mkdir, an rmdir and a move for every process that joins. */
 static bool cgroup_needed(enum cgroup_controller c, const struct cgroup_limits *limits)
 {
 	if (c == CGROUP_CPU)
@@ -310,7 +314,7 @@ static int make_v1(const struct cgroup_root *root, const char *id, uid_t owner,
 	return 0;
 }
 
-/* The files that delegation of a v2 cgroup is made of. */
+/* The files that must be given to the owner of a delegated v2 cgroup. */
 static int delegate_v2(int dir, uid_t owner, struct warren_error *err)
 {
 	static const char *const files[] = { ".", "cgroup.procs", "cgroup.threads",
@@ -364,7 +368,7 @@ int cgroup_make(const struct cgroup_root *root, const char *id, uid_t owner,
 			    err);
 	else if (root->mode == CGROUP_V2)
 		r = make_v2(root, id, owner, set, v2_settings(limits, set), err);
-	/* A cgroup of another user is not ours to remove. */
+	/* An existing cgroup is not removed. */
 	if (r < 0 && r != -EEXIST)
 		(void)cgroup_remove(root, id);
 	return r;
@@ -407,7 +411,7 @@ static int add_handle(int at, const char *path, int flags, bool required,
 	return 0;
 }
 
-/* The quota and the freezer act on all of a sandbox; the others count by exec. */
+/* The quota and the freezer apply to the whole sandbox; the others count by exec. */
 static bool acts_on_all(enum cgroup_controller c)
 {
 	return c == CGROUP_CPU || c == CGROUP_FREEZER;
@@ -482,7 +486,7 @@ int cgroup_copy_dirs(const struct cgroup_root *root, const char *id,
 	     c++) {
 		(void)snprintf(path, sizeof(path), "%s/%s/" PARENT "/%s", root->base,
 			       names[c], id);
-		/* One that was not needed is not there. */
+		/* A controller that was not needed has no directory. */
 		if (root->dir[c] >= 0 && !acts_on_all(c) && access(path, F_OK) == 0)
 			r = add_dir(AT_FDCWD, path, c, ret, &n, err);
 	}
@@ -529,9 +533,10 @@ int cgroup_join(const struct cgroup_root *root, const char *id, struct warren_er
 /* ----------------------------------------------------------- while it lives */
 
 /*
- * v1 freezes asynchronously: FREEZING until every task has stopped. One that came while
- * its parent was on its way may have been missed and keep it so forever: the
- * word is written again each time, and now and then all are let go for a moment.
+ * v1 freezes asynchronously: FREEZING until every task has stopped. A task that was
+ * forked during the freeze may have been missed, so that the state stays FREEZING: the
+ * state is written again each time, and from time to time all tasks are thawed for a
+ * moment.
  */
 static int await_frozen(int dir, const char *file, const char *want, const char *again)
 {
@@ -586,7 +591,10 @@ int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,
 				 v2 ? (frozen ? "frozen 1" : "frozen 0")
 				    : (frozen ? "FROZEN" : "THAWED"),
 				 !v2 && frozen ? "FROZEN" : NULL);
-	/* A caller that gets an error assumes the old state: it must not stay frozen. */
+	/*
+	 * A caller that gets an error assumes the old state, so the cgroup must not stay
+	 * frozen.
+	 */
 	for (int i = 0; r < 0 && frozen && i < THAW_TRIES; i++)
 		if (fd_write_file_at(dir, path, v2 ? "0" : "THAWED") == 0)
 			break;
@@ -598,10 +606,7 @@ int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,
 int cgroup_read_usage(const struct cgroup_root *root, const char *id,
 		      struct cgroup_usage *ret, struct warren_error *err)
 {
-	/*
-	 * A file that is missing leaves zero; that something can be read at all is
-	 * checked.
-	 */
+	/* The value for a missing file is zero; at least one file must be readable. */
 	const struct {
 		enum cgroup_controller c;
 		const char *v1, *v1_key, *v2, *v2_key;
@@ -645,9 +650,7 @@ int cgroup_read_usage(const struct cgroup_root *root, const char *id,
 	return 0;
 }
 
-/*
- * Those of the cgroup @dir/@id now, by the numbers that this pid namespace has for them.
- */
+/* Kill the processes in the cgroup @dir/@id, by their pids in this pid namespace. */
 static int cgroup_kill_listed(int dir, const char *id)
 {
 	AUTO_CLOSE int fd = -1;
@@ -673,8 +676,8 @@ static int cgroup_kill_listed(int dir, const char *id)
 }
 
 /*
- * v1 has no word for it. The frozen neither end nor beget, so that a number read is whose
- * it was, and none is missed; what they are sent reaches them when they are let go.
+ * v1 has no file for this. Frozen processes neither end nor fork, so each pid is valid
+ * and none is missed; they get the signal when they are thawed.
  */
 int cgroup_kill(const struct cgroup_root *root, const char *id, struct warren_error *err)
 {
@@ -698,7 +701,7 @@ int cgroup_kill(const struct cgroup_root *root, const char *id, struct warren_er
 
 /* ---------------------------------------------------------------- removing */
 
-/* rmdir(2), first without looking: most often there is nothing below. */
+/* Try rmdir(2) first, because usually there is nothing below. */
 static int cgroup_remove_tree(int at, const char *name, int depth)
 {
 	AUTO_CLOSE int fd = -1;
@@ -738,7 +741,7 @@ int cgroup_try_remove(const struct cgroup_root *root, const char *id)
 	return worst;
 }
 
-/* The frozen do not die on v1; who froze them may be dead. */
+/* On v1, frozen processes do not die; the process that froze them may be dead. */
 static void cgroup_thaw(const struct cgroup_root *root, const char *id)
 {
 	char path[64];
@@ -756,8 +759,8 @@ int cgroup_remove(const struct cgroup_root *root, const char *id)
 	if (r == -EBUSY)
 		cgroup_thaw(root, id);
 	/*
-	 * A last process may be on its way out: the kernel tells its end before it counts
-	 * it.
+	 * A last process may be ending: the kernel reports its end before it updates the
+	 * count.
 	 */
 	for (int i = 0; r == -EBUSY && i < 200; i++) {
 		struct timespec wait = { .tv_nsec = 200000 + 50000L * i };

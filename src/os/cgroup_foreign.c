@@ -13,7 +13,7 @@
 #define MOUNT_POINT "/sys/fs/cgroup"
 #define TEXT_MAX    8192
 
-/* Lines "N:controllers:/path", of v2 "0::/path": the one that memory is counted by. */
+/* Find the cgroup that counts memory in lines "N:controllers:/path" (v2: "0::/path"). */
 static const char *find_memory(char *text, bool *ret_v1)
 {
 	const char *unified = NULL, *legacy = NULL;
@@ -45,7 +45,7 @@ int cgroup_memory_of(int proc)
 	if (fd_read_file_at(proc, "cgroup", text, sizeof(text)) <= 0)
 		return -ESRCH;
 	group = find_memory(text, &v1);
-	/* Anything outside of our cgroup namespace has no path here. */
+	/* A cgroup outside of this process's cgroup namespace has no path here. */
 	if (!group || group[0] != '/' || strncmp(group, "/..", 3) == 0)
 		return -ENOENT;
 	(void)snprintf(path, sizeof(path), MOUNT_POINT "%s%s", v1 ? "/memory" : "",

@@ -10,16 +10,16 @@
 #include "base/fd.h"
 #include "os/cgroup.h"
 
-#define NO_LIMIT    (1ULL << 62) /* a number of v1's that is as good as none */
+#define NO_LIMIT    (1ULL << 62) /* a v1 limit above this means no limit */
 #define SOCKETS_MIN (1U << 20)
 
 /*
- * Three quarters of the process ids are enough for sandboxes; a machine needs some to be
- * saved.
+ * Three quarters of the pids are for sandboxes; the rest lets an administrator rescue the
+ * machine.
  */
 #define PIDS_SHARE(n) ((n) / 4 * 3)
 
-/* The limit @file of "warren", set to @limit if there is none yet. */
+/* Get the limit @file of "warren"; set it to @limit if there is none. */
 static uint64_t limit_all(int dir, const char *file, uint64_t limit)
 {
 	char text[24];
@@ -45,8 +45,8 @@ static uint64_t share_of_pids(void)
 }
 
 /*
- * Half of what makes the kernel slow all TCP of the machine down: "low pressure high", in
- * pages.
+ * Half of the size at which the kernel slows down TCP of the whole machine: "low pressure
+ * high", in pages.
  */
 static uint64_t share_of_sockets(void)
 {
@@ -60,7 +60,7 @@ static uint64_t share_of_sockets(void)
 	return pressure / 2 * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Looked up in their files first: it is on the way of every run. */
+/* Read the existing limits first, because every run calls this. */
 void cgroup_limit_all(struct cgroup_root *root)
 {
 	int memory = root->mode == CGROUP_V1 ? root->dir[CGROUP_MEMORY] : -1;
@@ -76,9 +76,9 @@ void cgroup_limit_all(struct cgroup_root *root)
 }
 
 /*
- * TCP and UDP have counters of their own on v1. A quarter of the memory is more than
- * programs on one machine's loopback have in flight; all sandboxes but one together are
- * left with half.
+ * On v1, TCP and UDP have separate counters. A quarter of the memory is more than
+ * programs on a loopback interface have in flight; the other sandboxes together keep
+ * half.
  */
 uint64_t cgroup_socket_limit(const struct cgroup_root *root, uint64_t memory)
 {

@@ -42,8 +42,8 @@ static int cgroup_update_set_number(const struct file_target *p, enum cgroup_con
 }
 
 /*
- * Memory and swap together are never below memory alone, so growing and shrinking differ
- * in order.
+ * The limit of memory plus swap must not be below that of memory alone, so raising and
+ * lowering use a different order.
  */
 static int set_memory_v1(const struct file_target *p, uint64_t old, uint64_t next)
 {
@@ -63,8 +63,8 @@ static int set_memory_v1(const struct file_target *p, uint64_t old, uint64_t nex
 }
 
 /*
- * v2 takes any limit, and kills until it is kept. So it is first made to
- * reclaim, by the limit that only slows down.
+ * v2 accepts any limit, and kills processes until it is met. So the soft limit
+ * (memory.high) first makes the kernel reclaim memory.
  */
 static int set_memory_v2(const struct file_target *p, uint64_t next)
 {
@@ -97,7 +97,7 @@ static int set_memory(const struct file_target *p, const struct cgroup_limits *o
 		return r;
 	r = cgroup_update_set_number(p, CGROUP_MEMORY, CGROUP_SOCKETS_FILE,
 				     cgroup_socket_limit(p->root, next->memory));
-	/* A kernel that counts them in no other way has no such file. */
+	/* Kernels that count them only as memory have no such file. */
 	return r == -ENOENT ? 0 : r;
 }
 

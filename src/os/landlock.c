@@ -11,7 +11,7 @@
 
 #include "base/fd.h"
 
-/* struct landlock_ruleset_attr as it is from version 6 on: headers may be older. */
+/* struct landlock_ruleset_attr of version 6: headers may be older. */
 struct ruleset {
 	uint64_t fs, net, scoped;
 };
@@ -22,7 +22,9 @@ struct ruleset {
 #define SCOPE_ABSTRACT 0x1U /* connections to abstract unix sockets of others */
 #define SCOPE_SIGNAL   0x2U /* signals to others */
 
-/* What each version of the interface can forbid, and how much of the struct it knows. */
+/*
+ * The rights that each version of the interface can restrict, and the size of its struct.
+ */
 static const struct {
 	struct ruleset can;
 	size_t size;
@@ -37,7 +39,7 @@ static const struct {
 
 #define NEWEST (ARRAY_SIZE(versions) - 1)
 
-/* Without devices: there is nothing to make them for. */
+/* Devices are not included, because no process needs to create them. */
 #define ALLOWED                                                                   \
 	(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_READ_FILE |           \
 	 LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |           \
@@ -57,7 +59,7 @@ static int landlock_allow(int rules, const char *dir, uint64_t allowed,
 
 	if (fd < 0)
 		return error_errno(err, errno, "open '%s'", dir);
-	/* The kernel refuses rights to a file that only directories have. */
+	/* The kernel refuses rules that give a file the rights of directories. */
 	if (fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode))
 		beneath.allowed_access &= ~(uint64_t)LANDLOCK_ACCESS_FS_READ_DIR;
 	if (syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &beneath,

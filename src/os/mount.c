@@ -13,7 +13,8 @@
 #define OPENAT2_TRIES 256
 
 /*
- * The kernel explains a refused option in words, read from the filesystem's descriptor.
+ * Read the kernel's explanation for a refused option from the descriptor of the
+ * filesystem.
  */
 static int mount_explain(int fs, const char *type, const char *what, int code,
 			 struct warren_error *err)
@@ -73,7 +74,7 @@ int mount_new(const char *type, const struct mount_option *options, uint64_t att
 	return 0;
 }
 
-/* " of '/path'" for messages; nothing if the descriptor alone says which. */
+/* " of '/path'" for messages; empty if there is no path. */
 static const char *mount_of(const char *path, char *out, size_t size)
 {
 	out[0] = '\0';

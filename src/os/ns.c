@@ -2,7 +2,7 @@
 /* ns.c - clone3(2), user namespace maps, the loopback interface */
 #include "os/ns.h"
 
-/* Before <sched.h>, which has some of its names. */
+/* Must precede <sched.h>, which defines some of its names. */
 #include <linux/sched.h>
 
 #include <errno.h>
@@ -35,7 +35,7 @@ pid_t ns_clone(uint64_t flags, int cgroup, int *ret_pidfd)
 	return r < 0 ? r : child.pid;
 }
 
-/* 0 in both, with a pid in the parent; or -errno. */
+/* Returns 0 in both processes, with a pid in the parent; or -errno. */
 static int ns_start(struct ns_child *child, uint64_t flags, int cgroup)
 {
 	struct clone_args args = {
@@ -54,7 +54,8 @@ static int ns_start(struct ns_child *child, uint64_t flags, int cgroup)
 		args.flags |= CLONE_VM | CLONE_VFORK;
 	pid = SYS_2(SYS_clone3, &args, sizeof(args));
 	if (pid == 0 && child->run)
-		child->run(child->ctx); /* and never return: this frame is the parent's */
+		child->run(child->ctx); /* must not return: the stack frame belongs to the
+					   parent */
 	if (pid == 0)
 		child->pid = 0;
 	return pid < 0 ? (int)pid : 0;
@@ -68,9 +69,9 @@ int ns_clone_as(uid_t uid, uint64_t flags, int cgroup, struct ns_child *child)
 	if (geteuid() == uid || bits < 0)
 		return ns_start(child, flags, cgroup);
 	/*
-	 * By system call, so that it concerns this thread alone; with the fixup off,
-	 * so that the capabilities stay. In its new namespace the child has none of
-	 * this: all capabilities there, default bits.
+	 * Use the system call, which affects only this thread, and disable the fixup, so
+	 * that the capabilities stay. The child has all capabilities and default bits in
+	 * its new namespace.
 	 */
 	if (prctl(PR_SET_SECUREBITS, bits | SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
 		return -errno;
@@ -112,9 +113,9 @@ static int write_map(pid_t pid, const char *name, const struct ns_map *map, size
 }
 
 /*
- * A program to its end, as waitpid(2) has it. Where SIGCHLD is ignored, as the warden
- * does, nothing can be learned of how a child ended that sends it: a process that does
- * not is put between.
+ * Run a program to its end; the status is that of waitpid(2). If SIGCHLD is ignored, as
+ * in the warden, the exit status of a child that sends SIGCHLD is lost: so a process that
+ * does not send it waits for the program.
  */
 static int run_program(char *const argv[], int *ret_status)
 {
@@ -124,8 +125,8 @@ static int run_program(char *const argv[], int *ret_status)
 	if (pid == 0) {
 		(void)signal(SIGCHLD, SIG_DFL);
 		/*
-		 * Not fork(3), which takes the allocator's locks: another thread may have
-		 * had them.
+		 * fork(3) would take locks of the allocator, which another thread may
+		 * have held.
 		 */
 		pid = _Fork();
 		if (pid == 0) {
@@ -222,7 +223,7 @@ int ns_make_userns(const struct ns_maps *maps, int *ret_fd, struct warren_error 
 	if (pid == 0) {
 		char c;
 
-		/* Nothing of its maker's but the pipe, whose end is that of both. */
+		/* Keep only the pipe, whose end tells that the creator has ended. */
 		(void)dup2(ends[0], 0);
 		(void)close_range(1, ~0U, 0);
 		(void)!read(0, &c, 1);
@@ -237,8 +238,7 @@ int ns_make_userns(const struct ns_maps *maps, int *ret_fd, struct warren_error 
 		if (fd < 0)
 			r = error_errno(err, -fd, "open a user namespace");
 	}
-	(void)kill(pid,
-		   SIGKILL); /* ours, and not waited for: the number is still its own */
+	(void)kill(pid, SIGKILL); /* not reaped yet, so the pid is still valid */
 	(void)waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED);
 	if (r == 0)
 		*ret_fd = fd;
@@ -304,14 +304,15 @@ uint32_t ns_await(uint32_t *state, uint32_t at_least)
 	return now;
 }
 
-/* A sanitizer knows nothing of this stack. */
+/* Sanitizers do not know this stack. */
 __attribute__((no_sanitize("address", "undefined"))) static int aside_main(void *arg)
 {
 	struct ns_aside *a = arg;
 
 	a->result = a->run(a->ctx);
 	ns_reach(&a->state, ASIDE_DONE);
-	(void)SYS_1(SYS_exit, 0); /* this thread; exit_group would take the maker along */
+	(void)SYS_1(SYS_exit,
+		    0); /* ends only this thread; exit_group would end its creator, too */
 	return 0;
 }
 
@@ -352,7 +353,7 @@ int ns_loopback(bool up, struct warren_error *err)
 		ifr.ifr_flags = IFF_UP | IFF_RUNNING;
 	} else {
 		/*
-		 * The address that it got when it came up would stay, and lead nowhere.
+		 * Otherwise, the address from when it was up would stay, without a route.
 		 */
 		struct ifreq none = { .ifr_name = "lo", .ifr_addr.sa_family = AF_INET };
 
@@ -373,12 +374,15 @@ void ns_limit_sockets(int sysctls)
 	static const struct {
 		const char *name, *value;
 	} limits[] = {
-		/* Options of a socket, such as multicast groups: no cgroup pays. */
+		/*
+		 * Options of a socket, such as multicast groups: they are charged to no
+		 * cgroup.
+		 */
 		{ "net/core/optmem_max", "8192" },
 		/*
-		 * A connection that was closed lives until its data is read, or until the
-		 * time between two probes has grown to this. Neither descriptors nor
-		 * processes limit how many there are.
+		 * A closed connection exists until its data is read, or until the time
+		 * between two probes reaches this value. Neither descriptors nor
+		 * processes limit their number.
 		 */
 		{ "net/ipv4/tcp_rto_max_ms", "10000" },
 	};

@@ -18,7 +18,7 @@
 #define AGAIN_MS     100
 #define FLAG_EXITING 4U /* PF_EXITING, in /proc/PID/stat */
 
-/* 1: it is gone; 0: not within @ms. An error of poll(2) says nothing about it. */
+/* Whether it ends within @ms; an error of poll(2) counts as no. */
 static bool pidfd_has_ended(int pidfd, unsigned ms)
 {
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };

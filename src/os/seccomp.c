@@ -14,7 +14,7 @@
 _Static_assert(ARRAY_SIZE(seccomp_filter) <= BPF_MAXINSNS,
 	       "the kernel takes 4,096 at most");
 
-/* The kernel only reads the program; its type has no const to say so. */
+/* The kernel only reads the program, although its type is not const. */
 static const struct sock_fprog program = {
 	.len = ARRAY_SIZE(seccomp_filter),
 	.filter = (struct sock_filter *)seccomp_filter,

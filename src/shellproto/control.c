@@ -13,8 +13,8 @@
 void control_expect(struct shellproto *s)
 {
 	/*
-	 * What a shell takes for a word without quotes. Short, as bash reads byte by
-	 * byte.
+	 * Characters of a word that needs no quotes. The key is short, because bash reads
+	 * byte by byte.
 	 */
 	static const char digits[] =
 		"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.";

@@ -30,8 +30,8 @@ void framed_expect(struct shellproto *s)
 	s->marker[0] = MARKER_FIRST;
 	(void)hex_encode(bits, sizeof(bits), s->marker + 1);
 	/*
-	 * The same first half, then what is no digit: the two are told apart by that
-	 * byte.
+	 * The same first half, and then a byte that is not a digit, which distinguishes
+	 * the two.
 	 */
 	(void)snprintf(s->early, sizeof(s->early), "%.*s%c%.*s", HALF_LEN, s->marker,
 		       EARLY_FIRST, HALF_LEN - 2, s->marker + 1);
@@ -55,7 +55,7 @@ void framed_ask(struct shellproto *s, struct buf *out)
 	shellproto_ask_end(s, out);
 }
 
-/* Which of the markers it is that comes; the second half tells. */
+/* The marker that is being matched; its second half decides. */
 static const char *framed_candidate(const struct shellproto *s, const struct frame *f)
 {
 	return f->early ? s->early : s->marker;
@@ -69,7 +69,10 @@ static bool is_next(const struct shellproto *s, struct frame *f, char c)
 	return c == framed_candidate(s, f)[f->matched];
 }
 
-/* Output up to the marker, if it is there. Returns how much of @data is dealt with. */
+/*
+ * Output everything up to the marker, if there is one. Returns how many bytes of @data
+ * were used.
+ */
 static size_t framed_search(struct shellproto *s, struct frame *f,
 			    enum shellproto_stream stream, const char *data, size_t n)
 {
@@ -88,7 +91,7 @@ static size_t framed_search(struct shellproto *s, struct frame *f,
 		}
 		if (i == n)
 			return n;
-		if (f->matched > 0) { /* not it: all of it is output */
+		if (f->matched > 0) { /* no marker: the matched bytes are output */
 			shellproto_output(s, stream, framed_candidate(s, f), f->matched);
 			f->matched = 0;
 			if (i > start)
@@ -132,7 +135,10 @@ int framed_on_bytes(struct shellproto *s, enum shellproto_stream stream, const c
 			r = maybe_done(s, err);
 		} else if (s->state == STATE_RUNNING && !f->ended) {
 			used = framed_search(s, f, stream, data, n);
-			/* A terminal's first marker begins what another ends. */
+			/*
+			 * At a terminal, the first marker begins the output, and the
+			 * second one ends it.
+			 */
 			if (f->ended && f->early && !f->begun) {
 				f->begun = true;
 				f->ended = false;
@@ -151,7 +157,7 @@ int framed_on_bytes(struct shellproto *s, enum shellproto_stream stream, const c
 	return 0;
 }
 
-/* Nothing more will come: what was held back is output. */
+/* No more data follows: bytes that were held back are output. */
 void framed_flush(struct shellproto *s)
 {
 	for (int i = 0; i < 2; i++) {

@@ -61,9 +61,9 @@
 #include "shellproto/shellproto_internal.h"
 
 /*
- * Both begin with the shell's own stderr (see RUN), and by giving the script's descriptor
- * back, of which the shell has its own. Results have two descriptors: a command that
- * closes what it did not open may hit the one that is put away for it.
+ * Both first restore the shell's own stderr (see RUN) and close the script's descriptor,
+ * of which the shell has a copy. Results have two descriptors, because a command that
+ * closes descriptors it did not open may close the one that was moved away.
  */
 const char script_control[] = "exec 2>&9 9>&- 6<&- 8>&7\n";
 
@@ -80,8 +80,8 @@ const char script_terminal[] = "set +o history +H; PS1= PS2= PS0=\n"
 
 /*
  * An interactive bash that is interrupted, or finds an error, goes back to its prompt and
- * forgets the rest of the line, with the report in it. So it reports when it prompts, if
- * it has not.
+ * forgets the rest of the line, with the report in it. So the prompt reports the result,
+ * if the line has not.
  */
 const char script_terminal_end[] =
 	"trap - INT\n"
@@ -95,13 +95,16 @@ const char script_common[] =
 		"@k=builtin\n"
 		"case $BASH_VERSION in [123].*|4.0*) ;; *) @y=+=;; esac\n"
 		"case $BASH_VERSION in [1234].*) @z=1;; esac\n"
-		/* As a text: another shell could not read it, and reads all of this. */
+		/*
+		 * This is quoted, because other shells cannot parse it and also read the
+		 * whole script.
+		 */
 		"eval '@C() {\n"
 			"( \"$@k\" eval \"@f() {\n$@t$@u\n}\" ) >/dev/null 2>&1 ||\n"
 			"\"$BASH\" --norc --noprofile -n <<<\"$@t$@u\" 7>&- 8>&- 6<&-\n"
 		"}'\n"
 		"set +o history +H\n"
-		"shopt -s execfail\n" /* a mistyped `exec` is an error, no end */
+		"shopt -s execfail\n" /* a mistyped `exec` does not end the shell */
 		"@d='case $@w.$BASH_COMMAND in\n"
 			"i.*@e*|i.*@R*) @w=I;;\n"
 			"i.*) ! \\builtin break 9999 2>/dev/null;;\n"
@@ -122,9 +125,9 @@ const char script_common[] =
 		";;\n"
 	"esac\n"
 	/*
-	 * One write, which a job that writes to the same pipe cannot tear. The directory
-	 * comes last: it may hold anything but a NUL, which ends a record. PWD is the
-	 * shell's as long as it is true.
+	 * A single write, so that output of a background job to the same pipe cannot
+	 * split it. The directory comes last: it may contain any byte except NUL, which
+	 * ends a record. The shell's PWD is used if it is correct.
 	 */
 	"@W() {\n"
 	"\"$@k\" printf \"%s%s%s %s %s %s %s %s %s\\000\" \"$@a\" \"$@b\" \"$@n\" \"$@e\""
@@ -132,8 +135,8 @@ const char script_common[] =
 	"}\n"
 	"@M() { \"$@k\" printf \"%s%s\" \"$@a\" \"$@b\"; }\n"
 	/*
-	 * Of a pipe that is full, an interrupt makes an error. None of it was written
-	 * then.
+	 * If the pipe is full, an interrupt makes the write fail. In that case, nothing
+	 * was written.
 	 */
 	"@A() {\n"
 	"for @i in 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9; do\n"
@@ -147,11 +150,14 @@ const char script_common[] =
 			"( \"$@k\" eval \"@f() {\n$@t$@u\n}\" ) >/dev/null 2>&1 || @w=s\n"
 		"esac; esac\n"
 		/*
-		 * In the words of former programs, too: one may have to read what was
-		 * reported last.
+		 * This form is also understood by earlier versions, one of which may have
+		 * to read the last report.
 		 */
 		"case $@w in s) @w= @e=2;; 7) @w=d$@e;; esac\n"
-		/* A shell that cannot say how a command ended is of no use: it ends. */
+		/*
+		 * A shell that cannot report the result of a command is useless, so it
+		 * exits.
+		 */
 		"case $@a in\n"
 		"?*) { @W >&7 || @A 7; } && { @M >&8 || @A 8; } || \"$@k\" exit 1;;\n"
 		"*) @W >&7 || { @W >&8 && \\exec 7>&8; } || \"$@k\" exit 1\n"
@@ -159,8 +165,8 @@ const char script_common[] =
 		"esac\n"
 		"case $- in *[vx]*) \"$@k\" set +vx;; esac\n"
 		/*
-		 * A history would hold the next line, and with it what its result is
-		 * known by.
+		 * A history would contain the next line, which includes the secret of its
+		 * result.
 		 */
 		"case $@k.${SHELLOPTS-} in builtin.*history*) \"$@k\" set +o history;; esac\n"
 		"case $@w in I) \"$@k\" trap - DEBUG; \"$@k\" shopt -u extdebug; @D=;; esac\n"
@@ -171,20 +177,17 @@ const char script_common[] =
 /* clang-format on */
 
 /*
- * How the script gets to the shell. `.` reads all of its file first where the shell is
- * bash, which is /bin/sh in some images.
+ * How the shell gets its script: with `.`, except in bash (/bin/sh in some images), whose
+ * `.` reads the whole file first.
  *
- * An interactive bash without a terminal prints a warning to stderr
- * before it reads a line of its script: stderr is elsewhere until then. The bash that
- * arranges this runs with -p, so it reads nothing that the environment names, as the
- * other does not, either.
+ * An interactive bash without a terminal prints a warning to stderr before it reads its
+ * script, so stderr is redirected until then. The bash that does this runs with -p, so it
+ * ignores files that the environment names; so does the other one.
  */
 #define BASH_OPTIONS "--norc", "--noprofile", "-p", "-c"
 #define BASH_AGAIN   " --norc --noprofile -i +m "
 #define KEEP_STDERR  "exec 9>&2; "
-/*
- * It reads a script to its end before it begins, and its builtins are not those of POSIX.
- */
+/* zsh reads a script to its end before it begins, and its builtins differ from POSIX. */
 #define REFUSE_ZSH "case ${ZSH_VERSION+x} in x) exit 121;; esac; "
 #define RUN(file)                                                                      \
 	REFUSE_ZSH KEEP_STDERR "case ${BASH_VERSION+x} in x) unset ENV; exec -a bash " \
@@ -193,10 +196,10 @@ const char script_common[] =
 #define RUN_BASH(file) KEEP_STDERR "exec \"$0\"" BASH_AGAIN file " 2>/dev/null"
 
 /*
- * stdin can be a socket, or a pipe of another user's, which cannot be opened by its name.
- * It becomes a pipe of the caller's own then. That takes a dd, as busybox's cat is a
- * sendfile(2), which keeps the pipe locked while it waits for the socket. It is nobody's
- * to wait for: it ends with stdin, which is later than the shell.
+ * stdin may be a socket, or a pipe of another user, which cannot be opened by its name.
+ * In that case, it is replaced by a pipe of this user. dd copies the data, because
+ * busybox's cat uses sendfile(2), which locks the pipe while it waits for the socket. No
+ * process waits for dd: it ends with stdin, after the shell.
  */
 #define STDIN "/proc/self/fd/0"
 #define FRAMED                                                                           \
@@ -204,7 +207,9 @@ const char script_common[] =
 			   " else exec 3<&0; { dd bs=65536 <&3 3<&- 2>/dev/null & } |"   \
 			   " { exec 3<&-; exec \"$0\" -c \"$run\" \"$0\"; }; fi"
 
-/* At a terminal readline would draw what is typed. There is no such thing as its sh. */
+/*
+ * At a terminal, readline would draw the typed text. There is no terminal variant for sh.
+ */
 static const char *const argvs[][SHELLPROTO_SHELL_MAX][8] = {
 	[SHELLPROTO_CONTROL] = {
 		[SHELLPROTO_BASH] = { "bash", BASH_OPTIONS, RUN_BASH("/proc/self/fd/6") },

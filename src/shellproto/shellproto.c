@@ -29,10 +29,10 @@
 #define LONG_TEXT        1024
 
 /*
- * A bash names the line of an error, counted from the beginning of its script. Where the
- * script can be brought to a new count it is, so that the first line of a text is 1, and
- * the line before it, if there is one, is 0. An assignment is undone with the command
- * that makes it, one in a redirection is not.
+ * bash reports the line of an error, counted from the beginning of its script. If the
+ * count can be changed, it is set so that the first line of a text is 1, and the line
+ * before it, if there is one, is 0. An assignment before a command is undone after it; an
+ * assignment in a redirection is not.
  */
 #define LINE_BASE  (-3)
 #define LINE_RESET "2>/dev/null${@k:LINENO=-3:0}"
@@ -80,7 +80,7 @@ void shellproto_markers(struct shellproto *s,
 	s->make_marker = make;
 }
 
-/* By chance it cannot fail: so few bytes a kernel that has started always has. */
+/* getrandom(2) of so few bytes does not fail once the kernel has initialised. */
 void shellproto_bits(struct shellproto *s, uint8_t ret[SHELLPROTO_MARKER_SIZE])
 {
 	if (s->make_marker)
@@ -208,16 +208,10 @@ static void add_quoted(struct buf *out, const char *text, size_t n)
 	buf_add(out, text, n);
 }
 
-/*
- * A function that the next command is not to be without: sets $? to what the last one
- * left.
- */
+/* Add a function that sets $? to the status of the last command, for the next one. */
 static void add_status(struct shellproto *s, struct buf *out)
 {
-	/*
-	 * Under -e a function that fails is too much of a risk; there $? is 0 in nearly
-	 * all cases.
-	 */
+	/* Under -e, a failing function is too risky, and $? is 0 in nearly all cases. */
 	if (s->exit_code == 0 || strchr(s->flags, 'e'))
 		return;
 	script_add(out, s, "@s() { return ");
@@ -226,8 +220,8 @@ static void add_status(struct shellproto *s, struct buf *out)
 }
 
 /*
- * A line before the text, where there is need of one: what shows our own lines (-v, -x)
- * is put back within the eval, and so is a DEBUG trap.
+ * Add a line before the text, if necessary: options that show Warren's own lines (-v, -x)
+ * are set again within the eval, and so is a DEBUG trap.
  */
 static void add_prelude(struct shellproto *s, struct buf *out)
 {
@@ -248,8 +242,8 @@ static void add_prelude(struct shellproto *s, struct buf *out)
 }
 
 /*
- * As $'...' has it, in one line and in ASCII alone: a character is a byte then, whatever
- * the locale. Not by printf(3): a stranger's text may be nothing else.
+ * Escape like $'...', in one line and only ASCII: each byte is a character then, whatever
+ * the locale. printf(3) is too slow, because a text may consist only of such bytes.
  */
 static void add_escaped(struct buf *out, const char *text, size_t n)
 {
@@ -277,9 +271,9 @@ static void add_escaped(struct buf *out, const char *text, size_t n)
 }
 
 /*
- * A bash takes its script from a pipe by one read(2) for each byte, which is dear where
- * system calls are. Its `read -N` does not, so that is how it gets a long text. Not under
- * `set -a`, which would put the text into the environment of what it starts.
+ * bash reads its script from a pipe with one read(2) per byte, which is slow if system
+ * calls are. `read -N` reads larger pieces, so it is used for a long text. It is not used
+ * under `set -a`, which would export the text to child processes.
  */
 static bool is_worth_reading(const struct shellproto *s, size_t n)
 {
@@ -295,17 +289,17 @@ static void shellproto_add_lines(struct shellproto *s, struct buf *out, bool pre
 		s->line_reset = true;
 	}
 	/*
-	 * There is one at least: after some syntax errors, bash takes the next word for
-	 * an argument.
+	 * There is at least one: after some syntax errors, bash uses the next word as an
+	 * argument.
 	 */
 	for (int i = LINE_BASE + (int)own + prelude; i < 0; i++)
 		buf_puts(out, "\n");
 }
 
 /*
- * Under -e a text may well end with a status that is no failure (`! true`), and eval's
- * would be one. So what it ended with is noted within, by a line that a text without a
- * here-document lets alone.
+ * Under -e, a text may end with a status that is no failure (`! true`), but eval's status
+ * would be one. So its status is recorded inside the eval, by a line that only a
+ * here-document in the text could affect.
  */
 static bool is_noted_within(const struct shellproto *s, const char *text, size_t n)
 {
@@ -317,7 +311,7 @@ static bool is_noted_within(const struct shellproto *s, const char *text, size_t
 
 static void add_beginning(struct shellproto *s, struct buf *out, bool prelude)
 {
-	/* A shell that is not known has its beginning noted by a command. */
+	/* For an unknown shell, a command records the beginning. */
 	if (!shellproto_is_known(s))
 		script_add(out, s, "@w=-;");
 	if (!prelude)
@@ -325,8 +319,9 @@ static void add_beginning(struct shellproto *s, struct buf *out, bool prelude)
 }
 
 /*
- * A bash whose command dies of SIGINT writes a newline, as at a terminal, unless it is in
- * a loop. So it is in one, of one round, if the text has no word that could tell.
+ * If a command dies of SIGINT, bash prints a newline, like at a terminal, unless it is in
+ * a loop. So it runs in a loop of one round, if the text has no word that could notice
+ * it.
  */
 static bool is_in_loop(const struct shellproto *s, const char *text, size_t n)
 {
@@ -352,9 +347,9 @@ static void add_eval(struct shellproto *s, struct buf *out)
 }
 
 /*
- * Our descriptors are closed in the shell while the text runs; and it has begun. Each of
- * the two descriptors for results is moved separately, because a bash that does not find
- * the first one again would not look for the second.
+ * Close Warren's descriptors in the shell while the text runs, and record that it has
+ * begun. Each of the two descriptors for results is moved separately, because a bash that
+ * does not find the first one again would not look for the second.
  */
 static void add_redirections(struct shellproto *s, struct buf *out, bool loop)
 {
@@ -381,10 +376,7 @@ static void feed_read(struct shellproto *s, const struct buf *text, bool prelude
 	out->failed |= body.failed;
 }
 
-/*
- * Into @t, or, where all variables are exported and none can be taken back, right to
- * eval.
- */
+/* Assign the text to @t; if all variables are exported, pass it directly to eval. */
 static void feed_assigned(struct shellproto *s, const struct buf *text, bool prelude,
 			  struct buf *out)
 {
@@ -403,7 +395,7 @@ static void feed_assigned(struct shellproto *s, const struct buf *text, bool pre
 		script_add(out, s, "\"$@k\" export -n @t;");
 }
 
-/* More parentheses than are closed, as far as counting tells. */
+/* Whether more parentheses are opened than closed, by a simple count. */
 static bool is_open(const char *text, size_t n)
 {
 	size_t open = 0, closed = 0;
@@ -416,9 +408,9 @@ static bool is_open(const char *text, size_t n)
 }
 
 /*
- * Before it runs, a subshell reads it as a whole: of several lines at a terminal, whose
- * clients expect that, unless it is the text itself that makes them readable; and of a
- * substitution that may have no end, since a bash 5.2 that reads one corrupts its memory.
+ * Whether a subshell must first parse the whole text: several lines at a terminal, whose
+ * clients expect that, unless the text itself makes later lines parsable; and a
+ * substitution that may not end, because bash 5.2 corrupts its memory then.
  */
 static bool is_tried_first(const struct shellproto *s, const char *text, size_t n)
 {
@@ -465,7 +457,7 @@ static void feed_quoted(struct shellproto *s, const char *text, size_t n, struct
 	out->failed |= all.failed;
 }
 
-/* The next word of @text, in @text[at, ret); it ends at a blank. */
+/* The end of the word of @text that begins at @at; a blank ends it. */
 static size_t word_end(const char *text, size_t n, size_t at)
 {
 	while (at < n && !strchr(" \t", text[at]))
@@ -481,8 +473,8 @@ static size_t skip_blanks(const char *text, size_t n, size_t at)
 }
 
 /*
- * Where the name of a bash ends that the last line of @text puts in the shell's place:
- * `exec bash`, `exec -l /bin/bash -l`. 0: it does not.
+ * If the last line of @text replaces the shell by a bash (`exec bash`, `exec -l /bin/bash
+ * -l`): the end of the bash's name; otherwise 0.
  */
 static size_t shellproto_find_exec(const char *text, size_t n)
 {
@@ -505,7 +497,10 @@ static size_t shellproto_find_exec(const char *text, size_t n)
 		;
 	if (end - name != 4 || memcmp(text + name, "bash", 4) != 0)
 		return 0;
-	/* Options alone: with a script or a text it is no shell to be typed to. */
+	/*
+	 * Only options may follow: with a script or a text, it is not an interactive
+	 * shell.
+	 */
 	for (at = skip_blanks(text, n, end); at < n;
 	     at = skip_blanks(text, n, word_end(text, n, at)))
 		if (text[at] != '-' ||
@@ -516,9 +511,8 @@ static size_t shellproto_find_exec(const char *text, size_t n)
 }
 
 /*
- * The bash that replaces the shell does not know the protocol. Its terminal has the input
- * for the first one, and the report that the command is done. (If there is no such bash
- * after all, the first one gets the input again.)
+ * The bash that replaces the shell does not know the protocol. Its terminal already has
+ * the input that sets it up, and the request to report the end of the command.
  */
 static void type_ahead(struct shellproto *s, struct buf *out)
 {
@@ -545,7 +539,7 @@ static void feed_typed(struct shellproto *s, const char *text, size_t n, struct 
 	script_add(out, s, "\n{ @t= @u=;} 2>/dev/null\n");
 	terminal_type(s, out, prelude.data ? prelude.data : "", prelude.len);
 	terminal_type(s, out, text, exec);
-	if (exec > 0) /* which would draw what is typed */
+	if (exec > 0) /* editing would draw the typed text */
 		terminal_type(s, out, " --noediting", strlen(" --noediting"));
 	terminal_type(s, out, text + exec, n - exec);
 	if (is_noted_within(s, text, n)) {
@@ -594,9 +588,7 @@ int shellproto_feed(struct shellproto *s, const char *text, size_t n, struct buf
 void shellproto_output(struct shellproto *s, enum shellproto_stream stream,
 		       const void *data, size_t n)
 {
-	/*
-	 * What was typed is no output, nor what the shell prompts with between commands.
-	 */
+	/* Typed text and prompts between commands are not output. */
 	if (s->transport == SHELLPROTO_TERMINAL &&
 	    (s->state == STATE_IDLE ||
 	     (s->state == STATE_RUNNING && !s->frames[0].begun)))
@@ -605,7 +597,7 @@ void shellproto_output(struct shellproto *s, enum shellproto_stream stream,
 		s->events->output(s->arg, stream, data, n);
 }
 
-/* No good can come from it any more. */
+/* The session cannot be used any more. */
 static int shellproto_broken(struct shellproto *s, const char *what,
 			     struct warren_error *err)
 {
@@ -626,7 +618,7 @@ ssize_t shellproto_collect(struct shellproto *s, const char *data, size_t n,
 	return (ssize_t)(end ? used + 1 : used);
 }
 
-/* Cut the next word off: it ends at the first blank, and may be empty. */
+/* Get the next word: it ends at the first blank, and may be empty. */
 static char *shellproto_next_word(char **rest)
 {
 	char *word = *rest, *blank = word ? strchr(word, ' ') : NULL;
@@ -654,7 +646,7 @@ static bool shellproto_judge(const char *progress, uint64_t status, bool early,
 		r->outcome = r->serial == 0 ? SHELLPROTO_READY : SHELLPROTO_SYNTAX;
 		break;
 	case '-':
-		/* At a terminal the prompt says so of what an error ended. */
+		/* At a terminal, the prompt reports a command that an error stopped. */
 		r->outcome = early ? SHELLPROTO_ABORTED : SHELLPROTO_DONE;
 		break;
 	case 'i':
@@ -684,7 +676,7 @@ static void remember_job(struct shellproto *s, int pid)
 	s->jobs[s->n_jobs++ % JOBS_MAX] = pid;
 }
 
-/* Does it begin with what only the report of the command that runs can know? */
+/* Whether the word contains the secret of the running command. */
 static bool is_of_this_command(const struct shellproto *s, const char *word)
 {
 	uint64_t serial;
@@ -695,8 +687,8 @@ static bool is_of_this_command(const struct shellproto *s, const char *word)
 }
 
 /*
- * A command at a terminal knows the marker that says so: it can claim that, and no
- * success.
+ * A command at a terminal can read the first marker, so it can claim that an error
+ * stopped it, but not success.
  */
 static bool may_claim(const struct shellproto *s, const struct shellproto_result *r)
 {
@@ -750,7 +742,7 @@ int shellproto_take_record(struct shellproto *s, struct warren_error *err)
 int shellproto_on_bytes(struct shellproto *s, enum shellproto_stream stream,
 			const void *data, size_t n, struct warren_error *err)
 {
-	/* What an `exec`ed program writes, or a job that outlives the shell. */
+	/* Output of an `exec`ed program, or of a job that outlives the shell. */
 	if (s->state != STATE_RUNNING && s->state != STATE_IDLE) {
 		if (stream != SHELLPROTO_RESULTS)
 			shellproto_output(s, stream, data, n);

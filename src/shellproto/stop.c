@@ -18,9 +18,9 @@
 
 static const struct {
 	int signal;
-	bool shell;    /* the shell as well */
+	bool shell;    /* signal the shell, too */
 	bool others;   /* the command's processes */
-	bool ignoring; /* those too that ignore SIGINT */
+	bool ignoring; /* including those that ignore SIGINT */
 } steps[] = {
 	[SHELLPROTO_STEP_INTERRUPT] = { SIGINT, true, true, true },
 	[SHELLPROTO_STEP_KILL] = { SIGKILL, false, true, false },
@@ -52,7 +52,10 @@ static const struct shellproto_process *stop_find(const struct shellproto_proces
 	return NULL;
 }
 
-/* Up the tree to the shell, or out of the exec; bounded, as a table may hold a circle. */
+/*
+ * Go up the tree to the shell, or out of the exec; the number of steps is limited,
+ * because the table may contain a cycle.
+ */
 static bool is_kept(const struct shellproto *s, uint64_t since,
 		    const struct shellproto_process *procs, size_t n,
 		    const struct shellproto_process *p)
@@ -85,9 +88,9 @@ size_t shellproto_victims(const struct shellproto *s, enum shellproto_step step,
 }
 
 /*
- * A comm can hold blanks, parentheses and newlines: what counts is behind the last ")".
- * What ends while we look is passed over. None is signalled before all are known: one
- * whose parent is gone has left the tree.
+ * A comm can contain blanks, parentheses and newlines: the fields begin after the last
+ * ")". Processes that end in the meantime are skipped. All are listed before any is
+ * signalled, because a process whose parent is gone leaves the tree.
  */
 static const char script[] =
 	/* clang-format off */

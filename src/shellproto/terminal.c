@@ -22,21 +22,21 @@
 
 #include "shellproto/shellproto_internal.h"
 
-#define LINE_TEXT  3000 /* bytes of a line, escaped; the rest of it is short */
-#define LINES_MANY 64   /* of them, before they are put away */
+#define LINE_TEXT  3000 /* escaped bytes of a line; the rest of the line is short */
+#define LINES_MANY 64   /* number of lines before they are moved to @t */
 
 static bool terminal_is_plain(unsigned char c)
 {
 	return c >= ' ' && c != 0x7f && c != '\'' && c != '\\';
 }
 
-/* A character is not torn: half of one in quotes is none. */
+/* Do not split a character: half of one in quotes is invalid. */
 static bool may_end(unsigned char next)
 {
 	return (next & 0xc0) != 0x80;
 }
 
-/* As much as one line takes; returns how much of the text that was. */
+/* Add as much text as fits into one line; returns the number of bytes. */
 static size_t type_line(struct buf *out, const char *text, size_t n)
 {
 	size_t from = out->len, i = 0;

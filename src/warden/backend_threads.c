@@ -29,13 +29,12 @@
 #include "base/list.h"
 #include "warden/internal.h"
 
-#define WAITING_MAX 4096
-#define BYTES_MAX \
-	(32U << 20) /* of requests that wait: an api may send many, and large ones */
+#define WAITING_MAX  4096
+#define BYTES_MAX    (32U << 20) /* waiting requests: an api may send many large ones */
 #define STOP_SECONDS 10
 
 enum lane {
-	LANE_MAKE,  /* what starts or speaks to something */
+	LANE_MAKE,  /* requests that create or contact something */
 	LANE_END,   /* destroy */
 	LANE_COUNT, /* stats, list, probe */
 	LANE_MAX,
@@ -59,12 +58,11 @@ struct slow {
 	void (*fn)(void *ctx, const void *msg, size_t size, int sock);
 	void *ctx;
 	pthread_mutex_t lock;
-	pthread_cond_t
-		changed; /* there is a new job, or one has ended, or a thread has */
+	pthread_cond_t changed; /* a job was added or has ended, or a thread has ended */
 	struct slow_job *waiting, *running;
 	unsigned n_waiting, all_threads;
 	unsigned threads[LANE_MAX], idle[LANE_MAX];
-	size_t bytes; /* of what waits and what is under way */
+	size_t bytes; /* of waiting and running requests */
 	bool stopping;
 };
 
@@ -124,7 +122,7 @@ static bool is_busy(const struct slow *s, const char *id)
 	return false;
 }
 
-/* Is there one before it that waits for the same sandbox? */
+/* Whether an earlier request for the same sandbox waits. */
 static bool is_overtaking(const struct slow *s, const struct slow_job *job)
 {
 	const char *id = warden_proto_id(job->msg);
@@ -138,7 +136,7 @@ static bool is_overtaking(const struct slow *s, const struct slow_job *job)
 	return false;
 }
 
-/* Has it its share of the lane? */
+/* Whether the shares of its tenant and its backend in the lane are not used up. */
 static bool has_share(const struct slow *s, const struct slow_job *job)
 {
 	unsigned all = 0, same_backend = 0, same_both = 0;
@@ -158,7 +156,7 @@ static bool has_share(const struct slow *s, const struct slow_job *job)
 	return same_both < most - all && same_backend < most - most / 4;
 }
 
-/* The oldest of the lane that may be begun; from one list to the other. */
+/* Move the oldest request of the lane that may begin to the running ones. */
 static struct slow_job *backend_threads_take(struct slow *s, enum lane lane)
 {
 	for (struct slow_job **p = &s->waiting; *p; p = &(*p)->next) {
@@ -206,8 +204,8 @@ static void *slow_main(void *arg)
 }
 
 /*
- * One more, unless one is idle: it sees to what waits, or there would be no share for
- * that.
+ * Start another thread, unless one is idle: an idle thread takes the waiting requests as
+ * far as their shares allow.
  */
 static void add_thread(struct slow *s, enum lane lane)
 {

@@ -27,11 +27,12 @@ struct claims {
 	struct claim *first;
 	char *sandboxes; /* the directory with a state for each sandbox; NULL: unknown */
 	uint64_t max, n;
-	uint64_t creating; /* of n: counted, and perhaps without a state yet */
+	uint64_t creating; /* of n: counted, but possibly without a state file yet */
 };
 
 /*
- * What has a state is complete; what has none is being created, or prepared in advance.
+ * A sandbox with a state file is complete; one without is being created or prepared in
+ * advance.
  */
 static uint64_t count_states(const char *path)
 {

@@ -59,7 +59,10 @@ int egress_start(const struct warden_policy *policy, int *ret_fd,
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return error_errno(err, errno, "make a connection");
 	ours = ends[0];
-	/* Not the number that it gets in the program: dup2(2) would leave it closed. */
+	/*
+	 * Use another number than in the program: dup2(2) to the same number would leave
+	 * it close-on-exec.
+	 */
 	theirs = fcntl(ends[1], F_DUPFD_CLOEXEC, EGRESS_FD + 1);
 	(void)close(ends[1]);
 	if (theirs < 0)
@@ -71,7 +74,10 @@ int egress_start(const struct warden_policy *policy, int *ret_fd,
 	return 0;
 }
 
-/* It writes the file before it reads its connection, whose end then ends it. */
+/*
+ * warren-egress writes the file before it reads from its connection, and ends when that
+ * is closed.
+ */
 int egress_need_bundle(const struct warden_policy *policy,
 		       const struct warren_mount *mounts, size_t n,
 		       struct warren_error *err)

@@ -14,17 +14,18 @@
 
 #include "warden/internal.h"
 
-#define ENGINE_NAME_SIZE 33 /* as warren_options.engine_name may have, and a NUL */
+#define ENGINE_NAME_SIZE 33 /* length of warren_options.engine_name, with a NUL */
 
 struct engines {
 	struct warren_options
-		options; /* of the native one; its strings are the caller's */
+		options; /* for the native engine; the strings belong to the caller */
 	struct warren *native;
 	bool native_permitted;
 	size_t n;
 	struct engine {
 		const struct warden_backend *is;
-		pthread_mutex_t lock; /* of the opening: one that hangs delays no other */
+		pthread_mutex_t lock;  /* for opening: an engine that hangs does not delay
+					  others */
 		struct warren *engine; /* NULL: not opened yet */
 	} others[];
 };

@@ -23,7 +23,7 @@
 #include "warden/internal.h"
 
 #define ARGS_MAX (16 + 4 * WARDEN_REGISTRIES_MAX)
-#define FD_ALIVE 9 /* of the program: held open until it ends */
+#define FD_ALIVE 9 /* in the program: stays open until it ends */
 
 struct images {
 	pthread_mutex_t lock;
@@ -64,7 +64,7 @@ static bool image_has_ended(int alive)
 	return poll(&p, 1, 0) > 0;
 }
 
-/* A place for one more, or -EAGAIN; with the lock held. */
+/* Find a free place; -EAGAIN: none. The lock is held. */
 static int image_find_room(struct images *all, bool pulls)
 {
 	unsigned n_pulls = 0;
@@ -121,7 +121,7 @@ static void put_args(const struct warden_policy *policy,
 	}
 	if (m->verb == WIRE_IMAGE_RM && m->flags & WIRE_IMAGE_FORCE)
 		argv[n++] = "--force";
-	argv[n++] = "--"; /* whatever is named is a name */
+	argv[n++] = "--"; /* all later words are names */
 	if (m->ref[0])
 		argv[n++] = m->ref;
 	argv[n] = NULL;
@@ -138,7 +138,7 @@ static int image_spawn(const char *program, const char *const *argv, int in, int
 	return warden_spawn(program, argv, fds, ARRAY_SIZE(fds));
 }
 
-/* The settings of a backend, as a file to be read. */
+/* Write the settings of a backend to a file for the program. */
 static int image_put_settings(const char *settings)
 {
 	AUTO_CLOSE int fd = memfd_create("warren-settings", MFD_CLOEXEC);
@@ -188,9 +188,7 @@ static int start_theirs(const struct warden_backend *b,
 	return r < 0 ? error_errno(err, -r, "start '%s'", program) : 0;
 }
 
-/*
- * What reaches a command line is a name of an image or of a platform, and nothing else.
- */
+/* Only names of images and platforms may reach a command line. */
 static int check_words(const struct warden_proto_image *m, struct warren_error *err)
 {
 	static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789/._-";
@@ -205,10 +203,7 @@ static int check_words(const struct warden_proto_image *m, struct warren_error *
 	return policy_check_ref(m->ref, err);
 }
 
-/*
- * A pipe whose ends cannot be taken for one another's descriptors in the program
- * (FD_ALIVE).
- */
+/* Create a pipe whose descriptors do not collide with that of the program (FD_ALIVE). */
 static int image_make_pipe(int *ret_in, int *ret_out, struct warren_error *err)
 {
 	int ends[2], high;

@@ -42,8 +42,8 @@ static size_t rule_length(const char *rule, bool *ret_write)
 }
 
 /*
- * Does @rule permit @path, by whole parts of it? Then *@ret_n is how much of it is the
- * rule's.
+ * Whether @rule permits @path, compared by whole components. *@ret_n is the length of the
+ * rule's part of it.
  */
 static bool policy_permits(const char *rule, const char *path, bool read_only,
 			   size_t *ret_n)
@@ -60,9 +60,9 @@ static bool policy_permits(const char *rule, const char *path, bool read_only,
 }
 
 /*
- * The outermost rule that permits @m. What lies below one rule and is named by another is
- * opened from the outer one: a sandbox that may write there could have put a link in the
- * way of the inner one's name.
+ * The outermost rule that permits @m. If a path is below several rules, it is opened from
+ * the outermost one: a sandbox that may write there could have replaced a part of the
+ * inner rule's path by a link.
  */
 static const char *find_rule(const struct warden_policy *p, const struct warren_mount *m,
 			     size_t *ret_n)
@@ -90,9 +90,8 @@ static int refuse_mount(const struct warren_mount *m, struct warren_error *err)
 }
 
 /*
- * The permitted directory by the administrator's name for it, and the rest from there,
- * never leaving it: neither by "..", nor by a link, nor by a file that is a door
- * (/proc/self/fd).
+ * Open the permitted directory by the administrator's path, and the rest below it without
+ * leaving it: not through "..", a link, or a magic link (/proc/self/fd).
  */
 static int policy_open_source(const struct warden_policy *p, const struct warren_mount *m,
 			      int *ret_fd, struct warren_error *err)
@@ -110,7 +109,7 @@ static int policy_open_source(const struct warden_policy *p, const struct warren
 	(void)memcpy(prefix, m->source, n);
 	prefix[n] = '\0';
 	rest = m->source + n + strspn(m->source + n, "/");
-	if (n == 1) /* all of the machine: there is nothing to stay below */
+	if (n == 1) /* the rule permits the whole machine */
 		fd = mount_openat2(AT_FDCWD, m->source, O_PATH, 0, RESOLVE_NO_MAGICLINKS);
 	else
 		fd = mount_openat2(AT_FDCWD, prefix, O_PATH, 0, RESOLVE_NO_MAGICLINKS);
@@ -171,7 +170,7 @@ static int refuse_limit(const char *what, uint64_t asked, uint64_t max,
 			 (uintmax_t)asked, (uintmax_t)max);
 }
 
-/* Every limit is named: to a backend 0 may mean that there is none. */
+/* Every limit must be set, because 0 may mean "no limit" to a backend. */
 static int check_limits(const struct warden_policy *p, const struct warren_spec *s,
 			struct warren_error *err)
 {
@@ -189,7 +188,7 @@ static int check_limits(const struct warden_policy *p, const struct warren_spec 
 	return 0;
 }
 
-/* A limit above all that there is would be none. */
+/* A limit above the machine's memory would have no effect. */
 static int check_machine(uint64_t memory, struct warren_error *err)
 {
 	struct sysinfo info;
@@ -206,7 +205,7 @@ static int check_machine(uint64_t memory, struct warren_error *err)
 		       : 0;
 }
 
-/* Others may run on another machine. */
+/* Other backends may use another machine. */
 static bool policy_is_here(const struct warden_backend *b)
 {
 	const struct backend_kind *kind =

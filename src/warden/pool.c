@@ -16,11 +16,12 @@
 #include "base/fd.h"
 #include "warden/internal.h"
 
-#define CALM_NS 30000000000ULL /* after so long without need there are too many */
-#define SETTLE_NS \
-	20000000ULL /* what was just made is about to be used: that goes first */
-#define FEW      16 /* that a client after another finds, however busy we are */
-#define RETRY_NS 5000000000ULL /* after a failure: no memory, too many processes */
+#define CALM_NS 30000000000ULL /* after this time without demand, there are too many */
+#define SETTLE_NS                                             \
+	20000000ULL            /* a new sandbox is used first \
+				*/
+#define FEW      16            /* ready for sequential clients, even under load */
+#define RETRY_NS 5000000000ULL /* after a failure, such as too many processes */
 
 struct pool {
 	struct warren *engine;
@@ -43,7 +44,10 @@ struct pool {
 
 /* ------------------------------------------------------------------- telling */
 
-/* Under the lock: what it tells is in order. The api reads whatever comes, at once. */
+/*
+ * Call this with the lock held, so that messages are in order. The api reads all messages
+ * at once.
+ */
 static void warden_pool_tell(struct pool *s, size_t from)
 {
 	bool all = from == 0;
@@ -128,7 +132,7 @@ static void pool_wait_until(struct pool *s, uint64_t ns)
 	(void)pthread_cond_timedwait(&s->change, &s->lock, &at);
 }
 
-/* The lock is let go of for the time of the work. */
+/* The lock is released during the work. */
 static void make_one(struct pool *s)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -160,7 +164,7 @@ static void drop_some(struct pool *s)
 	s->want = fewer;
 	s->last_need = clock_now();
 	s->lowest = s->n -= n;
-	/* The oldest go, there as here. */
+	/* Remove the oldest, here and in the api's list. */
 	(void)memmove(s->ids, s->ids + n, s->n * sizeof(*s->ids));
 	warden_pool_tell(s, 0);
 	(void)pthread_mutex_unlock(&s->lock);
@@ -171,9 +175,9 @@ static void drop_some(struct pool *s)
 }
 
 /*
- * When no api is connected. A few are always kept: when half of them are used, several
- * are created at once, because creating one after each create would delay every first
- * command.
+ * Whether to prepare a part now. A few are always kept: when half of them are used,
+ * several are created at once, because creating one after each create would delay every
+ * first command.
  */
 static bool is_time(struct pool *s, uint64_t settled, uint64_t now)
 {
@@ -216,8 +220,8 @@ static void *pool_main(void *arg)
 }
 
 /*
- * A connected api needs parts. Earlier, a thread would disturb the fork that creates the
- * api.
+ * A connected api needs parts. The thread starts here, because earlier it would disturb
+ * the fork that creates the api.
  */
 void pool_tell(struct pool *s, int sock)
 {

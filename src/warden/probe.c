@@ -18,9 +18,9 @@
 #include "warden/internal.h"
 
 #define PROBE_FRESH_NS 1000000000ULL
-#define WAITERS_MAX    1024 /* of one engine: each has a descriptor */
+#define WAITERS_MAX    1024 /* per engine, because each has a descriptor */
 
-/* A question that the thread which probes will answer. */
+/* A request that the probing thread will answer. */
 struct probe_waiter {
 	struct probe_waiter *next;
 	uint32_t seq;
@@ -32,9 +32,10 @@ struct probe {
 	const struct warren *engine;
 	struct probe_waiter *waiters;
 	unsigned n_waiters;
-	bool running; /* by one thread, which alone uses the engine's memory for features
+	bool running; /* one thread probes, and only it uses the engine's memory for
+		       * features
 		       */
-	char *json;   /* what was found last, at @at; NULL: nothing */
+	char *json;   /* the last result, from time @at; NULL: none */
 	size_t size;
 	uint64_t at;
 };

@@ -27,8 +27,8 @@
 #include "warden/internal.h"
 
 #define WAITING_MAX 16384
-#define BYTES_MAX   (64U << 20) /* of requests that wait; the rest waits with the api */
-#define HEALTH      UINT64_MAX  /* the tenant of questions about the warden itself */
+#define BYTES_MAX   (64U << 20) /* of waiting requests; more of them wait in the api */
+#define HEALTH      UINT64_MAX  /* the tenant of health checks */
 
 struct turn_job {
 	struct turn_job *next;
@@ -36,7 +36,7 @@ struct turn_job {
 	_Alignas(8) char msg[];
 };
 
-/* A tenant that has requests. */
+/* A tenant with requests. */
 struct turn_tenant {
 	struct turn_tenant *next;
 	uint64_t key;
@@ -50,7 +50,7 @@ struct turns {
 	int sock;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	struct turn_tenant *tenants; /* the one whose turn it is comes first */
+	struct turn_tenant *tenants; /* the next tenant comes first */
 	unsigned running, waiting, idle;
 	size_t bytes;   /* of what waits */
 	bool receiving; /* a thread is */
@@ -86,7 +86,7 @@ struct turns *turns_free(struct turns *t)
 
 /* ----------------------------------------------------------------------- the queues */
 
-/* Which place in the list refers to the tenant @key, or is the list's end. */
+/* The place in the list for the tenant @key, or the end of the list. */
 static struct turn_tenant **turns_find(struct turns *t, uint64_t key)
 {
 	struct turn_tenant **p;
@@ -123,10 +123,7 @@ static bool turns_queue(struct turns *t, const void *msg, size_t size)
 	return true;
 }
 
-/*
- * The next request that may be begun, and whose it is; that tenant's next turn is the
- * last.
- */
+/* The next request that may begin, and its tenant, which moves to the end of the list. */
 static struct turn_job *turns_take(struct turns *t, struct turn_tenant **ret_of)
 {
 	for (struct turn_tenant **p = &t->tenants, *of; (of = *p); p = &of->next) {
@@ -177,7 +174,7 @@ static bool turns_may_receive(const struct turns *t)
 	       t->bytes < BYTES_MAX;
 }
 
-/* One message, with the lock let go of in the meantime. True: there may be more. */
+/* Receive one message, with the lock released. True: there may be more. */
 static bool turns_receive(struct turns *t, int flags)
 {
 	size_t n_fds = 0;
@@ -192,7 +189,7 @@ static bool turns_receive(struct turns *t, int flags)
 	(void)pthread_mutex_lock(&t->lock);
 	if (n >= (ssize_t)sizeof(struct warden_proto_header) && !aside &&
 	    !turns_queue(t, t->room, (size_t)n)) {
-		/* There is no memory for a queue: now, then. */
+		/* There is no memory to queue it, so carry it out now. */
 		(void)pthread_mutex_unlock(&t->lock);
 		t->ops->carry_out(t->ctx, t->room, (size_t)n, t->sock);
 		(void)pthread_mutex_lock(&t->lock);
@@ -207,7 +204,7 @@ static bool turns_receive(struct turns *t, int flags)
 
 static void turns_carry_out(struct turns *t, struct turn_job *job, struct turn_tenant *of)
 {
-	/* Another thread receives new messages, and begins what else may begin. */
+	/* Another thread receives new messages, and starts other requests. */
 	if (t->idle > 0 && (!t->receiving || t->waiting > 0))
 		(void)pthread_cond_signal(&t->changed);
 	(void)pthread_mutex_unlock(&t->lock);

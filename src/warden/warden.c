@@ -32,7 +32,7 @@
 #include "warden/internal.h"
 #include "warden/pool.h"
 
-#define ANSWER_MS 10000 /* for an answer to be sent, when memory is short */
+#define ANSWER_MS 10000 /* time to send an answer when memory is short */
 
 struct warden {
 	struct engines *engines;
@@ -45,23 +45,23 @@ struct warden {
 	struct warden_policy policy;
 };
 
-/* A request under way: what its reply will be. */
+/* A request in progress, and its reply. */
 struct work {
 	struct warden *w;
-	struct warren *engine; /* of the backend that is meant */
+	struct warren *engine; /* the engine of the request's backend */
 	int sock;
-	struct buf reply; /* what follows struct warden_proto_reply */
-	int fd;           /* goes along; -1: none */
+	struct buf reply; /* follows struct warden_proto_reply */
+	int fd;           /* sent with the reply; -1: none */
 };
 
-/* Nothing of what the warden does waits for what is inside: it is not asked. */
+/* This does not contact the sandbox, so the warden never waits for a process inside. */
 static int warden_find(struct work *k, const char *id, struct warren_sandbox **ret,
 		       struct warren_error *err)
 {
 	return warren_find(k->engine, id, ret, err);
 }
 
-/* A connection to its init, and what an api must know to speak over it. */
+/* Send a connection to its init, with the data that the api needs to use it. */
 static int warden_hand_out(struct work *k, struct warren_sandbox *sb,
 			   struct warren_error *err)
 {
@@ -161,8 +161,8 @@ static int do_connect(struct work *k, const void *msg, struct warren_error *err)
 }
 
 /*
- * What is gone already is as it should be. What has ended is gone only if nothing of it
- * is left.
+ * A sandbox that is already gone is no error. One that has ended counts as gone only if
+ * nothing of it is left.
  */
 static int warden_do_destroy(struct work *k, const void *msg, struct warren_error *err)
 {
@@ -193,7 +193,8 @@ static int warden_do_pause(struct work *k, const void *msg, struct warren_error 
 	struct warren_sandbox *sb = NULL;
 	bool native = k->engine == engines_native(k->w->engines);
 	/*
-	 * Only its shim knows whether one of another platform is in memory or in a file.
+	 * For other backends, only the shim knows whether the sandbox is in memory or in
+	 * a file.
 	 */
 	int r = native ? warden_find(k, sandbox->id, &sb, err)
 		       : warren_adopt(k->engine, sandbox->id, &sb, err);
@@ -307,10 +308,7 @@ static int warden_do_probe(struct work *k, const void *msg, struct warren_error 
 	return probes_ask(k->w->probes, k->engine, h->seq, k->sock, &k->reply, err);
 }
 
-/*
- * Whether we can do what we are for: by a thread that is free, find out that there is no
- * such one.
- */
+/* Check that a free thread can look up a sandbox, with an id that does not exist. */
 static int do_health(struct work *k, const void *msg UNUSED, struct warren_error *err)
 {
 	struct warren_error why = WARREN_ERROR_INIT;
@@ -329,7 +327,7 @@ static int do_health(struct work *k, const void *msg UNUSED, struct warren_error
 
 static const struct {
 	int (*run)(struct work *k, const void *msg, struct warren_error *err);
-	bool changes; /* the sandbox: one request at a time */
+	bool changes; /* changes the sandbox: one request at a time */
 } permitted[WIRE_TYPE_MAX] = {
 	[WIRE_CREATE] = { do_create, true },
 	[WIRE_CONNECT] = { do_connect, false },
@@ -374,13 +372,12 @@ void warden_reply(int sock, struct warden_proto_reply *reply, const struct buf *
 	buf_add(&out, reply, sizeof(*reply));
 	if (data && data->len > 0)
 		buf_add(&out, data->data, data->len);
-	/* If the peer is gone, the receiver sees that next. */
+	/* If the peer is gone, the receiving thread notices it next. */
 	if (!out.failed)
 		r = fd_send_within(sock, out.data, out.len, fd,
 				   fd && *fd >= 0 && !reply->err.code, ANSWER_MS);
 	/*
-	 * Who asked waits until something is said: this much needs no memory and no
-	 * descriptor.
+	 * The api waits for an answer: this short one needs no memory and no descriptor.
 	 */
 	if (out.failed || fd_may_send_again(r)) {
 		(void)error_errno(&reply->err, ENOMEM, "answer");
@@ -389,7 +386,7 @@ void warden_reply(int sock, struct warden_proto_reply *reply, const struct buf *
 	}
 }
 
-/* Such a request concerns no backend. */
+/* Requests that concern no backend. */
 static bool warden_has_no_engine(uint32_t type)
 {
 	return type == WIRE_IMAGE || type == WIRE_HEALTH || type == WIRE_EGRESS;
@@ -410,7 +407,7 @@ static void warden_answer(struct work *k, const void *msg, size_t size)
 		r = carry_out_one(k, msg, &reply.err);
 	if (r == 0 && k->reply.failed)
 		r = error_errno(&reply.err, k->reply.full ? EMSGSIZE : ENOMEM, "answer");
-	/* Another thread answers, if r is 1. */
+	/* If r is 1, another thread answers. */
 	if (r <= 0)
 		warden_reply(k->sock, &reply, r == 0 ? &k->reply : NULL, &k->fd);
 	if (k->fd >= 0)
@@ -427,7 +424,10 @@ static void warden_carry_out(void *ctx, const void *msg, size_t size, int sock)
 	buf_done(&k.reply);
 }
 
-/* Is it for one of the others? What is malformed is refused at once. */
+/*
+ * Whether it is for another backend than the native one. A malformed request is refused
+ * at once.
+ */
 static bool is_slow(const void *msg, size_t size)
 {
 	const struct warden_proto_header *h = msg;
@@ -477,7 +477,7 @@ int warden_open(const struct warren_options *options, bool native,
 	r = w->slow && w->images && w->probes && w->turns
 		    ? engines_new(options, native, backends, n, &w->engines, err)
 		    : error_errno(err, ENOMEM, "start the warden");
-	if (r == 0) /* what the engines left is gone now */
+	if (r == 0) /* leftovers of the engines are removed now */
 		w->claims = claims_new(options->run_dir, policy->max_sandboxes);
 	if (r == 0 && !w->claims)
 		r = error_errno(err, ENOMEM, "start the warden");
@@ -503,7 +503,7 @@ struct warden *warden_close(struct warden *w)
 	if (!w)
 		return NULL;
 	w->stock = pool_close(w->stock);
-	/* What another program takes part in, and does not end, keeps what it uses. */
+	/* If a request still waits for another program, keep everything it uses. */
 	w->slow = slow_stop(w->slow);
 	if (w->slow)
 		return NULL;

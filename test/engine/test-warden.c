@@ -200,7 +200,7 @@ TEST(an_image_name_is_never_treated_as_an_option)
 	REFUSED(EPERM, create("native", ID_A, &spec));
 	REFUSED(EPERM, create("toy", ID_A, &spec));
 	/* And a valid name reaches it, as one word. */
-	spec.image = "elsewhere.example.com/some/thing:1.2"; /* no rule lists this registry */
+	spec.image = "elsewhere.example.com/some/thing:1.2"; /* not listed */
 	REFUSED(EPERM, create("toy", ID_A, &spec));
 	OK(!strstr(toy_calls(), "create"));
 	spec.image = "reg.example.com:5000/some/thing:1.2";

@@ -107,7 +107,7 @@ static void take_output(struct attached *t, json_t *event)
 static void take_gap(struct attached *t, uint64_t lost)
 {
 	if (t->a->keep)
-		t->a->keep[0].lost += lost; /* the stream is unknown */
+		t->a->keep[0].lost += lost; /* the stream is not known */
 	else if (!t->a->quiet)
 		message_say(t->a->command,
 			    "%" PRIu64 " bytes of output were dropped here", lost);
@@ -163,7 +163,10 @@ static int start_output(struct attached *t, struct warren_error *err)
 	return request_start(t->out, err);
 }
 
-/* The stream is over without an end of the command: why? > 0: that was all. */
+/*
+ * The stream ended without the end of the command: find the reason. > 0: there is no more
+ * output.
+ */
 static int ask_why(struct attached *t, struct warren_error *err)
 {
 	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
@@ -185,7 +188,7 @@ static int ask_why(struct attached *t, struct warren_error *err)
 	return 1;
 }
 
-/* The stream ended. 0: it goes on; 1: that was all; -errno. */
+/* The stream ended. 0: continue; 1: there is no more output; -errno. */
 static int after_output(struct attached *t, unsigned *tries, struct warren_error *err)
 {
 	static const struct timespec pause = { .tv_nsec = TRY_AGAIN_MS * 1000000L };

@@ -2,8 +2,8 @@
 /*
  * cmd_secret.c - warren secret set, ls and rm: manage secrets
  *
- * A value is never an argument: other users of the machine can read those. It comes from
- * stdin, or from the terminal without echo.
+ * A value is never an argument, because other users of the machine can read arguments. It
+ * comes from stdin, or from the terminal without echo.
  */
 #include <errno.h>
 #include <stddef.h>

@@ -223,9 +223,8 @@ static void cmd_session_interrupt(struct client *c, const char *at)
 }
 
 /*
- * Until the command has ended. ^C is for it, and the shell stays; who presses it again,
- * ends us otherwise or reads no more does not wait for that. > 0: the signal that we end
- * by.
+ * Run until the command has ended. ^C interrupts it and keeps the shell; after a second
+ * ^C, another signal or a closed stdout, do not wait. > 0: the signal to exit with.
  */
 static int wait_for_it(struct client *c, const char *at, struct request *request,
 		       const struct running *run, int signals, struct warren_error *err)
@@ -256,7 +255,7 @@ static int wait_for_it(struct client *c, const char *at, struct request *request
 	return r < 0 ? r : request_wait(request, err);
 }
 
-/* The command's result is @run's. > 0: the signal that we end by. */
+/* @run gets the result of the command. > 0: the signal to exit with. */
 static int session_ask(struct client *c, const char *at, const json_t *body, bool json,
 		       struct running *run, struct warren_error *err)
 {

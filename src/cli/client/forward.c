@@ -126,7 +126,7 @@ int forward_run(const struct forward *f, struct warren_error *err)
 
 /* ----------------------------------------------------------------- publishing */
 
-/* "[ADDRESS:]HOST:PORT": the last part is the sandbox's. */
+/* "[ADDRESS:]HOST:PORT"; the last part is the port of the sandbox. */
 static int publish_listen(struct forward *f, const char *text, struct warren_error *err)
 {
 	const char *colon = strrchr(text, ':');

@@ -144,7 +144,7 @@ int main(int argc, char **argv)
 
 	if (argc < 1 || hold_standard_fds() < 0)
 		return STATUS_FAILED;
-	(void)signal(SIGPIPE, SIG_IGN); /* EPIPE says it all */
+	(void)signal(SIGPIPE, SIG_IGN); /* EPIPE is enough */
 	if (argc > 1 && strcmp(argv[0], COMPLETE_WORD) == 0)
 		return complete_words(commands, argc - 1, argv + 1);
 	cmd = command_among(commands, argv[0], NULL);

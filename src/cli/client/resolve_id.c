@@ -85,7 +85,7 @@ int resolve_id_find_sandbox(struct client *c, const char *word, char ret_id[ID_L
 	return r;
 }
 
-/* Of a list at @path: its elements are called @what. */
+/* Search the list at @path, whose elements are called @what. */
 static int find_listed(struct client *c, const char *path, const char *what,
 		       const char *word, struct search *s, struct warren_error *err)
 {

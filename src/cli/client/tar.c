@@ -169,7 +169,10 @@ static int client_tar_unpack(int fd)
 
 /* ------------------------------------------------------------------ processes */
 
-/* A child with one end of a pipe (*@ret_fd >= 0 in it: 0), ours with the other. */
+/*
+ * Fork a child with one end of a pipe; *@ret_fd is that end in the child, and -1 in the
+ * parent, which has the other end.
+ */
 static int tar_start(bool child_writes, struct tar *ret, int *ret_fd,
 		     struct warren_error *err)
 {

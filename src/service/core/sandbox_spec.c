@@ -28,7 +28,7 @@ void spec_read_idle(struct sandbox *sandbox)
 	json_decref(spec);
 }
 
-/* @network NULL: unchanged, as limits that are not given. */
+/* @network NULL: unchanged, like limits that are not given. */
 static int store_spec(const struct sandbox *sandbox, json_t *spec, const char *network,
 		      const struct warren_limits *limits, struct warren_error *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * egress_conn.c - the connection to warren-egress: start it, send requests, hear its
+ * egress_conn.c - the connection to warren-egress: start it, send requests, receive its
  * replies and reports
  */
 #include <errno.h>
@@ -58,7 +58,8 @@ static void egress_conn_lost(struct egress_conn *c)
 	c->wait_ms = c->wait_ms ? c->wait_ms * 2 : WAIT_MS_MIN;
 	if (c->wait_ms > WAIT_MS_MAX)
 		c->wait_ms = WAIT_MS_MAX;
-	/* Who waits for it gets an error; it is still tried again, for those that exist.
+	/* Waiting requests get an error; further attempts are made for existing
+	 * sandboxes.
 	 */
 	if (c->wait_ms >= WAIT_MS_BAD && !c->failure.code)
 		(void)error_set(&c->failure, ECHILD,

@@ -121,8 +121,8 @@ static bool is_running(const struct docker *d)
 }
 
 /*
- * A daemon that is down says nothing of its containers: some outlive it ("live restore").
- * So it is asked again until it answers.
+ * A daemon that is down does not report about its containers: some survive it ("live
+ * restore"). So it is asked again until it answers.
  */
 static int docker_wait(struct shim_sandbox *p, struct warren_error *err)
 {
