@@ -15,7 +15,7 @@ static void account_fill(struct account *a, uint64_t now)
 
 	if (now <= a->filled)
 		return;
-	ms = ms < 1000 ? ms : 1000; /* the bucket is full after less */
+	ms = ms < 1000 ? ms : 1000; /* the bucket is full earlier */
 	more = rate / 1000 * ms + rate % 1000 * ms / 1000;
 	if (more == 0)
 		return; /* so that a small rate is not rounded to nothing */

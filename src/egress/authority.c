@@ -81,7 +81,7 @@ static SSL_CTX *authority_new_context(void)
 static int authority_no_password(char *buf UNUSED, int size UNUSED, int writing UNUSED,
 				 void *arg UNUSED)
 {
-	return -1; /* rather than to ask at the terminal */
+	return -1; /* do not ask for a password at the terminal */
 }
 
 int authority_new(const char *pem, size_t n, struct authority **ret,

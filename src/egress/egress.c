@@ -15,7 +15,7 @@
 #define EGRESS_TOLD_MAX     16            /* denials that are reported per second */
 #define EGRESS_RESUME_TURN  64            /* flows that get new tokens at a time */
 #define EGRESS_LIVE_MAX     256           /* flows that egress_write_json() lists */
-#define EGRESS_DESCRIPTORS  UINT64_C(512) /* not for flows */
+#define EGRESS_DESCRIPTORS  UINT64_C(512) /* reserved for other uses than flows */
 
 static void egress_on_tcp(void *ctx, unsigned events);
 

@@ -144,7 +144,7 @@ static bool http_flow_drops(const struct http_head *head, const char *name)
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (strcasecmp(name, names[i]) == 0)
 			return true;
-	/* What the client calls a matter of this connection. */
+	/* The client names these as headers for this connection only. */
 	for (size_t i = 0; i < head->n_fields; i++)
 		if (strcasecmp(head->fields[i].name, "connection") == 0 &&
 		    http_list_has(head->fields[i].value, name))
@@ -480,7 +480,7 @@ void http_flow_from_client(struct egress_flow *f)
 		return;
 	}
 	if (n == 0) {
-		/* What was asked for completely is still answered. */
+		/* A request that was received completely is still answered. */
 		if (!h->busy || !h->request_done)
 			egress_flow_end(f);
 		return;

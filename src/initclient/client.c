@@ -278,7 +278,7 @@ int client_wait_ready(struct initclient_sandbox *sandbox, struct warren_error *e
 		return error_set(err, ETIMEDOUT, "the sandbox's first process hangs");
 	r = fd_recv(sandbox->control, &m, sizeof(m), NULL, &n_fds, 0);
 
-	/* As in request_receive(): said before the child's own words, which come next. */
+	/* As in request_receive(): this error precedes the child's last message. */
 	if (r == -ECONNRESET) {
 		n_fds = 0;
 		r = fd_recv(sandbox->control, &m, sizeof(m), NULL, &n_fds, 0);

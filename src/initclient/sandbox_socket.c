@@ -163,7 +163,7 @@ int sandbox_socket_connection(int sandboxes, struct initclient_sandbox *sandbox,
 
 	if (!sandbox->base.durable)
 		return error_set(err, EOPNOTSUPP, "it is not durable");
-	/* Who has not spoken to it does not begin to wait for it now. */
+	/* If no message was sent to init so far, do not wait for it now either. */
 	fd = sandbox->control >= 0 ? sandbox_socket_dial(sandboxes, sandbox->base.id)
 				   : sandbox_socket_dial_now(sandboxes, sandbox->base.id);
 	if (fd < 0)
@@ -174,8 +174,9 @@ int sandbox_socket_connection(int sandboxes, struct initclient_sandbox *sandbox,
 	    cred.pid != sandbox->pid)
 		return error_set(err, ESRCH, "its init is gone");
 	/*
-	 * Taken, and not turned away for being one too many: the first cannot be that,
-	 * and who gets a connection to one that was not asked anything asks that himself.
+	 * Check that init has accepted the connection, and not refused it because there
+	 * are too many. The first connection cannot be refused; after find(), the
+	 * recipient of the connection checks it.
 	 */
 	r = sandbox->fresh || sandbox->control < 0
 		    ? 0
@@ -209,7 +210,9 @@ int sandbox_socket_open_line(int sandboxes, struct initclient_sandbox *sandbox,
 		r = sandbox_socket_hello(sandbox, &welcome, err);
 	if (r == 0 && !(welcome.flags & PROTO_WELCOME_KEPT))
 		r = error_set(err, ESRCH, "it was never completed");
-	/* Gone, or about to: it has said why to whom it concerns. */
+	/*
+	 * Init has ended or is about to end, and has reported the reason to its clients.
+	 */
 	if (r == -EPIPE || r == -EOWNERDEAD)
 		r = error_set(err, ESRCH, "its init is gone");
 	if (r < 0)

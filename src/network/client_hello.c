@@ -47,7 +47,7 @@ static uint32_t hello_number(struct hello_bytes *b, size_t size)
 	return v;
 }
 
-/* A part whose length is in front of it, in @size bytes. */
+/* A part that is preceded by its length, in @size bytes. */
 static struct hello_bytes hello_part(struct hello_bytes *b, size_t size, size_t min)
 {
 	size_t n = hello_number(b, size);
@@ -89,7 +89,7 @@ static bool hello_read_extensions(struct client_hello *h, struct hello_bytes all
 	return !all.bad;
 }
 
-/* The whole message, behind its header. */
+/* The whole message, after its header. */
 static bool hello_read(struct client_hello *h, struct hello_bytes m)
 {
 	uint32_t version = hello_number(&m, 2);
@@ -107,7 +107,7 @@ static bool hello_read(struct client_hello *h, struct hello_bytes m)
 	return !m.bad && m.n == 0 && hello_read_extensions(h, extensions);
 }
 
-/* Bytes of the message by its header; 0: the header is not complete. */
+/* The length of the message according to its header; 0: the header is not complete. */
 static size_t hello_length(const struct client_hello *h)
 {
 	const uint8_t *p = (const uint8_t *)h->message.data;
@@ -121,14 +121,14 @@ static size_t hello_length(const struct client_hello *h)
 static int hello_start_record(struct client_hello *h)
 {
 	h->left = (uint16_t)(h->header[3] << 8 | h->header[4]);
-	/* An empty one means nothing, and could be sent without end. */
+	/* An empty record has no meaning, and could be sent without end. */
 	if (h->header[0] != RECORD_HANDSHAKE || h->header[1] != 3 || h->left == 0 ||
 	    h->left > RECORD_MAX)
 		return -EBADMSG;
 	return 0;
 }
 
-/* Bytes of a record: 1, 0 or an error, as client_hello_feed(). */
+/* Handle bytes of a record; returns the same as client_hello_feed(). */
 static int hello_add(struct client_hello *h, const uint8_t *data, size_t n)
 {
 	size_t length;
@@ -144,7 +144,10 @@ static int hello_add(struct client_hello *h, const uint8_t *data, size_t n)
 		return -EMSGSIZE;
 	if (length == 0 || h->message.len < length)
 		return 0;
-	/* Nothing follows it in its record: some servers would read that, others not. */
+	/*
+	 * Nothing may follow it in its record: some servers would read that, others would
+	 * not.
+	 */
 	if (h->message.len > length || h->left > 0)
 		return -EBADMSG;
 	return hello_read(h,
@@ -165,7 +168,7 @@ int client_hello_feed(struct client_hello *h, const uint8_t *data, size_t n)
 			h->header[h->have++] = *data++;
 			n--;
 			h->wire++;
-			/* What is not TLS is known by its first byte. */
+			/* The first byte shows that it is not TLS. */
 			if (h->header[0] != RECORD_HANDSHAKE)
 				return -EBADMSG;
 			if (h->have < sizeof(h->header))

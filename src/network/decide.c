@@ -5,12 +5,12 @@
  * The distinct hosts of a list of rules are sorted such that a host is followed by those
  * that it contains (host_compare()). Any two hosts are nested or apart, so they form a
  * forest, and each has a link to the smallest host that contains it. The hosts that
- * contain a request's are found with one binary search, for the last one that is not
- * behind it, and by going up from there. No input makes this slow, as a hash table could
- * be made.
+ * contain the host of a request are found with one binary search, for the last one that
+ * is not greater, and by going up from there. No input can make this slow, unlike a hash
+ * table.
  *
  * Only rules for the same host are tried one by one. Their ports and streams are in one
- * array, so that most are passed over without a look at the rule.
+ * array, so that most are skipped without reading the rule.
  */
 #include "network/decide.h"
 
@@ -54,7 +54,7 @@ static int index_compare(const void *a, const void *b)
 	return c ? c : x < y ? -1 : x > y;
 }
 
-/* From node @at upwards, the first that contains @h. */
+/* The first node from @at upwards that contains @h. */
 static uint32_t index_climb(const struct index_list *l, uint32_t at, const struct host *h)
 {
 	while (at != NONE && !host_contains(l->nodes[at].host, h))
@@ -62,7 +62,7 @@ static uint32_t index_climb(const struct index_list *l, uint32_t at, const struc
 	return at;
 }
 
-/* A node for each host among the sorted entries. */
+/* Create a node for each host among the sorted entries. */
 static void index_build(struct index_list *l)
 {
 	uint32_t i = 0;
@@ -128,7 +128,7 @@ int policy_index_new(const struct policy *p, struct policy_index **ret,
 	return 0;
 }
 
-/* The last node that is not behind @h; NONE. */
+/* The last node that is not greater than @h; NONE: there is none. */
 static uint32_t index_find(const struct index_list *l, const struct host *h)
 {
 	uint32_t low = 0, high = l->n_nodes;
@@ -144,7 +144,7 @@ static uint32_t index_find(const struct index_list *l, const struct host *h)
 	return low ? low - 1 : NONE;
 }
 
-/* Go on with the entries of a node, or with those for every host. */
+/* Continue with the entries of a node, or with those for every host. */
 static void index_walk_to(struct policy_walk *w, uint32_t node)
 {
 	const struct index_list *l = &w->index->lists[w->deny];
@@ -186,7 +186,7 @@ const struct rule *policy_walk_next(struct policy_walk *w)
 
 /* -------------------------------------------------------------------- decisions */
 
-/* What a request may be, by what is known of it. */
+/* Everything that a request may still turn out to be. */
 static bool request_extent(const struct request *q, struct extent *e)
 {
 	*e = (struct extent){ .low = q->port ? q->port : 1,
@@ -205,7 +205,7 @@ static bool request_extent(const struct request *q, struct extent *e)
 	return q->opening || (q->port && q->protocol);
 }
 
-/* The first rule that denies @h: any of @e, or while it is open, all of it. */
+/* The first rule that denies @h for any part of @e; while @opening, for all of it. */
 static const struct rule *decide_denied(const struct policy_index *x,
 					const struct host *h, const struct extent *e,
 					bool opening)
@@ -337,7 +337,7 @@ int decision_suggest(const struct request *q, const struct decision *d, struct p
 	if (e == 0 && q->method && (q->protocol & (RULE_HTTP | RULE_HTTPS))) {
 		unsigned bit = rule_method_bit(q->method);
 
-		/* A method without a word needs a rule without methods. */
+		/* A method without a name needs a rule without methods. */
 		if (bit != (RULE_METHODS_ALL + 1) >> 1)
 			r->methods = (uint16_t)bit;
 		/* So does a path that ends in '*', or is too long. */

@@ -48,7 +48,7 @@ ssize_t dns_frame(const uint8_t *data, size_t n)
 	return n - 2 < len ? 0 : (ssize_t)len;
 }
 
-/* Length of the name at @data on the wire; 0: it is malformed or has a pointer. */
+/* Length of the name at @data in wire format; 0: it is malformed or has a pointer. */
 static size_t dns_name_len(const uint8_t *data, size_t n)
 {
 	size_t at = 0;
@@ -63,7 +63,7 @@ static size_t dns_name_len(const uint8_t *data, size_t n)
 	return 0;
 }
 
-/* The text of a name that dns_name_len() accepted; "" if it is not clear as text. */
+/* The text of a name that dns_name_len() accepted; "" if the text would be ambiguous. */
 static void dns_name_text(const uint8_t *data, char out[256])
 {
 	size_t n = 0;
@@ -83,7 +83,7 @@ static void dns_name_text(const uint8_t *data, char out[256])
 	out[n] = '\0';
 }
 
-/* The additional records: of EDNS, the size. False: malformed. */
+/* Parse the additional records: that of EDNS has the size. False: malformed. */
 static bool dns_parse_additional(const uint8_t *p, size_t n, unsigned count,
 				 struct dns_query *q)
 {
@@ -98,7 +98,7 @@ static bool dns_parse_additional(const uint8_t *p, size_t n, unsigned count,
 		if (n < len)
 			return false;
 		if (dns_get16(p) == TYPE_OPT) {
-			/* One, and its name is the root. */
+			/* There may be only one, and its name must be the root. */
 			if (q->edns || name != 1)
 				return false;
 			q->edns = true;
@@ -145,7 +145,7 @@ int dns_query_parse(const uint8_t *data, size_t n, struct dns_query *ret)
 	return dns_get16(data + name + 2) == CLASS_IN ? DNS_OK : DNS_REFUSED;
 }
 
-/* The bytes of @a if it is of that type; NULL: it is not. */
+/* The bytes of @a if it has that type; otherwise NULL. */
 static const uint8_t *dns_address_bytes(uint16_t type, const struct address_net *a,
 					size_t *ret_len)
 {

@@ -43,8 +43,8 @@ enum header_part {
 };
 
 /*
- * The part of a value at @s: some text, or a secret's name. *@ret_len: its bytes in @s;
- * *@ret_text: what it stands for, or the name, of *@ret_n bytes.
+ * Get the part of a value at @s: some text, or the name of a secret. *@ret_len is its
+ * length in @s; *@ret_text is the text or the name, with *@ret_n bytes.
  */
 static enum header_part header_next_part(const char *s, size_t *ret_len,
 					 const char **ret_text, size_t *ret_n)
@@ -83,7 +83,9 @@ static bool header_is_token(const char *s)
 	return n > 0 && s[n] == '\0';
 }
 
-/* No control characters but tab: a line break would begin another header. */
+/*
+ * Control characters other than tab are refused: a line break would begin another header.
+ */
 static bool header_is_clean(const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -298,7 +300,9 @@ int policy_add_secret(struct policy *p, const char *name, const char *value,
 	return 0;
 }
 
-/* A header, its place in the policy, and what @fn does with each secret's name. */
+/*
+ * A header, its location in the policy, and the function to call for each secret's name.
+ */
 struct header_walk {
 	const struct policy *policy;
 	int (*fn)(void *ctx, const char *name, struct warren_error *err);

@@ -139,7 +139,7 @@ void host_of_address(const struct address_net *a, struct host *ret)
 			      .special = address_net_special(a) != NULL };
 }
 
-/* The number behind the slash. */
+/* The number after the slash. */
 static int host_parse_bits(const char *s, unsigned max, unsigned *ret,
 			   struct warren_error *err)
 {
@@ -168,7 +168,9 @@ static bool host_net_is_clean(const struct address_net *n)
 	return true;
 }
 
-/* An address, perhaps with a number of bits. Returns 1: it is none. */
+/*
+ * Parse an address, optionally with a number of bits. Returns 1 if it is not an address.
+ */
 static int host_parse_net(const char *text, size_t n, struct host *ret,
 			  struct warren_error *err)
 {
@@ -227,7 +229,7 @@ void host_text(const struct host *h, char out[HOST_TEXT_SIZE])
 
 /* ---------------------------------------------------------------- everything */
 
-/* What a host must not have, wherever it is, and what to say about it. */
+/* Characters that a host must not contain anywhere, and the error for each. */
 static const struct {
 	char c;
 	const char *why;
@@ -351,7 +353,10 @@ int host_compare(const struct host *a, const struct host *b)
 	if (ka != kb || ka == 2)
 		return ka - kb;
 	if (host_is_net(a)) {
-		/* Not all in one: some of IPv6 would be between IPv4 and its parent. */
+		/*
+		 * Compare the families first: otherwise, some IPv6 networks would be
+		 * between an IPv4 network and its parent.
+		 */
 		c = address_net_is_v4(&a->net) - address_net_is_v4(&b->net);
 		if (c == 0)
 			c = memcmp(a->net.bytes, b->net.bytes, 16);
@@ -392,7 +397,7 @@ bool host_denies(const struct host *denied, const struct host *h)
 
 bool host_overlaps(const struct host *denied, const struct host *allowed)
 {
-	/* What is allowed by its name can be at any public address. */
+	/* A host that is allowed by name can have any public address. */
 	if (host_is_net(denied) && !host_is_net(allowed))
 		return !denied->special;
 	if (!host_is_net(denied) && denied->kind != HOST_PUBLIC && host_is_net(allowed))

@@ -20,7 +20,9 @@ static const struct {
 	{ "tcp", RULE_TCP, STREAM_ALL },
 };
 
-/* The bit of a method is its place; the last one has no word, and is all others. */
+/*
+ * The bit of a method is its index; the last bit has no name, and stands for all others.
+ */
 static const char *const method_words[] = { "GET",     "HEAD",  "POST",
 					    "PUT",     "PATCH", "DELETE",
 					    "OPTIONS", "TRACE", "CONNECT" };
@@ -103,13 +105,13 @@ void policy_drop_last(struct rules *from)
 	rule_done(&from->list[--from->n]);
 }
 
-/* Room for one more rule, which grows by doubling. */
+/* Make room for one more rule; the size doubles. */
 static int policy_rules_grow(struct rules *to)
 {
 	size_t cap = to->n < 4 ? 4 : to->n * 2;
 	struct rule *list;
 
-	/* Full when the number of rules is a power of two, from 4 on. */
+	/* The list is full when the number of rules is a power of two, from 4 on. */
 	if (to->n != 0 && (to->n < 4 || (to->n & (to->n - 1)) != 0))
 		return 0;
 	list = reallocarray(to->list, cap, sizeof(*list));
@@ -180,7 +182,7 @@ int rule_add_ports(struct rule *r, uint16_t low, uint16_t high, struct warren_er
 	if (!ports)
 		return error_errno(err, ENOMEM, "add a port");
 	r->ports = ports;
-	/* What the new range reaches becomes part of it; @at ranges are before it. */
+	/* Ranges that touch the new one become part of it; @at ranges come before it. */
 	for (size_t i = 0; i < r->n_ports; i++) {
 		struct rule_ports old = ports[i];
 
@@ -280,8 +282,8 @@ static bool rule_is_unreserved(unsigned char c)
 }
 
 /*
- * One character at @s, or an escape of three: its canonical form at @out. Returns how
- * many bytes of @s it has, 0 if servers differ.
+ * Write the canonical form of the character at @s, or of an escape of three characters,
+ * to @out. Returns the number of bytes at @s; 0 if servers interpret it differently.
  */
 static size_t rule_path_char(const char *s, char out[4])
 {
@@ -313,7 +315,7 @@ static size_t rule_path_char(const char *s, char out[4])
 	return 3;
 }
 
-/* The segment that ends at @end: neither empty nor made of one or two dots. */
+/* Whether the segment that ends at @end is neither empty nor one or two dots. */
 static bool rule_segment_ok(const char *start, const char *end)
 {
 	size_t n = (size_t)(end - start);
@@ -344,7 +346,7 @@ bool rule_path(const char *target, char *out, size_t size)
 		target += used;
 	}
 	out[n] = '\0';
-	/* The last one may be empty: "/" and "/a/" are paths. */
+	/* The last segment may be empty: "/" and "/a/" are paths. */
 	return n == start || rule_segment_ok(out + start, out + n);
 }
 
@@ -396,7 +398,7 @@ static bool rule_path_matches(const struct rule *r, const struct extent *e,
 	return false;
 }
 
-/* The first range that ends at @port or behind it. */
+/* The first range that ends at @port or after it. */
 static const struct rule_ports *rule_find_ports(const struct rule *r, uint16_t port)
 {
 	size_t low = 0, high = r->n_ports;

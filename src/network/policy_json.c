@@ -2,8 +2,7 @@
 /*
  * policy_json.c - the schema of policies: tables of fields, each with its reader
  *
- * The location of an error is put together on the way up: each level adds its own part
- * in front.
+ * The location of an error is built on the way up: each level adds its own part in front.
  */
 #include "network/policy_json.h"
 
@@ -34,8 +33,8 @@ struct policy_field {
 /* ------------------------------------------------------------------- locations */
 
 /*
- * Put "/key" in front of the location that @err begins with. What is not about a field
- * (out of memory) is left alone.
+ * Put "/key" in front of the location that @err begins with. Errors that are not about a
+ * field (out of memory) are not changed.
  */
 static int policy_at_key(struct warren_error *err, const char *key)
 {
@@ -63,7 +62,7 @@ static int policy_at_index(struct warren_error *err, size_t index)
 	return policy_at_key(err, text);
 }
 
-/* The fields of an object by a table, in the order of the table. */
+/* Read the fields of an object with a table, in the order of the table. */
 static int policy_read_fields(struct policy_reader *in, const json_t *value,
 			      const struct policy_field *fields, size_t n,
 			      struct warren_error *err)
@@ -95,7 +94,7 @@ static int policy_read_fields(struct policy_reader *in, const json_t *value,
 	return 0;
 }
 
-/* The items of a list that is not empty, each by @read. */
+/* Read the items of a list, which must not be empty, with @read. */
 static int policy_read_list(struct policy_reader *in, const json_t *value,
 			    int (*read)(struct policy_reader *, const json_t *,
 					struct warren_error *),
@@ -114,7 +113,7 @@ static int policy_read_list(struct policy_reader *in, const json_t *value,
 	return 0;
 }
 
-/* A text without a NUL; NULL: it is none. */
+/* A string without a NUL; NULL: it is not one. */
 static const char *policy_word(const json_t *value, struct warren_error *err)
 {
 	const char *s = json_string_value(value);

@@ -2,8 +2,8 @@
 /*
  * punycode.c - decode punycode without keeping the result
  *
- * Only the code points and their number are needed to know whether a text is valid, so
- * the places at which they are inserted are computed and dropped.
+ * Only the code points and their number show whether a text is valid, so the positions at
+ * which they are inserted are computed but not kept.
  */
 #include "network/punycode.h"
 
@@ -38,7 +38,7 @@ static uint32_t punycode_adapt(uint32_t delta, uint32_t points, bool first)
 	return k + (BASE - TMIN + 1) * delta / (delta + SKEW);
 }
 
-/* One number of variable length at *@at; false: it is cut or too large. */
+/* Read a number of variable length at *@at; false: it is truncated or too large. */
 static bool punycode_number(const char *text, size_t n, size_t *at, uint32_t bias,
 			    uint32_t *ret)
 {
@@ -69,7 +69,7 @@ bool punycode_valid(const char *text, size_t n)
 	uint32_t point = INITIAL_N, bias = INITIAL_BIAS, i = 0, points = 0, delta;
 	size_t at = 0;
 
-	/* What is ASCII stands in front of the last '-'. */
+	/* The ASCII characters come before the last '-'. */
 	for (size_t k = 0; k < n; k++)
 		if (text[k] == '-') {
 			points = (uint32_t)k;

@@ -36,7 +36,10 @@ static const char *flow_header(const struct http_head *h, const char *name)
 	return NULL;
 }
 
-/* Whether an upgrade is asked for, and all headers that say to what say "websocket". */
+/*
+ * Whether the request asks for an upgrade, and every header about it names only
+ * "websocket".
+ */
 static bool flow_is_websocket(const struct http_head *h)
 {
 	if (!h->upgrade || !flow_header(h, "upgrade"))
@@ -57,8 +60,8 @@ static bool flow_parse_host(const char *text, char *name, struct host *h, uint16
 }
 
 /*
- * Whether the host in @text is that of the request. A port must agree; without one, it
- * is @usual, or any port of the connection.
+ * Whether @text names the host of the request. A port must match; without one, the port
+ * must be @usual, or any port of the connection.
  */
 static bool flow_agrees(struct request_flow *f, const char *text, uint16_t usual)
 {
@@ -72,7 +75,7 @@ static bool flow_agrees(struct request_flow *f, const char *text, uint16_t usual
 	       (port ? port : usual) == f->request.port;
 }
 
-/* A request to a proxy: the target says what it is for. */
+/* A request to a proxy: the target names the host. */
 static const char *flow_read_authority(struct request_flow *f)
 {
 	uint16_t usual = f->connect ? 0 : 80;
@@ -87,7 +90,7 @@ static const char *flow_read_authority(struct request_flow *f)
 	return f->request.port ? NULL : "CONNECT needs a port";
 }
 
-/* Which host and port a request is for; all that say so must agree. */
+/* Find the host and port of a request; all parts that name them must agree. */
 static enum flow_event flow_find_host(struct request_flow *f)
 {
 	const char *header = flow_header(&f->head, "host"), *why;
@@ -149,7 +152,7 @@ static enum flow_event flow_read_head(struct request_flow *f)
 	return FLOW_HEAD;
 }
 
-/* One piece of a head; *@ret_used: how much of it belongs to the head. */
+/* Add a piece of a head; *@ret_used is the number of bytes that belong to the head. */
 static enum flow_event flow_add(struct request_flow *f, const char *data, size_t n,
 				size_t *ret_used)
 {
@@ -179,7 +182,7 @@ static size_t flow_feed_head(struct request_flow *f, const char *data, size_t n,
 {
 	size_t used = 0, more;
 
-	/* Not all at once: what is behind the head would be copied in vain. */
+	/* Add it in pieces, because bytes after the head would be copied for nothing. */
 	while (used < n && *ret_event == FLOW_MORE) {
 		size_t part = n - used < HEAD_PIECE ? n - used : HEAD_PIECE;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * socks.c - one message after the other: each state says how many bytes its message has,
- * as far as that is known, and what it means when it is complete
+ * socks.c - one message after the other: each state knows the length of its message, as
+ * far as it has arrived, and handles it when it is complete
  */
 #include "network/socks.h"
 
@@ -18,7 +18,7 @@ enum {
 	ADDRESS_V4 = 1,
 	ADDRESS_NAME = 3,
 	ADDRESS_V6 = 4,
-	REQUEST_FIXED = 4, /* bytes in front of the address */
+	REQUEST_FIXED = 4, /* bytes before the address */
 };
 
 static enum socks_event socks_refuse(struct socks *s, const char *why)
@@ -43,7 +43,7 @@ static void socks_reply_two(struct socks *s, unsigned version, unsigned value)
 
 void socks_reply(struct socks *s, enum socks_code code)
 {
-	/* The address that is bound is not told: 0.0.0.0, port 0. */
+	/* The bound address is not reported: 0.0.0.0, port 0. */
 	static const uint8_t rest[8] = { 0, ADDRESS_V4 };
 
 	socks_reply_two(s, VERSION, code);
@@ -98,7 +98,7 @@ static enum socks_event socks_auth(struct socks *s)
 	return SOCKS_REPLY;
 }
 
-/* Bytes of the address with the length of a name; 0: the type is not known. */
+/* Length of the address, or of a name with its length byte; 0: the type is unknown. */
 static size_t socks_address_size(const struct socks *s)
 {
 	switch (s->message[3]) {
@@ -153,10 +153,13 @@ static enum socks_event socks_request(struct socks *s)
 	return SOCKS_REQUEST;
 }
 
-/* The state is the row. */
+/* The index is the state. */
 static const struct {
 	uint8_t version;
-	/* Bytes that the message has by what is there of it, at least one more if cut. */
+	/*
+	 * Length of the message, as far as the received bytes show; at least one more if
+	 * it is incomplete.
+	 */
 	size_t (*size)(const struct socks *s);
 	enum socks_event (*complete)(struct socks *s);
 } socks_messages[] = {

@@ -47,7 +47,7 @@ static int within_intersect_ports(const struct rule *a, const struct rule *b,
 	return r < 0 ? r : to->ports != NULL;
 }
 
-/* The smaller of two patterns that are nested; NULL: they are apart. */
+/* The smaller of two nested patterns; NULL: they are disjoint. */
 static const char *within_smaller_path(const char *a, const char *b)
 {
 	struct extent e = { 0 };
@@ -88,7 +88,7 @@ static int within_intersect_paths(const struct rule *a, const struct rule *b,
 	return !only || to->paths;
 }
 
-/* The words for what both allow; TLS is https if either may look into it. */
+/* The protocols that both allow; TLS becomes https if either rule can inspect it. */
 static uint8_t within_protocols(const struct rule *a, const struct rule *b)
 {
 	uint8_t streams = rule_streams(a->protocols) & rule_streams(b->protocols), words;
@@ -144,9 +144,8 @@ static int within_add_both(const struct host *h, const struct rule *a,
 
 /*
  * For each rule of @a, all rules of the other policy whose hosts cover its host.
- * @grantor:
- * @a is the policy that headers come from; then also those with the same host, which
- * would otherwise be met from both sides.
+ * @grantor: @a is the policy that headers come from; then rules with the same host are
+ * included, which would otherwise be found from both sides.
  */
 static int within_intersect_side(const struct rules *a, const struct policy_index *other,
 				 bool grantor, struct policy *to,
@@ -222,11 +221,11 @@ int policy_intersect(const struct policy *a, const struct policy *b, struct poli
 
 /* ------------------------------------------------------------------ containment */
 
-/* The rules of the parent that may allow a piece. */
+/* A search for rules of the parent that allow a piece. */
 struct within_search {
 	const struct policy_index *parent;
 	const struct host *host;
-	/* The rule of the child allows only what is inspected, as one with headers. */
+	/* The rule of the child allows only inspected requests, like one with headers. */
 	bool inspected;
 };
 
@@ -243,7 +242,7 @@ static bool within_piece_allowed(const struct within_search *s, const struct ext
 	return false;
 }
 
-/* @e with each of the paths of @a. */
+/* Whether @e is allowed with each path of @a. */
 static bool within_paths_allowed(const struct within_search *s, const struct rule *a,
 				 struct extent *e)
 {
@@ -261,8 +260,8 @@ static bool within_paths_allowed(const struct within_search *s, const struct rul
 }
 
 /*
- * @e with all that a stream can be, and with each kind of request. A rule for all
- * methods also allows what is not looked into; others allow each method by itself.
+ * Whether @e is allowed with each kind of stream and of request. A rule for all methods
+ * also allows streams that are not inspected; others allow each method separately.
  */
 static bool within_streams_allowed(const struct within_search *s, const struct rule *a,
 				   struct extent *e)
@@ -291,7 +290,7 @@ static bool within_streams_allowed(const struct within_search *s, const struct r
 
 /*
  * The last port of the piece that begins at @low, in a range up to @high: where the first
- * of the parent's ranges ends. A rule that has @low has all of the piece, then.
+ * range of the parent ends. So a rule that includes @low includes the whole piece.
  */
 static uint16_t within_piece_end(const struct within_search *s, uint16_t low,
 				 uint16_t high)
@@ -352,9 +351,9 @@ static bool within_rule_covers(const struct rule *outer, const struct rule *d)
 }
 
 /*
- * Whether the child denies what is in both @d, which the parent denies, and @a, which
- * the child allows. A rule of the child's that denies it has a host that contains one of
- * the two, and denies all of @d or all of @a.
+ * Whether the child denies everything that is in both @d, which the parent denies, and
+ * @a, which the child allows. A rule of the child that denies it has a host that contains
+ * one of the two hosts, and denies all of @d or all of @a.
  */
 static bool within_denied(const struct policy_index *child, const struct rule *d,
 			  const struct rule *a)
@@ -367,7 +366,7 @@ static bool within_denied(const struct policy_index *child, const struct rule *d
 
 		policy_walk_start(&w, child, true, from[i], NULL);
 		while ((own = policy_walk_next(&w)))
-			/* HOST_PUBLIC denies nothing that is special. */
+			/* HOST_PUBLIC does not deny special-purpose addresses. */
 			if ((own->host.kind != HOST_PUBLIC || !a->host.special) &&
 			    (within_rule_covers(own, d) || within_rule_covers(own, a)))
 				return true;
@@ -376,8 +375,8 @@ static bool within_denied(const struct policy_index *child, const struct rule *d
 }
 
 /*
- * Whether one rule of the child denies all of @d, whatever is allowed. Common, and it
- * spares the comparison with each rule that allows.
+ * Whether one rule of the child denies all of @d, whatever is allowed. This is common,
+ * and avoids the comparison with each rule that allows.
  */
 static bool within_denied_wholly(const struct policy_index *child, const struct rule *d)
 {
@@ -386,7 +385,7 @@ static bool within_denied_wholly(const struct policy_index *child, const struct 
 
 	policy_walk_start(&w, child, true, &d->host, NULL);
 	while ((own = policy_walk_next(&w)))
-		/* Of a network, HOST_PUBLIC is only a part. */
+		/* HOST_PUBLIC covers only a part of a network. */
 		if ((own->host.kind != HOST_PUBLIC || d->host.kind != HOST_NET) &&
 		    within_rule_covers(own, d))
 			return true;
