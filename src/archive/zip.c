@@ -34,13 +34,13 @@
 struct zip {
 	enum {
 		ZIP_AT_HEADER,
-		ZIP_AT_NAME, /* and the extra fields */
+		ZIP_AT_NAME, /* the name and the extra fields */
 		ZIP_AT_DATA,
 		ZIP_AT_END,
 	} state;
-	struct buf head; /* what there is of header, name and extra fields */
+	struct buf head; /* the received part of header, name and extra fields */
 	struct buf pending;
-	size_t sent; /* of it */
+	size_t sent; /* how much of it was sent */
 	unsigned method;
 	uint32_t sum, want_sum;
 	uint64_t packed,

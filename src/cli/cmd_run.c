@@ -30,7 +30,7 @@
 struct run {
 	struct run_options options;
 	const char *const *args; /* as given */
-	const char **argv;       /* of the command; owned */
+	const char **argv;       /* the words of the command; owned */
 	sigset_t signal_set;
 	int signals;                  /* descriptor; -1 */
 	struct cli_backends backends; /* the backend that was asked for; none: native */

@@ -18,7 +18,7 @@
 
 struct network_options {
 	const char *mode;    /* value of --network; NULL: not given */
-	struct policy rules; /* of --allow and --deny */
+	struct policy rules; /* rules of --allow and --deny */
 };
 
 /* The setters; the field is `mode` of the first, and `rules` of the others. */

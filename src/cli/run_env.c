@@ -11,7 +11,7 @@
 #include "base/macro.h"
 
 #define FILE_MAX     (1U << 20)
-#define NAME_LEN_MAX 256 /* of the library */
+#define NAME_LEN_MAX 256 /* maximum of the library */
 
 static const char blanks[] = " \t\v\f\r";
 

@@ -21,7 +21,7 @@ struct run_network {
 	struct policy policy;
 	int control; /* connection to warren-egress; -1: there is none */
 	pid_t pid;
-	char id[16]; /* of the sandbox */
+	char id[16]; /* id of the sandbox */
 	uint64_t cookie;
 	struct warren_enforcement *enforced;
 	char *record; /* its last answer: JSON; NULL: unknown */

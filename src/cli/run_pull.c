@@ -26,8 +26,8 @@ struct pull {
 	pid_t pid;
 	int pidfd;  /* -1 */
 	int words;  /* its stderr, if it is captured; -1: it is not */
-	int signal; /* that came for us, 0: none */
-	int status; /* as waitpid(2) has it */
+	int signal; /* the signal that was received; 0: none */
+	int status; /* the status from waitpid(2) */
 	size_t len;
 	char said[sizeof((struct warren_error){ 0 }.msg)];
 };

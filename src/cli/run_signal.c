@@ -13,7 +13,7 @@
 static const struct {
 	int sig;
 	bool tty;  /* only of interest with a terminal */
-	bool ends; /* by default */
+	bool ends; /* the default action ends the process */
 } signals[] = {
 	{ SIGINT, false, true },
 	{ SIGTERM, false, true },

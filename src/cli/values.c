@@ -16,9 +16,9 @@
 #include "cli/run_env.h"
 #include "spec/spec.h"
 
-#define HOSTNAME_MAX 63         /* of the library */
-#define LABEL_MAX    63         /* of DNS */
-#define USER_MAX     32         /* of useradd(8) */
+#define HOSTNAME_MAX 63         /* maximum of the library */
+#define LABEL_MAX    63         /* maximum of DNS */
+#define USER_MAX     32         /* maximum of useradd(8) */
 #define IDS_MAX      65536      /* a sandbox has as many */
 #define SIZE_MIN     (1U << 20) /* the minimum for a process or a root */
 

@@ -23,7 +23,7 @@
 #include "config/config_internal.h"
 #include "config/yaml.h"
 
-#define WORDS_MAX   256 /* of a template */
+#define WORDS_MAX   256 /* maximum words of a template */
 #define SECONDS_MAX 86400
 
 /* ------------------------------------------------------------------- reading */

@@ -28,7 +28,7 @@ struct authority_host {
 struct authority {
 	X509 *cert;
 	EVP_PKEY *key, *leaf_key;
-	SSL_CTX *ctx; /* what the connections of all hosts share */
+	SSL_CTX *ctx; /* shared by the connections of all hosts */
 	struct authority_host *hosts;
 	size_t n_hosts;
 };

@@ -16,7 +16,7 @@ struct authority_extension {
 struct authority_request {
 	X509 *issuer; /* NULL: it signs itself */
 	EVP_PKEY *signer;
-	EVP_PKEY *key;       /* of the subject */
+	EVP_PKEY *key;       /* key of the subject */
 	const char *subject; /* its common name; NULL: it has only alternative names */
 	long seconds;        /* how long it is valid */
 	const struct authority_extension *extensions;

@@ -44,7 +44,7 @@ struct egress {
 	struct pipes *pipes;
 	struct terminate *terminate; /* NULL: there is no authority */
 	struct egress_sandbox *buckets[EGRESS_BUCKETS];
-	struct egress_sandbox *changed; /* whose usage has changed */
+	struct egress_sandbox *changed; /* list of those whose usage has changed */
 	char scratch[EGRESS_SCRATCH];   /* for one callback at a time */
 };
 
@@ -131,7 +131,7 @@ struct egress_flow {
 	struct egress_flow *wait_next, **wait_prev; /* while it waits for tokens */
 	bool doomed;       /* will be denied, whatever the first bytes are */
 	bool server_spoke; /* before the client did */
-	uint32_t number;   /* of the destination's name; 0: none */
+	uint32_t number;   /* number of the destination's name; 0: none */
 
 	/*
 	 * What was judged last: the destination, and what the client does there. `q.host`
@@ -148,7 +148,7 @@ struct egress_flow {
 	size_t n_addresses, at_address;
 
 	struct buf first; /* bytes of the client that were not forwarded yet */
-	size_t first_fed; /* of them, those that @hello has seen */
+	size_t first_fed; /* number of these bytes that @hello has seen */
 	struct client_hello *hello;
 	struct socks *socks;
 	struct http_flow *http;

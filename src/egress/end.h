@@ -24,7 +24,7 @@
 struct end {
 	int fd; /* -1: not open */
 	struct loop_watch *watch;
-	unsigned events;     /* that are watched */
+	unsigned events;     /* the watched events */
 	bool ended;          /* everything from its peer was read */
 	bool finishing;      /* close our half when the queue is empty */
 	bool finished;       /* our half is closed */

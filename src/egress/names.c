@@ -24,7 +24,7 @@ struct name {
 struct names {
 	struct name *list;
 	uint32_t n, size;
-	uint32_t *buckets; /* as many as @size */
+	uint32_t *buckets; /* @size elements */
 	uint32_t oldest, newest;
 	uint32_t seed;     /* so that a sandbox cannot choose names with the same hash */
 	uint32_t rotation; /* the first number */

@@ -36,7 +36,7 @@ struct resolver {
 	ares_channel channel;
 	struct resolver_socket *sockets;
 	char *servers;
-	size_t n_queries; /* that c-ares has */
+	size_t n_queries; /* queries of c-ares */
 	uint64_t checked; /* when /etc/resolv.conf was last looked at */
 	struct timespec changed;
 };

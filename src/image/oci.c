@@ -107,7 +107,7 @@ struct pull {
 	struct registry_blob *blobs; /* to fetch */
 	size_t *layer_of;            /* each blob is of which layer */
 	size_t n_blobs;
-	struct warren_error failed; /* of a worker, noticed in the progress callback */
+	struct warren_error failed; /* a worker's error, seen in a callback */
 };
 
 static void pull_done(struct pull *p)

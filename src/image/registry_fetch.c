@@ -34,7 +34,7 @@ struct job {
 	bool prepared;
 	struct registry_blob *blob;
 	struct http http;
-	EVP_MD_CTX *md;    /* of the first blob->done bytes */
+	EVP_MD_CTX *md;    /* digest of the first blob->done bytes */
 	uint64_t at_begin; /* blob->done at the start of this try */
 	bool checked;      /* the head of the answer */
 	bool restart;      /* the answer does not continue the existing data */

@@ -81,7 +81,7 @@ int registry_check_login(const char *registry, const struct registry_options *op
 /* The user's configuration, locked while it is changed. */
 struct login_file {
 	char path[CREDS_PATH_MAX]; /* with symbolic links resolved; the links stay */
-	int lock;                  /* of its folder; -1 */
+	int lock;                  /* lock of its folder; -1: none */
 	bool exists;
 	uid_t uid;
 	gid_t gid;

@@ -26,7 +26,7 @@
 #include "image/unpack_internal.h"
 #include "os/mount.h"
 
-#define NAMES_MAX (256U << 20) /* of directories that wait for their times */
+#define NAMES_MAX (256U << 20) /* names of directories without a time */
 #define OPEN_DIR  (O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
 #define BENEATH   (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
 

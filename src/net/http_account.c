@@ -16,7 +16,7 @@
 #include "base/list.h"
 #include "net/http_internal.h"
 
-#define BODY_FREE (16U << 10) /* of a body: a small request is always accepted */
+#define BODY_FREE (16U << 10) /* per body: a small request is always accepted */
 
 struct http_owner {
 	struct http_owner *next;

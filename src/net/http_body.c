@@ -22,7 +22,7 @@ enum {
 	EXTENSION, /* until CR */
 	SIZE_LF,   /* the LF after a size */
 	DATA,      /* @left bytes */
-	DATA_CR,   /* what follows them */
+	DATA_CR,   /* the CR after the data */
 	DATA_LF,
 	TRAILER,      /* at the start of a line after the last chunk */
 	TRAILER_NAME, /* in the name of one, up to its colon */

@@ -173,7 +173,7 @@ static int take_length(struct http_head *h, const char *s)
 /* "name", "name:80", "[::1]:80": a host and optionally a port. */
 static bool is_host(const char *s)
 {
-	static const char others[] = "-._~%!$&'()*+,;="; /* of names, by RFC 3986 */
+	static const char others[] = "-._~%!$&'()*+,;="; /* in names, by RFC 3986 */
 	const char *start = s;
 
 	if (*s == '[') {

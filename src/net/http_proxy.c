@@ -56,7 +56,7 @@ struct proxy {
 	uint8_t state; /* enum state */
 	bool chunked;  /* the body of the request is chunked */
 	bool wants_upgrade;
-	bool half_ended;     /* of a pipe */
+	bool half_ended;     /* one half of a pipe has ended */
 	bool answered_early; /* the server reads no more of the body */
 };
 

@@ -48,7 +48,7 @@ struct listener {
 	struct loop_watch *watch;
 	struct tls *tls;
 	int fd;
-	char *path; /* of a socket file that is ours to remove */
+	char *path; /* socket file to remove at the end; NULL: none */
 };
 
 struct http_server {
@@ -58,8 +58,8 @@ struct http_server {
 	size_t n_listeners;
 	struct link conns;
 	size_t n_conns;     /* all connections except refused ones */
-	size_t n_tcp;       /* of these, TCP connections */
-	size_t n_strangers; /* of those, unauthenticated ones */
+	size_t n_tcp;       /* TCP connections among them */
+	size_t n_strangers; /* unauthenticated ones among those */
 	size_t n_refused;
 	struct http_accounts accounts;
 	struct link queues[DEADLINE_MAX];

@@ -19,7 +19,7 @@
 #include "net/stream_internal.h"
 
 #define ROUND_BYTES  (512U << 10) /* sent by one stream, before others have their turn */
-#define FILE_BYTES   (256U << 10) /* by one sendfile(2) */
+#define FILE_BYTES   (256U << 10) /* for one sendfile(2) */
 #define MUCH         (16U << 10)  /* queued: is sent when it is this stream's turn */
 #define RECORD_BYTES (16U << 10)
 #define SEGMENT_MIN  4096U

@@ -39,10 +39,10 @@ struct ws {
 	char *held; /* bytes received while paused */
 	size_t held_len;
 	struct loop_task task;      /* processes them later */
-	uint64_t frame_left;        /* of the frame's payload */
-	uint8_t header[HEADER_MAX]; /* of the frame that is being fed */
+	uint64_t frame_left;        /* remaining payload of the frame */
+	uint8_t header[HEADER_MAX]; /* header of the current frame */
 	uint8_t header_len;
-	bool paused; /* by the user */
+	bool paused; /* paused by the user */
 	bool choked; /* the client does not read */
 	bool heard;  /* something arrived since the timer was set */
 	bool pinged;

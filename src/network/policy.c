@@ -326,7 +326,7 @@ static bool rule_segment_ok(const char *start, const char *end)
 
 bool rule_path(const char *target, char *out, size_t size)
 {
-	size_t n = 0, start = 1; /* of the segment that is not finished */
+	size_t n = 0, start = 1; /* start of the current segment */
 
 	if (*target != '/')
 		return false;

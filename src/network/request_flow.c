@@ -9,7 +9,7 @@
 
 enum {
 	STATE_HEAD,
-	STATE_BODY, /* and its end */
+	STATE_BODY, /* the body and its end */
 	STATE_OVER, /* refused, or a tunnel */
 };
 

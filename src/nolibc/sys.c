@@ -32,7 +32,7 @@ void *memmove(void *to, const void *from, size_t n)
 
 void *memset(void *to, int c, size_t n)
 {
-	volatile unsigned char *t = to; /* or the compiler calls memset() for it */
+	volatile unsigned char *t = to; /* otherwise the compiler would call memset() */
 
 	while (n--)
 		*t++ = (unsigned char)c;

@@ -37,7 +37,7 @@
 	{                                                                           \
 		0xfd, 0x77, 0x61, 0x72, 0x72, 0x65, 0, 0x6e, 0, 0, 0, 0, 0, 0, 0, 0 \
 	}
-#define CAPTURE_PORT     1 /* of the listening socket, which is bound to all addresses */
+#define CAPTURE_PORT     1 /* port of the listening socket, bound to all addresses */
 #define CAPTURE_DNS_PORT 53
 
 struct capture {

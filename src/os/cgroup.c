@@ -17,7 +17,7 @@
 
 #include "base/fd.h"
 
-#define THAW_TRIES  8 /* of a write that may fail for a moment */
+#define THAW_TRIES  8 /* attempts for a write that may fail temporarily */
 #define MOUNT_POINT "/sys/fs/cgroup"
 #define PARENT      "warren"
 

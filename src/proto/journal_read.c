@@ -19,7 +19,7 @@
 
 #define WINDOW_MIN    512U
 #define WINDOW_MAX    16384U
-#define READS_MAX     128U /* of windows, before others have their turn */
+#define READS_MAX     128U /* number of windows to read before others have their turn */
 #define OVERTAKEN_MAX 16U
 
 static int read_at(int fd, void *data, size_t size, uint64_t at)
@@ -44,13 +44,13 @@ static int journal_read_header(int fd, struct journal_header *h)
 	return 0;
 }
 
-/* What was read of the ring: @n bytes from position @at on. */
+/* A part of the ring that was read: @n bytes from position @at on. */
 struct window {
 	int fd;
 	const struct journal_header *h;
 	uint64_t at;
 	size_t n, want;
-	unsigned reads; /* that are left; one is some microseconds */
+	unsigned reads; /* remaining reads; one takes some microseconds */
 	char data[WINDOW_MAX];
 };
 
@@ -65,8 +65,8 @@ static void window_init(struct window *w, int fd, const struct journal_header *h
 }
 
 /*
- * Have the @need bytes at position @at. Records that follow each other closely are read
- * many at a time, large ones by their first bytes alone.
+ * Make sure that the window has the @need bytes at position @at. Many small records are
+ * read at a time; of a large record, only the first bytes are read.
  */
 static int window_fetch(struct window *w, uint64_t at, size_t need)
 {
@@ -97,7 +97,7 @@ static int window_fetch(struct window *w, uint64_t at, size_t need)
 	return w->n < need ? -EPROTO : 0;
 }
 
-/* The record at @at; -EPROTO unless it lies between there and the tail. */
+/* Read the record at @at; -EPROTO unless it is between @at and the tail. */
 static int read_record(struct window *w, uint64_t at, struct journal_record *rec)
 {
 	const struct journal_header *h = w->h;
@@ -113,7 +113,7 @@ static int read_record(struct window *w, uint64_t at, struct journal_record *rec
 	return 0;
 }
 
-/* Does @at with @cursor lie in what is kept, and before what is looked for? */
+/* Whether @at with @at_cursor is in the kept part, and before @cursor. */
 static bool is_before(const struct journal_header *h, uint64_t at, uint64_t at_cursor,
 		      uint64_t cursor)
 {
@@ -121,7 +121,7 @@ static bool is_before(const struct journal_header *h, uint64_t at, uint64_t at_c
 	       at_cursor >= h->lost && at_cursor - h->lost <= at - h->head;
 }
 
-/* The last position before @cursor that the index has. */
+/* The last position before @cursor that is in the index. */
 static void look_up(int fd, const struct journal_header *h, uint64_t cursor,
 		    struct journal_hint *from)
 {
@@ -135,7 +135,7 @@ static void look_up(int fd, const struct journal_header *h, uint64_t cursor,
 		    slots[i].cursor > from->cursor)
 			*from = (struct journal_hint){ slots[best = i].cursor,
 						       slots[i].at };
-	/* One that was being written has halves of two. */
+	/* A slot that was being written may contain parts of two entries. */
 	if (best < JOURNAL_SLOTS &&
 	    (read_at(fd, &again, sizeof(again), JOURNAL_INDEX + best * sizeof(slots[0])) <
 		     0 ||
@@ -144,8 +144,8 @@ static void look_up(int fd, const struct journal_header *h, uint64_t cursor,
 }
 
 /*
- * Where to walk from. What is before the head was dropped: its bytes are what `lost`
- * counts, so that is where the bytes of the first record begin.
+ * The position from which to search. Bytes before the head were dropped, and `lost`
+ * counts them, so the first record begins at that cursor.
  */
 static struct journal_hint journal_read_begin(int fd, const struct journal_header *h,
 					      uint64_t cursor,
@@ -155,15 +155,15 @@ static struct journal_hint journal_read_begin(int fd, const struct journal_heade
 
 	if (hint && hint->at > 0 && is_before(h, hint->at, hint->cursor, cursor))
 		from = *hint;
-	/* Who reads on from where it was has no need to look. */
+	/* A reader that continues where it was needs no index. */
 	if (from.cursor < cursor && h->tail - from.at > WINDOW_MAX)
 		look_up(fd, h, cursor, &from);
 	return from;
 }
 
 /*
- * From @place on to the record that holds byte @cursor of the output and is not before
- * position @floor, or to the tail.
+ * Go from @position to the record that contains byte @cursor of the output and is not
+ * before position @floor, or to the tail.
  */
 static int journal_read_seek(struct window *w, uint64_t cursor, uint64_t floor,
 			     struct journal_hint *position)
@@ -176,7 +176,7 @@ static int journal_read_seek(struct window *w, uint64_t cursor, uint64_t floor,
 
 		if (r < 0)
 			return r;
-		/* One pad ends the ring; a file full of them is not of init's making. */
+		/* One pad ends the ring; init does not write a file full of them. */
 		if (rec.stream == 0 && ++pads > 2)
 			return -EPROTO;
 		if (rec.stream != 0 && position->at >= floor &&
@@ -191,7 +191,7 @@ static int journal_read_seek(struct window *w, uint64_t cursor, uint64_t floor,
 	return 0;
 }
 
-/* @n bytes at @skip of the record at @at. */
+/* Read @n bytes at offset @skip of the record at @at. */
 static int read_payload(struct window *w, uint64_t at, size_t skip, size_t n, char *buf)
 {
 	uint64_t from = at + sizeof(struct journal_record) + skip;
@@ -204,9 +204,9 @@ static int read_payload(struct window *w, uint64_t at, size_t skip, size_t n, ch
 }
 
 /*
- * The record at @position, from @skip bytes on, and those of the same stream after it;
- * @place moves past them. What was said on stream 3 comes as it was said, a record at a
- * time.
+ * Read the record at @position, from @skip bytes on, and following records of the same
+ * stream; moves @position past them. Records of stream 3 are returned one at a time, as
+ * they were written.
  */
 static int journal_read_gather(struct window *w, struct journal_hint *position,
 			       size_t skip, char *buf, size_t size,
@@ -240,9 +240,9 @@ static int journal_read_gather(struct window *w, struct journal_hint *position,
 }
 
 /*
- * One look at the journal from @cursor; -EAGAIN when it was overwritten in the meantime.
- * @tries: how often that has happened. Who reads right before the writer does not get
- * far: what is dropped next is left out, more each time.
+ * Read the journal once from @cursor; -EAGAIN if it was overwritten in the meantime.
+ * @tries: how often that has happened. A reader just ahead of the writer makes little
+ * progress, so it skips what will be dropped next, more with each try.
  */
 static int journal_read_look(int fd, uint64_t cursor, struct journal_hint *hint,
 			     unsigned tries, void *buf, size_t size,
@@ -263,13 +263,13 @@ static int journal_read_look(int fd, uint64_t cursor, struct journal_hint *hint,
 		floor = h.head + (h.tail - h.head) / OVERTAKEN_MAX * tries;
 	r = journal_read_seek(&w, cursor, floor, &position);
 	first = position;
-	/* From the middle of a record: what is left of it. */
+	/* In the middle of a record: return the rest of it. */
 	if (r == 0 && position.at < h.tail && cursor > position.cursor)
 		skip = cursor - position.cursor;
 	w.reads = READS_MAX;
 	if (r == 0)
 		r = journal_read_gather(&w, &position, (size_t)skip, buf, size, &o);
-	/* Overwritten while we read: what we have may be of two ages. */
+	/* Overwritten during the read: the data may be mixed from two times. */
 	if (journal_read_header(fd, &again) == 0 && again.head > first.at)
 		return -EAGAIN;
 	if (hint && r == -EINPROGRESS)
@@ -308,7 +308,7 @@ int journal_read(int fd, uint64_t cursor, struct journal_hint *hint, void *buf,
 	int r;
 
 	/*
-	 * A flood can overtake us now and then; one that always does is no journal to
+	 * A flood may overtake the reader sometimes; a journal that always does cannot be
 	 * read.
 	 */
 	for (int overtaken = 0; overtaken < 1000; overtaken++) {
@@ -317,7 +317,7 @@ int journal_read(int fd, uint64_t cursor, struct journal_hint *hint, void *buf,
 		r = journal_read_some(fd, cursor, at, buf, size, ret);
 		if (r != -EINPROGRESS)
 			return r;
-		/* It only takes long. */
+		/* It makes progress, only slowly. */
 		if (at->cursor > before.cursor)
 			overtaken = 0;
 	}
@@ -332,7 +332,10 @@ int journal_result(int fd, enum journal_state *ret_state, struct proto_exited *r
 
 	if (r < 0 || h.state == JOURNAL_RUNNING)
 		return r;
-	/* After the header: what the state speaks of was written before it. */
+	/*
+	 * Read this after the header: everything that the state refers to was written
+	 * before it.
+	 */
 	r = read_at(fd, &res, sizeof(res), JOURNAL_RESULT);
 	if (r < 0)
 		return r;
@@ -370,7 +373,10 @@ int journal_extent(int fd, struct journal_hint *hint, uint64_t *ret_from,
 	from = to = journal_read_begin(fd, &h, UINT64_MAX, hint);
 	r = journal_read_seek(&w, UINT64_MAX, 0, &to);
 	*ret_to = to.cursor;
-	/* Overwritten while we walked: good enough to be told, not to be built on. */
+	/*
+	 * Overwritten during the search: the result is good enough to report, but is not
+	 * kept.
+	 */
 	if ((r == 0 || r == -EINPROGRESS) &&
 	    (from.at == h.tail ||
 	     (journal_read_header(fd, &again) == 0 && again.head <= from.at)))

@@ -17,7 +17,7 @@
 #include "base/buf.h"
 
 #define PROGRAM_MAX \
-	320 /* more than a name is long; of 64 KiB at once, tens of milliseconds */
+	320 /* more than the length of a name; 64 KiB take tens of milliseconds */
 #define DEPTH_MAX  64
 #define REPEAT_MAX 255
 
@@ -25,10 +25,10 @@ enum op {
 	OP_CLASS, /* one byte of a set */
 	OP_SPLIT, /* to x and to y */
 	OP_JUMP,  /* to x */
-	OP_BEGIN, /* of the line */
+	OP_BEGIN, /* beginning of the line */
 	OP_END,
-	OP_EDGE,   /* of a word */
-	OP_INSIDE, /* not at one */
+	OP_EDGE,   /* edge of a word */
+	OP_INSIDE, /* not at an edge */
 	OP_MATCH,
 };
 
@@ -49,14 +49,14 @@ struct threads {
 };
 
 struct pattern {
-	char *text; /* plain, without a program; NULL */
+	char *text; /* text to find without a program; NULL: none */
 	size_t len;
-	bool any_case; /* of the text */
+	bool any_case; /* the case of the text is ignored */
 	size_t n;
 	bool first[256]; /* bytes that a match can begin with */
-	bool anywhere;   /* it can begin with none */
+	bool anywhere;   /* a match may be empty */
 	struct threads now, then;
-	uint32_t seen[PROGRAM_MAX]; /* in which step it was reached */
+	uint32_t seen[PROGRAM_MAX]; /* the step in which it was reached */
 	uint32_t step;
 	struct inst code[PROGRAM_MAX];
 };
@@ -118,7 +118,7 @@ static bool regex_is_word(unsigned char b)
 	return b == '_' || (b < 128 && isalnum(b)) || b >= 128;
 }
 
-/* \w and its like; false: it is not one. */
+/* The set of \w and similar escapes; false: it is not one. */
 static bool escape_set(char name, uint8_t set[32])
 {
 	for (unsigned b = 0; b < 256; b++) {
@@ -170,7 +170,7 @@ static bool add_named(struct compiler *c, uint8_t set[32])
 	return false;
 }
 
-/* [a-z], after its bracket. */
+/* Parse [a-z], after its bracket. */
 static void regex_bracket(struct compiler *c)
 {
 	uint8_t set[32] = { 0 };
@@ -187,7 +187,9 @@ static void regex_bracket(struct compiler *c)
 			c->at += 2;
 			continue;
 		}
-		/* A backslash stands for itself in POSIX; few people know. */
+		/*
+		 * In POSIX, a backslash stands for itself here, but few people know that.
+		 */
 		if (*c->at == '\\' && c->at[1])
 			c->at++;
 		from = to = (unsigned char)*c->at++;
@@ -239,7 +241,7 @@ static void regex_escape(struct compiler *c)
 
 static void regex_group(struct compiler *c)
 {
-	/* What Perl has for a group that is not remembered: none is. */
+	/* Perl's syntax for a group that is not captured; here, none is. */
 	if (strncmp(c->at, "?:", 2) == 0)
 		c->at += 2;
 	if (++c->depth > DEPTH_MAX) {
@@ -289,7 +291,7 @@ static void regex_atom(struct compiler *c)
 	emit_set(c, set);
 }
 
-/* "{2}", "{2,}", "{2,5}"; false: it is only a brace. */
+/* Parse "{2}", "{2,}" or "{2,5}"; false: it is only a brace. */
 static bool read_counts(struct compiler *c, unsigned *ret_min, int *ret_max)
 {
 	const char *p = c->at + 1;
@@ -321,7 +323,7 @@ static bool read_counts(struct compiler *c, unsigned *ret_min, int *ret_max)
 	return true;
 }
 
-/* What is from @from on once more, behind. */
+/* Append a copy of the code from @from on. */
 static void regex_copy(struct compiler *c, const struct inst *code, size_t n, size_t from)
 {
 	size_t to = c->p->n;
@@ -335,7 +337,7 @@ static void regex_copy(struct compiler *c, const struct inst *code, size_t n, si
 	}
 }
 
-/* What begins at @from, @min to @max times (-1: or more). */
+/* Repeat the code from @from on, @min to @max times (-1: no maximum). */
 static void regex_repeat(struct compiler *c, size_t from, unsigned min, int max)
 {
 	size_t n = c->p->n - from;
@@ -399,7 +401,10 @@ static void regex_alternatives(struct compiler *c)
 		if (c->wrong || *c->at != '|')
 			return;
 		c->at++;
-		/* What was before, or what comes: a split in front, a jump behind. */
+		/*
+		 * An alternative: add a split before the code so far, and a jump after
+		 * it.
+		 */
 		if (c->p->n + 2 >= PROGRAM_MAX) {
 			c->wrong = "it is too long";
 			return;
@@ -440,10 +445,10 @@ static bool at_edge(const struct run *r)
 	return before != after;
 }
 
-/* All places that are reached from @at without a byte. */
+/* Add all states that can be reached from @at without a byte. */
 static void regex_reach(struct run *r, struct threads *to, uint16_t at, size_t from)
 {
-	uint16_t stack[2 * PROGRAM_MAX + 2]; /* each place is left once, to two at most */
+	uint16_t stack[2 * PROGRAM_MAX + 2]; /* each state leads to at most two */
 	struct pattern *p = r->p;
 	size_t n = 0;
 
@@ -505,11 +510,13 @@ static bool run_find(struct pattern *p, const char *line, size_t n, size_t *ret_
 	for (;; r.at++) {
 		struct threads *swap;
 
-		/* Where nothing is under way, on to where something can begin. */
+		/*
+		 * If no match is in progress, skip to the next byte that can begin one.
+		 */
 		while (now->n == 0 && best == SIZE_MAX && !p->anywhere && r.at < n &&
 		       !p->first[(unsigned char)line[r.at]])
 			r.at++;
-		/* Those under way began earlier, so they go first. */
+		/* Matches in progress began earlier, so they take precedence. */
 		if (best == SIZE_MAX)
 			regex_reach(&r, now, 0, r.at);
 		next_step(p);
@@ -540,7 +547,7 @@ static bool run_find(struct pattern *p, const char *line, size_t n, size_t *ret_
 	return best != SIZE_MAX;
 }
 
-/* As memmem(3), in any case. */
+/* Like memmem(3), but ignoring case. */
 static const char *find_text(const struct pattern *p, const char *line, size_t n)
 {
 	for (size_t i = 0; i + p->len <= n; i++) {
@@ -578,7 +585,7 @@ size_t pattern_cost(const struct pattern *p)
 /* --------------------------------------------------------------------- beginning */
 
 /*
- * What a match can begin with: by running the closure of the start at a place in the
+ * Find the bytes that a match can begin with, by running the closure of the start in the
  * middle of a line.
  */
 static void find_first(struct pattern *p)
@@ -654,7 +661,7 @@ int pattern_new_text(const char *text, bool ignore_case, struct pattern **ret,
 	return 0;
 }
 
-/* A set of names in brackets, if it is closed. */
+/* Convert a set in brackets, if it is closed. */
 static const char *glob_set(const char *at, struct buf *regex)
 {
 	const char *end = at + 1 + (at[1] == '!' || at[1] == '^');

@@ -62,7 +62,7 @@ struct slow {
 	struct slow_job *waiting, *running;
 	unsigned n_waiting, all_threads;
 	unsigned threads[LANE_MAX], idle[LANE_MAX];
-	size_t bytes; /* of waiting and running requests */
+	size_t bytes; /* bytes of waiting and running requests */
 	bool stopping;
 };
 

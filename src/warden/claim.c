@@ -27,7 +27,7 @@ struct claims {
 	struct claim *first;
 	char *sandboxes; /* the directory with a state for each sandbox; NULL: unknown */
 	uint64_t max, n;
-	uint64_t creating; /* of n: counted, but possibly without a state file yet */
+	uint64_t creating; /* counted in n, but possibly without a state file yet */
 };
 
 /*

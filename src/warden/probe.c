@@ -42,7 +42,7 @@ struct probe {
 
 struct probes {
 	pthread_mutex_t lock;
-	struct probe *all; /* as many as there are engines */
+	struct probe *all; /* one for each engine */
 };
 
 struct probes *probes_new(void)

@@ -27,7 +27,7 @@
 #include "warden/internal.h"
 
 #define WAITING_MAX 16384
-#define BYTES_MAX   (64U << 20) /* of waiting requests; more of them wait in the api */
+#define BYTES_MAX   (64U << 20) /* bytes of waiting requests; others wait in the api */
 #define HEALTH      UINT64_MAX  /* the tenant of health checks */
 
 struct turn_job {
@@ -52,7 +52,7 @@ struct turns {
 	pthread_cond_t changed;
 	struct turn_tenant *tenants; /* the next tenant comes first */
 	unsigned running, waiting, idle;
-	size_t bytes;   /* of what waits */
+	size_t bytes;   /* bytes of waiting requests */
 	bool receiving; /* a thread is */
 	bool over;      /* nothing more comes */
 	pthread_t threads[WARDEN_THREADS];

@@ -46,7 +46,7 @@ static void make_places(void)
 	x = sandbox_path("allowed/x");
 	other = sandbox_path("allowed/other");
 	secret = sandbox_path("secret");
-	sandbox_remove_tree(allowed); /* of another test */
+	sandbox_remove_tree(allowed); /* leftovers of another test */
 	sandbox_remove_tree(secret);
 	EQ(mkdir(allowed, 0755), 0);
 	EQ(mkdir(x, 0755), 0);

@@ -290,7 +290,7 @@ TEST(the_process_limit_is_enforced)
 	sandbox_expect(warren_exec_fd(ex, 1), "up\n");
 	GOOD(warren_stats(sb, &stats, &err));
 	EQ(stats.pids, 20);
-	EQ(count_processes(sb), 21); /* and init */
+	EQ(count_processes(sb), 21); /* 20 processes and init */
 	GOOD(warren_exec_signal(ex, SIGKILL, &err));
 	EQ(sandbox_wait(ex).signal, SIGKILL);
 	await_processes(sb, 1);

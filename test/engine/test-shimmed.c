@@ -451,7 +451,7 @@ TEST(large_files_use_the_configured_tools)
 	GOOD(open_kept(NULL, settings(more), &w, &err));
 	files_come_back(w);
 	EQ(stat(used, &st), 0);
-	EQ(st.st_size, 4 * (4 + 3)); /* of the sizes, four are large */
+	EQ(st.st_size, 4 * (4 + 3)); /* four of the sizes are large */
 }
 
 TEST_MAIN()

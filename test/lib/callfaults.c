@@ -157,7 +157,7 @@ enum call {
 		CALL_MAX,
 };
 
-#define ROOM 256 /* as the test sets it */
+#define ROOM 256 /* the test sets the same number */
 _Static_assert(CALL_MAX <= ROOM, "the page is too small");
 
 static struct control {

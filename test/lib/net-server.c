@@ -366,7 +366,7 @@ static void raw(struct http_request *req)
 /* ------------------------------------------------------------------ the program */
 
 static const struct {
-	const char *path; /* or its beginning, when it ends in '/' */
+	const char *path; /* a path, or a prefix that ends in '/' */
 	void (*fn)(struct http_request *req);
 } routes[] = {
 	{ "/about/", about },    { "/careless", careless },    { "/chunks", chunks },

@@ -26,7 +26,7 @@ static struct settings {
 	const char *insecure[INSECURE_MAX + 1];
 	bool cancels;
 	uint64_t cancel_after; /* bytes */
-	unsigned calls;        /* of progress */
+	unsigned calls;        /* number of progress calls */
 } settings;
 
 static const struct option options[] = {

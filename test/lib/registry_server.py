@@ -171,7 +171,7 @@ class Registry:
             config["http"]["tls"] = {"certificate": cert[0], "key": cert[1]}
         self.file = os.path.join(folder, f"registry-{self.port}.yml")
         with open(self.file, "w") as f:
-            json.dump(config, f)  # which is YAML, too
+            json.dump(config, f)  # JSON is YAML, too
 
     def __enter__(self):
         self.log = open(self.file + ".log", "wb")

@@ -22,7 +22,7 @@ struct attempt {
 	int expect;
 };
 
-#define SAME    (-1) /* as without the filter */
+#define SAME    (-1) /* the same result as without the filter */
 #define CALL(n) #n, SYS_##n
 #define SOCKET(family, type, protocol) \
 	CALL(socket),                  \

@@ -26,7 +26,7 @@ struct hostile {
 	int sock; /* the api's end */
 	int served;
 	uint32_t seq;
-	struct warren_error err; /* of the last reply */
+	struct warren_error err; /* error of the last reply */
 	int fd;                  /* descriptor of the reply; -1: none */
 	uint32_t of;             /* its seq */
 	size_t size;
@@ -68,7 +68,7 @@ static inline void write_tool(void)
 	AUTO_FREE char *calls = sandbox_path("calls");
 	char *text = NULL;
 
-	(void)unlink(calls); /* of another test */
+	(void)unlink(calls); /* leftovers of another test */
 	OK(asprintf(&text, "#!/bin/sh\necho \"$*\" >>%s/calls\n", sandbox_dir) > 0);
 	write_script("tool", text);
 	free(text);

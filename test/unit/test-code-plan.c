@@ -270,7 +270,7 @@ TEST(the_program_itself_is_not_an_artifact)
 	EQ(wanted("**", ".programs/x"), 1);
 	EQ(wanted("**", "d/.program"), 1);
 	EQ(wanted("**", "d/main.c"), 1);
-	EQ(wanted("**", ".program.cache/x"), 1); /* that is Go's */
+	EQ(wanted("**", ".program.cache/x"), 1); /* hidden only for Go */
 }
 
 TEST(a_file_cannot_have_the_name_of_the_compiled_program)

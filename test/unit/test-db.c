@@ -452,7 +452,7 @@ TEST(objects_of_a_repeated_request_are_found)
 struct page {
 	size_t n;
 	uint64_t last;
-	char seen[2000]; /* by the number in the name */
+	char seen[2000]; /* indexed by the number in the name */
 };
 
 static int turn(void *ctx, const struct sandbox_row *row)

@@ -144,7 +144,7 @@ TEST(a_sandbox_has_a_separate_range)
 	EQ(maps.n_gid, 1);
 	EQ(maps.uid[0].inside, 0);
 	EQ(maps.uid[0].outside, BASE);
-	EQ(maps.uid[0].count, NATIVE_IDS + 1); /* and its init's */
+	EQ(maps.uid[0].count, NATIVE_IDS + 1); /* the sandbox's ids and that of init */
 	OK(idmap_has(&n, &sandbox, 0, 0));
 	OK(idmap_has(&n, &sandbox, NATIVE_IDS - 1, NATIVE_IDS - 1));
 	OK(!idmap_has(&n, &sandbox, NATIVE_IDS, 0));

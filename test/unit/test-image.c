@@ -170,7 +170,7 @@ TEST(the_host_image_shows_no_user_accounts)
 	OK(n > 0);
 	save = NULL;
 	for (char *l = strtok_r(group, "\n", &save); l; l = strtok_r(NULL, "\n", &save))
-		OK(l[strlen(l) - 1] == ':'); /* nor the members of a group */
+		OK(l[strlen(l) - 1] == ':'); /* group members are not shown */
 }
 
 TEST(a_layer_is_built_once_and_shared)

@@ -16,7 +16,7 @@
 #include "proto/journal_read.h"
 
 #define CAPACITY    (16ULL << 20)
-#define RECORDS     (CAPACITY / 16) /* of one byte each */
+#define RECORDS     (CAPACITY / 16) /* each has one byte */
 #define SLICE_READS 400U /* about 128 of 16 KiB to find it, and as many to return it */
 
 static char buf[JOURNAL_CHUNK];

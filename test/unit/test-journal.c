@@ -142,7 +142,7 @@ TEST(an_inconsistent_record_is_refused)
 		{ 6, 4 },                       /* no such stream */
 		{ 6, UINT32_MAX }, { 1000, 1 }, /* beyond the tail */
 		{ UINT32_MAX, 1 }, { UINT32_MAX - 7, 1 },
-		{ UINT32_MAX, 0 }, /* as a pad, too */
+		{ UINT32_MAX, 0 }, /* also for a pad */
 		{ CAPACITY, 0 },
 	};
 	struct journal_header h;
@@ -248,7 +248,7 @@ TEST(the_extent_is_read_from_the_last_position)
 /* ---------------------------------------------------------------- with init */
 
 struct reading {
-	char *out[3]; /* by stream */
+	char *out[3]; /* indexed by stream */
 	size_t size[3];
 	uint64_t cursor, lost;
 	size_t pieces;

@@ -51,7 +51,7 @@ TEST(a_setting_says_how_it_is_checked)
 		for (size_t j = 0; j < backend_kinds[i]->n_settings; j++) {
 			const struct backend_setting *s = &backend_kinds[i]->settings[j];
 
-			OK(strcmp(s->name, "kind") != 0); /* which all have */
+			OK(strcmp(s->name, "kind") != 0); /* all have it: not listed */
 			OK(s->help && s->help[0]);
 			EQ(s->type == BACKEND_SETTING_CHOICE, s->choices != NULL);
 			EQ(s->type == BACKEND_SETTING_ARGV, s->places != NULL);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-layers.py - check-layers notices what it is for, in a made-up tree
+"""test-layers.py - check-layers detects violations, in an artificial tree
 
-Speaks TAP.
+Prints TAP.
 """
 import contextlib
 import importlib.machinery
@@ -20,7 +20,7 @@ LICENCE = "SPDX-License-Identifier: Apache-2.0"
 
 
 def load():
-    """The check as a module of its own, whose tables a test may change."""
+    """The check as a separate module, whose tables a test may change."""
     loader = importlib.machinery.SourceFileLoader("check_layers", f"{SOURCE}/tools/check/check-layers")
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("check_layers", loader))
     sys.dont_write_bytecode = True
@@ -30,7 +30,7 @@ def load():
 
 @contextlib.contextmanager
 def tree():
-    """A tree with one layer, in which the test is then."""
+    """Creates a tree with one layer, and makes it the current directory."""
     with tempfile.TemporaryDirectory() as d:
         before = os.getcwd()
         os.chdir(d)
@@ -43,7 +43,7 @@ def tree():
 
 
 def put(path, lines):
-    """A file as it should be, with @lines in it."""
+    """Writes a correct file that contains @lines."""
     p = pathlib.Path(path)
     p.parent.mkdir(parents=True, exist_ok=True)
     if p.suffix == ".py":
@@ -106,7 +106,7 @@ def includes_in_the_table_are_accepted():
 
 @test
 def the_table_has_no_cycle():
-    """A layer may use only what stands above it, however long the way around would be."""
+    """A layer may use only the layers above it in the table, no matter how long the cycle would be."""
     for changes in ({"base": {"os"}}, {"service/core": {"service/exec"}}, {"proto": {"service/files"}}):
         module = load()
         eq(list(module.check_table()), [], "the table as it is")

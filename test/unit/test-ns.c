@@ -45,7 +45,7 @@ static void look(void *ctx)
 	struct seen *s = ctx;
 
 	s->pid = s->child->pid;
-	(void)close(s->fd); /* of its own descriptors */
+	(void)close(s->fd); /* closes its own copy of the descriptor */
 	_exit(7);
 }
 

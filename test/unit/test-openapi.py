@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-openapi.py - the description of the API: what it must say, and what is made of it
+"""test-openapi.py - the description of the API: required contents, and generated files
 
-Speaks TAP. A description that says too little is refused by the generators; each rule is broken here
-once. The pages are judged as they are embedded, and the schemas by a validator that is not ours.
+Prints TAP. The generators refuse an incomplete description; each rule is violated here once. The pages are checked as
+they are embedded, and the schemas with an independent validator.
 """
 import base64
 import hashlib
@@ -39,7 +39,7 @@ def test(f):
 
 
 def judged(text):
-    """What the reader of descriptions says against one; None if nothing."""
+    """The errors that the parser reports for a description; None: there are none."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
         f.write(text)
         f.flush()
@@ -165,13 +165,13 @@ def another_validator_agrees():
     for name, schema in doc["components"]["schemas"].items():
         judge(schema, name)
     assert seen > 200, f"only {seen} examples"
-    # The control: it does refuse.
+    # The control: invalid input is refused.
     limits = jsonschema.Draft202012Validator(doc["components"]["schemas"]["Limits"])
     assert not limits.is_valid({"memory": 5}) and not limits.is_valid({"memroy": "1g"})
 
 
 class Page(html.parser.HTMLParser):
-    """What a browser would see: balanced, and with nothing from elsewhere."""
+    """Checks what a browser would see: balanced tags, and no content from elsewhere."""
 
     VOID = {"meta", "br"}
 

@@ -6,7 +6,8 @@ struct line {
 	const char *text;
 	enum shellproto_outcome outcome;
 	int code;
-	const char *out; /* as at a terminal: lines end in CR LF. NULL: not checked */
+	const char *
+		out; /* the output at a terminal: lines end in CR LF. NULL: not checked */
 };
 
 static void check(struct shell *sh, const struct line *lines, size_t n)

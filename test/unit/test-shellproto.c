@@ -520,7 +520,7 @@ static void known_marker(void *arg UNUSED, uint64_t serial,
 	(void)memset(ret, (int)serial, SHELLPROTO_MARKER_SIZE);
 }
 
-#define KEY "0000000000" /* what it gives for serial 0 */
+#define KEY "0000000000" /* the value for serial 0 */
 
 /* Output that another program could send. */
 TEST(inconsistent_results_are_refused)

@@ -148,7 +148,7 @@ static void check_schema(enum v1_op op, size_t n)
 
 		OK(s);
 		EQ(s->format == API_FORMAT_SIZE, l->unit == SPEC_BYTES);
-		if (l->unit != SPEC_MILLIS) /* which users give as a fraction */
+		if (l->unit != SPEC_MILLIS) /* users give this one as a fraction */
 			EQ(s->min, l->min);
 		if (l->unit == SPEC_COUNT)
 			EQ(s->max, l->max);

@@ -186,7 +186,7 @@ void mcp_prompts_get(struct mcp_call *c)
 
 struct completing {
 	struct json *j;
-	const char *begin; /* of a value */
+	const char *begin; /* start of a value */
 	const char *only;  /* the sandbox that the token is for; "": all */
 	size_t n;
 };

@@ -31,7 +31,7 @@ struct executing {
 	char cwd[4096];
 	const char *program; /* as requested */
 	char path[4096];     /* the path in one of the default directories */
-	size_t tried;        /* of them */
+	size_t tried;        /* how many of them were tried */
 	bool no_path;
 	struct exec_start start;
 };

@@ -16,7 +16,7 @@
 #include "base/list.h"
 
 #define KEPT_OF_SANDBOX       64          /* answers */
-#define KEPT_BYTES_OF_SANDBOX (8U << 20)  /* of them */
+#define KEPT_BYTES_OF_SANDBOX (8U << 20)  /* maximum for one sandbox */
 #define KEPT_MAX              (64U << 20) /* bytes, of all sandboxes */
 
 static struct job **idempotency_bucket(struct swerex *sx, const char *sandbox)

@@ -21,7 +21,7 @@
 #define FILE_BODY (16U << 20) /* maximum size of a body with the text of a file */
 
 #define PARSE_AT_ONCE (64U << 10)
-#define BODIES_MAX    (256U << 20) /* of requests; half for one tenant */
+#define BODIES_MAX    (256U << 20) /* bytes of all requests; half for one tenant */
 #define BODY_SMALL    (16U << 10)  /* is not counted */
 #define BODY_COPIES   2            /* as JSON, and as the operation needs it */
 #define BODY_FLAGS    (JSON_ALLOW_NUL | JSON_DECODE_ANY)

@@ -20,7 +20,7 @@
 #include "service/files/untar.h"
 
 #define FILE_MAX  (1ULL << 30) /* bytes of the file */
-#define VALUE_MAX 4096         /* of any other field */
+#define VALUE_MAX 4096         /* maximum for any other field */
 #define PIECE     (256U << 10)
 
 /* The words that a SWE-ReX server accepts as true in a form. */

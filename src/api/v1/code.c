@@ -7,7 +7,7 @@
 
 #define CODE_SMALL         (64U << 10) /* bytes that are encoded at once */
 #define CODE_SLICES_A_TURN 2
-#define CODE_ANSWER_MAX    (8U << 20) /* of a small answer, as JSON */
+#define CODE_ANSWER_MAX    (8U << 20) /* maximum size of a small answer, as JSON */
 
 static void code_call_gone(struct call *c)
 {

@@ -215,7 +215,7 @@ void v1_start_exec(struct call *c)
 
 /* ------------------------------------------------------- running to the end */
 
-#define ANSWER_MAX (64U << 20) /* of output in one answer */
+#define ANSWER_MAX (64U << 20) /* maximum output in one answer */
 
 struct running {
 	struct pieces pieces;

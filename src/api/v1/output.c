@@ -22,7 +22,7 @@
 #define LOOK_MS      100
 #define LOOKS_A_BEAT (HEARTBEAT_MS / LOOK_MS)
 #define PIECES_MAX   16          /* before others have their turn, */
-#define BYTES_MAX    (64U << 10) /* or so many bytes */
+#define BYTES_MAX    (64U << 10) /* or this many bytes */
 
 struct tail {
 	struct call *call;
@@ -31,14 +31,14 @@ struct tail {
 	struct waiter watcher;
 	struct exec_holder holder;
 	struct waiter waiter; /* for the end of the exec, if its output ended before */
-	struct loop_timer *timer; /* of the heartbeat */
+	struct loop_timer *timer; /* for heartbeats */
 	struct loop_task
 		turn; /* there is more output, but others have their turn first */
 	struct journal_hint hint;
 	uint64_t at;     /* position in the journal that was read */
 	uint64_t cursor; /* position that was sent: where the next piece begins */
 	uint64_t first;  /* where it began */
-	uint64_t left;   /* of max_bytes */
+	uint64_t left;   /* remaining part of max_bytes */
 	int only;        /* one stream; 0: all */
 	enum {
 		AS_NDJSON,

@@ -11,7 +11,7 @@
 #include "net/loop.h"
 
 #define PIECES_A_TURN 16          /* or */
-#define BYTES_A_TURN  (64U << 10) /* of JSON */
+#define BYTES_A_TURN  (64U << 10) /* bytes of JSON in one turn */
 #define PIECE_MAX     (8U << 20)  /* as JSON; at most 64 kB are read at once */
 
 /* Write bytes of a string, without its quotes. */

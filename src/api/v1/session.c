@@ -222,7 +222,7 @@ struct running {
 };
 
 #define KEPT_MAX  (64U << 20)
-#define KEPT_FREE (16U << 10) /* of each session, whatever others use */
+#define KEPT_FREE (16U << 10) /* always allowed for each session */
 
 static void session_running_gone(struct call *c)
 {

@@ -372,12 +372,12 @@ static int start_init(struct native_plan *p, struct warren_error *err)
 }
 
 enum phase {
-	BEFORE,    /* by the child, before the thread starts */
-	MEANWHILE, /* by the child, while the thread works */
-	ASIDE,     /* by the thread */
-	AFTER,     /* by the child, after the thread */
-	PART,      /* by the child of a part */
-	MOUNTER,   /* by the process that a part leaves behind */
+	BEFORE,    /* run by the child, before the thread starts */
+	MEANWHILE, /* run by the child, while the thread works */
+	ASIDE,     /* run by the thread */
+	AFTER,     /* run by the child, after the thread */
+	PART,      /* run by the child of a part */
+	MOUNTER,   /* run by the process that a part leaves behind */
 };
 
 struct inside_row {

@@ -215,8 +215,7 @@ int create_child(struct create_op *m, struct warren_error *err)
 			m, CHILD_FLAGS | (p->shares_fds ? CLONE_FILES : 0), cgroup, err);
 	r = ns_clone_as(m->sandbox->base_id, CHILD_FLAGS, cgroup, &child);
 	if (r == 0 && child.pid == 0) {
-		(void)close(
-			m->sandbox->control); /* or the engine would not see its end */
+		(void)close(m->sandbox->control); /* to notice its end */
 		inside_main(p);
 	}
 	if (r < 0)

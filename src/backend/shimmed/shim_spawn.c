@@ -169,7 +169,8 @@ static int shim_spawn_hear(int fd, struct buf *out)
 static int shim_spawn_judge(const struct buf *said, const char *verb, struct buf *out,
 			    struct warren_error *err)
 {
-	const size_t begin = sizeof(uint32_t); /* of shim_spawn_hear() */
+	const size_t begin =
+		sizeof(uint32_t); /* after the number that shim_spawn_hear() reads */
 	struct warren_error told;
 
 	if (said->len < begin + sizeof(told))

@@ -17,7 +17,7 @@ struct change_options {
 	bool checkpoint;
 	bool quiet;
 	bool json;
-	uint64_t time_ms; /* of stop; TIME_DEFAULT: the service's */
+	uint64_t time_ms; /* for stop; TIME_DEFAULT: the service's */
 };
 
 #define TIME_DEFAULT UINT64_MAX
@@ -87,7 +87,7 @@ struct change {
 	struct client *client;
 	struct buf out;
 	json_t *ids;    /* ids that were selected by --all or --label */
-	char owner[80]; /* of the first of them */
+	char owner[80]; /* owner of the first one */
 	bool others;    /* there are more owners */
 	int failed;
 };

@@ -16,7 +16,7 @@
 #include "cli/client/spec.h"
 #include "cli/common_options.h"
 
-#define CODE_INPUT_MAX (16U << 20) /* of a program, a file or stdin */
+#define CODE_INPUT_MAX (16U << 20) /* maximum for a program, a file or stdin */
 
 struct code_options {
 	struct env_list env;
@@ -371,7 +371,7 @@ static int code_save_all(const struct code_options *o, const json_t *result,
 
 struct code_stream {
 	json_t *result, *error;
-	int failure; /* of writing */
+	int failure; /* errno of a failed write */
 };
 
 static int code_on_line(void *arg, const char *line, size_t n)

@@ -10,7 +10,7 @@
 #include "cli/client/spec.h"
 #include "cli/common_options.h"
 
-#define COUNT_MAX 1000 /* of the API */
+#define COUNT_MAX 1000 /* maximum of the API */
 
 struct create_options {
 	struct run_options sandbox; /* the options that `warren run` also has */

@@ -8,7 +8,7 @@
 #include "cli/common_options.h"
 
 struct ls_options {
-	json_t *labels; /* as they are given: KEY, or KEY=VALUE */
+	json_t *labels; /* in the given form: KEY, or KEY=VALUE */
 	json_t *states;
 	const char *name;
 	const char *owner;
@@ -18,7 +18,7 @@ struct ls_options {
 	bool whole;
 	bool quiet;
 	bool json;
-	bool all; /* and nothing else is possible */
+	bool all; /* no effect: all states are shown by default */
 };
 
 #define FIELD(name) offsetof(struct ls_options, name)
@@ -62,7 +62,7 @@ struct listing {
 	struct table *table;
 	struct buf ids;
 	json_t *all;
-	json_t *sessions; /* of a sandbox, by the exec that is their shell */
+	json_t *sessions; /* sessions of a sandbox, by the exec of their shell */
 };
 
 static void cell_ago(struct table *t, const char *time)

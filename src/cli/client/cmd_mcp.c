@@ -17,12 +17,12 @@
 #include "cli/common_options.h"
 #include "cli/network_options.h"
 
-#define MCP_OUT_HIGH  (16U << 20) /* of answers that were not read yet */
+#define MCP_OUT_HIGH  (16U << 20) /* maximum bytes of answers that were not read yet */
 #define MCP_OUT_MAX   (256U << 20)
 #define MCP_LAST_MS   1000 /* for answers after the end of stdin */
 #define MCP_TURN_MS   60000
 #define MCP_NAME_SIZE 36
-#define MCP_TEXT_MAX  1024 /* of an option that becomes a header */
+#define MCP_TEXT_MAX  1024 /* maximum length of an option that becomes a header */
 
 _Static_assert(sizeof(((struct bridge *)NULL)->name) == MCP_NAME_SIZE, "the name fits");
 

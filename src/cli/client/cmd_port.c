@@ -61,7 +61,7 @@ static int port_tell(const struct forward *f, const struct port_options *o)
 
 	(void)getsockname(f->listener, &addr.any, &n);
 	six = addr.any.sa_family == AF_INET6;
-	port = ntohs(addr.four.sin_port); /* of both at one place */
+	port = ntohs(addr.four.sin_port); /* at the same offset in both families */
 	(void)inet_ntop(addr.any.sa_family,
 			six ? (void *)&addr.six.sin6_addr : (void *)&addr.four.sin_addr,
 			host, sizeof(host));

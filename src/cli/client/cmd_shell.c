@@ -11,7 +11,7 @@
 
 struct shell_options {
 	struct exec_options exec;
-	struct run_options sandbox; /* of a new one */
+	struct run_options sandbox; /* options of a new sandbox */
 	const char *name;
 	const char *shell;
 	bool keep;

@@ -51,7 +51,7 @@ static const struct opts top_opts = {
 };
 
 struct look {
-	json_t *sandboxes; /* of the list, each with "stats" */
+	json_t *sandboxes; /* the list, each with "stats" */
 	size_t max;
 	uint64_t at; /* ns */
 };

@@ -12,7 +12,7 @@
 #include "cli/common_options.h"
 #include "cli/run_result.h"
 
-#define SLICE_MS 300000 /* of one request; a wait may have several */
+#define SLICE_MS 300000 /* for one request; a wait may need several */
 
 struct wait_options {
 	json_t *states;

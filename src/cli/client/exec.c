@@ -14,7 +14,7 @@
 #include "cli/run_result.h"
 #include "cli/run_tty.h"
 
-#define INPUT_MAX (1U << 20) /* of the API, for one that is sent along */
+#define INPUT_MAX (1U << 20) /* maximum of the API for input in a request */
 
 int exec_options_finish(struct exec_options *o, struct warren_error *err)
 {

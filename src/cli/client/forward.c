@@ -24,7 +24,7 @@
 #include "cli/client/tunnel.h"
 
 #define PORT_LAST 65535
-#define GONE_MS   "3600000" /* of one request; there may be several */
+#define GONE_MS   "3600000" /* for one request; there may be several */
 
 /* ----------------------------------------------------------- one connection */
 

@@ -14,7 +14,7 @@
 struct pull_result {
 	bool done;
 	json_t *image;
-	struct warren_error err; /* that the service reported */
+	struct warren_error err; /* the error that the service reported */
 };
 
 static int pull_on_event(void *arg, const char *line, size_t n)

@@ -15,7 +15,7 @@
 #include "cli/client/progress.h"
 
 #define ANSWER_MAX     (256U << 20)
-#define LINE_MAX_BYTES (4U << 20) /* of one event of a stream */
+#define LINE_MAX_BYTES (4U << 20) /* maximum size of one event */
 #define CONNECT_MS     10000L
 #define RECEIVE_BUFFER (256L << 10)
 #define TURN_MS        1000

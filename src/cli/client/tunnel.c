@@ -29,7 +29,7 @@ struct flow {
 	char *data;
 	size_t at, len; /* bytes @at to @len have yet to be drained */
 	bool ended;     /* nothing more comes */
-	bool passed_on; /* and the other side was notified */
+	bool passed_on; /* the other side was notified */
 };
 
 struct tunnel {

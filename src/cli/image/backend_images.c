@@ -25,7 +25,7 @@ struct theirs {
 	struct progress *progress;
 	struct oci_layer *layers;
 	size_t n;
-	char *id; /* of the image, once it is known */
+	char *id; /* id of the image, once it is known */
 	bool begun, ended;
 	struct warren_error *err;
 };

@@ -59,7 +59,7 @@ static int run_load(int argc, char **argv)
 	}
 	if (operands[0])
 		o.input = operands[0];
-	if (!o.input) /* as in docker load < image.tar */
+	if (!o.input) /* like docker load < image.tar */
 		o.input = "-";
 	return source_bring(
 		&image_load,

@@ -21,7 +21,7 @@
 #include "image/registry.h"
 #include "image/registry_auth.h"
 
-#define DEFAULT_REGISTRY "docker.io" /* as of references that name none */
+#define DEFAULT_REGISTRY "docker.io" /* the same as for references without a registry */
 #define USER_MAX         256
 #define SECRET_MAX       (16U << 10)
 

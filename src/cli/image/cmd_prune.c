@@ -35,7 +35,7 @@ static const struct opts prune_opts = {
 struct pruned {
 	unsigned images, names, busy;
 	struct store_collected collected;
-	struct buf ids; /* of the images, a line each */
+	struct buf ids; /* ids of the images, one per line */
 };
 
 /* Remove names that lead nowhere. */

@@ -33,7 +33,7 @@
 
 #define WARM_FILL_MS    2           /* after an answer, which is sent first */
 #define WARM_LOOK_MS    5           /* until the next check of a new interpreter */
-#define WARM_TOTAL      32          /* of all tenants */
+#define WARM_TOTAL      32          /* for all tenants together */
 #define WARM_CODE_MAX   (64U << 10) /* maximum size of a program */
 #define WARM_EXPIRES_MS (CODE_WARM_MS + 660000)
 

@@ -20,7 +20,7 @@
 #include "service/core/internal.h"
 
 #define KEPT_MS    (INT64_C(3600) * 1000) /* how long an event is kept, */
-#define KEPT_MAX   100000                 /* and how many at most */
+#define KEPT_MAX   100000                 /* maximum number of events */
 #define PRUNE_MS   30000
 #define PRUNE_ROWS 256 /* at a time */
 

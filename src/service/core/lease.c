@@ -16,7 +16,7 @@
 #define MEMORY_STEP  (256U << 10)
 
 static const struct {
-	const char *name;   /* of the quota, in errors */
+	const char *name;   /* name of the quota, in errors */
 	const char *remedy; /* what the tenant can do about it */
 } leases[] = {
 	[LEASE_DESCRIPTORS] = { "open files of the service",

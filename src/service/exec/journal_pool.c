@@ -29,7 +29,7 @@
 struct journal_pool {
 	int dir; /* the service's */
 	pthread_t thread;
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* protects the following members */
 	pthread_cond_t change;
 	bool stop;
 	uint64_t ready; /* one bit for each file that exists, */

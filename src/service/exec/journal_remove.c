@@ -27,7 +27,7 @@ struct removal {
 struct removals {
 	struct service *service; /* has the directory and the settings */
 	pthread_t thread;
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* protects the following members */
 	pthread_cond_t change;
 	struct removal *first, **last;
 	uint64_t until; /* time to end, in ns; 0: continue */

@@ -24,7 +24,7 @@ struct sweep {
 	int dir;
 	char (*id)[ID_LEN + 1];
 	size_t n, room, at;
-	bool reading; /* by another thread */
+	bool reading; /* another thread is reading */
 	bool failed;  /* it may not have read everything */
 	struct loop_task turn;
 };

@@ -39,7 +39,7 @@ struct files {
 	unsigned pieces_busy;     /* bit mask of the PIECES in use */
 	unsigned filling;         /* 1 + the piece that files_room() returned; 0: none */
 	unsigned piece_next;      /* the piece that the next request needs; 0: none */
-	int large_next;           /* or a separate memfd; -1: none */
+	int large_next;           /* a separate memfd; -1: none */
 };
 
 struct files_ask {

@@ -55,7 +55,7 @@ struct search *search_free(struct search *s)
 	loop_task_cancel(&s->turn);
 	if (s->far.busy) {
 		s->deadline = loop_timer_free(s->deadline);
-		s->far.gone = true; /* by on_tried() */
+		s->far.gone = true; /* on_tried() frees it */
 		return NULL;
 	}
 	s->deadline = loop_timer_free(s->deadline);

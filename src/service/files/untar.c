@@ -41,7 +41,7 @@ struct untar {
 	bool waiting; /* for init */
 	bool running, fed_all, over;
 	unsigned under_way;     /* unanswered requests */
-	unsigned writing;       /* of these, writes of file data */
+	unsigned writing;       /* how many of these write file data */
 	bool full;              /* wait until there are fewer of them */
 	uint32_t stream;        /* stream number of the file that is being written */
 	bool cleared, parented; /* what was already tried for this entry */

@@ -23,7 +23,7 @@
 
 struct level {
 	int fd;
-	size_t path_len; /* of the directory */
+	size_t path_len; /* length of the directory's path */
 	struct buf data; /* entries, as init sent them */
 	uint32_t *order; /* position of each entry in data */
 	size_t n, i;
@@ -50,7 +50,7 @@ struct sorting {
 
 struct walk {
 	struct files *files;
-	struct sorting *sorting; /* of the last level; NULL: none */
+	struct sorting *sorting; /* for the last level; NULL: none */
 	struct walk_options o;
 	void *ctx;
 	struct level *levels; /* at most WALK_DEPTH_MAX */

@@ -35,10 +35,10 @@ struct todo {
 struct watch {
 	struct files *files;
 	struct service *service;
-	char *tenant;                   /* whose it is */
+	char *tenant;                   /* owner of the watch */
 	bool charged;                   /* for the instance */
 	struct fair_quota_lease memory; /* for all its paths */
-	uint64_t bytes;                 /* of them */
+	uint64_t bytes;                 /* bytes of their paths */
 	struct warren_error
 		full; /* why there is no room for another one; code 0: there is room */
 	struct watch_options o;

@@ -21,7 +21,7 @@
 #include "service/network/internal.h"
 
 #define AGAIN_MS  20   /* the sockets of the last process may still be open */
-#define TRIES_MAX 250  /* of these */
+#define TRIES_MAX 250  /* maximum number of these tries */
 #define DENIED_MS 1000 /* between two events for a sandbox */
 #define LATER_MS  1000 /* after another failure, if no request waits for it */
 

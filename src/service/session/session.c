@@ -28,7 +28,7 @@
 #define FRAMED_LEAST (1U << 20)
 
 #define EXIT_NO_EXEC   126 /* exit code of a shell for a file that is not executable, */
-#define EXIT_NOT_FOUND 127 /* and for a missing program */
+#define EXIT_NOT_FOUND 127 /* exit code for a missing program */
 #define EXIT_NOT_OURS  SHELLPROTO_EXIT_REFUSED
 #define OPEN_MS        15000 /* time for a shell to become ready; another program never does */
 #define EXTENT_TRIES   16 /* tries to find its end, for an init that does not report it */

@@ -170,7 +170,7 @@ static void session_read_on_turn(void *ctx)
 
 	if (session->exited && (r == READ_END || (r == READ_ALL && is_settled(session))))
 		tell_exit(session);
-	session_after_reading(session); /* which may free the session */
+	session_after_reading(session); /* may free the session */
 }
 
 /*

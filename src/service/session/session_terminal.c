@@ -71,7 +71,7 @@ struct act {
 	struct session_terminal_result result;
 	struct buf part;
 	struct fair_quota_lease lease; /* for its memory */
-	size_t shown, taken;           /* of the screen */
+	size_t shown, taken;           /* bytes of the screen */
 	struct act *next_copy;
 	struct loop_task copying;
 	struct permit permit;
@@ -96,7 +96,7 @@ struct session_terminal {
 	struct act *copies;    /* those that are finishing */
 	struct loop_task task; /* starts the next act */
 	struct look look;      /* searches new output */
-	int exit_code;         /* of the last command */
+	int exit_code;         /* exit code of the last command */
 };
 
 static void begin_next(struct session_terminal *c);

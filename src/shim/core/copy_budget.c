@@ -27,7 +27,7 @@
 /* What a shim records about itself, each in a part of its area. */
 enum ledger_part {
 	LEDGER_BYTES,   /* on their way */
-	LEDGER_WRITTEN, /* of these, bytes that the disk no longer reports as free */
+	LEDGER_WRITTEN, /* the part that the disk no longer reports as free */
 	LEDGER_PARTS,
 };
 

@@ -39,7 +39,7 @@
 #define HEAD_MAX      600
 #define HEAD_ALL      (1U << 20) /* bytes that a tool may print first */
 #define AT_ONCE       16384      /* bytes of them before others have their turn */
-#define TERMINALS_MAX 64         /* as for a native sandbox (backend/native/rootfs.c) */
+#define TERMINALS_MAX 64 /* the same as in a native sandbox (backend/native/rootfs.c) */
 #define SIGN_NS       (WORK_SIGN_MS * 1000000ULL)
 
 /* State of a slot of init's table, in addition to the common one. */

@@ -20,7 +20,7 @@
 #define CHANGE_SECS 120
 #define SCRIPT_MAX  (16U << 20)
 #define AT_ONCE     100   /* number of names for one call of a tool, */
-#define WORDS_MAX   65536 /* and bytes of them: argv has a limit */
+#define WORDS_MAX   65536 /* maximum bytes of these names: argv has a limit */
 
 /*
  * In a function, which returns 1 on failure: a subshell would be another process. n
