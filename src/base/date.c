@@ -16,7 +16,10 @@ struct date {
 	unsigned hour, minute, second;
 };
 
-/* @s is not before the year 0: an era of 400 years is added, and subtracted again. */
+/*
+ * @s is not before the year 0. An era of 400 years is added, so that numbers stay
+ * positive, and subtracted again.
+ */
 static struct date date_split(int64_t s)
 {
 	uint64_t since = (uint64_t)(s - FIRST), day = since / DAY;

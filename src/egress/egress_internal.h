@@ -210,7 +210,7 @@ void egress_flow_update(struct egress_flow *f);
 bool egress_flow_wants_server(const struct egress_flow *f);
 /*
  * Set the destination. An address that stands for a name becomes that name. False: it
- * stands for none, or there is no memory.
+ * stands for no known name, or there is no memory.
  */
 bool egress_flow_set_host(struct egress_flow *f, const struct host *h, uint16_t port);
 /* The destination is known: judge it as far as possible, and go on. */

@@ -152,7 +152,7 @@ static bool egress_main_parse(int argc, char **argv, struct egress_main_words *w
 	return true;
 }
 
-/* Become "UID:GID", if root starts us. */
+/* Become "UID:GID", if this process is root. */
 static int egress_main_user(const char *text, struct warren_error *err)
 {
 	unsigned uid, gid;

@@ -189,8 +189,8 @@ TEST(the_end_of_an_exec_is_sent_only_to_clients_that_asked_for_it)
 }
 
 /*
- * Requests of a connection that does not read are not read either: it waits, and delays
- * no other.
+ * While a client does not read its replies, init does not read its requests; other
+ * clients are not delayed.
  */
 TEST(a_connection_that_does_not_read_delays_no_other)
 {

@@ -96,8 +96,8 @@ static struct bridge_call *bridge_find(const struct bridge *b, const json_t *id)
 }
 
 /*
- * Tell the service of a legacy client. On another connection, the request may arrive
- * after its cancellation, which then has no effect: so repeat it.
+ * Cancel a request of a legacy client at the service. On another connection, the request
+ * may arrive after its cancellation, which then has no effect: so repeat it.
  */
 static void bridge_send_cancel(struct bridge_call *of)
 {
