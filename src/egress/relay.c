@@ -69,8 +69,8 @@ static void relay_pass_end(const struct relay *r)
 }
 
 /*
- * The receiver does not accept bytes any more. What it has sent is still carried to the
- * sender: it may say why.
+ * The receiver does not accept bytes any more. Data that it sent before is still
+ * delivered, because it may explain why.
  */
 static void relay_break(const struct relay *r)
 {

@@ -54,9 +54,7 @@ static const uint8_t loopback6[16] = { [15] = 1 };
 
 /* ------------------------------------------------------------ netlink messages */
 
-/* They are constant, so an assert checks the size. They are constants, so that the size
- * is checked by assert.
- */
+/* Messages for one sendmsg(2). They are constant, so an assert checks the size. */
 struct messages {
 	_Alignas(NLMSG_ALIGNTO) char bytes[MESSAGES_MAX];
 	size_t n;

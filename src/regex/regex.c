@@ -54,7 +54,7 @@ struct pattern {
 	bool any_case; /* the case of the text is ignored */
 	size_t n;
 	bool first[256]; /* bytes that a match can begin with */
-	bool anywhere;   /* a match may be empty */
+	bool anywhere;   /* any byte: there are assertions, or a match may be empty */
 	struct threads now, then;
 	uint32_t seen[PROGRAM_MAX]; /* the step in which it was reached */
 	uint32_t step;

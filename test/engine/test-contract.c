@@ -474,7 +474,7 @@ CONTRACT(wait_returns_at_once_or_after_its_timeout)
 	END();
 }
 
-/* Every sent descriptor is closed. */
+/* The end of another exec, or a signal, does not shorten the wait. */
 CONTRACT(wait_is_not_shortened_by_other_execs)
 {
 	struct warren_result res;

@@ -242,7 +242,7 @@ TEST(exchanging_directories_does_not_defeat_the_warden)
 	warden_end();
 }
 
-/* The descriptor counts, also in a library call, whatever its name leads to by then. */
+/* The descriptor counts, also in a library call, even if its name was changed. */
 TEST(a_volume_is_mounted_by_its_descriptor_not_its_name)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -263,10 +263,7 @@ TEST(a_volume_is_mounted_by_its_descriptor_not_its_name)
 	s = sandbox_run(sb, SH("ls /m"));
 	STREQ(s.out, "fine\n");
 	GOOD(warren_destroy(sb, &err));
-	/*
-	 * The descriptor counts, even in a library call, whatever its name refers to by
-	 * then.
-	 */
+	/* Without a descriptor, the name counts. */
 	mount.source_fd = 0;
 	GOOD(warren_create(w, &(struct warren_spec){ .mounts = &mount, .n_mounts = 1 },
 			   &sb, &err));

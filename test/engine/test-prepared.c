@@ -61,7 +61,7 @@ static const char *const look =
 	" s/(uid|gid)=[0-9]{4,}/\\1/g; s#/proc/[0-9]+/#/proc/N/#; s/^(sh: )[0-9]+/\\1/;"
 	" s#/dev/loop[0-9]+#/dev/loop#'";
 
-/* Where init itself is: by what it opens for clients, and from outside. */
+/* Check the root of init: by a file that it opens for a client, and from outside. */
 static void check_init(struct warren_sandbox *sb)
 {
 	static const char *const links[] = { "root", "cwd" };

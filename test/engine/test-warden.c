@@ -45,7 +45,7 @@ TEST(empty_messages_do_not_end_a_thread)
 	}
 	(void)close(pair[1]);
 	is_well();
-	/* Nobody kept them. */
+	/* The warden has closed all of them. */
 	EQ(recv(pair[0], &(char){ 0 }, 1, 0), 0);
 	warden_end();
 }

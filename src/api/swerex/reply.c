@@ -59,7 +59,7 @@ static struct reply_part *add_part(struct reply *r)
 	return &r->part[r->n++];
 }
 
-/* Make a part of the data that was written to @json since the last part. */
+/* Add a part with the data that was written to @json since the last part. */
 static void end_json(struct reply *r)
 {
 	if (r->json.len > r->json_done)
