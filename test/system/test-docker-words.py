@@ -94,7 +94,7 @@ def a_misspelled_name_gets_a_suggestion():
     fails("run", "-p", "1:2", "true", has=["--publish", "service"])
     fails("run", "-d", has=["IMAGE is missing"])
     fails("run", "-d", "--", "true", has=["IMAGE is missing"])
-    fails("run", "-d", "--pull", "never", "sleep", "5", has=["'sleep' was taken as IMAGE", "--image host"])
+    fails("run", "-d", "--pull", "never", "sleep", "5", has=["'sleep' was interpreted as IMAGE", "--image host"])
     fails("run", "-d", "host", has=["no command"])
     fails("run", "-d", "host", "true", env={"WARREN_HOST": "unix:/nonexistent/w.sock"}, has=["/nonexistent/w.sock", "warren serve"])
 

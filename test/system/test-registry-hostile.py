@@ -256,7 +256,7 @@ def broken_downloads_are_resumed():
         good(image, server.ref)
         eq(len(server.ranges()), 10, "ranges")
     with Evil(image, dropping(1000, 100)) as server:
-        got = bad("EPIPE", r"broke off its answer: .*\(tried 6 times\)$", server.ref)
+        got = bad("EPIPE", r"aborted its answer: .*\(tried 6 times\)$", server.ref)
         eq(got.file(image.layer), image.blobs[image.layer][:6000], "what is left")
         eq(len(server.ranges()), 5, "ranges")
 
