@@ -215,10 +215,19 @@ static bool control_take_request(struct control *c)
 {
 	int fds[EGRESS_FDS_MAX];
 	size_t n_fds = ARRAY_SIZE(fds);
-	ssize_t n = fd_recv(c->fd, &c->in, sizeof(c->in), fds, &n_fds, MSG_DONTWAIT);
+	struct warren_error err = WARREN_ERROR_INIT;
+	bool lost = false;
+	ssize_t n = fd_recv_some(c->fd, &c->in, sizeof(c->in), fds, &n_fds, MSG_DONTWAIT,
+				 &lost);
 
 	if (n == -EAGAIN || n == -EINTR)
 		return false;
+	if (n >= (ssize_t)sizeof(struct egress_request) && lost) {
+		(void)error_set(&err, EMFILE,
+				"warren-egress has too many open files; try again later");
+		control_reply(c, &err, NULL);
+		return true;
+	}
 	/* The end, or a caller of another version: nothing can be agreed on. */
 	if (n <= 0 || egress_proto_check_request(&c->in, (size_t)n, n_fds) < 0) {
 		for (size_t i = 0; n > 0 && i < n_fds; i++)

@@ -132,20 +132,60 @@ static void egress_on_timer(void *ctx)
 
 /* ---------------------------------------------------------------------- listeners */
 
-/* All flows together must leave descriptors to other sandboxes. */
-static size_t egress_flows_max(const struct egress_sandbox *sb)
+void egress_count_flow(struct egress_sandbox *sb, bool more)
 {
+	struct egress *e = sb->egress;
+
+	if (more && sb->n_flows++ == 0)
+		e->n_busy++;
+	if (!more && --sb->n_flows == 0)
+		e->n_busy--;
+	e->n_flows += more ? 1 : (size_t)-1;
+}
+
+/* How many flows all sandboxes may have together: each needs two descriptors. */
+static uint64_t egress_flows_all(const struct egress *e)
+{
+	uint64_t reserved = EGRESS_DESCRIPTORS + 2 * e->n_sandboxes;
 	struct rlimit lim = { 0 };
-	uint64_t most = EGRESS_FLOWS_MAX, all = 1U << 20;
+	uint64_t all = 1U << 20;
 
 	if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && lim.rlim_cur < all)
 		all = lim.rlim_cur;
-	all = all > 2 * EGRESS_DESCRIPTORS ? all - EGRESS_DESCRIPTORS : all / 2;
-	if (all / 8 < most) /* two for each flow, and a quarter for one sandbox */
-		most = all / 8;
+	return (all > 2 * reserved ? all - reserved : all / 2) / 2;
+}
+
+/*
+ * A sandbox may have a quarter of all flows. Once half of all are in use, it may only
+ * have an equal share of the other half, so that every sandbox can always open some.
+ */
+static size_t egress_flows_max(const struct egress_sandbox *sb)
+{
+	const struct egress *e = sb->egress;
+	uint64_t all = egress_flows_all(e), most = EGRESS_FLOWS_MAX;
+	uint64_t share = all / 2 / (e->n_busy + (sb->n_flows == 0));
+
+	if (e->n_flows >= all / 2 && share < most)
+		most = share;
+	if (all / 4 < most)
+		most = all / 4;
 	if (sb->account.limits.connections && sb->account.limits.connections < most)
 		most = sb->account.limits.connections;
 	return (size_t)most;
+}
+
+void egress_put_reason(const struct request *q, const struct decision *d, struct buf *out)
+{
+	struct request known = *q;
+	struct decision public = *d;
+
+	if (d->by_address) {
+		known.has_address = false;
+		public.by_address = false;
+		public.why = DECISION_NO_RULE;
+		public.rule = NULL;
+	}
+	decision_text(&known, &public, out);
 }
 
 static void egress_accepted(struct egress_sandbox *sb, int fd)
@@ -332,6 +372,7 @@ static void egress_sandbox_free(struct egress_sandbox *sb)
 	(void)policy_index_free(sb->index);
 	policy_done(&sb->policy);
 	egress_forget_policy(sb);
+	sb->egress->n_sandboxes--;
 	free(sb);
 }
 
@@ -371,6 +412,7 @@ int egress_add(struct egress *e, const char *id, const char *policy, size_t n, i
 	if (!sb)
 		return error_errno(err, ENOMEM, "serve the sandbox '%s'", id);
 	sb->egress = e;
+	e->n_sandboxes++;
 	(void)strncpy(sb->id, id, sizeof(sb->id) - 1);
 	sb->tcp = TAKE_FD(tcp_fd);
 	sb->udp = TAKE_FD(udp_fd);

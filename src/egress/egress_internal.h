@@ -45,7 +45,10 @@ struct egress {
 	struct terminate *terminate; /* NULL: there is no authority */
 	struct egress_sandbox *buckets[EGRESS_BUCKETS];
 	struct egress_sandbox *changed; /* list of those whose usage has changed */
-	char scratch[EGRESS_SCRATCH];   /* for one callback at a time */
+	size_t n_sandboxes;
+	size_t n_flows;               /* of all sandboxes */
+	size_t n_busy;                /* sandboxes that have a flow */
+	char scratch[EGRESS_SCRATCH]; /* for one callback at a time */
 };
 
 struct egress_sandbox {
@@ -272,5 +275,14 @@ void dns_server_read_tcp(struct egress_flow *f);
 void dns_server_forget(struct egress_flow *f);
 /* The sandbox ends: the same for all its queries. */
 void dns_server_stop(struct egress_sandbox *sb);
+
+/* egress.c: count a flow that begins or ends. */
+void egress_count_flow(struct egress_sandbox *sb, bool more);
+/*
+ * Like decision_text(), for the sandbox: without the addresses of names, which may be
+ * those of an internal network.
+ */
+void egress_put_reason(const struct request *q, const struct decision *d,
+		       struct buf *out);
 
 #endif /* EGRESS_EGRESS_INTERNAL_H */

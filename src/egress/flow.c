@@ -59,7 +59,7 @@ void egress_flow_end(struct egress_flow *f)
 		names_release(sb->names, f->number);
 	egress_stop_waiting(f);
 	DLIST_REMOVE(f);
-	sb->n_flows--;
+	egress_count_flow(sb, false);
 	f->task.fn = egress_flow_free;
 	f->task.ctx = f;
 	loop_defer(sb->egress->loop, &f->task);
@@ -329,7 +329,7 @@ void egress_flow_open(struct egress_flow *f)
 
 		f->q.opening = true;
 		egress_denied(f->sandbox, &f->q, &d, NULL);
-		decision_text(&f->q, &d, &text);
+		egress_put_reason(&f->q, &d, &text);
 		front_reply(f, 403, text.data ? text.data : "");
 		return;
 	}
@@ -527,7 +527,7 @@ void egress_flow_address_denied(struct egress_flow *f, const struct request *q,
 	AUTO_BUF struct buf text = BUF_INIT(2048);
 
 	egress_denied(f->sandbox, q, d, NULL);
-	decision_text(q, d, &text);
+	egress_put_reason(q, d, &text);
 	egress_flow_unreachable(f, 403, text.data ? text.data : "");
 }
 
@@ -613,7 +613,7 @@ void egress_flow_accept(struct egress_sandbox *sb, int fd)
 	}
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	DLIST_PUSH(sb->flows, f);
-	sb->n_flows++;
+	egress_count_flow(sb, true);
 	/* The port is at the same place in both families. */
 	egress_flow_begin(f, &to, ntohs(local.v6.sin6_port));
 	if (!f->over)

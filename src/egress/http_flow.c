@@ -118,7 +118,7 @@ static void http_flow_deny(struct egress_flow *f, const struct request *q,
 	AUTO_BUF struct buf text = BUF_INIT(4096);
 
 	egress_denied(f->sandbox, q, d, NULL);
-	decision_text(q, d, &text);
+	egress_put_reason(q, d, &text);
 	http_flow_fail(f, 403, text.failed ? "denied by policy" : text.data);
 }
 

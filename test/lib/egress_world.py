@@ -12,6 +12,7 @@ import functools
 import json
 import os
 import queue
+import resource
 import shutil
 import socket
 import ssl
@@ -274,9 +275,12 @@ def program():
 
 
 class Egress:
-    """The program, run by @user, and its protocol. Arguments name files of the test, which are root's."""
+    """The program, run by @user with at most @files descriptors, and its protocol.
 
-    def __init__(self, *args, user=None):
+    Arguments name files of the test, which are root's.
+    """
+
+    def __init__(self, *args, user=None, files=None):
         if user is None:
             user = 0 if args else NOBODY
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -284,6 +288,8 @@ class Egress:
 
         def become():
             os.dup2(theirs.fileno(), 3, inheritable=True)
+            if files:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
             if user:
                 os.setgroups([])
                 os.setresgid(user, user, user)
@@ -376,11 +382,11 @@ ID = "0123456789bc"
 class World:
     """One sandbox; the outside has PUBLIC addresses, names and servers."""
 
-    def __init__(self, policy, args=(), **kw):
+    def __init__(self, policy, args=(), files=None, **kw):
         self.dns, self.servers = Dns(), []
         self.dns.names.update({"a.example": ["1.2.3.4"], "b.example": ["5.6.7.8"], "six.example": ["2600::1"]})
         self.inside = Inside()
-        self.egress = Egress(*args)
+        self.egress = Egress(*args, files=files)
         self.egress.add(ID, policy, self.inside, **kw)
 
     def serve(self, address, port, handle):

@@ -80,6 +80,52 @@ def ten_thousand_connections_do_not_stop_another_sandbox():
 
 
 @test
+def many_busy_sandboxes_leave_connections_to_another():
+    greedy = [f"{c}{c * 11}" for c in "cdfghj"]
+    # Descriptors for about 740 connections: each sandbox may have 185.
+    with world({"host": "1.2.3.4", "protocols": ["tls"]}, files=2000) as w, contextlib.ExitStack() as stack:
+        opened, insides = [], []
+        for id_ in greedy:
+            insides.append(ew.Inside())
+            stack.callback(insides[-1].close)
+            w.egress.add(id_, {"allow": [{"host": "1.2.3.4", "protocols": ["tls"]}]}, insides[-1])
+        for inside in insides:
+            opened += open_many(inside, "1.2.3.4", 7000, 300)
+        until(lambda: all(w.egress.query(id_)["connections"] == 300 for id_ in greedy), "all connections", 60)
+        live = [w.egress.query(id_)["live_count"] for id_ in greedy]
+        ok(300 < sum(live) <= 740 and min(live) > 0, live)
+        # A sandbox that comes last is added, resolves a name and gets its answer.
+        w.serve("1.2.3.4", 80, http)
+        with second_sandbox(w, {"allow": [{"host": "a.example", "protocols": ["http"]}]}) as inside, \
+                inside.connect(resolve(inside, "a.example"), 80) as s:
+            s.sendall(b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n")
+            ok(ew.read_all(s).startswith(b"HTTP/1.1 200"), "the answer to the other sandbox")
+        for s in opened:
+            s.close()
+        eq(w.egress.process.poll(), None)
+
+
+@test
+def a_sandbox_whose_descriptors_do_not_fit_is_refused():
+    with world(TCP_A, files=64) as w, contextlib.ExitStack() as stack:
+        failed, last, ids = None, None, [c * 12 for c in "cdfghjklmnpqrstvwxyz0123456789"]
+        for id_ in ids:
+            inside = ew.Inside()
+            stack.callback(inside.close)
+            try:
+                w.egress.add(id_, {"allow": [TCP_A]}, inside)
+            except Exception as why:  # pylint: disable=broad-except
+                failed = str(why)
+                break
+            last = id_
+        ok(failed and "open files" in failed, failed)
+        w.egress.remove(last)
+        w.egress.remove(ids[0])
+        with second_sandbox(w, {"allow": [TCP_A]}):
+            eq(w.egress.process.poll(), None)
+
+
+@test
 def many_connections_to_one_name_all_work():
     raise_limits()
     with world(TCP_A) as w:
