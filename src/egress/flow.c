@@ -399,8 +399,11 @@ static void egress_flow_judge_tls(struct egress_flow *f)
 
 	f->q.protocol = f->q.port == 443 ? RULE_HTTPS : RULE_TLS;
 	if (!valid || shown.kind != HOST_NAME) {
-		/* Without a name, nothing shows that this is what the rule is for. */
-		if (!h->name_len || f->q.host.kind == HOST_NET)
+		/*
+		 * Without a name, nothing shows that this is what the rule is for. Some
+		 * clients send an address as the name.
+		 */
+		if (!h->name_len || (valid && f->q.host.kind == HOST_NET))
 			egress_flow_judge_raw(f, RULE_TCP);
 		else
 			egress_flow_deny(f, &f->q, &(struct decision){ 0 },

@@ -128,6 +128,15 @@ def small_things():
     w.delete(box)
 
 
+@drive("get_network")
+def networks():
+    rules = [{"host": f"{i:03}-{'x' * 40}.example.com", "ports": list(range(1, 128, 2))[:16]} for i in range(1000)]
+    box = w.create(network={"allow": rules, "deny": rules[:500]})
+    at_once(5, lambda i: w.ask("GET", f"/v1/sandboxes/{box}/network", status=200))
+    at_once(5, lambda i: w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": {"allow": rules[i:]}}, status=200))
+    w.delete(box)
+
+
 @drive("create_sandboxes", "list_sandboxes")
 def many_sandboxes():
     made = w.post("/v1/sandboxes/batch", {"sandboxes": [{"labels": {"b": "1"}} for _ in range(30)]}, status=None)

@@ -618,7 +618,7 @@ static void transport_stop_one(struct mcp_exchange *x, bool last)
 	}
 	while (last && x->calls)
 		mcp_call_error(x->calls, RPC_INTERNAL_ERROR,
-			       "the service stopped before the request was finished");
+			       "the service is stopping before the request is finished");
 }
 
 void mcp_stop(struct mcp *mcp, bool last)

@@ -40,7 +40,7 @@ struct sandbox_job {
 	/* Set by a stop in progress: shortens its grace period to @grace_ms from now. */
 	void (*hurry)(struct sandbox_job *job, uint64_t grace_ms);
 	struct warren_limits limits, old;
-	char *text;               /* for a change of the network: its policy */
+	char *text;               /* for a change of the network: its policy; owned */
 	struct warren_error lost; /* for sandbox_end(): the reason */
 	struct permit permit;     /* permit of the client's request */
 	bool waited;              /* the job had to wait before it began */
@@ -48,7 +48,8 @@ struct sandbox_job {
 	void *ctx;
 };
 
-/* Queue a copy of @job. Its done() gets -EAGAIN if too many jobs of its kind wait. */
+/* Queue a copy of @job, and take its text. Its done() gets -EAGAIN if too many jobs of
+ * its kind wait. */
 void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job);
 /* The current job has ended: call its done(), and begin the next job. */
 void sandbox_job_end(struct sandbox_job *job, int r, const struct warren_error *err);

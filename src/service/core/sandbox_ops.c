@@ -92,11 +92,13 @@ void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job)
 		r = sandbox_check_run(sandbox, &err);
 
 	if (r < 0) {
+		free(job.text);
 		job.done(job.ctx, r, &err);
 		return;
 	}
 	copy = malloc(sizeof(*copy));
 	if (!copy) {
+		free(job.text);
 		job.done(job.ctx, error_errno(&err, ENOMEM, "change the sandbox"), &err);
 		return;
 	}
@@ -135,6 +137,7 @@ void sandbox_job_end(struct sandbox_job *job, int r, const struct warren_error *
 	sandbox->jobs = job->next;
 	sandbox->moving = false;
 	sandbox->reason = NULL;
+	free(job->text);
 	free(job);
 	tell_asker(&copy, sandbox->service, r, err);
 	sandbox_next_job(sandbox);
@@ -290,6 +293,7 @@ static void sandbox_ops_forget(struct service *s, struct sandbox *sandbox)
 		sandbox->jobs = job->next;
 		(void)error_set(&err, ESTALE, "the sandbox is gone");
 		job->done(job->ctx, -ESTALE, &err);
+		free(job->text);
 		free(job);
 	}
 	sandbox_free(sandbox);
@@ -346,6 +350,7 @@ static void sandbox_ops_on_deleted(void *ctx, int r, const struct warren_error *
 	struct sandbox_job *job = ctx;
 
 	job->done(job->ctx, r, err);
+	free(job->text);
 	free(job);
 }
 

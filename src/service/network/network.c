@@ -416,28 +416,37 @@ static int network_set(struct sandbox *sandbox, const char *policy,
 	return 0;
 }
 
+/* A change that failed is undone; job->text is the policy before. */
 static void network_on_applied(void *ctx, int r, const struct warren_error *err)
 {
 	struct sandbox_job *job = ctx;
+	struct sandbox *sandbox = job->sandbox;
+	struct warren_error ignored = WARREN_ERROR_INIT;
 
 	if (r == 0)
-		event_emit(job->sandbox->service, EVENT_SANDBOX_UPDATED, job->sandbox,
-			   NULL, NULL);
+		event_emit(sandbox->service, EVENT_SANDBOX_UPDATED, sandbox, NULL, NULL);
+	else if (r != -ENOENT && spec_set_network(sandbox, job->text, &ignored) == 0 &&
+		 network_set(sandbox, job->text, &ignored) == 0)
+		network_again(sandbox);
 	sandbox_job_end(job, r, err);
 }
 
 static void network_begin_change(struct sandbox_job *job)
 {
 	struct sandbox *sandbox = job->sandbox;
+	const char *now = network_policy(sandbox);
 	struct warren_error err = WARREN_ERROR_INIT;
-	int r = sandbox_is_made(sandbox) ? 0 : sandbox_wrong_state(sandbox, &err);
+	char *before = now ? strdup(now) : NULL;
+	int r = now && !before ? error_errno(&err, ENOMEM, "change the network") : 0;
 
+	if (r == 0 && !sandbox_is_made(sandbox))
+		r = sandbox_wrong_state(sandbox, &err);
 	if (r == 0)
 		r = spec_set_network(sandbox, job->text, &err);
 	if (r == 0)
 		r = network_set(sandbox, job->text, &err);
 	free(job->text);
-	job->text = NULL;
+	job->text = before;
 	if (r < 0)
 		sandbox_job_end(job, r, &err);
 	else
