@@ -165,8 +165,10 @@ def code_can_run_without_an_existing_sandbox():
     r = m.bad("code_run", language="bash", code="echo so far; exit 3")
     eq((r.data["stdout"], r.data["exit_code"]), ("so far\n", 3))
     # The text is for an agent, which pays for each word: it has everything except the list of enforced limits.
-    ok(r.data.pop("enforced") and "enforced" not in r.text, f"the text of {r}")
-    eq(json.loads(r.text), r.data, "the rest of the text")
+    enforced, text = r.data.pop("enforced"), json.loads(r.text)
+    ok(enforced and "enforced" not in text, f"the text of {r}")
+    eq(text.pop("not_enforced", ""), ", ".join(e["name"] for e in enforced if not e["enforced"]))
+    eq(text, r.data, "the rest of the text")
     r = m.tool("code_run", language="bash", code="head -c 100000 /dev/zero | tr '\\0' x", max_output=100000)
     eq(json.loads(r.text)["stdout"], "x" * 100000, "a long text")
     r = m.bad("code_run", "Execution timed out", language="bash", code="sleep 100", timeout_ms=300)
