@@ -51,10 +51,11 @@ static ssize_t secret_read_stdin(const char *name, char *value, size_t size)
 		return fd_read_all(STDIN_FILENO, value, size);
 	hidden = shown;
 	hidden.c_lflag &= ~(tcflag_t)ECHO;
-	(void)fprintf(stderr, "Value of %s (not shown): ", name);
-	(void)fflush(stderr);
+	/* Before the question: what is typed afterwards must not be discarded. */
 	if (tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden) < 0)
 		return -errno;
+	(void)fprintf(stderr, "Value of %s (not shown): ", name);
+	(void)fflush(stderr);
 	n = read(STDIN_FILENO, value, size);
 	n = n < 0 ? -errno : n;
 	(void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &shown);
