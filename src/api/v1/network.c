@@ -12,7 +12,6 @@
 #include "api/v1/v1.h"
 #include "base/date.h"
 #include "base/json.h"
-#include "base/strv.h"
 #include "config/config.h"
 #include "network/capability.h"
 #include "network/header.h"
@@ -143,19 +142,17 @@ static int network_read_rules(const json_t *in, struct policy *p,
 	return r;
 }
 
-/* Names that a policy gives to tenants, which they must have. */
-static int network_check_secrets(struct service *s, const char *tenant,
-				 const struct policy *p, struct warren_error *err)
+/* Tenants can use only secrets that they have; the values are not needed here. */
+static int network_check_secrets(struct service *s, const char *tenant, struct policy *p,
+				 struct warren_error *err)
 {
-	AUTO_STRV char **names = NULL;
-	char value[SECRET_VALUE_MAX + 1];
-	size_t n = 0;
-	int r = policy_secret_names(p, &names, err);
+	struct secret_source source = { s, tenant };
+	struct warren_error why = WARREN_ERROR_INIT;
+	int r = policy_resolve_secrets(p, secret_lookup, &source, &why);
 
-	for (char **name = names; r == 0 && name && *name; name++)
-		r = secret_read(s, tenant, *name, value, &n, err);
-	explicit_bzero(value, sizeof(value));
-	return r < 0 ? error_wrap(err, "/network") : 0;
+	policy_secrets_done(p);
+	/* The error begins with its place in the policy: "/allow/0/headers/X: ...". */
+	return r < 0 ? error_set(err, -r, "/network%s", why.msg) : 0;
 }
 
 static int network_read_policy(struct v1 *v1, const char *tenant, const json_t *in,

@@ -102,20 +102,12 @@ static void network_on_timer(void *ctx)
 
 /* --------------------------------------------------------------- the policy */
 
-static int network_look_up(void *ctx, const char *name, char value[POLICY_SECRET_MAX + 1],
-			   struct warren_error *err)
-{
-	const struct sandbox *sandbox = ctx;
-	size_t n = 0;
-
-	return secret_read(sandbox->service, sandbox->row.owner, name, value, &n, err);
-}
-
 /* The policy with its secrets, for warren-egress alone. */
 static int network_policy_memfd(struct sandbox *sandbox, struct warren_error *err)
 {
 	AUTO_BUF struct buf out = BUF_INIT(EGRESS_POLICY_MAX);
 	AUTO_POLICY struct policy p = { 0 };
+	struct secret_source source = { sandbox->service, sandbox->row.owner };
 	struct json j = { .out = &out };
 	json_t *in = json_loads(sandbox_network(sandbox)->policy, 0, NULL);
 	int r = in ? policy_read(in, "/network", &p, err)
@@ -123,7 +115,7 @@ static int network_policy_memfd(struct sandbox *sandbox, struct warren_error *er
 
 	json_decref(in);
 	if (r == 0)
-		r = policy_resolve_secrets(&p, network_look_up, sandbox, err);
+		r = policy_resolve_secrets(&p, secret_lookup, &source, err);
 	if (r < 0)
 		return r;
 	policy_write_secrets(&p, &j, NULL);
