@@ -164,7 +164,9 @@ static int capability_add_host(struct policy *p, struct rules *to, const char *t
 	struct rule *rule = NULL;
 	uint16_t port = 0;
 	struct host h;
-	int r = host_parse_port(text, strlen(text), name, &h, &port, err);
+	int r = strstr(text, "://")
+			? error_set(err, EINVAL, "is a URL: name only its host")
+			: host_parse_port(text, strlen(text), name, &h, &port, err);
 
 	if (r < 0)
 		return error_wrap(err, "'%.80s'", text);
