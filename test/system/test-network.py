@@ -200,11 +200,17 @@ def the_network_is_closed_while_egress_is_down_and_the_same_afterwards():
     live = Live(box, "a.test", server.port)
     pid = w.egress
     ok(pid, "warren-egress does not run")
+    # A warden that does not run cannot start it again.
+    os.kill(w.warden, signal.SIGSTOP)
     os.kill(pid, signal.SIGKILL)
+    ok(live.say("cut") in ("refused", "closed"), live.out())
+    before = server.accepted
+    eq((reach(box, "a.test", server.port), reach(box, "8.8.8.8", server.port), server.accepted),
+       ("unknown", "refused", before))
+    os.kill(w.warden, signal.SIGCONT)
     until(lambda: w.egress not in (None, pid), "warren-egress runs again")
     until(lambda: reach(box, "a.test", server.port) == "hello", "the network is open again")
     eq((reach(box, "b.test", server.port), reach(box, "a.test", other.port)), ("unknown", "refused"))
-    ok(live.say("gone") in ("refused", "closed"), live.out())
     w.delete(box)
 
 
@@ -265,6 +271,24 @@ def capabilities_come_from_the_configuration():
     eq(reach(box, "a.test", server.port), "unknown")
     w.delete(box)
     refused(w.ask("POST", "/v1/sandboxes", {"network": "nowhere"}), 400, "invalid_request", "/network", "nowhere", "here")
+
+
+@test
+def a_configuration_with_policies_that_are_not_valid_is_refused():
+    with tempfile.TemporaryDirectory(prefix="test-network-") as folder:
+        for network, words in (
+                ("{ capabilities: { a: { allow: [{ host: a.test }] } } }", ""),
+                ("{ capabilities: { a: { allow: [{ host: '*' }] } } }", "network.capabilities.a"),
+                ("{ capabilities: { a: { limits: { connections: 3 } } } }", "has no limits"),
+                ("{ permit: { allow: 7 } }", "network.permit"),
+                ("{ allow: [] }", "there is no key 'allow'"),
+                ("{ dns_servers: [] }", "network.dns_servers")):
+            with open(f"{folder}/w.yaml", "w", encoding="utf-8") as f:
+                f.write(f"network: {network}\n")
+            p = subprocess.run([w.program, "--config", f"{folder}/w.yaml", "--state-dir", folder, "--run-dir", folder, "--check"],
+                               check=False, capture_output=True, text=True)
+            eq(p.returncode != 0, bool(words), p.stderr)
+            ok(words in p.stderr, f"{network}: {p.stderr}")
 
 
 @test

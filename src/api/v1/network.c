@@ -41,6 +41,7 @@ static int network_read_capabilities(const struct config *cfg,
 				     struct warren_error *err)
 {
 	json_t *in = json_object_get(cfg->network, "capabilities"), *value;
+	const struct policy_limits none = { 0 };
 	const char *name;
 	int r = 0;
 
@@ -57,6 +58,16 @@ static int network_read_capabilities(const struct config *cfg,
 		r = policy_read(value, at, &ret->policies[ret->n], err);
 		if (r < 0)
 			return r;
+		/* A capability contributes rules; limits would be accepted and ignored.
+		 */
+		if (memcmp(&ret->policies[ret->n].limits, &none, sizeof(none)) != 0) {
+			policy_done(&ret->policies[ret->n]);
+			return error_set(
+				err, EINVAL,
+				"%s: a capability has no limits; set them in the "
+				"policy of a sandbox",
+				at);
+		}
 		ret->rows[ret->n] =
 			(struct capability_row){ name, &ret->policies[ret->n] };
 		ret->n++;
