@@ -311,9 +311,10 @@ int warren_capture_network(struct warren_sandbox *sb, int ret_fds[WARREN_CAPTURE
 			   struct warren_error *err)
 {
 	const struct backend_ops *ops = sb->engine->ops;
+	const struct backend_kind *kind = backend_kind_find(ops->name);
 	int r;
 
-	if (!ops->capture_network)
+	if (!ops->capture_network || (kind && !kind->policies))
 		return not_supported(sb, "a network policy", err);
 	r = ops->capture_network(sb->engine->state, sb->sandbox, ret_fds, err);
 	return r < 0 ? error_wrap(err, "capture the network of '%s'", sb->sandbox->id)

@@ -209,6 +209,23 @@ static int set_routes(bool ipv6, struct warren_error *err)
 	return r == -EEXIST ? 0 : r;
 }
 
+/*
+ * Another program's namespace may have IPv6 switched off, as those of docker have. If it
+ * stays off, it leads nowhere.
+ */
+static int set_routes_of_any(bool ipv6, struct warren_error *err)
+{
+	static const char off[] = "/proc/sys/net/ipv6/conf/lo/disable_ipv6";
+	int r = set_routes(ipv6, err);
+	AUTO_CLOSE int fd = -1;
+
+	if (r != -EACCES || !ipv6)
+		return r;
+	*err = (struct warren_error)WARREN_ERROR_INIT;
+	fd = open(off, O_WRONLY | O_CLOEXEC); /* of the caller's namespace */
+	return set_routes(fd >= 0 && fd_write_all(fd, "0", 1) == 0, err);
+}
+
 /* ----------------------------------------------------------------------- rules */
 
 static void put_batch(struct messages *m, uint16_t type)
@@ -453,7 +470,7 @@ static int capture_here(struct capture *ret, struct warren_error *err)
 	if (r == 0)
 		r = set_rules(ipv6, err);
 	if (r == 0)
-		r = set_routes(ipv6, err);
+		r = set_routes_of_any(ipv6, err);
 	return r;
 }
 
@@ -471,7 +488,7 @@ static bool capture_is_home(int home)
 }
 
 struct capture_op {
-	int pidfd, home;
+	int ns, home;
 	struct capture sockets;
 	struct warren_error err;
 	int result;
@@ -483,7 +500,7 @@ static void *capture_thread(void *ctx)
 {
 	struct capture_op *op = ctx;
 
-	if (setns(op->pidfd, CLONE_NEWNET) < 0)
+	if (setns(op->ns, CLONE_NEWNET) < 0)
 		op->result = error_errno(&op->err, errno, "enter the sandbox's network");
 	else if (capture_is_home(op->home))
 		/* The process has not left the network of its creator yet. */
@@ -494,13 +511,12 @@ static void *capture_thread(void *ctx)
 	return NULL;
 }
 
-int capture_open(int pidfd, struct capture *ret, struct warren_error *err)
+int capture_open(int ns, struct capture *ret, struct warren_error *err)
 {
 	AUTO_CLOSE int home = open(CAPTURE_SELF, O_RDONLY | O_CLOEXEC);
-	struct capture_op op = { .pidfd = pidfd,
-				 .home = home,
-				 .sockets = CAPTURE_INIT,
-				 .err = WARREN_ERROR_INIT };
+	struct capture_op op = {
+		.ns = ns, .home = home, .sockets = CAPTURE_INIT, .err = WARREN_ERROR_INIT
+	};
 	pthread_t thread;
 	int r;
 

@@ -51,13 +51,13 @@ struct capture {
 	}
 
 /*
- * Capture the network of the process @pidfd, which needs the capabilities SYS_ADMIN and
- * NET_ADMIN in the namespace. If it is already captured, only new sockets are made.
- * -EADDRINUSE: the sockets of an earlier call are still open, or a process inside uses
- * one of the ports; -EINVAL: it is in the namespace of the caller. A new thread
- * enters the namespace, and ends there.
+ * Capture the network of the process @ns, a pidfd, or the network namespace @ns. This
+ * needs the capabilities SYS_ADMIN and NET_ADMIN in the namespace. If it is already
+ * captured, only new sockets are made. -EADDRINUSE: the sockets of an earlier call are
+ * still open, or a process inside uses one of the ports; -EINVAL: it is in the namespace
+ * of the caller. A new thread enters the namespace, and ends there.
  */
-int capture_open(int pidfd, struct capture *ret, struct warren_error *err);
+int capture_open(int ns, struct capture *ret, struct warren_error *err);
 /*
  * Like capture_open(), for an ordinary user who owns the user namespace: a child process
  * enters it first, and has the capabilities there. The namespaces are those of @sock, any

@@ -99,6 +99,11 @@ def the_durability_tests_pass_on_docker():
 
 
 @test
+def the_network_tests_pass_on_docker():
+    suite("test-network")
+
+
+@test
 def the_overdue_tests_pass_on_docker():
     suite("test-overdue", *OVERDUE)
 

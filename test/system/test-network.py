@@ -14,7 +14,7 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
 from loopback_dns import Dns  # pylint: disable=wrong-import-position
-from serve_world import World, refused, slurp, until  # pylint: disable=wrong-import-position
+from serve_world import BACKEND, CONFIGS, World, fitted, refused, slurp, until  # pylint: disable=wrong-import-position
 
 w = None  # pylint: disable=invalid-name
 HERE = {"host": "127.0.0.0/8"}  # the servers of this test have no public addresses
@@ -135,8 +135,15 @@ def policy(*hosts, **more):
     return {"allow": [{"host": h, "ports": [server.port]} for h in hosts] + [HERE], **more}
 
 
+def new_box(**spec):
+    """A sandbox with this machine's programs; a container gets them by a mount."""
+    if BACKEND == "docker":
+        spec["mounts"] = [{"source": "/usr", "target": "/usr", "read_only": True}]
+    return w.create(image="host", **spec)
+
+
 def open_box(*hosts, **more):
-    return w.create(image="host", network=policy(*hosts, **more))
+    return new_box(network=policy(*hosts, **more))
 
 
 def shown(box):
@@ -161,7 +168,7 @@ def a_sandbox_reaches_what_its_policy_names_and_nothing_else():
 @test
 def a_sandbox_without_a_policy_reaches_nothing():
     for network in ("loopback", "none"):
-        box = w.create(image="host", network=network)
+        box = new_box(network=network)
         eq(shown(box), {"network": network, "usage": {"connections": 0, "denied": 0, "bytes_in": 0, "bytes_out": 0}})
         ok(reach(box, "8.8.8.8", server.port) in ("Network is unreachable", "refused"), network)
         w.delete(box)
@@ -187,7 +194,7 @@ def a_change_of_the_policy_ends_what_it_forbids():
 
 @test
 def a_sandbox_gets_its_first_policy_while_it_runs():
-    box = w.create(image="host")
+    box = new_box()
     eq(reach(box, "a.test", server.port), "unknown")
     w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": policy("a.test")}, status=200)
     eq(reach(box, "a.test", server.port), "hello")
@@ -263,14 +270,14 @@ def limits_end_connections():
 
 @test
 def capabilities_come_from_the_configuration():
-    box = w.create(image="host", network="here,git")
+    box = new_box(network="here,git")
     eq(reach(box, "a.test", server.port), "hello")
     eq(reach(box, "b.test", server.port), "unknown")
     w.delete(box)
-    box = w.create(image="host", network={"capabilities": ["here"], "deny": [{"host": "a.test"}]})
+    box = new_box(network={"capabilities": ["here"], "deny": [{"host": "a.test"}]})
     eq(reach(box, "a.test", server.port), "unknown")
     w.delete(box)
-    refused(w.ask("POST", "/v1/sandboxes", {"network": "nowhere"}), 400, "invalid_request", "/network", "nowhere", "here")
+    refused(w.ask("POST", "/v1/sandboxes", fitted({"image": "host", "network": "nowhere"})), 400, "invalid_request", "/network", "nowhere", "here")
 
 
 @test
@@ -306,9 +313,9 @@ def a_policy_that_is_not_valid_or_not_permitted_is_refused():
             ({"allow": [{}]}, ["/network/allow/0"]),
             ({"allow": [{"host": "a.test", "headers": {"X-Key": "${secret.NOT_SET}"}}]}, ["/network", "NOT_SET"]),
             (7, ["/network"])):
-        refused(w.ask("POST", "/v1/sandboxes", {"image": "host", "network": network}), 400, "invalid_request", *words)
+        refused(w.ask("POST", "/v1/sandboxes", fitted({"image": "host", "network": network})), 400, "invalid_request", *words)
     for host in ("10.0.0.0/8", "169.254.169.254", "::1"):
-        refused(w.ask("POST", "/v1/sandboxes", {"image": "host", "network": {"allow": [{"host": host}]}}), 403,
+        refused(w.ask("POST", "/v1/sandboxes", fitted({"image": "host", "network": {"allow": [{"host": host}]}})), 403,
                 "policy_refused", "/network", "network.permit", host)
     box = open_box("a.test")
     refused(w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": {"allow": [{"host": "10.0.0.1"}]}}), 403, "policy_refused")
@@ -330,6 +337,59 @@ def two_sandboxes_do_not_reach_each_other():
     w.delete(two)
 
 
+# Tries to change the namespace: an interface, a route, rules, another namespace; and to replace its listeners.
+CHANGES = """
+import ctypes, errno, socket, struct
+libc = ctypes.CDLL(None, use_errno=True)
+def attempt(name, f):
+    try:
+        r = f()
+        print(name, "done" if r is None or r == 0 or not isinstance(r, int) else errno.errorcode[ctypes.get_errno()])
+    except OSError as e:
+        print(name, errno.errorcode[e.errno])
+def link(up):
+    import fcntl
+    with socket.socket() as s:
+        fcntl.ioctl(s, 0x8914, struct.pack("16sH14s", b"lo", up, b""))
+def route(kind):
+    s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+    s.send(struct.pack("=IHHII", 28, kind, 5, 1, 0) + struct.pack("=BBBBBBBBI", 2, 0, 0, 0, 255, 4, 254, 2, 0))
+    code = -struct.unpack("=i", s.recv(4096)[16:20])[0]
+    if code:
+        raise OSError(code, "")
+def listen(port):
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.bind(("", port))
+    s.listen()
+def transparent():
+    s = socket.socket()
+    s.setsockopt(socket.IPPROTO_IP, 19, 1)
+attempt("link", lambda: link(0))
+attempt("route", lambda: route(25))
+attempt("raw", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP))
+attempt("packet", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
+attempt("netfilter", lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12).send(b""))
+attempt("namespace", lambda: libc.unshare(0x40000000))
+attempt("transparent", transparent)
+attempt("listen", lambda: listen(1))
+attempt("other", lambda: listen(8999))
+"""
+
+
+@test
+def nothing_inside_can_change_the_captured_network():
+    box = open_box("a.test")
+    r = w.run(box, ["python3", "-c", CHANGES])
+    said = dict(line.split() for line in r["stdout"].splitlines())
+    eq(said.pop("other"), "done", r)  # what every program may do
+    for name in ("link", "route", "raw", "packet", "namespace", "transparent", "listen"):
+        ok(said[name] != "done", f"{name}: {r}")
+    eq((reach(box, "a.test", server.port), reach(box, "b.test", server.port), reach(box, "8.8.8.8", server.port)),
+       ("hello", "unknown", "refused"))
+    w.delete(box)
+
+
 @test
 def a_sandbox_with_connections_is_deleted():
     box = open_box("a.test")
@@ -344,11 +404,11 @@ def a_secret_is_added_outside_and_never_seen_inside():
     value = "s3cret-value"
     w.ask("PUT", "/v1/secrets/KEY", {"value": value}, status=201)
     rule = {"host": "a.test", "ports": [tls.port], "headers": {"X-Key": "Bearer ${secret.KEY}"}}
-    box = w.create(image="host", network={"allow": [rule, HERE]})
+    box = new_box(network={"allow": [rule, HERE]})
     fetch = ["curl", "-sS", "-m", "50", f"https://a.test:{tls.port}/"]
 
     # A client that does not trust the service's authority sends nothing.
-    r = w.run(box, [*fetch, "--cacert", "/etc/ssl/certs/ca-certificates.crt"])
+    r = w.run(box, ["sh", "-c", 'exec "$@" --cacert $(ls /usr/share/ca-certificates/mozilla/*.crt | head -n 1)', "sh", *fetch])
     eq((r["result"]["exit_code"], tls.keys), (60, []), r)
     r = w.run(box, [*fetch, "-H", "X-Key: mine"])
     eq((r["stdout"], tls.keys), ("ok\n", [[f"Bearer {value}"]]), r)
@@ -361,7 +421,7 @@ def a_secret_is_added_outside_and_never_seen_inside():
     ok(value not in looked and "PATH=" in looked, looked)
     ok(value not in str(shown(box)) and "secret.KEY" in str(shown(box)), shown(box))
     ok(value not in slurp(w.log_path), "the log contains the value")
-    eq(w.show(box)["mounts"], [])
+    eq([m for m in w.show(box)["mounts"] if m["target"] != "/usr"], [])
     w.delete(box)
 
 
@@ -371,8 +431,8 @@ def only_a_sandbox_whose_tls_is_terminated_trusts_the_authority():
     box = open_box("a.test")
     eq(w.run(box, look)["stdout"], "\n")
     w.delete(box)
-    box = w.create(image="host", read_only=True, env={"PIP_CERT": "mine"},
-                   network={"allow": [{"host": "a.test", "protocols": ["https"], "methods": ["GET"]}, HERE]})
+    box = new_box(read_only=True, env={"PIP_CERT": "mine"},
+                  network={"allow": [{"host": "a.test", "protocols": ["https"], "methods": ["GET"]}, HERE]})
     eq(w.run(box, look)["stdout"], "/etc/warren/ca-certificates.crt\nca-certificates.crt\n")
     r = w.run(box, ["sh", "-c", "echo x >>$SSL_CERT_FILE; echo $PIP_CERT; grep -c BEGIN $SSL_CERT_FILE"])
     eq(r["stdout"].split()[0], "mine")
@@ -384,8 +444,7 @@ def only_a_sandbox_whose_tls_is_terminated_trusts_the_authority():
 
 
 CONFIG = """
-backends:
-  native: {{}}
+mounts: ['/usr:ro']
 network:
   permit: {{ allow: [{{ public: true }}, {{ host: 127.0.0.0/8 }}] }}
   capabilities:
@@ -401,7 +460,7 @@ def main():
         with tempfile.TemporaryDirectory(prefix="test-network-") as folder:
             os.chmod(folder, 0o755)
             tls = TlsServer(folder)
-            with World(config=CONFIG.format(port=server.port, dns=dns.port, authority=tls.authority)) as w:
+            with World(config=CONFIGS[BACKEND] + CONFIG.format(port=server.port, dns=dns.port, authority=tls.authority)) as w:
                 return run_tests()
     except Skip as why:
         print(f"1..0 # SKIP {why}")

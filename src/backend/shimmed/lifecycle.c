@@ -176,7 +176,7 @@ int shimmed_remove(const struct shimmed *k, int dir, const char *path, const cha
 	 * Without this file, nothing was created, or the shim knows that nothing is left.
 	 */
 	if (faccessat(dir, place, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-		r = shimmed_call(k, "destroy", path, id, NULL, NULL, NULL, err);
+		r = shimmed_call(k, "destroy", path, id, NULL, NULL, -1, NULL, err);
 	if (r < 0)
 		return r;
 	sandbox_socket_remove(k->sandboxes_fd, id);

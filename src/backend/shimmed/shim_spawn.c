@@ -188,7 +188,7 @@ static int shim_spawn_judge(const struct buf *said, const char *verb, struct buf
 }
 
 int shimmed_call(const struct shimmed *k, const char *verb, const char *path,
-		 const char *id, const char *const *more, const char *input,
+		 const char *id, const char *const *more, const char *input, int pass,
 		 struct buf *out, struct warren_error *err)
 {
 	AUTO_BUF struct buf said = BUF_INIT(4U << 20);
@@ -214,7 +214,8 @@ int shimmed_call(const struct shimmed *k, const char *verb, const char *path,
 	if (in[1] >= 0)
 		(void)close(in[1]);
 	if (r == 0)
-		r = shim_spawn_start(k->shim, argv, in[0], &word[1], 1, &pid);
+		r = shim_spawn_start(k->shim, argv, in[0], (const int[]){ word[1], pass },
+				     pass < 0 ? 1 : 2, &pid);
 	if (in[0] >= 0)
 		(void)close(in[0]);
 	if (word[1] >= 0)

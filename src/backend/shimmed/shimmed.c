@@ -7,7 +7,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
+#include "base/fd.h"
 #include "spec/spec.h"
 
 #define PROBED_MAX (1U << 20)
@@ -94,7 +96,7 @@ static int shimmed_pause(void *state, struct backend_sandbox *base, bool paused,
 	if (r < 0)
 		return error_errno(err, -r, "record that it is paused");
 	r = shimmed_call(k, paused ? "pause" : "resume", k->path, base->id, NULL, NULL,
-			 NULL, err);
+			 -1, NULL, err);
 	if (r < 0 ? paused && !before : !paused)
 		(void)note_paused(k, sandbox, false);
 	return r;
@@ -105,7 +107,7 @@ static int shimmed_stats(void *state, struct backend_sandbox *base,
 {
 	struct shimmed *k = state;
 	AUTO_BUF struct buf out = BUF_INIT(65536);
-	int r = shimmed_call(k, "stats", k->path, base->id, NULL, NULL, &out, err);
+	int r = shimmed_call(k, "stats", k->path, base->id, NULL, NULL, -1, &out, err);
 
 	if (r < 0)
 		return r;
@@ -128,7 +130,7 @@ static int shimmed_update(void *state, struct backend_sandbox *base,
 			       spec_live_get(limits, i));
 		more[i] = words[i];
 	}
-	r = shimmed_call(k, "update", k->path, base->id, more, NULL, NULL, err);
+	r = shimmed_call(k, "update", k->path, base->id, more, NULL, -1, NULL, err);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < SPEC_LIVE_MAX; i++)
@@ -142,6 +144,26 @@ static int shimmed_update(void *state, struct backend_sandbox *base,
 						    (struct initclient_sandbox *)base,
 						    NULL, err)
 		       : 0;
+}
+
+static int shimmed_capture_network(void *state, struct backend_sandbox *base,
+				   int ret_fds[WARREN_CAPTURE_FDS],
+				   struct warren_error *err)
+{
+	struct shimmed *k = state;
+	AUTO_CLOSE int theirs = -1;
+	int ends[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return error_errno(err, errno, "create a connection");
+	theirs = ends[1];
+	r = shimmed_call(k, "capture", k->path, base->id, NULL, NULL, theirs, NULL, err);
+	if (r < 0) {
+		(void)close(ends[0]);
+		return r;
+	}
+	r = fd_unbundle(ends[0], ret_fds, WARREN_CAPTURE_FDS);
+	return r < 0 ? error_errno(err, -r, "receive the sockets") : 0;
 }
 
 static int shimmed_connection(void *state, struct backend_sandbox *base, int *ret_fd,
@@ -167,7 +189,7 @@ static int shimmed_probe(void *state, struct warren_feature *features,
 	struct shimmed *k = state;
 	AUTO_BUF struct buf out = BUF_INIT(PROBED_MAX);
 	int r = shimmed_call(k, "features", k->kind, "", NULL,
-			     k->config ? k->config : "{}", &out, err);
+			     k->config ? k->config : "{}", -1, &out, err);
 	const char *at, *end;
 	int n = 0;
 
@@ -222,6 +244,7 @@ static int shimmed_probe(void *state, struct warren_feature *features,
 		.exec_close_input = initclient_exec_close_input,                      \
 		.exec_ack = initclient_exec_ack,                                      \
 		.exec_signal_to = initclient_exec_signal_to, .stats = shimmed_stats,  \
+		.capture_network = shimmed_capture_network,                           \
 	}
 
 #define SHIMMED_OPS(name) const struct backend_ops backend_##name = SHIMMED(#name);

@@ -71,9 +71,12 @@ void shimmed_close(void *state);
 /* Start a shim for @id that gets @fds as descriptors 3, 4 and 5. */
 int shimmed_start(const struct shimmed *k, const char *id, const int fds[3],
 		  struct warren_error *err);
-/* Run `warren-shim VERB <path>/ID ...`; @out gets its output and may be NULL. */
+/*
+ * Run `warren-shim VERB <path>/ID ...`; @out gets its output and may be NULL. It gets
+ * @pass (-1: nothing) as descriptor 4.
+ */
 int shimmed_call(const struct shimmed *k, const char *verb, const char *path,
-		 const char *id, const char *const *more, const char *input,
+		 const char *id, const char *const *more, const char *input, int pass,
 		 struct buf *out, struct warren_error *err);
 
 /* lifecycle.c */

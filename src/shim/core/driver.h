@@ -238,6 +238,11 @@ struct shim_driver {
 		       struct warren_error *err);
 	int (*stats)(struct shim_sandbox *p, struct warren_stats *ret,
 		     struct warren_error *err);
+	/*
+	 * Open the network namespace through which the sandbox does everything in the
+	 * network, for capture_open(). Nothing inside may be able to change it.
+	 */
+	int (*network)(struct shim_sandbox *p, int *ret_ns, struct warren_error *err);
 	int (*update)(struct shim_sandbox *p, const struct warren_limits *limits,
 		      struct warren_error *err);
 	/*

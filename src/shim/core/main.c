@@ -6,6 +6,7 @@
  *	warren-shim destroy DIR	destroy it, whichever process has created it
  *	warren-shim pause DIR, resume DIR, stats DIR, update DIR LIMIT... (those of
  *				SPEC_LIVE_MAX in spec/limits.h, 0: unchanged)
+ *	warren-shim capture DIR	capture its network; descriptor 4 gets the sockets
  *	warren-shim probe KIND	what can be done here; the configuration is on stdin
  *	warren-shim features KIND	the same, for libwarren
  *	warren-shim pull[-missing] KIND IMAGE	pull an image (pull.c)
@@ -24,10 +25,12 @@
 
 #include "base/fd.h"
 #include "base/parse.h"
+#include "os/capture.h"
 #include "shim/core/shim.h"
 #include "spec/spec.h"
 
-#define FD_WORD 3 /* descriptor for the result of a verb */
+#define FD_WORD    3 /* descriptor for the result of a verb */
+#define FD_SOCKETS 4 /* capture: a socket, which gets those of os/capture.h */
 
 #define PROBES_MAX   32
 #define PATIENCE_MAX 86400
@@ -240,6 +243,26 @@ static int shim_do_update(char **argv, struct buf *out UNUSED, struct warren_err
 		       : shim_cannot("changing limits", err);
 }
 
+static int shim_do_capture(char **argv, struct buf *out UNUSED, struct warren_error *err)
+{
+	struct capture c = CAPTURE_INIT;
+	AUTO_CLOSE int ns = -1;
+	json_t *doc = NULL;
+	int r = shim_sandbox_open(argv[0], &doc, err);
+
+	if (r == 0)
+		r = this_sandbox.driver->network
+			    ? this_sandbox.driver->network(&this_sandbox, &ns, err)
+			    : shim_cannot("a network policy", err);
+	if (r == 0)
+		r = capture_open(ns, &c, err);
+	if (r < 0)
+		return r;
+	r = fd_send(FD_SOCKETS, "", 1, (const int[]){ c.tcp, c.udp }, 2);
+	capture_done(&c);
+	return r < 0 ? error_errno(err, -r, "pass on the sockets") : 0;
+}
+
 static json_t *feature_json(const struct warren_feature *f)
 {
 	return json_pack("{s:s, s:b, s:b, s:s, s:s?, s:s?}", "name", f->name, "ok", f->ok,
@@ -292,6 +315,9 @@ static int add_abilities(const struct shim_driver *p, int n)
 		{ .name = "update",
 		  .ok = p->update,
 		  .effect = "limits cannot change after creation" },
+		{ .name = "policies",
+		  .ok = p->network,
+		  .effect = "a sandbox cannot have a network policy" },
 		{ .name = "watch", .effect = "file changes are not reported" },
 		{ .name = "accounts",
 		  .effect = "the resource usage of an exec is not reported" },
@@ -412,6 +438,7 @@ static const struct verb {
 	{ "resume", do_resume },
 	{ "stats", shim_do_stats },
 	{ "update", shim_do_update },
+	{ "capture", shim_do_capture },
 	{ "probe", shim_do_probe },
 	{ "features", do_features },
 	{ "pull", do_pull },

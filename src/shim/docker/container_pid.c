@@ -14,15 +14,19 @@
 #include <linux/openat2.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "os/caps.h"
 #include "os/cgroup.h"
 #include "os/mount.h"
 #include "os/ns.h"
 #include "shim/docker/docker.h"
+
+#define STATUS_MAX 8192
 
 int docker_first(struct docker *d, const struct shim_sandbox *p)
 {
@@ -111,6 +115,59 @@ int docker_check_mounts(struct docker *d, const struct shim_sandbox *p,
 					   d->name, m->source, m->target);
 	}
 	return 0;
+}
+
+/* ------------------------------------------------------------------- network policies */
+
+/*
+ * What the daemon was asked for (spec.c) is checked again, at the process: its maximum
+ * of capabilities does not let it change the namespace, and it has one of its own.
+ */
+static int pid_check_capabilities(int first)
+{
+	AUTO_CLOSE int fd = openat(first, "status", O_RDONLY | O_CLOEXEC);
+	char text[STATUS_MAX + 1];
+	ssize_t n = fd < 0 ? -errno : fd_read_all(fd, text, STATUS_MAX);
+	const char *bound;
+
+	if (n < 0)
+		return (int)n;
+	text[n] = '\0';
+	bound = strstr(text, "\nCapBnd:\t");
+	if (!bound)
+		return -EBADMSG;
+	return strtoull(bound + strlen("\nCapBnd:\t"), NULL, 16) & ~caps_kept ? -EPERM
+									      : 0;
+}
+
+int docker_network(struct shim_sandbox *p, int *ret_ns, struct warren_error *err)
+{
+	AUTO_DOCKER struct docker d = { 0 };
+	AUTO_CLOSE int first = -1;
+	struct docker_info info;
+	int r = docker_open(&d, p->name, p->config, err);
+
+	if (r == 0)
+		r = docker_info(&d, &info, err);
+	if (r < 0)
+		return r;
+	if (!docker_plain(info.runtime))
+		return error_set(err, EOPNOTSUPP,
+				 "%s: network: the daemon's runtime '%s' does not use "
+				 "the network of this machine's kernel",
+				 p->name, info.runtime);
+	first = docker_first(&d, p);
+	if (first < 0)
+		return error_set(err, EOPNOTSUPP,
+				 "%s: network: the container's first process is not "
+				 "visible from here",
+				 p->name);
+	r = pid_check_capabilities(first);
+	if (r < 0)
+		return error_errno(err, -r, "%s: network: check its capabilities",
+				   p->name);
+	*ret_ns = openat(first, "ns/net", O_RDONLY | O_CLOEXEC);
+	return *ret_ns < 0 ? error_errno(err, errno, "%s: open its network", p->name) : 0;
 }
 
 /* -------------------------------------------------------------------- network: none */

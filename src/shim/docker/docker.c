@@ -273,6 +273,7 @@ const struct shim_driver shim_driver_docker = {
 	.wait = docker_wait,
 	.pause = docker_pause,
 	.stats = docker_stats,
+	.network = docker_network,
 	.update = docker_update,
 	.signal = docker_signal,
 	.silent = docker_silent,

@@ -38,6 +38,7 @@ const struct backend_kind backend_kind_docker = {
 	.tier = TIER_CONTAINER,
 	.offered = true,
 	.network = true,
+	.policies = true,
 	.images = BACKEND_IMAGES_THEIRS,
 	.limits = WARREN_LIMIT_MEMORY | WARREN_LIMIT_CPU | WARREN_LIMIT_PIDS |
 		  WARREN_LIMIT_DISK | WARREN_LIMIT_NOFILE,
