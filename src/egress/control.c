@@ -186,6 +186,16 @@ static int control_set_policy(struct control *c, int *fds, struct warren_error *
 	return r;
 }
 
+static int control_put_usage(struct control *c, struct buf *out, struct warren_error *err)
+{
+	struct egress_usage usage;
+	int r = egress_get_usage(c->egress, c->in.request.id, &usage, err);
+
+	if (r == 0)
+		buf_add(out, &usage, sizeof(usage));
+	return r;
+}
+
 static void control_handle(struct control *c, int *fds)
 {
 	AUTO_BUF struct buf out = BUF_INIT(EGRESS_ANSWER_MAX);
@@ -199,7 +209,12 @@ static void control_handle(struct control *c, int *fds)
 		r = control_set_policy(c, fds, &err);
 		break;
 	case EGRESS_REMOVE:
-		r = egress_remove(c->egress, q->id, &err);
+		r = control_put_usage(c, &out, &err);
+		if (r == 0)
+			r = egress_remove(c->egress, q->id, &err);
+		break;
+	case EGRESS_COUNT:
+		r = control_put_usage(c, &out, &err);
 		break;
 	case EGRESS_QUERY:
 		r = egress_write_json(c->egress, q->id, &out, &err);

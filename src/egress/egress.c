@@ -489,6 +489,17 @@ static void egress_write_flow(const struct egress_flow *f, uint64_t now, struct 
 	json_close(j, '}');
 }
 
+int egress_get_usage(struct egress *e, const char *id, struct egress_usage *ret,
+		     struct warren_error *err)
+{
+	const struct egress_sandbox *sb = egress_find(e, id, err);
+
+	if (!sb)
+		return -ENOENT;
+	*ret = sb->account.usage;
+	return 0;
+}
+
 int egress_write_json(struct egress *e, const char *id, struct buf *out,
 		      struct warren_error *err)
 {

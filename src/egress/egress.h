@@ -80,6 +80,9 @@ int egress_add(struct egress *e, const char *id, const char *policy, size_t n, i
  */
 int egress_change(struct egress *e, const char *id, const char *policy, size_t n,
 		  struct warren_error *err) MUST_CHECK;
+/* Get what a sandbox has used up to now. -ENOENT. */
+int egress_get_usage(struct egress *e, const char *id, struct egress_usage *ret,
+		     struct warren_error *err) MUST_CHECK;
 /* Reset all connections and forget the sandbox. -ENOENT. */
 int egress_remove(struct egress *e, const char *id, struct warren_error *err) MUST_CHECK;
 /* Write the state of a sandbox as a JSON object. -ENOENT. */

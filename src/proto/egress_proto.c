@@ -21,6 +21,7 @@ static const struct {
 	[EGRESS_CHANGE] = { sizeof(struct egress_request), 1 },
 	[EGRESS_REMOVE] = { sizeof(struct egress_request), 0 },
 	[EGRESS_QUERY] = { sizeof(struct egress_request), 0 },
+	[EGRESS_COUNT] = { sizeof(struct egress_request), 0 },
 };
 
 static bool egress_id_whole(const char id[16])

@@ -10,6 +10,7 @@
  *	CHANGE   the policy of a sandbox
  *	REMOVE   a sandbox: all its connections end
  *	QUERY    the state of a sandbox, as JSON
+ *	COUNT    what a sandbox has used up to now
  *
  * Each of these has one REPLY, with the cookie of the request. Replies are in the order
  * of the requests. Without a request, warren-egress sends DENIED and USAGE.
@@ -40,8 +41,9 @@
 enum egress_type {
 	EGRESS_ADD = 1, /* struct egress_add; descriptors: policy, TCP and UDP listener */
 	EGRESS_CHANGE,  /* struct egress_request; descriptor: policy */
-	EGRESS_REMOVE,  /* struct egress_request */
+	EGRESS_REMOVE,  /* struct egress_request; the reply has a struct egress_usage */
 	EGRESS_QUERY,   /* struct egress_request; the reply has data */
+	EGRESS_COUNT,   /* struct egress_request; the reply has a struct egress_usage */
 	EGRESS_REQUEST_MAX,
 	EGRESS_REPLY = 64, /* struct egress_reply */
 	EGRESS_DENIED,     /* struct egress_denied */

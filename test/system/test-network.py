@@ -4,7 +4,6 @@
 import http.server
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -13,37 +12,12 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+import network_world as nw  # pylint: disable=wrong-import-position
 from loopback_dns import Dns  # pylint: disable=wrong-import-position
 from serve_world import BACKEND, CONFIGS, World, fitted, refused, slurp, until  # pylint: disable=wrong-import-position
 
 w = None  # pylint: disable=invalid-name
 HERE = {"host": "127.0.0.0/8"}  # the servers of this test have no public addresses
-
-
-class Server(threading.Thread):
-    """Greets each connection, and then echoes its input."""
-
-    def __init__(self):
-        super().__init__(daemon=True)
-        self.sock = socket.create_server(("127.0.0.1", 0))
-        self.port = self.sock.getsockname()[1]
-        self.accepted = 0
-        self.start()
-
-    def run(self):
-        while True:
-            c, _ = self.sock.accept()
-            self.accepted += 1
-            threading.Thread(target=self.serve, args=(c,), daemon=True).start()
-
-    def serve(self, c):
-        try:
-            c.sendall(b"hello\n")
-            while data := c.recv(65536):
-                c.sendall(data)
-        except OSError:
-            pass
-        c.close()
 
 
 class TlsServer(threading.Thread):
@@ -82,53 +56,16 @@ class TlsServer(threading.Thread):
         self.http.serve_forever()
 
 
-dns, server, other = Dns(), Server(), Server()
+dns, server, other = Dns(), nw.Server(), nw.Server()
 tls = None  # pylint: disable=invalid-name
-
-# Connects, and prints the greeting; then prints each line that is echoed, or how the connection ended.
-CLIENT = """
-import socket, sys
-try:
-    c = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=30)
-    c.settimeout(None)
-    f = c.makefile("rb")
-    line = f.readline()
-    print(line.decode().strip() or "closed", flush=True)
-    for line in sys.stdin:
-        c.sendall(line.encode())
-        print(f.readline().decode().strip() or "closed", flush=True)
-except socket.gaierror:
-    print("unknown")
-except OSError as e:
-    print("refused" if isinstance(e, (ConnectionRefusedError, ConnectionResetError)) else e.strerror)
-"""
-
 
 def reach(box, host, port):
     """The output of a client in the sandbox."""
-    return w.run(box, ["python3", "-c", CLIENT, host, str(port)])["stdout"].strip()
+    return nw.reach(w, box, host, port)
 
 
-class Live:
-    """A persistent connection from inside."""
-
-    def __init__(self, box, host, port):
-        self.box = box
-        self.id = w.exec(box, ["python3", "-c", CLIENT, host, str(port)], stdin=True)
-        self.lines = 0
-        eq(self.next(), "hello")
-
-    def out(self):
-        return w.raw(self.box, self.id, follow="false").decode().splitlines()
-
-    def next(self):
-        self.lines += 1
-        return until(lambda: len(self.out()) >= self.lines, self.out) and self.out()[self.lines - 1]
-
-    def say(self, text):
-        w.ask("POST", f"/v1/sandboxes/{self.box}/execs/{self.id}/stdin", f"{text}\n".encode(),
-              headers={"Content-Type": "application/octet-stream"})
-        return self.next()
+def Live(box, host, port):  # pylint: disable=invalid-name
+    return nw.Live(w, box, host, port)
 
 
 def policy(*hosts, **more):
@@ -260,7 +197,7 @@ def denials_say_what_would_have_allowed_them():
 def limits_end_connections():
     box = open_box("a.test", limits={"total_bytes": 100000})
     eq(reach(box, "a.test", server.port), "hello")
-    r = w.run(box, ["python3", "-c", CLIENT.replace("for line in sys.stdin:", "for line in ['x' * 200000 + chr(10)] * 9:"),
+    r = w.run(box, ["python3", "-c", nw.CLIENT.replace("for line in sys.stdin:", "for line in ['x' * 200000 + chr(10)] * 9:"),
                     "a.test", str(server.port)])
     ok(r["stdout"].split()[-1][:7] in ("refused", "closed"), r["stdout"][-100:])
     eq(reach(box, "a.test", server.port), "refused")

@@ -86,6 +86,8 @@ static void event_put(struct listening *l, const struct event *e)
 		json_str(&j, "sandbox_id", e->sandbox);
 	if (e->image)
 		json_str(&j, "image", e->image);
+	if (e->denial)
+		json_raw(&j, "denial", e->denial, strlen(e->denial));
 	if (e->object[0])
 		json_str(&j, event_object_key(e->type), e->object);
 	if (e->has_result) {

@@ -6,11 +6,13 @@
 
 #include "api/format.h"
 #include "api/v1/exec.h"
+#include "api/v1/network.h"
 #include "api/v1/output_json.h"
 #include "base/base64.h"
 #include "base/json.h"
 #include "base/strv.h"
 #include "config/config.h"
+#include "service/network/network.h"
 
 /* ------------------------------------------------------------------- wanting */
 
@@ -296,6 +298,23 @@ static void put_lost(struct pieces *p, struct buf *out)
 		   (uintmax_t)(k->lost[0] > k->lost[1] ? k->lost[0] : k->lost[1]));
 }
 
+static struct sandbox *running_sandbox(const struct running *k)
+{
+	struct service *s = k->pieces.call->v1->service;
+	struct sandbox *sandbox = sandbox_find(s, NULL, exec_row(k->exec)->sandbox);
+
+	return sandbox && network_policy(sandbox) ? sandbox : NULL;
+}
+
+static void put_network_usage(struct buf *out, const struct running *k)
+{
+	const struct sandbox *sandbox = running_sandbox(k);
+	struct json j = { .out = out, .comma = true };
+
+	if (sandbox)
+		network_usage_to_json(&j, "network", network_usage(sandbox));
+}
+
 /* Answer with the output; if it is large, with the end of it. */
 static void answer_running(struct running *k)
 {
@@ -316,12 +335,34 @@ static void answer_running(struct running *k)
 		k->from = k->end - ANSWER_MAX;
 	k->stream = -1;
 	show_exec_open(&out, k->exec);
+	put_network_usage(&out, k);
 	pieces_answer(&k->pieces, &out, k->end - k->from);
+}
+
+static void exec_on_counted(void *ctx)
+{
+	struct call *c = ctx;
+	struct running *k = c->state;
+
+	if (k && !c->answered)
+		answer_running(k);
+	call_unref(c);
+}
+
+/* The answer says what the sandbox has used of the network by now. */
+static void running_end(struct running *k)
+{
+	struct sandbox *sandbox = running_sandbox(k);
+
+	if (sandbox)
+		network_refresh(sandbox, exec_on_counted, call_ref(k->pieces.call));
+	else
+		answer_running(k);
 }
 
 static void exec_on_ended(struct waiter *w, void *of UNUSED)
 {
-	answer_running(w->ctx);
+	running_end(w->ctx);
 }
 
 static void on_wait_over(void *ctx)
@@ -350,7 +391,7 @@ static void on_running(void *ctx, struct exec *exec, const struct warren_error *
 	}
 	k->exec = exec_ref(exec);
 	if (exec_row(exec)->ended || k->wait_ms == 0) {
-		answer_running(k);
+		running_end(k);
 		return;
 	}
 	exec_wait(exec, &k->waiter);

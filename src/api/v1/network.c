@@ -248,27 +248,36 @@ int network_read(struct v1 *v1, const char *tenant, const struct body *body,
 
 /* --------------------------------------------------------------------- showing */
 
-/* @in is newer than @u, if it could be asked for. */
-static void network_write_usage(struct json *j, const struct egress_usage *u, json_t *in)
+void network_usage_to_json(struct json *j, const char *key,
+			   const struct egress_usage *usage)
+{
+	json_open(j, key, '{');
+	json_u64(j, "connections", usage->connections);
+	json_u64(j, "denied", usage->denied);
+	json_u64(j, "bytes_in", usage->bytes_in);
+	json_u64(j, "bytes_out", usage->bytes_out);
+	json_close(j, '}');
+}
+
+/* What warren-egress answers is newer than @u. */
+static void network_newer_usage(struct egress_usage *u, const json_t *in)
 {
 	const struct {
 		const char *name;
-		uint64_t value;
+		uint64_t *value;
 	} members[] = {
-		{ "connections", u->connections },
-		{ "denied", u->denied },
-		{ "bytes_in", u->bytes_in },
-		{ "bytes_out", u->bytes_out },
+		{ "connections", &u->connections },
+		{ "denied", &u->denied },
+		{ "bytes_in", &u->bytes_in },
+		{ "bytes_out", &u->bytes_out },
 	};
 
-	json_open(j, "usage", '{');
 	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
-		json_t *now = json_object_get(in, members[i].name);
+		const json_t *now = json_object_get(in, members[i].name);
 
-		json_u64(j, members[i].name,
-			 now ? (uint64_t)json_integer_value(now) : members[i].value);
+		if (now)
+			*members[i].value = (uint64_t)json_integer_value(now);
 	}
-	json_close(j, '}');
 }
 
 /* What warren-egress answers, with times as the API has them. */
@@ -305,12 +314,14 @@ static void network_respond(struct call *c, const struct sandbox *sandbox,
 	const char *policy = network_policy(sandbox);
 	struct json j = { .out = &out };
 	json_t *in = text ? json_loadb(text, n, 0, NULL) : NULL;
+	struct egress_usage usage = *network_usage(sandbox);
 
 	json_open(&j, NULL, '{');
 	json_str(&j, "network", sandbox_row(sandbox)->network);
 	if (policy)
 		json_raw(&j, "policy", policy, strlen(policy));
-	network_write_usage(&j, network_usage(sandbox), in);
+	network_newer_usage(&usage, in);
+	network_usage_to_json(&j, "usage", &usage);
 	network_put_answer(&j, in);
 	json_close(&j, '}');
 	json_decref(in);

@@ -6,6 +6,8 @@
 #include "api/v1/v1.h"
 
 struct config_backend;
+struct egress_usage;
+struct json;
 
 /*
  * Read the field `network` of a request of @tenant, and check it against the
@@ -16,5 +18,9 @@ int network_read(struct v1 *v1, const char *tenant, const struct body *body,
 		 const struct config_backend *backend, struct buf *out,
 		 enum v1_network *ret, bool *ret_terminates,
 		 struct api_error *err) MUST_CHECK;
+
+/* Write what the sandbox has used, as `key`. */
+void network_usage_to_json(struct json *j, const char *key,
+			   const struct egress_usage *usage);
 
 #endif /* API_V1_NETWORK_H */

@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/v1/network.h"
 #include "api/v1/sandbox.h"
 #include "base/json.h"
 #include "proto/warden_proto.h"
+#include "service/network/network.h"
 
 /* ------------------------------------------------------------------- making */
 
@@ -669,9 +671,12 @@ static void sandbox_on_stats(void *ctx, int r, const struct warren_stats *stats,
 	const struct sandbox *sandbox =
 		sandbox_find(c->v1->service, NULL, c->route.param[0]);
 	struct sandbox_held held = { 0 };
+	struct egress_usage used = { 0 };
 
-	if (sandbox)
+	if (sandbox) {
 		sandbox_held(sandbox, &held);
+		used = *network_usage(sandbox);
+	}
 	if (c->req && r < 0) {
 		call_fail(c, err);
 	} else if (c->req) {
@@ -686,9 +691,23 @@ static void sandbox_on_stats(void *ctx, int r, const struct warren_stats *stats,
 		json_u64(&j, "inodes", stats->inodes);
 		json_u64(&j, "output", held.output);
 		json_u64(&j, "descriptors", held.descriptors);
+		network_usage_to_json(&j, "network", &used);
 		json_close(&j, '}');
 		call_json(c, 200, &out);
 	}
+	call_unref(c);
+}
+
+static void sandbox_on_counted(void *ctx)
+{
+	struct call *c = ctx;
+	struct sandbox *sandbox = sandbox_find(c->v1->service, NULL, c->route.param[0]);
+
+	if (c->req && sandbox)
+		sandbox_stats(sandbox, sandbox_on_stats, call_ref(c));
+	else if (c->req)
+		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
+			    "it was deleted in the meantime");
 	call_unref(c);
 }
 
@@ -697,5 +716,5 @@ void v1_get_sandbox_stats(struct call *c)
 	struct sandbox *sandbox = call_sandbox(c);
 
 	if (sandbox)
-		sandbox_stats(sandbox, sandbox_on_stats, call_ref(c));
+		network_refresh(sandbox, sandbox_on_counted, call_ref(c));
 }

@@ -2,6 +2,7 @@
 /* service.c - handlers: the service's health, metrics, backends and description */
 #include <errno.h>
 #include <jansson.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "base/json.h"
 #include "config/config.h"
 #include "net/loop.h"
+#include "service/network/network.h"
 
 void v1_get_version(struct call *c)
 {
@@ -249,6 +251,43 @@ static void put_turns(struct buf *out, const struct loop_turns *t)
 		   (double)t->longest_usec / 1e6, (double)t->longest_cpu_usec / 1e6);
 }
 
+/* The number of tenants with lines of their own is limited; tenant="": all others. */
+static void put_network(struct buf *out, const struct service *s)
+{
+	static const struct {
+		const char *name, *help;
+		size_t offset;
+	} rows[] = {
+		{ "connections",
+		  "Connections that sandboxes opened, denied ones included.",
+		  offsetof(struct egress_usage, connections) },
+		{ "denied", "Connections, requests and names that policies denied.",
+		  offsetof(struct egress_usage, denied) },
+		{ "received_bytes", "Bytes that sandboxes received from the network.",
+		  offsetof(struct egress_usage, bytes_in) },
+		{ "sent_bytes", "Bytes that sandboxes sent to the network.",
+		  offsetof(struct egress_usage, bytes_out) },
+	};
+	size_t n;
+	const struct network_total *totals = network_totals(s, &n);
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		buf_printf(out,
+			   "# HELP warren_network_%s_total %s\n"
+			   "# TYPE warren_network_%s_total counter\n",
+			   rows[i].name, rows[i].help, rows[i].name);
+		for (size_t k = 0; k < n; k++) {
+			const void *usage = &totals[k].usage;
+			uint64_t value;
+
+			(void)memcpy(&value, (const char *)usage + rows[i].offset,
+				     sizeof(value));
+			buf_printf(out, "warren_network_%s_total{tenant=\"%s\"} %ju\n",
+				   rows[i].name, totals[k].tenant, (uintmax_t)value);
+		}
+	}
+}
+
 void v1_get_metrics(struct call *c)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
@@ -303,6 +342,7 @@ void v1_get_metrics(struct call *c)
 		    "Sandboxes created from a prepared one.", f->parts_taken);
 	put_counter(&out, "warren_parts_missed_total",
 		    "Sandboxes created when no prepared one was ready.", f->parts_missed);
+	put_network(&out, c->v1->service);
 	put_turns(&out, loop_turns(service_loop(c->v1->service)));
 	call_text(c, "text/plain; version=0.0.4; charset=utf-8", out.data, out.len);
 }

@@ -60,6 +60,7 @@ static void events_put_event(struct buf *out, const json_t *e)
 	static const char *const keys[] = { "sandbox_id", "exec_id", "session_id",
 					    "state",      "image",   "reason" };
 	const json_t *result = json_object_get(e, "result");
+	const json_t *denial = json_object_get(e, "denial");
 
 	buf_printf(out, "%s %6lld %-16s", print_text_of(e, "time"),
 		   (long long)json_integer_value(json_object_get(e, "id")),
@@ -67,6 +68,8 @@ static void events_put_event(struct buf *out, const json_t *e)
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
 		if (*print_text_of(e, keys[i]))
 			buf_printf(out, " %s=%s", keys[i], print_text_of(e, keys[i]));
+	if (denial)
+		buf_printf(out, " %s", print_text_of(denial, "reason"));
 	if (result)
 		buf_printf(out, " exit_code=%lld",
 			   (long long)json_integer_value(

@@ -129,11 +129,30 @@ static void top_put_cpu(struct table *t, const struct look *old, const struct lo
 		table_cell(t, "-");
 }
 
+/* Received and sent, as docker shows it. */
+static void top_put_network(struct table *t, const json_t *sandbox)
+{
+	const json_t *network =
+		json_object_get(json_object_get(sandbox, "stats"), "network");
+	char in[HUMAN_MAX], out[HUMAN_MAX];
+
+	if (!network) {
+		table_cell(t, "-");
+		return;
+	}
+	(void)human_size(
+		(uint64_t)json_integer_value(json_object_get(network, "bytes_in")), in);
+	(void)human_size(
+		(uint64_t)json_integer_value(json_object_get(network, "bytes_out")), out);
+	table_cell(t, "%s / %s", in, out);
+}
+
 static void put_look(const struct look *old, const struct look *now, size_t width,
 		     const char *end, struct buf *out)
 {
-	AUTO_TABLE struct table t = TABLE_INIT("ID", "NAME", "STATE", "CPU", "CPU TIME",
-					       "MEMORY", "PEAK", "PIDS", "IMAGE");
+	AUTO_TABLE struct table t =
+		TABLE_INIT("ID", "NAME", "STATE", "CPU", "CPU TIME", "MEMORY", "PEAK",
+			   "PIDS", "NET I/O", "IMAGE");
 
 	for (size_t i = 0; i < json_array_size(now->sandboxes); i++) {
 		const json_t *sandbox = json_array_get(now->sandboxes, i);
@@ -154,6 +173,7 @@ static void put_look(const struct look *old, const struct look *now, size_t widt
 		table_cell(&t, "%s", memory);
 		table_cell(&t, "%s", peak);
 		table_cell(&t, "%lld", (long long)stat_of(sandbox, "pids"));
+		top_put_network(&t, sandbox);
 		table_cell(&t, "%s", print_text_of(sandbox, "image"));
 	}
 	table_put(&t, width, end, out);

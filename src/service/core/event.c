@@ -83,7 +83,8 @@ static int event_insert(struct service *s, const struct event *e,
 		.owner = or_null(e->owner),
 		.sandbox = or_null(e->sandbox),
 		.object = or_null(e->object),
-		.image = e->image,
+		/* No event has both; the column is older than denials. */
+		.image = e->denial ? e->denial : e->image,
 		.reason = or_null(e->reason),
 		.state = e->state,
 		.result = e->has_result ? &e->result : NULL,
@@ -178,6 +179,12 @@ static int event_flush(struct service *s)
 	return r;
 }
 
+static void event_free_texts(struct event *e)
+{
+	free(e->image);
+	free(e->denial);
+}
+
 /* Replace the oldest one. */
 static struct event *event_add(struct service *s, enum event_type type)
 {
@@ -185,7 +192,7 @@ static struct event *event_add(struct service *s, enum event_type type)
 
 	if (s->last_event - s->stored_event == EVENTS_KEPT)
 		s->first_event = s->dropped_event = ++s->stored_event;
-	free(e->image);
+	event_free_texts(e);
 	*e = (struct event){
 		.id = ++s->last_event, .at = service_time(), .type = type, .state = -1
 	};
@@ -222,6 +229,18 @@ void event_emit(struct service *s, enum event_type type, const struct sandbox *s
 {
 	event_emit_row(s, type, &sandbox->row, object, object ? NULL : sandbox->reason,
 		       result);
+}
+
+void event_emit_denied(struct service *s, const struct sandbox *sandbox,
+		       const char *denial)
+{
+	struct event *e = event_add(s, EVENT_NETWORK_DENIED);
+
+	e->denial = denial ? strdup(denial) : NULL;
+	e->state = (int)sandbox->row.state;
+	(void)snprintf(e->owner, sizeof(e->owner), "%s", sandbox->row.owner);
+	(void)memcpy(e->sandbox, sandbox->row.id, sizeof(e->sandbox));
+	event_added(s);
 }
 
 void event_emit_image(struct service *s, enum event_type type, const char *ref)
@@ -342,8 +361,8 @@ void event_close(struct service *s)
 {
 	s->event_timer = loop_timer_free(s->event_timer);
 	for (size_t i = 0; i < EVENTS_KEPT; i++)
-		free(s->events[i].image);
-	free(s->past_event.image);
+		event_free_texts(&s->events[i]);
+	event_free_texts(&s->past_event);
 }
 
 /* --------------------------------------------------------------------- reading */
@@ -366,13 +385,14 @@ static int take_row(void *ctx, const struct event_row *row)
 
 	if (type < 0)
 		return 0;
-	free(e->image);
+	event_free_texts(e);
 	*e = (struct event){ .id = row->id,
 			     .at = row->at,
 			     .type = (enum event_type)type,
 			     .state = row->state < SANDBOX_STATE_MAX ? row->state : -1,
-			     .image = row->image ? strdup(row->image) : NULL,
 			     .has_result = row->result };
+	*(e->type == EVENT_NETWORK_DENIED ? &e->denial : &e->image) =
+		row->image ? strdup(row->image) : NULL;
 	if (row->result)
 		e->result = *row->result;
 	copy_text(e->owner, sizeof(e->owner), row->owner);

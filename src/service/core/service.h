@@ -389,6 +389,8 @@ struct event {
 	/* The id of an exec or session, or the name of a secret; "": none. */
 	char object[SECRET_NAME_MAX + 1];
 	char *image; /* for IMAGE_*: the requested reference; otherwise NULL */
+	/* For NETWORK_DENIED: what was denied, as a JSON object; NULL: unknown. */
+	char *denial;
 	int state; /* state of the sandbox after the event; -1: deleted, or no sandbox */
 	char reason[32]; /* one word; "": none */
 	bool has_result;
@@ -398,6 +400,9 @@ struct event {
 const char *event_type_name(enum event_type type);
 void event_emit(struct service *s, enum event_type type, const struct sandbox *sandbox,
 		const char *object, const struct warren_result *result);
+/* Emit an event for something that a network policy denied. */
+void event_emit_denied(struct service *s, const struct sandbox *sandbox,
+		       const char *denial);
 /* Emit an event for an image, which belongs to no tenant. */
 void event_emit_image(struct service *s, enum event_type type, const char *ref);
 /* Emit an event for a secret, by its name. */

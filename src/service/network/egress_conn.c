@@ -17,10 +17,13 @@
 #define WAIT_MS_MAX 5000
 #define READ_MAX    64    /* messages per turn */
 #define WELL_MS     10000 /* a process that ran this long did not fail at its start */
+#define LATE_MS     2000 /* clients wait at most this long for the answer to a question */
 
 struct egress_ask {
 	struct egress_ask *next;
 	uint64_t cookie;
+	uint64_t until; /* ms of the loop's clock; 0: no limit, because it changes
+			   something */
 	egress_answer_fn fn;
 	void *ctx;
 };
@@ -70,23 +73,62 @@ static void egress_conn_lost(struct egress_conn *c)
 	loop_timer_set(c->timer, c->wait_ms);
 }
 
+/* Take a request out of the list; NULL: there is none with this cookie. */
+static struct egress_ask *egress_conn_take(struct egress_conn *c, uint64_t cookie)
+{
+	struct egress_ask **p = &c->asks, *a;
+
+	while (*p && (*p)->cookie != cookie)
+		p = &(*p)->next;
+	a = *p;
+	if (!a)
+		return NULL;
+	*p = a->next;
+	if (c->asks_tail == &a->next)
+		c->asks_tail = p;
+	return a;
+}
+
+/* The question that waits longest; changes may wait for as long as they take. */
+static struct egress_ask *egress_conn_first_question(const struct egress_conn *c)
+{
+	struct egress_ask *a = c->asks;
+
+	while (a && a->until == 0)
+		a = a->next;
+	return a;
+}
+
+/* Clients of the service do not wait for a process that is stopped or overloaded. */
+static void egress_conn_on_late(void *ctx)
+{
+	struct egress_conn *c = ctx;
+	struct warren_error late = WARREN_ERROR_INIT;
+	uint64_t now = loop_now(c->service->loop);
+	struct egress_ask *a;
+
+	(void)error_set(&late, ETIMEDOUT, "warren-egress does not answer");
+	while ((a = egress_conn_first_question(c)) && a->until <= now) {
+		(void)egress_conn_take(c, a->cookie);
+		a->fn(a->ctx, &late, NULL, 0);
+		free(a);
+	}
+	c->late_set = a;
+	if (a)
+		loop_timer_set(c->late, a->until - now);
+}
+
 static void egress_conn_hear_reply(struct egress_conn *c,
 				   const struct egress_reply *reply, int fd)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct egress_ask **p, *a;
+	struct egress_ask *a = egress_conn_take(c, reply->h.cookie);
 	AUTO_FREE char *text = NULL;
 	const char *data = reply->data;
 	size_t n = reply->size;
 
-	for (p = &c->asks; *p && (*p)->cookie != reply->h.cookie;)
-		p = &(*p)->next;
-	a = *p;
 	if (!a)
 		return;
-	*p = a->next;
-	if (c->asks_tail == &a->next)
-		c->asks_tail = p;
 	c->failure = (struct warren_error)WARREN_ERROR_INIT; /* it works */
 	if (reply->err.code)
 		err = reply->err;
@@ -204,6 +246,8 @@ int egress_conn_open(struct service *s, struct warren_error *err)
 
 	*c = (struct egress_conn){ .service = s, .sock = -1, .asks_tail = &c->asks };
 	r = loop_timer_new(s->loop, egress_conn_on_timer, c, &c->timer);
+	if (r == 0)
+		r = loop_timer_new(s->loop, egress_conn_on_late, c, &c->late);
 	return r < 0 ? error_errno(err, -r, "start the service") : 0;
 }
 
@@ -215,6 +259,7 @@ void egress_conn_close(struct service *s)
 		return;
 	egress_conn_end(c);
 	c->timer = loop_timer_free(c->timer);
+	c->late = loop_timer_free(c->late);
 }
 
 int egress_conn_ask(struct service *s, void *msg, size_t size, const int *fds,
@@ -239,5 +284,11 @@ int egress_conn_ask(struct service *s, void *msg, size_t size, const int *fds,
 	}
 	*c->asks_tail = a;
 	c->asks_tail = &a->next;
+	if (h->type == EGRESS_QUERY || h->type == EGRESS_COUNT) {
+		a->until = loop_now(s->loop) + LATE_MS;
+		if (!c->late_set)
+			loop_timer_set(c->late, LATE_MS);
+		c->late_set = true;
+	}
 	return 0;
 }

@@ -17,8 +17,10 @@ struct egress_conn {
 	bool starting; /* the warden is asked to start it */
 	struct loop_watch *watch;
 	struct loop_timer *timer; /* for the next start */
-	uint64_t wait_ms;         /* before the next start; 0: it has not failed lately */
-	uint64_t started_at;      /* ms of the loop's clock */
+	struct loop_timer *late;  /* for questions without an answer */
+	bool late_set;
+	uint64_t wait_ms;    /* before the next start; 0: it has not failed lately */
+	uint64_t started_at; /* ms of the loop's clock */
 	uint64_t cookie;
 	struct egress_ask *asks, **asks_tail;
 	struct warren_error failure; /* why it could not be started */
@@ -27,6 +29,8 @@ struct egress_conn {
 /* The module's state for the service. */
 struct service_network {
 	struct egress_conn conn;
+	struct network_total totals[NETWORK_TOTALS_MAX];
+	size_t n_totals;
 };
 
 struct network_wait {
@@ -76,7 +80,11 @@ int egress_conn_ask(struct service *s, void *msg, size_t size, const int *fds,
 
 /* network.c: warren-egress has started or ended. */
 void network_all_step(struct service *s, bool started);
+
+/* usage.c: reports of warren-egress. */
 void network_hear_usage(struct service *s, const struct egress_usage_report *report);
 void network_hear_denied(struct service *s, const struct egress_denied *denied);
+/* Tell warren-egress to forget the sandbox, and count what it used at last. */
+void network_remove(struct sandbox *sandbox);
 
 #endif /* SERVICE_NETWORK_INTERNAL_H */

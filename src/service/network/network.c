@@ -22,7 +22,6 @@
 
 #define AGAIN_MS  20   /* the sockets of the last process may still be open */
 #define TRIES_MAX 250  /* maximum number of these tries */
-#define DENIED_MS 1000 /* between two events for a sandbox */
 #define LATER_MS  1000 /* after another failure, if no request waits for it */
 
 static void network_step(struct sandbox *sandbox);
@@ -249,12 +248,6 @@ static void network_capture(struct sandbox *sandbox)
 	network_fail(sandbox, r, "send a request to the warden");
 }
 
-static void network_remove(struct sandbox *sandbox)
-{
-	sandbox_network(sandbox)->attached = false;
-	network_remove_id(sandbox->service, sandbox->row.id);
-}
-
 static void network_step(struct sandbox *sandbox)
 {
 	struct sandbox_network *n = sandbox_network(sandbox);
@@ -311,40 +304,6 @@ static void network_await(struct sandbox *sandbox, service_done_fn done, void *c
 				    .ctx = ctx };
 	sandbox_network(sandbox)->waits = w;
 	network_step(sandbox);
-}
-
-/* ---------------------------------------------------------------------- reports */
-
-void network_hear_usage(struct service *s, const struct egress_usage_report *report)
-{
-	struct warren_error ignored = WARREN_ERROR_INIT;
-	AUTO_DB_TX struct db_tx tx = { 0 };
-
-	survive(s, db_begin(s->db, DB_CRASH_SAFE, &tx, &ignored));
-	for (size_t i = 0; i < report->n; i++) {
-		struct sandbox *sandbox = sandbox_find(s, NULL, report->rows[i].id);
-		const struct egress_usage *u = &report->rows[i].usage;
-		const uint64_t row[DB_NETWORK_MAX] = { u->connections, u->denied,
-						       u->bytes_in, u->bytes_out };
-
-		if (!sandbox || !sandbox_network(sandbox))
-			continue;
-		sandbox_network(sandbox)->usage = *u;
-		survive(s, db_set_network(s->db, sandbox->row.id, row, &ignored));
-	}
-	survive(s, tx.db ? db_commit(&tx, &ignored) : 0);
-}
-
-void network_hear_denied(struct service *s, const struct egress_denied *denied)
-{
-	struct sandbox *sandbox = sandbox_find(s, NULL, denied->id);
-	uint64_t now = loop_now(s->loop);
-
-	/* A sandbox decides how many denials there are; network_query() lists them. */
-	if (!sandbox || now - sandbox_network(sandbox)->denied_at < DENIED_MS)
-		return;
-	sandbox_network(sandbox)->denied_at = now;
-	event_emit(s, EVENT_NETWORK_DENIED, sandbox, NULL, NULL);
 }
 
 /* ------------------------------------------------------------------- interface */

@@ -10,6 +10,7 @@
 #ifndef SERVICE_NETWORK_NETWORK_H
 #define SERVICE_NETWORK_NETWORK_H
 
+#include "db/db.h"
 #include "proto/egress_proto.h"
 #include "service/core/hooks.h"
 
@@ -26,8 +27,26 @@ void network_change(struct sandbox *sandbox, const char *policy, service_done_fn
 		    void *ctx);
 /* The policy as JSON; NULL: the sandbox has none. */
 const char *network_policy(const struct sandbox *sandbox);
-/* What the sandbox has used so far. */
+/* What the sandbox has used, as far as the service knows: up to a second ago. */
 const struct egress_usage *network_usage(const struct sandbox *sandbox);
+/*
+ * Ask warren-egress, so that network_usage() is exact. Calls @done also if it cannot be
+ * asked; the sandbox may be gone then.
+ */
+void network_refresh(struct sandbox *sandbox, void (*done)(void *ctx), void *ctx);
+
+/*
+ * What the sandboxes of a tenant have used since the service started, deleted ones
+ * included. The first row has no tenant: it is the sum of all that have no row.
+ */
+#define NETWORK_TOTALS_MAX 256
+
+struct network_total {
+	char tenant[DB_NAME_MAX + 1];
+	struct egress_usage usage;
+};
+
+const struct network_total *network_totals(const struct service *s, size_t *ret_n);
 /*
  * Ask warren-egress for its live connections, denials and so on. @fn gets an object as
  * JSON, or an error: -EAGAIN: it is being started.

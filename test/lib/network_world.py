@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""network_world.py - servers outside, and clients in sandboxes of a service, for tests of network policies"""
+import socket
+import threading
+
+from checks import eq
+from serve_world import until
+
+
+class Server(threading.Thread):
+    """Greets each connection, and then echoes its input."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.sock = socket.create_server(("127.0.0.1", 0))
+        self.port = self.sock.getsockname()[1]
+        self.accepted = 0
+        self.start()
+
+    def run(self):
+        while True:
+            c, _ = self.sock.accept()
+            self.accepted += 1
+            threading.Thread(target=self.serve, args=(c,), daemon=True).start()
+
+    def serve(self, c):
+        try:
+            c.sendall(b"hello\n")
+            while data := c.recv(65536):
+                c.sendall(data)
+        except OSError:
+            pass
+        c.close()
+
+
+# Connects, and prints the greeting; then prints each line that is echoed, or how the connection ended.
+CLIENT = """
+import socket, sys
+try:
+    c = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=30)
+    c.settimeout(None)
+    f = c.makefile("rb")
+    line = f.readline()
+    print(line.decode().strip() or "closed", flush=True)
+    for line in sys.stdin:
+        c.sendall(line.encode())
+        print(f.readline().decode().strip() or "closed", flush=True)
+except socket.gaierror:
+    print("unknown")
+except OSError as e:
+    print("refused" if isinstance(e, (ConnectionRefusedError, ConnectionResetError)) else e.strerror)
+"""
+
+
+def client(host, port):
+    return ["python3", "-c", CLIENT, host, str(port)]
+
+
+def reach(w, box, host, port):
+    """The output of a client in the sandbox."""
+    return w.run(box, client(host, port))["stdout"].strip()
+
+
+class Live:
+    """A persistent connection from inside."""
+
+    def __init__(self, w, box, host, port):
+        self.world, self.box = w, box
+        self.id = w.exec(box, client(host, port), stdin=True)
+        self.lines = 0
+        eq(self.next(), "hello")
+
+    def out(self):
+        return self.world.raw(self.box, self.id, follow="false").decode().splitlines()
+
+    def next(self):
+        self.lines += 1
+        return until(lambda: len(self.out()) >= self.lines, self.out) and self.out()[self.lines - 1]
+
+    def say(self, text):
+        self.world.ask("POST", f"/v1/sandboxes/{self.box}/execs/{self.id}/stdin", f"{text}\n".encode(),
+                       headers={"Content-Type": "application/octet-stream"})
+        return self.next()
+
+
+# The servers of tests have no public addresses.
+HERE = {"host": "127.0.0.0/8"}
+CONFIG = """
+backends:
+  native: {{}}
+network:
+  permit: {{ allow: [{{ public: true }}, {{ host: 127.0.0.0/8 }}] }}
+  dns_servers: '127.0.0.1:{dns}'
+"""

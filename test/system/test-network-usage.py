@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-network-usage.py - what sandboxes use of the network is in results, stats, metrics and events"""
+import datetime
+import os
+import re
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import network_world as nw  # pylint: disable=wrong-import-position
+from checks import WARREN, Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from loopback_dns import Dns  # pylint: disable=wrong-import-position
+from serve_world import World, until  # pylint: disable=wrong-import-position
+
+w = None  # pylint: disable=invalid-name
+dns, server = Dns(), nw.Server()
+OWNER = "local"  # of sandboxes that are created without a token
+ZERO = {"connections": 0, "denied": 0, "bytes_in": 0, "bytes_out": 0}
+COUNTERS = {"connections": "connections", "denied": "denied", "bytes_in": "received_bytes", "bytes_out": "sent_bytes"}
+
+
+def open_box(**more):
+    return w.create(image="host", network={"allow": [{"host": "a.test", "ports": [server.port]}, nw.HERE]}, **more)
+
+
+def run(box, host="a.test", text=""):
+    """The answer to a client that sends lines."""
+    return w.run(box, nw.client(host, server.port), input=text)
+
+
+def stats(box):
+    return w.get(f"/v1/sandboxes/{box}/stats")
+
+
+def metrics(tenant):
+    """The network's counters of a tenant."""
+    text = w.ask("GET", "/metrics", status=200).body.decode()
+    found = {}
+    for member, name in COUNTERS.items():
+        line = re.search(rf'^warren_network_{name}_total{{tenant="{re.escape(tenant)}"}} (\d+)$', text, re.M)
+        found[member] = int(line.group(1)) if line else 0
+        ok(f"# TYPE warren_network_{name}_total counter\n" in text, name)
+    return found
+
+
+def difference(after, before):
+    return {k: after[k] - before[k] for k in after}
+
+
+@test
+def a_result_has_what_the_sandbox_used():
+    box = open_box()
+    eq(w.run(box, ["true"])["network"], ZERO)
+    eq(run(box, text="12345\n")["network"], {"connections": 1, "denied": 0, "bytes_in": 12, "bytes_out": 6})
+    r = run(box, host="b.test")
+    eq((r["stdout"], r["network"]["denied"] > 0), ("unknown\n", True))
+    eq((r["network"]["bytes_in"], r["network"]["bytes_out"]), (12, 6))
+    # The next process of the service knows it too.
+    w.kill("api")
+    w.ready()
+    eq(w.run(box, ["true"])["network"], r["network"])
+    until(lambda: run(box)["stdout"] == "hello\n", "the network is open again")
+    w.delete(box)
+
+
+@test
+def a_result_without_a_policy_has_no_network():
+    box = w.create(image="host")
+    r = w.run(box, ["true"])
+    eq((r["result"]["exit_code"], "network" in r), (0, False))
+    eq(stats(box)["network"], ZERO)
+    w.delete(box)
+
+
+@test
+def stats_and_metrics_count_bytes():
+    before = metrics(OWNER)
+    box = open_box()
+    eq(run(box, text="12345\n")["stdout"], "hello\n12345\n")
+    eq(stats(box)["network"], {"connections": 1, "denied": 0, "bytes_in": 12, "bytes_out": 6})
+    eq(difference(metrics(OWNER), before), {"connections": 1, "denied": 0, "bytes_in": 12, "bytes_out": 6})
+    w.delete(box)
+
+
+@test
+def metrics_include_the_last_bytes_of_a_deleted_sandbox():
+    before = metrics(OWNER)
+    box = open_box()
+    id_ = w.exec(box, nw.client("a.test", server.port), input="x" * 4999 + "\n")
+    eq(w.result(box, id_)["exit_code"], 0)
+    w.delete(box)
+    until(lambda: difference(metrics(OWNER), before)["bytes_out"] == 5000, lambda: metrics(OWNER))
+    eq(difference(metrics(OWNER), before), {"connections": 1, "denied": 0, "bytes_in": 5006, "bytes_out": 5000})
+
+
+@test
+def metrics_are_by_tenant():
+    before = metrics(OWNER)
+    token = w.token("read", "write", "exec", tenant="other")
+    box = open_box(token=token)
+    eq(w.run(box, nw.client("a.test", server.port), token=token)["stdout"], "hello\n")
+    w.delete(box, token=token)
+    until(lambda: metrics("other")["bytes_in"] == 6, lambda: metrics("other"))
+    eq((metrics(OWNER), metrics("")), (before, ZERO))
+
+
+@test
+def a_denial_is_an_event_that_says_what_would_have_allowed_it():
+    box = open_box()
+    eq(run(box, host="b.test")["stdout"], "unknown\n")
+    for event in w.events("/v1/events", since=0, type="network.denied", format="ndjson"):
+        if event.get("sandbox_id") == box:
+            break
+    eq((event["denial"]["host"], event["denial"]["reason"], event["denial"]["rule"], event["state"]),
+       ("b.test", "no rule allows b.test", {"host": "b.test"}, "running"))
+    p = subprocess.run([WARREN, "events", "--since", "0", "--type", "network.denied", "-n", "2"], check=True,
+                       capture_output=True, text=True, env={**os.environ, "WARREN_HOST": f"unix:{w.socket}"})
+    ok(p.stdout.strip().endswith("no rule allows b.test"), p.stdout)
+    # The next process of the service reads it from the database.
+    w.kill("api")
+    w.ready()
+    again = next(e for e in w.events("/v1/events", since=0, type="network.denied", format="ndjson")
+                 if e.get("sandbox_id") == box)
+    eq(again, event)
+    until(lambda: run(box)["stdout"] == "hello\n", "the network is open again")
+    w.delete(box)
+
+
+@test
+def many_denials_are_few_events():
+    box = open_box()
+    ask = ("import socket\nfor i in range(500):\n try: socket.getaddrinfo(f'{i}.' + 'long' * 15 + '.test', 80)\n"
+           " except OSError: pass")
+    eq(w.run(box, ["python3", "-c", ask])["network"]["denied"] >= 500, True)
+    w.delete(box)
+    times = []
+    for event in w.events("/v1/events", since=0, format="ndjson", sandbox_id=box):
+        if event["type"] == "sandbox.deleted":
+            break
+        if event["type"] == "network.denied":
+            times.append(datetime.datetime.fromisoformat(event["time"].rstrip("Z")))
+    # One per second, by the clock of the events; it is not exactly that of the limit.
+    ok(1 <= len(times) <= (times[-1] - times[0]).total_seconds() * 1.5 + 2, times)
+
+
+@test
+def a_stopped_egress_keeps_no_client_of_the_service():
+    box = open_box()
+    used = run(box, text="12345\n")["network"]
+    os.kill(w.egress, signal.SIGSTOP)
+    try:
+        # Nothing gets out, and the answers have what was known before.
+        accepted = server.accepted
+        eq(stats(box)["network"], used)
+        eq(w.get(f"/v1/sandboxes/{box}/network")["usage"], used)
+        ok("live" not in w.get(f"/v1/sandboxes/{box}/network"), "live connections are unknown")
+        eq(w.run(box, ["true"])["network"], used)
+        eq(w.get("/v1/sandboxes/" + box)["state"], "running")
+        eq(server.accepted, accepted)
+    finally:
+        os.kill(w.egress, signal.SIGCONT)
+    eq(run(box)["stdout"], "hello\n")
+    w.delete(box)
+
+
+@test
+def top_shows_bytes_in_and_out():
+    box = open_box()
+    eq(run(box, text="12345\n")["stdout"], "hello\n12345\n")
+    for word in ("top", "stats"):
+        p = subprocess.run([WARREN, word, "--once"], check=True, capture_output=True, text=True,
+                           env={**os.environ, "WARREN_HOST": f"unix:{w.socket}"})
+        head, row = p.stdout.splitlines()[:2]
+        eq(row[head.index("NET I/O"):].split("  ")[0], "12B / 6B", p.stdout)
+    w.delete(box)
+
+
+def main():
+    global w  # pylint: disable=global-statement
+    try:
+        with World(config=nw.CONFIG.format(dns=dns.port)) as w:
+            return run_tests()
+    except Skip as why:
+        print(f"1..0 # SKIP {why}")
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
