@@ -20,6 +20,24 @@
 
 /* --------------------------------------------------------------------- writing */
 
+/* An entry as it is written; names are bytes of any length. */
+struct tar_header {
+	const char *name; /* a directory's ends with a slash */
+	const char *link; /* "": none */
+	char type;        /* '0' file, '1' hard link, '2' symbolic link, '5' directory,
+			     '6' pipe */
+	uint32_t mode, uid, gid;
+	uint64_t size;
+	int64_t mtime;
+	uint32_t mtime_nsec;
+};
+/*
+ * Append a header. @pax contains records of tar_put_record() for this entry, if any, and
+ * is used to build the records for values that do not fit.
+ */
+void tar_put_header(struct buf *out, const struct tar_header *h, struct buf *pax);
+/* Append the record of an extended header: @key has no '=', @value has @size bytes. */
+void tar_put_record(struct buf *pax, const char *key, const void *value, size_t size);
 /* Append the header of an entry; for a file, @size bytes of data follow. */
 void tar_put(struct buf *out, const char *name, const struct proto_entry *is,
 	     const char *link, uint64_t size);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tar_write.c - write entries as ustar, with a pax header before those that do not fit */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,22 +23,21 @@ static void tar_write_octal(char *out, size_t size, uint64_t n)
 	out[size - 1] = '\0';
 }
 
-static void tar_write_put_header(struct buf *out, const char *name, const char *link,
-				 const struct proto_entry *is, char type, uint64_t size)
+static void tar_write_put_block(struct buf *out, const struct tar_header *is)
 {
 	struct ustar h = { 0 };
 	const unsigned char *bytes = (const unsigned char *)&h;
 	unsigned sum = 0;
 
-	(void)memcpy(h.name, name, strnlen(name, sizeof(h.name)));
-	(void)memcpy(h.link, link, strnlen(link, sizeof(h.link)));
+	(void)memcpy(h.name, is->name, strnlen(is->name, sizeof(h.name)));
+	(void)memcpy(h.link, is->link, strnlen(is->link, sizeof(h.link)));
 	tar_write_octal(h.mode, sizeof(h.mode), is->mode & 07777);
 	tar_write_octal(h.uid, sizeof(h.uid), is->uid);
 	tar_write_octal(h.gid, sizeof(h.gid), is->gid);
-	tar_write_octal(h.size, sizeof(h.size), size);
+	tar_write_octal(h.size, sizeof(h.size), is->size);
 	tar_write_octal(h.mtime, sizeof(h.mtime),
-			is->mtime_sec > 0 ? (uint64_t)is->mtime_sec : 0);
-	h.type = type;
+			is->mtime > 0 ? (uint64_t)is->mtime : 0);
+	h.type = is->type;
 	(void)memcpy(h.magic, "ustar", 6);
 	(void)memcpy(h.version, "00", 2);
 	(void)memset(h.sum, ' ', sizeof(h.sum));
@@ -48,21 +48,18 @@ static void tar_write_put_header(struct buf *out, const char *name, const char *
 }
 
 /* "25 path=...\n": the number counts itself, too. */
-static void tar_write_put_record(struct buf *out, const char *key, const char *value)
+void tar_put_record(struct buf *pax, const char *key, const void *value, size_t size)
 {
-	size_t n = strlen(key) + strlen(value) + 3, digits = 1, last = 0;
+	size_t n = strlen(key) + size + 3, digits = 1, last = 0;
 	char number[24];
 
 	while (digits != last) {
 		last = digits;
 		digits = (size_t)snprintf(number, sizeof(number), "%zu", n + digits);
 	}
-	buf_puts(out, number);
-	buf_puts(out, " ");
-	buf_puts(out, key);
-	buf_puts(out, "=");
-	buf_puts(out, value);
-	buf_puts(out, "\n");
+	buf_printf(pax, "%s %s=", number, key);
+	buf_add(pax, value, size);
+	buf_puts(pax, "\n");
 }
 
 static void tar_write_put_number(struct buf *out, const char *key, uint64_t n,
@@ -72,7 +69,23 @@ static void tar_write_put_number(struct buf *out, const char *key, uint64_t n,
 
 	(void)snprintf(text, sizeof(text), "%ju", (uintmax_t)n);
 	if (n > fits)
-		tar_write_put_record(out, key, text);
+		tar_put_record(out, key, text, strlen(text));
+}
+
+/* Whole seconds fit into the header from 1970 to 2242. */
+static void tar_write_put_time(struct buf *pax, int64_t sec, uint32_t nsec)
+{
+	char text[40];
+	int n = snprintf(text, sizeof(text), "%jd", (intmax_t)sec);
+
+	if (nsec == 0 && sec >= 0 && sec <= 077777777777)
+		return;
+	if (nsec > 0) {
+		n += snprintf(text + n, sizeof(text) - (size_t)n, ".%09" PRIu32, nsec);
+		while (text[n - 1] == '0')
+			n--;
+	}
+	tar_put_record(pax, "mtime", text, (size_t)n);
 }
 
 void tar_pad(struct buf *out, uint64_t size)
@@ -82,35 +95,53 @@ void tar_pad(struct buf *out, uint64_t size)
 	buf_add(out, zeros, (size_t)(-size % TAR_BLOCK));
 }
 
+void tar_put_header(struct buf *out, const struct tar_header *h, struct buf *pax)
+{
+	size_t n_name = strlen(h->name), n_link = strlen(h->link);
+	struct tar_header x = { .name = "pax", .link = "", .type = 'x', .mode = 0644 };
+
+	if (n_name > sizeof(((struct ustar *)0)->name))
+		tar_put_record(pax, "path", h->name, n_name);
+	if (n_link > sizeof(((struct ustar *)0)->link))
+		tar_put_record(pax, "linkpath", h->link, n_link);
+	tar_write_put_number(pax, "size", h->size, 077777777777);
+	tar_write_put_number(pax, "uid", h->uid, 07777777);
+	tar_write_put_number(pax, "gid", h->gid, 07777777);
+	tar_write_put_time(pax, h->mtime, h->mtime_nsec);
+	if (pax->len > 0) {
+		x.size = pax->len;
+		tar_write_put_block(out, &x);
+		buf_add(out, pax->data, pax->len);
+		tar_pad(out, pax->len);
+	}
+	tar_write_put_block(out, h);
+	out->failed |= pax->failed;
+}
+
 void tar_put(struct buf *out, const char *name, const struct proto_entry *is,
 	     const char *link, uint64_t size)
 {
-	AUTO_BUF struct buf pax = BUF_INIT(1U << 20);
-	bool directory = S_ISDIR(is->mode);
-	AUTO_BUF struct buf full = BUF_INIT(1U << 17);
-	struct proto_entry none = { .mode = 0644 };
+	AUTO_BUF struct buf pax = BUF_INIT(1U << 20), full = BUF_INIT(1U << 17);
+	struct tar_header h = {
+		.link = link,
+		.type = S_ISDIR(is->mode)   ? '5'
+			: S_ISLNK(is->mode) ? '2'
+					    : '0',
+		.mode = is->mode,
+		.uid = is->uid,
+		.gid = is->gid,
+		.size = size,
+		.mtime = is->mtime_sec > 0 ? is->mtime_sec : 0,
+	};
 
 	buf_puts(&full, name);
-	if (directory)
+	if (S_ISDIR(is->mode))
 		buf_puts(&full, "/");
-	if (full.len > sizeof(((struct ustar *)0)->name))
-		tar_write_put_record(&pax, "path", full.data);
-	if (strlen(link) > sizeof(((struct ustar *)0)->link))
-		tar_write_put_record(&pax, "linkpath", link);
-	tar_write_put_number(&pax, "size", size, 077777777777);
-	tar_write_put_number(&pax, "uid", is->uid, 07777777);
-	tar_write_put_number(&pax, "gid", is->gid, 07777777);
-	if (pax.len > 0) {
-		tar_write_put_header(out, "pax", "", &none, 'x', pax.len);
-		buf_add(out, pax.data, pax.len);
-		tar_pad(out, pax.len);
-	}
-	tar_write_put_header(out, full.data, link, is,
-			     directory           ? '5'
-			     : S_ISLNK(is->mode) ? '2'
-						 : '0',
-			     size);
-	out->failed |= pax.failed || full.failed;
+	out->failed |= full.failed;
+	if (full.failed)
+		return;
+	h.name = full.data;
+	tar_put_header(out, &h, &pax);
 }
 
 void tar_end(struct buf *out)

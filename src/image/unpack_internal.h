@@ -21,6 +21,7 @@ struct pollfd;
 
 /* Maximum numbers of these: */
 #define UNPACK_DEPTH    1024  /* directories in a name */
+#define UNPACK_PART_MAX 259   /* bytes in a component: ".wh." and a name of 255 */
 #define UNPACK_FOLLOWED 40    /* links followed for one name, as in the kernel */
 #define UNPACK_STEPS    4096  /* components followed, including those of links */
 #define UNPACK_LINKS    4096  /* symbolic links in a spooled archive */

@@ -18,7 +18,7 @@ static int unpack_name_refuse(struct warren_error *err, const char *name, const 
 
 int unpack_add_part(char name[4096], size_t *len, const char *part, size_t n)
 {
-	if (n > NAME_MAX || *len + n + 2 > 4096)
+	if (n > UNPACK_PART_MAX || *len + n + 2 > 4096)
 		return -ENAMETOOLONG;
 	if (*len > 0)
 		name[(*len)++] = '/';
@@ -39,7 +39,7 @@ int unpack_clean_name(const char *name, size_t depth_max, char ret[4096],
 
 		if (n == 2 && p[0] == '.' && p[1] == '.')
 			return unpack_name_refuse(err, name, "contains '..'");
-		if (n > NAME_MAX)
+		if (n > (strncmp(p, ".wh.", 4) == 0 ? UNPACK_PART_MAX : NAME_MAX))
 			return unpack_name_refuse(
 				err, name, "has a part that is longer than 255 bytes");
 		if (n > 0 && !(n == 1 && p[0] == '.')) {
