@@ -164,10 +164,15 @@ static int capability_add_host(struct policy *p, struct rules *to, const char *t
 	struct rule *rule = NULL;
 	uint16_t port = 0;
 	struct host h;
-	int r = strstr(text, "://")
-			? error_set(err, EINVAL, "is a URL: name only its host")
-			: host_parse_port(text, strlen(text), name, &h, &port, err);
+	int r;
 
+	if (strstr(text, "://"))
+		r = error_set(err, EINVAL, "is a URL: name only its host");
+	else if (strcmp(text, "*") == 0)
+		r = error_set(err, EINVAL,
+			      "is every host: use --network web for public websites");
+	else
+		r = host_parse_port(text, strlen(text), name, &h, &port, err);
 	if (r < 0)
 		return error_wrap(err, "'%.80s'", text);
 	r = policy_add(p, to, &h, &rule, err);

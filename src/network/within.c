@@ -448,8 +448,7 @@ static int within_check_headers(const struct policy *parent, const struct policy
 		const struct rule *c = &child->allow.list[i];
 
 		if (c->n_headers > 0 && !within_headers_added(parent, c, c))
-			return within_refuse(c, "headers that the parent does not add",
-					     err);
+			return within_refuse(c, "headers that are not allowed", err);
 	}
 	for (size_t i = 0; i < parent->allow.n; i++) {
 		const struct rule *p = &parent->allow.list[i];
@@ -460,9 +459,7 @@ static int within_check_headers(const struct policy *parent, const struct policy
 			if (host_covers(&c->host, &p->host) && rule_meets(p, c) &&
 			    !within_headers_added(child, p, p) &&
 			    !within_headers_added(child, p, c))
-				return within_refuse(
-					p, "not with the headers that the parent adds",
-					err);
+				return within_refuse(p, "allowed only with headers", err);
 		}
 	}
 	return 1;
@@ -485,7 +482,7 @@ int policy_within(const struct policy *parent, const struct policy *child,
 						 .inspected = a->n_headers > 0 };
 
 		if (!within_rule_allowed(&s, a))
-			return within_refuse(a, "more than the parent allows", err);
+			return within_refuse(a, "not allowed", err);
 	}
 	for (size_t i = 0; i < parent->deny.n; i++) {
 		const struct rule *d = &parent->deny.list[i];
@@ -496,8 +493,7 @@ int policy_within(const struct policy *parent, const struct policy *child,
 
 			if (host_overlaps(&d->host, &a->host) && rule_meets(d, a) &&
 			    !within_denied(own, d, a))
-				return within_refuse(
-					d, "not denied, as it is by the parent", err);
+				return within_refuse(d, "must be denied", err);
 		}
 	}
 	r = within_check_headers(parent, child, err);

@@ -17,8 +17,9 @@ ID = "k3f9x2m7qd1w"
 SANDBOX = {"id": ID, "state": "running", "enforced": [], "network": "policy"}
 NETWORK = {
     "network": "policy",
-    "policy": {"allow": [{"host": "a.example", "ports": [443, "8000-8001"], "protocols": ["https"]}, {"public": True}],
-               "deny": [{"host": "*.b.example"}], "limits": {}},
+    "policy": {"allow": [{"host": "a.example", "ports": [443, "8000-8001"], "protocols": ["https"]}, {"public": True},
+                         {"host": "s.example", "headers": {"X-Key": "${secret.KEY}", "X-More": "1"}}],
+               "deny": [{"host": "*.b.example"}], "limits": {"connections": 5, "total_bytes": 2000000}},
     "usage": {"connections": 7, "denied": 2, "bytes_in": 1500000, "bytes_out": 20},
     "live_count": 1,
     "live": [{"host": "a.example", "port": 443, "protocol": "tls", "address": "1.2.3.4", "bytes_in": 10, "bytes_out": 20,
@@ -114,6 +115,7 @@ def contradictions_are_refused_before_the_service_is_asked():
         for options, why in ((["--network", "none", "--allow", "a.example"], b"contradict each other"),
                              (["--deny", "a.example"], b"nothing is allowed that it could deny"),
                              (["--allow", "a.example:99999"], b"is not a port"),
+                             (["--allow", "*"], b"is every host: use --network web"),
                              (["--network", "a,,b"], b"is not loopback, none, learn, or a list of capabilities")):
             SERVICE.requests.clear()
             p = SERVICE.call(*command, *options, status=125)
@@ -126,17 +128,35 @@ def contradictions_are_refused_before_the_service_is_asked():
 def network_prints_tables():
     text = SERVICE.call("network", ID).stdout.decode()
     for line in ("network:      policy", "connections:  7 (1 live)", "denied:       2", "received:     1.50MB",
-                 "sent:         20B"):
+                 "sent:         20B", "limits:       5 connections, 2.00MB in total"):
         ok(line + "\n" in text, f"{line}: {text}")
     rows = [line.split() for line in text.splitlines()]
-    for row in (["RULE", "HOST", "PORTS", "PROTOCOLS", "METHODS", "PATHS"],
-                ["allow", "a.example", "443,8000-8001", "https", "-", "-"],
-                ["allow", "(every", "public", "host)", "-", "-", "-", "-"],
-                ["deny", "*.b.example", "-", "-", "-", "-"],
+    for row in (["RULE", "HOST", "PORTS", "PROTOCOLS", "METHODS", "PATHS", "HEADERS"],
+                ["allow", "a.example", "443,8000-8001", "https", "-", "-", "-"],
+                ["allow", "(every", "public", "host)", "-", "-", "-", "-", "-"],
+                ["allow", "s.example", "-", "-", "-", "-", "X-Key,X-More"],
+                ["deny", "*.b.example", "-", "-", "-", "-", "-"],
                 ["a.example", "443", "tls", "1.2.3.4", "10B", "20B", "3"]):
         ok(row in rows, f"{row}: {text}")
     ok("c.example     80     http" in text and "ago" in text, text)
+    # Only a rule that is valid becomes an option.
+    denied = text[text.index("TO ALLOW IT"):].splitlines()[1:]
+    eq([line.split("   ")[-1].strip() for line in denied], ["--allow c.example:80", "-", "-"])
+    ok("secret" not in text, "the value of a header")
     ok("\x1b" not in text and "\nrm" not in text, "control characters of a sandbox")
+
+
+@test
+def network_says_what_is_unknown():
+    whole = dict(NETWORK)
+    for key in ("live_count", "live", "denials", "used", "used_complete"):
+        del NETWORK[key]
+    try:
+        text = SERVICE.call("network", ID).stdout.decode()
+        ok("warren-egress did not answer" in text and "a.example" in text, text)
+    finally:
+        NETWORK.update(whole)
+    ok("did not answer" not in SERVICE.call("network", ID).stdout.decode(), "all is known")
 
 
 @test

@@ -148,7 +148,7 @@ TEST(options_are_rules)
 		{ "[2001:db8::1]:22", "{\"host\":\"2001:db8::1\",\"ports\":[22]}" },
 		{ "[2001:db8::/32]:22", "{\"host\":\"2001:db8::/32\",\"ports\":[22]}" },
 		{ "", "'': must not be empty" },
-		{ "*", "'*': must not be '*'" },
+		{ "*", "'*': is every host" },
 		{ ":443", "':443': must not be empty" },
 		{ "a:", "'a:': '' is not a port from 1 to 65535" },
 		{ "a:0", "'a:0': '0' is not a port" },

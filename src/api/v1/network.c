@@ -198,9 +198,9 @@ static int network_read_policy(struct v1 *v1, const char *tenant, const json_t *
 	r = policy_within(&permit, &p, &why);
 	if (r == 0)
 		return error_set(err, EPERM,
-				 "/network: the service's configuration (network.permit) "
-				 "does not permit it: %s",
-				 why.msg);
+				 "/network%s: the service does not permit this policy "
+				 "(network.permit in its configuration); %s",
+				 json_object_get(in, "allow") ? "/allow" : "", why.msg);
 	if (r < 0)
 		*err = why;
 	if (r > 0 && out->failed)

@@ -80,6 +80,18 @@ static void network_cell_list(struct table *t, const json_t *list)
 	table_cell(t, "%s", text.len ? text.data : "-");
 }
 
+/* The names of headers that are added; their values may be secrets. */
+static void network_cell_names(struct table *t, json_t *headers)
+{
+	AUTO_JSON json_t *names = json_array();
+	const char *name;
+	json_t *value;
+
+	json_object_foreach(headers, name, value)(void)
+		json_array_append_new(names, json_string(name));
+	network_cell_list(t, names);
+}
+
 static void network_add_rules(struct table *t, const json_t *policy, const char *key)
 {
 	static const char *const lists[] = { "ports", "protocols", "methods", "paths" };
@@ -93,13 +105,14 @@ static void network_add_rules(struct table *t, const json_t *policy, const char 
 		table_cell(t, "%s", *host ? host : "(every public host)");
 		for (size_t k = 0; k < ARRAY_SIZE(lists); k++)
 			network_cell_list(t, json_object_get(rule, lists[k]));
+		network_cell_names(t, json_object_get(rule, "headers"));
 	}
 }
 
 static void network_put_rules(struct buf *out, const json_t *policy)
 {
-	AUTO_TABLE struct table t =
-		TABLE_INIT("RULE", "HOST", "PORTS", "PROTOCOLS", "METHODS", "PATHS");
+	AUTO_TABLE struct table t = TABLE_INIT("RULE", "HOST", "PORTS", "PROTOCOLS",
+					       "METHODS", "PATHS", "HEADERS");
 
 	network_add_rules(&t, policy, "allow");
 	network_add_rules(&t, policy, "deny");
@@ -146,16 +159,18 @@ static void network_put_live(struct buf *out, const json_t *live)
 static void network_put_denials(struct buf *out, const json_t *denials)
 {
 	AUTO_TABLE struct table t =
-		TABLE_INIT("DENIED", "PORT", "PROTOCOL", "WHEN", "WHY");
+		TABLE_INIT("DENIED", "PORT", "PROTOCOL", "WHEN", "WHY", "TO ALLOW IT");
 
 	for (size_t i = 0; i < json_array_size(denials); i++) {
 		const json_t *denial = json_array_get(denials, i);
-		AUTO_BUF struct buf ago = BUF_INIT(256);
+		AUTO_BUF struct buf ago = BUF_INIT(256), option = BUF_INIT(8192);
 
 		put_ago(&ago, print_text_of(denial, "time"));
 		network_cell_target(&t, denial);
 		table_cell(&t, "%s", ago.data ? ago.data : "-");
 		table_cell(&t, "%s", print_text_of(denial, "reason"));
+		network_suggest_denial(denial, &option);
+		table_cell(&t, "%s", option.len ? option.data : "-");
 	}
 	if (t.n == 0)
 		return;
@@ -178,6 +193,32 @@ static void network_put_usage(struct buf *out, const json_t *network)
 		   human_size(network_number(usage, "bytes_out"), text));
 }
 
+static void network_put_limits(struct buf *out, const json_t *limits)
+{
+	static const char *const sizes[][2] = { { "bytes_per_second", "per second" },
+						{ "total_bytes", "in total" } };
+	const char *between = "";
+	char text[HUMAN_MAX];
+
+	if (json_object_size(limits) == 0)
+		return;
+	buf_puts(out, "limits:       ");
+	if (json_object_get(limits, "connections")) {
+		buf_printf(out, "%" PRIu64 " connections",
+			   network_number(limits, "connections"));
+		between = ", ";
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		if (!json_object_get(limits, sizes[i][0]))
+			continue;
+		buf_printf(out, "%s%s %s", between,
+			   human_size(network_number(limits, sizes[i][0]), text),
+			   sizes[i][1]);
+		between = ", ";
+	}
+	buf_puts(out, "\n");
+}
+
 static int network_print(const json_t *network)
 {
 	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
@@ -187,9 +228,16 @@ static int network_print(const json_t *network)
 	buf_puts(&out, "\n");
 	if (json_object_get(network, "policy")) {
 		network_put_usage(&out, network);
+		network_put_limits(
+			&out,
+			json_object_get(json_object_get(network, "policy"), "limits"));
 		network_put_rules(&out, json_object_get(network, "policy"));
 		network_put_live(&out, json_object_get(network, "live"));
 		network_put_denials(&out, json_object_get(network, "denials"));
+		if (!json_object_get(network, "live"))
+			buf_puts(&out,
+				 "\nwarren-egress did not answer: live connections and "
+				 "denials are unknown; try again\n");
 	}
 	return message_print(client_network.name, &out);
 }

@@ -108,6 +108,13 @@ struct warren_error client_words(const struct command *cmd,
 		if (n == 0 || at + n > end)
 			break;
 		opt = option_of(cmd, at, n);
+		/* A rule of a policy is an option, and so is its list of capabilities. */
+		if (opt && strcmp(opt->name, "network") == 0 && at[n] == '/') {
+			const struct opt *rule =
+				option_of(cmd, at + n + 1, strcspn(at + n + 1, "/:"));
+
+			opt = rule ? rule : opt;
+		}
 		if (!opt && err->msg[0] == '/' && is_operand(cmd, at, n, word)) {
 			(void)error_set(&words, err->code, "%s%.*s (example: %s)", word,
 					SAID_MAX, end, cmd->opts->example);

@@ -111,6 +111,15 @@ static void network_put_denial(struct buf *out, json_t *seen, const json_t *deni
 	network_end_line(out);
 }
 
+void network_suggest_denial(const json_t *denial, struct buf *out)
+{
+	AUTO_JSON json_t *seen = json_object();
+	AUTO_POLICY struct policy p = { 0 };
+
+	if (network_read_rule(denial, &p))
+		network_put_rule(out, seen, &p.allow.list[0]);
+}
+
 int network_suggest_options(const json_t *record, struct buf *out,
 			    struct warren_error *err)
 {

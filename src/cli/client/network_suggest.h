@@ -22,6 +22,8 @@ int network_suggest_options(const json_t *record, struct buf *out,
 /* Build one policy of both; @ret must be empty. */
 int network_suggest_policy(const json_t *record, struct policy *ret,
 			   struct warren_error *err) MUST_CHECK;
+/* Append the options that would have allowed a denial; nothing: there are none. */
+void network_suggest_denial(const json_t *denial, struct buf *out);
 /* Append text that a sandbox chose, without characters that control a terminal. */
 void network_put_clean(struct buf *out, const char *text);
 
