@@ -81,6 +81,7 @@ void egress_count(struct egress_flow *f, uint64_t in, uint64_t out)
 	f->bytes_in += in;
 	f->bytes_out += out;
 	account_add(&sb->account, in, out);
+	sockmem_moved(f);
 	egress_usage_changed(sb);
 	if (account_is_exhausted(&sb->account))
 		loop_defer(sb->egress->loop, &sb->cut);
@@ -194,6 +195,7 @@ static void egress_accepted(struct egress_sandbox *sb, int fd)
 
 	sb->account.usage.connections++;
 	egress_usage_changed(sb);
+	sockmem_set_listener(sb);
 	if (sb->n_flows < egress_flows_max(sb) && !account_is_exhausted(&sb->account)) {
 		egress_flow_accept(sb, fd);
 		return;
@@ -386,6 +388,7 @@ static int egress_sandbox_open(struct egress_sandbox *sb, const char *policy, si
 		r = egress_set_policy(sb, policy, n, err);
 	if (r < 0)
 		return r;
+	sockmem_set_listener(sb);
 	r = names_new(&sb->names);
 	if (r == 0)
 		r = loop_timer_new(loop, egress_on_timer, sb, &sb->timer);
@@ -538,6 +541,7 @@ int egress_new(struct net_loop *loop, const struct egress_options *options,
 	e->loop = loop;
 	e->options = *options;
 	e->terminate = options->terminate;
+	e->grants = sockmem_grants(options->tcp_memory);
 	e->pipes = pipes_new();
 	r = e->pipes ? resolver_new(loop, options->dns_servers, &e->resolver, err)
 		     : error_errno(err, ENOMEM, "open the network");

@@ -17,6 +17,7 @@
  *	first.h      what the first bytes of a connection are: TLS, HTTP or something else
  *	end.h        one of the two sockets of a flow, with the bytes queued for it
  *	account.h    limits and usage of a sandbox
+ *	sockmem.h    sizes of the kernel's buffers
  *	record.h     recent denials, and what was used: the smallest policy that suffices
  *	flow.c       a connection: from its destination to a decision
  *	terminate.h  TLS that ends here, so that its requests can be inspected
@@ -52,6 +53,8 @@ struct egress_options {
 	const char *dns_servers;
 	/* Terminates TLS; borrowed. NULL: no TLS is terminated (terminate.h). */
 	struct terminate *terminate;
+	/* What this machine has for TCP, in bytes; 0: it is not known. */
+	uint64_t tcp_memory;
 	/*
 	 * Called for denials, with the JSON that egress_write_json() lists; not for all,
 	 * if a sandbox has many in a second.

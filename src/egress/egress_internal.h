@@ -11,6 +11,7 @@
 #include "egress/pipes.h"
 #include "egress/record.h"
 #include "egress/resolver.h"
+#include "egress/sockmem.h"
 #include "egress/terminate.h"
 #include "network/client_hello.h"
 #include "network/decide.h"
@@ -48,6 +49,8 @@ struct egress {
 	size_t n_sandboxes;
 	size_t n_flows;               /* of all sandboxes */
 	size_t n_busy;                /* sandboxes that have a flow */
+	struct egress_flow *grown;    /* flows with large buffers (sockmem.h) */
+	size_t n_grown, grants;       /* their number, and its maximum */
 	char scratch[EGRESS_SCRATCH]; /* for one callback at a time */
 };
 
@@ -68,7 +71,8 @@ struct egress_sandbox {
 	struct account account;
 	struct record record;
 	struct egress_flow *flows;
-	size_t n_flows, n_lookups;
+	size_t n_flows, n_lookups, n_grown;
+	int buffer_size; /* of the connections that come next (sockmem.h) */
 	struct egress_flow *waiting, **waiting_tail; /* flows that wait for tokens */
 	struct egress_flow *lookups, **lookups_tail; /* flows that wait for a lookup */
 	struct dns_op *dns_ops;
@@ -159,6 +163,11 @@ struct egress_flow {
 	struct pipe_pair *pipe_out, *pipe_in; /* while relay.c splices */
 
 	uint64_t since, bytes_in, bytes_out;
+
+	/* sockmem.c */
+	struct egress_flow *grown_next, **grown_prev; /* NULL: its buffers are small */
+	uint64_t moved;                               /* ms; when it last carried bytes */
+	uint64_t moved_next; /* bytes after which it is looked at again */
 };
 
 /* The share of one flow: the more flows there are, the less each of them may hold. */

@@ -30,6 +30,7 @@ struct end {
 	bool finished;       /* our half is closed */
 	bool cut;            /* its peer closed without the end of its TLS */
 	bool tls_writes;     /* the handshake waits to write */
+	bool bounded;        /* its buffers have grown enough (sockmem.h) */
 	struct end_tls *tls; /* NULL: the bytes are not encrypted */
 	char *queue;
 	size_t queue_off, queue_len;

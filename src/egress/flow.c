@@ -46,6 +46,7 @@ void egress_flow_end(struct egress_flow *f)
 		return;
 	f->over = true;
 	relay_done(f);
+	sockmem_release(f);
 	upstream_stop(f);
 	end_close(&f->client);
 	dns_server_forget(f);
@@ -615,6 +616,8 @@ void egress_flow_accept(struct egress_sandbox *sb, int fd)
 		return;
 	}
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	f->moved_next = SOCKMEM_STEP;
+	sockmem_fix(f, fd);
 	DLIST_PUSH(sb->flows, f);
 	egress_count_flow(sb, true);
 	/* The port is at the same place in both families. */

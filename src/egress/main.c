@@ -105,9 +105,23 @@ static int egress_main_terminate(const struct egress_main_words *w,
 	return r < 0 ? error_wrap(err, "use '%s'", w->authority) : 0;
 }
 
+/* The number of bytes that all TCP sockets of this machine may hold; 0: not known. */
+static uint64_t egress_main_tcp_memory(void)
+{
+	char text[128];
+	unsigned long long pages;
+
+	if (fd_read_file_at(AT_FDCWD, "/proc/sys/net/ipv4/tcp_mem", text, sizeof(text)) <
+		    0 ||
+	    sscanf(text, "%*u %*u %llu", &pages) != 1)
+		return 0;
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 static int egress_main_serve(const struct egress_main_words *w, struct warren_error *err)
 {
-	struct egress_options options = { .dns_servers = w->dns_servers };
+	struct egress_options options = { .dns_servers = w->dns_servers,
+					  .tcp_memory = egress_main_tcp_memory() };
 	struct net_loop *loop = NULL;
 	struct control *c = NULL;
 	int r = egress_main_limits(err);

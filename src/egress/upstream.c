@@ -93,6 +93,7 @@ static void upstream_ready(struct egress_flow *f)
 
 	(void)setsockopt(f->server.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	(void)setsockopt(f->server.fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	sockmem_fix(f, f->server.fd);
 	f->upstream = UPSTREAM_READY;
 	upstream_forget_addresses(f);
 	egress_flow_set_timer(f, 0);
@@ -172,6 +173,7 @@ static int upstream_connect(struct egress_flow *f, const union resolver_address 
 	r = end_open(&f->server, f->sandbox->egress->loop, fd, upstream_on_server, f);
 	if (r < 0)
 		return r;
+	sockmem_prepare(f->sandbox, fd);
 	if (connect(fd, &a->sa,
 		    a->sa.sa_family == AF_INET ? sizeof(a->v4) : sizeof(a->v6)) < 0 &&
 	    errno != EINPROGRESS) {
