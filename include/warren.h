@@ -139,6 +139,11 @@ WARREN_PUBLIC const char *warren_version(void);
 enum warren_network {
 	WARREN_NETWORK_LOOPBACK, /* a separate network namespace with only lo, up */
 	WARREN_NETWORK_NONE,     /* a separate network namespace in which lo is down */
+	/*
+	 * Like LOOPBACK; warren_capture_network() will be called. Some backends can do
+	 * that only for such a sandbox.
+	 */
+	WARREN_NETWORK_CAPTURED,
 };
 
 /* A mount over the image: a directory or file of the host, or a tmpfs. */

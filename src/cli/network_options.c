@@ -87,6 +87,7 @@ bool network_options_has_policy(const struct network_options *o)
 enum warren_network network_options_mode(const struct network_options *o)
 {
 	return network_word_is(o->mode, "none") ? WARREN_NETWORK_NONE
+	       : network_options_has_policy(o)  ? WARREN_NETWORK_CAPTURED
 						: WARREN_NETWORK_LOOPBACK;
 }
 

@@ -129,7 +129,8 @@ int check_spec(const struct warren_spec *spec, struct warren_error *err)
 	if (r == 0 && spec->workdir)
 		r = check_path("working directory", spec->workdir, err);
 	if (r == 0 && spec->network != WARREN_NETWORK_LOOPBACK &&
-	    spec->network != WARREN_NETWORK_NONE)
+	    spec->network != WARREN_NETWORK_NONE &&
+	    spec->network != WARREN_NETWORK_CAPTURED)
 		r = error_set(err, EINVAL, "there is no such network mode");
 	if (r == 0 && spec->id && !id_valid(spec->id))
 		r = error_set(err, EINVAL, "'%.32s' is not the id of a sandbox",

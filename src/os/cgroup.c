@@ -650,29 +650,10 @@ int cgroup_read_usage(const struct cgroup_root *root, const char *id,
 	return 0;
 }
 
-/* Kill the processes in the cgroup @dir/@id, by their pids in this pid namespace. */
-static int cgroup_kill_listed(int dir, const char *id)
+static bool cgroup_kill_one(void *ctx UNUSED, pid_t pid)
 {
-	AUTO_CLOSE int fd = -1;
-	char path[64], *line = NULL;
-	size_t size = 0;
-	FILE *f;
-
-	(void)snprintf(path, sizeof(path), "%s/cgroup.procs", id);
-	fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
-	f = fd < 0 ? NULL : fdopen(fd, "r");
-	if (!f)
-		return errno == ENOENT ? 0 : -errno;
-	fd = -1; /* fclose() closes it */
-	while (getline(&line, &size, f) > 0) {
-		pid_t pid = (pid_t)strtol(line, NULL, 10);
-
-		if (pid > 0)
-			(void)kill(pid, SIGKILL);
-	}
-	free(line);
-	(void)fclose(f);
-	return 0;
+	(void)kill(pid, SIGKILL);
+	return true;
 }
 
 /*
@@ -694,7 +675,7 @@ int cgroup_kill(const struct cgroup_root *root, const char *id, struct warren_er
 					     : 0;
 	}
 	(void)cgroup_freeze(root, id, true, &ignored);
-	r = cgroup_kill_listed(dir, id);
+	r = cgroup_processes(root, id, cgroup_kill_one, NULL);
 	(void)cgroup_freeze(root, id, false, &ignored);
 	return r < 0 ? error_errno(err, -r, "kill the cgroup") : 0;
 }

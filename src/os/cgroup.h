@@ -127,6 +127,12 @@ int cgroup_join(const struct cgroup_root *root, const char *id, struct warren_er
  * when the function returns. It is no error if @id does not exist.
  */
 int cgroup_kill(const struct cgroup_root *root, const char *id, struct warren_error *err);
+/*
+ * cgroup_procs.c: call @fn for each process in @id, by its pid in this pid namespace,
+ * until @fn returns false. It is no error if @id does not exist.
+ */
+int cgroup_processes(const struct cgroup_root *root, const char *id,
+		     bool (*fn)(void *ctx, pid_t pid), void *ctx);
 
 bool cgroup_is_frozen(const struct cgroup_root *root, const char *id);
 int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,

@@ -51,6 +51,17 @@ const struct spec_field spec_fields[] = {
 };
 const size_t spec_n_fields = ARRAY_SIZE(spec_fields);
 
+const char *spec_network_text(enum warren_network network)
+{
+	static const char *const texts[] = {
+		[WARREN_NETWORK_LOOPBACK] = "loopback only",
+		[WARREN_NETWORK_NONE] = "none",
+		[WARREN_NETWORK_CAPTURED] = "loopback, and what its policy allows",
+	};
+
+	return texts[network];
+}
+
 bool spec_live_any(const struct warren_limits *limits)
 {
 	for (size_t i = 0; i < SPEC_LIVE_MAX; i++)

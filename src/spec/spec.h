@@ -117,6 +117,9 @@ static inline void spec_flag_set(struct warren_spec *spec, const struct spec_fie
 	*(bool *)((char *)spec + f->at) = on;
 }
 
+/* What is enforced of a network: the detail of "network" in a sandbox's report. */
+const char *spec_network_text(enum warren_network network);
+
 /*
  * The value of a limit as users write it: "1.500" for MILLIS, otherwise a whole number.
  */

@@ -246,12 +246,15 @@ def only_a_policy_needs_warren_egress():
 
 
 @test
-def a_backend_without_policies_is_named():
+@needs_root
+def a_run_of_gvisor_has_the_same_policy():
     p = warren("run", "--backend", "gvisor", "--", "true")
     if p.returncode != 0:
         raise Skip("needs gVisor")
-    p = warren("run", "--backend", "gvisor", "--allow", "a.example", "--", "echo", "hello")
-    eq((p.returncode, p.stdout, p.stderr), (125, b"", b"warren run: a network policy is not supported by backend 'gvisor'\n"))
+    eq(talk("--backend", "gvisor"), NO_NAME, "without a policy")
+    eq(talk("--backend", "gvisor", "--allow", "a.example:80"), HTTP_OK)
+    eq(talk("--backend", "gvisor", "--allow", "a.example:80", to=("b.example",)), NO_NAME)
+    eq(talk("--backend", "gvisor", "--allow", "a.example:80", to=("a.example", 7000, "raw")), "ConnectionResetError")
 
 
 @test

@@ -305,8 +305,9 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 	if (r == 0)
 		r = network_read(v1, caller->tenant, body, w->backend, &w->policy,
 				 &w->network, &w->terminates, err);
-	if (w->network == V1_NETWORK_NONE)
-		w->spec.network = WARREN_NETWORK_NONE;
+	w->spec.network = w->network == V1_NETWORK_NONE     ? WARREN_NETWORK_NONE
+			  : w->network == V1_NETWORK_POLICY ? WARREN_NETWORK_CAPTURED
+							    : WARREN_NETWORK_LOOPBACK;
 	if (r == 0)
 		r = read_pull(caller, asked, w, err);
 	if (r == 0)

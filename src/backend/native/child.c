@@ -151,9 +151,7 @@ static int child_become_root(struct native_plan *p UNUSED, struct warren_error *
 
 static int set_network(struct native_plan *p, struct warren_error *err)
 {
-	if (p->spec->network == WARREN_NETWORK_LOOPBACK)
-		return ns_loopback(true, err);
-	return 0;
+	return p->spec->network == WARREN_NETWORK_NONE ? 0 : ns_loopback(true, err);
 }
 
 static int start_network(struct native_plan *p UNUSED, struct warren_error *err)

@@ -562,9 +562,7 @@ int create_describe(struct create_op *m, struct warren_error *err UNUSED)
 	backend_enforce(b, "capabilities", true, "11 for root inside, none for others");
 	backend_enforce(b, "seccomp", true, "allowlist, native calls only");
 	backend_enforce(b, "no_new_privs", true, "set");
-	backend_enforce(b, "network", true, "%s",
-			m->spec->network == WARREN_NETWORK_NONE ? "none"
-								: "loopback only");
+	backend_enforce(b, "network", true, "%s", spec_network_text(m->spec->network));
 	if (m->limits.memory)
 		backend_enforce(b, "memory", true, "%ju bytes by %s",
 				(uintmax_t)m->limits.memory, by);

@@ -192,6 +192,7 @@ static int command_check_spec(const struct shim_sandbox *p, const struct warren_
 		{ "mounts", "", s->n_mounts > 0 },
 		{ "read_only", "", s->read_only },
 		{ "network none", "", s->network == WARREN_NETWORK_NONE },
+		{ "a network policy", "", s->network == WARREN_NETWORK_CAPTURED },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(asks); i++)

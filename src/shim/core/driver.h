@@ -242,7 +242,8 @@ struct shim_driver {
 	 * Open the network namespace through which the sandbox does everything in the
 	 * network, for capture_open(). Nothing inside may be able to change it.
 	 */
-	int (*network)(struct shim_sandbox *p, int *ret_ns, struct warren_error *err);
+	int (*network)(const struct shim_sandbox *p, int *ret_ns,
+		       struct warren_error *err);
 	int (*update)(struct shim_sandbox *p, const struct warren_limits *limits,
 		      struct warren_error *err);
 	/*

@@ -140,7 +140,7 @@ static int pid_check_capabilities(int first)
 									      : 0;
 }
 
-int docker_network(struct shim_sandbox *p, int *ret_ns, struct warren_error *err)
+int docker_network(const struct shim_sandbox *p, int *ret_ns, struct warren_error *err)
 {
 	AUTO_DOCKER struct docker d = { 0 };
 	AUTO_CLOSE int first = -1;

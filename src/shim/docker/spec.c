@@ -6,6 +6,7 @@
  * is only a soft limit, it is left out and reported as not enforced. (The daemon itself
  * would drop it with a warning.)
  */
+#include "spec/spec.h"
 #include "shim/docker/docker.h"
 
 #include <errno.h>
@@ -188,9 +189,7 @@ void docker_note(struct shim_sandbox *p, const struct docker_info *info,
 			     info->seccomp ? "the daemon's default profile"
 					   : "the daemon has none");
 	shim_sandbox_enforce(p, "no_new_privs", true, "set");
-	shim_sandbox_enforce(p, "network", true, "%s",
-			     spec->network == WARREN_NETWORK_NONE ? "none"
-								  : "loopback only");
+	shim_sandbox_enforce(p, "network", true, "%s", spec_network_text(spec->network));
 	shim_sandbox_enforce(p, "nofile", true, "%ju for each process",
 			     (uintmax_t)spec_nofile(spec));
 	if (spec->read_only)

@@ -134,6 +134,17 @@ static json_t *bundle_mounts(const struct gvisor_making *m)
 	return list;
 }
 
+/* Without one of its own, the sandbox has the network of its creator (network.c). */
+static json_t *bundle_namespaces(const struct gvisor_making *m)
+{
+	json_t *list = json_pack("[{s:s}, {s:s}, {s:s}, {s:s}]", "type", "pid", "type",
+				 "ipc", "type", "uts", "type", "mount");
+
+	if (!m->captured)
+		(void)json_array_append_new(list, json_pack("{s:s}", "type", "network"));
+	return list;
+}
+
 int bundle_write(const struct gvisor_making *m, struct warren_error *err)
 {
 	char root[GVISOR_PATH_MAX], path[GVISOR_PATH_MAX];
@@ -142,14 +153,11 @@ int bundle_write(const struct gvisor_making *m, struct warren_error *err)
 
 	gvisor_path(m->sandbox, "scratch/r", root);
 	gvisor_path(m->sandbox, "bundle/config.json", path);
-	doc = json_pack(
-		"{s:s, s:b, s:o, s:{s:s, s:b}, s:s, s:o, s:{s:[{s:s}, {s:s}, {s:s}, "
-		"{s:s}, {s:s}]}}",
-		"ociVersion", "1.0.2", "warrenNoNetwork", (int)m->no_network, "process",
-		bundle_process(m, env), "root", "path", root, "readonly",
-		(int)m->spec->read_only, "hostname", gvisor_hostname(m), "mounts",
-		bundle_mounts(m), "linux", "namespaces", "type", "pid", "type", "network",
-		"type", "ipc", "type", "uts", "type", "mount");
+	doc = json_pack("{s:s, s:b, s:o, s:{s:s, s:b}, s:s, s:o, s:{s:o}}", "ociVersion",
+			"1.0.2", "warrenNoNetwork", (int)m->no_network, "process",
+			bundle_process(m, env), "root", "path", root, "readonly",
+			(int)m->spec->read_only, "hostname", gvisor_hostname(m), "mounts",
+			bundle_mounts(m), "linux", "namespaces", bundle_namespaces(m));
 	json_decref(env);
 	if (r == 0 && !doc)
 		r = error_set(err, EINVAL,

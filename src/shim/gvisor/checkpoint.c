@@ -101,6 +101,11 @@ int gvisor_savable(struct shim_sandbox *p, int of, struct warren_error *err)
 	int ends[2], status;
 	pid_t pid;
 
+	if (gvisor_has_network(p))
+		return error_set(err, EOPNOTSUPP,
+				 "%s: a sandbox that was created with a network policy "
+				 "cannot be saved",
+				 p->name);
 	if (of < 0)
 		return error_set(
 			err, EBUSY,

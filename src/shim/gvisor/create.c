@@ -24,6 +24,7 @@
 #include "os/sig.h"
 #include "shim/gvisor/gvisor.h"
 #include "shim/gvisor/sentry_rpc.h"
+#include "spec/spec.h"
 
 #define PIDS_DEFAULT   1024
 #define NOFILE_DEFAULT 65536
@@ -228,7 +229,7 @@ int gvisor_become_runsc(struct gvisor_making *m, struct warren_error *err)
 	argv[n++] = "--log-format=json";
 	argv[n++] = "--platform=ptrace";
 	argv[n++] = "--ignore-cgroups";
-	argv[n++] = "--network=none";
+	argv[n++] = m->captured ? "--network=host" : "--network=none";
 	/* runsc creates loopback when it starts a created sandbox: see start_root(). */
 	argv[n++] = m->no_network ? "create" : m->saved < 0 ? "run" : "restore";
 	if (!m->no_network)
@@ -268,9 +269,10 @@ static const struct gvisor_step child_steps[] = {
 	{ "enter the cgroup", gvisor_join }, /* before memory is allocated */
 	{ "copy the mounts", root_copy },    /* they belong to this namespace */
 	{ "mount the root", root_mount },
-	{ "write the bundle", write_bundle }, /* it lists the mounts */
-	{ "pass on the mounts",
-	  create_hand_over }, /* for the time when no process of the sandbox runs */
+	{ "create its network", network_create },
+	{ "write the bundle", write_bundle },       /* it lists the mounts */
+	{ "pass on the mounts", create_hand_over }, /* for the time when no process of the
+						       sandbox runs */
 	{ "start runsc", gvisor_become_runsc },
 };
 
@@ -464,8 +466,7 @@ static void create_report(const struct gvisor_making *m)
 			     "11 for root inside, none for others");
 	shim_sandbox_enforce(p, "no_new_privs", true, "gVisor ignores set-id bits");
 	shim_sandbox_enforce(p, "network", true, "%s",
-			     m->spec->network == WARREN_NETWORK_NONE ? "none"
-								     : "loopback only");
+			     spec_network_text(m->spec->network));
 	shim_sandbox_enforce(p, "memory", true,
 			     "%ju bytes by %s, including gVisor itself",
 			     (uintmax_t)m->limits.memory, by);
@@ -495,6 +496,7 @@ int gvisor_create(struct shim_sandbox *p, const struct warren_spec *spec,
 	m->sandbox = p;
 	m->spec = spec;
 	m->no_network = spec->network == WARREN_NETWORK_NONE;
+	m->captured = spec->network == WARREN_NETWORK_CAPTURED;
 	m->saved = -1;
 	cgroup_root_open(&m->cgroups);
 	r = run_steps(steps, ARRAY_SIZE(steps), m, err);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/pidfd.h>
 
+#include "base/fd.h"
 #include "os/pidfd.h"
 #include "shim/gvisor/sentry_rpc.h"
 
@@ -23,9 +24,11 @@ void gvisor_path(const struct shim_sandbox *p, const char *name,
 int gvisor_connect(const struct shim_sandbox *p, struct warren_error *err)
 {
 	char root[GVISOR_PATH_MAX];
+	AUTO_CLOSE int ns = -1;
+	int r = gvisor_has_network(p) ? gvisor_network(p, &ns, err) : 0;
 
 	gvisor_path(p, "root", root);
-	return control_open(root, p->id, err);
+	return r < 0 ? r : control_open(root, p->id, ns, err);
 }
 
 /* ------------------------------------------------------------------------- the end */
@@ -390,5 +393,6 @@ const struct shim_driver shim_driver_gvisor = {
 	.save = gvisor_save,
 	.restore = gvisor_restore,
 	.stats = gvisor_stats,
+	.network = gvisor_network,
 	.update = gvisor_update,
 };

@@ -8,6 +8,7 @@
  *	bundle.c	config.json, from which runsc creates a sandbox
  *	sentry_rpc.c	calls the sentry
  *	exec.c		runs commands
+ *	network.c	the network namespace of a sandbox with a network policy
  *	checkpoint.c	saves its processes to a file, and restores them
  *	probe.c		detects the features of this machine
  *
@@ -65,10 +66,12 @@ struct gvisor_making {
 	struct cgroup_limits limits;
 	uint64_t pids, disk, nofile;
 	struct image image;
-	bool has_image, has_cgroup, no_network;
-	int saved; /* file to restore from; -1: a new sandbox */
-	int held;  /* restore: the mount namespace */
-	int tell;  /* in the child: descriptor for its report */
+	bool has_image, has_cgroup;
+	bool no_network; /* not even loopback */
+	bool captured;   /* runsc uses the network namespace of network_create() */
+	int saved;       /* file to restore from; -1: a new sandbox */
+	int held;        /* restore: the mount namespace */
+	int tell;        /* in the child: descriptor for its report */
 	struct initclient_user user;
 	/* set by rootfs.c in the child */
 	int copies[IMAGE_MOUNTS_MAX + GVISOR_MOUNTS_MAX];
@@ -142,6 +145,14 @@ __attribute__((noreturn)) void gvisor_exec(struct shim_sandbox *p,
 int gvisor_savable(struct shim_sandbox *p, int of, struct warren_error *err);
 int gvisor_save(struct shim_sandbox *p, int image, struct warren_error *err);
 int gvisor_restore(struct shim_sandbox *p, int image, int held, struct warren_error *err);
+
+/* network.c */
+/* Step of the process that becomes runsc: enter a new network namespace. */
+int network_create(struct gvisor_making *m, struct warren_error *err);
+/* Whether the sandbox was created with such a namespace. */
+bool gvisor_has_network(const struct shim_sandbox *p);
+/* See shim_driver.network. */
+int gvisor_network(const struct shim_sandbox *p, int *ret_ns, struct warren_error *err);
 
 /* probe.c */
 int gvisor_probe(const char *name, const json_t *config, struct warren_feature *features,

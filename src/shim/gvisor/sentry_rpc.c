@@ -3,6 +3,8 @@
 #include "shim/gvisor/sentry_rpc.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -55,7 +57,29 @@ static bool is_sentry(int fd)
 	       (peer.uid == 0 || peer.uid == NOBODY);
 }
 
-int control_open(const char *runsc_root, const char *id, struct warren_error *err)
+/*
+ * An abstract address is looked up in the network namespace in which the socket was made.
+ * A process that cannot return to its own namespace must not continue in the sandbox's.
+ */
+static int control_socket(int ns)
+{
+	AUTO_CLOSE int home = -1;
+	int fd;
+
+	if (ns >= 0) {
+		home = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+		if (home < 0 || setns(ns, CLONE_NEWNET) < 0)
+			return -errno;
+	}
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		fd = -errno;
+	if (ns >= 0 && setns(home, CLONE_NEWNET) < 0)
+		_exit(1);
+	return fd;
+}
+
+int control_open(const char *runsc_root, const char *id, int ns, struct warren_error *err)
 {
 	struct sockaddr_un to;
 
@@ -65,9 +89,9 @@ int control_open(const char *runsc_root, const char *id, struct warren_error *er
 
 		if (size == 0)
 			continue;
-		fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		fd = control_socket(ns);
 		if (fd < 0)
-			return error_errno(err, errno, "create a socket");
+			return error_errno(err, -fd, "create a socket");
 		if (connect(fd, (const struct sockaddr *)&to, size) == 0)
 			return is_sentry(fd)
 				       ? TAKE_FD(fd)

@@ -24,10 +24,12 @@
 #define CONTROL_SECS 20 /* timeout of a call that is answered at once */
 
 /*
- * Connect to the sentry of @id; @runsc_root is the --root of runsc. Return a descriptor
- * or -errno; -ENOENT: there is no sandbox.
+ * Connect to the sentry of @id; @runsc_root is the --root of runsc. @ns is the network
+ * namespace in which it listens; -1: that of the caller. Return a descriptor or -errno;
+ * -ENOENT: there is no sandbox.
  */
-int control_open(const char *runsc_root, const char *id, struct warren_error *err);
+int control_open(const char *runsc_root, const char *id, int ns,
+		 struct warren_error *err);
 
 /* Send a call. Takes over @arg even on failure; a NULL @arg gives -ENOMEM. */
 int control_send(int fd, const char *method, json_t *arg, const int *fds, size_t n_fds,
