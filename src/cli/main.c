@@ -36,6 +36,7 @@ static const struct command *const commands[] = {
 	ALIAS("pull", "image pull"),
 	ALIAS("rmi", "image rm"),
 	ALIAS("load", "image load"),
+	ALIAS("save", "image save"),
 	ALIAS("tag", "image tag"),
 	ALIAS("login", "image login"),
 	ALIAS("logout", "image logout"),

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * oci.h - pull, load and import images into the store
+ * oci.h - pull, load and import images into the store; save images as an archive
  *
- * All three end in the same way: missing layers are unpacked and verified by diff id,
- * then the image is recorded, then it gets its name. A failure leaves only complete
- * layers, which the next garbage collection removes.
+ * What adds an image ends in the same way: missing layers are unpacked and verified by
+ * diff id, then the image is recorded, then it gets its name. A failure leaves only
+ * complete layers, which the next garbage collection removes.
  */
 #ifndef IMAGE_OCI_H
 #define IMAGE_OCI_H
 
+#include "archive/tar.h"
 #include "image/registry.h"
 #include "image/store.h"
 
@@ -19,7 +20,9 @@ enum oci_state {
 	OCI_WAITING,     /* not started */
 	OCI_DOWNLOADING, /* `done` and `total` are bytes */
 	OCI_UNPACKING,
-	OCI_PRESENT, /* already in the store */
+	OCI_PACKING,   /* `done` is bytes */
+	OCI_UPLOADING, /* `done` and `total` are bytes */
+	OCI_PRESENT,   /* already in the store, or in the registry */
 	OCI_DONE,
 };
 
@@ -72,5 +75,23 @@ int oci_load_layout(const struct store *s, int dir, const struct oci_options *o,
 int oci_import(const struct store *s, int fd, const struct ref *name,
 	       const struct oci_options *o, char ret_id[REF_DIGEST_LEN + 1],
 	       struct warren_error *err);
+
+/*
+ * Call this before oci_save(), when the store is open. The layers of an ordinary user
+ * belong to that user, who is root in them, and have files that not even the owner may
+ * read. So the process becomes root of a user namespace that has only this user.
+ */
+int oci_own_layers(struct warren_error *err) MUST_CHECK;
+
+/*
+ * Write the images @texts (references or ids, NULL-terminated) to @out as one archive, in
+ * docker's format and as an OCI layout. Layers have the compression @kind: PACK_NONE,
+ * PACK_GZIP or PACK_ZSTD. layer_blob.h says when an image keeps its id. Call @saved (may
+ * be NULL) with each id and name in the archive (NULL: none).
+ */
+int oci_save(const struct store *s, const char *const *texts, enum pack_kind kind,
+	     int out, const struct oci_options *o,
+	     void (*saved)(void *ctx, const char *id, const char *ref),
+	     struct warren_error *err);
 
 #endif /* IMAGE_OCI_H */

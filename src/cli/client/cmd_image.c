@@ -65,6 +65,7 @@ static const struct {
 } image_local[] = {
 	{ "load", "the service's API does not accept archives" },
 	{ "import", "the service's API does not accept archives" },
+	{ "save", "the service's API cannot save images" },
 	{ "tag", "the service's API cannot tag images" },
 	{ "prune", "the service's API removes images by name or id only" },
 	{ "du", "the service's API does not show what images share" },

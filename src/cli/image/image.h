@@ -23,6 +23,7 @@ extern const struct command image_ls;
 extern const struct command image_prune;
 extern const struct command image_pull;
 extern const struct command image_rm;
+extern const struct command image_save;
 extern const struct command image_tag;
 
 /* Open the store of this user, and create it if @make. -ENOENT: there is none yet. */

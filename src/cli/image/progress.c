@@ -28,7 +28,8 @@ struct progress_layer {
 
 static const char *const state_names[] = {
 	[OCI_WAITING] = "waiting",     [OCI_DOWNLOADING] = "downloading",
-	[OCI_UNPACKING] = "unpacking", [OCI_PRESENT] = "already present",
+	[OCI_UNPACKING] = "unpacking", [OCI_PACKING] = "packing",
+	[OCI_UPLOADING] = "uploading", [OCI_PRESENT] = "already present",
 	[OCI_DONE] = "done",
 };
 
@@ -37,6 +38,12 @@ _Static_assert(ARRAY_SIZE(state_names) == OCI_DONE + 1, "a state has no name");
 static bool progress_ended(const struct oci_layer *l)
 {
 	return l->state == OCI_PRESENT || l->state == OCI_DONE;
+}
+
+/* Whether bytes of it go over the network. */
+static bool progress_moves(const struct oci_layer *l)
+{
+	return l->state == OCI_DOWNLOADING || l->state == OCI_UPLOADING;
 }
 
 void progress_init(struct progress *p, bool quiet)
@@ -58,7 +65,7 @@ void progress_done(struct progress *p)
 static void progress_tell(struct progress_layer *seen, const struct oci_layer *l)
 {
 	char line[LINE_MAX_LEN], size[HUMAN_MAX] = "";
-	bool sized = l->state == OCI_DOWNLOADING && l->size > 0;
+	bool sized = progress_moves(l) && l->size > 0;
 	int n;
 
 	if ((seen->told && seen->state == l->state) || l->state == OCI_WAITING)
@@ -110,7 +117,7 @@ static void progress_put_layer(struct buf *screen, const struct oci_layer *l,
 	size_t bar = columns > NARROW ? columns - NARROW : 0;
 
 	buf_printf(&line, "%.12s: %-12s", l->digest + 7, state_names[l->state]);
-	if (l->size > 0 && (l->state == OCI_DOWNLOADING || l->state == OCI_UNPACKING) &&
+	if (l->size > 0 && (progress_moves(l) || l->state == OCI_UNPACKING) &&
 	    l->done <= l->size) {
 		unsigned percent = (unsigned)((double)l->done * 100 / (double)l->size);
 
@@ -118,7 +125,7 @@ static void progress_put_layer(struct buf *screen, const struct oci_layer *l,
 			put_bar(&line, percent, bar < BAR_MAX ? bar : BAR_MAX);
 		buf_printf(&line, " %7s/%s %3u%%", human_size(l->done, done),
 			   human_size(l->size, size), percent);
-		if (l->state == OCI_DOWNLOADING && seen->speed >= 1)
+		if (progress_moves(l) && seen->speed >= 1)
 			buf_printf(&line, " %s/s",
 				   human_size((uint64_t)seen->speed, speed));
 	}

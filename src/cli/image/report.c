@@ -11,7 +11,8 @@
 
 static const char *const phases[] = {
 	[OCI_WAITING] = "waiting",     [OCI_DOWNLOADING] = "downloading",
-	[OCI_UNPACKING] = "unpacking", [OCI_PRESENT] = "present",
+	[OCI_UNPACKING] = "unpacking", [OCI_PACKING] = "packing",
+	[OCI_UPLOADING] = "uploading", [OCI_PRESENT] = "present",
 	[OCI_DONE] = "present",
 };
 
