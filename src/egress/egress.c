@@ -295,6 +295,15 @@ static void egress_forget_policy(struct egress_sandbox *sb)
 	sb->policy_text = NULL;
 }
 
+static bool egress_denies_names(const struct policy *p)
+{
+	for (size_t i = 0; i < p->deny.n; i++)
+		if (p->deny.list[i].host.kind == HOST_NAME ||
+		    p->deny.list[i].host.kind == HOST_SUFFIX)
+			return true;
+	return false;
+}
+
 /* Use the policy @text. On failure, the sandbox keeps its policy. */
 static int egress_set_policy(struct egress_sandbox *sb, const char *text, size_t n,
 			     struct warren_error *err)
@@ -324,6 +333,7 @@ static int egress_set_policy(struct egress_sandbox *sb, const char *text, size_t
 	p = old; /* freed below */
 	(void)policy_index_free(sb->index);
 	sb->index = TAKE_PTR(index);
+	sb->denies_names = egress_denies_names(kept);
 	egress_forget_policy(sb);
 	sb->policy_text = TAKE_PTR(copy);
 	sb->policy_len = n;

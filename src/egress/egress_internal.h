@@ -63,6 +63,7 @@ struct egress_sandbox {
 	size_t policy_len;
 	struct policy policy;
 	struct policy_index *index;
+	bool denies_names; /* so bytes must not hide one (first.h) */
 	int tcp, udp;
 	struct loop_watch *tcp_watch, *udp_watch;
 	struct loop_timer *timer; /* continues what had to wait: flows, accept(2) */

@@ -4,6 +4,11 @@
  *
  * A wrong guess is safe. What is neither TLS nor HTTP needs a rule that allows every form
  * of a connection, and what is taken for HTTP or TLS must then be parsed as such.
+ *
+ * Servers read more than they should: some skip blank bytes before a request, accept
+ * other separators, or older forms of TLS. Where a rule denies a name, such bytes would
+ * hide the name. The caller is then wary: it waits for a whole line, and bytes that any
+ * server could take for HTTP or TLS are FIRST_ODD.
  */
 #ifndef EGRESS_FIRST_H
 #define EGRESS_FIRST_H
@@ -18,8 +23,10 @@ enum first_kind {
 	FIRST_TLS,
 	FIRST_HTTP, /* HTTP/1 */
 	FIRST_OTHER,
+	FIRST_ODD, /* not well-formed, but some servers read it as HTTP or TLS */
 };
 
-enum first_kind first_classify(const char *data, size_t n);
+/* Without @wary, FIRST_ODD is not returned. */
+enum first_kind first_classify(const char *data, size_t n, bool wary);
 
 #endif /* EGRESS_FIRST_H */

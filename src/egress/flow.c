@@ -433,6 +433,22 @@ static void egress_flow_judge_tls(struct egress_flow *f)
 	egress_flow_judge_raw(f, f->q.protocol);
 }
 
+/* Neither HTTP nor TLS, or not in a form that everyone reads in the same way. */
+static void egress_flow_judge_odd(struct egress_flow *f)
+{
+	egress_flow_deny(f, &f->q, &(struct decision){ 0 },
+			 "a server could read the first bytes as HTTP or TLS, with a "
+			 "name that a rule denies");
+}
+
+static void egress_flow_judge_other(struct egress_flow *f)
+{
+	if (f->sandbox->denies_names)
+		egress_flow_judge_odd(f);
+	else
+		egress_flow_judge_raw(f, RULE_TCP);
+}
+
 static void egress_flow_feed_hello(struct egress_flow *f)
 {
 	int r;
@@ -451,15 +467,19 @@ static void egress_flow_feed_hello(struct egress_flow *f)
 	if (r > 0)
 		egress_flow_judge_tls(f);
 	else if (r < 0 || f->client.ended)
-		egress_flow_judge_raw(f, RULE_TCP);
+		egress_flow_judge_other(f);
 }
 
 static void egress_flow_classify(struct egress_flow *f)
 {
-	enum first_kind kind = first_classify(f->first.data, f->first.len);
+	bool wary = f->sandbox->denies_names;
+	enum first_kind kind = first_classify(f->first.data, f->first.len, wary);
 
 	if (kind == FIRST_MORE && f->client.ended)
-		kind = FIRST_OTHER;
+		kind = wary && f->first.len ? FIRST_ODD : FIRST_OTHER;
+	/* The server may wait, too. */
+	if (kind == FIRST_MORE && wary && f->first.len && f->upstream == UPSTREAM_READY)
+		egress_flow_set_timer(f, EGRESS_FIRST_MS);
 	/* A server that speaks first does not speak HTTP. */
 	if (kind == FIRST_HTTP && f->server_spoke)
 		kind = FIRST_OTHER;
@@ -467,6 +487,8 @@ static void egress_flow_classify(struct egress_flow *f)
 		egress_flow_feed_hello(f);
 	else if (kind == FIRST_OTHER)
 		egress_flow_judge_raw(f, RULE_TCP);
+	else if (kind == FIRST_ODD)
+		egress_flow_judge_odd(f);
 	else if (kind == FIRST_HTTP && !http_flow_start(f, false))
 		egress_flow_reset(f);
 }
@@ -494,7 +516,7 @@ static void egress_flow_read_first(struct egress_flow *f)
 		return;
 	}
 	if (f->first.len >= max)
-		egress_flow_judge_raw(f, RULE_TCP);
+		egress_flow_judge_other(f);
 	else
 		egress_flow_classify(f);
 }

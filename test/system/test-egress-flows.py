@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test-egress-flows.py - connections of a sandbox: names, decisions, TLS, raw bytes, limits"""
+import contextlib
 import ipaddress
 import os
 import socket
@@ -284,6 +285,35 @@ def a_denied_name_is_not_reached_by_its_address():
             eq(s.recv(len(hello), socket.MSG_WAITALL), hello)
         ok(w.inside.refuses("1.2.3.4", 443, client_hello("evil.example")), "a rule denies the name")
         ok(client_hello("evil.example")[:3] + b"evil" not in server.received, "nothing was forwarded")
+
+
+@test
+def a_denied_name_is_not_hidden_from_the_decision():
+    request = b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n"
+    hidden = [b"\r\n" + request, b"\n" + request, b"\r\n\r\n" + request, b" " + request, b"\t" + request,
+              b"get" + request[3:], request.replace(b" / ", b"\t/ "), b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+              b"PROXY UNKNOWN\r\n" + request, b"\r\n\r\n\0\r\nQUIT\n" + request,
+              b"\x15\3\1\0\2\1\0" + client_hello("evil.example"), b"\x80\x2e\1\3\1" + b"\0" * 44]
+    with world({"host": "1.2.3.4"}, deny=[{"host": "evil.example"}]) as w:
+        server = w.serve("1.2.3.4", 80, echo)
+        for what in hidden:
+            for cut in (0, 1, 3):
+                with w.inside.connect("1.2.3.4", 80) as s:
+                    # In two segments, if they arrive as such; an early reset is a refusal, too.
+                    with contextlib.suppress(ConnectionError):
+                        s.sendall(what[:cut])
+                        s.sendall(what[cut:])
+                    ok(b"evil" not in read_all(s), f"{what!r}, divided at {cut}")
+        eq(server.received, b"", "what the server has received")
+        # The same bytes where no name is denied, and other protocols where one is.
+        for what in (b"SSH-2.0-x\r\n", b"\0\0\0\x08\4", b"get key\r\n"):
+            with w.inside.connect("1.2.3.4", 80) as s:
+                s.sendall(what)
+                eq(s.recv(len(what), socket.MSG_WAITALL), what)
+        w.egress.change(ID, {"allow": [{"host": "1.2.3.4"}]})
+        with w.inside.connect("1.2.3.4", 80) as s:
+            s.sendall(hidden[2])
+            eq(s.recv(len(hidden[2]), socket.MSG_WAITALL), hidden[2])
 
 
 # ------------------------------------------------------------------------------ SOCKS, limits
