@@ -2,13 +2,14 @@
 /*
  * alive.c - find out whether the init of a durable sandbox is alive, without its help
  *
- * The sandbox's state has the pid and the start time of its init. The kernel reuses a pid
- * only for a process that starts later, so both together identify one process. A pidfd is
- * opened first, and the start time is read afterwards. So a program that ends, measures
- * or limits a sandbox need not send its init a message.
+ * The sandbox's state file contains the pid and the start time of its init. The kernel
+ * reuses a pid only for a process that starts later, so both together identify one
+ * process. A pidfd is opened first, and the start time is read afterwards. So a program
+ * can destroy a sandbox, read its usage or change its limits without a message to its
+ * init.
  *
- * Only init knows whether it has received KEEP. All inits are asked at once. An init that
- * does not answer counts as alive; the service finds out later.
+ * Only init knows whether it has received KEEP. All inits are asked at the same time. An
+ * init that does not answer counts as alive; the service finds out the truth later.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,15 +24,16 @@
 #include "base/fd.h"
 #include "initclient/sandbox_socket.h"
 
-#define STAT_MAX   1024
-#define ANSWER_MS  500  /* time for all of a batch to report their state */
-#define DYING_MS   2000 /* time for those that end with their creator */
-#define UNASKED    16   /* messages other than WELCOME before the connection is closed */
-#define FIELD_TIME 20   /* index in stat(5) after the name: starttime */
+#define STAT_MAX  1024
+#define ANSWER_MS 500  /* time for all inits of a batch to report their state */
+#define DYING_MS  2000 /* time for inits that end with their creator */
+/* Maximum number of messages other than WELCOME before the connection is closed. */
+#define UNASKED    16
+#define FIELD_TIME 20 /* index of starttime in stat(5), counted after the name */
 
 /*
- * Start time of process @pid, in ticks since boot. -ESRCH: it is gone; other errors mean
- * nothing.
+ * Get the start time of process @pid, in ticks since boot. -ESRCH: it is gone; other
+ * errors do not show whether it is alive.
  */
 static int start_time(pid_t pid, uint64_t *ret)
 {
@@ -43,7 +45,7 @@ static int start_time(pid_t pid, uint64_t *ret)
 	r = (int)fd_read_file_at(AT_FDCWD, path, text, sizeof(text));
 	if (r < 0)
 		return r == -ENOENT ? -ESRCH : r;
-	/* The name may contain anything, but there is no parenthesis after its end. */
+	/* The name may contain any character, but no parenthesis follows its end. */
 	p = strrchr(text, ')');
 	for (int i = 0; p && i < FIELD_TIME; i++)
 		p = strchr(p + 1, ' ');
@@ -60,7 +62,8 @@ void sandbox_socket_note_init(struct initclient_sandbox *sandbox)
 				    : 0;
 }
 
-/* For a state file from before processes were recorded in it. */
+/* Find the init for a state file that was written before versions recorded its
+ * process. */
 static int find_by_socket(int sandboxes, struct initclient_sandbox *sandbox,
 			  uid_t *ret_uid, struct warren_error *err)
 {
@@ -97,13 +100,13 @@ int sandbox_socket_find_init(int sandboxes, struct initclient_sandbox *sandbox,
 	if (r == 0 && start != sandbox->init_start)
 		r = -ESRCH;
 	/*
-	 * Use the status of the process, whose files belong to root if it is not
-	 * dumpable.
+	 * Read the status of the process: if a process is not dumpable, its files belong
+	 * to root.
 	 */
 	(void)snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	if (r == 0 && stat(path, &st) < 0)
 		r = errno == ENOENT ? -ESRCH : -errno;
-	/* A dead sandbox is removed, so no other error may be taken for its death. */
+	/* A dead sandbox is removed, so only -ESRCH may count as its death. */
 	if (r == -ESRCH)
 		return error_set(err, ESRCH, "its init is gone");
 	if (r < 0)
@@ -114,7 +117,7 @@ int sandbox_socket_find_init(int sandboxes, struct initclient_sandbox *sandbox,
 	return 0;
 }
 
-/* ------------------------------------------------------------------ many at once */
+/* --------------------------------------------------------------- checks of many inits */
 
 static void alive_ask(int sandboxes, struct sandbox_socket_look *look)
 {
@@ -134,7 +137,8 @@ static void alive_ask(int sandboxes, struct sandbox_socket_look *look)
 	sandbox.control = look->fd;
 	r = sandbox_socket_identify(&sandbox, &uid, &ignored);
 	if (r < 0) {
-		/* It is dead if this says so: the socket may outlive it in a backlog. */
+		/* This decides whether it is dead: the socket may outlive the init in a
+		 * backlog. */
 		look->alive = r != -ESRCH;
 		return;
 	}
@@ -145,7 +149,7 @@ static void alive_ask(int sandboxes, struct sandbox_socket_look *look)
 		look->asked = fd_send_now(look->fd, &msg, sizeof(msg), NULL, 0) == 0;
 }
 
-/* Read its answer, if there is one: true if it is complete. */
+/* Read the answer of an init, if there is one. Return true if it is complete. */
 static bool alive_hear(struct sandbox_socket_look *look)
 {
 	for (int i = 0; i < UNASKED; i++) {
@@ -165,7 +169,7 @@ static bool alive_hear(struct sandbox_socket_look *look)
 			return true;
 		}
 		if (a.m.h.type == PROTO_REPLY)
-			return true; /* busy, so it is alive */
+			return true; /* the init is busy, so it is alive */
 	}
 	return true;
 }
@@ -198,7 +202,7 @@ static void await_answers(struct sandbox_socket_look *look, size_t n)
 	}
 }
 
-/* Its creator is dead: without KEEP it notices that, and ends. */
+/* The creator is dead. An init without KEEP notices that, and ends; wait for this. */
 static void await_ends(struct sandbox_socket_look *look, size_t n)
 {
 	uint64_t deadline = clock_now() + DYING_MS * 1000000ULL;

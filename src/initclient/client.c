@@ -3,10 +3,10 @@
  * client.c - the blocking client of an init
  *
  * There is one request at a time; between request and reply, init may report ends of
- * execs. Anything else (a reply to no request, an unknown exec, a wrong size) means that
- * init violates the protocol: the request fails, and the sandbox should be destroyed. The
- * same is true if init does not answer in time. The time limit is for the whole request,
- * whatever other messages arrive, and the number of those messages is limited.
+ * execs. Any other message (a reply to no request, an unknown exec, a wrong size)
+ * violates the protocol: the request fails, and the sandbox should be destroyed. The same
+ * is true if init does not answer in time. The time limit applies to the whole request,
+ * whatever other messages arrive, and the number of such messages is limited.
  */
 #include <errno.h>
 #include <poll.h>
@@ -18,12 +18,11 @@
 #include "base/fd.h"
 #include "initclient/initclient.h"
 
-#define ANSWER_MS 20000                      /* requests take microseconds */
+#define ANSWER_MS 20000                      /* requests normally take microseconds */
 #define READY_MS  60000                      /* time for a child to become an init */
-#define LONG_MS   (UINT64_C(30) * 60 * 1000) /* for a shim that reports progress */
-#define UNASKED_MAX                                                        \
-	(2 * PROTO_EXECS_MAX) /* messages between a request and its answer \
-			       */
+#define LONG_MS   (UINT64_C(30) * 60 * 1000) /* limit for a shim that reports progress */
+/* Maximum number of messages between a request and its answer \. */
+#define UNASKED_MAX (2 * PROTO_EXECS_MAX)
 
 static void note_exit(struct initclient_sandbox *sandbox, const struct proto_exited *msg)
 {
@@ -31,7 +30,7 @@ static void note_exit(struct initclient_sandbox *sandbox, const struct proto_exi
 		if (ex->id == msg->exec && !ex->done) {
 			ex->result = *msg;
 			ex->done = true;
-			/* The cgroup of the whole sandbox counts them itself. */
+			/* The cgroup of the whole sandbox counts the kills itself. */
 			if (!ex->accounts_sandbox && !sandbox->base.durable)
 				sandbox->oom_kills += msg->oom_kills;
 			if (ex->ready >= 0)
@@ -41,7 +40,7 @@ static void note_exit(struct initclient_sandbox *sandbox, const struct proto_exi
 	}
 }
 
-/* 1: readable or writable; 0: not before @deadline. */
+/* Return 1 if the socket is readable or writable, or 0 if it is not before @deadline. */
 static int client_await(const struct initclient_sandbox *sandbox, short events,
 			uint64_t deadline)
 {
@@ -68,7 +67,7 @@ static int too_late(struct warren_error *err)
 	return error_set(err, ETIMEDOUT, "the sandbox's init does not answer");
 }
 
-/* It was not ready when asked: its first message is about its creation. */
+/* The init was not ready yet: its first message is about its creation. */
 static int hear_ready(struct initclient_sandbox *sandbox, struct warren_error *err)
 {
 	int r = sandbox->ready ? 0 : client_wait_ready(sandbox, err);
@@ -81,7 +80,8 @@ static int hear_ready(struct initclient_sandbox *sandbox, struct warren_error *e
 	return -EREMOTEIO;
 }
 
-/* An unsolicited message: it has no room, or why it ended. */
+/* Handle an unsolicited message: init has too many connections, or reports why it
+ * ended. */
 static int client_refused(const struct init_reply *a, struct warren_error *err)
 {
 	int code = reply_code(&a->m.reply);
@@ -92,7 +92,8 @@ static int client_refused(const struct init_reply *a, struct warren_error *err)
 			 PROTO_CONNECTIONS_MAX);
 }
 
-/* It closed the connection before it read the request: has it sent the reason? */
+/* Init closed the connection before it read the request. Check whether it has sent the
+ * reason. */
 static int turned_away(const struct initclient_sandbox *sandbox, struct warren_error *err)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -106,7 +107,7 @@ static int turned_away(const struct initclient_sandbox *sandbox, struct warren_e
 	return -err->code;
 }
 
-/* Not an answer yet, but a sign of progress. */
+/* Is the message not an answer yet, but a sign of progress? */
 static bool still_at_it(const struct initclient_sandbox *sandbox,
 			const struct init_reply *a)
 {
@@ -114,7 +115,7 @@ static bool still_at_it(const struct initclient_sandbox *sandbox,
 	       a->m.h.seq == sandbox->seq && reply_code(&a->m.reply) == EINPROGRESS;
 }
 
-/* A socket whose other end does not read becomes full at some point. */
+/* If the other end does not read, the socket is full at some point, so wait for space. */
 static int client_send_by(struct initclient_sandbox *sandbox,
 			  const struct init_request *q, uint64_t deadline,
 			  struct warren_error *err)
@@ -130,7 +131,7 @@ static int client_send_by(struct initclient_sandbox *sandbox,
 	return r;
 }
 
-/* This is not the answer: 0 if the message is permitted. */
+/* Handle a message that is not the answer. Return 0 if it is permitted. */
 static int judge_other(struct initclient_sandbox *sandbox, struct init_reply *a,
 		       struct warren_error *err)
 {
@@ -141,7 +142,7 @@ static int judge_other(struct initclient_sandbox *sandbox, struct init_reply *a,
 	}
 	if (a->m.h.type == PROTO_REPLY && a->m.h.seq == 0)
 		return client_refused(a, err);
-	/* The answer to an abandoned request. */
+	/* This is the answer to an abandoned request. */
 	if (a->m.h.type == PROTO_REPLY && (int32_t)(a->m.h.seq - sandbox->seq) < 0)
 		return 0;
 	return error_set(err, EPROTO,
@@ -233,7 +234,8 @@ int client_pump(struct initclient_sandbox *sandbox, int64_t timeout_ms,
 			sandbox->control, &a,
 			timeout_ms < 0 && count == 0 ? 0 : MSG_DONTWAIT, err);
 
-		/* The next call reports its end, if there were messages before it. */
+		/* If messages came before the end of the connection, the next call
+		 * reports the end. */
 		if (r < 0)
 			return count > 0 ? 1 : r;
 		if (r > 0) {
@@ -258,8 +260,8 @@ int client_pump(struct initclient_sandbox *sandbox, int64_t timeout_ms,
 }
 
 /*
- * Before READY, the child may send FAILED with a message; it runs our own code until it
- * executes init.
+ * Before READY, the child may send FAILED with a message; until it executes init, it runs
+ * Warren's own code.
  */
 int client_wait_ready(struct initclient_sandbox *sandbox, struct warren_error *err)
 {
@@ -278,7 +280,8 @@ int client_wait_ready(struct initclient_sandbox *sandbox, struct warren_error *e
 		return error_set(err, ETIMEDOUT, "the sandbox's first process hangs");
 	r = fd_recv(sandbox->control, &m, sizeof(m), NULL, &n_fds, 0);
 
-	/* As in request_receive(): this error precedes the child's last message. */
+	/* As in request_receive(), this error is reported before the child's last
+	 * message. */
 	if (r == -ECONNRESET) {
 		n_fds = 0;
 		r = fd_recv(sandbox->control, &m, sizeof(m), NULL, &n_fds, 0);

@@ -19,8 +19,8 @@
 #include "base/list.h"
 #include "initclient/initclient.h"
 
-#define GRACE_MS 5000 /* for init to enforce a deadline */
-#define TRIES    64   /* tries to find an unused number */
+#define GRACE_MS 5000 /* time for init to enforce a deadline */
+#define TRIES    64   /* number of tries to find an unused number */
 
 static int open_in_sandbox(void *ctx, const char *path)
 {
@@ -67,7 +67,7 @@ void initclient_base(const struct initclient_sandbox *sandbox,
 	};
 }
 
-/* The file of the caller, or a new one; and the eventfd that reports its growth. */
+/* Open the file of the caller, or a new one, and the eventfd that reports its growth. */
 static int initclient_exec_open_journal(struct initclient_exec *ex,
 					const struct warren_exec_spec *spec,
 					struct init_request_streams *st,
@@ -87,7 +87,8 @@ static int initclient_exec_open_journal(struct initclient_exec *ex,
 	return 0;
 }
 
-/* Request it with its own number; others may start execs in the same sandbox. */
+/* Request the exec with a number that this process chose; other processes may start execs
+ * in the same sandbox. */
 static int initclient_exec_ask(struct initclient_sandbox *sandbox,
 			       struct initclient_exec *ex, const struct init_request *q,
 			       struct init_reply *a, struct warren_error *err)
@@ -118,7 +119,8 @@ static int initclient_exec_start(struct initclient_sandbox *sandbox,
 	int r;
 
 	/*
-	 * It would be frozen between its start and its exec, and init would wait for it.
+	 * The process would be frozen between its start and its exec, and init would wait
+	 * for it.
 	 */
 	r = sandbox->paused
 		    ? error_set(err, EBUSY, "the sandbox is paused: resume it first")
@@ -133,7 +135,8 @@ static int initclient_exec_start(struct initclient_sandbox *sandbox,
 	(void)memcpy(ex->base.fd, st.fd, sizeof(st.fd));
 	if (r < 0)
 		return r;
-	/* Add it before the request: its end may be reported before the reply is read. */
+	/* Add the exec before the request, because its end may be reported before the
+	 * reply is read. */
 	ex->sandbox = sandbox;
 	ex->next = sandbox->execs;
 	sandbox->execs = ex;
@@ -189,7 +192,7 @@ int initclient_exec(void *state UNUSED, struct backend_sandbox *base,
 	return 0;
 }
 
-/* Read the result from the file, if it has one. */
+/* Read the result from the journal, if it contains one. */
 static bool take_result(struct initclient_exec *ex, enum journal_state *ret_state)
 {
 	if (ex->journal < 0 || journal_result(ex->journal, ret_state, &ex->result) <= 0)
@@ -212,7 +215,8 @@ static int initclient_attach(struct initclient_sandbox *sandbox,
 		return r;
 	r = reply_code(&a.m.reply);
 	/*
-	 * Ask first, then read: if it ended in between, the file has the result by now.
+	 * Ask init first, then read: if the exec ended in between, the file contains the
+	 * result by now.
 	 */
 	if (take_result(ex, &state) && state == JOURNAL_FAILED)
 		return error_errno(err,
@@ -284,8 +288,8 @@ void initclient_exec_free(struct backend_exec *base)
 }
 
 /*
- * Readable when init has sent something, or when the end of this exec was received while
- * waiting for another.
+ * Return a descriptor that is readable when init has sent a message, or when the end of
+ * this exec was received while waiting for another.
  */
 int initclient_exec_wait_fd(struct backend_exec *base)
 {
@@ -305,7 +309,7 @@ int initclient_exec_wait_fd(struct backend_exec *base)
 	return ex->poll;
 }
 
-/* The maximum time to wait: the caller's, and init's deadline plus some grace. */
+/* Return the maximum time to wait: the caller's, or init's deadline plus some grace. */
 static int64_t wait_span(const struct initclient_exec *ex, int64_t timeout_ms)
 {
 	uint64_t t = clock_now();
@@ -323,7 +327,7 @@ int initclient_exec_wait(struct backend_exec *base, int64_t timeout_ms,
 	struct initclient_exec *ex = (struct initclient_exec *)base;
 	uint64_t until;
 
-	/* Beyond a hundred years: forever. */
+	/* A time of more than a hundred years means forever. */
 	if (timeout_ms >= (int64_t)PROTO_TIMEOUT_MAX)
 		timeout_ms = -1;
 	until = timeout_ms > 0 ? clock_now() + (uint64_t)timeout_ms * 1000000 : 0;
@@ -336,7 +340,8 @@ int initclient_exec_wait(struct backend_exec *base, int64_t timeout_ms,
 			return error_set(err, ESRCH, "the sandbox is gone");
 		r = client_pump(ex->sandbox, wait_span(ex, timeout_ms), err);
 		/*
-		 * A connection may end before an exec does, and the file has the result.
+		 * The connection may have ended before the exec, but the file may contain
+		 * the result.
 		 */
 		if (r < 0 && !(ex->kept && take_result(ex, &(enum journal_state){ 0 })))
 			return r;
@@ -408,7 +413,7 @@ int initclient_exec_close_input(struct backend_exec *base, struct warren_error *
 	return ex->kept ? exec_tell(ex, &msg, sizeof(msg), "close its input", err) : 0;
 }
 
-/* There is no answer to wait for. */
+/* This request has no answer to wait for. */
 int initclient_exec_ack(struct backend_exec *base, uint64_t cursor,
 			struct warren_error *err)
 {

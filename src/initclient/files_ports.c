@@ -51,7 +51,7 @@ int initclient_file_settle(void *state, struct backend_sandbox *sandbox, const c
 	return r;
 }
 
-/* The connection may still be under way: wait for it here, not in init. */
+/* The connection may still be in progress: wait for it here, not in init. */
 static int files_ports_await_connected(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLOUT };

@@ -16,12 +16,12 @@
 #include "base/fd.h"
 
 #define PATH_DEFAULT "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-/* As in docker's images: text is UTF-8. A C library that does not know it uses C. */
+/* Text is UTF-8, as in docker's images. A C library without this locale uses C. */
 #define LANG_DEFAULT "LANG=C.UTF-8"
-#define TERM_DEFAULT "TERM=xterm" /* at a terminal, as in docker */
+#define TERM_DEFAULT "TERM=xterm" /* used at a terminal, as in docker */
 #define PIPE_SIZE    (1 << 20)
 
-/* --------------------------------------------------------------- any message */
+/* --------------------------------------------------------------- messages in general */
 
 void init_request_done(struct init_request *q)
 {
@@ -73,8 +73,8 @@ int init_request_send(const struct init_request *q, int sock, uint32_t seq,
 /* --------------------------------------------------------------------- SPAWN */
 
 /*
- * First the defaults, then the sandbox's variables, then the exec's; the last one of a
- * name counts. Or that only.
+ * Add the defaults, then the sandbox's variables, then the exec's; the last variable of a
+ * name counts. If the exec replaces the environment, add only the exec's variables.
  */
 static void request_add_env(struct buf *out, uint32_t *n,
 			    const struct init_request_base *base,
@@ -93,7 +93,7 @@ static void request_add_env(struct buf *out, uint32_t *n,
 	*n += (uint32_t)env_merge(out, lists + first, ARRAY_SIZE(lists) - first);
 }
 
-/* Strings that a message cannot hold go into a sealed memfd. */
+/* Write strings that do not fit into a message to a sealed memfd. */
 static int request_spill(struct init_request *q, struct warren_error *err)
 {
 	size_t head = sizeof(struct proto_spawn);
@@ -274,7 +274,8 @@ void init_reply_done(struct init_reply *a)
 	}
 }
 
-/* A message into @data; as init_request_receive(), the size in *@ret_size. */
+/* Receive a message into @data, like init_request_receive(), with its size in
+ * *@ret_size. */
 static int request_receive(int sock, struct init_reply *a, void *data, size_t size,
 			   int flags, size_t *ret_size, struct warren_error *err)
 {
@@ -289,8 +290,8 @@ static int request_receive(int sock, struct init_reply *a, void *data, size_t si
 	a->n_fds = ARRAY_SIZE(a->fds);
 	r = fd_recv_some(sock, data, size, a->fds, &a->n_fds, flags, &lost);
 	/*
-	 * The peer closed before it read all our data: reported once, before the data
-	 * that it sent.
+	 * The peer closed its socket before it read all our data. The kernel reports this
+	 * once, before the data that the peer sent.
 	 */
 	if (r == -ECONNRESET) {
 		a->n_fds = ARRAY_SIZE(a->fds);
@@ -298,7 +299,7 @@ static int request_receive(int sock, struct init_reply *a, void *data, size_t si
 	}
 	if (r <= 0) {
 		a->n_fds = 0;
-		/* A temporary lack of memory says nothing about init: try again. */
+		/* A temporary lack of memory is no error of init: try again. */
 		if (r == -EAGAIN || r == -ENOMEM || r == -ENOBUFS)
 			return 0;
 		if (r == 0 || r == -ECONNRESET)
@@ -311,7 +312,8 @@ static int request_receive(int sock, struct init_reply *a, void *data, size_t si
 	}
 	if (reply->h.type != PROTO_REPLY)
 		init_reply_done(a);
-	/* A lack of descriptors, or unexpected ones, fails only this request. */
+	/* If descriptors cannot be received, or are unexpected, only this request fails.
+	 */
 	a->lost = lost && reply->h.type == PROTO_REPLY && reply->status == 0;
 	if (a->lost)
 		reply->status = -EMFILE;
@@ -349,8 +351,7 @@ int init_request_receive_into(int sock, struct init_reply *a, char *room, int fl
 }
 
 /*
- * Is @fd of the kind of @bit? A descriptor for writing must not be a file or something
- * worse.
+ * Is @fd of the kind of @bit? A descriptor for writing must not be a file, for example.
  */
 static bool is_kind(int fd, uint32_t bit)
 {
@@ -428,10 +429,10 @@ int reply_explain(const struct init_reply *a, const struct warren_exec_spec *spe
 	if (reply->stage == PROTO_STAGE_CWD) {
 		(void)error_errno(err, code, "enter the directory '%s'",
 				  spec->cwd ? spec->cwd : workdir);
-		err->code = ENOTDIR; /* ENOENT is kept for the command itself */
+		err->code = ENOTDIR; /* ENOENT is reserved for the command itself */
 		return -ENOTDIR;
 	}
-	/* ENOENT is kept for the command here as well. */
+	/* ENOENT is reserved for the command here as well. */
 	if (reply->stage == PROTO_STAGE_FILE) {
 		(void)error_errno(err, code, "write the file of the command");
 		if (code == ENOENT || code == ENOTDIR)

@@ -39,7 +39,7 @@ static void socket_name(int sandboxes, const char *id, struct sockaddr_un *ret)
 		       sandboxes, id);
 }
 
-/* --------------------------------------------------------------- connections */
+/* ------------------------------------------------------------ sockets and connections */
 
 int sandbox_socket_bind(int sandboxes, const char *id, int *ret_fd,
 			struct warren_error *err)
@@ -105,8 +105,8 @@ int sandbox_socket_identify(struct initclient_sandbox *sandbox, uid_t *ret_uid,
 	if (cred.pid <= 0)
 		return error_set(err, ESRCH, "its init is gone");
 	/*
-	 * Older kernels report only the number, which is right if init answers afterwards
-	 * (sandbox_socket_hello()).
+	 * Older kernels report only the number, which is correct if init answers
+	 * afterwards (sandbox_socket_hello()).
 	 */
 	if (getsockopt(sandbox->control, SOL_SOCKET, SO_PEERPIDFD, &fd, &fd_len) < 0)
 		fd = pidfd_open(cred.pid, 0);
@@ -222,7 +222,7 @@ int sandbox_socket_open_line(int sandboxes, struct initclient_sandbox *sandbox,
 	return 0;
 }
 
-/* --------------------------------------------------------------------- states */
+/* --------------------------------------------------------------------- state files */
 
 bool sandbox_socket_has_state(int sandboxes, const char *id)
 {
@@ -251,7 +251,7 @@ int sandbox_socket_write_state(int sandboxes, const struct initclient_sandbox *s
 	fd = openat(sandboxes, fresh,
 		    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	r = fd < 0 ? -errno : fd_write_all(fd, text.data, text.len);
-	/* It describes processes of this boot, so it needs no fsync(2). */
+	/* The file describes processes of this boot, so it needs no fsync(2). */
 	if (r == 0 && renameat(sandboxes, fresh, sandboxes, name) < 0)
 		r = -errno;
 	if (r < 0)
@@ -292,7 +292,8 @@ void sandbox_socket_remove(int sandboxes, const char *id)
 {
 	char name[SANDBOX_NAME_SIZE];
 
-	/* Remove the state before the socket: without it, the rest is not a sandbox. */
+	/* Remove the state file before the socket: without a state file, the rest is not
+	 * a sandbox. */
 	state_name(name, id, "");
 	(void)unlinkat(sandboxes, name, 0);
 	state_name(name, id, ".new");

@@ -42,7 +42,7 @@ static const struct state_field shared[] = {
 _Static_assert(ARRAY_SIZE(shared) < STATE_FIELDS_MAX,
 	       "a backend needs room for fields of its own");
 
-/* The shared fields, then those of the backend; NULL after the last. */
+/* Return the shared fields, then those of the backend; NULL after the last. */
 static const struct state_field *field_at(const struct state_table *more, size_t i)
 {
 	if (i < ARRAY_SIZE(shared))
@@ -153,7 +153,7 @@ static int state_file_bad(struct warren_error *err, const char *key, const char 
 			 why);
 }
 
-/* Lists grow by one; the memory doubles at each power of two. */
+/* A list grows by one entry; its memory doubles at each power of two. */
 static int state_file_append(char ***list, const char *value)
 {
 	size_t n = 0;
@@ -208,7 +208,7 @@ static int take_group(struct initclient_sandbox *sandbox, const char *value,
 	return 0;
 }
 
-/* The name stays where it is, in the text. */
+/* The name is not copied: it points into the text. */
 static int take_forced(struct initclient_sandbox *sandbox, char *value,
 		       struct warren_error *err)
 {
@@ -269,7 +269,7 @@ static int state_file_take(struct initclient_sandbox *sandbox,
 	return -EINVAL;
 }
 
-/* The field named @key, and its index; NULL: none. */
+/* Find the field named @key, and its index; NULL: there is none. */
 static const struct state_field *state_file_find(const struct state_table *more,
 						 const char *key, size_t *ret_i)
 {
@@ -295,8 +295,8 @@ static bool may_lack(const struct state_field *f)
 }
 
 /*
- * The next "key=value" of @at: returns its value, and terminates the key; NULL: there is
- * none.
+ * Get the next "key=value" of @at: return the value, and terminate the key; NULL: there
+ * is none.
  */
 static char *state_file_next(char **at, const char *end, char **ret_key)
 {

@@ -14,7 +14,8 @@
 #define FILE_MAX (1U << 20)
 
 /*
- * The text of /etc/passwd or /etc/group; a missing or special file is treated as empty.
+ * Read the text of /etc/passwd or /etc/group; a missing or special file is treated as
+ * empty.
  */
 static ssize_t user_read_text(const char *path, user_open_fn open_file, void *ctx,
 			      char **ret)
@@ -28,7 +29,7 @@ static ssize_t user_read_text(const char *path, user_open_fn open_file, void *ct
 	if (fd >= 0)
 		n = fd_read_all(fd, text, FILE_MAX);
 	if (n < 0)
-		n = 0; /* a directory, a device: not a list of users */
+		n = 0; /* it is a directory or a device, not a list of users */
 	*ret = TAKE_PTR(text);
 	return n;
 }
@@ -75,7 +76,7 @@ static int resolve_name(const char *name, const char *passwd, size_t size,
 		if (r < 0)
 			return r;
 		/*
-		 * A number needs no entry; without one, its group is root's, as in
+		 * A number needs no entry; without an entry, the group is root's, as in
 		 * docker.
 		 */
 		if (passwd_find(passwd, size, NULL, (uint32_t)uid, &e) < 0) {
@@ -90,7 +91,7 @@ static int resolve_name(const char *name, const char *passwd, size_t size,
 	return 0;
 }
 
-/* Root is the most common user, and the same in every image. */
+/* Are the files needed? Root is the most common user, and the same in every image. */
 bool user_needs_files(const char *text)
 {
 	return text && strcmp(text, "root") != 0 && strcmp(text, "0") != 0 &&

@@ -5,9 +5,9 @@
  * The writer is inside a sandbox: each number in the file is checked against the others
  * before it is used, and each read makes progress or ends.
  *
- * An exec that writes single bytes creates millions of records. They are read and passed
- * on many at a time, and found by the index. A journal without an index (its writer did
- * not keep one, or the index is wrong) is read in steps of about a millisecond.
+ * An exec that writes single bytes creates millions of records. They are read many at a
+ * time, and an index helps to find a position. If a journal has no usable index, it is
+ * read in steps of about a millisecond.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -19,7 +19,7 @@
 
 #define WINDOW_MIN    512U
 #define WINDOW_MAX    16384U
-#define READS_MAX     128U /* number of windows to read before others have their turn */
+#define READS_MAX     128U /* number of windows to read before other work has its turn */
 #define OVERTAKEN_MAX 16U
 
 static int read_at(int fd, void *data, size_t size, uint64_t at)
@@ -50,7 +50,7 @@ struct window {
 	const struct journal_header *h;
 	uint64_t at;
 	size_t n, want;
-	unsigned reads; /* remaining reads; one takes some microseconds */
+	unsigned reads; /* number of remaining reads; one takes several microseconds */
 	char data[WINDOW_MAX];
 };
 
@@ -97,7 +97,7 @@ static int window_fetch(struct window *w, uint64_t at, size_t need)
 	return w->n < need ? -EPROTO : 0;
 }
 
-/* Read the record at @at; -EPROTO unless it is between @at and the tail. */
+/* Read the record at @at; -EPROTO unless its end is between @at and the tail. */
 static int read_record(struct window *w, uint64_t at, struct journal_record *rec)
 {
 	const struct journal_header *h = w->h;
@@ -113,7 +113,7 @@ static int read_record(struct window *w, uint64_t at, struct journal_record *rec
 	return 0;
 }
 
-/* Whether @at with @at_cursor is in the kept part, and before @cursor. */
+/* Is @at, with @at_cursor, in the part that is kept, and before @cursor? */
 static bool is_before(const struct journal_header *h, uint64_t at, uint64_t at_cursor,
 		      uint64_t cursor)
 {
@@ -121,7 +121,7 @@ static bool is_before(const struct journal_header *h, uint64_t at, uint64_t at_c
 	       at_cursor >= h->lost && at_cursor - h->lost <= at - h->head;
 }
 
-/* The last position before @cursor that is in the index. */
+/* Find the last position before @cursor that is in the index. */
 static void look_up(int fd, const struct journal_header *h, uint64_t cursor,
 		    struct journal_hint *from)
 {
@@ -144,7 +144,7 @@ static void look_up(int fd, const struct journal_header *h, uint64_t cursor,
 }
 
 /*
- * The position from which to search. Bytes before the head were dropped, and `lost`
+ * Find the position from which to search. Bytes before the head were dropped, and `lost`
  * counts them, so the first record begins at that cursor.
  */
 static struct journal_hint journal_read_begin(int fd, const struct journal_header *h,
@@ -176,7 +176,8 @@ static int journal_read_seek(struct window *w, uint64_t cursor, uint64_t floor,
 
 		if (r < 0)
 			return r;
-		/* One pad ends the ring; init does not write a file full of them. */
+		/* A single pad record ends the ring; init never writes a file full of
+		 * them. */
 		if (rec.stream == 0 && ++pads > 2)
 			return -EPROTO;
 		if (rec.stream != 0 && position->at >= floor &&
@@ -241,8 +242,9 @@ static int journal_read_gather(struct window *w, struct journal_hint *position,
 
 /*
  * Read the journal once from @cursor; -EAGAIN if it was overwritten in the meantime.
- * @tries: how often that has happened. A reader just ahead of the writer makes little
- * progress, so it skips what will be dropped next, more with each try.
+ * @tries is the number of times that this has happened. If the writer is about to
+ * overwrite what is read, the reader makes little progress. So it skips what will be
+ * dropped next, and skips more with each try.
  */
 static int journal_read_look(int fd, uint64_t cursor, struct journal_hint *hint,
 			     unsigned tries, void *buf, size_t size,
@@ -263,13 +265,14 @@ static int journal_read_look(int fd, uint64_t cursor, struct journal_hint *hint,
 		floor = h.head + (h.tail - h.head) / OVERTAKEN_MAX * tries;
 	r = journal_read_seek(&w, cursor, floor, &position);
 	first = position;
-	/* In the middle of a record: return the rest of it. */
+	/* The cursor is in the middle of a record: return the rest of it. */
 	if (r == 0 && position.at < h.tail && cursor > position.cursor)
 		skip = cursor - position.cursor;
 	w.reads = READS_MAX;
 	if (r == 0)
 		r = journal_read_gather(&w, &position, (size_t)skip, buf, size, &o);
-	/* Overwritten during the read: the data may be mixed from two times. */
+	/* The journal was overwritten during the read, so the data may be a mixture of
+	 * old and new. */
 	if (journal_read_header(fd, &again) == 0 && again.head > first.at)
 		return -EAGAIN;
 	if (hint && r == -EINPROGRESS)
@@ -308,8 +311,8 @@ int journal_read(int fd, uint64_t cursor, struct journal_hint *hint, void *buf,
 	int r;
 
 	/*
-	 * A flood may overtake the reader sometimes; a journal that always does cannot be
-	 * read.
+	 * A flood of output may overtake the reader sometimes; a journal in which this
+	 * always happens cannot be read.
 	 */
 	for (int overtaken = 0; overtaken < 1000; overtaken++) {
 		struct journal_hint *at = hint ? hint : &own, before = *at;
@@ -317,7 +320,7 @@ int journal_read(int fd, uint64_t cursor, struct journal_hint *hint, void *buf,
 		r = journal_read_some(fd, cursor, at, buf, size, ret);
 		if (r != -EINPROGRESS)
 			return r;
-		/* It makes progress, only slowly. */
+		/* The reader makes progress, but slowly. */
 		if (at->cursor > before.cursor)
 			overtaken = 0;
 	}
@@ -374,8 +377,8 @@ int journal_extent(int fd, struct journal_hint *hint, uint64_t *ret_from,
 	r = journal_read_seek(&w, UINT64_MAX, 0, &to);
 	*ret_to = to.cursor;
 	/*
-	 * Overwritten during the search: the result is good enough to report, but is not
-	 * kept.
+	 * The journal was overwritten during the search: the result is good enough to
+	 * report, but is not kept.
 	 */
 	if ((r == 0 || r == -EINPROGRESS) &&
 	    (from.at == h.tail ||

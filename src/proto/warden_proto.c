@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "spec/spec.h"
 
-/* Of each request: its size, or its least size if strings follow. */
+/* The size of each request, or its minimum size if strings follow. */
 static const struct {
 	size_t size;
 	bool strings;
@@ -30,7 +30,8 @@ static const struct {
 	[WIRE_CAPTURE] = { sizeof(struct warden_proto_sandbox), false, true },
 };
 
-/* Strings of warden_proto_create before the environment: the texts of a spec. */
+/* Return the number of strings in warden_proto_create before the environment: the texts
+ * of a spec. */
 static size_t warden_proto_n_texts(void)
 {
 	size_t n = 0;
@@ -40,7 +41,7 @@ static size_t warden_proto_n_texts(void)
 	return n;
 }
 
-/* The bits of all flags of a spec. */
+/* Return the bits of all flags of a spec. */
 static uint32_t warden_proto_flag_bits(void)
 {
 	uint32_t bits = 0;
@@ -50,7 +51,7 @@ static uint32_t warden_proto_flag_bits(void)
 	return bits;
 }
 
-/* Exactly @n strings, the last of which ends the block. */
+/* Are there exactly @n strings, and does the last one end the block? */
 static bool strings_whole(const char *s, size_t size, size_t n)
 {
 	const char *end = s + size;
@@ -65,7 +66,7 @@ static bool strings_whole(const char *s, size_t size, size_t n)
 	return s == end;
 }
 
-/* An unknown bit is a soft limit that cannot be granted. */
+/* An unknown bit could be a soft limit that this version cannot enforce. */
 static bool flags_known(const struct warden_proto_create *c)
 {
 	for (uint32_t i = 0; i < c->n_mounts; i++)

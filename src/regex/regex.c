@@ -16,14 +16,14 @@
 
 #include "base/buf.h"
 
-#define PROGRAM_MAX \
-	320 /* more than the length of a name; 64 KiB take tens of milliseconds */
-#define DEPTH_MAX  64
-#define REPEAT_MAX 255
+/* Longer than a name; with 64 KiB, a match takes tens of milliseconds. */
+#define PROGRAM_MAX 320
+#define DEPTH_MAX   64
+#define REPEAT_MAX  255
 
 enum op {
-	OP_CLASS, /* one byte of a set */
-	OP_SPLIT, /* to x and to y */
+	OP_CLASS, /* matches one byte of a set */
+	OP_SPLIT, /* continues at x and at y */
 	OP_JUMP,  /* to x */
 	OP_BEGIN, /* beginning of the line */
 	OP_END,
@@ -54,7 +54,8 @@ struct pattern {
 	bool any_case; /* the case of the text is ignored */
 	size_t n;
 	bool first[256]; /* bytes that a match can begin with */
-	bool anywhere;   /* any byte: there are assertions, or a match may be empty */
+	bool anywhere; /* a match can begin with any byte: there are assertions, or it may
+			  be empty */
 	struct threads now, then;
 	uint32_t seen[PROGRAM_MAX]; /* the step in which it was reached */
 	uint32_t step;
@@ -118,7 +119,7 @@ static bool regex_is_word(unsigned char b)
 	return b == '_' || (b < 128 && isalnum(b)) || b >= 128;
 }
 
-/* The set of \w and similar escapes; false: it is not one. */
+/* Get the set of \w and similar escapes. Return false if it is not one. */
 static bool escape_set(char name, uint8_t set[32])
 {
 	for (unsigned b = 0; b < 256; b++) {
@@ -188,7 +189,8 @@ static void regex_bracket(struct compiler *c)
 			continue;
 		}
 		/*
-		 * In POSIX, a backslash stands for itself here, but few people know that.
+		 * Accept escapes here too: in POSIX, a backslash in brackets stands for
+		 * itself, but few people know that.
 		 */
 		if (*c->at == '\\' && c->at[1])
 			c->at++;
@@ -241,7 +243,8 @@ static void regex_escape(struct compiler *c)
 
 static void regex_group(struct compiler *c)
 {
-	/* Perl's syntax for a group that is not captured; here, none is. */
+	/* This is Perl's syntax for a group that is not captured. Here, no group is
+	 * captured. */
 	if (strncmp(c->at, "?:", 2) == 0)
 		c->at += 2;
 	if (++c->depth > DEPTH_MAX) {
@@ -291,7 +294,7 @@ static void regex_atom(struct compiler *c)
 	emit_set(c, set);
 }
 
-/* Parse "{2}", "{2,}" or "{2,5}"; false: it is only a brace. */
+/* Parse "{2}", "{2,}" or "{2,5}". Return false if it is only a brace. */
 static bool read_counts(struct compiler *c, unsigned *ret_min, int *ret_max)
 {
 	const char *p = c->at + 1;
@@ -402,8 +405,8 @@ static void regex_alternatives(struct compiler *c)
 			return;
 		c->at++;
 		/*
-		 * An alternative: add a split before the code so far, and a jump after
-		 * it.
+		 * For an alternative, add a split before the code so far, and a jump
+		 * after it.
 		 */
 		if (c->p->n + 2 >= PROGRAM_MAX) {
 			c->wrong = "it is too long";
@@ -429,7 +432,7 @@ static void regex_alternatives(struct compiler *c)
 	}
 }
 
-/* ---------------------------------------------------------------------- running */
+/* ---------------------------------------------------------------------- matching */
 
 struct run {
 	struct pattern *p;
@@ -445,10 +448,10 @@ static bool at_edge(const struct run *r)
 	return before != after;
 }
 
-/* Add all states that can be reached from @at without a byte. */
+/* Add all states that can be reached from @at without consuming a byte. */
 static void regex_reach(struct run *r, struct threads *to, uint16_t at, size_t from)
 {
-	uint16_t stack[2 * PROGRAM_MAX + 2]; /* each state leads to at most two */
+	uint16_t stack[2 * PROGRAM_MAX + 2]; /* each state leads to at most two others */
 	struct pattern *p = r->p;
 	size_t n = 0;
 
@@ -516,7 +519,7 @@ static bool run_find(struct pattern *p, const char *line, size_t n, size_t *ret_
 		while (now->n == 0 && best == SIZE_MAX && !p->anywhere && r.at < n &&
 		       !p->first[(unsigned char)line[r.at]])
 			r.at++;
-		/* Matches in progress began earlier, so they take precedence. */
+		/* A match that began earlier takes precedence. */
 		if (best == SIZE_MAX)
 			regex_reach(&r, now, 0, r.at);
 		next_step(p);
@@ -582,7 +585,7 @@ size_t pattern_cost(const struct pattern *p)
 	return !p->text ? p->n : p->any_case ? p->len : 1;
 }
 
-/* --------------------------------------------------------------------- beginning */
+/* --------------------------------------------------------------------- entry points */
 
 /*
  * Find the bytes that a match can begin with, by running the closure of the start in the

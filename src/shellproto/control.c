@@ -2,9 +2,9 @@
 /*
  * control.c - results on a descriptor that the command does not have
  *
- * A command can find that descriptor nevertheless, because the shell has moved it, not
- * closed it. So a result counts only if it begins with the command's key. The key is in
- * the line of the command, which the shell reads and parses as a whole before the command
+ * A command can still find that descriptor, because the shell only moves it to another
+ * number. So a result counts only if it begins with the command's key. The key is in the
+ * line of the command, which the shell reads and parses as a whole before the command
  * begins, and becomes an argument when the command has ended. So neither the text of the
  * command nor a process that it starts can know the key before that.
  */
@@ -13,8 +13,8 @@
 void control_expect(struct shellproto *s)
 {
 	/*
-	 * Characters of a word that needs no quotes. The key is short, because bash reads
-	 * byte by byte.
+	 * The characters of a key, which needs no quotes. The key is short, because bash
+	 * reads its input byte by byte.
 	 */
 	static const char digits[] =
 		"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.";

@@ -18,9 +18,9 @@
 #include "base/hex.h"
 #include "shellproto/shellproto_internal.h"
 
-#define MARKER_FIRST \
-	'\036' /* ASCII's record separator: rare in output, harmless in quotes */
-#define EARLY_FIRST 'x'
+/* ASCII's record separator: rare in output, harmless in quotes. */
+#define MARKER_FIRST '\036'
+#define EARLY_FIRST  'x'
 
 void framed_expect(struct shellproto *s)
 {
@@ -30,8 +30,8 @@ void framed_expect(struct shellproto *s)
 	s->marker[0] = MARKER_FIRST;
 	(void)hex_encode(bits, sizeof(bits), s->marker + 1);
 	/*
-	 * The same first half, and then a byte that is not a digit, which distinguishes
-	 * the two.
+	 * The early marker has the same first half. Then follows a byte that is not a
+	 * digit, which distinguishes the two.
 	 */
 	(void)snprintf(s->early, sizeof(s->early), "%.*s%c%.*s", HALF_LEN, s->marker,
 		       EARLY_FIRST, HALF_LEN - 2, s->marker + 1);
@@ -55,7 +55,7 @@ void framed_ask(struct shellproto *s, struct buf *out)
 	shellproto_ask_end(s, out);
 }
 
-/* The marker that is being matched; its second half decides. */
+/* Return the marker that is being matched; its second half decides. */
 static const char *framed_candidate(const struct shellproto *s, const struct frame *f)
 {
 	return f->early ? s->early : s->marker;
@@ -70,7 +70,7 @@ static bool is_next(const struct shellproto *s, struct frame *f, char c)
 }
 
 /*
- * Output everything up to the marker, if there is one. Returns how many bytes of @data
+ * Output everything up to the marker, if there is one. Return how many bytes of @data
  * were used.
  */
 static size_t framed_search(struct shellproto *s, struct frame *f,
@@ -91,7 +91,8 @@ static size_t framed_search(struct shellproto *s, struct frame *f,
 		}
 		if (i == n)
 			return n;
-		if (f->matched > 0) { /* no marker: the matched bytes are output */
+		/* This is not a marker: the matched bytes are output. */
+		if (f->matched > 0) {
 			shellproto_output(s, stream, framed_candidate(s, f), f->matched);
 			f->matched = 0;
 			if (i > start)

@@ -11,7 +11,7 @@
  *		It is quoted where it is used, so that aliases and IFS have no effect
  *	@t	the text of the command; at a terminal it is @t and @u
  *	@w	the state of the command: empty before it begins, then "7",
- *		"d<status>" at its end, "s" if it is not shell text, "i" once it is
+ *		"d<status>" at its end, "s" after a syntax error, "i" once it is
  *		interrupted, "I" while that is being reported. In a report it is empty
  *		for "s", and "-" if an error at a terminal ended the command
  *	@n	the serial or the key; @e the status; @a and @b the halves of the marker,
@@ -20,7 +20,7 @@
  *	@D	for bash: the user's DEBUG trap, which is removed between commands
  *	@y	"=": shows a session that the shell has the functions below; with a
  *		"+" in a bash that has `read -N` (shellproto.c)
- *	@z	a status of eval, besides 2, that may mean a syntax error
+ *	@z	a status of eval, other than 2, that may mean a syntax error
  *	@r	the report, for a session that does not know yet what the shell has
  *
  * Functions, in which a DEBUG trap does not run:
@@ -61,9 +61,9 @@
 #include "shellproto/shellproto_internal.h"
 
 /*
- * Both first restore the shell's own stderr (see RUN) and close the script's descriptor,
- * of which the shell has a copy. Results have two descriptors, because a command that
- * closes descriptors it did not open may close the one that was moved away.
+ * Both scripts first restore the shell's own stderr (see RUN), and close the script's
+ * descriptor, of which the shell has a copy. Results have two descriptors, because a
+ * command that closes descriptors it did not open may close the one that was moved away.
  */
 const char script_control[] = "exec 2>&9 9>&- 6<&- 8>&7\n";
 
@@ -104,7 +104,7 @@ const char script_common[] =
 			"\"$BASH\" --norc --noprofile -n <<<\"$@t$@u\" 7>&- 8>&- 6<&-\n"
 		"}'\n"
 		"set +o history +H\n"
-		"shopt -s execfail\n" /* a mistyped `exec` does not end the shell */
+		"shopt -s execfail\n" /* so that a mistyped `exec` does not end the shell */
 		"@d='case $@w.$BASH_COMMAND in\n"
 			"i.*@e*|i.*@R*) @w=I;;\n"
 			"i.*) ! \\builtin break 9999 2>/dev/null;;\n"
@@ -125,9 +125,9 @@ const char script_common[] =
 		";;\n"
 	"esac\n"
 	/*
-	 * A single write, so that output of a background job to the same pipe cannot
-	 * split it. The directory comes last: it may contain any byte except NUL, which
-	 * ends a record. The shell's PWD is used if it is correct.
+	 * Use a single write, so that output of a background job to the same pipe cannot
+	 * split the record. The directory comes last: it may contain any byte except NUL,
+	 * which ends a record. The shell's PWD is used if it is correct.
 	 */
 	"@W() {\n"
 	"\"$@k\" printf \"%s%s%s %s %s %s %s %s %s\\000\" \"$@a\" \"$@b\" \"$@n\" \"$@e\""
@@ -177,12 +177,12 @@ const char script_common[] =
 /* clang-format on */
 
 /*
- * How the shell gets its script: with `.`, except in bash (/bin/sh in some images), whose
- * `.` reads the whole file first.
+ * The shell reads its script with `.`, except in bash (which is /bin/sh in some images),
+ * because its `.` reads the whole file first.
  *
  * An interactive bash without a terminal prints a warning to stderr before it reads its
- * script, so stderr is redirected until then. The bash that does this runs with -p, so it
- * ignores files that the environment names; so does the other one.
+ * script, so stderr is redirected until then. Both the bash that does this and the bash
+ * of the session run with -p, so they ignore files that the environment names.
  */
 #define BASH_OPTIONS "--norc", "--noprofile", "-p", "-c"
 #define BASH_AGAIN   " --norc --noprofile -i +m "

@@ -134,7 +134,7 @@ int shellproto_pid(const struct shellproto *s)
 	return s->pid;
 }
 
-/* ------------------------------------------------------------------ to the shell */
+/* ----------------------------------------------------------------- input of the shell */
 
 static void shellproto_ask(struct shellproto *s, struct buf *out)
 {
@@ -153,8 +153,8 @@ bool shellproto_is_known(const struct shellproto *s)
 }
 
 /*
- * A DEBUG trap is removed first, and what it writes during that is dropped: it applies
- * only to the user's commands.
+ * Remove a DEBUG trap first, because it applies only to the user's commands; the output
+ * that it writes during the removal is dropped.
  */
 void shellproto_ask_begin(const struct shellproto *s, struct buf *out)
 {
@@ -242,8 +242,9 @@ static void add_prelude(struct shellproto *s, struct buf *out)
 }
 
 /*
- * Escape like $'...', in one line and only ASCII: each byte is a character then, whatever
- * the locale. printf(3) is too slow, because a text may consist only of such bytes.
+ * Escape as for $'...', on one line and in ASCII, so that each byte is a character,
+ * whatever the locale. printf(3) is too slow, because a text may consist only of such
+ * bytes.
  */
 static void add_escaped(struct buf *out, const char *text, size_t n)
 {
@@ -271,9 +272,9 @@ static void add_escaped(struct buf *out, const char *text, size_t n)
 }
 
 /*
- * bash reads its script from a pipe with one read(2) per byte, which is slow if system
- * calls are. `read -N` reads larger pieces, so it is used for a long text. It is not used
- * under `set -a`, which would export the text to child processes.
+ * bash reads its script from a pipe with one read(2) per byte, which takes long if system
+ * calls are slow. `read -N` reads larger pieces, so it is used for a long text. It is not
+ * used under `set -a`, which would export the text to child processes.
  */
 static bool is_worth_reading(const struct shellproto *s, size_t n)
 {
@@ -311,7 +312,7 @@ static bool is_noted_within(const struct shellproto *s, const char *text, size_t
 
 static void add_beginning(struct shellproto *s, struct buf *out, bool prelude)
 {
-	/* For an unknown shell, a command records the beginning. */
+	/* If the shell is unknown, a separate command records the beginning. */
 	if (!shellproto_is_known(s))
 		script_add(out, s, "@w=-;");
 	if (!prelude)
@@ -319,9 +320,9 @@ static void add_beginning(struct shellproto *s, struct buf *out, bool prelude)
 }
 
 /*
- * If a command dies of SIGINT, bash prints a newline, like at a terminal, unless it is in
- * a loop. So it runs in a loop of one round, if the text has no word that could notice
- * it.
+ * If a command dies of SIGINT, bash prints a newline, like at a terminal, unless the
+ * command is in a loop. So run the text in a loop of one round, if it has no word that
+ * could notice this.
  */
 static bool is_in_loop(const struct shellproto *s, const char *text, size_t n)
 {
@@ -395,7 +396,7 @@ static void feed_assigned(struct shellproto *s, const struct buf *text, bool pre
 		script_add(out, s, "\"$@k\" export -n @t;");
 }
 
-/* Whether more parentheses are opened than closed, by a simple count. */
+/* Are more parentheses opened than closed, by a simple count? */
 static bool is_open(const char *text, size_t n)
 {
 	size_t open = 0, closed = 0;
@@ -408,9 +409,10 @@ static bool is_open(const char *text, size_t n)
 }
 
 /*
- * Whether a subshell must first parse the whole text: several lines at a terminal, whose
- * clients expect that, unless the text itself makes later lines parsable; and a
- * substitution that may not end, because bash 5.2 corrupts its memory then.
+ * Must a subshell first parse the whole text? This is done for several lines at a
+ * terminal, because its clients expect it, unless the text itself makes later lines
+ * parsable. It is also done for a substitution that may not end, because bash 5.2 would
+ * corrupt its memory.
  */
 static bool is_tried_first(const struct shellproto *s, const char *text, size_t n)
 {
@@ -457,7 +459,7 @@ static void feed_quoted(struct shellproto *s, const char *text, size_t n, struct
 	out->failed |= all.failed;
 }
 
-/* The end of the word of @text that begins at @at; a blank ends it. */
+/* Return the end of the word of @text that begins at @at; a blank ends it. */
 static size_t word_end(const char *text, size_t n, size_t at)
 {
 	while (at < n && !strchr(" \t", text[at]))
@@ -474,7 +476,7 @@ static size_t skip_blanks(const char *text, size_t n, size_t at)
 
 /*
  * If the last line of @text replaces the shell by a bash (`exec bash`, `exec -l /bin/bash
- * -l`): the end of the bash's name; otherwise 0.
+ * -l`), return the end of the bash's name, otherwise 0.
  */
 static size_t shellproto_find_exec(const char *text, size_t n)
 {
@@ -498,7 +500,7 @@ static size_t shellproto_find_exec(const char *text, size_t n)
 	if (end - name != 4 || memcmp(text + name, "bash", 4) != 0)
 		return 0;
 	/*
-	 * Only options may follow: with a script or a text, it is not an interactive
+	 * Only options may follow: a bash with a script or a text is not an interactive
 	 * shell.
 	 */
 	for (at = skip_blanks(text, n, end); at < n;
@@ -539,7 +541,7 @@ static void feed_typed(struct shellproto *s, const char *text, size_t n, struct 
 	script_add(out, s, "\n{ @t= @u=;} 2>/dev/null\n");
 	terminal_type(s, out, prelude.data ? prelude.data : "", prelude.len);
 	terminal_type(s, out, text, exec);
-	if (exec > 0) /* editing would draw the typed text */
+	if (exec > 0) /* otherwise, line editing would draw the typed text */
 		terminal_type(s, out, " --noediting", strlen(" --noediting"));
 	terminal_type(s, out, text + exec, n - exec);
 	if (is_noted_within(s, text, n)) {
@@ -583,7 +585,7 @@ int shellproto_feed(struct shellproto *s, const char *text, size_t n, struct buf
 	return out->failed ? error_errno(err, ENOMEM, "quote a command") : 0;
 }
 
-/* ---------------------------------------------------------------- from the shell */
+/* ---------------------------------------------------------------- output of the shell */
 
 void shellproto_output(struct shellproto *s, enum shellproto_stream stream,
 		       const void *data, size_t n)
@@ -597,7 +599,7 @@ void shellproto_output(struct shellproto *s, enum shellproto_stream stream,
 		s->events->output(s->arg, stream, data, n);
 }
 
-/* The session cannot be used any more. */
+/* Record that the session cannot be used any more. */
 static int shellproto_broken(struct shellproto *s, const char *what,
 			     struct warren_error *err)
 {
@@ -676,7 +678,7 @@ static void remember_job(struct shellproto *s, int pid)
 	s->jobs[s->n_jobs++ % JOBS_MAX] = pid;
 }
 
-/* Whether the word contains the secret of the running command. */
+/* Does the word contain the secret of the running command? */
 static bool is_of_this_command(const struct shellproto *s, const char *word)
 {
 	uint64_t serial;
@@ -687,8 +689,8 @@ static bool is_of_this_command(const struct shellproto *s, const char *word)
 }
 
 /*
- * A command at a terminal can read the first marker, so it can claim that an error
- * stopped it, but not success.
+ * May the command make this claim? A command at a terminal can read the first marker, so
+ * it can claim that an error stopped it, but it cannot claim success.
  */
 static bool may_claim(const struct shellproto *s, const struct shellproto_result *r)
 {
@@ -742,7 +744,8 @@ int shellproto_take_record(struct shellproto *s, struct warren_error *err)
 int shellproto_on_bytes(struct shellproto *s, enum shellproto_stream stream,
 			const void *data, size_t n, struct warren_error *err)
 {
-	/* Output of an `exec`ed program, or of a job that outlives the shell. */
+	/* This is output of a program that replaced the shell with `exec`, or of a job
+	 * that outlives the shell. */
 	if (s->state != STATE_RUNNING && s->state != STATE_IDLE) {
 		if (stream != SHELLPROTO_RESULTS)
 			shellproto_output(s, stream, data, n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stop.c - choose the processes to signal so that a command ends and the shell does not
+ * stop.c - choose the processes to signal so that a command ends, but its shell does not
  *
  * Without a terminal, only the process tree distinguishes the processes of a command from
  * the shell and from the jobs of earlier commands. These processes are spared: the shell;
@@ -18,9 +18,9 @@
 
 static const struct {
 	int signal;
-	bool shell;    /* signal the shell, too */
-	bool others;   /* the command's processes */
-	bool ignoring; /* including those that ignore SIGINT */
+	bool shell;    /* signal the shell too */
+	bool others;   /* signal the command's processes */
+	bool ignoring; /* include processes that ignore SIGINT */
 } steps[] = {
 	[SHELLPROTO_STEP_INTERRUPT] = { SIGINT, true, true, true },
 	[SHELLPROTO_STEP_KILL] = { SIGKILL, false, true, false },
@@ -53,8 +53,8 @@ static const struct shellproto_process *stop_find(const struct shellproto_proces
 }
 
 /*
- * Go up the tree to the shell, or out of the exec; the number of steps is limited,
- * because the table may contain a cycle.
+ * Is the process kept? Follow its parents to the shell, or out of the exec. The number of
+ * steps is limited, because the table may contain a cycle.
  */
 static bool is_kept(const struct shellproto *s, uint64_t since,
 		    const struct shellproto_process *procs, size_t n,

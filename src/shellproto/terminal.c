@@ -22,15 +22,17 @@
 
 #include "shellproto/shellproto_internal.h"
 
-#define LINE_TEXT  3000 /* escaped bytes of a line; the rest of the line is short */
-#define LINES_MANY 64   /* number of lines before they are moved to @t */
+/* Maximum size of the escaped text in a line; the rest of the line is short. */
+#define LINE_TEXT  3000
+#define LINES_MANY 64 /* number of lines before they are moved to @t */
 
 static bool terminal_is_plain(unsigned char c)
 {
 	return c >= ' ' && c != 0x7f && c != '\'' && c != '\\';
 }
 
-/* Do not split a character: half of one in quotes is invalid. */
+/* May the line end before this byte? A character must not be split, because half of one
+ * in quotes is invalid. */
 static bool may_end(unsigned char next)
 {
 	return (next & 0xc0) != 0x80;

@@ -35,7 +35,8 @@ _Static_assert(__builtin_popcount(SPEC_LIMIT_BITS) == SPEC_LIMIT_MAX,
 
 #define AT(field) offsetof(struct warren_spec, field)
 
-/* Texts and flags go to the warden in this order. Shims read "wishes" under that name. */
+/* Texts and flags are sent to the warden in this order. Shims read the soft limits under
+ * the name "wishes". */
 const struct spec_field spec_fields[] = {
 	{ "image", SPEC_TEXT, AT(image), 0 },
 	{ "hostname", SPEC_TEXT, AT(hostname), 0 },

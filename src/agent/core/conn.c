@@ -34,7 +34,7 @@ void conn_start(void)
 	for (int c = 0; c < PROTO_CONNECTIONS_MAX; c++)
 		init.conns[c].fd = -1;
 	init.conns[0].fd = PROTO_FD_MAKER;
-	/* These descriptors came over an exec. */
+	/* The child before init passed these descriptors on through execve(2). */
 	(void)SYS_3(SYS_fcntl, PROTO_FD_MAKER, F_SETFD, FD_CLOEXEC);
 	init.listener = -1;
 	if (SYS_2(SYS_listen, PROTO_FD_LISTEN, PROTO_CONNECTIONS_MAX) == 0) {
@@ -198,8 +198,8 @@ void conn_accept(void)
 			SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	/*
-	 * The listener would stay readable, and checking it would take all the time:
-	 * ignore it for a while.
+	 * The listener stays readable, so the loop would do nothing else: ignore the
+	 * listener for a while.
 	 */
 	if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS) {
 		watch_drop(init.listener);
@@ -235,8 +235,8 @@ void conn_receive(int c)
 	msg.msg_controllen = sizeof(control);
 	r = SYS_3(SYS_recvmsg, init.conns[c].fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	/*
-	 * The peer closed before it read all our data: reported once, before the data
-	 * that it sent.
+	 * The peer closed its socket before it read all our data. The kernel reports this
+	 * once, before the data that the peer sent.
 	 */
 	if (r == -ECONNRESET)
 		r = SYS_3(SYS_recvmsg, init.conns[c].fd, &msg,

@@ -70,7 +70,8 @@ void agent_exec_release(struct exec *ex)
 	if (ex->group >= 0)
 		group_leave(ex);
 	ex->used = false;
-	/* The sandbox exists only for this exec, so it ends without a request. */
+	/* The sandbox exists only for this exec, so it ends with the exec, without a
+	 * request. */
 	if (ex->accounts_sandbox && !ex->failed && ex->started)
 		init_end();
 }
@@ -119,7 +120,7 @@ static void exec_finished(struct exec *ex, int status, const struct rusage *ru)
 		agent_exec_release(ex);
 		return;
 	}
-	if (ex->gone) { /* waiting clients learn that the sandbox has ended */
+	if (ex->gone) { /* clients that wait are informed when the sandbox ends */
 		for (unsigned i = 0; i < STREAMS; i++)
 			journal_drain(ex, i);
 		ex->pid = 0;
@@ -135,7 +136,8 @@ static void exec_finished(struct exec *ex, int status, const struct rusage *ru)
 		msg.flags |= PROTO_EXITED_FULL;
 	group_account(ex, &msg);
 	init.oom_kills += msg.oom_kills;
-	/* Write it to the file before reporting it, so that clients find it there. */
+	/* Write the result to the journal before reporting it, so that clients find it
+	 * there. */
 	note_result(ex, &msg);
 	conn_report(ex, &msg);
 	ex->pid = 0;

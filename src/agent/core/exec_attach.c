@@ -49,7 +49,8 @@ void attach_close_input(int c, const struct proto_close_input *msg)
 	struct exec *ex = exec_find(msg->exec);
 	long r = 0;
 
-	/* The input of a terminal ends with a character, which its program chooses. */
+	/* The input of a terminal ends with a character, and the program on the terminal
+	 * chooses which. */
 	if (!ex)
 		r = -ESRCH;
 	else if (ex->tty || ex->input < 0)

@@ -35,7 +35,8 @@ static long write_all(int fd, const char *data, size_t n)
 	return 0;
 }
 
-/* Copy through memory, because sendfile(2) does not append. */
+/* Copy through memory, because sendfile(2) cannot write to a file opened with
+ * O_APPEND. */
 static long write_from_slowly(int fd, int from, uint64_t offset, uint64_t n)
 {
 	static char piece[WRITE_PIECE];

@@ -31,7 +31,7 @@
 #define RENAME_NOREPLACE (1 << 0)
 #endif
 
-/* ----------------------------------------------------------------------- users */
+/* ----------------------------------------------------------------- identity of a user */
 
 long as_user(const struct proto_who *who)
 {
@@ -51,12 +51,12 @@ void as_self(const struct proto_who *who)
 {
 	(void)SYS_1(SYS_setfsuid, 0);
 	(void)SYS_1(SYS_setfsgid, 0);
-	take_caps(~0ULL); /* last, because setfsuid(2) changes them */
+	take_caps(~0ULL); /* last, because setfsuid(2) changes the capabilities */
 	if (who->n_groups > 0)
 		(void)SYS_2(SYS_setgroups, 0, NULL);
 }
 
-/* ----------------------------------------------------------------------- paths */
+/* -------------------------------------------------------------------- path resolution */
 
 long files_resolve(int at, const char *path, int flags, uint32_t mode)
 {
@@ -75,7 +75,7 @@ long files_resolve(int at, const char *path, int flags, uint32_t mode)
 		how.mode = mode & 07777;
 	/*
 	 * While anything on the machine is renamed or mounted, the kernel may be unable
-	 * to check a ".." on the way: it asks to be called again.
+	 * to check a ".." in the path, and returns -EAGAIN.
 	 */
 	for (int tries = 0; tries < RESOLVE_TRIES; tries++) {
 		long fd = SYS_4(SYS_openat2, at, path, &how, sizeof(how));
@@ -206,8 +206,8 @@ static bool is_dots(const char *name)
 }
 
 /*
- * Append entries until the answer is full; the position of the directory is then after
- * the last one.
+ * Append entries until the reply is full; the position of the directory is then after the
+ * last one.
  */
 static long files_scan_directory(int dir)
 {
@@ -286,8 +286,8 @@ static void files_put_number(char *text, int n)
 }
 
 /*
- * A path of the open file @fd, for calls that take no descriptor; it leads to the file
- * itself.
+ * Return a path of the open file @fd, for calls that take no descriptor; the path leads
+ * to the file itself.
  */
 static const char *files_name_of(int fd)
 {
@@ -353,7 +353,7 @@ static long agent_files_change_one(const struct proto_change *msg,
 		return SYS_3(SYS_unlinkat, p->fd, p->name, AT_REMOVEDIR);
 	case PROTO_CHOWN:
 		/*
-		 * No file belongs to init, because no process inside can create such a
+		 * Give no file to init's user: no process inside could create such a
 		 * file.
 		 */
 		if (msg->owner == INIT_ID || msg->group == INIT_ID)
@@ -440,7 +440,7 @@ static long change_put(const struct proto_change *msg, const int *fds, size_t n_
 	const char *temporary = msg->strings;
 	long r;
 
-	/* Names inside the directory, not paths that lead elsewhere. */
+	/* Accept only names inside the directory, not paths that lead elsewhere. */
 	if (n_fds != 2 || msg->n != 2 || !files_is_plain(temporary) ||
 	    !files_is_plain(temporary + strlen(temporary) + 1))
 		return -EINVAL;
@@ -455,7 +455,7 @@ static bool is_fine(const struct proto_change *msg, long r)
 	return msg->verb == PROTO_MKDIR ? r == -EALREADY : r == -ENOENT;
 }
 
-/* Do all of them; return -errno of the first that failed. */
+/* Make all changes; return -errno of the first that failed. */
 static long files_change_all(const struct proto_change *msg, const int *fds, size_t n_fds,
 			     uint32_t *value)
 {

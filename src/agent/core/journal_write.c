@@ -101,7 +101,7 @@ static bool is_read(const struct exec *ex, uint64_t cursor)
 	return true;
 }
 
-/* Drop whole records until @need bytes are free. 0, HELD, or -EIO. */
+/* Drop whole records until @need bytes are free. Return 0, HELD, or -EIO. */
 static long journal_write_make_room(struct exec *ex, uint64_t need)
 {
 	bool dropped = false;
@@ -129,13 +129,13 @@ static long journal_write_make_room(struct exec *ex, uint64_t need)
 	return r;
 }
 
-/* The error of a write that was incomplete: no space, or a failure. */
+/* Return the error of an incomplete write: no space, or a failure. */
 static long write_error(long n)
 {
 	return n >= 0 || n == -ENOSPC || n == -EDQUOT ? FULL : -EIO;
 }
 
-/* 0, FULL, or -EIO. */
+/* Return 0, FULL, or -EIO. */
 static long journal_write_put_record(struct exec *ex, uint32_t stream, uint32_t size)
 {
 	struct journal_record rec = { .size = size, .stream = stream };
@@ -192,7 +192,7 @@ static long next_slot(struct exec *ex)
 	want &= ~7ULL;
 	r = journal_write_make_room(ex, sizeof(struct journal_record) + want);
 	/*
-	 * Its header may be in another block; it is written after the bytes have left the
+	 * The header may be in another block; it is written after the bytes have left the
 	 * pipe.
 	 */
 	if (r == 0 &&
@@ -219,7 +219,7 @@ void drain_forget(struct exec *ex)
 	ex->n_kept = 0;
 }
 
-/* The @n bytes in scrap wait for space. */
+/* Record that the @n bytes in scrap wait for space. */
 static long keep_chunk(struct exec *ex, long n)
 {
 	long map = SYS_6(SYS_mmap, NULL, JOURNAL_CHUNK, PROT_READ | PROT_WRITE,
@@ -235,7 +235,7 @@ static long keep_chunk(struct exec *ex, long n)
 	return FULL;
 }
 
-/* The first @n of these bytes no longer wait. */
+/* Record that the first @n of these bytes no longer wait. */
 static void unkeep_chunk(struct exec *ex, long n)
 {
 	if (!ex->kept)
@@ -259,7 +259,7 @@ static long copy_chunk(struct exec *ex, int fd, long room, int64_t off)
 	long w;
 
 	if (n <= 0)
-		return n == -EIO ? 0 : n; /* a hangup is its end */
+		return n == -EIO ? 0 : n; /* a hangup ends the stream */
 	w = sys_pwrite(ex->journal, from, (size_t)n, off);
 	if (w != n && write_error(w) == FULL)
 		return ex->kept ? FULL : keep_chunk(ex, n);
@@ -270,7 +270,8 @@ static long copy_chunk(struct exec *ex, int fd, long room, int64_t off)
 	return -EIO;
 }
 
-/* The number of bytes that left the pipe; 0 at its end; -EAGAIN, -EINTR, HELD, FULL. */
+/* Return the number of bytes that left the pipe; 0 at its end; otherwise -EAGAIN, -EINTR,
+ * HELD or FULL. */
 static long move_chunk(struct exec *ex, unsigned which, long max)
 {
 	long room = next_slot(ex), n;
@@ -298,8 +299,8 @@ static long move_chunk(struct exec *ex, unsigned which, long max)
 	else if (n > 0)
 		ex->skipped += (uint64_t)n;
 	/*
-	 * This happens before any client can react: processes that start later belong to
-	 * the next command.
+	 * Note this before any client can react: processes that start later belong to the
+	 * next command.
 	 */
 	if (which == STREAMS - 1)
 		ex->mark = tree_newest();
@@ -353,7 +354,8 @@ static long journal_write_take(struct exec *ex, unsigned which, long max)
 	}
 	if (n == -EAGAIN || n == -EINTR || n == HELD || n == FULL)
 		return 0;
-	/* A duplicate of a terminal would stay in the epoll when it is closed. */
+	/* If a duplicate of the terminal is open, closing this descriptor would not
+	 * remove it from the epoll instance. */
 	if (ex->tty)
 		watch_drop(ex->pipe[which]);
 	sys_close(ex->pipe[which]);
@@ -392,8 +394,8 @@ static long take_results(struct exec *ex, bool first)
 	for (unsigned k = 0; k < STREAMS - 1; k++)
 		take_present(ex, k);
 	/*
-	 * No bytes are readable although the loop reported the pipe: this is the end of
-	 * the stream.
+	 * The loop reported the pipe, but no bytes are readable: this is the end of the
+	 * stream.
 	 */
 	return journal_write_take(ex, STREAMS - 1,
 				  there > 0 ? (long)there : (long)JOURNAL_CHUNK);
@@ -402,8 +404,8 @@ static long take_results(struct exec *ex, bool first)
 void journal_drain(struct exec *ex, unsigned which)
 {
 	/*
-	 * Move a limited amount in each turn: output of one exec must not delay the
-	 * others.
+	 * Move a limited amount in each turn, so that the output of one exec does not
+	 * delay the others.
 	 */
 	for (int i = 0; i < 16 && ex->used && ex->pipe[which] >= 0; i++)
 		if ((which == STREAMS - 1

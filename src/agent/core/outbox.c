@@ -6,9 +6,9 @@
  * more if a client attaches to hundreds of execs, or if they all end at once. Such
  * messages wait here, with duplicates of their descriptors, in memory that is mapped
  * while it is needed. While messages wait, no further request of the connection is read.
- * At most one reply and one EXITED for each exec and one more reply can therefore
- * accumulate (OUTBOX_SIZE). Execs of other connections add to this for a client that gets
- * EXITED of all: if the outbox overflows, init closes the connection, and the client
+ * So at most one reply and one EXITED for each exec, and one more reply, can accumulate
+ * (OUTBOX_SIZE). A client that gets EXITED for all execs also receives those of other
+ * connections: if the outbox overflows, init closes the connection, and the client
  * connects again.
  */
 #include <errno.h>
@@ -44,7 +44,7 @@ static uint32_t outbox_span(size_t size)
 	return (uint32_t)(sizeof(struct entry) + ((size + 7) & ~7UL));
 }
 
-/* Watch the connection for room, or for requests. */
+/* Watch the connection for space to send, or for requests. */
 static void watch_for(const struct conn *conn, uint32_t events)
 {
 	struct epoll_event ev = { .events = events };
@@ -105,7 +105,7 @@ long outbox_put(struct conn *conn, const void *data, size_t size, const int *fds
 		return -EXFULL;
 	e = (void *)(conn->out + conn->out_to);
 	*e = (struct entry){ .size = (uint32_t)size };
-	/* The sender closes its own descriptors. */
+	/* Duplicate the descriptors, because the sender closes its own. */
 	for (; e->n_fds < n_fds; e->n_fds++) {
 		r = SYS_3(SYS_fcntl, fds[e->n_fds], F_DUPFD_CLOEXEC, 3);
 		if (r < 0) {
@@ -130,14 +130,14 @@ bool outbox_flush(struct conn *conn)
 		long r = conn_try(conn->fd, e->data, e->size, e->fds, e->n_fds);
 
 		if (conn_may_try_again(r)) {
-			/* There is space, so the loop would call again at once: wait a
-			 * moment. */
+			/* The connection has space, so the loop would call this again at
+			 * once: wait a moment. */
 			if (r != -EAGAIN && r != -EINTR)
 				(void)SYS_2(SYS_nanosleep, &pause, NULL);
 			return false;
 		}
 		if (r < 0)
-			break; /* its requests are still handled */
+			break; /* requests of this client are still handled */
 		entry_close(e);
 		conn->out_from += outbox_span(e->size);
 	}

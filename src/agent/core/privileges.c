@@ -28,11 +28,12 @@ void take_caps(uint64_t mask)
 }
 
 /*
- * A user id that no other process has, with capabilities. The init of a native sandbox
- * has that id from the start: its filter denies the id to all others, and it gets its
- * rights as ambient capabilities, which are dropped here. A container starts as root and
- * changes to that id. If the id does not exist (an ordinary user's sandbox with one id),
- * this process stays root. Files that it creates belong to root in any case.
+ * Become a user that no other process has, with capabilities. The init of a native
+ * sandbox has this user id from the start: its filter denies the id to all other
+ * processes, and it gets its rights as ambient capabilities, which are dropped here. A
+ * container starts as root and changes to that id. If the id does not exist (an ordinary
+ * user's sandbox with one id), this process stays root. Files that it creates belong to
+ * root in any case.
  */
 void become_init(void)
 {
@@ -50,6 +51,7 @@ void become_init(void)
 	(void)SYS_1(SYS_setfsuid, 0);
 	take_caps(
 		~0ULL); /* no capability is inheritable, so none is ambient any longer */
-	/* After the change of ids, which may reset this to the system's default. */
+	/* Do this after the change of ids, which may reset the flag to the system's
+	 * default. */
 	(void)SYS_5(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
 }

@@ -40,7 +40,8 @@ bool request_is_sound(int c, size_t size)
 	return false;
 }
 
-/* Without its own socket, no client could reconnect: then the sandbox is not kept. */
+/* Without a socket of the sandbox, no client could connect again, so the sandbox is not
+ * kept. */
 void request_keep(int c, const struct proto_keep *msg)
 {
 	init.kept |= init.listener >= 0;

@@ -13,7 +13,7 @@
 
 static char *pointers[PROTO_POINTERS_MAX + 2];
 
-/* The file after the strings: its name and the remaining bytes. */
+/* Read the file that follows the strings: its name and the remaining bytes. */
 static long spawn_unpack_file(struct plan *p, const char *s, const char *end)
 {
 	p->file = s;
@@ -26,7 +26,7 @@ static long spawn_unpack_file(struct plan *p, const char *s, const char *end)
 	return 0;
 }
 
-/* Split the strings into the plan, and refuse inconsistent ones. */
+/* Split the strings, store them in the plan, and refuse inconsistent strings. */
 static long spawn_unpack(struct plan *p, char *strings, size_t size)
 {
 	const struct proto_spawn *msg = p->msg;
@@ -192,8 +192,8 @@ static long spawn_dup_stdio(struct plan *p, const int *fds, size_t n_fds)
 }
 
 /*
- * Send it to the client that asked and, if that client is gone, to readers of the
- * journal.
+ * Send the error to the client that sent the request and, if that client is gone, to
+ * readers of the journal.
  */
 void spawn_failed(struct exec *ex, long error, enum proto_stage stage)
 {
@@ -282,7 +282,7 @@ static long spawn_prepare(struct plan *p, size_t size, const int *fds, size_t n_
 }
 
 /*
- * The descriptors of a plan: cgroups, the slave of the pty, and the child's ends of
+ * Close the descriptors of a plan: cgroups, the slave of the pty, and the child's ends of
  * pipes.
  */
 static void close_plan(const struct plan *p)

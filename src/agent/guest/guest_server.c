@@ -3,12 +3,12 @@
  * guest_server.c - serve files and ports of a container to its shim
  *
  * The shim listens on a socket that is mounted into the container, until the guest agent
- * has connected, which is before any other process runs there. The shim sends the
- * requests that init also serves (OPEN, SCAN, CHANGE, WATCH, CONNECT), one at a time, and
- * gives up on a request that is not answered. An abandoned request must not be carried
- * out later: the number of a request is therefore the time by which it must be started
- * (ms, monotonic). If the guest agent was frozen and that time has passed, it answers
- * -ECANCELED and does nothing.
+ * has connected; this happens before any other process runs in the container. The shim
+ * sends the requests that init also serves (OPEN, SCAN, CHANGE, WATCH, CONNECT), one at a
+ * time, and gives up on a request that is not answered. An abandoned request must not be
+ * carried out later: the number of a request is therefore the time by which it must be
+ * started (ms, monotonic). If the guest agent was frozen and that time has passed, it
+ * answers -ECANCELED and does nothing.
  */
 #include "agent/guest/guest_server.h"
 
@@ -36,12 +36,12 @@ void init_dispatch(int c, size_t size, int *fds, size_t n_fds)
 	reach_request(c, size, fds, n_fds);
 }
 
-/* There are none. */
+/* The guest agent has no execs. */
 void exec_forget(int c __attribute__((unused)))
 {
 }
 
-/* When the shim is gone, the container continues. */
+/* The container continues when the shim has ended. */
 void init_end(void)
 {
 	for (;;)
@@ -73,7 +73,7 @@ void guest_server_run(const char *socket)
 	(void)SYS_2(SYS_setgroups, 0, NULL);
 	become_init();
 	/*
-	 * Some system call filters do not know openat2(2), on which all of this depends.
+	 * Some system call filters do not know openat2(2), which all file requests need.
 	 */
 	root = files_resolve(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
 	if (root < 0) {

@@ -16,7 +16,7 @@
  *				them catch SIGTERM? SIGKILL: until none is left, or 2
  *	guest agent connect ADDR PORT	connect its stdin, a socket, to a port (relay.c)
  *	guest agent held		find what gVisor cannot save: see guest_held()
- *	guest agent tools SHELL	a shell, and what its scripts ask for: see tools.h
+ *	guest agent tools SHELL	a shell, and the tools of its scripts: see tools.h
  *	guest agent name PID		print the name of a process in the same format
  *
  * The exit status is 0 if the command succeeded for at least one process.
@@ -56,7 +56,8 @@ struct kernel_dirent {
 
 __attribute__((noreturn, used)) void agent_main(const long *stack);
 
-/* Letters for what cannot be saved, as they are printed (shim/gvisor/checkpoint.c). */
+/* The letters that are printed for each kind of state that cannot be saved
+ * (shim/gvisor/checkpoint.c). */
 #define HELD_STREAM  'S'
 #define HELD_REMOVED 'R'
 #define HELD_COMMAND 'C'
@@ -175,8 +176,8 @@ static int is_marked(const char *pid, const char *var, size_t size)
 }
 
 /*
- * Go through all processes once; return how many got the signal. The numbers come in
- * ascending order.
+ * Visit all processes once, in ascending order of their numbers; return how many got the
+ * signal.
  */
 static int signal_once(int sig, const char *var, size_t size, int all)
 {
@@ -192,8 +193,8 @@ static int signal_once(int sig, const char *var, size_t size, int all)
 }
 
 /*
- * Processes that fork during this pass are found in the next. Dead processes have no
- * environment.
+ * Processes that are forked during this pass are found in the next one. Dead processes
+ * have no environment.
  */
 static int signal_marked(const char *sig, const char *mark, int all)
 {
@@ -272,8 +273,9 @@ static long guest_clock(void)
 }
 
 /*
- * Linux skips the first process and the sender, and misses no fork. gVisor makes a list
- * first, and misses processes that are forked later, so repeat it until none is left.
+ * Linux skips the first process and the sender, and misses no process that is being
+ * forked. gVisor makes a list first, and misses processes that are forked later, so
+ * repeat the call until no process is left.
  */
 static int kill_everyone(void)
 {
@@ -304,7 +306,7 @@ static int signal_everyone(const char *sig)
 	return sys_kill(-1, number) == 0 ? 0 : 1;
 }
 
-/* ------------------------------------------------------------- what cannot be saved */
+/* --------------------------------------------------------- state that cannot be saved */
 
 static int guest_begins(const char *s, size_t n, const char *with)
 {
@@ -312,8 +314,8 @@ static int guest_begins(const char *s, size_t n, const char *with)
 }
 
 /*
- * A name of the gofer that no longer exists. The sentry can save what it has in its own
- * memory.
+ * Is this the name of a file that was removed? The gofer cannot save such a file; the
+ * sentry can save what is in its own memory.
  */
 static int is_removed(const char *name, size_t n)
 {
@@ -329,7 +331,7 @@ static int is_removed(const char *name, size_t n)
 	return 1;
 }
 
-/* HELD_STREAM, HELD_REMOVED, or 0. */
+/* Return HELD_STREAM, HELD_REMOVED, or 0. */
 static char holds_open(const char *pid)
 {
 	long dir = open_of(pid, "/fd", O_DIRECTORY), n;
@@ -380,7 +382,7 @@ static char holds_mapped(const char *pid)
 	return held;
 }
 
-/* "S 16 sleep": the kind, the process, and the first word of its command line. */
+/* Print "S 16 sleep": the kind, the process, and the first word of its command line. */
 static int tell_held(char kind, const char *pid)
 {
 	long fd = open_of(pid, "/cmdline", 0);
@@ -410,7 +412,8 @@ static int guest_held(void)
 		char kind = 0;
 
 		if (walk.dir < 0)
-			return 1; /* not visible does not mean that there is none */
+			return 1; /* the agent cannot see the process's files, which may
+				     include such a file */
 		while (!kind && (name = guest_walk_next(&walk))) {
 			kind = holds_open(name);
 			if (!kind)

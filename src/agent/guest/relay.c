@@ -18,15 +18,16 @@
 
 #define OUTSIDE 0
 #define TELL    2
-/* Connecting to loopback is immediate, unless the listener's queue is full: then wait. */
+/* Connecting to loopback is immediate, unless the listener's queue is full. Then the
+ * connect waits for this time. */
 #define CONNECT_SECS 1
-/* How long a port may take none of the remaining data of a closed socket. */
+/* Time for which a port may accept none of the remaining data of a closed socket. */
 #define GONE_SECS 60
 
 struct way {
 	int from, to;
-	int ended;    /* nothing more comes */
-	int finished; /* and the other side has been told */
+	int ended;    /* no more data will come */
+	int finished; /* the other side has been informed of the end */
 	size_t at, n;
 	char data[65536];
 };
@@ -76,7 +77,7 @@ static short relay_wanted(const struct way *reads, const struct way *writes)
 		       (writes->n > 0 ? POLLOUT : 0));
 }
 
-/* Wait until something can be done; false: both sides have ended. */
+/* Wait until data can be moved. Return false if both sides have ended. */
 static int relay_await(int *gone)
 {
 	struct pollfd p[2] = { { .fd = OUTSIDE, .events = relay_wanted(&in, &out) },
@@ -104,7 +105,7 @@ static int relay_await(int *gone)
 	return 1;
 }
 
-/* -EINPROGRESS: the result is not known in time. */
+/* -EINPROGRESS: the time passed without a result. */
 static long relay_await_connected(int fd, long secs)
 {
 	struct pollfd p = { .fd = fd, .events = POLLOUT };

@@ -4,8 +4,9 @@
  *
  * If starting a program takes milliseconds (gVisor), the mv and touch for each file of an
  * archive take most of the time. The guest agent therefore starts the persistent shell of
- * a shim, and the shell's scripts send requests to it instead. This process runs as the
- * same user as the shell, and has no further rights.
+ * a shim, and the shell's scripts send requests to the guest agent instead of starting
+ * these programs. This process runs as the same user as the shell, and has no further
+ * rights.
  */
 #include "agent/guest/tools.h"
 
@@ -45,7 +46,7 @@ static int64_t word_number(const char *s, unsigned base, char end)
 	return n;
 }
 
-/* -------------------------------------------------------------------- the tools */
+/* -------------------------------------------------------- implementation of the tools */
 
 /* Handle one path after another until one fails. */
 struct tool_args {
@@ -56,7 +57,7 @@ static long tool_mkdir(const char *path, const struct tool_args *a)
 {
 	long r = SYS_3(SYS_mkdirat, AT_FDCWD, path, a->mode);
 
-	/* The kernel makes no directory with a set-id bit. */
+	/* mkdir(2) ignores set-id bits, so set them afterwards. */
 	if (r == 0 && a->mode & 06000)
 		r = SYS_3(SYS_fchmodat, AT_FDCWD, path, a->mode);
 	return r;
@@ -198,11 +199,10 @@ static long tools_do(size_t n)
 	return -ENOSYS;
 }
 
-/* ----------------------------------------------------------------- the shell's words */
+/* -------------------------------------------------------------- requests of the shell */
 
-/* The size of the first complete request in the @have bytes, split into words; 0:
- * incomplete.
- */
+/* Split the first complete request in the @have bytes into words, and return its size; 0:
+ * it is incomplete. */
 static size_t tools_parse(size_t have, size_t *ret_n)
 {
 	int64_t count = -1;
@@ -271,7 +271,8 @@ static void shell_exec(const char *shell, const char *const *envp, int ask, int 
 	sys_exit(127);
 }
 
-/* Create a pipe above the shell's descriptors, which the shell does not inherit. */
+/* Create a pipe with numbers above the shell's descriptors, which the shell does not
+ * inherit. */
 static int tools_pipe(int ends[2])
 {
 	int p[2];

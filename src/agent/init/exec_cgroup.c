@@ -19,8 +19,8 @@
 
 static const struct {
 	enum proto_role role;
-	const char
-		*procs; /* the file with which a process joins; v1: `tasks`, see join() */
+	const char *procs; /* the file through which a process joins; v1: `tasks`, see
+			      join() */
 } hierarchies[] = {
 	{ PROTO_ROLE_MEMORY, "tasks" },
 	{ PROTO_ROLE_CPU, "tasks" },
@@ -28,7 +28,7 @@ static const struct {
 	{ PROTO_ROLE_UNIFIED, "cgroup.procs" },
 };
 
-/* Empty cgroups that exist already, and counters in them that cannot be reset. */
+/* Empty cgroups that already exist, and counters in them that cannot be reset. */
 static struct {
 	int number;
 	uint64_t kills;
@@ -43,7 +43,7 @@ static int n_made;
  */
 #define FILES_GROUP "files"
 
-/* Time until killed processes are killed again: at first, and at most. */
+/* Time until killed processes are killed again: the first and the longest interval. */
 #define KILL_WAIT_NS     20000000ULL
 #define KILL_WAIT_MAX_NS 1000000000ULL
 
@@ -98,7 +98,7 @@ static long exec_cgroup_read_text(const struct exec *ex, enum proto_role role,
 	return n;
 }
 
-/* The number after @key at the start of a line, or the only number when @key is "". */
+/* Read the number after @key at the start of a line, or the only number if @key is "". */
 static bool read_number(const struct exec *ex, enum proto_role role, const char *file,
 			const char *key, uint64_t *ret)
 {
@@ -146,8 +146,8 @@ static bool group_full(void)
 }
 
 /*
- * On v1, the sockets of a cgroup count here and in its parents once it has a limit: set
- * none. A kernel without this file counts them as memory.
+ * On v1, sockets of a cgroup are counted here and in its parents once the cgroup has a
+ * limit: so set none. A kernel without this file counts sockets as memory.
  */
 static long count_sockets(int number)
 {
@@ -192,8 +192,8 @@ long group_make(struct exec *ex, int *own, int *n_own)
 	long r;
 
 	/*
-	 * The kernel lets a process be moved into a full cgroup; init must enforce the
-	 * limit for execs itself.
+	 * The kernel allows a process to be moved into a full cgroup, so init itself must
+	 * enforce the limit for execs.
 	 */
 	if (group_full())
 		return -EAGAIN;
@@ -253,14 +253,15 @@ long group_limit(struct exec *ex, const struct proto_spawn *msg)
 	bool v2 = init.dir[PROTO_ROLE_UNIFIED] >= 0;
 	const struct {
 		uint64_t value;
-		enum proto_role role; /* v1 only; v2 has one */
+		enum proto_role role; /* on v1 only; v2 has a single hierarchy */
 		const char *v1, *v2;
 		bool of_period;
 	} limits[] = {
 		{ msg->memory, PROTO_ROLE_MEMORY, "memory.limit_in_bytes", "memory.max",
 		  false },
 		{ msg->pids, PROTO_ROLE_PIDS, "pids.max", "pids.max", false },
-		/* v1 counts time in a hierarchy other than the one that limits it. */
+		/* v1 counts processor time in a different hierarchy than the one that
+		 * limits it. */
 		{ msg->cpu_millis * 100, PROTO_ROLE_CPU, NULL, "cpu.max", true },
 	};
 
@@ -281,7 +282,7 @@ long group_limit(struct exec *ex, const struct proto_spawn *msg)
 	return 0;
 }
 
-/* Write the one character @digit. */
+/* Write the single character @digit. */
 static void group_write(const struct exec *ex, enum proto_role role, const char *file,
 			char digit)
 {
@@ -293,7 +294,7 @@ static void group_write(const struct exec *ex, enum proto_role role, const char 
 	}
 }
 
-/* Is it empty, and are its counters zero again? Then the next exec can have it. */
+/* Is the cgroup empty, and are its counters zero again? Then the next exec can use it. */
 static bool group_keep(const struct exec *ex)
 {
 	uint64_t n = 1, kills = 0;
@@ -321,7 +322,7 @@ void group_leave(struct exec *ex)
 	if (!group_keep(ex)) {
 		group_name(ex->group, NULL, name);
 		/*
-		 * It is still in use by processes that the exec left running: it is
+		 * Processes that the exec left running still use the cgroup: it is
 		 * removed with the sandbox.
 		 */
 		for (size_t i = 0; i < N_HIERARCHIES; i++)
@@ -334,7 +335,7 @@ void group_leave(struct exec *ex)
 	ex->group = -1;
 }
 
-/* Kill all processes of one listing; return their number. */
+/* Kill all processes that are listed now; return their number. */
 static unsigned kill_once(const struct exec *ex, enum proto_role role)
 {
 	long fd = group_open(ex, role, "cgroup.procs", O_RDONLY), n;
@@ -462,8 +463,9 @@ void group_account(const struct exec *ex, struct proto_exited *out)
 	}
 	if (read_number(ex, PROTO_ROLE_CPU, "cpuacct.usage", "", &n)) {
 		/*
-		 * The sum is exact; v1 reports its parts in clock ticks. wait(2) gives
-		 * better values for the process tree: use their ratio.
+		 * The sum is exact, but v1 reports user and system time in clock ticks.
+		 * wait(2) reports both more exactly for the process tree: use their
+		 * ratio.
 		 */
 		uint64_t all = out->user_usec + out->system_usec;
 

@@ -9,7 +9,8 @@
  *
  * Order in the child: join the cgroups while still init, take the terminal, place stdio,
  * close everything else, create the directory as root, become the user, change to the
- * directory as that user, write the file that came along, wait for the gate, execute.
+ * directory as that user, write the file that came with the request, wait for the gate,
+ * execute.
  *
  * The working directory, the program's name and PATH come from outside and are resolved
  * here, before the exec: /proc/self/fd, /dev/fd, or a link to either that a process
@@ -32,7 +33,7 @@
 #include "agent/core/agent.h"
 #include "agent/core/spawn.h"
 
-/* What the child sends through the pipe after a failure. */
+/* The report that the child sends through the pipe after a failure. */
 struct failure {
 	long error;
 	enum proto_stage stage;
@@ -76,7 +77,7 @@ static long execute_file(const char *path, char **argv, char **env)
 	return SYS_3(SYS_execve, path, argv, env);
 }
 
-/* execvp(3)'s search, without its fallback to a shell. */
+/* The search of execvp(3), without its fallback to a shell. */
 static long exec_child_execute(char **argv, char **env)
 {
 	static char path[4096];
@@ -102,7 +103,7 @@ static long exec_child_execute(char **argv, char **env)
 			memcpy(path + n + 1, name, len + 1);
 			r = execute_file(path, argv, env);
 			if (r == -EACCES)
-				seen = r; /* a later directory may have it */
+				seen = r; /* a later directory may contain the program */
 			else if (r != -ENOENT && r != -ENOTDIR)
 				return r;
 		}
@@ -161,7 +162,7 @@ static long enter_cwd(const struct plan *p)
 	return name[0] == '/' ? 0 : -EXDEV;
 }
 
-/* It is charged to the exec, like everything that the program writes. */
+/* The file is charged to the exec, like everything that the program writes. */
 static long write_file(const struct plan *p)
 {
 	struct open_how how = {
@@ -202,8 +203,7 @@ static long become_user(const struct plan *p)
 		r = SYS_3(SYS_setresgid, msg->gid, msg->gid, msg->gid);
 	if (r == 0)
 		r = SYS_3(SYS_setresuid, msg->uid, msg->uid, msg->uid);
-	/* An ordinary user has no capabilities; drop them before the steps that follow.
-	 */
+	/* The user is not root: drop all capabilities before the next steps. */
 	if (r == 0 && msg->uid != 0) {
 		init.caps = 0;
 		take_caps(0);
@@ -215,8 +215,8 @@ static long exec_child_set_limits(uint64_t nofile)
 {
 	struct rlimit lim = { .rlim_cur = nofile, .rlim_max = nofile };
 	/*
-	 * One byte is the value at which the kernel does not pipe a core dump to a
-	 * program of the host.
+	 * With a limit of one byte, the kernel does not pipe a core dump to a program on
+	 * the host.
 	 */
 	struct rlimit core = { .rlim_cur = 1, .rlim_max = 1 };
 
@@ -261,7 +261,7 @@ static long exec_child_dup_extra(struct plan *p)
 		return 0;
 	p->report = out_of_the_way(p->report);
 	if (p->report < 0)
-		sys_exit(127); /* the closed pipe reports this */
+		sys_exit(127); /* the end of the pipe reports this */
 	if (p->gate >= 0) {
 		p->gate = out_of_the_way(p->gate);
 		if (p->gate < 0)
@@ -307,7 +307,7 @@ static long keep_own(const struct plan *p)
 	return spawn_close_others(keep, 5 + PROTO_CONTROL_MAX);
 }
 
-/* The client must do something before the exec starts. */
+/* Wait until the client has done what must precede the exec. */
 static long await_gate(const struct plan *p)
 {
 	char word;
@@ -347,7 +347,7 @@ __attribute__((noreturn)) static void exec_child(struct plan *p)
 	r = exec_child_dup_extra(p);
 	if (r < 0)
 		exec_child_fail(p, PROTO_STAGE_REQUEST, r);
-	/* From here on, every descriptor belongs to the exec or is a pipe. */
+	/* From here on, every open descriptor belongs to the exec or is a pipe. */
 	r = keep_own(p);
 	if (r < 0)
 		exec_child_fail(p, PROTO_STAGE_REQUEST, r);
@@ -373,8 +373,8 @@ __attribute__((noreturn)) static void exec_child(struct plan *p)
 }
 
 /*
- * The sandbox's own /dev/ptmx. Root inside may rename /dev and put a link in its place:
- * the file that is found is inside, and counts only if it is a terminal.
+ * The sandbox's own /dev/ptmx. Root inside may rename /dev and put a link in its place.
+ * The link can only lead to a file inside, and the file is used only if it is a terminal.
  */
 static long open_ptmx(void)
 {
@@ -386,7 +386,7 @@ static long open_ptmx(void)
 	r = SYS_2(SYS_fstatfs, fd, &fs);
 	if (r == 0 && fs.f_type != DEVPTS_SUPER_MAGIC)
 		r = -ENODEV;
-	/* It was opened non-blocking; its user decides whether it blocks. */
+	/* The terminal was opened non-blocking; its user decides whether it blocks. */
 	if (r == 0)
 		r = SYS_3(SYS_fcntl, fd, F_SETFL, O_RDWR);
 	if (r == 0)

@@ -18,20 +18,20 @@
 
 #define PASSES 16
 
-/* Which processes of a list get a signal. */
+/* The processes of a list that get a signal. */
 struct choice {
 	int sig;
-	int only; /* this one; 0: any */
-	int but;  /* not this one; 0: any */
+	int only; /* only this process; 0: any */
+	int but;  /* not this process; 0: no exception */
 	bool new; /* only those that are younger than `mark` */
 	int mark, newest;
-	unsigned count; /* whom it reached */
-	int file;       /* write them to this list; 0: signal them */
+	unsigned count; /* number of processes that got the signal */
+	int file;       /* write the processes to this file; 0: signal them */
 	int first;      /* the exec's first process, if it is in the list */
 	bool met_first;
 };
 
-/* Numbers are assigned in turn, and start again after the largest. */
+/* The kernel assigns numbers in ascending order, and starts again after the largest. */
 static bool exec_procs_is_new(const struct choice *ch, int pid)
 {
 	if (ch->mark <= ch->newest)
@@ -39,7 +39,7 @@ static bool exec_procs_is_new(const struct choice *ch, int pid)
 	return pid > ch->mark || pid <= ch->newest;
 }
 
-/* "/proc/<pid>/<file>" as text, NUL-terminated; its length or -errno. */
+/* Read "/proc/<pid>/<file>" as NUL-terminated text; return its length or -errno. */
 static long read_proc(int pid, const char *file, char *text, size_t size)
 {
 	char path[64] = "/proc/", digits[12];
@@ -67,7 +67,8 @@ static long read_proc(int pid, const char *file, char *text, size_t size)
 }
 
 /*
- * Word @number (from 1) of a process's stat; 0 if it is missing. The second is "(comm)".
+ * Return word @number (from 1) of a process's stat; 0 if it is missing. The second word
+ * is "(comm)".
  */
 static uint64_t exec_procs_stat_word(const char *text, int number)
 {
@@ -153,7 +154,8 @@ int tree_newest(void)
 
 	if (fd >= 0)
 		sys_close(fd);
-	/* "0.00 0.01 0.05 1/123 4567\n": the last word */
+	/* "0.00 0.01 0.05 1/123 4567\n": the last word is the last pid that was assigned
+	 */
 	for (long i = 0; i < n; i++) {
 		if (text[i] == ' ')
 			pid = 0;
@@ -180,7 +182,7 @@ static bool is_in_session(int pid, int leader)
 }
 
 /*
- * Call @fn with each process except this one, until it returns true; return whether it
+ * Call @fn for each process except this one, until it returns true; return whether it
  * did.
  */
 static bool visit_all(bool (*fn)(void *ctx, int pid), void *ctx)
@@ -271,7 +273,7 @@ static void visit_tree(const struct exec *ex, struct choice *ch)
 	} else if (ex->pid > 0) {
 		visit_session(ex->pid, ch);
 	}
-	if (!ch->met_first) /* it has not joined its cgroup yet */
+	if (!ch->met_first) /* it may not have joined its cgroup yet */
 		exec_procs_visit(ch, ex->pid);
 }
 
@@ -363,7 +365,7 @@ long tree_signal(struct exec *ex, const struct proto_signal *msg)
 		return -EPROTO;
 	}
 	/*
-	 * Repeat for processes that were forked in the meantime, if they must be killed.
+	 * If processes must be killed, repeat for those that were forked in the meantime.
 	 */
 	for (int pass = 0; pass < passes && (pass == 0 || ch.count); pass++) {
 		ch.count = 0;

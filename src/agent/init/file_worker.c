@@ -5,15 +5,15 @@
  *
  * write(2), chmod(2), open(2) and similar calls wait for locks that code inside can hold
  * for any time, and the pages of a file in memory are charged to the process that writes
- * them. init must meet the deadlines of all execs and is outside the limits, so it must
- * do neither. A client that works on files asks init for a worker, and sends its requests
- * to that worker over a separate connection.
+ * them. init must meet the deadlines of all execs and is outside the limits, so init must
+ * not make such calls itself. A client that works on files asks init for a worker, and
+ * sends its requests to that worker over a separate connection.
  *
  * A worker is as well protected as init: init's user, init's program, not dumpable, all
  * signals blocked. There are two differences. The sandbox's root may kill or stop it,
  * because it is not process 1. And the OOM killer chooses it first, so that a file that
- * is too large fails its own request and kills no other process. In both cases the
- * connection reports it, and the next request uses another worker.
+ * is too large causes only its own request to fail. In both cases, the end of the
+ * connection shows this, and the next request uses another worker.
  *
  * It closes all of init's descriptors before its first lookup. Afterwards it has only its
  * connection, /dev/null, and the descriptors of the current request.
@@ -33,12 +33,12 @@
 static struct worker {
 	int pid;        /* 0: free */
 	int conn;       /* init's end of the connection, for the last message */
-	uint64_t kills; /* OOM kills at the last check */
+	uint64_t kills; /* number of OOM kills at the last check */
 } workers[PROTO_WORKERS_MAX];
 
 /*
  * The files in /proc of a process belong to its user only if it is dumpable. No other
- * process has that user.
+ * process has init's user.
  */
 static void worker_die_first(void)
 {
@@ -143,7 +143,7 @@ bool file_worker_ended(int pid)
 		    NULL, 0);
 	sys_close(w->conn);
 	w->pid = 0;
-	/* What is known about this worker says nothing about the others. */
+	/* Forget the other workers: this process has nothing to do with them. */
 	for (int i = 0; i < PROTO_WORKERS_MAX; i++)
 		workers[i].kills = kills;
 	return true;
@@ -152,8 +152,8 @@ bool file_worker_ended(int pid)
 /* -------------------------------------------------------------------- NOTIFY */
 
 /*
- * Wait for space as long as needed: the kernel's queue reports what was lost in the
- * meantime.
+ * Wait for space as long as necessary: if events are lost in the meantime, the kernel's
+ * queue reports it.
  */
 __attribute__((noreturn)) static void notify_main(int events, int sock)
 {
@@ -206,8 +206,8 @@ void file_worker_notify(int c, const struct proto_notify *msg)
 	int fds[2] = { -1, -1 };
 
 	/*
-	 * Reap those that have ended; the others are reparented to init when this process
-	 * ends.
+	 * Reap children that have ended; the others become children of init when this
+	 * process ends.
 	 */
 	while (SYS_4(SYS_wait4, -1, NULL, WNOHANG, NULL) > 0)
 		;

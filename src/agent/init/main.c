@@ -63,7 +63,7 @@ static void init_configure(const struct proto_config *msg, int *fds, size_t n_fd
 			init.join_sandbox[init.n_join_sandbox++] = fds[i];
 			break;
 		case PROTO_ROLE_ALIVE:
-			break; /* only held open */
+			break; /* the descriptor only needs to stay open */
 		default:
 			if (msg->role[i] < PROTO_ROLE_MAX)
 				init.dir[msg->role[i]] = fds[i];
@@ -80,8 +80,8 @@ static void init_handle_signal(int c, const struct proto_signal *msg)
 	long r = ex ? tree_signal(ex, msg) : -ESRCH;
 
 	/*
-	 * Kill all processes of the namespace except this one, at once: none can fork in
-	 * the meantime and be missed.
+	 * Kill all processes of the namespace except this one with a single call, so that
+	 * none can fork in the meantime and be missed.
 	 */
 	if (msg->whom == PROTO_WHOM_ALL && msg->sig == 0)
 		r = tree_any_catches(SIGTERM) ? 0 : -ESRCH;
@@ -106,7 +106,7 @@ void init_dispatch(int c, size_t size, int *fds, size_t n_fds)
 	}
 	switch (h->type) {
 	case PROTO_CONFIG:
-		/* Must come first, and only from the creator. */
+		/* KEEP must come before other requests, and only from the creator. */
 		if (c == 0 && !init.kept)
 			init_configure(msg, fds, n_fds);
 		return;
@@ -128,7 +128,7 @@ void init_dispatch(int c, size_t size, int *fds, size_t n_fds)
 	}
 }
 
-/* The directories that the child before init opened, if any. */
+/* Take the directories that the child before init opened, if any. */
 static void take_directories(void)
 {
 	for (int i = 0; i < PROTO_ROLE_MAX; i++)
@@ -187,15 +187,15 @@ void init_end(void)
 		sys_exit(0);
 }
 
-/* A child becomes the command itself, so its status is that of the exec. */
+/* A child executes the command itself, so its status is that of the exec. */
 int exec_status(struct exec *ex __attribute__((unused)), int status)
 {
 	return status;
 }
 
 /*
- * File workers, and orphans of other processes, which become init's children: reap and
- * ignore.
+ * Reap and ignore file workers, and orphans of other processes, which become init's
+ * children.
  */
 void exec_stranger(int pid, int status __attribute__((unused)))
 {
