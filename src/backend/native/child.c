@@ -69,8 +69,8 @@ static int child_leave_session(struct native_plan *p UNUSED,
 {
 	(void)setsid();
 	(void)umask(0);
-	(void)personality(
-		PER_LINUX); /* under a debugger, the caller has no randomised addresses */
+	(void)personality(PER_LINUX); /* a caller under a debugger has address
+					 randomisation disabled */
 	sig_reset();
 	return 0;
 }
@@ -104,7 +104,7 @@ static int child_receive(struct native_plan *p, int sock, struct warren_error *e
 		await_maker(p, sock);
 		r = fd_recv(sock, &h, sizeof(h), p->fds + p->n_fds, &n, 0);
 		if (r == 0)
-			_exit(0); /* no process cares about a failure */
+			_exit(0); /* no process waits for the exit status */
 		if (r < 0)
 			return error_errno(err, (int)-r, "receive the mounts");
 		p->n_fds += n;
@@ -114,8 +114,8 @@ static int child_receive(struct native_plan *p, int sock, struct warren_error *e
 }
 
 /*
- * Receive the descriptors of layers and volumes; when they arrive, the ids of this
- * process are mapped.
+ * Receive the descriptors of layers and volumes. Once they have arrived, this process's
+ * ids are mapped.
  */
 static int child_await_mounts(struct native_plan *p, struct warren_error *err)
 {
@@ -123,7 +123,8 @@ static int child_await_mounts(struct native_plan *p, struct warren_error *err)
 }
 
 /*
- * The same for the second process of a part; with these descriptors the plan is complete.
+ * As above, for the second process of a part. With these descriptors, the plan is
+ * complete.
  */
 static int await_spec(struct native_plan *p, struct warren_error *err)
 {
@@ -207,7 +208,7 @@ static int send_network(struct native_plan *p, struct warren_error *err)
 	return r < 0 ? error_errno(err, -r, "send a socket of the network") : 0;
 }
 
-/* Move it above the numbers that init uses. */
+/* Move @fd above the numbers that init uses. */
 static int move_away(int *fd)
 {
 	*fd = fcntl(*fd, F_DUPFD_CLOEXEC, PROTO_FD_DIRS + PROTO_DIRS);
@@ -259,8 +260,9 @@ static int tidy_descriptors(struct native_plan *p, struct warren_error *err)
 }
 
 /*
- * A part waits for a long time and has copies of all descriptors of its creator, also of
- * connections to other sandboxes, which wait for the end of these connections.
+ * A part waits for a long time, and inherits all descriptors of its creator, including
+ * connections to other sandboxes. Those sandboxes wait for the end of their connections,
+ * so a part must not keep copies.
  */
 static int keep_few(struct native_plan *p, struct warren_error *err)
 {
@@ -346,8 +348,8 @@ static int tell_of_maps(struct native_plan *p, struct warren_error *err UNUSED)
 }
 
 /*
- * The maps have been written by now, unless the thread failed: then this process fails
- * too, and the thread's error is reported.
+ * The id maps are written by now, unless the thread failed. In that case this process
+ * fails too, and the thread's error is reported.
  */
 static int hear_of_maps(struct native_plan *p, struct warren_error *err UNUSED)
 {
@@ -372,7 +374,7 @@ static int start_init(struct native_plan *p, struct warren_error *err)
 enum phase {
 	BEFORE,    /* run by the child, before the thread starts */
 	MEANWHILE, /* run by the child, while the thread works */
-	ASIDE,     /* run by the thread */
+	ASIDE,     /* run by the second thread */
 	AFTER,     /* run by the child, after the thread */
 	PART,      /* run by the child of a part */
 	MOUNTER,   /* run by the process that a part leaves behind */
@@ -394,37 +396,37 @@ static const struct inside_row steps[] = {
 	{ "receive the id maps", MEANWHILE, hear_of_maps },
 	{ "become root inside", MEANWHILE, child_become_root },
 	{ "drop the capabilities", MEANWHILE,
-	  child_drop_capabilities }, /* no later step needs them */
+	  child_drop_capabilities }, /* no later step needs capabilities */
 	{ "become init's user", MEANWHILE,
-	  become_init_user }, /* the filter would refuse it */
+	  become_init_user }, /* the filter would refuse this */
 	{ "load the filter", MEANWHILE,
-	  child_load_filter }, /* it forbids most of the above */
+	  child_load_filter }, /* the filter forbids most of the steps above */
 	{ "wait for the id maps", ASIDE,
-	  child_await_mounts }, /* from here on, this process has its ids */
+	  child_await_mounts }, /* from here on, this process has its mapped ids */
 	{ "pass on the id maps", ASIDE, tell_of_maps },
 	{ "become root to create mounts", ASIDE,
-	  child_become_root }, /* files that it creates belong to root */
+	  child_become_root }, /* so that files it creates belong to root */
 	{ "copy the layers", ASIDE,
-	  rootfs_copies }, /* without privileges; hides nothing */
+	  rootfs_copies }, /* needs no privileges; hides nothing */
 	{ "copy the cgroup's directories", ASIDE,
-	  copy_cgroups }, /* their paths are on the host */
+	  copy_cgroups }, /* before their paths on the host disappear */
 	{ "mount the scratch space", ASIDE,
 	  rootfs_scratch }, /* limits the size of the root */
 	{ "mount the root", ASIDE, rootfs_trees },
 	{ "mount /proc", ASIDE,
-	  rootfs_proc }, /* needs the host's /proc: before the pivot */
+	  rootfs_proc }, /* before the pivot: needs the host's /proc */
 	{ "hide mounts below the root", ASIDE, rootfs_hide },
 	{ "mount /dev", ASIDE,
-	  rootfs_dev }, /* copies the host's device nodes: before the pivot */
+	  rootfs_dev }, /* before the pivot: copies the host's device nodes */
 	{ "change the root", ASIDE,
 	  rootfs_pivot }, /* from here on, every path leads inside */
 	{ "mount the volumes", ASIDE,
 	  rootfs_mounts }, /* the image chooses their targets */
 	{ "seal the root", ASIDE,
-	  rootfs_seal }, /* read-only, after everything is created in it */
+	  rootfs_seal }, /* read-only, after everything in it has been created */
 	{ "pass on the network", AFTER, send_network },
 	{ "arrange the descriptors", AFTER,
-	  tidy_descriptors }, /* the child's own descriptors were among them */
+	  tidy_descriptors }, /* last, because the steps above use descriptors too */
 	{ "start init", AFTER, start_init },
 };
 

@@ -5,7 +5,7 @@
  * Creating a sandbox runs the table of steps below. After a failure, one function
  * destroys what exists: it inspects the sandbox and does not depend on the step that
  * failed. Destroying a sandbox uses the same function. After a crash, the link in the
- * registry remains; the next engine finds the rest by it.
+ * registry remains, and the next engine uses it to find the rest.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,11 +31,11 @@
 
 #define END_MS 20000 /* time for killed processes to disappear */
 
-/* ------------------------------------------------------------------- steps */
+/* ------------------------------------------------------------------ steps of a create */
 
 /*
- * An ordinary user's child needs the paths, and the id map needs the user; otherwise it
- * can be opened later.
+ * Open the image first for an ordinary user: the child needs the paths, and the id map
+ * needs the user. Otherwise, the image can be opened later.
  */
 static int open_image_before(struct create_op *m, struct warren_error *err)
 {
@@ -59,8 +59,8 @@ static int find_user_meanwhile(struct create_op *m, struct warren_error *err)
 
 /*
  * Reserve the range of ids and, for a durable sandbox, the name of its socket: from here
- * on no other sandbox of any backend has its id, and everything that is found by the id
- * belongs to it.
+ * on, no other sandbox of any backend can have this id, so everything with this id
+ * belongs to this sandbox.
  */
 int create_claim(struct create_op *m, struct warren_error *err)
 {
@@ -82,8 +82,9 @@ static int create_make_cgroup(struct create_op *m, struct warren_error *err)
 }
 
 /*
- * On v2 init is cloned into its cgroup, and an ordinary user's child copies the
- * directory: so that comes first. Otherwise it can be created while the child starts.
+ * On cgroup v2, init is cloned into its cgroup, and an ordinary user's child copies the
+ * cgroup's directory, so the cgroup must exist first. Otherwise, it can be created while
+ * the child starts.
  */
 static bool cgroup_comes_first(const struct native *n)
 {
@@ -134,7 +135,8 @@ static int connect_stage(struct create_op *m, int *ret_end, struct warren_error 
 	return 0;
 }
 
-/* An ordinary user cannot open the namespaces of init, and gets a socket of them. */
+/* An ordinary user cannot open the namespaces of init. The child sends a socket of its
+ * network namespace instead. */
 static int connect_network(struct create_op *m, int *ret_end, struct warren_error *err)
 {
 	int ends[2];
@@ -148,7 +150,7 @@ static int connect_network(struct create_op *m, int *ret_end, struct warren_erro
 	return 0;
 }
 
-/* Are all descriptors that the child of @p needs among those that it copies? */
+/* Does the child copy all descriptors that @p needs? */
 static bool needs_are_low(const struct native_plan *p)
 {
 	const int needs[] = { p->control, p->listener, p->stage, p->maker,
@@ -175,8 +177,8 @@ int create_child(struct create_op *m, struct warren_error *err)
 	AUTO_CLOSE int cgroup =
 		cgroup_open_init(&m->engine->cgroups, m->sandbox->base.id);
 	AUTO_CLOSE int listener = TAKE_FD(m->listener), stage = -1, network = -1;
-	AUTO_CLOSE int maker = pidfd_open(
-		getpid(), 0); /* -1: the child still sees the end of the connection */
+	/* If this is -1, the child still notices when the connection ends. */
+	AUTO_CLOSE int maker = pidfd_open(getpid(), 0);
 	struct native_plan *p = m->plan;
 	struct ns_child child = { .pidfd = -1 };
 	int ends[2], r = 0;
@@ -215,7 +217,8 @@ int create_child(struct create_op *m, struct warren_error *err)
 			m, CHILD_FLAGS | (p->shares_fds ? CLONE_FILES : 0), cgroup, err);
 	r = ns_clone_as(m->sandbox->base_id, CHILD_FLAGS, cgroup, &child);
 	if (r == 0 && child.pid == 0) {
-		(void)close(m->sandbox->control); /* to notice its end */
+		(void)close(m->sandbox->control); /* otherwise the end of the sandbox
+						     would not be noticed */
 		inside_main(p);
 	}
 	if (r < 0)
@@ -398,7 +401,7 @@ int create_configure(struct create_op *m, struct warren_error *err)
 	return r;
 }
 
-/* A sandbox for a single exec need not be waited for: the exec reports what failed. */
+/* For a sandbox with a single exec, do not wait: the exec reports what failed. */
 int create_ready(struct create_op *m, struct warren_error *err)
 {
 	int r;
@@ -449,7 +452,7 @@ static const struct create_op_step steps[] = {
 
 _Static_assert(ARRAY_SIZE(steps) <= MAKING_STEPS_MAX, "create_op.outside is too small");
 
-/* ---------------------------------------------------------------- destroying */
+/* ----------------------------------------------------------- destruction of a sandbox */
 
 void native_forget(struct native_sandbox *sandbox)
 {
@@ -462,8 +465,8 @@ void native_forget(struct native_sandbox *sandbox)
 }
 
 /*
- * Kill all processes, wait for their end, and remove the sandbox. Some parts of it may
- * not exist.
+ * Kill all processes, wait for their end, and remove the sandbox. Some parts of the
+ * sandbox may not exist.
  */
 static int create_remove(struct native *n, struct native_sandbox *sandbox,
 			 struct warren_error *err)
@@ -471,7 +474,7 @@ static int create_remove(struct native *n, struct native_sandbox *sandbox,
 	int r = 0;
 
 	if (sandbox->pidfd >= 0) {
-		/* A frozen process does not die on v1. */
+		/* On cgroup v1, a frozen process does not die. */
 		if (sandbox->paused)
 			(void)cgroup_freeze(&n->cgroups, sandbox->base.id, false, err);
 		(void)pidfd_send_signal(sandbox->pidfd, SIGKILL, NULL, 0);
@@ -502,9 +505,9 @@ static int create_remove(struct native *n, struct native_sandbox *sandbox,
 					sandbox->base.id);
 	}
 	/*
-	 * If something is left, the link stays, so that the next engine tries again. The
-	 * names are removed only if they are its own: a create whose id was taken has
-	 * none.
+	 * If something is left, the link stays, so that the next engine tries again.
+	 * Remove the names only if they belong to this sandbox: if the id was already
+	 * taken, they do not.
 	 */
 	if (r == 0) {
 		if (sandbox->has_socket)
@@ -548,7 +551,7 @@ int create_describe(struct create_op *m, struct warren_error *err UNUSED)
 	struct backend_sandbox *b = &m->sandbox->base;
 	const char *by = cgroup_mode_name(n->cgroups.mode);
 
-	/* The id that the image reference had when the sandbox was created. */
+	/* The id of the image that the reference meant when the sandbox was created. */
 	if (m->plan->image.has_config)
 		backend_enforce(b, "image", true, "%s", m->plan->image.config.id);
 	backend_enforce(b, "namespaces", true, "user, mount, pid, net, ipc, uts, cgroup");
@@ -609,7 +612,7 @@ static void keep_trace(const struct create_op *m)
 		struct warren_step step = inside_step(m->plan, i);
 
 		/*
-		 * The last step, the exec, never ends; steps from before this creation
+		 * The last step, the exec, never ends; steps that ran before this create
 		 * are skipped.
 		 */
 		if (step.ns < m->started)
@@ -619,7 +622,7 @@ static void keep_trace(const struct create_op *m)
 	}
 }
 
-/* Do those of the remaining steps that can run while the child uses this thread. */
+/* Run those of the remaining steps that can run while the child uses this thread. */
 static void note_meanwhile(struct create_op *m, const struct create_op_step *left,
 			   size_t n, int first)
 {
@@ -672,7 +675,7 @@ int create_op_begin(struct create_op *m, struct native *n, const char *id,
 	m->engine = n;
 	/*
 	 * Only root can do this: an ordinary user must inspect the child, which is not
-	 * possible while it shares memory.
+	 * possible while the child shares memory.
 	 */
 	m->lend =
 		n->privileged && !SANITIZED; /* sanitizers keep a shadow of each stack */
@@ -718,7 +721,7 @@ void create_op_end(struct create_op *m, int r)
 	(void)munmap(m->plan, sizeof(*m->plan));
 }
 
-/* The error that the child reported is closer to the cause than EPIPE here. */
+/* The error that the child reported is closer to the cause than the EPIPE seen here. */
 int create_op_hear_child(struct create_op *m, int r, struct warren_error *err)
 {
 	struct warren_error told = WARREN_ERROR_INIT;

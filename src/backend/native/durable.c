@@ -19,8 +19,8 @@
 #define MEMORY_MIN (1U << 20)
 
 /*
- * A limit that can change. A limit later than the first three is written only if it is
- * set: a file without it can be read by versions that do not know it.
+ * A limit that can be changed. A limit after the first three is written only if it is
+ * set, so that older versions, which do not know it, can read a file without it.
  */
 #define LIVE_ROW(id, name)                                                \
 	{ #name, SPEC_##id <= SPEC_PIDS ? STATE_NUMBER64 : STATE_MAYBE64, \
@@ -45,7 +45,7 @@ static void durable_nap(void)
 	(void)nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 }
 
-/* ------------------------------------------------------------------- engines */
+/* --------------------------------------------------------- names and locks of engines */
 
 static bool durable_good_name(const char *name)
 {
@@ -53,7 +53,8 @@ static bool durable_good_name(const char *name)
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
 	size_t n = strlen(name);
 
-	/* What looks like an id is the name of an engine that does not come back. */
+	/* A name that looks like an id belongs to an engine without a name, which is
+	 * never opened again. */
 	return n > 0 && n < sizeof(((struct native *)NULL)->name) &&
 	       strspn(name, allowed) == n && !id_valid(name);
 }
@@ -75,8 +76,8 @@ int durable_enrol(struct native *n, int run, int engines, const char *name,
 	if (fd < 0)
 		return error_errno(err, errno, "open the lock file of '%s'", name);
 	/*
-	 * A sandbox that a dead engine was creating holds the descriptor until it notices
-	 * the end of the engine.
+	 * A sandbox that a dead engine was creating holds the lock's descriptor until it
+	 * notices that the engine has ended.
 	 */
 	for (int i = 0; i < LOCK_TRIES && r < 0; i++) {
 		r = flock(fd, LOCK_EX | LOCK_NB);
@@ -115,9 +116,9 @@ static bool read_link(const struct native *n, const char *name, char id[ID_LEN +
 	return true;
 }
 
-/* --------------------------------------------------------------- connections */
+/* --------------------------------------------------------------- identity of an init */
 
-/* Find its init, and check that it is the right process. */
+/* Find the sandbox's init, and check that it is the right process. */
 static int durable_identify(struct native_sandbox *sandbox, struct warren_error *err)
 {
 	uid_t uid = 0;
@@ -153,7 +154,7 @@ int durable_connection(void *state, struct backend_sandbox *base, int *ret_fd,
 					 (struct initclient_sandbox *)base, ret_fd, err);
 }
 
-/* -------------------------------------------------------------------- making */
+/* -------------------------------------------------------------------- creation */
 
 int durable_bind(struct native *n, struct native_sandbox *sandbox, int *ret_fd,
 		 struct warren_error *err)
@@ -187,7 +188,7 @@ void durable_remove(const struct native *n, const char *id)
 		sandbox_socket_remove(n->sandboxes_fd, id);
 }
 
-/* ------------------------------------------------------------------- finding */
+/* ------------------------------------------------------------------- search */
 
 static struct native_sandbox *durable_handle_new(struct native *n)
 {
@@ -273,7 +274,7 @@ int durable_list(void *state, char ***ret_ids, struct warren_error *err)
 	return sandbox_socket_pack_ids(&ids, ret_ids, err);
 }
 
-/* ------------------------------------------------------------------ adopting */
+/* ------------------------------------------------------------------ adoption */
 
 /* The link and the state file must describe the same sandbox. */
 static int check_link(const struct native *n, const char *id,
@@ -292,7 +293,8 @@ static int check_link(const struct native *n, const char *id,
 	return 0;
 }
 
-/* Read what is known without asking init, or connect to init, too. -ESRCH: it is dead. */
+/* Read what is known without a connection to init; connect to init as well, if requested.
+ * -ESRCH: the sandbox is dead. */
 static int durable_take_up(struct native *n, struct native_sandbox *sandbox, bool line,
 			   struct warren_error *err)
 {
@@ -305,7 +307,8 @@ static int durable_take_up(struct native *n, struct native_sandbox *sandbox, boo
 			      : r;
 }
 
-/* Remove the rest of a sandbox that was never complete. -ESRCH: it is gone. */
+/* Remove the rest of a sandbox whose creation was never completed. -ESRCH: nothing is
+ * left. */
 static int durable_remove_left(struct native *n, struct backend_sandbox *left,
 			       struct warren_error *err)
 {
@@ -343,8 +346,8 @@ static int native_durable_find(struct native *n, const char *id, bool line,
 		int r2 = native_unmake(n, sandbox, &second);
 
 		/*
-		 * The sandbox is not gone while something of it is left: the caller tries
-		 * again.
+		 * While something of the sandbox is left, do not report it as gone: the
+		 * caller tries again.
 		 */
 		if (r2 < 0)
 			*err = second;
@@ -377,7 +380,7 @@ void durable_release(void *state UNUSED, struct backend_sandbox *base)
 	native_forget((struct native_sandbox *)base);
 }
 
-/* ------------------------------------------------------------------ changing */
+/* ------------------------------------------------------------------ changes of limits */
 
 /* Describe the limits in the same words as at creation. */
 static void note_limits(struct native_sandbox *sandbox)

@@ -3,11 +3,11 @@
  * engine_registry.c - live engines, the owners of id ranges, and the cleanup after a
  * crash
  *
- *	<run_dir>/engines/<name>	a lock file per engine, locked while it lives
- *	<run_dir>/ids/<slot>		a link per sandbox: "<name>/<sandbox id>"
+ *	<run_dir>/engines/<name>	a lock file per engine, locked while the engine
+ *lives <run_dir>/ids/<slot>		a link per sandbox: "<name>/<sandbox id>"
  *
- * An engine with a name from the caller is different (durable.h): no init holds its lock,
- * and only the next engine of that name removes its leftovers.
+ * An engine with a name from the caller is different (durable.h): its inits do not hold
+ * the lock, and only the next engine of that name removes its leftovers.
  *
  * The link is created before everything else of a sandbox and removed last, so that a
  * sandbox can always be found by the id in its link. The engine and each of its inits
@@ -17,10 +17,10 @@
  * all other engines. An init that gives up its lock can only make its own sandbox look
  * dead.
  *
- * A slot is a range of 65,536 ids. The ranges are where systemd puts those of containers,
- * far from those of people and below 2^31, the maximum of some programs. The distance
- * between ranges is one id more: the kernel hashes users by their lower bits, and would
- * otherwise find the roots of all sandboxes in one bucket, which is slow.
+ * A slot is a range of 65,536 ids. The ranges are in the region that systemd uses for
+ * containers: far from the ids of people, and below 2^31, the maximum of some programs.
+ * The distance between ranges is one id more: the kernel hashes users by their lower
+ * bits, and would otherwise find the roots of all sandboxes in one bucket, which is slow.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -41,7 +41,7 @@
 
 /*
  * Remove everything that the dead engine @name left: for each of its links, the sandbox
- * that it names. All of it?
+ * that the link names. Return whether nothing is left.
  */
 static bool remove_leftovers(struct native *n, const char *name)
 {
@@ -62,7 +62,7 @@ static bool remove_leftovers(struct native *n, const char *name)
 		    !id_valid(target + ID_LEN + 1))
 			continue;
 		/*
-		 * If something cannot be removed, its link stays, so that the next engine
+		 * If something cannot be removed, the link stays, so that the next engine
 		 * tries again.
 		 */
 		if (cgroup_remove(&n->cgroups, target + ID_LEN + 1) < 0 ||

@@ -85,7 +85,8 @@ static int hide_cover(const struct native_plan *p, const char *path,
 	int r;
 
 	/*
-	 * The mount is below one that is already covered, or is gone: it is not visible.
+	 * The mount is below one that is already covered, or is gone, so it is not
+	 * visible.
 	 */
 	if (target == -ENOENT || target == -ENOTDIR)
 		return 0;

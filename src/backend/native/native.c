@@ -58,9 +58,9 @@ static int native_pause(void *state, struct backend_sandbox *base, bool paused,
 }
 
 /*
- * Ask the kernel how much was written to the root: no process inside is asked, and no
- * path inside is followed. The process may have ended, and another process may have its
- * number now.
+ * Ask the kernel how much was written to the root, without the help of a process inside,
+ * and without following a path inside. The process may have ended, and its number may
+ * belong to another process now.
  */
 static void count_disk(const struct native_sandbox *sandbox, struct warren_stats *s)
 {
@@ -92,15 +92,15 @@ static int native_stats(void *state, struct backend_sandbox *base,
 				 n->cgroups.why);
 	r = cgroup_read_usage(&n->cgroups, base->id, &u, err);
 	/*
-	 * Other processes can start execs in a durable sandbox. Without a connection:
-	 * kills_apart.
+	 * Other processes can start execs in a durable sandbox, so ask init. Without a
+	 * connection, use kills_apart.
 	 */
 	if (r == 0 && base->durable && sandbox->control >= 0 &&
 	    n->cgroups.mode == CGROUP_V1)
 		r = durable_oom_kills(sandbox, &sandbox->oom_kills, err);
 	if (r < 0)
 		return r;
-	if (n->cgroups.mode == CGROUP_V1) /* v2 counts all of them itself */
+	if (n->cgroups.mode == CGROUP_V1) /* v2 itself counts the kills of all execs */
 		u.oom_kills += sandbox->oom_kills;
 	*ret = (struct warren_stats){ .memory = u.memory,
 				      .memory_peak = u.memory_peak,
@@ -146,7 +146,8 @@ static int native_capture_network(void *state, struct backend_sandbox *base,
 
 	if (sandbox->pidfd < 0)
 		return error_set(err, ESRCH, "its init is not known");
-	/* A sandbox for one exec may still be in the making, in the host's network. */
+	/* A sandbox for one exec may not be complete yet, and may still be in the host's
+	 * network. */
 	if (sandbox->one_shot && !sandbox->ready) {
 		r = client_wait_ready(native_talk(sandbox), err);
 		sandbox->ready = r == 0;
@@ -163,7 +164,7 @@ static int native_capture_network(void *state, struct backend_sandbox *base,
 	return 0;
 }
 
-/* ------------------------------------------------------------------ engine */
+/* ------------------------------------------------------------------ engine functions */
 
 static int seal_init(struct native *n, struct warren_error *err)
 {
@@ -175,9 +176,9 @@ static int seal_init(struct native *n, struct warren_error *err)
 		return error_errno(err, errno, "create a memfd for init");
 	r = fd_write_all(fd, warren_init_blob, size);
 	/*
-	 * A process whose program is not readable for its user does not own its files in
-	 * /proc: the kernel gives /proc/1 to the owner of the program, who does not exist
-	 * inside (would_dump()).
+	 * If a process's user cannot read its program, the process does not own its files
+	 * in /proc: the kernel gives /proc/1 to the owner of the program, who does not
+	 * exist inside (would_dump()).
 	 */
 	if (r == 0 && fchmod(fd, 0111) < 0)
 		r = -errno;
@@ -212,7 +213,8 @@ static void native_close(void *state)
 	free(n);
 }
 
-/* Check the version first: trying it needs a mount, which would slow down every run. */
+/* Check the version first: a trial would need a mount, which would slow down every
+ * run. */
 bool native_kernel_since(unsigned long major, unsigned long minor)
 {
 	struct utsname u;
@@ -277,7 +279,7 @@ const struct backend_kind backend_kind_native = {
 	.policies = true,
 	.here = true,
 	.images = BACKEND_IMAGES_OURS,
-	.limits = SPEC_LIMIT_BITS, /* create.c checks it */
+	.limits = SPEC_LIMIT_BITS, /* create.c checks which of them can be enforced */
 };
 
 const struct backend_ops backend_native = {

@@ -3,22 +3,22 @@
  * orphan.c - sandboxes whose run directory is gone, and cgroups without processes
  *
  * A durable sandbox is found by its socket, <run_dir>/boxes/<id>. When that directory is
- * removed (a wiped /run, a deleted test), init or shim continue to run, and no process
- * can reach them. The kernel still knows their sockets: each has the device and the inode
- * of the file that it was bound to. A sandbox whose file exists is not an orphan,
+ * removed (a wiped /run, a deleted test), the init or shim continues to run, but no
+ * process can reach it. The kernel still lists the socket, with the device and the inode
+ * of the file that the socket was bound to. A sandbox whose file exists is not an orphan,
  * whichever engine, service or mount namespace it belongs to: so the file is searched
  * wherever its filesystem is mounted, and undecided cases are left alone.
  *
  *	mounted nowhere		there is no such file
- *	tmpfs			its directories are walked
- *	ext4			the inode is opened by number: has it a name?
+ *	tmpfs			the directories are walked
+ *	ext4			the inode is opened by number, to see if it has a name
  *	any other		undecided
  *
  * Any user may bind a socket with the id of another user's sandbox, unlink it, and name
- * the process like a shim. So a socket counts only by properties that others cannot
- * choose: this engine's user created the socket, and the process that holds it is pid 1
- * of a sandbox, or a shim, by its user and its program (is_init(), is_shim()). An id that
- * any such process serves from a file that exists, or may exist, is never removed.
+ * the process like a shim. So only properties that other users cannot choose count: this
+ * engine's user created the socket, and the process that holds it is pid 1 of a sandbox,
+ * or a shim, by its user and its program (is_init(), is_shim()). An id that any such
+ * process serves from a file that exists, or may exist, is never removed.
  *
  * An init that was killed while its sandbox was frozen has lost its socket, and on cgroup
  * v1 it ends only when the other processes are thawed (range_look()).
@@ -52,20 +52,20 @@
 #include "base/fd.h"
 #include "base/id.h"
 
-#define LISTENING    10 /* TCP_LISTEN, of unix sockets as well */
+#define LISTENING    10 /* TCP_LISTEN, which unix sockets use as well */
 #define ORPHANS_MAX  4096
 #define ENTRIES_MAX  1000000 /* maximum number of entries of a tmpfs to walk */
 #define DEPTH_MAX    16
 #define YOUNG_SEC    60
 #define END_MS       20000
 #define DELETE_SEC   2 /* time for an engine to delete one of its sandboxes */
-#define FILEID_INO32 1 /* of open_by_handle_at(2): inode and generation */
+#define FILEID_INO32 1 /* handle of open_by_handle_at(2): inode and generation */
 
 /* Of two verdicts, the later one in this list counts. */
 enum verdict {
 	FILE_NOT_SEEN, /* not found so far, but there may be more places */
 	FILE_UNKNOWN,  /* some places could not be searched */
-	FILE_GONE,     /* the filesystem itself reports it, whatever else was found */
+	FILE_GONE,     /* reported by the filesystem itself, whatever else was found */
 	FILE_THERE,
 };
 
@@ -77,8 +77,8 @@ static enum verdict verdict_max(enum verdict a, enum verdict b)
 /* A socket on which a sandbox listens. */
 struct orphan_socket {
 	char id[ID_LEN + 1];
-	uint32_t socket;   /* its own inode, */
-	uint32_t dev, ino; /* and those of its file, according to the kernel */
+	uint32_t socket;   /* inode of the socket */
+	uint32_t dev, ino; /* device and inode of its file, according to the kernel */
 	int pid;           /* the init or shim that holds it; 0: none */
 	enum verdict file;
 };
@@ -97,7 +97,7 @@ static void list_done(struct list *l)
 	free(l->sockets);
 }
 
-/* ------------------------------------------------------------------ all sockets */
+/* ------------------------------------------------------------------ listening sockets */
 
 static const struct rtattr *attr_of(const struct nlmsghdr *h, unsigned type)
 {
@@ -112,8 +112,8 @@ static const struct rtattr *attr_of(const struct nlmsghdr *h, unsigned type)
 }
 
 /*
- * Did this engine's user create the socket? A kernel before 5.3 does not say: the holder
- * decides.
+ * Did this engine's user create the socket? Kernels before 5.3 do not report this; then
+ * the holder decides.
  */
 static bool orphan_is_ours(const struct nlmsghdr *h)
 {
@@ -126,7 +126,7 @@ static bool orphan_is_ours(const struct nlmsghdr *h)
 }
 
 /*
- * A socket that was bound like in sandbox_socket_bind(): the last part of its name is an
+ * A socket that was bound as in sandbox_socket_bind(): the last part of its name is an
  * id.
  */
 static int orphan_take_socket(struct list *l, const struct nlmsghdr *h)
@@ -200,9 +200,9 @@ static int orphan_find_sockets(struct list *l, struct warren_error *err)
 	}
 }
 
-/* ------------------------------------------------------------------ is it there */
+/* --------------------------------------------------------- search for a socket's file */
 
-/* Walk the filesystem below @dir, without other mounts; closes @dir. */
+/* Walk the filesystem below @dir, without entering other mounts. Closes @dir. */
 static enum verdict orphan_walk(int dir, const struct orphan_socket *want, dev_t dev,
 				unsigned *left, unsigned depth)
 {
@@ -252,7 +252,7 @@ static enum verdict ask_ext4(int dir, const struct orphan_socket *want)
 	AUTO_CLOSE int fd = -1;
 	struct stat st;
 
-	handle->handle_bytes = 8; /* the inode and its generation, 0: any */
+	handle->handle_bytes = 8; /* the inode, and its generation (0: any) */
 	handle->handle_type = FILEID_INO32;
 	(void)memcpy(handle->f_handle, &want->ino, sizeof(want->ino));
 	fd = open_by_handle_at(dir, handle, O_PATH | O_CLOEXEC);
@@ -283,7 +283,7 @@ static enum verdict ask_mount(const char *pid, const char *path, const char *roo
 	dir = open(full, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0 || fstat(dir, &st) < 0 || fstatfs(dir, &fs) < 0)
 		return FILE_UNKNOWN;
-	/* Something else is mounted over it. */
+	/* Another filesystem is mounted over it. */
 	if (st.st_dev != makedev(want->dev >> 20, want->dev & 0xfffff))
 		return FILE_UNKNOWN;
 	if (fs.f_type == EXT4_SUPER_MAGIC)
@@ -291,7 +291,7 @@ static enum verdict ask_mount(const char *pid, const char *path, const char *roo
 	if (fs.f_type != TMPFS_MAGIC)
 		return FILE_UNKNOWN;
 	found = orphan_walk(TAKE_FD(dir), want, st.st_dev, &left, DEPTH_MAX);
-	/* A bind mount of a part of the filesystem says nothing about the rest. */
+	/* A bind mount of a part of the filesystem shows nothing about the rest. */
 	return found == FILE_NOT_SEEN && strcmp(root, "/") != 0 ? FILE_UNKNOWN : found;
 }
 
@@ -344,8 +344,8 @@ static enum verdict ask_all(const struct orphan_socket *want)
 
 		(void)snprintf(path, sizeof(path), "/proc/%s/ns/mnt", e->d_name);
 		/*
-		 * Processes of a sandbox have no run directory, and their paths are not
-		 * followed.
+		 * Processes of a sandbox have no run directory; do not follow their
+		 * paths.
 		 */
 		if (e->d_name[0] < '1' || e->d_name[0] > '9' || stat(path, &st) < 0 ||
 		    engine_registry_is_range((uid_t)proc_uid(e->d_name)))
@@ -361,8 +361,8 @@ static enum verdict ask_all(const struct orphan_socket *want)
 		seen[n_seen++] = st.st_ino;
 		here = ask_process(e->d_name, want);
 		/*
-		 * A process that ended in the meantime reports nothing, and its mounts
-		 * are gone with it.
+		 * A process that ended in the meantime reports nothing, but its mounts
+		 * ended with it.
 		 */
 		if (here != FILE_UNKNOWN || stat(path, &st) == 0)
 			found = verdict_max(found, here);
@@ -372,9 +372,9 @@ static enum verdict ask_all(const struct orphan_socket *want)
 	return d ? found : FILE_UNKNOWN;
 }
 
-/* --------------------------------------------------------------------- who has it */
+/* ------------------------------------------------------------- holders of the sockets */
 
-/* Mark the sockets that @pid holds as its own; return their number. */
+/* Mark the sockets that @pid holds; return their number. */
 static unsigned orphan_mark_holder(const char *pid, struct orphan_socket *sockets,
 				   size_t n)
 {
@@ -430,8 +430,8 @@ static bool is_shims_program(const char *pid, const char *name)
 }
 
 /*
- * All ids are ours: a set-user-ID program started by another user has that user's id as
- * its real id.
+ * All three ids must be ours: a set-user-ID program started by another user has that
+ * user's id as its real id.
  */
 static bool is_shim(const char *pid)
 {
@@ -460,14 +460,14 @@ static void find_holders(struct list *l)
 
 enum range_state {
 	RANGE_FREE,  /* no process has one of its ids */
-	RANGE_DYING, /* its init was killed, and the kernel waits for the others */
+	RANGE_DYING, /* init was killed, and the kernel waits for the other processes */
 	RANGE_USED,
 };
 
 /*
  * No other process inside can have init's user id. A killed init waits for all processes
- * of its namespace, which on v1 do not end while they are frozen. *@ret_init: such an
- * init.
+ * of its namespace, which on v1 do not end while they are frozen. *@ret_init is set to
+ * the pid of such an init.
  */
 static enum range_state range_look(uid_t base, int *ret_init)
 {
@@ -500,7 +500,7 @@ static enum range_state range_look(uid_t base, int *ret_init)
 	return *ret_init && !lives ? RANGE_DYING : state;
 }
 
-/* ------------------------------------------------------------------------ the list */
+/* -------------------------------------------------------------------- list of orphans */
 
 static struct warren_orphan *orphan_add(struct list *l, const char *id)
 {
@@ -532,7 +532,7 @@ static bool is_served(const struct list *l, const char *id)
 	return false;
 }
 
-/* Does the engine's own run directory contain something of @id? */
+/* Does the engine's own run directory contain any file of @id? */
 static bool is_known(const struct native *n, const char *id)
 {
 	static const char *const suffixes[] = { "", ".state" };
@@ -647,8 +647,8 @@ static bool orphan_list_has(const struct list *l, const struct warren_orphan *o)
 }
 
 /*
- * A sandbox that its engine is deleting has no file any longer, but is dying: so a
- * sandbox with a process must look like an orphan twice.
+ * A sandbox that its engine is deleting has no file any longer, but its processes are
+ * still ending. So a sandbox that has a process must look like an orphan twice.
  */
 int orphan_list(void *state, struct warren_orphan **ret, size_t *ret_n,
 		struct warren_error *err)
@@ -677,7 +677,7 @@ int orphan_list(void *state, struct warren_orphan **ret, size_t *ret_n,
 	return r;
 }
 
-/* ------------------------------------------------------------------------ removing */
+/* ------------------------------------------------------------------------ removal */
 
 static int orphan_end_process(const struct native *n, const struct orphan_socket *sock,
 			      struct warren_error *err)
@@ -692,8 +692,8 @@ static int orphan_end_process(const struct native *n, const struct orphan_socket
 	if (pidfd < 0)
 		return error_errno(err, errno, "open process %d", sock->pid);
 	/*
-	 * Another process may have this number now: it is killed only if the process of
-	 * the descriptor still has the socket and the right program.
+	 * Another process may have this number now. Kill it only if the process of the
+	 * descriptor still has the socket and the right program.
 	 */
 	(void)snprintf(name, sizeof(name), "%d", sock->pid);
 	if (orphan_mark_holder(name, &(struct orphan_socket){ .socket = sock->socket },
@@ -701,7 +701,7 @@ static int orphan_end_process(const struct native *n, const struct orphan_socket
 	    (!is_init(name) && !is_shim(name)))
 		return error_set(err, ESRCH, "process %d is now a different process",
 				 sock->pid);
-	/* A frozen process does not die on v1. */
+	/* On cgroup v1, a frozen process does not die. */
 	(void)cgroup_freeze(&n->cgroups, sock->id, false, &ignored);
 	if (pidfd_send_signal(pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH)
 		return error_errno(err, errno, "kill process %d", sock->pid);
@@ -722,14 +722,14 @@ int orphan_remove(void *state, const char *id, struct warren_error *err)
 	if (r == 0 && l.n == 0)
 		r = error_set(err, ENOENT, "'%s' is not an orphan, or no longer one", id);
 	/*
-	 * All sockets of this id that are held are lost, otherwise it would not be an
-	 * orphan.
+	 * Every socket of this id that a process holds has lost its file; otherwise, the
+	 * sandbox would not be an orphan.
 	 */
 	for (size_t i = 0; r == 0 && i < l.n_sockets; i++)
 		if (orphan_is_lost(&l.sockets[i]))
 			r = orphan_end_process(n, &l.sockets[i], err);
 	/*
-	 * A sandbox may have more processes; if only a cgroup is left, nothing is killed.
+	 * A sandbox may have more processes. If only a cgroup is left, nothing is killed.
 	 */
 	if (r == 0 && lives)
 		(void)cgroup_kill(&n->cgroups, id, &ignored);

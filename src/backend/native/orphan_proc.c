@@ -14,7 +14,7 @@
 
 #include "base/fd.h"
 
-#define PF_EXITING 0x4 /* of the flags in /proc/PID/stat */
+#define PF_EXITING 0x4 /* a flag in /proc/PID/stat */
 
 uint64_t proc_uid(const char *pid)
 {
@@ -36,8 +36,8 @@ void proc_name(const char *pid, char ret[32])
 }
 
 /*
- * Is its program owned by this engine's user, and does the link in /proc equal @link or
- * end in it?
+ * Does the program of @pid belong to this engine's user, and does its link in /proc equal
+ * @link or end in it?
  */
 bool proc_runs(const char *pid, const char *link)
 {
@@ -57,7 +57,7 @@ bool proc_runs(const char *pid, const char *link)
 	       strcmp(text + strlen(text) - strlen(link), link) == 0;
 }
 
-/* Read its user ids, and its process id in its innermost namespace. */
+/* Read the user ids of a process, and its process id in its innermost namespace. */
 bool proc_ids(const char *pid, uint32_t uids[3], int *ret_inner)
 {
 	char path[280], *line = NULL;

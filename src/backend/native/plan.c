@@ -3,8 +3,8 @@
  * plan.c - read the spec and the image into a plan
  *
  * `host` is the image of most sandboxes. It stays open between creates and is checked
- * again after a second. If a newer one replaces it, creates that use the older one keep
- * that until they have finished.
+ * again after a second. If a newer one replaces it, creates that already use the older
+ * one keep it until they have finished.
  */
 #include <errno.h>
 #include <string.h>
@@ -38,7 +38,8 @@ void take_ids(const struct native *n, struct native_sandbox *sandbox)
 
 /*
  * A soft limit is dropped if an ordinary user has no right to enforce it. If root cannot
- * enforce it, the machine lacks something, and the client must learn that.
+ * enforce it, the machine lacks a feature, and the create fails, so that the client is
+ * informed.
  */
 static bool plan_insists(const struct create_op *m, uint64_t value, uint32_t limit)
 {
@@ -46,10 +47,10 @@ static bool plan_insists(const struct create_op *m, uint64_t value, uint32_t lim
 }
 
 /*
- * Data in a file is charged to the process that writes it, which may be the service, for
- * a client. So all filesystems in memory together must fit into the memory limit: the
- * root, if it is one, /dev/shm, and each requested tmpfs. Default sizes shrink to make
- * space for requested ones.
+ * Data in a file is charged to the process that writes it, which may be the service
+ * acting for a client. So all filesystems in memory together must fit into the memory
+ * limit: the root, if it is one, /dev/shm, and each requested tmpfs. Default sizes shrink
+ * to make space for requested ones.
  */
 static int take_tmpfs(struct create_op *m, struct warren_error *err)
 {
@@ -86,7 +87,8 @@ static int take_tmpfs(struct create_op *m, struct warren_error *err)
 		left -= m->disk;
 	}
 	unsized += m->plan->on_disk; /* /dev/shm */
-	/* Use at most half, so that the limit can later be lowered by the other half. */
+	/* Use at most half of the memory limit, so that the limit can later be lowered by
+	 * the other half. */
 	m->tmpfs = memory / 2 < TMPFS_DEFAULT ? memory / 2 : TMPFS_DEFAULT;
 	if (unsized && left / unsized < m->tmpfs)
 		m->tmpfs = left / unsized;
@@ -101,7 +103,8 @@ static int take_tmpfs(struct create_op *m, struct warren_error *err)
 	return 0;
 }
 
-/* A sandbox may use at most half, so that the rest is left for others. */
+/* A sandbox may use at most half of the process ids, so that the rest is left for
+ * others. */
 static uint64_t most_pids(const struct native *n)
 {
 	return n->cgroups.pids ? n->cgroups.pids / 2 : UINT64_MAX;
@@ -216,7 +219,8 @@ int take_limits(struct create_op *m, struct warren_error *err)
 }
 
 /*
- * If a disk is requested, there must be space for all of it; a default is only a maximum.
+ * If the spec requests a disk, all of its space must be available; a default is only a
+ * maximum.
  */
 int take_disk(struct create_op *m, struct warren_error *err)
 {
@@ -307,7 +311,7 @@ static int host_open(struct native *n, struct native_host **ret, struct warren_e
 
 	if (!host)
 		return error_errno(err, ENOMEM, "open the image");
-	host->refs = 2; /* the engine's and the caller's */
+	host->refs = 2; /* one for the engine, one for the caller */
 	host->checked = clock_now();
 	r = image_open("host", n->state_dir, &host->image, err);
 	if (r < 0) {
@@ -319,8 +323,8 @@ static int host_open(struct native *n, struct native_host **ret, struct warren_e
 }
 
 /*
- * Take an image that was checked recently; the caller returns it. Several threads may
- * call this at the same time.
+ * Take an image that was checked recently; the caller must release it. Several threads
+ * may call this at the same time.
  */
 static int host_take(struct native *n, struct native_host **ret, struct warren_error *err)
 {
@@ -368,7 +372,7 @@ int take_image(struct create_op *m, struct warren_error *err)
 void take_done(struct create_op *m)
 {
 	if (m->own_image) {
-		/* A copy: the child may not have read the plan yet. */
+		/* Work on a copy: the child may still be reading the plan. */
 		struct image own = m->plan->image;
 
 		image_close(&own);

@@ -9,8 +9,8 @@
  * sandbox only.
  *
  * A part already has the id, the range of ids and the socket of its future sandbox. It
- * has no state file and has not received KEEP (durable.h), so that it ends with its
- * creator, and the next engine of the same name removes the rest.
+ * has no state file and has not received KEEP (durable.h), so it ends together with its
+ * creator; the next engine of the same name removes the rest.
  */
 #include <errno.h>
 #include <poll.h>
@@ -24,7 +24,7 @@
 #include "base/fd.h"
 #include "base/list.h"
 
-#define STAGED_DISK   (64U << 20) /* size until the spec is known */
+#define STAGED_DISK   (64U << 20) /* used until the spec is known */
 #define INJECT_MAKE   1001        /* step numbers for tests */
 #define INJECT_FINISH 1101
 #define INJECT_INSIDE 1200
@@ -34,7 +34,7 @@ struct native_prepared {
 	struct create_op m;
 };
 
-/* -------------------------------------------------------------------- making */
+/* ----------------------------------------------------------------- creation of a part */
 
 /* The fields of a spec that are known in advance. */
 static const struct warren_spec any = { .durable = true };
@@ -122,8 +122,9 @@ struct native_prepared *prepared_take(struct native *n, const char *id)
 }
 
 /*
- * Ending a part takes long, mostly because of its network namespace, but the kernel ends
- * many as fast as one: so kill all of them before waiting for the first.
+ * Ending a part takes a long time, mostly because of its network namespace, but the
+ * kernel ends many parts as fast as one. So kill all of them before waiting for the
+ * first.
  */
 size_t prepared_drop(void *state, size_t n)
 {
@@ -146,7 +147,7 @@ size_t prepared_drop(void *state, size_t n)
 	return done;
 }
 
-/* ----------------------------------------------------------------- finishing */
+/* --------------------------------------------------------------- completion of a part */
 
 static const char *prepared_put_text(struct native_plan *p, size_t *used, const char *s)
 {
@@ -159,7 +160,7 @@ static const char *prepared_put_text(struct native_plan *p, size_t *used, const 
 	return memcpy(to, s, size);
 }
 
-/* Copy what the mounting process must know into memory that both processes share. */
+/* Copy what the mounting process must know into memory shared by both processes. */
 static int share_spec(struct create_op *m, struct warren_error *err)
 {
 	struct native_plan *p = m->plan;
@@ -193,7 +194,7 @@ static int share_spec(struct create_op *m, struct warren_error *err)
 				"the paths of its mounts are too long");
 }
 
-/* Its cgroup has no limits yet, and contains no process. */
+/* The part's cgroup has no limits yet, and contains no process. */
 static int prepared_limit(struct create_op *m, struct warren_error *err)
 {
 	struct cgroup_limits none = { .memory = m->limits.memory ? UINT64_MAX : 0 };
@@ -218,8 +219,8 @@ static int prepared_await_mounts(struct create_op *m, struct warren_error *err)
 	ssize_t n = fd_recv(m->stage, &msg, sizeof(msg), NULL, &n_fds, 0);
 
 	/*
-	 * If it ended before it read everything, that error is reported first, and its
-	 * message comes after it.
+	 * If the process ended before it read everything, this error is seen first, and
+	 * the process's message comes after it.
 	 */
 	if (n == -ECONNRESET)
 		n = fd_recv(m->stage, &msg, sizeof(msg), NULL, &n_fds, 0);
@@ -239,11 +240,12 @@ static int send_layers(struct create_op *m, struct warren_error *err)
 {
 	int r = create_send_mounts(m, m->stage, err);
 
-	/* The process ended before this; it may have reported the reason. */
+	/* The process has already ended; it may have reported the reason. */
 	return r == -EPIPE ? prepared_await_mounts(m, err) : r;
 }
 
-/* The root is mounted: init opens its descriptors in it, and holds the image's lock. */
+/* The root is mounted: tell init to open its descriptors in the root, and to hold the
+ * image's lock. */
 static int say_rooted(struct create_op *m, struct warren_error *err)
 {
 	struct proto_config msg = { .h = { .version = PROTO_VERSION,
@@ -265,7 +267,7 @@ static const struct create_op_step finish_steps[] = {
 	{ "find the user", take_user },
 	{ "share the spec", share_spec },
 	{ "send the layers",
-	  send_layers }, /* they are mounted while this process continues */
+	  send_layers }, /* the child mounts them while this process continues */
 	{ "limit the cgroup", prepared_limit },
 	{ "report what is enforced", create_describe },
 	{ "wait for the mounts", prepared_await_mounts },

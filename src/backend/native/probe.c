@@ -46,7 +46,8 @@ PRINTF_LIKE(2, 3) static bool probe_found(struct warren_feature *f, const char *
 
 #define missing(...) (!probe_found(__VA_ARGS__))
 
-/* In the child: wait until the maps are written, become root there, and try it. */
+/* In the child: wait until the maps are written, become root in the namespace, and call
+ * @fn. */
 static int try_there(int sock, int (*fn)(void))
 {
 	char c;

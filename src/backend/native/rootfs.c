@@ -24,7 +24,8 @@
 #include "os/mount.h"
 
 /*
- * A directory in this copy of the host's mounts that exists and that all users may enter.
+ * A directory that exists in this copy of the host's mounts, and that all users may
+ * enter.
  */
 #define SCRATCH_AT "/tmp"
 
@@ -55,9 +56,9 @@ static int attach_at(int mount_fd, int at, const char *name, struct warren_error
 }
 
 /*
- * Copy @path, which must be the same file as @opened (0: any file). That descriptor
- * belongs to the creator's mount namespace, whose mounts cannot be copied here: so find
- * the file again in this namespace.
+ * Copy @path, which must be the same file as @opened (0: any file). @opened belongs to
+ * the creator's mount namespace, whose mounts cannot be copied here: so find the file
+ * again in this namespace.
  */
 static int copy_path(struct native_plan *p, const char *path, int opened, bool recursive,
 		     uint64_t attr, struct warren_error *err)
@@ -77,8 +78,8 @@ static int copy_path(struct native_plan *p, const char *path, int opened, bool r
 }
 
 /*
- * Without privileges, no ids are mapped, and the child itself makes the copies that the
- * parent would send, while paths still lead to the host.
+ * Without privileges, no ids are mapped on mounts. The child itself makes the copies that
+ * the parent would otherwise send, while paths still lead to the host.
  */
 int rootfs_copies(struct native_plan *p, struct warren_error *err)
 {
@@ -89,7 +90,8 @@ int rootfs_copies(struct native_plan *p, struct warren_error *err)
 	for (size_t i = 0; r == 0 && i < p->image.n_mounts; i++) {
 		const struct image_mount *l = &p->image.mounts[i];
 
-		/* A tree of the machine with everything mounted in it: see hide.c. */
+		/* This copies a tree of the machine, including all mounts in it: see
+		 * hide.c. */
 		r = copy_path(p, l->path, l->fd, l->at[0], PLAIN | MOUNT_ATTR_RDONLY,
 			      err);
 		if (r == -EINVAL && !l->at[0])
@@ -160,8 +162,7 @@ int rootfs_scratch(struct native_plan *p, struct warren_error *err)
 }
 
 /*
- * For a prepared sandbox: set the size of the scratch space, which had a default until
- * now.
+ * Set the size of a prepared sandbox's scratch space, which had a default size until now.
  */
 int rootfs_fit(struct native_plan *p, struct warren_error *err)
 {
@@ -195,9 +196,7 @@ static int attach_stack(struct native_plan *p, size_t *next, struct warren_error
 	return 0;
 }
 
-/*
- * Use the older call, because an option of fsconfig(2) can have at most 255 characters.
- */
+/* Use mount(2), because an option of fsconfig(2) can have at most 255 characters. */
 static int mount_long_overlay(struct native_plan *p, struct warren_error *err)
 {
 	char options[4096];
@@ -253,7 +252,7 @@ int rootfs_trees(struct native_plan *p, struct warren_error *err)
  * Paths of /proc that reveal something about the machine or give access to the kernel;
  * missing ones are skipped. The host's file modes protect many others, because root
  * inside is an unprivileged user on the host. SECURITY.md lists what programs need to
- * know about the machine (meminfo, stat, loadavg, ...); a test knows all names.
+ * know about the machine (meminfo, stat, loadavg, ...); a test lists all names.
  */
 static const char *const masked_files[] = {
 	"kcore",     "keys",          "key-users",   "kallsyms",      "kmsg",
@@ -296,7 +295,8 @@ static int make_masks(struct warren_error *err)
 	return r < 0 ? r : mount_attach(fd, AT_FDCWD, "m", err);
 }
 
-/* Names are one component below the root of procfs, which the kernel fills: no links. */
+/* Each name is a single component below the root of procfs. The kernel creates these
+ * names, so none of them is a link chosen by the image. */
 static int rootfs_mask(const char *from, const char *const *names, size_t n,
 		       struct warren_error *err)
 {
@@ -395,8 +395,8 @@ static int bind_nodes(int dev, struct warren_error *err)
 		if (mount(host, nodes[i], NULL, MS_BIND, NULL) < 0)
 			return error_errno(err, errno, "bind /dev/%s", nodes[i]);
 		/*
-		 * The nodes can still be read and written; but their owner and times
-		 * belong to the host.
+		 * Programs can still read and write the devices, but must not change the
+		 * owner and times of the host's nodes.
 		 */
 		if (mount_setattr(AT_FDCWD, nodes[i], 0, &ro, sizeof(ro)) < 0)
 			return error_errno(err, errno, "restrict /dev/%s", nodes[i]);
@@ -436,7 +436,7 @@ int rootfs_dev(struct native_plan *p, struct warren_error *err)
 	return r < 0 ? r : attach_at(p->pts, dev, "pts", err);
 }
 
-/* --------------------------------------------------------------- the pivot */
+/* --------------------------------------------------- pivot and mounts in the new root */
 
 int rootfs_pivot(struct native_plan *p, struct warren_error *err)
 {
@@ -532,8 +532,8 @@ static int mount_one(const struct native_plan *p, const struct warren_mount *m, 
 				 S_ISDIR(st.st_mode) ? "directory" : "file",
 				 S_ISDIR(to.st_mode) ? "directory" : "file");
 	/*
-	 * This applies whatever name was used: the masks in /proc are part of the
-	 * isolation.
+	 * This check applies to any name that was used: the masks in /proc are part of
+	 * the isolation.
 	 */
 	if (fs.f_type == PROC_SUPER_MAGIC)
 		return error_set(err, EPERM, "nothing can be mounted in /proc");
@@ -598,7 +598,7 @@ int rootfs_seal(struct native_plan *p, struct warren_error *err)
 {
 	struct mount_attr all = { .attr_set = MOUNT_ATTR_NOSUID };
 
-	/* The host's device nodes were copied with the host's mount flags. */
+	/* The copies of the host's device nodes have the host's mount flags. */
 	if (mount_setattr(p->root, "", AT_EMPTY_PATH | AT_RECURSIVE, &all, sizeof(all)) <
 	    0)
 		return error_errno(err, errno, "make every mount nosuid");

@@ -6,7 +6,7 @@
  * The scratch space is a tmpfs unless the spec requests more disk than memory, or this
  * kernel's tmpfs lacks user.* attributes (before 6.6), without which an overlay cannot
  * replace a directory of the image. Then it is an ext4 filesystem of the requested size
- * in an unnamed file. Only the loop device and the mount keep the file, so that it
+ * in an unnamed file. Only the loop device and the mount refer to the file, so it
  * disappears with them, even after a crash.
  *
  * mkfs.ext4 creates an empty filesystem of each size once. It is kept in the state
@@ -91,7 +91,8 @@ static int run_mkfs(const char *path, struct warren_error *err)
 	return status ? error_set(err, EIO, "mkfs.ext4 failed on '%s'", path) : 0;
 }
 
-/* The empty filesystem of @size bytes: found, or made under another name and renamed. */
+/* Open the empty filesystem of @size bytes. If there is none, create it under another
+ * name and rename it. */
 static int open_template(const struct native *n, uint64_t size, struct warren_error *err)
 {
 	char path[4096], temp[4096 + ID_LEN + 2], id[ID_LEN + 1];

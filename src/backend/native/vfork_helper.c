@@ -10,9 +10,9 @@
  *	and its errno)		layers, creates the cgroup	mounts
  *	waits for the thread					becomes init
  *
- * The child writes to none of the engine's memory except the plan, and ends by itself
- * when it fails. If the thread fails, it kills the child, and the caller waits for the
- * child's end.
+ * Of the engine's memory, the child writes only to the plan, and ends by itself when it
+ * fails. If the thread fails, it kills the child, and the caller waits for the child's
+ * end.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@
 
 #include "backend/native/create_op.h"
 
-#define STACK_SIZE (512U << 10) /* a C library's default may be small */
+#define STACK_SIZE (512U << 10) /* the default of a C library may be small */
 
 enum {
 	CHILD_AWAITED,
@@ -42,14 +42,13 @@ static void run_child(void *ctx)
 	struct loan *b = ctx;
 
 	/*
-	 * Do this before another process continues and closes descriptors that are needed
-	 * here.
+	 * Copy the descriptors before another process continues and closes some of them.
 	 */
 	inside_take_descriptors(b->m->plan);
 	ns_reach(&b->state, CHILD_RUNS);
 	/*
-	 * Close the copy of the connection, if that was not done above: otherwise the
-	 * engine would never see its end.
+	 * Close the copy of the connection, if the child has not done it: otherwise the
+	 * engine would never see the end of the connection.
 	 */
 	(void)close(b->m->sandbox->control);
 	inside_main(b->m->plan);
@@ -71,7 +70,7 @@ static void *run_thread(void *ctx)
 	return NULL;
 }
 
-/* Signal handlers of the program do not run in this thread. */
+/* Block all signals in this thread: signal handlers of the program must not run here. */
 static int start_thread(struct loan *b, pthread_t *ret_thread)
 {
 	pthread_attr_t attr;
@@ -103,7 +102,7 @@ int vfork_helper_thread(struct create_op *m, uint64_t flags, int cgroup,
 	if (r < 0)
 		return error_errno(err, -r, "start a thread");
 	r = ns_clone_as(m->sandbox->base_id, flags, cgroup, &b.child);
-	/* The child may have been killed before it ran. */
+	/* The child may have been killed before it ran any code. */
 	if (r < 0 || __atomic_load_n(&b.state, __ATOMIC_ACQUIRE) == CHILD_AWAITED)
 		ns_reach(&b.state, r < 0 ? CHILD_FAILED : CHILD_RUNS);
 	(void)pthread_join(thread, NULL);

@@ -31,7 +31,7 @@
 #include "os/sig.h"
 #include "spec/spec.h"
 
-#define FOR_EVER_MS (1ULL << 42) /* a hundred years */
+#define FOR_EVER_MS (1ULL << 42) /* about a hundred years */
 
 struct null_exec;
 
@@ -42,13 +42,13 @@ struct null_sandbox {
 	char **env;
 };
 
-/* What a child reports before its execve(2) when a step failed. */
+/* Report of a child whose step before execve(2) failed. */
 struct failure {
 	int error;
-	bool cwd; /* the directory was the cause */
+	bool cwd; /* whether the directory was the cause */
 };
 
-/* What a guard reports: first whether the exec worked, then the result. */
+/* Report of a guard: first whether the exec worked, later the result. */
 struct report {
 	struct failure failure;
 	pid_t guard, pid;
@@ -64,7 +64,7 @@ struct null_exec {
 	struct null_exec *next;
 	int reports;
 	bool done;
-	bool forgotten; /* freed by its caller */
+	bool forgotten; /* its caller has freed it */
 	struct report result;
 };
 
@@ -176,9 +176,9 @@ static int null_destroy(void *state UNUSED, struct backend_sandbox *base,
 	return 0;
 }
 
-/* ------------------------------------------------------------------- execs */
+/* ------------------------------------------------------------------- commands */
 
-/* execvpe(3) by the exec's own PATH, without its fallback to a shell. */
+/* Like execvpe(3), but with the exec's own PATH, and without the fallback to a shell. */
 static int null_execute(const char *const *argv, char **env)
 {
 	char *const *args = (char *const *)(uintptr_t)argv;
@@ -308,7 +308,7 @@ static int null_open_stream(enum warren_stdio how, int which, int *ours, int *th
 	return 0;
 }
 
-/* Has its guard reported the end, or is the guard gone? */
+/* Has the guard reported the end of the command, or is the guard gone? */
 static bool null_has_ended(const struct null_exec *ex)
 {
 	struct pollfd p = { .fd = ex->reports, .events = POLLIN };
@@ -316,7 +316,7 @@ static bool null_has_ended(const struct null_exec *ex)
 	return ex->done || ex->reports < 0 || poll(&p, 1, 0) > 0;
 }
 
-/* Drop execs that have ended and that no client will ask for again. */
+/* Drop execs that have ended and that no client can ask for any more. */
 static void drop_forgotten(struct null_sandbox *sandbox)
 {
 	for (struct null_exec **p = &sandbox->execs; *p;) {
@@ -384,7 +384,8 @@ static int start_guard(struct null_exec *ex, const struct null_sandbox *sandbox,
 	if (ex->result.failure.cwd) {
 		(void)error_errno(err, ex->result.failure.error,
 				  "enter the directory '%s'", cwd);
-		err->code = ENOTDIR; /* ENOENT means that the command itself is missing */
+		err->code = ENOTDIR; /* because ENOENT means that the command itself is
+					missing */
 		return -ENOTDIR;
 	}
 	if (ex->result.failure.error)

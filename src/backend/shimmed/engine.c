@@ -24,7 +24,8 @@ static bool engine_good_name(const char *name)
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
 	size_t n = strlen(name);
 
-	/* What looks like an id is the name of an engine that does not come back. */
+	/* A name that looks like an id belongs to an engine without a name, which is
+	 * never opened again. */
 	return n > 0 && n < sizeof(((struct shimmed *)NULL)->name) &&
 	       strspn(name, allowed) == n && !id_valid(name);
 }
@@ -59,7 +60,7 @@ static int engine_sweep_batch(struct shimmed *k, int dir, const char *path,
 
 		left += look[i].alive || stays;
 		/*
-		 * For another engine's sandbox, the next engine that is opened tries
+		 * If it is another engine's sandbox, the next engine that is opened tries
 		 * again.
 		 */
 		if (stays && dir == k->dir_fd)
@@ -69,7 +70,8 @@ static int engine_sweep_batch(struct shimmed *k, int dir, const char *path,
 }
 
 /*
- * Remove the dead sandboxes in @dir, which is at @path. Return the number that is left.
+ * Remove the dead sandboxes in @dir, which is at @path. Return the number of sandboxes
+ * that are left.
  */
 static int sweep_dir(struct shimmed *k, int dir, const char *path)
 {

@@ -48,9 +48,9 @@ static int shimmed_write_config(const struct shimmed *k, int dir, const char *id
 }
 
 /*
- * Identify the file of a source: the shim opens it by name, and accepts no other file.
- * The descriptor stays open until the sandbox is made, so that no other file gets the
- * same number in the meantime.
+ * Identify the file of a source: the shim opens it by name, and accepts only this file.
+ * The descriptor stays open until the sandbox exists, so that no other file can get the
+ * same inode number.
  */
 static int put_identity(struct json *j, const struct warren_mount *m,
 			struct warren_error *err)
@@ -88,7 +88,7 @@ static int put_mounts(struct json *j, const char *name, const struct warren_spec
 	return r;
 }
 
-/* Read by shim/core/spec.c. */
+/* shim/core/spec.c reads this. */
 static int put_spec_field(struct json *j, const struct warren_spec *s,
 			  const struct spec_field *f, struct warren_error *err)
 {
@@ -151,8 +151,7 @@ static int lifecycle_write_spec(const struct warren_spec *spec, int *ret_fd,
 	return 0;
 }
 
-/* -------------------------------------------------------------------------- destroying
- */
+/* ------------------------------------------------------------------------ destruction */
 
 static void remove_files(int dir, const char *id)
 {
@@ -173,7 +172,8 @@ int shimmed_remove(const struct shimmed *k, int dir, const char *path, const cha
 
 	(void)snprintf(place, sizeof(place), "%s/place", id);
 	/*
-	 * Without this file, nothing was created, or the shim knows that nothing is left.
+	 * Without this file, nothing was created, or the shim has determined that nothing
+	 * is left.
 	 */
 	if (faccessat(dir, place, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		r = shimmed_call(k, "destroy", path, id, NULL, NULL, -1, NULL, err);
@@ -187,8 +187,8 @@ int shimmed_remove(const struct shimmed *k, int dir, const char *path, const cha
 }
 
 /*
- * Destroy a complete sandbox whose directory may be gone: its platform finds it by the
- * id, and the engine knows everything else.
+ * Destroy a complete sandbox whose directory may be gone: the platform finds it by the
+ * id, and the engine has all other information.
  */
 static int lifecycle_reclaim(const struct shimmed *k, const char *id,
 			     struct warren_error *err)
@@ -210,7 +210,8 @@ static int lifecycle_reclaim(const struct shimmed *k, const char *id,
 			       0); /* an incomplete file would be taken as complete */
 		return r;
 	}
-	/* The process that removes the sandbox must look for running processes. */
+	/* Without this file, the process that removes the sandbox would not look for
+	 * running processes. */
 	made = openat(dir, "made", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	return made < 0 ? error_errno(err, errno, "mark '%s/%s' as created", k->path, id)
 			: 0;
@@ -241,8 +242,9 @@ static int lifecycle_remove(struct shimmed *k, struct shimmed_sandbox *sandbox,
 	if (sandbox->pidfd >= 0)
 		(void)pidfd_send_signal(sandbox->pidfd, SIGKILL, NULL, 0);
 	/*
-	 * A frozen shim or sandbox ends only after its platform has thawed it: a paused
-	 * sandbox, or one whose shim was killed while it ended it.
+	 * A frozen shim or sandbox ends only after its platform has thawed it. This
+	 * concerns a paused sandbox, or one whose shim was killed while it was ending the
+	 * sandbox.
 	 */
 	lifecycle_await_end(sandbox, shimmed_is_paused(k, id) ? 0 : SHIM_END_MS);
 	r = sandbox->ready ? lifecycle_reclaim(k, id, err) : 0;
@@ -271,7 +273,7 @@ void shimmed_release(void *state UNUSED, struct backend_sandbox *base)
 	shimmed_forget(base);
 }
 
-/* ---------------------------------------------------------------------------- making */
+/* --------------------------------------------------------------------------- creation */
 
 static struct shimmed_sandbox *lifecycle_sandbox_new(struct shimmed *k)
 {
@@ -297,8 +299,9 @@ void shimmed_keep_left(struct shimmed *k, const char *id)
 }
 
 /*
- * Create its directory first; then its socket, whose name no sandbox of any backend
- * shares; and only then the file with which the platform can be told to destroy it.
+ * Create the sandbox's directory first; then its socket, whose name no sandbox of any
+ * backend shares; and only then the file that is needed to destroy the sandbox on its
+ * platform.
  */
 static int lifecycle_claim(const struct shimmed *k, struct shimmed_sandbox *sandbox,
 			   int *ret_listener, struct warren_error *err)
@@ -342,7 +345,7 @@ static int lifecycle_undo(struct shimmed *k, struct shimmed_sandbox *sandbox,
 	return r;
 }
 
-/* Receive the shim's findings, and check its identity. */
+/* Receive what the shim found out, and check its identity. */
 static int get_acquainted(const struct shimmed *k, struct shimmed_sandbox *sandbox,
 			  struct warren_error *err)
 {
@@ -447,7 +450,7 @@ int shimmed_create(void *state, const struct warren_spec *spec,
 	return 0;
 }
 
-/* --------------------------------------------------------------------------- finding */
+/* --------------------------------------------------------------------------- search */
 
 /* Is @id a sandbox of another engine, which knows how to destroy it? */
 static bool is_elsewhere(const struct shimmed *k, const char *id)
@@ -504,9 +507,9 @@ bool shimmed_is_paused(const struct shimmed *k, const char *id)
 }
 
 /*
- * Open a handle of a live sandbox; connect to it if @line, or if it is paused, because
- * only its shim knows whether it is also saved. -ESRCH: it is dead, or was never
- * complete.
+ * Open a handle of a live sandbox. Connect to it if @line is set, or if it is paused,
+ * because only its shim knows whether it is also saved. -ESRCH: it is dead, or its
+ * creation was never completed.
  */
 static int lifecycle_take_up(struct shimmed *k, struct shimmed_sandbox *sandbox,
 			     bool line, struct warren_error *err)
@@ -535,15 +538,15 @@ static int lifecycle_find(struct shimmed *k, const char *id, bool line,
 	if (!k->named)
 		return error_set(err, EINVAL,
 				 "an engine without a name has no durable sandboxes");
-	/* The sandbox was never complete: remove what is left of it. */
+	/* The creation was never completed: remove what is left. */
 	left = left_take(&k->left, id);
 	if (left) {
 		r = lifecycle_undo(k, (struct shimmed_sandbox *)left, err);
 		return r < 0 ? r : error_set(err, ESRCH, "it could not be created");
 	}
 	/*
-	 * A sandbox that lost its directory is found by its state file, unless another
-	 * engine has it.
+	 * If a sandbox has lost its directory, find it by its state file, unless it
+	 * belongs to another engine.
 	 */
 	if (faccessat(k->dir_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
 	    (!sandbox_socket_has_state(k->sandboxes_fd, id) || is_elsewhere(k, id)))
@@ -559,7 +562,7 @@ static int lifecycle_find(struct shimmed *k, const char *id, bool line,
 	if (r == -ESRCH) {
 		struct warren_error second = WARREN_ERROR_INIT;
 
-		/* The next call returns -ENOENT if nothing is left any more. */
+		/* If nothing is left, the next call returns -ENOENT. */
 		if (shimmed_destroy(k, &sandbox->base, &second) < 0)
 			(void)error_set(err, ESRCH,
 					"it has ended, and its remains cannot be "

@@ -2,8 +2,8 @@
 /*
  * shim_spawn.c - start warren-shim
  *
- * A program that embeds libwarren may ignore SIGCHLD, so that wait(2) does not work. The
- * result of a call therefore comes over a pipe.
+ * A program that embeds libwarren may ignore SIGCHLD, so that wait(2) does not work. So
+ * the result of a shim arrives over a pipe.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,14 +18,14 @@
 #include "base/clock.h"
 #include "base/fd.h"
 
-#define BEGIN_SECS 60 /* until a shim reports how long it may take */
-#define MORE_SECS  10 /* added, because the shim gives up earlier */
+#define BEGIN_SECS 60 /* limit until the shim reports how long it may take */
+#define MORE_SECS  10 /* added to the shim's time, because the shim gives up earlier */
 #define ARGS_MAX   16
 #define ENV_MAX    24
 
 /*
- * The environment variables that tools need to find their servers and keys; no others are
- * passed on.
+ * These environment variables let tools find their servers and keys; no others are passed
+ * on.
  */
 static const char *const passed_on[] = {
 	"PATH",          "HOME",           "USER",
@@ -126,13 +126,13 @@ int shimmed_start(const struct shimmed *k, const char *id, const int fds[3],
 	r = shim_spawn_start(k->shim, argv, -1, fds, 3, &pid);
 	if (r < 0)
 		return error_errno(err, -r, "start '%s'", k->shim);
-	shim_spawn_reap(pid); /* it has forked, and its child stays */
+	shim_spawn_reap(pid); /* it has forked, and its child continues */
 	return 0;
 }
 
 /*
- * Read all output until its end. It begins with the number of seconds that the shim may
- * take.
+ * Read all output until its end. The output begins with the number of seconds that the
+ * shim may take.
  */
 static int shim_spawn_hear(int fd, struct buf *out)
 {
@@ -209,7 +209,7 @@ int shimmed_call(const struct shimmed *k, const char *verb, const char *path,
 		argv[n++] = *more;
 	if (pipe2(word, O_CLOEXEC) < 0 || (input && pipe2(in, O_CLOEXEC) < 0))
 		r = -errno;
-	if (r == 0 && input) /* short enough for a pipe */
+	if (r == 0 && input) /* the input is small enough for a pipe */
 		r = fd_write_all(in[1], input, strlen(input));
 	if (in[1] >= 0)
 		(void)close(in[1]);

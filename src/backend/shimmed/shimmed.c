@@ -14,7 +14,7 @@
 
 #define PROBED_MAX (1U << 20)
 
-/* Record it for the next engine. */
+/* Record the state for the next engine. */
 static int note_paused(const struct shimmed *k, struct shimmed_sandbox *sandbox,
 		       bool paused)
 {
@@ -30,7 +30,7 @@ static int note_paused(const struct shimmed *k, struct shimmed_sandbox *sandbox,
 	return 0;
 }
 
-/* The shim itself does this, because it has the saved state. */
+/* The shim does this, because it has the saved state. */
 static int ask_to_save(const struct shimmed *k, struct shimmed_sandbox *sandbox,
 		       bool save, struct warren_error *err)
 {
@@ -64,8 +64,8 @@ static int shimmed_checkpoint(void *state, struct backend_sandbox *base,
 		return error_set(err, EBUSY,
 				 "it is paused and still in memory: resume it first");
 	/*
-	 * As for a pause: if this process is killed in the meantime, the next one asks
-	 * the shim for the state.
+	 * As for a pause: if this process is killed here, the next process asks the shim
+	 * for the state.
 	 */
 	r = note_paused(state, sandbox, true);
 	if (r < 0)

@@ -3,11 +3,11 @@
  * command.c - use any tool that can run a command as a platform, with argv templates of
  * the configuration
  *
- *	create			creates {id}; may be missing if it exists
+ *	create			creates {id}; not needed if it already exists
  *	exec			runs a command in it, with the tool's streams
- *	destroy			destroys it, even if it does not exist; may be missing
- *	copy_out, copy_in	copies {path} to stdout, or stdin to it (it exists); if
- *				missing, exec does it
+ *	destroy			destroys it, even if it does not exist; not required
+ *	copy_out, copy_in	copies {path} to stdout, or stdin to {path} (it exists);
+ *if missing, exec is used
  *
  * The tool runs `/bin/sh -c SCRIPT`, or the same as one string if it passes the command
  * through another shell ({command}: ssh). The script sets the environment and the
@@ -47,9 +47,9 @@ static const char loader[] = "n='\n' s=\n"
 			     "eval \"$s\"\n";
 
 /*
- * Runs a command that is passed as one string: a tool that passes on an exit status may
- * not pass on a signal (ssh does not), so an outer shell converts the signal into a
- * status, and prints nothing about it.
+ * A script that runs a command which is passed as one string. A tool that reports an exit
+ * status may not report a signal (ssh does not), so an outer shell converts the signal
+ * into a status, and prints nothing about it.
  */
 static const char outer[] = "exec 9>&2 2>/dev/null\n"
 			    "/bin/sh -c \"$0\" \"$@\" 2>&9 9>&-\n"
@@ -77,7 +77,7 @@ static void last_line(struct buf *said)
 		(void)memmove(said->data, line + 1, strlen(line + 1) + 1);
 }
 
-/* Streams of a tool that copies: -1: none; at most this many bytes are copied. */
+/* Streams of a tool that copies; -1: none. At most this many bytes are copied. */
 struct streams {
 	int in, out;
 	uint64_t most;
@@ -101,7 +101,7 @@ static void become_tool(const struct template_argv *argv, const struct streams *
 	(void)dup2(said, 2);
 	if (s->out >= 0 && s->most != UINT64_MAX) {
 		(void)setrlimit(RLIMIT_FSIZE, &(struct rlimit){ s->most, s->most });
-		(void)signal(SIGXFSZ, SIG_IGN); /* it would dump core */
+		(void)signal(SIGXFSZ, SIG_IGN); /* because it would dump core */
 	}
 	(void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
 	(void)execvp(argv->words[0], argv->words);
@@ -109,7 +109,8 @@ static void become_tool(const struct template_argv *argv, const struct streams *
 	_exit(127);
 }
 
-/* Run the tool to its end, or until its time is over; its messages become the error. */
+/* Run the tool until it ends, or until its time is over. If it fails, its messages become
+ * the error. */
 static int run_tool(const struct shim_sandbox *p, const char *step,
 		    const struct template_argv *argv, const struct streams *s,
 		    struct warren_error *err)
@@ -167,7 +168,7 @@ static int run_step(const struct shim_sandbox *p, const char *step, struct hole 
 	return r < 0 ? r : run_tool(p, step, &argv, s, err);
 }
 
-/* ------------------------------------------------------------------ create, destroy */
+/* ----------------------------------------------------------------- create and destroy */
 
 static int command_refuse(const struct shim_sandbox *p, const char *what,
 			  struct warren_error *err)
@@ -218,7 +219,7 @@ static int command_check_spec(const struct shim_sandbox *p, const struct warren_
 	return 0;
 }
 
-/* The user of execs that name none. */
+/* Record the user of execs that name none. */
 static int note_user(const struct shim_sandbox *p, const char *user,
 		     struct warren_error *err)
 {
@@ -297,7 +298,7 @@ static int command_destroy(struct shim_sandbox *p, struct warren_error *err)
 
 /* ---------------------------------------------------------------------------- files */
 
-/* For files that are too large for the shell inside; the templates may be missing. */
+/* Copy files that are too large for the shell inside; the templates may be missing. */
 static int command_copy(struct shim_sandbox *p, const char *step, const char *path,
 			const struct streams *s, struct warren_error *err)
 {
@@ -385,7 +386,7 @@ static void command_fail(const struct shim_exec *e, const struct warren_error *e
 }
 
 /*
- * Write the script and then the command's stdin to the tool's stdin. Ends when either
+ * Write the script and then the command's stdin to the tool's stdin. Return when either
  * stream ends.
  */
 static void command_feed(const struct buf *script, const char *end, int to)
@@ -393,7 +394,8 @@ static void command_feed(const struct buf *script, const char *end, int to)
 	char piece[65536];
 	int r;
 
-	/* It moves bytes between two pipes, and needs no rights for that. */
+	/* This process moves bytes between two pipes, and needs no privileges for that.
+	 */
 	shim_sandbox_drop_rights();
 	r = fd_write_all(to, script->data, script->len);
 	if (r == 0)
@@ -448,7 +450,7 @@ static char *read_user(const struct shim_sandbox *p, char text[128])
 	return text;
 }
 
-/* Choose the words for the tool that stand for the command. */
+/* Choose the arguments of the tool that stand for the command. */
 static void choose_words(const struct shim_exec *e, const struct buf *script,
 			 const char *mark, struct warren_error *err, const char *words[8])
 {

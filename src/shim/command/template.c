@@ -46,7 +46,7 @@ static struct hole *template_find(struct hole *holes, size_t n, const char *name
 	return NULL;
 }
 
-/* The placeholder, if the word is nothing else. */
+/* Return the placeholder, if the word consists of nothing else. */
 static struct hole *template_alone(const char *word, struct hole *holes, size_t n)
 {
 	size_t len = strlen(word);
@@ -114,7 +114,7 @@ static int add_all(struct template_argv *a, const char *const *argv)
 	return r;
 }
 
-/* If the value of an option is missing, remove the option, too. */
+/* If an option has no value, remove the option too. */
 static void leave_out(struct template_argv *a)
 {
 	if (a->n > 1 && a->words[a->n - 1][0] == '-') {
@@ -123,7 +123,7 @@ static void leave_out(struct template_argv *a)
 	}
 }
 
-/* Add the word @word of a template, as one or more words. */
+/* Add the word @word of a template to the arguments, as one or more words. */
 static int add_filled(const char *word, struct template_use *u, struct template_argv *ret,
 		      struct warren_error *err)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * checkpoint.c - save a sandbox: its memory goes to a file, and no process of it runs
+ * checkpoint.c - save a sandbox: write its memory to a file, and end its processes
  *
  * The file has no name. Only the shim has it open, on the disk with the images. It
  * disappears when the sandbox is resumed or when the shim ends for any reason, so that
- * nothing is left to remove. The shim also keeps open what else must outlive the
- * sandbox's processes (shim_sandbox.held).
+ * nothing is left to remove. The shim also keeps other descriptors open that must outlive
+ * the sandbox's processes (shim_sandbox.held).
  *
  *	AWAKE -> SAVING -> SAVED -> WAKING -> AWAKE
  *
- * After a failure, the state returns to the one before; if the platform has lost the
- * sandbox (-EREMOTEIO), the sandbox ends. The file worker does all of this in a child
- * process, which may take long.
+ * After a failure, the state returns to the previous one; if the platform has lost the
+ * sandbox (-EREMOTEIO), the sandbox ends. A child process of the file worker does all of
+ * this, because it may take a long time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 #include "shim/core/shell_pool.h"
 #include "shim/core/workers.h"
 
-#define RESTORE_STEPS 3 /* each may take the full timeout */
+#define RESTORE_STEPS 3 /* number of steps, each of which may take the full timeout */
 
 static enum phase {
 	AWAKE,
@@ -30,7 +30,7 @@ static enum phase {
 	SAVED,
 	WAKING
 } phase;
-static int image = -1; /* from SAVING on */
+static int image = -1; /* valid from SAVING on */
 
 /*
  * A request that arrives during an operation treats the sandbox as saved: resuming a
@@ -47,7 +47,7 @@ bool save_is_away(void)
 	return phase != AWAKE;
 }
 
-/* ------------------------------------------------------------------- the loop's side */
+/* ------------------------------------------------------------------- requests */
 
 static void checkpoint_refuse(int c, uint32_t seq, struct warren_error *err)
 {
@@ -56,7 +56,8 @@ static void checkpoint_refuse(int c, uint32_t seq, struct warren_error *err)
 	reply_why = NULL;
 }
 
-/* The process inside of the first running exec; 0: none runs, -1: it is not known. */
+/* Find the process inside of the first running exec; 0: none runs, -1: it is not
+ * known. */
 static int checkpoint_find_exec(void)
 {
 	for (unsigned i = 0; i < init.n_execs; i++)
@@ -100,7 +101,7 @@ static int begin_restore(int c, uint32_t seq, struct warren_error *err)
 	return 0;
 }
 
-/* If the sandbox already has the requested state, that is a success. */
+/* A sandbox that already has the requested state is a success. */
 void save_request(int c, const struct proto_save *msg)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -136,7 +137,7 @@ static void checkpoint_settle(enum proto_type done, bool worked,
 	else if (!saved && done == PROTO_RESTORE)
 		watch_start();
 	else if (!saved && watch_has_ended())
-		sandbox_died(NULL); /* it ended by itself in the meantime */
+		sandbox_died(NULL); /* the sandbox ended by itself in the meantime */
 }
 
 void save_over(bool saving, const struct proto_reply *r, size_t size)
@@ -161,7 +162,7 @@ void save_died(bool saving, struct warren_error *ret_why)
 	checkpoint_settle(saving ? PROTO_SAVE : PROTO_RESTORE, false, ret_why);
 }
 
-/* ----------------------------------------------------------------- the worker's side */
+/* ---------------------------------------------------------- work of the child process */
 
 static int checkpoint_save(const struct work *w, int file, struct warren_error *err)
 {
@@ -170,7 +171,7 @@ static int checkpoint_save(const struct work *w, int file, struct warren_error *
 	return r < 0 ? r : this_sandbox.driver->save(&this_sandbox, file, err);
 }
 
-/* Reports the result as one struct warren_error. */
+/* Report the result as one struct warren_error. */
 static pid_t checkpoint_start(const struct work *w, const int *fds, size_t n_fds,
 			      int tell)
 {
@@ -212,8 +213,8 @@ void save_work(const struct work *w, int *fds, size_t n_fds)
 	if (r == 0 && pid < 0)
 		r = error_errno(&err, EAGAIN, "%s: start a process", this_sandbox.name);
 	/*
-	 * Wait as long as the file grows. A restore has its own timeout, and undoes what
-	 * it began.
+	 * Wait while the file grows. A restore has its own timeout, and undoes its work
+	 * after a failure.
 	 */
 	if (r == 0)
 		r = shim_sandbox_await(pid,

@@ -21,13 +21,15 @@
 #define AREA       (1ULL << 24) /* size of one shim's part of the file */
 #define AREAS      (1ULL << 38)
 #define MEMORY_ALL (1ULL << 30) /* limit if temporary files are in memory */
-#define LOCKS_MAX  8192         /* maximum to count: more locks are treated as too many */
-#define WEIGHT     3 /* a sandbox may use this multiple of what is left for others */
+/* Maximum number of locks to count; more locks are treated as too many. */
+#define LOCKS_MAX 8192
+/* A sandbox may use this multiple of the space that is left for others. */
+#define WEIGHT 3
 
-/* What a shim records about itself, each in a part of its area. */
+/* The values that a shim records about itself, each in a part of its area. */
 enum ledger_part {
-	LEDGER_BYTES,   /* on their way */
-	LEDGER_WRITTEN, /* the part that the disk no longer reports as free */
+	LEDGER_BYTES,   /* bytes that are being copied */
+	LEDGER_WRITTEN, /* the part of them that the disk no longer reports as free */
 	LEDGER_PARTS,
 };
 
@@ -65,7 +67,8 @@ static int ledger_open(const char *dir)
 	if (ledger < 0)
 		return -errno;
 	if (getrandom(&area, sizeof(area), 0) != sizeof(area))
-		abort(); /* so few bytes never fail after the kernel has started */
+		abort(); /* requests for so few bytes never fail once the kernel's
+			    generator is ready */
 	area = area % AREAS * AREA;
 	return 0;
 }
@@ -80,7 +83,8 @@ static int ledger_lock(short type, uint64_t from, uint64_t n)
 	return n > 0 && fcntl(ledger, F_OFD_SETLK, &l) < 0 ? -errno : 0;
 }
 
-/* A child may have locked more (room_written()); the excess is unlocked. */
+/* Set the number of locked units. A child may have locked more (room_written()); the
+ * excess is unlocked. */
 static int ledger_set(enum ledger_part part, uint64_t units)
 {
 	uint64_t from = area + part * PART;
@@ -99,8 +103,8 @@ void room_written(uint64_t written)
 }
 
 /*
- * The kernel reports one lock of another process at a time, so both sides of it are
- * queried again.
+ * Add up the locks of other shims. The kernel reports only one lock of another process at
+ * a time, so the ranges on both sides of it are queried again.
  */
 static void ledger_others(uint64_t sum[LEDGER_PARTS])
 {
@@ -161,7 +165,7 @@ int room_claim(const char *dir, int fd, uint64_t bytes, uint64_t written,
 			"%s: more than %" PRIu64
 			" MiB of files are being copied at once, which is the maximum for this sandbox: copy less at a time",
 			this_sandbox.name, limit >> 20);
-	/* A file system in memory has no such number, and reports 0 of 0. */
+	/* A file system in memory may report 0 bytes in total and 0 free. */
 	ledger_others(others);
 	if (fstatvfs(fd, &fs) == 0 && fs.f_blocks > 0)
 		room = (fs.f_bavail * fs.f_frsize + written + others[LEDGER_WRITTEN]) /

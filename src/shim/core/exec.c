@@ -5,12 +5,12 @@
  * The platform can run a command, but only a process inside can report that it has
  * started, and with which pid. So the image's shell starts the command (scripts.h). Its
  * first output on stderr is a line that begins with an unpredictable mark. The shim reads
- * this line byte by byte, before any other reader reads stderr, and answers the request.
- * Output before the line comes from the platform's tool.
+ * this line byte by byte, before anything else is read from stderr, and then answers the
+ * request. Output before the line comes from the platform's tool.
  *
- * The same mark is in the environment of the command, and so in that of all processes
- * that it starts; processes that have left their parents are found by it (exec_procs.c).
- * If the image has no shell, the platform starts the command directly.
+ * The same mark is in the environment of the command and of all processes that it starts.
+ * Processes that have left their parents are found by it (exec_procs.c). If the image has
+ * no shell, the platform starts the command directly.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,24 +36,25 @@
 #include "shim/core/shim.h"
 #include "shim/core/workers.h"
 
-#define HEAD_MAX      600
-#define HEAD_ALL      (1U << 20) /* bytes that a tool may print first */
-#define AT_ONCE       16384      /* bytes of them before others have their turn */
+#define HEAD_MAX 600
+#define HEAD_ALL (1U << 20) /* maximum number of bytes that a tool may print first */
+/* Number of these bytes that are read before others have their turn. */
+#define AT_ONCE       16384
 #define TERMINALS_MAX 64 /* the same as in a native sandbox (backend/native/rootfs.c) */
 #define SIGN_NS       (WORK_SIGN_MS * 1000000ULL)
 
 /* State of a slot of init's table, in addition to the common one. */
 static struct extra {
 	struct target target;
-	int outcome;      /* where the platform reports how it ended; -1 */
-	int aside;        /* the read end of a stderr that is discarded; -1 */
-	bool blocks;      /* make the terminal blocking again after it was read */
-	uint64_t end_by;  /* ns: when its process is killed; 0: never */
-	uint64_t sign_by; /* ns: when to report that it is still starting */
-	bool asked;       /* it was asked to end */
+	int outcome;      /* file in which the platform reports how it ended; -1: none */
+	int aside;        /* the read end of a stderr that is discarded; -1: none */
+	bool blocks;      /* make the terminal blocking again after the line was read */
+	uint64_t end_by;  /* time at which its process is killed, in ns; 0: never */
+	uint64_t sign_by; /* time at which to report that it is still starting, in ns */
+	bool asked;       /* it was told to end */
 	bool oom;         /* it was killed because memory ran out */
 	bool shared;      /* another exec ran at the same time */
-	uint64_t kills;   /* OOM kills before it started */
+	uint64_t kills;   /* number of OOM kills before it started */
 	char head[HEAD_MAX], why[HEAD_MAX];
 	size_t head_len, head_read;
 } extras[PROTO_EXECS_MAX];
@@ -86,7 +87,8 @@ void mark_make(char mark[MARK_LEN + 1])
 	uint64_t bits[2];
 
 	if (getrandom(bits, sizeof(bits), 0) != sizeof(bits))
-		abort(); /* so few bytes never fail after the kernel has started */
+		abort(); /* requests for so few bytes never fail once the kernel's
+			    generator is ready */
 	(void)snprintf(mark, MARK_LEN + 1, "%016" PRIx64 "%016" PRIx64, bits[0], bits[1]);
 }
 
@@ -95,9 +97,10 @@ const struct target *child_target(const struct exec *ex)
 	return &extra_of(ex)->target;
 }
 
-/* -------------------------------------------------------------------- the child */
+/* ------------------------------------------------------------- the process of an exec */
 
-/* From here on, this process belongs to the command: keep only its streams. */
+/* From here on, this process works for the command only: keep only the command's
+ * streams. */
 static void become_child(const int stdio[3], int outcome)
 {
 	sigset_t none;
@@ -207,7 +210,7 @@ pid_t child_start(const char *const *argv, const char *user, int in, int out, in
 		if (child_most != RLIM_INFINITY) {
 			(void)setrlimit(RLIMIT_FSIZE,
 					&(struct rlimit){ child_most, child_most });
-			(void)signal(SIGXFSZ, SIG_IGN); /* it would dump core */
+			(void)signal(SIGXFSZ, SIG_IGN); /* because it would dump core */
 		}
 		run_platform(&e);
 	}
@@ -216,7 +219,7 @@ pid_t child_start(const char *const *argv, const char *user, int in, int out, in
 	return pid < 0 ? -errno : pid;
 }
 
-/* ----------------------------------------------------------------------- starting */
+/* ------------------------------------------------------------------- start of an exec */
 
 static unsigned count_terminals(void)
 {
@@ -228,9 +231,9 @@ static unsigned count_terminals(void)
 }
 
 /*
- * Like that of init, but on the host: the command's user has no access to it. It is one
- * of the machine's terminals, so a sandbox can have as many as a native one, whose devpts
- * has the same maximum, and gets the same error.
+ * Open a terminal, like init does, but on the host, where the command's user has no
+ * access to it. It is one of the machine's terminals, so their number is limited: the
+ * maximum and the error are the same as for a native sandbox.
  */
 long spawn_terminal(const struct proto_spawn *msg, int *ret_master, int *ret_slave)
 {
@@ -284,8 +287,8 @@ static int open_head(struct plan *p, const struct exec *ex, struct extra *x)
 		return make_aside(p, x);
 	} else {
 		/*
-		 * The other end of a pipe is opened through /proc; the client does not
-		 * read yet.
+		 * Open the other end of the pipe through /proc. The client does not read
+		 * from it yet.
 		 */
 		if (fstat(p->stdio[2], &st) < 0 || !S_ISFIFO(st.st_mode))
 			return -EOPNOTSUPP;
@@ -296,9 +299,9 @@ static int open_head(struct plan *p, const struct exec *ex, struct extra *x)
 }
 
 /*
- * No other reader uses stderr before that line is read. But stdout is read: a platform
- * may pass on the command's output before the line on stderr, and would block forever
- * otherwise.
+ * Do not drain stderr before its first line is read. But drain stdout: a platform may
+ * deliver the command's output before the line on stderr, and would otherwise block
+ * forever.
  */
 static void hold_streams(struct exec *ex)
 {
@@ -371,7 +374,7 @@ long spawn_child(struct plan *p, struct exec *ex)
 		if (head >= 0)
 			(void)close(head);
 		(void)close(ends[1]);
-		(void)exec_status(ex, 0); /* closes what is open */
+		(void)exec_status(ex, 0); /* closes the descriptors that are open */
 		return r;
 	}
 	(void)close(ends[1]);
@@ -445,7 +448,7 @@ static void exec_judge(struct exec *ex, struct extra *x, const char *line)
 	shim_exec_refuse(ex, x, EPROTO, PROTO_STAGE_EXEC, NULL);
 }
 
-/* A complete line: is it the expected one? */
+/* A line is complete: check whether it is the expected one. */
 static void exec_take_line(struct exec *ex, struct extra *x)
 {
 	x->head[x->head_len] = '\0';
@@ -458,7 +461,7 @@ static void exec_take_line(struct exec *ex, struct extra *x)
 	x->head_len = 0;
 }
 
-/* The platform's own report, if there is one. */
+/* Read the platform's own report, if there is one. */
 static bool exec_read_outcome(struct extra *x, struct shim_outcome *o)
 {
 	return x->outcome >= 0 && read(x->outcome, o, sizeof(*o)) == sizeof(*o);
@@ -471,7 +474,7 @@ static void refuse_start(struct exec *ex, struct extra *x, struct shim_outcome *
 			 PROTO_STAGE_EXEC, o->err.msg[0] ? o->err.msg : NULL);
 }
 
-/* It ended before any process inside reported. */
+/* The process ended before any process inside reported. */
 static void never_spoke(struct exec *ex, struct extra *x)
 {
 	struct shim_outcome o = { 0 };
@@ -485,7 +488,8 @@ static void never_spoke(struct exec *ex, struct extra *x)
 		exec_take_line(ex, x);
 	if (ex->start < 0)
 		return;
-	/* The exec timed out before: the duration of its start no longer matters. */
+	/* The exec has already timed out, so it no longer matters how long its start
+	 * took. */
 	if (ex->timed_out) {
 		accept_start(ex, x);
 		return;
@@ -500,7 +504,7 @@ static void never_spoke(struct exec *ex, struct extra *x)
 			 PROTO_STAGE_EXEC, why);
 }
 
-/* Without a shell, only the platform can report it. */
+/* Without a shell, only the platform can report that the command has started. */
 static void bare_started(struct exec *ex, struct extra *x, bool over)
 {
 	struct shim_outcome o = { 0 };
@@ -509,7 +513,7 @@ static void bare_started(struct exec *ex, struct extra *x, bool over)
 		accept_start(ex, x);
 		return;
 	}
-	/* It may have printed everything and ended: then it was started. */
+	/* The command may have printed everything and ended; then it was started. */
 	if (!exec_read_outcome(x, &o)) {
 		if (over)
 			never_spoke(ex, x);
@@ -521,7 +525,7 @@ static void bare_started(struct exec *ex, struct extra *x, bool over)
 	}
 }
 
-/* It is not read further; never_spoke() reports its end. */
+/* Its output is not read any further; never_spoke() reports its end. */
 static void said_too_much(struct exec *ex, struct extra *x, bool over)
 {
 	(void)strcpy(x->why, "the tool prints too much before the command starts");
@@ -540,7 +544,7 @@ void spawn_started(struct exec *ex)
 
 	if (!ex->used || ex->start < 0)
 		return;
-	over = kill(ex->pid, 0) < 0; /* reaped: this is the last call */
+	over = kill(ex->pid, 0) < 0; /* the process was reaped: this is the last call */
 	if (is_bare()) {
 		bare_started(ex, x, over);
 		return;
@@ -562,7 +566,8 @@ void spawn_started(struct exec *ex)
 			return;
 		if (n <= 0) {
 			/*
-			 * The end of its process will be reported next, and decides it.
+			 * The end of the process will be reported next, and determines
+			 * the result.
 			 */
 			if (over)
 				never_spoke(ex, x);
@@ -577,7 +582,7 @@ void spawn_started(struct exec *ex)
 	}
 }
 
-/* ------------------------------------------------------------------------- ending */
+/* --------------------------------------------------------------------- end of an exec */
 
 /*
  * By convention, a shell reports signal N as exit status 128 + N; so do programs that
@@ -591,16 +596,16 @@ static int by_convention(int status)
 }
 
 /*
- * Processes that are killed because the first process of the pid namespace ends are
- * killed while that process is exiting: this is certain then, whatever the platform
- * reports about the sandbox.
+ * Is the first process of the pid namespace exiting? While it exits, the kernel kills all
+ * other processes. So in this case the sandbox is certainly ending, whatever the platform
+ * reports about it.
  */
 static bool is_ending(void)
 {
 	return this_sandbox.first >= 0 && proc_is_ending(this_sandbox.first);
 }
 
-/* It is unknown how it would have ended, unless memory ran out. */
+/* Is it unknown how the exec would have ended? It is known if memory ran out. */
 static bool exec_is_lost(const struct extra *x, const struct shim_outcome *o, bool told,
 			 int status)
 {
@@ -609,7 +614,7 @@ static bool exec_is_lost(const struct extra *x, const struct shim_outcome *o, bo
 	uint64_t kills = 0;
 
 	/*
-	 * If there is no report, the shim killed its tool after the end of the sandbox.
+	 * If there is no report, the shim killed the tool after the end of the sandbox.
 	 */
 	if (told ? o->verdict == SHIM_LOST : sandbox_is_dead())
 		return true;
@@ -633,7 +638,7 @@ int exec_status(struct exec *ex, int status)
 	if (x->aside >= 0)
 		(void)close(TAKE_FD(x->aside));
 	x->end_by = 0;
-	/* This applies whatever the tool reports. */
+	/* A timeout takes precedence over what the tool reports. */
 	if (ex->timed_out)
 		return SIGKILL;
 	ex->gone = exec_is_lost(x, &o, told, status);
@@ -646,8 +651,8 @@ int exec_status(struct exec *ex, int status)
 }
 
 /*
- * It ends by itself when the processes inside are dead; if they cannot be reached, the
- * shim ends it.
+ * The tool ends by itself when the processes inside are dead. If they cannot be reached,
+ * the shim ends the tool.
  */
 void child_end(struct exec *ex)
 {
@@ -712,8 +717,7 @@ void child_deadlines(void)
 	}
 }
 
-/* ------------------------------------------------------------- what init has, and we do
- * not */
+/* ------------------------------------------------ functions that a shim does not need */
 
 long group_make(struct exec *ex UNUSED, int *own UNUSED, int *n_own UNUSED)
 {
@@ -729,7 +733,8 @@ void group_leave(struct exec *ex UNUSED)
 {
 }
 
-/* An exec that was not killed may still have lost a child, if no other exec ran. */
+/* Return the number of OOM kills of the exec. Even if the exec was not killed itself, it
+ * may have lost a child, if no other exec ran. */
 static uint32_t kills_since(const struct extra *x, int status)
 {
 	uint64_t n = 0;
@@ -742,8 +747,8 @@ static uint32_t kills_since(const struct extra *x, int status)
 }
 
 /*
- * The kernel counts only the process of the shim; nothing is known about processes
- * inside.
+ * Report no usage: the kernel counts only the process of the shim, and nothing is known
+ * about processes inside.
  */
 void group_account(const struct exec *ex, struct proto_exited *out)
 {

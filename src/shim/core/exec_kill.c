@@ -4,17 +4,17 @@
  *
  * Finding the processes of an exec means looking at all processes inside. Hundreds of
  * execs may reach their deadline at the same moment, so they are killed together: as many
- * as fit into one message to the worker (exec_procs.c), and the next ones when it has
+ * as fit into one message to the worker (exec_procs.c), and the others after it has
  * answered.
  *
- * No process inside can be killed while the sandbox is paused or saved. Then all overdue
- * execs wait, and the shim checks once a second whether that is over; nothing else is
- * delayed. While an exec waits, its tool is not killed, because the end of the tool would
- * mean that the processes inside have ended too.
+ * No process inside can be killed while the sandbox is paused or saved. In this case, all
+ * overdue execs wait, and the shim checks once a second whether the pause is over;
+ * nothing else is delayed. While an exec waits, its tool is not killed, because the end
+ * of the tool would mean that the processes inside have ended too.
  *
  * An exec may time out while the platform still starts it. Its processes may then appear
- * after the search for them, so the search is repeated until one began after the platform
- * had reported the start.
+ * only after the search for them. So the search is repeated until one search has begun
+ * after the platform reported the start.
  */
 #include <errno.h>
 #include <string.h>
@@ -22,28 +22,29 @@
 #include "shim/core/shim.h"
 #include "shim/core/workers.h"
 
-#define AGAIN_NS    1000000000ULL /* time until the next check whether it is possible */
-#define STARTING_NS 50000000ULL   /* until the next search for a starting exec */
+/* Time until the next check whether killing is possible. */
+#define AGAIN_NS    1000000000ULL
+#define STARTING_NS 50000000ULL /* time until the next search for a starting exec */
 
 enum overdue_state {
 	OVERDUE_NOT,
 	OVERDUE_WAITS,
-	OVERDUE_ASKED, /* the worker is handling it */
+	OVERDUE_ASKED, /* the worker is killing its processes */
 };
 
 static struct overdue {
 	enum overdue_state state;
 	uint32_t exec;
-	uint64_t until; /* ns: how long to search while it is starting */
-	bool starting;  /* it was starting when the worker was asked */
+	uint64_t until; /* time until which to search while it is starting, in ns */
+	bool starting;  /* it was still starting when the worker began */
 } overdue[PROTO_EXECS_MAX];
 
 static bool kill_asked;     /* a batch is in progress */
-static uint64_t kill_again; /* ns: not before */
+static uint64_t kill_again; /* earliest time of the next batch, in ns */
 
 /*
- * The exec in that slot, if it is still in this state; NULL: there is none, or it has
- * ended.
+ * Return the exec in that slot, if it is still in this state; NULL: there is none, or it
+ * has ended.
  */
 static struct exec *overdue_exec(unsigned slot, enum overdue_state state)
 {
@@ -94,7 +95,8 @@ uint64_t kill_next(void)
 	return 0;
 }
 
-/* Collect the execs of one user, who must search for them; the others follow later. */
+/* Collect the execs of one user, because the search runs as that user; other users' execs
+ * follow later. */
 static size_t kill_batch(struct target *targets)
 {
 	size_t n = 0;
@@ -112,7 +114,7 @@ static size_t kill_batch(struct target *targets)
 	return n;
 }
 
-/* The batch has ended: end its execs, or let them wait for another turn. */
+/* The batch has ended: end its execs, or let them wait for another batch. */
 static void kill_settle(bool again)
 {
 	uint64_t t = agent_now();

@@ -6,8 +6,8 @@
  * The processes of an exec are its first process, identified by its pid and start time;
  * those with the exec's mark in their environment; and all descendants of these. So a
  * process escapes only if it has left its parents and also changed its environment; but
- * it does not outlive the sandbox. The script runs as the user of the exec, because it
- * may not read the environment of another user's process.
+ * even then, it does not outlive the sandbox. The script runs as the user of the exec,
+ * because it cannot read the environment of another user's processes.
  *
  * Killing takes several passes, because processes may have forked since they were listed;
  * any other signal is sent in one pass, so that no process gets it twice. All passes for
@@ -35,7 +35,7 @@
 #define NEARBY_MS   5000
 #define LISTING_MAX (16U << 20)
 
-/* ns: deadline of the current request; there is only one at a time. */
+/* Deadline of the current request, in ns; there is only one request at a time. */
 static uint64_t tree_until;
 
 static void deadline_start(void)
@@ -114,7 +114,7 @@ static bool is_meant(const struct work *w, const struct proc *p)
 		return p->pid != w->target.pid;
 	case PROTO_WHOM_ONE:
 		return p->pid == w->pid;
-	case PROTO_WHOM_ALL: /* except the shell that sends it, and its tools */
+	case PROTO_WHOM_ALL: /* except the shell that sends the signal, and its tools */
 		return p->pid != w->pid && p->ppid != w->pid;
 	case PROTO_WHOM_TREE:
 	case PROTO_WHOM_MAX:
@@ -188,7 +188,7 @@ static int send_bare(const struct work *w, const struct target *t,
 					   t->user[0] ? t->user : NULL, all, w->sig, err);
 }
 
-/* Signal each, even if another failed; report the first error. */
+/* Signal each exec, even if another one failed; report the first error. */
 static int send_all_bare(const struct work *w, const struct target *targets, size_t n,
 			 struct warren_error *err)
 {
@@ -238,7 +238,8 @@ static int send_signal(const struct work *w, const struct target *targets, size_
 /* ------------------------------------------------------ all processes of the sandbox */
 
 /*
- * All processes that were ever started in the sandbox have its name in their environment.
+ * Select all processes: everything that was started in the sandbox has the sandbox's name
+ * in its environment.
  */
 static void target_everyone(struct work *w, const char *user)
 {
@@ -251,7 +252,7 @@ static void target_everyone(struct work *w, const char *user)
 		       this_sandbox.id);
 }
 
-/* The guest agent sends it with one system call. */
+/* The guest agent sends the signal with one system call. */
 static int everyone_by_guest(int sig, struct warren_error *err)
 {
 	char number[12];
@@ -299,7 +300,7 @@ static int everyone_ask_catches(const struct work *w, const struct procs *l,
 	for (size_t i = 0; i < l->n; i++)
 		if (is_meant(w, &l->procs[i]))
 			buf_printf(&script, " %d", l->procs[i].pid);
-	/* The digit of signals 13 to 16. */
+	/* Take the hexadecimal digit for signals 13 to 16. */
 	buf_puts(&script, "; do while read -r k v; do case $k in SigCgt:) "
 			  "case $v in *[4567cdef]?"
 			  "?"
@@ -309,7 +310,7 @@ static int everyone_ask_catches(const struct work *w, const struct procs *l,
 	return r < 0 ? r : out.len > 0 ? 0 : -ESRCH;
 }
 
-/* Processes that fork during this pass are found in the next. */
+/* Make one pass; processes that are forked during it are found in the next one. */
 static int everyone_pass(struct work *w, struct warren_error *err)
 {
 	int passes = w->sig == SIGKILL ? PASSES : 1, r = 1;
@@ -376,7 +377,7 @@ void everyone_work(const struct work *w)
 		r = everyone_by_script(w, "", &err);
 	if (w->sig == SIGKILL && this_sandbox.driver->outlived && (r == 0 || r == -ESRCH))
 		r = everyone_nearby(&err);
-	/* The shells of the shim are among these processes, or are the last ones. */
+	/* The shells of the shim may be among these processes, so close them. */
 	if (w->sig == SIGKILL)
 		shell_pool_release();
 	/* It is not an error if no process is left. */
@@ -409,11 +410,11 @@ void tree_end(void)
 	shell_pool_release();
 }
 
-/* ----------------------------------------------------------------------- listing */
+/* ------------------------------------------------------------------ list of processes */
 
 /*
- * List the processes that ignore SIGINT, one number on each line, and then the uptime
- * inside.
+ * Get the numbers of the processes that ignore SIGINT, one on each line, and then the
+ * uptime inside.
  */
 static int ask_more(const struct target *t, const struct procs *l, struct buf *out,
 		    struct warren_error *err)
@@ -432,10 +433,10 @@ static int ask_more(const struct target *t, const struct procs *l, struct buf *o
 }
 
 /*
- * The time on this machine's clock, in ticks, at which the clock inside was 0: a sandbox
- * may have another kernel. Both clocks drop fractions of a tick, so the result may be one
- * too low, and a process that a command has just started would seem older than the
- * command: round it up.
+ * Return the time on this machine's clock, in ticks, at which the clock inside was 0,
+ * because a sandbox may have another kernel. Both clocks drop fractions of a tick, so the
+ * result may be too low by one, and a process that a command has just started would seem
+ * older than the command. So round the result up.
  */
 static int64_t clock_offset(const char *text)
 {
@@ -481,7 +482,8 @@ static long shim_exec_procs_list_all(const struct work *w, int file,
 	buf_add(&more, "\n", 2);
 	note_ignoring(more.data, &l);
 	offset = clock_offset(more.data);
-	/* A small difference is the duration of the query: it is the same kernel. */
+	/* If the difference is small, it is the duration of the query, and the kernel is
+	 * the same. */
 	if (offset > -100 && offset < 100)
 		offset = 0;
 	for (size_t i = 0; r >= 0 && i < l.n && count < PROTO_PROCESSES_MAX; i++) {

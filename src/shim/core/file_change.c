@@ -19,12 +19,12 @@
 
 #define CHANGE_SECS 120
 #define SCRIPT_MAX  (16U << 20)
-#define AT_ONCE     100   /* number of names for one call of a tool, */
-#define WORDS_MAX   65536 /* maximum bytes of these names: argv has a limit */
+#define AT_ONCE     100   /* maximum number of names for one call of a tool */
+#define WORDS_MAX   65536 /* maximum size of these names, because argv has a limit */
 
 /*
- * In a function, which returns 1 on failure: a subshell would be another process. n
- * counts the changes.
+ * The changes are in a function, which returns 1 on failure, because a subshell would be
+ * another process. n counts the changes.
  */
 static const char prelude[] =
 	/* clang-format off */
@@ -54,7 +54,7 @@ static const char prelude[] =
 
 /*
  * For a verb with a tool, the lines append each path to the arguments ("$@"), so that the
- * tool runs once for all: starting a program is what takes the time.
+ * tool runs once for all paths, because starting a program takes most of the time.
  */
 static const struct verb {
 	bool pair;
@@ -108,7 +108,7 @@ static const struct verb {
 			 NULL },
 };
 
-/* Tools for a whole tree, with the path as $1. Links on the way are not followed. */
+/* Tools for a whole tree, with the path as $1. Links in the path are not followed. */
 static const char *const trees[PROTO_VERB_MAX] = {
 	[PROTO_UNLINK_TREE] = "use rm -rf \"$1\"",
 	[PROTO_CHMOD_TREE] = "[ -L \"$1\" ] || r=-R\nuse chmod $r \"$o\" \"$1\"",
@@ -282,7 +282,7 @@ void change_work(const struct work *w, const struct proto_change *msg, size_t si
 	buf_puts(&script, "change() {\ni=0\n");
 	file_change_put_settings(msg, &script);
 	r = put_changes(msg, fds, n_fds, mark, &script, &err);
-	/* Report how far it came, in any case. */
+	/* Report how many paths were changed, in any case. */
 	buf_printf(&script, "}\nchange || { echo \"%s$i\"; false; }", mark);
 	if (r == 0)
 		r = shell_pool_run(user, &script, &out, CHANGE_SECS, &err);

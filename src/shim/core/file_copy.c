@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file_copy.c - copy files: read and write with cat, small ones with the persistent shell
+ * file_copy.c - copy files out of and into the sandbox: with cat, or small files with the
+ * persistent shell
  */
 #include "shim/core/file_copy.h"
 
@@ -22,12 +23,13 @@
 #define PENDING_MAX 64
 #define PASSING_MAX 256
 #define READING_MAX 64
-#define SPOOL_SLACK \
-	(1U << 20) /* bytes by which a file may grow while it is read, plus an eighth */
-#define LOOKS       5 /* together longer than SPOOL_TICK_MS */
+/* Bytes by which a file may grow while it is read, plus an eighth. */
+#define SPOOL_SLACK (1U << 20)
+#define LOOKS       5 /* number of checks, which together take longer than SPOOL_TICK_MS */
 #define LOOK_NS     30000000L
-#define RESERVE_MIN (4U << 20) /* bytes; smaller copies are written quickly */
-#define PRINT_MAX   16384      /* maximum bytes for one printf */
+/* Smaller copies are written so quickly that they need no reservation. */
+#define RESERVE_MIN (4U << 20)
+#define PRINT_MAX   16384 /* maximum bytes for one printf */
 #define SHELL_SECS  60
 #define TREE_SECS   3600
 #define NEED        "need " script_pour " >&2 && "
@@ -37,8 +39,8 @@ struct pending {
 	char user[32];
 	int fd;
 	bool append, bare;
-	struct spool_owner owner; /* if the sandbox has no shell */
-	bool flushing;            /* it is complete and being sent */
+	struct spool_owner owner; /* owner of the file, if the sandbox has no shell */
+	bool flushing;            /* the data is complete and is being sent */
 	int failed;               /* errno of a failed attempt; 0: none */
 	char why[200];
 	uint64_t since;
@@ -48,7 +50,8 @@ static struct pending pending[PENDING_MAX];
 
 /* Copies that clients are reading, or that are being made. */
 static struct reading {
-	int fd; /* the shim's descriptor: the copy is in use while another one is open */
+	int fd; /* the shim's descriptor; the copy is in use while another descriptor is
+		   open */
 	uint64_t bytes; /* maximum size; 0: free */
 } reading[READING_MAX];
 
@@ -65,16 +68,15 @@ int spool_new(void)
 		return fd;
 	memory = memfd_create("warren-file", MFD_CLOEXEC);
 	/*
-	 * Open it again: for leases, the kernel does not count the first descriptor as a
-	 * writer.
+	 * Open the file again, because for leases the kernel does not count the first
+	 * descriptor as a writer.
 	 */
 	(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", memory);
 	fd = memory < 0 ? -1 : open(name, O_RDWR | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
 
-/* ------------------------------------------------------------------ its own exec
- */
+/* -------------------------------------------------------- copies with a separate exec */
 
 static void drop_pending(struct pending *p)
 {
@@ -91,7 +93,7 @@ int spool_run(const char *user, const char *last, const char *path, int in, int 
 	const char *argv[] = { inside.shell, "-c", NULL, "sh", path, NULL };
 	AUTO_CLOSE int outcome = memfd_create("warren-outcome", MFD_CLOEXEC);
 	struct shim_outcome o;
-	/* A command that transfers no data changes a tree, which may be large. */
+	/* A command without data changes a tree, which may be large. */
 	int secs = in < 0 && out < 0 ? TREE_SECS : shim_sandbox_patience();
 	int r, words[2];
 
@@ -113,7 +115,7 @@ int spool_run(const char *user, const char *last, const char *path, int in, int 
 	if (r < 0)
 		return error_errno(err, -r, "%s: exec", this_sandbox.name);
 	r = WIFEXITED(r) ? WEXITSTATUS(r) : 128;
-	/* The platform's report takes precedence over the status of its process. */
+	/* The platform's report takes precedence over the exit status of its process. */
 	for (off_t at = 0; pread(outcome, &o, sizeof(o), at) == sizeof(o);
 	     at += (off_t)sizeof(o))
 		r = o.verdict == SHIM_EXITED ? o.code : r ? r : 128;
@@ -145,8 +147,8 @@ static bool still_open(int fd)
 }
 
 /*
- * Open a file again instead of duplicating it: this has a separate position, and counts
- * as open.
+ * Open a file again instead of duplicating its descriptor: the new descriptor has a
+ * separate position, and counts as open.
  */
 static int file_copy_open_again(int fd, int flags)
 {
@@ -174,7 +176,7 @@ static uint64_t on_disk(int fd)
 	return fstat(fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
 }
 
-/* Record the bytes of all copies plus @more; @fd: any of the files, or the next one. */
+/* Record the bytes of all copies plus @more; @fd is any of the files, or the next one. */
 static int file_copy_claim(int fd, uint64_t more, struct warren_error *err)
 {
 	uint64_t bytes = more, written = 0;
@@ -194,7 +196,7 @@ static int file_copy_claim(int fd, uint64_t more, struct warren_error *err)
 	return room_claim(this_sandbox.state_dir, fd, bytes, written, err);
 }
 
-/* If this fails, the next spool_guard() does it again. */
+/* If this fails, the next spool_guard() tries again. */
 static void empty_file(int fd)
 {
 	if (ftruncate(fd, 0) < 0)
@@ -202,7 +204,7 @@ static void empty_file(int fd)
 }
 
 /*
- * No process may write to it any longer; a writer notices this by the mode
+ * Refuse further writes to the file; a writer notices this by its mode
  * (service/files/file_writer.c).
  */
 static void revoke_pending(struct pending *p, const struct warren_error *why)
@@ -213,7 +215,8 @@ static void revoke_pending(struct pending *p, const struct warren_error *why)
 	(void)snprintf(p->why, sizeof(p->why), "%.199s", why->msg);
 }
 
-/* This process has left the accounting, with this many bytes on disk, to its parent. */
+/* Set if this process has passed the accounting of this many bytes on disk to its
+ * parent. */
 static bool left;
 static uint64_t left_written;
 
@@ -231,7 +234,8 @@ void spool_guard(void)
 			struct pending *p = &pending[i];
 
 			if (p->path && p->failed && on_disk(p->fd) > 0)
-				empty_file(p->fd); /* data that was written since */
+				empty_file(p->fd); /* drop data that was written since
+						      then */
 			else if (p->path && !p->failed && !p->flushing &&
 				 (!largest || on_disk(p->fd) > on_disk(largest->fd)))
 				largest = p;
@@ -253,7 +257,8 @@ int spool_wait_ms(int ms)
 /*
  * Reserve the blocks of a large copy before it is written, and record that they are used.
  * Otherwise other shims see less free space with every block written, and count it twice
- * until this shim records it. Some file systems cannot reserve: then they look again.
+ * until this shim records it. On file systems that cannot reserve blocks, other shims
+ * check again.
  */
 static void file_copy_reserve(int fd, uint64_t size)
 {
@@ -306,12 +311,13 @@ int spool_prepare(uint64_t size, uint64_t *ret_most, int *ret_fd,
 	r = again < 0 ? error_errno(err, -again, "reserve space for the file")
 		      : file_copy_claim_patiently(fd, bytes, err);
 	if (r < 0) {
-		spool_guard(); /* records the bytes without it */
+		spool_guard(); /* records the bytes without this copy */
 		return r;
 	}
 	*free_one = (struct reading){ .fd = TAKE_FD(fd), .bytes = bytes };
 	file_copy_reserve(free_one->fd, size);
-	*ret_most = bytes + 1; /* more than allowed */
+	/* One byte more than allowed, to detect that there is more. */
+	*ret_most = bytes + 1;
 	*ret_fd = TAKE_FD(again);
 	return 0;
 }
@@ -355,10 +361,9 @@ int spool_read(const char *user, const char *path, uint64_t most, int fd,
 	return 0;
 }
 
-/* ------------------------------------------------------------------------------ writing
- */
+/* ---------------------------------------------------------------- writing copies back */
 
-/* Write it with the shell's own printf, which accepts every byte. */
+/* Write the bytes with the shell's own printf, which accepts every byte. */
 static void file_copy_put_bytes(struct buf *script, const unsigned char *data, size_t n)
 {
 	buf_puts(script, "printf '");
@@ -405,7 +410,7 @@ static int flush_now(const struct pending *p, struct warren_error *err)
 
 	if (fstat(p->fd, &st) < 0)
 		return error_errno(err, errno, "read the written data");
-	/* The file was created, empty, when it was opened. */
+	/* The file was created empty when it was opened. */
 	if (st.st_size == 0 && !p->bare)
 		return 0;
 	(void)lseek(p->fd, 0, SEEK_SET);
@@ -427,7 +432,7 @@ static int file_copy_flush(struct pending *p, struct warren_error *err)
 {
 	int r;
 
-	spool_guard(); /* data that was written since the last check */
+	spool_guard(); /* handles data that was written since the last check */
 	if (p->failed)
 		return error_set(err, p->failed, "%s", p->why);
 	p->flushing = true;
@@ -492,7 +497,8 @@ int spool_settle(const char *path, struct warren_error *err)
 	return r;
 }
 
-/* No client has the error yet: keep it for the next request with this name. */
+/* No request waits for the result, so keep an error for the next request with this
+ * name. */
 static void flush_quietly(struct pending *p)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -527,8 +533,7 @@ void spool_forget(const char *path)
 		drop_pending(p);
 }
 
-/* ------------------------------------------------------------------- names for a while
- */
+/* ----------------------------------------------------------- errors of files, by name */
 
 static struct passing {
 	char *path; /* NULL: free */
@@ -594,7 +599,7 @@ bool spool_tick(void)
 		if (!pending[i].path)
 			continue;
 		flush_quietly(&pending[i]);
-		/* A refused file counts, too, because it may still be written to. */
+		/* A refused file counts too, because a client may still write to it. */
 		more |= pending[i].path &&
 			(!pending[i].failed || still_open(pending[i].fd));
 	}

@@ -3,9 +3,9 @@
  * files.c - OPEN and SCAN, with scripts for a shell inside (file_change.c has CHANGE)
  *
  * A path is absolute, or relative to a directory that was opened before (dir_handle.h). A
- * shell of the user does everything, inside the sandbox: the shim resolves no path and
- * uses none of its own rights. A relative path must not lead through a link, because it
- * must not lead out of its directory.
+ * shell of the user does all the work inside the sandbox: the shim resolves no path and
+ * uses none of its own privileges. A relative path must not lead through a link, because
+ * it must not lead out of its directory.
  *
  * The output of a script begins with an unpredictable mark, so that names may contain any
  * bytes.
@@ -30,11 +30,11 @@
 
 #define SHELL_SECS 60
 #define LIST_SECS  300
-#define LIST_BYTES \
-	(16U << 20)          /* for a whole directory: about a hundred thousand entries */
-#define ONE_BYTES (1U << 20) /* for one file: metadata and small content */
+/* Maximum size of a whole directory, about a hundred thousand entries. */
+#define LIST_BYTES (16U << 20)
+#define ONE_BYTES  (1U << 20) /* maximum size for one file: metadata and small content */
 
-/* ------------------------------------------------------------------------ who, where */
+/* -------------------------------------------------------------------- users and paths */
 
 void files_user(uint32_t uid, uint32_t gid, char user[32])
 {
@@ -67,7 +67,8 @@ int files_path(const char *path, const int *fds, size_t n_fds, char out[TOKEN_PA
 		       : -ENAMETOOLONG;
 }
 
-/* No directory between the opened one and the file may be a link. */
+/* Count the common components: no directory between the opened one and the file may be a
+ * link. */
 static size_t files_common(const char *a, const char *b)
 {
 	size_t n = 0;
@@ -119,9 +120,9 @@ static void fail_by(const struct work *w, const char *said, int silent)
 }
 
 /*
- * Which tool lists files: found by what works, not by what exists, because some kernels
- * refuse calls of some tools. $W is kept from one script of a shell to the next. find
- * comes first, because it is started once for a whole directory.
+ * Find the tool that lists files ($W). Each tool is tried, because some kernels refuse
+ * system calls of some tools. $W stays set for later scripts of the same shell. find is
+ * tried first, because it is started only once for a whole directory.
  */
 static const char script_which[] =
 	/* clang-format off */
@@ -136,8 +137,8 @@ static const char script_which[] =
 /* ------------------------------------------------------------------------------- OPEN */
 
 /*
- * "dir PATH", "file SIZE MTIME" and, if it is small, its content; or the name of an
- * errno; or the shell's message. A file of unknown size counts as large.
+ * Print "dir PATH", or "file SIZE MTIME" and the content if it is small, or the name of
+ * an errno, or the shell's message. A file of unknown size counts as large.
  */
 static const char script_read[] =
 	/* clang-format off */
@@ -177,7 +178,7 @@ static void put_assignment(struct buf *script, const char *name, const char *val
 	buf_puts(script, "\n");
 }
 
-/* The errno that a script names; 0: it is not a name. */
+/* Return the errno that a script names; 0: it is not a name. */
 static int named_errno(const char *text)
 {
 	static const int codes[] = { ELOOP,  EISDIR, ENOTDIR, ENXIO,
@@ -197,7 +198,7 @@ static void files_hand_out(const struct work *w, int fd)
 		(void)close(fd);
 }
 
-/* The content that came with the answer is the file. */
+/* The content in the answer is the complete file. */
 static void files_answer_small(const struct work *w, const char *data, size_t n,
 			       time_t mtime)
 {
@@ -225,7 +226,8 @@ static void open_large(const struct work *w, const char *user, const char *path,
 		(void)files_fail(w, err.code, err.msg);
 		return;
 	}
-	/* In its own process: others have their turn in the meantime. */
+	/* Do this in a separate process, so that other requests have their turn in the
+	 * meantime. */
 	pid = fork();
 	if (pid != 0) {
 		if (pid < 0)
@@ -234,7 +236,7 @@ static void open_large(const struct work *w, const char *user, const char *path,
 	}
 	spool_leave();
 	r = spool_read(user, path, most, fd, &err);
-	spool_done(fd); /* before a client acts on the answer */
+	spool_done(fd); /* do this before a client acts on the answer */
 	if (r < 0) {
 		(void)files_fail(w, err.code, err.msg);
 		_exit(0);
@@ -244,7 +246,8 @@ static void open_large(const struct work *w, const char *user, const char *path,
 	_exit(0);
 }
 
-/* The bytes, followed by whether they are complete or an error. */
+/* Handle the bytes, which are followed by a mark that they are complete, or by an
+ * error. */
 static void answer_small(const struct work *w, const char *data, const char *end,
 			 const char *mark, time_t mtime)
 {
@@ -254,7 +257,7 @@ static void answer_small(const struct work *w, const char *data, const char *end
 		last = at++;
 	if (last && strncmp(last + MARK_LEN, " ok", 3) == 0)
 		files_answer_small(w, data, (size_t)(last - data), mtime);
-	else /* as in fail_by(): if it works now, a process is changing it */
+	else /* as in fail_by(): if it works now, another process is changing the file */
 		(void)files_fail(
 			w,
 			last ? script_errno(last, last[MARK_LEN + 4] ? EIO : ENOENT, NULL)
@@ -330,13 +333,13 @@ static void open_read(const struct work *w, const struct proto_open *msg,
 	said = memmem(out.data, out.len, mark, MARK_LEN);
 	if (said)
 		answer_read(w, user, path, mark, said + MARK_LEN + 1, &out);
-	else /* it exists now, but not before: another process is changing it */
+	else /* the file exists now, but did not before: another process is changing it */
 		fail_by(w, out.data, ENOENT);
 }
 
 /*
- * Check that the file exists and is writable before it is passed on; with $x, only if it
- * is new. A mode ($o) that a new file can have by $u needs no tool.
+ * Check that the file exists and is writable before it is opened for the client; with $x,
+ * it must be new. If the umask $u can give a new file its mode ($o), no tool is needed.
  */
 static const char script_write[] =
 	/* clang-format off */
@@ -440,7 +443,7 @@ static void do_open(const struct work *w, const struct proto_open *msg, const in
 			? files_path(msg->path, fds, n_fds, path)
 			: -EINVAL;
 
-	/* The same rule as in init, although only the shell is at risk here. */
+	/* This is the same rule as in init, although only the shell is at risk here. */
 	if (r == 0 && strncmp(path, "/proc/", 6) == 0)
 		r = -EACCES;
 	if (r < 0) {
@@ -479,8 +482,8 @@ static const char script_stat[] =
 	"w() { case $W in\n"
 	"stat) stat $L -c \"$m s %f %u %g %s %Y %i %n\" \"$@\";;\n"
 	/*
-	 * find reports a dangling link like a file; the shell's message explains why it
-	 * is not one.
+	 * find lists a dangling link like a file; the shell's message gives the reason
+	 * why it cannot be opened.
 	 */
 	"find) if [ -n \"$L\" ] && [ -L \"$1\" ] && [ ! -e \"$1\" ]; then true <\"$1\"; "
 		"else find $L \"$@\" -maxdepth 0 -printf \"$i\"; fi;;\n"
@@ -502,7 +505,7 @@ static const char script_stat[] =
 
 static const char script_scan[] =
 	/* clang-format off */
-	/* Not every shell reports the reason. */
+	/* Find out the reason, because not every shell reports it. */
 	"if ! cd \"$p\" 2>/dev/null; then\n"
 		"if [ -d \"$p\" ]; then echo 'Permission denied'\n"
 		"elif [ -e \"$p\" ]; then echo 'Not a directory'\n"
@@ -529,7 +532,7 @@ static const char script_scan[] =
 	"cd /; fi";
 /* clang-format on */
 
-/* Read all entries of the directory into its token. */
+/* Read all entries of the directory into its handle. */
 static int read_directory(const struct work *w, const char *user, const char *path,
 			  int token)
 {
@@ -628,8 +631,8 @@ static void shim_files_scan_one(const struct work *w, const struct proto_scan *m
 	buf_puts(&script, script_which);
 	buf_puts(&script, script_stat);
 	/*
-	 * A client that writes a file first asks whether it exists: answer without a
-	 * process, if possible.
+	 * A client that writes a file first checks whether the file exists: answer
+	 * without starting a process, if possible.
 	 */
 	buf_puts(&script, "d=${p%/*}/\n"
 			  "if [ ${#p} -lt 200 ] && [ -d \"$d\" ] && [ -x \"$d\" ] && "

@@ -4,10 +4,10 @@
  * its answers
  *
  * The number of a request is the time by which the guest agent must begin with it,
- * BEGIN_MS from now (agent/guest/guest_server.c). If the guest agent does not answer for
- * that long, it is frozen or has ended; the shim asks the platform which. A late answer
- * is dropped. The guest agent is inside the sandbox, so the shim trusts it as little as
- * an init.
+ * BEGIN_MS from now (agent/guest/guest_server.c). If the guest agent does not answer
+ * within that time, it is frozen or has ended, and the shim asks the platform which of
+ * the two is true. A late answer is dropped. The guest agent is inside the sandbox, so
+ * the shim trusts it as little as an init.
  */
 #include "shim/core/guest_client.h"
 
@@ -38,8 +38,8 @@ static int guest_client_gone(struct warren_error *err)
 }
 
 /*
- * Wait until @by; 0: the time is over. Tell the client in between that the request is in
- * progress.
+ * Wait until @by at most; return 0 if the time is over. While waiting, inform the client
+ * that the request is in progress.
  */
 static int guest_client_await(short events, uint64_t by)
 {
@@ -96,7 +96,7 @@ static ssize_t receive_by(uint32_t seq, uint64_t by, int *ret_fd)
 	return 0;
 }
 
-/* No answer arrived: find the reason, if there is one. */
+/* No answer arrived: find out the reason. */
 static int guest_client_explain(struct warren_error *err)
 {
 	int r = this_sandbox.driver->silent
@@ -142,7 +142,7 @@ static ssize_t ask_once(size_t size, const int *fds, size_t n_fds, int *ret_fd,
 		return n;
 	if (*ret_fd >= 0)
 		(void)close(TAKE_FD(*ret_fd));
-	/* Accept the answer that it was too late only if this is true. */
+	/* Accept the answer "too late" only if that is true. */
 	if (said->status == -ECANCELED && now_ms() >= t + BEGIN_MS)
 		return -ECANCELED;
 	return error_errno(err, EPROTO, "%s: files", this_sandbox.name);

@@ -21,7 +21,7 @@
 
 struct inside inside = { .home = "/", .cwd = "/" };
 
-/* Read everything until the end; false: the time is over. */
+/* Read everything until the end. Return false if the time is over. */
 static bool read_until(int fd, uint64_t until, struct buf *out)
 {
 	for (;;) {
@@ -42,8 +42,8 @@ static bool read_until(int fd, uint64_t until, struct buf *out)
 }
 
 /*
- * Read what @shell prints; error messages of it and of its tool go to @said. false: it
- * did not end.
+ * Read what @shell prints; error messages of the shell and of its tool go to @said.
+ * Return false if the shell did not end.
  */
 static bool inspect_ask(const char *shell, const char *mark, struct buf *out,
 			struct buf *said)
@@ -105,8 +105,8 @@ static int inspect_take_line(char *line)
 		(void)strcpy(inside.cwd, line + 4);
 	else if (strcmp(line, "Ls:fails") == 0)
 		/*
-		 * runsc up to 2022 refuses a flag of statx(2) that coreutils have used
-		 * since 9.0.
+		 * Until 2022, runsc refused a flag of statx(2) that coreutils have used
+		 * since version 9.0.
 		 */
 		shim_sandbox_enforce(
 			&this_sandbox, "stat", false,
@@ -118,7 +118,7 @@ static int inspect_take_line(char *line)
 	return 0;
 }
 
-/* Lines, then the environment with NUL terminators. */
+/* Parse the lines, and then the environment, whose strings end with NUL. */
 static int take_told(char *text, size_t size)
 {
 	char *next, *end = text + size;
@@ -148,9 +148,7 @@ static int open_inside(void *ctx UNUSED, const char *path)
 	return within_open(path);
 }
 
-/*
- * An image need not have a shell if the platform itself reports the result of a command.
- */
+/* Continue without a shell, if the platform itself reports the result of a command. */
 static int learn_bare(struct buf *said, struct warren_error *err)
 {
 	struct initclient_user user;
@@ -207,7 +205,7 @@ int inspect_sandbox(struct warren_error *err)
 	return learn_bare(&said, err);
 }
 
-/* ---------------------------------------------------------------- written down */
+/* --------------------------------------------------------------- recording the result */
 
 static bool inspect_overridden(const char *var, const char *const *list)
 {

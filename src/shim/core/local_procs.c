@@ -22,10 +22,9 @@
 #include "base/clock.h"
 #include "base/fd.h"
 
-#define ENVIRONMENT_MAX                                                 \
-	(2U << 20) /* most that the kernel accepts without other limits \
-		    */
-#define LOOK_MS 1
+/* The maximum that the kernel accepts without other limits \. */
+#define ENVIRONMENT_MAX (2U << 20)
+#define LOOK_MS         1
 
 /* Is @variable one of the NUL-terminated strings at @data? */
 static bool local_procs_lists(const char *data, size_t n, const char *variable)
@@ -60,7 +59,7 @@ static enum local_procs_seen local_procs_judge(int proc, const char *pid,
 								     : SEEN_NONE;
 }
 
-/* Go through all processes once. A dead process has no environment. */
+/* Visit all processes once. A dead process has no environment. */
 static enum local_procs_seen local_procs_pass(DIR *proc, const char *variable, char *data)
 {
 	enum local_procs_seen most = SEEN_NONE;
@@ -75,7 +74,7 @@ static enum local_procs_seen local_procs_pass(DIR *proc, const char *variable, c
 		if (pid <= 1 || pid == getpid())
 			continue;
 		/*
-		 * Open the handle first: if the process has the mark then, it is the
+		 * Open the pidfd first: if the process has the mark after that, it is the
 		 * right one.
 		 */
 		fd = pidfd_open((pid_t)pid, 0);

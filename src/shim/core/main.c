@@ -7,11 +7,11 @@
  *	warren-shim pause DIR, resume DIR, stats DIR, update DIR LIMIT... (those of
  *				SPEC_LIVE_MAX in spec/limits.h, 0: unchanged)
  *	warren-shim capture DIR	capture its network; descriptor 4 gets the sockets
- *	warren-shim probe KIND	what can be done here; the configuration is on stdin
+ *	warren-shim probe KIND	print its features; the configuration is on stdin
  *	warren-shim features KIND	the same, for libwarren
  *	warren-shim pull[-missing] KIND IMAGE	pull an image (pull.c)
  *
- * DIR has a file `place`, with everything about the sandbox besides its id, as JSON.
+ * DIR contains a file `place` in JSON, with all data about the sandbox except its id.
  * `run` gets the creator's connection, the socket to listen on, and the spec as
  * descriptors (proto/init_proto.h). The other commands write their result to descriptor
  * 3, if it is open: a struct warren_error, followed by the requested data.
@@ -34,8 +34,9 @@
 
 #define PROBES_MAX   32
 #define PATIENCE_MAX 86400
-#define STEPS_MAX    3 /* steps of a verb, each of which may take the full timeout */
-#define CONFIG_MAX   (1U << 20)
+/* Maximum number of steps of a verb, each of which may take the full timeout. */
+#define STEPS_MAX  3
+#define CONFIG_MAX (1U << 20)
 
 struct shim_sandbox this_sandbox = {
 	.machine = -1, .memory = -1, .within = -1, .first = -1, .held = -1
@@ -49,7 +50,7 @@ static const struct shim_driver *const shim_drivers[] = {
 };
 /* clang-format on */
 
-/* NULL: there is none; @err lists the available ones. */
+/* Find a driver. NULL: there is none; @err lists the available ones. */
 static const struct shim_driver *shim_driver_find(const char *kind,
 						  struct warren_error *err)
 {
@@ -65,7 +66,7 @@ static const struct shim_driver *shim_driver_find(const char *kind,
 	return NULL;
 }
 
-/* ------------------------------------------------------------------- files */
+/* ---------------------------------------------------------------- configuration files */
 
 static int take_text(const json_t *doc, const char *key, const char **ret,
 		     struct warren_error *err)
@@ -114,9 +115,7 @@ int shim_sandbox_load(const char *dir, json_t **ret_doc, struct warren_error *er
 	return this_sandbox.driver ? 0 : -err->code;
 }
 
-/*
- * Report how long libwarren must wait, as soon as it is known: this precedes the answer.
- */
+/* Report how long libwarren must wait as soon as this is known, before the answer. */
 static void tell_allowance(void)
 {
 	static bool told;
@@ -299,7 +298,8 @@ static bool has_feature(const char *name, int n)
 	return false;
 }
 
-/* Optional features of the driver; a missing one is refused, by its name. */
+/* Add the optional features of the driver. A request for a feature that is missing is
+ * refused with its name. */
 static int add_abilities(const struct shim_driver *p, int n)
 {
 	const struct warren_feature abilities[] = {
@@ -416,7 +416,7 @@ static int shim_main_pull(char **argv, bool missing, struct warren_error *err)
 		r = shim_pull(p, config, argv[1], missing, err);
 	shim_pull_end(r, err);
 	json_decref(config);
-	return 0; /* its last line has reported the result */
+	return 0; /* the last line of the output has reported the result */
 }
 
 static int do_pull(char **argv, struct buf *out UNUSED, struct warren_error *err)
@@ -467,9 +467,8 @@ int main(int argc, char **argv)
 	int r;
 
 	(void)signal(SIGPIPE, SIG_IGN);
-	(void)signal(
-		SIGIO,
-		SIG_IGN); /* signals of leases, which are only queried (file_copy.c) */
+	(void)signal(SIGIO, SIG_IGN); /* leases send this signal, but are only queried
+					 (file_copy.c) */
 	(void)getrlimit(RLIMIT_NOFILE, &child_nofile);
 	if (argc == 3 && strcmp(argv[1], "run") == 0)
 		return shim_run(argv[2], &err) < 0;

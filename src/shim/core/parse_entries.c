@@ -36,7 +36,7 @@ static uint32_t parse_mode(const char *text)
 	return mode;
 }
 
-/* The end of "2009-02-13T23:31:30.5"; the fraction of the second is ignored. */
+/* Return the end of "2009-02-13T23:31:30.5"; the fraction of the second is ignored. */
 static char *parse_date(const char *text, double *ret)
 {
 	struct tm tm = { 0 };

@@ -4,8 +4,8 @@
  * belong to
  *
  * Root inside can replace the tools that the script calls, so the list may contain
- * anything. The number of processes is limited, and no step takes more than one search
- * per process, whatever parents the list claims.
+ * anything. The number of processes is limited, and no step makes more than one search
+ * per process, whatever parents the list contains.
  */
 #include "shim/core/parse_ps.h"
 
@@ -16,10 +16,10 @@
 
 #include "base/macro.h"
 
-#define COMM_MAX    64 /* a name has 15 bytes, or 63 in a kernel thread */
+#define COMM_MAX    64 /* a name has at most 15 bytes, or 63 in a kernel thread */
 #define NUMBERS_MIN 40 /* minimum length of about fifty numbers */
 
-/* Word @number of a stat, counted from 1 at the state. */
+/* Return word @number of a stat, counted from 1 at the state. */
 static uint64_t parse_ps_stat_word(const char *stat, int number)
 {
 	for (; stat; number--) {
@@ -62,9 +62,9 @@ static void mark_one(const struct procs *l, const char *line)
 }
 
 /*
- * The text after the name, which begins at @at and may contain anything, also newlines
- * and text that looks like other processes. But a name is short: the numbers after it do
- * not fit into one.
+ * Return the text after the name. The name begins at @at and may contain anything, even
+ * newlines and text that looks like other processes. But a name is so short that the
+ * numbers after it would not fit into a name.
  */
 static char *behind_name(char *at)
 {
@@ -99,7 +99,7 @@ static bool is_first(const struct proc *p, const struct proc *first, size_t n)
 	return false;
 }
 
-/* Parse a sequence of "PID (NAME) STAT"; @ret_end: the text after them. */
+/* Parse a sequence of "PID (NAME) STAT"; *@ret_end is the text after them. */
 static int parse_stats(char *text, const struct proc *first, size_t n, struct procs *l,
 		       char **ret_end)
 {
@@ -161,9 +161,10 @@ enum {
 };
 
 /*
- * Whether @at, and so each process in between, descends from an exec's process: go up
- * from parent to parent, to the first whose answer is known, and then the same way again
- * to record it. So no process is visited more than twice in all walks together.
+ * Find out whether @at descends from an exec's process: go from parent to parent up to
+ * the first process whose answer is known, and then the same way again to record the
+ * answer for each process. So no process is visited more than twice in all walks
+ * together.
  */
 static void walk_up(const struct procs *l, unsigned char *state, struct proc *at)
 {
@@ -181,7 +182,7 @@ static void walk_up(const struct procs *l, unsigned char *state, struct proc *at
 	}
 }
 
-/* A descendant of an exec's process belongs to that exec. */
+/* Mark all descendants of the execs' processes. */
 static int close_over(const struct procs *l)
 {
 	unsigned char *state = calloc(l->n + 1, 1);

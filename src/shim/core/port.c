@@ -31,8 +31,8 @@ static const char script_connect[] =
 	"esac\n";
 
 /*
- * Does a process listen there, and which tool can connect? "yes TOOL", "no", or ""
- * without /proc.
+ * Does a process listen there, and which tool can connect? The answer is "yes TOOL",
+ * "no", or "" without /proc.
  */
 static int port_look(uint16_t port, bool ipv6, char *tool, size_t size,
 		     struct warren_error *err)
@@ -40,7 +40,8 @@ static int port_look(uint16_t port, bool ipv6, char *tool, size_t size,
 	AUTO_BUF struct buf script = BUF_INIT(4096), out = BUF_INIT(1U << 20);
 	int r;
 
-	/* An IPv6 socket may also accept IPv4, so both lists count for the first try. */
+	/* An IPv6 socket may also accept IPv4 connections, so both lists are read for the
+	 * first try. */
 	buf_printf(&script,
 		   "y=no\n"
 		   "for f in /proc/net/tcp6%s; do while read -r n l r s x; do\n"

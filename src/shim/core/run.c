@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run.c - the life of the shim: a pid namespace, the sandbox, the loop, the end
+ * run.c - the lifecycle of a shim: create a pid namespace and the sandbox, run the loop,
+ * end
  *
- * Until KEEP, the sandbox is destroyed when the creator's connection ends. This is also
- * init's rule (proto/init_proto.h); but for init it is enough to exit, and a shim must
- * destroy the sandbox.
+ * Until KEEP, the sandbox is destroyed when the creator's connection ends. The same rule
+ * applies to init (proto/init_proto.h). An init only has to exit, but a shim must destroy
+ * the sandbox.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,12 +37,12 @@
 struct init init;
 _Alignas(16) char inbox[PROTO_MESSAGE_MAX];
 
-static pid_t watcher;   /* waits for the sandbox to end; 0: none */
-static bool ended_away; /* it ended while save_is_away() */
-static bool killed;     /* a process of platform->has_process() was killed */
-static uint64_t
-	over_by; /* ns: the sandbox is dead, and this process ends then; 0: it lives */
-static struct warren_error over_why; /* the reason to report then */
+static pid_t watcher;    /* process that waits for the sandbox to end; 0: none */
+static bool ended_away;  /* the sandbox ended while save_is_away() */
+static bool killed;      /* a process of platform->has_process() was killed */
+static uint64_t over_by; /* the sandbox is dead, and this process exits at this time, in
+			    ns; 0: it is alive */
+static struct warren_error over_why; /* the reason to report at that time */
 
 uint64_t agent_now(void)
 {
@@ -105,7 +106,8 @@ static void handle_spawn(int c, const struct proto_spawn *msg, size_t size, int 
 }
 
 /*
- * Requests about the connection or about the past are also answered for a saved sandbox.
+ * Does the request need a running sandbox? Requests about the connection or about past
+ * execs do not.
  */
 static bool needs_life(unsigned type)
 {
@@ -160,11 +162,12 @@ void init_dispatch(int c, size_t size, int *fds, size_t n_fds)
 	}
 }
 
-/* ------------------------------------------------------------------------- the end */
+/* ----------------------------------------------------------------- end of the sandbox */
 
 /*
- * Fork into a pid namespace for all child processes, with a matching /proc; without the
- * right to create one, or if the platform cannot use it, children end by PDEATHSIG.
+ * Fork into a pid namespace for all child processes, with a matching /proc. If this
+ * process may not create a namespace, or the platform cannot use one, PDEATHSIG ends the
+ * children.
  */
 static pid_t fork_apart(void)
 {
@@ -196,7 +199,7 @@ static void end_apart(void)
 	_exit(0);
 }
 
-/* Kill all processes, because the tool may leave some behind. */
+/* Kill all processes of the sandbox, because the tool may leave some behind. */
 static void run_end_all(void)
 {
 	int patience = shim_sandbox_patience();
@@ -213,8 +216,8 @@ static void run_end_all(void)
 }
 
 /*
- * Nothing runs in a sandbox that was never complete; and its exec may be the cause of the
- * failure.
+ * Was the sandbox completed? If it was not, nothing runs in it, and an exec in it may be
+ * the cause of the failure.
  */
 static bool was_made(void)
 {
@@ -240,12 +243,13 @@ void init_end(void)
 }
 
 /*
- * The sandbox is gone: its execs have a moment to report their end, then the shim exits.
+ * The sandbox is gone: its execs have a short time to report their ends, then the shim
+ * exits.
  */
 void sandbox_died(const struct warren_error *why)
 {
 	if (over_by)
-		return; /* the first reason is reported */
+		return; /* only the first reason is reported */
 	over_by = agent_now() + 2 * GRACE_NS;
 	(void)error_set(&over_why, EOWNERDEAD, "%s: the sandbox was ended from outside",
 			this_sandbox.name);
@@ -258,7 +262,8 @@ void sandbox_died(const struct warren_error *why)
 			child_end(&init.execs[i]);
 }
 
-/* If the first process inside is not protected, root inside can kill it. */
+/* The sandbox was ended from inside: if the first process inside is not protected, root
+ * inside can kill it. */
 static void ended_inside(void)
 {
 	struct warren_error why = WARREN_ERROR_INIT;
@@ -318,7 +323,7 @@ void watch_start(void)
 	_exit(r > 0 ? ENDED_INSIDE : 0);
 }
 
-/* ------------------------------------------------------------------------ the loop */
+/* ------------------------------------------------------------------------ event loop */
 
 static bool is_idle(void)
 {
@@ -388,15 +393,15 @@ static void run_loop(void)
 		child_deadlines();
 		work_deadlines();
 		/*
-		 * The process that notices the end of the shim removes what is left on
-		 * the platform.
+		 * A process that notices the end of the shim removes what is left on the
+		 * platform.
 		 */
 		if (over_by && (is_idle() || agent_now() >= over_by))
 			end_over();
 	}
 }
 
-/* ---------------------------------------------------------------------- the start */
+/* --------------------------------------------------------------- start of the sandbox */
 
 static void say_failed(const struct warren_error *err)
 {
@@ -423,7 +428,7 @@ static int read_spec(json_t **ret_doc, struct warren_spec *ret, struct warren_er
 	return spec_read(*ret_doc, ret, err);
 }
 
-/* Without the file, there is nothing to destroy (backend/shimmed). */
+/* Remove the file: without it, there is nothing to destroy (backend/shimmed). */
 static void run_disown(void)
 {
 	char path[sizeof(this_sandbox.dir) + 16];
@@ -432,7 +437,7 @@ static void run_disown(void)
 	(void)unlink(path);
 }
 
-/* A soft limit may be dropped. */
+/* Is the disk limit enforced? A soft limit may be dropped. */
 static bool disk_is_kept(void)
 {
 	for (size_t i = 0; i < this_sandbox.n_enforced; i++)
@@ -442,7 +447,7 @@ static bool disk_is_kept(void)
 }
 
 /*
- * A limit that is not in the driver's description is refused, or shown as not enforced.
+ * Refuse a limit that is not in the driver's description, or report it as not enforced.
  */
 static int run_check_limits(const struct warren_spec *spec, struct warren_error *err)
 {

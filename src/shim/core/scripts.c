@@ -25,7 +25,7 @@ const char script_start[] =
 	"*/*)\n"
 		"[ -e \"$1\" ] || warren_no ENOENT\n"
 		"{ [ ! -d \"$1\" ] && [ -x \"$1\" ]; } || warren_no EACCES\n"
-		/* The shell would run a file that is not a program as its own script. */
+		/* If a file is not a program, the shell would run it as a script. */
 		"if [ -f \"$1\" ] && [ -r \"$1\" ]; then\n"
 			"IFS= read -r warren_l <\"$1\" 2>/dev/null\n"
 			"case $warren_l in '#!'*|?ELF*) ;; *) warren_no ENOEXEC;; esac\n"
@@ -64,7 +64,8 @@ const char script_learn[] =
 
 const char script_processes[] =
 	/* clang-format off */
-	/* cat takes a tenth of the time, because a shell reads byte by byte. */
+	/* Prefer cat, which takes a tenth of the time, because a shell reads byte by
+	 * byte. */
 	"if command -v cat >/dev/null 2>&1; then\n"
 		"cat /proc/[0-9]*/stat 2>/dev/null\n"
 	"else\n"
@@ -99,9 +100,9 @@ const char script_tools[] =
 	"fi\n";
 /* clang-format on */
 
-/* Ask the guest agent first (agent/guest/tools.h), and use the tool for what it cannot
- * do.
- */
+/* Ask the guest agent first (agent/guest/tools.h), and use the image's tool if the guest
+ * agent cannot do it.
+ * */
 const char script_served[] =
 	/* clang-format off */
 	"warren_served=1\n"
@@ -119,7 +120,8 @@ const char script_served[] =
 	"done\n";
 /* clang-format on */
 
-/* Errors that a tool may report, in the words of the C library or of other programs. */
+/* Convert an error message of a tool to an errno. The words are those of the C library or
+ * of other programs. */
 int script_errno(const char *said, int other, const char **ret_why)
 {
 	static const int codes[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shell_pool.c - persistent shells inside, each for one user; the least used one is
- * closed for a new one
+ * shell_pool.c - persistent shells inside, each for one user; the least recently used one
+ * is closed when a new one is needed
  */
 #include "shim/core/shell_pool.h"
 
@@ -25,7 +25,7 @@
 static struct pool_shell {
 	pid_t pid; /* 0: none */
 	int in, out;
-	int outcome; /* where the platform reports why it did not start */
+	int outcome; /* file in which the platform reports why it did not start */
 	int said;    /* stderr of its tool; unread data is lost */
 	char user[32];
 	uint64_t used;
@@ -111,8 +111,9 @@ static int pool_shell_start(struct pool_shell *h, const char *user,
 }
 
 /*
- * An idle shell prints nothing. A shell that has ended was killed from inside or by a
- * stop; a shell that prints something must not get the next script.
+ * Is the shell ready for the next script? An idle shell prints nothing. A shell may have
+ * ended because it was killed from inside or by a stop, and a shell that prints something
+ * must not get the next script.
  */
 static bool pool_shell_is_idle(const struct pool_shell *h)
 {
@@ -177,7 +178,7 @@ static int find_end(struct buf *out, const char *mark, size_t from)
 		return -EAGAIN;
 	out->len = (size_t)(at - out->data);
 	at += 1 + MARK_LEN;
-	/* Otherwise, there is no number after the mark. */
+	/* If it is not the end, no number follows the mark. */
 	return isdigit((unsigned char)*at) ? (int)strtol(at, NULL, 10) & 0xff : -EPROTO;
 }
 
@@ -214,7 +215,7 @@ static int shell_pool_converse(struct pool_shell *h, const struct buf *text,
 
 		if (t >= until)
 			return -ETIMEDOUT;
-		/* Also while it prints without a pause. */
+		/* Do this even while the shell prints without a pause. */
 		if (t - signed_at >= SIGN_NS) {
 			work_sign();
 			signed_at = t;
@@ -274,7 +275,7 @@ static int shell_pool_explain(const struct pool_shell *h, int r, struct warren_e
 					   : strerrordesc_np(-r));
 }
 
-/* Earlier messages of the tool are not about the current script. */
+/* Discard earlier messages of the tool, which are not about the current script. */
 static void forget_said(const struct pool_shell *h)
 {
 	char scrap[4096];

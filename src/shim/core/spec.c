@@ -39,8 +39,8 @@ static int spec_read_env(const json_t *v, struct warren_spec *ret,
 }
 
 /*
- * Open the source of a volume once; its type was checked before (libwarren has it open),
- * and another file under the same name is refused.
+ * Open the source of a volume once. Its type was checked before (libwarren has it open);
+ * if another file has the name now, it is refused.
  */
 static int spec_open_source(struct warren_mount *m, const char *is,
 			    struct warren_error *err)

@@ -85,7 +85,7 @@ static int check_all(const int *fds, size_t n, unsigned kinds)
 	return 0;
 }
 
-/* A full counter must not make the shim wait. */
+/* Make it non-blocking, because a full counter must not make the shim wait. */
 static void never_wait(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -127,7 +127,7 @@ int streams_check(const void *msg, size_t size, const int *fds, size_t n_fds)
 	case PROTO_SCAN:
 	case PROTO_CHANGE:
 		return check_all(fds, n_fds, STREAM_FILE | STREAM_DIR);
-	case PROTO_WATCH: /* not supported: close its descriptors */
+	case PROTO_WATCH: /* not supported: close the descriptors */
 		return 0;
 	default:
 		return n_fds == 0 ? 0 : -EPROTO;

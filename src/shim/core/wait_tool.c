@@ -2,11 +2,11 @@
 /*
  * wait_tool.c - wait for a process of a platform
  *
- * The process may take as long as a step may take; if it moves bytes, that time starts
+ * The process may use the time limit of one step; if it moves bytes, the time starts
  * again with each byte. Its messages do not extend the time, and only the last part of
  * them is kept. So a tool that hangs, or one that prints without end, neither blocks the
  * caller nor fills its memory. The wait ends with the process, not with its streams,
- * which a process that it left running on purpose may have inherited.
+ * because a process that it deliberately left running may have inherited them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include "base/fd.h"
 #include "shim/core/file_copy.h"
 
-/* The positions of both, which are shared with the process. */
+/* Return the sum of the positions of both files, which are shared with the process. */
 static off_t wait_tool_position(int in, int out)
 {
 	off_t a = in >= 0 ? lseek(in, 0, SEEK_CUR) : 0;
@@ -28,7 +28,7 @@ static off_t wait_tool_position(int in, int out)
 	return (a > 0 ? a : 0) + (b > 0 ? b : 0);
 }
 
-/* false: there is no more. */
+/* Return false if there is no more. */
 static bool wait_tool_hear(int fd, struct buf *said)
 {
 	char piece[4096];
@@ -42,7 +42,8 @@ static bool wait_tool_hear(int fd, struct buf *said)
 	return true;
 }
 
-/* Its output when it ended: at most a pipe's capacity, even if others still write. */
+/* Read the output that was written before it ended: at most a pipe's capacity, even if
+ * other processes still write. */
 static void hear_rest(int fd, struct buf *said)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };

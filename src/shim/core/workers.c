@@ -21,7 +21,8 @@
 #include "shim/core/shell_pool.h"
 
 #define PENDING_MAX 256
-#define STUCK_SECS  (SIGNAL_SECS + 5) /* earlier than the client gives up */
+/* Shorter than the time after which the client gives up. */
+#define STUCK_SECS (SIGNAL_SECS + 5)
 
 enum {
 	FILES,
@@ -34,7 +35,7 @@ static struct worker {
 	int sock;
 	struct work pending[PENDING_MAX]; /* requests that it has not answered */
 	size_t n_pending;
-	uint64_t heard; /* ns: when it last sent something, or was idle */
+	uint64_t heard; /* time of its last message, or of its last idle moment, in ns */
 } workers[WORKERS];
 
 struct parcel {
@@ -42,11 +43,11 @@ struct parcel {
 	_Alignas(8) char msg[PROTO_MESSAGE_MAX];
 };
 
-static struct parcel parcel; /* too large for the stack; never used twice at a time */
-static int upstairs = -1;    /* in a worker: where its answers go */
+static struct parcel parcel; /* static, because it is too large for the stack; never used
+				by two callers at a time */
+static int upstairs = -1;    /* in a worker: socket for its answers */
 
-/* ------------------------------------------------------------------- the worker's side
- */
+/* ---------------------------------------------------------------- code of the workers */
 
 void work_send(const struct work *w, const void *msg, size_t size, int fd)
 {
@@ -106,7 +107,7 @@ static void workers_carry_out(size_t size, int *fds, size_t n_fds)
 	case WORK_KILL: {
 		static struct target targets[WORK_KILLS_MAX];
 
-		/* Answers are also built in the parcel, so copy the request. */
+		/* Copy the request, because answers are also built in the parcel. */
 		size = size < sizeof(targets) ? size : sizeof(targets);
 		(void)memcpy(targets, parcel.msg, size);
 		tree_kill_overdue(&w, targets, size / sizeof(*targets));
@@ -122,7 +123,7 @@ static void workers_carry_out(size_t size, int *fds, size_t n_fds)
 	}
 }
 
-/* Children that no one waits for: relays to ports, file copies. */
+/* Reap children that no process waits for: relays to ports, file copies. */
 static void reap_others(void)
 {
 	siginfo_t info = { 0 };
@@ -163,8 +164,7 @@ static void workers_worker_main(int sock)
 	}
 }
 
-/* --------------------------------------------------------------------- the loop's side
- */
+/* ------------------------------------------------------------------- code of the loop */
 
 static int workers_worker_start(struct worker *k, unsigned which)
 {
@@ -183,11 +183,10 @@ static int workers_worker_start(struct worker *k, unsigned which)
 				     ? fcntl(this_sandbox.within, F_DUPFD_CLOEXEC, 5)
 				     : -1;
 
-		/*
-		 * No connection and no stream of an exec may stay open in this process.
-		 */
+		/* Close all connections and streams of execs in this process. */
 		if (within < 0 && which == FILES && this_sandbox.within >= 0)
-			_exit(1); /* copies are not what was promised */
+			_exit(1); /* a worker must not keep a copy of the shim's
+				     descriptors */
 		this_sandbox.within = within < 0 ? -1 : dup3(within, 4, O_CLOEXEC);
 		if (dup3(sock, 3, O_CLOEXEC) < 0 ||
 		    close_range(this_sandbox.within < 0 ? 4 : 5, ~0U, 0) < 0)
@@ -213,10 +212,7 @@ uint64_t work_connection(int c)
 		       : 0;
 }
 
-/*
- * The loop does not wait: if the socket of a worker is full, the worker has too much to
- * do.
- */
+/* The loop does not wait: if the socket of a worker is full, the request is refused. */
 static int workers_ask(unsigned which, struct work w, const void *msg, size_t size,
 		       int *fds, size_t n_fds)
 {
@@ -240,7 +236,7 @@ static int workers_ask(unsigned which, struct work w, const void *msg, size_t si
 	return r;
 }
 
-/* A worker that has not started anything need not be told. */
+/* A worker that has not been started need not be informed. */
 void work_gone(uint64_t connection)
 {
 	struct work w = { .kind = WORK_GONE, .conn = -1, .connection = connection };
@@ -304,7 +300,8 @@ int work_save(int c, uint32_t seq, enum work_kind kind, int pid, int *fds, size_
 
 	if (workers[FILES].n_pending > 0 || workers[SIGNALS].n_pending > 0)
 		return -EBUSY;
-	/* It has a shell inside; the other worker closes its own shell on request. */
+	/* The signal worker has a shell inside, so end it; the other worker closes its
+	 * own shell on request. */
 	if (workers[SIGNALS].pid > 0)
 		(void)kill(workers[SIGNALS].pid, SIGKILL);
 	return workers_ask(FILES, w, NULL, 0, fds, n_fds);
@@ -339,8 +336,8 @@ static bool is_interim(const struct proto_reply *r, size_t size)
 }
 
 /*
- * Otherwise, requests that wait behind a long job would time out, and the sandbox would
- * be given up.
+ * Extend the time of requests that wait behind a long job. Otherwise, they would time
+ * out, and the sandbox would be abandoned.
  */
 static void ask_patience(const struct worker *k)
 {
@@ -386,9 +383,8 @@ void work_heard(unsigned which)
 
 		if (n < (ssize_t)offsetof(struct parcel, msg)) {
 			if (n != -EAGAIN && n != -EINTR)
-				(void)kill(
-					k->pid,
-					SIGKILL); /* it is replaced after it was reaped */
+				(void)kill(k->pid, SIGKILL); /* it is replaced after it
+								has been reaped */
 			return;
 		}
 		k->heard = agent_now();
@@ -399,9 +395,8 @@ void work_heard(unsigned which)
 }
 
 /*
- * Everything that the signal worker does has a deadline, and it reports progress: if it
- * reports nothing, it is stuck, and is replaced. Whatever keeps it busy must not delay
- * other signals.
+ * All work of the signal worker has a deadline, and it reports progress. If it reports
+ * nothing, it is stuck, and is replaced, because it must not delay other signals.
  */
 uint64_t work_next(void)
 {
@@ -416,11 +411,12 @@ void work_deadlines(void)
 
 	if (by == 0 || agent_now() < by)
 		return;
-	(void)kill(workers[SIGNALS].pid, SIGKILL); /* reaped, it is replaced */
+	/* It is replaced after it has been reaped. */
+	(void)kill(workers[SIGNALS].pid, SIGKILL);
 	workers[SIGNALS].heard = agent_now();
 }
 
-/* No process will answer it any longer. */
+/* No process will answer the request any more: answer it with an error. */
 static void give_up(const struct work *w)
 {
 	struct warren_error why = { .code = EIO };

@@ -3,8 +3,8 @@
  * archive.c - copy files with the daemon itself, without a process inside
  *
  * The daemon accesses the container's root from outside, confined to that root, so it
- * does not see what is mounted inside. It sends a link at the end of a path as a link, so
- * this file follows it.
+ * does not see mounts that were made inside. If a path ends in a link, the daemon sends
+ * the link, and this file follows it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -109,7 +109,7 @@ int docker_read_file(struct shim_sandbox *p, const char *path, uint64_t offset,
 		return error_errno(err, ENAMETOOLONG, "%s: read a file", p->name);
 	(void)strcpy(at, path);
 	for (int hop = 0; hop < HOPS; hop++) {
-		/* Read at least one byte, to find out the type. */
+		/* Read at least one byte, to find out the type of the file. */
 		struct reading *reading = calloc(1, sizeof(*reading));
 		char type;
 

@@ -41,7 +41,7 @@ static bool container_id_is_ours(const json_t *labels, const struct shim_sandbox
 	return id && by && strcmp(id, p->id) == 0 && strcmp(by, engine) == 0;
 }
 
-/* The id that was recorded at creation; false: there is none. */
+/* Get the id that was recorded at creation. Return false if there is none. */
 static bool container_id_recall(const struct shim_sandbox *p, char id[DOCKER_ID_LEN + 1])
 {
 	char path[DOCKER_GUEST_MAX];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * container_lock.c - a lock, so that no command starts during a pause
+ * container_lock.c - a lock that prevents a command from starting during a pause
  *
  * A runtime that starts a command in a container first puts one of its processes into the
  * container's cgroup. If a pause freezes that process, the start never ends, the daemon
@@ -9,8 +9,9 @@
  * separate process, and a lock ends with the process that has it.
  *
  * All commands that are starting share LOCK_STARTS; a pause has it exclusively. LOCK_TURN
- * is taken before it: by a pause for as long as it waits and works, by a start only for
- * an instant. So commands that start one after another cannot keep a pause waiting.
+ * is taken before it: a pause holds it for as long as it waits and works, and a start
+ * only for an instant. So commands that start one after another cannot keep a pause
+ * waiting.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +36,7 @@ static int container_lock_open(const struct docker *d, const struct shim_sandbox
 
 	docker_id_path(p, path);
 	fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-	/* No id was written, so this sandbox has no container to start or pause. */
+	/* If no id was written, this sandbox has no container to start or pause. */
 	if (fd < 0 && errno != ENOENT)
 		return error_errno(err, errno, "%s: open '%s'", d->name, path);
 	*ret_fd = fd;

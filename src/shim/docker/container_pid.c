@@ -4,10 +4,9 @@
  * it
  *
  * The daemon reports its pid. That pid is in the daemon's pid namespace, which may be
- * another one than the shim's, and pids are reused. So the process is checked: it must
- * run this sandbox's own copy of the guest agent, which no other process runs. From then
- * on, it is identified by its open directory in /proc, which never refers to another
- * process.
+ * different from the shim's, and pids are reused. So the process is checked: it must run
+ * this sandbox's own copy of the guest agent, which no other process runs. From then on,
+ * it is identified by its open directory in /proc, which never refers to another process.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -120,8 +119,8 @@ int docker_check_mounts(struct docker *d, const struct shim_sandbox *p,
 /* ------------------------------------------------------------------- network policies */
 
 /*
- * What the daemon was asked for (spec.c) is checked again, at the process: its maximum
- * of capabilities does not let it change the namespace, and it has one of its own.
+ * Check the request to the daemon (spec.c) again, at the process: its capabilities must
+ * not let it change the network namespace, which must be its own.
  */
 static int pid_check_capabilities(int first)
 {
@@ -170,9 +169,9 @@ int docker_network(const struct shim_sandbox *p, int *ret_ns, struct warren_erro
 	return *ret_ns < 0 ? error_errno(err, errno, "%s: open its network", p->name) : 0;
 }
 
-/* -------------------------------------------------------------------- network: none */
+/* ------------------------------------------------------- containers without a network */
 
-/* Runs in a separate process, which enters the container's network namespace. */
+/* This runs in a separate process, which enters the container's network namespace. */
 static int quiet_from_outside(int first)
 {
 	AUTO_CLOSE int net = openat(first, "ns/net", O_RDONLY | O_CLOEXEC);
@@ -192,9 +191,9 @@ static int quiet_from_outside(int first)
 }
 
 /*
- * Do it from here if permitted; otherwise the daemon does it with a privileged exec
- * before anything else runs inside. Such an exec has every capability, and is refused if
- * the daemon lacks one itself.
+ * Bring the loopback device down, from outside if permitted; otherwise the daemon does it
+ * with a privileged exec before anything else runs inside. Such an exec has every
+ * capability, and is refused if the daemon lacks one itself.
  */
 int docker_quiet(struct docker *d, const struct shim_sandbox *p, struct warren_error *err)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * create.c - create a container: the image, the guest agent, the creation, the start
+ * create.c - create a container: get the image, add the guest agent, create and start the
+ * container
  *
  * The container has its name and labels from the start, so docker_remove() finds it,
  * whatever happens before docker_create_container() has ended.
@@ -16,7 +17,7 @@
 
 extern const unsigned char warren_guest_blob[], warren_guest_blob_end[];
 
-/* A separate copy for each sandbox: the host's executable is not visible inside. */
+/* Each sandbox has its own copy, so that the host's executable is not visible inside. */
 static int put_guest(const struct shim_sandbox *p, struct warren_error *err)
 {
 	char path[DOCKER_GUEST_MAX];
@@ -187,8 +188,8 @@ static int create_check_image(const struct docker *d, const char *image,
 }
 
 /*
- * The steps before a container is requested: a failure leaves nothing, whatever is
- * missing.
+ * Do the steps before a container is requested. A failure in these steps leaves nothing
+ * behind.
  */
 static int create_prepare(struct docker *d, struct shim_sandbox *p,
 			  const struct warren_spec *spec, struct docker_info *info,

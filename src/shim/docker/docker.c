@@ -11,7 +11,7 @@
 #include "os/cgroup.h"
 
 /*
- * The name on disk is that of the first version, so that containers from before an
+ * The file has the same name as in the first version, so that containers from before an
  * upgrade are found.
  */
 void docker_guest(const struct shim_sandbox *p, char path[DOCKER_GUEST_MAX])
@@ -65,7 +65,7 @@ static int remove_volumes(struct docker *d, const struct shim_sandbox *p,
 	return r;
 }
 
-/* Busy: another process is working on it; wait for that. */
+/* If the container is busy, another process is working on it: wait for that process. */
 int docker_remove(struct docker *d, const struct shim_sandbox *p,
 		  struct warren_error *err)
 {
@@ -121,8 +121,8 @@ static bool is_running(const struct docker *d)
 }
 
 /*
- * A daemon that is down does not report about its containers: some survive it ("live
- * restore"). So it is asked again until it answers.
+ * A daemon that is down does not report the state of its containers, some of which may
+ * survive it ("live restore"). So ask again until it answers.
  */
 static int docker_wait(struct shim_sandbox *p, struct warren_error *err)
 {
@@ -254,7 +254,7 @@ static int docker_update(struct shim_sandbox *p, const struct warren_limits *lim
 	if (r == 0)
 		r = docker_ask(&d, step, "POST", body, err, "/containers/%s/update", id);
 	json_decref(body);
-	/* The daemon does not know this path at all. */
+	/* This version of the daemon does not know the path at all. */
 	if (r == -ENOENT && !d.answer)
 		return error_set(err, EOPNOTSUPP, "%s: %s: not supported by this daemon",
 				 p->name, step);

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec.c - one command in a container: the relay of its streams
+ * exec.c - run a command in a container, and relay its streams
  *
- * The relay creates an exec, starts it on a connection that then carries its streams
- * (hijacked), and asks for its exit code on another connection. In between, this process
- * moves bytes in both directions at once, so that a command that does not read can still
- * write. It ends when the streams have ended and the daemon reports that the command has
- * ended. The end of stdin is passed on by closing one half of the connection.
+ * The relay creates an exec, starts it on a connection that then carries the streams (it
+ * is "hijacked"), and gets the exit code on another connection. In between, this process
+ * moves bytes in both directions at the same time, so that a command that does not read
+ * can still write. It ends when the streams have ended and the daemon reports that the
+ * command has ended. To report the end of stdin, one half of the connection is closed.
  *
  * If the command cannot be started, the daemon reports this as output of the command, and
  * the exec has no pid. So the first piece of output is held back if it could be such a
- * message ("...\r\n"), until the daemon was asked. Podman never reports the pid; for
- * its execs, the exit code decides.
+ * message ("...\r\n"), until the daemon was asked. Podman never reports the pid; for its
+ * execs, the exit code decides.
  *
  * The daemon may send the command's stdout before the line on stderr that reports the
  * start, and the caller reads neither until it knows of the start. So until stderr has
  * data, the relay keeps unread stdout, up to a maximum.
  *
- * With a terminal, the one at descriptor 0 is set to raw mode, and the terminal inside
- * does everything; after SIGWINCH, it gets the new size. Docker detaches from a terminal
- * after a sequence of keys, and holds back the first key of the sequence until the next
- * one is typed. This cannot be switched off, so the sequence is set to keys that no
- * user types.
+ * If there is a terminal at descriptor 0, it is set to raw mode, and the terminal inside
+ * does all the processing; after SIGWINCH, the terminal inside gets the new size. Docker
+ * detaches from a terminal after a sequence of keys, and holds back the first key of the
+ * sequence until the next one is typed. This cannot be switched off, so the sequence is
+ * set to keys that no user types.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,10 +41,14 @@
 #include "shim/docker/docker.h"
 #include "shim/docker/stream_demux.h"
 
-#define CHUNK          (64U << 10)
-#define EXEC_ID_LEN    64
-#define ANSWER_MAX     (32U << 10)
-#define SIZE_EVERY_MS  20 /* a terminal does not exist yet while its exec is starting */
+#define CHUNK       (64U << 10)
+#define EXEC_ID_LEN 64
+#define ANSWER_MAX  (32U << 10)
+/*
+ * Interval between tries, because a terminal does not exist while its exec is
+ * starting.
+ */
+#define SIZE_EVERY_MS  20
 #define SIZE_TRIES     250
 #define START_EVERY_MS 10
 #define START_MOST_MS  160
@@ -58,27 +62,29 @@ struct relay {
 	char id[EXEC_ID_LEN + 1];
 	CURL *held; /* keeps the connection open */
 	int sock, signals;
-	bool in_open;    /* more data may come from stdin */
-	bool in_told;    /* the end of stdin was passed on */
-	bool over;       /* no more data comes from the connection */
-	bool started;    /* the daemon reported it, or there is no sign of a failure */
-	bool to_tell;    /* the shim waits for the report that it started */
-	int starting;    /* lock that delays a pause until it started; -1 */
-	int ask_ms;      /* time between two requests whether it started */
-	uint64_t ask_at; /* ns: time of the next request */
+	bool in_open; /* more data may come from stdin */
+	bool in_told; /* the end of stdin was reported */
+	bool over;    /* no more data will come from the connection */
+	bool started; /* the daemon reported that the command started, or there is no sign
+			 of a failure */
+	bool to_tell; /* the shim waits for the report that the command started */
+	int starting; /* lock that delays a pause until the command has started; -1: none
+		       */
+	int ask_ms;   /* time between two queries whether the command has started */
+	uint64_t ask_at;     /* time of the next query, in ns */
 	unsigned size_tries; /* remaining tries to set the terminal's size */
 	struct frames frames;
 	size_t in_at, in_len;   /* position and length of data to send */
 	size_t out_at, out_len; /* position and length of received data */
 	size_t piece;           /* part of it that goes to .to now */
 	int to;
-	bool keeps;      /* keep unread stdout, so that stderr continues */
+	bool keeps;      /* keep unread stdout, so that stderr can continue */
 	struct buf kept; /* stdout data before .piece */
 	size_t kept_at;  /* part of it that was written */
 	char in[CHUNK], out[CHUNK];
 };
 
-/* ---------------------------------------------------------------------- starting */
+/* ----------------------------------------------------------------- start of a command */
 
 /* Map the messages of runtimes about a failed start to errno. */
 static int code_of(const char *said)
@@ -118,7 +124,7 @@ __attribute__((noreturn)) static void not_started(const struct relay *r,
 	shim_sandbox_exit(r->e, &o);
 }
 
-/* The API accepts only UTF-8. */
+/* Convert a list to JSON; the API accepts only UTF-8. */
 static int exec_put_list(json_t *to, const char *key, const char *const *list,
 			 const struct docker *d, struct warren_error *err)
 {
@@ -179,7 +185,8 @@ static int make_exec(struct relay *r, const struct shim_sandbox *p,
 	return 0;
 }
 
-/* Receive more of the answer; 0: there is no more, -ETIMEDOUT: nothing within @ms. */
+/* Receive more of the answer. Return 0 if there is no more, or -ETIMEDOUT if nothing
+ * arrived within @ms. */
 static ssize_t exec_receive(const struct relay *r, char *to, size_t size, int ms)
 {
 	struct pollfd p = { .fd = r->sock, .events = POLLIN };
@@ -193,7 +200,7 @@ static ssize_t exec_receive(const struct relay *r, char *to, size_t size, int ms
 	return n < 0 ? -errno : n;
 }
 
-/* The body of an answer that is not a stream: the daemon's error message. */
+/* Read the body of an answer that is not a stream: it is the daemon's error message. */
 static int exec_refused(struct relay *r, int status, size_t have,
 			struct warren_error *err)
 {
@@ -279,7 +286,7 @@ static int start_exec(struct relay *r, struct warren_error *err)
 	return 0;
 }
 
-/* ----------------------------------------------------------------------- the end */
+/* ------------------------------------------------------------------- end of a command */
 
 static void exec_nap(unsigned ms)
 {
@@ -354,8 +361,8 @@ static void say_started(struct relay *r)
 }
 
 /*
- * The daemon does not report it, so ask until there is a process. Podman reports that an
- * exec runs, but may not report its pid.
+ * Ask whether the command has started, because the daemon does not report it. Podman
+ * reports that an exec runs, but may not report its pid.
  */
 static void ask_started(struct relay *r)
 {
@@ -386,8 +393,9 @@ __attribute__((noreturn)) static void say_why(const struct relay *r, const char 
 }
 
 /*
- * A command that was killed, or is unknown to the daemon, may have ended with its
- * container. This does not apply if memory ran out, because that end can be reported.
+ * Has the command ended with its container? This is possible if it was killed, or if the
+ * daemon does not know it any more. It does not apply if memory ran out, because that end
+ * can be reported.
  */
 static bool is_container_gone(struct relay *r)
 {
@@ -399,7 +407,7 @@ static bool is_container_gone(struct relay *r)
 			  !json_is_true(json_object_get(state, "OOMKilled")));
 }
 
-/* When a container is killed, the daemon first reports the end of its commands. */
+/* Is the container being killed? The daemon first reports the end of its commands. */
 static bool is_container_going(struct relay *r)
 {
 	for (int looks = 0; looks < 6; looks++) {
@@ -420,7 +428,8 @@ __attribute__((noreturn)) static void docker_exec_finish(struct relay *r)
 	/* Data that arrives from now on is not reported. */
 	(void)shutdown(r->sock, SHUT_RDWR);
 	for (;; ms = ms < 64 ? ms * 2 : 100) {
-		/* A restarted daemon has ended commands that it no longer knows. */
+		/* If the daemon no longer knows the command, it was restarted, and the
+		 * command has ended. */
 		if (ask_state(r, &o.err) < 0) {
 			if (is_container_gone(r))
 				o.verdict = SHIM_LOST;
@@ -435,7 +444,7 @@ __attribute__((noreturn)) static void docker_exec_finish(struct relay *r)
 	    !r->d.podman)
 		say_why(r, "", 0);
 	say_started(r);
-	/* A null says that the daemon does not know. */
+	/* A null means that the daemon does not know the exit code. */
 	code = json_is_integer(json_object_get(r->d.answer, "ExitCode"))
 		       ? json_integer_value(json_object_get(r->d.answer, "ExitCode"))
 		       : -1;
@@ -449,7 +458,7 @@ __attribute__((noreturn)) static void docker_exec_finish(struct relay *r)
 	shim_sandbox_exit(r->e, &o);
 }
 
-/* ---------------------------------------------------------------------- the relay */
+/* ---------------------------------------------------------------------- relay */
 
 static void exec_tell_size(struct relay *r)
 {
@@ -463,7 +472,7 @@ static void exec_tell_size(struct relay *r)
 	r->size_tries = k >= 0 ? 0 : r->size_tries - 1;
 }
 
-/* Find the next piece of the received data; false: there is none. */
+/* Find the next piece of the received data. Return false if there is none. */
 static bool exec_next_piece(struct relay *r)
 {
 	size_t used = r->out_len - r->out_at, size = used;
@@ -499,7 +508,8 @@ static void from_daemon(struct relay *r)
 	r->out_len = n > 0 ? (size_t)n : 0;
 }
 
-/* The reader of the output may be gone; the command must not wait for it. */
+/* Write to the reader of the output. If the reader is gone, the command must not wait for
+ * it. */
 static void to_reader(struct relay *r)
 {
 	ssize_t n = write(r->to, r->out + r->out_at, r->piece);
@@ -568,7 +578,7 @@ static void to_daemon(struct relay *r)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n < 0) { /* the command has ended: unread input is dropped */
+	if (n < 0) { /* the command has ended, so drop unread input */
 		r->in_open = false;
 		n = (ssize_t)(r->in_len - r->in_at);
 	}
@@ -583,7 +593,7 @@ static void exec_on_signal(struct relay *r)
 		r->size_tries = SIZE_TRIES;
 }
 
-/* One turn of the loop: wait, and move what can be moved. */
+/* Do one turn of the loop: wait, and move what can be moved. */
 static void exec_turn(struct relay *r)
 {
 	bool in_waits = r->in_at<r->in_len, out_waits = r->piece> 0;
@@ -643,7 +653,8 @@ __attribute__((noreturn)) static void exec_relay(struct relay *r)
 }
 
 /*
- * Called before anything is started: keys typed in the meantime also go to the command.
+ * Call this before the command is started, so that keys typed in the meantime also go to
+ * it.
  */
 static int exec_prepare(struct relay *r, struct warren_error *err)
 {
@@ -660,8 +671,8 @@ static int exec_prepare(struct relay *r, struct warren_error *err)
 		(void)tcsetattr(STDIN_FILENO, TCSANOW, &t);
 	}
 	/*
-	 * The command does not share these descriptors, so their flags affect only this
-	 * process.
+	 * Make the descriptors non-blocking. The command does not share them, so this
+	 * affects only this process.
 	 */
 	for (int fd = 0; fd < 3; fd++)
 		(void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);

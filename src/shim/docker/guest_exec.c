@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * guest_exec.c - operations that the guest agent does inside, because an image may lack
- * tools for them
+ * guest_exec.c - operations that a second process of the guest agent performs inside,
+ * because an image may lack tools for them
  *
  * The program of the guest agent is run a second time, with a word for the operation
  * (agent/guest/main.c), and the shim waits for its end.

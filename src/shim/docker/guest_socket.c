@@ -29,7 +29,8 @@ void docker_guest_socket_path(const struct shim_sandbox *p, char path[DOCKER_GUE
 	(void)snprintf(path, DOCKER_GUEST_MAX, "%s/door", p->dir);
 }
 
-/* A runtime with its own kernel does not know the sockets of this machine. */
+/* Does the runtime use this machine's kernel? With another kernel, the sockets of this
+ * machine cannot be used inside. */
 bool docker_plain(const char *runtime)
 {
 	static const char *const plain[] = { "runc", "io.containerd.runc", "crun",
@@ -58,7 +59,7 @@ int docker_listen(const struct shim_sandbox *p, const struct docker_info *info,
 	(void)snprintf(name.sun_path, sizeof(name.sun_path), "/proc/self/fd/%d/door",
 		       dir);
 	/*
-	 * Connecting requires write permission, whichever user root inside is on this
+	 * Allow all users to connect, because root inside may be any user on this
 	 * machine.
 	 */
 	if (dir < 0 || fd < 0 || (unlinkat(dir, "door", 0) < 0 && errno != ENOENT) ||

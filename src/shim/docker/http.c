@@ -20,7 +20,7 @@
 #define URL_MAX     2048
 #define SAID_MAX    360
 
-/* ------------------------------------------------------------------ where it is */
+/* ---------------------------------------------------------------- the daemon's socket */
 
 static bool try_socket(struct docker *d, const char *dir, const char *file)
 {
@@ -32,7 +32,7 @@ static bool try_socket(struct docker *d, const char *dir, const char *file)
 	return n > 0 && (size_t)n < sizeof(d->socket) && access(d->socket, F_OK) == 0;
 }
 
-/* As docker's own client looks for it, then podman's places. */
+/* Search for the socket as docker's own client does, then at podman's paths. */
 static int find_socket(struct docker *d, const char *configured, struct warren_error *err)
 {
 	const char *host = getenv("DOCKER_HOST"), *xdg = getenv("XDG_RUNTIME_DIR");
@@ -249,7 +249,7 @@ static size_t http_on_body(char *data, size_t size, size_t count, void *ctx)
 	return d->body.failed ? 0 : n;
 }
 
-/* Podman identifies itself; it differs from docker in some respects. */
+/* Recognise podman by its header, because it differs from docker in some respects. */
 static size_t http_on_header(char *line, size_t size, size_t count, void *ctx)
 {
 	static const char podman[] = "Server: Libpod/";
@@ -268,7 +268,7 @@ static size_t http_on_send(char *data, size_t size, size_t count, void *ctx)
 	return d->source(d->ctx, data, size * count);
 }
 
-/* curl counts in seconds, and treats 0 as no limit. */
+/* Set the timeouts: curl counts in seconds, and treats 0 as no limit. */
 static void set_pace(const struct docker *d, CURL *e)
 {
 	if (d->pace == DOCKER_SOON)

@@ -13,7 +13,7 @@ static void probe_take(const json_t *from, const char *key, char *to, size_t siz
 	docker_clean(to, size, said ? said : "");
 }
 
-/* ["name=seccomp,profile=default", "name=userns", ...] */
+/* The list is ["name=seccomp,profile=default", "name=userns", ...]. */
 static bool has_option(const json_t *list, const char *name)
 {
 	json_t *one;
@@ -30,7 +30,7 @@ static bool has_option(const json_t *list, const char *name)
 	return false;
 }
 
-/* [["Backing Filesystem", "extfs"], ...] */
+/* The list is [["Backing Filesystem", "extfs"], ...]. */
 static void take_backing(const json_t *list, struct docker_info *ret)
 {
 	json_t *pair;
@@ -159,7 +159,7 @@ static void tell_why(struct warren_feature *f, const struct warren_error *why)
 	(void)snprintf(f->detail, sizeof(f->detail), "%.*s", n, why->msg);
 }
 
-/* A missing daemon is also a result. */
+/* A missing daemon is also a valid result. */
 int docker_probe(const char *name, const json_t *config, struct warren_feature *features,
 		 size_t max, struct warren_error *err)
 {

@@ -20,8 +20,8 @@
 /* The last messages of a stream. */
 struct stream {
 	struct buf line;
-	char failed[320]; /* "": nothing did */
-	int from;         /* data to send, if any */
+	char failed[320]; /* "": no error */
+	int from;         /* file with data to send, or -1 */
 	struct shim_driver_pull *watch;
 };
 
@@ -64,7 +64,7 @@ static void tell_layer(const struct stream *s, const json_t *doc)
 
 	if (!s->watch || !phase)
 		return;
-	/* The daemon reports only the first digits. */
+	/* The daemon reports only the first digits of the digest. */
 	(void)snprintf(digest, sizeof(digest), "sha256:%.64s", id);
 	s->watch->tell(s->watch, digest, phase, pull_count_of(detail, "current"),
 		       pull_count_of(detail, "total"));
@@ -93,7 +93,8 @@ static int on_stream(void *ctx, const char *data, size_t n)
 		if (s->line.len > 0 && !s->line.failed)
 			pull_on_line(s);
 		s->line.len = 0;
-		s->line.failed = false; /* a long line is only progress */
+		s->line.failed = false; /* drop a line that is too long, because it can
+					   only report progress */
 	}
 	return 0;
 }
@@ -151,7 +152,8 @@ int docker_image_says(struct docker *d, const char *image, struct shim_sandbox *
 }
 
 /*
- * The result of a stream, or the error that it reports; @r is the result of the request.
+ * Return the result of a stream, or the error that it reports; @r is the result of the
+ * request.
  */
 static int pull_outcome(const struct docker *d, const char *step, const char *image,
 			int r, const struct stream *s, struct warren_error *err)
@@ -201,7 +203,7 @@ static int docker_pull_image(struct docker *d, const char *image,
 	return r;
 }
 
-/* Open the archive of that image: -1 if there is none, or no directory. */
+/* Open the archive of that image. Return -1 if there is none, or no directory. */
 static int open_archive(const struct docker *d, const char *image)
 {
 	char path[4096];
@@ -274,16 +276,15 @@ int docker_image(struct docker *d, const char *image, struct warren_error *err)
 	return docker_pull_image(d, image, err);
 }
 
-/* ------------------------------------------------------------------ asked for by itself
- */
+/* ---------------------------------------------------------- requests to pull an image */
 
-/* The list, or an empty one if it is not a list. */
+/* Return the list, or an empty one if it is not a list. */
 static json_t *list_of(json_t *list)
 {
 	return json_is_array(list) ? json_incref(list) : json_array();
 }
 
-/* The same format as for native images. */
+/* Write the image in the same format as native images. */
 static json_t *pull_show(json_t *a)
 {
 	json_t *config = json_object_get(a, "Config");

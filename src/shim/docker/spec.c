@@ -2,9 +2,9 @@
 /*
  * spec.c - translate a spec for the Engine API, and record what is enforced
  *
- * A limit that the daemon says it cannot set is refused by the name of its field; if it
- * is only a soft limit, it is left out and reported as not enforced. (The daemon itself
- * would drop it with a warning.)
+ * If the daemon reports that it cannot set a limit, the request is refused with the name
+ * of its field. If it is only a soft limit, it is omitted and reported as not enforced.
+ * (The daemon itself would drop it with a warning.)
  */
 #include "spec/spec.h"
 #include "shim/docker/docker.h"
@@ -22,11 +22,11 @@
 #define TMPFS_DEFAULT (64U << 20)
 #define PODMAN_NPROC  32768U
 #define PERIOD_USEC   100000U
-#define QUOTA_LEAST   1000U /* usec; the kernel's */
+#define QUOTA_LEAST   1000U /* minimum of the kernel, in microseconds */
 
 /* ------------------------------------------------------------------------ limits */
 
-/* A share of a period; a small share uses a longer period. */
+/* Write the limit as a share of a period; a small share needs a longer period. */
 static bool spec_put_cpu(json_t *to, uint64_t millis)
 {
 	uint64_t period = PERIOD_USEC;
@@ -44,7 +44,7 @@ bool docker_put_limits(json_t *to, const struct warren_limits *l)
 {
 	if (l->memory &&
 	    (json_object_set_new(to, "Memory", json_integer((json_int_t)l->memory)) < 0 ||
-	     /* The sum of memory and swap, so there is no swap. */
+	     /* This is the sum of memory and swap, so there is no swap. */
 	     json_object_set_new(to, "MemorySwap", json_integer((json_int_t)l->memory)) <
 		     0))
 		return false;
@@ -119,7 +119,7 @@ static bool is_same_path(const char *a, const char *b)
 	return n == m && memcmp(a, b, n) == 0;
 }
 
-/* The daemon creates no volume where something else is mounted. */
+/* Is something else mounted at this path? Then the daemon creates no volume there. */
 static bool is_covered(const struct warren_spec *spec, const char *target)
 {
 	for (size_t i = 0; i < spec->n_mounts; i++)
@@ -207,9 +207,9 @@ void docker_note(struct shim_sandbox *p, const struct docker_info *info,
 				     (uintmax_t)limits->pids, info->cgroup_version);
 }
 
-/* ------------------------------------------------------------------- a container */
+/* ------------------------------------------------------- description of the container */
 
-/* The names of caps_kept in the API. */
+/* Return the names that caps_kept has in the API. */
 static json_t *kept_caps(void)
 {
 	static const struct {
@@ -305,8 +305,8 @@ static int add_rlimit(json_t *list, const char *name, uint64_t n)
 }
 
 /*
- * podman lowers its own process limit to PODMAN_NPROC, and its default for containers is
- * then higher than root without CAP_SYS_RESOURCE may set.
+ * podman lowers its own process limit to PODMAN_NPROC. Its default for containers is then
+ * higher than what root may set without CAP_SYS_RESOURCE, so set a lower one.
  */
 static json_t *spec_rlimits(const struct warren_spec *spec)
 {
@@ -326,7 +326,7 @@ static json_t *spec_rlimits(const struct warren_spec *spec)
 
 /*
  * The daemon writes /etc/hosts; without a network, it adds no line for the host name. A
- * name with a domain also resolves without it, as in base/hosts.c.
+ * name with a domain also resolves without the domain, as in base/hosts.c.
  */
 static json_t *own_names(const struct shim_sandbox *p, const struct warren_spec *spec)
 {
@@ -377,9 +377,9 @@ static json_t *spec_environment(const struct warren_spec *spec)
 }
 
 /*
- * The image's own health checks would be commands that the client did not request. The
- * guest agent reacts only to that signal: without it, a daemon that is stopped waits ten
- * seconds for each container.
+ * Disable the image's own health checks, because the client did not request these
+ * commands. Set the stop signal to the only one that the guest agent handles: otherwise,
+ * a daemon that is stopped waits ten seconds for each container.
  */
 json_t *docker_spec(const struct shim_sandbox *p, const struct warren_spec *spec,
 		    const struct warren_limits *limits, const char *image,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tar_entry.c - an archive of one file: write its head, find its bytes */
+/* tar_entry.c - an archive with one file: write its header, find its data */
 #include "shim/docker/tar_entry.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 /*
  * Write octal digits and a NUL; a number that does not fit is written in the GNU format:
- * a set bit and binary digits.
+ * the first bit is set, and the rest is binary.
  */
 static void tar_entry_put_number(char *to, size_t size, uint64_t n)
 {

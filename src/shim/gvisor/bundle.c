@@ -2,8 +2,8 @@
 /*
  * bundle.c - config.json of the OCI runtime specification
  *
- * exec.c also reads the defaults of commands from it (environment, directory, user), and
- * checkpoint.c whether there is a network.
+ * exec.c reads the defaults of commands from it (environment, directory, user), and
+ * checkpoint.c reads whether there is a network.
  */
 #include <errno.h>
 #include <linux/capability.h>
@@ -55,7 +55,7 @@ static int bundle_add_env(json_t *list, const char *const *env, struct warren_er
 	return 0;
 }
 
-/* The last variable of a name counts, as in runsc. */
+/* Write the environment. The last variable of a name counts, as in runsc. */
 static int bundle_environment(const struct gvisor_making *m, json_t *list,
 			      struct warren_error *err)
 {

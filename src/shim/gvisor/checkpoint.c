@@ -2,10 +2,10 @@
 /*
  * checkpoint.c - save the processes of a sandbox to a file, and restore them
  *
- * The sentry writes its state to a file that it is given, and ends. Another sentry, which
- * is created like the first one but without its program, reads the file. The files of the
- * sandbox stay in the mount namespace that create() made, which the shim keeps open. The
- * cgroup and its limits stay too.
+ * The sentry writes its state to a given file, and ends. Another sentry, which is created
+ * like the first one but without its program, reads the file. The files of the sandbox
+ * stay in the mount namespace that create() made, which the shim keeps open. The cgroup
+ * and its limits stay too.
  *
  * gVisor (at least of 2022) saves descriptors from outside without an error, but cannot
  * restore them; and it crashes on a removed file that is still in use. So the guest agent
@@ -31,10 +31,10 @@
 #define GARBAGE    (80U << 20)
 #define ROOM       (128U << 20)
 #define SLACK      (8U << 20)
-#define END_LOOKS  1000                    /* 10 ms apart */
+#define END_LOOKS  1000                    /* number of checks, 10 ms apart */
 #define IMAGE_NAME "bundle/checkpoint.img" /* the name that runsc expects */
 
-/* -------------------------------------------------------------------------- looking */
+/* ---------------------------------------------- search for state that cannot be saved */
 
 /*
  * Runs in a separate process: the output goes to @out, and the exit status is that of the
@@ -57,7 +57,8 @@ __attribute__((noreturn)) static void run_errand(struct shim_sandbox *p, int of,
 	gvisor_exec(p, &e);
 }
 
-/* "S 16 sleep": the name is chosen by the process, so it is only quoted. */
+/* Explain a line such as "S 16 sleep". The process chooses its name, so the name is only
+ * quoted. */
 static int explain_held(const struct shim_sandbox *p, char *said,
 			struct warren_error *err)
 {
@@ -72,8 +73,8 @@ static int explain_held(const struct shim_sandbox *p, char *said,
 		else if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
 			*c = '?';
 	/*
-	 * This includes a command that no longer uses these streams, because the shim
-	 * waits for its end.
+	 * This also applies to a command that no longer uses these streams, because the
+	 * shim waits for its end.
 	 */
 	if (said[0] == 'C')
 		return error_set(
@@ -136,9 +137,9 @@ int gvisor_savable(struct shim_sandbox *p, int of, struct warren_error *err)
 /* --------------------------------------------------------------------------- saving */
 
 /*
- * The sentry needs memory to save and to restore itself: within the sandbox's limit, it
- * would not survive this if the sandbox uses much memory. The processes inside are
- * stopped in the meantime.
+ * The sentry needs memory to save and to restore itself: with the sandbox's limit, it
+ * would not survive this if the sandbox uses much memory, so raise the limit. The
+ * processes inside are stopped in the meantime.
  */
 static int set_room(const struct shim_sandbox *p, const struct cgroup_root *cgroups,
 		    bool more, struct warren_error *err)
@@ -155,8 +156,9 @@ static int set_room(const struct shim_sandbox *p, const struct cgroup_root *cgro
 }
 
 /*
- * Will it fit again after a restore? A restored sentry has as much garbage as it has
- * read, up to GARBAGE, for minutes (measured: 70 MB, both of 85 MB and of 450 MB).
+ * Will the sandbox fit into its limit after a restore? For minutes, a restored sentry
+ * holds as much garbage as it has read, up to GARBAGE (measured: 70 MB, both for 85 MB
+ * and for 450 MB).
  */
 static int checkpoint_check_fits(const struct shim_sandbox *p, uint64_t used,
 				 struct warren_error *err)
@@ -173,7 +175,7 @@ static int checkpoint_check_fits(const struct shim_sandbox *p, uint64_t used,
 	return r;
 }
 
-/* Reserve space for all its memory before anything else is done. */
+/* Reserve disk space for all memory of the sandbox before anything else is done. */
 static int checkpoint_reserve(const struct shim_sandbox *p,
 			      const struct cgroup_root *cgroups, int image,
 			      struct warren_error *err)
@@ -220,7 +222,8 @@ static int ask_sentry(const struct shim_sandbox *p, int image, struct warren_err
 		     : 0;
 }
 
-/* If this returns 0, no process of the sandbox is left, and its memory is free. */
+/* End all processes. If this returns 0, no process of the sandbox is left, and its memory
+ * is free. */
 static int checkpoint_end_all(const struct shim_sandbox *p,
 			      const struct cgroup_root *cgroups, struct warren_error *err)
 {
@@ -255,7 +258,7 @@ int gvisor_save(struct shim_sandbox *p, int image, struct warren_error *err)
 		(void)set_room(p, &cgroups, false, &ignored);
 	}
 	cgroup_root_close(&cgroups);
-	/* Free the space that was not needed. */
+	/* Free the reserved space that was not needed. */
 	if (r == 0 && fstat(image, &st) == 0)
 		(void)!ftruncate(image, st.st_size);
 	return r < 0 ? error_wrap(err, "%s: save the sandbox", p->name) : 0;
@@ -349,7 +352,7 @@ int gvisor_restore(struct shim_sandbox *p, int image, int held, struct warren_er
 
 	if (!m)
 		return error_errno(err, ENOMEM, "%s: restore the sandbox", p->name);
-	/* Read it from its beginning, with a separate descriptor. */
+	/* Read the file from its beginning, with a separate descriptor. */
 	(void)snprintf(file, sizeof(file), "/proc/self/fd/%d", image);
 	m->sandbox = p;
 	m->held = held;
@@ -361,7 +364,7 @@ int gvisor_restore(struct shim_sandbox *p, int image, int held, struct warren_er
 		r = start_again(m, err);
 	if (r == 0)
 		r = set_room(p, &m->cgroups, false, err);
-	/* The saved state still exists: with a higher limit, it can be restored. */
+	/* The saved state still exists, and can be restored with a higher limit. */
 	if (r == -EBUSY)
 		r = error_set(err, EBUSY,
 			      "it needs more memory than its limit: raise the limit");

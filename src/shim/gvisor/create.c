@@ -4,8 +4,8 @@
  * runsc
  *
  * After a failure, gvisor_unmake() destroys what exists; destroying a sandbox uses the
- * same function. The child reports over a pipe which of its steps failed; once it has
- * become runsc, its log says what failed.
+ * same function. The child reports over a pipe which of its steps failed; after it has
+ * become runsc, errors are in runsc's log.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,8 +36,8 @@
  * Processes inside are limited inside, by RLIMIT_NPROC for each user. Outside, the sentry
  * has a process for each of them, and each of these gets, over time, a thread for every
  * thread of the sentry that ever ran it (measured: 64 processes inside, 2,200 threads and
- * growing). So this is not a limit of the sandbox, which would not survive reaching it;
- * it keeps a hostile sandbox from using all process ids of the machine.
+ * growing). So this limit is not meant for normal use: a sandbox does not survive
+ * reaching it. It only keeps a hostile sandbox from using all process ids of the machine.
  */
 #define HOST_THREADS 32768
 
@@ -96,8 +96,8 @@ static int create_take_limits(struct gvisor_making *m, struct warren_error *err)
 	if (getrlimit(RLIMIT_NOFILE, &lim) < 0)
 		return error_errno(err, errno, "getrlimit");
 	/*
-	 * Open files inside belong to the sentry, which needs no descriptor outside for
-	 * each.
+	 * The sentry does not need a descriptor outside for each file that is open
+	 * inside.
 	 */
 	m->nofile = s->nofile ? s->nofile : NOFILE_DEFAULT;
 	return 0;
@@ -159,7 +159,7 @@ static int write_first(const struct shim_sandbox *p, struct warren_error *err)
 	return r < 0 ? error_errno(err, -r, "write '%s'", path) : 0;
 }
 
-/* Copy the names of users for execs from the image. */
+/* Copy the image's files with the names of users, which execs need. */
 static int copy_names(struct gvisor_making *m, const char *from, const char *to,
 		      struct warren_error *err)
 {
@@ -202,7 +202,7 @@ static int gvisor_create_make_cgroup(struct gvisor_making *m, struct warren_erro
 	return r < 0 ? r : gvisor_write_limits(m->sandbox, &m->limits, err);
 }
 
-/* -------------------------------------------------------------------- in the child */
+/* ----------------------------------------------------------------- steps in the child */
 
 int gvisor_join(struct gvisor_making *m, struct warren_error *err)
 {
@@ -230,7 +230,7 @@ int gvisor_become_runsc(struct gvisor_making *m, struct warren_error *err)
 	argv[n++] = "--platform=ptrace";
 	argv[n++] = "--ignore-cgroups";
 	argv[n++] = m->captured ? "--network=host" : "--network=none";
-	/* runsc creates loopback when it starts a created sandbox: see start_root(). */
+	/* `runsc start` would create a loopback device: see start_root(). */
 	argv[n++] = m->no_network ? "create" : m->saved < 0 ? "run" : "restore";
 	if (!m->no_network)
 		argv[n++] = "--detach";
@@ -267,11 +267,11 @@ static int run_steps(const struct gvisor_step *steps, size_t n, struct gvisor_ma
 
 static const struct gvisor_step child_steps[] = {
 	{ "enter the cgroup", gvisor_join }, /* before memory is allocated */
-	{ "copy the mounts", root_copy },    /* they belong to this namespace */
+	{ "copy the mounts", root_copy },    /* this must happen in this namespace */
 	{ "mount the root", root_mount },
 	{ "create its network", network_create },
-	{ "write the bundle", write_bundle },       /* it lists the mounts */
-	{ "pass on the mounts", create_hand_over }, /* for the time when no process of the
+	{ "write the bundle", write_bundle },       /* this lists the mounts */
+	{ "pass on the mounts", create_hand_over }, /* for times when no process of the
 						       sandbox runs */
 	{ "start runsc", gvisor_become_runsc },
 };
@@ -287,16 +287,17 @@ create_child_main(struct gvisor_making *m, const struct gvisor_step *in_child, s
 	(void)sigemptyset(&all);
 	(void)sigprocmask(SIG_SETMASK, &all, NULL);
 	(void)setsid();
-	/* The sentries of all sandboxes have the same user, `nobody`. */
+	/* Remove the limit of processes, because the sentries of all sandboxes have the
+	 * same user, `nobody`. */
 	(void)setrlimit(RLIMIT_NPROC, &none);
 	(void)run_steps(in_child, n, m, &err);
 	(void)fd_write_all(m->tell, &err, sizeof(err));
 	_exit(1);
 }
 
-/* ------------------------------------------------------------------------ starting */
+/* --------------------------------------------------------------- starting the sandbox */
 
-/* Is the client's request the cause, not runsc? */
+/* Is the client's request the cause of the error, rather than runsc? */
 static bool is_refusal(const char *msg)
 {
 	static const char *const words[] = { "initial working directory",
@@ -347,7 +348,8 @@ static int await_word(int fd, struct warren_error *err)
 }
 
 /*
- * In place of runsc, if there is no network: runsc would first create one with loopback.
+ * Start the sandbox instead of runsc, if there is no network: runsc would first create a
+ * loopback device.
  */
 static int start_root(const struct gvisor_making *m, int sentry, struct warren_error *err)
 {
@@ -366,7 +368,7 @@ static int start_root(const struct gvisor_making *m, int sentry, struct warren_e
 	return r < 0 ? r : control_receive(sentry, true, NULL, err);
 }
 
-/* -1: another process has reaped this child; then the sentry is asked. */
+/* If another process has reaped this child (-1), ask the sentry. */
 static int await_runsc(struct gvisor_making *m, pid_t pid, int pidfd,
 		       struct warren_error *err)
 {
@@ -386,8 +388,8 @@ static int await_runsc(struct gvisor_making *m, pid_t pid, int pidfd,
 }
 
 /*
- * Its report before it becomes runsc: the namespace, or which step failed. Returns
- * -errno.
+ * Receive the child's report before it becomes runsc: the namespace, or which step
+ * failed. Return -errno.
  */
 static int hear_child(struct gvisor_making *m, int hear, struct warren_error *err)
 {
@@ -442,7 +444,7 @@ static int gvisor_create_start(struct gvisor_making *m, struct warren_error *err
 	return gvisor_start(m, child_steps, ARRAY_SIZE(child_steps), err);
 }
 
-/* ---------------------------------------------------------------------- the whole */
+/* ---------------------------------------------------------------------- all steps */
 
 static const struct gvisor_step steps[] = {
 	{ "find runsc", find_runsc },
@@ -506,8 +508,8 @@ int gvisor_create(struct shim_sandbox *p, const struct warren_spec *spec,
 	else if (r != -EEXIST)
 		(void)gvisor_unmake(p, &m->cgroups, &ignored);
 	/*
-	 * The open descriptors of an image lock it in the store, so they stay open as
-	 * long as this process, the sandbox's shim, lives.
+	 * The open descriptors of an image lock it in the store, so keep them open as
+	 * long as this process, the sandbox's shim, is alive.
 	 */
 	if (m->has_image && r < 0)
 		image_close(&m->image);

@@ -38,7 +38,7 @@ __attribute__((noreturn)) static void gvisor_exec_fail(const struct shim_sandbox
 	shim_sandbox_exit(e, &out);
 }
 
-/* --------------------------------------------------------------------- what to run */
+/* ------------------------------------------------------------------- command and user */
 
 static int open_names(void *ctx, const char *path)
 {
@@ -77,7 +77,8 @@ static int add_strings(json_t *list, const char *const *strings, struct warren_e
 {
 	for (; strings && *strings; strings++) {
 		/*
-		 * gVisor would accept it, but what works in one sandbox must work in all.
+		 * Refuse a string that gVisor would accept, because the same limits
+		 * should apply on all backends.
 		 */
 		if (strlen(*strings) > WORD_MAX)
 			return error_set(
@@ -93,7 +94,7 @@ static int add_strings(json_t *list, const char *const *strings, struct warren_e
 	return 0;
 }
 
-/* Root has its allowed capabilities, other users have none. */
+/* Root has the permitted capabilities, other users have none. */
 static json_t *exec_capabilities(uint32_t uid)
 {
 	json_int_t all = (json_int_t)caps_kept, has = uid == 0 ? all : 0;
@@ -149,9 +150,9 @@ static int make_call(struct shim_sandbox *p, const struct shim_exec *e,
 	return r;
 }
 
-/* ------------------------------------------------------------------------ starting */
+/* --------------------------------------------------------------- starting the command */
 
-/* Error messages of the sentry. */
+/* The error messages of the sentry, with their errno. */
 static const struct {
 	const char *text;
 	int code;
@@ -181,7 +182,7 @@ static int exec_reason(const struct warren_error *err)
 	return EIO;
 }
 
-/* The pid inside, or -errno. */
+/* Start the command. Return the pid inside, or -errno. */
 static int gvisor_exec_start(struct shim_sandbox *p, const struct shim_exec *e,
 			     int sentry, struct warren_error *err)
 {
@@ -193,7 +194,8 @@ static int gvisor_exec_start(struct shim_sandbox *p, const struct shim_exec *e,
 
 	gvisor_path(p, "bundle/config.json", path);
 	config = json_load_file(path, 0, &why);
-	/* Do not use its errno, which would be about the command. */
+	/* Do not use the errno here, because the client would relate it to the command.
+	 */
 	if (!config)
 		return error_set(err, EIO, "read '%s': %s", path, why.text);
 	r = make_call(p, e, json_object_get(config, "process"), &call, err);
@@ -212,9 +214,9 @@ static int gvisor_exec_start(struct shim_sandbox *p, const struct shim_exec *e,
 	return r;
 }
 
-/* ------------------------------------------------------------------------- waiting */
+/* ---------------------------------------------------------------- waiting for the end */
 
-/* Use another connection: this one waits for the end. */
+/* Send the signal on another connection, because this one waits for the end. */
 static void exec_pass_on(const struct shim_sandbox *p, int pid, int sig)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -228,7 +230,7 @@ static void exec_pass_on(const struct shim_sandbox *p, int pid, int sig)
 				   NULL, &ignored);
 }
 
-/* Wait until the sentry answers or ends. SIGTERM ends us in any case. */
+/* Wait until the sentry answers or ends. SIGTERM ends this process in any case. */
 static void exec_attend(const struct shim_sandbox *p, int pid, int sentry, int signals)
 {
 	struct pollfd fds[] = { { .fd = sentry, .events = POLLIN },
@@ -286,8 +288,8 @@ static void gvisor_exec_read_outcome(const struct shim_sandbox *p, int sentry,
 	else if (WIFSIGNALED(s))
 		ret->code = WTERMSIG(s);
 	/*
-	 * Without a gofer there are no files (SIGBUS, EIO), and a sentry that notices
-	 * kills all processes: the exit status of a shell is then meaningless.
+	 * Without a gofer, file accesses fail (SIGBUS, EIO), and a sentry that notices
+	 * this kills all processes. So the exit status of a shell is meaningless.
 	 */
 	if (s != 0 && gvisor_is_gone(p, 0) && !gvisor_was_oom(p))
 		ret->verdict = SHIM_LOST;

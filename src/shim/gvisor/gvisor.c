@@ -31,7 +31,7 @@ int gvisor_connect(const struct shim_sandbox *p, struct warren_error *err)
 	return r < 0 ? r : control_open(root, p->id, ns, err);
 }
 
-/* ------------------------------------------------------------------------- the end */
+/* ------------------------------------------------------------------- end of a sandbox */
 
 int gvisor_remove_files(int at, const char *name)
 {
@@ -120,7 +120,7 @@ static bool gvisor_has_process(struct shim_sandbox *p, int pid)
 	return pid == m.sentry || pid == m.gofer;
 }
 
-/* One of these processes; -1: not known, or gone. */
+/* One of these processes; its pidfd is -1 if it is not known, or gone. */
 struct member {
 	int pidfd;
 	int dir; /* in /proc */
@@ -147,7 +147,7 @@ static void member_close(struct member *m)
 		(void)close(m->dir);
 }
 
-/* A restored sentry does not notice the end of the gofer. */
+/* Watch both processes: a restored sentry does not notice the end of the gofer. */
 static void open_both(const struct shim_sandbox *p, struct member *ret_sentry,
 		      struct member *ret_gofer)
 {
@@ -186,9 +186,10 @@ static void gvisor_await_end(int pidfd)
 }
 
 /*
- * Wait until the sentry answers or ends. If one of the two ends, the other ends, too,
- * sooner or later, so this process cannot see which was first: how each of them ended
- * shows it, and the shim learns that before it gets our report.
+ * Wait until the sentry or the gofer ends. When one of them ends, the other one ends too,
+ * sooner or later, so this process cannot see which one was first. The way in which each
+ * of them ended shows it, and the shim finds that out before it gets the report of this
+ * process.
  */
 static int wait_end(int fd, const struct member *sentry, const struct member *gofer,
 		    struct warren_error *err)
@@ -201,9 +202,9 @@ static int wait_end(int fd, const struct member *sentry, const struct member *go
 	while (poll(either, ARRAY_SIZE(either), -1) < 0 && errno == EINTR)
 		;
 	/*
-	 * Kill a sentry that does not notice it at once, before the processes inside
-	 * notice it. Do not kill the whole cgroup, which may belong to another sentry by
-	 * now.
+	 * The gofer has ended: kill a sentry that does not notice this at once, before
+	 * the processes inside notice it. Do not kill the whole cgroup, which may belong
+	 * to another sentry by now.
 	 */
 	if (!either[0].revents && sentry->pidfd >= 0 &&
 	    (sentry->dir < 0 || !proc_is_ending(sentry->dir)))
@@ -241,7 +242,7 @@ static int gvisor_wait(struct shim_sandbox *p, struct warren_error *err)
 	return r;
 }
 
-/* The sentry does not survive a lack of memory, but its cgroup does. */
+/* Did memory run out? The sentry does not survive this, but its cgroup records it. */
 bool gvisor_was_oom(const struct shim_sandbox *p)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -268,7 +269,7 @@ static void gvisor_explain(struct shim_sandbox *p, struct warren_error *ret)
 				p->name);
 }
 
-/* ---------------------------------------------------------------- while it lives */
+/* ---------------------------------------------------------------- running sandboxes */
 
 /*
  * Freeze everything, including the sentry, so that a paused sandbox uses no processor
@@ -299,8 +300,8 @@ static int gvisor_silent(struct shim_sandbox *p, struct warren_error *err)
 }
 
 /*
- * Threads inside. There are more processes outside: those of the sentry, and two for each
- * inside.
+ * Count the threads inside. There are more processes outside: those of the sentry, and
+ * two for each process inside.
  */
 static int count_inside(const struct shim_sandbox *p, uint64_t *ret,
 			struct warren_error *err)

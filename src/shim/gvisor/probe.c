@@ -102,8 +102,8 @@ static bool gvisor_probe_runsc(const struct found *h, struct warren_feature *f)
 }
 
 /*
- * "runsc version 0.0~20221219.0", "runsc version release-20240212.0": the day; 0: not
- * known.
+ * Return the day in "runsc version 0.0~20221219.0" or "runsc version release-20240212.0";
+ * 0: it is not known.
  */
 static unsigned long release_day(const char *version)
 {

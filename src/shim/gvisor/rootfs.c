@@ -13,10 +13,10 @@
  *
  * The gofer is root, so it can open every file that root can open. Two kinds of mounts
  * therefore have other ids. The machine's own directories in the image `host` have ids
- * that do not exist inside: only world-readable files can be read there. A volume has one
- * user and one group, those of its owner, which are the sandbox's user inside: files of
- * other owners can be accessed only as their mode permits, and no set-id program of
- * another user can be created.
+ * that do not exist inside: only world-readable files can be read there. In a volume,
+ * only the user and the group of its owner are mapped, to the sandbox's user: other files
+ * can be accessed only as far as their mode permits, and no set-id program of another
+ * user can be created.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@
 /* An id without a user, for trees whose owners must not exist inside. */
 #define UNUSED_ID 0xfffffffdU
 
-/* ----------------------------------------------------- before the mount namespace */
+/* ----------------------------------------------------- outside the mount namespace */
 
 static int make_map(uint32_t on_disk_uid, uint32_t shown_uid, uint32_t on_disk_gid,
 		    uint32_t shown_gid, int *ret, struct warren_error *err)
@@ -120,7 +120,7 @@ int root_copy(struct gvisor_making *m, struct warren_error *err)
 	return r;
 }
 
-/* ------------------------------------------------------------------------ inside it */
+/* --------------------------------------------------------- inside the mount namespace */
 
 static int mount_scratch(const struct gvisor_making *m, struct warren_error *err)
 {
@@ -147,7 +147,7 @@ static int mount_scratch(const struct gvisor_making *m, struct warren_error *err
 	return r;
 }
 
-/* Attach it at @name, which becomes a directory or a file like @fd. */
+/* Attach the mount @fd at @name, which is created as a directory or a file, like @fd. */
 static int attach_copy(int fd, const char *name, struct warren_error *err)
 {
 	struct stat st;
@@ -161,7 +161,7 @@ static int attach_copy(int fd, const char *name, struct warren_error *err)
 	return mount_attach(fd, AT_FDCWD, name, err);
 }
 
-/* By the older call: an option of fsconfig(2) is at most 255 characters long. */
+/* Use mount(2), because an option of fsconfig(2) can have at most 255 characters. */
 static int gvisor_rootfs_mount_overlay(const struct gvisor_making *m,
 				       struct warren_error *err)
 {
@@ -234,9 +234,9 @@ static int rootfs_add_mount(struct gvisor_making *m, const char *target, const c
 }
 
 /*
- * Create @target in the root, with the directories on its way. runsc creates missing
- * ones, but not below /tmp of a read-only root. Links end inside the root, no matter
- * which user created them.
+ * Create @target in the root, with its parent directories. runsc creates missing ones,
+ * but not below /tmp of a read-only root. Links end inside the root, no matter which user
+ * created them.
  */
 static int make_point(const char *target, bool dir, struct warren_error *err)
 {
@@ -335,9 +335,9 @@ static bool is_target(const struct gvisor_making *m, const char *path)
 }
 
 /*
- * Make a directory of the root a separate mount, @name: if the root is read-only and this
- * is not, or if runsc would mount something else there. A path that is not a directory is
- * skipped.
+ * Make a directory of the root a separate mount, @name. This is needed if the root is
+ * read-only and the directory is not, or if runsc would mount something else there. A
+ * path that is not a directory is skipped.
  */
 static int set_apart(struct gvisor_making *m, const char *path, const char *name,
 		     bool read_only, struct warren_error *err)
@@ -356,7 +356,7 @@ static int set_apart(struct gvisor_making *m, const char *path, const char *name
 	return r < 0 ? r : rootfs_add_mount(m, path, name, read_only, 0, err);
 }
 
-/* What an image declares as a volume stays writable. */
+/* Keep the paths writable that the image declares as volumes. */
 static int gvisor_rootfs_keep_writable(struct gvisor_making *m, struct warren_error *err)
 {
 	size_t i = 0;
@@ -380,10 +380,7 @@ int root_mount(struct gvisor_making *m, struct warren_error *err)
 	if (unshare(CLONE_NEWNS) < 0 ||
 	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return error_errno(err, errno, "create a mount namespace");
-	/*
-	 * runsc looks at its children by their ids, which are those of this pid
-	 * namespace.
-	 */
+	/* runsc looks up its children in /proc by their ids in this pid namespace. */
 	if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 		return error_errno(err, errno, "mount /proc");
 	r = mount_scratch(m, err);

@@ -15,7 +15,8 @@
 
 #define ANSWER_MAX (4U << 20)
 #define NOBODY     65534
-/* Descriptors go with the first bytes; the rest may come in any number of pieces. */
+/* Descriptors are sent with the first bytes; the rest may be sent in any number of
+ * pieces. */
 #define FIRST 4096
 
 /* The address of the socket, which differs between versions. */
@@ -45,8 +46,8 @@ static socklen_t make_address(enum address kind, const char *root, const char *i
 }
 
 /*
- * Any process may bind a free abstract name. The sentry runs as `nobody`; its creator was
- * root.
+ * Check the peer, because any process may bind a free abstract name. The sentry runs as
+ * `nobody`; its creator was root.
  */
 static bool is_sentry(int fd)
 {
@@ -113,7 +114,8 @@ int control_send(int fd, const char *method, json_t *arg, const int *fds, size_t
 	json_decref(call);
 	if (!text)
 		return error_errno(err, ENOMEM, "send a request to the sandbox");
-	/* The buffer is empty and larger than this, so all or nothing is written. */
+	/* The socket's buffer is empty and larger than this, so either everything or
+	 * nothing is written. */
 	r = fd_send(fd, text, first, fds, n_fds);
 	if (r == 0)
 		r = fd_write_all(fd, text + first, n - first);
@@ -122,7 +124,7 @@ int control_send(int fd, const char *method, json_t *arg, const int *fds, size_t
 
 struct answer {
 	int fd;
-	int failed; /* errno; 0: the end */
+	int failed; /* errno; 0: the connection ended */
 	size_t left;
 };
 
