@@ -4,8 +4,8 @@
  *
  * On the unix socket, which only the owner can open (0600), the owner of this process and
  * root need no token, because they could read the database anyway. All other clients need
- * one. Requests that a web page makes a browser send are refused because of their Origin,
- * or because their Host is not the name of a listener.
+ * a token. Requests that a web page makes a browser send are refused because of their
+ * Origin, or because their Host is not the name of a listener.
  */
 #include "api/access.h"
 
@@ -48,7 +48,8 @@ bool access_is_token(const char *authorization)
 	return strncasecmp(authorization, "wrn_", 4) == 0;
 }
 
-/* "name:port" without the port; "[::1]:80" without the port and with the brackets. */
+/* Return the length of "name:port" without the port, or of "[::1]:80" without the port
+ * but with the brackets. */
 static size_t host_length(const char *host)
 {
 	const char *end = host[0] == '[' ? strchr(host, ']') : NULL;
@@ -56,7 +57,7 @@ static size_t host_length(const char *host)
 	return end ? (size_t)(end + 1 - host) : strcspn(host, ":");
 }
 
-/* An address, localhost, or the service's domain and names below it. */
+/* Is @host an address, localhost, the service's domain, or a name below it? */
 static bool host_is_ours(const char *domain, const char *host)
 {
 	size_t n = host_length(host), d = strlen(domain);

@@ -56,8 +56,8 @@ static int body_scan(const char *data, size_t size, struct api_error *err)
 
 /*
  * If memory runs out, jansson drops a byte of a string and continues: a command would run
- * that the client did not send. So its allocations are watched, and a result is discarded
- * if an allocation failed. A large body is parsed on its own thread, so each thread has
+ * that the client did not send. So the service records whether an allocation failed, and
+ * then discards the result. A large body is parsed on its own thread, so each thread has
  * its own flag.
  */
 static _Thread_local bool memory_failed;
@@ -114,7 +114,7 @@ int body_read(const struct api_op *op, const char *data, size_t size, struct bod
 	if (size == 0 && op->body_required)
 		return api_error_set(err, API_ERR_INVALID_REQUEST,
 				     "this operation needs a body of %s", op->body_type);
-	/* If a body may be omitted, the description requires none of its fields. */
+	/* If a body may be omitted, none of its fields is required. */
 	if (size == 0) {
 		*ret = (struct body){ .schema = schema };
 		return 0;
@@ -146,7 +146,7 @@ static const struct api_schema *schema_of(const struct body *b, const char *fiel
 	return s;
 }
 
-/* The value of a field; NULL: omitted, or null. */
+/* Return the value of a field; NULL: it is omitted, or null. */
 static json_t *body_get(const struct body *b, const char *field)
 {
 	json_t *j = json_object_get(b->json, field);
@@ -205,7 +205,8 @@ uint64_t body_size(const struct body *b, const char *field)
 		return (uint64_t)s->fallback;
 	if (json_is_integer(j))
 		return (uint64_t)json_integer_value(j);
-	(void)!parse_size(json_string_value(j), &bytes, &err); /* it was checked */
+	/* The value has been checked. */
+	(void)!parse_size(json_string_value(j), &bytes, &err);
 	return bytes;
 }
 

@@ -12,7 +12,8 @@
 #include "spec/spec.h"
 #include "warden/warden.h"
 
-#define CODE_GRACE_MS 660000 /* to create it, and to collect the artifacts */
+/* Time to create the sandbox, and to collect the artifacts. */
+#define CODE_GRACE_MS 660000
 
 /* The languages and images of the configuration, in the form that the planner needs. */
 struct api_code_config {
@@ -48,12 +49,13 @@ static void api_code_settings(const struct config *c, struct api_code_config *re
 	};
 }
 
-/* -------------------------------------------------------------- pull ahead */
+/* ---------------------------------------------------------- pulling images in advance */
 
 static void api_code_on_pulled(struct image_waiter *w, int r,
 			       const struct warren_error *err UNUSED)
 {
-	/* A failure is reported when the image is needed, which tries again. */
+	/* Do not report a failure now: when the image is needed, another pull is tried
+	 * and reported. */
 	if (r <= 0)
 		free(w);
 }
@@ -83,7 +85,7 @@ void api_code_pull(struct service *s, const struct config *config)
 			api_code_pull_one(s, config->code_rows[i].image);
 }
 
-/* ------------------------------------------------------------------ errors */
+/* --------------------------------------------------------------- errors and sandboxes */
 
 /* "/field: ..." names the field. */
 static int api_code_refuse(struct api_error *err, const struct warren_error *why)
@@ -157,7 +159,8 @@ static int api_code_place(const struct code_client *where, const struct code_req
 	return 0;
 }
 
-/* Write it as clients see it, also for the next process, which deletes it. */
+/* Write the spec as clients see it. After a restart, the next process uses it to delete
+ * the sandbox. */
 static void api_code_write_spec(struct api_code_made *m)
 {
 	const struct warren_spec *s = &m->spec;
@@ -177,7 +180,8 @@ static void api_code_write_spec(struct api_code_made *m)
 	json_close(&j, '}');
 }
 
-/* No network, a read-only root, and two file systems in memory to write to. */
+/* The sandbox has no network, a read-only root, and two file systems in memory that it
+ * can write to. */
 static void api_code_spec(const struct code_client *where, const struct code_plan *p,
 			  struct api_code_made *m)
 {
@@ -205,7 +209,7 @@ static void api_code_spec(const struct code_client *where, const struct code_pla
 	};
 }
 
-/* A limit that the client names is enforced, or the run is refused. */
+/* A limit in the client's request is enforced, or the run is refused. */
 static void api_code_insist(const struct code_client *where, const struct code_request *q,
 			    struct warren_spec *spec)
 {
@@ -232,7 +236,7 @@ static int api_code_make(const struct code_client *where, const struct code_requ
 	r = policy_check(where->policy, &m->spec, &why);
 	if (r < 0)
 		return api_error_policy(err, &why);
-	/* An image that the client names may be pulled only with the scope for it. */
+	/* Pulling an image that the client names requires the scope for it. */
 	m->source.may_not_pull = q->image && !access_may(where->caller, "pull");
 	m->spec.no_pull = m->source.may_not_pull;
 	api_code_write_spec(m);

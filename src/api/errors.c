@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* errors.c - codes, their statuses, and the format of all errors */
+/* errors.c - error codes, their HTTP statuses, and the format of all errors */
 #include "api/errors.h"
 
 #include <errno.h>
@@ -164,7 +164,8 @@ enum api_code api_code_refused(int status)
 	return API_ERR_INTERNAL;
 }
 
-/* In milliseconds; 0: retrying is useless. The error need not contain a time. */
+/* Return a time in milliseconds; 0: retrying is useless. The error need not contain a
+ * time. */
 static uint64_t retry_after(const struct api_error *err, bool *ret_said)
 {
 	int status = api_code_status(err->code);

@@ -20,9 +20,9 @@
 #define LOWER   "abcdefghijklmnopqrstuvwxyz"
 #define LETTERS LOWER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define DIGITS  "0123456789"
-#define IDS_MAX 65536 /* a sandbox has as many users and groups */
+#define IDS_MAX 65536 /* number of users and of groups in a sandbox */
 
-/* Does @s consist of at least one character, all in @set? */
+/* Does @s have at least one character, and are all of its characters in @set? */
 static bool made_of(const char *s, const char *set)
 {
 	size_t n = strspn(s, set);
@@ -69,7 +69,7 @@ static bool is_hostname(const char *s)
 	}
 }
 
-/* References are parsed by the image code; no path of this machine gets there. */
+/* The image code parses references. No path of this machine may reach it. */
 static bool is_image(const char *s)
 {
 	return made_of(s, LETTERS DIGITS "._:/@+-[]") && s[0] != '-' && s[0] != '/' &&
@@ -89,7 +89,8 @@ static bool is_label_key(const char *s)
 	return made_of(s, LETTERS DIGITS "._/-") && strspn(s, LETTERS DIGITS) > 0;
 }
 
-/* No control characters: neither of ASCII nor of Unicode (c2 80 to c2 9f). */
+/* Is the text free of control characters, both of ASCII and of Unicode (c2 80 to c2
+ * 9f)? */
 static bool is_line(const char *text)
 {
 	for (const unsigned char *s = (const unsigned char *)text; *s; s++)
@@ -119,7 +120,8 @@ static bool format_is_name(const char *s)
 	return made_of(s, LOWER DIGITS "-") && s[0] != '-' && s[strlen(s) - 1] != '-';
 }
 
-/* As in docker; "batch" would be hidden by a path of the API. */
+/* The same names as in docker. A sandbox with the name "batch" could not be reached,
+ * because the API has a path of that name. */
 static bool is_sandbox_name(const char *s)
 {
 	return made_of(s, LETTERS DIGITS "_.-") && strspn(s, LETTERS DIGITS) > 0 &&

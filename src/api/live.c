@@ -10,13 +10,14 @@
 #include "service/core/service.h"
 
 /*
- * While it is alone, one tenant can use fifteen of sixteen connections. That leaves
- * others some, and is enough for two thousand streams where the limit of open files is
- * 20,000 (and connections an eighth of that).
+ * While no other tenant is active, one tenant can use fifteen of sixteen connections.
+ * That leaves some for others. With a limit of 20,000 open files, an eighth of which is
+ * for connections, it is enough for two thousand streams.
  */
 #define TCP_WEIGHT 15
 
-#define STEP_MS 1000 /* check this often, also after sleep */
+/* Check at least this often, because timers stop while the machine sleeps. */
+#define STEP_MS 1000
 
 struct live {
 	struct net_loop *loop;
@@ -116,7 +117,7 @@ static void live_on_timer(void *ctx)
 		live_arm(l);
 }
 
-/* This is called within a statement of the database, so it is queried later. */
+/* This runs within a statement of the database, so query the database later. */
 static void live_on_token(void *ctx, uint64_t seq)
 {
 	struct live *l = ctx;

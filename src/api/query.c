@@ -43,7 +43,7 @@ static int next_pair(const char **text, const char *end, struct pair *ret,
 	if (n == -EINVAL)
 		return api_error_set(err, API_ERR_INVALID_REQUEST,
 				     "the query is not percent-encoded UTF-8");
-	if (n < 0) /* longer than every known name */
+	if (n < 0) /* the name is longer than every known name */
 		ret->name[NAME_MAX_LEN - 1] = '\0';
 	ret->value = equals ? equals + 1 : stop;
 	ret->len = (size_t)(stop - ret->value);

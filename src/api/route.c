@@ -2,9 +2,10 @@
 /*
  * route.c - walk down the tree of paths, one segment at a time
  *
- * A word takes precedence over a parameter, without backtracking, so no path of an API
- * may require it. Empty segments, "." and ".." are ordinary segments, which match no
- * path. Nothing is normalised, so no two programs can interpret a path differently.
+ * A word takes precedence over a parameter. The search never goes back, so the paths of
+ * an API must not require that. Empty segments, "." and ".." are ordinary segments, which
+ * match no path. Nothing is normalised, so no two programs can interpret a path
+ * differently.
  */
 #include "api/route.h"
 
@@ -58,7 +59,8 @@ static size_t find_word(const struct api_node *nodes, const struct api_node *nod
 	return 0;
 }
 
-/* The node below @node for a segment, which is a parameter unless it is a known word. */
+/* Return the node below @node for a segment, which is a parameter unless it is a known
+ * word. */
 static const struct api_node *route_descend(const struct api_face *face,
 					    const struct api_node *node,
 					    const char *segment, size_t len, size_t *used,
@@ -85,7 +87,7 @@ static const struct api_node *route_descend(const struct api_face *face,
 	return &face->nodes[node->param];
 }
 
-/* The operation of @node for @method. */
+/* Find the operation of @node for @method. */
 static int route_choose(const struct api_face *face, const struct api_node *node,
 			const char *method, struct route *r, struct api_error *err)
 {

@@ -2,9 +2,9 @@
 /*
  * validate.c - check a value against its schema, recursively
  *
- * The recursion is as deep as the schema, whatever the value: a deeper value has the
- * wrong type first. The location is a chain on the stack; it becomes a JSON pointer only
- * for an error.
+ * The depth of the recursion is limited by the schema: a value that is nested more deeply
+ * is refused, because its type is wrong. The location is a chain on the stack; it becomes
+ * a JSON pointer only for an error.
  */
 #include "api/validate.h"
 
@@ -22,13 +22,12 @@
 
 struct json_location {
 	const struct json_location *up;
-	const char *key; /* a field; NULL: an element */
-	size_t index;    /* of an element */
-	const char
-		*parameter; /* the first of a chain may be a parameter without members */
+	const char *key;       /* name of a field; NULL: this is an element */
+	size_t index;          /* index of an element */
+	const char *parameter; /* a parameter of the request, at the start of a chain */
 };
 
-/* --------------------------------------------------------------------- words */
+/* ----------------------------------------------------------- texts for error messages */
 
 static void put_pointer(struct buf *out, const struct json_location *at)
 {
@@ -71,7 +70,7 @@ static int validate_refuse(const struct json_location *at, struct api_error *err
 	return -EBADMSG;
 }
 
-/* "an integer or null": what @types allows. */
+/* Write what @types allows, for example "an integer or null". */
 static void type_words(uint8_t types, char *out, size_t size)
 {
 	static const char *const words[] = { "null",     "true or false", "an integer",
@@ -173,7 +172,7 @@ static int refuse_word(const struct api_schema *s, const char *text,
 			       SHOWN, text);
 }
 
-/* @ret: the number that the string represents, if any. */
+/* *@ret is set to the number that the string represents, if any. */
 static int check_string(const struct api_schema *s, const char *text, size_t len,
 			const struct json_location *at, int64_t *ret,
 			struct api_error *err)
@@ -185,7 +184,8 @@ static int check_string(const struct api_schema *s, const char *text, size_t len
 		*ret = schema_word(s, text);
 		return *ret < 0 ? refuse_word(s, text, at, err) : 0;
 	}
-	/* Characters are counted only if the number of bytes does not decide it. */
+	/* Count the characters only if the number of bytes does not settle the question.
+	 */
 	if (len > s->max_len || len < 4 * (size_t)s->min_len) {
 		r = check_count(s, utf8_count(text, len), "characters", at, err);
 		if (r < 0)
@@ -227,7 +227,7 @@ static int check_array(const struct api_schema *s, const json_t *value,
 	return r;
 }
 
-/* A map has any names, and values of one type. */
+/* Check a map: it may have any names, and its values have one type. */
 static int check_map(const struct api_schema *s, json_t *value,
 		     const struct json_location *at, struct api_error *err)
 {
@@ -248,7 +248,7 @@ static int check_map(const struct api_schema *s, json_t *value,
 	return 0;
 }
 
-/* Which field of @s; -1: none. */
+/* Return the index of a field of @s; -1: there is no such field. */
 static int find_field(const struct api_schema *s, const char *name)
 {
 	size_t low = 0, high = s->n_fields;
@@ -340,7 +340,7 @@ static int check_object(const struct api_schema *s, json_t *value,
 	return check_presence(s, seen, at, err);
 }
 
-/* -------------------------------------------------------------------- the whole */
+/* ----------------------------------------------------------------- values of any type */
 
 static int refuse_type(const struct api_schema *s, const json_t *value,
 		       const struct json_location *at, struct api_error *err)
@@ -378,7 +378,7 @@ static int validate_check(const struct api_schema *s, const json_t *value,
 	if (type == API_ARRAY)
 		return check_array(s, value, at, err);
 	if (type == API_OBJECT)
-		/* Iterating needs a mutable object, but does not change it. */
+		/* Iterating requires a mutable object, but does not change it. */
 		return check_object(s, (json_t *)(uintptr_t)value, at, err);
 	return 0;
 }

@@ -91,7 +91,7 @@ void mcp_exchange_refuse(struct mcp_exchange *x, int status, const struct rpc_er
 	(void)http_respond(x->req, status, h, n, out.data, out.len);
 }
 
-/* --------------------------------------------------------- a stream of events */
+/* --------------------------------------------------------- streams of events */
 
 static void exchange_event(struct buf *out, const struct buf *message)
 {
@@ -167,9 +167,8 @@ bool mcp_exchange_notify(struct mcp_exchange *x, const struct buf *message)
 	return true;
 }
 
-/* Send an answer as an event, which may be the last one. It waits while the client does
- * not read.
- */
+/* Send an answer as an event, which may be the last one. While the client does not read,
+ * the event waits. */
 static void exchange_send(struct mcp_exchange *x, const struct buf *message, bool last)
 {
 	x->answered = last;
@@ -182,7 +181,7 @@ static void exchange_send(struct mcp_exchange *x, const struct buf *message, boo
 		exchange_on_drained(x->req);
 }
 
-/* ---------------------------------------------------------------- the answer */
+/* ---------------------------------------------------------------- a single answer */
 
 static void exchange_respond(struct mcp_exchange *x, int status, const char *data,
 			     size_t n)
@@ -194,9 +193,9 @@ static void exchange_respond(struct mcp_exchange *x, int status, const char *dat
 			   data, n);
 }
 
-/* ------------------------------------------------------------- a large answer */
+/* ------------------------------------------------------------- large answers */
 
-/* Move a part of the answer out of its buffer. */
+/* Move the next part of the answer out of the buffer. */
 static void exchange_keep(struct mcp_exchange *x, struct buf *data)
 {
 	struct mcp_part *p = calloc(1, sizeof(*p));
@@ -217,7 +216,7 @@ static void exchange_put_large(struct mcp_exchange *x, const json_t *id,
 	rpc_write_result(&x->out, id, "", 0);
 	if (x->out.failed)
 		return;
-	x->out.len--; /* the closing brace follows the result */
+	x->out.len--; /* write the closing brace after the result */
 	exchange_keep(x, &x->out);
 	exchange_keep(x, result);
 	buf_puts(&x->out, "}");
@@ -278,7 +277,7 @@ void mcp_exchange_answer_large(struct mcp_exchange *x, const json_t *id,
 		exchange_respond_parts(x);
 }
 
-/* ----------------------------------------------------------- several answers */
+/* -------------------------------------------------------- answers to several messages */
 
 void mcp_exchange_collected(struct mcp_exchange *x)
 {

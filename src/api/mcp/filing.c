@@ -12,8 +12,8 @@
 #include "base/fd.h"
 
 /*
- * Bytes that are copied in one turn of the loop. To copy the largest content at once
- * takes milliseconds of computing, and much longer on a busy machine.
+ * Number of bytes that are copied in one turn of the loop. Copying the largest content at
+ * once would take milliseconds, and much longer on a busy machine.
  */
 #define FILING_PIECE (256U << 10)
 
@@ -92,7 +92,7 @@ static void filing_on_begun(void *ctx, struct files *f, const struct warren_erro
 	mcp_call_unref(c);
 }
 
-/* Start as the sandbox's user, and continue with @begun. */
+/* Start the request as the sandbox's user, and continue with @begun. */
 static void filing_begin(struct mcp_filing *k, struct sandbox *sandbox,
 			 void (*begun)(struct mcp_filing *k))
 {
@@ -100,7 +100,7 @@ static void filing_begin(struct mcp_filing *k, struct sandbox *sandbox,
 	files_begin(sandbox, NULL, filing_on_begun, mcp_call_ref(k->call));
 }
 
-/* --------------------------------------------------------------------- reading */
+/* ------------------------------------------------------------- opening a file to read */
 
 static void filing_on_open(void *ctx, struct files_answer *a,
 			   const struct warren_error *err)
@@ -146,7 +146,7 @@ int mcp_filing_read(int fd, uint64_t offset, size_t max, struct buf *out)
 	return 0;
 }
 
-/* --------------------------------------------------------------------- writing */
+/* ------------------------------------------------------------------- replacing a file */
 
 static void filing_on_put(void *ctx, struct files_answer *a UNUSED,
 			  const struct warren_error *err)
@@ -175,7 +175,8 @@ static void filing_on_owned(void *ctx, struct files_answer *a UNUSED,
 	filing_rename(ctx);
 }
 
-/* The first request that names a copy reports whether it could be written. */
+/* If the file is a copy, the first request that names it reports whether it could be
+ * written. */
 static void filing_on_arrived(void *ctx, struct files_answer *a UNUSED,
 			      const struct warren_error *err)
 {

@@ -10,7 +10,8 @@
 
 #include "api/mcp/internal.h"
 
-#define SSE_OUT_MAX (8U << 20) /* bytes of responses that the client has not read */
+/* Maximum size of responses that the client has not read. */
+#define SSE_OUT_MAX (8U << 20)
 
 void mcp_sse_open(struct mcp_exchange *x)
 {

@@ -119,7 +119,7 @@ static const struct mcp_method {
 	{ "completion/complete", RPC_LEGACY | RPC_MODERN, mcp_complete },
 };
 
-/* Read the level of a modern request; -1: it was refused. */
+/* Read the log level of a modern request. Return -1 if the request was refused. */
 static int methods_read_level(struct mcp_call *c)
 {
 	const json_t *level = json_object_get(c->meta, RPC_META "logLevel");

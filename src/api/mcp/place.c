@@ -23,7 +23,7 @@ struct sandbox *mcp_place_find(struct mcp_call *c, const char *word, struct buf 
 				access_may(&c->caller, "admin"), word, id, &err);
 	struct sandbox *sandbox = r < 0 ? NULL : sandbox_find(c->mcp->service, NULL, id);
 
-	/* A token for one sandbox does not tell which others exist. */
+	/* A token for one sandbox must not reveal which others exist. */
 	if (c->caller.sandbox[0] && (!sandbox || strcmp(c->caller.sandbox, id) != 0)) {
 		buf_printf(why, "the token is valid only for the sandbox '%s'",
 			   c->caller.sandbox);
@@ -43,7 +43,8 @@ static void place_stop(struct mcp_call *c)
 	free(p);
 }
 
-/* The sandbox runs, or was woken for this. The call has a reference for this function. */
+/* The sandbox runs, or was resumed for this call. The call has a reference for this
+ * function. */
 static void place_on_usable(void *ctx, int r, const struct warren_error *err)
 {
 	struct mcp_call *c = ctx;
@@ -131,7 +132,7 @@ static json_t *place_request(const struct mcp_wishes *w)
 	return request;
 }
 
-/* NULL: the call was answered. */
+/* Return NULL if the call was answered. */
 static struct sandbox *place_create(struct mcp_call *c)
 {
 	struct mcp_session *s = c->session;
@@ -162,7 +163,7 @@ static struct sandbox *place_create(struct mcp_call *c)
 	return sandbox;
 }
 
-/* NULL: the call was answered. */
+/* Return NULL if the call was answered. */
 static struct sandbox *place_of_session(struct mcp_call *c)
 {
 	struct mcp_session *s = c->session;
@@ -182,7 +183,7 @@ static struct sandbox *place_of_session(struct mcp_call *c)
 	return sandbox;
 }
 
-/* The sandbox that is named by the argument, the client's headers, or the token. */
+/* Return the sandbox named by the argument, the client's headers, or the token. */
 static const char *place_word(const struct mcp_call *c)
 {
 	const char *word = mcp_arg_text(c, "sandbox");

@@ -5,13 +5,13 @@
 #include "api/mcp/internal.h"
 
 #define ARGS_MAX      4
-#define VALUE_MAX     65536 /* bytes of an argument */
+#define VALUE_MAX     65536 /* maximum size of an argument */
 #define COMPLETED_MAX 100
 
 struct prompt_arg {
 	const char *name, *about;
 	bool required;
-	const char *words; /* values to complete it with, separated by blanks */
+	const char *words; /* possible values, separated by blanks */
 };
 
 #define LANGUAGES \
@@ -19,8 +19,8 @@ struct prompt_arg {
 
 static const struct prompt_row {
 	const char *name, *title, *about;
-	struct prompt_arg args[ARGS_MAX]; /* up to the first without a name */
-	const char *text;                 /* {name} stands for an argument */
+	struct prompt_arg args[ARGS_MAX]; /* ends with the first entry that has no name */
+	const char *text;                 /* in which {name} stands for an argument */
 } prompt_table[] = {
 	{ "try_code",
 	  "Try a piece of code",
@@ -96,7 +96,7 @@ void mcp_prompts_list(struct mcp_call *c)
 	mcp_call_result(c, &out);
 }
 
-/* False: the call was answered with an error. */
+/* Return false if the call was answered with an error. */
 static bool prompt_check(struct mcp_call *c, const struct prompt_row *p, json_t *args)
 {
 	const char *name;
@@ -186,8 +186,8 @@ void mcp_prompts_get(struct mcp_call *c)
 
 struct completing {
 	struct json *j;
-	const char *begin; /* start of a value */
-	const char *only;  /* the sandbox that the token is for; "": all */
+	const char *begin; /* beginning of a value */
+	const char *only;  /* only the sandbox of the token; "": all */
 	size_t n;
 };
 
@@ -226,7 +226,7 @@ static void prompt_complete_sandboxes(struct mcp_call *c, struct completing *k)
 	};
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	/* Sandboxes that cannot be read are not proposed. */
+	/* Do not propose sandboxes that the client may not read. */
 	if (access_may(&c->caller, "read") &&
 	    db_list_sandboxes(service_db(c->mcp->service), &filter,
 			      prompt_complete_sandbox, k, &err) < 0)

@@ -7,7 +7,8 @@
  *	warren-log://SANDBOX/EXEC
  *	warren-list://sandboxes
  *
- * An error of a resource is an error of the request, not a result (mcp_tool_error()).
+ * If a resource cannot be read, the request fails: the error is not part of a result, as
+ * it is for tools (mcp_tool_error()).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@
 #define URI_MAX   8192
 
 static const struct resource_row {
-	const char *uri; /* or a template (RFC 6570) */
+	const char *uri; /* a URI, or a template (RFC 6570) */
 	bool is_template;
 	const char *name, *title, *about, *type;
 } resource_table[] = {
@@ -129,7 +130,7 @@ static void resource_write(enum rpc_era era, const char *uri, const char *type,
 }
 
 struct resource_job {
-	struct mcp_call *call; /* a reference, which keeps the URI */
+	struct mcp_call *call; /* a reference to the call, which owns the URI */
 	enum rpc_era era;
 	const char *uri;
 	int fd;

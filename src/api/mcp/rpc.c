@@ -8,7 +8,7 @@
 
 #include "base/base64.h"
 
-#define NAME_MAX_BYTES 8192 /* of Mcp-Name, encoded */
+#define NAME_MAX_BYTES 8192 /* maximum size of Mcp-Name, encoded */
 
 const char *const rpc_legacy_versions[] = { "2025-11-25", "2025-06-18", "2025-03-26",
 					    "2024-11-05", NULL };
@@ -144,7 +144,7 @@ static bool rpc_name_is(const char *header, const char *text)
 	       memcmp(name, text, (size_t)size) == 0;
 }
 
-/* The member of the params that Mcp-Name repeats; NULL: none. */
+/* Return the member of the params that Mcp-Name repeats; NULL: none. */
 static const char *rpc_name_member(const char *method)
 {
 	static const struct {

@@ -32,7 +32,8 @@ static void schema_write_bounds(struct json *j, const struct mcp_field *f)
 		json_int(j, "minimum", f->min);
 		json_int(j, "maximum", f->max);
 	} else if (f->type == MCP_STRING && f->min > 0) {
-		json_int(j, "minLength", 1); /* in characters; ours are bytes */
+		/* Counts characters; Warren's minimum counts bytes. */
+		json_int(j, "minLength", 1);
 	} else if (f->type == MCP_STRING_MAP || f->type == MCP_VALUE_MAP) {
 		json_int(j, "maxProperties", f->max);
 	} else if (f->type == MCP_STRING_LIST) {
@@ -205,7 +206,8 @@ static bool schema_check_field(const struct mcp_field *f, const json_t *value,
 			   type_names[f->type]);
 		return false;
 	}
-	/* One of these is 0. The following checks take time for each member. */
+	/* At least one of these sizes is 0. Check the size first, because the following
+	 * checks take time for each member. */
 	if (f->max && json_object_size(value) + json_array_size(value) > (size_t)f->max) {
 		buf_printf(why, "%s: has %zu members; the maximum is %" PRId64, f->name,
 			   json_object_size(value) + json_array_size(value), f->max);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session.c - sessions: whose they are, what they want, and their end
+ * session.c - sessions: their owners, their settings, and their end
  *
  * A session belongs to the token that opened it; for every other client it does not
  * exist. It ends with DELETE, with its token, and after a long time without use.
@@ -16,15 +16,16 @@
 #include "api/mcp/internal.h"
 #include "base/list.h"
 
-#define SESSION_WEIGHT 15 /* one tenant may have 15 of 16 while it is alone */
+#define SESSION_WEIGHT 15 /* while it is alone, one tenant may have 15 of 16 sessions */
 #define LOOK_MS        30000
 /*
- * A session without a request and without a stream. A local client may wait for its user.
+ * Time after which a session without requests and streams ends. It is long, because a
+ * local client may wait for its user.
  */
 #define IDLE_MS       (60ULL * 60 * 1000)
 #define IDLE_LOCAL_MS (24ULL * 60 * 60 * 1000)
 
-/* ------------------------------------------------------------------- headers */
+/* ---------------------------------------------------------------- settings in headers */
 
 static int wishes_text(const struct http_request *req, const char *name, char *ret,
 		       size_t size, struct rpc_error *err)
@@ -95,7 +96,7 @@ static int wishes_compare(const struct mcp_wishes *had, const struct mcp_wishes 
 	return 0;
 }
 
-/* ----------------------------------------------------------------------- the end */
+/* ------------------------------------------------------------------- end of a session */
 
 void mcp_session_free(struct mcp_session *s)
 {
@@ -168,7 +169,7 @@ static int session_watch(struct mcp *mcp)
 	return r;
 }
 
-/* -1: an error; 0: there is no such header. */
+/* Return -1 for an error, or 0 if there is no such header. */
 static int session_read_name(const struct http_request *req, const char **ret,
 			     struct rpc_error *err)
 {
@@ -242,7 +243,7 @@ static bool session_is_of(const struct mcp_session *s, const struct caller *call
 	       strcmp(s->caller.tenant, caller->tenant) == 0;
 }
 
-/* By its name, or by its id if @name is NULL. */
+/* Find a session by its name, or by its id if @name is NULL. */
 static struct mcp_session *session_look(struct mcp_exchange *x, const char *id,
 					const char *name)
 {
@@ -254,7 +255,7 @@ static struct mcp_session *session_look(struct mcp_exchange *x, const char *id,
 	return NULL;
 }
 
-/* The session of a message at MCP_SSE_PATH, by the query. */
+/* Find the session of a message to MCP_SSE_PATH by its query. */
 static int session_find_sse(struct mcp_exchange *x, struct rpc_error *err)
 {
 	const char *at = x->req->query;
@@ -346,7 +347,7 @@ void mcp_session_let_go(struct mcp *mcp, const struct caller *caller, const char
 	} while (s);
 }
 
-/* ------------------------------------------------------------------ all of them */
+/* -------------------------------------------------------- start and end of the module */
 
 void mcp_done(struct mcp *mcp)
 {
@@ -383,7 +384,7 @@ void mcp_restore(struct mcp *mcp)
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct mcp_leftover *list = NULL, *one;
 
-	/* Sandboxes that cannot be read now are deleted by the next start. */
+	/* If the database cannot be read now, the next start deletes these sandboxes. */
 	if (db_each_sandbox(service_db(mcp->service), session_add_leftover, &list, &err) <
 	    0)
 		service_metrics(mcp->service)->store_errors++;

@@ -24,7 +24,7 @@ struct mcp_sub {
 	struct mcp_subs *of; /* NULL: removed */
 	unsigned refs;
 	struct mcp *mcp;
-	struct mcp_call *opener; /* a reference until it is open, then NULL */
+	struct mcp_call *opener; /* the call that opens it, until it is open; then NULL */
 	char *uri;
 	char path[API_PATH_MAX], dir[API_PATH_MAX];
 	struct files *files;
@@ -34,7 +34,8 @@ struct mcp_sub {
 	struct waiter output;
 	struct loop_timer *timer;
 	bool armed; /* the timer is set */
-	/* The watch must not be freed in its callbacks: sub_on_task() continues then. */
+	/* The watch must not be freed in its own callbacks, so sub_on_task() frees it
+	 * later. */
 	struct loop_task task;
 	bool failed;
 	char why[512];
@@ -69,7 +70,8 @@ static void sub_close(struct mcp_sub *s)
 		mcp_call_unref(opener);
 }
 
-/* It is open (@why is NULL), or failed and is closed. */
+/* Report that the subscription is open, or (if @why is not NULL) that it failed and is
+ * closed. */
 static void sub_settle(struct mcp_sub *s, const char *why)
 {
 	struct mcp_call *c = s->opener;
@@ -267,7 +269,8 @@ int mcp_subs_add(struct mcp_subs *of, struct mcp_call *c, const char *uri, char 
 		r = sub_open_file(s, sandbox, rpc_text(args, "path"), why, size);
 	json_decref(args);
 	/*
-	 * A file that is being opened is settled later, or is already settled and closed.
+	 * A subscription that is still being opened is settled later; otherwise it is
+	 * already settled and closed.
 	 */
 	if (r < 0)
 		sub_close(s);
@@ -291,7 +294,7 @@ void mcp_subs_done(struct mcp_subs *of)
 		sub_close(of->first);
 }
 
-/* ------------------------------------------------------------------- legacy */
+/* ---------------------------------------------------- subscriptions of legacy clients */
 
 static void subscribe_opened(struct mcp_call *c, struct mcp_subs *s UNUSED,
 			     const char *uri UNUSED, bool ready, const char *why)
@@ -331,11 +334,12 @@ void mcp_resources_unsubscribe(struct mcp_call *c)
 	mcp_call_empty(c);
 }
 
-/* ------------------------------------------------------------------- modern */
+/* ---------------------------------------------------- subscriptions of modern clients */
 
 struct mcp_listening {
 	struct mcp_subs subs;
-	size_t left; /* not yet open, and the request itself */
+	size_t left; /* number of subscriptions that are not open yet, plus one for the
+			request itself */
 	json_t *honoured;
 };
 

@@ -2,8 +2,8 @@
 /*
  * tool_code.c - the tool code_run: a program in a new sandbox, which is then deleted
  *
- * It needs neither a session nor a sandbox. A cancelled run ends, and its sandbox with
- * it.
+ * The tool needs neither a session nor an existing sandbox. If a run is cancelled, it
+ * ends, and its sandbox is deleted.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "base/strv.h"
 #include "base/utf8.h"
 
-#define ARTIFACTS_MAX (2U << 20) /* bytes of all files in a result */
+#define ARTIFACTS_MAX (2U << 20) /* maximum size of all files in a result */
 #define CODE_PROGRESS 4096
 
 struct mcp_code {
@@ -58,7 +58,7 @@ static const char **code_tool_words(const json_t *list)
 	return words;
 }
 
-/* NULL, or the argument that is wrong. */
+/* Return NULL, or the name of the invalid argument. */
 static const char *code_tool_files(struct mcp_code *k)
 {
 	json_t *texts = mcp_arg_json(k->call, "files"), *value;
@@ -156,7 +156,7 @@ static bool code_tool_output(void *ctx, int stream, const char *data, size_t n)
 	return false;
 }
 
-/* False: some are missing. */
+/* Write the artifacts. Return false if some are missing. */
 static bool code_tool_artifacts(struct json *j, const struct code_result *r)
 {
 	bool complete = r->artifacts_complete;
@@ -191,8 +191,8 @@ static void code_tool_put_output(struct json *j, const char *key, const struct b
 }
 
 /*
- * Close the object. The list of what is enforced is long, and mostly what the caller
- * expects: the text says only what is not enforced.
+ * Complete the answer. The list of enforced limits is long and contains no surprises, so
+ * the text names only the limits that are not enforced.
  */
 static void code_tool_answer(struct mcp_code *k, const struct code_result *r,
 			     struct buf *out)
@@ -242,7 +242,7 @@ static void code_tool_done(void *ctx, const struct code_result *r,
 	code_tool_answer(k, r, &out);
 }
 
-/* -------------------------------------------------------------------- beginning */
+/* -------------------------------------------------------------------- start of a run */
 
 static void code_tool_begin(struct mcp_call *c, struct mcp_code *k)
 {

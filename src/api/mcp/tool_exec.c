@@ -2,9 +2,9 @@
 /*
  * tool_exec.c - the tool run_command: one command to its end
  *
- * Output goes to the exec's journal. Progress reads it as it grows; the result reads all
- * of it again, on another thread if it is much. A cancelled command is killed with all
- * its processes.
+ * Output goes to the exec's journal. While the command runs, new output is reported as
+ * progress. For the result, all output is read again, on another thread if it is long. A
+ * cancelled command is killed with all its processes.
  */
 #include <errno.h>
 #include <signal.h>
@@ -25,7 +25,7 @@ struct mcp_command {
 	struct mcp_call *call;
 	struct exec *exec; /* NULL: not started */
 	struct waiter end, output;
-	struct loop_timer *timer; /* the next progress */
+	struct loop_timer *timer; /* fires when the next progress is due */
 	bool armed;               /* the timer is set */
 	uint64_t cursor, seen;
 	struct journal_hint hint;

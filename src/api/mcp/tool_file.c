@@ -14,22 +14,22 @@
 #include "base/base64.h"
 #include "base/utf8.h"
 
-#define SCAN_MAX (64ULL << 20) /* bytes that are read to find a line */
+#define SCAN_MAX (64ULL << 20) /* maximum number of bytes to read in search of a line */
 
-/* Work on another thread. It sees copies only, because the call may end before it. */
+/* Work on another thread. The thread gets copies only, because the call may end first. */
 struct file_job {
 	struct mcp_call *call; /* a reference; also keeps the texts of the arguments */
 	enum rpc_era era;
 	char sandbox[ID_LEN + 1];
 	char path[API_PATH_MAX];
 	int fd;
-	uint64_t size; /* of the file */
+	uint64_t size; /* size of the file */
 	int64_t offset, limit;
 	bool all;
 	struct buf out; /* the result, or the new content */
 	uint64_t n;
 	int error;
-	const char *why; /* instead of `error` */
+	const char *why; /* a fixed text, used instead of `error` */
 	void (*work)(struct file_job *job);
 	void (*done)(struct file_job *job, struct mcp_filing *k);
 };
@@ -103,9 +103,9 @@ static void file_job_answer(struct file_job *job, struct mcp_filing *k)
 struct file_lines {
 	struct buf text;
 	int64_t first, limit; /* lines */
-	int64_t line;         /* of the next byte */
+	int64_t line;         /* line of the next byte */
 	uint64_t scanned;
-	bool full; /* there is more */
+	bool full; /* there are more lines than were requested */
 };
 
 static void file_lines_add(struct file_lines *l, const char *data, size_t n)
@@ -195,7 +195,7 @@ static void file_download_uri(struct json *j, const struct file_job *job)
 	json_str(j, "uri", uri.data ? uri.data : "");
 }
 
-/* Images that models can see, by the bytes that they have at a place in the file. */
+/* Formats of images that models can see, recognised by bytes at a fixed position. */
 static const struct file_image {
 	size_t at;
 	const char *bytes, *type;
@@ -220,7 +220,8 @@ static const char *file_image_type(const struct buf *data)
 	return NULL;
 }
 
-/* A whole image as an image, so that a model sees it; anything else as bytes. */
+/* Write a complete image as an image, so that a model sees it, and any other content as
+ * bytes. */
 static void file_download_write(struct json *j, const struct file_job *job,
 				const struct buf *data)
 {

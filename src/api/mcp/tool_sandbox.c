@@ -49,10 +49,10 @@ static void sandbox_tool_answer(struct mcp_call *c, const struct sandbox *sandbo
 struct mcp_creation {
 	struct sandbox_waiter waiter;
 	char id[ID_LEN + 1];
-	bool given; /* the client knows the sandbox */
+	bool given; /* the client has received the id of the sandbox */
 };
 
-/* If a client leaves before it knows the id, the sandbox is removed. */
+/* If a client disconnects before it receives the id, the sandbox is removed. */
 static void sandbox_create_stop(struct mcp_call *c)
 {
 	struct mcp_creation *k = c->state;
@@ -80,7 +80,8 @@ static void sandbox_create_on_made(struct sandbox_waiter *w, struct sandbox *san
 	} else if (!sandbox || state == SANDBOX_GONE) {
 		mcp_tool_error(c, "the sandbox was deleted in the meantime");
 	} else {
-		/* If no client waited for it, the sandbox would be lost. */
+		/* If no client waited for the answer, no client would know the sandbox.
+		 */
 		k->given = c->exchange != NULL;
 		if (k->given && !c->exchange->is_get)
 			(void)strcpy(c->exchange->created, k->id);
@@ -124,7 +125,7 @@ void mcp_tool_sandbox_create(struct mcp_call *c)
 
 struct mcp_listing {
 	struct json *j;
-	const char *only; /* the sandbox that the token is for; "": all */
+	const char *only; /* only the sandbox of the token; "": all */
 	size_t n;
 	uint64_t last;
 };

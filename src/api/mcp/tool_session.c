@@ -20,7 +20,7 @@
 struct mcp_shell {
 	struct mcp_call *call;
 	struct session_command command;
-	char session[ID_LEN + 1]; /* "": the command does not run */
+	char session[ID_LEN + 1]; /* "": the command is not running */
 	struct mcp_clip clip[2];
 	uint64_t seen;
 };
@@ -50,7 +50,8 @@ static void shell_stop(struct mcp_call *c)
 	if (c->cancelled && k->session[0] && sandbox)
 		session = session_find(sandbox, k->session);
 	session_forget(&k->command);
-	/* A loop of the shell reacts only to an interrupt, which a program may ignore. */
+	/* A loop in the shell itself can only be stopped with an interrupt; a program may
+	 * ignore an interrupt. */
 	if (session) {
 		session_interrupt(session, SIGINT);
 		session_interrupt(session, SIGKILL);

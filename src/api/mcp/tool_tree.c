@@ -12,7 +12,7 @@
 #include "service/files/files.h"
 #include "service/files/search.h"
 
-#define LISTING_MAX     (4U << 20) /* bytes of entries */
+#define LISTING_MAX     (4U << 20) /* maximum size of all entries */
 #define MATCH_TEXT_MAX  512U
 #define SEARCH_MS       30000
 #define SEARCH_FILE_MAX (64ULL << 20)
@@ -23,7 +23,7 @@ struct mcp_tree {
 	char path[API_PATH_MAX];
 	struct walk *walk;
 	struct search *search;
-	struct search_options options; /* owns its patterns until it begins */
+	struct search_options options; /* owns its patterns until the search begins */
 	int64_t limit, n;
 	bool truncated;
 	struct buf out;
@@ -52,7 +52,7 @@ static void tree_stop(struct mcp_call *c)
 	free(t);
 }
 
-/* NULL: the call was answered. */
+/* Return NULL if the call was answered. */
 static struct mcp_tree *tree_new(struct mcp_call *c, struct sandbox *sandbox,
 				 void (*begun)(struct mcp_tree *t))
 {

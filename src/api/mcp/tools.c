@@ -18,7 +18,7 @@ void mcp_ignore(void *ctx UNUSED, int r UNUSED, const struct warren_error *err U
 {
 }
 
-/* ------------------------------------------------------------------- listing */
+/* ------------------------------------------------------------------- tools/list */
 
 void mcp_tools_list(struct mcp_call *c)
 {
@@ -34,7 +34,7 @@ void mcp_tools_list(struct mcp_call *c)
 	mcp_call_result(c, &out);
 }
 
-/* ------------------------------------------------------------------- calling */
+/* ------------------------------------------------------------------- tools/call */
 
 void mcp_tools_call(struct mcp_call *c)
 {
@@ -133,7 +133,8 @@ struct mcp_wrap {
 	enum rpc_era era;
 	bool failed;
 	struct buf structured, rest, out;
-	size_t shown; /* bytes of `structured` that the text has before `rest` */
+	size_t shown; /* number of bytes of `structured` that the text contains before
+			 `rest` */
 };
 
 static void tools_wrap_work(void *ctx)

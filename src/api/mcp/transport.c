@@ -142,7 +142,7 @@ static void transport_legacy(struct mcp_exchange *x, json_t *json)
 	}
 }
 
-/* An invalid call also has an answer in the array. */
+/* An invalid call in an array also gets an answer. */
 static void transport_collect_error(struct mcp_exchange *x, const struct rpc_message *m,
 				    const struct rpc_error *err)
 {
@@ -178,7 +178,8 @@ static void transport_one_of_many(struct mcp_exchange *x, json_t *json)
 	}
 }
 
-/* An array of messages, of the revision 2025-03-26: each has its own turn of the loop. */
+/* An array of messages, as in the revision 2025-03-26. Each message is handled in its own
+ * turn of the loop. */
 struct mcp_batch {
 	struct mcp_exchange *x; /* a reference */
 	json_t *messages;
@@ -338,7 +339,7 @@ static void transport_on_body(struct http_request *req, const char *data, size_t
 	json_decref(json);
 }
 
-/* ---------------------------------------------------------------------- methods */
+/* ---------------------------------------------------------------------- HTTP methods */
 
 /* Is the value of a header this type, with or without parameters? */
 static bool transport_is_type(const char *value, size_t n, const char *type)
@@ -400,8 +401,8 @@ static void transport_post(struct mcp_exchange *x)
 }
 
 /*
- * The stream of a session, for messages that belong to no request. With Warren-Session,
- * the sessions of that name end with it.
+ * Open the stream of a session, for messages that belong to no request. With
+ * Warren-Session, the sessions of that name end with the stream.
  */
 static void transport_get(struct mcp_exchange *x)
 {
@@ -469,7 +470,7 @@ static void transport_delete(struct mcp_exchange *x)
 	mcp_exchange_empty(x, 204);
 }
 
-/* ------------------------------------------------------------------- the request */
+/* ----------------------------------------------------------------- start of a request */
 
 static int transport_admit(struct mcp_exchange *x, struct api_error *err)
 {
@@ -547,7 +548,7 @@ static void transport_on_closed(struct http_request *req, int why)
 	mcp_exchange_unref(x);
 }
 
-/* GET and DELETE are allowed only for sessions. */
+/* Is the HTTP method allowed? GET and DELETE are allowed only for sessions. */
 static bool transport_has_method(struct mcp_exchange *x)
 {
 	const char *version = NULL;
@@ -601,11 +602,12 @@ void mcp_request(struct http_request *req, struct mcp *mcp)
 		transport_delete(x);
 }
 
-/* --------------------------------------------------------------------- stopping */
+/* ---------------------------------------------------------------- stop of the service */
 
 /*
- * Streams without an end end at once; calls continue as long as possible. The session
- * then outlives its stream; otherwise its calls would be cancelled.
+ * Streams that never end by themselves are closed at once; calls continue as long as
+ * possible. The session outlives its stream in this case, because otherwise its calls
+ * would be cancelled.
  */
 static void transport_stop_one(struct mcp_exchange *x, bool last)
 {
@@ -627,7 +629,8 @@ void mcp_stop(struct mcp *mcp, bool last)
 
 	mcp->stopping = true;
 	for (struct mcp_exchange *x = mcp->exchanges; x; x = next) {
-		next = x->next; /* answers do not close a request (net/http.h) */
+		next = x->next; /* an answer does not end the request at once (net/http.h)
+				 */
 		transport_stop_one(x, last);
 	}
 }

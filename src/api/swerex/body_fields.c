@@ -120,7 +120,7 @@ bool field_is_word(const char *words, const char *text, size_t n)
 	return false;
 }
 
-/* For a string, or one of several strings. */
+/* Does a string, or one of several strings, contain a NUL character? */
 static bool has_nul(const json_t *v)
 {
 	if (json_is_string(v))

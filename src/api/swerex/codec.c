@@ -32,11 +32,11 @@ static const char *const error_names[] = {
 
 _Static_assert(ARRAY_SIZE(error_names) == ERRORS_MAX, "an error handler has no name");
 
-/* The first character of the bytes. */
+/* The first character of the input. */
 struct taken {
 	size_t n;        /* bytes */
 	uint32_t c;      /* the character, if why is NULL */
-	const char *why; /* they are none */
+	const char *why; /* why the bytes are not a character */
 };
 
 typedef codec_take_fn *take_fn;
@@ -66,7 +66,8 @@ static struct taken take_utf8(const unsigned char *p, size_t n)
 		if (i == n)
 			return codec_bad(n, "unexpected end of data");
 		/*
-		 * Refuse overlong forms, surrogates, and values above the last character.
+		 * Refuse overlong forms, surrogates, and values above the last character
+		 * of Unicode.
 		 */
 		if (i == 1 && p[0] == 0xe0)
 			low = 0xa0;
@@ -173,7 +174,7 @@ static struct taken take_utf32be(const unsigned char *p, size_t n)
 
 /* Names are compared without punctuation, because most aliases differ only in that. */
 static const struct codec_encoding {
-	const char *names; /* with a blank on each side */
+	const char *names; /* each name has a blank on both sides */
 	const char *codec; /* the name in messages */
 	take_fn take;
 	const char *mark; /* byte order mark, which is not part of the text */
@@ -210,7 +211,7 @@ static const struct codec_encoding *find_encoding(const char *name)
 	return NULL;
 }
 
-/* ------------------------------------------------------------------- all of it */
+/* ----------------------------------------------------------- decoding of a whole text */
 
 static void codec_put(struct buf *out, uint32_t c)
 {
@@ -333,7 +334,8 @@ int codec_next(struct codec *c, size_t n, struct buf *out, struct warren_error *
 			codec_put(out, t.c == '\r' ? '\n' : t.c);
 			c->after_cr = t.c == '\r';
 		} else {
-			c->after_cr = false; /* the pair was one line end */
+			/* The CR and LF together were one line end. */
+			c->after_cr = false;
 		}
 		c->at += t.n;
 	}
@@ -347,7 +349,7 @@ int codec_check(struct codec c, struct warren_error *err)
 	char room[4096];
 	int r = c.errors == ERRORS_STRICT;
 
-	/* One byte becomes at most four. */
+	/* One byte of input becomes at most four bytes. */
 	while (r > 0) {
 		struct buf out = BUF_IN(room);
 

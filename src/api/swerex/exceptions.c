@@ -15,7 +15,7 @@
 
 #define STATUS_RAISED 511 /* the status that SWE-ReX uses for it */
 #define SO_FAR_MAX    4096
-#define MESSAGE_MAX   (16U << 20) /* without the output of a program */
+#define MESSAGE_MAX   (16U << 20) /* maximum size, not counting the output of a program */
 
 static const struct {
 	int errnum;
@@ -37,7 +37,7 @@ static const struct {
 	{ EOPNOTSUPP, "builtins.NotImplementedError" },
 };
 
-/* Exceptions whose message is Warren's own, not that of an errno. */
+/* Does the exception have Warren's own message, rather than that of an errno? */
 static bool is_value(const char *class)
 {
 	return strcmp(class, "builtins.ValueError") == 0 ||

@@ -3,8 +3,8 @@
  * execute.c - handler: run a command, like Python's subprocess.run()
  *
  * There is no stdin. If the request has an environment, it is the whole environment. A
- * program is looked up in its PATH, or without one in the two directories that Python
- * uses then.
+ * program is looked up in the PATH of the request; if it has none, in the two directories
+ * that Python uses by default.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,8 @@
 #include "config/config.h"
 #include "net/loop.h"
 
-#define OUTPUT_MAX (64U << 20) /* bytes that are kept of both streams */
+/* Maximum number of bytes kept of both streams together. */
+#define OUTPUT_MAX (64U << 20)
 #define AT_ONCE    (32U << 10) /* maximum size that is handled without another thread */
 
 static const char *const default_dirs[] = { "/bin/", "/usr/bin/" };
@@ -31,7 +32,7 @@ struct executing {
 	char cwd[4096];
 	const char *program; /* as requested */
 	char path[4096];     /* the path in one of the default directories */
-	size_t tried;        /* how many of them were tried */
+	size_t tried;        /* number of default directories that were tried */
 	bool no_path;
 	struct exec_start start;
 };
@@ -46,8 +47,8 @@ static void executing_free(struct executing *x)
 /* --------------------------------------------------------------------- answers */
 
 /*
- * Write a note where output is missing. It is not known which stream they belong to, so
- * both get the note.
+ * Write a note where output is missing. It is not known from which stream the missing
+ * bytes are, so both streams get the note.
  */
 static void execute_put_hole(struct reply *r, bool merged, uint64_t n)
 {
@@ -57,7 +58,7 @@ static void execute_put_hole(struct reply *r, bool merged, uint64_t n)
 			   (uintmax_t)n, OUTPUT_MAX);
 }
 
-/* Read both streams, or one after the other into one. */
+/* Read both streams; if they are merged, read one after the other into one. */
 static void execute_read_output(int journal, bool merged, struct reply *r)
 {
 	char piece[65536];
@@ -119,7 +120,8 @@ static void put_streams(struct reply *r)
 	buf_puts(&r->json, "\"");
 }
 
-/* Like subprocess.TimeoutExpired: both streams as far as they were read. */
+/* Write an exception like subprocess.TimeoutExpired, with all output that was read from
+ * both streams. */
 static void execute_write_timeout(struct reply *r, const json_t *body)
 {
 	AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
@@ -144,7 +146,7 @@ static void execute_write_result(struct reply *r, int code)
 	buf_printf(&r->json, ",\"exit_code\":%d}", code);
 }
 
-/* An answer that may be built on another thread, which only reads the job's body. */
+/* An answer that may be built on another thread. The thread only reads the job's body. */
 struct answer {
 	struct job *job;
 	int journal, code;
@@ -186,7 +188,8 @@ static void answer_free(struct answer *a)
 	free(a);
 }
 
-/* Reading much output takes long, so other clients are served in between. */
+/* Reading a lot of output takes a long time, so other clients are served in the
+ * meantime. */
 static void execute_answer(struct job *job, struct exec *exec,
 			   const struct warren_result *res)
 {
@@ -233,7 +236,7 @@ static void execute_on_ended(struct waiter *w, void *of)
 		execute_answer(job, exec, &exec_row(exec)->result);
 }
 
-/* -------------------------------------------------------------------- starting */
+/* ----------------------------------------------------------------- start of a command */
 
 static bool execute_try_next(struct executing *x);
 
@@ -247,8 +250,8 @@ static void execute_on_started(void *ctx, struct exec *exec,
 		return;
 	if (!exec) {
 		/*
-		 * ENOENT means that the program is missing: a missing directory is
-		 * ENOTDIR.
+		 * For the client, ENOENT means that the program is missing; if the
+		 * directory is missing, the error is ENOTDIR.
 		 */
 		struct warren_error why = *err;
 		bool cwd = err->code == ENOTDIR && x->start.cwd;
@@ -297,7 +300,7 @@ static int make_argv(struct executing *x, const json_t *body)
 		return -ENOMEM;
 	for (size_t i = 0; merged && i < ARRAY_SIZE(merge); i++)
 		x->argv[at++] = merge[i];
-	/* In both cases, the $0 of the shell is its own name, not the text. */
+	/* In both cases, the $0 of the shell is the shell's own name, not the text. */
 	for (size_t i = 0; shell && i < ARRAY_SIZE(in_shell); i++)
 		x->argv[at++] = in_shell[i];
 	for (size_t i = 0; i < n; i++) {

@@ -19,14 +19,14 @@
 #include "base/fd.h"
 #include "service/files/file_writer.h"
 
-#define TEXT_MAX (32U << 20) /* bytes of a file that is read as text */
+#define TEXT_MAX (32U << 20) /* maximum size of a file that is read as text */
 
 struct filing {
 	struct job *job;
 	struct files *files;
 	char path[4096];
 	bool parents; /* were made */
-	/* What is read: */
+	/* The file that is read: */
 	int fd;
 	size_t size;
 	struct reply *reply;
@@ -48,7 +48,7 @@ static void filing_free(struct filing *k)
 	free(k);
 }
 
-/* Report the path as the client gave it. */
+/* Report the error with the path as the client gave it. */
 static void swerex_file_fail(struct filing *k, const struct warren_error *err)
 {
 	job_fail(k->job, err, field_text(k->job->body, "path", ""));
@@ -194,7 +194,8 @@ void swerex_read_file(struct job *job, struct sandbox *sandbox)
 
 /* --------------------------------------------------------------------- writing */
 
-/* If another process provides the files, a failed write is only seen by the next stat. */
+/* If a process provides the file system, only the next stat reports a write that
+ * failed. */
 static void file_on_written(void *ctx, struct files_answer *a UNUSED,
 			    const struct warren_error *err)
 {

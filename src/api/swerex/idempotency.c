@@ -17,7 +17,7 @@
 
 #define KEPT_OF_SANDBOX       64          /* answers */
 #define KEPT_BYTES_OF_SANDBOX (8U << 20)  /* maximum for one sandbox */
-#define KEPT_MAX              (64U << 20) /* bytes, of all sandboxes */
+#define KEPT_MAX              (64U << 20) /* maximum number of bytes for all sandboxes */
 
 static struct job **idempotency_bucket(struct swerex *sx, const char *sandbox)
 {
@@ -73,8 +73,8 @@ static void idempotency_forget(struct job *job)
 }
 
 /*
- * Remove the oldest answers to make room for that of @job: first of its sandbox, then of
- * all.
+ * Remove the oldest answers to make room for that of @job: first answers of the same
+ * sandbox, then of all sandboxes.
  */
 static void idempotency_make_room(struct job *job)
 {

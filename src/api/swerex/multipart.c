@@ -2,10 +2,10 @@
 /*
  * multipart.c - parse form data as it arrives
  *
- * Parts are separated by "\r\n--boundary". Its first byte occurs nowhere else in it,
- * because a boundary has no "\r". So if a match fails, the matched bytes are data, and no
- * other match can begin inside them. The first boundary of a body has no line end before
- * it: the parser treats "\r\n" as already matched.
+ * Parts are separated by "\r\n--boundary". The "\r" occurs nowhere else in this
+ * separator, because a boundary contains no "\r". So if a match fails, the matched bytes
+ * are data, and no other match can begin inside them. The first boundary of a body has no
+ * line end before it: the parser treats "\r\n" as already matched.
  */
 #include "api/swerex/multipart.h"
 
@@ -82,7 +82,7 @@ static int multipart_take_data(struct multipart *m, const char *data, size_t n,
 	return MULTIPART_DATA;
 }
 
-/* "--" ends the form; the end of the line starts a part. */
+/* After a boundary, "--" ends the form, and a line end starts a part. */
 static int take_tail(struct multipart *m, const char *data, size_t *used,
 		     struct warren_error *err)
 {
@@ -108,7 +108,7 @@ static int take_tail(struct multipart *m, const char *data, size_t *used,
 	return MULTIPART_MORE;
 }
 
-/* The value of a parameter of Content-Disposition; -1: missing or too long. */
+/* Get the value of a parameter of Content-Disposition; -1: missing or too long. */
 static int get_param(const char *line, const char *name, char *out, size_t size)
 {
 	size_t len = strlen(name), n = 0;
@@ -159,7 +159,7 @@ static int read_head(struct multipart *m, struct warren_error *err)
 	return MULTIPART_PART;
 }
 
-/* Read up to the empty line. */
+/* Read the head of a part, up to the empty line. */
 static int multipart_take_head(struct multipart *m, const char *data, size_t n,
 			       size_t *used, struct warren_error *err)
 {

@@ -4,8 +4,8 @@
  *
  * The output of a program is kept unchanged. As JSON it can be six times as long, and
  * converting much of it takes seconds. So it is decoded, quoted and escaped in slices,
- * with loop_later(), and only as fast as the client reads. All replies share one account,
- * of which each tenant has a share.
+ * with loop_later(), and only as fast as the client reads. The memory of all replies
+ * together is limited, and each tenant has a share of it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,8 @@
 #include "api/swerex/pyrepr.h"
 #include "base/utf8.h"
 
-#define SLICE        (4U << 10)   /* bytes that are decoded and escaped in one go */
-#define SLICE_MAX    (256U << 10) /* size of the result */
+#define SLICE        (4U << 10)   /* bytes that are decoded and escaped at once */
+#define SLICE_MAX    (256U << 10) /* maximum size of an encoded slice */
 #define BYTES_A_TURN (32U << 10)
 
 struct reply *reply_new(struct swerex *sx)
@@ -94,7 +94,7 @@ size_t reply_size(const struct reply *r)
 	return n;
 }
 
-/* ------------------------------------------------------------------ its slices */
+/* ------------------------------------------------------------------ slices of a reply */
 
 /* Write text inside the quotes of a JSON string. */
 static void reply_put_escaped(struct buf *out, const struct buf *text)
@@ -141,7 +141,7 @@ static void put_slice(struct reply_reader *rd, const struct reply_part *part,
 	reply_put_escaped(out, part->form == REPLY_REPR ? &repr : &text);
 }
 
-/* Returns whether there is more. */
+/* Return whether there is more. */
 static bool reply_put_next(struct reply_reader *rd, struct buf *out)
 {
 	const struct reply *r = rd->reply;
@@ -178,7 +178,7 @@ void reply_write(struct reply *r, struct buf *out)
 		;
 }
 
-/* --------------------------------------------------------------- to a client */
+/* --------------------------------------------------------------- sending to a client */
 
 static void reader_turn(void *ctx)
 {

@@ -17,7 +17,7 @@
 #define INTERRUPT_TRIES 3
 #define STARTUP_MS      1000
 #define JOURNAL         (16U << 20) /* bytes that a command may write before they are read */
-#define TOLD_SMALL      (512U << 10) /* bytes of an answer that are always reported */
+#define TOLD_SMALL      (512U << 10) /* size up to which an answer is always reported */
 
 enum check {
 	CHECK_RAISE,
@@ -41,7 +41,8 @@ static struct session_terminal *find_console(struct job *job, struct sandbox *sa
 }
 
 /*
- * It is over. Was the act refused before it started? Then the job was already answered.
+ * The act has ended. Return whether it was refused before it started; then the job was
+ * already answered.
  */
 static bool was_refused(struct job *job, const struct session_terminal_result *r)
 {
@@ -55,8 +56,8 @@ static bool was_refused(struct job *job, const struct session_terminal_result *r
 /* ------------------------------------------------------------------ observations */
 
 /*
- * The result of an act, and its encoding. If it is large, another thread encodes it, and
- * only reads the job's body.
+ * The result of an act, and its encoding. A large result is encoded by another thread,
+ * which only reads the job's body.
  */
 struct telling {
 	struct job *job;
@@ -84,8 +85,8 @@ static void tell_give(void *ctx)
 	size_t n = reply_size(r);
 
 	/*
-	 * Its memory is charged to the screen; but an exception may also contain a long
-	 * command.
+	 * The memory of the answer is charged to the screen, but an exception may also
+	 * contain a long command.
 	 */
 	if (n > TOLD_SMALL && n > r->lease.n && !reply_charge(r, t->job->tenant, n)) {
 		job_crowded(t->job, "the command has ended, but its result is not known");
@@ -196,7 +197,7 @@ static void write_ended(struct telling *t)
 	raise_close(t->reply);
 }
 
-/* Report the output so far, which the next interrupt reports again. */
+/* Report the output so far; the next interrupt reports it again. */
 static void raise_with_output(struct telling *t, struct buf *text)
 {
 	struct reply *r = t->reply;
@@ -301,7 +302,7 @@ void job_withdraw(struct job *job)
 	session_terminal_withdraw(job->session_terminal, job);
 }
 
-/* A program may echo what was typed. */
+/* Remove an echo: a program may repeat what was typed. */
 static void without_echo(const struct job *job, const char **text, size_t *n)
 {
 	const char *command = field_text(job->body, "command", "");
@@ -427,7 +428,7 @@ void swerex_run_in_session(struct job *job, struct sandbox *sandbox)
 	free(expect);
 }
 
-/* ------------------------------------------------------------- opening, closing */
+/* ------------------------------------------------------- opening and closing sessions */
 
 static void write_created(struct telling *t)
 {

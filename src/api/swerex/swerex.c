@@ -2,7 +2,7 @@
 /*
  * swerex.c - route requests of the SWE-ReX API and identify the caller
  *
- * A request without a valid token learns nothing. The path or the token names the
+ * A client without a valid token gets no information. The path or the token names the
  * sandbox; a token for one sandbox gives access to no other.
  */
 #include "api/swerex/swerex.h"
@@ -21,10 +21,12 @@
 #define FILE_BODY (16U << 20) /* maximum size of a body with the text of a file */
 
 #define PARSE_AT_ONCE (64U << 10)
-#define BODIES_MAX    (256U << 20) /* bytes of all requests; half for one tenant */
-#define BODY_SMALL    (16U << 10)  /* is not counted */
-#define BODY_COPIES   2            /* as JSON, and as the operation needs it */
-#define BODY_FLAGS    (JSON_ALLOW_NUL | JSON_DECODE_ANY)
+/* Maximum size of all requests together; a tenant may use half of it. */
+#define BODIES_MAX (256U << 20)
+#define BODY_SMALL (16U << 10) /* bodies up to this size are not counted */
+/* One copy as JSON, and one in the form that the operation needs. */
+#define BODY_COPIES 2
+#define BODY_FLAGS  (JSON_ALLOW_NUL | JSON_DECODE_ANY)
 
 /* clang-format off */
 static const struct field create_fields[] = {
@@ -91,7 +93,7 @@ static const struct call calls[] = {
 };
 /* clang-format on */
 
-/* ------------------------------------------------------------------ which, who */
+/* -------------------------------------------------------------- operations and access */
 
 static const struct call *find_call(const char *path)
 {
@@ -113,8 +115,9 @@ bool swerex_wants(const struct http_request *req)
 }
 
 /*
- * The part of the path after the sandbox, whose id, name or beginning of an id goes to
- * @ret_word ("": the token selects the sandbox). NULL: no sandbox can have this name.
+ * Return the part of the path after the sandbox. *@ret_word is the id, name or beginning
+ * of an id in the path ("": the token selects the sandbox). NULL: no sandbox can have
+ * this name.
  */
 static const char *read_prefix(const struct ask *ask, char ret_word[DB_NAME_MAX + 1])
 {
@@ -133,7 +136,7 @@ static const char *read_prefix(const struct ask *ask, char ret_word[DB_NAME_MAX 
 	return path[n] ? path + n : "/";
 }
 
-/* The sandbox that @word names for the caller. */
+/* Find the sandbox that @word names for the caller. */
 static int swerex_resolve(struct ask *ask, const char *word, struct api_error *err)
 {
 	const struct caller *c = &ask->caller;
@@ -147,9 +150,9 @@ static int swerex_resolve(struct ask *ask, const char *word, struct api_error *e
 }
 
 /*
- * Returns 0, or the status of the refusal. @word: the sandbox in the path, "": the token
- * selects it; NULL: there can be no such sandbox. The token is checked first: without
- * one, a client does not learn which sandboxes exist.
+ * Return 0, or the status of the refusal. @word is the sandbox in the path; "": the token
+ * selects it; NULL: there can be no such sandbox. The token is checked first, so that a
+ * client without a token cannot find out which sandboxes exist.
  */
 static int swerex_admit(struct ask *ask, const char *word, struct api_error *err)
 {
@@ -217,7 +220,7 @@ static void refuse_fields(struct ask *ask, const struct buf *detail)
 	ask_answer(ask, 422, &out);
 }
 
-/* The sandbox runs, or was woken for this. */
+/* The sandbox runs, or was resumed for this request. */
 static void swerex_on_usable(void *ctx, int r, const struct warren_error *err)
 {
 	struct job *job = ctx;
@@ -288,7 +291,7 @@ static void refuse_json(struct ask *ask, const char *why)
 	refuse_fields(ask, &detail);
 }
 
-/* Takes @body; if it is NULL, @why has the reason. */
+/* Takes over @body; if it is NULL, @why contains the reason. */
 static void on_parsed(struct ask *ask, json_t *body, const struct api_error *why)
 {
 	AUTO_BUF struct buf detail = BUF_INIT(1U << 20);
@@ -342,7 +345,7 @@ static void parse_apart(struct ask *ask, size_t n)
 
 	if (p)
 		p->ask = ask;
-	/* Its bytes are charged until the request ends. */
+	/* The bytes of the body are charged until the request ends. */
 	if (p && http_keep(ask->req, n))
 		p->text = http_take_body(ask->req);
 	if (p && p->text.data &&
@@ -382,7 +385,7 @@ static void swerex_read_body(struct ask *ask)
 		swerex_on_body(ask->req, "", 0);
 }
 
-/* ------------------------------------------------------------------ the request */
+/* --------------------------------------------------------- start and end of a request */
 
 static void swerex_on_closed(struct http_request *req, int why UNUSED)
 {

@@ -4,7 +4,7 @@
  *
  * The form names the target after the file, so the data is kept until the whole form has
  * arrived, in a file without a name in the service's own directory. From there it is
- * copied to the target in pieces, and other work has its turn in between.
+ * copied to the target in pieces, so that other work has its turn in between.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include "service/files/file_writer.h"
 #include "service/files/untar.h"
 
-#define FILE_MAX  (1ULL << 30) /* bytes of the file */
+#define FILE_MAX  (1ULL << 30) /* maximum size of the file */
 #define VALUE_MAX 4096         /* maximum for any other field */
 #define PIECE     (256U << 10)
 
@@ -28,7 +28,7 @@
 
 struct upload {
 	struct ask *ask; /* NULL: the client is gone */
-	struct job *job; /* set when everything has arrived */
+	struct job *job; /* set when the whole form has arrived */
 	struct multipart form;
 	struct buf value, target, unzip;
 	bool has_file;
@@ -56,7 +56,7 @@ static void upload_free(struct upload *u)
 	free(u);
 }
 
-/* ------------------------------------------------------------------- its place */
+/* -------------------------------------------------------------- writing to the target */
 
 static void upload_fail(struct upload *u, const struct warren_error *err)
 {
@@ -144,7 +144,7 @@ static void upload_on_more(void *ctx)
 	loop_timer_set(((struct upload *)ctx)->timer, 0);
 }
 
-/* Called by untar, which must not be freed here. */
+/* Untar calls this, so it must not be freed here. */
 static void upload_on_unpacked(void *ctx, uint64_t entries UNUSED, uint64_t bytes UNUSED,
 			       const struct warren_error *err)
 {
@@ -248,7 +248,7 @@ static void on_files(void *ctx, struct files *f, const struct warren_error *err)
 		upload_open_target(u);
 }
 
-/* -------------------------------------------------------------------- arriving */
+/* ---------------------------------------------------------------- arrival of the form */
 
 static void upload_refuse(struct upload *u, int status, const char *why)
 {

@@ -45,7 +45,8 @@ static int resolve_route(struct v1 *v1, struct route *route, const struct caller
 	return r < 0 && err->code != API_ERR_SANDBOX_NOT_FOUND ? r : 0;
 }
 
-/* A token for one sandbox gives access to that sandbox only. */
+/* Is this the sandbox of the token? A token for one sandbox gives access to that sandbox
+ * only. */
 static bool is_its_own(const struct route *route, const struct caller *caller)
 {
 	return is_below_sandbox(route) && strcmp(route->param[0], caller->sandbox) == 0;
@@ -71,7 +72,8 @@ int access_check(struct v1 *v1, struct http_request *req, struct route *route,
 	*ret = (struct caller){ .tenant = DB_LOCAL };
 	if (r < 0)
 		return r;
-	/* Headers for a server in a sandbox may be meant for that server. */
+	/* The Authorization header of a forwarded request may be meant for the server in
+	 * the sandbox. */
 	if (auth && op->any_method && access_is_owner(v1->owner, req->peer) &&
 	    !access_is_token(auth))
 		auth = NULL;
@@ -90,7 +92,7 @@ int access_check(struct v1 *v1, struct http_request *req, struct route *route,
 			"a token is required: Authorization: Bearer <token>; "
 			"'warren token create' creates one");
 	}
-	/* Only a client with the scope learns that a name is ambiguous. */
+	/* Only a client with the scope is informed that a name is ambiguous. */
 	r = op->scope ? resolve_route(v1, route, ret, &ambiguous) : 0;
 	if (op->scope && ret->sandbox[0] && !is_its_own(route, ret))
 		return api_error_set(err, API_ERR_FORBIDDEN,

@@ -5,7 +5,8 @@
 
 #include "api/v1/code.h"
 
-#define CODE_SMALL         (64U << 10) /* bytes that are encoded at once */
+/* Maximum number of bytes that are encoded in one turn. */
+#define CODE_SMALL         (64U << 10)
 #define CODE_SLICES_A_TURN 2
 #define CODE_ANSWER_MAX    (8U << 20) /* maximum size of a small answer, as JSON */
 
@@ -118,8 +119,8 @@ static void code_call_done(void *ctx, const struct code_result *result,
 }
 
 /*
- * A run ends with the service; the client may run it again. A run that waits for its
- * quota is no longer started.
+ * A run ends with the service, and the client may repeat it. A run that waits for its
+ * quota is not started any more.
  */
 static void code_call_stop(struct call *c, bool last)
 {
@@ -152,7 +153,7 @@ static bool code_may_run(struct call *c)
 	return false;
 }
 
-/* Decode the request, in slices; then begin the run. */
+/* Decode the request in slices, then start the run. */
 static void code_call_start(struct code_call *k)
 {
 	struct call *c = k->call;

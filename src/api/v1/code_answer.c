@@ -10,8 +10,9 @@
 #include "base/json.h"
 #include "base/utf8.h"
 
-#define CODE_SLICE (48U << 10)  /* three bytes are four characters of base64 */
-#define CODE_CHECK (512U << 10) /* bytes that are checked at once */
+#define CODE_SLICE (48U << 10) /* three bytes become four characters of base64 */
+/* Maximum number of bytes that are checked in one turn. */
+#define CODE_CHECK (512U << 10)
 
 enum {
 	CODE_PART_FIELDS,
@@ -70,7 +71,8 @@ static bool code_put_slice(struct code_answer *a, struct buf *out, const char *d
 	return a->at >= size;
 }
 
-/* Check whether it is text, which ->base64 records; false: there is more to check. */
+/* Check whether the data is text, and record the result in ->base64. Return false if
+ * there is more to check. */
 static bool code_check_slice(struct code_answer *a, const char *data, size_t size)
 {
 	size_t n = size - a->at < CODE_CHECK ? size - a->at : CODE_CHECK;

@@ -8,7 +8,8 @@
 #include "base/base64.h"
 #include "base/strv.h"
 
-#define CODE_DECODE_SLICE (256U << 10) /* characters; four are three bytes */
+/* Number of characters; four of them are three bytes. */
+#define CODE_DECODE_SLICE (256U << 10)
 
 void code_wanted_done(struct code_wanted *w)
 {
@@ -33,7 +34,7 @@ static int code_read_words(const struct body *body, const char *field, const cha
 	return *ret ? 0 : -ENOMEM;
 }
 
-/* The description of the API has checked that it is base64. */
+/* The schema of the API has already checked that the string is base64. */
 static int code_add_encoded(struct code_wanted *w, const json_t *text, const void **to,
 			    size_t *to_size)
 {

@@ -9,7 +9,7 @@
 #define CODE_HEARTBEAT_MS 15000
 #define CODE_EVENT_MAX    (1U << 20)
 
-/* Returns whether the client must read it first. */
+/* Return whether the client must read the event before the next one can be sent. */
 static bool code_put_event(struct code_call *k, const struct buf *json)
 {
 	AUTO_BUF struct buf out = BUF_INIT(CODE_EVENT_MAX + 64);
@@ -20,10 +20,7 @@ static bool code_put_event(struct code_call *k, const struct buf *json)
 	buf_puts(&out, k->sse ? "\n\n" : "\n");
 	k->broken = k->broken || json->failed || out.failed;
 	if (k->broken) {
-		/*
-		 * Do not do this at once, because it would free data that the caller
-		 * uses.
-		 */
+		/* Defer this, because it would free data that the caller still uses. */
 		loop_defer(service_loop(k->call->v1->service), &k->turn);
 		return true;
 	}
@@ -81,7 +78,8 @@ bool code_stream_output(void *ctx, int stream, const char *data, size_t n)
 	char *begin = k->kept[stream - 1].data;
 	bool blocked = false;
 
-	/* A few bytes complete a kept character; the rest is handled separately. */
+	/* A few bytes complete the character that was kept; the rest is handled
+	 * separately. */
 	while (*kept > 0 && n > 0) {
 		(void)memcpy(joined, begin, *kept);
 		joined[(*kept)++] = *data++;
@@ -123,7 +121,7 @@ void code_stream_done(struct code_call *k, const struct code_result *result,
 		k->kept[i].n = 0;
 	}
 	if (k->broken)
-		return; /* it ends soon */
+		return; /* the run is about to end */
 	if (!result) {
 		api_code_failed(&refusal, err);
 		buf_puts(&json, "{\"type\":\"error\",\"error\":");
@@ -133,7 +131,7 @@ void code_stream_done(struct code_call *k, const struct code_result *result,
 		(void)http_end(k->call->req);
 		return;
 	}
-	/* The result follows in slices, and then the end of the event. */
+	/* Send the result in slices after this, and then the end of the event. */
 	buf_printf(&json, "%s{\"type\":\"exit\",\"result\":", k->sse ? "data: " : "");
 	k->blocked = http_write(k->call->req, json.data, json.len) != 0;
 	if (!k->blocked)

@@ -20,7 +20,8 @@
 #include "proto/warden_proto.h"
 #include "spec/spec.h"
 
-/* Where a sandbox whose TLS may be terminated finds the certificates that it trusts. */
+/* Path of the trusted certificates in a sandbox whose TLS connections may be
+ * terminated. */
 #define TRUST_TARGET "/etc/warren/ca-certificates.crt"
 #include "warden/warden.h"
 
@@ -58,7 +59,7 @@ static int read_limits(const struct config *cfg, const struct body *body,
 	return 0;
 }
 
-/* Programs find the certificates that they trust by one of these. */
+/* Programs find the certificates that they trust through one of these variables. */
 static const char *const trust_names[] = {
 	"SSL_CERT_FILE",  "CURL_CA_BUNDLE",    "REQUESTS_CA_BUNDLE",  "PIP_CERT",
 	"GIT_SSL_CAINFO", "CARGO_HTTP_CAINFO", "NODE_EXTRA_CA_CERTS", "npm_config_cafile",
@@ -203,7 +204,7 @@ static int check_fields(const struct config_backend *b, const struct body *body,
 	return 0;
 }
 
-/* Where it will run, and in which tier: as requested, or an error. */
+/* Choose the backend and the tier as requested, or return an error. */
 static int create_request_read_backend(const struct config *cfg, const char *tenant,
 				       const struct body *body, struct wanted *w,
 				       struct api_error *err)

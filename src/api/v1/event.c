@@ -9,7 +9,7 @@
 #include "net/loop.h"
 
 #define HEARTBEAT_MS 15000
-#define AT_ONCE      64 /* events to read in one turn */
+#define AT_ONCE      64 /* maximum number of events to read in one turn */
 
 struct listening {
 	struct call *call;
@@ -43,7 +43,7 @@ static void event_put_line(struct listening *l, const struct buf *json)
 	l->blocked = http_write(l->call->req, out.data, out.len) != 0;
 }
 
-/* The tenant's own events and those for all tenants, filtered as requested. */
+/* Select the tenant's own events and those for all tenants, filtered as requested. */
 static bool event_wanted(const struct listening *l, const struct event *e)
 {
 	const struct api_value *v = l->call->query.v;
@@ -59,7 +59,7 @@ static bool event_wanted(const struct listening *l, const struct event *e)
 	return types->n == 0;
 }
 
-/* The field that names the object of an event. */
+/* Return the name of the field that names the object of an event. */
 static const char *event_object_key(enum event_type type)
 {
 	if (type == EVENT_SESSION_OPENED || type == EVENT_SESSION_CLOSED)
@@ -103,9 +103,9 @@ static void event_put(struct listening *l, const struct event *e)
 }
 
 /*
- * A client that was away too long gets a gap event, and then the current events. So does
- * a client whose cursor is ahead: its events are those of another service, or of an
- * earlier state.
+ * A client that was disconnected for too long gets a gap event, and then the current
+ * events. So does a client whose cursor is too large: it comes from another service, or
+ * from a database that has been restored to an earlier state.
  */
 static void tell_missed(struct listening *l)
 {
@@ -122,7 +122,7 @@ static void tell_missed(struct listening *l)
 	event_put_line(l, &json);
 }
 
-/* Other clients have their turn in between. */
+/* Let other clients have their turn. */
 static void event_go_on(struct listening *l)
 {
 	const struct event *e;
@@ -143,7 +143,7 @@ static void event_heard(struct waiter *listener, void *of UNUSED)
 {
 	struct listening *l = listener->ctx;
 
-	/* Do not send it within the call that emitted it. */
+	/* Do not send the event within the call that emitted it. */
 	if (!l->blocked)
 		loop_timer_set(l->timer, 0);
 }
@@ -170,7 +170,7 @@ static void put_heartbeat(struct listening *l)
 	event_put_line(l, &json);
 }
 
-/* A client that reconnects with the last id loses nothing. */
+/* A client that reconnects with the id of its last event loses nothing. */
 static void event_on_stop(struct call *c, bool last UNUSED)
 {
 	struct listening *l = c->state;
@@ -199,7 +199,8 @@ static void v1_event_on_timer(void *ctx)
 	put_heartbeat(l);
 }
 
-/* A deleted sandbox also has events, which are found by its id. False: refused. */
+/* Events of a deleted sandbox can still be requested by its id. Return false if the
+ * request was refused. */
 static bool read_sandbox(struct call *c, const char *word, char ret[ID_LEN + 1])
 {
 	struct api_error err = { 0 };

@@ -14,7 +14,7 @@
 #include "config/config.h"
 #include "service/network/network.h"
 
-/* ------------------------------------------------------------------- wanting */
+/* ----------------------------------------------------------------- requested commands */
 
 void exec_wanted_done(struct exec_wanted *w)
 {
@@ -135,7 +135,7 @@ int exec_wanted_read(const struct config *cfg, const struct body *body,
 	return 0;
 }
 
-/* ------------------------------------------------------------------ starting */
+/* ------------------------------------------------------------------ start */
 
 static void exec_ignore(void *ctx UNUSED, int r UNUSED,
 			const struct warren_error *err UNUSED)
@@ -143,7 +143,8 @@ static void exec_ignore(void *ctx UNUSED, int r UNUSED,
 }
 
 /*
- * Write the request's input to stdin; it is not an error if the command does not read it.
+ * Write the request's input to stdin. A command that does not read its input is not an
+ * error.
  */
 static void feed_input(struct call *c, struct exec *exec)
 {
@@ -169,7 +170,7 @@ void call_fail_start(struct call *c, const struct warren_error *why)
 		{ EOPNOTSUPP, API_ERR_LIMIT_REFUSED },
 	};
 
-	/* Errors about limits have a separate code, if the request contains limits. */
+	/* If the request contains limits, errors about limits have their own code. */
 	bool limits = json_object_get(c->body.json, "limits") != NULL;
 
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
@@ -215,7 +216,7 @@ void v1_start_exec(struct call *c)
 	exec_start(sandbox, &w.start, v1_exec_on_started, call_ref(c));
 }
 
-/* ------------------------------------------------------- running to the end */
+/* ------------------------------------------------------- start, and wait for the end */
 
 #define ANSWER_MAX (64U << 20) /* maximum output in one answer */
 
@@ -247,7 +248,7 @@ static void exec_running_gone(struct call *c)
 	struct running *k = c->state;
 
 	c->state = NULL;
-	/* If it has not started yet, on_running() notices that no client waits. */
+	/* If the exec has not started yet, on_running() notices that no client waits. */
 	if (k && k->exec)
 		running_free(k);
 	else if (k)
@@ -255,8 +256,8 @@ static void exec_running_gone(struct call *c)
 }
 
 /*
- * Read the output of a stream from the journal. Each stream is searched in the whole
- * journal.
+ * Read the output of one stream. The journal contains both streams, so it is read once
+ * for each of them.
  */
 static int next_output(struct pieces *p, int stream, const char **ret_data, size_t *ret_n)
 {
@@ -280,7 +281,7 @@ static int next_output(struct pieces *p, int stream, const char **ret_data, size
 		return 0;
 	k->lost[stream] += o.lost;
 	k->cursor = o.cursor;
-	/* Output that is written later belongs to the next request. */
+	/* Output that was written later is left for the next request. */
 	if (k->cursor > k->end)
 		o.size -= k->cursor - k->end < o.size ? (size_t)(k->cursor - k->end)
 						      : o.size;
@@ -289,7 +290,7 @@ static int next_output(struct pieces *p, int stream, const char **ret_data, size
 	return 1;
 }
 
-/* Write how much output was dropped before both streams were read. */
+/* Write how many bytes of output the journal dropped before they were read. */
 static void put_lost(struct pieces *p, struct buf *out)
 {
 	const struct running *k = (const struct running *)p;
@@ -315,7 +316,7 @@ static void put_network_usage(struct buf *out, const struct running *k)
 		network_usage_to_json(&j, "network", network_usage(sandbox));
 }
 
-/* Answer with the output; if it is large, with the end of it. */
+/* Answer with the output; if it is too large, answer only with its end. */
 static void answer_running(struct running *k)
 {
 	AUTO_BUF struct buf out = BUF_INIT(32U << 20);
@@ -330,7 +331,7 @@ static void answer_running(struct running *k)
 		return;
 	}
 	if (r == 1)
-		k->end = UINT64_MAX; /* not known: read to the end */
+		k->end = UINT64_MAX; /* the end is not known: read everything */
 	else if (k->end - k->from > ANSWER_MAX)
 		k->from = k->end - ANSWER_MAX;
 	k->stream = -1;
@@ -401,7 +402,8 @@ static void on_running(void *ctx, struct exec *exec, const struct warren_error *
 }
 
 /*
- * As when the request's wait time is over: the exec continues, and the answer has its id.
+ * Do what is done when the request's wait time is over: the exec continues, and the
+ * answer contains its id.
  */
 static void on_run_stop(struct call *c, bool last)
 {
@@ -443,7 +445,7 @@ void v1_run_exec(struct call *c)
 	exec_start(sandbox, &w.start, on_running, k);
 }
 
-/* ------------------------------------------------------------------- looking */
+/* ------------------------------------------------------------------ lists and details */
 
 struct looking {
 	struct call *call;
@@ -519,7 +521,7 @@ void v1_get_exec(struct call *c)
 		loop_timer_set(k->timer, ms);
 }
 
-/* The database cannot be queried during its own walk, so collect the ids first. */
+/* The database cannot be queried while it walks over rows, so collect the ids first. */
 struct ids {
 	size_t n, max;
 	char (*id)[ID_LEN + 1];
@@ -594,7 +596,7 @@ void v1_list_execs(struct call *c)
 	call_json(c, 200, &out);
 }
 
-/* ----------------------------------------------------------- signals and size */
+/* ---------------------------------------------------------- signals and terminal size */
 
 static void exec_on_done(void *ctx, int r, const struct warren_error *err)
 {

@@ -82,7 +82,8 @@ void file_fail(struct call *c, const struct warren_error *engine)
 	case EFBIG:
 		(void)api_error_set(&err, API_ERR_DISK_FULL, "%s", engine->msg);
 		break;
-	case EPIPE: /* files have no stdin, so the sandbox has ended */
+	case EPIPE: /* file requests have no stdin, so this means that the sandbox has
+		       ended */
 		(void)api_error_set(&err, API_ERR_SANDBOX_FAILED, "%s", engine->msg);
 		break;
 	case ETXTBSY:
@@ -116,7 +117,7 @@ void show_etag(char out[80], uint64_t ino, int64_t sec, uint32_t nsec, uint64_t 
 		       nsec, (uintmax_t)size);
 }
 
-/* The order is that of FileType in the description. */
+/* The rows are in the order of FileType in openapi.yaml. */
 static const struct {
 	mode_t type;
 	const char *name;
@@ -145,7 +146,8 @@ void show_file(struct json *j, const char *path, const struct proto_found *found
 	char text[80];
 	int64_t sec = is->mtime_sec;
 
-	/* Dates have four-digit years, whatever the sandbox has set. */
+	/* Limit the date to four-digit years: a process in the sandbox can set any time.
+	 */
 	if (sec < 0 || sec > 253402300799)
 		sec = sec < 0 ? 0 : 253402300799;
 	json_open(j, NULL, '{');

@@ -167,7 +167,7 @@ void v1_move_file(struct call *c)
 		   body_text(&c->body, "user"));
 }
 
-/* ------------------------------------------------------------------------ trees */
+/* ---------------------------------------------------- removal and attributes of trees */
 
 static void file_change_on_changed(void *ctx, struct files_answer *a UNUSED,
 				   const struct warren_error *err)
@@ -195,7 +195,7 @@ static void begin_tree(struct changing *g)
 	tree_change(g->fc.files, g->fc.path, &g->change, on_tree, g, &g->tree);
 }
 
-/* It is a directory. */
+/* The path is a directory, so remove the tree. */
 static void on_unlinked(void *ctx, struct files_answer *a, const struct warren_error *err)
 {
 	struct changing *g = ctx;

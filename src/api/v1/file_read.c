@@ -15,7 +15,7 @@ struct range {
 	bool partial;
 };
 
-/* Parse digits; -1: none or too many. */
+/* Parse digits; return -1 if there are none or too many. */
 static int64_t file_read_number(const char **at)
 {
 	int64_t n = 0;
@@ -31,7 +31,7 @@ static int64_t file_read_number(const char **at)
 
 /*
  * Parse one range of bytes. A header that is invalid or contains several ranges is
- * ignored (RFC 9110, 14.2); -ERANGE: it is not within the file.
+ * ignored (RFC 9110, 14.2); -ERANGE: the range is not within the file.
  */
 static int range_parse(const char *text, uint64_t size, struct range *ret)
 {
@@ -122,7 +122,7 @@ static void file_read_send(struct call *c, int fd, const struct stat *st)
 
 struct reading {
 	struct file_call fc;
-	bool known; /* the answer will be a copy, of this file: */
+	bool known; /* the answer will be a copy of this file: */
 	struct proto_entry is;
 };
 
@@ -139,8 +139,8 @@ static void file_read_on_open(void *ctx, struct files_answer *a,
 		return;
 	}
 	/*
-	 * Check what init passed on: only a regular file never blocks and has a reliable
-	 * size.
+	 * Check the descriptor that init sent: only a regular file never blocks and has a
+	 * reliable size.
 	 */
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
 		call_refuse(fc->call,

@@ -16,7 +16,7 @@
 
 /* -------------------------------------------------------------------- download */
 
-#define PIECE (64U << 10) /* compressed in a fraction of a millisecond */
+#define PIECE (64U << 10) /* takes a fraction of a millisecond to compress */
 
 struct taking {
 	struct file_call fc;
@@ -105,7 +105,8 @@ static void file_tar_pump(struct taking *t)
 		char *room = buf_reserve(&tar, want + 1);
 		ssize_t n = room ? pread(t->fd, room, want, (off_t)t->sent) : -1;
 
-		/* Shorter than its header says: the archive cannot be completed. */
+		/* The file is shorter than its header says: the archive cannot be
+		 * completed. */
 		if (n < 0 || (n == 0 && left > 0)) {
 			file_tar_broken(t, NULL);
 			return;
@@ -151,7 +152,8 @@ static void on_file(void *ctx, struct files_answer *a, const struct warren_error
 	AUTO_BUF struct buf tar = BUF_INIT(1U << 20);
 	struct stat st;
 
-	/* The file is gone since it was listed, or something else has its name now. */
+	/* The file was removed after it was listed, or another kind of file has its name
+	 * now. */
 	if (err && (err->code == ENOENT || err->code == ELOOP) && !t->alone) {
 		entry_over(t);
 		return;
@@ -227,7 +229,7 @@ static void file_tar_on_walked(void *ctx, int r, const struct warren_error *err)
 	if (r == 0) {
 		file_tar_finish(t);
 	} else if (r == -ENOTDIR && !t->begun) {
-		t->alone = true; /* one file, with its own name */
+		t->alone = true; /* a single file, with its own name */
 		files_stat(t->fc.files, -1, t->fc.path, true, file_tar_on_stat, t);
 	} else {
 		file_tar_broken(t, err);

@@ -65,7 +65,8 @@ static void file_watch_on_event(void *ctx, enum watch_type type, const char *pat
 	file_watch_put(ctx, names[type], path, from);
 }
 
-/* A limit that all tenants share is neither a tenant's quota nor a full disk. */
+/* This limit is shared by all tenants, so it is neither a tenant's quota nor a full
+ * disk. */
 static void file_watch_fail(struct watching *w, const struct warren_error *why)
 {
 	const struct watch_denial *d = &w->denial;

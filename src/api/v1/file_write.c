@@ -16,7 +16,7 @@
 #include "api/v1/file.h"
 #include "service/files/file_writer.h"
 
-#define GATHER_LEAST (32U << 10) /* space for which it is worth waiting */
+#define GATHER_LEAST (32U << 10) /* smallest amount of data that is worth waiting for */
 
 struct writing {
 	struct file_call fc;
@@ -32,9 +32,9 @@ struct writing {
 	unsigned under_way; /* pieces */
 	const char *room;   /* buffer for the next piece; NULL: none */
 	size_t room_size;
-	size_t gathered; /* bytes in it that are not being written yet */
-	bool ended;      /* there are no more */
-	char name[64];   /* in the directory */
+	size_t gathered; /* bytes in the buffer that are not being written yet */
+	bool ended;      /* the whole body has arrived */
+	char name[64];   /* temporary name in the directory */
 };
 
 static void file_write_ignore(void *ctx UNUSED, struct files_answer *a UNUSED,
@@ -120,8 +120,8 @@ static void give_it(struct writing *w)
 }
 
 /*
- * For a copy, the first request that names it reports whether it could be written; see
- * on_owned().
+ * If the file is a copy, the first request that names it reports whether it could be
+ * written; see on_owned().
  */
 static void on_arrived(void *ctx, struct files_answer *a UNUSED,
 		       const struct warren_error *err)
@@ -164,7 +164,7 @@ static void file_write_complete(struct writing *w)
 static void file_write_on_piece_written(void *ctx, struct files_answer *a,
 					const struct warren_error *err);
 
-/* False: it failed or has ended, and so has the request. */
+/* Return false if the write failed or has ended; then the request has ended too. */
 static bool write_piece(struct writing *w, const char *data, size_t n)
 {
 	struct call *c = w->fc.call;
@@ -222,7 +222,8 @@ static void file_write_on_piece(struct http_request *req, const char *data, size
 		return;
 	if (n == 0) {
 		w->ended = true;
-		/* A file without a name gets one after the last piece, or never. */
+		/* A file without a name gets its name after the last piece, or never gets
+		 * one. */
 		if (write_gathered(w) && (w->nameless || w->under_way == 0))
 			file_write_complete(w);
 		return;

@@ -62,7 +62,7 @@ static void show_image(struct buf *out, json_t *image)
 	json_close(&j, '}');
 }
 
-/* -------------------------------------------------------------------- listing */
+/* -------------------------------------------------------------------- list of images */
 
 /* The id without "sha256:", which would not be accepted as a cursor. */
 static const char *cursor_of(json_t *image)
@@ -77,7 +77,7 @@ static int by_id(const void *a, const void *b)
 	return strcmp(cursor_of(*(json_t *const *)a), cursor_of(*(json_t *const *)b));
 }
 
-/* Images are sorted by id, so that a page begins where the last one ended. */
+/* Images are sorted by id, so that a page begins where the previous one ended. */
 static void answer_list(struct call *c, json_t *all)
 {
 	AUTO_BUF struct buf out = BUF_INIT(64U << 20);
@@ -139,7 +139,7 @@ void v1_list_images(struct call *c)
 	image_ask(c->v1->service, IMAGE_LIST, "", image_on_list, call_ref(c));
 }
 
-/* ---------------------------------------------------------- showing, removing */
+/* ---------------------------------------------------------- inspect and remove */
 
 static void on_inspected(void *ctx, int r, const char *json, size_t size,
 			 const struct warren_error *err)
@@ -188,16 +188,17 @@ void v1_remove_image(struct call *c)
 		  c->query.v[V1_REMOVE_IMAGE_QUERY_IMAGE].text, on_removed, call_ref(c));
 }
 
-/* -------------------------------------------------------------------- pulling */
+/* -------------------------------------------------------------------- pull */
 
 struct pulling {
 	struct call *call;
-	const char *backend; /* backend that has its own images; NULL: Warren's store */
+	/* The backend whose images are pulled; NULL: Warren's store. */
+	const char *backend;
 	struct image_waiter waiter;
 	struct loop_timer *timer;
 	uint64_t told; /* time of the last reported change of a layer */
 	bool sse;
-	bool blocked; /* the client must read what was sent */
+	bool blocked; /* the client must read before more is sent */
 	bool ended;
 };
 
@@ -287,7 +288,7 @@ static void on_here(void *ctx, int r, const char *json, size_t size,
 	json_t *all = r == 0 ? json_loadb(json, size, 0, NULL) : NULL;
 
 	if (p && p->ended)
-		p = NULL; /* the service is stopping, and has reported it */
+		p = NULL; /* the service is stopping, and has informed the client */
 	if (p && r < 0) {
 		end_failed(p, err);
 	} else if (p) {
@@ -317,7 +318,7 @@ static void on_pull(struct image_waiter *w, int r, const struct warren_error *er
 }
 
 /*
- * A registry may be slow: there is only a limited time for pulls that are almost
+ * A registry may be slow, so pulls that are under way get only a limited time to
  * complete.
  */
 static void pulling_stop(struct call *c, bool last)
@@ -331,7 +332,7 @@ static void pulling_stop(struct call *c, bool last)
 	(void)error_set(&why, ESHUTDOWN,
 			"the service is stopping and the pull is not complete: pull "
 			"the image again after the restart");
-	p->backend = NULL; /* the error is not the backend's */
+	p->backend = NULL; /* this is not an error of the backend */
 	end_failed(p, &why);
 }
 
@@ -358,7 +359,7 @@ static void image_on_timer(void *ctx)
 		image_put_event(p, &out);
 }
 
-/* Which backend's images to use; *@ret NULL: Warren's store. */
+/* Find the backend whose images to use; *@ret is NULL for Warren's store. */
 static bool find_backend(struct call *c, const char **ret)
 {
 	const char *name = body_text(&c->body, "backend");

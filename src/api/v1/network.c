@@ -21,9 +21,9 @@
 
 #define CAPABILITIES_MAX 256
 
-/* ------------------------------------------------------------- the configuration */
+/* -------------------------------------------------- capabilities of the configuration */
 
-/* The capabilities of the configuration. */
+/* The named sets of rules in the configuration. */
 struct network_capabilities {
 	struct capability_row rows[CAPABILITIES_MAX];
 	struct policy policies[CAPABILITIES_MAX];
@@ -58,8 +58,8 @@ static int network_read_capabilities(const struct config *cfg,
 		r = policy_read(value, at, &ret->policies[ret->n], err);
 		if (r < 0)
 			return r;
-		/* A capability contributes rules; limits would be accepted and ignored.
-		 */
+		/* A capability may only contain rules; limits would be accepted, but
+		 * ignored. */
 		if (memcmp(&ret->policies[ret->n].limits, &none, sizeof(none)) != 0) {
 			policy_done(&ret->policies[ret->n]);
 			return error_set(
@@ -75,7 +75,7 @@ static int network_read_capabilities(const struct config *cfg,
 	return 0;
 }
 
-/* What the administrator permits; without a word from them, every public address. */
+/* Read what the administrator permits; the default is every public address. */
 static int network_read_permit(const struct config *cfg, struct policy *ret,
 			       struct warren_error *err)
 {
@@ -106,7 +106,7 @@ int v1_check_network(const struct config *cfg, struct warren_error *err)
 	return r;
 }
 
-/* ------------------------------------------------------------------- a request */
+/* ---------------------------------------------------------------- policy of a request */
 
 static int network_add_capabilities(const struct config *cfg, const json_t *in,
 				    struct policy *p, struct warren_error *err)
@@ -138,7 +138,8 @@ static int network_add_capabilities(const struct config *cfg, const json_t *in,
 	return r;
 }
 
-/* Read the rules of an object; the capabilities are not among the fields of a policy. */
+/* Read the rules of an object. The key for capabilities is not part of a policy, so
+ * remove it first. */
 static int network_read_rules(const json_t *in, struct policy *p,
 			      struct warren_error *err)
 {
@@ -153,7 +154,8 @@ static int network_read_rules(const json_t *in, struct policy *p,
 	return r;
 }
 
-/* Tenants can use only secrets that they have; the values are not needed here. */
+/* Check that the tenant has the secrets of its policy; their values are not needed
+ * here. */
 static int network_check_secrets(struct service *s, const char *tenant, struct policy *p,
 				 struct warren_error *err)
 {
@@ -162,7 +164,7 @@ static int network_check_secrets(struct service *s, const char *tenant, struct p
 	int r = policy_resolve_secrets(p, secret_lookup, &source, &why);
 
 	policy_secrets_done(p);
-	/* The error begins with its place in the policy: "/allow/0/headers/X: ...". */
+	/* The error begins with a location in the policy: "/allow/0/headers/X: ...". */
 	return r < 0 ? error_set(err, -r, "/network%s", why.msg) : 0;
 }
 
@@ -189,7 +191,8 @@ static int network_read_policy(struct v1 *v1, const char *tenant, const json_t *
 	if (r < 0)
 		return r;
 	policy_write(&p, &j, NULL);
-	/* The administrator permits hosts; the headers are the tenant's own secrets. */
+	/* The administrator's policy restricts hosts. Headers contain the tenant's own
+	 * secrets, so they are not compared. */
 	for (size_t i = 0; i < p.allow.n; i++) {
 		*ret_terminates = *ret_terminates || p.allow.list[i].n_headers > 0 ||
 				  rule_is_limited(&p.allow.list[i]);
@@ -246,7 +249,7 @@ int network_read(struct v1 *v1, const char *tenant, const struct body *body,
 	return -EBADMSG;
 }
 
-/* --------------------------------------------------------------------- showing */
+/* --------------------------------------------------------- policies and usage as JSON */
 
 void network_usage_to_json(struct json *j, const char *key,
 			   const struct egress_usage *usage)
@@ -259,7 +262,7 @@ void network_usage_to_json(struct json *j, const char *key,
 	json_close(j, '}');
 }
 
-/* What warren-egress answers is newer than @u. */
+/* Update @u with the answer of warren-egress, which is newer. */
 static void network_newer_usage(struct egress_usage *u, const json_t *in)
 {
 	const struct {
@@ -280,7 +283,7 @@ static void network_newer_usage(struct egress_usage *u, const json_t *in)
 	}
 }
 
-/* What warren-egress answers, with times as the API has them. */
+/* Write the answer of warren-egress, with times in the format of the API. */
 static void network_put_answer(struct json *j, json_t *in)
 {
 	static const char *const members[] = { "live_count", "live", "denials", "used",

@@ -3,8 +3,9 @@
  * output.c - handler: stream the output of an exec from a cursor
  *
  * The position of a reader is a cursor in the journal; only one piece of output is in
- * memory. While the client does not read, the handler does not read either. Output that
- * the journal drops in the meantime is reported as a gap, unless the reader holds.
+ * memory. While the client does not read, the handler does not read from the journal.
+ * Output that the journal drops in the meantime is reported as a gap, unless the reader
+ * holds the output.
  *
  * The format is NDJSON, SSE or bytes. If the client requests a WebSocket, events are text
  * messages, and bytes are binary messages.
@@ -21,8 +22,8 @@
 #define HEARTBEAT_MS 15000
 #define LOOK_MS      100
 #define LOOKS_A_BEAT (HEARTBEAT_MS / LOOK_MS)
-#define PIECES_MAX   16          /* before others have their turn, */
-#define BYTES_MAX    (64U << 10) /* or this many bytes */
+#define PIECES_MAX   16          /* pieces in one turn */
+#define BYTES_MAX    (64U << 10) /* bytes in one turn */
 
 struct tail {
 	struct call *call;
@@ -30,28 +31,31 @@ struct tail {
 	struct exec *exec;
 	struct waiter watcher;
 	struct exec_holder holder;
-	struct waiter waiter; /* for the end of the exec, if its output ended before */
+	/* Waits for the end of the exec, if its output ended first. */
+	struct waiter waiter;
 	struct loop_timer *timer; /* for heartbeats */
 	struct loop_task
 		turn; /* there is more output, but others have their turn first */
 	struct journal_hint hint;
 	uint64_t at;     /* position in the journal that was read */
-	uint64_t cursor; /* position that was sent: where the next piece begins */
-	uint64_t first;  /* where it began */
+	uint64_t cursor; /* position up to which output was sent, where the next piece
+			    begins */
+	uint64_t first;  /* position at which the stream began */
 	uint64_t left;   /* remaining part of max_bytes */
-	int only;        /* one stream; 0: all */
+	int only;        /* the only stream to send; 0: all */
 	enum {
 		AS_NDJSON,
 		AS_SSE,
 		AS_RAW
 	} form;
 	bool base64, follow, bounded;
-	bool blocked; /* the client must read what was sent */
-	bool again;   /* the timer is for another check, not for a heartbeat */
+	bool blocked; /* the client must read before more is sent */
+	bool again; /* the timer is for another check of the journal, not for a heartbeat
+		     */
 	bool ended;
-	bool broken; /* an event is missing */
+	bool broken; /* an event could not be written */
 	unsigned looks;
-	/* The beginning of a character whose end is still to come. */
+	/* The beginning of a character whose other bytes have not arrived yet. */
 	char kept[4];
 	size_t n_kept;
 	int kept_stream;
@@ -79,7 +83,7 @@ static void output_wait_turn(struct tail *t)
 	loop_later(service_loop(t->call->v1->service), &t->turn);
 }
 
-/* 0: continue; 1: the client must read it first. */
+/* Return 0 to continue, or 1 if the client must read the event first. */
 static int output_put_event(struct tail *t, const struct buf *json)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
@@ -169,7 +173,7 @@ static void output_finish(struct tail *t)
 		(void)http_end(t->call->req);
 }
 
-/* Write the kept bytes of a character whose end does not come. */
+/* Write the kept bytes of a character that remains incomplete. */
 static int output_put_kept(struct tail *t)
 {
 	size_t n = t->n_kept;
@@ -213,7 +217,7 @@ static int output_put(struct tail *t, const struct warren_output *o, char *data)
 	return n > cut ? r | output_put_piece(t, o->stream, data, n - cut) : r;
 }
 
-/* There is no more output at present. */
+/* All output so far has been read. */
 static void output_at_end(struct tail *t, const struct warren_output *o)
 {
 	if (o->lost > 0) {
@@ -225,8 +229,8 @@ static void output_at_end(struct tail *t, const struct warren_output *o)
 		(void)output_put_kept(t);
 	} else if (t->follow) {
 		/*
-		 * No notifications come for an exec that has ended, but processes that it
-		 * left may write.
+		 * No notifications arrive for an exec that has ended, but processes that
+		 * it left may still write.
 		 */
 		if (exec_row(t->exec)->ended) {
 			t->again = ++t->looks % LOOKS_A_BEAT != 0;
@@ -330,7 +334,7 @@ static void on_ws_drained(struct ws *ws)
 static void on_ws_message(struct ws *ws UNUSED, bool text UNUSED, const char *data UNUSED,
 			  size_t n UNUSED)
 {
-	/* Nothing to do. */
+	/* Nothing to do in this case. */
 }
 
 static void on_ws_closed(struct ws *ws, unsigned code UNUSED)
@@ -365,7 +369,8 @@ static void output_on_timer(void *ctx)
 		output_go_on(t);
 }
 
-/* Continues at the cursor. A stream without a cursor must not look as if it had ended. */
+/* The client continues at its cursor. A stream of bytes has no cursor, so it must not
+ * look as if it had ended normally. */
 static void output_on_stop(struct call *c, bool last UNUSED)
 {
 	struct tail *t = c->state;
@@ -435,7 +440,8 @@ static struct tail *tail_new(struct call *c, struct exec *exec, uint64_t from)
 	return t;
 }
 
-/* Reading beyond the end is an error, which is reported first. */
+/* Is the cursor within the output? A cursor beyond the end is an error, which is reported
+ * before the stream begins. */
 static bool is_within(struct call *c, struct exec *exec, uint64_t from)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

@@ -11,8 +11,9 @@
 #include "net/loop.h"
 
 #define PIECES_A_TURN 16          /* or */
-#define BYTES_A_TURN  (64U << 10) /* bytes of JSON in one turn */
-#define PIECE_MAX     (8U << 20)  /* as JSON; at most 64 kB are read at once */
+#define BYTES_A_TURN  (64U << 10) /* bytes of JSON to write in one turn */
+/* Maximum size of a piece as JSON; at most 64 kB are read at once. */
+#define PIECE_MAX (8U << 20)
 
 /* Write bytes of a string, without its quotes. */
 static void output_json_put_bytes(struct buf *out, const char *data, size_t n,
@@ -57,7 +58,8 @@ static void output_json_put_piece(struct pieces *p, struct buf *out, const char 
 	p->n_kept = cut;
 }
 
-/* Write the next part of the answer; 1: there is more, 0: that was all, or -errno. */
+/* Write the next part of the answer. Return 1 if there is more, 0 at the end, or
+ * -errno. */
 static int output_json_put_next(struct pieces *p, struct buf *out)
 {
 	static const char *const names[] = { ",\"stdout\":\"", ",\"stderr\":\"" };
@@ -164,7 +166,7 @@ static void answer_at_once(struct pieces *p, struct buf *out)
 		call_json(p->call, 200, out);
 		return;
 	}
-	/* The output is short, but far into the journal. */
+	/* The stream has little output, and it is far into the journal. */
 	if (r == -EINPROGRESS) {
 		answer_in_pieces(p, out);
 		return;

@@ -7,10 +7,10 @@
  *	http://<port>-<id>.<domain>/<rest>	requests /<rest>, whatever it is
  *	/v1/sandboxes/<id>/tunnels/<port>	becomes a connection to it
  *
- * That server is not trusted. It never sees a token of Warren. By path, its pages would
- * have the same origin as the API. The header `Content-Security-Policy: sandbox` gives
- * them no origin, so that a page cannot act in the name of the user who views it. By host
- * name, each server has its own origin.
+ * The server is not trusted, and never sees a token of Warren. If it is reached by path,
+ * its pages would have the same origin as the API. The header `Content-Security-Policy:
+ * sandbox` gives them no origin, so that a page cannot act in the name of the user who
+ * views it. If it is reached by host name, each server has its own origin.
  *
  * No cookie and no token in a URL gives access to a port. To use a browser, a local
  * program must add the token (`warren port`).
@@ -80,12 +80,12 @@ bool port_route(struct call *c)
 	return true;
 }
 
-/* ------------------------------------------------------------------- the way */
+/* ---------------------------------------------------------- connections to the server */
 
 struct engaged {
 	char id[ID_LEN + 1];
 	void (*go_on)(struct call *c,
-		      int fd); /* called when it is connected; takes @fd */
+		      int fd); /* called when the connection is established; takes @fd */
 };
 
 static void on_proxied(void *ctx, int why UNUSED)
@@ -94,8 +94,8 @@ static void on_proxied(void *ctx, int why UNUSED)
 }
 
 /*
- * The end of a proxied answer or a tunnel is unknown: it gets a limited time. Requests
- * that have not started are refused (net/http.h).
+ * It is unknown when a proxied answer or a tunnel will end, so it gets a limited time.
+ * Requests that have not started are refused (net/http.h).
  */
 static void port_stop(struct call *c, bool last)
 {
@@ -103,7 +103,7 @@ static void port_stop(struct call *c, bool last)
 		http_cut(c->req, 503, "the service is stopping");
 }
 
-/* The sandbox was in use during this time. */
+/* Record that the sandbox was in use until now. */
 static void port_gone(struct call *c)
 {
 	struct engaged *e = c->state;
@@ -116,8 +116,9 @@ static void port_gone(struct call *c)
 }
 
 /*
- * A token is for this service. A client of the unix socket need not send a token; then
- * the header belongs to the server. Clients of SWE-ReX send it in X-API-Key.
+ * Does the request contain a token of this service? A client of the unix socket need not
+ * send a token, so its header belongs to the server in the sandbox. Clients of SWE-ReX
+ * send the token in X-API-Key.
  */
 static bool shows_token(const struct http_request *req, const char *name)
 {
@@ -188,7 +189,7 @@ static void port_pass_on(struct call *c, int fd)
 		return;
 	}
 	c->answered = true;
-	c->req->closed = NULL; /* the proxy reports the end in any case */
+	c->req->closed = NULL; /* the proxy always reports the end itself */
 	http_proxy(c->req, fd, &options);
 }
 

@@ -24,7 +24,7 @@ static void body_drop(void *ctx)
 	free(ctx);
 }
 
-/* Freeing 100,000 values takes some milliseconds. */
+/* Freeing a body with 100,000 values takes several milliseconds. */
 void call_drop_body(struct call *c)
 {
 	struct body *b = c->body_is_large ? malloc(sizeof(*b)) : NULL;
@@ -49,7 +49,7 @@ void call_unref(struct call *c)
 	free(c);
 }
 
-/* The common headers of all answers, then those of this one. */
+/* The headers of all answers, followed by those of this answer. */
 #define COMMON(c)                                      \
 	{ "X-Request-Id", http_request_id((c)->req) }, \
 	{                                              \
@@ -94,7 +94,8 @@ void call_text(struct call *c, const char *type, const void *data, size_t size)
 
 void call_error(struct call *c, const struct api_error *err)
 {
-	/* Static memory: "out of memory" must be reported without allocating any. */
+	/* The memory is static, because "out of memory" must be reported without
+	 * allocating any. */
 	static char room[32768];
 	struct buf body = BUF_IN(room);
 	uint64_t retry = api_error_retry_after(err);
@@ -147,7 +148,8 @@ void call_refuse(struct call *c, enum api_code code, const char *fmt, ...)
 	call_error(c, &err);
 }
 
-/* The state that prevents it: of the sandbox or, if that runs, of the exec. */
+/* Report the state that prevents the operation: that of the sandbox or, if the sandbox
+ * runs, that of the exec. */
 static void tell_state(struct call *c, struct api_error *err)
 {
 	const struct sandbox *sandbox =
@@ -209,7 +211,7 @@ bool call_last_event(struct call *c, uint64_t *ret)
 	const char *last = http_header(c->req, "Last-Event-ID");
 	struct warren_error why = WARREN_ERROR_INIT;
 
-	/* Some clients that have seen no event send an empty header. */
+	/* Some clients send an empty header if they have not seen any event. */
 	if (!last || !*last || parse_u64(last, LAST_EVENT_MAX, ret, &why) == 0)
 		return true;
 	call_refuse(c, API_ERR_INVALID_REQUEST,

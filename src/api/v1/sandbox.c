@@ -10,7 +10,7 @@
 #include "proto/warden_proto.h"
 #include "service/network/network.h"
 
-/* ------------------------------------------------------------------- making */
+/* ------------------------------------------------------------------- creation */
 
 struct creating {
 	struct call *call;
@@ -18,8 +18,8 @@ struct creating {
 };
 
 /*
- * A client that leaves before the answer does not know the id; with an idempotency key it
- * can ask again.
+ * A client that disconnects before the answer does not know the id; with an idempotency
+ * key, it can repeat the request.
  */
 static void sandbox_leave(struct call *c, struct sandbox_waiter *w)
 {
@@ -90,8 +90,8 @@ static void sandbox_fail_made(struct call *c, const char *name,
 }
 
 /*
- * Clients that wait for a sandbox whose creation fails get the error, and nothing remains
- * of it.
+ * If the creation fails, the clients that wait for the sandbox get the error, and nothing
+ * remains of the sandbox.
  */
 static void sandbox_on_made(struct sandbox_waiter *w, struct sandbox *sandbox, int state)
 {
@@ -133,7 +133,8 @@ static bool sandbox_may_run(struct call *c, const char *what)
 	return false;
 }
 
-/* Read the main command in the form of the database. Returns 0, or it was refused. */
+/* Read the main command in the form of the database. Return 0, or a negative value if it
+ * was refused. */
 static int sandbox_read_main(struct call *c, struct buf *text, struct sandbox_row *row)
 {
 	struct body command = body_object(&c->body, "main");
@@ -220,7 +221,7 @@ void v1_create_sandbox(struct call *c)
 	sandbox_wait(sandbox, &k->waiter, (uint64_t)body_int(&c->body, "wait_ms"));
 }
 
-/* ---------------------------------------------------------------------- many */
+/* --------------------------------------------------------------- batches of sandboxes */
 
 struct batch {
 	struct call *call;
@@ -376,7 +377,7 @@ void v1_create_sandboxes(struct call *c)
 	wait_for_batch(c, m.sandboxes, m.n, (uint64_t)body_int(&c->body, "wait_ms"));
 }
 
-/* ------------------------------------------------------------------- finding */
+/* ------------------------------------------------------------------- search */
 
 void v1_get_sandbox(struct call *c)
 {
@@ -393,7 +394,7 @@ struct listing {
 	struct service *service;
 	struct buf *out;
 	const char *name, *backend, *tier; /* NULL: any */
-	const char *keys[QUERY_ITEMS_MAX]; /* labels of any value */
+	const char *keys[QUERY_ITEMS_MAX]; /* labels that may have any value */
 	size_t n_keys;
 	size_t seen, n;
 	uint64_t last;
@@ -498,7 +499,7 @@ void v1_list_sandboxes(struct call *c)
 	call_json(c, 200, &out);
 }
 
-/* --------------------------------------------------------- changing, deleting */
+/* --------------------------------------------------------- changes and deletion */
 
 static void sandbox_on_changed(void *ctx, int r, const struct warren_error *err)
 {
@@ -575,7 +576,7 @@ static void sandbox_on_deleted(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;
 
-	/* It is not an error if it is already gone. */
+	/* Deleting a sandbox that is already gone is not an error. */
 	if (c->req && r < 0 && r != -ESTALE)
 		call_fail(c, err);
 	else if (c->req)

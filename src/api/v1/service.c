@@ -78,14 +78,14 @@ void v1_get_openapi(struct call *c)
 /* ------------------------------------------------------------------- backends */
 
 /*
- * All backends are asked at the same time; each answer is kept until the last has come.
+ * Query all backends at the same time; keep each answer until the last one has arrived.
  */
 struct asking {
 	struct call *call;
 	size_t left;
 	struct one_asked {
 		struct asking *all;
-		json_t *features; /* NULL: none; `reason` says why */
+		json_t *features; /* NULL: unknown, for the reason in `reason` */
 		char reason[512], fix[512];
 	} one[CONFIG_BACKENDS_MAX];
 };
@@ -226,7 +226,7 @@ static void put_by_backend(struct buf *out, const struct v1 *v1)
 			   service_count_at(v1->service, cfg->backends[i].name));
 }
 
-/* Slow turns of the loop, by what they did. */
+/* Slow turns of the loop, by their activity. */
 static void put_turns(struct buf *out, const struct loop_turns *t)
 {
 	buf_printf(

@@ -46,7 +46,7 @@ static void show_session(struct buf *out, const struct session *session)
 	json_close(&j, '}');
 }
 
-/* ------------------------------------------------------------ opening, closing */
+/* ------------------------------------------------------- opening and closing sessions */
 
 static void session_on_opened(void *ctx, struct session *session,
 			      const struct warren_error *err)
@@ -118,8 +118,8 @@ void v1_get_session(struct call *c)
 }
 
 /*
- * The newest session that is older than @number. A number remains valid when its session
- * is gone.
+ * Find the newest session that is older than @number. The number remains valid when its
+ * session is gone.
  */
 static struct session *older_than(struct sandbox *sandbox, uint64_t number)
 {
@@ -163,7 +163,7 @@ static void session_on_closed(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;
 
-	/* It ended by itself in the meantime, which is not an error. */
+	/* The session ended by itself in the meantime, which is not an error. */
 	if (c->req && r < 0 && r != -ESRCH)
 		call_fail(c, err);
 	else if (c->req)
@@ -191,14 +191,15 @@ void v1_interrupt_session(struct call *c)
 	call_empty(c, 204);
 }
 
-/* -------------------------------------------------------------------- running */
+/* -------------------------------------------------------------- commands of a session */
 
-#define GAPS_MAX 64 /* separate gaps; later ones are added to the last */
+/* Maximum number of separate gaps; later gaps are added to the last one. */
+#define GAPS_MAX 64
 
-/* A gap in the output of a command, and the position in each stream. */
+/* A gap in the output of a command, and its position in the stream. */
 struct gap {
 	size_t at[2];
-	int stream; /* the stream; 0: not known */
+	int stream; /* stdout or stderr; 0: not known */
 	uint64_t lost;
 };
 
@@ -206,15 +207,16 @@ struct running {
 	struct pieces pieces;
 	struct session_command command;
 	struct buf text[2]; /* stdout and stderr, if the answer is not a stream */
-	size_t at;          /* position in one of them */
+	size_t at;          /* position in one of the texts */
 	struct buf tail;    /* of that */
-	bool full[2];       /* something did not fit, so nothing more is added */
+	bool full[2];       /* some output did not fit, so no more is added */
 	struct gap *gaps;   /* GAPS_MAX entries, allocated for the first gap */
 	size_t n_gaps;
 	uint64_t lost;
 	uint64_t cursor; /* position in the shell's output */
 	bool stream, sse;
-	bool broken; /* an event is missing: the stream must not look complete */
+	bool broken; /* an event could not be written: the stream must not look complete
+		      */
 	/* For a stream: the beginning of a character whose end has not arrived. */
 	char kept[4];
 	size_t n_kept;
@@ -222,7 +224,7 @@ struct running {
 };
 
 #define KEPT_MAX  (64U << 20)
-#define KEPT_FREE (16U << 10) /* always allowed for each session */
+#define KEPT_FREE (16U << 10) /* bytes that each session may always keep */
 
 static void session_running_gone(struct call *c)
 {
@@ -289,7 +291,7 @@ static void put_tail(struct buf *out, const struct running *k,
 	json_u64(&j, "wall_usec", r->wall_usec);
 }
 
-/* 64 kB at a time, as from a journal. */
+/* Return at most 64 kB at a time, as from a journal. */
 static int next_text(struct pieces *p, int stream, const char **ret_data, size_t *ret_n)
 {
 	struct running *k = (struct running *)p;
@@ -346,7 +348,7 @@ static void session_put_piece(struct running *k, int stream, const char *data, s
 	session_put_event(k, &json);
 }
 
-/* Write the kept bytes of a character whose end does not come. */
+/* Write the kept bytes of a character that remains incomplete. */
 static void session_put_kept(struct running *k)
 {
 	size_t n = k->n_kept;
@@ -383,7 +385,7 @@ static void v1_session_put_output(struct running *k, int stream, const char *dat
 		session_put_piece(k, stream, data, n - cut);
 }
 
-/* @lost bytes of @stream are missing here (0: the stream is not known). */
+/* Record that @lost bytes of @stream are missing here (0: the stream is not known). */
 static void note_gap(struct running *k, int stream, uint64_t lost)
 {
 	struct gap *g;
@@ -396,7 +398,8 @@ static void note_gap(struct running *k, int stream, uint64_t lost)
 		return;
 	}
 	/*
-	 * A gap at the end of a stream grows; so does the last one if there are too many.
+	 * Extend a gap at the end of the same stream. If there are too many gaps, extend
+	 * the last one.
 	 */
 	for (size_t i = 0; i < k->n_gaps; i++)
 		if (k->gaps[i].stream == stream && stream != 0) {
@@ -450,13 +453,14 @@ static void v1_session_on_output(struct session_command *command, int stream,
 		return;
 	}
 	/*
-	 * The output of all sessions together is limited, too, except for small outputs.
+	 * The output of all sessions together is also limited, except for small outputs.
 	 */
 	if (k->text[0].len + k->text[1].len + take > KEPT_FREE &&
 	    !http_keep(k->pieces.call->req, take))
 		k->full[stream - 1] = true;
 	if (k->full[stream - 1])
-		take = 0; /* drop the rest, too, so that there is no gap in the middle */
+		take = 0; /* drop the rest as well, so that there is no gap in the middle
+			   */
 	buf_add(text, data, take);
 	if (take < n)
 		note_gap(k, stream, n - take);

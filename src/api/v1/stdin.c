@@ -9,8 +9,8 @@ struct writing {
 	struct call *call;
 	struct exec *exec;
 	uint64_t written;
-	size_t piece; /* being written to the pipe */
-	bool ended;   /* the body has */
+	size_t piece; /* bytes that are being written to the pipe */
+	bool ended;   /* the body has ended */
 };
 
 static void writing_gone(struct call *c)

@@ -43,7 +43,7 @@ static void promise_keep(void *ctx)
 	free(p);
 }
 
-/* Syncing the disk may take long, so other clients are served in between. */
+/* Syncing the disk may take a long time, so other clients are served in the meantime. */
 void call_synced(struct call *c, int status, const struct buf *out)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "config/config.h"
 
-/* These fields belong to a single request. */
+/* These fields apply to a single request only. */
 static const char *const own[] = { "name", "template", "idempotency_key", "wait_ms" };
 /* In these maps, each entry is merged separately. */
 static const char *const maps[] = { "env", "labels", "limits" };

@@ -2,7 +2,7 @@
 /*
  * terminal.c - handlers: shared terminals over WebSocket
  *
- * A terminal is an exec with a pty. The only state of a client is a cursor in its
+ * A terminal is an exec with a pty. The only state of a client is a cursor in the exec's
  * journal, like that of every reader of output. So several clients can watch the same
  * terminal, each at its own pace, and a client that reconnects gets the output that it
  * missed. The input of all clients goes to the same pty. The terminal does not end when a
@@ -21,7 +21,8 @@
 
 #define MESSAGE_MAX 262144
 /*
- * After the end of the shell, processes that it left may keep the terminal open forever.
+ * Time for the last output after the end of the shell, because processes that the shell
+ * left may keep the terminal open forever.
  */
 #define LAST_WORDS_MS 200
 
@@ -31,7 +32,7 @@ enum goodbye {
 	BYE_GONE = 1001,
 	BYE_REFUSED = 1008,
 	BYE_BROKEN = 1011,
-	BYE_RESTART = 1012, /* reconnect: the shell continues */
+	BYE_RESTART = 1012, /* asks the client to reconnect: the shell continues */
 };
 
 struct terminal {
@@ -40,13 +41,13 @@ struct terminal {
 	struct exec *exec;
 	struct waiter watcher;
 	struct waiter waiter;
-	struct loop_timer *timer; /* for the last output */
+	struct loop_timer *timer; /* limits the time for the last output */
 	struct loop_task turn;
 	struct journal_hint hint;
 	uint64_t cursor;
-	uint16_t rows, cols; /* the size that the client was told */
+	uint16_t rows, cols; /* the last size that was sent to the client */
 	bool read_only;
-	bool blocked; /* the client must read what was sent */
+	bool blocked; /* the client must read before more is sent */
 	bool late;    /* the time for the last output is over */
 	bool ended;
 };
@@ -125,7 +126,7 @@ static void terminal_finish(struct terminal *t)
 
 /* --------------------------------------------------------------------- output */
 
-/* There is no more output at present. */
+/* All output so far has been read. */
 static void terminal_at_end(struct terminal *t, const struct warren_output *o)
 {
 	bool over = exec_row(t->exec)->ended || exec_lost(t->exec);
@@ -236,7 +237,8 @@ static void terminal_refuse(struct terminal *t, const char *why)
 }
 
 /*
- * Data that could not be written was for a shell that has ended; the client will be told.
+ * Data that could not be written was for a shell that has ended; another message informs
+ * the client.
  */
 static void terminal_on_fed(void *ctx, int r UNUSED,
 			    const struct warren_error *err UNUSED)
@@ -287,13 +289,14 @@ static void terminal_on_message(struct ws *ws, bool text, const char *data, size
 	} else if (text) {
 		on_control(t, data, n);
 	} else if (n > 0) {
-		/* Read the next message after this one was written to the terminal. */
+		/* Read the next message only after this one has been written to the
+		 * terminal. */
 		ws_pause(ws);
 		exec_feed(t->exec, data, n, false, terminal_on_fed, call_ref(t->call));
 	}
 }
 
-/* ------------------------------------------------------------------- attaching */
+/* ------------------------------------------------------------------- attached clients */
 
 static void terminal_on_closed(struct ws *ws, unsigned code UNUSED)
 {
@@ -312,7 +315,7 @@ static void terminal_on_stop(struct call *c, bool last UNUSED)
 	ws_close(t->ws, BYE_RESTART, "the service is stopping: connect again");
 }
 
-/* Takes the reference on @run. */
+/* Takes over the reference to @run. */
 static void terminal_attach(struct call *c, struct exec *exec, uint64_t from,
 			    bool read_only)
 {
@@ -355,7 +358,7 @@ static void terminal_attach(struct call *c, struct exec *exec, uint64_t from,
 	terminal_go_on(t);
 }
 
-/* ---------------------------------------------------------------------- opening */
+/* ---------------------------------------------------------------------- new terminals */
 
 static void start_session(struct call *c, const char *shell, exec_fn done)
 {
@@ -387,7 +390,7 @@ static void terminal_on_opened(void *ctx, struct exec *exec,
 {
 	struct call *c = ctx;
 
-	if (!c->req && exec) /* no client will learn about it */
+	if (!c->req && exec) /* no client will ever know its id */
 		exec_signal(exec, SIGKILL, WARREN_WHOM_TREE, terminal_ignore, NULL);
 	else if (c->req && !exec)
 		call_fail_start(c, err);
@@ -417,7 +420,7 @@ void v1_open_terminal(struct call *c)
 			      shell ? terminal_on_opened : on_bash);
 }
 
-/* ---------------------------------------------------------------------- joining */
+/* ----------------------------------------------------------------- existing terminals */
 
 static void terminal_on_awake(void *ctx, int r, const struct warren_error *err)
 {
@@ -442,7 +445,8 @@ static void terminal_on_awake(void *ctx, int r, const struct warren_error *err)
 		(void)exec_extent(exec, &from, &to);
 		if (v[V1_JOIN_TERMINAL_QUERY_FROM].given)
 			from = (uint64_t)v[V1_JOIN_TERMINAL_QUERY_FROM].number;
-		/* Do not force a size that the client did not request upon others. */
+		/* Do not change the size for the other clients, unless this client
+		 * requests a size. */
 		if (!read_only && v[V1_JOIN_TERMINAL_QUERY_ROWS].given &&
 		    v[V1_JOIN_TERMINAL_QUERY_COLS].given)
 			(void)exec_resize(exec,

@@ -18,7 +18,7 @@ static void to_json_put_time(struct json *j, const char *key, int64_t ms)
 	json_str(j, key, text);
 }
 
-/* Write the members of an object, which is stored as text, into another object. */
+/* Write the members of an object that is stored as text into another object. */
 static void to_json_splice(struct json *j, const char *object)
 {
 	size_t n = object ? strlen(object) : 0;
@@ -112,7 +112,7 @@ void result_to_json(struct buf *out, const struct warren_result *r)
 	json_close(&j, '}');
 }
 
-/* Write it without the closing brace, because more may follow. */
+/* Write the exec without the closing brace, because more members may follow. */
 void show_exec_open(struct buf *out, struct exec *exec)
 {
 	const struct exec_row *row = exec_row(exec);

@@ -45,7 +45,7 @@ static void show_token(struct buf *out, const struct token_row *row, const char 
 	json_close(&j, '}');
 }
 
-/* A tenant is created with its first token, with the configured quota. */
+/* The first token of a tenant creates the tenant, with the configured quota. */
 static int make_tenant(struct call *c, const char *name, struct warren_error *err)
 {
 	struct tenant_row row;
@@ -57,7 +57,8 @@ static int make_tenant(struct call *c, const char *name, struct warren_error *er
 	return db_put_tenant(service_db(c->v1->service), name, c->v1->quota, err);
 }
 
-/* Write the id of the token's sandbox to @ret; false: refused. */
+/* Write the id of the token's sandbox to @ret. Return false if the request was
+ * refused. */
 static bool find_token_sandbox(struct call *c, struct token_row *row,
 			       char ret[ID_LEN + 1])
 {
@@ -194,7 +195,8 @@ void v1_revoke_token(struct call *c)
 		call_fail(c, &err);
 	else {
 		/*
-		 * No warm interpreter may outlive the token; new ones take milliseconds.
+		 * No warm interpreter may outlive the token, so end all of them; starting
+		 * new ones takes milliseconds.
 		 */
 		code_warm_drop_of(c->v1->service, NULL);
 		call_synced(c, 204, NULL);

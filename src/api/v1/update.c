@@ -3,10 +3,10 @@
  * update.c - handler: change a running sandbox
  *
  * Either all changes are made or none. The changes in the database are one transaction,
- * which is tried before anything changes. Then the limits are changed, because only this
- * step can be refused by the kernel, and last the transaction is committed. If it fails
- * now, because another request took the name in the meantime, the old limits are
- * restored.
+ * which is first tried without being committed. Then the limits are changed, because only
+ * this step can be refused by the kernel, and finally the transaction is committed. If
+ * the transaction fails now, because another request took the name in the meantime, the
+ * old limits are restored.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,11 +21,11 @@
 struct update_op {
 	struct call *call; /* a reference; its client may be gone */
 	struct warren_limits before;
-	bool more;               /* more than the limits changes */
+	bool more;               /* something besides the limits changes */
 	struct warren_error err; /* why the old limits must be restored */
 };
 
-/* The current labels with the changes: a null removes one. */
+/* Merge the changes into the current labels; a null removes a label. */
 static int update_read_labels(const struct body *body, const struct sandbox_row *row,
 			      struct db_label labels[DB_LABELS_MAX], size_t *ret_n,
 			      struct warren_error *err)
@@ -126,13 +126,13 @@ static void on_limits(void *ctx, int r, const struct warren_error *err)
 	struct call *c = op->call;
 	struct sandbox *sandbox = sandbox_find(c->v1->service, NULL, c->route.param[0]);
 
-	/* If the client is gone, its request is not kept, so nothing is changed. */
+	/* If the client is gone, its request has been freed, so nothing is changed. */
 	if (r == 0 && sandbox && op->more &&
 	    (!c->req || update_change(&c->body, sandbox, false, &op->err) < 0)) {
 		sandbox_update(sandbox, &op->before, update_on_restored, op);
 		return;
 	}
-	/* The memory is in use, and the kernel does not reclaim it. */
+	/* The sandbox uses the memory, and the kernel does not reclaim it. */
 	if (c->req && r == -EBUSY)
 		call_refuse(c, API_ERR_LIMIT_REFUSED, "%s", err->msg);
 	else if (c->req && r < 0)
@@ -154,7 +154,8 @@ static void update_limits(struct call *c, struct sandbox *sandbox,
 		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		return;
 	}
-	/* It may wait; if the client disconnects, its body is freed. */
+	/* The change may wait; if the client disconnects in the meantime, its body is
+	 * freed. */
 	c->gone = call_drop_body;
 	op->call = call_ref(c);
 	op->more = json_object_size(c->body.json) > 1;
@@ -167,7 +168,7 @@ static void update_limits(struct call *c, struct sandbox *sandbox,
 
 struct update_network_op {
 	struct call *call; /* a reference; its client may be gone */
-	char *before;      /* the policy before; NULL: none */
+	char *before;      /* the previous policy; NULL: none */
 	struct warren_error err;
 };
 

@@ -3,8 +3,8 @@
  * v1.c - the path of a request to its handler
  *
  * route -> caller -> path parameters -> query -> body -> handler. An unauthorized client
- * learns only the route, which is public. If the body of an operation is not JSON, its
- * handler reads it.
+ * can find out only which routes exist, which is public. If the body of an operation is
+ * not JSON, the handler reads the body itself.
  */
 #include "api/v1/v1.h"
 
@@ -76,7 +76,7 @@ static void body_parse_apart(struct call *c, size_t n)
 
 	if (p)
 		p->call = c;
-	/* Its bytes are charged until the request ends. */
+	/* The bytes of the body are charged until the request ends. */
 	if (p && http_keep(c->req, n))
 		p->text = http_take_body(c->req);
 	if (p && p->text.data &&
@@ -106,7 +106,7 @@ static void v1_on_body(struct http_request *req, const char *data, size_t n)
 		v1_handle(c);
 }
 
-/* JSON, or no type: a form of a foreign page can have neither. */
+/* Accept JSON, or a body without a type: a form on a foreign page can send neither. */
 static bool is_json(const struct http_request *req)
 {
 	const char *type = http_header(req, "Content-Type");
@@ -180,7 +180,7 @@ void v1_stop(struct v1 *v1, bool last)
 	v1->calls = NULL;
 	if (left)
 		left->prev = &left;
-	/* Any of them may end in the meantime. */
+	/* Any of the requests may end in the meantime. */
 	while (left) {
 		struct call *c = call_ref(left);
 
@@ -225,7 +225,7 @@ static int v1_admit(struct call *c, struct api_error *err)
 	c->head = c->route.head;
 	r = access_check(c->v1, c->req, &c->route, &c->caller, err);
 	if (r < 0 && !c->caller.token[0])
-		c->caller.tenant[0] = '\0'; /* an unknown client */
+		c->caller.tenant[0] = '\0'; /* the client is not known */
 	if (c->caller.token[0]) {
 		int busy = live_enter(c->v1->live, &c->live, c->req, &c->caller,
 				      r < 0 ? &(struct api_error){ 0 } : err);
@@ -258,7 +258,7 @@ void v1_request(struct http_request *req, void *ctx)
 		(void)http_refuse(req, 503, "overloaded", "out of memory");
 		return;
 	}
-	/* Do not clear the query, which is initialised separately. */
+	/* Do not clear the query, because it is initialised separately. */
 	c->v1 = ctx;
 	c->req = req;
 	c->refs = 1;
@@ -292,7 +292,7 @@ static enum api_code refusal_code(const struct http_refusal *refusal)
 	return api_code_refused(refusal->status);
 }
 
-/* A request that could not be read has no call, which would log its end. */
+/* A request that could not be read has no call that would log its end, so log it here. */
 static void record_refusal(const struct v1 *v1, const struct http_refusal *refusal)
 {
 	char peer[96];
