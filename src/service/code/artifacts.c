@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * artifacts.c - read the files that a program leaves, as far as the request asks for them
+ * artifacts.c - read the files that a program leaves, if they match the request
  *
  * The walk opens each directory by its name in its parent, and a file by its name in its
  * directory, without following links: a process that the program left running can replace
- * files, but cannot lead the walk elsewhere. Only regular files are read. Their number,
- * depth and size are limited; the result reports whether some were omitted.
+ * files, but cannot redirect the walk. Only regular files are read. Their number, depth
+ * and size are limited; the result reports whether some were omitted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include "service/code/internal.h"
 
 #define CODE_READ_PIECE (256U << 10)
-#define CODE_COLLECT_MS 10000 /* for all artifacts together */
+#define CODE_COLLECT_MS 10000 /* time for all artifacts together */
 
 void code_collect_cancel(struct code_run *run)
 {
@@ -113,7 +113,8 @@ static void code_artifact_on_open(void *ctx, struct files_answer *a,
 		run->fd = TAKE_FD(a->fd);
 	if (run->fd < 0 || fstat(run->fd, &st) < 0 || !S_ISREG(st.st_mode) ||
 	    (uint64_t)st.st_size > CODE_ARTIFACTS_BYTES - run->artifact_bytes) {
-		/* A file that is gone by now was not left by the program. */
+		/* If the file does not exist any more, it is not an artifact of the
+		 * program. */
 		bool gone = err && (err->code == ENOENT || err->code == ELOOP);
 		bool complete = run->result.artifacts_complete;
 
@@ -136,7 +137,7 @@ static enum walk_say code_artifact_on_entry(void *ctx, const struct walk_entry *
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	if (S_ISDIR(e->found->is.mode)) {
-		/* Files below are not known: they may match. */
+		/* The files below the directory are not known; some of them may match. */
 		if (e->depth >= CODE_ARTIFACT_DEPTH || strlen(name) >= CODE_ARTIFACT_PATH)
 			run->result.artifacts_complete = false;
 		return strlen(name) >= CODE_ARTIFACT_PATH ? WALK_PAST : WALK_ON;
@@ -179,7 +180,7 @@ static void code_artifact_on_end(void *ctx, int r, const struct warren_error *er
 	code_finish(run);
 }
 
-/* Files below it may match. */
+/* The directory cannot be read, and files below it may match. */
 static void code_artifact_on_unread(void *ctx)
 {
 	((struct code_run *)ctx)->result.artifacts_complete = false;

@@ -9,12 +9,12 @@
 #include "service/code/internal.h"
 #include "spec/spec.h"
 
-#define CODE_CREATE_MS    600000 /* the image may have to be pulled */
-#define CODE_ROOM_MS      2      /* time between two tries to find room */
+#define CODE_CREATE_MS    600000 /* includes the time to pull the image */
+#define CODE_ROOM_MS      2      /* time between two attempts to create the sandbox */
 #define CODE_ROOM_MAX_MS  5000
 #define CODE_ENFORCED_MAX 65536
 
-/* ------------------------------------------------------------------ tickets */
+/* ------------------------------------------------------------------ pending calls */
 
 struct code_ticket *code_ticket_new(struct code_run *run)
 {
@@ -42,7 +42,7 @@ struct code_run *code_ticket_use(struct code_ticket *t)
 	return run;
 }
 
-/* --------------------------------------------------------------- its sandbox */
+/* --------------------------------------------------------------- sandbox of the run */
 
 struct sandbox *code_use_sandbox(struct code_run *run)
 {
@@ -66,7 +66,7 @@ static void code_delete_sandbox(struct service *s, const char *id)
 		sandbox_delete_for(sandbox, "code", service_ignore, NULL);
 }
 
-/* ---------------------------------------------------------------------- end */
+/* ---------------------------------------------------------------------- end of a run */
 
 /* Cancel everything that is in progress. */
 static void code_stop(struct code_run *run)
@@ -129,8 +129,9 @@ void code_finish(struct code_run *run)
 	next = TAKE_PTR(run->recipe);
 	(void)memcpy(id, run->id, sizeof(id));
 	/*
-	 * The client need not wait for the deletion to be recorded. It begins before any
-	 * other request is read, so that the next run of the client finds it in progress.
+	 * The client need not wait for the deletion to be recorded. The deletion begins
+	 * before any other request is read, so the client's next run finds it in
+	 * progress.
 	 */
 	run->on.done(run->ctx, &run->result, NULL);
 	code_delete_sandbox(s, id);
@@ -193,10 +194,11 @@ struct code_run *code_abandon(struct code_run *run)
 	return code_cancel(run);
 }
 
-/* -------------------------------------------------------------------- begin */
+/* -------------------------------------------------------------------- start of a run */
 
 /*
- * The program is sent with the exec if it is the only file; then no process writes files.
+ * If the program is the only file, it is sent together with the exec, so that no process
+ * needs to write files.
  */
 static bool code_brings_file(struct code_run *run, const struct sandbox *sandbox)
 {
@@ -251,7 +253,7 @@ void code_set(struct code_run *run, struct code_plan *plan,
 			(struct buf)BUF_INIT((size_t)run->plan.max_output + 128);
 }
 
-/* Takes @plan. NULL: out of memory. */
+/* Takes over @plan. Return NULL if there is no memory. */
 static struct code_run *code_new(struct service *s, struct code_plan *plan,
 				 const struct code_callbacks *callbacks, void *ctx)
 {
@@ -316,9 +318,10 @@ int code_create(struct service *s, struct code_plan *plan,
 }
 
 /*
- * Waiting for room. The sandbox of a run is deleted after its answer, and counts against
- * the quota until then. So a client that makes one run after another could exceed its
- * quota, and sandboxes of warm runs that are ended for it also need a moment.
+ * Will there soon be room for a sandbox? The sandbox of a run is deleted after the
+ * answer, and counts against the quota until then. So a client that makes one run after
+ * another could exceed its quota. If warm runs are ended to make room, their sandboxes
+ * also need a moment.
  */
 static bool code_room_comes(const struct service *s, const char *owner)
 {
@@ -348,7 +351,7 @@ static void code_on_room(void *ctx)
 		code_fail(run, &err);
 }
 
-/* False: the run cannot wait. */
+/* Return false if the run cannot wait. */
 static bool code_await_room(struct code_run *run, const struct code_sandbox *sandbox)
 {
 	if (!code_room_comes(run->service, sandbox->row->owner))

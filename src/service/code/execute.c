@@ -3,9 +3,9 @@
  * execute.c - the steps of a run: the compiler and the program, as execs with their
  * output
  *
- * The output is read as it is written, and counted: beyond the maximum it is dropped. The
- * exec waits for this reader, so nothing else is lost. What a compiler writes is the
- * program's output only if it failed.
+ * The output is read while it is written. Output beyond the maximum is dropped and
+ * counted; no other output is lost, because the exec waits for this reader. The output of
+ * a compiler is reported only if the compiler failed.
  */
 #include <errno.h>
 #include <signal.h>
@@ -42,7 +42,7 @@ void code_execute_cancel(struct code_run *run)
 	code_step_let_go(run);
 }
 
-/* ------------------------------------------------------------------ the end */
+/* ------------------------------------------------------------------ end of a step */
 
 /* Store the result of the last step. */
 static void code_step_fill(struct code_run *run, const struct warren_result *r)
@@ -102,7 +102,7 @@ static bool code_step_timed_out(struct code_run *run)
 	return code_step_deliver(run, 2, text, (size_t)n);
 }
 
-/* The compiler is missing, and this node is too old to run without it. */
+/* Is the compiler missing, and is this node too old to run the program without it? */
 static bool code_step_too_old(const struct code_run *run, const struct warren_result *r)
 {
 	return run->step == CODE_RUNS_ALONE && r->exit_code == CODE_BAD_OPTION &&
@@ -117,7 +117,8 @@ static void code_tool_missing(struct code_run *run, const char *tools)
 	code_fail(run, &err);
 }
 
-/* A result without some of its output would mislead the caller. */
+/* Some output could not be written: fail, because a result without it would mislead the
+ * caller. */
 static void code_step_unwritten(struct code_run *run)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -158,7 +159,7 @@ static void code_step_over(struct code_run *run)
 	}
 	if (run->step == CODE_COMPILES)
 		code_step_show_compiler(run);
-	/* Otherwise, a failure has ended the run. */
+	/* If this returns false, a failure has already ended the run. */
 	if (!r.timed_out || code_step_timed_out(run))
 		code_collect(run);
 }
@@ -216,8 +217,8 @@ static void code_step_read(void *ctx)
 			continue;
 		}
 		/*
-		 * Processes that it left running may continue to write; the run does not
-		 * wait for them.
+		 * Processes that the exec left running may continue to write; the run
+		 * does not wait for them.
 		 */
 		if (exec_row(run->exec)->ended) {
 			code_step_over(run);
@@ -248,7 +249,7 @@ static void code_on_ended(struct waiter *w, void *of UNUSED)
 		loop_defer(run->service->loop, &run->turn);
 }
 
-/* -------------------------------------------------------------------- start */
+/* -------------------------------------------------------------------- start of a step */
 
 static void code_feed(struct code_run *run)
 {
@@ -285,12 +286,13 @@ static void code_on_started(void *ctx, struct exec *exec, const struct warren_er
 	if (!run)
 		return;
 	if (!exec && !run->warm && (err->code == ENOENT || err->code == ENOTDIR)) {
-		/* The file exists: it is written before the program is looked up. */
+		/* The file exists, because it is written before the program is looked up.
+		 */
 		run->brings = false;
 		code_step_without(run, err);
 		return;
 	}
-	/* The sandbox's disk is full, or that of the service. */
+	/* The disk of the sandbox or that of the service is full. */
 	if (!exec && run->brings && service_disk_ok(run->service)) {
 		code_write_fail(run, err);
 		return;
@@ -322,7 +324,7 @@ static void code_on_started(void *ctx, struct exec *exec, const struct warren_er
 		code_write(run);
 }
 
-/* The time that earlier steps have left. */
+/* Return the time that the earlier steps have left. */
 static uint64_t code_step_time(const struct code_run *run)
 {
 	uint64_t spent = (clock_now() - run->begun) / 1000000;
@@ -352,7 +354,7 @@ static void code_step_begin(struct code_run *run)
 	if (run->warm) {
 		argv[0] = "sh";
 		argv[1] = "-c";
-		/* Without the variables that a shell adds. */
+		/* Remove the variables that the shell adds. */
 		argv[2] = "mkfifo \"$0\" && "
 			  "exec env -u PWD -u OLDPWD -u SHLVL -u _ \"$@\"";
 		argv[3] = run->plan.files[0].name;

@@ -5,18 +5,18 @@
  * A warm run is a run without a program. Its sandbox is created like any other, and its
  * interpreter is started with a FIFO as its program. Then, before there is a client:
  *
- *	open the FIFO	for writing: succeeds when the interpreter has loaded itself, and
- *			lets it go on to its first read(2)
+ *	open the FIFO	for writing: succeeds when the interpreter has started, and
+ *			lets it continue to its first read(2)
  *	unlink it	and create an empty file of the same name, for messages that show
  *			lines of the program
  *
- * A request that fits takes the run, which is then a run like any other: its program is
- * written to the file and then to the FIFO. So the program finds what it would find
- * otherwise: its file, arguments, environment and stdin, and a sandbox and an interpreter
- * that no other program has used.
+ * A matching request takes the warm run, which then becomes an ordinary run: its program
+ * is written to the file and then to the FIFO. So the program finds the same environment
+ * as in an ordinary run: its file, arguments, environment and stdin, and a sandbox and an
+ * interpreter that no other program has used.
  *
- * A run that ends leaves its recipe, from which the next warm run is created while no
- * client waits. One that is not taken is deleted after WARM_IDLE_MS.
+ * When a run ends, its recipe is kept, and the next warm run is created from it while no
+ * client waits. A warm run that is not used is deleted after WARM_IDLE_MS.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,9 +31,9 @@
 #include "proto/warden_proto.h"
 #include "service/code/internal.h"
 
-#define WARM_FILL_MS    2           /* after an answer, which is sent first */
-#define WARM_LOOK_MS    5           /* until the next check of a new interpreter */
-#define WARM_TOTAL      32          /* for all tenants together */
+#define WARM_FILL_MS    2  /* time after an answer, so that the answer is sent first */
+#define WARM_LOOK_MS    5  /* time until a new interpreter is checked again */
+#define WARM_TOTAL      32 /* maximum for all tenants together */
 #define WARM_CODE_MAX   (64U << 10) /* maximum size of a program */
 #define WARM_EXPIRES_MS (CODE_WARM_MS + 660000)
 
@@ -46,11 +46,13 @@ static bool warm_declares_coding(const struct code_file *program)
 {
 	size_t n = program->size < 512 ? program->size : 512;
 
-	/* Python can decode only a file, not a FIFO, that is not in UTF-8. */
+	/* Python cannot read a program in an encoding other than UTF-8 from a FIFO, only
+	 * from a file. */
 	return n > 0 && memmem(program->data, n, "coding", 6);
 }
 
-/* A program alone, of a language that can wait, on a backend with real FIFOs. */
+/* Can the run be warm? It must consist of a program alone, in a language whose
+ * interpreter can wait, on a backend with real FIFOs. */
 static bool warm_fits(const struct code_plan *p, const struct code_sandbox *sandbox)
 {
 	return p->language->warm && !p->compile && p->n_files == 1 &&
@@ -69,7 +71,7 @@ struct code_recipe *code_warm_recipe(struct service *s, const struct code_plan *
 							       : NULL;
 }
 
-/* --------------------------------------------------------------------- fill */
+/* -------------------------------------------------------------- creation of warm runs */
 
 /* The warm run failed, or was not used in time. */
 static void warm_drop(struct code_run *run)
@@ -111,7 +113,7 @@ void code_warm_drop_of(struct service *s, const char *owner)
 	}
 }
 
-/* A plan for a program that is not known yet. */
+/* Make a plan for a program that is not known yet. */
 static int warm_plan(const struct code_recipe *r, struct code_plan *ret)
 {
 	AUTO_CODE_PLAN struct code_plan p = { .language = r->language,
@@ -141,7 +143,7 @@ static bool warm_is_full(const struct code_warm *w, const struct code_recipe *r)
 }
 
 /*
- * Takes @r. A failure does not affect other runs: the next one starts its own
+ * Takes over @r. A failure does not affect other runs: the next run starts its own
  * interpreter.
  */
 static void warm_create(struct service *s, struct code_recipe *r)
@@ -198,7 +200,7 @@ void code_warm_next(struct service *s, struct code_recipe *r, size_t tool)
 	loop_timer_set(w->timer, WARM_FILL_MS);
 }
 
-/* --------------------------------------------------------------------- take */
+/* ------------------------------------------------------------------ use of a warm run */
 
 static void warm_begin(void *ctx)
 {
@@ -231,7 +233,7 @@ struct code_run *code_warm_take(struct service *s, struct code_plan *plan,
 	return run;
 }
 
-/* ------------------------------------------------------------------ prepare */
+/* ----------------------------------------------------- preparation of the interpreter */
 
 static const char *warm_path(const struct code_run *run, char *out, size_t size)
 {
@@ -239,7 +241,7 @@ static const char *warm_path(const struct code_run *run, char *out, size_t size)
 	return out;
 }
 
-/* From here on, it can be used. */
+/* From here on, the warm run can be used. */
 static void warm_on_created(void *ctx, struct files_answer *a,
 			    const struct warren_error *err)
 {
@@ -274,7 +276,7 @@ static void warm_on_open(void *ctx, struct files_answer *a,
 	if (!err)
 		run->program = TAKE_FD(a->fd);
 	if (err && (err->code == ENXIO || err->code == ENOENT)) {
-		/* The end of the interpreter is noticed elsewhere. */
+		/* If the interpreter has ended, this is noticed elsewhere. */
 		loop_timer_set(run->look, WARM_LOOK_MS);
 	} else if (err || fstat(run->program, &st) < 0 || !S_ISFIFO(st.st_mode)) {
 		warm_drop(run);
@@ -304,7 +306,7 @@ void code_warm_open(struct code_run *run)
 		loop_timer_set(run->look, WARM_LOOK_MS);
 }
 
-/* ----------------------------------------------------------- write to FIFO */
+/* ----------------------------------------------------------- writing to the FIFO */
 
 static void warm_handed_over(struct code_run *run)
 {
@@ -319,7 +321,7 @@ static void warm_handed_over(struct code_run *run)
 		exec_close_input(run->exec, service_ignore, NULL);
 	if (run->on.started)
 		run->on.started(run->ctx);
-	/* Its output or its end may have arrived before. */
+	/* The output or the end of the interpreter may already have arrived. */
 	loop_defer(run->service->loop, &run->turn);
 }
 
@@ -337,7 +339,8 @@ static void warm_on_room(void *ctx, unsigned events UNUSED)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			break; /* it ended, and its result has the reason */
+			break; /* the interpreter ended, and its result contains the
+				  reason */
 		run->handed += (size_t)n;
 	}
 	warm_handed_over(run);
@@ -355,7 +358,7 @@ void code_warm_hand_over(struct code_run *run)
 	}
 }
 
-/* It ended, or timed out, before it got its program. */
+/* The interpreter ended, or timed out, before it got its program. */
 bool code_warm_ended(struct code_run *run)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -375,7 +378,7 @@ bool code_warm_ended(struct code_run *run)
 	return false;
 }
 
-/* ---------------------------------------------------------------------- end */
+/* ------------------------------------------------------------------- end of warm runs */
 
 void code_warm_cancel(struct code_run *run)
 {
@@ -397,7 +400,7 @@ static int code_warm_open_service(struct service *s, const struct service_option
 	return r < 0 ? error_errno(err, -r, "start the service") : 0;
 }
 
-/* The next process deletes their sandboxes. */
+/* The next process of the service deletes their sandboxes. */
 static void code_warm_close(struct service *s)
 {
 	struct code_warm *w = service_warm(s);

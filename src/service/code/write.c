@@ -55,8 +55,8 @@ static void code_write_on_named(void *ctx, struct files_answer *a UNUSED,
 }
 
 /*
- * A file is written completely. If it is a copy, the next request with this name reports
- * errors.
+ * A file has been written completely. If it is a copy, the next request with its name
+ * reports errors.
  */
 static void code_write_end_file(struct code_run *run)
 {

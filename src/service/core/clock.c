@@ -3,17 +3,18 @@
  * clock.c - the clock for expiry; setting the system time does not change it
  *
  * Lifetimes are measured with CLOCK_BOOTTIME, which also counts while the machine sleeps.
- * The service adds an offset, so that its times looked like the system time when the
- * database was created; the database stores these times. The offset is stored with the id
- * of the boot. Another process of the same boot uses the same offset, even if the system
- * time was changed. After a reboot, only the system time says how long the machine was
- * off; the clock continues from the last stored times, and never goes back.
+ * The service adds an offset, chosen so that the result was equal to the system time when
+ * the database was created. The database stores times of this clock. The offset is stored
+ * with the id of the boot. Another process of the same boot uses the same offset, even if
+ * the system time was changed. After a reboot, only the system time says how long the
+ * machine was off; the clock continues from the last stored times, and never goes back.
  *
- * Users see the system time: service_wall() has the offset to it, and follows a clock
- * that was set, but not one that drifts a little.
+ * Users see the system time: service_wall() returns the difference between the two
+ * clocks. It changes when the system time is set, but not when the system time drifts a
+ * little.
  *
- * One machine has one clock, so the process has one too: it is not a part of struct
- * service.
+ * A machine has only one clock, so the clock is a static variable and not a member of
+ * struct service.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -29,8 +30,8 @@
 
 static struct {
 	char boot[64];
-	int64_t distance; /* to add to CLOCK_BOOTTIME, ms */
-	int64_t wall;     /* to add to that for the system time */
+	int64_t distance; /* added to CLOCK_BOOTTIME, in ms */
+	int64_t wall;     /* added to that to get the system time */
 } service_clock;
 
 static int64_t clock_ms(clockid_t id)
@@ -69,7 +70,7 @@ static bool clock_resume(const char *text, const char *boot)
 	else
 		service_clock.distance =
 			last + (now > wall ? now - wall : 0) - clock_ms(CLOCK_BOOTTIME);
-	/* Within one boot, the clock never goes back, so the boot id is not reliable. */
+	/* The clock never goes back within one boot, so this boot id cannot be right. */
 	if (service_time() < last)
 		service_clock.distance += last - service_time();
 	return true;

@@ -7,8 +7,8 @@
  * from freeing space. The database has reserved space for results and deletions
  * (db/reserve.c). To keep that reserve, the service refuses new sandboxes, execs and
  * sessions while less than DISK_FLOOR is free. A result that still cannot be written
- * waits in memory (exec/exec_result.c), and is tried again from here. Output waits in its
- * pipe (agent/core/journal_write.c).
+ * waits in memory (exec/exec_result.c), and this file tries again to write it. Output
+ * waits in its pipe (agent/core/journal_write.c).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 
 #define DISK_FLOOR  (4ULL << 20)
 #define DISK_ENOUGH (6ULL << 20) /* free space at which the service continues */
-#define SHORT_PART  10           /* with less than this part free, keep all results */
+#define SHORT_PART  10           /* if less than this part is free, keep all results */
 #define TURN_MS     250
 #define KEEP_TURNS  40 /* turns between two checks of the reserved space */
 
@@ -32,13 +32,14 @@ static void disk_look(struct service *s)
 	if (fstatvfs(s->journals, &fs) < 0 || fs.f_blocks == 0) {
 		if (s->output_by_disk && out->limit == 0)
 			out->limit = INT64_MAX;
-		return; /* unlimited, or unknown */
+		return; /* the space is unlimited, or unknown */
 	}
 	s->disk_left = (uint64_t)fs.f_bavail * fs.f_frsize;
 	s->disk_size = (uint64_t)fs.f_blocks * fs.f_frsize;
 	/*
-	 * The free space at the start is meaningless if the disk was full then. The limit
-	 * never shrinks: otherwise, existing results would be deleted for new ones.
+	 * Compute the limit again, because the disk may have been full at the start. The
+	 * limit never becomes smaller: otherwise, existing results would be deleted to
+	 * make space for new ones.
 	 */
 	half = (s->disk_left + out->used) / 2 + 1;
 	if (s->output_by_disk && out->limit < half)
@@ -80,7 +81,7 @@ bool service_disk_ok(const struct service *s)
 int disk_admit(struct service *s, struct warren_error *err)
 {
 	if (s->disk_full)
-		disk_look(s); /* perhaps no more */
+		disk_look(s); /* the disk may have free space again */
 	if (!s->disk_full)
 		return 0;
 	return error_set(err, ENOSPC,
@@ -89,7 +90,7 @@ int disk_admit(struct service *s, struct warren_error *err)
 			 s->disk_left);
 }
 
-/* --------------------------------------------------------------------- time */
+/* -------------------------------------------------------------------- periodic checks */
 
 static void disk_on_turn(void *ctx)
 {

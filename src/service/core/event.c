@@ -19,10 +19,10 @@
 
 #include "service/core/internal.h"
 
-#define KEPT_MS    (INT64_C(3600) * 1000) /* how long an event is kept, */
+#define KEPT_MS    (INT64_C(3600) * 1000) /* time for which an event is kept */
 #define KEPT_MAX   100000                 /* maximum number of events */
 #define PRUNE_MS   30000
-#define PRUNE_ROWS 256 /* at a time */
+#define PRUNE_ROWS 256 /* number of rows deleted at a time */
 
 static const char *const names[] = {
 	[EVENT_SANDBOX_CREATED] = "sandbox.created",
@@ -65,7 +65,7 @@ static void event_tell(struct service *s)
 	waiters_tell(&s->listeners);
 }
 
-/* --------------------------------------------------------------------- writing */
+/* --------------------------------------------------------------------- writing events */
 
 static const char *or_null(const char *text)
 {
@@ -98,7 +98,7 @@ static struct event *event_slot(struct service *s, uint64_t id)
 	return &s->events[id % EVENTS_KEPT];
 }
 
-/* Write all events that the database does not have yet; within a transaction. */
+/* Write all events that are not in the database yet, within a transaction. */
 static int insert_waiting(struct service *s, struct warren_error *err)
 {
 	int r = 0;
@@ -164,7 +164,7 @@ void event_rollback(struct event_tx *tx)
 	db_rollback(&tx->tx);
 }
 
-/* What waits, alone. */
+/* Write the waiting events in a separate transaction. */
 static int event_flush(struct service *s)
 {
 	AUTO_EVENT_TX struct event_tx tx = { 0 };
@@ -259,7 +259,7 @@ void event_emit_secret(struct service *s, enum event_type type, const char *tena
 	event_added(s);
 }
 
-/* ----------------------------------------------------- what ends with a sandbox */
+/* ----------------------------------------------------- end of a sandbox */
 
 struct ends {
 	size_t n, max;
@@ -317,9 +317,9 @@ int event_emit_ends(struct sandbox *sandbox, const char *why, struct warren_erro
 	return r < 0 ? r : 0;
 }
 
-/* --------------------------------------------------------------------- keeping */
+/* ------------------------------------------------------------- deletion of old events */
 
-/* Return how many were deleted, at most PRUNE_ROWS. */
+/* Delete at most PRUNE_ROWS events; return their number. */
 static int event_prune(struct service *s)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -365,7 +365,7 @@ void event_close(struct service *s)
 	event_free_texts(&s->past_event);
 }
 
-/* --------------------------------------------------------------------- reading */
+/* --------------------------------------------------------------------- reading events */
 
 uint64_t event_first(const struct service *s)
 {
@@ -377,7 +377,7 @@ static void copy_text(char *to, size_t size, const char *from)
 	(void)snprintf(to, size, "%s", from ? from : "");
 }
 
-/* Return 1: there was a row. */
+/* Return 1 to show that there was a row. */
 static int take_row(void *ctx, const struct event_row *row)
 {
 	struct event *e = ctx;

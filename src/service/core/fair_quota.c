@@ -18,7 +18,7 @@ struct fair_quota_holder {
 	char tenant[];
 };
 
-/* The place where the tenant is or would be linked. */
+/* Return the place where the tenant is or would be linked. */
 static struct fair_quota_holder **fair_quota_find(struct fair_quota *s,
 						  const char *tenant)
 {
@@ -46,10 +46,7 @@ static uint64_t weight_of(const struct fair_quota *s)
 	return s->weight ? s->weight : 1;
 }
 
-/*
- * Would a tenant that holds @held, and gets @n more, still hold less than what others can
- * get?
- */
+/* Would a tenant that holds @held and gets @n more still leave enough for the others? */
 static bool fair_quota_has_room(const struct fair_quota *s, uint64_t held, uint64_t n)
 {
 	return n <= free_of(s) && held + n - 1 < weight_of(s) * (free_of(s) - (n - 1));
@@ -138,6 +135,7 @@ void fair_quota_look(const struct fair_quota *s, const char *tenant, uint64_t *r
 	uint64_t w = weight_of(s);
 
 	*ret_used = held_by(s, tenant);
-	/* The smallest value that is not below its weight times the free rest. */
+	/* This is the smallest value that is not below the weight times the rest that is
+	 * free. */
 	*ret_maximum = ((*ret_used + free_of(s)) * w + w) / (w + 1);
 }

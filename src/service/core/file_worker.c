@@ -8,12 +8,12 @@
  * are carried out one after another; while one is under way, the next goes to the same
  * worker. If a worker does not answer in time, its requests fail and the worker is
  * abandoned; the sandbox continues. A worker that violates the protocol is treated like
- * an init that does.
+ * an init that violates it.
  *
- * A shim, or an init without workers, gets the requests itself. If its answers exceed the
- * buffer of the connection, it closes the connection, and the sandbox is lost; requests
- * that do not fit are refused. So the service sends only as many requests as fit in both
- * directions, and the others wait here.
+ * A shim, or an init without workers, gets the requests itself. If the answers of a shim
+ * or init do not fit into the connection, it closes the connection, and the sandbox is
+ * lost. Requests that do not fit are refused. So the service sends only as many requests
+ * as fit in both directions, and the others wait here.
  */
 #include <errno.h>
 #include <string.h>
@@ -24,7 +24,7 @@
 #include "base/list.h"
 #include "service/core/internal.h"
 
-#define TURN_NS     2000000ULL /* for messages of a worker in one turn */
+#define TURN_NS     2000000ULL /* maximum time for messages of a worker in one turn */
 #define FLIGHT_MAX  4          /* answers of 16 kB fit into buffers of about 200 kB */
 #define WORKERS_MAX 4
 #define WORKER_MS   30000 /* time for a worker to answer */
@@ -36,7 +36,7 @@ struct file_ask {
 	struct file_ask *next;
 	const void *order;
 	uint32_t seq;
-	uint64_t since; /* when it was queued, in ms of the loop's clock */
+	uint64_t since; /* time when the request was queued, in ms of the loop's clock */
 	struct init_request q;
 	file_answer_fn fn;
 	void *ctx;
@@ -61,8 +61,9 @@ struct file_queue {
 	struct file_worker *workers;
 	unsigned n_workers;
 	unsigned flight; /* requests in progress at an init or shim without workers */
-	bool starting;   /* one more worker */
-	uint64_t short_since; /* when a worker was missing; 0: none is */
+	bool starting;   /* another worker is being started */
+	uint64_t short_since; /* time since which a worker has been missing; 0: none is
+				 missing */
 	struct loop_timer *timer;
 	uint64_t look_at; /* time of the next check; 0: none */
 };
@@ -107,9 +108,9 @@ static void queue_fail(struct file_queue *q, const struct warren_error *why)
 	}
 }
 
-/* -------------------------------------------------------------------- workers */
+/* ------------------------------------------------------------- connections to workers */
 
-/* It ends with its connection. Its unanswered requests fail with @why. */
+/* Close the connection, which ends the worker. Its unanswered requests fail with @why. */
 static void worker_close(struct file_worker *w, const struct warren_error *why)
 {
 	struct file_queue *q = w->queue;
@@ -131,7 +132,7 @@ static void worker_close(struct file_worker *w, const struct warren_error *why)
 	}
 }
 
-/* The last message, which init wrote, says that the worker died. */
+/* The last message, which init sent, says that the worker has died. */
 static void worker_died(struct file_worker *w, int code)
 {
 	struct file_queue *q = w->queue;
@@ -152,7 +153,7 @@ static void worker_died(struct file_worker *w, int code)
 	queue_turn(q);
 }
 
-/* 1: the worker has ended; -EPROTO: an invalid message. */
+/* Return 1 if the worker has ended, or -EPROTO for an invalid message. */
 static int worker_hear(struct file_worker *w, struct init_reply *a)
 {
 	struct file_queue *q = w->queue;
@@ -179,7 +180,8 @@ static int worker_hear(struct file_worker *w, struct init_reply *a)
 
 static void on_worker(void *ctx, unsigned events UNUSED)
 {
-	/* Valid until the next message: callbacks copy what they keep. */
+	/* The contents are valid until the next message, so callbacks copy what they
+	 * keep. */
 	_Alignas(8) static char room[PROTO_ANSWER_MAX];
 	struct file_worker *w = ctx;
 	struct warren_error why = WARREN_ERROR_INIT;
@@ -258,7 +260,7 @@ static void file_worker_on_started(void *ctx, struct init_reply *a,
 				"start a process for the sandbox's files");
 	else
 		r = worker_new(q, conn, &err);
-	/* Other workers can still do the waiting requests. */
+	/* Other workers can still carry out the waiting requests. */
 	if ((failure || r < 0) && q->n_workers == 0)
 		queue_fail(q, &err);
 	else
@@ -279,11 +281,11 @@ static void files_file_worker_start(struct file_queue *q)
 	}
 }
 
-/* ---------------------------------------------------------------- taking turns */
+/* ---------------------------------------------------------------- order of requests */
 
 /*
  * Choose a worker: the one that has the earlier requests of the same order, or an idle
- * one. *@ret_any: any worker may do it.
+ * one. *@ret_any is set if any worker may carry out the request.
  */
 static struct file_worker *worker_for(struct file_queue *q, const struct file_ask *a,
 				      bool others_wait, bool *ret_any)
@@ -311,8 +313,8 @@ static void worker_send(struct file_worker *w, struct file_ask *a)
 	if (w->flight == 0)
 		w->since = queue_now(w->queue);
 	/*
-	 * A request that was not sent gets no answer: the connection is shut down, and
-	 * its end reports the failure.
+	 * A request that could not be sent gets no answer. The connection is shut down,
+	 * and its end reports the failure.
 	 */
 	if (init_request_send(&a->q, w->conn, a->seq, &err) < 0)
 		(void)shutdown(w->conn, SHUT_RDWR);
@@ -396,7 +398,7 @@ void file_queue_turn(struct sandbox *sandbox)
 		queue_turn(sandbox->file_queue);
 }
 
-/* ---------------------------------------------------------------------- time */
+/* ---------------------------------------------------------------------- time limits */
 
 /*
  * Fail the requests of a worker that was blocked for too long; it ends when it is no
@@ -430,7 +432,7 @@ static void file_worker_on_look(void *ctx)
 
 	q->look_at = 0;
 	workers_check_due(q);
-	/* All workers are blocked, and no request made progress for this time. */
+	/* All workers are blocked, and no request has made progress for this time. */
 	if (q->asks && now >= q->asks->since + WORKER_MS &&
 	    q->sandbox->row.state != SANDBOX_PAUSED) {
 		(void)error_set(&why, ETIMEDOUT,
@@ -449,7 +451,7 @@ static void file_worker_on_look(void *ctx)
 	}
 }
 
-/* ---------------------------------------------------------------------- asking */
+/* ---------------------------------------------------------------------- new requests */
 
 static struct file_queue *queue_of(struct sandbox *sandbox)
 {

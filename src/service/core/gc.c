@@ -2,17 +2,16 @@
 /*
  * gc.c - retries changes that could not be recorded or carried out in time
  *
- * When memory, descriptors or disk space run out, the failing step answers its client
- * with an error; but the step that cleans up may fail too. Then one of the following is
- * left. The next start of the service would repair it (restore.c); until then, the timer
- * here does:
+ * When memory, descriptors or disk space run out, the client gets an error. But the
+ * cleanup may fail too, and leave one of the following. The next start of the service
+ * would repair it (restore.c), but the timer in this file does so earlier:
  *
  *	a row without a sandbox	it is destroyed, and the row deleted
  *	a journal without a row	it is removed
- *	`deleting`, and no job	the warden is asked again
- *	`creating`, and no job	it has failed, and that is recorded
- *	running, not connected	the warden is asked for another connection
- *	alive, but has failed
+ *	`deleting`, and no job	another request is sent to the warden
+ *	`creating`, and no job	the sandbox is recorded as failed
+ *	running, not connected	the service requests another connection
+ *	alive, but `failed`
  *	or has no row		it is destroyed (orphans.c)
  */
 #include <errno.h>
@@ -20,7 +19,7 @@
 
 #include "service/core/internal.h"
 
-#define STRAYS_MAX 64 /* at a time */
+#define STRAYS_MAX 64 /* maximum number handled at a time */
 
 struct strays {
 	struct service *service;
@@ -61,7 +60,8 @@ static int adopt_strays(struct service *s)
 	return r < 0 || all.n == STRAYS_MAX ? -EAGAIN : 0;
 }
 
-/* 0: nothing to do; 1: handled; -errno: try again later. */
+/* Return 0 if there is nothing to do, 1 if the sandbox was handled, or -errno to try
+ * again later. */
 static int put_right(struct sandbox *sandbox)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -94,8 +94,8 @@ static void gc_on_timer(void *ctx)
 	ROOMS_CALL(s, gc, s);
 
 	/*
-	 * A sandbox that is destroyed at once leaves the table, so get the next one
-	 * first.
+	 * A sandbox that is destroyed immediately is removed from the table, so get the
+	 * next one first.
 	 */
 	for (size_t i = 0; i < SANDBOX_BUCKETS; i++) {
 		struct sandbox *next;
@@ -123,7 +123,7 @@ void tidy_close(struct service *s)
 
 void service_untidy(struct service *s)
 {
-	/* Repeated failures must not postpone it. */
+	/* Repeated failures must not postpone the timer. */
 	if (s->closing || s->untidy)
 		return;
 	s->untidy = true;

@@ -18,7 +18,8 @@
 #include "service/core/internal.h"
 
 /*
- * A registry may be as slow as it likes: no tenant's pulls take the turns of all others.
+ * A registry may be slow. This limit for each tenant ensures that one tenant's pulls do
+ * not occupy all turns.
  */
 #define PULLS_AT_ONCE 8
 #define PULLS_OF_ONE  4 /* tenant */
@@ -27,7 +28,7 @@
 #define REPORT_MAX    (64U << 20)
 #define PIECE         65536
 
-/* ------------------------------------------------------------ one warren-image */
+/* ------------------------------------------------------------ child processes */
 
 struct job {
 	struct service *service;
@@ -37,8 +38,9 @@ struct job {
 	struct buf line, result;
 	bool ended; /* the last line was received */
 	struct warren_error err;
-	void (*layer)(void *ctx, json_t *layer); /* NULL: there are none */
-	void (*turn)(void *ctx); /* called after some of them; NULL: none */
+	/* Called for each layer; NULL: not needed. */
+	void (*layer)(void *ctx, json_t *layer);
+	void (*turn)(void *ctx); /* called after several layers; NULL: not needed */
 	void (*done)(void *ctx, const struct buf *result, const struct warren_error *err);
 	void *ctx;
 };
@@ -185,14 +187,14 @@ static void job_cancel(struct job *job)
 	if (job->watch)
 		image_job_free(job);
 	else
-		job->cancelled = true; /* its pipe has not arrived yet */
+		job->cancelled = true; /* the pipe has not arrived yet */
 }
 
-/* --------------------------------------------------------------------- asking */
+/* ----------------------------------------------------------- requests to warren-image */
 
 struct asking {
 	struct service *service;
-	char *removed; /* the image to remove; NULL: another request */
+	char *removed; /* the image to remove; NULL: this is another request */
 	void (*done)(void *ctx, int r, const char *json, size_t size,
 		     const struct warren_error *err);
 	void *ctx;
@@ -245,16 +247,16 @@ void image_ask(struct service *s, enum image_verb verb, const char *ref,
 	job->ctx = a;
 }
 
-/* -------------------------------------------------------------------- pulling */
+/* -------------------------------------------------------------------- pulls */
 
 struct pull {
 	struct pull *next;
 	struct service *service;
-	char *backend;        /* "": our store */
-	char *ref, *platform; /* platform "": this machine's */
+	char *backend;        /* "": Warren's own store */
+	char *ref, *platform; /* platform: "" means that of this machine */
 	char *tenant;         /* the tenant whose turn it uses */
 	unsigned flags;
-	struct job *job; /* NULL: it waits for its turn */
+	struct job *job; /* NULL: the pull waits for its turn */
 	struct image_waiter *waiters;
 	struct image_layer *layers;
 	size_t n_layers;
@@ -263,7 +265,7 @@ struct pull {
 
 static void start_next(struct service *s);
 
-/* Map an error to those that image_pull() documents. */
+/* Map an error to one of those that image_pull() documents. */
 static int image_meaning(int code)
 {
 	static const int kept[] = { EINVAL, E2BIG,  ENAMETOOLONG, ENOSPC,
@@ -292,7 +294,7 @@ static void tell_all(struct pull *p, const struct buf *found,
 	struct service *s = p->service;
 	struct image_waiter *waiters = TAKE_PTR(p->waiters), *w;
 
-	/* Later requests start a new pull. */
+	/* Later requests must start a new pull. */
 	pull_free(p);
 	for (w = waiters; w; w = w->next)
 		w->pull = NULL;
@@ -315,7 +317,7 @@ static void image_on_done(void *ctx, const struct buf *result,
 	/* Report the other daemon's error unchanged. */
 	if (err && !p->backend[0])
 		why.code = image_meaning(why.code);
-	/* An image that was already here was not pulled: then no layer is reported. */
+	/* If the image already existed, no layer was reported, and it was not pulled. */
 	if (!err && (p->n_layers > 0 || !(p->flags & IMAGE_IF_MISSING)))
 		event_emit_image(p->service, EVENT_IMAGE_PULLED, p->ref);
 	tell_all(ctx, result, err ? &why : NULL);
@@ -404,7 +406,7 @@ static void start_next(struct service *s)
 
 	for (struct pull *p = s->pulls; p; p = p->next) {
 		if (!p->job && has_turn(s, p->tenant) && image_start(p, &err) < 0) {
-			tell_all(p, NULL, &err); /* this function is called again */
+			tell_all(p, NULL, &err); /* then this function is called again */
 			return;
 		}
 	}
@@ -418,7 +420,7 @@ static struct pull *image_join(struct service *s, const char *backend, const cha
 		(*ret_n)++;
 		/*
 		 * A request that must contact the registry cannot share a pull that may
-		 * not.
+		 * use the local image.
 		 */
 		if (strcmp(p->backend, backend) == 0 && strcmp(p->ref, ref) == 0 &&
 		    strcmp(p->platform, platform) == 0 &&
@@ -458,7 +460,7 @@ static size_t image_count_of(const struct service *s, const char *tenant)
 	return n;
 }
 
-/* A pull that waits for a turn of another tenant now uses a turn of its new waiter. */
+/* A pull that waits for a turn of another tenant now waits for a turn of this tenant. */
 static void image_take_over(struct pull *p, const char *tenant)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -468,7 +470,7 @@ static void image_take_over(struct pull *p, const char *tenant)
 		return;
 	free(p->tenant);
 	p->tenant = copy;
-	/* If this fails, it is tried again when the next pull ends. */
+	/* If starting a pull fails, it is tried again when the next pull ends. */
 	if (has_turn(p->service, tenant))
 		(void)image_start(p, &ignored);
 }

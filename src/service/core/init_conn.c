@@ -3,8 +3,8 @@
  * init_conn.c - the connection to the init of a sandbox, without blocking
  *
  * Each request has a number, which its reply repeats; between replies, init reports the
- * ends of all execs (HELLO). These are errors of an init: a reply to no request, an
- * invalid message, no answer in time, and too many unrequested messages. Then the
+ * ends of all execs (HELLO). An init fails if it sends a reply to no request, an invalid
+ * message, or too many unrequested messages, or if it does not answer in time. Then the
  * connection is closed, and the sandbox is lost. Each request has a fixed time limit.
  * Only a shim, which runs outside the sandbox, may extend it, up to LONG_MS.
  */
@@ -16,7 +16,7 @@
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
 
-/* --------------------------------------------------------- who waits how long */
+/* --------------------------------------------------------- time limits of requests */
 
 static void init_conn_enlist(struct sandbox *sandbox)
 {
@@ -38,7 +38,7 @@ static void init_conn_delist(struct sandbox *sandbox)
 	sandbox->asking = false;
 }
 
-/* The first request of a sandbox is the oldest. */
+/* Check only the first request of each sandbox, because it is the oldest. */
 void init_conn_check_due(struct service *s)
 {
 	struct sandbox *next;
@@ -71,7 +71,8 @@ static struct init_conn_ask *init_conn_take_ask(struct sandbox *sandbox, uint32_
 }
 
 /*
- * A request that is still being worked on gets more time; move it to the end of the list.
+ * The init still works on the request: extend its time, and move it to the end of the
+ * list.
  */
 static int put_off(struct sandbox *sandbox, uint32_t seq)
 {
@@ -99,8 +100,8 @@ static bool init_conn_exited(struct sandbox *sandbox, const struct proto_exited 
 }
 
 /*
- * Return 0, or -EPROTO for an invalid message. Another error is its last message, which
- * is not an answer.
+ * Return 0, or -EPROTO for an invalid message. Any other error is the last message of the
+ * init, which answers no request.
  */
 static int init_conn_hear(struct sandbox *sandbox, struct init_reply *a,
 			  struct warren_error *ret_last)
@@ -120,7 +121,7 @@ static int init_conn_hear(struct sandbox *sandbox, struct init_reply *a,
 	if (a->m.h.type == PROTO_REPLY && a->m.h.seq == 0 && a->m.why[0] &&
 	    reply_code(&a->m.reply) > 0 && reply_code(&a->m.reply) != EPROTO)
 		return error_set(ret_last, reply_code(&a->m.reply), "%s", a->m.why);
-	/* It has its maximum number of connections: wait until others end. */
+	/* The init has its maximum number of connections: wait until others end. */
 	if (a->m.h.type == PROTO_REPLY && a->m.h.seq == 0 &&
 	    reply_code(&a->m.reply) == EBUSY)
 		return error_set(ret_last, EPIPE,
@@ -138,7 +139,8 @@ static int init_conn_hear(struct sandbox *sandbox, struct init_reply *a,
 
 static void init_conn_on_line(void *ctx, unsigned events)
 {
-	/* Valid until the next message: callbacks copy what they keep. */
+	/* The contents are valid until the next message, so callbacks copy what they
+	 * keep. */
 	_Alignas(8) static char room[PROTO_ANSWER_MAX];
 	struct sandbox *sandbox = ctx;
 	struct warren_error why = WARREN_ERROR_INIT;
@@ -240,7 +242,7 @@ int init_conn_tell(struct sandbox *sandbox, const void *msg, size_t size)
 	return sandbox->conn >= 0 ? init_conn_send(sandbox, msg, size, NULL, 0) : -ESTALE;
 }
 
-/* ------------------------------------------------------------ opening, closing */
+/* ---------------------------------------------------- opening and closing connections */
 
 static void init_conn_features(struct sandbox *sandbox, uint32_t flags)
 {

@@ -4,8 +4,8 @@
  *
  * An init reads no request while it has answers that the service has not read
  * (agent/core/outbox.c), so hundreds of requests at once fill the connection. They wait
- * here in order, with duplicates of their descriptors. The number of waiting requests is
- * limited; beyond it, the client gets an error and should try again.
+ * here in order, with duplicates of their descriptors. If too many requests wait, the
+ * client gets an error, and should try again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 #define WAITING_MAX 1024U
 #define BYTES_MAX   (8U << 20)
-#define PAUSE_MS    10 /* before the next try, when memory is short */
+#define PAUSE_MS    10 /* time before the next try, when memory is short */
 
 struct init_conn_out {
 	struct init_conn_out *next;
@@ -119,7 +119,7 @@ int init_conn_send(struct sandbox *sandbox, const void *data, size_t size, const
 	if (!fd_may_send_again(r))
 		return r;
 	r = init_conn_out_put(sandbox, data, size, fds, n_fds);
-	/* The first waiting request tries to send. */
+	/* The first request in the queue tries to send itself. */
 	if (r == 0 && sandbox->out_n == 1)
 		init_conn_flush(sandbox);
 	return r;

@@ -4,8 +4,9 @@
  *
  * The api has a limited number of descriptors (RLIMIT_NOFILE), and the disk with the
  * journals has limited space. All tenants use both, so each tenant has a share
- * (fair_quota.h) and gets EUSERS beyond it, while other tenants can still take some.
- * daemon/api.c, which sets the limits, reserves the descriptors of clients' connections.
+ * (fair_quota.h). A tenant that exceeds its share gets EUSERS, while other tenants can
+ * still use theirs. daemon/api.c, which sets the limits, reserves the descriptors of
+ * clients' connections.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * orphans.c - destroy the sandboxes that the warden has and the database has not
+ * orphans.c - destroy the sandboxes that the warden lists, but the database does not
+ * contain
  *
  * A creation or deletion that fails half way can leave such a sandbox: the warden created
- * it and could not say so, or could not undo its work. The service asks the warden for
+ * it but could not report it, or could not undo its work. The service asks the warden for
  * the ids of all sandboxes of a backend, some at a time, and destroys
  *
  *	those without a row		no client can know them
@@ -14,9 +15,9 @@
  * to a run of code, has a row when the warden lists it. The ids that the warden has
  * prepared in advance are not listed.
  *
- * The service looks when it starts, after a creation or a cleanup failed (gc.c), and from
- * time to time, because a failure may go unnoticed. When something could not be
- * destroyed, it looks again soon, and then less and less often.
+ * The service checks this when it starts, after a creation or a cleanup failed (gc.c),
+ * and from time to time, because a failure may go unnoticed. If a sandbox could not be
+ * destroyed, the service tries again soon, and then at growing intervals.
  */
 #include <errno.h>
 #include <string.h>
@@ -26,7 +27,7 @@
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
 
-#define LOOK_MS 60000 /* between two checks, if nothing has failed */
+#define LOOK_MS 60000 /* time between two checks, if nothing has failed */
 
 struct orphans_op {
 	struct orphans_op *next;
@@ -51,7 +52,7 @@ static void orphans_again(struct service *s)
 
 void orphans_look_soon(struct service *s)
 {
-	/* Repeated failed creations must not postpone it. */
+	/* Repeated failed creations must not postpone the check. */
 	if (s->closing || s->orphans_soon)
 		return;
 	s->orphans_soon = true;
@@ -85,7 +86,8 @@ static bool orphans_has(struct service *s, const char *id)
 {
 	const struct sandbox *sandbox = sandbox_find(s, NULL, id);
 
-	/* The operation in progress ends the sandbox, or reports that it could not. */
+	/* If an operation is in progress, it ends the sandbox, or reports that it could
+	 * not. */
 	return !sandbox || (sandbox->row.state == SANDBOX_FAILED && !sandbox->moving &&
 			    !sandbox->jobs);
 }

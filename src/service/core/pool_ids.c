@@ -2,8 +2,8 @@
 /*
  * pool_ids.c - ids of sandboxes that the warden has prepared in advance
  *
- * A new sandbox gets one of these ids if there are any. Nothing depends on it: the warden
- * also creates a sandbox with an id that it did not prepare, only more slowly.
+ * A new sandbox gets one of these ids if there are any. This only saves time: the warden
+ * also creates sandboxes with other ids, but more slowly.
  */
 #include <errno.h>
 #include <string.h>

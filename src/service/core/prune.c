@@ -11,12 +11,12 @@
 
 #define DAY_MS        (INT64_C(24) * 3600 * 1000)
 #define REQUESTS_KEPT 100000 /* maximum number of idempotency keys of one tenant */
-#define AT_ONCE       256    /* rows in one turn of the loop */
+#define AT_ONCE       256    /* maximum number of rows in one turn of the loop */
 #define PRUNE_MS      60000
 
 /*
- * Each function deletes at most AT_ONCE rows, and returns their number (more: call it
- * again) or -errno.
+ * Each of these functions deletes at most AT_ONCE rows, and returns their number or
+ * -errno. If the number is larger than 0, there may be more.
  */
 static int prune_tokens(struct service *s, struct warren_error *err)
 {
@@ -28,7 +28,7 @@ static int prune_requests(struct service *s, struct warren_error *err)
 	return db_prune_requests(s->db, service_time() - DAY_MS, AT_ONCE, err);
 }
 
-/* One tenant in each turn. */
+/* Handle one tenant in each turn. */
 static int limit_requests(struct service *s, struct warren_error *err)
 {
 	char next[DB_NAME_MAX + 1];

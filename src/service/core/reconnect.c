@@ -2,13 +2,13 @@
 /*
  * reconnect.c - reopen a connection to an init that ended or could not be opened
  *
- * A sandbox does not end with its connection: init may have closed it because the service
- * did not read, or because the machine was short of memory or descriptors. The warden
- * knows whether the init is alive, so the service asks it for another connection.
- * Requests that waited for an answer fail with an error that says to try again; execs
- * continue, and are attached again (exec/exec_restore.c). The sandbox is lost only if the
- * warden reports that there is no init any more, or if the init closes its connections
- * again and again.
+ * A sandbox does not end with its connection: init may have closed the connection because
+ * the service did not read, or because the machine was short of memory or descriptors.
+ * The warden knows whether the init is alive, so the service asks it for another
+ * connection. Requests that waited for an answer fail with an error that says to try
+ * again; execs continue, and are attached again (exec/exec_restore.c). The sandbox is
+ * lost only if the warden reports that there is no init any more, or if the init closes
+ * its connections again and again.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,10 +17,12 @@
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
 
-#define UNWELCOME   6U  /* connections in a row that end before init sends a message */
-#define BREAKS_MAX  32U /* within BREAKS_MS: such an init is ended */
-#define BREAKS_MS   60000U
-#define DEAF_MS     5000U /* the socket is full, because init does not accept */
+/* Number of consecutive connections that end before init sends a message. */
+#define UNWELCOME  6U
+#define BREAKS_MAX 32U /* maximum within BREAKS_MS; then the sandbox is lost */
+#define BREAKS_MS  60000U
+/* Time to wait if the socket is full because init does not accept connections. */
+#define DEAF_MS     5000U
 #define BACKOFF_MAX 1000U /* ms */
 
 void reconnect_sandbox_gone(struct sandbox *sandbox)
@@ -112,13 +114,13 @@ static void reconnect_later(struct sandbox *sandbox)
 	if (!sandbox->reconnect_timer &&
 	    loop_timer_new(sandbox->service->loop, on_reconnect_timer, sandbox,
 			   &sandbox->reconnect_timer) < 0) {
-		service_untidy(sandbox->service); /* gc.c looks for such sandboxes */
+		service_untidy(sandbox->service); /* gc.c searches for such sandboxes */
 		return;
 	}
 	loop_timer_set(sandbox->reconnect_timer, ms < BACKOFF_MAX ? ms : BACKOFF_MAX);
 }
 
-/* Its init is alive, but does not keep a connection. */
+/* Is the init alive, but unable to keep a connection? */
 static bool is_hopeless(const struct sandbox *sandbox)
 {
 	return sandbox->unwelcome > UNWELCOME || sandbox->breaks > BREAKS_MAX;

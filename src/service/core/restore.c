@@ -5,16 +5,16 @@
  * The database says what should exist, and the warden says what exists:
  *
  *	creating	not acknowledged: destroyed, and deleted
- *	any, of a run
- *	of code		the run ended with the process: destroyed, and deleted
+ *	of a code run,
+ *	any state	the run ended with the process: destroyed, and deleted
  *	running, paused,
- *	stopped		reconnected (reconnect.c); without an init, it is ended
- *			and has failed
+ *	stopped		reconnected (reconnect.c); if it has no init, it is
+ *			destroyed, and becomes `failed`
  *	deleting	destroyed completely
  *	no row at all	destroyed
  *
- * The service does not wait long for a slow sandbox: it becomes ready after a moment, and
- * requests for that sandbox wait in its queue of jobs.
+ * The service does not wait long for a slow sandbox: it becomes ready anyway, and
+ * requests for that sandbox wait in the sandbox's queue of jobs.
  *
  * Once a sandbox is connected, the modules (hooks.h) restore their state for it.
  */
@@ -24,16 +24,16 @@
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
 
-#define READY_MS 1000 /* the service does not wait longer for slow sandboxes */
+#define READY_MS 1000 /* maximum time to wait for slow sandboxes */
 
 struct restoring {
 	struct service *service;
 	service_done_fn done;
 	void *ctx;
-	size_t left; /* things under way */
+	size_t left; /* number of operations in progress */
 	bool told;   /* done() was called */
 	struct loop_task task;
-	struct loop_timer *timer; /* time after which it is called in any case */
+	struct loop_timer *timer; /* calls done() after this time in any case */
 };
 
 /* One sandbox that is being restored. */
@@ -68,7 +68,8 @@ static void restore_on_all(void *ctx)
 
 /* ------------------------------------------------------------------ sandboxes */
 
-/* It was paused or resumed, but no process was left to record that. */
+/* The sandbox was paused or resumed, but the process that should have recorded it was
+ * killed. */
 static int restore_pause(struct sandbox *sandbox, struct warren_error *err)
 {
 	enum sandbox_state before = sandbox->row.state;
@@ -84,7 +85,7 @@ static int restore_pause(struct sandbox *sandbox, struct warren_error *err)
 	return r;
 }
 
-/* Tell the modules; call @done when all of them are done. */
+/* Call the hooks of all modules; call @done when all of them have finished. */
 struct connected_op {
 	size_t left;
 	service_done_fn done;
@@ -172,7 +173,7 @@ static void restore_sandbox(struct restoring *all, struct sandbox *sandbox)
 	    sandbox_move(sandbox, SANDBOX_DELETING, NULL, &ignored) < 0)
 		return;
 	if (sandbox->row.state == SANDBOX_DELETING) {
-		/* The start does not wait for a backend whose program may be slow. */
+		/* Do not wait for a backend whose program may be slow. */
 		bool wait = strcmp(sandbox->row.backend, WIRE_NATIVE) == 0;
 
 		all->left += wait;
@@ -190,7 +191,7 @@ static void restore_sandbox(struct restoring *all, struct sandbox *sandbox)
 	f->all = all;
 	(void)memcpy(f->id, sandbox->row.id, sizeof(f->id));
 	all->left++;
-	sandbox->moving = true; /* requests for it wait */
+	sandbox->moving = true; /* requests for the sandbox wait */
 	sandbox_reconnect(sandbox, on_found, f);
 }
 
@@ -199,7 +200,7 @@ struct ids {
 	char (*id)[ID_LEN + 1];
 };
 
-/* The database cannot be queried during its own walk, so collect the ids first. */
+/* The database cannot be queried while it walks over rows, so collect the ids first. */
 static int take_sandbox(void *ctx, const struct sandbox_row *row)
 {
 	struct ids *ids = ctx;
@@ -227,7 +228,7 @@ static void restore_on_orphans(void *ctx, int r UNUSED,
  */
 static int restore_orphans(struct restoring *all, const char *backend)
 {
-	/* The start does not wait for a backend whose program may be slow. */
+	/* Do not wait for a backend whose program may be slow. */
 	bool wait = strcmp(backend, WIRE_NATIVE) == 0;
 	int r = orphans_destroy(all->service, backend,
 				wait ? restore_on_orphans : service_ignore, all);

@@ -13,9 +13,10 @@
 #include "base/list.h"
 #include "service/core/internal.h"
 
-#define LOOK_MS 600000 /* timers stop while the machine sleeps */
+/* Check at least this often, because timers stop while the machine sleeps. */
+#define LOOK_MS 600000
 
-/* --------------------------------------------------------------- the table */
+/* --------------------------------------------------------------- table of sandboxes */
 
 static struct sandbox **sandbox_bucket(struct service *s, const char *id)
 {
@@ -63,7 +64,8 @@ static void sandbox_on_timer(void *ctx);
 
 void sandbox_read_pause(struct sandbox *sandbox)
 {
-	/* It was paused because it was idle for this time, not by a request. */
+	/* A paused sandbox that was idle for this time was paused automatically, not by a
+	 * request. */
 	sandbox->auto_paused = sandbox->row.state == SANDBOX_PAUSED &&
 			       sandbox->row.idle_timeout_ms &&
 			       sandbox->row.changed_at - sandbox->row.last_used >=
@@ -153,8 +155,8 @@ int sandbox_refresh(struct sandbox *sandbox, struct warren_error *err)
 	if (r < 0)
 		return r;
 	if (row.last_used < sandbox->row.last_used)
-		row.last_used =
-			sandbox->row.last_used; /* written only from time to time */
+		row.last_used = sandbox->row.last_used; /* written to the database only
+							   from time to time */
 	sandbox_row_done(&sandbox->row);
 	sandbox->row = row;
 	return 0;
@@ -162,9 +164,7 @@ int sandbox_refresh(struct sandbox *sandbox, struct warren_error *err)
 
 /* ------------------------------------------------------------------- states */
 
-/*
- * The database has changed the state; the copy must change too, or they no longer agree.
- */
+/* The state in the database has changed, so the copy in memory must change too. */
 void sandbox_moved(struct sandbox *sandbox, enum sandbox_state to)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -213,7 +213,8 @@ static void tell_waiters(void *ctx)
 	struct sandbox *sandbox = ctx;
 	struct sandbox_waiter *next;
 
-	/* They are called when its command runs, or when the sandbox has failed. */
+	/* The waiters are called when the sandbox's command runs, or when the sandbox has
+	 * failed. */
 	if (sandbox->starting && sandbox->row.state == SANDBOX_RUNNING)
 		return;
 	for (struct sandbox_waiter *w = sandbox->waiters; w; w = next) {
@@ -244,7 +245,8 @@ void sandbox_wait(struct sandbox *sandbox, struct sandbox_waiter *w, uint64_t ms
 	LIST_PUSH(sandbox->waiters, w);
 	w->timer = NULL;
 	/*
-	 * Without a timer it waits without a limit, which is no worse than an error now.
+	 * Without a timer, the request waits without a limit, which is no worse than
+	 * failing now.
 	 */
 	if (loop_timer_new(sandbox->service->loop, on_wait_timer, w, &w->timer) == 0)
 		loop_timer_set(w->timer, ms);
@@ -275,9 +277,9 @@ void sandbox_lost(struct sandbox *sandbox, const struct warren_error *why)
 		sandbox_end(sandbox, why);
 }
 
-/* --------------------------------------------------------------------- time */
+/* --------------------------------------------------------------------- timers */
 
-/* A stopped sandbox is idle, too, but there is nothing to pause. */
+/* Does the idle time count? A stopped sandbox is idle too, but cannot be paused. */
 static bool idle_counts(const struct sandbox *sandbox)
 {
 	return sandbox->row.state == SANDBOX_RUNNING ||
@@ -300,8 +302,9 @@ bool sandbox_is_idle(const struct sandbox *sandbox)
 }
 
 /*
- * A sandbox whose creation failed is empty; its row remains for clients that ask about
- * it, and stops counting against its owner.
+ * Return the time at which the row of a failed sandbox is deleted. Nothing of the sandbox
+ * exists, but the row remains for some time for clients that ask about it. It does not
+ * count against the quota of its owner.
  */
 static uint64_t forget_at(const struct sandbox *sandbox)
 {
@@ -316,7 +319,7 @@ static uint64_t sandbox_sooner(uint64_t a, uint64_t b)
 	return !a || (b && b < a) ? b : a;
 }
 
-/* Set the timer to what comes first. */
+/* Set the timer to the earliest of these times. */
 void sandbox_arm(struct sandbox *sandbox)
 {
 	uint64_t now = (uint64_t)service_time();
@@ -343,7 +346,7 @@ void sandbox_touch(struct sandbox *sandbox)
 
 	/* The timer checks this when it fires, so it need not be set each time. */
 	sandbox->row.last_used = now;
-	/* Write it at most once a second, because each write takes time. */
+	/* Write the time at most once a second, because each write is expensive. */
 	if (now - sandbox->touched < 1000)
 		return;
 	sandbox->touched = now;
@@ -368,8 +371,8 @@ void sandbox_disengage(struct service *s, const char *id)
 }
 
 /*
- * If it cannot be paused now, try again later; the sandbox exists, or this would not be
- * called.
+ * If the sandbox cannot be paused now, try again later. It still exists, because
+ * otherwise this function is not called.
  */
 static void on_idle_paused(void *ctx, int r, const struct warren_error *err UNUSED)
 {
@@ -380,8 +383,8 @@ static void on_idle_paused(void *ctx, int r, const struct warren_error *err UNUS
 }
 
 /*
- * An overdue operation is tried again; the sandbox exists unless the operation succeeded
- * or it was already gone.
+ * An overdue operation is tried again. The sandbox still exists unless the operation
+ * succeeded, or the sandbox was already gone.
  */
 static void on_expired(void *ctx, int r, const struct warren_error *err UNUSED)
 {
@@ -409,7 +412,7 @@ static void sandbox_on_timer(void *ctx)
 		sandbox_pause_for(sandbox, "idle", on_idle_paused, sandbox);
 }
 
-/* ------------------------------------------------------------------- change */
+/* ------------------------------------------------------------ changes in the database */
 
 /* Runs within a transaction of the caller. */
 static int sandbox_change_write(const struct sandbox *sandbox,

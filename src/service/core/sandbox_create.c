@@ -21,17 +21,18 @@
 struct create_op {
 	struct service *service;
 	char id[ID_LEN + 1];
-	struct buf msg; /* for the warden, which may be asked twice */
+	struct buf msg; /* message to the warden, which may be sent twice */
 	char *image, *platform;
 	enum sandbox_pull pull;
-	bool theirs; /* the backend has its own images: the service cannot pull them */
+	bool theirs; /* the backend has its own images, which the service cannot pull */
 	bool may_not_pull;
 	bool pulled;
-	struct warren_error missing;    /* the first error of the warden */
-	struct buf made;                /* the warden's description of the sandbox */
-	int conn;                       /* the connection to its init; -1: none */
-	size_t preparing;               /* modules that prepare it, and ourselves */
-	struct warren_error unprepared; /* why a module could not */
+	struct warren_error missing; /* the warden's first error */
+	struct buf made;             /* the warden's description of the sandbox */
+	int conn;                    /* the connection to the sandbox's init; -1: none */
+	size_t preparing; /* number of modules that still prepare the sandbox, plus one
+			     for this operation */
+	struct warren_error unprepared; /* the error of a module */
 	struct image_waiter waiter;
 };
 
@@ -50,7 +51,7 @@ static void create_op_free(struct create_op *m)
 	free(m);
 }
 
-/* @made: the warden has created it, so it must be ended. */
+/* @made: the warden has created the sandbox, so it must be destroyed. */
 static void sandbox_create_fail_made(struct create_op *m, bool made,
 				     const struct warren_error *err)
 {
@@ -65,7 +66,7 @@ static void sandbox_create_fail_made(struct create_op *m, bool made,
 	sandbox->moving = false;
 	sandbox->failure = err->code;
 	sandbox->broke = *err;
-	/* The warden may have failed to undo its work. */
+	/* The warden may have been unable to undo its work. */
 	orphans_look_soon(sandbox->service);
 	if (made) {
 		init_conn_close(sandbox, err);
@@ -81,7 +82,7 @@ static void sandbox_create_fail(struct create_op *m, const struct warren_error *
 	sandbox_create_fail_made(m, false, err);
 }
 
-/* ------------------------------------------------------------------- the image */
+/* ------------------------------------------------------------------ pulling the image */
 
 static bool is_stored(const struct create_op *m)
 {
@@ -119,7 +120,7 @@ static void sandbox_create_pull(struct create_op *m)
 		sandbox_create_fail(m, &err);
 }
 
-/* Is the image missing? */
+/* Handle the answer to the question whether the image is missing. */
 static void sandbox_create_on_looked(void *ctx, int r, const char *json UNUSED,
 				     size_t size UNUSED,
 				     const struct warren_error *failure UNUSED)
@@ -137,7 +138,7 @@ static void sandbox_create_on_looked(void *ctx, int r, const char *json UNUSED,
 	sandbox_create_fail(m, &err);
 }
 
-/* ------------------------------------------------------------------ the sandbox */
+/* --------------------------------------------------------------- creating the sandbox */
 
 static int sandbox_create_take_over(struct sandbox *sandbox, const char *data,
 				    size_t size, int fd, struct warren_error *err)
@@ -176,7 +177,7 @@ static void on_not_taken(void *ctx UNUSED, const struct warren_error *failure UN
 		(void)close(fd);
 }
 
-/* All modules are done: the sandbox begins to run. */
+/* All modules have finished: the sandbox begins to run. */
 static void sandbox_create_finish(struct create_op *m)
 {
 	struct service *s = m->service;
@@ -195,7 +196,7 @@ static void sandbox_create_finish(struct create_op *m)
 	}
 	sandbox->moving = false;
 	s->metrics.created++;
-	/* The time of a pull does not count. */
+	/* If the image was pulled, the time is not counted. */
 	if (!m->pulled)
 		figure_add(s, FIGURE_CREATE, (clock_now() - sandbox->created) / 1000);
 	create_op_free(m);
@@ -237,8 +238,8 @@ static void sandbox_create_on_created(void *ctx, const struct warren_error *fail
 	struct sandbox *sandbox = sandbox_find(s, NULL, m->id);
 
 	/*
-	 * It is unknown whether the warden created it: in state `creating`, it is
-	 * destroyed at the next start.
+	 * It is unknown whether the warden created the sandbox. In the state `creating`,
+	 * it is destroyed at the next start.
 	 */
 	if (!sandbox || s->closing) {
 		if (fd >= 0)
@@ -256,8 +257,8 @@ static void sandbox_create_on_created(void *ctx, const struct warren_error *fail
 		return;
 	}
 	/*
-	 * The warden created it, but its connection did not arrive: no other process
-	 * would end it.
+	 * The warden created the sandbox, but the connection did not arrive: destroy it,
+	 * because no other process will.
 	 */
 	if (failure && failure->code == EMFILE)
 		(void)warden_conn_ask_of(
@@ -282,7 +283,8 @@ static void ask_warden(struct create_op *m)
 				sandbox_create_on_created, m);
 
 	if (r == -ESHUTDOWN) {
-		create_op_free(m); /* as above: the next process decides what to do */
+		/* As above: the next process decides what happens to it. */
+		create_op_free(m);
 	} else if (r < 0) {
 		(void)error_errno(&err, -r, "request a sandbox");
 		sandbox_create_fail(m, &err);

@@ -2,7 +2,7 @@
 /*
  * sandbox_ops.c - operations of the warden on a sandbox: pause, resume, limit, destroy
  *
- * A sandbox has a queue of jobs, of which one is under way. A deletion is the last job:
+ * A sandbox has a queue of jobs, of which one is in progress. A deletion is the last job:
  * jobs that wait behind it fail, because the sandbox is gone.
  */
 #include <errno.h>
@@ -40,7 +40,7 @@ void sandbox_next_job(struct sandbox *sandbox)
 	sandbox->working = false;
 }
 
-/* This also applies to waiting stops, of which there may be many. */
+/* This also shortens waiting stops, of which there may be many. */
 static void hurry_stops(struct sandbox *sandbox, uint64_t grace_ms)
 {
 	for (struct sandbox_job *job = sandbox->jobs; job; job = job->next)
@@ -51,7 +51,7 @@ static void hurry_stops(struct sandbox *sandbox, uint64_t grace_ms)
 		}
 }
 
-/* Connections are no limit, because a disconnected client leaves its job behind. */
+/* Connections do not limit jobs, because a disconnected client leaves its job behind. */
 static int job_admit(const struct sandbox *sandbox, enum sandbox_job_kind kind,
 		     struct warren_error *err)
 {
@@ -72,7 +72,7 @@ static int job_admit(const struct sandbox *sandbox, enum sandbox_job_kind kind,
 			 n);
 }
 
-/* The sandbox of a run of code is for that run alone; it can only be deleted. */
+/* The sandbox of a code run belongs to that run; a client can only delete it. */
 int sandbox_check_run(const struct sandbox *sandbox, struct warren_error *err)
 {
 	return !sandbox->code_run ? 0
@@ -87,7 +87,7 @@ void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job)
 	int r = sandbox->jobs ? job_admit(sandbox, job.kind, &err) : 0;
 	struct sandbox_job *copy;
 
-	/* A stop that can be shortened counts, too; so does a kill. */
+	/* A stop whose grace period can be shortened counts too; so does a kill. */
 	if (r == 0 && (job.kind == JOB_CHANGE || (job.kind == JOB_END && job.hurry)))
 		r = sandbox_check_run(sandbox, &err);
 
@@ -128,7 +128,7 @@ static void tell_asker(const struct sandbox_job *job, struct service *s, int r,
 	s->permit = before;
 }
 
-/* End the current job. */
+/* End the job that is in progress. */
 void sandbox_job_end(struct sandbox_job *job, int r, const struct warren_error *err)
 {
 	struct sandbox *sandbox = job->sandbox;
@@ -153,7 +153,7 @@ int sandbox_wrong_state(const struct sandbox *sandbox, struct warren_error *err)
 						    : "");
 }
 
-/* ----------------------------------------------------------------- creating */
+/* ----------------------------------------------------------------- creation */
 
 struct first {
 	struct service *service;
@@ -172,7 +172,7 @@ static int take_former(void *ctx, const struct sandbox_row *row)
 }
 
 /*
- * No client can learn of a row without a sandbox: treat it as if it were never requested.
+ * A row without a sandbox was never shown to a client: delete it, as if never requested.
  */
 static int begin_all(struct service *s, const struct sandbox_row *rows,
 		     const struct warren_spec *specs,
@@ -194,7 +194,7 @@ static int begin_all(struct service *s, const struct sandbox_row *rows,
 	return begun > 0 ? 0 : error_errno(err, ENOMEM, "allocate a sandbox");
 }
 
-/* 1: the request was made before. */
+/* Return 1 if the same request was made before. */
 static int record_all(struct service *s, const struct sandbox_row *rows, size_t n,
 		      const struct db_request *request, struct warren_error *err)
 {
@@ -253,7 +253,7 @@ int sandbox_create(struct service *s, struct sandbox_row *row,
 	return sandbox_create_many(s, row, spec, source, 1, request, ret, err);
 }
 
-/* ----------------------------------------------------------------- destroying */
+/* ----------------------------------------------------------------- destruction */
 
 struct unmaking {
 	struct service *service;
@@ -283,7 +283,7 @@ static void sandbox_ops_forget(struct service *s, struct sandbox *sandbox)
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	ROOMS_CALL(s, forget, sandbox);
-	/* The row will be found and deleted later. */
+	/* gc.c will find and delete the row later. */
 	if (record_deletion(s, sandbox, &err) < 0)
 		service_untidy(s);
 	s->metrics.deleted++;
@@ -312,7 +312,7 @@ static void on_destroyed(void *ctx, const struct warren_error *failure,
 		return;
 	sandbox->moving = false;
 	if (failure) {
-		/* It stays in state `deleting`: the next request or start tries again. */
+		/* The state stays `deleting`: the next request or start tries again. */
 		service_untidy(u.service);
 		u.done(u.ctx, -failure->code, failure);
 		sandbox_next_job(sandbox);
@@ -322,7 +322,7 @@ static void on_destroyed(void *ctx, const struct warren_error *failure,
 	u.done(u.ctx, 0, NULL);
 }
 
-/* The sandbox is in state `deleting`: kill its processes and remove it. */
+/* The sandbox is in the state `deleting`: kill its processes and remove it. */
 void sandbox_unmake(struct sandbox *sandbox, service_done_fn done, void *ctx)
 {
 	struct warden_proto_sandbox msg = { .h = { .type = WIRE_DESTROY } };
@@ -367,7 +367,7 @@ static void begin_delete(struct sandbox_job *job)
 			return;
 		}
 	}
-	sandbox->jobs = job->next; /* later jobs get the error that it is gone */
+	sandbox->jobs = job->next; /* later jobs get the error that the sandbox is gone */
 	sandbox_unmake(sandbox, sandbox_ops_on_deleted, job);
 }
 
@@ -397,7 +397,7 @@ void sandbox_delete(struct sandbox *sandbox, service_done_fn done, void *ctx)
 			  ctx);
 }
 
-/* ---------------------------------------------------------- what has failed */
+/* ---------------------------------------------------------- failed sandboxes */
 
 static bool may_fail(const struct sandbox *sandbox)
 {
@@ -419,7 +419,7 @@ static void sandbox_ops_on_ended(void *ctx, const struct warren_error *failure,
 		return;
 	}
 	sandbox->broke = job->lost;
-	/* The state in the database stays until it can be changed. */
+	/* The state in the database stays as it is until it can be changed. */
 	if ((may_fail(sandbox) &&
 	     sandbox_move(sandbox, SANDBOX_FAILED, job->lost.msg, &err) < 0) ||
 	    failure)
@@ -446,8 +446,8 @@ static void begin_end(struct sandbox_job *job)
 }
 
 /*
- * First no process of it is left, then its state is `failed`: so a client that sees
- * `failed` knows that nothing of it runs.
+ * Set the state `failed` only after all processes of the sandbox have ended, so that a
+ * client that sees `failed` knows that nothing of the sandbox runs.
  */
 void sandbox_end(struct sandbox *sandbox, const struct warren_error *why)
 {
@@ -458,7 +458,7 @@ void sandbox_end(struct sandbox *sandbox, const struct warren_error *why)
 						       .done = service_ignore });
 }
 
-/* ------------------------------------------------------------- its connection */
+/* ------------------------------------------------------------- lost connections */
 
 static void on_reconnected(void *ctx, int r, const struct warren_error *err)
 {
@@ -496,7 +496,7 @@ static void on_undone(void *ctx UNUSED, const struct warren_error *failure UNUSE
 		(void)close(fd);
 }
 
-/* The state cannot be recorded, so restore the state in the database. */
+/* The new state cannot be recorded: return to the state in the database. */
 static void undo_pause(const struct sandbox *sandbox, enum sandbox_state to)
 {
 	struct warden_proto_sandbox msg = {
@@ -548,7 +548,7 @@ static void begin_pause(struct sandbox_job *job)
 			&err);
 		return;
 	}
-	/* Repeating it is no error; a sandbox that was used since then is not idle. */
+	/* Repeating it is no error. Do not pause a sandbox that is no longer idle. */
 	if (sandbox->row.state == job->to || (job->idle && !sandbox_is_idle(sandbox))) {
 		sandbox->auto_paused = sandbox->auto_paused && job->idle;
 		sandbox_arm(sandbox);
@@ -622,7 +622,7 @@ static void begin_use(struct sandbox_job *job)
 		sandbox_job_end(job, sandbox_wrong_state(sandbox, &err), &err);
 }
 
-/* A use waits for the current job, so a sandbox is not used while it is paused. */
+/* A use waits for the current job, so a sandbox is never used during a pause. */
 void sandbox_use(struct sandbox *sandbox, service_done_fn done, void *ctx)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -649,9 +649,9 @@ void sandbox_use(struct sandbox *sandbox, service_done_fn done, void *ctx)
 						      .ctx = ctx });
 }
 
-/* ------------------------------------------------------------ limits, usage */
+/* ------------------------------------------------------------ limits and usage */
 
-/* If the kernel refused the change, it is also undone in the database. */
+/* If the kernel refused the change, undo it in the database as well. */
 static void on_updated(void *ctx, const struct warren_error *failure,
 		       const char *data UNUSED, size_t size UNUSED, int fd)
 {
@@ -785,7 +785,7 @@ void service_delete_all(struct service *s, service_done_fn done, void *ctx)
 		done(ctx, -ENOMEM, NULL);
 		return;
 	}
-	/* Count one more, so that it does not end before all have started. */
+	/* Start at 1, so that this does not end before all deletions have started. */
 	*d = (struct deleting){ .left = 1, .done = done, .ctx = ctx };
 	for (size_t i = 0; i < SANDBOX_BUCKETS; i++) {
 		struct sandbox *next;

@@ -15,7 +15,7 @@
 
 #include "service/core/internal.h"
 
-/* -------------------------------------------------------------------- opening */
+/* -------------------------------------------------------------------- opening files */
 
 struct opening {
 	const char *path;
@@ -42,7 +42,7 @@ static void sandbox_ports_on_opened(void *ctx, struct init_reply *a,
 	free(o);
 }
 
-/* Open it as root for reading; @path belongs to the caller. */
+/* Open a file as root for reading; @path belongs to the caller. */
 static void open_system(struct sandbox *sandbox, const char *path, sandbox_fd_fn done,
 			void *ctx)
 {
@@ -146,7 +146,8 @@ void sandbox_find_user(struct sandbox *sandbox, const char *text,
 
 /* ---------------------------------------------------------------------- ports */
 
-/* The sandbox may be deleted between two steps, so it is looked up by its id. */
+/* Look the sandbox up by its id in each step, because it may be deleted between two
+ * steps. */
 struct connecting {
 	struct service *service;
 	char id[ID_LEN + 1];

@@ -15,7 +15,7 @@ static json_t *sandbox_spec_load(const char *text)
 	return json_loads(text ? text : "{}", JSON_REJECT_DUPLICATES, NULL);
 }
 
-/* Read from the spec what the sandbox does when it is idle. */
+/* Read the spec's settings for an idle sandbox. */
 void spec_read_idle(struct sandbox *sandbox)
 {
 	json_t *spec = sandbox_spec_load(sandbox->row.spec);
@@ -28,7 +28,7 @@ void spec_read_idle(struct sandbox *sandbox)
 	json_decref(spec);
 }
 
-/* @network NULL: unchanged, like limits that are not given. */
+/* If @network is NULL, it is unchanged, like limits that are not given. */
 static int store_spec(const struct sandbox *sandbox, json_t *spec, const char *network,
 		      const struct warren_limits *limits, struct warren_error *err)
 {

@@ -9,15 +9,16 @@
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
 
-#define WRITERS_MAX 128            /* concurrent threads, see file_writer.h */
-#define MEMORY_MAX  (256ULL << 20) /* bytes, see LEASE_MEMORY */
+#define WRITERS_MAX 128 /* maximum number of concurrent threads, see file_writer.h */
+#define MEMORY_MAX  (256ULL << 20) /* maximum number of bytes, see LEASE_MEMORY */
 /*
- * The kernel has 4,096 (kernel.pty.max) for all, of which 1,024 are for the host itself.
+ * The kernel allows 4,096 terminals (kernel.pty.max), of which 1,024 are reserved for the
+ * host itself.
  */
 #define TERMINALS_MAX 3072
 #define HEALTH_MS     2000 /* time for the warden to answer a health check */
 
-/* From half a millisecond to a minute. */
+/* The bounds range from half a millisecond to a minute. */
 const uint64_t figure_bounds_usec[FIGURE_BUCKETS] = {
 	500,   1000,  2000,   3000,   5000,    10000,   15000,
 	25000, 50000, 100000, 500000, 1000000, 5000000, 60000000,
@@ -74,7 +75,7 @@ static int service_modules_open(struct service *s, const struct service_options 
 	return r;
 }
 
-/* Close the last module first, because a module uses those before it. */
+/* Close the modules in reverse order, because a module uses those before it. */
 static void service_modules_close(struct service *s)
 {
 	size_t n = 0;
@@ -106,8 +107,8 @@ int service_new(const struct service_options *o, struct service **ret,
 	s->hooks = o->modules;
 	s->backends = o->backends;
 	/*
-	 * A single tenant gets three quarters: ten thousand sandboxes need one descriptor
-	 * each.
+	 * A single tenant gets at most three quarters. Ten thousand sandboxes need one
+	 * descriptor each.
 	 */
 	s->shares[LEASE_DESCRIPTORS] = (struct fair_quota){
 		.limit = o->descriptors_max ? o->descriptors_max : UINT32_MAX, .weight = 3
@@ -172,7 +173,7 @@ struct service *service_free(struct service *s)
 /* ------------------------------------------------------------------- health */
 
 struct health_ask {
-	service_done_fn done; /* NULL: already called */
+	service_done_fn done; /* NULL: it has been called */
 	void *ctx;
 	struct loop_timer *timer;
 };

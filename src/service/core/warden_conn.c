@@ -9,7 +9,7 @@
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
 
-#define PAUSE_MS 10 /* before the next try, when memory is short */
+#define PAUSE_MS 10 /* time before the next try, when memory is short */
 
 /* A request that waits for space in the socket. */
 struct warden_conn_out {
@@ -46,7 +46,8 @@ static void on_link_timer(void *ctx)
 	warden_conn_flush(ctx);
 }
 
-/* Replies arrive roughly in the order of the requests, which is the order of the list. */
+/* Search from the front: replies arrive roughly in the order of the requests, which is
+ * the order of the list. */
 static struct warden_conn_ask *warden_conn_take_ask(struct warden_conn *l, uint32_t seq)
 {
 	struct warden_conn_ask **p;
@@ -55,7 +56,7 @@ static struct warden_conn_ask *warden_conn_take_ask(struct warden_conn *l, uint3
 	return QUEUE_CUT(l->asks_tail, p);
 }
 
-/* @lost: the reply had a descriptor that could not be received. */
+/* @lost: a descriptor of the reply could not be received. */
 static void warden_conn_hear(struct warden_conn *l, struct warden_proto_reply *reply,
 			     size_t size, int fd, bool lost)
 {
@@ -168,7 +169,7 @@ static int warden_conn_queue(struct warden_conn *l, const void *msg, size_t size
 	(void)memcpy(o->data, msg, size);
 	*l->out_tail = o;
 	l->out_tail = &o->next;
-	if (l->out == o) /* the first of them tries to send */
+	if (l->out == o) /* the first request in the queue tries to send itself */
 		warden_conn_flush(l);
 	return 0;
 }

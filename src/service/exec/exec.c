@@ -8,7 +8,7 @@
  * gets the error.
  *
  * Writing the row takes a tenth of the time that init needs to start a process, so both
- * happen at once. init gets a gate, at which its child waits until the row is written. If
+ * happen at the same time. The child of init waits at a gate until the row is written. If
  * the row cannot be written, or if this process dies, nothing is executed.
  */
 #include <errno.h>
@@ -28,12 +28,12 @@
 #include "service/exec/internal.h"
 #include "shellproto/shellproto.h"
 
-#define ARGV_SHOWN \
-	8192U /* maximum bytes of a command line that are kept with its exec, as JSON */
+/* Maximum size of a command line in the row of its exec, as JSON. */
+#define ARGV_SHOWN 8192U
 
-/* --------------------------------------------------------------- the struct */
+/* -------------------------------------------------------------- references and copies */
 
-/* One block for all strings of a row. */
+/* Copy a row. All its strings are in one block of memory. */
 int row_copy_exec(struct exec_row *to, const struct exec_row *from)
 {
 	const char *const texts[] = { from->argv, from->cwd, from->user, from->journal };
@@ -108,7 +108,8 @@ struct exec *exec_unref(struct exec *exec)
 	exec->watch = loop_watch_free(exec->watch);
 	exec->hold_timer = loop_timer_free(exec->hold_timer);
 	exec->first_timer = loop_timer_free(exec->first_timer);
-	loop_close(exec->loop, exec->journal); /* the file may have no name any longer */
+	/* The file may already have been removed. */
+	loop_close(exec->loop, exec->journal);
 	for (size_t i = 0; i < 3; i++) {
 		int fd = (const int[]){ exec->notify, exec->input, exec->wakeup }[i];
 
@@ -150,7 +151,7 @@ struct exec *exec_of_sandbox(struct sandbox *sandbox, const char *id)
 	 * is used.
 	 */
 	if (exec && !exec->row.ended) {
-		(void)exec_ref(exec); /* the list's reference */
+		(void)exec_ref(exec); /* reference of the list */
 		if (exec_finish_by_journal(exec))
 			return exec;
 		exec->refs--;
@@ -179,21 +180,21 @@ int exec_open_journal(struct exec *exec, struct warren_error *err)
 	return exec->journal < 0 ? error_errno(err, errno, "open the exec's output") : 0;
 }
 
-/* ------------------------------------------------------------------ starting */
+/* ------------------------------------------------------------------ start of an exec */
 
 struct starting {
 	struct service *service;
 	struct sandbox *sandbox;
 	struct exec *exec;
 	/*
-	 * A copy, because it may have to wait until the sandbox wakes or its passwd is
-	 * read.
+	 * A copy of the request, because the start may have to wait until the sandbox is
+	 * resumed or its passwd file is read.
 	 */
 	struct exec_start start;
-	struct fair_quota_lease memory; /* for that copy */
+	struct fair_quota_lease memory; /* memory of that copy */
 	struct initclient_user user;
 	bool written; /* the row is in the database */
-	exec_fn done; /* NULL: the client has its answer */
+	exec_fn done; /* NULL: the client has received its answer */
 	void *ctx;
 	uint64_t begun;
 };
@@ -250,7 +251,7 @@ static void exec_forget_main(struct sandbox *sandbox)
 	sandbox->row.main_exec[0] = '\0';
 }
 
-/* The exec could not be started: remove all traces of it. */
+/* The exec could not be started: remove its row and its journal. */
 static void exec_refuse(struct starting *st, const struct warren_error *err)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -282,7 +283,8 @@ static void exec_fail(struct starting *st, const struct warren_error *err)
 	starting_free(st);
 }
 
-/* A pipe whose reader does not read must not stop the loop. */
+/* Make the pipe non-blocking: a pipe whose reader does not read must not stop the
+ * loop. */
 static int take_stream(struct init_reply *a, uint32_t bit)
 {
 	int fd = init_reply_take(a, bit);
@@ -295,7 +297,8 @@ static int take_stream(struct init_reply *a, uint32_t bit)
 
 void exec_take_streams(struct exec *exec, struct init_reply *a)
 {
-	/* Streams from an earlier connection are equivalent, and may be in use. */
+	/* Streams of an earlier connection are equivalent, and may be in use, so keep
+	 * them. */
 	if (exec->input < 0 && !exec->input_ended)
 		exec->input = take_stream(a, PROTO_GIVES_INPUT);
 	if (exec->wakeup < 0)
@@ -312,7 +315,7 @@ static void exec_on_started(void *ctx, struct init_reply *a,
 	struct warren_exec_spec spec = { .argv = st->start.argv, .cwd = st->start.cwd };
 
 	if (failure || !st->done) {
-		/* It is unknown whether it was started. */
+		/* It is unknown whether the exec was started. */
 		if (failure && exec && exec->sandbox)
 			exec_disown(exec);
 		exec_fail(st, failure);
@@ -328,8 +331,8 @@ static void exec_on_started(void *ctx, struct init_reply *a,
 		else
 			(void)reply_explain(a, &spec, st->sandbox->is.base.workdir, &err);
 		/*
-		 * The exec runs, but the service cannot control it: kill it, as if it had
-		 * not started.
+		 * The exec runs, but the service cannot control it: kill it, and report
+		 * that it was not started.
 		 */
 		if (a->lost)
 			exec_signal(exec, SIGKILL, PROTO_WHOM_TREE, service_ignore, NULL);
@@ -357,7 +360,7 @@ static int make_journal(struct exec *exec, struct warren_error *err)
 	return exec->notify < 0 ? error_errno(err, errno, "create an eventfd") : 0;
 }
 
-/* Reserve a journal, an eventfd, and the descriptors that init passes on. */
+/* Reserve a journal, an eventfd, and the descriptors that init sends. */
 static int lease_run(struct starting *st, struct warren_error *err)
 {
 	const struct exec_start *from = &st->start;
@@ -381,8 +384,8 @@ static uint64_t journal_capacity(const struct starting *st)
 }
 
 /*
- * Write the first @n bytes of @word, or the complete characters of them; false: it was
- * not written.
+ * Write the first @n bytes of @word, without an incomplete character at the end. Return
+ * false if nothing was written.
  */
 static bool exec_put_word(struct json *j, const char *word, size_t n, size_t *ret)
 {
@@ -401,9 +404,9 @@ static bool exec_put_word(struct json *j, const char *word, size_t n, size_t *re
 }
 
 /*
- * Write it as JSON, as clients see it. Rows of execs outlive them, in a database that all
- * tenants share: of a long command line they contain the beginning and the number of
- * missing bytes.
+ * Write the command line as JSON, as clients see it. Rows remain after their execs have
+ * ended, in a database that all tenants share. So a row contains only the beginning of a
+ * long command line, and the number of missing bytes.
  */
 static void write_argv(struct buf *out, const char *const *argv)
 {
@@ -422,7 +425,7 @@ static void write_argv(struct buf *out, const char *const *argv)
 			continue;
 		}
 		cut = true;
-		/* One byte is up to six in JSON. */
+		/* One byte can become six bytes of JSON. */
 		if (!exec_put_word(&j, *argv, n < left / 2 ? n : left / 2, &put))
 			(void)exec_put_word(&j, *argv, n < left / 8 ? n : left / 8, &put);
 		missing += n - put;
@@ -472,8 +475,8 @@ static int make_ready(struct starting *st, struct warren_error *err)
 }
 
 /*
- * Write the row of the exec and, for a main command, its id in the sandbox's row: both or
- * neither.
+ * Write the row of the exec and, for a main command, the exec's id in the sandbox's row,
+ * in one transaction.
  */
 static int exec_insert_row(struct starting *st, struct warren_error *err)
 {
@@ -510,7 +513,7 @@ static int exec_write_down(struct starting *st, struct warren_error *err)
 	return 0;
 }
 
-/* Takes @gate; -1: there is none. */
+/* Takes over @gate; -1: there is none. */
 static int ask_init(struct starting *st, int gate, struct warren_error *err)
 {
 	CLEANUP(init_request_done) struct init_request q = REQUEST_INIT;
@@ -553,8 +556,8 @@ static int ask_init(struct starting *st, int gate, struct warren_error *err)
 }
 
 /*
- * The start ends only when init has answered; but the client learns at once if the row
- * could not be written.
+ * The start ends when init has answered. If the row could not be written, the client gets
+ * the error immediately.
  */
 static int start_behind_gate(struct starting *st, struct warren_error *err)
 {
@@ -568,8 +571,8 @@ static int start_behind_gate(struct starting *st, struct warren_error *err)
 	if (r < 0)
 		return r;
 	/*
-	 * If the gate has no reader any more, something else failed, and init will report
-	 * it.
+	 * If the gate has no reader any more, the start failed for another reason, which
+	 * init will report.
 	 */
 	if (exec_write_down(st, err) == 0)
 		(void)!write(ours, "", 1);
@@ -640,7 +643,7 @@ void exec_start(struct sandbox *sandbox, const struct exec_start *start, exec_fn
 	st->done = done;
 	st->ctx = ctx;
 	st->begun = clock_now();
-	/* The copy remains when its client disconnects. */
+	/* The copy remains after the client has disconnected, so charge its memory. */
 	if (lease_memory(st->service, sandbox->row.owner,
 			 strv_bytes(st->start.argv) + strv_bytes(st->start.env) +
 				 start->content_size,
@@ -651,9 +654,9 @@ void exec_start(struct sandbox *sandbox, const struct exec_start *start, exec_fn
 	sandbox_use(sandbox, exec_on_usable, st);
 }
 
-/* -------------------------------------------------------------------- ending */
+/* -------------------------------------------------------------------- end of an exec */
 
-/* Each once. The caller has a reference. */
+/* Call each waiter once. The caller has a reference. */
 static void exec_tell_waiters(struct exec *exec)
 {
 	struct waiter *w;
@@ -665,8 +668,8 @@ static void exec_tell_waiters(struct exec *exec)
 }
 
 /*
- * By init's clock, so that every reader of the result gets the same time; but not in the
- * future.
+ * Use the time of init's clock, so that every reader of the result gets the same time,
+ * but not a time in the future.
  */
 static int64_t end_of(const struct exec_row *row, const struct warren_result *result)
 {
@@ -688,8 +691,8 @@ int exec_record_end(const struct exec *exec, struct warren_error *err)
 	if (r < 0)
 		return r;
 	/*
-	 * The end of a lost exec was already reported: now its journal has the result,
-	 * for later requests.
+	 * The end of a lost exec was already reported. Now the journal contains the
+	 * result, for later requests.
 	 */
 	if (exec->row.lost)
 		return event_commit(&tx, err);
@@ -715,23 +718,24 @@ void exec_finish(struct exec *exec, const struct warren_result *result)
 		if (sandbox->row.idle_timeout_ms)
 			sandbox_arm(sandbox);
 	}
-	/* A waiting client may release it. */
+	/* A waiter may release the exec, so take a reference. */
 	(void)exec_ref(exec);
 	exec_tell_waiters(exec);
 	/*
-	 * The result is saved after it was reported: until then it is in the journal,
-	 * where the next start would read it. No other client is served in between.
+	 * Save the result after reporting it. If the service is killed before that, the
+	 * next start reads the result from the journal. No other client is served in
+	 * between.
 	 */
 	exec_save_result(exec);
 	feed_stop(exec);
 	if (exec->input >= 0)
 		(void)close(TAKE_FD(exec->input));
 	/*
-	 * Processes that it left may still write: clients that read the output must learn
-	 * of that.
+	 * Processes that the exec left may still write, and clients that read its output
+	 * must be notified.
 	 */
 	if (!exec_linger(exec))
-		exec->refs--; /* the reference of the list: the exec no longer runs */
+		exec->refs--; /* reference of the list: the exec no longer runs */
 	main_command_look(sandbox, exec->row.id);
 	sandbox_stop_look(sandbox);
 	(void)exec_unref(exec);
@@ -755,7 +759,7 @@ bool exec_ended(struct sandbox *sandbox, const struct proto_exited *msg)
 	return false;
 }
 
-/* Its sandbox is gone or lost: its result will never be known. */
+/* The sandbox is gone or lost, so the results of its execs will never be known. */
 void exec_sandbox_gone(struct sandbox *sandbox)
 {
 	struct exec *next;
@@ -766,13 +770,13 @@ void exec_sandbox_gone(struct sandbox *sandbox)
 		next = exec->next;
 		(void)exec_ref(exec);
 		exec_delist(exec);
-		exec->lost = true; /* the writer of its output is gone, too */
+		exec->lost = true; /* the process that writes the output is gone too */
 		exec_tell_waiters(exec);
 		exec_tell_watchers(exec);
 		feed_stop(exec);
 		exec->sandbox = NULL;
 		if (owned || exec->lingers)
-			exec->refs--; /* the reference of the list */
+			exec->refs--; /* reference of the list */
 		exec->lingers = false;
 		exec_forget_unsaved(exec);
 		(void)exec_unref(exec);

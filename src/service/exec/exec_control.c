@@ -154,7 +154,7 @@ bool exec_size(const struct exec *exec, uint16_t *ret_rows, uint16_t *ret_cols)
 	return true;
 }
 
-/* ------------------------------------------------------------------ attaching */
+/* ----------------------------------------------------------------- streams of an exec */
 
 struct attaching {
 	struct exec *exec;

@@ -20,9 +20,10 @@
 #define HOLD_RETRY_MS 100
 #define HOLD_FIRST_MS 10000 /* time for the first reader to arrive */
 /*
- * Init need not learn of every byte that was read, only of enough that the ring is not
- * full while a reader has read everything. A byte of output takes at most 16 bytes of the
- * ring, so this part of it takes an eighth, which leaves space for the next record.
+ * The part of the ring that may be read before the service tells init. Init need not be
+ * told of every byte, but a ring whose output has all been read must not be full. A byte
+ * of output takes at most 16 bytes of the ring, so this part takes at most an eighth of
+ * the ring, which leaves space for the next record.
  */
 #define HOLD_SLACK 128
 
@@ -34,7 +35,8 @@ int exec_output(struct exec *exec, uint64_t cursor, struct journal_hint *hint, v
 	if (r < 0)
 		return r;
 	r = journal_read_some(exec->journal, cursor, hint, buf, size, ret);
-	/* Only after init has answered; before that, the file is empty. */
+	/* An error counts only after init has answered; before that, the file is empty.
+	 */
 	if (r == -EPROTO && exec->attached)
 		exec_journal_broken(exec);
 	if (r < 0 && r != -EINPROGRESS)
@@ -108,7 +110,7 @@ static void exec_output_on_notify(void *ctx, unsigned events UNUSED)
 		exec->lingers = false;
 		if (!exec->watchers.first)
 			exec->watch = loop_watch_free(exec->watch);
-		(void)exec_unref(exec); /* the list's own */
+		(void)exec_unref(exec); /* reference of the list */
 	}
 	(void)exec_unref(exec);
 }
@@ -149,17 +151,17 @@ void exec_watch_cancel(struct waiter *w)
 	(void)exec_unref(exec);
 }
 
-/* -------------------------------------------------------------------- holding */
+/* -------------------------------------------------------------------- holding output */
 
 static void on_held(void *ctx UNUSED, struct init_reply *a UNUSED,
 		    const struct warren_error *failure UNUSED)
 {
-	/* An exec that has ended has nothing to hold. */
+	/* An exec that has ended has no output to hold. */
 }
 
 static void exec_output_on_hold_timer(void *ctx);
 
-/* How many bytes init's cursor may be behind what was read. */
+/* Return the number of bytes by which init's cursor may be behind what was read. */
 static uint64_t hold_slack(const struct exec *exec)
 {
 	return (exec->capacity ? exec->capacity : JOURNAL_CAPACITY_MIN) / HOLD_SLACK;
@@ -225,7 +227,7 @@ bool exec_hold_first(struct exec *exec)
 	if (loop_timer_new(exec->sandbox->service->loop, on_first_timer, exec,
 			   &exec->first_timer) < 0)
 		return false;
-	exec->held_at = 0; /* the start request tells init */
+	exec->held_at = 0; /* the start request contains this */
 	exec_hold(exec, &exec->first, 0);
 	loop_timer_set(exec->first_timer, HOLD_FIRST_MS);
 	return true;

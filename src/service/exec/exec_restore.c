@@ -64,7 +64,7 @@ void exec_restore_all(struct sandbox *sandbox)
 	}
 }
 
-/* ---------------------------------------------------------------------- attaching */
+/* ----------------------------------------------------------------- attaching to execs */
 
 struct attach_op {
 	struct service *service;
@@ -99,8 +99,8 @@ static void exec_restore_on_attached(void *ctx, int r,
 
 	free(ctx);
 	/*
-	 * It ended before init was asked; if the journal has no end either, it was never
-	 * started.
+	 * The exec ended before the request to init. If the journal contains no end
+	 * either, it was never started.
 	 */
 	if (r == -ESRCH && !exec->row.ended && exec->sandbox &&
 	    !exec_finish_by_journal(exec)) {
@@ -112,7 +112,7 @@ static void exec_restore_on_attached(void *ctx, int r,
 		exec_hold_again(exec);
 		attach_end_input(exec);
 	}
-	/* There may be output that was not reported. */
+	/* There may be output for which no notification arrived. */
 	if (exec->notify >= 0)
 		(void)eventfd_write(exec->notify, 1);
 	(void)exec_unref(exec);
@@ -142,7 +142,8 @@ static void attach_more(struct attach_op *op)
 
 		exec->wants_attach = false;
 		/*
-		 * Its output is read when a client asks; its end is reported in any case.
+		 * The output is read when a client requests it; the end is reported in
+		 * any case.
 		 */
 		if (!one)
 			continue;
@@ -185,7 +186,7 @@ void exec_detach_all(struct sandbox *sandbox)
 		exec->attached = false;
 }
 
-/* ----------------------------------------------------------------- what was unheard */
+/* ------------------------------------------------- execs whose start was not answered */
 
 void exec_disown(struct exec *exec)
 {
@@ -203,7 +204,7 @@ void exec_disown(struct exec *exec)
 static void on_killed(void *ctx UNUSED, struct init_reply *a UNUSED,
 		      const struct warren_error *failure UNUSED)
 {
-	/* If it was never started, there is nothing to kill. */
+	/* If the exec was never started, there is nothing to kill. */
 }
 
 void exec_kill_disowned(struct sandbox *sandbox)

@@ -27,7 +27,7 @@ void exec_save_result(struct exec *exec)
 {
 	if (exec_result_save(exec))
 		return;
-	/* Clients find it in the list of its sandbox. */
+	/* Until then, clients find the result in the list of the sandbox. */
 	exec->unsaved = true;
 	exec->service->n_unsaved++;
 	(void)exec_ref(exec);

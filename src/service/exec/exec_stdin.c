@@ -2,8 +2,9 @@
 /*
  * exec_stdin.c - write to an exec's stdin or terminal, as fast as it reads
  *
- * The requests are written to the pipe in order, one piece at a time; the next begins
- * when the last is in the pipe. Only the loop waits for the pipe; no thread blocks.
+ * The requests are written to the pipe in order, one piece at a time; the next piece is
+ * written when the previous one is in the pipe. Only the loop waits for the pipe; no
+ * thread blocks.
  */
 #include <errno.h>
 #include <string.h>
@@ -83,7 +84,7 @@ static void exec_stdin_on_input(void *ctx, int fd, const struct warren_error *er
 		feed_end(f, -EPIPE, err);
 		return;
 	}
-	if (f->size == 0) { /* only close it */
+	if (f->size == 0) { /* no data: only close stdin */
 		exec_stdin_close_input(exec);
 		feed_end(f, 0, NULL);
 		return;
@@ -108,7 +109,7 @@ void feed_stop(struct exec *exec)
 	struct exec_stdin *feeds = exec->feeds;
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	/* Writes that still wait for their descriptor are answered elsewhere. */
+	/* Writes that still wait for the descriptor are answered elsewhere. */
 	if (!exec->feed_watch)
 		return;
 	exec->feed_watch = loop_watch_free(exec->feed_watch);

@@ -2,11 +2,11 @@
 /*
  * journal_limit.c - keep journals within their limit, even if a hostile init writes them
  *
- * init keeps the limit that it is given. An init that an attacker controls need not: it
- * has the file open, and the kernel has no size limit for one file of one process that
- * its children would not inherit. So the service checks the size and the capacity of a
- * journal whenever the journal changes, and every two seconds. A journal beyond its limit
- * violates the protocol: the file is truncated, and the sandbox is lost.
+ * init obeys the limit that it is given, but an init that an attacker controls may not:
+ * it has the file open, and the kernel offers no size limit for a single file of a
+ * process that its children would not inherit. So the service checks the size and the
+ * capacity of a journal whenever the journal changes, and every two seconds. A journal
+ * beyond its limit violates the protocol: the file is truncated, and the sandbox is lost.
  */
 #include <errno.h>
 #include <sys/stat.h>
@@ -27,7 +27,8 @@ static void journal_limit_on_broken(void *ctx)
 		sandbox_lost(sandbox, &why);
 }
 
-/* The caller is still reading, and its data is freed with the sandbox. */
+/* The caller is still reading, and its data would be freed with the sandbox, so do this
+ * later. */
 void exec_journal_broken(struct exec *exec)
 {
 	struct loop_task *task;
@@ -55,10 +56,10 @@ bool exec_check_journal(struct exec *exec)
 		most = JOURNAL_CAPACITY_MIN;
 	if (pread(exec->journal, &claimed, sizeof(claimed),
 		  offsetof(struct journal_header, capacity)) != sizeof(claimed))
-		claimed = 0; /* not started yet */
+		claimed = 0; /* the exec has not started yet */
 	if ((uint64_t)st.st_size <= JOURNAL_RING + most && claimed <= most)
 		return true;
-	/* If it cannot be truncated, it is removed with the sandbox. */
+	/* If the file cannot be truncated, it is removed with the sandbox. */
 	survive(sandbox->service, ftruncate(exec->journal, (off_t)(JOURNAL_RING + most)));
 	exec_journal_broken(exec);
 	return false;

@@ -12,7 +12,7 @@
  * process has it open: neither a reader in the service nor an init. The kernel grants a
  * write lease only in this case. An init that kept a reference to the file (O_PATH)
  * cannot open it again, because it belongs to another user. If the service runs as an
- * ordinary user, this is not so, and no journal is reused.
+ * ordinary user, init could open the file again, so no journal is reused.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,9 +32,9 @@ struct journal_pool {
 	pthread_mutex_t lock; /* protects the following members */
 	pthread_cond_t change;
 	bool stop;
-	uint64_t ready; /* one bit for each file that exists, */
-	uint64_t busy;  /* and for each that is being created */
-	unsigned next;  /* files are used in turn, so that each is used */
+	uint64_t ready; /* one bit for each file that exists */
+	uint64_t busy;  /* one bit for each file that is being created */
+	unsigned next;  /* the next file to use; files are used in turn */
 };
 
 _Static_assert(BLANKS <= 64, "they are bits of a number");
@@ -59,7 +59,7 @@ static int journal_pool_make(int dir, const char *name)
 	return fd < 0 ? -errno : 0;
 }
 
-/* An unused number for a new file; -1: all are in use. */
+/* Return an unused number for a new file; -1: all are in use. */
 static int journal_pool_begin(struct journal_pool *b)
 {
 	uint64_t free = ~(b->ready | b->busy);
@@ -91,7 +91,7 @@ static void journal_pool_fill(struct journal_pool *b)
 		(void)pthread_mutex_lock(&b->lock);
 		journal_pool_finish(b, i, r == 0);
 		if (r < 0)
-			return; /* the next request reports the error */
+			return; /* the next request tries again, and reports the error */
 	}
 }
 
@@ -157,8 +157,8 @@ static int next_ready(struct journal_pool *b)
 }
 
 /*
- * When half are used, several are created at once: creating one after each use would
- * delay the next use.
+ * When half of the files are used, create several at once: creating one after each use
+ * would delay the next use.
  */
 static int exec_journal_pool_take(struct journal_pool *b)
 {
@@ -182,14 +182,15 @@ int journal_pool_take(struct service *s, const char *name)
 
 	if (i < 0 || renameat(s->journals, blank.text, s->journals, name) < 0)
 		flags |= O_CREAT | O_EXCL;
-	/* If it cannot be renamed, its name is free again, as if it did not exist. */
+	/* If the file cannot be renamed, its name is free again, as if the file did not
+	 * exist. */
 	if (i >= 0 && flags & O_CREAT)
 		(void)unlinkat(s->journals, blank.text, 0);
 	fd = openat(s->journals, name, flags, 0600);
 	return fd < 0 ? -errno : fd;
 }
 
-/* Empty, and nobody's. */
+/* Empty the file, unless another process has it open. */
 static int journal_pool_clear(int dir, const char *name)
 {
 	AUTO_CLOSE int fd = openat(dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);

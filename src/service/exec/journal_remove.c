@@ -2,10 +2,10 @@
 /*
  * journal_remove.c - remove unneeded journals on a thread
  *
- * Removing or emptying a large file takes long: a tenth of a second for 256 MiB, and a
- * sandbox may leave a thousand journals. So the loop only queues their names. If the
- * service ends before they are removed, the next start finds journals without a row and
- * removes them (restore.c).
+ * Removing or emptying a large file takes a long time: a tenth of a second for 256 MiB,
+ * and a sandbox may leave a thousand journals. So the loop only queues their names. If
+ * the service ends before they are removed, the next start finds journals without a row
+ * and removes them (restore.c).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -25,12 +25,12 @@ struct removal {
 };
 
 struct removals {
-	struct service *service; /* has the directory and the settings */
+	struct service *service; /* contains the directory and the settings */
 	pthread_t thread;
 	pthread_mutex_t lock; /* protects the following members */
 	pthread_cond_t change;
 	struct removal *first, **last;
-	uint64_t until; /* time to end, in ns; 0: continue */
+	uint64_t until; /* time by which the thread must end, in ns; 0: continue */
 };
 
 static void journal_remove_one(const struct service *s, const char *name)
@@ -108,7 +108,7 @@ void exec_remove_journal(struct service *s, const char *name)
 	one = malloc(sizeof(*one));
 	if (!one || strlen(name) > ID_LEN) {
 		free(one);
-		service_untidy(s); /* it has no row, so the sweep finds it */
+		service_untidy(s); /* the file has no row, so the sweep will find it */
 		return;
 	}
 	*one = (struct removal){ 0 };

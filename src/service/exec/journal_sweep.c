@@ -2,10 +2,10 @@
 /*
  * journal_sweep.c - find and remove journals without an exec
  *
- * The directory may have thousands of files. A thread reads it, and the loop looks them
- * up in the database, some at a time. The row of a journal is written in the same turn of
- * the loop in which the file is created, so a journal without a row belongs to no exec,
- * whenever the directory was read.
+ * The directory may have thousands of files. A thread reads the directory, and the loop
+ * looks the files up in the database, some at a time. The row of a journal is written in
+ * the same turn of the loop in which the file is created, so a journal without a row
+ * belongs to no exec, whenever the directory was read.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -20,12 +20,12 @@
 #define SLICE_NS 1000000
 
 struct sweep {
-	struct service *service; /* NULL: it is gone */
+	struct service *service; /* NULL: the service is gone */
 	int dir;
 	char (*id)[ID_LEN + 1];
 	size_t n, room, at;
-	bool reading; /* another thread is reading */
-	bool failed;  /* it may not have read everything */
+	bool reading; /* the thread is reading */
+	bool failed;  /* the thread may not have read everything */
 	struct loop_task turn;
 };
 
@@ -55,7 +55,7 @@ static int journal_sweep_add(struct sweep *w, const char *id)
 	return 0;
 }
 
-/* On another thread. */
+/* Runs on another thread. */
 static void journal_sweep_read_names(void *ctx)
 {
 	struct sweep *w = ctx;

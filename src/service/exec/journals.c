@@ -87,7 +87,8 @@ static int forget_exec(struct sandbox *sandbox, const struct oldest *o)
 	return 1;
 }
 
-/* 1: one was deleted; 0: none has ended; -errno: it could not be deleted. */
+/* Delete the oldest result. Return 1 if one was deleted, 0 if no exec has ended, or
+ * -errno if it could not be deleted. */
 static int forget_one(struct sandbox *sandbox)
 {
 	struct service *s = sandbox->service;
@@ -180,7 +181,7 @@ void journals_drop(struct exec *exec)
 		journals_subtract(exec->sandbox, room);
 }
 
-/* The header is written by init, so it is trusted only up to the maximum of any exec. */
+/* Init writes the header, so it is trusted only up to the maximum of any exec. */
 static uint64_t room_of(struct exec *exec)
 {
 	const struct service_execs *x = service_execs(exec->service);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * main_command.c - a sandbox's main command: it starts with the sandbox, and its end
- * stops or deletes it
+ * main_command.c - a sandbox's main command: it starts with the sandbox, and the sandbox
+ * is stopped or deleted when the command ends
  *
  * The row of the sandbox has the command and the id of its exec, which is written in one
  * transaction with the exec's row. So after a crash at any moment, the next process knows
@@ -36,7 +36,7 @@ static void main_command_on_started(void *ctx, struct exec *exec,
 }
 
 /*
- * The format of the row: {"argv": [...], "pty": false, "stdin": false}. The words belong
+ * The row has the format {"argv": [...], "pty": false, "stdin": false}. The words belong
  * to @json.
  */
 static const char **main_command_words(const json_t *json)
@@ -80,11 +80,11 @@ void main_command_start(struct sandbox *sandbox, service_done_fn done, void *ctx
 	json_decref(json);
 }
 
-/* --------------------------------------------------------- of a new sandbox */
+/* --------------------------------------------------------- command of a new sandbox */
 
 /*
- * A sandbox whose command cannot be started has failed; the client that created it gets
- * the reason.
+ * If the command cannot be started, the sandbox has failed, and the client that created
+ * the sandbox gets the reason.
  */
 static void main_command_on_first(void *ctx, int r, const struct warren_error *err)
 {
@@ -95,8 +95,8 @@ static void main_command_on_first(void *ctx, int r, const struct warren_error *e
 	if (!sandbox || op.service->closing)
 		return;
 	/*
-	 * Still starting, until it has failed: a waiting client must not see it as
-	 * running.
+	 * Keep the sandbox in its starting phase until it has failed, so that a waiting
+	 * client never sees it as running.
 	 */
 	if (r < 0) {
 		sandbox->failure = err->code;
@@ -124,9 +124,9 @@ void main_command_first(struct sandbox *sandbox)
 	main_command_start(sandbox, main_command_on_first, op);
 }
 
-/* ------------------------------------------------------------------ its end */
+/* ----------------------------------------------------------------- end of the command */
 
-/* Has it been started, and ended? */
+/* Has the command been started, and has it ended? */
 static bool main_command_has_ended(const struct sandbox *sandbox)
 {
 	AUTO_EXEC_ROW struct exec_row row = { 0 };
@@ -189,7 +189,7 @@ void main_command_resumed(struct sandbox *sandbox)
 }
 
 /*
- * A stopped sandbox that should have been deleted: the earlier process was killed in
+ * The sandbox is stopped, but should have been deleted: the earlier process was killed in
  * between.
  */
 void main_command_restore(struct sandbox *sandbox)

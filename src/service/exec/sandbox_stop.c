@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox_stop.c - stop and start a sandbox: its processes end, its files stay
+ * sandbox_stop.c - stop a sandbox (its processes end, its files stay), and start it again
  *
- * init or the shim keeps running, and with it the namespaces and the written files. It
- * sends each signal to all processes except itself at once, so that none is missed. The
- * sandbox is stopped when each of its execs has ended. The grace period applies to
+ * init or the shim keeps running, and preserves the namespaces and the written files. It
+ * sends each signal to all processes except itself in one step, so that none is missed.
+ * The sandbox is stopped when each of its execs has ended. The grace period applies to
  * running execs and to all other processes that catch SIGTERM; the shells of sessions
  * ignore SIGTERM, so the service does not wait for them. If the service is killed during
- * a stop, the sandbox is still running, with fewer processes, and no client was told that
- * it is stopped. If the connection to init breaks during the grace period, the stop is
- * queued again behind the job that opens another one, which finds out whether init lives.
+ * a stop, the sandbox is still running, with fewer processes, and no client has been told
+ * that it is stopped. If the connection to init breaks during the grace period, the stop
+ * is queued again, behind the job that opens another connection and finds out whether
+ * init is alive.
  */
 #include <errno.h>
 #include <signal.h>
@@ -18,10 +19,11 @@
 #include "service/core/sandbox_job.h"
 #include "service/exec/internal.h"
 
-#define AGAIN_MS  200 /* processes that were started in the meantime are killed, too */
+/* Time until processes that were started in the meantime are killed too. */
+#define AGAIN_MS  200
 #define TRIES_MAX 100
-#define TRIES_FAR 10 /* tries if nothing could be started inside */
-#define LOOK_MS   20 /* time between checks for other processes; it grows */
+#define TRIES_FAR 10 /* number of tries if no process could be started inside */
+#define LOOK_MS   20 /* first interval between checks for other processes; it grows */
 #define LOOK_MAX  1000
 
 struct stop_op {
@@ -30,7 +32,7 @@ struct stop_op {
 	uint64_t look_ms;
 	uint64_t kill_at; /* the end of the grace period, in ms of the loop's clock */
 	bool killing;     /* SIGKILL was sent */
-	bool answered;    /* and init has answered */
+	bool answered;    /* init has confirmed the SIGKILL */
 	bool broken;      /* the connection to init broke during the grace period */
 	unsigned tries;
 };
@@ -133,7 +135,7 @@ static void stop_kill(struct sandbox *sandbox)
 	stop_signal(sandbox, SIGKILL);
 }
 
-/* Processes that an ended exec left, or a command of a session, may handle the signal. */
+/* Processes that an ended exec left, or commands of a session, may handle SIGTERM. */
 static void stop_on_left(void *ctx, struct init_reply *a,
 			 const struct warren_error *failure)
 {
@@ -153,7 +155,7 @@ static void stop_on_left(void *ctx, struct init_reply *a,
 		op->look_ms *= 2;
 }
 
-/* No exec is left that needs the grace period. */
+/* No exec is left that needs the grace period: check for other processes. */
 static void stop_look_for_others(struct sandbox *sandbox)
 {
 	struct proto_signal msg = { .h = { .type = PROTO_SIGNAL },
@@ -165,7 +167,7 @@ static void stop_look_for_others(struct sandbox *sandbox)
 		stop_kill(sandbox);
 }
 
-/* Queue it again with the rest of its grace period, for the same client. */
+/* Queue the stop again with the rest of its grace period, for the same client. */
 static void stop_again(struct sandbox *sandbox)
 {
 	struct stop_op *op = sandbox_execs(sandbox)->stopping;
@@ -211,7 +213,7 @@ void sandbox_stop_look(struct sandbox *sandbox)
 		loop_timer_set(op->timer, AGAIN_MS);
 }
 
-/* Do not end it from within the code that reports this either. */
+/* Do not end the stop from within the code that reports the lost connection either. */
 void sandbox_stop_disconnected(struct sandbox *sandbox)
 {
 	struct stop_op *op = sandbox_execs(sandbox)->stopping;
@@ -305,12 +307,12 @@ void sandbox_stop(struct sandbox *sandbox, uint64_t grace_ms, service_done_fn do
 struct start_op {
 	struct service *service;
 	char id[ID_LEN + 1];
-	bool moved; /* it was stopped before this */
+	bool moved; /* the sandbox was stopped before this start */
 	service_done_fn done;
 	void *ctx;
 };
 
-/* Do nothing if another start was faster, which has its own command. */
+/* Do nothing if another start was faster and has started its own command. */
 static void begin_undo_start(struct sandbox_job *job)
 {
 	if (main_command_runs(job->sandbox))

@@ -4,8 +4,8 @@
  *
  * A file is replaced in one step: a new file is written next to the old one and renamed.
  * So a link at the end of the path must be followed here; otherwise the file would
- * replace the link. The target of a link is only the next path to look up: init resolves
- * it inside the sandbox, wherever it leads.
+ * replace the link. The target of a link is only used as the next path to look up, and
+ * init resolves it inside the sandbox, wherever it leads.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -58,13 +58,14 @@ static bool file_tree_ops_removes(const struct tree_job *t)
 
 static void begin_walk(struct tree_job *t);
 
-/* Change the path itself, at the end. */
+/* Change the path itself, after everything below it. */
 static void on_top(void *ctx, struct files_answer *a UNUSED,
 		   const struct warren_error *err)
 {
 	struct tree_job *t = ctx;
 
-	/* Directories that were moved to the top arrived after the walk had passed. */
+	/* Directories that were moved to the top were added after the walk had passed
+	 * there, so walk again. */
 	if (err && err->code == ENOTEMPTY && t->moved > 0 && t->rounds < ROUNDS_MAX)
 		begin_walk(t);
 	else
@@ -72,8 +73,9 @@ static void on_top(void *ctx, struct files_answer *a UNUSED,
 }
 
 /*
- * One request is enough, except for a mode that forbids users other than root to enter
- * directories that are not changed yet, because the tool begins at the top.
+ * Is one request enough? Not if the new mode forbids users other than root to enter a
+ * directory: the tool begins at the top, so it could not enter directories that it has
+ * already changed.
  */
 static bool at_once(const struct tree_job *t)
 {
@@ -170,7 +172,7 @@ static void file_tree_ops_on_moved(void *ctx, struct files_answer *a UNUSED,
 {
 	struct tree_job *t = ctx;
 
-	/* If it cannot be moved, the depth is reported as an error further down. */
+	/* If the directory cannot be moved, the depth is reported as an error later. */
 	t->moved += !err;
 	walk_go_on(t->walk, err ? WALK_ON : WALK_PAST);
 }

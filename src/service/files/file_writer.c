@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file_writer.c - write with workers of a sandbox; on other backends with a thread for
- * each file whose writes may block
+ * file_writer.c - write to files: with workers of the sandbox, or on other backends with
+ * a thread for each file whose writes may block
  */
 #include "service/files/file_writer.h"
 
@@ -44,8 +44,8 @@ static void file_writer_free(struct file_writer *w)
 }
 
 /*
- * Is it a temporary copy of a file without space left, whose mode the shim has removed
- * (shim/core/file_copy.c)?
+ * Is this a temporary copy of a file that has no space left? The shim then removes the
+ * mode of the copy (shim/core/file_copy.c).
  */
 static bool file_writer_revoked(int fd)
 {
@@ -66,7 +66,7 @@ static int file_writer_fail(int r, struct warren_error *err)
 			    : error_errno(err, -r, "write");
 }
 
-/* Reporting the end must be its last access to @ctx. */
+/* Reporting the end must be the thread's last access to @ctx. */
 static void *file_writer_thread(void *ctx)
 {
 	struct file_writer *w = ctx;

@@ -12,7 +12,7 @@
 #include "base/list.h"
 #include "service/files/internal.h"
 
-/* A file, its directory, and the copies that a request needs. */
+/* The number of descriptors of a request: a file, its directory, and copies of them. */
 #define FILES_DESCRIPTORS 4
 
 /*
@@ -25,35 +25,37 @@
 #define PIECES           2
 
 struct files {
-	struct sandbox *sandbox; /* NULL: it is gone */
+	struct sandbox *sandbox; /* NULL: the sandbox is gone */
 	struct net_loop *loop;
 	struct files *next, **prev;
 	struct service *service;
 	struct fair_quota_lease descriptors;
 	struct initclient_user user;
 	struct files_ask *asks;   /* unanswered requests */
-	struct create_op *making; /* directories; NULL: none */
-	char called[64];          /* name for errors; "": the path */
+	struct create_op *making; /* directories that are being created; NULL: none */
+	char called[64];          /* name for error messages; "": use the path */
 	int pieces;               /* a memfd with data that is being written; -1: none */
 	char *room;               /* the memfd, mapped; NULL: not mapped */
 	unsigned pieces_busy;     /* bit mask of the PIECES in use */
-	unsigned filling;         /* 1 + the piece that files_room() returned; 0: none */
-	unsigned piece_next;      /* the piece that the next request needs; 0: none */
-	int large_next;           /* a separate memfd; -1: none */
+	unsigned filling;    /* 1 + the number of the piece that files_room() returned; 0:
+				none */
+	unsigned piece_next; /* 1 + the number of the piece that the next request needs;
+				0: none */
+	int large_next;      /* a separate memfd; -1: none */
 };
 
 struct files_ask {
 	struct files *files; /* NULL: no callback */
 	struct files_ask *next, **prev;
 	bool in_worker;
-	unsigned piece; /* its part of files->pieces; 0: none */
+	unsigned piece; /* 1 + the number of its piece in files->pieces; 0: none */
 	int large;      /* a separate memfd; -1: none */
 	char what[64];  /* for errors */
 	files_fn fn;
 	void *ctx;
 };
 
-/* ------------------------------------------------------------------- beginning */
+/* ---------------------------------------------------- start of a sequence of requests */
 
 struct beginning {
 	struct sandbox *sandbox;
@@ -137,10 +139,11 @@ static void leave_sandbox(struct files *f)
 	f->sandbox = NULL;
 }
 
-/* Truncate it, even if others have it open: its pages are the service's memory. */
+/* Truncate the file, even if other processes have it open, because its pages are the
+ * service's memory. */
 static void drop_large(int fd)
 {
-	int r UNUSED; /* no process can seal it */
+	int r UNUSED; /* cannot fail, because no process can seal it */
 
 	if (fd < 0)
 		return;
@@ -149,8 +152,8 @@ static void drop_large(int fd)
 }
 
 /*
- * A memfd for PIECES. Its size is sealed: a process inside that could truncate it would
- * kill the service, which maps it, with SIGBUS.
+ * Open a memfd for PIECES, and seal its size: a process inside that could truncate it
+ * would kill the service, which maps it, with SIGBUS.
  */
 static int pieces_open(struct files *f)
 {
@@ -168,7 +171,7 @@ static int pieces_open(struct files *f)
 
 static void pieces_close(struct files *f)
 {
-	int r UNUSED; /* no process can seal it */
+	int r UNUSED; /* cannot fail, because no process can seal it */
 
 	if (f->pieces < 0)
 		return;
@@ -217,7 +220,7 @@ int files_need(struct files *f, uint64_t n, struct warren_error *err)
 		return 0;
 	if (!f->sandbox)
 		return error_set(err, ESTALE, "the sandbox is gone");
-	/* Take some more at once, because a tree has many levels. */
+	/* Take several more at a time, because a tree has many levels. */
 	return lease_take(f->service, LEASE_DESCRIPTORS, f->sandbox->row.owner,
 			  FILES_DESCRIPTORS + n + 8, &f->descriptors, err);
 }
@@ -248,7 +251,7 @@ uint32_t files_uid(const struct files *f)
 	return f->user.uid;
 }
 
-/* ---------------------------------------------------------------------- asking */
+/* ---------------------------------------------------------------------- requests */
 
 static void unlink_ask(struct files_ask *a)
 {
@@ -266,7 +269,8 @@ static void files_answered(struct files_ask *a, struct files_answer *answer,
 	if (a->files)
 		a->fn(a->ctx, err ? NULL : answer, err);
 	/*
-	 * A descriptor that was not taken: there is no callback, or it was not requested.
+	 * Close a descriptor that was not taken: there is no callback, or the descriptor
+	 * was not requested.
 	 */
 	if (answer && answer->fd >= 0)
 		(void)close(answer->fd);
@@ -299,15 +303,15 @@ static void files_on_answer(void *ctx, struct init_reply *a,
 		code = EPROTO;
 	}
 	/*
-	 * The process that was asked is gone. For a file, EAGAIN would mean that its path
-	 * was changing.
+	 * The process that handled the request is gone. For a file, EAGAIN would mean
+	 * that its path was changing, so report another error.
 	 */
 	if (failure && failure->code == EAGAIN) {
 		err = *failure;
 		err.code = ECONNRESET;
 		failure = &err;
 	}
-	/* A worker uses the memory of the sandbox. */
+	/* A worker uses the memory of the sandbox, so the sandbox's limit was reached. */
 	if (code == ENOMEM && ask->in_worker)
 		(void)error_set(&err, ENOBUFS,
 				"%s: the sandbox does not have enough memory", ask->what);
@@ -356,7 +360,8 @@ static void files_ask_worker(struct files *f, const void *msg, size_t size,
 	f->called[0] = '\0';
 	r = init_request_put(&q, msg, size, -1, &err);
 	/*
-	 * Duplicate them, because the request may wait longer than the caller keeps them.
+	 * Duplicate the descriptors, because the request may wait longer than the caller
+	 * keeps them.
 	 */
 	for (int i = 0; i < 2 && r == 0 && fds[i] >= 0; i++) {
 		int copy = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
@@ -376,7 +381,7 @@ static void files_ask_worker(struct files *f, const void *msg, size_t size,
 		return;
 	}
 	DLIST_PUSH(f->asks, a);
-	/* A paused sandbox answers after it was woken. */
+	/* A paused sandbox answers after it was resumed. */
 	if (f->sandbox->row.state == SANDBOX_PAUSED)
 		sandbox_use(f->sandbox, service_ignore, NULL);
 	else
@@ -518,7 +523,7 @@ bool files_have_workers(const struct files *f)
 	return f->sandbox && f->sandbox->workers;
 }
 
-/* A free piece; PIECES: none. */
+/* Return the number of a free piece; PIECES: none. */
 static unsigned piece_free(const struct files *f)
 {
 	unsigned i = 0;
@@ -576,7 +581,8 @@ static int put_large(struct files *f, const void *data, size_t n)
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
-/* Return a descriptor, which the caller closes, with @data at *@ret_offset; -errno. */
+/* Store @data. Return a descriptor, which the caller closes, with the data at
+ * *@ret_offset; or -errno. */
 static int files_put_piece(struct files *f, const char *data, size_t n,
 			   uint64_t *ret_offset)
 {
@@ -703,7 +709,8 @@ void files_tidy(char *path)
 struct create_op {
 	struct files *files;
 	unsigned mode;
-	size_t done; /* position in the path: directories before it were requested */
+	size_t done; /* position in the path; all directories before it have been
+			requested */
 	files_fn fn;
 	void *ctx;
 	char path[4096];

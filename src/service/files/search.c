@@ -19,7 +19,7 @@
 #define BINARY_LOOK 8192U
 #define PIECE       65536U
 #define SLICE_NS    1000000
-#define COSTLY      200000U /* steps of a pattern, a few nanoseconds each */
+#define COSTLY      200000U /* in steps of a pattern, which take a few nanoseconds each */
 
 struct search {
 	struct files *files;
@@ -28,7 +28,7 @@ struct search {
 	struct walk *walk;
 	struct loop_timer *deadline;
 	struct loop_task turn;
-	char *path;      /* where it began */
+	char *path;      /* path where the search began */
 	char *file_path; /* path of the file that is being read */
 	size_t skip;
 	int fd;
@@ -41,7 +41,7 @@ struct search {
 	uint64_t matches;
 	/* A line that is matched on another thread, because it is expensive. */
 	struct {
-		bool busy, gone; /* gone: no client waits for it */
+		bool busy, gone; /* gone: no client waits for the result */
 		bool ends, found;
 		size_t n, where;
 	} far;
@@ -79,7 +79,7 @@ static void search_finish(struct search *s, const struct warren_error *err)
 	s->o.end(s->o.ctx, s->truncated, s->timed_out, err);
 }
 
-/* False: there are enough matches. */
+/* Return false if there are enough matches. */
 static bool search_found(struct search *s, const struct search_match *m)
 {
 	if (s->matches >= s->o.max_matches) {
@@ -91,7 +91,7 @@ static bool search_found(struct search *s, const struct search_match *m)
 	return true;
 }
 
-/* ------------------------------------------------------------------------ a file */
+/* ----------------------------------------------------------------- contents of a file */
 
 static void file_over(struct search *s)
 {
@@ -104,8 +104,8 @@ static void file_over(struct search *s)
 }
 
 /*
- * A line was matched, or a part of a line that is too long. False: there are enough
- * matches.
+ * A line was matched, or a part of a line that is too long. Return false if there are
+ * enough matches.
  */
 static bool pass_line(struct search *s, size_t n, bool ends, bool matched, size_t where)
 {
@@ -131,7 +131,8 @@ static bool pass_line(struct search *s, size_t n, bool ends, bool matched, size_
 	return more;
 }
 
-/* On another thread: no other thread uses the buffer and the pattern at the same time. */
+/* Runs on another thread, which is the only one that uses the buffer and the pattern at
+ * this time. */
 static void try_far(void *ctx)
 {
 	struct search *s = ctx;
@@ -159,8 +160,8 @@ static void on_tried(void *ctx)
 }
 
 /*
- * 2: it is matched on another thread; 1: more data is needed; 0: a line was matched; -1:
- * the end.
+ * Return 2 if the line is matched on another thread, 1 if more data is needed, 0 if a
+ * line was matched, or -1 at the end.
  */
 static int search_next_line(struct search *s)
 {
@@ -205,7 +206,7 @@ static int search_read_more(struct search *s)
 		return -EILSEQ;
 	s->offset += (uint64_t)n;
 	s->have += (size_t)n;
-	/* Data that is appended during the search is ignored. */
+	/* Ignore data that is appended during the search. */
 	s->eof = n == 0 || s->offset > s->o.max_file_size;
 	return 0;
 }
@@ -239,8 +240,8 @@ static void search_on_turn(void *ctx)
 }
 
 /*
- * Files that cannot be read or are gone are skipped, as by grep(1). If a file is not read
- * because of a lack of memory or of a tool, matches may be missing.
+ * Is this error harmless? Files that cannot be read or are gone are skipped, as by
+ * grep(1). But if memory or a tool is missing, matches could be missed.
  */
 static bool may_pass(int code)
 {
@@ -279,7 +280,7 @@ static void search_on_open(void *ctx, struct files_answer *a,
 	loop_later(s->loop, &s->turn);
 }
 
-/* ---------------------------------------------------------------------- the walk */
+/* ----------------------------------------------------------------- walk over the tree */
 
 static bool search_fits(struct search *s, const char *path, const char *name,
 			uint32_t mode)

@@ -4,9 +4,10 @@
  *
  * A file appears only when it is complete, and replaces an existing file only then. While
  * it is written, it has no name (O_TMPFILE), or, if the file system does not support
- * that, a temporary name in the same directory. A file in the place of a link is removed,
- * and missing directories are created, each at most once per entry. The modes of
- * directories are set at the end, because a read-only directory could not be filled.
+ * that, a temporary name in the same directory. A file in the place of an entry that is a
+ * link is removed, and missing directories are created, each at most once per entry. The
+ * modes of directories are set at the end, because a read-only directory could not be
+ * filled.
  */
 #include "service/files/untar.h"
 
@@ -26,32 +27,32 @@
 
 #define DEFERRED_MAX (32U << 20)
 #define RAW_SIZE     65536U
-#define WRITING_MAX  4       /* maximum number of pieces of that size */
-#define SLICE_NS     1000000 /* time before others have their turn */
+#define WRITING_MAX  4       /* maximum number of such pieces in progress */
+#define SLICE_NS     1000000 /* maximum time before other work has its turn */
 
 struct untar {
 	struct files *files;
 	struct untar_options o;
 	struct tar_reader tar;
 	struct unpack *unpack; /* NULL: not known yet */
-	struct buf in;         /* what was fed */
+	struct buf in;         /* data that has not been unpacked yet */
 	size_t in_off;
 	char raw[RAW_SIZE]; /* decompressed data */
 	size_t raw_len, raw_off;
 	bool waiting; /* for init */
 	bool running, fed_all, over;
 	unsigned under_way;     /* unanswered requests */
-	unsigned writing;       /* how many of these write file data */
-	bool full;              /* wait until there are fewer of them */
+	unsigned writing;       /* number of requests that write file data */
+	bool full;              /* wait until fewer requests are in progress */
 	uint32_t stream;        /* stream number of the file that is being written */
 	bool cleared, parented; /* what was already tried for this entry */
-	size_t way;        /* length of the name's part whose directories exist; 0: all */
-	int fd;            /* the file that is being written */
-	bool named;        /* files without a name are not supported here */
-	int parent;        /* the directory of the last file; -1: the top directory */
-	char *parent_name; /* NULL: none */
-	char beside[32];   /* temporary name of the file in its directory */
-	struct buf placing; /* the name of the last complete file, from the top */
+	size_t way; /* length of the part of the name whose directories exist; 0: all */
+	int fd;     /* the file that is being written */
+	bool named; /* files without a name are not supported here */
+	int parent; /* directory of the last file; -1: the top directory */
+	char *parent_name;  /* NULL: none */
+	char beside[32];    /* temporary name of the file in its directory */
+	struct buf placing; /* name of the last complete file, relative to the top */
 	uint64_t entries, bytes;
 	struct buf dirs;                /* modes and names of directories */
 	struct fair_quota_lease memory; /* for those */
@@ -181,7 +182,7 @@ static void untar_change(struct untar *u, struct files_change c, const char *fir
 	files_change_one(u->files, c, first, second, fn, u);
 }
 
-/* ---------------------------------------------------------- what stands in the way */
+/* -------------------------------------------------- obstacles in the path of an entry */
 
 static void untar_make_parents(struct untar *u);
 
@@ -201,8 +202,8 @@ static void on_way(void *ctx, struct files_answer *a UNUSED,
 }
 
 /*
- * Create parents from the top, as many as fit into one request: a name of 4,096 bytes has
- * up to 2,047.
+ * Create parents from the top, as many in each request as fit: a name of 4,096 bytes has
+ * up to 2,047 parents.
  */
 static void untar_make_parents(struct untar *u)
 {
@@ -230,7 +231,7 @@ static void untar_make_parents(struct untar *u)
 	files_change(u->files, &c, on_way, u);
 }
 
-/* True: something was done, and the entry can be tried again. */
+/* Return true if something was done, and the entry can be tried again. */
 static bool untar_clear_way(struct untar *u, int code)
 {
 	if (code == ENOENT && !u->parented && strchr(u->tar.entry.name, '/')) {
@@ -252,7 +253,8 @@ static bool untar_clear_way(struct untar *u, int code)
 
 /* ----------------------------------------------------------------------- entries */
 
-/* Handle the answer to one request; the final answer waits for all of them. */
+/* Handle the answer to one request. The final answer is sent after all requests were
+ * answered. */
 static void untar_heard(struct untar *u, const struct warren_error *err)
 {
 	u->under_way--;
@@ -265,8 +267,8 @@ static void untar_heard(struct untar *u, const struct warren_error *err)
 }
 
 /*
- * The file has its name now; if it was a copy, this also reports its errors. The next
- * file is opened after that, so there is only one at a time.
+ * The file has its name now. If it was a copy, this answer also reports errors of its
+ * writes. The next file is opened after that, so only one file is open at a time.
  */
 static void on_placed(void *ctx, struct files_answer *a UNUSED,
 		      const struct warren_error *err)
@@ -278,9 +280,7 @@ static void on_placed(void *ctx, struct files_answer *a UNUSED,
 	untar_heard(u, err);
 }
 
-/*
- * Give the file, which is now complete, its name. Later requests wait for this at init.
- */
+/* Give the complete file its name. Later requests wait for this in init. */
 static void place_file(struct untar *u)
 {
 	AUTO_CLOSE int fd = TAKE_FD(u->fd);
@@ -297,7 +297,7 @@ static void place_file(struct untar *u)
 				 on_placed, u);
 		return;
 	}
-	(void)close(TAKE_FD(fd)); /* for a copy, this ends it */
+	(void)close(TAKE_FD(fd)); /* this completes a copy */
 	u->placing.len = 0;
 	put_beside(u, u->beside, &u->placing);
 	c = (struct files_change){ .verb = PROTO_RENAME, .dir = u->o.dir, .to = -1 };
@@ -306,8 +306,8 @@ static void place_file(struct untar *u)
 }
 
 /*
- * Missing rights to set it are ignored, as usual; a file system that cannot set it is
- * reported.
+ * Missing permissions to set the mode or owner are ignored, as other programs do. If the
+ * file system cannot set it, this is reported.
  */
 static void on_dressed(void *ctx, struct files_answer *a UNUSED,
 		       const struct warren_error *err)
@@ -344,7 +344,7 @@ static void untar_dress(struct untar *u)
 		dress_one(u, c);
 }
 
-/* Directories get their modes after their contents; until then, their names are kept. */
+/* Directories get their modes after their contents, so keep their names until then. */
 static int untar_defer(struct untar *u)
 {
 	const struct tar_entry *e = &u->tar.entry;
@@ -434,7 +434,8 @@ static void untar_on_parent(void *ctx, struct files_answer *a,
 	open_file(u);
 }
 
-/* A file without a name needs a directory, which is usually that of the previous file. */
+/* A file without a name is created in a directory, which is usually that of the previous
+ * file. */
 static void untar_make_file(struct untar *u)
 {
 	const char *name = u->tar.entry.name, *slash = strrchr(name, '/');
@@ -492,7 +493,7 @@ static void untar_make_entry(struct untar *u)
 	}
 }
 
-/* ------------------------------------------------------------------ the last things */
+/* --------------------------------------------------------------- modes of directories */
 
 /* As on_dressed(). */
 static void on_dir_mode(void *ctx, struct files_answer *a UNUSED,
@@ -538,13 +539,13 @@ static void untar_at_end(struct untar *u)
 	}
 }
 
-/* ------------------------------------------------------------------------- bytes */
+/* ---------------------------------------------------------------- data of the archive */
 
 static int untar_begin_entry(struct untar *u)
 {
 	u->cleared = u->parented = false;
 	if (!u->tar.entry.name[0])
-		return 0; /* the directory itself */
+		return 0; /* the entry is the top directory itself */
 	untar_make_entry(u);
 	return 0;
 }
@@ -572,8 +573,8 @@ static void on_data_written(void *ctx, struct files_answer *a UNUSED,
 }
 
 /*
- * Later requests wait for it inside, as for place_file(); no other process has the file
- * open.
+ * Later requests wait for this write in init, as for place_file(); no other process has
+ * the file open.
  */
 static int write_data(struct untar *u, const char *data, size_t n)
 {
@@ -597,7 +598,7 @@ static int write_data(struct untar *u, const char *data, size_t n)
 	return r < 0 ? r : 0;
 }
 
-/* Handle one event of the tar reader; -errno. 1: it needs more data. */
+/* Handle one event of the tar reader. Return 1 if it needs more data, or -errno. */
 static int take_tar(struct untar *u)
 {
 	const char *data = u->raw + u->raw_off;
@@ -620,7 +621,7 @@ static int take_tar(struct untar *u)
 	}
 }
 
-/* Get more data for the tar reader; 1: there is none. */
+/* Get more data for the tar reader. Return 1 if there is none. */
 static int untar_refill(struct untar *u)
 {
 	const char *data = u->in.data + u->in_off;
@@ -670,7 +671,7 @@ void untar_feed(struct untar *u, const char *data, size_t n)
 {
 	if (u->over)
 		return;
-	/* The rest is at most the beginning of an item. */
+	/* At most the beginning of an item is left. */
 	if (u->in_off > 0) {
 		(void)memmove(u->in.data, u->in.data + u->in_off, u->in.len - u->in_off);
 		u->in.len -= u->in_off;

@@ -5,8 +5,8 @@
  * A directory is opened by its name relative to its open parent. So the walk stays in
  * directories of the sandbox, even if files are renamed or replaced in the meantime. The
  * entries of a directory arrive in parts; the walk handles a part and enters its
- * directories before it requests the next part. Only if the entries must be sorted, it
- * reads the whole directory first, and keeps at most the requested number.
+ * directories before it requests the next part. If the entries must be sorted, the walk
+ * first reads the whole directory, and keeps at most the requested number of entries.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,9 +17,10 @@
 #include "net/loop.h"
 #include "service/files/files.h"
 
-#define AT_ONCE      64 /* steps before others have their turn; an entry takes a few */
+/* Number of steps before other work has its turn; an entry takes several steps. */
+#define AT_ONCE      64
 #define LEVEL_MAX    (64U << 20)
-#define SORT_AT_ONCE (128U << 10) /* bytes to sort in a millisecond */
+#define SORT_AT_ONCE (128U << 10) /* bytes that can be sorted in a millisecond */
 
 struct level {
 	int fd;
@@ -27,18 +28,18 @@ struct level {
 	struct buf data; /* entries, as init sent them */
 	uint32_t *order; /* position of each entry in data */
 	size_t n, i;
-	bool ended; /* there are no more */
+	bool ended; /* all entries have arrived */
 	enum {
 		FRESH,  /* the entry at i has not been reported */
-		TOLD,   /* it was reported; now it is entered or skipped */
-		INSIDE, /* the next level has its contents */
-		LEFT,   /* its end was reported, too */
+		TOLD,   /* the entry was reported; now it is entered or skipped */
+		INSIDE, /* the next level has the contents of the entry */
+		LEFT,   /* the end of the entry was reported too */
 	} phase;
 };
 
 /*
- * All of a directory is sorted on another thread, if it is much: 100,000 names take a
- * tenth of a second.
+ * A large directory that is sorted on another thread: 100,000 names take a tenth of a
+ * second.
  */
 struct sorting {
 	struct walk *walk; /* NULL: gone */
@@ -50,10 +51,10 @@ struct sorting {
 
 struct walk {
 	struct files *files;
-	struct sorting *sorting; /* for the last level; NULL: none */
+	struct sorting *sorting; /* the last level is being sorted; NULL: it is not */
 	struct walk_options o;
 	void *ctx;
-	struct level *levels; /* at most WALK_DEPTH_MAX */
+	struct level *levels; /* there are at most WALK_DEPTH_MAX */
 	size_t n, cap;
 	char path[4096 + WALK_DEPTH_MAX * 256];
 	enum {
@@ -118,8 +119,8 @@ static int walk_push(struct walk *w, int fd)
 }
 
 /*
- * Find the position of each entry of @l. Everything is checked here, so that nothing
- * fails later.
+ * Find the position of each entry of @l. All entries are checked here, so that no later
+ * step can fail.
  */
 static int index_entries(struct level *l, struct warren_error *err)
 {
@@ -152,7 +153,7 @@ static int walk_by_name(const void *a, const void *b, void *data)
 		      base + *(const uint32_t *)b + sizeof(struct proto_entry));
 }
 
-/* Sort, and keep only the first @sorted entries. */
+/* Sort the entries, and keep only the first @sorted ones. */
 static int sort_level(struct level *l, unsigned sorted, struct warren_error *err)
 {
 	struct buf kept = BUF_INIT(LEVEL_MAX);
@@ -176,7 +177,7 @@ static int sort_level(struct level *l, unsigned sorted, struct warren_error *err
 	}
 	buf_done(&l->data);
 	l->data = kept;
-	return index_entries(l, err); /* in their new order */
+	return index_entries(l, err); /* index the entries in their new order */
 }
 
 static void walk_step(struct walk *w);
@@ -225,7 +226,7 @@ static void sorting_done(void *ctx)
 	free(s);
 }
 
-/* 1: it will be done later; 0 or -errno: it is done. */
+/* Return 1 if another thread sorts the level; 0 or -errno if it is done. */
 static int sort_soon(struct walk *w, struct level *l)
 {
 	struct sorting *s = l->data.len > SORT_AT_ONCE ? calloc(1, sizeof(*s)) : NULL;
@@ -248,7 +249,7 @@ static int sort_soon(struct walk *w, struct level *l)
 	return 1;
 }
 
-/* Load the next part of @l. 1: continue when it is sorted. */
+/* Load the next part of @l. Return 1 if the walk continues after sorting. */
 static int walk_load(struct walk *w, struct level *l, const struct files_answer *a)
 {
 	size_t most = (size_t)w->o.sorted * 128 + (4U << 20);
@@ -381,7 +382,7 @@ static void entry_step(struct walk *w, struct level *l)
 	w->stop |= w->said == WALK_STOP;
 }
 
-/* Do one step; 1: the walk has ended. */
+/* Do one step. Return 1 if the walk has ended. */
 static int walk_advance(struct walk *w)
 {
 	struct level *l = w->n > 0 ? &w->levels[w->n - 1] : NULL;

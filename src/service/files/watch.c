@@ -2,9 +2,10 @@
 /*
  * watch.c - the watches of a tree, and their events
  *
- * A directory is watched before it is listed, so a new file in it is seen by one of the
- * two: sometimes twice, but never missed. A directory that is renamed keeps its watches
- * with new paths; a directory that leaves the tree loses them.
+ * A directory is watched before it is listed, so a new file in the directory is seen
+ * either by the watch or in the list: it may be seen twice, but is never missed. A
+ * directory that is renamed keeps its watches with new paths; a directory that leaves the
+ * tree loses them.
  */
 #include "service/files/watch.h"
 
@@ -23,7 +24,7 @@
 	(IN_CREATE | IN_MODIFY | IN_ATTRIB | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | \
 	 IN_DELETE_SELF | IN_MOVE_SELF)
 #define READS_AT_ONCE 16
-#define PATH_COST     48 /* additional bytes of memory */
+#define PATH_COST     48 /* memory for each path, in addition to its bytes */
 
 /* A directory that must be watched and listed. */
 struct todo {
@@ -35,15 +36,14 @@ struct todo {
 struct watch {
 	struct files *files;
 	struct service *service;
-	char *tenant;                   /* owner of the watch */
-	bool charged;                   /* for the instance */
-	struct fair_quota_lease memory; /* for all its paths */
-	uint64_t bytes;                 /* bytes of their paths */
-	struct warren_error
-		full; /* why there is no room for another one; code 0: there is room */
+	char *tenant; /* tenant that owns the watch */
+	bool charged; /* the inotify instance is charged to the tenant */
+	struct fair_quota_lease memory; /* memory of all paths */
+	uint64_t bytes;                 /* total size of all paths */
+	struct warren_error full; /* why no more paths can be watched; code 0: they can */
 	struct watch_options o;
 	int fd;     /* the inotify */
-	int events; /* socket of its events; -1: inotify itself */
+	int events; /* socket for the events; -1: inotify itself */
 	struct loop_watch *reading;
 	char **paths; /* indexed by the number of the watch */
 	size_t n_paths, count;
@@ -67,7 +67,7 @@ static void watch_failed(struct watch *w, const struct warren_error *err)
 	w->o.failed(w->o.ctx, err);
 }
 
-/* Charge one of @share for it, or refuse it. */
+/* Charge one unit of @share to the tenant, or refuse it. */
 static int watch_charge(struct watch *w, struct fair_quota *share, const char *name,
 			struct warren_error *err)
 {
@@ -87,7 +87,8 @@ static int watch_charge(struct watch *w, struct fair_quota *share, const char *n
 			 w->tenant, (uintmax_t)d->used, name);
 }
 
-/* Charge the memory of one more path; false: there is no room, and the watch ends. */
+/* Charge the memory of one more path. Return false if there is no room; then the watch
+ * ends. */
 static bool hold_path(struct watch *w, const char *path)
 {
 	const struct share_denial *why = service_denied(w->service);
@@ -267,7 +268,7 @@ static bool is_below(const char *path, const char *dir, size_t n)
 	return strncmp(path, dir, n) == 0 && (path[n] == '/' || path[n] == '\0');
 }
 
-/* A directory was moved to @to; NULL: out of the watched tree. */
+/* A directory was moved to @to; NULL: it was moved out of the watched tree. */
 static void move_paths(struct watch *w, const char *from, const char *to)
 {
 	size_t n = strlen(from);
@@ -345,14 +346,14 @@ static void watch_on_event(struct watch *w, const struct inotify_event *ev)
 		forget_path(w, (size_t)ev->wd);
 		return;
 	}
-	/* Its parent directory reports this, except for the path itself. */
+	/* The event of the parent directory reports this, except for the path itself. */
 	if (ev->mask & (IN_DELETE_SELF | IN_MOVE_SELF)) {
 		if (strcmp(dir, w->root) == 0)
 			w->o.event(w->o.ctx, WATCH_REMOVED, dir, NULL);
 		return;
 	}
 	if (ev->len == 0 && ev->mask & IN_ISDIR && strcmp(dir, w->root) != 0)
-		return; /* its parent reports it */
+		return; /* the event of the parent directory reports it */
 	(void)snprintf(path, sizeof(path), "%s%s%s", dir,
 		       ev->len > 0 && dir[1] ? "/" : "", ev->len > 0 ? ev->name : "");
 	if (ev->mask & IN_MOVED_FROM) {
@@ -374,7 +375,7 @@ static void watch_on_event(struct watch *w, const struct inotify_event *ev)
 		add_todo(w, path, false);
 }
 
-/* The size of the event at @data, which has @n bytes; 0: it is incomplete. */
+/* Return the size of the event at @data, which has @n bytes; 0: it is incomplete. */
 static size_t event_size(const char *data, size_t n)
 {
 	const struct inotify_event *ev = (const void *)data;

@@ -13,11 +13,11 @@
 #include "service/network/internal.h"
 
 #define WAIT_MS_MIN 50
-#define WAIT_MS_BAD 400 /* after some attempts in a row */
+#define WAIT_MS_BAD 400 /* an interval that is reached after several failed attempts */
 #define WAIT_MS_MAX 5000
-#define READ_MAX    64    /* messages per turn */
-#define WELL_MS     10000 /* a process that ran this long did not fail at its start */
-#define LATE_MS     2000 /* clients wait at most this long for the answer to a question */
+#define READ_MAX    64    /* maximum number of messages in one turn */
+#define WELL_MS     10000 /* a process that ran for this time did not fail at its start */
+#define LATE_MS     2000  /* maximum time that a client waits for an answer */
 
 struct egress_ask {
 	struct egress_ask *next;
@@ -53,7 +53,8 @@ static void egress_conn_end(struct egress_conn *c)
 	egress_conn_fail_all(c);
 }
 
-/* Its sockets are closed with it: no sandbox reaches anything until it runs again. */
+/* The sockets of warren-egress are closed when it ends: until it runs again, no sandbox
+ * can reach anything. */
 static void egress_conn_lost(struct egress_conn *c)
 {
 	if (loop_now(c->service->loop) - c->started_at > WELL_MS)
@@ -61,9 +62,8 @@ static void egress_conn_lost(struct egress_conn *c)
 	c->wait_ms = c->wait_ms ? c->wait_ms * 2 : WAIT_MS_MIN;
 	if (c->wait_ms > WAIT_MS_MAX)
 		c->wait_ms = WAIT_MS_MAX;
-	/* Waiting requests get an error; further attempts are made for existing
-	 * sandboxes.
-	 */
+	/* Waiting requests get an error. The service continues to try, for the sandboxes
+	 * that exist. */
 	if (c->wait_ms >= WAIT_MS_BAD && !c->failure.code)
 		(void)error_set(&c->failure, ECHILD,
 				"warren-egress ends as soon as it is started; the log of "
@@ -218,7 +218,8 @@ static void egress_conn_on_timer(void *ctx)
 {
 	struct egress_conn *c = ctx;
 
-	network_all_step(c->service, false); /* starts it, if a sandbox needs it */
+	/* This starts warren-egress, if a sandbox needs it. */
+	network_all_step(c->service, false);
 }
 
 void egress_conn_start(struct service *s)

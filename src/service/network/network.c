@@ -2,9 +2,9 @@
 /*
  * network.c - bring warren-egress into agreement with the policies of all sandboxes
  *
- * network_step() compares what a sandbox should have with what warren-egress serves, and
- * sends the next request; each reply calls it again. So it does not matter which of the
- * processes ended in between.
+ * network_step() compares the policy of a sandbox with what warren-egress serves for it,
+ * and sends the next request. Each reply calls network_step() again. So it does not
+ * matter which of the processes ended in between.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -20,9 +20,9 @@
 #include "service/core/secret.h"
 #include "service/network/internal.h"
 
-#define AGAIN_MS  20   /* the sockets of the last process may still be open */
-#define TRIES_MAX 250  /* maximum number of these tries */
-#define LATER_MS  1000 /* after another failure, if no request waits for it */
+#define AGAIN_MS  20   /* interval while old sockets may still be open */
+#define TRIES_MAX 250  /* maximum number of these retries */
+#define LATER_MS  1000 /* interval after another failure, if no request waits */
 
 static void network_step(struct sandbox *sandbox);
 
@@ -53,7 +53,7 @@ static struct sandbox *network_op_done(struct network_op *op)
 	return sandbox;
 }
 
-/* ------------------------------------------------------------------ the outcome */
+/* ---------------------------------------------------------------- results of requests */
 
 static void network_finish(struct sandbox *sandbox, int r, const struct warren_error *err)
 {
@@ -99,9 +99,9 @@ static void network_on_timer(void *ctx)
 	network_step(ctx);
 }
 
-/* --------------------------------------------------------------- the policy */
+/* --------------------------------------------------------------- policies */
 
-/* The policy with its secrets, for warren-egress alone. */
+/* Write the policy with its secrets, which only warren-egress may see. */
 static int network_policy_memfd(struct sandbox *sandbox, struct warren_error *err)
 {
 	AUTO_BUF struct buf out = BUF_INIT(EGRESS_POLICY_MAX);
@@ -132,7 +132,8 @@ static void network_ignore(void *ctx UNUSED, const struct warren_error *err UNUS
 {
 }
 
-/* If the connection is full, its end and that of the sandbox do the same. */
+/* If the connection is full, do nothing: warren-egress also forgets the sandbox when the
+ * connection or the sandbox ends. */
 static void network_remove_id(struct service *service, const char *id)
 {
 	struct egress_request msg;
@@ -148,7 +149,7 @@ static void network_on_added(void *ctx, const struct warren_error *failure,
 	struct sandbox *sandbox = network_op_done(ctx);
 
 	if (!sandbox) {
-		/* It was deleted before warren-egress knew it. */
+		/* The sandbox was deleted before warren-egress knew it. */
 		if (!failure)
 			network_remove_id(op.service, op.id);
 		return;
@@ -367,7 +368,7 @@ static int network_set(struct sandbox *sandbox, const char *policy,
 	return 0;
 }
 
-/* A change that failed is undone; job->text is the policy before. */
+/* A change that failed is undone; job->text is the previous policy. */
 static void network_on_applied(void *ctx, int r, const struct warren_error *err)
 {
 	struct sandbox_job *job = ctx;
@@ -458,7 +459,8 @@ static void network_prepare(struct sandbox *sandbox, service_done_fn done, void 
 		done(ctx, 0, NULL);
 }
 
-/* The service becomes ready even if a network takes long, or cannot be opened yet. */
+/* Do not wait: the service becomes ready even if a network takes a long time, or cannot
+ * be opened yet. */
 static void network_restore(struct sandbox *sandbox)
 {
 	if (network_load(sandbox) == 0 && sandbox_network(sandbox)->policy)

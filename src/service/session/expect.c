@@ -74,10 +74,10 @@ int expect_find(struct expect *e, const char *data, size_t n, size_t seen,
 	return which;
 }
 
-/* ------------------------------------------------------------------------ plain */
+/* ------------------------------------------------------------- plain text of a screen */
 
 /*
- * The length of the control sequence (ECMA-48) at @p, which has @n bytes; 0: it is
+ * Return the length of the control sequence (ECMA-48) at @p, which has @n bytes; 0: it is
  * incomplete.
  */
 static size_t expect_sequence(const char *p, size_t n)

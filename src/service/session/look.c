@@ -4,9 +4,9 @@
  *
  * A client's regular expression on endless output can keep the loop busy for as long as
  * there is output. So these searches take turns: all of them together take at most a
- * quarter of the service's time, and the next turn goes to another tenant if one waits.
- * So a single search of one tenant waits only for the search under way, no matter how
- * many another tenant has queued.
+ * quarter of the service's time, and the next turn goes to another tenant if one waits. A
+ * search of one tenant therefore waits only for the search in progress, no matter how
+ * many searches another tenant has queued.
  */
 #include "service/session/look.h"
 
@@ -18,8 +18,9 @@
 #include "base/list.h"
 #include "service/session/internal.h"
 
-#define LOOK_AT_ONCE 1000000 /* ns of consecutive searches */
-#define LOOK_PAUSE   3 /* length of the pause, as a multiple of the time they took */
+#define LOOK_AT_ONCE 1000000 /* maximum time of consecutive searches, in ns */
+/* Length of the pause, as a multiple of the time of the searches. */
+#define LOOK_PAUSE 3
 
 struct look_tenant {
 	struct look_tenant *next;
@@ -32,7 +33,7 @@ struct look_queue {
 		**tail; /* the tenant whose turn is next; NULL: no searches */
 	struct loop_timer *timer;
 	bool armed;
-	uint64_t next; /* ns: time of the next search */
+	uint64_t next; /* time of the next search, in ns */
 };
 
 static void look_arm(struct look_queue *q)
@@ -72,7 +73,7 @@ static void look_on_timer(void *ctx)
 	while (q->first && now >= q->next && now - begun < LOOK_AT_ONCE) {
 		struct look *l = look_pop(q);
 
-		l->fn(l->ctx); /* this may free it */
+		l->fn(l->ctx); /* this call may free the search */
 		now = clock_now();
 	}
 	if (now >= q->next)

@@ -21,19 +21,22 @@
 #include "service/session/internal.h"
 
 /*
- * The end of a command is marked on both of its streams, which arrive separately: one
- * stream may still carry as much as all pipes on the way hold, which must not push the
- * other stream's mark out of the journal.
+ * Minimum size of the journal. The end of a command is marked on both streams, which
+ * arrive separately. After the mark of one stream, as many bytes of the other stream may
+ * arrive as fit into all pipes on the way. They must not push the mark out of the
+ * journal.
  */
 #define FRAMED_LEAST (1U << 20)
 
-#define EXIT_NO_EXEC   126 /* exit code of a shell for a file that is not executable, */
+#define EXIT_NO_EXEC   126 /* exit code of a shell for a file that is not executable */
 #define EXIT_NOT_FOUND 127 /* exit code for a missing program */
 #define EXIT_NOT_OURS  SHELLPROTO_EXIT_REFUSED
-#define OPEN_MS        15000 /* time for a shell to become ready; another program never does */
-#define EXTENT_TRIES   16 /* tries to find its end, for an init that does not report it */
+/* Time for a shell to become ready; a program that is not a shell never does. */
+#define OPEN_MS 15000
+/* Number of attempts to find the end of the output, if init does not report it. */
+#define EXTENT_TRIES 16
 
-/* ------------------------------------------------------------------- life */
+/* -------------------------------------------------------------- lifetime of a session */
 
 static void opening_free(struct opening *o)
 {
@@ -133,14 +136,14 @@ const char *session_state(const struct session *session)
 						    : "idle";
 }
 
-/* ----------------------------------------------------------------- to the shell */
+/* ----------------------------------------------------------------- input of the shell */
 
 static void session_on_room(void *ctx, unsigned events UNUSED)
 {
 	session_pour(ctx);
 }
 
-/* The descriptor for commands; -1: none. */
+/* Return the descriptor for commands; -1: none. */
 static int commands_fd(const struct session *session)
 {
 	return session->framed ? exec_input_fd(session->exec)
@@ -149,7 +152,7 @@ static int commands_fd(const struct session *session)
 
 void session_pour(struct session *session)
 {
-	if (session->stops > 0) { /* the last of these stops continues here */
+	if (session->stops > 0) { /* the last of these stops calls this function again */
 		session->out_watch = loop_watch_free(session->out_watch);
 		return;
 	}
@@ -166,7 +169,7 @@ void session_pour(struct session *session)
 			return;
 		}
 		if (n < 0 && errno != EINTR)
-			break; /* the exec reports its end */
+			break; /* the end of the exec is reported elsewhere */
 		session->sent += n > 0 ? (size_t)n : 0;
 	}
 	session->out_watch = loop_watch_free(session->out_watch);
@@ -177,8 +180,8 @@ void session_pour(struct session *session)
 
 /*
  * A killed program may have changed the settings of the terminal. If this terminal only
- * leads to another one (of a daemon or another machine), it stays raw, and the shell sets
- * up the other one at its start.
+ * leads to another terminal (of a daemon or of another machine), it stays raw; the shell
+ * sets up the other terminal at its start.
  */
 static void tidy_terminal(const struct session *session)
 {
@@ -203,7 +206,7 @@ void session_type(struct session *session, const char *text, size_t n)
 	session_pour(session);
 }
 
-/* --------------------------------------------------------------- from the shell */
+/* --------------------------------------------------------------- output of the shell */
 
 static void session_on_output(void *arg, enum shellproto_stream stream, const void *data,
 			      size_t n)
@@ -227,7 +230,7 @@ static void finish_open(struct session *session, const struct warren_error *err)
 		int r = db_delete_session(session->service->db, session->row.id,
 					  &ignored);
 
-		/* No client knows about it, even if its shell was started. */
+		/* No client knows about the session, even if its shell was started. */
 		survive(session->service, r == -ENOENT ? 0 : r);
 		opened(ctx, NULL, err);
 		return;
@@ -272,8 +275,8 @@ static void session_on_result(void *arg, const struct shellproto_result *r)
 			(void)error_set(&err, EPIPE,
 					"the shell ended before it was ready");
 		/*
-		 * The platform may start it with a shell, which reports a missing program
-		 * in its own way.
+		 * The platform may start the shell with another shell, which reports a
+		 * missing program in its own way.
 		 */
 		if (session->framed && r->outcome == SHELLPROTO_ENDED &&
 		    (r->exit_code == EXIT_NOT_FOUND || r->exit_code == EXIT_NO_EXEC))
@@ -299,7 +302,7 @@ static void session_on_result(void *arg, const struct shellproto_result *r)
 static const struct shellproto_events events = { .output = session_on_output,
 						 .result = session_on_result };
 
-/* Uses the same unit as the kernel for start times of processes. */
+/* Return the time in the unit that the kernel uses for start times of processes. */
 static uint64_t ticks_now(void)
 {
 	struct timespec ts;
@@ -308,7 +311,7 @@ static uint64_t ticks_now(void)
 	return (uint64_t)ts.tv_sec * 100 + (uint64_t)ts.tv_nsec / 10000000;
 }
 
-/* -------------------------------------------------------------------- running */
+/* -------------------------------------------------------------------- commands */
 
 int session_run(struct session *session, const char *text, size_t n, uint64_t timeout_ms,
 		struct session_command *command, struct warren_error *err)
@@ -350,7 +353,7 @@ int session_run(struct session *session, const char *text, size_t n, uint64_t ti
 	if (timeout_ms)
 		loop_timer_set(session->timer, timeout_ms);
 	sandbox_touch(session->sandbox);
-	session_hold(session); /* before the command can write */
+	session_hold(session); /* this must happen before the command can write */
 	session_pour(session);
 	return 0;
 }
@@ -379,7 +382,7 @@ void session_forget(struct session_command *command)
 	command->session = NULL;
 }
 
-/* -------------------------------------------------------------------- opening */
+/* ------------------------------------------------------ opening and closing a session */
 
 struct session *session_new(struct sandbox *sandbox)
 {
@@ -635,7 +638,7 @@ void session_open(struct sandbox *sandbox, const struct exec_start *start,
 	try_session(session);
 }
 
-/* Returns 0 also if the end was already recorded, because the sandbox has failed. */
+/* Return 0 even if the end was already recorded because the sandbox has failed. */
 static int session_record_end(const struct session *session, struct warren_error *err)
 {
 	AUTO_EVENT_TX struct event_tx tx = { 0 };
@@ -666,7 +669,7 @@ void session_close(struct session *session, service_done_fn done, void *ctx)
 		session->command = NULL;
 		c->result(c, &res);
 	}
-	/* Otherwise it is deleted when it ends. */
+	/* Otherwise, the exec is deleted when it ends. */
 	if (exec_row(exec)->ended && session->sandbox)
 		exec_forget_closed(session->sandbox, exec_row(exec)->id,
 				   exec_row(exec)->journal);
@@ -677,7 +680,7 @@ void session_close(struct session *session, service_done_fn done, void *ctx)
 	session_free(session);
 }
 
-/* Their sandbox is gone: the exec has reported that to waiting clients. */
+/* The sandbox is gone. The exec has reported this to waiting clients. */
 void session_sandbox_gone(struct sandbox *sandbox)
 {
 	while (sandbox_sessions(sandbox)->list)

@@ -3,7 +3,7 @@
 #include "service/session/internal.h"
 #include "service/session/look.h"
 
-#define SCREENS_MAX (512ULL << 20) /* bytes, see session_terminal.c */
+#define SCREENS_MAX (512ULL << 20) /* maximum number of bytes, see session_terminal.c */
 
 static int session_hooks_open(struct service *s, const struct service_options *o UNUSED,
 			      struct warren_error *err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * session_marker.c - markers that end the output of a session's commands, if one stream
- * carries both
+ * carries output and results
  *
  * A command must not be able to predict any marker, and the next process of the service
  * must know them. So a marker is derived from a key that only the database has, from the

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session_read.c - read the output of a session's shell, and hold it until it was read
+ * session_read.c - read the output of a session's shell, and hold the output until it has
+ * been read
  *
  * While a command runs, the service reads all of its output, for the client that waits
  * and for the result at its end. So init holds the output (exec_hold()): a command that
@@ -13,7 +14,8 @@
  * succession need no message to init.
  *
  * Output can still be missing if init had to drop some (on a full disk) or could not be
- * told to hold. The waiting client gets a gap at that place.
+ * told to hold the output. Then the result of the waiting client reports a gap at that
+ * position.
  */
 #include <errno.h>
 #include <signal.h>
@@ -58,7 +60,7 @@ static void take_piece(struct session *session, const char *piece,
 	session_read_tell_gap(session, o->lost);
 	session->cursor = o->cursor;
 	exec_hold_move(&session->holder, session->cursor);
-	/* This did not come from our shell. */
+	/* Only a shell of Warren writes valid records, so this is something else. */
 	if (o->size > 0 &&
 	    shellproto_on_bytes(session->codec, (enum shellproto_stream)o->stream, piece,
 				o->size, &err) < 0)
@@ -66,7 +68,7 @@ static void take_piece(struct session *session, const char *piece,
 			    NULL);
 }
 
-/* Read new output; unless @all, others have their turn in between. */
+/* Read new output. Unless @all is set, other work has its turn in between. */
 static enum reading session_read_on(struct session *session, bool all)
 {
 	static char piece[65536];
@@ -90,8 +92,8 @@ static enum reading session_read_on(struct session *session, bool all)
 		}
 		if (r < 0) {
 			/*
-			 * There is no notification for existing data; without reading it,
-			 * the end is never seen.
+			 * No notification arrives for data that already exists; if it is
+			 * not read, the end is never seen.
 			 */
 			loop_timer_set(session->again, RETRY_MS);
 			return READ_END;
@@ -104,7 +106,7 @@ static enum reading session_read_on(struct session *session, bool all)
 	return READ_END;
 }
 
-/* ------------------------------------------------------------------ its end */
+/* ------------------------------------------------------------------ end of a shell */
 
 struct settling {
 	struct session *session; /* NULL: gone */
@@ -124,7 +126,7 @@ static void on_settled(void *ctx, struct init_reply *a UNUSED,
 	loop_later(session->service->loop, &session->turn);
 }
 
-/* False: there is no shell. */
+/* Return false if there is no shell. */
 static bool ask_settled(struct session *session)
 {
 	struct proto_attach msg = { .h = { .type = PROTO_ATTACH },
@@ -170,12 +172,12 @@ static void session_read_on_turn(void *ctx)
 
 	if (session->exited && (r == READ_END || (r == READ_ALL && is_settled(session))))
 		tell_exit(session);
-	session_after_reading(session); /* may free the session */
+	session_after_reading(session); /* this may free the session */
 }
 
 /*
- * The sandbox is gone, so nothing can wait for a reader. Output that the client has not
- * read is reported as a gap.
+ * The sandbox is gone, so no writer waits for a reader any more. Output that the client
+ * has not read is reported as a gap.
  */
 static void tell_lost(struct session *session)
 {
@@ -204,7 +206,7 @@ static void session_read_on_exit_heard(struct waiter *w, void *of)
 		session_read_on_turn(session);
 }
 
-/* ------------------------------------------------------------------ its turns */
+/* ---------------------------------------------------------------- turns of the reader */
 
 static void session_read_on_more(struct waiter *w, void *of UNUSED)
 {
@@ -229,7 +231,7 @@ void session_go_on(struct session_command *command)
 		loop_later(session->service->loop, &session->turn);
 }
 
-/* -------------------------------------------------------------------- holding */
+/* -------------------------------------------------------------------- holding output */
 
 void session_hold(struct session *session)
 {
@@ -253,7 +255,7 @@ static void session_read_on_hold_timer(void *ctx)
 
 	session->hold_timed = false;
 	if (shellproto_running(session->codec))
-		return; /* the result sets it again */
+		return; /* the next result sets the timer again */
 	if (session->hold_used && !session->ended)
 		session_hold_end(session);
 	else
@@ -261,7 +263,7 @@ static void session_read_on_hold_timer(void *ctx)
 	session->hold_used = false;
 }
 
-/* ----------------------------------------------------------------------- life */
+/* --------------------------------------------------------------- lifetime of a reader */
 
 int session_read_init(struct session *session)
 {

@@ -13,11 +13,11 @@
 
 #include "service/session/internal.h"
 
-#define TRIES 1000 /* if a writer overwrites it each time */
+#define TRIES 1000 /* number of tries if a writer overwrites the data each time */
 
 /*
- * False: there is no more, or it cannot be read. No client is served yet, so this may
- * block.
+ * Read the next piece of output. Return false if there is none, or if it cannot be read.
+ * No client is served yet, so this function may block.
  */
 static bool session_restore_next_piece(struct session *session, uint64_t cursor,
 				       char *piece, struct warren_output *o)
@@ -31,7 +31,8 @@ static bool session_restore_next_piece(struct session *session, uint64_t cursor,
 	return r == 0 && o->size > 0;
 }
 
-/* Read the whole journal: it contains the mark of the last command, if that has ended. */
+/* Read the whole journal: it contains the mark of the last command, if the command has
+ * ended. */
 static void replay_framed(struct session *session)
 {
 	static char piece[JOURNAL_CHUNK];
@@ -69,7 +70,8 @@ static void session_restore_replay(struct session *session)
 		buf_add(&last, piece, o.size);
 	}
 	session->cursor = cursor;
-	/* A result of an earlier command: the last command is still running. */
+	/* This is the result of an earlier command, so the last command is still running.
+	 */
 	if (last.len > 0 && shellproto_is_result(session->codec, last.data, last.len))
 		(void)shellproto_on_bytes(session->codec, SHELLPROTO_RESULTS, last.data,
 					  last.len, &err);
@@ -120,7 +122,8 @@ static int session_restore_take(void *ctx, const struct session_row *row)
 
 	if (all->n < ARRAY_SIZE(all->row)) {
 		all->row[all->n] = *row;
-		all->row[all->n].name = NULL;    /* they belong to the walk */
+		/* The strings belong to the walk over the rows. */
+		all->row[all->n].name = NULL;
 		all->row[all->n++].shell = NULL; /* this */
 	}
 	return 0;
@@ -148,8 +151,8 @@ static int session_restore_take_closed(void *ctx, const struct exec_row *row)
 }
 
 /*
- * Its session was closed, but the service was killed before the shell had ended or was
- * forgotten.
+ * The session of the exec was closed, but the service was killed before the shell had
+ * ended or its row was deleted.
  */
 static void session_restore_closed(struct sandbox *sandbox)
 {

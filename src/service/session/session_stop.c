@@ -3,9 +3,9 @@
  * session_stop.c - stop a session's command step by step, and keep its shell
  *
  * A command that timed out or is interrupted is stopped with the steps below, each with a
- * time limit; only the last step ends the shell. On other backends, signals may take long
- * to arrive. So the next input for the shell waits until they have arrived; otherwise a
- * late interrupt would hit the next command.
+ * time limit; only the last step ends the shell. On other backends, signals may take a
+ * long time to arrive. So the next input for the shell waits until the signals have
+ * arrived; otherwise a late interrupt would stop the next command.
  *
  * Each step is for commands that ignored the previous one. A command that cannot react,
  * or whose result cannot be read yet, gets more time: is_held_up().
@@ -15,17 +15,19 @@
 
 #include "service/session/internal.h"
 
-#define INSIST_MS  150 /* doubled each time */
+#define INSIST_MS  150 /* first interval between interrupts; it doubles each time */
 #define INSIST_MAX 4
-#define HELD_MS    250  /* time until the next check whether it is held up */
-#define LOOKS_MAX  8    /* number of these checks in which little is read: two seconds */
-#define LITTLE     4096 /* bytes */
-#define PIPES_MAX  (4 << 20) /* maximum bytes between a command and its journal */
+#define HELD_MS    250 /* interval between checks whether the command is held up */
+/* Maximum number of these checks in which little is read: two seconds. */
+#define LOOKS_MAX 8
+#define LITTLE    4096 /* bytes */
+/* Maximum number of bytes between a command and its journal. */
+#define PIPES_MAX (4 << 20)
 
 /* The steps to stop a command; src/shellproto chooses the processes. */
 static const struct {
 	enum shellproto_step step;
-	unsigned ms; /* until the next */
+	unsigned ms; /* time until the next step */
 } steps[] = {
 	{ SHELLPROTO_STEP_INTERRUPT, 150 }, /* a shell in a function needs more than one
 					     * interrupt
@@ -39,11 +41,12 @@ static const struct {
 struct stopping {
 	struct exec *exec;
 	char session[ID_LEN + 1];
-	uint64_t serial; /* number of the command */
+	uint64_t serial; /* number of the command to stop */
 	enum shellproto_step step;
 	int sig;     /* signal to send instead of the step's own; 0: the step's own */
 	bool again;  /* repeat an interrupt that may have come too early */
-	size_t left; /* signals that were not answered yet, and the step itself */
+	size_t left; /* number of signals that were not answered yet, plus one for the
+			step itself */
 };
 
 /* All signals of a step have arrived, so none of them can reach the next command. */
@@ -75,11 +78,12 @@ static struct session *session_stop_still(const struct stopping *k)
 }
 
 /*
- * A shell that has not begun with the command yet ignores an interrupt, and one that was
- * about to start a program receives it after that. So if only the shell received it, and
- * the command continues, another one is sent; a program gets only one. A shell whose
- * command has written output also gets only one, because a trap of the command would run
- * again each time.
+ * Repeat an interrupt that came too early. A shell ignores an interrupt if it has not
+ * begun with the command yet. If it is about to start a program, only the shell receives
+ * the interrupt, not the program. So if only the shell received it, and the command
+ * continues, another interrupt is sent; a program gets only one. A shell whose command
+ * has written output also gets only one, because a trap of the command would run again
+ * each time.
  */
 static void session_stop_insist(struct session *session)
 {
@@ -145,8 +149,8 @@ void session_on_insist(void *ctx)
 }
 
 /*
- * Output that could not move is given some time to move again: init tries a full disk
- * only now and then, and all of it takes time on a busy machine.
+ * Has the output stopped moving? Blocked output gets some time to move again: init checks
+ * a full disk only at intervals, and everything takes longer on a busy machine.
  */
 static bool session_stop_is_stuck(struct session *session)
 {
@@ -161,7 +165,7 @@ static bool session_stop_is_stuck(struct session *session)
 
 /*
  * The result of a command that ended may come after unread output, in the journal or in
- * pipes on the way to it. Returns true while that output is being read. A command that
+ * pipes on the way to it. Return true while that output is being read. A command that
  * continues to write cannot extend this: output after the mark does not count, and
  * neither does slow output.
  */
@@ -185,8 +189,9 @@ static bool is_reading(struct session *session)
 }
 
 /*
- * A paused sandbox does not react. Unread output, or output for which the disk has no
- * space, is no reason to kill the shell.
+ * Is there a reason to wait longer before the shell is killed? A paused sandbox cannot
+ * react, and the result may be behind unread output, or behind output for which the disk
+ * has no space.
  */
 static bool is_held_up(struct session *session, enum shellproto_step next)
 {
@@ -234,8 +239,8 @@ void session_interrupt(struct session *session, int sig)
 	session->interrupted = true;
 	session->insisted = 0;
 	/*
-	 * Send the first step again each time; a command that ignores it is ended by its
-	 * timeout.
+	 * An interrupt repeats the first step each time. If a command ignores it, its
+	 * timeout ends it.
 	 */
 	if (sig == SIGINT)
 		take_step(session, SHELLPROTO_STEP_INTERRUPT, 0, false);

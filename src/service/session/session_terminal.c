@@ -3,16 +3,16 @@
  * session_terminal.c - type into a shell, and wait for output
  *
  * All output of the terminal is appended to the screen. An act takes the screen up to its
- * own end. Later output belongs to the next act, and so does the output of an act that
+ * own end. Later output belongs to the next act, as does the output of an act that
  * failed.
  *
  * The first act in the list is under way; it may have to wait for the shell before it
  * begins. An interrupt is not in the list.
  *
  * Literal texts are searched as soon as output arrives. A client's regular expression on
- * endless output could take too long, so its search takes turns and handles a part at a
- * time (look.c). After a timeout, the remaining output is searched once more before the
- * timeout is reported.
+ * endless output could take too long, so such searches take turns, and each handles only
+ * a part of the output at a time (look.c). After a timeout, the remaining output is
+ * searched once more before the timeout is reported.
  */
 #include "service/session/session_terminal.h"
 
@@ -32,19 +32,20 @@
 #define KILL_MS 1000 /* time for the end of a killed command */
 #define INTR    "\003"
 
-#define HOLES_MAX   4096 /* bytes, in words */
+#define HOLES_MAX   4096 /* bytes reserved for texts that report missing output */
 #define SCREEN_ROOM (CONSOLE_SCREEN_MAX + HOLES_MAX)
 /*
- * Screens are in memory that all tenants share, so large ones are charged, in steps of
+ * All tenants share the memory for screens, so large screens are charged, in steps of
  * this size.
  */
 #define SCREEN_SMALL (256U << 10)
 #define SCREEN_STEP  (4U << 20)
 
-#define LOOK_BYTES 4096U   /* new bytes for each search with a regular expression */
-#define LOOK_LAST  5000000 /* ns for the last search of a command */
+/* Number of new bytes after which a regular expression is searched again. */
+#define LOOK_BYTES 4096U
+#define LOOK_LAST  5000000 /* time for the last search of a command, in ns */
 
-#define COPY_BYTES (1U << 20) /* bytes of the screen to copy at once */
+#define COPY_BYTES (1U << 20) /* number of bytes of the screen to copy at once */
 #define WAIT_MAX   64         /* maximum number of acts that wait in a session */
 
 struct act {
@@ -56,22 +57,22 @@ struct act {
 	unsigned tries, tried;
 	bool wants_code;
 	bool begun;
-	bool waited;  /* for its turn */
+	bool waited;  /* the act had to wait for its turn */
 	bool late;    /* its time is over, but some output has not been searched */
-	int expected; /* -1: not yet */
-	size_t upto;  /* position on the screen where this began */
+	int expected; /* -1: nothing was found yet */
+	size_t upto;  /* position of the expected text on the screen */
 	struct loop_timer *timer;
 	void (*done)(void *ctx, const struct session_terminal_result *r);
 	void *ctx;
 	/*
-	 * It has ended, but its output is still being copied from the screen, to which
-	 * others may append and, after the copy, from which they may take.
+	 * The act has ended, but its output is still being copied from the screen. Other
+	 * acts may append to the screen, and may take output from it after the copy.
 	 */
 	bool finishing;
 	struct session_terminal_result result;
 	struct buf part;
-	struct fair_quota_lease lease; /* for its memory */
-	size_t shown, taken;           /* bytes of the screen */
+	struct fair_quota_lease lease; /* memory of the copy */
+	size_t shown, taken;           /* number of bytes of the screen */
 	struct act *next_copy;
 	struct loop_task copying;
 	struct permit permit;
@@ -85,15 +86,15 @@ struct session_terminal {
 	struct session_command command;
 	bool running;
 	struct buf screen;
-	char tenant[DB_NAME_MAX +
-		    1]; /* the owner of the sandbox, which may be deleted earlier */
-	struct fair_quota_lease lease; /* for its memory beyond SCREEN_SMALL */
-	size_t seen;                   /* bytes of it that were searched */
-	uint64_t dropped;              /* bytes at its end for which there was no room */
-	uint64_t missing; /* bytes that are missing; a text on the screen shows where */
-	struct act *acts; /* the first is in progress */
+	char tenant[DB_NAME_MAX + 1];  /* the owner of the sandbox; a copy, because the
+					  sandbox may be deleted first */
+	struct fair_quota_lease lease; /* memory of the screen beyond SCREEN_SMALL */
+	size_t seen;                   /* number of bytes that were searched */
+	uint64_t dropped; /* number of bytes at the end for which there was no room */
+	uint64_t missing; /* number of missing bytes; a text on the screen shows where */
+	struct act *acts; /* the first act is in progress */
 	struct act *interrupt; /* NULL: none */
-	struct act *copies;    /* those that are finishing */
+	struct act *copies;    /* acts that are finishing */
 	struct loop_task task; /* starts the next act */
 	struct look look;      /* searches new output */
 	int exit_code;         /* exit code of the last command */
@@ -134,7 +135,7 @@ struct fair_quota *service_screens(struct service *s)
 	return &service_sessions(s)->screens;
 }
 
-/* How many of @n more bytes fit. */
+/* Return how many of @n more bytes fit. */
 static size_t screen_room(struct session_terminal *c, size_t n)
 {
 	size_t has = c->screen.len, most = c->lease.n;
@@ -149,7 +150,7 @@ static size_t screen_room(struct session_terminal *c, size_t n)
 	return most > has ? most - has : 0;
 }
 
-/* Copy a slice of the output of @a; false: there is no more. */
+/* Copy a slice of the output of @a. Return false if there is no more. */
 static bool copy_screen(struct act *a, size_t most)
 {
 	size_t left = a->shown - a->part.len;
@@ -198,7 +199,8 @@ static void session_terminal_unlist(struct session_terminal *c, struct act *a)
 	(void)LIST_REMOVE(c->acts, a);
 }
 
-/* Write it as text at its position, because a terminal has no other way to report it. */
+/* Write the number of missing bytes as text at their position, because a terminal has no
+ * other way to report it. */
 static void session_terminal_put_hole(struct buf *out, uint64_t n)
 {
 	buf_printf(out, "\n[%ju bytes of output were dropped here]\n", (uintmax_t)n);
@@ -211,7 +213,7 @@ void session_terminal_plain(struct buf *out, const struct buf *screen, uint64_t 
 		session_terminal_put_hole(out, cut);
 }
 
-/* All of its output has been copied. */
+/* All output of the act has been copied. */
 static void finish_now(struct act *a)
 {
 	struct session_terminal *c = a->session_terminal;
@@ -237,7 +239,7 @@ static void on_copy(void *ctx)
 		finish_now(a);
 }
 
-/* It has ended; its output has not been copied. */
+/* The act has ended, but its output has not been copied. */
 static void finish_begin(struct act *a, enum session_terminal_outcome outcome,
 			 size_t shown, size_t taken)
 {
@@ -261,8 +263,8 @@ static void finish_begin(struct act *a, enum session_terminal_outcome outcome,
 }
 
 /*
- * The output is a copy, and the screen stays: if there is not enough memory for both, the
- * end of the output is dropped.
+ * Reserve memory for a copy of the output, in addition to the screen. If there is not
+ * enough memory for both, the end of the output is dropped.
  */
 static void lease_copy(struct act *a)
 {
@@ -274,8 +276,8 @@ static void lease_copy(struct act *a)
 
 /*
  * Report the end; @shown bytes of the screen are its output, and @taken bytes are
- * removed. If that is the whole screen, nothing is copied; if it is large, it is copied
- * in slices, and reported later.
+ * removed. If the output is the whole screen, nothing is copied. If it is large, it is
+ * copied in slices, and the end is reported later.
  */
 static void session_terminal_finish(struct act *a, enum session_terminal_outcome outcome,
 				    size_t shown, size_t taken)
@@ -309,7 +311,7 @@ static void finish_at_once(struct act *a, enum session_terminal_outcome outcome)
 	finish_now(a);
 }
 
-/* ----------------------------------------------------------------- from the shell */
+/* ---------------------------------------------------------------- output of the shell */
 
 static bool session_terminal_expects(const struct act *a)
 {
@@ -338,7 +340,8 @@ static bool is_costly(const struct act *a)
 	return session_terminal_expects(a) && !expect_is_text(a->expect);
 }
 
-/* True: search more. Output that one act has taken is not given to another. */
+/* Return true if there is more to search. Output that one act has taken is not given to
+ * another. */
 static bool look_on(struct session_terminal *c, size_t most)
 {
 	size_t left = c->screen.len - c->seen,
@@ -428,7 +431,7 @@ static void session_terminal_on_result(struct session_command *command,
 	loop_defer(c->service->loop, &c->task);
 }
 
-/* ------------------------------------------------------------------- to the shell */
+/* ----------------------------------------------------------------- input of the shell */
 
 static void try_interrupt(struct act *a)
 {
@@ -462,7 +465,7 @@ static void session_terminal_on_timer(void *ctx)
 	else if (is_costly(a) && c->seen < c->screen.len &&
 		 look_wait(c->service, &c->look, c->tenant))
 		a->late = true;
-	else /* an act that waits for its turn has nothing on the screen */
+	else /* an act that waits for its turn has no output on the screen */
 		session_terminal_finish(a, CONSOLE_TIMED_OUT,
 					a->begun ? c->screen.len : 0, 0);
 }
@@ -519,7 +522,7 @@ static void session_terminal_begin(struct act *a)
 
 	if (a->kind == CONSOLE_COMMAND && c->running) {
 		a->waited = true;
-		return; /* it starts when the other one has ended */
+		return; /* the act starts when the other one has ended */
 	}
 	if (a->waited && permit_check(c->service, &a->permit, &err) < 0) {
 		act_refuse(a, err.msg);
@@ -557,7 +560,7 @@ void session_terminal_withdraw(struct session_terminal *c, const void *ctx)
 		act_refuse(a, "the client is gone, and nothing was started");
 }
 
-/* Is the maximum number of acts waiting? */
+/* Has the maximum number of waiting acts been reached? */
 static bool is_crowded(const struct session_terminal *c)
 {
 	size_t n = 0;
@@ -627,7 +630,7 @@ void session_terminal_do(struct session_terminal *c,
 	begin_next(c);
 }
 
-/* ----------------------------------------------------------------------- life */
+/* ------------------------------------------------------------- lifetime of a terminal */
 
 static struct session_terminal *session_terminal_new(struct session *session)
 {
