@@ -34,8 +34,8 @@ int pack_new(enum pack_kind kind, struct pack **ret, struct warren_error *err)
 	if (p)
 		p->kind = kind;
 	/*
-	 * 16: with the header of gzip. Use the fastest level, because it is only for
-	 * transport.
+	 * 16 selects the header of gzip. The level is the fastest, because the data is
+	 * compressed only for transport.
 	 */
 	if (p && kind == PACK_GZIP)
 		made = deflateInit2(&p->z, 1, Z_DEFLATED, 15 + 16, 8,
@@ -172,7 +172,7 @@ static int take_gzip(struct unpack *u, const char *data, size_t n, size_t *ret_u
 {
 	int r;
 
-	/* Several consecutive streams are one. */
+	/* Several consecutive streams are treated as one. */
 	if (u->whole && n > 0 && inflateReset(&u->z) != Z_OK)
 		return -EIO;
 	if (u->whole && n == 0)

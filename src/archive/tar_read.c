@@ -32,7 +32,8 @@ static int tar_read_bad(struct warren_error *err, const char *what)
 
 /* ---------------------------------------------------------------------- numbers */
 
-/* Octal text that ends with a blank or NUL; or, with the first bit set, binary. */
+/* Read octal text that ends with a blank or NUL, or, if the first bit is set, a binary
+ * number. */
 static int tar_read_field(const char *p, size_t n, uint64_t *ret)
 {
 	uint64_t v = 0;
@@ -61,7 +62,7 @@ static int tar_read_field(const char *p, size_t n, uint64_t *ret)
 	return 0;
 }
 
-/* Parse a decimal number of @n bytes; a fraction is dropped if @fraction. */
+/* Parse a decimal number of @n bytes. If @fraction is set, drop a fraction. */
 static int tar_read_decimal(const char *p, size_t n, bool fraction, uint64_t *ret)
 {
 	uint64_t v = 0;
@@ -80,7 +81,7 @@ static int tar_read_decimal(const char *p, size_t n, bool fraction, uint64_t *re
 
 /* ------------------------------------------------------------------------ names */
 
-/* Normalise the name; -EINVAL if it is absolute, contains ".." or a NUL. */
+/* Normalise the name. Return -EINVAL if it is absolute, or contains ".." or a NUL. */
 static int clean_name(const char *p, size_t n, char *out, size_t size)
 {
 	size_t len = 0;
@@ -160,7 +161,7 @@ static int pax_record(struct tar_reader *r, const char *key, size_t key_len,
 	return 0;
 }
 
-/* "LEN key=value\n", one after another. */
+/* Read records "LEN key=value\n", one after another. */
 static int read_pax(struct tar_reader *r, struct warren_error *err)
 {
 	const char *p = r->extra.data;
@@ -272,7 +273,7 @@ static int tar_read_names(struct tar_reader *r, const char *b, struct warren_err
 	if (r->has_name) {
 		s = clean_name(r->name, strlen(r->name), e->name, sizeof(e->name));
 	} else {
-		/* GNU tar uses the field of the prefix for something else. */
+		/* GNU tar uses the field of the prefix for other data. */
 		if (memcmp(b + 257, "ustar", 6) != 0)
 			prefix = 0;
 		(void)memcpy(raw, b + 345, prefix);
@@ -317,7 +318,7 @@ static int read_numbers(struct tar_reader *r, const char *b, struct warren_error
 	    tar_read_field(b + 124, 12, &size) < 0)
 		return tar_read_bad(err, "a number");
 	if (tar_read_field(b + 136, 12, &mtime) < 0)
-		mtime = 0; /* before 1970, say */
+		mtime = 0; /* for example, a time before 1970 */
 	e->mode = (uint32_t)mode & 07777;
 	e->uid = r->has_uid ? r->uid : (uint32_t)uid;
 	e->gid = r->has_gid ? r->gid : (uint32_t)gid;
@@ -331,7 +332,7 @@ static int read_numbers(struct tar_reader *r, const char *b, struct warren_error
 	return 0;
 }
 
-/* Parse a complete header: an event, or -errno. */
+/* Parse a complete header. Return an event, or -errno. */
 static int tar_read_header(struct tar_reader *r, struct warren_error *err)
 {
 	const char *b = r->block;

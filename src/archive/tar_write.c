@@ -47,7 +47,7 @@ static void tar_write_put_block(struct buf *out, const struct tar_header *is)
 	buf_add(out, &h, sizeof(h));
 }
 
-/* "25 path=...\n": the number counts itself, too. */
+/* Write a record such as "25 path=...\n". The number includes its own digits. */
 void tar_put_record(struct buf *pax, const char *key, const void *value, size_t size)
 {
 	size_t n = strlen(key) + size + 3, digits = 1, last = 0;

@@ -24,7 +24,7 @@
 #define SIG_END      0x06054b50U
 #define SIG_END_64   0x06064b50U
 #define FLAG_CRYPT   (1U << 0)
-#define FLAG_AFTER   (1U << 3) /* sizes follow the data */
+#define FLAG_AFTER   (1U << 3) /* the sizes follow the data */
 #define FLAG_STRONG  (1U << 6)
 #define METHOD_STORE 0
 #define METHOD_FLATE 8
@@ -40,11 +40,11 @@ struct zip {
 	} state;
 	struct buf head; /* the received part of header, name and extra fields */
 	struct buf pending;
-	size_t sent; /* how much of it was sent */
+	size_t sent; /* number of bytes of it that were sent */
 	unsigned method;
 	uint32_t sum, want_sum;
-	uint64_t packed,
-		left; /* bytes of compressed data and of output that are still to come */
+	uint64_t packed, left; /* number of bytes of compressed data and of output that
+				  are still expected */
 	z_stream z;
 	bool inflating;
 	uint64_t size;
@@ -103,7 +103,7 @@ static int zip_broken(const char *what, struct warren_error *err)
 	return error_set(err, EBADMSG, "the archive is damaged: %s", what);
 }
 
-/* Collect up to @want bytes of the header; true: they are complete. */
+/* Collect up to @want bytes of the header. Return true if they are complete. */
 static bool zip_collect(struct zip *z, size_t want, const char *data, size_t n,
 			size_t *used)
 {
@@ -114,7 +114,8 @@ static bool zip_collect(struct zip *z, size_t want, const char *data, size_t n,
 	return z->head.len == want;
 }
 
-/* Read 64-bit sizes, in the order of the fields that refer to them. */
+/* Read 64-bit sizes from the extra field, in the order of the fields that refer to
+ * them. */
 static int zip_read_extra(struct zip *z, const char *p, size_t n,
 			  struct warren_error *err)
 {

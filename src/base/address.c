@@ -14,7 +14,7 @@
 
 #include "base/macro.h"
 
-/* Blocks of IPv4 are mapped into IPv6, as all addresses here. */
+/* Blocks of IPv4 are mapped into IPv6, like all addresses in this file. */
 #define V4(a, b, c, d, n)                                           \
 	{                                                           \
 		{ [10] = 0xff, 0xff, (a), (b), (c), (d) }, 96 + (n) \
@@ -26,8 +26,8 @@
 
 /*
  * Blocks that the registry of special-purpose addresses (RFC 6890) does not list as
- * globally reachable, and metadata servers of clouds. The first block that contains an
- * address gives it its name.
+ * globally reachable, and metadata servers of clouds. An address is named after the first
+ * block that contains it.
  */
 static const struct {
 	struct address_net net;
@@ -39,7 +39,7 @@ static const struct {
 	{ V4(100, 100, 100, 200, 32), "metadata" },
 	{ V4(100, 64, 0, 0, 10), "shared (carrier-grade NAT)" },
 	{ V4(127, 0, 0, 0, 8), "loopback" },
-	{ V4(168, 63, 129, 16, 32), "metadata" }, /* at a public address */
+	{ V4(168, 63, 129, 16, 32), "metadata" }, /* a public address */
 	{ V4(169, 254, 169, 254, 32), "metadata" },
 	{ V4(169, 254, 0, 0, 16), "link-local" },
 	{ V4(172, 16, 0, 0, 12), "private" },
@@ -65,7 +65,7 @@ static const struct {
 	{ V6(48, 0x26, 0x20, 0x00, 0x4f, 0x80), "AS112" },
 	{ V6(16, 0x3f, 0xfe), "6bone" },
 	{ V6(20, 0x3f, 0xff, 0x00), "documentation" },
-	/* Only 2000::/3 is global unicast: everything outside is special. */
+	/* Only 2000::/3 is global unicast: all other addresses are special. */
 	{ V6(128, 0), "unspecified" },
 	{ V6(128, [15] = 1), "loopback" },
 	{ V6(48, 0x00, 0x64, 0xff, 0x9b, 0x00, 0x01), "NAT64" },
@@ -107,7 +107,7 @@ const char *address_net_special(const struct address_net *net)
 	return NULL;
 }
 
-/* Does it map or translate an IPv4 address in its last four bytes? */
+/* Does the address map or translate an IPv4 address in its last four bytes? */
 static bool address_embeds4(const uint8_t *a)
 {
 	static const uint8_t nat64[12] = { 0x00, 0x64, 0xff, 0x9b };
@@ -188,7 +188,7 @@ bool address_parse(const char *host, struct sockaddr_storage *ret)
 		return true;
 	}
 	n = strlen(text);
-	if (n > 0 && text[n - 1] == '.') /* a complete name */
+	if (n > 0 && text[n - 1] == '.') /* the dot ends a complete name */
 		text[n - 1] = '\0';
 	/* inet_aton(3) ignores text after a blank, which a host must not contain. */
 	if (strpbrk(text, " \t\n\v\f\r") || inet_aton(text, &in.sin_addr) == 0)

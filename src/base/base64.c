@@ -42,7 +42,7 @@ static int base64_value(char c)
 	return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* 24 bits of four characters, of which the last @pad are padding. */
+/* Decode four characters, of which the last @pad are padding, to 24 bits. */
 static int32_t base64_quad(const char *text, size_t pad)
 {
 	int32_t bits = 0;
@@ -57,7 +57,7 @@ static int32_t base64_quad(const char *text, size_t pad)
 	return bits;
 }
 
-/* One or two characters at the end. */
+/* Return the number of padding characters at the end. */
 static size_t base64_padding(const char *text, size_t n)
 {
 	if (n < 4 || text[n - 1] != '=')

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * date.c - the calendar: years are counted from March, so that the leap day is the last
+ * day of a year
  */
 #include "base/date.h"
 
@@ -8,17 +9,17 @@
 
 #define DAY   86400
 #define FIRST (-62167219200) /* the first second of the year 0 */
-#define LAST  253402300799   /* the last of 9999 */
+#define LAST  253402300799   /* the last second of the year 9999 */
 
 struct date {
-	unsigned year, month, day; /* from 1 on */
+	unsigned year, month, day; /* month and day start at 1 */
 	unsigned weekday;          /* 0: Thursday */
 	unsigned hour, minute, second;
 };
 
 /*
- * @s is not before the year 0. An era of 400 years is added, so that numbers stay
- * positive, and subtracted again.
+ * @s is not before the year 0. To keep numbers positive, 400 years are added first and
+ * subtracted at the end.
  */
 static struct date date_split(int64_t s)
 {
@@ -34,7 +35,7 @@ static struct date date_split(int64_t s)
 		.year = (unsigned)(year + era * 400 + (month >= 10) - 400),
 		.month = (unsigned)(month < 10 ? month + 3 : month - 9),
 		.day = (unsigned)(of_year - (153 * month + 2) / 5 + 1),
-		.weekday = (unsigned)((day + 2) % 7), /* it began on a Saturday */
+		.weekday = (unsigned)((day + 2) % 7), /* day 0 was a Saturday */
 		.hour = (unsigned)(since / 3600 % 24),
 		.minute = (unsigned)(since / 60 % 60),
 		.second = (unsigned)(since % 60),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* did_you_mean.c - find the closest word by edit distance; a prefix is closest */
+/* did_you_mean.c - find the closest word by edit distance; a word that begins with the
+ * given text is the closest */
 #include "base/did_you_mean.h"
 
 #include <string.h>

@@ -9,11 +9,11 @@
 
 struct env_var {
 	const char *text;
-	size_t name; /* bytes of the name */
+	size_t name; /* length of the name */
 	size_t at;   /* index among all variables */
 };
 
-/* By name; variables of one name stay in their order. */
+/* Compare by name; variables with the same name keep their order. */
 static int env_compare(const void *one, const void *other)
 {
 	const struct env_var *a = one, *b = other;
@@ -34,7 +34,7 @@ static bool env_same_name(const struct env_var *a, const struct env_var *b)
 size_t env_merge(struct buf *out, const char *const *const *lists, size_t n_lists)
 {
 	AUTO_FREE struct env_var *sorted = NULL;
-	AUTO_FREE const char **texts = NULL; /* NULL: replaced by a later one */
+	AUTO_FREE const char **texts = NULL; /* NULL: replaced by a later variable */
 	size_t n = 0, at = 0, written = 0;
 
 	for (size_t i = 0; i < n_lists; i++)

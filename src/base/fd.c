@@ -127,7 +127,7 @@ int fd_read_key_at(int dirfd, const char *name, const char *key, uint64_t *ret)
 	return -ENOENT;
 }
 
-/* Make a new name in the directory of @path survive a power cut. */
+/* Sync the directory of @path, so that a new name in it survives a power cut. */
 static int fd_sync_dir_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -151,7 +151,7 @@ int fd_create_file(const char *path, const void *data, size_t n)
 		new = NULL;
 		return -ENOMEM;
 	}
-	fd = mkostemp(new, O_CLOEXEC); /* with mode 0600 */
+	fd = mkostemp(new, O_CLOEXEC); /* creates the file with mode 0600 */
 	if (fd < 0)
 		return -errno;
 	r = fd_write_all(fd, data, n);
@@ -239,7 +239,8 @@ int fd_send_within(int sock, const void *data, size_t n, const int *fds, size_t 
 	return r;
 }
 
-/* The number of received descriptors; those beyond @max are closed, but counted. */
+/* Return the number of received descriptors; those beyond @max are closed, but
+ * counted. */
 static size_t take_fds(struct msghdr *msg, int *fds, size_t max)
 {
 	size_t count = 0, all = 0;

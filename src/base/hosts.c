@@ -2,8 +2,8 @@
 /*
  * hosts.c - /etc/hosts of a sandbox
  *
- * It is written into the new upper layer of a root, before any process runs there. It is
- * an ordinary file, which root inside may change.
+ * The file is written into the new upper layer of a root, before any process runs in the
+ * sandbox. It is an ordinary file, which root inside may change.
  */
 #include "base/hosts.h"
 
@@ -30,7 +30,7 @@ int hosts_write(const char *upper, const char *hostname)
 	AUTO_CLOSE int fd = -1;
 	int n;
 
-	/* A name with a domain also resolves without it. */
+	/* A name with a domain also resolves without the domain. */
 	n = hostname[label]
 		    ? snprintf(text, sizeof(text), LOOPBACK "127.0.0.1\t%s %.*s\n",
 			       hostname, (int)label, hostname)

@@ -24,7 +24,8 @@ void id_random(uint64_t *bits, size_t n)
 	ssize_t size = (ssize_t)(n * sizeof(*bits));
 
 	if (getrandom(bits, (size_t)size, 0) != size)
-		abort(); /* up to 256 bytes never fail after the kernel has started */
+		abort(); /* requests for up to 256 bytes never fail once the kernel's
+			    generator is ready */
 }
 
 void id_from(uint64_t bits, char id[ID_LEN + 1])
@@ -33,8 +34,8 @@ void id_from(uint64_t bits, char id[ID_LEN + 1])
 		unsigned n = bits & 31;
 
 		/*
-		 * 31 letters are enough: the first one is never a digit, so ids are host
-		 * names.
+		 * The first character is never a digit, so that an id is a valid host
+		 * name.
 		 */
 		if (i == 0)
 			n = 10 + n % 21;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json.c - write JSON; this does not parse it */
+/* json.c - write JSON (there is no parser here) */
 #include "base/json.h"
 
 #include <inttypes.h>
@@ -9,15 +9,15 @@
 #include "base/hex.h"
 #include "base/utf8.h"
 
-/* Characters that need no escape in a string. */
+/* Does the character need no escape in a string? */
 static bool json_is_plain(unsigned char c)
 {
 	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
 /*
- * A string is collected in pieces: otherwise, output with many line breaks would need two
- * additions to the buffer for each.
+ * A string is collected in pieces: otherwise, each line break would need two additions to
+ * the buffer.
  */
 struct json_piece {
 	struct buf *out;
@@ -25,7 +25,7 @@ struct json_piece {
 	char room[256];
 };
 
-#define PIECE_SMALL 16 /* bytes that are copied one by one */
+#define PIECE_SMALL 16 /* pieces up to this size are copied byte by byte */
 
 static void json_piece_flush(struct json_piece *p)
 {
@@ -68,7 +68,8 @@ static void json_piece_escape(struct json_piece *p, unsigned char c)
 			       6);
 }
 
-/* Long runs without escapes are common, so they are added at once. */
+/* Write a string in quotes. Long runs without escapes are common, so each is added as a
+ * whole. */
 static void put_string(struct buf *out, const char *text, size_t size)
 {
 	struct json_piece p;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parse.c - strict numbers with units: one decimal scanner and one table per kind of unit
+ * parse.c - parse numbers with units strictly, with one scanner and one table for each
+ * kind of unit
  */
 #include "base/parse.h"
 
@@ -42,8 +43,8 @@ static const struct unit cpus[] = {
 };
 
 /*
- * A decimal number: whole part and up to nine digits of fraction, scaled by
- * @factor without floating point. Returns where the number ends, NULL when
+ * A decimal number: whole part and up to nine digits of fraction, scaled by @factor
+ * without floating point. The scanner returns the position after the number, or NULL if
  * there is none.
  */
 struct decimal {

@@ -11,7 +11,7 @@ struct field {
 	size_t n;
 };
 
-/* The next line with exactly @want fields; false at the end. */
+/* Get the next line with exactly @want fields; false: there are no more. */
 static bool passwd_next_line(const char **text, const char *end, struct field *f,
 			     size_t want)
 {

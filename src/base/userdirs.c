@@ -26,7 +26,8 @@ int user_dir_check(const char *path, struct warren_error *err)
 	return 0;
 }
 
-/* sudo -u and similar programs may leave another user's directory. */
+/* Check the owner of $HOME: sudo -u and similar programs may leave another user's
+ * directory there. */
 static const char *own_home(void)
 {
 	const char *home = getenv("HOME");

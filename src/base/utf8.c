@@ -5,7 +5,8 @@
 #include "base/macro.h"
 
 /*
- * The first byte selects the row; the second has its own bounds, the others are 80..bf.
+ * The first byte selects the row; the second byte has its own bounds, and the others are
+ * 80..bf.
  */
 static const struct {
 	unsigned char first, last, low, high, len;

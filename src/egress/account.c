@@ -15,10 +15,10 @@ static void account_fill(struct account *a, uint64_t now)
 
 	if (now <= a->filled)
 		return;
-	ms = ms < 1000 ? ms : 1000; /* the bucket is full earlier */
+	ms = ms < 1000 ? ms : 1000; /* after one second, the bucket is full anyway */
 	more = rate / 1000 * ms + rate % 1000 * ms / 1000;
 	if (more == 0)
-		return; /* so that a small rate is not rounded to nothing */
+		return; /* otherwise a small rate would be rounded to nothing */
 	a->filled = now;
 	a->tokens += more;
 	if (a->tokens > account_burst(a))

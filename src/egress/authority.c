@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* authority.c - issue certificates for hosts, and keep those that are in use */
+/* authority.c - issue certificates for hosts, and cache them */
 #include "egress/authority.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #define HOST_NAME_LEN 253
 #define TLS12_CIPHERS "ECDHE+AESGCM:ECDHE+CHACHA20"
 
-/* A certificate that is kept; the list has the most recently used first. */
+/* A certificate in the cache; the list is sorted by last use, the most recent first. */
 struct authority_host {
 	struct authority_host *next, **prev;
 	char *name;
@@ -42,9 +42,10 @@ int authority_fail(struct warren_error *err, const char *what)
 	return error_set(err, EINVAL, "%s: %s", what, why ? why : "malformed");
 }
 
-/* ------------------------------------------------------------------- the authority */
+/* -------------------------------------------------------------- opening the authority */
 
-/* HTTP/1.1, or no protocol at all: a client that can only speak another is refused. */
+/* Choose HTTP/1.1, or no protocol at all. A client that offers only other protocols is
+ * refused. */
 static int authority_choose(SSL *ssl UNUSED, const unsigned char **out,
 			    unsigned char *out_len, const unsigned char *in,
 			    unsigned in_len, void *arg UNUSED)
@@ -71,7 +72,7 @@ static SSL_CTX *authority_new_context(void)
 	(void)SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE |
 					    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 					    SSL_MODE_RELEASE_BUFFERS);
-	/* A session of one host must not be continued for another. */
+	/* A TLS session of one host must not be resumed for another host. */
 	(void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	(void)SSL_CTX_set_num_tickets(ctx, 0);
 	SSL_CTX_set_alpn_select_cb(ctx, authority_choose, NULL);
@@ -144,7 +145,7 @@ static X509 *authority_issue(struct authority *a, const char *host)
 		{ NID_ext_key_usage, "serverAuth" },
 		{ NID_subject_key_identifier, "hash" },
 		{ NID_authority_key_identifier, "keyid:always" },
-		/* The subject is empty, because it is too short for some names. */
+		/* The subject is empty, because some names are too long for it. */
 		{ NID_subject_alt_name, names },
 	};
 	const struct authority_request q = { .issuer = a->cert,
@@ -208,7 +209,7 @@ int authority_accept(struct authority *a, const char *host, SSL **ret,
 	time_t now = time(NULL);
 	SSL *ssl = SSL_new(a->ctx);
 
-	/* The clock may also have been set back. */
+	/* The certificate is also replaced if the clock was set back. */
 	if (h && (now < h->issued || now - h->issued > LEAF_RENEW)) {
 		authority_drop(a, h);
 		h = NULL;

@@ -18,7 +18,7 @@
 #include "egress/authority_internal.h"
 
 #define CA_SECONDS  (3653L * 86400) /* ten years */
-#define CLOCK_SKEW  3600L           /* clients whose clock is slow */
+#define CLOCK_SKEW  3600L           /* for clients whose clock is slow */
 #define SERIAL_BITS 120
 #define CERT_BEGIN  "-----BEGIN CERTIFICATE-----\n"
 #define CERT_END    "-----END CERTIFICATE-----\n"
@@ -86,7 +86,8 @@ X509 *authority_sign(const struct authority_request *q)
 
 /* ------------------------------------------------------------------------ creation */
 
-/* A name that no other authority has: some clients mix up two of the same name. */
+/* Choose a name that no other authority has: some clients confuse authorities of the same
+ * name. */
 static bool authority_name(char ret[64])
 {
 	unsigned char bits[6];
@@ -103,7 +104,8 @@ static int authority_make_pem(BIO *out, struct warren_error *err)
 		{ NID_basic_constraints, "critical,CA:TRUE,pathlen:0" },
 		{ NID_key_usage, "critical,keyCertSign,cRLSign" },
 		{ NID_subject_key_identifier, "hash" },
-		/* Names only: no certificate is ever needed for an address. */
+		/* Only host names are allowed, because no certificate is ever needed for
+		 * an address. */
 		{ NID_name_constraints, "critical,excluded;IP:0.0.0.0/0.0.0.0,excluded;"
 					"IP:0:0:0:0:0:0:0:0/0:0:0:0:0:0:0:0" },
 	};
@@ -141,7 +143,7 @@ int authority_create(const char *path, struct warren_error *err)
 	n = BIO_get_mem_data(pem, &data);
 	if (r == 0) {
 		r = fd_create_file(path, data, (size_t)n);
-		/* Another process was first: its authority is the one. */
+		/* If another process created the file first, its authority is used. */
 		r = r < 0 && r != -EEXIST ? error_errno(err, -r, "create '%s'", path) : 0;
 	}
 	if (n > 0)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * control.c - requests in, replies and events out
+ * control.c - receive requests, send replies and events
  *
  * Replies wait in a queue while the socket is full, and requests are not read while the
- * queue is long. Events are dropped then: a denial is still in the record, and usage is
- * reported with its next change.
+ * queue is long. Events are dropped while the socket is full: denials remain in the log,
+ * and usage is reported at its next change.
  */
 #include "egress/control.h"
 
@@ -16,9 +16,9 @@
 #include "base/list.h"
 
 #define CONTROL_QUEUE_MAX 64
-#define CONTROL_TURN      16   /* requests per callback */
-#define CONTROL_USAGE_MS  1000 /* between two reports */
-#define CONTROL_DENIED    1000 /* denials that are reported between two reports */
+#define CONTROL_TURN      16   /* maximum number of requests in one callback */
+#define CONTROL_USAGE_MS  1000 /* minimum time between two reports */
+#define CONTROL_DENIED    1000 /* maximum number of denials between two reports */
 
 struct control_message {
 	struct control_message *next;
@@ -42,7 +42,7 @@ struct control {
 	} in;
 };
 
-/* ----------------------------------------------------------------------------- out */
+/* ----------------------------------------------------------------- replies and events */
 
 static void control_watch(struct control *c)
 {
@@ -72,13 +72,13 @@ static void control_flush(struct control *c)
 	}
 }
 
-/* Send a reply, or keep it. Takes @fd. */
+/* Send a reply, or keep it. Takes over @fd. */
 static void control_queue(struct control *c, const void *data, size_t n, int fd)
 {
 	struct control_message *m = malloc(sizeof(*m) + n);
 
 	if (!m) {
-		/* The other side would wait for a reply forever. */
+		/* Otherwise, the other side would wait for a reply forever. */
 		if (fd >= 0)
 			(void)close(fd);
 		loop_stop(c->loop);
@@ -173,7 +173,7 @@ static void control_wipe(char **policy)
 static int control_set_policy(struct control *c, int *fds, struct warren_error *err)
 {
 	const struct egress_request *q = &c->in.request;
-	CLEANUP(control_wipe) char *policy = NULL; /* may contain secrets */
+	CLEANUP(control_wipe) char *policy = NULL; /* the policy may contain secrets */
 	size_t n = 0;
 	int r = egress_proto_read_memfd(fds[EGRESS_ADD_POLICY], EGRESS_POLICY_MAX,
 					&policy, &n, err);
@@ -225,7 +225,7 @@ static void control_handle(struct control *c, int *fds)
 	control_reply(c, &err, r == 0 && out.len ? &out : NULL);
 }
 
-/* False: stop for now. */
+/* Return false if no more requests should be read now. */
 static bool control_take_request(struct control *c)
 {
 	int fds[EGRESS_FDS_MAX];
@@ -243,7 +243,8 @@ static bool control_take_request(struct control *c)
 		control_reply(c, &err, NULL);
 		return true;
 	}
-	/* The end, or a caller of another version: nothing can be agreed on. */
+	/* The connection has ended, or the peer has another version: the two cannot work
+	 * together. */
 	if (n <= 0 || egress_proto_check_request(&c->in, (size_t)n, n_fds) < 0) {
 		for (size_t i = 0; n > 0 && i < n_fds; i++)
 			(void)close(fds[i]);

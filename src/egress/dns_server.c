@@ -2,9 +2,10 @@
 /*
  * dns_server.c - the resolver of the sandboxes
  *
- * An allowed name is resolved outside first, so that the answer says truthfully whether
- * it exists, and then answered with the addresses that stand for it (names.h). Its
- * lifetime is short, because the number of a name is reused some day.
+ * An allowed name is resolved outside first, so that the answer says correctly whether
+ * the name exists. Then it is answered with the addresses that stand for the name
+ * (names.h). The lifetime of the answer is short, because these addresses are reused
+ * later.
  *
  * A name that is not allowed is answered with NXDOMAIN. With REFUSED or SERVFAIL, clients
  * would ask again, or report a temporary failure, after which programs try again.
@@ -15,19 +16,20 @@
 #include "egress/egress_internal.h"
 #include "network/dns.h"
 
-#define DNS_SERVER_TTL       10
-#define DNS_SERVER_QUERY_MAX 1232 /* bytes of a query; longer ones have no use here */
+#define DNS_SERVER_TTL 10
+/* Maximum size of a query; longer ones have no use here. */
+#define DNS_SERVER_QUERY_MAX 1232
 #define DNS_SERVER_ANSWER    1232
-#define DNS_SERVER_TURN      32 /* queries per callback */
+#define DNS_SERVER_TURN      32 /* maximum number of queries in one callback */
 
 /* A query that waits for its name to be resolved, or is being answered. */
 struct dns_op {
 	struct dns_op *next, **prev;
 	struct egress_sandbox *sandbox;
-	struct egress_flow *flow; /* NULL: by UDP */
+	struct egress_flow *flow; /* NULL: the query arrived by UDP */
 	struct resolver_query *query;
 	union resolver_address peer;
-	union resolver_address local; /* the address that the client asked */
+	union resolver_address local; /* the address that the query was sent to */
 	struct dns_query q;
 	uint8_t data[DNS_SERVER_QUERY_MAX];
 	char name[HOST_TEXT_SIZE]; /* in lower case */
@@ -35,7 +37,7 @@ struct dns_op {
 
 /* ------------------------------------------------------------------------- answers */
 
-/* Send from the address that the client asked. */
+/* Send from the address that the query was sent to. */
 static void dns_server_put_source(const struct dns_op *op, struct msghdr *msg)
 {
 	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
@@ -78,7 +80,7 @@ static void dns_server_send_udp(struct dns_op *op, uint8_t *data, size_t n)
 			      .msg_controllen = sizeof(control) };
 
 	dns_server_put_source(op, &msg);
-	/* An answer that is lost is asked for again. */
+	/* If the answer is lost, the client repeats its query. */
 	(void)sendmsg(op->sandbox->udp, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -91,7 +93,7 @@ static void dns_server_send_tcp(struct egress_flow *f, const uint8_t *data, size
 		egress_flow_reset(f);
 }
 
-/* Answer, and free the query. */
+/* Send the answer, and free the query. */
 static void dns_server_answer(struct dns_op *op, enum dns_rcode code,
 			      const struct address_net *addresses, size_t n)
 {
@@ -142,7 +144,7 @@ static void dns_server_on_resolved(void *ctx, enum resolver_status status,
 
 /* ------------------------------------------------------------------------- queries */
 
-/* Clients ask for both families of addresses: that is one denial. */
+/* Clients query both families of addresses, which counts as one denial. */
 static void dns_server_denied(struct egress_sandbox *sb, const struct dns_op *op,
 			      const struct request *q, const struct decision *d)
 {
@@ -156,7 +158,7 @@ static void dns_server_denied(struct egress_sandbox *sb, const struct dns_op *op
 	egress_denied(sb, q, d, NULL);
 }
 
-/* A query that was parsed; frees it, now or when it was answered. */
+/* Judge a query that was parsed. The query is freed now, or when it has been answered. */
 static void dns_server_judge(struct dns_op *op)
 {
 	struct egress_sandbox *sb = op->sandbox;
@@ -191,7 +193,7 @@ static void dns_server_judge(struct dns_op *op)
 	DLIST_PUSH(sb->dns_ops, op);
 }
 
-/* Takes @op, whose data has @n bytes. */
+/* Takes over @op, whose data has @n bytes. */
 static void dns_server_query(struct dns_op *op, size_t n)
 {
 	int code = dns_query_parse(op->data, n, &op->q);
@@ -214,7 +216,7 @@ static void dns_server_query(struct dns_op *op, size_t n)
 
 /* ----------------------------------------------------------------------------- UDP */
 
-/* The address that a datagram was for, before it was redirected. */
+/* Get the address that a datagram was sent to, before it was redirected. */
 static bool dns_server_destination(struct msghdr *msg, union resolver_address *ret)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
@@ -230,7 +232,7 @@ static bool dns_server_destination(struct msghdr *msg, union resolver_address *r
 	return false;
 }
 
-/* False: there is no datagram. */
+/* Return false if there is no datagram. */
 static bool dns_server_receive(struct egress_sandbox *sb)
 {
 	struct dns_op *op = calloc(1, sizeof(*op));
@@ -265,7 +267,7 @@ void dns_server_on_udp(void *ctx, unsigned events UNUSED)
 
 /* ----------------------------------------------------------------------------- TCP */
 
-/* One query at a time; the next one is read after its answer. */
+/* Read one query at a time; the next one is read after the answer. */
 void dns_server_read_tcp(struct egress_flow *f)
 {
 	ssize_t n, len;

@@ -10,12 +10,13 @@
 #include "egress/egress_internal.h"
 #include "network/policy_json.h"
 
-#define EGRESS_ACCEPT_TURN  16            /* connections per callback */
-#define EGRESS_ACCEPT_PAUSE 50            /* ms, when there are no descriptors left */
-#define EGRESS_TOLD_MAX     16            /* denials that are reported per second */
-#define EGRESS_RESUME_TURN  64            /* flows that get new tokens at a time */
-#define EGRESS_LIVE_MAX     256           /* flows that egress_write_json() lists */
-#define EGRESS_DESCRIPTORS  UINT64_C(512) /* reserved for other uses than flows */
+#define EGRESS_ACCEPT_TURN  16 /* maximum number of connections in one callback */
+#define EGRESS_ACCEPT_PAUSE 50 /* in ms, when there are no descriptors left */
+#define EGRESS_TOLD_MAX     16 /* maximum number of denials that are reported per second */
+/* Maximum number of flows that get new tokens at a time. */
+#define EGRESS_RESUME_TURN 64
+#define EGRESS_LIVE_MAX    256 /* maximum number of flows that egress_write_json() lists */
+#define EGRESS_DESCRIPTORS UINT64_C(512) /* reserved for uses other than flows */
 
 static void egress_on_tcp(void *ctx, unsigned events);
 
@@ -40,7 +41,8 @@ size_t egress_take_usage(struct egress *e, struct egress_usage_row *rows, size_t
 	return got;
 }
 
-/* A sandbox that is denied all the time must not drown the reports of the others. */
+/* May a denial be reported? A sandbox that is denied all the time must not crowd out the
+ * reports of others. */
 static bool egress_may_tell(struct egress_sandbox *sb)
 {
 	uint64_t now = loop_now(sb->egress->loop);
@@ -113,8 +115,8 @@ void egress_stop_waiting(struct egress_flow *f)
 }
 
 /*
- * Tokens have come back, or descriptors may be free again. Only the first flows that wait
- * continue: there are not enough tokens for thousands.
+ * There are new tokens, or descriptors may be free again. Only the first waiting flows
+ * continue, because there are not enough tokens for thousands.
  */
 static void egress_on_timer(void *ctx)
 {
@@ -144,7 +146,7 @@ void egress_count_flow(struct egress_sandbox *sb, bool more)
 	e->n_flows += more ? 1 : (size_t)-1;
 }
 
-/* How many flows all sandboxes may have together: each needs two descriptors. */
+/* Return how many flows all sandboxes together may have; each needs two descriptors. */
 static uint64_t egress_flows_all(const struct egress *e)
 {
 	uint64_t reserved = EGRESS_DESCRIPTORS + 2 * e->n_sandboxes;
@@ -157,8 +159,9 @@ static uint64_t egress_flows_all(const struct egress *e)
 }
 
 /*
- * A sandbox may have a quarter of all flows. Once half of all are in use, it may only
- * have an equal share of the other half, so that every sandbox can always open some.
+ * A sandbox may have a quarter of all flows. Once half of all flows are in use, a sandbox
+ * may only have an equal share of the other half, so that every sandbox can always open
+ * some.
  */
 static size_t egress_flows_max(const struct egress_sandbox *sb)
 {
@@ -233,7 +236,8 @@ static bool egress_option_is(int fd, int option, int want)
 	return getsockopt(fd, SOL_SOCKET, option, &value, &size) == 0 && value == want;
 }
 
-/* Whether a descriptor is what the caller says: it may come from an untrusted process. */
+/* Check that the descriptors are what the caller says, because they may come from an
+ * untrusted process. */
 static int egress_check_listeners(int tcp, int udp, struct warren_error *err)
 {
 	const int on = 1;
@@ -272,7 +276,7 @@ static int egress_parse_policy(const char *text, size_t n, struct policy *ret,
 	return r;
 }
 
-/* Headers are added to what is inside TLS only where TLS can be terminated. */
+/* Headers can be added to requests inside TLS only if TLS can be terminated. */
 static int egress_check_headers(const struct egress *e, const struct policy *p,
 				struct warren_error *err)
 {
@@ -286,7 +290,7 @@ static int egress_check_headers(const struct egress *e, const struct policy *p,
 	return 0;
 }
 
-/* A policy may contain the values of secrets. */
+/* Erase the policy, because it may contain the values of secrets. */
 static void egress_forget_policy(struct egress_sandbox *sb)
 {
 	if (sb->policy_text)
@@ -323,7 +327,7 @@ static int egress_set_policy(struct egress_sandbox *sb, const char *text, size_t
 	if (!copy)
 		return error_errno(err, ENOMEM, "keep the policy");
 	(void)memcpy(copy, text, n);
-	/* The index borrows the policy where it stays. */
+	/* The index refers to the policy, so put the policy in its final place first. */
 	*kept = p;
 	r = policy_index_new(kept, &index, err);
 	if (r < 0) {
@@ -538,7 +542,7 @@ int egress_write_json(struct egress *e, const char *id, struct buf *out,
 	return out->failed ? error_set(err, ENOMEM, "describe the sandbox '%s'", id) : 0;
 }
 
-/* ------------------------------------------------------------------------- library */
+/* ------------------------------------------------------------- lifetime of the module */
 
 int egress_new(struct net_loop *loop, const struct egress_options *options,
 	       struct egress **ret, struct warren_error *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* end.c - reads and writes of one socket that do not block */
+/* end.c - non-blocking reads and writes on one socket */
 #include "egress/end.h"
 
 #include <errno.h>
@@ -70,7 +70,7 @@ ssize_t end_read(struct end *e, void *data, size_t n)
 	return got;
 }
 
-/* How many bytes the socket accepted; 0: none now. */
+/* Return how many bytes the socket accepted; 0: none now. */
 static ssize_t end_send(struct end *e, const char *data, size_t n)
 {
 	ssize_t sent;

@@ -4,7 +4,7 @@
  *
  * OpenSSL reads and writes the socket through the BIO below, which first returns the
  * bytes that were read before TLS began. OpenSSL never reads more than the record that it
- * needs, so that the event loop still sees what is left in the socket.
+ * needs, so the event loop still notices data that is left in the socket.
  */
 #include "egress/end_tls.h"
 
@@ -20,7 +20,7 @@
 
 struct end_tls {
 	SSL *ssl;
-	char *first; /* bytes that were read before */
+	char *first; /* bytes that were read before TLS began */
 	size_t first_off, first_len;
 	const char *why;
 };
@@ -137,7 +137,7 @@ void end_tls_free(struct end *e)
 	ERR_clear_error();
 }
 
-/* What the error queue says, or what the certificate lacks. */
+/* Record the reason from OpenSSL's error queue, or what is wrong with the certificate. */
 static void end_tls_note(struct end_tls *t)
 {
 	long verify = SSL_get_verify_result(t->ssl);
@@ -191,7 +191,7 @@ ssize_t end_tls_read(struct end *e, void *data, size_t n)
 	case SSL_ERROR_ZERO_RETURN:
 		return 0;
 	case SSL_ERROR_SSL:
-		/* The socket was closed, and the peer has not said that it was done. */
+		/* The socket was closed, although the peer has not ended its data. */
 		e->cut = ERR_GET_REASON(ERR_peek_last_error()) ==
 			 SSL_R_UNEXPECTED_EOF_WHILE_READING;
 		end_tls_note(t);

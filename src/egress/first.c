@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* first.c - a TLS record, a line of HTTP, or something else */
+/* first.c - classify the first bytes of a connection: a TLS record, a line of HTTP, or
+ * something else */
 #include "egress/first.h"
 
 #include <string.h>
@@ -16,13 +17,13 @@ static enum first_kind first_tls(const unsigned char *data, size_t n)
 	return n > 2 ? FIRST_TLS : FIRST_MORE;
 }
 
-/* The bytes after the method: a path, a URI, or "*". */
+/* Can this byte follow the method, as the start of a path, a URI, or "*"? */
 static bool first_is_target(char c)
 {
 	return c == '/' || c == 'h' || c == 'H' || c == '*';
 }
 
-/* Whether the line ends in the version of HTTP/1. */
+/* Does the line end in a version of HTTP/1? */
 static bool first_has_version(const char *line, size_t n)
 {
 	static const char version[] = " HTTP/1.";

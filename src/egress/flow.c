@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * flow.c - a connection of a sandbox: from its destination to a decision
+ * flow.c - a connection of a sandbox, from its start to the decision
  *
- * The first bytes of the client are collected until they say what the connection is. They
- * are judged together with the destination, and only then forwarded. If the policy allows
- * every form that the connection can take, the server is connected at once, and its bytes
- * are forwarded in the meantime: in some protocols, the server speaks first. Otherwise, a
- * client that waits for the server is reset after EGRESS_FIRST_MS.
+ * The first bytes of the client are collected until they show which protocol the
+ * connection uses. They are judged together with the destination, and forwarded only
+ * after that. If the policy allows every form that the connection can take, the
+ * connection to the server is made at once, and the server's bytes are forwarded in the
+ * meantime, because in some protocols the server sends first. Otherwise, a client that
+ * waits for the server is reset after EGRESS_FIRST_MS.
  */
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -15,9 +16,9 @@
 #include "egress/egress_internal.h"
 #include "egress/first.h"
 
-#define FLOW_READ 16384U /* first bytes that are read at a time */
+#define FLOW_READ 16384U /* maximum number of first bytes that are read at a time */
 
-/* --------------------------------------------------------------------------- ends */
+/* ---------------------------------------------------------------------- end of a flow */
 
 static void egress_flow_free(void *ctx)
 {
@@ -135,7 +136,7 @@ void egress_flow_set_timer(struct egress_flow *f, uint64_t ms)
 
 /* ------------------------------------------------------------------------- events */
 
-/* How each state reads from its client. */
+/* Each state has a function that reads from its client. */
 static void egress_flow_read_first(struct egress_flow *f);
 static void egress_flow_discard(struct egress_flow *f);
 
@@ -200,7 +201,7 @@ void egress_flow_update(struct egress_flow *f)
 			  (egress_flow_wants_server(f) ? LOOP_READ : 0U) |
 				  (end_has_queue(&f->server) || push_out ? LOOP_WRITE
 									 : 0U));
-	/* No event comes for bytes that were decrypted before. */
+	/* No event arrives for bytes that are already decrypted. */
 	if ((end_has_data(&f->client) && egress_flow_wants_client(f)) ||
 	    (end_has_data(&f->server) && egress_flow_wants_server(f))) {
 		f->again.fn = egress_flow_on_again;
@@ -292,7 +293,7 @@ bool egress_flow_set_request(struct egress_flow *f, const char *method, const ch
 	return (!method || f->method) && (!path || f->path);
 }
 
-/* Whether the policy allows the flow, whatever it turns out to be. */
+/* Does the policy allow the flow, whatever it turns out to be? */
 static bool egress_flow_allows_all(const struct egress_flow *f)
 {
 	struct request q = f->q;
@@ -307,7 +308,7 @@ static bool egress_flow_allows_all(const struct egress_flow *f)
 
 static void egress_flow_classify(struct egress_flow *f);
 
-/* A client of a proxy may have sent its first bytes before our reply. */
+/* A client of a proxy may have sent its first bytes before the proxy's reply. */
 static void egress_flow_use_first(struct egress_flow *f)
 {
 	if (!f->over && f->state == EGRESS_FLOW_OPEN && f->reply == FRONT_OWES_NOTHING &&
@@ -346,7 +347,7 @@ void egress_flow_open(struct egress_flow *f)
 
 /* -------------------------------------------------------------------- first bytes */
 
-/* The decision is final: forward as raw bytes. */
+/* The decision is final: forward the data as raw bytes. */
 static void egress_flow_go_raw(struct egress_flow *f)
 {
 	record_use(&f->sandbox->record, &f->q);
@@ -371,8 +372,8 @@ static void egress_flow_judge_raw(struct egress_flow *f, uint8_t protocol)
 }
 
 /*
- * A client that connected to an address shows a name. The address was allowed, but a rule
- * may deny the name. False: it does, and the flow was denied.
+ * The client connected to an address, and now sends a name. The address was allowed, but
+ * a rule may deny the name. Return false if a rule does, and the flow was denied.
  */
 static bool egress_flow_check_shown(struct egress_flow *f, const struct host *shown)
 {
@@ -401,8 +402,8 @@ static void egress_flow_judge_tls(struct egress_flow *f)
 	f->q.protocol = f->q.port == 443 ? RULE_HTTPS : RULE_TLS;
 	if (!valid || shown.kind != HOST_NAME) {
 		/*
-		 * Without a name, nothing shows that this is what the rule is for. Some
-		 * clients send an address as the name.
+		 * Without a name, nothing shows that the rule applies to this connection.
+		 * Some clients send an address as the name.
 		 */
 		if (!h->name_len || (valid && f->q.host.kind == HOST_NET))
 			egress_flow_judge_raw(f, RULE_TCP);
@@ -477,10 +478,10 @@ static void egress_flow_classify(struct egress_flow *f)
 
 	if (kind == FIRST_MORE && f->client.ended)
 		kind = wary && f->first.len ? FIRST_ODD : FIRST_OTHER;
-	/* The server may wait, too. */
+	/* The server may also wait for more bytes. */
 	if (kind == FIRST_MORE && wary && f->first.len && f->upstream == UPSTREAM_READY)
 		egress_flow_set_timer(f, EGRESS_FIRST_MS);
-	/* A server that speaks first does not speak HTTP. */
+	/* A server that sends first does not use HTTP. */
 	if (kind == FIRST_HTTP && f->server_spoke)
 		kind = FIRST_OTHER;
 	if (kind == FIRST_TLS)
@@ -512,7 +513,7 @@ static void egress_flow_read_first(struct egress_flow *f)
 	}
 	f->first.len += (size_t)n;
 	if (n == 0 && f->first.len == 0 && f->upstream == UPSTREAM_NONE) {
-		egress_flow_end(f); /* the client has changed its mind */
+		egress_flow_end(f); /* the client has already closed the connection */
 		return;
 	}
 	if (f->first.len >= max)
@@ -521,7 +522,7 @@ static void egress_flow_read_first(struct egress_flow *f)
 		egress_flow_classify(f);
 }
 
-/* ----------------------------------------------------------------------- upstream */
+/* ----------------------------------------------------------- connection to the server */
 
 void egress_flow_connected(struct egress_flow *f)
 {
@@ -557,7 +558,7 @@ void egress_flow_address_denied(struct egress_flow *f, const struct request *q,
 	egress_flow_unreachable(f, 403, text.data ? text.data : "");
 }
 
-/* ---------------------------------------------------------------- change of policy */
+/* ---------------------------------------------------------------- changes of policy */
 
 void egress_flow_judge_again(struct egress_flow *f)
 {
@@ -567,11 +568,11 @@ void egress_flow_judge_again(struct egress_flow *f)
 	if (f->state == EGRESS_FLOW_SOCKS || f->state == EGRESS_FLOW_DNS ||
 	    f->state == EGRESS_FLOW_LINGER)
 		return;
-	/* Bytes that will be judged, or a proxy without a request: nothing was allowed.
-	 */
+	/* The first bytes have not been judged yet, or a proxy has no request yet:
+	 * nothing has been allowed. */
 	if (f->q.protocol == 0)
 		return;
-	/* Between two requests, only a host that is denied altogether matters. */
+	/* Between two requests, only a rule that denies the whole host matters. */
 	f->q.opening = !f->q.method &&
 		       (f->state == EGRESS_FLOW_HTTP || f->state == EGRESS_FLOW_TLS);
 	policy_decide(f->sandbox->index, &f->q, &d);
@@ -586,7 +587,7 @@ void egress_flow_judge_again(struct egress_flow *f)
 	}
 }
 
-/* --------------------------------------------------------------------- beginning */
+/* -------------------------------------------------------------------- start of a flow */
 
 static void egress_flow_begin(struct egress_flow *f, const struct address_net *to,
 			      uint16_t port)
@@ -642,7 +643,7 @@ void egress_flow_accept(struct egress_sandbox *sb, int fd)
 	sockmem_fix(f, fd);
 	DLIST_PUSH(sb->flows, f);
 	egress_count_flow(sb, true);
-	/* The port is at the same place in both families. */
+	/* Both address families have the port at the same position. */
 	egress_flow_begin(f, &to, ntohs(local.v6.sin6_port));
 	if (!f->over)
 		egress_flow_update(f);

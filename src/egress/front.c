@@ -54,7 +54,7 @@ void front_reply(struct egress_flow *f, int status, const char *why)
 		egress_flow_linger(f);
 }
 
-/* The request is complete; what follows belongs to the destination. */
+/* The request is complete; the bytes after it belong to the destination. */
 static void front_socks_request(struct egress_flow *f, const char *rest, size_t n)
 {
 	struct host h = f->socks->host;

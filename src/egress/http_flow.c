@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http_flow.c - HTTP/1: each request is judged and written anew
+ * http_flow.c - HTTP/1: judge each request, and write it again from its parsed form
  *
- * Requests are handled one after another: the next one is parsed when the response to the
- * last one is complete. So a refusal comes in its place among the responses, and the
- * response to an upgrade is recognised. What the client sends in the meantime waits.
+ * Requests are handled one after another: the next request is parsed when the response to
+ * the previous one is complete. So a refusal has its correct place among the responses,
+ * and the response to an upgrade is recognised. Data that the client sends in the
+ * meantime waits.
  *
  * A request is written from its parsed form, with a single Host and its own framing, so
- * the server cannot read another request than the one that was judged. Responses are
- * forwarded as they are; they are parsed to find their ends.
+ * the server cannot see a different request than the one that was judged. Responses are
+ * forwarded unchanged; they are parsed only to find their ends.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,26 +20,25 @@
 #include "network/header.h"
 #include "network/request_flow.h"
 
-#define HTTP_FLOW_READ 65536U /* bytes of a client that wait */
-#define HTTP_FLOW_UNSENT                                                               \
-	((size_t)8 * REQUEST_HEAD_MAX) /* the client's head, and RULE_HEADERS_MAX more \
-					*/
+#define HTTP_FLOW_READ 65536U /* maximum number of bytes of a client that wait */
+/* The client's head, and RULE_HEADERS_MAX more. */
+#define HTTP_FLOW_UNSENT ((size_t)8 * REQUEST_HEAD_MAX)
 
 struct http_flow {
 	struct request_flow parser;
 	struct buf pending; /* bytes of the client that were not parsed yet */
 	size_t pending_off;
-	struct buf unsent; /* a request that waits for the connection */
-	struct buf head;   /* of a response */
+	struct buf unsent; /* a request that waits for the connection to the server */
+	struct buf head;   /* head of a response */
 	size_t head_scanned;
-	struct http_body body; /* of a response */
-	bool proxy;            /* each request names its host */
+	struct http_body body; /* body of a response */
+	bool proxy;            /* this is a proxy, where each request names its host */
 	bool busy; /* a request was allowed, and its response is not complete */
 	bool request_done, response_done;
 	bool in_body;   /* the head of the response was forwarded */
-	bool is_head;   /* the response has no body */
-	bool websocket; /* the request asks for it */
-	bool close;     /* after this response */
+	bool is_head;   /* the request is HEAD, so the response has no body */
+	bool websocket; /* the request asks for an upgrade to WebSocket */
+	bool close;     /* close the connection after this response */
 	bool broken;    /* the server accepts no more of the request */
 };
 
@@ -94,7 +94,7 @@ void http_flow_fail(struct egress_flow *f, int status, const char *why)
 	AUTO_BUF struct buf out = BUF_INIT(8192);
 	int r;
 
-	/* Within a response, another one cannot begin. */
+	/* A new response cannot begin inside another one. */
 	if (f->http && (f->http->in_body || f->http->head.len)) {
 		egress_flow_reset(f);
 		return;
@@ -103,7 +103,7 @@ void http_flow_fail(struct egress_flow *f, int status, const char *why)
 		   "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\n"
 		   "Content-Length: %zu\r\nConnection: close\r\n\r\nwarren: ",
 		   status, http_flow_phrase(status), strlen(why) + strlen("warren: \n"));
-	buf_puts(&out, why); /* too long for buf_printf() */
+	buf_puts(&out, why); /* buf_printf() is only for short texts */
 	buf_puts(&out, "\n");
 	r = out.failed ? -ENOMEM : end_write(&f->client, out.data, out.len);
 	if (r < 0)
@@ -144,7 +144,7 @@ static bool http_flow_drops(const struct http_head *head, const char *name)
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (strcasecmp(name, names[i]) == 0)
 			return true;
-	/* The client names these as headers for this connection only. */
+	/* The client declares these headers to be for this connection only. */
 	for (size_t i = 0; i < head->n_fields; i++)
 		if (strcasecmp(head->fields[i].name, "connection") == 0 &&
 		    http_list_has(head->fields[i].value, name))
@@ -166,7 +166,7 @@ static void http_flow_put_host(const struct request *q, uint16_t usual, struct b
 	buf_puts(out, "\r\n");
 }
 
-/* Whether the rule sets this header, so that the client's own is left out. */
+/* Does the rule set this header, so that the client's own is removed? */
 static bool http_flow_replaces(const struct rule *add, const char *name)
 {
 	for (size_t i = 0; add && i < add->n_headers; i++)
@@ -195,7 +195,7 @@ static void http_flow_put_head(const struct http_flow *h, const struct rule *add
 	const struct http_head *head = &h->parser.head;
 	const char *target = head->target;
 
-	/* Not buf_printf(), which is for short texts. */
+	/* Do not use buf_printf(), which is only for short texts. */
 	buf_puts(out, head->method);
 	buf_puts(out, target[0] == '/' || target[0] == '*' ? " " : " /");
 	buf_puts(out, target);
@@ -253,7 +253,7 @@ static bool http_flow_write_head(struct egress_flow *f)
 	const struct rule *add = policy_headers(f->sandbox->index, &f->q);
 	CLEANUP(http_flow_wipe) struct buf out = BUF_INIT(HTTP_FLOW_UNSENT);
 
-	/* The server would send the headers back. */
+	/* For TRACE, the server would return the added headers to the client. */
 	if (add && strcmp(h->parser.head.method, "TRACE") == 0) {
 		http_flow_fail(f, 405, "TRACE is not possible where headers are added");
 		return false;
@@ -272,7 +272,7 @@ static bool http_flow_write_head(struct egress_flow *f)
 	return true;
 }
 
-/* A proxy's next request may be for another host. */
+/* Is this request for the same host? A proxy's next request may be for another one. */
 static bool http_flow_same_host(const struct egress_flow *f, const struct request *q)
 {
 	return f->q.port == q->port && f->q.host.kind == q->host.kind &&
@@ -280,7 +280,7 @@ static bool http_flow_same_host(const struct egress_flow *f, const struct reques
 	       host_compare(&f->q.host, &q->host) == 0;
 }
 
-/* Make @q the request that the flow is about. False: the flow has ended. */
+/* Make @q the current request of the flow. Return false if the flow has ended. */
 static bool http_flow_adopt(struct egress_flow *f, const struct request *q)
 {
 	bool same = http_flow_same_host(f, q);
@@ -300,7 +300,7 @@ static bool http_flow_adopt(struct egress_flow *f, const struct request *q)
 	return true;
 }
 
-/* A request for a host was parsed. False: stop parsing. */
+/* A request for a host was parsed. Return false to stop parsing. */
 static bool http_flow_request(struct egress_flow *f)
 {
 	struct http_flow *h = f->http;
@@ -331,7 +331,7 @@ static bool http_flow_request(struct egress_flow *f)
 	return !f->over && f->state == EGRESS_FLOW_HTTP && f->upstream == UPSTREAM_READY;
 }
 
-/* From here on, the connection is a tunnel: its content is judged anew. */
+/* From here on, the connection is a tunnel, whose content is judged separately. */
 static void http_flow_tunnel(struct egress_flow *f)
 {
 	struct http_flow *h = f->http;
@@ -378,7 +378,7 @@ static void http_flow_request_end(struct egress_flow *f)
 	http_flow_next(f);
 }
 
-/* One event of the parser. False: stop parsing for now. */
+/* Handle one event of the parser. Return false to stop parsing for now. */
 static bool http_flow_event(struct egress_flow *f, enum flow_event event)
 {
 	struct http_flow *h = f->http;
@@ -394,7 +394,7 @@ static bool http_flow_event(struct egress_flow *f, enum flow_event event)
 		return true;
 	case FLOW_END:
 		http_flow_request_end(f);
-		return false; /* http_flow_next() goes on */
+		return false; /* http_flow_next() continues */
 	case FLOW_REFUSED:
 		egress_denied(f->sandbox, &f->q, &(struct decision){ 0 }, h->parser.why);
 		http_flow_fail(f, h->parser.status, h->parser.why);
@@ -405,7 +405,7 @@ static bool http_flow_event(struct egress_flow *f, enum flow_event event)
 	return false;
 }
 
-/* Whether bytes of the client may be parsed now. */
+/* May bytes of the client be parsed now? */
 static bool http_flow_may_parse(const struct egress_flow *f)
 {
 	const struct http_flow *h = f->http;
@@ -429,16 +429,18 @@ static void http_flow_parse(struct egress_flow *f)
 			&event);
 		more = http_flow_event(f, event);
 	}
-	/* After a CONNECT, the flow may even speak HTTP again, with another parser. */
+	/* After a CONNECT, the flow may even use HTTP again, with another parser. */
 	if (f->over || f->http != h || h->pending_off < h->pending.len)
 		return;
-	/* Everything was parsed: an idle connection needs no buffer. */
+	/* Everything was parsed. Free the buffer, because an idle connection does not
+	 * need it. */
 	buf_done(&h->pending);
 	h->pending = (struct buf)BUF_INIT(HTTP_FLOW_READ);
 	h->pending_off = 0;
 }
 
-/* Request and response are complete, or the response makes the rest pointless. */
+/* The request and the response are complete, or the response makes the rest of the
+ * request pointless. */
 static void http_flow_next(struct egress_flow *f)
 {
 	struct http_flow *h = f->http;
@@ -505,7 +507,7 @@ void http_flow_connected(struct egress_flow *f)
 
 /* ----------------------------------------------------------------------- responses */
 
-/* How the body of a response ends. */
+/* Determine how the body of a response ends. */
 static void http_flow_frame(struct http_flow *h, const struct http_head *r)
 {
 	enum http_body_kind kind = HTTP_BODY_UNTIL_CLOSE;
@@ -543,7 +545,7 @@ static void http_flow_upgrade(struct egress_flow *f, const char *rest, size_t n)
 
 /*
  * Parse the head of a response in @h->head, of which @n bytes are the head, and forward
- * it. False: the flow has ended, or is not HTTP any more.
+ * it. Return false if the flow has ended, or is not HTTP any more.
  */
 static bool http_flow_response(struct egress_flow *f, size_t n)
 {
@@ -571,7 +573,8 @@ static bool http_flow_response(struct egress_flow *f, size_t n)
 	return true;
 }
 
-/* Forward what belongs to the body. Returns how much, or -1 if it is malformed. */
+/* Forward the bytes that belong to the body. Return their number, or -1 if the body is
+ * malformed. */
 static ssize_t http_flow_response_body(struct egress_flow *f, const char *data, size_t n)
 {
 	struct http_flow *h = f->http;
@@ -591,7 +594,7 @@ static ssize_t http_flow_response_body(struct egress_flow *f, const char *data, 
 	return (ssize_t)used;
 }
 
-/* Bytes of the server, while a response is expected. Returns how many were used. */
+/* Handle bytes of the server while a response is expected. Return how many were used. */
 static ssize_t http_flow_respond(struct egress_flow *f, const char *data, size_t n)
 {
 	struct http_flow *h = f->http;
@@ -633,12 +636,13 @@ static void http_flow_server_end(struct egress_flow *f)
 {
 	struct http_flow *h = f->http;
 
-	/* The client learns whether the server said that its body was complete. */
+	/* Tell the client whether the server's body was complete. */
 	f->client.cut = f->server.cut;
 	if (h->busy && h->in_body && h->body.kind == HTTP_BODY_UNTIL_CLOSE)
 		http_flow_response_end(f);
 	else if (!h->busy)
-		egress_flow_linger(f); /* an idle connection: the client connects again */
+		/* The connection is idle: the client connects again. */
+		egress_flow_linger(f);
 	else
 		http_flow_fail(f, 502, "the server closed the connection");
 }
@@ -660,8 +664,8 @@ void http_flow_from_server(struct egress_flow *f)
 		struct http_flow *h = f->http;
 		ssize_t used = -1;
 
-		/* Bytes that belong to no request would be taken for the next response.
-		 */
+		/* Bytes that belong to no request would be mistaken for the next
+		 * response. */
 		if (h->busy && !h->response_done)
 			used = http_flow_respond(f, e->scratch + at, (size_t)n - at);
 		if (used < 0) {
@@ -675,7 +679,7 @@ void http_flow_from_server(struct egress_flow *f)
 	}
 }
 
-/* ----------------------------------------------------------------------- beginning */
+/* ---------------------------------------------------------------------- start of HTTP */
 
 bool http_flow_start(struct egress_flow *f, bool proxy)
 {
@@ -699,7 +703,7 @@ bool http_flow_start(struct egress_flow *f, bool proxy)
 	f->q.protocol = proxy ? 0 : f->client.tls ? RULE_HTTPS : RULE_HTTP;
 	if (f->upstream == UPSTREAM_NONE)
 		egress_flow_set_timer(f, EGRESS_FIRST_MS);
-	/* The bytes that were classified are the first of the first request. */
+	/* The bytes that were classified are the beginning of the first request. */
 	h->pending.max = f->first.len > HTTP_FLOW_READ ? f->first.len : HTTP_FLOW_READ;
 	buf_add(&h->pending, f->first.data ? f->first.data : "", f->first.len);
 	buf_done(&f->first);

@@ -5,17 +5,17 @@
  *	warren-egress [--user UID:GID] [--dns-servers LIST] [--authority FILE]
  *		[--ca-file FILE] [--bundle FILE]
  *
- * --user: the user to become, if root starts it. LIST is ADDRESS[:PORT],... --authority
- * is the file of the certificate authority (authority.h), which is created if it is
- * missing; without it, no TLS is terminated.
- * --ca-file has certificates of authorities that servers may have, in addition to those
- * of the system. --bundle: write the certificates that sandboxes trust to this file.
+ * --user is the user to become, if root starts the program. LIST is ADDRESS[:PORT],...
+ * --authority is the file of the certificate authority (authority.h), which is created if
+ * it is missing; without it, no TLS is terminated. --ca-file contains certificates of
+ * authorities that are trusted for servers, in addition to those of the system. --bundle
+ * is the file to which the certificates that sandboxes trust are written.
  *
- * The service, or `warren run`, starts it with descriptor EGRESS_FD, over which it gets
- * its requests (proto/egress_proto.h). It exits when that connection ends. It parses what
- * sandboxes and servers send, so it has no privileges, and confines itself before it
- * reads anything: it can read the configuration of the resolver and certificates, and
- * cannot write files or execute programs.
+ * The service, or `warren run`, starts the program with descriptor EGRESS_FD, over which
+ * it receives requests (proto/egress_proto.h). It exits when that connection ends. It
+ * parses what sandboxes and servers send, so it has no privileges, and confines itself
+ * before it reads any of this: it can read the configuration of the resolver and
+ * certificates, and cannot write files or execute programs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -55,8 +55,9 @@ static int egress_main_limits(struct warren_error *err)
 static int egress_main_confine(struct warren_error *err)
 {
 	/*
-	 * /etc/resolv.conf may be a link to one of these; then certificates. c-ares takes
-	 * random numbers from the last one, and predictable ones without it.
+	 * Directories to which /etc/resolv.conf may be a link; then those of
+	 * certificates. c-ares reads random numbers from the last path; without it, they
+	 * would be predictable.
 	 */
 	static const char *const paths[] = { "/etc",
 					     "/run/systemd/resolve",
@@ -82,7 +83,7 @@ struct egress_main_words {
 	const char *dns_servers, *authority, *ca_file, *bundle;
 };
 
-/* Read what the process cannot open later. */
+/* Read the files that the process cannot open later. */
 static int egress_main_terminate(const struct egress_main_words *w,
 				 struct terminate **ret, struct warren_error *err)
 {
@@ -142,7 +143,7 @@ static int egress_main_serve(const struct egress_main_words *w, struct warren_er
 	return r;
 }
 
-/* Options, each with a value. False: there is another one. */
+/* Parse the options, each of which has a value. Return false for an unknown one. */
 static bool egress_main_parse(int argc, char **argv, struct egress_main_words *w)
 {
 	const struct {

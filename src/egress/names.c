@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* names.c - a table of names by number, a hash table by name, and the order of their use
- */
+/* names.c - names and their numbers: a table by number, a hash table by name, and the
+ * order of use
+ * */
 #include "egress/names.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
 
-#define NONE         UINT32_MAX
-#define NAMES_ROUNDS 7U /* numbers that an entry can have, one after another */
+#define NONE UINT32_MAX
+/* Number of numbers that an entry can have, one after another. */
+#define NAMES_ROUNDS 7U
 
 _Static_assert(NAMES_ROUNDS *NAMES_MAX <= NAMES_SPACE, "numbers must not overlap");
 
 struct name {
 	char *text;
-	uint32_t round; /* how often the entry was reused */
+	uint32_t round; /* number of times that the entry was reused */
 	uint32_t hash;
-	uint32_t next;         /* in the same bucket */
-	uint32_t older, newer; /* order of use */
+	uint32_t next;         /* next entry in the same bucket */
+	uint32_t older, newer; /* neighbours in the order of use */
 	uint32_t n_connections;
 };
 
@@ -26,7 +28,7 @@ struct names {
 	uint32_t n, size;
 	uint32_t *buckets; /* @size elements */
 	uint32_t oldest, newest;
-	uint32_t seed;     /* so that a sandbox cannot choose names with the same hash */
+	uint32_t seed;     /* prevents a sandbox from choosing names with the same hash */
 	uint32_t rotation; /* the first number */
 };
 
@@ -148,7 +150,7 @@ static uint32_t names_number_of(const struct names *t, uint32_t i)
 	return NAMES_FIRST + (t->rotation + at) % NAMES_SPACE;
 }
 
-/* The entry with a number; NONE. */
+/* Return the entry with a number, or NONE. */
 static uint32_t names_entry(const struct names *t, uint32_t number)
 {
 	uint32_t at, i;
@@ -162,7 +164,7 @@ static uint32_t names_entry(const struct names *t, uint32_t number)
 
 /* -------------------------------------------------------------------------- names */
 
-/* An entry for a new name: an unused one, or that of the least recently used name. */
+/* Get an entry for a new name: an unused one, or that of the least recently used name. */
 static int names_take(struct names *t, uint32_t *ret, uint32_t *ret_round)
 {
 	uint32_t i;

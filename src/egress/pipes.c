@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pipes.c - pipes are created when they are needed, and then kept */
+/* pipes.c - a pool of pipes, which are created when they are needed */
 #include "egress/pipes.h"
 
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 
 struct pipes {
 	struct pipe_pair *unused;
-	size_t n; /* pairs that exist */
+	size_t n; /* number of pairs that exist */
 };
 
 struct pipes *pipes_new(void)
@@ -45,7 +45,7 @@ static struct pipe_pair *pipes_make(struct pipes *p)
 	}
 	pair->out = fds[0];
 	pair->in = fds[1];
-	/* A user may have only some large pipes; a small one works, too. */
+	/* The kernel limits the large pipes of a user; a small pipe works too. */
 	(void)fcntl(pair->in, F_SETPIPE_SZ, PIPES_CAPACITY);
 	size = fcntl(pair->in, F_GETPIPE_SZ);
 	pair->capacity = size > 0 ? (size_t)size : 65536;

@@ -10,7 +10,7 @@
 /* Sorted by host, then by protocol and port, so that one rule can cover several. */
 struct record_use {
 	struct host host;
-	char *name; /* memory of the host; NULL: an address */
+	char *name; /* memory of the host's name; NULL: the host is an address */
 	uint16_t port;
 	uint8_t protocol;
 };
@@ -105,7 +105,7 @@ static int record_compare(const struct record_use *a, const struct record_use *b
 	return c ? c : (int)a->port - (int)b->port;
 }
 
-/* The place of @u in the sorted list; *@ret_found: whether it is there. */
+/* Return the position of @u in the sorted list; *@ret_found is set if it is there. */
 static size_t record_find(const struct record *r, const struct record_use *u,
 			  bool *ret_found)
 {
@@ -135,7 +135,7 @@ static bool record_reserve(struct record *r)
 
 	if (n == RECORD_USES_MAX)
 		return false;
-	if (n & (n - 1)) /* the list has the size of the next power of two */
+	if (n & (n - 1)) /* the array has space up to the next power of two */
 		return true;
 	uses = realloc(r->uses, (n ? 2 * n : 1) * sizeof(*uses));
 	if (uses)
@@ -167,7 +167,7 @@ void record_use(struct record *r, const struct request *q)
 	r->n_uses++;
 }
 
-/* A rule for each host and protocol, with all its ports. */
+/* Write a rule for each host and protocol, with all its ports. */
 static int record_policy(const struct record *r, struct policy *p,
 			 struct warren_error *err)
 {

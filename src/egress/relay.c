@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * relay.c - carries bytes between the two ends of a flow
+ * relay.c - forward bytes between the two ends of a flow
  *
  * Small amounts are copied through one buffer that all flows share. A direction in which
  * a read fills that buffer gets a pipe, and splice(2) moves its bytes without copying
  * them, until nothing is left to read. Reading stops while the other end does not accept
  * bytes, so each direction holds at most one buffer or one pipe.
  *
- * The end of one direction is passed on, and the other direction continues.
+ * When one direction ends, its receiver is informed, and the other direction continues.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,13 +15,13 @@
 
 #include "egress/egress_internal.h"
 
-#define RELAY_TURN_MAX (2U << 20) /* bytes that one callback moves */
+#define RELAY_TURN_MAX (2U << 20) /* maximum number of bytes that one callback moves */
 
 struct relay {
 	struct egress_flow *flow;
 	struct end *from, *to;
 	struct pipe_pair **pipe;
-	bool in; /* from the server */
+	bool in; /* direction: from the server */
 };
 
 static struct relay relay_of(struct egress_flow *f, bool in)
@@ -52,7 +52,7 @@ static void relay_count(const struct relay *r, size_t n)
 	egress_count(r->flow, r->in ? n : 0, r->in ? 0 : n);
 }
 
-/* Both directions have ended, and everything was sent. */
+/* Check whether both directions have ended, and everything was sent. */
 static void relay_check_end(struct egress_flow *f)
 {
 	if (f->client.finished && f->server.finished)
@@ -69,8 +69,8 @@ static void relay_pass_end(const struct relay *r)
 }
 
 /*
- * The receiver does not accept bytes any more. Data that it sent before is still
- * delivered, because it may explain why.
+ * The receiver does not accept bytes any more. Still deliver the data that it sent,
+ * because it may contain the reason.
  */
 static void relay_break(const struct relay *r)
 {
@@ -131,7 +131,7 @@ static ssize_t relay_splice(int from, int to, size_t n)
 	return moved < 0 ? -errno : moved;
 }
 
-/* Fill the pipe. False: there is nothing to send. */
+/* Fill the pipe. Return false if there is nothing to send. */
 static bool relay_fill(const struct relay *r)
 {
 	struct pipe_pair *pipe = *r->pipe;
@@ -150,7 +150,7 @@ static bool relay_fill(const struct relay *r)
 	return !r->flow->over;
 }
 
-/* Empty the pipe. False: the receiver accepts no more for now. */
+/* Empty the pipe. Return false if the receiver accepts no more for now. */
 static bool relay_drain(const struct relay *r)
 {
 	struct pipe_pair *pipe = *r->pipe;

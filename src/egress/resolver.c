@@ -2,10 +2,11 @@
 /*
  * resolver.c - c-ares in the event loop
  *
- * c-ares reports which of its sockets to watch. The loop calls it when they are ready and
- * when time has passed. It may report a result before ares_getaddrinfo() returns, so
- * results are delivered by a task. It cannot cancel a single query: a cancelled one
- * stays, without an owner, until c-ares is done with it.
+ * c-ares reports which of its sockets to watch. The loop calls c-ares when they are
+ * ready, and when a timeout has passed. c-ares may report a result before
+ * ares_getaddrinfo() returns, so a task delivers the results. It cannot cancel a single
+ * query: a cancelled query continues to exist, without an owner, until c-ares has
+ * finished it.
  */
 #include "egress/resolver.h"
 
@@ -19,9 +20,9 @@
 
 #define RESOLVER_TRY_MS   2000
 #define RESOLVER_TRIES    2
-#define RESOLVER_RECHECK  5000 /* ms between two looks at /etc/resolv.conf */
+#define RESOLVER_RECHECK  5000 /* time between two checks of /etc/resolv.conf, in ms */
 #define RESOLVER_CONF     "/etc/resolv.conf"
-#define RESOLVER_TICK_MAX 1000 /* ms between two looks at timeouts */
+#define RESOLVER_TICK_MAX 1000 /* time between two checks for timeouts, in ms */
 
 struct resolver_socket {
 	struct resolver_socket *next, **prev;
@@ -36,8 +37,8 @@ struct resolver {
 	ares_channel channel;
 	struct resolver_socket *sockets;
 	char *servers;
-	size_t n_queries; /* queries of c-ares */
-	uint64_t checked; /* when /etc/resolv.conf was last looked at */
+	size_t n_queries; /* number of queries of c-ares */
+	uint64_t checked; /* time of the last check of /etc/resolv.conf */
 	struct timespec changed;
 };
 
@@ -110,7 +111,8 @@ static struct resolver_socket *resolver_socket_new(struct resolver *r, int fd,
 	return s;
 }
 
-/* c-ares wants to know this about a socket; nothing: it closes the socket next. */
+/* c-ares asks to watch a socket for events. If there are none, it is about to close the
+ * socket. */
 static void resolver_on_state(void *ctx, ares_socket_t fd, int readable, int writable)
 {
 	struct resolver *r = ctx;
@@ -124,7 +126,8 @@ static void resolver_on_state(void *ctx, ares_socket_t fd, int readable, int wri
 	else if (events && s)
 		(void)loop_watch_set(s->watch, events);
 	else if (events)
-		(void)resolver_socket_new(r, fd, events); /* without it: a timeout */
+		/* If this fails, the query times out. */
+		(void)resolver_socket_new(r, fd, events);
 }
 
 /* ------------------------------------------------------------------------ queries */
@@ -141,7 +144,7 @@ static void resolver_deliver(void *ctx)
 static enum resolver_status resolver_status_of(int status)
 {
 	if (status == ARES_SUCCESS || status == ARES_ENODATA)
-		return RESOLVER_NO_DATA; /* unless there are addresses */
+		return RESOLVER_NO_DATA; /* this applies only if there are no addresses */
 	if (status == ARES_ENOTFOUND || status == ARES_EBADNAME)
 		return RESOLVER_NO_NAME;
 	return RESOLVER_FAILED;
@@ -188,7 +191,8 @@ static int resolver_open(struct resolver *r)
 	return 0;
 }
 
-/* Servers change while this runs, for example with the network of a laptop. */
+/* Check whether the servers have changed, for example because a laptop is in another
+ * network. */
 static void resolver_recheck(struct resolver *r)
 {
 	struct stat st;

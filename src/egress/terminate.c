@@ -17,7 +17,7 @@
 
 struct terminate {
 	struct authority *authority;
-	SSL_CTX *servers; /* to connect to servers with */
+	SSL_CTX *servers; /* settings for connections to servers */
 };
 
 /* ------------------------------------------------------------------------- settings */
@@ -81,7 +81,7 @@ struct terminate *terminate_free(struct terminate *t)
 	return NULL;
 }
 
-/* ------------------------------------------------------------------------ the client */
+/* ----------------------------------------------------------- connection of the client */
 
 bool terminate_wants(const struct egress_flow *f)
 {
@@ -117,12 +117,13 @@ void terminate_continue(struct egress_flow *f)
 	f->client.tls_writes = r == LOOP_WRITE;
 	if (r > 0)
 		return;
-	/* A client that does not trust the authority says so, and ends the connection. */
+	/* A client that does not trust the authority sends an alert, and closes the
+	 * connection. */
 	if (r < 0 || !http_flow_start(f, false))
 		egress_flow_reset(f);
 }
 
-/* ------------------------------------------------------------------------ the server */
+/* ----------------------------------------------------------- connection to the server */
 
 static int terminate_begin(struct egress_flow *f)
 {

@@ -14,7 +14,7 @@
 
 #define TRUST_MAX (8U << 20)
 
-/* Where distributions keep the certificates of authorities, in one file. */
+/* Files in which distributions keep the certificates of all authorities. */
 static const char *const system_files[] = {
 	"/etc/ssl/certs/ca-certificates.crt", /* Debian, Alpine, Arch */
 	"/etc/pki/tls/certs/ca-trust.crt",    /* Fedora, RHEL */
@@ -22,8 +22,8 @@ static const char *const system_files[] = {
 	"/etc/ssl/cert.pem",
 };
 
-/* A machine without such a file has no authorities that servers could be verified with.
- */
+/* If a machine has no such file, no server's certificate can be verified.
+ * */
 static int trust_read_system(struct buf *out, struct warren_error *err)
 {
 	char part[65536];

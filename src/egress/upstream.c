@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * upstream.c - from a destination to a connected socket
+ * upstream.c - connect to a destination
  *
- * A name is resolved again for each connection, and each of its addresses is judged.
- * Connections are made only to judged addresses, so it does not matter what the name
- * resolves to before or after that.
+ * A name is resolved again for each connection, and each of its addresses is checked
+ * against the policy. Connections are made only to checked addresses, so it does not
+ * matter what the name resolves to at other times.
  */
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -24,7 +24,7 @@ static void upstream_forget_addresses(struct egress_flow *f)
 
 /* ------------------------------------------------------------------------ lookups */
 
-/* A flow waits while its sandbox has as many lookups as it may. */
+/* A flow waits while its sandbox has the maximum number of lookups. */
 static void upstream_queue(struct egress_flow *f)
 {
 	struct egress_sandbox *sb = f->sandbox;
@@ -109,7 +109,8 @@ static void upstream_fail(struct egress_flow *f, int error)
 	egress_flow_unreachable(f, error == ETIMEDOUT ? 504 : 502, text);
 }
 
-/* The TLS of the client is terminated, so the server's begins here. */
+/* The TLS connection of the client is terminated here, so a new TLS connection to the
+ * server begins. */
 static void upstream_secure(struct egress_flow *f)
 {
 	char why[512];
@@ -161,7 +162,7 @@ static void upstream_on_server(void *ctx, unsigned events)
 		egress_flow_update(f);
 }
 
-/* 0: connected or connecting; -errno. */
+/* Return 0 if the socket is connected or connecting; otherwise -errno. */
 static int upstream_connect(struct egress_flow *f, const union resolver_address *a)
 {
 	struct address_net net;
@@ -262,7 +263,7 @@ static void upstream_on_resolved(void *ctx, enum resolver_status status,
 		egress_flow_update(f);
 }
 
-/* The address of the destination itself. */
+/* Get the address if the destination itself is an address. */
 static void upstream_own_address(const struct host *h, union resolver_address *ret)
 {
 	(void)memset(ret, 0, sizeof(*ret));

@@ -16,7 +16,8 @@
 #include "base/list.h"
 #include "net/http_internal.h"
 
-#define BODY_FREE (16U << 10) /* per body: a small request is always accepted */
+/* For each body, so that a small request is always accepted. */
+#define BODY_FREE (16U << 10)
 
 struct http_owner {
 	struct http_owner *next;
@@ -26,7 +27,7 @@ struct http_owner {
 };
 
 static const size_t weights[] = {
-	[HTTP_BODIES] = 1, /* half for one alone */
+	[HTTP_BODIES] = 1, /* one owner alone may use half */
 	[HTTP_KEPT] = 3,   /* three quarters */
 };
 _Static_assert(ARRAY_SIZE(weights) == HTTP_ACCOUNTS, "an account has no weight");

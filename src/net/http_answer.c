@@ -16,7 +16,7 @@
 
 #define REFUSAL_MAX (64U << 10)
 
-/* Headers that only the server sets. */
+/* Headers that only this server may set. */
 static const char *const own_headers[] = {
 	"connection",
 	"content-length",
@@ -105,9 +105,9 @@ static void put_framing(struct buf *b, struct request *r, int status, int64_t le
 }
 
 /*
- * Write the head of an answer to the scratch buffer; NULL: it failed, and that was
- * handled. @ours: the answer is from Warren, not from a proxied server, to which nothing
- * is added.
+ * Write the head of an answer to the scratch buffer. Return NULL if this failed; the
+ * failure has been handled. @ours is set if the answer is from Warren; nothing is added
+ * to an answer of a proxied server.
  */
 static struct buf *http_answer_begin(struct request *r, int status,
 				     const struct http_header *headers, size_t n,
@@ -371,8 +371,7 @@ void http_conn_refuse(struct http_conn *c, int status, const char *why, int erro
 		http_conn_linger(c);
 }
 
-/* ------------------------------------------------------------------ bodies and upgrades
- */
+/* ---------------------------------------------------------------- bodies and upgrades */
 
 static void http_answer_choose(struct request *r, enum sink sink,
 			       void (*fn)(struct http_request *req, const char *data,

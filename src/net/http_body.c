@@ -3,8 +3,8 @@
  * http_body.c - parse chunks strictly
  *
  * Sizes have at most 15 hexadecimal digits, lines end in CR LF, and the framing between
- * two pieces of data (extensions, trailers) must be short: the server ignores it, so it
- * must not cost much either.
+ * two pieces of data (extensions, trailers) must be short: because the server ignores it,
+ * it must not be expensive.
  */
 #include "net/http_body.h"
 
@@ -13,7 +13,8 @@
 #include "base/hex.h"
 #include "net/http_head.h"
 
-#define LINE_MAX_BYTES 4096U /* extensions of a chunk; all trailers together */
+/* For extensions of a chunk, and for all trailers together. */
+#define LINE_MAX_BYTES 4096U
 #define SIZE_DIGITS    15
 
 enum {
@@ -25,9 +26,9 @@ enum {
 	DATA_CR,   /* the CR after the data */
 	DATA_LF,
 	TRAILER,      /* at the start of a line after the last chunk */
-	TRAILER_NAME, /* in the name of one, up to its colon */
+	TRAILER_NAME, /* in the name of a trailer, up to its colon */
 	TRAILER_LINE, /* behind that */
-	TRAILER_LF,   /* the LF after one */
+	TRAILER_LF,   /* the LF after a trailer */
 	LAST_LF,      /* the LF of the empty line */
 };
 
@@ -54,7 +55,7 @@ static int size_byte(struct http_body *b, char c)
 	return c == ';' ? EXTENSION : -EBADMSG;
 }
 
-/* A byte of a skipped line: its CR, its text, or an invalid byte. */
+/* Handle a byte of a line that is skipped: its CR, its text, or an invalid byte. */
 static int skipped_byte(char c, int inside, int at_cr)
 {
 	if (c == '\r')
@@ -62,7 +63,7 @@ static int skipped_byte(char c, int inside, int at_cr)
 	return (unsigned char)c < ' ' && c != '\t' ? -EBADMSG : inside;
 }
 
-/* One byte of framing: returns the next state, or -EBADMSG. */
+/* Handle one byte of framing. Return the next state, or -EBADMSG. */
 static int framing_byte(struct http_body *b, char c)
 {
 	if (++b->line > LINE_MAX_BYTES)

@@ -3,9 +3,9 @@
  * http_conn.c - a connection: read heads and bodies, request after request
  *
  * A connection has at most one request at a time. Bytes are read only when they are
- * needed: a head when there is no request, a body when its handler has asked for it. All
- * other bytes wait in the client's socket, so data that a client sends early costs only
- * that client.
+ * needed: a head when there is no request, a body when its handler has requested it. All
+ * other bytes wait in the client's socket, so data that a client sends too early uses no
+ * memory of the server.
  *
  * Only http_conn_work() processes bytes. It runs when bytes have arrived and, through
  * http_conn_kick(), after a handler did something at another time. At its end it decides
@@ -25,7 +25,8 @@
 #include "net/stream_internal.h"
 #include "net/tls_internal.h"
 
-#define CHEAP_BODY (64U << 10) /* reading this is cheaper than a new connection */
+/* Reading a body of this size is cheaper than a new connection. */
+#define CHEAP_BODY (64U << 10)
 
 void http_conn_close_request(struct http_conn *c, int why)
 {
@@ -142,8 +143,8 @@ static void start_request(struct http_conn *c, const struct http_head *h,
 	c->used = true;
 	c->close_after = !r->keep_alive;
 	/*
-	 * It is no longer idle: idle connections may be closed from anywhere, even in
-	 * handlers.
+	 * The connection is no longer idle: idle connections may be closed from anywhere,
+	 * even in handlers.
 	 */
 	http_server_set_deadline(c, DEADLINE_NONE);
 	o->request(&r->pub, o->ctx);
@@ -256,17 +257,17 @@ static void tell_end(struct http_conn *c)
 	if (r->sink == SINK_STREAM || r->upgraded) {
 		r->fn(&r->pub, "", 0);
 	} else {
-		buf_add(&r->collected, "", 0); /* there is a NUL even behind nothing */
+		buf_add(&r->collected, "", 0); /* adds a NUL even if the body is empty */
 		r->fn(&r->pub, r->collected.data, r->collected.len);
-		/* Free it now, not when the answer ends. */
+		/* Free the body now, not when the answer ends. */
 		buf_done(&r->collected);
 		http_account_give(http_server_accounts(c->server), HTTP_BODIES, r);
 	}
 }
 
-/* ------------------------------------------------------------------ progress */
+/* ----------------------------------------------------------- progress of a connection */
 
-/* Do what needs no further bytes: complete answers and bodies. */
+/* Complete answers and bodies that need no further bytes. */
 static void http_conn_settle(struct http_conn *c, bool bytes_left)
 {
 	struct request *r = c->req;
@@ -379,7 +380,7 @@ static size_t http_conn_work(struct http_conn *c, char *data, size_t n)
 	return done;
 }
 
-/* Progress without bytes. */
+/* Make progress without new bytes. */
 static void look_again(struct http_conn *c)
 {
 	char none[1];
@@ -412,7 +413,7 @@ static char *http_conn_on_room(void *ctx, size_t *size)
 }
 
 /*
- * The client has ended its half of the connection. Requests that need no more data
+ * The client has closed its half of the connection. Requests that need no more data
  * continue.
  */
 static void http_conn_on_ended(void *ctx, bool drained)
@@ -486,7 +487,8 @@ void http_conn_timeout(struct http_conn *c, enum deadline which)
 	uint64_t sent = c->stream.sent;
 
 	/*
-	 * If this process was stopped, the client may have taken data without being seen.
+	 * If this process was stopped for a while, the client may have read data in the
+	 * meantime.
 	 */
 	if (which == DEADLINE_WRITE && poll(&p, 1, 0) > 0 && p.revents == POLLOUT) {
 		stream_flush(&c->stream);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http_head.c - the strict parser of heads
+ * http_head.c - a strict parser of message heads
  *
  * It has two passes. The first finds the empty line, and detects invalid bytes while they
- * arrive. The second runs once, over a complete head in one piece. So the parser has no
- * state from byte to byte, and nothing of a head is used before the whole head is valid.
+ * arrive. The second runs once, over a complete head in one piece. So the parser keeps no
+ * state between bytes, and no part of a head is used before the whole head is valid.
  */
 #include "net/http_head.h"
 
@@ -66,7 +66,7 @@ bool http_is_value(const char *s)
 
 long http_head_find(const char *data, size_t n, size_t *scanned)
 {
-	size_t start = *scanned; /* beginning of the unfinished line */
+	size_t start = *scanned; /* beginning of the incomplete line */
 
 	if (n > 0 && data[0] != '\r' && !(class_of[(unsigned char)data[0]] & C_TOKEN))
 		return -1;
@@ -82,7 +82,7 @@ long http_head_find(const char *data, size_t n, size_t *scanned)
 		if (len == 0 || lf[-1] != '\r')
 			return -1;
 		start += len + 1;
-		/* An empty line ends it, except at the beginning. */
+		/* An empty line ends the head, except at the beginning. */
 		if (len == 1 && start > 2)
 			return (long)start;
 	}
@@ -120,7 +120,8 @@ enum known {
 	K_ENCODING,
 	K_CONNECTION,
 	K_EXPECT,
-	K_SINGLE, /* not used here, but other programs differ in which of two they use */
+	K_SINGLE, /* not used here, but programs differ in which of two such fields they
+		     use */
 	K_MAX
 };
 
@@ -160,7 +161,7 @@ static int take_length(struct http_head *h, const char *s)
 	if (!*s || *http_head_span(s, C_DIGIT))
 		return http_head_refuse(h, 400, "Content-Length is not a number");
 	for (; *s; s++) {
-		/* Below 2^63, so that sums with it do not overflow. */
+		/* Keep the value below 2^63, so that sums with it do not overflow. */
 		if (v > (INT64_MAX - 9) / 10)
 			return http_head_refuse(h, 400, "Content-Length is too large");
 		v = v * 10 + (uint64_t)(*s - '0');
@@ -170,10 +171,11 @@ static int take_length(struct http_head *h, const char *s)
 	return 0;
 }
 
-/* "name", "name:80", "[::1]:80": a host and optionally a port. */
+/* Is it a host with an optional port, such as "name", "name:80" or "[::1]:80"? */
 static bool is_host(const char *s)
 {
-	static const char others[] = "-._~%!$&'()*+,;="; /* in names, by RFC 3986 */
+	/* Other characters of names, according to RFC 3986. */
+	static const char others[] = "-._~%!$&'()*+,;=";
 	const char *start = s;
 
 	if (*s == '[') {
@@ -292,7 +294,7 @@ static int take_fields(struct http_head *h, char *p, char *end)
 	return 0;
 }
 
-/* Parse "HTTP/1.x": 0, or the status of a refusal. */
+/* Parse "HTTP/1.x". Return 0, or the status of a refusal. */
 static int take_version(struct http_head *h, const char *s, size_t n)
 {
 	if (n != 8 || strncmp(s, "HTTP/", 5) != 0 || s[6] != '.' ||
@@ -318,7 +320,7 @@ static void http_head_start(struct http_head *h)
 	h->close = h->keep_alive = h->upgrade = h->expect_continue = false;
 }
 
-/* The first line, with its CR LF replaced by NULs; NULL: there is none. */
+/* Return the first line, with its CR LF replaced by NULs; NULL: there is none. */
 static char *first_line(char *data, size_t n, char **ret_next)
 {
 	char *lf = memchr(data, '\n', n);
@@ -332,9 +334,9 @@ static char *first_line(char *data, size_t n, char **ret_next)
 }
 
 /*
- * "http://host/path": the form for proxies, which servers must also accept (RFC 9112,
- * 3.2.2). The target becomes the path, and the part before it is the host, whatever the
- * Host field contains: the text is moved to the front of @target.
+ * Split "http://host/path", the form for proxies, which servers must also accept (RFC
+ * 9112, 3.2.2). The host is taken from the target, whatever the Host field contains, and
+ * moved to the front of @target; the path becomes the target.
  */
 static int split_target(struct http_head *h, char *target)
 {
@@ -352,14 +354,14 @@ static int split_target(struct http_head *h, char *target)
 		return http_head_refuse(h, 400,
 					"the host of the request target is malformed");
 	if (*path != '/')
-		*--path = '/'; /* there is room: the scheme was in front of it */
+		*--path = '/'; /* there is space where the scheme was */
 	h->target = path;
 	h->authority = target;
 	h->https = scheme == 8;
 	return 0;
 }
 
-/* The target of CONNECT: a host. */
+/* Check the target of CONNECT, which is a host. */
 static int take_authority(struct http_head *h)
 {
 	if (!is_host(h->target))

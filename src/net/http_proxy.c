@@ -5,9 +5,10 @@
  *	client -- conn, request --> [piece_in] -- stream up --> server
  *	client <-- http_write() --  [take_answer] <----------- server
  *
- * Each request has one connection to the server. Each direction pauses its source while
- * its destination is full, so at most one queue of bytes is held. The proxy exists from
- * http_proxy() until the request is closed; only this ends the connection to the server.
+ * Each request has one connection to the server. In each direction, the source is paused
+ * while the destination is full, so only a limited number of bytes is in memory. The
+ * proxy exists from http_proxy() until the request is closed; only the end of the request
+ * closes the connection to the server.
  */
 #include "net/http_proxy.h"
 
@@ -24,14 +25,14 @@
 
 #define HEAD_MS 60000
 /*
- * Timeout for the second half of a pipe after the first has ended, when idle: the peer
- * that ended its half may be gone, which TCP does not report. For a tunnel, it is unknown
- * what it carries, and how long an answer may take.
+ * Idle timeout for the second half of a pipe after the first half has ended: the peer
+ * that ended its half may be gone, which TCP does not report. The time is long, because a
+ * tunnel may carry any protocol, whose answers may take long.
  */
 #define PIPE_ENDED_MS   60000
 #define TUNNEL_ENDED_MS 600000
 #define HEAD_MAX        (64U << 10)
-#define INTERIM_MAX     64 /* a server that sends only "103" would never end */
+#define INTERIM_MAX     64 /* limits a server that sends only "103" */
 
 enum state {
 	STATE_HEAD, /* the head of the answer has not arrived */
@@ -43,26 +44,27 @@ enum state {
 struct proxy {
 	struct http_request *req;
 	struct stream up;
-	struct http_body body; /* of the answer */
+	struct http_body body; /* body of the answer */
 	struct loop_timer *timer;
-	uint64_t progress; /* when the timer was set */
+	uint64_t progress; /* time at which the timer was set */
 	size_t scanned;
 	unsigned head_ms, ended_ms;
-	unsigned interim; /* interim answers so far */
+	unsigned interim; /* number of interim answers so far */
 	void (*closed)(void *ctx, int why);
 	void *ctx;
-	struct http_header with; /* of the answer; name NULL: none */
+	struct http_header with; /* header to add to the answer; name NULL: none */
 	const char *const *answer_without;
 	uint8_t state; /* enum state */
 	bool chunked;  /* the body of the request is chunked */
 	bool wants_upgrade;
 	bool half_ended;     /* one half of a pipe has ended */
-	bool answered_early; /* the server reads no more of the body */
+	bool answered_early; /* the server has answered, and reads no more of the body */
 };
 
 /* ------------------------------------------------------------------ headers */
 
-/* Headers for one connection only. Connection may name more of them. */
+/* Headers that apply to one connection only. The header Connection may name more of
+ * them. */
 static const char *const hop_by_hop[] = {
 	"connection",
 	"keep-alive",
@@ -76,7 +78,7 @@ static const char *const hop_by_hop[] = {
 	"content-length", /* written again from the parsed values */
 };
 
-/* Ours to say. */
+/* Headers that the proxy sets itself. */
 static const char *const rewritten[] = {
 	"expect",           "host",
 	"x-forwarded-for",  "x-forwarded-proto",
@@ -151,8 +153,7 @@ static void put_request(struct proxy *p, struct buf *b,
 	buf_puts(b, "\r\n");
 }
 
-/* ------------------------------------------------------------------ the request's body
- */
+/* ---------------------------------------------------------------- body of the request */
 
 static void note_progress(struct proxy *p)
 {
@@ -197,7 +198,7 @@ static void up_drained(void *ctx)
 		http_resume(p->req);
 }
 
-/* ------------------------------------------------------------------ the answer */
+/* ---------------------------------------------------------------- the server's answer */
 
 static void refuse_as(struct proxy *p, int status, const char *code, const char *why)
 {
@@ -309,7 +310,8 @@ static void start_answer(struct proxy *p, const struct http_head *h)
 
 static size_t take_answer_head(struct proxy *p, char *data, size_t n)
 {
-	/* Use a separate head, because this may be called within a callback. */
+	/* Use a separate struct http_head, because this may be called within a callback.
+	 */
 	struct http_head h;
 	long len = http_head_find(data, n, &p->scanned);
 
@@ -375,7 +377,8 @@ static size_t up_data(void *ctx, char *data, size_t n)
 				stream_pause(&p->up);
 			break;
 		case STATE_DONE:
-			used = n - done; /* after the end: data that was not requested */
+			/* After the end of the answer: unrequested data. */
+			used = n - done;
 			break;
 		}
 		done += used;
@@ -418,7 +421,7 @@ static void client_drained(struct http_request *req)
 		stream_resume(&p->up);
 }
 
-/* ------------------------------------------------------------------ life */
+/* ---------------------------------------------------------------- lifetime of a proxy */
 
 static void http_proxy_on_timer(void *ctx)
 {
@@ -474,8 +477,8 @@ static struct proxy *new_proxy(struct http_request *req, int fd,
 	p->head_ms = o->head_ms ? o->head_ms : HEAD_MS;
 	p->ended_ms = PIPE_ENDED_MS;
 	/*
-	 * Send each write at once, as the server did. If it is not TCP, this has no
-	 * effect.
+	 * Send each write immediately, as the server did. If the socket is not TCP, this
+	 * has no effect.
 	 */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	p->closed = o->closed;
@@ -492,7 +495,7 @@ static struct proxy *new_proxy(struct http_request *req, int fd,
 	return p;
 }
 
-/* NULL: out of memory, which was reported. */
+/* Return NULL if there is no memory; this has been reported. */
 static struct proxy *http_proxy_take(struct http_request *req, int fd,
 				     const struct http_proxy_options *options)
 {

@@ -2,9 +2,9 @@
 /*
  * http_server.c - listen, accept, and the deadlines of all connections
  *
- * All connections with the same kind of deadline have the same time. So each kind has a
- * queue with the next one to expire in front: setting a deadline appends to the queue,
- * and one timer serves them all.
+ * All deadlines of one kind have the same duration. So each kind has a queue, with the
+ * connection that expires next at the front: setting a deadline appends to the queue, and
+ * one timer serves them all.
  *
  * When the maximum number of connections is reached, the server closes the connection
  * that has been idle for the longest time, first of unknown clients, then of known ones.
@@ -32,9 +32,13 @@
 #define BACKLOG         1024
 #define ACCEPTS_MAX     64 /* accepts in a row before connections have their turn */
 #define LINGER_MS       2000
-#define RETRY_MS        100 /* after descriptors or memory ran out */
+#define RETRY_MS        100 /* time to wait after descriptors or memory ran out */
 #define TIMER_GRAIN_MS  50  /* deadlines may be late by this time */
-#define REFUSED_MAX     64  /* connections that stay to read their 503 */
+/*
+ * Maximum number of refused connections that are kept open, so that clients can read
+ * the 503.
+ */
+#define REFUSED_MAX 64
 
 union address {
 	struct sockaddr any;
@@ -59,13 +63,13 @@ struct http_server {
 	struct link conns;
 	size_t n_conns;     /* all connections except refused ones */
 	size_t n_tcp;       /* TCP connections among them */
-	size_t n_strangers; /* unauthenticated ones among those */
+	size_t n_strangers; /* unauthenticated connections among the TCP connections */
 	size_t n_refused;
 	struct http_accounts accounts;
 	struct link queues[DEADLINE_MAX];
 	struct loop_timer *timer; /* for the earliest deadline */
-	uint64_t timer_due;       /* 0: not running */
-	struct loop_timer *retry; /* to accept again */
+	uint64_t timer_due;       /* 0: the timer is not running */
+	struct loop_timer *retry; /* fires when connections should be accepted again */
 	bool draining;
 	bool freeing;
 	time_t date_of;
@@ -133,7 +137,7 @@ void http_server_id(struct http_server *s, char id[ID_LEN + 1])
 	id_from(s->random[--s->n_random], id);
 }
 
-/* ------------------------------------------------------------------ deadlines */
+/* ----------------------------------------------------------- deadlines of connections */
 
 static unsigned deadline_ms(const struct http_server *s, enum deadline d)
 {
@@ -213,7 +217,7 @@ static void http_server_on_timer(void *ctx)
 		run_timer(s, next);
 }
 
-/* ------------------------------------------------------------------ accepting */
+/* -------------------------------------------------------------- accepting connections */
 
 static void on_retry(void *ctx)
 {
@@ -228,7 +232,7 @@ static bool is_tcp(const struct http_conn *c)
 	return c->peer.kind == HTTP_PEER_TCP;
 }
 
-/* The connection that has had this deadline for the longest time. */
+/* Return the connection that has had this deadline for the longest time. */
 static struct http_conn *http_server_first_of(struct http_server *s, enum deadline d)
 {
 	struct link *q = &s->queues[d];
@@ -236,7 +240,7 @@ static struct http_conn *http_server_first_of(struct http_server *s, enum deadli
 	return q->next == q ? NULL : CONTAINER(q->next, struct http_conn, queue);
 }
 
-/* The one that has waited longer for its client; either may be NULL. */
+/* Return the connection that has waited longer for its client; either may be NULL. */
 static struct http_conn *http_server_longer(const struct http_server *s,
 					    struct http_conn *a, struct http_conn *b)
 {
@@ -249,8 +253,8 @@ static struct http_conn *http_server_longer(const struct http_server *s,
 }
 
 /*
- * An unauthenticated connection without a request in progress. Unix sockets and known
- * clients rarely have an unfinished head, so few are skipped.
+ * Find an unauthenticated connection without a request in progress. Unix sockets and
+ * known clients rarely have an unfinished head, so few connections are skipped.
  */
 static struct http_conn *waiting_stranger(struct http_server *s)
 {
@@ -262,7 +266,8 @@ static struct http_conn *waiting_stranger(struct http_server *s)
 
 		head = c->known ? NULL : c;
 	}
-	/* If both began to wait at the same time, prefer the one that had an answer. */
+	/* If both began to wait at the same time, prefer the one that has received an
+	 * answer. */
 	return http_server_longer(s, http_server_first_of(s, DEADLINE_IDLE), head);
 }
 
@@ -276,7 +281,7 @@ static bool is_any(const struct http_conn *c UNUSED)
 	return true;
 }
 
-/* The oldest connection in a queue that would make room. */
+/* Return the oldest connection in a queue that would make room. */
 static struct http_conn *oldest_in(struct http_server *s, enum deadline queue,
 				   bool (*fits)(const struct http_conn *c))
 {
@@ -407,7 +412,7 @@ int http_server_adopt(struct http_server *s, int fd, struct tls *tls)
 	return net_http_server_adopt(s, fd, tls, &a, false);
 }
 
-/* True: there may be more to accept. */
+/* Accept one connection. Return true if there may be more. */
 static bool accept_one(struct listener *l)
 {
 	struct http_server *s = l->server;
@@ -454,7 +459,7 @@ void http_server_gone(struct http_conn *c)
 	net_http_server_count(c, -1);
 }
 
-/* ------------------------------------------------------------------ listening */
+/* ------------------------------------------------------------------ opening listeners */
 
 int http_server_listen_fd(struct http_server *s, int fd, struct tls *tls,
 			  struct warren_error *err)
@@ -509,7 +514,7 @@ int http_server_listen_unix(struct http_server *s, const char *path, mode_t mode
 		(void)unlink(path);
 	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
 		return error_errno(err, errno, "bind '%s'", path);
-	/* No one can connect before listen(2), so the mode is enforced in time. */
+	/* No client can connect before listen(2), so the mode is set in time. */
 	if (chmod(path, mode) < 0 || listen(fd, BACKLOG) < 0) {
 		r = errno;
 		(void)unlink(path);
@@ -524,7 +529,7 @@ int http_server_listen_unix(struct http_server *s, const char *path, mode_t mode
 	return 0;
 }
 
-/* "host:port", where host is an address, in brackets for IPv6. */
+/* Parse "host:port", where host is an address, in brackets for IPv6. */
 static int http_server_parse_address(const char *text, union address *a,
 				     struct warren_error *err)
 {
@@ -596,7 +601,7 @@ static void stop_listening(struct http_server *s)
 	s->n_listeners = 0;
 }
 
-/* ------------------------------------------------------------------ the server */
+/* --------------------------------------------------------------- lifetime of a server */
 
 static void default_limit(unsigned *limit, unsigned value)
 {

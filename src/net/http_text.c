@@ -12,7 +12,7 @@
 static const struct {
 	int status;
 	const char *text;
-	const char *code; /* code of a refusal */
+	const char *code; /* error code in the body of a refusal */
 } statuses[] = {
 	{ 200, "OK", NULL },
 	{ 101, "Switching Protocols", NULL },

@@ -2,9 +2,10 @@
 /*
  * loop.c - a thin layer on libuv
  *
- * libuv reports later when the memory of a handle may be freed. So each handle of libuv
- * is a small allocation that is freed then, while the caller's object is freed at once.
- * Tasks run from a prepare handle: after timers, before the wait for descriptors.
+ * libuv reports asynchronously when the memory of a handle may be freed. So each handle
+ * of libuv is a small allocation that is freed at that time, while the caller's object is
+ * freed immediately. Tasks run from a prepare handle: after timers, before the wait for
+ * descriptors.
  */
 #include "net/loop.h"
 
@@ -15,7 +16,8 @@
 
 #include "net/loop_internal.h"
 
-#define TASK_ROUNDS 16 /* before descriptors have their turn */
+/* Number of rounds of tasks before descriptors have their turn. */
+#define TASK_ROUNDS 16
 
 struct loop_watch {
 	uv_poll_t poll;
@@ -69,8 +71,8 @@ static void run_tasks(struct net_loop *loop)
 	for (int round = 0; round < TASK_ROUNDS && !ring_is_empty(&loop->tasks);
 	     round++) {
 		/*
-		 * Move the current tasks to a separate ring: tasks that they add are for
-		 * the next round.
+		 * Move the current tasks to a separate ring, so that tasks which they add
+		 * run in the next round.
 		 */
 		struct loop_task now = { .next = loop->tasks.next,
 					 .prev = loop->tasks.prev };
@@ -82,7 +84,7 @@ static void run_tasks(struct net_loop *loop)
 	}
 }
 
-/* All these tasks share a part of a turn, in order; at least one runs. */
+/* Run these tasks in order, for a limited part of the turn; at least one task runs. */
 static void run_later(struct net_loop *loop)
 {
 	uint64_t until;
@@ -106,7 +108,7 @@ static void on_prepare(uv_prepare_t *prepare)
 
 	run_tasks(loop);
 	run_later(loop);
-	run_tasks(loop); /* tasks that these have queued */
+	run_tasks(loop); /* run tasks that these have queued */
 	if (!ring_is_empty(&loop->tasks) || !ring_is_empty(&loop->later))
 		(void)uv_idle_start(&loop->idle, on_idle);
 	loop_turn_end(loop);
@@ -151,8 +153,8 @@ struct net_loop *loop_free(struct net_loop *loop)
 	uv_close((uv_handle_t *)&loop->prepare, NULL);
 	uv_close((uv_handle_t *)&loop->idle, NULL);
 	/*
-	 * Close the handles that were freed before; handles that are still open are a bug
-	 * of their owner.
+	 * Finish the handles that were freed before. If a handle is still open, its owner
+	 * has a bug.
 	 */
 	(void)uv_run(&loop->uv, UV_RUN_NOWAIT);
 	(void)uv_loop_close(&loop->uv);
@@ -272,8 +274,8 @@ int loop_timer_new_named(struct net_loop *loop, void (*fn)(void *ctx), void *ctx
 void loop_timer_set(struct loop_timer *t, uint64_t ms)
 {
 	/*
-	 * Before version 1.45, libuv would run a timer that sets itself to 0 in the same
-	 * round again and again, and nothing else.
+	 * Before version 1.45, libuv runs a timer that sets itself to 0 again and again
+	 * in the same round, and nothing else.
 	 */
 	(void)uv_timer_start(&t->timer, loop_on_timer, ms ? ms : 1, 0);
 }

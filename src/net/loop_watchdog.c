@@ -3,8 +3,9 @@
  * loop_watchdog.c - find turns of the loop that took too long, and their cause
  *
  * One thread serves all clients, so a callback that blocks or computes for long stops
- * every client. The monotonic clock is read once around each callback (some 30 ns,
- * without a system call); when a turn takes too long, its longest callback is reported.
+ * every client. The monotonic clock is read once for each callback (this takes about 30
+ * ns, without a system call). When a turn takes too long, its longest callback is
+ * reported.
  *
  * Elapsed time alone would also blame callbacks that other processes interrupted.
  * Processor time tells the two apart, but reading it is a system call. It is read at the
@@ -44,7 +45,7 @@ static uint64_t cpu_now(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
-/* "../src/net/stream.c:on_poll" to "net/stream.c:on_poll". */
+/* Convert "../src/net/stream.c:on_poll" to "net/stream.c:on_poll". */
 static const char *short_name(const char *name)
 {
 	const char *at = strstr(name, "src/");

@@ -2,11 +2,11 @@
 /*
  * loop_work.c - blocking work on the threads of libuv
  *
- * There are only eight threads, so work here is short: reading a piece of a file, or
- * closing one. libuv takes work in the order of its arrival. So the loop gives it only as
- * much work as it has threads; the rest waits here, by tenant, and tenants take turns.
- * Work of a tenant begins only while more threads are free than the tenant already uses,
- * so it gets at most half of them.
+ * There are only eight threads, so each piece of work must be short: reading a part of a
+ * file, or closing one. libuv handles work in the order of its arrival. So the loop gives
+ * libuv only as much work as there are threads. The rest waits here in a queue for each
+ * tenant, and tenants take turns. Work of a tenant begins only while more threads are
+ * free than the tenant already uses, so a tenant gets at most half of the threads.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@
 #include "base/list.h"
 #include "net/loop_internal.h"
 
-#define CLOSE_AT_ONCE \
-	(1U << 20) /* bytes on disk or in memory: freed in a fraction of a ms */
+/* Size in bytes that is freed in a fraction of a millisecond. */
+#define CLOSE_AT_ONCE (1U << 20)
 
 #define WORK_THREADS      8
 #define WORK_THREADS_TEXT "8"
@@ -43,11 +43,12 @@ struct work_queue {
 
 void loop_work_init(void)
 {
-	/* libuv reads only the environment, when it gets its first work. */
+	/* libuv reads the number of threads only from the environment, when it gets its
+	 * first work. */
 	(void)setenv("UV_THREADPOOL_SIZE", WORK_THREADS_TEXT, 1);
 }
 
-/* A hash of the tenant's name; two tenants with the same hash share a turn. */
+/* Return a hash of the tenant's name. Two tenants with the same hash share a turn. */
 static uint64_t work_key(const char *tenant)
 {
 	uint64_t key = 14695981039346656037ULL; /* FNV-1a */
@@ -74,7 +75,7 @@ static struct work_queue *work_queue_get(struct net_loop *loop, uint64_t key)
 	return *p;
 }
 
-/* A queue is in the list for as long as its tenant has work. */
+/* A queue is in the list as long as its tenant has work. */
 static void work_queue_done(struct net_loop *loop, struct work_queue *q)
 {
 	if (--q->running > 0 || q->first)
@@ -83,7 +84,7 @@ static void work_queue_done(struct net_loop *loop, struct work_queue *q)
 	free(q);
 }
 
-/* The next job that may begin; its tenant moves to the end of the list. */
+/* Take the next job that may begin; its tenant moves to the end of the list. */
 static struct job *work_take(struct net_loop *loop)
 {
 	for (struct work_queue **p = &loop->queues, *q; (q = *p); p = &q->next) {
@@ -114,7 +115,7 @@ static void work_begin(struct net_loop *loop)
 {
 	struct job *job;
 
-	/* It fails only without a function. */
+	/* uv_queue_work() fails only without a function. */
 	while ((job = work_take(loop)))
 		(void)uv_queue_work(&loop->uv, &job->req, job_work, loop_work_job_done);
 }
@@ -124,7 +125,7 @@ static void loop_work_job_done(uv_work_t *req, int status)
 	struct job *job = req->data;
 	struct net_loop *loop = job->loop;
 
-	(void)status; /* nothing is cancelled */
+	(void)status; /* work is never cancelled */
 	loop->working--;
 	loop->in_pool--;
 	work_queue_done(loop, job->queue);
@@ -170,7 +171,8 @@ void loop_close(struct net_loop *loop, int fd)
 
 	if (fd < 0)
 		return;
-	/* Do not check whether the file has a name: it may lose it at any moment. */
+	/* Do not check whether the file has a name, because the name may be removed at
+	 * any moment. */
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
 	    (uint64_t)st.st_blocks * 512 > CLOSE_AT_ONCE &&
 	    loop_work_named(loop, NULL, close_work, NULL, (void *)(intptr_t)fd,

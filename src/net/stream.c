@@ -3,8 +3,8 @@
  * stream.c - watch a socket, and read from it
  *
  * The watched events follow from the state (stream_wanted()), with one exception: a
- * stream that is paused briefly stays watched for reading until bytes arrive. So a
- * request that is answered within the same round costs no epoll_ctl(2).
+ * stream that is paused stays watched for reading until bytes arrive. So a short pause,
+ * as for a request that is answered within the same round, needs no epoll_ctl(2).
  */
 #include "net/stream.h"
 
@@ -67,7 +67,7 @@ void stream_fail(struct stream *s, int error)
 	s->error = error;
 	stream_drop_queue(s);
 	loop_task_cancel(&s->flush);
-	stream_watch(s, 0); /* an error persists, and would wake the loop until the owner
+	stream_watch(s, 0); /* an error persists, and would wake the loop until its owner
 			       closes the stream */
 	loop_defer(s->loop, &s->task);
 }
@@ -129,7 +129,8 @@ static ssize_t receive_tls(struct stream *s, char *data, size_t n)
 		}
 		got += part;
 	}
-	/* An end or error that follows these bytes is reported again at the next read. */
+	/* An end or an error that follows these bytes is reported again by the next read.
+	 */
 	s->buffered = got > 0 && r != -EAGAIN;
 	return got > 0 ? (ssize_t)got : r;
 }
@@ -146,7 +147,7 @@ ssize_t stream_receive(struct stream *s, void *data, size_t n)
 	return r < 0 ? -errno : r;
 }
 
-/* Append @n bytes to the kept ones. */
+/* Append @n bytes to those that are kept. */
 static bool stream_keep(struct stream *s, const char *data, size_t n)
 {
 	size_t have = stream_kept(s), need = have + n;
@@ -231,7 +232,7 @@ static void stream_read_some(struct stream *s)
 		loop_defer(s->loop, &s->task);
 }
 
-/* True when it is complete. */
+/* Continue the TLS handshake. Return true if it is complete. */
 static bool shake_hands(struct stream *s)
 {
 	int r;
@@ -261,8 +262,9 @@ static int socket_error(int fd)
 
 /*
  * The connection was reset. Earlier data is still in the socket, and may be an answer: a
- * server that refuses a body without reading it does both. If the stream is paused, the
- * data is read later: the next watch ends here again.
+ * server that refuses a body without reading it sends an answer and resets the
+ * connection. If the stream is paused, the data is read later: the next watch calls this
+ * function again.
  */
 static void on_reset(struct stream *s)
 {
@@ -399,7 +401,8 @@ void stream_close(struct stream *s)
 	free(s->kept);
 	s->kept = NULL;
 	s->kept_len = s->kept_off = 0;
-	/* Stop watching first: another file may get the descriptor's number at once. */
+	/* Stop watching first: another file may immediately get the same descriptor
+	 * number. */
 	(void)uv_poll_stop(&s->poll);
 	SSL_free(s->ssl);
 	s->ssl = NULL;

@@ -18,20 +18,22 @@
 #include "net/loop_internal.h"
 #include "net/stream_internal.h"
 
-#define ROUND_BYTES  (512U << 10) /* sent by one stream, before others have their turn */
-#define FILE_BYTES   (256U << 10) /* for one sendfile(2) */
-#define MUCH         (16U << 10)  /* queued: is sent when it is this stream's turn */
+/* Maximum for one stream before others have their turn. */
+#define ROUND_BYTES (512U << 10)
+#define FILE_BYTES  (256U << 10) /* maximum for one sendfile(2) */
+/* Larger data is queued, and sent when it is this stream's turn. */
+#define MUCH         (16U << 10)
 #define RECORD_BYTES (16U << 10)
 #define SEGMENT_MIN  4096U
 #define IOV_MAX_OURS 16
 
 struct stream_segment {
 	struct stream_segment *next;
-	uint64_t offset; /* in the file */
+	uint64_t offset; /* offset in the file */
 	uint64_t left;
 	int fd; /* -1: memory */
 	bool no_sendfile;
-	size_t size, start; /* for memory: @left bytes from @start on */
+	size_t size, start; /* for a segment in memory: @left bytes from @start on */
 	char data[];
 };
 
@@ -91,7 +93,7 @@ static bool stream_out_queue(struct stream *s, const char *data, size_t n)
 	return true;
 }
 
-/* Send to the socket, without the queue; returns the count or -errno. */
+/* Send to the socket, bypassing the queue. Return the number of bytes or -errno. */
 static ssize_t send_iov(struct stream *s, const struct iovec *iov, size_t n)
 {
 	struct msghdr msg = { .msg_iov = (struct iovec *)(uintptr_t)iov,

@@ -105,8 +105,8 @@ static SSL_CTX *new_ctx(void)
 					       SSL_OP_CIPHER_SERVER_PREFERENCE |
 					       SSL_OP_IGNORE_UNEXPECTED_EOF);
 	/*
-	 * A retried write may come from another buffer, of another size; an idle
-	 * connection keeps none. Sessions are kept in tickets, not in memory.
+	 * A write may be retried from another buffer with another size; an idle
+	 * connection keeps no buffers. Sessions are stored in tickets, not in memory.
 	 */
 	(void)SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE |
 					    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
@@ -116,7 +116,7 @@ static SSL_CTX *new_ctx(void)
 	return ctx;
 }
 
-/* The first certificate is the server's; the others lead to a root. */
+/* The first certificate is the server's; the others form the chain to a root. */
 static int use_chain(SSL_CTX *ctx, BIO *pem)
 {
 	CLEANUP(x509_freep) X509 *own = PEM_read_bio_X509_AUX(pem, NULL, NULL, NULL);

@@ -3,9 +3,9 @@
  * ws.c - the handshake, and frames with wslay
  *
  * wslay parses frames, assembles messages and enforces the protocol. It is given one
- * frame at a time, because it keeps everything that it was given: only so can a pause
- * take effect between two messages that arrived together. Bytes received after the pause
- * wait in @held, at most one read.
+ * frame at a time, because it keeps everything that it is given. Otherwise, a pause could
+ * not take effect between two messages that arrived together. Bytes that were received
+ * before the pause took effect wait in @held; their size is at most that of one read.
  *
  * Frames to the client are not masked, so a message is a header of up to ten bytes and
  * its data; messages bypass wslay's queue. Control frames come from wslay.
@@ -34,24 +34,24 @@ struct ws {
 	struct ws_options options;
 	wslay_event_context_ptr wslay;
 	struct loop_timer *timer;
-	const char *feed; /* bytes that wslay may have */
+	const char *feed; /* bytes that are available to wslay */
 	size_t feed_len;
 	char *held; /* bytes received while paused */
 	size_t held_len;
-	struct loop_task task;      /* processes them later */
+	struct loop_task task;      /* processes the held bytes later */
 	uint64_t frame_left;        /* remaining payload of the frame */
 	uint8_t header[HEADER_MAX]; /* header of the current frame */
 	uint8_t header_len;
 	bool paused; /* paused by the user */
 	bool choked; /* the client does not read */
-	bool heard;  /* something arrived since the timer was set */
+	bool heard;  /* data has arrived since the timer was set */
 	bool pinged;
 	bool closing; /* the server has sent a close frame */
 	bool ended;   /* the server's half is closed */
 	bool dead;    /* the request is closed */
 };
 
-/* ------------------------------------------------------------------ out */
+/* ------------------------------------------------------------------ sending */
 
 static void note_write(struct ws *ws, int result)
 {
@@ -118,7 +118,7 @@ int ws_send(struct ws *ws, bool text, const void *data, size_t n)
 	int r;
 
 	if (!ws->dead)
-		send_control(ws); /* first come, first sent: a pong does not wait for
+		send_control(ws); /* control frames come first: a pong does not wait for
 				     messages */
 	if (ws->closing || ws->ended || ws->dead)
 		return -EPIPE;
@@ -151,7 +151,7 @@ void ws_close(struct ws *ws, unsigned code, const char *reason)
 	send_control(ws);
 }
 
-/* ------------------------------------------------------------------ in */
+/* ------------------------------------------------------------------ receiving */
 
 static uint64_t big_endian(const uint8_t *p, size_t n)
 {
@@ -162,7 +162,7 @@ static uint64_t big_endian(const uint8_t *p, size_t n)
 	return v;
 }
 
-/* The length of the header, as far as the received bytes show. */
+/* Return the length of the header, as far as the received bytes show it. */
 static size_t header_needs(const struct ws *ws)
 {
 	unsigned len = ws->header[1] & 0x7f;
@@ -254,7 +254,7 @@ static void ws_feed(struct ws *ws, const char *data, size_t n)
 	    wslay_event_recv(ws->wslay) < 0)
 		ws_reject(ws);
 	send_control(ws);
-	/* If the client's close frame was answered or refused, ignore further data. */
+	/* Ignore further data after the client's close frame was answered or refused. */
 	if (ws->ended || !wslay_event_want_read(ws->wslay))
 		ws->feed_len = 0;
 }
@@ -269,7 +269,7 @@ static void ws_on_bytes(struct http_request *req, const char *data, size_t n)
 		ws_end_half(ws);
 		return;
 	}
-	if (ws->held) { /* should not happen: nothing is read while bytes are held */
+	if (ws->held) { /* cannot happen, because nothing is read while bytes are held */
 		http_abort(req);
 		return;
 	}
@@ -328,7 +328,7 @@ void ws_resume(struct ws *ws)
 	ws_go_on(ws);
 }
 
-/* ------------------------------------------------------------------ life */
+/* ------------------------------------------------------------------ lifetime */
 
 static void ws_on_drained(struct http_request *req)
 {
@@ -388,9 +388,9 @@ void *ws_user(const struct ws *ws)
 	return ws->options.user;
 }
 
-/* ------------------------------------------------------------------ the handshake */
+/* ------------------------------------------------------------------ handshake */
 
-/* The base64 encoding of 16 bytes: 22 characters and two of padding. */
+/* Is it the base64 encoding of 16 bytes: 22 characters and two of padding? */
 static bool key_ok(const char *key)
 {
 	return key && strlen(key) == KEY_LEN && base64_valid(key, KEY_LEN) &&
@@ -492,7 +492,8 @@ int ws_accept(struct http_request *req, const struct ws_options *options, struct
 		(void)http_refuse(req, 500, NULL, "out of memory");
 		return -ENOMEM;
 	}
-	/* Nothing was sent yet; an invalid protocol name is an error of the caller. */
+	/* Nothing has been sent yet. If the protocol name is invalid, the caller has a
+	 * bug. */
 	r = http_upgrade(req, headers, options->protocol ? 3 : 2, ws_on_bytes);
 	if (r < 0 && !request_of(req)->upgraded) {
 		free_ws(ws);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capability.c - the table of shipped capabilities, and options that become rules */
+/* capability.c - the table of built-in capabilities, and the options that become rules */
 #include "network/capability.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client_hello.c - put the records of a ClientHello together, and find the name in it */
+/* client_hello.c - join the records of a ClientHello, and find the host name in it */
 #include "network/client_hello.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ enum {
 	NAME_HOST = 0,
 };
 
-/* The rest of a message, or of a part of it. After a failure, it is empty. */
+/* The rest of a message, or of a part of it. It is empty after a failure. */
 struct hello_bytes {
 	const uint8_t *at;
 	size_t n;
@@ -36,7 +36,7 @@ static const uint8_t *hello_take(struct hello_bytes *b, size_t n)
 	return at;
 }
 
-/* A number of @size bytes. */
+/* Read a number of @size bytes. */
 static uint32_t hello_number(struct hello_bytes *b, size_t size)
 {
 	const uint8_t *p = hello_take(b, size);
@@ -47,7 +47,7 @@ static uint32_t hello_number(struct hello_bytes *b, size_t size)
 	return v;
 }
 
-/* A part that is preceded by its length, in @size bytes. */
+/* Read a part that is preceded by its length, in @size bytes. */
 static struct hello_bytes hello_part(struct hello_bytes *b, size_t size, size_t min)
 {
 	size_t n = hello_number(b, size);
@@ -58,7 +58,7 @@ static struct hello_bytes hello_part(struct hello_bytes *b, size_t size, size_t 
 	return (struct hello_bytes){ .at = at, .n = at ? n : 0, .bad = b->bad };
 }
 
-/* One name, of a host. */
+/* Read the name of a host. */
 static bool hello_read_name(struct client_hello *h, struct hello_bytes e)
 {
 	struct hello_bytes list = hello_part(&e, 2, 1);
@@ -89,7 +89,7 @@ static bool hello_read_extensions(struct client_hello *h, struct hello_bytes all
 	return !all.bad;
 }
 
-/* The whole message, after its header. */
+/* Read the whole message, after its header. */
 static bool hello_read(struct client_hello *h, struct hello_bytes m)
 {
 	uint32_t version = hello_number(&m, 2);
@@ -102,12 +102,13 @@ static bool hello_read(struct client_hello *h, struct hello_bytes m)
 	if (m.bad || version >> 8 != 3 || session.n > 32 || suites.n % 2)
 		return false;
 	if (m.n == 0)
-		return true; /* from before there were extensions */
+		return true; /* the client is so old that it sends no extensions */
 	extensions = hello_part(&m, 2, 0);
 	return !m.bad && m.n == 0 && hello_read_extensions(h, extensions);
 }
 
-/* The length of the message according to its header; 0: the header is not complete. */
+/* Return the length of the message according to its header; 0: the header is not
+ * complete. */
 static size_t hello_length(const struct client_hello *h)
 {
 	const uint8_t *p = (const uint8_t *)h->message.data;
@@ -145,8 +146,8 @@ static int hello_add(struct client_hello *h, const uint8_t *data, size_t n)
 	if (length == 0 || h->message.len < length)
 		return 0;
 	/*
-	 * Nothing may follow it in its record: some servers would read that, others would
-	 * not.
+	 * No data may follow the message in its record: some servers would read that
+	 * data, others would not.
 	 */
 	if (h->message.len > length || h->left > 0)
 		return -EBADMSG;

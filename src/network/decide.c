@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * decide.c - a decision in a time that hardly depends on the number of rules
+ * decide.c - decide about a request, in a time that hardly depends on the number of rules
  *
  * The distinct hosts of a list of rules are sorted such that a host is followed by those
- * that it contains (host_compare()). Any two hosts are nested or apart, so they form a
- * forest, and each has a link to the smallest host that contains it. The hosts that
- * contain the host of a request are found with one binary search, for the last one that
- * is not greater, and by going up from there. No input can make this slow, unlike a hash
- * table.
+ * that it contains (host_compare()). Any two hosts are either nested or disjoint, so the
+ * hosts form a forest, and each has a link to the smallest host that contains it. To find
+ * the hosts that contain the host of a request, one binary search finds the last host
+ * that is not greater, and the links lead to the others. Unlike with a hash table, no
+ * input can make this slow.
  *
  * Only rules for the same host are tried one by one. Their ports and streams are in one
- * array, so that most are skipped without reading the rule.
+ * array, so that most of these rules are skipped without being read.
  */
 #include "network/decide.h"
 
@@ -19,7 +19,7 @@
 
 #define NONE UINT32_MAX
 
-/* A rule. They are sorted by host, then by their order in the list. */
+/* A rule. The entries are sorted by host, then by their order in the list. */
 struct index_entry {
 	const struct rule *rule;
 	uint16_t low, high; /* its lowest and its highest port */
@@ -28,7 +28,7 @@ struct index_entry {
 
 struct index_node {
 	const struct host *host;
-	uint32_t parent;     /* the smallest host that contains it; NONE */
+	uint32_t parent;     /* the smallest host that contains it, or NONE */
 	uint32_t first, end; /* its entries */
 };
 
@@ -36,7 +36,8 @@ struct index_list {
 	struct index_entry *entries;
 	struct index_node *nodes;
 	uint32_t n_entries, n_nodes;
-	uint32_t everything; /* the first entry for HOST_PUBLIC; the others follow */
+	uint32_t everything; /* the first entry for HOST_PUBLIC; the other entries for it
+				follow */
 };
 
 struct policy_index {
@@ -54,7 +55,7 @@ static int index_compare(const void *a, const void *b)
 	return c ? c : x < y ? -1 : x > y;
 }
 
-/* The first node from @at upwards that contains @h. */
+/* Return the first node from @at upwards that contains @h. */
 static uint32_t index_climb(const struct index_list *l, uint32_t at, const struct host *h)
 {
 	while (at != NONE && !host_contains(l->nodes[at].host, h))
@@ -128,7 +129,7 @@ int policy_index_new(const struct policy *p, struct policy_index **ret,
 	return 0;
 }
 
-/* The last node that is not greater than @h; NONE: there is none. */
+/* Return the last node that is not greater than @h; NONE: there is none. */
 static uint32_t index_find(const struct index_list *l, const struct host *h)
 {
 	uint32_t low = 0, high = l->n_nodes;
@@ -186,7 +187,7 @@ const struct rule *policy_walk_next(struct policy_walk *w)
 
 /* -------------------------------------------------------------------- decisions */
 
-/* Everything that a request may still turn out to be. */
+/* Set @e to everything that the request may turn out to be. */
 static bool request_extent(const struct request *q, struct extent *e)
 {
 	*e = (struct extent){ .low = q->port ? q->port : 1,
@@ -205,7 +206,8 @@ static bool request_extent(const struct request *q, struct extent *e)
 	return q->opening || (q->port && q->protocol);
 }
 
-/* The first rule that denies @h for any part of @e; while @opening, for all of it. */
+/* Return the first rule that denies @h for any part of @e (if @opening is set, for all of
+ * @e). */
 static const struct rule *decide_denied(const struct policy_index *x,
 					const struct host *h, const struct extent *e,
 					bool opening)
@@ -221,7 +223,8 @@ static const struct rule *decide_denied(const struct policy_index *x,
 	return NULL;
 }
 
-/* A rule with headers allows only what is inspected: nothing else gets the headers. */
+/* Is everything in @e inspected? A rule with headers allows only inspected requests,
+ * because headers can be added only to them. */
 static bool decide_inspected(const struct extent *e)
 {
 	return e->methods != RULE_METHODS_ALL;
@@ -277,7 +280,7 @@ void policy_decide(const struct policy_index *x, const struct request *q,
 	ret->by_address = true;
 }
 
-/* ------------------------------------------------------------------- termination */
+/* ----------------------------------------------------------------- termination of TLS */
 
 const struct rule *policy_headers(const struct policy_index *x, const struct request *q)
 {
@@ -340,7 +343,7 @@ int decision_suggest(const struct request *q, const struct decision *d, struct p
 		/* A method without a name needs a rule without methods. */
 		if (bit != (RULE_METHODS_ALL + 1) >> 1)
 			r->methods = (uint16_t)bit;
-		/* So does a path that ends in '*', or is too long. */
+		/* A path that ends in '*', or is too long, needs a rule without paths. */
 		if (q->path && !strchr(q->path, '*') && strlen(q->path) <= RULE_PATH_MAX)
 			e = rule_add_path(r, q->path, strlen(q->path), err);
 	}

@@ -2,9 +2,10 @@
 /*
  * dns.c - parse queries, write answers
  *
- * A question is the first thing in a message, so a compression pointer in its name could
- * only point into the header: it is refused, and no pointer is ever followed. An answer
- * refers to the name of its question with the one pointer that it needs.
+ * The question is at the beginning of a message, so a compression pointer in its name
+ * could only point into the header. Such a pointer is refused, so no pointer is ever
+ * followed. An answer refers to the name of its question with the one pointer that it
+ * needs.
  */
 #include "network/dns.h"
 
@@ -48,7 +49,8 @@ ssize_t dns_frame(const uint8_t *data, size_t n)
 	return n - 2 < len ? 0 : (ssize_t)len;
 }
 
-/* Length of the name at @data in wire format; 0: it is malformed or has a pointer. */
+/* Return the length of the name at @data in wire format; 0: it is malformed or contains a
+ * pointer. */
 static size_t dns_name_len(const uint8_t *data, size_t n)
 {
 	size_t at = 0;
@@ -63,7 +65,8 @@ static size_t dns_name_len(const uint8_t *data, size_t n)
 	return 0;
 }
 
-/* The text of a name that dns_name_len() accepted; "" if the text would be ambiguous. */
+/* Write the text of a name that dns_name_len() accepted; "" if the text would be
+ * ambiguous. */
 static void dns_name_text(const uint8_t *data, char out[256])
 {
 	size_t n = 0;
@@ -83,7 +86,8 @@ static void dns_name_text(const uint8_t *data, char out[256])
 	out[n] = '\0';
 }
 
-/* Parse the additional records: that of EDNS has the size. False: malformed. */
+/* Parse the additional records, of which EDNS contains the size. Return false if they are
+ * malformed. */
 static bool dns_parse_additional(const uint8_t *p, size_t n, unsigned count,
 				 struct dns_query *q)
 {
@@ -98,7 +102,8 @@ static bool dns_parse_additional(const uint8_t *p, size_t n, unsigned count,
 		if (n < len)
 			return false;
 		if (dns_get16(p) == TYPE_OPT) {
-			/* There may be only one, and its name must be the root. */
+			/* There may be only one EDNS record, and its name must be the
+			 * root. */
 			if (q->edns || name != 1)
 				return false;
 			q->edns = true;
@@ -145,7 +150,7 @@ int dns_query_parse(const uint8_t *data, size_t n, struct dns_query *ret)
 	return dns_get16(data + name + 2) == CLASS_IN ? DNS_OK : DNS_REFUSED;
 }
 
-/* The bytes of @a if it has that type; otherwise NULL. */
+/* Return the bytes of @a if it has that type, otherwise NULL. */
 static const uint8_t *dns_address_bytes(uint16_t type, const struct address_net *a,
 					size_t *ret_len)
 {
@@ -160,7 +165,7 @@ static const uint8_t *dns_address_bytes(uint16_t type, const struct address_net 
 static uint8_t *dns_put_record(uint8_t *p, uint16_t type, uint32_t ttl,
 			       const uint8_t *bytes, size_t len)
 {
-	p = dns_put16(p, 0xc000 | DNS_HEADER); /* the name of the question */
+	p = dns_put16(p, 0xc000 | DNS_HEADER); /* a pointer to the name in the question */
 	p = dns_put16(p, type);
 	p = dns_put16(p, CLASS_IN);
 	p = dns_put16(p, ttl >> 16);

@@ -11,8 +11,9 @@
 #define REFERENCE "${secret."
 
 /*
- * Headers that say where a message ends, where it goes, or what the connection becomes:
- * with another value, the two ends would read different messages.
+ * Headers that determine where a message ends, where it goes, or what the connection
+ * becomes. If a rule changed one of them, the two ends could interpret the message
+ * differently.
  */
 static const char *const header_refused[] = {
 	"Connection",
@@ -34,7 +35,7 @@ static const char *const header_refused[] = {
 	"Upgrade",
 };
 
-/* --------------------------------------------------------------------- templates */
+/* ---------------------------------------------------------------- templates of values */
 
 enum header_part {
 	PART_TEXT,
@@ -84,7 +85,8 @@ static bool header_is_token(const char *s)
 }
 
 /*
- * Control characters other than tab are refused: a line break would begin another header.
+ * Is the text free of control characters other than tab? A line break would begin another
+ * header.
  */
 static bool header_is_clean(const char *s, size_t n)
 {
@@ -209,7 +211,8 @@ bool rule_same_headers(const struct rule *a, const struct rule *b)
 	return true;
 }
 
-/* The first rule before @k that adds other headers to some of the same requests. */
+/* Return the first rule before @k that adds other headers to some of the same
+ * requests. */
 static size_t header_find_conflict(const struct rules *rules, size_t k)
 {
 	const struct rule *b = &rules->list[k];
@@ -399,7 +402,7 @@ static int header_resolve_name(void *ctx, const char *name, struct warren_error 
 	return r < 0 ? r : 0;
 }
 
-/* Whether all headers, with their secrets, are short enough to be sent. */
+/* Check that all headers, with their secrets, are short enough to be sent. */
 static int header_check_sizes(const struct policy *p, struct warren_error *err)
 {
 	for (size_t i = 0; i < p->allow.n; i++) {

@@ -10,7 +10,7 @@
 #include "base/hex.h"
 #include "network/punycode.h"
 
-#define SHOWN 80 /* bytes of a host in a message */
+#define SHOWN 80 /* maximum size of a host in a message */
 
 /* ----------------------------------------------------------------------- names */
 
@@ -19,13 +19,13 @@ static bool host_is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Letters, digits, '-' and '_': names of services have an underscore. */
+/* Letters, digits, '-' and '_' are allowed; names of services contain underscores. */
 static bool host_is_name_char(char c)
 {
 	return (c >= 'a' && c <= 'z') || host_is_digit(c) || c == '-' || c == '_';
 }
 
-/* One label in lower case. */
+/* Check one label, which is in lower case. */
 static int host_check_label(const char *label, size_t n, struct warren_error *err)
 {
 	if (n == 0)
@@ -48,8 +48,8 @@ static int host_check_label(const char *label, size_t n, struct warren_error *er
 }
 
 /*
- * Whether the last label is a number, decimal or hexadecimal: programs take such a name
- * for an IPv4 address in one of its old forms.
+ * Is the last label a decimal or hexadecimal number? Programs interpret such a name as an
+ * IPv4 address in one of its old forms.
  */
 static bool host_ends_in_number(const char *name, size_t n)
 {
@@ -69,7 +69,7 @@ static bool host_ends_in_number(const char *name, size_t n)
 	return n > at;
 }
 
-/* The @n bytes at @name are in lower case; a NUL follows. */
+/* Check the @n bytes at @name, which are in lower case and followed by a NUL. */
 static int host_check_name(const char *name, size_t n, struct warren_error *err)
 {
 	size_t start = 0;
@@ -139,7 +139,7 @@ void host_of_address(const struct address_net *a, struct host *ret)
 			      .special = address_net_special(a) != NULL };
 }
 
-/* The number after the slash. */
+/* Parse the number after the slash. */
 static int host_parse_bits(const char *s, unsigned max, unsigned *ret,
 			   struct warren_error *err)
 {
@@ -155,7 +155,7 @@ static int host_parse_bits(const char *s, unsigned max, unsigned *ret,
 	return 0;
 }
 
-/* The bits outside of the prefix are zero. */
+/* Are all bits outside of the prefix zero? */
 static bool host_net_is_clean(const struct address_net *n)
 {
 	unsigned at = n->bits / 8;
@@ -169,7 +169,7 @@ static bool host_net_is_clean(const struct address_net *n)
 }
 
 /*
- * Parse an address, optionally with a number of bits. Returns 1 if it is not an address.
+ * Parse an address, optionally with a number of bits. Return 1 if it is not an address.
  */
 static int host_parse_net(const char *text, size_t n, struct host *ret,
 			  struct warren_error *err)
@@ -227,7 +227,7 @@ void host_text(const struct host *h, char out[HOST_TEXT_SIZE])
 		(void)snprintf(out, HOST_TEXT_SIZE, "%s/%u", address, bits);
 }
 
-/* ---------------------------------------------------------------- everything */
+/* ---------------------------------------------------------------- hosts of all kinds */
 
 /* Characters that a host must not contain anywhere, and the error for each. */
 static const struct {
@@ -320,7 +320,7 @@ int host_parse_port(const char *text, size_t n, char *name, struct host *ret,
 	} else {
 		const char *colon = memchr(text, ':', n);
 
-		/* With several colons, it is an IPv6 address. */
+		/* If there are several colons, it is an IPv6 address. */
 		if (colon && !memchr(colon + 1, ':', (size_t)(end - colon - 1))) {
 			port = colon + 1;
 			n = (size_t)(colon - text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* policy.c - rules: their parts, what they mean, and how they are written */
+/* policy.c - rules: their parts, their meaning, and their JSON form */
 #include "network/policy.h"
 
 #include <errno.h>
@@ -21,7 +21,8 @@ static const struct {
 };
 
 /*
- * The bit of a method is its index; the last bit has no name, and stands for all others.
+ * The bit of a method is its index; the last bit has no name, and stands for all other
+ * methods.
  */
 static const char *const method_words[] = { "GET",     "HEAD",  "POST",
 					    "PUT",     "PATCH", "DELETE",
@@ -36,7 +37,7 @@ const struct policy_limit policy_limit_table[] = {
 };
 const size_t policy_n_limits = ARRAY_SIZE(policy_limit_table);
 
-/* ------------------------------------------------------------------------ words */
+/* ----------------------------------------------------- names of protocols and methods */
 
 unsigned rule_protocol_bit(const char *word)
 {
@@ -105,13 +106,14 @@ void policy_drop_last(struct rules *from)
 	rule_done(&from->list[--from->n]);
 }
 
-/* Make room for one more rule; the size doubles. */
+/* Make room for one more rule; the size of the array doubles. */
 static int policy_rules_grow(struct rules *to)
 {
 	size_t cap = to->n < 4 ? 4 : to->n * 2;
 	struct rule *list;
 
-	/* The list is full when the number of rules is a power of two, from 4 on. */
+	/* The array is full when the number of rules is 0, or a power of two from 4 on.
+	 */
 	if (to->n != 0 && (to->n < 4 || (to->n & (to->n - 1)) != 0))
 		return 0;
 	list = reallocarray(to->list, cap, sizeof(*list));
@@ -182,7 +184,7 @@ int rule_add_ports(struct rule *r, uint16_t low, uint16_t high, struct warren_er
 	if (!ports)
 		return error_errno(err, ENOMEM, "add a port");
 	r->ports = ports;
-	/* Ranges that touch the new one become part of it; @at ranges come before it. */
+	/* Merge the ranges that touch the new one into it; @at ranges come before it. */
 	for (size_t i = 0; i < r->n_ports; i++) {
 		struct rule_ports old = ports[i];
 
@@ -274,7 +276,7 @@ int rule_finish(struct rule *r, struct warren_error *err)
 
 /* ------------------------------------------------------------------------ paths */
 
-/* Bytes that an URL need not encode. */
+/* Is this a byte that a URL need not encode? */
 static bool rule_is_unreserved(unsigned char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -283,7 +285,8 @@ static bool rule_is_unreserved(unsigned char c)
 
 /*
  * Write the canonical form of the character at @s, or of an escape of three characters,
- * to @out. Returns the number of bytes at @s; 0 if servers interpret it differently.
+ * to @out. Return the number of bytes at @s, or 0 if servers differ in how they interpret
+ * it.
  */
 static size_t rule_path_char(const char *s, char out[4])
 {
@@ -315,7 +318,7 @@ static size_t rule_path_char(const char *s, char out[4])
 	return 3;
 }
 
-/* Whether the segment that ends at @end is neither empty nor one or two dots. */
+/* Is the segment that ends at @end neither empty nor one or two dots? */
 static bool rule_segment_ok(const char *start, const char *end)
 {
 	size_t n = (size_t)(end - start);
@@ -398,7 +401,7 @@ static bool rule_path_matches(const struct rule *r, const struct extent *e,
 	return false;
 }
 
-/* The first range that ends at @port or after it. */
+/* Return the first range that ends at @port or after it. */
 static const struct rule_ports *rule_find_ports(const struct rule *r, uint16_t port)
 {
 	size_t low = 0, high = r->n_ports;
@@ -457,7 +460,7 @@ bool rule_meets(const struct rule *a, const struct rule *b)
 	return false;
 }
 
-/* ------------------------------------------------------------------------ JSON */
+/* ----------------------------------------------------------------------- writing JSON */
 
 static void rule_write_ports(const struct rule *r, struct json *j)
 {

@@ -2,7 +2,8 @@
 /*
  * policy_json.c - the schema of policies: tables of fields, each with its reader
  *
- * The location of an error is built on the way up: each level adds its own part in front.
+ * The location of an error is built while the functions return: each level adds its own
+ * part in front.
  */
 #include "network/policy_json.h"
 
@@ -14,9 +15,9 @@
 #include "base/strv.h"
 #include "network/header.h"
 
-#define SHOWN 64 /* bytes of a name in a message */
+#define SHOWN 64 /* maximum size of a name in a message */
 
-/* A rule, its policy and the list that it is in, while it is read. */
+/* A rule that is being read, its policy, and the list that it is in. */
 struct policy_reader {
 	struct policy *policy;
 	struct rules *list;
@@ -30,11 +31,11 @@ struct policy_field {
 		    struct warren_error *err);
 };
 
-/* ------------------------------------------------------------------- locations */
+/* -------------------------------------------------------- locations in error messages */
 
 /*
- * Put "/key" in front of the location that @err begins with. Errors that are not about a
- * field (out of memory) are not changed.
+ * Put "/key" in front of the location that @err begins with. Do not change errors that
+ * are not about a field (out of memory).
  */
 static int policy_at_key(struct warren_error *err, const char *key)
 {
@@ -113,7 +114,7 @@ static int policy_read_list(struct policy_reader *in, const json_t *value,
 	return 0;
 }
 
-/* A string without a NUL; NULL: it is not one. */
+/* Return a string without a NUL; NULL: it is not one. */
 static const char *policy_word(const json_t *value, struct warren_error *err)
 {
 	const char *s = json_string_value(value);
@@ -270,7 +271,7 @@ static int policy_read_headers(struct policy_reader *in, const json_t *value,
 	return 0;
 }
 
-/* `public` and `host` first: they create the rule. */
+/* `public` and `host` come first, because they create the rule. */
 static const struct policy_field rule_fields[] = {
 	{ "public", policy_read_public },   { "host", policy_read_host },
 	{ "ports", policy_read_ports },     { "protocols", policy_read_protocols },
@@ -294,14 +295,14 @@ static int policy_read_rule(struct policy_reader *in, const json_t *value,
 	return r < 0 ? r : rule_finish(in->rule, err);
 }
 
-/* -------------------------------------------------------------------- the whole */
+/* -------------------------------------------------------------------- whole policies */
 
 static int policy_read_rules(struct policy_reader *in, const json_t *value,
 			     struct rules *list, struct warren_error *err)
 {
 	in->list = list;
 	if (json_is_array(value) && json_array_size(value) == 0)
-		return 0; /* allows nothing, or denies nothing */
+		return 0; /* no rules: the list allows or denies nothing */
 	return policy_read_list(in, value, policy_read_rule, err);
 }
 
@@ -385,7 +386,8 @@ static int policy_read_values(struct policy_reader *in, const json_t *value,
 	return 0;
 }
 
-/* The last one is not part of the schema: clients set secrets apart from policies. */
+/* The last field is not part of the public schema: clients set secrets separately from
+ * policies. */
 static const struct policy_field policy_fields[] = {
 	{ "allow", policy_read_allow },
 	{ "deny", policy_read_deny },
@@ -395,7 +397,7 @@ static const struct policy_field policy_fields[] = {
 
 #define N_FIELDS (ARRAY_SIZE(policy_fields) - 1)
 
-/* Whether all secrets in the headers have values. */
+/* Check that all secrets in the headers have values. */
 static int policy_check_values(const struct policy *p, struct warren_error *err)
 {
 	AUTO_STRV char **names = NULL;

@@ -38,7 +38,8 @@ static uint32_t punycode_adapt(uint32_t delta, uint32_t points, bool first)
 	return k + (BASE - TMIN + 1) * delta / (delta + SKEW);
 }
 
-/* Read a number of variable length at *@at; false: it is truncated or too large. */
+/* Read a number of variable length at *@at. Return false if it is truncated or too
+ * large. */
 static bool punycode_number(const char *text, size_t n, size_t *at, uint32_t bias,
 			    uint32_t *ret)
 {

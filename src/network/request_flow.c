@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request_flow.c - heads and bodies in turn, and what a head asks for */
+/* request_flow.c - parse the heads and bodies of a connection, and find out what each
+ * head requests */
 #include "network/request_flow.h"
 
 #include <string.h>
 #include <strings.h>
 
-#define HEAD_PIECE 1024U /* bytes that are searched for the end of a head at a time */
+/* Number of bytes that are searched for the end of a head at a time. */
+#define HEAD_PIECE 1024U
 
 enum {
 	STATE_HEAD,
 	STATE_BODY, /* the body and its end */
-	STATE_OVER, /* refused, or a tunnel */
+	STATE_OVER, /* refused, or changed into a tunnel */
 };
 
 static enum flow_event flow_refuse(struct request_flow *f, int status, const char *why)
@@ -27,7 +29,7 @@ static bool flow_same_host(const struct host *a, const struct host *b)
 	return host_contains(a, b) && host_contains(b, a);
 }
 
-/* The first header of that name; NULL: there is none. */
+/* Return the first header of that name; NULL: there is none. */
 static const char *flow_header(const struct http_head *h, const char *name)
 {
 	for (size_t i = 0; i < h->n_fields; i++)
@@ -37,8 +39,8 @@ static const char *flow_header(const struct http_head *h, const char *name)
 }
 
 /*
- * Whether the request asks for an upgrade, and every header about it names only
- * "websocket".
+ * Does the request ask for an upgrade, and does every header about it name only
+ * "websocket"?
  */
 static bool flow_is_websocket(const struct http_head *h)
 {
@@ -60,8 +62,8 @@ static bool flow_parse_host(const char *text, char *name, struct host *h, uint16
 }
 
 /*
- * Whether @text names the host of the request. A port must match; without one, the port
- * must be @usual, or any port of the connection.
+ * Does @text name the host of the request? If it contains a port, the port must match.
+ * Otherwise, the port must be @usual, or can be any port of the connection.
  */
 static bool flow_agrees(struct request_flow *f, const char *text, uint16_t usual)
 {
@@ -75,7 +77,7 @@ static bool flow_agrees(struct request_flow *f, const char *text, uint16_t usual
 	       (port ? port : usual) == f->request.port;
 }
 
-/* A request to a proxy: the target names the host. */
+/* Read the host from the target of a request to a proxy. */
 static const char *flow_read_authority(struct request_flow *f)
 {
 	uint16_t usual = f->connect ? 0 : 80;
@@ -90,7 +92,8 @@ static const char *flow_read_authority(struct request_flow *f)
 	return f->request.port ? NULL : "CONNECT needs a port";
 }
 
-/* Find the host and port of a request; all parts that name them must agree. */
+/* Find the host and port of a request; all parts of the request that name them must
+ * agree. */
 static enum flow_event flow_find_host(struct request_flow *f)
 {
 	const char *header = flow_header(&f->head, "host"), *why;
@@ -182,7 +185,8 @@ static size_t flow_feed_head(struct request_flow *f, const char *data, size_t n,
 {
 	size_t used = 0, more;
 
-	/* Add it in pieces, because bytes after the head would be copied for nothing. */
+	/* Add the data in pieces, because bytes after the head would be copied
+	 * unnecessarily. */
 	while (used < n && *ret_event == FLOW_MORE) {
 		size_t part = n - used < HEAD_PIECE ? n - used : HEAD_PIECE;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * socks.c - one message after the other: each state knows the length of its message, as
- * far as it has arrived, and handles it when it is complete
+ * socks.c - handle one message after another; each state computes the length of its
+ * message from what has arrived, and handles the message when it is complete
  */
 #include "network/socks.h"
 
@@ -18,7 +18,7 @@ enum {
 	ADDRESS_V4 = 1,
 	ADDRESS_NAME = 3,
 	ADDRESS_V6 = 4,
-	REQUEST_FIXED = 4, /* bytes before the address */
+	REQUEST_FIXED = 4, /* number of bytes before the address */
 };
 
 static enum socks_event socks_refuse(struct socks *s, const char *why)
@@ -43,7 +43,7 @@ static void socks_reply_two(struct socks *s, unsigned version, unsigned value)
 
 void socks_reply(struct socks *s, enum socks_code code)
 {
-	/* The bound address is not reported: 0.0.0.0, port 0. */
+	/* The bound address is reported as 0.0.0.0, port 0. */
 	static const uint8_t rest[8] = { 0, ADDRESS_V4 };
 
 	socks_reply_two(s, VERSION, code);
@@ -51,7 +51,7 @@ void socks_reply(struct socks *s, enum socks_code code)
 	s->reply_len = SOCKS_REPLY_MAX;
 }
 
-/* ------------------------------------------------------------------ the messages */
+/* ------------------------------------------------------------------ messages */
 
 static size_t socks_greeting_size(const struct socks *s)
 {
@@ -98,7 +98,8 @@ static enum socks_event socks_auth(struct socks *s)
 	return SOCKS_REPLY;
 }
 
-/* Length of the address, or of a name with its length byte; 0: the type is unknown. */
+/* Return the length of the address, or of a name with its length byte; 0: the type is
+ * unknown. */
 static size_t socks_address_size(const struct socks *s)
 {
 	switch (s->message[3]) {
@@ -153,12 +154,12 @@ static enum socks_event socks_request(struct socks *s)
 	return SOCKS_REQUEST;
 }
 
-/* The index is the state. */
+/* The table is indexed by the state. */
 static const struct {
 	uint8_t version;
 	/*
-	 * Length of the message, as far as the received bytes show; at least one more if
-	 * it is incomplete.
+	 * Return the length of the message, as far as the received bytes show it; if it
+	 * is incomplete, at least one more than has arrived.
 	 */
 	size_t (*size)(const struct socks *s);
 	enum socks_event (*complete)(struct socks *s);

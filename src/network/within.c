@@ -3,13 +3,14 @@
  * within.c - set algebra over rules
  *
  * A rule, apart from its host, is a product of sets: ports, streams, methods, paths. A
- * request is judged as the product of all that it may be, and one rule must allow all of
- * it. So the intersection of two policies has, for each rule of one and each of the
- * other, the product of the intersections of their sets; and all rules that deny.
+ * request is also a product of sets (of everything that it may turn out to be), and one
+ * rule must allow all of it. So the intersection of two policies contains, for each pair
+ * of rules that allow, the product of the intersections of their sets; and it contains
+ * all rules that deny.
  *
  * For policy_within(), what a rule of the child allows is cut into pieces that one rule
- * of the parent must allow: ranges between the ends of the parent's, each kind of
- * request, each method, each path.
+ * of the parent must allow: ranges of ports between the limits of the parent's ranges,
+ * and each kind of request, method and path.
  */
 #include "network/within.h"
 
@@ -47,7 +48,7 @@ static int within_intersect_ports(const struct rule *a, const struct rule *b,
 	return r < 0 ? r : to->ports != NULL;
 }
 
-/* The smaller of two nested patterns; NULL: they are disjoint. */
+/* Return the smaller of two nested patterns; NULL: they are disjoint. */
 static const char *within_smaller_path(const char *a, const char *b)
 {
 	struct extent e = { 0 };
@@ -88,7 +89,8 @@ static int within_intersect_paths(const struct rule *a, const struct rule *b,
 	return !only || to->paths;
 }
 
-/* The protocols that both allow; TLS becomes https if either rule can inspect it. */
+/* Return the protocols that both rules allow; TLS becomes https if either rule can
+ * inspect it. */
 static uint8_t within_protocols(const struct rule *a, const struct rule *b)
 {
 	uint8_t streams = rule_streams(a->protocols) & rule_streams(b->protocols), words;
@@ -105,8 +107,8 @@ static uint8_t within_protocols(const struct rule *a, const struct rule *b)
 }
 
 /*
- * Whether requests that both allow are in the intersection. Headers come from @a, the
- * rule of the grantor: @b has the same ones, or none.
+ * Are requests that both rules allow in the intersection? Headers come from @a, the rule
+ * of the grantor: @b must have the same headers, or none.
  */
 static bool within_headers_agree(const struct rule *a, const struct rule *b)
 {
@@ -143,9 +145,10 @@ static int within_add_both(const struct host *h, const struct rule *a,
 }
 
 /*
- * For each rule of @a, all rules of the other policy whose hosts cover its host.
- * @grantor: @a is the policy that headers come from; then rules with the same host are
- * included, which would otherwise be found from both sides.
+ * For each rule of @a, intersect it with all rules of the other policy whose hosts
+ * contain its host. @grantor is set if @a is the policy that headers come from. Only
+ * then, rules with the same host are included, because otherwise they would be found from
+ * both sides.
  */
 static int within_intersect_side(const struct rules *a, const struct policy_index *other,
 				 bool grantor, struct policy *to,
@@ -225,7 +228,8 @@ int policy_intersect(const struct policy *a, const struct policy *b, struct poli
 struct within_search {
 	const struct policy_index *parent;
 	const struct host *host;
-	/* The rule of the child allows only inspected requests, like one with headers. */
+	/* The rule of the child allows only inspected requests, as a rule with headers
+	 * does. */
 	bool inspected;
 };
 
@@ -242,7 +246,7 @@ static bool within_piece_allowed(const struct within_search *s, const struct ext
 	return false;
 }
 
-/* Whether @e is allowed with each path of @a. */
+/* Is @e allowed with each path of @a? */
 static bool within_paths_allowed(const struct within_search *s, const struct rule *a,
 				 struct extent *e)
 {
@@ -260,8 +264,8 @@ static bool within_paths_allowed(const struct within_search *s, const struct rul
 }
 
 /*
- * Whether @e is allowed with each kind of stream and of request. A rule for all methods
- * also allows streams that are not inspected; others allow each method separately.
+ * Is @e allowed with each kind of stream and of request. A rule for all methods also
+ * allows streams that are not inspected; others allow each method separately.
  */
 static bool within_streams_allowed(const struct within_search *s, const struct rule *a,
 				   struct extent *e)
@@ -289,8 +293,9 @@ static bool within_streams_allowed(const struct within_search *s, const struct r
 }
 
 /*
- * The last port of the piece that begins at @low, in a range up to @high: where the first
- * range of the parent ends. So a rule that includes @low includes the whole piece.
+ * Return the last port of the piece that begins at @low in a range up to @high. The piece
+ * ends where a range of the parent begins or ends, so a rule that includes @low includes
+ * the whole piece.
  */
 static uint16_t within_piece_end(const struct within_search *s, uint16_t low,
 				 uint16_t high)
@@ -327,7 +332,7 @@ static bool within_rule_allowed(const struct within_search *s, const struct rule
 	return true;
 }
 
-/* Whether the sets of @outer contain those of @d. */
+/* Do the sets of @outer contain those of @d? */
 static bool within_rule_covers(const struct rule *outer, const struct rule *d)
 {
 	static const struct rule_ports all = { 1, UINT16_MAX };
@@ -351,9 +356,9 @@ static bool within_rule_covers(const struct rule *outer, const struct rule *d)
 }
 
 /*
- * Whether the child denies everything that is in both @d, which the parent denies, and
- * @a, which the child allows. A rule of the child that denies it has a host that contains
- * one of the two hosts, and denies all of @d or all of @a.
+ * Does the child deny everything that is in both @d, which the parent denies, and @a,
+ * which the child allows? The host of such a rule of the child contains one of the two
+ * hosts, and the rule denies all of @d or all of @a.
  */
 static bool within_denied(const struct policy_index *child, const struct rule *d,
 			  const struct rule *a)
@@ -375,8 +380,8 @@ static bool within_denied(const struct policy_index *child, const struct rule *d
 }
 
 /*
- * Whether one rule of the child denies all of @d, whatever is allowed. This is common,
- * and avoids the comparison with each rule that allows.
+ * Does one rule of the child deny all of @d, whatever is allowed? This is common, and
+ * makes it unnecessary to compare each rule that allows.
  */
 static bool within_denied_wholly(const struct policy_index *child, const struct rule *d)
 {
@@ -422,7 +427,7 @@ static int within_check_limits(const struct policy *parent, const struct policy 
 
 /* ----------------------------------------------------------------------- headers */
 
-/* Whether a rule of @in adds the headers of @like to everything in @covered. */
+/* Does a rule of @in add the headers of @like to everything in @covered? */
 static bool within_headers_added(const struct policy *in, const struct rule *like,
 				 const struct rule *covered)
 {
@@ -437,9 +442,9 @@ static bool within_headers_added(const struct policy *in, const struct rule *lik
 }
 
 /*
- * Every request of the child gets the headers that it gets by the parent's policy: no
- * others, which would be secrets that the parent does not give, and no fewer, because a
- * client could then send its own instead.
+ * Check that every request of the child gets the same headers as by the parent's policy.
+ * It must not get other headers, which could contain secrets that the parent does not
+ * grant, nor fewer, because then a client could send its own headers instead.
  */
 static int within_check_headers(const struct policy *parent, const struct policy *child,
 				struct warren_error *err)

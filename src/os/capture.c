@@ -3,8 +3,8 @@
  * capture.c - deliver all connections of a network namespace to two sockets
  *
  * Addresses, routes and rules are set by netlink messages. The messages are constant
- * except for one port, so they are built here: a library for them would be the only one
- * that libwarren needs.
+ * except for one port, so they are built here without a library, which would be the only
+ * one that libwarren needs.
  */
 #include "os/capture.h"
 
@@ -54,12 +54,12 @@ static const uint8_t loopback6[16] = { [15] = 1 };
 
 /* ------------------------------------------------------------ netlink messages */
 
-/* Messages for one sendmsg(2). They are constant, so an assert checks the size. */
+/* Messages for one sendmsg(2). Their size is constant, so an assert checks it. */
 struct messages {
 	_Alignas(NLMSG_ALIGNTO) char bytes[MESSAGES_MAX];
 	size_t n;
 	struct nlmsghdr *last;
-	uint32_t acks; /* how many answers the kernel will send */
+	uint32_t acks; /* number of answers that the kernel will send */
 };
 
 static void *messages_grow(struct messages *m, size_t n)
@@ -68,7 +68,7 @@ static void *messages_grow(struct messages *m, size_t n)
 
 	if (m->n + NLMSG_ALIGN(n) > sizeof(m->bytes))
 		abort();
-	m->n += NLMSG_ALIGN(n); /* the bytes are 0 */
+	m->n += NLMSG_ALIGN(n); /* the padding bytes are 0 */
 	return at;
 }
 
@@ -123,7 +123,8 @@ static void nest_end(struct messages *m, struct nlattr *a)
 	a->nla_len = (uint16_t)(m->bytes + m->n - (char *)a);
 }
 
-/* -EEXIST: some were refused because they already exist; the others are done. */
+/* -EEXIST: some messages were refused because their objects already exist; the others
+ * were carried out. */
 static int messages_send(struct messages *m, int protocol, const char *what,
 			 struct warren_error *err)
 {
@@ -322,7 +323,7 @@ static void match_bytes(struct messages *m, uint32_t base, uint32_t at, uint32_t
 	rule_compare(m, op, value, n);
 }
 
-/* A family, as rules see it. */
+/* An address family, as rules see it. */
 struct family {
 	uint8_t proto;
 	uint32_t destination; /* offset of the destination's address */
@@ -376,7 +377,7 @@ static void put_tcp(struct messages *m, const struct family *f)
 	rule_end(m, list);
 }
 
-/* Otherwise the kernel would answer echo requests to every address. */
+/* Drop echo requests. Otherwise, the kernel would answer them for every address. */
 static void put_echo(struct messages *m, const struct family *f)
 {
 	struct nlattr *list = rule_begin(m, CHAIN_INPUT, f, f->icmp);
@@ -455,14 +456,14 @@ static int make_socket(bool ipv6, int type, uint16_t port, int *ret,
 	return 0;
 }
 
-/* In the namespace. */
+/* Set everything up in the current namespace. */
 static int capture_here(struct capture *ret, struct warren_error *err)
 {
 	AUTO_CLOSE int probe = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	bool ipv6 = probe >= 0;
 	int r = ns_loopback(true, err);
 
-	/* The sockets first: without them, the rules lead nowhere. */
+	/* Create the sockets first: without them, the rules lead nowhere. */
 	if (r == 0)
 		r = make_socket(ipv6, SOCK_STREAM, CAPTURE_PORT, &ret->tcp, err);
 	if (r == 0)
@@ -474,11 +475,11 @@ static int capture_here(struct capture *ret, struct warren_error *err)
 	return r;
 }
 
-/* --------------------------------------------------------------------- entering */
+/* ------------------------------------------------------------- entering the namespace */
 
 #define CAPTURE_SELF "/proc/thread-self/ns/net"
 
-/* Whether this thread is in the namespace @home. If unknown, true. */
+/* Is this thread in the namespace @home? If this cannot be determined, return true. */
 static bool capture_is_home(int home)
 {
 	struct stat here, there;
@@ -494,8 +495,8 @@ struct capture_op {
 	int result;
 };
 
-/* Enters the namespace and ends there, so that no thread can be left in it by a failure.
- */
+/* This thread enters the namespace and ends there. So no failure can leave another thread
+ * in that namespace. */
 static void *capture_thread(void *ctx)
 {
 	struct capture_op *op = ctx;
@@ -503,7 +504,7 @@ static void *capture_thread(void *ctx)
 	if (setns(op->ns, CLONE_NEWNET) < 0)
 		op->result = error_errno(&op->err, errno, "enter the sandbox's network");
 	else if (capture_is_home(op->home))
-		/* The process has not left the network of its creator yet. */
+		/* The process is still in the network namespace of its creator. */
 		op->result = error_set(&op->err, EINVAL,
 				       "the process is in the network of its creator");
 	else

@@ -45,12 +45,12 @@ bool cgroup_has(const struct cgroup_root *root, enum cgroup_controller c)
 	return root->dir[c] >= 0;
 }
 
-/* ------------------------------------------------------------ finding them */
+/* --------------------------------------------------------- search for the hierarchies */
 
 /*
- * Create and open "warren" in @path; -1 without permission. Only its owner may enter it:
- * a sandbox that got a descriptor for its cgroup could otherwise reach the root of the
- * hierarchy, or another sandbox's cgroup.
+ * Create and open "warren" in @path; -1 without permission. Only its owner may enter the
+ * directory: a sandbox that got a descriptor for its cgroup could otherwise reach the
+ * root of the hierarchy, or another sandbox's cgroup.
  */
 static int cgroup_open_parent(const char *path)
 {
@@ -70,7 +70,7 @@ static int cgroup_open_parent(const char *path)
 		(void)close(fd);
 		fd = -1;
 	}
-	/* An older version created it with access for all users. */
+	/* An older version created the directory with access for all users. */
 	if (fd >= 0 && (fstat(fd, &st) < 0 || (st.st_mode & 077)) &&
 	    fchmod(fd, 0700) < 0) {
 		(void)close(fd);
@@ -92,8 +92,8 @@ static bool v2_enable(int dirfd, const char *name)
 }
 
 /*
- * The directory on the v2 tree for cgroups: the top for root, otherwise the process's own
- * cgroup, if it is delegated.
+ * Find the directory of the v2 tree for Warren's cgroups: the top for root, otherwise the
+ * process's own cgroup, if it is delegated.
  */
 static int v2_base(char *path, size_t size)
 {
@@ -192,17 +192,17 @@ void cgroup_root_close(struct cgroup_root *root)
 	root->mode = CGROUP_NONE;
 }
 
-/* ------------------------------------------------------------------ making */
+/* ---------------------------------------------------------------- creation and limits */
 
 /* A limit: the file of a controller, and the value to write. */
 struct setting {
 	enum cgroup_controller controller;
 	const char *file;
 	char text[48];
-	bool optional; /* the file is absent on some kernels, and then not needed */
+	bool optional; /* the file does not exist on some kernels, which do not need it */
 };
 
-#define CPU_PERIOD 100000 /* microseconds, the kernel's default */
+#define CPU_PERIOD 100000 /* in microseconds; the kernel's default */
 
 static size_t v1_settings(const struct cgroup_root *root, const struct cgroup_limits *lim,
 			  struct setting *out)
@@ -214,7 +214,8 @@ static size_t v1_settings(const struct cgroup_root *root, const struct cgroup_li
 					   false };
 		(void)snprintf(out[n++].text, sizeof(out->text), "%ju",
 			       (uintmax_t)lim->memory);
-		/* Without swap: the limit of memory plus swap is the same. */
+		/* Swap is not allowed: the limit of memory plus swap is the same as that
+		 * of memory. */
 		out[n] = (struct setting){ CGROUP_MEMORY, "memory.memsw.limit_in_bytes",
 					   "", true };
 		(void)snprintf(out[n++].text, sizeof(out->text), "%ju",
@@ -284,7 +285,8 @@ static int cgroup_apply(int dir, const struct setting *s, struct warren_error *e
 	return 0;
 }
 
-/* Each controller costs a mkdir, an rmdir and a move for every process that joins. */
+/* Is the controller needed? Each one costs a mkdir, an rmdir, and a move for every
+ * process that joins. */
 static bool cgroup_needed(enum cgroup_controller c, const struct cgroup_limits *limits)
 {
 	if (c == CGROUP_CPU)
@@ -314,7 +316,7 @@ static int make_v1(const struct cgroup_root *root, const char *id, uid_t owner,
 	return 0;
 }
 
-/* The files that must be given to the owner of a delegated v2 cgroup. */
+/* Give the files of a delegated v2 cgroup to its owner. */
 static int delegate_v2(int dir, uid_t owner, struct warren_error *err)
 {
 	static const char *const files[] = { ".", "cgroup.procs", "cgroup.threads",
@@ -368,7 +370,7 @@ int cgroup_make(const struct cgroup_root *root, const char *id, uid_t owner,
 			    err);
 	else if (root->mode == CGROUP_V2)
 		r = make_v2(root, id, owner, set, v2_settings(limits, set), err);
-	/* An existing cgroup is not removed. */
+	/* A cgroup that already existed must not be removed. */
 	if (r < 0 && r != -EEXIST)
 		(void)cgroup_remove(root, id);
 	return r;
@@ -385,12 +387,12 @@ int cgroup_open_init(const struct cgroup_root *root, const char *id)
 		      O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* -------------------------------------------------------------- for init */
+/* -------------------------------------------------------------- directories for init */
 
 /*
  * Each directory is passed to init as a detached mount, with the directory as its root:
- * ".." ends there for every process. (The parent's mode would refuse as well, but not the
- * processes of an ordinary user.)
+ * so no process can leave it through "..". (The mode of the parent directory also
+ * prevents this, but not for an ordinary user's processes.)
  */
 static int open_detached(int at, const char *path)
 {
@@ -404,14 +406,15 @@ static int add_handle(int at, const char *path, int flags, bool required,
 	h.fd = h.kind == CGROUP_HANDLE_DIR ? open_detached(at, path)
 					   : openat(at, path, flags | O_CLOEXEC);
 	if (h.fd < 0 && errno == ENOENT && !required)
-		return 1; /* a controller that was not needed */
+		return 1; /* the controller was not needed */
 	if (h.fd < 0)
 		return error_errno(err, errno, "open the cgroup '%s'", path);
 	out[(*n)++] = h;
 	return 0;
 }
 
-/* The quota and the freezer apply to the whole sandbox; the others count by exec. */
+/* Does the controller act on the whole sandbox? The quota and the freezer do; the others
+ * count by exec. */
 static bool acts_on_all(enum cgroup_controller c)
 {
 	return c == CGROUP_CPU || c == CGROUP_FREEZER;
@@ -497,8 +500,8 @@ int cgroup_copy_dirs(const struct cgroup_root *root, const char *id,
 }
 
 /*
- * On v2, a cgroup that enables controllers for its children has no processes itself: use
- * an exec's.
+ * On v2, a cgroup that enables controllers for its children cannot contain processes, so
+ * join the cgroup of an exec.
  */
 static int join_v2(int sandbox)
 {
@@ -530,13 +533,13 @@ int cgroup_join(const struct cgroup_root *root, const char *id, struct warren_er
 	return r < 0 ? error_errno(err, -r, "join the cgroup '%s'", id) : 0;
 }
 
-/* ----------------------------------------------------------- while it lives */
+/* ----------------------------------------------------------- changes and usage */
 
 /*
- * v1 freezes asynchronously: FREEZING until every task has stopped. A task that was
- * forked during the freeze may have been missed, so that the state stays FREEZING: the
- * state is written again each time, and from time to time all tasks are thawed for a
- * moment.
+ * v1 freezes asynchronously: the state is FREEZING until every task has stopped. The
+ * kernel can miss a task that is forked during the freeze; then the state stays FREEZING.
+ * So the state is written again each time, and from time to time all tasks are thawed for
+ * a moment.
  */
 static int await_frozen(int dir, const char *file, const char *want, const char *again)
 {
@@ -606,7 +609,7 @@ int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,
 int cgroup_read_usage(const struct cgroup_root *root, const char *id,
 		      struct cgroup_usage *ret, struct warren_error *err)
 {
-	/* The value for a missing file is zero; at least one file must be readable. */
+	/* A missing file counts as zero, but at least one file must be readable. */
 	const struct {
 		enum cgroup_controller c;
 		const char *v1, *v1_key, *v2, *v2_key;
@@ -657,8 +660,9 @@ static bool cgroup_kill_one(void *ctx UNUSED, pid_t pid)
 }
 
 /*
- * v1 has no file for this. Frozen processes neither end nor fork, so each pid is valid
- * and none is missed; they get the signal when they are thawed.
+ * v1 has no file that kills all processes, so freeze the cgroup first. Frozen processes
+ * neither end nor fork, so every pid is valid and none is missed. They get the signal
+ * when they are thawed.
  */
 int cgroup_kill(const struct cgroup_root *root, const char *id, struct warren_error *err)
 {
@@ -680,9 +684,9 @@ int cgroup_kill(const struct cgroup_root *root, const char *id, struct warren_er
 	return r < 0 ? error_errno(err, -r, "kill the cgroup") : 0;
 }
 
-/* ---------------------------------------------------------------- removing */
+/* ---------------------------------------------------------------- removal */
 
-/* Try rmdir(2) first, because usually there is nothing below. */
+/* Try rmdir(2) first, because usually there are no cgroups below. */
 static int cgroup_remove_tree(int at, const char *name, int depth)
 {
 	AUTO_CLOSE int fd = -1;
@@ -740,8 +744,8 @@ int cgroup_remove(const struct cgroup_root *root, const char *id)
 	if (r == -EBUSY)
 		cgroup_thaw(root, id);
 	/*
-	 * A last process may be ending: the kernel reports its end before it updates the
-	 * count.
+	 * The last process may still be ending: the kernel reports its end before it
+	 * updates the count.
 	 */
 	for (int i = 0; r == -EBUSY && i < 200; i++) {
 		struct timespec wait = { .tv_nsec = 200000 + 50000L * i };

@@ -14,12 +14,12 @@
 #define SOCKETS_MIN (1U << 20)
 
 /*
- * Three quarters of the pids are for sandboxes; the rest lets an administrator rescue the
- * machine.
+ * Sandboxes may use three quarters of the pids; with the rest, an administrator can
+ * rescue the machine.
  */
 #define PIDS_SHARE(n) ((n) / 4 * 3)
 
-/* Get the limit @file of "warren"; set it to @limit if there is none. */
+/* Get the limit @file of the cgroup "warren"; set it to @limit if there is none. */
 static uint64_t limit_all(int dir, const char *file, uint64_t limit)
 {
 	char text[24];
@@ -45,8 +45,8 @@ static uint64_t share_of_pids(void)
 }
 
 /*
- * Half of the size at which the kernel slows down TCP of the whole machine: "low pressure
- * high", in pages.
+ * Return half of the size at which the kernel slows down TCP on the whole machine. The
+ * file contains "low pressure high", in pages.
  */
 static uint64_t share_of_sockets(void)
 {
@@ -76,9 +76,9 @@ void cgroup_limit_all(struct cgroup_root *root)
 }
 
 /*
- * On v1, TCP and UDP have separate counters. A quarter of the memory is more than
- * programs on a loopback interface have in flight; the other sandboxes together keep
- * half.
+ * On v1, TCP and UDP have separate counters. A quarter of the share for each is more than
+ * programs on a loopback interface have in flight, and leaves half of the share for the
+ * other sandboxes.
  */
 uint64_t cgroup_socket_limit(const struct cgroup_root *root, uint64_t memory)
 {

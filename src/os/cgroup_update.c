@@ -8,7 +8,7 @@
 #include "base/fd.h"
 #include "os/cgroup.h"
 
-#define CPU_PERIOD 100000 /* microseconds, the kernel's default */
+#define CPU_PERIOD 100000 /* in microseconds; the kernel's default */
 
 /* Whose cgroup. */
 struct file_target {
@@ -51,8 +51,7 @@ static int set_memory_v1(const struct file_target *p, uint64_t old, uint64_t nex
 	int first = next > old, r;
 
 	r = cgroup_update_set_number(p, CGROUP_MEMORY, files[first], next);
-	if (r < 0 &&
-	    !(first == 1 && r == -ENOENT)) /* a kernel that does not count swap */
+	if (r < 0 && !(first == 1 && r == -ENOENT)) /* this kernel does not count swap */
 		return r;
 	r = cgroup_update_set_number(p, CGROUP_MEMORY, files[!first], next);
 	if (r == -ENOENT && first == 0)
@@ -97,7 +96,7 @@ static int set_memory(const struct file_target *p, const struct cgroup_limits *o
 		return r;
 	r = cgroup_update_set_number(p, CGROUP_MEMORY, CGROUP_SOCKETS_FILE,
 				     cgroup_socket_limit(p->root, next->memory));
-	/* Kernels that count them only as memory have no such file. */
+	/* Kernels that count sockets only as memory have no such file. */
 	return r == -ENOENT ? 0 : r;
 }
 
@@ -126,7 +125,7 @@ static int set_pids(const struct file_target *p, const struct cgroup_limits *old
 static const struct {
 	const char *name;
 	enum cgroup_controller controller;
-	size_t at; /* in struct cgroup_limits */
+	size_t at; /* position in struct cgroup_limits */
 	int (*set)(const struct file_target *p, const struct cgroup_limits *old,
 		   const struct cgroup_limits *next);
 } kinds[] = {
@@ -169,7 +168,7 @@ int cgroup_update(const struct cgroup_root *root, const char *id,
 		if (r < 0)
 			break;
 	}
-	/* All or none. */
+	/* Undo the changes that were made, so that either all limits change or none. */
 	while (r < 0 && done-- > 0)
 		if (limit_at(old, kinds[done].at) != limit_at(next, kinds[done].at))
 			(void)kinds[done].set(&p, next, old);

@@ -11,16 +11,17 @@
 
 #include "base/fd.h"
 
-/* struct landlock_ruleset_attr of version 6: headers may be older. */
+/* struct landlock_ruleset_attr of version 6, because headers may be older. */
 struct ruleset {
 	uint64_t fs, net, scoped;
 };
 
-#define FS_REFER       0x2000U
-#define FS_TRUNCATE    0x4000U
-#define NET_ALL        0x3U /* TCP: bind(2) and connect(2) */
-#define SCOPE_ABSTRACT 0x1U /* connections to abstract unix sockets of others */
-#define SCOPE_SIGNAL   0x2U /* signals to others */
+#define FS_REFER    0x2000U
+#define FS_TRUNCATE 0x4000U
+#define NET_ALL     0x3U /* TCP: bind(2) and connect(2) */
+/* Connections to abstract unix sockets of processes outside. */
+#define SCOPE_ABSTRACT 0x1U
+#define SCOPE_SIGNAL   0x2U /* signals to processes outside */
 
 /*
  * The rights that each version of the interface can restrict, and the size of its struct.
@@ -39,7 +40,7 @@ static const struct {
 
 #define NEWEST (ARRAY_SIZE(versions) - 1)
 
-/* Devices are not included, because no process needs to create them. */
+/* Creating devices is not included, because no process needs it. */
 #define ALLOWED                                                                   \
 	(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_READ_FILE |           \
 	 LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |           \
@@ -59,7 +60,7 @@ static int landlock_allow(int rules, const char *dir, uint64_t allowed,
 
 	if (fd < 0)
 		return error_errno(err, errno, "open '%s'", dir);
-	/* The kernel refuses rules that give a file the rights of directories. */
+	/* The kernel refuses rules for a file that contain rights of directories. */
 	if (fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode))
 		beneath.allowed_access &= ~(uint64_t)LANDLOCK_ACCESS_FS_READ_DIR;
 	if (syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &beneath,

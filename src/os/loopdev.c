@@ -24,7 +24,7 @@ int loopdev_attach(int backing, char path[LOOP_PATH_MAX], int *ret_fd,
 			"that is not larger than the memory limit needs none");
 	if (control < 0)
 		return error_errno(err, errno, "open /dev/loop-control");
-	/* Between the two calls, another process may take that device. */
+	/* Another process may take the device between the two calls. */
 	for (int tries = 0; tries < 64; tries++) {
 		AUTO_CLOSE int fd = -1;
 		int n = ioctl(control, LOOP_CTL_GET_FREE);

@@ -74,7 +74,7 @@ int mount_new(const char *type, const struct mount_option *options, uint64_t att
 	return 0;
 }
 
-/* " of '/path'" for messages; empty if there is no path. */
+/* Return " of '/path'" for messages, or an empty string if there is no path. */
 static const char *mount_of(const char *path, char *out, size_t size)
 {
 	out[0] = '\0';
@@ -83,7 +83,7 @@ static const char *mount_of(const char *path, char *out, size_t size)
 	return out;
 }
 
-/* Add @attr, and with @userns >= 0 its id map, to the mount of @fd. */
+/* Add @attr to the mount of @fd, and its id map if @userns >= 0. */
 static int set_attr(int fd, const char *path, unsigned flags, uint64_t attr, int userns,
 		    struct warren_error *err)
 {

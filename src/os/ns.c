@@ -2,7 +2,7 @@
 /* ns.c - clone3(2), user namespace maps, the loopback interface */
 #include "os/ns.h"
 
-/* Must precede <sched.h>, which defines some of its names. */
+/* This must precede <sched.h>, which defines some of the same names. */
 #include <linux/sched.h>
 
 #include <errno.h>
@@ -35,7 +35,7 @@ pid_t ns_clone(uint64_t flags, int cgroup, int *ret_pidfd)
 	return r < 0 ? r : child.pid;
 }
 
-/* Returns 0 in both processes, with a pid in the parent; or -errno. */
+/* Return 0 in both processes, with the pid in the parent; or -errno. */
 static int ns_start(struct ns_child *child, uint64_t flags, int cgroup)
 {
 	struct clone_args args = {
@@ -54,7 +54,7 @@ static int ns_start(struct ns_child *child, uint64_t flags, int cgroup)
 		args.flags |= CLONE_VM | CLONE_VFORK;
 	pid = SYS_2(SYS_clone3, &args, sizeof(args));
 	if (pid == 0 && child->run)
-		child->run(child->ctx); /* must not return: the stack frame belongs to the
+		child->run(child->ctx); /* does not return: the stack frame belongs to the
 					   parent */
 	if (pid == 0)
 		child->pid = 0;
@@ -69,9 +69,9 @@ int ns_clone_as(uid_t uid, uint64_t flags, int cgroup, struct ns_child *child)
 	if (geteuid() == uid || bits < 0)
 		return ns_start(child, flags, cgroup);
 	/*
-	 * Use the system call, which affects only this thread, and disable the fixup, so
-	 * that the capabilities stay. The child has all capabilities and default bits in
-	 * its new namespace.
+	 * Use the system call, which affects only this thread. Disable the fixup, so that
+	 * the capabilities stay. In its new namespace, the child has all capabilities and
+	 * the default securebits.
 	 */
 	if (prctl(PR_SET_SECUREBITS, bits | SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
 		return -errno;
@@ -114,8 +114,8 @@ static int write_map(pid_t pid, const char *name, const struct ns_map *map, size
 
 /*
  * Run a program to its end; the status is that of waitpid(2). If SIGCHLD is ignored, as
- * in the warden, the exit status of a child that sends SIGCHLD is lost: so a process that
- * does not send it waits for the program.
+ * in the warden, the exit status of a child that sends SIGCHLD is lost: so the program is
+ * started by a process that does not send SIGCHLD and waits for it.
  */
 static int run_program(char *const argv[], int *ret_status)
 {
@@ -146,7 +146,8 @@ static int run_program(char *const argv[], int *ret_status)
 }
 
 /*
- * newuidmap(1) and newgidmap(1): set-id programs that check /etc/subuid and /etc/subgid.
+ * Run newuidmap(1) or newgidmap(1), which are set-id programs that check /etc/subuid and
+ * /etc/subgid.
  */
 static int run_helper(const char *helper, pid_t pid, const struct ns_map *map, size_t n,
 		      struct warren_error *err)
@@ -223,7 +224,7 @@ int ns_make_userns(const struct ns_maps *maps, int *ret_fd, struct warren_error 
 	if (pid == 0) {
 		char c;
 
-		/* Keep only the pipe, whose end tells that the creator has ended. */
+		/* Keep only the pipe: its end shows that the creator has ended. */
 		(void)dup2(ends[0], 0);
 		(void)close_range(1, ~0U, 0);
 		(void)!read(0, &c, 1);
@@ -304,7 +305,7 @@ uint32_t ns_await(uint32_t *state, uint32_t at_least)
 	return now;
 }
 
-/* Sanitizers do not know this stack. */
+/* The stack is not known to sanitizers. */
 __attribute__((no_sanitize("address", "undefined"))) static int aside_main(void *arg)
 {
 	struct ns_aside *a = arg;
@@ -312,7 +313,7 @@ __attribute__((no_sanitize("address", "undefined"))) static int aside_main(void 
 	a->result = a->run(a->ctx);
 	ns_reach(&a->state, ASIDE_DONE);
 	(void)SYS_1(SYS_exit,
-		    0); /* ends only this thread; exit_group would end its creator, too */
+		    0); /* ends only this thread; exit_group would also end its creator */
 	return 0;
 }
 
@@ -353,7 +354,8 @@ int ns_loopback(bool up, struct warren_error *err)
 		ifr.ifr_flags = IFF_UP | IFF_RUNNING;
 	} else {
 		/*
-		 * Otherwise, the address from when it was up would stay, without a route.
+		 * Remove the address. Otherwise, it would stay after the interface is
+		 * down, without a route.
 		 */
 		struct ifreq none = { .ifr_name = "lo", .ifr_addr.sa_family = AF_INET };
 
@@ -375,14 +377,14 @@ void ns_limit_sockets(int sysctls)
 		const char *name, *value;
 	} limits[] = {
 		/*
-		 * Options of a socket, such as multicast groups: they are charged to no
-		 * cgroup.
+		 * Memory for options of a socket, such as multicast groups, which is
+		 * charged to no cgroup.
 		 */
 		{ "net/core/optmem_max", "8192" },
 		/*
 		 * A closed connection exists until its data is read, or until the time
-		 * between two probes reaches this value. Neither descriptors nor
-		 * processes limit their number.
+		 * between two probes reaches this value. The number of such connections
+		 * is limited neither by descriptors nor by processes.
 		 */
 		{ "net/ipv4/tcp_rto_max_ms", "10000" },
 	};

@@ -16,9 +16,9 @@
 #include "base/fd.h"
 
 #define AGAIN_MS     100
-#define FLAG_EXITING 4U /* PF_EXITING, in /proc/PID/stat */
+#define FLAG_EXITING 4U /* PF_EXITING, a flag in /proc/PID/stat */
 
-/* Whether it ends within @ms; an error of poll(2) counts as no. */
+/* Does the process end within @ms? If poll(2) fails, return false. */
 static bool pidfd_has_ended(int pidfd, unsigned ms)
 {
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
@@ -59,6 +59,6 @@ bool proc_is_ending(int dir)
 	text[n > 0 ? n : 0] = '\0';
 	at = strrchr(text, ')');
 	if (!at || sscanf(at + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2)
-		return true; /* it is gone */
+		return true; /* the process is gone */
 	return state == 'Z' || state == 'X' || flags & FLAG_EXITING;
 }

@@ -42,8 +42,9 @@ int secret_check_value(const char *value, size_t n, struct warren_error *err)
 }
 
 /*
- * Start a cipher and feed it what is authenticated: the head of the sealed value, the
- * tenant and the name, each with its NUL, so that no two pairs look the same.
+ * Start a cipher, and pass it the data that is authenticated: the head of the sealed
+ * value, the tenant and the name. The tenant and the name include their NUL, so that no
+ * two pairs look the same.
  */
 static int secret_start(EVP_CIPHER_CTX *ctx, const struct secret_key *key, int encrypt,
 			const unsigned char *head, const char *tenant, const char *name)
@@ -73,7 +74,7 @@ int secret_seal(const struct secret_key *key, const char *tenant, const char *na
 		return r;
 	ret[0] = SECRET_FORMAT;
 	(void)memcpy(ret + 1, key->id, SECRET_KEY_ID);
-	/* Random nonces: 2^32 values may be sealed with one key before one repeats. */
+	/* Nonces are random, so at most 2^32 values should be sealed with one key. */
 	if (!ctx || RAND_bytes(ret + 1 + SECRET_KEY_ID, NONCE_SIZE) != 1 ||
 	    !secret_start(ctx, key, 1, ret, tenant, name) ||
 	    EVP_CipherUpdate(ctx, body, &len, (const unsigned char *)value, (int)n) !=

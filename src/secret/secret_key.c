@@ -92,6 +92,6 @@ int secret_key_create(const char *path, struct warren_error *err)
 	r = fd_create_file(path, text, sizeof(text));
 	OPENSSL_cleanse(bytes, sizeof(bytes));
 	OPENSSL_cleanse(text, sizeof(text));
-	/* Another thread was first: its key is the key. */
+	/* If another thread created the file first, its key is used. */
 	return r < 0 && r != -EEXIST ? error_errno(err, -r, "create '%s'", path) : 0;
 }
