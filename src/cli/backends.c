@@ -39,7 +39,7 @@ static int backends_spawn(const char *path, const char *const *argv, int out,
 	return -r;
 }
 
-/* Read all output; returns its status, or -errno. */
+/* Read all output. Return the exit status, or -errno. */
 static int backends_ask(const char *const *argv, struct buf *out,
 			struct warren_error *err)
 {
@@ -69,7 +69,7 @@ static int backends_ask(const char *const *argv, struct buf *out,
 	return WIFEXITED(status) ? WEXITSTATUS(status) : STATUS_FAILED;
 }
 
-/* The next word of a line, or the rest of the line for the last one. */
+/* Return the next word of a line, or the rest of the line for the last one. */
 static const char *backends_next_word(char **at, bool last)
 {
 	char *word = *at, *blank = last ? NULL : strchr(word, ' ');
@@ -113,7 +113,8 @@ static int cli_backends_ask(const char *const *argv, struct cli_backends *ret,
 	return 0;
 }
 
-/* The file that the service reads by default, or the one that the user names. */
+/* Return the option for the file that the user names; by default, the service's own file
+ * is read. */
 static const char *config_option(void)
 {
 	static char option[PATH_MAX + 16];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd_client.c - commands that use the service: another program, which has the libraries,
- * runs them
+ * cmd_client.c - commands that use the service, which are run by another program that has
+ * the libraries
  *
- * This program knows only their names and summaries, for the list of commands. The other
- * program has everything else, including their help.
+ * This program knows only the names and summaries of these commands, for the list of
+ * commands. The other program contains everything else, including their help.
  */
 #include "cli/cli.h"
 #include "cli/client_commands.h"

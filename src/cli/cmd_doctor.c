@@ -56,7 +56,7 @@ static bool can_show_signs(void)
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		const char *value = getenv(names[i]);
 
-		if (!value || !*value) /* the first one that is set decides */
+		if (!value || !*value) /* the first variable that is set decides */
 			continue;
 		if (!strcasestr(value, "utf-8") && !strcasestr(value, "utf8"))
 			return false;
@@ -74,7 +74,7 @@ static const char *doctor_mark(const struct warren_feature *f, bool signs)
 	return signs ? "\xe2\x80\x93" : "missing ";
 }
 
-/* With @least, list only what is missing and required. */
+/* If @least is set, list only required features that are missing. */
 static void doctor_put_table(const struct findings *f, bool least, struct buf *out)
 {
 	bool signs = can_show_signs();
@@ -129,7 +129,7 @@ static void doctor_put_features(struct json *j, const struct findings *f)
 
 /* ------------------------------------------------------------- other backends */
 
-/* The backends that are known without the service's program. */
+/* List the backends that are known without the service's program. */
 static void doctor_usual_backends(struct cli_backends *ret)
 {
 	*ret = (struct cli_backends){ 0 };
@@ -143,7 +143,7 @@ static void doctor_usual_backends(struct cli_backends *ret)
 	}
 }
 
-/* Ask one backend; @err has the reason if it cannot be asked. */
+/* Query one backend; @err contains the reason if this is not possible. */
 static void doctor_put_backend(const struct cli_backend *p, struct buf *text,
 			       struct json *j)
 {
@@ -174,7 +174,7 @@ static void doctor_put_backend(const struct cli_backend *p, struct buf *text,
 	w = warren_close(w);
 }
 
-/* The configured backends except the native one, which was already asked. */
+/* Query all configured backends except the native one, which has already been queried. */
 static void doctor_put_backends(struct buf *text, struct json *j)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -190,7 +190,7 @@ static void doctor_put_backends(struct buf *text, struct json *j)
 	cli_backends_done(&all);
 }
 
-/* Sandboxes that no process can reach; null if that cannot be determined. */
+/* List sandboxes that no process can reach; null if they cannot be determined. */
 static void put_orphans(struct warren *w, struct buf *text, struct json *j)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;

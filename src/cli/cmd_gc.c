@@ -10,7 +10,7 @@
 #include "cli/common_options.h"
 
 #define OUTPUT_MAX  (4U << 20)
-#define STATUS_LEFT 1 /* something was not removed */
+#define STATUS_LEFT 1 /* some sandboxes were not removed */
 
 struct gc_options {
 	bool yes, json;
@@ -31,7 +31,7 @@ static const struct opts gc_opts = {
 	.example = "warren gc --yes",
 };
 
-/* Ask at a terminal; otherwise --yes must be given. */
+/* Ask for confirmation at a terminal; otherwise, --yes must be given. */
 static bool gc_agrees(size_t n)
 {
 	char answer[16] = "";
@@ -59,7 +59,7 @@ static void put_orphan(struct json *j, const struct warren_orphan *o, bool remov
 	json_close(j, '}');
 }
 
-/* Keep only those that are in @only, unless it is empty; returns their number. */
+/* Keep only the orphans that @only names, unless it is empty. Return their number. */
 static size_t keep_named(struct warren_orphan *v, size_t n, char *const *only)
 {
 	size_t kept = 0;
@@ -75,7 +75,7 @@ static size_t keep_named(struct warren_orphan *v, size_t n, char *const *only)
 	return kept;
 }
 
-/* Returns how many are left. */
+/* Return how many are left. */
 static size_t gc_remove_all(struct warren *w, const struct warren_orphan *v, size_t n,
 			    bool wanted, struct json *j)
 {
@@ -87,7 +87,7 @@ static size_t gc_remove_all(struct warren *w, const struct warren_orphan *v, siz
 		struct warren_error err = WARREN_ERROR_INIT;
 		int r = wanted ? warren_remove_orphan(w, v[i].id, &err) : 0;
 
-		/* Another process was faster: it is gone, as intended. */
+		/* Another process removed it first, so it is gone, as intended. */
 		if (r == -ENOENT)
 			r = 0;
 		if (r < 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd_image.c - warren image: run the program that has the libraries for it
+ * cmd_image.c - warren image: run the helper program that has the necessary libraries
  *
  * If WARREN_HOST names a service, the command works on the images of that service.
  */

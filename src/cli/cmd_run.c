@@ -30,10 +30,10 @@
 struct run {
 	struct run_options options;
 	const char *const *args; /* as given */
-	const char **argv;       /* the words of the command; owned */
+	const char **argv;       /* the words of the command, which this struct owns */
 	sigset_t signal_set;
 	int signals;                  /* descriptor; -1 */
-	struct cli_backends backends; /* the backend that was asked for; none: native */
+	struct cli_backends backends; /* the requested backend; none: native */
 	struct warren *w;
 	struct warren_sandbox *sb;
 	struct warren_exec *ex;
@@ -47,7 +47,7 @@ struct run {
 static int run_fail(struct run *run, const struct warren_error *err, int status)
 {
 	tty_restore();
-	if (err->msg[0]) /* else a helper said it */
+	if (err->msg[0]) /* otherwise a helper has printed it */
 		message_say("run", "%s", err->msg);
 	if (run->options.json)
 		report_error(&run->report, err, status);
@@ -55,7 +55,8 @@ static int run_fail(struct run *run, const struct warren_error *err, int status)
 }
 
 /*
- * A backend or tier is looked up only if the user chooses one, because this takes time.
+ * Open the engine. A backend or tier is looked up only if the user requests one, because
+ * this takes time.
  */
 static int run_open_engine(struct run *run, struct warren_error *err)
 {
@@ -117,7 +118,7 @@ static int open_signals(struct run *run, struct warren_error *err)
 	return run->signals;
 }
 
-/* 0, -errno, or the signal that ended a pull. */
+/* Return 0, -errno, or the signal that ended a pull. */
 static int pull_and_make(struct run *run, struct warren_error *err)
 {
 	const struct run_options *o = &run->options;
@@ -157,7 +158,7 @@ static int start_command(struct run *run, struct warren_error *err)
 	return warren_exec(run->sb, &spec, &run->ex, err);
 }
 
-/* A program of this machine is not in the sandbox. */
+/* Add advice if the program exists on this machine, but not in the sandbox. */
 static void run_advise(const struct run *run, struct warren_error *err)
 {
 	const char *program = run->argv[0];
@@ -177,15 +178,15 @@ static void run_advise(const struct run *run, struct warren_error *err)
 }
 
 /*
- * The status when the command could not be started. ENOTDIR can also mean that --workdir
- * cannot be entered, which is not the command's fault.
+ * Return the exit status if the command could not be started. ENOTDIR can also mean that
+ * --workdir cannot be entered, which is not an error of the command.
  */
 static int run_exec_status(const struct run_options *o, int code)
 {
 	return code == ENOTDIR && o->workdir ? STATUS_FAILED : result_exec_status(code);
 }
 
-/* A signal that came before there was a command; 0: none. */
+/* Return a signal that arrived before there was a command; 0: none. */
 static int early_signal(const struct run *run)
 {
 	int sig = signals_next(run->signals);
@@ -195,7 +196,7 @@ static int early_signal(const struct run *run)
 	return sig;
 }
 
-/* After this, nothing is left of the sandbox except data in its pipes. */
+/* Destroy the sandbox. After this, only data in its pipes is left. */
 static int run_destroy(struct run *run, struct warren_error *err)
 {
 	struct warren_sandbox *sb = TAKE_PTR(run->sb);
@@ -204,7 +205,7 @@ static int run_destroy(struct run *run, struct warren_error *err)
 	return sb ? warren_destroy(sb, err) : 0;
 }
 
-/* Output that could not be delivered is a failure; a reader that left is not. */
+/* Was all output delivered? A reader that closed the stream is not a failure. */
 static bool run_delivered(const struct splice *p, const char *name)
 {
 	if (p->error == 0 || p->error == EPIPE)
@@ -249,7 +250,7 @@ static int run_finish(struct run *run)
 	return sig ? STATUS_SIGNAL + sig : status;
 }
 
-/* Say what is enforced, after all of it is. */
+/* Report what is enforced only after all of it is. */
 static int run_connect_sandbox(struct run *run, struct warren_error *err)
 {
 	const struct warren_enforcement *e;
@@ -321,7 +322,8 @@ static int run_done(struct run *run, int status)
 	return status;
 }
 
-/* A limit that cannot be reached has no effect: report that, and run the command. */
+/* Report limits that are higher than what the machine has, because they have no
+ * effect. */
 static void run_note_limits(const struct run_options *o)
 {
 	uint64_t pages = (uint64_t)sysconf(_SC_PHYS_PAGES);
@@ -339,7 +341,7 @@ static void run_note_limits(const struct run_options *o)
 			    (uintmax_t)(millis / 1000));
 }
 
-/* Can the command run without arguments: the image's, or the given entrypoint? */
+/* Is there a command without arguments: that of the image, or the given entrypoint? */
 static bool has_own_command(const struct run_options *o)
 {
 	return run_options_stored(o) || (o->entrypoint && o->entrypoint[0]) || o->detach;

@@ -28,7 +28,7 @@ bool command_options(const struct command *cmd, int argc, char **argv, void *tar
 	return false;
 }
 
-/* The first missing operand: "DST" of "SRC DST" after one. */
+/* Return the first missing operand: "DST" of "SRC DST" if one was given. */
 static const char *command_missing(const struct opts *o, int given)
 {
 	const char *at = o->operands;
@@ -106,7 +106,7 @@ bool command_verbs(const struct command *of, int argc, char **argv, void *target
 
 	*ret_status = STATUS_FAILED;
 	*ret = NULL;
-	/* 'warren help' calls the program with the verbs like this. */
+	/* 'warren help' runs the program in this way. */
 	if (of->name && argc > 2 && strcmp(argv[1], "--help") == 0) {
 		const struct command *verb = command_verb(of, argv[2]);
 

@@ -24,7 +24,7 @@ static void put_options(const struct opts *o, struct buf *out)
 	buf_puts(out, "--help\tshow this help\n");
 }
 
-/* The option of @word, if its value is the next word. */
+/* Return the option of @word, if its value is the next word. */
 static const struct opt *takes_next(const struct opts *o, const char *word)
 {
 	size_t n = strlen(word);
@@ -43,8 +43,8 @@ static const struct opt *takes_next(const struct opts *o, const char *word)
 }
 
 /*
- * After the name of the command: count operands, and check whether a value is being
- * typed.
+ * Complete a word after the name of the command: count the operands, and check whether a
+ * value is being typed.
  */
 static void put_for(const struct command *c, int argc, char **argv, struct buf *out)
 {
@@ -58,7 +58,7 @@ static void put_for(const struct command *c, int argc, char **argv, struct buf *
 			options = false;
 		} else if (options && word[0] == '-' && word[1]) {
 			if (takes_next(c->opts, word) && ++i >= argc - 1)
-				return; /* a value: files are as good as anything */
+				return; /* a value: let the shell complete file names */
 		} else {
 			operands++;
 			options = options && c->opts->mixed;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* format.c - sizes and times as people read them */
+/* format.c - write sizes and times for people */
 #include "cli/format.h"
 
 #include <stdio.h>

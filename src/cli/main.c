@@ -100,7 +100,7 @@ static int alias_expand(int at, int *argc, char ***argv)
 	(void)memcpy(longer + at + n, *argv + at + 1,
 		     (size_t)(*argc - at - 1) * sizeof(*longer));
 	*argc += n - 1;
-	*argv = longer; /* until we end */
+	*argv = longer; /* used until the process exits */
 	return 0;
 }
 
@@ -113,7 +113,8 @@ static int main_expand(int *argc, char ***argv)
 	bool helps = *argc > 1 && strcmp((*argv)[1], "help") == 0;
 	int at = completes || helps ? 2 : 1;
 
-	/* The last word of a completion is still being typed. */
+	/* Do not expand the last word of a completion, because it is still being typed.
+	 */
 	return *argc - completes > at ? alias_expand(at, argc, argv) : 0;
 }
 
@@ -129,7 +130,8 @@ static bool absent_say(const char *word)
 	return false;
 }
 
-/* For shells. A command of another program, which knows its options. */
+/* Print completions for a shell. The options of some commands are known only to other
+ * programs. */
 static int cli_complete(int argc, char **argv)
 {
 	char word[] = COMPLETE_WORD;

@@ -11,7 +11,8 @@
 void message_say(const char *command, const char *fmt, ...)
 {
 	char line[2048];
-	size_t max = sizeof(line) - 1; /* the newline takes the place of the NUL */
+	/* Leaves space for the newline, which replaces the NUL. */
+	size_t max = sizeof(line) - 1;
 	size_t len;
 	va_list ap;
 	int n;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* network_options.c - options about the network: their values, and what they mean */
+/* network_options.c - network options: their values, and the policy that they stand
+ * for */
 #include "cli/network_options.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 #define CAPABILITY_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789-_"
 #define CAPABILITY_MAX     63
 
-/* Words that are no capabilities, and stand alone. */
+/* Words that are not capabilities, and cannot be combined with others. */
 static const char *const network_words[] = { "loopback", "none", "learn" };
 
 static bool network_word_is(const char *mode, const char *word)
@@ -28,7 +29,8 @@ static bool network_word_alone(const char *word, size_t n)
 	return false;
 }
 
-/* The engine or the service that creates the sandbox knows the capabilities. */
+/* The names are not checked here: the engine or the service that creates the sandbox
+ * knows the capabilities. */
 int value_network(void *field, const char *value, struct warren_error *err)
 {
 	bool several = strchr(value, ',') != NULL;

@@ -11,7 +11,7 @@
 #include "base/did_you_mean.h"
 #include "base/parse.h"
 
-/* How much of a quoted word or of an inner error a message repeats. */
+/* Maximum length of a quoted word or of an inner error in a message. */
 #define QUOTE_MAX 120
 #define INNER_MAX 360
 
@@ -26,9 +26,10 @@ struct parser {
 	char **argv;
 	int argc;
 	int at;      /* index of the next word */
-	int skipped; /* operands before it, of those that are mixed with options */
+	int skipped; /* number of operands before it, if operands are mixed with options
+		      */
 	void *target;
-	uint64_t seen; /* a bit per row of the table */
+	uint64_t seen; /* one bit for each row of the table */
 	bool help;
 };
 
@@ -103,7 +104,7 @@ static int apply_value(struct parser *p, const struct opt *opt, const char *rest
 	return opts_apply(p, opt, rest, err);
 }
 
-/* "--name" or "--name=value" */
+/* Parse "--name" or "--name=value". */
 static int parse_long(struct parser *p, const char *word, struct warren_error *err)
 {
 	const char *name = word + 2;
@@ -121,7 +122,8 @@ static int parse_long(struct parser *p, const char *word, struct warren_error *e
 	return opts_apply(p, opt, NULL, err);
 }
 
-/* "-it", "-m512m", "-im512m": flags up to one that takes the rest */
+/* Parse "-it", "-m512m" or "-im512m": flags, up to an option that takes the rest as its
+ * value. */
 static int parse_short(struct parser *p, const char *word, struct warren_error *err)
 {
 	for (const char *c = word + 1; *c; c++) {
@@ -181,7 +183,7 @@ int opts_parse(const struct opts *o, int argc, char **argv, void *target, int *r
 	};
 	struct warren_error first = WARREN_ERROR_INIT;
 
-	assert(o->n <= 64); /* bits of seen */
+	assert(o->n <= 64); /* the number of bits in `seen` */
 	while (p.at < argc) {
 		const char *word = argv[p.at];
 		struct warren_error e = WARREN_ERROR_INIT;

@@ -11,7 +11,7 @@
 #include "base/macro.h"
 
 #define FILE_MAX     (1U << 20)
-#define NAME_LEN_MAX 256 /* maximum of the library */
+#define NAME_LEN_MAX 256 /* maximum that the library accepts */
 
 static const char blanks[] = " \t\v\f\r";
 
@@ -24,7 +24,8 @@ static char **run_env_find(const struct env_list *env, const char *name, size_t 
 }
 
 /*
- * The place for the next variable, with space for the NULL after it; NULL: out of memory.
+ * Return the place for the next variable, with space for the NULL after it; NULL: out of
+ * memory.
  */
 static char **run_env_find_room(struct env_list *env)
 {
@@ -91,7 +92,7 @@ static int run_env_add_lines(struct env_list *env, char *text, size_t n, const c
 		if (memchr(line, '\0', (size_t)(stop - line)))
 			return error_set(err, EINVAL, "%s, line %u: contains a NUL byte",
 					 path, number);
-		if (stop > line && stop[-1] == '\r') /* a file from another system */
+		if (stop > line && stop[-1] == '\r') /* the file has Windows line ends */
 			stop--;
 		*stop = '\0';
 		line += strspn(line, blanks);
@@ -108,7 +109,7 @@ static int run_env_add_lines(struct env_list *env, char *text, size_t n, const c
 int env_list_add_file(struct env_list *env, const char *path, struct warren_error *err)
 {
 	AUTO_FREE char *text = malloc(FILE_MAX + 1);
-	/* This may block: a shell's <(...) is a pipe. */
+	/* Opening may block, because a shell's <(...) is a pipe. */
 	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n;
 
@@ -121,7 +122,7 @@ int env_list_add_file(struct env_list *env, const char *path, struct warren_erro
 		return error_errno(err, (int)-n, "'%s'", path);
 	if (n > FILE_MAX)
 		return error_set(err, EFBIG, "'%s' is larger than 1 MiB", path);
-	if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) /* a byte order mark */
+	if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) /* skip a byte order mark */
 		return run_env_add_lines(env, text + 3, (size_t)n - 3, path, err);
 	return run_env_add_lines(env, text, (size_t)n, path, err);
 }

@@ -62,8 +62,8 @@ static void run_io_resize(struct warren_exec *ex)
 }
 
 /*
- * Ignore errors: the only likely one is that the command has just ended, and the loop is
- * about to see that.
+ * Ignore errors: the only likely error is that the command has just ended, which the loop
+ * is about to notice.
  */
 static void run_io_handle_signal(const struct run_io *io, struct warren_exec *ex, int sig)
 {
@@ -73,7 +73,7 @@ static void run_io_handle_signal(const struct run_io *io, struct warren_exec *ex
 	case SIGWINCH:
 		run_io_resize(ex);
 		return;
-	case SIGTSTP: /* not from the keyboard, which is raw */
+	case SIGTSTP: /* not from the keyboard, because the terminal is in raw mode */
 		tty_restore();
 		(void)raise(SIGSTOP);
 		return;
@@ -96,7 +96,7 @@ enum {
 	AT_COUNT = AT_PUMPS + 3,
 };
 
-/* Waits for anything and moves the streams; -errno or 0. */
+/* Wait for an event, and move the streams. Return 0 or -errno. */
 static int wait_and_pump(struct run_io *io, int end_fd, struct pollfd fds[AT_COUNT])
 {
 	struct splice *const pumps[] = { &io->in, &io->out, &io->err };

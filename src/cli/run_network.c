@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_network.c - start warren-egress for one sandbox, ask it, and end it */
+/* run_network.c - start warren-egress for one sandbox, send requests to it, and end it */
 #include "cli/run_network.h"
 
 #include <errno.h>
@@ -22,10 +22,11 @@
 #include "base/parse.h"
 #include "cli/command.h"
 
-#define EGRESS_PROGRAM  "warren-egress"
-#define EGRESS_NOBODY   65534
-#define REPLY_WAIT_MS   20000
-#define DELIVER_WAIT_MS 1000 /* for bytes on their way when the sandbox has ended */
+#define EGRESS_PROGRAM "warren-egress"
+#define EGRESS_NOBODY  65534
+#define REPLY_WAIT_MS  20000
+/* Time to deliver remaining bytes after the sandbox has ended. */
+#define DELIVER_WAIT_MS 1000
 #define DELIVER_STEP_NS 2000000
 
 int run_network_init(struct run_network *n, const struct network_options *o,
@@ -42,7 +43,7 @@ static bool run_network_is_on(const struct run_network *n)
 	return n->policy.allow.n > 0;
 }
 
-/* ------------------------------------------------------------------ the child */
+/* ------------------------------------------------------------------ the child process */
 
 /* Report a failure before exec in the form of a reply. */
 _Noreturn static void egress_child_fail(int control, const char *what)
@@ -64,8 +65,8 @@ static bool egress_child_drop(void)
 }
 
 /*
- * Only @control is inherited, and the caller's stderr. A signal from the terminal must
- * not end it, so it gets a new session.
+ * The child inherits only @control and the caller's stderr. It gets a new session, so
+ * that a signal from the terminal does not end it.
  */
 _Noreturn static void egress_child_run(int control, int program, const char *path)
 {
@@ -76,7 +77,7 @@ _Noreturn static void egress_child_run(int control, int program, const char *pat
 	(void)setsid();
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	/* Out of the way of the descriptors that are put into their places. */
+	/* Move it above the numbers that are assigned next. */
 	control = fcntl(control, F_DUPFD_CLOEXEC, EGRESS_FD + 1);
 	program = fcntl(program, F_DUPFD_CLOEXEC, EGRESS_FD + 1);
 	if (control < 0 || program < 0 || dup2(null, STDIN_FILENO) < 0 ||
@@ -87,7 +88,7 @@ _Noreturn static void egress_child_run(int control, int program, const char *pat
 	if (!egress_child_drop())
 		egress_child_fail(control, "run " EGRESS_PROGRAM " as user 'nobody'");
 	(void)execve(path, argv, environ);
-	/* The directories on the way may be closed to that user. */
+	/* The user may have no access to a parent directory. */
 	if (errno == EACCES)
 		(void)syscall(SYS_execveat, program, "", argv, environ, AT_EMPTY_PATH);
 	egress_child_fail(control, "start " EGRESS_PROGRAM);
@@ -136,7 +137,7 @@ static int run_network_data(const struct egress_reply *reply, int fd, char **ret
 	return *ret ? 0 : error_errno(err, ENOMEM, "read the reply of " EGRESS_PROGRAM);
 }
 
-/* Receive one message. 1: it was the reply; 0: it was something else. */
+/* Receive one message. Return 1 if it was the reply, or 0 if it was another message. */
 static int run_network_receive(struct run_network *n, char **ret,
 			       struct warren_error *err)
 {
@@ -204,7 +205,7 @@ static int run_network_add(struct run_network *n, const int fds[EGRESS_FDS_MAX],
 
 	egress_proto_add(&msg, ++n->cookie, n->id, &none);
 	r = fd_send(n->control, &msg, sizeof(msg), fds, EGRESS_FDS_MAX);
-	/* A child that failed has said why. */
+	/* If the child failed, it has reported the reason. */
 	return r < 0 && r != -EPIPE ? error_errno(err, -r, "speak to " EGRESS_PROGRAM)
 				    : run_network_wait(n, NULL, err);
 }
@@ -242,9 +243,10 @@ int run_network_open(struct run_network *n, struct warren_sandbox *sb,
 	return r;
 }
 
-/* -------------------------------------------------------------------- the end */
+/* ----------------------------------------------------------------- end of the process */
 
-/* Get a number from the record. The counters come before everything that others chose. */
+/* Get a number from the record. The counters come before all text that a sandbox or a
+ * server can choose. */
 static bool run_network_number(const char *record, const char *key, uint64_t *ret)
 {
 	const char *at = record ? strstr(record, key) : NULL;
@@ -281,7 +283,8 @@ static void run_network_end(struct run_network *n)
 		(void)close(TAKE_FD(n->control));
 	if (n->pid <= 0)
 		return;
-	(void)kill(n->pid, SIGKILL); /* it has nothing to do at its end */
+	/* It can be killed, because it has nothing to clean up. */
+	(void)kill(n->pid, SIGKILL);
 	while (waitpid(n->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	n->pid = 0;
@@ -359,7 +362,7 @@ void run_network_write(const struct run_network *n, struct json *j)
 	json_close(j, '}');
 }
 
-/* warren-client can read JSON; it prints on our stderr. */
+/* Run warren-client, which can read JSON; it prints to this process's stderr. */
 static int run_network_suggest(int record, struct warren_error *err)
 {
 	static const char *const argv[] = { "network", "--suggest", "-", NULL };

@@ -120,8 +120,8 @@ bool run_options_stored(const struct run_options *o)
 }
 
 /*
- * Is it like "python:3.12" or "host.example/tool@sha256:..."? A path is not, nor is
- * anything else that a reference cannot contain.
+ * Does it look like "python:3.12" or "host.example/tool@sha256:..."? A path does not, nor
+ * does a word with characters that a reference cannot contain.
  */
 static bool run_is_image(const char *word)
 {

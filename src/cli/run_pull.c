@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run_pull.c - run warren-image as a child: its progress, the caller's signals, its
+ * run_pull.c - run warren-image as a child: show its progress, forward signals, get its
  * result
  */
 #include "cli/run_pull.h"
@@ -44,7 +44,8 @@ bool run_pull_after(const struct run_options *o, int code)
 	       code == -ENOENT;
 }
 
-/* Progress is for users; a program that requested JSON gets one error there. */
+/* Should the pull be silent? Progress is for people; a program that requested JSON gets
+ * at most one error. */
 static bool in_silence(const struct run_options *o)
 {
 	return o->quiet || o->json;
@@ -67,7 +68,7 @@ static int run_pull_spawn(struct pull *p, const char *path, const char *const *a
 	}
 	r = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null",
 					     O_RDONLY, 0);
-	/* stdout belongs to the command. */
+	/* Redirect stdout, because it belongs to the command. */
 	if (r == 0)
 		r = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null",
 						     O_WRONLY, 0);
@@ -119,7 +120,8 @@ static int run_pull_start(struct pull *p, const struct run_options *o,
 	return 0;
 }
 
-/* Keep only the beginning of its messages, but never let it wait. */
+/* Read all messages of the child, so that it never has to wait, but keep only the
+ * beginning. */
 static void listen_to(struct pull *p)
 {
 	char dropped[256];
@@ -141,7 +143,7 @@ static void run_pull_attend(struct pull *p, int signals)
 					{ .fd = p->words, .events = POLLIN } };
 
 		if (poll(fds, ARRAY_SIZE(fds), -1) < 0)
-			continue; /* nothing but a signal that is not blocked */
+			continue; /* only a signal that is not blocked */
 		if (fds[1].revents) {
 			int sig = signals_next(signals);
 
@@ -177,7 +179,8 @@ static int run_pull_failed(const struct run_options *o, struct pull *p,
 		return error_set(err, EIO,
 				 "pull '%s': warren-image failed with status %d",
 				 o->image, WEXITSTATUS(p->status));
-	*err = (struct warren_error){ .code = EIO }; /* it said why */
+	/* The child has printed the reason. */
+	*err = (struct warren_error){ .code = EIO };
 	return -EIO;
 }
 

@@ -68,8 +68,9 @@ static void say_trace(const struct warren_sandbox *sb)
 	}
 }
 
-/* What is not enforced in one line, because a run by an ordinary user may have several.
- */
+/* Report everything that is not enforced on one line, because there may be several such
+ * limits for an ordinary user.
+ * */
 void result_say_enforced(const char *command, const struct warren_enforcement *e,
 			 size_t n, bool verbose)
 {
@@ -226,14 +227,14 @@ static void run_result_put_bytes(struct json *j, const char *key, const struct b
 		if (at >= b->len || out->failed)
 			return;
 		at++;
-		out->len--; /* the closing quote */
+		out->len--; /* remove the closing quote */
 		buf_puts(out, "\\u0000");
 		joint = out->len;
 		j->comma = false;
 		json_str(j, NULL, b->data + at);
 		if (out->failed)
 			return;
-		out->len--; /* the opening quote */
+		out->len--; /* remove the opening quote */
 		(void)memmove(out->data + joint, out->data + joint + 1,
 			      out->len - joint + 1);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_signal.c - read the signals that are forwarded */
+/* run_signal.c - receive the signals that are forwarded to the command */
 #include "cli/run_signal.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 static const struct {
 	int sig;
-	bool tty;  /* only of interest with a terminal */
+	bool tty;  /* forwarded only if there is a terminal */
 	bool ends; /* the default action ends the process */
 } signals[] = {
 	{ SIGINT, false, true },
@@ -36,13 +36,14 @@ void signals_block(bool tty, sigset_t *ret_set)
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
 		if (signals[i].tty && !tty)
 			continue;
-		/* A blocked signal would be queued and read, although it is ignored. */
+		/* Do not block an ignored signal, because it would be queued and read. */
 		if (sigaction(signals[i].sig, NULL, &sa) == 0 && sa.sa_handler == SIG_IGN)
 			continue;
 		(void)sigaddset(ret_set, signals[i].sig);
 	}
 	blocked = *ret_set;
-	(void)sigaddset(&blocked, SIGPIPE); /* never read: EPIPE is enough */
+	/* Never read, because EPIPE reports the same. */
+	(void)sigaddset(&blocked, SIGPIPE);
 	(void)sigprocmask(SIG_BLOCK, &blocked, NULL);
 }
 

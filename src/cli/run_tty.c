@@ -18,7 +18,7 @@ static struct termios saved;
 static volatile sig_atomic_t raw_fd = -1;
 static bool armed;
 
-/* Can be called in a signal handler. */
+/* This function can be called in a signal handler. */
 void tty_restore(void)
 {
 	int fd = raw_fd;
@@ -41,7 +41,7 @@ void tty_restore(void)
 static void restore_and_die(int sig)
 {
 	tty_restore();
-	(void)raise(sig); /* SA_RESETHAND: this time with the default action */
+	(void)raise(sig); /* SA_RESETHAND is set, so this runs the default action */
 }
 
 static void run_tty_arm(void)
@@ -61,7 +61,7 @@ int tty_raw(int fd, struct warren_error *err)
 {
 	struct termios raw;
 
-	if (raw_fd >= 0) /* it may have been changed while this process was stopped */
+	if (raw_fd >= 0) /* the mode may have changed while this process was stopped */
 		raw = saved;
 	else if (tcgetattr(fd, &raw) < 0)
 		return error_errno(err, errno, "read the terminal's settings");

@@ -2,7 +2,7 @@
 /*
  * splice.c - move data with splice(2) if it cannot block, otherwise through a buffer
  *
- * How the kinds of sinks are written to without blocking:
+ * Each kind of destination is written to without blocking:
  *
  *	pipe		splice(2) with SPLICE_F_NONBLOCK; to copy, the pipe is opened
  *			again through /proc with O_NONBLOCK, which affects no other user
@@ -27,8 +27,8 @@
 #define SPLICE_SIZE (1U << 20)
 #define COPY_SIZE   (64U << 10)
 /*
- * Number of steps in one round: enough for each poll(2), but few enough to handle
- * signals.
+ * Number of steps in one round: large enough to save calls of poll(2), but small enough
+ * to handle signals in time.
  */
 #define ROUNDS 16
 
@@ -159,7 +159,7 @@ static void splice_decide(struct splice *p)
 
 static void step_splice(struct splice *p)
 {
-	/* Only a pipe of this process certainly does not block. */
+	/* Only a pipe that this process has opened is certain not to block. */
 	unsigned rounds = p->own_from ? ROUNDS : 1;
 
 	for (unsigned i = 0; i < rounds; i++) {
@@ -172,10 +172,7 @@ static void step_splice(struct splice *p)
 			splice_stop(p);
 			return;
 		} else if (errno == EAGAIN) {
-			/*
-			 * This was not the end that was full or empty, so it is the other
-			 * one.
-			 */
+			/* This end was not full or empty, so the other one was. */
 			p->state = i == 0 && p->state == PUMP_WAIT_IN ? PUMP_WAIT_OUT
 								      : PUMP_WAIT_IN;
 			return;
@@ -190,7 +187,7 @@ static void step_splice(struct splice *p)
 	}
 }
 
-/* Returns false if there is nothing to write: the end, or no data yet. */
+/* Return false if there is nothing to write: the stream has ended, or has no data yet. */
 static bool splice_copy_in(struct splice *p)
 {
 	char *room = buf_reserve(&p->data, COPY_SIZE);
@@ -203,7 +200,7 @@ static bool splice_copy_in(struct splice *p)
 	n = read(p->from, room, COPY_SIZE);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
-	if (n <= 0) { /* EIO: of a terminal whose other side was closed */
+	if (n <= 0) { /* EIO is the end of a terminal whose other side was closed */
 		splice_stop(p);
 		return false;
 	}
@@ -257,7 +254,7 @@ void splice_keep(struct splice *p, const void *data, size_t n)
 	if (keep > n)
 		keep = n;
 	buf_add(&p->data, data, keep);
-	if (p->data.failed) { /* count the rest */
+	if (p->data.failed) { /* count the rest without keeping it */
 		p->data.failed = false;
 		p->data.max = p->data.len;
 		keep = 0;
@@ -283,7 +280,7 @@ void splice_step(struct splice *p, short revents)
 {
 	if (p->state == PUMP_DONE)
 		return;
-	/* The end without data: the destination is not checked. */
+	/* The stream ended without data, so the destination is not checked. */
 	if (p->state == PUMP_WAIT_IN && (revents & (POLLIN | POLLHUP)) == POLLHUP) {
 		splice_stop(p);
 		return;

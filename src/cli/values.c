@@ -16,16 +16,17 @@
 #include "cli/run_env.h"
 #include "spec/spec.h"
 
-#define HOSTNAME_MAX 63         /* maximum of the library */
+#define HOSTNAME_MAX 63         /* maximum that the library accepts */
 #define LABEL_MAX    63         /* maximum of DNS */
 #define USER_MAX     32         /* maximum of useradd(8) */
-#define IDS_MAX      65536      /* a sandbox has as many */
+#define IDS_MAX      65536      /* number of ids in a sandbox */
 #define SIZE_MIN     (1U << 20) /* the minimum for a process or a root */
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define DIGITS  "0123456789"
 
-/* "host", "dir:PATH" with an existing directory, or a name for the store. */
+/* Parse "host", "dir:PATH" with an existing directory, or the name of an image in the
+ * store. */
 int value_image(void *field, const char *value, struct warren_error *err)
 {
 	char **image = field;
@@ -67,7 +68,7 @@ int value_pull(void *field, const char *value, struct warren_error *err)
 			 value);
 }
 
-/* The program that pulls checks it. */
+/* The value is checked by the program that pulls. */
 int value_platform(void *field, const char *value, struct warren_error *err)
 {
 	if (!strchr(value, '/'))
@@ -260,7 +261,7 @@ static struct warren_mount *mount_list_add(struct mount_list *list, const char *
 
 /*
  * The source is opened once, so the file that is mounted is the one that the path names
- * now. Its name is the kernel's name for it.
+ * now. The path is replaced by the kernel's path of that file.
  */
 static int set_source(struct warren_mount *m, const char *path, struct warren_error *err)
 {
@@ -268,7 +269,7 @@ static int set_source(struct warren_mount *m, const char *path, struct warren_er
 	ssize_t n;
 
 	/*
-	 * A bare word is the name of a volume in docker, so it is not used as a directory
+	 * In docker, a bare word is the name of a volume, so do not use it as a directory
 	 * by mistake.
 	 */
 	if (!strchr(path, '/') && strcmp(path, ".") != 0 && strcmp(path, "..") != 0)

@@ -2,10 +2,10 @@
 /*
  * glob.c - match the path of a file with a glob
  *
- * The states of a match are positions in the glob; all that are possible are followed at
- * the same time. So a match takes at most the length of the glob times that of the path,
- * whatever a client writes. That is too much for each of many files: the caller says how
- * many steps a match may take.
+ * The states of a match are positions in the glob, and all possible states are followed
+ * at the same time. So the number of steps of a match is at most the length of the glob
+ * times that of the path, whatever a client writes. For many files, this may still be too
+ * much, so the caller limits the number of steps.
  */
 #include <errno.h>
 #include <string.h>
@@ -20,7 +20,8 @@ static size_t glob_char(const char *s)
 	return n ? n : 1;
 }
 
-/* The position after the bracket that ends the set at @at; NULL: it is not closed. */
+/* Return the position after the bracket that ends the set at @at; NULL: it is not
+ * closed. */
 static const char *glob_set_end(const char *at)
 {
 	const char *p = at + 1 + (at[1] == '!' || at[1] == '^');
@@ -60,7 +61,7 @@ struct glob_states {
 
 /*
  * Follow the state at @p of @now over the character of @n bytes at @c (n is 0 at the end
- * of the path). @fresh: it is at the beginning of a name.
+ * of the path). @fresh is set at the beginning of a name.
  */
 static void glob_follow(const char *glob, size_t p, struct glob_states *now,
 			struct glob_states *next, const char *c, size_t n, bool fresh)

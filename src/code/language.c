@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* language.c - the programming languages that are shipped */
+/* language.c - the programming languages that Warren supports without configuration */
 #include "code/language.h"
 
 #include <errno.h>
@@ -17,9 +17,9 @@
 	}
 
 /*
- * The output of a program that is killed must not be lost in its buffers: python writes
- * at once. esbuild makes one ES module of the program and the files that it imports, so
- * top-level await works; the global require() is for code that expects it, and does not
+ * Python does not buffer its output, so that no output is lost if the program is killed.
+ * esbuild combines the program and the files that it imports into one ES module, so
+ * top-level await works. The global require() is for code that expects it, and does not
  * collide with a declaration of that name.
  */
 const struct code_language code_languages[] = {
@@ -61,7 +61,8 @@ const struct code_language code_languages[] = {
 	  .file = "main.go",
 	  .compile = LIST("go|/usr/local/go/bin/go", "build", "-o", ".program", "{file}"),
 	  .run = LIST("./.program"),
-	  /* Go since 1.20 also compiles its library, which is more than /tmp can hold. */
+	  /* Since version 1.20, Go also compiles its library, which does not fit into
+	   * /tmp. */
 	  .env = LIST("GOFLAGS=-mod=mod", "GOTOOLCHAIN=local",
 		      "GOCACHE=/sandbox/.program.cache", "GOTMPDIR=/sandbox"),
 	  .package = "golang-go" },
@@ -129,7 +130,8 @@ language_among(const struct code_language *rows, size_t n, const char *name, boo
 	return NULL;
 }
 
-/* A name comes before an alias, so that a row can have the name of another's alias. */
+/* A name takes precedence over an alias, so that a language can have a name that is an
+ * alias of another. */
 const struct code_language *code_language_find(const struct code_table *more,
 					       const char *name)
 {
@@ -141,7 +143,7 @@ const struct code_language *code_language_find(const struct code_table *more,
 			l = language_among(code_languages, code_n_languages, name,
 					   aliases);
 	}
-	/* An alias of a shipped row leads to the row that replaces it. */
+	/* An alias of a built-in language also leads to the language that replaces it. */
 	return l && more && language_among(more->rows, more->n, l->name, false)
 		       ? language_among(more->rows, more->n, l->name, false)
 		       : l;

@@ -166,7 +166,7 @@ static int plan_steps(const struct code_request *q, struct code_plan *p,
 
 /* ------------------------------------------------------------------- files */
 
-/* Why @name cannot be the name of a file; NULL: it can. */
+/* Return why @name cannot be the name of a file; NULL: it can. */
 static const char *plan_bad_name(const char *name)
 {
 	size_t depth = 0;
@@ -195,7 +195,7 @@ static const char *plan_bad_name(const char *name)
 	return depth >= CODE_DEPTH_MAX ? "is too deep" : NULL;
 }
 
-/* Are they equal, or is one a directory of the other? */
+/* Are the names equal, or is one of them a directory in the path of the other? */
 static bool plan_names_collide(const char *a, const char *b)
 {
 	size_t n = strlen(a), m = strlen(b);
@@ -223,7 +223,8 @@ static bool plan_words_name(const char *const *words, const char *name)
 	return false;
 }
 
-/* Does the compiler write it: is such a name in its step or its variables? */
+/* Does the compiler write this file, because its command or its variables contain the
+ * name? */
 static bool plan_is_made(const struct code_plan *p, const char *name)
 {
 	return p->language->compile && (plan_words_name(p->language->compile, name) ||
@@ -256,7 +257,7 @@ static int plan_check_file(const struct code_plan *p, size_t i, struct warren_er
 	return 0;
 }
 
-/* The program as it is written to the file; some languages need an opening line. */
+/* Write the program as it is stored in the file; some languages need an opening line. */
 static int plan_program(const struct code_request *q, struct code_plan *p,
 			struct warren_error *err)
 {
@@ -271,7 +272,7 @@ static int plan_program(const struct code_request *q, struct code_plan *p,
 	p->files[0] = (struct code_file){ l->file, q->code, q->code_size };
 	if (l->module_file && plan_is_module(q->code, q->code_size))
 		p->files[0].name = l->module_file;
-	/* "<?php ": search for the part before its space. */
+	/* The opening line is "<?php ": search for it without the space. */
 	if (n == 0 || memmem(q->code, q->code_size, l->opening, n - 1))
 		return 0;
 	p->opened = malloc(n + q->code_size + 1);
@@ -361,10 +362,10 @@ int code_plan_wants(const struct code_plan *p, const char *name)
 
 struct plan_bound {
 	const char *field;
-	uint64_t asked, normal, least, most; /* most 0: none */
+	uint64_t asked, normal, least, most; /* most: 0 means no maximum */
 };
 
-/* The requested value, or the default within the maximum. */
+/* Return the requested value, or the default within the maximum. */
 static int plan_bound(const struct plan_bound *b, uint64_t *ret, struct warren_error *err)
 {
 	uint64_t value = b->asked ? b->asked : b->normal;
@@ -390,8 +391,8 @@ static uint64_t plan_most(uint64_t configured, uint64_t ours)
 }
 
 /*
- * Files in memory count as memory: with less memory, there is less space for them, unless
- * the request sets it.
+ * Files in memory count as memory. So if there is less memory, reduce the space for
+ * files, unless the request sets it.
  */
 static void plan_fit_disk(const struct code_request *q, struct code_plan *p)
 {

@@ -26,7 +26,7 @@
 #define WORDS_MAX   256 /* maximum words of a template */
 #define SECONDS_MAX 86400
 
-/* ------------------------------------------------------------------- reading */
+/* ------------------------------------------------------------------- reading settings */
 
 static const struct backend_setting *setting_find(const struct backend_kind *kind,
 						  const char *name)
@@ -71,7 +71,7 @@ static bool backend_among(const char *const *list, const char *word, size_t n)
 	return false;
 }
 
-/* The position of a setting, for error messages. */
+/* The location of a setting, for error messages. */
 struct where {
 	const struct yaml *y;
 	const json_t *in; /* the backend's mapping */
@@ -80,8 +80,8 @@ struct where {
 };
 
 /*
- * Check the placeholders in one word; *@has becomes true if one is required by the
- * template.
+ * Check the placeholders in one word; set *@has if it contains one that the template
+ * requires.
  */
 static int check_places(const struct where *w, const json_t *list, size_t index,
 			bool *has, struct warren_error *err)
@@ -235,7 +235,7 @@ static int check_settings(const struct yaml *y, const json_t *in, const char *ba
 	return 0;
 }
 
-/* The text that opens a backend: its settings, kind and name. */
+/* Return the text that opens a backend: its settings, kind and name. */
 static char *settings_text(const char *name, const struct backend_kind *kind,
 			   const json_t *in)
 {
@@ -361,7 +361,7 @@ void config_backends_clear(struct config *c)
 	c->n_backends = 0;
 }
 
-/* ----------------------------------------------------------------- finishing */
+/* -------------------------------------------------------- adding the default backends */
 
 int config_add_backends(struct config *c, struct warren_error *err)
 {
@@ -431,7 +431,7 @@ int check_tenant_tier(const char *text, struct warren_error *err)
 	return 0;
 }
 
-/* ------------------------------------------------------------------ choosing */
+/* ----------------------------------------------------------------- choosing a backend */
 
 const struct config_backend *config_backend(const struct config *c, const char *name)
 {
@@ -457,7 +457,8 @@ enum tier config_min_tier(const struct config *c, const char *tenant)
 	return min;
 }
 
-/* The default backend if its tier is strong enough, otherwise the weakest that is. */
+/* Choose the default backend if its tier is strong enough, otherwise the weakest one that
+ * is. */
 static const struct config_backend *backend_choose(const struct config *c, enum tier tier)
 {
 	const struct config_backend *best = config_backend(c, c->backend);
@@ -503,7 +504,7 @@ int config_select_backend(const struct config *c, const char *tenant, const char
 	return 0;
 }
 
-/* ------------------------------------------------------------------- showing */
+/* ------------------------------------------------------------------ printing settings */
 
 void config_example_backends(struct buf *out)
 {
@@ -607,7 +608,7 @@ void config_manual_backends(struct buf *out)
 	}
 }
 
-/* In the format of the file: JSON is YAML. */
+/* Print the settings in the format of the file: JSON is also YAML. */
 static void show_settings(const struct config_backend *b, struct buf *out)
 {
 	json_t *all = b->settings ? json_loads(b->settings, 0, NULL)

@@ -6,8 +6,8 @@
  *	  languages:
  *	    awk: { file: main.awk, run: [awk, -f, '{file}'], image: 'alpine:3' }
  *
- * A row replaces the shipped one with that name (code/language.h). The rows point into
- * the values that were read.
+ * A row replaces the built-in row with the same name (code/language.h). The rows contain
+ * pointers to the values that were read.
  */
 #include <errno.h>
 #include <string.h>
@@ -30,7 +30,7 @@ void config_code_clear(struct config *c)
 	c->code_languages = NULL;
 }
 
-/* A list of strings; NULL: it is not one, or memory ran out. */
+/* Read a list of strings; NULL: it is not one, or memory ran out. */
 static const char *const *config_code_words(const json_t *list)
 {
 	size_t n = json_array_size(list);
@@ -141,7 +141,7 @@ int check_code_image(const char *text, struct warren_error *err)
 	return 0;
 }
 
-/* JSON is YAML as well. */
+/* The output is JSON, which is also YAML. */
 void config_show_languages(const struct config *c, struct buf *out)
 {
 	char *text =

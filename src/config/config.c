@@ -251,7 +251,8 @@ static bool was_given(const struct config *c, const struct config_key *key)
 	return c->given & UINT64_C(1) << (key - config_keys);
 }
 
-/* The directories of ordinary users, or of those who request it, as in the library. */
+/* Find a directory of an ordinary user (or of root, on request), in the same way as the
+ * library. */
 static int config_own_dir(const char *name, char **ret, struct warren_error *err)
 {
 	const char *state = getenv("WARREN_STATE");
@@ -379,7 +380,7 @@ static int check_shared(struct config *c, struct warren_error *err)
 	return 0;
 }
 
-/* For other paths, an empty one means none. */
+/* Directories must not be empty. (For other paths, an empty path means none.) */
 static int config_check_dirs(const struct config *c, struct warren_error *err)
 {
 	if (!c->state_dir[0] || !c->run_dir[0])

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * keys.c - every key of the configuration: the only place to add one
+ * keys.c - the table of all configuration keys, which is the only place to add one
  *
  * The parsers of the file and of the flags, the example, the manual page and the help use
  * this table. tools/gen/gen-config writes packaging/warren.yaml and man/warren.yaml.5,

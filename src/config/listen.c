@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * listen.c - listeners and the processes that can reach them, mounts, names of hosts
+ * listen.c - parse listeners, mounts and host names; find out which processes can reach a
+ * listener
  *
  * A listener that only the owner of the socket can reach needs no token. For a listener
  * that every process of the machine can reach, the service creates a token. A listener
@@ -136,10 +137,10 @@ int check_listener(const char *text, struct warren_error *err)
 	return config_listener(text, &l, err);
 }
 
-/* ------------------------------------------------------------------ mounts */
+/* ------------------------------------------------------------------ paths of mounts */
 
 /*
- * The path must be absolute, without empty, "." and ".." parts, which hide where it
+ * The path must be absolute, without empty, "." and ".." parts, which would hide where it
  * leads.
  */
 static bool is_clean_path(const char *path, size_t n)
@@ -159,7 +160,7 @@ static bool is_clean_path(const char *path, size_t n)
 	return n == 1 || path[n - 1] != '/';
 }
 
-/* The length of the path of "/PATH:ro"; 0 if the form is wrong. */
+/* Return the length of the path in "/PATH:ro"; 0 if the format is wrong. */
 static size_t mount_path(const char *text, bool *ret_write)
 {
 	const char *colon = strrchr(text, ':');
@@ -236,7 +237,7 @@ int check_name(const char *text, struct warren_error *err)
 	return 0;
 }
 
-/* As in openapi.yaml, and short enough for the name of an engine. */
+/* The name must be valid in openapi.yaml, and short enough for the name of an engine. */
 int check_backend_name(const char *text, struct warren_error *err)
 {
 	size_t n = strlen(text);

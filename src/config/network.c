@@ -8,7 +8,7 @@
  *	    mirror: { allow: [{ host: mirror.example.com, ports: [443] }] }
  *	  dns_servers: 192.0.2.53
  *
- * The API, which reads policies, checks them.
+ * The API checks these policies, because it also reads the policies of requests.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #include "config/config_internal.h"
 #include "config/yaml.h"
 
-/* Text or mappings. */
+/* These keys have a text as their value; the others have mappings. */
 static const char *const texts[] = { "dns_servers", "ca_file" };
 static const char *const mappings[] = { "permit", "capabilities" };
 

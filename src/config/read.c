@@ -13,7 +13,7 @@
 
 #define QUOTE_MAX 100
 
-/* -------------------------------------------------------------------- file */
+/* ----------------------------------------------------------------- configuration file */
 
 struct reader {
 	struct config *c;
@@ -31,7 +31,7 @@ static bool is_section(const char *name)
 	return false;
 }
 
-/* The most similar word in section @section. */
+/* Find the most similar word in section @section. */
 static const char *read_nearest(const char *section, const char *name)
 {
 	struct suggestion s = { .word = name };
@@ -83,7 +83,7 @@ static int scalar_word(const json_t *value, enum config_type type, char *out, si
 	return n < 0 || (size_t)n >= size ? -EINVAL : 0;
 }
 
-/* The form of a key's values, for error messages. */
+/* Describe the form of a key's values, for error messages. */
 static const char *form_of(const struct config_key *key)
 {
 	return config_type_form(key->type == TYPE_LIST ? TYPE_TEXT : key->type);
@@ -128,7 +128,7 @@ static int read_key(struct reader *rd, const struct config_key *key, const json_
 	return r;
 }
 
-/* Read the mapping of a section; "": of the file. */
+/* Read the mapping of a section; "": the top of the file. */
 static int read_mapping(struct reader *rd, const json_t *in, const char *section,
 			struct warren_error *err)
 {
@@ -195,7 +195,7 @@ int config_read_text(struct config *c, const char *name, const char *text, size_
 	return r < 0 ? r : read_document(c, y, err);
 }
 
-/* ------------------------------------------------------------------- flags */
+/* -------------------------------------------------------- options of the command line */
 
 static const struct config_key *find_flag(const char *name, size_t len)
 {

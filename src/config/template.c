@@ -8,8 +8,8 @@
  *	    limits: { memory: 512m }
  *	    env: { PYTHONUNBUFFERED: '1' }
  *
- * A template has fields of a request to create a sandbox. The API, which serves such
- * requests, checks it with their schema.
+ * A template has fields of a request to create a sandbox. The API checks a template with
+ * the schema of these requests.
  */
 #include <errno.h>
 #include <string.h>
@@ -63,7 +63,7 @@ void config_templates_clear(struct config *c)
 	c->templates = NULL;
 }
 
-/* JSON is YAML as well. */
+/* The output is JSON, which is also YAML. */
 void config_show_templates(const struct config *c, struct buf *out)
 {
 	char *text = c->templates ? json_dumps(c->templates, JSON_COMPACT) : NULL;

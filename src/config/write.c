@@ -9,7 +9,7 @@
 
 #define EXAMPLE_COLUMNS 90
 
-/* The keys of section @section, one after another; NULL at the end. */
+/* Return the next key of section @section; NULL at the end. */
 static const struct config_key *next_of(const char *section, const struct config_key *key)
 {
 	size_t n = strlen(section);
@@ -45,7 +45,7 @@ static void write_describe(const struct config_key *key, struct buf *out)
 		buf_puts(out, key->none ? ", or none." : ".");
 }
 
-/* Write the default for root. */
+/* Write the default value for root. */
 static void put_default(const struct config_key *key, struct buf *out)
 {
 	static const char hole[] = "{run_dir}";
@@ -81,7 +81,7 @@ static void write_wrap(struct buf *out, const char *lead, const char *text)
 	}
 }
 
-/* ----------------------------------------------------------------- example */
+/* ----------------------------------------------------------------- example file */
 
 /* Write a word as YAML, in quotes if necessary. */
 static void write_put_word(struct buf *out, const struct config_key *key,
@@ -161,9 +161,10 @@ void config_example(struct buf *out)
 	config_example_network(out);
 }
 
-/* ------------------------------------------------------------------ manual */
+/* ------------------------------------------------------------------ manual page */
 
-/* Text for mdoc: each sentence on its own line, and no line that looks like a request. */
+/* Write text for mdoc: each sentence on its own line, and no line that looks like a
+ * request. */
 static void manual_text(struct buf *out, const char *text)
 {
 	bool start = true;
@@ -273,7 +274,7 @@ void config_manual(struct buf *out)
 		      ".Xr warren 1\n");
 }
 
-/* -------------------------------------------------------- help and enforced */
+/* ----------------------------------------------------- help text and effective values */
 
 void config_help(struct buf *out)
 {

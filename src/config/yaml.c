@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yaml.c - convert the events of libyaml to JSON values, checking each
+ * yaml.c - convert the events of libyaml to JSON values, and check each value
  *
  * Open containers form a stack of fixed height. Nothing recurses and aliases are refused,
  * so the input controls neither the depth nor the amount of memory. The position of each
@@ -25,7 +25,7 @@
 /* The position of a value: its container, and its key or index. */
 struct yaml_location {
 	const json_t *parent;
-	size_t index; /* its number in order, in a mapping as well */
+	size_t index; /* its number in the container's order, even in a mapping */
 	unsigned line;
 };
 
@@ -63,7 +63,7 @@ static int no_memory(struct warren_error *err)
 
 /* ----------------------------------------------------------------- scalars */
 
-/* Is it a JSON number? *@ret_real: it has a fraction or an exponent. */
+/* Is it a JSON number? *@ret_real is set if it has a fraction or an exponent. */
 static bool looks_like_number(const char *s, bool *ret_real)
 {
 	const char *p = s + (*s == '-');
@@ -122,7 +122,7 @@ static json_t *plain_value(const char *s)
 	}
 }
 
-/* ------------------------------------------------------------ the structure */
+/* ------------------------------------------------------------ containers */
 
 static int yaml_remember(struct yaml *y, const json_t *parent, unsigned line,
 			 struct warren_error *err)
@@ -147,7 +147,7 @@ static int yaml_remember(struct yaml *y, const json_t *parent, unsigned line,
 	return 0;
 }
 
-/* Add @value to its container; takes it, even on failure. */
+/* Add @value to its container; takes over @value, even on failure. */
 static int yaml_put_value(struct builder *b, json_t *value, unsigned line,
 			  struct warren_error *err)
 {
@@ -308,7 +308,7 @@ static int yaml_build(struct builder *b, yaml_parser_t *p, struct warren_error *
 	return r;
 }
 
-/* The top must be a mapping, or empty. */
+/* The document must be a mapping, or empty. */
 static int yaml_settle(struct yaml *y, struct warren_error *err)
 {
 	if (json_is_null(y->root)) {
@@ -386,9 +386,9 @@ const json_t *yaml_root(const struct yaml *y)
 	return y->root;
 }
 
-/* ------------------------------------------------------------------- lines */
+/* ------------------------------------------------------------------- line numbers */
 
-/* The number of @key in the order of the file, which jansson keeps. */
+/* Return the number of @key in the order of the file, which jansson preserves. */
 static size_t index_of(const json_t *parent, const char *key)
 {
 	json_t *object = (json_t *)parent, *value;

@@ -103,8 +103,8 @@ static int check_mounts(const struct warren_spec *spec, struct warren_error *err
 }
 
 /*
- * A backend may use it as an argument or as part of a URL, so it must be `host`, a
- * directory, or a valid reference, which never looks like an option.
+ * A backend may use the image as an argument or as part of a URL, so the image must be
+ * `host`, a directory, or a valid reference, which never looks like an option.
  */
 static int core_check_image(const char *image, struct warren_error *err)
 {

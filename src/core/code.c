@@ -28,14 +28,14 @@ struct code_job {
 	struct code_plan plan;
 	struct warren_code_result *to;
 	struct buf output[2];
-	char *piece;    /* CODE_PIECE bytes, to read output */
+	char *piece;    /* CODE_PIECE bytes, for reading output */
 	uint64_t begun; /* ns */
-	size_t fed;     /* bytes of stdin that are written */
+	size_t fed;     /* number of bytes of stdin that were written */
 };
 
 /* ------------------------------------------------------------------ streams */
 
-/* Read some output; false: the stream has ended. */
+/* Read some output. Return false if the stream has ended. */
 static bool code_job_read(struct code_job *j, int i, int fd)
 {
 	struct buf *out = &j->output[i];
@@ -55,7 +55,8 @@ static bool code_job_read(struct code_job *j, int i, int fd)
 	return true;
 }
 
-/* Write some of stdin; false: everything was written, or it is no longer read. */
+/* Write some of stdin. Return false if everything was written, or if stdin is no longer
+ * read. */
 static bool code_job_write(struct code_job *j, int fd)
 {
 	ssize_t n = 0;
@@ -115,7 +116,8 @@ static int code_job_pump(struct code_job *j, struct warren_exec *ex,
 
 /* -------------------------------------------------------------------- steps */
 
-/* An error of the plan names the field of a request in JSON: "/limits/memory: ...". */
+/* An error of the plan begins with the field of a JSON request ("/limits/memory: ..."):
+ * translate it. */
 static int code_job_refuse(const struct warren_error *why, struct warren_error *err)
 {
 	const char *msg = why->msg;
@@ -136,7 +138,8 @@ static int code_job_missing(const struct code_job *j, const char *tools,
 	return code_job_refuse(&why, err);
 }
 
-/* Run a step with the first of its tools that exists in the image. 1: none exists. */
+/* Run a step with the first of its tools that exists in the image. Return 1 if none
+ * exists. */
 static int code_job_step(struct code_job *j, char **step, bool program,
 			 struct warren_error *err)
 {
@@ -246,13 +249,13 @@ static int code_job_create(struct code_job *j, struct warren *w,
 				    .mounts = mounts,
 				    .n_mounts = ARRAY_SIZE(mounts) };
 
-	/* A limit that the caller names is enforced, or the run is refused. */
+	/* A limit that the caller sets is enforced, or the run is refused. */
 	spec.soft_limits = WARREN_LIMIT_DISK | (code->memory ? 0 : WARREN_LIMIT_MEMORY) |
 			   (code->pids ? 0 : WARREN_LIMIT_PIDS);
 	return warren_create(w, &spec, &j->sb, err);
 }
 
-/* A copy, because the sandbox is gone when the caller reads it. */
+/* Make a copy, because the sandbox is gone when the caller reads it. */
 static int code_job_enforced(struct code_job *j, struct warren_error *err)
 {
 	struct warren_code_result *to = j->to;
@@ -272,7 +275,7 @@ static int code_job_enforced(struct code_job *j, struct warren_error *err)
 		       : error_errno(err, ENOMEM, "run the program");
 }
 
-/* The directories of the files, with the image's mkdir. */
+/* Create the directories of the files, with the image's mkdir. */
 static int code_job_make_dir(struct code_job *j, const char *name,
 			     struct warren_error *err)
 {

@@ -2,8 +2,8 @@
 /*
  * code_artifacts.c - the files that a program of warren_code() leaves
  *
- * Processes that it left running may change them at the same time: each name is opened by
- * itself, and no link is followed.
+ * Processes that the program left running may change the files at the same time. So each
+ * component of a path is opened separately, and no link is followed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +27,7 @@ struct artifact_search {
 	struct warren_code_result *to;
 	size_t bytes;
 	unsigned depth;
-	char path[ARTIFACT_PATH]; /* relative to /sandbox */
+	char path[ARTIFACT_PATH]; /* path relative to /sandbox */
 };
 
 static bool artifact_wanted(const struct artifact_search *s)
@@ -39,7 +39,7 @@ static bool artifact_wanted(const struct artifact_search *s)
 	return r > 0;
 }
 
-/* Read the whole file, if it fits; 0: it does not fit, or is gone. */
+/* Read the whole file. Return 0 if it does not fit, or is gone. */
 static int artifact_load(const struct artifact_search *s, int fd, char **ret,
 			 size_t *ret_size)
 {
@@ -56,7 +56,7 @@ static int artifact_load(const struct artifact_search *s, int fd, char **ret,
 	data = malloc((size_t)st.st_size + 1);
 	if (!data)
 		return -ENOMEM;
-	/* Data that is appended in the meantime is ignored. */
+	/* Ignore data that is appended in the meantime. */
 	while (n < (size_t)st.st_size) {
 		ssize_t r = read(fd, data + n, (size_t)st.st_size - n);
 

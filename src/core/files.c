@@ -75,7 +75,7 @@ static int files_slurp(int fd, const char *path, struct buf *out,
 	}
 }
 
-/* Wait for a helper command; its error message becomes the error. */
+/* Wait for a helper command; if it fails, report its error message. */
 static int files_finish(struct warren_exec *ex, const char *what, const char *path,
 			struct warren_error *err)
 {
@@ -107,8 +107,8 @@ static int read_over_exec(struct warren_sandbox *sb, const char *path, struct bu
 	if (r < 0)
 		return error_wrap(err, "read '%s'", path);
 	r = files_slurp(warren_exec_fd(ex, 1), path, out, err);
-	(void)close(warren_exec_take_fd(
-		ex, 1)); /* reading only a part ends it with SIGPIPE */
+	/* If only a part is read, SIGPIPE ends it. */
+	(void)close(warren_exec_take_fd(ex, 1));
 	if (r == 0)
 		r = files_finish(ex, "read", path, err);
 	else
@@ -199,8 +199,8 @@ int warren_file_write(struct warren_sandbox *sb, const char *path, const void *d
 	if (!sb->engine->ops->file_open)
 		return write_over_exec(sb, path, data, size, mode, err);
 	/*
-	 * O_NONBLOCK is set on it: a FIFO fails with ENXIO instead of waiting for a
-	 * reader.
+	 * warren_file_open() sets O_NONBLOCK: opening a FIFO fails with ENXIO instead of
+	 * waiting for a reader.
 	 */
 	r = warren_file_open(sb, path, O_WRONLY | O_CREAT | O_TRUNC, mode, NULL, &fd,
 			     err);

@@ -2,10 +2,11 @@
 /*
  * api.c - the process that serves HTTP
  *
- * The warden's process forks it, with listening sockets and a connection to the warden.
- * It opens files that need its initial rights (the key for TLS), drops these rights,
- * confines itself to its own directory, restores the sandboxes of an earlier api, reports
- * that it is ready, and serves until it gets a signal to stop or the warden is gone.
+ * The warden forks this process, and passes it the listening sockets and a connection.
+ * This process opens files that need its initial rights (the key for TLS), drops these
+ * rights, confines itself to its own directory, restores the sandboxes of an earlier api,
+ * reports that it is ready, and serves until it gets a signal to stop or the warden is
+ * gone.
  */
 #include "daemon/api.h"
 
@@ -42,14 +43,16 @@
 #include "service/modules.h"
 
 /*
- * Timeouts of a stop, in ms: running requests are waited for, but not clients that do not
- * read; later, waiting requests are answered with what is known.
+ * Timeouts of a stop, in ms. The service waits for running requests. After the first
+ * timeout, it does not wait for clients that do not read; after the second, it answers
+ * waiting requests with what is known.
  */
 #define DRAIN_CUT_MS  1000
 #define DRAIN_LAST_MS 5000
 #define DRAIN_MS      10000
 #define DRAIN_STEP_MS 20
-#define SLOW_TOLD_NS  1000000000 /* between two log lines about slow turns */
+/* Minimum time between two log lines about slow turns. */
+#define SLOW_TOLD_NS 1000000000
 
 struct api {
 	const struct api_birth *birth;
@@ -67,20 +70,21 @@ struct api {
 	struct loop_timer *drain, *chores;
 	int signal_fd, journals;
 	uint64_t drain_since; /* ns */
-	uint64_t drain_cut;   /* ms until unread clients are cut */
-	bool drain_last;      /* waiting requests were answered */
-	bool deleting;        /* sandboxes, before it stops */
+	uint64_t drain_cut; /* time at which clients that do not read are disconnected, in
+			       ms */
+	bool drain_last;    /* waiting requests were answered */
+	bool deleting;      /* all sandboxes are being deleted before the service stops */
 	int status;
 };
 
-/* --------------------------------------------------------------- what it may */
+/* ---------------------------------------------------------- privileges of the process */
 
 static int drop_privileges(const struct api_birth *b, struct warren_error *err)
 {
 	if (geteuid() == 0 && b->uid != 0) {
 		/*
-		 * Keep only what the next three calls need; the last of them drops these,
-		 * too.
+		 * Keep only the capabilities that the next three calls need; the last
+		 * call drops these too.
 		 */
 		int r = caps_reduce(1ULL << CAP_SETUID | 1ULL << CAP_SETGID, err);
 
@@ -94,8 +98,8 @@ static int drop_privileges(const struct api_birth *b, struct warren_error *err)
 	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return error_errno(err, errno, "prctl");
 	/*
-	 * Without a warden this process is useless, and the next pair must not wait for
-	 * it.
+	 * Without a warden, this process is useless, and the next service must not have
+	 * to wait for its end.
 	 */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		return error_errno(err, errno, "prctl");
@@ -124,7 +128,7 @@ static int api_confine(const struct api_birth *b, struct warren_error *err)
 	return r < 0 ? r : seccomp_load(err);
 }
 
-/* ------------------------------------------------------------------ stopping */
+/* --------------------------------------------------------------- stopping the service */
 
 static void on_drain(void *ctx)
 {
@@ -184,7 +188,8 @@ static void on_note(void *ctx UNUSED, const char *text)
 	log_line(LOG_LEVEL_WARNING, "%s", text);
 }
 
-/* Without a warden nothing can be created or destroyed; the next pair continues. */
+/* Without a warden, nothing can be created or destroyed: end, and the next service
+ * continues. */
 static void on_warden_end(void *ctx)
 {
 	struct api *a = ctx;
@@ -194,7 +199,7 @@ static void on_warden_end(void *ctx)
 	loop_stop(a->loop);
 }
 
-/* -------------------------------------------------------------------- chores */
+/* -------------------------------------------------------------------- background work */
 
 static void *checkpoint_main(void *arg)
 {
@@ -221,8 +226,8 @@ static void on_chores(void *ctx)
 }
 
 /*
- * During a long turn, the loop served no client. Each slow turn is counted; some are
- * logged.
+ * Count each turn of the loop that took long, because no client was served during it; log
+ * some of them.
  */
 static void on_slow_turn(void *ctx UNUSED, const char *name, uint64_t usec,
 			 uint64_t cpu_usec)
@@ -242,12 +247,12 @@ static void on_slow_turn(void *ctx UNUSED, const char *name, uint64_t usec,
 		   ARRAY_SIZE(fields));
 }
 
-/* ------------------------------------------------------------------- opening */
+/* --------------------------------------------------------------- starting the service */
 
 /*
- * Keep files in @path away from those of others (chattr +T): ext4 otherwise puts files
- * near their directory, and directories near their parent. On file systems without this
- * flag, it does not matter.
+ * Place files in @path away from other files on the disk (chattr +T): otherwise, ext4
+ * places files near their directory, and directories near their parent. File systems
+ * without this flag do not need it.
  */
 static void stand_apart(const char *path)
 {
@@ -289,8 +294,9 @@ static int api_open_store(struct api *a, struct warren_error *err)
 }
 
 /*
- * All tenants have the quota of the configuration, whatever it was when they were created
- * (a row has its limits because the transaction that charges a tenant reads them).
+ * Set the configured quota for all tenants, including those that were created with
+ * another quota. (The quota is stored in the row of each tenant, because the transaction
+ * that charges a tenant reads it.)
  */
 static int set_quota(struct api *a, struct warren_error *err)
 {
@@ -308,7 +314,7 @@ static int set_quota(struct api *a, struct warren_error *err)
 	return db_set_quotas(a->db, a->v1.quota, err);
 }
 
-/* Open a listener that others can reach only if clients must have a token. */
+/* Open a listener that other users can reach only if its clients must have a token. */
 static int api_admit(struct api *a, struct api_word *word, struct warren_error *err)
 {
 	struct token_row row = { .tenant = DB_LOCAL,
@@ -326,7 +332,7 @@ static int api_admit(struct api *a, struct api_word *word, struct warren_error *
 	return db_make_token(a->db, &row, id, word->secret, err);
 }
 
-/* Only the sender and the error are known. */
+/* The request could not be read, so only the sender and the error are known. */
 static void log_unreadable(const struct api_record *r)
 {
 	const struct log_field fields[] = {
@@ -388,8 +394,8 @@ static void on_refused(const struct http_refusal *refusal, struct buf *body, voi
 
 /*
  * Descriptors of clients and of sandboxes have separate limits, so that neither can use
- * up the other's. A client's connection may need a second one, for a port or a file; some
- * are for the service itself.
+ * up the other's. A client's connection may need a second descriptor, for a port or a
+ * file. This number of descriptors is reserved for the service itself.
  */
 #define DESCRIPTORS_OWN 256U
 
@@ -409,7 +415,8 @@ static uint64_t connections_max(const struct config *c)
 	return c->request_connections < most ? c->request_connections : most;
 }
 
-/* Reserved connections: for unix sockets, and as many for clients with a token. */
+/* Return the number of reserved connections: for unix sockets, and as many for clients
+ * with a token. */
 static uint64_t connections_reserve(const struct config *c)
 {
 	return (connections_max(c) + 7) / 8;
@@ -465,9 +472,8 @@ static int watch_signals(struct api *a, struct warren_error *err)
 	(void)sigaddset(&set, SIGINT);
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	(void)signal(SIGPIPE, SIG_IGN);
-	(void)signal(
-		SIGIO,
-		SIG_IGN); /* signals of leases (journal_pool.c), which are only queried */
+	(void)signal(SIGIO, SIG_IGN); /* leases send this signal (journal_pool.c), but are
+					 only queried */
 	a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (a->signal_fd < 0)
 		return error_errno(err, errno, "watch for signals");
@@ -479,7 +485,8 @@ static int watch_signals(struct api *a, struct warren_error *err)
 	return r < 0 ? error_errno(err, -r, "watch for signals") : 0;
 }
 
-/* The kernel's limit for this user, here and on the whole machine. */
+/* Return the smaller of the kernel's limits for this user, in this namespace and on the
+ * whole machine. */
 static uint64_t inotify_limit(const char *here, const char *all)
 {
 	uint64_t a = 0, b = 0;
@@ -489,7 +496,7 @@ static uint64_t inotify_limit(const char *here, const char *all)
 	return a && (!b || a < b) ? a : b;
 }
 
-/* "": it is not known. */
+/* Write the boot id; "" if it is not known. */
 static void read_boot_id(char *ret, size_t size)
 {
 	AUTO_CLOSE int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -515,7 +522,7 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 	char boot[64];
 	int r = 0;
 
-	/* A confined process cannot read these files. */
+	/* Read these files now, because a confined process cannot. */
 	read_boot_id(boot, sizeof(boot));
 	options.watches_max = inotify_limit("/proc/sys/user/max_inotify_instances",
 					    "/proc/sys/fs/inotify/max_user_instances");
@@ -545,7 +552,7 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 		r = watch_signals(a, err);
 	if (r < 0)
 		return r;
-	db_sync_later(a->db); /* no commit waits for the disk while clients are served */
+	db_sync_later(a->db); /* while clients are served, no commit waits for the disk */
 	options.loop = a->loop;
 	options.db = a->db;
 	options.journals = a->journals;

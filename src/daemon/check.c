@@ -16,7 +16,7 @@
 #include "config/config.h"
 #include "net/tls.h"
 
-/* @path, or its first existing parent, must be a directory that can be written. */
+/* @path, or its first existing parent, must be a directory that is writable. */
 static int check_dir(const char *key, const char *path, const char *example,
 		     struct warren_error *err)
 {

@@ -2,8 +2,8 @@
 /*
  * listen.c - the sockets on which clients connect
  *
- * The configuration says for each socket where it is, whether it uses TLS, and who can
- * reach it. This also applies to sockets that systemd opened.
+ * The configuration says for each socket where it is, whether it uses TLS, and which
+ * clients can reach it. This also applies to sockets that systemd opened.
  */
 #include "daemon/listen.h"
 
@@ -41,7 +41,7 @@ static int listen_unix(const char *path, struct warren_error *err)
 	(void)strcpy(addr.sun_path, path);
 	if (fd < 0)
 		return error_errno(err, errno, "create a socket");
-	/* If a process listens on it, it belongs to another service. */
+	/* If another process listens on the socket, it belongs to another service. */
 	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0)
 		return error_set(err, EADDRINUSE, "another service listens on '%s'",
 				 path);
@@ -83,7 +83,7 @@ static int listen_at(const struct config_listener *l, const char *text,
 	}
 }
 
-/* ---------------------------------------------------------------- of systemd */
+/* --------------------------------------------------------------- sockets from systemd */
 
 union address {
 	struct sockaddr any;
@@ -92,7 +92,8 @@ union address {
 	struct sockaddr_in6 in6;
 };
 
-/* The sockets that systemd passes to this process: 3 and following. */
+/* Take the sockets that systemd passes to this process: descriptor 3 and the following
+ * ones. */
 static int take_activated(int *fds, size_t *ret_n, struct warren_error *err)
 {
 	const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
@@ -145,7 +146,7 @@ static int find_activated(int *fds, size_t n, const struct config_listener *l)
 	return -1;
 }
 
-/* The name in the form of `listen`. */
+/* Write the name of a socket in the form of `listen`. */
 static void name_socket(int fd, char *out, size_t size)
 {
 	union address a = { 0 };

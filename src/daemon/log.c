@@ -59,7 +59,7 @@ static void log_put_json(struct buf *out, const char *when, enum log_level level
 	json_close(&j, '}');
 }
 
-/* A log entry stays on one line and does not control a terminal, whatever its text. */
+/* Write a text so that a log entry stays on one line and does not control a terminal. */
 static void log_put_text(struct buf *out, const char *when, enum log_level level,
 			 const char *request_id, const char *text,
 			 const struct log_field *fields, size_t n)

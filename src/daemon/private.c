@@ -18,7 +18,7 @@
 #include "image/copy.h"
 #include "warren.h"
 
-#define PRIVATE_MAX 1024 /* services at a time */
+#define PRIVATE_MAX 1024 /* maximum number of services at a time */
 #define ENGINE_WORD "private-"
 
 struct private_service {
@@ -49,7 +49,8 @@ int private_parse(const char *text, int *ret_fd, struct warren_error *err)
 
 /* ---------------------------------------------------------------- directories */
 
-/* The api's user may pass through; only the owner can list it or create files. */
+/* Allow the api's user to pass through the directory; only the owner can list it or
+ * create files. */
 static int private_dir_mode(int fd)
 {
 	return fchmod(fd, geteuid() == 0 ? 0711 : 0700);
@@ -80,7 +81,8 @@ static int private_open_all(struct private_service *p, const char *state_dir,
 		       : 0;
 }
 
-/* Lock @name; false if another service has it or has just removed it. */
+/* Lock the directory @name. Return false if another service has it or has just removed
+ * it. */
 static bool private_take(struct private_service *p, const char *name)
 {
 	AUTO_CLOSE int fd =
@@ -95,7 +97,7 @@ static bool private_take(struct private_service *p, const char *name)
 	return true;
 }
 
-/* Leftovers of a killed service are used first, so that they do not stay for long. */
+/* Use leftovers of a killed service first, so that they do not stay for long. */
 static bool private_take_left(struct private_service *p)
 {
 	int copy = openat(p->all, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -130,7 +132,7 @@ static int private_take_any(struct private_service *p, struct warren_error *err)
 	return error_set(err, EAGAIN, "%d private services are running", PRIVATE_MAX);
 }
 
-/* ----------------------------------------------------------------------- open */
+/* --------------------------------------------------------- start of a private service */
 
 static void private_free(struct private_service *p)
 {
@@ -145,7 +147,7 @@ static void private_free(struct private_service *p)
 }
 
 /*
- * The socket is named through its directory's descriptor, because the path may be too
+ * Name the socket through the descriptor of its directory, because the path may be too
  * long for a socket.
  */
 static int private_configure(const struct private_service *p, struct config *c,
@@ -208,11 +210,11 @@ const char *private_dir(const struct private_service *p)
 	return p->dir;
 }
 
-/* ---------------------------------------------------------------------- close */
+/* ----------------------------------------------------------- end of a private service */
 
 /*
- * Destroy remaining native sandboxes; returns whether none is left, because a killed api
- * deleted none.
+ * Destroy the remaining native sandboxes, because a killed api deleted none. Return
+ * whether none is left.
  */
 static bool private_destroy_left(const struct private_service *p, const struct config *c)
 {
@@ -238,8 +240,8 @@ static bool private_destroy_left(const struct private_service *p, const struct c
 }
 
 /*
- * Remove the lock files of its engines, which no other process can open while @p is
- * locked. False: a sandbox on another backend is left.
+ * Remove the lock files of the service's engines, which no other process can open while
+ * @p is locked. Return false if a sandbox on another backend is left.
  */
 static bool private_remove_engines(const struct private_service *p,
 				   const struct config *c)
@@ -276,13 +278,14 @@ void private_close(struct private_service *p, const struct config *c)
 		return;
 	(void)unlinkat(p->fd, "sock", 0);
 	copy_remove_tree(p->fd, "serve");
-	/* Leftovers of a sandbox are for the next service of this name. */
+	/* If something of a sandbox is left, keep it for the next service of this name.
+	 */
 	if (private_destroy_left(p, c) && private_remove_engines(p, c))
 		(void)unlinkat(p->all, p->number, AT_REMOVEDIR);
 	private_free(p);
 }
 
-/* ------------------------------------------------------------------- messages */
+/* ------------------------------------------------------------- messages to the client */
 
 void private_tell_ready(int fd, const struct private_service *p)
 {

@@ -2,9 +2,9 @@
 /*
  * serve.c - warren serve: start and supervise two processes
  *
- *	this process	the warden: its threads serve the api's requests, its first
+ *	this process	the warden: its threads serve the api's requests, the first
  *			thread waits for signals and for the api's end
- *	its child the api (api.c), restarted when it dies
+ *	its child	the api (api.c), restarted when it dies
  *
  * Both may be killed at any moment: sandboxes do not depend on their parent process, and
  * the next service finds them. The locks of the engine and of the database prevent a
@@ -62,8 +62,8 @@ static const char help_head[] =
 
 struct options {
 	const char *file;
-	const char *backend; /* backend whose settings are requested; NULL: none */
-	bool backends;       /* for all users */
+	const char *backend; /* NAME:TIER, whose backend is requested; NULL: none */
+	bool backends;       /* show the backends for all users */
 	bool check, example, help;
 	int life; /* connection to the client of a private service; 0: none */
 };
@@ -105,8 +105,8 @@ static int read_option(struct options *o, int argc, char **argv, int *at,
 }
 
 /*
- * First the defaults, for the name of the file; then the file; then the options, which
- * take precedence.
+ * Read the defaults first, for the name of the file; then the file; then the options,
+ * which take precedence.
  */
 static int serve_read_config(struct config *c, struct options *o, int argc, char **argv,
 			     struct warren_error *err)
@@ -142,9 +142,10 @@ static int serve_read_config(struct config *c, struct options *o, int argc, char
 	return r < 0 ? r : config_finish(c, err);
 }
 
-/* ------------------------------------------------------------------- files */
+/* -------------------------------------------------------------- directories and users */
 
-/* As that user: find the first directory of @path that it may not enter; 0: none. */
+/* As the given user, find the first directory of @path that this user may not enter; 0:
+ * none. */
 static int check_way(const char *path, uid_t uid, gid_t gid, struct warren_error *err)
 {
 	gid_t old_gid = (gid_t)setfsgid(gid);
@@ -170,8 +171,8 @@ static int check_way(const char *path, uid_t uid, gid_t gid, struct warren_error
 }
 
 /*
- * The api's own directory, in a directory that it must be able to enter, whatever the
- * umask was.
+ * Create the api's own directory, in a directory that the api must be able to enter,
+ * whatever the umask was.
  */
 static int serve_own_dir(const char *state_dir, const char *path, uid_t uid, gid_t gid,
 			 struct warren_error *err)
@@ -192,7 +193,8 @@ static int serve_own_dir(const char *state_dir, const char *path, uid_t uid, gid
 	return check_way(path, uid, gid, err);
 }
 
-/* The user of the api: the configured account, or user `nobody` if there is none. */
+/* Find the user of the api: the configured account, or the user `nobody` if there is
+ * none. */
 static int serve_find_user(const struct config *c, struct api_birth *b,
 			   struct warren_error *err)
 {
@@ -233,7 +235,7 @@ static void image_program(char *out, size_t size)
 	(void)snprintf(out, size, "%s/warren-image", self);
 }
 
-/* -------------------------------------------------------------------- systemd */
+/* ----------------------------------------------------------- notifications to systemd */
 
 static void serve_notify(const char *text)
 {
@@ -254,21 +256,22 @@ static void serve_notify(const char *text)
 			     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
 }
 
-/* ---------------------------------------------------------------- the api's life */
+/* ---------------------------------------------------------------- lifetime of the api */
 
 struct pair {
 	struct warden *warden;
 	struct api_birth birth;
 	const struct config *config;
 	int signals;
-	int life; /* ends with the client of a private service; or -1 */
-	struct private_service *own; /* NULL: it is not private */
+	int life; /* closed when the client of a private service ends; or -1 */
+	struct private_service *own; /* NULL: the service is not private */
 	bool stopping;
-	uint64_t stop_by; /* ns, monotonic: when an api that is stopping is killed */
+	uint64_t stop_by; /* time at which an api that is stopping is killed, in ns
+			     (monotonic) */
 	bool stuck;       /* a request in progress does not end */
 };
 
-/* The token is only for the owner. */
+/* Write the token to a file that only the owner can read. */
 static void keep_secret(const struct config *c, const struct api_word *word)
 {
 	char path[4200];
@@ -310,7 +313,7 @@ static void keep_only(const struct api_birth *b)
 	(void)close_range(from, ~0U, 0);
 }
 
-/* Stop the api, too. */
+/* Stop the service and the api. */
 static void serve_stop(struct pair *p, int pidfd)
 {
 	if (!p->stopping)
@@ -330,8 +333,8 @@ static void hear_signal(struct pair *p, int pidfd)
 }
 
 /*
- * Wait until @fd is readable; forward signals, and do not wait too long for a process
- * that got one.
+ * Wait until @fd is readable. Forward signals to the api, and wait only a limited time
+ * after that.
  */
 static void serve_await(struct pair *p, int pidfd, int fd)
 {
@@ -415,7 +418,8 @@ static int start_api(struct pair *p, int *ret_pidfd, int *ret_sock,
 	*ret_pidfd = pidfd_open(pid, 0);
 	*ret_sock = ends[0];
 	/*
-	 * The api asks the warden for existing sandboxes, so serve it before it is ready.
+	 * The api requests the list of existing sandboxes from the warden before it is
+	 * ready, so serve its requests now.
 	 */
 	if (*ret_pidfd < 0 || warden_serve(p->warden, ends[0], err) < 0 ||
 	    !hear_word(p, *ret_pidfd, told[0], &word))
@@ -473,7 +477,8 @@ static int serve_main(struct pair *p, struct warren_error *err)
 	}
 }
 
-/* The backends of the configuration, for either process; its strings. */
+/* The backends of the configuration for both processes, and the strings that belong to
+ * them. */
 struct backend_list {
 	struct warden_backend others[CONFIG_BACKENDS_MAX];
 	size_t n_others;
@@ -498,11 +503,11 @@ static void serve_list_backends(const struct config *c, struct backend_list *ret
 	}
 }
 
-/* Files for TLS that warren-egress terminates. */
+/* The files for TLS connections that warren-egress terminates. */
 struct trust_files {
 	char authority[4300];
 	char bundle[4300];
-	char mount[4310]; /* lets sandboxes mount the directory of the bundle */
+	char mount[4310]; /* allows sandboxes to mount the directory of the bundle */
 };
 
 static void serve_name_trust(struct trust_files *t, const char *dir)
@@ -525,7 +530,8 @@ static int serve_prepare(struct pair *p, const struct backend_list *list,
 	sigset_t set;
 	int r;
 
-	/* The api needs one for each sandbox, stream and client; the warden for parts. */
+	/* The api needs a descriptor for each sandbox, stream and client; the warden
+	 * needs some for prepared parts. */
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		(void)setrlimit(RLIMIT_NOFILE, &files);
@@ -560,7 +566,8 @@ static int serve_prepare(struct pair *p, const struct backend_list *list,
 	return r;
 }
 
-/* A NULL-terminated list with space for one more; the strings are the configuration's. */
+/* Return a NULL-terminated list with space for one more string; the strings belong to the
+ * configuration. */
 static const char **serve_copy_list(const struct config_list *list)
 {
 	const char **copy = calloc(list->n + 2, sizeof(*copy));
@@ -593,7 +600,7 @@ static int serve_run(const struct config *c, int life, struct private_service *o
 	const char **trusted = serve_copy_list(&c->trusted_registries);
 	int r = 0;
 
-	/* warren-image finds the store with it. */
+	/* warren-image finds the store with this variable. */
 	if (!mounts || !insecure || !trusted ||
 	    setenv("WARREN_STATE", c->state_dir, 1) < 0)
 		r = error_errno(err, ENOMEM, "start");
@@ -617,7 +624,8 @@ static int serve_run(const struct config *c, int life, struct private_service *o
 		r = serve_prepare(&p, &list, &policy, dir, sizeof(dir), &trust, err);
 	if (r == 0)
 		r = serve_main(&p, err);
-	/* Sandboxes continue, and the next service finds them; nothing is lost. */
+	/* Exit without waiting: sandboxes continue, and the next service finds them, so
+	 * nothing is lost. */
 	if (p.stuck) {
 		log_line(LOG_LEVEL_WARNING, "a request is still in progress, ignoring");
 		private_close(own, c);
@@ -630,7 +638,7 @@ static int serve_run(const struct config *c, int life, struct private_service *o
 	return r;
 }
 
-/* For shell completion: the options of the help, one on each line. */
+/* Print the options of the help for shell completion, one on each line. */
 static void serve_complete(struct buf *out)
 {
 	AUTO_BUF struct buf help = BUF_INIT(1U << 20);
@@ -647,14 +655,14 @@ static void serve_complete(struct buf *out)
 	}
 }
 
-/* A line for src/cli/backends.c. */
+/* Write a line that src/cli/backends.c reads. */
 static void serve_put_backend(const struct config_backend *b, struct buf *out)
 {
 	buf_printf(out, "%s %s %s %s\n", b->name, b->kind, tier_names[b->tier],
 		   b->settings ? b->settings : "{}");
 }
 
-/* The backend for a request with "NAME:TIER"; either may be empty. */
+/* Show the backend for a request with "NAME:TIER"; either part may be empty. */
 static int show_backend(const struct config *c, const char *which, struct buf *out,
 			struct warren_error *err)
 {
@@ -677,7 +685,8 @@ static int show_backend(const struct config *c, const char *which, struct buf *o
 	return r;
 }
 
-/* The service itself: of the machine, or of the client at the other end of @life. */
+/* Run the service, either for the machine, or for the client at the other end of
+ * @life. */
 static int serve_start(struct config *c, int life, struct warren_error *err)
 {
 	struct private_service *own = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * title.c - set the title of the process by overwriting the memory of argv, which the
- * kernel shows
+ * kernel reports as the command line
  *
  * The name of the process (/proc/PID/comm) stays "warren-serve".
  */
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 static struct {
-	char *at; /* position of argv[0]; NULL: it is not changed */
+	char *at; /* position of argv[0]; NULL: the title is not changed */
 	size_t size;
 	char **words, **env; /* the copies, which are never freed */
 } title_room;
@@ -44,8 +44,8 @@ char **title_open(int argc, char **argv)
 	if (!title_room.env)
 		return argv;
 	/*
-	 * The variables follow the arguments, so there is space for a title even with few
-	 * arguments.
+	 * The environment follows the arguments in memory, so there is space for a title
+	 * even with few arguments.
 	 */
 	for (size_t i = 0; i < n && environ[i] == end + 1; i++)
 		end = environ[i] + strlen(environ[i]);

@@ -3,9 +3,9 @@
  * db.c - open the database, lock it, check it, and handle its log
  *
  * In WAL mode, a commit is one write to the log, and the page cache survives the death of
- * the process: DB_CRASH_SAFE needs no more. A power cut may lose writes out of order;
- * then the checksums of the log show the first damaged record, and everything after it is
- * ignored.
+ * the process, which is all that DB_CRASH_SAFE requires. A power cut may lose writes out
+ * of order; then the checksums of the log show the first damaged record, and everything
+ * after it is ignored.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,14 +17,15 @@
 #include "db/db_internal.h"
 
 /*
- * Pages of 4 KiB in the log: when a checkpoint is started, and when writers wait for it.
+ * Sizes of the log in pages of 4 KiB: a checkpoint is started at the first, and writers
+ * wait for it at the second.
  */
 #define WAL_PAGES_WANTED 1000
 #define WAL_PAGES_MAX    16384
 
 /*
- * trusted_schema: a file that another user prepared cannot call our functions.
- * journal_size_limit: after a burst, the log returns its space.
+ * trusted_schema: a file that another user prepared cannot call functions of this
+ * process. journal_size_limit: after a burst of writes, the log releases its space.
  */
 static const char pragmas[] = "PRAGMA journal_mode = WAL;"
 			      "PRAGMA synchronous = NORMAL;"
@@ -34,7 +35,7 @@ static const char pragmas[] = "PRAGMA journal_mode = WAL;"
 			      "PRAGMA cache_size = -8192;"
 			      "PRAGMA journal_size_limit = 16777216;";
 
-#define BUSY_MS 2000 /* another process is using the file */
+#define BUSY_MS 2000 /* time to wait if another process is using the file */
 
 /* The lock is on a separate file, because SQLite's locks on the database come and go. */
 static int lock_beside(const char *path, struct warren_error *err)
@@ -56,14 +57,15 @@ static int lock_beside(const char *path, struct warren_error *err)
 		return error_set(err, EBUSY, "process %s uses it",
 				 pid[0] ? pid : "of another");
 	}
-	/* For the message above, and for users: the lock does not depend on it. */
+	/* The message above and users read this; the lock does not depend on it. */
 	(void)snprintf(pid, sizeof(pid), "%d\n", getpid());
 	if (ftruncate(fd, 0) == 0)
 		(void)!pwrite(fd, pid, strlen(pid), 0);
 	return TAKE_FD(fd);
 }
 
-/* SQLite would make it readable for all users; the log gets the mode of the file. */
+/* Create the file, because SQLite would make it readable for all users; the log gets the
+ * mode of the file. */
 static int db_make_file(const char *path, struct warren_error *err)
 {
 	AUTO_CLOSE int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -98,7 +100,7 @@ static int connect_file(const char *path, sqlite3 **ret, struct warren_error *er
 	return r;
 }
 
-/* After each commit. A failed checkpoint is tried again after the next commit. */
+/* Called after each commit. A failed checkpoint is tried again after the next commit. */
 static int on_commit(void *ctx, sqlite3 *sql, const char *name, int pages)
 {
 	struct db *db = ctx;
@@ -167,7 +169,8 @@ int db_open(const char *path, struct db **ret_db, struct warren_error *err)
 		db = db_close(db);
 		return error_wrap(err, "open the database '%s'", path);
 	}
-	/* A full disk is worse without it; db_reserve() is called again later. */
+	/* Without the reserve, a full disk causes more failures; db_reserve() is called
+	 * again later. */
 	(void)db_reserve(db);
 	*ret_db = db;
 	return 0;
@@ -199,8 +202,9 @@ void db_sync_later(struct db *db)
 }
 
 /*
- * A committed change is in the log, or already in the file; then the process that moved
- * it there has synced both. SQLite does not lock the log, so closing it drops no lock.
+ * Return a descriptor to sync. A committed change is in the log, or has already been
+ * moved to the file by a checkpoint, which syncs both. SQLite does not lock the log, so
+ * closing this descriptor drops no lock.
  */
 int db_sync_fd(struct db *db, struct warren_error *err)
 {
@@ -233,14 +237,15 @@ int db_checkpoint(const char *path, struct warren_error *err)
 		return error_wrap(err, "checkpoint the database '%s'", path);
 	rc = sqlite3_wal_checkpoint_v2(sql, "main", SQLITE_CHECKPOINT_PASSIVE, NULL,
 				       NULL);
-	/* Busy: a reader holds back the rest, which the next checkpoint handles. */
+	/* If the database is busy, a reader still needs some pages; the next checkpoint
+	 * handles them. */
 	if (rc != SQLITE_OK && rc != SQLITE_BUSY)
 		r = sql_error(sql, rc, err, "checkpoint the database");
 	(void)sqlite3_close(sql);
 	return r;
 }
 
-/* The first row of @text is the result: no row or "ok" is good. */
+/* The first row of the result of @text is examined: no row, or "ok", is good. */
 static int check_by(sqlite3 *sql, const char *text, struct warren_error *err)
 {
 	sqlite3_stmt *stmt = NULL;
@@ -278,7 +283,7 @@ int db_check(struct db *db, struct warren_error *err)
 	return r == 0 ? tenants_check(db, err) : r;
 }
 
-/* -------------------------------------------------------------------- meta */
+/* -------------------------------------------------------------------- table `meta` */
 
 int db_get_meta(struct db *db, const char *key, char **ret, struct warren_error *err)
 {

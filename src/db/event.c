@@ -3,15 +3,15 @@
  * event.c - rows of events, for clients that reconnect
  *
  * The caller assigns consecutive ids. Rows are deleted from the oldest on, and the newest
- * stays. So the kept events are always all events after a certain one, and the next
- * process knows the last id.
+ * stays. So the remaining events have no gap between them, and the next process knows the
+ * last id.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "db/db_internal.h"
 
-#define META_BASE "event_base" /* ids start after it */
+#define META_BASE "event_base" /* ids start after this value */
 
 enum column {
 	COL_ID,
@@ -24,7 +24,7 @@ enum column {
 	COL_IMAGE,
 	COL_STATE,
 	COL_REASON,
-	COL_RESULT, /* and the following columns */
+	COL_RESULT, /* this and the following columns */
 };
 
 int db_insert_event(struct db *db, const struct event_row *row, struct warren_error *err)

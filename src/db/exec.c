@@ -128,7 +128,7 @@ int db_get_exec(struct db *db, const char *sandbox, const char *id, struct exec_
 	return 0;
 }
 
-/* A sandbox may report any number: impossible values are limited. */
+/* A sandbox may report any number, so limit impossible values. */
 static void query_count(struct query *q, uint64_t n)
 {
 	query_u64(q, n > INT64_MAX ? INT64_MAX : n);

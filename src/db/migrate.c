@@ -21,7 +21,7 @@
 /* "wrrn": identifies the file for file(1) and for Warren. */
 #define APPLICATION_ID 0x7772726e
 
-/* The number of the last step that an older program would not understand. */
+/* The last step that an older program would not understand. */
 #define MUST_KNOW 3
 
 static const char *const steps[] = {
@@ -29,8 +29,8 @@ static const char *const steps[] = {
 	 * Each page that a commit changes costs two writes, so there are only the tables
 	 * and indexes that calls need: sandbox.c creates seq, not AUTOINCREMENT, and
 	 * labels are also part of the row. Indexes begin with the owner, so that a
-	 * tenant's listing does not read rows of others; and the index of owners has the
-	 * state, so that a listing by state reads only the rows that it returns.
+	 * tenant's listing does not read rows of others; and the index of owners contains
+	 * the state, so that a listing by state reads only the rows that it returns.
 	 */
 	"CREATE TABLE meta ("
 	"  key TEXT PRIMARY KEY,"
@@ -122,7 +122,7 @@ static const char *const steps[] = {
 	"          9223372036854775807, 9223372036854775807, 9223372036854775807,"
 	"          9223372036854775807);",
 
-	/* Before this, there was only one backend, with this tier. */
+	/* Before this step, there was only one backend, with this tier. */
 	"ALTER TABLE sandboxes ADD COLUMN tier TEXT NOT NULL DEFAULT 'namespace';",
 
 	/* Sessions with a name; tokens for one sandbox, which are deleted with it. */
@@ -134,7 +134,7 @@ static const char *const steps[] = {
 	/*
 	 * Events that outlive the process. `clock` is the time by which they are deleted.
 	 * Ids begin with the time, so that an older cursor is below all of them. For an
-	 * exec whose sandbox failed, it is recorded that its end was reported.
+	 * exec whose sandbox failed, a column records that its end was reported.
 	 */
 	"CREATE TABLE events ("
 	"  id INTEGER PRIMARY KEY,"
@@ -166,9 +166,9 @@ static const char *const steps[] = {
 	"CREATE INDEX tokens_expiring ON tokens (expires_at) WHERE expires_at <> 0;",
 
 	/*
-	 * A tenant's names are unique. Of sandboxes with the same name, the oldest keeps
-	 * it, and the others get their id appended. An older program that reuses a name
-	 * gets an error.
+	 * The names of a tenant's sandboxes become unique. If several sandboxes have the
+	 * same name, the oldest keeps it, and the id is appended to the names of the
+	 * others. An older program that reuses a name gets an error.
 	 */
 	"UPDATE sandboxes SET name = substr(name, 1, 50) || '-' || id WHERE seq IN"
 	"  (SELECT seq FROM (SELECT seq, row_number() OVER"
@@ -177,7 +177,7 @@ static const char *const steps[] = {
 	"CREATE UNIQUE INDEX sandboxes_by_name ON sandboxes (name, owner)"
 	"  WHERE name IS NOT NULL;",
 
-	/* The main command of a sandbox, what its end means, and its last exec. */
+	/* The main command of a sandbox, what happens when it ends, and its last exec. */
 	"ALTER TABLE sandboxes ADD COLUMN command TEXT;"
 	"ALTER TABLE sandboxes ADD COLUMN on_exit INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE sandboxes ADD COLUMN main_exec TEXT;",
@@ -199,7 +199,7 @@ static const char *const steps[] = {
 	"  PRIMARY KEY (tenant, name)"
 	") STRICT, WITHOUT ROWID;",
 
-	/* The network policy of a sandbox, as JSON, and what it has used. */
+	/* The network policy of a sandbox, as JSON, and the sandbox's network usage. */
 	"CREATE TABLE networks ("
 	"  sandbox TEXT PRIMARY KEY NOT NULL REFERENCES sandboxes (id) ON DELETE CASCADE,"
 	"  policy TEXT,"
@@ -208,7 +208,8 @@ static const char *const steps[] = {
 	") STRICT, WITHOUT ROWID;",
 };
 
-/* Get the value of a pragma; values cannot be bound, and these are constants. */
+/* Run a pragma and get its value. The text is a constant, because values of pragmas
+ * cannot be bound. */
 static int migrate_pragma(sqlite3 *sql, const char *text, int *ret,
 			  struct warren_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* network.c - rows of network policies, and of what sandboxes used */
+/* network.c - rows of network policies and network usage */
 #include <errno.h>
 #include <string.h>
 

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * request.c - idempotency keys: requests, remembered longer than the sandboxes they
- * created
+ * request.c - idempotency keys of requests, which are kept longer than the sandboxes that
+ * they created
  *
  * A key is a separate row, so that a client that repeats its request after the sandbox is
- * gone does not get another one. Sandboxes also have their key: it is used to find them,
- * and a key is kept while one of them exists.
+ * gone does not get another one. The rows of sandboxes also contain the key: it is used
+ * to find them, and the key is kept while one of them exists.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "db/db_internal.h"
 
-/* Compare the hash that @which finds. 1: the same; 0: there is none; -EEXIST: another. */
+/* Compare the hash that @which finds with the given one. Return 1 if they are equal, 0 if
+ * there is none, or -EEXIST if they differ. */
 static int request_compare(struct db *db, enum db_stmt which, const char *owner,
 			   const struct db_request *request, struct warren_error *err)
 {

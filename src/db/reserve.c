@@ -9,7 +9,7 @@
  * The log loses its blocks when it is removed at the end of the process. For the next
  * start on a full disk there is a separate file, which is removed to free its blocks.
  *
- * The users of the database must admit nothing new when the disk is full.
+ * When the disk is full, the users of the database must not accept anything new.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,18 +19,18 @@
 
 #include "db/db_internal.h"
 
-#define LOG_BYTES  (8LL << 20) /* twice what it has when a checkpoint is wanted */
-#define FILE_BYTES (2LL << 20) /* beyond its end */
+#define LOG_BYTES  (8LL << 20) /* twice the size at which a checkpoint is started */
+#define FILE_BYTES (2LL << 20) /* beyond the end of the file */
 /*
- * If blocks are smaller than pages, parts of the mapping have no block, and a write there
- * causes SIGBUS.
+ * Size of SQLite's shared memory, which is a mapped file. If a part of the mapping had no
+ * block on the disk, a write there would cause SIGBUS.
  */
 #define SHARED_BYTES (64LL << 10)
 #define OPEN_BYTES   (1U << 20) /* space to open the database */
 
 /*
- * A descriptor of SQLite's file must not be closed while SQLite has it: that would drop
- * its locks.
+ * A descriptor of SQLite's file must not be closed while SQLite has the file open,
+ * because that would drop SQLite's locks.
  */
 static int reserve_open(const char *path, const char *suffix, int flags)
 {
@@ -91,8 +91,8 @@ int db_reserve(struct db *db)
 }
 
 /*
- * SQLite truncates the file of its shared memory when it opens the database, and needs
- * space for it again.
+ * Free the spare space before opening: SQLite truncates the file of its shared memory
+ * when it opens the database, and then needs space for it again.
  */
 void db_make_room(struct db *db)
 {

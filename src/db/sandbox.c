@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox.c - rows of sandboxes: write them, their states, and what they cost their owner
+ * sandbox.c - rows of sandboxes: write them, their states, and the charges to their owner
  *
  * Each change of a state or a limit charges the owner in the same transaction, according
  * to the table of states. Labels are stored twice: in the row for reading, and in a
@@ -19,7 +19,7 @@
 static const struct {
 	const char *name;
 	uint32_t next;   /* the possible next states */
-	bool live, disk; /* charged for memory and processors, for disk */
+	bool live, disk; /* charged for memory and processors (live), and for disk */
 } states[] = {
 	[SANDBOX_CREATING] = { "creating",
 			       CAN(RUNNING) | CAN(STOPPED) | CAN(FAILED) | CAN(DELETING),
@@ -32,7 +32,8 @@ static const struct {
 			     .live = true, .disk = true },
 	[SANDBOX_STOPPED] = { "stopped",
 			      CAN(CREATING) | CAN(RUNNING) | CAN(FAILED) | CAN(DELETING),
-			      /* Its files may be in memory, and a start must not fail. */
+			      /* A stopped sandbox: its files may be in memory, and
+			       * starting it must not fail. */
 			      .live = true, .disk = true },
 	[SANDBOX_FAILED] = { "failed", CAN(DELETING) },
 	[SANDBOX_DELETING] = { "deleting", 0, .live = true, .disk = true },
@@ -131,7 +132,7 @@ static int pack_labels(const struct db_label *labels, size_t n, struct buf *out,
 	return 0;
 }
 
-/* Add to or remove from the table that is searched, according to @which. */
+/* Add rows to the table for searching, or remove them, according to @which. */
 static int write_labels(struct db *db, enum db_stmt which, const struct sandbox_row *row,
 			struct warren_error *err)
 {
@@ -149,11 +150,12 @@ static int write_labels(struct db *db, enum db_stmt which, const struct sandbox_
 	return r < 0 ? error_wrap(err, "write the labels of '%s'", row->id) : 0;
 }
 
-/* --------------------------------------------------------------- inserting */
+/* --------------------------------------------------------------- insertion */
 
 /*
- * Microseconds since 1970, or one more than the last: greater than all existing and
- * deleted ones, so that a cursor never refers to a newer row.
+ * Return the next sequence number: the time in microseconds since 1970, or one more than
+ * the last number. It is greater than all existing and deleted ones, so that a cursor
+ * never refers to a newer row.
  */
 static uint64_t next_seq(struct db *db)
 {
@@ -166,7 +168,7 @@ static uint64_t next_seq(struct db *db)
 	return db->seq;
 }
 
-/* The index would refuse it too, but without an explanation. */
+/* The index would also refuse a duplicate name, but without an explanation. */
 static int sandbox_check_name(struct db *db, const char *owner, const char *name,
 			      const char *id, struct warren_error *err)
 {
@@ -244,7 +246,8 @@ static int charge_rows(struct db *db, const struct sandbox_row *rows, size_t n,
 	int r;
 
 	for (size_t i = 0; i < n; i++) {
-		/* Far below an overflow of a sum, and above any machine. */
+		/* This is far below a value at which a sum could overflow, and above the
+		 * size of any machine. */
 		const uint64_t max = DB_UNLIMITED / 4096;
 		int64_t limits[] = { (int64_t)rows[i].memory, (int64_t)rows[i].cpu_millis,
 				     (int64_t)rows[i].disk };
@@ -259,8 +262,8 @@ static int charge_rows(struct db *db, const struct sandbox_row *rows, size_t n,
 	}
 	r = tenant_charge(db, rows[0].owner, charge, err);
 	/*
-	 * The command is charged when it is started; without quota, the sandbox would be
-	 * useless.
+	 * The main command is charged when it is started, so check now that there is
+	 * quota for it: without it, the sandbox would be useless.
 	 */
 	if (r == 0 && execs > 0)
 		r = tenant_allows(db, rows[0].owner, DB_QUOTA_EXECS, execs, err);
@@ -296,7 +299,7 @@ int db_insert_sandboxes(struct db *db, const struct sandbox_row *rows, size_t n,
 	return r < 0 ? r : db_commit(&tx, err);
 }
 
-/* ---------------------------------------------------------------- changing */
+/* ---------------------------------------------------------------- changes */
 
 static int db_sandbox_move(struct db *db, const char *id, enum sandbox_state from,
 			   const struct sandbox_row *to, struct warren_error *err)
@@ -418,7 +421,7 @@ int db_set_limits(struct db *db, const char *id, const struct sandbox_row *row,
 	return r < 0 ? r : db_commit(&tx, err);
 }
 
-/* A statement that changes the one row @id, as its last parameter. */
+/* Run a statement that changes the row @id, which is the last parameter. */
 static int sandbox_change_one(struct query *q, const char *id, struct warren_error *err)
 {
 	int r;
@@ -476,7 +479,7 @@ int db_touch_sandbox(struct db *db, const char *id, int64_t last_used,
 	return sandbox_change_one(&q, id, err);
 }
 
-/* Count running execs, which are charged to its owner, too. */
+/* Count the running execs, which are also charged to the owner. */
 static int count_running(struct db *db, const char *id, int64_t *ret,
 			 struct warren_error *err)
 {

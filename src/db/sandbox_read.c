@@ -6,7 +6,7 @@
 
 #include "db/db_internal.h"
 
-/* The columns of a sandbox, as statements.c names them. */
+/* The columns of a sandbox, in the order of statements.c. */
 enum column {
 	COL_SEQ,
 	COL_ID,
@@ -35,7 +35,8 @@ enum column {
 	COL_MAIN_EXEC,
 };
 
-/* "key\0value\0key\0value\0"; another format means no labels. */
+/* Read labels in the format "key\0value\0key\0value\0"; another format means no
+ * labels. */
 static size_t unpack_labels(const struct query *q, struct db_label labels[DB_LABELS_MAX])
 {
 	const char *p = sqlite3_column_blob(q->stmt, COL_LABELS);
@@ -52,7 +53,8 @@ static size_t unpack_labels(const struct query *q, struct db_label labels[DB_LAB
 	return n / 2;
 }
 
-/* Read into a row that borrows strings from the statement, and labels from the caller. */
+/* Read a row. Its strings belong to the statement, and its array of labels to the
+ * caller. */
 static int sandbox_read_row(const struct query *q, struct sandbox_row *row,
 			    struct db_label labels[DB_LABELS_MAX],
 			    struct warren_error *err)
@@ -153,7 +155,7 @@ int db_get_sandbox(struct db *db, const char *owner, const char *id,
 	return 0;
 }
 
-/* The id of the only row; 0: there is none. -ENOTUNIQ: there are more. */
+/* Return the id of the only row; 0: there is none. -ENOTUNIQ: there are more. */
 static int sandbox_read_only_id(struct query *q, char ret_id[ID_LEN + 1],
 				struct warren_error *err)
 {
@@ -185,7 +187,7 @@ static int sandbox_read_prefix(struct db *db, const char *owner, const char *wor
 
 	if (n == 0 || n > ID_LEN)
 		return 0;
-	/* A brace sorts after every character of an id. */
+	/* The upper bound of the search: a brace sorts after every character of an id. */
 	(void)snprintf(end, sizeof(end), "%s{", word);
 	query_text(&q, word);
 	query_text(&q, end);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* secret.c - secrets by tenant and name; their values come encrypted */
+/* secret.c - secrets by tenant and name; the values are already encrypted */
 #include <errno.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ int db_count_secrets(struct db *db, const char *tenant, uint64_t *ret,
 	return query_number(&q, ret, err);
 }
 
-/* Whether the tenant has the secret: 1, 0 or -errno. */
+/* Does the tenant have the secret? Return 1, 0 or -errno. */
 static int secret_exists(struct db *db, const struct secret_row *row,
 			 struct warren_error *err)
 {
@@ -25,7 +25,7 @@ static int secret_exists(struct db *db, const struct secret_row *row,
 	return query_step(&q, err);
 }
 
-/* A secret that is new needs space among those of its tenant. */
+/* Check that the tenant may have one more secret, if this one is new. */
 static int secret_check_room(struct db *db, const struct secret_row *row,
 			     struct warren_error *err)
 {
@@ -79,7 +79,7 @@ static void secret_read_row(const struct query *q, struct secret_row *row)
 	};
 }
 
-/* Copy what was borrowed from the statement into one block. */
+/* Copy the strings, which belong to the statement, into one block. */
 static int secret_own(struct secret_row *row, struct warren_error *err)
 {
 	size_t tenant = strlen(row->tenant) + 1, name = strlen(row->name) + 1;

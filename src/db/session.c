@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session.c - rows of sessions; each is deleted with its exec, and that with its sandbox
+ * session.c - rows of sessions; a session is deleted with its exec, and an exec with its
+ * sandbox
  */
 #include <errno.h>
 

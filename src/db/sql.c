@@ -3,8 +3,8 @@
  * sql.c - statements, transactions, and SQLite's errors as errnos
  *
  * If SQLite itself rolls back a transaction (for example because the disk is full), the
- * rest must not be written as single changes: every write is refused until the outermost
- * transaction has ended.
+ * remaining changes must not be written individually. So every write is refused until the
+ * outermost transaction has ended.
  */
 #include <errno.h>
 #include <string.h>
@@ -25,9 +25,9 @@ static const struct {
 };
 
 /*
- * System errors that are passed on. Others are not reliable: SQLite reads errno late, and
- * may find that of a later call (usually ENOENT). A user's disk quota must not look like
- * a tenant's quota, so EDQUOT becomes ENOSPC.
+ * The system errors that are reported. Others are not reliable: SQLite reads errno late,
+ * and may find that of a later call (usually ENOENT). A user's disk quota must not look
+ * like a tenant's quota, so EDQUOT becomes ENOSPC.
  */
 static const struct {
 	int sys;
@@ -200,10 +200,10 @@ int strings_own(const char **const *at, size_t n, void **ret_block,
 }
 
 /*
- * With an owner, the first label comes first: its rows are in the order of pages, so that
- * the cost depends only on the size of the page. Each further label is a look-up for each
- * row. Parameters: before, states, owner, the labels' keys and values, the size of the
- * page.
+ * If an owner is given, the search begins with the first label: its rows are in the order
+ * of pages, so that the cost depends only on the size of the page. Each further label is
+ * looked up for each row. Parameters: before, states, owner, the labels' keys and values,
+ * the size of the page.
  */
 static void list_text(struct buf *text, bool owned, size_t n_labels)
 {
@@ -257,7 +257,8 @@ static int sql_run(struct db *db, enum db_stmt which, struct warren_error *err)
 	return query_step(&q, err);
 }
 
-/* Whether a commit waits for the disk; cannot be changed within a transaction. */
+/* Choose whether a commit waits for the disk. This cannot be changed within a
+ * transaction. */
 static int set_safety(struct db *db, enum db_safety safety, struct warren_error *err)
 {
 	const char *text = safety == DB_POWER_SAFE ? "PRAGMA synchronous = FULL"
@@ -274,7 +275,8 @@ static int set_safety(struct db *db, enum db_safety safety, struct warren_error 
 	return 0;
 }
 
-/* Single writes do not sync; if this mode cannot be restored, they do for a while. */
+/* Return to the mode in which single writes do not sync. If this fails, they sync until
+ * the next attempt. */
 static void sql_relax(struct db *db)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;

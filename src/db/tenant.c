@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tenant.c - tenants, their quotas, and the only place that charges them
+ * tenant.c - tenants and their quotas; this is the only place that charges them
  *
  * A tenant's row has its limits and its usage. Both are read and written in the
  * transaction of the change that is charged, so the usage is exact, and is rolled back
@@ -113,7 +113,7 @@ int db_delete_tenant(struct db *db, const char *name, struct warren_error *err)
 	return r < 0 ? r : db_commit(&tx, err);
 }
 
-/* Resources are always returned, even if the limit was lowered. */
+/* Returning resources always succeeds, even if the limit was lowered. */
 static int add_charge(struct db *db, const struct tenant_row *row, enum db_quota quota,
 		      int64_t delta, int64_t *ret, struct warren_error *err)
 {
@@ -169,7 +169,7 @@ int tenant_allows(struct db *db, const char *tenant, enum db_quota quota, int64_
 	return r < 0 ? r : add_charge(db, &row, quota, n, &ignored, err);
 }
 
-/* ------------------------------------------------------------------- check */
+/* --------------------------------------------------------------- check of the charges */
 
 /* Compute the correct charge of @tenant from its rows. */
 static int sum_up(struct db *db, const char *tenant, int64_t charge[DB_QUOTA_MAX],

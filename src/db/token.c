@@ -2,10 +2,10 @@
 /*
  * token.c - secrets that identify a tenant
  *
- * A secret is 256 random bits, and the file has its SHA-256. Such a secret cannot be
- * guessed, so one round of a fast hash is enough. A lookup compares hashes, in a table or
- * in the index. Its run time reveals something only about the hash of the given secret,
- * which a client cannot choose.
+ * A secret has 256 random bits, and the database contains its SHA-256. Such a secret
+ * cannot be guessed, so one round of a fast hash is enough. A lookup compares hashes, in
+ * a table in memory or in the index. Its run time can only reveal something about the
+ * hash of the given secret, which a client cannot choose.
  */
 #include <errno.h>
 #include <openssl/crypto.h>
@@ -46,10 +46,10 @@ static int hash_secret(struct db *db, const char *secret, unsigned char ret[DB_H
 	return 0;
 }
 
-/* ------------------------------------------------------------- shown lately */
+/* ------------------------------------------------------ cache of recently used tokens */
 
 struct db_shown {
-	struct token_row row; /* no block: none */
+	struct token_row row; /* the entry is empty if this has no block */
 	unsigned char hash[DB_HASH_SIZE];
 };
 
@@ -59,7 +59,7 @@ void tokens_forget(struct db *db)
 		token_row_done(&db->shown[i].row);
 }
 
-/* Called for every changed row: of tokens, or of rows that are deleted with them. */
+/* Called for every changed row of any table: forget tokens that may have changed. */
 static void on_change(void *ctx, int what, const char *file UNUSED, const char *table,
 		      sqlite3_int64 row)
 {
@@ -97,7 +97,7 @@ void tokens_close(struct db *db)
 	EVP_MD_free(db->sha256);
 }
 
-/* ------------------------------------------------------------------- making */
+/* ---------------------------------------------------------------- creation and lookup */
 
 static int token_insert(struct db *db, const struct token_row *row, const char *id,
 			const unsigned char hash[DB_HASH_SIZE], struct warren_error *err)
@@ -165,7 +165,7 @@ static void token_read_row(const struct query *q, struct token_row *row)
 	column_id(q, 0, row->id);
 }
 
-/* Copy the strings that it borrowed. */
+/* Copy the strings, which belong to the statement. */
 static int token_own(struct token_row *row, struct warren_error *err)
 {
 	return strings_own((const char **const[]){ &row->tenant, &row->name, &row->scopes,
@@ -173,7 +173,7 @@ static int token_own(struct token_row *row, struct warren_error *err)
 			   4, &row->block, err);
 }
 
-/* Read the row of a hash into its place in the cache. */
+/* Read the row of a hash into its slot of the cache. */
 static int read_shown(struct db *db, const unsigned char hash[DB_HASH_SIZE],
 		      struct db_shown *at, struct warren_error *err)
 {

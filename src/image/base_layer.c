@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * base_layer.c - the contents of the layer, as tables; build the layer, find it again,
- * remove it
+ * base_layer.c - the layer that Warren adds to every image: tables of its contents;
+ * build, find and remove it
  */
 #include "image/base_layer.h"
 
@@ -20,11 +20,11 @@
 #include "base/id.h"
 #include "image/copy.h"
 
-#define SKEL_VERSION 7 /* of the tables below: a change creates a new layer */
+#define SKEL_VERSION 7 /* version of the tables below; a change creates a new layer */
 
 struct entry {
 	const char *path;
-	mode_t mode;      /* with S_IFDIR, S_IFREG or S_IFLNK */
+	mode_t mode;      /* includes S_IFDIR, S_IFREG or S_IFLNK */
 	const char *text; /* content of a file, or target of a link */
 };
 
@@ -53,7 +53,8 @@ static const struct entry common[] = {
 	{ "etc/hosts", S_IFREG | 0644,
 	  "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost\n" },
 	{ "etc/resolv.conf", S_IFREG | 0644, "" },
-	/* Replaces sysfs: only what C libraries, JVMs and allocators read. */
+	/* This replaces sysfs, and contains only what C libraries, JVMs and allocators
+	 * read. */
 	{ "sys", S_IFDIR | 0755, NULL },
 	{ "sys/fs", S_IFDIR | 0755, NULL },
 	{ "sys/fs/cgroup", S_IFDIR | 0755, NULL },
@@ -98,11 +99,12 @@ static const char *const common_copies[] = {
 
 /*
  * Files of the machine's /etc, by name, with which compilers, interpreters and shells are
- * configured. No file with a key, password, token, address or person's name; files that
- * are not world-readable are never copied.
+ * configured. There is no file with a key, password, token, address or person's name;
+ * files that are not world-readable are never copied.
  */
 static const char *const host_copies[] = {
-	/* Without Renviron.site and Rprofile.site, because users keep tokens there. */
+	/* Renviron.site and Rprofile.site are not included, because users keep tokens
+	 * there. */
 	"etc/R/Makeconf",
 	"etc/R/Renviron",
 	"etc/R/ldpaths",
@@ -157,7 +159,8 @@ static const char *const host_copies[] = {
 	"etc/xattr.conf",
 };
 
-/* Links of a machine with a merged /usr; directories become trees of the image. */
+/* These are links on a machine with a merged /usr. If they are directories, they become
+ * trees of the image. */
 static const char *const host_links[] = {
 	"bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "opt",
 };
@@ -174,7 +177,8 @@ static void base_layer_mix(uint64_t *h, const void *data, size_t n)
 	const unsigned char *p = data;
 
 	for (; n > 0; n--, p++)
-		*h = (*h ^ *p) * 0x100000001b3ULL; /* FNV-1a: only a name */
+		*h = (*h ^ *p) * 0x100000001b3ULL; /* FNV-1a is sufficient, because the
+						      result is only a name */
 }
 
 static void mix_stat(uint64_t *h, const char *path)
@@ -239,8 +243,9 @@ static int make_entries(int root, const struct entry *e, size_t n,
 }
 
 /*
- * The system accounts (ids below 1,000, and `nobody`) of the machine: packages expect
- * them. People, their names and homes, and the members of groups are not shown.
+ * Copy the system accounts of the machine (ids below 1,000, and `nobody`), because
+ * packages expect them. People, their names and homes, and the members of groups are not
+ * shown.
  */
 static int make_accounts(int root, const char *path, bool passwd,
 			 struct warren_error *err)
@@ -292,7 +297,7 @@ static int make_links(int root, struct warren_error *err)
 		(void)strncat(abs, host_links[i], sizeof(abs) - 2);
 		n = readlink(abs, to, sizeof(to) - 1);
 		if (n < 0 && errno != EINVAL)
-			continue; /* not there at all */
+			continue; /* the file does not exist */
 		if (n > 0) {
 			to[n] = '\0';
 			e = (struct entry){ host_links[i], S_IFLNK, to };
@@ -323,8 +328,8 @@ static int make_opaque(int root, struct warren_error *err)
 			openat(root, opaque[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 		/*
-		 * A state directory without attributes shows the image's entries next to
-		 * Warren's.
+		 * If the file system of the state directory has no attributes, the
+		 * image's entries are shown next to Warren's.
 		 */
 		if (fd < 0 || (fsetxattr(fd, "user.overlay.opaque", "y", 1, 0) < 0 &&
 			       errno != EOPNOTSUPP))
@@ -356,7 +361,7 @@ static int base_layer_build(int root, enum skel_kind kind, struct warren_error *
 	return r;
 }
 
-/* ----------------------------------------------------- finding, discarding */
+/* ----------------------------------------------------- search and removal */
 
 /* Remove layers of this kind, and incomplete ones, that no process holds. */
 static void discard_old(int dir, enum skel_kind kind, const char *current)
@@ -412,7 +417,7 @@ static int make_layer(int dir, const char *name, enum skel_kind kind,
 		r = error_errno(err, errno, "open a new layer");
 	else
 		r = base_layer_build(fd, kind, err);
-	/* Another process was faster: its layer is the same. */
+	/* If another process was faster, its layer is the same. */
 	if (r == 0 && renameat2(dir, temp, dir, name, RENAME_NOREPLACE) < 0 &&
 	    errno != EEXIST)
 		r = error_errno(err, errno, "move a new layer into place");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy.c - copy with descriptors only, bounded in depth and size */
+/* copy.c - copy files and trees with descriptors only, bounded in depth and size */
 #include "image/copy.h"
 
 #include <dirent.h>
@@ -58,7 +58,8 @@ static int image_copy_file(int from, int to, const char *name, mode_t mode)
 	return fchmod(out, mode & 0755) < 0 ? -errno : 0;
 }
 
-/* Create with @mode, whatever the umask, or find it; returns it open. */
+/* Create a directory with @mode, whatever the umask, or find the existing one; return it
+ * open. */
 static int copy_make_dir(int at, const char *name, mode_t mode)
 {
 	bool made = mkdirat(at, name, 0700) == 0;
@@ -120,7 +121,8 @@ int copy_from_host(int root, const char *path)
 	if (strlen(path) >= sizeof(parts))
 		return -ENAMETOOLONG;
 	(void)strcpy(parts, path);
-	/* Check first that it exists, so that no empty directory is created. */
+	/* Check first that the file exists, so that no empty directory is created for it.
+	 */
 	if (fstatat(from, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	for (part = strtok_r(parts, "/", &save); part; part = next) {
@@ -151,7 +153,7 @@ void copy_remove_tree(int at, const char *name)
 
 	if (unlinkat(at, name, 0) == 0 || (errno != EISDIR && errno != EPERM))
 		return;
-	/* A directory of an image may deny access to its owner. */
+	/* The mode of an image's directory may deny access even to its owner. */
 	if (geteuid() != 0)
 		(void)!fchmodat(at, name, 0700, 0);
 	fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

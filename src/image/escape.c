@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* escape.c - percent escapes */
+/* escape.c - write and read percent escapes */
 #include "image/escape.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ void encode_name(struct buf *out, const char *text)
 	escape_encode(out, text, true);
 }
 
-/* Only lower case, as written here. */
+/* Only lower case is valid, because only that is written. */
 static int escape_digit(char c)
 {
 	return c >= 'A' && c <= 'F' ? -1 : hex_value(c);

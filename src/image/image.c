@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* image.c - from a reference to directories to mount */
+/* image.c - find the directories to mount for an image reference */
 #include "image/image.h"
 
 #include <errno.h>
@@ -32,14 +32,15 @@ static const struct {
 };
 
 /*
- * Directories of the machine that `host` shows, besides the files of base_layer.c: code,
- * no state.
+ * Directories of the machine that `host` shows, in addition to the files of base_layer.c.
+ * They contain code, not state.
  */
 static const char *const host_trees[] = {
 	"usr", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32",
 };
 
-/* The skeleton's "la", and for each layer ":lb/" and its short name. */
+/* The text contains "la" for the base layer, and ":lb/" with a short name for each
+ * layer. */
 _Static_assert(sizeof("la") + STORE_LAYERS_MAX * (4UL + STORE_SHORT_LEN) <=
 		       IMAGE_LOWERS_MAX,
 	       "the layers do not fit into the mount options of an overlay");
@@ -138,7 +139,7 @@ static int open_host_image(const char *path UNUSED, const char *state_dir,
 	return r;
 }
 
-/* The layers, each once in the store, from top to bottom. */
+/* Add the layers, each of which is in the store once, from top to bottom. */
 static int stack_layers(const struct store *s, struct image *image,
 			struct warren_error *err)
 {
@@ -200,7 +201,7 @@ int image_open(const char *ref, const char *state_dir, struct image *ret,
 
 	while (strncmp(ref, kinds[i].prefix, strlen(kinds[i].prefix)) != 0 ||
 	       (kinds[i].whole && strcmp(ref, kinds[i].prefix) != 0))
-		i++; /* the last kind takes everything */
+		i++; /* the last kind accepts everything */
 	r = kinds[i].open(ref + strlen(kinds[i].prefix), state_dir, &image, err);
 	if (r < 0) {
 		image_close(&image);
@@ -221,7 +222,7 @@ void image_close(struct image *image)
 	*image = (struct image){ 0 };
 }
 
-/* Find it without opening it, because opening a device may have effects. */
+/* Find the file without opening it, because opening a device may have effects. */
 static int open_regular(int dir, const char *path)
 {
 	AUTO_CLOSE int at = mount_openat2(dir, path, O_PATH, 0,

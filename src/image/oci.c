@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* oci.c - pull images; record and name images, also for load and import */
+/* oci.c - pull images; record and name images (load and import use this too) */
 #include "image/oci.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "image/store_write.h"
 #include "image/unpack_queue.h"
 
-#define PAUSE_MS 20 /* between two tries to get a lock */
+#define PAUSE_MS 20 /* time between two tries to get a lock */
 
 const char *oci_platform(void)
 {
@@ -70,7 +70,7 @@ int oci_lock(const struct store *s, const struct oci_options *o, struct warren_e
 	return r < 0 ? error_errno(err, -r, "lock the store") : 0;
 }
 
-/* Write the sum of its layers, then the record, then the name. */
+/* Write the total size of the layers, then the record, then the name. */
 int oci_record(const struct store *s, struct store_image *image, const char *manifest,
 	       const char *config, const struct ref *name, struct warren_error *err)
 {
@@ -84,7 +84,7 @@ int oci_record(const struct store *s, struct store_image *image, const char *man
 	return r < 0 || !name ? r : store_tag(s, name, image->id, err);
 }
 
-/* Remove what others left incomplete, if no other process is working. */
+/* Remove incomplete files of other processes, if no other process is working. */
 void oci_tidy(const struct store *s)
 {
 	struct store_collected ignored;
@@ -95,7 +95,7 @@ void oci_tidy(const struct store *s)
 	store_unlock(s);
 }
 
-/* ------------------------------------------------------------------- pulling */
+/* ------------------------------------------------------------------- pull */
 
 struct pull {
 	struct registry *registry;
@@ -105,9 +105,9 @@ struct pull {
 	struct store_image image;
 	struct oci_work work;
 	struct registry_blob *blobs; /* to fetch */
-	size_t *layer_of;            /* each blob is of which layer */
+	size_t *layer_of;            /* the layer that each blob belongs to */
 	size_t n_blobs;
-	struct warren_error failed; /* a worker's error, seen in a callback */
+	struct warren_error failed; /* a worker's error that a callback noticed */
 };
 
 static void pull_done(struct pull *p)
@@ -199,7 +199,7 @@ static int on_progress(void *ctx, const struct registry_blob *blobs, size_t n)
 {
 	struct pull *p = ctx;
 
-	/* A manifest, a login, the configuration. */
+	/* This is for a manifest, a login, or the configuration. */
 	if (!p->blobs || blobs != p->blobs)
 		return oci_cancelled(p->work.options, &p->failed);
 	for (size_t i = 0; i < n; i++) {
@@ -239,7 +239,7 @@ static int check_platform(const struct pull *p, const char *wanted,
 	const char *have = p->image.platform;
 	size_t n = strlen(have) < strlen(wanted) ? strlen(have) : strlen(wanted);
 
-	/* "linux/arm" is also satisfied by "linux/arm/v7", and the other way round. */
+	/* "linux/arm" and "linux/arm/v7" match each other. */
 	if (n > 0 && strncmp(have, wanted, n) == 0 &&
 	    (have[n] == '\0' || have[n] == '/') &&
 	    (wanted[n] == '\0' || wanted[n] == '/'))
@@ -301,7 +301,7 @@ int oci_pull(const struct store *s, const struct ref *ref, const struct oci_opti
 	if (r < 0) {
 		oci_tidy(s);
 		ref_text(ref, text);
-		/* The registry's own errors name it already. */
+		/* Errors of the registry already contain the name. */
 		return strstr(err->msg, text) ? r : error_wrap(err, "pull %s", text);
 	}
 	return 0;

@@ -74,7 +74,8 @@ static bool ends_with(const char *s, const char *end)
 	return n >= k && strcmp(s + n - k, end) == 0;
 }
 
-/* It is not a layer (an attestation, a helm chart, a layer stored elsewhere). */
+/* Is it a layer? It may also be an attestation, a helm chart, or a layer stored
+ * elsewhere. */
 static bool layer_type(const char *type)
 {
 	static const char *const known[] = { "layer.v1.tar",
@@ -221,7 +222,7 @@ static int add_string(char ***list, size_t *n, const char *s, struct warren_erro
 	return 0;
 }
 
-/* A list of strings, or null. */
+/* Read a list of strings, or null. */
 static int get_list(const json_t *from, const char *key, char ***ret,
 		    struct warren_error *err)
 {
@@ -249,7 +250,7 @@ static int get_list(const json_t *from, const char *key, char ***ret,
 	return r;
 }
 
-/* The keys of an object ("Volumes"), or "key=value" ("Labels"). */
+/* Read the keys of an object ("Volumes"), or "key=value" ("Labels"). */
 static int get_keys(json_t *from, const char *key, bool values, char ***ret,
 		    struct warren_error *err)
 {
@@ -433,7 +434,7 @@ void oci_entries_free(struct oci_entry *entries, size_t n)
 	free(entries);
 }
 
-/* -------------------------------------------------------------------- making */
+/* -------------------------------------------------------------------- writing */
 
 char *oci_make_config(const char *platform, const char *diff_id)
 {

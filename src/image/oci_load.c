@@ -4,8 +4,8 @@
  * filesystems
  *
  * A confined process first unpacks an archive into the store as plain files (unpack.h).
- * From then on, it is a directory like any other: names are looked up in it without
- * following links, and contents are verified by digest.
+ * After that, it is treated like a directory: names are looked up without following
+ * links, and contents are verified by digest.
  */
 #include <archive.h>
 #include <archive_entry.h>
@@ -84,7 +84,7 @@ static int read_member(int dir, const char *name, char **ret, struct warren_erro
 	return 0;
 }
 
-/* "blobs/sha256/<hex>", its digest checked. */
+/* Read "blobs/sha256/<hex>", and check its digest. */
 static int read_blob(int dir, const char *digest, char **ret, struct warren_error *err)
 {
 	char path[96] = "blobs/sha256/", sum[REF_DIGEST_LEN + 1];
@@ -103,8 +103,8 @@ static int read_blob(int dir, const char *digest, char **ret, struct warren_erro
 }
 
 /*
- * The file @name of the archive, which must be as large as the manifest says, if it says
- * that.
+ * Open the file @name of the archive. If the manifest states its size, the size must
+ * match.
  */
 static int open_layer(const struct loading *l, const char *name,
 		      const struct oci_blob *declared, uint64_t *ret_size,
@@ -128,8 +128,8 @@ static int open_layer(const struct loading *l, const char *name,
 }
 
 /*
- * Unpack what is missing of @image; its layers are the files @names of the archive, and
- * as large as @declared says, NULL: nothing does.
+ * Unpack the missing layers of @image. They are the files @names of the archive, with the
+ * sizes @declared (NULL: unknown).
  */
 static int unpack_layers(const struct loading *l, const struct store_image *image,
 			 char *const *names, const struct oci_blob *declared,
@@ -274,7 +274,7 @@ static int prepare_layout(const struct loading *l, const struct oci_entry *e,
 }
 
 /*
- * First do everything that may fail because of the archive, so that it is loaded
+ * First do everything that may fail because of the archive, so that its images are loaded
  * completely or not at all.
  */
 static int load_entries(const struct loading *l, const struct oci_entry *entries,
@@ -315,7 +315,8 @@ static int load_dir(const struct loading *l, struct warren_error *err)
 			"has no manifest.json and no oci-layout ('warren image "
 			"import' accepts a plain root filesystem)");
 	/*
-	 * docker save writes both formats since version 25; its own format has the names.
+	 * Since version 25, docker save writes both formats; docker's own format contains
+	 * the names.
 	 */
 	layout = !docker;
 	r = read_member(l->dir, layout ? "index.json" : "manifest.json", &json, err);
@@ -376,7 +377,7 @@ int oci_load(const struct store *s, int fd, const struct oci_options *o,
 	return r;
 }
 
-/* ------------------------------------------------------------------ importing */
+/* ------------------------------------------------------------------ import */
 
 #define PACK_LARGE 2 /* the tar of the directory would be too large */
 
@@ -396,7 +397,7 @@ __attribute__((noreturn)) static void pack_dir(int dir, int out, uint64_t most)
 	int r = ARCHIVE_OK;
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	(void)signal(SIGXFSZ, SIG_IGN); /* it becomes an error of write(2) */
+	(void)signal(SIGXFSZ, SIG_IGN); /* the signal becomes an error of write(2) */
 	if (setrlimit(RLIMIT_FSIZE, &size) < 0)
 		_exit(1);
 	if (!a || !disk || fchdir(dir) < 0 ||
@@ -438,7 +439,7 @@ __attribute__((noreturn)) static void pack_dir(int dir, int out, uint64_t most)
 	_exit(r == ARCHIVE_EOF && archive_write_close(a) == ARCHIVE_OK ? 0 : 1);
 }
 
-/* Its wait status; it is killed if the caller cancels. */
+/* Return the wait status of the process; kill it if the caller cancels. */
 static int await_packer(pid_t pid, const struct oci_options *o, struct warren_error *err)
 {
 	int status = 0, r = 0;
@@ -454,7 +455,7 @@ static int await_packer(pid_t pid, const struct oci_options *o, struct warren_er
 	return r < 0 ? r : status;
 }
 
-/* The tar of a directory, in a file without a name. */
+/* Write the tar of a directory to a file without a name. */
 static int spool_dir(const struct store *s, int dir, const struct oci_options *o,
 		     struct warren_error *err)
 {

@@ -18,7 +18,8 @@ bool ref_digest_valid(const char *s)
 	       s[71] == '\0';
 }
 
-/* host[:port]: letters, digits, '-' and '.', or an IPv6 address in brackets. */
+/* A valid registry is host[:port]: letters, digits, '-' and '.', or an IPv6 address in
+ * brackets. */
 static bool valid_registry(const char *s)
 {
 	size_t n = s[0] == '[' ? strcspn(s, "]") + 1 : strspn(s, LOWER UPPER DIGIT "-.");
@@ -36,8 +37,8 @@ static bool valid_registry(const char *s)
 }
 
 /*
- * Components of lower-case letters and digits, with '.', '_', '__' or dashes between
- * them.
+ * Components consist of lower-case letters and digits, with '.', '_', '__' or dashes
+ * between them.
  */
 static bool valid_name(const char *s)
 {
@@ -176,7 +177,8 @@ void ref_familiar(const struct ref *ref, char text[REF_TEXT_MAX])
 	    !strchr(name + strlen(DEFAULT_FOLDER), '/'))
 		name += strlen(DEFAULT_FOLDER);
 	else if (standard && looks_like_registry(first))
-		standard = false; /* alone it would name another image, elsewhere */
+		standard = false; /* without its registry, it would name another image
+				     elsewhere */
 	(void)snprintf(text, REF_TEXT_MAX, "%s%s%s%s%s%s%s",
 		       standard ? "" : ref->registry, standard ? "" : "/", name,
 		       ref->tag[0] ? ":" : "", ref->tag, ref->digest[0] ? "@" : "",

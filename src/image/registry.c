@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* registry.c - the handle, and manifests: their size, digest and type are checked */
+/* registry.c - the handle of a registry; fetch manifests, and check their size, digest
+ * and type */
 #include "image/registry.h"
 
 #include <errno.h>
@@ -35,7 +36,7 @@ static const char *const manifest_types[] = {
 	OCI_INDEX, OCI_MANIFEST, DOCKER_LIST, DOCKER_MANIFEST, NULL,
 };
 
-/* Types of servers that do not know what they serve. */
+/* Types that a server sends if it does not know what it serves. */
 static const char *const generic_types[] = {
 	"",
 	"application/json",
@@ -52,7 +53,8 @@ static void start_curl(void)
 	curl_ready = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
 }
 
-/* Check it now: a file without certificates would later look like an untrusted server. */
+/* Check the file now: later, a file without certificates would look like an untrusted
+ * server. */
 static int check_ca_file(const char *file, struct warren_error *err)
 {
 	X509_STORE *store = X509_STORE_new();
@@ -161,7 +163,8 @@ static bool is_index(const char *type)
 	return strcmp(type, OCI_INDEX) == 0 || strcmp(type, DOCKER_LIST) == 0;
 }
 
-/* Guess the type of a manifest that does not state it: OCI leaves that to the header. */
+/* Guess the type of a manifest that does not state it: in OCI, only the header has to
+ * state it. */
 static const char *guess_type(const json_t *root)
 {
 	if (json_is_array(json_object_get(root, "manifests")))
@@ -172,8 +175,9 @@ static const char *guess_type(const json_t *root)
 }
 
 /*
- * Determine the type, on which header and body must agree. A document that is an index to
- * one reader and a manifest to another was an attack on those who sign or scan them.
+ * Determine the type, on which header and body must agree. Otherwise, an attacker could
+ * present a document as an index to one program and as a manifest to another, for example
+ * to those that sign or scan it.
  */
 static int settle_type(const json_t *root, char type[128], struct warren_error *err)
 {

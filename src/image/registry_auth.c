@@ -53,7 +53,8 @@ static bool has_login(const struct creds *c)
 	return c->identity || c->user;
 }
 
-/* The registry or its token server refused: report for which login, and what to do. */
+/* The registry or its token server refused the login: report which login, and what to
+ * do. */
 static int registry_auth_refused(const struct http *h, struct warren_error *err)
 {
 	const struct registry *reg = h->reg;
@@ -150,7 +151,7 @@ static void add_field(struct buf *form, CURL *easy, const char *name, const char
 	curl_free(escaped);
 }
 
-/* A refresh token is not a password: it goes into a form (OAuth 2). */
+/* A refresh token is not a password, so it is sent in a form (OAuth 2). */
 static char *token_form(CURL *easy, const struct challenge *c, const char *scope,
 			const char *identity)
 {
@@ -262,9 +263,9 @@ int auth_answer(struct http *h, struct warren_error *err)
 
 	if (h->location && !h->login_sent)
 		return registry_auth_refused(
-			h, err); /* the target of a redirect gets no login */
+			h, err); /* the target of a redirect must not get a login */
 	if (h->logins != reg->logins)
-		return 0; /* another request has logged in since */
+		return 0; /* another request has logged in in the meantime */
 	if (h->login_renewed)
 		return registry_auth_refused(h, err);
 	if (h->challenge.failed ||

@@ -98,13 +98,14 @@ static int read_param(const char **p, struct challenge *c)
 		if (!registry_challenge_is_word(name, n, known[i].name))
 			continue;
 		if (known[i].to[0] || strlen(value) >= known[i].size)
-			return -EINVAL; /* twice: which of them would count? */
+			return -EINVAL; /* the name occurs twice, so it is not clear which
+					   one counts */
 		(void)memcpy(known[i].to, value, strlen(value) + 1);
 	}
 	return 0;
 }
 
-/* name "=", and not the padding of a token68 */
+/* Is this a name and "=", and not the padding of a token68? */
 static bool at_param(const char *p)
 {
 	size_t n = strspn(p, WORD);
@@ -120,7 +121,8 @@ static bool at_param(const char *p)
 	return *p != '\0' && *p != ',' && *p != '=';
 }
 
-/* After a comma or at the end: 0, and *p is at the following text. */
+/* Skip a comma. Return 0 after a comma or at the end; *p is then at the following
+ * text. */
 static int read_separator(const char **p)
 {
 	skip_blank(p);
@@ -143,7 +145,7 @@ static int read_challenge(const char **p, struct challenge *ret)
 	*p += n;
 	if (**p == ' ') {
 		skip_blank(p);
-		if (!at_param(*p)) { /* a token68 of another scheme, or nothing */
+		if (!at_param(*p)) { /* skip a token68 of another scheme, or nothing */
 			*p += strspn(*p, TOKEN68);
 			*p += strspn(*p, "=");
 		}

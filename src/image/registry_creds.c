@@ -16,10 +16,9 @@
 #include "base/fd.h"
 #include "image/registry_creds.h"
 
-#define CONFIG_MAX (1 << 20)
-#define DOCKER_HUB "docker.io"
-#define DOCKER_HUB_LOGIN \
-	"https://index.docker.io/v1/" /* the name under which its logins are stored */
+#define CONFIG_MAX       (1 << 20)
+#define DOCKER_HUB       "docker.io"
+#define DOCKER_HUB_LOGIN "https://index.docker.io/v1/" /* name of its stored logins */
 #define TOKEN_USER \
 	"<token>" /* with this name, the secret of a helper is a refresh token */
 
@@ -83,7 +82,7 @@ int creds_load(const char *given, json_t **ret, struct warren_error *err)
 	return 0;
 }
 
-/* base64("user:secret"), as `docker login` stores it. */
+/* Decode base64("user:secret"), as `docker login` stores it. */
 static int decode_auth(const char *auth, struct creds *c)
 {
 	size_t n = strlen(auth);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * registry_fetch.c - fetch blobs: several at once, hashed while they are written, resumed
+ * registry_fetch.c - fetch several blobs at once, hash them while they are written, and
+ * resume them
  *
  * The file of a blob always contains its first bytes, and the hash covers exactly these.
  * So if a connection breaks, only bytes that were not written yet are fetched again, and
- * a file that an earlier process left is hashed once and continued. Only the complete
- * blob shows whether its bytes are correct. If they are not, the blob is fetched once
- * more from the start, because the part from an earlier attempt may be wrong.
+ * a file that an earlier process left is hashed once and continued. Whether the bytes are
+ * correct can be checked only when the blob is complete. If they are not, the blob is
+ * fetched once more from the start, because the part from an earlier attempt may be
+ * wrong.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,10 +20,11 @@
 #include "base/clock.h"
 #include "image/registry_internal.h"
 
-#define READ_SIZE    (1U << 20)
-#define GREW         (1U << 20) /* progress in one try after which retries are counted again */
+#define READ_SIZE (1U << 20)
+/* Progress in one try after which the count of retries starts again. */
+#define GREW         (1U << 20)
 #define NS_PER_MS    1000000ULL
-#define SHORT_DIGEST 19 /* "sha256:" and 12 digits, for sentences */
+#define SHORT_DIGEST 19 /* "sha256:" and 12 digits, for messages */
 
 enum job_state {
 	JOB_WAITING, /* not started, or to be started again at http.not_before */
@@ -36,11 +39,11 @@ struct job {
 	struct http http;
 	EVP_MD_CTX *md;    /* digest of the first blob->done bytes */
 	uint64_t at_begin; /* blob->done at the start of this try */
-	bool checked;      /* the head of the answer */
+	bool checked;      /* the head of the answer was checked */
 	bool restart;      /* the answer does not continue the existing data */
 	bool mismatched;   /* the digest was wrong once */
 	char noun[40];
-	struct warren_error err; /* why the sink refused */
+	struct warren_error err; /* the reason for which the sink refused */
 };
 
 static const char *const blob_types[] = { "*/*", NULL };
@@ -79,7 +82,7 @@ static int start_over(struct job *job, struct warren_error *err)
 	return 0;
 }
 
-/* "bytes 100-199/200" that continues at @offset. */
+/* Is it a range such as "bytes 100-199/200" that continues at @offset? */
 static bool range_continues(const char *range, uint64_t offset)
 {
 	char start[40];
@@ -106,7 +109,7 @@ static int check_head(struct job *job)
 		job->restart = true;
 		return -EAGAIN;
 	}
-	if (h->status == 200 && blob->done > 0) { /* it does not support ranges */
+	if (h->status == 200 && blob->done > 0) { /* the server does not support ranges */
 		int code = start_over(job, &job->err);
 
 		if (code < 0)
@@ -145,7 +148,7 @@ static int on_blob(struct http *h, const char *data, size_t n)
 	return 0;
 }
 
-/* All bytes have arrived. 1: they are correct; 0: start again. */
+/* All bytes have arrived. Return 1 if they are correct, or 0 to start again. */
 static int registry_fetch_verify(struct job *job, struct warren_error *err)
 {
 	unsigned char sum[EVP_MAX_MD_SIZE];
@@ -195,7 +198,8 @@ static int hash_file(struct job *job, uint64_t size, struct warren_error *err)
 		if (EVP_DigestUpdate(job->md, data, (size_t)n) != 1)
 			return error_errno(err, ENOMEM, "hash the %s", job->noun);
 		blob->done += (uint64_t)n;
-		code = http_pump(job->http.reg, 0, err); /* the others go on */
+		/* The other downloads continue. */
+		code = http_pump(job->http.reg, 0, err);
 		if (code < 0)
 			return code;
 	}
@@ -238,7 +242,7 @@ static int job_begin(struct job *job, struct registry *r, struct warren_error *e
 
 	if (!job->prepared) {
 		code = registry_fetch_prepare(job, r, err);
-		/* Already complete; if it is wrong, start again. */
+		/* The file is already complete; if it is wrong, start again. */
 		if (code == 0 && job->blob->done == job->blob->size)
 			code = registry_fetch_verify(job, err);
 		if (code != 0)
@@ -251,7 +255,7 @@ static int job_begin(struct job *job, struct registry *r, struct warren_error *e
 	return http_begin(&job->http, err);
 }
 
-/* The exchange ended without the complete blob, or with other data. */
+/* The exchange ended without the complete blob, or with wrong data. */
 static int registry_fetch_judge(struct job *job, struct warren_error *err)
 {
 	struct http *h = &job->http;
@@ -304,8 +308,8 @@ static int job_finish(struct job *job, struct warren_error *err)
 }
 
 /*
- * Start the jobs that may start. Returns how many are not done, and the time until the
- * next check in *@wait_ms.
+ * Start the jobs that may start. Return how many are not done; *@wait_ms is the time
+ * until the next check.
  */
 static int begin_jobs(struct registry *r, struct job *jobs, size_t n, unsigned *wait_ms,
 		      struct warren_error *err)

@@ -3,8 +3,8 @@
  * registry_guard.c - restrict a client's pull to public and listed servers, and hide
  * details of errors
  *
- * The reference comes from a tenant, who may also control the registry, and thus its
- * redirects and the token server that it names. So each server is checked by itself:
+ * The reference comes from a tenant, who may also control the registry, its redirects,
+ * and the token server that it names. So each server is checked separately:
  *
  * - it uses TLS, or its host and port are listed as insecure;
  * - the address that curl is about to connect to is public and not one of this machine's
@@ -30,7 +30,7 @@
 #include "base/address.h"
 #include "image/registry_internal.h"
 
-/* ------------------------------------------------------------------- lists */
+/* ------------------------------------------------------------------- lists of hosts */
 
 static bool same_host(const char *a, size_t n, const char *b)
 {
@@ -47,7 +47,7 @@ static bool same_host(const char *a, size_t n, const char *b)
 	       memcmp(&x, &y, sizeof(x)) == 0;
 }
 
-/* "HOST" means the default port of that scheme; "HOST:PORT" that port. */
+/* "HOST" stands for the default port of the scheme, "HOST:PORT" for that port. */
 static bool list_has(const char *const *list, const char *host, const char *port,
 		     const char *usual)
 {
@@ -125,7 +125,8 @@ static bool net_has(const char *net, const char *slash, const struct sockaddr_st
 	return bits % 8 == 0 || (x[i] ^ y[i]) >> (8 - bits % 8) == 0;
 }
 
-/* One word of NO_PROXY: a name with all names below it, an address, or a network. */
+/* Does a word of NO_PROXY match? It is a name (which includes all names below it), an
+ * address, or a network. */
 static bool word_has(const char *word, const char *host, const struct sockaddr_storage *a)
 {
 	const char *slash = strchr(word, '/');
@@ -143,11 +144,11 @@ static bool word_has(const char *word, const char *host, const struct sockaddr_s
 	       host[h - n - 1] == '.';
 }
 
-/* The proxy in the environment for @url; NULL: none. */
+/* Return the proxy in the environment for @url; NULL: none. */
 static const char *proxy_for(const char *url, const char *host,
 			     const struct sockaddr_storage *a)
 {
-	/* HTTP_PROXY is not used: a CGI script gets it from its client. */
+	/* HTTP_PROXY is not used, because in a CGI script, the client can set it. */
 	static const char *const plain[] = { "http_proxy", "all_proxy", "ALL_PROXY",
 					     NULL };
 	static const char *const tls[] = { "https_proxy", "HTTPS_PROXY", "all_proxy",
@@ -165,7 +166,7 @@ static const char *proxy_for(const char *url, const char *host,
 	return proxy;
 }
 
-/* ---------------------------------------------------------------------- hops */
+/* -------------------------------------------------------------- checks of each server */
 
 static curl_socket_t registry_guard_on_socket(void *ctx, curlsocktype purpose,
 					      struct curl_sockaddr *a)
@@ -179,7 +180,7 @@ static curl_socket_t registry_guard_on_socket(void *ctx, curlsocktype purpose,
 	return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
 }
 
-/* A name that refers to the machine itself, also on a proxy. */
+/* Is it a name that refers to the machine itself (or, with a proxy, to the proxy)? */
 static bool is_localhost(const char *host)
 {
 	static const char name[] = "localhost";
@@ -215,7 +216,8 @@ int guard_hop(struct http *h, const char *url, struct warren_error *err)
 			host);
 	proxy = proxy_for(url, host, number ? &a : NULL);
 	h->any_address = listed || proxy;
-	/* Set it explicitly: "" means no proxy, whatever the environment contains. */
+	/* Set the proxy explicitly: "" means no proxy, whatever the environment contains.
+	 */
 	(void)curl_easy_setopt(h->easy, CURLOPT_PROXY, proxy ? proxy : "");
 	(void)curl_easy_setopt(h->easy, CURLOPT_NOPROXY, "");
 	(void)curl_easy_setopt(h->easy, CURLOPT_OPENSOCKETFUNCTION,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* registry_helper.c - run a credential helper: no shell, bounded in time and output */
+/* registry_helper.c - run a credential helper without a shell, with limits on its time
+ * and output */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -63,7 +64,8 @@ static int ms_left(uint64_t deadline)
 	return now < deadline ? (int)((deadline - now) / 1000000 + 1) : 0;
 }
 
-/* Read to the end of @fd, unless that takes too long, is too much, or is cancelled. */
+/* Read to the end of @fd, unless this takes too long, there is too much data, or it is
+ * cancelled. */
 static int registry_helper_read_output(int fd, const struct helper_watch *watch,
 				       struct buf *out, uint64_t deadline)
 {
@@ -92,7 +94,7 @@ static int registry_helper_read_output(int fd, const struct helper_watch *watch,
 	}
 }
 
-/* Its exit status; -1: it was killed, by itself or at the deadline. */
+/* Return the exit status; -1: the process was killed by a signal, or at the deadline. */
 static int registry_helper_reap(pid_t pid, uint64_t deadline)
 {
 	int status = 0;

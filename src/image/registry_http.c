@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * registry_http.c - one exchange with curl: its URL, headers and body
+ * registry_http.c - one HTTP exchange with curl: its URL, headers and body
  *
  * curl does not follow redirects; registry_retry.c does, because a login may only be sent
  * to the origin that it is for, and because this client decides which servers may be used
@@ -16,7 +16,7 @@
 #include "image/registry_internal.h"
 
 #define CONNECT_TIMEOUT_MS     30000L
-#define CONNECT_TIMEOUT_TRY_MS 5000L /* for TLS, where it may well be absent */
+#define CONNECT_TIMEOUT_TRY_MS 5000L /* for TLS, if the server may not support it */
 #define SMALL_TIMEOUT_MS       120000L
 #define STALL_BYTES_PER_S      1024L
 #define RECEIVE_BUFFER         (512L << 10)
@@ -84,7 +84,7 @@ static char *registry_url(const struct registry *reg, const char *path)
 	return url;
 }
 
-/* Where the request starts, before redirects. */
+/* Return the URL at which the request starts, before redirects. */
 static char *first_url(const struct http *h)
 {
 	return h->absolute ? strdup(h->absolute) : registry_url(h->reg, h->path);
@@ -167,7 +167,8 @@ static size_t registry_http_on_body(char *data, size_t size, size_t count, void 
 }
 
 /*
- * The value of the header @name in @line, without blanks around it; NULL: another header.
+ * Return the value of the header @name in @line, without blanks around it; NULL: it is
+ * another header.
  */
 static const char *header_value(const char *line, size_t n, const char *name,
 				size_t *ret_n)
@@ -203,8 +204,8 @@ static size_t registry_http_on_header(char *line, size_t size, size_t count, voi
 	size_t n = size * count, len;
 	const char *value;
 
-	if (n > 5 && strncmp(line, "HTTP/", 5) ==
-			     0) { /* a 100, or the answer of a proxy, came before */
+	/* This may follow a status 100, or the answer of a proxy. */
+	if (n > 5 && strncmp(line, "HTTP/", 5) == 0) {
 		h->type[0] = h->range[0] = '\0';
 		buf_done(&h->challenge);
 	}
@@ -251,7 +252,7 @@ static int set_headers(struct http *h, const char *url, struct warren_error *err
 	h->headers = NULL;
 	for (size_t i = 0; fine && h->accept && h->accept[i]; i++)
 		fine = registry_http_add_header(h, "Accept", h->accept[i]);
-	/* The digest is that of the stored bytes. */
+	/* Request no compression, because the digest is that of the stored bytes. */
 	fine = fine && registry_http_add_header(h, "Accept-Encoding", "identity");
 	h->login_sent = fine && login && http_same_origin(url, home);
 	h->logins = h->reg->logins;
@@ -284,8 +285,8 @@ static void registry_http_set_options(struct http *h, const char *url)
 	(void)curl_easy_setopt(e, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
 	(void)curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
 	/*
-	 * One connection for each download: with one for all, a slow one holds up the
-	 * rest.
+	 * Use one connection for each download: in a shared connection, a slow download
+	 * would delay the others.
 	 */
 	(void)curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	(void)curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
@@ -311,7 +312,7 @@ static void registry_http_set_options(struct http *h, const char *url)
 	if (reg->ca_file) {
 		const char *system = curl_version_info(CURLVERSION_NOW)->cainfo;
 
-		/* A machine without certificates can use ours. */
+		/* If the machine has no certificates, use those of Warren. */
 		if (system && access(system, R_OK) < 0)
 			(void)curl_easy_setopt(e, CURLOPT_CAINFO, NULL);
 		(void)curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_tls);

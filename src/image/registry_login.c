@@ -24,7 +24,7 @@
 #include "image/registry_creds.h"
 #include "image/registry_internal.h"
 
-/* ------------------------------------------------------------------- checking */
+/* ------------------------------------------------------------------- checking a login */
 
 bool registry_unreachable(int code)
 {
@@ -51,7 +51,7 @@ static int login_ask(struct registry *reg, struct warren_error *err)
 	code = http_run(&h, err);
 	if (code < 0)
 		return code;
-	return reg->logins == 0; /* it answered without requiring a login */
+	return reg->logins == 0; /* the registry answered without requiring a login */
 }
 
 int registry_check_login(const char *registry, const struct registry_options *options,
@@ -76,12 +76,13 @@ int registry_check_login(const char *registry, const struct registry_options *op
 	return code;
 }
 
-/* -------------------------------------------------------------------- the file */
+/* ------------------------------------------------------------- the configuration file */
 
 /* The user's configuration, locked while it is changed. */
 struct login_file {
-	char path[CREDS_PATH_MAX]; /* with symbolic links resolved; the links stay */
-	int lock;                  /* lock of its folder; -1: none */
+	char path[CREDS_PATH_MAX]; /* path with symbolic links resolved, because the links
+				      stay */
+	int lock;                  /* lock of its directory; -1: none */
 	bool exists;
 	uid_t uid;
 	gid_t gid;
@@ -94,7 +95,7 @@ static void login_file_close(struct login_file *f)
 	close_p(&f->lock);
 }
 
-/* The path where it is or will be. */
+/* Find the path of the file, which may not exist yet. */
 static int login_file_find(struct login_file *f, struct warren_error *err)
 {
 	char path[CREDS_PATH_MAX];
@@ -114,7 +115,7 @@ static int login_file_find(struct login_file *f, struct warren_error *err)
 	return 0;
 }
 
-/* @make: create its directory if it is missing; otherwise -ENOENT. */
+/* If @make is set, create a missing directory; otherwise return -ENOENT. */
 static int login_file_open(struct login_file *f, bool make, struct warren_error *err)
 {
 	char copy[CREDS_PATH_MAX];
@@ -187,7 +188,8 @@ static int login_file_save(const struct login_file *f, struct warren_error *err)
 			: 0;
 }
 
-/* The member @key of @of, created if it is missing; NULL: it has another type. */
+/* Return the member @key of @of, and create it if it is missing; NULL: it has another
+ * type. */
 static json_t *login_object(json_t *of, const char *key)
 {
 	json_t *value = json_object_get(of, key);
@@ -235,8 +237,9 @@ static int login_file_set(struct login_file *f, const char *registry,
 }
 
 /*
- * Remove its entries, @whole or only their secrets: docker keeps an entry without a
- * secret if a helper has it. 1: something was removed.
+ * Remove the entries of a registry: completely if @whole is set, otherwise only their
+ * secrets, because docker keeps an entry without a secret if a helper has it. Return 1 if
+ * something was removed.
  */
 static int login_file_drop(struct login_file *f, const char *registry, bool whole)
 {
@@ -256,9 +259,9 @@ static int login_file_drop(struct login_file *f, const char *registry, bool whol
 	return found;
 }
 
-/* ------------------------------------------------------------------- helpers */
+/* ----------------------------------------------------------------- credential helpers */
 
-/* The error message of a helper, on one line. */
+/* Write the error message of a helper on one line. */
 static void login_helper_said(const char *output, char said[128])
 {
 	size_t n = 0;
@@ -269,7 +272,7 @@ static void login_helper_said(const char *output, char said[128])
 	said[n] = '\0';
 }
 
-/* 0; 1: there is nothing to erase; or an error. */
+/* Return 0, 1 if there is nothing to erase, or an error. */
 static int login_helper(const char *name, const char *verb, const char *input,
 			const struct helper_watch *watch, struct warren_error *err)
 {

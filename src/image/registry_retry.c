@@ -16,9 +16,9 @@ struct failure {
 	CURLcode result;
 	int code;
 	bool passes;
-	bool no_tls; /* also where there is no TLS: at the server, or here for want of a
+	bool no_tls; /* can also mean that TLS is missing at the server, or here without a
 			CA */
-	const char *before, *after; /* the peer, in a sentence */
+	const char *before, *after; /* text before and after the name of the peer */
 };
 
 static const struct failure failures[] = {
@@ -72,7 +72,7 @@ void http_message(const struct http *h, char text[128])
 	const char *message = json_string_value(json_object_get(first, "message"));
 	const char *code = json_string_value(json_object_get(first, "code"));
 
-	if (!message) /* the format of token servers */
+	if (!message) /* this is the format of token servers */
 		message = json_string_value(json_object_get(root, "details"));
 	if (!message)
 		message = json_string_value(json_object_get(root, "message"));
@@ -138,8 +138,8 @@ static bool registry_retry_begins_with(const char *s, const char *start)
 }
 
 /*
- * True if TLS failed, and the registry may be used without TLS and has not answered yet,
- * or another request has already switched.
+ * Should the request be tried without TLS? This is so if TLS failed, and the registry may
+ * be used without TLS and has not answered yet, or another request has already switched.
  */
 static bool try_plain(const struct http *h, const struct failure *f)
 {
@@ -161,7 +161,7 @@ static enum http_verdict judge_failure(struct http *h, const char *url,
 
 	if (try_plain(h, f))
 		return HTTP_AGAIN;
-	/* Neither worked: the next try starts with TLS again. */
+	/* Neither has worked, so the next try starts with TLS again. */
 	if (!h->reg->answered && !h->absolute)
 		h->reg->plain = false;
 

@@ -19,14 +19,15 @@
 
 #define RECORD_MAX (4U << 20)
 
-/* -------------------------------------------------------------- the folders */
+/* ----------------------------------------------------------- directories of the store */
 
 int store_state_dir(char **ret, struct warren_error *err)
 {
 	const char *asked = getenv("WARREN_STATE");
 	int r;
 
-	/* Do not use the default by mistake, because removed data is lost. */
+	/* Refuse an invalid directory: using the default instead could remove data that
+	 * the user needs. */
 	if (asked && asked[0] != '/')
 		return error_set(err, EINVAL,
 				 "WARREN_STATE, '%s', is not an absolute path", asked);
@@ -119,7 +120,7 @@ int store_layer(const struct store *s, const char *diff_id, char ret[STORE_SHORT
 	return 0;
 }
 
-/* -------------------------------------------------------------- the records */
+/* -------------------------------------------------------------- records of images */
 
 static void store_put_line(struct buf *out, const char *key, const char *value)
 {
@@ -265,7 +266,7 @@ void store_image_done(struct store_image *im)
 	*im = (struct store_image){ .lock = -1 };
 }
 
-/* ----------------------------------------------------------------- finding */
+/* ----------------------------------------------------------------- search */
 
 static int load_image(const struct store *s, const char *hex, struct store_image *ret)
 {
@@ -292,7 +293,7 @@ static int load_image(const struct store *s, const char *hex, struct store_image
 	return r;
 }
 
-/* The id that the reference names. */
+/* Find the id that the reference names. */
 static int resolve_ref(const struct store *s, const struct ref *ref,
 		       char hex[STORE_HEX_LEN + 1])
 {
@@ -314,7 +315,7 @@ static int resolve_ref(const struct store *s, const struct ref *ref,
 	return 0;
 }
 
-/* The one image whose id begins with @prefix. */
+/* Find the only image whose id begins with @prefix. */
 static int resolve_prefix(const struct store *s, const char *prefix,
 			  char hex[STORE_HEX_LEN + 1])
 {

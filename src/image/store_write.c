@@ -52,8 +52,8 @@ int store_lock_layer(const struct store *s, const char *diff_id)
 		if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 			return -errno;
 		/*
-		 * It was removed while this waited: another process may have created it
-		 * again.
+		 * The layer was removed while this process waited, and another process
+		 * may have created it again.
 		 */
 		if (fstat(fd, &a) == 0 && fstatat(s->layers, name, &b, 0) == 0 &&
 		    a.st_ino == b.st_ino)
@@ -112,7 +112,7 @@ int store_keep_layer(const struct store *s, struct store_new *layer, const char 
 	char name[STORE_SHORT_LEN + 1], target[16], text[32], file[80];
 	int r;
 
-	/* Sync all its files once; then the names may become visible. */
+	/* Sync all files of the layer once; after that, its name may become visible. */
 	if (syncfs(layer->fd) < 0)
 		return error_errno(err, errno, "write a layer to disk");
 	do {
@@ -233,7 +233,7 @@ int store_remove_image(const struct store *s, const char *id)
 		return -errno;
 	if (flock(dir, LOCK_EX | LOCK_NB) < 0)
 		return errno == EWOULDBLOCK ? -EBUSY : -errno;
-	/* Rename it first: it is either complete or garbage. */
+	/* Rename the image first, so that it is always either complete or garbage. */
 	id_make(random);
 	(void)snprintf(temp, sizeof(temp), NEW_PREFIX "%s", random);
 	if (renameat(s->images, id + 7, s->images, temp) < 0)
@@ -258,7 +258,7 @@ int store_read_json(const struct store *s, const char *id, const char *name, cha
 	return 0;
 }
 
-/* ----------------------------------------------------------------- listing */
+/* ----------------------------------------------------------------- lists */
 
 static DIR *open_list(int dir)
 {
@@ -312,7 +312,7 @@ int store_each_image(const struct store *s, int (*fn)(void *ctx, const char *id)
 	return r;
 }
 
-/* ----------------------------------------------------------------- garbage */
+/* ----------------------------------------------------------------- garbage collection */
 
 struct names {
 	char (*list)[65];
@@ -377,8 +377,9 @@ static unsigned remove_new(int dir)
 }
 
 /*
- * An image without a record was damaged from outside: it cannot be run, and its layers
- * are unknown. A process that opened it before holds it, and this waits for that process.
+ * An image without a record was damaged by another program: it cannot be run, and its
+ * layers are unknown. If a process has opened it before, that process holds a lock, and
+ * this function waits for it.
  */
 static int note_recordless(void *ctx, const char *id)
 {
@@ -408,7 +409,7 @@ static unsigned remove_recordless(const struct store *s)
 	return n;
 }
 
-/* "<hex>.size" of an unused layer, whose name may never have been created. */
+/* Is it "<hex>.size" of an unused layer? The layer's name may never have been created. */
 static bool is_size_of_unused(const struct names *used, const char *name)
 {
 	char hex[65];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unpack.c - the middle of the pipeline: count, hash and pass on bytes; wait for all
- * processes
+ * unpack.c - the process in the middle of the pipeline: count, hash and forward bytes;
+ * wait for all processes
  *
  * Bytes are read into this process's memory, hashed there, and written from there. tee(2)
  * would save a copy, but pages in a pipe may still belong to the sender (vmsplice(2)): a
@@ -30,10 +30,11 @@
 struct pipeline {
 	struct unpack_child inflate, untar;
 	int in; /* the uncompressed archive, from the decompressor or the file itself */
-	int out, drain; /* both ends of untar's pipe; -1: it reads the file itself */
-	int wait;       /* ms to wait for the next byte; -1: no limit */
+	int out, drain; /* both ends of the pipe to untar; -1: untar reads the file itself
+			 */
+	int wait;       /* time to wait for the next byte, in ms; -1: no limit */
 	const struct unpack_watch *watch; /* NULL: no progress is reported */
-	EVP_MD_CTX *digest;               /* NULL: not wanted */
+	EVP_MD_CTX *digest;               /* NULL: not needed */
 	uint64_t bytes, max;
 	char *block;
 };
@@ -74,7 +75,7 @@ static int unpack_make_pipe(int ret[2], struct warren_error *err)
 	return 0;
 }
 
-/* ---------------------------------------------------------------- the pump */
+/* ---------------------------------------------------------------- forwarding bytes */
 
 static int check_watch(const struct unpack_watch *watch, struct warren_error *err)
 {
@@ -121,7 +122,8 @@ static int unpack_await(const struct pipeline *p, int fd, short events, int ms,
 }
 
 /*
- * Returns the number of bytes in the block, 0 at the end, -errno; ENDED through @ended.
+ * Return the number of bytes in the block, 0 at the end, or -errno; set *@ended if untar
+ * has ended.
  */
 static ssize_t image_unpack_take(struct pipeline *p, bool *ended,
 				 struct warren_error *err)
@@ -192,7 +194,7 @@ static int unpack_pump(struct pipeline *p, struct warren_error *err)
 	}
 }
 
-/* ------------------------------------------------------------- the pipeline */
+/* ---------------------------------------------------------- processes of the pipeline */
 
 /* Open the same file read-only, with a separate position; -errno if not permitted. */
 static int unpack_open_again(int fd)
@@ -206,8 +208,8 @@ static int unpack_open_again(int fd)
 }
 
 /*
- * Open a file again: read-only, whatever the caller's descriptor allows, and with its own
- * position. An uncompressed file needs no process to decompress it.
+ * Open a file again, read-only, whatever the caller's descriptor allows, and with its own
+ * position. Determine whether a process is needed to decompress it.
  */
 static int open_blob(int blob, bool *ret_regular, bool *ret_plain,
 		     struct warren_error *err)
@@ -258,7 +260,7 @@ static int start_untar(struct pipeline *p, int in, int dir,
 				  &p->untar, err);
 }
 
-/* Feed it through a pipe, from the file or from the decompressor. */
+/* Start untar with a pipe, which is fed from the file or from the decompressor. */
 static int start_piped(struct pipeline *p, int *blob, bool plain, int dir,
 		       const struct unpack_rules *rules, struct warren_error *err)
 {

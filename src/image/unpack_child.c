@@ -47,7 +47,7 @@ enum {
 	FD_OUT = 1,
 	FD_NULL = 2,
 	FD_CONTROL = 3,
-	FD_DIR = 4, /* until there is a mount of it */
+	FD_DIR = 4, /* closed when there is a mount of it */
 	FD_KEPT = 5,
 };
 
@@ -62,7 +62,7 @@ bool unpack_own_ids(void)
 	return geteuid() == 0 && caps_have(CAP_SYS_ADMIN);
 }
 
-/* ------------------------------------------------------------ the child's steps */
+/* ------------------------------------------------------------ steps of the child */
 
 static int unpack_child_leave_session(struct setup *s, struct warren_error *err)
 {
@@ -75,7 +75,7 @@ static int unpack_child_leave_session(struct setup *s, struct warren_error *err)
 	if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
 		return error_errno(err, errno, "sigprocmask");
 	(void)signal(SIGCHLD, SIG_DFL);
-	/* The error of write(2) is more precise. */
+	/* Ignore SIGPIPE, because the error of write(2) is more precise. */
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)signal(SIGXFSZ, SIG_IGN);
 	return 0;
@@ -113,7 +113,8 @@ static int unpack_child_dup_fds(struct setup *s, struct warren_error *err)
 static int unpack_child_make_namespaces(struct setup *s, struct warren_error *err)
 {
 	/*
-	 * The copied mount namespace keeps the working directory, which names it there.
+	 * In the copied mount namespace, the directory is found through the working
+	 * directory.
 	 */
 	if (s->job->dir >= 0 && fchdir(FD_DIR) < 0)
 		return error_errno(err, errno, "enter the directory");
@@ -123,7 +124,7 @@ static int unpack_child_make_namespaces(struct setup *s, struct warren_error *er
 	return 0;
 }
 
-/* One byte means that the ids are mapped. The mount comes with it, if there is one. */
+/* One byte means that the ids are mapped. The mount arrives with it, if there is one. */
 static int await_maps(struct setup *s, struct warren_error *err)
 {
 	char byte;
@@ -131,7 +132,7 @@ static int await_maps(struct setup *s, struct warren_error *err)
 	ssize_t r = fd_recv(FD_CONTROL, &byte, 1, &s->root, &n, 0);
 
 	if (r == 0)
-		_exit(0); /* there is no process to which a failure would matter */
+		_exit(0); /* no process waits for the exit status */
 	if (r < 0)
 		return error_errno(err, (int)-r, "receive the mount");
 	if (n == 0)
@@ -211,8 +212,8 @@ static int unpack_child_drop_capabilities(struct setup *s, struct warren_error *
 	uint64_t keep = 0;
 
 	/*
-	 * Capabilities to write into read-only directories, and to set their modes at the
-	 * end.
+	 * These capabilities are needed to write into read-only directories, and to set
+	 * their modes at the end.
 	 */
 	if (s->job->dir >= 0)
 		keep = CAP_BIT(CAP_DAC_OVERRIDE) | CAP_BIT(CAP_FOWNER);
@@ -245,9 +246,9 @@ static const struct {
 	{ "change the root", change_root }, /* from here on, every path leads inside */
 	{ "set the limits", unpack_child_set_limits },
 	{ "drop the capabilities",
-	  unpack_child_drop_capabilities }, /* no later step needs them */
+	  unpack_child_drop_capabilities }, /* no later step needs capabilities */
 	{ "load the filter",
-	  unpack_child_load_filter }, /* it forbids most of the above */
+	  unpack_child_load_filter }, /* the filter forbids most of the steps above */
 };
 
 static int do_job(const struct unpack_job *job, struct unpack_report *ret,
@@ -293,7 +294,7 @@ _Noreturn static void unpack_child_main(const struct unpack_job *job, int contro
 	_exit(r < 0);
 }
 
-/* --------------------------------------------------------------- the parent's */
+/* --------------------------------------------------------------- steps of the parent */
 
 static void map_ids(bool privileged, struct ns_maps *ret)
 {
@@ -307,7 +308,8 @@ static void map_ids(bool privileged, struct ns_maps *ret)
 	ret->gid[0] = (struct ns_map){ 0, getegid(), 1 };
 }
 
-/* The ids of the new process, and its view of the directory: they are those on disk. */
+/* Map the ids of the new process, and those of its view of the directory, to the ids on
+ * disk. */
 static int unpack_child_admit(const struct unpack_job *job, pid_t pid, int control,
 			      bool privileged, struct warren_error *err)
 {

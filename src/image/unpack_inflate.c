@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unpack_inflate.c - the process that decompresses: it reads bytes and writes bytes
+ * unpack_inflate.c - the process that decompresses an archive
  *
- * Nearly every layer is compressed with gzip. ISA-L decompresses it, twice as fast as
- * zlib, because unpacking waits mostly for this. libarchive decompresses the other
- * formats, with exactly one filter each: the output is not inspected again, so that no
- * archive is decompressed twice.
+ * Nearly every layer is compressed with gzip. ISA-L decompresses it twice as fast as
+ * zlib, which matters because unpacking mostly waits for this. libarchive decompresses
+ * the other formats, with exactly one filter each: the output is not inspected again, so
+ * that no archive is decompressed twice.
  */
 #include <archive.h>
 #include <archive_entry.h>
@@ -47,7 +47,7 @@ struct inflater {
 	uint8_t block[UNPACK_BLOCK], plain[UNPACK_BLOCK];
 };
 
-/* Read the next bytes: their number, 0 at the end, -errno. */
+/* Read the next bytes. Return their number, 0 at the end, or -errno. */
 static ssize_t unpack_inflate_fill(struct inflater *f)
 {
 	ssize_t n;
@@ -92,7 +92,7 @@ static int copy_plain(struct inflater *f, struct warren_error *err)
 
 /* ---------------------------------------------------------------------- gzip */
 
-/* Read more input if none is left; 0 at its end. */
+/* Read more input if none is left. Return 0 at its end. */
 static ssize_t gzip_more(struct inflater *f, struct inflate_state *s)
 {
 	ssize_t n;
@@ -105,7 +105,7 @@ static ssize_t gzip_more(struct inflater *f, struct inflate_state *s)
 	return n;
 }
 
-/* One member, from its header to its checksum. */
+/* Decompress one member, from its header to its checksum. */
 static int gzip_member(struct inflater *f, struct inflate_state *s,
 		       struct warren_error *err)
 {
@@ -128,7 +128,7 @@ static int gzip_member(struct inflater *f, struct inflate_state *s,
 			if (r < 0)
 				return r;
 		} else if (s->avail_in == before && s->block_state != ISAL_BLOCK_FINISH) {
-			/* It made no progress. */
+			/* The decompressor made no progress. */
 			return unpack_inflate_corrupt(f, n == 0 ? "truncated" : "corrupt",
 						      err);
 		}
@@ -136,7 +136,7 @@ static int gzip_member(struct inflater *f, struct inflate_state *s,
 	return 0;
 }
 
-/* Several members, then only zeros, which some tools add as padding. */
+/* Decompress all members; only zeros may follow, which some tools add as padding. */
 static int unpack_inflate_gzip(struct inflater *f, struct warren_error *err)
 {
 	static struct inflate_state s;
@@ -165,7 +165,7 @@ static int unpack_inflate_gzip(struct inflater *f, struct warren_error *err)
 	return r;
 }
 
-/* ---------------------------------------------------------------- the others */
+/* ---------------------------------------------------------------- other formats */
 
 static la_ssize_t unpack_inflate_feed(struct archive *a, void *ctx, const void **ret)
 {
@@ -208,7 +208,7 @@ static int unpack_inflate_filter(struct inflater *f, struct archive *a,
 	    archive_read_open(a, f, NULL, unpack_inflate_feed, NULL) != ARCHIVE_OK)
 		return filter_failed(f, a, err);
 	r = archive_read_next_header(a, &entry);
-	/* Compressed empty input: let the reader report it. */
+	/* The compressed data is empty: let the reader report it. */
 	if (r == ARCHIVE_EOF)
 		return 0;
 	if (r != ARCHIVE_OK)

@@ -9,7 +9,7 @@
 
 #include "image/unpack_internal.h"
 
-/* ------------------------------------------------------------------ made clean */
+/* ------------------------------------------------------------------ normalisation */
 
 static int unpack_name_refuse(struct warren_error *err, const char *name, const char *why)
 {
@@ -54,20 +54,20 @@ int unpack_clean_name(const char *name, size_t depth_max, char ret[4096],
 	return 0;
 }
 
-/* --------------------------------------------------------------- without links */
+/* --------------------------------------------------------------- links in the path */
 
 /*
- * Walk down the tree, one component at a time. Each directory was opened from its parent
- * without following a link, so ".." is that parent: no other process changes this tree,
- * and the root has no parent.
+ * A walk down the tree, one component at a time. Each directory is opened from its parent
+ * without following a link, and no other process changes the tree, so ".." is always that
+ * parent; the root has no parent.
  */
 struct walk {
 	int root;
-	int at;         /* the last directory that is there; -1: the root */
+	int at;         /* the last existing directory; -1: the root */
 	size_t missing; /* number of missing components after it */
 	int links, steps;
 	size_t len;
-	char *name; /* so far; 4096 bytes */
+	char *name; /* the name so far, in 4096 bytes */
 	char rest[4096];
 };
 
@@ -113,7 +113,8 @@ static int go_down(struct walk *w, const char *part)
 	return 0;
 }
 
-/* If @part is a link, put its target before the rest of the path. 1: it is a link. */
+/* If @part is a link, put its target before the rest of the path. Return 1 if it is a
+ * link. */
 static int unpack_name_follow(struct walk *w, const char *part)
 {
 	char target[4096];

@@ -28,7 +28,8 @@ static size_t next_by_name(const struct oci_work *w, const char *after)
 	return best;
 }
 
-/* The other process may take long: try again repeatedly, and check for cancellation. */
+/* Another process may hold the lock for a long time: try repeatedly, and check for
+ * cancellation. */
 static int lock_layer(const struct oci_work *w, const char *diff_id,
 		      struct warren_error *err)
 {
@@ -63,9 +64,7 @@ static int lock_layers(struct oci_work *w, struct warren_error *err)
 		if (store_layer(w->store, w->layers[i].diff_id, name) == 0)
 			w->layers[i].state = OCI_PRESENT;
 	}
-	/*
-	 * A layer may occur twice in an image: it is unpacked for the first occurrence.
-	 */
+	/* A layer may occur twice in an image; unpack only the first occurrence. */
 	for (size_t i = 0; i < w->n; i++)
 		for (size_t k = 0; k < i; k++)
 			if (strcmp(w->layers[i].diff_id, w->layers[k].diff_id) == 0)

@@ -23,7 +23,8 @@
 #include "image/store_write.h"
 #include "image/unpack.h"
 
-#define LAYER_MAX (1ULL << 40) /* bytes, unpacked: a larger layer is an attack */
+/* Maximum size of an unpacked layer; a larger layer is an attack. */
+#define LAYER_MAX (1ULL << 40)
 
 struct order {
 	char diff_id[REF_DIGEST_LEN + 1];
@@ -38,7 +39,7 @@ enum {
 	DESCRIPTORS
 };
 
-/* --------------------------------------------------------- the foreman's side */
+/* --------------------------------------------------------- code of the foreman */
 
 /* Unpack an archive into a layer of the store; on failure, nothing is left. */
 static int unpack_layer(const struct store *s, const char *diff_id, uint64_t max_bytes,
@@ -78,7 +79,8 @@ _Noreturn static void unpack_spawner_work(const struct store *s,
 	_exit(0);
 }
 
-/* If a worker cannot be started, its report pipe is closed, which is the error. */
+/* If a worker cannot be started, its report pipe is closed, which the caller treats as an
+ * error. */
 static void unpack_spawner_carry_out(const struct store *s, const struct order *order,
 				     const int *fds, size_t n, int control)
 {
@@ -99,7 +101,7 @@ _Noreturn static void unpack_spawner_lead(const struct store *s, int control)
 	(void)setpgid(0, 0);
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	(void)signal(SIGTERM, SIG_IGN); /* SIGTERM ends the other processes */
+	(void)signal(SIGTERM, SIG_IGN); /* this process stays; SIGTERM ends the others */
 	for (size_t i = 0; i < ARRAY_SIZE(usual); i++)
 		(void)signal(usual[i], SIG_DFL);
 	for (;;) {
@@ -121,7 +123,7 @@ _Noreturn static void unpack_spawner_lead(const struct store *s, int control)
 	_exit(0);
 }
 
-/* ------------------------------------------------------------------- our side */
+/* ----------------------------------------------------------------- code of the caller */
 
 int oci_foreman_start(struct oci_foreman *ret, const struct store *s,
 		      struct warren_error *err)

@@ -40,7 +40,8 @@ static int unpack_spool_make_file(struct untar *u, struct archive_entry *e,
 	return r < 0 ? r : untar_data(u, e, name, fd, err);
 }
 
-/* "a/b" and "../c/d" make "c/d"; -EBADMSG when it leaves the archive. */
+/* Resolve a link: "a/b" and "../c/d" become "c/d". Return -EBADMSG if the link leaves the
+ * archive. */
 static int unpack_spool_resolve(const char *name, const char *target, char ret[4096])
 {
 	const char *slash = strrchr(name, '/');
@@ -117,7 +118,7 @@ int untar_spool_entry(struct untar *u, struct archive_entry *e, struct warren_er
 	}
 }
 
-/* In several passes, because a link may point to a later one. */
+/* Create the links in several passes, because a link may point to a later one. */
 int untar_spool_links(struct untar *u, struct warren_error *err)
 {
 	for (bool progress = true; progress;) {

@@ -35,15 +35,16 @@ void unpack_warm_up(void)
 
 	(void)setlocale(LC_ALL, "C");
 	/*
-	 * The only conversion that libarchive needs. The C library reads its table of
-	 * modules on first use: it must be the machine's, not a file of the archive.
+	 * Load the only conversion that libarchive needs. The C library reads its table
+	 * of modules on first use, and must read the machine's file, not one of the
+	 * archive.
 	 */
 	cd = iconv_open("ANSI_X3.4-1968", "UTF-8");
 	if (cd != (iconv_t)-1)
 		(void)iconv_close(cd);
 }
 
-/* ------------------------------------------------------------------- reading */
+/* ---------------------------------------------------------------- reading the archive */
 
 /* At the end, pad the last block once. */
 static la_ssize_t fill_up(struct untar *u)
@@ -91,7 +92,7 @@ static int unpack_tar_damaged(const struct untar *u, const char *name,
 	return error_set(err, code, "'%.200s': %s", name, why);
 }
 
-/* 1: an entry, 0: there are no more. */
+/* Return 1 for an entry, or 0 if there are no more. */
 static int next_entry(const struct untar *u, struct archive_entry **ret,
 		      struct warren_error *err)
 {
@@ -171,7 +172,8 @@ static void read_meta(struct untar *u, struct archive_entry *e, struct unpack_me
 		.mtime = { archive_entry_mtime(e),
 			   nsec >= 0 && nsec < 1000000000 ? nsec : 0 },
 	};
-	/* A set-id file must not run as another user than intended. */
+	/* Remove the set-id bits, because the file must not run as another user than
+	 * intended. */
 	if (!known || !u->rules->own_ids)
 		ret->mode &= (mode_t) ~(S_ISUID | S_ISGID);
 	u->ret->remapped += !known && u->rules->own_ids;
@@ -205,8 +207,8 @@ static int set_xattrs(struct untar *u, struct archive_entry *e, const char *path
 		if (fsetxattr(fd, name, value, n, 0) == 0)
 			continue;
 		/*
-		 * The filesystem does not support it, or the kernel does not accept it as
-		 * a capability.
+		 * Ignore an attribute that the filesystem does not support, or that the
+		 * kernel does not accept as a capability.
 		 */
 		if (errno != EOPNOTSUPP && errno != EPERM && errno != EINVAL)
 			return error_errno(err, errno,
@@ -278,7 +280,7 @@ static int make_hardlink(struct untar *u, const char *name, const char *to,
 	return unpack_tree_hardlink(&u->tree, name, target, err);
 }
 
-/* @mark: position of ".wh." in @name. */
+/* @mark is the position of ".wh." in @name. */
 static int make_whiteout(struct untar *u, char *name, const char *mark,
 			 struct warren_error *err)
 {
@@ -294,7 +296,7 @@ static int make_whiteout(struct untar *u, char *name, const char *mark,
 		name[at > 0 ? at - 1 : 0] = '\0';
 		return unpack_tree_opaque(&u->tree, name, err);
 	}
-	/* Names that aufs used for itself. */
+	/* Skip names that aufs used for itself. */
 	if (strncmp(hidden, ".wh.", 4) == 0) {
 		u->ret->skipped++;
 		return 0;
@@ -341,9 +343,9 @@ static int layer_entry(struct untar *u, struct archive_entry *e, struct warren_e
 	}
 }
 
-/* ------------------------------------------------------------------ the work */
+/* ------------------------------------------------------------------ the whole archive */
 
-/* Data after the end of the archive counts for the digest, so it must be read, too. */
+/* Read the data after the end of the archive, because it is part of the digest. */
 static int unpack_tar_drain(struct untar *u, struct warren_error *err)
 {
 	ssize_t n;
@@ -381,7 +383,8 @@ static int unpack_tar_read_all(struct untar *u, struct warren_error *err)
 int unpack_untar(int in, int root, const struct unpack_rules *rules,
 		 struct unpack_report *ret, struct warren_error *err)
 {
-	static struct untar u; /* too large for the stack; a process does this once */
+	static struct untar u; /* static, because it is too large for the stack; a process
+				  does this only once */
 	int r;
 
 	u.in = in;

@@ -4,14 +4,14 @@
  *
  * The kernel resolves names below the root, without links (openat2(2)). If the path of a
  * name leads through links of the archive ("lib/x" after "lib -> usr/lib"), the name is
- * first replaced by one without links: each link is read here, and its target is put in
- * its place, as if this directory were "/", as in a chroot. So the name that is checked
- * is the name that is used, and no call follows a link. An entry never opens an existing
- * file. The existing file is removed and a new one is created, so that nothing is written
- * through another name of the same file, or through a link at that path.
+ * first replaced by one without links: each link is read here and replaced by its target,
+ * as if this directory were "/", as in a chroot. So the name that is checked is the name
+ * that is used, and no call follows a link. An entry never opens an existing file. The
+ * existing file is removed and a new one is created, so that nothing is written through
+ * another name of the same file, or through a link at that path.
  *
  * The untar process has CAP_DAC_OVERRIDE in the tree, so the mode of a directory can be
- * set at once. Its time cannot: unpack_tree_settle() sets it at the end.
+ * set immediately. Its time cannot; unpack_tree_settle() sets it at the end.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -26,13 +26,14 @@
 #include "image/unpack_internal.h"
 #include "os/mount.h"
 
-#define NAMES_MAX (256U << 20) /* names of directories without a time */
+/* Maximum size of the names of directories whose time is not set yet. */
+#define NAMES_MAX (256U << 20)
 #define OPEN_DIR  (O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
 #define BENEATH   (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
 
 /* A location in the tree: the directory that a name is in, and its last component. */
 struct tree_location {
-	int dir; /* borrowed from the tree */
+	int dir; /* belongs to the tree */
 	const char *base;
 };
 
@@ -68,7 +69,7 @@ static int unpack_tree_refuse(struct warren_error *err, const char *name, const 
 	return error_set(err, EBADMSG, "the name '%.200s' %s", name, why);
 }
 
-/* One more is made. */
+/* Count one more entry. */
 static int unpack_tree_count(struct unpack_tree *t, struct warren_error *err)
 {
 	if (++t->made > t->made_max)
@@ -91,7 +92,7 @@ static int set_opaque(int dir, const char *name, struct warren_error *err)
 
 /* ------------------------------------------------------------------ removing */
 
-/* Remove a file or an empty directory. -ENOTEMPTY: it is neither. */
+/* Remove a file or an empty directory. Return -ENOTEMPTY if it is neither. */
 static int unpack_tree_remove_one(int at, const char *name)
 {
 	if (unlinkat(at, name, 0) == 0)
@@ -132,8 +133,8 @@ static int empty_dir(int at, int *ret_child)
 }
 
 /*
- * Go down and up again with one descriptor, whatever the depth. ".." is the parent,
- * because no other process changes this tree.
+ * Remove a tree. Go down and up again with one descriptor, whatever the depth. ".." is
+ * the parent, because no other process changes this tree.
  */
 static int unpack_tree_remove(int dir, const char *name)
 {
@@ -184,7 +185,7 @@ static int unpack_tree_clear(const struct tree_location *at, bool *ret_whiteout,
 	return r < 0 ? error_errno(err, -r, "replace '%s'", at->base) : 0;
 }
 
-/* ------------------------------------------------------------------- finding */
+/* ------------------------------------------------------------------- search */
 
 /* Only a whiteout may be removed to make room for a directory. */
 static int make_way(int at, const char *name, struct warren_error *err)
@@ -254,7 +255,7 @@ static int unpack_tree_make_dirs(struct unpack_tree *t, const char *name,
 	return TAKE_FD(at);
 }
 
-/* @fd, the directory @name, becomes the last used one. */
+/* Record the directory @name, opened as @fd, as the last used one. */
 static void remember_dir(struct unpack_tree *t, const char *name, int fd)
 {
 	forget_dir(t);
@@ -263,7 +264,7 @@ static void remember_dir(struct unpack_tree *t, const char *name, int fd)
 	(void)snprintf(t->dir_name, sizeof(t->dir_name), "%s", name);
 }
 
-/* The same for a directory directly below the last used one. */
+/* Do the same for a directory directly below the last used one. */
 static int remember_child(struct unpack_tree *t, const char *base, int fd)
 {
 	char name[sizeof(t->dir_name)];
@@ -325,7 +326,7 @@ static int enter_or_make(struct unpack_tree *t, const char *name, bool make,
 	return 0;
 }
 
-/* Find where @name is or will be; with @make, create the directories on the way. */
+/* Find where @name is or will be; if @make is set, create its parent directories. */
 static int unpack_tree_find(struct unpack_tree *t, const char *name, bool make,
 			    struct tree_location *ret, struct warren_error *err)
 {
@@ -345,7 +346,7 @@ static int unpack_tree_find(struct unpack_tree *t, const char *name, bool make,
 	return 0;
 }
 
-/* As above, for a file that will be created there: it has a name, and it counts. */
+/* As above, for a file that will be created: it must have a name, and is counted. */
 static int find_new(struct unpack_tree *t, const char *name, struct tree_location *ret,
 		    struct warren_error *err)
 {
@@ -379,7 +380,7 @@ int unpack_apply(const struct unpack_tree *t, int fd, const struct unpack_meta *
 	return 0;
 }
 
-/* For files that cannot be opened: links and pipes. */
+/* Set the attributes of files that cannot be opened: links and pipes. */
 static int apply_at(const struct unpack_tree *t, const struct tree_location *at,
 		    const struct unpack_meta *meta)
 {
@@ -434,7 +435,7 @@ int unpack_tree_settle(struct unpack_tree *t, struct warren_error *err)
 		const char *name = t->names + t->late[i].name;
 		int r = unpack_tree_enter(t, name);
 
-		/* It was replaced by something else. */
+		/* Another entry has replaced it. */
 		if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
 			continue;
 		if (r < 0 || futimens(t->dir, times) < 0)
@@ -444,7 +445,7 @@ int unpack_tree_settle(struct unpack_tree *t, struct warren_error *err)
 	return 0;
 }
 
-/* -------------------------------------------------------------------- making */
+/* ---------------------------------------------------------------- creation of entries */
 
 /* Create or find the directory at @at. */
 static int unpack_tree_make_dir(const struct tree_location *at, mode_t mode,
@@ -562,7 +563,7 @@ int unpack_tree_fifo(struct unpack_tree *t, const char *name,
 	r = mknodat(at.dir, at.base, S_IFIFO | (meta->mode & 0777), 0) < 0 ? -errno : 0;
 	if (r == 0)
 		r = apply_at(t, &at, meta);
-	/* It was just created, and is not a link: there is nothing to follow. */
+	/* It was just created, and is not a link, so chmod cannot follow one. */
 	if (r == 0 && (meta->mode & 07000) &&
 	    fchmodat(at.dir, at.base, meta->mode, 0) < 0)
 		r = -errno;
@@ -616,12 +617,13 @@ int unpack_tree_whiteout(struct unpack_tree *t, const char *name,
 
 	if (r < 0)
 		return r;
-	/* Since Linux 5.8, every user may create this device, 0/0. */
+	/* Since Linux 5.8, every user may create the device 0/0. */
 	if (mknodat(at.dir, at.base, S_IFCHR, makedev(0, 0)) == 0)
 		return 0;
 	if (errno != EEXIST || fstatat(at.dir, at.base, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return error_errno(err, errno, "create the whiteout of '%.200s'", name);
-	/* A file of this layer hides lower ones anyway; a directory would be merged. */
+	/* A file of this layer hides lower files anyway, but a directory would be merged.
+	 */
 	return S_ISDIR(st.st_mode) ? unpack_tree_opaque(t, name, err) : 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * backend_threads.c - requests that may take long, on separate threads
+ * backend_threads.c - threads for requests that may take a long time
  *
  * Creating a container takes a hundred times as long as creating a native sandbox, and
  * the pull of its image may take minutes. An answer from inside a sandbox may never come,
@@ -29,14 +29,15 @@
 #include "base/list.h"
 #include "warden/internal.h"
 
-#define WAITING_MAX  4096
-#define BYTES_MAX    (32U << 20) /* waiting requests: an api may send many large ones */
+#define WAITING_MAX 4096
+/* Maximum size of all waiting requests, because an api may send many large ones. */
+#define BYTES_MAX    (32U << 20)
 #define STOP_SECONDS 10
 
 enum lane {
-	LANE_MAKE,  /* requests that create or contact something */
+	LANE_MAKE,  /* requests that create or contact a sandbox */
 	LANE_END,   /* destroy */
-	LANE_COUNT, /* stats, list, probe */
+	LANE_COUNT, /* stats, list and probe */
 	LANE_MAX,
 };
 
@@ -66,7 +67,7 @@ struct slow {
 	bool stopping;
 };
 
-/* Request to a thread. */
+/* An argument for a thread. */
 struct slow_thread {
 	struct slow *s;
 	enum lane lane;
@@ -122,7 +123,7 @@ static bool is_busy(const struct slow *s, const char *id)
 	return false;
 }
 
-/* Whether an earlier request for the same sandbox waits. */
+/* Does an earlier request for the same sandbox wait? */
 static bool is_overtaking(const struct slow *s, const struct slow_job *job)
 {
 	const char *id = warden_proto_id(job->msg);
@@ -136,7 +137,7 @@ static bool is_overtaking(const struct slow *s, const struct slow_job *job)
 	return false;
 }
 
-/* Whether the shares of its tenant and its backend in the lane are not used up. */
+/* Do its tenant and its backend still have a share of the lane? */
 static bool has_share(const struct slow *s, const struct slow_job *job)
 {
 	unsigned all = 0, same_backend = 0, same_both = 0;
@@ -156,7 +157,7 @@ static bool has_share(const struct slow *s, const struct slow_job *job)
 	return same_both < most - all && same_backend < most - most / 4;
 }
 
-/* Move the oldest request of the lane that may begin to the running ones. */
+/* Take the oldest request of the lane that may begin, and add it to the running ones. */
 static struct slow_job *backend_threads_take(struct slow *s, enum lane lane)
 {
 	for (struct slow_job **p = &s->waiting; *p; p = &(*p)->next) {

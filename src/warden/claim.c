@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * claim.c - the list of claims, and the count, checked against the run directory
+ * claim.c - the list of claims, and the number of sandboxes, which is checked against the
+ * run directory
  *
- * The count is kept in memory, and read again from the directory when it reaches the
- * maximum: sandboxes also end without the warden, and a count that is too high would
- * refuse requests forever. It is never too low, because only the request that destroyed a
- * sandbox decreases it.
+ * The number is kept in memory, and read again from the directory when it reaches the
+ * maximum: sandboxes also end without the warden, and if the number were too high,
+ * requests would be refused forever. It is never too low, because only the request that
+ * destroyed a sandbox decreases it.
  */
 #include "warden/claim.h"
 
@@ -25,14 +26,16 @@
 struct claims {
 	pthread_mutex_t lock;
 	struct claim *first;
-	char *sandboxes; /* the directory with a state for each sandbox; NULL: unknown */
+	char *sandboxes; /* the directory with a state file for each sandbox; NULL:
+			    unknown */
 	uint64_t max, n;
-	uint64_t creating; /* counted in n, but possibly without a state file yet */
+	uint64_t creating; /* sandboxes that are counted in n, but may have no state file
+			      yet */
 };
 
 /*
- * A sandbox with a state file is complete; one without is being created or prepared in
- * advance.
+ * Count the state files. A sandbox with a state file is complete; one without is being
+ * created or prepared in advance.
  */
 static uint64_t count_states(const char *path)
 {

@@ -2,8 +2,9 @@
 /*
  * egress.c - start warren-egress, which connects sandboxes to the network
  *
- * The api asks for it when the first sandbox needs it, and again when it has ended. It
- * ends with its connection, so the warden keeps nothing of it.
+ * The api requests this when the first sandbox needs the program, and again when the
+ * program has ended. warren-egress exits when its connection ends, so the warden keeps no
+ * record of it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -60,8 +61,8 @@ int egress_start(const struct warden_policy *policy, int *ret_fd,
 		return error_errno(err, errno, "make a connection");
 	ours = ends[0];
 	/*
-	 * Use another number than in the program: dup2(2) to the same number would leave
-	 * it close-on-exec.
+	 * Use a number other than the program's: dup2(2) to the same number would leave
+	 * the descriptor close-on-exec.
 	 */
 	theirs = fcntl(ends[1], F_DUPFD_CLOEXEC, EGRESS_FD + 1);
 	(void)close(ends[1]);
@@ -75,8 +76,8 @@ int egress_start(const struct warden_policy *policy, int *ret_fd,
 }
 
 /*
- * warren-egress writes the file before it reads from its connection, and ends when that
- * is closed.
+ * warren-egress writes the file before it reads from its connection, and exits when the
+ * connection is closed.
  */
 int egress_need_bundle(const struct warden_policy *policy,
 		       const struct warren_mount *mounts, size_t n,

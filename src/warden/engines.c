@@ -17,15 +17,15 @@
 #define ENGINE_NAME_SIZE 33 /* length of warren_options.engine_name, with a NUL */
 
 struct engines {
-	struct warren_options
-		options; /* for the native engine; the strings belong to the caller */
+	struct warren_options options; /* options of the native engine; the strings belong
+					  to the caller */
 	struct warren *native;
 	bool native_permitted;
 	size_t n;
 	struct engine {
 		const struct warden_backend *is;
-		pthread_mutex_t lock;  /* for opening: an engine that hangs does not delay
-					  others */
+		/* Held while it is opened: an engine that hangs does not delay others. */
+		pthread_mutex_t lock;
 		struct warren *engine; /* NULL: not opened yet */
 	} others[];
 };

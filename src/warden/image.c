@@ -6,10 +6,10 @@
  * the result. The warden does not wait for the program. The program stops when its reader
  * has closed the pipe.
  *
- * The number of concurrent programs is limited. SIGCHLD is ignored, so the warden does
- * not learn when one ends. Instead each program holds one end of an unused pipe, and the
- * warden checks the other end. Pulls, which may take as long as the registry wants, leave
- * some places to other programs.
+ * The number of concurrent programs is limited. SIGCHLD is ignored, so the warden is not
+ * notified when one ends. Instead, each program holds one end of an unused pipe, and the
+ * warden checks the other end. Pulls may take very long, so some places are reserved for
+ * other programs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,8 @@
 #include "warden/internal.h"
 
 #define ARGS_MAX (16 + 4 * WARDEN_REGISTRIES_MAX)
-#define FD_ALIVE 9 /* in the program: stays open until it ends */
+/* Descriptor in the program, which stays open until the program ends. */
+#define FD_ALIVE 9
 
 struct images {
 	pthread_mutex_t lock;
@@ -127,7 +128,7 @@ static void put_args(const struct warden_policy *policy,
 	argv[n] = NULL;
 }
 
-/* @in -1: no input. */
+/* If @in is -1, there is no input. */
 static int image_spawn(const char *program, const char *const *argv, int in, int out,
 		       int alive)
 {

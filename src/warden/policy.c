@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * policy.c - what a sandbox may have, according to the service's configuration
+ * policy.c - check requests against the service's configuration
  *
  * The policy is checked twice: by the api, which can answer in terms of the request, and
  * by the warden, which does not trust the api. The source of a mount is checked by name
@@ -25,7 +25,7 @@
 
 /* -------------------------------------------------------------------- mounts */
 
-/* The length of the path of "/srv/data", "/srv/data:ro" or "/srv/data:rw". */
+/* Return the length of the path in "/srv/data", "/srv/data:ro" or "/srv/data:rw". */
 static size_t rule_length(const char *rule, bool *ret_write)
 {
 	size_t n = strlen(rule);
@@ -42,8 +42,8 @@ static size_t rule_length(const char *rule, bool *ret_write)
 }
 
 /*
- * Whether @rule permits @path, compared by whole components. *@ret_n is the length of the
- * rule's part of it.
+ * Does @rule permit @path, compared by whole components? *@ret_n is the length of the
+ * rule's part of the path.
  */
 static bool policy_permits(const char *rule, const char *path, bool read_only,
 			   size_t *ret_n)
@@ -60,9 +60,9 @@ static bool policy_permits(const char *rule, const char *path, bool read_only,
 }
 
 /*
- * The outermost rule that permits @m. If a path is below several rules, it is opened from
- * the outermost one: a sandbox that may write there could have replaced a part of the
- * inner rule's path by a link.
+ * Find the outermost rule that permits @m. If a path is below several rules, it is opened
+ * from the outermost one: a sandbox that may write there could have replaced a part of
+ * the inner rule's path by a link.
  */
 static const char *find_rule(const struct warden_policy *p, const struct warren_mount *m,
 			     size_t *ret_n)
@@ -205,7 +205,7 @@ static int check_machine(uint64_t memory, struct warren_error *err)
 		       : 0;
 }
 
-/* Other backends may use another machine. */
+/* Does the backend use this machine? Other backends may use another one. */
 static bool policy_is_here(const struct warden_backend *b)
 {
 	const struct backend_kind *kind =

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool.c - how many prepared sandboxes are needed; create and drop them, and tell the api
+ * pool.c - decide how many prepared sandboxes are needed, create and drop them, and
+ * inform the api
  */
 #include "warden/pool.h"
 
@@ -16,12 +17,11 @@
 #include "base/fd.h"
 #include "warden/internal.h"
 
-#define CALM_NS 30000000000ULL /* after this time without demand, there are too many */
-#define SETTLE_NS                                             \
-	20000000ULL            /* a new sandbox is used first \
-				*/
-#define FEW      16            /* ready for sequential clients, even under load */
-#define RETRY_NS 5000000000ULL /* after a failure, such as too many processes */
+#define CALM_NS   30000000000ULL /* time without demand after which there are too many */
+#define SETTLE_NS 20000000ULL    /* time in which a new sandbox is used first \ */
+#define FEW       16 /* number that is kept ready for sequential clients, even under load */
+/* Time to wait after a failure, such as too many processes. */
+#define RETRY_NS 5000000000ULL
 
 struct pool {
 	struct warren *engine;
@@ -29,20 +29,21 @@ struct pool {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_mutex_t
-		work; /* held while one is made or destroyed, and by pool_hold() */
+		work; /* held while a part is created or destroyed, and by pool_hold() */
 	pthread_cond_t change;
 	bool started, stop;
-	bool filling; /* up to a few, even during use */
+	bool filling; /* create up to a few, even while sandboxes are in use */
 	int sock;     /* -1: no api is connected */
 	unsigned creating;
 	uint64_t last_create, last_need; /* ns */
-	uint64_t retry_at;               /* 0: nothing failed */
-	size_t want, lowest;             /* the fewest that were ready since last_need */
+	uint64_t retry_at;               /* time of the next try; 0: nothing failed */
+	size_t want, lowest; /* lowest: smallest number that was ready since last_need */
 	size_t n;
-	char (*ids)[16]; /* ready, the oldest first; room for max */
+	char (*ids)[16]; /* parts that are ready, the oldest first; the array has space
+			    for max */
 };
 
-/* ------------------------------------------------------------------- telling */
+/* ---------------------------------------------------------------- messages to the api */
 
 /*
  * Call this with the lock held, so that messages are in order. The api reads all messages
@@ -122,7 +123,7 @@ void pool_end(struct pool *s)
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
-/* ---------------------------------------------------------------- the thread */
+/* ---------------------------------------------------------------- thread of the pool */
 
 static void pool_wait_until(struct pool *s, uint64_t ns)
 {
@@ -164,7 +165,7 @@ static void drop_some(struct pool *s)
 	s->want = fewer;
 	s->last_need = clock_now();
 	s->lowest = s->n -= n;
-	/* Remove the oldest, here and in the api's list. */
+	/* Remove the oldest parts, here and in the api's list. */
 	(void)memmove(s->ids, s->ids + n, s->n * sizeof(*s->ids));
 	warden_pool_tell(s, 0);
 	(void)pthread_mutex_unlock(&s->lock);
@@ -175,9 +176,9 @@ static void drop_some(struct pool *s)
 }
 
 /*
- * Whether to prepare a part now. A few are always kept: when half of them are used,
- * several are created at once, because creating one after each create would delay every
- * first command.
+ * Should a part be prepared now? A few are always kept ready. When half of them are used,
+ * several are created at once, because preparing one after each create would delay the
+ * first command of every sandbox.
  */
 static bool is_time(struct pool *s, uint64_t settled, uint64_t now)
 {
@@ -220,8 +221,8 @@ static void *pool_main(void *arg)
 }
 
 /*
- * A connected api needs parts. The thread starts here, because earlier it would disturb
- * the fork that creates the api.
+ * An api has connected, and needs parts. The thread starts only now, because it would
+ * disturb the fork that creates the api.
  */
 void pool_tell(struct pool *s, int sock)
 {
@@ -235,7 +236,7 @@ void pool_tell(struct pool *s, int sock)
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
-/* Each holds three of our descriptors: most are reserved for requests. */
+/* Each part holds three descriptors, but most descriptors are reserved for requests. */
 static size_t pool_affordable(size_t max)
 {
 	struct rlimit lim = { 0 };

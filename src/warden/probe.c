@@ -3,9 +3,10 @@
  * probe.c - find out what an engine can do: one thread per engine answers all requests
  *
  * Probing an engine may mean waiting for another program, which may never answer. So a
- * thread does not wait while another one probes the engine: it leaves its request to that
- * thread, which answers it. So an engine that hangs blocks one thread, no matter how many
- * requests there are, and does not affect other engines. A recent result is used again.
+ * thread does not wait while another one probes the engine: it passes its request to that
+ * thread, which answers it. This way, an engine that hangs blocks one thread, no matter
+ * how many requests there are, and does not affect other engines. A recent result is used
+ * again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +19,8 @@
 #include "warden/internal.h"
 
 #define PROBE_FRESH_NS 1000000000ULL
-#define WAITERS_MAX    1024 /* per engine, because each has a descriptor */
+/* Maximum for each engine, because each waiter has a descriptor. */
+#define WAITERS_MAX 1024
 
 /* A request that the probing thread will answer. */
 struct probe_waiter {
@@ -32,9 +34,8 @@ struct probe {
 	const struct warren *engine;
 	struct probe_waiter *waiters;
 	unsigned n_waiters;
-	bool running; /* one thread probes, and only it uses the engine's memory for
-		       * features
-		       */
+	bool running; /* a thread is probing; only that thread uses the engine's memory
+			 for features */
 	char *json;   /* the last result, from time @at; NULL: none */
 	size_t size;
 	uint64_t at;

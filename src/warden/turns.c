@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * turns.c - requests to the native backend, tenants in turn
+ * turns.c - requests to the native backend, with tenants taking turns
  *
  * The api's requests arrive on one connection, in the order of the clients' requests. In
  * that order, a hundred creates of one tenant would delay the first create of every other
@@ -12,8 +12,8 @@
  * the meantime, and then chooses the next one.
  *
  * A request of a tenant begins only while more threads are free than the tenant already
- * uses. So one tenant gets at most half of the threads, and another tenant finds some
- * free.
+ * uses. So one tenant gets at most half of the threads, and there are free threads for
+ * others.
  */
 #include <errno.h>
 #include <poll.h>
@@ -27,8 +27,9 @@
 #include "warden/internal.h"
 
 #define WAITING_MAX 16384
-#define BYTES_MAX   (64U << 20) /* bytes of waiting requests; others wait in the api */
-#define HEALTH      UINT64_MAX  /* the tenant of health checks */
+/* Maximum size of all waiting requests; others wait in the api. */
+#define BYTES_MAX (64U << 20)
+#define HEALTH    UINT64_MAX /* the tenant of health checks */
 
 struct turn_job {
 	struct turn_job *next;
@@ -50,14 +51,14 @@ struct turns {
 	int sock;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	struct turn_tenant *tenants; /* the next tenant comes first */
+	struct turn_tenant *tenants; /* the tenant whose turn is next comes first */
 	unsigned running, waiting, idle;
 	size_t bytes;   /* bytes of waiting requests */
-	bool receiving; /* a thread is */
-	bool over;      /* nothing more comes */
+	bool receiving; /* a thread is receiving */
+	bool over;      /* no more requests will arrive */
 	pthread_t threads[WARDEN_THREADS];
 	size_t n_threads;
-	char room[WIRE_MESSAGE_MAX]; /* for the thread that receives */
+	char room[WIRE_MESSAGE_MAX]; /* buffer of the thread that receives */
 };
 
 struct turns *turns_new(const struct turns_ops *ops, void *ctx)
@@ -84,9 +85,9 @@ struct turns *turns_free(struct turns *t)
 	return NULL;
 }
 
-/* ----------------------------------------------------------------------- the queues */
+/* -------------------------------------------------------------- queues of the tenants */
 
-/* The place in the list for the tenant @key, or the end of the list. */
+/* Return the place in the list of the tenant @key, or the end of the list. */
 static struct turn_tenant **turns_find(struct turns *t, uint64_t key)
 {
 	struct turn_tenant **p;
@@ -123,7 +124,8 @@ static bool turns_queue(struct turns *t, const void *msg, size_t size)
 	return true;
 }
 
-/* The next request that may begin, and its tenant, which moves to the end of the list. */
+/* Take the next request that may begin, and its tenant, which moves to the end of the
+ * list. */
 static struct turn_job *turns_take(struct turns *t, struct turn_tenant **ret_of)
 {
 	for (struct turn_tenant **p = &t->tenants, *of; (of = *p); p = &of->next) {
@@ -154,7 +156,7 @@ static void turns_done(struct turns *t, struct turn_tenant *of)
 	free(of);
 }
 
-/* ----------------------------------------------------------------------- the threads */
+/* ----------------------------------------------------------------------- threads */
 
 /*
  * Is the api gone? An empty message looks like the end, and other errors (unexpected
@@ -174,7 +176,7 @@ static bool turns_may_receive(const struct turns *t)
 	       t->bytes < BYTES_MAX;
 }
 
-/* Receive one message, with the lock released. True: there may be more. */
+/* Receive one message, with the lock released. Return true if there may be more. */
 static bool turns_receive(struct turns *t, int flags)
 {
 	size_t n_fds = 0;

@@ -4,9 +4,9 @@
  *
  * Requests arrive on one connection. Threads carry them out, tenants in turn (turns.c),
  * and answer. The warden keeps no state between two requests: for each request it finds
- * the sandbox by its id in the run directory, and releases it afterwards. So a warden
- * that was killed is replaced by one that knows as much. The api sends only one change of
- * a sandbox at a time; if it does not, the second one is refused (claim.h).
+ * the sandbox by its id in the run directory, and releases it afterwards. So a new warden
+ * can replace one that was killed without losing information. The api sends only one
+ * change of a sandbox at a time; otherwise, the second change is refused (claim.h).
  *
  * An attacker may control the api, so the warden trusts none of its requests: it checks
  * each one against its own policy (policy.c), for every backend.
@@ -41,7 +41,7 @@ struct warden {
 	struct claims *claims;
 	struct images *images;
 	struct probes *probes;
-	struct turns *turns; /* for the native backend */
+	struct turns *turns; /* queues of the native backend */
 	struct warden_policy policy;
 };
 
@@ -50,18 +50,19 @@ struct work {
 	struct warden *w;
 	struct warren *engine; /* the engine of the request's backend */
 	int sock;
-	struct buf reply; /* follows struct warden_proto_reply */
+	struct buf reply; /* data that follows struct warden_proto_reply */
 	int fd;           /* sent with the reply; -1: none */
 };
 
-/* This does not contact the sandbox, so the warden never waits for a process inside. */
+/* Find a sandbox without contacting it, so that the warden never waits for a process
+ * inside. */
 static int warden_find(struct work *k, const char *id, struct warren_sandbox **ret,
 		       struct warren_error *err)
 {
 	return warren_find(k->engine, id, ret, err);
 }
 
-/* Send a connection to its init, with the data that the api needs to use it. */
+/* Send a connection to the sandbox's init, with the data that the api needs to use it. */
 static int warden_hand_out(struct work *k, struct warren_sandbox *sb,
 			   struct warren_error *err)
 {
@@ -102,7 +103,7 @@ static int create_judged(struct work *k, const struct warren_spec *spec,
 	return 0;
 }
 
-/* NULL: the native one. */
+/* Return NULL for the native backend. */
 static const struct warden_backend *warden_backend_of(const struct work *k,
 						      const struct warden_proto_header *h)
 {
@@ -161,8 +162,8 @@ static int do_connect(struct work *k, const void *msg, struct warren_error *err)
 }
 
 /*
- * A sandbox that is already gone is no error. One that has ended counts as gone only if
- * nothing of it is left.
+ * Destroying a sandbox that is already gone is no error. A sandbox that has ended counts
+ * as gone only if nothing of it is left.
  */
 static int warden_do_destroy(struct work *k, const void *msg, struct warren_error *err)
 {
@@ -224,7 +225,7 @@ static int warden_do_stats(struct work *k, const void *msg, struct warren_error 
 	return r;
 }
 
-/* The sockets of warren_capture_network(), in one descriptor: fd_unbundle(). */
+/* Send the sockets of warren_capture_network() in one descriptor: see fd_unbundle(). */
 static int warden_do_capture(struct work *k, const void *msg, struct warren_error *err)
 {
 	const struct warden_proto_sandbox *sandbox = msg;
@@ -294,7 +295,7 @@ static int do_image(struct work *k, const void *msg, struct warren_error *err)
 	const struct warden_proto_image *m = msg;
 	const struct warden_backend *b = engines_backend(k->w->engines, m->h.backend);
 
-	/* "": all backends with images in our store. */
+	/* "" means all backends with images in Warren's store. */
 	if (!b && m->h.backend[0])
 		return error_set(err, ENODEV, "the configuration has no backend '%s'",
 				 m->h.backend);
@@ -327,7 +328,7 @@ static int do_health(struct work *k, const void *msg UNUSED, struct warren_error
 
 static const struct {
 	int (*run)(struct work *k, const void *msg, struct warren_error *err);
-	bool changes; /* changes the sandbox: one request at a time */
+	bool changes; /* the request changes the sandbox, so only one may run at a time */
 } permitted[WIRE_TYPE_MAX] = {
 	[WIRE_CREATE] = { do_create, true },
 	[WIRE_CONNECT] = { do_connect, false },
@@ -377,7 +378,8 @@ void warden_reply(int sock, struct warden_proto_reply *reply, const struct buf *
 		r = fd_send_within(sock, out.data, out.len, fd,
 				   fd && *fd >= 0 && !reply->err.code, ANSWER_MS);
 	/*
-	 * The api waits for an answer: this short one needs no memory and no descriptor.
+	 * The api waits for an answer, so send this short one, which needs no memory and
+	 * no descriptor.
 	 */
 	if (out.failed || fd_may_send_again(r)) {
 		(void)error_errno(&reply->err, ENOMEM, "answer");
@@ -386,7 +388,7 @@ void warden_reply(int sock, struct warden_proto_reply *reply, const struct buf *
 	}
 }
 
-/* Requests that concern no backend. */
+/* Does the request concern no backend? */
 static bool warden_has_no_engine(uint32_t type)
 {
 	return type == WIRE_IMAGE || type == WIRE_HEALTH || type == WIRE_EGRESS;
@@ -425,8 +427,8 @@ static void warden_carry_out(void *ctx, const void *msg, size_t size, int sock)
 }
 
 /*
- * Whether it is for another backend than the native one. A malformed request is refused
- * at once.
+ * Is the request for a backend other than the native one? A malformed request is not,
+ * because it is refused at once.
  */
 static bool is_slow(const void *msg, size_t size)
 {
@@ -477,7 +479,7 @@ int warden_open(const struct warren_options *options, bool native,
 	r = w->slow && w->images && w->probes && w->turns
 		    ? engines_new(options, native, backends, n, &w->engines, err)
 		    : error_errno(err, ENOMEM, "start the warden");
-	if (r == 0) /* leftovers of the engines are removed now */
+	if (r == 0) /* remove the leftovers of the engines now */
 		w->claims = claims_new(options->run_dir, policy->max_sandboxes);
 	if (r == 0 && !w->claims)
 		r = error_errno(err, ENOMEM, "start the warden");

@@ -3,8 +3,8 @@
  * attach.c - transfer output, input, signals and the size of a terminal over HTTP
  *
  * The output is one request, which lasts as long as the command; each of its events has
- * the cursor to continue from. Each piece of input is a separate request, sent when the
- * piece before it was accepted. So the client takes no more from stdin than the
+ * the cursor to continue from. Each piece of input is a separate request, which is sent
+ * when the previous piece was accepted. So the client reads no more from stdin than the
  * command reads. The terminal is restored before a message is printed.
  */
 #include "cli/client/attach.h"
@@ -36,8 +36,8 @@ struct attached {
 	struct request *out, *in;
 	uint64_t cursor;
 	bool ended;
-	bool in_open; /* stdin has more data */
-	bool deaf;    /* stdout has no reader any longer */
+	bool in_open; /* stdin may have more data */
+	bool deaf;    /* stdout has no reader any more */
 	bool raw;
 	int failure; /* errno of a failed write to stdout */
 	int signals; /* descriptor; -1 */
@@ -103,7 +103,8 @@ static void take_output(struct attached *t, json_t *event)
 		t->failure = -r;
 }
 
-/* Report it at its position, as far as two separate streams have a common one. */
+/* Report the gap at its position, as far as two separate streams have a common
+ * position. */
 static void take_gap(struct attached *t, uint64_t lost)
 {
 	if (t->a->keep)
@@ -164,8 +165,8 @@ static int start_output(struct attached *t, struct warren_error *err)
 }
 
 /*
- * The stream ended without the end of the command: find the reason. > 0: there is no more
- * output.
+ * The stream ended before the end of the command was reported: find the reason. Return >
+ * 0 if there is no more output.
  */
 static int ask_why(struct attached *t, struct warren_error *err)
 {
@@ -188,7 +189,7 @@ static int ask_why(struct attached *t, struct warren_error *err)
 	return 1;
 }
 
-/* The stream ended. 0: continue; 1: there is no more output; -errno. */
+/* The stream ended. Return 0 to continue, 1 if there is no more output, or -errno. */
 static int after_output(struct attached *t, unsigned *tries, struct warren_error *err)
 {
 	static const struct timespec pause = { .tv_nsec = TRY_AGAIN_MS * 1000000L };
@@ -214,7 +215,7 @@ static int after_output(struct attached *t, unsigned *tries, struct warren_error
 	return r == 0 ? start_output(t, err) : r;
 }
 
-/* ------------------------------------------------------------- input, signals */
+/* ------------------------------------------------------------- input and signals */
 
 static void client_attach_close_input(struct attached *t)
 {
@@ -274,7 +275,8 @@ static void attach_resize(const struct attached *t)
 	(void)!client_call(t->a->client, "POST", path.data, size, NULL, &ignored);
 }
 
-/* If the command has ended, the stream will report it, and the signal does not matter. */
+/* Pass a signal on. If the command has ended, the signal does not matter, and the stream
+ * will report the end. */
 static void attach_pass_on(const struct attached *t, int sig)
 {
 	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);
@@ -300,7 +302,7 @@ static void attach_handle_signal(struct attached *t, int sig)
 	case SIGWINCH:
 		attach_resize(t);
 		return;
-	case SIGTSTP: /* not from the keyboard, which is raw */
+	case SIGTSTP: /* not from the keyboard, because the terminal is in raw mode */
 		tty_restore();
 		(void)raise(SIGSTOP);
 		return;
@@ -382,7 +384,8 @@ int attach_run(const struct attach *a, struct warren_result *ret_result, bool *r
 	t.in = request_free(t.in);
 	t.out = request_free(t.out);
 	tty_restore();
-	/* They stay blocked, so that the remaining work, such as a deletion, is done. */
+	/* The signals stay blocked, so that the remaining work, such as a deletion, is
+	 * done. */
 	if (t.signals >= 0)
 		(void)close(t.signals);
 	if (r < 0)

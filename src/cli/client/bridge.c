@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bridge.c - eras, the session, cancellation and the end of `warren mcp` */
+/* bridge.c - protocol versions, the session, cancellation, and the end of `warren mcp` */
 #include "cli/client/bridge.h"
 
 #include <errno.h>
@@ -21,11 +21,11 @@ static uint64_t bridge_now(void)
 	return clock_now() / 1000000;
 }
 
-/* --------------------------------------------------------------------- service */
+/* ---------------------------------------------------------- connection to the service */
 
 /*
- * Connect when the first message arrives, because many agents start this program without
- * using it.
+ * Connect only when the first message arrives, because many agents start this program
+ * without using it.
  */
 static int bridge_connect(struct bridge *b, struct warren_error *err)
 {
@@ -50,9 +50,9 @@ static void bridge_start(struct bridge_call *c)
 	(void)bridge_call_free(c);
 }
 
-/* ------------------------------------------------------------------------ eras */
+/* ------------------------------------------------ legacy and modern protocol versions */
 
-/* The version that a modern request names, or NULL. */
+/* Return the version that a modern request names, or NULL. */
 static const char *bridge_version(const json_t *message)
 {
 	const json_t *meta = json_object_get(json_object_get(message, "params"), "_meta");
@@ -96,8 +96,9 @@ static struct bridge_call *bridge_find(const struct bridge *b, const json_t *id)
 }
 
 /*
- * Cancel a request of a legacy client at the service. On another connection, the request
- * may arrive after its cancellation, which then has no effect: so repeat it.
+ * Cancel a request of a legacy client at the service. The two use different connections,
+ * so the request may arrive after its cancellation, which then has no effect. So repeat
+ * the cancellation.
  */
 static void bridge_send_cancel(struct bridge_call *of)
 {
@@ -210,7 +211,7 @@ void bridge_message(struct bridge *b, const char *line, size_t n)
 
 /* --------------------------------------------------------------------- session */
 
-/* The text of the member "protocolVersion" of a result, if it can be a header. */
+/* Return the text of the member "protocolVersion" of a result, if it can be a header. */
 static char *bridge_result_version(const struct bridge_call *c)
 {
 	AUTO_JSON json_t *message = json_loadb(c->reply.data, c->reply.len, 0, NULL);
@@ -244,7 +245,7 @@ static void bridge_opened(struct bridge *b, struct bridge_call *c)
 }
 
 /*
- * The service no longer knows the session. Returns whether @c is repeated in another
+ * The service no longer knows the session. Return whether @c is repeated in another
  * session.
  */
 static bool bridge_reopen(struct bridge *b, struct bridge_call *c)
@@ -260,8 +261,8 @@ static bool bridge_reopen(struct bridge *b, struct bridge_call *c)
 	c->has_type = c->is_stream = false;
 	c->again = true;
 	/*
-	 * Another message was faster, and the session was or is being opened again for
-	 * it.
+	 * Another message noticed this first: the session has been opened again, or is
+	 * being opened.
 	 */
 	if (b->opening || c->epoch != b->epoch)
 		return true;
@@ -307,7 +308,7 @@ static void bridge_stream_ended(struct bridge *b, const struct bridge_call *c)
 	b->stream_at = bridge_now() + STREAM_MS;
 }
 
-/* ------------------------------------------------------------------------ turns */
+/* ---------------------------------------------------------------- completion of calls */
 
 static void bridge_finish(struct bridge *b, struct bridge_call *c)
 {
@@ -332,7 +333,8 @@ static struct bridge_call *bridge_next_ended(const struct bridge *b)
 	return c;
 }
 
-/* The first message that waits for the session, if the session is open or has failed. */
+/* Return the first message that waits for the session, if the session is open or has
+ * failed. */
 static struct bridge_call *bridge_next_waiting(const struct bridge *b)
 {
 	struct bridge_call *c = b->opening ? NULL : b->calls;
@@ -378,9 +380,10 @@ bool bridge_is_busy(const struct bridge *b)
 	return c;
 }
 
-/* -------------------------------------------------------------------------- end */
+/* ----------------------------------------------------------------- end of the program */
 
-/* Not needed for a private service, which ends with all its sandboxes. */
+/* Delete the session. This is not needed for a private service, which ends with all its
+ * sandboxes. */
 static void bridge_delete(struct bridge *b)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

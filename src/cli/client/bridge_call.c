@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bridge_call.c - one message on its way: a request over HTTP, and its answer */
+/* bridge_call.c - one message: a request over HTTP, and its answer */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,10 +8,11 @@
 #include "cli/client/bridge.h"
 
 #define HEADER_MAX (12U << 10)
-#define NAME_MAX_  (8U << 10) /* of a tool or a resource, encoded */
-#define EVENT_MAX  (16U << 20)
+/* Maximum size of the name of a tool or a resource, encoded. */
+#define NAME_MAX_ (8U << 10)
+#define EVENT_MAX (16U << 20)
 
-/* ----------------------------------------------------------------------- life */
+/* ----------------------------------------------------------------------- lifetime */
 
 struct bridge_call *bridge_call_new(struct bridge *b, enum bridge_kind kind, char *body,
 				    size_t size, json_t *message)
@@ -74,7 +75,8 @@ const char *bridge_call_header(const struct bridge_call *c, const char *name)
 
 /* -------------------------------------------------------------------- answers */
 
-/* One message of the service. The message itself shows whether it is the answer. */
+/* Handle one message of the service. The message itself shows whether it is the
+ * answer. */
 static void bridge_call_take(struct bridge_call *c, const char *text, size_t n)
 {
 	AUTO_JSON json_t *message = NULL;
@@ -93,9 +95,7 @@ static void bridge_call_take(struct bridge_call *c, const char *text, size_t n)
 		bridge_put(c->bridge, text, n);
 }
 
-/*
- * "data: ..." is collected, and an empty line ends the event; other fields are ignored.
- */
+/* Collect the lines "data: ..."; an empty line ends the event. Ignore other fields. */
 static void bridge_call_line(struct bridge_call *c, const char *line, size_t n)
 {
 	if (n > 0 && line[n - 1] == '\r')
@@ -150,8 +150,8 @@ static int bridge_call_on_data(void *arg, const char *data, size_t n)
 }
 
 /*
- * An answer with a status of 400 or more: pass on an error of the protocol, and convert
- * any other.
+ * Handle an answer with a status of 400 or more: pass on errors of the protocol, and
+ * convert all others.
  */
 static void bridge_call_refused(struct bridge_call *c)
 {

@@ -11,7 +11,7 @@
 #include "cli/client/bridge.h"
 
 #define READ_SIZE  (64U << 10)
-#define WRITE_SIZE 4096U /* accepted by a pipe without blocking */
+#define WRITE_SIZE 4096U /* a pipe accepts this size without blocking */
 #define TEXT_MAX   1024
 
 /* ---------------------------------------------------------------------- stdin */

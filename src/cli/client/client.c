@@ -43,7 +43,8 @@ static int use_url(struct client *c, const char *text, struct warren_error *err)
 	return c->host ? 0 : error_errno(err, ENOMEM, "find the service");
 }
 
-/* If the socket does not exist, no service is running, which is reported later. */
+/* Use the default socket. If it does not exist, no service is running, which is reported
+ * later. */
 static int use_default(struct client *c, struct warren_error *err)
 {
 	AUTO_FREE char *dir = NULL, *path = NULL;

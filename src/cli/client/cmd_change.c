@@ -17,7 +17,7 @@ struct change_options {
 	bool checkpoint;
 	bool quiet;
 	bool json;
-	uint64_t time_ms; /* for stop; TIME_DEFAULT: the service's */
+	uint64_t time_ms; /* grace period of stop; TIME_DEFAULT: the service's */
 };
 
 #define TIME_DEFAULT UINT64_MAX
@@ -48,7 +48,7 @@ static const struct opt pause_table[] = {
 			 FIELD(json)) },
 };
 
-/* 0 is a time, too. */
+/* Parse a time, which may be 0. */
 static int change_set_time(void *field, const char *value, struct warren_error *err)
 {
 	if (strcmp(value, "0") != 0)
@@ -87,8 +87,8 @@ struct change {
 	struct client *client;
 	struct buf out;
 	json_t *ids;    /* ids that were selected by --all or --label */
-	char owner[80]; /* owner of the first one */
-	bool others;    /* there are more owners */
+	char owner[80]; /* owner of the first sandbox */
+	bool others;    /* the sandboxes have different owners */
 	int failed;
 };
 
@@ -160,7 +160,7 @@ static int change_note(void *arg, json_t *sandbox)
 	return 0;
 }
 
-/* Ask only at a terminal; a program does not need a confirmation. */
+/* Ask for confirmation, but only at a terminal. */
 static bool change_confirm(const struct change *ch)
 {
 	size_t n = json_array_size(ch->ids);
@@ -178,7 +178,7 @@ static bool change_confirm(const struct change *ch)
 	return false;
 }
 
-/* Collect all sandboxes with all the labels before the first is changed. */
+/* Collect all sandboxes that have all the labels before the first one is changed. */
 static void change_matching(struct change *ch)
 {
 	AUTO_BUF struct buf path = BUF_INIT(PATH_LIMIT);

@@ -119,7 +119,7 @@ static const struct opts code_opts = {
 	.mixed = true,
 };
 
-/* ------------------------------------------------------------------ reading */
+/* ------------------------------------------------------------------ reading input */
 
 static int code_read_all(int fd, const char *name, struct buf *out,
 			 struct warren_error *err)
@@ -150,7 +150,7 @@ static int code_read_file(const char *path, struct buf *out, struct warren_error
 		      : code_read_all(fd, path, out, err);
 }
 
-/* Store it as text if possible, otherwise in the field with "_base64". */
+/* Store the bytes as text if possible, otherwise in the field with "_base64". */
 static int code_put_bytes(json_t *to, json_t *to_base64, const char *key,
 			  const char *key_base64, const struct buf *data,
 			  struct warren_error *err)
@@ -278,7 +278,8 @@ static int code_body(const struct code_options *o, char **words, json_t **ret,
 
 /* ------------------------------------------------------------------ results */
 
-/* Bytes of a string in either encoding; freed by the caller. NULL: none. */
+/* Return the bytes of a string in either encoding, which the caller frees. NULL: there is
+ * no such string. */
 static char *code_bytes(const json_t *object, const char *key, const char *encoding,
 			size_t *ret_n)
 {
@@ -298,7 +299,7 @@ static char *code_bytes(const json_t *object, const char *key, const char *encod
 	return data;
 }
 
-/* Does the name of the service stay within the directory? */
+/* Does the path from the service stay within the directory? */
 static bool code_good_path(const char *path)
 {
 	for (const char *at = path;; at++) {
@@ -413,7 +414,7 @@ static void code_say(const json_t *result, bool verbose)
 	print_enforced("code", json_object_get(result, "enforced"), verbose);
 }
 
-/* Show output as it is written; the exit status of the program, or -errno. */
+/* Show output as it is written. Return the exit status of the program, or -errno. */
 static int code_show(struct client *c, const json_t *body, const struct code_options *o,
 		     struct warren_error *err)
 {
@@ -433,7 +434,8 @@ static int code_show(struct client *c, const json_t *body, const struct code_opt
 		r = request_wait(request, err);
 	result = s.result;
 	if (s.failure == EPIPE)
-		r = STATUS_SIGNAL + 13; /* like a program that SIGPIPE ends */
+		/* The same status as for a program that SIGPIPE ends. */
+		r = STATUS_SIGNAL + 13;
 	else if (s.failure)
 		r = error_errno(err, s.failure, "write the output");
 	else if (s.error)

@@ -60,20 +60,20 @@ struct copy {
 	struct client *client;
 	char sandbox[ID_LEN + 1];
 	const char *inside;  /* the path in the sandbox */
-	const char *outside; /* the path of this machine, or "-" */
-	int fd;              /* source or destination of the bytes; -1 */
-	uint64_t bytes;      /* copied bytes; for a tree, of its archive */
+	const char *outside; /* the path on this machine, or "-" */
+	int fd;              /* source or destination of the bytes; -1: none */
+	uint64_t bytes; /* number of copied bytes; for a tree, the size of its archive */
 	bool tree;
 	struct tar tar;
-	bool packing; /* a process writes the archive to fd: its exit status counts */
+	bool packing; /* a process writes the archive to fd, and its exit status counts */
 	int failure;
 };
 
 /* ----------------------------------------------------------------- paths */
 
 /*
- * The last component of @path, without trailing slashes; "" for "/" and names that end in
- * "/.".
+ * Get the last component of @path, without trailing slashes; "" for "/" and names that
+ * end in "/.".
  */
 static void last_part(const char *path, char part[NAME_MAX + 1])
 {
@@ -89,7 +89,7 @@ static void last_part(const char *path, char part[NAME_MAX + 1])
 		part[0] = '\0';
 }
 
-/* @dir and @part with one slash between; the caller frees. */
+/* Return @dir and @part with one slash between them; the caller frees the result. */
 static char *cp_below(const char *dir, const char *part)
 {
 	size_t n = strlen(dir);
@@ -100,7 +100,7 @@ static char *cp_below(const char *dir, const char *part)
 	return asprintf(&path, "%.*s/%s", (int)n, dir, part) < 0 ? NULL : path;
 }
 
-/* "/a/b/." and "/a/b/" are "/a/b" to the API. */
+/* Convert "/a/b/." and "/a/b/" to "/a/b" for the API. */
 static char *cp_tidy(const char *path)
 {
 	size_t n = strlen(path);
@@ -121,7 +121,7 @@ static void cp_put_path(struct buf *out, const struct copy *cp, const char *what
 		put_query(out, "user", cp->o->user);
 }
 
-/* Get the file at @path inside; *@ret NULL: it does not exist. */
+/* Get the metadata of the file at @path inside; *@ret is NULL if it does not exist. */
 static int look_inside(const struct copy *cp, const char *path, json_t **ret,
 		       struct warren_error *err)
 {
@@ -141,7 +141,7 @@ static bool is_directory(const json_t *info)
 	return strcmp(print_text_of(info, "type"), "directory") == 0;
 }
 
-/* -------------------------------------------------------------------- into it */
+/* -------------------------------------------------------------- copies into a sandbox */
 
 static ssize_t from_fd(void *arg, char *data, size_t n)
 {
@@ -254,7 +254,8 @@ static int cp_copy_in(struct copy *cp, struct warren_error *err)
 			return cp_put(cp, "/tar", cp->inside, ARCHIVE, -1, NULL, err);
 		if (fstat(STDIN_FILENO, &st) < 0)
 			return error_errno(err, errno, "inspect stdin");
-		/* If stdin is a file, data that was already read does not count. */
+		/* Treat stdin as a pipe even if it is a file, because some of its data
+		 * may have been read already. */
 		st.st_mode = (st.st_mode & ~(mode_t)S_IFMT) | S_IFIFO;
 		return cp_put_file(cp, &st, err);
 	}
@@ -268,7 +269,7 @@ static int cp_copy_in(struct copy *cp, struct warren_error *err)
 	return cp_put_file(cp, &st, err);
 }
 
-/* -------------------------------------------------------------------- out of it */
+/* ------------------------------------------------------------ copies out of a sandbox */
 
 static int to_fd(void *arg, const char *data, size_t n)
 {
@@ -304,7 +305,7 @@ static int cp_get(struct copy *cp, const char *what, const char *path,
 	return r;
 }
 
-/* Write to an existing device or pipe, which stays what it is. */
+/* Write to an existing device or pipe, without replacing it. */
 static int get_into(struct copy *cp, const char *path, struct warren_error *err)
 {
 	cp->fd = open(path, O_WRONLY | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
@@ -313,7 +314,8 @@ static int get_into(struct copy *cp, const char *path, struct warren_error *err)
 	return cp_get(cp, "", cp->inside, err);
 }
 
-/* Write to a temporary name and then rename, so that no reader sees half of the file. */
+/* Write to a temporary name and then rename the file, so that no reader sees half of
+ * it. */
 static int replace_file(struct copy *cp, const char *path, const json_t *info,
 			struct warren_error *err)
 {
@@ -341,8 +343,8 @@ static int replace_file(struct copy *cp, const char *path, const json_t *info,
 }
 
 /*
- * A link is replaced, not followed: it may come from a sandbox. But links in /dev lead to
- * devices, and users do not mean to replace those.
+ * A link is replaced, not followed, because it may come from a sandbox. Links in /dev are
+ * an exception: they lead to devices, which users do not want to replace.
  */
 static int get_file(struct copy *cp, const json_t *info, struct warren_error *err)
 {
@@ -416,10 +418,11 @@ static int cp_copy_out(struct copy *cp, struct warren_error *err)
 	return is_directory(info) ? get_tree(cp, err) : get_file(cp, info, err);
 }
 
-/* -------------------------------------------------------------------- the command */
+/* -------------------------------------------------------------------- command line */
 
 /*
- * "SANDBOX:PATH"; NULL: a path of this machine, as is all with a slash before the colon.
+ * Split "SANDBOX:PATH". Return NULL for a path on this machine, which includes everything
+ * with a slash before the colon.
  */
 static const char *cp_split(const char *word, char sandbox[256])
 {
@@ -492,7 +495,7 @@ static int cp_step(const struct cp_options *o, const char *sandbox, const char *
 	return r;
 }
 
-/* Copy from one sandbox to another through a private directory of this machine. */
+/* Copy from one sandbox to another through a private directory on this machine. */
 static int cp_between(const struct cp_options *o, const char *from_box, const char *from,
 		      const char *to_box, const char *to)
 {

@@ -150,7 +150,8 @@ static void put_waiting(json_t *body, const struct create_options *o)
 		(void)json_object_set_new(body, "wait_ms", json_integer(0));
 }
 
-/* Print the id of each on a line; report failed ones, and return a failure then. */
+/* Print the id of each sandbox on a line. If some failed, report them and return a
+ * failure. */
 static int print_made(const json_t *sandboxes, const struct create_options *o)
 {
 	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
@@ -190,8 +191,8 @@ static int create_many(struct client *c, json_t *spec, const struct create_optio
 }
 
 /*
- * Report features of the image that do not work there, because its tools do not report
- * them.
+ * Warn about features that do not work with this image, because the image's tools do not
+ * report it.
  */
 static void say_broken(const json_t *sandbox)
 {

@@ -50,7 +50,7 @@ static const struct opts events_opts = {
 struct following {
 	const struct events_options *o;
 	uint64_t last, seen;
-	bool any; /* there was an event: @last is its number */
+	bool any; /* there was an event, and @last is its number */
 	bool done;
 	int failure;
 };
@@ -131,8 +131,8 @@ static int events_follow(struct client *c, const char *id, struct following *f,
 }
 
 /*
- * Ends when stdout is closed, after --count events, or when the service does not come
- * back.
+ * Follow events until stdout is closed, until there were --count events, or until the
+ * service does not come back.
  */
 static int follow_on(struct client *c, const char *id, struct following *f)
 {

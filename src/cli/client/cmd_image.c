@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd_image.c - warren image if WARREN_HOST names a service: the images of that service
+ * cmd_image.c - warren image, if WARREN_HOST names a service: use the images of that
+ * service
  *
  * The commands and options are those for this machine's images, as far as the API
  * supports them. All others are refused; they never act on this machine instead.
@@ -59,7 +60,7 @@ static const struct opt_conflict pull_conflicts[] = {
 	{ "missing", "backend", "the service can inspect only its own store" },
 };
 
-/* Commands that need files or programs of the machine with the images. */
+/* These commands need files or programs on the machine with the images. */
 static const struct {
 	const char *word, *why;
 } image_local[] = {
@@ -99,7 +100,7 @@ static bool remote_fits(const json_t *image, const char *platform)
 	       (strncmp(have, platform, n) == 0 && (have[n] == '\0' || have[n] == '/'));
 }
 
-/* Pull the image, or find it with --missing. */
+/* Pull the image; with --missing, use the existing one if there is one. */
 static int remote_get(struct client *c, const char *name, const struct image_options *o,
 		      json_t **ret, struct warren_error *err)
 {
@@ -163,7 +164,7 @@ static void remote_put_id(struct buf *out, const json_t *image, bool whole)
 		buf_puts(out, id);
 }
 
-/* A name of an image ("" for one without), in docker's columns. */
+/* Write a row for a name of an image ("" if it has none), in docker's columns. */
 static void remote_put_row(struct table *t, const json_t *image, const char *name,
 			   bool whole)
 {
@@ -175,7 +176,7 @@ static void remote_put_row(struct table *t, const json_t *image, const char *nam
 	size_t n = strlen(name);
 
 	if (digest && tag > digest)
-		tag = NULL; /* the colon of the digest */
+		tag = NULL; /* this is the colon of the digest */
 	if (tag || digest)
 		n = (size_t)((tag ? tag : digest) - name);
 	remote_put_id(&id, image, whole);
@@ -276,7 +277,8 @@ static int remote_remove(struct client *c, const char *image, bool force,
 		put_query(&path, "force", "true");
 	if (path.failed)
 		return error_errno(err, ENAMETOOLONG, "remove image '%.100s'", image);
-	/* With force, the service reports every image as removed. */
+	/* With force, the service reports success even if the image does not exist, so
+	 * check first. */
 	if (force && remote_find(c, image, NULL, err) < 0)
 		return -err->code;
 	return client_call(c, "DELETE", path.data, NULL, NULL, err);
@@ -364,7 +366,7 @@ static const struct command remote_rm = {
 static const struct command *const verbs[] = { &remote_pull, &remote_ls, &remote_inspect,
 					       &remote_rm, NULL };
 
-/* "load" of "image load", and of "image --help load". */
+/* Find "load" in "image load" and in "image --help load". */
 static bool remote_refuses(int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : "";

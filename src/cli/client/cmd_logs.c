@@ -167,8 +167,9 @@ static int64_t logs_time_of(const json_t *exec, const char *key)
 }
 
 /*
- * Stored output has no times, but its command has: 1: all of it is newer, 0: none is; a
- * command that started before and continued is refused.
+ * Is the output newer than the given time? Stored output has no times, but its command
+ * has. Return 1 if all of the output is newer, or 0 if none is. If the command started
+ * before the time and ended after it, refuse.
  */
 static int logs_is_since(struct client *c, const char *id, const char *exec,
 			 const struct logs_options *o, struct warren_error *err)
@@ -231,7 +232,7 @@ static int logs_pass(void *arg, const char *data, size_t n)
 	return -*failure;
 }
 
-/* Print the stream without changes: NDJSON. */
+/* Print the stream as NDJSON, without changes. */
 static int logs_json(struct client *c, const char *id, const char *exec,
 		     const struct logs_options *o)
 {
@@ -288,7 +289,8 @@ static int logs_text(struct client *c, const char *id, const char *exec,
 	return ended && o->follow ? result_status(&result) : 0;
 }
 
-/* The exec that was named; otherwise the sandbox's main command, or the newest exec. */
+/* Find the exec that was named; otherwise the sandbox's main command, or the newest
+ * exec. */
 static int logs_find_exec(struct client *c, const char *id, const char *word,
 			  char ret[ID_LEN + 1], struct warren_error *err)
 {

@@ -8,7 +8,7 @@
 #include "cli/common_options.h"
 
 struct ls_options {
-	json_t *labels; /* in the given form: KEY, or KEY=VALUE */
+	json_t *labels; /* in the form KEY or KEY=VALUE, as given */
 	json_t *states;
 	const char *name;
 	const char *owner;
@@ -95,7 +95,7 @@ static int add_sandbox(void *arg, json_t *sandbox)
 	return 0;
 }
 
-/* "exited 0", "killed 9", "timeout" */
+/* Write "exited 0", "killed 9" or "timeout". */
 static void cell_end(struct table *t, const json_t *exec)
 {
 	const json_t *result = json_object_get(exec, "result");
@@ -129,7 +129,7 @@ static int add_exec(void *arg, json_t *exec)
 	table_cell(l->table, "%s",
 		   *print_text_of(exec, "user") ? print_text_of(exec, "user") : "-");
 	cell_ago(l->table, print_text_of(exec, "started_at"));
-	/* The shell is a detail: the user opened a session. */
+	/* Show the session, because the user opened a session; the shell is a detail. */
 	if (session)
 		buf_printf(&argv, "session %s (%s)", print_text_of(session, "id"),
 			   print_text_of(session, "shell"));

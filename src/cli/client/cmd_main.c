@@ -26,7 +26,7 @@ struct main_options {
 
 #define FIELD(name) offsetof(struct main_options, name)
 
-/* The sandbox, and its main command's exec; an error where it has none. */
+/* Find the sandbox and the exec of its main command. It is an error if it has none. */
 static int main_find(struct client *c, const char *word, json_t **ret_sandbox,
 		     const char **ret_exec, struct warren_error *err)
 {
@@ -111,7 +111,7 @@ const struct command client_attach = {
 
 /* -------------------------------------------------------------------- kill */
 
-/* "HUP", "SIGHUP" or "1", as the API has it: "HUP". */
+/* Convert "HUP", "SIGHUP" or "1" to the form of the API, "HUP". */
 static int kill_set_signal(void *field, const char *value, struct warren_error *err)
 {
 	const char *word = strncmp(value, "SIG", 3) == 0 ? value + 3 : value;

@@ -17,9 +17,9 @@
 #include "cli/common_options.h"
 #include "cli/network_options.h"
 
-#define MCP_OUT_HIGH  (16U << 20) /* maximum bytes of answers that were not read yet */
+#define MCP_OUT_HIGH  (16U << 20) /* maximum size of answers that were not read yet */
 #define MCP_OUT_MAX   (256U << 20)
-#define MCP_LAST_MS   1000 /* for answers after the end of stdin */
+#define MCP_LAST_MS   1000 /* time for answers after the end of stdin */
 #define MCP_TURN_MS   60000
 #define MCP_NAME_SIZE 36
 #define MCP_TEXT_MAX  1024 /* maximum length of an option that becomes a header */
@@ -61,7 +61,7 @@ static const struct opts mcp_opts = {
 	.example = "warren mcp --project .",
 };
 
-/* Whether it can be the value of a header. */
+/* Check that the text can be the value of a header. */
 static int mcp_check_text(const char *text, struct warren_error *err)
 {
 	for (const char *p = text; *p; p++)
@@ -99,7 +99,8 @@ static int mcp_value_project(void *field, const char *value, struct warren_error
 				 strerrordesc_np(errno));
 	if (!S_ISDIR(st.st_mode))
 		return error_set(err, ENOTDIR, "'%.200s' is not a directory", value);
-	/* Links may lead to any name. */
+	/* Check the path again after resolving links, because they may lead to any name.
+	 */
 	if (mcp_check_text(path, err) < 0)
 		return error_wrap(err, "its path");
 	free(*(char **)field);
@@ -107,7 +108,8 @@ static int mcp_value_project(void *field, const char *value, struct warren_error
 	return 0;
 }
 
-/* A private service has no existing sandbox to use, and keeps none. */
+/* Refuse options for existing sandboxes, because a private service has none and keeps
+ * none. */
 static int mcp_check(const struct bridge_options *o, struct warren_error *err)
 {
 	bool runs = false;
@@ -124,7 +126,7 @@ static int mcp_check(const struct bridge_options *o, struct warren_error *err)
 			 o->sandbox ? "--sandbox" : "--keep");
 }
 
-/* ----------------------------------------------------------------------- loop */
+/* ----------------------------------------------------------------------- main loop */
 
 static int mcp_signals(struct warren_error *err)
 {
@@ -140,7 +142,7 @@ static int mcp_signals(struct warren_error *err)
 	return fd < 0 ? error_errno(err, errno, "watch for signals") : fd;
 }
 
-/* Wait for whatever comes first; curl has connections only once there is a client. */
+/* Wait for the first event; curl has connections only after the client was connected. */
 static int mcp_wait(struct bridge *b, struct curl_waitfd *fds, unsigned n, int ms,
 		    struct warren_error *err)
 {
@@ -148,7 +150,7 @@ static int mcp_wait(struct bridge *b, struct curl_waitfd *fds, unsigned n, int m
 
 	if (b->client && b->out.len < MCP_OUT_HIGH)
 		return client_turn(b->client, fds, n, ms, err);
-	/* Nothing more is read from the service until the client reads its answers. */
+	/* Read nothing more from the service until the client reads its answers. */
 	for (unsigned i = 0; i < n; i++)
 		same[i] = (struct pollfd){ .fd = fds[i].fd, .events = fds[i].events };
 	if (poll(same, n, ms) < 0 && errno != EINTR)
@@ -159,8 +161,8 @@ static int mcp_wait(struct bridge *b, struct curl_waitfd *fds, unsigned n, int m
 }
 
 /*
- * Until the client closes stdin, or a signal comes. At the end of stdin, wait a moment
- * for pending answers, while stdout is open.
+ * Run until the client closes stdin, or a signal arrives. At the end of stdin, wait a
+ * moment for pending answers, while stdout is open.
  */
 static int mcp_loop(struct bridge *b, int signals, struct warren_error *err)
 {

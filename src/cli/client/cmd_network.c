@@ -63,7 +63,7 @@ static uint64_t network_number(const json_t *of, const char *key)
 	return n > 0 ? (uint64_t)n : 0;
 }
 
-/* Join what a rule has in an array; "-": anything. */
+/* Join the elements of an array of a rule; "-" stands for any value. */
 static void network_cell_list(struct table *t, const json_t *list)
 {
 	AUTO_BUF struct buf text = BUF_INIT(4096);
@@ -242,7 +242,7 @@ static int network_print(const json_t *network)
 	return message_print(client_network.name, &out);
 }
 
-/* ----------------------------------------------------------------- the command */
+/* ----------------------------------------------------------------- command line */
 
 static int network_print_suggestion(const json_t *record, bool json,
 				    struct warren_error *err)
@@ -262,8 +262,8 @@ static int network_print_suggestion(const json_t *record, bool json,
 	return message_print(client_network.name, &out);
 }
 
-/* The record of a sandbox of `warren run`, or one that 'warren network --json' printed.
- */
+/* Read the record that `warren run` or 'warren network --json' printed.
+ * */
 static int network_read_stdin(json_t **ret, struct warren_error *err)
 {
 	AUTO_FREE char *text = malloc(RECORD_MAX);

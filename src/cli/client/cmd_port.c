@@ -61,7 +61,8 @@ static int port_tell(const struct forward *f, const struct port_options *o)
 
 	(void)getsockname(f->listener, &addr.any, &n);
 	six = addr.any.sa_family == AF_INET6;
-	port = ntohs(addr.four.sin_port); /* at the same offset in both families */
+	/* The port has the same offset in both families. */
+	port = ntohs(addr.four.sin_port);
 	(void)inet_ntop(addr.any.sa_family,
 			six ? (void *)&addr.six.sin6_addr : (void *)&addr.four.sin_addr,
 			host, sizeof(host));
@@ -89,7 +90,7 @@ static int listen_on(struct forward *f, const struct port_options *o)
 	return client_fail(&client_port, &err);
 }
 
-/* The path below the API, for clients that use HTTP themselves. */
+/* Print the path below the API, for clients that use HTTP themselves. */
 static int print_address(const struct forward *f, const struct port_options *o)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1024);

@@ -19,7 +19,7 @@
 #include "cli/run_result.h"
 #include "cli/run_signal.h"
 
-/* The command to run: the given words, or the image's command; *@ret owns them. */
+/* Get the command to run: the given words, or the image's command. *@ret owns them. */
 static int command_of(struct client *c, const struct run_options *o, char **words,
 		      json_t **ret, struct warren_error *err)
 {
@@ -51,7 +51,7 @@ static int command_of(struct client *c, const struct run_options *o, char **word
 	return 0;
 }
 
-/* For exec.h; the strings belong to @from. */
+/* Convert words for exec.h; the strings belong to @from. */
 static char **run_words_of(const json_t *from)
 {
 	size_t n = json_array_size(from);
@@ -79,7 +79,7 @@ static int cmd_run_fail(const struct run_options *o, const struct warren_error *
 	return status;
 }
 
-/* Get the network of a sandbox with a policy; NULL: unknown. */
+/* Get the network usage of a sandbox with a policy; NULL: it is unknown. */
 static json_t *cmd_run_network(struct client *c, const json_t *sandbox,
 			       const struct run_options *o)
 {
@@ -207,7 +207,7 @@ static int run_all(struct client *c, const struct run_options *o, char **words)
 	return status;
 }
 
-/* ------------------------------------------------------------ in the background */
+/* ------------------------------------------------------------ run in the background */
 
 /* The command may come from the image, so the image must be present first. */
 static int run_pull_image(struct client *c, const struct run_options *o,
@@ -220,7 +220,8 @@ static int run_pull_image(struct client *c, const struct run_options *o,
 	return pull_image(c, &request, NULL, err);
 }
 
-/* The name of a program may look like an image. */
+/* Explain a failure if the user may have meant a program, whose name looks like an
+ * image. */
 static void run_explain_image(const struct run_options *o, struct warren_error *err)
 {
 	struct warren_error why = *err;
@@ -251,7 +252,8 @@ static int run_main_words(struct client *c, const struct run_options *o, char **
 	return r;
 }
 
-/* Sandbox and command in one request: the service starts both or neither. */
+/* Describe the sandbox and its command in one request, so that the service starts both or
+ * neither. */
 static json_t *run_detached_spec(const struct run_options *o, json_t *argv)
 {
 	json_t *spec = spec_json(o), *env = env_json(&o->env);

@@ -40,7 +40,7 @@ static const struct opt secret_rm_table[] = {
 
 static const struct command secret_set, secret_ls, secret_rm;
 
-/* Read a line from the terminal, or all of stdin. Returns the length, or -errno. */
+/* Read a line from the terminal, or all of stdin. Return the length, or -errno. */
 static ssize_t secret_read_stdin(const char *name, char *value, size_t size)
 {
 	struct termios shown, hidden;
@@ -51,7 +51,8 @@ static ssize_t secret_read_stdin(const char *name, char *value, size_t size)
 		return fd_read_all(STDIN_FILENO, value, size);
 	hidden = shown;
 	hidden.c_lflag &= ~(tcflag_t)ECHO;
-	/* Before the question: what is typed afterwards must not be discarded. */
+	/* Disable the echo before the question, because this call discards input that was
+	 * typed before it. */
 	if (tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden) < 0)
 		return -errno;
 	(void)fprintf(stderr, "Value of %s (not shown): ", name);
@@ -63,7 +64,7 @@ static ssize_t secret_read_stdin(const char *name, char *value, size_t size)
 	return n;
 }
 
-/* The value without its trailing newline, as NUL-terminated text. */
+/* Read the value without its trailing newline, as NUL-terminated text. */
 static int secret_read_value(const char *name, char value[VALUE_MAX + 2],
 			     struct warren_error *err)
 {

@@ -66,7 +66,7 @@ static const struct opt close_table[] = {
 
 static const struct command session_open, session_run, session_ls, session_close;
 
-/* ------------------------------------------------------------------- opening */
+/* ------------------------------------------------------------------- open */
 
 static int open_one(struct client *c, const char *sandbox,
 		    const struct session_options *o, json_t **ret,
@@ -112,7 +112,7 @@ static int run_open(int argc, char **argv)
 	return status;
 }
 
-/* ------------------------------------------------------------------- running */
+/* ------------------------------------------------------------------- run */
 
 struct search {
 	char id[ID_LEN + 1];
@@ -130,7 +130,7 @@ static int session_consider(void *arg, json_t *session)
 	return 0;
 }
 
-/* The session that was named, the only one, or a new one. */
+/* Find the session that was named, or the only one, or open a new one. */
 static int session_choose(struct client *c, const char *sandbox,
 			  const struct session_options *o, char ret_id[ID_LEN + 1],
 			  struct warren_error *err)
@@ -223,8 +223,9 @@ static void cmd_session_interrupt(struct client *c, const char *at)
 }
 
 /*
- * Run until the command has ended. ^C interrupts it and keeps the shell; after a second
- * ^C, another signal or a closed stdout, do not wait. > 0: the signal to exit with.
+ * Wait until the command has ended. ^C interrupts the command and keeps the shell; after
+ * a second ^C, another signal or a closed stdout, do not wait any longer. Return > 0 for
+ * the signal to exit with.
  */
 static int wait_for_it(struct client *c, const char *at, struct request *request,
 		       const struct running *run, int signals, struct warren_error *err)
@@ -255,7 +256,7 @@ static int wait_for_it(struct client *c, const char *at, struct request *request
 	return r < 0 ? r : request_wait(request, err);
 }
 
-/* @run gets the result of the command. > 0: the signal to exit with. */
+/* @run gets the result of the command. Return > 0 for the signal to exit with. */
 static int session_ask(struct client *c, const char *at, const json_t *body, bool json,
 		       struct running *run, struct warren_error *err)
 {
@@ -388,7 +389,7 @@ static int session_cmd_run(int argc, char **argv)
 	return session_run_command(c, sandbox, session, command, &o);
 }
 
-/* ----------------------------------------------------------- listing, closing */
+/* ----------------------------------------------------------- list and close */
 
 static int session_collect(void *arg, json_t *item)
 {
@@ -527,8 +528,8 @@ static int run_session(int argc, char **argv)
 		    (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0);
 
 	/*
-	 * The short form begins with a sandbox or an option of `run`; one word alone may
-	 * be a verb, mistyped.
+	 * The short form begins with a sandbox or an option of `run`. A single word may
+	 * also be a mistyped verb.
 	 */
 	if (argc > 1 && !help && !command_among(verbs, argv[1], &near) &&
 	    (argc > 2 || !near))

@@ -52,7 +52,7 @@ static const struct opts shell_opts = {
 	.mixed = true,
 };
 
-/* The shell that was named, or the best one in the image. */
+/* Run the shell that was named, or the best one in the image. */
 static int shell_run_in(struct client *c, const char *id, const struct shell_options *o)
 {
 	static const char *const shells[] = { "bash", "sh" };
@@ -123,7 +123,7 @@ static int run_shell(int argc, char **argv)
 	int status = 0;
 
 	if (command_operands(&client_shell, argc, argv, &o, 0, 1, &words, &status)) {
-		/* Commands can also be piped into a shell: then there is no terminal. */
+		/* If commands are piped into the shell, there is no terminal. */
 		o.exec.tty = isatty(STDIN_FILENO);
 		if (exec_options_finish(&o.exec, &err) < 0)
 			status = client_fail(&client_shell, &err);

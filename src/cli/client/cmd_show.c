@@ -34,7 +34,7 @@ static void show_put_line(struct buf *out, const char *name, const char *value)
 	buf_puts(out, "\n");
 }
 
-/* A line of "name:  value", the value as it is in JSON; nothing for null. */
+/* Write a line "name: value", with the value as in JSON; write nothing for null. */
 static void put_field(struct buf *out, const json_t *sandbox, const char *key,
 		      const char *name)
 {

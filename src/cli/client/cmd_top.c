@@ -51,7 +51,7 @@ static const struct opts top_opts = {
 };
 
 struct look {
-	json_t *sandboxes; /* the list, each with "stats" */
+	json_t *sandboxes; /* the list of sandboxes, each with "stats" */
 	size_t max;
 	uint64_t at; /* ns */
 };
@@ -90,7 +90,7 @@ static int top_look(struct client *c, const struct top_options *o, struct look *
 		if (r == 0)
 			(void)json_object_set_new(sandbox, "stats", stats);
 		else if (r == -ECONNREFUSED || r == -ECONNRESET)
-			return r; /* otherwise it is gone */
+			return r; /* otherwise the sandbox is gone */
 	}
 	return 0;
 }
@@ -101,7 +101,7 @@ static json_int_t stat_of(const json_t *sandbox, const char *key)
 		json_object_get(json_object_get(sandbox, "stats"), key));
 }
 
-/* The same sandbox in the previous sample. */
+/* Find the same sandbox in the previous sample. */
 static const json_t *top_before(const struct look *old, const json_t *sandbox)
 {
 	for (size_t i = 0; i < json_array_size(old->sandboxes); i++) {

@@ -12,7 +12,7 @@
 #include "cli/common_options.h"
 #include "cli/run_result.h"
 
-#define SLICE_MS 300000 /* for one request; a wait may need several */
+#define SLICE_MS 300000 /* maximum time of one request; a wait may need several */
 
 struct wait_options {
 	json_t *states;
@@ -51,7 +51,7 @@ static const struct opts wait_opts = {
 	.mixed = true,
 };
 
-/* The rest of the time, limited to what one request allows; 0: none. */
+/* Return the rest of the time, limited to what one request allows; 0: none. */
 static uint64_t wait_slice(const struct wait_options *o, uint64_t begun)
 {
 	uint64_t gone = (clock_now() - begun) / 1000000;

@@ -126,13 +126,13 @@ static int put_input(json_t *body, struct warren_error *err)
 	json_base64(&j, NULL, input, (size_t)n);
 	if (text.failed || text.len < 2)
 		return error_errno(err, ENOMEM, "store the input");
-	/* Without the quotes. */
+	/* Remove the quotes. */
 	(void)json_object_set_new(body, "input_base64",
 				  json_stringn(text.data + 1, text.len - 2));
 	return 0;
 }
 
-/* One call for --json: *@ret is the result. */
+/* Run the command with a single request, for --json; *@ret is the result. */
 static int exec_outcome(struct client *c, const char *sandbox,
 			const struct exec_options *o, char *const *argv, size_t n,
 			json_t **ret, struct warren_error *err)

@@ -24,7 +24,7 @@
 #include "cli/client/tunnel.h"
 
 #define PORT_LAST 65535
-#define GONE_MS   "3600000" /* for one request; there may be several */
+#define GONE_MS   "3600000" /* time limit of one request; there may be several requests */
 
 /* ----------------------------------------------------------- one connection */
 
@@ -48,7 +48,7 @@ static void forward_connection(const struct forward *f, int fd)
 
 /* ---------------------------------------------------------------- the listener */
 
-/* "8080", "127.0.0.1:8080" or "[::1]:8080". */
+/* Parse "8080", "127.0.0.1:8080" or "[::1]:8080". */
 static int forward_parse(const char *text, struct sockaddr_storage *ret, socklen_t *ret_n,
 			 struct warren_error *err)
 {
@@ -107,7 +107,7 @@ int forward_run(const struct forward *f, struct warren_error *err)
 {
 	pid_t self = getpid();
 
-	(void)signal(SIGCHLD, SIG_IGN); /* children are not waited for */
+	(void)signal(SIGCHLD, SIG_IGN); /* this process does not wait for its children */
 	for (;;) {
 		AUTO_CLOSE int fd = accept4(f->listener, NULL, NULL, SOCK_CLOEXEC);
 
@@ -124,9 +124,9 @@ int forward_run(const struct forward *f, struct warren_error *err)
 	}
 }
 
-/* ----------------------------------------------------------------- publishing */
+/* ----------------------------------------------------------------- published ports */
 
-/* "[ADDRESS:]HOST:PORT"; the last part is the port of the sandbox. */
+/* Parse "[ADDRESS:]HOST:PORT"; the last part is the port of the sandbox. */
 static int publish_listen(struct forward *f, const char *text, struct warren_error *err)
 {
 	const char *colon = strrchr(text, ':');
@@ -190,7 +190,7 @@ int publish_while_running(struct client *c, const char *id,
 	return r;
 }
 
-/* Until the sandbox is gone; the service may restart in between. */
+/* Wait until the sandbox is gone; the service may restart in between. */
 static void publish_watch(struct client *c, const char *id)
 {
 	char path[128];
@@ -203,7 +203,7 @@ static void publish_watch(struct client *c, const char *id)
 		AUTO_JSON json_t *answer = NULL;
 
 		if (client_call(c, "GET", path, NULL, &answer, &err) < 0) {
-			/* A client without a valid token is refused as well. */
+			/* Also end if the token is not valid any more. */
 			if (client_said(c, "sandbox_not_found") ||
 			    client_said(c, "unauthorized") || client_said(c, "forbidden"))
 				return;

@@ -7,7 +7,7 @@
 #include "cli/client/commands.h"
 #include "spec/spec.h"
 
-#define SAID_MAX 400 /* leaves space for the example */
+#define SAID_MAX 400 /* maximum size that leaves space for the example */
 
 #define CLIENT_LISTED(word, says) &client_##word,
 
@@ -38,7 +38,7 @@ bool command_in_sandbox(const struct command *cmd, int argc, char **argv, void *
 	if (!command_operands(cmd, argc, argv, target, 2, 0, &words, ret_status))
 		return false;
 	*ret_sandbox = *words++;
-	/* Options ended at the sandbox, so the dashes are still here. */
+	/* Options ended at the sandbox, so the dashes are still among the words. */
 	if (strcmp(*words, "--") == 0)
 		words++;
 	*ret_words = words;
@@ -91,7 +91,7 @@ static bool is_operand(const struct command *cmd, const char *field, size_t n,
 
 /*
  * The service names a field by a pointer into the request, or by the name of a parameter:
- * "/limits/pids: ...", "state: ...". The user gave it as an option.
+ * "/limits/pids: ...", "state: ...". Replace it by the option that the user gave.
  */
 struct warren_error client_words(const struct command *cmd,
 				 const struct warren_error *err)
@@ -144,14 +144,14 @@ int client_fail(const struct command *cmd, const struct warren_error *err)
 	return STATUS_FAILED;
 }
 
-/* Called by `warren` with the words of a command: argv[0] is its name. */
+/* `warren` runs this program with the words of a command: argv[0] is its name. */
 int main(int argc, char **argv)
 {
 	const struct command *cmd;
 
 	if (argc < 1 || hold_standard_fds() < 0)
 		return STATUS_FAILED;
-	(void)signal(SIGPIPE, SIG_IGN); /* EPIPE is enough */
+	(void)signal(SIGPIPE, SIG_IGN); /* EPIPE reports the same */
 	if (argc > 1 && strcmp(argv[0], COMPLETE_WORD) == 0)
 		return complete_words(commands, argc - 1, argv + 1);
 	cmd = command_among(commands, argv[0], NULL);

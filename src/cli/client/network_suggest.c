@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* network_suggest.c - records of warren-egress, as a policy and as options */
+/* network_suggest.c - convert records of warren-egress to a policy and to options */
 #include "cli/client/network_suggest.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static int network_read_used(const json_t *record, struct policy *ret,
 	return r < 0 ? error_wrap(err, "the record of the network") : 0;
 }
 
-/* Read the rule that would have allowed a denial. False: there is none. */
+/* Read the rule that would have allowed a denial. Return false if there is none. */
 static bool network_read_rule(const json_t *denial, struct policy *ret)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -56,7 +56,7 @@ int network_suggest_policy(const json_t *record, struct policy *ret,
 
 /* ------------------------------------------------------------------- options */
 
-/* @seen has the options that were written before, as keys. */
+/* @seen contains the options that were already written, as keys. */
 static void network_put_option(struct buf *out, json_t *seen, const struct rule *rule,
 			       uint16_t port)
 {
@@ -78,7 +78,7 @@ static void network_put_option(struct buf *out, json_t *seen, const struct rule 
 	buf_puts(out, option);
 }
 
-/* Options have no protocols: one for each port. */
+/* Options cannot name protocols, so write one option for each port. */
 static void network_put_rule(struct buf *out, json_t *seen, const struct rule *rule)
 {
 	if (rule->n_ports == 0)

@@ -20,24 +20,24 @@
 #include "base/libexec.h"
 
 #define PRIVATE_FD  3
-#define START_MS    20000 /* for a machine that is very busy */
-#define END_MS      20000 /* it deletes its sandboxes */
+#define START_MS    20000 /* long enough for a very busy machine */
+#define END_MS      20000 /* includes the deletion of its sandboxes */
 #define MOUNTS_MAX  4200
 #define ADDRESS_MAX 64
 
 struct private_service {
 	pid_t pid;
 	int pidfd;
-	int life; /* it ends when this is closed */
-	int dir;  /* its directory, in which its socket is */
+	int life; /* the service ends when this is closed */
+	int dir;  /* the service's directory, which contains its socket */
 	char address[ADDRESS_MAX];
 };
 
 /* ---------------------------------------------------------------------- child */
 
 /*
- * Use a new session: a signal to the whole group, from a terminal or a client that gives
- * up, must not prevent its cleanup.
+ * Use a new session, so that a signal to the whole process group, from a terminal or a
+ * client that gives up, does not prevent the cleanup.
  */
 __attribute__((noreturn)) static void private_child(const char *program, char **argv,
 						    int life)
@@ -96,7 +96,7 @@ static int private_spawn(struct private_service *p, const struct private_options
 
 /* ---------------------------------------------------------------------- start */
 
-/* Wait for @fd; 0 when the time is over. */
+/* Wait for @fd. Return 0 if the time is over. */
 static int private_await(int fd, uint64_t until)
 {
 	for (;;) {
@@ -179,15 +179,16 @@ struct private_service *private_service_end(struct private_service *p)
 	return NULL;
 }
 
-/* --------------------------------------------------------------------- choose */
+/* ---------------------------------------------------------------- choice of a service */
 
-/* Whether a process listens at the usual address; its owner is checked later. */
+/* Does a process listen at the usual address? Its owner is checked later. */
 static bool client_is_served(const struct client *c)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	/* The path is too long, or no descriptor is left: the request reports it. */
+	/* The path is too long, or no descriptor is left: the next request reports this.
+	 */
 	if (fd < 0 || strlen(c->socket) >= sizeof(addr.sun_path))
 		return true;
 	(void)strcpy(addr.sun_path, c->socket);

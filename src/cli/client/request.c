@@ -3,8 +3,8 @@
  * request.c - requests as curl easy handles, and the loop that drives them
  *
  * The body of an answer with a status below 400 is passed to the caller as a stream, or
- * kept as a whole. From 400 on, the error is the message of the service. If there is no
- * answer at all, the error says why, and what to do.
+ * kept as a whole. If the status is 400 or more, the error is the message of the service.
+ * If there is no answer at all, the error says why, and what to do.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -107,7 +107,7 @@ static int request_on_connected(void *arg, char *peer UNUSED, char *own UNUSED,
 {
 	struct request *r = arg;
 
-	/* A reused connection was checked when it was new. */
+	/* A reused connection was already checked when it was opened. */
 	return r->fd < 0 || client_trusts(r->client, r->fd) ? CURL_PREREQFUNC_OK
 							    : CURL_PREREQFUNC_ABORT;
 }
@@ -121,7 +121,7 @@ static curl_socket_t request_on_socket(void *arg, curlsocktype purpose UNUSED,
 	return r->fd < 0 ? CURL_SOCKET_BAD : r->fd;
 }
 
-/* Options of every request. */
+/* Set the options of every request. */
 static int request_set_up(struct request *r, const char *method, const char *url,
 			  struct warren_error *err)
 {
@@ -161,7 +161,8 @@ static int request_set_up(struct request *r, const char *method, const char *url
 		return error_set(err, EINVAL, "build a request to %s", c->host);
 	if (c->authority && request_add_header(r, c->authority, err) < 0)
 		return -err->code;
-	/* Do not wait for permission to send: an error arrives just as soon. */
+	/* Do not wait for permission to send, because an error arrives just as soon
+	 * without it. */
 	return request_add_header(r, "Expect:", err);
 }
 
@@ -257,7 +258,7 @@ int request_start(struct request *r, struct warren_error *err)
 	return 0;
 }
 
-/* -------------------------------------------------------------------- ends */
+/* -------------------------------------------------------------------- results */
 
 /* Use the error message of the service, or a replacement. */
 static void take_error(struct request *r)
@@ -280,7 +281,7 @@ static void take_error(struct request *r)
 	json_decref(body);
 }
 
-/* No answer: usually because no service is running. */
+/* There is no answer, usually because no service is running. */
 static void take_failure(struct request *r, CURLcode why)
 {
 	const struct client *c = r->client;
@@ -312,7 +313,7 @@ static void request_end(struct request *r, CURLcode why)
 	r->ended = true;
 	(void)curl_easy_getinfo(r->easy, CURLINFO_RESPONSE_CODE, &r->status);
 	if (r->status >= FIRST_ERROR)
-		take_error(r); /* the reason for an incomplete upload */
+		take_error(r); /* reports why the upload is incomplete */
 	else if (why != CURLE_OK)
 		take_failure(r, why);
 }

@@ -4,7 +4,7 @@
  *
  * A complete id is used without a request; if there is no such object, the next request
  * fails. The service resolves names of sandboxes and beginnings of their ids. For other
- * objects, this program does: exactly one id must begin with the given text.
+ * objects, this program does it: exactly one id must begin with the given text.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -124,7 +124,8 @@ int resolve_id_find_exec(struct client *c, const char *sandbox, const char *word
 	if (s.found == 0)
 		return error_set(err, ENOENT, "no command has been run in '%s' yet",
 				 sandbox);
-	(void)memcpy(ret_id, s.id, sizeof(s.id)); /* the last of the list is the newest */
+	/* The last item of the list is the newest. */
+	(void)memcpy(ret_id, s.id, sizeof(s.id));
 	return 0;
 }
 

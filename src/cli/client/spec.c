@@ -11,7 +11,7 @@
 #include "cli/run_signal.h"
 #include "spec/spec.h"
 
-#define SLICE_MS       500 /* how soon a signal is seen */
+#define SLICE_MS       500 /* maximum time until a signal is noticed */
 #define SPEC_RULES_MAX (16U << 20)
 
 void spec_put_number(json_t *object, const char *key, uint64_t value)
@@ -21,8 +21,8 @@ void spec_put_number(json_t *object, const char *key, uint64_t value)
 }
 
 /*
- * Text that is not UTF-8 is kept here and refused when the request is written, so nothing
- * is dropped.
+ * Keep text that is not UTF-8: it is refused when the request is written, and must not be
+ * dropped silently.
  */
 void spec_put_text(json_t *object, const char *key, const char *value)
 {
@@ -90,7 +90,7 @@ static json_t *spec_rules_json(const struct rules *rules)
 	return text.failed ? NULL : json_loads(text.data, 0, NULL);
 }
 
-/* The words of --network, as an array. */
+/* Convert the words of --network to an array. */
 static json_t *spec_capabilities_json(const char *list)
 {
 	json_t *array = json_array();
@@ -113,7 +113,8 @@ void spec_put_network(json_t *object, const struct network_options *o)
 	const struct policy *rules = learn ? &open : &o->rules;
 	json_t *network;
 
-	/* `learn` is a word of the command line; the service gets its rule. */
+	/* `learn` exists only on the command line; the service gets the rule that it
+	 * stands for. */
 	if (learn && network_options_policy(o, &open, &ignored) < 0)
 		return;
 	if (rules->allow.n == 0 && rules->deny.n == 0) {
@@ -194,7 +195,7 @@ int value_word(void *field, const char *value, struct warren_error *err)
 	return 0;
 }
 
-/* -------------------------------------------------------------------- making */
+/* -------------------------------------------------------------- creation and deletion */
 
 int delete_sandbox(struct client *c, const char *id, struct warren_error *err)
 {
@@ -217,7 +218,7 @@ static int check_made(struct client *c, const json_t *made, struct warren_error 
 	return r;
 }
 
-/* The text for the progress line. */
+/* Return the text for the progress line. */
 static const char *spec_about(const json_t *spec)
 {
 	static char text[128];
@@ -244,7 +245,7 @@ int spec_make_sandbox(struct client *c, const json_t *spec, json_t **ret,
 	return r;
 }
 
-/* Wait until it runs or has failed: *@sandbox is its state then. */
+/* Wait until the sandbox runs or has failed; *@sandbox is then its current state. */
 static int wait_made(struct client *c, int signals, json_t **sandbox,
 		     struct warren_error *err)
 {

@@ -41,7 +41,7 @@ static void table_measure(const struct table *t, size_t n, size_t *width)
 }
 
 /*
- * Write one line of cells starting at @cell (NULL: the header); returns what follows
+ * Write one line of cells starting at @cell (NULL: the header); return the position after
  * them.
  */
 static const char *table_put_line(const struct table *t, const size_t *width, size_t n,

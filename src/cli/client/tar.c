@@ -43,7 +43,7 @@ static int tar_copy_file(struct archive *disk, struct archive *out)
 	int r;
 
 	while ((r = archive_read_data_block(disk, &data, &n, &at)) == ARCHIVE_OK) {
-		/* A hole of a sparse file. */
+		/* Write zeros for a hole of a sparse file. */
 		while (done < at) {
 			size_t gap = at - done > (la_int64_t)sizeof(zeros)
 					     ? sizeof(zeros)
@@ -60,7 +60,8 @@ static int tar_copy_file(struct archive *disk, struct archive *out)
 	return r == ARCHIVE_EOF ? 0 : -1;
 }
 
-/* The name in the archive: @name in place of @path. False: its name would be empty. */
+/* Set the name in the archive: @name replaces @path. Return false if the name would be
+ * empty. */
 static bool rename_entry(struct archive_entry *e, const char *path, const char *name)
 {
 	const char *below = archive_entry_pathname(e) + strlen(path);
@@ -86,7 +87,8 @@ static int client_tar_pack(const char *path, const char *name, int fd)
 	int r;
 
 	(void)archive_write_set_format_pax_restricted(out);
-	/* Names are bytes; otherwise, names that no locale can read would be refused. */
+	/* Treat names as bytes. Otherwise, names that are invalid in the locale would be
+	 * refused. */
 	(void)archive_write_set_options(out, "hdrcharset=BINARY");
 	(void)archive_write_set_bytes_per_block(out, BLOCK);
 	(void)archive_write_set_bytes_in_last_block(out, 1);
@@ -125,7 +127,8 @@ static int unpack_one(struct archive *in, struct archive *disk, struct archive_e
 	la_int64_t at;
 	int r;
 
-	/* A file from inside must not give a user outside more rights. */
+	/* Remove the set-id bits, because a file from a sandbox must not give a user of
+	 * this machine more rights. */
 	archive_entry_set_perm(e, archive_entry_perm(e) & PERMISSIONS);
 	if (archive_write_header(disk, e) < ARCHIVE_WARN)
 		return tar_failed(disk, archive_entry_pathname(e));
@@ -230,6 +233,6 @@ int client_tar_end(struct tar *t, struct warren_error *err)
 	if (status == 0)
 		return 0;
 	err->code = EIO;
-	err->msg[0] = '\0'; /* it has reported the reason itself */
+	err->msg[0] = '\0'; /* the child has already printed the reason */
 	return -EIO;
 }

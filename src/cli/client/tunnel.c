@@ -7,8 +7,8 @@
  * are those of the port.
  *
  * A flow is one direction, with one buffer: it is filled when it is empty, and drained
- * when it is not. Neither direction waits for the other. So it works even if both ends
- * send without reading, as it would over a direct connection.
+ * when it is not. Neither direction waits for the other. So both ends can send without
+ * reading, as over a direct connection.
  */
 #include "cli/client/tunnel.h"
 
@@ -27,8 +27,8 @@
 
 struct flow {
 	char *data;
-	size_t at, len; /* bytes @at to @len have yet to be drained */
-	bool ended;     /* nothing more comes */
+	size_t at, len; /* bytes @at to @len have not been drained yet */
+	bool ended;     /* no more data will come */
 	bool passed_on; /* the other side was notified */
 };
 
@@ -36,12 +36,12 @@ struct tunnel {
 	struct request *request;
 	curl_socket_t there; /* socket to the service, only for poll(2) */
 	int here;
-	struct flow down, up; /* to @here, and to the service */
+	struct flow down, up; /* down: to @here; up: to the service */
 };
 
 /* ------------------------------------------------------------------ both sides */
 
-/* A count, 0 at the end, or -errno. */
+/* Return a number of bytes, 0 at the end, or -errno. */
 static ssize_t get_there(struct tunnel *t, char *data, size_t n)
 {
 	size_t got = 0;
@@ -64,7 +64,8 @@ static ssize_t put_there(struct tunnel *t, const char *data, size_t n)
 
 /*
  * Close this direction towards the service. With TLS, this needs a close_notify record,
- * which curl does not support, but OpenSSL does; without it, an end looks like an attack.
+ * which curl does not support, but OpenSSL does; without it, the end would look like an
+ * attack.
  */
 static int end_there(struct tunnel *t)
 {
@@ -113,7 +114,7 @@ static bool tunnel_blocked(ssize_t r)
 	return r == -EAGAIN || r == -EINTR;
 }
 
-/* Move data without blocking; -errno if a side failed. */
+/* Move data without blocking. Return -errno if a side failed. */
 static int tunnel_move(struct tunnel *t, struct flow *f, const struct way *way)
 {
 	ssize_t n;
@@ -148,8 +149,8 @@ static short events_of(const struct flow *in, const struct flow *out)
 }
 
 /*
- * A side that is neither read nor written now is not watched, because its hangup would
- * wake this process again and again; after its own half has ended, only its end is left.
+ * Wait until data can be moved. A side that is neither read nor written now is not
+ * watched, because its hangup would wake this process again and again.
  */
 static int wait_for_more(const struct tunnel *t)
 {
@@ -225,7 +226,7 @@ static int tunnel_ask(struct tunnel *t, const char *sandbox, unsigned port)
 	return 0;
 }
 
-/* Read @need more bytes; 0: whatever arrives next. */
+/* Read @need more bytes; if it is 0, whatever arrives next. */
 static int tunnel_read_more(struct tunnel *t, size_t need)
 {
 	struct flow *f = &t->down;

@@ -39,7 +39,7 @@ static int add_image(void *ctx, const char *id)
 	c->images = list;
 	got = store_find(r->store, id, &list[c->n_images], r->err);
 	if (got == -ENOENT)
-		return 0; /* removed while we look */
+		return 0; /* it was removed in the meantime */
 	if (got < 0)
 		return got;
 	if (list[c->n_images].lock >= 0)
@@ -172,7 +172,7 @@ static void catalog_put_list(struct json *j, const char *key, char **list)
 	json_close(j, ']');
 }
 
-/* The time of arrival: its directory is written once. */
+/* Write the time at which the image arrived, which is that of its directory. */
 static void put_arrival(const struct store *s, const char *id, struct json *j)
 {
 	char text[32];

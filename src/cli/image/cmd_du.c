@@ -30,12 +30,13 @@ static const struct opts du_opts = {
 };
 
 struct use {
-	uint64_t own,
-		shared; /* bytes of layers that no other image has, and of the others */
+	uint64_t own, shared; /* bytes of layers that only this image has, and of its
+				 other layers */
 };
 
 struct totals {
-	uint64_t bytes, unused; /* all layers, each once; those that no image has */
+	uint64_t bytes, unused; /* bytes of all layers, each counted once, and of those
+				   without an image */
 	size_t layers;
 };
 
@@ -83,7 +84,7 @@ static int add_up(const struct store *s, const struct catalog *c, struct totals 
 	return 0;
 }
 
-/* Its first name, or a replacement. */
+/* Return the first name of an image, or a replacement. */
 static const char *du_name_of(const struct catalog *c, const char *id,
 			      char text[REF_TEXT_MAX])
 {

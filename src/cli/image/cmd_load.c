@@ -39,7 +39,7 @@ static int image_cmd_load(const struct store *s, int fd,
 			  const struct oci_options *options, struct loaded *loaded,
 			  const void *ctx, struct warren_error *err)
 {
-	(void)loaded; /* the context of the options */
+	(void)loaded; /* required by the type of the function */
 	(void)ctx;
 	return oci_load(s, fd, options, loaded_add, err);
 }
@@ -59,7 +59,7 @@ static int run_load(int argc, char **argv)
 	}
 	if (operands[0])
 		o.input = operands[0];
-	if (!o.input) /* like docker load < image.tar */
+	if (!o.input) /* as for docker load < image.tar */
 		o.input = "-";
 	return source_bring(
 		&image_load,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_login.c - warren login and logout: the logins that pulls use */
+/* cmd_login.c - warren login and logout: manage the logins that pulls use */
 #include <errno.h>
 #include <openssl/crypto.h>
 #include <poll.h>
@@ -92,7 +92,7 @@ static int login_registry(const char *text, struct ref *ret, struct warren_error
 		text);
 }
 
-/* ----------------------------------------------------------------- what is typed */
+/* ----------------------------------------------------------------- terminal input */
 
 /* Wait for input or a signal, even one that arrives just before the wait. */
 static int login_wait(void)
@@ -139,7 +139,7 @@ static int login_read(char *text, size_t size, bool all)
 	return strlen(text) == n ? 0 : -EINVAL;
 }
 
-/* Ask at the terminal; a @secret is not echoed. */
+/* Ask at the terminal; if @secret is set, the input is not echoed. */
 static int login_prompt(const char *prompt, bool secret, char *text, size_t size)
 {
 	struct termios before, quiet;
@@ -199,7 +199,7 @@ static int login_input(const struct login_options *o, char user[USER_MAX],
 		r = -EFBIG;
 	if (r < 0)
 		return login_wrong(r, "name", USER_MAX, err);
-	/* A colon ends the name when a login is sent. */
+	/* A login is sent as "name:secret", so the name must not contain a colon. */
 	if (!*user || strchr(user, ':'))
 		return error_set(err, EINVAL, "the name '%.100s' %s", user,
 				 *user ? "contains a colon" : "is empty");
@@ -213,8 +213,8 @@ static int login_input(const struct login_options *o, char user[USER_MAX],
 /* -------------------------------------------------------------------- commands */
 
 /*
- * 1: the registry accepts it; 0: it could not be asked, or accepts everyone; then that
- * was reported.
+ * Return 1 if the registry accepts the login, or 0 if the registry cannot be reached or
+ * requires no login, after a message about this.
  */
 static int login_check(const char *registry, const char *user, const char *secret,
 		       struct warren_error *err)

@@ -175,7 +175,8 @@ static int image_cmd_ls(int argc, char **argv)
 	opened = r == 0;
 	if (opened)
 		r = catalog_read(&s, &c, &err);
-	if (r < 0 && (opened || r != -ENOENT)) { /* no store, no images */
+	/* If there is no store, there are no images. */
+	if (r < 0 && (opened || r != -ENOENT)) {
 		if (opened)
 			store_close(&s);
 		return image_fail(&image_ls, &err);

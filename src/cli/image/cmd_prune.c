@@ -38,7 +38,7 @@ struct pruned {
 	struct buf ids; /* ids of the images, one per line */
 };
 
-/* Remove names that lead nowhere. */
+/* Remove names of images that do not exist. */
 static int remove_names(const struct store *s, const struct catalog *c, struct pruned *p,
 			struct warren_error *err)
 {
@@ -80,7 +80,7 @@ static int remove_images(const struct store *s, const struct catalog *c, bool al
 	return 0;
 }
 
-/* Remove images first, then names that lead nowhere, then layers. */
+/* Remove images first, then names without an image, then layers. */
 static int image_cmd_prune(const struct store *s, bool all, struct pruned *p,
 			   struct warren_error *err)
 {

@@ -15,7 +15,7 @@
 #include "cli/image/source.h"
 
 struct pull_options {
-	const char *backend; /* NULL: our store */
+	const char *backend; /* NULL: Warren's own store */
 	const char *platform;
 	const char *ca_file;
 	struct host_list insecure, trusted;
@@ -25,7 +25,7 @@ struct pull_options {
 	bool json;
 };
 
-/* OS/ARCH[/VARIANT], in the terms of the image format. */
+/* Parse OS/ARCH[/VARIANT], in the terms of the image format. */
 static int set_platform(void *field, const char *value, struct warren_error *err)
 {
 	size_t n = strlen(value), slashes = 0;
@@ -183,7 +183,7 @@ static void pull_describe(const struct store *s, const char *text,
 	buf_puts(out, "\n");
 }
 
-/* Refuse options that do not apply to the daemon's pulls. */
+/* Pull with the backend's daemon; refuse options that do not apply to it. */
 static int pull_theirs(const char *text, const struct pull_options *o, struct buf *out,
 		       struct warren_error *err)
 {

@@ -42,8 +42,8 @@ static const struct opts rm_opts = {
 struct removal {
 	const struct store *store;
 	bool force, json;
-	bool alone; /* no other process adds anything */
-	bool left;  /* something stays for prune */
+	bool alone; /* no other process is adding images */
+	bool left;  /* something is left for prune */
 	struct buf *out;
 };
 
@@ -95,7 +95,7 @@ static int count_ref(void *ctx, const char *ref, const char *id)
 	return strcmp(id, ctx) == 0;
 }
 
-/* Remove the image itself if that was its last name. */
+/* Remove the image itself if it has no name any more. */
 static int remove_nameless(struct removal *rm, const char *text, char *id,
 			   struct warren_error *err)
 {

@@ -26,7 +26,7 @@ static const struct opts tag_opts = {
 	.mixed = true,
 };
 
-/* Hold the lock, so that no cleanup runs between finding and naming. */
+/* Hold the lock, so that no cleanup runs between finding the image and naming it. */
 static int image_cmd_tag(const struct store *s, const char *from, const char *to,
 			 struct buf *json, struct warren_error *err)
 {

@@ -63,7 +63,7 @@ int main(int argc, char **argv)
 
 	if (hold_standard_fds() < 0)
 		return STATUS_FAILED;
-	(void)signal(SIGPIPE, SIG_IGN); /* EPIPE is enough */
+	(void)signal(SIGPIPE, SIG_IGN); /* EPIPE reports the same */
 	if (argc > 1 && strcmp(argv[0], COMPLETE_WORD) == 0)
 		return complete_words(commands, argc - 1, argv + 1);
 	if (!command_verbs(&image, argc, argv, &o, &cmd, &first, &status))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* progress.c - a bar per layer, or a line per change */
+/* progress.c - show a bar for each layer, or print a line for each change */
 #include "cli/image/progress.h"
 
 #include <stdio.h>
@@ -20,10 +20,10 @@
 
 struct progress_layer {
 	enum oci_state state;
-	bool told; /* plain lines: of this state */
-	uint64_t since,
-		bytes; /* when its speed was last measured, and how much there was */
-	double speed;  /* bytes per second, 0: not known yet */
+	bool told;             /* plain lines: this state was printed */
+	uint64_t since, bytes; /* time of the last measurement of the speed, and the bytes
+				  at that time */
+	double speed;          /* bytes per second, 0: not known yet */
 };
 
 static const char *const state_names[] = {
@@ -60,7 +60,7 @@ void progress_done(struct progress *p)
 	*p = (struct progress){ .quiet = true };
 }
 
-/* ------------------------------------------------------------- plain lines */
+/* ------------------------------------------------------------- output as plain lines */
 
 static void progress_tell(struct progress_layer *seen, const struct oci_layer *l)
 {
@@ -77,7 +77,7 @@ static void progress_tell(struct progress_layer *seen, const struct oci_layer *l
 	(void)fd_write_all(STDERR_FILENO, line, (size_t)n);
 }
 
-/* -------------------------------------------------------------- a terminal */
+/* -------------------------------------------------------------- output on a terminal */
 
 static void progress_measure(struct progress_layer *seen, const struct oci_layer *l,
 			     uint64_t now)
@@ -108,7 +108,7 @@ static void put_bar(struct buf *line, unsigned percent, size_t width)
 	buf_puts(line, "]");
 }
 
-/* One line of at most @columns - 1 characters, so that no terminal wraps it. */
+/* Write one line of at most @columns - 1 characters, so that no terminal wraps it. */
 static void progress_put_layer(struct buf *screen, const struct oci_layer *l,
 			       const struct progress_layer *seen, size_t columns)
 {
@@ -180,7 +180,7 @@ static void progress_draw(struct progress *p, const struct oci_layer *layers)
 	} else {
 		p->drawn = put_some(p, &screen, layers, rows, columns);
 	}
-	buf_puts(&screen, "\033[J"); /* lines of before that are no more */
+	buf_puts(&screen, "\033[J"); /* clear old lines that are no longer used */
 	if (!screen.failed)
 		(void)fd_write_all(STDERR_FILENO, screen.data, screen.len);
 }
@@ -197,7 +197,7 @@ int progress_show(void *ctx, const struct oci_layer *layers, size_t n)
 	}
 	if (p->quiet || n == 0)
 		return cancel_signal();
-	if (n != p->n) { /* the next image of an archive */
+	if (n != p->n) { /* this is the next image of an archive */
 		free(p->seen);
 		p->seen = calloc(n, sizeof(*p->seen));
 		p->n = p->seen ? n : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c - lines of JSON on stdout, for a calling program */
+/* report.c - print lines of JSON to stdout, for a calling program */
 #include "cli/image/report.h"
 
 #include <errno.h>
@@ -81,7 +81,8 @@ int report_layers(const struct oci_layer *layers, size_t n)
 
 	if (n != report.n) {
 		free(report.told);
-		report.told = calloc(n, sizeof(*report.told)); /* no digest is "" */
+		/* An empty string is not a digest. */
+		report.told = calloc(n, sizeof(*report.told));
 		report.n = report.told ? n : 0;
 	}
 	for (size_t i = 0; i < report.n; i++) {

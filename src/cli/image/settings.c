@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* settings.c - read files of two words per line, and two variables */
+/* settings.c - read settings from files with two words per line, and from two environment
+ * variables */
 #include "cli/image/settings.h"
 
 #include <errno.h>

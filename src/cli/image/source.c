@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* source.c - archives and directories, and the images that come from them */
+/* source.c - open archives and directories, and print the images that come from them */
 #include "cli/image/source.h"
 
 #include <errno.h>
