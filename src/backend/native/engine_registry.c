@@ -3,8 +3,8 @@
  * engine_registry.c - live engines, the owners of id ranges, and the cleanup after a
  * crash
  *
- *	<run_dir>/engines/<name>	a lock file per engine, locked while the engine
- *lives <run_dir>/ids/<slot>		a link per sandbox: "<name>/<sandbox id>"
+ *	<run_dir>/engines/<name>	a lock file per engine, locked while it runs
+ *	<run_dir>/ids/<slot>		a link per sandbox: "<name>/<sandbox id>"
  *
  * An engine with a name from the caller is different (durable.h): its inits do not hold
  * the lock, and only the next engine of that name removes its leftovers.

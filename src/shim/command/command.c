@@ -6,8 +6,8 @@
  *	create			creates {id}; not needed if it already exists
  *	exec			runs a command in it, with the tool's streams
  *	destroy			destroys it, even if it does not exist; not required
- *	copy_out, copy_in	copies {path} to stdout, or stdin to {path} (it exists);
- *if missing, exec is used
+ *	copy_out, copy_in	copies {path} to stdout, or stdin to the existing {path};
+ *				if missing, exec is used
  *
  * The tool runs `/bin/sh -c SCRIPT`, or the same as one string if it passes the command
  * through another shell ({command}: ssh). The script sets the environment and the
