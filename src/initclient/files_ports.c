@@ -99,3 +99,20 @@ int initclient_connect(void *state UNUSED, struct backend_sandbox *base, uint16_
 	}
 	return error_errno(err, code, "connect to port %u of the sandbox", port);
 }
+
+int initclient_socket(struct initclient_sandbox *sandbox, int *ret_fd,
+		      struct warren_error *err)
+{
+	struct proto_connect msg = { .h = { .type = PROTO_CONNECT } };
+	CLEANUP(init_reply_done) struct init_reply a = { 0 };
+	int r = client_ask(sandbox, &msg, sizeof(msg), -1, &a, err);
+
+	if (r < 0)
+		return r;
+	/* An init of an earlier version tries to connect to port 0. */
+	if (reply_code(&a.m.reply))
+		return error_set(err, ENOTSUP,
+				 "its init is of an earlier version: create it again");
+	*ret_fd = init_reply_take_only(&a);
+	return *ret_fd < 0 ? error_errno(err, EPROTO, "get a socket of it") : 0;
+}

@@ -156,6 +156,9 @@ int initclient_file_settle(void *state, struct backend_sandbox *sandbox, const c
 			   struct warren_error *err);
 int initclient_connect(void *state, struct backend_sandbox *base, uint16_t port,
 		       int *ret_fd, struct warren_error *err);
+/* Get a new socket of the sandbox's network, which is not connected. */
+int initclient_socket(struct initclient_sandbox *sandbox, int *ret_fd,
+		      struct warren_error *err);
 
 int initclient_exec_output(struct backend_exec *base, uint64_t cursor, void *buf,
 			   size_t size, struct warren_output *ret,

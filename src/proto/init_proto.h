@@ -437,7 +437,7 @@ struct proto_notify {
 
 struct proto_connect {
 	struct proto_header h;
-	uint16_t port;
+	uint16_t port; /* 0: only make a socket */
 	uint16_t ipv6;
 };
 

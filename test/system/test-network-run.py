@@ -272,7 +272,7 @@ class User:
     def __init__(self):
         self.dir = tempfile.mkdtemp(prefix="warren-test-")
         os.chmod(self.dir, 0o755)
-        for name in ("warren", "warren-egress", "warren-client"):
+        for name in ("warren", "warren-egress", "warren-client", "warren-serve"):
             shutil.copy(os.path.join(BUILD, name), self.dir)
         for name in ("home", "run", "data"):
             os.mkdir(f"{self.dir}/{name}", 0o700)
@@ -287,6 +287,48 @@ class User:
                            stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
         eq(p.returncode, 0, f"status; it said {p.stderr}")
         return p.stdout.decode().strip()
+
+    def ask(self, *args):
+        """The output of a command that uses the service."""
+        p = subprocess.run([*self.prefix, self.program, *args], env=self.env, cwd="/", stdin=subprocess.DEVNULL,
+                           capture_output=True, timeout=60, check=False)
+        eq(p.returncode, 0, f"{args}: {p.stderr}")
+        return p.stdout.decode().strip()
+
+    def serve(self):
+        """Starts a service, and waits until it is ready."""
+        log = f"{self.dir}/log"
+        with open(log, "w", encoding="utf-8") as f:
+            p = subprocess.Popen([*self.prefix, self.program, "serve"], env=self.env, cwd="/", stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, stderr=f)
+
+        def ready():
+            with open(log, encoding="utf-8") as f:
+                return "ready; " in f.read()
+        ew.until(ready, "the service is ready")
+        return p
+
+
+@test
+def a_service_of_an_ordinary_user_has_the_same_network_after_a_restart():
+    u = User()
+    p = u.serve()
+    try:
+        box = u.ask("create", "--allow", "a.example:80", "-q")
+        def reach(*to):
+            return u.ask("exec", box, *client(*to)).splitlines()[-1]
+        eq((reach("a.example"), reach("b.example"), reach("a.example", 7000, "raw")), (HTTP_OK, NO_NAME, "ConnectionResetError"))
+        for number in (signal.SIGKILL, signal.SIGTERM):
+            p.send_signal(number)
+            p.wait(60)
+            p = u.serve()
+            ew.until(lambda: reach("a.example") == HTTP_OK, "the network is open again")
+            eq((reach("b.example"), reach("a.example", 7000, "raw")), (NO_NAME, "ConnectionResetError"))
+        u.ask("rm", box)
+    finally:
+        p.terminate()
+        p.wait(60)
+        shutil.rmtree(u.dir)
 
 
 @test

@@ -274,7 +274,10 @@ void agent_files_write(int c, const struct proto_write *msg, size_t size, const 
 long files_write_failed(uint32_t stream);
 
 /* open_connect.c */
-/* Return a socket that is connected or connecting to @port on loopback, or -errno. */
+/*
+ * Return a socket that is connected or connecting to @port on loopback, or -errno. Port
+ * 0: it is not connected.
+ */
 long reach_dial(uint16_t port, bool ipv6);
 /* Handle a request about files or a port; refuse any other as unknown. */
 void reach_request(int c, size_t size, const int *fds, size_t n_fds);

@@ -53,6 +53,8 @@ long reach_dial(uint16_t port, bool ipv6)
 			SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	long r = fd;
 
+	if (port == 0)
+		return fd;
 	if (fd >= 0 && ipv6)
 		r = SYS_3(SYS_connect, fd, &v6, sizeof(v6));
 	else if (fd >= 0)

@@ -195,19 +195,6 @@ static int copy_cgroups(struct native_plan *p, struct warren_error *err)
 	return 0;
 }
 
-/* For capture_open_as_user(). */
-static int send_network(struct native_plan *p, struct warren_error *err)
-{
-	AUTO_CLOSE int sock = -1;
-	int r;
-
-	if (p->network < 0)
-		return 0;
-	sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	r = sock < 0 ? -errno : fd_send(p->network, "", 1, &sock, 1);
-	return r < 0 ? error_errno(err, -r, "send a socket of the network") : 0;
-}
-
 /* Move @fd above the numbers that init uses. */
 static int move_away(int *fd)
 {
@@ -424,7 +411,6 @@ static const struct inside_row steps[] = {
 	  rootfs_mounts }, /* the image chooses their targets */
 	{ "seal the root", ASIDE,
 	  rootfs_seal }, /* read-only, after everything in it has been created */
-	{ "pass on the network", AFTER, send_network },
 	{ "arrange the descriptors", AFTER,
 	  tidy_descriptors }, /* last, because the steps above use descriptors too */
 	{ "start init", AFTER, start_init },

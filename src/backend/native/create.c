@@ -135,21 +135,6 @@ static int connect_stage(struct create_op *m, int *ret_end, struct warren_error 
 	return 0;
 }
 
-/* An ordinary user cannot open the namespaces of init. The child sends a socket of its
- * network namespace instead. */
-static int connect_network(struct create_op *m, int *ret_end, struct warren_error *err)
-{
-	int ends[2];
-
-	if (m->engine->privileged)
-		return 0;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return error_errno(err, errno, "make a connection");
-	m->sandbox->network = keep_high(m, ends[0]);
-	*ret_end = ends[1];
-	return 0;
-}
-
 /* Does the child copy all descriptors that @p needs? */
 static bool needs_are_low(const struct native_plan *p)
 {
@@ -176,7 +161,7 @@ int create_child(struct create_op *m, struct warren_error *err)
 {
 	AUTO_CLOSE int cgroup =
 		cgroup_open_init(&m->engine->cgroups, m->sandbox->base.id);
-	AUTO_CLOSE int listener = TAKE_FD(m->listener), stage = -1, network = -1;
+	AUTO_CLOSE int listener = TAKE_FD(m->listener), stage = -1;
 	/* If this is -1, the child still notices when the connection ends. */
 	AUTO_CLOSE int maker = pidfd_open(getpid(), 0);
 	struct native_plan *p = m->plan;
@@ -200,11 +185,8 @@ int create_child(struct create_op *m, struct warren_error *err)
 	p->maker = maker;
 	if (p->part)
 		r = connect_stage(m, &stage, err);
-	if (r == 0)
-		r = connect_network(m, &network, err);
 	if (r < 0)
 		return r;
-	p->network = network;
 	p->listener = listener;
 	p->stage = stage;
 	/*
@@ -458,8 +440,6 @@ void native_forget(struct native_sandbox *sandbox)
 {
 	if (sandbox->image_lock >= 0)
 		(void)close(sandbox->image_lock);
-	if (sandbox->network >= 0)
-		(void)close(sandbox->network);
 	initclient_done(native_talk(sandbox));
 	free(sandbox);
 }
@@ -686,7 +666,6 @@ int create_op_begin(struct create_op *m, struct native *n, const char *id,
 	m->sandbox->engine = n;
 	m->sandbox->has_ids = idmap_has_ids;
 	m->sandbox->pidfd = m->sandbox->control = m->sandbox->image_lock = -1;
-	m->sandbox->network = -1;
 	if (id)
 		(void)memcpy(m->sandbox->base.id, id, sizeof(m->sandbox->base.id));
 	else

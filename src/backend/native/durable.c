@@ -198,7 +198,7 @@ static struct native_sandbox *durable_handle_new(struct native *n)
 		return NULL;
 	sandbox->engine = n;
 	sandbox->has_ids = idmap_has_ids;
-	sandbox->pidfd = sandbox->control = sandbox->image_lock = sandbox->network = -1;
+	sandbox->pidfd = sandbox->control = sandbox->image_lock = -1;
 	return sandbox;
 }
 

@@ -20,6 +20,7 @@
 #include "backend/native/native.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "initclient/sandbox_socket.h"
 #include "os/caps.h"
 #include "os/capture.h"
 #include "spec/spec.h"
@@ -112,27 +113,21 @@ static int native_stats(void *state, struct backend_sandbox *base,
 	return 0;
 }
 
-/* Take the socket that the child has sent. */
-static int native_take_network(struct native_sandbox *sandbox, struct warren_error *err)
+/*
+ * An ordinary user cannot open the namespaces of init, which cannot be inspected. A
+ * socket that init makes shows them.
+ */
+static int native_capture_as_user(const struct native *n, struct native_sandbox *sandbox,
+				  struct capture *ret, struct warren_error *err)
 {
-	int fd = -1;
-	size_t n_fds = 1;
-	ssize_t n;
-	char byte;
+	AUTO_CLOSE int sock = -1;
+	int r = 0;
 
-	if (sandbox->has_network)
-		return 0;
-	if (sandbox->network < 0)
-		return error_set(err, ENOTSUP,
-				 "an ordinary user can do this only in the process that "
-				 "created the sandbox");
-	n = fd_recv(sandbox->network, &byte, 1, &fd, &n_fds, MSG_DONTWAIT);
-	if (n < 0 || n_fds != 1)
-		return error_errno(err, n < 0 ? (int)-n : EIO, "get a socket of it");
-	(void)close(sandbox->network);
-	sandbox->network = fd;
-	sandbox->has_network = true;
-	return 0;
+	if (sandbox->control < 0)
+		r = sandbox_socket_open_line(n->sandboxes_fd, native_talk(sandbox), err);
+	if (r == 0)
+		r = initclient_socket(native_talk(sandbox), &sock, err);
+	return r < 0 ? r : capture_open_as_user(sock, ret, err);
 }
 
 static int native_capture_network(void *state, struct backend_sandbox *base,
@@ -152,11 +147,9 @@ static int native_capture_network(void *state, struct backend_sandbox *base,
 		r = client_wait_ready(native_talk(sandbox), err);
 		sandbox->ready = r == 0;
 	}
-	if (r == 0 && !n->privileged)
-		r = native_take_network(sandbox, err);
 	if (r == 0)
 		r = n->privileged ? capture_open(sandbox->pidfd, &c, err)
-				  : capture_open_as_user(sandbox->network, &c, err);
+				  : native_capture_as_user(n, sandbox, &c, err);
 	if (r < 0)
 		return r;
 	ret_fds[0] = c.tcp;

@@ -99,15 +99,9 @@ struct native_sandbox {
 	bool has_slot, has_cgroup;
 	/* Whether the sandbox owns the socket and the state file with its id. */
 	bool has_socket;
-	bool one_shot;  /* created for one exec */
-	uid_t base_id;  /* host uid of the sandbox's root */
-	int image_lock; /* -1: none */
-	/*
-	 * Of an ordinary user: connection over which the child sends a socket of its
-	 * network namespace, then that socket; -1: none.
-	 */
-	int network;
-	bool has_network;            /* it is the socket */
+	bool one_shot;               /* created for one exec */
+	uid_t base_id;               /* host uid of the sandbox's root */
+	int image_lock;              /* -1: none */
 	struct cgroup_limits limits; /* the current limits */
 	uint64_t tmpfs;              /* maximum bytes in its tmpfs filesystems */
 };
@@ -138,7 +132,6 @@ struct native_plan {
 	bool part;      /* a prepared sandbox: init starts before the root is mounted */
 	int stage; /* prepared sandbox: socket for commands to the process that mounts */
 	int control;
-	int network;  /* connection for a socket of the network namespace; -1: none */
 	int listener; /* durable sandbox: listener for init; -1: none */
 	int sysctls;  /* set by the child: /proc/sys of the host; -1: none */
 	int maker;    /* pidfd of the creator, whose death ends the child; -1: unknown */
