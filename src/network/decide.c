@@ -369,7 +369,9 @@ static void decision_put_request(const struct request *q, struct buf *out)
 	if (q->protocol)
 		buf_printf(out, " (%s)", rule_protocol_name(i));
 	if (q->method)
-		buf_printf(out, " %.32s %.256s", q->method, q->path ? q->path : "");
+		buf_printf(out, " %.32s %.256s", q->method,
+			   q->path ? q->path
+				   : "(a path that servers read in different ways)");
 }
 
 void decision_text(const struct request *q, const struct decision *d, struct buf *out)

@@ -207,7 +207,7 @@ int rule_add_ports(struct rule *r, uint16_t low, uint16_t high, struct warren_er
 
 int rule_add_path(struct rule *r, const char *path, size_t n, struct warren_error *err)
 {
-	char plain[RULE_PATH_MAX + 1], canonical[RULE_PATH_MAX + 1];
+	char plain[RULE_PATH_MAX + 2], canonical[RULE_PATH_MAX + 2];
 	bool prefix = n > 0 && path[n - 1] == '*';
 	size_t len = n - prefix;
 
@@ -225,11 +225,16 @@ int rule_add_path(struct rule *r, const char *path, size_t n, struct warren_erro
 	plain[len] = '\0';
 	if (strpbrk(plain, "?#"))
 		return error_set(err, EINVAL, "must not have a query or a fragment");
+	/* More follows a prefix, so that its last segment is not complete. */
+	if (prefix)
+		(void)memcpy(plain + len, "a", 2);
 	if (!rule_path(plain, canonical, sizeof(canonical)))
 		return error_set(err, EINVAL,
-				 "servers differ in how they read this path: no '.' or "
-				 "empty segments, no ';', no control characters, no "
-				 "encoded '/', '\\', '%%' or ';'");
+				 "servers differ in how they read this path: no empty "
+				 "segments, no segments that begin with '..' or end in "
+				 "'.', no ';', only ASCII without control characters, "
+				 "no encoded '/', '\\', '%%', ';', '?' or '#'");
+	plain[len] = canonical[strlen(canonical) - prefix] = '\0';
 	if (strcmp(plain, canonical) != 0)
 		return error_set(err, EINVAL, "must be written as '%.200s%s'", canonical,
 				 prefix ? "*" : "");
@@ -276,11 +281,23 @@ int rule_finish(struct rule *r, struct warren_error *err)
 
 /* ------------------------------------------------------------------------ paths */
 
-/* Is this a byte that a URL need not encode? */
-static bool rule_is_unreserved(unsigned char c)
+/*
+ * What servers make of a path differs: they decode it once, twice or not at all; take
+ * '\\' for '/'; cut it at ';', at an encoded '?' or at an encoded '#'; remove dots and
+ * spaces at the end of a segment; accept overlong forms of UTF-8; and convert other
+ * characters, such as the wide dot U+FF0E, to those of ASCII. A path for which that could
+ * matter is ambiguous.
+ */
+
+static bool rule_is_alphanumeric(unsigned char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-	       (c >= '0' && c <= '9') || (c && strchr("-._~", c));
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+/* Bytes that mean the same in a segment, encoded or not. */
+static bool rule_is_plain(unsigned char c)
+{
+	return rule_is_alphanumeric(c) || (c && strchr("-._~!$&'()*+,=:@", c));
 }
 
 /*
@@ -297,16 +314,16 @@ static size_t rule_path_char(const char *s, char out[4])
 	if (c != '%') {
 		out[0] = (char)c;
 		out[1] = '\0';
-		return c <= ' ' || c >= 0x7f || strchr("\\;", c) ? 0 : 1;
+		return c <= ' ' || c >= 0x7f || strchr("\\;#", c) ? 0 : 1;
 	}
 	high = hex_value(s[1]);
 	low = high < 0 ? -1 : hex_value(s[2]);
 	if (low < 0)
 		return 0;
 	c = (unsigned char)(high * 16 + low);
-	if (c < ' ' || c == 0x7f || strchr("/\\;%", c))
+	if (c < ' ' || c >= 0x7f || strchr("/\\;%?#", c))
 		return 0;
-	if (rule_is_unreserved(c)) {
+	if (rule_is_plain(c)) {
 		out[0] = (char)c;
 		out[1] = '\0';
 		return 3;
@@ -318,13 +335,23 @@ static size_t rule_path_char(const char *s, char out[4])
 	return 3;
 }
 
-/* Is the segment that ends at @end neither empty nor one or two dots? */
+/*
+ * Is the segment that ends at @end not empty, and does no server take it for "." or
+ * "..", or for a segment without the dots and spaces around it?
+ */
 static bool rule_segment_ok(const char *start, const char *end)
 {
+	static const char space[] = "%20";
+	const size_t len = sizeof(space) - 1;
 	size_t n = (size_t)(end - start);
 
-	return n > 0 && !(n == 1 && start[0] == '.') &&
-	       !(n == 2 && start[0] == '.' && start[1] == '.');
+	if (n == 0 || end[-1] == '.')
+		return false;
+	if (n >= len &&
+	    (memcmp(start, space, len) == 0 || memcmp(end - len, space, len) == 0))
+		return false;
+	return start[0] != '.' || rule_is_alphanumeric((unsigned char)start[1]) ||
+	       start[1] == '_' || start[1] == '-';
 }
 
 bool rule_path(const char *target, char *out, size_t size)

@@ -169,8 +169,8 @@ static inline bool rule_is_limited(const struct rule *r)
 /*
  * Convert the path of a request target to the form that rules are compared with: without
  * the query and without unnecessary encodings. False: servers could read the path
- * differently (dot segments, empty segments, encoded slashes, parameters, ...), or it
- * exceeds @size.
+ * differently (dot segments, empty segments, encoded slashes, parameters, bytes that are
+ * not ASCII, ...), or it exceeds @size.
  */
 bool rule_path(const char *target, char *out, size_t size);
 

@@ -72,13 +72,14 @@ def a_denied_request_is_answered_with_the_reason():
 def each_request_of_a_connection_is_judged():
     with world(ONLY_GET) as w:
         server = w.serve("1.2.3.4", 80, http)
-        for method, path in (("POST", "/ok"), ("GET", "/no"), ("GET", "/ok/../no"), ("GET", "/%2e%2e/ok")):
+        for method, path in (("POST", "/ok"), ("GET", "/no"), ("GET", "/ok/../no"), ("GET", "/%2e%2e/ok"),
+                             ("GET", "/ok/%c0%ae%c0%ae/no"), ("GET", "/ok/..%20/no"), ("GET", "/ok/a%3fb")):
             with w.connect("a.example", 80) as s:
                 eq(ask(s, path="/ok/1")[0], 200)
                 eq(ask(s, path="/ok/2")[0], 200)
                 eq(ask(s, method, path)[0], 403, f"{method} {path}")
         ok(b"POST" not in server.received and b"/no" not in server.received, server.received)
-        eq(server.received.count(b"GET /ok/2"), 4)
+        eq(server.received.count(b"GET /ok/2"), 7)
 
 
 @test

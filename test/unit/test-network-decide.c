@@ -336,7 +336,8 @@ TEST(a_denial_says_what_would_allow_it)
 		{ "a.c 80 http GET /x/../y",
 		  "{\"host\":\"a.c\",\"ports\":[80],\"protocols\":[\"http\"],"
 		  "\"methods\":[\"GET\"]}",
-		  "no rule allows a.c:80 (http) GET " },
+		  "no rule allows a.c:80 (http) GET (a path that servers read in "
+		  "different ways)" },
 		{ "2a00::1 443 tls",
 		  "{\"host\":\"2a00::1\",\"ports\":[443],\"protocols\":[\"tls\"]}",
 		  "no rule allows [2a00::1]:443 (tls)" },
