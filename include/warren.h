@@ -225,6 +225,11 @@ struct warren_spec {
 	 * fails instead. (The native backend never pulls.)
 	 */
 	bool no_pull;
+	/*
+	 * The sandbox starts with the files that warren_hibernate() saved for .id.
+	 * -ENOENT: there are none.
+	 */
+	bool restore;
 };
 
 /* Limits that can change while a sandbox lives. 0: unchanged. */
@@ -361,6 +366,35 @@ WARREN_PUBLIC const struct warren_step *warren_trace(const struct warren_sandbox
 WARREN_PUBLIC int warren_command(const struct warren_sandbox *sb, const char *entrypoint,
 				 const char *const *args, const char ***ret_argv,
 				 struct warren_error *err);
+/* What warren_save_files() copied. */
+struct warren_saved {
+	uint64_t files;     /* files of all kinds, and directories */
+	uint64_t bytes;     /* contents, without holes */
+	uint64_t frozen_ns; /* how long the processes were stopped */
+};
+
+/* Do not stop the processes, because the caller knows that none of them writes. */
+#define WARREN_SAVE_UNFROZEN (1U << 0)
+/*
+ * Copy everything that was written to the root into the empty directory @dir, as it is at
+ * one moment: all processes of the sandbox are stopped until the copy is complete. The
+ * result is a layer for overlayfs (with userxattr), relative to the image; mounts are not
+ * part of it. The copy is made with the privileges of the sandbox's root. -ENOSPC: the
+ * message says how much space is needed.
+ */
+WARREN_PUBLIC int warren_save_files(struct warren_sandbox *sb, int dir, unsigned flags,
+				    struct warren_saved *ret, struct warren_error *err);
+/*
+ * Save the files of a durable sandbox to the state directory, where they survive a
+ * failure of power, and destroy the sandbox. warren_create() with the same id and
+ * .restore brings it back. @sb is freed, except on failure: then the sandbox continues.
+ */
+WARREN_PUBLIC int warren_hibernate(struct warren_sandbox *sb, struct warren_saved *ret,
+				   struct warren_error *err);
+/* Remove the saved files of @id; it is no error if there are none. */
+WARREN_PUBLIC int warren_forget_saved(struct warren *w, const char *id,
+				      struct warren_error *err);
+
 WARREN_PUBLIC int warren_pause(struct warren_sandbox *sb, struct warren_error *err);
 /*
  * Pause the sandbox and save its processes to a file: they end, which frees their memory,

@@ -138,6 +138,14 @@ struct backend_ops {
 	int (*exec_ack)(struct backend_exec *ex, uint64_t cursor,
 			struct warren_error *err);
 
+	/* See warren_save_files(), warren_hibernate() and warren_forget_saved(). */
+	int (*save_files)(void *state, struct backend_sandbox *sandbox, int dir,
+			  unsigned flags, struct warren_saved *ret,
+			  struct warren_error *err);
+	/* On success, the sandbox has ended and @sandbox is freed. */
+	int (*hibernate)(void *state, struct backend_sandbox *sandbox,
+			 struct warren_saved *ret, struct warren_error *err);
+	int (*forget_saved)(void *state, const char *id, struct warren_error *err);
 	/* See warren_capture_network(). */
 	int (*capture_network)(void *state, struct backend_sandbox *sandbox,
 			       int ret_fds[WARREN_CAPTURE_FDS], struct warren_error *err);

@@ -23,19 +23,28 @@
 	"ff02::1\tip6-allnodes\n"                     \
 	"ff02::2\tip6-allrouters\n"
 
-int hosts_write(const char *upper, const char *hostname)
+_Static_assert(sizeof(LOOPBACK) + 160 <= HOSTS_SIZE, "the text fits");
+
+int hosts_text(char text[HOSTS_SIZE], const char *hostname)
 {
-	char text[sizeof(LOOPBACK) + 160], path[64];
 	size_t label = strcspn(hostname, ".");
-	AUTO_CLOSE int fd = -1;
 	int n;
 
 	/* A name with a domain also resolves without the domain. */
 	n = hostname[label]
-		    ? snprintf(text, sizeof(text), LOOPBACK "127.0.0.1\t%s %.*s\n",
+		    ? snprintf(text, HOSTS_SIZE, LOOPBACK "127.0.0.1\t%s %.*s\n",
 			       hostname, (int)label, hostname)
-		    : snprintf(text, sizeof(text), LOOPBACK "127.0.0.1\t%s\n", hostname);
-	if (n < 0 || (size_t)n >= sizeof(text) ||
+		    : snprintf(text, HOSTS_SIZE, LOOPBACK "127.0.0.1\t%s\n", hostname);
+	return n < 0 || n >= HOSTS_SIZE ? -ENAMETOOLONG : n;
+}
+
+int hosts_write(const char *upper, const char *hostname)
+{
+	char text[HOSTS_SIZE], path[64];
+	AUTO_CLOSE int fd = -1;
+	int n = hosts_text(text, hostname);
+
+	if (n < 0 ||
 	    snprintf(path, sizeof(path), "%s/etc/hosts", upper) >= (int)sizeof(path))
 		return -ENAMETOOLONG;
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);

@@ -169,11 +169,16 @@ int warren_create(struct warren *w, const struct warren_spec *spec,
 	sb = calloc(1, sizeof(*sb));
 	if (!sb)
 		return error_errno(err, ENOMEM, "create a sandbox");
-	r = spec->durable && !w->ops->adopt
-		    ? error_set(err, EOPNOTSUPP,
-				"durable sandboxes are not supported by backend '%s'",
-				w->ops->name)
-		    : w->ops->create(w->state, spec, &sb->sandbox, err);
+	if (spec->durable && !w->ops->adopt)
+		r = error_set(err, EOPNOTSUPP,
+			      "durable sandboxes are not supported by backend '%s'",
+			      w->ops->name);
+	else if (spec->restore && !w->ops->hibernate)
+		r = error_set(err, EOPNOTSUPP,
+			      "hibernation is not supported by backend '%s'",
+			      w->ops->name);
+	else
+		r = w->ops->create(w->state, spec, &sb->sandbox, err);
 	if (r < 0) {
 		free(sb);
 		return error_wrap(err, "create a sandbox");
@@ -288,6 +293,39 @@ int warren_checkpoint(struct warren_sandbox *sb, struct warren_error *err)
 		return not_supported(sb, "a checkpoint", err);
 	r = ops->checkpoint(sb->engine->state, sb->sandbox, err);
 	return r < 0 ? error_wrap(err, "checkpoint '%s'", sb->sandbox->id) : 0;
+}
+
+int warren_save_files(struct warren_sandbox *sb, int dir, unsigned flags,
+		      struct warren_saved *ret, struct warren_error *err)
+{
+	const struct backend_ops *ops = sb->engine->ops;
+	int r;
+
+	if (!ops->save_files)
+		return not_supported(sb, "a snapshot", err);
+	r = ops->save_files(sb->engine->state, sb->sandbox, dir, flags, ret, err);
+	return r < 0 ? error_wrap(err, "save the files of '%s'", sb->sandbox->id) : 0;
+}
+
+int warren_hibernate(struct warren_sandbox *sb, struct warren_saved *ret,
+		     struct warren_error *err)
+{
+	const struct backend_ops *ops = sb->engine->ops;
+	int r;
+
+	if (!ops->hibernate)
+		return not_supported(sb, "hibernation", err);
+	r = ops->hibernate(sb->engine->state, sb->sandbox, ret, err);
+	if (r < 0)
+		return error_wrap(err, "hibernate '%s'", sb->sandbox->id);
+	sandbox_unlink(sb);
+	free(sb);
+	return 0;
+}
+
+int warren_forget_saved(struct warren *w, const char *id, struct warren_error *err)
+{
+	return w->ops->forget_saved ? w->ops->forget_saved(w->state, id, err) : 0;
 }
 
 int warren_resume(struct warren_sandbox *sb, struct warren_error *err)

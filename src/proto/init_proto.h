@@ -19,7 +19,8 @@
  *	SIGNAL, OPEN, CONNECT,	-->
  *	CLOSE_INPUT, ATTACH,
  *	LIST, CHANGE, WATCH,
- *	SAVE, RESTORE, WORKER
+ *	SAVE, RESTORE, WORKER,
+ *	UPPER
  *				<--	REPLY (+ descriptors)
  *	SCAN			-->
  *				<--	ENTRIES, or REPLY when it failed
@@ -104,6 +105,8 @@ enum proto_type {
 	/* Sent to a file worker, which also accepts OPEN, SCAN, CHANGE and WATCH. */
 	PROTO_WRITE,
 	PROTO_NOTIFY,
+	/* Sent to init, like those further above. */
+	PROTO_UPPER,
 	/* Messages from init, or from the child before it becomes init. */
 	PROTO_FAILED = 64,
 	PROTO_READY,
@@ -133,11 +136,15 @@ enum proto_role {
 	PROTO_ROLE_CPU,
 	PROTO_ROLE_PIDS,
 	PROTO_ROLE_UNIFIED, /* v2: the only directory */
+	PROTO_ROLE_UPPER,   /* not a cgroup: see struct proto_upper */
 	PROTO_ROLE_MAX,
 };
 
 #define PROTO_ROLE_DIRS PROTO_ROLE_MEMORY
 #define PROTO_DIRS      (PROTO_ROLE_MAX - PROTO_ROLE_DIRS)
+/* The upper directory always has this number, so that the engine can take it from init.
+ */
+#define PROTO_FD_UPPER (PROTO_FD_DIRS + PROTO_ROLE_UPPER - PROTO_ROLE_DIRS)
 
 /* The root has just been mounted: init must reopen its files. */
 #define PROTO_CONFIG_ROOTED (1U << 0)
@@ -402,6 +409,15 @@ struct proto_worker {
 	struct proto_header h;
 	uint32_t flags;
 	uint32_t pad;
+};
+
+/*
+ * Get the upper directory of the root's overlay, which contains everything that was
+ * written to the root: the REPLY contains it (O_PATH). -EOPNOTSUPP: this init has none,
+ * because an older program created the sandbox.
+ */
+struct proto_upper {
+	struct proto_header h;
 };
 
 /*

@@ -260,7 +260,7 @@ static void crash_at_step(void)
 /* First number and count: of creating, of finishing, and of both processes inside. */
 static const struct {
 	int first, n;
-} ranges[] = { { 1001, 8 }, { 1101, 13 }, { 1201, 24 } };
+} ranges[] = { { 1001, 8 }, { 1101, 14 }, { 1201, 25 } };
 
 TEST(a_failure_or_kill_at_any_step_leaves_nothing_behind)
 {

@@ -64,6 +64,11 @@ static void init_configure(const struct proto_config *msg, int *fds, size_t n_fd
 			break;
 		case PROTO_ROLE_ALIVE:
 			break; /* the descriptor only needs to stay open */
+		case PROTO_ROLE_UPPER:
+			(void)SYS_3(SYS_dup3, fds[i], PROTO_FD_UPPER, O_CLOEXEC);
+			(void)sys_close(fds[i]);
+			init.dir[PROTO_ROLE_UPPER] = PROTO_FD_UPPER;
+			break;
 		default:
 			if (msg->role[i] < PROTO_ROLE_MAX)
 				init.dir[msg->role[i]] = fds[i];
@@ -122,6 +127,10 @@ void init_dispatch(int c, size_t size, int *fds, size_t n_fds)
 	case PROTO_WORKER:
 		file_worker_start(c, msg);
 		return;
+	case PROTO_UPPER:
+		conn_reply(c, h->seq, init.dir[PROTO_ROLE_UPPER] < 0 ? -EOPNOTSUPP : 0,
+			   PROTO_STAGE_NONE, init.dir[PROTO_ROLE_UPPER]);
+		return;
 	default:
 		if (!attach_dispatch(c, msg, fds, n_fds))
 			reach_request(c, size, fds, n_fds);
@@ -136,6 +145,9 @@ static void take_directories(void)
 	for (int i = 0; i < PROTO_DIRS; i++)
 		if (SYS_3(SYS_fcntl, PROTO_FD_DIRS + i, F_SETFD, FD_CLOEXEC) == 0)
 			init.dir[PROTO_ROLE_DIRS + i] = PROTO_FD_DIRS + i;
+	/* Keep its number free until CONFIG brings it. */
+	if (init.dir[PROTO_ROLE_UPPER] < 0)
+		(void)SYS_3(SYS_dup3, 0, PROTO_FD_UPPER, O_CLOEXEC);
 }
 
 static void init_start(void)

@@ -183,15 +183,15 @@ static int copy_cgroups(struct native_plan *p, struct warren_error *err)
 	int r;
 
 	for (size_t i = 0; i < PROTO_DIRS; i++)
-		p->cgroups[i] = -1;
+		p->dirs[i] = -1;
 	if (!p->cgroup)
 		return 0;
 	r = cgroup_copy_dirs(&p->engine->cgroups, p->cgroup, handles, &n, err);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < n; i++)
-		p->cgroups[create_cgroup_role(&p->engine->cgroups, &handles[i]) -
-			   PROTO_ROLE_DIRS] = handles[i].fd;
+		p->dirs[create_cgroup_role(&p->engine->cgroups, &handles[i]) -
+			PROTO_ROLE_DIRS] = handles[i].fd;
 	return 0;
 }
 
@@ -226,7 +226,7 @@ static int tidy_descriptors(struct native_plan *p, struct warren_error *err)
 	if (null < 0)
 		return error_errno(err, errno, "open /dev/null inside");
 	for (size_t i = 0; i < PROTO_DIRS; i++)
-		moved[3 + i] = &p->cgroups[i];
+		moved[3 + i] = &p->dirs[i];
 	for (size_t i = 0; i < ARRAY_SIZE(moved) && r == 0; i++)
 		if (*moved[i] >= 0)
 			r = move_away(moved[i]);
@@ -237,7 +237,7 @@ static int tidy_descriptors(struct native_plan *p, struct warren_error *err)
 	if (r == 0)
 		r = child_dup_fd(p->listener, PROTO_FD_LISTEN);
 	for (int i = 0; i < PROTO_DIRS && r == 0; i++)
-		r = child_dup_fd(p->cgroups[i], PROTO_FD_DIRS + i);
+		r = child_dup_fd(p->dirs[i], PROTO_FD_DIRS + i);
 	if (r < 0)
 		return error_errno(err, -r, "place init's descriptors");
 	p->control = PROTO_FD_MAKER;
@@ -399,6 +399,7 @@ static const struct inside_row steps[] = {
 	  copy_cgroups }, /* before their paths on the host disappear */
 	{ "mount the scratch space", ASIDE,
 	  rootfs_scratch }, /* limits the size of the root */
+	{ "restore saved files", ASIDE, rootfs_restore },
 	{ "mount the root", ASIDE, rootfs_trees },
 	{ "mount /proc", ASIDE,
 	  rootfs_proc }, /* before the pivot: needs the host's /proc */
@@ -437,6 +438,7 @@ static const struct inside_row part_steps[] = {
 	{ "set the host name", MOUNTER, set_hostname },
 	{ "take down the network", MOUNTER, stop_network },
 	{ "resize the scratch space", MOUNTER, rootfs_fit },
+	{ "restore saved files", MOUNTER, rootfs_restore },
 	{ "mount the root", MOUNTER, rootfs_trees },
 	{ "move /proc", MOUNTER, rootfs_place_proc },
 	{ "mount /dev", MOUNTER, rootfs_dev },
@@ -546,7 +548,7 @@ static void mounter_main(struct native_plan *p)
 	if (run_phase(p, MOUNTER, &err) < 0)
 		child_report(p->stage, &err);
 	else
-		(void)fd_send(p->stage, &ready, sizeof(ready), NULL, 0);
+		(void)fd_send(p->stage, &ready, sizeof(ready), p->dirs + DIR_UPPER, 1);
 	_exit(0);
 }
 

@@ -258,6 +258,16 @@ static int copy_mounts(struct create_op *m, int *fds, size_t *n, struct warren_e
 			return r;
 		(*n)++;
 	}
+	if (m->plan->restores) {
+		int r = mount_copy(m->plan->saved, "", false,
+				   MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID |
+					   MOUNT_ATTR_RDONLY,
+				   m->userns, &fds[*n], err);
+
+		if (r < 0)
+			return error_wrap(err, "open the saved files");
+		(*n)++;
+	}
 	for (size_t i = 0; i < m->plan->image.n_mounts; i++) {
 		const struct image_mount *l = &m->plan->image.mounts[i];
 		int r = mount_copy(l->fd, "", false,
@@ -405,7 +415,11 @@ int create_note(struct create_op *m, struct warren_error *err)
 /* The sandbox is complete and recorded: its init may outlive this process. */
 int create_keep(struct create_op *m, struct warren_error *err)
 {
-	return m->spec->durable ? durable_keep(m->sandbox, err) : 0;
+	int r = m->spec->durable ? durable_keep(m->sandbox, err) : 0;
+
+	if (r == 0)
+		save_drop(m);
+	return r;
 }
 
 static const struct create_op_step steps[] = {
@@ -413,6 +427,7 @@ static const struct create_op_step steps[] = {
 	{ "check the limits", take_limits },
 	{ "check the disk", take_disk },
 	{ "claim an id range", create_claim }, /* from here on, a crash leaves a link */
+	{ "open the saved files", save_open },
 	{ "open the image", open_image_before },
 	{ "find the user", find_user_before },
 	{ "create the cgroup", create_cgroup_before },
@@ -659,7 +674,7 @@ int create_op_begin(struct create_op *m, struct native *n, const char *id,
 	 */
 	m->lend =
 		n->privileged && !SANITIZED; /* sanitizers keep a shadow of each stack */
-	m->child_end = m->userns = m->stage = m->listener = -1;
+	m->child_end = m->userns = m->stage = m->listener = m->upper = -1;
 	m->sandbox = calloc(1, sizeof(*m->sandbox));
 	if (!m->sandbox)
 		return error_errno(err, ENOMEM, "allocate a sandbox");
@@ -676,6 +691,7 @@ int create_op_begin(struct create_op *m, struct native *n, const char *id,
 		free(m->sandbox);
 		return error_errno(err, ENOMEM, "allocate a sandbox");
 	}
+	m->plan->saved = -1;
 	m->started = clock_now();
 	return 0;
 }
@@ -690,8 +706,12 @@ void create_op_end(struct create_op *m, int r)
 		(void)close(m->child_end);
 	if (m->stage >= 0)
 		(void)close(m->stage);
+	if (m->upper >= 0)
+		(void)close(m->upper);
 	if (m->listener >= 0)
 		(void)close(m->listener);
+	if (m->plan->saved >= 0)
+		(void)close(m->plan->saved);
 	take_done(m);
 	if (r == 0 && m->engine->trace)
 		keep_trace(m);

@@ -31,6 +31,7 @@ struct create_op {
 	int listener;
 	int userns;
 	int stage; /* prepared sandbox: socket to the process that mounts; otherwise -1 */
+	int upper; /* prepared sandbox: its upper directory; otherwise -1 */
 	uint64_t started;
 	struct warren_step outside[MAKING_STEPS_MAX];
 	size_t n_outside;

@@ -140,8 +140,10 @@ int engine_registry_open(struct native *n, const char *name, struct warren_error
 		 : engine_registry_enrol(n, engines, err);
 	if (r < 0)
 		return r;
-	if (name)
+	if (name) {
 		durable_sweep(n);
+		save_sweep(n);
+	}
 	engine_registry_sweep(n, engines);
 	return 0;
 }

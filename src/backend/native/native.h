@@ -13,6 +13,7 @@
  *	engine_registry.c	live engines, id ranges, the cleanup after a crash
  *	orphan.c		sandboxes whose run directory is gone
  *	durable.c		sandboxes that outlive their creator
+ *	save.c			copies the files of a sandbox, and hibernates it
  *	scratch_disk.c		scratch space in a disk image, instead of in memory
  *	idmap.c			id maps of sandboxes and volumes
  *	probe.c			detects the features of this machine
@@ -43,9 +44,14 @@
 #include "proto/init_proto.h"
 
 #define NATIVE_MOUNTS_MAX 64
-#define NATIVE_STEPS_MAX  48
-/* descriptors that the parent sends to the child: scratch space, layers, volumes */
-#define NATIVE_FDS_MAX (1 + IMAGE_MOUNTS_MAX + NATIVE_MOUNTS_MAX)
+/* Index of the upper directory in native_plan.dirs. */
+#define DIR_UPPER        (PROTO_ROLE_UPPER - PROTO_ROLE_DIRS)
+#define NATIVE_STEPS_MAX 48
+/*
+ * Descriptors that the parent sends to the child: scratch space, saved files, layers,
+ * volumes.
+ */
+#define NATIVE_FDS_MAX (2 + IMAGE_MOUNTS_MAX + NATIVE_MOUNTS_MAX)
 #define NATIVE_IDS     65536U /* number of ids per sandbox */
 /*
  * Descriptors that stay open for the life of a sandbox get numbers from here on, if
@@ -129,6 +135,8 @@ struct native_plan {
 	uint64_t shm;   /* size of /dev/shm if it is not part of the disk */
 	uint64_t tmpfs; /* default size of a tmpfs */
 	bool on_disk;   /* the first mount received is the scratch space */
+	bool restores;  /* the next one is the directory of saved files */
+	int saved;      /* that directory, in the creator; -1: none */
 	bool part;      /* a prepared sandbox: init starts before the root is mounted */
 	int stage; /* prepared sandbox: socket for commands to the process that mounts */
 	int control;
@@ -144,8 +152,9 @@ struct native_plan {
 	int fds[NATIVE_FDS_MAX];
 	size_t n_fds;
 	int scratch, root, proc, pts, init;
-	int cgroups[PROTO_DIRS]; /* directories by role; -1: none */
-	struct ns_aside aside;   /* the thread that mounts, and its error */
+	/* Directories for init, by role (minus PROTO_ROLE_DIRS); -1: none. */
+	int dirs[PROTO_DIRS];
+	struct ns_aside aside; /* the thread that mounts, and its error */
 	struct warren_error aside_err;
 
 	/*
@@ -177,6 +186,7 @@ int rootfs_place_proc(struct native_plan *p, struct warren_error *err);
  * must exist.
  */
 int rootfs_hide(struct native_plan *p, struct warren_error *err);
+int rootfs_restore(struct native_plan *p, struct warren_error *err);
 int rootfs_trees(struct native_plan *p, struct warren_error *err);
 int rootfs_proc(struct native_plan *p, struct warren_error *err);
 int rootfs_dev(struct native_plan *p, struct warren_error *err);
@@ -242,6 +252,20 @@ void engine_registry_release(struct native *n, struct native_sandbox *sandbox);
 int orphan_list(void *state, struct warren_orphan **ret, size_t *ret_n,
 		struct warren_error *err);
 int orphan_remove(void *state, const char *id, struct warren_error *err);
+
+/* save.c */
+int native_save_files(void *state, struct backend_sandbox *base, int dir, unsigned flags,
+		      struct warren_saved *ret, struct warren_error *err);
+int native_hibernate(void *state, struct backend_sandbox *base, struct warren_saved *ret,
+		     struct warren_error *err);
+int native_forget_saved(void *state, const char *id, struct warren_error *err);
+/* A step of a creation: open the files that the new sandbox starts with, if any. */
+struct create_op;
+int save_open(struct create_op *m, struct warren_error *err);
+/* Remove them, because the sandbox has them now. */
+void save_drop(struct create_op *m);
+/* Remove saved files of sandboxes that live, and incomplete ones. */
+void save_sweep(struct native *n);
 
 /* scratch_disk.c */
 bool scratch_disk_tmpfs_has_xattrs(void);

@@ -215,15 +215,19 @@ static int prepared_await_mounts(struct create_op *m, struct warren_error *err)
 		struct proto_header h;
 		struct warren_error err;
 	} msg = { 0 };
-	size_t n_fds = 0;
-	ssize_t n = fd_recv(m->stage, &msg, sizeof(msg), NULL, &n_fds, 0);
+	size_t n_fds = 1;
+	ssize_t n = fd_recv(m->stage, &msg, sizeof(msg), &m->upper, &n_fds, 0);
 
 	/*
 	 * If the process ended before it read everything, this error is seen first, and
 	 * the process's message comes after it.
 	 */
-	if (n == -ECONNRESET)
-		n = fd_recv(m->stage, &msg, sizeof(msg), NULL, &n_fds, 0);
+	if (n == -ECONNRESET) {
+		n_fds = 1;
+		n = fd_recv(m->stage, &msg, sizeof(msg), &m->upper, &n_fds, 0);
+	}
+	if (n <= 0 || n_fds == 0)
+		m->upper = -1;
 	if (n <= 0)
 		return error_errno(err, n < 0 ? (int)-n : EPIPE, "wait for the mounts");
 	if (msg.h.type == PROTO_READY)
@@ -244,18 +248,26 @@ static int send_layers(struct create_op *m, struct warren_error *err)
 	return r == -EPIPE ? prepared_await_mounts(m, err) : r;
 }
 
-/* The root is mounted: tell init to open its descriptors in the root, and to hold the
- * image's lock. */
+/*
+ * The root is mounted: tell init to open its descriptors in the root, to hold the
+ * image's lock, and to keep the upper directory.
+ */
 static int say_rooted(struct create_op *m, struct warren_error *err)
 {
 	struct proto_config msg = { .h = { .version = PROTO_VERSION,
 					   .type = PROTO_CONFIG },
 				    .flags = PROTO_CONFIG_ROOTED };
-	int lock = m->sandbox->image_lock, r;
+	int fds[2], r;
 
-	if (lock >= 0)
+	if (m->sandbox->image_lock >= 0) {
+		fds[msg.n] = m->sandbox->image_lock;
 		msg.role[msg.n++] = PROTO_ROLE_ALIVE;
-	r = fd_send(m->sandbox->control, &msg, sizeof(msg), &lock, msg.n);
+	}
+	if (m->upper >= 0) {
+		fds[msg.n] = m->upper;
+		msg.role[msg.n++] = PROTO_ROLE_UPPER;
+	}
+	r = fd_send(m->sandbox->control, &msg, sizeof(msg), fds, msg.n);
 	return r < 0 ? error_errno(err, -r, "configure init") : 0;
 }
 
@@ -263,6 +275,7 @@ static const struct create_op_step finish_steps[] = {
 	{ "read the spec", take_spec },
 	{ "check the limits", take_limits },
 	{ "check the disk", take_disk },
+	{ "open the saved files", save_open },
 	{ "open the image", take_image },
 	{ "find the user", take_user },
 	{ "share the spec", share_spec },

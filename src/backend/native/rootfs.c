@@ -22,6 +22,7 @@
 #include "backend/native/native.h"
 #include "base/hosts.h"
 #include "os/mount.h"
+#include "os/tree_copy.h"
 
 /*
  * A directory that exists in this copy of the host's mounts, and that all users may
@@ -87,6 +88,11 @@ int rootfs_copies(struct native_plan *p, struct warren_error *err)
 
 	if (p->engine->privileged)
 		return 0;
+	if (p->restores) {
+		p->fds[p->n_fds] = fcntl(p->saved, F_DUPFD_CLOEXEC, 3);
+		if (p->fds[p->n_fds++] < 0)
+			return error_errno(err, errno, "keep the saved files");
+	}
 	for (size_t i = 0; r == 0 && i < p->image.n_mounts; i++) {
 		const struct image_mount *l = &p->image.mounts[i];
 
@@ -145,7 +151,11 @@ static int enter_scratch(struct native_plan *p, struct warren_error *err)
 	if (fchdir(p->scratch) < 0 || mkdir("r", 0755) < 0 || mkdir("u", 0755) < 0 ||
 	    mkdir("u/etc", 0755) < 0 || mkdir("w", 0755) < 0)
 		return error_errno(err, errno, "enter the scratch space");
-	return 0;
+	/* init keeps it, so that the files can be saved (save.c). */
+	p->dirs[DIR_UPPER] = open("u", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return p->dirs[DIR_UPPER] < 0
+		       ? error_errno(err, errno, "open the upper directory")
+		       : 0;
 }
 
 int rootfs_scratch(struct native_plan *p, struct warren_error *err)
@@ -175,6 +185,20 @@ int rootfs_fit(struct native_plan *p, struct warren_error *err)
 	(void)close(p->scratch);
 	p->scratch = p->fds[0];
 	return enter_scratch(p, err);
+}
+
+/* Fill the upper directory with saved files, before it is mounted. */
+int rootfs_restore(struct native_plan *p, struct warren_error *err)
+{
+	struct tree_copy copy = { 0 };
+
+	if (!p->restores)
+		return 0;
+	if (p->n_fds <= p->on_disk)
+		return error_set(err, EPROTO, "the saved files are missing");
+	if (rmdir("u/etc") < 0)
+		return error_errno(err, errno, "empty the upper directory");
+	return tree_copy(p->fds[p->on_disk], p->dirs[DIR_UPPER], &copy, err);
 }
 
 /* Attach the layers at the names that the overlay's option uses. */
@@ -218,7 +242,7 @@ static int rootfs_mount_overlay(struct native_plan *p, struct warren_error *err)
 					  { "workdir", "w" },
 					  { "userxattr", NULL },
 					  { NULL, NULL } };
-	int r = hosts_write("u", p->hostname);
+	int r = p->restores ? 0 : hosts_write("u", p->hostname);
 
 	if (r < 0)
 		return error_errno(err, -r, "write /etc/hosts");
@@ -231,7 +255,7 @@ static int rootfs_mount_overlay(struct native_plan *p, struct warren_error *err)
 /* Mount the root as an overlay, and the other trees as they are. */
 int rootfs_trees(struct native_plan *p, struct warren_error *err)
 {
-	size_t next = p->on_disk;
+	size_t next = (size_t)p->on_disk + p->restores;
 	int r = attach_stack(p, &next, err);
 
 	if (r == 0)

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * save.c - copy the files of a sandbox; save them for a sandbox that hibernates
+ *
+ * Everything that was written to the root is in the upper directory of its overlay, to
+ * which init has a descriptor (PROTO_FD_UPPER). Only a process without privileges on the
+ * host may read this directory, because a compromised init could pass off another one for
+ * it. So a child of this process does the copy, as root of a user namespace with the ids
+ * of the sandbox: it can read what the sandbox can, and no more. It writes through a
+ *mount that maps these ids back.
+ *
+ *	<state_dir>/saved/<id>		the files of a sandbox that hibernates
+ *	<state_dir>/saved/.new-<id>	an incomplete copy
+ *
+ * A saved directory is valid only while no sandbox of that id lives: it gets its name
+ * before the sandbox ends, and is removed after the sandbox is back. The next engine of
+ * the same name removes what a crash left in between (save_sweep()).
+ */
+#include <linux/sched.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "backend/native/create_op.h"
+#include "backend/native/durable.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/hosts.h"
+#include "image/copy.h"
+#include "initclient/sandbox_socket.h"
+#include "os/mount.h"
+#include "os/ns.h"
+#include "os/tree_copy.h"
+
+#define SAVED_NEW "new-"
+
+/* ------------------------------------------------------------- the child's side */
+
+struct save_report {
+	struct warren_error err; /* code 0: success */
+	struct tree_copy copy;
+};
+
+/* The numbers of the child's descriptors; all others are closed. */
+enum {
+	SAVE_CONTROL = 3,
+	SAVE_FROM,
+	SAVE_FDS,
+};
+
+static int save_become_root(struct warren_error *err)
+{
+	/* -EPERM: the one-id map of an ordinary user forbids it. */
+	if (syscall(SYS_setgroups, 0, NULL) < 0 && errno != EPERM)
+		return error_errno(err, errno, "setgroups");
+	if (syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0)
+		return error_errno(err, errno, "become root of the user namespace");
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		return error_errno(err, errno, "prctl");
+	return 0;
+}
+
+static int save_place_fds(int control, int from, struct warren_error *err)
+{
+	int high[] = { fcntl(control, F_DUPFD_CLOEXEC, SAVE_FDS),
+		       fcntl(from, F_DUPFD_CLOEXEC, SAVE_FDS) };
+
+	if (high[0] < 0 || high[1] < 0 || dup2(high[0], SAVE_CONTROL) < 0 ||
+	    dup2(high[1], SAVE_FROM) < 0 || close_range(SAVE_FDS, ~0U, 0) < 0)
+		return error_errno(err, errno, "place the descriptors");
+	return 0;
+}
+
+/* First message: the ids are mapped; it contains the destination. Second: begin. */
+static int save_await(int *ret_to, struct warren_error *err)
+{
+	size_t n_fds = 1;
+	char byte;
+	ssize_t n = fd_recv(SAVE_CONTROL, &byte, 1, ret_to, &n_fds, 0);
+
+	if (n == 1 && n_fds == 1)
+		return 0;
+	return error_errno(err, n < 0 ? (int)-n : EPIPE, "wait for the directory");
+}
+
+static int save_await_begin(struct warren_error *err)
+{
+	char byte;
+	ssize_t n = recv(SAVE_CONTROL, &byte, 1, 0);
+
+	return n == 1 ? 0 : error_errno(err, n < 0 ? errno : EPIPE, "wait to begin");
+}
+
+/* Runs after clone(2) of a process with threads: no malloc(3), no locks. */
+_Noreturn static void save_main(int control, int from, bool only_root)
+{
+	struct save_report report = { .err = WARREN_ERROR_INIT,
+				      .copy = { .only_root = only_root } };
+	int to = -1, r;
+
+	if (save_place_fds(control, from, &report.err) < 0)
+		_exit(1);
+	r = save_await(&to, &report.err);
+	if (r == 0)
+		r = save_become_root(&report.err);
+	if (r == 0)
+		r = save_await_begin(&report.err);
+	if (r == 0)
+		r = tree_copy(SAVE_FROM, to, &report.copy, &report.err);
+	if (r == 0)
+		report.err = (struct warren_error)WARREN_ERROR_INIT;
+	(void)fd_send(SAVE_CONTROL, &report, sizeof(report), NULL, 0);
+	_exit(0);
+}
+
+/* ---------------------------------------------------------------- our own side */
+
+struct save_child {
+	int pidfd, control;
+};
+
+static void save_child_done(struct save_child *c)
+{
+	siginfo_t info;
+
+	if (c->pidfd >= 0) {
+		(void)pidfd_send_signal(c->pidfd, SIGKILL, NULL, 0);
+		/* -ECHILD: SIGCHLD is ignored, as in the warden. */
+		while (waitid(P_PIDFD, (id_t)c->pidfd, &info, WEXITED) < 0 &&
+		       errno == EINTR)
+			;
+		(void)close(c->pidfd);
+	}
+	if (c->control >= 0)
+		(void)close(c->control);
+}
+
+/* Map the child's ids, and give it the destination. */
+static int save_admit(const struct native_sandbox *sandbox, pid_t pid, int control,
+		      int dir, struct warren_error *err)
+{
+	const struct native *n = sandbox->engine;
+	AUTO_CLOSE int userns = -1, to = -1;
+	struct ns_maps maps;
+	int r;
+
+	idmap_sandbox(n, sandbox, &maps);
+	r = ns_write_maps(pid, &maps, n->privileged, err);
+	if (r == 0 && n->privileged) {
+		userns = ns_open(pid, "user");
+		if (userns < 0)
+			return error_errno(err, -userns, "open the user namespace");
+		r = mount_copy(dir, "", false,
+			       MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
+			       userns, &to, err);
+	}
+	if (r < 0)
+		return r;
+	r = fd_send(control, "", 1, n->privileged ? &to : &dir, 1);
+	return r < 0 ? error_errno(err, -r, "send the directory") : 0;
+}
+
+static int save_child_start(const struct native_sandbox *sandbox, int from, int dir,
+			    struct save_child *ret, struct warren_error *err)
+{
+	int pair[2], pidfd = -1;
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return error_errno(err, errno, "create a connection");
+	pid = ns_clone(CLONE_NEWUSER | CLONE_CLEAR_SIGHAND, NS_CGROUP_SAME, &pidfd);
+	if (pid == 0) {
+		(void)close(pair[0]);
+		save_main(pair[1], from, !sandbox->engine->privileged);
+	}
+	(void)close(pair[1]);
+	*ret = (struct save_child){ .pidfd = pid < 0 ? -1 : pidfd, .control = pair[0] };
+	if (pid < 0)
+		return error_errno(err, -pid, "start a process for the copy");
+	return save_admit(sandbox, pid, pair[0], dir, err);
+}
+
+static int save_child_copy(const struct save_child *c, struct tree_copy *ret,
+			   struct warren_error *err)
+{
+	struct save_report report;
+	size_t n_fds = 0;
+	ssize_t n;
+	int r = fd_send(c->control, "", 1, NULL, 0);
+
+	if (r < 0)
+		return error_errno(err, -r, "begin the copy");
+	n = fd_recv(c->control, &report, sizeof(report), NULL, &n_fds, 0);
+	if (n != (ssize_t)sizeof(report))
+		return error_set(err, EIO, "the process that copies the files has ended");
+	report.err.msg[sizeof(report.err.msg) - 1] = '\0';
+	if (report.err.code) {
+		*err = report.err;
+		return -err->code;
+	}
+	*ret = report.copy;
+	return 0;
+}
+
+/*
+ * Root takes the descriptor from init, which need not answer: it may be frozen, or
+ * compromised. An ordinary user may not do that, and asks for it.
+ */
+static int save_upper(struct native_sandbox *sandbox, int *ret_fd,
+		      struct warren_error *err)
+{
+	struct proto_upper msg = { .h = { .type = PROTO_UPPER } };
+	CLEANUP(init_reply_done) struct init_reply a = { 0 };
+	struct stat st;
+	int r;
+
+	if (sandbox->engine->privileged) {
+		*ret_fd =
+			(int)syscall(SYS_pidfd_getfd, sandbox->pidfd, PROTO_FD_UPPER, 0);
+		if (*ret_fd < 0 && errno != EBADF)
+			return error_errno(err, errno, "open the sandbox's files");
+	} else {
+		r = client_ask(native_talk(sandbox), &msg, sizeof(msg), -1, &a, err);
+		if (r < 0)
+			return r;
+		*ret_fd = init_reply_take_only(&a);
+	}
+	if (*ret_fd >= 0 && fstat(*ret_fd, &st) == 0 && S_ISDIR(st.st_mode))
+		return 0;
+	if (*ret_fd >= 0)
+		(void)close(*ret_fd);
+	return error_set(err, EOPNOTSUPP,
+			 "an older version of Warren created it, which does not allow "
+			 "its files to be saved");
+}
+
+static int save_check_space(int from, int dir, struct warren_error *err)
+{
+	struct statvfs used, free;
+	uint64_t need, have;
+
+	if (fstatvfs(from, &used) < 0 || fstatvfs(dir, &free) < 0)
+		return error_errno(err, errno, "find out how much space is free");
+	need = (uint64_t)(used.f_blocks - used.f_bfree) * used.f_frsize;
+	have = (uint64_t)free.f_bavail * free.f_frsize;
+	if (need > have)
+		return error_set(err, ENOSPC,
+				 "its files need %ju bytes, and %ju bytes are free",
+				 (uintmax_t)need, (uintmax_t)have);
+	return 0;
+}
+
+/* Remove /etc/hosts if it is the file that Warren wrote. */
+static void save_drop_hosts(const struct native_sandbox *sandbox, int dir)
+{
+	char own[HOSTS_SIZE], found[HOSTS_SIZE];
+	AUTO_CLOSE int etc =
+		openat(dir, "etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	AUTO_CLOSE int fd =
+		etc < 0 ? -1
+			: openat(etc, "hosts",
+				 O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	int n = hosts_text(own, sandbox->hostname ? sandbox->hostname : "");
+
+	if (fd >= 0 && n > 0 && fd_read_all(fd, found, sizeof(found)) == n &&
+	    memcmp(own, found, (size_t)n) == 0)
+		(void)unlinkat(etc, "hosts", 0);
+}
+
+static int save_frozen(struct native_sandbox *sandbox, const struct save_child *child,
+		       bool freeze, struct warren_saved *ret, struct warren_error *err)
+{
+	struct native *n = sandbox->engine;
+	struct warren_error second = WARREN_ERROR_INIT;
+	struct tree_copy copy = { 0 };
+	uint64_t since;
+	int r = 0, r2 = 0;
+
+	if (freeze)
+		r = backend_native.pause(n, &sandbox->base, true, err);
+	if (r < 0)
+		return r;
+	since = clock_now();
+	r = save_child_copy(child, &copy, err);
+	if (freeze)
+		r2 = backend_native.pause(n, &sandbox->base, false, &second);
+	ret->frozen_ns = freeze ? clock_now() - since : 0;
+	if (r == 0 && r2 < 0) {
+		*err = second;
+		r = r2;
+	}
+	if (r == 0) {
+		ret->files = copy.files;
+		ret->bytes = copy.bytes;
+	}
+	return r;
+}
+
+static int save_to(struct native_sandbox *sandbox, int dir, unsigned flags,
+		   struct warren_saved *ret, struct warren_error *err)
+{
+	struct save_child child = { -1, -1 };
+	AUTO_CLOSE int from = -1;
+	bool freeze = !(flags & WARREN_SAVE_UNFROZEN) && !sandbox->paused;
+	int r = save_upper(sandbox, &from, err);
+
+	*ret = (struct warren_saved){ 0 };
+	if (r == 0)
+		r = save_check_space(from, dir, err);
+	if (r == 0)
+		r = save_child_start(sandbox, from, dir, &child, err);
+	if (r == 0)
+		r = save_frozen(sandbox, &child, freeze, ret, err);
+	save_child_done(&child);
+	return r;
+}
+
+int native_save_files(void *state UNUSED, struct backend_sandbox *base, int dir,
+		      unsigned flags, struct warren_saved *ret, struct warren_error *err)
+{
+	struct native_sandbox *sandbox = (struct native_sandbox *)base;
+	int r = save_to(sandbox, dir, flags, ret, err);
+
+	if (r == 0)
+		save_drop_hosts(sandbox, dir);
+	return r;
+}
+
+/* ------------------------------------------------------------------ hibernating */
+
+/* -ENOENT without an error: there is none, and @make is false. */
+static int save_open_dir(const struct native *n, bool make, struct warren_error *err)
+{
+	AUTO_CLOSE int state = open(n->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd;
+
+	if (state >= 0 && make && mkdirat(state, "saved", 0700) < 0 && errno != EEXIST)
+		return error_errno(err, errno, "create '%s/saved'", n->state_dir);
+	fd = state < 0 ? -1
+		       : openat(state, "saved",
+				O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0)
+		return fd;
+	if (errno == ENOENT && !make)
+		return -ENOENT;
+	return error_errno(err, errno, "open '%s/saved'", n->state_dir);
+}
+
+static int save_copy_to(struct native_sandbox *sandbox, int saved, const char *temp,
+			struct warren_saved *ret, struct warren_error *err)
+{
+	AUTO_CLOSE int dir = -1;
+	int r;
+
+	copy_remove_tree(saved, temp);
+	if (mkdirat(saved, temp, 0700) < 0)
+		return error_errno(err, errno, "create a directory for its files");
+	dir = openat(saved, temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return error_errno(err, errno, "open the directory for its files");
+	r = save_to(sandbox, dir, WARREN_SAVE_UNFROZEN, ret, err);
+	if (r == 0 && syncfs(dir) < 0)
+		r = error_errno(err, errno, "write its files to disk");
+	return r;
+}
+
+static int save_as(struct native_sandbox *sandbox, int saved, struct warren_saved *ret,
+		   struct warren_error *err)
+{
+	const char *id = sandbox->base.id;
+	char temp[sizeof("." SAVED_NEW) + ID_LEN];
+	int r;
+
+	(void)snprintf(temp, sizeof(temp), "." SAVED_NEW "%s", id);
+	r = save_copy_to(sandbox, saved, temp, ret, err);
+	if (r == 0) {
+		copy_remove_tree(saved, id);
+		if (renameat(saved, temp, saved, id) < 0 || fsync(saved) < 0)
+			r = error_errno(err, errno, "name the saved files");
+	}
+	if (r < 0)
+		copy_remove_tree(saved, temp);
+	return r;
+}
+
+/*
+ * The processes stay frozen from the copy to their end, so that nothing is written in
+ * between.
+ */
+int native_hibernate(void *state, struct backend_sandbox *base, struct warren_saved *ret,
+		     struct warren_error *err)
+{
+	struct native *n = state;
+	struct native_sandbox *sandbox = (struct native_sandbox *)base;
+	struct warren_error second = WARREN_ERROR_INIT;
+	bool was_paused = sandbox->paused;
+	AUTO_CLOSE int saved = -1;
+	int r = 0;
+
+	if (!base->durable)
+		return error_set(err, EINVAL, "only a durable sandbox can hibernate");
+	saved = save_open_dir(n, true, err);
+	if (saved < 0)
+		return saved;
+	if (!was_paused)
+		r = backend_native.pause(n, base, true, err);
+	if (r < 0)
+		return r;
+	r = save_as(sandbox, saved, ret, err);
+	if (r == 0) {
+		/* If something of it is left, the engine removes that later. */
+		(void)native_undo(n, sandbox, &second);
+		return 0;
+	}
+	if (!was_paused)
+		(void)backend_native.pause(n, base, false, &second);
+	return r;
+}
+
+int native_forget_saved(void *state, const char *id, struct warren_error *err)
+{
+	AUTO_CLOSE int saved = save_open_dir(state, false, err);
+
+	if (saved < 0)
+		return saved == -ENOENT ? 0 : saved;
+	copy_remove_tree(saved, id);
+	if (faccessat(saved, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return error_set(err, EBUSY, "its saved files cannot be removed");
+	return 0;
+}
+
+int save_open(struct create_op *m, struct warren_error *err)
+{
+	AUTO_CLOSE int saved = -1;
+	struct native_plan *p = m->plan;
+
+	p->restores = m->spec->restore;
+	if (!p->restores)
+		return 0;
+	saved = save_open_dir(m->engine, false, err);
+	if (saved < 0 && saved != -ENOENT)
+		return saved;
+	errno = ENOENT;
+	if (saved >= 0)
+		p->saved = openat(saved, m->sandbox->base.id,
+				  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return p->saved < 0 ? error_errno(err, errno, "open the saved files") : 0;
+}
+
+/* If this fails, the next engine removes them. */
+void save_drop(struct create_op *m)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (m->plan->restores)
+		(void)native_forget_saved(m->engine, m->sandbox->base.id, &ignored);
+}
+
+void save_sweep(struct native *n)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	int saved = save_open_dir(n, false, &ignored);
+	DIR *d = saved < 0 ? NULL : fdopendir(saved);
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		bool incomplete = strncmp(e->d_name, "." SAVED_NEW, 5) == 0;
+
+		if (!incomplete && !id_valid(e->d_name))
+			continue;
+		if (incomplete || sandbox_socket_has_state(n->sandboxes_fd, e->d_name))
+			copy_remove_tree(saved, e->d_name);
+	}
+	if (d)
+		(void)closedir(d);
+	else if (saved >= 0)
+		(void)close(saved);
+}

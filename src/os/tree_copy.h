@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tree_copy.h - copy a directory tree exactly, as a layer of an overlay
+ *
+ * Contents (holes stay holes), owners, modes, times, links, hard links between copied
+ * files, named pipes and extended attributes are kept. So are the marks of an overlay
+ * with userxattr: whiteouts and opaque directories. Other attributes of the overlay,
+ * which mean something only next to the original, are dropped. Sockets are skipped,
+ * because nothing listens on a copy. Device nodes are refused.
+ *
+ * The tree is untrusted: links are never followed, and the depth is limited. The caller
+ * chooses the privileges: the process that copies should have no more than the tree's
+ * owner. No other process may change the tree in the meantime; if one does, the copy may
+ * be inconsistent or fail, but does not leave the two trees.
+ *
+ * Nothing is allocated with malloc(3), so that a process can call this after clone(2).
+ */
+#ifndef OS_TREE_COPY_H
+#define OS_TREE_COPY_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+#define TREE_COPY_DEPTH_MAX 500
+
+struct tree_copy {
+	uint64_t max_bytes; /* maximum size of all contents; -EFBIG; 0: none */
+	/* Refuse files of other users than root: the caller could not remove the copies.
+	 */
+	bool only_root;
+	/* The result: */
+	uint64_t files;   /* all kinds, and directories */
+	uint64_t bytes;   /* contents, without holes */
+	uint64_t sockets; /* sockets that were skipped */
+};
+
+/*
+ * Copy the contents and the attributes of directory @from to the empty directory @to.
+ * Both may be O_PATH. After a failure, @to contains an incomplete copy.
+ */
+int tree_copy(int from, int to, struct tree_copy *c, struct warren_error *err);
+
+#endif /* OS_TREE_COPY_H */
