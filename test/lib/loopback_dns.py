@@ -6,12 +6,13 @@ import threading
 
 
 class Dns(threading.Thread):
-    """Answers every name that ends in .test with 127.0.0.1; there are no others."""
+    """Answers every name that ends in .test with an address; there are no others."""
 
-    def __init__(self):
+    def __init__(self, listen=("127.0.0.1", 0), address="127.0.0.1"):
         super().__init__(daemon=True)
+        self.address = socket.inet_aton(address)
         self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.sock.bind(("127.0.0.1", 0))
+        self.sock.bind(listen)
         self.port = self.sock.getsockname()[1]
         self.start()
 
@@ -23,7 +24,7 @@ class Dns(threading.Thread):
                 end += query[end] + 1
             kind = struct.unpack(">H", query[end + 1:end + 3])[0]
             known = query[12:end].endswith(b"\x04test")
-            answer = b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 0, 4) + bytes((127, 0, 0, 1)) if known and kind == 1 else b""
+            answer = b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 0, 4) + self.address if known and kind == 1 else b""
             flags = 0x8180 if known else 0x8183
             self.sock.sendto(query[:2] + struct.pack(">HHHHH", flags, 1, bool(answer), 0, 0) + query[12:end + 5] + answer,
                              client)

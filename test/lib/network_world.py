@@ -10,9 +10,9 @@ from serve_world import until
 class Server(threading.Thread):
     """Greets each connection, and then echoes its input."""
 
-    def __init__(self):
+    def __init__(self, listen=("127.0.0.1", 0)):
         super().__init__(daemon=True)
-        self.sock = socket.create_server(("127.0.0.1", 0))
+        self.sock = socket.create_server(listen)
         self.port = self.sock.getsockname()[1]
         self.accepted = 0
         self.start()
@@ -62,11 +62,11 @@ def reach(w, box, host, port):
 
 
 class Live:
-    """A persistent connection from inside."""
+    """A persistent connection from inside, or another program that answers lines."""
 
-    def __init__(self, w, box, host, port):
+    def __init__(self, w, box, *argv):
         self.world, self.box = w, box
-        self.id = w.exec(box, client(host, port), stdin=True)
+        self.id = w.exec(box, client(*argv) if len(argv) == 2 else list(argv), stdin=True)
         self.lines = 0
         eq(self.next(), "hello")
 
