@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * alive.c - many idle sandboxes: what memory each takes, and what one more costs
+ * alive.c - many idle sandboxes: the memory of each, and the cost of one more
  *
- * Memory is the machine's, before and after: what the kernel keeps for a sandbox
- * (namespaces, mounts, cgroups, stacks, page tables) shows nowhere else. Two figures are
- * taken, of which the larger counts: what MemAvailable lost, and what all memory but the
- * page cache gained. The floor comes after us: what the kernel has not given back by then
- * makes it look smaller than it is, not us.
+ * The memory of the whole machine is measured before and after, because the kernel's
+ * memory for a sandbox (namespaces, mounts, cgroups, stacks, page tables) is not visible
+ * elsewhere. Of two figures, the larger counts: the decrease of MemAvailable, and the
+ * increase of all memory except the page cache. The kernel objects alone (the floor) are
+ * measured after Warren, so memory that the kernel has not freed yet makes the floor look
+ * smaller, not Warren.
  */
 #include <errno.h>
 
 #include "bench.h"
 
-#define PROBES    60 /* sandboxes made and destroyed to measure the cost of one more */
+/* Number of sandboxes created and destroyed to measure the cost of one more. */
+#define PROBES    60
 #define LEVELS    4
-#define SETTLE_US 500000 /* what a destroy leaves to the kernel is done by then */
+#define SETTLE_US 500000 /* time for the kernel to finish its work after a destroy */
 #define SETTLE_S  1
 
 struct crowd {
@@ -49,8 +51,8 @@ static int shrink(struct crowd *c, struct warren_error *err)
 }
 
 /*
- * What more cost now: some made in a row and then destroyed, and some replaced, one
- * by one. A replacement also waits for what the kernel does after a destroy.
+ * Measure the cost of more sandboxes: create some in a row and destroy them, and replace
+ * some one by one. A replacement also includes the kernel's work after a destroy.
  */
 static int probe_row(struct crowd *c, struct series *create, struct series *destroy,
 		     struct warren_error *err)
@@ -96,7 +98,7 @@ static int probe_replace(struct crowd *c, struct series *replace,
 	return r < 0 ? r : c->maker->unmake(sandbox, err);
 }
 
-/* @ret_ns: of a create, at p50. */
+/* *@ret_ns is the median time of a create. */
 static int probe(struct bench *b, struct crowd *c, uint64_t *ret_ns,
 		 struct warren_error *err)
 {
@@ -126,7 +128,8 @@ static int probe(struct bench *b, struct crowd *c, uint64_t *ret_ns,
 	return r;
 }
 
-/* What a crowd has, whatever the slab kept of an earlier one. */
+/* Return the memory that is in use, without free slab memory that is left from
+ * earlier. */
 static int64_t has(const struct memory *m)
 {
 	return (int64_t)(m->objects + m->percpu + m->stacks + m->page_tables + m->anon +
@@ -173,7 +176,7 @@ static int fill_and_measure(struct bench *b, struct crowd *c, struct warren_erro
 	int r = 0;
 
 	for (unsigned i = 0; r == 0 && i < LEVELS; i++) {
-		/* none, a quarter, a half, all */
+		/* none, a quarter, half, all */
 		r = grow(c, i == 0 ? 0 : c->max >> (LEVELS - 1 - i), stop, err);
 		if (r == 0)
 			r = probe(b, c, &cost[i], err);
@@ -184,7 +187,7 @@ static int fill_and_measure(struct bench *b, struct crowd *c, struct warren_erro
 	}
 	if (r < 0)
 		return r;
-	(void)sleep(SETTLE_S); /* what the probes left is freed after them */
+	(void)sleep(SETTLE_S); /* the kernel frees the memory of the probes later */
 	memory_read(&after);
 	report_value(b, "alive", c->n, "sandboxes");
 	if (c->n < c->max)
@@ -211,7 +214,7 @@ static int measure(struct bench *b, const struct maker *maker, struct warren_err
 	if (r == 0) {
 		const char *name = b->current;
 
-		b->current = NULL; /* a warm-up, not told */
+		b->current = NULL; /* a warm-up that is not reported */
 		r = probe(b, &c, &ignored, err);
 		b->current = name;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * api.c - what it costs to judge a request: route, path, query and body, without a server
+ * api.c - the cost of checking a request (route, path, query and body), without a server
  *
  *	warren-bench-api [ROUNDS]
  */
@@ -52,7 +52,7 @@ static int judge(const struct request *q)
 	return r;
 }
 
-/* A sandbox as `GET /v1/sandboxes/{id}` answers it, or nearly. */
+/* Write a sandbox, nearly as `GET /v1/sandboxes/{id}` answers it. */
 static void answer(struct buf *out)
 {
 	static const char enforced[] =
@@ -80,7 +80,7 @@ static void answer(struct buf *out)
 	json_close(&j, '}');
 }
 
-/* Processor time: what others do on the machine is not ours. */
+/* Use processor time, so that other processes on the machine do not matter. */
 static double now_ns(void)
 {
 	struct timespec t;

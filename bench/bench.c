@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench.c - warren-bench: what the library costs, measured from inside a process
+ * bench.c - warren-bench: the cost of the library, measured inside a process
  *
- * bench/run calls it, and measures the whole program beside its peers.
+ * bench/run runs it, and also compares the whole program with its peers.
  */
 #include "bench.h"
 
@@ -74,7 +74,7 @@ static bool take_number(struct bench *b, size_t i, const char *text)
 	return true;
 }
 
-/* 0, or the status to leave with + 1. */
+/* Return 0, or the exit status + 1. */
 static int take_options(struct bench *b, int argc, char **argv)
 {
 	struct option options[ARRAY_SIZE(numbers) + 4] = {
@@ -129,7 +129,7 @@ static int run_named(struct bench *b, const char *name)
 	return 2;
 }
 
-/* A run directory of our own, so that what is left in it is ours. */
+/* Use a separate run directory, so that everything left in it is from this run. */
 static int prepare(struct bench *b)
 {
 	struct rlimit lim;
@@ -139,12 +139,13 @@ static int prepare(struct bench *b)
 		perror("warren-bench: make a run directory");
 		return -1;
 	}
-	/* A sandbox takes two descriptors while it lives. */
+	/* A live sandbox takes two descriptors. */
 	if (getrlimit(RLIMIT_NOFILE, &lim) == 0) {
 		lim.rlim_cur = lim.rlim_max;
 		(void)setrlimit(RLIMIT_NOFILE, &lim);
 	}
-	/* What a worker leaves behind becomes our child, and is counted. */
+	/* Processes that a worker leaves behind become children of this process, and are
+	 * counted. */
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	(void)setvbuf(stdout, NULL, _IOLBF, 0);
 	return 0;
@@ -154,7 +155,8 @@ static void clean(const struct bench *b)
 {
 	static const char *const subs[] = { "/engines", "/ids", "" };
 
-	/* What is not empty was leaked: it stays, and was reported. */
+	/* A directory that is not empty was leaked: keep it, because it has been
+	 * reported. */
 	for (size_t i = 0; i < ARRAY_SIZE(subs); i++) {
 		char path[sizeof(b->run_dir) + 16];
 

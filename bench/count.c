@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * count.c - what a machine has of what a sandbox is made of, and its memory
+ * count.c - count the kernel objects that sandboxes consist of, and the machine's memory
  *
- * Processes, descriptors and files are counted where only we can have made
- * them. Mounts, cgroups, namespaces and loop devices are the machine's: who
- * else makes sandboxes in the meantime is counted too.
+ * Processes, descriptors and files are counted only where this process creates them.
+ * Mounts, cgroups, namespaces and loop devices are those of the machine, so sandboxes
+ * that others create in the meantime are counted too.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -16,8 +16,8 @@
 #include "base/fd.h"
 #include "bench.h"
 
-#define SETTLE_MS \
-	10000 /* for what the kernel frees later, and for neighbours to come and go */
+/* Time for the kernel to free objects, and for other processes to end. */
+#define SETTLE_MS 10000
 
 static const char *const count_names[COUNT_MAX] = {
 	[COUNT_PROCESSES] = "processes", [COUNT_MOUNTS] = "mounts",
@@ -26,7 +26,7 @@ static const char *const count_names[COUNT_MAX] = {
 	[COUNT_FILES] = "files",
 };
 
-/* Entries of @path for which @match says so; 0 when it cannot be read. */
+/* Count the entries of @path for which @match returns true; 0 if it cannot be read. */
 static unsigned count_entries(const char *path,
 			      bool (*match)(int dir, const struct dirent *e))
 {
@@ -56,7 +56,7 @@ static bool is_bound_loop(int dir, const struct dirent *e)
 	return faccessat(dir, path, F_OK, 0) == 0;
 }
 
-/* The parent of a process of /proc; 0 when it is gone. */
+/* Return the parent of a process in /proc; 0 if it is gone. */
 static pid_t parent_of(int dir, const char *name)
 {
 	char path[300], text[1024], *p;
@@ -113,7 +113,7 @@ static int compare_inodes(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Distinct ones of every kind, of all processes. */
+/* Count the distinct namespaces of every kind, of all processes. */
 static unsigned count_namespaces(void)
 {
 	static const char *const kinds[] = { "net", "mnt", "pid",   "user",
@@ -167,7 +167,8 @@ void counts_take(const struct bench *b, struct counts *ret)
 	} };
 }
 
-/* Keep the smaller of each: what was gone once has not leaked, whatever came after it. */
+/* Keep the smaller value of each count: an object that was gone once has not leaked,
+ * whatever was created later. */
 static unsigned lower(struct counts *least, const struct counts *now,
 		      const struct counts *before)
 {
@@ -203,7 +204,7 @@ unsigned counts_report(struct bench *b, const struct counts *before)
 
 /* ---------------------------------------------------------------- memory */
 
-/* The number after "@key:" in @text, in kB. */
+/* Return the number after "@key:" in @text, in kB. */
 static uint64_t field(const char *text, const char *key)
 {
 	size_t len = strlen(key);
@@ -217,8 +218,7 @@ static uint64_t field(const char *text, const char *key)
 }
 
 /*
- * Of each kind of object: how many are in use, and how large each is. In kB; 0 for who
- * may not ask.
+ * Return the memory of all slab objects in use, in kB; 0 without permission to read it.
  */
 static uint64_t slab_in_use(void)
 {

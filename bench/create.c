@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * create.c - a sandbox made, used once and destroyed, by one process; and where the time
- * goes
+ * create.c - create a sandbox, use it once and destroy it, in one process; and the time
+ * of each step
  *
- * The steps are measured in rounds of their own: taking their times costs a
- * shared mapping. A step's time is counted from the end of the one before it on
- * its side; the child's first also holds the clone(2) that started it. The same for
- * sandboxes made of parts that were prepared in advance, which is not counted.
+ * The steps are measured in separate rounds, because measuring them needs a shared
+ * mapping. The time of a step begins at the end of the previous step of the same process;
+ * the child's first step also includes the clone(2) that started it. The same is measured
+ * for sandboxes from prepared parts; preparing them is not counted.
  */
 #include <errno.h>
 #include <spawn.h>
@@ -57,7 +57,7 @@ int run_on_host(const char *const *argv, int out, struct warren_error *err)
 				       (unsigned)status);
 }
 
-/* In their order; a part ends where the next one begins. */
+/* The parts of a cycle, in order; a part ends where the next one begins. */
 enum part {
 	CREATE,
 	EXEC,
@@ -66,7 +66,8 @@ enum part {
 	PARTS
 };
 
-/* A sandbox, of a part that is made before the clock starts if @b says so. */
+/* Create a sandbox; if @b says so, from a part that is prepared before the clock
+ * starts. */
 static int create(struct bench *b, struct warren *w, struct warren_sandbox **ret,
 		  uint64_t *ret_start, struct warren_error *err)
 {
@@ -100,7 +101,7 @@ static int cycle(struct bench *b, struct warren *w, uint64_t ends[PARTS + 1],
 	return r;
 }
 
-/* The same by bare kernel objects, and /bin/true on the host. */
+/* Do the same with bare kernel objects, and /bin/true on the host. */
 static int floor_cycle(void *floor, uint64_t ends[PARTS + 1], struct warren_error *err)
 {
 	void *sandbox = NULL;
@@ -165,10 +166,10 @@ static int measure_cycles(struct bench *b, struct warren *w, void *floor,
 	return r;
 }
 
-/* Times of the steps that the first create of a run had. */
+/* The times of the steps that the first create of a run had. */
 struct trace {
 	size_t n;
-	unsigned left_out; /* creates with others */
+	unsigned left_out; /* number of creates with other steps */
 	int lane[BACKEND_STEPS_MAX];
 	struct series took[BACKEND_STEPS_MAX];
 	struct series ended[BACKEND_STEPS_MAX];
@@ -201,8 +202,8 @@ static bool trace_has(const struct trace *t, const struct warren_step *steps, si
 }
 
 /*
- * A part that is claimed before all of it is ready has steps that others have behind
- * them.
+ * If a part is claimed before it is complete, the create has additional steps, and is not
+ * counted.
  */
 static void trace_add(struct trace *t, const struct warren_step *steps, size_t n)
 {

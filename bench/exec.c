@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec.c - what happens in a sandbox that lives: execs, pause and resume
+ * exec.c - operations on a running sandbox: execs, pause and resume
  *
- * Rounds of the ways to run a command alternate, the host's own among them: a
- * vfork(2), an execve(2) and a wait, which is what any exec must at least do.
+ * Rounds of the different ways to run a command alternate. One of them runs the command
+ * on the host, with a vfork(2), an execve(2) and a wait, which is the minimum for any
+ * exec.
  */
 #include <signal.h>
 
@@ -72,7 +73,7 @@ static int measure_ways(struct bench *b, struct warren_sandbox *sb,
 	return r;
 }
 
-/* Give @use a sandbox that lives. */
+/* Call @use with a running sandbox. */
 static int with_sandbox(struct bench *b,
 			int (*use)(struct bench *b, struct warren_sandbox *sb,
 				   struct warren_error *err),
@@ -136,7 +137,7 @@ static int measure_pause(struct bench *b, struct warren_sandbox *sb,
 	return 0;
 }
 
-/* With something in it to pause. */
+/* Start a process in the sandbox, which can be paused. */
 static int pause_sleeper(struct bench *b, struct warren_sandbox *sb,
 			 struct warren_error *err)
 {

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * floor.c - a sandbox of the same kernel objects as ours, and nothing else
+ * floor.c - a sandbox with the same kernel objects as Warren's, and nothing else
  *
- * What this kernel takes for that on this machine today, as a row beside ours: user,
- * mount, pid, network, ipc, uts and cgroup namespaces, 65,536 ids, loopback up, cgroups
- * with limits, one overlay on one tmpfs over the layers of `host`, /proc with as many
- * masks, /dev with its nodes and devpts, the pivot, capabilities, our filter, and a tiny
- * static program as pid 1. No registry, no spec, no errors worth reading, no hostile
- * image, no protocol: who is killed half-way leaves what there is.
+ * This measures how long the kernel needs on this machine, for comparison with Warren:
+ * user, mount, pid, network, ipc, uts and cgroup namespaces, 65,536 ids, loopback up,
+ * cgroups with limits, one overlay on one tmpfs over the layers of `host`, /proc with as
+ * many masks, /dev with its nodes and devpts, the pivot, capabilities, Warren's filter,
+ * and a tiny static program as pid 1. There is no registry, no spec, no useful error
+ * message, no protection against a hostile image, no protocol, and no cleanup after a
+ * crash.
  *
  *	the caller			the child, in the caller's memory (CLONE_VM)
- *	clones it			makes its namespaces
+ *	clones it			creates its namespaces
  *	writes its ids, copies layers	waits for that
- *	makes the cgroups		mounts, pivots, confines itself
+ *	creates the cgroups		mounts, pivots, confines itself
  *	waits for a byte		executes idle.c, which sends one
  *
- * The two share descriptors until the child has what it needs. They share errno, too, so
- * that the child looks at results alone.
+ * The two share descriptors until the child has what it needs. They also share errno, so
+ * the child uses only return values.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -48,11 +49,12 @@
 #define STATE_DIR "/var/lib/warren"
 #define IDLE      "warren-bench-idle"
 #define IDS       65537U
-#define APART     65537U      /* multiples of IDS share a bucket of the kernel's users */
-#define FIRST_ID  0x70000000U /* above those of any engine */
-#define RANGES    0xfffU
-#define FDS_KEPT \
-	512 /* those of sandboxes are from here on: the child copies what is below */
+/* Multiples of IDS would share a bucket in the kernel's table of users. */
+#define APART    65537U
+#define FIRST_ID 0x70000000U /* above the ids of any engine */
+#define RANGES   0xfffU
+/* Descriptors of sandboxes have higher numbers, so that the child does not copy them. */
+#define FDS_KEPT   512
 #define STACK_SIZE (64U << 10)
 #define PLAIN      (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID)
 #define LOOK_ONLY  (PLAIN | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY)
@@ -64,11 +66,11 @@ struct floor {
 	int program; /* idle.c, sealed */
 	unsigned made;
 
-	/* Of the one under way, shared with its child. */
+	/* The sandbox that is being created, which is shared with its child. */
 	struct floor_sandbox *sandbox;
 	int child_end;
 	int layers[IMAGE_MOUNTS_MAX];
-	uint32_t mapped; /* a futex: ids are written, layers are there */
+	uint32_t mapped; /* a futex: set when the ids are written and the layers exist */
 	const char *doing;
 	struct warren_error err;
 	_Alignas(16) char stack[STACK_SIZE];
@@ -81,7 +83,7 @@ struct floor_sandbox {
 	int pidfd, sock;
 };
 
-/* ---------------------------------------------------------------- the child */
+/* ---------------------------------------------------------------- steps of the child */
 
 static int namespaces(struct floor *f)
 {
@@ -131,7 +133,8 @@ static int root(struct floor *f)
 	return 0;
 }
 
-/* Of these the kernel has about a dozen; the others cost a look. */
+/* A kernel has about a dozen of these paths; for the others, only the lookup costs
+ * time. */
 static const char *const masked[] = {
 	"proc/kcore",         "proc/keys",       "proc/key-users",     "proc/kallsyms",
 	"proc/kmsg",          "proc/slabinfo",   "proc/timer_list",    "proc/timer_stats",
@@ -245,7 +248,7 @@ static const struct {
 	{ "execute the program", execute },
 };
 
-/* A sanitizer knows nothing of this stack. */
+/* The stack is not known to sanitizers. */
 __attribute__((no_sanitize("address", "undefined"))) static int child_main(void *arg)
 {
 	struct floor *f = arg;
@@ -259,9 +262,10 @@ __attribute__((no_sanitize("address", "undefined"))) static int child_main(void 
 	return 1;
 }
 
-/* ---------------------------------------------------------------- the caller */
+/* ---------------------------------------------------------------- steps of the caller */
 
-/* By its own id, so that what the kernel counts per user is not shared, as ours. */
+/* Start the child as a separate user, as Warren does, so that counters of the kernel for
+ * each user are not shared. */
 static int start_child(struct floor *f, uid_t base, struct warren_error *err)
 {
 	int flags = CLONE_VM | CLONE_FILES | CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID |
@@ -295,7 +299,7 @@ static int give(struct floor *f, uid_t base, struct warren_error *err)
 		r = mount_copy(
 			f->image.mounts[i].fd, "", false, PLAIN | MOUNT_ATTR_RDONLY,
 			f->image.mounts[i].at[0] ? -1 : userns, &f->layers[i], err);
-	/* Whatever it is: it waits for that, and fails by itself. */
+	/* Wake the child even after an error: it waits for this, and fails by itself. */
 	ns_reach(&f->mapped, 1);
 	return r;
 }
@@ -396,7 +400,8 @@ static int floor_make(void *state, void **ret, struct warren_error *err)
 	return r;
 }
 
-/* idle.c as a sealed memfd, from beside ourselves. */
+/* Open the program idle, which is in the same directory as this program, as a sealed
+ * memfd. */
 static int open_program(struct warren_error *err)
 {
 	char path[4096], *slash, data[8192];

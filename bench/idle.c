@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * idle.c - what runs in the floor's sandboxes: says that it is there, and waits for the
- * end
+ * idle.c - the program in the sandboxes of floor.c: it reports that it runs, and waits
+ * for its end
  */
 #include "nolibc/sys.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* maker.c - our engine as one of those that make sandboxes */
+/* maker.c - Warren's engine, in the form that the benchmarks use */
 #include "bench.h"
 
 int engine_open(const struct bench *b, bool trace, struct warren **ret,

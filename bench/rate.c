@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rate.c - creates and destroys per second, by several processes at once, and what is
- * left
+ * rate.c - creates and destroys per second, by several processes at the same time, and
+ * leftovers
  *
- * Each worker is a process with its own engine; they start together and
- * stop at the same time. What they did and whether they failed comes back in
- * shared memory.
+ * Each worker is a process with its own engine; they start together and stop at the same
+ * time. They report their counts and failures in shared memory.
  */
 #include <errno.h>
 #include <poll.h>
@@ -19,11 +18,11 @@
 #include "bench.h"
 
 #define WORKERS_MAX  64
-#define RATE_SECONDS 10U /* enough for a rate, of what a benchmark may take */
+#define RATE_SECONDS 10U /* maximum time, which is enough to measure a rate */
 
 struct worker {
 	uint64_t done;
-	uint64_t processor; /* ns of it, by the worker and what it made */
+	uint64_t processor; /* processor time in ns of the worker and its sandboxes */
 	unsigned fds_before, fds_after;
 	struct warren_error err;
 };
@@ -48,8 +47,8 @@ static unsigned count_fds(void)
 }
 
 /*
- * What this process and all that it waited for has had; what kernel threads do for them
- * is nobody's.
+ * Return the processor time of this process and of all children that it waited for. The
+ * time of kernel threads is not included.
  */
 static uint64_t processor_time(void)
 {
@@ -90,7 +89,8 @@ static void work(const struct bench *b, struct shared *s, struct worker *me)
 	void *state = NULL;
 	int r = s->maker->open(b, &state, &me->err);
 
-	/* One before the start: the first of an engine opens what the others use. */
+	/* Create one sandbox before the start, because the first one of an engine opens
+	 * files that the others use. */
 	if (r == 0)
 		r = make_and_unmake(s, state, &me->err);
 	me->fds_before = count_fds();

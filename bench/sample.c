@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sample.c - series of samples, and how they are told: a table to read, JSON lines to
- * keep
+ * sample.c - series of samples, and their output: a table for people, and lines of JSON
  */
 #include <errno.h>
 #include <string.h>
@@ -60,7 +59,8 @@ void report_heading(struct bench *b UNUSED, const char *text)
 }
 
 /*
- * An object with the names that all lines have; the caller adds to it, and ends the line.
+ * Open an object with the members that all lines have; the caller adds more, and ends the
+ * line.
  */
 static void line_open(const struct bench *b, struct json *j, const char *name)
 {
@@ -109,7 +109,7 @@ void report_value(struct bench *b, const char *name, double value, const char *u
 		     NAME_WIDTH - (int)strlen(b->prefix), name, value, unit);
 	line_open(b, &j, name);
 	json_str(&j, "unit", unit);
-	/* What leaked less than nothing was somebody else's. */
+	/* A negative leak was caused by another process. */
 	json_milli(&j, "value", value > 0 ? (uint64_t)(value * 1000 + 0.5) : 0);
 	line_close(b, &j);
 }

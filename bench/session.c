@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session.c - what the protocol of a session costs: `true` in shells of the host's, on
- * pipes
+ * session.c - the cost of the session protocol: `true` in shells on the host, over pipes
  *
- * No sandbox and no daemon: from the first byte written to the result, which is what the
- * shell and two switches between processes take. Shells and transports take turns.
+ * There is no sandbox and no daemon. The time is from the first byte written until the
+ * result: the time of the shell and of two context switches. Shells and transports take
+ * turns.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +35,7 @@ static const struct way ways[] = {
 struct peer {
 	struct shellproto *s;
 	pid_t pid;
-	int in, from[3]; /* stdout, stderr, results; -1: not there */
+	int in, from[3]; /* from: stdout, stderr, results; -1: none */
 	bool got;
 };
 
@@ -71,7 +71,7 @@ static void become(const struct way *way, int in, const int *out)
 	_exit(127);
 }
 
-/* Both ends are far from the numbers that a shell gets. */
+/* Create a pipe whose descriptors are far from the numbers that a shell gets. */
 static int far_pipe(int ends[2])
 {
 	int near[2];

@@ -2,10 +2,10 @@
 /*
  * stream.c - bytes per second out of an exec
  *
- * dd(1) writes zeros into its standard output; we read them in pieces of 1 MiB
- * and throw them away. The floor is the same dd on the host with a pipe as
- * large. Through the journal, what the reader was too slow for is dropped and
- * counted by design: the rate is the writer's, the share that arrived is told.
+ * dd(1) writes zeros to its standard output; the benchmark reads them in pieces of 1 MiB
+ * and discards them. The floor is the same dd on the host with a pipe of the same size.
+ * The journal drops output if the reader is too slow: the reported rate is that of the
+ * writer, and the part that arrived is reported too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ struct writer {
 	const char *const *argv;
 };
 
-/* To the end of @fd; bytes. */
+/* Read to the end of @fd; return the number of bytes. */
 static uint64_t read_away(int fd)
 {
 	uint64_t sum = 0;
@@ -83,7 +83,7 @@ static int from_journal(struct warren_sandbox *sb, const char *const *argv,
 	return r < 0 ? r : 0;
 }
 
-/* Start @argv with @in (-1: ours) and @out as its streams, which are closed here. */
+/* Start @argv with @in (-1: inherited) and @out as its streams, which are closed here. */
 static int start(const char *const *argv, int in, int out, pid_t *ret_pid,
 		 struct warren_error *err)
 {
@@ -129,7 +129,7 @@ static double gigabytes(uint64_t bytes, uint64_t ns)
 	return ns ? (double)bytes / (double)ns : 0;
 }
 
-/* The best of a few rounds, the host's and ours by turns: a rate is what is possible. */
+/* Take the best of several rounds, which alternate between the host and Warren. */
 static int by_pipe(struct bench *b, struct warren_sandbox *sb, const struct writer *w,
 		   struct warren_error *err)
 {
@@ -184,7 +184,8 @@ static int by_journal(struct bench *b, struct warren_sandbox *sb, const struct w
 	return 0;
 }
 
-/* Run @argv into /dev/null, or into a pipe that cat(1) reads; both are waited for. */
+/* Run @argv with /dev/null as its output, or with a pipe that cat(1) reads; wait for
+ * both. */
 static int run_program(const char *const *argv, bool cat, struct warren_error *err)
 {
 	static const char *const cat_argv[] = { "/bin/cat", NULL };

@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (body_read(op, (const char *)data + 1, size - 1, &body, &err) < 0) {
 		api_error_write(&err, "v8s4k2n6p3lw", &out);
 		text = strndup(out.data, out.len);
-		/* What is said about garbage is JSON itself. */
+		/* Error messages about invalid input must be valid JSON. */
 		body.json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
 		assert(body.json && !out.failed);
 		body.owned = true;
@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (!body.json)
 		return 0;
-	/* What was accepted is accepted again, as we would write it. */
+	/* A body that was accepted is accepted again after it was written. */
 	text = json_dumps(body.json, JSON_COMPACT);
 	assert(text && body_read(op, text, strlen(text), &again, &err) == 0);
 	return 0;

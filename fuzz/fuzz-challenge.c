@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-challenge.c - whatever a server puts into WWW-Authenticate, what is taken from it
- * is clean
+ * fuzz-challenge.c - values from any WWW-Authenticate header contain only valid
+ * characters
  */
 #include <assert.h>
 #include <stdint.h>

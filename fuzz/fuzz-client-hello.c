@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-client-hello.c - the same result in one piece and byte by byte; a name that was
- * found is in the bytes
+ * fuzz-client-hello.c - a ClientHello in one piece and byte by byte gives the same
+ * result; a name that is found is in the input
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	for (size_t i = 0; i < size && one == 0; i++)
 		one = client_hello_feed(&bytes, data + i, 1);
-	/* The end of a record is known earlier in one piece: both refuse. */
+	/* In one piece, the end of a record is known earlier: both must refuse. */
 	if (r != one)
 		abort();
 	if (r != 1)

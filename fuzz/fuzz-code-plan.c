@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-code-plan.c - any request to run code is planned or refused, and any glob matched
- */
+/* fuzz-code-plan.c - any request to run code is planned or refused, and any glob is
+ * matched in bounds
+ * */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The next word of the input, which ends with NUL. */
+/* Return the next word of the input, which ends with NUL. */
 static const char *word(const char **at, const char *end)
 {
 	const char *w = *at;

@@ -31,7 +31,7 @@ static void check_event(const struct egress_header *h, size_t size)
 		       sizeof(*r) + r->size == size);
 }
 
-/* More bytes do not change what is known. */
+/* Check that more bytes do not change a decision. */
 static void check_first(const char *data, size_t size, bool wary)
 {
 	enum first_kind kind = FIRST_MORE;
@@ -46,7 +46,7 @@ static void check_first(const char *data, size_t size, bool wary)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	/* Aligned as a message is, and with nothing behind it. */
+	/* Align the data like a message, without spare bytes after it. */
 	struct egress_request *msg = malloc(size > 0 ? size : 1);
 
 	assert(msg);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-http-response.c - whatever a server behind the proxy says, the client gets one
- * answer that is HTTP
+ * fuzz-http-response.c - for any response of a server behind the proxy, the client gets
+ * one valid HTTP answer
  */
 #include "net_world.h"
 
@@ -50,7 +50,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	assert(upstream >= 0);
 	world_send(upstream, data + 2, size - 2, data[1]);
 	/*
-	 * Its words to the proxy were mixed into the client's: take those again, alone.
+	 * Remove what the proxy sent to the server from the recorded output, and keep
+	 * only what the client received.
 	 */
 	(void)close(upstream);
 	upstream = -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-http.c - whatever a client sends: answers are HTTP, nothing is left open, and what
- * is taken for a request means the same to another parser
+ * fuzz-http.c - any bytes from a client: answers are valid HTTP, nothing stays open, and
+ * another parser finds the same requests
  */
 #include <http_parser.h>
 
@@ -52,10 +52,10 @@ static int count_field(http_parser *p, const char *at, size_t n)
 static int stop(http_parser *p)
 {
 	(void)p;
-	return 2; /* no body, nothing behind it */
+	return 2; /* it has no body, and nothing follows it */
 }
 
-/* One parser's request is no other parser's two. */
+/* Check that a request for this parser is not two requests for another one. */
 static void compare(const uint8_t *data, size_t size)
 {
 	AUTO_FREE char *copy = malloc(size + 1);
@@ -74,7 +74,7 @@ static void compare(const uint8_t *data, size_t size)
 	http_parser_init(&p, HTTP_REQUEST);
 	(void)http_parser_execute(&p, &settings, (const char *)data, (size_t)len);
 	if (p.http_errno == HPE_INVALID_METHOD)
-		return; /* it knows but a few */
+		return; /* the other parser knows only some methods */
 	assert(p.http_errno == HPE_OK);
 	assert(p.http_major == 1 && p.http_minor == h.minor && fields == h.n_fields);
 	assert(strcmp(http_method_str((enum http_method)p.method), h.method) == 0);
@@ -93,8 +93,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	world_send(client, data + 1, size - 1, data[0]);
 	world_end(client);
 	/*
-	 * HEAD among others has answers without their bodies: then only the heads are
-	 * looked at.
+	 * Answers to HEAD have no body. If the input may contain HEAD, check only the
+	 * heads.
 	 */
 	if (!memmem(data, size, "HEAD", 4))
 		(void)world_check_answers(false);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-inflate.c - what we decompress from gzip is what another implementation gets from
- * it
+ * fuzz-inflate.c - Warren decompresses gzip to the same bytes as another implementation
  */
 #include <archive.h>
 #include <archive_entry.h>
@@ -19,7 +18,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* By libarchive, that is by zlib; how many bytes, -1 when it finds fault. */
+/* Decompress with libarchive, which uses zlib. Return the number of bytes, or -1 for an
+ * error. */
 static ssize_t other(const uint8_t *data, size_t size, char *out)
 {
 	struct archive *a = archive_read_new();
@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct warren_error err = WARREN_ERROR_INIT;
 	ssize_t n, m;
 
-	/* Bombs end with -EFBIG. */
+	/* Decompression bombs end with -EFBIG. */
 	(void)signal(SIGXFSZ, SIG_IGN);
 	(void)setrlimit(RLIMIT_FSIZE, &limit);
 	if (in < 0 || out < 0 || fd_write_all(in, data, size) < 0 ||
@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	n = pread(out, ours, sizeof(ours), 0);
 	m = other(data, size, theirs);
-	/* It stops at flags of a header that mean nothing; others do not. */
+	/* libarchive refuses unknown flags in a header; other implementations do not. */
 	if (m < 0)
 		return 0;
 	assert(m <= n && memcmp(ours, theirs, (size_t)m) == 0);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * fuzz-init-proto.c - whatever an init says: taken as a message of the protocol, or an
- * error
- */
+/* fuzz-init-proto.c - any bytes from an init are a valid message, or an error */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +12,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Messages of a length byte and as many bytes; an odd length has a descriptor along. */
+/* Send messages: each is a length byte and that many bytes; an odd length comes with a
+ * descriptor. */
 static void babble(int sock, const uint8_t *data, size_t size)
 {
 	for (int i = 0; i < MESSAGES_MAX && size > 0; i++) {
@@ -29,9 +27,7 @@ static void babble(int sock, const uint8_t *data, size_t size)
 	}
 }
 
-/*
- * Whatever it says it gives, each descriptor is taken once, and none that did not come.
- */
+/* Check that each descriptor is taken at most once, and only if it arrived. */
 static void check_answer(struct init_reply *a, uint32_t seq)
 {
 	struct warren_exec_spec spec = { .argv = (const char *[]){ "x", NULL } };
@@ -62,7 +58,8 @@ static void check_answer(struct init_reply *a, uint32_t seq)
 		abort();
 }
 
-/* Whatever entries it lists, their texts are in the message, and names are names. */
+/* Check that the texts of all entries are within the message, and that names are
+ * valid. */
 static void check_entries(const uint8_t *data, size_t size)
 {
 	const char *entries = (const char *)data + sizeof(struct proto_entries);
@@ -83,14 +80,15 @@ static void check_entries(const uint8_t *data, size_t size)
 			abort();
 }
 
-/* One that says all this, and has hung up: our end of the connection. */
+/* Create an init that sends all this and closes its connection; return the client's
+ * end. */
 static int hear_from(const uint8_t *data, size_t size, int *ret_theirs)
 {
 	int ends[2];
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		abort();
-	/* What was left open would be missed here: each pair gets the same numbers. */
+	/* If descriptors were left open, the numbers of new ones would grow. */
 	if (ends[0] > 64 || ends[1] > 64)
 		abort();
 	babble(ends[1], data, size);
@@ -128,8 +126,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	check_entries(data, size);
 	/*
-	 * It talks unasked; it is asked; and it is asked before it has said that it is
-	 * up.
+	 * Test messages without a request, with a request, and with a request before the
+	 * init is ready.
 	 */
 	for (int i = 0; i < 3; i++) {
 		struct initclient_exec ex = {

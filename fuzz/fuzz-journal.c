@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-journal.c - a journal with any bytes in it: read in bounds, and to an end */
+/* fuzz-journal.c - a journal with any contents is read within bounds, and reading ends */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,13 +8,15 @@
 #include "initclient/initclient.h"
 #include "proto/journal.h"
 
-#define READS_MAX 100000 /* of a file of 64 KiB whose smallest record takes 8 bytes */
+/* Enough for a file of 64 KiB whose smallest record has 8 bytes. */
+#define READS_MAX 100000
 #define PLAUSIBLE (1U << 0)
-#define SPARSE    (1U << 1) /* as large as it says, which is mostly holes */
+/* The file has the size that its header states, mostly as a hole. */
+#define SPARSE (1U << 1)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A byte of choices, the header, and what is in the ring. */
+/* The input is a byte of flags, the header, and the contents of the ring. */
 static void write_journal(int fd, const uint8_t *data, size_t size)
 {
 	struct journal_header h = { 0 };
@@ -63,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (r < 0 || o.size == 0)
 			break;
 		if (o.cursor <= cursor || o.end || o.stream == 0)
-			abort(); /* or one would read forever */
+			abort(); /* otherwise, a reader would read forever */
 		cursor = o.cursor;
 	}
 	(void)close(fd);

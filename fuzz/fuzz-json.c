@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-json.c - whatever the strings hold, what is written is JSON in UTF-8 */
+/* fuzz-json.c - the output is valid JSON in UTF-8, whatever the strings contain */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,14 +8,14 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /*
- * One character of a string, escaped or in UTF-8; where the next begins, NULL if it is
- * none.
+ * Skip one character of a string, escaped or in UTF-8. Return the start of the next one;
+ * NULL: it is invalid.
  */
 static const unsigned char *skip_char(const unsigned char *s)
 {
 	static const struct {
 		unsigned char first, last, low,
-			high; /* of the first byte, and of the second */
+			high; /* bounds of the first byte, and of the second */
 		int more;
 	} forms[] = {
 		{ 0xc2, 0xdf, 0x80, 0xbf, 1 }, { 0xe0, 0xe0, 0xa0, 0xbf, 2 },
@@ -46,7 +46,7 @@ static const unsigned char *skip_char(const unsigned char *s)
 	return NULL;
 }
 
-/* A string at @s, and what must come after it. */
+/* Skip a string at @s and the character that must follow it. */
 static const unsigned char *skip_string(const unsigned char *s, const char *then)
 {
 	if (*s++ != '"')

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-mcp.c - messages of MCP: read, judged by era, and their arguments checked */
+/* fuzz-mcp.c - any MCP message is parsed, checked for its protocol version, and its
+ * arguments are checked */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "api/mcp/rpc.h"
 #include "api/mcp/tools.h"
 
-/* What is written must be JSON again. */
+/* The output must be valid JSON. */
 static void must_load(const struct buf *out)
 {
 	struct api_error err = { 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-multipart.c - any bytes as a form: in one piece and in many, it is the same */
+/* fuzz-multipart.c - any form gives the same result in one piece and in many */
 #include <assert.h>
 #include <errno.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What happened, written down: parts by name, their data. Returns 0 or why it is none. */
+/* Write the names and data of all parts. Return 0, or why it is not a form. */
 static int take_apart(const char *data, size_t n, size_t step, struct buf *out)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

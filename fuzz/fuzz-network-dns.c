@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-network-dns.c - any bytes are a query or none; what is answered is read by the C
- * library's parser, and fits
+ * fuzz-network-dns.c - any bytes are accepted as a query or refused; the C library can
+ * parse every answer, and the answer fits
  */
 #include <arpa/nameser.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The first two bytes: how many addresses, and how much room beyond the minimum. */
+/* The first two bytes are the number of addresses, and the space beyond the minimum. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct address_net addresses[256];
@@ -39,10 +39,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	if (ns_msg_getflag(m, ns_f_rcode) != r || ns_msg_count(m, ns_s_an) > n)
 		abort();
-	/* What is no readable query for us is answered without addresses. */
+	/* A query that cannot be parsed is answered without addresses. */
 	if (r != DNS_OK)
 		return ns_msg_count(m, ns_s_an) == 0 ? 0 : (abort(), 0);
-	/* What we take for a query, the library does as well. */
+	/* If Warren accepts a query, the C library accepts it too. */
 	if (ns_initparse(data, (int)size, &m) < 0 || ns_msg_count(m, ns_s_qd) != 1)
 		abort();
 	if (strlen(q.name) > HOST_NAME_MAX_LEN)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-network-policy.c - any text is a policy that can be written and read again, and
- * that is within itself, or it is refused with a reason; any host has one form
+ * fuzz-network-policy.c - any text is refused with a reason, or it is a policy that can
+ * be written and read again and is within itself; any host has one form
  *
- * The input is two policies in JSON and a host, with a NUL behind each.
+ * The input is two policies in JSON and a host, with a NUL after each.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static void fuzz_write(const struct policy *p, struct buf *out)
 		abort();
 }
 
-/* What is written is read as the same policy. */
+/* Check that a policy which is written is read as the same policy. */
 static void fuzz_round(const struct policy *p)
 {
 	AUTO_BUF struct buf once = BUF_INIT(64U << 20), twice = BUF_INIT(64U << 20);
@@ -76,7 +76,7 @@ static bool fuzz_has_headers(const struct policy *p)
 	return false;
 }
 
-/* Secrets have a value wherever they are named, or the value cannot be sent. */
+/* Return a value for every secret; some values cannot be sent. */
 static int fuzz_look_up(void *ctx, const char *name, char *value,
 			struct warren_error *err)
 {
@@ -121,7 +121,7 @@ static void fuzz_two(const struct policy *a, const struct policy *b, const struc
 	in_both = fuzz_allows(&both, h);
 	if (in_both && !(in_a && in_b))
 		abort();
-	/* Where headers differ, less is allowed than what both allow. */
+	/* If headers differ, the intersection allows less than both policies. */
 	if (!fuzz_has_headers(a) && !fuzz_has_headers(b) &&
 	    (in_both != (in_a && in_b) || policy_within(b, &both, &err) != 1))
 		abort();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-oci.c - any text as what a registry or an archive says of an image
+ * fuzz-oci.c - any text as a document about an image, from a registry or an archive
  *
  * A manifest, an index, a configuration, the list of an archive: checked values, or an
- * error with a reason. What is kept of a configuration is read from its record as it was
- * written.
+ * error with a reason. The values that are kept from a configuration are read from its
+ * record unchanged.
  */
 #include <assert.h>
 #include <stdint.h>

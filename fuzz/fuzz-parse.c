@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-parse.c - numbers as people type them: all of the word, within bounds, or an error
+ * fuzz-parse.c - numbers as people type them: the whole word is a number within bounds,
+ * or an error
  */
 #include <errno.h>
 #include <stdint.h>
@@ -14,8 +15,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /*
- * A failure explains itself and changes nothing; a success gives at least @min, at most
- * @max.
+ * Check that a failure has a message and changes nothing, and that a success gives a
+ * value from @min to @max.
  */
 static void check(int r, uint64_t value, uint64_t min, uint64_t max,
 		  struct warren_error *err)
@@ -36,7 +37,7 @@ static void check_u64(const char *s, struct warren_error *err)
 	check(r, v, 0, UINT64_MAX, err);
 	errno = 0;
 	if (r == 0 && (strtoull(s, &end, 10) != v || errno != 0 || *end != '\0'))
-		abort(); /* the C library thinks otherwise */
+		abort(); /* the C library gives another result */
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -58,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check(r, millis, 1, 1000000, &err);
 	if (parse_ids(s, &uid, &gid, &err) >= 0 &&
 	    (uid == UINT32_MAX || gid == UINT32_MAX))
-		abort(); /* -1 means "leave it" to the calls that take an id */
+		abort(); /* -1 means "unchanged" to system calls that take an id */
 	free(s);
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-passwd.c - users and groups from text that an image brings along */
+/* fuzz-passwd.c - find users and groups in any text of an image */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static void check_entry(const struct passwd_entry *e)
 		abort();
 }
 
-/* The first line is the name that is looked for, the rest is the file. */
+/* The first line is the name to look up, the rest is the file. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const char *text = (const char *)data;
@@ -39,7 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (strcmp(e.name, name) != 0)
 			abort();
 		if (passwd_find(text, size, NULL, e.uid, &e) < 0)
-			abort(); /* by name, so by number: he or a twin */
+			abort(); /* found by name, so also by number: this entry, or
+				    another one with the same number */
 	}
 	if (passwd_find(text, size, NULL, 0, &e) == 0 && e.uid != 0)
 		abort();

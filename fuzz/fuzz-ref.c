@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-ref.c - what is a reference says so again, whole and in short */
+/* fuzz-ref.c - a valid reference is valid again after it was written, in its long and its
+ * short form */
 #include <assert.h>
 #include <stdint.h>
 #include <string.h>

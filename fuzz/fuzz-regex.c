@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-regex.c - a pattern and a line: found within the line, in time, or an error
+ * fuzz-regex.c - a pattern and a line: a match is within the line and found in time, or
+ * there is an error
  */
 #include <stdint.h>
 #include <stdlib.h>

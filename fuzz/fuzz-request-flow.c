@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-request-flow.c - the same requests in one piece and byte by byte; another parser
- * finds as many in the same bytes
+ * fuzz-request-flow.c - the same requests are found in one piece and byte by byte, and
+ * another parser finds the same number
  */
 #include <http_parser.h>
 #include <stdlib.h>
@@ -88,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (whole.log.len != bytes.log.len ||
 	    (whole.log.len && memcmp(whole.log.data, bytes.log.data, whole.log.len) != 0))
 		abort();
-	/* One parser's request is no other parser's two. */
+	/* Check that a request for this parser is not two requests for another one. */
 	http_parser_init(&p, HTTP_REQUEST);
 	p.data = &other;
 	(void)http_parser_execute(&p, &settings, text.data, text.len);

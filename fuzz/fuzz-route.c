@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * fuzz-route.c - a request line, "METHOD /path?query": found or refused, and nothing else
- */
+/* fuzz-route.c - any request line, "METHOD /path?query", is found or refused */
 #include <assert.h>
 #include <stdint.h>
 #include <string.h>

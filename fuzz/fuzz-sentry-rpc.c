@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-sentry-rpc.c - whatever a sentry answers: a result, or an error that says why */
+/* fuzz-sentry-rpc.c - any answer of a sentry is a result, or an error with a reason */
 #include <assert.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	json_t *result = NULL;
 	int pair[2], r;
 
-	/* A socket takes that much without anybody reading. */
+	/* A socket accepts at most about this much without a reader. */
 	if (size > 60000)
 		return 0;
 	assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);

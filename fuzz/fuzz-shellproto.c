@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-shellproto.c - whatever a shell sends, what is passed on is no more than that */
+/* fuzz-shellproto.c - whatever a shell sends, the reported output contains no more than
+ * that */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -28,7 +29,7 @@ static void on_result(void *arg, const struct shellproto_result *r)
 	ended = r->outcome == SHELLPROTO_ENDED;
 }
 
-/* The marker that the last line asked for: behind _a=' and _b=. */
+/* Add the marker that the last line requested: it follows _a=' and _b=. */
 static void add_marker(struct buf *in, const char *asked)
 {
 	const char *half = strstr(asked, "' _");
@@ -44,7 +45,7 @@ static void add_marker(struct buf *in, const char *asked)
 	buf_add(in, half + 1, strcspn(half + 1, " "));
 }
 
-/* A record that is right: with what the last line has behind _n=, a key or a serial. */
+/* Add a valid record, with the key or serial that follows _n= in the last line. */
 static void add_record(struct buf *in, const char *asked)
 {
 	const char *known = NULL;
@@ -58,8 +59,8 @@ static void add_record(struct buf *in, const char *asked)
 }
 
 /*
- * A byte chooses stream and length, then come the bytes. What cannot be guessed is put
- * in: 0xff stands for the marker, 0xfe for a record that is right.
+ * A byte chooses the stream and the length; then the bytes follow. Values that the fuzzer
+ * cannot guess are inserted: 0xff stands for the marker, 0xfe for a valid record.
  */
 static int feed(struct shellproto *s, const char *asked, const uint8_t *data, size_t n,
 		enum shellproto_stream stream)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-shim.c - what a shell inside a sandbox says, whatever it says: names are names,
- * bounds are kept
+ * fuzz-shim.c - any output of a shell inside a sandbox: names are valid, and bounds are
+ * respected
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static char *copy(const uint8_t *data, size_t size)
 	return text;
 }
 
-/* Entries as a client reads them: all are whole, and so is the last. */
+/* Read the entries as a client does: all of them, including the last, are complete. */
 static void check(const struct buf *entries, bool named)
 {
 	struct proto_found found;

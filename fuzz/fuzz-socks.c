@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-socks.c - the same events in one piece and byte by byte; a request has a host */
+/* fuzz-socks.c - any bytes give the same events in one piece and byte by byte; a request
+ * has a host */
 #include <stdlib.h>
 #include <string.h>
 

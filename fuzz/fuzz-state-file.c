@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-state-file.c - the state of a durable sandbox with any bytes in it: all of it
- * taken, or none
+ * fuzz-state-file.c - any bytes as the state file of a durable sandbox: all of it is
+ * accepted, or nothing
  */
 #include "initclient/state_file.h"
 
@@ -35,7 +35,7 @@ static void drop(struct initclient_sandbox *sandbox)
 	free(sandbox);
 }
 
-/* What is read and written again is read as the same. */
+/* A state that is read and written again is read as the same state. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	AUTO_BUF struct buf one = BUF_INIT(STATE_MAX), two = BUF_INIT(STATE_MAX);

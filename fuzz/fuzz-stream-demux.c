@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-stream-demux.c - what comes over a hijacked connection, whole and in pieces
+ * fuzz-stream-demux.c - any data of a hijacked connection, in one piece and in several
  *
- * The same bytes cut at other places are the same output; nothing is taken that is not
- * there.
+ * The output is the same wherever the data is split, and nothing is read beyond its end.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -14,7 +13,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Both streams, each byte behind the number of its stream; what is no frame ends it. */
+/* Write the bytes of both streams, each after the number of its stream; invalid frames
+ * end the output. */
 static void take(const char *data, size_t size, size_t cut, struct buf *out)
 {
 	struct frames f = { 0 };

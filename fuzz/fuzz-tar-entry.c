@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-tar-entry.c - an archive of one file, whole and in pieces
+ * fuzz-tar-entry.c - an archive with one file, in one piece and in several
  *
- * The same bytes cut at other places are the same file; and what we write we read.
+ * The file is the same wherever the data is split, and an archive that is written can be
+ * read.
  */
 #include <assert.h>
 #include <stdint.h>

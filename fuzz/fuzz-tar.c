@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-tar.c - whatever is uploaded as an archive: names that stay below, sizes that add
- * up, or an error
+ * fuzz-tar.c - any bytes as an uploaded archive: names stay below the directory and sizes
+ * are correct, or there is an error
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t at = 0;
 
 	tar_init(&r);
-	/* In pieces of whatever size the first byte says. */
+	/* Feed the data in pieces, whose size the first byte determines. */
 	for (size_t piece = size > 0 ? data[0] * 7U + 1 : 1; at < size;) {
 		size_t n = size - at < piece ? size - at : piece, used = 0;
 		int ev = tar_take(&r, (const char *)data + at, n, &used, &err);

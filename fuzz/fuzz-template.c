@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-template.c - an argv with holes, and what is put into them: words stay words
+ * fuzz-template.c - an argv template and its values: each value stays one word
  *
- * The input is lines: the template as JSON, a value for each of two holes (an empty line:
- * there is none), then the words of the command. A value is never looked into for
- * holes, and the words of a command arrive as they were.
+ * The input consists of lines: the template as JSON, a value for each of two placeholders
+ * (an empty line: none), then the words of the command. Placeholders in a value are not
+ * replaced, and the words of a command are not changed.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -17,7 +17,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* All @words, one after another, somewhere in @a. */
+/* Does @a contain all @words, one after another? */
 static bool has_run(const struct template_argv *a, const char *const *words, size_t n)
 {
 	for (size_t from = 0; from + n <= a->n; from++) {

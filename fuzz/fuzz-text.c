@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-text.c - any bytes as text, in any encoding, and as what a terminal shows */
+/* fuzz-text.c - any bytes as text in any encoding, and as terminal output */
 #include <assert.h>
 #include <stdint.h>
 

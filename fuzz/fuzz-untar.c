@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-untar.c - any bytes as an archive: they end in its directory or nowhere
+ * fuzz-untar.c - any bytes as an archive: files are created in its directory only
  *
- * The first byte says how it is read (1: whiteouts, 2: an outer archive, 4: as an
- * ordinary user). All happens in a small tmpfs that is mounted nowhere and has a
- * canary beside the directory; as somebody else, in a user namespace.
+ * The bits of the first byte choose how it is read (1: whiteouts, 2: an outer archive, 4:
+ * as an ordinary user). The archive is unpacked in a small tmpfs that is not mounted
+ * anywhere and has a canary file next to the directory; for an ordinary user, in a user
+ * namespace.
  */
 #include <assert.h>
 #include <fcntl.h>
@@ -55,7 +56,7 @@ static void check_canary(int top, const struct stat *before)
 	       st.st_uid == before->st_uid &&
 	       st.st_mtim.tv_sec == before->st_mtim.tv_sec &&
 	       st.st_ctim.tv_nsec == before->st_ctim.tv_nsec);
-	/* Itself and its ".", and the ".." of the one directory in it. */
+	/* Its links are its name, its ".", and the ".." of the only directory in it. */
 	assert(fstat(top, &st) == 0 && st.st_nlink == 3);
 }
 

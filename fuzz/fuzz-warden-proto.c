@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-warden-proto.c - any bytes as a request to the warden, which believes nothing of
- * it
+ * fuzz-warden-proto.c - any bytes as a request to the warden, which trusts nothing in it
  *
- * What passes is whole: every string of it ends within it, and written again it says the
- * same.
+ * A request that passes is complete: all its strings end within it, and it is the same
+ * after it was written again.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -36,9 +35,7 @@ static void check_create(const struct warden_proto_create *msg, size_t size)
 	assert(strcmp(second->id, msg->id) == 0 &&
 	       memcmp(second->limits, msg->limits, sizeof(msg->limits)) == 0);
 	assert(second->n_env == msg->n_env && second->n_mounts == msg->n_mounts);
-	/*
-	 * The source of a tmpfs is not looked at: without any the strings are the same.
-	 */
+	/* The source of a tmpfs is ignored, so the strings are the same without it. */
 	for (size_t i = 0; i < spec.n_mounts; i++)
 		if (!mounts[i].source)
 			return;
@@ -52,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size > WIRE_MESSAGE_MAX)
 		return 0;
-	/* Aligned as a message is, and with nothing behind it. */
+	/* Align the data like a message, without spare bytes after it. */
 	msg = malloc(size > 0 ? size : 1);
 	assert(msg);
 	if (size > 0)

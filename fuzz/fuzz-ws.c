@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-ws.c - whatever frames a client sends, text is UTF-8, messages are bounded, pauses
- * hold
+ * fuzz-ws.c - any frames of a client: text is UTF-8, messages are bounded, and pauses are
+ * respected
  */
 #include "net_world.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-yaml.c - whatever the file holds: values with lines, or an error; never a bad
- * configuration
+ * fuzz-yaml.c - any file gives values with line numbers, or an error, and never an
+ * invalid configuration
  */
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (config_read_text(c, "f", (const char *)data, size, &err) < 0 ||
 	    config_finish(c, &err) < 0)
 		return err.code && err.msg[0] ? 0 : (abort(), 0);
-	/* What was accepted can be shown, and is accepted as it is shown. */
+	/* A configuration that was accepted can be printed, and is accepted again. */
 	config_show(c, &shown);
 	if (shown.failed || config_new(&again, &err) < 0)
 		abort();

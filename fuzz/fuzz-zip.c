@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz-zip.c - any bytes as a zip: what comes of it is a tar, or it is refused */
+/* fuzz-zip.c - any bytes as a zip archive: the result is a tar archive, or the input is
+ * refused */
 #include <assert.h>
 #include <stdint.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* All of it must be one, up to where the zip ceased to be right. */
+/* The output must be a tar archive, up to the point where the zip archive is invalid. */
 static void read_tar(struct tar_reader *t, const char *data, size_t n, bool *refused)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -21,7 +22,7 @@ static void read_tar(struct tar_reader *t, const char *data, size_t n, bool *ref
 		int ev = tar_take(t, data, n, &used, &err);
 
 		assert(used <= n);
-		*refused = ev < 0; /* a name that leads out, say */
+		*refused = ev < 0; /* for example, because a name leads outside */
 		if (ev == TAR_OVER)
 			return;
 		data += used;

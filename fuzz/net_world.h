@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * net_world.h - a server inside a fuzz target: bytes go into one end of a socket pair,
- * and what comes out of it must be HTTP
+ * and the output must be HTTP
  */
 #ifndef FUZZ_NET_WORLD_H
 #define FUZZ_NET_WORLD_H
@@ -33,7 +33,7 @@ static inline void world_closed(struct http_request *req, int why)
 	world_open--;
 }
 
-/* A server, and a connection of it; returns the client's end. */
+/* Start a server with one connection; return the client's end. */
 static inline int world_start(void (*request)(struct http_request *req, void *ctx))
 {
 	struct http_options options = { .request = request };
@@ -65,7 +65,7 @@ static inline void world_turn(int client)
 	}
 }
 
-/* Send @size bytes in two parts, the first of which has @cut. */
+/* Send @size bytes in two parts, the first of which has @cut bytes. */
 static inline void world_send(int client, const uint8_t *data, size_t size, size_t cut)
 {
 	cut = cut < size ? cut : size;
@@ -75,7 +75,7 @@ static inline void world_send(int client, const uint8_t *data, size_t size, size
 	world_turn(client);
 }
 
-/* The client goes: everything must come to its end, and nothing be left. */
+/* The client disconnects: all requests must end, and nothing must be left. */
 static inline void world_end(int client)
 {
 	(void)close(client);
@@ -85,7 +85,8 @@ static inline void world_end(int client)
 	assert(world_open == 0);
 }
 
-/* What was received is a row of whole answers, the last of which may be cut short. */
+/* Check that the received data is a sequence of complete answers, of which the last may
+ * be truncated. */
 static inline size_t world_check_answers(bool head_method)
 {
 	size_t at = 0, answers = 0;

@@ -5,7 +5,8 @@
  *
  *	fuzz-x FILE|FOLDER...
  *
- * Each input is named before it runs: after a crash, the last line says which it was.
+ * The name of each input is printed before it runs, so after a crash the last line shows
+ * which input caused it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -37,7 +38,8 @@ static int replay_file(const char *path)
 	(void)printf("%s (%zu bytes)\n", path, n);
 	(void)fflush(stdout);
 
-	/* No spare byte behind the input: a sanitizer then sees a read past its end. */
+	/* Leave no spare byte after the input, so that a sanitizer detects a read beyond
+	 * its end. */
 	exact = realloc(buf, n > 0 ? n : 1);
 	(void)LLVMFuzzerTestOneInput(exact ? exact : buf, n);
 	free(exact ? exact : buf);

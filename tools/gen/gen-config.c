@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gen-config.c - write down the table of keys of the configuration
+ * gen-config.c - print the table of configuration keys
  *
  *	gen-config yaml >packaging/warren.yaml
  *	gen-config man >man/warren.yaml.5

@@ -4,26 +4,29 @@
  *
  *	gen-seccomp x86_64|aarch64 OUTPUT
  *
- * Theory of operation
+ * How it works
  *
- * The machine that builds need not be the one that runs: every number comes from
- * libseccomp's table of the architecture asked for, none from this compiler's headers.
- * libseccomp gives numbers only: it cannot say "allow unless" beside another default.
+ * The machine that builds Warren need not be the one that runs it, so every number comes
+ * from libseccomp's table of the requested architecture, and none from this compiler's
+ * headers. libseccomp is used only for the numbers, because it cannot express "allow
+ * unless" together with another default.
  *
- * The table becomes an array of runs: first number, and where that number and those
- * up to the next run lead. The program checks the architecture, then searches the runs
- * with a tree of comparisons that ends in a return or in a block that looks at arguments:
+ * The table becomes an array of runs: each has its first number, and the result for this
+ * number and those up to the next run. The program checks the architecture, then searches
+ * the runs with a tree of comparisons that ends in a return or in a block that checks
+ * arguments:
  *
  *	ld arch; jne native -> kill; ld nr; tree; argument blocks; returns
  *
- * Before any argument is loaded, the kernel can tell by emulation that a number is
- * always allowed, and from then on skips the program for it. So the tree matters when
- * the filter is loaded (each number is emulated once) and the blocks when it runs.
+ * When the filter is loaded, the kernel emulates it once for each number. If a number is
+ * allowed before any argument is loaded, the kernel skips the program for that number
+ * from then on. So the size of the tree matters when the filter is loaded, and the blocks
+ * matter when it runs.
  *
- * BPF jumps forward only, so the program is written from its end: whatever an
- * instruction jumps to has a position already, and nothing is patched. "Position" below
- * counts from the end. Conditional jumps reach 255 instructions; further targets
- * get a copy of the return, or a long jump, on the way.
+ * BPF jumps forward only, so the program is written from its end: the target of each jump
+ * already has a position, and nothing is patched. "Position" below counts from the end.
+ * Conditional jumps reach 255 instructions; for targets that are further away, a copy of
+ * the return or a long jump is inserted.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -45,9 +48,9 @@
 #define NR_SKIP  0xffffffffU
 #define MAX_INSN 1024U
 #define MAX_RUNS 256U
-#define REACH    250U /* of a conditional jump, less what emit_jump() may insert */
+#define REACH    250U /* of a conditional jump, minus what emit_jump() may insert */
 
-/* A chain of equality tests is shorter than a tree, but every step is a level deeper. */
+/* A chain of equality tests is shorter than a tree, but each test is one level deeper. */
 #define MAX_CHAIN 3U
 
 static const struct arch {
@@ -68,34 +71,34 @@ static const uint32_t actions[POLICY_VERDICTS] = {
 	[POLICY_KILL] = SECCOMP_RET_KILL_PROCESS,
 };
 
-/* Where a number leads: a verdict, or a check if there is one. */
+/* The result for a number: a verdict, or a check if there is one. */
 struct leaf {
 	const struct policy_switch *check;
 	enum policy_verdict verdict;
-	bool decided; /* by the policy, if only to leave it at ENOSYS */
+	bool decided; /* the policy names it, even if the result is ENOSYS */
 };
 
 struct run {
 	struct leaf leaf;
 	uint32_t first;
-	unsigned pos; /* of the leaf's code */
+	unsigned pos; /* position of the leaf's code */
 };
 
-/* The cheapest way to tell runs [lo, hi) apart: a chain, or a split at run mid. */
+/* The cheapest way to distinguish runs [lo, hi): a chain, or a split at run mid. */
 struct plan {
 	unsigned cost, depth;
-	unsigned mid; /* 0: a chain around the leaf of run rest */
+	unsigned mid; /* 0: a chain, which ends in the leaf of run rest */
 	unsigned rest;
 };
 
 struct prog {
-	struct sock_filter insn[MAX_INSN]; /* last instruction first */
+	struct sock_filter insn[MAX_INSN]; /* the last instruction comes first */
 	unsigned n;
 	unsigned verdict[POLICY_VERDICTS];
 	struct {
 		const struct policy_switch *sw;
 		unsigned pos;
-	} done[32]; /* switches that have code, to be shared */
+	} done[32]; /* switches whose code exists, and can be shared */
 	unsigned n_done;
 };
 
@@ -116,7 +119,7 @@ __attribute__((noreturn, format(printf, 1, 2))) static void fail(const char *fmt
 	exit(EXIT_FAILURE);
 }
 
-/* The number of @call, or -1 if @arch does not have it. */
+/* Return the number of @call, or -1 if @arch does not have it. */
 static int resolve(const struct arch *arch, const char *call)
 {
 	int nr = seccomp_syscall_resolve_name_arch(arch->scmp, call), fixed = -1;
@@ -127,7 +130,8 @@ static int resolve(const struct arch *arch, const char *call)
 	}
 	if (nr == __NR_SCMP_ERROR && fixed < 0)
 		fail("'%s' is not a system call that libseccomp knows", call);
-	/* A pseudo number says that libseccomp knows the name from elsewhere. */
+	/* A negative number means that libseccomp knows the name from another
+	 * architecture. */
 	if (nr < 0)
 		nr = fixed;
 	if (fixed >= 0 && nr != fixed)
@@ -196,9 +200,9 @@ static void make_runs(const struct arch *arch)
 	if (arch->x32)
 		run_add(X32_BIT, (struct leaf){ .verdict = POLICY_KILL });
 	/*
-	 * -1 is what a tracer writes over a number to skip the call (strace's inject).
-	 * It runs nothing: made by the program itself it is ENOSYS from the kernel. An
-	 * errno from here would overwrite the result that the tracer chose.
+	 * -1 is what a tracer writes over a number to skip the call (strace's inject). It
+	 * does nothing: if the program itself makes this call, the kernel returns ENOSYS.
+	 * An errno from the filter would overwrite the result that the tracer chose.
 	 */
 	run_add(NR_SKIP, (struct leaf){ .verdict = POLICY_ALLOW });
 }
@@ -208,7 +212,8 @@ static bool run_single(unsigned i)
 	return i + 1 == n_runs || runs[i + 1].first == runs[i].first + 1;
 }
 
-/* The number of tests in a chain for [lo, hi) that ends in run @rest's leaf; 0: none. */
+/* Return the number of tests in a chain for [lo, hi) that ends in run @rest's leaf; 0:
+ * none. */
 static unsigned chain_length(unsigned lo, unsigned hi, unsigned rest)
 {
 	unsigned n = 0;
@@ -261,13 +266,13 @@ static unsigned emit(struct prog *p, uint16_t code, uint8_t jt, uint8_t jf, uint
 	return p->n++;
 }
 
-/* How many instructions the next one has to skip to get to @pos. */
+/* Return how many instructions the next one must skip to get to @pos. */
 static unsigned distance(const struct prog *p, unsigned pos)
 {
 	return p->n - 1 - pos;
 }
 
-/* A position that leads to @pos and that the next conditional jump can reach. */
+/* Return a position that leads to @pos and that the next conditional jump can reach. */
 static unsigned within_reach(struct prog *p, unsigned pos)
 {
 	const struct sock_filter *to = &p->insn[pos];
@@ -367,7 +372,8 @@ static void make_program(const struct arch *arch, struct prog *p)
 	(void)emit_load(p, offsetof(struct seccomp_data, arch));
 }
 
-/* What libseccomp knows and the policy does not mention, so that it can be noticed. */
+/* List the calls that libseccomp knows and the policy does not mention, so that they are
+ * noticed. */
 static void write_undecided(FILE *f, const struct arch *arch)
 {
 	for (int nr = 0; nr < (int)NR_MAX; nr++) {

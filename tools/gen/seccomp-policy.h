@@ -2,19 +2,19 @@
 /*
  * seccomp-policy.h - which system calls a sandbox may make, and why
  *
- * Read by gen-seccomp at build time only. Three kinds of entry:
+ * Only gen-seccomp reads this file, at build time. There are three kinds of entries:
  *
- *	policy_groups	calls whose number alone decides, by purpose, a reason per group
+ *	policy_groups	calls whose number decides, grouped by purpose, with reasons
  *	policy_checks	calls whose arguments decide
  *	policy_numbers	numbers of calls that the build machine's libseccomp may not know
  *
- * A call that appears nowhere answers ENOSYS, as a kernel without it would, so that
- * libc falls back. EPERM is for what is known and refused: there a fallback would
- * only fail later and less clearly. A call may appear once; gen-seccomp checks that.
+ * A call that is not listed returns ENOSYS, as from a kernel without it, so that libc
+ * uses a fallback. EPERM is for known calls that are refused: a fallback would only fail
+ * later, with a less clear error. A call may appear only once; gen-seccomp checks this.
  *
- * Nothing here stands alone. The sandbox's root has eleven capabilities, all of them
- * over its own user namespace; what the kernel already refuses is refused again here
- * because the kernel's check is the code under attack.
+ * The filter is not the only protection. The sandbox's root has eleven capabilities, all
+ * of them in its own user namespace. Calls that the kernel already refuses are refused
+ * here again, because an attack may target the kernel's check.
  */
 #ifndef TOOLS_SECCOMP_POLICY_H
 #define TOOLS_SECCOMP_POLICY_H
@@ -199,23 +199,23 @@ static const struct policy_group policy_groups[] = {
 };
 
 /*
- * A decision over arguments: look at one 32-bit half of one argument, under a mask,
- * and go on to another switch or end in a verdict. Arguments are 64 bits wide in
- * registers while the kernel takes most of them as int: only the low half is
- * compared, so that garbage in the high half cannot make a refused value look new.
+ * A decision about arguments: compare one 32-bit half of one argument, with a mask, and
+ * continue with another switch or end in a verdict. Arguments have 64 bits in registers,
+ * but the kernel uses most of them as int. So only the low half is compared; otherwise,
+ * garbage in the high half could make a refused value look different.
  */
 struct policy_case {
 	uint32_t value;
 	enum policy_verdict verdict;
-	const struct policy_switch *next; /* instead of the verdict, if there is one */
+	const struct policy_switch *next; /* replaces the verdict, if there is one */
 };
 
 struct policy_switch {
 	unsigned arg;
-	bool high;     /* look at bits 32..63 instead of 0..31 */
+	bool high;     /* compare bits 32..63 instead of 0..31 */
 	uint32_t mask; /* 0 stands for all bits */
 	enum policy_verdict otherwise;
-	const struct policy_switch *then; /* instead of that verdict, if there is one */
+	const struct policy_switch *then; /* replaces that verdict, if there is one */
 	unsigned n;
 	const struct policy_case *cases;
 };
@@ -229,10 +229,11 @@ struct policy_switch {
 	}
 
 /*
- * socket, socketpair (family, type, protocol): what programs speak, with the protocols
- * that need no privilege. The rest of the families is the kernel's least tested code,
- * and often loads a module to be attacked; EPERM hides whether it is there.
- * The kernel takes the type from the low four bits; unknown flags above are its EINVAL.
+ * socket, socketpair (family, type, protocol): allow the families that programs use, with
+ * the protocols that need no privilege. The other families are the kernel's least tested
+ * code, and often load a module that can be attacked; EPERM hides whether it exists. The
+ * kernel takes the type from the low four bits, and refuses unknown flags above them with
+ * EINVAL.
  */
 #define TYPE_MASK 0xf
 
@@ -246,7 +247,7 @@ static const struct policy_switch socket_udp4 = {
 	.arg = 2,
 	.otherwise = POLICY_EPERM,
 	POLICY_CASES({ 0, POLICY_ALLOW }, { IPPROTO_UDP, POLICY_ALLOW },
-		     { IPPROTO_ICMP, POLICY_ALLOW }), /* ping without privilege */
+		     { IPPROTO_ICMP, POLICY_ALLOW }), /* ping without privileges */
 };
 
 static const struct policy_switch socket_udp6 = {
@@ -273,9 +274,9 @@ static const struct policy_switch socket_inet6 = {
 };
 
 /*
- * Audit: libaudit takes EPROTONOSUPPORT for a kernel without it, and useradd, su, sudo
- * and PAM go on. Any other errno is to them an audit service that cannot be reached: they
- * refuse to work.
+ * Audit: to libaudit, EPROTONOSUPPORT means a kernel without audit, and useradd, su, sudo
+ * and PAM continue. Any other errno means that the audit service cannot be reached, and
+ * they refuse to work.
  */
 static const struct policy_switch socket_netlink_protocol = {
 	.arg = 2,
@@ -301,13 +302,14 @@ static const struct policy_switch socket_family = {
 };
 
 /*
- * setsockopt (fd, level, name): options that turn a plain socket into another machine.
- * UDP_ENCAP and TCP_ULP attach IPsec and TLS handling, the others attach IPsec policy.
+ * setsockopt (fd, level, name): refuse options that attach other kernel code to a plain
+ * socket. UDP_ENCAP and TCP_ULP attach IPsec and TLS handling, the others attach an IPsec
+ * policy.
  */
 /*
- * Programs on sockets: what they are compiled to is charged to nobody and counted against
- * one limit of the whole machine (net.core.bpf_jit_limit), which the filters of new
- * sandboxes need, too.
+ * Programs on sockets: their compiled code is charged to no cgroup. It counts against one
+ * limit of the whole machine (net.core.bpf_jit_limit), which the filters of new sandboxes
+ * need too.
  */
 static const struct policy_switch setsockopt_socket = {
 	.arg = 2,
@@ -324,12 +326,13 @@ static const struct policy_switch setsockopt_ip = {
 };
 
 #ifndef IPV6_FLOWLABEL_MGR
-#define IPV6_FLOWLABEL_MGR 32 /* linux/in6.h and netinet/in.h do not go together */
+/* Linux/in6.h and netinet/in.h cannot be included together. */
+#define IPV6_FLOWLABEL_MGR 32
 #endif
 
 /*
- * IPV6_2292PKTOPTIONS keeps 64 kB for each socket, charged to nobody; flow labels are
- * 4096 for the whole machine.
+ * IPV6_2292PKTOPTIONS keeps 64 kB for each socket, charged to no cgroup; the whole
+ * machine has only 4096 flow labels.
  */
 static const struct policy_switch setsockopt_ipv6 = {
 	.arg = 2,
@@ -346,7 +349,8 @@ static const struct policy_switch setsockopt_ipv6 = {
 #define TCP_AO_REPAIR  42
 #endif
 
-/* Keys of TCP_MD5SIG and TCP_AO, hundreds for each socket: no cgroup pays. */
+/* Each socket can have hundreds of keys of TCP_MD5SIG and TCP_AO, which are charged to no
+ * cgroup. */
 static const struct policy_switch setsockopt_tcp = {
 	.arg = 2,
 	.otherwise = POLICY_ALLOW,
@@ -372,8 +376,9 @@ static const struct policy_switch setsockopt_level = {
 };
 
 /*
- * ioctl (fd, request): typing into a terminal that a person outside may be reading,
- * and line disciplines, old kernel code that nothing inside needs on a pty.
+ * ioctl (fd, request): refuse simulated input on a terminal that a person outside may be
+ * using, and line disciplines, which are old kernel code that no process inside needs on
+ * a pty.
  */
 static const struct policy_switch ioctl_request = {
 	.arg = 1,
@@ -383,8 +388,8 @@ static const struct policy_switch ioctl_request = {
 };
 
 /*
- * clone (flags): no new namespaces. CLONE_NEWTIME is left out on purpose: its bit lies
- * within clone's exit signal, and the kernel does not read it as a flag there.
+ * clone (flags): refuse new namespaces. CLONE_NEWTIME is deliberately not included: its
+ * bit is part of clone's exit signal, and the kernel does not treat it as a flag there.
  */
 #define NAMESPACE_FLAGS                                                                \
 	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \
@@ -398,9 +403,9 @@ static const struct policy_switch clone_flags = {
 };
 
 /*
- * unshare (flags): the flags that are not namespaces. A list of what is allowed, over
- * all 64 bits: new kernels give unshare flags of its own, some in bits that clone uses
- * for something else.
+ * unshare (flags): allow only the flags that are not namespaces. This is a list of
+ * allowed flags over all 64 bits, because new kernels add flags to unshare, some in bits
+ * that clone uses for other purposes.
  */
 #define UNSHARE_FLAGS \
 	(CLONE_FS | CLONE_FILES | CLONE_SYSVSEM | CLONE_VM | CLONE_SIGHAND | CLONE_THREAD)
@@ -420,9 +425,10 @@ static const struct policy_switch unshare_flags = {
 };
 
 /*
- * personality (persona): ask, or be plain Linux with a fixed address space (gdb, the
- * thread and memory sanitizers) or an old version number. Not PER_LINUX32: the 32-bit
- * ABI kills here, so `uname -m` must not promise it. Not READ_IMPLIES_EXEC.
+ * personality (persona): allow queries, and plain Linux with a fixed address space (for
+ * gdb and the thread and memory sanitizers) or with an old version number. PER_LINUX32 is
+ * not allowed: calls of the 32-bit ABI kill the process, so `uname -m` must not report
+ * it. READ_IMPLIES_EXEC is not allowed either.
  */
 static const struct policy_switch personality_value = {
 	.arg = 0,
@@ -434,12 +440,12 @@ static const struct policy_switch personality_value = {
 };
 
 /*
- * Pid 1 of the sandbox is its init, and nothing inside has a say over its limits,
- * priority, processors or scheduling, whoever it has become: these calls compare user
- * ids, and where an ordinary user has a single id, init shares it. A process that is in
- * the sandbox cannot be in another pid namespace, so the number always means init. 0
- * stands for the caller. By user (PRIO_USER, IOPRIO_WHO_USER), such a call would reach
- * init as well.
+ * Pid 1 of the sandbox is its init. No process inside may change its limits, priority,
+ * processors or scheduling, whatever its user: these calls compare user ids, and if an
+ * ordinary user has a single id, init has the same one. A process in the sandbox cannot
+ * be in another pid namespace, so the number always means init. 0 stands for the caller.
+ * A call that selects processes by user (PRIO_USER, IOPRIO_WHO_USER) would affect init as
+ * well.
  */
 #define INIT_PID 1
 
@@ -471,9 +477,9 @@ static const struct policy_switch ioprio_set_which = {
 };
 
 /*
- * setuid(2) and its like: root inside may become every user of the sandbox but init's,
- * which is mapped only so that init can have it (INIT_ID of src/agent/core/agent.h). init
- * and the steps before it take that id before this filter is loaded.
+ * setuid(2) and similar calls: root inside may become any user of the sandbox except
+ * init's, which is mapped only for init (INIT_ID of src/agent/core/agent.h). The child
+ * that becomes init takes that id before this filter is loaded.
  */
 #define INIT_USER 65536
 
@@ -508,11 +514,11 @@ static const struct policy_switch first_is_user = {
 };
 
 /*
- * setxattr (path, name, value, size) and its like: an ACL is kept in kernel memory that
- * is charged to nobody, two on each directory. The kernel itself refuses what is above 32
- * bits.
+ * setxattr (path, name, value, size) and similar calls: an ACL is kept in kernel memory
+ * that is charged to no cgroup, and each directory can have two. The kernel itself
+ * refuses sizes above 32 bits.
  */
-#define XATTR_MASK 0xfffff000U /* of sizes below 4 kB all these bits are 0 */
+#define XATTR_MASK 0xfffff000U /* in sizes below 4 kB, all these bits are 0 */
 
 static const struct policy_switch xattr_size = {
 	.arg = 3,
@@ -555,8 +561,9 @@ static const struct {
 };
 
 /*
- * Since 424 a call has the same number everywhere. Numbers of calls that libseccomp
- * 2.5 may not know; where it does, gen-seccomp insists that the two agree.
+ * The numbers of calls that libseccomp 2.5 may not know. From 424 on, a call has the same
+ * number on every architecture. If libseccomp knows the call, gen-seccomp checks that
+ * both numbers agree.
  */
 static const struct {
 	const char *call;
