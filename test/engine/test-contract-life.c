@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-contract-life.c - what every backend must do: sandboxes and handles, files, errors
+ * test-contract-life.c - requirements for every backend: sandboxes, handles, files and
+ * errors
  */
 #include <pthread.h>
 #include <sys/stat.h>
@@ -9,7 +10,7 @@
 
 #define MIB (1U << 20)
 
-/* ------------------------------------------------------------- life and end */
+/* ------------------------------------------------------------- lifetime of sandboxes */
 
 CONTRACT(a_sandbox_has_an_id_and_reports_what_is_enforced)
 {
@@ -35,7 +36,7 @@ CONTRACT(a_backend_reports_what_the_machine_supports)
 	size_t n = 0;
 
 	BEGIN();
-	for (int i = 0; i < 2; i++) { /* twice is fine */
+	for (int i = 0; i < 2; i++) { /* doing it twice is allowed */
 		GOOD(warren_probe(w, &f, &n, &err));
 		OK(f && n > 0);
 		for (size_t k = 0; k < n; k++)
@@ -97,8 +98,8 @@ CONTRACT(handles_of_execs_outlive_the_sandbox)
 	EQ(warren_exec_wait(done, 0, &res, &err), 1);
 	EQ(res.exit_code, 7);
 	/*
-	 * It was killed, or its result is unknown; in both cases, the wait returns at
-	 * once.
+	 * The exec was killed, or its result is unknown; in both cases, the wait returns
+	 * at once.
 	 */
 	(void)alarm(20);
 	OK(warren_exec_wait(running, -1, &res, &err) != 0);
@@ -127,8 +128,8 @@ static void check_beats(struct warren_sandbox *sb, const char *beats)
 }
 
 /*
- * With a separate file system all of it is gone; on the machine's, the file no longer
- * changes.
+ * If the sandbox had a separate file system, the file is gone; otherwise, the file no
+ * longer changes.
  */
 static void check_still(const char *beats)
 {
@@ -143,7 +144,7 @@ static void check_still(const char *beats)
 
 /*
  * Execs whose handles were freed while they ran, and processes that an exec left,
- * continue until then.
+ * continue until the sandbox ends.
  */
 CONTRACT(all_processes_end_with_their_sandbox)
 {
@@ -193,7 +194,7 @@ CONTRACT(handles_can_be_freed_in_any_order)
 	ex[1] = warren_exec_free(ex[1]);
 	STREQ(sandbox_says(other, "echo other"), "other");
 	ex[0] = warren_exec_free(ex[0]);
-	w = warren_close(w); /* destroys the other */
+	w = warren_close(w); /* this destroys the other sandbox */
 	ex[4] = warren_exec_free(ex[4]);
 	ex[5] = warren_exec_free(ex[5]);
 }
@@ -277,7 +278,7 @@ CONTRACT(sandboxes_can_be_used_in_several_threads)
 	END();
 }
 
-/* One of each kind in one process; they are independent. */
+/* Backends of each kind can be used in one process; they are independent. */
 TEST(two_backends_in_one_process_are_independent)
 {
 	struct warren *a = sandbox_engine("null"), *b = sandbox_engine("native");
@@ -311,7 +312,7 @@ CONTRACT(an_engine_leaves_no_open_descriptor)
 	EQ(sandbox_count_fds(), before);
 }
 
-/* -------------------------------------------------------------- what is asked */
+/* -------------------------------------------------------------- invalid requests */
 
 CONTRACT(invalid_specs_are_refused)
 {
@@ -405,7 +406,7 @@ TEST(the_null_backend_reports_that_it_enforces_nothing)
 	w = warren_close(w);
 }
 
-/* It works, or is refused with its name, or with what the machine lacks. */
+/* The operation works, or it is refused with its name, or with what the machine lacks. */
 static void works_or_not(int r, const struct warren_error *err, const char *how)
 {
 	char refusal[64];
@@ -520,7 +521,7 @@ CONTRACT(a_file_larger_than_the_given_maximum_is_refused)
 	FAILS(EFBIG, warren_file_read(sb, path, 9, &back, &n, &err));
 	FAILS(EFBIG, warren_file_read(sb, path, 0, &back, &n, &err));
 	OK(!back && n == 77);
-	/* Endless files, too. */
+	/* This also works for endless files. */
 	OK(warren_file_read(sb, "/dev/zero", 1000, &back, &n, &err) < 0);
 	OK(!back && n == 77);
 	END();

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-contract.c - what every backend must do in the same way: execs, their streams and
- * their ends
+ * test-contract.c - requirements for every backend: execs, their streams and their ends
  */
 #include <inttypes.h>
 #include <sys/time.h>
@@ -184,9 +183,9 @@ CONTRACT(a_command_has_exactly_three_descriptors)
 	int extra;
 
 	BEGIN();
-	extra = dup(2); /* one that is not close-on-exec */
+	extra = dup(2); /* a descriptor that is not close-on-exec */
 	OK(extra > 2);
-	/* Three descriptors, and the directory that the shell reads. */
+	/* There are three descriptors, and the directory that the shell reads. */
 	STREQ(sandbox_says(sb, "cd /proc/self/fd && echo *"), "0 1 2 3");
 	END();
 }
@@ -210,10 +209,11 @@ CONTRACT(a_command_gets_the_given_environment)
 			.argv = SH("echo \"$A,$B,$C,$EMPTY,$EQ,$SPACE,${LEAK-none}\""),
 			.env = own });
 	STREQ(s.out, "1,3,4,,a=b,x y\nz,none\n");
-	/* For this exec only: the next one has the sandbox's environment. */
+	/* It applies to this exec only: the next one has the sandbox's environment. */
 	STREQ(sandbox_says(sb, "echo \"$A,$B,${C-none}\""), "1,2,none");
 	/*
-	 * Each name occurs once, in any order; programs differ in which of two they use.
+	 * Each name occurs only once, in any order, because programs differ in which of
+	 * two they use.
 	 */
 	s = sandbox_run_spec(
 		sb, (struct warren_exec_spec){ .argv = ARGV("env"), .env = own });
@@ -291,7 +291,7 @@ CONTRACT(a_command_starts_in_the_given_directory)
 	END();
 }
 
-/* ------------------------------------------------------- what cannot start */
+/* ---------------------------------------------------- commands that cannot be started */
 
 CONTRACT(a_file_that_cannot_be_executed_is_reported)
 {
@@ -354,7 +354,7 @@ CONTRACT(invalid_streams_are_refused)
 	END();
 }
 
-/* --------------------------------------------------------------- large ones */
+/* ----------------------------------------------------- large arguments and many execs */
 
 CONTRACT(two_hundred_kilobytes_of_arguments_are_accepted)
 {
@@ -385,7 +385,7 @@ CONTRACT(two_hundred_kilobytes_of_arguments_are_accepted)
 	END();
 }
 
-/* More than the kernel accepts: an error, and the sandbox continues. */
+/* More arguments than the kernel accepts cause an error, and the sandbox continues. */
 CONTRACT(too_many_arguments_are_refused)
 {
 	static char word[1000001];
@@ -448,7 +448,7 @@ CONTRACT(seven_hundred_execs_can_leave_processes_running)
 	END();
 }
 
-/* ----------------------------------------------------------- waiting for it */
+/* ----------------------------------------------------------- waiting */
 
 CONTRACT(wait_returns_at_once_or_after_its_timeout)
 {
@@ -464,7 +464,7 @@ CONTRACT(wait_returns_at_once_or_after_its_timeout)
 	(void)close(warren_exec_take_fd(ex, 0));
 	EQ(warren_exec_wait(ex, SANDBOX_PATIENCE * 1000, &res, &err), 1);
 	EQ(res.exit_code, 0);
-	for (int i = -1; i < 2; i++) { /* any number of times */
+	for (int i = -1; i < 2; i++) { /* it can be repeated any number of times */
 		res.exit_code = 77;
 		EQ(warren_exec_wait(ex, i, &res, &err), 1);
 		EQ(res.exit_code, 0);
@@ -558,7 +558,8 @@ CONTRACT(wait_fd_becomes_readable)
 
 		OK(p.fd >= 0);
 		/*
-		 * It may be readable because of another exec, if not all have ended yet.
+		 * The descriptor may be readable because of another exec, if not all have
+		 * ended yet.
 		 */
 		for (int tries = 0; r == 0 && tries < 10; tries++) {
 			EQ(poll(&p, 1, 10000), 1);
@@ -597,7 +598,7 @@ CONTRACT(several_execs_run_at_the_same_time)
 	END();
 }
 
-/* ------------------------------------------------------------------ ends */
+/* --------------------------------------------------------------- timeouts and signals */
 
 /* Is the process whose number is in @path still running? It runs inside. */
 static bool runs(struct warren_sandbox *sb, const char *path)
@@ -667,7 +668,7 @@ CONTRACT(a_timeout_kills_the_tree)
 
 	BEGIN();
 	pid = place(sb, "pid");
-	ex = start_tree(sb, pid, 0); /* without a timeout it stays: the control */
+	ex = start_tree(sb, pid, 0); /* the control: without a timeout, it continues */
 	sandbox_expect(warren_exec_fd(ex, 1), "up\n");
 	EQ(warren_exec_wait(ex, 500, &res, &err), 0);
 	OK(runs(sb, pid));
@@ -725,7 +726,7 @@ CONTRACT(a_signal_goes_to_the_first_process)
 			.out = WARREN_STDIO_PIPE });
 	sandbox_expect(warren_exec_fd(ex, 1), "up\n");
 	EQ(warren_exec_signal(ex, SIGTERM, &err), 0);
-	sandbox_expect(warren_exec_fd(ex, 1), "first\n"); /* and not "child" */
+	sandbox_expect(warren_exec_fd(ex, 1), "first\n"); /* but not "child" */
 	s = sandbox_finish(ex, "\n", 1);
 	STREQ(s.out, "done\n");
 	EQ(s.res.exit_code, 5);
@@ -780,7 +781,7 @@ CONTRACT(an_exec_continues_after_its_handle_is_freed)
 	EQ(warren_exec_fd(ex, 0), -1);
 	ex = warren_exec_free(ex);
 	OK(!ex);
-	ex = warren_exec_free(ex); /* NULL is fine */
+	ex = warren_exec_free(ex); /* NULL is allowed */
 	EQ(sandbox_run(sb, ARGV("true")).res.exit_code, 0);
 	EQ(write(in, "alive\n", 6), 6);
 	sandbox_expect(out, "alive\n");

@@ -3,8 +3,8 @@
  * test-crash.c - a process is killed at any point, and the next engine finds and removes
  * everything
  *
- * Each time, the processes of all its sandboxes end by themselves; then an engine is
- * opened and closed on the same directories, and all counts are as before.
+ * Each time, the processes of all its sandboxes end by themselves. Then an engine is
+ * opened and closed on the same directories, and all counts are the same as before.
  */
 #include "backend/native/native.h"
 #include "core/handle.h"
@@ -17,7 +17,7 @@
 static struct counts before;
 static struct warren_mount volumes[VOLUMES];
 
-/* A world with its directories and layers, and the counts at the start. */
+/* Create a world with its directories and layers, and count everything at the start. */
 static void begin(void)
 {
 	struct warren *w;
@@ -39,8 +39,8 @@ static void begin(void)
 }
 
 /*
- * What the killed process left is gone: its processes ended by themselves, and the next
- * engine removed the rest.
+ * Check that nothing of the killed process is left: its processes ended by themselves,
+ * and the next engine removed the rest.
  */
 static void check_recovery(const char *when)
 {
@@ -52,7 +52,7 @@ static void check_recovery(const char *when)
 	(void)alarm(SECONDS);
 	w = warren_close(w);
 	world_check(&before, when);
-	w = sandbox_engine("native"); /* and everything still works */
+	w = sandbox_engine("native"); /* everything still works */
 	(void)alarm(SECONDS);
 	sb = sandbox_make(w, NULL);
 	STREQ(sandbox_says(sb, "echo fine"), "fine");
@@ -76,9 +76,9 @@ static size_t outside_steps(void)
 	return outside;
 }
 
-/* ------------------------------------------------------------ at every step */
+/* ------------------------------------------------------------ crashes at every step */
 
-/* Never returns: kills itself before step @step, or is killed by the test otherwise. */
+/* Never returns: this process kills itself before step @step, or the test kills it. */
 __attribute__((noreturn)) static void die_at(size_t step, size_t n_mounts, bool others)
 {
 	struct warren *w = sandbox_engine("native");
@@ -98,7 +98,7 @@ __attribute__((noreturn)) static void die_at(size_t step, size_t n_mounts, bool 
 		w, &(struct warren_spec){ .mounts = volumes, .n_mounts = n_mounts }, &sb,
 		&err);
 	/*
-	 * For a step inside, only the child died. Then this process dies, too, without a
+	 * For a step inside, only the child died. Then this process dies too, without a
 	 * cleanup.
 	 */
 	(void)kill(getpid(), SIGKILL);
@@ -133,11 +133,11 @@ TEST(an_engine_killed_at_any_step_is_cleaned_up)
 	}
 }
 
-/* ------------------------------------------------------- at any other moment */
+/* ------------------------------------------------------- crashes at other moments */
 
 /*
- * Create live sandboxes with stubborn processes, and create and destroy more, until this
- * process is killed.
+ * Create sandboxes whose processes ignore signals, and create and destroy others, until
+ * this process is killed.
  */
 __attribute__((noreturn)) static void work(unsigned seed)
 {
@@ -330,7 +330,7 @@ TEST(other_sandboxes_continue_when_an_engine_is_killed)
 	world_check(&before, "at the end");
 }
 
-/* ------------------------------------------------------- the other way round */
+/* ------------------------------------------------------- death of an init */
 
 /* init is killed from outside: only its sandbox is lost. */
 TEST(the_death_of_an_init_affects_only_its_sandbox)

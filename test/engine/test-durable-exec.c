@@ -11,7 +11,7 @@
 #include "lib/durable-one.h"
 
 static uint32_t
-	*number; /* shared with the killed processes: the exec that they started */
+	*number; /* the exec that the killed processes started; shared with them */
 
 static void begin(void)
 {
@@ -44,8 +44,8 @@ static struct warren_exec *attach(void)
 }
 
 /*
- * For a process that is killed then: create a sandbox, and an exec with its journal in a
- * file.
+ * Runs in a process that is killed afterwards: create a sandbox, and start an exec with
+ * its journal in a file.
  */
 static struct warren_exec *start(struct warren_exec_spec spec)
 {
@@ -60,7 +60,7 @@ static struct warren_exec *start(struct warren_exec_spec spec)
 	return ex;
 }
 
-/* ---------------------------------------------------------- nobody is there */
+/* ---------------------------------------------------------- execs without a client */
 
 static void start_short(void)
 {
@@ -113,7 +113,7 @@ static void start_long(void)
 	hear_until(ex, &h, 1, "one\n");
 }
 
-/* The exec continues: the same process, with its output as before. */
+/* The exec continues: it is the same process, with the same output. */
 TEST(an_exec_can_be_attached_to_after_a_restart)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -254,8 +254,7 @@ TEST(attaching_to_a_terminal_again_returns_its_earlier_output)
 	sandbox_nap();
 	say(ex, 0, "\003echo inter-$((3 * 4))\n"); /* job control works */
 	hear_until(ex, &h, 1, "inter-12");
-	FAILS(EINVAL,
-	      warren_exec_close_input(ex, &err)); /* a terminal ends with a character: */
+	FAILS(EINVAL, warren_exec_close_input(ex, &err)); /* a terminal needs ^D: */
 	end();
 }
 
@@ -275,7 +274,7 @@ TEST(output_of_a_terminal_is_kept_or_counted_as_lost)
 	EQ(h.size[1], 108894);
 	OK(strncmp(h.text[1], "1\n2\n3\n", 6) == 0);
 	OK(strcmp(h.text[1] + h.size[1] - 12, "19999\n20000\n") == 0);
-	/* And with a ring that holds only a part. */
+	/* The same with a ring that holds only a part of the output. */
 	h = (struct heard){ 0 };
 	ex = sandbox_start(sb, &(struct warren_exec_spec){ .argv = SH("seq 1 40000"),
 							   .pty = true,
@@ -288,7 +287,7 @@ TEST(output_of_a_terminal_is_kept_or_counted_as_lost)
 	end();
 }
 
-/* ------------------------------------------------------------------ control */
+/* ------------------------------------------------------------------ control streams */
 
 TEST(a_result_is_reported_after_the_output_of_its_command)
 {
@@ -313,7 +312,8 @@ TEST(a_result_is_reported_after_the_output_of_its_command)
 		say(ex, 3, "go\n");
 		(void)snprintf(said, sizeof(said), "%d 0 go\n", i);
 		want += 50000;
-		/* Read piece by piece: when the result is there, all output is. */
+		/* Read piece by piece: when the result arrives, all output has arrived.
+		 */
 		hear_until(ex, &h, 3, said);
 		if (h.size[1] != want || h.size[2] != 2 * (size_t)i)
 			TAP_FAIL("%d: %zu bytes of %zu, %zu errors", i, h.size[1], want,
@@ -350,7 +350,7 @@ TEST(a_shell_continues_when_its_client_is_killed)
 	come_back();
 	ex = attach();
 	hear_until(ex, &h, 3, "1 0 a\n");
-	/* The protocol also passes on the file. */
+	/* The protocol also transfers the file. */
 	fd = dial_init(sb);
 	SEND(fd, proto_attach, 5, .h.type = PROTO_ATTACH, .exec = *number);
 	EQ(next_message(fd, &a), 1);
@@ -431,7 +431,7 @@ TEST(control_descriptors_must_have_unused_numbers)
 	end();
 }
 
-/* --------------------------------------------------------------------- hold */
+/* --------------------------------------------------------------------- held output */
 
 TEST(a_holding_reader_receives_all_output)
 {
@@ -500,9 +500,9 @@ TEST(a_hold_is_released_when_its_connection_closes)
 	end();
 }
 
-/* ------------------------------------------------------------------ the rest */
+/* ---------------------------------------------------------- other properties of execs */
 
-/* Nothing of this is visible inside. */
+/* None of these descriptors is visible inside. */
 TEST(a_command_starts_with_only_three_descriptors)
 {
 	begin_with_sandbox();
@@ -562,7 +562,7 @@ static int spawn_behind_gate(int fd, uint32_t exec, const char *command, int slo
 	return ends[1];
 }
 
-/* Work that must precede an exec is done while it starts. */
+/* A gate lets a client finish its work while the exec starts. */
 TEST(no_command_is_executed_if_the_gate_is_closed)
 {
 	struct init_reply a = { 0 };
@@ -593,7 +593,7 @@ TEST(no_command_is_executed_if_the_gate_is_closed)
 	EQ(a.m.reply.status, -ECANCELED);
 	STREQ(sandbox_says(sb, "test -e /tmp/closed || echo no"), "no");
 
-	/* A descriptor that did not arrive is not a gate. */
+	/* A gate whose descriptor did not arrive is refused. */
 	gate = spawn_behind_gate(p.fd, 103, "echo >/tmp/none", 99);
 	EQ(next_message(p.fd, &a), 1);
 	EQ(a.m.reply.status, -EPROTO);

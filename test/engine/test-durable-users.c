@@ -24,7 +24,7 @@ TEST(a_signal_reaches_every_process_of_an_exec)
 	ex = sandbox_start(sb, &(struct warren_exec_spec){ .argv = SH(script),
 							   .out = WARREN_STDIO_JOURNAL });
 	hear_until(ex, &h, 1, "up\nup\n");
-	/* All except the first. */
+	/* The signal goes to all processes except the first. */
 	GOOD(warren_exec_signal_to(ex, SIGTERM, WARREN_WHOM_REST, &err));
 	hear_all(ex, &h);
 	OK(strstr(h.text[1], "child\n") && strstr(h.text[1], "other\n"));
@@ -210,9 +210,9 @@ TEST(a_connection_that_does_not_read_delays_no_other)
 	for (; answers < sent; answers++)
 		EQ(next_message(deaf, &a), 1);
 	EQ(poll(&(struct pollfd){ .fd = deaf, .events = POLLIN }, 1, 0), 0);
-	(void)hello(deaf, 0); /* and its requests are read again */
+	(void)hello(deaf, 0); /* its requests are read again */
 	(void)close(deaf);
-	GOOD(warren_connection(sb, &deaf, &err)); /* and can connect again */
+	GOOD(warren_connection(sb, &deaf, &err)); /* it can connect again */
 	end();
 }
 

@@ -2,8 +2,8 @@
 /*
  * test-durable.c - sandboxes outlive their creator, and are found, adopted and removed
  *
- * Complete sandboxes survive every kill; the next engine of the same name removes
- * incomplete ones; and at the end all counts are as before.
+ * Complete sandboxes survive every kill, the next engine of the same name removes
+ * incomplete ones, and at the end all counts are the same as before.
  */
 #include "lib/durable-sandbox.h"
 
@@ -32,7 +32,7 @@ static void finish(struct warren *w, const char *when)
 	world_check(&before, when);
 }
 
-/* ---------------------------------------------------------------------- life */
+/* ---------------------------------------------------------------------- lifetime */
 
 TEST(a_durable_sandbox_continues_when_its_engine_is_killed)
 {
@@ -227,7 +227,7 @@ TEST(a_durable_engine_killed_at_any_step_is_cleaned_up)
 		EQ(count_durable(w, id), 0);
 		finish(w, when);
 	}
-	/* The control: after the last step it is complete. */
+	/* The control: after the last step, the sandbox is complete. */
 	killed_after(make_and_crash);
 	w = engine();
 	EQ(count_durable(w, id), 1);
@@ -322,11 +322,9 @@ TEST(a_durable_engine_killed_at_any_moment_is_cleaned_up)
 	OK(n > 0); /* the control: some existed */
 }
 
-/* ------------------------------------------------------------------- the dead */
+/* ------------------------------------------------------------------- dead sandboxes */
 
-/*
- * A process of this test in a cgroup of sandbox @id, which therefore cannot be removed.
- */
+/* Start a process in a cgroup of sandbox @id, so that the cgroup cannot be removed. */
 static pid_t stay_in_cgroup(const char *id)
 {
 	char find[128], dir[4096], *path;
@@ -350,7 +348,7 @@ static pid_t stay_in_cgroup(const char *id)
 	return pid;
 }
 
-/* It is not reported as gone while something of it exists. */
+/* A sandbox is not reported as gone while something of it exists. */
 TEST(a_failed_removal_is_retried)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -430,8 +428,8 @@ static void make_paused(void)
 }
 
 /*
- * It is not a child of this process: it is killed and waited for anyway, with all its
- * processes.
+ * The sandbox is not a child of this process, but it is killed with all its processes,
+ * and its end is awaited.
  */
 TEST(an_adopted_sandbox_can_be_destroyed)
 {
@@ -473,7 +471,7 @@ TEST(an_adopted_sandbox_can_be_paused)
 	finish(w, "at the end");
 }
 
-/* ------------------------------------------------------------------ the state */
+/* ------------------------------------------------------------------ state files */
 
 TEST(an_invalid_state_file_is_refused)
 {
@@ -502,7 +500,7 @@ TEST(an_invalid_state_file_is_refused)
 	EQ(pwrite(fd, "warren-sandbox=9", 16, 0), 16);
 	FAILS(EPROTONOSUPPORT, warren_adopt(w, id, &none, &err));
 	EQ(pwrite(fd, text, (size_t)n, 0), n);
-	EQ(count_durable(w, id), 1); /* none of this affected it */
+	EQ(count_durable(w, id), 1); /* the sandbox was not affected by any of this */
 	sb = warren_release(sb);
 	sb = adopt(w, id);
 	STREQ(sandbox_says(sb, "echo fine"), "fine");
@@ -554,12 +552,13 @@ TEST(limits_can_be_raised_and_lowered)
 	      warren_update(sb, &(struct warren_limits){ .memory = 64 * MIB, .pids = 50 },
 			    &err));
 	EQ(strtoull(in_force(sb, "memory"), NULL, 10), 512 * MIB);
-	EQ(strtoull(in_force(sb, "pids"), NULL, 10), 20); /* all or nothing */
+	/* Either all limits change, or none. */
+	EQ(strtoull(in_force(sb, "pids"), NULL, 10), 20);
 	STREQ(sandbox_says(sb,
 			   "rm /held; while pgrep -x sh | grep -v $$; do sleep 0.01; done"
 			   " > /dev/null; echo empty"),
 	      "empty");
-	/* Below the size of its tmpfs, although they are empty. */
+	/* The limit cannot be below the size of the tmpfs, even if they are empty. */
 	FAILS(EBUSY,
 	      warren_update(sb, &(struct warren_limits){ .memory = 63 * MIB }, &err));
 	GOOD(warren_update(sb, &(struct warren_limits){ .memory = 64 * MIB }, &err));
@@ -590,7 +589,7 @@ TEST(processor_and_process_limits_can_be_changed)
 	begin();
 	w = engine();
 	sb = make_durable(w);
-	/* Without a limit at first: a limit that is set later is also enforced. */
+	/* A limit that is set later is also enforced if there was none at first. */
 	GOOD(warren_update(sb, &(struct warren_limits){ .cpu_millis = 200 }, &err));
 	OK(strncmp(in_force(sb, "cpus"), "0.200", 5) == 0);
 	s = sandbox_sh(sb, "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done");
@@ -611,7 +610,7 @@ TEST(processor_and_process_limits_can_be_changed)
 	finish(w, "at the end");
 }
 
-/* --------------------------------------------------------------------- the soak */
+/* --------------------------------------------------------------------- many sandboxes */
 
 TEST(many_durable_sandboxes_leave_nothing_behind)
 {

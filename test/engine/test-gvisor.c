@@ -28,7 +28,7 @@
 		w = warren_close(w); \
 	} while (0)
 
-/* ------------------------------------------------------------- seen from outside */
+/* ----------------------------------------------- helpers: a sandbox seen from outside */
 
 #define PROCESSES_MAX 256
 
@@ -37,7 +37,7 @@ struct outside {
 	pid_t pids[PROCESSES_MAX];
 };
 
-/* The processes of the sandbox @id; none if it has no cgroup. */
+/* Return the processes of the sandbox @id; there are none if it has no cgroup. */
 static struct outside look(const char *id)
 {
 	struct outside o = { 0 };
@@ -60,7 +60,7 @@ static struct outside look(const char *id)
 	return o;
 }
 
-/* The process with this name: one of runsc's, by the beginning of its command line. */
+/* Return the process of runsc whose command line begins with this name. */
 static pid_t called(const struct outside *o, const char *name)
 {
 	for (size_t i = 0; i < o->n; i++) {
@@ -87,7 +87,7 @@ static bool any_alive(const struct outside *o)
 	return false;
 }
 
-/* No process, no cgroup, no mount, no file. */
+/* Check that there is no process, cgroup, mount or file. */
 static void check_nothing_left(const struct outside *before, const char *id)
 {
 	static char mounts[1 << 20];
@@ -109,9 +109,10 @@ static void check_nothing_left(const struct outside *before, const char *id)
 	EQ(access(path, F_OK), -1);
 }
 
-/* ------------------------------------------------------------------ whose kernel */
+/* ------------------------------------------------------------------ kernel and files */
 
-/* The same checks on the native backend, which uses the machine's kernel: the control. */
+/* The control makes the same checks on the native backend, which uses the machine's
+ * kernel. */
 TEST(a_gvisor_sandbox_does_not_use_the_hosts_kernel)
 {
 	static const char question[] = "uname -r; dmesg 2>&1 | head -1";
@@ -150,7 +151,7 @@ TEST(root_inside_is_unprivileged_outside)
 	OK(strstr(text, "\nUid:\t65534\t65534\t65534\t65534\n"));
 	OK(strstr(text, "\nNoNewPrivs:\t1\n"));
 	OK(strstr(text, "\nSeccomp:\t2\n"));
-	/* Root has its capabilities there, other users have none. */
+	/* Root inside has its capabilities, other users have none. */
 	STREQ(sandbox_says(sb, "grep -E 'CapEff|CapBnd' /proc/self/status"),
 	      "CapEff:\t00000000800405fb\nCapBnd:\t00000000800405fb");
 	STREQ(sandbox_run_spec(
@@ -162,7 +163,7 @@ TEST(root_inside_is_unprivileged_outside)
 	END();
 }
 
-/* Files of the machine's trees that all users may read. */
+/* Only files that all users may read are readable in the machine's trees. */
 TEST(root_inside_cannot_read_private_files_of_the_hosts_root)
 {
 	char path[] = "/opt/warren-test-XXXXXX";
@@ -222,7 +223,7 @@ TEST(processes_and_open_files_are_limited)
 	END();
 }
 
-/* Only this sandbox ends because of it. */
+/* Only this sandbox ends when its memory runs out. */
 TEST(memory_is_limited)
 {
 	struct warren_exec *ex = NULL;
@@ -295,7 +296,7 @@ TEST(a_missing_runsc_is_reported)
 	w = warren_close(w);
 }
 
-/* ---------------------------------------------------------------- mounts, network */
+/* ---------------------------------------------------------------- mounts and network */
 
 TEST(a_volume_is_used_with_the_ids_of_its_owner)
 {
@@ -368,7 +369,7 @@ TEST(an_image_with_a_single_program_can_be_used)
 	END();
 }
 
-/* ------------------------------------------------------------------ while it lives */
+/* ------------------------------------------------------------------ running sandboxes */
 
 TEST(a_paused_sandbox_uses_no_processor_time)
 {
@@ -420,7 +421,7 @@ TEST(a_terminal_has_a_size_and_passes_keys_on)
 	END();
 }
 
-/* ----------------------------------------------------------------------- its end */
+/* ------------------------------------------------------------------- end of a sandbox */
 
 TEST(a_destroyed_gvisor_sandbox_leaves_nothing_behind)
 {
@@ -482,7 +483,7 @@ TEST(a_paused_gvisor_sandbox_can_be_destroyed)
 	check_nothing_left(&o, id);
 }
 
-/* The state that a shim leaves if it is killed while it ends its sandbox. */
+/* A shim leaves this state if it is killed while it ends its sandbox. */
 TEST(a_sandbox_frozen_by_another_process_can_be_destroyed)
 {
 	char id[ID_LEN + 1];

@@ -3,9 +3,9 @@
  * test-mount-race.c - directories of this machine that sandboxes may mount, while a
  * process exchanges them
  *
- * The configuration allows a name, but a directory is mounted. A sandbox that can write
- * below the name keeps exchanging a directory and a link to another one, so that the
- * first is checked and the second is mounted.
+ * The configuration allows a name, but what is mounted is a directory. A sandbox that can
+ * write below that name repeatedly exchanges a directory and a link to another one, so
+ * that one is checked and the other is mounted.
  */
 #include "lib/warden-api.h"
 
@@ -19,10 +19,10 @@
 #endif
 
 #define ID          "mmmmmmmmmmmm"
-#define GRANTED_MIN 150 /* number of sandboxes to inspect */
+#define GRANTED_MIN 150 /* number of granted requests to inspect */
 #define REFUSED_MIN 20
 #define TRIES       1000000 /* a refusal takes microseconds, so there may be many in a row */
-#define CONTROL     200000 /* enough time to win any race */
+#define CONTROL     200000 /* enough tries to win any race */
 
 /* allowed/x is a directory, or a link to secret; a file in each tells them apart. */
 static char *allowed, *x, *other, *secret;
@@ -81,7 +81,7 @@ static bool has(int dir, const char *name)
 	return faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Open /m inside from outside, through its init; -1: nothing. */
+/* Open /m inside the sandbox through its init; -1: it does not exist. */
 static int look_inside(int line)
 {
 	struct ucred cred = { 0 };
@@ -180,7 +180,8 @@ TEST(no_component_of_a_mount_path_leads_outside)
 /* ---------------------------------------------------------------------------- races */
 
 /*
- * Check by name and open by name: the race existed, and a test must be able to detect it.
+ * Check by name and then open by name, which loses the race: this shows that the test can
+ * detect it.
  */
 static bool lose_once(void)
 {
@@ -237,12 +238,12 @@ TEST(exchanging_directories_does_not_defeat_the_warden)
 		forget();
 	}
 	exchange_end(thread);
-	OK(granted >= GRANTED_MIN); /* it saw the directory */
-	OK(refused >= REFUSED_MIN); /* and the exchange happened */
+	OK(granted >= GRANTED_MIN); /* the check saw the directory */
+	OK(refused >= REFUSED_MIN); /* the exchange happened */
 	warden_end();
 }
 
-/* The descriptor counts, also in a library call, even if its name was changed. */
+/* The descriptor counts in library calls too, even if another file has its name. */
 TEST(a_volume_is_mounted_by_its_descriptor_not_its_name)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -278,8 +279,8 @@ TEST(a_volume_is_mounted_by_its_descriptor_not_its_name)
 }
 
 /*
- * A shim is another process: it is told which file it is, and accepts no other file of
- * that name.
+ * A shim is another process. It is told which file was checked, and accepts no other file
+ * of that name.
  */
 TEST(a_shim_uses_only_the_file_that_was_checked)
 {
@@ -300,7 +301,8 @@ TEST(a_shim_uses_only_the_file_that_was_checked)
 	mount.source_fd = open(x, O_PATH | O_CLOEXEC);
 	GOOD(warren_open(&options, &w, &err));
 	/*
-	 * It is the right file; only then does this backend report that it cannot mount.
+	 * The file is the right one; only after this check does the backend report that
+	 * it cannot mount.
 	 */
 	FAILS(EOPNOTSUPP, warren_create(w, &spec, &sb, &err));
 	EQ(syscall(SYS_renameat2, AT_FDCWD, x, AT_FDCWD, other, RENAME_EXCHANGE), 0);

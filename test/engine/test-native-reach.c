@@ -161,7 +161,7 @@ TEST(files_below_proc_are_refused)
 		if (r != -EACCES && r != -ELOOP && r != -EPERM)
 			TAP_FAIL("%s gives %d", paths[i], r);
 	}
-	/* Also through a link; and a command of the sandbox may read it. */
+	/* The same is true through a link, but a command of the sandbox may read it. */
 	OK(sandbox_sh(sb, "ln -s /proc/self/environ /tmp/e; cat /proc/version")
 		   .res.exit_code == 0);
 	EQ(open_file(sb, "/tmp/e", O_RDONLY, 0, NULL), -EACCES);
@@ -254,7 +254,7 @@ static void check_disk(struct warren_sandbox *sb, unsigned size)
 	OK(strstr(s.err, "No space left"));
 	OK(strtoull(sandbox_says(sb, "stat -c %s /tmp/big"), NULL, 10) <= size);
 	FAILS(ENOSPC, warren_file_write(sb, "/tmp/more", data, sizeof(data), 0600, &err));
-	/* Freed space can be used again; the limit is the sum of all writes. */
+	/* Freed space can be used again; the limit applies to the sum of all files. */
 	STREQ(sandbox_says(sb,
 			   "rm /tmp/big /tmp/more; echo x > /etc/new && cat /etc/new"),
 	      "x");
@@ -271,7 +271,7 @@ TEST(the_disk_limit_is_enforced)
 	END();
 }
 
-/* More than memory may hold, so it is in a file. */
+/* A disk that is larger than the memory limit is in a file. */
 TEST(a_disk_larger_than_memory_is_kept_in_a_file)
 {
 	struct warren_sandbox *sb = NULL;
@@ -282,7 +282,8 @@ TEST(a_disk_larger_than_memory_is_kept_in_a_file)
 			  &(struct warren_spec){ .memory = 24 * MIB, .disk = 64 * MIB },
 			  &sb, &err) < 0)
 		SKIP("no disk in a file here: %.200s", err.msg);
-	/* All of it can be used, with a third of it as memory. */
+	/* All of the disk can be used, although the memory is only a third of its size.
+	 */
 	STREQ(sandbox_says(sb, "head -c 45000000 /dev/zero > /tmp/f && stat -c %s /tmp/f;"
 			       " rm /tmp/f"),
 	      "45000000");
@@ -469,7 +470,7 @@ TEST(a_volume_can_be_a_single_file)
 	}
 }
 
-/* Below another volume, over a link of the image, and with an unusual name. */
+/* Targets are below another volume, over a link of the image, and have unusual names. */
 TEST(volume_targets_may_be_nested_but_not_contain_dots)
 {
 	char *a = make_volume("target-a", 0), *b = make_volume("target b", 0);
@@ -518,7 +519,7 @@ TEST(impossible_volumes_are_refused_and_leave_nothing_open)
 	w = warren_close(w);
 }
 
-/* Mounts stay in the sandbox, and go with it. */
+/* Mounts stay in the sandbox, and end with it. */
 TEST(mounts_of_a_sandbox_are_not_visible_outside)
 {
 	static char before[1 << 20], after[1 << 20];
@@ -670,7 +671,8 @@ TEST(a_client_can_connect_to_a_port)
 	END();
 }
 
-/* Another sandbox and the host have a separate port of that number, or none. */
+/* In another sandbox and on the host, the port with that number is a different one, or
+ * does not exist. */
 TEST(each_sandbox_has_separate_ports)
 {
 	struct sockaddr_in6 any = { .sin6_family = AF_INET6 };

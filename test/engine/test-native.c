@@ -8,7 +8,7 @@
 
 /* ---------------------------------------------------------- pause and resume */
 
-/* Prints a dot every 10 ms, for at most a minute. */
+/* Print a dot every 10 ms, for at most a minute. */
 #define TICKER \
 	SH("i=0; while [ $i -lt 6000 ]; do printf .; sleep 0.01; i=$((i + 1)); done")
 
@@ -35,7 +35,7 @@ TEST(a_paused_sandbox_does_nothing_until_it_is_resumed)
 	sandbox_expect(p.fd, "...");
 	for (int i = 0; i < 3; i++) {
 		GOOD(warren_pause(sb, &err));
-		GOOD(warren_pause(sb, &err)); /* again is fine */
+		GOOD(warren_pause(sb, &err)); /* repeating it is allowed */
 		drain_pipe(p.fd);
 		EQ(poll(&p, 1, 200), 0);
 		EQ(warren_exec_wait(ex, 0, &res, &err), 0);
@@ -59,7 +59,7 @@ TEST(an_exec_in_a_paused_sandbox_is_refused)
 	FAILS(EBUSY, warren_exec(sb, &(struct warren_exec_spec){ .argv = ARGV("true") },
 				 &ex, &err));
 	GOOD(warren_file_read(sb, "/etc/passwd", MIB, &text, &n,
-			      &err)); /* needs no process */
+			      &err)); /* this needs no process */
 	GOOD(warren_resume(sb, &err));
 	STREQ(sandbox_says(sb, "echo back"), "back");
 	END();
@@ -81,8 +81,8 @@ TEST(a_paused_sandbox_can_be_destroyed)
 }
 
 /*
- * The deadline passes while it is frozen: it is killed after the thaw, and init is not
- * reported as hung.
+ * The deadline passes while the exec is frozen: it is killed after the thaw, and init is
+ * not considered hung.
  */
 TEST(an_exec_whose_deadline_passed_during_a_pause_is_killed_after_it)
 {
@@ -103,7 +103,7 @@ TEST(an_exec_whose_deadline_passed_during_a_pause_is_killed_after_it)
 	END();
 }
 
-/* ------------------------------------------------------------------ accounts */
+/* ------------------------------------------------------------------ resource usage */
 
 TEST(stats_show_the_resources_in_use)
 {
@@ -154,7 +154,8 @@ TEST(resource_usage_is_counted_for_each_exec)
 	OK(b.max_memory < 30000000 && i.max_memory < 30000000);
 	OK(b.max_memory > 0 && i.max_memory > 0);
 	/*
-	 * A loop of a million takes longer than to start and to sleep; neither is free.
+	 * A loop of a million steps takes more time than starting and sleeping; neither
+	 * takes none.
 	 */
 	OK(b.user_usec + b.system_usec > 5 * (i.user_usec + i.system_usec));
 	OK(b.user_usec > b.system_usec);
@@ -212,7 +213,7 @@ TEST(an_out_of_memory_kill_is_reported_for_its_exec)
 	EQ(s.res.signal, SIGKILL);
 	EQ(s.res.timed_out, false);
 	OK(s.res.max_memory <= 64 * MIB && s.res.max_memory > 40 * MIB);
-	/* A child of the command counts, too. */
+	/* A child of the command counts too. */
 	s = sandbox_sh(sb, "tail /dev/zero; exit 3");
 	EQ(s.res.oom, true);
 	EQ(s.res.exit_code, 3);
@@ -368,7 +369,7 @@ TEST(an_exec_can_have_lower_limits_than_its_sandbox)
 	END();
 }
 
-/* ---------------------------------------------------------------- whole trees */
+/* ---------------------------------------------------------------- process trees */
 
 #define ESCAPE                                                \
 	"trap '' TERM HUP INT;"                               \
@@ -433,7 +434,8 @@ TEST(other_execs_survive_a_killed_one)
 
 #define BOMB "(f() { f & f & sleep 300; }; f) 2>/dev/null & while :; do :; done"
 
-/* Whatever it does at the timeout: starting, forking, or waiting because of the limit. */
+/* It is killed whatever it does at the timeout: starting, forking, or waiting because of
+ * the limit. */
 TEST(a_timeout_kills_a_fork_bomb)
 {
 	static const unsigned timeouts[] = { 1, 5, 20, 60, 200 };
@@ -458,7 +460,7 @@ TEST(a_timeout_kills_a_fork_bomb)
 	END();
 }
 
-/* What an exec leaves running belongs to the sandbox, until that ends. */
+/* Processes that an exec leaves running belong to the sandbox until the sandbox ends. */
 TEST(background_processes_run_until_the_sandbox_ends)
 {
 	char ns[64];
@@ -472,7 +474,7 @@ TEST(background_processes_run_until_the_sandbox_ends)
 }
 
 /*
- * A tree of thousands of processes: none is missed because the list is long. They are
+ * A tree of thousands of processes: none is missed, although the list is long. They are
  * frozen while they are killed, so that none leaves the list.
  */
 TEST(a_tree_of_five_thousand_processes_is_killed)
@@ -504,7 +506,8 @@ TEST(ten_thousand_orphans_are_reaped)
 
 	BEGIN(.pids = 500);
 	/*
-	 * Each subshell ends at once and leaves its child, which ends at once, to init.
+	 * Each subshell ends at once and leaves its child to init; the child also ends at
+	 * once.
 	 */
 	s = sandbox_sh(sb,
 		       "i=0; while [ $i -lt 10000 ]; do (true & ) ; i=$((i + 1)); done;"
@@ -518,7 +521,7 @@ TEST(ten_thousand_orphans_are_reaped)
 	END();
 }
 
-/* ----------------------------------------------------------------- a journal */
+/* ----------------------------------------------------------------- journal */
 
 TEST(a_flood_of_output_does_not_increase_the_memory_of_init)
 {
@@ -603,7 +606,7 @@ TEST(a_terminal_sends_signals_for_control_keys)
 	ex = warren_exec_free(ex);
 	ex = start_pty(sb, "echo up; exec sleep 60", 0, 0);
 	sandbox_expect(warren_exec_fd(ex, 0), "up\r\n");
-	(void)close(warren_exec_take_fd(ex, 0)); /* the line is cut */
+	(void)close(warren_exec_take_fd(ex, 0)); /* the connection is cut */
 	EQ(sandbox_wait(ex).signal, SIGHUP);
 	END();
 }
@@ -660,7 +663,7 @@ TEST(many_terminals_can_be_used_at_the_same_time)
 			ex[i] = warren_exec_free(ex[i]);
 		}
 		EQ(sandbox_count_fds(), before);
-		await_processes(sb, 1); /* they were hung up */
+		await_processes(sb, 1); /* the terminal was hung up */
 	}
 	STREQ(sandbox_says(sb, "ls /dev/pts"), "ptmx");
 	END();
@@ -723,7 +726,7 @@ TEST(the_processor_limit_is_enforced)
 	END();
 }
 
-/* ------------------------------------------------------------- our descriptors */
+/* ------------------------------------------------------------- descriptors */
 
 /* The size of a process's descriptor table, which never shrinks. */
 static uint64_t table_size(pid_t pid)
@@ -748,7 +751,7 @@ static void allow_descriptors(rlim_t n)
 }
 
 /*
- * Descriptors for live sandboxes are neither copied for a new one nor kept by its init.
+ * Descriptors of live sandboxes are neither copied to a new sandbox nor kept by its init.
  */
 TEST(a_new_child_gets_no_descriptors_of_other_sandboxes)
 {

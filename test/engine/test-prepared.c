@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-prepared.c - a sandbox from a prepared part is the same as one that is created at
- * once
+ * test-prepared.c - a sandbox from a prepared part is the same as any other sandbox
  *
  * There is no visible difference inside, whatever the spec; and a part leaves nothing
  * behind, whenever it, its creator or its init ends.
@@ -42,11 +41,11 @@ static void prepare(struct warren *w, char id[ID_LEN + 1])
 	OK(id_valid(id));
 }
 
-/* ---------------------------------------------------------------- no difference */
+/* ---------------------------------------------------- comparison with other sandboxes */
 
 /*
- * What a process sees of its environment; numbers that differ between any two are
- * removed.
+ * Print what a process sees of its environment, without numbers that differ between any
+ * two sandboxes.
  */
 static const char *const look =
 	"( hostname; pwd; id; env | sort; umask; ls -l /proc/self/fd | cut -c1-10,40-;"
@@ -176,7 +175,7 @@ TEST(a_prepared_durable_sandbox_outlives_its_engine)
 	begin();
 	w = engine();
 	prepare(w, id);
-	EQ(count_durable(w, found), 0); /* no sandbox yet */
+	EQ(count_durable(w, found), 0); /* there is no sandbox yet */
 	(void)sandbox_says(sandbox_make(w, &(struct warren_spec){ .durable = true }),
 			   "echo kept > /tmp/x");
 	w = warren_close(w);
@@ -188,7 +187,7 @@ TEST(a_prepared_durable_sandbox_outlives_its_engine)
 	finish(w, "outlived");
 }
 
-/* ------------------------------------------------------------------- nothing left */
+/* ------------------------------------------------------------------- leftovers */
 
 TEST(unused_prepared_sandboxes_are_removed)
 {
@@ -257,7 +256,8 @@ static void crash_at_step(void)
 	(void)try_step(engine(), &err);
 }
 
-/* First number and count: of creating, of finishing, and of both processes inside. */
+/* The first number and the count of the steps: of creating, of finishing, and of both
+ * processes inside. */
 static const struct {
 	int first, n;
 } ranges[] = { { 1001, 8 }, { 1101, 14 }, { 1201, 25 } };
@@ -323,7 +323,7 @@ TEST(a_prepared_part_that_died_is_replaced)
 	}
 	spec.id = id;
 	GOOD(warren_create(w, &spec, &sb, &err));
-	EQ(err.code, 0); /* and the dead part is not reported */
+	EQ(err.code, 0); /* the dead part is not reported */
 	sandbox_destroy(sb);
 	finish(w, "dead while waiting");
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-shimmed.c - sandboxes with a shim: what remains after its death, failures of its
- * tools, and the end of its engine
+ * test-shimmed.c - sandboxes with a shim: the death of the shim, failures of its tools,
+ * and the end of its engine
  *
  * The tools are shell commands on this machine: `create` makes a file named by the
- * sandbox's id, `destroy` removes it. So leftovers of a platform can be seen.
+ * sandbox's id, `destroy` removes it. So leftovers on the platform are visible.
  */
 #include "lib/durable-sandbox.h"
 
-/* The configuration with a directory for these files; more settings come first. */
+/* Return the configuration with a directory for these files, after the settings @more. */
 static char *settings(const char *more)
 {
 	char *text = NULL;
@@ -46,7 +46,7 @@ static struct warren *kept_engine(const char *name)
 	return w;
 }
 
-/* The number of names in the directory that end in @end; "": all. */
+/* Return the number of names in the directory that end in @end; "": all. */
 static size_t count_names(const char *folder, const char *end)
 {
 	AUTO_FREE char *path = sandbox_path("%s", folder);
@@ -64,7 +64,8 @@ static size_t count_names(const char *folder, const char *end)
 	return n;
 }
 
-/* Directories of engines without a name, which are removed with them. */
+/* Count the directories of engines without a name, which are removed with their
+ * engines. */
 static size_t count_unnamed(void)
 {
 	AUTO_FREE char *path = sandbox_path("run/kept");
@@ -81,7 +82,8 @@ static size_t count_unnamed(void)
 	return n;
 }
 
-/* Nothing is left of any sandbox: no file of the tools or of Warren, and no shim. */
+/* Check that nothing is left of any sandbox: no file of the tools or of Warren, and no
+ * shim. */
 static void nothing_left(const char *engine)
 {
 	AUTO_FREE char *folder = NULL;
@@ -93,8 +95,8 @@ static void nothing_left(const char *engine)
 }
 
 /*
- * Processes with our directory in their arguments, except this one: shims and their
- * children.
+ * Count the processes with our directory in their arguments, except this one: shims and
+ * their children.
  */
 static size_t count_shims(void)
 {
@@ -119,7 +121,7 @@ static size_t count_shims(void)
 	return n;
 }
 
-/* -------------------------------------------------------------------- the life of one */
+/* ----------------------------------------------------------- creation and destruction */
 
 TEST(the_configured_tools_create_and_destroy_a_sandbox)
 {
@@ -180,7 +182,7 @@ TEST(a_durable_sandbox_and_its_execs_outlive_the_engine)
 	w = warren_close(w);
 }
 
-/* -------------------------------------------------------------------------- deaths */
+/* ----------------------------------------------------------------- deaths of the shim */
 
 static void die_with_one(void)
 {

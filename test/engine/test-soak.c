@@ -3,15 +3,15 @@
  * test-soak.c - two thousand sandboxes, a tenth of which fail during creation, leave
  * nothing
  *
- * Counted before and after: processes, mounts, cgroups, namespaces, loop devices,
- * descriptors and files. Two processes run at the same time, each with its own engine on
- * the same directories.
+ * Processes, mounts, cgroups, namespaces, loop devices, descriptors and files are counted
+ * before and after. Two processes run at the same time, each with its own engine on the
+ * same directories.
  */
 #include "backend/native/native.h"
 #include "core/handle.h"
 #include "lib/world.h"
 
-#define CYCLES  1000 /* for each of the two */
+#define CYCLES  1000 /* number of cycles of each process */
 #define WORKERS 2
 #define SECONDS 240
 
@@ -242,7 +242,7 @@ static void check_steps(bool crash)
 		}
 		n->inject.step = 0;
 		world_check(&before, when);
-		sb = sandbox_make(w, NULL); /* and the next one works */
+		sb = sandbox_make(w, NULL); /* the next sandbox works */
 		run_plain(sb);
 		sandbox_destroy(sb);
 		world_check(&before, when);
@@ -261,8 +261,8 @@ TEST(the_death_of_the_child_at_any_step_leaves_nothing)
 }
 
 /*
- * A disk in a file needs a loop device, which is removed with the sandbox, even if that
- * is incomplete.
+ * A disk in a file needs a loop device, which is removed with the sandbox, even if the
+ * sandbox is incomplete.
  */
 /* The control for all others: leftovers are counted, and files of others are not. */
 TEST(leftovers_are_counted)
@@ -303,7 +303,7 @@ TEST(disks_in_files_leave_nothing)
 	n = w->state;
 	if (warren_create(w, &spec, &sb, &err) < 0)
 		SKIP("no disk in a file here: %.200s", err.msg);
-	EQ(world_count_loops(), 1); /* the control: it is detected */
+	EQ(world_count_loops(), 1); /* the control: the loop device is counted */
 	run_plain(sb);
 	sandbox_destroy(sb);
 	before = world_count();

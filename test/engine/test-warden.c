@@ -2,10 +2,10 @@
 /*
  * test-warden.c - a compromised api against a real warden
  *
- * Every request of the table, with contents that an honest api would never send: wrong
- * sizes, unterminated strings, options instead of names, limits above all maxima, ids of
- * others, the same request twice at once. Next to each refusal is a request that is
- * granted, so that a dead warden does not pass.
+ * Every request of the table is sent with contents that an honest api would never send:
+ * wrong sizes, unterminated strings, options instead of names, limits above all maxima,
+ * ids of others, the same request twice at the same time. Next to each refusal is a
+ * request that is granted, so that a dead warden does not pass.
  */
 #include "lib/warden-api.h"
 
@@ -18,7 +18,7 @@
 #define ID_B "cccccccccc33"
 #define ID_C "cccccccccccc"
 
-/* The warden answers and works. */
+/* Check that the warden answers and works. */
 static void is_well(void)
 {
 	struct warren_spec spec = modest();
@@ -155,7 +155,7 @@ TEST(unterminated_strings_and_unknown_bits_are_refused)
 	c->network = 77;
 	REFUSED(EINVAL, api_ask(msg.data, msg.len));
 	c->network = 0;
-	GRANTED(api_ask(msg.data, msg.len)); /* and unchanged it is accepted */
+	GRANTED(api_ask(msg.data, msg.len)); /* unchanged, it is accepted */
 	GRANTED(api_sandbox(WIRE_DESTROY, "native", ID_A));
 	buf_done(&msg);
 	warden_end();
@@ -199,7 +199,7 @@ TEST(an_image_name_is_never_treated_as_an_option)
 	spec.image = "dir:/";
 	REFUSED(EPERM, create("native", ID_A, &spec));
 	REFUSED(EPERM, create("toy", ID_A, &spec));
-	/* And a valid name reaches it, as one word. */
+	/* A valid name reaches the tool, as one word. */
 	spec.image = "elsewhere.example.com/some/thing:1.2"; /* not listed */
 	REFUSED(EPERM, create("toy", ID_A, &spec));
 	OK(!strstr(toy_calls(), "create"));
@@ -227,7 +227,8 @@ TEST(a_platform_name_is_never_treated_as_an_option)
 	warden_end();
 }
 
-/* Other texts of a spec: none that could mislead a tool or a path is accepted. */
+/* Other texts of a spec are refused too if they could mislead a tool, or lead to another
+ * path. */
 TEST(text_in_a_spec_is_never_treated_as_an_option)
 {
 	static const char *const wicked[] = {
@@ -328,7 +329,7 @@ TEST(a_memory_limit_above_the_machines_is_refused)
 	REFUSED(EINVAL, create("native", ID_A, &spec));
 	spec.memory = UINT64_MAX;
 	REFUSED(EINVAL, create("native", ID_A, &spec));
-	/* An update cannot exceed them either. */
+	/* An update cannot exceed the maxima either. */
 	spec = modest();
 	GRANTED(create("native", ID_A, &spec));
 	REFUSED(EINVAL, update(ID_A, 1ULL << 60, 0, 0));
@@ -358,7 +359,7 @@ TEST(the_warden_enforces_the_maximum_number_of_sandboxes)
 	policy.max_sandboxes = 3;
 	warden_begin();
 	spec.pids = 0;
-	for (int i = 0; i < 10; i++) /* failed creates are not counted */
+	for (int i = 0; i < 10; i++) /* failed creates do not count */
 		REFUSED(EINVAL, create("native", ID_A, &spec));
 	spec = modest();
 	spec.image = "no/such:image";
@@ -434,7 +435,7 @@ TEST(an_id_in_use_is_refused_on_every_backend)
 			EQ(count_listed(all[owner]), 1);
 			if (i == owner)
 				continue;
-			/* Another backend does not have it. */
+			/* The sandbox does not exist on another backend. */
 			OK(api_sandbox(WIRE_STATS, all[i], ID_A) < 0);
 			OK(api_sandbox(WIRE_PAUSE, all[i], ID_A) < 0);
 			OK(!lives(all[i], ID_A));
@@ -444,13 +445,14 @@ TEST(an_id_in_use_is_refused_on_every_backend)
 		GRANTED(api_sandbox(WIRE_DESTROY, all[owner], ID_A));
 		EQ(count_listed(all[owner]), 0);
 	}
-	/* Its tool was asked to destroy only what it had created. */
+	/* The tool was called to destroy only what it had created. */
 	EQ(strstr(toy_calls(), "destroy " ID_A "\n") != NULL, true);
 	is_well();
 	warden_end();
 }
 
-/* All at once: one must not undo what another creates. */
+/* Several requests run at the same time: a failed one must not destroy the sandbox of
+ * another. */
 TEST(concurrent_creates_with_one_id_create_one_sandbox)
 {
 	enum {
@@ -523,7 +525,7 @@ TEST(concurrent_changes_of_one_sandbox_leave_it_intact)
 		OK(api.err.code == 0 || api.err.code == EBUSY);
 	}
 	OK(lives("native", ID_A));
-	/* It can be destroyed any number of times. */
+	/* A sandbox can be destroyed any number of times. */
 	for (int i = 0; i < TIMES; i++) {
 		struct warden_proto_sandbox m = { .h = { .type = WIRE_DESTROY,
 							 .backend = "native",
@@ -541,7 +543,7 @@ TEST(concurrent_changes_of_one_sandbox_leave_it_intact)
 	OK(rmdir(ids) == 0 || errno == ENOENT);
 }
 
-/* --------------------------------------------------------------- programs, features */
+/* --------------------------------------------------------------- helper programs */
 
 TEST(the_number_of_image_helper_programs_is_limited)
 {
@@ -553,7 +555,7 @@ TEST(the_number_of_image_helper_programs_is_limited)
 	int held[TIMES], tries;
 	size_t n = 0, busy = 0;
 
-	/* It ends when its output is not read any longer. */
+	/* The program ends when its output is no longer read. */
 	write_script("images", "#!/bin/sh\nwhile echo x; do sleep 0.05; done\n");
 	policy.image_program = sandbox_path("images");
 	warden_begin();
@@ -578,7 +580,7 @@ TEST(the_number_of_image_helper_programs_is_limited)
 		(void)close(held[--n]);
 	for (tries = 0; tries < SANDBOX_TRIES && api_ask(&m, sizeof(m)) != 0; tries++)
 		sandbox_nap();
-	OK(tries < SANDBOX_TRIES); /* ended ones free their places */
+	OK(tries < SANDBOX_TRIES); /* programs that have ended free their places */
 	is_well();
 	warden_end();
 }
@@ -609,7 +611,7 @@ TEST(many_clients_can_request_features_at_the_same_time)
 
 /* -------------------------------------------------------------------------- streams */
 
-/* SPAWN `echo` with @out as its stdout; the result of the shim, 0 or -errno. */
+/* Request `echo` with @out as its stdout. Return the result of the shim, 0 or -errno. */
 static int spawn_to(int line, uint32_t exec, int out)
 {
 	static const char strings[] = "/\0echo\0word";
@@ -643,7 +645,7 @@ static int spawn_to(int line, uint32_t exec, int out)
 	}
 }
 
-/* A shim is root, and a socket would tell its reader that. */
+/* A shim is root, and the peer of a socket could see that. */
 TEST(a_shim_accepts_only_pipes_files_and_eventfds_as_streams)
 {
 	struct warren_spec toy = toy_spec();
@@ -671,7 +673,7 @@ TEST(a_shim_accepts_only_pipes_files_and_eventfds_as_streams)
 		OK(bad[i] >= 0);
 		EQ(spawn_to(line, exec++, bad[i]), -EPROTO);
 	}
-	/* Nothing was written to them. */
+	/* Nothing was written to these descriptors. */
 	EQ(recv(datagram[1], said, sizeof(said), MSG_DONTWAIT), -1);
 	EQ(recv(stream[1], said, sizeof(said), MSG_DONTWAIT), -1);
 	good[0] = ends[1];

@@ -17,7 +17,7 @@ static bool is_public(const char *text)
 
 TEST(addresses_are_classified)
 {
-	/* Each address next to its neighbour, just outside of the block. */
+	/* Each address is listed with its neighbour, just outside of the block. */
 	static const struct {
 		const char *inside, *outside;
 	} blocks[] = {

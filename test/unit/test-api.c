@@ -89,7 +89,7 @@ TEST(every_example_of_a_parameter_is_valid)
 #undef PARAMETER
 }
 
-/* The control of the two tests above: an invalid example is refused in the same way. */
+/* This is the control of the two tests above: an invalid example is refused. */
 TEST(a_wrong_example_is_noticed)
 {
 	json_t *json = json_loads("{\"memory\":1}", 0, NULL);
@@ -109,7 +109,7 @@ TEST(the_tables_fit_the_structs)
 		OK(op->n_query_params <= QUERY_PARAMS_MAX);
 		OK((op->body == API_BODY_JSON) == (op->schema != NULL));
 		OK(op->body != API_BODY_JSON || op->max_body > 0);
-		/* An operation that changes something needs a token. */
+		/* Every operation that changes something needs a token. */
 		OK(op->method == API_GET || op->scope);
 		OK(op->scope || strncmp(op->path, "/v1/", 4) != 0);
 	}

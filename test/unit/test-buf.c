@@ -48,7 +48,7 @@ TEST(a_failed_buffer_stays_failed)
 	buf_puts(&b, "ab");
 	buf_puts(&b, "cde");
 	OK(b.failed);
-	buf_puts(&b, "c"); /* it would fit, but then a piece would be missing before it */
+	buf_puts(&b, "c"); /* it would fit, but the previous piece would be missing */
 	STREQ(b.data, "ab");
 	EQ(b.len, 2);
 	OK(!buf_reserve(&b, 1));
@@ -102,7 +102,7 @@ TEST(formatted_text_is_appended)
 	OK(!b.failed);
 }
 
-/* A truncated text would be wrong. */
+/* The text is not truncated, because a truncated text would be wrong. */
 TEST(a_print_that_does_not_fit_fails)
 {
 	AUTO_BUF struct buf b = BUF_INIT(1 << 20);

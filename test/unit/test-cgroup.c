@@ -58,7 +58,7 @@ static bool exists(enum cgroup_controller c)
 	return faccessat(root.dir[c], id, F_OK, 0) == 0;
 }
 
-/* A process of this test in the cgroup, which does nothing. */
+/* Start a process in the cgroup, which does nothing. */
 static pid_t occupy(int dir)
 {
 	bool v2 = root.mode == CGROUP_V2;
@@ -101,7 +101,7 @@ TEST(a_cgroup_is_created_and_removed_in_every_hierarchy)
 	EQ(cgroup_remove(&root, id), 0);
 	for (int c = 0; c < CGROUP_CONTROLLER_MAX; c++)
 		OK(!cgroup_has(&root, c) || !exists(c));
-	EQ(cgroup_remove(&root, id), 0); /* absent is fine */
+	EQ(cgroup_remove(&root, id), 0); /* a missing cgroup is not an error */
 }
 
 TEST(limits_are_written_to_the_cgroup_files)
@@ -298,7 +298,7 @@ TEST(processes_are_frozen_and_thawed)
 	seen = *counter;
 	(void)usleep(50000);
 	EQ(*counter, seen);
-	EQ(cgroup_freeze(&root, id, true, &err), 0); /* again is fine */
+	EQ(cgroup_freeze(&root, id, true, &err), 0); /* repeating it is allowed */
 	EQ(cgroup_freeze(&root, id, false, &err), 0);
 	for (int i = 0; i < 1000 && *counter == seen; i++)
 		(void)usleep(10000);
@@ -306,7 +306,7 @@ TEST(processes_are_frozen_and_thawed)
 	end(pid);
 }
 
-/* A missing cgroup is an error: without its handles nothing would be limited. */
+/* A missing cgroup is an error, because without it nothing would be limited. */
 /* A process joins with all its children; a kill ends all of them, frozen or not. */
 static void check_kill(bool frozen)
 {
@@ -371,7 +371,8 @@ TEST(handles_allow_joining_and_creating_cgroups)
 		EQ(S_ISDIR(st.st_mode), h[i].kind == CGROUP_HANDLE_DIR);
 		dirs += S_ISDIR(st.st_mode);
 		/*
-		 * Nothing above it can be reached, and a cgroup can be created below it.
+		 * No directory above it can be reached, but a cgroup can be created below
+		 * it.
 		 */
 		if (S_ISDIR(st.st_mode)) {
 			EQ(fstatat(h[i].fd, "../../..", &up, 0), 0);
@@ -414,7 +415,7 @@ TEST(a_copied_directory_handle_does_not_lead_outside)
 	OK(cgroup_copy_dirs(&root, id, h, &n, &err) < 0 || n == 0);
 }
 
-/* A sandbox's ids cannot enter the directory of all cgroups. */
+/* The users of a sandbox cannot enter the directory of all cgroups. */
 TEST(only_the_owner_can_enter_the_parent_directory)
 {
 	begin();

@@ -24,7 +24,7 @@ static int plan_of(const struct code_settings *s, struct code_request q,
 	return code_plan_make(s, &q, ret, err);
 }
 
-/* It is refused with @code, and the error begins with @field. */
+/* Check that it is refused with @code, and that the error begins with @field. */
 static void refused(struct code_request q, int code, const char *field)
 {
 	AUTO_CODE_PLAN struct code_plan p = { 0 };
@@ -270,7 +270,7 @@ TEST(the_program_itself_is_not_an_artifact)
 	EQ(wanted("**", ".programs/x"), 1);
 	EQ(wanted("**", "d/.program"), 1);
 	EQ(wanted("**", "d/main.c"), 1);
-	EQ(wanted("**", ".program.cache/x"), 1); /* hidden only for Go */
+	EQ(wanted("**", ".program.cache/x"), 1); /* this name is hidden only for Go */
 }
 
 TEST(a_file_cannot_have_the_name_of_the_compiled_program)

@@ -153,7 +153,7 @@ static struct config *read_text(const char *text)
 	return c;
 }
 
-/* It is refused, by the parser or by the rules, with these words. */
+/* Check that it is refused, by the parser or by the rules, with these words. */
 static void refused(const char *text, const char *words)
 {
 	AUTO_CONFIG struct config *c = NULL;
@@ -404,7 +404,7 @@ TEST(without_a_token_only_local_listeners_are_allowed)
 {
 	static const struct {
 		const char *listen;
-		int none, one; /* without a token, and with one */
+		int none, one; /* result without a token, and with one */
 	} cases[] = {
 		{ "[\"unix:/a\"]", 0, 0 },
 		{ "[\"tcp:127.0.0.1:80\"]", 1, 0 },
@@ -586,7 +586,7 @@ TEST(a_tier_is_provided_or_refused_and_never_lowered)
 			   "'native' is of tier 'namespace'"));
 }
 
-/* --------------------------------------------------------------- generated */
+/* --------------------------------------------------------------- generated files */
 
 static void same_as_file(const char *name, const struct buf *made)
 {
@@ -630,7 +630,7 @@ TEST(the_example_configuration_shows_the_defaults)
 	example = read_text(made.data);
 	EQ(example->given, 0);
 	config_show(plain, &a);
-	/* The settings in effect can be read back, and are then the same. */
+	/* The effective settings can be read back, and are the same. */
 	full = read_text(a.data);
 	config_show(full, &b);
 	STREQ(a.data, b.data);
@@ -640,7 +640,7 @@ TEST(the_example_configuration_shows_the_defaults)
 	OK(strstr(made.data, "--log-level word (info)"));
 }
 
-/* The uncommented example is a complete configuration. */
+/* The example, without the comment signs, is a complete configuration. */
 TEST(the_uncommented_example_configuration_is_valid)
 {
 	AUTO_BUF struct buf made = BUF_INIT(1U << 20), text = BUF_INIT(1U << 20);

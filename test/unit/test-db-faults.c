@@ -17,7 +17,7 @@
 
 #include "lib/state.h"
 
-static int syncs;      /* number of calls */
+static int syncs;      /* number of calls of fsync */
 static int sync_error; /* the error */
 
 int fdatasync(int fd) __attribute__((visibility("default")));
@@ -38,7 +38,7 @@ int fsync(int fd)
 	return fdatasync(fd);
 }
 
-/* ------------------------------------------------- what costs an fsync */
+/* ------------------------------------------------- writes that wait for the disk */
 
 TEST(only_writes_that_must_survive_a_power_cut_wait_for_the_disk)
 {
@@ -97,7 +97,7 @@ TEST(unsynced_data_is_not_acknowledged)
 	db_close(db);
 }
 
-/* ------------------------------------------------------------- kill -9 */
+/* ------------------------------------------------------------- kills */
 
 #define NOTE_SIZE (1 + ID_LEN)
 
@@ -156,7 +156,7 @@ static void check_note(struct db *db, const char *text, const char *next, size_t
 	}
 }
 
-/* One run of a writer; returns how many acknowledged objects were checked. */
+/* Run a writer and kill it. Return how many acknowledged objects were checked. */
 static size_t one_life(useconds_t us)
 {
 	static char notes[1 << 20];
@@ -172,7 +172,8 @@ static size_t one_life(useconds_t us)
 	if (pid == 0)
 		write_for_ever(p[1]);
 	(void)close(p[1]);
-	/* Not while it opens, because the others start from a complete first state. */
+	/* Do not kill it while it opens the database, because later runs need a complete
+	 * initial state. */
 	EQ(read(p[0], notes, NOTE_SIZE), NOTE_SIZE);
 	size = NOTE_SIZE;
 	(void)usleep(us);
@@ -249,7 +250,7 @@ static void replace_calls(void)
 		OK(vfs->xSetSystemCall(vfs, fakes[i].name, fakes[i].fn) == SQLITE_OK);
 }
 
-/* All operations on a sandbox, up to the first that fails. */
+/* Do all operations on a sandbox, up to the first one that fails. */
 static int a_life(struct db *db, const struct sandbox_row *row)
 {
 	const struct warren_result result = { .exit_code = 0 };
@@ -343,9 +344,9 @@ TEST(each_failed_call_while_opening_is_reported_and_does_no_harm)
 	OK(failed > 3);
 }
 
-/* ------------------------------------------------------------- disk full */
+/* ------------------------------------------------------------- full disk */
 
-/* A separate filesystem for this process, which disappears with it. */
+/* Mount a separate filesystem for this process, which disappears with it. */
 static void small_disk(const char *options)
 {
 	SKIP_UNLESS(geteuid() == 0, "mounting needs root");

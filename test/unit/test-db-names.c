@@ -36,7 +36,7 @@ TEST(a_name_is_unique_within_a_tenant)
 	GOOD(insert(db, &rows[0]));
 	EQ(insert(db, &rows[2]), -ENOTUNIQ);
 	OK(strstr(err.msg, "'one'") && strstr(err.msg, rows[0].id));
-	/* All or none. */
+	/* Either all of them are created, or none. */
 	EQ(db_insert_sandboxes(db, &rows[1], 2, NULL, &err), -ENOTUNIQ);
 	EQ(tenant(db, "alice").used[DB_QUOTA_SANDBOXES], 1);
 	GOOD(insert(db, &rows[3]));
@@ -67,8 +67,8 @@ TEST(an_id_prefix_or_name_matches_at_most_one_sandbox)
 	GOOD(db_find_sandbox(db, "bob", false, "bc", id, &err));
 	STREQ(id, b.id);
 	/*
-	 * An administrator's own sandboxes by name; those of others only by their full
-	 * id.
+	 * An administrator's own sandboxes are found by name, those of others only by
+	 * their full id.
 	 */
 	GOOD(db_find_sandbox(db, "alice", true, "one", id, &err));
 	STREQ(id, a.id);
@@ -90,7 +90,7 @@ TEST(an_id_prefix_or_name_matches_at_most_one_sandbox)
 	db_close(db);
 }
 
-/* A database of an earlier version, which allowed duplicate names. */
+/* The database is of an earlier version, which allowed duplicate names. */
 TEST(duplicate_names_become_unique_after_migration)
 {
 	AUTO_SANDBOX_ROW struct sandbox_row first = { 0 }, second = { 0 }, other = { 0 };

@@ -72,7 +72,7 @@ TEST(a_stopped_sandbox_is_charged_like_a_running_one)
 	db_close(db);
 }
 
-/* A database of a version that did not charge the memory of stopped sandboxes. */
+/* The database is of a version that did not charge the memory of stopped sandboxes. */
 TEST(existing_stopped_sandboxes_are_charged)
 {
 	struct sandbox_row row = a_sandbox("alice"), failed = a_sandbox("alice");
@@ -482,7 +482,7 @@ TEST(changes_of_a_token_are_reported)
 	GOOD(db_make_token(db, &row, id, secret, &err));
 	GOOD(db_find_token(db, secret, NOW, &got, &err));
 	GOOD(db_touch_token(db, &got, NOW + 2 * DB_LAZY_MS, &err));
-	EQ(heard.n, 0U); /* neither has a change of its scopes */
+	EQ(heard.n, 0U); /* a change of its scopes has no effect either */
 	GOOD(db_check_token(db, id, &err));
 	GOOD(db_make_token(db, &row, other, secret, &err));
 	GOOD(db_revoke_token(db, NULL, id, NOW, &err));

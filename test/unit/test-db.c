@@ -6,7 +6,7 @@
 
 #include "lib/state.h"
 
-/* ------------------------------------------------------------- opening it */
+/* ------------------------------------------------------------- opening the database */
 
 TEST(written_rows_exist_after_a_restart)
 {
@@ -93,7 +93,7 @@ static int version_of_state(void)
 	return version;
 }
 
-/* The tables of the steps after the third. */
+/* Remove the tables of the steps after the third. */
 #define TO_VERSION_3                                                                                                         \
 	"DROP TABLE networks; DROP TABLE secrets; DROP TABLE events; DELETE FROM meta WHERE key IN ('event_base', 'steps');" \
 	"ALTER TABLE execs DROP COLUMN lost; DROP TABLE requests;"                                                           \
@@ -447,7 +447,7 @@ TEST(objects_of_a_repeated_request_are_found)
 	db_close(db);
 }
 
-/* ----------------------------------------------------------------- listing */
+/* ----------------------------------------------------------------- lists */
 
 struct page {
 	size_t n;
@@ -467,8 +467,8 @@ static int turn(void *ctx, const struct sandbox_row *row)
 }
 
 /*
- * @n sandboxes, named by number; every third has the label mod=0, every second is
- * running.
+ * Create @n sandboxes, named by number; every third has the label mod=0, and every second
+ * one is running.
  */
 static void fill(struct db *db, const char *owner, int from, int n)
 {

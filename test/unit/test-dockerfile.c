@@ -52,7 +52,7 @@ static const char *refused(const char *text)
 	return "accepted";
 }
 
-/* The configuration after all instructions of a file with one stage. */
+/* Return the configuration after all instructions of a file with one stage. */
 static struct dockerfile_state applied(const char *text, char *const *given)
 {
 	struct dockerfile d = parsed(text);
@@ -117,7 +117,7 @@ TEST(reads_parser_directives)
 	STREQ(d.v[1].args[1], "c:\\");
 	STREQ(d.v[2].args[0], "dir  c:\\");
 	dockerfile_done(&d);
-	/* After an instruction, a builder instruction or a comment: only a comment. */
+	/* After an instruction or a comment, such a line is only a comment. */
 	d = parsed("# about\n# escape=`\nFROM a\n");
 	EQ(d.escape, '\\');
 	dockerfile_done(&d);
@@ -139,7 +139,7 @@ TEST(distinguishes_json_and_shell_forms)
 	s = applied("FROM a\nCMD echo ['x']\n", NULL);
 	STREQ(joined(s.cmd), "/bin/sh|-c|echo ['x']|");
 	dockerfile_state_done(&s);
-	/* Not JSON: a command for the shell, as with docker. */
+	/* This is not JSON, so it is a command for the shell, as in docker. */
 	s = applied("FROM a\nCMD ['x']\n", NULL);
 	STREQ(joined(s.cmd), "/bin/sh|-c|['x']|");
 	dockerfile_state_done(&s);
@@ -153,7 +153,7 @@ TEST(distinguishes_json_and_shell_forms)
 
 TEST(sets_variables)
 {
-	/* From docker's reference. */
+	/* These examples are from docker's reference. */
 	struct dockerfile_state s =
 		applied("FROM a\n"
 			"ENV abc=hello\n"
@@ -281,7 +281,7 @@ static struct dockerfile_copy copied(const char *text)
 		EQ(dockerfile_apply(&d, &d.v[i], &args, &s, &err), 0);
 	if (dockerfile_copy_parse(&d, &d.v[d.n - 1], &s, &c, &err) < 0)
 		TAP_FAIL("%s", err.msg);
-	return c; /* `from` is borrowed: the file stays */
+	return c; /* `from` is not copied: the file stays in memory */
 }
 
 TEST(reads_copy)

@@ -84,7 +84,8 @@ TEST(refuses_what_it_cannot_read)
 	EQ(ignore_parse("a\0b", 3, &ignore, &err), -EINVAL);
 }
 
-/* A pattern that backtracks ends in bounded time, and then does not match. */
+/* The match of a pattern that backtracks too much ends after a limited time, without a
+ * result. */
 TEST(is_bounded)
 {
 	char glob[200] = "", path[300] = "";

@@ -54,7 +54,7 @@ static X509 *ca_certificate(void)
 	return x;
 }
 
-/* The certificate that a server for @host shows; a reference. */
+/* Return a reference to the certificate that a server for @host shows. */
 static X509 *certificate_of(struct authority *a, const char *host)
 {
 	SSL *ssl = NULL;
@@ -67,7 +67,7 @@ static X509 *certificate_of(struct authority *a, const char *host)
 	return x;
 }
 
-/* Whether a client that trusts @ca accepts the certificate for @name. */
+/* Does a client that trusts @ca accept the certificate for @name? */
 static bool accepts(X509 *ca, struct authority *a, const char *host, const char *name)
 {
 	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
@@ -164,7 +164,7 @@ TEST(a_limited_number_of_certificates_is_kept)
 	again = certificate_of(a, "first");
 	OK(first == again);
 	X509_free(again);
-	/* The first was used last, so that another one goes. */
+	/* The first one was used last, so another one is dropped. */
 	X509_free(certificate_of(a, "one.more"));
 	again = certificate_of(a, "first");
 	OK(first == again);

@@ -78,7 +78,7 @@ TEST(what_servers_read_leniently_is_odd_where_names_are_denied)
 		"GET / HTTP/1.1 \r\n",
 		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 		"PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\nGET / HTTP/1.1\r\n",
-		"\r\n\r\n\x01\r\nQUIT\n",       /* the other form of that */
+		"\r\n\r\n\x01\r\nQUIT\n",       /* the same request in another form */
 		"\x15\x03\x01\x01\x02\x01\x01", /* an alert */
 		"\x14\x03\x01\x01\x01\x01",
 		"\x80\x2e\x01\x03\x01", /* SSL 2 */

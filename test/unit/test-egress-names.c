@@ -108,10 +108,11 @@ TEST(the_least_recently_used_name_is_replaced)
 	struct names *t = full_table();
 	uint32_t n = 0, new = 0;
 
-	EQ(names_put(t, "n0.example", &n), 0); /* now the most recently used */
+	/* This is now the most recently used name. */
+	EQ(names_put(t, "n0.example", &n), 0);
 	EQ(n, numbers[0]);
 	OK(names_get(t, numbers[1]));
-	names_hold(t, numbers[2]); /* has a connection */
+	names_hold(t, numbers[2]); /* this name has a connection */
 	EQ(names_put(t, "new.example", &new), 0);
 	STREQ(names_get(t, numbers[0]), "n0.example");
 	STREQ(names_get(t, numbers[1]), "n1.example");

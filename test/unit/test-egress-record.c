@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-egress-record.c - denials with their rules, and the policy that would suffice */
+/* test-egress-record.c - denials with the rules that would allow them, and the policy
+ * that a sandbox needs */
 #include "egress/record.h"
 
 #include "lib/tap.h"

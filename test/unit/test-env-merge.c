@@ -13,7 +13,8 @@
 
 #define MANY 16000
 
-/* The variables, with a space after each instead of the NUL. */
+/* Check the merged variables, which are compared with a space after each instead of the
+ * NUL. */
 static void check_merged(const char *const *const *lists, size_t n_lists, size_t n,
 			 const char *want)
 {
@@ -64,7 +65,8 @@ TEST(says_if_there_is_too_much)
 	OK(out.failed && out.full);
 }
 
-/* An earlier version compared each variable with all later ones. */
+/* This was slow in an earlier version, which compared each variable with all later
+ * ones. */
 TEST(many_long_names_are_merged)
 {
 	AUTO_STRV char **list = calloc(MANY + 1, sizeof(*list));

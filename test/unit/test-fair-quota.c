@@ -39,7 +39,7 @@ TEST(a_share_is_left_for_the_next_tenant)
 	struct fair_quota s = { .limit = 128 };
 	char name[] = "a";
 
-	for (; name[0] < 'a' + 6; name[0]++) /* a half, a quarter, ... */
+	for (; name[0] < 'a' + 6; name[0]++) /* the tenants get a half, a quarter, ... */
 		OK(take_all(&s, name) > 0);
 	EQ(take_all(&s, "z"), 1U);
 	for (name[0] = 'a'; name[0] < 'a' + 6; name[0]++)
@@ -86,13 +86,13 @@ TEST(a_lease_is_all_or_nothing)
 	EQ(fair_quota_lease(&s, "a", 51, &a), -EDQUOT);
 	EQ(fair_quota_lease(&s, "a", 50, &a), 0);
 	EQ(s.used, 50U);
-	/* An increase is checked by the difference; a decrease always succeeds. */
+	/* Only the difference of an increase is checked; a decrease always succeeds. */
 	EQ(fair_quota_lease(&s, "a", 51, &a), -EDQUOT);
 	EQ(a.n, 50U);
 	EQ(fair_quota_lease(&s, "a", 20, &a), 0);
 	EQ(fair_quota_lease(&s, "b", 40, &b), 0);
 	EQ(s.used, 60U);
-	/* Existing use above the limit is counted, and leaves nothing. */
+	/* Existing use above the limit is counted, and leaves nothing for others. */
 	EQ(fair_quota_force(&s, "b", 200, &b), 0);
 	EQ(fair_quota_take(&s, "c"), -EDQUOT);
 	fair_quota_end(&s, &b);

@@ -167,7 +167,7 @@ TEST(an_existing_file_is_written)
 	EQ(fd_write_file_at(AT_FDCWD, "/dev/full", "x"), -ENOSPC);
 }
 
-/* ------------------------------------------------------------ over a socket */
+/* ---------------------------------------------------------- descriptors over a socket */
 
 TEST(a_message_carries_descriptors)
 {
@@ -184,7 +184,7 @@ TEST(a_message_carries_descriptors)
 	EQ(fcntl(fds[0], F_GETFD), FD_CLOEXEC);
 	EQ(fcntl(fds[1], F_GETFD), FD_CLOEXEC);
 	EQ(write(fds[1], "x", 1), 1);
-	EQ(read(in[0], buf, 1), 1); /* they are the same pipe */
+	EQ(read(in[0], buf, 1), 1); /* it is the same pipe */
 }
 
 TEST(a_message_can_have_no_descriptors)
@@ -205,7 +205,7 @@ TEST(a_message_can_have_no_descriptors)
 	EQ(fd_recv(ends[1], buf, sizeof(buf), &fd, &n, 0), 0); /* the end */
 }
 
-/* A message that is too long, with descriptors: refused, and nothing stays open. */
+/* A message with descriptors that is too long is refused, and nothing stays open. */
 TEST(a_message_that_is_too_long_leaves_nothing_open)
 {
 	int ends[2], in[2], fds[4];
@@ -221,11 +221,11 @@ TEST(a_message_that_is_too_long_leaves_nothing_open)
 	EQ(count_fds(), before);
 	n = 4;
 	EQ(fd_recv(ends[1], buf, sizeof(buf), fds, &n, 0),
-	   4); /* the next one is complete */
+	   4); /* the next message is complete */
 	EQ(n, 0);
 }
 
-/* More descriptors than requested: all or none are received. */
+/* If there are more descriptors than requested, none is received. */
 TEST(too_many_descriptors_leave_nothing_open)
 {
 	int ends[2], in[2], fds[2] = { -1, -1 };
@@ -310,7 +310,7 @@ TEST(a_file_is_created_once_and_whole)
 	EQ(st.st_mode & 07777, 0600);
 	EQ(fd_create_file("/no-such-directory/file", "x", 1), -ENOENT);
 	EQ(unlink(path), 0);
-	EQ(rmdir(dir), 0); /* nothing else was left */
+	EQ(rmdir(dir), 0); /* no other file was left */
 }
 
 TEST_MAIN()

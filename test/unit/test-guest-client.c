@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-guest-client.c - the guest agent is trusted as little as an init: its answers are
- * valid, or errors
+ * test-guest-client.c - the guest agent is trusted as little as an init: invalid answers
+ * are errors
  */
 #include "shim/core/guest_client.h"
 
@@ -12,7 +12,7 @@
 #include "base/fd.h"
 #include "lib/tap.h"
 
-#define ASKED_MAX 3 /* then it closes the connection */
+#define ASKED_MAX 3 /* number of requests before it closes the connection */
 
 struct shim_sandbox this_sandbox = { .name = "here", .within = -1 };
 
@@ -49,7 +49,7 @@ void work_send(const struct work *w UNUSED, const void *msg, size_t size, int fd
 	heard.has_fd = fd >= 0;
 }
 
-/* Answer the next request; false: there is none. */
+/* Answer the next request. Return false if there is none. */
 static bool answer_one(int sock, int status, uint32_t value, int fd)
 {
 	static _Alignas(8) char msg[PROTO_MESSAGE_MAX];
@@ -65,7 +65,8 @@ static bool answer_one(int sock, int status, uint32_t value, int fd)
 	return fd_send(sock, &r, sizeof(r), &fd, fd >= 0) == 0;
 }
 
-/* A process that plays the guest agent, and its end of the connection. */
+/* Start a process that acts as the guest agent; *@ret_sock is its end of the
+ * connection. */
 static pid_t begin_inside(int *ret_sock)
 {
 	int ends[2];
@@ -86,7 +87,7 @@ static pid_t begin_inside(int *ret_sock)
 	return pid;
 }
 
-/* One that answers every request with @status and @fd. Its pid. */
+/* Start a guest agent that answers every request with @status and @fd. Return its pid. */
 static pid_t start(int status, int fd)
 {
 	int sock;
@@ -121,7 +122,7 @@ static void end(pid_t pid)
 	EQ(status, 0);
 }
 
-/* Is the other end of @fd closed everywhere? */
+/* Is the other end of @fd closed in all processes? */
 static bool has_ended(int fd)
 {
 	char c;

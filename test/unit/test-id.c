@@ -36,7 +36,7 @@ TEST(ids_differ)
 		OK(strcmp(ids[i - 1], ids[i]) != 0);
 }
 
-/* Two processes after a fork. */
+/* Two processes get different ids after a fork. */
 TEST(ids_differ_after_a_fork)
 {
 	char a[ID_LEN + 1], b[ID_LEN + 1] = "";

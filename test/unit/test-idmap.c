@@ -3,7 +3,7 @@
  * test-idmap.c - id maps: properties that must hold for every owner and every user
  *
  * A map of a volume is interpreted as the kernel does for an id-mapped mount: `inside` is
- * the id on disk, `outside` the id on this machine, where a sandbox has a range.
+ * the id on disk, and `outside` is the id on this machine, where a sandbox has a range.
  */
 #include "backend/native/native.h"
 #include "lib/tap.h"
@@ -15,7 +15,7 @@ static const uint32_t owners[] = { 0,     1,      2,       999,        1000,
 				   65537, 100000, 1000000, 4294967293, 4294967294 };
 static const uint32_t members[] = { 0, 1, 2, 999, 1000, 1001, 65533, 65534, 65535 };
 
-/* The id on the machine for @id on disk; false: it is not mapped. */
+/* Return the id on the machine for @id on disk; false: it is not mapped. */
 static bool up(const struct ns_map *map, size_t n, uint32_t id, uint32_t *ret)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -28,8 +28,8 @@ static bool up(const struct ns_map *map, size_t n, uint32_t id, uint32_t *ret)
 }
 
 /*
- * No two lines share an id on either side: otherwise the kernel refuses the map, or two
- * ids become one.
+ * Check that no two lines share an id on either side. Otherwise, the kernel refuses the
+ * map, or two ids become one.
  */
 static bool injective(const struct ns_map *map, size_t n)
 {
@@ -144,7 +144,7 @@ TEST(a_sandbox_has_a_separate_range)
 	EQ(maps.n_gid, 1);
 	EQ(maps.uid[0].inside, 0);
 	EQ(maps.uid[0].outside, BASE);
-	EQ(maps.uid[0].count, NATIVE_IDS + 1); /* the sandbox's ids and that of init */
+	EQ(maps.uid[0].count, NATIVE_IDS + 1); /* the sandbox's ids, and that of init */
 	OK(idmap_has(&n, &sandbox, 0, 0));
 	OK(idmap_has(&n, &sandbox, NATIVE_IDS - 1, NATIVE_IDS - 1));
 	OK(!idmap_has(&n, &sandbox, NATIVE_IDS, 0));
@@ -170,8 +170,8 @@ static void check_own(const struct ns_map *map, size_t n, const struct ns_map *s
 }
 
 /*
- * For an ordinary user: the user's id is the sandbox's user, and the subordinate ids are
- * the others.
+ * An ordinary user's id is mapped to the sandbox's user, and the subordinate ids are the
+ * others.
  */
 TEST(an_ordinary_users_ids_are_mapped)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-image.c - what an image shows, and what of the machine it must not show */
+/* test-image.c - the contents of images, and files of the machine that must not be in
+ * them */
 #include "image/image.h"
 
 #include <dirent.h>
@@ -20,7 +21,7 @@ static struct image open_image(const char *ref)
 	return image;
 }
 
-/* The content of a file of the image, or NULL. */
+/* Return the content of a file of the image, or NULL. */
 static char *text_of(const struct image *image, const char *path)
 {
 	int fd = image_open_file(image, path);
@@ -56,7 +57,7 @@ static char *in_layer(const struct image *image, const char *name)
 	return path;
 }
 
-/* ----------------------------------------------------------------- the host */
+/* ----------------------------------------------------------------- image `host` */
 
 TEST(the_host_image_has_the_programs_of_the_machine)
 {
@@ -69,7 +70,7 @@ TEST(the_host_image_has_the_programs_of_the_machine)
 	OK(usr);
 	OK(text_of(&image, "/etc/passwd"));
 	image_close(&image);
-	image_close(&image); /* twice is fine */
+	image_close(&image); /* closing it twice is allowed */
 }
 
 TEST(the_host_image_has_no_home_directories_and_no_state)
@@ -202,9 +203,9 @@ TEST(an_outdated_layer_is_removed)
 	image_close(&image);
 }
 
-/* ------------------------------------------------------------- a directory */
+/* ------------------------------------------------------------ images from directories */
 
-/* A rootfs with this passwd; "": none. */
+/* Create a root file system with this passwd; "": none. */
 static char *make_root(const char *name)
 {
 	char *root = sandbox_path("%s", name);
@@ -232,7 +233,7 @@ TEST(a_directory_can_be_an_image)
 	sandbox_put(sandbox_path("plain/etc/hosts"), "the image's own\n", 0644);
 	image = open_root("plain");
 	EQ(image.n_mounts, 2);
-	STREQ(image.lowers, "la:lb"); /* ours on top */
+	STREQ(image.lowers, "la:lb"); /* Warren's layer is on top */
 	STREQ(text_of(&image, "/etc/passwd"), "dev:x:7:8::/d:/bin/sh\n");
 	hosts = text_of(&image, "/etc/hosts");
 	OK(hosts && strstr(hosts, "localhost")); /* Warren's layer is on top */
@@ -269,7 +270,7 @@ TEST(links_do_not_lead_outside_the_image)
 	EQ(image_open_file(&image, "/etc/group"), -ENOENT);
 	EQ(image_open_file(&image, "/root/../../../secret"), -ENOENT);
 	OK(image_open_file(&image, "/magic") < 0);
-	text = text_of(&image, "/good"); /* and a valid one is followed */
+	text = text_of(&image, "/good"); /* a valid link is followed */
 	STREQ(text, "inside");
 	text = text_of(&image, "/root/root/good");
 	STREQ(text, "inside");

@@ -3,8 +3,8 @@
  * test-journal-bytes.c - journals of millions of records, from an exec that writes single
  * bytes
  *
- * The test counts how many reads a reader makes before others have their turn, not the
- * time: /proc/thread-self/io has the reads of this thread.
+ * Instead of the time, the test counts how many reads a reader makes before others have
+ * their turn. /proc/thread-self/io contains the number of reads of this thread.
  */
 #include "proto/journal.h"
 
@@ -15,9 +15,10 @@
 #include "lib/sandbox.h"
 #include "proto/journal_read.h"
 
-#define CAPACITY    (16ULL << 20)
-#define RECORDS     (CAPACITY / 16) /* each has one byte */
-#define SLICE_READS 400U /* about 128 of 16 KiB to find it, and as many to return it */
+#define CAPACITY (16ULL << 20)
+#define RECORDS  (CAPACITY / 16) /* each record has one byte */
+/* About 128 reads of 16 KiB to find the position, and as many to return the data. */
+#define SLICE_READS 400U
 
 static char buf[JOURNAL_CHUNK];
 
@@ -35,8 +36,8 @@ static uint64_t reads(void)
 }
 
 /*
- * Single bytes of stream 1, except for every 100,000th. @index: like that of init, or
- * none.
+ * Create a journal of single bytes of stream 1, except for every 100,000th. If @index is
+ * set, it has an index like that of init.
  */
 static int make(struct journal_header *h, bool index)
 {
@@ -123,7 +124,8 @@ TEST(a_position_is_found_by_the_index)
 	(void)close(fd);
 }
 
-/* Without an index it is searched, and the search pauses to let others continue. */
+/* Without an index, the journal is searched, and the search pauses to let other work
+ * continue. */
 TEST(a_position_without_an_index_is_searched_in_slices)
 {
 	struct journal_header h;
@@ -170,13 +172,14 @@ TEST(a_missing_end_is_searched_in_slices)
 	(void)close(fd);
 }
 
-/* A writer with a wrong index harms only readers of its own output, and not for long. */
+/* A wrong index affects only readers of the same writer's output, and only for a limited
+ * time. */
 TEST(a_wrong_index_does_no_harm)
 {
 	static const struct journal_slot bad[] = {
-		{ .at = 8, .cursor = 1 },            /* in the middle of a record */
-		{ .at = 3, .cursor = 1 },            /* not aligned */
-		{ .at = CAPACITY + 8, .cursor = 1 }, /* after the tail */
+		{ .at = 8, .cursor = 1 }, /* a position in the middle of a record */
+		{ .at = 3, .cursor = 1 }, /* not aligned */
+		{ .at = CAPACITY + 8, .cursor = 1 }, /* a position after the tail */
 		{ .at = 16, .cursor = UINT64_MAX },  /* more bytes than fit */
 		{ .at = UINT64_MAX - 7, .cursor = 500000 },
 	};
@@ -214,9 +217,9 @@ TEST(an_empty_record_is_refused)
 	(void)close(fd);
 }
 
-/* ---------------------------------------------------------------- with init */
+/* ---------------------------------------------------------- journals that init writes */
 
-/* What init writes: a reported end, and an index that finds each cursor. */
+/* Init writes the end, and an index with which each cursor is found. */
 TEST(init_writes_an_index)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -245,7 +248,8 @@ TEST(init_writes_an_index)
 		(void)memcpy(all + n, buf, o.size);
 		n += o.size;
 	}
-	EQ(n, 228890); /* 10 of 2, 90 of 3, 900 of 4, 9000 of 5, 30000 of 6 */
+	/* 10 numbers of 2 bytes, 90 of 3, 900 of 4, 9000 of 5, 30000 of 6. */
+	EQ(n, 228890);
 	for (size_t cursor = 0; cursor < n; cursor += 7919) {
 		GOOD(warren_exec_output(ex, cursor, buf, sizeof(buf), &o, &err));
 		EQ(memcmp(buf, all + cursor, o.size), 0);

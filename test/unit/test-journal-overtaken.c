@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-journal-overtaken.c - a reader that the writer overtakes loses only what is gone
+ * test-journal-overtaken.c - a reader that the writer overtakes loses only output that
+ * was dropped
  *
  * The reader is compiled with a pread(2) that lets the writer run in between.
  */
@@ -40,7 +41,7 @@ static void put(int fd, uint32_t stream, char letter, uint32_t size)
 	publish(fd);
 }
 
-/* What the writer does when it needs space. */
+/* Drop the first record, as the writer does when it needs space. */
 static void drop(int fd)
 {
 	struct journal_record rec;
@@ -53,8 +54,8 @@ static void drop(int fd)
 }
 
 /*
- * The end of the ring is near: for a pad and the output after it, everything that was
- * read is dropped, including the pad.
+ * Write past the end of the ring: to make space for a pad and the output after it, all
+ * earlier records are dropped, including the pad.
  */
 static void pass_the_end(int fd)
 {
@@ -72,7 +73,7 @@ static ssize_t overtaken_pread(int fd, void *data, size_t size, off_t at)
 	return pread(fd, data, size, at);
 }
 
-/* A journal with one record. */
+/* Create a journal with one record. */
 static int begin(void)
 {
 	int fd = memfd_create("journal", MFD_CLOEXEC);
@@ -91,7 +92,8 @@ TEST(a_reader_that_is_up_to_date_loses_nothing)
 {
 	struct warren_output o = { 0 };
 
-	/* Before each of the reads that are needed when nothing is written. */
+	/* Let the writer run before each of the reads that are needed when nothing is
+	 * written. */
 	for (write_at = 1; write_at <= 2; write_at++) {
 		int fd = begin();
 

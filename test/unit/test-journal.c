@@ -2,8 +2,8 @@
 /*
  * test-journal.c - output of an exec, stored by init and read by cursor
  *
- * First the reader alone, with files that a hostile writer could create, then both with
- * real execs.
+ * First the reader is tested alone, with files that a hostile writer could create, and
+ * then with real execs.
  */
 #include "proto/journal.h"
 
@@ -16,9 +16,9 @@
 
 static char buf[JOURNAL_CHUNK];
 
-/* ------------------------------------------------------------- made by hand */
+/* ---------------------------------------------------------- journals without a writer */
 
-/* An empty journal of @capacity; the file is as large as a full one. */
+/* Create an empty journal of @capacity; the file is as large as a full one. */
 static int new_journal(uint64_t capacity, struct journal_header *h)
 {
 	int fd = memfd_create("journal", MFD_CLOEXEC);
@@ -71,7 +71,7 @@ TEST(records_are_read_in_order)
 
 	put(fd, &h, 1, "one", 3);
 	put(fd, &h, 2, "twotwotwo", 9);
-	put(fd, &h, 0, NULL, 24); /* a pad is not shown */
+	put(fd, &h, 0, NULL, 24); /* a pad is not returned */
 	put(fd, &h, 1, "3", 1);
 	EQ(journal_read(fd, 0, NULL, buf, sizeof(buf), &o), 0);
 	OK(o.stream == 1 && o.size == 3 && memcmp(buf, "one", 3) == 0 && !o.end);
@@ -96,7 +96,7 @@ TEST(an_inconsistent_header_is_refused)
 		{ .capacity = CAPACITY + 1 },
 		{ .capacity = 1ULL << 41 },
 		{ .capacity = UINT64_MAX },
-		{ .head = 8 }, /* behind the tail */
+		{ .head = 8 }, /* the head is after the tail */
 		{ .head = 1, .tail = 9 },
 		{ .tail = 4 },
 		{ .tail = CAPACITY + 8 },
@@ -127,7 +127,8 @@ TEST(a_truncated_journal_is_refused)
 
 	put(fd, &h, 1, "hello", 5);
 	EQ(journal_read(fd, 0, NULL, buf, sizeof(buf), &o), 0);
-	EQ(ftruncate(fd, JOURNAL_RING + 10), 0); /* in the middle of the record */
+	/* The file ends in the middle of the record. */
+	EQ(ftruncate(fd, JOURNAL_RING + 10), 0);
 	EQ(journal_read(fd, 0, NULL, buf, sizeof(buf), &o), -EPROTO);
 	EQ(ftruncate(fd, JOURNAL_RING), 0);
 	EQ(journal_read(fd, 0, NULL, buf, sizeof(buf), &o), -EPROTO);
@@ -139,10 +140,10 @@ TEST(a_truncated_journal_is_refused)
 TEST(an_inconsistent_record_is_refused)
 {
 	static const struct journal_record bad[] = {
-		{ 6, 4 },                       /* no such stream */
-		{ 6, UINT32_MAX }, { 1000, 1 }, /* beyond the tail */
+		{ 6, 4 },                       /* there is no such stream */
+		{ 6, UINT32_MAX }, { 1000, 1 }, /* the record ends beyond the tail */
 		{ UINT32_MAX, 1 }, { UINT32_MAX - 7, 1 },
-		{ UINT32_MAX, 0 }, /* also for a pad */
+		{ UINT32_MAX, 0 }, /* the same for a pad */
 		{ CAPACITY, 0 },
 	};
 	struct journal_header h;
@@ -191,10 +192,7 @@ TEST(an_invalid_cursor_is_refused)
 	}
 }
 
-/*
- * A sparse file reads as 2^37 pads of eight bytes: a reader must not go through all of
- * them.
- */
+/* A sparse file reads as 2^37 pads of eight bytes: a reader must not read all of them. */
 TEST(a_sparse_journal_does_not_block_clients)
 {
 	struct journal_header h;
@@ -224,7 +222,7 @@ TEST(the_extent_is_read_from_the_last_position)
 	EQ(journal_extent(fd, &hint, &from, &to), 0);
 	OK(from == 0 && to == 6);
 	/*
-	 * The searched part is not searched again; a new reader starts from the
+	 * The part that was searched is not searched again; a new reader starts from the
 	 * beginning.
 	 */
 	h.tail = 0;
@@ -234,7 +232,7 @@ TEST(the_extent_is_read_from_the_last_position)
 	EQ(journal_extent(fd, &hint, &from, &to), 0);
 	OK(from == 0 && to == 7);
 	EQ(journal_extent(fd, &none, &from, &to), -EPROTO);
-	/* Its position has been dropped. */
+	/* The position of the reader has been dropped. */
 	h.head = h.tail;
 	h.lost = 100;
 	put(fd, &h, 1, "four", 4);
@@ -245,7 +243,7 @@ TEST(the_extent_is_read_from_the_last_position)
 	OK(from == 100 && to == 104);
 }
 
-/* ---------------------------------------------------------------- with init */
+/* ---------------------------------------------------------- journals that init writes */
 
 struct reading {
 	char *out[3]; /* indexed by stream */
@@ -255,7 +253,7 @@ struct reading {
 	int last;
 };
 
-/* Read everything that is there now; true at the end. */
+/* Read everything that is available now. Return true at the end. */
 static bool take(struct warren_exec *ex, struct reading *r)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -282,7 +280,7 @@ static bool take(struct warren_exec *ex, struct reading *r)
 	}
 }
 
-/* Read to the end, woken only by the eventfd. */
+/* Read to the end; only the eventfd wakes the reader. */
 static struct reading take_all(struct warren_exec *ex)
 {
 	struct reading r = { .out = { NULL, calloc(1, 1), calloc(1, 1) } };
@@ -437,10 +435,10 @@ TEST(a_stream_continues_from_a_cursor)
 	EQ(first.size, 4);
 	EQ(write(warren_exec_fd(ex, 0), "\n", 1), 1);
 	(void)take_all(ex);
-	/* From the start and from the middle, repeatedly, also after the end. */
+	/* Read from the start and from the middle, repeatedly, even after the end. */
 	for (int i = 0; i < 2; i++) {
 		GOOD(warren_exec_output(ex, 0, buf, sizeof(buf), &again, &err));
-		EQ(memcmp(buf, "one\ntwo\n", 8), 0); /* both exist now */
+		EQ(memcmp(buf, "one\ntwo\n", 8), 0); /* both lines are available now */
 		EQ(again.cursor, first.cursor + 4);
 		GOOD(warren_exec_output(ex, first.cursor, buf, sizeof(buf), &o, &err));
 		EQ(memcmp(buf, "two\n", 4), 0);
@@ -472,7 +470,7 @@ TEST(the_end_waits_for_writers)
 	w = warren_close(w);
 }
 
-/* When the end of a command is reported, its output is there. */
+/* When the end of a command is reported, all its output is in the journal. */
 TEST(all_output_is_written_when_the_end_is_reported)
 {
 	struct warren *w = sandbox_engine("native");

@@ -6,7 +6,7 @@
 
 #define REPLACED "\xef\xbf\xbd"
 
-/* @text as a JSON string, as written by the writer. */
+/* Return @text as a JSON string, as the writer writes it. */
 static char *as_json(const char *text)
 {
 	struct buf out = BUF_INIT(1U << 20);
@@ -49,7 +49,7 @@ TEST(an_object_is_written)
 	      "\"last\":true}");
 }
 
-/* Any number of characters, with escapes at any position. */
+/* Strings have any number of characters, with escapes at any position. */
 TEST(strings_of_every_length_are_escaped)
 {
 	static const struct {
@@ -106,13 +106,13 @@ TEST(utf8_is_written_unchanged)
 {
 	static const char *const good[] = {
 		"\xc3\xa9",         /* U+00E9 */
-		"\xc2\x80",         /* the first of two bytes */
+		"\xc2\x80",         /* the first character of two bytes */
 		"\xdf\xbf",         /* the last */
-		"\xe0\xa0\x80",     /* the first of three */
-		"\xed\x9f\xbf",     /* before the surrogates */
+		"\xe0\xa0\x80",     /* the first character of three bytes */
+		"\xed\x9f\xbf",     /* the last character before the surrogates */
 		"\xee\x80\x80",     /* after them */
-		"\xef\xbf\xbf",     /* the last of three */
-		"\xf0\x90\x80\x80", /* the first of four */
+		"\xef\xbf\xbf",     /* the last character of three bytes */
+		"\xf0\x90\x80\x80", /* the first character of four bytes */
 		"\xf4\x8f\xbf\xbf", /* U+10FFFF */
 		"\xf0\x9f\x90\x87", /* a rabbit */
 	};
@@ -131,10 +131,10 @@ TEST(bytes_that_are_not_utf8_are_replaced)
 	static const struct {
 		const char *text, *json;
 	} cases[] = {
-		{ "\x80", "\"" REPLACED "\"" }, /* a continuation alone */
+		{ "\x80", "\"" REPLACED "\"" }, /* a continuation byte alone */
 		{ "\xff", "\"" REPLACED "\"" },
-		{ "a\xc3", "\"a" REPLACED "\"" }, /* cut off by the end */
-		{ "\xc3(", "\"" REPLACED "(\"" }, /* cut off by a letter */
+		{ "a\xc3", "\"a" REPLACED "\"" }, /* truncated by the end */
+		{ "\xc3(", "\"" REPLACED "(\"" }, /* truncated by a letter */
 		{ "\xe2\x82", "\"" REPLACED REPLACED "\"" },
 		{ "\xf0\x9f\x90", "\"" REPLACED REPLACED REPLACED "\"" },
 		{ "\xc0\xaf", "\"" REPLACED REPLACED "\"" }, /* overlong '/' */

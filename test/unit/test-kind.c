@@ -18,7 +18,8 @@ TEST(every_kind_can_be_found_and_opened_by_its_name)
 		OK(backend_by_name(k->name));
 		STREQ(backend_by_name(k->name)->name, k->name);
 	}
-	OK(!backend_kind_find("null")); /* for tests: a configuration cannot name it */
+	/* It is for tests, so a configuration cannot name it. */
+	OK(!backend_kind_find("null"));
 	OK(backend_by_name("null"));
 	OK(!backend_kind_find("nosuch"));
 }
@@ -51,7 +52,8 @@ TEST(a_setting_says_how_it_is_checked)
 		for (size_t j = 0; j < backend_kinds[i]->n_settings; j++) {
 			const struct backend_setting *s = &backend_kinds[i]->settings[j];
 
-			OK(strcmp(s->name, "kind") != 0); /* all have it: not listed */
+			/* All kinds have it, so it is not listed. */
+			OK(strcmp(s->name, "kind") != 0);
 			OK(s->help && s->help[0]);
 			EQ(s->type == BACKEND_SETTING_CHOICE, s->choices != NULL);
 			EQ(s->type == BACKEND_SETTING_ARGV, s->places != NULL);

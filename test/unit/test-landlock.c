@@ -15,14 +15,14 @@
 
 struct world {
 	char dir[64];
-	int listener; /* on loopback, at .port */
+	int listener; /* listens on loopback, at .port */
 	uint16_t port;
 	int abstract;
 	struct sockaddr_un name;
 	socklen_t name_len;
 };
 
-/* 0, or the errno that it fails with. */
+/* Return 0, or the errno of the failure. */
 static int try_open(const struct world *w UNUSED)
 {
 	int fd = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
@@ -83,7 +83,7 @@ static int try_abstract(const struct world *w)
 	return r;
 }
 
-/* An open socket from before continues to work. */
+/* A socket that was opened before continues to work. */
 static int try_accept(const struct world *w)
 {
 	return listen(w->listener, 8) < 0 ? errno : 0;
@@ -92,7 +92,7 @@ static int try_accept(const struct world *w)
 static const struct {
 	const char *name;
 	int (*try)(const struct world *w);
-	int after;      /* its errno after the restriction */
+	int after;      /* expected errno after the restriction */
 	unsigned since; /* the version of landlock that restricts it */
 } tries[] = {
 	{ "a file of the machine's", try_open, EACCES, 1 },

@@ -12,7 +12,7 @@ struct item {
 	struct item *other;
 };
 
-/* Their numbers as one number: 1, 2, 3 is 123. */
+/* Return the numbers of the items as one number: 1, 2, 3 becomes 123. */
 static int order(const struct item *list)
 {
 	int all = 0;
@@ -70,7 +70,7 @@ TEST(a_queue_knows_its_end)
 	QUEUE_PUT(tail, &c);
 	EQ(order(first), 123);
 	LIST_FIND(first, at, *at == &c);
-	OK(QUEUE_CUT(tail, at) == &c); /* the last: the tail is behind b now */
+	OK(QUEUE_CUT(tail, at) == &c); /* it was the last: the tail is now after b */
 	QUEUE_PUT(tail, &c);
 	EQ(order(first), 123);
 	LIST_FIND(first, at, (*at)->n == 9);
@@ -98,7 +98,7 @@ TEST(linked_items_are_removed_without_a_walk)
 struct guest {
 	struct waiter w;
 	int told;
-	struct guest *cancels; /* when it is called */
+	struct guest *cancels; /* canceled when this one is called */
 	struct guest *adds;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-loop.c - one loop serves everyone: work in slices, work on threads, slow turns */
+/* test-loop.c - the event loop: work in slices, work on threads, slow turns */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -23,7 +23,7 @@ static void start(void)
 	(void)alarm(60);
 }
 
-/* Processor time, which does not depend on other processes. */
+/* Use up processor time, which does not depend on other processes. */
 static void compute(uint64_t ns)
 {
 	struct timespec ts;
@@ -37,7 +37,7 @@ static void compute(uint64_t ns)
 	}
 }
 
-/* ----------------------------------------------------------------- in slices */
+/* ----------------------------------------------------------------- work in slices */
 
 static struct stream {
 	struct loop_task task;
@@ -71,7 +71,8 @@ static void on_event(void *ctx, unsigned what)
 }
 
 /*
- * All of them always have more to do, but a descriptor is served after a share of a turn.
+ * All streams always have more to do, but a descriptor is still served after a part of
+ * each turn.
  */
 TEST(many_streams_do_not_starve_other_events)
 {
@@ -93,11 +94,11 @@ TEST(many_streams_do_not_starve_other_events)
 	}
 	EQ(events, 100);
 	/*
-	 * A quarter of a millisecond each: no more than the share, except for one that
-	 * exceeds it.
+	 * Each takes a quarter of a millisecond: together they take their share of the
+	 * turn, and one may exceed it.
 	 */
 	OK(most_since_event <= LOOP_LATER_MS * 4 + 1);
-	OK(slices > 100);      /* and they make progress */
+	OK(slices > 100);      /* the streams make progress */
 	OK(most - least <= 1); /* in turn */
 	watch = loop_watch_free(watch);
 	loop = loop_free(loop);
@@ -137,7 +138,7 @@ TEST(a_later_task_can_be_cancelled_and_is_not_queued_twice)
 	loop = loop_free(loop);
 }
 
-/* ----------------------------------------------------------------- elsewhere */
+/* -------------------------------------------------------------- work on other threads */
 
 static pthread_t worker;
 static bool worked, was_done;
@@ -243,7 +244,7 @@ TEST(files_of_every_size_are_closed)
 	OK(!is_open(fd));
 }
 
-/* -------------------------------------------------------------- the watchdog */
+/* -------------------------------------------------------------- watchdog */
 
 static char told[128];
 static uint64_t told_usec, told_cpu;
@@ -299,7 +300,7 @@ TEST(a_turn_that_takes_too_long_is_counted_by_name)
 	OK(loop_turns(loop)->longest_cpu_usec >= (LOOP_SLOW_MS + 10) * 1000U);
 	OK(strstr(loop_turns(loop)->by[0].name, "test-loop.c:on_step"));
 	EQ(count_of("an_operation"), 1);
-	/* The last one slept: it is visible that it did not compute. */
+	/* The last one slept, and the report shows that it did not compute. */
 	STREQ(told, "an_operation");
 	OK(told_usec >= (LOOP_SLOW_MS + 20) * 1000U);
 	OK(told_cpu < told_usec / 2);
@@ -329,7 +330,7 @@ TEST(short_turns_are_not_counted)
 	loop = loop_free(loop);
 }
 
-/* The cost for a turn: reading a clock twice, without a system call. */
+/* The watchdog reads a clock twice in each turn, without a system call. */
 TEST(the_watchdog_uses_little_time)
 {
 	struct loop_task task = { .fn = count_slice, .ctx = &streams[0] };
@@ -342,11 +343,11 @@ TEST(the_watchdog_uses_little_time)
 	began = clock_now();
 	for (int i = 0; i < TURNS; i++) {
 		loop_defer(loop, &task);
-		loop_run(loop); /* ends at once: nothing is watched */
+		loop_run(loop); /* returns at once, because nothing is watched */
 	}
 	took = clock_now() - began;
 	EQ(streams[0].slices, TURNS);
-	OK(took / TURNS < 20000); /* ns; some hundreds on an idle machine */
+	OK(took / TURNS < 20000); /* in ns; some hundreds on an idle machine */
 	loop = loop_free(loop);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-mcp.c - MCP without a server: eras, messages, and the table of tools */
+/* test-mcp.c - MCP without a server: protocol versions, messages, and the table of
+ * tools */
 #include <string.h>
 
 #include "api/body.h"
@@ -84,7 +85,7 @@ static void check_fields(const struct mcp_object *o)
 		const struct mcp_field *f = &o->fields[i];
 
 		OK(f->name && f->about && f->about[strlen(f->about) - 1] == '.');
-		OK(schema_find(o, f->name) == f); /* no name twice */
+		OK(schema_find(o, f->name) == f); /* no name occurs twice */
 		OK(f->min <= f->max || f->type == MCP_STRING);
 		OK(!f->fallback || (f->fallback >= f->min && f->fallback <= f->max));
 		OK((f->type == MCP_LIST) == (f->items != NULL));

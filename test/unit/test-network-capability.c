@@ -136,7 +136,7 @@ TEST(a_configuration_adds_and_replaces_capabilities)
 TEST(options_are_rules)
 {
 	static const struct {
-		const char *text, *rule; /* otherwise the error */
+		const char *text, *rule; /* the expected rule, or the expected error */
 	} cases[] = {
 		{ "pypi.org", "{\"host\":\"pypi.org\"}" },
 		{ "PyPI.org:443", "{\"host\":\"pypi.org\",\"ports\":[443]}" },

@@ -37,8 +37,9 @@ static void world_close(struct world *w)
 }
 
 /*
- * "HOST:PORT PROTOCOL [METHOD PATH]"; HOST may be "NAME=ADDRESS". With port 0 or the
- * protocol "?", the value is not known yet: the connection is being opened.
+ * Parse "HOST:PORT PROTOCOL [METHOD PATH]"; HOST may be "NAME=ADDRESS". Port 0 and the
+ * protocol "?" stand for a value that is not known yet, because the connection is being
+ * opened.
  */
 static void request_of(const char *text, struct request *q, char *name, char *path)
 {
@@ -78,7 +79,7 @@ static struct decision decide(const struct world *w, const char *text)
 	return d;
 }
 
-/* Each line: '+' or '-', a space, and a request. */
+/* Check requests. Each line has '+' or '-', a space, and a request. */
 static void check(const char *policy, const char *const *requests, size_t n)
 {
 	struct world w;
@@ -178,7 +179,8 @@ TEST(addresses_need_rules_of_their_own)
 	      "- 10.2.0.0 5432 tcp", "+ ::ffff:10.1.2.3 5432 tcp",
 	      "+ 64:ff9b::10.1.2.3 5432 tcp", "+ ::1 1 tcp", "- ::2 1 tcp",
 	      "- 127.0.0.1 1 tcp",
-	      /* By name: a public address needs no rule, but a special one does. */
+	      /* If a name is allowed, a public address needs no rule, but a special one
+	       * does. */
 	      "+ db.example=8.8.8.8 1 tcp", "+ db.example=2a00::1 1 tcp",
 	      "- db.example=127.0.0.1 1 tcp", "+ db.example=10.1.2.3 5432 tcp",
 	      "- db.example=10.1.2.3 22 tcp", "- db.example=169.254.169.254 80 http",
@@ -383,7 +385,7 @@ TEST(a_denial_says_what_would_allow_it)
 			continue;
 		rule_write(&more.allow.list[more.allow.n - 1], &j, NULL);
 		STREQ(json.data, cases[i].rule);
-		/* With it, the request is allowed. */
+		/* With this rule, the request is allowed. */
 		EQ(policy_index_new(&more, &index, &err), 0);
 		policy_decide(index, &q, &d);
 		EQ(d.allowed, true);
@@ -393,7 +395,7 @@ TEST(a_denial_says_what_would_allow_it)
 
 /* ------------------------------------------------------------------------- speed */
 
-/* Processor time, because other processes use the machine as well. */
+/* Use processor time, because other processes use the machine as well. */
 static uint64_t cpu_ns(void)
 {
 	struct timespec t;
@@ -418,7 +420,8 @@ enum {
 	FORMS = 4
 };
 
-/* Each set has a rule of each form; @request: a request that matches it. */
+/* Each set has a rule of each form. If @request is set, write a request that matches the
+ * rule. */
 static void name_rule(unsigned set, unsigned form, bool request, char out[64])
 {
 	if (form == 0)
@@ -434,7 +437,7 @@ static void name_rule(unsigned set, unsigned form, bool request, char out[64])
 			       request ? "x" : "*", set, set);
 }
 
-/* 10,000 rules of all kinds: each request finds its rule, and the time is printed. */
+/* Among 10,000 rules of all kinds, each request finds its rule. The time is printed. */
 TEST(ten_thousand_rules)
 {
 	AUTO_POLICY struct policy p = { 0 };
@@ -447,7 +450,8 @@ TEST(ten_thousand_rules)
 		name_rule(i / FORMS, i % FORMS, false, texts[i]);
 		add_host(&p, i % FORMS == 3 ? &p.deny : &p.allow, texts[i]);
 		/*
-		 * The order differs from that of the rules, so that caches do not help.
+		 * The requests have another order than the rules, so that caches do not
+		 * help.
 		 */
 		name_rule(i * 7919 / FORMS % SETS, i % FORMS, true, texts[i]);
 	}
@@ -470,7 +474,7 @@ TEST(ten_thousand_rules)
 	EQ(allowed, SETS * (FORMS - 1));
 }
 
-/* The worst host: the maximum number of labels, and a rule for each suffix. */
+/* The slowest host has the maximum number of labels, and a rule for each suffix. */
 TEST(the_deepest_name)
 {
 	AUTO_POLICY struct policy p = { 0 };

@@ -10,7 +10,7 @@
 #include "lib/tap.h"
 #include "network/dns.h"
 
-/* A query as it is on the wire: "\1a\1b" is a name without its end. */
+/* A query in wire format: "\1a\1b" is a name without its terminator. */
 struct wire {
 	uint8_t data[1024];
 	size_t n;
@@ -149,7 +149,8 @@ TEST(names_have_a_length)
 	char name[260];
 	size_t n = 0;
 
-	/* Three labels of 63 and one of 61: 255 bytes, with lengths and terminator. */
+	/* Three labels of 63 bytes and one of 61 have 255 bytes in total, with lengths
+	 * and terminator. */
 	for (unsigned i = 0; i < 4; i++) {
 		size_t len = i < 3 ? 63 : 61;
 
@@ -164,7 +165,8 @@ TEST(names_have_a_length)
 	name[n++] = 'a';
 	ask_name(&w, name, n, DNS_A);
 	EQ(dns_query_parse(w.data, w.n, &q), DNS_FORMERR);
-	/* A label of 64 bytes: the longest is 63, and a larger value is not a length. */
+	/* A label of 64 bytes is invalid: the longest has 63, and a larger value is not a
+	 * length. */
 	name[0] = 63;
 	(void)memset(name + 1, 'a', 64);
 	ask_name(&w, name, 64, DNS_A);
@@ -206,7 +208,8 @@ TEST(compression_pointers_are_not_followed)
 	struct wire w;
 	struct dns_query q;
 
-	/* Pointers to itself, into the header, forwards, and past the end. */
+	/* These pointers lead to themselves, into the header, forwards, and past the end.
+	 */
 	static const char *const names[] = { "\300\14", "\300\0", "\300\16", "\377\377",
 					     "\1a\300\14" };
 
@@ -333,7 +336,8 @@ TEST(answers_that_do_not_fit_are_truncated)
 	put_opt(&w, 1232);
 	EQ(dns_query_parse(w.data, w.n, &q), DNS_OK);
 	for (size_t n = 0; n <= ARRAY_SIZE(addresses); n++) {
-		/* Header, question, EDNS, and 16 bytes for each address. */
+		/* An answer consists of header, question, EDNS, and 16 bytes for each
+		 * address. */
 		size_t full = 12 + 7 + 11 + 16 * n;
 		size_t len = dns_answer(&q, DNS_OK, addresses, n, 1, out, q.udp_size);
 

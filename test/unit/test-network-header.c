@@ -301,7 +301,7 @@ TEST(only_inspected_requests_get_headers)
 	OK(allows(x, &q) && !policy_headers(x, &q));
 	q = a_request("a", 443, RULE_HTTPS, "GET", "/v2");
 	OK(!allows(x, &q) && !policy_headers(x, &q));
-	/* A path that servers could interpret differently. */
+	/* Servers could interpret such a path differently. */
 	q = a_request("a", 443, RULE_HTTPS, "GET", NULL);
 	OK(!allows(x, &q) && !policy_headers(x, &q));
 	q = a_request("a", 80, RULE_HTTP, "GET", "/v1/x");
@@ -373,7 +373,7 @@ TEST(a_child_adds_the_headers_of_its_parent)
 		{ A(HX("a", KEY)),
 		  A(HX("a", PATHS("/x") ",\"protocols\":[\"https\"]," KEY)), 1 },
 		{ A(HX("a", PATHS("/x") "," KEY)), A(HX("a", KEY)), 0 },
-		/* A secret that the parent does not have, or has for another host. */
+		/* The parent does not have the secret, or has it for another host. */
 		{ A("{\"host\":\"a\"}"), A(HX("a", KEY)), 0 },
 		{ A("{\"public\":true}"), A(HX("a", KEY)), 0 },
 		{ A(HX("a", KEY)), A(HX("a", OTHER)), 0 },
@@ -444,11 +444,11 @@ static void random_policy(struct policy *p)
 		buf_puts(&text, "]}");
 		policy_done(p);
 		*p = (struct policy){ 0 };
-	} while (try_policy(text.data, p) < 0); /* different headers for one request */
+	} while (try_policy(text.data, p) < 0); /* conflicting headers */
 	buf_done(&text);
 }
 
-/* The outcome of a request: 0 if it is denied, otherwise the headers it gets. */
+/* Return the outcome of a request: 0 if it is denied, otherwise the headers it gets. */
 static int outcome(const struct policy *p, const struct request *q)
 {
 	AUTO_POLICY_INDEX struct policy_index *x = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-network-hello.c - the name in a ClientHello, of OpenSSL or made by hand, in pieces
- * of any size
+ * test-network-hello.c - find the name in a ClientHello (from OpenSSL, or written here),
+ * in pieces of any size
  */
 #include <errno.h>
 #include <openssl/ssl.h>
@@ -9,9 +9,9 @@
 #include "lib/tap.h"
 #include "network/client_hello.h"
 
-/* --------------------------------------------------------------------- OpenSSL's */
+/* -------------------------------------------------------------- messages from OpenSSL */
 
-/* The first message of an OpenSSL client. */
+/* Get the first message of an OpenSSL client. */
 static size_t openssl_hello(const char *name, int max_version, uint8_t *out, size_t size)
 {
 	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
@@ -32,7 +32,7 @@ static size_t openssl_hello(const char *name, int max_version, uint8_t *out, siz
 	return (size_t)n;
 }
 
-/* Feeds pieces of @step bytes; the result is known with the last byte, not before. */
+/* Feed pieces of @step bytes. The result is known with the last byte, and not before. */
 static int feed(struct client_hello *h, const uint8_t *data, size_t n, size_t step)
 {
 	for (size_t at = 0; at < n; at += step) {
@@ -71,7 +71,7 @@ TEST(the_name_is_found_in_any_pieces)
 	}
 }
 
-/* The same message in records of @size bytes. */
+/* Write the same message in records of @size bytes. */
 static size_t split(const uint8_t *data, size_t n, size_t size, uint8_t *out)
 {
 	size_t len = 0;
@@ -106,7 +106,7 @@ TEST(the_name_is_found_in_any_records)
 	}
 }
 
-/* ----------------------------------------------------------------------- by hand */
+/* -------------------------------------------------------------- messages written here */
 
 struct wire {
 	uint8_t data[70000];
@@ -128,7 +128,7 @@ static void put_number(struct wire *w, size_t v, size_t size)
 		put(w, (uint8_t[]){ (uint8_t)(v >> 8 * size) }, 1);
 }
 
-/* One record with a message that has these extensions. */
+/* Write one record with a message that has these extensions. */
 static void hello(struct wire *w, const void *extensions, size_t n)
 {
 	static const uint8_t random[32];
@@ -164,13 +164,13 @@ TEST(extensions_are_read_strictly)
 #define E(s) s, sizeof(s) - 1
 		{ E(""), 1, "" },
 		{ E("\0\0\0\10\0\6\0\0\3a.b"), 1, "a.b" },
-		/* GREASE and an unknown extension, before and after the name. */
+		/* There are GREASE and an unknown extension before and after the name. */
 		{ E("\12\12\0\0\0\0\0\10\0\6\0\0\3a.b\132\132\0\1\0"), 1, "a.b" },
 		{ E("\377\1\0\1\0"), 1, "" },
 		/* The bytes are kept; they are interpreted elsewhere. */
 		{ E("\0\0\0\10\0\6\0\0\3a\0b"), 1, "a" },
 		/*
-		 * No name, an empty name, two names, a name of another type, two
+		 * Invalid: no name, an empty name, two names, a name of another type, two
 		 * extensions.
 		 */
 		{ E("\0\0\0\0"), -EBADMSG, "" },
@@ -239,7 +239,7 @@ TEST(long_names_are_refused)
 	}
 }
 
-/* Changes one byte of a valid message at a time. */
+/* Change one byte of a valid message at a time. */
 TEST(what_is_not_a_hello_is_refused)
 {
 	static const struct {
@@ -254,7 +254,7 @@ TEST(what_is_not_a_hello_is_refused)
 		{ 8, 200 },  /* too short, so that bytes follow it */
 		{ 9, 2 },    /* another inner version */
 		{ 43, 33 },  /* a session id that is too long */
-		{ 45, 3 },   /* half a cipher suite */
+		{ 45, 3 },   /* half of a cipher suite */
 		{ 48, 0 },   /* no compression method */
 	};
 	static struct wire w;
@@ -274,7 +274,8 @@ TEST(what_is_not_a_hello_is_refused)
 	}
 }
 
-/* A record that continues after the message, whether its rest has arrived or not. */
+/* A record that continues after the message is refused, whether its rest has arrived or
+ * not. */
 TEST(nothing_follows_a_hello_in_its_record)
 {
 	static struct wire w;
@@ -303,7 +304,7 @@ TEST(records_and_messages_have_a_size)
 	static struct wire w;
 	struct client_hello h;
 
-	/* An empty record, and one that is too long. */
+	/* An empty record is refused, and so is one that is too long. */
 	w.n = 0;
 	PUT(&w, "\26\3\1\0\0");
 	EQ(result(&w, &h), -EBADMSG);
@@ -312,7 +313,7 @@ TEST(records_and_messages_have_a_size)
 	PUT(&w, "\26\3\1\100\1");
 	EQ(result(&w, &h), -EBADMSG);
 	client_hello_done(&h);
-	/* A message whose length exceeds the maximum by one byte. */
+	/* The length of the message exceeds the maximum by one byte. */
 	w.n = 0;
 	PUT(&w, "\26\3\1\0\4\1\0\177\374");
 	EQ(result(&w, &h), 0);
@@ -321,7 +322,7 @@ TEST(records_and_messages_have_a_size)
 	PUT(&w, "\26\3\1\0\4\1\0\177\375");
 	EQ(result(&w, &h), -EMSGSIZE);
 	client_hello_done(&h);
-	/* One byte per record: the records exceed their limit before the message does. */
+	/* With one byte in each record, the number of records exceeds its limit first. */
 	w.n = 0;
 	PUT(&w, "\26\3\1\0\4\1\0\177\374");
 	while (w.n + 6 <= CLIENT_HELLO_WIRE_MAX)

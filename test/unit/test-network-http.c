@@ -8,7 +8,7 @@
 
 /* The kind of a connection: to a proxy, or to a host. */
 struct origin {
-	const char *host; /* NULL: to a proxy */
+	const char *host; /* NULL: the connection is to a proxy */
 	uint16_t port;
 	bool tls;
 };
@@ -35,8 +35,8 @@ static void log_request(const struct request_flow *f, struct buf *out)
 }
 
 /*
- * Everything that is reported, as text: "[http GET a.example:80 /](body)." Pieces of a
- * body are not separated, so that their sizes do not matter.
+ * Write everything that is reported as text: "[http GET a.example:80 /](body)." Pieces of
+ * a body are joined, so that their sizes do not matter.
  */
 static void run(const struct origin *from, const char *text, size_t n, size_t step,
 		struct buf *out)
@@ -75,7 +75,7 @@ static void run(const struct origin *from, const char *text, size_t n, size_t st
 		buf_printf(out, "+%zu", n - fed);
 }
 
-/* Checks the input in one piece and in small ones. */
+/* Check the input in one piece and in small ones. */
 static void check(const struct origin *from, const char *text, const char *want)
 {
 	static const size_t steps[] = { 1, 2, 3, 7, 100, 100000 };
@@ -193,7 +193,7 @@ TEST(a_proxy_learns_the_host_from_the_target)
 	      "<400 the host of the request target is malformed>");
 }
 
-/* A second request after a first one that some servers would end elsewhere. */
+/* A second request follows one that some servers would end at another position. */
 TEST(smuggling_is_refused)
 {
 	static const char *const heads[] = {
@@ -228,7 +228,7 @@ TEST(smuggling_is_refused)
 		if (!out.data || out.data[0] != '<')
 			TAP_FAIL("%s: %s", heads[i], out.data);
 	}
-	/* Chunks: sizes and ends must be exact. */
+	/* Sizes and ends of chunks must be exact. */
 	check(&plain,
 	      "POST / HTTP/1.1\r\n" HOST
 	      "Transfer-Encoding: chunked\r\n\r\n0x3\r\nabc\r\n0\r\n\r\n",

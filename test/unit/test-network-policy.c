@@ -34,7 +34,7 @@ static char *written(const struct policy *p)
 	return out.data;
 }
 
-/* Reads a policy, writes it, and reads the output again. */
+/* Read a policy, write it, and read the output again. */
 static void check_round(const char *in, const char *want)
 {
 	AUTO_POLICY struct policy p = { 0 }, again = { 0 };
@@ -195,7 +195,7 @@ TEST(names_have_a_length)
 	char name[HOST_TEXT_SIZE], text[600];
 	struct host h;
 
-	/* Four labels of 63, with dots: 255. */
+	/* Four labels of 63 bytes have 255 bytes with their dots. */
 	(void)memset(text, 'a', sizeof(text));
 	text[63] = text[127] = text[191] = '.';
 	EQ(host_parse(text, 253, name, &h, &err), 0);
@@ -359,7 +359,7 @@ TEST(yaml_is_the_same_schema)
 TEST(paths_are_compared_in_one_form)
 {
 	static const struct {
-		const char *in, *out; /* NULL: servers interpret it differently */
+		const char *in, *out; /* out NULL: servers interpret it differently */
 	} paths[] = {
 		{ "/", "/" },
 		{ "/a/b/", "/a/b/" },

@@ -127,7 +127,7 @@ TEST(what_is_not_supported_is_refused)
 		{ S("\5\1\0\5\1\0\3\3a\0b\0\1"), FAIL("\2"), "the name is malformed" },
 		{ S("\5\1\0\5\1\0\3\3*.a\0\1"), FAIL("\2"), "the name is malformed" },
 		{ S("\5\1\0\5\1\0\3\60"
-		    "10.0.0.0/8\0\1") }, /* wrong length: waits for more */
+		    "10.0.0.0/8\0\1") }, /* wrong length: the parser waits for more */
 		{ S("\5\1\0\5\1\0\3\12"
 		    "10.0.0.0/8\0\1"),
 		  FAIL("\2"), "the name is malformed" },

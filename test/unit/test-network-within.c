@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test-network-within.c - the intersection of two policies, and which policy allows more:
- * with examples, and with random policies and requests from a small world
+ * examples, and random policies and requests with few hosts and paths
  */
 #include <errno.h>
 
@@ -286,7 +286,7 @@ static void random_policy(struct policy *p)
 	p->limits.total_bytes = pick(3);
 }
 
-/* Removes a rule that allows, limits one, or denies something. */
+/* Remove a rule that allows, restrict one, or deny something. */
 static void random_narrowing(struct policy *p)
 {
 	if (p->allow.n > 0 && pick(2))
@@ -321,8 +321,8 @@ static void random_request(struct request *q, char *name, char *other)
 }
 
 /*
- * The same decision without an index, straight from the schema, one rule and one bit at a
- * time: policy_decide() must agree with it.
+ * Make the same decision without an index, one rule and one bit at a time.
+ * policy_decide() must agree with it.
  */
 static bool plain_host(const struct rule *r, const struct host *h, bool deny)
 {
@@ -348,8 +348,8 @@ static bool plain_host(const struct rule *r, const struct host *h, bool deny)
 static bool plain_protocol(const struct rule *r, uint8_t protocol, bool deny)
 {
 	/*
-	 * Plain HTTP, TLS, other: the meaning of each protocol, in the order of their
-	 * bits.
+	 * The bits are plain HTTP, TLS and other; each entry is the meaning of one
+	 * protocol, in the order of their bits.
 	 */
 	static const uint8_t kinds[] = { 1, 2, 2, 7 };
 	uint8_t means = r->protocols ? 0 : 7, is = 0;
@@ -482,7 +482,8 @@ TEST(random_policies_hold_what_is_promised)
 		if (i % 2) {
 			random_policy(&b);
 		} else {
-			/* Similar to the first policy, so that it is often within it. */
+			/* The policy is similar to the first one, so that it is often
+			 * within it. */
 			for (size_t k = 0; k < a.allow.n; k++)
 				EQ(policy_add_copy(&b, &b.allow, &a.allow.list[k], &err),
 				   0);
@@ -506,7 +507,7 @@ TEST(random_policies_hold_what_is_promised)
 	}
 	(void)printf("# allowed by both %u, by one %u; within %u, not %u\n", n.both,
 		     n.one, n.within, n.apart);
-	/* The small world produces all cases. */
+	/* The random policies produce all cases. */
 	OK(n.both > 1000 && n.one > 1000 && n.within > 1000 && n.apart > 1000);
 }
 

@@ -49,7 +49,7 @@ static void look(void *ctx)
 	_exit(7);
 }
 
-/* It ran to its end before the parent continued, and had its data. */
+/* The child ran to its end before the parent continued, and had the parent's data. */
 TEST(a_child_can_share_the_parents_memory)
 {
 	struct seen seen = { .fd = dup(STDERR_FILENO) };

@@ -36,7 +36,7 @@ static void check_good(parse_fn parse, const struct good *g, size_t n)
 	}
 }
 
-/* A failure has its errno, names the word, and does not change the result. */
+/* Check that a failure has its errno, names the word, and does not change the result. */
 static void check_bad(parse_fn parse, const struct bad *b, size_t n)
 {
 	for (; n > 0; n--, b++) {
@@ -243,7 +243,7 @@ TEST(user_and_group_ids_are_parsed)
 
 	EQ(parse_ids("1000", &uid, &gid, &err), 0);
 	EQ(uid, 1000);
-	EQ(gid, 88); /* not given, not changed */
+	EQ(gid, 88); /* not given, so not changed */
 	EQ(parse_ids("0:5", &uid, &gid, &err), 1);
 	EQ(uid, 0);
 	EQ(gid, 5);

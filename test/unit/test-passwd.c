@@ -46,7 +46,7 @@ TEST(a_user_is_found)
 	EQ(e.gid, 1001);
 	STREQ(e.name, "dev");
 	STREQ(e.home, "/home/dev");
-	EQ(find(users, NULL, 1000, &e), 0); /* the first of two counts */
+	EQ(find(users, NULL, 1000, &e), 0); /* if there are two, the first one counts */
 	STREQ(e.name, "dev");
 	EQ(find(users, NULL, 1, &e), 0);
 	STREQ(e.name, "daemon");
@@ -94,8 +94,10 @@ TEST(a_malformed_line_is_skipped)
 		"evil:x:0 :0::/:/bin/sh",
 		"evil:x:0x0:0::/:/bin/sh",
 		"evil:x:zero:0::/:/bin/sh",
-		"evil:x:4294967295:0::/:/bin/sh", /* -1: no change in setresuid(2) */
-		"evil:x:4294967296:0::/:/bin/sh", /* 0, if the high bits are ignored */
+		"evil:x:4294967295:0::/:/bin/sh", /* -1 means "no change" to setresuid(2)
+						   */
+		"evil:x:4294967296:0::/:/bin/sh", /* this would be 0 if the high bits were
+						     ignored */
 		"evil:x:18446744073709551616:0::/:/bin/sh",
 		"evil:x:00000000000:0::/:/bin/sh",
 		"evil:x:0:4294967295::/:/bin/sh",
@@ -150,7 +152,7 @@ TEST(a_home_that_is_relative_or_too_long_becomes_the_root)
 	(void)strcpy(text + 1000, ":/bin/sh\n");
 	EQ(find(text, "a", 0, &e), 0);
 	STREQ(e.home, "/");
-	(void)strcpy(text + 9 + 511, ":/bin/sh\n"); /* the longest one that fits */
+	(void)strcpy(text + 9 + 511, ":/bin/sh\n"); /* the longest path that fits */
 	EQ(find(text, "a", 0, &e), 0);
 	EQ(strlen(e.home), 511);
 }

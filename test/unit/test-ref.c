@@ -148,7 +148,7 @@ TEST(invalid_references_are_refused)
 	}
 }
 
-/* "library/" is added to a short name, and counts. */
+/* "library/" is added to a short name, and counts towards the length. */
 TEST(a_name_up_to_the_maximum_length_is_accepted)
 {
 	static const char *const prefixes[] = { "", "docker.io/", "index.docker.io/" };

@@ -21,7 +21,7 @@ static size_t count_entries(const char *path)
 	return n;
 }
 
-/* The path of a sandbox's cgroup, of the first available controller. */
+/* Does the sandbox have a cgroup, in the hierarchy of the first available controller? */
 static bool has_cgroup(const struct cgroup_root *root, const char *id)
 {
 	for (int c = 0; c < CGROUP_CONTROLLER_MAX; c++)
@@ -128,9 +128,9 @@ TEST(ids_and_ranges_are_unique)
 	w = warren_close(w);
 }
 
-/* ------------------------------------------------------- what the dead left */
+/* ------------------------------------------------------- leftovers of dead engines */
 
-/* A dead engine with one sandbox, in the directory @run. */
+/* Create a dead engine with one sandbox, in the directory @run. */
 static void make_dead(const char *run, const char *name, const char *sandbox,
 		      const char *slot)
 {
@@ -171,7 +171,7 @@ static void make_cgroup(void)
 	(void)atexit(remove_cgroup);
 }
 
-/* A process of this test in the cgroup @id, which does nothing. */
+/* Start a process in the cgroup @id, which does nothing. */
 static pid_t occupy(const char *id)
 {
 	char path[64], text[16];
@@ -272,7 +272,7 @@ TEST(leftovers_of_a_destroy_are_removed_later)
 	OK(!has_cgroup(&left.root, left.id));
 }
 
-/* ------------------------------------------------------------- whose folder */
+/* ------------------------------------------------------------- owners of directories */
 
 TEST(a_folder_that_others_may_write_is_refused)
 {
@@ -332,7 +332,7 @@ TEST(an_unknown_backend_is_refused)
 
 	FAILS(ENOENT, sandbox_open("nowhere", &w, &err));
 	OK(!w);
-	w = warren_close(w); /* NULL is fine */
+	w = warren_close(w); /* NULL is allowed */
 }
 
 TEST_MAIN()

@@ -24,13 +24,13 @@ static int find(const char *method, const char *path)
 	return route_find(&v1_face, method, path, strlen(path), &route, &error);
 }
 
-/* The code of a refusal; API_ERR_COUNT: it was not refused. */
+/* Return the code of a refusal; API_ERR_COUNT: it was not refused. */
 static enum api_code refused(const char *method, const char *path)
 {
 	return find(method, path) < 0 ? error.code : API_ERR_COUNT;
 }
 
-/* The path of @op with a valid value for each parameter. */
+/* Write the path of @op with a valid value for each parameter. */
 static void fill(const struct api_op *op, char *out, size_t size)
 {
 	size_t n = 0;

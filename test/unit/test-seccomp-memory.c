@@ -11,7 +11,7 @@
 
 #include "lib/seccomp-attempts.h"
 
-/* What a process can store in the kernel without being charged. */
+/* These calls would let a process store data in the kernel without being charged. */
 TEST(calls_that_use_uncharged_kernel_memory_are_refused)
 {
 	static char value[8192];

@@ -2,7 +2,7 @@
 /*
  * test-seccomp.c - what the system call filter refuses and allows
  *
- * Most tests make the call: refused ones with arguments that would fail even without the
+ * Most tests make the call. Refused calls have arguments that would fail even without the
  * filter, because the tests may run as root. An allowed call must have the same result
  * with the filter as without it.
  *
@@ -52,7 +52,7 @@
 #define NATIVE AUDIT_ARCH_AARCH64
 #endif
 
-/* Run @fn in a child under the filter; returns the wait status. */
+/* Run @fn in a child, with the filter if @filtered; return the wait status. */
 static int filtered_child(void (*fn)(void), bool filtered)
 {
 	int status = 0;
@@ -72,7 +72,7 @@ static int filtered_child(void (*fn)(void), bool filtered)
 	return status;
 }
 
-/* The decision of the filter, interpreted as by the kernel. */
+/* Return the decision of the filter, interpreted as the kernel does. */
 static uint32_t judge(struct seccomp_data data)
 {
 	const struct sock_fprog *prog = seccomp_program();
@@ -165,7 +165,8 @@ TEST(every_system_call_number_is_decided)
 	OK(allowed > 240 && allowed < 340);
 	OK(refused > 40 && refused < 70);
 	EQ(allowed + refused + unknown, 2000);
-	OK(seccomp_program()->len < 200); /* loading takes proportional time */
+	/* The time to load the filter is proportional to this. */
+	OK(seccomp_program()->len < 200);
 }
 
 TEST(calls_of_foreign_architectures_kill_the_process)
@@ -355,7 +356,7 @@ TEST(unknown_new_calls_are_refused)
 	};
 
 	attempt_all(list, ARRAY_SIZE(list));
-	/* Allowed, so that a result which a tracer has set is kept. */
+	/* This is allowed, so that a result which a tracer has set is kept. */
 	EQ(judge_nr(NATIVE, 0xffffffffU), SECCOMP_RET_ALLOW);
 }
 
@@ -444,7 +445,8 @@ TEST(socket_allows_common_protocols)
 }
 
 /*
- * The answer of a kernel without audit: with EPERM, useradd, su and sudo refuse to work.
+ * The error is that of a kernel without audit: with EPERM, useradd, su and sudo refuse to
+ * work.
  */
 TEST(audit_sockets_are_refused)
 {
@@ -586,7 +588,7 @@ TEST(unshare_cannot_create_namespaces)
 		{ CALL(unshare), { GARBAGE }, EPERM },
 		{ CALL(unshare),
 		  { CLONE_PARENT_SETTID },
-		  EPERM }, /* may get another meaning */
+		  EPERM }, /* may get another meaning in the future */
 		{ CALL(unshare), { 0 }, 0 },
 		{ CALL(unshare), { CLONE_FILES | CLONE_FS | CLONE_SYSVSEM }, 0 },
 	};
@@ -617,7 +619,7 @@ TEST(clone_cannot_create_namespaces)
 	attempt_all(list, ARRAY_SIZE(list));
 }
 
-/* The filter allows clone's bit 0x80; this is why that is safe. */
+/* The filter allows clone's bit 0x80. This test shows why that is safe. */
 TEST(clone_cannot_create_a_time_namespace)
 {
 	char ours[64] = "", theirs[64] = "";
@@ -713,7 +715,7 @@ TEST(calls_that_agents_need_are_allowed)
 	};
 
 	attempt_all(list, ARRAY_SIZE(list));
-	filter_on(); /* seccomp inside: filters are combined */
+	filter_on(); /* a filter that is loaded inside is combined with this one */
 }
 
 /* A filter that is added inside cannot allow what this one refuses. */

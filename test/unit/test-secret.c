@@ -72,7 +72,7 @@ TEST(a_value_belongs_to_its_tenant_and_name)
 			 &err));
 	EQ(unseal(&key, "bob", "TOKEN"), -EBADMSG);
 	EQ(unseal(&key, "alice", "OTHER"), -EBADMSG);
-	/* Bytes cannot move from one to the other either. */
+	/* Characters cannot be moved from the tenant to the name either. */
 	EQ(unseal(&key, "alic", "eTOKEN"), -EBADMSG);
 	GOOD(unseal(&key, "alice", "TOKEN"));
 }
@@ -103,7 +103,7 @@ TEST(a_key_is_created_once_and_private)
 	GOOD(secret_key_create(key_path, &err));
 	GOOD(secret_key_load(key_path, &again, &err));
 	OK(memcmp(&key, &again, sizeof(key)) == 0);
-	/* Its file is the only one. */
+	/* The key exists only in its file. */
 	EQ(unlink(key_path), 0);
 	EQ(rmdir(state_dir), 0);
 }

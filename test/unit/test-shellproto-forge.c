@@ -2,9 +2,9 @@
 /*
  * test-shellproto-forge.c - a command cannot forge its result
  *
- * The tests know the secret by which results are recognised, and the commands must not:
- * so a test can search for it in everything that a command sees, and can show that a
- * result with the secret would be accepted.
+ * The tests know the secret by which results are recognised, but the commands must not
+ * know it. So a test can search for the secret in everything that a command sees, and can
+ * show that a result with the secret would be accepted.
  */
 #include "lib/shell.h"
 
@@ -12,7 +12,7 @@
 
 static const char *const shells[] = { "bash", "dash", "busybox" };
 
-/* It differs between commands, and only the test knows it. */
+/* The secret differs between commands, and only the test knows it. */
 static void known_bits(void *arg UNUSED, uint64_t serial,
 		       uint8_t ret[SHELLPROTO_MARKER_SIZE])
 {
@@ -26,7 +26,7 @@ static void know(struct shellproto *s)
 	shellproto_name(s, NAME);
 }
 
-/* The secret of the result of command @serial, in this transport. */
+/* Write the secret of the result of command @serial, in this transport. */
 static void secret(enum shellproto_transport t, uint64_t serial, char *ret, size_t size)
 {
 	static const char digits[] =
@@ -41,7 +41,7 @@ static void secret(enum shellproto_transport t, uint64_t serial, char *ret, size
 		ret[n] = '\0';
 		return;
 	}
-	/* The second half: a terminal shows the first one to its command. */
+	/* Use the second half, because a terminal shows the first one to its command. */
 	for (size_t i = SHELLPROTO_MARKER_SIZE / 2; i < SHELLPROTO_MARKER_SIZE;
 	     i++, n += 2)
 		(void)snprintf(ret + n, size - n, "%02x", bits[i]);
@@ -72,7 +72,7 @@ static void open_shell(struct shell *sh, enum shellproto_transport t, const char
 	EQ(sh->outcome, SHELLPROTO_READY);
 }
 
-/* The text claims success and fails a while later: what is reported? */
+/* The text claims success and fails later; check what is reported. */
 static void forge(enum shellproto_transport t, const char *program, const char *record,
 		  bool is_believed)
 {
@@ -96,8 +96,8 @@ TEST(a_guessed_marker_is_not_accepted)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(shells); i++) {
 		/*
-		 * The keys of earlier versions, and those of the start and of the next
-		 * command.
+		 * Try the keys of earlier versions, and those of the start and of the
+		 * next command.
 		 */
 		forge(SHELLPROTO_CONTROL, shells[i], "1 0 d0  1 hB /\\000", false);
 		forge(SHELLPROTO_FRAMED, shells[i], "1 0 d0  1 hB /\\000", false);
@@ -112,7 +112,7 @@ TEST(a_guessed_marker_is_not_accepted)
 	}
 }
 
-/* So the descriptors are right, and only the secret is missing. */
+/* This shows that the descriptors are right, and that only the secret was missing. */
 TEST(a_result_without_the_secret_is_not_accepted)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(shells); i++) {
@@ -147,7 +147,7 @@ TEST(an_earlier_command_cannot_forge_a_later_result)
 		}
 }
 
-/* Everything that a shell shows about itself, and what /proc shows. */
+/* Print everything that a shell shows about itself, and what /proc shows. */
 static const char everything[] =
 	"set; env; export -p; trap; alias; jobs -l; times\n"
 	"{ history; fc -l -100; fc -ln; command trap -p; declare -p; declare -f; shopt; } 2>&1\n"
@@ -196,7 +196,7 @@ TEST(a_command_cannot_find_its_own_marker)
 	}
 }
 
-/* It can only report that an error stopped it. */
+/* A command can only report that an error stopped it. */
 TEST(a_command_at_a_terminal_cannot_forge_success)
 {
 	static const struct {

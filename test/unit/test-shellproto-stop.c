@@ -6,8 +6,8 @@
 static const char *const shells[] = { "bash", "dash", "busybox" };
 
 /*
- * Runs in a child with separate processes and /proc, if permitted: a stop from inside
- * reads all processes, and a shared machine has many.
+ * Continue in a pid namespace with its own /proc, if permitted: a stop from inside reads
+ * all processes, and a shared machine has many.
  */
 static void be_alone(void)
 {
@@ -21,8 +21,9 @@ static void be_alone(void)
 }
 
 /*
- * The command ends, the following commands do not run, and the state is kept. With
- * control, signals are sent like by init; framed, by a script inside.
+ * The command ends, the following commands do not run, and the state is kept. With the
+ * control transport, signals are sent as init sends them; with the framed transport, a
+ * script inside sends them.
  */
 static void check_stop(const char *program, int transport, const char *text,
 		       enum shellproto_step most)
@@ -157,7 +158,7 @@ TEST(only_processes_of_the_command_are_signalled)
 		[SHELLPROTO_STEP_END] = { SIGKILL, 1, { SHELL } },
 	};
 	static const char record[] =
-		"0000000000 0  13 10 hB /"; /* with its NUL: job 13, shell 10 */
+		"0000000000 0  13 10 hB /"; /* with its NUL; job 13, shell 10 */
 	struct shell sh = { .text = { BUF_INIT(99), BUF_INIT(99) } };
 	AUTO_BUF struct buf out = BUF_INIT(65536);
 	struct warren_error err;

@@ -6,8 +6,8 @@ struct line {
 	const char *text;
 	enum shellproto_outcome outcome;
 	int code;
-	const char *
-		out; /* the output at a terminal: lines end in CR LF. NULL: not checked */
+	const char *out; /* expected output at a terminal, where lines end in CR LF; NULL:
+			    not checked */
 };
 
 static void check(struct shell *sh, const struct line *lines, size_t n)
@@ -119,7 +119,8 @@ TEST(an_interrupt_key_ends_the_command)
 		   0);
 		while (sh.text[0].len == 0)
 			shell_pump(&sh, -1);
-		/* A shell that is about to start a program may miss the first one. */
+		/* A shell that is about to start a program may miss the first interrupt.
+		 */
 		while (!sh.got) {
 			uint64_t until = clock_now() + 500000000;
 

@@ -3,12 +3,12 @@
  * test-shellproto-typed.c - a command has the same effect as if its lines were typed one
  * after the other
  *
- * Every shell, with both transports. The code around a command must not be visible: in no
- * message, trap or line number.
+ * Every shell is tested with both transports. The code around a command must not be
+ * visible in any message, trap or line number.
  */
 #include "lib/shell.h"
 
-#define NAME "typed" /* our names in the shell begin with "_typed" */
+#define NAME "typed" /* Warren's names in the shell begin with "_typed" */
 
 static const char *const shells[] = { "bash", "dash", "busybox" };
 
@@ -24,7 +24,7 @@ static void open_named(struct shell *sh, enum shellproto_transport t, const char
 	EQ(sh->outcome, SHELLPROTO_READY);
 }
 
-/* The output for @text; none of it may come from the code around it. */
+/* Check the output of @text; none of it may come from the code around it. */
 static void check(struct shell *sh, const char *text, enum shellproto_outcome outcome,
 		  int code, const char *out, const char *err)
 {
@@ -124,7 +124,7 @@ TEST(an_error_message_shows_only_the_users_text)
 	shell_prepare = name;
 	EACH_BASH(sh, t)
 	{
-		/* Repeatedly, and after anything: a text begins with line 1. */
+		/* A text always begins with line 1, also after other texts. */
 		for (int i = 0; i < 3; i++) {
 			check(&sh, "fi", SHELLPROTO_SYNTAX, 2, "",
 			      "line 1: syntax error near unexpected token `fi'");
@@ -189,7 +189,8 @@ TEST(a_text_may_be_empty_or_end_without_a_newline)
 		check(&sh, "echo a \\", SHELLPROTO_DONE, 0, NULL, "");
 		OK(strncmp(sh.text[0].data, "a", 1) == 0);
 		check(&sh, "cat <<E\nx\nE", SHELLPROTO_DONE, 0, "x\n", "");
-		/* Without its end marker it ends with the text; bash warns. */
+		/* A here-document without its end marker ends with the text; bash warns.
+		 */
 		check(&sh, "cat <<E\nx", SHELLPROTO_DONE, 0, NULL, NULL);
 		OK(strncmp(sh.text[0].data, "x", 1) == 0);
 		check(&sh, "false", SHELLPROTO_DONE, 1, "", "");
@@ -231,7 +232,8 @@ TEST(a_text_may_close_internal_descriptors)
 		OK(strncmp(sh.text[0].data, "0 1 2 3", 7) == 0);
 		shell_close(&sh);
 	}
-	/* Both, or the only one of a stream: this is the end, and is reported. */
+	/* If both are closed, or the only one of a stream, the shell ends, and this is
+	 * reported. */
 	for (size_t i = 0; i < 2; i++) {
 		open_named(&sh, i ? SHELLPROTO_FRAMED : SHELLPROTO_CONTROL, "bash");
 		shell_run(&sh, i ? "exec 10>&-" : "exec 10>&- 11>&-");
@@ -258,8 +260,8 @@ TEST(a_program_that_is_not_a_shell_is_detected)
 	struct shell sh;
 
 	/*
-	 * How zsh is recognised; a real one reads its script to the end first, and never
-	 * starts.
+	 * zsh is recognised by this variable. A real zsh reads its script to the end
+	 * first, and never starts.
 	 */
 	OK(setenv("ZSH_VERSION", "5.9", 1) == 0);
 	for (int t = SHELLPROTO_CONTROL; t <= SHELLPROTO_FRAMED; t++) {

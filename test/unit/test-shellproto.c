@@ -23,12 +23,12 @@ struct line {
 	enum shellproto_outcome outcome;
 	int code;
 	const char *out;
-	const char *err; /* is part of stderr; "": there is none */
+	const char *err; /* expected part of stderr; "": there is none */
 };
 
 struct talk {
 	int shells;
-	struct line lines[8]; /* up to the entry without a text */
+	struct line lines[8]; /* ends with the entry without a text */
 };
 
 #define DONE    SHELLPROTO_DONE
@@ -168,8 +168,8 @@ TEST(unparsable_input_is_a_syntax_error)
 }
 
 /*
- * The message of the first one differs between shells, so the second has that of bash
- * only.
+ * The message of the first one differs between shells, so the second case checks only
+ * that of bash.
  */
 TEST(an_error_ends_only_the_command)
 {
@@ -180,8 +180,8 @@ TEST(an_error_ends_only_the_command)
 		  { "readonly q=1; q=2; echo no", DONE, -1, "", "q" },
 		  { "echo alive", DONE, 0, "alive\n", "" } } },
 	      /*
-	       * As typed: a failed line does not end the following lines, except those of
-	       * eval in dash.
+	       * As for typed lines, a failed line does not prevent the following ones,
+	       * except those of eval in dash.
 	       */
 	      { BASH,
 		{ { "echo ${nope?msg}\necho next", DONE, 0, "next\n", "msg" },
@@ -222,8 +222,8 @@ TEST(the_end_of_the_shell_is_reported)
 TEST(commands_cannot_use_internal_descriptors)
 {
 	/*
-	 * By its path, because busybox runs its own `ls` in the shell. 3 is the listing
-	 * itself.
+	 * Use the path of ls, because busybox runs its own `ls` in the shell. 3 is the
+	 * descriptor of the listing itself.
 	 */
 	static const char list[] = "echo $(/bin/ls /proc/self/fd)";
 	static const char three[] = "0 1 2 3\n";
@@ -243,8 +243,8 @@ TEST(commands_cannot_use_internal_descriptors)
 }
 
 /*
- * All descriptors, including the internal ones: the shell ends or is cut off, and this is
- * reported.
+ * The text closes all descriptors, including the internal ones: the shell ends or is cut
+ * off, and this is reported.
  */
 TEST(a_shell_that_closes_all_descriptors_is_reported_as_ended)
 {
@@ -257,7 +257,8 @@ TEST(a_shell_that_closes_all_descriptors_is_reported_as_ended)
 
 			shell_open(&sh, (enum shellproto_transport)t, shells[i].program);
 			shell_feed(&sh, text, strlen(text));
-			if (!shell_patience(&sh, 300)) { /* it neither reads nor writes */
+			/* The shell neither reads nor writes. */
+			if (!shell_patience(&sh, 300)) {
 				OK(!shellproto_alive(sh.s) || t == SHELLPROTO_FRAMED);
 				shell_step(&sh, SHELLPROTO_STEP_END);
 				shell_wait(&sh);
@@ -366,7 +367,8 @@ TEST(large_commands_and_output_are_complete)
 	free(text);
 }
 
-/* A text that bash would read byte by byte from its script is read with `read`. */
+/* A long text, which bash would read byte by byte from its script, is read with
+ * `read`. */
 TEST(long_commands_are_read_without_delay)
 {
 	static const char way[] = " read -ru6 -N";
@@ -513,7 +515,7 @@ TEST(a_command_that_cannot_be_sent_is_refused)
 	shell_close(&sh);
 }
 
-/* A separate byte for each, by the number of the command. */
+/* Each marker consists of another byte, by the number of the command. */
 static void known_marker(void *arg UNUSED, uint64_t serial,
 			 uint8_t ret[SHELLPROTO_MARKER_SIZE])
 {
@@ -522,7 +524,7 @@ static void known_marker(void *arg UNUSED, uint64_t serial,
 
 #define KEY "0000000000" /* the value for serial 0 */
 
-/* Output that another program could send. */
+/* Another program could send such output. */
 TEST(inconsistent_results_are_refused)
 {
 	static const struct {
@@ -533,8 +535,8 @@ TEST(inconsistent_results_are_refused)
 #define RECORD(s, r) { s, sizeof(s) - 1, r }
 		RECORD(KEY " 0   1 hB /\0", 0),
 		RECORD(KEY " 0 d7 12 1 hB /\0", 0),
-		RECORD("0 0   1 hB /\0",
-		       -EPROTO), /* the format when the serial was the key */
+		RECORD("0 0   1 hB /\0", -EPROTO), /* the format of versions in which the
+						      serial was the key */
 		RECORD("0000000001 0   1 hB /\0", -EPROTO),
 		RECORD("000000000 0   1 hB /\0", -EPROTO),
 		RECORD(KEY " 256   1 hB /\0", -EPROTO),

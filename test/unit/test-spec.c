@@ -14,7 +14,7 @@
 
 #include "lib/tap.h"
 
-/* A different value for each limit. */
+/* Return a different value for each limit. */
 static uint64_t value_of(size_t id)
 {
 	return (id + 1) * 1000003;
@@ -135,7 +135,7 @@ static const struct api_schema *api_field(const struct api_schema *s, const char
 	return NULL;
 }
 
-/* `limits` in the body of @op has exactly the first @n limits of the table. */
+/* Check that `limits` in the body of @op has exactly the first @n limits of the table. */
 static void check_schema(enum v1_op op, size_t n)
 {
 	const struct api_schema *limits = api_field(v1_face.ops[op].schema, "limits");
@@ -148,7 +148,7 @@ static void check_schema(enum v1_op op, size_t n)
 
 		OK(s);
 		EQ(s->format == API_FORMAT_SIZE, l->unit == SPEC_BYTES);
-		if (l->unit != SPEC_MILLIS) /* users give this one as a fraction */
+		if (l->unit != SPEC_MILLIS) /* users give this value as a fraction */
 			EQ(s->min, l->min);
 		if (l->unit == SPEC_COUNT)
 			EQ(s->max, l->max);

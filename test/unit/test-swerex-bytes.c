@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-swerex-bytes.c - encodings, forms, values as Python writes them, what terminals
- * show
+ * test-swerex-bytes.c - encodings, forms, values in Python's notation, and terminal
+ * output
  */
 #include <errno.h>
 #include <string.h>

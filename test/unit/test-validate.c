@@ -17,7 +17,7 @@ static const struct api_op *op(enum v1_op id)
 	return &v1_face.ops[id];
 }
 
-/* NULL: it was accepted; otherwise the message. */
+/* Return NULL if the body was accepted, otherwise the message. */
 static const char *judge(enum v1_op id, const char *text)
 {
 	AUTO_BODY struct body body = { 0 };
@@ -153,8 +153,8 @@ TEST(lengths_count_characters)
 	char text[4096];
 
 	/*
-	 * 63 characters of two bytes each are not a host name only because of the
-	 * characters.
+	 * 63 characters of two bytes each are refused only because of the characters, not
+	 * because of the length.
 	 */
 	(void)snprintf(text, sizeof(text), "{\"name\":\"%0*d\"}", 63, 0);
 	ACCEPTED(V1_CREATE_SANDBOX, text);
@@ -314,7 +314,7 @@ TEST(a_nul_after_the_body_is_refused)
 	EQ(error.code, API_ERR_INVALID_JSON);
 }
 
-/* Nests @n deep in the field "env", with @open before each level and @close after. */
+/* Nest @n levels in the field "env", with @open before each level and @close after it. */
 static const char *nested(size_t n, const char *open, const char *close)
 {
 	AUTO_BUF struct buf text = BUF_INIT(16U << 20);
@@ -397,7 +397,7 @@ TEST(a_long_field_name_is_shortened_in_the_message)
 	OK(out.len < 4096);
 }
 
-/* ------------------------------------------------------------------ taking apart */
+/* ------------------------------------------------------------------ values */
 
 TEST(values_and_defaults_are_read)
 {
@@ -460,7 +460,7 @@ TEST(elements_of_arrays_are_read)
 	first = body_element(&b, "mounts", 0);
 	second = body_element(&b, "mounts", 1);
 	STREQ(body_text(&first, "target"), "/a");
-	EQ(body_size(&first, "size"), 0); /* as much as fits */
+	EQ(body_size(&first, "size"), 0); /* the largest value that fits */
 	STREQ(body_text(&second, "target"), "/b");
 	EQ(body_size(&second, "size"), 1 << 20);
 }
