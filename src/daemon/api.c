@@ -506,6 +506,16 @@ static void read_boot_id(char *ret, size_t size)
 	ret[strcspn(ret, " \n")] = '\0';
 }
 
+/* Read the files that a confined process cannot read. */
+static void read_limits(struct service_options *options, char *boot, size_t size)
+{
+	read_boot_id(boot, size);
+	options->watches_max = inotify_limit("/proc/sys/user/max_inotify_instances",
+					     "/proc/sys/fs/inotify/max_user_instances");
+	options->watched_max = inotify_limit("/proc/sys/user/max_inotify_watches",
+					     "/proc/sys/fs/inotify/max_user_watches");
+}
+
 static int open_all(struct api *a, struct api_word *word, struct warren_error *err)
 {
 	const struct api_birth *b = a->birth;
@@ -522,12 +532,7 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 	char boot[64];
 	int r = 0;
 
-	/* Read these files now, because a confined process cannot. */
-	read_boot_id(boot, sizeof(boot));
-	options.watches_max = inotify_limit("/proc/sys/user/max_inotify_instances",
-					    "/proc/sys/fs/inotify/max_user_instances");
-	options.watched_max = inotify_limit("/proc/sys/user/max_inotify_watches",
-					    "/proc/sys/fs/inotify/max_user_watches");
+	read_limits(&options, boot, sizeof(boot));
 	if (c->tls_cert[0])
 		r = tls_new(&a->tls, err);
 	if (r == 0 && a->tls)

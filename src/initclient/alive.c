@@ -87,7 +87,7 @@ int sandbox_socket_find_init(int sandboxes, struct initclient_sandbox *sandbox,
 	pid_t pid = (pid_t)sandbox->init_pid;
 	AUTO_CLOSE int fd = -1;
 	uint64_t start = 0;
-	struct stat st;
+	struct stat st = { 0 };
 	char path[32];
 	int r;
 
@@ -99,10 +99,8 @@ int sandbox_socket_find_init(int sandboxes, struct initclient_sandbox *sandbox,
 	r = fd < 0 ? -ESRCH : start_time(pid, &start);
 	if (r == 0 && start != sandbox->init_start)
 		r = -ESRCH;
-	/*
-	 * Read the status of the process: if a process is not dumpable, its files belong
-	 * to root.
-	 */
+	/* This directory belongs to the user of the process, even if the process is not
+	 * dumpable; its other files then belong to root. */
 	(void)snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	if (r == 0 && stat(path, &st) < 0)
 		r = errno == ENOENT ? -ESRCH : -errno;

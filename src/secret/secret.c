@@ -13,7 +13,7 @@
 #define NONCE_SIZE    12
 #define TAG_SIZE      16
 
-_Static_assert(SECRET_OVERHEAD == 1 + SECRET_KEY_ID + NONCE_SIZE + TAG_SIZE,
+_Static_assert(SECRET_OVERHEAD - TAG_SIZE == 1 + SECRET_KEY_ID + NONCE_SIZE,
 	       "the parts of a sealed value");
 
 static void secret_free_ctx(EVP_CIPHER_CTX **ctx)

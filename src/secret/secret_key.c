@@ -13,7 +13,7 @@
 #include "base/hex.h"
 #include "secret/secret.h"
 
-#define KEY_DIGITS (2 * SECRET_KEY_SIZE)
+#define KEY_DIGITS ((size_t)2 * SECRET_KEY_SIZE)
 
 void secret_key_done(struct secret_key *key)
 {

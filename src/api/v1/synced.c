@@ -44,7 +44,7 @@ static void promise_keep(void *ctx)
 }
 
 /* Syncing the disk may take a long time, so other clients are served in the meantime. */
-void call_synced(struct call *c, int status, const struct buf *out)
+void call_synced(struct call *c, int status, const struct buf *body)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct promise *p = calloc(1, sizeof(*p));
@@ -59,9 +59,9 @@ void call_synced(struct call *c, int status, const struct buf *out)
 	*p = (struct promise){
 		.call = call_ref(c), .fd = fd, .status = status, .out = BUF_INIT(4096)
 	};
-	if (out)
-		buf_add(&p->out, out->data, out->len);
-	p->out.failed |= out && out->failed;
+	if (body)
+		buf_add(&p->out, body->data, body->len);
+	p->out.failed |= body && body->failed;
 	if (loop_work(service_loop(c->v1->service), c->caller.tenant, promise_sync,
 		      promise_keep, p) < 0) {
 		promise_sync(p);

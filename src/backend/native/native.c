@@ -136,7 +136,7 @@ static int native_capture_network(void *state, struct backend_sandbox *base,
 {
 	struct native *n = state;
 	struct native_sandbox *sandbox = (struct native_sandbox *)base;
-	struct capture c;
+	struct capture c = { .tcp = -1, .udp = -1 };
 	int r = 0;
 
 	if (sandbox->pidfd < 0)

@@ -254,7 +254,7 @@ static int bridge_add_modern(const struct bridge_call *c, struct warren_error *e
 		const char *value =
 			json_string_value(json_object_get(params, named[i].param));
 
-		if (value && strcmp(method, named[i].method) == 0)
+		if (value && method && strcmp(method, named[i].method) == 0)
 			r = bridge_add_name(c->request, value, err);
 	}
 	return r;
