@@ -7,6 +7,7 @@
  *	<state>/images/<hex>/		an image by its id (digest of its configuration):
  *		record			the data needed to run it (below)
  *		manifest.json, config.json	as received
+ *	<state>/images/build/<key>	the image of a step of a build (build_store.h)
  *	<state>/layers/<hex>		a link to d/<short>, by the diff id of the layer
  *	<state>/layers/d/<short>/	the layer, unpacked once for all images
  *
@@ -32,6 +33,7 @@
 	440 /* maximum that one page of mount options holds; overlay allows 500 */
 #define STORE_SHORT_LEN 5
 #define STORE_HEX_LEN   64 /* hexadecimal digits of a digest */
+#define STORE_BUILD_DIR "build"
 
 /* Lists are NULL-terminated and never NULL. */
 struct store_image {
@@ -40,8 +42,6 @@ struct store_image {
 	char *platform; /* "linux/amd64" */
 	char *created;
 	char *user, *workdir; /* "" when the image has none */
-	/* "host" or "dir:PATH": its layers are stacked on that (snapshot.h); "": none */
-	char *base;
 	char **env, **entrypoint, **cmd, **volumes, **labels;
 	char **layers; /* diff ids, from the bottom up */
 	uint64_t size; /* sum of its layers' uncompressed archives */

@@ -461,6 +461,30 @@ static void remove_layers(const struct store *s, const struct names *used,
 	free(kept.list);
 }
 
+/* Forget steps of builds whose images were removed. */
+static void remove_steps(const struct store *s)
+{
+	AUTO_CLOSE int dir = openat(s->images, STORE_BUILD_DIR,
+				    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = dir < 0 ? NULL : open_list(dir);
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		char id[REF_DIGEST_LEN + 2] = "";
+
+		if (e->d_name[0] == '.' ||
+		    fd_read_file_at(dir, e->d_name, id, sizeof(id)) < 0)
+			continue;
+		id[strcspn(id, "\n")] = '\0';
+		if (!ref_digest_valid(id) ||
+		    (faccessat(s->images, id + 7, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+		     errno == ENOENT))
+			(void)unlinkat(dir, e->d_name, 0);
+	}
+	if (d)
+		(void)closedir(d);
+}
+
 int store_collect(const struct store *s, struct store_collected *ret)
 {
 	struct names used = { .store = s };
@@ -474,6 +498,7 @@ int store_collect(const struct store *s, struct store_collected *ret)
 		ret->leftovers +=
 			remove_new(s->images) + remove_new(s->refs) + remove_new(s->data);
 		remove_layers(s, &used, ret);
+		remove_steps(s);
 	}
 	free(used.list);
 	return r;

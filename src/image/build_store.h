@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * build_store.h - what a build adds to the store: layers, images, and a cache of steps
+ *
+ * The cache is a directory of the store, with a file for each step that was executed:
+ *
+ *	<state>/images/build/<key>	"sha256:<image id>"
+ *
+ * The key is a hash of everything that the result of a step depends on. The image has no
+ * name: `warren image prune` removes it, and garbage collection then removes the file.
+ */
+#ifndef IMAGE_BUILD_STORE_H
+#define IMAGE_BUILD_STORE_H
+
+#include "image/hash.h"
+#include "image/store_write.h"
+
+/*
+ * Put a complete layer into the store, unless the store has the same one. The caller
+ * holds the store's lock.
+ */
+int build_store_layer(const struct store *s, struct store_new *layer,
+		      char ret_diff_id[REF_DIGEST_LEN + 1],
+		      struct warren_error *err) MUST_CHECK;
+
+/*
+ * Record an image with this configuration. @parent is the image whose layers are its
+ * first ones; "": none. The caller holds the store's lock.
+ */
+int build_store_image(const struct store *s, const char *config, const char *parent,
+		      char ret_id[REF_DIGEST_LEN + 1],
+		      struct warren_error *err) MUST_CHECK;
+
+/* Find the image of a step; -ENOENT: there is none, or it was removed. */
+int build_cache_find(const struct store *s, const char key[HASH_LEN + 1],
+		     struct store_image *ret) MUST_CHECK;
+int build_cache_put(const struct store *s, const char key[HASH_LEN + 1], const char *id,
+		    struct warren_error *err) MUST_CHECK;
+/* The images of all steps; the caller frees the list. */
+int build_cache_ids(const struct store *s, char ***ret) MUST_CHECK;
+
+/* Directories of RUN --mount=type=cache, below the store's images. */
+#define BUILD_MOUNTS_DIR STORE_BUILD_DIR "/mounts"
+
+#endif /* IMAGE_BUILD_STORE_H */
