@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-network-faults.py - no packet leaves while a process of the service is dead, and the same policy applies
-afterwards
+"""test-network-faults.py - no packet gets out while a process of the service is dead, and no other policy applies afterwards
 
-The service runs in a network namespace of the test. A pair of interfaces connects it to another namespace, the far
-side, where the servers are. There is no other way out, so the number of packets that the far interface has received
-is the number of all packets that left.
+The service runs in a network namespace of the test. A pair of interfaces connects it to another
+namespace, the far side, where the servers are. There is no other way out, so the number of packets
+that the far interface has received is the number of all packets that left.
 """
 import contextlib
 import json
@@ -29,7 +28,7 @@ SANDBOXES = 4
 POLICY = {"allow": [{"host": "a.test", "ports": [PORT]}]}
 w = far = None  # pylint: disable=invalid-name
 
-# Reads the number of attempts, connects to allowed and to denied addresses, and prints the results.
+# Reads how often to try: connects to what is allowed and to what is not, and prints what happened.
 LOAD = """
 import json, os, socket, sys
 if float(sys.argv[1]) < 1:
@@ -53,20 +52,20 @@ for line in sys.stdin:
 
 
 def disable_ipv6(interface):
-    """Otherwise, the kernel would search for neighbours and routers."""
+    """The kernel looks for neighbours and routers otherwise."""
     with open(f"/proc/sys/net/ipv6/conf/{interface}/disable_ipv6", "w", encoding="ascii") as f:
         f.write("1")
 
 
 class Far(threading.Thread):
-    """The far side: a thread in its own namespace, with servers, which counts the packets that arrive."""
+    """The far side: a thread in its own namespace, with servers; counts what arrives."""
 
     def __init__(self):
         super().__init__(daemon=True)
         self.ready, self.calls, self.results = threading.Event(), queue.Queue(), queue.Queue()
         self.start()
         self.ready.wait()
-        # Both have the same MAC address, because neither requests that of the other.
+        # Both have the same address, because neither asks for that of the other.
         run("ip", "link", "add", "near", "address", MAC, "type", "veth", "peer", "name", "far", "address", MAC,
             "netns", str(self.native_id))
         disable_ipv6("near")
@@ -140,7 +139,7 @@ class Load(nw.Live):
 
 @contextlib.contextmanager
 def loaded():
-    """Creates sandboxes with running clients."""
+    """Sandboxes with clients that work."""
     clients = [Load() for _ in range(SANDBOXES)]
     eq(together(clients, 5), {"done": 5 * SANDBOXES, "failed": 0, "leaked": 0}, "before the fault")
     yield clients
@@ -166,7 +165,7 @@ def together(clients, n):
 
 
 def busy(clients):
-    """Starts many connections, and waits until some have been made."""
+    """Start a lot of connections, and wait until some have been made."""
     before = far.allowed.accepted
     for c in clients:
         c.begin(300)
@@ -217,7 +216,7 @@ def nothing_gets_out_while_the_api_is_dead():
             w.kill("api")
             until(lambda: w.egress is None, "warren-egress ends with the api")
             packets = far.settled()
-            # The clients have begun enough attempts to continue for a while.
+            # The clients have begun enough attempts to go on for a while.
             threading.Event().wait(1)
             eq(far.packets(), packets, "packets while it was dead")
         finally:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-templates.py - tools of a command backend that fail, hang, or write endlessly, at each step; and shims
+"""test-templates.py - tools of a command backend that fail, hang, or never stop writing, at each of their steps; and
+shims
 
 An error names the backend and the step, comes in time, does not change the state, and leaves nothing behind. The tool
 is a script that runs on this machine itself; files control what its steps do. Prints TAP.
@@ -17,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from checks import MIB, eq, noise, ok, run_tests, scratch, test  # pylint: disable=wrong-import-position
 from serve_world import WAIT, World, below, check_error, running, slurp, until  # pylint: disable=wrong-import-position
 
-PATIENCE = 3  # time limit of a step, in seconds
+PATIENCE = 3  # seconds that a step may take
 TOOL = """#!/bin/sh
 step=$1 id=$2 mode=
 shift 2
@@ -47,7 +48,7 @@ world = None
 
 
 class Mode:
-    """Changes the behavior of a step during the block, and measures how long the block took."""
+    """Changes the behavior of a step for the time of the block; measures how long that was."""
 
     def __init__(self, step, mode):
         self.path = f"{world.dir}/mode-{step}"
@@ -174,7 +175,7 @@ def a_failing_copy_tool_is_reported():
     world.delete(box)
 
 
-# -------------------------------------------------------------------------- the shim
+# ------------------------------------------------------------------- the shim itself
 
 
 def shim():

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-terminals.py - terminals and output over WebSocket, which can be shared, reconnected and held, and never block
-others"""
+"""test-terminals.py - terminals and output over WebSocket: shared, reconnected, held, and never blocking"""
 import json
 import sys
 import time

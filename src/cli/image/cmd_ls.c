@@ -7,15 +7,18 @@
 #include <time.h>
 
 #include "base/json.h"
+#include "base/strv.h"
 #include "cli/common_options.h"
 #include "cli/format.h"
 #include "cli/image/catalog.h"
 #include "cli/image/image.h"
+#include "image/build_store.h"
 
 #define NONE     "<none>"
 #define SHORT_ID 12
 
 struct ls_options {
+	bool all;
 	bool quiet;
 	bool json;
 	bool digests;
@@ -23,6 +26,11 @@ struct ls_options {
 };
 
 static const struct opt ls_table[] = {
+	{ .name = "all",
+	  .letter = 'a',
+	  .help = "also list the steps of builds",
+	  .set = opt_flag,
+	  .field = offsetof(struct ls_options, all) },
 	{ NULL, OPT_QUIET("print ids only", offsetof(struct ls_options, quiet)) },
 	{ .name = "digests",
 	  .help = "also show the digests of the manifests",
@@ -159,6 +167,28 @@ static void ls_put_json(struct buf *out, const struct store *s, const struct cat
 	buf_puts(out, "\n");
 }
 
+/* Steps of builds are images without a name, which are of interest to builds only. */
+static int ls_drop_steps(const struct store *s, struct catalog *c,
+			 struct warren_error *err)
+{
+	AUTO_STRV char **steps = NULL;
+	size_t kept = 0;
+
+	if (build_cache_ids(s, &steps) < 0)
+		return error_errno(err, ENOMEM, "read the build cache");
+	for (size_t i = 0; i < c->n_images; i++) {
+		struct store_image *image = &c->images[i];
+
+		if (catalog_count_names(c, image->id) == 0 &&
+		    strv_has_case(steps, image->id))
+			store_image_done(image);
+		else
+			c->images[kept++] = *image;
+	}
+	c->n_images = kept;
+	return 0;
+}
+
 static int image_cmd_ls(int argc, char **argv)
 {
 	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
@@ -175,6 +205,8 @@ static int image_cmd_ls(int argc, char **argv)
 	opened = r == 0;
 	if (opened)
 		r = catalog_read(&s, &c, &err);
+	if (opened && r == 0 && !o.all)
+		r = ls_drop_steps(&s, &c, &err);
 	/* If there is no store, there are no images. */
 	if (r < 0 && (opened || r != -ENOENT)) {
 		if (opened)

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_prune.c - warren image prune: remove images without a name, and leftovers */
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/file.h>
 
 #include "base/json.h"
 #include "cli/common_options.h"
 #include "cli/format.h"
 #include "cli/image/catalog.h"
 #include "cli/image/image.h"
+#include "image/build_store.h"
+#include "image/copy.h"
 #include "image/store_write.h"
 
 struct prune_options {
@@ -80,6 +84,16 @@ static int remove_images(const struct store *s, const struct catalog *c, bool al
 	return 0;
 }
 
+/* Remove the caches of RUN --mount=type=cache, unless a build uses one. */
+static void remove_build_mounts(const struct store *s)
+{
+	AUTO_CLOSE int dir = openat(s->images, BUILD_MOUNTS_DIR,
+				    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (dir >= 0 && flock(dir, LOCK_EX | LOCK_NB) == 0)
+		copy_remove_tree(s->images, BUILD_MOUNTS_DIR);
+}
+
 /* Remove images first, then names without an image, then layers. */
 static int image_cmd_prune(const struct store *s, bool all, struct pruned *p,
 			   struct warren_error *err)
@@ -97,6 +111,8 @@ static int image_cmd_prune(const struct store *s, bool all, struct pruned *p,
 		return r;
 	r = remove_names(s, &c, p, err);
 	catalog_done(&c);
+	if (r == 0 && all)
+		remove_build_mounts(s);
 	if (r < 0)
 		return r;
 	r = store_collect(s, &p->collected);

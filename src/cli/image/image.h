@@ -13,6 +13,7 @@
 
 #define OUTPUT_MAX (64U << 20)
 
+extern const struct command image_build;
 extern const struct command image_du;
 extern const struct command image_import;
 extern const struct command image_inspect;
@@ -22,7 +23,6 @@ extern const struct command image_logout;
 extern const struct command image_ls;
 extern const struct command image_prune;
 extern const struct command image_pull;
-extern const struct command image_push;
 extern const struct command image_rm;
 extern const struct command image_save;
 extern const struct command image_tag;

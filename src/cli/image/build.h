@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * build.h - warren image build: build an image from a Dockerfile
+ *
+ * Files, in the order in which a build uses them:
+ *
+ *	cmd_build.c	options; reads the Dockerfile and .dockerignore; names the result
+ *	build_base.c	finds or pulls the images that the stages begin with
+ *	build_stage.c	executes the instructions of each stage that the target needs
+ *	build_copy.c	COPY, ADD and WORKDIR: write files into a new layer
+ *	build_run.c	RUN: a sandbox, whose writes become a layer
+ *	build_mount.c	what RUN --mount mounts
+ *	build_config.c	the configuration of the image, as JSON
+ *
+ * Each instruction that changes files is a step. A step has a key: a hash of the key
+ * before it and of everything that its result depends on. If the cache of the store has
+ * the key, the step is not executed again. The result of a step is an image without a
+ * name that has only layers (build_store.h); the configuration is written once, at the
+ * end of the target.
+ *
+ * While a layer is written, the build holds the store's lock. At other times, it holds
+ * the lock of each image that it needs, so that they are not removed.
+ */
+#ifndef CLI_IMAGE_BUILD_H
+#define CLI_IMAGE_BUILD_H
+
+#include <jansson.h>
+
+#include "cli/image/image.h"
+#include "cli/network_options.h"
+#include "dockerfile/ignore.h"
+#include "dockerfile/plan.h"
+#include "image/build_store.h"
+#include "image/view.h"
+
+#define BUILD_WORDS_MAX 256
+
+/* Values of an option that can be repeated. */
+struct build_words {
+	const char *v[BUILD_WORDS_MAX + 1]; /* ends with NULL */
+	size_t n;
+};
+
+struct build_options {
+	const char *file, *target, *iidfile, *progress;
+	struct build_words tags, args, labels, secrets;
+	struct network_options network;
+	uint64_t limits[SPEC_LIMIT_MAX];
+	bool no_cache, pull, quiet;
+};
+
+/* A stage, while it is built and afterwards. */
+struct build_stage {
+	struct dockerfile_state state;
+	json_t *config;           /* of the base; history and layers are added */
+	struct store_image image; /* its files so far; image.id is "" if there are none */
+	char key[HASH_LEN + 1];
+	unsigned step; /* number of the current step */
+	bool done;
+};
+
+struct build {
+	const struct build_options *o;
+	struct store store;
+	struct warren *engine; /* NULL until the first RUN */
+	struct dockerfile file;
+	struct plan plan;
+	struct ignore ignore;
+	int context;        /* directory */
+	struct view source; /* the context as a view */
+	struct build_stage *stages;
+	bool noted_owner; /* it was said that --chown has no effect */
+};
+
+/* ------------------------------------------------------------ build_base.c */
+
+/*
+ * Find the image @ref; pull it if it is missing or if --pull is given. *@ret is locked.
+ */
+int build_base_image(struct build *b, const char *ref, struct store_image *ret,
+		     struct warren_error *err) MUST_CHECK;
+/* Begin stage @k: its files, configuration and key are those of its base. */
+int build_base_begin(struct build *b, size_t k, struct warren_error *err) MUST_CHECK;
+
+/* ----------------------------------------------------------- build_stage.c */
+
+/* Check all instructions, then execute them; the result is in b->stages. */
+int build_stages(struct build *b, struct warren_error *err) MUST_CHECK;
+/*
+ * The stage or image that COPY --from or RUN --mount=from means, as a view that the
+ * caller closes; *@ret_image, if it is not of a stage, is released with
+ * store_image_done().
+ */
+int build_open_source(struct build *b, size_t k, const char *from, struct view *ret,
+		      struct store_image *ret_image, struct warren_error *err) MUST_CHECK;
+/* Whether a signal asks for the end. */
+bool build_cancelled(void);
+
+/* A step: find its result in the cache, or execute it. */
+struct build_step {
+	struct build *b;
+	size_t k; /* stage */
+	const struct dockerfile_instruction *i;
+	struct hash *hash; /* the step's inputs are added to it */
+};
+
+/* Start a new layer, and lock the store. build_layer_end() unlocks it. */
+int build_layer_begin(struct build *b, struct store_new *ret,
+		      struct warren_error *err) MUST_CHECK;
+/*
+ * Add the layer to the files of the stage, and remember the step. @r is the result of
+ * writing it; if it is negative, the layer is removed, and @r is returned.
+ */
+int build_layer_end(struct build_step *step, const char *key, struct store_new *layer,
+		    int r, struct warren_error *err) MUST_CHECK;
+/*
+ * Finish the step's hash, and look for it. 1: the stage has the result now; 0: execute
+ * the step; *@key is the step's key.
+ */
+int build_step_cached(struct build_step *step, char key[HASH_LEN + 1],
+		      struct warren_error *err) MUST_CHECK;
+
+/* ------------------------------------------------------------ build_copy.c */
+
+/* Execute an instruction; 1: a layer was added; 0: no files changed. */
+int build_copy(struct build_step *step, struct warren_error *err) MUST_CHECK;
+int build_workdir(struct build_step *step, struct warren_error *err) MUST_CHECK;
+/* Resolve pattern @source in @from, and call @fn for each path that matches. */
+int build_match(const struct view *from, const char *source,
+		int (*fn)(void *ctx, const char *path, const char *name,
+			  struct warren_error *err),
+		void *ctx, struct warren_error *err) MUST_CHECK;
+
+/* ------------------------------------------------------------- build_run.c */
+
+int build_run(struct build_step *step, struct warren_error *err) MUST_CHECK;
+
+/* ----------------------------------------------------------- build_mount.c */
+
+struct build_mounts {
+	struct warren_mount v[STATE_MOUNTS_MAX];
+	char *sources[STATE_MOUNTS_MAX]; /* owned */
+	size_t n;
+	char dir[64]; /* temporary directory; "": none */
+	char **env;   /* secrets that are variables */
+	int lock;     /* of the caches; -1: none are used */
+};
+
+/* Add what the mounts contain to the step's hash. */
+int build_mounts_hash(struct build_step *step, const struct dockerfile_run *run,
+		      struct warren_error *err) MUST_CHECK;
+int build_mounts_open(struct build_step *step, const struct dockerfile_run *run,
+		      struct build_mounts *ret, struct warren_error *err) MUST_CHECK;
+void build_mounts_done(struct build_mounts *m);
+/* Remove empty directories from @layer that exist only because of the mounts. */
+void build_mounts_forget(const struct build_mounts *m, const struct view *before,
+			 int layer);
+
+/* ---------------------------------------------------------- build_config.c */
+
+/* The configuration of no image, and the one of @id. */
+json_t *build_config_empty(void);
+int build_config_read(const struct store *s, const char *id, json_t **ret,
+		      struct warren_error *err) MUST_CHECK;
+/* What a stage inherits from the configuration. */
+int build_config_state(const json_t *config, struct dockerfile_state *ret,
+		       struct warren_error *err) MUST_CHECK;
+/* Append to the history; @created "": the time of the last entry. */
+void build_config_history(json_t *config, const char *created, const char *by,
+			  bool has_layer);
+/* The configuration with @state and these layers; the caller frees the text. */
+char *build_config_text(const json_t *config, const struct dockerfile_state *state,
+			char *const *layers);
+/* The configuration of an image that has only layers. */
+char *build_config_layers(const char *created, char *const *layers, const char *diff_id);
+
+/* ------------------------------------------------------------ cmd_build.c */
+
+/* Print a line of progress, "[2/5] RUN make", unless --quiet is given. */
+void build_say_step(const struct build *b, size_t k,
+		    const struct dockerfile_instruction *i);
+void build_say(const struct build *b, const char *text);
+
+#endif /* CLI_IMAGE_BUILD_H */

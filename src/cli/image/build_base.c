@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* build_base.c - the images that the stages of a build begin with */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "cli/image/build.h"
+#include "cli/image/pull.h"
+#include "image/oci.h"
+
+#define DIR_PREFIX "dir:"
+
+/* "dir:PATH" becomes an image of one layer. */
+static int base_import(struct build *b, const char *path, char id[REF_DIGEST_LEN + 1],
+		       struct warren_error *err)
+{
+	const struct oci_options o = { 0 };
+	AUTO_CLOSE int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return error_errno(err, errno, "open '%s'", path);
+	return oci_import(&b->store, fd, NULL, &o, id, err);
+}
+
+static int base_check(const char *ref, struct store_image *image,
+		      struct warren_error *err)
+{
+	const char *platform = oci_platform();
+	size_t n = strlen(platform);
+
+	if (strncmp(image->platform, platform, n) == 0 &&
+	    (!image->platform[n] || image->platform[n] == '/'))
+		return 0;
+	(void)error_set(err, ENOTSUP, "image '%.200s' is for %s, and this machine is %s",
+			ref, image->platform, platform);
+	store_image_done(image);
+	return -err->code;
+}
+
+int build_base_image(struct build *b, const char *ref, struct store_image *ret,
+		     struct warren_error *err)
+{
+	char id[REF_DIGEST_LEN + 1];
+	int r;
+
+	if (strcmp(ref, "host") == 0)
+		return error_set(
+			err, ENOTSUP,
+			"'host' is this machine and not an image in the store, so "
+			"nothing can be built on top of it; use an image, or "
+			"dir:PATH");
+	if (strncmp(ref, DIR_PREFIX, strlen(DIR_PREFIX)) == 0)
+		r = base_import(b, ref + strlen(DIR_PREFIX), id, err);
+	else
+		r = image_pull_ref(&b->store, ref, !b->o->pull, b->o->quiet, id, err);
+	if (r == 0)
+		r = store_find(&b->store, id, ret, err);
+	return r < 0 ? r : base_check(ref, ret, err);
+}
+
+static int base_key(struct build_stage *stage, const char *id, struct warren_error *err)
+{
+	AUTO_HASH struct hash *h = hash_new();
+	int r;
+
+	hash_text(h, "warren build 1");
+	hash_text(h, id);
+	r = hash_end(h, stage->key);
+	return r < 0 ? error_errno(err, -r, "compute the key of a step") : 0;
+}
+
+/* Another stage: its files stay locked by the stage itself, too. */
+static int base_from_stage(struct build *b, const struct build_stage *from,
+			   struct build_stage *stage, struct warren_error *err)
+{
+	int r = dockerfile_state_copy(&from->state, &stage->state);
+
+	if (r < 0)
+		return error_errno(err, -r, "begin a stage");
+	(void)strcpy(stage->key, from->key);
+	stage->config = json_deep_copy(from->config);
+	return from->image.id[0]
+		       ? store_find(&b->store, from->image.id, &stage->image, err)
+		       : 0;
+}
+
+int build_base_begin(struct build *b, size_t k, struct warren_error *err)
+{
+	const struct plan_stage *plan = &b->plan.stages[k];
+	struct build_stage *stage = &b->stages[k];
+	int r = 0;
+
+	if (plan->base_stage != PLAN_NO_STAGE)
+		return base_from_stage(b, &b->stages[plan->base_stage], stage, err);
+	if (strcmp(plan->base, "scratch") == 0) {
+		stage->config = build_config_empty();
+		return stage->config ? base_key(stage, "scratch", err)
+				     : error_errno(err, ENOMEM, "begin a stage");
+	}
+	r = build_base_image(b, plan->base, &stage->image, err);
+	if (r == 0)
+		r = build_config_read(&b->store, stage->image.id, &stage->config, err);
+	if (r == 0)
+		r = build_config_state(stage->config, &stage->state, err);
+	return r < 0 ? r : base_key(stage, stage->image.id, err);
+}

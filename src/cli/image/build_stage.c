@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* build_stage.c - check and execute the instructions of the stages */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/date.h"
+#include "cli/image/build.h"
+#include "cli/image/cancel.h"
+#include "image/oci.h"
+
+bool build_cancelled(void)
+{
+	return cancel_signal() != 0;
+}
+
+/* ------------------------------------------------------------------- layers */
+
+int build_layer_begin(struct build *b, struct store_new *ret, struct warren_error *err)
+{
+	int r = store_lock(&b->store, false, true);
+
+	if (r < 0)
+		return error_errno(err, -r, "lock the image store");
+	r = store_new_layer(&b->store, ret, err);
+	if (r == 0 && fchmod(ret->fd, 0755) < 0) {
+		r = error_errno(err, errno, "create a directory for a layer");
+		store_drop_layer(&b->store, ret);
+	}
+	if (r < 0)
+		store_unlock(&b->store);
+	return r;
+}
+
+static void layer_now(char text[DATE_SIZE])
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	date_iso(text, (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+}
+
+/* Record the image of the step: the layers before it, and the new one. */
+static int layer_record(struct build_step *step, const char *key, const char *diff_id,
+			struct warren_error *err)
+{
+	struct build *b = step->b;
+	struct build_stage *stage = &b->stages[step->k];
+	AUTO_FREE char *config = NULL;
+	char created[DATE_SIZE], id[REF_DIGEST_LEN + 1];
+	struct store_image image;
+	int r;
+
+	layer_now(created);
+	config = build_config_layers(created, stage->image.layers, diff_id);
+	if (!config)
+		return error_errno(err, ENOMEM, "describe the image");
+	r = build_store_image(&b->store, config, stage->image.id, id, err);
+	if (r == 0)
+		r = build_cache_put(&b->store, key, id, err);
+	if (r == 0)
+		r = store_find(&b->store, id, &image, err);
+	if (r < 0)
+		return r;
+	store_image_done(&stage->image);
+	stage->image = image;
+	return 0;
+}
+
+int build_layer_end(struct build_step *step, const char *key, struct store_new *layer,
+		    int r, struct warren_error *err)
+{
+	struct store *s = &step->b->store;
+	char diff_id[REF_DIGEST_LEN + 1];
+
+	if (r >= 0)
+		r = build_store_layer(s, layer, diff_id, err);
+	if (r >= 0)
+		r = layer_record(step, key, diff_id, err);
+	store_drop_layer(s, layer);
+	store_unlock(s);
+	return r;
+}
+
+int build_step_cached(struct build_step *step, char key[HASH_LEN + 1],
+		      struct warren_error *err)
+{
+	struct build_stage *stage = &step->b->stages[step->k];
+	struct store_image image;
+	int r = hash_end(step->hash, key);
+
+	if (r < 0)
+		return error_errno(err, -r, "compute the key of a step");
+	(void)strcpy(stage->key, key);
+	if (step->b->o->no_cache || build_cache_find(&step->b->store, key, &image) < 0)
+		return 0;
+	store_image_done(&stage->image);
+	stage->image = image;
+	build_say(step->b, "CACHED");
+	return 1;
+}
+
+/* ------------------------------------------------------------------ sources */
+
+int build_open_source(struct build *b, size_t k, const char *from, struct view *ret,
+		      struct store_image *ret_image, struct warren_error *err)
+{
+	size_t other = plan_find_stage(&b->plan, k, from);
+	const struct store_image *image = ret_image;
+	static char *none[] = { NULL };
+	const struct store_image empty = { .layers = none };
+	int r = 0;
+
+	*ret_image = (struct store_image){ .lock = -1 };
+	if (other == PLAN_NO_STAGE)
+		r = build_base_image(b, from, ret_image, err);
+	else
+		image = b->stages[other].image.id[0] ? &b->stages[other].image : &empty;
+	if (r == 0)
+		r = view_open(&b->store, image, -1, ret, err);
+	if (r < 0)
+		store_image_done(ret_image);
+	return r;
+}
+
+/* ------------------------------------------------------------- instructions */
+
+static const struct {
+	int (*run)(struct build_step *step, struct warren_error *err);
+} builders[DOCKERFILE_KIND_MAX] = {
+	[DOCKERFILE_ADD] = { build_copy },
+	[DOCKERFILE_COPY] = { build_copy },
+	[DOCKERFILE_RUN] = { build_run },
+	[DOCKERFILE_WORKDIR] = { build_workdir },
+};
+
+/* Execute an instruction that can change files. 1: it added a layer. */
+static int stage_step(struct build *b, size_t k, const struct dockerfile_instruction *i,
+		      struct warren_error *err)
+{
+	AUTO_HASH struct hash *h = hash_new();
+	struct build_step step = { b, k, i, h };
+
+	b->stages[k].step++;
+	build_say_step(b, k, i);
+	hash_text(h, b->stages[k].key);
+	hash_text(h, dockerfile_kind_name(i->kind));
+	return builders[i->kind].run(&step, err);
+}
+
+static int stage_instruction(struct build *b, size_t k,
+			     const struct dockerfile_instruction *i,
+			     struct warren_error *err)
+{
+	struct build_stage *stage = &b->stages[k];
+	int r = dockerfile_apply(&b->file, i, &b->plan.args, &stage->state, err);
+
+	if (r < 0)
+		return r;
+	if (build_cancelled())
+		return error_set(err, ECANCELED, "cancelled");
+	if (builders[i->kind].run) {
+		r = stage_step(b, k, i, err);
+		if (r < 0) /* those that parse again name the line themselves */
+			return strncmp(err->msg, b->file.name, strlen(b->file.name)) == 0
+				       ? r
+				       : dockerfile_error(&b->file, i->line, err);
+	}
+	build_config_history(stage->config, r > 0 ? stage->image.created : "", i->text,
+			     r > 0);
+	return 0;
+}
+
+static int stage_build(struct build *b, size_t k, struct warren_error *err)
+{
+	const struct plan_stage *plan = &b->plan.stages[k];
+	int r = 0;
+
+	b->stages[k].step = 1;
+	build_say_step(b, k, &b->file.v[plan->from]);
+	if (plan->base_stage != PLAN_NO_STAGE)
+		r = build_base_begin(b, k, err);
+	for (size_t i = plan->from + 1; r == 0 && i < plan->end; i++)
+		r = stage_instruction(b, k, &b->file.v[i], err);
+	b->stages[k].done = r == 0;
+	return r;
+}
+
+/* -------------------------------------------------------------------- check */
+
+/* What can be refused is refused before anything is executed. */
+static int check_instruction(struct build *b, const struct dockerfile_instruction *i,
+			     struct dockerfile_state *s, struct warren_error *err)
+{
+	struct dockerfile_copy copy;
+	struct dockerfile_run run;
+	int r = dockerfile_apply(&b->file, i, &b->plan.args, s, err);
+
+	if (r == 0 && (i->kind == DOCKERFILE_COPY || i->kind == DOCKERFILE_ADD)) {
+		r = dockerfile_copy_parse(&b->file, i, s, &copy, err);
+		if (r == 0)
+			dockerfile_copy_done(&copy);
+	}
+	if (r == 0 && i->kind == DOCKERFILE_RUN) {
+		r = dockerfile_run_parse(&b->file, i, &b->plan.args, s, &run, err);
+		if (r == 0)
+			dockerfile_run_done(&run);
+	}
+	return r;
+}
+
+static int check_stage(struct build *b, size_t k, struct dockerfile_state *states,
+		       struct warren_error *err)
+{
+	const struct plan_stage *plan = &b->plan.stages[k];
+	const struct dockerfile_state *from;
+	int r = 0;
+
+	if (plan->base_stage == PLAN_NO_STAGE) {
+		r = build_base_begin(b, k, err);
+		if (r < 0)
+			return dockerfile_error(&b->file, b->file.v[plan->from].line,
+						err);
+	}
+	from = plan->base_stage == PLAN_NO_STAGE ? &b->stages[k].state
+						 : &states[plan->base_stage];
+	r = dockerfile_state_copy(from, &states[k]);
+	if (r < 0)
+		return error_errno(err, -r, "check the Dockerfile");
+	for (size_t i = plan->from + 1; r == 0 && i < plan->end; i++)
+		r = check_instruction(b, &b->file.v[i], &states[k], err);
+	return r;
+}
+
+static int check_stages(struct build *b, struct warren_error *err)
+{
+	struct dockerfile_state *states = calloc(b->plan.n, sizeof(*states));
+	int r = states ? 0 : error_errno(err, ENOMEM, "check the Dockerfile");
+
+	for (size_t k = 0; r == 0 && k < b->plan.n; k++)
+		if (b->plan.stages[k].needed)
+			r = check_stage(b, k, states, err);
+	for (size_t k = 0; states && k < b->plan.n; k++)
+		dockerfile_state_done(&states[k]);
+	free(states);
+	return r;
+}
+
+int build_stages(struct build *b, struct warren_error *err)
+{
+	int r;
+
+	b->stages = calloc(b->plan.n, sizeof(*b->stages));
+	if (!b->stages)
+		return error_errno(err, ENOMEM, "build the stages");
+	for (size_t k = 0; k < b->plan.n; k++)
+		b->stages[k].image.lock = -1;
+	r = check_stages(b, err);
+	for (size_t k = 0; r == 0 && k < b->plan.n; k++)
+		if (b->plan.stages[k].needed)
+			r = stage_build(b, k, err);
+	return r;
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_build.c - warren image build: build an image from a Dockerfile */
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/strv.h"
+#include "cli/common_options.h"
+#include "cli/image/build.h"
+#include "cli/image/cancel.h"
+#include "cli/image/source.h"
+#include "image/oci.h"
+
+#define FIELD(name) offsetof(struct build_options, name)
+
+static int build_add_word(void *field, const char *value, struct warren_error *err)
+{
+	struct build_words *words = field;
+
+	if (!*value)
+		return error_set(err, EINVAL, "is empty");
+	if (words->n == BUILD_WORDS_MAX)
+		return error_set(err, E2BIG, "is given more than %d times",
+				 BUILD_WORDS_MAX);
+	words->v[words->n++] = value;
+	return 0;
+}
+
+static int build_add_tag(void *field, const char *value, struct warren_error *err)
+{
+	struct ref ref;
+	int r = ref_parse(value, &ref, err);
+
+	if (r == 0 && ref.digest[0])
+		r = error_set(err, EINVAL, "a digest cannot be given as a name");
+	return r < 0 ? r : build_add_word(field, value, err);
+}
+
+/* Progress is always plain text. */
+static int build_set_progress(void *field, const char *value, struct warren_error *err)
+{
+	if (strcmp(value, "plain") != 0 && strcmp(value, "auto") != 0)
+		return error_set(err, EINVAL, "'%s' is not plain or auto", value);
+	*(const char **)field = value;
+	return 0;
+}
+
+#define BUILD_LIMIT(...) OPT_LIMIT("Limits of RUN", FIELD(limits), __VA_ARGS__)
+
+/* clang-format off */
+static const struct opt build_table[] = {
+	{ NULL, "file", 'f', "FILE", "./Dockerfile.dev",
+	  "the Dockerfile (default: Dockerfile in the context; -: stdin)",
+	  opt_text, FIELD(file) },
+	{ NULL, "tag", 't', "REFERENCE", "mine:1.0",
+	  "name of the image (repeatable)", build_add_tag, FIELD(tags) },
+	{ NULL, "build-arg", 0, "NAME[=VALUE]", "VERSION=1.2",
+	  "value of an ARG; without a value, the caller's variable", build_add_word,
+	  FIELD(args) },
+	{ NULL, "target", 0, "STAGE", "test",
+	  "stage to build (default: the last)", opt_text, FIELD(target) },
+	{ NULL, "label", 0, "NAME[=VALUE]", "team=search",
+	  "add a label to the image (repeatable)", build_add_word, FIELD(labels) },
+	{ NULL, "secret", 0, "id=ID,src=FILE", "id=token,src=./token",
+	  "file for RUN --mount=type=secret (repeatable)", build_add_word,
+	  FIELD(secrets) },
+	{ NULL, "no-cache", 0, NULL, NULL,
+	  "execute all steps again", opt_flag, FIELD(no_cache) },
+	{ NULL, "pull", 0, NULL, NULL,
+	  "pull the images of FROM even if they exist", opt_flag, FIELD(pull) },
+	{ NULL, "iidfile", 0, "FILE", "./image-id",
+	  "write the id of the image to a file", opt_text, FIELD(iidfile) },
+	{ NULL, "progress", 0, "HOW", "plain",
+	  "plain (the default)", build_set_progress, FIELD(progress) },
+	{ NULL, OPT_QUIET("print only the id, no progress", FIELD(quiet)) },
+	{ "Network of RUN", OPT_NETWORK(FIELD(network.mode)) },
+	{ NULL, OPT_ALLOW(FIELD(network.rules)) },
+	{ NULL, OPT_DENY(FIELD(network.rules)) },
+	SPEC_LIMITS(BUILD_LIMIT)
+};
+/* clang-format on */
+
+static const struct opts build_opts = {
+	.table = build_table,
+	.n = ARRAY_SIZE(build_table),
+	.operands = "CONTEXT",
+	.example = "warren image build -t mine:1.0 .",
+	.mixed = true,
+};
+
+/* ------------------------------------------------------------------ progress */
+
+void build_say(const struct build *b, const char *text)
+{
+	if (!b->o->quiet)
+		(void)fprintf(stderr, "%s\n", text);
+}
+
+void build_say_step(const struct build *b, size_t k,
+		    const struct dockerfile_instruction *i)
+{
+	const struct plan_stage *stage = &b->plan.stages[k];
+	char name[80] = "", text[200];
+
+	if (b->o->quiet)
+		return;
+	if (b->plan.n > 1 && stage->name)
+		(void)snprintf(name, sizeof(name), "%.70s ", stage->name);
+	else if (b->plan.n > 1)
+		(void)snprintf(name, sizeof(name), "stage-%zu ", k);
+	(void)snprintf(text, sizeof(text), "%s", i->text);
+	for (char *c = text; *c; c++)
+		if ((unsigned char)*c < ' ')
+			*c = ' ';
+	(void)fprintf(stderr, "[%s%u/%u] %s\n", name, b->stages[k].step, stage->steps,
+		      text);
+}
+
+/* --------------------------------------------------------------------- input */
+
+static int build_read_file(int at, const char *path, size_t max, char **ret,
+			   size_t *ret_size, struct warren_error *err)
+{
+	AUTO_CLOSE int fd = strcmp(path, "-") == 0
+				    ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+				    : openat(at, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	AUTO_FREE char *text = malloc(max + 1);
+	ssize_t n;
+
+	if (fd < 0)
+		return error_errno(err, errno, "open '%s'", path);
+	if (!text)
+		return error_errno(err, ENOMEM, "read '%s'", path);
+	n = fd_read_all(fd, text, max + 1);
+	if (n < 0)
+		return error_errno(err, (int)-n, "read '%s'", path);
+	if ((size_t)n > max)
+		return error_set(err, EFBIG, "'%.300s' is larger than %zu bytes", path,
+				 max);
+	*ret = TAKE_PTR(text);
+	*ret_size = (size_t)n;
+	return 0;
+}
+
+static int build_read_dockerfile(struct build *b, const char *context,
+				 struct warren_error *err)
+{
+	AUTO_FREE char *text = NULL, *path = NULL;
+	const char *name;
+	size_t size = 0;
+	int r = 0;
+
+	if (b->o->file)
+		path = strdup(b->o->file);
+	else if (asprintf(&path, "%s/Dockerfile", context) < 0)
+		path = NULL;
+	if (!path)
+		return error_errno(err, ENOMEM, "read the Dockerfile");
+	r = build_read_file(AT_FDCWD, path, DOCKERFILE_SIZE_MAX, &text, &size, err);
+	if (r < 0)
+		return r;
+	name = strrchr(path, '/');
+	name = strcmp(path, "-") == 0 ? "Dockerfile" : name ? name + 1 : path;
+	return dockerfile_parse(text, size, name, &b->file, err);
+}
+
+/* "<Dockerfile>.dockerignore", otherwise ".dockerignore" of the context. */
+static int build_read_ignore(struct build *b, struct warren_error *err)
+{
+	AUTO_FREE char *text = NULL, *own = NULL;
+	struct warren_error why = WARREN_ERROR_INIT;
+	size_t size = 0;
+	int r = -ENOENT;
+
+	if (b->o->file && strcmp(b->o->file, "-") != 0) {
+		if (asprintf(&own, "%s.dockerignore", b->o->file) < 0) {
+			own = NULL;
+			return error_errno(err, ENOMEM, "read .dockerignore");
+		}
+		r = build_read_file(AT_FDCWD, own, IGNORE_SIZE_MAX, &text, &size, &why);
+	}
+	if (r == -ENOENT)
+		r = build_read_file(b->context, ".dockerignore", IGNORE_SIZE_MAX, &text,
+				    &size, &why);
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0) {
+		*err = why;
+		return r;
+	}
+	return ignore_parse(text, size, &b->ignore, err);
+}
+
+static int build_open_context(struct build *b, const char *path, struct warren_error *err)
+{
+	int r;
+
+	if (strcmp(path, "-") == 0)
+		return error_set(
+			err, ENOTSUP,
+			"the context cannot be read from stdin; give a directory");
+	b->context = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (b->context < 0)
+		return error_errno(err, errno, "open the context '%s'", path);
+	r = view_open_plain(b->context, &b->source);
+	return r < 0 ? error_errno(err, -r, "open the context '%s'", path) : 0;
+}
+
+/* --build-arg without a value is the caller's variable, if it is set. */
+static int build_given_args(const struct build_options *o, char ***ret,
+			    struct warren_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < o->args.n; i++) {
+		const char *arg = o->args.v[i], *equals = strchr(arg, '=');
+		const char *value = equals ? equals + 1 : getenv(arg);
+		size_t n = equals ? (size_t)(equals - arg) : strlen(arg);
+
+		if (n == 0)
+			return error_set(err, EINVAL, "--build-arg: '%.80s' has no name",
+					 arg);
+		if (value)
+			r = dockerfile_var_set(ret, arg, n, value);
+	}
+	return r < 0 ? error_errno(err, -r, "read --build-arg") : 0;
+}
+
+static int build_plan(struct build *b, struct warren_error *err)
+{
+	AUTO_STRV char **given = NULL;
+	int r = build_given_args(b->o, &given, err);
+
+	return r < 0 ? r
+		     : plan_make(&b->file, b->o->target, given, oci_platform(), &b->plan,
+				 err);
+}
+
+/* -------------------------------------------------------------------- result */
+
+static int build_add_labels(struct build *b, struct dockerfile_state *s,
+			    struct warren_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < b->o->labels.n; i++) {
+		const char *label = b->o->labels.v[i], *equals = strchr(label, '=');
+
+		r = dockerfile_var_set(&s->labels, label,
+				       equals ? (size_t)(equals - label) : strlen(label),
+				       equals ? equals + 1 : "");
+	}
+	return r < 0 ? error_errno(err, -r, "add labels") : 0;
+}
+
+static int build_name(struct build *b, const char *id, struct warren_error *err)
+{
+	for (size_t i = 0; i < b->o->tags.n; i++) {
+		struct ref ref;
+		int r = ref_parse(b->o->tags.v[i], &ref, err);
+
+		if (r == 0)
+			r = store_tag(&b->store, &ref, id, err);
+		if (r < 0)
+			return r;
+		if (!b->o->quiet)
+			(void)fprintf(stderr, "naming it %s\n", b->o->tags.v[i]);
+	}
+	return 0;
+}
+
+/* Record the image of the target, and give it its names. */
+static int build_record(struct build *b, char id[REF_DIGEST_LEN + 1],
+			struct warren_error *err)
+{
+	struct build_stage *stage = &b->stages[b->plan.target];
+	static char *none[] = { NULL };
+	AUTO_FREE char *config = NULL;
+	int r = build_add_labels(b, &stage->state, err);
+
+	if (r < 0)
+		return r;
+	config = build_config_text(stage->config, &stage->state,
+				   stage->image.id[0] ? stage->image.layers : none);
+	if (!config)
+		return error_errno(err, ENOMEM, "describe the image");
+	r = store_lock(&b->store, false, true);
+	if (r < 0)
+		return error_errno(err, -r, "lock the image store");
+	r = build_store_image(&b->store, config, stage->image.id, id, err);
+	if (r == 0)
+		r = build_name(b, id, err);
+	store_unlock(&b->store);
+	return r;
+}
+
+static int build_write_id(const struct build_options *o, const char *id,
+			  struct warren_error *err)
+{
+	AUTO_CLOSE int fd = -1;
+	int r;
+
+	if (!o->iidfile)
+		return 0;
+	fd = open(o->iidfile, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	r = fd < 0 ? -errno : fd_write_all(fd, id, strlen(id));
+	return r < 0 ? error_errno(err, -r, "write '%s'", o->iidfile) : 0;
+}
+
+static void build_done(struct build *b)
+{
+	for (size_t k = 0; b->stages && k < b->plan.n; k++) {
+		dockerfile_state_done(&b->stages[k].state);
+		store_image_done(&b->stages[k].image);
+		json_decref(b->stages[k].config);
+	}
+	free(b->stages);
+	b->engine = warren_close(b->engine);
+	plan_done(&b->plan);
+	ignore_done(&b->ignore);
+	dockerfile_done(&b->file);
+	view_close(&b->source);
+	close_p(&b->context);
+	store_close(&b->store);
+}
+
+static int build_all(struct build *b, const char *context, char id[REF_DIGEST_LEN + 1],
+		     struct warren_error *err)
+{
+	int r = build_open_context(b, context, err);
+
+	if (r == 0)
+		r = build_read_dockerfile(b, context, err);
+	if (r == 0)
+		r = build_read_ignore(b, err);
+	if (r == 0)
+		r = build_plan(b, err);
+	if (r == 0)
+		r = image_open_store(true, &b->store, err);
+	if (r == 0)
+		r = build_stages(b, err);
+	if (r == 0)
+		r = build_record(b, id, err);
+	return r < 0 ? r : build_write_id(b->o, id, err);
+}
+
+static int run_build(int argc, char **argv)
+{
+	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct build_options o = { 0 };
+	struct build b = { .o = &o,
+			   .store = { -1, -1, -1, -1, -1, NULL },
+			   .context = -1 };
+	char id[REF_DIGEST_LEN + 1];
+	char **operands;
+	int r, status = 0;
+
+	if (!command_operands(&image_build, argc, argv, &o, 1, 1, &operands, &status))
+		return status;
+	cancel_arm();
+	r = network_options_check(&o.network, &err);
+	if (r == 0)
+		r = build_all(&b, operands[0], id, &err);
+	if (r == 0)
+		buf_printf(&out, "%s\n", id);
+	build_done(&b);
+	network_options_done(&o.network);
+	return image_end(&image_build, r, &err, &out);
+}
+
+const struct command image_build = {
+	.name = "image build",
+	.summary = "Build an image from a Dockerfile.",
+	.about = "Exit status: 0, or 125 after an error message.\n",
+	.opts = &build_opts,
+	.run = run_build,
+};

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""build_world.py - code that the tests of image builds share: a store with a base image, contexts, listings"""
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from oci_world import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
+
+# A listing of /t in an image: name, kind, mode, owner, and the target of a link or the first line.
+LISTING = ("cd /; find t | while read -r n; do k=f; test -d \"$n\" && k=d; to=; if test -L \"$n\"; then k=l; to=\" $(readlink \"$n\")\";"
+           " elif test -f \"$n\"; then to=\" $(head -n 1 \"$n\")\"; fi; echo \"$n $k $(stat -c '%a %u:%g' \"$n\")$to\"; done")
+
+
+def base_image(config=None):
+    links = {f"bin/{a}": symlink("busybox") for a in ("readlink", "chmod", "chown", "ln", "cp", "mv", "sed", "head", "kill", "nc")}
+    return Image(Layer({**base_members(), **links}), config=config or {"Env": ["PATH=/bin"], "Cmd": ["sh"]})
+
+
+def write_tree(path, files):
+    """A directory of {name: text, bytes, or ("link", target), ("dir", mode)}."""
+    os.makedirs(path, exist_ok=True)
+    for name, what in files.items():
+        at = f"{path}/{name}"
+        os.makedirs(os.path.dirname(at), exist_ok=True)
+        if isinstance(what, tuple) and what[0] == "link":
+            os.symlink(what[1], at)
+        elif isinstance(what, tuple):
+            os.makedirs(at, exist_ok=True)
+            os.chmod(at, what[1])
+        else:
+            with open(at, "wb") as f:
+                f.write(what if isinstance(what, bytes) else what.encode())
+            os.chmod(at, 0o644)
+    return path
+
+
+class Builder(Store):
+    """A store with the image base:1."""
+
+    def __init__(self, *args, config=None, **kw):
+        super().__init__(*args, **kw)
+        self.image("import", "-q", layout(f"{folder()}/layout", {"base:1": base_image(config)}))
+
+    def build(self, dockerfile, *options, files=None, context=None, **kw):
+        """Build; returns the id. What was said is in self.said."""
+        context = write_tree(context or folder(), {**({"Dockerfile": dockerfile} if dockerfile else {}), **(files or {})})
+        return self.image("build", *options, context, **kw).strip()
+
+    def refuse(self, dockerfile, *options, files=None, words=(), **kw):
+        context = write_tree(folder(), {"Dockerfile": dockerfile, **(files or {})})
+        return self.bad("image", "build", *options, context, words=words, **kw)
+
+    def steps(self):
+        """(cached, executed): the steps of the last build, without FROM."""
+        lines, cached, executed = self.said.splitlines(), [], []
+        for n, line in enumerate(lines):
+            if line.startswith("[") and "] " in line and not line.split("] ")[1].startswith("FROM"):
+                (cached if lines[n + 1:n + 2] == ["CACHED"] else executed).append(line.split("] ")[1])
+        return cached, executed
+
+    def config(self, ref):
+        return json.loads(self.image("inspect", ref))[0]["config"]
+
+    def listing(self, ref):
+        return sorted(self.run(ref, "sh", "-c", LISTING, options=["-u", "0", "-w", "/"]).splitlines())
