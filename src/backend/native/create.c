@@ -418,7 +418,7 @@ int create_keep(struct create_op *m, struct warren_error *err)
 	int r = m->spec->durable ? durable_keep(m->sandbox, err) : 0;
 
 	if (r == 0)
-		save_drop(m);
+		saved_drop(m);
 	return r;
 }
 
@@ -427,7 +427,7 @@ static const struct create_op_step steps[] = {
 	{ "check the limits", take_limits },
 	{ "check the disk", take_disk },
 	{ "claim an id range", create_claim }, /* from here on, a crash leaves a link */
-	{ "open the saved files", save_open },
+	{ "open the saved files", saved_open },
 	{ "open the image", open_image_before },
 	{ "find the user", find_user_before },
 	{ "create the cgroup", create_cgroup_before },

@@ -142,7 +142,7 @@ int engine_registry_open(struct native *n, const char *name, struct warren_error
 		return r;
 	if (name) {
 		durable_sweep(n);
-		save_sweep(n);
+		saved_sweep(n);
 	}
 	engine_registry_sweep(n, engines);
 	return 0;

@@ -261,11 +261,11 @@ int native_hibernate(void *state, struct backend_sandbox *base, struct warren_sa
 int native_forget_saved(void *state, const char *id, struct warren_error *err);
 /* A step of a creation: open the files that the new sandbox starts with, if any. */
 struct create_op;
-int save_open(struct create_op *m, struct warren_error *err);
+int saved_open(struct create_op *m, struct warren_error *err);
 /* Remove them, because the sandbox has them now. */
-void save_drop(struct create_op *m);
+void saved_drop(struct create_op *m);
 /* Remove saved files of sandboxes that live, and incomplete ones. */
-void save_sweep(struct native *n);
+void saved_sweep(struct native *n);
 
 /* scratch_disk.c */
 bool scratch_disk_tmpfs_has_xattrs(void);

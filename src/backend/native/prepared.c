@@ -275,7 +275,7 @@ static const struct create_op_step finish_steps[] = {
 	{ "read the spec", take_spec },
 	{ "check the limits", take_limits },
 	{ "check the disk", take_disk },
-	{ "open the saved files", save_open },
+	{ "open the saved files", saved_open },
 	{ "open the image", take_image },
 	{ "find the user", take_user },
 	{ "share the spec", share_spec },

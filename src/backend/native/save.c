@@ -14,7 +14,7 @@
  *
  * A saved directory is valid only while no sandbox of that id lives: it gets its name
  * before the sandbox ends, and is removed after the sandbox is back. The next engine of
- * the same name removes what a crash left in between (save_sweep()).
+ * the same name removes what a crash left in between (saved_sweep()).
  */
 #include <linux/sched.h>
 
@@ -442,7 +442,7 @@ int native_forget_saved(void *state, const char *id, struct warren_error *err)
 	return 0;
 }
 
-int save_open(struct create_op *m, struct warren_error *err)
+int saved_open(struct create_op *m, struct warren_error *err)
 {
 	AUTO_CLOSE int saved = -1;
 	struct native_plan *p = m->plan;
@@ -461,7 +461,7 @@ int save_open(struct create_op *m, struct warren_error *err)
 }
 
 /* If this fails, the next engine removes them. */
-void save_drop(struct create_op *m)
+void saved_drop(struct create_op *m)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
@@ -469,7 +469,7 @@ void save_drop(struct create_op *m)
 		(void)native_forget_saved(m->engine, m->sandbox->base.id, &ignored);
 }
 
-void save_sweep(struct native *n)
+void saved_sweep(struct native *n)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	int saved = save_open_dir(n, false, &ignored);
