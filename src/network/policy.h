@@ -8,6 +8,7 @@
  *	policy.h         rules; JSON out                 policy_json.h   JSON in
  *	header.h         headers that rules add to requests, with secrets
  *	decide.h         is this request allowed, and by which rule?
+ *	rule_index.h     the first rule for a request, among many
  *	within.h         does one policy allow more than another? What do both allow?
  *	capability.h     named sets of rules; the options of the command line
  *	dns.h, client_hello.h, socks.h, request_flow.h   what a request says: decoders

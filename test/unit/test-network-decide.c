@@ -546,4 +546,81 @@ TEST(ten_thousand_rules_for_one_host)
 	EQ(d.allowed, false);
 }
 
+/* Each rule has 2 paths, exact ones and prefixes, and the same host and ports. */
+TEST(ten_thousand_rules_with_paths_for_one_host)
+{
+	AUTO_POLICY struct policy p = { 0 };
+	AUTO_POLICY_INDEX struct policy_index *x = NULL;
+	enum {
+		ROUNDS = 200
+	};
+	char name[HOST_TEXT_SIZE], path[64];
+	struct request q = { .port = 80, .protocol = RULE_HTTP, .method = "GET" };
+	struct decision d = { 0 };
+	uint64_t start;
+
+	EQ(host_parse_single("a", 1, name, &q.host, &err), 0);
+	for (unsigned i = 0; i < POLICY_RULES_MAX; i++) {
+		struct rule *r = NULL;
+
+		EQ(policy_add(&p, i % 2 ? &p.deny : &p.allow, &q.host, &r, &err), 0);
+		(void)snprintf(path, sizeof(path), "/v1/items/%u/x-*", i);
+		EQ(rule_add_path(r, path, strlen(path), &err), 0);
+		(void)snprintf(path, sizeof(path), "/v1/items/%u", i);
+		EQ(rule_add_path(r, path, strlen(path), &err), 0);
+		EQ(rule_finish(r, &err), 0);
+	}
+	EQ(policy_index_new(&p, &x, &err), 0);
+	q.path = path;
+	start = cpu_ns();
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		unsigned rule = i * 49;
+
+		(void)snprintf(path, sizeof(path), "/v1/items/%u%s", rule,
+			       i % 3 ? "" : "/x-y");
+		policy_decide(x, &q, &d);
+		EQ(d.allowed, rule % 2 == 0);
+		EQ(d.rule - (rule % 2 ? p.deny.list : p.allow.list), rule / 2);
+	}
+	(void)printf("# a decision among %d rules with paths for one host: %.0f ns\n",
+		     POLICY_RULES_MAX, (double)(cpu_ns() - start) / ROUNDS);
+	(void)snprintf(path, sizeof(path), "/v1/items/4/y");
+	policy_decide(x, &q, &d);
+	EQ(d.why, DECISION_NO_RULE);
+}
+
+/* The first rule of the list is the one that is named, whichever way it was found. */
+TEST(rules_for_one_host_are_found_in_the_order_of_the_list)
+{
+	static const struct {
+		const char *path;
+		int rule;
+	} cases[] = {
+		{ "/a/b", 0 }, { "/a/c", 1 }, { "/a", 3 }, { "/", -1 }, { "/d/e", 4 }
+	};
+	static const char *const paths[] = { "/a/b", "/a/*", "/a/b*",
+					     "/a*",  "/d/*", "/d/e" };
+	AUTO_POLICY struct policy p = { 0 };
+	AUTO_POLICY_INDEX struct policy_index *x = NULL;
+	char name[HOST_TEXT_SIZE];
+	struct request q = { .port = 80, .protocol = RULE_HTTP, .method = "GET" };
+
+	EQ(host_parse_single("a", 1, name, &q.host, &err), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		struct rule *r = NULL;
+
+		EQ(policy_add(&p, &p.allow, &q.host, &r, &err), 0);
+		EQ(rule_add_path(r, paths[i], strlen(paths[i]), &err), 0);
+		EQ(rule_finish(r, &err), 0);
+	}
+	EQ(policy_index_new(&p, &x, &err), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct decision d = { 0 };
+
+		q.path = cases[i].path;
+		policy_decide(x, &q, &d);
+		EQ(d.allowed ? d.rule - p.allow.list : -1, cases[i].rule);
+	}
+}
+
 TEST_MAIN()
