@@ -11,8 +11,8 @@
 #include "lib/tap.h"
 
 /*
- * Returns twice: in a child that is pid 1 there (0), and in this process, with its
- * number. -errno: not allowed.
+ * Return twice: 0 in a child that is pid 1 of the new namespace, and the child's number
+ * in this process; or -errno if this is not allowed.
  */
 static inline pid_t alone_fork(void)
 {

@@ -28,14 +28,14 @@ def validator(ref):
 
 
 def wrong(schema, value):
-    """The error, or None."""
+    """Returns the error, or None."""
     error = jsonschema.exceptions.best_match(validator(f"#/components/schemas/{schema}").iter_errors(value))
     return f"{error.json_path}: {error.message[:300]}" if error else None
 
 
 @functools.lru_cache(maxsize=4096)
 def operation(method, path):
-    """The operation of a path without its query; None: it is not described."""
+    """Returns the operation of a path without its query; None: it is not described."""
     words = path.split("/")
     found = None
     for pattern, item in api()["paths"].items():
@@ -48,7 +48,7 @@ def operation(method, path):
 
 
 def schema_of(method, path, status, kind):
-    """The name of the schema of an answer; None: it has none."""
+    """Returns the name of the schema of an answer; None: it has none."""
     op = operation(method, path.partition("?")[0])
     if not op:
         return None
@@ -60,7 +60,7 @@ def schema_of(method, path, status, kind):
 
 
 def pieces_of(kind, body):
-    """The JSON texts of a body."""
+    """Returns the JSON texts of a body."""
     if kind == JSON:
         return [body]
     if kind == LINES:

@@ -25,7 +25,7 @@ CLASSES = {
 
 
 def table():
-    """The table of callfaults.c: (name, errors, one in so many), by position."""
+    """Returns the table of callfaults.c: (name, errors, one in so many), by position."""
     with open(f"{SOURCE}/test/lib/callfaults.c", encoding="utf-8") as f:
         found = re.findall(r"^\tCALL\((\w+), (?:MINUS|NONE|CODE|CLOSES), ([A-Z ]+)\)", f.read(), re.M)
     return [(name, tuple(dict.fromkeys(e for c in classes.split() for e in CLASSES[c])), 100 if "RARE" in classes else 3)
@@ -52,7 +52,7 @@ class Page:
         self.page[:4] = bytes(4)
 
     def counts(self):
-        """How often each was called, and failed."""
+        """Returns how often each call was made, and how often it failed."""
         n = struct.unpack(f"={2 * ROOM}Q", self.page[24:self.SIZE])
         return n[:ROOM], n[ROOM:]
 
@@ -71,9 +71,9 @@ class CallWorld(World):
             del os.environ["LD_PRELOAD"], os.environ["WARREN_FAULTS"]
 
     def fail(self, name, code, one_in=1):
-        """From now on, one in so many of these calls fails."""
+        """Makes one in so many of these calls fail from now on."""
         self.page.set(next(i for i, (call, _, _) in enumerate(table()) if call == name), code, one_in, 1)
 
     def failed(self, name):
-        """How often the call has failed."""
+        """Returns how often the call has failed."""
         return self.page.counts()[1][next(i for i, (call, _, _) in enumerate(table()) if call == name)]

@@ -3,13 +3,13 @@
  * callfaults.c - preloaded into the service: one system call fails with one error at a
  * time
  *
- * faults.c simulates combined failures (a full disk, no memory). Here a test goes through
- * all calls of api and warden, one after the other (test-every-call.py, which reads the
- * table below): a shared page ($WARREN_FAULTS names its file) says which call must fail,
- * how and how often, and counts how often each was called and failed.
+ * faults.c simulates combined failures (a full disk, no memory). With this file, a test
+ * makes all calls of api and warden fail, one after the other (test-every-call.py, which
+ * reads the table below). A shared page ($WARREN_FAULTS names its file) says which call
+ * must fail, how and how often, and counts how often each was called and failed.
  *
- * All wrappers are alike: a system call has at most seven words, which are passed on
- * unchanged.
+ * All wrappers are alike: they pass the arguments of a system call, at most seven words,
+ * on unchanged.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* How it fails; CLOSES: the call was made in any case. */
+/* How a call fails; with CLOSES, the call is made in any case. */
 enum style {
 	MINUS,
 	NONE,
@@ -212,8 +212,8 @@ static uint64_t draw(void)
 }
 
 /*
- * Can it fail in this way? A pipe has no disk, and only one operation of fcntl(2) creates
- * a descriptor.
+ * Can the call fail in this way? A pipe has no disk, and only one operation of fcntl(2)
+ * creates a descriptor.
  */
 static int may_fail(enum call call, long a, long b)
 {
@@ -229,7 +229,7 @@ static int may_fail(enum call call, long a, long b)
 	return 1;
 }
 
-/* @a and @b: its first arguments. */
+/* @a and @b are its first arguments. */
 static int fails(enum call call, long a, long b)
 {
 	__atomic_add_fetch(&control->called[call], 1, __ATOMIC_RELAXED);

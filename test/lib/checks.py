@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """checks.py - code that the tests in Python share: paths, the list of tests, TAP
 
-A test is a function; its name says what must be true. A failed check raises; Skip has a reason.
+A test is a function; its name says what must be true. A failed check raises an exception; Skip has a reason.
 """
 import atexit
 import contextlib
@@ -32,12 +32,12 @@ PR_SET_CHILD_SUBREAPER = 36
 
 tests = []
 
-# A background job of a shell ignores these signals, and its children would, too.
+# A background job of a shell ignores these signals, and its children would inherit that.
 for _sig in (signal.SIGINT, signal.SIGQUIT):
     signal.signal(_sig, signal.SIG_DFL)
 
 
-# A process that is asked to end leaves nothing behind; a forked child of a test just ends.
+# A process that gets SIGTERM must leave nothing behind; a forked child of a test just ends.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
 
@@ -71,7 +71,7 @@ def eq(got, want, what="value"):
 
 
 def noise(n, seed="x"):
-    """Bytes that do not compress, and are the same each time."""
+    """Returns bytes that do not compress, and are the same each time."""
     return hashlib.shake_128(str(seed).encode()).digest(n)
 
 
@@ -85,7 +85,7 @@ def scratch():
 
 
 def free_port():
-    """A port of loopback that is free, and that the kernel assigns only on explicit request."""
+    """Returns a free port of loopback, which the kernel assigns only on explicit request."""
     while True:
         with contextlib.suppress(OSError), socket.socket() as s:
             s.bind(("127.0.0.1", random.randrange(10000, 32768)))
@@ -93,7 +93,7 @@ def free_port():
 
 
 def warren(*args, **kw):
-    """Run the program to its end, in at most 30 s."""
+    """Runs the program to its end, in at most 30 s."""
     kw.setdefault("stdin", subprocess.DEVNULL)
     if "input" in kw:
         kw.pop("stdin")
@@ -104,7 +104,7 @@ def warren(*args, **kw):
 
 
 def check_isolated():
-    """Nothing hostile may run outside of a sandbox."""
+    """Checks that a command is isolated, because nothing hostile may run outside of a sandbox."""
     try:
         p = warren("run", "--", "sh", "-c", "readlink /proc/self/ns/pid; set -- /proc/[0-9]*; echo $#")
     except (OSError, subprocess.TimeoutExpired) as e:
@@ -116,11 +116,11 @@ def check_isolated():
         sys.exit(1)
 
 
-# ------------------------------------------------------------- who else is there
+# ------------------------------------------------ isolation from other processes
 
 
 def be_alone():
-    """Separate mounts, run directory and cgroups, where other processes are not visible.
+    """Enters separate mounts, a separate run directory and cgroups, where other processes are not visible.
 
     Does nothing for an ordinary user, who has separate directories and no cgroups.
     """
@@ -138,11 +138,11 @@ def be_alone():
 
 
 def take_cgroups():
-    """Mount a separate cgroup over the top of each hierarchy that sandboxes use."""
+    """Mounts a separate cgroup over the top of each hierarchy that sandboxes use."""
     v2 = os.path.exists(f"{CGROUPS}/cgroup.controllers")
     tops = [CGROUPS] if v2 else [f"{CGROUPS}/{name}" for name in ("cpu", "cpuacct", "memory", "pids", "freezer")]
     for top in {os.path.realpath(d) for d in tops if os.path.isdir(d)}:
-        if v2:  # like an engine that is at the top of the hierarchy
+        if v2:  # as for an engine at the top of the hierarchy
             with contextlib.suppress(OSError), open(f"{top}/cgroup.subtree_control", "w", encoding="ascii") as f:
                 f.write("+cpu +memory +pids")
         atexit.register(leave_cgroup, os.open(top, os.O_RDONLY | os.O_DIRECTORY))
@@ -151,7 +151,7 @@ def take_cgroups():
 
 
 def try_leave(top):
-    """Is it gone, with everything below it?"""
+    """Removes it with everything below it; returns whether it is gone."""
     try:
         for _, below, _, fd in os.fwalk(OWN_CGROUP, topdown=False, dir_fd=top):
             for name in below:
@@ -166,7 +166,7 @@ def try_leave(top):
 
 
 def leave_cgroup(top):
-    """Called at exit, when the status is already decided: the text makes it a failure."""
+    """This is called at exit, when the status is already decided: the text makes it a failure."""
     deadline = time.monotonic() + 10  # processes may still be ending in it
     while not try_leave(top):
         if time.monotonic() > deadline:
@@ -176,7 +176,7 @@ def leave_cgroup(top):
 
 
 def lives(pid):
-    """Not gone, and not a zombie: zombies are adopted by this process, which is no init."""
+    """Is the process neither gone nor a zombie? This process adopts zombies, but is not an init that reaps them."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
             return f.read().rpartition(")")[2].split()[0] not in "ZX"
@@ -191,7 +191,7 @@ def left_cgroups(owned=()):
 
 
 def explain(why):
-    """Where and why, as a TAP comment, with the last output of a program that failed."""
+    """Prints where and why a test failed as a TAP comment, with the last output of a program that failed."""
     where = [f"{os.path.basename(f.filename)}:{f.lineno}"
              for f in traceback.extract_tb(why.__traceback__) if f.filename.startswith(SOURCE)]
     text = f"{type(why).__name__}: {why}".replace("\n", "\n# ")
@@ -207,7 +207,7 @@ def attempt(t):
 
 
 def run_tests(around=lambda t: t()):
-    """Run the tests named as arguments, or all, each through @around(test). Returns the exit status."""
+    """Runs the tests named as arguments, or all, each through @around(test). Returns the exit status."""
     # Under nohup, or in the background of a script, these signals are ignored, and all children of a test would
     # inherit that.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -10,11 +10,11 @@ import time
 
 from checks import be_alone, check_isolated, eq, left_cgroups, ok, RUN_DIR, run_tests, WARREN, warren
 
-WAIT = 20  # seconds; no operation here takes as long
+WAIT = 20  # in seconds; no operation here takes as long
 
 
 def run(*args, status=0, stderr=b"", **kw):
-    """A run with its status and stderr checked; returns its stdout."""
+    """Runs a command, and checks its status and stderr; returns its stdout."""
     p = warren("run", *args, **kw)
     if p.returncode != status or (stderr is not None and p.stderr != stderr):
         raise AssertionError(
@@ -50,7 +50,7 @@ def finish(p):
     return p.returncode, out, err
 
 
-# ------------------------------------------------------------- what is left
+# ---------------------------------------------------------------- leftovers
 
 
 def locked_inodes():
@@ -67,7 +67,7 @@ def is_alive(pid):
 
 
 def leftovers():
-    """A leftover without an owner, or of one of our own processes."""
+    """Returns leftovers that have no owner, or belong to one of the test's processes."""
     locked = locked_inodes()
     left, owned = set(), set()
     for path in glob.glob(f"{RUN_DIR}/engines/*"):
@@ -90,7 +90,7 @@ def leftovers():
 
 
 def check_nothing_left(before, seconds=10):
-    """Removal may continue for a moment after SIGKILL."""
+    """Checks that nothing is left. Removal may continue for a moment after SIGKILL."""
     left = leftovers() - before
     deadline = time.monotonic() + seconds
     while left and time.monotonic() < deadline:
@@ -106,7 +106,7 @@ def and_nothing_left(t):
 
 
 def main():
-    # The caller may ignore signals (like nohup), and children would, too.
+    # The caller may ignore signals (like nohup), and children would inherit that.
     for ignored in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(ignored, signal.SIG_DFL)
     os.environ.pop("TERM", None)

@@ -32,7 +32,7 @@ def environ(**more):
 
 
 def call(*args, status=0, stderr=b"", env=None, **kw):
-    """Run a command to its end. stderr: exactly this, a pattern, or None for anything."""
+    """Runs a command to its end. stderr: exactly this, a pattern, or None for anything."""
     p = warren(*args, env=environ(**(env or {})), **kw)
     eq(p.returncode, status, f"status of {args}, which said {p.stderr[-500:]!r},")
     if isinstance(stderr, re.Pattern):
@@ -53,7 +53,7 @@ def start(*args, env=None, **kw):
 
 @contextlib.contextmanager
 def sandbox(*options):
-    """A sandbox for the time of the block; its id."""
+    """Creates a sandbox for the time of the block; yields its id."""
     box = call("create", *options).decode().strip()
     ok(re.fullmatch("[0-9b-df-hj-np-tv-z]{12}", box), f"an id: {box!r}")
     w().seen.add(box)
@@ -64,7 +64,7 @@ def sandbox(*options):
 
 
 def served(*path):
-    """Skip if the service does not have it."""
+    """Skips the test if the service does not have it."""
     r = w().ask("GET", "/".join(path))
     if r.status == 501:
         raise Skip(f"the service does not have it: {r.json()['message']}")

@@ -2,8 +2,8 @@
 /*
  * clock_set.c - preloaded into the service: the test changes the system time
  *
- * The test has the same page mapped ($WARREN_CLOCK names its file): seconds to add to the
- * system time. Clocks that cannot be set are not changed.
+ * The test maps the same page ($WARREN_CLOCK names its file), which contains the seconds
+ * to add to the system time. Clocks that cannot be set are not changed.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -4,14 +4,14 @@
 Each language has:
     success     prints its argument, its stdin and a snowman
     fails       ends with status 7
-    syntax      is none
+    syntax      is not a valid program
     forever     prints "so far" and never ends
     memory      uses 200 MB (java 120) and prints "got it"
-The languages of FULL have these, too:
-    pids        starts 100 processes and prints "all", or says what it was refused
+The languages of FULL also have:
+    pids        starts 100 processes and prints "all", or the error
     connect     connects to {port} of 127.0.0.1 and prints "connected"
-    write       tries to write to /usr/x, /etc/x and /x, says why not, and prints "in", which it wrote to its directory
-    fill        writes 100 MB, says why that fails, and prints how much is there
+    write       tries to write to /usr/x, /etc/x and /x, prints the errors, and prints "in", which it wrote to its directory
+    fill        writes 100 MB, prints the error, and prints how much was written
     huge        prints 3,000,000 times "x"
     binary      prints the bytes 0 to 255
     artifact    writes "made" to out/a.txt
@@ -71,7 +71,7 @@ PROGRAMS = {
         **_JAVASCRIPT,
         "success": "console.log(process.argv[2], require('fs').readFileSync(0, 'utf8').trim(), '☃')",
     },
-    # The same, with a type: without a compiler, that is an error of the syntax.
+    # The same programs with a type, which is a syntax error without a compiler.
     "typescript": {
         **{case: f"const typed: number = 1\n{text}" for case, text in _JAVASCRIPT.items()},
         "success": "enum E { A = 1 }\nnamespace N { export const s: string = '☃' }\nimport { readFileSync } from 'fs'\n"

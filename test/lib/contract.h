@@ -55,13 +55,13 @@ static inline void contract_add(struct tap_test t[4])
 	}
 }
 
-/* @n of something, or @few: a backend that uses other programs is slow. */
+/* Return @n, or @few for a backend that uses other programs, because it is slow. */
 static inline int some(int n, int few)
 {
 	return getenv("WARREN_OTHER_KIND") ? few : n;
 }
 
-/* An engine, a sandbox with the defaults, and space for an error. */
+/* Create an engine, a sandbox with the defaults, and space for an error. */
 #define BEGIN()                                             \
 	struct warren_error err UNUSED = WARREN_ERROR_INIT; \
 	struct warren *w = sandbox_engine(how);             \
@@ -73,8 +73,8 @@ static inline int some(int n, int few)
 	} while (0)
 
 /*
- * A path that can be written inside. A backend without its own filesystem uses the
- * machine's, so it is in the program's directory, which is removed at the end.
+ * Return a path that can be written inside. A backend without its own filesystem uses the
+ * machine's, so the path is in the program's directory, which is removed at the end.
  */
 static inline char *place(struct warren_sandbox *sb, const char *name)
 {

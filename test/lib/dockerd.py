@@ -47,7 +47,7 @@ class Docker:
                                     stderr=log, env={"PATH": PATH, "HOME": self.dir}, start_new_session=True)
 
     def restart(self):
-        """Kill it, like a crash; then start another one on the same directories."""
+        """Kills the daemon, like a crash; then starts another one on the same directories."""
         self.process.kill()
         self.process.wait()
         for pid in ("pid", "exec/containerd/containerd.pid"):
@@ -69,7 +69,7 @@ class Docker:
                               timeout=WAIT, env={"PATH": PATH, "HOME": self.dir, "DOCKER_BUILDKIT": "0"}, **kw)
 
     def call(self, *args, **kw):
-        """Its output, as bytes."""
+        """Returns its output, as bytes."""
         p = self.client(*args, **kw)
         ok(p.returncode == 0, f"docker {args}: {p.stderr[-400:]!r}")
         return p.stdout
@@ -88,7 +88,7 @@ class Docker:
         return left
 
     def processes(self):
-        """All processes with our directory in their arguments, including containerd."""
+        """Returns all processes with our directory in their arguments, including containerd."""
         found = []
         for n in os.listdir("/proc"):
             with contextlib.suppress(OSError):
@@ -110,7 +110,7 @@ _shared = []
 
 
 def shared(prepare):
-    """The daemon of most tests of a program, prepared by @prepare; run() ends it."""
+    """Returns the daemon of most tests of a program, prepared by @prepare; run() ends it."""
     if not _shared:
         d = Docker()
         _shared.append(d)
@@ -134,7 +134,8 @@ def rootfs():
 
 
 def host_like():
-    """The members of an image with the machine's own shells and small tools, and what they load."""
+    """Returns the members of an image with the machine's own shells and small tools, and the libraries that they
+    load."""
     programs = {"/bin/dash", "/bin/bash"}
     for package in ("coreutils", "grep", "sed", "findutils", "util-linux", "procps", "hostname", "tar"):
         listed = subprocess.run(["dpkg", "-L", package], capture_output=True, text=True, check=False, timeout=WAIT).stdout

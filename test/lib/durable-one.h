@@ -26,7 +26,7 @@ static inline void end(void)
 	w = warren_close(w);
 }
 
-/* A shell that runs the file at each wakeup, and reports it on descriptor 7. */
+/* A shell that runs the file at each wakeup, and reports the result on descriptor 7. */
 #define SERVANT                                                            \
 	SH("n=0; while read -r x <&6; do . /proc/self/fd/8; n=$((n + 1));" \
 	   " echo \"$n $? $x\" >&7; done")

@@ -2,8 +2,8 @@
 /*
  * durable-sandbox.h - for tests of durable sandboxes: named engines in a separate world
  *
- * Everything that a failed test leaves ends with its world (world.h), because nothing
- * else would remove it.
+ * Everything that a failed test leaves behind ends with its world (world.h), because
+ * nothing else would remove it.
  */
 #ifndef TEST_DURABLE_BOX_H
 #define TEST_DURABLE_BOX_H
@@ -56,7 +56,7 @@ static inline struct warren_sandbox *adopt(struct warren *w, const char *id)
 	return sb;
 }
 
-/* The number of durable sandboxes; the id of the first. */
+/* Return the number of durable sandboxes; @id is the id of the first. */
 static inline size_t count_durable(struct warren *w, char id[ID_LEN + 1])
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -103,7 +103,7 @@ static inline void killed_after(void (*child)(void))
 		TAP_FAIL("it ended by itself: %x", (unsigned)status);
 }
 
-/* A file for a journal, in the directory of the test. */
+/* Create a file for a journal, in the directory of the test. */
 static inline int journal_file(const char *name)
 {
 	AUTO_FREE char *path = sandbox_path("%s", name);
@@ -133,7 +133,7 @@ static inline void hear_piece(struct heard *h, int stream, const char *data, siz
 	h->text[stream][h->size[stream]] = '\0';
 }
 
-/* Read what is there now; true if something arrived or it has ended. */
+/* Read what is available now. Return true if something arrived or the exec has ended. */
 static inline bool hear(struct warren_exec *ex, struct heard *h)
 {
 	static char piece[JOURNAL_CHUNK];
@@ -192,7 +192,7 @@ static inline void say(struct warren_exec *ex, int which, const char *text)
 	EQ(fd_write_all(warren_exec_fd(ex, which), text, strlen(text)), 0);
 }
 
-/* -------------------------------------------------------------- the protocol */
+/* -------------------------------------------------------------- protocol */
 
 static inline int dial_init(struct warren_sandbox *sb)
 {
@@ -230,7 +230,7 @@ static inline int next_message(int fd, struct init_reply *a)
 		EQ(fd_send((fd), &msg_, sizeof(msg_), NULL, 0), 0); \
 	} while (0)
 
-/* HELLO is answered: init exists and works. */
+/* Send HELLO, which must be answered: init exists and works. */
 static inline struct proto_welcome hello(int fd, uint32_t flags)
 {
 	struct init_reply a = { 0 };

@@ -14,7 +14,7 @@
 #include "os/capture.h"
 #include "os/ns.h"
 
-/* Runs outside the namespace, as the creator of a sandbox does. */
+/* This runs outside the namespace, like the creator of a sandbox. */
 static int capture_and_send(int pidfd, int ready)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

@@ -19,7 +19,7 @@ def need(*programs):
 
 
 def inside(w, directory, *argv, timeout=120, **env):
-    """Run a program in the sandbox's network, with its resolver: (status, stdout, stderr)."""
+    """Runs a program in the sandbox's network, with its resolver; returns (status, stdout, stderr)."""
     need(argv[0])
     conf = os.path.join(directory, "resolv.conf")
     with open(conf, "w", encoding="ascii") as f:
@@ -127,7 +127,7 @@ class Git(Files):
 
 
 def repository(directory):
-    """A bare repository with one file; its path."""
+    """Creates a bare repository with one file; returns its path."""
     work, bare = os.path.join(directory, "work"), os.path.join(directory, "repo.git")
     run("git", "init", "-q", work)
     with open(os.path.join(work, "file"), "w", encoding="ascii") as f:

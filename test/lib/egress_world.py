@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """egress_world.py - warren-egress between two network namespaces that a test creates
 
-The test itself enters a namespace without interfaces, in which it assigns public addresses to lo:
-the outside. Servers listen there, and warren-egress runs there. Each sandbox is another namespace,
-which egress_capture.c creates.
+The test itself enters a namespace without interfaces, in which it assigns public addresses to lo. This namespace is
+the outside: servers listen there, and warren-egress runs there. Each sandbox is another namespace, which
+egress_capture.c creates.
 """
 import atexit
 import contextlib
@@ -103,7 +103,7 @@ class Inside(threading.Thread):
         return s
 
     def refuses(self, host, port, what=b""):
-        """Whether the connection is reset, at once or after the client has sent something."""
+        """Is the connection reset, at once or after the client has sent something?"""
         try:
             with self.connect(host, port) as s:
                 return is_reset(s, what)
@@ -172,7 +172,7 @@ class Server:
 
 
 def echo(server, s):
-    """Repeats everything, and its end."""
+    """Echoes everything, and ends when its input ends."""
     while piece := s.recv(65536):
         server.received += piece
         s.sendall(piece)
@@ -180,7 +180,7 @@ def echo(server, s):
 
 
 def banner(server, s):
-    """Speaks first, then repeats."""
+    """Sends first, then echoes its input."""
     s.sendall(b"220 ready\r\n")
     echo(server, s)
 
@@ -211,7 +211,7 @@ def http(server, s):
 
 
 class Dns:
-    """A server of names: {name: [addresses]}; a function gives another answer each time."""
+    """A DNS server: {name: [addresses]}; a function can return another answer each time."""
 
     def __init__(self):
         self.names, self.asked = {}, []
@@ -275,7 +275,7 @@ def program():
 
 
 class Egress:
-    """The program, run by @user with at most @files descriptors, and its protocol.
+    """The program, which runs as @user with at most @files descriptors, and its protocol.
 
     Arguments name files of the test, which are root's.
     """
@@ -372,7 +372,7 @@ class Egress:
         return self.process.wait(20)
 
 
-# ------------------------------------------------------------------------------- a world
+# ------------------------------------------------------------------------ complete setup
 
 
 PUBLIC = ["1.2.3.4", "1.2.3.5", "5.6.7.8", "2600::1", NAMESERVER]
@@ -394,7 +394,7 @@ class World:
         return self.servers[-1]
 
     def lookup(self, name, kind=1, server=SELF, raw=False):
-        """(rcode, addresses) by UDP."""
+        """Resolves a name by UDP; returns (rcode, addresses)."""
         s = self.inside.socket(socket.AF_INET6 if ":" in server else socket.AF_INET, socket.SOCK_DGRAM)
         with s:
             s.connect((server, 53))
@@ -457,7 +457,7 @@ def parse_answer(data):
 
 
 def enter_outside():
-    """Leave the machine's network: the addresses of the tests exist only here."""
+    """Leaves the machine's network: the addresses of the tests exist only here."""
     unshare_net()
     run("ip", "link", "set", "lo", "up")
     for address in PUBLIC + ["10.0.0.1", "169.254.169.254"]:
@@ -474,7 +474,7 @@ def run_outside():
 
 
 def is_reset(s, what=b""):
-    """Whether the peer resets the connection, and sends nothing."""
+    """Does the peer reset the connection without sending anything?"""
     try:
         if what:
             s.sendall(what)
@@ -493,7 +493,7 @@ def make_certificate(directory, name):
 
 
 def client_hello(name):
-    """The bytes that a TLS client sends first."""
+    """Returns the bytes that a TLS client sends first."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fault_world.py - a service whose system calls fail as long as a test wants (faults.c), and a disk that can be filled"""
+"""fault_world.py - a service whose system calls fail while a test requests it (faults.c), and a disk that can be
+filled"""
 import contextlib
 import mmap
 import os
@@ -14,7 +15,7 @@ from serve_world import World
 KINDS = ("memory", "descriptors", "space", "disk", "messages", "signals", "interrupts")
 MEMORY, DESCRIPTORS, SPACE, DISK, MESSAGES, SIGNALS, INTERRUPTS = (1 << i for i in range(len(KINDS)))
 PRELOAD = os.path.join(BUILD, "test", "libfaults.so")
-CLOCK_AT = 16 + len(KINDS) * 8  # where faults.c has the shift of its clock, in seconds
+CLOCK_AT = 16 + len(KINDS) * 8  # position of the clock shift in the page of faults.c
 
 
 class Faults:
@@ -33,12 +34,12 @@ class Faults:
         self.page[:4] = struct.pack("=I", kinds)
 
     def off(self):
-        """How often each kind of fault has occurred."""
+        """Stops the faults; returns how often each kind has occurred."""
         self.page[:4] = struct.pack("=I", 0)
         return struct.unpack(f"={len(KINDS)}Q", self.page[16:CLOCK_AT])
 
     def shift_clock(self, seconds):
-        """Shift the system time that the service sees."""
+        """Shifts the system time that the service sees."""
         self.page[CLOCK_AT:CLOCK_AT + 8] = struct.pack("=q", seconds)
 
 
@@ -58,7 +59,7 @@ class FaultyWorld(World):
 
 @contextlib.contextmanager
 def small_disk(kind, size=128 * MIB):
-    """A directory on a file system of @size bytes."""
+    """Creates a directory on a file system of @size bytes."""
     at = tempfile.mkdtemp(prefix="warren-disk-")
     os.chmod(at, 0o755)
     image = f"{at}.img"
@@ -68,7 +69,7 @@ def small_disk(kind, size=128 * MIB):
         else:
             with open(image, "wb") as f:
                 f.truncate(size)
-            # Small blocks, the default for such a small file system: a page has four of them.
+            # Use small blocks, the default for such a small file system: a page has four of them.
             subprocess.run(["mkfs.ext4", "-q", "-b", "1024", "-m", "0", image], check=True)
             if subprocess.run(["mount", "-o", "loop", image, at], check=False, capture_output=True).returncode != 0:
                 raise Skip("no loop device can be mounted here")
@@ -81,13 +82,13 @@ def small_disk(kind, size=128 * MIB):
 
 
 def fill(at):
-    """All space that an ordinary user gets, and then the rest."""
+    """Uses all space that an ordinary user gets, and then the rest."""
     with open(f"{at}/ballast", "wb", buffering=0) as f:
         for size in (MIB, 4096, 512, 1):
             with contextlib.suppress(OSError):
                 while f.write(bytes(size)):
                     pass
-    # Space that others have freed in the meantime.
+    # Use space that others have freed in the meantime.
     with open(f"{at}/ballast2", "wb", buffering=0) as f, contextlib.suppress(OSError):
         while f.write(bytes(1024)):
             pass

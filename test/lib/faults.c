@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * faults.c - preloaded into the service: a fraction of the calls fails, as long as the
- * test wants
+ * faults.c - preloaded into the service: a fraction of the calls fails, while the test
+ * requests it
  *
- * The test has the same page mapped ($WARREN_FAULTS names its file): it sets what must
- * fail and how often, and reads how often it did. The test's seed determines which calls
- * fail, so that a run can be repeated, as far as threads allow.
+ * The test maps the same page ($WARREN_FAULTS names its file): it sets which calls must
+ * fail and how often, and reads how often they failed. The test's seed determines which
+ * calls fail, so that a run can be repeated, as far as threads allow.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -60,7 +60,7 @@ __attribute__((constructor)) static void begin(void)
 		(void)close(fd);
 }
 
-/* splitmix64: each draw takes the next number, in any thread. */
+/* Return the next random number (splitmix64), in any thread. */
 static uint64_t draw(void)
 {
 	uint64_t x = __atomic_add_fetch(&control->seed, 0x9e3779b97f4a7c15ULL,
@@ -71,7 +71,7 @@ static uint64_t draw(void)
 	return x ^ x >> 31;
 }
 
-/* Sets errno if the call must fail. */
+/* Decide whether the call must fail; if so, set errno. */
 static int fails(enum kind kind)
 {
 	static const int codes[KIND_MAX] = { ENOMEM, EMFILE, ENOSPC, EIO, 0, 0, EINTR };
@@ -90,7 +90,7 @@ static int fails(enum kind kind)
 
 /* ------------------------------------------------------------------------ memory */
 
-/* glibc's own functions, by the names that it exports for this. */
+/* These are glibc's own functions, by the names that it exports for this purpose. */
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t n);
@@ -171,7 +171,7 @@ static int is_message_socket(int fd)
 	       type == SOCK_SEQPACKET;
 }
 
-/* Between api, warden and inits; connections of clients are streams. */
+/* Messages between api, warden and inits; connections of clients are streams. */
 #define MESSAGE(name, params)                                                        \
 	ssize_t name params                                                          \
 	{                                                                            \

@@ -75,7 +75,7 @@ static void welcome(int fd, uint32_t seq, uint32_t flags)
 	say(fd, &msg, sizeof(msg));
 }
 
-/* The journal that came with SPAWN, filled according to the mode. */
+/* Fill the journal that came with SPAWN according to the mode. */
 static void write_journal(int journal)
 {
 	struct journal_header h = { .magic = JOURNAL_MAGIC,
@@ -150,7 +150,7 @@ static void unrelated(int fd, uint32_t exec)
 	say(fd, &msg, sizeof(msg));
 }
 
-/* false: it has ended. */
+/* Return false if the connection has ended. */
 static bool hear(int fd)
 {
 	_Alignas(8) static char inbox[PROTO_MESSAGE_MAX];

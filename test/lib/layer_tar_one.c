@@ -4,8 +4,8 @@
  *
  *	layer_tar_one [-m MAX_BYTES] [-s SINK_BYTES] DIRECTORY > ARCHIVE
  *
- * -s lets the sink fail with ENOSPC after so many bytes. Prints the result as "key value"
- * lines on stderr, or the error, with its code as the exit status.
+ * -s makes the sink fail with ENOSPC after this number of bytes. Prints the result as
+ * "key value" lines on stderr, or the error, with its code as the exit status.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""loop_probe.py - how long clients wait for the service while it does something large
+"""loop_probe.py - measure how long clients wait for the service during a large operation
 
     probe = Probe(world)
     with probe.bounded("many downloads"):
         at_once(8, download)
     probe.close()
 
-One event loop serves all clients. So the probe, a separate process, requests /healthz all the time. Its waiting
-time is compared with that of a sleep in the same process (a busy machine delays both), and the service's watchdog
-reports what the loop did.
+One event loop serves all clients. So the probe, a separate process, requests /healthz all the time. Its waiting time
+is compared with that of a sleep in the same process (a busy machine delays both), and the service's watchdog reports
+what the loop did.
 """
 import concurrent.futures
 import contextlib
@@ -22,13 +22,14 @@ import time
 from checks import ok
 from serve_world import WAIT
 
-LATE = 0.4       # seconds that the probe may wait for an answer, on a machine that does nothing else
-CPU = 0.12       # seconds that the loop may compute in one turn
-EVERY = 0.003    # between two questions of the probe
+LATE = 0.4       # maximum time in seconds that the probe may wait for an answer, on an idle machine
+CPU = 0.12       # maximum time in seconds that the loop may compute in one turn
+EVERY = 0.003    # time between two requests of the probe
 
 
 def stolen():
-    """Seconds of processor time that other machines have taken so far. The kernel counts them as computing."""
+    """Returns the processor time in seconds that other virtual machines have used so far. The kernel counts it as
+    computing."""
     with open("/proc/stat", encoding="ascii") as f:
         return int(f.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
 
@@ -124,7 +125,7 @@ class Probe:
         os.waitpid(self.pid, 0)
 
     def turns(self):
-        """The slow turns, by operation, and the most processor time that one of them took."""
+        """Returns the slow turns by operation, and the most processor time that one of them took."""
         text = self.world.ask("GET", "/metrics", status=200).body.decode()
         f = {m[1]: float(m[2]) for m in re.finditer(r"^(\w+(?:\{[^}]*\})?) ([0-9.e+-]+)$", text, re.M)}
         return ({k.partition('"')[2].rstrip('"}'): v for k, v in f.items() if k.startswith("warren_loop_slow_turns_total")},
@@ -132,8 +133,8 @@ class Probe:
 
     @contextlib.contextmanager
     def bounded(self, what, most=CPU):
-        """No client waits for long at the same time, and the loop does not compute for long. The value it yields gets
-        the slow turns."""
+        """Checks that during the block no client waits for long, and the loop does not compute for long. The yielded
+        value gets the slow turns."""
         before, longest = self.turns()
         lost = stolen()
         slow = {}

@@ -6,7 +6,7 @@ import threading
 
 
 class Dns(threading.Thread):
-    """Answers every name that ends in .test with an address; there are no others."""
+    """Answers every name that ends in .test with an address; other names do not exist."""
 
     def __init__(self, listen=("127.0.0.1", 0), address="127.0.0.1"):
         super().__init__(daemon=True)

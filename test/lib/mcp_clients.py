@@ -19,7 +19,7 @@ INSTALL_SECONDS = 300
 
 
 def attempt(*command, **kw):
-    """The reason of the failure, or None."""
+    """Returns the reason of the failure, or None."""
     try:
         r = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                            timeout=INSTALL_SECONDS, check=False, **kw)
@@ -31,12 +31,12 @@ def attempt(*command, **kw):
 
 
 def install(name, list_name, prepare):
-    """Create WHERE/name with prepare(directory), unless it matches the list; repeat once if it fails."""
+    """Creates WHERE/name with prepare(directory), unless it matches the list; repeats once if it fails."""
     directory = os.path.join(WHERE, name)
     with open(os.path.join(WANTED, list_name), encoding="utf-8") as f:
         wanted = f.read()
     os.makedirs(WHERE, exist_ok=True)
-    with open(f"{directory}.lock", "w", encoding="ascii") as lock:  # one test at a time
+    with open(f"{directory}.lock", "w", encoding="ascii") as lock:  # only one test may do this at a time
         fcntl.flock(lock, fcntl.LOCK_EX)
         with contextlib.suppress(OSError), open(f"{directory}/wanted", encoding="utf-8") as f:
             if f.read() == wanted:

@@ -11,7 +11,7 @@ import json
 import threading
 
 HOP = ("connection", "keep-alive", "transfer-encoding", "content-length")
-# Writes until the client has seen three messages about progress; then the relay makes /enough.
+# Writes until the client has received three progress messages; then the relay creates /enough.
 PROGRESS = "rm -f /enough; until [ -e /enough ]; do echo line; sleep 0.05; done"
 
 
@@ -75,7 +75,7 @@ class Relay(http.server.ThreadingHTTPServer):
         self.server_close()
 
     def handle_error(self, *_):
-        """A client that leaves in the middle is no error."""
+        """A client that disconnects early is no error."""
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

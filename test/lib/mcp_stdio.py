@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mcp_stdio.py - `warren mcp` as an agent sees it, and a service that a test plays"""
+"""mcp_stdio.py - `warren mcp` as an agent sees it, and a service that a test simulates"""
 import contextlib
 import http.server
 import json
@@ -43,7 +43,7 @@ class Bridge:
         self.end()
 
     def end(self):
-        """Ends it like a client does; returns the exit status and the output on stderr."""
+        """Ends it as a client does; returns the exit status and the output on stderr."""
         if self.process.stdout.closed:
             return self.process.returncode, b""
         with contextlib.suppress(OSError):
@@ -66,7 +66,7 @@ class Bridge:
         self.write(json.dumps(message).encode() + b"\n")
 
     def request(self, method, params=None, modern=False, number=None):
-        """Send a request; its id."""
+        """Sends a request; returns its id."""
         if number is None:
             self.number += 1
             number = self.number
@@ -78,14 +78,14 @@ class Bridge:
         return number
 
     def message(self):
-        """The next line, whatever it is."""
+        """Returns the next line, whatever it is."""
         line = self.lines.get(timeout=WAIT)
         ok(line is not None, f"stdout has ended: {self.process.poll()}")
         ok(line.endswith(b"\n"), "a whole line")
         return json.loads(line)
 
     def answer(self, number):
-        """The answer to this request; earlier messages are kept in `others`."""
+        """Returns the answer to this request; earlier messages are kept in `others`."""
         for m in self.others:
             if m.get("id") == number and "method" not in m:
                 self.others.remove(m)
@@ -112,7 +112,7 @@ class Bridge:
 
 
 class Played:
-    """A service at a port of loopback: answer(request, message) is the test's."""
+    """A service at a port of loopback; the test provides answer(request, message)."""
 
     def __init__(self, answer):
         self.requests, self.cond = [], threading.Condition()
@@ -146,7 +146,7 @@ class Played:
                 self.wfile.write(data)
 
             def stream(self, *parts):
-                """The bytes of an event stream, each event separately; then the end."""
+                """Returns the bytes of an event stream, each event separately; then the end."""
                 self.send_response(200)
                 self.send_header("Content-Type", "text/event-stream; charset=utf-8")
                 self.send_header("Connection", "close")
@@ -171,7 +171,7 @@ class Played:
         self.server.server_close()
 
     def wait(self, condition, what):
-        """The first request (method, headers, message) for which it holds."""
+        """Returns the first request (method, headers, message) for which the condition holds."""
         with self.cond:
             ok(self.cond.wait_for(lambda: any(condition(*r) for r in self.requests), WAIT),
                f"{what}: {self.requests}")
@@ -179,7 +179,7 @@ class Played:
 
 
 def run_alone(worlds, state):
-    """Run the tests of a program; then end the services in @worlds, and remove the directory @state."""
+    """Runs the tests of a program; then ends the services in @worlds, and removes the directory @state."""
     try:
         if not ROOT:
             print("1..0 # SKIP needs root")

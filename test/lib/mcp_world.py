@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mcp_world.py - plain clients of MCP over HTTP, of both eras
+"""mcp_world.py - plain clients of MCP over HTTP, legacy and modern
 
     with Legacy(world) as m:                     # initialize, then a session
         r = m.tool("run_command", command="echo hello")
         eq(r.data["stdout"], "hello\\n")
-    m = Modern(world)                            # each request for itself
+    m = Modern(world)                            # each request is independent
     box = m.tool("sandbox_create").data["sandbox"]
 
-A result is a Result: its structured content is `data`, its text `text`.
+A result is a Result: its structured content is `data`, and its text is `text`.
 """
 import itertools
 import json
@@ -49,7 +49,7 @@ class Answer:
 
 
 def events(response):
-    """The messages of a stream, as they come."""
+    """Yields the messages of a stream as they arrive."""
     data = []
     for line in response:
         line = line.decode().rstrip("\r\n")
@@ -64,7 +64,7 @@ TYPES = {"string": str, "integer": int, "boolean": bool, "object": dict, "array"
 
 
 def conform(schema, value, where):
-    """Raises unless the value matches the schema."""
+    """Raises an exception unless the value matches the schema."""
     ok(type(value) is TYPES[schema["type"]], f"{where} is no {schema['type']}: {value!r}")
     if "enum" in schema:
         ok(value in schema["enum"], f"{where}: {value!r}")
@@ -80,7 +80,7 @@ def conform(schema, value, where):
 
 
 def gone(world, box):
-    """Wait until there is no such sandbox."""
+    """Waits until there is no such sandbox."""
     until(lambda: all(b["id"] != box for b in world.sandboxes()), f"sandbox {box} is still there")
 
 
@@ -90,7 +90,7 @@ def with_image(headers):
 
 
 class Wire:
-    """What both eras share."""
+    """Code that both kinds of clients share."""
     schemas = {}
 
     def __init__(self, world, token=None, tcp=None, headers=None):
@@ -101,7 +101,7 @@ class Wire:
         return self.world.client(token=self.token, tcp=self.tcp, timeout=timeout)
 
     def send(self, client, body, method="POST", headers=None):
-        """The answer, with its body unread."""
+        """Returns the answer, with its body unread."""
         h = {"Accept": BOTH, "Content-Type": "application/json", **self.own, **(headers or {})}
         h = {k: v for k, v in h.items() if v is not None}
         return client.send(method, "/mcp", body if isinstance(body, (bytes, str, type(None))) else json.dumps(body), h)

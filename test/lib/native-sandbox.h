@@ -36,7 +36,7 @@ static inline pid_t init_of(const struct warren_sandbox *sb)
 	return ((const struct native_sandbox *)sb->sandbox)->pid;
 }
 
-/* The target of the link /proc/@pid/ns/@name; "" if there is no such process. */
+/* Get the target of the link /proc/@pid/ns/@name; "" if there is no such process. */
 static inline void ns_name(pid_t pid, const char *name, char *text, size_t size)
 {
 	char path[64];
@@ -48,8 +48,8 @@ static inline void ns_name(pid_t pid, const char *name, char *text, size_t size)
 }
 
 /*
- * The number of live processes in the pid namespace @ns, including init, according to the
- * host.
+ * Return the number of live processes in the pid namespace @ns, including init, according
+ * to the host.
  */
 static inline size_t count_in_ns(const char *ns)
 {
@@ -90,7 +90,7 @@ static inline void await_processes(const struct warren_sandbox *sb, size_t n)
 	TAP_FAIL("%zu processes, not %zu", seen, n);
 }
 
-/* A line of /proc/<init>/status, in KiB. */
+/* Return a line of /proc/<init>/status, in KiB. */
 static inline uint64_t init_memory(const struct warren_sandbox *sb, const char *key)
 {
 	char path[64], text[8192], *p;
@@ -102,7 +102,7 @@ static inline uint64_t init_memory(const struct warren_sandbox *sb, const char *
 	return strtoull(p + strlen(key), NULL, 10);
 }
 
-/* The detail of the enforced feature @name; NULL: it is not enforced. */
+/* Return the detail of the enforced feature @name; NULL: it is not enforced. */
 static inline const char *enforced(const struct warren_sandbox *sb, const char *name)
 {
 	size_t n = 0;

@@ -59,7 +59,7 @@ void count_closed(struct http_request *req, int why)
 	counts.last_why = why;
 }
 
-/* ------------------------------------------------------------------ at once */
+/* ------------------------------------------------------------------ immediate answers */
 
 static void hello(struct http_request *req)
 {
@@ -109,7 +109,7 @@ static void about(struct http_request *req)
 	(void)http_respond(req, 200, NULL, 0, b.data, b.len);
 }
 
-/* A header with the text of the query, including line breaks. */
+/* Answer with a header that has the text of the query, including line breaks. */
 static void inject(struct http_request *req)
 {
 	char value[256] = "";
@@ -144,7 +144,7 @@ static void file(struct http_request *req)
 				query_u64(req, "n", (uint64_t)st.st_size - off));
 }
 
-/* ------------------------------------------------------------------ later */
+/* ------------------------------------------------------------------ delayed answers */
 
 struct later {
 	struct loop_timer *timer;
@@ -188,11 +188,11 @@ static void events(struct http_request *req)
 	(void)http_write(req, "first\n", 6);
 }
 
-/* ------------------------------------------------------------------ streams out */
+/* ------------------------------------------------------------------ streamed answers */
 
 struct source {
 	uint64_t left;
-	bool careless; /* does not wait */
+	bool careless; /* does not wait for the client */
 };
 
 static void source_closed(struct http_request *req, int why)
@@ -254,7 +254,7 @@ static void careless(struct http_request *req)
 	start_pouring(req, false, true);
 }
 
-/* ------------------------------------------------------------------ bodies in */
+/* ------------------------------------------------------------------ request bodies */
 
 static void echo_back(struct http_request *req, const char *body, size_t n)
 {
@@ -345,7 +345,7 @@ static void sink(struct http_request *req)
 	http_stream(req, count_piece);
 }
 
-/* ------------------------------------------------------------------ taken over */
+/* --------------------------------------------------------------- upgraded connections */
 
 static void raw_piece(struct http_request *req, const char *data, size_t n)
 {
@@ -363,7 +363,7 @@ static void raw(struct http_request *req)
 	(void)http_upgrade(req, &up, 1, raw_piece);
 }
 
-/* ------------------------------------------------------------------ the program */
+/* ------------------------------------------------------------------ main program */
 
 static const struct {
 	const char *path; /* a path, or a prefix that ends in '/' */

@@ -11,7 +11,7 @@
 struct counts {
 	int64_t open, answered, lost; /* requests */
 	int64_t last_why;
-	uint64_t received; /* bytes of bodies */
+	uint64_t received; /* bytes of bodies received */
 };
 
 extern struct net_loop *the_loop;
@@ -20,7 +20,7 @@ extern struct http_server *the_server;
 extern struct counts counts;
 
 void count_closed(struct http_request *req, int why);
-/* "/ws": an echo; "/proxy/PORT/...": the answer of a server on loopback. */
+/* "/ws" echoes messages; "/proxy/PORT/..." returns the answer of a server on loopback. */
 void serve_ws(struct http_request *req);
 void serve_proxy(struct http_request *req);
 

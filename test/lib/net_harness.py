@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""net_harness.py - what the tests of src/net share: the server program, and a client made of bytes"""
+"""net_harness.py - shared by the tests of src/net: the server program, and a client that sends raw bytes"""
 import json
 import os
 import re
@@ -14,7 +14,7 @@ import traceback
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("WARREN_BUILD", os.path.join(SOURCE, "build"))
 SERVER = os.path.join(BUILD, "test", "net-server")
-WAIT = 20  # seconds; no operation here takes as long
+WAIT = 20  # in seconds; no operation here takes as long
 MIB = 1 << 20
 
 tests = []
@@ -82,7 +82,7 @@ class Server:
             return json.loads(c.ask("GET", "/stats").body)
 
     def until(self, condition, what):
-        """Wait until stats() match."""
+        """Waits until stats() match."""
         end = time.monotonic() + WAIT
         while not condition(stats := self.stats()):
             ok(time.monotonic() < end, f"{what}: {stats}")
@@ -90,7 +90,7 @@ class Server:
         return stats
 
     def until_read(self, *clients):
-        """Wait until the server has read everything that these have sent."""
+        """Waits until the server has read everything that these have sent."""
         ends = {frozenset((self.port, c.sock.getsockname()[1])) for c in clients}
         end = time.monotonic() + WAIT
         while True:

@@ -57,7 +57,7 @@ def client(host, port):
 
 
 def reach(w, box, host, port):
-    """The output of a client in the sandbox."""
+    """Returns the output of a client in the sandbox."""
     return w.run(box, client(host, port))["stdout"].strip()
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""oci_world.py - code that the tests of images share: images made by hand, a registry, stores, checks
+"""oci_world.py - shared by the tests of images: generated images, a registry, stores, checks
 
-Each test has a separate store. The registry is Debian's docker-registry on loopback; images get
-there byte by byte over its protocol, so that a test can have any media type and any archive.
+Each test has a separate store. The registry is Debian's docker-registry on loopback; images are pushed byte by byte
+with its protocol, so that a test can use any media type and any archive.
 """
 import atexit
 import contextlib
@@ -64,7 +64,7 @@ def digest(data):
 
 
 class File:
-    """A member of a layer: a file with data, or something else by .kind."""
+    """A member of a layer: a file with data, or another kind of entry (.kind)."""
 
     def __init__(self, data=b"", mode=0o644, kind=tarfile.REGTYPE, link="", uid=0, gid=0):
         self.data = data.encode() if isinstance(data, str) else data
@@ -84,7 +84,7 @@ def hardlink(to):
 
 
 def tar(members):
-    """A plain archive of a dict: name to File, bytes or text."""
+    """Returns a plain archive of a dict: name to File, bytes or text."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as t:
         for name, f in members.items():
@@ -139,7 +139,7 @@ def base():
 
 
 class Image:
-    """Layers and a configuration, with all that is derived from them."""
+    """Layers and a configuration, and everything that is derived from them."""
 
     def __init__(self, *layers, config=None, arch=ARCH, family="oci", variant=None, created="2024-02-29T12:00:00Z"):
         self.layers, self.family = layers, family
@@ -171,12 +171,12 @@ def index(*images, family="oci"):
 
 
 def simple(text="x", *more, config=None, **kw):
-    """The base, a file /text, and further layers."""
+    """Returns an image with the base, a file /text, and further layers."""
     return Image(base(), Layer({"text": text}), *more, config=config or {"Cmd": ["cat", "/text"]}, **kw)
 
 
 def layout(path, images):
-    """An OCI layout of {name: image} at path."""
+    """Writes an OCI layout of {name: image} at path."""
     os.makedirs(f"{path}/blobs/sha256")
 
     def put(data):
@@ -241,7 +241,7 @@ class Registry(registry_server.Registry):
         self.call("PUT", f"{where}&digest={digest(data)}", data, {"Content-Type": "application/octet-stream"})
 
     def push(self, image, name, tag=None):
-        """Push the image by tag or digest; returns its reference."""
+        """Pushes the image by tag or digest; returns its reference."""
         for blob in image.blobs().values():
             self.push_blob(name, blob)
         return self.push_manifest(name, tag or image.digest, image.type, image.manifest)
@@ -260,7 +260,7 @@ def registry():
     return _registry[0]
 
 
-# ------------------------------------------------------------------ running
+# ---------------------------------------------------------- stores and runs
 
 
 class Store:
@@ -299,7 +299,7 @@ class Store:
         return out
 
     def bad(self, *args, words=(), status=125, **kw):
-        """It must fail with one line at the end; returns that line."""
+        """Runs a command that must fail with one line at the end; returns that line."""
         got, out, err = self.call(*args, **kw)
         lines = [x for x in err.splitlines() if x.startswith("warren")]
         ok(got == status and len(lines) == 1 and err.endswith(lines[0] + "\n"),
@@ -324,13 +324,13 @@ class Store:
         return json.loads(self.image("du", "--json"))
 
     def directories(self):
-        """Layers on disk."""
+        """Returns the layers on disk."""
         with contextlib.suppress(FileNotFoundError):
             return sorted(n for n in os.listdir(f"{self.path}/layers/d") if not n.startswith("."))
         return []
 
     def empty(self):
-        """Nothing is stored after a prune, which found no image."""
+        """Checks that nothing is stored after a prune, which found no image."""
         eq(self.ls(), [], "images")
         self.image("prune")
         eq(self.directories(), [], "layers")

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * probe-calls.c - run inside a sandbox: each line is the name of an attempt and its
- * result
+ * probe-calls.c - this program runs inside a sandbox, and prints the name of each attempt
+ * and its result
  *
- * "ok", or the errno's name. test-probe.py knows the expected results. Pointers are NULL
- * if the kernel would read them only after the check that is tested.
+ * The result is "ok", or the name of the errno. test-probe.py contains the expected
+ * results. Pointers are NULL if the kernel would read them only after the check that is
+ * tested.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -402,7 +403,8 @@ static void needed(void)
 	    connect(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), (void *)&at, len));
 }
 
-/* The classic attempt: a chroot below the working directory, and then out through it. */
+/* Try the classic escape: a chroot below the working directory, which then leads
+ * outside. */
 static void chroot_tricks(void)
 {
 	struct stat first, st;

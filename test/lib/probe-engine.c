@@ -3,8 +3,8 @@
  * probe-engine.c - one hostile exec, and others at the same time; linked with the library
  *
  * probe-engine SCRIPT: runs the Python script in a sandbox with a timeout of three
- * seconds, meanwhile starts others, waits for the first, destroys. Prints the time of
- * each step. An engine that hangs is ended by SIGALRM.
+ * seconds, starts other execs at the same time, waits for the first one, and destroys the
+ * sandbox. Prints the time of each step. SIGALRM ends an engine that hangs.
  */
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""registry_harness.py - code that the tests of the registry client share
+"""registry_harness.py - shared by the tests of the registry client
 
-The program under test is registry-pull: the manifest and the blobs of a reference, into a folder.
+The program under test is registry-pull, which fetches the manifest and the blobs of a reference into a directory.
 """
 import json
 import os
@@ -32,7 +32,7 @@ def folder():
 
 
 def pull(ref, *args, into=None, env=None, config=None, backoff=10):
-    """Run registry-pull with a docker configuration (a dict) and no other environment."""
+    """Runs registry-pull with a docker configuration (a dict) and no other environment."""
     into = into or folder()
     path = os.path.join(folder(), "config.json")
     with open(path, "w") as f:
@@ -46,7 +46,7 @@ def pull(ref, *args, into=None, env=None, config=None, backoff=10):
 
 
 def good(image, ref, *args, **kw):
-    """A pull that works: everything is there and correct."""
+    """Pulls, which must succeed: everything is present and correct."""
     got = pull(ref, *args, **kw)
     eq((got.status, got.error), (0, ""), "status and error")
     eq(got.file("manifest.json"), image.manifest, "manifest")
@@ -57,7 +57,7 @@ def good(image, ref, *args, **kw):
 
 
 def bad(errno, pattern, ref, *args, **kw):
-    """A pull that fails with one line, which names the reference."""
+    """Pulls, which must fail with one line that names the reference."""
     got = pull(ref, *args, **kw)
     eq(got.status, 1, f"status ({got.error})")
     whole = ref if re.search(r":[\w.-]+$|@", ref.split("/", 1)[1]) else ref + ":latest"

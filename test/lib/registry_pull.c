@@ -124,7 +124,7 @@ static int save_manifest(int dir, const struct buf *body, struct warren_error *e
 	return code < 0 ? error_errno(err, -code, "write the manifest") : 0;
 }
 
-/* The manifest; for an index, the first one in its list. */
+/* Get the manifest; for an index, the first one in its list. */
 static int pull(struct registry *r, const char *what, int dir, struct warren_error *err)
 {
 	AUTO_BUF struct buf body = BUF_INIT(0);

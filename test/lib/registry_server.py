@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""registry_server.py - registries for the tests of the client: Debian's real one, and one that
-misbehaves as told. Both listen only on loopback, and are stopped by the process that started them."""
+"""registry_server.py - registries for the tests of the client: Debian's real one, and one that misbehaves as a test
+requests. Both listen only on loopback, and are stopped by the process that started them."""
 import base64
 import hashlib
 import http.server
@@ -54,7 +54,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def handle(self):
-        # TLS to a server without TLS: real ones notice it and close the connection.
+        # If a client uses TLS with a server without TLS, real servers notice it and close the connection.
         try:
             if not self.server.tls and self.connection.recv(1, socket.MSG_PEEK) == b"\x16":
                 self.server.hellos += 1
@@ -79,13 +79,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.answer(status, body, {"Content-Type": "application/json", **dict(headers)})
 
     def drop(self):
-        """Close the connection, now."""
+        """Closes the connection immediately."""
         self.close_connection = True
         self.wfile.flush()
         self.connection.shutdown(socket.SHUT_RDWR)
 
     def blob(self, digest):
-        """Answer like a correct registry, with ranges."""
+        """Answers like a correct registry, with ranges."""
         data, status, headers = self.server.image.blobs[digest], 200, {}
         want = self.headers.get("Range")
         if want:
@@ -171,7 +171,7 @@ class Registry:
             config["http"]["tls"] = {"certificate": cert[0], "key": cert[1]}
         self.file = os.path.join(folder, f"registry-{self.port}.yml")
         with open(self.file, "w") as f:
-            json.dump(config, f)  # JSON is YAML, too
+            json.dump(config, f)  # JSON is also YAML
 
     def __enter__(self):
         self.log = open(self.file + ".log", "wb")
@@ -194,7 +194,7 @@ class Registry:
 
 
 def make_certificate(folder, name, signer=None):
-    """A key and a certificate for 127.0.0.1, signed by the signer's or by itself."""
+    """Creates a key and a certificate for 127.0.0.1, signed by the signer or by itself."""
     path = os.path.join(folder, name)
     extension = "subjectAltName=IP:127.0.0.1,DNS:localhost,DNS:registry.test"
     if not signer:
@@ -215,7 +215,8 @@ def make_certificate(folder, name, signer=None):
 
 
 def make_token(cert, service, access, seconds=60):
-    """What docker-registry's "token" asks for: a JWT signed with a key that it trusts."""
+    """Returns the token that docker-registry's "token" authentication requires: a JWT signed with a key that it
+    trusts."""
     text = lambda d: base64.urlsafe_b64encode(d).rstrip(b"=")
     der = "".join(open(cert[0]).read().split("-----")[2].split())
     now = int(time.time())

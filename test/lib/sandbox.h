@@ -59,7 +59,7 @@ struct said {
 	struct warren_result res;
 };
 
-static char sandbox_dir[64]; /* "" if there is none */
+static char sandbox_dir[64]; /* "" if there is no directory */
 static pid_t sandbox_owner;
 static bool
 	sandbox_other; /* the engine that was opened last is that of $WARREN_OTHER_KIND */
@@ -122,7 +122,7 @@ static inline int sandbox_open(const char *backend, struct warren **ret,
 
 __attribute__((constructor)) static inline void sandbox_setup(void)
 {
-	/* The programs that the library starts are those of this build. */
+	/* The library starts the programs of this build. */
 	if (getenv("WARREN_BUILD"))
 		(void)setenv("WARREN_LIBEXEC", getenv("WARREN_BUILD"), 0);
 	(void)strcpy(sandbox_dir, "/tmp/warren-test-XXXXXX");
@@ -154,7 +154,7 @@ __attribute__((destructor)) static inline void sandbox_cleanup(void)
 {
 	if (getpid() != sandbox_owner || !sandbox_dir[0])
 		return;
-	/* Try more than once: its processes may still be ending. */
+	/* Try more than once, because processes may still be ending. */
 	for (int i = 0; i < SANDBOX_TRIES && sandbox_has_leftovers(); i++) {
 		struct warren_error ignored = WARREN_ERROR_INIT;
 		struct warren *w = NULL;
@@ -166,7 +166,7 @@ __attribute__((destructor)) static inline void sandbox_cleanup(void)
 	sandbox_remove_tree(sandbox_dir);
 }
 
-/* ------------------------------------------------------------- small things */
+/* ------------------------------------------------------------- helpers */
 
 static inline size_t sandbox_count_fds(void)
 {
@@ -177,7 +177,7 @@ static inline size_t sandbox_count_fds(void)
 	return n;
 }
 
-/* A file of this test on the host. */
+/* Write a file of this test on the host. */
 static inline void sandbox_put(const char *path, const char *text, mode_t mode)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -190,7 +190,7 @@ static inline void sandbox_put(const char *path, const char *text, mode_t mode)
 
 /* ------------------------------------------------------ engines and sandboxes */
 
-/* This machine lacks something that the backend needs. */
+/* Skip the test if this machine lacks something that the backend needs. */
 static inline void sandbox_skip_unless_ready(struct warren *w)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -296,7 +296,8 @@ static inline bool sandbox_read(int fd, char **data, size_t *n)
 	return true;
 }
 
-/* Write a part of @in; false if everything was written or nobody reads. */
+/* Write a part of @in. Return false if everything was written, or if the other end is
+ * closed. */
 static inline bool sandbox_feed(int fd, const char *in, size_t size, size_t *at)
 {
 	ssize_t r = *at < size ? write(fd, in + *at, size - *at) : 0;
@@ -361,7 +362,7 @@ static inline struct said sandbox_sh(struct warren_sandbox *sb, const char *scri
 	return sandbox_run(sb, SH(script));
 }
 
-/* The whole output of @script, which must succeed; without the last newline. */
+/* Return the whole output of @script, which must succeed, without the last newline. */
 static inline char *sandbox_says(struct warren_sandbox *sb, const char *script)
 {
 	struct said s = sandbox_sh(sb, script);
@@ -374,10 +375,7 @@ static inline char *sandbox_says(struct warren_sandbox *sb, const char *script)
 	return s.out;
 }
 
-/*
- * Checks that the caller gets the same information while @ex runs. Wait until @text was
- * read from @fd.
- */
+/* Wait until @text was read from @fd. */
 static inline void sandbox_expect(int fd, const char *text)
 {
 	size_t want = strlen(text), got = 0;

@@ -14,7 +14,7 @@ WAIT = 30
 
 
 class Refused(Exception):
-    """The handshake was refused; with the status and the body."""
+    """The handshake was refused, with this status and body."""
 
     def __init__(self, status, body):
         super().__init__(f"{status} {body!r}")
@@ -89,7 +89,7 @@ class Socket:
         self.send(TEXT, json.dumps(event).encode())
 
     def read(self):
-        """The next message: opcode and bytes. Pings are answered on the way."""
+        """Returns the next message: opcode and bytes. Pings are answered."""
         while True:
             first, second = self.take(2)
             n = second & 0x7f
@@ -104,13 +104,13 @@ class Socket:
             self.send(PONG, data)
 
     def event(self):
-        """The next message, which must be JSON."""
+        """Returns the next message, which must be JSON."""
         opcode, data = self.read()
         eq(opcode, TEXT, f"kind of message ({data[:200]!r})")
         return json.loads(data)
 
     def until(self, mark):
-        """Bytes of binary messages up to @mark; events on the way are returned with them."""
+        """Returns the bytes of binary messages up to @mark, and the events that arrive before it."""
         seen, events = b"", []
         while mark not in seen:
             opcode, data = self.read()
@@ -123,7 +123,7 @@ class Socket:
         return seen, events
 
     def close_code(self):
-        """After all other messages: the close code."""
+        """Returns the close code, after all other messages."""
         while True:
             opcode, data = self.read()
             if opcode == CLOSE:

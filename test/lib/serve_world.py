@@ -4,7 +4,7 @@
     with World() as w:                   # warren-serve on private directories
         box = w.create(labels={"a": "b"})
         eq(w.run(box, "echo hello")["stdout"], "hello\\n")
-        w.kill("api", "warden")          # kill -9, at once
+        w.kill("api", "warden")          # kill -9
         w.start()
 
 At the end, all sandboxes are deleted and the service is stopped; then nothing may be left. The test adopts orphans
@@ -34,7 +34,7 @@ import api_schema
 from checks import BUILD, Skip, eq, free_port, ok
 
 SERVE = os.path.join(BUILD, "warren-serve")
-WAIT = 30  # seconds; no operation here takes as long
+WAIT = 30  # in seconds; no operation here takes as long
 NOBODY = "k3f9x2m7qd1w"  # an id that does not exist
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -79,7 +79,7 @@ LACKS = {
     "gvisor": {"accounts", "oom_outlived", "control", "watch", "init", "tty_name"},
     "chroot": {"image", "limits", "network", "mounts", "read_only", "hostname", "accounts", "stats", "oom", "walls",
                "pause", "watch", "control", "init"},
-    # A platform with its own isolation and images.
+    # docker has its own isolation and images.
     "docker": {"image", "accounts", "disk", "oom", "control", "init"},
 }
 # Backends whose sandboxes must name an image: the image they use.
@@ -91,20 +91,20 @@ def has(thing):
 
 
 def fitted(spec):
-    """A request for a sandbox, without fields that the backend of the test does not support."""
+    """Returns a request for a sandbox, without fields that the backend of the test does not support."""
     spec = {field: value for field, value in spec.items() if has(field)}
     return {**spec, "image": IMAGES[BACKEND]} if BACKEND in IMAGES else spec
 
 
 def needs(*things):
-    """Skip a test of a feature that the backend of the test does not have."""
+    """Skips a test of a feature that the backend of the test does not have."""
     for thing in things:
         if not has(thing):
             raise Skip(f"backend {BACKEND} has no {thing}")
 
 
 def until(condition, what, seconds=WAIT):
-    """Wait until it is true; returns its value."""
+    """Waits until it is true; returns its value."""
     end = time.monotonic() + seconds
     while not (said := condition()):
         ok(time.monotonic() < end, f"not after {seconds} s: {what() if callable(what) else what}")
@@ -112,7 +112,7 @@ def until(condition, what, seconds=WAIT):
     return said
 
 
-# ------------------------------------------------------------------- the machine
+# ------------------------------------------------------ processes of the machine
 
 
 def slurp(path):
@@ -121,7 +121,7 @@ def slurp(path):
 
 
 def stat_of(pid):
-    """The fields of /proc/PID/stat after the name: [0] state, [1] parent, [19] start time."""
+    """Returns the fields of /proc/PID/stat after the name: [0] state, [1] parent, [19] start time."""
     return slurp(f"/proc/{pid}/stat").rpartition(")")[2].split()
 
 
@@ -130,7 +130,7 @@ def start_time(pid):
 
 
 def family():
-    """Of every process: its parent, and its state."""
+    """Returns the parent and the state of every process."""
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -144,7 +144,7 @@ FIRST_ID, IDS = 0x10000000, 65536  # first id of sandboxes, and number of ids of
 
 
 def uid_of(pid):
-    """The owner of a process; -1: it is gone."""
+    """Returns the owner of a process; -1: it is gone."""
     try:
         return int(slurp(f"/proc/{pid}/status").partition("\nUid:")[2].split()[0])
     except OSError:
@@ -152,7 +152,7 @@ def uid_of(pid):
 
 
 def below(pid):
-    """All living descendants of @pid."""
+    """Returns all living descendants of @pid."""
     parents = family()
     children = {}
     for p, (parent, _) in parents.items():
@@ -177,7 +177,7 @@ def running(*argv):
 
 
 def is_apart(pid):
-    """Does it have a separate pid namespace? A process that is gone has none."""
+    """Does the process have a separate pid namespace? A process that is gone has none."""
     try:
         return os.readlink(f"/proc/{pid}/ns/pid") != os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -207,7 +207,7 @@ def cgroups_of(sandbox):
 
 
 class StartedProcess(subprocess.Popen):
-    """A process whose exit status its caller waits for, whoever it runs as: reap_orphans() leaves it alone."""
+    """A process whose exit status its caller waits for, whatever its user: reap_orphans() leaves it alone."""
     lock, all = threading.Lock(), weakref.WeakSet()
 
     def __init__(self, *args, **named):
@@ -216,13 +216,13 @@ class StartedProcess(subprocess.Popen):
             self.all.add(self)
 
 
-subprocess.Popen = StartedProcess  # subprocess.run() uses it, too
-# A child of fork(2) has one thread: another one's lock would stay with it.
+subprocess.Popen = StartedProcess  # subprocess.run() uses it too
+# A child of fork(2) has one thread: a lock that another thread held would never be released.
 os.register_at_fork(after_in_child=lambda: setattr(StartedProcess, "lock", threading.Lock()))
 
 
 def reap_orphans():
-    """Reap zombies of a dead service; processes that the test forked have its own id."""
+    """Reaps zombies of a dead service; processes that the test forked have its own id."""
     with StartedProcess.lock:
         ours = {p.pid for p in StartedProcess.all if p.returncode is None}
         for listing in glob.glob("/proc/self/task/*/children"):
@@ -241,7 +241,7 @@ def keep_reaping():
 
 
 def together(n, f):
-    """Run f(0) to f(n - 1), each in its own thread; returns their results."""
+    """Runs f(0) to f(n - 1), each in its own thread; returns their results."""
     results, gate = [None] * n, threading.Barrier(n)
 
     def one(i):
@@ -258,7 +258,7 @@ def together(n, f):
     return results
 
 
-# -------------------------------------------------------------------- the client
+# ------------------------------------------------------------------------ client
 
 
 class Reply:
@@ -308,7 +308,7 @@ class Client:
         return self.http
 
     def send(self, method, path, body=None, headers=None, query=None):
-        """Send it, and return the answer with its body unread."""
+        """Sends a request, and returns the answer with its body unread."""
         headers = dict(headers or {})
         if self.token:
             headers.setdefault("Authorization", f"Bearer {self.token}")
@@ -329,13 +329,13 @@ class Client:
         except BaseException:
             self.close()
             raise
-        if not any(name.lower() == "host" for name in headers or ()):  # or it may be forwarded to a sandbox
+        if not any(name.lower() == "host" for name in headers or ()):  # otherwise, the request may be forwarded to a sandbox
             api_schema.check(method, path, reply.status, reply.headers, reply.body)
         return reply
 
 
 def check_error(reply, status, code=None):
-    """All errors have the same shape. Returns it."""
+    """Checks that the answer is an error; all errors have the same form. Returns the error."""
     eq(reply.status, status, f"status of {reply}")
     e = reply.json()
     eq(sorted(e), ["code", "detail", "message", "request_id"], "fields of an error")
@@ -351,7 +351,7 @@ def check_error(reply, status, code=None):
 
 
 def refused(reply, status, code, *words):
-    """An error whose message has these words. Returns it."""
+    """Checks that the answer is an error whose message has these words. Returns the error."""
     e = check_error(reply, status, code)
     for word in words:
         ok(word in e["message"], f"'{word}' in {e['message']!r}")
@@ -359,11 +359,11 @@ def refused(reply, status, code, *words):
 
 
 def shell(text):
-    """A main command, or the beginning of an exec."""
+    """Returns a main command, or the beginning of an exec."""
     return {"argv": ["/bin/sh", "-c", text]}
 
 
-# ------------------------------------------------------------------- the service
+# ----------------------------------------------------------------------- service
 
 
 class World:
@@ -375,7 +375,7 @@ class World:
         if not os.access(SERVE, os.X_OK):
             raise Skip("warren-serve is not built")
         self.dir = tempfile.mkdtemp(prefix="warren-serve-")
-        os.chmod(self.dir, 0o755)  # it is no secret, and the api has another user
+        os.chmod(self.dir, 0o755)  # the directory is no secret, and the api has another user
         self.state, self.run_dir = state or f"{self.dir}/state", f"{self.dir}/run"
         self.socket, self.log_path = f"{self.dir}/w.sock", f"{self.dir}/log"
         self.port = free_port() if tcp else None
@@ -423,7 +423,7 @@ class World:
         until(self.answers, lambda: f"it does not answer: {self.said()}")
 
     def said(self, about=()):
-        """The end of the log; what it says of these sandboxes, if there are any."""
+        """Returns the end of the log, or the lines about these sandboxes, if there are any."""
         lines = [line for line in slurp(self.log_path).splitlines() if any(box in line for box in about)]
         return "\n".join(lines)[-4000:] or slurp(self.log_path)[-2000:]
 
@@ -433,7 +433,7 @@ class World:
 
     @property
     def api(self):
-        """The child of the warden that has no pid namespace of its own."""
+        """The child of the warden that has no separate pid namespace."""
         ours = os.readlink("/proc/self/ns/pid")
         for p, (parent, state) in family().items():
             with contextlib.suppress(OSError):
@@ -452,7 +452,7 @@ class World:
         return None
 
     def kill(self, *who):
-        """kill -9 of "api", "warden" or both, as nearly at once as two calls are."""
+        """Kills "api", "warden" or both with SIGKILL, one right after the other."""
         pids = [getattr(self, name) for name in who]
         for pid in pids:
             if pid:
@@ -463,7 +463,7 @@ class World:
         self.look()
 
     def stop(self):
-        """As an administrator would do it."""
+        """Stops the service as an administrator would."""
         self.process.terminate()
         try:
             status = self.process.wait(WAIT)
@@ -486,7 +486,7 @@ class World:
         clients = self.local.__dict__.setdefault("clients", {})
         c = clients.setdefault((token, tcp), self.client(token, tcp))
         if c.http and c.http.sock and select.select([c.http.sock], [], [], 0)[0]:
-            c.close()  # it has ended in the meantime
+            c.close()  # the connection has ended in the meantime
         r = c.ask(method, path, body, **kw)
         if status is not None:
             eq(r.status, status, f"status of {method} {path}: {r}")
@@ -500,7 +500,7 @@ class World:
         return r.json() if r.body else None
 
     def create(self, token=None, tcp=False, **spec):
-        """A sandbox that runs; its id."""
+        """Creates a sandbox, and waits until it runs; returns its id."""
         s = self.post("/v1/sandboxes", fitted(spec), status=201, token=token, tcp=tcp)
         self.seen.add(s["id"])
         eq(s["state"], "running", f"state of {s}")
@@ -508,7 +508,7 @@ class World:
 
     @contextlib.contextmanager
     def box(self, **spec):
-        """A sandbox for the time of the block; its id."""
+        """Creates a sandbox for the time of the block; yields its id."""
         made = self.create(**spec)
         try:
             yield made
@@ -532,12 +532,12 @@ class World:
         return self.get(f"/v1/sandboxes/{box}", **kw)
 
     def run(self, box, command, token=None, **spec):
-        """Run a command to its end; returns the exec with its output and result."""
+        """Runs a command to its end; returns the exec with its output and result."""
         spec["argv" if isinstance(command, (list, tuple)) else "command"] = command
         return self.post(f"/v1/sandboxes/{box}/run", spec, token=token)
 
     def exec(self, box, command, token=None, **spec):
-        """Start a command; returns its id."""
+        """Starts a command; returns its id."""
         spec["argv" if isinstance(command, (list, tuple)) else "command"] = command
         return self.post(f"/v1/sandboxes/{box}/execs", spec, status=201, token=token)["id"]
 
@@ -547,7 +547,7 @@ class World:
         return e["result"]
 
     def events(self, path, client=None, **query):
-        """The objects of a stream, as they arrive. The connection ends with the generator."""
+        """Yields the objects of a stream as they arrive. The connection ends with the generator."""
         c = client or self.client()
         with c:
             r = c.send("GET", path, query=query)
@@ -562,13 +562,13 @@ class World:
         return self.events(f"/v1/sandboxes/{box}/execs/{exec_id}/output", **query)
 
     def raw(self, box, exec_id, **query):
-        """All of an exec's output, as bytes."""
+        """Returns all output of an exec, as bytes."""
         with self.client() as c:
             return c.ask("GET", f"/v1/sandboxes/{box}/execs/{exec_id}/output",
                          query={"format": "raw", **query}).body
 
     def sandboxes(self, **query):
-        """All of them, page by page."""
+        """Returns all sandboxes, page by page."""
         found, cursor = [], None
         while True:
             page = self.get("/v1/sandboxes", query={"limit": 1000, **query, **({"cursor": cursor} if cursor else {})})
@@ -578,10 +578,10 @@ class World:
                 return found
 
     def token(self, *scopes, **spec):
-        """The secret of a new token."""
+        """Returns the secret of a new token."""
         return self.post("/v1/tokens", {"name": "test", "scopes": list(scopes), **spec}, status=201)["secret"]
 
-    # ------------------------------------------------------------- what there is
+    # ---------------------------------------------------------- existing objects
 
     def database(self):
         db = sqlite3.connect(f"file:{self.state}/serve/warren.db?mode=ro", uri=True, timeout=10)
@@ -597,7 +597,7 @@ class World:
             eq(db.execute("PRAGMA foreign_key_check").fetchall(), [], "broken references in the database")
 
     def slots(self):
-        """The owner of each range of ids."""
+        """Returns the owner of each range of ids."""
         found = {}
         for link in glob.glob(f"{self.run_dir}/ids/*"):
             with contextlib.suppress(OSError):
@@ -608,7 +608,7 @@ class World:
         return {os.path.basename(p) for p in glob.glob(f"{self.run_dir}/boxes/" + "?" * 12)}
 
     def parts(self):
-        """Prepared parts of the service, which belong to no sandbox."""
+        """Returns the prepared parts of the service, which belong to no sandbox."""
         if not self.alive():
             return set()
         ready = self.boxes() | set(self.slots().values())
@@ -618,18 +618,18 @@ class World:
         return ready
 
     def linked(self):
-        """The sandboxes that hold a range of ids."""
+        """Returns the sandboxes that hold a range of ids."""
         return set(self.slots().values()) - self.parts()
 
     def look(self):
-        """Remember the existing sandboxes, so that their leftovers can be found."""
+        """Records the existing sandboxes, so that their leftovers can be found."""
         with contextlib.suppress(sqlite3.Error):
             self.seen |= {r[0] for r in self.rows("SELECT id FROM sandboxes")}
         self.seen |= self.linked()
         self.seen |= self.boxes()
 
     def processes(self):
-        """Processes below the test except services: sandboxes, and programs of the test."""
+        """Returns the processes below the test except services: sandboxes, and programs of the test."""
         services = {p for world in World.worlds if world.alive() for p in (world.warden, world.api, world.egress)}
         ranges = []
         for world in World.worlds:
@@ -639,7 +639,7 @@ class World:
                 and not any(first <= uid_of(p) <= first + IDS for first in ranges)]
 
     def objects(self):
-        """The number of objects of each kind that sandboxes consist of."""
+        """Returns the number of objects of each kind that sandboxes consist of."""
         self.look()
         inside = self.processes()
         spaces = set()
@@ -666,7 +666,7 @@ class World:
         }
 
     def settled(self):
-        """objects(), after the service has finished preparing parts."""
+        """Returns objects(), after the service has finished preparing parts."""
         found = [None]
 
         def same():
@@ -688,7 +688,7 @@ class World:
               + self.said(self.boxes() - self.parts()), seconds)
 
     def match(self, seconds=WAIT):
-        """The sandboxes in the API, in the database and on the machine are the same."""
+        """Checks that the sandboxes in the API, in the database and on the machine are the same."""
         def differences():
             self.look()
             told = {s["id"] for s in self.sandboxes() if s["state"] in ("running", "paused")}
@@ -709,7 +709,7 @@ class World:
         """Returns the result of @work(ms), or raises. At the same time, @box runs one command after another, and must
         answer some.
 
-        @ms: how long endless work continues; enough time for many commands.
+        @ms is how long endless work continues, which is enough time for many commands.
         """
         before, answered = time.monotonic(), 0
         self.run(box, "true")
@@ -723,17 +723,17 @@ class World:
         ok(answered >= 3, f"{answered} commands of a neighbour meanwhile")
         return result
 
-    # ------------------------------------------------------------------ its end
+    # ------------------------------------------------------- end of the service
 
     def empty(self):
-        """Delete all sandboxes."""
+        """Deletes all sandboxes."""
         for s in self.sandboxes():
             self.seen.add(s["id"])
             r = self.ask("DELETE", f"/v1/sandboxes/{s['id']}")
             ok(r.status in (204, 404), f"delete: {r}")
 
     def discard(self):
-        """Remove everything that is left of it."""
+        """Removes everything that is left of it."""
         self.look()
         if self.alive():
             self.kill("api", "warden")
@@ -758,7 +758,7 @@ class World:
             if kind is None:
                 if not self.alive():
                     self.start()
-                self.ready()  # it may just have been killed
+                self.ready()  # the service may just have been killed
                 self.empty()
                 self.check_empty()
                 self.integrity()
@@ -774,6 +774,6 @@ class World:
                         self.empty()
             finally:
                 self.discard()
-            # Comes last, because it may fail: the reader of the output may be gone.
+            # This comes last, because it may fail: the reader of the output may be gone.
             if kind is not None:
                 print("# " + said.replace("\n", "\n# "), flush=True)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shell.h - a real shell on pipes, used through src/shellproto like by a backend
+ * shell.h - a real shell on pipes, used through src/shellproto as a backend uses it
  *
  *	struct shell sh;
  *	shell_open(&sh, SHELLPROTO_CONTROL, "dash");
@@ -24,7 +24,7 @@
 #include "lib/tap.h"
 #include "shellproto/shellproto.h"
 
-#define SHELL_PATIENCE  50 /* seconds for a whole test */
+#define SHELL_PATIENCE  50 /* time limit of a whole test, in seconds */
 #define SHELL_KEEP      (4U << 20)
 #define SHELL_PROCESSES 4096
 
@@ -33,11 +33,11 @@ struct shell {
 	enum shellproto_transport transport;
 	pid_t pid;
 	int pidfd;
-	int in, from[3]; /* stdout, stderr, results */
+	int in, from[3]; /* from: stdout, stderr, results */
 	struct buf text[2], unsent;
 	size_t sent;
 	uint64_t bytes[2];
-	bool quiet; /* count output, do not keep it */
+	bool quiet; /* count output instead of keeping it */
 	bool got;
 	bool ended;
 	uint64_t serial, since;
@@ -46,7 +46,7 @@ struct shell {
 	char cwd[PATH_MAX];
 };
 
-/* Some streams of execs cannot be opened by their name in /proc. */
+/* Use a socket, because some streams of execs cannot be opened by their name in /proc. */
 static bool shell_by_socket;
 /* Prepares a session before it starts; NULL: nothing. */
 static void (*shell_prepare)(struct shellproto *s);
@@ -80,7 +80,8 @@ static const struct shellproto_events shell_events = {
 	.result = shell_on_result,
 };
 
-/* In the child: @fds become 0, 1, 2 and, for control, 6 and 7; all others are closed. */
+/* In the child, make @fds descriptors 0, 1, 2 and, for the control transport, 6 and 7;
+ * close all others. */
 static inline void shell_exec(enum shellproto_transport t, const char *program, int in,
 			      int out, int err, int results)
 {
@@ -113,7 +114,7 @@ static inline void shell_wait(struct shell *sh)
 		shell_pump(sh, -1);
 }
 
-/* In the child: it has only a terminal. */
+/* In the child, use only a terminal. */
 static inline void shell_exec_terminal(const char *path)
 {
 	int fd;
@@ -222,8 +223,8 @@ static inline void shell_drain(struct shell *sh, int which)
 				TAP_FAIL("%s", err.msg);
 			(void)kill(sh->pid, SIGKILL);
 		}
-		if (which ==
-		    2) /* a result: check the other streams again before the next one */
+		if (which == 2) /* this is a result: check the other streams again before
+				   the next one */
 			return;
 	}
 }
@@ -233,7 +234,7 @@ static inline void shell_send(struct shell *sh)
 	ssize_t n = write(sh->in, sh->unsent.data + sh->sent, sh->unsent.len - sh->sent);
 
 	if (n < 0 && errno == EPIPE)
-		n = (ssize_t)(sh->unsent.len - sh->sent); /* its exit status is enough */
+		n = (ssize_t)(sh->unsent.len - sh->sent); /* it has ended */
 	if (n > 0)
 		sh->sent += (size_t)n;
 	if (sh->sent == sh->unsent.len)
@@ -297,7 +298,7 @@ static inline void shell_run(struct shell *sh, const char *text)
 	shell_wait(sh);
 }
 
-/* ----------------------------------------------------------- what stops a command */
+/* ----------------------------------------------------------- stopping a command */
 
 static inline bool shell_process(int pid, struct shellproto_process *ret)
 {
@@ -331,7 +332,7 @@ static inline bool shell_process(int pid, struct shellproto_process *ret)
 	return true;
 }
 
-/* The shell and its descendants, as a cgroup would list them. */
+/* List the shell and its descendants, as a cgroup would list them. */
 static inline size_t shell_processes(struct shell *sh, struct shellproto_process *procs)
 {
 	DIR *d = opendir("/proc");
@@ -376,7 +377,7 @@ static inline void shell_step(struct shell *sh, enum shellproto_step step)
 		(void)kill(pids[i], sig);
 }
 
-/* The same, done by a script inside. */
+/* Do the same with a script inside. */
 static inline void shell_step_script(struct shell *sh, enum shellproto_step step)
 {
 	AUTO_BUF struct buf script = BUF_INIT(65536);
@@ -402,7 +403,7 @@ static inline bool shell_patience(struct shell *sh, unsigned ms)
 	return sh->got;
 }
 
-/* Do all necessary steps, like after a timeout; returns the last one. */
+/* Do all necessary steps, as after a timeout; return the last one. */
 static inline enum shellproto_step shell_stop(struct shell *sh, bool by_script)
 {
 	void (*take)(struct shell *, enum shellproto_step) =
@@ -424,8 +425,8 @@ static inline enum shellproto_step shell_stop(struct shell *sh, bool by_script)
 }
 
 /*
- * Kill everything that it started, also jobs with their own groups and orphans: all have
- * its sid.
+ * Kill everything that the shell started, including jobs with their own groups, and
+ * orphans: all have its session id.
  */
 static inline void shell_kill_all(struct shell *sh)
 {

@@ -27,7 +27,8 @@ static void state_remove(void)
 	(void)rmdir(state_dir);
 }
 
-/* Removed at the end of the test's process; a child must exit with _exit(2). */
+/* Create a directory, which is removed at the end of the test's process; a child must
+ * exit with _exit(2). */
 static void state_make(void)
 {
 	(void)strcpy(state_dir, "/tmp/test-store-XXXXXX");
@@ -45,7 +46,7 @@ static struct db *state_open(void)
 	return db;
 }
 
-/* GOOD(call): it must succeed; otherwise the test prints the reason. */
+/* GOOD(call) must succeed; otherwise the test prints the reason. */
 #define GOOD(expr)                                                    \
 	do {                                                          \
 		int r_ = (expr);                                      \

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""swerex_points.py - what the official client of SWE-ReX sees of a server, point by point
+"""swerex_points.py - the behaviour of a server as the official client of SWE-ReX sees it, point by point
 
     python swerex_points.py URL TOKEN SCRATCH      (URL may end in a path)
 
-Run by the Python that has the package. Prints one JSON object: the result of each point, or the exception it raised.
-The same points run against Warren and against SWE-ReX's own server, so the comparison shows what clients can notice.
+The Python that has the package runs this program. It prints one JSON object: the result of each point, or the
+exception that it raised. The same points run against Warren and against SWE-ReX's own server, so the comparison shows
+what clients can notice.
 """
 import asyncio
 import contextlib

@@ -4,7 +4,7 @@
     python = client_python()               # has the packages of swerex-requirements.txt
     with Reference() as r:                 # SWE-ReX's server, on loopback
         points(r.url, r.token, r.dir)
-    Face(world, box, token).out("echo x")  # the wire, without a client
+    Face(world, box, token).out("echo x")  # the protocol, without a client
 """
 import contextlib
 import fcntl
@@ -24,8 +24,8 @@ WANTED = os.path.join(SOURCE, "test/lib", "swerex-requirements.txt")
 
 
 def client_python():
-    """Created once, in the build directory; again when the required packages change."""
-    with open(f"{VENV}.lock", "w", encoding="ascii") as lock:  # one test at a time
+    """Creates the environment once, in the build directory, and again when the required packages change."""
+    with open(f"{VENV}.lock", "w", encoding="ascii") as lock:  # only one test may do this at a time
         fcntl.flock(lock, fcntl.LOCK_EX)
         return make_python(f"{VENV}/bin/python", f"{VENV}/wanted")
 
@@ -97,7 +97,7 @@ class Face:
 
 
 class Reference:
-    """SWE-ReX's own server: it runs as root, so with a separate directory and home."""
+    """SWE-ReX's own server. It runs as root, so it has a separate directory and home."""
 
     token = "reference"
 
@@ -127,7 +127,7 @@ class Reference:
 
 
 def points(url, token, scratch):
-    """The client's results with that server, by point."""
+    """Returns the client's results with that server, by point."""
     r = subprocess.run([client_python(), os.path.join(SOURCE, "test/lib", "swerex_points.py"), url, token, scratch],
                        capture_output=True, text=True)
     if r.returncode != 0:

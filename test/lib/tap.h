@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tap.h - a small test harness that speaks TAP
+ * tap.h - a small test harness that prints TAP
  *
  *	TEST(parses_seconds) { EQ(f("1s"), 1000); }
  *	TEST(needs_root) { SKIP_UNLESS(geteuid() == 0, "needs root"); ... }
@@ -95,7 +95,7 @@ static inline bool tap_wanted(const char *name, char **names)
 	return false;
 }
 
-/* Run @t in a separate process; returns its wait status, -1 if there is none. */
+/* Run @t in a separate process. Return its wait status; -1: there is none. */
 static inline int tap_run(const struct tap_test *t)
 {
 	int status = 0;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""terminal.py - a program of Warren in a terminal whose other end the test holds"""
+"""terminal.py - run a program of Warren in a terminal that the test controls"""
 import fcntl
 import os
 import pty
@@ -12,7 +12,7 @@ import time
 
 from checks import WARREN, eq, ok
 
-WAIT = 20  # seconds; no operation here takes as long
+WAIT = 20  # in seconds; no operation here takes as long
 
 
 class Terminal:

@@ -4,7 +4,7 @@
  *
  *	unpack_one [-s] [-o] [-f] [-d DIFF_ID] [-m MAX_BYTES] DIRECTORY < ARCHIVE
  *
- * -o translates whiteouts, -s spools an outer archive, -f means that the file does not
+ * -o translates whiteouts, -s spools an outer archive, -f declares that the file does not
  * change. Prints the result as "key value" lines, or the error on stderr, with its code
  * as the exit status.
  */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * warden-api.h - a compromised api, and the warden that it talks to
+ * warden-api.h - a compromised api, and the warden that it is connected to
  *
  * The warden is real, with its own threads in this process and real sandboxes; the test
  * acts as the api: it has the other end of the connection, and can send anything.
  *
- * Backends: `native`; `toy` and `toy2` of kind command, whose tool records its arguments
- * (toy_calls()).
+ * The backends are `native`, and `toy` and `toy2` of kind command, whose tool records its
+ * arguments (toy_calls()).
  */
 #ifndef TEST_WARDEN_API_H
 #define TEST_WARDEN_API_H
@@ -23,7 +23,7 @@
 
 struct hostile {
 	struct warden *warden;
-	int sock; /* the api's end */
+	int sock; /* the api's end of the connection */
 	int served;
 	uint32_t seq;
 	struct warren_error err; /* error of the last reply */
@@ -38,7 +38,7 @@ static struct warden_backend backends[2];
 static struct warden_policy policy;
 static const char *const trusted[] = { "reg.example.com:5000", NULL };
 
-static bool without_max; /* the configuration says `none` for memory */
+static bool without_max; /* the configuration has `none` for memory */
 /* The rules that a test sets before it begins. */
 static const char *mount_rules[8];
 
@@ -74,7 +74,7 @@ static inline void write_tool(void)
 	free(text);
 }
 
-/* The arguments of all calls of the tool; "": none. */
+/* Return the arguments of all calls of the tool; "": none. */
 static inline const char *toy_calls(void)
 {
 	static char text[65536];
@@ -89,7 +89,7 @@ static inline const char *toy_calls(void)
 /* Start a warden with the test's policy, in a separate world. */
 static inline void warden_begin(void)
 {
-	/* Never freed: the warden opens engines with them on demand. */
+	/* These are never freed, because the warden opens engines with them on demand. */
 	struct warren_options options = { .state_dir = sandbox_path("state"),
 					  .run_dir = sandbox_path("run"),
 					  .engine_name = "serve" };
@@ -133,7 +133,7 @@ static inline void warden_end(void)
 	(void)close(api.served);
 }
 
-/* Send it unchanged, with descriptors. */
+/* Send a message unchanged, with descriptors. */
 static inline void api_say(const void *msg, size_t size, const int *fds, size_t n_fds)
 {
 	EQ(fd_send(api.sock, msg, size, fds, n_fds), 0);
@@ -165,7 +165,7 @@ static inline const char *reply_data(void)
 	return api.data + sizeof(struct warden_proto_reply);
 }
 
-/* Send a request and wait: 0 or -errno from the reply. */
+/* Send a request and wait for the reply; return its result, 0 or -errno. */
 static inline int api_ask(void *msg, size_t size)
 {
 	struct warden_proto_header *h = msg;
@@ -192,7 +192,7 @@ static inline int api_ask(void *msg, size_t size)
 			TAP_FAIL("%s is %d \"%s\"", #call, r_, api.err.msg); \
 	} while (0)
 
-/* Limits that every sandbox may have. */
+/* Return limits that every sandbox may have. */
 static inline struct warren_spec modest(void)
 {
 	return (struct warren_spec){ .image = "host",
@@ -232,7 +232,7 @@ static inline int api_sandbox(enum warden_proto_type type, const char *backend,
 	return api_ask(&m, sizeof(m));
 }
 
-/* The number of sandboxes of the backend. */
+/* Return the number of sandboxes of the backend. */
 static inline size_t count_listed(const char *backend)
 {
 	struct warden_proto_list m = { .h = { .type = WIRE_LIST } };
@@ -242,7 +242,8 @@ static inline size_t count_listed(const char *backend)
 	return api.size / (ID_LEN + 1);
 }
 
-/* Does it exist, and does its init answer? If so, api.fd is a connection to it. */
+/* Does the sandbox exist, and does its init answer? If so, api.fd is a connection to the
+ * init. */
 static inline bool lives(const char *backend, const char *id)
 {
 	return api_sandbox(WIRE_CONNECT, backend, id) == 0 && api.fd >= 0;

@@ -50,7 +50,7 @@ static inline size_t world_n_cgroups(void)
 	return world_is_v2() ? 1 : ARRAY_SIZE(world_hierarchies);
 }
 
-/* Mount a directory of this test in each hierarchy over the hierarchy itself. */
+/* In each hierarchy, mount a directory of this test over the hierarchy itself. */
 static inline void world_take_cgroups(const char *name)
 {
 	for (size_t i = 0; i < world_n_cgroups(); i++) {
@@ -65,7 +65,7 @@ static inline void world_take_cgroups(const char *name)
 	}
 }
 
-/* Frozen processes do not die on v1, so those of a failed test are thawed. */
+/* On cgroup v1, frozen processes do not die, so thaw those of a failed test. */
 static inline int world_thaw_one(const char *path, const struct stat *st UNUSED,
 				 int type UNUSED, struct FTW *ftw)
 {
@@ -100,9 +100,9 @@ static inline void world_leave_cgroups(const char *name, bool remove)
 	}
 }
 
-/* ---------------------------------------------------------------- the world */
+/* ---------------------------------------------------------------- start and end */
 
-/* Its memory is already freed. */
+/* Has the process ended, so that its memory is already freed? */
 static inline bool world_has_ended(pid_t pid)
 {
 	char path[64], text[8] = "";
@@ -145,9 +145,10 @@ static inline bool world_mount_is_new(uint64_t hash)
 }
 
 /*
- * Mounts since world_enter(). Mounts of others may disappear at any time, also here: the
- * kernel removes a mount in every namespace when its directory is removed. A mount is
- * identified by its ids, device, root and directory. @note: they belong to the machine.
+ * Count the mounts since world_enter(). Mounts of others may disappear at any time, even
+ * here: the kernel removes a mount in every namespace when its directory is removed. A
+ * mount is identified by its ids, device, root and directory. If @note is set, record the
+ * current mounts as those of the machine.
  */
 static inline size_t world_look_at_mounts(bool note)
 {
@@ -175,7 +176,7 @@ static inline size_t world_look_at_mounts(bool note)
 	return n;
 }
 
-/* Returns in the child. @seconds is the time limit of the test. */
+/* This returns in the child. @seconds is the time limit of the test. */
 static inline void world_enter(unsigned seconds)
 {
 	char name[64];
@@ -197,7 +198,7 @@ static inline void world_enter(unsigned seconds)
 	(void)alarm(seconds);
 	(void)signal(SIGPIPE, SIG_IGN);
 	/*
-	 * Use separate directories, too, so that leftovers of other tests are not found.
+	 * Also use separate directories, so that leftovers of other tests are not found.
 	 */
 	(void)snprintf(sandbox_dir + strlen(sandbox_dir),
 		       sizeof(sandbox_dir) - strlen(sandbox_dir), "/%s", name + 12);
@@ -259,13 +260,13 @@ static inline size_t world_count_loops(void)
 	return n;
 }
 
-/* A layer with the contents of /etc: another one is created when /etc changes. */
+/* Is it a layer with the contents of /etc? Another one is created when /etc changes. */
 static inline bool world_is_layer(const char *name)
 {
 	return strncmp(name, "host-", 5) == 0 || strncmp(name, "skel-", 5) == 0;
 }
 
-/* Entries of the state directory that are not layers. */
+/* Count the entries of the state directory that are not layers. */
 static inline size_t world_count_files(void)
 {
 	AUTO_FREE char *run = sandbox_path("run"), *state = sandbox_path("state");
@@ -280,7 +281,7 @@ static inline size_t world_count_files(void)
 	return world_found;
 }
 
-/* The namespaces of all processes, each counted once. */
+/* Record the namespaces of all processes, each counted once. */
 static inline void world_note_namespaces(const char *pid, char names[][32], size_t *n)
 {
 	static const char *const kinds[] = { "user", "mnt", "pid",   "net",
@@ -332,7 +333,7 @@ static inline struct counts world_count(void)
 				 before->what);                                 \
 	} while (0)
 
-/* Check that everything is as before. */
+/* Check that all counts are the same as before. */
 static inline void world_check(const struct counts *before, const char *when)
 {
 	struct counts now = world_count();
@@ -346,7 +347,7 @@ static inline void world_check(const struct counts *before, const char *when)
 	WORLD_SAME(files);
 }
 
-/* For a failure message: remaining processes with parent, state and program. */
+/* For a failure message, print the remaining processes with parent, state and program. */
 static inline void world_show_processes(void)
 {
 	DIR *d = opendir("/proc");
@@ -369,7 +370,8 @@ static inline void world_show_processes(void)
 		(void)closedir(d);
 }
 
-/* Reap children until the number of processes is as before; print them if that fails. */
+/* Reap children until the number of processes is the same as before; print them if that
+ * fails. */
 static inline void world_await_processes(size_t n, const char *when)
 {
 	size_t seen = 0;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""client.py - the official Python client, version 1 or 2: use Warren's tools, print what came back
+"""client.py - the official Python client, version 1 or 2: use Warren's tools, and print the results
 
     python client.py MODE stdio '{"env":{},"command":["warren","mcp"],"arguments":{}}'
     python client.py MODE http '{"url":"http://127.0.0.1:8080/mcp","token":"...","arguments":{"sandbox":"ID"}}'

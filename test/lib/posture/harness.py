@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""harness.py - code that the tests of isolation share: run sandboxes, inspect them, count leftovers
+"""harness.py - shared by the tests of isolation: run sandboxes, inspect them, count leftovers
 
-A test is a function; its name says what must be true. Nothing hostile is run before a probe has
-shown that commands are isolated, and every command has a time limit.
+A test is a function; its name says what must be true. Nothing hostile is run before a probe has shown that commands
+are isolated, and every command has a time limit.
 """
 import contextlib
 import ctypes
@@ -21,12 +21,12 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from checks import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-WAIT = 30  # seconds; no operation here takes as long
+WAIT = 30  # in seconds; no operation here takes as long
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 def need(program):
-    """The path of a program of the machine's that `host` shows too."""
+    """Returns the path of a program of the machine that the image `host` also contains."""
     path = shutil.which(program, path="/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin")
     if not path:
         raise Skip(f"{program} is not installed")
@@ -34,7 +34,7 @@ def need(program):
 
 
 def run(*args, status=0, stderr=None, **kw):
-    """A run whose status is checked; returns its stdout as text."""
+    """Runs a command, whose status is checked; returns its stdout as text."""
     p = warren("run", *args, **kw)
     if p.returncode != status or (stderr is not None and p.stderr != stderr):
         raise AssertionError(f"{args}: status {p.returncode} (wanted {status}), "
@@ -55,7 +55,7 @@ def compile_c(source, to, *flags):
     return to
 
 
-# --------------------------------------------------------- a live sandbox
+# --------------------------------------------------------- live sandboxes
 
 
 def slurp(path):
@@ -125,7 +125,7 @@ def unescape(field):
 
 
 def mountinfo(text):
-    """One dict for each mount."""
+    """Returns one dict for each mount."""
     rows = []
     for line in text.splitlines():
         left, right = line.split(" - ", 1)
@@ -140,7 +140,8 @@ def cgroup_v2():
 
 
 def cgroup_dirs(pid):
-    """Controller to directory; "" is the unified hierarchy. Ours is at the top of what we see (be_alone)."""
+    """Maps each controller to a directory; "" is the unified hierarchy. The test's cgroup is at the top of what it
+    sees (be_alone)."""
     dirs = {}
     for line in slurp(f"/proc/{pid}/cgroup").splitlines():
         _, names, path = line.split(":", 2)
@@ -151,7 +152,7 @@ def cgroup_dirs(pid):
     return dirs
 
 
-# ------------------------------------------------------------- what is left
+# ---------------------------------------------------------------- leftovers
 
 
 def leftovers():
@@ -162,14 +163,14 @@ def leftovers():
     found |= left_cgroups()
     found |= {line.split(" ", 1)[1] for line in slurp("/proc/self/mountinfo").splitlines()}
     for path in glob.glob("/sys/block/loop*/loop/backing_file"):
-        with contextlib.suppress(OSError):  # it has just disappeared
+        with contextlib.suppress(OSError):  # the process has just disappeared
             if slurp(path).startswith(STATE_DIR + "/"):
                 found.add(path)
     return found
 
 
 def check_nothing_left(before):
-    """Other users' processes come and go; what stays is ours."""
+    """Checks that nothing is left. Processes of other users come and go; those that stay belong to the test."""
     new = leftovers() - before
     deadline = time.monotonic() + 20
     while new and time.monotonic() < deadline:
@@ -179,7 +180,7 @@ def check_nothing_left(before):
 
 
 def fingerprint(top):
-    """Everything that is visible of a tree except access times."""
+    """Returns everything that is visible of a tree except access times."""
     h = hashlib.sha256()
     entries = [top]
     for base, dirs, files in os.walk(top):
