@@ -507,7 +507,7 @@ static void read_boot_id(char *ret, size_t size)
 }
 
 /* Read the files that a confined process cannot read. */
-static void read_limits(struct service_options *options, char *boot, size_t size)
+static void api_read_limits(struct service_options *options, char *boot, size_t size)
 {
 	read_boot_id(boot, size);
 	options->watches_max = inotify_limit("/proc/sys/user/max_inotify_instances",
@@ -532,7 +532,7 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 	char boot[64];
 	int r = 0;
 
-	read_limits(&options, boot, sizeof(boot));
+	api_read_limits(&options, boot, sizeof(boot));
 	if (c->tls_cert[0])
 		r = tls_new(&a->tls, err);
 	if (r == 0 && a->tls)
