@@ -15,7 +15,6 @@
 #include <netinet/ip.h>
 #include <netinet/ip6.h>
 #include <netinet/ip_icmp.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -25,6 +24,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 
 /*
  * Include these after the headers of the C library, which otherwise define the same names
@@ -59,7 +59,8 @@ struct messages {
 	_Alignas(NLMSG_ALIGNTO) char bytes[MESSAGES_MAX];
 	size_t n;
 	struct nlmsghdr *last;
-	uint32_t acks; /* number of answers that the kernel will send */
+	uint32_t seq;
+	uint32_t awaited; /* number of the message whose answer is the last one */
 };
 
 static void *messages_grow(struct messages *m, size_t n)
@@ -77,9 +78,7 @@ static void *message_begin(struct messages *m, uint16_t type, uint16_t flags, si
 	m->last = messages_grow(m, NLMSG_HDRLEN);
 	m->last->nlmsg_type = type;
 	m->last->nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags);
-	m->last->nlmsg_seq = 1;
-	if (flags & NLM_F_ACK)
-		m->acks++;
+	m->last->nlmsg_seq = ++m->seq;
 	return messages_grow(m, head);
 }
 
@@ -123,6 +122,13 @@ static void nest_end(struct messages *m, struct nlattr *a)
 	a->nla_len = (uint16_t)(m->bytes + m->n - (char *)a);
 }
 
+/* Ask for an answer to the last message. The others are answered only if they fail. */
+static void messages_want_answer(struct messages *m)
+{
+	m->last->nlmsg_flags |= NLM_F_ACK;
+	m->awaited = m->seq;
+}
+
 /* -EEXIST: some messages were refused because their objects already exist; the others
  * were carried out. */
 static int messages_send(struct messages *m, int protocol, const char *what,
@@ -134,7 +140,7 @@ static int messages_send(struct messages *m, int protocol, const char *what,
 
 	if (fd < 0 || send(fd, m->bytes, m->n, 0) < 0)
 		return error_errno(err, errno, "%s", what);
-	while (m->acks > 0) {
+	while (m->awaited > 0) {
 		/* The kernel answers before send(2) returns. */
 		ssize_t n = recv(fd, answer, sizeof(answer), MSG_DONTWAIT);
 
@@ -149,8 +155,8 @@ static int messages_send(struct messages *m, int protocol, const char *what,
 			if (e->error && e->error != -EEXIST)
 				return error_errno(err, -e->error, "%s", what);
 			exists = exists || e->error;
-			if (m->acks > 0)
-				m->acks--;
+			if (h->nlmsg_seq == m->awaited)
+				m->awaited = 0;
 		}
 	}
 	return exists ? -EEXIST : 0;
@@ -161,8 +167,7 @@ static int messages_send(struct messages *m, int protocol, const char *what,
 static void put_address(struct messages *m, uint8_t family, const void *address,
 			uint8_t n)
 {
-	struct ifaddrmsg *a =
-		message_begin(m, RTM_NEWADDR, NLM_F_CREATE | NLM_F_ACK, sizeof(*a));
+	struct ifaddrmsg *a = message_begin(m, RTM_NEWADDR, NLM_F_CREATE, sizeof(*a));
 
 	a->ifa_family = family;
 	a->ifa_prefixlen = (uint8_t)(n * 8);
@@ -177,8 +182,8 @@ static void put_address(struct messages *m, uint8_t family, const void *address,
 /* Make every address local; connections come from @source. */
 static void put_route(struct messages *m, uint8_t family, const void *source, uint8_t n)
 {
-	struct rtmsg *r = message_begin(
-		m, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK, sizeof(*r));
+	struct rtmsg *r =
+		message_begin(m, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, sizeof(*r));
 	uint32_t lo = LO_INDEX;
 
 	r->rtm_family = family;
@@ -206,6 +211,7 @@ static int set_routes(bool ipv6, struct warren_error *err)
 		put_address(&m, AF_INET6, own6, sizeof(own6));
 		put_route(&m, AF_INET6, own6, sizeof(own6));
 	}
+	messages_want_answer(&m);
 	r = messages_send(&m, NETLINK_ROUTE, "set the routes", err);
 	return r == -EEXIST ? 0 : r;
 }
@@ -409,8 +415,7 @@ static int set_rules(bool ipv6, struct warren_error *err)
 		put_echo(&m, &families[i]);
 	}
 	/* The last answer says whether the batch as a whole was accepted. */
-	m.last->nlmsg_flags |= NLM_F_ACK;
-	m.acks = 1;
+	messages_want_answer(&m);
 	put_batch(&m, NFNL_MSG_BATCH_END);
 	r = messages_send(&m, NETLINK_NETFILTER, "set the rules (nftables)", err);
 	return r == -EEXIST ? 0 : r;
@@ -488,52 +493,38 @@ static bool capture_is_home(int home)
 	       (here.st_ino == there.st_ino && here.st_dev == there.st_dev);
 }
 
-struct capture_op {
-	int ns, home;
-	struct capture sockets;
-	struct warren_error err;
-	int result;
-};
-
-/* This thread enters the namespace and ends there. So no failure can leave another thread
- * in that namespace. */
-static void *capture_thread(void *ctx)
+/*
+ * The return can fail only while memory is short. Try until it succeeds: everything else
+ * that this thread did would happen in the sandbox's network.
+ */
+static void capture_return(int home)
 {
-	struct capture_op *op = ctx;
-
-	if (setns(op->ns, CLONE_NEWNET) < 0)
-		op->result = error_errno(&op->err, errno, "enter the sandbox's network");
-	else if (capture_is_home(op->home))
-		/* The process is still in the network namespace of its creator. */
-		op->result = error_set(&op->err, EINVAL,
-				       "the process is in the network of its creator");
-	else
-		op->result = capture_here(&op->sockets, &op->err);
-	return NULL;
+	while (setns(home, CLONE_NEWNET) < 0)
+		(void)nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 }
 
 int capture_open(int ns, struct capture *ret, struct warren_error *err)
 {
 	AUTO_CLOSE int home = open(CAPTURE_SELF, O_RDONLY | O_CLOEXEC);
-	struct capture_op op = {
-		.ns = ns, .home = home, .sockets = CAPTURE_INIT, .err = WARREN_ERROR_INIT
-	};
-	pthread_t thread;
+	struct capture c = CAPTURE_INIT;
 	int r;
 
 	*ret = (struct capture)CAPTURE_INIT;
 	if (home < 0)
 		return error_errno(err, errno, "open the network namespace");
-	r = pthread_create(&thread, NULL, capture_thread, &op);
-	if (r != 0)
-		return error_errno(err, r, "start a thread");
-	(void)pthread_join(thread, NULL);
-	if (op.result < 0) {
-		*err = op.err;
-		capture_done(&op.sockets);
-		return op.result;
+	if (setns(ns, CLONE_NEWNET) < 0)
+		return error_errno(err, errno, "enter the sandbox's network");
+	/* The process may not have left the network of its creator yet. */
+	r = capture_is_home(home)
+		    ? error_set(err, EINVAL,
+				"the process is in the network of its creator")
+		    : capture_here(&c, err);
+	capture_return(home);
+	if (r < 0) {
+		capture_done(&c);
+		return r;
 	}
-	*ret = op.sockets;
+	*ret = c;
 	return 0;
 }
 

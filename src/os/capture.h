@@ -55,7 +55,8 @@ struct capture {
  * needs the capabilities SYS_ADMIN and NET_ADMIN in the namespace. If it is already
  * captured, only new sockets are made. -EADDRINUSE: the sockets of an earlier call are
  * still open, or a process inside uses one of the ports; -EINVAL: it is in the namespace
- * of the caller. A new thread enters the namespace, and ends there.
+ * of the caller. The
+ * calling thread enters the namespace, and returns.
  */
 int capture_open(int ns, struct capture *ret, struct warren_error *err);
 /*

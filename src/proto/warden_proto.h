@@ -33,7 +33,12 @@
 #define WIRE_NO_IMAGE "none"
 
 enum warden_proto_type {
-	WIRE_CREATE = 1, /* struct warden_proto_create; reply: connection, description */
+	/*
+	 * struct warden_proto_create; reply: connection, description. With
+	 * WARREN_NETWORK_CAPTURED, the descriptor is a bundle of WIRE_CREATE_FDS: the
+	 * connection, and the sockets of warren_capture_network().
+	 */
+	WIRE_CREATE = 1,
 	WIRE_CONNECT,    /* struct warden_proto_sandbox; reply: connection, description */
 	WIRE_DESTROY,    /* struct warden_proto_sandbox */
 	WIRE_PAUSE,      /* struct warden_proto_sandbox */
@@ -99,6 +104,8 @@ struct warden_proto_mount {
 	uint32_t pad;
 	uint64_t size;
 };
+
+#define WIRE_CREATE_FDS (1 + WARREN_CAPTURE_FDS)
 
 struct warden_proto_create {
 	struct warden_proto_header h;

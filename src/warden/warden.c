@@ -78,6 +78,20 @@ static int warden_hand_out(struct work *k, struct warren_sandbox *sb,
 	return r;
 }
 
+/* The network is captured in the same request, which saves an exchange. */
+static int warden_add_captured(struct work *k, struct warren_sandbox *sb,
+			       struct warren_error *err)
+{
+	int fds[WIRE_CREATE_FDS];
+	int r = warren_capture_network(sb, fds + 1, err);
+
+	if (r < 0)
+		return r;
+	fds[0] = k->fd;
+	k->fd = fd_bundle(fds, ARRAY_SIZE(fds));
+	return k->fd < 0 ? error_errno(err, -k->fd, "pass on the sockets") : 0;
+}
+
 static int create_judged(struct work *k, const struct warren_spec *spec,
 			 struct warren_error *err)
 {
@@ -93,6 +107,8 @@ static int create_judged(struct work *k, const struct warren_spec *spec,
 	if (r < 0)
 		return r;
 	r = warden_hand_out(k, sb, err);
+	if (r == 0 && spec->network == WARREN_NETWORK_CAPTURED)
+		r = warden_add_captured(k, sb, err);
 	if (r < 0) {
 		struct warren_error second = WARREN_ERROR_INIT;
 

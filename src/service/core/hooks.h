@@ -28,6 +28,9 @@ enum service_room_number {
 	MODULE_MAX,
 };
 
+/* A hook that calls @done once, when it has finished. */
+typedef void (*service_hook_fn)(struct sandbox *sandbox, service_done_fn done, void *ctx);
+
 struct service_module {
 	enum service_room_number number;
 	/* Size of its memory for the service and for each sandbox. */
@@ -46,10 +49,10 @@ struct service_module {
 	void (*save)(struct service *s);
 
 	/*
-	 * The warden has created the sandbox, which does not run yet. The module calls
-	 * @done once; if it reports a failure, the creation fails.
+	 * The warden has created the sandbox, which does not run yet. If a module reports
+	 * a failure, the creation fails.
 	 */
-	void (*prepare)(struct sandbox *sandbox, service_done_fn done, void *ctx);
+	service_hook_fn prepare;
 	/* The sandbox was just created and is running. */
 	void (*created)(struct sandbox *sandbox);
 	/*
@@ -57,8 +60,8 @@ struct service_module {
 	 * database.
 	 */
 	void (*restore)(struct sandbox *sandbox);
-	/* The sandbox's init is connected. The module calls @done once. */
-	void (*connected)(struct sandbox *sandbox, service_done_fn done, void *ctx);
+	/* The sandbox's init is connected. */
+	service_hook_fn connected;
 	/* The sandbox was paused and is running again. */
 	void (*resumed)(struct sandbox *sandbox);
 	/* The connection broke, and may be opened again. */
@@ -80,5 +83,11 @@ struct service_module {
 	/* Add the resources that the module holds for the sandbox. */
 	void (*held)(const struct sandbox *sandbox, struct sandbox_held *sum);
 };
+
+/*
+ * hooks.c: call the hook at offset @hook of struct service_module, a service_hook_fn, of
+ * all modules. Calls @done once when all of them have finished, with the first error.
+ */
+void hooks_await(struct sandbox *sandbox, size_t hook, service_done_fn done, void *ctx);
 
 #endif /* SERVICE_CORE_HOOKS_H */

@@ -63,6 +63,11 @@ struct sandbox {
 	struct loop_timer *out_timer;
 	struct sandbox *asking_next, **asking_prev;
 	struct description is; /* description by the sandbox's creator */
+	/*
+	 * Sockets of its network, if the warden captured it when it created the sandbox:
+	 * a module takes them in prepare(). -1: none.
+	 */
+	int captured[WARREN_CAPTURE_FDS];
 
 	/* reconnect.c: for a connection that broke or could not be opened yet. */
 	bool loaded; /* the sandbox's execs and sessions are in memory */
@@ -262,6 +267,8 @@ void sandbox_delete_for(struct sandbox *sandbox, const char *why, service_done_f
  */
 int init_conn_refuse(const struct sandbox *sandbox, struct warren_error *err);
 void sandbox_arm(struct sandbox *sandbox);
+/* Close the sockets that no module uses. */
+void sandbox_close_captured(struct sandbox *sandbox);
 void sandbox_touch(struct sandbox *sandbox);
 
 /* sandbox_ports.c */

@@ -85,43 +85,6 @@ static int restore_pause(struct sandbox *sandbox, struct warren_error *err)
 	return r;
 }
 
-/* Call the hooks of all modules; call @done when all of them have finished. */
-struct connected_op {
-	size_t left;
-	service_done_fn done;
-	void *ctx;
-};
-
-static void restore_on_connected(void *ctx, int r UNUSED,
-				 const struct warren_error *err UNUSED)
-{
-	struct connected_op *op = ctx;
-
-	if (--op->left > 0)
-		return;
-	op->done(op->ctx, 0, NULL);
-	free(op);
-}
-
-static void restore_connected(struct sandbox *sandbox, service_done_fn done, void *ctx)
-{
-	const struct service_module *const *modules = sandbox->service->hooks;
-	struct connected_op *op = malloc(sizeof(*op));
-
-	if (!op) {
-		done(ctx, -ENOMEM, NULL);
-		return;
-	}
-	*op = (struct connected_op){ .left = 1, .done = done, .ctx = ctx };
-	for (size_t i = 0; modules[i]; i++) {
-		if (!modules[i]->connected)
-			continue;
-		op->left++;
-		modules[i]->connected(sandbox, restore_on_connected, op);
-	}
-	restore_on_connected(op, 0, NULL);
-}
-
 int sandbox_take_up(struct sandbox *sandbox, const char *data, size_t size, int fd,
 		    service_done_fn done, void *ctx, struct warren_error *err)
 {
@@ -139,7 +102,7 @@ int sandbox_take_up(struct sandbox *sandbox, const char *data, size_t size, int 
 	/* The sandbox does not end if the database cannot be written to. */
 	survive(s, restore_pause(sandbox, err));
 	sandbox_arm(sandbox);
-	restore_connected(sandbox, done, ctx);
+	hooks_await(sandbox, offsetof(struct service_module, connected), done, ctx);
 	return 0;
 }
 

@@ -106,6 +106,7 @@ struct sandbox *sandbox_new(struct service *s, const struct sandbox_row *row)
 	}
 	sandbox->service = s;
 	sandbox->conn = -1;
+	sandbox->captured[0] = sandbox->captured[1] = -1;
 	sandbox->asks_tail = &sandbox->asks;
 	sandbox->out_tail = &sandbox->out;
 	sandbox->waiters_task = (struct loop_task){ .fn = tell_waiters, .ctx = sandbox };
@@ -119,6 +120,13 @@ struct sandbox *sandbox_new(struct service *s, const struct sandbox_row *row)
 	return sandbox;
 }
 
+void sandbox_close_captured(struct sandbox *sandbox)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(sandbox->captured); i++)
+		if (sandbox->captured[i] >= 0)
+			(void)close(TAKE_FD(sandbox->captured[i]));
+}
+
 void sandbox_free(struct sandbox *sandbox)
 {
 	struct service *s = sandbox->service;
@@ -126,6 +134,7 @@ void sandbox_free(struct sandbox *sandbox)
 
 	(void)error_set(&gone, ESTALE, "the sandbox is gone");
 	sandbox_make_cancel(sandbox);
+	sandbox_close_captured(sandbox);
 	init_conn_close(sandbox, &gone);
 	reconnect_sandbox_gone(sandbox);
 	lease_end(s, LEASE_DESCRIPTORS, &sandbox->descriptors);

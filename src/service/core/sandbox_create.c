@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/json.h"
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
@@ -30,9 +31,7 @@ struct create_op {
 	struct warren_error missing; /* the warden's first error */
 	struct buf made;             /* the warden's description of the sandbox */
 	int conn;                    /* the connection to the sandbox's init; -1: none */
-	size_t preparing; /* number of modules that still prepare the sandbox, plus one
-			     for this operation */
-	struct warren_error unprepared; /* the error of a module */
+	bool captured; /* the warden also captures the network, and sends its sockets */
 	struct image_waiter waiter;
 };
 
@@ -178,19 +177,21 @@ static void on_not_taken(void *ctx UNUSED, const struct warren_error *failure UN
 }
 
 /* All modules have finished: the sandbox begins to run. */
-static void sandbox_create_finish(struct create_op *m)
+static void sandbox_create_on_prepared(void *ctx, int r,
+				       const struct warren_error *failed)
 {
+	struct create_op *m = ctx;
 	struct service *s = m->service;
 	struct sandbox *sandbox = sandbox_find(s, NULL, m->id);
-	struct warren_error err = m->unprepared;
+	struct warren_error err = *failed;
 
 	/* See sandbox_create_on_created(). */
 	if (!sandbox || s->closing) {
 		create_op_free(m);
 		return;
 	}
-	if (err.code || sandbox_create_take_over(sandbox, m->made.data, m->made.len,
-						 TAKE_FD(m->conn), &err) < 0) {
+	if (r < 0 || sandbox_create_take_over(sandbox, m->made.data, m->made.len,
+					      TAKE_FD(m->conn), &err) < 0) {
 		sandbox_create_fail_made(m, true, &err);
 		return;
 	}
@@ -206,28 +207,22 @@ static void sandbox_create_finish(struct create_op *m)
 	sandbox_next_job(sandbox);
 }
 
-static void sandbox_create_on_prepared(void *ctx, int r, const struct warren_error *err)
+/* Take the descriptors of the warden's reply. */
+static int sandbox_create_take_fds(struct create_op *m, struct sandbox *sandbox, int fd,
+				   struct warren_error *err)
 {
-	struct create_op *m = ctx;
+	int fds[WIRE_CREATE_FDS], r;
 
-	if (r < 0 && !m->unprepared.code)
-		m->unprepared = *err;
-	if (--m->preparing == 0)
-		sandbox_create_finish(m);
-}
-
-static void sandbox_create_prepare(struct create_op *m, struct sandbox *sandbox)
-{
-	const struct service_module *const *modules = m->service->hooks;
-
-	m->preparing = 1;
-	for (size_t i = 0; modules[i]; i++) {
-		if (!modules[i]->prepare)
-			continue;
-		m->preparing++;
-		modules[i]->prepare(sandbox, sandbox_create_on_prepared, m);
+	if (!m->captured) {
+		m->conn = fd;
+		return 0;
 	}
-	sandbox_create_on_prepared(m, 0, NULL);
+	r = fd < 0 ? -EBADMSG : fd_unbundle(fd, fds, ARRAY_SIZE(fds));
+	if (r < 0)
+		return error_errno(err, -r, "take over the sandbox");
+	m->conn = fds[0];
+	(void)memcpy(sandbox->captured, fds + 1, sizeof(sandbox->captured));
+	return 0;
 }
 
 static void sandbox_create_on_created(void *ctx, const struct warren_error *failure,
@@ -236,6 +231,8 @@ static void sandbox_create_on_created(void *ctx, const struct warren_error *fail
 	struct create_op *m = ctx;
 	struct service *s = m->service;
 	struct sandbox *sandbox = sandbox_find(s, NULL, m->id);
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r;
 
 	/*
 	 * It is unknown whether the warden created the sandbox. In the state `creating`,
@@ -269,11 +266,15 @@ static void sandbox_create_on_created(void *ctx, const struct warren_error *fail
 		sandbox_create_fail_made(m, false, failure);
 		return;
 	}
-	m->conn = fd;
+	r = sandbox_create_take_fds(m, sandbox, fd, &err);
 	buf_add(&m->made, data, size);
-	if (m->made.failed)
-		(void)error_errno(&m->unprepared, ENOMEM, "create a sandbox");
-	sandbox_create_prepare(m, sandbox);
+	if (r == 0 && m->made.failed)
+		r = error_errno(&err, ENOMEM, "create a sandbox");
+	if (r < 0)
+		sandbox_create_on_prepared(m, r, &err);
+	else
+		hooks_await(sandbox, offsetof(struct service_module, prepare),
+			    sandbox_create_on_prepared, m);
 }
 
 static void ask_warden(struct create_op *m)
@@ -315,7 +316,8 @@ void sandbox_make(struct sandbox *sandbox, const struct warren_spec *spec,
 		.platform = source->platform ? strdup(source->platform) : NULL,
 		.pull = source->may_not_pull ? BOX_PULL_NEVER : source->pull,
 		.may_not_pull = source->may_not_pull,
-		.theirs = source->theirs
+		.theirs = source->theirs,
+		.captured = spec->network == WARREN_NETWORK_CAPTURED
 	};
 	(void)memcpy(m->id, sandbox->row.id, sizeof(m->id));
 	r = warden_proto_put_create(&m->msg, sandbox->row.backend, sandbox->row.id, spec);

@@ -236,9 +236,15 @@ static void network_on_captured(void *ctx, const struct warren_error *failure,
 static void network_capture(struct sandbox *sandbox)
 {
 	struct warden_proto_sandbox msg = { .h = { .type = WIRE_CAPTURE } };
-	struct network_op *op = network_op_new(sandbox);
+	struct network_op *op;
 	int r = -ENOMEM;
 
+	if (sandbox->captured[0] >= 0) {
+		network_send(sandbox, sandbox->captured);
+		sandbox_close_captured(sandbox);
+		return;
+	}
+	op = network_op_new(sandbox);
 	if (op)
 		r = warden_conn_ask_of(sandbox, &msg, sizeof(msg), network_on_captured,
 				       op);
@@ -263,6 +269,8 @@ static void network_step(struct sandbox *sandbox)
 	} else if (!egress_conn_is_up(s)) {
 		const struct warren_error *why = &service_network(s)->conn.failure;
 
+		/* Otherwise connections would wait in a queue that no process serves. */
+		sandbox_close_captured(sandbox);
 		if (why->code && n->waits)
 			network_finish(sandbox, -why->code, why);
 		egress_conn_start(s);
@@ -442,7 +450,9 @@ static int network_load(struct sandbox *sandbox)
 	if (db_get_policy(sandbox->service->db, sandbox->row.id, &n->policy, &ignored) <
 	    0)
 		return -ENOMEM;
-	if (db_get_network(sandbox->service->db, sandbox->row.id, used, &ignored) == 0)
+	/* A sandbox that is being created has used nothing. */
+	if (sandbox->row.state != SANDBOX_CREATING &&
+	    db_get_network(sandbox->service->db, sandbox->row.id, used, &ignored) == 0)
 		n->usage = (struct egress_usage){ used[0], used[1], used[2], used[3] };
 	return 0;
 }
