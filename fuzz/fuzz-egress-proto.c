@@ -16,7 +16,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_event(const struct egress_header *h, size_t size)
+static void check_event(const struct egress_header *h, size_t size, size_t fds)
 {
 	const struct egress_denied *d = (const void *)h;
 	const struct egress_usage_report *u = (const void *)h;
@@ -28,7 +28,7 @@ static void check_event(const struct egress_header *h, size_t size)
 		assert(id_valid(u->rows[i].id));
 	if (h->type == EGRESS_REPLY)
 		assert(strlen(r->err.msg) < sizeof(r->err.msg) &&
-		       sizeof(*r) + r->size == size);
+		       sizeof(*r) + (fds ? 0 : r->size) == size);
 }
 
 /* Check that more bytes do not change a decision. */
@@ -55,8 +55,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t fds = 0; fds <= EGRESS_FDS_MAX; fds++)
 		if (egress_proto_check_request(msg, size, fds) == 0)
 			assert(id_valid(msg->id) && msg->h.type < EGRESS_REQUEST_MAX);
-	if (egress_proto_check_event(msg, size, 0) == 0)
-		check_event(&msg->h, size);
+	for (size_t fds = 0; fds <= 1; fds++)
+		if (egress_proto_check_event(msg, size, fds) == 0)
+			check_event(&msg->h, size, fds);
 	check_first((const char *)data, size, false);
 	check_first((const char *)data, size, true);
 	free(msg);
