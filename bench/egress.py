@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""egress.py - what a network policy costs: creation, requests, bytes and memory, next to the same client without one
+"""egress.py - what a network policy costs: creation, requests, bytes, memory and decisions, next to the same client without one
 
 Called by bench/run. The client is the same program inside a sandbox, through warren-egress, and on the host, directly;
 the server is nginx on loopback.
@@ -8,12 +8,16 @@ import json
 import pathlib
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "test/lib"))
 import net  # noqa: E402
 import serve  # noqa: E402
 
-REQUESTS, SANDBOXES = 2000, 200
+REQUESTS, SANDBOXES = 2000, 1000
+FILES = ("dentry", "buffer_head", "radix_tree_node", "ext4_inode_cache", "inode_cache", "proc_inode_cache",
+         "ovl_inode", "shmem_inode_cache", "filp", "vm_area_struct", "anon_vma", "anon_vma_chain", "maple_node")
+SETTLE = 2  # seconds: what a deletion leaves to the kernel is done by then
 CONFIG = """
 network:
   permit: {{ allow: [{{ public: true }}, {{ host: 127.0.0.0/8 }}] }}
@@ -85,23 +89,60 @@ def traffic(client, server, big):
     for name, runs in figures.items():
         rows.append(row(f"request, {name}", [t for r in runs for t in r["took"]]))
         rows.append(amount(f"one stream, {name}", max(r["rate"] for r in runs), "GB/s"))
-    return rows
+    ratio = rows[-1]["value"] / rows[-3]["value"]
+    return [*rows, amount("one stream, sandbox to host", ratio * 100, "%")]
+
+
+def memory_in_use(world):
+    """In KiB: the kernel's objects, but for those of files, which other programs fill; and the processes of the service."""
+    with open("/proc/meminfo", encoding="ascii") as f:
+        kib = {line.partition(":")[0]: int(line.split()[1]) for line in f}
+    with open("/proc/slabinfo", encoding="ascii") as f:
+        slabs = [line.split() for line in f.readlines()[2:]]
+    objects = sum(int(n) * int(size) for name, n, _, size, *_ in slabs if name not in FILES) / 1024
+    processes = 0
+    for pid in (world.warden, world.api, world.egress):
+        if pid:
+            with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as f:
+                processes += next(int(line.split()[1]) for line in f if line.startswith("Pss:"))
+    return objects + kib["Percpu"] + kib["VmallocUsed"] + processes
+
+
+def settled_memory(world):
+    """The least of some samples: other programs use memory for a while."""
+    time.sleep(SETTLE)
+    return min(memory_in_use(world) for _ in range(5) if not time.sleep(0.2))
+
+
+def crowd(client, world, spec):
+    """Create many sandboxes and delete them; the memory of each, in KiB."""
+    before, boxes = settled_memory(world), []
+    for _ in range(SANDBOXES):
+        boxes.append(json.loads(client.ask("POST", "/v1/sandboxes", json.dumps({"image": "host", **spec})))["id"])
+    after = settled_memory(world)
+    for box in boxes:
+        client.ask("DELETE", f"/v1/sandboxes/{box}")
+    return (after - before) / SANDBOXES
 
 
 def memory(client, world):
-    def resident():
-        with open(f"/proc/{world.egress}/status", encoding="ascii") as f:
-            return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:"))
+    """Of the kernel, the service and warren-egress together."""
+    crowd(client, world, {"network": POLICY})  # what is allocated once, and kept
+    without, with_policy = crowd(client, world, {}), crowd(client, world, {"network": POLICY})
+    return [amount("memory of a sandbox without a policy", without, "KiB"),
+            amount("memory of a sandbox with a policy", with_policy, "KiB"),
+            amount("memory of a policy", with_policy - without, "KiB")]
 
-    boxes = []
-    before = None
-    for _ in range(SANDBOXES):
-        boxes.append(json.loads(client.ask("POST", "/v1/sandboxes", json.dumps({"image": "host", "network": POLICY})))["id"])
-        before = before or resident()
-    each = (resident() - before) / (SANDBOXES - 1)
-    for box in boxes:
-        client.ask("DELETE", f"/v1/sandboxes/{box}")
-    return [amount("memory of warren-egress per sandbox", each, "KiB")]
+
+def decisions():
+    from checks import BUILD  # pylint: disable=import-outside-toplevel
+    program = pathlib.Path(BUILD) / "bench/warren-bench-decide"
+    lines = subprocess.run([program], check=True, capture_output=True, text=True).stdout.splitlines()
+    rows = []
+    for one in map(json.loads, lines):
+        print(f"  {one['name']:44} {one['p50']:8.3f} {one['p99']:8.3f} us {one['n']:6}", flush=True)
+        rows.append(serve.entry(one["name"], "us", p50=one["p50"], p99=one["p99"], n=one["n"]))
+    return rows
 
 
 def section(folder, rounds=200):
@@ -121,7 +162,7 @@ def section(folder, rounds=200):
     try:
         with World("--log-level", "error", "--quota-sandboxes", "none", config=CONFIG.format(dns=Dns().port)) as world:
             client = serve.Client(world)
-            figures = [*creation(client, rounds), *traffic(client, server, big), *memory(client, world)]
+            figures = [*creation(client, rounds), *traffic(client, server, big), *memory(client, world), *decisions()]
         return [f | {"bench": "network"} for f in figures], 0
     except Skip as why:
         print(f"  {why}")
