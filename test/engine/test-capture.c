@@ -233,7 +233,7 @@ TEST(without_the_sockets_the_network_is_closed)
 	END();
 }
 
-TEST(one_holder_at_a_time)
+TEST(a_network_can_be_captured_only_once_at_a_time)
 {
 	int fds[WARREN_CAPTURE_FDS], more[WARREN_CAPTURE_FDS];
 
@@ -256,7 +256,7 @@ TEST(nothing_is_captured_without_the_call)
 	END();
 }
 
-TEST(the_network_that_was_off_comes_up)
+TEST(a_sandbox_without_a_network_can_be_captured)
 {
 	int fds[WARREN_CAPTURE_FDS];
 

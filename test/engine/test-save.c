@@ -340,7 +340,7 @@ TEST(a_device_is_refused)
 	(void)close(to);
 }
 
-TEST(a_limit_on_bytes_holds)
+TEST(a_limit_on_bytes_is_enforced)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct tree_copy copy = { .max_bytes = 9 };

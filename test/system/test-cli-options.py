@@ -112,7 +112,7 @@ def workdir_sets_the_working_directory():
 
 
 @needs_root
-def user():
+def user_sets_the_user():
     script = 'echo "$(id -u):$(id -g)"'
     eq(sh(script), b"0:0\n")
     eq(sh(script, "--user", "1000:1001"), b"1000:1001\n")
@@ -123,7 +123,7 @@ def user():
     ok(re.fullmatch(rb"warren run: [^\n]*'no-such-user'[^\n]*\n", p.stderr), p.stderr)
 
 
-test(user)
+test(user_sets_the_user)
 
 
 @test
@@ -137,7 +137,7 @@ def hostname_sets_the_hostname():
 
 
 @needs_root
-def memory():
+def memory_limits_memory():
     # It uses at most 256 MiB, even if the limit does not work.
     hog = "head -c 256M /dev/zero | exec tail"
     r = run_json("--memory", "64m", "sh", "-c", hog, status=137, stderr=None)
@@ -148,11 +148,11 @@ def memory():
     run_json("-m", "64m", "sh", "-c", "head -c 1M /dev/zero | exec tail >/dev/null")
 
 
-test(memory)
+test(memory_limits_memory)
 
 
 @needs_root
-def cpus():
+def cpus_limits_processor_time():
     spin = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"
 
     def share(*limit):
@@ -167,11 +167,11 @@ def cpus():
         ok(len(free) < 10, f"the control is held too: {free}, not more than {held}")
 
 
-test(cpus)
+test(cpus_limits_processor_time)
 
 
 @needs_root
-def pids():
+def pids_limits_processes():
     # It starts at most 30 processes, even if the limit does not work.
     many = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do sleep 3 & done; echo all"
     p = warren("run", "--pids", "8", "sh", "-c", many)
@@ -179,18 +179,18 @@ def pids():
     eq(sh(many, "--pids", "40"), b"all\n")
 
 
-test(pids)
+test(pids_limits_processes)
 
 
 @needs_root
-def disk():
+def disk_limits_written_data():
     fill = "head -c 24M /dev/zero >/var/tmp/x 2>/dev/null || head -c 24M /dev/zero >/x"
     p = warren("run", "--disk", "8m", "sh", "-c", f"mkdir -p /var/tmp; {fill}; ls -l /x")
     ok(b"No space left" in p.stderr, f"8 MiB are enough for 24: {p}")
     sh("head -c 24M /dev/zero >/x", "--disk", "64m")
 
 
-test(disk)
+test(disk_limits_written_data)
 
 
 @test
@@ -249,7 +249,7 @@ def volume_mounts_a_directory():
 
 
 @needs_root
-def volume_of_another_user():
+def a_volume_of_another_user_belongs_to_the_sandboxs_user():
     """The owner of the source directory is the sandbox's user inside; all other owners appear as the user nobody."""
     with scratch() as d:
         os.chmod(d, 0o700)
@@ -265,7 +265,7 @@ def volume_of_another_user():
         eq(run("-v", f"{d}:/d", "stat", "-c", "%u:%g", "/d/other"), b"65534:65534\n", "somebody else's file")
 
 
-test(volume_of_another_user)
+test(a_volume_of_another_user_belongs_to_the_sandboxs_user)
 
 
 @test

@@ -129,7 +129,7 @@ def run_detached_prints_an_id_and_continues():
 
 
 @test
-def stop_start_restart_and_kill():
+def stop_start_restart_and_kill_work():
     box = said("run", "-d", "--name", "svc", "host", "sh", "-c", "echo run >> /tmp/runs; exec sleep 2003").strip()
     eq(said("stop", "svc"), f"{box}\n")
     eq(state(box), "stopped")

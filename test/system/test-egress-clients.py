@@ -34,7 +34,7 @@ def content_site(w, directory):
 
 
 @test
-def curl_reaches_allowed_hosts_and_learns_why_not():
+def curl_reaches_allowed_hosts_and_gets_the_reason_for_denials():
     with scratch() as d, world(ALLOW_A, {"host": "b.example", "protocols": ["tls"]}) as w:
         cert = content_site(w, d).cert
         eq(curl(w, d, "http://a.example/file"), (0, b"content", ""))
@@ -49,7 +49,7 @@ def curl_reaches_allowed_hosts_and_learns_why_not():
 
 
 @test
-def curl_reaches_the_same_by_proxies():
+def curl_reaches_the_same_hosts_through_proxies():
     with scratch() as d, world(ALLOW_A) as w:
         cert = content_site(w, d).cert
         for proxy in (f"http://{SELF}:3128", f"socks5h://{SELF}:1080", f"socks5://{SELF}:1080"):

@@ -38,7 +38,7 @@ def allowed_names_have_addresses_and_others_do_not():
 
 
 @test
-def answers_about_existence_are_truthful():
+def answers_say_whether_a_name_exists():
     with world({"host": "*.example"}) as w:
         w.dns.names["empty.example"] = []
         eq(w.lookup("missing.example"), (3, []))
@@ -47,7 +47,7 @@ def answers_about_existence_are_truthful():
 
 
 @test
-def any_address_is_our_name_server():
+def every_address_answers_dns_queries():
     with world({"host": "a.example"}) as w:
         for server in ("8.8.8.8", "2001:4860:4860::8888", "fd77:6172:7265:6e::1"):
             eq(w.lookup("a.example", server=server), (0, [w.address("a.example")]), server)
@@ -155,7 +155,7 @@ def addresses_need_rules_with_addresses():
 
 
 @test
-def special_addresses_need_rules_of_their_own():
+def special_addresses_need_separate_rules():
     with world({"host": "*.example", "protocols": ["tcp"]}) as w:
         server = w.serve("10.0.0.1", 7000, echo)
         metadata = w.serve("169.254.169.254", 7000, echo)
@@ -404,7 +404,7 @@ def a_rate_lets_all_bytes_through():
 
 
 @test
-def a_change_ends_what_is_forbidden_and_nothing_else():
+def a_policy_change_ends_only_forbidden_connections():
     with world({"host": "*.example", "protocols": ["tcp"]}) as w:
         w.serve("1.2.3.4", 7000, echo)
         w.serve("5.6.7.8", 7000, echo)

@@ -209,7 +209,7 @@ def interim_responses_and_heads_have_no_body():
 
 
 @test
-def websocket_is_held_until_the_server_agrees():
+def websocket_data_waits_until_the_server_agrees():
     def agree(server, s):
         server.received = read_until(s, b"\r\n\r\n")
         server.early = b""
@@ -243,7 +243,7 @@ def websocket_is_held_until_the_server_agrees():
 
 
 @test
-def a_change_ends_requests_under_way():
+def a_policy_change_ends_requests_in_progress():
     with world(ONLY_GET) as w:
         server = w.serve("1.2.3.4", 80, lambda server, s: (read_until(s, b"\r\n\r\n"), setattr(server, "received", b"yes"),
                                                            read_all(s)))

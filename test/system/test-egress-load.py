@@ -140,7 +140,7 @@ def many_connections_to_one_name_all_work():
 
 
 @test
-def names_of_a_sandbox_mean_nothing_in_another():
+def names_of_one_sandbox_are_unknown_in_another():
     with world(TCP_A, {"host": "b.example", "protocols": ["tcp"]}) as w, \
             second_sandbox(w, {"allow": [TCP_A]}) as inside:
         w.serve("1.2.3.4", 7000, lambda _, s: s.sendall(b"a"))
@@ -153,7 +153,7 @@ def names_of_a_sandbox_mean_nothing_in_another():
 
 
 @test
-def its_death_closes_the_network_and_its_restart_opens_the_same():
+def the_network_is_closed_while_egress_is_dead_and_reopened_unchanged():
     policy = {"allow": [TCP_A], "deny": [], "limits": {"total_bytes": 100}}
     with world(TCP_A, limits={"total_bytes": 100}) as w:
         server = w.serve("1.2.3.4", 7000, echo)
@@ -184,7 +184,7 @@ def its_death_closes_the_network_and_its_restart_opens_the_same():
 
 
 @test
-def it_ends_with_its_connection():
+def egress_ends_with_its_connection():
     with world(TCP_A):
         pass  # closing the world checks the exit status
 
@@ -198,7 +198,7 @@ def a_message_that_is_not_valid_ends_it():
 
 
 @test
-def it_confines_itself_for_every_user():
+def egress_confines_itself_for_every_user():
     for user, bounding in ((0, {0}), (ew.NOBODY, None)):
         e = ew.Egress(user=user)
         try:

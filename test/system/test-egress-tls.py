@@ -132,7 +132,7 @@ def a_header_with_a_secret_is_added_outside():
 
 
 @test
-def only_hosts_of_such_rules_are_terminated():
+def tls_is_terminated_only_for_hosts_with_headers():
     with terminating(WITH_KEY, RAW_B) as w:
         server = w.serve("5.6.7.8", 443, over_tls(server_context("b.example"), quiet))
         with open(path("trusted.crt"), encoding="ascii") as f:
@@ -180,7 +180,7 @@ def the_value_appears_nowhere_inside():
 
 
 @test
-def trace_does_not_show_the_header():
+def trace_requests_do_not_reveal_added_headers():
     with terminating(WITH_KEY) as w:
         server = w.serve("1.2.3.4", 443, over_tls(server_context("a.example"), http))
         with client(w) as s:
@@ -371,7 +371,7 @@ def a_hello_in_pieces_and_slow_clients_are_served():
 
 
 @test
-def headers_over_plain_http_must_be_asked_for():
+def headers_over_plain_http_must_be_requested():
     with terminating({**WITH_KEY, "protocols": ["http", "https"]}) as w:
         server = w.serve("1.2.3.4", 80, quiet)
         with w.connect("a.example", 80) as s:

@@ -141,7 +141,7 @@ def an_image_saved_by_its_id_has_no_name():
 
 
 @test
-def json_tells_the_ids_in_the_archive():
+def json_lists_the_ids_in_the_archive():
     s, other, path = Store(), Store(), folder()
     load(s, ("one:1", simple("one")))
     ident = s.ls()[0]["id"]

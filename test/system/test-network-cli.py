@@ -147,7 +147,7 @@ def network_prints_tables():
 
 
 @test
-def network_says_what_is_unknown():
+def network_reports_what_is_unknown():
     whole = dict(NETWORK)
     for key in ("live_count", "live", "denials", "used", "used_complete"):
         del NETWORK[key]

@@ -73,7 +73,7 @@ def allow_opens_a_host_on_one_port_or_on_all():
 
 
 @test
-def deny_wins_over_what_is_allowed():
+def deny_takes_precedence_over_allow():
     eq(talk("--allow", "*.example", "--deny", "b.example", to=("b.example",)), NO_NAME)
     eq(talk("--allow", "*.example", "--deny", "b.example"), HTTP_OK)
     eq(talk("--allow", "a.example", "--deny", "a.example:7000", to=("a.example", 7000, "raw")), "ConnectionResetError")
@@ -81,7 +81,7 @@ def deny_wins_over_what_is_allowed():
 
 
 @test
-def capabilities_open_what_they_list():
+def capabilities_allow_what_they_list():
     eq(talk("--network", "web"), HTTP_OK)
     eq(talk("--network", "web", to=("a.example", 7000, "raw")), "ConnectionResetError")
     eq(talk("--network", "git"), NO_NAME)

@@ -50,7 +50,7 @@ def difference(after, before):
 
 
 @test
-def a_result_has_what_the_sandbox_used():
+def a_result_has_the_network_usage():
     box = open_box()
     eq(w.run(box, ["true"])["network"], ZERO)
     eq(run(box, text="12345\n")["network"], {"connections": 1, "denied": 0, "bytes_in": 12, "bytes_out": 6})
@@ -129,7 +129,7 @@ def a_denial_is_an_event_that_says_what_would_have_allowed_it():
 
 
 @test
-def many_denials_are_few_events():
+def many_denials_cause_few_events():
     box = open_box()
     ask = ("import socket\nfor i in range(500):\n try: socket.getaddrinfo(f'{i}.' + 'long' * 15 + '.test', 80)\n"
            " except OSError: pass")

@@ -112,7 +112,7 @@ def a_sandbox_without_a_policy_reaches_nothing():
 
 
 @test
-def a_change_of_the_policy_ends_what_it_forbids():
+def a_policy_change_ends_forbidden_connections():
     box = open_box("a.test", "b.test")
     a, b = Live(box, "a.test", server.port), Live(box, "b.test", server.port)
     w.ask("PATCH", f"/v1/sandboxes/{box}", {"labels": {"unrelated": "1"}}, status=200)

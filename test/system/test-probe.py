@@ -77,7 +77,7 @@ def unknown_calls_return_enosys():
 
 
 @test
-def the_kernels_dangerous_parts_are_refused():
+def dangerous_parts_of_the_kernel_are_refused():
     each("EPERM", "keyctl add_key request_key bpf perf_event_open io_uring_setup io_uring_enter "
                   "io_uring_register userfaultfd open_by_handle_at name_to_handle_at fanotify_init "
                   "fanotify_mark kcmp pidfd_getfd quotactl init_module finit_module delete_module "

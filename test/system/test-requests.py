@@ -164,7 +164,7 @@ def a_redirect_and_a_token_server_are_checked_like_the_registry():
 
 
 @test
-def the_log_tells_the_administrator_why_a_pull_failed():
+def the_log_says_why_a_pull_failed():
     pull(f"127.0.0.1:{CLOSED}/why:1")
     until(lambda: "its address is not public" in slurp(world.log_path), lambda: f"the log: {world.said()}", 10)
 

@@ -49,7 +49,7 @@ TEST(a_small_rate_is_not_rounded_to_nothing)
 	OK(sent <= ACCOUNT_BURST_MIN + 10000);
 }
 
-TEST(an_idle_sandbox_does_not_save_up_tokens)
+TEST(an_idle_sandbox_does_not_accumulate_tokens)
 {
 	struct account a = { 0 };
 	struct policy_limits limits = { .bytes_per_second = 1000000 };
@@ -58,7 +58,7 @@ TEST(an_idle_sandbox_does_not_save_up_tokens)
 	EQ(account_allowance(&a, UINT64_MAX, 3600000), 100000);
 }
 
-TEST(total_bytes_include_the_usage_before)
+TEST(total_bytes_include_earlier_usage)
 {
 	struct account a = { .usage = { .bytes_in = 60, .bytes_out = 30 } };
 	struct policy_limits limits = { .total_bytes = 100 };

@@ -67,7 +67,7 @@ TEST(only_the_last_denials_are_kept)
 	record_done(&r);
 }
 
-TEST(uses_become_the_smallest_policy)
+TEST(recorded_uses_become_the_smallest_policy)
 {
 	struct record r = { 0 };
 	AUTO_FREE char *text = NULL;
@@ -96,7 +96,7 @@ TEST(uses_become_the_smallest_policy)
 	record_done(&r);
 }
 
-TEST(uses_are_bounded)
+TEST(recorded_uses_are_bounded)
 {
 	struct record r = { 0 };
 	AUTO_FREE char *text = NULL;

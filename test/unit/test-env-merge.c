@@ -46,7 +46,7 @@ TEST(a_name_that_begins_like_another_is_another)
 	check_merged(lists, 1, 4, "AA=1 AAA=3 A B=4 ");
 }
 
-TEST(nothing_is_nothing)
+TEST(empty_lists_are_merged_to_an_empty_list)
 {
 	const char *const none[] = { NULL };
 	const char *const *const lists[] = { none, NULL };

@@ -29,7 +29,7 @@ static void text_of(const struct policy *p, struct buf *out)
 	policy_write(p, &j, NULL);
 }
 
-TEST(shipped_capabilities)
+TEST(built_in_capabilities_allow_what_they_list)
 {
 	static const struct {
 		const char *names, *host;
@@ -133,7 +133,7 @@ TEST(a_configuration_adds_and_replaces_capabilities)
 	      "\"deny\":[{\"host\":\"*.bad\"},{\"host\":\"*.bad\"}],\"limits\":{}}");
 }
 
-TEST(options_are_rules)
+TEST(options_become_rules)
 {
 	static const struct {
 		const char *text, *rule; /* the expected rule, or the expected error */

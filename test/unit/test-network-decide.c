@@ -105,7 +105,7 @@ TEST(nothing_is_allowed_by_default)
 	CHECK("{\"allow\":[],\"deny\":[{\"host\":\"x\"}]}", "- a.b 443 tls", "- x 1 tcp");
 }
 
-TEST(names_and_suffixes)
+TEST(names_and_suffixes_are_matched)
 {
 	CHECK("{\"allow\":[{\"host\":\"pypi.org\"},{\"host\":\"*.example.com\"}]}",
 	      "+ pypi.org 443 tls", "+ PyPI.ORG 443 tls", "- a.pypi.org 443 tls",
@@ -115,7 +115,7 @@ TEST(names_and_suffixes)
 	      "- 151.101.0.223 443 tls");
 }
 
-TEST(deny_wins)
+TEST(deny_takes_precedence)
 {
 	CHECK("{\"allow\":[{\"host\":\"*.a\"},{\"host\":\"x.y.a\"},{\"public\":true}],"
 	      "\"deny\":[{\"host\":\"*.y.a\"},{\"host\":\"b\",\"ports\":[\"20-30\"]},"
@@ -130,7 +130,7 @@ TEST(deny_wins)
 	      "+ 10.0.0.1 1 tcp", "- a 1 tcp");
 }
 
-TEST(ports_and_protocols)
+TEST(ports_and_protocols_are_matched)
 {
 	CHECK("{\"allow\":[{\"host\":\"a\",\"ports\":[80,\"90-99\"],\"protocols\":[\"http\"]},"
 	      "{\"host\":\"b\",\"protocols\":[\"https\"]},{\"host\":\"c\",\"protocols\":[\"tls\"]},"
@@ -149,7 +149,7 @@ TEST(ports_and_protocols)
 	      "- a 80 http GET /", "- a 22 tcp", "+ a 443 tls", "+ a 22 ?");
 }
 
-TEST(methods_and_paths)
+TEST(methods_and_paths_are_matched)
 {
 	CHECK("{\"allow\":[{\"host\":\"a\",\"methods\":[\"GET\"],\"paths\":[\"/x\",\"/p/*\"]}]}",
 	      "+ a 80 http GET /x", "+ a 80 https GET /p/", "+ a 80 http GET /p/q",
@@ -169,7 +169,7 @@ TEST(methods_and_paths)
 	      "- a 443 tls", "+ a 443 https GET /");
 }
 
-TEST(addresses_need_rules_of_their_own)
+TEST(addresses_need_separate_rules)
 {
 	CHECK("{\"allow\":[{\"host\":\"198.35.26.0/24\"},{\"host\":\"2600::/16\"},"
 	      "{\"host\":\"10.1.0.0/16\",\"ports\":[5432]},{\"host\":\"db.example\"},"
@@ -438,7 +438,7 @@ static void name_rule(unsigned set, unsigned form, bool request, char out[64])
 }
 
 /* Among 10,000 rules of all kinds, each request finds its rule. The time is printed. */
-TEST(ten_thousand_rules)
+TEST(ten_thousand_rules_are_searched)
 {
 	AUTO_POLICY struct policy p = { 0 };
 	AUTO_POLICY_INDEX struct policy_index *x = NULL;
@@ -475,7 +475,7 @@ TEST(ten_thousand_rules)
 }
 
 /* The slowest host has the maximum number of labels, and a rule for each suffix. */
-TEST(the_deepest_name)
+TEST(the_deepest_name_is_found)
 {
 	AUTO_POLICY struct policy p = { 0 };
 	AUTO_POLICY_INDEX struct policy_index *x = NULL;
@@ -510,7 +510,7 @@ TEST(the_deepest_name)
 }
 
 /* Rules for the same host are tried one by one: this measures the cost. */
-TEST(ten_thousand_rules_for_one_host)
+TEST(ten_thousand_rules_for_one_host_are_searched)
 {
 	AUTO_POLICY struct policy p = { 0 };
 	AUTO_POLICY_INDEX struct policy_index *x = NULL;
@@ -547,7 +547,7 @@ TEST(ten_thousand_rules_for_one_host)
 }
 
 /* Each rule has 2 paths, exact ones and prefixes, and the same host and ports. */
-TEST(ten_thousand_rules_with_paths_for_one_host)
+TEST(ten_thousand_rules_with_paths_for_one_host_are_searched)
 {
 	AUTO_POLICY struct policy p = { 0 };
 	AUTO_POLICY_INDEX struct policy_index *x = NULL;

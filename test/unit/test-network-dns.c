@@ -123,7 +123,7 @@ TEST(edns_says_how_much_fits)
 	EQ(dns_query_parse(w.data, w.n, &q), DNS_FORMERR);
 }
 
-TEST(names_that_are_not_text_are_not_text)
+TEST(ambiguous_names_have_no_text)
 {
 	struct wire w;
 	struct dns_query q;
@@ -142,7 +142,7 @@ TEST(names_that_are_not_text_are_not_text)
 	STREQ(q.name, "a b.c");
 }
 
-TEST(names_have_a_length)
+TEST(names_have_a_maximum_length)
 {
 	struct wire w;
 	struct dns_query q;
@@ -176,7 +176,7 @@ TEST(names_have_a_length)
 	EQ(dns_query_parse(w.data, w.n, &q), DNS_FORMERR);
 }
 
-TEST(what_is_not_a_plain_query_is_refused)
+TEST(messages_other_than_plain_queries_are_refused)
 {
 	struct wire w;
 	struct dns_query q;

@@ -62,7 +62,7 @@ TEST(headers_are_read_and_written)
 	buf_done(&out);
 }
 
-TEST(headers_that_cannot_be_are_refused)
+TEST(headers_that_rules_must_not_set_are_refused)
 {
 	static const struct {
 		const char *policy, *where;
@@ -116,7 +116,7 @@ TEST(headers_that_cannot_be_are_refused)
 	}
 }
 
-TEST(headers_that_can_be_are_accepted)
+TEST(headers_that_rules_may_set_are_accepted)
 {
 	static const char *const cases[] = {
 		A(HX("a", "\"protocols\":[\"http\"]," KEY)),
@@ -202,7 +202,7 @@ TEST(secrets_are_resolved_each_once)
 	STREQ(two, "a${value-of-A");
 }
 
-TEST(a_secret_that_is_missing_or_too_long_is_an_error_with_its_place)
+TEST(a_missing_or_too_long_secret_is_reported_with_its_position)
 {
 	AUTO_POLICY struct policy p = { 0 }, q = { 0 };
 	struct buf out = BUF_INIT(64);

@@ -240,7 +240,7 @@ TEST(long_names_are_refused)
 }
 
 /* Change one byte of a valid message at a time. */
-TEST(what_is_not_a_hello_is_refused)
+TEST(invalid_client_hellos_are_refused)
 {
 	static const struct {
 		size_t at;
@@ -299,7 +299,7 @@ TEST(nothing_follows_a_hello_in_its_record)
 	client_hello_done(&h);
 }
 
-TEST(records_and_messages_have_a_size)
+TEST(records_and_messages_have_a_maximum_size)
 {
 	static struct wire w;
 	struct client_hello h;

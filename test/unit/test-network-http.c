@@ -91,7 +91,7 @@ static void check(const struct origin *from, const char *text, const char *want)
 
 #define HOST "Host: a.example\r\n"
 
-TEST(requests_follow_each_other)
+TEST(requests_of_a_connection_are_parsed_in_order)
 {
 	check(&plain,
 	      "GET / HTTP/1.1\r\n" HOST "\r\n"
@@ -249,7 +249,7 @@ TEST(smuggling_is_refused)
 	check(&plain, "GET / HTTP/1.1\r\n\r\n", "<400 Host is missing>");
 }
 
-TEST(only_websocket_is_an_upgrade)
+TEST(only_upgrades_to_websocket_are_allowed)
 {
 	static const char no[] = "[http GET a.example:80 /].";
 
@@ -273,7 +273,7 @@ TEST(only_websocket_is_an_upgrade)
 	      no);
 }
 
-TEST(a_head_has_a_size)
+TEST(a_head_has_a_maximum_size)
 {
 	static const char start[] = "GET / HTTP/1.1\r\n" HOST "X: ";
 	static char text[REQUEST_HEAD_MAX + 200];

@@ -118,7 +118,7 @@ TEST(hosts_have_one_form)
 	}
 }
 
-TEST(hosts_that_are_not_clear_are_refused)
+TEST(ambiguous_hosts_are_refused)
 {
 	static const struct {
 		const char *in, *why;
@@ -190,7 +190,7 @@ TEST(hosts_that_are_not_clear_are_refused)
 	STREQ(err.msg, "contains a NUL");
 }
 
-TEST(names_have_a_length)
+TEST(names_have_a_maximum_length)
 {
 	char name[HOST_TEXT_SIZE], text[600];
 	struct host h;
@@ -217,7 +217,7 @@ TEST(names_have_a_length)
 	EQ(host_parse(text, 256, name, &h, &err), -EINVAL);
 }
 
-TEST(errors_have_their_place)
+TEST(errors_name_the_position_in_the_policy)
 {
 	static const struct {
 		const char *in, *want;
@@ -296,7 +296,7 @@ TEST(errors_have_their_place)
 	}
 }
 
-TEST(the_place_of_the_policy_is_in_front)
+TEST(errors_begin_with_the_position_of_the_policy)
 {
 	json_t *in = json_loads("{\"allow\":[{\"host\":\"*\"}]}", 0, NULL);
 	AUTO_POLICY struct policy p = { 0 };
@@ -310,7 +310,7 @@ TEST(the_place_of_the_policy_is_in_front)
 	json_decref(in);
 }
 
-TEST(a_policy_has_a_size)
+TEST(a_policy_has_a_maximum_size)
 {
 	AUTO_POLICY struct policy p = { 0 };
 	struct host h = { .kind = HOST_PUBLIC };
@@ -331,7 +331,7 @@ TEST(a_policy_has_a_size)
 	EQ(r->n_ports, 1);
 }
 
-TEST(yaml_is_the_same_schema)
+TEST(a_policy_in_yaml_has_the_same_schema)
 {
 	static const char text[] = "network:\n"
 				   "  allow:\n"

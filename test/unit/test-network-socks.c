@@ -33,7 +33,7 @@ static void talk(struct talk *t, const char *bytes, size_t n, size_t step)
 #define S(s) s, sizeof(s) - 1
 
 /* A request of each supported kind, after each greeting. */
-TEST(requests_in_any_pieces)
+TEST(requests_are_parsed_in_any_pieces)
 {
 	static const struct {
 		const char *bytes;
@@ -73,7 +73,7 @@ TEST(requests_in_any_pieces)
 }
 
 /* The bytes after a request are not for the proxy. */
-TEST(bytes_behind_a_request_are_not_used)
+TEST(bytes_after_a_request_are_not_used)
 {
 	struct talk t;
 
@@ -99,7 +99,7 @@ TEST(the_longest_credentials_fit)
 	}
 }
 
-TEST(what_is_not_supported_is_refused)
+TEST(unsupported_requests_are_refused)
 {
 	static const struct {
 		const char *bytes;

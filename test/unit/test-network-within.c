@@ -109,7 +109,7 @@ static const struct {
 	{ "{}", "{\"limits\":{\"connections\":5}}", 1 },
 };
 
-TEST(within_by_example)
+TEST(containment_matches_the_examples)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(within_cases); i++) {
 		AUTO_POLICY struct policy p = { 0 }, c = { 0 };
@@ -125,7 +125,7 @@ TEST(within_by_example)
 	}
 }
 
-TEST(intersections_by_example)
+TEST(intersections_match_the_examples)
 {
 	static const struct {
 		const char *a, *b, *both;
@@ -193,7 +193,7 @@ TEST(an_intersection_has_all_denials_and_the_smaller_limits)
 	      "\"limits\":{\"connections\":3,\"bytes_per_second\":9,\"total_bytes\":7}}");
 }
 
-TEST(an_intersection_has_a_size)
+TEST(an_intersection_has_a_maximum_size)
 {
 	AUTO_POLICY struct policy a = { 0 }, b = { 0 }, both = { 0 };
 	struct host h = { .kind = HOST_PUBLIC };
@@ -471,7 +471,7 @@ static void check_pair(const struct policy *a, const struct policy *b,
 	n->apart += within == 0;
 }
 
-TEST(random_policies_hold_what_is_promised)
+TEST(random_policies_have_the_promised_properties)
 {
 	struct counts n = { 0 };
 
