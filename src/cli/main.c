@@ -34,6 +34,7 @@ static const struct command *const commands[] = {
 	ALIAS("stats", "top"),
 	ALIAS("images", "image ls"),
 	ALIAS("pull", "image pull"),
+	ALIAS("push", "image push"),
 	ALIAS("rmi", "image rm"),
 	ALIAS("load", "image load"),
 	ALIAS("save", "image save"),

@@ -44,7 +44,8 @@ static const char *const host_trees[] = {
 _Static_assert(sizeof("la") + STORE_LAYERS_MAX * (4UL + STORE_SHORT_LEN) <=
 		       IMAGE_LOWERS_MAX,
 	       "the layers do not fit into the mount options of an overlay");
-_Static_assert(ARRAY_SIZE(host_trees) < IMAGE_MOUNTS_MAX, "and the root");
+_Static_assert(ARRAY_SIZE(host_trees) + 3 <= IMAGE_MOUNTS_MAX,
+	       "the layers, the store and the base do not fit");
 
 static int image_add_mount(struct image *image, const char *at, const char *path,
 			   int flags, struct warren_error *err)
@@ -60,8 +61,8 @@ static int image_add_mount(struct image *image, const char *at, const char *path
 	return m->path ? 0 : error_errno(err, ENOMEM, "open '%s'", path);
 }
 
-static int add_skel(struct image *image, enum skel_kind kind, const char *state_dir,
-		    struct warren_error *err)
+static int image_add_skel(struct image *image, enum skel_kind kind, const char *state_dir,
+			  struct warren_error *err)
 {
 	struct image_mount *m = &image->mounts[image->n_mounts];
 	int r = skel_open(kind, state_dir, &m->fd, &m->path, err);
@@ -70,8 +71,15 @@ static int add_skel(struct image *image, enum skel_kind kind, const char *state_
 		return error_wrap(err, "prepare Warren's own layer");
 	m->at = "";
 	image->n_mounts++;
-	(void)strcpy(image->lowers, "la");
 	return 0;
+}
+
+/* Add the topmost layer. */
+static int image_begin(struct image *image, enum skel_kind kind, const char *state_dir,
+		       struct warren_error *err)
+{
+	(void)strcpy(image->lowers, "la");
+	return image_add_skel(image, kind, state_dir, err);
 }
 
 /* Is @inner below the directory @outer (or the same), all links resolved? */
@@ -90,18 +98,12 @@ static bool image_holds(int outer, const char *inner)
 	return strncmp(a, b, n) == 0 && (a[n - 1] == '/' || b[n] == '/' || b[n] == '\0');
 }
 
-static int open_dir_image(const char *path, const char *state_dir, struct image *image,
-			  struct warren_error *err)
+static int image_add_dir(struct image *image, const char *path, const char *state_dir,
+			 struct warren_error *err)
 {
 	const struct image_mount *dir;
-	int r;
+	int r = image_add_mount(image, "", path, 0, err);
 
-	if (path[0] == '\0')
-		return error_set(err, EINVAL,
-				 "'dir:' needs a directory (example: dir:/srv/rootfs)");
-	r = add_skel(image, SKEL_COMMON, state_dir, err);
-	if (r == 0)
-		r = image_add_mount(image, "", path, 0, err);
 	if (r < 0)
 		return r;
 	/* Check the opened directory, which is the one that is mounted. */
@@ -112,14 +114,25 @@ static int open_dir_image(const char *path, const char *state_dir, struct image 
 			"the directory '%s' contains Warren's own state, '%s': an "
 			"overlay cannot be mounted on itself",
 			path, state_dir);
-	(void)strcpy(image->lowers, "la:lb");
 	return 0;
 }
 
-static int open_host_image(const char *path UNUSED, const char *state_dir,
-			   struct image *image, struct warren_error *err)
+static int open_dir_image(const char *path, const char *state_dir, struct image *image,
+			  struct warren_error *err)
 {
-	int r = add_skel(image, SKEL_HOST, state_dir, err);
+	int r;
+
+	if (path[0] == '\0')
+		return error_set(err, EINVAL,
+				 "'dir:' needs a directory (example: dir:/srv/rootfs)");
+	r = image_begin(image, SKEL_COMMON, state_dir, err);
+	(void)strcpy(image->lowers, "la:lb");
+	return r < 0 ? r : image_add_dir(image, path, state_dir, err);
+}
+
+static int image_add_trees(struct image *image, struct warren_error *err)
+{
+	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(host_trees); i++) {
 		struct warren_error why = WARREN_ERROR_INIT;
@@ -137,6 +150,30 @@ static int open_host_image(const char *path UNUSED, const char *state_dir,
 			*err = why;
 	}
 	return r;
+}
+
+static int open_host_image(const char *path UNUSED, const char *state_dir,
+			   struct image *image, struct warren_error *err)
+{
+	int r = image_begin(image, SKEL_HOST, state_dir, err);
+
+	return r < 0 ? r : image_add_trees(image, err);
+}
+
+/* Add the image that the layers of a snapshot are stacked on. */
+static int image_add_base(struct image *image, const char *base, const char *state_dir,
+			  struct warren_error *err)
+{
+	size_t len = strlen(image->lowers);
+	int r;
+
+	if (len + sizeof(":lc") > sizeof(image->lowers))
+		return error_set(err, E2BIG, "it has too many layers");
+	(void)strcpy(image->lowers + len, ":lc");
+	if (strcmp(base, "host") != 0)
+		return image_add_dir(image, base + strlen("dir:"), state_dir, err);
+	r = image_add_skel(image, SKEL_HOST, state_dir, err);
+	return r < 0 ? r : image_add_trees(image, err);
 }
 
 /* Add the layers, each of which is in the store once, from top to bottom. */
@@ -183,11 +220,13 @@ static int open_stored_image(const char *ref, const char *state_dir, struct imag
 	r = store_find(&s, ref, &image->config, err);
 	image->has_config = r == 0;
 	if (r == 0)
-		r = add_skel(image, SKEL_COMMON, state_dir, err);
+		r = image_begin(image, SKEL_COMMON, state_dir, err);
 	if (r == 0)
 		r = image_add_mount(image, "", s.path, 0, err);
 	if (r == 0)
 		r = stack_layers(&s, image, err);
+	if (r == 0 && image->config.base[0])
+		r = image_add_base(image, image->config.base, state_dir, err);
 	store_close(&s);
 	return r;
 }

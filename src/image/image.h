@@ -5,9 +5,9 @@
  * Opening an image returns mounts and a string that says how to stack them. The mounts of
  * the stack (`at` is "") are called la, lb, ... in their order; the lower directories of
  * the root's overlay are these mounts or directories in them, from the top down:
- * "la:lb/x3k9f:lb/0hq2z". The topmost is always Warren's base layer (base_layer.h), in
- * which paths that must be directories (/proc, /sys, /dev) are directories, whatever the
- * image contains.
+ * "la:lb/x3k9f:lb/0hq2z", or "la:lb/x3k9f:lc" if a snapshot is stacked on another image.
+ * The topmost is always Warren's base layer (base_layer.h), in which paths that must be
+ * directories (/proc, /sys, /dev) are directories, whatever the image contains.
  *
  * Mounts with a name are directories of the host in the image `host`. They are read-only
  * and have no id map, so that root inside can read only world-readable files there.
@@ -20,7 +20,7 @@
 #include "base/error.h"
 #include "image/store.h"
 
-#define IMAGE_MOUNTS_MAX 10
+#define IMAGE_MOUNTS_MAX 12
 #define IMAGE_LOWERS_MAX 4000 /* in characters; mount options must fit into one page */
 
 struct image_mount {

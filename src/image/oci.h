@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * oci.h - pull, load and import images into the store; save images as an archive
+ * oci.h - pull, load and import images into the store; save and push them
  *
  * What adds an image ends in the same way: missing layers are unpacked and verified by
  * diff id, then the image is recorded, then it gets its name. A failure leaves only
@@ -77,9 +77,10 @@ int oci_import(const struct store *s, int fd, const struct ref *name,
 	       struct warren_error *err);
 
 /*
- * Call this before oci_save(), when the store is open. The layers of an ordinary user
- * belong to that user, who is root in them, and have files that not even the owner may
- * read. So the process becomes root of a user namespace that has only this user.
+ * Call this before oci_save() or oci_push(), when the store is open. The layers of an
+ * ordinary user belong to that user, who is root in them, and have files that not even
+ * the owner may read. So the process becomes root of a user namespace that has only this
+ * user.
  */
 int oci_own_layers(struct warren_error *err) MUST_CHECK;
 
@@ -92,6 +93,19 @@ int oci_own_layers(struct warren_error *err) MUST_CHECK;
 int oci_save(const struct store *s, const char *const *texts, enum pack_kind kind,
 	     int out, const struct oci_options *o,
 	     void (*saved)(void *ctx, const char *id, const char *ref),
+	     struct warren_error *err);
+
+struct oci_pushed {
+	char digest[REF_DIGEST_LEN + 1]; /* of the manifest */
+	char id[REF_DIGEST_LEN + 1];     /* of the image, as the registry has it */
+};
+
+/*
+ * Push the image @text (a reference or an id) as @to, which has a tag. Needs
+ * oci_own_layers(), too.
+ */
+int oci_push(const struct store *s, const char *text, const struct ref *to,
+	     const struct oci_options *o, struct oci_pushed *ret,
 	     struct warren_error *err);
 
 #endif /* IMAGE_OCI_H */

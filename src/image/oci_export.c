@@ -32,6 +32,13 @@ int oci_export_open(const struct store *s, const char *text, struct oci_export *
 	struct oci_export x = { 0 };
 	int r = store_find(s, text, &x.image, err);
 
+	if (r == 0 && x.image.base[0]) {
+		r = error_set(err, EOPNOTSUPP,
+			      "image '%s' is stacked on '%s', which exists only on this "
+			      "machine",
+			      text, x.image.base);
+		store_image_done(&x.image);
+	}
 	if (r < 0)
 		return r;
 	x.n = strv_len(x.image.layers);

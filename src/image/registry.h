@@ -18,11 +18,11 @@
 
 #define REGISTRY_MANIFEST_MAX (4U << 20)
 
-/* A blob to fetch. */
+/* A blob to fetch or to upload. */
 struct registry_blob {
 	const char *digest; /* "sha256:..." */
 	uint64_t size;      /* size in the manifest; any other size is an error */
-	int fd;        /* destination: an empty or partly filled (resumed) regular file */
+	int fd; /* a regular file; the destination may be partly filled (resumed) */
 	uint64_t done; /* bytes in the file now; for the progress callback */
 	bool verified; /* complete, with the right digest */
 };
@@ -73,6 +73,24 @@ int registry_manifest(struct registry *r, const char *what, struct buf *ret_body
  */
 int registry_fetch(struct registry *r, struct registry_blob *blobs, size_t n,
 		   struct warren_error *err);
+
+/* Whether the repository has the blob @digest: 1 or 0. */
+int registry_has_blob(struct registry *r, const char *digest, struct warren_error *err);
+/*
+ * Let the repository use the blob @digest of the repository @from of the same registry.
+ * 1: it does; 0: the registry does not permit that.
+ */
+int registry_mount_blob(struct registry *r, const char *digest, const char *from,
+			struct warren_error *err);
+/*
+ * Upload a blob from its file, which must have that digest and size. The progress
+ * callback gets the blob; `done` is the number of bytes sent.
+ */
+int registry_push_blob(struct registry *r, struct registry_blob *blob,
+		       struct warren_error *err);
+/* Upload a manifest with the media type @type, and give it the tag of the reference. */
+int registry_push_manifest(struct registry *r, const char *type, const char *manifest,
+			   struct warren_error *err);
 
 /*
  * Check a login. 0: @registry accepts it; 1: the registry needs no login, so nothing was

@@ -206,11 +206,13 @@ static size_t registry_http_on_header(char *line, size_t size, size_t count, voi
 
 	/* This may follow a status 100, or the answer of a proxy. */
 	if (n > 5 && strncmp(line, "HTTP/", 5) == 0) {
-		h->type[0] = h->range[0] = '\0';
+		h->type[0] = h->range[0] = h->where[0] = h->digest[0] = '\0';
 		buf_done(&h->challenge);
 	}
 	keep_header(line, n, "content-type", h->type, sizeof(h->type));
 	keep_header(line, n, "content-range", h->range, sizeof(h->range));
+	keep_header(line, n, "location", h->where, sizeof(h->where));
+	keep_header(line, n, "docker-content-digest", h->digest, sizeof(h->digest));
 	value = header_value(line, n, "www-authenticate", &len);
 	if (value && !memchr(value, '\0', len)) {
 		if (h->challenge.len > 0)
@@ -254,6 +256,10 @@ static int set_headers(struct http *h, const char *url, struct warren_error *err
 		fine = registry_http_add_header(h, "Accept", h->accept[i]);
 	/* Request no compression, because the digest is that of the stored bytes. */
 	fine = fine && registry_http_add_header(h, "Accept-Encoding", "identity");
+	if (h->send_type)
+		fine = fine &&
+		       registry_http_add_header(h, "Content-Type", h->send_type) &&
+		       registry_http_add_header(h, "Expect", ""); /* no 100 is needed */
 	h->login_sent = fine && login && http_same_origin(url, home);
 	h->logins = h->reg->logins;
 	if (h->login_sent)
@@ -299,8 +305,10 @@ static void registry_http_set_options(struct http *h, const char *url)
 	(void)curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS,
 			       trying ? CONNECT_TIMEOUT_TRY_MS : CONNECT_TIMEOUT_MS);
 	(void)curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, STALL_BYTES_PER_S);
-	(void)curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, (long)reg->stall_s);
-	if (!h->sink)
+	/* After the last byte of a large upload, a registry may need long to answer. */
+	(void)curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME,
+			       (long)reg->stall_s * (h->send_blob ? 10 : 1));
+	if (!h->sink && !h->send_blob)
 		(void)curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, SMALL_TIMEOUT_MS);
 	(void)curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, registry_http_on_body);
 	(void)curl_easy_setopt(e, CURLOPT_WRITEDATA, h);
@@ -320,13 +328,70 @@ static void registry_http_set_options(struct http *h, const char *url)
 	}
 }
 
+static size_t registry_http_on_send(char *to, size_t size, size_t count, void *ctx)
+{
+	struct http *h = ctx;
+	uint64_t total = h->send_blob ? h->send_blob->size : strlen(h->send_text);
+	size_t n = size * count;
+	ssize_t got;
+
+	if (n > total - h->sent)
+		n = (size_t)(total - h->sent);
+	if (!h->send_blob) {
+		(void)memcpy(to, h->send_text + h->sent, n);
+		h->sent += n;
+		return n;
+	}
+	do
+		got = pread(h->send_blob->fd, to, n, (off_t)h->sent);
+	while (got < 0 && errno == EINTR);
+	if (got < 0 || (got == 0 && n > 0))
+		return CURL_READFUNC_ABORT;
+	h->sent += (uint64_t)got;
+	h->send_blob->done = h->sent;
+	return (size_t)got;
+}
+
+/* curl starts again, for example because the connection that it used was closed. */
+static int registry_http_on_seek(void *ctx, curl_off_t offset, int origin)
+{
+	struct http *h = ctx;
+
+	if (origin != SEEK_SET || offset < 0)
+		return CURL_SEEKFUNC_CANTSEEK;
+	h->sent = (uint64_t)offset;
+	return CURL_SEEKFUNC_OK;
+}
+
+static void registry_http_set_method(struct http *h)
+{
+	CURL *e = h->easy;
+
+	if (strcmp(h->method, "HEAD") == 0) {
+		(void)curl_easy_setopt(e, CURLOPT_NOBODY, 1L);
+	} else if (strcmp(h->method, "POST") == 0) {
+		(void)curl_easy_setopt(e, CURLOPT_POSTFIELDS, "");
+		(void)curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE, 0L);
+	} else {
+		(void)curl_easy_setopt(e, CURLOPT_UPLOAD, 1L);
+		(void)curl_easy_setopt(e, CURLOPT_READFUNCTION, registry_http_on_send);
+		(void)curl_easy_setopt(e, CURLOPT_READDATA, h);
+		(void)curl_easy_setopt(e, CURLOPT_SEEKFUNCTION, registry_http_on_seek);
+		(void)curl_easy_setopt(e, CURLOPT_SEEKDATA, h);
+		(void)curl_easy_setopt(e, CURLOPT_INFILESIZE_LARGE,
+				       (curl_off_t)(h->send_blob ? h->send_blob->size
+								 : strlen(h->send_text)));
+	}
+}
+
 static void forget_answer(struct http *h)
 {
 	h->finished = false;
 	h->result = CURLE_OK;
 	h->status = 0;
 	h->cut = h->too_big = false;
-	h->type[0] = h->range[0] = h->why[0] = '\0';
+	h->type[0] = h->range[0] = h->where[0] = h->digest[0] = h->why[0] = '\0';
+	h->sent = 0;
 	buf_done(&h->challenge);
 	buf_done(&h->body);
 	h->body.max = h->body_max > REGISTRY_ERROR_BODY_MAX ? h->body_max
@@ -352,6 +417,8 @@ int http_begin(struct http *h, struct warren_error *err)
 		return code;
 	if (h->form)
 		(void)curl_easy_setopt(h->easy, CURLOPT_COPYPOSTFIELDS, h->form);
+	if (h->method)
+		registry_http_set_method(h);
 	if (h->offset > 0) {
 		(void)snprintf(range, sizeof(range), "%ju-", (uintmax_t)h->offset);
 		(void)curl_easy_setopt(h->easy, CURLOPT_RANGE, range);
@@ -427,8 +494,7 @@ int http_pump(struct registry *reg, unsigned wait_ms, struct warren_error *err)
 	return m == CURLM_OK ? 0 : error_set(err, EIO, "%s", curl_multi_strerror(m));
 }
 
-static int registry_http_wait_until(struct registry *reg, uint64_t when,
-				    struct warren_error *err)
+int http_wait_until(struct registry *reg, uint64_t when, struct warren_error *err)
 {
 	for (uint64_t now = clock_now(); now < when; now = clock_now()) {
 		uint64_t ms = (when - now) / NS_PER_MS + 1;
@@ -457,7 +523,7 @@ int http_run(struct http *h, struct warren_error *err)
 		case HTTP_FAILED:
 			return -err->code;
 		case HTTP_LATER:
-			code = registry_http_wait_until(h->reg, h->not_before, err);
+			code = http_wait_until(h->reg, h->not_before, err);
 			if (code < 0)
 				return code;
 			break;

@@ -4,6 +4,7 @@
  *
  *	registry.c		the handle, manifests
  *	registry_fetch.c	blobs: several at once, hashed, resumed
+ *	registry_push.c		upload blobs and manifests
  *	registry_http.c		one exchange: its URL, headers, body
  *	registry_retry.c	after an exchange: redirects, retries, messages
  *	registry_guard.c	restricts addresses and error texts of a client's pull
@@ -88,6 +89,11 @@ struct http {
 	const char *noun;          /* "manifest", "layer": for messages */
 	char *login;               /* Authorization for a token server */
 	char *form;                /* body of a POST */
+	const char *method;        /* "HEAD", "POST" or "PUT"; NULL: GET, or POST @form */
+	/* The body of a PUT, and its media type: a text, or the file of a blob. */
+	const char *send_type, *send_text;
+	struct registry_blob *send_blob; /* `done` is the number of bytes sent */
+	uint64_t sent;
 	size_t body_max;
 	uint64_t offset; /* request the bytes from this offset on */
 	int (*sink)(struct http *h, const char *data,
@@ -116,8 +122,10 @@ struct http {
 	bool cut; /* the rest of the body was not accepted */
 	bool too_big;
 	char type[128];
-	char range[128];      /* Content-Range */
-	struct buf challenge; /* WWW-Authenticate, several joined by commas */
+	char range[128];                 /* Content-Range */
+	char where[4096];                /* Location */
+	char digest[REF_DIGEST_LEN + 8]; /* Docker-Content-Digest */
+	struct buf challenge;            /* WWW-Authenticate, several joined by commas */
 	struct buf body;
 	char why[CURL_ERROR_SIZE];
 };
@@ -144,6 +152,10 @@ int http_begin(struct http *h, struct warren_error *err);
 int http_pump(struct registry *reg, unsigned wait_ms, struct warren_error *err);
 /* Run an exchange from its first http_begin() until it has succeeded or failed. */
 int http_run(struct http *h, struct warren_error *err);
+/* Wait until @when on the monotonic clock, while other exchanges continue. */
+int http_wait_until(struct registry *reg, uint64_t when, struct warren_error *err);
+/* Whether @reg may be sent to another server at @url, as the server at @from wants. */
+bool http_may_go(const struct registry *reg, const char *from, const char *url);
 /* The current URL of the exchange; the caller frees it. */
 char *http_url(const struct http *h);
 /* Get a part of a URL, which the caller frees; NULL: the URL has no such part. */

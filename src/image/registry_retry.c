@@ -183,20 +183,28 @@ static enum http_verdict judge_failure(struct http *h, const char *url,
 	return f->passes ? http_retry(h, err) : HTTP_FAILED;
 }
 
+/*
+ * TLS may be given up only if that is configured, even on loopback.
+ */
+bool http_may_go(const struct registry *reg, const char *from, const char *url)
+{
+	if (reg->public_only)
+		return guard_url_ok(reg, url);
+	return http_url_ok(url,
+			   reg->insecure || registry_retry_begins_with(from, "http:"));
+}
+
 static enum http_verdict judge_redirect(struct http *h, const char *url,
 					struct warren_error *err)
 {
-	/*
-	 * A redirect from TLS to plain HTTP is allowed only if configured, even on
-	 * loopback.
-	 */
-	bool plain_ok = h->reg->insecure || registry_retry_begins_with(url, "http:");
+	/* Only these two repeat the same request with its body. */
+	bool same = h->status == 307 || h->status == 308;
 	char from[300], to[300];
 	char *next = NULL;
 
 	http_peer(url, from);
 	(void)curl_easy_getinfo(h->easy, CURLINFO_REDIRECT_URL, &next);
-	if (!next || h->form) {
+	if (!next || h->form || (h->method && strcmp(h->method, "HEAD") != 0 && !same)) {
 		(void)error_set(err, EPROTO,
 				"%s answered %ld, a redirect without a target", from,
 				h->status);
@@ -208,8 +216,7 @@ static enum http_verdict judge_redirect(struct http *h, const char *url,
 		return HTTP_FAILED;
 	}
 	http_peer(next, to);
-	if (h->reg->public_only ? !guard_url_ok(h->reg, next)
-				: !http_url_ok(next, plain_ok)) {
+	if (!http_may_go(h->reg, url, next)) {
 		(void)error_set(err, EPROTO,
 				"%s redirects to %s without TLS, which is refused", from,
 				to);
@@ -248,8 +255,8 @@ static enum http_verdict judge_status(struct http *h, const char *url,
 		(void)error_set(err, EIO, "%s had an internal error (%s)", peer, answer);
 		return http_retry(h, err);
 	} else {
-		(void)error_set(err, EPROTO, "%s refused to send the %s (%s)", peer,
-				h->noun, answer);
+		(void)error_set(err, EPROTO, "%s refused %sthe %s (%s)", peer,
+				h->send_type ? "" : "to send ", h->noun, answer);
 	}
 	return HTTP_FAILED;
 }

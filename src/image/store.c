@@ -146,6 +146,8 @@ void store_write_record(const struct store_image *image, struct buf *out)
 	store_put_line(out, "created", image->created);
 	store_put_line(out, "user", image->user);
 	store_put_line(out, "workdir", image->workdir);
+	if (image->base && image->base[0])
+		store_put_line(out, "base", image->base);
 	buf_printf(out, "size %" PRIu64 "\n", image->size);
 	store_put_list(out, "env", image->env);
 	store_put_list(out, "entrypoint", image->entrypoint);
@@ -183,6 +185,7 @@ static int store_read_line(struct store_image *im, const char *key, const char *
 		{ "created", &im->created, NULL, NULL },
 		{ "user", &im->user, NULL, NULL },
 		{ "workdir", &im->workdir, NULL, NULL },
+		{ "base", &im->base, NULL, NULL },
 		{ "env", NULL, &im->env, NULL },
 		{ "entrypoint", NULL, &im->entrypoint, NULL },
 		{ "cmd", NULL, &im->cmd, NULL },
@@ -210,7 +213,8 @@ static int init_image(struct store_image *im)
 {
 	char ***lists[] = { &im->env,     &im->entrypoint, &im->cmd,
 			    &im->volumes, &im->labels,     &im->layers };
-	char **texts[] = { &im->platform, &im->created, &im->user, &im->workdir };
+	char **texts[] = { &im->platform, &im->created, &im->user, &im->workdir,
+			   &im->base };
 	bool ok = true;
 
 	*im = (struct store_image){ .lock = -1 };
@@ -255,7 +259,7 @@ void store_image_done(struct store_image *im)
 {
 	char **lists[] = { im->env,     im->entrypoint, im->cmd,
 			   im->volumes, im->labels,     im->layers };
-	char *texts[] = { im->platform, im->created, im->user, im->workdir };
+	char *texts[] = { im->platform, im->created, im->user, im->workdir, im->base };
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
 		(void)strv_free(lists[i]);

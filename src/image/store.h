@@ -42,6 +42,8 @@ struct store_image {
 	char *platform; /* "linux/amd64" */
 	char *created;
 	char *user, *workdir; /* "" when the image has none */
+	/* "host" or "dir:PATH": its layers are stacked on that (snapshot.h); "": none */
+	char *base;
 	char **env, **entrypoint, **cmd, **volumes, **labels;
 	char **layers; /* diff ids, from the bottom up */
 	uint64_t size; /* sum of its layers' uncompressed archives */

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """soak-oracle.py - no acknowledged change is lost, whatever happens to the service
 
-Clients create sandboxes, run execs and sessions, write files, create tokens and delete all of it again, and each
-records what was acknowledged. At the same time, api and warden are killed or stopped, system calls fail, the disk
-fills up and the system time jumps. At the end, everything that was acknowledged is compared with what exists. Prints
-TAP, and a table at the end. It takes $WARREN_SOAK_SECONDS (default 20; ten minutes with WARREN_SOAK, as in `make
-soak`), on the backend in $WARREN_TEST_BACKEND (default native). For docker, it starts a separate daemon.
+Clients create sandboxes, run execs and sessions, write files, create tokens, and delete all of them again. Each
+client records what was acknowledged. At the same time, api and warden are killed or stopped, system calls fail, the
+disk fills up and the system time jumps. At the end, everything that was acknowledged is compared with what exists.
+Prints TAP, and a table at the end. It takes $WARREN_SOAK_SECONDS (default 20; ten minutes with WARREN_SOAK, as in
+`make soak`), on the backend in $WARREN_TEST_BACKEND (default native). For docker, it starts a separate daemon.
 """
 import collections
 import concurrent.futures
@@ -34,7 +34,7 @@ CROWD, BOXES_MAX = (300 if LONG else 40, 24) if BACKEND == "native" else (60 if 
 DAY = 86400
 ONLY = os.environ.get("WARREN_TROUBLE", "").split()  # methods of Trouble to use, to find the cause of a loss
 BROKEN = (OSError, http.client.HTTPException, ValueError)
-# If operations are slower, there are fewer calls per second, so a larger share of them fails.
+# If operations are slower, there are fewer calls per second, so make a larger share of them fail.
 FEWER = 1 if BACKEND == "native" else 3
 FAULTS = ((MEMORY, 600), (DESCRIPTORS, 40), (SPACE, 20), (DISK, 40), (MESSAGES, 8), (SIGNALS, 3), (INTERRUPTS, 15))
 
@@ -56,7 +56,7 @@ class Oracle:
             return self.n
 
     def ask(self, what, method, at, body=None, **query):
-        """Returns the answer if the change was acknowledged, else None."""
+        """Returns the answer if the change was acknowledged, otherwise None."""
         try:
             with Client(self.w.socket, timeout=60) as c:
                 r = c.ask(method, at, body, query=query)
@@ -245,7 +245,7 @@ class Crowd:
                          and w.raw(self.box, e) == f"{i}\n".encode(), f"of the crowd: {r}")
 
 
-# ---------------------------------------------------------------------- what happens
+# ---------------------------------------------------------------------------- faults
 
 
 class Trouble:

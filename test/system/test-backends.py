@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-backends.py - several backends in one service: which exist, which one is chosen, what is refused
+"""test-backends.py - several backends in one service: which backends exist, which one is chosen, and which requests
+are refused
 
 Prints TAP.
 """
@@ -31,7 +32,7 @@ LOOSE = """
 """
 
 
-# ------------------------------------------------------------------ what there is
+# --------------------------------------------------------------- list of backends
 
 
 @test
@@ -107,8 +108,7 @@ def the_features_of_docker_depend_on_its_runtime():
 
 @test
 def a_shim_reports_how_long_a_step_may_take():
-    """The time is the one that the backend is configured with; the time for docker's daemon is some seconds
-    shorter."""
+    """The time is that of the backend's configuration; the time for docker's daemon is some seconds shorter."""
     for kind, config, secs in (("command", {"exec": ["true", "{argv}"]}, 180), ("docker", {"socket": "/nowhere"}, 180),
                                ("command", {"exec": ["true", "{argv}"], "timeout": 86400}, 3 * 86400),
                                ("docker", {"socket": "/nowhere", "timeout": 3600}, 3 * 3610)):
@@ -189,11 +189,11 @@ def the_service_can_require_a_tier():
         w.delete(w.create(token=other, tcp=True), token=other, tcp=True)
 
 
-# -------------------------------------------------------------- the configuration
+# ------------------------------------------------------------------ configuration
 
 
 def serve(text, *options):
-    """Runs warren-serve with this configuration, which must make it exit."""
+    """Runs warren-serve with this configuration, with which it must exit."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
         f.write(text)
         f.flush()

@@ -22,7 +22,7 @@ SAME = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp
 
 
 def loopback(fib_trie):
-    """Whether loopback is up. An interface that is down exists, but has no address."""
+    """Is loopback up? An interface that is down exists, but has no address."""
     return "127.0.0.1" in fib_trie
 
 
@@ -67,8 +67,8 @@ def program(pid):
 
 
 def look_at(bench, name):
-    """Returns the posture of the first of two children that execute @name, so that it is complete. The bench is
-    stopped while it is inspected."""
+    """Returns the posture of the first of two children that execute @name: when the second one exists, the first is
+    complete. The bench is stopped while it is inspected."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and bench.poll() is None:
         os.kill(bench.pid, signal.SIGSTOP)
@@ -117,7 +117,7 @@ def the_baseline_is_measured_and_leaves_nothing_behind():
 @test
 @needs_root
 def creates_with_other_steps_are_reported_but_not_counted():
-    """Prepared parts may be claimed before they are ready; how many depends on the speed of the machine."""
+    """Prepared parts may be claimed before they are ready. Their number depends on the speed of the machine."""
     p = subprocess.run([BENCH, "--rounds", "40", "--warmup", "1", "--seconds", "10", "ahead"],
                        capture_output=True, text=True, timeout=240, check=False)
     eq((p.returncode, p.stderr), (0, ""), "status and errors")

@@ -138,7 +138,7 @@ def hostname_sets_the_hostname():
 
 @needs_root
 def memory_limits_memory():
-    # It uses at most 256 MiB, even if the limit does not work.
+    # This uses at most 256 MiB, even if the limit does not work.
     hog = "head -c 256M /dev/zero | exec tail"
     r = run_json("--memory", "64m", "sh", "-c", hog, status=137, stderr=None)
     eq((r["oom"], r["timed_out"]), (True, False))
@@ -160,7 +160,7 @@ def cpus_limits_processor_time():
         return (r["user_ms"] + r["system_ms"]) / r["wall_ms"]
     held = share("--cpus", "0.2")
     ok(held < 0.5, f"{held} of a processor, with a fifth of one")
-    # The control gets what the machine has available, which may be little at times.
+    # The control uses as much as the machine has available, which may be little at times.
     free = []
     while not free or max(free) <= held:
         free.append(share())
@@ -172,7 +172,7 @@ test(cpus_limits_processor_time)
 
 @needs_root
 def pids_limits_processes():
-    # It starts at most 30 processes, even if the limit does not work.
+    # This starts at most 30 processes, even if the limit does not work.
     many = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do sleep 3 & done; echo all"
     p = warren("run", "--pids", "8", "sh", "-c", many)
     ok(b"ork" in p.stderr and b"all" not in p.stdout, f"8 processes are enough: {p}")
@@ -218,7 +218,7 @@ def timeout_ends_the_command():
 @test
 def timeout_ends_a_command_whose_output_is_not_read():
     p = start("--timeout", "500ms", "cat", "/dev/zero")
-    time.sleep(1.5)  # no process reads the output, but the timeout must still end it
+    time.sleep(1.5)  # no process reads the output, but the timeout must still end the command
     eq(p.poll(), None, "the last output waits for its reader")
     status, out, err = finish(p)
     eq((status, err), (124, b"warren run: timed out after 500ms\n"))

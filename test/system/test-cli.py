@@ -51,7 +51,7 @@ def leftovers_would_be_detected():
         os.rmdir(fake)
 
 
-# ------------------------------------------------------------ bad arguments
+# -------------------------------------------------------- invalid arguments
 
 EXAMPLE = "warren run -m 512m --timeout 30s -- make test"
 MANY = "x" * 300
@@ -293,7 +293,7 @@ def every_command_has_a_manual_page():
 @test
 def every_option_has_a_test():
     positive = ""
-    # The last ones test options that only matter for images of registries or with the service.
+    # The last files test options that only matter for images of registries or with the service.
     for other in ("test-cli-options.py", "test-cli-terminal.py", "test-oci.py", "test-client-run.py",
                   "test-docker-words.py", "test-network-run.py"):
         with open(f"{SOURCE}/test/system/{other}", encoding="utf-8") as f:

@@ -121,7 +121,7 @@ def files_copied_from_a_sandbox_stay_in_their_directory():
         eq(os.stat(f"{d}/got/s").st_mode & 0o7000, 0, "no rights to become somebody")
         ok(not os.path.exists(f"{d}/got/pipe"), "no special files")
         eq(os.readlink(f"{d}/got/out"), f"{d}/victim", "a link is a link")
-        # The same tree again, with a directory in place of the link: the copy does not follow the old link.
+        # Copy the same tree again, with a directory in place of the link: the copy does not follow the old link.
         call("exec", box, "sh", "-c", "cd /tmp/x; rm out; mkdir out; echo evil > out/evil")
         os.rename(f"{d}/got", f"{d}/x")
         warren("cp", f"{box}:/tmp/x", d, env=environ())

@@ -40,7 +40,7 @@ def a_port_of_a_sandbox_can_be_forwarded():
             c.close()
 
 
-# A server with its own protocol: it speaks first, echoes its input, and at the end sends the number of bytes. "flood"
+# A server with its own protocol: it sends first, echoes its input, and at the end sends the number of bytes. "flood"
 # makes it send 16 MB while it reads as much, without waiting for either.
 PEER = r'''
 import socketserver, struct, threading

@@ -18,7 +18,7 @@ CLIENT = ("create", "ls", "show", "exec", "shell", "session", "cp", "logs", "top
 VERBS = {"session": ("open", "run", "ls", "close"), "token": ("create", "ls", "rm"), "secret": ("set", "ls", "rm")}
 
 
-# ------------------------------------------------------------------ words and help
+# -------------------------------------------------------------- arguments and help
 
 
 def help_text(*args):
@@ -240,7 +240,8 @@ def help_and_manual_agree():
 def every_command_has_machine_readable_output():
     images = [("image", v) for v in re.findall(r"^  ([a-z]+) +[A-Z]", help_text("image"), re.M)]
     ok(("image", "load") in images, images)
-    # Terminals are for people; inspect and MCP always print JSON. The others print nothing.
+    # These commands have no --json: terminals are for people, inspect and MCP always print JSON, and the others print
+    # nothing.
     for words in [*every_command(), *images, ("run",), ("doctor",), ("version",)]:
         if words not in (("shell",), ("attach",), ("mcp",), ("image", "inspect"), ("secret", "set"), ("secret", "rm")):
             ok("json" in options(help_text(*words)), f"--json of {words}")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Run code at its limits: artifacts, remaining processes, and a service or client that ends during a run"""
+"""test-code-edges.py - run code at its limits: artifacts, remaining processes, and a service or client that ends
+during a run"""
 import base64
 import contextlib
 import hashlib
@@ -17,7 +18,7 @@ from loop_probe import Probe  # pylint: disable=wrong-import-position
 from serve_world import WAIT, World, check_error, together, until  # pylint: disable=wrong-import-position
 
 w = None
-LONG = 60000  # ms; no program here takes as long, even on a loaded machine
+LONG = 60000  # in ms; no program here takes as long, even on a loaded machine
 
 
 def code(language, text, **more):
@@ -113,7 +114,7 @@ def a_leftover_process_does_not_delay_the_answer():
 
 
 def in_the_middle(work):
-    """Call work() with the id of the sandbox of a running program; returns the answer to that run."""
+    """Calls work() with the id of the sandbox of a running program; returns the answer to that run."""
     answer = []
 
     def run():

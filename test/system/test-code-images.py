@@ -68,7 +68,7 @@ def a_tool_missing_in_the_image_is_named():
                 eq((r.status, r.json().get("stdout")), (200, "1\n"), f"control: sh is there: {r}")
                 continue
             check_error(r, 422, "command_not_found")
-            # Without esbuild, node could strip the types, but node is missing, too.
+            # Without esbuild, node could strip the types, but node is missing too.
             ok(f"'{'node' if language == 'typescript' else tool}'" in r.json()["message"] and ref in r.json()["message"], f"{language}: {r.json()}")
 
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Run code in each language that this machine has: how programs succeed and fail, and how they are limited
+"""test-code-languages.py - run code in each language that this machine has: success, failure and limits
 
-The programs are in lib/code_programs.py. The four main languages have all cases; the others have those that depend on
-the language. If the machine lacks a language, its tests are skipped, after a check that the error names the tool.
+The programs are in lib/code_programs.py. All cases are tested for the four main languages, and those that depend on
+the language for the others. If the machine lacks a language, its tests are skipped, after a check that the error
+names the tool.
 """
 import base64
 import os
@@ -17,9 +18,9 @@ from code_programs import ALWAYS, FULL, PROGRAMS, TOOLS  # pylint: disable=wrong
 from serve_world import World, check_error, together  # pylint: disable=wrong-import-position
 
 w = None
-LONG = 120000  # ms; no program here takes as long, even on a loaded machine
+LONG = 120000  # in ms; no program here takes as long, even on a loaded machine
 ROOM = {"memory": "1g", "disk": "200m", "pids": 100}  # enough for compilers
-here = {}  # language: whether the machine has it
+here = {}  # language -> whether the machine has it
 
 
 def code(language, text, **more):
@@ -27,7 +28,7 @@ def code(language, text, **more):
 
 
 def has(language):
-    """Whether this machine has the language. If not, it checks that the error names the missing tool."""
+    """Does this machine have the language? If not, check that the error names the missing tool."""
     if language not in here:
         r = w.ask("POST", "/v1/code", {"language": language, "code": "", "timeout_ms": LONG})
         here[language] = r.status == 200
@@ -98,7 +99,7 @@ def every_language_is_ended_by_a_timeout():
 @test
 def every_language_has_a_memory_limit():
     def check(language, text):
-        # The limits must be large enough for the compiler, too.
+        # The limits must be large enough for the compiler too.
         r = code(language, text, limits={"memory": "190m", "disk": "32m"})
         said = r["stderr"] + r["stdout"]
         ok(r["exit_code"] != 0 and r["phase"] == "run" and (r["oom"] or "memory" in said.lower() or "bad_alloc" in said), f"{language}: {r}")

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Run code while a run waits for quota: the client leaves, the service stops or is killed, and nothing is left behind
+"""test-code-room.py - a code run waits for quota, while its client disconnects or the service stops or is killed;
+nothing is left behind
 
-A run waits as long as the sandbox of an earlier run is being deleted. Here the warden is stopped, so that the deletion does
-not end, and a quota of one sandbox is used up.
+A run waits as long as the sandbox of an earlier run is being deleted. Here the warden is stopped, so that the
+deletion does not end, and a quota of one sandbox is used up.
 """
 import contextlib
 import json
@@ -22,7 +23,7 @@ TRIES = 5  # a run waits for at most five seconds, which may not be enough on a 
 
 
 class Run:
-    """A request to run code; its answer is read later."""
+    """A request to run code, whose answer is read later."""
 
     def __init__(self, w, code):
         self.socket = socket.socket(socket.AF_UNIX)
@@ -76,7 +77,7 @@ def waiting(w, work, code="echo mine"):
     for _ in range(TRIES):
         with held(w) as release:
             run = Run(w, code)
-            for _ in range(3):  # after that, the loop has seen the request, too
+            for _ in range(3):  # after that, the loop has received the request too
                 w.get("/version")
             ok(is_deleting(w), "a run that waits has no sandbox")
             if not run.is_answered():
@@ -137,7 +138,7 @@ def a_client_that_leaves_while_its_run_waits_leaves_nothing():
 def a_service_that_stops_refuses_the_run_that_waits():
     with World(config=CONFIG) as w:
         def work(run, release):
-            os.kill(w.api, signal.SIGTERM)  # like the warden when it is asked to stop
+            os.kill(w.api, signal.SIGTERM)  # as the warden does when it is told to stop
             answer = run.answer()
             w.process.terminate()
             release()

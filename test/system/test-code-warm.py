@@ -63,7 +63,7 @@ def warm_up(w=None):
 
 
 def posture(w=None, **more):
-    """Whether the process is older than the request; and the rest of the posture."""
+    """Returns whether the process is older than the request, and the rest of the posture."""
     sent = uptime_ms()
     r = (w or world).post("/v1/code", {"language": "python", "code": POSTURE}, **more)
     eq(r["exit_code"], 0, r["stderr"])
@@ -72,7 +72,7 @@ def posture(w=None, **more):
 
 
 def waited_posture():
-    """The posture of a program whose interpreter has waited. The interpreter before it may still have been
+    """Returns the posture of a program whose interpreter has waited. The interpreter before it may still have been
     loading."""
     return until(lambda: (lambda waited, found: waited and found)(*posture()), "no program had an interpreter that waited")
 

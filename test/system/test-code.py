@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Run code over the API: the environment and the results of a program, and which requests are refused"""
+"""test-code.py - run code over the API: the environment and the results of a program, and refused requests"""
 import base64
 import json
 import os
@@ -12,7 +12,7 @@ from code_programs import PROGRAMS  # pylint: disable=wrong-import-position
 from serve_world import World, check_error, together, until  # pylint: disable=wrong-import-position
 
 w = None
-LONG = 60000  # ms; no program here takes as long, even on a loaded machine
+LONG = 60000  # in ms; no program here takes as long, even on a loaded machine
 
 def code(language, text, **more):
     return w.post("/v1/code", {"language": language, "code": text, "timeout_ms": LONG, **more})
@@ -35,7 +35,7 @@ def files_are_written_and_artifacts_returned():
        [("out/b.bin", "base64", "AP8="), ("out/deep/a.txt", "utf-8", "é\n")], r)
     ok(r["artifacts_complete"], r)
     eq([a["path"] for a in code("bash", "touch x.py y.py z", artifacts=["*.py", "z"])["artifacts"]], ["x.py", "y.py", "z"])
-    # Files of the request count as artifacts, too, but not the program.
+    # Files of the request also count as artifacts, but the program does not.
     eq([a["path"] for a in code("bash", "true", files={"in": ""}, artifacts=["*"])["artifacts"]], ["in"])
 
 

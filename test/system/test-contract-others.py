@@ -81,7 +81,7 @@ def contract(kind, config, image=None, but=()):
 
 
 class Sshd:
-    """A separate sshd on loopback, with its own keys and port, that lets root in with one key."""
+    """A separate sshd on loopback, with its own keys and port, that accepts root with one key."""
 
     def __init__(self):
         if not ROOT:
@@ -103,7 +103,7 @@ class Sshd:
                     f"AuthorizedKeysFile {self.dir}/authorized\nPermitRootLogin prohibit-password\nStrictModes no\n"
                     "PasswordAuthentication no\nMaxSessions 1000\nMaxStartups 1000\nPrintMotd no\n")
         self.log = open(f"{self.dir}/log", "wb")  # pylint: disable=consider-using-with
-        # Its directory to be confined in has a fixed name: in a /run of its own.
+        # The directory that sshd confines itself to has a fixed name, so mount a separate /run.
         script = 'mount -t tmpfs warren-test /run && mkdir -m 755 /run/sshd && exec "$@"'
         self.process = subprocess.Popen(["unshare", "-m", "sh", "-c", script, "sh", shutil.which("sshd", path=PATH), "-D", "-e",
                                          "-f", f"{self.dir}/config"], stderr=self.log, stdin=subprocess.DEVNULL)

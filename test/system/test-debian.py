@@ -4,7 +4,7 @@
 
 Prints TAP. The packages come from this machine's package sources (apt-get uses directories of the test; nothing is
 installed here) and are cached in the build folder. A sandbox has no network: it gets the packages through a volume.
-The root is created in the sandbox itself, like the second stage of debootstrap(8) does it.
+The root is created in the sandbox itself, as in the second stage of debootstrap(8).
 """
 import fcntl
 import os
@@ -78,7 +78,7 @@ def download(empty):
     with open(f"{CACHE}/status", "wb"):
         pass
     apt(CACHE, "update")
-    # The cache must be empty, because apt-get does not list packages that it already has.
+    # The cache must be empty, because apt-get does not list packages that are already cached.
     base = [line.split()[1] for line in apt(empty, "--print-uris", "-y", "install", *BASE).splitlines()]
     every = [line.split()[1] for line in apt(empty, "--print-uris", "-y", "install", *BASE, *MORE).splitlines()]
     apt(CACHE, "--download-only", "-y", "install", *BASE, *MORE)

@@ -107,8 +107,8 @@ def bare(d):
 
 @test
 def commands_run_in_an_image_without_a_shell():
-    """Commands run and can be ended, missing commands are reported, and operations that need a shell report what is
-    missing."""
+    """Commands run and can be ended, missing commands are reported, and operations that need a shell report that it
+    is missing."""
     d = docker()
     bare(d)
     with world(d) as w:
@@ -157,7 +157,7 @@ def files_and_ports_work_in_an_image_without_a_shell():
         eq(ask("GET", path="/home/app/mine", user="99", status=403).json()["code"], "permission_denied")
         eq(ask("PUT", "", b"x", path="/etc/text", status=403).json()["code"], "permission_denied")
         eq(ask("PUT", "", b"x", path="/etc/text", user="0").json()["size"], 1, "root may")
-        # Trees, changes, search, and watching for changes.
+        # Trees, changes, searches and watches work.
         with w.client() as c:
             r = c.send("GET", f"{at}/files/watch", query={"path": "/home/app"})
             eq(r.readline(), b'{"type":"ready"}\n')
@@ -222,7 +222,7 @@ def a_service_finds_only_its_own_containers():
         mine.start()
         eq(mine.run(boxes[0], "cat /tmp/x")["stdout"], "kept\n")
         eq([[x["id"] for x in w.get("/v1/sandboxes")["sandboxes"]] for w in (mine, theirs)], [boxes[:1], boxes[1:]])
-        # Containers of another engine have its label, and are not mistaken for leftovers of this one.
+        # Containers of another engine have its label, and are not treated as leftovers of this one.
         eq(len({json.loads(d.call("inspect", f"warren-{x}"))[0]["Config"]["Labels"]["warren.engine"] for x in boxes}), 2)
         mine.delete(boxes[0])
         mine.delete(mine.post("/v1/sandboxes", {"backend": "docker", "image": IMAGE}, status=201)["id"])
@@ -251,7 +251,7 @@ def file_requests_for_a_frozen_container_are_refused():
 
 @test
 def requests_are_answered_when_the_daemon_restarts():
-    """An exec, a session command and a create are under way: each is answered, and nothing is left behind."""
+    """An exec, a session command and a create are in progress: each is answered, and nothing is left behind."""
     with Docker() as d:
         d.call("import", "-", IMAGE, input=tar(host_like()))
         with world(d) as w:
@@ -445,7 +445,7 @@ def a_registry_that_is_not_listed_is_not_contacted():
 
 @test
 def an_image_is_pulled_with_progress():
-    """The service pulls it; so does the command, without a service."""
+    """The service pulls the image; the command also pulls it without a service."""
     d = docker()
     refs = [registry().push(simple(f"pulled {i}"), f"docker/told{i}", "1") for i in range(2)]
 

@@ -63,7 +63,7 @@ def an_image():
             os.symlink("busybox", f"{root}/bin/{name}")
         with open(f"{root}/mark", "w", encoding="ascii") as f:
             f.write("small\n")
-        call("image", "import", root, IMAGE, env={"WARREN_HOST": ""})  # like on the service's machine
+        call("image", "import", root, IMAGE, env={"WARREN_HOST": ""})  # as on the service's machine
     return IMAGE
 
 
@@ -312,7 +312,7 @@ def aliases_are_listed_as_aliases():
 
 
 def mini_python():
-    """Created once, in the build directory."""
+    """Creates the environment once, in the build directory."""
     python, wanted = f"{VENV}/bin/python", os.path.join(SOURCE, "test/lib/mini-swe-agent-requirements.txt")
     if os.path.exists(f"{VENV}/ready"):
         return python

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-docker.py - the docker driver without the service, with a separate dockerd, and with podman
 
-Prints TAP. docker_drive.c calls the driver's functions one at a time, like the shim does. Containers are inspected
-from outside with the daemon's own client, or from inside with a command.
+Prints TAP. docker_drive.c calls the driver's functions one at a time, as the shim does. Containers are inspected from
+outside with the daemon's own client, or from inside with a command.
 """
 import hashlib
 import os
@@ -44,7 +44,7 @@ class Box:
             self.enforced = {w[0]: (w[1] == "1", w[2]) for w in (line.split(" ", 2) for line in out.splitlines())}
 
     def made(self):
-        """Act as if the container had been created: write its id to the file."""
+        """Acts as if the container had been created: writes its id to the file."""
         os.makedirs(f"{self.dir}/{self.id}", exist_ok=True)
         with open(f"{self.dir}/{self.id}/docker", "w", encoding="ascii") as f:
             f.write("cd" * 32)
@@ -306,7 +306,7 @@ def a_container_has_the_expected_restrictions():
             ok(b.enforced[name][0], f"{name}: {b.enforced}")
         for name in ("ids", "disk"):
             ok(not b.enforced[name][0], f"{name}: {b.enforced}")
-    # Without even loopback.
+    # There is no network, not even loopback.
     with Box(d.socket, network=1) as b:
         eq((b.sh("ls /sys/class/net; cat /sys/class/net/lo/flags"), b.enforced["network"]), ("lo\n0x8\n", (True, "none")))
     eq(containers(d), [])

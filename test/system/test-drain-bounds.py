@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from checks import eq, free_port, ok, run_tests, test  # pylint: disable=wrong-import-position
 from serve_world import World, until  # pylint: disable=wrong-import-position
 
-ALL = 9  # seconds: a stop that takes this long has waited for its time limit
+ALL = 9  # in seconds: a stop that takes this long has waited for its time limit
 ECHO = r"""
 import socketserver, sys
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-edges.py - requests at the limits of resources are answered at once, with a final answer
+"""test-edges.py - requests at resource limits are answered at once, with a final answer
 
 Prints TAP. A request that cannot be granted gets an answer with the reason; if a retry cannot succeed, the answer
 does not suggest one.

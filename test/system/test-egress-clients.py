@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-egress-clients.py - unmodified programs reach what a policy allows, and fail at once where it does not"""
+"""test-egress-clients.py - unmodified programs reach what a policy allows, and fail at once otherwise"""
 import os
 import socket
 import struct
@@ -13,7 +13,7 @@ import egress_world as ew  # noqa: E402
 from egress_clients import ALLOW_A, Git, Site, inside, need, repository  # noqa: E402
 from egress_world import SELF, run, world  # noqa: E402
 
-USER = 65534  # of the ssh server
+USER = 65534  # user of the ssh server
 TCP_A = {"host": "a.example", "protocols": ["tcp"]}
 
 
@@ -22,7 +22,7 @@ def curl(w, directory, *args):
 
 
 def content_site(w, directory):
-    """Hosts a.example and b.example with the same file."""
+    """Serves the same file on the hosts a.example and b.example."""
     site = Site(directory, "a.example", "b.example")
     site.put("file", "content")
     site.serve(w)
@@ -84,7 +84,7 @@ def curl_uses_http2_and_falls_back_from_http3():
             url = ("--cacert", site.cert, "https://a.example/")
             eq(curl(w, d, "--http2", *url), (0, b"version 2.0", ""))
             eq(curl(w, d, "--http1.1", *url), (0, b"version 1.1", ""))
-            # Without support for HTTP/3, curl reads Alt-Svc and does not use it.
+            # If curl does not support HTTP/3, it reads Alt-Svc and does not use it.
             features = subprocess.run(["curl", "--version"], capture_output=True, check=True).stdout
             http3 = ("--http3",) if b"HTTP3" in features else ("--alt-svc", os.path.join(d, "alt"))
             eq(curl(w, d, *http3, *url, *url[2:]), (0, b"version 2.0version 2.0", ""))
@@ -129,7 +129,7 @@ asyncio.run(get())""",
 
 
 def python_with(name):
-    """An interpreter that has a library: this one, or the system's."""
+    """Returns an interpreter that has a library: this one, or the system's."""
     for python in (sys.executable, "/usr/bin/python3"):
         if subprocess.run([python, "-c", f"import {name}"], capture_output=True, check=False).returncode == 0:
             return python
@@ -218,7 +218,7 @@ def check_clone(w, directory, url, into, **env):
 
 
 def check_push(w, directory, copy, **env):
-    """Commit a file, and push it."""
+    """Commits a file, and pushes it."""
     git = ("git", "-C", os.path.join(directory, copy), "-c", "user.name=t", "-c", "user.email=t@example.com")
     run(*git, "commit", "--allow-empty", "-qm", "second")
     code, _, err = inside(w, directory, *git, "push", "-q", "origin", "HEAD", **env)
@@ -275,7 +275,7 @@ def a_policy_of_methods_allows_git_to_read_only():
 
 
 class Sshd:
-    """A server of an ordinary user, a process for each connection, as inetd starts it."""
+    """An sshd of an ordinary user, with a process for each connection, as inetd starts it."""
 
     def __init__(self, directory):
         need("ssh", "ssh-keygen", "/usr/sbin/sshd")
@@ -299,7 +299,7 @@ class Sshd:
             f.write(text)
 
     def handle(self, server, s):
-        """The user is only in a passwd of the server's own mount namespace."""
+        """The user exists only in a passwd file of the server's mount namespace."""
         p = subprocess.Popen(["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/passwd && exec "$@"', self.path("passwd"),
                               "setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups",
                               "/usr/sbin/sshd", "-i", "-e", "-f", self.path("config")],
@@ -345,7 +345,7 @@ def ssh_needs_a_rule_for_tcp():
 
 
 def postgres(server, s):
-    """Enough of PostgreSQL for psql to run one query."""
+    """Implements enough of PostgreSQL for psql to run one query."""
     def message(kind, body):
         return kind + struct.pack(">I", len(body) + 4) + body
 
@@ -390,7 +390,7 @@ def psql_reaches_an_allowed_host():
 
 
 def smtp(server, s):
-    """A server that speaks first."""
+    """A server that sends first."""
     s.sendall(b"220 a.example ready\r\n")
     with s.makefile("rb") as f:
         for line in f:

@@ -258,7 +258,7 @@ def a_split_client_hello_is_reassembled():
         for name, allowed in (("a.example", True), ("b.example", False)):
             hello = client_hello(name)
             body = hello[5:]
-            # The same message in records of seven bytes, sent byte by byte.
+            # Send the same message in records of seven bytes, byte by byte.
             pieces = b"".join(hello[:3] + struct.pack(">H", len(p)) + p
                               for p in (body[i:i + 7] for i in range(0, len(body), 7)))
             with w.connect("a.example", 443) as s:
@@ -299,13 +299,13 @@ def a_denied_name_is_not_hidden_from_the_decision():
         for what in hidden:
             for cut in (0, 1, 3):
                 with w.inside.connect("1.2.3.4", 80) as s:
-                    # In two segments, if they arrive as such; an early reset is a refusal, too.
+                    # Send it in two segments, if they arrive as such; an early reset also counts as a refusal.
                     with contextlib.suppress(ConnectionError):
                         s.sendall(what[:cut])
                         s.sendall(what[cut:])
                     ok(b"evil" not in read_all(s), f"{what!r}, divided at {cut}")
         eq(server.received, b"", "what the server has received")
-        # The same bytes where no name is denied, and other protocols where one is.
+        # The same bytes are allowed if no name is denied, and other protocols are allowed even if one is.
         for what in (b"SSH-2.0-x\r\n", b"\0\0\0\x08\4", b"get key\r\n"):
             with w.inside.connect("1.2.3.4", 80) as s:
                 s.sendall(what)
@@ -316,7 +316,7 @@ def a_denied_name_is_not_hidden_from_the_decision():
             eq(s.recv(len(hidden[2]), socket.MSG_WAITALL), hidden[2])
 
 
-# ------------------------------------------------------------------------------ SOCKS, limits
+# --------------------------------------------------------------------------- SOCKS and limits
 
 
 def socks(w, host, port):

@@ -94,7 +94,7 @@ def many_busy_sandboxes_leave_connections_to_another():
         until(lambda: all(w.egress.query(id_)["connections"] == 300 for id_ in greedy), "all connections", 60)
         live = [w.egress.query(id_)["live_count"] for id_ in greedy]
         ok(300 < sum(live) <= 740 and min(live) > 0, live)
-        # A sandbox that comes last is added, resolves a name and gets its answer.
+        # A sandbox that is added last can still resolve a name and gets its answer.
         w.serve("1.2.3.4", 80, http)
         with second_sandbox(w, {"allow": [{"host": "a.example", "protocols": ["http"]}]}) as inside, \
                 inside.connect(resolve(inside, "a.example"), 80) as s:
@@ -186,7 +186,7 @@ def the_network_is_closed_while_egress_is_dead_and_reopened_unchanged():
 @test
 def egress_ends_with_its_connection():
     with world(TCP_A):
-        pass  # closing the world checks the exit status
+        pass  # leaving the block checks the exit status
 
 
 @test
@@ -205,7 +205,7 @@ def egress_confines_itself_for_every_user():
             e.request(ew.QUERY, ID)
             ok(False, "a sandbox that was never added was found")
         except ew.Refused:
-            pass  # it has confined itself, because it answers
+            pass  # it answers, so it has confined itself
         with open(f"/proc/{e.process.pid}/status", encoding="ascii") as f:
             status = {line.partition(":")[0]: line.partition(":")[2].strip() for line in f}
         eq((status["NoNewPrivs"], status["Seccomp"], int(status["CapEff"], 16), int(status["CapPrm"], 16)),

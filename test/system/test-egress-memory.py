@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-egress-memory.py - memory of the kernel that the sockets of warren-egress hold"""
+"""test-egress-memory.py - kernel memory of the sockets of warren-egress"""
 import os
 import re
 import resource
@@ -24,7 +24,7 @@ ZEROS = b"\0" * (1 << 20)
 
 
 def pour(_, s):
-    """Sends without end, with a small buffer of its own."""
+    """Sends endlessly, with a small send buffer."""
     while True:
         s.sendall(ZEROS)
 
@@ -96,7 +96,7 @@ def slow_readers_hold_little_memory_of_the_kernel():
 
 
 def large():
-    """The number of connections whose buffers have grown."""
+    """Returns the number of connections whose buffers have grown."""
     return len([m for m in sockets(None, 4) if m["rb"] > SMALL])
 
 
@@ -107,7 +107,7 @@ def only_a_few_connections_of_a_sandbox_have_large_buffers():
         opened = [w.inside.connect("1.2.3.4", PORT) for _ in range(GROWN + 4)]
 
         def grow(connections, n):
-            """The kernel decides when a buffer that may grow does so."""
+            """Waits until a buffer has grown: the kernel decides when it does."""
             for s in connections:
                 receive(s, 4 << 20)
             return large() == n
@@ -145,7 +145,7 @@ def a_connection_without_data_gives_its_buffers_to_another():
 
         for s in opened[:GROWN]:
             until(lambda s=s: has_grown(s), "the growth of a connection")
-        # The others have no data meanwhile, so one of them becomes small.
+        # The others have no data now, so one of them becomes small.
         until(lambda: has_grown(opened[GROWN]), "the growth of another one")
         ok(large() <= GROWN, f"{large()} connections have large buffers")
         for s in opened:

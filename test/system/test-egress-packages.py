@@ -39,7 +39,7 @@ def two_hosts(w, site):
 
 
 def archive(files):
-    """The files as a gzipped tar, without times that change."""
+    """Returns the files as a gzipped tar, without times that change."""
     out = io.BytesIO()
     with gzip.GzipFile(fileobj=out, mode="wb", mtime=0) as gz, tarfile.open(fileobj=gz, mode="w") as tar:
         for name, content in files.items():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-egress-tls.py - TLS that is terminated: headers with secrets, and rules about requests"""
+"""test-egress-tls.py - terminated TLS: headers with secrets, and rules about requests"""
 import contextlib
 import hashlib
 import os
@@ -35,7 +35,7 @@ def make_ca(name):
 
 
 def server_context(host, ca="trusted"):
-    """The TLS context of a server with a certificate for the host."""
+    """Returns the TLS context of a server with a certificate for the host."""
     at = path(f"{ca}-{host}")
     if not os.path.exists(at + ".crt"):
         run("openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", at + ".key",
@@ -58,13 +58,13 @@ def over_tls(context, handle):
 
 
 def authority():
-    """The certificate that sandboxes trust."""
+    """Returns the certificate that sandboxes trust."""
     with open(path("authority.pem"), encoding="ascii") as f:
         text = f.read()
     return text[text.index("-----BEGIN CERTIFICATE"):]
 
 
-# ------------------------------------------------------------------------------- worlds
+# -------------------------------------------------------------------------------- setup
 
 
 def terminating(*allow, **kw):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-escape.py - no path that a client or an image names leads out through a descriptor
+"""test-escape.py - no path from a client or an image leads outside through a descriptor
 
 A path such as /proc/self/fd/8 names a descriptor of the process that resolves it. If it is one of Warren's own
 processes, and the descriptor is a directory of the host, code can escape from its root (CVE-2024-21626). So each path
@@ -258,7 +258,7 @@ def file_paths_cannot_lead_outside():
             ok(400 <= r.status < 500, f"write {p}: {r}")
 
 
-# ------------------------------------------------------------- what is there to be found, on the native backend
+# ------------------------------------------------------- descriptors that could be found, on the native backend
 
 
 def inits(sandbox):

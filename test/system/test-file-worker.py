@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-file-worker.py - the process that handles files of a sandbox: within its memory limit, and isolated from its
-code
+"""test-file-worker.py - the process that handles files of a sandbox: it stays within the sandbox's memory limit, and
+is isolated from code inside
 
 Prints TAP. A child of the sandbox's init carries out file requests. Its writes count as the sandbox's memory. A
 request that code inside delays does not delay others. Only root inside can affect the process, by killing it.
@@ -42,7 +42,7 @@ def state(box):
 
 
 def workers(box):
-    """The pids of a sandbox's file workers on the host: they are in its memory cgroup."""
+    """Returns the pids of a sandbox's file workers on the host, which are in its memory cgroup."""
     found = []
     for pid in family():
         with contextlib.suppress(OSError):
@@ -132,7 +132,7 @@ def a_file_that_is_locked_inside_delays_no_other_call():
     for t in threads:
         t.join()
     ok(took < 1 or others > took, f"{others} other calls in {took:.1f} s")
-    # Each request was carried out, or given up in time.
+    # Each request was carried out, or abandoned in time.
     eq(sorted((verb, s in (200, 204, 504)) for verb, s in seen), [("append", True), ("chmod", True)], f"held: {seen}")
     eq(state(box), "running", "the sandbox")
     w.delete(box)
@@ -198,7 +198,7 @@ def watches_belong_to_one_sandbox():
     w.delete(box)
 
 
-# --------------------------------------------------------------------- out of reach
+# ------------------------------------------------------- isolation from code inside
 
 REACH = r"""
 import ctypes, os, sys

@@ -115,7 +115,7 @@ def a_file_that_is_locked_inside_delays_only_its_writer():
                 answers += not ended.is_set()
         took = time.monotonic() - begun
         t.join()
-        # The request is given up after half a minute, but may still have been carried out.
+        # The request is abandoned after half a minute, but may still have been carried out.
         ok(seen in ([200], [504]), f"the append: {seen}")
         ok(took < 1 or answers > 10 * took, f"{answers} answers in {took:.1f} s")
 
@@ -558,7 +558,7 @@ def hostile_archives_stay_inside():
 
 @test
 def the_compression_window_is_bounded():
-    """The beginning of an archive says how much memory its decompression needs."""
+    """The beginning of an archive states how much memory its decompression needs."""
     def zstd(data, window):  # in uncompressed blocks
         head = b"\x28\xb5\x2f\xfd\x00" + bytes([(window - 10) << 3])
         return head + (len(data) << 3 | 1).to_bytes(3, "little") + data
@@ -678,7 +678,7 @@ def changes_are_reported():
         check_error(f.ask("GET", "/watch", path="/w/secret", user="1000"), 403, "permission_denied")
 
 
-# ------------------------------------------------------------------------- hostility
+# --------------------------------------------------------------------- hostile files
 
 
 @test

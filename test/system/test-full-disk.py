@@ -117,8 +117,7 @@ def deletes_and_ttls(kind):
 
 @test
 def the_service_starts_on_a_full_disk():
-    """Other programs take the space that the last process freed: the next process still loads the whole state at
-    once."""
+    """Other programs take the space that the last process freed: the next process can still load its whole state."""
     with world("ext4") as (w, at):
         box = w.create()
         e = w.exec(box, "yes | head -c 400000; read x; exit 7", stdin=True, output_limit=512 << 10)
@@ -177,7 +176,7 @@ code:
 
 
 def code_runs(kind):
-    """A run has a complete result or an error; none is left behind, and runs work again when there is space."""
+    """A run has a complete result or an error, no run is left behind, and runs work again when there is space."""
     needs("init")
     if kind != "tmpfs" and not shutil.which("mkfs.ext4"):
         raise Skip("mkfs.ext4 is not installed")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Run the program on a machine with only cgroup v2 and Debian's kernel, in an emulator.
+"""test-guest.py - run the program on a machine with only cgroup v2 and Debian's kernel, in an emulator
 
 The test builds a small ext4 root from busybox, the program and its libraries, boots Debian's kernel with it in qemu
 without acceleration, and forwards the TAP that guest/init prints on the console.

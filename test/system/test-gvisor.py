@@ -250,7 +250,7 @@ def save(box, **kw):
 
 
 def begin_save(c, box):
-    """Sends the request over the connection @c, and waits until it is under way."""
+    """Sends the request over the connection @c, and waits until it is in progress."""
     c.open().request("POST", f"/v1/sandboxes/{box}/pause", '{"checkpoint": true}', {"Content-Type": "application/json"})
     until(images, "it does not begin")
 
@@ -302,7 +302,7 @@ def a_saved_sandbox_needs_no_memory_and_continues():
         ok(stats["memory"] < used / 2 and stats["pids"] == 0, f"{stats}, before: {used}")
         eq([b["checkpoint"] for b in w.sandboxes() if b["id"] == box], [True], "in the list")
         p = subprocess.run([WARREN, "pause", "--checkpoint", "--json", box], check=True, timeout=60, stdout=subprocess.PIPE,
-                           env={**os.environ, "WARREN_HOST": f"unix:{w.socket}"})  # a second time changes nothing
+                           env={**os.environ, "WARREN_HOST": f"unix:{w.socket}"})  # repeating it changes nothing
         ok(json.loads(p.stdout)["checkpoint"], p.stdout)
         for method, path, body in (("POST", "run", {"argv": ["true"]}), ("POST", "sessions", {}), ("GET", "files?path=/root/blob", None)):
             check_error(w.ask(method, f"/v1/sandboxes/{box}/{path}", body), 409)
@@ -364,7 +364,7 @@ def a_process_that_cannot_be_saved_is_named_and_nothing_changes():
     refused("tail", "removed")
     w.run(box, "kill $(cat /root/pid)")
     w.run(box, "until ! grep -qx tail /proc/[0-9]*/comm; do sleep 0.1; done")
-    # A sandbox whose image would not fit into its limit is refused, too.
+    # A sandbox is also refused if its image would not fit into its limit.
     w.ask("PATCH", f"/v1/sandboxes/{box}", {"limits": {"memory": w.get(f"/v1/sandboxes/{box}/stats")["memory"] + (8 << 20)}}, status=200)
     refused("memory", "limit")
     w.ask("PATCH", f"/v1/sandboxes/{box}", {"limits": {"memory": "512m"}}, status=200)
@@ -424,7 +424,7 @@ def a_damaged_checkpoint_is_reported():
     w.delete(box)
     until(lambda: not cgroups_of(box), lambda: f"left: {cgroups_of(box)}")
     eq(images(), [], "what is left of it")
-    # A sandbox that passes the checks, but cannot be saved: it is lost, and the error says so.
+    # A sandbox that passes the checks, but cannot be saved, is lost, and the error says so.
     box = w.create(backend="gvisor")
     w.run(box, "mkdir /root/d; cd /root/d; sleep 1000 </dev/null >/dev/null 2>&1 & rmdir /root/d")
     e = check_error(save(box), 502, "sandbox_failed")
@@ -432,7 +432,7 @@ def a_damaged_checkpoint_is_reported():
     until(lambda: w.show(box)["state"] == "failed", lambda: w.show(box))
     ok("could not be saved" in w.show(box)["error"], w.show(box)["error"])
     w.delete(box)
-    # A saved sandbox whose shim, which holds the image, is killed.
+    # The shim of a saved sandbox, which holds the image, is killed.
     box = w.create(backend="gvisor")
     save(box, status=200)
     path, = images()
@@ -444,7 +444,7 @@ def a_damaged_checkpoint_is_reported():
 
 @test
 def a_killed_checkpoint_does_not_harm_the_sandbox():
-    """The checkpoint is under way, with the sandbox's kernel stopped. If no process is killed, the sandbox
+    """The checkpoint is in progress, and the sandbox's kernel is stopped. If no process is killed, the sandbox
     continues."""
     for whom in (None, "warren-worker", "warren-shim"):
         box = w.create(backend="gvisor")
@@ -538,7 +538,7 @@ def a_full_disk_is_reported_and_nothing_changes():
             e = check_error(other.ask("POST", f"/v1/sandboxes/{box}/pause", {"checkpoint": True}), 507, "disk_full")
             ok("reserve" in e["message"] and state in e["message"], e)
             until(lambda: other.run(box, "test -e /root/there")["result"]["exit_code"] == 0, "it does not go on")
-            # A copy of a file is refused, too, if it would fill the disk.
+            # A copy of a file is also refused if it would fill the disk.
             other.run(box, "head -c 70000000 /dev/zero >/root/large; echo small >/root/small")
             files = f"/v1/sandboxes/{box}/files"
             e = check_error(other.ask("GET", files, query={"path": "/root/large"}), 507, "disk_full")

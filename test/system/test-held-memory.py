@@ -28,7 +28,7 @@ w = None  # pylint: disable=invalid-name
 
 
 def tenant(name):
-    """A new token, a sandbox, and a session of SWE-ReX in it."""
+    """Returns a new token, a sandbox, and a session of SWE-ReX in it."""
     token = w.token("read", "write", "exec", "files", tenant=name)
     box = w.create(token=token)
     face = Face(w, box, token)
@@ -79,7 +79,7 @@ def a_waiting_command_does_not_start_when_its_token_is_revoked():
     w.delete(box)
 
 
-# ------------------------------------------------------------------- what waits for its turn
+# --------------------------------------------------------- commands that wait for their turn
 
 
 def waiting(secret, box, command, number=None, patience=0.2):
@@ -91,7 +91,7 @@ def waiting(secret, box, command, number=None, patience=0.2):
               f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
     s.settimeout(patience)
     with contextlib.suppress(TimeoutError):
-        return s.recv(4096)  # it was refused
+        return s.recv(4096)  # the request was refused
     s.close()
     return b""
 
@@ -106,7 +106,7 @@ def a_waiting_command_is_dropped_when_its_client_disconnects():
         eq(waiting(token, box, "touch /tmp/left; true " + "x" * 4_000_000), b"", "answer")
     until(lambda: rss(w.api) - before < 200 * MIB, "memory is held for clients that are gone")
     time.sleep(5)  # the service would wait for a client that only shut down its sending half
-    waiting(token, box, "touch /tmp/asked-again; echo result", number="again")  # this one can be repeated
+    waiting(token, box, "touch /tmp/asked-again; echo result", number="again")  # this command can be repeated
     w.run(box, "touch /tmp/go")
     eq(face.good("/run_in_session", bash("touch /tmp/asked-again; echo result"), X_Request_ID="again")["output"].strip(), "result")
     ok(is_there(box, "/tmp/asked-again"), "a command that can be asked for again did not run")
@@ -135,7 +135,7 @@ def waiting_idempotent_requests_are_bounded():
     w.delete(other)
 
 
-# ------------------------------------------------------------------- what waits for its client
+# ---------------------------------------------------------- answers that wait for their client
 
 
 @test
@@ -287,7 +287,7 @@ def directories_of_endless_archives_are_charged_to_the_tenant():
     name = ("/".join(["d" * 250] * 15) + "/e").encode() + b"\0"
     one = entry("././@LongLink", b"L", len(name)) + name + b"\0" * (-len(name) % 512) + entry("x", tarfile.DIRTYPE)
     data, held, before = gzip.compress(one * 6000, 9), [], rss(w.api)
-    for _ in range(9):  # 22 MB each
+    for _ in range(9):  # each has 22 MB
         s = socket.create_connection(("127.0.0.1", w.port))
         s.sendall(f"PUT /v1/sandboxes/{box}/files/tar?path=/tmp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
                   "Content-Type: application/gzip\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + b"%x\r\n" % len(data) + data + b"\r\n")
@@ -312,7 +312,7 @@ def directories_of_endless_archives_are_charged_to_the_tenant():
     w.delete(other)
 
 
-# ------------------------------------------------------------------- what stays of execs
+# ------------------------------------------------------------------- data of ended execs
 
 
 def stored():

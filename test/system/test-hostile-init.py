@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-hostile-init.py - a service whose sandbox has a hostile init: silent, slow, talkative, lying, or dead
+"""test-hostile-init.py - a service whose sandbox has a hostile init: one that is silent, slow or dead, sends too
+much, or sends false data
 
 Prints TAP. The init of a sandbox is killed while the service is stopped, and test/hostile-init replaces it: with the
 same user and the same socket. Then the service starts, and must detect it: it serves its other clients as before,
@@ -23,8 +24,8 @@ from checks import BUILD, eq, ok, run_tests, test  # pylint: disable=wrong-impor
 from serve_world import WAIT, World, cgroups_of, start_time, stat_of, until  # pylint: disable=wrong-import-position
 
 PROGRAM = os.path.join(BUILD, "test", "hostile-init")
-SOON = 10  # seconds, for operations that take milliseconds on an idle machine
-MUTE = 40  # seconds until an init that does not answer counts as dead (its limit is 20)
+SOON = 10  # in seconds, for operations that take milliseconds on an idle machine
+MUTE = 40  # in seconds, until an init that does not answer counts as dead (its limit is 20)
 
 if os.geteuid() != 0:
     print("1..0 # SKIP a process that takes another user needs root")
@@ -116,7 +117,7 @@ def timed(what, f, *args, **kw):
 
 
 def fine(w, neighbour):
-    """Others are served as before."""
+    """Checks that other sandboxes are served as before."""
     eq(timed("a neighbour's exec", w.run, neighbour, "echo here")["stdout"], "here\n", "a neighbour's output")
     other = timed("a neighbour's create", w.create)
     timed("a neighbour's stats", w.get, f"/v1/sandboxes/{other}/stats")
@@ -125,7 +126,7 @@ def fine(w, neighbour):
 
 
 def gone(w, box):
-    """The sandbox can be deleted without leftovers."""
+    """Checks that the sandbox can be deleted without leftovers."""
     if w.ask("GET", f"/v1/sandboxes/{box}").status != 404:
         timed("the delete", w.delete, box)
     eq([x for x in os.listdir(f"{w.run_dir}/boxes") if x.startswith(box)], [], "what is left of it in boxes")
@@ -133,7 +134,7 @@ def gone(w, box):
 
 
 def fails(w, box, h, seconds):
-    """When the state is `failed`, the process must already be dead, because it is ended first."""
+    """Checks that the sandbox fails, and that the process is dead by then, because it is ended first."""
     end = time.monotonic() + seconds
     while w.show(box)["state"] != "failed":
         ok(time.monotonic() < end, f"it is {w.show(box)['state']} after {seconds} s: {w.said()}")
@@ -279,14 +280,14 @@ def limit_files(pid, box, w, to=None):
     os.close(t)
     with os.fdopen(r) as f:
         was = tuple(int(x) for x in f.read().split())
-    with contextlib.suppress(ChildProcessError):  # another thread reaps children, too
+    with contextlib.suppress(ChildProcessError):  # another thread reaps children too
         os.waitpid(child, 0)
     return was
 
 
 @test
 def an_init_without_descriptors_does_not_spin():
-    """It accepts connections again when it has descriptors."""
+    """An init accepts connections again when it has descriptors."""
     w = World()
     try:
         box = w.create()
@@ -341,7 +342,7 @@ def hanging_creates_do_not_block_other_requests():
         for t in threads:
             t.start()
         until(lambda: len(w.get("/v1/sandboxes", token=greedy, query={"state": "creating"})["sandboxes"]) >= 36, "36 creates")
-        # The warden and its threads still answer; an error because the backend has no statistics is an answer, too.
+        # The warden and its threads still answer; an error because the backend has no statistics is also an answer.
         timed("stats of another tenant", w.ask, "GET", f"/v1/sandboxes/{box}/stats", token=modest)
         timed("a delete of another tenant", w.delete, box, token=modest)
         os.unlink(f"{w.dir}/hang")

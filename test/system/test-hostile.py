@@ -57,7 +57,7 @@ class Place:
 
 
 def attempt(place, root, *args, command=("/bin/sh", "-c", "echo inside; cat /proc/1/comm"), may_fail=True, what=""):
-    """Run it; returns True if it worked. A refusal must be one line and a status of Warren."""
+    """Runs it; returns True if it worked. A refusal must be one line and a status of Warren."""
     try:
         p = warren("run", "--image", f"dir:{root}", *args, "--", *command, timeout=LIMIT)
     except subprocess.TimeoutExpired:
@@ -328,7 +328,7 @@ def nearly_empty_roots_can_be_used():
 
 @test
 def a_root_may_change_during_use():
-    """Its owner exchanges files in a loop, while sandboxes are created from it."""
+    """The owner of the root exchanges files in a loop, while sandboxes are created from it."""
     with Place() as place:
         root = place.root()
         os.mkdir(f"{place.dir}/vol")
@@ -435,7 +435,7 @@ def an_endless_number_of_processes_is_limited():
     ends("--pids", "64", "-m", "128m", "--timeout", "2s", "--", "sh", "-c", "f() { f | f & }; f; sleep 60", status=124)
     ends("--pids", "128", "-m", "256m", "--timeout", "3s", "--", "sh", "-c",
          "while :; do (setsid sh -c 'while :; do setsid true; done' &) 2>/dev/null; done", status=(124, 2))
-    # Zombies that are never reaped.
+    # Zombies are never reaped.
     ends("--pids", "1000", "--timeout", "5s", "--", need("python3"), "-c",
          "import os, time\nn = 0\ntry:\n  while n < 5000:\n    if os.fork() == 0: os._exit(0)\n    n += 1\nexcept OSError: pass\n"
          "print(n > 500)\ntime.sleep(60)", status=124)
@@ -508,7 +508,7 @@ def deep_directory_trees_do_not_block_the_end_of_a_run():
 
 @test
 def a_command_cannot_imitate_init():
-    """Among its descriptors, a command does not find init's connection to the engine."""
+    """A command has no descriptor of init's connection to the engine."""
     forged = struct.pack("<HHIIIiI6Q", 1, 67, 0, 1, 0, 0, 0, *[0] * 6)  # message EXITED with status 0
     script = ("import os, socket, stat, time\n"
               "for fd in range(3, 256):\n"

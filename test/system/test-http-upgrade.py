@@ -188,7 +188,7 @@ def tls_memory_is_bounded():
             c.sock.close()
 
 
-# ----------------------------------------------------------------- taken over
+# -------------------------------------- connections that a handler takes over
 
 @test
 def an_upgraded_connection_carries_any_bytes():
@@ -292,7 +292,7 @@ def websocket_messages_are_echoed():
         eq(c.read(), (BINARY, bytes(range(256))))
         c.send(frame(TEXT, "grüße €😀".encode()))
         eq(c.read()[1].decode(), "grüße €😀")
-        c.send(b"".join(frame(TEXT, str(i).encode()) for i in range(5000)))  # many in one read
+        c.send(b"".join(frame(TEXT, str(i).encode()) for i in range(5000)))  # many frames in one read
         for i in range(5000):
             eq(c.read(), (TEXT, str(i).encode()))
         c.send(frame(CLOSE, struct.pack(">H", 1000) + b"done"))
@@ -309,7 +309,7 @@ def fragmented_messages_and_control_frames_are_accepted():
         eq(c.read(), (PONG, b"between"))
         eq(c.read(), (TEXT, b"abc"))
         euro = "€".encode()
-        c.send(frame(TEXT, euro[:1], fin=False) + frame(0, euro[1:]))  # split inside a character
+        c.send(frame(TEXT, euro[:1], fin=False) + frame(0, euro[1:]))  # a message that is split inside a character
         eq(c.read(), (TEXT, euro))
         data = frame(BINARY, b"slow")
         for i in range(len(data)):
@@ -404,7 +404,7 @@ def the_websockets_package_works_as_a_client():
         eq(server.until(lambda s: s["open"] == 1, "closed")["last_why"], 1000)
 
 
-# ----------------------------------------------------------------- the proxy
+# --------------------------------------------------------------------- proxy
 
 class Upstream:
     """A server that reads and records a head, and then calls @act."""
@@ -653,7 +653,7 @@ def upgrades_are_forwarded():
         with web_socket(server, f"/proxy/{upstream.port}/") as c:
             eq(c.take(5), b"early")
         server.until(lambda s: s["open"] == 1, "over")
-    with Server() as server:  # the server as its own proxy
+    with Server() as server:  # the server is its own proxy
         with web_socket(server, f"/proxy/{server.port}/ws") as c:
             c.send(frame(TEXT, b"around the corner"))
             eq(c.read(), (TEXT, b"around the corner"))

@@ -24,7 +24,7 @@ from net_harness import MIB, Client, Server, Skip, eq, main, ok, test, work  # p
 GET = b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
-# ----------------------------------------------------------------- what is refused
+# ---------------------------------------------------------------- refused requests
 
 MALFORMED = [
     (400, b"GET /hello HTTP/1.1\r\n\r\n", "no Host"),
@@ -203,7 +203,7 @@ def all_bodies_together_are_bounded():
             c.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % (2 * n) + b"x" * n)
             return c
         held = [half(300000) for _ in range(3)]
-        server.until_read(*held)  # so that the fourth exceeds the limit
+        server.until_read(*held)  # the fourth one then exceeds the limit
         is_refusal(half(300000).answer(), 503, "a fourth")
         # Small requests are accepted, and the first requests are served.
         with server.connect() as c:
@@ -226,12 +226,12 @@ def response_headers_cannot_be_split():
         eq(c.ask("GET", "/hello").body, b"hello\n", "afterwards")
 
 
-# ----------------------------------------------------------------- time
+# ------------------------------------------------------------- timeouts
 
 @test
 def slow_request_heads_end_the_connection():
     with Server("--header-ms", 300) as server:
-        with server.connect() as c:  # no request: no answer
+        with server.connect() as c:  # without a request, there is no answer
             ok(c.closed(), "still open")
         with server.connect() as c:  # sending slowly does not help
             c.send(b"GET /hello HTTP/1.1\r\n")
@@ -422,7 +422,7 @@ def handlers_get_the_parsed_request():
         eq(len(ids), 20, "different ids")
 
 
-# ----------------------------------------------------------------- clients that go
+# --------------------------------------------------------- clients that disconnect
 
 @test
 def a_client_that_disconnects_is_noticed():
@@ -435,12 +435,12 @@ def a_client_that_disconnects_is_noticed():
                     c.until(b"first")
                 server.until(lambda s: s["open"] == 2, f"{what} is open")
             server.until(lambda s: s["lost"] == lost + 1 and s["open"] == 1, what)
-        with server.connect() as c:  # with more requests in the pipeline than are ever read
+        with server.connect() as c:  # a client with more requests in the pipeline than are ever read
             c.send(b"GET /hang HTTP/1.1\r\nHost: a\r\n\r\n" + GET * 10)
             server.until(lambda s: s["open"] == 2, "the one ahead is open")
         server.until(lambda s: s["open"] == 1, "the one ahead")
         for body in (b"Content-Length: 9\r\n\r\n123", b"Transfer-Encoding: chunked\r\n\r\n3\r\n123"):
-            with server.connect() as c:  # in the middle of a body
+            with server.connect() as c:  # a client that disconnects in the middle of a body
                 c.send(b"POST /sum HTTP/1.1\r\nHost: a\r\n" + body)
                 server.until(lambda s: s["open"] == 2, "the body is open")
             server.until(lambda s: s["open"] == 1, "the body")
@@ -487,7 +487,7 @@ def connection_resets_do_no_harm():
         server.until(lambda s: s["connections"] == 1 and s["open"] == 1, "all gone")
 
 
-# ----------------------------------------------------------------- amounts
+# --------------------------------------- large bodies and many connections
 
 def feed(c, n, piece=b"\x5a" * MIB):
     while n > 0:
@@ -612,7 +612,7 @@ def the_number_of_connections_is_limited():
         idle = [server.connect() for _ in range(10)]
         for c in idle:
             eq(c.ask("GET", "/hello").status, 200)
-        with server.connect() as c:  # the longest idle connection is closed
+        with server.connect() as c:  # the connection that has been idle for the longest time is closed
             eq(c.ask("GET", "/hello").status, 200)
             ok(idle[0].closed(), "the first is still there")
             eq(idle[9].ask("GET", "/hello").status, 200, "a younger one")
@@ -620,7 +620,7 @@ def the_number_of_connections_is_limited():
         for c in busy:
             c.send(b"GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
             c.until(b"first")
-        with server.connect() as c:  # none is idle: the new one gets an error at once
+        with server.connect() as c:  # if none is idle, the new one gets an error at once
             c.send(GET)
             r = c.answer()
             eq(r.status, 503, "one more")

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-image-save.py - images leave the store as archives, which Warren, docker, podman and skopeo accept
 
-Prints TAP. Each test has a separate store. Every image has files of all kinds, so that what another program unpacks
-can be compared.
+Prints TAP. Each test has a separate store. Every image has files of all kinds, so that the files that another program
+unpacks can be compared.
 """
 import os
 import sys
@@ -34,7 +34,7 @@ def listed(s, ref):
 
 
 def load(s, *images):
-    """Load {name: image} from a layout; returns the ids."""
+    """Loads {name: image} from a layout; returns the ids."""
     path = layout(f"{folder()}/layout", {n: i for n, i in images})
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w") as t:
@@ -43,7 +43,7 @@ def load(s, *images):
 
 
 def save(s, *args):
-    """The archive, as bytes."""
+    """Returns the archive as bytes."""
     p = s.start("image", "save", *args)
     out, err = p.communicate(timeout=WAIT)
     ok(p.returncode == 0, f"save {args}: {p.returncode}, {err[-400:]!r}")
@@ -65,7 +65,7 @@ def an_image_survives_save_and_load():
     listed(other, "a.example/rich:1")
     (told,) = json.loads(other.image("inspect", "a.example/rich:1"))
     eq((told["config"]["config"]["Labels"], told["config"]["config"]["Env"]), ({"k": "v"}, ["A=b"]), "configuration")
-    # Packed by Warren, it stays the same from now on: archive, id and diff ids.
+    # Once Warren has packed it, it stays the same: archive, id and diff ids.
     ok(save(other, "a.example/rich:1") == data, "the archive of the loaded image differs")
     third = Store()
     third.image("load", "-", input=data)
@@ -168,7 +168,7 @@ def docker_loads_the_archive():
         eq((found["t/kept"].uid, found["t/kept"].gid, found["t/set"].mode & 0o7777, found["t/sticky"].mode & 0o7777),
            (7, 8, 0o6755, 0o1777), "owners and modes")
         eq((found["t/link"].linkname, found["t/fifo"].type, int(found["t/kept"].mtime)), ("/nowhere", tarfile.FIFOTYPE, 1700000000))
-        # What docker saves, Warren loads: with the diff ids that Warren wrote, and so with the same files.
+        # Warren loads an archive that docker saves, with the diff ids that Warren wrote, and so with the same files.
         other, again = Store(), Store()
         other.image("load", "-q", "-", input=docker.call("save", "rich:1"))
         again.image("load", "-q", "-", input=save(s, "rich:1"))
@@ -285,7 +285,7 @@ def an_interrupted_save_leaves_no_file():
         ok(p.poll() is None, f"it ended: {p.stderr and p.stderr.read()}")
     p.send_signal(signal.SIGINT)
     err = p.communicate(timeout=WAIT)[1]
-    if p.returncode != 0:  # it may have been faster
+    if p.returncode != 0:  # the program may have been faster
         eq((p.returncode, os.listdir(path)), (130, []), f"status and files ({err[-200:]!r})")
 
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-layer-tar.py - a layer as an archive: unpacked, it is the same tree; what an image cannot have is refused
+"""test-layer-tar.py - a layer that is packed and unpacked is the same tree; files that an image cannot contain are
+refused
 
-Prints TAP. $WARREN_BUILD/test/layer_tar_one packs a directory, and unpack_one unpacks it again. Needs root, for owners
-and whiteouts.
+Prints TAP. $WARREN_BUILD/test/layer_tar_one packs a directory, and unpack_one unpacks it again. Needs root, for
+owners and whiteouts.
 """
 import hashlib
 import io
@@ -19,12 +20,12 @@ from harness import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-
 BUILD = os.environ.get("WARREN_BUILD", os.path.join(SOURCE, "build"))
 PACK, UNPACK = f"{BUILD}/test/layer_tar_one", f"{BUILD}/test/unpack_one"
 OPAQUE = "user.overlay.opaque"
-# On disk: tmpfs has no user attributes on some kernels.
+# Use a disk, because tmpfs has no user attributes on some kernels.
 ROOM = os.environ.get("WARREN_TEST_DISK", "/var/tmp")
 
 
 class Tree:
-    """A directory to pack, and directories that it was unpacked into."""
+    """A directory to pack, and the directories that it was unpacked into."""
 
     def __init__(self):
         self.top = os.fsencode(tempfile.mkdtemp(prefix="warren-test-", dir=ROOM))
@@ -59,7 +60,7 @@ class Tree:
         os.mknod(self.at(name), stat.S_IFCHR, os.makedev(0, 0))
 
     def pack(self, path=None, *options):
-        """The archive; the program must succeed."""
+        """Returns the archive; the program must succeed."""
         p = subprocess.run([PACK, *options, path or self.dir], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE, timeout=300)
         ok(p.returncode == 0, f"pack: {p.returncode} {p.stderr!r}")
@@ -68,7 +69,7 @@ class Tree:
         return p.stdout
 
     def unpack(self, data):
-        """A directory with the contents of the archive."""
+        """Returns a directory with the contents of the archive."""
         path = self.fresh()
         with tempfile.TemporaryFile() as f:
             f.write(data)
@@ -78,7 +79,7 @@ class Tree:
         return path
 
     def round(self):
-        """Pack, unpack, compare, pack again: all is the same. Returns the archive."""
+        """Packs, unpacks, compares and packs again: everything is the same. Returns the archive."""
         data = self.pack()
         again = self.unpack(data)
         same(described(self.dir), described(again))
@@ -100,7 +101,7 @@ def attributes(path):
 
 
 def described(top):
-    """All that must survive, by relative name."""
+    """Returns everything that must be preserved, by relative name."""
     found, first = {}, {}
     for base, dirs, files in os.walk(top):
         for path in [os.path.join(base, n) for n in (*dirs, *files)] + ([base] if base == top else []):
@@ -196,7 +197,7 @@ def times_survive():
             t.write(f"f{i}")
             os.utime(t.at(f"f{i}"), ns=(0, ns))
         t.round()
-        # Programs disagree about such a time: it keeps its second.
+        # Programs disagree about the fraction of such a time, so only the second is kept.
         t.write("old")
         os.utime(t.at("old"), ns=(0, -1_500_000_000))
         eq(os.lstat(t.unpack(t.pack()) + b"/old").st_mtime_ns, -2_000_000_000, "a time before 1970")
@@ -229,7 +230,7 @@ def hard_links_survive():
         os.link(t.at("link"), t.at("other link"), follow_symlinks=False)
         os.mkfifo(t.at("pipe"))
         os.link(t.at("pipe"), t.at("pipe2"))
-        for i in range(2000):  # many that wait for another name, and many that are done
+        for i in range(2000):  # many files that wait for another name, and many that have all their names
             t.write(f"a/{i}", b"%d" % i)
             os.link(t.at(f"a/{i}"), t.at(f"{'a' if i % 2 else 'z'}/l{i}"))
         # A whiteout of overlay is one file with many names.
@@ -240,7 +241,7 @@ def hard_links_survive():
             kinds = {m.name: (m.type, m.linkname) for m in tar}
         eq(kinds["b"], (tarfile.LNKTYPE, "a/second"), "a later name")
         eq(kinds["a/second"][0], tarfile.REGTYPE, "the first name")
-        # A name outside of the tree does not count.
+        # A name outside the tree does not count.
         os.link(t.at("b"), t.top + b"/outside")
         t.round()
 
@@ -287,7 +288,7 @@ def sparse_files_have_the_same_contents():
                     f.seek(offset)
                     f.write(data)
         t.round()
-        os.truncate(t.at("hole"), 2**33 + 1)  # its size does not fit into a header
+        os.truncate(t.at("hole"), 2**33 + 1)  # the size does not fit into a header
         p = subprocess.Popen([PACK, t.dir], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         with tarfile.open(fileobj=p.stdout, mode="r|") as tar:
             sizes = {m.name: m.size for m in tar}

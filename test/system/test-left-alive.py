@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-left-alive.py - a failed create or delete leaves no process behind, without a restart of the service
 
-Prints TAP. callfaults.c makes system calls of the service fail, and a platform refuses to destroy as long as the test
-wants.
+Prints TAP. callfaults.c makes system calls of the service fail, and a platform refuses to destroy a sandbox for as
+long as the test requires.
 """
 import errno
 import os
@@ -148,7 +148,7 @@ def a_sandbox_is_gone_only_after_its_platform_destroyed_it():
 
 
 def one_look(w):
-    """Creates an orphan and waits until it is removed: then the service has checked every other sandbox, too."""
+    """Creates an orphan and waits until it is removed; by then, the service has checked every other sandbox too."""
     w.let("bad", True)
     w.let("deny", True)
     known = w.platform()

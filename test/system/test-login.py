@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-login.py - warren login and logout: checked at the registry, stored for pulls, and removed again
+"""test-login.py - warren login and logout: a login is checked at the registry, stored for pulls, and removed again
 
 Prints TAP. The registries are on loopback: Debian's with a password, and a test server with a token server.
 """

@@ -46,7 +46,7 @@ def files(box, verb=""):
     return f"/v1/sandboxes/{box}/files{verb}"
 
 
-# ---------------------------------------------------------------- what is there
+# ---------------------------------------------- objects that the operations use
 
 
 class Things:
@@ -100,7 +100,7 @@ def drive(*names):
 
 
 def many(method, path, body=None, n=40, statuses=(200, 201, 204)):
-    """The same request from many clients at once."""
+    """Sends the same request from many clients at the same time."""
     def ask(_):
         r = w.ask(method, path() if callable(path) else path, body)
         ok(r.status in statuses, r)
@@ -183,7 +183,7 @@ def large_output():
 
 @drive("get_exec", "list_execs")
 def exec_of_single_bytes():
-    """16 million records without an index: one GET took a second, and sixteen took eight."""
+    """With 16 million records without an index, one GET took a second in an earlier version, and sixteen took eight."""
     at.fill(at.exec, 256 * MIB)
     at_once(16, lambda i: w.ask("GET", f"{at.path}/execs/{at.exec}", status=200))
     at_once(4, lambda i: w.ask("GET", f"{at.path}/execs", query={"limit": 1000}, status=200))
@@ -212,7 +212,8 @@ def large_sessions():
     w.post(f"{path}/run", {"command": "#" + BIG_TEXT + "\ntrue"})
     at_once(10, lambda i: w.ask("GET", path, status=200))
     at_once(10, lambda i: w.ask("GET", f"{at.path}/sessions", query={"limit": 1000}, status=200))
-    # A shell that does not read its input: the loop wrote until the shell read it, and served no other client.
+    # If a shell did not read its input, the loop of an earlier version wrote until the shell read it, and served no
+    # other client.
     pid = w.post(f"{path}/run", {"command": "echo $$"})["stdout"].strip()
     w.run(at.box, f"kill -STOP {pid}")
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -413,14 +414,14 @@ def each_operation_at_its_largest_keeps_turns_short():
     ok(not failed, "\n".join(failed))
 
 
-# ---------------------------------------------------------------- SWE-ReX's face
+# ------------------------------------------------------------------- SWE-ReX API
 
 BYTES = {"one": "\\001", "high": "\\200"}  # six and five bytes of JSON each
 SIZE = 30000000
 
 
 def face(path, body, most=None):
-    """Sends a request as the owner. @most: how many bytes of the answer are read."""
+    """Sends a request as the owner, and reads at most @most bytes of the answer."""
     with w.client(timeout=4 * WAIT) as c:
         r = c.send("POST", f"/swerex/{at.box}{path}", body)
         return r.status, r.read(most)
@@ -433,7 +434,8 @@ def fill_files():
 
 @test
 def the_largest_swerex_answers_keep_turns_short():
-    """Each answer was created in one turn: ten files blocked all clients for half a minute, and took 2 GB."""
+    """In an earlier version, each answer was created in one turn: ten files blocked all clients for half a minute,
+    and took 2 GB."""
     fill_files()
     for name, want in (("one", 6 * SIZE), ("high", 5 * SIZE)):
         with bounded(f"SWE-ReX read_file of {name}"):
@@ -449,7 +451,7 @@ def the_largest_swerex_answers_keep_turns_short():
 
 @test
 def the_largest_swerex_output_keeps_turns_short():
-    """64 MB of text that JSON escapes was refused with a timeout error."""
+    """In an earlier version, 64 MB of text that JSON escapes was refused with a timeout error."""
     fill_files()
     for name, each in (("one", 6), ("high", 5)):
         with bounded(f"SWE-ReX execute, {name}"):
@@ -467,7 +469,8 @@ def the_largest_swerex_output_keeps_turns_short():
 
 @test
 def swerex_commands_that_time_out_together_keep_turns_short():
-    """The output so far, 60 MB each, was copied in the turn that ended the command; it stays on the screen."""
+    """In an earlier version, the output so far (60 MB each) was copied in the turn that ended the command. It stays
+    on the screen."""
     w.run(at.box, f"head -c {2 * SIZE} /dev/zero | tr '\\0' x >/deep/x", wait_ms=60000)
     names = [f"t{i}" for i in range(2)]  # a tenant's quota is enough for all of their screens and answers
     for name in names:
@@ -478,7 +481,7 @@ def swerex_commands_that_time_out_together_keep_turns_short():
     with concurrent.futures.ThreadPoolExecutor(len(names)) as pool:
         told = [pool.submit(face, "/run_in_session", {**command, "session": name}, MIB) for name in names]
         time.sleep(9)
-        # This makes all of them time out at once.
+        # This makes all of them time out at the same time.
         os.kill(w.api, 19)
         time.sleep(2)
         os.kill(w.api, 18)
@@ -500,7 +503,7 @@ def swerex_commands_that_time_out_together_keep_turns_short():
 
 @test
 def swerex_clients_that_do_not_read_share_their_memory_quota():
-    """Ten at once: some get a 503, other clients do not wait, and their memory is freed again."""
+    """Of ten such clients, some get a 503. Other clients do not wait, and the memory is freed again."""
     fill_files()
     w.run(at.box, "echo small >/deep/small")
     with w.client() as c:
@@ -519,12 +522,13 @@ def swerex_clients_that_do_not_read_share_their_memory_quota():
     until(lambda: face("/read_file", {"path": "/deep/one"}, 100)[0] == 200, "what they held is not free again")
 
 
-# ---------------------------------------------------------------- bodies of JSON
+# ------------------------------------------------------------------- JSON bodies
 
 
 @test
 def the_largest_bodies_keep_turns_short():
-    """The maximum number of values in a body, from several clients: parsing took 18 ms per MB in one turn."""
+    """Several clients send bodies with the maximum number of values. In an earlier version, parsing took 18 ms per MB
+    in one turn."""
     argv = json.dumps({"command": ["x" * 36] * 90000}).encode()
     env = json.dumps({"command": "true", "env": {f"E{i:06}": "x" * 24 for i in range(90000)}}).encode()
     wrong = b'{"command": [' + b"[[],[],[]]," * 24000 + b'1], "no_such_field": "' + b"x" * (3 * MIB) + b'"}'
@@ -557,7 +561,7 @@ def raw(request):
 
 @test
 def the_largest_directory_keeps_turns_short():
-    """More names than requested were sorted in one turn."""
+    """In an earlier version, more names than requested were sorted in one turn."""
     r = w.run(at.box, ["python3", "-c", "import os; os.mkdir('/huge'); os.chdir('/huge'); [os.close(os.open(f'f{i * 7919 % 200000:06}', "
                        "os.O_CREAT | os.O_WRONLY)) for i in range(200000)]; print(len(os.listdir()))"], timeout_ms=120000, wait_ms=120000)
     eq(r["stdout"], "200000\n", f"what makes the files: {r}")
@@ -610,7 +614,8 @@ def flood_readers(n, reads):
 
 @test
 def readers_of_a_flood_do_not_starve_other_clients():
-    """Others waited for a second with twenty readers, and for twelve seconds with two hundred that do not read."""
+    """In an earlier version, other clients waited for a second with twenty readers, and for twelve seconds with two
+    hundred that do not read."""
     for n, reads in ((1, True), (20, True), (200, False)):
         with bounded(f"{n} readers of a flood, reading: {reads}"):
             flood_readers(n, reads)

@@ -149,7 +149,7 @@ def the_ends_of_hundreds_of_execs_reach_a_slow_reader():
 
 
 def cut_line(w, box):
-    """Shut down the api's connection to the init of @box, from a third process."""
+    """Shuts down the api's connection to the init of @box, from a third process."""
     libc = ctypes.CDLL(None, use_errno=True)
     api = w.api
     pidfd = os.pidfd_open(api)

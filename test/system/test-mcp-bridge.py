@@ -75,7 +75,7 @@ def run(b, command, modern=False):
     return r["stdout"]
 
 
-# ------------------------------------------------------------ a private service
+# -------------------------------------------------------------- private service
 
 
 @test
@@ -248,7 +248,7 @@ def an_ordinary_user_has_a_private_service_too():
         shutil.rmtree(home)
 
 
-# ---------------------------------------------------------- a service of others
+# --------------------------------------------------------------- shared service
 
 
 @test

@@ -19,7 +19,7 @@ SECONDS = 300
 STATE = tempfile.mkdtemp(prefix="warren-test-")
 os.chmod(STATE, 0o755)
 ENV = {"PATH": os.environ["PATH"], "WARREN_STATE": STATE}
-HOME = os.path.join(STATE, "home")  # for programs that need one
+HOME = os.path.join(STATE, "home")  # for programs that need a home directory
 WORLD = []
 
 

@@ -20,7 +20,7 @@ SECONDS = 300
 # 2024-11-05 has no scenarios; "draft" is the same as the newest revision.
 REVISIONS = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
 
-# Why a scenario cannot pass. Each was verified to fail only for this reason.
+# Reasons why a scenario cannot pass. Each was verified to fail only for its reason.
 IMAGES = "needs a sound in an answer, several kinds of content, or an image in a prompt; Warren's tools answer with text and one file"
 ASKS = "needs a tool that asks the client (sampling, elicitation, roots); Warren never does, and needs no such capability"
 SCHEMA = "needs a tool whose schema has $defs and other words of JSON Schema that Warren's schemas do not use"
@@ -49,7 +49,7 @@ FAILS = {
     "server-stateless": ({
         "sep-2575-server-rejects-undeclared-capability", "sep-2575-missing-capability-http-400",
         "sep-2575-http-server-no-independent-requests-on-stream",
-        "sep-2575-server-no-log-without-loglevel",  # a tool of this name; log_messages_are_sent_on_request checks it
+        "sep-2575-server-no-log-without-loglevel",  # needs a tool of this name; log_messages_are_sent_on_request checks it
         "sep-2575-server-sends-prompts-list-changed-on-subscription",  # skipped: the lists of Warren do not change
         "sep-2575-server-sends-tools-list-changed-on-subscription"}, ASKS),
     "input-required-result-basic-elicitation": ({"sep-2322-elicitation-incomplete"}, ASKS),

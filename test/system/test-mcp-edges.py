@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""MCP in unusual situations: malformed messages, foreign tokens, cancellation, clients that leave, many sessions, a
-killed service."""
+"""test-mcp-edges.py - MCP in unusual situations: malformed messages, tokens of others, cancellation, clients that
+disconnect, many sessions, a killed service"""
 import json
 import os
 import socket
@@ -22,7 +22,7 @@ def token_of(tenant, *scopes, **spec):
 
 
 def is_running(m, box, word):
-    """Whether a process whose command line has the word runs in the sandbox."""
+    """Does a process whose command line has the word run in the sandbox?"""
     r = m.good("run_command", sandbox=box, command=f"grep -al {word}[.]mark /proc/[0-9]*/cmdline | grep -v self; true")
     return bool(r["stdout"].strip())
 
@@ -95,7 +95,7 @@ def a_session_can_end_in_the_middle_of_an_array():
         c.open().request("POST", "/mcp", json.dumps(messages), {"Accept": "application/json", "Content-Type": "application/json", **m.own})
         eq(m.close(), 204)
         answers = json.loads(c.http.getresponse().read())
-    if isinstance(answers, list):  # or the connection ended before
+    if isinstance(answers, list):  # otherwise, the connection ended before
         eq(sorted(a["id"] for a in answers), sorted(x["id"] for x in messages))
     eq(WORLD.api, api, "the service has crashed")
 
@@ -263,7 +263,7 @@ def a_session_ends_with_its_token():
 
 
 def begin(m, c, tool, arguments):
-    """Start a call whose process reports that it runs; returns the unread response and the id."""
+    """Starts a call whose process reports that it runs; returns the unread response and the id."""
     message = m.message("tools/call", {"name": tool, "arguments": arguments, "_meta": {"progressToken": "p"}})
     r = m.send(c, message, headers=m.headers_for(message))
     it = events(r)

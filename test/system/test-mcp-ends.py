@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""MCP when something ends in the middle: the service is stopped, or the client leaves while a sandbox is created."""
+"""test-mcp-ends.py - MCP while the service is stopped, or the client disconnects while a sandbox is created"""
 import contextlib
 import json
 import os
@@ -158,7 +158,7 @@ def a_session_that_ends_during_a_create_leaves_nothing_behind():
 
 @test
 def a_client_that_does_not_wait_for_its_answer_leaves_nothing_behind():
-    """It leaves at a random moment: before, during or after the creation."""
+    """The client disconnects at a random moment: before, during or after the creation."""
     before = sorted(b["id"] for b in WORLD.sandboxes())
     m = Modern(WORLD)
     message = m.message("tools/call", {"name": "sandbox_create", "arguments": {}})

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""MCP with messages of maximum size: other clients are served at the same time, and answers are complete.
+"""test-mcp-load.py - MCP with messages of maximum size: other clients are served at the same time, and answers are
+complete
 
-Limits are checked by order of magnitude, as in test-loop-load.py. Large answers were copied in one turn of the loop,
-which took 0.1 seconds of processor time and delayed others by 3.7 seconds on a busy machine.
+Limits are checked by order of magnitude, as in test-loop-load.py. In an earlier version, large answers were copied in
+one turn of the loop, which took 0.1 seconds of processor time and delayed others by 3.7 seconds on a busy machine.
 """
 import base64
 import hashlib
@@ -25,7 +26,7 @@ PROBE = Probe(WORLD)
 
 
 def large(what, method, params, check, clients=CLIENTS):
-    """Makes the same call from several clients at once; check(result) raises."""
+    """Makes the same call from several clients at once; check(result) raises an exception if the result is wrong."""
     def one(_):
         return Modern(WORLD).result(method, params)
     with PROBE.bounded(what, most=TURN):
@@ -50,8 +51,8 @@ def the_largest_files_keep_turns_short():
     # Each byte takes six in JSON; the service keeps at most 128 MiB of answers.
     large("a resource", "resources/read", {"uri": f"warren://{BOX}/ones"},
           lambda r: eq(len(r["contents"][0]["text"]), 4 * MIB), clients=4)
-    # Files were copied as a whole, several times in one turn; now they are copied in pieces, which must arrive in
-    # order.
+    # Earlier versions copied files as a whole, several times in one turn. Now they are copied in pieces, which must
+    # arrive in order.
     data, text = noise(5 * MIB), noise(7 * MIB // 2).hex()
     tool("upload", lambda s, _: eq(s["size"], 5 * MIB), path="/up", data=base64.b64encode(data).decode())
     tool("write_file", lambda s, _: eq(s["size"], 7 * MIB), path="/wr", content=text)
@@ -94,7 +95,7 @@ def the_largest_arrays_keep_turns_short():
 
 @test
 def the_largest_bodies_are_refused_in_short_turns():
-    """The requests are refused; forty thousand variables took forty seconds."""
+    """The requests are refused. In an earlier version, forty thousand variables took forty seconds."""
     m = Modern(WORLD)
     for what, more in (("values", {"x": [[]] * 90000}), ("variables", {"env": {f"E{i:05}": "x" * 24 for i in range(40000)}}),
                        ("text", {"x": "\u00e4" * (3 * MIB)})):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""MCP over HTTP+SSE, the transport of old clients: one stream with all responses, and messages by POST."""
+"""test-mcp-sse.py - MCP over HTTP+SSE, the transport of old clients: one stream with all responses, and messages by
+POST"""
 import contextlib
 import json
 import os
@@ -201,7 +202,7 @@ def streams_cannot_be_resumed():
         ok("resumed" in a.last["error"]["message"], a)
         with m.client() as c:
             eq(m.send(c, None, "GET").status, 200, "positive control")
-    # The modern era ignores the header.
+    # The modern protocol ignores the header.
     modern = Modern(WORLD)
     message = modern.message("tools/list")
     eq(modern.raw(message, headers={**modern.headers_for(message), "Last-Event-ID": "1"}).status, 200)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-mcp-stdio.py - warren mcp: messages between stdio and a service that the test plays"""
+"""test-mcp-stdio.py - warren mcp: messages between stdio and a service that the test simulates"""
 import json
 import os
 import signal
@@ -297,7 +297,7 @@ def a_modern_request_is_cancelled_by_the_end_of_its_connection():
 
 
 def ends(how):
-    """A call is under way and never ends."""
+    """A call is in progress and never ends."""
     def hanging(r, message):
         if message and message.get("method") == "tools/call":
             r.connection.settimeout(WAIT)

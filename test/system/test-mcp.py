@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The Model Context Protocol over HTTP: both eras, sessions, and every tool."""
+"""test-mcp.py - the Model Context Protocol over HTTP: legacy and modern versions, sessions, and every tool"""
 import base64
 import json
 import os
@@ -16,7 +16,7 @@ WORLD = World(tcp=True)
 ADMIN = WORLD.token("admin")
 
 
-# ----------------------------------------------------------------------- beginning
+# ------------------------------------------------------------------ initialization
 
 
 @test
@@ -49,7 +49,7 @@ def tools_are_listed_with_their_schemas():
     Modern(WORLD).error("tools/list", {"cursor": "x"}, code=-32602, status=400)
 
 
-# ------------------------------------------------------------- the sandbox of a session
+# ----------------------------------------------------------------- sandbox of a session
 
 
 @test
@@ -123,7 +123,7 @@ def a_command_returns_its_output_and_result():
 
 
 def streamed(m, arguments, meta, act):
-    """Call run_command; act(message) is called for each message before the response. Returns all messages."""
+    """Calls run_command; act(message) is called for each message before the response. Returns all messages."""
     message = m.message("tools/call", {"name": "run_command", "arguments": arguments, "_meta": meta})
     seen = []
     with m.client() as c:
@@ -383,7 +383,7 @@ def subscribers_get_messages_about_output():
 
 @test
 def steady_output_does_not_delay_messages():
-    """A line does not reset the time until the next message."""
+    """A line of output does not reset the time until the next message."""
     steady = "until [ -e /go ]; do echo x; sleep 0.01; done"
     with Legacy(WORLD) as m, m.client() as c:
         seen = streamed(m, {"command": steady}, {"progressToken": 1}, lambda _: m.good("write_file", path="/go", content=""))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-network-cli.py - what commands send to the service about networks, and how they show the answers
+"""test-network-cli.py - the network settings that commands send to the service, and how commands show the answers
 
 The test acts as the service: it records requests and sends fixed responses.
 """
@@ -34,7 +34,7 @@ NETWORK = {
 
 
 class Played(http.server.ThreadingHTTPServer):
-    """The service."""
+    """A service that the test simulates."""
 
     def __init__(self):
         self.requests = []

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-network-faults.py - no packet gets out while a process of the service is dead, and no other policy applies afterwards
+"""test-network-faults.py - no packet leaves while a process of the service is dead, and the same policy applies
+afterwards
 
-The service runs in a network namespace of the test. A pair of interfaces connects it to another
-namespace, the far side, where the servers are. There is no other way out, so the number of packets
-that the far interface has received is the number of all packets that left.
+The service runs in a network namespace of the test. A pair of interfaces connects it to another namespace, the far
+side, where the servers are. There is no other way out, so the number of packets that the far interface has received
+is the number of all packets that left.
 """
 import contextlib
 import json
@@ -28,7 +29,7 @@ SANDBOXES = 4
 POLICY = {"allow": [{"host": "a.test", "ports": [PORT]}]}
 w = far = None  # pylint: disable=invalid-name
 
-# Reads how often to try: connects to what is allowed and to what is not, and prints what happened.
+# Reads the number of attempts, connects to allowed and to denied addresses, and prints the results.
 LOAD = """
 import json, os, socket, sys
 if float(sys.argv[1]) < 1:
@@ -52,20 +53,20 @@ for line in sys.stdin:
 
 
 def disable_ipv6(interface):
-    """The kernel looks for neighbours and routers otherwise."""
+    """Otherwise, the kernel would search for neighbours and routers."""
     with open(f"/proc/sys/net/ipv6/conf/{interface}/disable_ipv6", "w", encoding="ascii") as f:
         f.write("1")
 
 
 class Far(threading.Thread):
-    """The far side: a thread in its own namespace, with servers; counts what arrives."""
+    """The far side: a thread in its own namespace, with servers, which counts the packets that arrive."""
 
     def __init__(self):
         super().__init__(daemon=True)
         self.ready, self.calls, self.results = threading.Event(), queue.Queue(), queue.Queue()
         self.start()
         self.ready.wait()
-        # Both have the same address, because neither asks for that of the other.
+        # Both have the same MAC address, because neither requests that of the other.
         run("ip", "link", "add", "near", "address", MAC, "type", "veth", "peer", "name", "far", "address", MAC,
             "netns", str(self.native_id))
         disable_ipv6("near")
@@ -139,7 +140,7 @@ class Load(nw.Live):
 
 @contextlib.contextmanager
 def loaded():
-    """Sandboxes with clients that work."""
+    """Creates sandboxes with running clients."""
     clients = [Load() for _ in range(SANDBOXES)]
     eq(together(clients, 5), {"done": 5 * SANDBOXES, "failed": 0, "leaked": 0}, "before the fault")
     yield clients
@@ -165,7 +166,7 @@ def together(clients, n):
 
 
 def busy(clients):
-    """Start a lot of connections, and wait until some have been made."""
+    """Starts many connections, and waits until some have been made."""
     before = far.allowed.accepted
     for c in clients:
         c.begin(300)
@@ -216,7 +217,7 @@ def nothing_gets_out_while_the_api_is_dead():
             w.kill("api")
             until(lambda: w.egress is None, "warren-egress ends with the api")
             packets = far.settled()
-            # The clients have begun enough attempts to go on for a while.
+            # The clients have begun enough attempts to continue for a while.
             threading.Event().wait(1)
             eq(far.packets(), packets, "packets while it was dead")
         finally:

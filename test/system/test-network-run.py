@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-network-run.py - `warren run` with a network policy, without a service
 
-The test enters a network namespace, in which it runs servers for DNS, HTTP, TLS and TCP: the outside. Every refusal
-has a control that differs only in the policy.
+The test enters a network namespace, in which it runs servers for DNS, HTTP, TLS and TCP, which represent the outside.
+Every refusal has a control that differs only in the policy.
 """
 import json
 import os
@@ -54,7 +54,7 @@ def client(host, port=80, how="http"):
 
 
 def talk(*options, to=("a.example",), **kw):
-    """The answer that a client gets in a sandbox with these options."""
+    """Returns the answer that a client gets in a sandbox with these options."""
     return run("-q", *options, *client(*to), **kw).decode().strip()
 
 
@@ -351,7 +351,7 @@ def an_ordinary_user_has_the_same_network():
         shutil.rmtree(u.dir)
 
 
-# ------------------------------------------------------------------------------ the outside
+# -------------------------------------------------------------------------- servers outside
 
 
 def keep(server, s):

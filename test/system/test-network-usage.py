@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-network-usage.py - what sandboxes use of the network is in results, stats, metrics and events"""
+"""test-network-usage.py - the network usage of sandboxes is in results, stats, metrics and events"""
 import datetime
 import os
 import re
@@ -16,7 +16,7 @@ from serve_world import World, until  # pylint: disable=wrong-import-position
 
 w = None  # pylint: disable=invalid-name
 dns, server = Dns(), nw.Server()
-OWNER = "local"  # of sandboxes that are created without a token
+OWNER = "local"  # tenant of sandboxes that are created without a token
 ZERO = {"connections": 0, "denied": 0, "bytes_in": 0, "bytes_out": 0}
 COUNTERS = {"connections": "connections", "denied": "denied", "bytes_in": "received_bytes", "bytes_out": "sent_bytes"}
 
@@ -26,7 +26,7 @@ def open_box(**more):
 
 
 def run(box, host="a.test", text=""):
-    """The answer to a client that sends lines."""
+    """Returns the answer to a client that sends lines."""
     return w.run(box, nw.client(host, server.port), input=text)
 
 
@@ -35,7 +35,7 @@ def stats(box):
 
 
 def metrics(tenant):
-    """The network's counters of a tenant."""
+    """Returns the network counters of a tenant."""
     text = w.ask("GET", "/metrics", status=200).body.decode()
     found = {}
     for member, name in COUNTERS.items():
@@ -141,7 +141,7 @@ def many_denials_cause_few_events():
             break
         if event["type"] == "network.denied":
             times.append(datetime.datetime.fromisoformat(event["time"].rstrip("Z")))
-    # One per second, by the clock of the events; it is not exactly that of the limit.
+    # There is about one event per second; the events and the limit use different clocks.
     ok(1 <= len(times) <= (times[-1] - times[0]).total_seconds() * 1.5 + 2, times)
 
 
@@ -151,7 +151,7 @@ def a_stopped_egress_keeps_no_client_of_the_service():
     used = run(box, text="12345\n")["network"]
     os.kill(w.egress, signal.SIGSTOP)
     try:
-        # Nothing gets out, and the answers have what was known before.
+        # No packet leaves, and the answers contain the last known values.
         accepted = server.accepted
         eq(stats(box)["network"], used)
         eq(w.get(f"/v1/sandboxes/{box}/network")["usage"], used)

@@ -60,7 +60,7 @@ dns, server, other = Dns(), nw.Server(), nw.Server()
 tls = None  # pylint: disable=invalid-name
 
 def reach(box, host, port):
-    """The output of a client in the sandbox."""
+    """Returns the output of a client in the sandbox."""
     return nw.reach(w, box, host, port)
 
 
@@ -73,7 +73,7 @@ def policy(*hosts, **more):
 
 
 def new_box(**spec):
-    """A sandbox with this machine's programs; a container gets them by a mount."""
+    """Creates a sandbox with this machine's programs; a container gets them by a mount."""
     if BACKEND == "docker":
         spec["mounts"] = [{"source": "/usr", "target": "/usr", "read_only": True}]
     return w.create(image="host", **spec)
@@ -148,7 +148,7 @@ def the_network_is_closed_while_egress_is_down_and_the_same_afterwards():
     live = Live(box, "a.test", server.port)
     pid = w.egress
     ok(pid, "warren-egress does not run")
-    # A warden that does not run cannot start it again.
+    # While the warden is stopped, it cannot start warren-egress again.
     os.kill(w.warden, signal.SIGSTOP)
     os.kill(pid, signal.SIGKILL)
     ok(live.say("cut") in ("refused", "closed"), live.out())
@@ -322,9 +322,9 @@ def nothing_inside_can_change_the_captured_network():
     box = open_box("a.test")
     r = w.run(box, ["python3", "-c", CHANGES])
     said = dict(line.split() for line in r["stdout"].splitlines())
-    eq(said.pop("other"), "done", r)  # what every program may do
+    eq(said.pop("other"), "done", r)  # every program may do this
     if BACKEND == "gvisor":
-        said.pop("transparent")  # its kernel ignores the option
+        said.pop("transparent")  # gVisor's kernel ignores the option
     for name in said:
         ok(said[name] != "done", f"{name}: {r}")
     eq((reach(box, "a.test", server.port), reach(box, "b.test", server.port), reach(box, "8.8.8.8", server.port)),

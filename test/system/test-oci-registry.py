@@ -219,7 +219,7 @@ def tokens_are_requested_from_the_token_server():
             eq(asked[-1][0], "POST", "how a refresh token is sent")
 
 
-# ---------------------------------------------------------------- bad input
+# ------------------------------------------------------------ invalid input
 
 
 @test

@@ -25,7 +25,7 @@ from oci_world import *  # noqa: F401,F403 pylint: disable=wildcard-import,unuse
 KILLS = int(os.environ.get("WARREN_TEST_KILLS", "25"))
 
 
-# ---------------------------------------------------------- listing, naming
+# ---------------------------------------------------------- lists and names
 
 
 @test
@@ -79,7 +79,7 @@ def help_and_the_manual_agree():
     with open(f"{SOURCE}/man/warren-image.1", encoding="utf-8") as f:
         manual = f.read()
     commands = re.findall(r"^  ([a-z]+) {2,}", text, re.M)
-    eq(len(commands), 12, "commands")
+    eq(len(commands), 13, "commands")
     for command in commands:
         ok(re.search(rf"^\.It Cm {command}\b", manual, re.M), f"{command} is not in the manual")
         of_one = s.good("image", command, "--help")
@@ -183,7 +183,7 @@ def damaged_images_are_removed():
     eq(s.good("run", "--quiet", "--image", refs[1]), "broken")
 
 
-# ----------------------------------------------------------------- removing
+# ------------------------------------------------------------------ removal
 
 
 @test
@@ -331,7 +331,7 @@ def an_interrupted_pull_leaves_nothing_behind():
 
 
 def catches(pid, sig):
-    """Whether the process has installed its signal handler."""
+    """Has the process installed its signal handler?"""
     with contextlib.suppress(OSError):
         with open(f"/proc/{pid}/status", encoding="ascii") as f:
             return bool(int(re.search(r"^SigCgt:\s*(\w+)", f.read(), re.M)[1], 16) >> (sig - 1) & 1)
@@ -573,7 +573,7 @@ def a_full_disk_during_a_pull_is_reported():
         subprocess.run(["umount", d], check=True)
 
 
-# --------------------------------------------------------------- a terminal
+# ---------------------------------------------------------- terminal output
 
 
 def on_a_terminal(s, columns, *args):

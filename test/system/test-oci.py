@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-oci.py - images from registries, archives and directories, and runs of them
+"""test-oci.py - pull, load and import images, and run them
 
 Prints TAP. $WARREN is the program, $WARREN_BUILD where it was built.
 """
@@ -156,7 +156,7 @@ def layers_that_are_missing_are_pulled_again():
     eq(s.good("run", "--image", ref), "whole again")
 
 
-# ------------------------------------------------------------ what is inside
+# -------------------------------------------------------- contents of images
 
 
 @test
@@ -286,7 +286,7 @@ def images_with_many_layers_work():
         s.empty()
 
 
-# ------------------------------------------------------- archives, directories
+# ---------------------------------------------------- archives and directories
 
 
 def check_loaded(s, out, name, text):
@@ -391,7 +391,7 @@ def layouts_are_imported():
     s.empty()  # the first image, which was complete, is not stored either
 
 
-# ----------------------------------------------------------------- an ordinary user
+# ------------------------------------------------------------------- ordinary users
 
 
 def as_user(sub):

@@ -3,8 +3,8 @@
 """test-orphan-identity.py - `warren gc` is not misled by processes that look like the init or shim of a sandbox
 
 Prints TAP. Each imitation listens at sockets that are named with the id of a sandbox, has no files, and uses the
-process name of an init or a shim. The imitated sandbox lives, and must stay alive; when its own run directory is
-gone, it is an orphan, whether imitated or not.
+process name of an init or a shim. The imitated sandbox is alive, and must stay alive. If its own run directory is
+gone, it is an orphan, whether it is imitated or not.
 """
 import contextlib
 import os
@@ -46,7 +46,7 @@ IMITATIONS = [
     ("warren-shim", 65534, 65534),     # another user
     ("warren-shim", 0, 0),             # root, but another program
     ("init", 65534, 0x10000000),         # a user id that sandboxes use
-    ("init", 0, 0x10000000),             # and a socket of root
+    ("init", 0, 0x10000000),             # a socket of root
 ]
 
 

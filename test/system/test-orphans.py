@@ -38,7 +38,7 @@ def init_of(w, box):
 
 
 def lives(pid):
-    """Whether the process lives; a zombie does not."""
+    """Is the process alive? A zombie is not."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
             return f.read().rpartition(")")[2].split()[0] not in "ZX"
@@ -47,7 +47,7 @@ def lives(pid):
 
 
 def stays(pid):
-    """Whether the process lives for another second."""
+    """Is the process alive for another second?"""
     for _ in range(10):
         time.sleep(0.1)
         if not lives(pid):
@@ -56,7 +56,7 @@ def stays(pid):
 
 
 def left_by(w):
-    """Two sandboxes of a killed service: one runs a command, and one is frozen."""
+    """Returns two sandboxes of a killed service: one runs a command, and one is frozen."""
     orphans()
     boxes = [w.create() for _ in range(2)]
     w.exec(boxes[0], "sleep 1000")
@@ -104,7 +104,7 @@ def orphans_are_found_after_their_run_directory_was_deleted():
             ok(not {*boxes, kept} & set(orphans()), "a sandbox is taken for an orphan")
             p = warren("gc", "--yes", "--json", *boxes, kept)
             eq((p.returncode, json.loads(p.stdout)["orphans"]), (0, []), p)
-            # A directory that was moved can still be used from its new place.
+            # A directory that was moved can still be used at its new path.
             os.rename(w.run_dir, f"{w.dir}/moved")
             ok(not set(boxes) & set(orphans()), "a sandbox whose directory was moved is taken for an orphan")
             ok(all(lives(pid) for pid in pids.values()), "one is dead")

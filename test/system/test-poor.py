@@ -222,7 +222,7 @@ OPERATIONS = ("stat", "list", "devices", "read", "search", "tree_down", "write",
 
 
 def works(box):
-    """Operations that need only a shell."""
+    """These operations need only a shell."""
     e = world.run(box.id, "echo out; echo err >&2; exit 3")
     eq((e["stdout"], e["stderr"], e["result"]["exit_code"]), ("out\n", "err\n", 3), "an exec")
     s = world.post(box.at + "/sessions", {}, status=201)["id"]

@@ -108,7 +108,7 @@ while True:
 '''
 
 
-# A server that speaks first, in binary, echoes its input, and at the end sends the number of bytes.
+# A server that sends first, in binary, echoes its input, and at the end sends the number of bytes.
 BYTES = r'''
 import socketserver, struct, sys
 

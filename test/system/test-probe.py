@@ -52,7 +52,7 @@ def inside(script, *args, status=0, **kw):
     return dict(line.split(" ", 1) if " " in line else (line, "") for line in out.splitlines())
 
 
-# ---------------------------------------------------------------- the calls
+# ------------------------------------------------------------- system calls
 
 
 @test
@@ -222,7 +222,7 @@ def foreign_system_calls_kill_the_process():
             run("-v", f"{program}:/x", "--", "/x", way, status=status)
 
 
-# --------------------------------------------------------------- /proc, /sys
+# ------------------------------------------------------------ /proc and /sys
 
 
 @test
@@ -331,7 +331,7 @@ def cgroups_are_not_accessible():
     eq((lines[0], lines[-2]), ("0", "0"), "cgroup files in sight")
 
 
-# ------------------------------------------------------------------ neighbours
+# ------------------------------------------------------------- other sandboxes
 
 
 @test
@@ -544,7 +544,7 @@ def a_package_unpacks():
         eq(out.split(), ["33:33"])
 
 
-# ------------------------------------------------------------- what agents run
+# ---------------------------------------------------- programs that agents use
 
 
 @test

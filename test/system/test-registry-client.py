@@ -27,7 +27,7 @@ REAL = ("docker-registry", "skopeo", "umoci", "htpasswd", "openssl")
 WORK = work.name
 
 
-# ----------------------------------------------------------------- the real registry
+# --------------------------------------------------------------------- real registry
 
 class Real:
     """An image made by umoci, and a folder that a registry serves, to which the image was pushed."""

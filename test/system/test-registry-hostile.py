@@ -250,7 +250,7 @@ def broken_downloads_are_resumed():
         with Evil(image, dropping(MIB // 2, 3, length)) as server:
             good(image, server.ref)
             eq(server.ranges(), [f"bytes={n * MIB // 2}-" for n in (1, 2, 3)], "ranges")
-    # A download is continued as long as it makes progress, and then given up.
+    # A download is continued as long as it makes progress, and abandoned after that.
     image = Image(noise(12 * MIB))
     with Evil(image, dropping(MIB + 1000, 10)) as server:
         good(image, server.ref)
@@ -286,10 +286,10 @@ def files_of_an_earlier_attempt_are_reused_or_replaced():
     image = Image(noise(3 * MIB))
     data = image.blobs[image.layer]
     cases = ((data[:MIB], [f"bytes={MIB}-"], 2),		# continued
-             (data, [], 1),					# complete: nothing to download
-             (data + b"x", [], 2),				# too long: start again
-             (b"y" * MIB, [f"bytes={MIB}-"], 3),		# wrong digest: start again
-             (b"y" * len(data), [], 2))				# complete, but wrong: start again
+             (data, [], 1),					# complete: nothing is downloaded
+             (data + b"x", [], 2),				# too long: it starts again
+             (b"y" * MIB, [f"bytes={MIB}-"], 3),		# wrong digest: it starts again
+             (b"y" * len(data), [], 2))				# complete, but wrong: it starts again
     for there, ranges, requests in cases:
         into = folder()
         with open(os.path.join(into, image.layer[7:]), "wb") as f:

@@ -153,8 +153,8 @@ def fill(s, relay):
 
 @test
 def a_client_waits_idle_for_a_slow_server():
-    """The server and the client have sent everything, and the client has left: the relay is idle until the server
-    reads."""
+    """The server and the client have sent everything, and the client has disconnected: the relay is idle until the
+    server reads."""
     server, port = listen()
     server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # this disables automatic growth
     with server, Relay(port) as r, accept(server) as c:
@@ -182,7 +182,7 @@ def impossible_requests_are_reported():
 
 @test
 def a_client_waits_for_a_server_that_does_not_accept():
-    """The server's queue is full: the connect is under way, and data sent until then is not lost."""
+    """The server's queue is full: the connect is in progress, and data sent until then is not lost."""
     server, port = listen(backlog=0)
     with server, socket.create_connection(("127.0.0.1", port)), Relay(port) as r:
         eq(r.code, 0, "of one that may still be accepted")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-requests.py - which hosts requests reach, and for how long: pulls, tokens, connections"""
+"""test-requests.py - the hosts that requests can reach, and when requests end: pulls, tokens, connections"""
 import contextlib
 import http.server
 import json
@@ -25,7 +25,7 @@ LISTED, OTHER, CLOSED = free_port(), free_port(), free_port()
 
 
 class Spy(http.server.ThreadingHTTPServer):
-    """A server on this machine that records its requests; a function gives the answers."""
+    """A server on this machine that records its requests; a function creates the answers."""
 
     daemon_threads = True
 
@@ -455,8 +455,7 @@ def requests_end_when_their_token_expires():
 
 @test
 def requests_end_when_the_sandbox_of_their_token_is_deleted():
-    """The database deletes a token for one sandbox together with the sandbox, like it deletes the tokens of a
-    tenant."""
+    """The database deletes a token for one sandbox together with the sandbox, as it deletes the tokens of a tenant."""
     box, other = world.create(), world.create()
     t = world.post("/v1/tokens", {"name": "one", "scopes": ["read", "exec"], "sandbox_id": box}, status=201)["secret"]
     begun = raw(t, f"GET /v1/sandboxes/{box}/wait?state=failed&timeout_ms=60000 HTTP/1.1")
@@ -481,7 +480,7 @@ def a_request_without_an_answer_gets_the_reason():
     world.delete(box)
 
 
-# ------------------------------------------------------------------ what is open, what is understood
+# -------------------------------------------------------------- public operations and invalid tokens
 
 
 @test
@@ -548,8 +547,8 @@ def unauthenticated_clients_leave_connections_for_others():
 
 @test
 def a_client_gets_an_answer_when_no_connection_is_free():
-    """All connections are busy with requests of authenticated clients: the answer is a 503 at once, and the owner has
-    reserved ones."""
+    """All connections are busy with requests of authenticated clients: the answer is a 503 at once, but connections
+    are reserved for the owner."""
     with World("--request-connections", "16", tcp=True) as w:
         token = w.token("admin")
         busy = []

@@ -168,7 +168,7 @@ def requested_limits_that_cannot_be_enforced_are_refused(u):
 
 @both
 def an_ordinary_user_can_run_a_separate_service(u):
-    """The limits of its defaults are soft; an explicit limit that cannot be enforced is refused."""
+    """Default limits are soft for such a service; an explicit limit that cannot be enforced is refused."""
     def call(*args, status=0):
         p = u.warren(*args)
         eq(p.returncode, status, f"{args}, {p.stderr!r}: status")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-serve-clock.py - changing the machine's clock neither extends nor shortens times
+"""test-serve-clock.py - changing the machine's clock neither extends nor shortens lifetimes
 
 Prints TAP. A preloaded library (clock_set.c) adds an offset of the test to the service's system time.
 """
@@ -107,7 +107,7 @@ def a_change_of_the_clock_does_not_change_lifetimes():
 def lifetimes_continue_after_a_reboot():
     with SetWorld() as w:
         def reboot(away, seconds):
-            """Simulates a reboot that took @away, while the clock was changed by @seconds."""
+            """Simulates a reboot that took @away, during which the clock was changed by @seconds."""
             w.stop()
             before = w.meta()
 
@@ -139,7 +139,7 @@ def lifetimes_continue_after_a_reboot():
 
 @test
 def expiry_times_of_an_older_database_are_kept():
-    """A database without a clock has system times."""
+    """A database without a stored clock contains system times."""
     with SetWorld() as w:
         short, long = w.create(ttl_ms=5000), w.create(ttl_ms=3600 * 1000)
         shown = w.show(long)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-serve-drain.py - SIGTERM: streams end where they can be continued, and requests under way are answered
+"""test-serve-drain.py - SIGTERM: streams end where they can be continued, and requests in progress are answered
 
 Prints TAP. A stopping service has ten seconds, after which it is killed; these tests check whether it needs them.
 """
@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
 from serve_world import World, check_error, needs, until  # pylint: disable=wrong-import-position
 
-ALL = 9  # seconds: a stop that takes this long has waited for its time limit
+ALL = 9  # in seconds: a stop that takes this long has waited for its time limit
 
 
 def stop(w):

@@ -397,7 +397,7 @@ def a_stop_leaves_sandboxes_and_the_next_start_finds_them():
         eq(init_of(w, box), before, "the process")
         size = w.get(f"/v1/sandboxes/{box}/execs/{e}")["output_to"]
         until(lambda: w.get(f"/v1/sandboxes/{box}/execs/{e}")["output_to"] > size, "it goes on")
-        # A request that is under way is answered before the end.
+        # A request that is in progress is answered before the end.
         answer = []
         t = threading.Thread(target=lambda: answer.append(w.run(box, "sleep 0.5; echo done")))
         t.start()

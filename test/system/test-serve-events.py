@@ -157,8 +157,8 @@ def cursors_outlive_the_service():
 
 @test
 def kills_of_the_service_under_load_lose_no_event():
-    """Clients start and end things while the service is killed: afterwards, all events come in pairs, and include
-    each acknowledged start."""
+    """Clients create and delete objects while the service is killed. Afterwards, all events come in pairs, and
+    include each acknowledged start."""
     with World() as w:
         cursor = newest(w)
         told, over = [], threading.Event()

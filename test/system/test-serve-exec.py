@@ -41,7 +41,7 @@ def text(found, stream=None):
     return "".join(e["data"] for e in found if e["type"] == "output" and stream in (None, e["stream"]))
 
 
-# -------------------------------------------------------------------- running
+# -------------------------------------------------------------- start and end
 
 
 @test
@@ -94,7 +94,7 @@ def as_text(data):
 
 @test
 def a_long_response_is_complete():
-    """It is created in pieces, which may end at any byte; a short one is created at once."""
+    """A long response is created in pieces, which may end at any byte; a short one is created at once."""
     random.seed(7)
     kinds = {"random": random.randbytes(150001), "controls": bytes(range(1, 32)) * 7000,
              "characters": "x\u00e9\u20ac\U0001f600".encode() * 20011, "cut": "\u20ac".encode() * 30000 + b"\xf0\x9f"}
@@ -421,7 +421,7 @@ def multibyte_characters_are_never_split():
             said += event.get("data", "")
         time.sleep(0.02)
     eq(said, "aéb€🐇!", "text, by single reads")
-    # With pieces of any size.
+    # This works with pieces of any size.
     for size in (4, 5, 6, 7):
         said, cursor = "", 0
         while not said.endswith("!"):
@@ -523,7 +523,7 @@ def files_for_output_are_prepared():
     kept = pathlib.Path(w.state, "serve/journals")
 
     def taken_over():
-        """Whether the journal of a new exec is a recycled file."""
+        """Is the journal of a new exec a recycled file?"""
         ahead = {f.stat().st_ino for f in kept.glob(".blank-*")}
         return (kept / w.run(b, "true")["id"]).stat().st_ino in ahead
     until(taken_over, "an exec whose file was there")
@@ -541,7 +541,7 @@ def files_for_output_are_reused_if_no_process_has_them_open():
         return {f.stat().st_ino: f.stat().st_size for f in kept.glob(".blank-*")}
 
     def left_by_a_deleted_one(look):
-        """The inode of the output of a sandbox that is deleted while @look() holds it."""
+        """Returns the inode of the output of a sandbox that is deleted while @look() holds it."""
         other = w.create()
         f = kept / w.run(other, "echo secret; echo secret >&2")["id"]
         with look(f):
@@ -549,7 +549,7 @@ def files_for_output_are_reused_if_no_process_has_them_open():
             w.delete(other)
             until(lambda: not f.exists(), "its name is gone")
             return inode, spare()
-    while len(spare()) >= 64:  # room for one more
+    while len(spare()) >= 64:  # leaves room for one more
         w.run(b, "true")
     inode, after = left_by_a_deleted_one(lambda f: contextlib.nullcontext())
     eq(after.get(inode), 0, "size of the file that was kept")
@@ -590,7 +590,7 @@ def files_for_output_are_reused_if_no_process_has_them_open():
 def an_exec_with_pty_has_a_terminal():
     e = w.run(b, "test -t 0 && test -t 1 && test -t 2 && stty size; echo err >&2", pty=True, rows=33, cols=77)
     eq(e["stdout"], "33 77\r\nerr\r\n", "output")
-    # With bash, whose read continues after a trap; in other shells, it may end.
+    # Use bash, whose read continues after a trap; in other shells, it may end.
     e = w.exec(b, "exec bash -c 'trap \"stty size\" WINCH; stty -echo; echo up; while read -r l; do echo \"<$l>\"; done'",
                pty=True)
     until(lambda: w.raw(b, e, follow="false") == b"up\r\n", "it is up")

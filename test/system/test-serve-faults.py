@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-serve-faults.py - memory, descriptors and disk space run out, and calls fail, at random points
 
-Requests are carried out or answered with an error of the API. The service lives, continues as before afterwards, and
-leaves nothing behind. faults.c makes calls fail; a seed ($WARREN_SEED) selects them, and is printed.
+Requests are carried out or answered with an error of the API. The service stays alive, works as before afterwards,
+and leaves nothing behind. faults.c makes calls fail; a seed ($WARREN_SEED) selects them, and is printed.
 """
 import contextlib
 import http.client
@@ -21,7 +21,7 @@ SEED = int(os.environ.get("WARREN_SEED", time.time_ns() % (1 << 48)))
 w = None  # pylint: disable=invalid-name
 
 
-# --------------------------------------------------------------- a client that is used to worse
+# ----------------------------------------------------------------- client that tolerates errors
 
 
 class Patient:
@@ -31,7 +31,7 @@ class Patient:
         self.done, self.refused, self.broken = 0, {}, 0
 
     def ask(self, method, at, body=None, **query):
-        """Returns the answer if it worked, else None."""
+        """Returns the answer if the request succeeded, otherwise None."""
         try:
             with Client(w.socket, timeout=20) as c:
                 r = c.ask(method, at, body, query=query)

@@ -359,7 +359,7 @@ def one_tenant_cannot_use_all_watches():
     w.delete(theirs)
 
 
-# -------------------------------------------------------------- nothing is left
+# -------------------------------------------------------------------- leftovers
 
 
 @test
@@ -444,7 +444,7 @@ def a_full_disk_is_reported_until_space_is_free():
         os.makedirs(f"{s.state}", exist_ok=True)
 
 
-# -------------------------------------------------------------------- neighbours
+# --------------------------------------------------------------- other sandboxes
 
 
 HOSTILE = {

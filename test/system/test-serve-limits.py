@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-serve-limits.py - limits on what a sandbox and its tenant can use of the service and the machine
+"""test-serve-limits.py - limits on the resources of the service and the machine that a sandbox and its tenant can use
 
 Each test uses as much of a resource as it can get, and checks that it is refused in time with a message, and that
 others still get enough. Each refusal has a control that is allowed.
@@ -26,7 +26,7 @@ def meminfo(key):
     return int(slurp("/proc/meminfo").partition(f"{key}:")[2].split()[0]) << 10
 
 
-# --------------------------------------------------------------- the api's descriptors
+# -------------------------------------------------------------- descriptors of the api
 
 
 @test

@@ -51,7 +51,7 @@ def a_closed_session_leaves_no_exec_and_no_journal():
         kept = w.post(f"/v1/sandboxes/{box}/sessions", {}, status=201)
         for n in range(20):
             s = w.post(f"/v1/sandboxes/{box}/sessions", {}, status=201)
-            command = "exit 3" if n % 2 else "echo hello"  # one that has ended, and one that still runs
+            command = "exit 3" if n % 2 else "echo hello"  # one command that has ended, and one that still runs
             w.post(f"/v1/sandboxes/{box}/sessions/{s['id']}/run", {"command": command})
             w.ask("DELETE", f"/v1/sandboxes/{box}/sessions/{s['id']}", status=204)
         until(lambda: len(rows(w, "SELECT id FROM execs")) == 1, lambda: rows(w, "SELECT id, session, ended_at FROM execs"))

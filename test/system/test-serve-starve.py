@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
 from serve_world import World  # pylint: disable=wrong-import-position
 
-MOST = 0.020  # seconds of processor time before an answer, for 99 of 100 requests
+MOST = 0.020  # maximum processor time in seconds before an answer, for 99 of 100 requests
 ASKED = 100
 
 

@@ -14,7 +14,7 @@ from serve_world import NOBODY, World, check_error, together  # pylint: disable=
 w = None  # pylint: disable=invalid-name
 
 
-# ------------------------------------------------------------------ who may do what
+# ---------------------------------------------------------------------- permissions
 
 
 @test
@@ -51,7 +51,7 @@ def expired_and_revoked_tokens_are_refused():
         r = w.ask("GET", "/v1/sandboxes", tcp=True, headers={"Authorization": f"Bearer {x}"})
         check_error(r, 401, "unauthorized")
         eq(r.headers.get("www-authenticate"), "Bearer", "WWW-Authenticate")
-    # A wrong token is refused on the unix socket, too, where no token is needed.
+    # A wrong token is also refused on the unix socket, where no token is needed.
     check_error(w.ask("GET", "/v1/sandboxes", token=u["secret"]), 401, "unauthorized")
     check_error(w.ask("DELETE", f"/v1/tokens/{NOBODY}"), 404)
 

@@ -22,7 +22,7 @@ from serve_world import NOBODY, SERVE, World, check_error, together, until  # py
 w = None  # pylint: disable=invalid-name
 
 
-# ------------------------------------------------------------ as it is described
+# --------------------------------------------------------------- API description
 
 
 class Shape:
@@ -140,7 +140,7 @@ def responses_match_the_api_description():
     w.empty()
 
 
-# ------------------------------------------------------------- making sandboxes
+# --------------------------------------------------------------------- creation
 
 
 @test
@@ -247,7 +247,7 @@ def a_hundred_sandboxes_are_created_in_one_request():
     w.check_empty()
 
 
-# ------------------------------------------------------------------- finding them
+# ------------------------------------------------------------------------- search
 
 
 @test
@@ -288,7 +288,7 @@ def lists_are_filtered_and_paged():
     w.empty()
 
 
-# -------------------------------------------------------------------- changing them
+# -------------------------------------------------------------------------- changes
 
 
 @test
@@ -414,7 +414,7 @@ def a_sandbox_is_deleted_when_its_ttl_passes():
     w.check_empty()
 
 
-# ---------------------------------------------------------------------------- idle
+# ------------------------------------------------------------------ idle sandboxes
 
 
 def wait_for(b, state, ms=10000):
@@ -570,7 +570,7 @@ def events_have_higher_numbers_after_a_restart():
     w.delete(b)
 
 
-# ------------------------------------------------------------------------- figures
+# ------------------------------------------------------------------------- metrics
 
 
 def figures():
@@ -602,7 +602,7 @@ def metrics_count_operations():
         eq(rows[-1], now[name + "_count"], f"the last bucket of {name}")
 
 
-# ----------------------------------------------------------- templates, parts, limits
+# -------------------------------------------------- templates, prepared parts, limits
 
 
 @test
@@ -651,7 +651,7 @@ def parts_of_sandboxes_are_prepared_in_advance():
         boxes = [s.create(hostname=f"h{i}", limits={"memory": "64m"}) for i in range(2)]
         eq(figures(s)["warren_parts_taken_total"], 2, "made of parts")
         eq([s.run(b, command="hostname")["stdout"] for b in boxes], ["h0\n", "h1\n"], "host names")
-        # Too many creates at once: the pool grows up to its limit; its parts belong to no tenant.
+        # After too many creates at once, the pool grows up to its limit; its parts belong to no tenant.
         boxes += [b["id"] for b in s.post("/v1/sandboxes/batch", {"sandboxes": [{}], "count": 9}, status=201)["sandboxes"]]
         until(lambda: figures(s)[ready] == 3, lambda: f"{figures(s)}")
         ok(figures(s)["warren_parts_missed_total"] >= 6, f"{figures(s)}")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""All output of a session command arrives, however slow the reader; and a gap is reported at its position."""
+"""test-session-output.py - all output of a session command arrives, however slow the reader is; a gap is reported at
+its position"""
 import contextlib
 import hashlib
 import json
@@ -95,7 +96,7 @@ def a_stream_and_an_answer_have_all_output():
     r = s.run(COMMAND)
     same(r["stdout"].encode(), TEXT, "an answer")
     eq((r["lost"], r["gaps"]), (0, []))
-    # The smallest journal, and both streams.
+    # Use the smallest journal, and both streams.
     small = Session(s.box, output_limit=65536)
     for i in range(20):  # the ring wraps many times, and no output may be missing
         r = small.run(f"{COMMAND}; {COMMAND} >&2")

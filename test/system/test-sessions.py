@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions over HTTP: shells that keep their state between commands, and survive restarts of the service."""
+"""test-sessions.py - sessions over HTTP: shells that keep their state between commands, and survive restarts of the
+service"""
 import json
 import sys
 import threading
@@ -59,7 +60,7 @@ def every_shell_of_an_image_can_be_used():
 
 @test
 def a_missing_shell_is_an_error():
-    """A shell that never gets ready is given up and removed; zsh, which is not supported, is refused at once."""
+    """A shell that never becomes ready is abandoned and removed; zsh, which is not supported, is refused at once."""
     box = WORLD.create()
     sessions = f"/v1/sandboxes/{box}/sessions"
     WORLD.run(box, "printf '#!/bin/sh\\nexec sleep 54321\\n' >/tmp/slow; printf '#!/bin/sh\\nexit 3\\n' >/tmp/ends; "
@@ -138,7 +139,7 @@ def a_command_that_times_out_is_stopped_and_the_shell_is_kept():
 def an_interrupt_ends_the_command_and_keeps_the_shell():
     s = Session(WORLD.create())
     command = "sleep 100; echo not reached"
-    # An early interrupt works, too: the shell needs a while to read the second command, before it begins.
+    # An early interrupt works too: the shell needs a while to read the second command, before it begins.
     for text, at_once in ((command, False), (f"{command} # {'x' * (900000 if has('control') else 90000)}", True), (command, True)):
         got = []
         t = threading.Thread(target=lambda g=got, x=text: g.append(s.run(x)))
@@ -223,7 +224,7 @@ def stays(s, how, shorten):
 
 @test
 def a_timeout_passes_while_the_sandbox_is_paused():
-    """The same for execs: those that are overdue end when the sandbox is resumed, and no others."""
+    """Execs behave in the same way: those that are overdue end when the sandbox is resumed, and no others."""
     needs("pause")
     box = WORLD.create()
     at = f"/v1/sandboxes/{box}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-shim-bounds.py - limits on what a sandbox can make its shim use outside the sandbox's own limits
+"""test-shim-bounds.py - limits on the resources that a sandbox can make its shim use
 
 A shim runs tools of the image to inspect the sandbox, and root inside can replace those tools. The test uses the
 cheapest backend with a separate root (a chroot); gVisor and docker use the same shim. Prints TAP.
@@ -17,18 +17,18 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from checks import MIB, eq, needs_root, ok, run_tests, scratch, test  # pylint: disable=wrong-import-position
 from serve_world import CONFIGS, World, below, check_error, rss, slurp, stat_of, until  # pylint: disable=wrong-import-position
 
-PATIENCE = 5  # seconds that a step of the platform may take
+PATIENCE = 5  # time limit of a step of the platform, in seconds
 CONFIG = CONFIGS["chroot"].replace("    kind: command\n", f"    kind: command\n    timeout: {PATIENCE}\n")
 FIRST = 5_000_000  # no process of this machine has such a pid, so a signal to it does no harm
 
-DISK = 512  # MiB of the separate disk of a service
-TERMINALS = 64  # of a sandbox
+DISK = 512  # size of the separate disk of a service, in MiB
+TERMINALS = 64  # maximum number of terminals of a sandbox
 
 world = None
 
 
 def hands():
-    """The worker processes of shims, which do what may block."""
+    """Returns the worker processes of shims, which do work that may block."""
     found = []
     for pid in below(os.getpid()):
         try:
@@ -40,7 +40,7 @@ def hands():
 
 
 def busy():
-    """The processor time of all of them, in seconds."""
+    """Returns the processor time of all of them, in seconds."""
     total = 0
     for pid in hands():
         try:
@@ -197,7 +197,7 @@ def concurrent_copies_leave_space_on_the_disk():
 @test
 @needs_root
 def a_large_copy_leaves_space_for_small_ones():
-    """The bytes already written are not free, and do not count twice. No sandbox can reserve all of the space."""
+    """Bytes that are already written are not free, but do not count twice. No sandbox can reserve all of the space."""
     with own_disk() as (w, _):
         one, other = w.create(), w.create()
         w.run(one, f"truncate -s {DISK * 45 // 100}M /root/big")

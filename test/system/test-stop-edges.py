@@ -55,7 +55,7 @@ def a_stopped_sandbox_keeps_its_charge():
         other.start()
         eq((other.show(box)["state"], other.rows(used)[0]), ("stopped", (128 << 20, 1)))
         refused(other.ask("POST", "/v1/sandboxes", spec, token=token), 429, "quota_exceeded", "memory")
-        # So a start has the memory it needs, and a deletion frees it.
+        # So a start has the memory that it needs, and a deletion frees it.
         eq(other.post(f"/v1/sandboxes/{box}/start", token=token)["state"], "running")
         eq(other.run(box, "wc -c < /root/f", token=token)["stdout"].strip(), "10000000")
         other.post(f"/v1/sandboxes/{box}/stop", token=token)

@@ -20,7 +20,7 @@ from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-posit
 from serve_world import World, check_error, fitted, has, shell, slurp, stat_of, together, until  # pylint: disable=wrong-import-position
 
 w = None  # pylint: disable=invalid-name
-LONG = 120000  # ms: longer than anything here may take
+LONG = 120000  # in ms: longer than anything here may take
 
 
 def pids(*argv):
@@ -78,7 +78,7 @@ def stopping(box, ms=LONG, token=None):
     return s
 
 
-# ------------------------------------------------------------------- how long
+# ---------------------------------------------------------------- time limits
 
 
 @test
@@ -170,7 +170,7 @@ def leftover_processes_of_an_exec_get_the_grace_period():
     w.delete(box)
 
 
-# ------------------------------------------------------------------- for whom
+# ------------------------------------------------- other requests and tenants
 
 
 def has_stopped(pid):
@@ -256,7 +256,7 @@ def an_unused_stopped_sandbox_is_deleted_if_requested():
     w.delete(kept)
 
 
-# ------------------------------------------------------------------- how much
+# ------------------------------------------------- number of waiting requests
 
 
 def left_behind(token, method, path, body=None):
@@ -319,7 +319,7 @@ def waiting_commands_are_charged_to_the_memory_of_their_tenant():
     w.delete(box)
 
 
-# ------------------------------------------------------------------- what is interrupted
+# ------------------------------------------------------------------------- interruptions
 
 
 def change_rows(*statements):

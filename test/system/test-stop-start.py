@@ -15,7 +15,7 @@ from serve_world import BACKEND, World, fitted, refused, running, shell, togethe
 
 
 def sleeps(box, seconds):
-    """Whether the command runs inside. Processes in gVisor are not visible on the machine, so the sandbox itself is
+    """Does the command run inside? Processes in gVisor are not visible on the machine, so the sandbox itself is
     asked."""
     if BACKEND != "gvisor":
         return running("sleep", seconds)
@@ -104,7 +104,7 @@ def processes_that_fork_do_not_survive_a_stop():
 
 @test
 def many_clients_can_start_and_stop_one_sandbox():
-    """In any order: a running sandbox has its command, and a stopped one has none."""
+    """Whatever the order, a running sandbox has its command, and a stopped one has none."""
     box = w.create(main={"argv": ["sleep", "1012"]})
     at = f"/v1/sandboxes/{box}"
 

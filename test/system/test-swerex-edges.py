@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""SWE-ReX in unusual situations: authentication comes first, errors do not show scripts, timeouts include the
-output."""
+"""test-swerex-edges.py - SWE-ReX in unusual situations: authentication comes first, errors do not show scripts,
+timeouts include the output"""
 import sys
 import threading
 import time
@@ -21,7 +21,7 @@ def face(box=None, token=ADMIN, prefix=True):
     return swerex_world.Face(WORLD, WORLD.create() if box is None else box, token, prefix)
 
 
-# ------------------------------------------------------------------------- who asks
+# ------------------------------------------------------------------- authentication
 
 
 @test
@@ -101,7 +101,7 @@ def a_command_that_times_out_returns_its_output():
     eq(e["extra_info"]["output"], "".join(f"{i}\n" for i in range(1, 20001)))
     ok(e["message"].endswith("\n19999\n20000\n") and len(e["message"]) < 10000, len(e["message"]))
     f.interrupt()
-    # The same for a command whose expected text does not appear.
+    # The same is true for a command whose expected text does not appear.
     e = f.raised("/run_in_session", {"command": "echo ready; cat", "is_interactive_command": True, "expect": ["never"],
                                      "timeout": 1}, TIMEOUT)
     eq(e["extra_info"], {"output": "ready\n"})

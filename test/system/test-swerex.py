@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The SWE-ReX API: its official client, unchanged; comparison with its own server; and the protocol itself."""
+"""test-swerex.py - the SWE-ReX API: its unchanged official client, a comparison with its own server, and the protocol
+itself"""
 import hashlib
 import io
 import json
@@ -37,7 +38,7 @@ def face(**kw):
     return Face(WORLD.create(**kw))
 
 
-# ------------------------------------------------------------- the official client
+# ----------------------------------------------------------------- official client
 
 # Points in which the two servers differ, and why; the tests below check Warren's behavior.
 DIFFERENT = {
@@ -71,7 +72,7 @@ def the_official_client_sees_no_difference_to_its_own_server():
                                            "NotADirectory")])
 
 
-# ------------------------------------------------------------------ who and where
+# --------------------------------------------------- authentication and addresses
 
 
 @test
@@ -147,7 +148,7 @@ def requests_from_another_origin_are_refused():
     eq(f.ask("/execute", {"command": ["true"]}, Host="evil.example").status, 403)
 
 
-# -------------------------------------------------------------------- malformed
+# ----------------------------------------------------------- malformed requests
 
 
 @test
@@ -270,7 +271,7 @@ def a_form_may_arrive_byte_by_byte():
     eq(f.good("/read_file", {"path": "/tmp/slow"})["content"], data.decode().replace("\r\n", "\n"))
 
 
-# ----------------------------------------------------------------- asking again
+# ------------------------------------------------------------ repeated requests
 
 
 @test
@@ -284,7 +285,7 @@ def a_repeated_request_gets_the_same_answer():
     eq(f.good("/execute", {"command": ["cat", "/tmp/ran"]})["stdout"], "ran\n")
     # The same request number for another sandbox is a different request.
     eq(face().ask("/execute", {"command": ["echo", "mine"]}, X_Request_ID=number).json()["stdout"], "mine\n")
-    # An exception is an answer, too. The positive control: without a number, the command runs again.
+    # An exception is also an answer. The positive control: without a number, the command runs again.
     for _ in range(2):
         eq(f.ask("/execute", {"command": "echo x >>/tmp/n; exit 3", "shell": True, "check": True},
                  X_Request_ID="same").status, 511)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Test the units under a real systemd: installation, socket activation, stop, kill, upgrade.
+"""test-systemd.py - the units under a real systemd: installation, socket activation, stop, kill, upgrade
 
 systemd/boot creates a machine from namespaces, with cgroups below those of the test, in which systemd is pid 1 and
 finds the result of 'meson install' in a directory.
@@ -136,7 +136,7 @@ class Machine:
     def end(self):
         if self.process:
             if self.process.poll() is None:
-                self.process.kill()  # --kill-child ends all processes of the machine, too
+                self.process.kill()  # --kill-child also ends all processes of the machine
             self.process.wait()
             for d in self.cgroups:
                 until(lambda d=d: not slurp(f"{d}/cgroup.procs").split(), f"processes in {d}")

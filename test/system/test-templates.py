@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-templates.py - tools of a command backend that fail, hang, or never stop writing, at each of their steps; and
-shims
+"""test-templates.py - tools of a command backend that fail, hang, or write endlessly, at each step; and shims
 
 An error names the backend and the step, comes in time, does not change the state, and leaves nothing behind. The tool
 is a script that runs on this machine itself; files control what its steps do. Prints TAP.
@@ -18,7 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from checks import MIB, eq, noise, ok, run_tests, scratch, test  # pylint: disable=wrong-import-position
 from serve_world import WAIT, World, below, check_error, running, slurp, until  # pylint: disable=wrong-import-position
 
-PATIENCE = 3  # seconds that a step may take
+PATIENCE = 3  # time limit of a step, in seconds
 TOOL = """#!/bin/sh
 step=$1 id=$2 mode=
 shift 2
@@ -48,7 +47,7 @@ world = None
 
 
 class Mode:
-    """Changes the behavior of a step for the time of the block; measures how long that was."""
+    """Changes the behavior of a step during the block, and measures how long the block took."""
 
     def __init__(self, step, mode):
         self.path = f"{world.dir}/mode-{step}"
@@ -175,7 +174,7 @@ def a_failing_copy_tool_is_reported():
     world.delete(box)
 
 
-# ------------------------------------------------------------------- the shim itself
+# -------------------------------------------------------------------------- the shim
 
 
 def shim():

@@ -39,7 +39,7 @@ def status_of(s):
 
 
 def answered(socks):
-    """How many of them have an answer now."""
+    """Returns how many of them have an answer now."""
     n = 0
     for s in socks:
         s.settimeout(0)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-terminals.py - terminals and output over WebSocket: shared, reconnected, held, and never blocking"""
+"""test-terminals.py - terminals and output over WebSocket, which can be shared, reconnected and held, and never block
+others"""
 import json
 import sys
 import time

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-unpack.py - layers and outer archives: how they are unpacked, and hostile ones
+"""test-unpack.py - unpack layers and outer archives, including hostile ones
 
 Prints TAP. $WARREN_BUILD/test/unpack_one unpacks every archive, as root and as an ordinary user (only if root runs
 the test: it changes its user). A canary next to the directory, the target of crafted names and links, has the same
@@ -74,13 +74,13 @@ class Place:
         return p.returncode, (p.stderr if p.returncode else p.stdout).decode()
 
     def good(self, data, *args):
-        """Unpacking must work; returns the report as a dict."""
+        """Unpacks, which must succeed; returns the report as a dict."""
         status, said = self.unpack(data, *args)
         ok(status == 0, f"status {status}: {said}")
         return {k: int(v) if v.isdigit() else v for k, _, v in (line.partition(" ") for line in said.splitlines())}
 
     def bad(self, data, *args, code=EBADMSG, says=""):
-        """It must fail with @code and one line that matches @says."""
+        """Unpacks, which must fail with @code and one line that matches @says."""
         status, said = self.unpack(data, *args)
         ok(status == code, f"status {status}, not {code}: {said!r}")
         ok(said.count("\n") == 1 and re.search(says, said), f"said {said!r}, not {says!r}")
@@ -98,7 +98,7 @@ class Place:
             return f.read()
 
     def tree(self):
-        """Names and types of all files."""
+        """Returns the names and types of all files."""
         found = {}
         for base, dirs, files in os.walk(os.fsencode(self.dir)):
             for n in dirs + files:
@@ -136,7 +136,7 @@ def keeps_ids(place):
     return ROOT and not place.user
 
 
-# ------------------------------------------------------------- what is right
+# ------------------------------------------------------------ valid archives
 
 
 @both
@@ -372,7 +372,7 @@ def a_deep_tree_can_be_replaced(p):
     eq(p.tree(), {"d": "-", "keep": "-"}, "tree")
 
 
-# ------------------------------------------------------------- what is wrong
+# ---------------------------------------------------------- invalid archives
 
 
 @both
@@ -404,7 +404,7 @@ def links_in_a_path_stay_inside(p):
         eq(({p.tree()[at(n)] for n in ("soft",)}, p.tree()[at("p")], os.readlink(p.path("l"))), ({"l"}, "p", to.encode()), "links and pipes")
         p.good(tar(entry("real/"), link("l", to), file("l/.wh.file", b""), file("l/.wh..wh..opq", b"")), "-o")
         eq((p.stat(at("file")).st_rdev, xattrs(p.path(where or "."))), (0, {"user.overlay.opaque": b"y"}), f"whiteouts behind {to}")
-        # The last component of a name is replaced, whatever it was.
+        # The last component of a name is replaced, whatever it is.
         p.good(tar(entry("real/"), link("l", to), file("l", b"x")))
         eq(p.read("l"), b"x")
         p.good(tar(entry("real/"), link("l", to), entry("l/"), file("l/file")))
@@ -430,7 +430,7 @@ def links_that_change_during_unpacking_stay_inside(p):
     eq(p.tree(), {"x": "d", "l": "l", "x/2": "-"}, "tree")
     p.good(tar(link("a", f"{p.canary}/file"), hard("b", "a"), file("b", b"x"), file("a", b"y", mode=0o777)))
     p.good(tar(entry("d/"), file("d/x"), link("e", "d"), file("e", b"1"), file("d/y")))
-    # Links that lead nowhere.
+    # These links lead nowhere.
     for loop in ((link("l", "l"),), (link("l", "m"), link("m", "l")), (link("l", "l/l"),), (link("l", "d/../l"), entry("d/"))):
         p.bad(tar(*loop, file("l/x")), code=errno.ELOOP, says="open the directory 'l'")
     chain = [link(f"c{i}", f"c{i + 1}") for i in range(60)]
@@ -507,7 +507,7 @@ def damaged_archives_are_refused(p):
     p.bad(gzip.compress(gzip.compress(good)), says="(?i)unrecognized")
     p.bad(b"7z\xbc\xaf\x27\x1c" + bytes(1000), says="(?i)unrecognized")
     p.bad(b"PK\x03\x04" + bytes(1000), says="(?i)unrecognized|damaged")
-    # A header with a wrong checksum.
+    # This header has a wrong checksum.
     p.bad(good[:3584] + b"c" + good[3585:], says="(?i)damaged")
     eq(p.good(END)["entries"], 0, "entries of an empty layer")
 

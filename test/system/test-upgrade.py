@@ -143,7 +143,7 @@ def duplicate_names_become_unique_after_an_upgrade():
 
 @test
 def sandboxes_survive_a_kill_between_versions():
-    """The same with kill -9 of one version before the other starts."""
+    """One version is killed with SIGKILL before the other starts."""
     old = os.path.join(previous(), "warren-serve")
     w = World("--log-level", "error", start=False)
     w.program = old

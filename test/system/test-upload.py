@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-upload.py - the body of an upload becomes a file of a sandbox: received once, complete, and nothing after it
+"""test-upload.py - the body of an upload becomes a file of a sandbox: received once and completely, without the data
+after it
 
 The event loop receives a body of known length into memory from which a worker of the sandbox writes. The data after
 the body, which is another request with a token, must never be received there. A body that arrives in pieces of any
@@ -49,7 +50,7 @@ def head(method, path, how, verb="", length=None):
 
 
 def answer(s, rest=b""):
-    """Returns the head, the body, and the data received after them. @rest: data that was received before."""
+    """Returns the head, the body, and the data received after them. @rest is data that was received before."""
     data = rest
     while b"\r\n\r\n" not in data:
         more = s.recv(65536)
@@ -82,7 +83,7 @@ def written():
 
 @test
 def a_body_is_received_without_a_copy():
-    """It used to be received, copied into another file, and copied from there, at half the speed."""
+    """In an earlier version, a body was received, copied into another file, and copied from there, at half the speed."""
     data = noise(SIZE)
     for how in ("unix", "tcp", "tls"):
         before = written()
@@ -116,7 +117,7 @@ def the_test_detects_a_copy():
 
 @test
 def a_body_may_arrive_in_pieces_of_any_size():
-    """Small and large pieces, at once and after pauses, to a new file and after another request."""
+    """Pieces are small and large, sent at once and after pauses, to a new file and after another request."""
     rand = random.Random(7)
     for how in ("unix", "tcp", "tls"):
         exists = how != "unix"
@@ -138,7 +139,7 @@ def a_body_may_arrive_in_pieces_of_any_size():
 
 
 def memory_of_api(mark):
-    """Whether @mark is in memory that the api shares with workers."""
+    """Is @mark in memory that the api shares with workers?"""
     with open(f"/proc/{w.api}/maps", encoding="ascii") as maps, open(f"/proc/{w.api}/mem", "rb", 0) as mem:
         for line in maps:
             if "warren-write" not in line:
@@ -175,7 +176,7 @@ def an_aborted_upload_leaves_no_memory_or_descriptors():
     def held():
         fds = []
         for n in os.listdir(f"/proc/{w.api}/fd"):
-            with contextlib.suppress(FileNotFoundError):  # it was just closed
+            with contextlib.suppress(FileNotFoundError):  # the file was just closed
                 fds.append(os.readlink(f"/proc/{w.api}/fd/{n}"))
         with open(f"/proc/{w.api}/maps", encoding="ascii") as f:
             return sum("warren-write" in x for x in fds) + f.read().count("warren-write")

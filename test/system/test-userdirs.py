@@ -83,7 +83,7 @@ def directory(path, uid, mode=0o755):
 
 @contextlib.contextmanager
 def tmp_dir(uid):
-    """The predictable name in /tmp, created by @uid."""
+    """Creates the predictable name in /tmp, as @uid."""
     path = f"/tmp/warren-{USER}"
     try:
         yield directory(path, uid, 0o777 if uid == STRANGER else 0o700)

@@ -53,7 +53,7 @@ def a_volume_is_writable_with_a_read_only_root():
     with scratch() as d:
         for at in PLACES:
             check_place(d, at, "--read-only")
-        # A file works, too, and the rest of /tmp is sealed.
+        # A file works too, and the rest of /tmp is sealed.
         with open(f"{d}/file", "w", encoding="ascii") as f:
             f.write("a file\n")
         eq(run("cat /tmp/a/file; touch /tmp/else 2>/dev/null || echo sealed", "--read-only", "-v", f"{d}/file:/tmp/a/file"),

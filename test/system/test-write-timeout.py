@@ -18,7 +18,7 @@ from serve_world import World  # pylint: disable=wrong-import-position
 from swerex_world import Face  # pylint: disable=wrong-import-position
 
 LIMIT = 4          # seconds
-LATER = 12         # when all late responses have been cut off
+LATER = 12         # time at which all late responses have been cut off
 SIZE = 20_000_000  # more than the sockets of both sides hold
 
 
@@ -34,7 +34,7 @@ class Held:
                           f"Connection: close\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
 
     def begun(self):
-        """Wait until the answer has begun."""
+        """Waits until the answer has begun."""
         self.sock.settimeout(60)
         ok(self.sock.recv(1, socket.MSG_PEEK), "there is no answer")
 
@@ -55,7 +55,7 @@ class Held:
 
 
 def answers(w, token, box, run, session):
-    """One answer of each kind, all larger than SIZE."""
+    """Returns one answer of each kind, all larger than SIZE."""
     v1 = f"/v1/sandboxes/{box}"
     return {
         "file": ("GET", f"{v1}/files?path=/tmp/f"),
@@ -93,7 +93,7 @@ def a_response_that_is_not_read_is_cut_off():
 
 @test
 def a_response_that_is_read_slowly_is_complete():
-    """The reader takes parts of it, each well within the limit, for longer than the limit."""
+    """The reader reads parts of the response, each well within the limit, for longer than the limit."""
     with World("--request-write-timeout", f"{LIMIT}s", tcp=True) as w:
         known = prepared(w)
         got, threads = {}, []

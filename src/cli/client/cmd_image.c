@@ -67,6 +67,7 @@ static const struct {
 	{ "build", "the service's API cannot build images" },
 	{ "load", "the service's API does not accept archives" },
 	{ "import", "the service's API does not accept archives" },
+	{ "push", "the service's API cannot push images" },
 	{ "save", "the service's API cannot save images" },
 	{ "tag", "the service's API cannot tag images" },
 	{ "prune", "the service's API removes images by name or id only" },

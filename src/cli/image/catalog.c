@@ -203,6 +203,8 @@ void catalog_describe(const struct store *s, const struct catalog *c,
 	put_arrival(s, image->id, j);
 	json_u64(j, "size", image->size);
 	catalog_put_list(j, "layers", image->layers);
+	if (image->base[0])
+		json_str(j, "base", image->base);
 	json_str(j, "user", image->user);
 	json_str(j, "workdir", image->workdir);
 	catalog_put_list(j, "env", image->env);

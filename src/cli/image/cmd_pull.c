@@ -78,19 +78,6 @@ static const struct opts pull_opts = {
 	.mixed = true,
 };
 
-/* Add the settings of the files to those of the options. */
-static int add_settings(struct pull_options *o, const struct settings *s,
-			struct warren_error *err)
-{
-	int r = 0;
-
-	if (!o->ca_file)
-		o->ca_file = s->ca_file;
-	for (size_t i = 0; r == 0 && i < s->insecure.n; i++)
-		r = host_list_add(&o->insecure, s->insecure.v[i], err);
-	return r;
-}
-
 /* "linux/arm" is also satisfied by "linux/arm/v7". */
 static bool platform_fits(const char *have, const char *want)
 {
@@ -161,7 +148,7 @@ int image_pull_ref(const struct store *s, const char *text, bool missing, bool q
 	int r = settings_read(&settings, err);
 
 	if (r == 0)
-		r = add_settings(&o, &settings, err);
+		r = settings_apply(&settings, &o.insecure, &o.ca_file, err);
 	return r < 0 ? r : image_cmd_pull(s, text, &o, id, err);
 }
 
@@ -251,7 +238,8 @@ static int image_cmd_pull_run(int argc, char **argv)
 		return image_end(&image_pull, pull_theirs(operands[0], &o, &out, &err),
 				 &err, &out);
 	cancel_arm();
-	if (settings_read(&settings, &err) < 0 || add_settings(&o, &settings, &err) < 0 ||
+	if (settings_read(&settings, &err) < 0 ||
+	    settings_apply(&settings, &o.insecure, &o.ca_file, &err) < 0 ||
 	    image_open_store(true, &s, &err) < 0)
 		return image_fail(&image_pull, &err);
 	r = image_cmd_pull(&s, operands[0], &o, id, &err);

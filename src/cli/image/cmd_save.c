@@ -77,7 +77,7 @@ static const struct opts save_opts = {
 	.mixed = true,
 };
 
-static int save_stdout(struct save_output *out, struct warren_error *err)
+static int save_output_stdout(struct save_output *out, struct warren_error *err)
 {
 	if (isatty(STDOUT_FILENO) == 1)
 		return error_set(
@@ -87,12 +87,13 @@ static int save_stdout(struct save_output *out, struct warren_error *err)
 	return out->fd < 0 ? error_errno(err, errno, "open stdout") : 0;
 }
 
-static int save_open(const char *path, struct save_output *out, struct warren_error *err)
+static int save_output_open(const char *path, struct save_output *out,
+			    struct warren_error *err)
 {
 	struct stat st;
 
 	if (!path || strcmp(path, "-") == 0)
-		return save_stdout(out, err);
+		return save_output_stdout(out, err);
 	/* A pipe or a device is written to, not replaced. */
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
 		out->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
@@ -114,7 +115,7 @@ static int save_open(const char *path, struct save_output *out, struct warren_er
 }
 
 /* Give a complete file its name, or remove an incomplete one. */
-static int save_close(struct save_output *out, int r, struct warren_error *err)
+static int save_output_close(struct save_output *out, int r, struct warren_error *err)
 {
 	if (out->fd >= 0 && close(TAKE_FD(out->fd)) < 0 && r == 0)
 		r = error_errno(err, errno, "write the archive");
@@ -154,14 +155,14 @@ static int image_cmd_save(const struct save_options *o, char **images,
 				 images[0]);
 	if (r < 0)
 		return r;
-	r = save_open(o->output, &out, err);
+	r = save_output_open(o->output, &out, err);
 	if (r == 0)
 		r = oci_own_layers(err);
 	if (r == 0)
 		r = oci_save(&s, (const char *const *)images, o->kind, out.fd, &options,
 			     save_add, err);
 	store_close(&s);
-	return save_close(&out, r, err);
+	return save_output_close(&out, r, err);
 }
 
 static int run_save(int argc, char **argv)

@@ -23,6 +23,7 @@ extern const struct command image_logout;
 extern const struct command image_ls;
 extern const struct command image_prune;
 extern const struct command image_pull;
+extern const struct command image_push;
 extern const struct command image_rm;
 extern const struct command image_save;
 extern const struct command image_tag;

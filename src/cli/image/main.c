@@ -8,9 +8,9 @@
 #include "cli/image/report.h"
 
 static const struct command *const commands[] = {
-	&image_build, &image_pull,    &image_load,   &image_import, &image_save,
-	&image_ls,    &image_inspect, &image_tag,    &image_rm,     &image_prune,
-	&image_du,    &image_login,   &image_logout, NULL,
+	&image_build, &image_pull, &image_load,    &image_import, &image_save,
+	&image_push,  &image_ls,   &image_inspect, &image_tag,    &image_rm,
+	&image_prune, &image_du,   &image_login,   &image_logout, NULL,
 };
 
 struct options {
@@ -33,7 +33,7 @@ static const struct opts image_opts = {
 
 static const struct command image = {
 	.name = "image",
-	.summary = "Pull, load, save, list and remove images.",
+	.summary = "Pull, load, save, push, list and remove images.",
 	.opts = &image_opts,
 	.verbs = commands,
 };

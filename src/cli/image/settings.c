@@ -157,3 +157,15 @@ void settings_done(struct settings *s)
 		free(s->texts[i]);
 	*s = (struct settings){ 0 };
 }
+
+int settings_apply(const struct settings *s, struct host_list *insecure,
+		   const char **ca_file, struct warren_error *err)
+{
+	int r = 0;
+
+	if (!*ca_file)
+		*ca_file = s->ca_file;
+	for (size_t i = 0; r == 0 && i < s->insecure.n; i++)
+		r = host_list_add(insecure, s->insecure.v[i], err);
+	return r;
+}

@@ -37,6 +37,9 @@ struct settings {
 int host_list_add(void *list, const char *host, struct warren_error *err);
 
 int settings_read(struct settings *ret, struct warren_error *err) MUST_CHECK;
+/* Add the settings to those of the options, which have precedence. */
+int settings_apply(const struct settings *s, struct host_list *insecure,
+		   const char **ca_file, struct warren_error *err) MUST_CHECK;
 void settings_done(struct settings *s);
 
 #endif /* CLI_IMAGE_SETTINGS_H */

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* snapshot.c - compute the diff id of the layer; write configuration, manifest, record */
+#include "image/snapshot.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/hex.h"
+#include "base/strv.h"
+#include "image/layer_tar.h"
+#include "image/oci_internal.h"
+#include "image/oci_json.h"
+
+#define AUTO_JSON CLEANUP(json_decrefp)
+
+/* A snapshot in progress. */
+struct snapshot {
+	const struct store *store;
+	const struct snapshot_options *options;
+	struct store_image parent; /* locked; without an id: the parent is a base */
+	char diff_id[REF_DIGEST_LEN + 1]; /* of the new layer; "": none */
+	uint64_t size;
+	json_t *config, *manifest;
+};
+
+bool snapshot_is_base(const char *image)
+{
+	return strcmp(image, "host") == 0 || strncmp(image, "dir:", 4) == 0;
+}
+
+/* --------------------------------------------------------------------- layer */
+
+static int snapshot_hash(void *ctx, const void *data, size_t n)
+{
+	return EVP_DigestUpdate(ctx, data, n) == 1 ? 0 : -EIO;
+}
+
+static int snapshot_digest(int dir, struct snapshot *p, struct warren_error *err)
+{
+	EVP_MD_CTX *md = EVP_MD_CTX_new();
+	const struct layer_tar_options options = { .sink = snapshot_hash, .ctx = md };
+	struct layer_tar_result result;
+	unsigned char sum[EVP_MAX_MD_SIZE];
+	unsigned n = 0;
+	int r = 0;
+
+	if (!md || EVP_DigestInit_ex(md, EVP_sha256(), NULL) != 1)
+		r = error_errno(err, ENOMEM, "compute a digest");
+	if (r == 0)
+		r = layer_tar_write(dir, &options, &result, err);
+	if (r == 0 && (EVP_DigestFinal_ex(md, sum, &n) != 1 || n != 32))
+		r = error_errno(err, EIO, "compute a digest");
+	EVP_MD_CTX_free(md);
+	if (r < 0)
+		return r;
+	(void)strcpy(p->diff_id, "sha256:");
+	(void)hex_encode(sum, n, p->diff_id + strlen(p->diff_id));
+	p->size = result.bytes;
+	return 0;
+}
+
+/* Put the layer into the store; if the same layer is there already, drop this one. */
+static int snapshot_keep_layer(struct snapshot *p, struct store_new *layer,
+			       struct warren_error *err)
+{
+	char name[STORE_SHORT_LEN + 1];
+	int r = snapshot_digest(layer->fd, p, err);
+
+	if (r == 0 && store_layer(p->store, p->diff_id, name) < 0)
+		r = store_keep_layer(p->store, layer, p->diff_id, p->size, err);
+	return r;
+}
+
+/* ------------------------------------------------------------- configuration */
+
+static char *snapshot_now(char text[32])
+{
+	time_t now = time(NULL);
+	struct tm tm;
+
+	(void)gmtime_r(&now, &tm);
+	(void)strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	return text;
+}
+
+static int snapshot_load_json(const struct snapshot *p, const char *name, json_t **ret,
+			      struct warren_error *err)
+{
+	AUTO_FREE char *text = NULL;
+	int r = store_read_json(p->store, p->parent.id, name, &text);
+
+	if (r == 0)
+		*ret = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+	if (r == 0 && !*ret)
+		r = -EBADMSG;
+	return r < 0 ? error_errno(err, -r, "read '%s' of image '%s'", name,
+				   p->options->parent)
+		     : 0;
+}
+
+/* The configuration of an image whose parent is not in the store. */
+static int snapshot_base_json(struct snapshot *p, struct warren_error *err)
+{
+	const char *platform = oci_platform(), *slash = strchr(platform, '/');
+
+	p->config = json_pack("{s:s%,s:s,s:{},s:{s:s,s:[]}}", "os", platform,
+			      (size_t)(slash - platform), "architecture", slash + 1,
+			      "config", "rootfs", "type", "layers", "diff_ids");
+	p->manifest = json_pack("{s:i,s:s,s:[]}", "schemaVersion", 2, "mediaType",
+				"application/vnd.oci.image.manifest.v1+json", "layers");
+	return p->config && p->manifest ? 0
+					: error_errno(err, ENOMEM, "describe the image");
+}
+
+static int snapshot_open_parent(struct snapshot *p, struct warren_error *err)
+{
+	const char *parent = p->options->parent;
+	int r;
+
+	if (snapshot_is_base(parent))
+		return snapshot_base_json(p, err);
+	r = store_find(p->store, parent, &p->parent, err);
+	if (r == 0)
+		r = snapshot_load_json(p, "config.json", &p->config, err);
+	if (r == 0)
+		r = snapshot_load_json(p, "manifest.json", &p->manifest, err);
+	return r;
+}
+
+/* Arrays may be missing in a configuration from a registry. */
+static json_t *snapshot_array(json_t *object, const char *key)
+{
+	json_t *list = json_object_get(object, key);
+
+	if (!json_is_array(list) && json_object_set_new(object, key, json_array()) == 0)
+		list = json_object_get(object, key);
+	return list;
+}
+
+static bool snapshot_add_history(const struct snapshot *p, const char *now)
+{
+	const char *by = p->options->created_by;
+	json_t *entry;
+
+	if (!by)
+		return true;
+	entry = json_pack("{s:s,s:s}", "created", now, "created_by", by);
+	if (entry && !p->diff_id[0] &&
+	    json_object_set_new(entry, "empty_layer", json_true()) < 0)
+		return false;
+	return json_array_append_new(snapshot_array(p->config, "history"), entry) == 0;
+}
+
+static bool snapshot_add_layer(const struct snapshot *p)
+{
+	json_t *rootfs = json_object_get(p->config, "rootfs");
+
+	if (!p->diff_id[0])
+		return true;
+	return json_array_append_new(snapshot_array(rootfs, "diff_ids"),
+				     json_string(p->diff_id)) == 0 &&
+	       json_array_append_new(snapshot_array(p->manifest, "layers"),
+				     json_pack("{s:s,s:s,s:I}", "mediaType",
+					       "application/vnd.oci.image.layer.v1.tar",
+					       "digest", p->diff_id, "size",
+					       (json_int_t)p->size)) == 0;
+}
+
+/* The base is part of the configuration, so that the id depends on it. */
+static int snapshot_configure(struct snapshot *p, const char *base,
+			      struct warren_error *err)
+{
+	char now[32];
+	bool fine = json_object_set_new(p->config, "created",
+					json_string(snapshot_now(now))) == 0;
+
+	if (p->options->config) {
+		json_t *config =
+			json_loads(p->options->config, JSON_REJECT_DUPLICATES, NULL);
+
+		if (!json_is_object(config)) {
+			json_decref(config);
+			return error_set(err, EINVAL,
+					 "the new configuration is not a JSON object");
+		}
+		fine = fine && json_object_set_new(p->config, "config", config) == 0;
+	}
+	if (base[0])
+		fine = fine && json_object_set_new(p->config, "warren.base",
+						   json_string(base)) == 0;
+	fine = fine && snapshot_add_layer(p) && snapshot_add_history(p, now);
+	return fine ? 0 : error_errno(err, ENOMEM, "describe the image");
+}
+
+/* The manifest names the configuration, whose text is final now. */
+static char *snapshot_manifest(struct snapshot *p, const char *config)
+{
+	char digest[REF_DIGEST_LEN + 1];
+
+	oci_digest(config, strlen(config), digest);
+	if (json_object_set_new(p->manifest, "config",
+				json_pack("{s:s,s:s,s:I}", "mediaType",
+					  "application/vnd.oci.image.config.v1+json",
+					  "digest", digest, "size",
+					  (json_int_t)strlen(config))) < 0)
+		return NULL;
+	return json_dumps(p->manifest, JSON_COMPACT);
+}
+
+static int snapshot_put(struct snapshot *p, const struct ref *name,
+			char ret_id[REF_DIGEST_LEN + 1], struct warren_error *err)
+{
+	const char *base = p->parent.id[0] ? p->parent.base : p->options->parent;
+	AUTO_FREE char *config = NULL, *manifest = NULL;
+	struct store_image image = { .lock = -1 };
+	int r = snapshot_configure(p, base, err);
+
+	if (r < 0)
+		return r;
+	config = json_dumps(p->config, JSON_COMPACT);
+	manifest = config ? snapshot_manifest(p, config) : NULL;
+	if (!manifest)
+		return error_errno(err, ENOMEM, "describe the image");
+	r = oci_parse_config(config, &image, err);
+	if (r == 0 && strv_len(image.layers) > STORE_LAYERS_MAX)
+		r = error_set(err, E2BIG,
+			      "it would have more than %d layers, the maximum",
+			      STORE_LAYERS_MAX);
+	if (r == 0) {
+		image.base = strdup(base);
+		r = image.base ? 0 : error_errno(err, ENOMEM, "describe the image");
+	}
+	if (r == 0)
+		r = oci_record(p->store, &image, manifest, config, name, err);
+	if (r == 0)
+		(void)strcpy(ret_id, image.id);
+	store_image_done(&image);
+	return r;
+}
+
+int snapshot_record(const struct store *s, struct store_new *layer,
+		    const struct snapshot_options *o, const struct ref *name,
+		    char ret_id[REF_DIGEST_LEN + 1], struct warren_error *err)
+{
+	struct snapshot p = { .store = s, .options = o, .parent = { .lock = -1 } };
+	int r = snapshot_open_parent(&p, err);
+
+	if (r == 0 && layer)
+		r = snapshot_keep_layer(&p, layer, err);
+	if (r == 0)
+		r = snapshot_put(&p, name, ret_id, err);
+	if (layer)
+		store_drop_layer(s, layer);
+	store_image_done(&p.parent);
+	json_decref(p.config);
+	json_decref(p.manifest);
+	return r;
+}
