@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""backends.py - the same requests on the native backend and on docker's, and docker's own client beside them
+"""backends.py - the same requests on the native backend and on docker, compared with docker's own client
 
-Called by bench/run. A command of its own costs an exec of the platform's; one in a session costs none, as
-its shell is there already. And a hundred sessions at a time: nobody waits for one that floods, or for one
+bench/run calls this. A separate command needs an exec of the platform; a command in a session does not, because its
+shell already runs. A hundred sessions run at the same time: none waits for one that floods its output, or for one
 that sleeps.
 """
 import io
@@ -22,7 +22,7 @@ IMAGE = "warren-bench-shell"
 APPLETS = ("sh", "true", "cat", "ls", "mkdir", "grep", "sleep", "kill", "stat", "env", "seq", "yes")
 COMMAND = '{"command":":"}'
 SESSIONS = 100
-BOXES = 4  # to have them in: one has 64 at most
+BOXES = 4  # sandboxes for the sessions, because each has at most 64
 
 
 def entry(name, unit, **values):
@@ -36,7 +36,7 @@ def row(name, values):
 
 
 def image(docker):
-    """A busybox with a shell; 0 once the daemon has it."""
+    """Loads a busybox image with a shell; returns 0 when the daemon has it."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as t:
         for name in ("bin", "tmp", "etc", "proc", "dev", "sys"):
@@ -63,7 +63,7 @@ def open_session(c, at):
 
 
 def by_turns(c, docker, rounds):
-    """Each way once, and again: whatever else the machine does hits all alike."""
+    """Runs each way once, in rounds, so that other load on the machine affects all of them."""
     boxes = {b: create(c, b) for b in ("native", "docker")}
     shells = {b: open_session(c, at) for b, at in boxes.items()}
     docker.call("run", "-d", "--name", "warren-bench-exec", "--network", "none", IMAGE, "sleep", "1000")
@@ -85,7 +85,7 @@ def by_turns(c, docker, rounds):
 
 
 def at_once(world, backend, rounds):
-    """Sessions in threads of their own, beside one that floods and one that sleeps."""
+    """Runs sessions in separate threads, next to one that floods its output and one that sleeps."""
     c = Client(world)
     boxes = [create(c, backend) for _ in range(BOXES)]
     shells = [open_session(c, boxes[n % BOXES]) for n in range(SESSIONS)]
@@ -123,7 +123,7 @@ def at_once(world, backend, rounds):
 
 
 def section(docker, rounds=200):
-    """Print the section; its figures, and 1 if something of ours failed."""
+    """Prints the section; returns its figures, and 1 if something of Warren failed."""
     from serve_world import World  # pylint: disable=import-outside-toplevel
     print(f"\n{'backends, through the service':46} {'p50':>8} {'p99':>8} {'n':>9}", flush=True)
     if not docker or image(docker):

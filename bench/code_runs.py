@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""code_runs.py - runs of code over the API, next to the interpreter itself on the host, and `docker run`
+"""code_runs.py - code runs over the API, compared with the interpreter on the host and with `docker run`
 
-Called by bench/run. A run creates a sandbox, writes the program, runs it and deletes the sandbox. Docker has the same
-limits, and the same files: the machine's own. The last figure is how many runs sixteen callers get in a second; a run
-that fails ends the section.
+bench/run calls this. A run creates a sandbox, writes the program, runs it and deletes the sandbox. Docker has the
+same limits and uses the same files, those of the machine. The last figure is the number of runs per second with
+sixteen callers; a run that fails ends the section.
 """
 import io
 import json
@@ -26,14 +26,14 @@ CALLERS, CALLS = 16, 1000
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # as in a sandbox
 
 IMAGE = "warren-bench-code"
-# As a run of code has them: see doc/code.md.
+# The limits of a code run: see doc/code.md.
 LIMITS = ["--network", "none", "--read-only", "--memory", "256m", "--memory-swap", "256m", "--pids-limit", "50", "--cpus", "1",
           "--security-opt", "no-new-privileges", "--tmpfs", "/sandbox:exec,size=64m", "--tmpfs", "/tmp:size=16m", "-w", "/sandbox"]
 FILES = [word for path in ("/usr", "/etc/alternatives", "/etc/ld.so.cache") for word in ("-v", f"{path}:{path}:ro")]
 
 
 def docker_image(docker):
-    """An image without files of its own, for the machine's; whether docker has it."""
+    """Creates an empty image, for the machine's files; returns whether docker has it."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as t:
         for name in ("usr", "etc", "tmp", "sandbox", "proc", "dev", "sys"):
@@ -78,7 +78,7 @@ def figures_of(world, docker, rounds):
 
 
 class Caller:
-    """A connection with one request after another. What it costs here is small, because it takes the processors' time too."""
+    """A connection that sends one request after another. It is simple, because it also uses processor time."""
 
     REQUEST = json.dumps({"language": "bash", "code": "echo hello"}).encode()
 
@@ -93,7 +93,7 @@ class Caller:
                             b"Content-Length: %d\r\n\r\n%s" % (len(self.REQUEST), self.REQUEST))
 
     def read(self):
-        """Some of an answer; true: it was the last."""
+        """Reads a part of an answer; returns true if it was the last."""
         more = self.socket.recv(65536)
         if not more:
             raise RuntimeError("the service closed the connection")
@@ -127,7 +127,7 @@ def rate(world):
 
 
 def section(docker=None, rounds=100):
-    """Print the section; its figures, and 1 if something of ours failed."""
+    """Prints the section; returns its figures, and 1 if something of Warren failed."""
     from checks import Skip  # pylint: disable=import-outside-toplevel
     from serve_world import World  # pylint: disable=import-outside-toplevel
     print(f"\n{'Runs of code':46} {'p50':>8} {'p99':>8} {'n':>9}", flush=True)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""egress.py - what a network policy costs: creation, requests, bytes, memory and decisions, next to the same client without one
+"""egress.py - the cost of a network policy (creation, requests, bytes, memory and decisions), compared with the same
+client without one
 
-Called by bench/run. The client is the same program inside a sandbox, through warren-egress, and on the host, directly;
-the server is nginx on loopback.
+bench/run calls this. The same client runs inside a sandbox, where it uses warren-egress, and on the host, where it
+connects directly. The server is nginx on loopback.
 """
 import json
 import pathlib
@@ -17,7 +18,7 @@ import serve  # noqa: E402
 REQUESTS, SANDBOXES = 2000, 1000
 FILES = ("dentry", "buffer_head", "radix_tree_node", "ext4_inode_cache", "inode_cache", "proc_inode_cache",
          "ovl_inode", "shmem_inode_cache", "filp", "vm_area_struct", "anon_vma", "anon_vma_chain", "maple_node")
-SETTLE = 2  # seconds: what a deletion leaves to the kernel is done by then
+SETTLE = 2  # time in seconds for the kernel to finish its work after a deletion
 CONFIG = """
 network:
   permit: {{ allow: [{{ public: true }}, {{ host: 127.0.0.0/8 }}] }}
@@ -25,7 +26,7 @@ network:
 """
 POLICY = {"allow": [{"host": "a.test"}, {"host": "127.0.0.0/8"}]}
 
-# Requests on one connection, in microseconds each, then a large file, in GB/s.
+# Measures requests on one connection, in microseconds each, and then a large file, in GB/s.
 CLIENT = """
 import json, socket, sys, time
 host, port, n, path, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], int(sys.argv[5])
@@ -51,7 +52,7 @@ print(json.dumps({"took": took, "rate": got / (time.perf_counter() - start) / 1e
 
 
 def creation(client, rounds):
-    """By turns, so that what else the machine does concerns both."""
+    """Takes turns, so that other load on the machine affects both."""
     values = {"without a policy": [], "with a policy": []}
     for _ in range(rounds):
         for name, spec in (("without a policy", {}), ("with a policy", {"network": POLICY})):
@@ -94,7 +95,8 @@ def traffic(client, server, big):
 
 
 def memory_in_use(world):
-    """In KiB: the kernel's objects, but for those of files, which other programs fill; and the processes of the service."""
+    """Returns the memory in KiB of the kernel's objects (except those of files, which other programs fill) and of the
+    service's processes."""
     with open("/proc/meminfo", encoding="ascii") as f:
         kib = {line.partition(":")[0]: int(line.split()[1]) for line in f}
     with open("/proc/slabinfo", encoding="ascii") as f:
@@ -109,13 +111,13 @@ def memory_in_use(world):
 
 
 def settled_memory(world):
-    """The least of some samples: other programs use memory for a while."""
+    """Returns the smallest of several samples, because other programs use memory for a while."""
     time.sleep(SETTLE)
     return min(memory_in_use(world) for _ in range(5) if not time.sleep(0.2))
 
 
 def crowd(client, world, spec):
-    """Create many sandboxes and delete them; the memory of each, in KiB."""
+    """Creates many sandboxes and deletes them; returns the memory of each, in KiB."""
     before, boxes = settled_memory(world), []
     for _ in range(SANDBOXES):
         boxes.append(json.loads(client.ask("POST", "/v1/sandboxes", json.dumps({"image": "host", **spec})))["id"])
@@ -126,8 +128,8 @@ def crowd(client, world, spec):
 
 
 def memory(client, world):
-    """Of the kernel, the service and warren-egress together."""
-    crowd(client, world, {"network": POLICY})  # what is allocated once, and kept
+    """Measures the kernel, the service and warren-egress together."""
+    crowd(client, world, {"network": POLICY})  # memory that is allocated once, and kept
     without, with_policy = crowd(client, world, {}), crowd(client, world, {"network": POLICY})
     return [amount("memory of a sandbox without a policy", without, "KiB"),
             amount("memory of a sandbox with a policy", with_policy, "KiB"),
@@ -146,7 +148,7 @@ def decisions():
 
 
 def section(folder, rounds=200):
-    """Print the section; its figures, and 1 if something of ours failed."""
+    """Prints the section; returns its figures, and 1 if something of Warren failed."""
     from checks import Skip  # pylint: disable=import-outside-toplevel
     from loopback_dns import Dns  # pylint: disable=import-outside-toplevel
     from serve_world import World  # pylint: disable=import-outside-toplevel

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gvisor.py - behind gVisor's wall, by the API: sandboxes, commands, sessions; beside runsc itself
+"""gvisor.py - sandboxes, commands and sessions of the gVisor tier over the API, compared with runsc itself
 
-Called by bench/run. The peer is what runsc's own user types: `runsc run --detach`, `runsc exec`, of a bundle
-with busybox. The same questions to the native backend in the same run show what the wall costs.
+bench/run calls this. The peer is runsc on the command line (`runsc run --detach`, `runsc exec`), with a bundle of
+busybox. The same requests to the native backend in the same run show the cost of the tier.
 """
 import json
 import os
@@ -15,7 +15,7 @@ TRUE = '{"argv":["/bin/true"]}'
 
 
 class Runsc:
-    """A container of runsc's, with a process that waits."""
+    """A container of runsc, with a process that waits."""
 
     def __init__(self, folder):
         self.program = peers.find("runsc")
@@ -28,7 +28,7 @@ class Runsc:
                               stderr=subprocess.DEVNULL, timeout=60, check=False).returncode
 
     def bundle(self):
-        """Why there is none, or None."""
+        """Creates a bundle; returns why there is none, or None."""
         if not self.program:
             return "runsc is not installed"
         made = peers.make_bundle(self.folder)
@@ -85,7 +85,7 @@ def ours(c, backend, rounds):
 
 
 def section(folder, rounds=100):
-    """Print the section; its figures, and 1 if something of ours failed."""
+    """Prints the section; returns its figures, and 1 if something of Warren failed."""
     from serve_world import World  # pylint: disable=import-outside-toplevel
     print(f"\n{'behind the wall of gVisor':46} {'p50':>8} {'p99':>8} {'n':>9}", flush=True)
     folder = folder / "gvisor"

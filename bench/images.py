@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""images.py - images: pulling beside others, starting from many layers, sharing
+"""images.py - images: pulls compared with other programs, starts from many layers, and sharing
 
-Called by bench/run. A registry on loopback serves an image of some 300 MB made from this machine's
-own /usr in several layers: files as they really are, in size and in how far they compress.
+bench/run calls this. A registry on loopback serves an image of about 300 MB in several layers. It is made from this
+machine's /usr, so that the sizes of files and their compression are realistic.
 """
 import gzip
 import hashlib
@@ -69,7 +69,7 @@ def busybox_layer():
 
 
 def real_layers():
-    """Files of /usr/lib and /usr/share, in the order of their names, until there is enough."""
+    """Returns files of /usr/lib and /usr/share, in the order of their names, until there is enough."""
     found, total = [], 0
     for top in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/share", "/usr/bin", "/usr/lib"):
         for folder, folders, names in os.walk(top):
@@ -160,14 +160,14 @@ def run(argv, env=None):
 
 
 def timed(work):
-    os.sync()  # what others wrote before is not ours to wait for
+    os.sync()  # do not measure data that others wrote before
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
 class Pulls:
-    """One way to have the image unpacked on this disk, each time from nothing."""
+    """One way to get the image unpacked on this disk, each time from nothing."""
 
     def __init__(self, folder, warren, ref):
         self.folder, self.warren, self.ref, self.n = folder, warren, ref, 0
@@ -207,7 +207,7 @@ class Pulls:
 
 
 def docker_pull(docker, ref):
-    """By a daemon of bench/peers.py that runs; the image is removed for the next time."""
+    """Pulls with a running daemon of bench/peers.py; then the image is removed for the next time."""
     run([docker.client, "-H", docker.host, "image", "rm", "-f", ref])
     return timed(lambda: run([docker.client, "-H", docker.host, "pull", "-q", ref]))
 
@@ -237,7 +237,7 @@ def pulls(folder, warren, ref, rounds, docker):
 
 
 def starts(folder, warren, registry, rounds):
-    """p50 of a run from one layer and from many, by turns; milliseconds."""
+    """Returns the median time of a run from one layer and from many, by turns, in milliseconds."""
     base = busybox_layer()
     many = [base, *(small_layer(f"f{i}", str(i).encode()) for i in range(SMALL - 1))]
     env = {**os.environ, "WARREN_STATE": str(folder / "starts")}
@@ -263,12 +263,12 @@ def starts(folder, warren, registry, rounds):
 
 
 def used(path):
-    """Bytes on disk."""
+    """Returns the bytes used on disk."""
     return int(subprocess.run(["du", "-s", "--block-size=1", str(path)], stdout=subprocess.PIPE, check=True).stdout.split()[0])
 
 
 def sharing(folder, warren, registry, layers, ref):
-    """What a second image adds that has one layer of its own, and the size of that."""
+    """Returns how many bytes a second image with one different layer adds, and the size of that layer."""
     state = folder / "sharing"
     env = {"WARREN_STATE": str(state)}
     own = small_layer("own", os.urandom(1 << 20))
@@ -284,7 +284,7 @@ def entry(name, unit, **figures):
 
 
 def section(warren, folder, rounds=3, start_rounds=100, docker=None):
-    """Print the section; its figures, and 1 if something of ours failed."""
+    """Prints the section; returns its figures, and 1 if something of Warren failed."""
     folder = pathlib.Path(folder) / "images"
     folder.mkdir()
     if not shutil.which("docker-registry") or not os.path.exists("/bin/busybox"):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""net.py - the HTTP server beside nginx: small requests per second, and bytes
+"""net.py - the HTTP server compared with nginx: small requests per second, and bytes per second
 
-Called by bench/run. Each server has one processor to itself and wrk another, by turns. Beside the
-rate stands the processor time of a request, which other work on the machine does not change.
+bench/run calls this. The servers take turns; each has one processor to itself, and wrk has another. In addition to
+the rate, the processor time of a request is reported, because other work on the machine does not change it.
 """
 import contextlib
 import os
@@ -61,7 +61,7 @@ class Running:
         self.port = port
 
     def seconds(self):
-        """Of processor time, so far."""
+        """Returns the processor time used so far."""
         with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as f:
             fields = f.read().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICK
@@ -103,7 +103,7 @@ def start_nginx(folder):
 
 
 def load(server):
-    """Requests per second, and microseconds of the server's processor for each."""
+    """Returns requests per second, and microseconds of the server's processor time for each."""
     before = server.seconds()
     out = subprocess.run(["taskset", "-c", str(processors()[1]), "wrk", "-t1", f"-c{CONNECTIONS}",
                           f"-d{SECONDS}", f"http://127.0.0.1:{server.port}/hello"], check=True,
@@ -116,7 +116,7 @@ def load(server):
 
 
 def download(server, target):
-    """GB/s into a client that drops it."""
+    """Returns the rate in GB/s to a client that discards the data."""
     buffer, got = bytearray(1 << 20), 0
     with socket.create_connection(("127.0.0.1", server.port)) as s:
         s.sendall(f"GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())
@@ -178,7 +178,7 @@ def amounts(servers, folder, rounds):
 
 
 def section(build, folder, rounds=3):
-    """Print the section; its figures, and 1 if something of ours failed."""
+    """Prints the section; returns its figures, and 1 if something of Warren failed."""
     folder = pathlib.Path(folder) / "net"
     folder.mkdir()
     servers = {}

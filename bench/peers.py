@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The other runtimes, each made ready to run /bin/true in a sandbox, and cleaned up after.
+"""peers.py - prepare the other runtimes to run /bin/true in a sandbox, and clean up afterwards
 
-A peer that is missing or refuses this machine keeps its row, with the reason in it. All that is made
-for one is in a temporary directory: bundles, state, Docker's daemon with its own data and socket.
+A peer that is missing or does not work on this machine keeps its row, which contains the reason. Everything for a
+peer is in a temporary directory: bundles, state, and a separate docker daemon with its data and socket.
 """
 import json
 import os
@@ -12,11 +12,11 @@ import subprocess
 import time
 
 SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
-CGROUP = f"/warren-bench-{os.getpid()}"  # Docker's, in every hierarchy
+CGROUP = f"/warren-bench-{os.getpid()}"  # cgroup of docker, in every hierarchy
 
 
 def find(name, package_first=()):
-    """The program of that name; a distribution's own place before whatever comes first in PATH."""
+    """Returns the program of that name: the distribution's if there is one, otherwise the first in PATH."""
     for path in package_first:
         if os.access(path, os.X_OK):
             return path
@@ -24,20 +24,20 @@ def find(name, package_first=()):
 
 
 class Peer:
-    """One row: what to execute, or why not."""
+    """One row: the command to execute, or why it cannot be executed."""
 
     def __init__(self, name, about, argv=None, why=None):
         self.name = name
         self.about = about
         self.argv = argv  # {id} in an argument becomes a name for each run
         self.why = why
-        self.times = []  # seconds, one a round
+        self.times = []  # in seconds, one for each round
 
     def command(self, number):
         return [a.replace("{id}", f"wb{os.getpid()}-{number}") for a in self.argv]
 
     def try_once(self):
-        """Run it once: what does not work becomes a reason."""
+        """Runs it once; if that fails, records the reason."""
         if self.why:
             return
         try:
@@ -63,7 +63,7 @@ def bwrap():
 
 
 def make_bundle(folder):
-    """An OCI bundle with a static busybox as its root; None without one, or without a spec."""
+    """Creates an OCI bundle with a static busybox as its root; returns None without busybox, or without a spec."""
     busybox = find("busybox")
     maker = find("runc") or find("crun")
     if not busybox or not maker:
@@ -86,7 +86,7 @@ def make_bundle(folder):
 
 
 def oci(folder, bundle):
-    """The runtimes that take a bundle. None of them has an overlay or a user namespace here."""
+    """Returns the runtimes that use a bundle. None of them has an overlay or a user namespace here."""
     made = []
     for name, options in (("runc", []), ("crun", []), ("runsc", ["--network", "none"])):
         program = find(name)
@@ -102,7 +102,7 @@ def oci(folder, bundle):
 
 
 class Docker:
-    """A daemon of our own for the time of the measurement; it changes nothing of the host's network."""
+    """A separate daemon for the time of the measurement, which does not change the host's network."""
 
     def __init__(self, folder, rootfs):
         self.folder = folder
@@ -118,7 +118,7 @@ class Docker:
         return Peer("docker", "run --rm --network none", argv, self.start())
 
     def start(self):
-        """Why it is not running, or None."""
+        """Starts the daemon; returns why it is not running, or None."""
         if not self.client or not self.server:
             return "not installed"
         if os.geteuid() != 0:
@@ -159,7 +159,7 @@ class Docker:
         return lines[-1][-160:] if lines else "no message"
 
     def stop(self):
-        """Its containers are gone by --rm; it stops its containerd itself."""
+        """Stops the daemon. --rm has removed its containers, and it stops its containerd itself."""
         if self.daemon and self.daemon.poll() is None:
             self.daemon.terminate()
             try:
@@ -173,7 +173,7 @@ class Docker:
 
 
 def unmount_below(folder):
-    """What a runtime left mounted in our temporary directory, the deepest first."""
+    """Unmounts what a runtime left mounted in the temporary directory, the deepest mount first."""
     mounts = [line.split()[1] for line in pathlib.Path("/proc/self/mounts").read_text().splitlines()]
     for target in sorted((m for m in mounts if m.startswith(f"{folder}/")), reverse=True):
         subprocess.run(["umount", "-l", target], check=False)

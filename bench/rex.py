@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rex.py - the face of SWE-ReX, by its official client, beside SWE-ReX's own server
+"""rex.py - the SWE-ReX API with its official client, compared with SWE-ReX's own server
 
-Called by bench/run. The client opens a connection for each request and takes about two milliseconds of each
-figure itself: `is_alive` is what it and HTTP cost. The last figure is by bytes, without that client.
+bench/run calls this. The client opens a connection for each request, which takes about two milliseconds of each
+figure: `is_alive` shows the cost of the client and of HTTP. The last figure is measured with raw requests, without
+that client.
 """
 import json
 import pathlib
@@ -46,7 +47,7 @@ def by_bytes(world, token, rounds):
 
 
 def section(rounds=100):
-    """Print the section; its figures, and 1 if something of ours failed."""
+    """Prints the section; returns its figures, and 1 if something of Warren failed."""
     from checks import Skip  # pylint: disable=import-outside-toplevel
     from serve_world import World  # pylint: disable=import-outside-toplevel
     from swerex_world import Reference, client_python  # pylint: disable=import-outside-toplevel

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""serve.py - the service, by its API: sandboxes and commands per request, bursts, many alive
+"""serve.py - the service over its API: sandboxes and commands, bursts, and many live sandboxes
 
-Called by bench/run. A client of bytes, so that little of it is in the figures; by the unix socket and by
-loopback TCP. Beside it, in the same run: nginx for small requests, docker exec for commands.
+bench/run calls this. A minimal client sends raw bytes, so that it hardly affects the figures, over the unix socket
+and over TCP on loopback. For comparison, the same run measures nginx for small requests, and docker exec for
+commands.
 
-WARREN_BENCH_ALIVE says how many are to be alive (1000), WARREN_BENCH_STATE where the state is kept (a directory of its
-own in /var/lib, where a service has it): each exec has a file there, and to make one takes half a millisecond in a directory
-of an ext4 without a journal beside which many files have just been removed, such as /tmp after tests.
+WARREN_BENCH_ALIVE is the number of live sandboxes (1000), and WARREN_BENCH_STATE is the state directory (by default a
+new directory in /var/lib, like that of a service). Each exec has a file there. On an ext4 without a journal, creating
+a file takes half a millisecond if many files have just been removed nearby, as in /tmp after tests.
 """
 import contextlib
 import json
@@ -33,7 +34,7 @@ def entry(name, unit, **values):
 
 
 class Client:
-    """One connection, and answers with a Content-Length."""
+    """One connection, which reads answers with a Content-Length."""
 
     def __init__(self, world, token=None):
         if token:
@@ -73,7 +74,7 @@ def percentile(values, percent):
 
 
 def times(name, rounds, once):
-    """Microseconds of @once(), which says itself what of it counts."""
+    """Returns the times of @once() in microseconds; @once() itself returns the time that counts."""
     values = [once() * 1e6 for _ in range(rounds)]
     row = entry(name, "us", p50=round(percentile(values, 50), 1), p99=round(percentile(values, 99), 1), n=rounds)
     print(f"  {name:44} {row['p50'] / 1e3:8.2f} {row['p99'] / 1e3:8.2f} ms {rounds:6}", flush=True)
@@ -115,7 +116,7 @@ def one_by_one(world, token, rounds):
 
 
 def small_requests(world, token, folder, rounds):
-    """GET of a sandbox beside nginx, by turns; wrk has a processor to itself."""
+    """Compares GET of a sandbox with nginx, by turns; wrk has a processor to itself."""
     nginx = net.start_nginx(folder)
     if not nginx:
         print("  nginx or wrk is not installed")
@@ -144,13 +145,14 @@ def small_requests(world, token, folder, rounds):
 
 
 def with_alive(c, n):
-    """What one more costs, and a page of them, with so many alive."""
+    """Measures the cost of one more sandbox, and of a page of the list, with this number alive."""
     return [times(f"create with {n} alive", 50, lambda: create_alone(c)),
             times(f"list with {n} alive", 50, lambda: timed(lambda: c.ask("GET", "/v1/sandboxes?limit=100")))]
 
 
 def burst(world, n):
-    """A thousand at a time until there are @n; what a request takes with none, a thousand, ten thousand and all."""
+    """Creates a thousand at a time until there are @n; measures a request with none, a thousand, ten thousand and
+    all."""
     c = Client(world)
     figures = with_alive(c, 0)
     took = []
@@ -178,7 +180,7 @@ PIECE = bytes(4 << 20)
 
 
 def upload(c, at):
-    """A file of a GiB; the answer comes when it is there, whole."""
+    """Uploads a file of 1 GiB; the answer arrives when the file is complete."""
     c.sock.sendall(f"PUT {at}/files?path=/tmp/big HTTP/1.1\r\n{c.head}Content-Type: application/octet-stream\r\n"
                    f"Content-Length: {GIB}\r\n\r\n".encode())
     for _ in range(GIB // len(PIECE)):
@@ -204,7 +206,7 @@ def download(c, at):
 
 
 def transfers(world, token):
-    """Of several the best: how much memory the machine must find first is none of ours."""
+    """Returns the best of several, because the machine may first have to free memory."""
     figures = []
     for how, c in (("unix", Client(world)), ("tcp", Client(world, token))):
         at = "/v1/sandboxes/" + json.loads(c.ask("POST", "/v1/sandboxes", json.dumps(
@@ -221,7 +223,7 @@ STREAMS = 2000
 
 
 def event_stream(world, token, context):
-    """One who waits for events, of which there are none; what it takes until it is told so."""
+    """Opens a stream of events, of which there are none; measures the time until its first line."""
     sock = socket.create_connection(("127.0.0.1", world.tls if context else world.port))
     if context:
         sock = context.wrap_socket(sock)
@@ -233,7 +235,8 @@ def event_stream(world, token, context):
 
 
 def idle_streams(world, token):
-    """What the api's memory grows by for each stream; the first hundred bring what is there once."""
+    """Returns how much the api's memory grows for each stream. The first hundred streams allocate what is needed
+    once."""
     from serve_world import rss  # pylint: disable=import-outside-toplevel
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -255,7 +258,7 @@ def idle_streams(world, token):
 
 
 def with_tls(world):
-    """A listener with a certificate of its own, before it is started."""
+    """Returns a listener with its own certificate, before it is started."""
     from checks import free_port  # pylint: disable=import-outside-toplevel
     world.tls, world.cert = free_port(), f"{world.dir}/cert.pem"
     subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{world.dir}/key.pem", "-out",
@@ -266,7 +269,7 @@ def with_tls(world):
 
 
 def docker_exec(docker, rounds):
-    """The daemon's own client, as people use it."""
+    """Uses the daemon's own client, as people do."""
     if docker.call("run", "-d", "--name", "warren-bench-exec", "--network", "none", "warren-bench",
                    "/bin/busybox", "sleep", "1000"):
         print("  docker exec: its container does not start")
@@ -280,7 +283,7 @@ def docker_exec(docker, rounds):
 
 @contextlib.contextmanager
 def run_folder():
-    """Sockets are below /run, as a service has them: on a tmpfs, of our own where /run is a part of a disk."""
+    """Returns a directory for sockets below /run, as for a service; if /run is on a disk, on a separate tmpfs."""
     folder = tempfile.mkdtemp(prefix="warren-bench-", dir="/run")
     kind = subprocess.run(["stat", "-f", "-c", "%T", "/run"], check=True, capture_output=True, timeout=10).stdout
     mounted = kind.strip() != b"tmpfs" and subprocess.run(
@@ -297,7 +300,7 @@ def run_folder():
 
 
 def section(folder, docker=None, rounds=200):
-    """Print the section; its figures, and 1 if something of ours failed."""
+    """Prints the section; returns its figures, and 1 if something of Warren failed."""
     from serve_world import World  # pylint: disable=import-outside-toplevel
     print(f"\n{'the service':46} {'p50':>8} {'p99':>8} {'n':>9}", flush=True)
     folder = pathlib.Path(folder) / "serve"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""swerex_client.py - the official client of SWE-ReX, timed: one server after another, in the same way
+"""swerex_client.py - measure calls of the official client of SWE-ReX, in the same way for each server
 
     python swerex_client.py URL TOKEN ROUNDS      prints seconds, as JSON, of each call
 """

@@ -31,19 +31,19 @@ int access_origin(const char *domain, const struct http_request *req,
 int access_token(struct service *service, const char *secret, struct caller *ret,
 		 struct api_error *err);
 /*
- * Whether the client needs no token, because it is @owner, the user who started the
- * service.
+ * Return whether the client needs no token, because it is @owner, the user who started
+ * the service.
  */
 bool access_is_owner(uid_t owner, const struct http_peer *peer);
-/* Whether the value of Authorization or X-API-Key looks like a token of Warren. */
+/* Return whether the value of Authorization or X-API-Key looks like a token of Warren. */
 bool access_is_token(const char *authorization);
 int access_scopes_parse(const char *words, uint32_t *ret);
 /*
- * Whether the body has no Content-Encoding. Ignoring an encoding would change the meaning
- * of the body.
+ * Return whether the body has no Content-Encoding. Ignoring an encoding would change the
+ * meaning of the body.
  */
 bool access_body_is_plain(const struct http_request *req);
-/* Whether the caller has the scope with this name. */
+/* Return whether the caller has the scope with this name. */
 bool access_may(const struct caller *c, const char *scope);
 
 #endif /* API_ACCESS_H */

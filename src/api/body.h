@@ -50,9 +50,9 @@ void body_done(struct body *b);
 
 #define AUTO_BODY CLEANUP(body_done)
 
-/* Whether the field is present, and not null. */
+/* Return whether the field is present, and not null. */
 bool body_has(const struct body *b, const char *field);
-/* Whether the field is present, and null. */
+/* Return whether the field is present, and null. */
 bool body_is_null(const struct body *b, const char *field);
 const char *body_text(const struct body *b, const char *field);
 int64_t body_int(const struct body *b, const char *field);

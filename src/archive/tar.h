@@ -103,7 +103,7 @@ void tar_done(struct tar_reader *r);
  */
 int tar_take(struct tar_reader *r, const char *data, size_t n, size_t *ret_used,
 	     struct warren_error *err);
-/* Whether the archive may end here. */
+/* Return whether the archive may end here. */
 bool tar_is_whole(const struct tar_reader *r);
 
 /* ----------------------------------------------------------------- compression */
@@ -137,7 +137,7 @@ struct unpack *unpack_free(struct unpack *u);
  */
 int unpack_take(struct unpack *u, const char *data, size_t n, size_t *ret_used, char *out,
 		size_t size, size_t *ret_made, struct warren_error *err);
-/* Whether the compressed stream is complete. */
+/* Return whether the compressed stream is complete. */
 bool unpack_is_whole(const struct unpack *u);
 
 #endif /* ARCHIVE_TAR_H */

@@ -34,7 +34,7 @@ void address_net_widen(int family, const void *bytes, unsigned bits,
 /* Convert a socket address. False: @a is neither IPv4 nor IPv6. */
 bool address_widen(const struct sockaddr *a, struct address_net *ret);
 bool address_net_is_v4(const struct address_net *n);
-/* Whether all of @inner is in @net; an IPv4 address is in no IPv6 network. */
+/* Return whether all of @inner is in @net; an IPv4 address is in no IPv6 network. */
 bool address_net_has(const struct address_net *net, const struct address_net *inner);
 /*
  * Get the kind of special-purpose block that contains all of @net, such as "loopback";
@@ -43,15 +43,15 @@ bool address_net_has(const struct address_net *net, const struct address_net *in
 const char *address_net_special(const struct address_net *net);
 
 /*
- * Whether @a is a global unicast address, IPv4 or IPv6. Loopback, link-local, private,
- * unique-local, shared (carrier-grade NAT), multicast, reserved and documentation
- * addresses are not public. Neither are the metadata servers of clouds. An IPv6 address
- * that contains an IPv4 address (mapped, NAT64) is judged by the latter. Tunnel addresses
- * (6to4, Teredo) are never public.
+ * Return whether @a is a global unicast address, IPv4 or IPv6. Loopback, link-local,
+ * private, unique-local, shared (carrier-grade NAT), multicast, reserved and
+ * documentation addresses are not public. Neither are the metadata servers of clouds. An
+ * IPv6 address that contains an IPv4 address (mapped, NAT64) is judged by the latter.
+ * Tunnel addresses (6to4, Teredo) are never public.
  */
 bool address_is_public(const struct sockaddr *a);
 /*
- * Whether @a is an address of one of this machine's interfaces; also true if the
+ * Return whether @a is an address of one of this machine's interfaces; also true if the
  * interfaces cannot be listed.
  */
 bool address_is_own(const struct sockaddr *a);

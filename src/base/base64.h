@@ -21,7 +21,7 @@ void base64_encode(const void *data, size_t n, char *ret);
  * missing.
  */
 ssize_t base64_decode(const char *text, size_t n, void *ret);
-/* Whether base64_decode() would succeed. */
+/* Return whether base64_decode() would succeed. */
 bool base64_valid(const char *text, size_t n);
 
 #endif /* BASE_BASE64_H */

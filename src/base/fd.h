@@ -45,7 +45,7 @@ int fd_create_file(const char *path, const void *data, size_t n);
 int fd_send(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
 /* Like fd_send(), but return -EAGAIN instead of blocking. */
 int fd_send_now(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
-/* Whether error @r is temporary: too little memory or space in the socket. */
+/* Return whether error @r is temporary: too little memory or space in the socket. */
 bool fd_may_send_again(int r);
 /* Like fd_send(), but retry for at most @ms. For callers that may block. */
 int fd_send_within(int sock, const void *data, size_t n, const int *fds, size_t n_fds,

@@ -36,7 +36,7 @@ static inline char *hex_encode(const void *data, size_t n, char *ret)
 	return ret;
 }
 
-/* Whether @text consists of exactly @n digits as hex_encode() writes them. */
+/* Return whether @text consists of exactly @n digits as hex_encode() writes them. */
 static inline bool hex_is(const char *text, size_t n)
 {
 	return strlen(text) == n && strspn(text, "0123456789abcdef") == n;

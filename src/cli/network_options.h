@@ -45,11 +45,11 @@ value_fn value_network, value_allow, value_deny;
 /* Check combinations of the options. */
 int network_options_check(const struct network_options *o,
 			  struct warren_error *err) MUST_CHECK;
-/* Whether one of the options was given. */
+/* Return whether one of the options was given. */
 bool network_options_given(const struct network_options *o);
-/* Whether the sandbox has a policy. */
+/* Return whether the sandbox has a policy. */
 bool network_options_has_policy(const struct network_options *o);
-/* Whether it is `learn`. */
+/* Return whether it is `learn`. */
 bool network_options_learn(const struct network_options *o);
 /* The network of the sandbox, without the policy. */
 enum warren_network network_options_mode(const struct network_options *o);

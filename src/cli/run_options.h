@@ -59,11 +59,11 @@ extern const struct opts run_opts;
  */
 int run_options_take_image(struct run_options *o, char **argv, int argc, int *first,
 			   struct warren_error *err) MUST_CHECK;
-/* Whether the run needs the service. */
+/* Return whether the run needs the service. */
 bool run_options_service(const struct run_options *o);
 /* Check combinations of options, and build the environment. */
 int run_options_finish(struct run_options *o, struct warren_error *err) MUST_CHECK;
-/* Whether the image is in the store, rather than `host` or a directory. */
+/* Return whether the image is in the store, rather than `host` or a directory. */
 bool run_options_stored(const struct run_options *o);
 void run_options_done(struct run_options *o);
 

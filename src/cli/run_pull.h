@@ -11,9 +11,9 @@
 
 #include "cli/run_options.h"
 
-/* Whether to pull before the first attempt to create the sandbox. */
+/* Return whether to pull before the first attempt to create the sandbox. */
 bool run_pull_first(const struct run_options *o);
-/* Whether to pull after the creation failed with -@code. */
+/* Return whether to pull after the creation failed with -@code. */
 bool run_pull_after(const struct run_options *o, int code);
 
 /*

@@ -19,7 +19,7 @@ void signals_block(bool tty, sigset_t *ret_set);
 int signals_open(const sigset_t *set, struct warren_error *err) MUST_CHECK;
 /* The next pending signal; 0: none. */
 int signals_next(int fd);
-/* Whether the default action of @sig ends a process. */
+/* Return whether the default action of @sig ends a process. */
 bool signal_ends(int sig);
 /* A name such as "SIGTERM"; @name has space for 16 bytes. */
 const char *signal_name(int sig, char name[16]);

@@ -199,15 +199,15 @@ struct config_listener {
 int config_listener(const char *text, struct config_listener *ret,
 		    struct warren_error *err) MUST_CHECK;
 /*
- * Whether the service may listen with @tokens valid tokens. 0: yes. 1: it listens on
- * loopback, and there is no token: the caller must create one first and report where it
- * is. -EACCES: other machines could connect without a token.
+ * Return whether the service may listen with @tokens valid tokens. 0: yes. 1: it listens
+ * on loopback, and there is no token: the caller must create one first and report where
+ * it is. -EACCES: other machines could connect without a token.
  */
 int config_allow(const struct config *c, uint64_t tokens,
 		 struct warren_error *err) MUST_CHECK;
 /*
- * Whether a directory or file of this machine may be mounted. @path is absolute and
- * normalised.
+ * Return whether a directory or file of this machine may be mounted. @path is absolute
+ * and normalised.
  */
 bool config_mount_allowed(const struct config *c, const char *path, bool read_only);
 

@@ -16,8 +16,8 @@
 int warren_find(struct warren *w, const char *id, struct warren_sandbox **ret_sandbox,
 		struct warren_error *err);
 /*
- * Whether warren_stats() omits OOM kills in execs that have ended. The sandbox's init
- * counts those.
+ * Return whether warren_stats() omits OOM kills in execs that have ended. The sandbox's
+ * init counts those.
  */
 bool warren_kills_apart(const struct warren_sandbox *sb);
 

@@ -9,7 +9,8 @@
 
 struct config;
 
-/* Whether the configured directories are writable. Called before anything is created. */
+/* Return whether the configured directories are writable. Called before anything is
+ * created. */
 int check_dirs(const struct config *c, struct warren_error *err) MUST_CHECK;
 /*
  * Run check_dirs(), and check the TLS files. Prints a note to stderr if the api's account

@@ -58,7 +58,7 @@
 #define DB_HASH_SIZE  32      /* SHA-256 */
 #define DB_LOCAL      "local" /* the tenant that always exists: this machine's owner */
 #define DB_UNLIMITED  ((uint64_t)INT64_MAX)
-#define DB_LAZY_MS    60000 /* last_used of a token may be this old */
+#define DB_LAZY_MS    60000 /* maximum age of last_used of a token */
 
 struct db;
 
@@ -550,7 +550,7 @@ int db_get_session(struct db *db, const char *sandbox, const char *id,
 int db_each_session(struct db *db, const char *sandbox,
 		    int (*fn)(void *ctx, const struct session_row *row), void *ctx,
 		    struct warren_error *err) MUST_CHECK;
-/* Whether @exec is the shell of a session: 1, 0 or -errno. */
+/* Return whether @exec is the shell of a session: 1, 0 or -errno. */
 int db_has_session(struct db *db, const char *exec, struct warren_error *err) MUST_CHECK;
 int db_delete_session(struct db *db, const char *id, struct warren_error *err) MUST_CHECK;
 void session_row_done(struct session_row *row);

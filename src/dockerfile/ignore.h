@@ -33,12 +33,13 @@ int ignore_parse(const char *text, size_t size, struct ignore *ret,
 		 struct warren_error *err) MUST_CHECK;
 void ignore_done(struct ignore *ignore);
 
-/* Whether @path ("dir/file", without a slash at the start) is ignored. */
+/* Return whether @path ("dir/file", without a slash at the start) is ignored. */
 bool ignore_match(const struct ignore *ignore, const char *path);
 
 /* Match the whole @path with a pattern. */
 bool ignore_glob(const char *glob, const char *path);
-/* Whether @glob contains any of the characters that have a meaning in a pattern. */
+/* Return whether @glob contains any of the characters that have a meaning in a
+ * pattern. */
 bool ignore_is_glob(const char *glob);
 
 #endif /* DOCKERFILE_IGNORE_H */

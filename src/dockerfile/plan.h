@@ -40,7 +40,7 @@ void plan_done(struct plan *p);
  */
 size_t plan_find_stage(const struct plan *p, size_t stage, const char *from);
 
-/* Whether the instruction is a step of the build that is shown. */
+/* Return whether the instruction is a step of the build that is shown. */
 bool plan_is_step(const struct dockerfile_instruction *i);
 
 #endif /* DOCKERFILE_PLAN_H */

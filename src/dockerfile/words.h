@@ -47,7 +47,7 @@ int words_expand(const struct words_vars *vars, const char *word, char **ret,
 int words_expand_text(const struct words_vars *vars, const char *text, char **ret,
 		      struct warren_error *err) MUST_CHECK;
 
-/* Whether @c is a blank. */
+/* Return whether @c is a blank. */
 bool words_blank(char c);
 
 #endif /* DOCKERFILE_WORDS_H */

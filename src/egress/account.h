@@ -18,7 +18,7 @@
 
 #define ACCOUNT_BURST_MS  100
 #define ACCOUNT_BURST_MIN 16384U
-#define ACCOUNT_REFILL_MS 20 /* how often waiting flows look again */
+#define ACCOUNT_REFILL_MS 20 /* interval at which waiting flows check again */
 
 struct account {
 	struct policy_limits limits;
@@ -33,7 +33,7 @@ void account_set_limits(struct account *a, const struct policy_limits *limits,
 uint64_t account_allowance(struct account *a, uint64_t want, uint64_t now);
 /* Count bytes that were read. */
 void account_add(struct account *a, uint64_t in, uint64_t out);
-/* Whether the sandbox has used all of its bytes. */
+/* Return whether the sandbox has used all of its bytes. */
 bool account_is_exhausted(const struct account *a);
 
 #endif /* EGRESS_ACCOUNT_H */

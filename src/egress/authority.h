@@ -24,8 +24,8 @@
 #include "base/error.h"
 #include "base/macro.h"
 
-#define AUTHORITY_HOSTS_MAX 256   /* certificates that are kept */
-#define AUTHORITY_FILE_MAX  16384 /* bytes of the file */
+#define AUTHORITY_HOSTS_MAX 256   /* maximum number of certificates that are kept */
+#define AUTHORITY_FILE_MAX  16384 /* maximum size of the file */
 
 struct authority;
 struct ssl_st;

@@ -17,9 +17,10 @@
 #include "network/decide.h"
 #include "network/socks.h"
 
-#define EGRESS_BUCKETS     1024
-#define EGRESS_SCRATCH     (64U << 10)
-#define EGRESS_LOOKUPS_MAX 64 /* names that a sandbox has resolved at a time */
+#define EGRESS_BUCKETS 1024
+#define EGRESS_SCRATCH (64U << 10)
+/* Maximum number of names that a sandbox resolves at a time. */
+#define EGRESS_LOOKUPS_MAX 64
 
 #define EGRESS_PORT_DNS   53
 #define EGRESS_PORT_PROXY 3128
@@ -33,10 +34,10 @@
 
 /* Times, in ms. */
 #define EGRESS_CONNECT_MS 10000
-#define EGRESS_FIRST_MS   10000 /* for the first bytes of a client */
-#define EGRESS_DOOMED_MS  250   /* the same, if they cannot change the decision */
-#define EGRESS_DNS_MS     10000 /* for the next query over TCP */
-#define EGRESS_LINGER_MS  2000  /* for the client to read our last answer */
+#define EGRESS_FIRST_MS   10000 /* time for the first bytes of a client */
+#define EGRESS_DOOMED_MS  250   /* the same, if the bytes cannot change the decision */
+#define EGRESS_DNS_MS     10000 /* time for the next query over TCP */
+#define EGRESS_LINGER_MS  2000  /* time for the client to read the last answer */
 
 struct egress {
 	struct net_loop *loop;

@@ -19,7 +19,8 @@
 
 #include "net/loop.h"
 
-#define END_QUEUE_MAX (512U << 10) /* a flow that queues more fails */
+/* Maximum of queued bytes; a flow that queues more fails. */
+#define END_QUEUE_MAX (512U << 10)
 
 struct end {
 	int fd; /* -1: not open */
@@ -58,7 +59,7 @@ static inline bool end_has_queue(const struct end *e)
 	return e->queue_len > 0;
 }
 
-/* Whether end_read() has bytes although the socket may have none. */
+/* Return whether end_read() has bytes although the socket may have none. */
 bool end_has_data(const struct end *e);
 /* The number of bytes; 0: the peer has closed its half; -EAGAIN; -errno. */
 ssize_t end_read(struct end *e, void *data, size_t n);

@@ -79,7 +79,8 @@ static bool first_is_text(char c)
 	return c == '\t' || c == '\r' || (c >= ' ' && c < 0x7f);
 }
 
-/* Whether a line without its end has the version of HTTP, in any case, anywhere. */
+/* Return whether a line without its end has the version of HTTP, in any case,
+ * anywhere. */
 static bool first_mentions_http(const char *line, size_t n)
 {
 	static const char version[] = "HTTP/";

@@ -30,7 +30,8 @@
 #define NAMES_MAX   16384
 #define NAMES_SELF  1U
 #define NAMES_FIRST 2U
-#define NAMES_SPACE ((1U << 17) - NAMES_FIRST) /* numbers in the IPv4 block */
+/* Number of addresses in the IPv4 block. */
+#define NAMES_SPACE ((1U << 17) - NAMES_FIRST)
 
 struct names;
 struct name;
@@ -52,8 +53,8 @@ void names_release(struct names *t, uint32_t number);
 /* The addresses that stand for a number: IPv4, then IPv6. */
 void names_addresses(uint32_t number, struct address_net ret[2]);
 /*
- * Whether the address is in one of the blocks above. Sets *@ret_number to its number,
- * which need not have a name.
+ * Return whether the address is in one of the blocks above. Sets *@ret_number to its
+ * number, which need not have a name.
  */
 bool names_number(const struct address_net *a, uint32_t *ret_number);
 

@@ -16,7 +16,8 @@
 #include "net/loop.h"
 
 #define RESOLVER_ADDRESSES_MAX 16
-#define RESOLVER_QUERIES_MAX   8192 /* queries at a time, of all sandboxes */
+/* Maximum number of queries at a time, of all sandboxes. */
+#define RESOLVER_QUERIES_MAX 8192
 
 union resolver_address {
 	struct sockaddr sa;

@@ -21,15 +21,16 @@
 
 #define SOCKMEM_MIN     4096U
 #define SOCKMEM_MAX     (192U << 10)
-#define SOCKMEM_SANDBOX (8U << 20)   /* for all flows of a sandbox, per buffer */
-#define SOCKMEM_ALL     (64U << 20)  /* for all flows, per buffer */
-#define SOCKMEM_STEP    (256U << 10) /* bytes between two looks at a flow */
+#define SOCKMEM_SANDBOX (8U << 20)   /* maximum for all flows of a sandbox, per buffer */
+#define SOCKMEM_ALL     (64U << 20)  /* maximum for all flows, per buffer */
+#define SOCKMEM_STEP    (256U << 10) /* number of bytes between two checks of a flow */
 
-#define SOCKMEM_GROWN         (4U << 20)  /* size of a receive buffer that has grown */
-#define SOCKMEM_GRANT         (16U << 20) /* what a flow that has grown holds at most */
-#define SOCKMEM_GRANTS        32          /* flows that may grow, of all sandboxes */
-#define SOCKMEM_GRANTS_EACH   4           /* of one sandbox */
-#define SOCKMEM_GRANT_IDLE_MS 1000        /* without a byte: it may be made small again */
+#define SOCKMEM_GROWN       (4U << 20)  /* size of a receive buffer that has grown */
+#define SOCKMEM_GRANT       (16U << 20) /* maximum memory of a flow that has grown */
+#define SOCKMEM_GRANTS      32 /* maximum number of flows that may grow, of all sandboxes */
+#define SOCKMEM_GRANTS_EACH 4 /* maximum number of flows of one sandbox */
+/* Time without a byte after which a flow may be made small again. */
+#define SOCKMEM_GRANT_IDLE_MS 1000
 
 struct egress_flow;
 struct egress_sandbox;

@@ -26,7 +26,8 @@ int terminate_new(const char *authority, size_t n, const char *ca_file,
 /* Accepts NULL; returns NULL. */
 struct terminate *terminate_free(struct terminate *t);
 
-/* Whether the TLS of this flow, whose first bytes are a ClientHello, is terminated. */
+/* Return whether the TLS of this flow, whose first bytes are a ClientHello, is
+ * terminated. */
 bool terminate_wants(const struct egress_flow *f);
 /* Begin the handshake with the client. */
 void terminate_start(struct egress_flow *f);

@@ -62,7 +62,7 @@ void oci_export_done(struct oci_export *x)
 	*x = (struct oci_export){ 0 };
 }
 
-/* Whether all layers have their recorded diff ids. */
+/* Return whether all layers have their recorded diff ids. */
 static bool oci_export_unchanged(const struct oci_export *x)
 {
 	for (size_t i = 0; i < x->n; i++)

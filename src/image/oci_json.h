@@ -22,8 +22,8 @@ struct oci_manifest {
 };
 
 /*
- * Whether @json is an index (a list of manifests by platform), judged by its media type
- * or its fields.
+ * Return whether @json is an index (a list of manifests by platform), judged by its media
+ * type or its fields.
  */
 bool oci_is_index(const char *json, const char *type);
 /*

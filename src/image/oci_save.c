@@ -85,7 +85,7 @@ static int save_text(const struct save *s, const char *name, const char *text,
 	return r == 0 ? save_padding(s, n, err) : r;
 }
 
-/* Whether the archive has the blob; if not, it will. -ENOMEM. */
+/* Return whether the archive has the blob; if not, it will. -ENOMEM. */
 static int save_has_blob(struct save *s, const char *digest)
 {
 	struct save_blob *b;

@@ -34,9 +34,9 @@ void ref_text(const struct ref *ref, char text[REF_TEXT_MAX]);
  * tag.
  */
 void ref_familiar(const struct ref *ref, char text[REF_TEXT_MAX]);
-/* Whether @s is "sha256:" and 64 lower-case hexadecimal digits. */
+/* Return whether @s is "sha256:" and 64 lower-case hexadecimal digits. */
 bool ref_digest_valid(const char *s);
-/* Whether the registry is on this machine, so that TLS is optional. */
+/* Return whether the registry is on this machine, so that TLS is optional. */
 bool ref_is_loopback(const struct ref *ref);
 
 #endif /* IMAGE_REF_H */

@@ -99,7 +99,7 @@ int registry_push_manifest(struct registry *r, const char *type, const char *man
  */
 int registry_check_login(const char *registry, const struct registry_options *options,
 			 const char *user, const char *secret, struct warren_error *err);
-/* Whether @code means that the registry could not be reached. */
+/* Return whether @code means that the registry could not be reached. */
 bool registry_unreachable(int code);
 
 #endif /* IMAGE_REGISTRY_H */

@@ -17,8 +17,8 @@ void creds_path(const char *given, char path[CREDS_PATH_MAX]);
  */
 int creds_load(const char *given, json_t **ret, struct warren_error *err) MUST_CHECK;
 /*
- * Whether the entry @key is for @registry: "https://host:5000/v2/" and "host:5000" are
- * both for host:5000.
+ * Return whether the entry @key is for @registry: "https://host:5000/v2/" and "host:5000"
+ * are both for host:5000.
  */
 bool creds_key_is_for(const char *key, const char *registry);
 /* Get the key of @registry's logins in the file and in helpers. */

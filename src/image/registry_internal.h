@@ -162,9 +162,9 @@ char *http_url(const struct http *h);
 char *http_url_part(const char *url, CURLUPart part);
 /* "host:port" of a URL, for messages. */
 void http_peer(const char *url, char peer[300]);
-/* Whether both URLs have the same scheme, host and port. */
+/* Return whether both URLs have the same scheme, host and port. */
 bool http_same_origin(const char *a, const char *b);
-/* Whether @url is allowed: https, or http if @plain_ok. */
+/* Return whether @url is allowed: https, or http if @plain_ok. */
 bool http_url_ok(const char *url, bool plain_ok);
 
 /* registry_retry.c */
@@ -186,7 +186,8 @@ void http_message(const struct http *h, char text[128]);
  * address.
  */
 int guard_hop(struct http *h, const char *url, struct warren_error *err);
-/* Whether a guarded pull may use @url: https, or a host that is listed as insecure. */
+/* Return whether a guarded pull may use @url: https, or a host that is listed as
+ * insecure. */
 bool guard_url_ok(const struct registry *reg, const char *url);
 /* Remove details from @err that the client must not see; return its code. */
 int guard_failed(struct registry *reg, struct warren_error *err);

@@ -15,18 +15,22 @@ struct pollfd;
 
 #define UNPACK_BLOCK  (256U << 10) /* bytes read, hashed and written at once */
 #define UNPACK_PIPE   (1U << 20)   /* size of the pipe between two processes */
-#define UNPACK_STALL  120000       /* ms without progress before giving up */
+#define UNPACK_STALL  120000       /* time without progress before giving up, in ms */
 #define UNPACK_IDS    65536U       /* ids of a sandbox, and so of a layer */
 #define UNPACK_NOBODY 65534U       /* owner of files with any other id */
 
 /* Maximum numbers of these: */
-#define UNPACK_DEPTH    1024  /* directories in a name */
-#define UNPACK_PART_MAX 259   /* bytes in a component: ".wh." and a name of 255 */
-#define UNPACK_FOLLOWED 40    /* links followed for one name, as in the kernel */
-#define UNPACK_STEPS    4096  /* components followed, including those of links */
-#define UNPACK_LINKS    4096  /* symbolic links in a spooled archive */
-#define UNPACK_SPOOL    8     /* directories in a name of a spooled archive */
-#define UNPACK_SPOOLED  65536 /* members of a spooled archive */
+#define UNPACK_DEPTH 1024 /* maximum number of directories in a name */
+/* Maximum length of a component: ".wh." and a name of 255 bytes. */
+#define UNPACK_PART_MAX 259
+/* Maximum number of links followed for one name, as in the kernel. */
+#define UNPACK_FOLLOWED 40
+/* Maximum number of components followed, including those of links. */
+#define UNPACK_STEPS 4096
+#define UNPACK_LINKS 4096 /* maximum number of symbolic links in a spooled archive */
+/* Maximum number of directories in a name of a spooled archive. */
+#define UNPACK_SPOOL   8
+#define UNPACK_SPOOLED 65536 /* maximum number of members of a spooled archive */
 
 /*
  * The range of 65,536 host ids for unpacking processes that root starts. No other process
@@ -48,7 +52,7 @@ enum unpack_format {
 
 /* Detect the format by the first bytes; UNPACK_PLAIN if it is unknown. */
 enum unpack_format unpack_sniff(const void *data, size_t n);
-#define UNPACK_SNIFF 6 /* bytes needed by unpack_sniff() */
+#define UNPACK_SNIFF 6 /* number of bytes that unpack_sniff() needs */
 
 /* Rules for the untar process. */
 struct unpack_rules {
@@ -102,7 +106,8 @@ struct unpack_job {
 };
 
 /*
- * Whether this process may map a range of ids, and can thus keep the ids of an archive.
+ * Return whether this process may map a range of ids, and can thus keep the ids of an
+ * archive.
  */
 bool unpack_own_ids(void);
 int unpack_child_start(const struct unpack_job *job, struct unpack_child *ret,

@@ -66,7 +66,7 @@ struct initclient_sandbox {
 			     */
 	bool saved;         /* the sandbox is checkpointed (PROTO_SAVE) */
 	uint64_t oom_kills; /* OOM kills in cgroups of ended execs */
-	/* Whether these ids exist inside. NULL: ids below n_ids exist. */
+	/* Return whether these ids exist inside. NULL: ids below n_ids exist. */
 	bool (*has_ids)(const struct initclient_sandbox *sandbox, uint32_t uid,
 			uint32_t gid);
 };

@@ -32,7 +32,7 @@ int sandbox_socket_bind(int sandboxes, const char *id, int *ret_fd,
 int sandbox_socket_dial(int sandboxes, const char *id);
 /* Like sandbox_socket_dial(), but without blocking. */
 int sandbox_socket_dial_now(int sandboxes, const char *id);
-/* Whether a result of sandbox_socket_dial() means that there is no init. */
+/* Return whether a result of sandbox_socket_dial() means that there is no init. */
 bool sandbox_socket_nobody(int r);
 
 /*

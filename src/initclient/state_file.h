@@ -46,7 +46,7 @@ struct state_table {
 	size_t n;
 };
 
-#define STATE_FIELDS_MAX 40 /* in both tables together */
+#define STATE_FIELDS_MAX 40 /* maximum in both tables together */
 
 void state_encode(const struct initclient_sandbox *sandbox,
 		  const struct state_table *more, struct buf *out);

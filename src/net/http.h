@@ -200,7 +200,8 @@ int http_server_adopt(struct http_server *server, int fd, struct tls *tls);
  * first. NULL: none.
  */
 const char *http_header(const struct http_request *req, const char *name);
-/* Whether @token is in the list in the header @name. Several headers form one list. */
+/* Return whether @token is in the list in the header @name. Several headers form one
+ * list. */
 bool http_header_has(const struct http_request *req, const char *name, const char *token);
 /* An id for logs and error bodies. It does not change. */
 const char *http_request_id(struct http_request *req);

@@ -60,10 +60,10 @@ int http_head_request(char *data, size_t n, struct http_head *h);
 int http_head_proxy_request(char *data, size_t n, struct http_head *h);
 int http_head_response(char *data, size_t n, struct http_head *h);
 
-/* Whether @token is in a list such as that of Connection. Ignores case. */
+/* Return whether @token is in a list such as that of Connection. Ignores case. */
 bool http_list_has(const char *list, const char *token);
 bool http_is_token(const char *s);
-/* Whether @s may be sent as the value of a field. */
+/* Return whether @s may be sent as the value of a field. */
 bool http_is_value(const char *s);
 
 #endif /* NET_HTTP_HEAD_H */

@@ -157,7 +157,7 @@ void http_conn_close_request(struct http_conn *c, int why);
 /* Close the server's half, and read until the client has closed its half. */
 void http_conn_linger(struct http_conn *c);
 /*
- * Whether the rest of the body is so small that reading it costs less than a new
+ * Return whether the rest of the body is so small that reading it costs less than a new
  * connection.
  */
 bool http_conn_body_is_cheap(const struct http_conn *c);

@@ -110,7 +110,7 @@ void loop_close(struct net_loop *loop, int fd);
  * loop_mark().
  */
 #define LOOP_SLOW_MS   50
-#define LOOP_SLOW_KEPT 64 /* names with separate counts */
+#define LOOP_SLOW_KEPT 64 /* maximum number of names with separate counts */
 
 #define LOOP_STRING(x) #x
 #define LOOP_NAME(fn)  (__FILE__ ":" LOOP_STRING(fn))

@@ -21,9 +21,10 @@
 
 #include "net/loop.h"
 
-#define STREAM_HIGH \
-	(128U << 10)          /* queued bytes: the producer should wait for drained() */
-#define STREAM_MAX (8U << 20) /* queued bytes: a producer that did not wait fails */
+/* Queued bytes: the producer should wait for drained(). */
+#define STREAM_HIGH (128U << 10)
+/* Maximum of queued bytes: a producer that does not wait fails. */
+#define STREAM_MAX (8U << 20)
 
 struct ssl_st;
 struct stream_segment;

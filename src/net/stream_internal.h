@@ -14,7 +14,7 @@ void stream_fail(struct stream *s, int error);
 ssize_t stream_send(struct stream *s, const void *data, size_t n);
 ssize_t stream_receive(struct stream *s, void *data, size_t n);
 
-/* Whether the queue is too long to be sent without waiting for a turn. */
+/* Return whether the queue is too long to be sent without waiting for a turn. */
 bool stream_has_much(const struct stream *s);
 /* Send as much of the queue as the socket accepts. */
 void stream_flush(struct stream *s);

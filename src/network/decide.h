@@ -76,9 +76,9 @@ static inline void policy_index_free_p(struct policy_index **x)
 void policy_decide(const struct policy_index *x, const struct request *q,
 		   struct decision *ret);
 /*
- * Whether TLS to this host and port must be terminated, so that its requests can be
- * inspected: a rule adds headers to some of them, or what is not inspected is not allowed
- * and some requests may be. Only for names; the client must show the name (SNI).
+ * Return whether TLS to this host and port must be terminated, so that its requests can
+ * be inspected: a rule adds headers to some of them, or what is not inspected is not
+ * allowed and some requests may be. Only for names; the client must show the name (SNI).
  */
 bool policy_terminates(const struct policy_index *x, const struct host *h, uint16_t port);
 /*

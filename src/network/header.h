@@ -55,7 +55,7 @@ int rule_add_header(struct rule *r, const char *name, const char *text, size_t n
 		    struct warren_error *err) MUST_CHECK;
 int rule_copy_headers(struct rule *to, const struct rule *from) MUST_CHECK; /* -ENOMEM */
 void rule_headers_done(struct rule *r);
-/* Whether both rules add the same headers. */
+/* Return whether both rules add the same headers. */
 bool rule_same_headers(const struct rule *a, const struct rule *b);
 /*
  * Check the rules with headers of a whole policy: that there are not too many, and that

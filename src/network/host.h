@@ -61,16 +61,14 @@ void host_of_address(const struct address_net *a, struct host *ret);
 /* Format a host as host_parse() reads it; "" for HOST_PUBLIC. */
 void host_text(const struct host *h, char out[HOST_TEXT_SIZE]);
 
-/*
- * Whether @outer includes everything that @inner includes, in rules that allow.
- */
+/* Return whether @outer includes everything that @inner includes, in rules that allow. */
 bool host_covers(const struct host *outer, const struct host *inner);
 /*
- * Whether a rule that denies @denied denies something that a rule that allows @allowed
- * would allow. Every name may resolve to any public address.
+ * Return whether a rule that denies @denied denies something that a rule that allows
+ * @allowed would allow. Every name may resolve to any public address.
  */
 bool host_overlaps(const struct host *denied, const struct host *allowed);
-/* Whether a rule that denies @denied applies to @h, one name or one address. */
+/* Return whether a rule that denies @denied applies to @h, one name or one address. */
 bool host_denies(const struct host *denied, const struct host *h);
 
 /*
@@ -80,8 +78,8 @@ bool host_denies(const struct host *denied, const struct host *h);
  */
 int host_compare(const struct host *a, const struct host *b);
 /*
- * Whether the text or the bits of @outer contain those of @inner. Like host_covers(), but
- * does not distinguish between public and special-purpose addresses.
+ * Return whether the text or the bits of @outer contain those of @inner. Like
+ * host_covers(), but does not distinguish between public and special-purpose addresses.
  */
 bool host_contains(const struct host *outer, const struct host *inner);
 

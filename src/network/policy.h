@@ -190,10 +190,11 @@ struct extent {
 	bool prefix; /* every path that begins with `path` */
 };
 
-/* Whether the rule, apart from its host, includes all of @e (covers) or some of @e. */
+/* Return whether the rule, apart from its host, includes all of @e (covers) or some of
+ * @e. */
 bool rule_covers(const struct rule *r, const struct extent *e);
 bool rule_touches(const struct rule *r, const struct extent *e);
-/* Whether a request can be in both rules, apart from their hosts. */
+/* Return whether a request can be in both rules, apart from their hosts. */
 bool rule_meets(const struct rule *a, const struct rule *b);
 /* Set the path from that of a rule, exact or a prefix: "/a/b", "/a*". */
 void extent_set_path(struct extent *e, const char *pattern);

@@ -7,10 +7,10 @@
 #include <stddef.h>
 
 /*
- * Whether the @n bytes at @text are valid: they must decode to Unicode code points, at
- * least one of which is not ASCII and none of which is a control character. @text is a
- * label in lower case without its "xn--". The characters that IDNA permits are not
- * checked.
+ * Return whether the @n bytes at @text are valid: they must decode to Unicode code
+ * points, at least one of which is not ASCII and none of which is a control character.
+ * @text is a label in lower case without its "xn--". The characters that IDNA permits are
+ * not checked.
  */
 bool punycode_valid(const char *text, size_t n);
 

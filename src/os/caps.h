@@ -31,7 +31,7 @@ int caps_drop_all(struct warren_error *err);
  */
 int caps_hand_down(uint64_t keep, struct warren_error *err);
 
-/* Whether this thread has @cap (CAP_*) now. */
+/* Return whether this thread has @cap (CAP_*) now. */
 bool caps_have(int cap);
 
 #endif /* OS_CAPS_H */

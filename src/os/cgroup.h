@@ -77,7 +77,7 @@ struct cgroup_usage {
  */
 void cgroup_root_open(struct cgroup_root *root);
 void cgroup_root_close(struct cgroup_root *root);
-/* Whether controller @c is available. */
+/* Return whether controller @c is available. */
 bool cgroup_has(const struct cgroup_root *root, enum cgroup_controller c);
 const char *cgroup_controller_name(enum cgroup_controller c);
 const char *cgroup_mode_name(enum cgroup_mode mode);
@@ -137,7 +137,7 @@ int cgroup_processes(const struct cgroup_root *root, const char *id,
 bool cgroup_is_frozen(const struct cgroup_root *root, const char *id);
 int cgroup_freeze(const struct cgroup_root *root, const char *id, bool frozen,
 		  struct warren_error *err);
-/* Whether @id was requested to freeze, by any process. */
+/* Return whether @id was requested to freeze, by any process. */
 bool cgroup_frozen(const struct cgroup_root *root, const char *id);
 /*
  * Change the limits of @id from @old to @next: either all or none. -EBUSY: the cgroup

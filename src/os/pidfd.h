@@ -13,9 +13,9 @@
  */
 int pidfd_end(int pidfd, unsigned ms);
 /*
- * Whether a process has begun to exit, or has ended. @dir is its directory in /proc, or
- * -1 if that no longer exists. A pidfd only becomes readable after the last thread has
- * ended, which may be much later.
+ * Return whether a process has begun to exit, or has ended. @dir is its directory in
+ * /proc, or -1 if that no longer exists. A pidfd only becomes readable after the last
+ * thread has ended, which may be much later.
  */
 bool proc_is_ending(int dir);
 

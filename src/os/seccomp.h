@@ -20,7 +20,7 @@
 struct sock_fprog;
 
 /*
- * Whether this kernel has filters that can kill a whole process (4.14,
+ * Return whether this kernel has filters that can kill a whole process (4.14,
  * CONFIG_SECCOMP_FILTER).
  */
 bool seccomp_available(void);

@@ -73,7 +73,7 @@ static int copy_failed(const struct copy_state *s, int code, const char *what,
 
 /* ------------------------------------------------------------------ attributes */
 
-/* Whether an attribute is part of the tree, and not of its use in an overlay. */
+/* Return whether an attribute is part of the tree, and not of its use in an overlay. */
 static bool keeps_attribute(const char *name)
 {
 	static const char *const marks[] = { "user.overlay.opaque",

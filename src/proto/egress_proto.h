@@ -32,11 +32,11 @@
 #define EGRESS_VERSION     1U
 #define EGRESS_FD          3
 #define EGRESS_MESSAGE_MAX 65536
-#define EGRESS_POLICY_MAX  (16U << 20) /* bytes of a policy */
-#define EGRESS_ANSWER_MAX  (4U << 20)  /* bytes of the data of a reply */
-#define EGRESS_INLINE_MAX  32768       /* more data of a reply is in a memfd */
+#define EGRESS_POLICY_MAX  (16U << 20) /* maximum size of a policy */
+#define EGRESS_ANSWER_MAX  (4U << 20)  /* maximum size of the data of a reply */
+#define EGRESS_INLINE_MAX  32768       /* larger data of a reply is in a memfd */
 #define EGRESS_FDS_MAX     3
-#define EGRESS_USAGE_MAX   512 /* sandboxes in one USAGE message */
+#define EGRESS_USAGE_MAX   512 /* maximum number of sandboxes in one USAGE message */
 
 enum egress_type {
 	EGRESS_ADD = 1, /* struct egress_add; descriptors: policy, TCP and UDP listener */

@@ -585,7 +585,7 @@ struct proto_entry {
 	uint16_t name_size, link_size; /* without the NULs */
 };
 
-#define PROTO_ENTRIES_MAX 16384 /* bytes of entries in a message */
+#define PROTO_ENTRIES_MAX 16384 /* maximum size of the entries in a message */
 
 /* A message with directory entries, which follow this struct. */
 struct proto_entries {

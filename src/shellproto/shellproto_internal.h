@@ -82,7 +82,8 @@ ssize_t shellproto_collect(struct shellproto *s, const char *data, size_t n,
 /* Get unpredictable bytes for the marker or key of the next result. */
 void shellproto_bits(struct shellproto *s, uint8_t ret[SHELLPROTO_MARKER_SIZE]);
 
-/* Whether the shell has the functions of script.c. Unknown before its first result. */
+/* Return whether the shell has the functions of script.c. Unknown before its first
+ * result. */
 bool shellproto_is_known(const struct shellproto *s);
 /*
  * Write the text before and after the request for a result, which follows the command in

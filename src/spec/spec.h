@@ -80,11 +80,12 @@ static inline void spec_live_set(struct warren_limits *limits, size_t id, uint64
 	*(uint64_t *)(void *)((char *)limits + spec_limits[id].live_at) = value;
 }
 
-/* Whether any limit is given. */
+/* Return whether any limit is given. */
 bool spec_live_any(const struct warren_limits *limits);
 
-/* Whether the limit is given and must be enforced (it is not in warren_spec.soft_limits).
- */
+/* Return whether the limit is given and must be enforced (it is not in
+ * warren_spec.soft_limits).
+ * */
 static inline bool spec_insists(const struct warren_spec *spec, size_t id)
 {
 	return spec_limit_get(spec, id) && !(spec->soft_limits & spec_limits[id].bit);

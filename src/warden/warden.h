@@ -96,7 +96,7 @@ int policy_check_backend(const struct warden_policy *policy,
 int policy_check_update(const struct warden_policy *policy,
 			const struct warden_backend *backend,
 			const struct warren_limits *limits, struct warren_error *err);
-/* Whether @ref is a valid image name for registries and docker. */
+/* Return whether @ref is a valid image name for registries and docker. */
 int policy_check_ref(const char *ref, struct warren_error *err);
 /*
  * Open each source once and set source_fd. The opened file is within the directories that
@@ -108,7 +108,7 @@ int policy_open_mounts(const struct warden_policy *policy, struct warren_mount *
 void policy_close_mounts(struct warren_mount *mounts, size_t n);
 
 /*
- * Whether a backend that pulls by itself may pull @image. Such a backend follows
+ * Return whether a backend that pulls by itself may pull @image. Such a backend follows
  * redirects of the registry without a check, so only docker.io and the registries in the
  * configuration are allowed.
  */

@@ -216,7 +216,7 @@ void exec_event(unsigned what, unsigned slot, unsigned which);
 
 /* exec_procs.c */
 long tree_signal(struct exec *ex, const struct proto_signal *msg);
-/* Whether a process of the sandbox, other than init, catches @sig. */
+/* Return whether a process of the sandbox, other than init, catches @sig. */
 bool tree_any_catches(int sig);
 void tree_list(int c, const struct proto_list *msg, const int *fds, size_t n_fds);
 
@@ -305,7 +305,8 @@ struct parent_dir {
  */
 long parent_dir_find(int at, const char *path, struct parent_dir *ret);
 void parent_dir_done(const struct parent_dir *p, int at);
-/* Whether @fd is in /proc, where a client could get access to init as /proc/self. */
+/* Return whether @fd is in /proc, where a client could get access to init as
+ * /proc/self. */
 bool on_proc(int fd);
 void agent_files_scan(int c, const struct proto_scan *msg, const int *fds, size_t n_fds);
 void agent_files_change(int c, const struct proto_change *msg, size_t size,

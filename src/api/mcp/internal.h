@@ -23,11 +23,11 @@
 #define MCP_RESULT_MAX (64U << 20) /* maximum bytes in a response */
 #define MCP_EVENT_MAX  (1U << 20)  /* maximum bytes in an event, as clients allow */
 #define MCP_AT_ONCE    (64U << 10) /* maximum bytes to encode on the event loop thread */
-#define MCP_CALLS_MAX  64          /* concurrent calls in a session */
-#define MCP_SESSIONS   2048        /* sessions of all tenants together */
-#define MCP_NAME_MAX   128         /* maximum bytes in the header Warren-Session */
-#define MCP_QUIET_MS   15000       /* time between two keep-alives on a stream */
-#define MCP_CREATE_MS  600000      /* time limit to create a sandbox and pull its image */
+#define MCP_CALLS_MAX  64          /* maximum number of concurrent calls in a session */
+#define MCP_SESSIONS   2048   /* maximum number of sessions of all tenants together */
+#define MCP_NAME_MAX   128    /* maximum bytes in the header Warren-Session */
+#define MCP_QUIET_MS   15000  /* time between two keep-alives on a stream */
+#define MCP_CREATE_MS  600000 /* time limit to create a sandbox and pull its image */
 
 /* ------------------------------------------------ transport.c and exchange.c */
 

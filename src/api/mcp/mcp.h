@@ -79,7 +79,7 @@ struct mcp {
 	bool stopping;
 };
 
-/* Whether the request is for this API. */
+/* Return whether the request is for this API. */
 bool mcp_wants(const struct http_request *req);
 void mcp_request(struct http_request *req, struct mcp *mcp);
 /* Delete the sandboxes of sessions that an earlier process left behind. */

@@ -58,8 +58,8 @@ void mcp_tool_write(struct json *j, const struct mcp_tool *tool);
 #define MCP_OUTPUT_MAX      262144
 #define MCP_TIMEOUT_DEFAULT 60000
 #define MCP_TIMEOUT_MAX     3600000
-#define MCP_READ_MAX        262144  /* bytes of text in one response */
-#define MCP_DOWNLOAD_MAX    4194304 /* bytes of a file in one response */
-#define MCP_EDIT_MAX        4194304 /* bytes of a file that is edited */
+#define MCP_READ_MAX        262144  /* maximum number of bytes of text in one response */
+#define MCP_DOWNLOAD_MAX    4194304 /* maximum number of bytes of a file in one response */
+#define MCP_EDIT_MAX        4194304 /* maximum size of a file that is edited */
 
 #endif /* API_MCP_TOOLS_H */

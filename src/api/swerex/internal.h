@@ -232,12 +232,12 @@ struct field {
 };
 
 /*
- * Whether @body is an object with only these fields and valid values; otherwise @detail
- * is the text for a 422.
+ * Return whether @body is an object with only these fields and valid values; otherwise
+ * @detail is the text for a 422.
  */
 bool fields_check(const json_t *body, const struct field *fields, size_t n,
 		  struct buf *detail);
-/* Whether @text is one of @words, each of which has a blank on either side. */
+/* Return whether @text is one of @words, each of which has a blank on either side. */
 bool field_is_word(const char *words, const char *text, size_t n);
 /* Get the text of a field, or @otherwise if the body omits it. */
 const char *field_text(const json_t *body, const char *name, const char *otherwise);

@@ -55,7 +55,7 @@ int multipart_init(struct multipart *m, const char *content_type,
  */
 int multipart_take(struct multipart *m, const char *data, size_t n, size_t *ret_used,
 		   const char **ret_data, size_t *ret_size, struct warren_error *err);
-/* Whether the body may end here. */
+/* Return whether the body may end here. */
 bool multipart_is_whole(const struct multipart *m);
 
 #endif /* API_SWEREX_MULTIPART_H */

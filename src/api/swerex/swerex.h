@@ -50,7 +50,7 @@ struct swerex {
 	struct fair_quota bodies;  /* bytes in the bodies of requests in progress */
 };
 
-/* Whether the request is for this API. */
+/* Return whether the request is for this API. */
 bool swerex_wants(const struct http_request *req);
 void swerex_request(struct http_request *req, struct swerex *sx);
 /* Free everything. Call this when no sandbox is in use any more. */

@@ -77,8 +77,8 @@ struct call {
 /* Handles every request of the server. @ctx is a struct v1. */
 void v1_request(struct http_request *req, void *ctx);
 /*
- * Whether the host name selects a server in a sandbox. Then the path belongs to that
- * server, not to an API.
+ * Return whether the host name selects a server in a sandbox. Then the path belongs to
+ * that server, not to an API.
  */
 bool v1_by_host(const struct v1 *v1, const struct http_request *req);
 /*
@@ -134,9 +134,9 @@ bool call_page(struct call *c, const struct api_value *cursor, uint64_t *ret);
 bool call_last_event(struct call *c, uint64_t *ret);
 /* Begin a stream of events, as NDJSON or SSE. */
 void call_begin_stream(struct call *c, bool sse);
-/* Whether the request asks for a WebSocket. */
+/* Return whether the request asks for a WebSocket. */
 bool call_wants_socket(const struct call *c);
-/* Whether the request is a valid WebSocket handshake; otherwise it is refused. */
+/* Return whether the request is a valid WebSocket handshake; otherwise it is refused. */
 bool call_check_socket(struct call *c);
 /* Begin a JSON answer of unknown length. */
 void call_begin_json(struct call *c, int status);

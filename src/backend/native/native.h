@@ -236,7 +236,7 @@ size_t prepared_drop(void *state, size_t n);
 int engine_registry_open(struct native *n, const char *name, struct warren_error *err);
 /* First host id of the range of @slot. */
 uid_t engine_registry_base(const struct native *n, unsigned slot);
-/* Whether @uid belongs to a sandbox of root, including the id of its init. */
+/* Return whether @uid belongs to a sandbox of root, including the id of its init. */
 bool engine_registry_is_range(uid_t uid);
 void engine_registry_close(struct native *n);
 /*
@@ -276,7 +276,7 @@ int scratch_disk_mount(const struct native *n, uint64_t size, int userns, int *r
 /* idmap.c */
 void idmap_sandbox(const struct native *n, const struct native_sandbox *sandbox,
 		   struct ns_maps *ret);
-/* Whether @uid and @gid exist inside the sandbox. */
+/* Return whether @uid and @gid exist inside the sandbox. */
 bool idmap_has(const struct native *n, const struct native_sandbox *sandbox, uint32_t uid,
 	       uint32_t gid);
 bool idmap_has_ids(const struct initclient_sandbox *sandbox, uint32_t uid, uint32_t gid);

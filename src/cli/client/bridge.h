@@ -148,7 +148,7 @@ void bridge_message(struct bridge *b, const char *line, size_t n);
 void bridge_settle(struct bridge *b);
 /* Milliseconds until bridge_settle() must be called; -1: not before an event arrives. */
 int bridge_pause(const struct bridge *b);
-/* Whether a request from the client is not answered yet. */
+/* Return whether a request from the client is not answered yet. */
 bool bridge_is_busy(const struct bridge *b);
 /* End all calls and the session, and free everything. */
 void bridge_end(struct bridge *b);

@@ -47,8 +47,8 @@ int client_open(struct client **ret, struct warren_error *err) MUST_CHECK;
 int client_open_at(const char *host, struct client **ret,
 		   struct warren_error *err) MUST_CHECK;
 /*
- * Whether the peer of @fd is the service, not another user who took the address first.
- * Called for every connection before anything is sent.
+ * Return whether the peer of @fd is the service, not another user who took the address
+ * first. Called for every connection before anything is sent.
  */
 bool client_trusts(struct client *c, int fd);
 /* Set the error for an untrusted peer; return its code. */
@@ -139,7 +139,7 @@ int client_turn(struct client *c, struct curl_waitfd *fds, unsigned n, int timeo
  */
 int client_call(struct client *c, const char *method, const char *path,
 		const json_t *body, json_t **ret, struct warren_error *err) MUST_CHECK;
-/* Whether the last call failed with this error code of the service. */
+/* Return whether the last call failed with this error code of the service. */
 bool client_said(const struct client *c, const char *code);
 
 /* Append "?name=value" or "&name=value" to @path, with the value encoded. */

@@ -93,7 +93,7 @@ int build_stages(struct build *b, struct warren_error *err) MUST_CHECK;
  */
 int build_open_source(struct build *b, size_t k, const char *from, struct view *ret,
 		      struct store_image *ret_image, struct warren_error *err) MUST_CHECK;
-/* Whether a signal asks for the end. */
+/* Return whether a signal asks for the end. */
 bool build_cancelled(void);
 
 /* A step: find its result in the cache, or execute it. */

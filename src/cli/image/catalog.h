@@ -26,7 +26,7 @@ size_t catalog_count_names(const struct catalog *c, const char *id);
 const struct store_image *catalog_find(const struct catalog *c, const char *id);
 /* Number of images that contain this layer; each counts once. */
 size_t catalog_count_users(const struct catalog *c, const char *diff_id);
-/* Whether layer @before of @image is the same as a layer below it. */
+/* Return whether layer @before of @image is the same as a layer below it. */
 bool catalog_repeats(const struct store_image *image, size_t before);
 
 struct json;

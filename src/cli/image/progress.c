@@ -40,7 +40,7 @@ static bool progress_ended(const struct oci_layer *l)
 	return l->state == OCI_PRESENT || l->state == OCI_DONE;
 }
 
-/* Whether bytes of it go over the network. */
+/* Return whether bytes of it go over the network. */
 static bool progress_moves(const struct oci_layer *l)
 {
 	return l->state == OCI_DOWNLOADING || l->state == OCI_UPLOADING;

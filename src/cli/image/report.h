@@ -16,7 +16,7 @@
 #include "image/oci.h"
 
 void report_start(void);
-/* Whether a report was requested. */
+/* Return whether a report was requested. */
 bool report_wanted(void);
 /* Record why the command failed; only the first error is reported. */
 void image_report_error(const struct warren_error *err);

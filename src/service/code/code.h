@@ -117,7 +117,8 @@ void code_go_on(struct code_run *run);
 struct code_run *code_cancel(struct code_run *run);
 /* Delete the interpreters that wait for programs of this tenant; NULL: of all tenants. */
 void code_warm_drop_of(struct service *s, const char *owner);
-/* Whether the run waits for quota, so that nothing has been started yet. Accepts NULL. */
+/* Return whether the run waits for quota, so that nothing has been started yet. Accepts
+ * NULL. */
 bool code_waits(const struct code_run *run);
 /* Get the id of the run's sandbox, which may no longer exist. */
 const char *code_sandbox_id(const struct code_run *run);

@@ -32,7 +32,7 @@ struct code_recipe *code_recipe_new(const struct code_plan *p,
 struct code_recipe *code_recipe_free(struct code_recipe *r);
 /* Get a sandbox to create, with a new id. It is valid as long as @r. */
 struct code_sandbox code_recipe_sandbox(struct code_recipe *r);
-/* Whether this plan and sandbox would have the same recipe. */
+/* Return whether this plan and sandbox would have the same recipe. */
 bool code_recipe_matches(const struct code_recipe *r, const struct code_plan *p,
 			 const struct code_sandbox *sandbox);
 

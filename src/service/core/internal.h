@@ -5,14 +5,15 @@
 
 #include "service/core/module.h"
 
-#define FAILED_KEPT_MS (3600 * 1000U) /* how long clients can see a failed creation */
+/* Time for which clients can see a failed creation. */
+#define FAILED_KEPT_MS (3600 * 1000U)
 /* Time limit for a reply from init, which usually takes microseconds. */
 #define ANSWER_MS 20000
 /* Time limit for a shim that reports that it is still working. */
 #define LONG_MS (UINT64_C(1800) * 1000)
 /* Maximum number of reported ends of unknown execs. */
 #define UNASKED_MAX  (2U * PROTO_EXECS_MAX)
-#define READ_AT_ONCE 64 /* messages of one connection per turn */
+#define READ_AT_ONCE 64 /* maximum number of messages of one connection in one turn */
 
 /* A request to the warden that waits for its reply. */
 struct warden_conn_ask {
@@ -146,7 +147,7 @@ void sandbox_pause_for(struct sandbox *sandbox, const char *why, service_done_fn
 		       void *ctx);
 /* Read from the row whether the sandbox was paused because it was idle. */
 void sandbox_read_pause(struct sandbox *sandbox);
-/* Whether the sandbox has been idle for its whole idle timeout. */
+/* Return whether the sandbox has been idle for its whole idle timeout. */
 bool sandbox_is_idle(const struct sandbox *sandbox);
 /* sandbox_ops.c */
 void sandbox_next_job(struct sandbox *sandbox);

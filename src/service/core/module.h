@@ -115,7 +115,7 @@ struct sandbox {
 	bool code_pass; /* the next use is the run's own */
 };
 
-/* Whether a sandbox in this state should have an init. */
+/* Return whether a sandbox in this state should have an init. */
 static inline bool sandbox_is_made(const struct sandbox *sandbox)
 {
 	return sandbox->row.state == SANDBOX_RUNNING ||
@@ -202,11 +202,11 @@ void service_untidy(struct service *s);
 
 /* disk.c */
 /*
- * Whether results may be deleted to make space for the output of a new exec. -EAGAIN:
- * space has become available.
+ * Return whether results may be deleted to make space for the output of a new exec.
+ * -EAGAIN: space has become available.
  */
 int disk_may_forget(struct service *s);
-/* Whether new data may be written to the disk: 0 or -ENOSPC. */
+/* Return whether new data may be written to the disk: 0 or -ENOSPC. */
 int disk_admit(struct service *s, struct warren_error *err);
 
 /*

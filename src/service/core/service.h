@@ -109,10 +109,11 @@ int service_clock_save(struct db *db, struct warren_error *err) MUST_CHECK;
 struct db *service_db(struct service *s);
 struct net_loop *service_loop(struct service *s);
 /*
- * Whether the warden works: send it a request, which it must answer within two seconds.
+ * Return whether the warden works: send it a request, which it must answer within two
+ * seconds.
  */
 void service_check_warden(struct service *s, service_done_fn done, void *ctx);
-/* Whether the disk has free space and all results are recorded. */
+/* Return whether the disk has free space and all results are recorded. */
 bool service_disk_ok(const struct service *s);
 /* Get the number of sandboxes on @backend. */
 size_t service_count_at(const struct service *s, const char *backend);
@@ -225,7 +226,7 @@ void sandbox_pause(struct sandbox *sandbox, bool pause, service_done_fn done, vo
  * saved.
  */
 void sandbox_checkpoint(struct sandbox *sandbox, service_done_fn done, void *ctx);
-/* Whether the sandbox is paused with a checkpoint. */
+/* Return whether the sandbox is paused with a checkpoint. */
 bool sandbox_is_saved(const struct sandbox *sandbox);
 /*
  * Return -EBUSY if the sandbox belongs to a code run (code/code.h) and can only be
@@ -256,12 +257,12 @@ struct sandbox_change {
 /* Make all changes or none. -ENOTUNIQ: its owner has another sandbox with that name. */
 int sandbox_change(struct sandbox *sandbox, const struct sandbox_change *change,
 		   struct warren_error *err);
-/* Whether sandbox_change() would succeed now. Changes nothing. */
+/* Return whether sandbox_change() would succeed now. Changes nothing. */
 int sandbox_change_check(const struct sandbox *sandbox,
 			 const struct sandbox_change *change, struct warren_error *err);
 /* Get the errno of a failed creation; 0: none. */
 int sandbox_failure(const struct sandbox *sandbox);
-/* Whether the main command failed, and not the sandbox. */
+/* Return whether the main command failed, and not the sandbox. */
 bool sandbox_command_failed(const struct sandbox *sandbox);
 
 /*

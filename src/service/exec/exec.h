@@ -58,7 +58,7 @@ struct exec_start {
 
 #define EXEC_FILE_MAX (64U << 10)
 
-/* Whether an exec in this sandbox can create a file first (exec_start.file). */
+/* Return whether an exec in this sandbox can create a file first (exec_start.file). */
 bool exec_brings_file(const struct sandbox *sandbox);
 
 typedef void (*exec_fn)(void *ctx, struct exec *exec, const struct warren_error *err);
@@ -78,11 +78,11 @@ struct exec *exec_ref(struct exec *exec);
 struct exec *exec_unref(struct exec *exec);
 const struct exec_row *exec_row(const struct exec *exec);
 struct sandbox *exec_sandbox(const struct exec *exec); /* NULL: the sandbox is gone */
-/* Whether the sandbox ended before the exec did, so that the result is unknown. */
+/* Return whether the sandbox ended before the exec did, so that the result is unknown. */
 bool exec_lost(const struct exec *exec);
 /*
- * Whether the disk was full when the exec ended, so that the last part of its output is
- * not in the journal. It follows when there is space.
+ * Return whether the disk was full when the exec ended, so that the last part of its
+ * output is not in the journal. It follows when there is space.
  */
 bool exec_output_waits(const struct exec *exec);
 /*

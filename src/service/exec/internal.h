@@ -201,9 +201,10 @@ void main_command_first(struct sandbox *sandbox);
 void main_command_look(struct sandbox *sandbox, const char *exec);
 /* A stop has ended. If the main command ended too, carry out on_exit now. */
 void main_command_stopped(struct sandbox *sandbox);
-/* Whether the sandbox has a main command that neither runs nor is being started. */
+/* Return whether the sandbox has a main command that neither runs nor is being
+ * started. */
 bool main_command_is_over(const struct sandbox *sandbox);
-/* Whether the main command runs, or is being started. */
+/* Return whether the main command runs, or is being started. */
 bool main_command_runs(const struct sandbox *sandbox);
 /*
  * Carry out on_exit if the main command ended while the sandbox was paused. Called when

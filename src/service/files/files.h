@@ -50,8 +50,8 @@ int files_need(struct files *f, uint64_t n, struct warren_error *err);
 struct sandbox *files_sandbox(const struct files *f);
 uint32_t files_uid(const struct files *f);
 /*
- * Whether files_open() returns a copy of the file. Then it has a different inode, and
- * written data reaches the file only with the next request that names the file; that
+ * Return whether files_open() returns a copy of the file. Then it has a different inode,
+ * and written data reaches the file only with the next request that names the file; that
  * request reports errors.
  */
 bool files_are_copies(const struct files *f);
@@ -112,7 +112,7 @@ void files_notify(struct files *f, files_fn fn, void *ctx);
 void files_add_watch(struct files *f, int notify, const char *path, uint32_t mask,
 		     files_fn fn, void *ctx);
 /*
- * Whether workers do everything, inside the sandbox's memory limit
+ * Return whether workers do everything, inside the sandbox's memory limit
  * (agent/init/file_worker.c). Then writes must use files_write(), which appends @n bytes
  * to the earlier writes to @fd. -errno: @fn is not called. After a failed write of a
  * @stream (0: none), a PUT of that stream (`mode`) fails too.

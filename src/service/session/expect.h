@@ -15,7 +15,7 @@
 #include "base/buf.h"
 
 #define EXPECT_MAX    64   /* maximum number of patterns */
-#define EXPECT_WINDOW 4096 /* bytes: the maximum length of a match */
+#define EXPECT_WINDOW 4096 /* maximum length of a match, in bytes */
 #define EXPECT_COST   320 /* maximum pattern_cost() of all regular expressions together */
 
 struct expect;
@@ -23,7 +23,7 @@ struct expect;
 /* NULL: out of memory, or the patterns are too many or too complex. */
 struct expect *expect_new(const char *const *texts, size_t n);
 struct expect *expect_free(struct expect *e);
-/* Whether all patterns are only literal text, which is fast to search. */
+/* Return whether all patterns are only literal text, which is fast to search. */
 bool expect_is_text(const struct expect *e);
 /*
  * Find the first match in the @n bytes at @data, of which @seen were searched before.

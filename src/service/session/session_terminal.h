@@ -17,8 +17,9 @@
 #include "service/core/fair_quota.h"
 #include "service/session/session.h"
 
-#define CONSOLE_NAME_MAX   128
-#define CONSOLE_SCREEN_MAX (64U << 20) /* bytes of output kept; the rest is dropped */
+#define CONSOLE_NAME_MAX 128
+/* Maximum size of output that is kept; the rest is dropped. */
+#define CONSOLE_SCREEN_MAX (64U << 20)
 
 struct session_terminal;
 

@@ -44,7 +44,7 @@ struct template_use {
 /* Fill @list, the words of the configuration. */
 int template_fill(const json_t *list, struct template_use *use, struct template_argv *ret,
 		  struct warren_error *err);
-/* Whether the template uses this placeholder. */
+/* Return whether the template uses this placeholder. */
 bool template_has(const json_t *list, const char *hole);
 
 #endif /* SHIM_COMMAND_TEMPLATE_H */

@@ -20,7 +20,7 @@
 int token_make(const char *path);
 /* Get the path of the directory that @fd stands for; -ENOTDIR: @fd is not a token. */
 int token_path(int fd, char path[TOKEN_PATH_MAX]);
-/* Whether the entries were already requested. */
+/* Return whether the entries were already requested. */
 bool token_is_read(int fd);
 /* Add the entries, one struct proto_entry after another. */
 int token_fill(int fd, const struct buf *entries);

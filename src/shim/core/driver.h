@@ -31,7 +31,7 @@
 #include "base/error.h"
 #include "base/id.h"
 
-#define SHIM_PATIENCE     60000 /* ms; pulling an image has no time limit */
+#define SHIM_PATIENCE     60000 /* in ms; pulling an image has no time limit */
 #define SHIM_ENFORCED_MAX 24
 
 /* One sandbox, as the driver of its platform sees it. */

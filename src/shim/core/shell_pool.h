@@ -24,7 +24,7 @@ int shell_pool_run(const char *user, const struct buf *script, struct buf *out, 
 int shell_pool_tick(void);
 /* End all shells. */
 void shell_pool_release(void);
-/* Whether @pid is the process of such a shell. */
+/* Return whether @pid is the process of such a shell. */
 bool shell_pool_has(pid_t pid);
 
 #endif /* SHIM_CORE_SHELL_POOL_H */

@@ -95,7 +95,7 @@ bool watch_has_ended(void);
 /* checkpoint.c */
 void save_request(int c, const struct proto_save *msg);
 /*
- * Whether the sandbox is saved, or is being saved or restored: no other request is
+ * Return whether the sandbox is saved, or is being saved or restored: no other request is
  * possible.
  */
 bool save_is_away(void);

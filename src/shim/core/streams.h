@@ -20,10 +20,12 @@
 #define STREAM_EVENT (1U << 2) /* an eventfd */
 #define STREAM_DIR   (1U << 3)
 
-/* Whether @fd is one of @kinds; O_PATH is accepted only if these include STREAM_DIR. */
+/* Return whether @fd is one of @kinds; O_PATH is accepted only if these include
+ * STREAM_DIR. */
 bool stream_is(int fd, unsigned kinds);
 /*
- * Whether the request @msg of @size bytes may come with these descriptors: 0, or -EPROTO.
+ * Return whether the request @msg of @size bytes may come with these descriptors: 0, or
+ * -EPROTO.
  */
 int streams_check(const void *msg, size_t size, const int *fds, size_t n_fds);
 

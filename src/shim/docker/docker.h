@@ -196,7 +196,7 @@ int docker_quiet(struct docker *d, const struct shim_sandbox *p,
 /* guest_socket.c */
 /* Path of the guest agent's socket on the host. */
 void docker_guest_socket_path(const struct shim_sandbox *p, char path[DOCKER_GUEST_MAX]);
-/* Whether a guest agent in a container of @runtime can connect to the shim. */
+/* Return whether a guest agent in a container of @runtime can connect to the shim. */
 bool docker_plain(const char *runtime);
 /*
  * Listen for the guest agent, before the container is created. *@ret_fd is -1 if the

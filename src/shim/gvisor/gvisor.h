@@ -98,13 +98,15 @@ void gvisor_path(const struct shim_sandbox *p, const char *name,
 int gvisor_remove_files(int at, const char *name);
 /* Connect to the sentry. */
 int gvisor_connect(const struct shim_sandbox *p, struct warren_error *err);
-#define ENDING_MS 1000 /* ms from the end of its connections to the end of a process */
+/* Time from the end of its connections to the end of a process, in ms. */
+#define ENDING_MS 1000
 /*
- * Whether one of the sandbox's own processes (sentry, gofer) has ended, or ends within
- * @within_ms.
+ * Return whether one of the sandbox's own processes (sentry, gofer) has ended, or ends
+ * within @within_ms.
  */
 bool gvisor_is_gone(const struct shim_sandbox *p, int within_ms);
-/* Whether the OOM killer killed a process of the sandbox, which ends the sandbox. */
+/* Return whether the OOM killer killed a process of the sandbox, which ends the
+ * sandbox. */
 bool gvisor_was_oom(const struct shim_sandbox *p);
 /*
  * Kill all processes of the sandbox and remove everything else. Returns 0 even if there
@@ -149,7 +151,7 @@ int gvisor_restore(struct shim_sandbox *p, int image, int held, struct warren_er
 /* network.c */
 /* Step of the process that becomes runsc: enter a new network namespace. */
 int network_create(struct gvisor_making *m, struct warren_error *err);
-/* Whether the sandbox was created with such a namespace. */
+/* Return whether the sandbox was created with such a namespace. */
 bool gvisor_has_network(const struct shim_sandbox *p);
 /* See shim_driver.network. */
 int gvisor_network(const struct shim_sandbox *p, int *ret_ns, struct warren_error *err);
