@@ -158,6 +158,12 @@ struct warren_mount {
 	 * longer refers to it. 0: mount whatever .source refers to at that time.
 	 */
 	int source_fd;
+	/*
+	 * .source_fd is a detached mount (fsmount(2)) of a whole file system, which the
+	 * call takes over and attaches; .source is only its name in errors. Ids inside
+	 * are those of the file system. Only for the native backend, with root.
+	 */
+	bool volume;
 };
 
 #define WARREN_LIMIT_MEMORY (1U << 0)

@@ -92,6 +92,7 @@ enum api_format {
 	 */
 	API_FORMAT_SIZE,
 	API_FORMAT_USER,
+	API_FORMAT_VOLUME_NAME,
 	API_FORMAT_COUNT,
 };
 

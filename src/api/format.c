@@ -16,6 +16,7 @@
 #include "base/macro.h"
 #include "base/parse.h"
 #include "base/secret_name.h"
+#include "base/volume_name.h"
 
 #define LOWER   "abcdefghijklmnopqrstuvwxyz"
 #define LETTERS LOWER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -171,6 +172,11 @@ static bool is_secret_name(const char *s)
 	return secret_name_ok(s);
 }
 
+static bool is_volume_name(const char *s)
+{
+	return volume_name_ok(s);
+}
+
 static bool is_session(const char *s)
 {
 	return s[0] == '/' ? is_path(s) && is_line(s)
@@ -258,6 +264,8 @@ static const struct {
 			      "must be a number of bytes or a size like '512m'" },
 	[API_FORMAT_USER] = { is_user, "must be a user: a name, a uid or uid:gid below "
 				       "65536" },
+	[API_FORMAT_VOLUME_NAME] = { is_volume_name,
+				     "must be the name of a volume: " VOLUME_NAME_RULE },
 };
 
 const char *format_check(enum api_format format, const char *s)

@@ -89,13 +89,15 @@ static int check_mounts(const struct warren_spec *spec, struct warren_error *err
 		if (r == 0 && strspn(m->target, "/") == strlen(m->target))
 			r = error_set(err, EINVAL,
 				      "nothing can be mounted over the root");
-		if (r == 0 && m->source && m->source[0] != '/')
+		if (r == 0 && m->source && !m->volume && m->source[0] != '/')
 			r = error_set(err, EINVAL, "volume '%s' is not absolute",
 				      m->source);
 		if (r == 0 && m->source_fd && (m->source_fd < 0 || !m->source))
 			r = error_set(err, EINVAL,
 				      "a volume has a descriptor and no name, or a "
 				      "descriptor that is not valid");
+		if (r == 0 && m->volume && m->source_fd <= 0)
+			r = error_set(err, EINVAL, "a volume has no descriptor");
 		if (r < 0)
 			return r;
 	}

@@ -581,7 +581,7 @@ static int serve_run(const struct config *c, int life, struct private_service *o
 		     struct warren_error *err)
 {
 	struct pair p = { .config = c, .signals = -1, .life = life, .own = own };
-	char program[4200], dir[4200];
+	char program[4200], dir[4200], volumes[4200];
 	struct trust_files trust;
 	struct backend_list list;
 	struct warden_policy policy = { .max_sandboxes = c->max_sandboxes,
@@ -620,6 +620,8 @@ static int serve_run(const struct config *c, int life, struct private_service *o
 	image_program(program, sizeof(program));
 	serve_list_backends(c, &list);
 	policy.native_tier = list.native_tier;
+	(void)snprintf(volumes, sizeof(volumes), "%s/volumes", c->state_dir);
+	policy.volumes = own ? NULL : volumes;
 	if (r == 0)
 		r = serve_prepare(&p, &list, &policy, dir, sizeof(dir), &trust, err);
 	if (r == 0)

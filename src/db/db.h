@@ -268,6 +268,55 @@ void secret_row_done(struct secret_row *row);
 
 #define AUTO_SECRET_ROW CLEANUP(secret_row_done)
 
+/* ----------------------------------------------------------------- volumes */
+
+struct volume_row {
+	char id[ID_LEN + 1];
+	const char *tenant, *name;
+	const char *labels; /* a JSON object */
+	uint64_t size;      /* bytes */
+	uint64_t users;     /* number of sandboxes that use it; not for inserts */
+	int64_t created_at;
+	void *block;
+};
+
+/*
+ * A volume has a row before it has a file, and until its file is deleted. Until
+ * db_finish_volume(), and after db_delete_volume(), only its name is in use; then
+ * db_each_unfinished_volume() returns it, and db_forget_volume() removes the row.
+ */
+/*
+ * Record a volume that is about to be created. -ENOENT: no such tenant; -ENOTUNIQ: the
+ * tenant has a volume with that name.
+ */
+int db_insert_volume(struct db *db, const struct volume_row *row,
+		     struct warren_error *err) MUST_CHECK;
+/* The volume exists. */
+int db_finish_volume(struct db *db, const char *id, struct warren_error *err) MUST_CHECK;
+/* Begin to delete it. -EBUSY: sandboxes use it. */
+int db_delete_volume(struct db *db, const char *id, struct warren_error *err) MUST_CHECK;
+int db_forget_volume(struct db *db, const char *id, struct warren_error *err) MUST_CHECK;
+/* The ids greater than @after of volumes of any tenant, at most @max. */
+int db_each_unfinished_volume(struct db *db, const char *after, size_t max,
+			      int (*fn)(void *ctx, const char *id), void *ctx,
+			      struct warren_error *err) MUST_CHECK;
+int db_get_volume(struct db *db, const char *tenant, const char *name,
+		  struct volume_row *ret, struct warren_error *err) MUST_CHECK;
+/* The volumes of a tenant after the name @after (""), by name; at most @max (0: all). */
+int db_each_volume(struct db *db, const char *tenant, const char *after, size_t max,
+		   int (*fn)(void *ctx, const struct volume_row *row), void *ctx,
+		   struct warren_error *err) MUST_CHECK;
+/* The number of volumes of @tenant (NULL: of all) and the sum of their sizes. */
+int db_sum_volumes(struct db *db, const char *tenant, uint64_t *ret_n,
+		   uint64_t *ret_bytes, struct warren_error *err) MUST_CHECK;
+/* The ids of sandboxes that use the volume @id, at most @max (0: all). */
+int db_each_volume_user(struct db *db, const char *id, size_t max,
+			int (*fn)(void *ctx, const char *sandbox), void *ctx,
+			struct warren_error *err) MUST_CHECK;
+void volume_row_done(struct volume_row *row);
+
+#define AUTO_VOLUME_ROW CLEANUP(volume_row_done)
+
 /* --------------------------------------------------------------- sandboxes */
 
 /*
@@ -306,6 +355,8 @@ struct sandbox_row {
 	const char *spec; /* JSON: the accepted request */
 	/* For db_insert_sandboxes(): its network policy; db_get_policy() returns it. */
 	const char *policy;
+	/* For db_insert_sandboxes(): ids of its volumes, NULL-terminated; NULL: none. */
+	const char *const *volumes;
 	/* JSON: the enforced limits and isolation; NULL during creation. */
 	const char *enforced;
 	const char *error; /* reason for SANDBOX_FAILED */
@@ -344,6 +395,7 @@ bool sandbox_may_become(enum sandbox_state from, enum sandbox_state to);
  *	-ENOTUNIQ	the owner has a sandbox with that name
  *	-EDQUOT		over a limit; db_denied() says which
  *	-ENOENT		no such owner
+ *	-EBUSY		a volume was deleted
  */
 int db_insert_sandboxes(struct db *db, const struct sandbox_row *rows, size_t n,
 			const struct db_request *request,

@@ -45,6 +45,16 @@ enum db_stmt {
 	STMT_EACH_SECRET,
 	STMT_DELETE_SECRET,
 	STMT_COUNT_SECRETS,
+	STMT_INSERT_VOLUME,
+	STMT_GET_VOLUME,
+	STMT_EACH_VOLUME,
+	STMT_FINISH_VOLUME,
+	STMT_DELETE_VOLUME,
+	STMT_FORGET_VOLUME,
+	STMT_UNFINISHED_VOLUMES,
+	STMT_SUM_VOLUMES,
+	STMT_USE_VOLUME,
+	STMT_EACH_VOLUME_USER,
 	STMT_PRUNE_REVOKED,
 	STMT_PRUNE_EXPIRED,
 	STMT_INSERT_SANDBOX,
@@ -272,6 +282,10 @@ int sandbox_charged(struct db *db, const char *id, struct charged *ret,
  */
 void sandbox_charge(enum sandbox_state state, int64_t n, const int64_t limits[3],
 		    int64_t charge[DB_QUOTA_MAX]);
+
+/* volume.c: record that @sandbox uses the volume @id. -EBUSY: it was deleted. */
+int volume_use(struct db *db, const char *id, const char *sandbox,
+	       struct warren_error *err);
 
 /*
  * tenant.c: within a transaction, change the charges of @tenant. -EDQUOT: a charge grows

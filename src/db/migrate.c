@@ -206,6 +206,24 @@ static const char *const steps[] = {
 	"  connections INTEGER NOT NULL DEFAULT 0, denied INTEGER NOT NULL DEFAULT 0,"
 	"  bytes_in INTEGER NOT NULL DEFAULT 0, bytes_out INTEGER NOT NULL DEFAULT 0"
 	") STRICT, WITHOUT ROWID;",
+
+	/* Volumes, and the sandboxes that mount them. */
+	"CREATE TABLE volumes ("
+	"  id TEXT PRIMARY KEY NOT NULL,"
+	"  tenant TEXT NOT NULL REFERENCES tenants (name),"
+	"  name TEXT NOT NULL,"
+	"  size INTEGER NOT NULL,"
+	"  state INTEGER NOT NULL DEFAULT 0," /* 0: creating; 1: ready; 2: deleting */
+	"  labels TEXT NOT NULL,"
+	"  created_at INTEGER NOT NULL,"
+	"  UNIQUE (tenant, name)"
+	") STRICT, WITHOUT ROWID;"
+	"CREATE TABLE volume_uses ("
+	"  volume TEXT NOT NULL REFERENCES volumes (id),"
+	"  sandbox TEXT NOT NULL REFERENCES sandboxes (id) ON DELETE CASCADE,"
+	"  PRIMARY KEY (volume, sandbox)"
+	") STRICT, WITHOUT ROWID;"
+	"CREATE INDEX volume_uses_of_sandbox ON volume_uses (sandbox);",
 };
 
 /* Run a pragma and get its value. The text is a constant, because values of pragmas

@@ -27,6 +27,10 @@
 	"max_memory, read_bytes, written_bytes"
 #define SESSION "id, sandbox, exec, shell, created_at, last_used, serial, name"
 
+#define VOLUME                                                              \
+	"v.id, v.tenant, v.name, v.size, v.labels, v.created_at, v.state, " \
+	"(SELECT count(*) FROM volume_uses WHERE volume = v.id)"
+
 const char sandbox_columns[] = SANDBOX;
 
 const char *const statement_texts[STMT_MAX] = {
@@ -90,6 +94,25 @@ const char *const statement_texts[STMT_MAX] = {
 	[STMT_DELETE_SECRET] = "DELETE FROM secrets WHERE tenant = ? AND name = ?",
 	[STMT_COUNT_SECRETS] =
 		"SELECT count(*) FROM secrets WHERE ?1 IS NULL OR tenant = ?1",
+
+	[STMT_INSERT_VOLUME] = "INSERT INTO volumes (id, tenant, name, size, labels, "
+			       "created_at) VALUES (?, ?, ?, ?, ?, ?)",
+	[STMT_GET_VOLUME] =
+		"SELECT " VOLUME " FROM volumes v WHERE tenant = ? AND name = ?",
+	[STMT_EACH_VOLUME] = "SELECT " VOLUME " FROM volumes v WHERE tenant = ? AND "
+			     "name > ? AND state = 1 ORDER BY name LIMIT ?",
+	[STMT_FINISH_VOLUME] = "UPDATE volumes SET state = 1 WHERE id = ? AND state = 0",
+	[STMT_DELETE_VOLUME] = "UPDATE volumes SET state = 2 WHERE id = ? AND NOT EXISTS "
+			       "(SELECT 1 FROM volume_uses WHERE volume = id)",
+	[STMT_FORGET_VOLUME] = "DELETE FROM volumes WHERE id = ? AND state <> 1",
+	[STMT_UNFINISHED_VOLUMES] =
+		"SELECT id FROM volumes WHERE state <> 1 AND id > ? ORDER BY id LIMIT ?",
+	[STMT_SUM_VOLUMES] = "SELECT count(*), coalesce(sum(size), 0) FROM volumes "
+			     "WHERE ?1 IS NULL OR tenant = ?1",
+	[STMT_USE_VOLUME] = "INSERT OR REPLACE INTO volume_uses (volume, sandbox) "
+			    "SELECT id, ?2 FROM volumes WHERE id = ?1 AND state = 1",
+	[STMT_EACH_VOLUME_USER] =
+		"SELECT sandbox FROM volume_uses WHERE volume = ? ORDER BY sandbox LIMIT ?",
 
 	[STMT_INSERT_SANDBOX] =
 		"INSERT INTO sandboxes (seq, id, state, owner, backend, image, network, name, "

@@ -27,6 +27,7 @@ static const struct {
 	[WIRE_PROBE] = { sizeof(struct warden_proto_header), false, false },
 	[WIRE_HEALTH] = { sizeof(struct warden_proto_header), false, false },
 	[WIRE_EGRESS] = { sizeof(struct warden_proto_header), false, false },
+	[WIRE_VOLUME] = { sizeof(struct warden_proto_volume), false, true },
 	[WIRE_CAPTURE] = { sizeof(struct warden_proto_sandbox), false, true },
 };
 
@@ -70,7 +71,8 @@ static bool strings_whole(const char *s, size_t size, size_t n)
 static bool flags_known(const struct warden_proto_create *c)
 {
 	for (uint32_t i = 0; i < c->n_mounts; i++)
-		if (c->mounts[i].flags & ~(WIRE_READ_ONLY | WIRE_TMPFS))
+		if (c->mounts[i].flags &
+		    ~(WIRE_READ_ONLY | WIRE_TMPFS | WIRE_MOUNTS_VOLUME))
 			return false;
 	return !(c->flags & ~warden_proto_flag_bits()) &&
 	       !(c->soft_limits & ~SPEC_LIMIT_BITS);
@@ -92,6 +94,17 @@ static bool image_whole(const struct warden_proto_image *i)
 	       !(i->flags & ~(WIRE_IMAGE_MISSING | WIRE_IMAGE_FORCE));
 }
 
+static bool volume_whole(const struct warden_proto_volume *v)
+{
+	bool copies = v->verb == WIRE_VOLUME_COPY;
+
+	return v->verb < WIRE_VOLUME_VERB_MAX && memchr(v->from, 0, sizeof(v->from)) &&
+	       (!copies || id_valid(v->from)) && memchr(v->name, 0, sizeof(v->name)) &&
+	       !strchr(v->name, '/') && memchr(v->path, 0, sizeof(v->path)) &&
+	       !(v->flags &
+		 ~(WIRE_VOLUME_PARENTS | WIRE_VOLUME_RECURSIVE | WIRE_VOLUME_FOLLOW));
+}
+
 int warden_proto_check(const void *data, size_t size)
 {
 	const struct warden_proto_header *h = data;
@@ -109,6 +122,8 @@ int warden_proto_check(const void *data, size_t size)
 	if (h->type == WIRE_CREATE && !create_whole(data, size))
 		return -EPROTO;
 	if (h->type == WIRE_IMAGE && !image_whole(data))
+		return -EPROTO;
+	if (h->type == WIRE_VOLUME && !volume_whole(data))
 		return -EPROTO;
 	if (h->type == WIRE_LIST &&
 	    !memchr(((const struct warden_proto_list *)data)->after, 0,
@@ -168,7 +183,8 @@ int warden_proto_put_create(struct buf *out, const char *backend, const char *id
 	for (size_t i = 0; i < spec->n_mounts; i++) {
 		head.mounts[i].size = spec->mounts[i].size;
 		head.mounts[i].flags = (spec->mounts[i].read_only ? WIRE_READ_ONLY : 0) |
-				       (spec->mounts[i].source ? 0 : WIRE_TMPFS);
+				       (spec->mounts[i].source ? 0 : WIRE_TMPFS) |
+				       (spec->mounts[i].volume ? WIRE_MOUNTS_VOLUME : 0);
 	}
 	buf_add(out, &head, sizeof(head));
 	for (size_t i = 0; i < spec_n_fields; i++)
@@ -238,6 +254,7 @@ void warden_proto_get_create(const struct warden_proto_create *msg,
 			.target = warden_proto_take(&at),
 			.read_only = msg->mounts[i].flags & WIRE_READ_ONLY,
 			.size = msg->mounts[i].size,
+			.volume = msg->mounts[i].flags & WIRE_MOUNTS_VOLUME,
 		};
 	}
 }

@@ -52,6 +52,7 @@ enum warden_proto_type {
 	WIRE_HEALTH,  /* struct warden_proto_header; reply: nothing */
 	WIRE_CAPTURE, /* struct warden_proto_sandbox; reply: a bundle of its sockets */
 	WIRE_EGRESS,  /* struct warden_proto_header; reply: a connection to it */
+	WIRE_VOLUME,  /* struct warden_proto_volume; reply: see the verb */
 	WIRE_TYPE_MAX,
 	WIRE_REPLY = 64,
 	/* Sent without a request: struct warden_proto_pool. */
@@ -96,8 +97,9 @@ struct warden_proto_stats {
 };
 
 /* Flags of a mount. */
-#define WIRE_READ_ONLY (1U << 0)
-#define WIRE_TMPFS     (1U << 1) /* a tmpfs, which has no source */
+#define WIRE_READ_ONLY     (1U << 0)
+#define WIRE_TMPFS         (1U << 1) /* a tmpfs, which has no source */
+#define WIRE_MOUNTS_VOLUME (1U << 2) /* the source is the id of a volume */
 
 struct warden_proto_mount {
 	uint32_t flags;
@@ -141,6 +143,45 @@ struct warden_proto_image {
 	uint32_t flags;
 	char ref[512];
 	char platform[64];
+};
+
+enum warden_proto_volume_verb {
+	WIRE_VOLUME_CREATE, /* of `size` bytes */
+	WIRE_VOLUME_COPY,   /* a copy of the volume `from` */
+	WIRE_VOLUME_DELETE,
+	WIRE_VOLUME_USAGE, /* reply: struct warden_proto_volume_usage */
+	/* The others are about the file at `path` in the volume. */
+	WIRE_VOLUME_STAT,   /* reply: one entry, see proto_next() */
+	WIRE_VOLUME_LIST,   /* reply: a file with entries */
+	WIRE_VOLUME_READ,   /* reply: the file, open for reading */
+	WIRE_VOLUME_WRITE,  /* reply: a new file `name` next to it, open for writing */
+	WIRE_VOLUME_RENAME, /* `name`, next to it, replaces it; reply: as for STAT */
+	WIRE_VOLUME_DROP,   /* remove `name`, next to it */
+	WIRE_VOLUME_MKDIR,
+	WIRE_VOLUME_REMOVE,
+	WIRE_VOLUME_VERB_MAX,
+};
+
+#define WIRE_VOLUME_PARENTS   (1U << 0) /* create missing directories */
+#define WIRE_VOLUME_RECURSIVE (1U << 1) /* remove: with everything in it */
+#define WIRE_VOLUME_FOLLOW    (1U << 2) /* stat: follow a link at the end */
+
+struct warden_proto_volume {
+	struct warden_proto_header h;
+	char id[16];
+	uint32_t verb;
+	uint32_t flags;
+	uint64_t size;
+	uint32_t mode; /* of a new file or directory, if it does not exist */
+	uint32_t max;  /* list: the maximum number of entries */
+	char from[16];
+	char name[64];
+	char path[4096];
+};
+
+struct warden_proto_volume_usage {
+	uint64_t size; /* bytes of the file system */
+	uint64_t disk; /* bytes that it occupies on the disk of this machine */
 };
 
 struct warden_proto_reply {

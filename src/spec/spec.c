@@ -123,7 +123,7 @@ void spec_put_resources(struct json *j, const struct warren_spec *spec)
 
 		json_open(j, NULL, '{');
 		if (m->source)
-			json_str(j, "source", m->source);
+			json_str(j, m->volume ? "volume" : "source", m->source);
 		json_str(j, "target", m->target);
 		json_bool(j, "read_only", m->read_only);
 		if (m->size)

@@ -21,6 +21,7 @@
 #include "image/ref.h"
 #include "os/mount.h"
 #include "spec/spec.h"
+#include "warden/volume.h"
 #include "warden/warden.h"
 
 /* -------------------------------------------------------------------- mounts */
@@ -139,7 +140,11 @@ int policy_open_mounts(const struct warden_policy *p, struct warren_mount *mount
 		mounts[i].source_fd = 0;
 		if (!mounts[i].source)
 			continue;
-		r = policy_open_source(p, &mounts[i], &mounts[i].source_fd, err);
+		if (mounts[i].volume)
+			r = volume_mount(p->volumes, mounts[i].source,
+					 &mounts[i].source_fd, err);
+		else
+			r = policy_open_source(p, &mounts[i], &mounts[i].source_fd, err);
 		if (r < 0) {
 			policy_close_mounts(mounts, i);
 			return r;
@@ -300,7 +305,7 @@ int policy_check(const struct warden_policy *p, const struct warren_spec *spec,
 		const struct warren_mount *m = &spec->mounts[i];
 		size_t n = 0;
 
-		if (m->source && !find_rule(p, m, &n))
+		if (m->source && !m->volume && !find_rule(p, m, &n))
 			r = refuse_mount(m, err);
 	}
 	return r;

@@ -31,6 +31,7 @@
 #include "warden/claim.h"
 #include "warden/internal.h"
 #include "warden/pool.h"
+#include "warden/volume.h"
 
 #define ANSWER_MS 10000 /* time to send an answer when memory is short */
 
@@ -264,6 +265,11 @@ static int warden_do_egress(struct work *k, const void *msg UNUSED,
 	return egress_start(&k->w->policy, &k->fd, err);
 }
 
+static int warden_do_volume(struct work *k, const void *msg, struct warren_error *err)
+{
+	return volume_carry_out(k->w->policy.volumes, msg, &k->reply, &k->fd, err);
+}
+
 static int warden_do_update(struct work *k, const void *msg, struct warren_error *err)
 {
 	const struct warden_proto_update *u = msg;
@@ -360,6 +366,7 @@ static const struct {
 	[WIRE_HEALTH] = { do_health, false },
 	[WIRE_EGRESS] = { warden_do_egress, false },
 	[WIRE_CAPTURE] = { warden_do_capture, true },
+	[WIRE_VOLUME] = { warden_do_volume, false },
 };
 
 static int carry_out_one(struct work *k, const void *msg, struct warren_error *err)
@@ -407,7 +414,8 @@ void warden_reply(int sock, struct warden_proto_reply *reply, const struct buf *
 /* Does the request concern no backend? */
 static bool warden_has_no_engine(uint32_t type)
 {
-	return type == WIRE_IMAGE || type == WIRE_HEALTH || type == WIRE_EGRESS;
+	return type == WIRE_IMAGE || type == WIRE_HEALTH || type == WIRE_EGRESS ||
+	       type == WIRE_VOLUME;
 }
 
 static void warden_answer(struct work *k, const void *msg, size_t size)
@@ -443,15 +451,16 @@ static void warden_carry_out(void *ctx, const void *msg, size_t size, int sock)
 }
 
 /*
- * Is the request for a backend other than the native one? A malformed request is not,
- * because it is refused at once.
+ * May the request take long? It does if it is for a backend other than the native one, or
+ * uses the disk for a volume. A malformed request does not, because it is refused at once.
  */
 static bool is_slow(const void *msg, size_t size)
 {
 	const struct warden_proto_header *h = msg;
 
-	return warden_proto_check(msg, size) == 0 && !warden_has_no_engine(h->type) &&
-	       strcmp(h->backend, WIRE_NATIVE) != 0;
+	return warden_proto_check(msg, size) == 0 &&
+	       (h->type == WIRE_VOLUME ||
+		(!warden_has_no_engine(h->type) && strcmp(h->backend, WIRE_NATIVE) != 0));
 }
 
 static bool put_aside(void *ctx, const void *msg, size_t size, int sock)
@@ -488,6 +497,7 @@ int warden_open(const struct warren_options *options, bool native,
 		return error_errno(err, ENOMEM, "start the warden");
 	w->policy = *policy;
 	(void)signal(SIGCHLD, SIG_IGN);
+	volume_recover(policy->volumes);
 	w->probes = probes_new();
 	w->turns = turns_new(&native_ops, w);
 	w->slow = slow_new(warden_carry_out, w);

@@ -43,6 +43,8 @@ struct warden_policy {
 	 * Its directory is one of @mounts. warren-egress writes it.
 	 */
 	const char *bundle;
+	/* Directory of volumes, which only root may write to; NULL: no volumes. */
+	const char *volumes;
 	uid_t uid; /* user of warren-egress: that of the api */
 	gid_t gid;
 	/* Registries to contact without TLS; NULL-terminated. */

@@ -66,6 +66,7 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
 	[WIRE_HEALTH] = sizeof(struct warden_proto_header),
 	[WIRE_CAPTURE] = sizeof(struct warden_proto_sandbox),
 	[WIRE_EGRESS] = sizeof(struct warden_proto_header),
+	[WIRE_VOLUME] = sizeof(struct warden_proto_volume),
 };
 
 TEST(a_request_with_a_wrong_size_or_type_is_refused)
@@ -158,6 +159,39 @@ TEST(unterminated_strings_and_unknown_bits_are_refused)
 	GRANTED(api_ask(msg.data, msg.len)); /* unchanged, it is accepted */
 	GRANTED(api_sandbox(WIRE_DESTROY, "native", ID_A));
 	buf_done(&msg);
+	warden_end();
+}
+
+TEST(malformed_requests_about_volumes_are_refused)
+{
+	static struct warden_proto_volume m = { .h = { .type = WIRE_VOLUME },
+						.id = ID_A,
+						.verb = WIRE_VOLUME_READ };
+
+	warden_begin();
+	m.verb = WIRE_VOLUME_VERB_MAX;
+	REFUSED(EPROTO, api_ask(&m, sizeof(m)));
+	m.verb = WIRE_VOLUME_COPY;
+	(void)strcpy(m.from, "../../../etc");
+	REFUSED(EPROTO, api_ask(&m, sizeof(m)));
+	m.verb = WIRE_VOLUME_READ;
+	(void)strcpy(m.from, "");
+	(void)strcpy(m.name, "../x");
+	REFUSED(EPROTO, api_ask(&m, sizeof(m)));
+	(void)memset(m.name, 'a', sizeof(m.name));
+	REFUSED(EPROTO, api_ask(&m, sizeof(m)));
+	(void)strcpy(m.name, "");
+	(void)memset(m.path, 'a', sizeof(m.path));
+	REFUSED(EPROTO, api_ask(&m, sizeof(m)));
+	(void)strcpy(m.path, "/");
+	m.flags = 1U << 9;
+	REFUSED(EPROTO, api_ask(&m, sizeof(m)));
+	m.flags = 0;
+	(void)strcpy(m.id, "../../../etc");
+	REFUSED(EPROTO, api_ask(&m, sizeof(m)));
+	(void)strcpy(m.id, ID_A);
+	/* It is well-formed, but the configuration has no directory for volumes. */
+	REFUSED(EOPNOTSUPP, api_ask(&m, sizeof(m)));
 	warden_end();
 }
 

@@ -105,15 +105,16 @@ TEST(duplicate_names_become_unique_after_migration)
 	GOOD(insert(db, &c));
 	db = db_close(db);
 	EQ(sqlite3_open(state_path, &sql), SQLITE_OK);
-	EQ(sqlite3_exec(sql,
-			"DROP TABLE networks; DROP TABLE secrets;"
-			"DROP INDEX sandboxes_by_name;"
-			"ALTER TABLE sandboxes DROP COLUMN command;"
-			"ALTER TABLE sandboxes DROP COLUMN on_exit;"
-			"ALTER TABLE sandboxes DROP COLUMN main_exec;"
-			"UPDATE sandboxes SET name = 'same' WHERE name = 'free';"
-			"UPDATE meta SET value = '5' WHERE key = 'steps'",
-			NULL, NULL, NULL),
+	EQ(sqlite3_exec(
+		   sql,
+		   "DROP TABLE volume_uses; DROP TABLE volumes; DROP TABLE networks; DROP TABLE secrets;"
+		   "DROP INDEX sandboxes_by_name;"
+		   "ALTER TABLE sandboxes DROP COLUMN command;"
+		   "ALTER TABLE sandboxes DROP COLUMN on_exit;"
+		   "ALTER TABLE sandboxes DROP COLUMN main_exec;"
+		   "UPDATE sandboxes SET name = 'same' WHERE name = 'free';"
+		   "UPDATE meta SET value = '5' WHERE key = 'steps'",
+		   NULL, NULL, NULL),
 	   SQLITE_OK);
 	(void)sqlite3_close(sql);
 	db = state_open();

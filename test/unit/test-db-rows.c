@@ -89,11 +89,12 @@ TEST(existing_stopped_sandboxes_are_charged)
 	GOOD(insert(db, &failed));
 	db = db_close(db);
 	EQ(sqlite3_open(state_path, &sql), SQLITE_OK);
-	EQ(sqlite3_exec(sql,
-			"UPDATE tenants SET memory = 0, cpu_millis = 0;"
-			"DROP TABLE networks; DROP TABLE secrets;"
-			"UPDATE meta SET value = '7' WHERE key = 'steps'",
-			NULL, NULL, NULL),
+	EQ(sqlite3_exec(
+		   sql,
+		   "UPDATE tenants SET memory = 0, cpu_millis = 0;"
+		   "DROP TABLE volume_uses; DROP TABLE volumes; DROP TABLE networks; DROP TABLE secrets;"
+		   "UPDATE meta SET value = '7' WHERE key = 'steps'",
+		   NULL, NULL, NULL),
 	   SQLITE_OK);
 	(void)sqlite3_close(sql);
 	db = state_open();

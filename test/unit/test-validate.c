@@ -121,7 +121,7 @@ TEST(unknown_fields_are_refused)
 		"/memory: is not a known field; this object has no fields");
 	REFUSED(V1_CREATE_SANDBOX, "{\"mounts\":[{\"target\":\"/a\"},{\"dst\":\"/b\"}]}",
 		"/mounts/1/dst: is not a known field; known: read_only, size, source, "
-		"target");
+		"target, volume");
 	OK(judge(V1_RESIZE_EXEC, "{\"a/b~c\":1}") != NULL);
 	STREQ(pointer(), "/a~1b~0c");
 }
@@ -241,6 +241,9 @@ TEST(formats_are_checked)
 		  { "a", "My_box.1-x", "1" },
 		  { "", "_a", "a b", "a/b", "batch", "\xc3\xa9" } },
 		{ API_FORMAT_SECRET_NAME, { "A", "_a1" }, { "", "1A", "a-b", "a b" } },
+		{ API_FORMAT_VOLUME_NAME,
+		  { "a", "My_data.1-x", "1" },
+		  { "", "_a", ".", "..", "a/b", "a b", "\xc3\xa9" } },
 		{ API_FORMAT_LINE,
 		  { "", "a b", "\xc3\xa9" },
 		  { "\n", "\x7f", "\xc2\x9b" } },

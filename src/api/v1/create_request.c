@@ -115,28 +115,6 @@ static int create_request_read_labels(const struct body *body, struct wanted *w)
 	return 0;
 }
 
-static int create_request_read_mounts(const struct body *body, struct wanted *w)
-{
-	size_t n = json_array_size(body_json(body, "mounts"));
-
-	w->mounts = calloc(n + 2, sizeof(*w->mounts));
-	if (!w->mounts)
-		return -ENOMEM;
-	for (size_t i = 0; i < n; i++) {
-		struct body m = body_element(body, "mounts", i);
-
-		w->mounts[i] = (struct warren_mount){
-			.source = body_text(&m, "source"),
-			.target = body_text(&m, "target"),
-			.read_only = body_bool(&m, "read_only"),
-			.size = body_size(&m, "size"),
-		};
-	}
-	w->spec.mounts = w->mounts;
-	w->spec.n_mounts = n;
-	return 0;
-}
-
 /* Write the spec as it is shown, with everything that is needed later. */
 static void create_request_write_spec(const struct body *body, struct wanted *w)
 {
@@ -318,13 +296,16 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 	if (r < 0)
 		return r;
 	if (create_request_read_env(body, w) < 0 ||
-	    create_request_read_labels(body, w) < 0 ||
-	    create_request_read_mounts(body, w) < 0)
+	    create_request_read_labels(body, w) < 0)
 		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
+	r = mounts_read(v1, caller->tenant, body, w, err);
+	if (r < 0)
+		return r;
 	r = policy_check(v1->policy, &w->spec, &why);
 	if (r < 0)
 		return api_error_policy(err, &why);
 	create_request_write_spec(body, w);
+	mounts_finish(w);
 	if (w->terminates)
 		w->mounts[w->spec.n_mounts++] =
 			(struct warren_mount){ .source = v1->policy->bundle,
@@ -351,7 +332,7 @@ void wanted_done(struct wanted *w)
 {
 	(void)strv_free(w->env_texts);
 	free((void *)w->env);
-	free(w->mounts);
+	mounts_done(w);
 	free(w->labels);
 	buf_done(&w->text);
 	buf_done(&w->policy);

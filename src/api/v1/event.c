@@ -66,6 +66,8 @@ static const char *event_object_key(enum event_type type)
 		return "session_id";
 	if (type == EVENT_SECRET_SET || type == EVENT_SECRET_DELETED)
 		return "secret";
+	if (type == EVENT_VOLUME_CREATED || type == EVENT_VOLUME_DELETED)
+		return "volume";
 	return "exec_id";
 }
 

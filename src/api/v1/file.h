@@ -8,6 +8,8 @@
 #ifndef API_V1_FILE_H
 #define API_V1_FILE_H
 
+#include <sys/stat.h>
+
 #include "api/v1/v1.h"
 #include "base/json.h"
 #include "service/files/files.h"
@@ -36,6 +38,8 @@ bool file_entry(struct call *c, const struct files_answer *a,
 		const struct warren_error *err, struct proto_found *ret);
 /* Inspect the path again, and answer with the result. */
 void file_answer_info(struct file_call *fc, int status);
+/* file_read.c: answer with the regular file @fd, or with the range that is requested. */
+void file_send(struct call *c, int fd, const struct stat *st);
 void show_file(struct json *j, const char *path, const struct proto_found *found);
 /* Conversion to and from the words of FileType. */
 const char *file_type_name(uint32_t mode);

@@ -75,7 +75,7 @@ static void refuse_range(struct call *c, uint64_t size)
 	call_error(c, &err);
 }
 
-static void file_read_send(struct call *c, int fd, const struct stat *st)
+void file_send(struct call *c, int fd, const struct stat *st)
 {
 	const char *match = http_header(c->req, "If-None-Match");
 	const char *condition = http_header(c->req, "If-Range");
@@ -154,7 +154,7 @@ static void file_read_on_open(void *ctx, struct files_answer *a,
 		st.st_mtim.tv_sec = k->is.mtime_sec;
 		st.st_mtim.tv_nsec = k->is.mtime_nsec % 1000000000;
 	}
-	file_read_send(fc->call, TAKE_FD(fd), &st);
+	file_send(fc->call, TAKE_FD(fd), &st);
 }
 
 /* Get the metadata of the original file, by which a client recognises it. */

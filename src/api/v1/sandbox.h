@@ -16,6 +16,9 @@ struct wanted {
 	const char **env;
 	char **env_texts;
 	struct warren_mount *mounts;
+	const char **volumes; /* the ids of its volumes, NULL-terminated */
+	char (*volume_ids)[ID_LEN + 1];
+	size_t n_volumes;
 	struct db_label *labels;
 	const struct config_backend *backend;
 	enum v1_network network;
@@ -39,6 +42,12 @@ void backend_failed(struct api_error *err, const char *name,
 int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *body,
 		struct wanted *w, struct api_error *err) MUST_CHECK;
 void wanted_done(struct wanted *w);
+/* create_mounts.c: read the mounts, with the names of volumes as sources. */
+int mounts_read(struct v1 *v1, const char *tenant, const struct body *body,
+		struct wanted *w, struct api_error *err) MUST_CHECK;
+/* Replace the names of volumes by their ids, for the warden. */
+void mounts_finish(struct wanted *w);
+void mounts_done(struct wanted *w);
 /*
  * template.c: apply the template of a request. 1: *@ret is the request merged with its
  * template; 0: the request names no template.

@@ -284,7 +284,9 @@ static int copy_mounts(struct create_op *m, int *fds, size_t *n, struct warren_e
 
 		if (!m->spec->mounts[i].source)
 			continue;
-		r = create_copy_volume(m, &m->spec->mounts[i], &fds[*n], err);
+		r = m->spec->mounts[i].volume
+			    ? volume_take(m, &m->spec->mounts[i], &fds[*n], err)
+			    : create_copy_volume(m, &m->spec->mounts[i], &fds[*n], err);
 		if (r < 0)
 			return r;
 		(*n)++;

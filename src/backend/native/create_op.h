@@ -78,6 +78,13 @@ int create_keep(struct create_op *m, struct warren_error *err);
 /* Send the layers and volumes over @sock, in the order that the child expects. */
 int create_send_mounts(struct create_op *m, int sock, struct warren_error *err);
 
+/* volume.c: whether this engine can mount the volumes of @spec. */
+int volume_check(const struct native *n, const struct warren_spec *spec,
+		 struct warren_error *err);
+/* Give the file system of a volume the sandbox's ids. */
+int volume_take(struct create_op *m, const struct warren_mount *v, int *ret_fd,
+		struct warren_error *err);
+
 /* Steps: vfork_helper.c */
 /*
  * Start the child in this process's memory, and run steps at the same time in a thread.

@@ -15,6 +15,7 @@
  *	durable.c		sandboxes that outlive their creator
  *	save.c			copies the files of a sandbox, and hibernates it
  *	scratch_disk.c		scratch space in a disk image, instead of in memory
+ *	volume.c		file systems of volumes
  *	idmap.c			id maps of sandboxes and volumes
  *	probe.c			detects the features of this machine
  *

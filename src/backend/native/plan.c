@@ -174,8 +174,8 @@ int take_spec(struct create_op *m, struct warren_error *err)
 			"disk: without root, written data stays in memory, so the "
 			"disk limit cannot be above the memory limit (%ju bytes)",
 			(uintmax_t)m->limits.memory);
-	if (take_tmpfs(m, err) < 0 || take_pids(n, m->limits.pids, err) < 0 ||
-	    take_nofile(m, err) < 0)
+	if (volume_check(n, s, err) < 0 || take_tmpfs(m, err) < 0 ||
+	    take_pids(n, m->limits.pids, err) < 0 || take_nofile(m, err) < 0)
 		return -err->code;
 	take_ids(n, sandbox);
 	sandbox->env = strv_copy(s->env);

@@ -14,18 +14,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/fs.h>
-#include <signal.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <sys/xattr.h>
 
 #include "backend/native/native.h"
+#include "os/ext4.h"
 #include "os/loopdev.h"
 #include "os/mount.h"
 
@@ -44,55 +39,10 @@ bool scratch_disk_tmpfs_has_xattrs(void)
 	return file >= 0 && fsetxattr(file, "user.warren", "y", 1, 0) == 0;
 }
 
-__attribute__((noreturn)) static void exec_mkfs(const char *path)
-{
-	static const char options[] =
-		"lazy_itable_init=1,lazy_journal_init=1,nodiscard,root_owner=0:0";
-	const char *argv[] = {
-		"mkfs.ext4", "-q",    "-F", "-m", "0", "-O", "^has_journal,^resize_inode",
-		"-E",        options, path, NULL
-	};
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	for (int i = 0; i < 3; i++)
-		(void)dup2(null, i);
-	(void)setenv("PATH", "/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin", 1);
-	(void)execvp(argv[0], (char *const *)(uintptr_t)argv);
-	_exit(127);
-}
-
 /*
- * Run the machine's mkfs.ext4 on a private file. If SIGCHLD is ignored, as in the warden,
- * the exit status of a child that sends it is lost; so a process that does not send it is
- * put in between.
+ * Open the empty filesystem of @size bytes. If there is none, create it under another
+ * name and rename it.
  */
-static int run_mkfs(const char *path, struct warren_error *err)
-{
-	int status = 0;
-	pid_t pid = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
-
-	if (pid == 0) {
-		(void)signal(SIGCHLD, SIG_DFL);
-		pid = fork();
-		if (pid == 0)
-			exec_mkfs(path);
-		if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
-			_exit(1);
-		_exit(WEXITSTATUS(status));
-	}
-	if (pid < 0)
-		return error_errno(err, errno, "run mkfs.ext4");
-	while (waitpid(pid, &status, __WALL) < 0)
-		if (errno != EINTR)
-			return error_errno(err, errno, "wait for mkfs.ext4");
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-		return error_set(err, ENOENT,
-				 "a separate disk needs mkfs.ext4: install e2fsprogs");
-	return status ? error_set(err, EIO, "mkfs.ext4 failed on '%s'", path) : 0;
-}
-
-/* Open the empty filesystem of @size bytes. If there is none, create it under another
- * name and rename it. */
 static int open_template(const struct native *n, uint64_t size, struct warren_error *err)
 {
 	char path[4096], temp[4096 + ID_LEN + 2], id[ID_LEN + 1];
@@ -113,7 +63,7 @@ static int open_template(const struct native *n, uint64_t size, struct warren_er
 		r = error_errno(err, errno, "create a disk of %ju bytes",
 				(uintmax_t)size);
 	if (r == 0)
-		r = run_mkfs(temp, err);
+		r = ext4_create(temp, false, err);
 	if (r == 0 && rename(temp, path) < 0)
 		r = error_errno(err, errno, "keep '%s'", path);
 	if (r < 0) {
@@ -122,32 +72,6 @@ static int open_template(const struct native *n, uint64_t size, struct warren_er
 		return r;
 	}
 	return fd;
-}
-
-/* Copy the parts of @from that are not holes to the same positions in @to. */
-static int copy_data(int from, int to, uint64_t size)
-{
-	off_t at = 0;
-
-	if (ioctl(to, FICLONE, from) == 0)
-		return 0;
-	if (ftruncate(to, (off_t)size) < 0)
-		return -errno;
-	for (;;) {
-		off_t end, out;
-
-		at = lseek(from, at, SEEK_DATA);
-		if (at < 0)
-			return errno == ENXIO ? 0 : -errno;
-		end = lseek(from, at, SEEK_HOLE);
-		for (out = at; at < end;) {
-			ssize_t k = copy_file_range(from, &at, to, &out,
-						    (size_t)(end - at), 0);
-
-			if (k <= 0)
-				return k < 0 ? -errno : -EIO;
-		}
-	}
 }
 
 int scratch_disk_mount(const struct native *n, uint64_t size, int userns, int *ret_fd,
@@ -164,7 +88,7 @@ int scratch_disk_mount(const struct native *n, uint64_t size, int userns, int *r
 	file = open(n->state_dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (file < 0)
 		return error_errno(err, errno, "create a disk in '%s'", n->state_dir);
-	r = copy_data(template, file, size);
+	r = ext4_copy(template, file, size);
 	if (r < 0)
 		return error_errno(err, -r, "create a disk in '%s'", n->state_dir);
 	r = loopdev_attach(file, path, &loop, err);

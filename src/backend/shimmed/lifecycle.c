@@ -75,6 +75,11 @@ static int put_mounts(struct json *j, const char *name, const struct warren_spec
 
 	json_open(j, name, '[');
 	for (size_t i = 0; r == 0 && i < s->n_mounts; i++) {
+		if (s->mounts[i].volume)
+			return error_set(err, EOPNOTSUPP,
+					 "volume '%s': only the native backend can "
+					 "mount volumes",
+					 s->mounts[i].source);
 		json_open(j, NULL, '{');
 		if (s->mounts[i].source)
 			json_str(j, "source", s->mounts[i].source);

@@ -43,6 +43,8 @@ static const char *const names[] = {
 	[EVENT_SECRET_SET] = "secret.set",
 	[EVENT_SECRET_DELETED] = "secret.deleted",
 	[EVENT_NETWORK_DENIED] = "network.denied",
+	[EVENT_VOLUME_CREATED] = "volume.created",
+	[EVENT_VOLUME_DELETED] = "volume.deleted",
 };
 
 _Static_assert(ARRAY_SIZE(names) == EVENT_TYPE_MAX, "an event has no name");
@@ -249,14 +251,26 @@ void event_emit_image(struct service *s, enum event_type type, const char *ref)
 	event_added(s);
 }
 
-void event_emit_secret(struct service *s, enum event_type type, const char *tenant,
-		       const char *name)
+static void event_emit_named(struct service *s, enum event_type type, const char *tenant,
+			     const char *name)
 {
 	struct event *e = event_add(s, type);
 
 	(void)snprintf(e->owner, sizeof(e->owner), "%s", tenant);
 	(void)snprintf(e->object, sizeof(e->object), "%s", name);
 	event_added(s);
+}
+
+void event_emit_secret(struct service *s, enum event_type type, const char *tenant,
+		       const char *name)
+{
+	event_emit_named(s, type, tenant, name);
+}
+
+void event_emit_volume(struct service *s, enum event_type type, const char *tenant,
+		       const char *name)
+{
+	event_emit_named(s, type, tenant, name);
 }
 
 /* ----------------------------------------------------- end of a sandbox */

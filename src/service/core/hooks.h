@@ -2,8 +2,9 @@
 /*
  * hooks.h - how a module takes part in the life of the service and of each sandbox
  *
- * The core manages sandboxes. The modules exec, session, files, code and network manage
- * the commands, shells, files, code runs and network policies of them. Modules use the
+ * The core manages sandboxes. The modules exec, session, files, code, network and
+ * volume manage the commands, shells, files, code runs, network policies and volumes of
+ * them. Modules use the
  * core; the core calls a module only through the hooks in its struct service_module.
  * service/modules.c lists the modules, and the core calls their hooks in that order, so a
  * module can rely on those before it. Any hook may be NULL.
@@ -25,6 +26,7 @@ enum service_room_number {
 	MODULE_FILES,
 	MODULE_CODE,
 	MODULE_NETWORK,
+	MODULE_VOLUME,
 	MODULE_MAX,
 };
 

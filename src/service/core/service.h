@@ -378,6 +378,8 @@ enum event_type {
 	EVENT_SECRET_SET,
 	EVENT_SECRET_DELETED,
 	EVENT_NETWORK_DENIED,
+	EVENT_VOLUME_CREATED,
+	EVENT_VOLUME_DELETED,
 	EVENT_TYPE_MAX,
 };
 
@@ -387,7 +389,7 @@ struct event {
 	enum event_type type;
 	char owner[DB_NAME_MAX + 1]; /* "": visible to all tenants */
 	char sandbox[ID_LEN + 1];    /* "": no sandbox */
-	/* The id of an exec or session, or the name of a secret; "": none. */
+	/* The id of an exec or session, or the name of a secret or volume; "": none. */
 	char object[SECRET_NAME_MAX + 1];
 	char *image; /* for IMAGE_*: the requested reference; otherwise NULL */
 	/* For NETWORK_DENIED: what was denied, as a JSON object; NULL: unknown. */
@@ -406,6 +408,9 @@ void event_emit_denied(struct service *s, const struct sandbox *sandbox,
 		       const char *denial);
 /* Emit an event for an image, which belongs to no tenant. */
 void event_emit_image(struct service *s, enum event_type type, const char *ref);
+/* Emit an event for a volume, by its name. */
+void event_emit_volume(struct service *s, enum event_type type, const char *tenant,
+		       const char *name);
 /* Emit an event for a secret, by its name. */
 void event_emit_secret(struct service *s, enum event_type type, const char *tenant,
 		       const char *name);

@@ -121,13 +121,34 @@ unsigned file_writer_ahead(const struct files *f)
 	return files_have_workers(f) ? 2 : 1;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): a file, its data, an answer: nine words */
+int file_writer_thread_start(struct service *s, const char *tenant, int fd,
+			     const void *data, size_t n, files_fn fn, void *ctx,
+			     struct file_writer **ret, struct warren_error *err)
+{
+	struct file_writer *w = malloc(sizeof(*w) + n);
+	int r;
+
+	if (!w)
+		return error_errno(err, ENOMEM, "write");
+	*w = (struct file_writer){
+		.service = s, .fn = fn, .ctx = ctx, .fd = -1, .event = -1, .n = n
+	};
+	(void)memcpy(w->data, data, n);
+	r = file_writer_begin(w, tenant, fd, err);
+	if (r < 0)
+		file_writer_free(w);
+	else
+		*ret = w;
+	return r;
+}
+
 /* NOLINTNEXTLINE(readability-function-size): a file, its data, an answer: ten words */
 int file_writer_start(struct files *f, int fd, uint32_t stream, bool nameless,
 		      const void *data, size_t n, files_fn fn, void *ctx,
 		      struct file_writer **ret, struct warren_error *err)
 {
 	const char *tenant = files_tenant(f);
-	struct file_writer *w;
 	int r;
 
 	*ret = NULL;
@@ -139,22 +160,8 @@ int file_writer_start(struct files *f, int fd, uint32_t stream, bool nameless,
 		r = file_writer_write(fd, data, n);
 		return r < 0 ? file_writer_fail(r, err) : 1;
 	}
-	w = malloc(sizeof(*w) + n);
-	if (!w)
-		return error_errno(err, ENOMEM, "write");
-	*w = (struct file_writer){ .service = files_service(f),
-				   .fn = fn,
-				   .ctx = ctx,
-				   .fd = -1,
-				   .event = -1,
-				   .n = n };
-	(void)memcpy(w->data, data, n);
-	r = file_writer_begin(w, tenant, fd, err);
-	if (r < 0)
-		file_writer_free(w);
-	else
-		*ret = w;
-	return r;
+	return file_writer_thread_start(files_service(f), tenant, fd, data, n, fn, ctx,
+					ret, err);
 }
 
 struct file_writer *file_writer_cancel(struct file_writer *w)

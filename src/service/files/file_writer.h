@@ -32,6 +32,13 @@ unsigned file_writer_ahead(const struct files *f);
 int file_writer_start(struct files *f, int fd, uint32_t stream, bool nameless,
 		      const void *data, size_t n, files_fn fn, void *ctx,
 		      struct file_writer **ret, struct warren_error *err);
+/*
+ * Write @n bytes at @data, which are copied, to @fd, which is duplicated, on a separate
+ * thread of @tenant. @fn is called later from the loop. -errno: @fn is not called.
+ */
+int file_writer_thread_start(struct service *s, const char *tenant, int fd,
+			     const void *data, size_t n, files_fn fn, void *ctx,
+			     struct file_writer **ret, struct warren_error *err);
 /* Do not call the callback; a write in progress continues. Accepts NULL; returns NULL. */
 struct file_writer *file_writer_cancel(struct file_writer *w);
 

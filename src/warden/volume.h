@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * volume.h - volumes: file systems in files, which sandboxes mount
+ *
+ * The file of a volume is <dir>/<id>. While a volume is in use, its file is attached to
+ * one loop device, whose file system all users share. Each user has its own mount, which
+ * is not visible on the host and is held by a descriptor or a mount namespace. When the
+ * last one is gone, the kernel removes the file system and the loop device. So the warden
+ * has nothing to remember or to clean up.
+ *
+ * A lock of the file (flock(2)) excludes that two processes attach it at the same time,
+ * and that it is deleted at that time.
+ */
+#ifndef WARDEN_VOLUME_H
+#define WARDEN_VOLUME_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+#define VOLUME_SIZE_MIN (16ULL << 20)
+#define VOLUME_SIZE_MAX (16ULL << 40)
+
+struct warden_proto_volume;
+
+/*
+ * Mount the volume @id for one user: a detached mount, nosuid and nodev. -EMEDIUMTYPE:
+ * its file is missing, or its file system is damaged; -EOPNOTSUPP: this
+ * machine, or a service without root, cannot mount volumes.
+ */
+int volume_mount(const char *dir, const char *id, int *ret_fd, struct warren_error *err);
+/*
+ * Carry out a request (proto/warden_proto.h) that was checked. The reply has @reply, and
+ * *@ret_fd if it is not -1.
+ */
+int volume_carry_out(const char *dir, const struct warden_proto_volume *m,
+		     struct buf *reply, int *ret_fd, struct warren_error *err);
+/*
+ * Let writers of volumes continue whose copy was interrupted, and remove files of volumes
+ * that were not completed. Called before requests are carried out.
+ */
+void volume_recover(const char *dir);
+
+/* volume_files.c: the requests about files, in the file system at @root. */
+int volume_files(int root, const struct warden_proto_volume *m, struct buf *reply,
+		 int *ret_fd, struct warren_error *err);
+
+#endif /* WARDEN_VOLUME_H */

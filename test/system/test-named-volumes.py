@@ -1,0 +1,302 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-named-volumes.py - volumes outlive sandboxes, have a hard size, and belong to their tenant"""
+import os
+import sqlite3
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from serve_world import World, refused, together, until  # pylint: disable=wrong-import-position
+
+SIZE = 32 << 20
+w = None  # pylint: disable=invalid-name
+
+
+def make(name, size=SIZE, status=201, **kw):
+    return w.ask("POST", "/v1/volumes", {"name": name, "size": size}, status=status, **kw).json()
+
+
+def drop(name, status=204):
+    return w.ask("DELETE", f"/v1/volumes/{name}", status=status)
+
+
+def mounted(name, target="/data", **more):
+    return {"mounts": [{"volume": name, "target": target, **more}]}
+
+
+def out(box, command):
+    r = w.run(box, command)
+    eq(r["result"]["exit_code"], 0, f"{command}: {r}")
+    return r["stdout"]
+
+
+def path_of(name):
+    return f"{w.state}/volumes/{w.rows('SELECT id FROM volumes WHERE name = ?', name)[0][0]}"
+
+
+def loops():
+    """The loop devices whose file is in the service's directory."""
+    found = []
+    for name in os.listdir("/sys/block"):
+        try:
+            with open(f"/sys/block/{name}/loop/backing_file", encoding="utf-8") as f:
+                if w.state in f.read():
+                    found.append(name)
+        except OSError:
+            pass
+    return found
+
+
+@test
+def a_volume_is_created_shown_listed_and_deleted():
+    made = make("data")
+    eq((made["name"], made["size"], made["users"]), ("data", SIZE, 0))
+    w.ask("POST", "/v1/volumes", {"name": "logs", "size": "16m", "labels": {"team": "a"}}, status=201)
+    shown = w.get("/v1/volumes/logs")
+    eq((shown["labels"], shown["sandboxes"], shown["size"]), ({"team": "a"}, [], 16 << 20))
+    ok(shown["disk_bytes"] < shown["size"], f"a new volume is sparse: {shown}")
+    eq([v["name"] for v in w.get("/v1/volumes")["volumes"]], ["data", "logs"])
+    page = w.get("/v1/volumes", query={"limit": 1})
+    eq((page["volumes"][0]["name"], page["next_cursor"]), ("data", "data"))
+    refused(w.ask("POST", "/v1/volumes", {"name": "data"}), 409, "name_in_use", "data")
+    drop("data")
+    drop("logs")
+    refused(drop("data", 404), 404, "volume_not_found")
+    refused(w.ask("GET", "/v1/volumes/data"), 404, "volume_not_found")
+    eq(w.get("/v1/volumes")["volumes"], [])
+    eq(os.listdir(f"{w.state}/volumes"), [])
+
+
+@test
+def files_outlive_the_sandbox_and_have_their_owners_in_the_next_one():
+    make("data")
+    with w.box(**mounted("data")) as one:
+        out(one, "echo hello >/data/a && mkdir /data/d && chown 1000:1001 /data/d && chmod 4755 /data/a")
+        eq(w.show(one)["mounts"], [{"volume": "data", "target": "/data", "read_only": False}])
+    until(lambda: not loops(), "the loop device is gone with the sandbox")
+    with w.box(**mounted("data", "/elsewhere/x")) as two:
+        eq(out(two, "cat /elsewhere/x/a; stat -c '%u:%g %a' /elsewhere/x/a /elsewhere/x/d"),
+           "hello\n0:0 4755\n1000:1001 755\n")
+        options = out(two, "grep /elsewhere/x /proc/mounts")
+        ok("nosuid" in options and "nodev" in options, options)
+    drop("data")
+
+
+@test
+def sandboxes_share_a_volume_and_one_of_them_only_reads():
+    make("shared")
+    with w.box(**mounted("shared")) as one, w.box(**mounted("shared", read_only=True)) as two:
+        out(one, "echo first >/data/f")
+        eq(out(two, "cat /data/f"), "first\n")
+        r = w.run(two, "echo no >/data/f")
+        ok(r["result"]["exit_code"] != 0 and "Read-only" in r["stderr"], r)
+        eq(len(loops()), 1, "one loop device for both")
+        eq(sorted(w.get("/v1/volumes/shared")["sandboxes"]), sorted([one, two]))
+        e = refused(drop("shared", 409), 409, "volume_in_use", one, two)
+        ok("2 sandboxes" in e["message"], e)
+    drop("shared")
+
+
+@test
+def the_size_is_a_hard_limit():
+    make("small", 16 << 20)
+    with w.box(**mounted("small")) as one:
+        r = w.run(one, "head -c 64M /dev/zero >/data/f")
+        ok(r["result"]["exit_code"] != 0 and "No space left" in r["stderr"], r)
+        ok(int(out(one, "stat -c %s /data/f")) < 16 << 20, "no more than the size is written")
+    drop("small")
+
+
+@test
+def a_volume_is_mounted_where_it_was_after_kill_9_of_the_service():
+    make("data")
+    box = w.create(**mounted("data"))
+    out(box, "echo kept >/data/f")
+    w.kill("api", "warden")
+    w.start()
+    eq(out(box, "cat /data/f"), "kept\n")
+    with w.box(**mounted("data")) as two:
+        eq(out(two, "cat /data/f; echo more >>/data/f"), "kept\n")
+        eq(len(loops()), 1)
+    eq(out(box, "cat /data/f"), "kept\nmore\n")
+    w.delete(box)
+    until(lambda: not loops(), "the loop device is gone with the last sandbox")
+    drop("data")
+
+
+@test
+def one_of_several_creations_of_a_name_succeeds():
+    got = together(8, lambda i: w.ask("POST", "/v1/volumes", {"name": "race", "size": SIZE}).status)
+    eq(sorted(got), [201] + 7 * [409])
+    drop("race")
+
+
+@test
+def a_copy_has_the_files_of_one_instant_and_is_separate():
+    make("source")
+    with w.box(**mounted("source")) as one:
+        out(one, "echo a >/data/f && sync")
+        r = w.ask("POST", "/v1/volumes/source/copy", {"name": "target"}, status=201).json()
+        eq((r["name"], r["size"]), ("target", SIZE))
+        out(one, "echo b >/data/f")  # writes continue after the copy
+    with w.box(**mounted("target")) as two:
+        eq(out(two, "cat /data/f"), "a\n")
+    refused(w.ask("POST", "/v1/volumes/nothing/copy", {"name": "x"}), 404, "volume_not_found")
+    refused(w.ask("POST", "/v1/volumes/source/copy", {"name": "target"}), 409, "name_in_use")
+    drop("source")
+    drop("target")
+
+
+@test
+def files_are_read_and_written_without_a_sandbox():
+    make("data")
+    url = "/v1/volumes/data/files"
+    body = os.urandom(3 << 20)
+    said = w.ask("PUT", url, body, query={"path": "/a/b/f"}, status=200).json()
+    eq((said["path"], said["size"], said["uid"], said["mode"]), ("/a/b/f", len(body), 0, "0644"))
+    eq(w.ask("GET", url, query={"path": "/a/b/f"}, status=200).body, body)
+    eq(w.ask("GET", url, query={"path": "/a/b/f"}, headers={"Range": "bytes=10-19"}, status=206).body, body[10:20])
+    w.ask("PUT", url, b"", query={"path": "/empty"}, status=200)
+    eq(w.ask("GET", url, query={"path": "/empty"}, status=200).body, b"")
+    w.post(f"{url}/mkdir", {"path": "/new/dir"})
+    listed = w.get(f"{url}/list", query={"path": "/"})
+    eq([e["path"] for e in listed["entries"]], ["/a", "/empty", "/lost+found", "/new"])
+    eq(w.get(f"{url}/list", query={"path": "/", "limit": 2})["truncated"], True)
+    eq(w.get(f"{url}/stat", query={"path": "/new/dir"})["type"], "directory")
+    refused(w.ask("GET", url, query={"path": "/a"}), 409, "is_a_directory")
+    refused(w.ask("GET", url, query={"path": "/none"}), 404, "file_not_found")
+    refused(w.ask("DELETE", url, query={"path": "/a"}), 409, "directory_not_empty")
+    w.ask("DELETE", url, query={"path": "/a", "recursive": "true"}, status=204)
+    refused(w.ask("GET", f"{url}/stat", query={"path": "/a"}), 404, "file_not_found")
+    with w.box(**mounted("data")) as one:
+        out(one, "chown 7:8 /data/empty; chmod 600 /data/empty")
+        w.ask("PUT", url, b"new", query={"path": "/empty"}, status=200)
+        eq(out(one, "cat /data/empty; stat -c ' %u:%g %a' /data/empty; ls -A /data"),
+           "new 7:8 600\nempty\nlost+found\nnew\n")
+    until(lambda: not loops(), "the loop device is gone")
+    drop("data")
+
+
+@test
+def no_link_leads_out_of_a_volume():
+    make("data")
+    url = "/v1/volumes/data/files"
+    with w.box(**mounted("data")) as one:
+        out(one, "cd /data && echo mine >etc && ln -s /etc/passwd abs && ln -s ../../../../../etc/passwd up && "
+                 "ln -s /proc/self/root/etc/passwd magic && ln -s / root && ln -s /etc good && mkfifo pipe")
+        for name in ("abs", "up", "magic"):
+            r = w.ask("GET", url, query={"path": f"/{name}"})
+            ok(r.status in (404, 409), r)
+        eq(w.ask("GET", url, query={"path": "/good"}, status=200).body, b"mine\n")
+        eq(w.ask("GET", url, query={"path": "/root/etc"}, status=200).body, b"mine\n")
+        refused(w.ask("GET", url, query={"path": "/pipe"}), 409, "special_file")
+        w.ask("PUT", url, b"x", query={"path": "/root/written"}, status=200)
+        eq(out(one, "cat /data/written"), "x")
+        w.ask("DELETE", url, query={"path": "/root", "recursive": "true"}, status=204)
+        eq(out(one, "cat /data/etc"), "mine\n")
+    drop("data")
+
+
+@test
+def a_request_that_ends_early_leaves_no_file():
+    make("data")
+
+    def pieces():
+        yield b"x" * 65536
+        raise InterruptedError
+    try:
+        w.client().send("PUT", "/v1/volumes/data/files?path=/f", pieces(), {"Content-Length": "1000000"})
+    except InterruptedError:
+        pass
+    until(lambda: [e["path"] for e in w.get("/v1/volumes/data/files/list", query={"path": "/"})["entries"]]
+          == ["/lost+found"], "the temporary file is removed")
+    drop("data")
+
+
+@test
+def names_that_are_no_names_are_refused_with_the_rule():
+    for name in ("../x", "a/b", ".", "..", "", "-x", "x" * 64, "x" * 300, "ä", "a b"):
+        e = refused(w.ask("POST", "/v1/volumes", {"name": name}), 400, "invalid_request")
+        ok("name" in e["message"], e)
+    refused(w.ask("POST", "/v1/volumes", {"name": "a\0b"}), 400, "invalid_json")
+    for size in (1, 16 << 20, "15m"):
+        r = w.ask("POST", "/v1/volumes", {"name": "x", "size": size})
+        eq(r.status, 201 if size == 16 << 20 else 400, r)
+    drop("x")
+    refused(w.ask("POST", "/v1/sandboxes", mounted("nothing")), 404, "volume_not_found", "nothing")
+    refused(w.ask("POST", "/v1/sandboxes", mounted("x", source="/srv")), 400, "invalid_request")
+    refused(w.ask("POST", "/v1/sandboxes", mounted("x", size=4096)), 400, "invalid_request")
+
+
+@test
+def the_volume_of_another_tenant_does_not_exist():
+    make("mine")
+    token = w.token("read", "write", "exec", "files", tenant="other")
+    eq(w.get("/v1/volumes", token=token)["volumes"], [])
+    refused(w.ask("GET", "/v1/volumes/mine", token=token), 404, "volume_not_found")
+    refused(w.ask("DELETE", "/v1/volumes/mine", token=token), 404, "volume_not_found")
+    refused(w.ask("POST", "/v1/volumes/mine/copy", {"name": "y"}, token=token), 404, "volume_not_found")
+    refused(w.ask("GET", "/v1/volumes/mine/files", query={"path": "/f"}, token=token), 404, "volume_not_found")
+    refused(w.ask("POST", "/v1/sandboxes", mounted("mine"), token=token), 404, "volume_not_found")
+    make("mine", token=token)  # names are unique for each tenant
+    w.ask("DELETE", "/v1/volumes/mine", token=token, status=204)
+    eq(w.get("/v1/volumes/mine")["name"], "mine")
+    drop("mine")
+
+
+@test
+def a_damaged_volume_is_an_error_for_that_volume_only():
+    make("good")
+    make("bad")
+    make("short")
+    make("lost")
+    with open(path_of("bad"), "r+b") as f:
+        f.write(os.urandom(1 << 20))
+    os.truncate(path_of("short"), 8 << 20)
+    os.unlink(path_of("lost"))
+    for name in ("bad", "short", "lost"):
+        refused(w.ask("GET", f"/v1/volumes/{name}/files/list", query={"path": "/"}), 409, "volume_damaged")
+        r = w.ask("POST", "/v1/sandboxes", mounted(name))
+        refused(r, 409, "volume_damaged")
+    with w.box(**mounted("good")) as one:
+        out(one, "echo fine >/data/f")
+    for box in w.sandboxes():
+        w.delete(box["id"])
+    for name in ("good", "bad", "short", "lost"):
+        drop(name)
+    eq(os.listdir(f"{w.state}/volumes"), [])
+
+
+@test
+def unfinished_volumes_of_a_killed_service_are_removed():
+    make("kept")
+    w.kill("api", "warden")
+    with sqlite3.connect(f"{w.state}/serve/warren.db") as db:
+        for i, state in ((0, 0), (1, 2)):
+            db.execute("INSERT INTO volumes (id, tenant, name, size, state, labels, created_at) "
+                       "VALUES (?, 'local', ?, 1, ?, '{}', 0)", (f"bcdfghjklmn{i}", f"n{i}", state))
+            with open(f"{w.state}/volumes/bcdfghjklmn{i}", "wb") as f:
+                f.truncate(SIZE)
+    with open(f"{w.state}/volumes/bcdfghjklmn2.new", "wb") as f:
+        f.truncate(SIZE)
+    w.start()
+    until(lambda: len(os.listdir(f"{w.state}/volumes")) == 1, "the files are removed")
+    until(lambda: w.rows("SELECT name FROM volumes") == [("kept",)],
+          lambda: w.rows("SELECT name, state, tenant FROM volumes"))
+    eq([v["name"] for v in w.get("/v1/volumes")["volumes"]], ["kept"])
+    drop("kept")
+
+
+def main():
+    global w  # pylint: disable=global-statement
+    try:
+        with World() as w:
+            return run_tests()
+    except Skip as why:
+        print(f"1..0 # SKIP {why}")
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
