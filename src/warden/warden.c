@@ -452,7 +452,8 @@ static void warden_carry_out(void *ctx, const void *msg, size_t size, int sock)
 
 /*
  * May the request take long? It does if it is for a backend other than the native one, or
- * uses the disk for a volume. A malformed request does not, because it is refused at once.
+ * uses the disk for a volume. A malformed request does not, because it is refused at
+ * once.
  */
 static bool is_slow(const void *msg, size_t size)
 {

@@ -388,6 +388,23 @@ def secrets():
     at_once(20, lambda i: w.ask("DELETE", f"/v1/secrets/S{i}", status=204))
 
 
+@drive("create_volume", "list_volumes", "get_volume", "copy_volume", "delete_volume", "write_volume_file",
+       "read_volume_file", "stat_volume_file", "list_volume_files", "make_volume_directory", "remove_volume_file")
+def volumes():
+    at_once(8, lambda i: w.ask("POST", "/v1/volumes", {"name": f"v{i}", "size": "16m"}, status=201))
+    at_once(10, lambda i: w.ask("GET", "/v1/volumes", query={"limit": 1000}, status=200))
+    files = "/v1/volumes/v0/files"
+    at_once(8, lambda i: w.ask("PUT", files, b"x" * 500_000, query={"path": f"/d/{i}"}, status=200))
+    at_once(8, lambda i: w.ask("GET", files, query={"path": f"/d/{i}"}, status=200))
+    at_once(8, lambda i: w.ask("GET", f"{files}/stat", query={"path": f"/d/{i}"}, status=200))
+    at_once(8, lambda i: w.ask("GET", f"{files}/list", query={"path": "/d"}, status=200))
+    at_once(8, lambda i: w.ask("POST", f"{files}/mkdir", {"path": f"/e/{i}"}, status=200))
+    at_once(8, lambda i: w.ask("DELETE", files, query={"path": f"/d/{i}"}, status=204))
+    at_once(4, lambda i: w.ask("POST", f"/v1/volumes/v{i}/copy", {"name": f"c{i}"}, status=201))
+    at_once(8, lambda i: w.ask("GET", f"/v1/volumes/v{i}", status=200))
+    at_once(12, lambda i: w.ask("DELETE", f"/v1/volumes/{'vc'[i // 8]}{i % 8}", status=204))
+
+
 @drive("list_backends", "list_templates", "get_metrics", "get_health", "get_version", "get_docs", "get_openapi")
 def about():
     for path in ("/v1/backends", "/v1/templates", "/metrics", "/healthz", "/version", "/docs", "/openapi.json"):

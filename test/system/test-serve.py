@@ -132,6 +132,12 @@ def responses_match_the_api_description():
     w.ask("PUT", "/v1/secrets/SHAPE", {"value": "x"}, status=201)
     shape.answer("list_secrets", w.get("/v1/secrets"))
     w.ask("DELETE", "/v1/secrets/SHAPE", status=204)
+    shape.answer("create_volume", w.post("/v1/volumes", {"name": "shape", "size": "16m"}, status=201))
+    shape.answer("copy_volume", w.post("/v1/volumes/shape/copy", {"name": "shape-2"}, status=201))
+    shape.answer("list_volumes", w.get("/v1/volumes"))
+    shape.answer("get_volume", w.get("/v1/volumes/shape"))
+    w.ask("DELETE", "/v1/volumes/shape", status=204)
+    w.ask("DELETE", "/v1/volumes/shape-2", status=204)
     for event in w.events("/v1/events", format="ndjson", since=0):
         if event["type"] not in ("gap", "heartbeat"):
             shape.answer("stream_events", event)
