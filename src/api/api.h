@@ -106,6 +106,7 @@ struct api_field {
 struct api_schema {
 	uint8_t types; /* bits of enum api_type */
 	enum api_format format;
+	bool hidden;               /* errors must not repeat the value */
 	int64_t min, max;          /* bounds of an integer, or of a size in bytes */
 	uint32_t min_len, max_len; /* number of characters, elements or fields */
 

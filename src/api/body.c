@@ -80,6 +80,7 @@ json_t *body_load(const char *data, size_t size, size_t flags, struct api_error 
 	static pthread_once_t watched = PTHREAD_ONCE_INIT;
 	json_error_t why;
 	json_t *json;
+	char *near;
 
 	(void)pthread_once(&watched, watch_memory);
 	memory_failed = false;
@@ -92,6 +93,9 @@ json_t *body_load(const char *data, size_t size, size_t flags, struct api_error 
 		(void)api_error_set(err, API_ERR_OVERLOADED, "out of memory");
 		return NULL;
 	}
+	near = json ? NULL : strstr(why.text, " near ");
+	if (near)
+		*near = '\0'; /* a part of the body follows, which may be a secret */
 	if (!json)
 		(void)api_error_set(err, API_ERR_INVALID_JSON,
 				    "the body is not JSON: %.160s (line %d, column %d)",

@@ -348,6 +348,8 @@ static int refuse_type(const struct api_schema *s, const json_t *value,
 	char wanted[80], is[SHOWN + 16];
 
 	type_words(s->types, wanted, sizeof(wanted));
+	if (s->hidden)
+		return validate_refuse(at, err, "must be %s", wanted);
 	value_words(value, is, sizeof(is));
 	return validate_refuse(at, err, "must be %s, is %s", wanted, is);
 }

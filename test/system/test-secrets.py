@@ -64,6 +64,14 @@ def a_name_or_value_that_is_not_valid_is_refused_without_the_value():
         refused(r, 400, "invalid_request")
         ok(VALUE not in r.body.decode() and "xxx" not in r.body.decode(), f"the error contains the value: {r}")
     refused(w.ask("PUT", "/v1/secrets/BAD", {"value": "x", "more": 1}), 400, "invalid_request")
+    # A value of another type, and bodies that are not JSON: their errors repeat nothing either.
+    for body, code in ((b'{"value": 8675309}', "invalid_request"), (b'{"value": 86753.09}', "invalid_request"),
+                       (b'{"value": "8675309', "invalid_json"), (b'{"value": 8675309"}', "invalid_json"),
+                       (b'{"value": x8675309}', "invalid_json")):
+        r = w.ask("PUT", "/v1/secrets/BAD", body, headers={"Content-Type": "application/json"})
+        refused(r, 400, code)
+        ok("86753" not in r.body.decode(), f"the error contains the value: {r}")
+    ok("86753" not in slurp(w.log_path), "the log contains the value")
     refused(w.ask("GET", "/v1/secrets/GITHUB_TOKEN"), 405, "method_not_allowed")
     ok("BAD" not in names(), "a value that is not valid was stored")
     eq(put("LONGEST", "x" * 16384).status, 201)

@@ -15,7 +15,7 @@ TYPES = ("null", "boolean", "integer", "string", "array", "object")
 
 NOTES = {"description", "examples", "pattern", "default", "x-errors"}
 KEYWORDS = NOTES | {
-    "type", "format", "enum", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems",
+    "type", "writeOnly", "format", "enum", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems",
     "items", "minProperties", "maxProperties", "properties", "required", "additionalProperties",
     "propertyNames", "unevaluatedProperties", "allOf", "oneOf", "$ref",
 }
