@@ -178,7 +178,9 @@ static int egress_main_user(const char *text, struct warren_error *err)
 		return error_set(err, EINVAL, "--user: '%.40s' is not UID:GID", text);
 	if (geteuid() != 0 || uid == 0)
 		return 0;
-	r = caps_reduce(1ULL << CAP_SETUID | 1ULL << CAP_SETGID, err);
+	r = caps_bound(0, err);
+	if (r == 0)
+		r = caps_reduce(1ULL << CAP_SETUID | 1ULL << CAP_SETGID, err);
 	if (r < 0)
 		return r;
 	if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||

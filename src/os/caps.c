@@ -34,15 +34,8 @@ int caps_drop_all(struct warren_error *err)
 	return r < 0 ? error_errno(err, (int)-r, "drop all capabilities") : 0;
 }
 
-int caps_reduce(uint64_t keep, struct warren_error *err)
+int caps_bound(uint64_t keep, struct warren_error *err)
 {
-	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct d[2] = {
-		{ .effective = (uint32_t)keep, .permitted = (uint32_t)keep },
-		{ .effective = (uint32_t)(keep >> 32),
-		  .permitted = (uint32_t)(keep >> 32) },
-	};
-
 	long r = 0;
 
 	/*
@@ -55,6 +48,21 @@ int caps_reduce(uint64_t keep, struct warren_error *err)
 		if (r < 0 && r != -EINVAL)
 			return error_errno(err, (int)-r, "drop capability %lu", cap);
 	}
+	return 0;
+}
+
+int caps_reduce(uint64_t keep, struct warren_error *err)
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct d[2] = {
+		{ .effective = (uint32_t)keep, .permitted = (uint32_t)keep },
+		{ .effective = (uint32_t)(keep >> 32),
+		  .permitted = (uint32_t)(keep >> 32) },
+	};
+	long r = caps_bound(keep, err);
+
+	if (r < 0)
+		return (int)r;
 	r = SYS_2(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL);
 	if (r < 0)
 		return error_errno(err, (int)-r, "clear the ambient capabilities");

@@ -20,6 +20,12 @@ extern const uint64_t caps_kept;
 int caps_reduce(uint64_t keep, struct warren_error *err);
 
 /*
+ * Reduce only the bounding set of this thread to @keep: no program that it executes can
+ * gain another capability. Does not change errno.
+ */
+int caps_bound(uint64_t keep, struct warren_error *err);
+
+/*
  * Drop all capabilities. An ordinary user, who may not change the bounding set, keeps it;
  * with no_new_privs, nothing can be gained from it.
  */

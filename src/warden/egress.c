@@ -34,6 +34,8 @@ static int egress_spawn(const char *program, const struct warden_policy *p, int 
 		{ "--bundle", p->bundle },
 	};
 	const char *argv[2 + 2 * ARRAY_SIZE(options)] = { "warren-egress" };
+	/* Sanitizers are configured by variables. */
+	static const char *const none[] = { NULL };
 	const struct warden_fd fds[] = { { -1, 0 }, { -1, 1 }, { sock, EGRESS_FD } };
 	size_t n = 1;
 
@@ -44,7 +46,7 @@ static int egress_spawn(const char *program, const struct warden_policy *p, int 
 		argv[n++] = options[i].option;
 		argv[n++] = options[i].value;
 	}
-	return warden_spawn(program, argv, fds, ARRAY_SIZE(fds));
+	return warden_spawn(program, argv, SANITIZED ? NULL : none, fds, ARRAY_SIZE(fds));
 }
 
 int egress_start(const struct warden_policy *policy, int *ret_fd,

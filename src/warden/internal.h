@@ -115,9 +115,10 @@ struct warden_fd {
 
 /*
  * Start a program with these descriptors; others with close-on-exec are closed. No @fd
- * may be the number of a later one. 0 or -errno.
+ * may be the number of a later one. @env is NULL for the warden's own environment. 0 or
+ * -errno.
  */
-int warden_spawn(const char *program, const char *const *argv,
+int warden_spawn(const char *program, const char *const *argv, const char *const *env,
 		 const struct warden_fd *fds, size_t n);
 
 /* egress.c: start warren-egress; *@ret_fd is a connection of egress_proto.h. */

@@ -20,7 +20,7 @@ static int spawn_put_fds(posix_spawn_file_actions_t *actions, const struct warde
 	return r;
 }
 
-int warden_spawn(const char *program, const char *const *argv,
+int warden_spawn(const char *program, const char *const *argv, const char *const *env,
 		 const struct warden_fd *fds, size_t n)
 {
 	posix_spawn_file_actions_t actions;
@@ -50,7 +50,8 @@ int warden_spawn(const char *program, const char *const *argv,
 							    POSIX_SPAWN_SETSIGDEF);
 	if (r == 0)
 		r = posix_spawn(&pid, program, &actions, &attr,
-				(char *const *)(uintptr_t)argv, environ);
+				(char *const *)(uintptr_t)argv,
+				env ? (char *const *)(uintptr_t)env : environ);
 	(void)posix_spawnattr_destroy(&attr);
 	(void)posix_spawn_file_actions_destroy(&actions);
 	return -r;

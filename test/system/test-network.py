@@ -350,6 +350,19 @@ def a_backend_that_cannot_enforce_policies_refuses_them():
 
 
 @test
+def egress_has_no_privileges_and_no_environment():
+    box = open_box("a.test")
+    status = dict(line.split(":\t", 1) for line in slurp(f"/proc/{w.egress}/status").splitlines() if ":\t" in line)
+    eq({status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")}, {"0" * 16})
+    eq((status["NoNewPrivs"], status["Seccomp"], status["Groups"].strip()), ("1", "2", ""))
+    ok("0" not in status["Uid"].split() + status["Gid"].split(), status)
+    ok(slurp(f"/proc/{w.warden}/environ"), "the warden has an environment")
+    if not os.environ.get("ASAN_OPTIONS"):
+        eq(slurp(f"/proc/{w.egress}/environ"), "")
+    w.delete(box)
+
+
+@test
 def a_sandbox_with_connections_is_deleted():
     box = open_box("a.test")
     live = [Live(box, "a.test", server.port) for _ in range(3)]
