@@ -94,8 +94,9 @@ static char *build_manifest(const struct store *s, const struct store_image *ima
 	return text;
 }
 
-int build_store_image(const struct store *s, const char *config, const char *parent,
-		      char ret_id[REF_DIGEST_LEN + 1], struct warren_error *err)
+int build_store_image(const struct store *s, const char *config,
+		      const struct store_image *parent, char ret_id[REF_DIGEST_LEN + 1],
+		      struct warren_error *err)
 {
 	AUTO_FREE char *manifest = NULL;
 	struct store_image image = { .lock = -1 };
@@ -103,9 +104,16 @@ int build_store_image(const struct store *s, const char *config, const char *par
 
 	if (r < 0)
 		return r;
-	manifest = build_manifest(s, &image, config, parent);
-	r = manifest ? oci_record(s, &image, manifest, config, NULL, err)
-		     : error_errno(err, ENOMEM, "describe the image");
+	if (strv_len((union strv){ image.layers }) > STORE_LAYERS_MAX) {
+		store_image_done(&image);
+		return error_set(err, E2BIG,
+				 "it would have more than %d layers, the maximum",
+				 STORE_LAYERS_MAX);
+	}
+	image.base = strdup(parent && parent->base ? parent->base : "");
+	manifest = build_manifest(s, &image, config, parent ? parent->id : "");
+	r = manifest && image.base ? oci_record(s, &image, manifest, config, NULL, err)
+				   : error_errno(err, ENOMEM, "describe the image");
 	if (r == 0)
 		(void)strcpy(ret_id, image.id);
 	store_image_done(&image);

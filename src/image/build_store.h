@@ -25,10 +25,10 @@ int build_store_layer(const struct store *s, struct store_new *layer,
 
 /*
  * Record an image with this configuration. @parent is the image whose layers are its
- * first ones; "": none. The caller holds the store's lock.
+ * first ones; NULL: none. The caller holds the store's lock.
  */
-int build_store_image(const struct store *s, const char *config, const char *parent,
-		      char ret_id[REF_DIGEST_LEN + 1],
+int build_store_image(const struct store *s, const char *config,
+		      const struct store_image *parent, char ret_id[REF_DIGEST_LEN + 1],
 		      struct warren_error *err) MUST_CHECK;
 
 /* Find the image of a step; -ENOENT: there is none, or it was removed. */

@@ -152,6 +152,14 @@ static int image_add_trees(struct image *image, struct warren_error *err)
 	return r;
 }
 
+bool image_is_host_tree(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(host_trees); i++)
+		if (strcmp(name, host_trees[i]) == 0)
+			return true;
+	return false;
+}
+
 static int open_host_image(const char *path UNUSED, const char *state_dir,
 			   struct image *image, struct warren_error *err)
 {

@@ -48,6 +48,12 @@ int image_open(const char *ref, const char *state_dir, struct image *ret,
 void image_close(struct image *image);
 
 /*
+ * Whether "/@name" is a directory of the machine in the image `host`: it is mounted over
+ * all layers.
+ */
+bool image_is_host_tree(const char *name);
+
+/*
  * Open a regular file of the image read-only, as the stacked layers show it, or return
  * -errno.
  */

@@ -483,6 +483,9 @@ static void remove_steps(const struct store *s)
 	}
 	if (d)
 		(void)closedir(d);
+	/* It stays as long as there are steps, or directories of cache mounts. */
+	if (dir >= 0)
+		(void)unlinkat(s->images, STORE_BUILD_DIR, AT_REMOVEDIR);
 }
 
 int store_collect(const struct store *s, struct store_collected *ret)

@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "base/strv.h"
+#include "image/base_layer.h"
 
 #define VIEW_LINKS_MAX   40
 #define VIEW_ENTRIES_MAX 4000000
@@ -36,11 +37,32 @@ static int view_add(struct view *v, int at, const char *name)
 	return 0;
 }
 
+/* The base that the layers are stacked on; none if it is "". */
+static int view_add_base(struct view *v, const struct store *s, const char *base,
+			 struct warren_error *err)
+{
+	AUTO_FREE char *state = NULL, *path = NULL;
+	int r;
+
+	if (!base || !base[0])
+		return 0;
+	if (strcmp(base, "host") != 0) {
+		r = view_add(v, AT_FDCWD, base + strlen("dir:"));
+		return r < 0 ? error_errno(err, -r, "open '%s'", base) : 0;
+	}
+	state = strndup(s->path, strlen(s->path) - strlen("/layers/d"));
+	if (!state)
+		return error_errno(err, ENOMEM, "open the base of the image");
+	r = skel_open(SKEL_HOST, state, &v->dirs[v->n], &path, err);
+	v->n += r == 0;
+	return r;
+}
+
 int view_open(const struct store *s, const struct store_image *image, int top,
 	      struct view *ret, struct warren_error *err)
 {
 	size_t n = strv_len((union strv){ image->layers });
-	struct view v = { .dirs = calloc(n + 1, sizeof(int)) };
+	struct view v = { .dirs = calloc(n + 2, sizeof(int)) };
 	int r = v.dirs ? 0 : -ENOMEM;
 
 	if (r == 0 && top >= 0)
@@ -52,9 +74,13 @@ int view_open(const struct store *s, const struct store_image *image, int top,
 		if (r == 0)
 			r = view_add(&v, s->data, name);
 	}
+	if (r < 0)
+		r = error_errno(err, -r, "open the layers of the image");
+	else
+		r = view_add_base(&v, s, image->base, err);
 	if (r < 0) {
 		view_close(&v);
-		return error_errno(err, -r, "open the layers of the image");
+		return r;
 	}
 	*ret = v;
 	return 0;

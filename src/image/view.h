@@ -25,7 +25,11 @@ struct view {
 /* Paths are relative to the root, without a slash at the start: "usr/bin"; "": the root.
  */
 
-/* The layers of @image; with @top >= 0, this directory (borrowed) is above them. */
+/*
+ * The layers of @image; with @top >= 0, this directory (borrowed) is above them. If the
+ * image is stacked on a base (snapshot.h), the base is below them. The directories of the
+ * machine that `host` mounts, such as /usr, are not part of the view.
+ */
 int view_open(const struct store *s, const struct store_image *image, int top,
 	      struct view *ret, struct warren_error *err) MUST_CHECK;
 /* One directory, which is borrowed. */

@@ -35,15 +35,22 @@ def write_tree(path, files):
 
 
 class Builder(Store):
-    """A store with the image base:1."""
+    """A store with the image base:1; with @user, a store of that ordinary user."""
 
-    def __init__(self, *args, config=None, **kw):
+    def __init__(self, *args, config=None, user=None, **kw):
         super().__init__(*args, **kw)
-        self.image("import", "-q", layout(f"{folder()}/layout", {"base:1": base_image(config)}))
+        if user:
+            self.path, self.prefix, self.program, self.env = user.path, user.prefix, user.program, user.env
+        path = layout(f"{folder()}/layout", {"base:1": base_image(config)})
+        if user:
+            subprocess.run(["chmod", "-R", "a+rX", os.path.dirname(path)], check=True)
+        self.image("import", "-q", path)
 
     def build(self, dockerfile, *options, files=None, context=None, **kw):
         """Build; returns the id. What was said is in self.said."""
         context = write_tree(context or folder(), {**({"Dockerfile": dockerfile} if dockerfile else {}), **(files or {})})
+        if self.prefix:
+            subprocess.run(["chmod", "-R", "a+rX", context], check=True)
         return self.image("build", *options, context, **kw).strip()
 
     def refuse(self, dockerfile, *options, files=None, words=(), **kw):

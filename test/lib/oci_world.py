@@ -340,6 +340,33 @@ class Store:
             eq(left, [], f"what is left in {d}")
 
 
+def as_user(sub):
+    """A store of an ordinary user; with @sub, the user has subordinate ids, in files that only the user's programs
+    see."""
+    uid, first = 52346, 1_200_000_000
+    d = folder()
+    for name in ("warren", "warren-image"):
+        shutil.copy(os.path.join(os.path.dirname(WARREN), name), f"{d}/{name}")
+    os.chmod(d, 0o755)
+    for name in ("home", "run", "data"):
+        os.mkdir(f"{d}/{name}", 0o700)
+        os.chown(f"{d}/{name}", uid, uid)
+    prefix = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups"]
+    if sub:
+        mounts = []
+        for name, line in (("passwd", f"warren-test:x:{uid}:{uid}::/:/bin/sh\n"), ("subuid", f"{uid}:{first}:65536\n"),
+                           ("subgid", f"{uid}:{first}:65536\n")):
+            with open(f"{d}/{name}", "w", encoding="ascii") as f:
+                f.write("root:x:0:0::/root:/bin/sh\n" * (name == "passwd") + line)
+            mounts.append(f"mount --bind {d}/{name} /etc/{name}")
+        prefix = ["unshare", "-m", "sh", "-c", " && ".join(mounts) + ' && exec "$@"', "sh", *prefix]
+    s = Store(f"{d}/data/warren", prefix, f"{d}/warren")
+    s.env |= {"HOME": f"{d}/home", "XDG_RUNTIME_DIR": f"{d}/run", "XDG_DATA_HOME": f"{d}/data"}
+    del s.env["WARREN_STATE"]
+    s.env.pop("WARREN_LIBEXEC", None)
+    return s
+
+
 # --------------------------------------------------------------------- main
 
 

@@ -171,8 +171,9 @@ void build_config_history(json_t *config, const char *created, const char *by,
 /* The configuration with @state and these layers; the caller frees the text. */
 char *build_config_text(const json_t *config, const struct dockerfile_state *state,
 			char *const *layers);
-/* The configuration of an image that has only layers. */
-char *build_config_layers(const char *created, char *const *layers, const char *diff_id);
+/* The configuration of an image that has only the layers of @parent and a new one. */
+char *build_config_layers(const char *created, const struct store_image *parent,
+			  const char *diff_id);
 
 /* ------------------------------------------------------------ cmd_build.c */
 

@@ -7,6 +7,7 @@
 #include "cli/image/build.h"
 #include "cli/image/pull.h"
 #include "image/oci.h"
+#include "image/snapshot.h"
 
 #define DIR_PREFIX "dir:"
 
@@ -20,6 +21,35 @@ static int base_import(struct build *b, const char *path, char id[REF_DIGEST_LEN
 	if (fd < 0)
 		return error_errno(err, errno, "open '%s'", path);
 	return oci_import(&b->store, fd, NULL, &o, id, err);
+}
+
+/*
+ * An image without layers that is stacked on `host`. It is remembered like a step, so
+ * that the next build begins with the same one.
+ */
+static int base_host(struct build *b, struct store_image *ret, struct warren_error *err)
+{
+	const struct snapshot_options o = { .parent = "host" };
+	AUTO_HASH struct hash *h = hash_new();
+	char key[HASH_LEN + 1], id[REF_DIGEST_LEN + 1];
+	int r;
+
+	hash_text(h, "warren build 1 on host");
+	r = hash_end(h, key);
+	if (r < 0)
+		return error_errno(err, -r, "compute the key of a step");
+	if (build_cache_find(&b->store, key, ret) == 0)
+		return 0;
+	r = store_lock(&b->store, false, true);
+	if (r < 0)
+		return error_errno(err, -r, "lock the image store");
+	r = snapshot_record(&b->store, NULL, &o, NULL, id, err);
+	if (r == 0)
+		r = build_cache_put(&b->store, key, id, err);
+	if (r == 0)
+		r = store_find(&b->store, id, ret, err);
+	store_unlock(&b->store);
+	return r;
 }
 
 static int base_check(const char *ref, struct store_image *image,
@@ -44,11 +74,7 @@ int build_base_image(struct build *b, const char *ref, struct store_image *ret,
 	int r;
 
 	if (strcmp(ref, "host") == 0)
-		return error_set(
-			err, ENOTSUP,
-			"'host' is this machine and not an image in the store, so "
-			"nothing can be built on top of it; use an image, or "
-			"dir:PATH");
+		return base_host(b, ret, err);
 	if (strncmp(ref, DIR_PREFIX, strlen(DIR_PREFIX)) == 0)
 		r = base_import(b, ref + strlen(DIR_PREFIX), id, err);
 	else

@@ -267,15 +267,19 @@ char *build_config_text(const json_t *config, const struct dockerfile_state *s,
 	return text;
 }
 
-char *build_config_layers(const char *created, char *const *layers, const char *diff_id)
+char *build_config_layers(const char *created, const struct store_image *parent,
+			  const char *diff_id)
 {
-	json_t *root = build_config_empty(), *rootfs, *ids = build_config_array(layers);
+	json_t *root = build_config_empty(), *rootfs,
+	       *ids = build_config_array(parent->layers);
 	char *text;
 
 	rootfs = json_object_get(root, "rootfs");
 	(void)json_array_append_new(ids, json_string(diff_id));
 	(void)json_object_set_new(rootfs, "diff_ids", ids);
 	(void)json_object_set_new(root, "created", json_string(created));
+	if (parent->base && parent->base[0])
+		(void)json_object_set_new(root, "warren.base", json_string(parent->base));
 	text = json_dumps(root, JSON_COMPACT);
 	json_decref(root);
 	return text;

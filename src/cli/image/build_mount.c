@@ -197,6 +197,7 @@ static int build_mount_cache(struct build_step *step, const struct dockerfile_mo
 		r = -errno;
 	if (r == 0)
 		r = build_mount_lock(s, all);
+	store_unlock(s);
 	/* <state>/layers/d */
 	if (r == 0 && asprintf(&source, "%s/../../images/%s", s->path, name) < 0)
 		r = -ENOMEM;

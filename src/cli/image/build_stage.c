@@ -7,8 +7,10 @@
 #include <time.h>
 
 #include "base/date.h"
+#include "base/strv.h"
 #include "cli/image/build.h"
 #include "cli/image/cancel.h"
+#include "image/image.h"
 #include "image/oci.h"
 
 bool build_cancelled(void)
@@ -54,10 +56,11 @@ static int layer_record(struct build_step *step, const char *key, const char *di
 	int r;
 
 	layer_now(created);
-	config = build_config_layers(created, stage->image.layers, diff_id);
+	config = build_config_layers(created, &stage->image, diff_id);
 	if (!config)
 		return error_errno(err, ENOMEM, "describe the image");
-	r = build_store_image(&b->store, config, stage->image.id, id, err);
+	r = build_store_image(&b->store, config,
+			      stage->image.id[0] ? &stage->image : NULL, id, err);
 	if (r == 0)
 		r = build_cache_put(&b->store, key, id, err);
 	if (r == 0)
@@ -69,12 +72,41 @@ static int layer_record(struct build_step *step, const char *key, const char *di
 	return 0;
 }
 
+/* On top of `host`, the machine's directories hide what a layer has there. */
+static int layer_check_host(const struct store_image *image, int layer,
+			    struct warren_error *err)
+{
+	struct view v;
+	AUTO_STRV char **names = NULL;
+	int r;
+
+	if (!image->base || strcmp(image->base, "host") != 0)
+		return 0;
+	r = view_open_plain(layer, &v);
+	if (r == 0) {
+		r = view_list(&v, "", &names);
+		view_close(&v);
+	}
+	if (r < 0)
+		return error_errno(err, -r, "list the new layer");
+	for (char **n = names; *n; n++)
+		if (image_is_host_tree(*n))
+			return error_set(
+				err, EROFS,
+				"'/%s' is a directory of this machine in images on "
+				"top of 'host', and cannot be changed",
+				*n);
+	return 0;
+}
+
 int build_layer_end(struct build_step *step, const char *key, struct store_new *layer,
 		    int r, struct warren_error *err)
 {
 	struct store *s = &step->b->store;
 	char diff_id[REF_DIGEST_LEN + 1];
 
+	if (r >= 0)
+		r = layer_check_host(&step->b->stages[step->k].image, layer->fd, err);
 	if (r >= 0)
 		r = build_store_layer(s, layer, diff_id, err);
 	if (r >= 0)

@@ -290,7 +290,8 @@ static int build_record(struct build *b, char id[REF_DIGEST_LEN + 1],
 	r = store_lock(&b->store, false, true);
 	if (r < 0)
 		return error_errno(err, -r, "lock the image store");
-	r = build_store_image(&b->store, config, stage->image.id, id, err);
+	r = build_store_image(&b->store, config,
+			      stage->image.id[0] ? &stage->image : NULL, id, err);
 	if (r == 0)
 		r = build_name(b, id, err);
 	store_unlock(&b->store);
