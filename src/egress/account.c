@@ -35,7 +35,7 @@ void account_set_limits(struct account *a, const struct policy_limits *limits,
 
 static uint64_t account_total(const struct account *a)
 {
-	return a->usage.bytes_in + a->usage.bytes_out;
+	return a->usage.bytes_in + a->usage.bytes_out + a->lost;
 }
 
 bool account_is_exhausted(const struct account *a)
@@ -43,12 +43,53 @@ bool account_is_exhausted(const struct account *a)
 	return a->limits.total_bytes && account_total(a) >= a->limits.total_bytes;
 }
 
+/* Return the size of a lease: a part of what is left, so that little can be lost. */
+static uint64_t account_slice(const struct account *a)
+{
+	uint64_t left = a->limits.total_bytes - account_total(a), slice = left / 16;
+
+	if (slice < ACCOUNT_LEASE_MIN)
+		return left / 4 < ACCOUNT_LEASE_MIN ? left / 4 + 1 : ACCOUNT_LEASE_MIN;
+	return slice < ACCOUNT_LEASE_MAX ? slice : ACCOUNT_LEASE_MAX;
+}
+
+bool account_wants_lease(const struct account *a)
+{
+	return a->limits.total_bytes && !account_is_exhausted(a) &&
+	       a->leased < a->limits.total_bytes &&
+	       a->leased <= account_total(a) + account_slice(a) / 2;
+}
+
+uint64_t account_next_lease(const struct account *a)
+{
+	uint64_t end = account_total(a) + account_slice(a);
+
+	return end < a->limits.total_bytes ? end : a->limits.total_bytes;
+}
+
+struct egress_usage account_usage(const struct account *a, uint64_t leased)
+{
+	struct egress_usage usage = a->usage;
+
+	usage.reserved = a->lost;
+	if (a->limits.total_bytes && leased > account_total(a))
+		usage.reserved += leased - account_total(a);
+	return usage;
+}
+
+void account_restore(struct account *a, const struct egress_usage *usage)
+{
+	a->usage = *usage;
+	a->lost = usage->reserved;
+	a->usage.reserved = 0;
+}
+
 uint64_t account_allowance(struct account *a, uint64_t want, uint64_t now)
 {
 	if (a->limits.total_bytes) {
-		uint64_t left = account_is_exhausted(a)
-					? 0
-					: a->limits.total_bytes - account_total(a);
+		uint64_t end = a->leased < a->limits.total_bytes ? a->leased
+								 : a->limits.total_bytes;
+		uint64_t left = end > account_total(a) ? end - account_total(a) : 0;
 
 		want = want < left ? want : left;
 	}

@@ -6,6 +6,10 @@
  * with `bytes_per_second`, and holds what fills in ACCOUNT_BURST_MS, or ACCOUNT_BURST_MIN
  * bytes if that is more. A flow asks before it reads, and waits while the bucket is
  * empty.
+ *
+ * Bytes that count against `total_bytes` are leased before they are used: the service is
+ * told first, so that a process that dies never makes a sandbox's limit larger. What was
+ * leased and not used is lost then.
  */
 #ifndef EGRESS_ACCOUNT_H
 #define EGRESS_ACCOUNT_H
@@ -18,11 +22,15 @@
 
 #define ACCOUNT_BURST_MS  100
 #define ACCOUNT_BURST_MIN 16384U
+#define ACCOUNT_LEASE_MIN (64U << 10)
+#define ACCOUNT_LEASE_MAX (16U << 20)
 #define ACCOUNT_REFILL_MS 20 /* interval at which waiting flows check again */
 
 struct account {
 	struct policy_limits limits;
 	struct egress_usage usage;
+	uint64_t lost;   /* leased by a process that died, and perhaps used */
+	uint64_t leased; /* total bytes, up to which the service knows */
 	uint64_t tokens;
 	uint64_t filled; /* ms */
 };
@@ -31,6 +39,17 @@ void account_set_limits(struct account *a, const struct policy_limits *limits,
 			uint64_t now);
 /* How many of @want bytes may be read now; 0: wait. */
 uint64_t account_allowance(struct account *a, uint64_t want, uint64_t now);
+/* Does less of the last lease remain than is good for the throughput? */
+bool account_wants_lease(const struct account *a);
+/*
+ * Return the next value of @leased. It must not be set before account_usage() with this
+ * value has been sent to the service.
+ */
+uint64_t account_next_lease(const struct account *a);
+/* Return what the service must know if @leased is the lease. */
+struct egress_usage account_usage(const struct account *a, uint64_t leased);
+/* Continue with the usage that the service knows. */
+void account_restore(struct account *a, const struct egress_usage *usage);
 /* Count bytes that were read. */
 void account_add(struct account *a, uint64_t in, uint64_t out);
 /* Return whether the sandbox has used all of its bytes. */

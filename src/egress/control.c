@@ -139,6 +139,23 @@ static void control_on_denied(void *ctx, const char *id, const char *json)
 		(void)fd_send_now(c->fd, out.data, out.len, NULL, 0);
 }
 
+/*
+ * It arrives even if this process dies after that. Messages in the queue have older
+ * values, so they must go first.
+ */
+static bool control_on_lease(void *ctx, const struct egress_usage_row *row)
+{
+	struct control *c = ctx;
+	struct {
+		struct egress_usage_report report;
+		struct egress_usage_row row;
+	} msg = { .report = { .h = { .version = EGRESS_VERSION, .type = EGRESS_USAGE },
+			      .n = 1 },
+		  .row = *row };
+
+	return !c->first && fd_send_now(c->fd, &msg, sizeof(msg), NULL, 0) >= 0;
+}
+
 static void control_on_timer(void *ctx)
 {
 	struct control *c = ctx;
@@ -293,6 +310,7 @@ int control_new(struct net_loop *loop, int fd, const struct egress_options *give
 	int r;
 
 	options.denied = control_on_denied;
+	options.lease = control_on_lease;
 	options.ctx = c;
 	if (!c) {
 		(void)close(fd);

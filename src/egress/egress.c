@@ -36,7 +36,7 @@ size_t egress_take_usage(struct egress *e, struct egress_usage_row *rows, size_t
 	     (sb = e->changed) && sb->changed_prev && got < n;) {
 		DLIST_REMOVE_BY(sb, changed_next, changed_prev);
 		(void)memcpy(rows[got].id, sb->id, sizeof(sb->id));
-		rows[got++].usage = sb->account.usage;
+		rows[got++].usage = account_usage(&sb->account, sb->account.leased);
 	}
 	return got;
 }
@@ -76,6 +76,23 @@ static void egress_cut(void *ctx)
 		egress_flow_reset(sb->flows);
 }
 
+/* Reserve bytes with the service. If it cannot be told now, they are not used. */
+static void egress_lease(struct egress_sandbox *sb)
+{
+	const struct egress_options *o = &sb->egress->options;
+	struct account *a = &sb->account;
+	struct egress_usage_row row = { 0 };
+	uint64_t next;
+
+	if (!account_wants_lease(a))
+		return;
+	next = account_next_lease(a);
+	(void)memcpy(row.id, sb->id, sizeof(sb->id));
+	row.usage = account_usage(a, next);
+	if (!o->lease || o->lease(o->ctx, &row))
+		a->leased = next;
+}
+
 void egress_count(struct egress_flow *f, uint64_t in, uint64_t out)
 {
 	struct egress_sandbox *sb = f->sandbox;
@@ -92,8 +109,10 @@ void egress_count(struct egress_flow *f, uint64_t in, uint64_t out)
 size_t egress_allowance(struct egress_flow *f, size_t want)
 {
 	struct egress_sandbox *sb = f->sandbox;
-	uint64_t n = account_allowance(&sb->account, want, loop_now(sb->egress->loop));
+	uint64_t n;
 
+	egress_lease(sb);
+	n = account_allowance(&sb->account, want, loop_now(sb->egress->loop));
 	if (n > 0 || f->wait_prev)
 		return (size_t)n;
 	if (!sb->waiting)
@@ -433,7 +452,7 @@ int egress_add(struct egress *e, const char *id, const char *policy, size_t n, i
 	(void)strncpy(sb->id, id, sizeof(sb->id) - 1);
 	sb->tcp = TAKE_FD(tcp_fd);
 	sb->udp = TAKE_FD(udp_fd);
-	sb->account.usage = *usage;
+	account_restore(&sb->account, usage);
 	sb->cut.fn = egress_cut;
 	sb->cut.ctx = sb;
 	sb->lookups_tail = &sb->lookups;

@@ -60,6 +60,8 @@ struct egress_options {
 	 * if a sandbox has many in a second.
 	 */
 	void (*denied)(void *ctx, const char *id, const char *json);
+	/* Tell the service of bytes before they are used (account.h). False: later. */
+	bool (*lease)(void *ctx, const struct egress_usage_row *row);
 	void *ctx;
 };
 

@@ -29,7 +29,7 @@
 #include "base/error.h"
 #include "base/id.h"
 
-#define EGRESS_VERSION     1U
+#define EGRESS_VERSION     2U
 #define EGRESS_FD          3
 #define EGRESS_MESSAGE_MAX 65536
 #define EGRESS_POLICY_MAX  (16U << 20) /* maximum size of a policy */
@@ -69,6 +69,7 @@ struct egress_usage {
 	uint64_t denied;      /* connections, requests and names that were denied */
 	uint64_t bytes_in;    /* bytes that it received from the outside */
 	uint64_t bytes_out;   /* bytes that it sent to the outside */
+	uint64_t reserved; /* further bytes that count against its limit, used or not */
 };
 
 struct egress_request {
@@ -98,7 +99,10 @@ struct egress_denied {
 	char text[];
 };
 
-/* The sandboxes whose usage has changed; sent at most once per second. */
+/*
+ * The sandboxes whose usage has changed; sent once per second, and before a sandbox with
+ * a limit uses more bytes than were reserved for it.
+ */
 struct egress_usage_row {
 	char id[16];
 	struct egress_usage usage;

@@ -25,7 +25,7 @@ import time
 from checks import BUILD, ROOT, Skip, needs_root, run_tests, tests
 
 CLONE_NEWNET = 0x40000000
-VERSION = 1
+VERSION = 2
 ADD, CHANGE, REMOVE, QUERY, REPLY, DENIED, USAGE = 1, 2, 3, 4, 64, 65, 66
 HEADER = "=IIQ"
 ERROR_SIZE = 512
@@ -130,6 +130,13 @@ def read_all(s):
     with contextlib.suppress(ConnectionResetError):
         while piece := s.recv(65536):
             data += piece
+    return data
+
+
+def read_exactly(s, n):
+    data = b""
+    while len(data) < n and (piece := s.recv(n - len(data))):
+        data += piece
     return data
 
 
@@ -298,7 +305,7 @@ class Egress:
         self.process = subprocess.Popen([program(), "--dns-servers", NAMESERVER, *args],
                                         preexec_fn=become, pass_fds=(3,), close_fds=True)
         theirs.close()
-        self.cookie, self.denied, self.usage = 0, [], {}
+        self.cookie, self.denied, self.usage, self.reserved = 0, [], {}, {}
 
     def event(self, data):
         kind = struct.unpack_from(HEADER, data)[1]
@@ -307,12 +314,20 @@ class Egress:
         elif kind == USAGE:
             n = struct.unpack_from("=I", data, 16)[0]
             for i in range(n):
-                row = data[24 + 48 * i:24 + 48 * (i + 1)]
-                self.usage[row[:12].decode()] = struct.unpack("=QQQQ", row[16:])
+                row = data[24 + 56 * i:24 + 56 * (i + 1)]
+                *usage, reserved = struct.unpack("=QQQQQ", row[16:])
+                self.usage[row[:12].decode()] = tuple(usage)
+                self.reserved[row[:12].decode()] = reserved
 
     def wait_event(self, done):
         while not done():
             self.event(self.control.recv(65536))
+
+    def read_events(self):
+        """Everything that it has sent, after its end."""
+        with contextlib.suppress(ConnectionError):
+            while data := self.control.recv(65536):
+                self.event(data)
 
     def request(self, kind, id_, fds=(), extra=b""):
         self.cookie += 1
@@ -346,11 +361,11 @@ class Egress:
         os.lseek(fd, 0, os.SEEK_SET)
         return fd
 
-    def add(self, id_, policy, inside, usage=(0, 0, 0, 0), sockets=None):
+    def add(self, id_, policy, inside, usage=(0, 0, 0, 0), reserved=0, sockets=None):
         fd = self.policy_fd(policy)
         try:
             tcp, udp = sockets or (inside.tcp, inside.udp)
-            self.request(ADD, id_, [fd, tcp.fileno(), udp.fileno()], struct.pack("=QQQQ", *usage))
+            self.request(ADD, id_, [fd, tcp.fileno(), udp.fileno()], struct.pack("=QQQQQ", *usage, reserved))
         finally:
             os.close(fd)
 

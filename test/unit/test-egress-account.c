@@ -65,10 +65,67 @@ TEST(total_bytes_include_earlier_usage)
 
 	account_set_limits(&a, &limits, 0);
 	OK(!account_is_exhausted(&a));
+	EQ(account_allowance(&a, 50, 0), 0); /* not leased */
+	OK(account_wants_lease(&a));
+	a.leased = account_next_lease(&a);
+	EQ(a.leased, 93); /* a part of what is left */
+	OK(!account_wants_lease(&a));
+	EQ(account_allowance(&a, 50, 0), 3);
+	a.leased = 100;
 	EQ(account_allowance(&a, 50, 0), 10);
 	account_add(&a, 0, 10);
 	OK(account_is_exhausted(&a));
 	EQ(account_allowance(&a, 50, 0), 0);
+}
+
+TEST(all_bytes_can_be_leased)
+{
+	for (uint64_t total = 1; total < 3000000; total = total * 3 + 1) {
+		struct account a = { .limits = { .total_bytes = total } };
+
+		while (!account_is_exhausted(&a)) {
+			uint64_t n;
+
+			if (account_wants_lease(&a))
+				a.leased = account_next_lease(&a);
+			n = account_allowance(&a, 65536, 0);
+			OK(n > 0);
+			account_add(&a, n, 0);
+		}
+		EQ(a.usage.bytes_in, total);
+	}
+}
+
+TEST(a_lease_is_never_used_twice)
+{
+	enum {
+		TOTAL = 100 << 20
+	};
+	struct policy_limits limits = { .total_bytes = TOTAL };
+	uint64_t used = 0;
+	struct egress_usage known = { 0 };
+
+	/* Each process dies after some bytes that it did not report. */
+	for (int process = 0; process < 20; process++) {
+		struct account a = { 0 };
+
+		account_restore(&a, &known);
+		account_set_limits(&a, &limits, 0);
+		for (int i = 0; i < 10 + process; i++) {
+			uint64_t n;
+
+			if (account_wants_lease(&a)) {
+				a.leased = account_next_lease(&a);
+				known = account_usage(&a, a.leased);
+			}
+			n = account_allowance(&a, 300000, 0);
+			account_add(&a, n, 0);
+			used += n;
+			OK(known.bytes_in + known.bytes_out + known.reserved >= used);
+		}
+	}
+	OK(used <= TOTAL);
+	OK(used > TOTAL / 4);
 }
 
 TEST_MAIN()

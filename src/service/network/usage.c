@@ -65,8 +65,10 @@ static void usage_set(struct sandbox *sandbox, const struct egress_usage *now)
 {
 	struct sandbox_network *n = sandbox_network(sandbox);
 	struct warren_error ignored = WARREN_ERROR_INIT;
+	/* After a crash, reserved bytes may have been used. */
 	const uint64_t row[DB_NETWORK_MAX] = { now->connections, now->denied,
-					       now->bytes_in, now->bytes_out };
+					       now->bytes_in + now->reserved,
+					       now->bytes_out };
 
 	if (memcmp(&n->usage, now, sizeof(*now)) == 0)
 		return;
