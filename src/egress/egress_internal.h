@@ -233,6 +233,11 @@ void egress_flow_open(struct egress_flow *f);
 void egress_flow_judge_again(struct egress_flow *f);
 /* Remember what the client does, for egress_flow_judge_again(). False: no memory. */
 bool egress_flow_set_request(struct egress_flow *f, const char *method, const char *path);
+/*
+ * Record the use of the destination, once the request is known and the server is
+ * connected: call this after each of both. What could not be reached is not recorded.
+ */
+void egress_flow_record(struct egress_flow *f);
 /* What upstream.c found. */
 void egress_flow_connected(struct egress_flow *f);
 void egress_flow_unreachable(struct egress_flow *f, int status, const char *why);

@@ -347,11 +347,19 @@ void egress_flow_open(struct egress_flow *f)
 
 /* -------------------------------------------------------------------- first bytes */
 
+void egress_flow_record(struct egress_flow *f)
+{
+	bool known = f->state == EGRESS_FLOW_RAW || f->state == EGRESS_FLOW_HTTP;
+
+	if (known && f->upstream == UPSTREAM_READY)
+		record_use(&f->sandbox->record, &f->q);
+}
+
 /* The decision is final: forward the data as raw bytes. */
 static void egress_flow_go_raw(struct egress_flow *f)
 {
-	record_use(&f->sandbox->record, &f->q);
 	f->state = EGRESS_FLOW_RAW;
+	egress_flow_record(f);
 	egress_flow_drop_hello(f);
 	if (f->upstream == UPSTREAM_READY)
 		relay_start(f);
@@ -530,6 +538,7 @@ void egress_flow_connected(struct egress_flow *f)
 		front_reply(f, 200, "");
 	if (f->over)
 		return;
+	egress_flow_record(f);
 	if (f->state == EGRESS_FLOW_RAW)
 		relay_start(f);
 	else if (f->state == EGRESS_FLOW_HTTP)

@@ -314,7 +314,7 @@ static bool http_flow_request(struct egress_flow *f)
 		http_flow_deny(f, &f->q, &d);
 		return false;
 	}
-	record_use(&f->sandbox->record, &f->q);
+	egress_flow_record(f);
 	h->busy = true;
 	h->request_done = h->response_done = h->in_body = false;
 	h->is_head = strcmp(head->method, "HEAD") == 0;

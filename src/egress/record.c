@@ -143,21 +143,20 @@ static bool record_reserve(struct record *r)
 	return uses != NULL;
 }
 
-void record_use(struct record *r, const struct request *q)
+static void record_add_use(struct record *r, const struct host *host,
+			   const struct request *q)
 {
-	struct record_use u = { .host = q->host,
-				.port = q->port,
-				.protocol = q->protocol };
+	struct record_use u = { .host = *host, .port = q->port, .protocol = q->protocol };
 	bool found;
 	size_t at = record_find(r, &u, &found);
 
 	if (found)
 		return;
-	if (q->host.name) {
-		u.name = strndup(q->host.name, q->host.len);
+	if (host->name) {
+		u.name = strndup(host->name, host->len);
 		u.host.name = u.name;
 	}
-	if ((q->host.name && !u.name) || !record_reserve(r)) {
+	if ((host->name && !u.name) || !record_reserve(r)) {
 		free(u.name);
 		r->uses_lost = true;
 		return;
@@ -165,6 +164,14 @@ void record_use(struct record *r, const struct request *q)
 	(void)memmove(&r->uses[at + 1], &r->uses[at], (r->n_uses - at) * sizeof(u));
 	r->uses[at] = u;
 	r->n_uses++;
+}
+
+void record_use(struct record *r, const struct request *q)
+{
+	record_add_use(r, &q->host, q);
+	/* A name does not suffice for such an address. */
+	if (q->host.name && q->has_address && q->address.special)
+		record_add_use(r, &q->address, q);
 }
 
 /* Write a rule for each host and protocol, with all its ports. */

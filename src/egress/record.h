@@ -31,7 +31,7 @@ void record_done(struct record *r);
  */
 const char *record_denial(struct record *r, const struct request *q,
 			  const struct decision *d, const char *why);
-/* Record that @q was allowed. */
+/* Record that @q was allowed, and a server was connected to. */
 void record_use(struct record *r, const struct request *q);
 /* Write "denials", from the oldest to the newest, and "used", a policy. */
 void record_write(const struct record *r, struct json *j);

@@ -166,6 +166,26 @@ def a_stopped_egress_keeps_no_client_of_the_service():
 
 
 @test
+def the_policy_of_what_was_used_suffices():
+    box = w.create(image="host", network={"allow": [{"public": True}, nw.HERE]})
+    eq(run(box)["stdout"], "hello\n")
+    used = w.get(f"/v1/sandboxes/{box}/network")["used"]
+    w.delete(box)
+    box = w.create(image="host", network={"allow": used["allow"]})
+    eq((run(box)["stdout"], run(box, host="b.test")["stdout"]), ("hello\n", "unknown\n"))
+    w.delete(box)
+
+
+@test
+def what_was_not_reached_was_not_used():
+    box = w.create(image="host", network={"allow": [{"host": "a.test"}]})
+    ok(run(box)["stdout"] in ("refused\n", "closed\n"), "its address is not allowed")
+    state = w.get(f"/v1/sandboxes/{box}/network")
+    eq((state["used"]["allow"], [d["host"] for d in state["denials"]]), ([], ["a.test"]))
+    w.delete(box)
+
+
+@test
 def top_shows_bytes_in_and_out():
     box = open_box()
     eq(run(box, text="12345\n")["stdout"], "hello\n12345\n")
