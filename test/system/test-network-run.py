@@ -220,10 +220,12 @@ def a_killed_egress_closes_the_network_and_the_run_continues():
 @test
 def egress_ends_when_the_run_is_killed():
     p = waiting("--allow", "a.example")
-    pid = egress_of(p)
+    ok(egress_of(p), "warren-egress runs")
+    with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="ascii") as f:
+        children = f.read().split()
     p.kill()
     finish(p)
-    ew.until(lambda: not is_alive(pid), "the end of warren-egress")
+    ew.until(lambda: not any(map(is_alive, children)), "the end of warren-egress and of the sandbox")
     eq(warren("gc").returncode, 0, "status of gc")
 
 

@@ -3,6 +3,7 @@
 """test-network.py - a sandbox of the service reaches what its network policy allows, and nothing else"""
 import http.server
 import os
+import re
 import signal
 import ssl
 import subprocess
@@ -157,6 +158,8 @@ def the_network_is_closed_while_egress_is_down_and_the_same_afterwards():
        ("unknown", "refused", before))
     os.kill(w.warden, signal.SIGCONT)
     until(lambda: w.egress not in (None, pid), "warren-egress runs again")
+    ok("warren-egress ended; " in slurp(w.log_path), "the log says that it ended")
+    ok(int(re.search(r"^warren_egress_ends_total (\d+)$", w.ask("GET", "/metrics").body.decode(), re.M)[1]) > 0, "it is counted")
     until(lambda: reach(box, "a.test", server.port) == "hello", "the network is open again")
     eq((reach(box, "b.test", server.port), reach(box, "a.test", other.port)), ("unknown", "refused"))
     w.delete(box)
@@ -370,6 +373,30 @@ def a_sandbox_with_connections_is_deleted():
     live = [Live(box, "a.test", server.port) for _ in range(3)]
     eq([c.say("x") for c in live], ["x"] * 3)
     w.delete(box)
+    w.check_empty()
+
+
+@test
+def a_sandbox_deleted_while_its_network_is_opened_leaves_nothing():
+    other_box = open_box("a.test")
+    egress = w.egress
+    os.kill(egress, signal.SIGSTOP)  # it has the request to add the sandbox, and does not answer
+    statuses = []
+    try:
+        spec = fitted({"image": "host", "network": policy("a.test"), "labels": {"deleted": "soon"}})
+        create = threading.Thread(target=lambda: statuses.append(w.ask("POST", "/v1/sandboxes", spec).status))
+        create.start()
+        found = until(lambda: [s for s in w.sandboxes() if s["id"] != other_box], "a sandbox that is being created")
+        eq(found[0]["state"], "creating")
+        delete = threading.Thread(target=lambda: statuses.append(w.ask("DELETE", f"/v1/sandboxes/{found[0]['id']}").status))
+        delete.start()
+    finally:
+        os.kill(egress, signal.SIGCONT)
+    create.join()
+    delete.join()
+    until(lambda: w.state_of(found[0]["id"]) == "gone", "it is gone")
+    eq((w.egress, reach(other_box, "a.test", server.port)), (egress, "hello"), statuses)
+    w.delete(other_box)
     w.check_empty()
 
 

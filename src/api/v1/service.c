@@ -271,6 +271,12 @@ static void put_network(struct buf *out, const struct service *s)
 	size_t n;
 	const struct network_total *totals = network_totals(s, &n);
 
+	buf_printf(out,
+		   "# HELP warren_egress_ends_total How often warren-egress ended "
+		   "unexpectedly.\n"
+		   "# TYPE warren_egress_ends_total counter\n"
+		   "warren_egress_ends_total %ju\n",
+		   (uintmax_t)network_egress_ends(s));
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		buf_printf(out,
 			   "# HELP warren_network_%s_total %s\n"

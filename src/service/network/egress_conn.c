@@ -57,6 +57,15 @@ static void egress_conn_end(struct egress_conn *c)
  * can reach anything. */
 static void egress_conn_lost(struct egress_conn *c)
 {
+	struct service *s = c->service;
+
+	if (c->sock >= 0 && !s->closing) {
+		c->ends++;
+		if (s->note)
+			s->note(s->note_ctx,
+				"warren-egress ended; the network of sandboxes with a "
+				"policy is closed until it runs again");
+	}
 	if (loop_now(c->service->loop) - c->started_at > WELL_MS)
 		c->wait_ms = 0;
 	c->wait_ms = c->wait_ms ? c->wait_ms * 2 : WAIT_MS_MIN;
@@ -292,4 +301,9 @@ int egress_conn_ask(struct service *s, void *msg, size_t size, const int *fds,
 		c->late_set = true;
 	}
 	return 0;
+}
+
+uint64_t network_egress_ends(const struct service *s)
+{
+	return service_network(s)->conn.ends;
 }

@@ -54,5 +54,7 @@ const struct network_total *network_totals(const struct service *s, size_t *ret_
 typedef void (*network_query_fn)(void *ctx, int r, const char *json, size_t n,
 				 const struct warren_error *err);
 void network_query(struct sandbox *sandbox, network_query_fn fn, void *ctx);
+/* How often warren-egress has ended unexpectedly. */
+uint64_t network_egress_ends(const struct service *s);
 
 #endif /* SERVICE_NETWORK_NETWORK_H */
