@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""images.py - images: pulls compared with other programs, starts from many layers, and sharing
+"""images.py - images: pulls and saves compared with other programs, starts from many layers, and sharing
 
 bench/run calls this. A registry on loopback serves an image of about 300 MB in several layers. It is made from this
 machine's /usr, so that the sizes of files and their compression are realistic.
@@ -236,6 +236,32 @@ def pulls(folder, warren, ref, rounds, docker):
     return {n: t for n, t in times.items() if t and n not in missing}, missing
 
 
+def saves(folder, warren, ref, rounds, docker):
+    """Seconds to write the image as an archive: to a file, by each program that has it."""
+    env, out = {"WARREN_STATE": str(folder / "saves")}, folder / "saved.tar"
+    run([warren, "image", "pull", "-q", ref], env)
+    ways = {"warren image save": lambda: run([warren, "image", "save", "-q", "-o", out, ref], env),
+            "warren image save --compress zstd": lambda: run([warren, "image", "save", "-q", "--compress", "zstd", "-o", out, ref], env)}
+    if docker:
+        run([docker.client, "-H", docker.host, "pull", "-q", ref])
+        ways["docker save"] = lambda: run([docker.client, "-H", docker.host, "save", "-o", out, ref])
+    times = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            times[name].append(timed(way))
+            out.unlink()
+    return times
+
+
+def print_times(times, ours):
+    """Print a row for each way; the figures of all."""
+    figures = []
+    for name, t in times.items():
+        print(f"  {name:62} {median(t):8.2f} {min(t):8.2f} {median(t) / ours if ours else 0:8.2f}")
+        figures.append(entry(name, "s", p50=round(median(t), 3), best=round(min(t), 3), n=len(t)))
+    return figures
+
+
 def starts(folder, warren, registry, rounds):
     """Returns the median time of a run from one layer and from many, by turns, in milliseconds."""
     base = busybox_layer()
@@ -298,12 +324,11 @@ def section(warren, folder, rounds=3, start_rounds=100, docker=None):
         print(f"\npull and unpack {plain:.0f} MB ({packed:.0f} MB compressed) in {len(layers)} layers, seconds"
               f"{'p50':>8} {'best':>8} {'to ours':>8}")
         times, missing = pulls(folder, warren, ref, rounds, docker)
-        figures, ours = [], median(times.get("warren image pull", [0]))
-        for name, t in times.items():
-            print(f"  {name:62} {median(t):8.2f} {min(t):8.2f} {median(t) / ours if ours else 0:8.2f}")
-            figures.append(entry(name, "s", p50=round(median(t), 3), best=round(min(t), 3), n=len(t)))
+        figures = print_times(times, median(times.get("warren image pull", [0])))
         for name, why in missing.items():
             print(f"  {name:62} {why}")
+        times = saves(folder, warren, ref, rounds, docker)
+        figures += print_times(times, median(times["warren image save"]))
         p50 = starts(folder, warren, registry, start_rounds)
         added, size = sharing(folder, warren, registry, layers, ref)
         print(f"  run from a cached image, ms: 1 layer {p50[1]:.2f}, {SMALL} layers {p50[SMALL]:.2f},"

@@ -347,7 +347,7 @@ static int layer_tar_dir(struct layer_walk *w, int fd, const struct stat *st,
 			 struct warren_error *err)
 {
 	AUTO_BUF struct buf pax = BUF_INIT(LAYER_PAX_MAX);
-	char name[PATH_SIZE + 2];
+	char name[PATH_SIZE + sizeof("/" OPAQUE)] = "";
 	struct tar_header h = layer_tar_header(st, name, '5');
 	bool opaque = false;
 	int r;

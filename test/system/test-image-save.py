@@ -260,6 +260,17 @@ def damage_in_the_store_is_reported():
 
 
 @test
+def an_image_that_is_not_complete_without_this_machine_is_refused():
+    s = Store()
+    load(s, ("one:1", simple("one")))
+    record = f"{s.path}/images/{s.ls()[0]['id'][7:]}/record"
+    with open(record, "a", encoding="ascii") as f:
+        f.write("base host\n")
+    for command in (("save", "-o", "/dev/null", "one:1"), ("push", "-q", "one:1", "127.0.0.1:1/x:1")):
+        s.bad("image", *command, words=["is stacked on 'host', which exists only on this machine"])
+
+
+@test
 def an_image_that_is_removed_at_the_same_time_is_saved_completely():
     s, other = Store(), Store()
     load(s, ("one:1", simple("one")))
