@@ -147,8 +147,8 @@ static int check_argv(const struct where *w, const json_t *list, struct warren_e
 		return r;
 	backend_put_list(all, sizeof(all), w->setting->needs);
 	return yaml_error(w->y, w->in, w->setting->name, 0, err,
-			  "backends.%s.%s: it does not say where the %s goes: one of "
-			  "its words must contain one of these in braces: %s",
+			  "backends.%s.%s: it has no place for the %s: one of its words "
+			  "must contain one of these in braces: %s",
 			  w->backend, w->setting->name, w->setting->needs_what, all);
 }
 

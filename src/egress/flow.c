@@ -112,11 +112,12 @@ static void egress_flow_on_timer(void *ctx)
 	if (f->state == EGRESS_FLOW_OPEN) {
 		f->q.opening = true;
 		policy_decide(f->sandbox->index, &f->q, &d);
-		egress_flow_deny(f, &f->q, &d,
-				 d.allowed ? "the client sent nothing that shows which "
-					     "protocol it uses; allow tcp if the server "
-					     "speaks first"
-					   : NULL);
+		egress_flow_deny(
+			f, &f->q, &d,
+			d.allowed
+				? "the client sent nothing that shows which "
+				  "protocol it uses; allow tcp if the server sends first"
+				: NULL);
 		return;
 	}
 	egress_flow_end(f);
@@ -422,7 +423,7 @@ static void egress_flow_judge_tls(struct egress_flow *f)
 	}
 	if (f->q.host.kind == HOST_NAME && host_compare(&shown, &f->q.host) != 0) {
 		egress_flow_deny(f, &f->q, &(struct decision){ 0 },
-				 "the name in the TLS handshake is another host's");
+				 "the TLS handshake names another host");
 		return;
 	}
 	if (f->q.host.kind == HOST_NET) {

@@ -255,7 +255,7 @@ static bool http_flow_write_head(struct egress_flow *f)
 
 	/* For TRACE, the server would return the added headers to the client. */
 	if (add && strcmp(h->parser.head.method, "TRACE") == 0) {
-		http_flow_fail(f, 405, "TRACE is not possible where headers are added");
+		http_flow_fail(f, 405, "TRACE is not allowed if headers are added");
 		return false;
 	}
 	http_flow_put_head(h, add, &out);

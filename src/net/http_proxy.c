@@ -275,9 +275,8 @@ static void start_pipe(struct proxy *p, const struct http_head *h)
 	size_t n = pick_headers(p, h, true, headers);
 
 	if (!p->wants_upgrade) {
-		http_proxy_refuse(
-			p, 502,
-			"the server upgraded a connection without being asked to");
+		http_proxy_refuse(p, 502,
+				  "the server upgraded a connection without a request");
 		return;
 	}
 	loop_timer_stop(p->timer);

@@ -167,7 +167,7 @@ static int capability_add_host(struct policy *p, struct rules *to, const char *t
 	int r;
 
 	if (strstr(text, "://"))
-		r = error_set(err, EINVAL, "is a URL: name only its host");
+		r = error_set(err, EINVAL, "is a URL: give only its host");
 	else if (strcmp(text, "*") == 0)
 		r = error_set(err, EINVAL,
 			      "is every host: use --network web for public websites");

@@ -36,9 +36,10 @@ static int host_check_label(const char *label, size_t n, struct warren_error *er
 				 HOST_LABEL_MAX);
 	for (size_t i = 0; i < n; i++)
 		if (!host_is_name_char(label[i]))
-			return error_set(err, EINVAL,
-					 "has a character that is not in names: 0x%02x",
-					 (unsigned char)label[i]);
+			return error_set(
+				err, EINVAL,
+				"has a character that names cannot contain: 0x%02x",
+				(unsigned char)label[i]);
 	if (label[0] == '-' || label[n - 1] == '-')
 		return error_set(err, EINVAL, "has a label that begins or ends with '-'");
 	if (n >= 4 && memcmp(label, "xn--", 4) == 0 && !punycode_valid(label + 4, n - 4))
@@ -112,8 +113,9 @@ static int host_parse_name(const char *text, size_t n, char *name, struct host *
 		return error_set(err, EINVAL, "has %zu bytes; the maximum is %d",
 				 n - 2 * skip, HOST_NAME_MAX_LEN);
 	if (memchr(text + skip, '*', n - skip))
-		return error_set(err, EINVAL,
-				 "a wildcard is only possible in front: '*.example.com'");
+		return error_set(
+			err, EINVAL,
+			"a wildcard is only allowed at the beginning: '*.example.com'");
 	n -= skip;
 	for (size_t i = 0; i < n; i++) {
 		char c = text[i + skip];
@@ -199,9 +201,7 @@ static int host_parse_net(const char *text, size_t n, struct host *ret,
 	}
 	address_net_widen(family, bytes, bits, &net);
 	if (!host_net_is_clean(&net))
-		return error_set(err, EINVAL,
-				 "has bits set behind the first %u, which are those that "
-				 "count",
+		return error_set(err, EINVAL, "has bits set after the first %u bits",
 				 bits);
 	host_of_address(&net, ret);
 	return 0;
@@ -235,10 +235,10 @@ static const struct {
 	const char *why;
 } host_unwanted[] = {
 	{ '\0', "contains a NUL" },
-	{ '%', "must not be percent-encoded, nor have a zone" },
-	{ '@', "must not have a user in front: '@'" },
-	{ '[', "must be without brackets" },
-	{ ']', "must be without brackets" },
+	{ '%', "must not contain percent-encoding or a zone" },
+	{ '@', "must not contain a user name ('@')" },
+	{ '[', "must not have brackets" },
+	{ ']', "must not have brackets" },
 };
 
 int host_parse(const char *text, size_t n, char *name, struct host *ret,
@@ -309,8 +309,7 @@ int host_parse_port(const char *text, size_t n, char *name, struct host *ret,
 		if (!close || (close + 1 < end && close[1] != ':'))
 			return error_set(
 				err, EINVAL,
-				"must be an address in brackets, with or without "
-				"':' and a port behind it");
+				"must be an address in brackets, optionally followed by ':' and a port");
 		if (!memchr(text, ':', (size_t)(close - text)))
 			return error_set(err, EINVAL,
 					 "only an IPv6 address is in brackets");

@@ -220,7 +220,7 @@ int rule_add_path(struct rule *r, const char *path, size_t n, struct warren_erro
 		return error_set(err, EINVAL, "%s",
 				 memchr(path, '\0', n)
 					 ? "contains a NUL"
-					 : "'*' is only possible at the end");
+					 : "'*' is only allowed at the end");
 	(void)memcpy(plain, path, len);
 	plain[len] = '\0';
 	if (strpbrk(plain, "?#"))
@@ -254,13 +254,13 @@ static int rule_finish_headers(struct rule *r, struct warren_error *err)
 {
 	if (r->host.kind != HOST_NAME)
 		return error_set(err, EINVAL,
-				 "headers are only possible with one exact host name");
+				 "headers are only allowed with one exact host name");
 	if (r->protocols == 0)
 		r->protocols = RULE_HTTPS;
 	if (r->protocols & (RULE_TLS | RULE_TCP))
-		return error_set(err, EINVAL,
-				 "headers are only possible with the protocols http and "
-				 "https");
+		return error_set(
+			err, EINVAL,
+			"headers are only allowed with the protocols http and https");
 	return 0;
 }
 
@@ -273,9 +273,9 @@ int rule_finish(struct rule *r, struct warren_error *err)
 	if (r->protocols == 0)
 		r->protocols = RULE_HTTP | RULE_HTTPS;
 	if (r->protocols & (RULE_TLS | RULE_TCP))
-		return error_set(err, EINVAL,
-				 "methods and paths are only possible with the protocols "
-				 "http and https");
+		return error_set(
+			err, EINVAL,
+			"methods and paths are only allowed with the protocols http and https");
 	return 0;
 }
 

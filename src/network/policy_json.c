@@ -107,7 +107,7 @@ static int policy_read_list(struct policy_reader *in, const json_t *value,
 		return error_set(err, EINVAL, "must be a list");
 	if (n == 0)
 		return error_set(err, EINVAL,
-				 "must not be empty; leave the field out for no limit");
+				 "must not be empty; omit the field for no limit");
 	for (size_t i = 0; i < n; i++)
 		if (read(in, json_array_get(value, i), err) < 0)
 			return policy_at_index(err, i);
@@ -137,7 +137,7 @@ static int policy_read_host(struct policy_reader *in, const json_t *value,
 	int r;
 
 	if (in->is_public)
-		return error_set(err, EINVAL, "must not be there with \"public\"");
+		return error_set(err, EINVAL, "cannot be combined with \"public\"");
 	if (!json_is_string(value))
 		return error_set(err, EINVAL, "must be a string");
 	r = host_parse(json_string_value(value), json_string_length(value), name, &h,
@@ -151,7 +151,7 @@ static int policy_read_public(struct policy_reader *in, const json_t *value,
 	static const struct host everything = { .kind = HOST_PUBLIC };
 
 	if (!json_is_true(value))
-		return error_set(err, EINVAL, "must be true, or left out");
+		return error_set(err, EINVAL, "must be true, or omitted");
 	in->is_public = true;
 	return policy_add(in->policy, in->list, &everything, &in->rule, err);
 }
@@ -256,7 +256,7 @@ static int policy_read_headers(struct policy_reader *in, const json_t *value,
 	const char *key;
 
 	if (in->list != &in->policy->allow)
-		return error_set(err, EINVAL, "are only possible in a rule that allows");
+		return error_set(err, EINVAL, "are only allowed in a rule that allows");
 	if (!json_is_object(value) || json_object_size(value) == 0)
 		return error_set(err, EINVAL,
 				 "must be an object with the name and value of at least "

@@ -106,7 +106,7 @@ static enum flow_event flow_find_host(struct request_flow *f)
 		if (f->head.authority && (f->head.https != f->tls ||
 					  !flow_agrees(f, f->head.authority, usual)))
 			return flow_refuse(f, 421,
-					   "the request target is another host's");
+					   "the request target names another host");
 	} else {
 		if (!f->head.authority)
 			return flow_refuse(f, 400, "a proxy needs an absolute target");

@@ -107,7 +107,7 @@ BAD = [
                                       "(example: --network web --deny 'a.example')"),
     (["--allow", "a..example", "true"], "--allow: 'a..example': has an empty label (example: --allow example.com:443)"),
     (["--allow", "a.example:0", "true"], "--allow: 'a.example:0': '0' is not a port from 1 to 65535 (example: --allow example.com:443)"),
-    (["--deny", "a.*.example", "true"], "--deny: 'a.*.example': a wildcard is only possible in front: '*.example.com' "
+    (["--deny", "a.*.example", "true"], "--deny: 'a.*.example': a wildcard is only allowed at the beginning: '*.example.com' "
                                         "(example: --deny '*.example.com')"),
     (["--image", "", "true"], "--image: '' is not an image (example: --image dir:./rootfs)"),
     (["--image", "--", "true"], "--image: '--' is not an image (example: --image dir:./rootfs)"),

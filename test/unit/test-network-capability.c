@@ -152,7 +152,7 @@ TEST(options_become_rules)
 		{ ":443", "':443': must not be empty" },
 		{ "a:", "'a:': '' is not a port from 1 to 65535" },
 		{ "a:0", "'a:0': '0' is not a port" },
-		{ "https://a.com/x", "'https://a.com/x': is a URL: name only its host" },
+		{ "https://a.com/x", "'https://a.com/x': is a URL: give only its host" },
 		{ "a:080", "'a:080': '080' is not a port" },
 		{ "a:65536", "'a:65536': '65536' is not a port" },
 		{ "a:-1", "'a:-1': '-1' is not a port" },
@@ -163,7 +163,7 @@ TEST(options_become_rules)
 		{ "[::1", "'[::1': must be an address in brackets" },
 		{ "[::1]1", "'[::1]1': must be an address in brackets" },
 		{ "[::1]:", "'[::1]:': '' is not a port" },
-		{ "user@a:1", "'user@a:1': must not have a user" },
+		{ "user@a:1", "'user@a:1': must not contain a user" },
 		{ "http://a", "'http://a': " },
 	};
 

@@ -73,7 +73,7 @@ TEST(headers_that_rules_must_not_set_are_refused)
 		{ A(HX("a", "\"protocols\":[\"tls\"]," KEY)), "http and https" },
 		{ A(HX("a", "\"protocols\":[\"https\",\"tcp\"]," KEY)),
 		  "http and https" },
-		{ "{\"deny\":[" HX("a", KEY) "]}", "/deny/0/headers: are only possible" },
+		{ "{\"deny\":[" HX("a", KEY) "]}", "/deny/0/headers: are only allowed" },
 		{ A(HX("a", "\"headers\":{}")), "/allow/0/headers: must be" },
 		{ A(HX("a", "\"headers\":[\"x\"]")), "/allow/0/headers: must be" },
 		{ A(HX("a", "\"headers\":{\"X\":1}")), "/allow/0/headers/X: must be a" },

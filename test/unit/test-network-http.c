@@ -144,9 +144,9 @@ TEST(each_request_must_name_the_host_of_the_connection)
 	check(&plain, "GET http://a.example/x HTTP/1.1\r\n" HOST "\r\n",
 	      "[http GET a.example:80 /x].");
 	check(&plain, "GET http://b.example/x HTTP/1.1\r\n" HOST "\r\n",
-	      "<421 the request target is another host's>");
+	      "<421 the request target names another host>");
 	check(&plain, "GET https://a.example/x HTTP/1.1\r\n" HOST "\r\n",
-	      "<421 the request target is another host's>");
+	      "<421 the request target names another host>");
 	check(&tls, "GET https://a.example/x HTTP/1.1\r\n" HOST "\r\n",
 	      "[https GET a.example:443 /x].");
 	check(&plain, "CONNECT b.example:443 HTTP/1.1\r\nHost: b.example\r\n\r\n",

@@ -149,7 +149,7 @@ void mcp_call_run(struct mcp_call *c)
 	}
 	if (c->session && c->session->n_calls > MCP_CALLS_MAX) {
 		mcp_call_error(c, RPC_INTERNAL_ERROR,
-			       "the session has %d requests under way and cannot have "
+			       "the session has %d requests in progress and cannot have "
 			       "more: wait for some of them",
 			       MCP_CALLS_MAX);
 		return;

@@ -102,8 +102,8 @@ void v1_create_token(struct call *c)
 		row.expires_at = c->caller.expires_at;
 	if (c->caller.expires_at && row.expires_at > c->caller.expires_at) {
 		call_refuse(c, API_ERR_FORBIDDEN,
-			    "a token cannot outlive the token that creates it: leave "
-			    "out expires_in_ms, or give a shorter time");
+			    "a token cannot outlive the token that creates it: omit "
+			    "expires_in_ms, or give a shorter time");
 		return;
 	}
 	(void)access_scopes_parse(row.scopes, &bits);

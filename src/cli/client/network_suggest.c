@@ -134,7 +134,7 @@ int network_suggest_options(const json_t *record, struct buf *out,
 		network_put_rule(out, seen, &used.allow.list[i]);
 	network_end_line(out);
 	if (json_is_false(json_object_get(record, "used_complete")))
-		buf_puts(out, "# there was more than could be recorded\n");
+		buf_puts(out, "# not everything could be recorded\n");
 	for (size_t i = 0; i < json_array_size(denials); i++)
 		network_put_denial(out, seen, json_array_get(denials, i));
 	if (out->len == 0)
