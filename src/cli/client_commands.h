@@ -36,6 +36,7 @@
 	X(mcp, "Serve sandboxes as tools for an agent (MCP) on stdin and stdout.") \
 	X(token, "Create, list and revoke tokens.") \
 	X(secret, "Set, list and delete secrets.") \
+	X(volume, "Create, list, copy and delete volumes.") \
 	X(backends, "Show backends and the features of each.")
 /* clang-format on */
 

@@ -88,6 +88,20 @@ static bool has_own_images(const struct run *run)
 	return kind && kind->images != BACKEND_IMAGES_OURS;
 }
 
+/* Volumes belong to the service. */
+static int run_check_volumes(const struct run_options *o, struct warren_error *err)
+{
+	for (size_t i = 0; i < o->mounts.n; i++)
+		if (o->mounts.v[i].volume)
+			return error_set(
+				err, EINVAL,
+				"volume '%s' needs the service: add --daemon, or -d "
+				"to run in the background; for a directory, write "
+				"./%s",
+				o->mounts.v[i].source, o->mounts.v[i].source);
+	return 0;
+}
+
 static int run_make_sandbox(struct run *run, struct warren_error *err)
 {
 	const struct run_options *o = &run->options;
@@ -102,8 +116,10 @@ static int run_make_sandbox(struct run *run, struct warren_error *err)
 		.read_only = o->read_only,
 		.one_shot = true,
 	};
-	int r = 0;
+	int r = run_check_volumes(o, err);
 
+	if (r < 0)
+		return r;
 	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++)
 		spec_limit_set(&spec, i, o->limits[i]);
 	if (!run->w)

@@ -13,6 +13,7 @@
 
 #include "base/macro.h"
 #include "base/parse.h"
+#include "base/volume_name.h"
 #include "cli/run_env.h"
 #include "spec/spec.h"
 
@@ -259,6 +260,19 @@ static struct warren_mount *mount_list_add(struct mount_list *list, const char *
 	return m;
 }
 
+/* A bare word is the name of a volume, as in docker. */
+static int set_volume(struct warren_mount *m, const char *name, struct warren_error *err)
+{
+	if (!volume_name_ok(name))
+		return error_set(err, EINVAL,
+				 "'%.80s' is not the name of a volume (%s); for a "
+				 "directory, write ./%.80s",
+				 name, VOLUME_NAME_RULE, name);
+	m->volume = true;
+	m->source = strdup(name);
+	return m->source ? 0 : error_errno(err, ENOMEM, "'%s'", name);
+}
+
 /*
  * The source is opened once, so the file that is mounted is the one that the path names
  * now. The path is replaced by the kernel's path of that file.
@@ -268,13 +282,8 @@ static int set_source(struct warren_mount *m, const char *path, struct warren_er
 	char link[32], name[PATH_MAX];
 	ssize_t n;
 
-	/*
-	 * In docker, a bare word is the name of a volume, so do not use it as a directory
-	 * by mistake.
-	 */
 	if (!strchr(path, '/') && strcmp(path, ".") != 0 && strcmp(path, "..") != 0)
-		return error_set(err, EINVAL, "'%s' is not a path: write ./%s", path,
-				 path);
+		return set_volume(m, path, err);
 	m->source_fd = open(path, O_PATH | O_CLOEXEC);
 	if (m->source_fd < 0)
 		return error_errno(err, errno, "'%s'", path);

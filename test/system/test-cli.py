@@ -147,7 +147,10 @@ BAD = [
     (["--volume", "/tmp:", "true"], "--volume: '/tmp:' is not SRC:DST[:ro|:rw] (example: --volume ./data:/data:ro)"),
     (["--volume", "/tmp:/x:z", "true"], "--volume: '/tmp:/x:z' ends in neither :ro nor :rw (example: --volume ./data:/data:ro)"),
     (["--volume", "/tmp:x", "true"], "--volume: 'x' is not an absolute path (example: --volume ./data:/data:ro)"),
-    (["--volume", "data:/x", "true"], "--volume: 'data' is not a path: write ./data (example: --volume ./data:/data:ro)"),
+    (["--volume", "-data:/x", "true"], "--volume: '-data' is not the name of a volume (1 to 63 letters, digits, '_', '.' and "
+     "'-', starting with a letter or digit); for a directory, write ./-data (example: --volume ./data:/data:ro)"),
+    (["--volume", "data:/x", "true"], "volume 'data' needs the service: add --daemon, or -d to run in the background; for a "
+     "directory, write ./data"),
     (["--volume", "./nowhere:/x", "true"], "--volume: './nowhere': No such file or directory (example: --volume ./data:/data:ro)"),
     (["--tmpfs", "x", "true"], "--tmpfs: 'x' is not an absolute path (example: --tmpfs /scratch:size=64m)"),
     (["--tmpfs", "/", "true"], "--tmpfs: nothing can be mounted over the root (example: --tmpfs /scratch:size=64m)"),

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test-named-volumes.py - volumes outlive sandboxes, have a hard size, and belong to their tenant"""
+import concurrent.futures
+import json
 import os
 import sqlite3
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from checks import Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from checks import BUILD, Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
 from serve_world import World, refused, together, until  # pylint: disable=wrong-import-position
 
 SIZE = 32 << 20
@@ -286,6 +289,103 @@ def unfinished_volumes_of_a_killed_service_are_removed():
           lambda: w.rows("SELECT name, state, tenant FROM volumes"))
     eq([v["name"] for v in w.get("/v1/volumes")["volumes"]], ["kept"])
     drop("kept")
+
+
+def warren(*args, status=0, **kw):
+    env = {**os.environ, "WARREN_HOST": f"unix:{w.socket}", "WARREN_LIBEXEC": BUILD}
+    r = subprocess.run([f"{BUILD}/warren", *args], env=env, capture_output=True, check=False, **kw)
+    eq(r.returncode, status, f"warren {args}: {r}")
+    return r.stdout.decode(), r.stderr.decode()
+
+
+@test
+def the_command_line_creates_copies_and_deletes_volumes():
+    eq(warren("volume", "create", "--size", "16m", "-l", "team=a", "cli"), ("cli\n", ""))
+    eq(json.loads(warren("volume", "inspect", "cli")[0])["labels"], {"team": "a"})
+    warren("volume", "cp", "-", "cli:/in/a", input=b"from stdin")
+    eq(warren("volume", "cp", "cli:/in/a", "-")[0], "from stdin")
+    source, target = f"{w.dir}/source", f"{w.dir}/target"
+    with open(source, "wb") as f:
+        f.write(os.urandom(300_000))
+    os.chmod(source, 0o750)
+    warren("volume", "cp", source, "cli:/b")
+    eq(w.get("/v1/volumes/cli/files/stat", query={"path": "/b"})["mode"], "0750")
+    warren("volume", "cp", "cli:/b", target)
+    with open(source, "rb") as a, open(target, "rb") as b:
+        eq(a.read() == b.read(), True, "the file comes back unchanged")
+    warren("volume", "cp", "cli", "cli-2")
+    eq(warren("volume", "cp", "cli-2:/in/a", "-")[0], "from stdin")
+    eq(warren("volume", "ls", "-q")[0], "cli\ncli-2\n")
+    ok("16 MiB" in warren("volume", "ls")[0] or "16" in warren("volume", "ls")[0], "the list has sizes")
+    for bad in (("cp", "../x:/a", "-"), ("cp", "a", "b/c"), ("rm", "../x"), ("create", "a/b"), ("cp", "/", "cli:/d")):
+        ok(warren("volume", *bad, status=125)[1], f"{bad} is refused with a reason")
+    ok("no volume" in warren("volume", "rm", "nothing", status=125)[1], "the error names the reason")
+    said, why = warren("create", "-v", "cli:/data:ro", "-v", "fresh:/new")
+    box = said.strip()
+    w.seen.add(box)
+    ok("created the volume 'fresh'" in why and "'cli'" not in why, why)
+    eq(out(box, "cat /data/in/a; touch /new/f; touch /data/f || echo read-only"), "from stdinread-only\n")
+    ok(box in warren("volume", "rm", "cli", status=125)[1], "the error names the sandbox")
+    eq(warren("volume", "prune")[0], "cli-2\n")
+    w.delete(box)
+    warren("volume", "rm", "cli", "fresh")
+
+
+@test
+def events_and_metrics_tell_of_volumes():
+    seen = []
+    make("noted")
+    ok("\nwarren_volumes 1\n" in w.ask("GET", "/metrics", status=200).body.decode(), "metrics count volumes")
+    drop("noted")
+    for event in w.events("/v1/events", format="ndjson", since=0):
+        if event.get("volume") == "noted":
+            seen.append(event["type"])
+        if len(seen) == 2:
+            break
+    eq(seen, ["volume.created", "volume.deleted"])
+
+
+@test
+def a_killed_service_leaves_a_whole_volume_or_none():
+    for _ in range(6):
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            names = [f"k{i}" for i in range(4)]
+            jobs = [pool.submit(lambda n: w.ask("POST", "/v1/volumes", {"name": n, "size": SIZE}).status, n)
+                    for n in names]
+            next(concurrent.futures.as_completed(jobs))
+            w.kill("api", "warden")
+            done = {n for n, j in zip(names, jobs) if not j.exception() and j.result() == 201}
+        w.start()
+        listed = {v["name"] for v in w.get("/v1/volumes")["volumes"]}
+        ok(done <= listed, f"acknowledged: {done}, listed: {listed}")
+        until(lambda: len(os.listdir(f"{w.state}/volumes")) == len(w.get("/v1/volumes")["volumes"]),
+              "no file without a row")
+        for name in listed:
+            eq(w.ask("GET", f"/v1/volumes/{name}/files/list", query={"path": "/"}).status, 200)
+            drop(name)
+
+
+@test
+def a_tenant_has_a_quota_of_volumes():
+    with World("--quota-volumes", "2", "--quota-volume-bytes", "64m") as other:
+        def create(name, size):
+            return other.ask("POST", "/v1/volumes", {"name": name, "size": size})
+        eq(create("a", "16m").status, 201)
+        e = refused(create("b", "63m"), 429, "quota_exceeded")
+        eq((e["detail"]["quota"], e["detail"]["used"], e["detail"]["maximum"]), ("bytes of volumes", 16 << 20, 64 << 20))
+        eq(create("b", "16m").status, 201)
+        eq(refused(create("c", "16m"), 429, "quota_exceeded")["detail"]["quota"], "volumes")
+        refused(other.ask("POST", "/v1/volumes/a/copy", {"name": "c"}), 429, "quota_exceeded")
+        other.ask("DELETE", "/v1/volumes/a", status=204)
+        eq(create("c", "16m").status, 201)
+        refused(other.ask("POST", "/v1/volumes", {"name": "d", "size": "16t"}), 429, "quota_exceeded")
+
+
+@test
+def a_volume_that_does_not_fit_on_the_disk_is_refused():
+    e = refused(w.ask("POST", "/v1/volumes", {"name": "huge", "size": "16t"}), 507, "disk_full")
+    ok("17592186044416" in e["message"], e)
+    refused(w.ask("GET", "/v1/volumes/huge"), 404, "volume_not_found")
 
 
 def main():

@@ -294,6 +294,23 @@ static void put_network(struct buf *out, const struct service *s)
 	}
 }
 
+static void put_volumes(struct buf *out, struct service *s)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	uint64_t n = 0, bytes = 0;
+
+	if (db_sum_volumes(service_db(s), NULL, &n, &bytes, &ignored) < 0)
+		return;
+	buf_printf(out,
+		   "# HELP warren_volumes Volumes of all tenants.\n"
+		   "# TYPE warren_volumes gauge\n"
+		   "warren_volumes %ju\n"
+		   "# HELP warren_volume_bytes Sum of the sizes of all volumes.\n"
+		   "# TYPE warren_volume_bytes gauge\n"
+		   "warren_volume_bytes %ju\n",
+		   (uintmax_t)n, (uintmax_t)bytes);
+}
+
 void v1_get_metrics(struct call *c)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
@@ -349,6 +366,7 @@ void v1_get_metrics(struct call *c)
 	put_counter(&out, "warren_parts_missed_total",
 		    "Sandboxes created when no prepared one was ready.", f->parts_missed);
 	put_network(&out, c->v1->service);
+	put_volumes(&out, c->v1->service);
 	put_turns(&out, loop_turns(service_loop(c->v1->service)));
 	call_text(c, "text/plain; version=0.0.4; charset=utf-8", out.data, out.len);
 }

@@ -8,6 +8,7 @@
 #include "cli/client/commands.h"
 #include "cli/client/progress.h"
 #include "cli/client/spec.h"
+#include "cli/client/volumes.h"
 #include "cli/common_options.h"
 
 #define COUNT_MAX 1000 /* maximum of the API */
@@ -60,7 +61,7 @@ static const struct opt create_table[] = {
 	{ NULL, OPT_DENY(FIELD(sandbox.network.rules)) },
 	{ NULL, OPT_READ_ONLY(FIELD(sandbox.read_only)) },
 	{ NULL, OPT_VOLUME("/srv/data:/data:ro",
-		"mount a directory of the service's machine at DST",
+		"mount a volume, or a directory of the service's machine, at DST",
 		FIELD(sandbox.mounts)) },
 	{ NULL, OPT_TMPFS(FIELD(sandbox.mounts)) },
 	{ NULL, "template", 0, "NAME", "python-tools",
@@ -238,8 +239,11 @@ static int client_cmd_create(int argc, char **argv)
 			status = client_fail(&client_create, &err);
 		} else {
 			spec = spec_of(&o);
-			status = o.count ? create_many(c, spec, &o)
-					 : create_one(c, spec, &o);
+			status = volumes_ensure(c, client_create.name, &o.sandbox.mounts,
+						&err) < 0
+					 ? client_fail(&client_create, &err)
+				 : o.count ? create_many(c, spec, &o)
+					   : create_one(c, spec, &o);
 		}
 	}
 	json_decref(o.labels);

@@ -16,6 +16,7 @@
 #include "cli/client/network_suggest.h"
 #include "cli/client/pull.h"
 #include "cli/client/spec.h"
+#include "cli/client/volumes.h"
 #include "cli/run_result.h"
 #include "cli/run_signal.h"
 
@@ -188,7 +189,8 @@ static int run_all(struct client *c, const struct run_options *o, char **words)
 	int status;
 
 	spec_put_text(spec, "name", o->name);
-	if (make_passing_sandbox(c, spec, &sandbox, &err) < 0)
+	if (volumes_ensure(c, client_run.name, &o->mounts, &err) < 0 ||
+	    make_passing_sandbox(c, spec, &sandbox, &err) < 0)
 		return cmd_run_fail(o, &err, STATUS_FAILED);
 	if (o->publish.n &&
 	    publish_while_running(c, print_text_of(sandbox, "id"), &o->publish, &err) < 0)
@@ -283,6 +285,8 @@ static int run_detached_sandbox(struct client *c, const struct run_options *o,
 	if (r < 0)
 		return cmd_run_fail(o, &err, STATUS_FAILED);
 	spec = run_detached_spec(o, argv);
+	if (volumes_ensure(c, client_run.name, &o->mounts, &err) < 0)
+		return cmd_run_fail(o, &err, STATUS_FAILED);
 	if (spec_make_sandbox(c, spec, &sandbox, &err) < 0)
 		return cmd_run_fail(o, &err, start_status(c));
 	id = print_text_of(sandbox, "id");

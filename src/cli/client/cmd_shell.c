@@ -7,6 +7,7 @@
 #include "cli/client/commands.h"
 #include "cli/client/exec.h"
 #include "cli/client/spec.h"
+#include "cli/client/volumes.h"
 #include "cli/common_options.h"
 
 struct shell_options {
@@ -82,7 +83,8 @@ static int run_in_new(struct client *c, const struct shell_options *o)
 	int status;
 
 	spec_put_text(spec, "name", o->name);
-	if (make_passing_sandbox(c, spec, &sandbox, &err) < 0)
+	if (volumes_ensure(c, client_shell.name, &o->sandbox.mounts, &err) < 0 ||
+	    make_passing_sandbox(c, spec, &sandbox, &err) < 0)
 		return client_fail(&client_shell, &err);
 	status = shell_run_in(c, print_text_of(sandbox, "id"), o);
 	if (o->keep)

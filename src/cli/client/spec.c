@@ -59,7 +59,7 @@ static json_t *mount_json(const struct warren_mount *m)
 {
 	json_t *object = json_object();
 
-	spec_put_text(object, "source", m->source);
+	spec_put_text(object, m->volume ? "volume" : "source", m->source);
 	spec_put_text(object, "target", m->target);
 	spec_put_number(object, "size", m->size);
 	if (m->read_only)

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cmd_volume_cp.c - warren volume cp: copy a volume, or a file into or out of one
+ *
+ * VOLUME:PATH is a file of a volume; a word without a slash or a colon is a volume, if
+ * both operands are such words.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "cli/client/cmd_volume.h"
+#include "cli/client/commands.h"
+
+struct volume_copy {
+	struct client *client;
+	const char *outside; /* the file on this machine; "-": stdin or stdout */
+	int fd;
+	int failure; /* errno of a failed read or write on this machine */
+};
+
+static void volume_put_url(struct buf *out, const char *word)
+{
+	int n = (int)(strchr(word, ':') - word);
+
+	buf_printf(out, "/v1/volumes/%.*s/files", n, word);
+	put_query(out, "path", word + n + 1);
+}
+
+static bool volume_is_path(const char *word)
+{
+	const char *colon = strchr(word, ':');
+	const char *slash = strchr(word, '/');
+
+	return colon && (!slash || colon < slash);
+}
+
+static bool volume_is_word(const char *word)
+{
+	return !strpbrk(word, ":/") && strcmp(word, "-") != 0;
+}
+
+static ssize_t volume_cp_read(void *arg, char *data, size_t n)
+{
+	struct volume_copy *cp = arg;
+	ssize_t got;
+
+	do
+		got = read(cp->fd, data, n);
+	while (got < 0 && errno == EINTR);
+	if (got < 0)
+		cp->failure = errno;
+	return got;
+}
+
+static int volume_cp_write(void *arg, const char *data, size_t n)
+{
+	struct volume_copy *cp = arg;
+	int r = fd_write_all(cp->fd, data, n);
+
+	if (r < 0)
+		cp->failure = -r;
+	return r;
+}
+
+static int volume_cp_finish(struct volume_copy *cp, struct request *request,
+			    struct warren_error *err)
+{
+	int r = request_start(request, err);
+
+	if (r == 0)
+		r = request_wait(request, err);
+	if (cp->failure)
+		return error_errno(err, cp->failure, "'%s'", cp->outside);
+	return r;
+}
+
+static int volume_cp_in(struct volume_copy *cp, const char *to, struct warren_error *err)
+{
+	AUTO_BUF struct buf url = BUF_INIT(PATH_LIMIT);
+	AUTO_REQUEST struct request *request = NULL;
+	bool piped = strcmp(cp->outside, "-") == 0;
+	struct stat st;
+	char mode[8];
+	int r;
+
+	cp->fd = piped ? STDIN_FILENO : open(cp->outside, O_RDONLY | O_CLOEXEC);
+	if (cp->fd < 0 || fstat(cp->fd, &st) < 0)
+		return error_errno(err, errno, "'%s'", cp->outside);
+	if (S_ISDIR(st.st_mode))
+		return error_set(err, EISDIR,
+				 "'%s' is a directory: mount the volume in a sandbox and "
+				 "use 'warren cp'",
+				 cp->outside);
+	volume_put_url(&url, to);
+	(void)snprintf(mode, sizeof(mode), "%04o", st.st_mode & 0777);
+	if (!piped)
+		put_query(&url, "mode", mode);
+	r = request_new(cp->client, "PUT", url.data, &request, err);
+	if (r < 0)
+		return r;
+	request->from = volume_cp_read;
+	request->arg = cp;
+	r = request_upload(request, "application/octet-stream",
+			   S_ISREG(st.st_mode) && !piped ? st.st_size : -1, err);
+	return r < 0 ? r : volume_cp_finish(cp, request, err);
+}
+
+/* Write to a temporary name and then rename the file. */
+static int volume_cp_out(struct volume_copy *cp, const char *from,
+			 struct warren_error *err)
+{
+	AUTO_BUF struct buf url = BUF_INIT(PATH_LIMIT);
+	AUTO_REQUEST struct request *request = NULL;
+	AUTO_FREE char *temporary = NULL;
+	bool piped = strcmp(cp->outside, "-") == 0;
+	int r;
+
+	if (!piped && asprintf(&temporary, "%s.XXXXXX", cp->outside) < 0)
+		return error_errno(err, ENOMEM, "copy '%s'", from);
+	cp->fd = piped ? STDOUT_FILENO : mkostemp(temporary, O_CLOEXEC);
+	if (cp->fd < 0)
+		return error_errno(err, errno, "create '%s'", cp->outside);
+	volume_put_url(&url, from);
+	r = request_new(cp->client, "GET", url.data, &request, err);
+	if (r == 0) {
+		request->on_data = volume_cp_write;
+		request->arg = cp;
+		r = volume_cp_finish(cp, request, err);
+	}
+	if (r == 0 && !piped &&
+	    (fchmod(cp->fd, 0644) < 0 || rename(temporary, cp->outside) < 0))
+		r = error_errno(err, errno, "create '%s'", cp->outside);
+	if (r < 0 && !piped)
+		(void)unlink(temporary);
+	return r;
+}
+
+static int volume_cp_whole(struct client *c, const char *from, const char *to,
+			   struct warren_error *err)
+{
+	AUTO_JSON json_t *body = json_pack("{ss}", "name", to);
+	char path[128];
+
+	(void)snprintf(path, sizeof(path), "/v1/volumes/%s/copy", from);
+	return client_call(c, "POST", path, body, NULL, err);
+}
+
+static int volume_cp_any(struct volume_copy *cp, char **words, struct warren_error *err)
+{
+	const char *from = words[0], *to = words[1];
+	char name[80];
+
+	if (volume_is_word(from) && volume_is_word(to))
+		return volume_check_operand(&volume_cp, from) != 0 ||
+				       volume_check_operand(&volume_cp, to) != 0
+			       ? -ECANCELED
+			       : volume_cp_whole(cp->client, from, to, err);
+	if (volume_is_path(from) == volume_is_path(to))
+		return error_set(err, EINVAL,
+				 "give two volumes, or one VOLUME:PATH and one file");
+	(void)snprintf(name, sizeof(name), "%s", volume_is_path(from) ? from : to);
+	*strchrnul(name, ':') = '\0';
+	if (volume_check_operand(&volume_cp, name) != 0)
+		return -ECANCELED;
+	cp->outside = volume_is_path(from) ? to : from;
+	return volume_is_path(from) ? volume_cp_out(cp, from, err)
+				    : volume_cp_in(cp, to, err);
+}
+
+static int volume_run_cp(int argc, char **argv)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct volume_copy cp = { .fd = -1 };
+	AUTO_CLIENT struct client *c = NULL;
+	char **words = NULL;
+	int status = 0, none = 0, r;
+
+	if (!command_operands(&volume_cp, argc, argv, &none, 2, 2, &words, &status))
+		return status;
+	if (client_open(&c, &err) < 0)
+		return client_fail(&volume_cp, &err);
+	cp.client = c;
+	r = volume_cp_any(&cp, words, &err);
+	if (cp.fd > STDERR_FILENO)
+		(void)close(cp.fd);
+	if (r == -ECANCELED)
+		return STATUS_FAILED;
+	return r < 0 ? client_fail(&volume_cp, &err) : 0;
+}
+
+const struct command volume_cp = {
+	.name = "volume cp",
+	.summary = "Copy a volume, or a file into or out of a volume.",
+	.about =
+		"With two volumes, creates the second one as a copy of the first one. With\n"
+		"VOLUME:PATH and a file, copies the file; '-' is stdin or stdout.\n",
+	.opts = &(const struct opts){ .operands = "SRC DST",
+				      .example = "warren volume cp ./a.csv data:/a.csv",
+				      .mixed = true },
+	.run = volume_run_cp,
+	.complete = complete_volumes,
+};
