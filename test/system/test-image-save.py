@@ -141,6 +141,22 @@ def an_image_saved_by_its_id_has_no_name():
 
 
 @test
+@needs_root
+def an_image_that_warren_built_keeps_its_id():
+    s, other, third, context = Store(), Store(), Store(), folder()
+    load(s, ("one:1", simple("one")))
+    other.image("load", "-q", "-", input=save(s, "one:1"))
+    with open(f"{context}/Dockerfile", "w", encoding="ascii") as f:
+        f.write("FROM one:1\nRUN rm /text && mkdir -m 1777 /made && echo built >/made/x\nCMD [\"cat\", \"/made/x\"]\n")
+    other.image("build", "-q", "-t", "built:1", context)
+    third.image("load", "-q", "-", input=save(other, "--compress", "gzip", "built:1"))
+    ids = [i["id"] for x in (other, third) for i in x.ls() if "built" in str(i["names"])]
+    eq((len(ids), ids[0] == ids[-1]), (2, True), f"the ids {ids}")
+    eq(third.run("built:1"), "built\n")
+    eq(third.run("built:1", "sh", "-c", "ls /text 2>/dev/null; stat -c %a /made"), "1777\n")
+
+
+@test
 def json_lists_the_ids_in_the_archive():
     s, other, path = Store(), Store(), folder()
     load(s, ("one:1", simple("one")))
