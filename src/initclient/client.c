@@ -21,7 +21,7 @@
 #define ANSWER_MS 20000                      /* requests normally take microseconds */
 #define READY_MS  60000                      /* time for a child to become an init */
 #define LONG_MS   (UINT64_C(30) * 60 * 1000) /* limit for a shim that reports progress */
-/* Maximum number of messages between a request and its answer \. */
+/* Maximum number of messages between a request and its answer. */
 #define UNASKED_MAX (2 * PROTO_EXECS_MAX)
 
 static void note_exit(struct initclient_sandbox *sandbox, const struct proto_exited *msg)

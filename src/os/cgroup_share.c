@@ -76,9 +76,9 @@ void cgroup_limit_all(struct cgroup_root *root)
 }
 
 /*
- * On v1, TCP and UDP have separate counters. A quarter of the share for each is more than
- * programs on a loopback interface have in flight, and leaves half of the share for the
- * other sandboxes.
+ * On v1, TCP and UDP have separate counters. A quarter of the memory limit for each is
+ * more than programs on a loopback interface have in flight, and the other sandboxes
+ * together keep half of what all of them may have.
  */
 uint64_t cgroup_socket_limit(const struct cgroup_root *root, uint64_t memory)
 {

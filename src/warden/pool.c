@@ -18,7 +18,7 @@
 #include "warden/internal.h"
 
 #define CALM_NS   30000000000ULL /* time without demand after which there are too many */
-#define SETTLE_NS 20000000ULL    /* time in which a new sandbox is used first \ */
+#define SETTLE_NS 20000000ULL    /* time for a new sandbox to be used first */
 #define FEW       16 /* number that is kept ready for sequential clients, even under load */
 /* Time to wait after a failure, such as too many processes. */
 #define RETRY_NS 5000000000ULL

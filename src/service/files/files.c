@@ -39,8 +39,7 @@ struct files {
 	unsigned pieces_busy;     /* bit mask of the PIECES in use */
 	unsigned filling;    /* 1 + the number of the piece that files_room() returned; 0:
 				none */
-	unsigned piece_next; /* 1 + the number of the piece that the next request needs;
-				0: none */
+	unsigned piece_next; /* bit of the piece that the next request needs; 0: none */
 	int large_next;      /* a separate memfd; -1: none */
 };
 
@@ -48,7 +47,7 @@ struct files_ask {
 	struct files *files; /* NULL: no callback */
 	struct files_ask *next, **prev;
 	bool in_worker;
-	unsigned piece; /* 1 + the number of its piece in files->pieces; 0: none */
+	unsigned piece; /* bit of its piece in files->pieces; 0: none */
 	int large;      /* a separate memfd; -1: none */
 	char what[64];  /* for errors */
 	files_fn fn;

@@ -22,7 +22,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 
-/* The maximum that the kernel accepts without other limits \. */
+/* The maximum that the kernel accepts without other limits. */
 #define ENVIRONMENT_MAX (2U << 20)
 #define LOOK_MS         1
 

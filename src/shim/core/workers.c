@@ -185,8 +185,7 @@ static int workers_worker_start(struct worker *k, unsigned which)
 
 		/* Close all connections and streams of execs in this process. */
 		if (within < 0 && which == FILES && this_sandbox.within >= 0)
-			_exit(1); /* a worker must not keep a copy of the shim's
-				     descriptors */
+			_exit(1); /* it could not serve files as promised */
 		this_sandbox.within = within < 0 ? -1 : dup3(within, 4, O_CLOEXEC);
 		if (dup3(sock, 3, O_CLOEXEC) < 0 ||
 		    close_range(this_sandbox.within < 0 ? 4 : 5, ~0U, 0) < 0)
