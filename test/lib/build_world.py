@@ -69,4 +69,4 @@ class Builder(Store):
         return json.loads(self.image("inspect", ref))[0]["config"]
 
     def listing(self, ref):
-        return sorted(self.run(ref, "sh", "-c", LISTING, options=["-u", "0", "-w", "/"]).splitlines())
+        return sorted(self.run(ref, "-c", LISTING, options=["--entrypoint", "sh", "-u", "0", "-w", "/"]).splitlines())

@@ -79,7 +79,7 @@ def help_and_the_manual_agree():
     with open(f"{SOURCE}/man/warren-image.1", encoding="utf-8") as f:
         manual = f.read()
     commands = re.findall(r"^  ([a-z]+) {2,}", text, re.M)
-    eq(len(commands), 13, "commands")
+    eq(len(commands), 14, "commands")
     for command in commands:
         ok(re.search(rf"^\.It Cm {command}\b", manual, re.M), f"{command} is not in the manual")
         of_one = s.good("image", command, "--help")

@@ -53,7 +53,7 @@ static int build_set_progress(void *field, const char *value, struct warren_erro
 /* clang-format off */
 static const struct opt build_table[] = {
 	{ NULL, "file", 'f', "FILE", "./Dockerfile.dev",
-	  "the Dockerfile (default: Dockerfile in the context; -: stdin)",
+	  "the Dockerfile (default: CONTEXT/Dockerfile; -: stdin)",
 	  opt_text, FIELD(file) },
 	{ NULL, "tag", 't', "REFERENCE", "mine:1.0",
 	  "name of the image (repeatable)", build_add_tag, FIELD(tags) },
@@ -65,7 +65,7 @@ static const struct opt build_table[] = {
 	{ NULL, "label", 0, "NAME[=VALUE]", "team=search",
 	  "add a label to the image (repeatable)", build_add_word, FIELD(labels) },
 	{ NULL, "secret", 0, "id=ID,src=FILE", "id=token,src=./token",
-	  "file for RUN --mount=type=secret (repeatable)", build_add_word,
+	  "file for mounts of type secret (repeatable)", build_add_word,
 	  FIELD(secrets) },
 	{ NULL, "no-cache", 0, NULL, NULL,
 	  "execute all steps again", opt_flag, FIELD(no_cache) },
