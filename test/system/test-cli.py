@@ -332,7 +332,7 @@ def doctor_prints_text_and_json():
     eq(set(d), {"version", "ok", "features", "backends", "orphans"})
     eq(p.returncode, 0 if d["ok"] else 1, "status")
     promised = {"kernel", "namespaces", "overlay", "seccomp", "id-mapped mounts", "cgroups", "rootless", "landlock",
-                "loop devices", "criu", "runsc", "kvm"}
+                "loop devices", "volumes", "criu", "runsc", "kvm"}
     ok(promised <= {f["name"] for f in d["features"]}, f"not told: {promised - {f['name'] for f in d['features']}}")
     for f in d["features"]:
         eq(set(f), {"name", "ok", "required", "detail", "effect", "fix"})

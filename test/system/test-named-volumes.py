@@ -10,7 +10,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import BUILD, Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from serve_world import World, refused, together, until  # pylint: disable=wrong-import-position
+from serve_world import CONFIGS, World, refused, shell, together, until  # pylint: disable=wrong-import-position
 
 SIZE = 32 << 20
 w = None  # pylint: disable=invalid-name
@@ -386,6 +386,66 @@ def a_volume_that_does_not_fit_on_the_disk_is_refused():
     e = refused(w.ask("POST", "/v1/volumes", {"name": "huge", "size": "16t"}), 507, "disk_full")
     ok("17592186044416" in e["message"], e)
     refused(w.ask("GET", "/v1/volumes/huge"), 404, "volume_not_found")
+
+
+@test
+def running_sandboxes_keep_their_volume_when_the_service_stops():
+    make("data")
+    box = w.create(**mounted("data"))
+    ticks = w.exec(box, "while :; do echo x >>/data/log; sync; sleep 0.1; done")
+    w.stop()
+    eq(len(loops()), 1, "the sandbox keeps its loop device")
+    with open("/proc/self/mounts", encoding="utf-8") as f:
+        ok(f"{w.state}/volumes" not in f.read(), "nothing is mounted on the host")
+    w.start()
+    before = int(out(box, "wc -l </data/log"))
+    until(lambda: int(out(box, "wc -l </data/log")) > before, "it goes on writing")
+    ok(ticks in [e["id"] for e in w.get(f"/v1/sandboxes/{box}/execs")["execs"]], "the exec is still there")
+    w.delete(box)
+    until(lambda: not loops(), "the loop device is gone with the sandbox")
+    drop("data")
+
+
+@test
+def a_sandbox_that_dies_by_itself_releases_its_volume():
+    make("data")
+    made = w.post("/v1/sandboxes", {**mounted("data"), "main": shell("echo done >/data/f"), "on_exit": "delete"},
+                  status=201)
+    w.reaches(made["id"], "gone")
+    until(lambda: not loops(), "the loop device is gone")
+    eq(w.ask("GET", "/v1/volumes/data/files", query={"path": "/f"}, status=200).body, b"done\n")
+    drop("data")
+
+
+@test
+def other_backends_refuse_volumes_by_name():
+    with World(config=CONFIGS["chroot"]) as other:
+        other.ask("POST", "/v1/volumes", {"name": "data", "size": SIZE}, status=201)
+        refused(other.ask("POST", "/v1/sandboxes", mounted("data")), 501, "not_supported", "chroot", "volumes")
+        with other.box(backend="native", **mounted("data")) as box:  # the control
+            eq(other.run(box, "touch /data/f")["result"]["exit_code"], 0)
+        other.ask("DELETE", "/v1/volumes/data", status=204)
+
+
+@test
+def a_template_mounts_a_volume():
+    with World(config="templates:\n  t:\n    mounts:\n      - { volume: data, target: /data }\n") as other:
+        refused(other.ask("POST", "/v1/sandboxes", {"template": "t"}), 404, "volume_not_found")
+        other.ask("POST", "/v1/volumes", {"name": "data", "size": SIZE}, status=201)
+        with other.box(template="t") as box:
+            eq(other.run(box, "touch /data/f")["result"]["exit_code"], 0)
+        other.ask("DELETE", "/v1/volumes/data", status=204)
+
+
+@test
+def set_id_programs_and_devices_in_a_volume_have_no_effect():
+    make("data")
+    with w.box(**mounted("data")) as box:
+        out(box, "cp /usr/bin/id /data/id && chmod 4755 /data/id && chown 0:0 /data/id && chmod 4755 /data/id")
+        r = w.run(box, ["/data/id", "-u"], user="1000")
+        eq(r["stdout"], "1000\n", "a set-uid program runs as its caller")
+        ok(w.run(box, "mknod /data/null c 1 3 && echo x >/data/null")["result"]["exit_code"] != 0, "no device is usable")
+    drop("data")
 
 
 def main():

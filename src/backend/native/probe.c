@@ -260,6 +260,23 @@ static bool probe_rootless(const struct native *n, struct warren_feature *f)
 	return probe_found(f, "%u subordinate ids", n->subuid.count);
 }
 
+/* os/ext4.c looks for the program in the same directories. */
+static bool probe_volumes(const struct native *n, struct warren_feature *f)
+{
+	static const char *const programs[] = { "/usr/local/sbin/mkfs.ext4",
+						"/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4",
+						"/usr/bin/mkfs.ext4", "/bin/mkfs.ext4" };
+
+	if (!n->privileged)
+		return missing(f, "only root can mount volumes");
+	if (access("/dev/loop-control", R_OK | W_OK) < 0)
+		return missing(f, "/dev/loop-control: %s", strerrordesc_np(errno));
+	for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
+		if (access(programs[i], X_OK) == 0)
+			return probe_found(f, "loop devices and %s", programs[i]);
+	return missing(f, "mkfs.ext4 is not installed");
+}
+
 static bool probe_nofile(const struct native *n UNUSED, struct warren_feature *f)
 {
 	return caps_have(CAP_SYS_RESOURCE) ? probe_found(f, "limits can be raised")
@@ -292,6 +309,8 @@ static const struct probe probes[] = {
 	  "boot with lsm=landlock,..." },
 	{ "loop devices", false, probe_loop,
 	  "a sandbox cannot have more disk than memory", "modprobe loop" },
+	{ "volumes", false, probe_volumes, "the service refuses volumes",
+	  "run the service as root, with loop devices; install e2fsprogs" },
 	{ "criu", false, probe_criu, "no effect: no backend here uses it to save memory",
 	  NULL },
 	{ "runsc", false, native_probe_runsc, "the gVisor tier is not available",
