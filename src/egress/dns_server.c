@@ -169,6 +169,9 @@ static void dns_server_judge(struct dns_op *op)
 	if (host_parse_single(op->q.name, strlen(op->q.name), op->name, &q.host, &err) <
 		    0 ||
 	    q.host.kind != HOST_NAME) {
+		/* It has no form in which it could be listed, so it is only counted. */
+		sb->account.usage.denied++;
+		egress_usage_changed(sb);
 		dns_server_answer(op, DNS_NXDOMAIN, NULL, 0);
 		return;
 	}

@@ -440,6 +440,13 @@ static void egress_flow_judge_tls(struct egress_flow *f)
 		terminate_start(f);
 		return;
 	}
+	/* What is inside could be a name that a rule denies. */
+	if (h->ech && f->sandbox->denies_names) {
+		egress_flow_deny(f, &f->q, &(struct decision){ 0 },
+				 "the TLS handshake has an encrypted name (ECH), and a "
+				 "rule denies a name");
+		return;
+	}
 	egress_flow_judge_raw(f, f->q.protocol);
 }
 

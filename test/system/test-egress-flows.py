@@ -316,6 +316,58 @@ def a_denied_name_is_not_hidden_from_the_decision():
             eq(s.recv(len(hidden[2]), socket.MSG_WAITALL), hidden[2])
 
 
+def with_ech(hello):
+    """Adds the extension of Encrypted Client Hello to a ClientHello, with content that means nothing."""
+    extension = struct.pack(">HH", 0xfe0d, 8) + b"\0" * 8
+    body = bytearray(hello[9:])
+    at = 34
+    at += 1 + body[at]
+    at += 2 + struct.unpack_from(">H", body, at)[0]
+    at += 1 + body[at]
+    struct.pack_into(">H", body, at, struct.unpack_from(">H", body, at)[0] + len(extension))
+    body += extension
+    return b"\x16\3\1" + struct.pack(">HB", len(body) + 4, 1) + struct.pack(">I", len(body))[1:] + bytes(body)
+
+
+@test
+def an_encrypted_name_is_refused_where_a_rule_denies_a_name():
+    hello = with_ech(client_hello("a.example"))
+    with world({"host": "a.example"}) as w:
+        server = w.serve("1.2.3.4", 443, echo)
+        with w.connect("a.example", 443) as s:
+            s.sendall(hello)
+            eq(ew.read_exactly(s, len(hello)), hello, "without such a rule")
+        w.egress.change(ID, {"allow": [{"host": "a.example"}], "deny": [{"host": "evil.example"}]})
+        server.received = b""
+        ok(w.refuses("a.example", 443, hello), "with such a rule")
+        eq(server.received, b"")
+        with w.connect("a.example", 443) as s:
+            s.sendall(client_hello("a.example"))
+            ok(s.recv(1), "a handshake without an encrypted name")
+
+
+@test
+def a_host_whose_address_is_denied_is_not_listed_as_used():
+    with world({"host": "a.example"}, {"host": "b.example"}) as w:
+        w.dns.names["b.example"] = ["10.0.0.1"]
+        w.serve("1.2.3.4", 7000, echo)
+        with w.connect("a.example", 7000) as s:
+            s.sendall(b"\0")
+            eq(s.recv(1), b"\0")
+        ok(w.refuses("b.example", 7000, b"\0"), "a private address")
+        ok(w.refuses("b.example", 443, client_hello("b.example")), "the same, with TLS")
+        eq([r["host"] for r in w.egress.query(ID)["used"]["allow"]], ["a.example"])
+
+
+@test
+def a_malformed_name_is_counted_as_a_denial():
+    with world(TCP_A) as w:
+        eq(w.lookup("a.example")[0], 0)
+        eq(w.egress.query(ID)["denied"], 0)
+        eq(w.lookup("-a!.example")[0], 3)
+        eq(w.egress.query(ID)["denied"], 1)
+
+
 # --------------------------------------------------------------------------- SOCKS and limits
 
 
