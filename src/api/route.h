@@ -40,7 +40,7 @@ int route_find(const struct api_face *face, const char *method, const char *path
 	       size_t len, struct route *ret, struct api_error *err) MUST_CHECK;
 
 /*
- * Return whether the path parameters match their schemas. A text that cannot be an id is
+ * Check whether the path parameters match their schemas. A text that cannot be an id is
  * refused like an unknown id: not found. Call this after authorization, so that an
  * unauthorized client learns nothing.
  */

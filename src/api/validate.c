@@ -295,7 +295,7 @@ static int validate_refuse_unknown(const struct api_schema *s,
 			       list.len ? list.data : "");
 }
 
-/* Are all required fields among those in @seen? */
+/* Check that all required fields are among those in @seen. */
 static int check_presence(const struct api_schema *s, uint64_t seen,
 			  const struct json_location *at, struct api_error *err)
 {

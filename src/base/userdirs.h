@@ -22,7 +22,7 @@ int user_run_dir(char **ret, struct warren_error *err) MUST_CHECK;
  */
 int user_state_dir(char **ret, struct warren_error *err) MUST_CHECK;
 /*
- * Return whether @path is a directory, not a link, that belongs to this user or root and
+ * Check whether @path is a directory, not a link, that belongs to this user or root and
  * that no other user may write to. -ENOENT: there is none. -EPERM: another user controls
  * it.
  */

@@ -200,7 +200,7 @@ struct config_listener {
 int config_listener(const char *text, struct config_listener *ret,
 		    struct warren_error *err) MUST_CHECK;
 /*
- * Return whether the service may listen with @tokens valid tokens. 0: yes. 1: it listens
+ * Check whether the service may listen with @tokens valid tokens. 0: yes. 1: it listens
  * on loopback, and there is no token: the caller must create one first and report where
  * it is. -EACCES: other machines could connect without a token.
  */

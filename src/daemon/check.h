@@ -9,7 +9,7 @@
 
 struct config;
 
-/* Return whether the configured directories are writable. Called before anything is
+/* Check whether the configured directories are writable. Called before anything is
  * created. */
 int check_dirs(const struct config *c, struct warren_error *err) MUST_CHECK;
 /*

@@ -26,7 +26,7 @@
 
 struct private_service;
 
-/* Return whether @text is the number of a descriptor that is a socket. */
+/* Check whether @text is the number of a descriptor that is a socket. */
 int private_parse(const char *text, int *ret_fd, struct warren_error *err) MUST_CHECK;
 /* Take a directory, and change @c so that the service uses it. */
 int private_open(struct config *c, struct private_service **ret,

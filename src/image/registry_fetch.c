@@ -5,7 +5,7 @@
  *
  * The file of a blob always contains its first bytes, and the hash covers exactly these.
  * So if a connection breaks, only bytes that were not written yet are fetched again, and
- * a file that an earlier process left is hashed once and continued. Return whether the
+ * a file that an earlier process left is hashed once and continued. Whether the
  * bytes are correct can be checked only when the blob is complete. If they are not, the
  * blob is fetched once more from the start, because the part from an earlier attempt may
  * be wrong.

@@ -98,7 +98,7 @@ int policy_check_backend(const struct warden_policy *policy,
 int policy_check_update(const struct warden_policy *policy,
 			const struct warden_backend *backend,
 			const struct warren_limits *limits, struct warren_error *err);
-/* Return whether @ref is a valid image name for registries and docker. */
+/* Check whether @ref is a valid image name for registries and docker. */
 int policy_check_ref(const char *ref, struct warren_error *err);
 /*
  * Open each source once and set source_fd. The opened file is within the directories that

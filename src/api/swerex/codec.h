@@ -35,7 +35,7 @@ int codec_open(struct codec *c, const char *encoding, const char *errors,
  * @out. 1: there is more; 0: the end; or -errno.
  */
 int codec_next(struct codec *c, size_t n, struct buf *out, struct warren_error *err);
-/* Return whether codec_next() will reach the end: 0, or -EILSEQ. */
+/* Check whether codec_next() will reach the end: 0, or -EILSEQ. */
 int codec_check(struct codec c, struct warren_error *err);
 
 /*

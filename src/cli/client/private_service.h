@@ -58,7 +58,7 @@ int client_open_or_start(const struct private_options *options, struct client **
 			 struct warren_error *err) MUST_CHECK;
 
 /*
- * Return whether client_open_or_start() would find a running service, or the one that
+ * Check whether client_open_or_start() would find a running service, or the one that
  * WARREN_HOST names.
  */
 int client_finds_service(bool *ret, struct warren_error *err) MUST_CHECK;

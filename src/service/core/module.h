@@ -202,11 +202,11 @@ void service_untidy(struct service *s);
 
 /* disk.c */
 /*
- * Return whether results may be deleted to make space for the output of a new exec.
+ * Check whether results may be deleted to make space for the output of a new exec.
  * -EAGAIN: space has become available.
  */
 int disk_may_forget(struct service *s);
-/* Return whether new data may be written to the disk: 0 or -ENOSPC. */
+/* Check whether new data may be written to the disk: 0 or -ENOSPC. */
 int disk_admit(struct service *s, struct warren_error *err);
 
 /*

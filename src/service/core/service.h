@@ -109,7 +109,7 @@ int service_clock_save(struct db *db, struct warren_error *err) MUST_CHECK;
 struct db *service_db(struct service *s);
 struct net_loop *service_loop(struct service *s);
 /*
- * Return whether the warden works: send it a request, which it must answer within two
+ * Check whether the warden works: send it a request, which it must answer within two
  * seconds.
  */
 void service_check_warden(struct service *s, service_done_fn done, void *ctx);
@@ -257,7 +257,7 @@ struct sandbox_change {
 /* Make all changes or none. -ENOTUNIQ: its owner has another sandbox with that name. */
 int sandbox_change(struct sandbox *sandbox, const struct sandbox_change *change,
 		   struct warren_error *err);
-/* Return whether sandbox_change() would succeed now. Changes nothing. */
+/* Check whether sandbox_change() would succeed now. Changes nothing. */
 int sandbox_change_check(const struct sandbox *sandbox,
 			 const struct sandbox_change *change, struct warren_error *err);
 /* Get the errno of a failed creation; 0: none. */

@@ -24,7 +24,7 @@
  * STREAM_DIR. */
 bool stream_is(int fd, unsigned kinds);
 /*
- * Return whether the request @msg of @size bytes may come with these descriptors: 0, or
+ * Check whether the request @msg of @size bytes may come with these descriptors: 0, or
  * -EPROTO.
  */
 int streams_check(const void *msg, size_t size, const int *fds, size_t n_fds);

@@ -60,7 +60,7 @@ void docker_meet(struct docker *d, struct shim_sandbox *p)
 
 /* -------------------------------------------------------------------------- volumes */
 
-/* Is the target inside the same file or directory that was checked for @m? */
+/* Check that the target inside is the file or directory that was checked for @m. */
 static int check_volume(int root, const struct warren_mount *m)
 {
 	AUTO_CLOSE int at = mount_openat2(root, m->target, O_PATH, 0,
