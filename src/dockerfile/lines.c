@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/strv.h"
+#include "base/utf8.h"
 #include "dockerfile/words.h"
 
 struct line {
@@ -165,16 +166,41 @@ static int lines_directives(struct lines *l, struct warren_error *err)
 	}
 }
 
+/* The number of the line with the byte @at. */
+static unsigned lines_number_of(const char *text, const char *at)
+{
+	unsigned n = 1;
+
+	for (; text < at; text++)
+		n += *text == '\n';
+	return n;
+}
+
+/* The first byte that is not text: a configuration is JSON, and JSON is UTF-8. */
+static const char *lines_not_text(const char *text, size_t size)
+{
+	for (size_t i = 0; i < size;) {
+		size_t n = text[i] ? utf8_len(text + i, size - i) : 0;
+
+		if (n == 0)
+			return text + i;
+		i += n;
+	}
+	return NULL;
+}
+
 int lines_init(struct lines *l, const char *text, size_t size, struct warren_error *err)
 {
-	const char *nul = memchr(text, '\0', size);
+	const char *bad = lines_not_text(text, size);
 
 	*l = (struct lines){ .p = text, .end = text + size, .escape = '\\' };
-	for (const char *p = text; nul && p < nul; p++)
-		l->number += *p == '\n';
-	l->number += nul != NULL;
-	if (nul)
-		return error_set(err, EINVAL, "the file is not text: it contains a NUL");
+	if (bad) {
+		l->number = lines_number_of(text, bad);
+		return error_set(
+			err, EINVAL,
+			"the file is not text in UTF-8: it contains the byte 0x%02x",
+			(unsigned)(unsigned char)*bad);
+	}
 	if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
 		l->p += 3;
 	return lines_directives(l, err);

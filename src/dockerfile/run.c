@@ -31,6 +31,14 @@ static const char *const run_proxies[] = { "HTTP_PROXY",  "http_proxy", "HTTPS_P
 					   "NO_PROXY",    "no_proxy",   "ALL_PROXY",
 					   "all_proxy" };
 
+bool dockerfile_is_proxy(const char *name, size_t n)
+{
+	for (size_t k = 0; k < ARRAY_SIZE(run_proxies); k++)
+		if (strlen(run_proxies[k]) == n && strncmp(run_proxies[k], name, n) == 0)
+			return true;
+	return false;
+}
+
 static void run_mount_done(struct dockerfile_mount *m)
 {
 	free(m->target);

@@ -136,6 +136,9 @@ int dockerfile_run_parse(const struct dockerfile *d,
 			 struct warren_error *err) MUST_CHECK;
 void dockerfile_run_done(struct dockerfile_run *r);
 
+/* Whether the name is of a proxy argument, which needs no ARG. */
+bool dockerfile_is_proxy(const char *name, size_t n);
+
 /* The path of dockerfile_run.script in the sandbox. */
 #define DOCKERFILE_SCRIPT_PATH "/dev/shm/warren-heredoc"
 

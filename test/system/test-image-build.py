@@ -195,6 +195,8 @@ def arguments_have_their_scope():
     image = s.build(text, "--no-cache", "--build-arg", "HTTP_PROXY=http://p")
     eq(s.run(image, "cat", "/out"), f"global default {ARCH} [] [http://p]\n")
     s.refuse(text, "--build-arg", "TAG=", words=["Dockerfile:3:"])
+    s.build(text, "--build-arg", "WRONG=x")
+    ok("note: the Dockerfile has no ARG 'WRONG'" in s.said, s.said)
 
 
 @test
@@ -292,6 +294,7 @@ def each_refusal_names_its_line_before_anything_runs():
         said = s.refuse(f"FROM base:1\n\nRUN echo it ran\n{line}\n", words=[f"Dockerfile:4: {words}"])
         ok("it ran" not in said, said)
     s.refuse("# syntax=other/x\nFROM base:1\n", words=["Dockerfile:1: the directive 'syntax'"])
+    ok("it ran" not in s.refuse("FROM base:1\nRUN echo it ran >&2\nCOPY --from=127.0.0.1:1/none /x /\n", words=["Dockerfile:3: pull"]), "it ran")
     s.refuse("", words=["Dockerfile: it has no FROM instruction"])
     s.refuse("FROM base:1\nCOPY missing /\n", words=["Dockerfile:2: 'missing' does not exist"])
     s.refuse("FROM base:1\nCOPY --chown=who x /\n", files={"x": ""}, words=["Dockerfile:2: --chown: the image has no user 'who'"])

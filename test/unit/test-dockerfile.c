@@ -449,13 +449,17 @@ TEST(refuses_with_the_line)
 	STREQ(refused("FROM --platform=$BUILDPLATFORM a\n"), "accepted");
 }
 
-TEST(refuses_a_file_with_a_nul)
+TEST(refuses_a_file_that_is_not_text)
 {
 	static const char text[] = "FROM a\nRUN \0x\n";
 	struct dockerfile d;
 
 	EQ(dockerfile_parse(text, sizeof(text) - 1, "Dockerfile", &d, &err), -EINVAL);
-	STREQ(err.msg, "Dockerfile:2: the file is not text: it contains a NUL");
+	STREQ(err.msg,
+	      "Dockerfile:2: the file is not text in UTF-8: it contains the byte 0x00");
+	STREQ(refused("FROM a\n\nENV x=\xff\n"),
+	      "Dockerfile:3: the file is not text in UTF-8: it contains the byte 0xff");
+	STREQ(refused("FROM a\nENV x=\xc3\xa9\n"), "accepted");
 }
 
 TEST(plans_only_needed_stages)

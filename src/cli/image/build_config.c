@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/strv.h"
+#include "base/utf8.h"
 #include "cli/image/build.h"
 #include "image/oci.h"
 #include "image/oci_json.h"
@@ -215,6 +216,7 @@ void build_config_history(json_t *config, const char *created, const char *by,
 	char text[CREATED_BY_MAX];
 
 	(void)snprintf(text, sizeof(text), "%s", by);
+	text[strlen(text) - utf8_cut(text, strlen(text))] = '\0';
 	if (!json_is_array(history)) {
 		history = json_array();
 		(void)json_object_set_new(config, "history", history);
@@ -225,8 +227,7 @@ void build_config_history(json_t *config, const char *created, const char *by,
 		created = json_string_value(json_object_get(config, "created"));
 	if (created)
 		(void)json_object_set_new(entry, "created", json_string(created));
-	(void)json_object_set_new(entry, "created_by",
-				  json_stringn_nocheck(text, strlen(text)));
+	(void)json_object_set_new(entry, "created_by", json_string(text));
 	if (!has_layer)
 		(void)json_object_set_new(entry, "empty_layer", json_true());
 	(void)json_array_append_new(history, entry);

@@ -182,6 +182,18 @@ static int stage_step(struct build *b, size_t k, const struct dockerfile_instruc
 	return builders[i->kind].run(&step, err);
 }
 
+/* Put the line in front of the error, unless it is there. */
+static int stage_name_line(const struct build *b, const struct dockerfile_instruction *i,
+			   int r, struct warren_error *err)
+{
+	char line[300];
+
+	(void)snprintf(line, sizeof(line), "%s:%u: ", b->file.name, i->line);
+	if (r < 0 && strncmp(err->msg, line, strlen(line)) != 0)
+		return dockerfile_error(&b->file, i->line, err);
+	return r;
+}
+
 static int stage_instruction(struct build *b, size_t k,
 			     const struct dockerfile_instruction *i,
 			     struct warren_error *err)
@@ -194,11 +206,9 @@ static int stage_instruction(struct build *b, size_t k,
 	if (build_cancelled())
 		return error_set(err, ECANCELED, "cancelled");
 	if (builders[i->kind].run) {
-		r = stage_step(b, k, i, err);
-		if (r < 0) /* those that parse again name the line themselves */
-			return strncmp(err->msg, b->file.name, strlen(b->file.name)) == 0
-				       ? r
-				       : dockerfile_error(&b->file, i->line, err);
+		r = stage_name_line(b, i, stage_step(b, k, i, err), err);
+		if (r < 0)
+			return r;
 	}
 	build_config_history(stage->config, r > 0 ? stage->image.created : "", i->text,
 			     r > 0);
@@ -222,8 +232,24 @@ static int stage_build(struct build *b, size_t k, struct warren_error *err)
 
 /* -------------------------------------------------------------------- check */
 
+/* An image that files are copied from is pulled before anything is executed. */
+static int check_from(struct build *b, size_t stage, const char *from,
+		      struct warren_error *err)
+{
+	struct store_image image;
+	int r;
+
+	if (!from || plan_find_stage(&b->plan, stage, from) != PLAN_NO_STAGE)
+		return 0;
+	r = build_base_image(b, from, &image, err);
+	if (r == 0)
+		store_image_done(&image);
+	return r;
+}
+
 /* What can be refused is refused before anything is executed. */
-static int check_instruction(struct build *b, const struct dockerfile_instruction *i,
+static int check_instruction(struct build *b, size_t stage,
+			     const struct dockerfile_instruction *i,
 			     struct dockerfile_state *s, struct warren_error *err)
 {
 	struct dockerfile_copy copy;
@@ -232,13 +258,18 @@ static int check_instruction(struct build *b, const struct dockerfile_instructio
 
 	if (r == 0 && (i->kind == DOCKERFILE_COPY || i->kind == DOCKERFILE_ADD)) {
 		r = dockerfile_copy_parse(&b->file, i, s, &copy, err);
-		if (r == 0)
-			dockerfile_copy_done(&copy);
+		if (r < 0)
+			return r;
+		r = check_from(b, stage, copy.from, err);
+		dockerfile_copy_done(&copy);
 	}
 	if (r == 0 && i->kind == DOCKERFILE_RUN) {
 		r = dockerfile_run_parse(&b->file, i, &b->plan.args, s, &run, err);
-		if (r == 0)
-			dockerfile_run_done(&run);
+		if (r < 0)
+			return r;
+		for (size_t k = 0; r == 0 && k < run.n_mounts; k++)
+			r = check_from(b, stage, run.mounts[k].from, err);
+		dockerfile_run_done(&run);
 	}
 	return r;
 }
@@ -262,7 +293,9 @@ static int check_stage(struct build *b, size_t k, struct dockerfile_state *state
 	if (r < 0)
 		return error_errno(err, -r, "check the Dockerfile");
 	for (size_t i = plan->from + 1; r == 0 && i < plan->end; i++)
-		r = check_instruction(b, &b->file.v[i], &states[k], err);
+		r = stage_name_line(
+			b, &b->file.v[i],
+			check_instruction(b, k, &b->file.v[i], &states[k], err), err);
 	return r;
 }
 

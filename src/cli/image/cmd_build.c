@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "base/strv.h"
+#include "base/utf8.h"
 #include "cli/common_options.h"
 #include "cli/image/build.h"
 #include "cli/image/cancel.h"
@@ -22,6 +23,8 @@ static int build_add_word(void *field, const char *value, struct warren_error *e
 
 	if (!*value)
 		return error_set(err, EINVAL, "is empty");
+	if (!utf8_valid(value, strlen(value)))
+		return error_set(err, EINVAL, "is not text in UTF-8");
 	if (words->n == BUILD_WORDS_MAX)
 		return error_set(err, E2BIG, "is given more than %d times",
 				 BUILD_WORDS_MAX);
@@ -223,10 +226,33 @@ static int build_given_args(const struct build_options *o, char ***ret,
 		if (n == 0)
 			return error_set(err, EINVAL, "--build-arg: '%.80s' has no name",
 					 arg);
+		if (value && !utf8_valid(value, strlen(value)))
+			return error_set(err, EINVAL,
+					 "--build-arg: '%.80s' is not text in UTF-8",
+					 arg);
 		if (value)
 			r = dockerfile_var_set(ret, arg, n, value);
 	}
 	return r < 0 ? error_errno(err, -r, "read --build-arg") : 0;
+}
+
+/* An argument that no instruction declares is probably misspelt. */
+static void build_note_args(const struct build *b, char *const *given)
+{
+	for (; given && *given; given++) {
+		size_t n = strcspn(*given, "=");
+		bool used = dockerfile_is_proxy(*given, n);
+
+		for (size_t i = 0; !used && i < b->file.n; i++)
+			for (char **a = b->file.v[i].args;
+			     !used && b->file.v[i].kind == DOCKERFILE_ARG && *a; a++)
+				used = strncmp(*a, *given, n) == 0 &&
+				       ((*a)[n] == '=' || !(*a)[n]);
+		if (!used && !b->o->quiet)
+			message_say(image_build.name,
+				    "note: the Dockerfile has no ARG '%.*s'", (int)n,
+				    *given);
+	}
 }
 
 static int build_plan(struct build *b, struct warren_error *err)
@@ -234,6 +260,8 @@ static int build_plan(struct build *b, struct warren_error *err)
 	AUTO_STRV char **given = NULL;
 	int r = build_given_args(b->o, &given, err);
 
+	if (r == 0)
+		build_note_args(b, given);
 	return r < 0 ? r
 		     : plan_make(&b->file, b->o->target, given, oci_platform(), &b->plan,
 				 err);
