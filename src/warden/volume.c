@@ -310,6 +310,21 @@ static bool volume_is_new(const char *name)
 	       strcmp(name + ID_LEN, VOLUME_NEW) == 0;
 }
 
+/* Remove the files of unfinished volumes; return whether there were any. */
+static bool volume_remove_new(int at, DIR *d)
+{
+	struct dirent *e;
+	bool found = false;
+
+	while ((e = readdir(d)))
+		if (volume_is_new(e->d_name)) {
+			(void)unlinkat(at, e->d_name, 0);
+			found = true;
+		}
+	return found;
+}
+
+/* A copy has an unfinished file as long as its source is frozen. */
 void volume_recover(const char *dir)
 {
 	AUTO_CLOSE int at =
@@ -320,12 +335,13 @@ void volume_recover(const char *dir)
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
 	struct dirent *e;
 
-	while (d && (e = readdir(d))) {
-		if (volume_is_new(e->d_name))
-			(void)unlinkat(at, e->d_name, 0);
-		else if (id_valid(e->d_name))
-			volume_thaw(at, e->d_name);
+	if (!d)
+		return;
+	if (volume_remove_new(at, d)) {
+		rewinddir(d);
+		while ((e = readdir(d)))
+			if (id_valid(e->d_name))
+				volume_thaw(at, e->d_name);
 	}
-	if (d)
-		(void)closedir(d);
+	(void)closedir(d);
 }

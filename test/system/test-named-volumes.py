@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-named-volumes.py - volumes outlive sandboxes, have a hard size, and belong to their tenant"""
 import concurrent.futures
+import fcntl
 import json
 import os
 import sqlite3
@@ -10,9 +11,10 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import BUILD, Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from serve_world import CONFIGS, World, refused, shell, together, until  # pylint: disable=wrong-import-position
+from serve_world import CONFIGS, World, below, is_apart, refused, shell, together, until  # pylint: disable=wrong-import-position
 
 SIZE = 32 << 20
+FIFREEZE = 0xC0045877
 w = None  # pylint: disable=invalid-name
 
 
@@ -446,6 +448,43 @@ def set_id_programs_and_devices_in_a_volume_have_no_effect():
         eq(r["stdout"], "1000\n", "a set-uid program runs as its caller")
         ok(w.run(box, "mknod /data/null c 1 3 && echo x >/data/null")["result"]["exit_code"] != 0, "no device is usable")
     drop("data")
+
+
+@test
+def a_volume_that_a_killed_copy_froze_is_writable_again():
+    make("data")
+    with w.box(**mounted("data")) as box:
+        w.exec(box, "sleep 1000")
+        inside = [p for p in below(w.warden) if is_apart(p) and os.path.isdir(f"/proc/{p}/root/data/lost+found")]
+        top = os.open(f"/proc/{inside[0]}/root/data", os.O_RDONLY)
+        fcntl.ioctl(top, FIFREEZE, 0)  # as a copy does, which then dies
+        os.close(top)
+        with open(f"{w.state}/volumes/bcdfghjklmn0.new", "wb"):
+            pass
+        w.kill("api", "warden")
+        w.start()
+        out(box, "echo more >>/data/f && sync")
+    drop("data")
+
+
+@test
+def users_of_a_volume_come_and_go_at_the_same_time():
+    make("busy")
+
+    def use(i):
+        for n in range(6):
+            if i < 2:
+                with w.box(**mounted("busy")) as box:
+                    out(box, f"echo {n} >>/data/{i} && sync")
+            else:
+                w.ask("PUT", "/v1/volumes/busy/files", b"x", query={"path": f"/f{i}-{n}"}, status=200)
+                w.ask("GET", "/v1/volumes/busy/files", query={"path": f"/f{i}-{n}"}, status=200)
+    eq(together(4, use), [None] * 4)
+    for i in (0, 1):
+        eq(w.ask("GET", "/v1/volumes/busy/files", query={"path": f"/{i}"}, status=200).body, b"0\n1\n2\n3\n4\n5\n")
+    until(lambda: not loops(), "no loop device is left")
+    eq(subprocess.run(["e2fsck", "-fn", path_of("busy")], capture_output=True, check=False).returncode, 0)
+    drop("busy")
 
 
 def main():
