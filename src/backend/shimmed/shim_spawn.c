@@ -187,6 +187,7 @@ static int shim_spawn_judge(const struct buf *said, const char *verb, struct buf
 	return 0;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): a command, its input and its results */
 int shimmed_call(const struct shimmed *k, const char *verb, const char *path,
 		 const char *id, const char *const *more, const char *input, int pass,
 		 struct buf *out, struct warren_error *err)
