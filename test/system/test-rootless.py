@@ -364,5 +364,16 @@ def check_possible():
         shutil.rmtree(u.dir)
 
 
+@both
+def a_service_of_an_ordinary_user_refuses_volumes_with_the_reason(u):
+    with u.service():
+        for _ in range(2):  # a refused volume does not keep its name
+            p = u.warren("volume", "create", "data")
+            ok(p.returncode != 0 and b"volumes need a service that root has started" in p.stderr, p)
+        eq(u.warren("volume", "ls", "-q").stdout, b"")
+        p = u.warren("create", "-v", "data:/data")
+        ok(p.returncode != 0 and b"root" in p.stderr, p)
+
+
 if __name__ == "__main__":
     sys.exit(main(check_possible))
