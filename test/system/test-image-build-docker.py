@@ -35,6 +35,9 @@ CASES = {
                       "HEALTHCHECK --interval=1m30s --timeout=5s --retries=4 CMD echo $HOME\nENTRYPOINT [\"a\", \"b c\"]\nCMD d $E\nCOPY one /t/\n"),
     "shells": "SHELL [\"/bin/sh\", \"-ec\"]\nCMD echo \\\n  hello \\\n# comment\n  world\nENTRYPOINT exec x\nCOPY one /t/\n",
     "entrypoint": "ENTRYPOINT [\"x\"]\nHEALTHCHECK NONE\nCOPY one /t/\n",
+    "commands": ("ARG V=1\nENV E=2\nWORKDIR /t/w\nCOPY dir /t/dir\nRUN echo $V$E$PWD >out && chmod 600 out && chown 7:8 out && ln -s out l && rm -r /t/dir/sub\n"
+                 "RUN [\"cp\", \"out\", \"copy\"]\nRUN mv /t/dir /t/moved && mkdir /t/dir && echo new >/t/dir/x\nUSER app\nRUN id >/tmp/id && cp /tmp/id /home/app/id\n"
+                 "USER root\nRUN cp /home/app/id /t/id\n"),
     "stages": "COPY dir /t/\nFROM base:1\nCOPY --from=0 /t/sub /t/sub\nCOPY --from=first /t/a /t/\nLABEL a=b\n",
 }
 
@@ -54,7 +57,7 @@ def the_result_is_that_of_docker():
         for name, text in CASES.items():
             context = write_tree(folder(), {**FILES, "Dockerfile": f"FROM base:1 AS first\n{text}"})
             ours = s.build(None, "--build-arg", "EMPTY=given", context=context)
-            docker.call("build", "-q", "--build-arg", "EMPTY=given", "-t", f"theirs:{name}", context)
+            docker.call("build", "-q", "--network", "none", "--build-arg", "EMPTY=given", "-t", f"theirs:{name}", context)
             s.image("load", "-q", "-", input=docker.call("save", f"theirs:{name}"))
             eq(normal(s.config(ours)), normal(s.config(f"theirs:{name}")), f"configuration of {name}")
             eq(s.listing(ours), s.listing(f"theirs:{name}"), f"files of {name}")
