@@ -45,6 +45,7 @@
 #define TABLE        "warren"
 #define CHAIN_BEFORE "before"
 #define CHAIN_INPUT  "input"
+#define CHAIN_OUTPUT "output"
 #define BACKLOG      4096
 #define MESSAGES_MAX 8192
 #define ANSWER_MAX   4096
@@ -332,21 +333,33 @@ static void match_bytes(struct messages *m, uint32_t base, uint32_t at, uint32_t
 /* An address family, as rules see it. */
 struct family {
 	uint8_t proto;
-	uint32_t destination; /* offset of the destination's address */
-	const void *loopback; /* first bytes of an address that stays inside */
+	uint32_t source, destination; /* offsets of the addresses */
+	const void *loopback;         /* first bytes of an address that stays inside */
 	uint32_t loopback_len;
 	uint8_t icmp, echo;
 };
 
 static const struct family families[] = {
-	{ NFPROTO_IPV4, offsetof(struct iphdr, daddr), "\x7f", 1, IPPROTO_ICMP,
-	  ICMP_ECHO },
-	{ NFPROTO_IPV6, offsetof(struct ip6_hdr, ip6_dst), loopback6, sizeof(loopback6),
-	  IPPROTO_ICMPV6, ICMPV6_ECHO_REQUEST },
+	{ NFPROTO_IPV4, offsetof(struct iphdr, saddr), offsetof(struct iphdr, daddr),
+	  "\x7f", 1, IPPROTO_ICMP, ICMP_ECHO },
+	{ NFPROTO_IPV6, offsetof(struct ip6_hdr, ip6_src),
+	  offsetof(struct ip6_hdr, ip6_dst), loopback6, sizeof(loopback6), IPPROTO_ICMPV6,
+	  ICMPV6_ECHO_REQUEST },
 };
 
-static struct nlattr *rule_begin(struct messages *m, const char *chain,
-				 const struct family *f, uint8_t protocol)
+/* Addresses of more than one receiver: their first bytes, as a range. */
+static const struct group {
+	bool ipv6;
+	const char *first, *last;
+	uint32_t n;
+} groups[] = {
+	{ false, "\xe0", "\xef", 1 },
+	{ false, "\xff\xff\xff\xff", "\xff\xff\xff\xff", 4 },
+	{ true, "\xff", "\xff", 1 },
+};
+
+static struct nlattr *rule_begin_family(struct messages *m, const char *chain,
+					const struct family *f)
 {
 	struct nlattr *list;
 
@@ -355,6 +368,14 @@ static struct nlattr *rule_begin(struct messages *m, const char *chain,
 	attribute_text(m, NFTA_RULE_CHAIN, chain);
 	list = message_nest(m, NFTA_RULE_EXPRESSIONS);
 	match_meta(m, NFT_META_NFPROTO, f->proto);
+	return list;
+}
+
+static struct nlattr *rule_begin(struct messages *m, const char *chain,
+				 const struct family *f, uint8_t protocol)
+{
+	struct nlattr *list = rule_begin_family(m, chain, f);
+
 	match_meta(m, NFT_META_L4PROTO, protocol);
 	match_bytes(m, NFT_PAYLOAD_NETWORK_HEADER, f->destination, NFT_CMP_NEQ,
 		    f->loopback, f->loopback_len);
@@ -383,18 +404,41 @@ static void put_tcp(struct messages *m, const struct family *f)
 	rule_end(m, list);
 }
 
+static void put_reject(struct messages *m)
+{
+	uint8_t code = NFT_REJECT_ICMPX_ADMIN_PROHIBITED;
+	struct expression e = rule_expression(m, "reject");
+
+	attribute_be32(m, NFTA_REJECT_TYPE, NFT_REJECT_ICMPX_UNREACH);
+	message_attribute(m, NFTA_REJECT_ICMP_CODE, &code, sizeof(code));
+	expression_end(m, e);
+}
+
 /* Drop echo requests. Otherwise, the kernel would answer them for every address. */
 static void put_echo(struct messages *m, const struct family *f)
 {
 	struct nlattr *list = rule_begin(m, CHAIN_INPUT, f, f->icmp);
-	uint8_t code = NFT_REJECT_ICMPX_ADMIN_PROHIBITED;
-	struct expression e;
 
 	match_bytes(m, NFT_PAYLOAD_TRANSPORT_HEADER, 0, NFT_CMP_EQ, &f->echo, 1);
-	e = rule_expression(m, "reject");
-	attribute_be32(m, NFTA_REJECT_TYPE, NFT_REJECT_ICMPX_UNREACH);
-	message_attribute(m, NFTA_REJECT_ICMP_CODE, &code, sizeof(code));
-	expression_end(m, e);
+	put_reject(m);
+	rule_end(m, list);
+}
+
+/*
+ * Let multicast and broadcast fail when they are sent: there is no ICMP error for them.
+ * From a loopback address, they stay inside.
+ */
+static void put_group(struct messages *m, const struct group *g)
+{
+	const struct family *f = &families[g->ipv6];
+	struct nlattr *list = rule_begin_family(m, CHAIN_OUTPUT, f);
+
+	match_bytes(m, NFT_PAYLOAD_NETWORK_HEADER, f->source, NFT_CMP_NEQ, f->loopback,
+		    f->loopback_len);
+	match_bytes(m, NFT_PAYLOAD_NETWORK_HEADER, f->destination, NFT_CMP_GTE, g->first,
+		    g->n);
+	rule_compare(m, NFT_CMP_LTE, g->last, g->n);
+	put_reject(m);
 	rule_end(m, list);
 }
 
@@ -410,10 +454,14 @@ static int set_rules(bool ipv6, struct warren_error *err)
 	message_end(&m);
 	put_chain(&m, CHAIN_BEFORE, NF_INET_PRE_ROUTING, -150);
 	put_chain(&m, CHAIN_INPUT, NF_INET_LOCAL_IN, 0);
+	put_chain(&m, CHAIN_OUTPUT, NF_INET_LOCAL_OUT, 0);
 	for (size_t i = 0; i < n; i++) {
 		put_tcp(&m, &families[i]);
 		put_echo(&m, &families[i]);
 	}
+	for (size_t i = 0; i < ARRAY_SIZE(groups); i++)
+		if (ipv6 || !groups[i].ipv6)
+			put_group(&m, &groups[i]);
 	/* The last answer says whether the batch as a whole was accepted. */
 	messages_want_answer(&m);
 	put_batch(&m, NFNL_MSG_BATCH_END);

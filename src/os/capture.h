@@ -3,7 +3,7 @@
  * capture.h - deliver all connections of a network namespace to two sockets
  *
  * The namespace has no interface but lo, and keeps none. Three things capture its
- *traffic:
+ * traffic:
  *
  *	- a route that makes every address local (RTN_LOCAL), so that packets to any
  *	  address arrive on lo;
@@ -13,7 +13,8 @@
  *
  * After accept(2), getsockname(2) returns the address that the client connected to. There
  * is no address translation and no connection tracking. Other UDP is refused by the
- * kernel (no socket has the port), and ICMP echo requests are rejected.
+ * kernel (no socket has the port), and ICMP echo requests are rejected. Multicast and
+ * broadcast fail when they are sent, unless their source is a loopback address.
  *
  * The owner of the sockets decides what happens to a connection. When the sockets are
  * closed, connections are refused: the namespace leads nowhere.

@@ -171,6 +171,38 @@ TEST(other_udp_is_refused_at_once)
 	END();
 }
 
+/* The receiver inside shows that what is not refused would arrive. */
+TEST(multicast_and_broadcast_fail_unless_they_stay_inside)
+{
+	int fds[WARREN_CAPTURE_FDS];
+
+	BEGIN(0);
+	capture(sb, fds);
+	STREQ(sandbox_says(
+		      sb,
+		      "python3 -c \"\n"
+		      "import errno\n"
+		      "from socket import *\n"
+		      "def send(own, to):\n"
+		      "  s = socket(AF_INET6 if ':' in to else AF_INET, SOCK_DGRAM)\n"
+		      "  s.setsockopt(SOL_SOCKET, SO_BROADCAST, 1)\n"
+		      "  if own: s.bind((own, 0))\n"
+		      "  try: return s.sendto(b'datagram', (to, 5353))\n"
+		      "  except OSError as e: return errno.errorcode[e.errno]\n"
+		      "for a in ('224.0.0.251', '239.255.255.250', '255.255.255.255',\n"
+		      "          'ff02::fb', 'ff0e::1', '240.0.0.1'):\n"
+		      "  print(send(None, a), end=' ')\n"
+		      "r = socket(AF_INET, SOCK_DGRAM)\n"
+		      "r.bind(('', 5353))\n"
+		      "r.setsockopt(IPPROTO_IP, IP_ADD_MEMBERSHIP,\n"
+		      "             inet_aton('224.0.0.251') + inet_aton('127.0.0.1'))\n"
+		      "print(send('127.0.0.1', '224.0.0.251'), r.recv(20).decode())\n"
+		      "\""),
+	      "EPERM EPERM EPERM EPERM EPERM 8 8 datagram");
+	close_all(fds);
+	END();
+}
+
 /* Send an echo request from inside, as a process with all capabilities there could. */
 static int ping(const struct warren_sandbox *sb, const char *address)
 {
