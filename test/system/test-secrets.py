@@ -95,6 +95,26 @@ def another_tenant_sees_nothing():
 
 
 @test
+def a_policy_uses_secrets_only_with_the_scope_for_them():
+    def network(text):
+        return {"network": {"allow": [{"host": "a.test", "headers": {"X-Key": text}}]}}
+
+    few = w.token("read", "write", "exec", tenant="scoped")
+    full = w.token("read", "write", "secrets", tenant="scoped")
+    eq(put("KEY", "x", token=full).status, 201)
+    for name in ("KEY", "MISSING"):  # the answer does not say which secrets exist
+        r = w.ask("POST", "/v1/sandboxes", {"image": "host", **network("${secret.%s}" % name)}, token=few)
+        refused(r, 403, "forbidden", "/network", "scope 'secrets'")
+    # The control: no secret is named here.
+    box = w.create(image="host", token=few, **network("$${secret.KEY}"))
+    refused(w.ask("PATCH", f"/v1/sandboxes/{box}", network("${secret.KEY}"), token=few), 403, "forbidden", "secrets")
+    w.ask("PATCH", f"/v1/sandboxes/{box}", network("${secret.KEY}"), token=full, status=200)
+    w.ask("DELETE", f"/v1/sandboxes/{box}", token=full, status=204)
+    box = w.create(image="host", token=full, **network("${secret.KEY}"))
+    w.ask("DELETE", f"/v1/sandboxes/{box}", token=full, status=204)
+
+
+@test
 def the_value_is_in_no_file_log_or_event():
     eq(put("HIDDEN", VALUE).status, 201)
     w.ask("DELETE", "/v1/secrets/HIDDEN", status=204)

@@ -282,8 +282,10 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 	w->policy = (struct buf)BUF_INIT(16U << 20);
 	r = create_request_read_backend(cfg, caller->tenant, body, w, err);
 	if (r == 0)
-		r = network_read(v1, caller->tenant, body, w->backend, &w->policy,
-				 &w->network, &w->terminates, err);
+		r = network_read(
+			v1, caller->tenant,
+			access_may(caller, "secrets") || !body_has(asked, "network"),
+			body, w->backend, &w->policy, &w->network, &w->terminates, err);
 	w->spec.network = w->network == V1_NETWORK_NONE     ? WARREN_NETWORK_NONE
 			  : w->network == V1_NETWORK_POLICY ? WARREN_NETWORK_CAPTURED
 							    : WARREN_NETWORK_LOOPBACK;

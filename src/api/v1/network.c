@@ -12,6 +12,7 @@
 #include "api/v1/v1.h"
 #include "base/date.h"
 #include "base/json.h"
+#include "base/strv.h"
 #include "config/config.h"
 #include "network/capability.h"
 #include "network/header.h"
@@ -168,8 +169,23 @@ static int network_check_secrets(struct service *s, const char *tenant, struct p
 	return r < 0 ? error_set(err, -r, "/network%s", why.msg) : 0;
 }
 
-static int network_read_policy(struct v1 *v1, const char *tenant, const json_t *in,
-			       struct buf *out, bool *ret_terminates,
+/* A rule sends its secrets to the host that it names, so naming one is as good as reading
+ * it. -EACCES: the policy names one. */
+static int network_refuse_secrets(const struct policy *p, struct warren_error *err)
+{
+	AUTO_STRV char **names = NULL;
+	int r = policy_secret_names(p, &names, err);
+
+	if (r == 0 && names)
+		r = error_set(
+			err, EACCES,
+			"/network: the policy uses secrets, and the token lacks the "
+			"scope 'secrets'");
+	return r;
+}
+
+static int network_read_policy(struct v1 *v1, const char *tenant, bool may_use_secrets,
+			       const json_t *in, struct buf *out, bool *ret_terminates,
 			       struct warren_error *err)
 {
 	AUTO_POLICY struct policy p = { 0 }, permit = { 0 };
@@ -179,6 +195,8 @@ static int network_read_policy(struct v1 *v1, const char *tenant, const json_t *
 
 	if (json_is_object(in))
 		r = network_read_rules(in, &p, err);
+	if (r == 0 && !may_use_secrets)
+		r = network_refuse_secrets(&p, err);
 	if (r == 0)
 		r = network_add_capabilities(
 			v1->config,
@@ -211,9 +229,10 @@ static int network_read_policy(struct v1 *v1, const char *tenant, const json_t *
 	return r < 0 ? r : 1;
 }
 
-int network_read(struct v1 *v1, const char *tenant, const struct body *body,
-		 const struct config_backend *backend, struct buf *out,
-		 enum v1_network *ret, bool *ret_terminates, struct api_error *err)
+int network_read(struct v1 *v1, const char *tenant, bool may_use_secrets,
+		 const struct body *body, const struct config_backend *backend,
+		 struct buf *out, enum v1_network *ret, bool *ret_terminates,
+		 struct api_error *err)
 {
 	const json_t *in = json_object_get(body->json, "network");
 	const char *text = json_string_value(in);
@@ -237,15 +256,19 @@ int network_read(struct v1 *v1, const char *tenant, const struct body *body,
 		api_error_text(err, "backend", "%s", backend->name);
 		return -EBADMSG;
 	}
-	r = network_read_policy(v1, tenant, in, out, ret_terminates, &why);
+	r = network_read_policy(v1, tenant, may_use_secrets, in, out, ret_terminates,
+				&why);
 	if (r > 0)
 		return 0;
 	(void)api_error_set(err,
 			    r == -EPERM    ? API_ERR_POLICY_REFUSED
+			    : r == -EACCES ? API_ERR_FORBIDDEN
 			    : r == -ENOMEM ? API_ERR_OVERLOADED
 					   : API_ERR_INVALID_REQUEST,
 			    "%s", why.msg);
 	api_error_text(err, "pointer", "%.*s", (int)strcspn(why.msg, ":"), why.msg);
+	if (r == -EACCES)
+		api_error_text(err, "scope", "secrets");
 	return -EBADMSG;
 }
 

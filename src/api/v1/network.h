@@ -12,11 +12,12 @@ struct json;
 /*
  * Read the field `network` of a request of @tenant, and check it against the
  * configuration. With a policy, @out gets it as JSON, with the rules of its capabilities.
- * *@ret_terminates: it needs to see what is inside TLS. -EBADMSG: @err says why not.
+ * *@ret_terminates: it needs to see what is inside TLS. Without @may_use_secrets, only
+ * the capabilities of the configuration may use secrets. -EBADMSG: @err says why not.
  */
-int network_read(struct v1 *v1, const char *tenant, const struct body *body,
-		 const struct config_backend *backend, struct buf *out,
-		 enum v1_network *ret, bool *ret_terminates,
+int network_read(struct v1 *v1, const char *tenant, bool may_use_secrets,
+		 const struct body *body, const struct config_backend *backend,
+		 struct buf *out, enum v1_network *ret, bool *ret_terminates,
 		 struct api_error *err) MUST_CHECK;
 
 /* Write what the sandbox has used, as `key`. */

@@ -223,8 +223,8 @@ static int update_read_network(struct call *c, const struct sandbox *sandbox,
 
 	if (r < 0)
 		return api_error_set(refusal, API_ERR_BACKEND_UNAVAILABLE, "%s", err.msg);
-	r = network_read(c->v1, row->owner, &c->body, b, policy, &network, &terminates,
-			 refusal);
+	r = network_read(c->v1, row->owner, access_may(&c->caller, "secrets"), &c->body,
+			 b, policy, &network, &terminates, refusal);
 	if (r == 0 && network == V1_NETWORK_NONE)
 		r = api_error_set(
 			refusal, API_ERR_INVALID_REQUEST,
