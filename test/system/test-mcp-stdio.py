@@ -355,7 +355,8 @@ def requests_fail_if_the_service_is_missing():
 @test
 def wrong_options_are_refused():
     for options, words in ((["--project", "/no/such/dir"], b"/no/such/dir"), (["--project", "/etc/passwd"], b"directory"),
-                           (["--sandbox", "x", "--image", "y"], b"--image"), (["word"], b"word")):
+                           (["--sandbox", "x", "--image", "y"], b"--image"), (["word"], b"word"),
+                           (["--network", "learn"], b"warren create --network learn"), (["--network", "git,"], b"capabilities")):
         p = warren("mcp", *options, env=environ(WARREN_HOST="http://127.0.0.1:1"))
         eq((p.returncode, p.stdout), (125, b""), f"{options}")
         ok(words in p.stderr, f"{options}: {p.stderr}")

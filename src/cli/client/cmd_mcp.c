@@ -83,7 +83,14 @@ static int mcp_value_network(void *field, const char *value, struct warren_error
 {
 	int r = mcp_check_text(value, err);
 
-	return r < 0 ? r : value_network(field, value, err);
+	r = r < 0 ? r : value_network(field, value, err);
+	if (r < 0 || strcmp(value, "learn") != 0)
+		return r;
+	return error_set(
+		err, EINVAL,
+		"'learn' would report to no one here: create a sandbox with "
+		"'warren create --network learn', use it with --sandbox ID, then "
+		"see 'warren network ID --suggest'");
 }
 
 static int mcp_value_project(void *field, const char *value, struct warren_error *err)
