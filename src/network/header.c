@@ -227,9 +227,28 @@ static size_t header_find_conflict(const struct rules *rules, size_t k)
 	return k;
 }
 
+/* The paths of all rules with headers are compared with each other, so limit their number
+ * first. */
+static int header_count_paths(const struct policy *p, struct warren_error *err)
+{
+	size_t n = 0;
+
+	for (size_t k = 0; k < p->allow.n; k++)
+		if (p->allow.list[k].n_headers > 0 && p->allow.list[k].paths)
+			n += strv_len((union strv){ p->allow.list[k].paths });
+	if (n <= POLICY_HEADER_PATHS)
+		return 0;
+	return error_set(err, E2BIG,
+			 "the rules with headers have at most %d paths together",
+			 POLICY_HEADER_PATHS);
+}
+
 int policy_check_headers(const struct policy *p, struct warren_error *err)
 {
 	size_t n = 0;
+
+	if (header_count_paths(p, err) < 0)
+		return -err->code;
 
 	for (size_t k = 0; k < p->allow.n; k++) {
 		size_t i;

@@ -33,6 +33,7 @@
 #define RULE_HEADER_TEXT_MAX 4096  /* maximum bytes of a value as it is written */
 #define RULE_HEADER_MAX      20480 /* maximum bytes of a value with its secrets */
 #define POLICY_HEADERS_MAX   256   /* maximum number of rules with headers */
+#define POLICY_HEADER_PATHS  1024  /* maximum number of paths of these rules together */
 #define POLICY_SECRETS_MAX   256   /* maximum number of secrets that a policy uses */
 #define POLICY_SECRET_MAX    16384 /* maximum bytes of a secret's value */
 

@@ -155,6 +155,28 @@ TEST(a_policy_has_a_limited_number_of_headers)
 	buf_done(&text);
 }
 
+TEST(the_rules_with_headers_have_a_limited_number_of_paths)
+{
+	/* One more than the limit, then the limit. */
+	for (int more = 1; more >= 0; more--) {
+		AUTO_POLICY struct policy p = { 0 };
+		struct buf text = BUF_INIT(1U << 20);
+		int n = 0;
+
+		buf_puts(&text, "{\"allow\":[");
+		for (int i = 0; n < POLICY_HEADER_PATHS + more; i++) {
+			buf_printf(&text, "%s{\"host\":\"h\"," KEY ",\"paths\":[",
+				   i ? "," : "");
+			for (int k = 0; k < 32 && n < POLICY_HEADER_PATHS + more; k++)
+				buf_printf(&text, "%s\"/%d\"", k ? "," : "", n++);
+			buf_puts(&text, "]}");
+		}
+		buf_puts(&text, "]}");
+		EQ(try_policy(text.data, &p), more ? -E2BIG : 0);
+		buf_done(&text);
+	}
+}
+
 /* ----------------------------------------------------------------------- secrets */
 
 static int look_up(void *ctx, const char *name, char value[POLICY_SECRET_MAX + 1],
