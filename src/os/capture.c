@@ -15,6 +15,7 @@
 #include <netinet/ip.h>
 #include <netinet/ip6.h>
 #include <netinet/ip_icmp.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -46,6 +47,7 @@
 #define CHAIN_BEFORE "before"
 #define CHAIN_INPUT  "input"
 #define CHAIN_OUTPUT "output"
+#define CHAIN_DNS    "dns"
 #define BACKLOG      4096
 #define MESSAGES_MAX 8192
 #define ANSWER_MAX   4096
@@ -258,7 +260,7 @@ static void put_chain(struct messages *m, const char *name, uint32_t hook,
 {
 	struct nlattr *n;
 
-	nft_message(m, NFT_MSG_NEWCHAIN, NLM_F_CREATE);
+	nft_message(m, NFT_MSG_NEWCHAIN, NLM_F_CREATE | NLM_F_EXCL);
 	attribute_text(m, NFTA_CHAIN_TABLE, TABLE);
 	attribute_text(m, NFTA_CHAIN_NAME, name);
 	n = message_nest(m, NFTA_CHAIN_HOOK);
@@ -388,9 +390,9 @@ static void rule_end(struct messages *m, struct nlattr *list)
 	message_end(m);
 }
 
-static void put_tcp(struct messages *m, const struct family *f)
+/* Deliver a connection to the listening socket. */
+static void put_deliver(struct messages *m, const struct family *f)
 {
-	struct nlattr *list = rule_begin(m, CHAIN_BEFORE, f, IPPROTO_TCP);
 	uint16_t port = htons(CAPTURE_PORT);
 	struct expression e = rule_expression(m, "immediate");
 
@@ -401,6 +403,60 @@ static void put_tcp(struct messages *m, const struct family *f)
 	attribute_be32(m, NFTA_TPROXY_FAMILY, f->proto);
 	attribute_be32(m, NFTA_TPROXY_REG_PORT, NFT_REG_1);
 	expression_end(m, e);
+}
+
+static void put_tcp(struct messages *m, const struct family *f)
+{
+	struct nlattr *list = rule_begin(m, CHAIN_BEFORE, f, IPPROTO_TCP);
+
+	put_deliver(m, f);
+	rule_end(m, list);
+}
+
+static struct nlattr *rule_begin_own_dns(struct messages *m, const struct family *f)
+{
+	struct nlattr *list = rule_begin_family(m, CHAIN_DNS, f);
+	uint16_t port = htons(CAPTURE_DNS_PORT);
+
+	match_meta(m, NFT_META_L4PROTO, IPPROTO_TCP);
+	match_bytes(m, NFT_PAYLOAD_NETWORK_HEADER, f->destination, NFT_CMP_EQ,
+		    f->loopback, f->loopback_len);
+	match_bytes(m, NFT_PAYLOAD_TRANSPORT_HEADER, offsetof(struct tcphdr, th_dport),
+		    NFT_CMP_EQ, &port, sizeof(port));
+	return list;
+}
+
+/*
+ * Match if a socket inside receives the packet; then leave it alone. The mark has no
+ * meaning; a connection that has ended has none, so it does not match.
+ */
+static void put_accept_own(struct messages *m)
+{
+	struct expression e = rule_expression(m, "socket");
+	struct nlattr *data, *verdict;
+
+	attribute_be32(m, NFTA_SOCKET_DREG, NFT_REG_1);
+	attribute_be32(m, NFTA_SOCKET_KEY, NFT_SOCKET_MARK);
+	expression_end(m, e);
+	e = rule_expression(m, "immediate");
+	attribute_be32(m, NFTA_IMMEDIATE_DREG, NFT_REG_VERDICT);
+	data = message_nest(m, NFTA_IMMEDIATE_DATA);
+	verdict = message_nest(m, NFTA_DATA_VERDICT);
+	attribute_be32(m, NFTA_VERDICT_CODE, NF_ACCEPT);
+	nest_end(m, verdict);
+	nest_end(m, data);
+	expression_end(m, e);
+}
+
+/* DNS by TCP to a loopback address: deliver it, unless a socket inside listens there. */
+static void put_own_dns(struct messages *m, const struct family *f)
+{
+	struct nlattr *list = rule_begin_own_dns(m, f);
+
+	put_accept_own(m);
+	rule_end(m, list);
+	list = rule_begin_own_dns(m, f);
+	put_deliver(m, f);
 	rule_end(m, list);
 }
 
@@ -469,6 +525,24 @@ static int set_rules(bool ipv6, struct warren_error *err)
 	return r == -EEXIST ? 0 : r;
 }
 
+/*
+ * These rules are apart from the others, because not every kernel has the expression
+ * `socket`. Without them, such a connection is refused.
+ */
+static void set_dns_rules(bool ipv6)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct messages m = { .n = 0 };
+
+	put_batch(&m, NFNL_MSG_BATCH_BEGIN);
+	put_chain(&m, CHAIN_DNS, NF_INET_PRE_ROUTING, -150);
+	for (size_t i = 0; i < (ipv6 ? 2 : 1); i++)
+		put_own_dns(&m, &families[i]);
+	messages_want_answer(&m);
+	put_batch(&m, NFNL_MSG_BATCH_END);
+	(void)messages_send(&m, NETLINK_NETFILTER, "set the rules for DNS", &ignored);
+}
+
 /* --------------------------------------------------------------------- sockets */
 
 static int set_option(int fd, int level, int option, int value)
@@ -523,6 +597,8 @@ static int capture_here(struct capture *ret, struct warren_error *err)
 		r = make_socket(ipv6, SOCK_DGRAM, CAPTURE_DNS_PORT, &ret->udp, err);
 	if (r == 0)
 		r = set_rules(ipv6, err);
+	if (r == 0)
+		set_dns_rules(ipv6);
 	if (r == 0)
 		r = set_routes_of_any(ipv6, err);
 	return r;

@@ -8,7 +8,8 @@
  *	- a route that makes every address local (RTN_LOCAL), so that packets to any
  *	  address arrive on lo;
  *	- a rule (nftables, tproxy) that delivers every TCP connection to one listening
- *	  socket, except connections to 127.0.0.0/8 and ::1;
+ *	  socket, except connections to 127.0.0.0/8 and ::1 (but with DNS over TCP to
+ *	  these, if no socket inside listens there);
  *	- a UDP socket on port 53, which receives DNS queries to any address.
  *
  * After accept(2), getsockname(2) returns the address that the client connected to. There

@@ -151,6 +151,37 @@ TEST(a_dns_query_to_any_server_arrives_outside)
 	END();
 }
 
+TEST(dns_by_tcp_to_the_sandbox_itself_arrives_outside_unless_it_is_served_inside)
+{
+	int fds[WARREN_CAPTURE_FDS];
+	struct pollfd p = { .events = POLLIN };
+
+	BEGIN(0);
+	capture(sb, fds);
+	expect_connection(sb, fds[0], "127.0.0.1", "53");
+	expect_connection(sb, fds[0], "127.0.0.53", "53");
+	expect_connection(sb, fds[0], "::1", "53");
+	STREQ(sandbox_says(sb, "python3 -c \"\n"
+			       "import socket\n"
+			       "for a in ('127.0.0.1', '::1', '::'):\n"
+			       "  f = socket.AF_INET6 if ':' in a else socket.AF_INET\n"
+			       "  s = socket.create_server((a, 53), family=f)\n"
+			       "  c = socket.create_connection((a, 53))\n"
+			       "  s.accept()[0].sendall(b'inside ')\n"
+			       "  print(c.recv(20).decode(), end='')\n"
+			       "  s.close()\n"
+			       "\""),
+	      "inside inside inside ");
+	p.fd = fds[0];
+	EQ(poll(&p, 1, 0), 0);
+	/* The rules are still there after another capture, and once. */
+	close_all(fds);
+	capture(sb, fds);
+	expect_connection(sb, fds[0], "127.0.0.1", "53");
+	close_all(fds);
+	END();
+}
+
 TEST(other_udp_is_refused_at_once)
 {
 	int fds[WARREN_CAPTURE_FDS];

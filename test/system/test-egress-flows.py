@@ -49,19 +49,21 @@ def answers_say_whether_a_name_exists():
 @test
 def every_address_answers_dns_queries():
     with world({"host": "a.example"}) as w:
-        for server in ("8.8.8.8", "2001:4860:4860::8888", "fd77:6172:7265:6e::1"):
+        for server in ("8.8.8.8", "2001:4860:4860::8888", "fd77:6172:7265:6e::1", "127.0.0.1", "::1"):
             eq(w.lookup("a.example", server=server), (0, [w.address("a.example")]), server)
 
 
 @test
 def dns_over_tcp_answers_several_queries():
-    with world({"host": "a.example"}) as w, w.inside.connect("8.8.8.8", 53) as s:
-        q = ew.question("a.example")
-        for _ in range(3):
-            s.sendall(struct.pack(">H", len(q)) + q[:5])
-            s.sendall(q[5:])
-            n = struct.unpack(">H", s.recv(2, socket.MSG_WAITALL))[0]
-            eq(ew.parse_answer(s.recv(n, socket.MSG_WAITALL)), (0, [w.address("a.example")]))
+    q = ew.question("a.example")
+    with world({"host": "a.example"}) as w:
+        for server in ("8.8.8.8", "127.0.0.1", "::1"):
+            with w.inside.connect(server, 53) as s:
+                for _ in range(3):
+                    s.sendall(struct.pack(">H", len(q)) + q[:5])
+                    s.sendall(q[5:])
+                    n = struct.unpack(">H", s.recv(2, socket.MSG_WAITALL))[0]
+                    eq(ew.parse_answer(s.recv(n, socket.MSG_WAITALL)), (0, [w.address("a.example")]))
 
 
 @test
