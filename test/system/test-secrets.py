@@ -110,8 +110,22 @@ def a_policy_uses_secrets_only_with_the_scope_for_them():
     refused(w.ask("PATCH", f"/v1/sandboxes/{box}", network("${secret.KEY}"), token=few), 403, "forbidden", "secrets")
     w.ask("PATCH", f"/v1/sandboxes/{box}", network("${secret.KEY}"), token=full, status=200)
     w.ask("DELETE", f"/v1/sandboxes/{box}", token=full, status=204)
-    box = w.create(image="host", token=full, **network("${secret.KEY}"))
-    w.ask("DELETE", f"/v1/sandboxes/{box}", token=full, status=204)
+
+
+@test
+def a_secret_that_a_policy_uses_cannot_be_deleted():
+    def network(text):
+        return {"network": {"allow": [{"host": "a.test", "headers": {"X-Key": text}}]}}
+
+    for name in ("USED", "USE"):  # one name begins with the other
+        eq(put(name, "x").status, 201)
+    box = w.create(image="host", **network("Bearer ${secret.USED}"))
+    refused(w.ask("DELETE", "/v1/secrets/USED"), 409, "conflict", box)
+    w.ask("DELETE", "/v1/secrets/USE", status=204)
+    # The characters themselves are no use of the secret.
+    w.ask("PATCH", f"/v1/sandboxes/{box}", network("$${secret.USED}"), status=200)
+    w.ask("DELETE", "/v1/secrets/USED", status=204)
+    w.delete(box)
 
 
 @test

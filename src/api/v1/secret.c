@@ -9,6 +9,7 @@
 #include "api/v1/v1.h"
 #include "base/date.h"
 #include "base/json.h"
+#include "service/network/network.h"
 
 static void secret_to_json(struct buf *out, const struct secret_row *row)
 {
@@ -97,12 +98,22 @@ void v1_list_secrets(struct call *c)
 
 void v1_delete_secret(struct call *c)
 {
+	const char *name = c->route.param[0], *tenant = c->caller.tenant;
+	const char *user = network_find_secret(c->v1->service, tenant, name);
 	struct warren_error err = WARREN_ERROR_INIT;
-	int r = secret_delete(c->v1->service, c->caller.tenant, c->route.param[0], &err);
+	int r;
 
+	if (user) {
+		call_refuse(c, API_ERR_CONFLICT,
+			    "the network policy of sandbox '%s' uses the secret '%s': "
+			    "change the policy or delete the sandbox first; to revoke "
+			    "the value at once, set another one",
+			    user, name);
+		return;
+	}
+	r = secret_delete(c->v1->service, tenant, name, &err);
 	if (r == -ENOENT)
-		call_refuse(c, API_ERR_NOT_FOUND, "there is no secret '%s'",
-			    c->route.param[0]);
+		call_refuse(c, API_ERR_NOT_FOUND, "there is no secret '%s'", name);
 	else if (r < 0)
 		call_fail(c, &err);
 	else

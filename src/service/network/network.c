@@ -498,6 +498,33 @@ static void network_gone(struct sandbox *sandbox)
 	n->policy = NULL;
 }
 
+/* Return whether the policy uses the secret. `$${` stands for the characters themselves.
+ */
+static bool network_uses_secret(const char *policy, const char *name)
+{
+	char use[SECRET_NAME_MAX + 16];
+
+	(void)snprintf(use, sizeof(use), "${secret.%s}", name);
+	for (const char *at = strstr(policy, use); at; at = strstr(at + 1, use))
+		if (at == policy || at[-1] != '$')
+			return true;
+	return false;
+}
+
+const char *network_find_secret(struct service *s, const char *tenant, const char *name)
+{
+	for (size_t i = 0; i < SANDBOX_BUCKETS; i++)
+		for (const struct sandbox *sandbox = s->sandboxes[i]; sandbox;
+		     sandbox = sandbox->hash_next) {
+			const char *policy = network_policy(sandbox);
+
+			if (policy && strcmp(sandbox->row.owner, tenant) == 0 &&
+			    network_uses_secret(policy, name))
+				return sandbox->row.id;
+		}
+	return NULL;
+}
+
 static void network_on_secret(void *ctx, const char *tenant, const char *name UNUSED)
 {
 	struct service *s = ctx;

@@ -27,6 +27,9 @@ void network_change(struct sandbox *sandbox, const char *policy, service_done_fn
 		    void *ctx);
 /* The policy as JSON; NULL: the sandbox has none. */
 const char *network_policy(const struct sandbox *sandbox);
+/* Return the id of a sandbox of @tenant whose policy uses the secret @name; NULL: none.
+ */
+const char *network_find_secret(struct service *s, const char *tenant, const char *name);
 /* What the sandbox has used, as far as the service knows: up to a second ago. */
 const struct egress_usage *network_usage(const struct sandbox *sandbox);
 /*
