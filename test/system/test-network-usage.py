@@ -104,6 +104,11 @@ def metrics_are_by_tenant():
     w.delete(box, token=token)
     until(lambda: metrics("other")["bytes_in"] == 6, lambda: metrics("other"))
     eq((metrics(OWNER), metrics("")), (before, ZERO))
+    # Without the scope admin, a tenant sees only its own.
+    for token, seen in ((w.token("metrics", tenant="other"), True), (w.token("metrics", tenant="third"), False),
+                        (w.token("admin"), True)):
+        text = w.ask("GET", "/metrics", token=token, status=200).body.decode()
+        eq('warren_network_connections_total{tenant="other"}' in text, seen, text)
 
 
 @test

@@ -251,8 +251,9 @@ static void put_turns(struct buf *out, const struct loop_turns *t)
 		   (double)t->longest_usec / 1e6, (double)t->longest_cpu_usec / 1e6);
 }
 
-/* The number of tenants with lines of their own is limited; tenant="": all others. */
-static void put_network(struct buf *out, const struct service *s)
+/* The number of tenants with lines of their own is limited; tenant="": all others. If
+ * @tenant is not NULL, only its lines are written. */
+static void put_network(struct buf *out, const struct service *s, const char *tenant)
 {
 	static const struct {
 		const char *name, *help;
@@ -286,6 +287,8 @@ static void put_network(struct buf *out, const struct service *s)
 			const void *usage = &totals[k].usage;
 			uint64_t value;
 
+			if (tenant && strcmp(totals[k].tenant, tenant) != 0)
+				continue;
 			(void)memcpy(&value, (const char *)usage + rows[i].offset,
 				     sizeof(value));
 			buf_printf(out, "warren_network_%s_total{tenant=\"%s\"} %ju\n",
@@ -365,7 +368,8 @@ void v1_get_metrics(struct call *c)
 		    "Sandboxes created from a prepared one.", f->parts_taken);
 	put_counter(&out, "warren_parts_missed_total",
 		    "Sandboxes created when no prepared one was ready.", f->parts_missed);
-	put_network(&out, c->v1->service);
+	put_network(&out, c->v1->service,
+		    access_may(&c->caller, "admin") ? NULL : c->caller.tenant);
 	put_volumes(&out, c->v1->service);
 	put_turns(&out, loop_turns(service_loop(c->v1->service)));
 	call_text(c, "text/plain; version=0.0.4; charset=utf-8", out.data, out.len);
