@@ -8,7 +8,8 @@
  * later.
  *
  * A name that is not allowed is answered with NXDOMAIN. With REFUSED or SERVFAIL, clients
- * would ask again, or report a temporary failure, after which programs try again.
+ * would ask again, or report a temporary failure, after which programs try again. When
+ * all bytes of the sandbox are used, REFUSED is right: the limit may be raised.
  */
 #include <errno.h>
 #include <string.h>
@@ -183,6 +184,13 @@ static void dns_server_judge(struct dns_op *op)
 	}
 	if (op->q.type != DNS_A && op->q.type != DNS_AAAA) {
 		dns_server_answer(op, DNS_OK, NULL, 0);
+		return;
+	}
+	/* A lookup leaves the sandbox, as a connection would. */
+	if (account_is_exhausted(&sb->account)) {
+		sb->account.usage.denied++;
+		egress_usage_changed(sb);
+		dns_server_answer(op, DNS_REFUSED, NULL, 0);
 		return;
 	}
 	if (sb->n_lookups < EGRESS_LOOKUPS_MAX)

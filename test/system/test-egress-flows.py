@@ -429,12 +429,16 @@ def connections_are_limited():
 def total_bytes_end_all_connections():
     with world(TCP_A, limits={"total_bytes": 1000}, usage=(0, 0, 400, 0)) as w:
         w.serve("1.2.3.4", 7000, echo)
+        address = w.address("a.example")
         with w.connect("a.example", 7000) as idle, w.connect("a.example", 7000) as s:
             s.sendall(b"\0" * 200)
             eq(len(ew.read_exactly(s, 200)), 200)
             s.sendall(b"\0" * 200)
             ok(is_reset(idle), "all connections end")
-        ok(w.refuses("a.example", 7000, b"\0"), "new connections are reset")
+        ok(w.inside.refuses(address, 7000, b"\0"), "new connections are reset")
+        asked = len(w.dns.asked)
+        eq((w.lookup("a.example"), len(w.dns.asked)), ((5, []), asked), "names are refused and not looked up")
+        eq(w.lookup("b.example"), (3, []), "a name that is not allowed")
         w.egress.change(ID, {"allow": [TCP_A], "limits": {"total_bytes": 5000}})
         with w.connect("a.example", 7000) as s:
             s.sendall(b"\0")

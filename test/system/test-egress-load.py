@@ -177,12 +177,13 @@ def the_network_is_closed_while_egress_is_dead_and_reopened_unchanged():
             # The previous process assigned the address: the client must resolve the name again.
             ok(is_reset(s), "a connection to a name that is not known any more")
         eq(w.lookup("b.example")[0], 3)
-        with w.connect("a.example", 7000) as s:
+        address = w.address("a.example")
+        with w.inside.connect(address, 7000) as s:
             s.sendall(b"\0" * 10)
             eq(len(ew.read_exactly(s, 10)), 10)
             s.sendall(b"\0" * 15)
             ok(len(ew.read_all(s)) <= 5, "the limit counts what was used before")
-        ok(w.refuses("a.example", 7000, b"\0"), "after that, connections are reset")
+        ok(w.inside.refuses(address, 7000, b"\0"), "after that, connections are reset")
 
 
 @test
