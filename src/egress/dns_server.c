@@ -326,10 +326,8 @@ void dns_server_read_tcp(struct egress_flow *f)
 
 static void dns_server_cancel(struct dns_op *op)
 {
-	if (op->query) {
-		op->query = resolver_cancel(op->query);
-		upstream_lookup_done(op->sandbox);
-	}
+	if (op->query)
+		upstream_abandon(op->sandbox, TAKE_PTR(op->query));
 	if (op->prev)
 		DLIST_REMOVE(op);
 	free(op);

@@ -392,6 +392,7 @@ static void egress_sandbox_free(struct egress_sandbox *sb)
 	while (sb->flows)
 		egress_flow_reset(sb->flows);
 	dns_server_stop(sb);
+	upstream_forget_abandoned(sb);
 	loop_task_cancel(&sb->cut);
 	sb->tcp_watch = loop_watch_free(sb->tcp_watch);
 	sb->udp_watch = loop_watch_free(sb->udp_watch);

@@ -77,6 +77,7 @@ struct egress_sandbox {
 	int buffer_size; /* of the connections that come next (sockmem.h) */
 	struct egress_flow *waiting, **waiting_tail; /* flows that wait for tokens */
 	struct egress_flow *lookups, **lookups_tail; /* flows that wait for a lookup */
+	struct egress_abandoned *abandoned; /* lookups whose results are not needed */
 	struct dns_op *dns_ops;
 	uint64_t told_since; /* ms; when the first of @n_told denials was reported */
 	unsigned n_told;
@@ -250,6 +251,10 @@ void egress_flow_address_denied(struct egress_flow *f, const struct request *q,
 void upstream_start(struct egress_flow *f);
 /* A lookup of the sandbox is done: the next flow has its turn. */
 void upstream_lookup_done(struct egress_sandbox *sb);
+/* The result of @q is not needed any more. */
+void upstream_abandon(struct egress_sandbox *sb, struct resolver_query *q);
+/* The sandbox is about to be freed. */
+void upstream_forget_abandoned(struct egress_sandbox *sb);
 /* Close the upstream, or what has begun of it. */
 void upstream_stop(struct egress_flow *f);
 

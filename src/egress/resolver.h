@@ -50,7 +50,12 @@ struct resolver *resolver_free(struct resolver *r);
  */
 struct resolver_query *resolver_lookup(struct resolver *r, const char *name,
 				       resolver_done_fn *done, void *ctx);
-/* The function will not be called. Accepts NULL; returns NULL. */
+/* Call @done instead of the function that was given. */
+void resolver_redirect(struct resolver_query *q, resolver_done_fn *done, void *ctx);
+/*
+ * The function will not be called, but the query continues outside. Accepts NULL; returns
+ * NULL.
+ */
 struct resolver_query *resolver_cancel(struct resolver_query *q);
 
 #endif /* EGRESS_RESOLVER_H */

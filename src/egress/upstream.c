@@ -72,15 +72,59 @@ void upstream_lookup_done(struct egress_sandbox *sb)
 		egress_flow_update(f);
 }
 
+/* A lookup that is still in progress, but for which no flow or query waits. */
+struct egress_abandoned {
+	struct egress_abandoned *next, **prev;
+	struct egress_sandbox *sandbox;
+	struct resolver_query *query;
+};
+
+static void upstream_on_abandoned(void *ctx, enum resolver_status status UNUSED,
+				  const union resolver_address *addresses UNUSED,
+				  size_t n UNUSED)
+{
+	struct egress_abandoned *a = ctx;
+	struct egress_sandbox *sb = a->sandbox;
+
+	DLIST_REMOVE(a);
+	free(a);
+	upstream_lookup_done(sb);
+}
+
+/* The lookup counts until it has ended. Otherwise a client could start as many as it
+ * likes, by closing each of its connections at once. */
+void upstream_abandon(struct egress_sandbox *sb, struct resolver_query *q)
+{
+	struct egress_abandoned *a = calloc(1, sizeof(*a));
+
+	if (!a) {
+		(void)resolver_cancel(q);
+		upstream_lookup_done(sb);
+		return;
+	}
+	*a = (struct egress_abandoned){ .sandbox = sb, .query = q };
+	DLIST_PUSH(sb->abandoned, a);
+	resolver_redirect(q, upstream_on_abandoned, a);
+}
+
+void upstream_forget_abandoned(struct egress_sandbox *sb)
+{
+	while (sb->abandoned) {
+		struct egress_abandoned *a = sb->abandoned;
+
+		DLIST_REMOVE(a);
+		a->query = resolver_cancel(a->query);
+		free(a);
+	}
+}
+
 /* -------------------------------------------------------------------- connections */
 
 void upstream_stop(struct egress_flow *f)
 {
 	upstream_unqueue(f);
-	if (f->query) {
-		f->query = resolver_cancel(f->query);
-		upstream_lookup_done(f->sandbox);
-	}
+	if (f->query)
+		upstream_abandon(f->sandbox, TAKE_PTR(f->query));
 	upstream_forget_addresses(f);
 	end_close(&f->server);
 	f->upstream = UPSTREAM_NONE;

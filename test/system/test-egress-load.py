@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import socket
+import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -123,6 +124,29 @@ def a_sandbox_whose_descriptors_do_not_fit_is_refused():
         w.egress.remove(ids[0])
         with second_sandbox(w, {"allow": [TCP_A]}):
             eq(w.egress.process.poll(), None)
+
+
+@test
+def lookups_of_closed_connections_count():
+    with world(TCP_A) as w:
+        w.serve("1.2.3.4", 7000, echo)
+        address, known = w.address("a.example"), w.dns.names["a.example"]
+        w.dns.names["a.example"] = "silent"
+        del w.dns.asked[:]
+        for _ in range(300):
+            s = w.inside.connect(address, 7000)
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            s.close()
+        until(lambda: w.egress.query(ID)["connections"] == 300 and w.egress.query(ID)["live_count"] == 0,
+              "the end of all connections", 60)
+        # 64 names are resolved at a time; each is two questions, which are asked at most twice.
+        ok(64 <= len(w.dns.asked) <= 64 * 4, len(w.dns.asked))
+        # They end, and then others begin.
+        w.dns.names["a.example"] = known
+        with w.inside.connect(address, 7000) as s:
+            s.settimeout(60)
+            s.sendall(b"x")
+            eq(s.recv(1), b"x")
 
 
 @test
