@@ -92,6 +92,7 @@ enum style {
 	CALL(kill, MINUS, SOCK) \
 	CALL(listen, MINUS, MEM) \
 	CALL(lseek64, MINUS, DISK) \
+	CALL(linkat, MINUS, FILE) \
 	CALL(lstat64, MINUS, DISK MEM) \
 	CALL(memfd_create, MINUS, FD) \
 	CALL(mkdir, MINUS, FILE) \
@@ -139,11 +140,13 @@ enum style {
 	CALL(statfs64, MINUS, DISK) \
 	CALL(statvfs64, MINUS, DISK) \
 	CALL(symlinkat, MINUS, FILE) \
+	CALL(syncfs, MINUS, FILE) \
 	CALL(syscall, MINUS, FD WAIT) \
 	CALL(umount2, MINUS, MEM) \
 	CALL(unlink, MINUS, FILE) \
 	CALL(unlinkat, MINUS, FILE) \
 	CALL(unshare, MINUS, MEM) \
+	CALL(utimensat, MINUS, FILE) \
 	CALL(wait4, MINUS, WAIT) \
 	CALL(waitid, MINUS, WAIT) \
 	CALL(waitpid, MINUS, WAIT) \

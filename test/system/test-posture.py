@@ -57,6 +57,9 @@ def descriptor_kind(pid, fd):
         return "cgroup membership"
     if re.search(r"/engines/\w+", to):
         return "lock"
+    root = os.stat(f"/proc/{pid}/root")
+    if stat.S_ISDIR(st.st_mode) and to == "/" and (st.st_dev, st.st_ino) != (root.st_dev, root.st_ino):
+        return "upper directory"
     return to
 
 

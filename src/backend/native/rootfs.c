@@ -151,11 +151,9 @@ static int enter_scratch(struct native_plan *p, struct warren_error *err)
 	if (fchdir(p->scratch) < 0 || mkdir("r", 0755) < 0 || mkdir("u", 0755) < 0 ||
 	    mkdir("u/etc", 0755) < 0 || mkdir("w", 0755) < 0)
 		return error_errno(err, errno, "enter the scratch space");
-	/* init keeps it, so that the files can be saved (save.c). */
-	p->dirs[DIR_UPPER] = open("u", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return p->dirs[DIR_UPPER] < 0
-		       ? error_errno(err, errno, "open the upper directory")
-		       : 0;
+	/* init keeps it, so that the files can be saved (save.c); without a parent, so
+	 * that nothing else can be reached through it. */
+	return mount_copy(AT_FDCWD, "u", false, PLAIN, -1, &p->dirs[DIR_UPPER], err);
 }
 
 int rootfs_scratch(struct native_plan *p, struct warren_error *err)
