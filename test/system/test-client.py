@@ -14,8 +14,9 @@ from client_world import w, environ, call, call_json, sandbox, main  # pylint: d
 
 CLIENT = ("create", "ls", "show", "exec", "shell", "session", "cp", "logs", "top", "events", "pause", "resume", "rm",
           "wait", "port", "token", "backends", "attach", "stop", "start", "restart", "kill", "rename", "mcp",
-          "code", "network", "secret")
-VERBS = {"session": ("open", "run", "ls", "close"), "token": ("create", "ls", "rm"), "secret": ("set", "ls", "rm")}
+          "code", "network", "secret", "volume")
+VERBS = {"session": ("open", "run", "ls", "close"), "token": ("create", "ls", "rm"), "secret": ("set", "ls", "rm"),
+         "volume": ("create", "ls", "inspect", "cp", "rm", "prune")}
 
 
 # -------------------------------------------------------------- arguments and help
@@ -174,7 +175,7 @@ def no_option_accepts_an_invalid_value():
         # The arguments that a command needs, so that only its options are invalid.
         after = {"exec": [box, "true"], "session run": [box, "true"], "session open": [box], "logs": [box], "wait": [box],
                  "port": [box, "80"], "cp": ["/etc/passwd", f"{box}:/tmp/x"], "token create": ["--scope", "read", "mine"], "kill": [box],
-                 "code": ["bash", "/dev/null"]}
+                 "code": ["bash", "/dev/null"], "volume create": ["mine"]}
         for words in every_command():
             for name in re.findall(r"^  (?:-.,|   ) --([a-z-]+) \S+  ", help_text(*words), re.M):
                 for odd in ("", "\x1b[31m\n", "x" * 5000):
@@ -243,7 +244,8 @@ def every_command_has_machine_readable_output():
     # These commands have no --json: terminals are for people, inspect and MCP always print JSON, and the others print
     # nothing.
     for words in [*every_command(), *images, ("run",), ("doctor",), ("version",)]:
-        if words not in (("shell",), ("attach",), ("mcp",), ("image", "inspect"), ("secret", "set"), ("secret", "rm")):
+        if words not in (("shell",), ("attach",), ("mcp",), ("image", "inspect"), ("secret", "set"), ("secret", "rm"),
+                         ("volume", "inspect"), ("volume", "cp")):
             ok("json" in options(help_text(*words)), f"--json of {words}")
     eq(list(json.loads(warren("version", "--json").stdout)), ["version"])
 

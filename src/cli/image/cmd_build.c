@@ -12,6 +12,7 @@
 #include "cli/common_options.h"
 #include "cli/image/build.h"
 #include "cli/image/cancel.h"
+#include "cli/image/catalog.h"
 #include "cli/image/source.h"
 #include "image/oci.h"
 
@@ -79,6 +80,7 @@ static const struct opt build_table[] = {
 	{ NULL, "progress", 0, "HOW", "plain",
 	  "plain (the default)", build_set_progress, FIELD(progress) },
 	{ NULL, OPT_QUIET("print only the id, no progress", FIELD(quiet)) },
+	{ NULL, OPT_JSON("print one JSON object for each name, no progress", FIELD(json)) },
 	{ "Network of RUN", OPT_NETWORK(FIELD(network.mode)) },
 	{ NULL, OPT_ALLOW(FIELD(network.rules)) },
 	{ NULL, OPT_DENY(FIELD(network.rules)) },
@@ -376,6 +378,24 @@ static int build_all(struct build *b, const char *context, char id[REF_DIGEST_LE
 	return r < 0 ? r : build_write_id(b->o, id, err);
 }
 
+/* The names were valid when the image got them. */
+static void build_put_json(const struct build_options *o, const char *id, struct buf *out)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (o->tags.n == 0)
+		catalog_put_json(out, "built", id, NULL);
+	for (size_t i = 0; i < o->tags.n; i++) {
+		char text[REF_TEXT_MAX];
+		struct ref ref;
+
+		if (ref_parse(o->tags.v[i], &ref, &ignored) < 0)
+			continue;
+		ref_text(&ref, text);
+		catalog_put_json(out, "built", id, text);
+	}
+}
+
 static int run_build(int argc, char **argv)
 {
 	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
@@ -391,10 +411,13 @@ static int run_build(int argc, char **argv)
 	if (!command_operands(&image_build, argc, argv, &o, 1, 1, &operands, &status))
 		return status;
 	cancel_arm();
+	o.quiet = o.quiet || o.json;
 	r = network_options_check(&o.network, &err);
 	if (r == 0)
 		r = build_all(&b, operands[0], id, &err);
-	if (r == 0)
+	if (r == 0 && o.json)
+		build_put_json(&o, id, &out);
+	else if (r == 0)
 		buf_printf(&out, "%s\n", id);
 	build_done(&b);
 	network_options_done(&o.network);
