@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* snapshot.c - compute the diff id of the layer; write configuration, manifest, record */
+/* snapshot.c - add the layer; write configuration, manifest and record */
 #include "image/snapshot.h"
 
 #include <errno.h>
 #include <jansson.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#include "base/hex.h"
 #include "base/strv.h"
-#include "image/layer_tar.h"
+#include "image/build_store.h"
 #include "image/oci_internal.h"
 #include "image/oci_json.h"
-
-#define AUTO_JSON CLEANUP(json_decrefp)
 
 /* A snapshot in progress. */
 struct snapshot {
@@ -30,49 +26,6 @@ struct snapshot {
 bool snapshot_is_base(const char *image)
 {
 	return strcmp(image, "host") == 0 || strncmp(image, "dir:", 4) == 0;
-}
-
-/* --------------------------------------------------------------------- layer */
-
-static int snapshot_hash(void *ctx, const void *data, size_t n)
-{
-	return EVP_DigestUpdate(ctx, data, n) == 1 ? 0 : -EIO;
-}
-
-static int snapshot_digest(int dir, struct snapshot *p, struct warren_error *err)
-{
-	EVP_MD_CTX *md = EVP_MD_CTX_new();
-	const struct layer_tar_options options = { .sink = snapshot_hash, .ctx = md };
-	struct layer_tar_result result;
-	unsigned char sum[EVP_MAX_MD_SIZE];
-	unsigned n = 0;
-	int r = 0;
-
-	if (!md || EVP_DigestInit_ex(md, EVP_sha256(), NULL) != 1)
-		r = error_errno(err, ENOMEM, "compute a digest");
-	if (r == 0)
-		r = layer_tar_write(dir, &options, &result, err);
-	if (r == 0 && (EVP_DigestFinal_ex(md, sum, &n) != 1 || n != 32))
-		r = error_errno(err, EIO, "compute a digest");
-	EVP_MD_CTX_free(md);
-	if (r < 0)
-		return r;
-	(void)strcpy(p->diff_id, "sha256:");
-	(void)hex_encode(sum, n, p->diff_id + strlen(p->diff_id));
-	p->size = result.bytes;
-	return 0;
-}
-
-/* Put the layer into the store; if the same layer is there already, drop this one. */
-static int snapshot_keep_layer(struct snapshot *p, struct store_new *layer,
-			       struct warren_error *err)
-{
-	char name[STORE_SHORT_LEN + 1];
-	int r = snapshot_digest(layer->fd, p, err);
-
-	if (r == 0 && store_layer(p->store, p->diff_id, name) < 0)
-		r = store_keep_layer(p->store, layer, p->diff_id, p->size, err);
-	return r;
 }
 
 /* ------------------------------------------------------------- configuration */
@@ -250,7 +203,9 @@ int snapshot_record(const struct store *s, struct store_new *layer,
 	int r = snapshot_open_parent(&p, err);
 
 	if (r == 0 && layer)
-		r = snapshot_keep_layer(&p, layer, err);
+		r = build_store_layer(s, layer, p.diff_id, err);
+	if (r == 0 && layer)
+		p.size = store_layer_size(s, p.diff_id);
 	if (r == 0)
 		r = snapshot_put(&p, name, ret_id, err);
 	if (layer)
