@@ -378,7 +378,8 @@ static void http_flow_request_end(struct egress_flow *f)
 	http_flow_next(f);
 }
 
-/* Handle one event of the parser. Return false to stop parsing for now. */
+/* Handle one event of the parser. Return false if another event must continue the
+ * parsing. */
 static bool http_flow_event(struct egress_flow *f, enum flow_event event)
 {
 	struct http_flow *h = f->http;

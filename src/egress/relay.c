@@ -150,7 +150,8 @@ static bool relay_fill(const struct relay *r)
 	return !r->flow->over;
 }
 
-/* Empty the pipe. Return false if the receiver accepts no more for now. */
+/* Empty the pipe. Return false if the receiver's buffer is full, or if the connection
+ * broke. */
 static bool relay_drain(const struct relay *r)
 {
 	struct pipe_pair *pipe = *r->pipe;
