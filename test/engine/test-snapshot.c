@@ -54,6 +54,19 @@ static struct warren_sandbox *make_from(struct warren *w, const char *image)
 	return sandbox_make(w, &(struct warren_spec){ .durable = true, .image = image });
 }
 
+/* For an image without programs: those of the machine. */
+static struct warren_sandbox *make_with_programs(struct warren *w, const char *image)
+{
+	static const struct warren_mount usr = { .source = "/usr",
+						 .target = "/usr",
+						 .read_only = true };
+
+	return sandbox_make(w, &(struct warren_spec){ .durable = true,
+						      .image = image,
+						      .mounts = &usr,
+						      .n_mounts = 1 });
+}
+
 TEST(a_snapshot_is_an_image)
 {
 	char first[REF_DIGEST_LEN + 1], second[REF_DIGEST_LEN + 1];
@@ -114,25 +127,11 @@ TEST(a_snapshot_of_a_directory_shows_the_directory)
 		OK(asprintf(&to, "usr/%s", *d) > 0);
 		OK(symlink(to, at) == 0);
 	}
-	sb = sandbox_make(w,
-			  &(struct warren_spec){
-				  .durable = true,
-				  .image = image,
-				  .mounts = &(struct warren_mount){ .source = "/usr",
-								    .target = "/usr",
-								    .read_only = true },
-				  .n_mounts = 1 });
+	sb = make_with_programs(w, image);
 	snapshot_run(sb, "echo inside > /made");
 	GOOD(take(sb, image, NULL, id, &err));
 	sandbox_destroy(sb);
-	sb = sandbox_make(w,
-			  &(struct warren_spec){
-				  .durable = true,
-				  .image = id,
-				  .mounts = &(struct warren_mount){ .source = "/usr",
-								    .target = "/usr",
-								    .read_only = true },
-				  .n_mounts = 1 });
+	sb = make_with_programs(w, id);
 	snapshot_run(sb, "test \"$(cat /made)\" = inside && test -L /bin");
 	sandbox_destroy(sb);
 	w = warren_close(w);
