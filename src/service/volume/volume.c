@@ -136,10 +136,11 @@ static int volume_in_use(struct service *s, const struct volume_row *row,
 
 	if (r < 0)
 		return r;
-	return error_set(
-		err, EBUSY, "%" PRIu64 " %s the volume '%s': %s%s; delete them first",
-		row->users, row->users == 1 ? "sandbox uses" : "sandboxes use", row->name,
-		users.data ? users.data : "", row->users > 8 ? ", ..." : "");
+	return error_set(err, EBUSY,
+			 "%" PRIu64 " %s the volume '%s': %s%s; delete %s first",
+			 row->users, row->users == 1 ? "sandbox uses" : "sandboxes use",
+			 row->name, users.data ? users.data : "",
+			 row->users > 8 ? ", ..." : "", row->users == 1 ? "it" : "them");
 }
 
 void volume_delete(struct service *s, const char *tenant, const char *name,
