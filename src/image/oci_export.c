@@ -35,7 +35,7 @@ int oci_export_open(const struct store *s, const char *text, struct oci_export *
 	if (r == 0 && x.image.base[0]) {
 		r = error_set(err, EOPNOTSUPP,
 			      "image '%s' is stacked on '%s', which exists only on this "
-			      "machine",
+			      "machine; to save or push it, build it FROM another image",
 			      text, x.image.base);
 		store_image_done(&x.image);
 	}
