@@ -129,22 +129,34 @@ static void volume_put_row(struct table *t, const json_t *volume)
 	table_cell(t, "%s", created.data);
 }
 
+/* Read the options of a command without operands, and get all volumes. */
+static bool volume_list_all(const struct command *cmd, int argc, char **argv,
+			    struct volume_options *o, struct client **ret, json_t *all,
+			    int *ret_status)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	char **words = NULL;
+
+	if (!command_operands(cmd, argc, argv, o, 0, 0, &words, ret_status))
+		return false;
+	if (client_open(ret, &err) == 0 &&
+	    client_list(*ret, "/v1/volumes", "volumes", volume_collect, all, &err) == 0)
+		return true;
+	*ret_status = client_fail(cmd, &err);
+	return false;
+}
+
 static int volume_run_ls(int argc, char **argv)
 {
 	AUTO_TABLE struct table t = TABLE_INIT("NAME", "SIZE", "SANDBOXES", "CREATED");
 	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
 	AUTO_JSON json_t *all = json_array();
-	struct warren_error err = WARREN_ERROR_INIT;
 	struct volume_options o = { 0 };
 	AUTO_CLIENT struct client *c = NULL;
-	char **words = NULL;
 	int status = 0;
 
-	if (!command_operands(&volume_ls, argc, argv, &o, 0, 0, &words, &status))
+	if (!volume_list_all(&volume_ls, argc, argv, &o, &c, all, &status))
 		return status;
-	if (client_open(&c, &err) < 0 ||
-	    client_list(c, "/v1/volumes", "volumes", volume_collect, all, &err) < 0)
-		return client_fail(&volume_ls, &err);
 	if (o.json)
 		return print_json(&volume_ls, all);
 	for (size_t i = 0; i < json_array_size(all); i++) {
@@ -217,17 +229,12 @@ static int volume_run_rm(int argc, char **argv)
 static int volume_run_prune(int argc, char **argv)
 {
 	AUTO_JSON json_t *all = json_array();
-	struct warren_error err = WARREN_ERROR_INIT;
 	struct volume_options o = { 0 };
 	AUTO_CLIENT struct client *c = NULL;
-	char **words = NULL;
 	int status = 0;
 
-	if (!command_operands(&volume_prune, argc, argv, &o, 0, 0, &words, &status))
+	if (!volume_list_all(&volume_prune, argc, argv, &o, &c, all, &status))
 		return status;
-	if (client_open(&c, &err) < 0 ||
-	    client_list(c, "/v1/volumes", "volumes", volume_collect, all, &err) < 0)
-		return client_fail(&volume_prune, &err);
 	for (size_t i = 0; i < json_array_size(all); i++) {
 		const json_t *volume = json_array_get(all, i);
 		const char *name = print_text_of(volume, "name");
