@@ -397,6 +397,8 @@ WARREN_PUBLIC int warren_save_files(struct warren_sandbox *sb, int dir, unsigned
  */
 WARREN_PUBLIC int warren_hibernate(struct warren_sandbox *sb, struct warren_saved *ret,
 				   struct warren_error *err);
+/* Return whether there are saved files of @id. */
+WARREN_PUBLIC bool warren_has_saved(struct warren *w, const char *id);
 /* Remove the saved files of @id; it is no error if there are none. */
 WARREN_PUBLIC int warren_forget_saved(struct warren *w, const char *id,
 				      struct warren_error *err);

@@ -323,6 +323,11 @@ int warren_hibernate(struct warren_sandbox *sb, struct warren_saved *ret,
 	return 0;
 }
 
+bool warren_has_saved(struct warren *w, const char *id)
+{
+	return w->ops->has_saved && w->ops->has_saved(w->state, id);
+}
+
 int warren_forget_saved(struct warren *w, const char *id, struct warren_error *err)
 {
 	return w->ops->forget_saved ? w->ops->forget_saved(w->state, id, err) : 0;

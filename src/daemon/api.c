@@ -572,6 +572,7 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 	if (r < 0)
 		return error_errno(err, -r, "watch tokens");
 	a->v1.service = a->service;
+	service_on_respec(a->service, v1_respec, &a->v1);
 	a->v1.live = a->live;
 	a->v1.config = c;
 	a->v1.policy = b->policy;

@@ -330,6 +330,7 @@ enum sandbox_state {
 	SANDBOX_STOPPED,  /* files are kept, only its init runs [itself, disk] */
 	SANDBOX_FAILED,   /* could not be created, or failed; `error` says why [itself] */
 	SANDBOX_DELETING, /* being destroyed; then the row is deleted [everything] */
+	SANDBOX_HIBERNATED, /* only its files exist, on disk [itself, disk] */
 	SANDBOX_STATE_MAX,
 };
 

@@ -28,15 +28,19 @@ static const struct {
 			      CAN(PAUSED) | CAN(STOPPED) | CAN(FAILED) | CAN(DELETING),
 			      .live = true, .disk = true },
 	[SANDBOX_PAUSED] = { "paused",
-			     CAN(RUNNING) | CAN(STOPPED) | CAN(FAILED) | CAN(DELETING),
+			     CAN(RUNNING) | CAN(STOPPED) | CAN(HIBERNATED) | CAN(FAILED) |
+				     CAN(DELETING),
 			     .live = true, .disk = true },
 	[SANDBOX_STOPPED] = { "stopped",
-			      CAN(CREATING) | CAN(RUNNING) | CAN(FAILED) | CAN(DELETING),
+			      CAN(CREATING) | CAN(RUNNING) | CAN(HIBERNATED) |
+				      CAN(FAILED) | CAN(DELETING),
 			      /* A stopped sandbox: its files may be in memory, and
 			       * starting it must not fail. */
 			      .live = true, .disk = true },
 	[SANDBOX_FAILED] = { "failed", CAN(DELETING) },
 	[SANDBOX_DELETING] = { "deleting", 0, .live = true, .disk = true },
+	[SANDBOX_HIBERNATED] = { "hibernated", CAN(RUNNING) | CAN(FAILED) | CAN(DELETING),
+				 .disk = true },
 };
 _Static_assert(ARRAY_SIZE(states) == SANDBOX_STATE_MAX, "a state has no row");
 

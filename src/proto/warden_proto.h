@@ -11,6 +11,7 @@
 #ifndef PROTO_WARDEN_PROTO_H
 #define PROTO_WARDEN_PROTO_H
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,9 @@
 
 /* The image name for a sandbox whose backend offers no choice of images. */
 #define WIRE_NO_IMAGE "none"
+
+/* The error of CONNECT for a sandbox that has no init, but saved files. */
+#define WIRE_HIBERNATES ENODATA
 
 enum warden_proto_type {
 	/*
@@ -53,6 +57,7 @@ enum warden_proto_type {
 	WIRE_CAPTURE, /* struct warden_proto_sandbox; reply: a bundle of its sockets */
 	WIRE_EGRESS,  /* struct warden_proto_header; reply: a connection to it */
 	WIRE_VOLUME,  /* struct warden_proto_volume; reply: see the verb */
+	WIRE_HIBERNATE, /* struct warden_proto_sandbox */
 	WIRE_TYPE_MAX,
 	WIRE_REPLY = 64,
 	/* Sent without a request: struct warden_proto_pool. */

@@ -54,6 +54,9 @@ struct spec_field {
 	uint32_t wire_bit; /* SPEC_FLAG: its bit in requests to the warden; 0: not sent */
 };
 
+/* The bit of warren_spec.restore: such a creation copies files, and may take long. */
+#define SPEC_RESTORE_BIT (1U << 3)
+
 extern const struct spec_field spec_fields[];
 extern const size_t spec_n_fields;
 

@@ -175,6 +175,8 @@ static int do_connect(struct work *k, const void *msg, struct warren_error *err)
 	if (r == 0)
 		r = warden_hand_out(k, sb, err);
 	sb = warren_release(sb);
+	if ((r == -ENOENT || r == -ESRCH) && warren_has_saved(k->engine, sandbox->id))
+		r = error_set(err, WIRE_HIBERNATES, "the sandbox hibernates");
 	return r;
 }
 
@@ -192,7 +194,7 @@ static int warden_do_destroy(struct work *k, const void *msg, struct warren_erro
 	if (r == -ESRCH)
 		r = warden_find(k, sandbox->id, &sb, &why);
 	if (r == -ENOENT)
-		return 0;
+		return warren_forget_saved(k->engine, sandbox->id, err);
 	if (r == -ESRCH)
 		return error_set(err, EBUSY, "%s", why.msg);
 	if (r < 0) {
@@ -222,6 +224,24 @@ static int warden_do_pause(struct work *k, const void *msg, struct warren_error 
 		    : sandbox->h.type == WIRE_CHECKPOINT ? warren_checkpoint(sb, err)
 							 : warren_resume(sb, err);
 	sb = warren_release(sb);
+	return r;
+}
+
+/* Afterwards, the sandbox no longer counts, and a CREATE with .restore brings it back. */
+static int warden_do_hibernate(struct work *k, const void *msg, struct warren_error *err)
+{
+	const struct warden_proto_sandbox *sandbox = msg;
+	struct warren_sandbox *sb = NULL;
+	struct warren_saved saved;
+	int r = warden_find(k, sandbox->id, &sb, err);
+
+	if (r < 0)
+		return r;
+	r = warren_hibernate(sb, &saved, err);
+	if (r == 0)
+		claims_destroyed(k->w->claims);
+	else
+		sb = warren_release(sb);
 	return r;
 }
 
@@ -366,6 +386,7 @@ static const struct {
 	[WIRE_HEALTH] = { do_health, false },
 	[WIRE_EGRESS] = { warden_do_egress, false },
 	[WIRE_CAPTURE] = { warden_do_capture, true },
+	[WIRE_HIBERNATE] = { warden_do_hibernate, true },
 	[WIRE_VOLUME] = { warden_do_volume, false },
 };
 
@@ -450,17 +471,26 @@ static void warden_carry_out(void *ctx, const void *msg, size_t size, int sock)
 	buf_done(&k.reply);
 }
 
+/* Does the request copy the files of a sandbox? */
+static bool warden_copies(const struct warden_proto_header *h)
+{
+	const struct warden_proto_create *create = (const void *)h;
+
+	return h->type == WIRE_HIBERNATE ||
+	       (h->type == WIRE_CREATE && create->flags & SPEC_RESTORE_BIT);
+}
+
 /*
- * May the request take long? It does if it is for a backend other than the native one, or
- * uses the disk for a volume. A malformed request does not, because it is refused at
- * once.
+ * May the request take long? It does if it is for a backend other than the native one,
+ * uses the disk for a volume, or copies files. A malformed request does not, because it
+ * is refused at once.
  */
 static bool is_slow(const void *msg, size_t size)
 {
 	const struct warden_proto_header *h = msg;
 
 	return warden_proto_check(msg, size) == 0 &&
-	       (h->type == WIRE_VOLUME ||
+	       (h->type == WIRE_VOLUME || warden_copies(h) ||
 		(!warden_has_no_engine(h->type) && strcmp(h->backend, WIRE_NATIVE) != 0));
 }
 

@@ -549,6 +549,15 @@ void v1_stop_sandbox(struct call *c)
 			     sandbox_on_changed, call_ref(c));
 }
 
+void v1_hibernate_sandbox(struct call *c)
+{
+	struct sandbox *sandbox = call_sandbox(c);
+
+	if (sandbox)
+		sandbox_hibernate(sandbox, (uint64_t)body_int(&c->body, "timeout_ms"),
+				  sandbox_on_changed, call_ref(c));
+}
+
 static void sandbox_on_started(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;

@@ -175,6 +175,9 @@ typedef void (*v1_handler)(struct call *c);
 extern const v1_handler v1_handlers[V1_OP_COUNT];
 
 /* create_for.c: an api_create_fn; @ctx is a struct v1. */
+/* respec.c: for service_on_respec(); @ctx is the struct v1. */
+void v1_respec(void *ctx, const struct sandbox *sandbox, sandbox_spec_fn *use,
+	       void *use_ctx);
 int v1_create_for(void *ctx, const struct caller *caller, json_t *request,
 		  const char *mark, struct sandbox **ret, struct api_error *err);
 

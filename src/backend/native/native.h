@@ -260,6 +260,7 @@ int native_save_files(void *state, struct backend_sandbox *base, int dir, unsign
 int native_hibernate(void *state, struct backend_sandbox *base, struct warren_saved *ret,
 		     struct warren_error *err);
 int native_forget_saved(void *state, const char *id, struct warren_error *err);
+bool native_has_saved(void *state, const char *id);
 /* A step of a creation: open the files that the new sandbox starts with, if any. */
 struct create_op;
 int saved_open(struct create_op *m, struct warren_error *err);

@@ -11,6 +11,7 @@
  *
  *	<state_dir>/saved/<id>		the files of a sandbox that hibernates
  *	<state_dir>/saved/.new-<id>	an incomplete copy
+ *	<state_dir>/saved/.frozen-<id>	its processes are stopped because of a copy
  *
  * A saved directory is valid only while no sandbox of that id lives: it gets its name
  * before the sandbox ends, and is removed after the sandbox is back. The next engine of
@@ -45,7 +46,10 @@
 #include "os/ns.h"
 #include "os/tree_copy.h"
 
-#define SAVED_NEW "new-"
+#define SAVED_NEW    "new-"
+#define SAVED_FROZEN "frozen-"
+/* Size of a name that begins with a dot and one of these. */
+#define SAVED_NAME_SIZE (sizeof("." SAVED_FROZEN) + ID_LEN)
 
 /* ------------------------------------------------------------- the child's side */
 
@@ -280,23 +284,90 @@ static void save_drop_hosts(const struct native_sandbox *sandbox, int dir)
 		(void)unlinkat(etc, "hosts", 0);
 }
 
+/* -ENOENT without an error: there is none, and @make is false. */
+static int save_open_dir(const struct native *n, bool make, struct warren_error *err)
+{
+	AUTO_CLOSE int state = open(n->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd;
+
+	if (state >= 0 && make && mkdirat(state, "saved", 0700) < 0 && errno != EEXIST)
+		return error_errno(err, errno, "create '%s/saved'", n->state_dir);
+	fd = state < 0 ? -1
+		       : openat(state, "saved",
+				O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0)
+		return fd;
+	if (errno == ENOENT && !make)
+		return -ENOENT;
+	return error_errno(err, errno, "open '%s/saved'", n->state_dir);
+}
+
+static void save_frozen_name(char name[SAVED_NAME_SIZE], const char *id)
+{
+	(void)snprintf(name, SAVED_NAME_SIZE, "." SAVED_FROZEN "%s", id);
+}
+
+/*
+ * Stop the processes. The file says so to the next engine of this name, which lets them
+ * continue if this process is killed.
+ */
+static int save_freeze(struct native_sandbox *sandbox, struct warren_error *err)
+{
+	struct native *n = sandbox->engine;
+	AUTO_CLOSE int saved = -1, file = -1;
+	char name[SAVED_NAME_SIZE];
+
+	if (n->named) {
+		saved = save_open_dir(n, true, err);
+		if (saved < 0)
+			return saved;
+		save_frozen_name(name, sandbox->base.id);
+		file = openat(saved, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+			      0600);
+		if (file < 0)
+			return error_errno(err, errno, "create '%s/saved/%s'",
+					   n->state_dir, name);
+	}
+	return backend_native.pause(n, &sandbox->base, true, err);
+}
+
+static void save_forget_freeze(const struct native *n, const char *id)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	AUTO_CLOSE int saved = n->named ? save_open_dir(n, false, &ignored) : -1;
+	char name[SAVED_NAME_SIZE];
+
+	save_frozen_name(name, id);
+	if (saved >= 0)
+		(void)unlinkat(saved, name, 0);
+}
+
+static int save_thaw(struct native_sandbox *sandbox, struct warren_error *err)
+{
+	struct native *n = sandbox->engine;
+	int r = backend_native.pause(n, &sandbox->base, false, err);
+
+	if (r == 0)
+		save_forget_freeze(n, sandbox->base.id);
+	return r;
+}
+
 static int save_frozen(struct native_sandbox *sandbox, const struct save_child *child,
 		       bool freeze, struct warren_saved *ret, struct warren_error *err)
 {
-	struct native *n = sandbox->engine;
 	struct warren_error second = WARREN_ERROR_INIT;
 	struct tree_copy copy = { 0 };
 	uint64_t since;
 	int r = 0, r2 = 0;
 
 	if (freeze)
-		r = backend_native.pause(n, &sandbox->base, true, err);
+		r = save_freeze(sandbox, err);
 	if (r < 0)
 		return r;
 	since = clock_now();
 	r = save_child_copy(child, &copy, err);
 	if (freeze)
-		r2 = backend_native.pause(n, &sandbox->base, false, &second);
+		r2 = save_thaw(sandbox, &second);
 	ret->frozen_ns = freeze ? clock_now() - since : 0;
 	if (r == 0 && r2 < 0) {
 		*err = second;
@@ -340,24 +411,6 @@ int native_save_files(void *state UNUSED, struct backend_sandbox *base, int dir,
 }
 
 /* ------------------------------------------------------------------ hibernating */
-
-/* -ENOENT without an error: there is none, and @make is false. */
-static int save_open_dir(const struct native *n, bool make, struct warren_error *err)
-{
-	AUTO_CLOSE int state = open(n->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int fd;
-
-	if (state >= 0 && make && mkdirat(state, "saved", 0700) < 0 && errno != EEXIST)
-		return error_errno(err, errno, "create '%s/saved'", n->state_dir);
-	fd = state < 0 ? -1
-		       : openat(state, "saved",
-				O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd >= 0)
-		return fd;
-	if (errno == ENOENT && !make)
-		return -ENOENT;
-	return error_errno(err, errno, "open '%s/saved'", n->state_dir);
-}
 
 static int save_copy_to(struct native_sandbox *sandbox, int saved, const char *temp,
 			struct warren_saved *ret, struct warren_error *err)
@@ -416,18 +469,30 @@ int native_hibernate(void *state, struct backend_sandbox *base, struct warren_sa
 	if (saved < 0)
 		return saved;
 	if (!was_paused)
-		r = backend_native.pause(n, base, true, err);
+		r = save_freeze(sandbox, err);
 	if (r < 0)
 		return r;
 	r = save_as(sandbox, saved, ret, err);
 	if (r == 0) {
+		char id[ID_LEN + 1];
+
 		/* If something of it is left, the engine removes that later. */
+		(void)memcpy(id, base->id, sizeof(id));
 		(void)native_undo(n, sandbox, &second);
+		save_forget_freeze(n, id);
 		return 0;
 	}
 	if (!was_paused)
-		(void)backend_native.pause(n, base, false, &second);
+		(void)save_thaw(sandbox, &second);
 	return r;
+}
+
+bool native_has_saved(void *state, const char *id)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	AUTO_CLOSE int saved = save_open_dir(state, false, &ignored);
+
+	return saved >= 0 && faccessat(saved, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 int native_forget_saved(void *state, const char *id, struct warren_error *err)
@@ -469,6 +534,30 @@ void saved_drop(struct create_op *m)
 		(void)native_forget_saved(m->engine, m->sandbox->base.id, &ignored);
 }
 
+/* The name of a marker, or of an incomplete copy, without its prefix; NULL: neither. */
+static const char *saved_id(const char *name, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	return strncmp(name, prefix, n) == 0 && id_valid(name + n) ? name + n : NULL;
+}
+
+static void saved_sweep_one(struct native *n, int saved, const char *name)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	const char *frozen = saved_id(name, "." SAVED_FROZEN);
+
+	/* An engine was killed before it let the processes continue. */
+	if (frozen) {
+		if (sandbox_socket_has_state(n->sandboxes_fd, frozen))
+			(void)cgroup_freeze(&n->cgroups, frozen, false, &ignored);
+		(void)unlinkat(saved, name, 0);
+	} else if (saved_id(name, "." SAVED_NEW) ||
+		   (id_valid(name) && sandbox_socket_has_state(n->sandboxes_fd, name))) {
+		copy_remove_tree(saved, name);
+	}
+}
+
 void saved_sweep(struct native *n)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -476,14 +565,8 @@ void saved_sweep(struct native *n)
 	DIR *d = saved < 0 ? NULL : fdopendir(saved);
 	struct dirent *e;
 
-	while (d && (e = readdir(d))) {
-		bool incomplete = strncmp(e->d_name, "." SAVED_NEW, 5) == 0;
-
-		if (!incomplete && !id_valid(e->d_name))
-			continue;
-		if (incomplete || sandbox_socket_has_state(n->sandboxes_fd, e->d_name))
-			copy_remove_tree(saved, e->d_name);
-	}
+	while (d && (e = readdir(d)))
+		saved_sweep_one(n, saved, e->d_name);
 	if (d)
 		(void)closedir(d);
 	else if (saved >= 0)

@@ -29,6 +29,7 @@ static const char *const names[] = {
 	[EVENT_SANDBOX_STARTED] = "sandbox.running",
 	[EVENT_SANDBOX_PAUSED] = "sandbox.paused",
 	[EVENT_SANDBOX_RESUMED] = "sandbox.resumed",
+	[EVENT_SANDBOX_HIBERNATED] = "sandbox.hibernated",
 	[EVENT_SANDBOX_STOPPED] = "sandbox.stopped",
 	[EVENT_SANDBOX_UPDATED] = "sandbox.updated",
 	[EVENT_SANDBOX_FAILED] = "sandbox.failed",

@@ -94,6 +94,11 @@ size_t pool_ids_take(struct service *s, struct sandbox_row *rows, size_t n);
 /* Give back ids that were not used. */
 void pool_ids_return(struct service *s, const struct sandbox_row *rows, size_t n);
 
+/* hibernate.c: the sandbox has no init, and its files are saved. */
+void sandbox_is_asleep(struct sandbox *sandbox);
+/* sandbox_create.c: take the descriptors of the warden's reply to CREATE. */
+int create_take_fds(struct sandbox *sandbox, bool captured, int fd, int *ret_conn,
+		    struct warren_error *err);
 /* init_conn.c */
 /* Use the connection @conn to the init that @text describes; takes @conn. */
 int init_conn_open(struct sandbox *sandbox, int conn, const char *text, size_t size,

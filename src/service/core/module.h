@@ -95,7 +95,9 @@ struct sandbox {
 	bool moving;     /* a pause, resume or deletion is in progress */
 	bool working;    /* next_job() is running */
 	bool auto_paused, delete_when_idle, wake_on_use;
-	bool saved;      /* paused with a checkpoint */
+	bool saved; /* paused with a checkpoint */
+	/* It is stopped only in order to hibernate: a use waits, and wakes it. */
+	bool hibernating;
 	bool gates;      /* the sandbox's init supports gates (proto_spawn.gate) */
 	bool workers;    /* the sandbox's init starts file workers */
 	bool exec_files; /* the sandbox's init supports PROTO_SPAWN_FILE */
@@ -128,8 +130,10 @@ struct service {
 	void *modules[MODULE_MAX];                 /* state of each module */
 	struct net_loop *loop;
 	struct db *db;
-	int journals;     /* directory of journals */
-	char *secret_key; /* path of the key file: secret.h */
+	int journals;              /* directory of journals */
+	char *secret_key;          /* path of the key file: secret.h */
+	sandbox_respec_fn *respec; /* hibernate.c */
+	void *respec_ctx;
 	void (*secret_changed)(void *ctx, const char *tenant, const char *name);
 	void *secret_ctx;
 	const char *const *backends;

@@ -92,9 +92,18 @@ static bool orphans_has(struct service *s, const char *id)
 			    !sandbox->jobs);
 }
 
-static int orphans_destroy_one(struct orphans_op *op, const char *id)
+/* An earlier process was killed when it had woken the sandbox. */
+static bool orphans_woken(struct service *s, const char *id)
 {
-	struct warden_proto_sandbox msg = { .h = { .type = WIRE_DESTROY } };
+	const struct sandbox *sandbox = sandbox_find(s, NULL, id);
+
+	return sandbox && sandbox->row.state == SANDBOX_HIBERNATED && !sandbox->moving &&
+	       !sandbox->jobs;
+}
+
+static int orphans_ask_one(struct orphans_op *op, const char *id, uint32_t type)
+{
+	struct warden_proto_sandbox msg = { .h = { .type = type } };
 	int r = warden_proto_put_backend(&msg.h, op->backend);
 
 	(void)memcpy(msg.id, id, ID_LEN + 1);
@@ -124,7 +133,9 @@ static void orphans_on_list(void *ctx, const struct warren_error *failure,
 		if (id[ID_LEN] != '\0' || !id_valid(id))
 			continue;
 		if (orphans_has(op->service, id) && r == 0)
-			r = orphans_destroy_one(op, id);
+			r = orphans_ask_one(op, id, WIRE_DESTROY);
+		else if (orphans_woken(op->service, id) && r == 0)
+			r = orphans_ask_one(op, id, WIRE_HIBERNATE);
 		(void)memcpy(op->after, id, sizeof(op->after));
 	}
 	if (r == 0 && n == WIRE_LIST_MAX)

@@ -148,7 +148,9 @@ void sandbox_reconnected(struct sandbox *sandbox, int r, const struct warren_err
 			reconnect_note(sandbox, "reconnected to its init", NULL);
 		return;
 	}
-	if (has_no_init(r)) {
+	if (r == -WIRE_HIBERNATES) {
+		sandbox_is_asleep(sandbox);
+	} else if (has_no_init(r)) {
 		if (!sandbox->broke.code)
 			(void)error_set(
 				&sandbox->broke, ESRCH,

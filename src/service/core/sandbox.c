@@ -188,6 +188,7 @@ int sandbox_move(struct sandbox *sandbox, enum sandbox_state to, const char *err
 	static const int events[SANDBOX_STATE_MAX] = {
 		[SANDBOX_PAUSED] = EVENT_SANDBOX_PAUSED,
 		[SANDBOX_STOPPED] = EVENT_SANDBOX_STOPPED,
+		[SANDBOX_HIBERNATED] = EVENT_SANDBOX_HIBERNATED,
 		[SANDBOX_FAILED] = EVENT_SANDBOX_FAILED,
 		[SANDBOX_RUNNING] = EVENT_SANDBOX_RESUMED,
 	};
@@ -195,7 +196,9 @@ int sandbox_move(struct sandbox *sandbox, enum sandbox_state to, const char *err
 	struct sandbox_row after = sandbox->row;
 	int r = event_begin(sandbox->service, &tx, err), event = events[to];
 
-	if (sandbox->row.state == SANDBOX_STOPPED && to == SANDBOX_RUNNING)
+	if ((sandbox->row.state == SANDBOX_STOPPED ||
+	     sandbox->row.state == SANDBOX_HIBERNATED) &&
+	    to == SANDBOX_RUNNING)
 		event = EVENT_SANDBOX_STARTED;
 	after.state = to;
 	if (r == 0)

@@ -207,20 +207,19 @@ static void sandbox_create_on_prepared(void *ctx, int r,
 	sandbox_next_job(sandbox);
 }
 
-/* Take the descriptors of the warden's reply. */
-static int sandbox_create_take_fds(struct create_op *m, struct sandbox *sandbox, int fd,
-				   struct warren_error *err)
+int create_take_fds(struct sandbox *sandbox, bool captured, int fd, int *ret_conn,
+		    struct warren_error *err)
 {
 	int fds[WIRE_CREATE_FDS], r;
 
-	if (!m->captured) {
-		m->conn = fd;
+	if (!captured) {
+		*ret_conn = fd;
 		return 0;
 	}
 	r = fd < 0 ? -EBADMSG : fd_unbundle(fd, fds, ARRAY_SIZE(fds));
 	if (r < 0)
 		return error_errno(err, -r, "take over the sandbox");
-	m->conn = fds[0];
+	*ret_conn = fds[0];
 	(void)memcpy(sandbox->captured, fds + 1, sizeof(sandbox->captured));
 	return 0;
 }
@@ -266,7 +265,7 @@ static void sandbox_create_on_created(void *ctx, const struct warren_error *fail
 		sandbox_create_fail_made(m, false, failure);
 		return;
 	}
-	r = sandbox_create_take_fds(m, sandbox, fd, &err);
+	r = create_take_fds(sandbox, m->captured, fd, &m->conn, &err);
 	buf_add(&m->made, data, size);
 	if (r == 0 && m->made.failed)
 		r = error_errno(&err, ENOMEM, "create a sandbox");

@@ -53,6 +53,11 @@ struct sandbox_job {
 void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job);
 /* The current job has ended: call its done(), and begin the next job. */
 void sandbox_job_end(struct sandbox_job *job, int r, const struct warren_error *err);
+/* hibernate.c: save the files of a stopped sandbox, and end it. */
+void sandbox_save(struct sandbox *sandbox, const char *why, service_done_fn done,
+		  void *ctx);
+/* begin() of a job that wakes a sandbox that hibernates. */
+void sandbox_wake_begin(struct sandbox_job *job);
 /* Set the error -ESTALE: the sandbox's state does not allow the request. */
 int sandbox_wrong_state(const struct sandbox *sandbox, struct warren_error *err);
 

@@ -148,9 +148,10 @@ int sandbox_wrong_state(const struct sandbox *sandbox, struct warren_error *err)
 	enum sandbox_state state = sandbox->row.state;
 
 	return error_set(err, ESTALE, "the sandbox is %s%s", sandbox_state_name(state),
-			 state == SANDBOX_PAUSED    ? ": resume it first"
-			 : state == SANDBOX_STOPPED ? ": start it first"
-						    : "");
+			 state == SANDBOX_PAUSED ? ": resume it first"
+			 : state == SANDBOX_STOPPED || state == SANDBOX_HIBERNATED
+				 ? ": start it first"
+				 : "");
 }
 
 /* ----------------------------------------------------------------- creation */
@@ -614,6 +615,8 @@ static void begin_use(struct sandbox_job *job)
 	if (sandbox->row.state == SANDBOX_PAUSED && sandbox->auto_paused &&
 	    sandbox->wake_on_use)
 		begin_pause(job);
+	else if (sandbox->row.state == SANDBOX_HIBERNATED && sandbox->wake_on_use)
+		sandbox_wake_begin(job);
 	else if (sandbox->row.state == SANDBOX_RUNNING && sandbox->conn >= 0)
 		sandbox_job_end(job, 0, NULL);
 	else if (sandbox->row.state == SANDBOX_RUNNING)
@@ -633,7 +636,9 @@ void sandbox_use(struct sandbox *sandbox, service_done_fn done, void *ctx)
 	if (!pass)
 		done(ctx, sandbox_check_run(sandbox, &err), &err);
 	else if (sandbox->row.state != SANDBOX_RUNNING &&
-		 sandbox->row.state != SANDBOX_PAUSED)
+		 sandbox->row.state != SANDBOX_PAUSED &&
+		 !(sandbox->row.state == SANDBOX_HIBERNATED && sandbox->wake_on_use) &&
+		 !sandbox->hibernating)
 		done(ctx, sandbox_wrong_state(sandbox, &err), &err);
 	else if (sandbox->row.state == SANDBOX_RUNNING && sandbox->conn >= 0 &&
 		 !sandbox->jobs)

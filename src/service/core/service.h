@@ -226,6 +226,21 @@ void sandbox_pause(struct sandbox *sandbox, bool pause, service_done_fn done, vo
  * saved.
  */
 void sandbox_checkpoint(struct sandbox *sandbox, service_done_fn done, void *ctx);
+/*
+ * End all processes of the sandbox, as sandbox_stop() does, and keep only its files, on
+ * disk (service/exec/sandbox_stop.c).
+ */
+void sandbox_hibernate(struct sandbox *sandbox, uint64_t grace_ms, service_done_fn done,
+		       void *ctx);
+/*
+ * Set a function that makes the spec for the engine from the row of a sandbox. It calls
+ * @use once, before it returns, with the spec or with an error.
+ */
+typedef void sandbox_spec_fn(void *ctx, const struct warren_spec *spec,
+			     const struct warren_error *err);
+typedef void sandbox_respec_fn(void *ctx, const struct sandbox *sandbox,
+			       sandbox_spec_fn *use, void *use_ctx);
+void service_on_respec(struct service *s, sandbox_respec_fn *fn, void *ctx);
 /* Return whether the sandbox is paused with a checkpoint. */
 bool sandbox_is_saved(const struct sandbox *sandbox);
 /*
@@ -380,6 +395,7 @@ enum event_type {
 	EVENT_NETWORK_DENIED,
 	EVENT_VOLUME_CREATED,
 	EVENT_VOLUME_DELETED,
+	EVENT_SANDBOX_HIBERNATED,
 	EVENT_TYPE_MAX,
 };
 

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * respec.c - make the spec of a sandbox again, from its row, to create it anew
+ *
+ * The row contains the request as it was accepted, with all defaults. So it is read like
+ * a request of the sandbox's owner that gives every field, and the service's maximum
+ * values and policy apply as they are now.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "api/v1/sandbox.h"
+#include "api/validate.h"
+#include "proto/warden_proto.h"
+
+/* Fields of a row's spec that are not fields of a CreateSandbox. */
+static const char *const respec_private[] = { "code_run" };
+
+/* The policy is not part of the spec in the row. */
+static int respec_put_network(struct v1 *v1, const struct sandbox_row *row, json_t *spec,
+			      struct warren_error *err)
+{
+	AUTO_FREE char *text = NULL;
+	json_t *policy;
+	int r;
+
+	if (!row->network ||
+	    strcmp(row->network, v1_network_names[V1_NETWORK_POLICY]) != 0)
+		return 0;
+	r = db_get_policy(service_db(v1->service), row->id, &text, err);
+	if (r < 0)
+		return r;
+	policy = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+	if (!policy || json_object_set_new(spec, "network", policy) < 0)
+		return error_errno(err, EBADMSG, "read the network policy");
+	return 0;
+}
+
+static json_t *respec_load(struct v1 *v1, const struct sandbox_row *row,
+			   struct warren_error *err)
+{
+	json_t *spec =
+		json_loads(row->spec ? row->spec : "{}", JSON_REJECT_DUPLICATES, NULL);
+	int r = spec ? 0 : error_errno(err, EBADMSG, "read the spec of the sandbox");
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(respec_private); i++)
+		(void)json_object_del(spec, respec_private[i]);
+	if (r == 0 && json_object_set_new(spec, "backend", json_string(row->backend)) < 0)
+		r = error_errno(err, ENOMEM, "read the spec of the sandbox");
+	if (r == 0)
+		r = respec_put_network(v1, row, spec, err);
+	if (r < 0) {
+		json_decref(spec);
+		return NULL;
+	}
+	return spec;
+}
+
+void v1_respec(void *ctx, const struct sandbox *sandbox, sandbox_spec_fn *use,
+	       void *use_ctx)
+{
+	struct v1 *v1 = ctx;
+	const struct sandbox_row *row = sandbox_row(sandbox);
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct api_error refusal = { 0 };
+	CLEANUP(wanted_done) struct wanted w = { 0 };
+	struct caller owner = { .scopes = V1_SCOPE_ADMIN };
+	struct body body = { .schema = v1_face.ops[V1_CREATE_SANDBOX].schema };
+	int r = 0;
+
+	(void)strncpy(owner.tenant, row->owner, sizeof(owner.tenant) - 1);
+	body.json = respec_load(v1, row, &err);
+	if (!body.json) {
+		use(use_ctx, NULL, &err);
+		return;
+	}
+	r = validate_json(body.schema, body.json, &refusal);
+	if (r == 0)
+		r = wanted_read(v1, &owner, &body, &w, &refusal);
+	if (r < 0)
+		(void)error_set(&err, EPERM, "it cannot be created again: %s",
+				refusal.message);
+	use(use_ctx, r < 0 ? NULL : &w.spec, r < 0 ? &err : NULL);
+	json_decref(body.json);
+}
