@@ -24,6 +24,7 @@
 	X(attach, "Show the output of the main command, and forward input and signals.") \
 	X(stop, "End all processes of a sandbox, and keep its files.") \
 	X(start, "Start a stopped sandbox and its main command again.") \
+	X(hibernate, "Stop a sandbox, and keep only its files, on disk.") \
 	X(restart, "Stop a sandbox and start it again.") \
 	X(kill, "Kill all processes of a sandbox, or signal its main command.") \
 	X(pause, "Freeze all processes of a sandbox.") \

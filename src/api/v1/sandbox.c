@@ -553,7 +553,11 @@ void v1_hibernate_sandbox(struct call *c)
 {
 	struct sandbox *sandbox = call_sandbox(c);
 
-	if (sandbox)
+	if (sandbox && strcmp(sandbox_row(sandbox)->backend, WIRE_NATIVE) != 0)
+		call_refuse(c, API_ERR_NOT_SUPPORTED,
+			    "backend '%s' cannot hibernate sandboxes: only native can",
+			    sandbox_row(sandbox)->backend);
+	else if (sandbox)
 		sandbox_hibernate(sandbox, (uint64_t)body_int(&c->body, "timeout_ms"),
 				  sandbox_on_changed, call_ref(c));
 }

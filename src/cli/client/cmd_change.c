@@ -99,7 +99,8 @@ static int change_post(struct change *ch, const char *id, const char *word, json
 		ch->o->checkpoint ? json_pack("{s:b}", "checkpoint", 1) : NULL;
 	char path[96];
 
-	if (strcmp(word, "stop") == 0 && ch->o->time_ms != TIME_DEFAULT)
+	if ((strcmp(word, "stop") == 0 || strcmp(word, "hibernate") == 0) &&
+	    ch->o->time_ms != TIME_DEFAULT)
 		body = json_pack("{s:I}", "timeout_ms", (json_int_t)ch->o->time_ms);
 	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/%s", id, word);
 	return client_call(ch->client, "POST", path, body, ret, err);
@@ -269,6 +270,11 @@ static int run_start(int argc, char **argv)
 	return change_run(&client_start, argc, argv);
 }
 
+static int run_hibernate(int argc, char **argv)
+{
+	return change_run(&client_hibernate, argc, argv);
+}
+
 static int run_restart(int argc, char **argv)
 {
 	return change_run(&client_restart, argc, argv);
@@ -327,6 +333,21 @@ const struct command client_start = {
 				      .example = "warren start k3f9x2m7qd1w",
 				      .mixed = true },
 	.run = run_start,
+	.complete = complete_sandboxes,
+};
+
+const struct command client_hibernate = {
+	.name = "hibernate",
+	.summary = "Stop a sandbox, and keep only its files, on disk.",
+	.about =
+		"Nothing of it stays in memory, and its files survive a reboot. The next command in\n"
+		"it wakes it, and so does 'warren start'.\n",
+	.opts = &(const struct opts){ .table = stop_table,
+				      .n = ARRAY_SIZE(stop_table),
+				      .operands = "SANDBOX...",
+				      .example = "warren hibernate k3f9x2m7qd1w",
+				      .mixed = true },
+	.run = run_hibernate,
 	.complete = complete_sandboxes,
 };
 
