@@ -12,7 +12,7 @@
 
 #include "service/core/module.h"
 
-/* The maximum number of waiting jobs depends on the kind: sandbox_ops.c. */
+/* The maximum number of waiting jobs depends on the kind: sandbox_job.c. */
 enum sandbox_job_kind {
 	/*
 	 * Started by the service itself; not limited, because at most one of each sort

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sandbox_job.c - the queue of jobs of a sandbox, of which one is in progress
+ *
+ * A deletion is the last job: jobs that wait behind it fail, because the sandbox is gone.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/list.h"
+#include "service/core/internal.h"
+#include "service/core/sandbox_job.h"
+
+/* A job that waited starts only while the token of its request is valid. */
+static void job_try(struct sandbox_job *job)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = job->waited ? permit_check(job->sandbox->service, &job->permit, &err) : 0;
+
+	if (r < 0)
+		sandbox_job_end(job, r, &err);
+	else
+		job->begin(job);
+}
+
+void sandbox_next_job(struct sandbox *sandbox)
+{
+	/* Jobs that end at once run one after another, not recursively. */
+	if (sandbox->working)
+		return;
+	sandbox->working = true;
+	while (!sandbox->moving && sandbox->jobs) {
+		sandbox->moving = true;
+		sandbox->reason = sandbox->jobs->why;
+		job_try(sandbox->jobs);
+	}
+	sandbox->working = false;
+}
+
+/* This also shortens waiting stops, of which there may be many. */
+static void hurry_stops(struct sandbox *sandbox, uint64_t grace_ms)
+{
+	for (struct sandbox_job *job = sandbox->jobs; job; job = job->next)
+		if (job->hurry) {
+			if (grace_ms < job->grace_ms)
+				job->grace_ms = grace_ms;
+			job->hurry(job, grace_ms);
+		}
+}
+
+/* Connections do not limit jobs, because a disconnected client leaves its job behind. */
+static int job_admit(const struct sandbox *sandbox, enum sandbox_job_kind kind,
+		     struct warren_error *err)
+{
+	static const unsigned most[JOB_KIND_MAX] = {
+		[JOB_CHANGE] = 64,
+		[JOB_USE] = 1024,
+		[JOB_END] = 64,
+	};
+	unsigned n = 0;
+
+	for (const struct sandbox_job *job = sandbox->jobs; job; job = job->next)
+		n += job->kind == kind;
+	if (kind == JOB_OURS || n < most[kind])
+		return 0;
+	return error_set(err, EAGAIN,
+			 "%u requests already wait for the sandbox: try again later, or "
+			 "delete the sandbox",
+			 n);
+}
+
+/* The sandbox of a code run belongs to that run; a client can only delete it. */
+int sandbox_check_run(const struct sandbox *sandbox, struct warren_error *err)
+{
+	return !sandbox->code_run ? 0
+				  : error_set(err, EBUSY,
+					      "the sandbox belongs to a run of code; it "
+					      "can only be deleted, which ends the run");
+}
+
+void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = sandbox->jobs ? job_admit(sandbox, job.kind, &err) : 0;
+	struct sandbox_job *copy;
+
+	/* A stop whose grace period can be shortened counts too; so does a kill. */
+	if (r == 0 && (job.kind == JOB_CHANGE || (job.kind == JOB_END && job.hurry)))
+		r = sandbox_check_run(sandbox, &err);
+
+	if (r < 0) {
+		free(job.text);
+		job.done(job.ctx, r, &err);
+		return;
+	}
+	copy = malloc(sizeof(*copy));
+	if (!copy) {
+		free(job.text);
+		job.done(job.ctx, error_errno(&err, ENOMEM, "change the sandbox"), &err);
+		return;
+	}
+	*copy = job;
+	copy->sandbox = sandbox;
+	copy->waited = sandbox->jobs || sandbox->moving;
+	if (job.hurries)
+		hurry_stops(sandbox, job.grace_ms);
+	LIST_APPEND(sandbox->jobs, copy);
+	sandbox_next_job(sandbox);
+}
+
+/*
+ * The callback continues with the permit of the request, or fails if its token is no
+ * longer valid.
+ */
+static void tell_asker(const struct sandbox_job *job, struct service *s, int r,
+		       const struct warren_error *err)
+{
+	struct warren_error why = WARREN_ERROR_INIT;
+	struct permit before = s->permit;
+	int held =
+		r < 0 || job->kind != JOB_USE ? 0 : permit_check(s, &job->permit, &why);
+
+	s->permit = job->permit;
+	job->done(job->ctx, held < 0 ? held : r, held < 0 ? &why : err);
+	s->permit = before;
+}
+
+/* End the job that is in progress. */
+void sandbox_job_end(struct sandbox_job *job, int r, const struct warren_error *err)
+{
+	struct sandbox *sandbox = job->sandbox;
+	struct sandbox_job copy = *job;
+
+	sandbox->jobs = job->next;
+	sandbox->moving = false;
+	sandbox->reason = NULL;
+	free(job->text);
+	free(job);
+	tell_asker(&copy, sandbox->service, r, err);
+	sandbox_next_job(sandbox);
+}
+
+int sandbox_wrong_state(const struct sandbox *sandbox, struct warren_error *err)
+{
+	enum sandbox_state state = sandbox->row.state;
+
+	return error_set(err, ESTALE, "the sandbox is %s%s", sandbox_state_name(state),
+			 state == SANDBOX_PAUSED ? ": resume it first"
+			 : state == SANDBOX_STOPPED || state == SANDBOX_HIBERNATED
+				 ? ": start it first"
+				 : "");
+}
