@@ -13,7 +13,7 @@ from checks import test, ok, eq, scratch, warren, SOURCE, BUILD, WARREN, MIB  # 
 from client_world import w, environ, call, call_json, sandbox, main  # pylint: disable=wrong-import-position
 
 CLIENT = ("create", "ls", "show", "exec", "shell", "session", "cp", "logs", "top", "events", "pause", "resume", "rm",
-          "wait", "port", "token", "backends", "attach", "stop", "start", "restart", "kill", "rename", "mcp",
+          "wait", "port", "token", "backends", "attach", "stop", "start", "hibernate", "restart", "kill", "rename", "mcp",
           "code", "network", "secret", "volume")
 VERBS = {"session": ("open", "run", "ls", "close"), "token": ("create", "ls", "rm"), "secret": ("set", "ls", "rm"),
          "volume": ("create", "ls", "inspect", "cp", "rm", "prune")}

@@ -112,7 +112,7 @@ BIG_TEXT = "x" * (900 << 10)
 
 
 @drive("create_sandbox", "get_sandbox", "update_sandbox", "wait_sandbox", "get_sandbox_stats", "pause_sandbox", "resume_sandbox",
-       "stop_sandbox", "start_sandbox")
+       "stop_sandbox", "start_sandbox", "hibernate_sandbox")
 def small_things():
     labels = {f"l{i}": "v" * 200 for i in range(16)}
     box = w.create(labels=labels, env=BIG_ENV)
@@ -125,6 +125,8 @@ def small_things():
     w.ask("POST", f"{path}/resume", status=200)
     w.ask("POST", f"{path}/stop", status=200)
     w.ask("POST", f"{path}/start", status=200)
+    at_once(10, lambda i: w.ask("POST", f"{path}/hibernate", status=200))
+    at_once(10, lambda i: w.ask("POST", f"{path}/start", status=200))
     w.delete(box)
 
 
