@@ -146,14 +146,14 @@ static void control_on_denied(void *ctx, const char *id, const char *json)
 static bool control_on_lease(void *ctx, const struct egress_usage_row *row)
 {
 	struct control *c = ctx;
-	struct {
-		struct egress_usage_report report;
-		struct egress_usage_row row;
-	} msg = { .report = { .h = { .version = EGRESS_VERSION, .type = EGRESS_USAGE },
-			      .n = 1 },
-		  .row = *row };
+	struct egress_usage_report report = {
+		.h = { .version = EGRESS_VERSION, .type = EGRESS_USAGE }, .n = 1
+	};
+	char msg[sizeof(report) + sizeof(*row)];
 
-	return !c->first && fd_send_now(c->fd, &msg, sizeof(msg), NULL, 0) >= 0;
+	memcpy(msg, &report, sizeof(report));
+	memcpy(msg + sizeof(report), row, sizeof(*row));
+	return !c->first && fd_send_now(c->fd, msg, sizeof(msg), NULL, 0) >= 0;
 }
 
 static void control_on_timer(void *ctx)
