@@ -291,9 +291,9 @@ static int view_follow(struct view_resolve_op *op, size_t layer)
 /* One component of op->rest, which has @n bytes and is not "..". */
 static int view_step(struct view_resolve_op *op, size_t n, bool last)
 {
-	size_t len = strlen(op->done), layer;
+	size_t len = strlen(op->done), layer = 0;
 	bool more = op->rest[n + strspn(op->rest + n, "/")] != '\0';
-	struct stat st;
+	struct stat st = { 0 };
 	int r;
 
 	if (len + n + 2 > sizeof(op->done) || n > NAME_MAX)
