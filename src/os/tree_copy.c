@@ -58,9 +58,7 @@ struct copy_state {
 	char list[LIST_SIZE];
 	char value[VALUE_SIZE];
 	char target[4096];
-	/* Names of directories that are still to be copied, each with its length after
-	 * it. */
-	char *names;
+	char *names; /* directories that are still to be copied: "a\0b\0" */
 	size_t names_used, names_size;
 };
 
@@ -304,33 +302,28 @@ static int remove_links(struct copy_state *s)
 
 static int push_name(struct copy_state *s, const char *name)
 {
-	uint16_t length = (uint16_t)strlen(name);
-	size_t need = length + 1UL + sizeof(length);
+	size_t size = strlen(name) + 1;
 
-	if (s->names_size - s->names_used < need) {
-		size_t size = s->names_size * 2;
-		char *grown = mremap(s->names, s->names_size, size, MREMAP_MAYMOVE);
+	if (s->names_size - s->names_used < size) {
+		size_t new_size = s->names_size * 2;
+		char *grown = mremap(s->names, s->names_size, new_size, MREMAP_MAYMOVE);
 
 		if (grown == MAP_FAILED)
 			return -ENOMEM;
 		s->names = grown;
-		s->names_size = size;
+		s->names_size = new_size;
 	}
-	(void)memcpy(s->names + s->names_used, name, length + 1UL);
-	s->names_used += length + 1UL;
-	(void)memcpy(s->names + s->names_used, &length, sizeof(length));
-	s->names_used += sizeof(length);
+	(void)memcpy(s->names + s->names_used, name, size);
+	s->names_used += size;
 	return 0;
 }
 
 /* The name stays valid until the next one is pushed. */
 static const char *pop_name(struct copy_state *s)
 {
-	uint16_t length;
+	const char *end = memrchr(s->names, '\0', s->names_used - 1);
 
-	s->names_used -= sizeof(length);
-	(void)memcpy(&length, s->names + s->names_used, sizeof(length));
-	s->names_used -= length + 1UL;
+	s->names_used = end ? (size_t)(end - s->names) + 1 : 0;
 	return s->names + s->names_used;
 }
 
