@@ -121,7 +121,7 @@ static int volume_cp_out(struct volume_copy *cp, const char *from,
 
 	if (!piped && asprintf(&temporary, "%s.XXXXXX", cp->outside) < 0)
 		return error_errno(err, ENOMEM, "copy '%s'", from);
-	cp->fd = piped ? STDOUT_FILENO : mkostemp(temporary, O_CLOEXEC);
+	cp->fd = temporary ? mkostemp(temporary, O_CLOEXEC) : STDOUT_FILENO;
 	if (cp->fd < 0)
 		return error_errno(err, errno, "create '%s'", cp->outside);
 	volume_put_url(&url, from);
@@ -131,10 +131,10 @@ static int volume_cp_out(struct volume_copy *cp, const char *from,
 		request->arg = cp;
 		r = volume_cp_finish(cp, request, err);
 	}
-	if (r == 0 && !piped &&
+	if (r == 0 && temporary &&
 	    (fchmod(cp->fd, 0644) < 0 || rename(temporary, cp->outside) < 0))
 		r = error_errno(err, errno, "create '%s'", cp->outside);
-	if (r < 0 && !piped)
+	if (r < 0 && temporary)
 		(void)unlink(temporary);
 	return r;
 }
