@@ -80,7 +80,22 @@ static int match_one(struct match_op *op, const char *path)
 	return op->fn(op->ctx, resolved, slash ? slash + 1 : path, op->err);
 }
 
-/* @done is without patterns; @rest is "/component/...". */
+static int match_rest(struct match_op *op, const char *done, const char *rest);
+
+/* Continue in @name of the directory @done. */
+static int match_below(struct match_op *op, const char *done, const char *name,
+		       const char *rest)
+{
+	AUTO_FREE char *path = NULL;
+
+	if (asprintf(&path, "%s%s%s", done, *done ? "/" : "", name) < 0) {
+		path = NULL;
+		return error_errno(op->err, ENOMEM, "find the sources");
+	}
+	return match_rest(op, path, rest);
+}
+
+/* @done is a path without patterns; @rest is "/component/...". */
 static int match_rest(struct match_op *op, const char *done, const char *rest)
 {
 	AUTO_FREE char *component = NULL, *dir = NULL;
@@ -95,32 +110,17 @@ static int match_rest(struct match_op *op, const char *done, const char *rest)
 	component = strndup(rest, (size_t)(next - rest));
 	if (!component)
 		return error_errno(op->err, ENOMEM, "find the sources");
-	if (!ignore_is_glob(component)) {
-		AUTO_FREE char *path = NULL;
-
-		if (asprintf(&path, "%s%s%s", done, *done ? "/" : "", component) < 0) {
-			path = NULL;
-			return error_errno(op->err, ENOMEM, "find the sources");
-		}
-		return match_rest(op, path, next);
-	}
+	if (!ignore_is_glob(component))
+		return match_below(op, done, component, next);
 	r = view_resolve(op->from, done, true, &dir);
 	if (r < 0)
 		return error_errno(op->err, -r, "find '%s'", done);
 	r = r > 0 ? view_list(op->from, dir, &names) : 0;
 	if (r < 0)
 		return error_errno(op->err, -r, "list '%s'", done);
-	for (char **n = names; r == 0 && n && *n; n++) {
-		AUTO_FREE char *path = NULL;
-
-		if (!ignore_glob(component, *n))
-			continue;
-		if (asprintf(&path, "%s%s%s", done, *done ? "/" : "", *n) < 0) {
-			path = NULL;
-			return error_errno(op->err, ENOMEM, "find the sources");
-		}
-		r = match_rest(op, path, next);
-	}
+	for (char **n = names; r == 0 && n && *n; n++)
+		if (ignore_glob(component, *n))
+			r = match_below(op, done, *n, next);
 	return r;
 }
 
