@@ -129,4 +129,20 @@
 	} while (0)
 #define DLIST_REMOVE(item) DLIST_REMOVE_BY(item, next, prev)
 
+/* Insert @item at the end of such a list that also has a tail. */
+#define DQUEUE_PUT_BY(tail, item, next_, prev_) \
+	do {                                    \
+		(item)->next_ = NULL;           \
+		(item)->prev_ = (tail);         \
+		*(tail) = (item);               \
+		(tail) = &(item)->next_;        \
+	} while (0)
+
+#define DQUEUE_REMOVE_BY(tail, item, next_, prev_)   \
+	do {                                         \
+		if ((tail) == &(item)->next_)        \
+			(tail) = (item)->prev_;      \
+		DLIST_REMOVE_BY(item, next_, prev_); \
+	} while (0)
+
 #endif /* BASE_LIST_H */

@@ -21,14 +21,15 @@
 /* Maximum size of a query; longer ones have no use here. */
 #define DNS_SERVER_QUERY_MAX 1232
 #define DNS_SERVER_ANSWER    1232
-#define DNS_SERVER_TURN      32 /* maximum number of queries in one callback */
+#define DNS_SERVER_TURN      32  /* maximum number of queries in one callback */
+#define DNS_SERVER_OPS_MAX   512 /* queries of a sandbox that wait at a time */
 
 /* A query that waits for its name to be resolved, or is being answered. */
 struct dns_op {
 	struct dns_op *next, **prev;
 	struct egress_sandbox *sandbox;
 	struct egress_flow *flow; /* NULL: the query arrived by UDP */
-	struct resolver_query *query;
+	struct lookup lookup;
 	union resolver_address peer;
 	union resolver_address local; /* the address that the query was sent to */
 	struct dns_query q;
@@ -94,6 +95,14 @@ static void dns_server_send_tcp(struct egress_flow *f, const uint8_t *data, size
 		egress_flow_reset(f);
 }
 
+static void dns_server_unlist(struct dns_op *op)
+{
+	if (!op->prev)
+		return;
+	DLIST_REMOVE(op);
+	op->sandbox->n_dns_ops--;
+}
+
 /* Send the answer, and free the query. */
 static void dns_server_answer(struct dns_op *op, enum dns_rcode code,
 			      const struct address_net *addresses, size_t n)
@@ -105,8 +114,7 @@ static void dns_server_answer(struct dns_op *op, enum dns_rcode code,
 	if (!f && op->q.udp_size < size)
 		size = op->q.udp_size;
 	n = dns_answer(&op->q, code, addresses, n, DNS_SERVER_TTL, out, size);
-	if (op->prev)
-		DLIST_REMOVE(op);
+	dns_server_unlist(op);
 	if (f) {
 		f->dns_op = NULL;
 		dns_server_send_tcp(f, out, n);
@@ -128,8 +136,6 @@ static void dns_server_on_resolved(void *ctx, enum resolver_status status,
 	struct address_net mine[2];
 	uint32_t number = 0;
 
-	op->query = NULL;
-	upstream_lookup_done(op->sandbox);
 	if (status == RESOLVER_NO_NAME)
 		dns_server_answer(op, DNS_NXDOMAIN, NULL, 0);
 	else if (status == RESOLVER_NO_DATA)
@@ -193,15 +199,14 @@ static void dns_server_judge(struct dns_op *op)
 		dns_server_answer(op, DNS_REFUSED, NULL, 0);
 		return;
 	}
-	if (sb->n_lookups < EGRESS_LOOKUPS_MAX)
-		op->query = resolver_lookup(sb->egress->resolver, op->name,
-					    dns_server_on_resolved, op);
-	if (!op->query) {
+	if (sb->n_dns_ops >= DNS_SERVER_OPS_MAX ||
+	    !lookup_start(&op->lookup, sb->lookups, op->name, dns_server_on_resolved,
+			  op)) {
 		dns_server_answer(op, DNS_SERVFAIL, NULL, 0);
 		return;
 	}
-	sb->n_lookups++;
 	DLIST_PUSH(sb->dns_ops, op);
+	sb->n_dns_ops++;
 }
 
 /* Takes over @op, whose data has @n bytes. */
@@ -326,10 +331,8 @@ void dns_server_read_tcp(struct egress_flow *f)
 
 static void dns_server_cancel(struct dns_op *op)
 {
-	if (op->query)
-		upstream_abandon(op->sandbox, TAKE_PTR(op->query));
-	if (op->prev)
-		DLIST_REMOVE(op);
+	lookup_cancel(&op->lookup);
+	dns_server_unlist(op);
 	free(op);
 }
 

@@ -117,20 +117,14 @@ size_t egress_allowance(struct egress_flow *f, size_t want)
 		return (size_t)n;
 	if (!sb->waiting)
 		loop_timer_set(sb->timer, ACCOUNT_REFILL_MS);
-	f->wait_next = NULL;
-	f->wait_prev = sb->waiting_tail;
-	*sb->waiting_tail = f;
-	sb->waiting_tail = &f->wait_next;
+	DQUEUE_PUT_BY(sb->waiting_tail, f, wait_next, wait_prev);
 	return 0;
 }
 
 void egress_stop_waiting(struct egress_flow *f)
 {
-	if (!f->wait_prev)
-		return;
-	if (f->sandbox->waiting_tail == &f->wait_next)
-		f->sandbox->waiting_tail = f->wait_prev;
-	DLIST_REMOVE_BY(f, wait_next, wait_prev);
+	if (f->wait_prev)
+		DQUEUE_REMOVE_BY(f->sandbox->waiting_tail, f, wait_next, wait_prev);
 }
 
 /*
@@ -392,7 +386,7 @@ static void egress_sandbox_free(struct egress_sandbox *sb)
 	while (sb->flows)
 		egress_flow_reset(sb->flows);
 	dns_server_stop(sb);
-	upstream_forget_abandoned(sb);
+	sb->lookups = lookup_client_free(sb->lookups);
 	loop_task_cancel(&sb->cut);
 	sb->tcp_watch = loop_watch_free(sb->tcp_watch);
 	sb->udp_watch = loop_watch_free(sb->udp_watch);
@@ -425,6 +419,8 @@ static int egress_sandbox_open(struct egress_sandbox *sb, const char *policy, si
 	sockmem_set_listener(sb);
 	r = names_new(&sb->names);
 	if (r == 0)
+		r = lookup_client_new(sb->egress->lookups, &sb->lookups);
+	if (r == 0)
 		r = loop_timer_new(loop, egress_on_timer, sb, &sb->timer);
 	if (r == 0)
 		r = loop_watch(loop, sb->tcp, LOOP_READ, egress_on_tcp, sb,
@@ -456,7 +452,6 @@ int egress_add(struct egress *e, const char *id, const char *policy, size_t n, i
 	account_restore(&sb->account, usage);
 	sb->cut.fn = egress_cut;
 	sb->cut.ctx = sb;
-	sb->lookups_tail = &sb->lookups;
 	sb->waiting_tail = &sb->waiting;
 	r = egress_sandbox_open(sb, policy, n, err);
 	if (r < 0) {
@@ -564,6 +559,21 @@ int egress_write_json(struct egress *e, const char *id, struct buf *out,
 
 /* ------------------------------------------------------------- lifetime of the module */
 
+static struct resolver_query *egress_resolve(void *ctx, const char *name,
+					     resolver_done_fn *done, void *done_ctx)
+{
+	const struct egress *e = ctx;
+
+	return resolver_lookup(e->resolver, name, done, done_ctx);
+}
+
+static int egress_open_lookups(struct egress *e)
+{
+	const struct lookup_resolver resolver = { egress_resolve, resolver_cancel, e };
+
+	return lookups_new(e->loop, &resolver, &e->lookups);
+}
+
 int egress_new(struct net_loop *loop, const struct egress_options *options,
 	       struct egress **ret, struct warren_error *err)
 {
@@ -579,6 +589,8 @@ int egress_new(struct net_loop *loop, const struct egress_options *options,
 	e->pipes = pipes_new();
 	r = e->pipes ? resolver_new(loop, options->dns_servers, &e->resolver, err)
 		     : error_errno(err, ENOMEM, "open the network");
+	if (r == 0 && egress_open_lookups(e) < 0)
+		r = error_errno(err, ENOMEM, "open the network");
 	if (r < 0) {
 		(void)egress_free(e);
 		return r;
@@ -594,6 +606,7 @@ struct egress *egress_free(struct egress *e)
 	for (size_t i = 0; i < EGRESS_BUCKETS; i++)
 		while (e->buckets[i])
 			egress_sandbox_free(e->buckets[i]);
+	e->lookups = lookups_free(e->lookups);
 	e->resolver = resolver_free(e->resolver);
 	e->pipes = pipes_free(e->pipes);
 	free(e);

@@ -14,6 +14,7 @@
  *
  *	names.h      the addresses that stand for names
  *	resolver.h   resolves names outside, without blocking
+ *	lookup.h     whose name is resolved next
  *	first.h      what the first bytes of a connection are: TLS, HTTP or something else
  *	end.h        one of the two sockets of a flow, with the bytes queued for it
  *	account.h    limits and usage of a sandbox

@@ -7,6 +7,7 @@
 #include "egress/account.h"
 #include "egress/egress.h"
 #include "egress/end.h"
+#include "egress/lookup.h"
 #include "egress/names.h"
 #include "egress/pipes.h"
 #include "egress/record.h"
@@ -19,8 +20,6 @@
 
 #define EGRESS_BUCKETS 1024
 #define EGRESS_SCRATCH (64U << 10)
-/* Maximum number of names that a sandbox resolves at a time. */
-#define EGRESS_LOOKUPS_MAX 64
 
 #define EGRESS_PORT_DNS   53
 #define EGRESS_PORT_PROXY 3128
@@ -43,6 +42,7 @@ struct egress {
 	struct net_loop *loop;
 	struct egress_options options;
 	struct resolver *resolver;
+	struct lookups *lookups;
 	struct pipes *pipes;
 	struct terminate *terminate; /* NULL: there is no authority */
 	struct egress_sandbox *buckets[EGRESS_BUCKETS];
@@ -73,12 +73,12 @@ struct egress_sandbox {
 	struct account account;
 	struct record record;
 	struct egress_flow *flows;
-	size_t n_flows, n_lookups, n_grown;
+	size_t n_flows, n_grown;
 	int buffer_size; /* of the connections that come next (sockmem.h) */
 	struct egress_flow *waiting, **waiting_tail; /* flows that wait for tokens */
-	struct egress_flow *lookups, **lookups_tail; /* flows that wait for a lookup */
-	struct egress_abandoned *abandoned; /* lookups whose results are not needed */
-	struct dns_op *dns_ops;
+	struct lookup_client *lookups;
+	struct dns_op *dns_ops; /* queries whose names are being resolved */
+	size_t n_dns_ops;
 	uint64_t told_since; /* ms; when the first of @n_told denials was reported */
 	unsigned n_told;
 	char *dns_denied; /* the last name that was denied; it is asked for twice */
@@ -152,9 +152,8 @@ struct egress_flow {
 	char *shown; /* a name that the client showed for an address */
 
 	/* upstream.c */
-	struct resolver_query *query;
-	struct egress_flow *lookup_next, **lookup_prev; /* while it waits for its turn */
-	union resolver_address *addresses;              /* judged; to try in this order */
+	struct lookup lookup;
+	union resolver_address *addresses; /* judged; to try in this order */
 	size_t n_addresses, at_address;
 
 	struct buf first; /* bytes of the client that were not forwarded yet */
@@ -249,12 +248,6 @@ void egress_flow_address_denied(struct egress_flow *f, const struct request *q,
 
 /* Resolve and connect to the destination of @f->q, as far as addresses are allowed. */
 void upstream_start(struct egress_flow *f);
-/* A lookup of the sandbox is done: the next flow has its turn. */
-void upstream_lookup_done(struct egress_sandbox *sb);
-/* The result of @q is not needed any more. */
-void upstream_abandon(struct egress_sandbox *sb, struct resolver_query *q);
-/* The sandbox is about to be freed. */
-void upstream_forget_abandoned(struct egress_sandbox *sb);
 /* Close the upstream, or what has begun of it. */
 void upstream_stop(struct egress_flow *f);
 

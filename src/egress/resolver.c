@@ -232,12 +232,6 @@ struct resolver_query *resolver_lookup(struct resolver *r, const char *name,
 	return q;
 }
 
-void resolver_redirect(struct resolver_query *q, resolver_done_fn *done, void *ctx)
-{
-	q->done = done;
-	q->ctx = ctx;
-}
-
 struct resolver_query *resolver_cancel(struct resolver_query *q)
 {
 	if (!q)

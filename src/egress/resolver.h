@@ -50,8 +50,6 @@ struct resolver *resolver_free(struct resolver *r);
  */
 struct resolver_query *resolver_lookup(struct resolver *r, const char *name,
 				       resolver_done_fn *done, void *ctx);
-/* Call @done instead of the function that was given. */
-void resolver_redirect(struct resolver_query *q, resolver_done_fn *done, void *ctx);
 /*
  * The function will not be called, but the query continues outside. Accepts NULL; returns
  * NULL.

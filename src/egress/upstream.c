@@ -22,109 +22,11 @@ static void upstream_forget_addresses(struct egress_flow *f)
 	f->n_addresses = f->at_address = 0;
 }
 
-/* ------------------------------------------------------------------------ lookups */
-
-/* A flow waits while its sandbox has the maximum number of lookups. */
-static void upstream_queue(struct egress_flow *f)
-{
-	struct egress_sandbox *sb = f->sandbox;
-
-	f->lookup_next = NULL;
-	f->lookup_prev = sb->lookups_tail;
-	*sb->lookups_tail = f;
-	sb->lookups_tail = &f->lookup_next;
-}
-
-static void upstream_unqueue(struct egress_flow *f)
-{
-	if (!f->lookup_prev)
-		return;
-	if (f->sandbox->lookups_tail == &f->lookup_next)
-		f->sandbox->lookups_tail = f->lookup_prev;
-	DLIST_REMOVE_BY(f, lookup_next, lookup_prev);
-}
-
-static void upstream_on_resolved(void *ctx, enum resolver_status status,
-				 const union resolver_address *addresses, size_t n);
-
-static void upstream_lookup(struct egress_flow *f)
-{
-	f->query = resolver_lookup(f->sandbox->egress->resolver, f->name,
-				   upstream_on_resolved, f);
-	if (f->query) {
-		f->sandbox->n_lookups++;
-		return;
-	}
-	upstream_stop(f);
-	egress_flow_unreachable(f, 503, "too many names are being resolved");
-}
-
-void upstream_lookup_done(struct egress_sandbox *sb)
-{
-	struct egress_flow *f = sb->lookups;
-
-	sb->n_lookups--;
-	if (!f)
-		return;
-	upstream_unqueue(f);
-	upstream_lookup(f);
-	if (!f->over)
-		egress_flow_update(f);
-}
-
-/* A lookup that is still in progress, but for which no flow or query waits. */
-struct egress_abandoned {
-	struct egress_abandoned *next, **prev;
-	struct egress_sandbox *sandbox;
-	struct resolver_query *query;
-};
-
-static void upstream_on_abandoned(void *ctx, enum resolver_status status UNUSED,
-				  const union resolver_address *addresses UNUSED,
-				  size_t n UNUSED)
-{
-	struct egress_abandoned *a = ctx;
-	struct egress_sandbox *sb = a->sandbox;
-
-	DLIST_REMOVE(a);
-	free(a);
-	upstream_lookup_done(sb);
-}
-
-/* The lookup counts until it has ended. Otherwise a client could start as many as it
- * likes, by closing each of its connections at once. */
-void upstream_abandon(struct egress_sandbox *sb, struct resolver_query *q)
-{
-	struct egress_abandoned *a = calloc(1, sizeof(*a));
-
-	if (!a) {
-		(void)resolver_cancel(q);
-		upstream_lookup_done(sb);
-		return;
-	}
-	*a = (struct egress_abandoned){ .sandbox = sb, .query = q };
-	DLIST_PUSH(sb->abandoned, a);
-	resolver_redirect(q, upstream_on_abandoned, a);
-}
-
-void upstream_forget_abandoned(struct egress_sandbox *sb)
-{
-	while (sb->abandoned) {
-		struct egress_abandoned *a = sb->abandoned;
-
-		DLIST_REMOVE(a);
-		a->query = resolver_cancel(a->query);
-		free(a);
-	}
-}
-
 /* -------------------------------------------------------------------- connections */
 
 void upstream_stop(struct egress_flow *f)
 {
-	upstream_unqueue(f);
-	if (f->query)
-		upstream_abandon(f->sandbox, TAKE_PTR(f->query));
+	lookup_cancel(&f->lookup);
 	upstream_forget_addresses(f);
 	end_close(&f->server);
 	f->upstream = UPSTREAM_NONE;
@@ -292,8 +194,6 @@ static void upstream_on_resolved(void *ctx, enum resolver_status status,
 {
 	struct egress_flow *f = ctx;
 
-	f->query = NULL;
-	upstream_lookup_done(f->sandbox);
 	if (status != RESOLVER_OK) {
 		upstream_stop(f);
 		egress_flow_unreachable(f, 502,
@@ -331,8 +231,9 @@ void upstream_start(struct egress_flow *f)
 		upstream_judge(f, &own, 1);
 		return;
 	}
-	if (f->sandbox->n_lookups < EGRESS_LOOKUPS_MAX)
-		upstream_lookup(f);
-	else
-		upstream_queue(f);
+	if (lookup_start(&f->lookup, f->sandbox->lookups, f->name, upstream_on_resolved,
+			 f))
+		return;
+	upstream_stop(f);
+	egress_flow_unreachable(f, 503, "too many names are being resolved");
 }

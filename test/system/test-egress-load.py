@@ -8,6 +8,7 @@ import signal
 import socket
 import struct
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from checks import Skip, eq, ok, test  # noqa: E402
@@ -126,27 +127,69 @@ def a_sandbox_whose_descriptors_do_not_fit_is_refused():
             eq(w.egress.process.poll(), None)
 
 
+def connect_and_reset(inside, address, port, data=b""):
+    with contextlib.suppress(OSError), inside.connect(address, port) as s:
+        s.sendall(data)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
 @test
-def lookups_of_closed_connections_count():
+def lookups_of_closed_connections_share_a_query():
     with world(TCP_A) as w:
         w.serve("1.2.3.4", 7000, echo)
         address, known = w.address("a.example"), w.dns.names["a.example"]
         w.dns.names["a.example"] = "silent"
         del w.dns.asked[:]
         for _ in range(300):
-            s = w.inside.connect(address, 7000)
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            s.close()
+            connect_and_reset(w.inside, address, 7000)
         until(lambda: w.egress.query(ID)["connections"] == 300 and w.egress.query(ID)["live_count"] == 0,
               "the end of all connections", 60)
-        # 64 names are resolved at a time; each is two questions, which are asked at most twice.
-        ok(64 <= len(w.dns.asked) <= 64 * 4, len(w.dns.asked))
+        # A query is two questions, which are asked at most twice, and fails after four seconds.
+        ok(2 <= len(w.dns.asked) < 60, len(w.dns.asked))
         # They end, and then others begin.
         w.dns.names["a.example"] = known
         with w.inside.connect(address, 7000) as s:
             s.settimeout(60)
             s.sendall(b"x")
             eq(s.recv(1), b"x")
+
+
+@test
+def lookups_of_one_sandbox_do_not_delay_another():
+    """16 threads connect to names that no server answers for, and reset their connections."""
+    threads, each, lookups_max = 16, 25, 32
+
+    def attack(w, first):
+        for i in range(first * each, (first + 1) * each):
+            connect_and_reset(w.inside, ew.SELF, 3128, b"CONNECT n%d.busy.example:443 HTTP/1.1\r\n"
+                                                       b"Host: n%d.busy.example:443\r\n\r\n" % (i, i))
+
+    with world({"host": "*.busy.example", "protocols": ["tcp"]}) as w, \
+            second_sandbox(w, {"allow": [TCP_A]}) as inside:
+        for i in range(threads * each):
+            w.dns.names[f"n{i}.busy.example"] = "silent"
+        attackers = [threading.Thread(target=attack, args=(w, i)) for i in range(threads)]
+        for t in attackers:
+            t.start()
+        until(lambda: len(set(w.dns.asked)) >= lookups_max, "lookups", 60)
+        resolve(inside, "a.example")
+        before = set(w.dns.asked[:w.dns.asked.index("a.example")])
+        for t in attackers:
+            t.join()
+        # A query counts until it fails; in the meantime, only a few could have begun.
+        ok(len(before) <= 3 * lookups_max, len(before))
+
+
+@test
+def a_missing_name_is_asked_for_once_in_a_while():
+    with world({"host": "*.example", "protocols": ["tcp"]}) as w:
+        for _ in range(200):
+            eq(w.lookup("missing.example"), (3, []))
+        ok(2 <= w.dns.asked.count("missing.example") < 200, len(w.dns.asked))
+        # A name that exists is asked for each time: for two families.
+        for _ in range(5):
+            w.address("a.example")
+        eq(w.dns.asked.count("a.example"), 10)
 
 
 @test
