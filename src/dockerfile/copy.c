@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy.c - what a COPY or ADD instruction asks for */
+/* copy.c - parse COPY and ADD instructions */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -87,7 +87,7 @@ static int copy_flags(struct copy_op *op)
 				 "--from: '%.80s' is not the name of a stage or image; "
 				 "variables are not replaced here",
 				 op->ret->from);
-	/* It has no effect on the result: all layers are separate. */
+	/* --link has no effect on the result, because all layers are independent. */
 	r = copy_flag_bool(op, "link", false, &ignored);
 	if (r == 0)
 		r = copy_flag_bool(op, "unpack", op->i->kind == DOCKERFILE_ADD,
@@ -166,7 +166,7 @@ static int copy_add_source(struct copy_op *op, const char *word)
 	return 0;
 }
 
-/* Relative to WORKDIR; a final slash says that it is a directory. */
+/* The destination is relative to WORKDIR; a final slash says that it is a directory. */
 static int copy_dest(struct copy_op *op, const char *word)
 {
 	AUTO_FREE char *dest = NULL, *joined = NULL;

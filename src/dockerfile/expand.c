@@ -2,8 +2,9 @@
 /*
  * expand.c - expand variables in a word, as BuildKit does
  *
- * A word is read once, from left to right; values of variables are inserted as they are
- * and not read again, so that the result is never longer than the word and its values.
+ * A word is read once, from left to right; values of variables are inserted unchanged and
+ * are not expanded again, so the result is never longer than the word and its values
+ * together.
  */
 #include <errno.h>
 #include <string.h>
@@ -41,7 +42,7 @@ static size_t expand_name(const char *p)
 	return p[0] && strchr("@*#?-$!", p[0]) ? 1 : 0;
 }
 
-/* What ${name:-word} and the like give, when `word` was expanded. */
+/* Apply the operator of ${name:-word} and the like; @word is already expanded. */
 static int expand_modified(struct expand_op *op, const char *name, size_t n, bool colon,
 			   char modifier, const char *word, struct buf *out)
 {
@@ -101,7 +102,7 @@ static int expand_braces(struct expand_op *op, struct buf *out)
 			       out);
 }
 
-/* At a '$'. */
+/* Expand the variable whose '$' is the next character. */
 static int expand_dollar(struct expand_op *op, struct buf *out)
 {
 	const char *value;
@@ -160,7 +161,10 @@ static int expand_double(struct expand_op *op, struct buf *out)
 	return 0;
 }
 
-/* An escape outside of quotes. In a heredoc, it only keeps a '$' or another escape. */
+/*
+ * Handle an escape outside of quotes. In a heredoc, only '$' and the escape character
+ * itself can be escaped.
+ */
 static void expand_escape(struct expand_op *op, struct buf *out)
 {
 	const char escape = op->vars->escape, next = op->p[1];
@@ -174,7 +178,7 @@ static void expand_escape(struct expand_op *op, struct buf *out)
 		buf_add(out, op->p++, 1);
 }
 
-/* Up to @stop, which is skipped; 0: up to the end. */
+/* Expand the text up to the character @stop, which is skipped; 0: up to the end. */
 static int expand_until(struct expand_op *op, char stop, struct buf *out)
 {
 	int r = 0;

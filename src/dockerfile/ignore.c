@@ -182,7 +182,7 @@ int ignore_parse(const char *text, size_t size, struct ignore *ret,
 	return 0;
 }
 
-/* The path itself, or a directory that it is in. */
+/* Return whether the pattern matches the path itself or a directory that it is in. */
 static bool ignore_match_parents(const char *glob, const char *path)
 {
 	AUTO_FREE char *copy = strdup(path);

@@ -14,7 +14,7 @@
 enum ignore_limits {
 	IGNORE_SIZE_MAX = 256 << 10,
 	IGNORE_PATTERNS_MAX = 4000,
-	/* Comparisons of one pattern with one path; then it does not match. */
+	/* Steps to compare one pattern with one path; after that, it does not match. */
 	IGNORE_STEPS_MAX = 100000,
 };
 
@@ -38,8 +38,10 @@ bool ignore_match(const struct ignore *ignore, const char *path);
 
 /* Match the whole @path with a pattern. */
 bool ignore_glob(const char *glob, const char *path);
-/* Return whether @glob contains any of the characters that have a meaning in a
- * pattern. */
+/*
+ * Return whether @glob contains any of the characters that have a meaning in a
+ * pattern.
+ */
 bool ignore_is_glob(const char *glob);
 
 #endif /* DOCKERFILE_IGNORE_H */

@@ -95,7 +95,7 @@ static int directive_escape(struct lines *l, struct line value, struct warren_er
 	return 0;
 }
 
-/* Only the frontend that this parser implements. */
+/* Accept only the frontend that this parser implements. */
 static int directive_syntax(struct lines *l UNUSED, struct line value,
 			    struct warren_error *err)
 {
@@ -116,7 +116,7 @@ static int directive_syntax(struct lines *l UNUSED, struct line value,
 			 (int)(value.n > 80 ? 80 : value.n), value.p);
 }
 
-/* Settings of docker's linter. */
+/* Ignore the settings of docker's linter. */
 static int directive_check(struct lines *l UNUSED, struct line value UNUSED,
 			   struct warren_error *err UNUSED)
 {
@@ -260,7 +260,10 @@ static char *heredoc_name(const char *word, bool *ret_quoted)
 	return name;
 }
 
-/* A word such as "<<EOF", "<<-EOF" or "3<<'EOF'"; NULL: it is another. */
+/*
+ * Return the name in a word such as "<<EOF", "<<-EOF" or "3<<'EOF'"; NULL: the word does
+ * not begin a heredoc.
+ */
 static const char *heredoc_word(const char *word, bool *ret_chomp)
 {
 	const char *p = word + strspn(word, "0123456789");

@@ -28,8 +28,8 @@ int lines_init(struct lines *l, const char *text, size_t size,
 int lines_next(struct lines *l, struct buf *out, unsigned *ret_line,
 	       struct warren_error *err) MUST_CHECK;
 /*
- * Read the heredocs that the instruction @text begins, and add them to @i. @text must be
- * of an instruction that can have any.
+ * Read the heredocs that the instruction @text begins, and add them to @i. Call it only
+ * for instructions that can have heredocs.
  */
 int lines_heredocs(struct lines *l, const char *text, struct dockerfile_instruction *i,
 		   struct warren_error *err) MUST_CHECK;

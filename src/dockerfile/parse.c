@@ -355,7 +355,7 @@ static int parse_instruction(struct lines *l, char *text,
 	return kinds[i->kind].heredocs && !i->json ? lines_heredocs(l, rest, i, err) : 0;
 }
 
-/* What comes first, and whether there is anything. */
+/* Check that there is a FROM, and that nothing but ARG precedes it. */
 static int parse_check_order(const struct dockerfile *d, struct warren_error *err)
 {
 	size_t k = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.c - find the stages, and follow what the target needs */
+/* plan.c - find the stages, and those that the target needs */
 #include "dockerfile/plan.h"
 
 #include <errno.h>

@@ -15,7 +15,8 @@ struct plan_stage {
 	char *base;        /* its image; "scratch": empty */
 	size_t base_stage; /* the stage that it begins with; PLAN_NO_STAGE: an image */
 	bool needed;
-	unsigned steps; /* FROM, RUN, COPY, ADD and WORKDIR: those that are shown */
+	unsigned steps; /* FROM, RUN, COPY, ADD and WORKDIR: the steps that progress
+			   output shows */
 };
 
 struct plan {
@@ -36,11 +37,12 @@ int plan_make(const struct dockerfile *d, const char *target, char *const *given
 void plan_done(struct plan *p);
 
 /*
- * The stage before @stage that "--from=@from" means; PLAN_NO_STAGE: @from is an image.
+ * Find the stage before @stage that "--from=@from" refers to; PLAN_NO_STAGE: @from is an
+ * image.
  */
 size_t plan_find_stage(const struct plan *p, size_t stage, const char *from);
 
-/* Return whether the instruction is a step of the build that is shown. */
+/* Return whether progress output shows the instruction as a step. */
 bool plan_is_step(const struct dockerfile_instruction *i);
 
 #endif /* DOCKERFILE_PLAN_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run.c - what a RUN instruction asks for */
+/* run.c - parse RUN instructions */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -25,7 +25,9 @@ static const char *const run_types[] = {
 	[DOCKERFILE_MOUNT_SECRET] = "secret",
 };
 
-/* Always available, and no part of the cache key, as with docker. */
+/*
+ * Arguments that need no ARG instruction and are not part of the cache key, as in docker.
+ */
 static const char *const run_proxies[] = { "HTTP_PROXY",  "http_proxy", "HTTPS_PROXY",
 					   "https_proxy", "FTP_PROXY",  "ftp_proxy",
 					   "NO_PROXY",    "no_proxy",   "ALL_PROXY",
@@ -62,7 +64,7 @@ void dockerfile_run_done(struct dockerfile_run *r)
 
 /* ------------------------------------------------------------------ mounts */
 
-/* The fields of --mount; each type has some of them. */
+/* The keys of --mount; each type accepts some of them. */
 enum {
 	OF_BIND = 1 << DOCKERFILE_MOUNT_BIND,
 	OF_CACHE = 1 << DOCKERFILE_MOUNT_CACHE,
@@ -127,7 +129,9 @@ static int mount_set_bool(bool *field, const char *value, bool as, const char *n
 	return 0;
 }
 
-/* One "name=value" or "name" of a mount, variables replaced. */
+/*
+ * Apply one "name=value" or "name" of a mount, in which variables are already expanded.
+ */
 static int mount_set(struct dockerfile_mount *m, char *text, struct warren_error *err)
 {
 	char *value = strchr(text, '=');
@@ -149,7 +153,7 @@ static int mount_set(struct dockerfile_mount *m, char *text, struct warren_error
 	if (!value || !*value)
 		return error_set(err, EINVAL, "--mount: '%.40s' needs a value", text);
 	if (key->kind == KEY_TYPE)
-		return 0; /* it was read before the others */
+		return 0; /* it was parsed before the others */
 	if (key->kind == KEY_SIZE)
 		return parse_size(value, field, err);
 	free(*(char **)field);
@@ -157,7 +161,7 @@ static int mount_set(struct dockerfile_mount *m, char *text, struct warren_error
 	return *(char **)field ? 0 : error_errno(err, ENOMEM, "parse --mount");
 }
 
-/* Paths get their defaults, and relative ones are those of WORKDIR. */
+/* Set default paths, and make relative paths absolute, starting from WORKDIR. */
 static int mount_finish(struct run_op *op, struct dockerfile_mount *m)
 {
 	const char *id = m->id;
@@ -256,7 +260,7 @@ static int docker_run_flags(struct run_op *op)
 	return docker_run_mounts(op);
 }
 
-/* The shell's words, then the text. */
+/* The command is the words of the shell, followed by the text. */
 static int docker_run_shell(struct run_op *op, const char *text)
 {
 	int r = vars_add_shell(op->s, &op->ret->argv);
@@ -296,7 +300,7 @@ static int docker_run_script(struct run_op *op, const char *data)
 		       : 0;
 }
 
-/* A command with heredocs gets their text back, for the shell to read. */
+/* Put the heredocs back after the command, because the shell reads them. */
 static int run_with_heredocs(struct run_op *op)
 {
 	const struct dockerfile_instruction *i = op->i;

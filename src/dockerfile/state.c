@@ -99,7 +99,7 @@ static int apply_text(struct apply_op *op, char **field)
 
 /* ------------------------------------------------------------- ARG, ENV, LABEL */
 
-/* The default of an argument, if it has one. */
+/* Expand the default value of an argument, if it has one. */
 static int arg_default(struct words_vars *vars, const char *word, char **ret,
 		       struct warren_error *err)
 {
@@ -190,7 +190,7 @@ static int apply_label(struct apply_op *op)
 
 /* ----------------------------------------------------- CMD, ENTRYPOINT, SHELL */
 
-/* The words of a command: as they are, or for a shell. */
+/* Return the words of a command; the shell form gets the words of the shell first. */
 static int apply_argv(struct apply_op *op, char ***ret)
 {
 	char **list = NULL;
@@ -215,7 +215,7 @@ static int apply_cmd(struct apply_op *op)
 	return apply_argv(op, &op->s->cmd);
 }
 
-/* It makes the CMD of the base meaningless. */
+/* ENTRYPOINT clears a CMD that comes from the base. */
 static int apply_entrypoint(struct apply_op *op)
 {
 	if (!op->s->cmd_is_own)
@@ -356,7 +356,7 @@ static int apply_workdir(struct apply_op *op)
 
 /* --------------------------------------------------------------- HEALTHCHECK */
 
-/* A duration of Go, such as "1m30s" or "1.5s". */
+/* Parse a duration in Go's syntax, such as "1m30s" or "1.5s". */
 static int health_duration(const char *text, uint64_t *ret)
 {
 	static const struct {

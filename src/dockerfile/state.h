@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * state.h - what the instructions of a stage do to the configuration of an image, and
- * what its RUN, COPY and ADD instructions ask for
+ * state.h - apply the instructions of a stage to the configuration of an image, and parse
+ * its RUN, COPY and ADD instructions
  */
 #ifndef DOCKERFILE_STATE_H
 #define DOCKERFILE_STATE_H
@@ -33,7 +33,7 @@ struct dockerfile_state {
 	char **exposed; /* "80/tcp" */
 	char **volumes;
 	struct dockerfile_health health;
-	bool cmd_is_own; /* CMD is of this stage, not of its base */
+	bool cmd_is_own; /* this stage has set CMD; it is not from the base */
 };
 
 void dockerfile_state_done(struct dockerfile_state *s);
@@ -110,10 +110,10 @@ enum dockerfile_mount_type {
 struct dockerfile_mount {
 	enum dockerfile_mount_type type;
 	char *target;   /* absolute */
-	char *source;   /* bind: "/" is the whole; cache: not used */
+	char *source;   /* bind: path in `from`, "/" is everything; cache: not used */
 	char *from;     /* bind: stage or image; NULL: the context */
 	char *id;       /* cache and secret */
-	char *variable; /* secret: also an environment variable; NULL: no */
+	char *variable; /* secret: environment variable that also has it; NULL: none */
 	uint64_t size;  /* tmpfs; 0: the default */
 	bool read_only;
 	bool required; /* secret */
@@ -136,7 +136,7 @@ int dockerfile_run_parse(const struct dockerfile *d,
 			 struct warren_error *err) MUST_CHECK;
 void dockerfile_run_done(struct dockerfile_run *r);
 
-/* Whether the name is of a proxy argument, which needs no ARG. */
+/* Return whether the name is that of a proxy argument, which needs no ARG instruction. */
 bool dockerfile_is_proxy(const char *name, size_t n);
 
 /* The path of dockerfile_run.script in the sandbox. */

@@ -102,7 +102,7 @@ static void json_put_utf8(struct buf *out, unsigned c)
 	buf_add(out, text, n);
 }
 
-/* Four digits at @p; -1: there are not as many. */
+/* Return the value of four hexadecimal digits at @p; -1: there are fewer. */
 static int json_hex4(const char *p)
 {
 	int c = 0;
@@ -117,7 +117,7 @@ static int json_hex4(const char *p)
 	return c;
 }
 
-/* "\uXXXX", or two of them for a character outside of the first plane. */
+/* Decode "\uXXXX", or two of them for a character above U+FFFF. */
 static const char *json_unicode(const char *p, struct buf *out)
 {
 	int c = json_hex4(p), low;
@@ -137,7 +137,10 @@ static const char *json_unicode(const char *p, struct buf *out)
 	return p;
 }
 
-/* The string whose opening quote is before @p; returns what follows, NULL: not valid. */
+/*
+ * Decode the string whose opening quote is before @p; return what follows it, or NULL if
+ * it is not valid.
+ */
 static const char *json_string(const char *p, struct buf *out)
 {
 	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";

@@ -32,8 +32,8 @@ int words_split(const char *text, bool quotes, char escape, char ***ret,
 		struct warren_error *err) MUST_CHECK;
 
 /*
- * Parse a JSON array of strings. 1: the caller frees *@ret; 0: @text is not JSON, and
- * means something else.
+ * Parse a JSON array of strings. 1: the caller frees *@ret; 0: @text is not a JSON array,
+ * so it has another form.
  */
 int words_array(const char *text, char ***ret, struct warren_error *err) MUST_CHECK;
 

@@ -51,7 +51,7 @@ int build_store_layer(const struct store *s, struct store_new *layer,
 	return store_keep_layer(s, layer, diff_id, res.bytes, err);
 }
 
-/* The layers of the parent are described as it was received: compressed blobs. */
+/* Return the layers of the parent as its manifest describes them: compressed blobs. */
 static json_t *build_parent_layers(const struct store *s, const char *parent, size_t max)
 {
 	AUTO_FREE char *text = NULL;
@@ -188,7 +188,7 @@ int build_cache_ids(const struct store *s, char ***ret)
 	return r;
 }
 
-/* A file that is lost in a power failure costs only time. */
+/* Not synced: if a power failure loses the file, the step is only executed again. */
 int build_cache_put(const struct store *s, const char key[HASH_LEN + 1], const char *id,
 		    struct warren_error *err)
 {

@@ -2,10 +2,10 @@
 /*
  * layer_blob.h - a layer of the store as the blob of an archive or a registry
  *
- * The store keeps layers unpacked, without the archives that they came from. So the
- * archive is written anew (layer_tar.h), and compressed. If the layer was created by
- * Warren, or was saved by Warren and loaded again, the archive has the recorded diff id;
- * otherwise it has another one.
+ * The store keeps layers unpacked, without the archives that they came from. So a new
+ * archive is written (layer_tar.h) and compressed. If Warren created the layer, or saved
+ * it and loaded it again, the archive has the recorded diff id; otherwise it has a
+ * different one.
  */
 #ifndef IMAGE_LAYER_BLOB_H
 #define IMAGE_LAYER_BLOB_H

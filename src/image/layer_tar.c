@@ -2,9 +2,9 @@
 /*
  * layer_tar.c - walk the directory of a layer in a fixed order, and write each entry
  *
- * The walk has one open directory, whatever the depth, and a frame with the sorted names
- * of each directory on the path to it. It goes up through "..", which must be the
- * directory that it came from.
+ * At any depth, the walk has only one open directory. For each directory on the path to
+ * it, it keeps a frame with the sorted names. It goes up through "..", and checks that
+ * this is the directory from which it came.
  */
 #include "image/layer_tar.h"
 
@@ -27,7 +27,7 @@
 #define OPAQUE    ".wh..wh..opq"
 #define WHITEOUT  ".wh."
 
-/* A directory of the path, and the names in it that are left to write. */
+/* A directory on the path, and the names in it that are still to be written. */
 struct layer_frame {
 	struct buf names; /* one after the other, each with its NUL */
 	const char **list;
@@ -164,7 +164,7 @@ static int layer_tar_whiteout(struct layer_walk *w, const char *base,
 {
 	AUTO_BUF struct buf pax = BUF_INIT(LAYER_PAX_MAX);
 	const size_t dir = strlen(w->path) - strlen(base);
-	/* Without a time, so that it does not depend on when it was unpacked. */
+	/* Has no time, so the archive does not depend on when the layer was unpacked. */
 	struct tar_header h = { .link = "", .type = '0' };
 	char name[PATH_SIZE];
 

@@ -18,8 +18,8 @@
  * and directories that overlay renamed without copying (-EOPNOTSUPP).
  *
  * It follows no links, and needs memory only for the names of the directories on the
- * current path and for files with several names. While it runs, no other process may
- * change the tree; otherwise the result is an error, or contains some of the changes.
+ * current path and for files with several names. No other process may change the tree
+ * while it runs; otherwise it fails, or the archive contains some of the changes.
  */
 #ifndef IMAGE_LAYER_TAR_H
 #define IMAGE_LAYER_TAR_H

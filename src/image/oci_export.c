@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* oci_export.c - describe an image that leaves the store */
+/* oci_export.c - build the configuration and manifest of an image that is exported */
 #include "image/oci_export.h"
 
 #include <errno.h>

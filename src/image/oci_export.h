@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * oci_export.h - an image as it leaves the store: its blobs, configuration and manifest
+ * oci_export.h - blobs, configuration and manifest of an image that is saved or pushed
  *
- * If every layer leaves with its recorded diff id, the configuration is the original one,
- * so that the image keeps its id. Otherwise the configuration lists the new diff ids, and
- * the image gets another id.
+ * If every layer has its recorded diff id, the configuration is the original one, so the
+ * image keeps its id. Otherwise the configuration lists the new diff ids, and the image
+ * gets a new id.
  */
 #ifndef IMAGE_OCI_EXPORT_H
 #define IMAGE_OCI_EXPORT_H

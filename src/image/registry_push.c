@@ -4,9 +4,9 @@
  *
  * A blob that the repository lacks is uploaded with two requests: POST opens an upload,
  * and PUT sends the whole blob to the location that the registry names. If the PUT fails
- * for a reason that may pass, both are repeated. The location may be at another server,
- * which gets the blob, but no login. A manifest is uploaded last, when the registry has
- * everything that it refers to.
+ * for a reason that may pass, both are repeated. The location may be on another server,
+ * which gets the blob, but not the login. A manifest is uploaded last, when the registry
+ * has everything that it refers to.
  */
 #include <errno.h>
 #include <openssl/evp.h>
@@ -16,9 +16,9 @@
 
 #include "image/registry_internal.h"
 
-#define SHORT_DIGEST 19 /* "sha256:" and 12 digits, for sentences */
+#define SHORT_DIGEST 19 /* "sha256:" and 12 digits, for messages */
 
-/* An error of an operation that a client of the service may have requested. */
+/* Complete the message of an error, without details that clients must not see. */
 static int registry_push_failed(struct registry *r, struct warren_error *err)
 {
 	(void)guard_failed(r, err);
@@ -53,7 +53,7 @@ static char *registry_push_path(const char *fmt, ...)
 	return n < 0 ? NULL : path;
 }
 
-/* The registry may say what it has stored; if so, that must be right. */
+/* If the registry says which digest it has stored, the digest must be right. */
 static int registry_push_check(const struct http *h, const char *digest,
 			       struct warren_error *err)
 {
@@ -110,7 +110,7 @@ int registry_mount_blob(struct registry *r, const char *digest, const char *from
 		return 1;
 	if (code == -ECANCELED)
 		return registry_push_failed(r, err);
-	/* The upload tries again, and reports what is wrong. */
+	/* An error is ignored here: the upload would fail, too, and reports it. */
 	*err = (struct warren_error)WARREN_ERROR_INIT;
 	return 0;
 }

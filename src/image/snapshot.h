@@ -7,8 +7,8 @@
  * the layers of its parent, so both share them.
  *
  * The parent can also be "host" or "dir:PATH", which are not in the store: then the new
- * image records that as its base (store_image.base), and its layers are stacked on it.
- * Such an image can be used only on this machine.
+ * image records it as its base (store_image.base), and its layers are stacked on that
+ * base. Such an image can be used only on this machine.
  */
 #ifndef IMAGE_SNAPSHOT_H
 #define IMAGE_SNAPSHOT_H
@@ -26,7 +26,7 @@ struct snapshot_options {
 /*
  * Create the image, name it @name (NULL: no name), and put its id into @ret_id. @layer,
  * which may be NULL, belongs to this function: it becomes part of the store or is
- * removed. The caller holds the store's lock (shared) since before @layer was created.
+ * removed. The caller must have taken the store's lock (shared) before it created @layer.
  */
 int snapshot_record(const struct store *s, struct store_new *layer,
 		    const struct snapshot_options *o, const struct ref *name,

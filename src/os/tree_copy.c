@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tree_copy.c - the copy, depth first, with two open directories at a time
+ * tree_copy.c - copy a tree depth first, with one open directory on each side
  *
- * A directory is read once: its files are copied at once, and the names of its
- * subdirectories are pushed on a stack. The way back up is "..", which is checked to be
- * the directory that was left. A file with several names is linked into a directory of
- * links under its inode number when its first name is copied, and from there to its other
- * names.
+ * Each directory is read once: its files are copied immediately, and the names of its
+ * subdirectories are pushed on a stack. To go back up, the copy opens ".." and checks
+ * that it is the directory from which it came. When a file with several names is copied
+ * for the first time, it is also linked into a temporary directory, under its inode
+ * number. Its other names are created as links to that.
  */
 #include "os/tree_copy.h"
 
@@ -41,7 +41,7 @@ struct copy_entry {
 struct copy_level {
 	ino_t from, to;     /* inode numbers */
 	size_t names;       /* where the names of its subdirectories begin */
-	size_t path_length; /* of its path, for messages */
+	size_t path_length; /* length of its path, for messages */
 };
 
 /* The state of a copy, in one mapping. */
@@ -71,7 +71,7 @@ static int copy_failed(const struct copy_state *s, int code, const char *what,
 
 /* ------------------------------------------------------------------ attributes */
 
-/* Return whether an attribute is part of the tree, and not of its use in an overlay. */
+/* Return whether an attribute belongs to the file, and not to overlayfs. */
 static bool keeps_attribute(const char *name)
 {
 	static const char *const marks[] = { "user.overlay.opaque",
@@ -79,7 +79,7 @@ static bool keeps_attribute(const char *name)
 
 	if (strncmp(name, "user.overlay.", 13) != 0)
 		return strncmp(name, "trusted.", 8) != 0;
-	/* A sandbox's own attribute of this name, escaped by the overlay. */
+	/* The sandbox itself set such an attribute, and overlayfs escaped its name. */
 	if (strncmp(name, "user.overlay.overlay.", 21) == 0)
 		return true;
 	for (size_t i = 0; i < ARRAY_SIZE(marks); i++)
@@ -249,7 +249,7 @@ static int copy_make_links(struct copy_state *s)
 	return s->links < 0 ? -errno : 0;
 }
 
-/* Link it, if another name of it was copied: 1, otherwise 0, or -errno. */
+/* If another name of the file was copied, link to it: 1; otherwise 0, or -errno. */
 static int link_copied(struct copy_state *s, const char *name, const struct stat *st)
 {
 	char number[24];
@@ -276,7 +276,7 @@ static int remove_links(struct copy_state *s)
 
 	if (dir < 0)
 		return -errno;
-	/* What is removed while it is read may hide other entries: read again. */
+	/* Removing entries while reading may skip others, so read again. */
 	while ((n = syscall(SYS_getdents64, dir, s->entries, sizeof(s->entries))) > 0) {
 		bool any = false;
 

@@ -4,14 +4,14 @@
  *
  * Contents (holes stay holes), owners, modes, times, links, hard links between copied
  * files, named pipes and extended attributes are kept. So are the marks of an overlay
- * with userxattr: whiteouts and opaque directories. Other attributes of the overlay,
- * which mean something only next to the original, are dropped. Sockets are skipped,
- * because nothing listens on a copy. Device nodes are refused.
+ * with userxattr: whiteouts and opaque directories. Other attributes of the overlay are
+ * dropped, because they are valid only for the original. Sockets are skipped, because
+ * nothing listens on a copy. Device nodes are refused.
  *
  * The tree is untrusted: links are never followed, and the depth is limited. The caller
  * chooses the privileges: the process that copies should have no more than the tree's
- * owner. No other process may change the tree in the meantime; if one does, the copy may
- * be inconsistent or fail, but does not leave the two trees.
+ * owner. No other process may change the tree during the copy; if one does, the copy may
+ * be inconsistent or fail, but it never accesses files outside the two trees.
  *
  * Nothing is allocated with malloc(3), so that a process can call this after clone(2).
  */
@@ -25,8 +25,9 @@
 #define TREE_COPY_DEPTH_MAX 500
 
 struct tree_copy {
-	uint64_t max_bytes; /* maximum size of all contents; -EFBIG; 0: none */
-	/* Refuse files of other users than root: the caller could not remove the copies.
+	uint64_t max_bytes; /* maximum size of all contents (else -EFBIG); 0: no limit */
+	/*
+	 * Refuse files of users other than root: the caller could not remove the copies.
 	 */
 	bool only_root;
 	/* The result: */

@@ -3,15 +3,15 @@
  * save.c - copy the files of a sandbox; save them for a sandbox that hibernates
  *
  * Everything that was written to the root is in the upper directory of its overlay, to
- * which init has a descriptor (PROTO_FD_UPPER). Only a process without privileges on the
- * host may read this directory, because a compromised init could pass off another one for
- * it. So a child of this process does the copy, as root of a user namespace with the ids
- * of the sandbox: it can read what the sandbox can, and no more. It writes through a
- *mount that maps these ids back.
+ * which init has a descriptor (PROTO_FD_UPPER). A compromised init could present another
+ *directory as this one, so only a process without privileges on the host may read it.
+ *Therefore a child of this process does the copy, as root of a user namespace with the
+ *ids of the sandbox: it can read what the sandbox can read, and no more. It writes
+ *through a mount that maps these ids back.
  *
  *	<state_dir>/saved/<id>		the files of a sandbox that hibernates
  *	<state_dir>/saved/.new-<id>	an incomplete copy
- *	<state_dir>/saved/.frozen-<id>	its processes are stopped because of a copy
+ *	<state_dir>/saved/.frozen-<id>	a marker: its processes are stopped during a copy
  *
  * A saved directory is valid only while no sandbox of that id lives: it gets its name
  * before the sandbox ends, and is removed after the sandbox is back. The next engine of
@@ -48,7 +48,7 @@
 
 #define SAVED_NEW    "new-"
 #define SAVED_FROZEN "frozen-"
-/* Size of a name that begins with a dot and one of these. */
+/* Size of a name that begins with a dot and one of these prefixes. */
 #define SAVED_NAME_SIZE (sizeof("." SAVED_FROZEN) + ID_LEN)
 
 /* ------------------------------------------------------------- the child's side */
@@ -88,7 +88,7 @@ static int save_place_fds(int control, int from, struct warren_error *err)
 	return 0;
 }
 
-/* First message: the ids are mapped; it contains the destination. Second: begin. */
+/* Wait for two messages: the ids are mapped (with the destination), and begin. */
 static int save_await(int *ret_to, struct warren_error *err)
 {
 	size_t n_fds = 1;
@@ -220,8 +220,9 @@ static int save_child_copy(const struct save_child *c, struct tree_copy *ret,
 }
 
 /*
- * Root takes the descriptor from init, which need not answer: it may be frozen, or
- * compromised. An ordinary user may not do that, and asks for it.
+ * Root takes the descriptor from the init process, which need not answer: it may be
+ * frozen or compromised. An ordinary user is not allowed to do that, and sends init a
+ * request.
  */
 static int save_upper(struct native_sandbox *sandbox, int *ret_fd,
 		      struct warren_error *err)
@@ -284,7 +285,9 @@ static void save_drop_hosts(const struct native_sandbox *sandbox, int dir)
 		(void)unlinkat(etc, "hosts", 0);
 }
 
-/* -ENOENT without an error: there is none, and @make is false. */
+/*
+ * -ENOENT, without a message in @err: the directory does not exist, and @make is false.
+ */
 static int save_open_dir(const struct native *n, bool make, struct warren_error *err)
 {
 	AUTO_CLOSE int state = open(n->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -308,8 +311,8 @@ static void save_frozen_name(char name[SAVED_NAME_SIZE], const char *id)
 }
 
 /*
- * Stop the processes. The file says so to the next engine of this name, which lets them
- * continue if this process is killed.
+ * Stop the processes. If this process is killed, the marker file tells the next engine of
+ * this name to let them continue.
  */
 static int save_freeze(struct native_sandbox *sandbox, struct warren_error *err)
 {
@@ -476,7 +479,7 @@ int native_hibernate(void *state, struct backend_sandbox *base, struct warren_sa
 	if (r == 0) {
 		char id[ID_LEN + 1];
 
-		/* If something of it is left, the engine removes that later. */
+		/* If this leaves anything behind, the engine removes it later. */
 		(void)memcpy(id, base->id, sizeof(id));
 		(void)native_undo(n, sandbox, &second);
 		save_forget_freeze(n, id);
@@ -534,7 +537,7 @@ void saved_drop(struct create_op *m)
 		(void)native_forget_saved(m->engine, m->sandbox->base.id, &ignored);
 }
 
-/* The name of a marker, or of an incomplete copy, without its prefix; NULL: neither. */
+/* Return the id in the name of a marker or incomplete copy; NULL: the prefix differs. */
 static const char *saved_id(const char *name, const char *prefix)
 {
 	size_t n = strlen(prefix);

@@ -69,7 +69,7 @@ struct build {
 	int context;        /* directory */
 	struct view source; /* the context as a view */
 	struct build_stage *stages;
-	bool noted_owner; /* it was said that --chown has no effect */
+	bool noted_owner; /* the note that --chown has no effect was printed */
 };
 
 /* ------------------------------------------------------------ build_base.c */
@@ -87,13 +87,13 @@ int build_base_begin(struct build *b, size_t k, struct warren_error *err) MUST_C
 /* Check all instructions, then execute them; the result is in b->stages. */
 int build_stages(struct build *b, struct warren_error *err) MUST_CHECK;
 /*
- * The stage or image that COPY --from or RUN --mount=from means, as a view that the
- * caller closes; *@ret_image, if it is not of a stage, is released with
+ * Open the stage or image that COPY --from or RUN --mount=from names, as a view that the
+ * caller closes. *@ret_image is set only for an image; release it with
  * store_image_done().
  */
 int build_open_source(struct build *b, size_t k, const char *from, struct view *ret,
 		      struct store_image *ret_image, struct warren_error *err) MUST_CHECK;
-/* Return whether a signal asks for the end. */
+/* Return whether a signal has asked the build to stop. */
 bool build_cancelled(void);
 
 /* A step: find its result in the cache, or execute it. */
@@ -114,8 +114,8 @@ int build_layer_begin(struct build *b, struct store_new *ret,
 int build_layer_end(struct build_step *step, const char *key, struct store_new *layer,
 		    int r, struct warren_error *err) MUST_CHECK;
 /*
- * Finish the step's hash, and look for it. 1: the stage has the result now; 0: execute
- * the step; *@key is the step's key.
+ * Finish the step's hash, which is its key (*@key), and look it up in the cache. 1: the
+ * stage has the result now; 0: execute the step.
  */
 int build_step_cached(struct build_step *step, char key[HASH_LEN + 1],
 		      struct warren_error *err) MUST_CHECK;
@@ -158,17 +158,19 @@ void build_mounts_forget(const struct build_mounts *m, const struct view *before
 
 /* ---------------------------------------------------------- build_config.c */
 
-/* The configuration of no image, and the one of @id. */
+/* An empty configuration, and the configuration of image @id. */
 json_t *build_config_empty(void);
 int build_config_read(const struct store *s, const char *id, json_t **ret,
 		      struct warren_error *err) MUST_CHECK;
-/* What a stage inherits from the configuration. */
+/* Read what a stage inherits from the configuration of its base. */
 int build_config_state(const json_t *config, struct dockerfile_state *ret,
 		       struct warren_error *err) MUST_CHECK;
 /* Append to the history; @created "": the time of the last entry. */
 void build_config_history(json_t *config, const char *created, const char *by,
 			  bool has_layer);
-/* The configuration with @state and these layers; the caller frees the text. */
+/*
+ * Return the configuration with @state and these layers as text, which the caller frees.
+ */
 char *build_config_text(const json_t *config, const struct dockerfile_state *state,
 			char *const *layers);
 /* The configuration of an image that has only the layers of @parent and a new one. */

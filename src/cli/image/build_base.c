@@ -95,7 +95,7 @@ static int base_key(struct build_stage *stage, const char *id, struct warren_err
 	return r < 0 ? error_errno(err, -r, "compute the key of a step") : 0;
 }
 
-/* Another stage: its files stay locked by the stage itself, too. */
+/* Begin with another stage, which keeps its own lock on its files. */
 static int base_from_stage(struct build *b, const struct build_stage *from,
 			   struct build_stage *stage, struct warren_error *err)
 {

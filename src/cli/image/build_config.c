@@ -159,7 +159,7 @@ static void build_config_set_list(json_t *c, const char *key, char *const *list)
 		(void)json_object_del(c, key);
 }
 
-/* An object with these keys: their values are empty objects, or what is after '='. */
+/* Set an object with these keys; the values are empty objects, or the text after '='. */
 static void build_config_set_keys(json_t *c, const char *key, char *const *list,
 				  bool values)
 {
@@ -257,7 +257,7 @@ char *build_config_text(const json_t *config, const struct dockerfile_state *s,
 	build_config_set_health(c, &s->health);
 	if (s->maintainer)
 		build_config_set_text(root, "author", s->maintainer);
-	/* Of the base, and of the container that it was made in. */
+	/* These describe the container that the base was built in. */
 	(void)json_object_del(root, "container");
 	(void)json_object_del(root, "container_config");
 	rootfs = json_pack("{s:s}", "type", "layers");

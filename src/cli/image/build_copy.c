@@ -19,21 +19,21 @@
 #include "image/oci.h"
 #include "image/unpack.h"
 
-#define ID_MAX     65535 /* a sandbox has these ids */
+#define ID_MAX     65535 /* the highest id in a sandbox */
 #define PASSWD_MAX (4U << 20)
 
 /* One source that matches, and the files in it. */
 struct copy_source {
 	struct copy_list list;
 	char *name;   /* the last component, as it was given */
-	bool is_dir;  /* its contents are copied, not itself */
+	bool is_dir;  /* its contents are copied, but not the directory itself */
 	bool archive; /* ADD unpacks it */
 };
 
 struct copy_work {
 	struct build_step *step;
 	struct dockerfile_copy copy;
-	struct view other; /* of --from */
+	struct view other; /* the files of --from */
 	struct store_image image;
 	const struct view *from;
 	struct copy_source *v;
@@ -65,7 +65,7 @@ struct match_op {
 	struct warren_error *err;
 };
 
-/* The path as it was given exists: follow the links, and call the function. */
+/* Resolve the links of a path without patterns; if it exists, call the function. */
 static int match_one(struct match_op *op, const char *path)
 {
 	AUTO_FREE char *resolved = NULL;
@@ -146,7 +146,7 @@ static bool copy_ignored(void *ctx, const char *path)
 	return ignore_match(ctx, path);
 }
 
-/* A compressed file, or a tar archive. */
+/* Return whether the file is compressed or a tar archive. */
 static bool copy_is_archive(const struct view *from, const char *path, size_t layer)
 {
 	static const struct {
@@ -229,7 +229,10 @@ static int copy_find_sources(struct copy_work *w, struct warren_error *err)
 
 /* -------------------------------------------------------------------- owner */
 
-/* A name or number, in a file of the image. */
+/*
+ * Look up a user or group, given by name or number, in /etc/passwd or /etc/group of the
+ * image.
+ */
 static int owner_id(const struct view *image, const char *file, const char *text,
 		    bool group, struct passwd_entry *user, uint32_t *ret,
 		    struct warren_error *err)
@@ -337,8 +340,8 @@ static int copy_target(const struct layer_add *a, const char *dest, const char *
 }
 
 /*
- * Unpack it, and copy the tree to the destination, which is a directory. *@ret_is: it is
- * an archive.
+ * Unpack an archive, and copy its tree to the destination, which is a directory. *@ret_is
+ * is false if the file is not an archive.
  */
 static int copy_unpack(struct copy_work *w, struct layer_add *a,
 		       const struct copy_source *s, bool *ret_is,

@@ -169,7 +169,7 @@ static int build_mount_bind(struct build_step *step, const struct dockerfile_mou
 	return r < 0 ? r : build_mount_add(all, m, source, m->read_only);
 }
 
-/* While it is locked, `image prune` does not remove the caches. */
+/* Take the lock that keeps `image prune` from removing the caches. */
 static int build_mount_lock(const struct store *s, struct build_mounts *all)
 {
 	if (all->lock >= 0)
@@ -213,7 +213,7 @@ static int build_mount_tmpfs(struct build_step *step UNUSED,
 	return build_mount_add(all, m, NULL, false);
 }
 
-/* The file of "--secret id=ID,src=FILE"; NULL: it is not given. */
+/* Return FILE of "--secret id=ID,src=FILE"; NULL: the secret is not given. */
 static char *build_secret_path(const struct build *b, const char *id)
 {
 	for (size_t i = 0; i < b->o->secrets.n; i++) {
@@ -296,7 +296,9 @@ void build_mounts_done(struct build_mounts *m)
 	*m = (struct build_mounts){ .lock = -1 };
 }
 
-/* From the mount point upwards, as long as the directories are new and empty. */
+/*
+ * Starting at the mount point, remove directories upwards while they are new and empty.
+ */
 void build_mounts_forget(const struct build_mounts *m, const struct view *before,
 			 int layer)
 {

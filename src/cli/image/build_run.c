@@ -50,7 +50,7 @@ static void build_run_keep_tail(struct run_work *w, const char *data, size_t n)
 	w->n_tail += n;
 }
 
-/* Returns whether there can be more. */
+/* Forward some output of the command; return whether there can be more. */
 static bool build_run_pass_output(struct run_work *w, int fd)
 {
 	char data[16384];
@@ -65,7 +65,7 @@ static bool build_run_pass_output(struct run_work *w, int fd)
 	return true;
 }
 
-/* Until the command has ended, and what it wrote was read. */
+/* Forward output until the command has ended and everything that it wrote is read. */
 static int build_run_attend(struct run_work *w, struct warren_result *ret,
 			    struct warren_error *err)
 {
@@ -193,8 +193,8 @@ static void build_run_work_done(struct run_work *w)
 /* --------------------------------------------------------------------- layer */
 
 /*
- * The command has ended, but may have left processes behind. Where they cannot be stopped
- * (an ordinary user without cgroups), the files are copied while these run.
+ * The command has ended, but may have left processes behind. If they cannot be stopped
+ * (an ordinary user without cgroups), the files are copied while they run.
  */
 static int build_run_copy(struct warren_sandbox *sb, int dir, struct warren_error *err)
 {

@@ -72,7 +72,7 @@ static int layer_record(struct build_step *step, const char *key, const char *di
 	return 0;
 }
 
-/* On top of `host`, the machine's directories hide what a layer has there. */
+/* In an image on top of `host`, the machine's directories hide those of layers. */
 static int layer_check_host(const struct store_image *image, int layer,
 			    struct warren_error *err)
 {
@@ -182,7 +182,7 @@ static int stage_step(struct build *b, size_t k, const struct dockerfile_instruc
 	return builders[i->kind].run(&step, err);
 }
 
-/* Put the line in front of the error, unless it is there. */
+/* Put the number of the line in front of the error, unless it is already there. */
 static int stage_name_line(const struct build *b, const struct dockerfile_instruction *i,
 			   int r, struct warren_error *err)
 {
@@ -247,7 +247,7 @@ static int check_from(struct build *b, size_t stage, const char *from,
 	return r;
 }
 
-/* What can be refused is refused before anything is executed. */
+/* Refuse an unsupported instruction before anything is executed. */
 static int check_instruction(struct build *b, size_t stage,
 			     const struct dockerfile_instruction *i,
 			     struct dockerfile_state *s, struct warren_error *err)

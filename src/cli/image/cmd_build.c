@@ -378,7 +378,7 @@ static int build_all(struct build *b, const char *context, char id[REF_DIGEST_LE
 	return r < 0 ? r : build_write_id(b->o, id, err);
 }
 
-/* The names were valid when the image got them. */
+/* Errors are ignored, because the names were checked when the image got them. */
 static void build_put_json(const struct build_options *o, const char *id, struct buf *out)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;

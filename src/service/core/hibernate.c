@@ -2,9 +2,9 @@
 /*
  * hibernate.c - save the files of a stopped sandbox and end it; wake it when it is used
  *
- * The database changes last. If the service is killed before that, the next process finds
- * out what is the case (restore.c): a stopped sandbox without an init that has saved
- * files hibernates, and a hibernating sandbox with an init runs.
+ * The database changes last. If the service is killed before that, the next process
+ * determines the actual state (restore.c): a stopped sandbox that has saved files but no
+ * init hibernates, and a hibernating sandbox that has an init is awake.
  *
  * A sandbox is woken by creating it again with the same id and the spec of its row, from
  * which the API makes a spec for the engine as it does for a new sandbox (respec).
@@ -31,13 +31,16 @@ static void hibernate_on_saved(void *ctx, const struct warren_error *failure,
 
 	if (fd >= 0)
 		(void)close(fd);
-	/* The next process finds out whether the sandbox hibernates. */
+	/* The next process determines whether the sandbox hibernates. */
 	if (sandbox->service->closing) {
 		sandbox_job_end(job, -ESHUTDOWN, &err);
 		return;
 	}
 	if (failure) {
-		/* The sandbox is as it was, but this process is not connected to it. */
+		/*
+		 * The sandbox is unchanged, but this process has closed its connection to
+		 * it.
+		 */
 		sandbox_reconnect_in_turn(sandbox);
 		sandbox_job_end(job, -failure->code, failure);
 		return;
@@ -63,7 +66,7 @@ static void hibernate_begin(struct sandbox_job *job)
 		sandbox_job_end(job, sandbox_wrong_state(sandbox, &err), &err);
 		return;
 	}
-	/* Its init is about to end, which is no failure. */
+	/* Its init is about to exit, which is not a failure. */
 	(void)error_set(&why, ESTALE, "the sandbox hibernates");
 	init_conn_close(sandbox, &why);
 	ROOMS_CALL(sandbox->service, lost, sandbox);
@@ -203,12 +206,12 @@ static void wake_on_created(void *ctx, const struct warren_error *failure,
 		return;
 	}
 	if (failure && failure->code == EEXIST) {
-		/* An earlier process was killed when it had woken the sandbox. */
+		/* An earlier process had woken the sandbox before it was killed. */
 		sandbox_reconnect(sandbox, wake_on_found, op);
 		return;
 	}
 	if (failure) {
-		/* The files, and nothing else of it, are still there. */
+		/* The sandbox still hibernates: only its saved files exist. */
 		wake_end(op, -failure->code, failure);
 		return;
 	}

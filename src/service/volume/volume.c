@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * volume.c - create and delete volumes, and complete what an earlier process began
+ * volume.c - create and delete volumes, and complete operations of earlier processes
  *
  *	create	row `creating`; file; row `ready`; answer
  *	delete	row `deleting`; no file; no row; answer
  *
- * If a step fails or the process dies, the volume is deleted from the step it has
- *reached, now or when gc.c runs next.
+ * If a step fails, the volume is deleted at once; if the process dies, it is deleted when
+ *gc.c runs next.
  */
 #include "service/volume/volume.h"
 
@@ -19,7 +19,7 @@
 #include "base/volume_name.h"
 #include "service/core/module.h"
 
-#define VOLUME_SWEEP_MAX 64 /* volumes that are deleted at a time */
+#define VOLUME_SWEEP_MAX 64 /* volumes that one run of gc.c deletes */
 
 struct volume_module {
 	struct volume_op *ops; /* creations and deletions in progress */
@@ -32,7 +32,7 @@ struct volume_op {
 	char tenant[DB_NAME_MAX + 1], name[VOLUME_NAME_MAX + 1];
 	service_done_fn done; /* NULL: no callback */
 	void *ctx;
-	struct warren_error failure; /* of a creation that is being undone */
+	struct warren_error failure; /* why a creation is being undone */
 };
 
 static struct volume_module *volume_module(struct service *s)
@@ -100,7 +100,9 @@ static void volume_on_deleted(void *ctx, const struct warren_error *failure,
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r = failure ? -failure->code : db_forget_volume(s->db, op->id, &err);
 
-	/* The row stays `deleting`, so the volume is gone for clients: gc.c tries again.
+	/*
+	 * The row stays `deleting`, so clients do not see the volume, and gc.c tries
+	 * again.
 	 */
 	if (r < 0 && !s->closing)
 		service_untidy(s);

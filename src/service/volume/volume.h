@@ -2,9 +2,9 @@
 /*
  * volume.h - volumes: file systems of a tenant that sandboxes mount by name
  *
- * The warden creates and mounts them (warden/volume.h). A volume has a row before it has
- * a file, and until its file is deleted, so that the next process can complete what a
- * killed one has begun.
+ * The warden creates and mounts them (warden/volume.h). The row of a volume is written
+ * before its file is created, and deleted after its file, so that the next process can
+ * complete an operation of a killed one.
  */
 #ifndef SERVICE_VOLUME_VOLUME_H
 #define SERVICE_VOLUME_VOLUME_H
