@@ -304,7 +304,7 @@ static int docker_run_script(struct run_op *op, const char *data)
 static int run_with_heredocs(struct run_op *op)
 {
 	const struct dockerfile_instruction *i = op->i;
-	AUTO_BUF struct buf text = BUF_INIT(2U * DOCKERFILE_SIZE_MAX);
+	AUTO_BUF struct buf text = BUF_INIT(2UL * DOCKERFILE_SIZE_MAX);
 
 	if (strcmp(i->args[0], i->heredocs[0].word) == 0)
 		return strncmp(i->heredocs[0].data, "#!", 2) == 0

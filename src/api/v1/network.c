@@ -229,6 +229,7 @@ static int network_read_policy(struct v1 *v1, const char *tenant, bool may_use_s
 	return r < 0 ? r : 1;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): a request, its tenant, and three results */
 int network_read(struct v1 *v1, const char *tenant, bool may_use_secrets,
 		 const struct body *body, const struct config_backend *backend,
 		 struct buf *out, enum v1_network *ret, bool *ret_terminates,

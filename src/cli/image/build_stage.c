@@ -89,7 +89,7 @@ static int layer_check_host(const struct store_image *image, int layer,
 	}
 	if (r < 0)
 		return error_errno(err, -r, "list the new layer");
-	for (char **n = names; *n; n++)
+	for (char **n = names; n && *n; n++)
 		if (image_is_host_tree(*n))
 			return error_set(
 				err, EROFS,
