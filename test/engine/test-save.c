@@ -21,7 +21,7 @@ static void begin(void)
 
 	world_enter(SECONDS);
 	w = engine();
-	/* Create the directories and the layers, and those for disks. */
+	/* The first sandbox creates directories that stay: create them before counting. */
 	sb = sandbox_make(w, &(struct warren_spec){ .durable = true,
 						    .memory = 256 * MIB,
 						    .disk = 400 * MIB });
@@ -58,7 +58,7 @@ static const char *const fill =
 	"socket.socket(socket.AF_UNIX).bind('/srv/socket')\n"
 	"EOF\n";
 
-/* Everything that a process can see of these files, one line each. */
+/* Prints everything that a process can see of these files, one line for each. */
 static const char *const view =
 	"python3 - <<'EOF'\n"
 	"import os, hashlib, stat\n"
@@ -120,7 +120,7 @@ static void comes_back(bool prepared, uint64_t disk)
 	sb = sandbox_make(w, &spec);
 	second = strdup(sandbox_run(sb, SH(view)).out);
 	STREQ(second, first);
-	/* They can be changed, and the image's files are still below them. */
+	/* The files can be changed, and the image's files still exist below them. */
 	run_well(
 		sb,
 		SH("echo x >> /srv/plain && rm -rf /srv/many && test ! -e /etc/login.defs && "
@@ -171,7 +171,7 @@ TEST(a_sandbox_without_saved_files_cannot_be_restored)
 	finish(w, "sandboxes without files");
 }
 
-/* A directory to save to. */
+/* Create a directory to which files are saved. */
 static int make_dir(const char *name)
 {
 	AUTO_FREE char *path = sandbox_path("%s", name);
@@ -216,7 +216,7 @@ TEST(saved_files_form_a_layer)
 	EQ(fgetxattr(etc, "user.overlay.opaque", mark, sizeof(mark)), 1);
 	EQ(mark[0], 'y');
 	(void)close(etc);
-	/* Warren's own file is not part of it, and the sandbox continues. */
+	/* Files that Warren wrote itself are not saved, and the sandbox continues. */
 	OK(fstatat(dir, "etc/hosts", &a, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT);
 	run_well(sb, SH("cat /srv/plain"));
 	(void)close(dir);
@@ -225,10 +225,10 @@ TEST(saved_files_form_a_layer)
 }
 
 /*
- * A process writes a number to one file and then to another: in a copy of one moment, the
- * second is the same or one less.
+ * A process writes a number to one file and then to another one. If the copy shows one
+ * moment, the second number equals the first or is one less.
  */
-TEST(a_copy_shows_one_moment)
+TEST(a_copy_shows_the_files_at_one_moment)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	const char *const *writer = SH(
@@ -327,7 +327,7 @@ TEST(a_device_is_refused)
 	struct tree_copy copy = { 0 };
 	int from = make_dir("from"), to = make_dir("to");
 
-	/* A whiteout is none. */
+	/* A whiteout, which is a device node with number 0, is accepted. */
 	EQ(mknodat(from, "whiteout", S_IFCHR | 0644, 0), 0);
 	EQ(tree_copy(from, to, &copy, &err), 0);
 	EQ(copy.files, 1);

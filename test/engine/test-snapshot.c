@@ -54,7 +54,7 @@ static struct warren_sandbox *make_from(struct warren *w, const char *image)
 	return sandbox_make(w, &(struct warren_spec){ .durable = true, .image = image });
 }
 
-/* For an image without programs: those of the machine. */
+/* Mount the machine's programs for an image that has none. */
 static struct warren_sandbox *make_with_programs(struct warren *w, const char *image)
 {
 	static const struct warren_mount usr = { .source = "/usr",
@@ -79,7 +79,7 @@ TEST(a_snapshot_is_an_image)
 	sb = make_durable(w);
 	snapshot_run(sb, "echo one > /srv/file; rm /etc/login.defs; chown 7:8 /srv/file");
 	GOOD(take(sb, "host", NULL, first, &err));
-	/* The source continues, and its later writes are not part of the image. */
+	/* The sandbox continues, and what it writes later is not part of the image. */
 	snapshot_run(sb, "echo later > /srv/later");
 	copy = make_from(w, first);
 	snapshot_run(
@@ -87,7 +87,7 @@ TEST(a_snapshot_is_an_image)
 		"test \"$(cat /srv/file)\" = one && test \"$(stat -c %u:%g /srv/file)\" = 7:8 && "
 		"test ! -e /etc/login.defs && test ! -e /srv/later && ls /usr/bin/env && "
 		"grep -q $(hostname) /etc/hosts && test -c /dev/null");
-	/* A snapshot of a sandbox that a snapshot was made into. */
+	/* Take a snapshot of a sandbox that started from a snapshot. */
 	snapshot_run(copy, "echo two >> /srv/file; echo defs > /etc/login.defs");
 	GOOD(take(copy, first, "{\"Env\":[\"A=b\"],\"WorkingDir\":\"/srv\"}", second,
 		  &err));
@@ -137,7 +137,7 @@ TEST(a_snapshot_of_a_directory_shows_the_directory)
 	w = warren_close(w);
 }
 
-TEST(a_snapshot_on_this_machine_cannot_leave_it)
+TEST(a_snapshot_on_top_of_host_cannot_be_exported)
 {
 	char id[REF_DIGEST_LEN + 1];
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -181,7 +181,7 @@ TEST(a_failed_snapshot_leaves_nothing)
 	s = open_store();
 	EQ(store_lock(&s, true, true), 0);
 	EQ(store_collect(&s, &found), 0);
-	/* The second one had its layer already; no image uses it. */
+	/* The second snapshot had already added its layer, which no image uses. */
 	EQ(found.layers, 1);
 	EQ(found.leftovers, 0);
 	store_unlock(&s);

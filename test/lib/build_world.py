@@ -17,7 +17,7 @@ def base_image(config=None):
 
 
 def write_tree(path, files):
-    """A directory of {name: text, bytes, or ("link", target), ("dir", mode)}."""
+    """Creates a directory from {name: text, bytes, ("link", target) or ("dir", mode)}."""
     os.makedirs(path, exist_ok=True)
     for name, what in files.items():
         at = f"{path}/{name}"
@@ -47,7 +47,7 @@ class Builder(Store):
         self.image("import", "-q", path)
 
     def build(self, dockerfile, *options, files=None, context=None, **kw):
-        """Build; returns the id. What was said is in self.said."""
+        """Builds an image and returns its id. The output is in self.said."""
         context = write_tree(context or folder(), {**({"Dockerfile": dockerfile} if dockerfile else {}), **(files or {})})
         if self.prefix:
             subprocess.run(["chmod", "-R", "a+rX", context], check=True)
@@ -58,7 +58,7 @@ class Builder(Store):
         return self.bad("image", "build", *options, context, words=words, **kw)
 
     def steps(self):
-        """(cached, executed): the steps of the last build, without FROM."""
+        """Returns (cached, executed): the steps of the last build, without FROM."""
         lines, cached, executed = self.said.splitlines(), [], []
         for n, line in enumerate(lines):
             if line.startswith("[") and "] " in line and not line.split("] ")[1].startswith("FROM"):

@@ -78,7 +78,7 @@ class PushServer(Evil):
         self.ref = f"{self.host}/a/b:1"
 
     def methods(self):
-        """The requests, in short."""
+        """Returns a short form of the requests."""
         return [f"{r.command} {'manifest' if '/manifests/' in r.path else 'upload' if '/uploads/' in r.path else 'blob'}" for r in self.seen]
 
     def puts(self):

@@ -63,7 +63,7 @@ def a_changed_file_rebuilds_from_there():
 
 
 @test
-def metadata_does_not_disturb_the_cache():
+def metadata_does_not_invalidate_the_cache():
     s = Builder()
     s.build("FROM base:1\nRUN echo x\n")
     image = s.build("FROM base:1\nLABEL version=2\nEXPOSE 80\nRUN echo x\n")
@@ -212,7 +212,7 @@ def files_and_ids_are_written():
 
 
 @test
-def a_build_can_begin_with_the_machine():
+def a_build_can_start_from_host():
     s = Builder()
     text = "FROM host\nWORKDIR /app\nCOPY f .\nRUN cat f >/out && mkdir /data && touch /data/x\nCMD [\"ls\", \"/app\", \"/data\"]\n"
     image = s.build(text, "-t", "onhost:1", files={"f": "f"})

@@ -25,7 +25,7 @@ def load(s, name, image):
 
 
 def stored(text="pushed"):
-    """A store with the image mine:1 of two layers."""
+    """Returns a store with the image mine:1, which has two layers."""
     s = Store()
     load(s, "mine:1", simple(text))
     return s
@@ -55,10 +55,10 @@ def a_pushed_image_can_be_pulled():
         eq(other.pull(f"{r.host}/x/y:1"), told["id"], "the id of the pulled image")
         eq(other.run(f"{r.host}/x/y:1"), "pushed")
         eq(other.ls()[0]["digest"], told["digest"], "the digest of the manifest")
-        # The same again: nothing is uploaded, and nothing changes.
+        # Push it again: nothing is uploaded, and nothing changes.
         eq(s.image("push", "mine:1", f"{r.host}/x/y:2"), f"Digest: {told['digest']}\nImage ID: {told['id']}\n{r.host}/x/y:2\n")
         ok("already present" in s.said and "uploading" not in s.said, s.said)
-        # Under its own name.
+        # Without a reference, the image is pushed under its own name.
         s.image("tag", "mine:1", f"{r.host}/own:1")
         eq(s.image("push", "-q", f"{r.host}/own:1"), told["digest"] + "\n")
         eq(s.good("push", "-q", f"{r.host}/own:1"), told["digest"] + "\n")
@@ -91,7 +91,7 @@ def an_image_pulled_from_another_registry_is_packed_again():
         other = Store()
         eq(other.pull(f"{to.host}/y:1"), told["id"], "the id")
         eq(other.run(f"{to.host}/y:1"), "elsewhere")
-        # From now on it is the same everywhere.
+        # From now on, its digest is the same everywhere.
         with Registry() as third:
             eq(push(other, f"{third.host}/z:1", image=f"{to.host}/y:1")["id"], told["id"], "the id")
 
@@ -141,7 +141,7 @@ def wrong_arguments_are_refused():
     s.bad("image", "push", "mine:1", "127.0.0.1:1/x@sha256:" + "0" * 64, words=["give a tag"])
     s.bad("image", "push", "mine:1", "127.0.0.1:1/X:1", words=["127.0.0.1:1/X:1"])
     s.bad("image", "push", "-q", "mine:1", f"127.0.0.1:{free_port()}/x:1", words=["push 127.0.0.1", "cannot connect"])
-    # What the service cannot do is refused by name.
+    # An operation that the service does not support is refused by name.
     s.bad("image", "push", "mine:1", env={"WARREN_HOST": "unix:///nowhere"}, words=["push"], status=125)
     s.bad("image", "save", "mine:1", env={"WARREN_HOST": "unix:///nowhere"}, words=["save"], status=125)
 
@@ -150,7 +150,7 @@ def wrong_arguments_are_refused():
 
 
 @test
-def the_requests_are_those_of_the_protocol():
+def requests_follow_the_protocol():
     s = stored()
     with PushServer() as server:
         told = push(s, server.ref)
@@ -196,7 +196,7 @@ def a_login_is_not_sent_to_another_server():
 
 
 @test
-def tls_is_not_given_up():
+def a_push_never_falls_back_to_plain_http():
     s, path = stored(), folder()
     ca = make_certificate(path, "ca")
     with PushServer() as other, PushServer(cert=make_certificate(path, "server", ca)) as server:
@@ -287,7 +287,7 @@ def temporary_failures_are_retried():
 
 
 @test
-def a_head_request_that_is_not_supported_does_not_matter():
+def a_registry_need_not_support_head_requests():
     s = stored()
     for status in (405, 403, 400):
         def refuse(h, status=status):

@@ -21,7 +21,7 @@ LISTED = ["no gone", "kept -rw-r--r-- 7:8 1700000000 1", "no hidden/x", "hidden/
 
 
 def rich(text="rich"):
-    """An image with links, whiteouts, owners and modes in two layers."""
+    """Returns an image of two layers with links, whiteouts, owners and modes."""
     lower = Layer({"t": directory(), "t/gone": "x", "t/kept": File("kept\n", uid=7, gid=8), "t/hidden": directory(), "t/hidden/x": "x"})
     upper = Layer({"t/.wh.gone": "", "t/hidden/.wh..wh..opq": "", "t/hidden/y": "y\n", "t/set": File("x", 0o6755),
                    "t/link": symlink("/nowhere"), "t/hard1": "hard\n", "t/hard2": hardlink("t/hard1"),
@@ -65,7 +65,7 @@ def an_image_survives_save_and_load():
     listed(other, "a.example/rich:1")
     (told,) = json.loads(other.image("inspect", "a.example/rich:1"))
     eq((told["config"]["config"]["Labels"], told["config"]["config"]["Env"]), ({"k": "v"}, ["A=b"]), "configuration")
-    # Once Warren has packed it, it stays the same: archive, id and diff ids.
+    # After Warren has packed it once, archive, id and diff ids stay the same.
     ok(save(other, "a.example/rich:1") == data, "the archive of the loaded image differs")
     third = Store()
     third.image("load", "-", input=data)

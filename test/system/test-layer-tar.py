@@ -178,7 +178,7 @@ def a_tree_with_every_kind_of_entry_survives():
 
 
 @test
-def the_order_is_that_of_the_bytes():
+def entries_are_sorted_by_their_bytes():
     with Tree() as t:
         for name in ("b", "a", "a.b", "Z", b"\xffz"):
             t.write(name)
@@ -262,7 +262,7 @@ def attributes_survive():
 
 
 @test
-def what_overlay_keeps_for_itself_is_not_written():
+def attributes_of_overlay_are_not_written():
     with Tree() as t:
         t.mkdir("d")
         t.write("d/f")
@@ -404,7 +404,7 @@ def paths_that_no_archive_can_have_are_refused():
 
 
 @test
-def a_size_limit_and_a_full_sink_end_it():
+def a_size_limit_and_a_full_sink_end_the_archive():
     with Tree() as t:
         for i in range(3):
             t.write(f"f{i}", os.urandom(400_000))

@@ -138,7 +138,7 @@ def one_of_several_creations_of_a_name_succeeds():
 
 
 @test
-def a_copy_has_the_files_of_one_instant_and_is_separate():
+def a_copy_is_consistent_and_independent():
     make("source")
     with w.box(**mounted("source")) as one:
         out(one, "echo a >/data/f && sync")
@@ -220,7 +220,7 @@ def a_request_that_ends_early_leaves_no_file():
 
 
 @test
-def names_that_are_no_names_are_refused_with_the_rule():
+def invalid_names_are_refused_with_the_rule():
     for name in ("../x", "a/b", ".", "..", "", "-x", "x" * 64, "x" * 300, "ä", "a b"):
         e = refused(w.ask("POST", "/v1/volumes", {"name": name}), 400, "invalid_request")
         ok("name" in e["message"], e)
@@ -334,7 +334,7 @@ def the_command_line_creates_copies_and_deletes_volumes():
 
 
 @test
-def events_and_metrics_tell_of_volumes():
+def events_and_metrics_report_volumes():
     seen = []
     make("noted")
     ok("\nwarren_volumes 1\n" in w.ask("GET", "/metrics", status=200).body.decode(), "metrics count volumes")

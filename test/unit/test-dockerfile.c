@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-dockerfile.c - Dockerfiles are parsed as docker does, or refused with the line */
+/*
+ * test-dockerfile.c - Dockerfiles are parsed as docker parses them; errors name the line
+ */
 #include <errno.h>
 
 #include "base/strv.h"
@@ -86,7 +88,7 @@ static const char *joined(char *const *list)
 	return text;
 }
 
-TEST(reads_lines_comments_and_continuations)
+TEST(parses_comments_and_continuation_lines)
 {
 	struct dockerfile d = parsed("# comment\n"
 				     "\n"
@@ -107,7 +109,7 @@ TEST(reads_lines_comments_and_continuations)
 	dockerfile_done(&d);
 }
 
-TEST(reads_parser_directives)
+TEST(parses_directives)
 {
 	struct dockerfile d =
 		parsed("# escape=`\n# syntax=docker/dockerfile:1.7-labs\n"
@@ -205,7 +207,7 @@ TEST(expands_modifiers)
 	OK(strstr(refused("FROM a\nENV a='x\n"), "Dockerfile:2: a single quote"));
 }
 
-TEST(refuses_variables_that_grow)
+TEST(refuses_an_expansion_that_is_too_large)
 {
 	char text[4000] = "FROM a\nENV a=0123456789\n";
 
@@ -214,7 +216,7 @@ TEST(refuses_variables_that_grow)
 	OK(strstr(refused(text), "when its variables are replaced"));
 }
 
-TEST(gives_arguments_their_values)
+TEST(arguments_get_their_values)
 {
 	char *const given[] = { (char *)(uintptr_t) "V=given", (char *)(uintptr_t) "G=g",
 				NULL };
@@ -228,7 +230,7 @@ TEST(gives_arguments_their_values)
 	dockerfile_state_done(&s);
 }
 
-TEST(changes_the_configuration)
+TEST(instructions_change_the_configuration)
 {
 	struct dockerfile_state s =
 		applied("FROM a\nWORKDIR /a\nWORKDIR b/../c\nUSER ${X:-me}:staff\n"
@@ -281,10 +283,10 @@ static struct dockerfile_copy copied(const char *text)
 		EQ(dockerfile_apply(&d, &d.v[i], &args, &s, &err), 0);
 	if (dockerfile_copy_parse(&d, &d.v[d.n - 1], &s, &c, &err) < 0)
 		TAP_FAIL("%s", err.msg);
-	return c; /* `from` is not copied: the file stays in memory */
+	return c; /* c.from points into the parsed file, which is not freed here */
 }
 
-TEST(reads_copy)
+TEST(parses_copy_and_add)
 {
 	struct dockerfile_copy c =
 		copied("FROM a\nWORKDIR /w\nENV d=sub\n"
@@ -307,7 +309,7 @@ TEST(reads_copy)
 	dockerfile_copy_done(&c);
 }
 
-TEST(refuses_copy)
+TEST(refuses_invalid_copy_and_add)
 {
 	OK(strstr(refused("FROM a\nCOPY a\n"), "Dockerfile:2: COPY needs at least 2"));
 	OK(strstr(refused("FROM a\nCOPY a b c\n"), "must be a directory and end with"));
@@ -320,7 +322,7 @@ TEST(refuses_copy)
 	STREQ(refused("FROM a\nCOPY a b\n"), "accepted");
 }
 
-TEST(reads_heredocs)
+TEST(parses_heredocs)
 {
 	struct dockerfile_copy c = copied("FROM a\nENV x=1\n"
 					  "COPY <<EOF <<-'B' /d/\n"
@@ -361,7 +363,7 @@ static struct dockerfile_run ran(const char *text)
 	return run;
 }
 
-TEST(reads_run)
+TEST(parses_run)
 {
 	struct dockerfile_run run =
 		ran("FROM a\nARG v=1\nARG w=2\nENV w=3\nRUN echo $v\n");
@@ -385,7 +387,7 @@ TEST(reads_run)
 	dockerfile_run_done(&run);
 }
 
-TEST(reads_mounts)
+TEST(parses_mounts)
 {
 	struct dockerfile_run run = ran(
 		"FROM a\nWORKDIR /w\nENV d=/var/cache\nRUN --mount=type=cache,target=$d "
@@ -413,7 +415,7 @@ TEST(reads_mounts)
 	OK(strstr(refused("FROM a\nRUN --security=insecure x\n"), "--security=insecure"));
 }
 
-TEST(refuses_with_the_line)
+TEST(errors_name_the_line)
 {
 	static const struct {
 		const char *text, *says;

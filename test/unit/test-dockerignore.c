@@ -19,7 +19,7 @@ static bool ignores(const char *text, const char *path)
 	return ignored;
 }
 
-TEST(matches_the_examples_of_the_manual)
+TEST(matches_like_the_examples_in_the_manual)
 {
 	static const char text[] = "# comment\n*/temp*\n*/*/temp*\ntemp?\n";
 
@@ -36,7 +36,7 @@ TEST(matches_the_examples_of_the_manual)
 	OK(!ignores("*.go", "x/a.go"));
 }
 
-TEST(the_last_line_decides)
+TEST(the_last_matching_line_decides)
 {
 	OK(!ignores("*.md\n!README.md\n", "README.md"));
 	OK(ignores("*.md\n!README.md\n", "other.md"));
@@ -45,7 +45,7 @@ TEST(the_last_line_decides)
 	OK(!ignores("*.md\nREADME-secret.md\n!README*.md\n", "README-secret.md"));
 }
 
-TEST(a_directory_covers_its_files)
+TEST(a_pattern_for_a_directory_matches_its_files)
 {
 	OK(ignores("node_modules\n", "node_modules/a/b"));
 	OK(ignores("/node_modules/\n", "node_modules/a"));
@@ -58,7 +58,7 @@ TEST(a_directory_covers_its_files)
 	OK(!ignores("*\n!src\n", "src/a.c"));
 }
 
-TEST(cleans_patterns)
+TEST(normalizes_patterns)
 {
 	OK(ignores("  ./a/../b  \n", "b"));
 	OK(ignores("/b", "b"));
@@ -75,7 +75,7 @@ TEST(cleans_patterns)
 	OK(ignores("a/**/b\n", "a/x/y/b"));
 }
 
-TEST(refuses_what_it_cannot_read)
+TEST(refuses_invalid_files)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct ignore ignore;
@@ -84,9 +84,8 @@ TEST(refuses_what_it_cannot_read)
 	EQ(ignore_parse("a\0b", 3, &ignore, &err), -EINVAL);
 }
 
-/* The match of a pattern that backtracks too much ends after a limited time, without a
- * result. */
-TEST(is_bounded)
+/* Matching gives up on a pattern that backtracks too much. */
+TEST(bounds_the_time_of_a_match)
 {
 	char glob[200] = "", path[300] = "";
 

@@ -100,7 +100,7 @@ static const char *content(const struct view *v, const char *path)
 	return text;
 }
 
-/* Three layers with everything that hides something. */
+/* Create three layers with every kind of entry that hides others. */
 static struct view stacked(int at, int fds[3])
 {
 	struct view v = { .dirs = calloc(3, sizeof(int)), .n = 3 };
@@ -171,7 +171,7 @@ TEST(follows_links_inside)
 	view_close(&v);
 }
 
-/* A view of one layer for the list of what is copied. */
+/* Open a view of one layer, which lists what is copied. */
 static struct copy_list list_of(struct view *from, const char *path)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -220,7 +220,9 @@ TEST(adds_files_on_top)
 	STREQ(content(&a.view, "dir/both"), "new");
 	STREQ(content(&a.view, "dir/sub/x"), "x");
 	STREQ(content(&a.view, "dir/link"), "missing");
-	/* The directory was copied up with its attributes; a new one has the source's. */
+	/*
+	 * An existing directory keeps its attributes; a new one gets those of the source.
+	 */
 	EQ(fstatat(a.dir, "dir", &st, 0), 0);
 	EQ(st.st_mode & 0777, 0700);
 	EQ(fstatat(a.dir, "dir/sub", &st, 0), 0);
