@@ -21,7 +21,9 @@ static void begin(void)
 
 	world_enter(SECONDS);
 	w = engine();
-	/* The first sandbox creates directories that stay: create them before counting. */
+	/*
+	 * The first sandbox creates directories that stay: create them before counting.
+	 */
 	sb = sandbox_make(w, &(struct warren_spec){ .durable = true,
 						    .memory = 256 * MIB,
 						    .disk = 400 * MIB });
