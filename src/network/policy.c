@@ -360,7 +360,7 @@ bool rule_path(const char *target, char *out, size_t size)
 
 	if (*target != '/')
 		return false;
-	while (*target && *target != '?') {
+	do {
 		char one[4];
 		size_t used = rule_path_char(target, one), len = strlen(one);
 
@@ -374,7 +374,7 @@ bool rule_path(const char *target, char *out, size_t size)
 		(void)memcpy(out + n, one, len);
 		n += len;
 		target += used;
-	}
+	} while (*target && *target != '?');
 	out[n] = '\0';
 	/* The last segment may be empty: "/" and "/a/" are paths. */
 	return n == start || rule_segment_ok(out + start, out + n);

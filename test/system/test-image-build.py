@@ -7,7 +7,6 @@ Prints TAP. $WARREN is the program, $WARREN_BUILD where it was built.
 import glob
 import os
 import sys
-import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))

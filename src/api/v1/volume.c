@@ -61,7 +61,7 @@ static void volume_on_create(void *ctx, int r, const struct warren_error *err)
 	if (c->req && r == 0)
 		r = db_get_volume(service_db(c->v1->service), c->caller.tenant, k->name,
 				  &row, &why);
-	if (c->req && r < 0) {
+	if (c->req && r != 0) {
 		volume_fail(c, why.code ? &why : err);
 	} else if (c->req) {
 		volume_to_json(&j, &row);

@@ -166,7 +166,7 @@ static int build_run_execute(struct run_work *w, struct warren_error *err)
 	const struct warren_exec_spec spec = { .argv = (const char *const *)w->run.argv,
 					       .out = WARREN_STDIO_PIPE,
 					       .err = WARREN_STDIO_PIPE };
-	struct warren_result res;
+	struct warren_result res = { 0 };
 	int r = warren_exec(w->sb, &spec, &w->ex, err);
 
 	if (r == 0)
