@@ -161,7 +161,8 @@ struct warren_mount {
 	/*
 	 * .source_fd is a detached mount (fsmount(2)) of a whole file system, which the
 	 * call takes over and attaches; .source is only its name in errors. Ids inside
-	 * are those of the file system. Only for the native backend, with root.
+	 * are those of the file system. Only with root; not for backends of the kind
+	 * `command`.
 	 */
 	bool volume;
 };

@@ -63,6 +63,7 @@ struct backend_kind {
 	bool only_one;    /* at most one backend of this kind, without settings */
 	bool network;     /* the backend controls the network of its sandboxes */
 	bool policies;    /* its sandboxes can have a network policy */
+	bool volumes;     /* its sandboxes can mount volumes of the service */
 	bool here;        /* the sandboxes use the memory of this machine */
 	/* NONE becomes THEIRS if the settings of the backend use {image}. */
 	enum backend_images images;

@@ -272,6 +272,7 @@ static int backend_add(struct config *c, const char *name,
 		.images = kind->images,
 		.network = kind->network,
 		.policies = kind->policies,
+		.volumes = kind->volumes,
 		.off = json_is_false(in),
 	};
 	if (!b->name || (!b->settings && !kind->only_one)) {

@@ -79,6 +79,7 @@ struct config_backend {
 	enum backend_images images;
 	bool network;   /* the backend controls the network of its sandboxes */
 	bool policies;  /* its sandboxes can have a network policy */
+	bool volumes;   /* its sandboxes can mount volumes */
 	char *settings; /* JSON for warren_options.backend_config; NULL: none */
 	bool off;       /* a default backend that is switched off */
 };

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/loop.h>
+#include <linux/major.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -97,4 +98,25 @@ int loopdev_find(int backing, char path[LOOP_PATH_MAX], int *ret_fd,
 	}
 	(void)closedir(dev);
 	return found;
+}
+
+/* The number of a device is not its minor number on a machine whose devices have
+ * partitions. */
+int loopdev_path(dev_t dev, char path[LOOP_PATH_MAX])
+{
+	char name[64], target[256];
+	const char *last;
+	ssize_t n;
+
+	if (major(dev) != LOOP_MAJOR)
+		return -ENODEV;
+	(void)snprintf(name, sizeof(name), "/sys/dev/block/%u:%u", major(dev),
+		       minor(dev));
+	n = readlink(name, target, sizeof(target) - 1);
+	if (n < 0)
+		return -errno;
+	target[n] = '\0';
+	last = strrchr(target, '/');
+	n = snprintf(path, LOOP_PATH_MAX, "/dev/%s", last ? last + 1 : target);
+	return n < LOOP_PATH_MAX ? 0 : -ENAMETOOLONG;
 }

@@ -3,6 +3,8 @@
 #ifndef OS_LOOPDEV_H
 #define OS_LOOPDEV_H
 
+#include <sys/types.h>
+
 #include "base/error.h"
 
 #define LOOP_PATH_MAX 32
@@ -21,5 +23,9 @@ int loopdev_attach(int backing, char path[LOOP_PATH_MAX], int *ret_fd,
  */
 int loopdev_find(int backing, char path[LOOP_PATH_MAX], int *ret_fd,
 		 struct warren_error *err);
+
+/* The path of the device @dev, which a mounted file system has; -ENODEV: no loop device.
+ */
+int loopdev_path(dev_t dev, char path[LOOP_PATH_MAX]);
 
 #endif /* OS_LOOPDEV_H */

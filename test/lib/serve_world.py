@@ -93,7 +93,7 @@ def has(thing):
 def fitted(spec):
     """Returns a request for a sandbox, without fields that the backend of the test does not support."""
     spec = {field: value for field, value in spec.items() if has(field)}
-    return {**spec, "image": IMAGES[BACKEND]} if BACKEND in IMAGES else spec
+    return {**spec, "image": IMAGES[BACKEND]} if BACKEND in IMAGES and "backend" not in spec else spec
 
 
 def needs(*things):

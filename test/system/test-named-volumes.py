@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-named-volumes.py - volumes outlive sandboxes, have a hard size, and belong to their tenant"""
+"""test-named-volumes.py - volumes outlive sandboxes, have a hard size, and belong to their tenant
+
+WARREN_TEST_BACKEND is the backend of the sandboxes (default: native).
+"""
 import concurrent.futures
 import fcntl
 import json
@@ -11,7 +14,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import BUILD, Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from serve_world import CONFIGS, World, below, is_apart, refused, shell, together, until  # pylint: disable=wrong-import-position
+from serve_world import BACKEND, CONFIGS, World, below, fitted, is_apart, refused, shell, together, until  # pylint: disable=wrong-import-position
 
 SIZE = 32 << 20
 FIFREEZE = 0xC0045877
@@ -81,10 +84,32 @@ def files_outlive_the_sandbox_and_have_their_owners_in_the_next_one():
         eq(w.show(one)["mounts"], [{"volume": "data", "target": "/data", "read_only": False}])
     until(lambda: not loops(), "the loop device is gone with the sandbox")
     with w.box(**mounted("data", "/elsewhere/x")) as two:
-        eq(out(two, "cat /elsewhere/x/a; stat -c '%u:%g %a' /elsewhere/x/a /elsewhere/x/d"),
+        eq(out(two, "cat /elsewhere/x/a; find /elsewhere/x/a /elsewhere/x/d -printf '%U:%G %m\\n'"),
            "hello\n0:0 4755\n1000:1001 755\n")
         options = out(two, "grep /elsewhere/x /proc/mounts")
-        ok("nosuid" in options and "nodev" in options, options)
+        ok(BACKEND == "gvisor" or ("nosuid" in options and "nodev" in options), options)  # it does not show them
+    drop("data")
+
+
+@test
+def owners_are_the_same_on_every_backend():
+    make("data")
+    see = "cd /data && find a b c -printf '%f %U:%G %m\\n' && id -u"
+    expected = "a 0:0 644\nb 1000:1001 640\nc 33:44 755\n"
+    with w.box(**mounted("data")) as one:
+        out(one, "cd /data && echo a >a && echo b >b && mkdir c && chmod 644 a && chmod 640 b && chmod 755 c && "
+                 "chown 1000:1001 b && chown 33:44 c")
+        eq(out(one, see), f"{expected}0\n")
+    with w.box(backend="native", **mounted("data")) as two:
+        eq(out(two, see), f"{expected}0\n")
+        out(two, "chown 7:8 /data/b")
+        w.run(two, "touch /data/c/n", user="33")
+    with w.box(**mounted("data")) as three:
+        eq(out(three, "find /data/b /data/c/n -printf '%f %U:%G\\n'"), "b 7:8\nn 33:33\n")
+        ok(w.run(three, "cat /data/b", user="1000")["result"]["exit_code"] != 0, "modes hold for users inside")
+        eq(w.run(three, "cat /data/b", user="7")["stdout"], "b\n")
+    entries = w.get("/v1/volumes/data/files/list", query={"path": "/"})["entries"]
+    eq([(e["uid"], e["gid"]) for e in entries if e["path"] == "/b"], [(7, 8)])
     drop("data")
 
 
@@ -109,7 +134,7 @@ def the_size_is_a_hard_limit():
     with w.box(**mounted("small")) as one:
         r = w.run(one, "head -c 64M /dev/zero >/data/f")
         ok(r["result"]["exit_code"] != 0 and "No space left" in r["stderr"], r)
-        ok(int(out(one, "stat -c %s /data/f")) < 16 << 20, "no more than the size is written")
+        ok(int(out(one, "wc -c </data/f")) < 16 << 20, "no more than the size is written")
     drop("small")
 
 
@@ -177,7 +202,8 @@ def files_are_read_and_written_without_a_sandbox():
     with w.box(**mounted("data")) as one:
         out(one, "chown 7:8 /data/empty; chmod 600 /data/empty")
         w.ask("PUT", url, b"new", query={"path": "/empty"}, status=200)
-        eq(out(one, "cat /data/empty; stat -c ' %u:%g %a' /data/empty; ls -A /data"),
+        eq(out(one, "cat /data/empty; find /data/empty -printf ' %U:%G %m\\n'; "
+                    "find /data -mindepth 1 -maxdepth 1 -printf '%f\\n' | sort"),
            "new 7:8 600\nempty\nlost+found\nnew\n")
     until(lambda: not loops(), "the loop device is gone")
     drop("data")
@@ -195,7 +221,8 @@ def no_link_leads_out_of_a_volume():
             ok(r.status in (404, 409), r)
         eq(w.ask("GET", url, query={"path": "/good"}, status=200).body, b"mine\n")
         eq(w.ask("GET", url, query={"path": "/root/etc"}, status=200).body, b"mine\n")
-        refused(w.ask("GET", url, query={"path": "/pipe"}), 409, "special_file")
+        if BACKEND != "gvisor":  # which keeps pipes to itself
+            refused(w.ask("GET", url, query={"path": "/pipe"}), 409, "special_file")
         w.ask("PUT", url, b"x", query={"path": "/root/written"}, status=200)
         eq(out(one, "cat /data/written"), "x")
         w.ask("DELETE", url, query={"path": "/root", "recursive": "true"}, status=204)
@@ -262,7 +289,7 @@ def a_damaged_volume_is_an_error_for_that_volume_only():
     os.unlink(path_of("lost"))
     for name in ("bad", "short", "lost"):
         refused(w.ask("GET", f"/v1/volumes/{name}/files/list", query={"path": "/"}), 409, "volume_damaged")
-        r = w.ask("POST", "/v1/sandboxes", mounted(name))
+        r = w.ask("POST", "/v1/sandboxes", fitted(mounted(name)))
         refused(r, 409, "volume_damaged")
     with w.box(**mounted("good")) as one:
         out(one, "echo fine >/data/f")
@@ -411,7 +438,7 @@ def running_sandboxes_keep_their_volume_when_the_service_stops():
 @test
 def a_sandbox_that_dies_by_itself_releases_its_volume():
     make("data")
-    made = w.post("/v1/sandboxes", {**mounted("data"), "main": shell("echo done >/data/f"), "on_exit": "delete"},
+    made = w.post("/v1/sandboxes", fitted({**mounted("data"), "main": shell("echo done >/data/f"), "on_exit": "delete"}),
                   status=201)
     w.reaches(made["id"], "gone")
     until(lambda: not loops(), "the loop device is gone")
@@ -452,6 +479,8 @@ def set_id_programs_and_devices_in_a_volume_have_no_effect():
 
 @test
 def a_volume_that_a_killed_copy_froze_is_writable_again():
+    if BACKEND != "native":
+        raise Skip("the mount of another backend's sandbox is not visible in /proc")
     make("data")
     with w.box(**mounted("data")) as box:
         w.exec(box, "sleep 1000")

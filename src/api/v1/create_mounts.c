@@ -32,11 +32,11 @@ static int mounts_read_volume(struct v1 *v1, const char *tenant, struct wanted *
 	struct warren_mount *m = &w->mounts[i];
 	int r;
 
-	if (strcmp(w->backend->kind, WIRE_NATIVE) != 0) {
+	if (!w->backend->volumes) {
 		r = api_error_set(err, API_ERR_NOT_SUPPORTED,
-				  "/mounts/%zu: backend '%s' cannot mount volumes; only "
-				  "native backends can",
-				  i, w->backend->name);
+				  "/mounts/%zu: backend '%s' (kind %s) cannot mount "
+				  "volumes",
+				  i, w->backend->name, w->backend->kind);
 		api_error_text(err, "backend", "%s", w->backend->name);
 		return r;
 	}

@@ -270,6 +270,7 @@ const struct backend_kind backend_kind_native = {
 	.only_one = true,
 	.network = true,
 	.policies = true,
+	.volumes = true,
 	.here = true,
 	.images = BACKEND_IMAGES_OURS,
 	.limits = SPEC_LIMIT_BITS, /* create.c checks which of them can be enforced */

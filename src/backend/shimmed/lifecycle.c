@@ -58,7 +58,7 @@ static int put_identity(struct json *j, const struct warren_mount *m,
 	char text[64];
 	struct stat st;
 
-	if (!m->source_fd)
+	if (!m->source_fd || m->volume)
 		return 0;
 	if (fstat(m->source_fd, &st) < 0)
 		return error_errno(err, errno, "volume '%s'", m->source);
@@ -75,16 +75,12 @@ static int put_mounts(struct json *j, const char *name, const struct warren_spec
 
 	json_open(j, name, '[');
 	for (size_t i = 0; r == 0 && i < s->n_mounts; i++) {
-		if (s->mounts[i].volume)
-			return error_set(err, EOPNOTSUPP,
-					 "volume '%s': only the native backend can "
-					 "mount volumes",
-					 s->mounts[i].source);
 		json_open(j, NULL, '{');
 		if (s->mounts[i].source)
 			json_str(j, "source", s->mounts[i].source);
 		json_str(j, "target", s->mounts[i].target);
 		json_bool(j, "read_only", s->mounts[i].read_only);
+		json_bool(j, "volume", s->mounts[i].volume);
 		json_u64(j, "size", s->mounts[i].size);
 		r = put_identity(j, &s->mounts[i], err);
 		json_close(j, '}');
@@ -392,7 +388,8 @@ static int start_shim(const struct shimmed *k, struct shimmed_sandbox *sandbox,
 		      struct warren_error *err)
 {
 	AUTO_CLOSE int text = -1, theirs = -1;
-	int ends[2], r = lifecycle_write_spec(spec, &text, err);
+	int fds[SHIM_FDS_MAX], ends[2], r = lifecycle_write_spec(spec, &text, err);
+	size_t n = 3;
 
 	if (r < 0)
 		return r;
@@ -400,8 +397,18 @@ static int start_shim(const struct shimmed *k, struct shimmed_sandbox *sandbox,
 		return error_errno(err, errno, "create a connection");
 	sandbox->control = ends[0];
 	theirs = ends[1];
-	return shimmed_start(k, sandbox->base.id, (const int[]){ theirs, listener, text },
-			     err);
+	fds[0] = theirs;
+	fds[1] = listener;
+	fds[2] = text;
+	for (size_t i = 0; i < spec->n_mounts; i++) {
+		if (!spec->mounts[i].volume)
+			continue;
+		if (n == SHIM_FDS_MAX)
+			return error_set(err, E2BIG, "more than %d volumes",
+					 SHIM_FDS_MAX - 3);
+		fds[n++] = spec->mounts[i].source_fd;
+	}
+	return shimmed_start(k, sandbox->base.id, fds, n, err);
 }
 
 static int lifecycle_make(struct shimmed *k, struct shimmed_sandbox *sandbox,

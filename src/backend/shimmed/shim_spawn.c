@@ -59,7 +59,7 @@ static int shim_spawn_start(const char *program, const char *const *argv, int in
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
 	struct started s = { .n = 0 };
-	int high[8];
+	int high[SHIM_FDS_MAX];
 	sigset_t set;
 	int r;
 
@@ -78,7 +78,7 @@ static int shim_spawn_start(const char *program, const char *const *argv, int in
 						       i == 0 && in >= 0 ? in : null, i);
 	/* Move the descriptors first, so that they do not overwrite each other. */
 	for (size_t i = 0; i < n_fds; i++) {
-		high[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 64);
+		high[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 3 + SHIM_FDS_MAX);
 		(void)posix_spawn_file_actions_adddup2(&actions, high[i], 3 + (int)i);
 	}
 	choose_env(&s);
@@ -108,7 +108,7 @@ static void shim_spawn_reap(pid_t pid)
 		;
 }
 
-int shimmed_start(const struct shimmed *k, const char *id, const int fds[3],
+int shimmed_start(const struct shimmed *k, const char *id, const int *fds, size_t n_fds,
 		  struct warren_error *err)
 {
 	AUTO_FREE char *dir = NULL;
@@ -123,7 +123,7 @@ int shimmed_start(const struct shimmed *k, const char *id, const int fds[3],
 		return error_errno(err, ENOMEM, "start a shim");
 	}
 	argv[2] = dir;
-	r = shim_spawn_start(k->shim, argv, -1, fds, 3, &pid);
+	r = shim_spawn_start(k->shim, argv, -1, fds, n_fds, &pid);
 	if (r < 0)
 		return error_errno(err, -r, "start '%s'", k->shim);
 	shim_spawn_reap(pid); /* it has forked, and its child continues */

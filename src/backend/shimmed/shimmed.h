@@ -68,8 +68,10 @@ int shimmed_open(const struct warren_options *options, void **ret_state,
 void shimmed_close(void *state);
 
 /* shim_spawn.c */
-/* Start a shim for @id that gets @fds as descriptors 3, 4 and 5. */
-int shimmed_start(const struct shimmed *k, const char *id, const int fds[3],
+/* A connection, a socket, the spec, and the volumes of the spec. */
+#define SHIM_FDS_MAX (3 + 64)
+/* Start a shim for @id that gets @fds as descriptors from 3 on. */
+int shimmed_start(const struct shimmed *k, const char *id, const int *fds, size_t n_fds,
 		  struct warren_error *err);
 /*
  * Run `warren-shim VERB <path>/ID ...`; @out gets its output and may be NULL. It gets

@@ -50,6 +50,7 @@
 
 #define MARK_LEN    ENTRIES_MARK /* 128 random bits */
 #define FD_SPEC     5            /* descriptor of the spec, for `run` */
+#define FD_VOLUMES  6            /* those of its volumes, in the order of the spec */
 #define GRACE_NS    2000000000ULL
 #define SIGNAL_SECS 10
 #define END_SECS    30 /* time to kill everything inside */

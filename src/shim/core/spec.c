@@ -61,10 +61,21 @@ static int spec_open_source(struct warren_mount *m, const char *is,
 	return 0;
 }
 
+/* Take over the file system of a volume, one of the shim's first descriptors. */
+static int spec_take_volume(struct warren_mount *m, unsigned n, struct warren_error *err)
+{
+	if (!m->source || fcntl(FD_VOLUMES + (int)n, F_GETFD) < 0)
+		return spec_bad("mounts", err);
+	m->volume = true;
+	m->source_fd = FD_VOLUMES + (int)n;
+	return 0;
+}
+
 static int spec_read_mounts(const json_t *v, struct warren_spec *ret,
 			    struct warren_error *err)
 {
 	size_t n = json_array_size(v);
+	unsigned volumes = 0;
 	struct warren_mount *m = calloc(n + 1, sizeof(*m));
 
 	if (!m)
@@ -82,7 +93,10 @@ static int spec_read_mounts(const json_t *v, struct warren_spec *ret,
 		m[i].size = (uint64_t)json_integer_value(json_object_get(one, "size"));
 		if (!m[i].target || (is && !m[i].source))
 			return spec_bad("mounts", err);
-		r = is ? spec_open_source(&m[i], is, err) : 0;
+		if (json_is_true(json_object_get(one, "volume")))
+			r = spec_take_volume(&m[i], volumes++, err);
+		else
+			r = is ? spec_open_source(&m[i], is, err) : 0;
 		if (r < 0)
 			return r;
 	}

@@ -103,6 +103,13 @@ int docker_check_mounts(struct docker *d, const struct shim_sandbox *p,
 				"from here, so it cannot be checked",
 				d->name, m->source);
 		r = check_volume(root, m);
+		if (r == -ESTALE && m->volume)
+			return error_set(
+				err, EOPNOTSUPP,
+				"%s: volume at '%s': the daemon has mounted something "
+				"else; only a Docker daemon on this machine can mount "
+				"volumes",
+				d->name, m->target);
 		if (r == -ESTALE)
 			return error_set(
 				err, ESTALE,

@@ -202,6 +202,8 @@ static int create_prepare(struct docker *d, struct shim_sandbox *p,
 		r = docker_info(d, info, err);
 	if (r == 0)
 		r = docker_limits(p, info, spec, limits, err);
+	if (r == 0)
+		r = docker_check_ids(p, info, spec, err);
 	d->no_pull = spec->no_pull && image == spec->image;
 	if (r == 0)
 		r = docker_image(d, image, err);

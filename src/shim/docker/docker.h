@@ -233,6 +233,9 @@ int docker_limits(struct shim_sandbox *p, const struct docker_info *info,
  */
 int docker_check_volumes(const struct shim_sandbox *p, const struct warren_spec *spec,
 			 const json_t *volumes, struct warren_error *err);
+/* Check that ids inside are those of the host: a volume of the spec needs that. */
+int docker_check_ids(const struct shim_sandbox *p, const struct docker_info *info,
+		     const struct warren_spec *spec, struct warren_error *err);
 void docker_note(struct shim_sandbox *p, const struct docker_info *info,
 		 const struct warren_spec *spec, const struct warren_limits *limits);
 /*

@@ -13,9 +13,11 @@
 #include <linux/capability.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/sysinfo.h>
 
 #include "os/caps.h"
+#include "os/loopdev.h"
 
 #define PIDS_DEFAULT  1024U
 #define NOFILE_MOST   65536U
@@ -117,6 +119,23 @@ static bool is_same_path(const char *a, const char *b)
 	while (m > 1 && b[m - 1] == '/')
 		m--;
 	return n == m && memcmp(a, b, n) == 0;
+}
+
+int docker_check_ids(const struct shim_sandbox *p, const struct docker_info *info,
+		     const struct warren_spec *spec, struct warren_error *err)
+{
+	if (!info->userns && !info->rootless)
+		return 0;
+	for (size_t i = 0; i < spec->n_mounts; i++)
+		if (spec->mounts[i].volume)
+			return error_set(
+				err, EOPNOTSUPP,
+				"%s: volume at '%s': the daemon %s, so the owners of files "
+				"would be wrong in other sandboxes",
+				p->name, spec->mounts[i].target,
+				info->rootless ? "runs as an ordinary user"
+					       : "maps user ids (userns-remap)");
+	return 0;
 }
 
 /* Is something else mounted at this path? Then the daemon creates no volume there. */
@@ -236,6 +255,28 @@ static json_t *kept_caps(void)
 	return list;
 }
 
+/*
+ * The daemon mounts the device of the volume itself, because a mount of this process may
+ * be in a namespace that the daemon does not see. The file system is the one that
+ * @m->source_fd refers to, which keeps the device until the container has it, too
+ * (docker_check_mounts()). The daemon must not copy files of the image to it.
+ */
+static json_t *spec_volume(const struct shim_sandbox *p, const struct warren_mount *m,
+			   unsigned n)
+{
+	char name[DOCKER_VOLUME_MAX], device[LOOP_PATH_MAX];
+	struct stat st;
+
+	if (fstat(m->source_fd, &st) < 0 || loopdev_path(st.st_dev, device) < 0)
+		return NULL;
+	docker_volume_name(p, n, name);
+	return json_pack("{s:s, s:s, s:s, s:b, s:{s:b, s:{s:s, s:{s:s, s:s, s:s}}}}",
+			 "Type", "volume", "Source", name, "Target", m->target,
+			 "ReadOnly", m->read_only, "VolumeOptions", "NoCopy", 1,
+			 "DriverConfig", "Name", "local", "Options", "type", "ext4",
+			 "device", device, "o", "nosuid,nodev");
+}
+
 static json_t *one_mount(const struct warren_mount *m)
 {
 	if (m->source)
@@ -252,12 +293,11 @@ static json_t *one_mount(const struct warren_mount *m)
  * a name, because volumes without one cannot be read-only; docker_remove() removes it.
  */
 static int add_volumes(json_t *list, const struct shim_sandbox *p,
-		       const struct warren_spec *spec, const json_t *volumes)
+		       const struct warren_spec *spec, const json_t *volumes, unsigned n)
 {
 	char name[DOCKER_VOLUME_MAX];
 	const char *target;
 	json_t *ignored;
-	unsigned n = 0;
 	int r = 0;
 
 	json_object_foreach((json_t *)volumes, target, ignored)
@@ -281,6 +321,7 @@ static json_t *all_mounts(const struct shim_sandbox *p, const struct warren_spec
 		{ .source = socket, .target = DOCKER_GUEST_SOCKET, .read_only = true },
 	};
 	json_t *list = json_array();
+	unsigned n = 0;
 	int r = 0;
 
 	docker_guest(p, guest);
@@ -288,9 +329,12 @@ static json_t *all_mounts(const struct shim_sandbox *p, const struct warren_spec
 	for (size_t i = 0; r == 0 && i < (with_socket ? 2 : 1); i++)
 		r = json_array_append_new(list, one_mount(&own[i]));
 	for (size_t i = 0; r == 0 && i < spec->n_mounts; i++)
-		r = json_array_append_new(list, one_mount(&spec->mounts[i]));
+		r = json_array_append_new(list,
+					  spec->mounts[i].volume
+						  ? spec_volume(p, &spec->mounts[i], n++)
+						  : one_mount(&spec->mounts[i]));
 	if (r == 0 && spec->read_only)
-		r = add_volumes(list, p, spec, volumes);
+		r = add_volumes(list, p, spec, volumes, n);
 	if (r == 0)
 		return list;
 	json_decref(list);

@@ -25,6 +25,7 @@ const struct backend_kind backend_kind_gvisor = {
 	.offered = true,
 	.network = true,
 	.policies = true,
+	.volumes = true,
 	.here = true,
 	.images = BACKEND_IMAGES_OURS,
 	.limits = WARREN_LIMIT_MEMORY | WARREN_LIMIT_CPU | WARREN_LIMIT_PIDS |

@@ -100,6 +100,23 @@ static int rootfs_copy_volume(struct gvisor_making *m, const struct warren_mount
 	return r;
 }
 
+/*
+ * The mount of a volume is for this sandbox alone, so it needs no copy. Its ids are those
+ * of the sandbox, as in the layers of an image.
+ */
+static int rootfs_take_volume(struct gvisor_making *m, const struct warren_mount *v,
+			      struct warren_error *err)
+{
+	AUTO_CLOSE int fd = fcntl(v->source_fd, F_DUPFD_CLOEXEC, 3);
+	int r = fd < 0 ? error_errno(err, errno, "copy a descriptor")
+		       : mount_restrict(
+				 fd, PLAIN | (v->read_only ? MOUNT_ATTR_RDONLY : 0), err);
+
+	if (r == 0)
+		m->copies[m->n_copies++] = TAKE_FD(fd);
+	return r;
+}
+
 int root_copy(struct gvisor_making *m, struct warren_error *err)
 {
 	int r;
@@ -113,7 +130,8 @@ int root_copy(struct gvisor_making *m, struct warren_error *err)
 
 		if (!v->source)
 			continue;
-		r = rootfs_copy_volume(m, v, err);
+		r = v->volume ? rootfs_take_volume(m, v, err)
+			      : rootfs_copy_volume(m, v, err);
 		if (r < 0)
 			return error_wrap(err, "volume '%s'", v->source);
 	}
