@@ -22,6 +22,7 @@ static const struct {
 	[EGRESS_REMOVE] = { sizeof(struct egress_request), 0 },
 	[EGRESS_QUERY] = { sizeof(struct egress_request), 0 },
 	[EGRESS_COUNT] = { sizeof(struct egress_request), 0 },
+	[EGRESS_PING] = { sizeof(struct egress_header), 0 },
 };
 
 static bool egress_id_whole(const char id[16])
@@ -52,11 +53,12 @@ int egress_proto_check_request(const void *data, size_t size, size_t n_fds)
 {
 	const struct egress_request *q = data;
 
-	if (size < sizeof(*q) || q->h.version != EGRESS_VERSION || q->h.type == 0 ||
+	if (size < sizeof(q->h) || q->h.version != EGRESS_VERSION || q->h.type == 0 ||
 	    q->h.type >= EGRESS_REQUEST_MAX)
 		return -EPROTO;
 	if (size != egress_requests[q->h.type].size ||
-	    n_fds != egress_requests[q->h.type].fds || !egress_id_whole(q->id))
+	    n_fds != egress_requests[q->h.type].fds ||
+	    (size >= sizeof(*q) && !egress_id_whole(q->id)))
 		return -EPROTO;
 	return 0;
 }

@@ -11,6 +11,7 @@
  *	REMOVE   a sandbox: all its connections end
  *	QUERY    the state of a sandbox, as JSON
  *	COUNT    what a sandbox has used up to now
+ *	PING     nothing; the reply shows that warren-egress works
  *
  * Each of these has one REPLY, with the cookie of the request. Replies are in the order
  * of the requests. Without a request, warren-egress sends DENIED and USAGE.
@@ -44,6 +45,7 @@ enum egress_type {
 	EGRESS_REMOVE,  /* struct egress_request; the reply has a struct egress_usage */
 	EGRESS_QUERY,   /* struct egress_request; the reply has data */
 	EGRESS_COUNT,   /* struct egress_request; the reply has a struct egress_usage */
+	EGRESS_PING,    /* struct egress_header */
 	EGRESS_REQUEST_MAX,
 	EGRESS_REPLY = 64, /* struct egress_reply */
 	EGRESS_DENIED,     /* struct egress_denied */

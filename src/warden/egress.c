@@ -3,25 +3,30 @@
  * egress.c - start warren-egress, which connects sandboxes to the network
  *
  * The api requests this when the first sandbox needs the program, and again when the
- * program has ended. warren-egress exits when its connection ends, so the warden keeps no
- * record of it.
+ * program has ended or does not answer. warren-egress exits when its connection ends, but
+ * not if it is stopped or hangs. So the warden keeps a pidfd, and kills the previous
+ * process before it starts the next one.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/libexec.h"
+#include "os/pidfd.h"
 #include "proto/egress_proto.h"
 #include "warden/internal.h"
 
 #define BUNDLE_MS 10000
+#define KILL_MS   2000 /* the sockets of a process may be closed only after this time */
 
-static int egress_spawn(const char *program, const struct warden_policy *p, int sock)
+static int egress_spawn(const char *program, const struct warden_policy *p, int sock,
+			pid_t *ret_pid)
 {
 	char user[32];
 	const struct {
@@ -46,11 +51,12 @@ static int egress_spawn(const char *program, const struct warden_policy *p, int 
 		argv[n++] = options[i].option;
 		argv[n++] = options[i].value;
 	}
-	return warden_spawn(program, argv, SANITIZED ? NULL : none, fds, ARRAY_SIZE(fds));
+	return warden_spawn(program, argv, SANITIZED ? NULL : none, fds, ARRAY_SIZE(fds),
+			    ret_pid);
 }
 
-int egress_start(const struct warden_policy *policy, int *ret_fd,
-		 struct warren_error *err)
+static int egress_start_process(const struct warden_policy *policy, pid_t *ret_pid,
+				int *ret_fd, struct warren_error *err)
 {
 	AUTO_CLOSE int ours = -1, theirs = -1;
 	char program[PATH_MAX];
@@ -70,11 +76,49 @@ int egress_start(const struct warden_policy *policy, int *ret_fd,
 	(void)close(ends[1]);
 	if (theirs < 0)
 		return error_errno(err, errno, "make a connection");
-	r = egress_spawn(program, policy, theirs);
+	r = egress_spawn(program, policy, theirs, ret_pid);
 	if (r < 0)
 		return error_errno(err, -r, "start '%s'", program);
 	*ret_fd = TAKE_FD(ours);
 	return 0;
+}
+
+void egress_kill(int *pidfd)
+{
+	int fd = __atomic_exchange_n(pidfd, -1, __ATOMIC_SEQ_CST);
+
+	if (fd < 0)
+		return;
+	(void)pidfd_end(fd, KILL_MS);
+	(void)close(fd);
+}
+
+/*
+ * Open a pidfd of the process at the other end of @conn. Processes that end are reaped at
+ * once, so the number could be that of another process. If the connection is still open
+ * afterwards, it is not.
+ */
+static int egress_pidfd(pid_t pid, int conn)
+{
+	AUTO_CLOSE int fd = pidfd_open(pid, 0);
+	struct pollfd p = { .fd = conn, .events = POLLIN };
+
+	if (fd < 0 || poll(&p, 1, 0) != 0)
+		return -1;
+	return TAKE_FD(fd);
+}
+
+int egress_start(const struct warden_policy *policy, int *pidfd, int *ret_fd,
+		 struct warren_error *err)
+{
+	pid_t pid = -1;
+	int r;
+
+	egress_kill(pidfd);
+	r = egress_start_process(policy, &pid, ret_fd, err);
+	if (r == 0)
+		__atomic_store_n(pidfd, egress_pidfd(pid, *ret_fd), __ATOMIC_SEQ_CST);
+	return r;
 }
 
 /*
@@ -87,6 +131,7 @@ int egress_need_bundle(const struct warden_policy *policy,
 {
 	struct pollfd p = { .events = POLLIN };
 	bool needed = false;
+	pid_t pid;
 	int r;
 
 	for (size_t i = 0; policy->bundle && i < n; i++)
@@ -94,7 +139,7 @@ int egress_need_bundle(const struct warden_policy *policy,
 				    strcmp(mounts[i].source, policy->bundle) == 0);
 	if (!needed || access(policy->bundle, R_OK) == 0)
 		return 0;
-	r = egress_start(policy, &p.fd, err);
+	r = egress_start_process(policy, &pid, &p.fd, err);
 	if (r < 0)
 		return r;
 	(void)shutdown(p.fd, SHUT_WR);

@@ -136,7 +136,7 @@ static int image_spawn(const char *program, const char *const *argv, int in, int
 		{ in, 0 }, { out, 1 }, { -1, 2 }, { alive, FD_ALIVE }
 	};
 
-	return warden_spawn(program, argv, NULL, fds, ARRAY_SIZE(fds));
+	return warden_spawn(program, argv, NULL, fds, ARRAY_SIZE(fds), NULL);
 }
 
 /* Write the settings of a backend to a file for the program. */

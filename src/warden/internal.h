@@ -115,15 +115,20 @@ struct warden_fd {
 
 /*
  * Start a program with these descriptors; others with close-on-exec are closed. No @fd
- * may be the number of a later one. @env is NULL for the warden's own environment. 0 or
- * -errno.
+ * may be the number of a later one. @env is NULL for the warden's own environment.
+ * @ret_pid may be NULL: the program is reaped when it ends. 0 or -errno.
  */
 int warden_spawn(const char *program, const char *const *argv, const char *const *env,
-		 const struct warden_fd *fds, size_t n);
+		 const struct warden_fd *fds, size_t n, pid_t *ret_pid);
 
-/* egress.c: start warren-egress; *@ret_fd is a connection of egress_proto.h. */
-int egress_start(const struct warden_policy *policy, int *ret_fd,
+/*
+ * egress.c: start warren-egress; *@ret_fd is a connection of egress_proto.h. *@pidfd is
+ * that of the previous process, which is killed, or -1; it becomes that of the new one.
+ */
+int egress_start(const struct warden_policy *policy, int *pidfd, int *ret_fd,
 		 struct warren_error *err);
+/* Kill the process, and set *@pidfd to -1. */
+void egress_kill(int *pidfd);
 /* Create the file warden_policy.bundle, if one of the mounts needs it and it is missing.
  */
 int egress_need_bundle(const struct warden_policy *policy,

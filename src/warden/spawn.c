@@ -21,7 +21,7 @@ static int spawn_put_fds(posix_spawn_file_actions_t *actions, const struct warde
 }
 
 int warden_spawn(const char *program, const char *const *argv, const char *const *env,
-		 const struct warden_fd *fds, size_t n)
+		 const struct warden_fd *fds, size_t n, pid_t *ret_pid)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
@@ -52,6 +52,8 @@ int warden_spawn(const char *program, const char *const *argv, const char *const
 		r = posix_spawn(&pid, program, &actions, &attr,
 				(char *const *)(uintptr_t)argv,
 				env ? (char *const *)(uintptr_t)env : environ);
+	if (r == 0 && ret_pid)
+		*ret_pid = pid;
 	(void)posix_spawnattr_destroy(&attr);
 	(void)posix_spawn_file_actions_destroy(&actions);
 	return -r;

@@ -43,6 +43,7 @@ struct warden {
 	struct images *images;
 	struct probes *probes;
 	struct turns *turns; /* queues of the native backend */
+	int egress;          /* pidfd of warren-egress; -1: it was not started */
 	struct warden_policy policy;
 };
 
@@ -282,7 +283,7 @@ static int warden_do_capture(struct work *k, const void *msg, struct warren_erro
 static int warden_do_egress(struct work *k, const void *msg UNUSED,
 			    struct warren_error *err)
 {
-	return egress_start(&k->w->policy, &k->fd, err);
+	return egress_start(&k->w->policy, &k->w->egress, &k->fd, err);
 }
 
 static int warden_do_volume(struct work *k, const void *msg, struct warren_error *err)
@@ -527,6 +528,7 @@ int warden_open(const struct warren_options *options, bool native,
 	if (!w)
 		return error_errno(err, ENOMEM, "start the warden");
 	w->policy = *policy;
+	w->egress = -1;
 	(void)signal(SIGCHLD, SIG_IGN);
 	volume_recover(policy->volumes);
 	w->probes = probes_new();
@@ -562,6 +564,7 @@ struct warden *warden_close(struct warden *w)
 	if (!w)
 		return NULL;
 	w->stock = pool_close(w->stock);
+	egress_kill(&w->egress);
 	/* If a request still waits for another program, keep everything it uses. */
 	w->slow = slow_stop(w->slow);
 	if (w->slow)

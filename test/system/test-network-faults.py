@@ -252,27 +252,65 @@ def nothing_gets_out_while_all_processes_are_dead():
         eq(collect(clients)["leaked"], 0)
 
 
-@test
-def a_stopped_egress_opens_nothing_and_continues():
-    patient, hasty = Load(), Load(timeout=0.5)
-    patient.begin(100)
-    until(lambda: far.allowed.accepted > 0, "load")
+def stopped():
+    """A process that is stopped keeps its sockets, so the service cannot see this by their end."""
     pid = w.egress
     os.kill(pid, signal.SIGSTOP)
+    until(lambda: slurp(f"/proc/{pid}/stat").rpartition(")")[2].split()[0] == "T", "the stop")
+    return pid
+
+
+@test
+def a_stopped_egress_opens_nothing_and_is_replaced():
+    with loaded() as clients:
+        hasty = Load(timeout=0.5)
+        os.kill(w.warden, signal.SIGSTOP)  # otherwise, it starts the next one
+        try:
+            pid = stopped()
+            accepted, packets = far.allowed.accepted, far.packets()
+            hasty.begin(1)
+            eq(hasty.end(), {"done": 0, "failed": 1, "leaked": 0})
+            # The kernel still acknowledges and ends connections that were open.
+            ok(far.allowed.accepted == accepted and far.packets() <= packets + 10,
+               (far.allowed.accepted, accepted, far.packets(), packets))
+            eq(w.get("/v1/sandboxes/" + hasty.box)["state"], "running")
+        finally:
+            os.kill(w.warden, signal.SIGCONT)
+        until(lambda: w.egress not in (None, pid), "warren-egress is replaced")
+        ok(not os.path.exists(f"/proc/{pid}"), "the stopped process is gone")
+        until(lambda: nw.reach(w, hasty.box, "a.test", PORT) == "hello", "the network is open again")
+        w.delete(hasty.box)
+
+
+@test
+def a_policy_changes_although_egress_is_stopped():
+    closed, opened = w.create(image="host", network=POLICY), w.create(image="host", network={"allow": []})
+    eq((nw.reach(w, closed, "a.test", PORT), nw.reach(w, opened, "a.test", PORT)), ("hello", "unknown"))
+    pid = stopped()
+    for box, policy in ((closed, {"allow": []}), (opened, POLICY)):
+        w.ask("PATCH", "/v1/sandboxes/" + box, {"network": policy}, status=200)
+    ok(w.egress not in (None, pid) and not os.path.exists(f"/proc/{pid}"), "the stopped process is gone")
+    eq((nw.reach(w, closed, "a.test", PORT), nw.reach(w, opened, "a.test", PORT)), ("unknown", "hello"))
+    for box in (closed, opened):
+        w.delete(box)
+
+
+@test
+def a_change_fails_in_time_and_is_undone_if_nothing_can_replace_egress():
+    box = w.create(image="host", network=POLICY)
+    eq(nw.reach(w, box, "a.test", PORT), "hello")
+    os.kill(w.warden, signal.SIGSTOP)
     try:
-        accepted, packets = far.allowed.accepted, far.packets()
-        hasty.begin(1)
-        eq(hasty.end(), {"done": 0, "failed": 1, "leaked": 0})
-        # The kernel still acknowledges and ends connections that were open.
-        ok(far.allowed.accepted == accepted and far.packets() <= packets + 10,
-           (far.allowed.accepted, accepted, far.packets(), packets))
-        eq(w.get("/v1/sandboxes/" + hasty.box)["state"], "running")
+        pid = stopped()
+        answer = w.ask("PATCH", "/v1/sandboxes/" + box, {"network": {"allow": []}}, status=504).json()
+        ok("warren-egress does not answer" in answer["message"], answer)
     finally:
-        os.kill(pid, signal.SIGCONT)
-    eq(patient.end(), {"done": 100, "failed": 0, "leaked": 0})
-    eq((w.egress, [s.accepted for s in far.closed]), (pid, [0, 0]))
-    for c in (patient, hasty):
-        w.delete(c.box)
+        os.kill(w.warden, signal.SIGCONT)
+    until(lambda: w.egress not in (None, pid), "warren-egress is replaced")
+    until(lambda: nw.reach(w, box, "a.test", PORT) == "hello", "the policy from before applies")
+    eq((nw.reach(w, box, "b.test", PORT), w.get(f"/v1/sandboxes/{box}/network")["policy"]["allow"]),
+       ("unknown", POLICY["allow"]))
+    w.delete(box)
 
 
 @test

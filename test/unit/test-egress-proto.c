@@ -37,6 +37,17 @@ TEST(requests_have_their_size_and_descriptors)
 	EQ(egress_proto_check_request(&q, sizeof(q), 0), -EPROTO);
 }
 
+TEST(a_ping_has_no_sandbox)
+{
+	struct egress_header ping = { .version = EGRESS_VERSION, .type = EGRESS_PING };
+
+	EQ(egress_proto_check_request(&ping, sizeof(ping), 0), 0);
+	EQ(egress_proto_check_request(&ping, sizeof(ping), 1), -EPROTO);
+	EQ(egress_proto_check_request(&ping, sizeof(ping) - 1, 0), -EPROTO);
+	ping.type = EGRESS_COUNT;
+	EQ(egress_proto_check_request(&ping, sizeof(ping), 0), -EPROTO);
+}
+
 TEST(a_reply_has_its_data_inline_or_in_a_descriptor)
 {
 	union {

@@ -2,6 +2,12 @@
 /*
  * egress_conn.c - the connection to warren-egress: start it, send requests, receive its
  * replies and reports
+ *
+ * A process that is stopped or hangs keeps its connection. So the service sends a PING at
+ * intervals, unless a request waits for its reply anyway. If nothing arrives for several
+ * intervals, warren-egress is replaced: the warden kills it before it starts the next
+ * one. Intervals are counted, and not the time: if this process itself is delayed, it
+ * first reads what has arrived.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,6 +24,8 @@
 #define READ_MAX    64    /* maximum number of messages in one turn */
 #define WELL_MS     10000 /* a process that ran for this time did not fail at its start */
 #define LATE_MS     2000  /* maximum time that a client waits for an answer */
+#define BEAT_MS     2000  /* interval of PING */
+#define BEATS_MAX   5     /* intervals without a message, after which it is replaced */
 
 struct egress_ask {
 	struct egress_ask *next;
@@ -48,6 +56,8 @@ static void egress_conn_fail_all(struct egress_conn *c)
 static void egress_conn_end(struct egress_conn *c)
 {
 	c->watch = loop_watch_free(c->watch);
+	if (c->beat)
+		loop_timer_stop(c->beat);
 	if (c->sock >= 0)
 		(void)close(TAKE_FD(c->sock));
 	egress_conn_fail_all(c);
@@ -63,8 +73,12 @@ static void egress_conn_lost(struct egress_conn *c)
 		c->ends++;
 		if (s->note)
 			s->note(s->note_ctx,
-				"warren-egress ended; the network of sandboxes with a "
-				"policy is closed until it runs again");
+				c->silent > BEATS_MAX
+					? "warren-egress does not answer and is replaced; "
+					  "the network of sandboxes with a policy is closed "
+					  "until then"
+					: "warren-egress ended; the network of sandboxes "
+					  "with a policy is closed until it runs again");
 	}
 	if (loop_now(c->service->loop) - c->started_at > WELL_MS)
 		c->wait_ms = 0;
@@ -187,10 +201,35 @@ static void on_egress(void *ctx, unsigned events UNUSED)
 			egress_conn_lost(c);
 			return;
 		}
+		c->silent = 0;
 		egress_conn_hear(c, msg, (size_t)n, n_fds > 0 ? fd : -1);
 		if (n_fds > 0 && fd >= 0)
 			(void)close(fd);
 	}
+}
+
+static void egress_conn_pong(void *ctx UNUSED, const struct warren_error *err UNUSED,
+			     const char *data UNUSED, size_t n UNUSED)
+{
+}
+
+static void egress_conn_on_beat(void *ctx)
+{
+	struct egress_conn *c = ctx;
+	struct egress_header ping = { .version = EGRESS_VERSION, .type = EGRESS_PING };
+
+	on_egress(c, 0);
+	if (c->sock < 0)
+		return;
+	if (++c->silent > BEATS_MAX) {
+		egress_conn_lost(c);
+		return;
+	}
+	/* If the connection is full, the requests in it are replied to. */
+	if (!c->asks)
+		(void)egress_conn_ask(c->service, &ping, sizeof(ping), NULL, 0,
+				      egress_conn_pong, NULL);
+	loop_timer_set(c->beat, BEAT_MS);
 }
 
 static void on_egress_started(void *ctx, const struct warren_error *failure,
@@ -214,6 +253,8 @@ static void on_egress_started(void *ctx, const struct warren_error *failure,
 		return;
 	}
 	c->sock = fd;
+	c->silent = 0;
+	loop_timer_set(c->beat, BEAT_MS);
 	r = loop_watch(s->loop, fd, LOOP_READ, on_egress, c, &c->watch);
 	if (r < 0) {
 		(void)error_errno(&c->failure, -r, "watch warren-egress");
@@ -258,6 +299,8 @@ int egress_conn_open(struct service *s, struct warren_error *err)
 	r = loop_timer_new(s->loop, egress_conn_on_timer, c, &c->timer);
 	if (r == 0)
 		r = loop_timer_new(s->loop, egress_conn_on_late, c, &c->late);
+	if (r == 0)
+		r = loop_timer_new(s->loop, egress_conn_on_beat, c, &c->beat);
 	return r < 0 ? error_errno(err, -r, "start the service") : 0;
 }
 
@@ -270,6 +313,7 @@ void egress_conn_close(struct service *s)
 	egress_conn_end(c);
 	c->timer = loop_timer_free(c->timer);
 	c->late = loop_timer_free(c->late);
+	c->beat = loop_timer_free(c->beat);
 }
 
 int egress_conn_ask(struct service *s, void *msg, size_t size, const int *fds,

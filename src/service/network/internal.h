@@ -18,6 +18,8 @@ struct egress_conn {
 	struct loop_watch *watch;
 	struct loop_timer *timer; /* for the next start */
 	struct loop_timer *late;  /* for questions without an answer */
+	struct loop_timer *beat;  /* checks whether it works */
+	unsigned silent;          /* intervals of @beat since its last message */
 	bool late_set;
 	uint64_t wait_ms;    /* before the next start; 0: it has not failed lately */
 	uint64_t started_at; /* ms of the loop's clock */
@@ -36,6 +38,8 @@ struct service_network {
 
 struct network_wait {
 	struct network_wait *next;
+	struct sandbox *sandbox;
+	struct loop_timer *late; /* its deadline */
 	service_done_fn done;
 	void *ctx;
 };

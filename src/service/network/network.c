@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/list.h"
 #include "network/header.h"
 #include "network/policy_json.h"
 #include "proto/warden_proto.h"
@@ -23,6 +24,9 @@
 #define AGAIN_MS  20   /* interval while old sockets may still be open */
 #define TRIES_MAX 250  /* maximum number of these retries */
 #define LATER_MS  1000 /* interval after another failure, if no request waits */
+#define AWAIT_MS                                                            \
+	30000 /* maximum time that a request waits; a process that hangs is \
+		 replaced earlier */
 
 static void network_step(struct sandbox *sandbox);
 
@@ -55,6 +59,14 @@ static struct sandbox *network_op_done(struct network_op *op)
 
 /* ---------------------------------------------------------------- results of requests */
 
+static void network_wait_end(struct network_wait *w, int r,
+			     const struct warren_error *err)
+{
+	w->late = loop_timer_free(w->late);
+	w->done(w->ctx, r, err);
+	free(w);
+}
+
 static void network_finish(struct sandbox *sandbox, int r, const struct warren_error *err)
 {
 	struct sandbox_network *n = sandbox_network(sandbox);
@@ -77,8 +89,7 @@ static void network_finish(struct sandbox *sandbox, int r, const struct warren_e
 		struct network_wait *w = all;
 
 		all = w->next;
-		w->done(w->ctx, r, err);
-		free(w);
+		network_wait_end(w, r, err);
 	}
 }
 
@@ -299,19 +310,36 @@ void network_all_step(struct service *s, bool started)
 		}
 }
 
+static void network_on_late(void *ctx)
+{
+	struct network_wait *w = ctx;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	(void)LIST_REMOVE(sandbox_network(w->sandbox)->waits, w);
+	network_wait_end(w,
+			 error_set(&err, ETIMEDOUT,
+				   "warren-egress does not answer; the network is closed "
+				   "until it works again"),
+			 &err);
+}
+
 static void network_await(struct sandbox *sandbox, service_done_fn done, void *ctx)
 {
 	struct network_wait *w = malloc(sizeof(*w));
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (!w) {
+	if (w)
+		*w = (struct network_wait){ .sandbox = sandbox,
+					    .done = done,
+					    .ctx = ctx };
+	if (!w ||
+	    loop_timer_new(sandbox->service->loop, network_on_late, w, &w->late) < 0) {
+		free(w);
 		done(ctx, error_errno(&err, ENOMEM, "open the network"), &err);
 		return;
 	}
-	*w = (struct network_wait){ .next = sandbox_network(sandbox)->waits,
-				    .done = done,
-				    .ctx = ctx };
-	sandbox_network(sandbox)->waits = w;
+	loop_timer_set(w->late, AWAIT_MS);
+	LIST_PUSH(sandbox_network(sandbox)->waits, w);
 	network_step(sandbox);
 }
 
@@ -490,8 +518,7 @@ static void network_gone(struct sandbox *sandbox)
 		struct network_wait *w = n->waits;
 
 		n->waits = w->next;
-		w->done(w->ctx, -ENOENT, &err);
-		free(w);
+		network_wait_end(w, -ENOENT, &err);
 	}
 	n->timer = loop_timer_free(n->timer);
 	free(n->policy);
