@@ -8,7 +8,7 @@
 
 const struct command command_image = {
 	.name = "image",
-	.summary = "Pull, load, save, push, list and remove images.",
+	.summary = "Build, pull, load, save, push, list and remove images.",
 	.opts = &(const struct opts){ .operands = "COMMAND [ARG...]",
 				      .example = "warren image pull python:3.12" },
 	.program = "warren-image",

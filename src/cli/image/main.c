@@ -33,7 +33,7 @@ static const struct opts image_opts = {
 
 static const struct command image = {
 	.name = "image",
-	.summary = "Pull, load, save, push, list and remove images.",
+	.summary = "Build, pull, load, save, push, list and remove images.",
 	.opts = &image_opts,
 	.verbs = commands,
 };
