@@ -398,6 +398,12 @@ WARREN_PUBLIC int warren_save_files(struct warren_sandbox *sb, int dir, unsigned
  */
 WARREN_PUBLIC int warren_hibernate(struct warren_sandbox *sb, struct warren_saved *ret,
 				   struct warren_error *err);
+/*
+ * The image of the sandbox: "host", "dir:PATH", or the id of an image in the store, even
+ * if the sandbox was created with a name. NULL: the backend has its own images. Valid
+ * until @sb is freed.
+ */
+WARREN_PUBLIC const char *warren_image(const struct warren_sandbox *sb);
 /* Return whether there are saved files of @id. */
 WARREN_PUBLIC bool warren_has_saved(struct warren *w, const char *id);
 /* Remove the saved files of @id; it is no error if there are none. */

@@ -323,6 +323,13 @@ int warren_hibernate(struct warren_sandbox *sb, struct warren_saved *ret,
 	return 0;
 }
 
+const char *warren_image(const struct warren_sandbox *sb)
+{
+	const struct backend_ops *ops = sb->engine->ops;
+
+	return ops->image ? ops->image(sb->sandbox) : NULL;
+}
+
 bool warren_has_saved(struct warren *w, const char *id)
 {
 	return w->ops->has_saved && w->ops->has_saved(w->state, id);

@@ -122,6 +122,11 @@ void state_encode(const struct initclient_sandbox *sandbox,
 			if (*(const bool *)p)
 				state_file_put_number(out, f->key, 1);
 			break;
+		case STATE_MAYBE_TEXT:
+			if (*(char *const *)(const void *)p)
+				state_file_put(out, f->key,
+					       *(char *const *)(const void *)p);
+			break;
 		case STATE_TEXT:
 			state_file_put(out, f->key, *(char *const *)(const void *)p);
 			break;
@@ -244,6 +249,7 @@ static int state_file_take(struct initclient_sandbox *sandbox,
 	case STATE_OPTION:
 		return take_number(f, to, value, err);
 	case STATE_TEXT:
+	case STATE_MAYBE_TEXT:
 		*(char **)(void *)to = strdup(value);
 		return *(char **)(void *)to
 			       ? 0
@@ -291,7 +297,7 @@ static bool may_repeat(const struct state_field *f)
 static bool may_lack(const struct state_field *f)
 {
 	return may_repeat(f) || f->kind == STATE_OPTION || f->kind == STATE_MAYBE32 ||
-	       f->kind == STATE_MAYBE64;
+	       f->kind == STATE_MAYBE64 || f->kind == STATE_MAYBE_TEXT;
 }
 
 /*

@@ -26,11 +26,12 @@ enum state_kind {
 	STATE_OPTION,  /* a flag that is written only if it is set */
 	STATE_MAYBE32, /* a number that is written only if it is not 0 */
 	STATE_MAYBE64,
-	STATE_TEXT,   /* an allocated char * */
-	STATE_LIST,   /* any number of texts */
-	STATE_HOME,   /* `home` of struct initclient_user */
-	STATE_GROUP,  /* one of the user's groups */
-	STATE_FORCED, /* "on NAME DETAIL" or "off NAME DETAIL" */
+	STATE_TEXT,       /* an allocated char * */
+	STATE_MAYBE_TEXT, /* the same, but written only if it is not NULL */
+	STATE_LIST,       /* any number of texts */
+	STATE_HOME,       /* `home` of struct initclient_user */
+	STATE_GROUP,      /* one of the user's groups */
+	STATE_FORCED,     /* "on NAME DETAIL" or "off NAME DETAIL" */
 	STATE_ID,
 };
 

@@ -300,6 +300,7 @@ const struct backend_ops backend_native = {
 	.save_files = native_save_files,
 	.hibernate = native_hibernate,
 	.forget_saved = native_forget_saved,
+	.image = native_image,
 	.has_saved = native_has_saved,
 	.list = durable_list,
 	.find = durable_find,

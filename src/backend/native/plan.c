@@ -352,17 +352,36 @@ void take_forget_host(struct native *n)
 	host_put(TAKE_PTR(n->host));
 }
 
+/* The reference may name another image later, so the sandbox keeps the image's id. */
+static int take_image_of(struct create_op *m, const char *ref, struct warren_error *err)
+{
+	const struct image *image = &m->plan->image;
+	int r = image_open(ref, m->engine->state_dir, &m->plan->image, err);
+
+	m->own_image = r == 0;
+	if (r < 0)
+		return r;
+	m->sandbox->image = strdup(image->has_config ? image->config.id : ref);
+	if (!m->sandbox->image)
+		return error_errno(err, ENOMEM, "open the image");
+	return take_config(m, err);
+}
+
 int take_image(struct create_op *m, struct warren_error *err)
 {
+	AUTO_FREE char *saved = NULL;
 	const char *ref = m->spec->image ? m->spec->image : "host";
 	struct native *n = m->engine;
 	int r;
 
-	if (strcmp(ref, "host") != 0) {
-		r = image_open(ref, n->state_dir, &m->plan->image, err);
-		m->own_image = r == 0;
-		return r < 0 ? r : take_config(m, err);
+	if (m->spec->restore) {
+		r = saved_image(n, m->sandbox->base.id, &saved, err);
+		if (r < 0)
+			return r;
+		ref = saved;
 	}
+	if (strcmp(ref, "host") != 0)
+		return take_image_of(m, ref, err);
 	r = host_take(n, &m->host, err);
 	if (r == 0)
 		m->plan->image = m->host->image;

@@ -11,6 +11,7 @@
  *
  *	<state_dir>/saved/<id>		the files of a sandbox that hibernates
  *	<state_dir>/saved/.new-<id>	an incomplete copy
+ *	<state_dir>/saved/.image-<id>	the image that the files belong to, by its id
  *	<state_dir>/saved/.frozen-<id>	a marker: its processes are stopped during a copy
  *
  * A saved directory is valid only while no sandbox of that id lives: it gets its name
@@ -48,6 +49,7 @@
 
 #define SAVED_NEW    "new-"
 #define SAVED_FROZEN "frozen-"
+#define SAVED_IMAGE  "image-"
 /* Size of a name that begins with a dot and one of these prefixes. */
 #define SAVED_NAME_SIZE (sizeof("." SAVED_FROZEN) + ID_LEN)
 
@@ -413,6 +415,13 @@ int native_save_files(void *state UNUSED, struct backend_sandbox *base, int dir,
 	return r;
 }
 
+const char *native_image(const struct backend_sandbox *base)
+{
+	const struct native_sandbox *sandbox = (const struct native_sandbox *)base;
+
+	return sandbox->image ? sandbox->image : "host";
+}
+
 /* ------------------------------------------------------------------ hibernating */
 
 static int save_copy_to(struct native_sandbox *sandbox, int saved, const char *temp,
@@ -433,6 +442,46 @@ static int save_copy_to(struct native_sandbox *sandbox, int saved, const char *t
 	return r;
 }
 
+/*
+ * The files make sense only on top of the same image, to which its name may not refer any
+ * more when the sandbox comes back.
+ */
+static int save_note_image(const struct native_sandbox *sandbox, int saved,
+			   struct warren_error *err)
+{
+	const char *image = native_image(&sandbox->base);
+	char name[SAVED_NAME_SIZE];
+	AUTO_CLOSE int fd = -1;
+	int r;
+
+	(void)snprintf(name, sizeof(name), "." SAVED_IMAGE "%s", sandbox->base.id);
+	fd = openat(saved, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+		    0600);
+	r = fd < 0 ? -errno : fd_write_all(fd, image, strlen(image));
+	if (r == 0 && fsync(fd) < 0)
+		r = -errno;
+	return r < 0 ? error_errno(err, -r, "record the image of its files") : 0;
+}
+
+int saved_image(const struct native *n, const char *id, char **ret,
+		struct warren_error *err)
+{
+	AUTO_CLOSE int saved = save_open_dir(n, false, err);
+	char name[SAVED_NAME_SIZE], text[4096 + sizeof("dir:")];
+	ssize_t size = saved;
+
+	(void)snprintf(name, sizeof(name), "." SAVED_IMAGE "%s", id);
+	if (saved >= 0)
+		size = fd_read_file_at(saved, name, text, sizeof(text));
+	if (size == -ENOENT || size == 0)
+		return error_set(err, EREMOTEIO,
+				 "the saved files of the sandbox are missing");
+	if (size < 0)
+		return error_errno(err, (int)-size, "read the image of its saved files");
+	*ret = strdup(text);
+	return *ret ? 0 : error_errno(err, ENOMEM, "read the image of its saved files");
+}
+
 static int save_as(struct native_sandbox *sandbox, int saved, struct warren_saved *ret,
 		   struct warren_error *err)
 {
@@ -441,7 +490,9 @@ static int save_as(struct native_sandbox *sandbox, int saved, struct warren_save
 	int r;
 
 	(void)snprintf(temp, sizeof(temp), "." SAVED_NEW "%s", id);
-	r = save_copy_to(sandbox, saved, temp, ret, err);
+	r = save_note_image(sandbox, saved, err);
+	if (r == 0)
+		r = save_copy_to(sandbox, saved, temp, ret, err);
 	if (r == 0) {
 		copy_remove_tree(saved, id);
 		if (renameat(saved, temp, saved, id) < 0 || fsync(saved) < 0)
@@ -501,12 +552,15 @@ bool native_has_saved(void *state, const char *id)
 int native_forget_saved(void *state, const char *id, struct warren_error *err)
 {
 	AUTO_CLOSE int saved = save_open_dir(state, false, err);
+	char name[SAVED_NAME_SIZE];
 
 	if (saved < 0)
 		return saved == -ENOENT ? 0 : saved;
 	copy_remove_tree(saved, id);
 	if (faccessat(saved, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return error_set(err, EBUSY, "its saved files cannot be removed");
+	(void)snprintf(name, sizeof(name), "." SAVED_IMAGE "%s", id);
+	(void)unlinkat(saved, name, 0);
 	return 0;
 }
 
@@ -549,12 +603,18 @@ static void saved_sweep_one(struct native *n, int saved, const char *name)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	const char *frozen = saved_id(name, "." SAVED_FROZEN);
+	const char *image = saved_id(name, "." SAVED_IMAGE);
 
 	/* An engine was killed before it let the processes continue. */
 	if (frozen) {
 		if (sandbox_socket_has_state(n->sandboxes_fd, frozen))
 			(void)cgroup_freeze(&n->cgroups, frozen, false, &ignored);
 		(void)unlinkat(saved, name, 0);
+	} else if (image) {
+		/* Its files are missing, or the sandbox lives. */
+		if (faccessat(saved, image, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    sandbox_socket_has_state(n->sandboxes_fd, image))
+			(void)unlinkat(saved, name, 0);
 	} else if (saved_id(name, "." SAVED_NEW) ||
 		   (id_valid(name) && sandbox_socket_has_state(n->sandboxes_fd, name))) {
 		copy_remove_tree(saved, name);
