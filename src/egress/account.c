@@ -53,18 +53,32 @@ static uint64_t account_slice(const struct account *a)
 	return slice < ACCOUNT_LEASE_MAX ? slice : ACCOUNT_LEASE_MAX;
 }
 
-bool account_wants_lease(const struct account *a)
+bool account_wants_lease(const struct account *a, uint64_t want)
 {
 	return a->limits.total_bytes && !account_is_exhausted(a) &&
 	       a->leased < a->limits.total_bytes &&
-	       a->leased <= account_total(a) + account_slice(a) / 2;
+	       (a->leased <= account_total(a) + account_slice(a) / 2 ||
+		a->leased < account_total(a) + want);
 }
 
-uint64_t account_next_lease(const struct account *a)
+uint64_t account_next_lease(const struct account *a, uint64_t want)
 {
-	uint64_t end = account_total(a) + account_slice(a);
+	uint64_t slice = account_slice(a);
+	uint64_t end = account_total(a) + (slice > want ? slice : want);
 
 	return end < a->limits.total_bytes ? end : a->limits.total_bytes;
+}
+
+/* Return how many of @want bytes are within the lease. */
+static uint64_t account_leased(const struct account *a, uint64_t want)
+{
+	uint64_t end, left;
+
+	if (!a->limits.total_bytes)
+		return want;
+	end = a->leased < a->limits.total_bytes ? a->leased : a->limits.total_bytes;
+	left = end > account_total(a) ? end - account_total(a) : 0;
+	return want < left ? want : left;
 }
 
 struct egress_usage account_usage(const struct account *a, uint64_t leased)
@@ -86,13 +100,7 @@ void account_restore(struct account *a, const struct egress_usage *usage)
 
 uint64_t account_allowance(struct account *a, uint64_t want, uint64_t now)
 {
-	if (a->limits.total_bytes) {
-		uint64_t end = a->leased < a->limits.total_bytes ? a->leased
-								 : a->limits.total_bytes;
-		uint64_t left = end > account_total(a) ? end - account_total(a) : 0;
-
-		want = want < left ? want : left;
-	}
+	want = account_leased(a, want);
 	if (!a->limits.bytes_per_second)
 		return want;
 	account_fill(a, now);
@@ -106,4 +114,12 @@ void account_add(struct account *a, uint64_t in, uint64_t out)
 	a->usage.bytes_in += in;
 	a->usage.bytes_out += out;
 	a->tokens = a->tokens > all ? a->tokens - all : 0;
+}
+
+bool account_add_message(struct account *a, uint64_t in, uint64_t out)
+{
+	if (account_leased(a, in + out) < in + out)
+		return false;
+	account_add(a, in, out);
+	return true;
 }

@@ -39,19 +39,24 @@ void account_set_limits(struct account *a, const struct policy_limits *limits,
 			uint64_t now);
 /* How many of @want bytes may be read now; 0: wait. */
 uint64_t account_allowance(struct account *a, uint64_t want, uint64_t now);
-/* Does less of the last lease remain than is good for the throughput? */
-bool account_wants_lease(const struct account *a);
+/*
+ * Does less of the last lease remain than is good for the throughput, or than the @want
+ * bytes that are needed at once?
+ */
+bool account_wants_lease(const struct account *a, uint64_t want);
 /*
  * Return the next value of @leased. It must not be set before account_usage() with this
  * value has been sent to the service.
  */
-uint64_t account_next_lease(const struct account *a);
+uint64_t account_next_lease(const struct account *a, uint64_t want);
 /* Return what the service must know if @leased is the lease. */
 struct egress_usage account_usage(const struct account *a, uint64_t leased);
 /* Continue with the usage that the service knows. */
 void account_restore(struct account *a, const struct egress_usage *usage);
 /* Count bytes that were read. */
 void account_add(struct account *a, uint64_t in, uint64_t out);
+/* The same for a message as a whole. False: the lease has too few bytes left for it. */
+bool account_add_message(struct account *a, uint64_t in, uint64_t out);
 /* Return whether the sandbox has used all of its bytes. */
 bool account_is_exhausted(const struct account *a);
 

@@ -10,6 +10,9 @@
  * A name that is not allowed is answered with NXDOMAIN. With REFUSED or SERVFAIL, clients
  * would ask again, or report a temporary failure, after which programs try again. When
  * all bytes of the sandbox are used, REFUSED is right: the limit may be raised.
+ *
+ * A query that is resolved outside and its answer count as bytes of the sandbox, because
+ * the name and its existence can carry data.
  */
 #include <errno.h>
 #include <string.h>
@@ -33,6 +36,8 @@ struct dns_op {
 	union resolver_address peer;
 	union resolver_address local; /* the address that the query was sent to */
 	struct dns_query q;
+	size_t n;     /* size of the query as it was received */
+	bool counted; /* so the answer counts, too */
 	uint8_t data[DNS_SERVER_QUERY_MAX];
 	char name[HOST_TEXT_SIZE]; /* in lower case */
 };
@@ -114,6 +119,8 @@ static void dns_server_answer(struct dns_op *op, enum dns_rcode code,
 	if (!f && op->q.udp_size < size)
 		size = op->q.udp_size;
 	n = dns_answer(&op->q, code, addresses, n, DNS_SERVER_TTL, out, size);
+	if (op->counted && !egress_count_message(op->sandbox, n + (f ? 2 : 0), 0))
+		n = dns_answer(&op->q, DNS_REFUSED, NULL, 0, 0, out, size);
 	dns_server_unlist(op);
 	if (f) {
 		f->dns_op = NULL;
@@ -193,7 +200,8 @@ static void dns_server_judge(struct dns_op *op)
 		return;
 	}
 	/* A lookup leaves the sandbox, as a connection would. */
-	if (account_is_exhausted(&sb->account)) {
+	op->counted = egress_count_message(sb, 0, op->n + (op->flow ? 2 : 0));
+	if (!op->counted) {
 		sb->account.usage.denied++;
 		egress_usage_changed(sb);
 		dns_server_answer(op, DNS_REFUSED, NULL, 0);
@@ -214,6 +222,7 @@ static void dns_server_query(struct dns_op *op, size_t n)
 {
 	int code = dns_query_parse(op->data, n, &op->q);
 
+	op->n = n;
 	if (code < 0) {
 		struct egress_flow *f = op->flow;
 

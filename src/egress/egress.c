@@ -76,17 +76,20 @@ static void egress_cut(void *ctx)
 		egress_flow_reset(sb->flows);
 }
 
-/* Reserve bytes with the service. If it cannot be told now, they are not used. */
-static void egress_lease(struct egress_sandbox *sb)
+/*
+ * Reserve bytes with the service, @want or more. If it cannot be told now, they are not
+ * used.
+ */
+static void egress_lease(struct egress_sandbox *sb, uint64_t want)
 {
 	const struct egress_options *o = &sb->egress->options;
 	struct account *a = &sb->account;
 	struct egress_usage_row row = { 0 };
 	uint64_t next;
 
-	if (!account_wants_lease(a))
+	if (!account_wants_lease(a, want))
 		return;
-	next = account_next_lease(a);
+	next = account_next_lease(a, want);
 	(void)memcpy(row.id, sb->id, sizeof(sb->id));
 	row.usage = account_usage(a, next);
 	if (!o->lease || o->lease(o->ctx, &row))
@@ -106,12 +109,23 @@ void egress_count(struct egress_flow *f, uint64_t in, uint64_t out)
 		loop_defer(sb->egress->loop, &sb->cut);
 }
 
+bool egress_count_message(struct egress_sandbox *sb, uint64_t in, uint64_t out)
+{
+	egress_lease(sb, in + out);
+	if (!account_add_message(&sb->account, in, out))
+		return false;
+	egress_usage_changed(sb);
+	if (account_is_exhausted(&sb->account))
+		loop_defer(sb->egress->loop, &sb->cut);
+	return true;
+}
+
 size_t egress_allowance(struct egress_flow *f, size_t want)
 {
 	struct egress_sandbox *sb = f->sandbox;
 	uint64_t n;
 
-	egress_lease(sb);
+	egress_lease(sb, 0);
 	n = account_allowance(&sb->account, want, loop_now(sb->egress->loop));
 	if (n > 0 || f->wait_prev)
 		return (size_t)n;

@@ -197,6 +197,11 @@ static inline size_t egress_head_max(const struct egress_sandbox *sb)
 void egress_usage_changed(struct egress_sandbox *sb);
 /* Count bytes that were read from the server (in) or for it (out). */
 void egress_count(struct egress_flow *f, uint64_t in, uint64_t out);
+/*
+ * Count a message of DNS. False: too few bytes are left, so it must not be used, and is
+ * not counted.
+ */
+bool egress_count_message(struct egress_sandbox *sb, uint64_t in, uint64_t out);
 /* How much may be read now; 0: the flow is resumed later. */
 size_t egress_allowance(struct egress_flow *f, size_t want);
 /* The flow does not wait any more. */

@@ -399,6 +399,7 @@ class World:
 
     def __init__(self, policy, args=(), files=None, **kw):
         self.dns, self.servers = Dns(), []
+        self.dns_in = self.dns_out = 0  # bytes of the lookups that succeeded
         self.dns.names.update({"a.example": ["1.2.3.4"], "b.example": ["5.6.7.8"], "six.example": ["2600::1"]})
         self.inside = Inside()
         self.egress = Egress(*args, files=files)
@@ -414,7 +415,12 @@ class World:
         with s:
             s.connect((server, 53))
             s.send(question(name, kind))
-            return parse_answer(s.recv(2048))
+            data = s.recv(2048)
+        answer = parse_answer(data)
+        if answer[0] == 0:
+            self.dns_out += len(question(name, kind))
+            self.dns_in += len(data)
+        return answer
 
     def address(self, name):
         code, found = self.lookup(name)

@@ -95,7 +95,7 @@ def tcp_works_by_name_over_both_families():
                 eq(read_all(s), b"\0ping", f"the echo of {name} at {address}")
         eq(server.n, 2)
         live = w.egress.query(ID)
-        eq((live["connections"], live["bytes_in"], live["bytes_out"]), (3, 15, 15))
+        eq((live["connections"], live["bytes_in"], live["bytes_out"]), (3, w.dns_in + 15, w.dns_out + 15))
         eq(live["used"]["allow"], [{"host": "a.example", "ports": [7000], "protocols": ["tcp"]},
                                    {"host": "six.example", "ports": [7000], "protocols": ["tcp"]}])
 
@@ -141,7 +141,7 @@ def a_lot_of_data_arrives_unchanged():
             s.sendall(data)
         until(lambda: getattr(w, "got", None) == data, "the data that the client sent")
         usage = w.egress.query(ID)
-        eq((usage["bytes_in"], usage["bytes_out"]), (len(data), len(data)))
+        eq((usage["bytes_in"], usage["bytes_out"]), (w.dns_in + len(data), w.dns_out + len(data)))
 
 
 @test
@@ -428,7 +428,7 @@ def connections_are_limited():
 
 @test
 def total_bytes_end_all_connections():
-    with world(TCP_A, limits={"total_bytes": 1000}, usage=(0, 0, 400, 0)) as w:
+    with world(TCP_A, limits={"total_bytes": 2000}, usage=(0, 0, 1190, 0)) as w:
         w.serve("1.2.3.4", 7000, echo)
         address = w.address("a.example")
         with w.connect("a.example", 7000) as idle, w.connect("a.example", 7000) as s:
@@ -444,6 +444,41 @@ def total_bytes_end_all_connections():
         with w.connect("a.example", 7000) as s:
             s.sendall(b"\0")
             eq(s.recv(1), b"\0", "after the limit was raised")
+
+
+@test
+def messages_of_names_count_as_bytes():
+    q = ew.question("a.example")
+
+    def usage():
+        return tuple(w.egress.query(ID)[k] for k in ("bytes_in", "bytes_out"))
+
+    with world(TCP_A) as w:
+        eq((w.lookup("b.example")[0], w.lookup("a.example", 16)), (3, (0, [])), "what is not looked up outside")
+        w.dns_in = w.dns_out = 0
+        eq(usage(), (0, 0))
+        for kind in (1, 28):
+            w.lookup("a.example", kind)
+            eq(usage(), (w.dns_in, w.dns_out))
+        eq(w.dns_out, 2 * len(q))
+        before = usage()
+        with w.inside.connect("8.8.8.8", 53) as s:
+            s.sendall(struct.pack(">H", len(q)) + q)
+            n = struct.unpack(">H", s.recv(2, socket.MSG_WAITALL))[0]
+            eq(len(s.recv(n, socket.MSG_WAITALL)), n)
+        eq(usage(), (before[0] + 2 + n, before[1] + 2 + len(q)), "with their lengths, over TCP")
+
+
+@test
+def names_alone_use_up_total_bytes():
+    limit = 10 * (2 * len(ew.question("a.example")) + 16)
+    for rest in (0, 1, 50):
+        with world(TCP_A, limits={"total_bytes": limit + rest}) as w:
+            for i in range(10):
+                eq(w.lookup("a.example")[0], 0, i)
+            eq((w.dns_in + w.dns_out, w.lookup("a.example"), len(w.dns.asked) <= 22), (limit, (5, []), True))
+            used = w.egress.query(ID)
+            ok(limit <= used["bytes_in"] + used["bytes_out"] <= limit + rest, used)
 
 
 @test
@@ -536,7 +571,7 @@ def usage_and_denials_are_reported():
         with w.connect("a.example", 7000) as s:
             s.sendall(b"\0" * 10)
             eq(len(s.recv(10, socket.MSG_WAITALL)), 10)
-        w.egress.wait_event(lambda: w.egress.usage.get(ID, (0, 0, 0, 0)) == (1, 1, 10, 10))
+        w.egress.wait_event(lambda: w.egress.usage.get(ID) == (1, 1, w.dns_in + 10, w.dns_out + 10))
         eq([d["host"] for d in w.egress.denied], ["b.example"])
 
 

@@ -44,7 +44,7 @@ def a_request_is_forwarded_with_one_host():
             eq(ask(s, path="http://a.example/abs")[2], b"GET /abs HTTP/1.1\r\nHost: a.example\n")
         eq(server.n, 1)
         usage = w.egress.query(ID)
-        eq(usage["bytes_out"], len(server.received))
+        eq(usage["bytes_out"], w.dns_out + len(server.received))
         eq(usage["used"]["allow"], [{"host": "a.example", "ports": [80], "protocols": ["http"]}])
 
 

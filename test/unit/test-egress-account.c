@@ -66,10 +66,10 @@ TEST(total_bytes_include_earlier_usage)
 	account_set_limits(&a, &limits, 0);
 	OK(!account_is_exhausted(&a));
 	EQ(account_allowance(&a, 50, 0), 0); /* not leased */
-	OK(account_wants_lease(&a));
-	a.leased = account_next_lease(&a);
+	OK(account_wants_lease(&a, 0));
+	a.leased = account_next_lease(&a, 0);
 	EQ(a.leased, 93); /* a part of what is left */
-	OK(!account_wants_lease(&a));
+	OK(!account_wants_lease(&a, 0));
 	EQ(account_allowance(&a, 50, 0), 3);
 	a.leased = 100;
 	EQ(account_allowance(&a, 50, 0), 10);
@@ -86,14 +86,36 @@ TEST(all_bytes_can_be_leased)
 		while (!account_is_exhausted(&a)) {
 			uint64_t n;
 
-			if (account_wants_lease(&a))
-				a.leased = account_next_lease(&a);
+			if (account_wants_lease(&a, 0))
+				a.leased = account_next_lease(&a, 0);
 			n = account_allowance(&a, 65536, 0);
 			OK(n > 0);
 			account_add(&a, n, 0);
 		}
 		EQ(a.usage.bytes_in, total);
 	}
+}
+
+TEST(a_message_is_counted_whole_or_not_at_all)
+{
+	struct account a = { 0 };
+	struct policy_limits limits = { .total_bytes = 100 };
+
+	OK(account_add_message(&a, 1, 2)); /* no limit */
+	account_set_limits(&a, &limits, 0);
+	OK(!account_add_message(&a, 0, 50)); /* not leased */
+	OK(account_wants_lease(&a, 50));
+	a.leased = account_next_lease(&a, 50);
+	EQ(a.leased, 53);
+	OK(!account_wants_lease(&a, 50));
+	OK(account_add_message(&a, 0, 50));
+	a.leased = account_next_lease(&a, 60);
+	EQ(a.leased, 100);
+	OK(!account_add_message(&a, 48, 0)); /* there are 47 left */
+	EQ(a.usage.bytes_in, 1);
+	OK(account_add_message(&a, 47, 0));
+	OK(account_is_exhausted(&a));
+	EQ(a.usage.bytes_in + a.usage.bytes_out, 100);
 }
 
 TEST(a_lease_is_never_used_twice)
@@ -114,8 +136,8 @@ TEST(a_lease_is_never_used_twice)
 		for (int i = 0; i < 10 + process; i++) {
 			uint64_t n;
 
-			if (account_wants_lease(&a)) {
-				a.leased = account_next_lease(&a);
+			if (account_wants_lease(&a, 0)) {
+				a.leased = account_next_lease(&a, 0);
 				known = account_usage(&a, a.leased);
 			}
 			n = account_allowance(&a, 300000, 0);
