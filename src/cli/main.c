@@ -33,6 +33,7 @@ static const struct command *const commands[] = {
 	ALIAS("inspect", "show"),
 	ALIAS("stats", "top"),
 	ALIAS("images", "image ls"),
+	ALIAS("build", "image build"),
 	ALIAS("pull", "image pull"),
 	ALIAS("push", "image push"),
 	ALIAS("rmi", "image rm"),
@@ -46,14 +47,6 @@ static const struct command *const commands[] = {
 	NULL,
 };
 /* clang-format on */
-
-/* Commands of docker that sandboxes do not have, and what to do instead. */
-static const struct {
-	const char *word, *instead;
-} absent[] = {
-	{ "build",
-	  "build with another tool, then 'warren image load' or 'warren image import'" },
-};
 
 struct main_options {
 	bool version;
@@ -119,18 +112,6 @@ static int main_expand(int *argc, char ***argv)
 	return *argc - completes > at ? alias_expand(at, argc, argv) : 0;
 }
 
-/* Print what to do instead of @word, if it is in the table. */
-static bool absent_say(const char *word)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(absent); i++)
-		if (strcmp(absent[i].word, word) == 0) {
-			message_say(NULL, "there is no command '%s': %s", word,
-				    absent[i].instead);
-			return true;
-		}
-	return false;
-}
-
 /* Print completions for a shell. The options of some commands are known only to other
  * programs. */
 static int cli_complete(int argc, char **argv)
@@ -162,9 +143,6 @@ int main(int argc, char **argv)
 	int first = 0, status = 0;
 
 	if (hold_standard_fds() < 0 || main_expand(&argc, &argv) < 0)
-		return STATUS_FAILED;
-	if (argc > 1 &&
-	    absent_say(argc > 2 && strcmp(argv[1], "help") == 0 ? argv[2] : argv[1]))
 		return STATUS_FAILED;
 	if (argc > 2 && strcmp(argv[1], COMPLETE_WORD) == 0)
 		return cli_complete(argc - 2, argv + 2);
