@@ -120,7 +120,7 @@ static int plan_args(const struct code_request *q, struct code_plan *p,
 				 CODE_ARGS_MAX);
 	if (strv_bytes(q->args) + strv_bytes(q->env) > CODE_ARGS_BYTES)
 		return error_set(err, EINVAL,
-				 "/args: with /env, they have more than %" PRIu64
+				 "/args: together with /env, they have more than %" PRIu64
 				 " bytes",
 				 CODE_ARGS_BYTES);
 	for (size_t i = 0; q->env && q->env[i]; i++) {
@@ -223,8 +223,10 @@ static bool plan_words_name(const char *const *words, const char *name)
 	return false;
 }
 
-/* Does the compiler write this file, because its command or its variables contain the
- * name? */
+/*
+ * Does the compiler write this file, because its command or its variables contain the
+ * name?
+ */
 static bool plan_is_made(const struct code_plan *p, const char *name)
 {
 	return p->language->compile && (plan_words_name(p->language->compile, name) ||
@@ -306,7 +308,7 @@ static int plan_files(const struct code_request *q, struct code_plan *p,
 	}
 	if (r == 0 && bytes > CODE_FILES_BYTES)
 		r = error_set(err, EINVAL,
-			      "/files: with /stdin, they have more than %" PRIu64
+			      "/files: together with /stdin, they have more than %" PRIu64
 			      " bytes",
 			      CODE_FILES_BYTES);
 	p->input = q->input;
@@ -323,9 +325,10 @@ static int plan_artifacts(const struct code_request *q, struct code_plan *p,
 		return error_set(err, EINVAL, "/artifacts: there are more than %d",
 				 CODE_GLOBS_MAX);
 	if (strv_bytes(q->artifacts) > CODE_GLOB_LEN)
-		return error_set(err, EINVAL,
-				 "/artifacts: they have more than %d bytes together",
-				 CODE_GLOB_LEN);
+		return error_set(
+			err, EINVAL,
+			"/artifacts: the patterns have more than %d bytes in total",
+			CODE_GLOB_LEN);
 	for (size_t i = 0; i < n; i++) {
 		const char *glob = q->artifacts[i];
 		size_t len = strlen(glob);

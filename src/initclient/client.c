@@ -80,8 +80,10 @@ static int hear_ready(struct initclient_sandbox *sandbox, struct warren_error *e
 	return -EREMOTEIO;
 }
 
-/* Handle an unsolicited message: init has too many connections, or reports why it
- * ended. */
+/*
+ * Handle an unsolicited message: init has too many connections, or reports why it
+ * ended.
+ */
 static int client_refused(const struct init_reply *a, struct warren_error *err)
 {
 	int code = reply_code(&a->m.reply);
@@ -92,8 +94,10 @@ static int client_refused(const struct init_reply *a, struct warren_error *err)
 			 PROTO_CONNECTIONS_MAX);
 }
 
-/* Init closed the connection before it read the request. Check whether it has sent the
- * reason. */
+/*
+ * Init closed the connection before it read the request. Check whether it has sent the
+ * reason.
+ */
 static int turned_away(const struct initclient_sandbox *sandbox, struct warren_error *err)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -149,7 +153,10 @@ static int judge_other(struct initclient_sandbox *sandbox, struct init_reply *a,
 			 "the sandbox's init sent an answer without a request");
 }
 
-/* The other end is gone. If it was the child before init, it has reported the reason. */
+/*
+ * The other end has closed the connection. If init had not started yet, its process has
+ * reported the reason.
+ */
 static int sent_to_nobody(struct initclient_sandbox *sandbox, struct warren_error *err)
 {
 	struct warren_error told = WARREN_ERROR_INIT;
@@ -234,8 +241,10 @@ int client_pump(struct initclient_sandbox *sandbox, int64_t timeout_ms,
 			sandbox->control, &a,
 			timeout_ms < 0 && count == 0 ? 0 : MSG_DONTWAIT, err);
 
-		/* If messages came before the end of the connection, the next call
-		 * reports the end. */
+		/*
+		 * If messages came before the end of the connection, the next call
+		 * reports the end.
+		 */
 		if (r < 0)
 			return count > 0 ? 1 : r;
 		if (r > 0) {
@@ -280,8 +289,10 @@ int client_wait_ready(struct initclient_sandbox *sandbox, struct warren_error *e
 		return error_set(err, ETIMEDOUT, "the sandbox's first process hangs");
 	r = fd_recv(sandbox->control, &m, sizeof(m), NULL, &n_fds, 0);
 
-	/* As in request_receive(), this error is reported before the child's last
-	 * message. */
+	/*
+	 * As in request_receive(), this error is reported before the child's last
+	 * message.
+	 */
 	if (r == -ECONNRESET) {
 		n_fds = 0;
 		r = fd_recv(sandbox->control, &m, sizeof(m), NULL, &n_fds, 0);

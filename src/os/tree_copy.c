@@ -360,7 +360,7 @@ static int copy_one(struct copy_state *s, const char *name)
 	if (s->c->only_root && (st.st_uid || st.st_gid))
 		return error_set(s->err, EOPNOTSUPP,
 				 "'%.400s/%.100s' belongs to user %u: only root can save "
-				 "files of other users than root",
+				 "files of users other than root",
 				 s->path, name, (unsigned)st.st_uid);
 	if (S_ISDIR(st.st_mode)) {
 		r = push_name(s, name);

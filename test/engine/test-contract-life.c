@@ -406,7 +406,10 @@ TEST(the_null_backend_reports_that_it_enforces_nothing)
 	w = warren_close(w);
 }
 
-/* The operation works, or it is refused with its name, or with what the machine lacks. */
+/*
+ * Check that an operation works, or that its error says what the backend or the machine
+ * lacks.
+ */
 static void works_or_not(int r, const struct warren_error *err, const char *how)
 {
 	char refusal[64];

@@ -33,7 +33,7 @@ def new_id():
 
 
 class Box:
-    """A sandbox of the driver, which has only its id."""
+    """A sandbox that the driver manages; the driver identifies it only by its id."""
 
     def __init__(self, socket_path, image="base:1", engine=None, create=True, config=None, **spec):
         self.id, self.dir = new_id(), engine or folder()

@@ -336,7 +336,7 @@ def nothing_of_init_is_visible_between_fork_and_execve():
                            {"Content-Type": "application/json"})
 
             def held():
-                """The child of init that waits for the lease: it sleeps in the same system call for some time."""
+                """Returns the child of init that waits for the lease: it stays in one system call for some time."""
                 for p in set(below(pid)) - before:
                     with contextlib.suppress(OSError):
                         at = slurp(f"/proc/{p}/syscall").split()

@@ -45,7 +45,7 @@ def a_second_build_is_cached_completely():
 
 
 @test
-def a_changed_file_rebuilds_from_there():
+def a_changed_file_invalidates_the_steps_after_it():
     s = Builder()
     context = folder()
     text = "FROM base:1\nCOPY a /a\nRUN echo one\nCOPY b /b\nRUN echo two; cat /b >/c\n"

@@ -158,7 +158,7 @@ def many_denials_cause_few_events():
 
 
 @test
-def a_stopped_egress_keeps_no_client_of_the_service():
+def a_stopped_egress_does_not_block_clients_of_the_service():
     box = open_box()
     used = run(box, text="12345\n")["network"]
     os.kill(w.egress, signal.SIGSTOP)

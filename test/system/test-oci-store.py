@@ -244,7 +244,7 @@ def an_image_in_use_can_be_untagged():
         eq(out, f"Untagged: {ref}\n")
         ok("a sandbox uses it" in s.said, s.said)
         s.bad("run", "--pull", "never", "--image", ref, words=[ref])
-        ok("Kept: 1 image that sandboxes run from" in s.image("prune", "-a"), "prune does not say what it kept")
+        ok("Kept: 1 image that sandboxes use" in s.image("prune", "-a"), "prune does not say what it kept")
         eq(len(s.directories()), 2)
         eq(p.communicate(b"\n", timeout=WAIT), (b"running/bin/busybox\n", b""))
     finally:

@@ -145,7 +145,7 @@ static void (*const readings[])(char *) = {
 	cut_parameters, drop_controls, trim_segments,
 };
 
-/* Follow the dots; the path begins with '/'. */
+/* Resolve the segments "." and ".."; the path begins with '/'. */
 static void resolve(char *s)
 {
 	char out[SIZE] = "";

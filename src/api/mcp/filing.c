@@ -175,8 +175,10 @@ static void filing_on_owned(void *ctx, struct files_answer *a UNUSED,
 	filing_rename(ctx);
 }
 
-/* If the file is a copy, the first request that names it reports whether it could be
- * written. */
+/*
+ * If the file is a copy, the first request that names it reports whether it could be
+ * written.
+ */
 static void filing_on_arrived(void *ctx, struct files_answer *a UNUSED,
 			      const struct warren_error *err)
 {
@@ -195,7 +197,7 @@ static void filing_on_arrived(void *ctx, struct files_answer *a UNUSED,
 		filing_rename(k);
 }
 
-/* All bytes were sent, in order. */
+/* Complete the file: all of its bytes were written. */
 static void filing_finish(struct mcp_filing *k)
 {
 	bool give = k->place.exists && files_uid(k->files) == 0;

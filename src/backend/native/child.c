@@ -306,9 +306,9 @@ static int child_drop_capabilities(struct native_plan *p UNUSED, struct warren_e
 }
 
 /*
- * Become init's user, before the filter denies that id to all. The capabilities pass
- * through the exec as ambient ones; init ends that. -EINVAL: an ordinary user has no such
- * id, and init stays root.
+ * Become init's user, before the filter denies that id to all. The capabilities are
+ * ambient, so that they survive the exec; init then drops them from that set. -EINVAL: an
+ * ordinary user has no such id, and init stays root.
  */
 static int become_init_user(struct native_plan *p UNUSED, struct warren_error *err)
 {

@@ -30,7 +30,7 @@ static int note_paused(const struct shimmed *k, struct shimmed_sandbox *sandbox,
 	return 0;
 }
 
-/* The shim does this, because it has the saved state. */
+/* Ask the shim to save or restore the sandbox, because the shim has the saved state. */
 static int ask_to_save(const struct shimmed *k, struct shimmed_sandbox *sandbox,
 		       bool save, struct warren_error *err)
 {

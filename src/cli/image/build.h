@@ -143,7 +143,7 @@ struct build_mounts {
 	size_t n;
 	char dir[64]; /* temporary directory; "": none */
 	char **env;   /* secrets that are variables */
-	int lock;     /* of the caches; -1: none are used */
+	int lock;     /* lock of the caches; -1: no cache is used */
 };
 
 /* Add what the mounts contain to the step's hash. */

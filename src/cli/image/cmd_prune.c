@@ -147,7 +147,7 @@ static void prune_put_text(const struct pruned *p, struct buf *out)
 		buf_printf(out, "Deleted: %.*s\n", (int)n, ids);
 	}
 	if (p->busy)
-		buf_printf(out, "Kept: %u image%s that sandboxes run from\n", p->busy,
+		buf_printf(out, "Kept: %u image%s that sandboxes use\n", p->busy,
 			   p->busy == 1 ? "" : "s");
 	buf_printf(out, "Removed: %u image%s, %u layer%s, %u leftover%s\n", p->images,
 		   p->images == 1 ? "" : "s", p->collected.layers,

@@ -74,7 +74,7 @@ int sandbox_check_run(const struct sandbox *sandbox, struct warren_error *err)
 {
 	return !sandbox->code_run ? 0
 				  : error_set(err, EBUSY,
-					      "the sandbox belongs to a run of code; it "
+					      "the sandbox belongs to a code run; it "
 					      "can only be deleted, which ends the run");
 }
 
