@@ -208,7 +208,7 @@ const struct config_key config_keys[] = {
 	  .max = YEAR,
 	  .none = true,
 	  .field = FIELD(defaults.ttl_ms),
-	  .help = "Delete a sandbox at this age" },
+	  .help = "Delete a sandbox at this age, or do what its on_ttl says" },
 	{ .name = "defaults.idle_timeout",
 	  .type = TYPE_DURATION,
 	  .value = "none",
@@ -216,8 +216,7 @@ const struct config_key config_keys[] = {
 	  .max = YEAR,
 	  .none = true,
 	  .field = FIELD(defaults.idle_timeout_ms),
-	  .help = "Pause a sandbox after this time without use, or delete it if its on_idle is "
-		  "delete" },
+	  .help = "Pause a sandbox after this time without use, or do what its on_idle says" },
 
 	/* clang-format off */
 	SPEC_LIMITS(MAX_KEY)

@@ -194,7 +194,7 @@ def an_error_of_the_service_names_the_option():
     with sandbox() as box:
         call("exec", box, "true")
         for args, said in [
-            (["create", "--on-idle", "x"], "create: --on-idle: must be one of pause, delete; is 'x' (example: --on-idle delete)"),
+            (["create", "--on-idle", "x"], "create: --on-idle: must be one of pause, hibernate, delete; is 'x' (example: --on-idle hibernate)"),
             (["create", "--pids", "4000000"], "create: --pids: 4000000 is more than the 32768 that the service allows (example: --"),
             (["create", "--count", "2", "--tier", "x"], "create: --tier: must be one of none, "),
             (["create", "--backend", "nosuch"], "create: --backend: there is no backend 'nosuch' here; available: native"),
@@ -299,7 +299,7 @@ def completion_scripts_work_in_every_shell():
     with scratch() as d:
         os.symlink(WARREN, f"{d}/warren")
         words = "eval \"$(warren completion bash)\"; COMP_WORDS=(warren token cre); COMP_CWORD=2; _warren; " \
-                "echo ${COMPREPLY[*]}; COMP_WORDS=(warren create --idle); _warren; echo ${COMPREPLY[*]}"
+                "echo ${COMPREPLY[*]}; COMP_WORDS=(warren create --idle-t); _warren; echo ${COMPREPLY[*]}"
         p = subprocess.run(["bash", "-c", words], stdout=subprocess.PIPE, timeout=20, check=True,
                            env=environ(PATH=f"{d}:{os.environ['PATH']}", WARREN_LIBEXEC=os.path.dirname(WARREN)))
         eq(p.stdout, b"create\n--idle-timeout\n")
@@ -314,13 +314,15 @@ def sandboxes_are_created_listed_shown_and_removed():
                  "--pids", "50", "--disk", "32m", "--nofile", "100", "-w", "/tmp", "-u", "1000:1000", "--hostname",
                  "burrow", "--network", "none", "--read-only", "--tmpfs", "/scratch:size=1m", "--ttl", "1h",
                  "--idle-timeout", "10m", "--on-idle", "delete", "--no-wake", "--image", "host") as one, \
-            sandbox("-l", "team=b", "-q") as two:
+            sandbox("-l", "team=b", "-q", "--idle-action", "hibernate", "--on-ttl", "pause") as two:
         shown = call_json("show", "--json", "one")
         for key, value in {"id": one, "name": "one", "labels": {"team": "a", "run": "1"}, "env": {"A": "b"},
                            "hostname": "burrow", "network": "none", "read_only": True, "ttl_ms": 3600000,
                            "idle_timeout_ms": 600000, "on_idle": "delete", "wake_on_use": False, "user": "1000:1000",
                            "workdir": "/tmp"}.items():
             eq(shown[key], value, key)
+        other = call_json("show", "--json", two)
+        eq((other["on_idle"], other["on_ttl"], shown["on_ttl"]), ("hibernate", "pause", "delete"))
         eq(shown["limits"], {"memory": 128 * MIB, "cpu_millis": 500, "pids": 50, "disk": 32 * MIB, "nofile": 100})
         text = call("show", one, two).decode()
         ok(f"id:            {one}\n" in text and f"id:            {two}\n" in text and "enforced:\n" in text, text)

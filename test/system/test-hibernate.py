@@ -109,11 +109,117 @@ def start_wakes_it_and_wake_on_use_is_obeyed():
     w.delete(box)
 
 
+@test
+def an_idle_sandbox_hibernates_and_wakes():
+    box = w.create(image="host", idle_timeout_ms=1000, on_idle="hibernate")
+    sh(box, "echo kept >/srv/x")
+    until(lambda: state(box) == "hibernated", lambda: state(box))
+    eq(sh(box, "cat /srv/x"), "kept\n")
+    w.ask("POST", f"/v1/sandboxes/{box}/stop", status=200)
+    until(lambda: state(box) == "hibernated", lambda: state(box))  # a stopped one too
+    w.ask("PATCH", f"/v1/sandboxes/{box}", {"idle_action": "pause"}, status=200)
+    eq(w.get(f"/v1/sandboxes/{box}")["on_idle"], "pause")
+    eq(sh(box, "cat /srv/x"), "kept\n")
+    until(lambda: state(box) == "paused", lambda: state(box))
+    w.delete(box)
+
+
+@test
+def a_used_sandbox_is_not_idle():
+    box = w.create(image="host", idle_timeout_ms=1000, idle_action="hibernate")
+    eq(w.get(f"/v1/sandboxes/{box}")["on_idle"], "hibernate")
+    eq(sh(box, "sleep 3; echo done"), "done\n")  # a running command keeps it awake
+    eq(state(box), "running")
+    w.delete(box)
+
+
+@test
+def at_the_end_of_its_time_a_sandbox_hibernates_or_pauses():
+    boxes = {action: w.create(image="host", ttl_ms=1500, on_ttl=action) for action in ("hibernate", "pause", "delete")}
+    before = w.get(f"/v1/sandboxes/{boxes['hibernate']}")
+    eq((before["lifetime_ms"], before["on_ttl"]), (1500, "hibernate"))
+    ended = w.ask("POST", f"/v1/sandboxes/{boxes['hibernate']}/execs", {"argv": ["sleep", "1000"]}, status=201).json()
+    until(lambda: state(boxes["hibernate"]) == "hibernated", lambda: state(boxes["hibernate"]))
+    until(lambda: state(boxes["pause"]) == "paused", lambda: state(boxes["pause"]))
+    until(lambda: w.ask("GET", f"/v1/sandboxes/{boxes['delete']}").status == 404, boxes)
+    eq(w.get(f"/v1/sandboxes/{boxes['hibernate']}/execs/{ended['id']}")["result"]["signal"], 15)
+    w.ask("PATCH", f"/v1/sandboxes/{boxes['hibernate']}", {"ttl_ms": 600000}, status=200)
+    for action in ("hibernate", "pause"):  # a use begins the time anew
+        sh(boxes[action], "true")
+    eq(w.get(f"/v1/sandboxes/{boxes['hibernate']}")["lifetime_ms"], 600000)
+    until(lambda: state(boxes["pause"]) == "paused", lambda: state(boxes["pause"]))
+    eq(state(boxes["hibernate"]), "running")
+    for action in ("hibernate", "pause"):
+        w.delete(boxes[action])
+
+
+@test
+def one_name_for_what_an_idle_sandbox_does():
+    refused(w.ask("POST", "/v1/sandboxes", {"idle_action": "pause", "on_idle": "delete"}), 400, None, "another name")
+    box = w.create(image="host")
+    refused(w.ask("PATCH", f"/v1/sandboxes/{box}", {"idle_action": "pause", "on_idle": "delete"}), 400, None, "another name")
+    w.delete(box)
+
+
+@test
+def uses_wait_for_a_hibernation_that_is_in_progress():
+    box = w.create(image="host")
+    sh(box, "echo 0 >/srv/n")
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        asked = []
+        for i in range(60):
+            body = {"argv": ["sh", "-c", "cat /srv/n"]} if i % 4 else {"timeout_ms": 0}
+            asked.append((i % 4, pool.submit(lambda body=body, i=i: w.client().ask(
+                "POST", f"/v1/sandboxes/{box}/{'run' if i % 4 else 'hibernate'}", body))))
+        for use, answer in asked:
+            r = answer.result()
+            eq(r.status, 200, (use, r))
+            # A hibernation may end the command; it says so, and nothing is an error.
+            ok(not use or r.json()["result"]["signal"] == 9 or r.json()["stdout"] == "0\n", r)
+    eq(sh(box, "cat /srv/n"), "0\n")
+    w.delete(box)
+
+
+@test
+def a_deletion_ends_a_hibernation():
+    box = w.create(image="host")
+    w.ask("POST", f"/v1/sandboxes/{box}/execs", {"argv": ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"]}, status=201)
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        asleep = [pool.submit(lambda: w.client().ask("POST", f"/v1/sandboxes/{box}/hibernate", {"timeout_ms": 600000}))
+                  for _ in range(2)]
+        until(lambda: all(f.running() for f in asleep), asleep)
+        w.delete(box)
+        for f in asleep:
+            ok(f.result().status in (200, 404, 409), f.result())
+    ok(not os.path.exists(f"{w.state}/saved/{box}"), "its files were left")
+    until(lambda: remains() == {}, remains)
+
+
+@test
+def its_main_command_runs_again():
+    box = w.create(image="host", main={"argv": ["sh", "-c", "echo run >>/tmp/log; exec sleep 1000"]}, on_exit="delete", workdir="/srv/w")
+
+    def log():
+        return w.run(box, ["cat", "/tmp/log"], cwd="/")["stdout"]
+    until(lambda: log() == "run\n", log)
+    for n in (2, 3):
+        hibernate(box, timeout_ms=0)
+        if n == 3:
+            w.kill("api")
+            w.ready()
+        until(lambda n=n: log() == "run\n" * n, log)
+    sh(box, "cd /srv && rmdir w && touch w")
+    hibernate(box, timeout_ms=0)
+    for _ in range(2):
+        eq(log(), "run\n" * 3)  # its command cannot start any more, but it runs
+    w.delete(box)
+
+
 def reboot():
     """Ends everything that a reboot would end: all processes, the run directory, the cgroups."""
-    boxes = {os.readlink(p).rpartition("/")[2] for p in glob.glob(f"{w.run_dir}/ids/*")}
     w.kill("api", "warden")
-    w.seen |= boxes
+    w.look()
+    boxes = w.seen | set(w.slots().values())
     for p in w.processes():
         with contextlib.suppress(ProcessLookupError):
             os.kill(p, signal.SIGKILL)

@@ -141,11 +141,11 @@ TEST(only_listed_words_are_accepted)
 {
 	ACCEPTED(V1_CREATE_SANDBOX, "{\"on_idle\":\"delete\"}");
 	REFUSED(V1_CREATE_SANDBOX, "{\"on_idle\":\"host\"}",
-		"/on_idle: must be one of pause, delete; is 'host'");
+		"/on_idle: must be one of pause, hibernate, delete; is 'host'");
 	REFUSED(V1_CREATE_SANDBOX, "{\"on_idle\":\"None\"}",
-		"/on_idle: must be one of pause, delete; is 'None'");
+		"/on_idle: must be one of pause, hibernate, delete; is 'None'");
 	REFUSED(V1_CREATE_SANDBOX, "{\"on_idle\":\"\"}",
-		"/on_idle: must be one of pause, delete; is ''");
+		"/on_idle: must be one of pause, hibernate, delete; is ''");
 }
 
 TEST(lengths_count_characters)
@@ -533,7 +533,7 @@ TEST(invalid_queries_are_refused)
 		  "limit: must be an integer from 1 to 1000, is ''" },
 		{ V1_LIST_SANDBOXES, "limit=1&limit=1", "limit: is given twice" },
 		{ V1_LIST_SANDBOXES, "state=up",
-		  "state: must be one of creating, running, paused, stopped, deleting, "
+		  "state: must be one of creating, running, paused, stopped, hibernated, deleting, "
 		  "failed, gone; is 'up'" },
 		{ V1_GET_SANDBOX, "x=1",
 		  "x: is not a parameter of this operation; it has none" },

@@ -135,7 +135,10 @@ static void create_request_write_spec(const struct body *body, struct wanted *w)
 	spec_put_resources(&j, s);
 	json_str(&j, "network", v1_network_names[w->network]);
 	json_bool(&j, "read_only", s->read_only);
-	json_str(&j, "on_idle", w->delete_when_idle ? "delete" : "pause");
+	json_str(&j, "on_idle", v1_on_idle_names[w->on_idle]);
+	json_str(&j, "on_ttl", v1_on_ttl_names[w->on_ttl]);
+	if (w->on_ttl != V1_ON_TTL_DELETE && w->row.expires_at)
+		json_int(&j, SANDBOX_LIFETIME, w->row.expires_at - w->row.created_at);
 	json_bool(&j, "wake_on_use", w->wake_on_use);
 	json_close(&j, '}');
 }
@@ -232,6 +235,42 @@ static int read_times(const struct config *cfg, const struct body *body,
 	return 0;
 }
 
+static int refuse_action(struct api_error *err, const char *field, const char *why)
+{
+	(void)api_error_set(err, API_ERR_NOT_SUPPORTED, "/%s: %s", field, why);
+	api_error_text(err, "pointer", "/%s", field);
+	return -EBADMSG;
+}
+
+/* `idle_action` is another name for `on_idle`; the request counts before its template. */
+static int create_request_read_actions(const struct config *cfg, const struct body *asked,
+				       const struct body *body, struct wanted *w,
+				       struct api_error *err)
+{
+	bool alias = body_has(asked, "idle_action") ||
+		     (body_has(body, "idle_action") && !body_has(asked, "on_idle"));
+	const char *field = alias ? "idle_action" : "on_idle";
+	bool native = strcmp(w->row.backend, WIRE_NATIVE) == 0;
+
+	if (body_has(asked, "idle_action") && body_has(asked, "on_idle")) {
+		(void)api_error_set(err, API_ERR_INVALID_REQUEST,
+				    "/idle_action: this is another name for on_idle; "
+				    "give only one of them");
+		api_error_text(err, "pointer", "/idle_action");
+		return -EBADMSG;
+	}
+	w->on_idle = (enum v1_on_idle)body_word(body, field);
+	w->on_ttl = (enum v1_on_ttl)body_word(body, "on_ttl");
+	if (w->on_idle == V1_ON_IDLE_HIBERNATE && !native)
+		return refuse_action(err, field, "only sandboxes of native hibernate");
+	if (w->on_ttl == V1_ON_TTL_HIBERNATE && !native)
+		return refuse_action(err, "on_ttl", "only sandboxes of native hibernate");
+	if (w->on_ttl != V1_ON_TTL_DELETE && cfg->max.ttl_ms)
+		return refuse_action(err, "on_ttl",
+				     "the service deletes sandboxes at a maximum age");
+	return 0;
+}
+
 /*
  * A pull makes the service connect to a host that the client names. Without the scope for
  * it, a client can use the local images, and those that the administrator chose.
@@ -277,7 +316,6 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 	w->source = (struct sandbox_source){ .pull = (enum sandbox_pull)body_word(body,
 										  "pull"),
 					     .platform = body_text(body, "platform") };
-	w->delete_when_idle = body_word(body, "on_idle") == V1_ON_IDLE_DELETE;
 	w->wake_on_use = body_bool(body, "wake_on_use");
 	w->policy = (struct buf)BUF_INIT(16U << 20);
 	r = create_request_read_backend(cfg, caller->tenant, body, w, err);
@@ -295,6 +333,8 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 		r = read_limits(cfg, body, &w->spec, err);
 	if (r == 0)
 		r = read_times(cfg, body, &w->row, err);
+	if (r == 0)
+		r = create_request_read_actions(cfg, asked, body, w, err);
 	if (r < 0)
 		return r;
 	if (create_request_read_env(body, w) < 0 ||

@@ -13,8 +13,9 @@
 #include "api/validate.h"
 #include "proto/warden_proto.h"
 
-/* Fields of a row's spec that are not fields of a CreateSandbox. */
-static const char *const respec_private[] = { "code_run" };
+/* Fields of a row's spec that are not fields of a CreateSandbox, or not the engine's. */
+static const char *const respec_private[] = { "code_run", SANDBOX_LIFETIME, "on_idle",
+					      "on_ttl" };
 
 /* The policy is not part of the spec in the row. */
 static int respec_put_network(struct v1 *v1, const struct sandbox_row *row, json_t *spec,

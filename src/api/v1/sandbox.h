@@ -10,7 +10,9 @@ struct wanted {
 	struct warren_spec spec; /* the strings in the spec belong to the request */
 	struct sandbox_source source;
 	struct db_request request;
-	bool delete_when_idle, wake_on_use;
+	enum v1_on_idle on_idle;
+	enum v1_on_ttl on_ttl;
+	bool wake_on_use;
 	/* Memory that row and spec point to. */
 	struct buf text;
 	const char **env;

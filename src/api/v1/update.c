@@ -15,6 +15,7 @@
 #include "api/v1/network.h"
 #include "api/v1/v1.h"
 #include "config/config.h"
+#include "proto/warden_proto.h"
 #include "service/network/network.h"
 #include "spec/spec.h"
 
@@ -67,6 +68,43 @@ static void update_read_times(const struct body *body, const struct sandbox_row 
 			     change->idle_timeout_ms != row->idle_timeout_ms;
 }
 
+static const char *update_text(const struct body *body, const char *field)
+{
+	return body_has(body, field) ? body_text(body, field) : NULL;
+}
+
+/* Refuse an action that the sandbox's backend or the configuration does not allow. */
+static bool update_actions_ok(struct call *c, const struct sandbox *sandbox)
+{
+	static const char *const fields[] = { "on_idle", "idle_action", "on_ttl" };
+	const struct body *body = &c->body;
+	bool native = strcmp(sandbox_row(sandbox)->backend, WIRE_NATIVE) == 0;
+	const char *on_ttl = update_text(body, "on_ttl");
+
+	if (body_has(body, "idle_action") && body_has(body, "on_idle")) {
+		call_refuse(c, API_ERR_INVALID_REQUEST,
+			    "/idle_action: this is another name for on_idle; give only "
+			    "one of them");
+		return false;
+	}
+	for (size_t i = 0; !native && i < ARRAY_SIZE(fields); i++) {
+		const char *text = update_text(body, fields[i]);
+
+		if (text && strcmp(text, v1_on_idle_names[V1_ON_IDLE_HIBERNATE]) == 0) {
+			call_refuse(c, API_ERR_NOT_SUPPORTED,
+				    "/%s: only sandboxes of native hibernate", fields[i]);
+			return false;
+		}
+	}
+	if (on_ttl && c->v1->config->max.ttl_ms &&
+	    strcmp(on_ttl, v1_on_ttl_names[V1_ON_TTL_DELETE]) != 0) {
+		call_refuse(c, API_ERR_POLICY_REFUSED,
+			    "/on_ttl: the service deletes sandboxes at a maximum age");
+		return false;
+	}
+	return true;
+}
+
 /* Make the requested changes in the database, or (@try) only check them. */
 static int update_change(const struct body *body, struct sandbox *sandbox, bool try,
 			 struct warren_error *err)
@@ -77,20 +115,23 @@ static int update_change(const struct body *body, struct sandbox *sandbox, bool 
 		.name = body_text(body, "name"),
 		.labels = labels,
 		.sets_labels = body_json(body, "labels") != NULL,
-		.on_idle = body_has(body, "on_idle") ? body_text(body, "on_idle") : NULL,
+		.on_idle = update_text(body, "on_idle"),
+		.on_ttl = update_text(body, "on_ttl"),
 		.wake_on_use = body_has(body, "wake_on_use")
 				       ? body_bool(body, "wake_on_use")
 				       : -1,
 	};
 	int r = 0;
 
+	if (body_has(body, "idle_action"))
+		change.on_idle = body_text(body, "idle_action");
 	if (change.sets_labels)
 		r = update_read_labels(body, row, labels, &change.n_labels, err);
 	if (r < 0)
 		return r;
 	update_read_times(body, row, &change);
 	if (!change.name && !change.sets_labels && !change.sets_times &&
-	    !change.on_idle && change.wake_on_use < 0)
+	    !change.on_idle && !change.on_ttl && change.wake_on_use < 0)
 		return 0;
 	return try ? sandbox_change_check(sandbox, &change, err)
 		   : sandbox_change(sandbox, &change, err);
@@ -276,7 +317,7 @@ void v1_update_sandbox(struct call *c)
 	struct sandbox *sandbox = call_sandbox_to_use(c);
 	bool live, network;
 
-	if (!sandbox)
+	if (!sandbox || !update_actions_ok(c, sandbox))
 		return;
 	body_live_limits(&limits, &want);
 	if (update_above_max(cfg, &want)) {

@@ -17,7 +17,7 @@ struct create_options {
 	struct run_options sandbox; /* the options that `warren run` also has */
 	const char *name;
 	const char *template;
-	const char *on_idle;
+	const char *on_idle, *idle_action, *on_ttl;
 	const char *key;
 	json_t *labels;
 	uint64_t ttl_ms, idle_timeout_ms, wait_ms;
@@ -84,14 +84,20 @@ static const struct opt create_table[] = {
 	{ "Life", "ttl", 0, "DURATION", "1h",
 	  "delete the sandbox at this age",
 	  opt_duration, FIELD(ttl_ms) },
+	{ NULL, "on-ttl", 0, "ACTION", "hibernate",
+	  "what to do then: delete (the default), pause or hibernate",
+	  opt_text, FIELD(on_ttl) },
 	{ NULL, "idle-timeout", 0, "DURATION", "5m",
-	  "pause or delete the sandbox after this time without use",
+	  "pause the sandbox after this time without use",
 	  opt_duration, FIELD(idle_timeout_ms) },
-	{ NULL, "on-idle", 0, "WHAT", "delete",
-	  "what to do then: pause (the default), or delete",
+	{ NULL, "on-idle", 0, "ACTION", "hibernate",
+	  "what to do then: pause (the default), hibernate or delete",
 	  opt_text, FIELD(on_idle) },
+	{ NULL, "idle-action", 0, "ACTION", "hibernate",
+	  "another name for --on-idle",
+	  opt_text, FIELD(idle_action) },
 	{ NULL, "no-wake", 0, NULL, NULL,
-	  "do not resume it automatically when it is used again",
+	  "do not resume or wake it automatically when it is used again",
 	  opt_flag, FIELD(no_wake) },
 	{ NULL, "count", 0, "N", "100",
 	  "create this many sandboxes",
@@ -134,6 +140,8 @@ static json_t *spec_of(const struct create_options *o)
 	spec_put_text(spec, "name", o->name);
 	spec_put_text(spec, "template", o->template);
 	spec_put_text(spec, "on_idle", o->on_idle);
+	spec_put_text(spec, "idle_action", o->idle_action);
+	spec_put_text(spec, "on_ttl", o->on_ttl);
 	spec_put_number(spec, "ttl_ms", o->ttl_ms);
 	spec_put_number(spec, "idle_timeout_ms", o->idle_timeout_ms);
 	if (o->labels)

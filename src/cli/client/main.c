@@ -53,13 +53,22 @@ bool command_in_sandbox(const struct command *cmd, int argc, char **argv, void *
 static const struct {
 	const char *field, *option;
 } called[] = {
-	{ "cwd", "workdir" },         { "expires_in_ms", "expires" },
-	{ "idempotency_key", "key" }, { "idle_timeout_ms", "idle-timeout" },
-	{ "labels", "label" },        { "mounts", "volume" },
-	{ "on_idle", "on-idle" },     { "output_limit", "output-limit" },
-	{ "read_only", "read-only" }, { "sandbox_id", "sandbox" },
-	{ "scopes", "scope" },        { "timeout_ms", "timeout" },
-	{ "ttl_ms", "ttl" },          { "wait_ms", "wait" },
+	{ "cwd", "workdir" },
+	{ "expires_in_ms", "expires" },
+	{ "idempotency_key", "key" },
+	{ "idle_timeout_ms", "idle-timeout" },
+	{ "labels", "label" },
+	{ "mounts", "volume" },
+	{ "idle_action", "idle-action" },
+	{ "on_idle", "on-idle" },
+	{ "on_ttl", "on-ttl" },
+	{ "output_limit", "output-limit" },
+	{ "read_only", "read-only" },
+	{ "sandbox_id", "sandbox" },
+	{ "scopes", "scope" },
+	{ "timeout_ms", "timeout" },
+	{ "ttl_ms", "ttl" },
+	{ "wait_ms", "wait" },
 };
 
 static const struct opt *option_of(const struct command *cmd, const char *field, size_t n)

@@ -90,6 +90,17 @@ int disk_admit(struct service *s, struct warren_error *err)
 			 s->disk_left);
 }
 
+int disk_admit_bytes(struct service *s, uint64_t bytes, struct warren_error *err)
+{
+	disk_look(s);
+	if (s->disk_size == 0 || bytes <= s->disk_left)
+		return 0;
+	return error_set(err, ENOSPC,
+			 "its files need %" PRIu64 " bytes, and %" PRIu64
+			 " bytes are free",
+			 bytes, s->disk_left);
+}
+
 /* -------------------------------------------------------------------- periodic checks */
 
 static void disk_on_turn(void *ctx)

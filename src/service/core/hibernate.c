@@ -166,6 +166,7 @@ static void wake_on_prepared(void *ctx, int r, const struct warren_error *failed
 		wake_end(op, r, &err);
 		return;
 	}
+	sandbox->woken = true;
 	if (!sandbox->loaded)
 		ROOMS_CALL(s, restore, sandbox);
 	sandbox->loaded = true;

@@ -30,6 +30,15 @@ enum service_room_number {
 	MODULE_MAX,
 };
 
+/* Why a sandbox is paused or hibernates. */
+enum sandbox_cause {
+	CAUSE_REQUEST,
+	CAUSE_IDLE,
+	CAUSE_TTL,
+	CAUSE_MAX,
+};
+extern const char *const sandbox_causes[CAUSE_MAX]; /* as an event says it */
+
 /* A hook that calls @done once, when it has finished. */
 typedef void (*service_hook_fn)(struct sandbox *sandbox, service_done_fn done, void *ctx);
 
@@ -66,6 +75,12 @@ struct service_module {
 	service_hook_fn connected;
 	/* The sandbox was paused and is running again. */
 	void (*resumed)(struct sandbox *sandbox);
+	/*
+	 * Let the sandbox hibernate, unless it is in use again when its turn comes. One
+	 * module implements this.
+	 */
+	void (*hibernate)(struct sandbox *sandbox, enum sandbox_cause cause,
+			  service_done_fn done, void *ctx);
 	/* The connection broke, and may be opened again. */
 	void (*disconnected)(struct sandbox *sandbox);
 	/*

@@ -148,12 +148,10 @@ int sandbox_refresh(struct sandbox *sandbox, struct warren_error *err);
 /* Update the struct after the database has changed the state to @to. */
 void sandbox_moved(struct sandbox *sandbox, enum sandbox_state to);
 void sandbox_unmake(struct sandbox *sandbox, service_done_fn done, void *ctx);
-void sandbox_pause_for(struct sandbox *sandbox, const char *why, service_done_fn done,
-		       void *ctx);
-/* Read from the row whether the sandbox was paused because it was idle. */
+void sandbox_pause_for(struct sandbox *sandbox, enum sandbox_cause cause,
+		       service_done_fn done, void *ctx);
+/* Read from the row whether the sandbox was paused automatically. */
 void sandbox_read_pause(struct sandbox *sandbox);
-/* Return whether the sandbox has been idle for its whole idle timeout. */
-bool sandbox_is_idle(const struct sandbox *sandbox);
 /* sandbox_ops.c */
 void sandbox_next_job(struct sandbox *sandbox);
 
@@ -166,7 +164,7 @@ void sandbox_make_cancel(struct sandbox *sandbox);
 /* sandbox_spec.c */
 void spec_read_idle(struct sandbox *sandbox);
 /* Change only the database; see struct sandbox_change for the parameters. */
-int spec_write_idle(const struct sandbox *sandbox, const char *on_idle, int wake_on_use,
+int spec_write_idle(const struct sandbox *sandbox, const struct sandbox_change *c,
 		    struct warren_error *err);
 /* Change the limits in the database, and charge the difference. */
 int spec_set_limits(struct sandbox *sandbox, const struct warren_limits *limits,

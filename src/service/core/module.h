@@ -30,6 +30,14 @@ enum lease_kind {
 	LEASE_KIND_MAX,
 };
 
+/* What happens to a sandbox that is idle, or at the end of its time to live. */
+enum sandbox_action {
+	ACTION_PAUSE,
+	ACTION_HIBERNATE,
+	ACTION_DELETE,
+	ACTION_MAX,
+};
+
 struct warden_conn {
 	struct service *service;
 	int sock;
@@ -94,10 +102,14 @@ struct sandbox {
 	bool asking;     /* the sandbox is in the list service.asking */
 	bool moving;     /* a pause, resume or deletion is in progress */
 	bool working;    /* next_job() is running */
-	bool auto_paused, delete_when_idle, wake_on_use;
+	bool auto_paused, wake_on_use;
+	enum sandbox_action on_idle, on_ttl;
+	/* Unless on_ttl is ACTION_DELETE: how long it runs each time, in ms. */
+	uint64_t lifetime_ms;
 	bool saved; /* paused with a checkpoint */
 	/* It is stopped only in order to hibernate: a use waits, and wakes it. */
 	bool hibernating;
+	bool woken;      /* it hibernated before this start */
 	bool gates;      /* the sandbox's init supports gates (proto_spawn.gate) */
 	bool workers;    /* the sandbox's init starts file workers */
 	bool exec_files; /* the sandbox's init supports PROTO_SPAWN_FILE */
@@ -212,6 +224,8 @@ void service_untidy(struct service *s);
 int disk_may_forget(struct service *s);
 /* Check whether new data may be written to the disk: 0 or -ENOSPC. */
 int disk_admit(struct service *s, struct warren_error *err);
+/* Check whether @bytes fit on the disk; the error says how much is free. */
+int disk_admit_bytes(struct service *s, uint64_t bytes, struct warren_error *err);
 
 /*
  * lease.c: take @n units for @tenant; they replace the earlier amount of @lease. -EUSERS:
@@ -266,6 +280,8 @@ void sandbox_end(struct sandbox *sandbox, const struct warren_error *why);
 /* Like sandbox_delete() and sandbox_pause(), with the reason for the event. */
 void sandbox_delete_for(struct sandbox *sandbox, const char *why, service_done_fn done,
 			void *ctx);
+/* Return whether the cause still applies: the sandbox may be in use again. */
+bool sandbox_is_due(const struct sandbox *sandbox, enum sandbox_cause cause);
 /*
  * Set the error for a sandbox without a connection: the reason, and whether to try again.
  */

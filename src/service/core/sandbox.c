@@ -15,6 +15,8 @@
 
 /* Check at least this often, because timers stop while the machine sleeps. */
 #define LOOK_MS 600000
+/* Time until an automatic hibernation that failed is tried again. */
+#define HIBERNATE_RETRY_MS 60000
 
 /* --------------------------------------------------------------- table of sandboxes */
 
@@ -64,12 +66,15 @@ static void sandbox_on_timer(void *ctx);
 
 void sandbox_read_pause(struct sandbox *sandbox)
 {
-	/* A paused sandbox that was idle for this time was paused automatically, not by a
-	 * request. */
-	sandbox->auto_paused = sandbox->row.state == SANDBOX_PAUSED &&
-			       sandbox->row.idle_timeout_ms &&
-			       sandbox->row.changed_at - sandbox->row.last_used >=
-				       (int64_t)sandbox->row.idle_timeout_ms;
+	/* A paused sandbox that was idle for this time, or whose time to live had passed,
+	 * was paused automatically, not by a request. */
+	bool idle = sandbox->row.idle_timeout_ms &&
+		    sandbox->row.changed_at - sandbox->row.last_used >=
+			    (int64_t)sandbox->row.idle_timeout_ms;
+	bool expired = sandbox->on_ttl == ACTION_PAUSE && sandbox->row.expires_at &&
+		       sandbox->row.changed_at >= sandbox->row.expires_at;
+
+	sandbox->auto_paused = sandbox->row.state == SANDBOX_PAUSED && (idle || expired);
 }
 
 static int sandbox_modules_new(struct sandbox *sandbox, const struct service *s)
@@ -182,6 +187,21 @@ void sandbox_moved(struct sandbox *sandbox, enum sandbox_state to)
 		sandbox->row.state = to;
 }
 
+/* Its time to live begins again whenever a sandbox that it put to rest runs again. */
+static void sandbox_renew(struct sandbox *sandbox)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	int64_t now = service_time();
+
+	if (sandbox->on_ttl == ACTION_DELETE || !sandbox->lifetime_ms ||
+	    !sandbox->row.expires_at || sandbox->row.expires_at > now)
+		return;
+	sandbox->row.expires_at = now + (int64_t)sandbox->lifetime_ms;
+	survive(sandbox->service, db_set_times(sandbox->service->db, sandbox->row.id,
+					       sandbox->row.expires_at,
+					       sandbox->row.idle_timeout_ms, &ignored));
+}
+
 int sandbox_move(struct sandbox *sandbox, enum sandbox_state to, const char *error,
 		 struct warren_error *err)
 {
@@ -214,6 +234,8 @@ int sandbox_move(struct sandbox *sandbox, enum sandbox_state to, const char *err
 	if (r < 0)
 		return r;
 	sandbox_moved(sandbox, to);
+	if (to == SANDBOX_RUNNING)
+		sandbox_renew(sandbox);
 	if (to == SANDBOX_FAILED || to == SANDBOX_STOPPED)
 		sandbox_arm(sandbox);
 	loop_defer(sandbox->service->loop, &sandbox->waiters_task);
@@ -291,11 +313,29 @@ void sandbox_lost(struct sandbox *sandbox, const struct warren_error *why)
 
 /* --------------------------------------------------------------------- timers */
 
-/* Does the idle time count? A stopped sandbox is idle too, but cannot be paused. */
+const char *const sandbox_causes[CAUSE_MAX] = {
+	[CAUSE_REQUEST] = "request",
+	[CAUSE_IDLE] = "idle",
+	[CAUSE_TTL] = "ttl",
+};
+
+/*
+ * Can the action be carried out in the present state? A stopped sandbox is idle too, but
+ * cannot be paused. Only a deletion ends the wait of a sandbox that is already at rest.
+ */
+static bool action_applies(const struct sandbox *sandbox, enum sandbox_action action)
+{
+	if (action == ACTION_PAUSE)
+		return sandbox->row.state == SANDBOX_RUNNING;
+	return action == ACTION_DELETE || sandbox_is_made(sandbox);
+}
+
+/* Does the idle time count? It does not while the sandbox is paused or hibernates. */
 static bool idle_counts(const struct sandbox *sandbox)
 {
-	return sandbox->row.state == SANDBOX_RUNNING ||
-	       (sandbox->row.state == SANDBOX_STOPPED && sandbox->delete_when_idle);
+	return (sandbox->row.state == SANDBOX_RUNNING ||
+		sandbox->row.state == SANDBOX_STOPPED) &&
+	       action_applies(sandbox, sandbox->on_idle);
 }
 
 static uint64_t idle_at(const struct sandbox *sandbox)
@@ -306,11 +346,18 @@ static uint64_t idle_at(const struct sandbox *sandbox)
 	return (uint64_t)sandbox->row.last_used + sandbox->row.idle_timeout_ms;
 }
 
-bool sandbox_is_idle(const struct sandbox *sandbox)
+static uint64_t expiry_at(const struct sandbox *sandbox)
 {
-	uint64_t at = idle_at(sandbox);
+	return action_applies(sandbox, sandbox->on_ttl)
+		       ? (uint64_t)sandbox->row.expires_at
+		       : 0;
+}
 
-	return at && at <= (uint64_t)service_time();
+bool sandbox_is_due(const struct sandbox *sandbox, enum sandbox_cause cause)
+{
+	uint64_t at = cause == CAUSE_TTL ? expiry_at(sandbox) : idle_at(sandbox);
+
+	return cause == CAUSE_REQUEST || (at && at <= (uint64_t)service_time());
 }
 
 /*
@@ -335,9 +382,8 @@ static uint64_t sandbox_sooner(uint64_t a, uint64_t b)
 void sandbox_arm(struct sandbox *sandbox)
 {
 	uint64_t now = (uint64_t)service_time();
-	uint64_t due =
-		sandbox_sooner((uint64_t)sandbox->row.expires_at,
-			       sandbox_sooner(idle_at(sandbox), forget_at(sandbox)));
+	uint64_t due = sandbox_sooner(
+		expiry_at(sandbox), sandbox_sooner(idle_at(sandbox), forget_at(sandbox)));
 
 	if (!due) {
 		if (sandbox->timer)
@@ -406,22 +452,64 @@ static void on_expired(void *ctx, int r, const struct warren_error *err UNUSED)
 		loop_timer_set(sandbox->timer, RETRY_MS);
 }
 
+struct rest_op {
+	struct service *service;
+	char id[ID_LEN + 1];
+};
+
+/* It may hibernate only later: the disk may be full, or the sandbox be in use again. */
+static void on_hibernated(void *ctx, int r, const struct warren_error *err UNUSED)
+{
+	struct rest_op op = *(struct rest_op *)ctx;
+	struct sandbox *sandbox = sandbox_find(op.service, NULL, op.id);
+
+	free(ctx);
+	if (!sandbox || op.service->closing)
+		return;
+	if (r < 0 && sandbox->timer)
+		loop_timer_set(sandbox->timer, HIBERNATE_RETRY_MS);
+	else
+		sandbox_arm(sandbox);
+}
+
+static void sandbox_rest(struct sandbox *sandbox, enum sandbox_cause cause)
+{
+	struct rest_op *op = malloc(sizeof(*op));
+
+	if (!op) {
+		loop_timer_set(sandbox->timer, RETRY_MS);
+		return;
+	}
+	op->service = sandbox->service;
+	(void)memcpy(op->id, sandbox->row.id, sizeof(op->id));
+	ROOMS_CALL(sandbox->service, hibernate, sandbox, cause, on_hibernated, op);
+}
+
+static void sandbox_act(struct sandbox *sandbox, enum sandbox_action action,
+			enum sandbox_cause cause)
+{
+	if (action == ACTION_DELETE)
+		sandbox_delete_for(sandbox, sandbox_causes[cause], on_expired, sandbox);
+	else if (action == ACTION_HIBERNATE)
+		sandbox_rest(sandbox, cause);
+	else
+		sandbox_pause_for(sandbox, cause, on_idle_paused, sandbox);
+}
+
 static void sandbox_on_timer(void *ctx)
 {
 	struct sandbox *sandbox = ctx;
 	uint64_t now = (uint64_t)service_time(), idle = idle_at(sandbox);
-	uint64_t forget = forget_at(sandbox);
+	uint64_t forget = forget_at(sandbox), expiry = expiry_at(sandbox);
 
-	if (sandbox->row.expires_at && (uint64_t)sandbox->row.expires_at <= now)
-		sandbox_delete_for(sandbox, "ttl", on_expired, sandbox);
+	if (expiry && expiry <= now)
+		sandbox_act(sandbox, sandbox->on_ttl, CAUSE_TTL);
 	else if (forget && forget <= now)
 		sandbox_delete_for(sandbox, "failed", on_expired, sandbox);
 	else if (!idle || idle > now)
 		sandbox_arm(sandbox);
-	else if (sandbox->delete_when_idle)
-		sandbox_delete_for(sandbox, "idle", on_expired, sandbox);
 	else
-		sandbox_pause_for(sandbox, "idle", on_idle_paused, sandbox);
+		sandbox_act(sandbox, sandbox->on_idle, CAUSE_IDLE);
 }
 
 /* ------------------------------------------------------------ changes in the database */
@@ -438,8 +526,8 @@ static int sandbox_change_write(const struct sandbox *sandbox,
 		r = db_set_labels(db, id, c->labels, c->n_labels, err);
 	if (r == 0 && c->sets_times)
 		r = db_set_times(db, id, c->expires_at, c->idle_timeout_ms, err);
-	if (r == 0 && (c->on_idle || c->wake_on_use >= 0))
-		r = spec_write_idle(sandbox, c->on_idle, c->wake_on_use, err);
+	if (r == 0 && (c->sets_times || c->on_idle || c->on_ttl || c->wake_on_use >= 0))
+		r = spec_write_idle(sandbox, c, err);
 	return r;
 }
 

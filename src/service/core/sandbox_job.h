@@ -32,8 +32,9 @@ struct sandbox_job {
 	void (*begin)(struct sandbox_job *job);
 	enum sandbox_state to; /* for pause and resume: the new state */
 	const char *why;       /* reason, for the event */
-	bool idle;             /* for pause: not requested by a client */
-	bool save;             /* for pause: with a checkpoint */
+	/* For pause and stop: if no client requested it, it is skipped once not due. */
+	enum sandbox_cause cause;
+	bool save; /* for pause: with a checkpoint */
 	/* Shortens the grace period of each stop before it to `grace_ms`. */
 	bool hurries;
 	uint64_t grace_ms; /* for stop: time between SIGTERM and SIGKILL */

@@ -377,7 +377,8 @@ static void on_paused(void *ctx, const struct warren_error *failure,
 	if (r < 0)
 		undo_pause(job->sandbox, job->to);
 	if (!failure && r == 0) {
-		job->sandbox->auto_paused = job->to == SANDBOX_PAUSED && job->idle;
+		job->sandbox->auto_paused =
+			job->to == SANDBOX_PAUSED && job->cause != CAUSE_REQUEST;
 		job->sandbox->saved = job->to == SANDBOX_PAUSED && job->save;
 		sandbox_arm(job->sandbox);
 		if (job->to == SANDBOX_RUNNING)
@@ -406,8 +407,9 @@ static void begin_pause(struct sandbox_job *job)
 		return;
 	}
 	/* Repeating it is no error. Do not pause a sandbox that is no longer idle. */
-	if (sandbox->row.state == job->to || (job->idle && !sandbox_is_idle(sandbox))) {
-		sandbox->auto_paused = sandbox->auto_paused && job->idle;
+	if (sandbox->row.state == job->to || !sandbox_is_due(sandbox, job->cause)) {
+		sandbox->auto_paused =
+			sandbox->auto_paused && job->cause != CAUSE_REQUEST;
 		sandbox_arm(sandbox);
 		sandbox_job_end(job, 0, NULL);
 		return;
@@ -423,13 +425,13 @@ static void begin_pause(struct sandbox_job *job)
 			job, error_errno(&err, -r, "send a request to the warden"), &err);
 }
 
-void sandbox_pause_for(struct sandbox *sandbox, const char *why, service_done_fn done,
-		       void *ctx)
+void sandbox_pause_for(struct sandbox *sandbox, enum sandbox_cause cause,
+		       service_done_fn done, void *ctx)
 {
 	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_pause,
 						       .to = SANDBOX_PAUSED,
-						       .why = why,
-						       .idle = true,
+						       .why = sandbox_causes[cause],
+						       .cause = cause,
 						       .done = done,
 						       .ctx = ctx });
 }
@@ -463,11 +465,34 @@ bool sandbox_is_saved(const struct sandbox *sandbox)
 	return sandbox->saved && sandbox->row.state == SANDBOX_PAUSED;
 }
 
+/*
+ * The sandbox is stopped in order to hibernate: queue the use again, behind the job that
+ * saves its files. Return false if there is none.
+ */
+static bool use_later(struct sandbox_job *job)
+{
+	struct sandbox *sandbox = job->sandbox;
+	const struct sandbox_job *next = job->next;
+	struct sandbox_job again = *job;
+
+	while (next && next->kind == JOB_USE)
+		next = next->next;
+	if (!sandbox->hibernating || sandbox->row.state != SANDBOX_STOPPED || !next)
+		return false;
+	again.next = NULL;
+	job->done = service_ignore;
+	sandbox_job_add(sandbox, again);
+	sandbox_job_end(job, 0, NULL);
+	return true;
+}
+
 static void begin_use(struct sandbox_job *job)
 {
 	struct sandbox *sandbox = job->sandbox;
 	struct warren_error err = WARREN_ERROR_INIT;
 
+	if (use_later(job))
+		return;
 	if (sandbox->row.state == SANDBOX_PAUSED && sandbox->auto_paused &&
 	    sandbox->wake_on_use)
 		begin_pause(job);

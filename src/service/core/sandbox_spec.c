@@ -15,14 +15,32 @@ static json_t *sandbox_spec_load(const char *text)
 	return json_loads(text ? text : "{}", JSON_REJECT_DUPLICATES, NULL);
 }
 
-/* Read the spec's settings for an idle sandbox. */
+static enum sandbox_action spec_action(const json_t *spec, const char *key,
+				       enum sandbox_action otherwise)
+{
+	static const char *const names[ACTION_MAX] = {
+		[ACTION_PAUSE] = "pause",
+		[ACTION_HIBERNATE] = "hibernate",
+		[ACTION_DELETE] = "delete",
+	};
+	const char *name = json_string_value(json_object_get(spec, key));
+
+	for (size_t i = 0; name && i < ARRAY_SIZE(names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return (enum sandbox_action)i;
+	return otherwise;
+}
+
+/* Read the spec's settings for a sandbox that is idle, or whose time has passed. */
 void spec_read_idle(struct sandbox *sandbox)
 {
 	json_t *spec = sandbox_spec_load(sandbox->row.spec);
-	const char *on_idle = json_string_value(json_object_get(spec, "on_idle"));
 	const json_t *wake = json_object_get(spec, "wake_on_use");
 
-	sandbox->delete_when_idle = on_idle && strcmp(on_idle, "delete") == 0;
+	sandbox->on_idle = spec_action(spec, "on_idle", ACTION_PAUSE);
+	sandbox->on_ttl = spec_action(spec, "on_ttl", ACTION_DELETE);
+	sandbox->lifetime_ms =
+		(uint64_t)json_integer_value(json_object_get(spec, SANDBOX_LIFETIME));
 	sandbox->wake_on_use = !wake || json_is_true(wake);
 	sandbox->code_run = json_is_true(json_object_get(spec, "code_run"));
 	json_decref(spec);
@@ -85,7 +103,24 @@ int spec_set_limits(struct sandbox *sandbox, const struct warren_limits *limits,
 	return r < 0 ? r : sandbox_refresh(sandbox, err);
 }
 
-int spec_write_idle(const struct sandbox *sandbox, const char *on_idle, int wake_on_use,
+/* The time that a sandbox runs each time is its time to live, as it was last set. */
+static void spec_put_lifetime(const struct sandbox *sandbox, json_t *spec,
+			      const struct sandbox_change *c)
+{
+	int64_t now = service_time();
+	int64_t from = c->sets_times && c->expires_at != sandbox->row.expires_at
+			       ? now
+			       : sandbox->row.created_at;
+
+	if (spec_action(spec, "on_ttl", ACTION_DELETE) == ACTION_DELETE ||
+	    c->expires_at == 0)
+		(void)json_object_del(spec, SANDBOX_LIFETIME);
+	else if (from == now || !json_object_get(spec, SANDBOX_LIFETIME))
+		(void)json_object_set_new(spec, SANDBOX_LIFETIME,
+					  json_integer(c->expires_at - from));
+}
+
+int spec_write_idle(const struct sandbox *sandbox, const struct sandbox_change *c,
 		    struct warren_error *err)
 {
 	json_t *spec = sandbox_spec_load(sandbox->row.spec);
@@ -93,10 +128,14 @@ int spec_write_idle(const struct sandbox *sandbox, const char *on_idle, int wake
 
 	if (!spec)
 		return error_errno(err, ENOMEM, "change the sandbox");
-	if (on_idle)
-		(void)json_object_set_new(spec, "on_idle", json_string(on_idle));
-	if (wake_on_use >= 0)
-		(void)json_object_set_new(spec, "wake_on_use", json_boolean(wake_on_use));
+	if (c->on_idle)
+		(void)json_object_set_new(spec, "on_idle", json_string(c->on_idle));
+	if (c->on_ttl)
+		(void)json_object_set_new(spec, "on_ttl", json_string(c->on_ttl));
+	if (c->wake_on_use >= 0)
+		(void)json_object_set_new(spec, "wake_on_use",
+					  json_boolean(c->wake_on_use));
+	spec_put_lifetime(sandbox, spec, c);
 	r = store_spec(sandbox, spec, NULL, NULL, err);
 	json_decref(spec);
 	return r;

@@ -228,7 +228,7 @@ void sandbox_pause(struct sandbox *sandbox, bool pause, service_done_fn done, vo
 void sandbox_checkpoint(struct sandbox *sandbox, service_done_fn done, void *ctx);
 /*
  * End all processes of the sandbox, as sandbox_stop() does, and keep only its files, on
- * disk (service/exec/sandbox_stop.c).
+ * disk (service/exec/sandbox_hibernate.c).
  */
 void sandbox_hibernate(struct sandbox *sandbox, uint64_t grace_ms, service_done_fn done,
 		       void *ctx);
@@ -266,9 +266,15 @@ struct sandbox_change {
 	bool sets_times;
 	int64_t expires_at;
 	uint64_t idle_timeout_ms;
-	const char *on_idle; /* "pause" or "delete"; NULL: unchanged */
-	int wake_on_use;     /* 0 or 1; -1: unchanged */
+	const char *on_idle, *on_ttl; /* the name of the action; NULL: unchanged */
+	int wake_on_use;              /* 0 or 1; -1: unchanged */
 };
+/*
+ * The field of a spec with the time that a sandbox runs each time it is woken, in ms, if
+ * its on_ttl does not delete it.
+ */
+#define SANDBOX_LIFETIME "lifetime_ms"
+
 /* Make all changes or none. -ENOTUNIQ: its owner has another sandbox with that name. */
 int sandbox_change(struct sandbox *sandbox, const struct sandbox_change *change,
 		   struct warren_error *err);

@@ -14,6 +14,7 @@
  *	journal_remove.c	removes unneeded journals on a thread
  *	journal_sweep.c		finds and removes journals without an exec
  *	main_command.c		a sandbox's main command
+ *	sandbox_hibernate.c	stops a sandbox and saves its files
  *	sandbox_stop.c		stops and starts a sandbox
  */
 #ifndef SERVICE_EXEC_EXEC_H

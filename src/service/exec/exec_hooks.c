@@ -108,6 +108,7 @@ const struct service_module exec_hooks = {
 	.restore = exec_hooks_restore,
 	.connected = exec_hooks_connected,
 	.resumed = main_command_resumed,
+	.hibernate = sandbox_hibernate_for,
 	.disconnected = exec_hooks_disconnected,
 	.exited = exec_ended,
 	.lost = exec_sandbox_gone,

@@ -21,7 +21,9 @@ struct sandbox_execs {
 	uint32_t *disowned;
 	size_t n_disowned;
 	struct stop_op *stopping; /* sandbox_stop.c; NULL: no stop in progress */
-	unsigned main_starting;   /* pending starts of the main command */
+	/* sandbox_hibernate.c; NULL: the sandbox is not about to hibernate */
+	struct hibernate_op *hibernating;
+	unsigned main_starting; /* pending starts of the main command */
 };
 
 /* The state of the module for the service. */
@@ -184,11 +186,20 @@ void sweep_close(struct service *s);
 /* Like sandbox_stop(), with the reason for the event. */
 void sandbox_stop_for(struct sandbox *sandbox, const char *why, uint64_t grace_ms,
 		      service_done_fn done, void *ctx);
+/* Like sandbox_stop_for(), but do nothing if the cause no longer applies. */
+void sandbox_stop_due(struct sandbox *sandbox, enum sandbox_cause cause,
+		      uint64_t grace_ms, service_done_fn done, void *ctx);
+/* Shorten the grace period of a stop that is in progress. */
+void sandbox_stop_sooner(struct sandbox *sandbox, uint64_t grace_ms);
 /* Continue a stop, if possible, after an exec of the sandbox has ended. */
 void sandbox_stop_look(struct sandbox *sandbox);
 /* Handle a broken connection to the sandbox's init. */
 void sandbox_stop_disconnected(struct sandbox *sandbox);
 void sandbox_stop_gone(struct sandbox *sandbox);
+
+/* sandbox_hibernate.c */
+void sandbox_hibernate_for(struct sandbox *sandbox, enum sandbox_cause cause,
+			   service_done_fn done, void *ctx);
 
 /* main_command.c: start the main command; calls @done with the result of its start. */
 void main_command_start(struct sandbox *sandbox, service_done_fn done, void *ctx);

@@ -96,9 +96,10 @@ static void main_command_on_first(void *ctx, int r, const struct warren_error *e
 		return;
 	/*
 	 * Keep the sandbox in its starting phase until it has failed, so that a waiting
-	 * client never sees it as running.
+	 * client never sees it as running. A sandbox that hibernated has files to lose:
+	 * it runs without its command.
 	 */
-	if (r < 0) {
+	if (r < 0 && !sandbox->woken) {
 		sandbox->failure = err->code;
 		sandbox->command_failed = true;
 		sandbox_end(sandbox, err);
@@ -165,7 +166,8 @@ void main_command_look(struct sandbox *sandbox, const char *exec)
 
 void main_command_stopped(struct sandbox *sandbox)
 {
-	if (!sandbox->service->closing && sandbox->row.on_exit == SANDBOX_EXIT_DELETES &&
+	if (!sandbox->service->closing && !sandbox->hibernating &&
+	    sandbox->row.on_exit == SANDBOX_EXIT_DELETES &&
 	    main_command_has_ended(sandbox))
 		main_command_exit(sandbox);
 }
@@ -194,7 +196,9 @@ void main_command_resumed(struct sandbox *sandbox)
  */
 void main_command_restore(struct sandbox *sandbox)
 {
-	if (!sandbox->row.command)
+	/* The command that ended with the hibernation is started again. */
+	if (!sandbox->row.command || sandbox->woken ||
+	    sandbox->row.state == SANDBOX_HIBERNATED)
 		return;
 	if (sandbox->row.state == SANDBOX_RUNNING && !sandbox->row.main_exec[0])
 		main_command_first(sandbox);

@@ -241,7 +241,8 @@ static void begin_stop(struct sandbox_job *job)
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct stop_op *op;
 
-	if (sandbox->row.state == SANDBOX_STOPPED) {
+	if (sandbox->row.state == SANDBOX_STOPPED ||
+	    !sandbox_is_due(sandbox, job->cause)) {
 		sandbox_job_end(job, 0, NULL);
 		return;
 	}
@@ -295,82 +296,32 @@ void sandbox_stop_for(struct sandbox *sandbox, const char *why, uint64_t grace_m
 			ctx);
 }
 
+void sandbox_stop_due(struct sandbox *sandbox, enum sandbox_cause cause,
+		      uint64_t grace_ms, service_done_fn done, void *ctx)
+{
+	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_stop,
+						       .kind = JOB_OURS,
+						       .why = sandbox_causes[cause],
+						       .cause = cause,
+						       .grace_ms = grace_ms,
+						       .hurry = stop_hurry,
+						       .done = done,
+						       .ctx = ctx });
+}
+
+void sandbox_stop_sooner(struct sandbox *sandbox, uint64_t grace_ms)
+{
+	const struct stop_op *op = sandbox_execs(sandbox)->stopping;
+
+	if (op)
+		stop_hurry(op->job, grace_ms);
+}
+
 void sandbox_stop(struct sandbox *sandbox, uint64_t grace_ms, service_done_fn done,
 		  void *ctx)
 {
 	sandbox_stop_by(sandbox, grace_ms == 0 ? JOB_END : JOB_CHANGE, "request",
 			&sandbox->service->permit, grace_ms, done, ctx);
-}
-
-/* --------------------------------------------------------------- hibernation */
-
-struct hibernate_op {
-	struct service *service;
-	char id[ID_LEN + 1];
-	uint64_t grace_ms;
-	service_done_fn done;
-	void *ctx;
-};
-
-static void hibernate_end(struct hibernate_op *op, int r, const struct warren_error *err)
-{
-	struct sandbox *sandbox = sandbox_find(op->service, NULL, op->id);
-
-	if (sandbox)
-		sandbox->hibernating = false;
-	op->done(op->ctx, r, err);
-	free(op);
-}
-
-static void hibernate_on_asleep(void *ctx, int r, const struct warren_error *err)
-{
-	hibernate_end(ctx, r, err);
-}
-
-static void hibernate_on_stopped(void *ctx, int r, const struct warren_error *err)
-{
-	struct hibernate_op *op = ctx;
-	struct sandbox *sandbox = sandbox_find(op->service, NULL, op->id);
-
-	if (r < 0 || !sandbox)
-		hibernate_end(op, r < 0 ? r : -ESTALE, err);
-	else
-		sandbox_save(sandbox, "request", hibernate_on_asleep, op);
-}
-
-static void hibernate_on_resumed(void *ctx, int r, const struct warren_error *err)
-{
-	struct hibernate_op *op = ctx;
-	struct sandbox *sandbox = sandbox_find(op->service, NULL, op->id);
-
-	if (r < 0 || !sandbox)
-		hibernate_end(op, r < 0 ? r : -ESTALE, err);
-	else
-		sandbox_stop(sandbox, op->grace_ms, hibernate_on_stopped, op);
-}
-
-void sandbox_hibernate(struct sandbox *sandbox, uint64_t grace_ms, service_done_fn done,
-		       void *ctx)
-{
-	struct hibernate_op *op = malloc(sizeof(*op));
-	struct warren_error err = WARREN_ERROR_INIT;
-
-	if (!op) {
-		done(ctx, error_errno(&err, ENOMEM, "hibernate the sandbox"), &err);
-		return;
-	}
-	*op = (struct hibernate_op){ .service = sandbox->service,
-				     .grace_ms = grace_ms,
-				     .done = done,
-				     .ctx = ctx };
-	(void)memcpy(op->id, sandbox->row.id, sizeof(op->id));
-	sandbox->hibernating = true;
-	if (sandbox->row.state == SANDBOX_PAUSED)
-		sandbox_pause(sandbox, false, hibernate_on_resumed, op);
-	else if (sandbox->row.state == SANDBOX_HIBERNATED)
-		sandbox_save(sandbox, "request", hibernate_on_asleep, op);
-	else
-		hibernate_on_resumed(op, 0, NULL);
 }
 
 /* ------------------------------------------------------------------- start */
