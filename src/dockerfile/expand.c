@@ -140,10 +140,11 @@ static int expand_double(struct expand_op *op, struct buf *out)
 	const char escape = op->vars->escape;
 
 	for (op->p++; *op->p != '"';) {
-		char next = *op->p ? op->p[1] : '\0';
+		char next;
 
 		if (!*op->p)
 			return error_set(op->err, EINVAL, "a double quote is not closed");
+		next = op->p[1];
 		if (*op->p == '$') {
 			int r = expand_dollar(op, out);
 

@@ -127,7 +127,8 @@ static int parse_unknown(const char *word, size_t n, struct warren_error *err)
 	struct suggestion s = { .word = upper };
 
 	for (char *p = upper; p && *p; p++)
-		*p = *p >= 'a' && *p <= 'z' ? (char)(*p - 32) : *p;
+		if (*p >= 'a' && *p <= 'z')
+			*p = (char)(*p - 32);
 	if (!upper)
 		return error_errno(err, ENOMEM, "parse the instruction");
 	if (strcmp(upper, "ONBUILD") == 0)

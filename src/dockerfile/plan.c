@@ -73,7 +73,8 @@ static char *plan_lower(const char *text)
 	char *lower = strdup(text);
 
 	for (char *c = lower; c && *c; c++)
-		*c = *c >= 'A' && *c <= 'Z' ? (char)(*c + 32) : *c;
+		if (*c >= 'A' && *c <= 'Z')
+			*c = (char)(*c + 32);
 	return lower;
 }
 

@@ -22,7 +22,7 @@
 static void layer_xattrs_put_escaped(struct buf *pax, const char *name, const void *value,
 				     size_t n)
 {
-	AUTO_BUF struct buf key = BUF_INIT(4096), text = BUF_INIT(2 * XATTR_MAX);
+	AUTO_BUF struct buf key = BUF_INIT(4096), text = BUF_INIT(2UL * XATTR_MAX);
 	char *room = buf_reserve(&text, base64_size(n) + 1);
 
 	buf_puts(&key, "LIBARCHIVE.xattr.");
