@@ -11,6 +11,7 @@
  * the server cannot see a different request than the one that was judged. Responses are
  * forwarded unchanged; they are parsed only to find their ends.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +21,8 @@
 #include "network/header.h"
 #include "network/request_flow.h"
 
-#define HTTP_FLOW_READ 65536U /* maximum number of bytes of a client that wait */
+#define HTTP_FLOW_READ       65536U /* maximum number of bytes of a client that wait */
+#define HTTP_FLOW_METHOD_MAX 32     /* bytes of a method that are compared */
 /* The client's head, and RULE_HEADERS_MAX more. */
 #define HTTP_FLOW_UNSENT ((size_t)8 * REQUEST_HEAD_MAX)
 
@@ -142,7 +144,7 @@ static bool http_flow_drops(const struct http_head *head, const char *name)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (strcasecmp(name, names[i]) == 0)
+		if (header_names_alike(name, names[i]))
 			return true;
 	/* The client declares these headers to be for this connection only. */
 	for (size_t i = 0; i < head->n_fields; i++)
@@ -170,7 +172,7 @@ static void http_flow_put_host(const struct request *q, uint16_t usual, struct b
 static bool http_flow_replaces(const struct rule *add, const char *name)
 {
 	for (size_t i = 0; add && i < add->n_headers; i++)
-		if (strcasecmp(add->headers[i].name, name) == 0)
+		if (header_names_alike(add->headers[i].name, name))
 			return true;
 	return false;
 }
@@ -300,6 +302,41 @@ static bool http_flow_adopt(struct egress_flow *f, const struct request *q)
 	return true;
 }
 
+/*
+ * Some servers use the method that a header names, instead of that of the request. So the
+ * policy must allow both. Return false if it does not, and the request was denied.
+ */
+static bool http_flow_judge_overrides(struct egress_flow *f)
+{
+	static const char *const names[] = { "x-http-method-override", "x-http-method",
+					     "x-method-override" };
+	const struct http_head *head = &f->http->parser.head;
+	char method[HTTP_FLOW_METHOD_MAX + 1];
+	struct request q = f->q;
+	struct decision d;
+
+	q.method = method;
+	for (size_t i = 0; i < head->n_fields; i++) {
+		const struct http_field *field = &head->fields[i];
+		size_t k = 0, n = 0;
+
+		while (k < ARRAY_SIZE(names) &&
+		       !header_names_alike(field->name, names[k]))
+			k++;
+		if (k == ARRAY_SIZE(names))
+			continue;
+		for (; n < field->value_len && n < HTTP_FLOW_METHOD_MAX; n++)
+			method[n] = (char)toupper((unsigned char)field->value[n]);
+		method[n] = '\0';
+		policy_decide(f->sandbox->index, &q, &d);
+		if (!d.allowed) {
+			http_flow_deny(f, &q, &d);
+			return false;
+		}
+	}
+	return true;
+}
+
 /* A request for a host was parsed. Return false to stop parsing. */
 static bool http_flow_request(struct egress_flow *f)
 {
@@ -314,6 +351,8 @@ static bool http_flow_request(struct egress_flow *f)
 		http_flow_deny(f, &f->q, &d);
 		return false;
 	}
+	if (!http_flow_judge_overrides(f))
+		return false;
 	egress_flow_record(f);
 	h->busy = true;
 	h->request_done = h->response_done = h->in_body = false;

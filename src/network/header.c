@@ -2,6 +2,7 @@
 /* header.c - headers of rules, and the secrets in them */
 #include "network/header.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
@@ -143,6 +144,15 @@ static int header_check_text(const char *text, size_t n, struct warren_error *er
 }
 
 /* ------------------------------------------------------------------------- rules */
+
+bool header_names_alike(const char *a, const char *b)
+{
+	for (; *a && *b; a++, b++)
+		if (tolower((unsigned char)*a) != tolower((unsigned char)*b) &&
+		    (isalnum((unsigned char)*a) || isalnum((unsigned char)*b)))
+			return false;
+	return *a == *b;
+}
 
 int rule_add_header(struct rule *r, const char *name, const char *text, size_t n,
 		    struct warren_error *err)

@@ -4,7 +4,8 @@
  *
  *	{ host: api.example.com, headers: { Authorization: 'Bearer ${secret.NAME}' } }
  *
- * A header replaces all headers of that name that the client sent. The value is text in
+ * A header replaces all headers of that name that the client sent, and those whose names
+ * some servers take for the same (header_names_alike()). The value is text in
  * which `${secret.NAME}` stands for a secret, and `$${` for the two characters `${`.
  *
  * Only an allowing rule for one exact name has headers. A suffix would send a secret to
@@ -48,6 +49,11 @@ struct policy_secret {
 	char *value;
 };
 
+/*
+ * Return whether a server could take the names for the same: many convert them to the
+ * names of variables, in which `X-Key` and `X_Key` are HTTP_X_KEY.
+ */
+bool header_names_alike(const char *a, const char *b);
 /*
  * Add a header. -EINVAL: the name or the text is not valid, or the rule already has the
  * header; -E2BIG. Errors are sentences without the field.

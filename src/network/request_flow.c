@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "network/header.h"
+
 /* Number of bytes that are searched for the end of a head at a time. */
 #define HEAD_PIECE 1024U
 
@@ -51,6 +53,18 @@ static bool flow_is_websocket(const struct http_head *h)
 		    strcasecmp(h->fields[i].value, "websocket") != 0)
 			return false;
 	return true;
+}
+
+/* Some servers use the path that such a header contains, instead of the target. */
+static bool flow_has_other_path(const struct http_head *h)
+{
+	static const char *const names[] = { "x-original-url", "x-rewrite-url" };
+
+	for (size_t i = 0; i < h->n_fields; i++)
+		for (size_t k = 0; k < ARRAY_SIZE(names); k++)
+			if (header_names_alike(h->fields[i].name, names[k]))
+				return true;
+	return false;
 }
 
 static bool flow_parse_host(const char *text, char *name, struct host *h, uint16_t *port)
@@ -144,7 +158,8 @@ static enum flow_event flow_read_head(struct request_flow *f)
 	f->request.protocol = f->tls ? RULE_HTTPS : RULE_HTTP;
 	f->request.method = f->head.method;
 	f->websocket = flow_is_websocket(&f->head);
-	if (rule_path(f->head.target, f->path, sizeof(f->path)))
+	if (!flow_has_other_path(&f->head) &&
+	    rule_path(f->head.target, f->path, sizeof(f->path)))
 		f->request.path = f->path;
 	http_body_init(&f->body,
 		       f->head.chunked      ? HTTP_BODY_CHUNKED

@@ -83,6 +83,27 @@ def each_request_of_a_connection_is_judged():
 
 
 @test
+def headers_that_override_the_path_or_the_method_are_judged():
+    overrides = [f"{name}: {value}\r\n" for value, names in (
+        ("/no", ("X-Original-URL", "X-Rewrite-URL", "x_original_url")),
+        ("delete", ("X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X_Http-Method_Override")))
+                 for name in names]
+    with world(ONLY_GET) as w:
+        server = w.serve("1.2.3.4", 80, http)
+        for more in overrides:
+            with w.connect("a.example", 80) as s:
+                eq(ask(s, path="/ok/1")[0], 200)
+                eq(ask(s, path="/ok/2", more=more)[0], 403, more)
+        ok(b"/ok/2" not in server.received, server.received)
+        with w.connect("a.example", 80) as s:
+            eq(ask(s, path="/ok/3", more="X-HTTP-Method-Override: get\r\nX-Original: /no\r\n")[0], 200)
+    with world(HTTP_A) as w:  # no rule is about paths or methods
+        w.serve("1.2.3.4", 80, http)
+        with w.connect("a.example", 80) as s:
+            eq([ask(s, more=more)[0] for more in overrides], [200] * len(overrides))
+
+
+@test
 def pipelined_requests_are_answered_in_order():
     with world(ONLY_GET) as w:
         server = w.serve("1.2.3.4", 80, http)

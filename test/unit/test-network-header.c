@@ -527,4 +527,16 @@ TEST(random_policies_delegate_no_header)
 	OK(within > 100 && kept > 100 && dropped > 100);
 }
 
+TEST(names_that_servers_confuse_are_alike)
+{
+	OK(header_names_alike("X-Key", "x-key"));
+	OK(header_names_alike("X-Key", "X_KEY"));
+	OK(header_names_alike("X-Key", "X.Key"));
+	OK(!header_names_alike("X-Key", "XKey"));
+	OK(!header_names_alike("X-Key", "X-Key1"));
+	OK(!header_names_alike("X-Key1", "X-Key"));
+	OK(!header_names_alike("X-Key", "XaKey"));
+	OK(!header_names_alike("X-Kex", "X-Key"));
+}
+
 TEST_MAIN()

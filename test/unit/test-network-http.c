@@ -273,6 +273,23 @@ TEST(only_upgrades_to_websocket_are_allowed)
 	      no);
 }
 
+TEST(a_header_that_names_another_path_makes_the_path_ambiguous)
+{
+	static const char *const names[] = { "X-Original-URL", "x-rewrite-url",
+					     "X_Original_Url", "X-Rewrite_URL" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		char text[256];
+
+		(void)snprintf(text, sizeof(text),
+			       "GET /ok HTTP/1.1\r\n" HOST "%s: /other\r\n\r\n",
+			       names[i]);
+		check(&plain, text, "[http GET a.example:80 ?].");
+	}
+	check(&plain, "GET /ok HTTP/1.1\r\n" HOST "X-Original: /other\r\n\r\n",
+	      "[http GET a.example:80 /ok].");
+}
+
 TEST(a_head_has_a_maximum_size)
 {
 	static const char start[] = "GET / HTTP/1.1\r\n" HOST "X: ";
