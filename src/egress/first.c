@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #define FIRST_METHOD_MAX 32
+#define FIRST_BLANK      "\r\n\t\v\f "
 
 static enum first_kind first_tls(const unsigned char *data, size_t n)
 {
@@ -64,6 +65,20 @@ static size_t first_span(const char *data, size_t n, const char *set)
 	return i;
 }
 
+/* HTTP, perhaps after blank bytes, which some servers skip. */
+static enum first_kind first_text(const char *data, size_t n)
+{
+	size_t blank = first_span(data, n, FIRST_BLANK);
+	enum first_kind kind;
+
+	if (blank == n)
+		return n < FIRST_LINE_MAX ? FIRST_MORE : FIRST_OTHER;
+	kind = first_http(data + blank, n - blank);
+	if (kind == FIRST_HTTP && (blank > 2 || first_span(data, n, "\r\n") < blank))
+		return FIRST_ODD;
+	return kind;
+}
+
 /* Records other than a handshake before it, or the form of SSL 2. */
 static enum first_kind first_odd_tls(const unsigned char *data, size_t n)
 {
@@ -112,20 +127,15 @@ static enum first_kind first_odd_line(const char *line, size_t n)
 
 static enum first_kind first_wary(const char *data, size_t n)
 {
-	size_t empty = first_span(data, n, "\r\n");
-	size_t blank = first_span(data, n, "\r\n\t\v\f ");
+	size_t blank = first_span(data, n, FIRST_BLANK);
 	enum first_kind kind = first_odd_tls((const unsigned char *)data, n);
 
 	if (kind != FIRST_OTHER)
 		return kind;
 	/* More empty lines than a client may send by mistake. */
-	if (empty > 2)
+	if (first_span(data, n, "\r\n") > 2)
 		return FIRST_ODD;
-	if (blank == n)
-		return FIRST_MORE;
-	kind = first_http(data + blank, n - blank);
-	if (kind == FIRST_HTTP && blank > empty)
-		return FIRST_ODD;
+	kind = first_text(data, n);
 	return kind == FIRST_OTHER ? first_odd_line(data + blank, n - blank) : kind;
 }
 
@@ -136,7 +146,7 @@ enum first_kind first_classify(const char *data, size_t n, bool wary)
 	if (n == 0)
 		return FIRST_MORE;
 	if (data[0] != 0x16 || (n > 1 && data[1] != 3))
-		return wary ? first_wary(data, n) : first_http(data, n);
+		return wary ? first_wary(data, n) : first_text(data, n);
 	kind = first_tls((const unsigned char *)data, n);
 	return kind == FIRST_OTHER && wary ? FIRST_ODD : kind;
 }

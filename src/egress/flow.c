@@ -454,8 +454,10 @@ static void egress_flow_judge_tls(struct egress_flow *f)
 static void egress_flow_judge_odd(struct egress_flow *f)
 {
 	egress_flow_deny(f, &f->q, &(struct decision){ 0 },
-			 "a server could read the first bytes as HTTP or TLS, with a "
-			 "name that a rule denies");
+			 f->sandbox->denies_names
+				 ? "a server could read the first bytes as HTTP or TLS, "
+				   "with a name that a rule denies"
+				 : "there are blank bytes before a request of HTTP");
 }
 
 static void egress_flow_judge_other(struct egress_flow *f)
@@ -487,6 +489,11 @@ static void egress_flow_feed_hello(struct egress_flow *f)
 		egress_flow_judge_other(f);
 }
 
+static bool egress_flow_may_be_tls(const struct egress_flow *f)
+{
+	return f->first.len > 0 && f->first.data[0] == 0x16;
+}
+
 static void egress_flow_classify(struct egress_flow *f)
 {
 	bool wary = f->sandbox->denies_names;
@@ -498,7 +505,8 @@ static void egress_flow_classify(struct egress_flow *f)
 	if (kind == FIRST_MORE && wary && f->first.len && f->upstream == UPSTREAM_READY)
 		egress_flow_set_timer(f, EGRESS_FIRST_MS);
 	/* A server that sends first does not use HTTP. */
-	if (kind == FIRST_HTTP && f->server_spoke)
+	if (f->server_spoke &&
+	    (kind == FIRST_HTTP || (!wary && !egress_flow_may_be_tls(f))))
 		kind = FIRST_OTHER;
 	if (kind == FIRST_TLS)
 		egress_flow_feed_hello(f);

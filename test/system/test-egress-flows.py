@@ -315,8 +315,8 @@ def a_denied_name_is_not_hidden_from_the_decision():
                 eq(s.recv(len(what), socket.MSG_WAITALL), what)
         w.egress.change(ID, {"allow": [{"host": "1.2.3.4"}]})
         with w.inside.connect("1.2.3.4", 80) as s:
-            s.sendall(hidden[2])
-            eq(s.recv(len(hidden[2]), socket.MSG_WAITALL), hidden[2])
+            s.sendall(hidden[5])
+            eq(s.recv(len(hidden[5]), socket.MSG_WAITALL), hidden[5])
 
 
 def with_ech(hello):

@@ -104,6 +104,34 @@ def headers_that_override_the_path_or_the_method_are_judged():
 
 
 @test
+def blank_bytes_before_a_request_do_not_hide_its_host():
+    request = b"GET / HTTP/1.1\r\nHost: b.example\r\n\r\n"
+    with world({"host": "a.example", "protocols": ["tcp"]}) as w:
+        server = w.serve("1.2.3.4", 7000, echo)
+        for before in (b" ", b"\t", b"\n ", b"\r\n\r\n", b"\v", b" " * 200):
+            with w.connect("a.example", 7000) as s:
+                ok(is_reset(s, before + request), before)
+            with w.connect("a.example", 7000) as s:  # in two pieces
+                s.sendall(before)
+                until(lambda: w.egress.query(ID)["live"], "the connection")
+                ok(is_reset(s, request), before)
+        for before in (b"", b"\r\n"):
+            with w.connect("a.example", 7000) as s:
+                s.sendall(before + request)
+                eq(head(s)[0], 421, before)
+        eq(server.received, b"")
+        # Other protocols may begin with blank bytes.
+        with w.connect("a.example", 7000) as s:
+            s.sendall(b"\r\n hello")
+            eq(ew.read_exactly(s, 8), b"\r\n hello")
+        w.serve("1.2.3.4", 7001, ew.banner)
+        with w.connect("a.example", 7001) as s:
+            eq(ew.read_exactly(s, 11), b"220 ready\r\n")
+            s.sendall(b"\r\n")
+            eq(ew.read_exactly(s, 2), b"\r\n")
+
+
+@test
 def pipelined_requests_are_answered_in_order():
     with world(ONLY_GET) as w:
         server = w.serve("1.2.3.4", 80, http)

@@ -20,9 +20,27 @@ TEST(http_is_a_line_with_a_version)
 	EQ(kind_of("EHLO example.com\r\n"), FIRST_OTHER);
 	EQ(kind_of("PING\r\n"), FIRST_OTHER);
 	EQ(kind_of("get / HTTP/1.1\r\n"), FIRST_OTHER);
-	EQ(kind_of(" GET / HTTP/1.1\r\n"), FIRST_OTHER);
-	EQ(kind_of("\r\nGET / HTTP/1.1\r\n"), FIRST_OTHER);
 	EQ(kind_of("SSH-2.0-OpenSSH\r\n"), FIRST_OTHER);
+}
+
+TEST(blank_bytes_do_not_hide_a_request)
+{
+	static const char *const odd[] = {
+		" GET / HTTP/1.1\r\n",     "\tGET / HTTP/1.1\r\n",
+		"\r\n GET / HTTP/1.1\r\n", "\r\n\r\nGET / HTTP/1.1\r\n",
+		"\v\fGET / HTTP/1.1\r\n",
+	};
+
+	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+		for (size_t n = 0; n < strlen(odd[i]); n++)
+			EQ(first_classify(odd[i], n, false), FIRST_MORE);
+		EQ(kind_of(odd[i]), FIRST_ODD);
+	}
+	EQ(kind_of("\r\nGET / HTTP/1.1\r\n"), FIRST_HTTP);
+	EQ(kind_of("\nGET / HTTP/1.1\r\n"), FIRST_HTTP);
+	/* Other protocols may begin with them. */
+	EQ(kind_of(" hello"), FIRST_OTHER);
+	EQ(kind_of("\r\n\r\n\x01"), FIRST_OTHER);
 }
 
 TEST(every_prefix_of_http_needs_more)
