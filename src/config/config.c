@@ -248,7 +248,7 @@ void config_word(const struct config *c, const struct config_key *key, size_t in
 
 static bool was_given(const struct config *c, const struct config_key *key)
 {
-	return c->given & UINT64_C(1) << (key - config_keys);
+	return c->given[key - config_keys];
 }
 
 /* Find a directory of an ordinary user (or of root, on request), in the same way as the

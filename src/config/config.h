@@ -40,7 +40,7 @@ struct code_language;
 #define CONFIG_BACKEND_NAME_MAX 24
 #define CONFIG_BACKENDS_MAX     32
 #define CONFIG_LIST_MAX         256
-#define CONFIG_KEYS_MAX         64
+#define CONFIG_KEYS_MAX         128
 
 enum config_log_format {
 	CONFIG_LOG_AUTO, /* text on a terminal, JSON otherwise */
@@ -130,7 +130,8 @@ struct config {
 	uint64_t request_body, request_header, request_connections;
 	uint64_t request_header_ms, request_body_ms, request_idle_ms, request_write_ms;
 
-	uint64_t given; /* a bit for each key that was given, in the order of the table */
+	/* The keys that were given, in the order of the table. */
+	bool given[CONFIG_KEYS_MAX];
 };
 
 int config_new(struct config **ret, struct warren_error *err) MUST_CHECK;

@@ -449,7 +449,8 @@ const struct config_key config_keys[] = {
 };
 const size_t config_n_keys = ARRAY_SIZE(config_keys);
 
-_Static_assert(ARRAY_SIZE(config_keys) <= CONFIG_KEYS_MAX, "more keys than bits");
+_Static_assert(ARRAY_SIZE(config_keys) <= CONFIG_KEYS_MAX,
+	       "more keys than CONFIG_KEYS_MAX");
 
 static const struct {
 	const char *name, *form;

@@ -18,7 +18,6 @@
 struct reader {
 	struct config *c;
 	const struct yaml *y;
-	uint64_t given;
 };
 
 /* Is @name a section: are there keys that begin with it and a dot? */
@@ -116,7 +115,7 @@ static int read_key(struct reader *rd, const struct config_key *key, const json_
 	const json_t *value = json_object_get(in, name);
 	int r = 0;
 
-	rd->given |= UINT64_C(1) << (key - config_keys);
+	rd->c->given[key - config_keys] = true;
 	if (key->type != TYPE_LIST)
 		return read_scalar(rd, key, in, name, 0, err);
 	if (!json_is_array(value))
@@ -171,11 +170,8 @@ static int read_mapping(struct reader *rd, const json_t *in, const char *section
 static int read_document(struct config *c, const struct yaml *y, struct warren_error *err)
 {
 	struct reader rd = { .c = c, .y = y };
-	int r = read_mapping(&rd, yaml_root(y), "", err);
 
-	if (r == 0)
-		c->given |= rd.given;
-	return r;
+	return read_mapping(&rd, yaml_root(y), "", err);
 }
 
 int config_read_file(struct config *c, const char *path, struct warren_error *err)
@@ -210,17 +206,17 @@ static const struct config_key *find_flag(const char *name, size_t len)
 }
 
 static int read_flag(struct config *c, const struct config_key *key, const char *word,
-		     uint64_t *seen, struct warren_error *err)
+		     bool seen[CONFIG_KEYS_MAX], struct warren_error *err)
 {
 	struct warren_error inner = WARREN_ERROR_INIT;
-	uint64_t bit = UINT64_C(1) << (key - config_keys);
+	const size_t at = (size_t)(key - config_keys);
 	char flag[CONFIG_FLAG_SIZE];
 
 	/* The first item of a list replaces the list of the file. */
-	if (key->type == TYPE_LIST && !(*seen & bit))
+	if (key->type == TYPE_LIST && !seen[at])
 		config_list_clear(config_field(c, key));
-	*seen |= bit;
-	c->given |= bit;
+	seen[at] = true;
+	c->given[at] = true;
 	if (config_set(c, key, word, &inner) == 0)
 		return 0;
 	config_flag_name(key, flag);
@@ -230,7 +226,7 @@ static int read_flag(struct config *c, const struct config_key *key, const char 
 int config_read_flags(struct config *c, int argc, char *const *argv, int *ret_first,
 		      struct warren_error *err)
 {
-	uint64_t seen = 0;
+	bool seen[CONFIG_KEYS_MAX] = { 0 };
 	int i = 1;
 
 	while (i < argc && strncmp(argv[i], "--", 2) == 0 && argv[i][2]) {
@@ -245,7 +241,7 @@ int config_read_flags(struct config *c, int argc, char *const *argv, int *ret_fi
 		if (!equals && i + 1 == argc)
 			return error_set(err, EINVAL, "%s needs a value: %s", argv[i],
 					 form_of(key));
-		r = read_flag(c, key, equals ? equals + 1 : argv[i + 1], &seen, err);
+		r = read_flag(c, key, equals ? equals + 1 : argv[i + 1], seen, err);
 		if (r < 0)
 			return r;
 		i += equals ? 1 : 2;

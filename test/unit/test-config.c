@@ -645,6 +645,7 @@ TEST(the_uncommented_example_configuration_is_valid)
 {
 	AUTO_BUF struct buf made = BUF_INIT(1U << 20), text = BUF_INIT(1U << 20);
 	AUTO_CONFIG struct config *c = NULL;
+	size_t n_given = 0;
 
 	config_example(&made);
 	for (char *line = strtok(made.data, "\n"); line; line = strtok(NULL, "\n")) {
@@ -657,7 +658,9 @@ TEST(the_uncommented_example_configuration_is_valid)
 		buf_puts(&text, "\n");
 	}
 	c = read_text(text.data);
-	EQ(__builtin_popcountll(c->given) > 40, 1);
+	for (size_t i = 0; i < config_n_keys; i++)
+		n_given += c->given[i];
+	OK(n_given > 40);
 	STREQ(c->domain, "box.example.org");
 	STREQ(c->mounts.items[0], "/srv/data:ro");
 }
