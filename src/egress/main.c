@@ -83,6 +83,28 @@ struct egress_main_words {
 	const char *dns_servers, *authority, *ca_file, *bundle;
 };
 
+/*
+ * Create the files that are missing. Without them, some rules cannot be applied, and are
+ * refused. This must not close the network of sandboxes that do not need them, so a full
+ * disk is no reason to end. False: there is no authority.
+ */
+static bool egress_main_create(const struct egress_main_words *w)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (authority_create(w->authority, &err) < 0) {
+		(void)fprintf(stderr, "warren-egress: %s; TLS is not terminated\n",
+			      err.msg);
+		return false;
+	}
+	if (w->bundle && trust_write(w->bundle, w->authority, &err) < 0)
+		(void)fprintf(stderr,
+			      "warren-egress: %s; sandboxes get the certificates from "
+			      "before, if there are any\n",
+			      err.msg);
+	return true;
+}
+
 /* Read the files that the process cannot open later. */
 static int egress_main_terminate(const struct egress_main_words *w,
 				 struct terminate **ret, struct warren_error *err)
@@ -91,13 +113,8 @@ static int egress_main_terminate(const struct egress_main_words *w,
 	ssize_t n;
 	int r;
 
-	if (!w->authority)
+	if (!w->authority || !egress_main_create(w))
 		return 0;
-	r = authority_create(w->authority, err);
-	if (r == 0 && w->bundle)
-		r = trust_write(w->bundle, w->authority, err);
-	if (r < 0)
-		return r;
 	n = fd_read_file_at(AT_FDCWD, w->authority, pem, sizeof(pem));
 	if (n < 0)
 		return error_errno(err, (int)-n, "read '%s'", w->authority);

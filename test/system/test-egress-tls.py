@@ -399,6 +399,49 @@ def headers_without_an_authority_or_a_value_are_refused():
                 w.egress.change(ID, {"allow": [WITH_KEY], "secrets": SECRETS})
 
 
+@contextlib.contextmanager
+def small_disk():
+    """A file system; fill() writes until it is full."""
+    at = path("disk")
+    os.mkdir(at)
+    run("mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", at)
+
+    def fill():
+        with contextlib.suppress(OSError), open(os.path.join(at, "fill"), "wb", buffering=0) as f:
+            while f.write(b"x" * 4096):
+                pass
+
+    try:
+        yield at, fill
+    finally:
+        run("umount", at)
+        os.rmdir(at)
+
+
+@test
+def a_full_disk_does_not_keep_egress_from_starting():
+    with small_disk() as (at, fill):
+        fill()
+        args = ("--authority", at + "/authority.pem", "--bundle", at + "/trust/all.crt", "--ca-file", path("trusted.crt"))
+        with world(RAW_B, args=args) as w:  # there is no authority
+            w.serve("5.6.7.8", 443, over_tls(server_context("b.example"), http))
+            with open(path("trusted.crt"), encoding="ascii") as f, client(w, "b.example", trust=f.read()) as s:
+                eq(ask(s, host="b.example")[0], 200)
+            try:
+                w.egress.change(ID, {"allow": [WITH_KEY], "secrets": SECRETS})
+                ok(False, "the policy was accepted")
+            except ew.Refused as e:
+                ok("certificate authority" in str(e), str(e))
+        os.unlink(at + "/fill")
+        for full in (False, True):
+            if full:
+                fill()
+            with world(WITH_KEY, args=args, secrets=SECRETS) as w:
+                w.serve("1.2.3.4", 443, over_tls(server_context("a.example"), quiet))
+                with open(at + "/trust/all.crt", encoding="utf-8") as f, client(w, trust=f.read()) as s:
+                    eq(ask(s)[::2], (200, b"ok"), full)
+
+
 def main():
     if ROOT:
         for name in ("trusted", "stranger"):
