@@ -43,6 +43,7 @@ static const struct {
 	{ ENXIO, API_ERR_SPECIAL_FILE },
 	{ EROFS, API_ERR_READ_ONLY },
 	{ EBUSY, API_ERR_CONFLICT },
+	{ EADDRINUSE, API_ERR_CONFLICT }, /* a process inside has a port that is needed */
 	{ ENOKEY, API_ERR_CONFLICT },
 	{ EBADMSG, API_ERR_CONFLICT }, /* a damaged secret */
 	{ ESTALE, API_ERR_WRONG_STATE },

@@ -131,6 +131,22 @@ def a_policy_change_ends_forbidden_connections():
 
 
 @test
+def a_port_that_a_process_inside_uses_is_a_conflict():
+    if BACKEND != "native":
+        raise Skip("the process needs the privilege to bind the port")
+    box = w.create(image="host")
+    live = nw.Live(w, box, "python3", "-c", "import socket, sys\ns = socket.create_server(('', 1))\n"
+                                      "print('hello', flush=True)\nsys.stdin.readline()\ns.close()\n"
+                                      "print('closed', flush=True)")
+    refused(w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": policy("a.test")}), 409, "conflict", "TCP port 1")
+    eq(w.show(box)["network"], "loopback")
+    eq(live.say(""), "closed")
+    w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": policy("a.test")}, status=200)
+    eq(reach(box, "a.test", server.port), "hello")
+    w.delete(box)
+
+
+@test
 def a_sandbox_gets_its_first_policy_while_it_runs():
     box = new_box()
     eq(reach(box, "a.test", server.port), "unknown")

@@ -224,6 +224,19 @@ static void network_send(struct sandbox *sandbox, int *sockets)
 		network_finish(sandbox, r, &err);
 }
 
+/* The process that had the ports before has ended, and they are still in use. */
+static void network_fail_ports(struct sandbox *sandbox)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	network_finish(
+		sandbox,
+		error_set(&err, EADDRINUSE,
+			  "a process in the sandbox uses TCP port 1 or UDP port 53, "
+			  "which a network policy needs"),
+		&err);
+}
+
 static void network_on_captured(void *ctx, const struct warren_error *failure,
 				const char *data UNUSED, size_t size UNUSED, int fd)
 {
@@ -234,6 +247,8 @@ static void network_on_captured(void *ctx, const struct warren_error *failure,
 	if (sandbox && failure && failure->code == EADDRINUSE &&
 	    sandbox_network(sandbox)->tries++ < TRIES_MAX)
 		network_again(sandbox);
+	else if (sandbox && failure && failure->code == EADDRINUSE)
+		network_fail_ports(sandbox);
 	else if (sandbox && failure)
 		network_finish(sandbox, -failure->code, failure);
 	else if (sandbox && r < 0)
