@@ -140,7 +140,7 @@ struct egress_flow {
 	bool over;                                  /* only its memory is left */
 	struct egress_flow *wait_next, **wait_prev; /* while it waits for tokens */
 	bool doomed;       /* will be denied, whatever the first bytes are */
-	bool server_spoke; /* before the client did */
+	bool server_spoke; /* in EGRESS_FLOW_OPEN: before the client did */
 	uint32_t number;   /* number of the destination's name; 0: none */
 
 	/*

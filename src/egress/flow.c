@@ -350,7 +350,9 @@ void egress_flow_open(struct egress_flow *f)
 
 void egress_flow_record(struct egress_flow *f)
 {
-	bool known = f->state == EGRESS_FLOW_RAW || f->state == EGRESS_FLOW_HTTP;
+	/* If the server sends first, the request is known before the client sends. */
+	bool known = f->state == EGRESS_FLOW_RAW || f->state == EGRESS_FLOW_HTTP ||
+		     (f->state == EGRESS_FLOW_OPEN && f->server_spoke);
 
 	if (known && f->upstream == UPSTREAM_READY)
 		record_use(&f->sandbox->record, &f->q);

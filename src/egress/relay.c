@@ -206,8 +206,10 @@ static void relay_from_server(struct egress_flow *f)
 	uint64_t before = f->bytes_in;
 
 	relay_move(&r);
-	if (!f->over && f->bytes_in != before)
-		f->server_spoke = true;
+	if (f->over || f->bytes_in == before || f->server_spoke)
+		return;
+	f->server_spoke = true;
+	egress_flow_record(f);
 }
 
 void relay_push_client(struct egress_flow *f)

@@ -575,5 +575,15 @@ def usage_and_denials_are_reported():
         eq([d["host"] for d in w.egress.denied], ["b.example"])
 
 
+@test
+def a_live_connection_whose_server_sends_first_is_used():
+    with world(TCP_A, {"host": "b.example", "protocols": ["tcp"]}) as w:
+        w.serve("1.2.3.4", 25, banner)
+        w.serve("5.6.7.8", 25, echo)
+        with w.connect("a.example", 25) as s, w.connect("b.example", 25):
+            eq(read_until(s, b"\n"), b"220 ready\r\n")
+            eq(w.egress.query(ID)["used"]["allow"], [{"host": "a.example", "ports": [25], "protocols": ["tcp"]}])
+
+
 if __name__ == "__main__":
     sys.exit(ew.run_outside())
