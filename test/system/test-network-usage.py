@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-network-usage.py - the network usage of sandboxes is in results, stats, metrics and events"""
 import datetime
+import json
 import os
 import re
 import signal
@@ -195,6 +196,20 @@ def what_was_not_reached_was_not_used():
     state = w.get(f"/v1/sandboxes/{box}/network")
     eq((state["used"]["allow"], [d["host"] for d in state["denials"]]), ([], ["a.test"]))
     w.delete(box)
+
+
+@test
+def exec_prints_the_network_usage_as_json():
+    box, closed = open_box(), w.create(image="host")
+    outcome = {}
+    for id_, argv in ((box, nw.client("a.test", server.port)), (closed, ["true"])):
+        p = subprocess.run([WARREN, "exec", "--json", id_, "--", *argv], stdin=subprocess.DEVNULL,
+                           env={**os.environ, "WARREN_HOST": f"unix:{w.socket}"}, capture_output=True,
+                           text=True, check=True)
+        outcome[id_] = json.loads(p.stdout)
+    eq((outcome[box]["network"], "network" in outcome[closed]), (used(6, 0), False))
+    for id_ in (box, closed):
+        w.delete(id_)
 
 
 @test
